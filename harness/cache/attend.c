@@ -1,4 +1,4 @@
-/* attend.c - dispatches attend.h to the device's functions. */
+/* attend.c - dispatches the functions of attend.h to the implementation for the device. */
 #include "harness/cache/attend_impl.h"
 
 static const struct kvr_attend_kind *const kinds[KVR_N_BACKENDS] = {

@@ -1,9 +1,11 @@
-/* attend_columns.c - column sums and maxima of the attention weights.
+/* attend_columns.c - computes the sum and the maximum of every column (key) of the attention
+ * weights.
  *
- * Two passes over the keys, tile by tile as in attention: the first computes each query's maximum m
- * and sum l, the second accumulates p = e^(s - m) / l by key. Values are not read. Every head is
- * processed by one thread with queries in order, so the sums do not depend on the number of
- * threads. Scores are those of attention, with corrections and multiplicities. */
+ * Two passes run over the tiles of keys, as in attention. The first pass computes the maximum score
+ * m and the denominator l of every query. The second pass accumulates the weights p = e^(s - m) / l
+ * of every key. Values are not read. One thread processes all queries of a head in order, so the
+ * sums do not depend on the number of threads. The scores are those of attention, with corrections
+ * and multiplicities. */
 #include "harness/cache/attend_cpu.h"
 #include "harness/cache/attend_impl.h"
 
@@ -36,7 +38,7 @@ struct walk {
     float mx[QBLOCK], sum[QBLOCK];
 };
 
-/* Loads queries [first, first + m) of the sample, for all heads of the KV head's group. */
+/* Loads sampled queries [first, first + m) of all query heads that share the KV head. */
 static void load_queries(struct walk *w, int64_t first, int64_t n)
 {
     const struct kvr_attend_job *a = w->attend;
@@ -58,7 +60,8 @@ static void load_queries(struct walk *w, int64_t first, int64_t n)
     }
 }
 
-/* Scores of the current queries against a tile, with biases: s [m][TILE]. */
+/* Computes s [m][TILE], the scores of the current queries against a tile of keys, with score
+ * biases. */
 static void scores(const struct walk *w, const struct tile *tile, float *s)
 {
     const struct kvr_attend_kernels *f = kvr_attend_kernels();
@@ -80,7 +83,7 @@ static void scores(const struct walk *w, const struct tile *tile, float *s)
                         : s[i * TILE + t] + tile->part[p].span->log_m;
 }
 
-/* Loads the next tile of this head's keys. */
+/* Loads the next tile of keys of the current head. */
 static bool next_tile(const struct walk *w, struct cursor *c, struct tile *tile)
 {
     kvr_tile_next(w->attend, w->h, c, tile);
@@ -113,7 +116,8 @@ static void find_sums(struct walk *w)
     }
 }
 
-/* Adds token t of a part to the sums and maxima; s[i * TILE] is its score with query i. */
+/* Adds the weights of token t of a part to the column sums and maxima. s[i * TILE] is the token's
+ * score with query i. */
 static void add_token(struct walk *w, const struct part *part, int t, const float *s)
 {
     const int64_t token = kvr_column_token(w->job, part->span, part->t0 + t);

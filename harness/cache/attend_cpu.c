@@ -1,19 +1,21 @@
 /* attend_cpu.c - attention over spans with online softmax.
  *
- * One team of threads runs a whole call: its functions divide their loops among the threads, with a
- * barrier only where one thread reads another's results.
+ * One team of threads runs a whole attention call. The functions divide their loops among the
+ * threads of the team, with a barrier only where one thread reads results of another thread.
  *
- * Keys and values are read in tiles (attend_tiles.c). staged: all threads decode the tiles of a
- * piece (PIECE tokens) into scratch, then attend to them per (head, block of queries). fused: each
- * (head, run of queries) decodes its tiles into its own cache. Either way every query updates its
- * softmax state
+ * Keys and values are read in tiles (attend_tiles.c). On the path `staged`, all threads decode the
+ * tiles of a piece (PIECE tokens) into scratch. They then compute attention over these tiles, with
+ * one task per head and block of queries. On the path `fused`, the task of a head and a run of
+ * queries decodes the tiles into memory of its thread, which stays in the CPU cache. On both paths
+ * a query updates its softmax state by
  *
  *     m' = max(m, max_j s_j),  l' = l e^(m-m') + sum_j e^(s_j-m'),
  *     o' = o e^(m-m') + sum_j e^(s_j-m') v_j
  *
- * with the kernels of attend_kernels.h, in F32. If the job sets int8, tiles of coded tokens are
- * requantized to bytes (attend_int8.c); uncoded tokens stay F32, and both update the same states. If
- * it sets bf16, other products are of BF16 (attend_cpu_bf16.c). */
+ * with the F32 kernels of attend_kernels.h. If the job sets int8, tiles of coded tokens are
+ * requantized to INT8 (attend_int8.c), and uncoded tokens stay F32. Both kinds of tiles update the
+ * same softmax states. If the job sets bf16, all other matrix products have BF16 operands
+ * (attend_cpu_bf16.c). */
 #include "harness/cache/attend_cpu.h"
 #include "harness/cache/attend_impl.h"
 
@@ -23,7 +25,7 @@
 enum {
     PIECE = 512, /* tokens per staged piece */
     TILES = PIECE / TILE,
-    QRUN = 384, /* queries that share a decoded tile on the fused path */
+    QRUN = 384, /* maximum queries that share a decoded tile on path fused */
 };
 
 static void stage(const struct kvr_attend_job *job, const struct state *st, const struct tile *tile,
@@ -51,11 +53,12 @@ static void stage(const struct kvr_attend_job *job, const struct state *st, cons
     for (int i = 0; i < tile->n_parts; i++)
         for (int t = 0; t < tile->part[i].n; t++)
             out.bias[tile->part[i].at + t] = tile->part[i].span->log_m;
-    for (int t = tile->n; t < TILE; t++) /* padding lanes: e^-inf = 0 */
+    for (int t = tile->n; t < TILE; t++) /* the weight of padding is e^-inf = 0 */
         out.bias[t] = -INFINITY;
 }
 
-/* Scores of m queries (from row `at`) against one tile, softmax update, weighted values. */
+/* Computes attention of m queries, from row `at` on, over one tile: scores, update of the softmax
+ * state, and weighted values. */
 static void attend_tile(const struct kvr_attend_job *job, const struct state *st, int h, int64_t at,
                         int m, const struct tile *tile, struct staged kv)
 {
@@ -156,7 +159,7 @@ static void finish(const struct kvr_attend_job *job, const struct state *st)
             const float inv = 1.0f / st->sum[at];
             float *acc = st->acc + at * dp;
 
-            if (st->acc_rot) { /* inverse rotation, once per output */
+            if (st->acc_rot) { /* rotates the output back, once per query */
                 float *rot = st->acc_rot + at * dp;
 
                 if (st->v_space)
@@ -172,7 +175,7 @@ static void finish(const struct kvr_attend_job *job, const struct state *st)
         }
 }
 
-/* Attends rows [r0, r1) of head h to n staged tiles. */
+/* Computes attention of query rows [r0, r1) of head h over n staged tiles. */
 static void attend_run(const struct kvr_attend_job *job, const struct state *st, int h, int64_t r0,
                        int64_t r1, const struct tile *tile, int n, float *staged)
 {
@@ -196,7 +199,7 @@ static void attend_run(const struct kvr_attend_job *job, const struct state *st,
     }
 }
 
-/* Collects up to `most` tiles. */
+/* Collects up to `most` next tiles of a head, and returns their number. */
 static int next_tiles(const struct kvr_attend_job *job, int h, struct cursor *c, struct tile *tile,
                       int most)
 {
@@ -210,7 +213,7 @@ static int next_tiles(const struct kvr_attend_job *job, int h, struct cursor *c,
     return n;
 }
 
-/* Runs heads [h0, h1), which share their spans. */
+/* Computes attention of heads [h0, h1), which share their spans, on the path `staged`. */
 static void run_staged(const struct kvr_attend_job *job, const struct state *st, float *tiles,
                        int h0, int h1)
 {
@@ -244,7 +247,8 @@ static void run_staged(const struct kvr_attend_job *job, const struct state *st,
     }
 }
 
-/* A thread's tiles are on its stack: one tile of MAX_D channels, or several with fewer. */
+/* Floats of a thread's decoded tiles, which are on the thread's stack: one tile of MAX_D channels,
+ * or several tiles with fewer channels. */
 enum { OWN = TILE * (MAX_D + MAX_D + 1) };
 
 static void run_fused(const struct kvr_attend_job *job, const struct state *st)
@@ -272,8 +276,8 @@ static void run_fused(const struct kvr_attend_job *job, const struct state *st)
         }
 }
 
-/* A call on two threads takes 8 to 15 us for barriers while the other thread is idle. One thread
- * needs about twice that for 2 MFLOP in F32 or 4 in BF16. */
+/* Whether a call is large enough for several threads. The barriers of a call on two threads take 8
+ * to 15 us. One thread computes 2 MFLOP in F32, or 4 MFLOP in BF16, in about twice that time. */
 static bool worth_a_team(const struct kvr_attend_job *job)
 {
     const int64_t rows = job->n_heads * rows_of(job);

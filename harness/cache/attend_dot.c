@@ -16,8 +16,9 @@
 #include <arm_neon.h>
 #endif
 
-/* TOP is the largest code. OFFSET is added to key codes, because dpbusd and maddubs need one
- * unsigned operand. P_TOP is the code of the weight 1. The ROWS x NV accumulator vectors stay in
+/* TOP is the largest code of queries, keys and values. OFFSET is added to key codes, because the
+ * instructions dpbusd and maddubs need one unsigned operand. P_TOP is the code of the softmax
+ * weight 1. ROWS is the number of query rows whose ROWS x NV accumulator vectors fit into
  * registers. */
 #if KVR_ISA_VNNI
 enum { TOP = 127, OFFSET = 128, P_TOP = 255, ROWS = 12 };
@@ -32,7 +33,7 @@ enum { TOP = 127, OFFSET = 0, P_TOP = 127, ROWS = 6 };
 #endif
 enum { PAD = KVR_ATTEND_PAD, TILE = KVR_ATTEND_TILE, QUERIES = KVR_ATTEND_ROWS };
 
-typedef int32_t word __attribute__((may_alias, aligned(1))); /* four bytes of an operand */
+typedef int32_t word __attribute__((may_alias, aligned(1))); /* four bytes of an INT8 operand */
 
 /* Returns `sum` plus, in each lane, the dot product of four unsigned bytes of u and four signed
  * bytes of s. */
@@ -65,7 +66,7 @@ static inline ivec dot(ivec sum, ivec u, ivec s)
 #endif
 }
 
-static inline ivec to_int(vec x) /* rounds to the nearest integer, ties to even; needs |x| < 2^22 */
+static inline ivec to_int(vec x) /* rounds to the nearest integer, ties to even, for |x| < 2^22 */
 {
 #if KVR_ISA_AVX512
     return (ivec)_mm512_cvtps_epi32((__m512)x);
@@ -83,8 +84,8 @@ static inline vec to_float(ivec x)
     return __builtin_convertvector(x, vec);
 }
 
-/* Elementwise maximum of non-negative floats, compared as integers. The bits of NaN exceed those of
- * infinity, so NaN propagates. */
+/* Returns the elementwise maximum of non-negative floats, which are compared as integers. The bits
+ * of NaN exceed those of infinity, so NaN propagates. */
 static inline vec larger(vec a, vec b)
 {
 #if KVR_ISA_AVX512
@@ -103,14 +104,14 @@ static inline vec size_of(vec x)
     return (vec)((ivec)x & 0x7fffffff);
 }
 
-/* Quantization factor top / most. It is 0 if `most` is below 1e-30 or not finite. */
+/* Returns the quantization factor top / most, or 0 if `most` is below 1e-30 or not finite. */
 static inline float inverse(float most, int top)
 {
     return most >= 1e-30f && most < INFINITY ? (float)top / most : 0;
 }
 
-/* Sets most[i] to the largest |x - mu| of row i, which has d elements; to NaN if an element is NaN.
- * `rows` must be 4 or 1. */
+/* Sets most[i] to the largest |x - mu| of row i, which has d elements, or to NaN if an element is
+ * NaN. `rows` must be 4 or 1. */
 static inline __attribute__((always_inline)) void rows_most(const float *x, const float *mu, int d,
                                                             const int rows, float *most)
 {
@@ -130,8 +131,8 @@ static inline __attribute__((always_inline)) void rows_most(const float *x, cons
             most[r] = larger(vec_of(most[r]), vec_of(fabsf(x[r * d + c] - mu[c])))[0];
 }
 
-/* Sets code[round4(d)] to rne((x - mu) factor) + offset. Returns the sum of rne((x - mu)
- * factor). */
+/* Quantizes a row: stores the codes round((x - mu) factor) + offset in code[round4(d)], and returns
+ * the sum of the codes without the offset. round() rounds to the nearest integer, ties to even. */
 static inline float code_row(const float *x, const float *mu, int d, float factor, int offset,
                              uint8_t *code)
 {
@@ -222,7 +223,7 @@ static void pack_keys(const float *rows, const float *mu, int n, int d, uint8_t 
     }
 }
 
-/* Packs VLEN channels from channel c on. */
+/* Quantizes and packs VLEN channels of V, from channel c on. */
 static void pack_some_values(const float *rows, int n, int d, int c, int8_t *code, float *scale)
 {
     const float *in = rows + c;
@@ -255,15 +256,15 @@ static void pack_values(const float *rows, int n, int d, int8_t *code, float *sc
         for (int t = 0; t < n; t++)
             for (int i = 0; i < VLEN; i++)
                 last[t * VLEN + i] = c + i < d ? rows[(int64_t)t * d + c + i] : 0;
-        /* `last` holds a copy of VLEN channels from channel c on. pack_some_values
-         * adds c to its pointer, so the argument is last - c. */
+        /* `last` is a copy of VLEN channels from channel c on. The function adds c to its argument,
+         * which is therefore last - c. */
         pack_some_values(last - c, n, VLEN, c, code, scale);
     }
 }
 
 /* Computes sums[m][nv vectors] = A[m][k bytes] times the panels of B from column j0 on. The
- * function is inlined for constant m, nv and keys. With `keys` (for scores) B is the unsigned
- * operand. Without `keys` (for values) A is the unsigned operand. */
+ * function is inlined with constant m, nv and keys. For scores (`keys` is true) B is the unsigned
+ * operand; for values A is the unsigned operand. */
 static inline __attribute__((always_inline)) void products(const uint8_t *a, int64_t lda,
                                                            const uint8_t *b, int64_t panel, int k,
                                                            const int m, const int nv,
@@ -340,7 +341,7 @@ static inline __attribute__((always_inline)) void score_rows(const struct dot_sc
 }
 
 #if KVR_ISA_AMX_INT8
-/* Takes at most QUERIES query rows and n <= TILE tokens. */
+/* Computes the scores of m <= QUERIES query rows against n <= TILE tokens. */
 static void tile_scores(const struct dot_scores *t, int64_t at, int m, int n)
 {
     int32_t sums[QUERIES * TILE] __attribute__((aligned(64)));
@@ -380,8 +381,8 @@ static void scores(const struct kvr_dot_queries *q, int64_t at, int d, const uin
         score_rows(&t, at, kvr_round4(d), m, n);
 }
 
-/* Quantizes the n softmax weights of a row to bytes 0 to P_TOP. Returns the sums of the bytes per
- * lane. */
+/* Quantizes the n softmax weights of a row to codes 0..P_TOP. Returns the sum of the codes of every
+ * vector lane. */
 static inline vec weights(const float *row, int n, float top, uint8_t *p)
 {
     const float one = logf(P_TOP);
@@ -436,8 +437,8 @@ static void online_softmax(float *s, int64_t stride, const float *bias, int m, i
         *(vec *)(weight_scale + i) = rescale_of(t, most) * (1.0f / P_TOP);
     }
     for (int i = 0; i < m; i++) {
-        /* A NaN score converts to an integer outside the range of weights, so the sum of the row
-         * leaves its range. */
+        /* A NaN score converts to a code outside [0, P_TOP], so that the row's sum leaves its
+         * range. */
         const bool sane = part[i] >= 0 && part[i] <= (float)(TILE * P_TOP);
 
         sum[i] = sum[i] * less[i] + (sane ? part[i] * weight_scale[i] : NAN);
@@ -475,7 +476,7 @@ static inline __attribute__((always_inline)) void value_block(const struct dot_v
 }
 
 #if KVR_ISA_AMX_INT8
-/* Takes at most QUERIES query rows and one complete tile of tokens. */
+/* Adds the weighted values of one complete tile to the outputs of m <= QUERIES query rows. */
 static void tile_values(const struct dot_values *t, int m, int d)
 {
     enum { WIDE = 128 };

@@ -1,10 +1,10 @@
-/* attend_int8.c - requantizes tiles of coded tokens to bytes, with the formulas of attend_dot.h. */
+/* attend_int8.c - requantizes tiles of coded tokens to INT8, with the formulas of attend_dot.h. */
 #include "harness/cache/attend_cpu.h"
 
 #include <assert.h>
 #include <string.h>
 
-/* The memory of struct staged, as bytes. */
+/* Layout of an INT8 tile in the memory of a struct staged. */
 struct staged_bytes {
     uint8_t *k;
     int8_t *v;
@@ -39,8 +39,9 @@ float *kvr_int8_carve(float *base, int head_dim, int n_heads, size_t rows,
     return base + kvr_int8_floats(head_dim, n_heads, rows);
 }
 
-/* mu of head h: the mean key of the first tile staged as bytes, in each space. The result is exact
- * for any mu; this one is close to the mean of all keys. */
+/* Computes mu of head h, for rotated and for unrotated keys: the mean key of the first tile that is
+ * staged as INT8. Attention is mathematically independent of mu. This mu is close to the mean of
+ * all keys, which makes the quantization error small. */
 static void find_mu(const struct kvr_attend_job *job, const struct state *st, int h)
 {
     const int d = job->head_dim;

@@ -1,5 +1,5 @@
-/* attend_scratch_cuda.c - decides what attention on a CUDA stream supports, and sizes its
- * scratch. */
+/* attend_scratch_cuda.c - determines which attention jobs are supported on a CUDA stream, and
+ * computes the size of the scratch memory. */
 #include "harness/cache/attend_scratch_cuda.h"
 
 #include <stdlib.h>
@@ -8,9 +8,10 @@
 #include "harness/cache/attend_mma.h"
 #include "harness/cache/attend_wgmma.h"
 
-enum { BYTE_TILES = 128 }; /* tiles of coded tokens in scratch */
+enum { BYTE_TILES = 128 }; /* maximum INT8 tiles in scratch */
 
-/* Kernels read rows in units of 16 bytes, so whole rows precede arrays with one number per row. */
+/* Returns a softmax state in scratch. Kernels read rows in units of 16 bytes, so the rows `acc`
+ * precede the arrays with one number per row. */
 static struct kvr_cuda_sums sums_at(float *rows_of_d, float *numbers, size_t rows)
 {
     return (struct kvr_cuda_sums){ .state = {
@@ -63,8 +64,9 @@ enum kvr_status kvr_cuda_attend_check(const struct kvr_attend_needs *n)
     return KVR_OK;
 }
 
-/* F32 kernels read F32 queries. They serve corrections by moments, columns, rows of single heads,
- * and spans with squared scales that cannot be read in place. */
+/* Whether attention reads BF16 queries. The F32 kernels, which read F32 queries, process
+ * corrections by moments, column sums, spans of single heads, and spans with squared scales that
+ * cannot be read in place. */
 bool kvr_cuda_attends_bf16(const struct kvr_attend_needs *n)
 {
     const struct kvr_correction *c = n->correction;
@@ -109,7 +111,8 @@ static bool stages_bf16(const struct kvr_attend_needs *n)
            n->head_dim <= KVR_ATTEND_MMA_MAX_D && !n->int8 && !n->correction;
 }
 
-/* Tokens of the BF16 scratch: all staged tokens, or whole tiles within the limit. */
+/* Returns the capacity of the BF16 scratch in tokens: all staged tokens, or as many whole tiles as
+ * the size limit allows. */
 static int64_t staged_tokens(const struct kvr_attend_needs *n)
 {
     const int64_t heads = n->by_head ? 1 : n->n_heads, all = n->max_staged;
@@ -121,13 +124,14 @@ static int64_t staged_tokens(const struct kvr_attend_needs *n)
     return most > KVR_ATTEND_LIST_KEYS ? most : KVR_ATTEND_LIST_KEYS;
 }
 
-/* Size of the lists of rows, in floats. */
+/* Returns the size of the heads' row lists, in floats. */
 static size_t head_lists(const struct kvr_attend_needs *n)
 {
     return ((size_t)(n->max_query * n->n_heads) + 3) / 4 * 4;
 }
 
-/* Tiles of coded tokens: the maximum number, with a new tile at each span, up to a limit. */
+/* Returns the number of INT8 tiles in scratch: the maximum number of tiles of the coded tokens,
+ * where every span begins a new tile, but at most BYTE_TILES. */
 static int64_t byte_tiles(const struct kvr_attend_needs *n)
 {
     const int64_t all = n->max_coded / KVR_BYTE_TILE + 2 * KVR_CUDA_PIECE_TILES;
@@ -187,7 +191,7 @@ static enum kvr_status check_bytes(const struct kvr_attend_needs *n,
                                             "the tensor map for bulk copies");
 }
 
-/* Whether the device's tensor-core kernels support BF16 rows of this width. */
+/* Whether the device's tensor-core kernels support BF16 rows of this head dimension. */
 static bool multiplies_bf16(const struct kvr_attend_needs *n, const struct kvr_dev *dev)
 {
     const struct kvr_attend_shape shape = { 1, n->by_head ? 1 : n->n_heads, n->head_dim };
@@ -198,7 +202,8 @@ static bool multiplies_bf16(const struct kvr_attend_needs *n, const struct kvr_d
     return kvr_attend_mma_accepts(kvr_stream_block_shared(kvr_dev_stream(dev)), &shape, &rows);
 }
 
-/* Stages F32 pieces instead of BF16 rows if the device has too little shared memory. */
+/* Plans scratch for F32 pieces instead of BF16 rows, because the device has too little shared
+ * memory for the BF16 kernels. */
 static enum kvr_status stage_as_f32(const struct kvr_attend_needs *n, struct kvr_attend_scratch *s)
 {
     struct kvr_attend_needs f32 = *n;
@@ -211,7 +216,7 @@ static enum kvr_status stage_as_f32(const struct kvr_attend_needs *n, struct kvr
     return kvr_buf_reserve(&s->state, s->dev, KVR_MEM_SCRATCH, b.state);
 }
 
-/* Row numbers of head h in [T,H]: t H + h. */
+/* Prepares the scratch. The row list of head h has the row indices t H + h of the array [T,H]. */
 enum kvr_status kvr_cuda_scratch_prepare(const struct kvr_attend_needs *n,
                                          struct kvr_attend_scratch *s)
 {

@@ -1,26 +1,29 @@
 /* attend_spans_cuda.c - attention over spans on a CUDA stream (scratch: attend_scratch_cuda.h).
  *
- * Spans are visited in order; uncoded spans are read in place on every path.
+ * Spans are processed in order. Uncoded spans are read in place on every path.
  *
- *   staged, BF16 cache   all coded spans are dequantized into BF16 scratch (`rows`), rotation undone, and
- *                        attended to in the same launch as the uncoded spans. A smaller scratch is filled
- *                        and attended to several times; the softmax states are merged in order.
- *   staged, otherwise    an F32 cache, or a correction whose scores are F32: pieces of KVR_CUDA_PIECE tokens are
- *                        dequantized into F32 scratch, one launch each.
- *   fused                the attention kernel dequantizes (attend_mma.h, attend_wgmma.h).
- *   int8                 pieces are dequantized, requantized to bytes and attended to (attend_bytes.h).
+ * On path `staged` with a BF16 cache, all coded spans are dequantized into BF16 scratch (`rows`),
+ * with their rotation undone. One launch then computes attention over staged and uncoded spans. If
+ * the scratch is too small for all coded spans, it is filled several times, with one launch each.
+ * The launches merge their softmax states in order.
  *
- * Codecs that no kernel decodes to BF16 in one launch (needs.wide) are decoded to an F32 piece and
- * keep their rotation. Rotated queries are multiplied with rotated keys; rotated values accumulate
- * in a separate softmax state, which is rotated back once.
+ * On path `staged` with an F32 cache, or with a correction whose scores are F32, pieces of
+ * KVR_CUDA_PIECE tokens are dequantized into F32 scratch, with one launch per piece. On path
+ * `fused`, the attention kernel dequantizes (attend_mma.h, attend_wgmma.h). With int8, pieces are
+ * dequantized, requantized to INT8 and read by the kernel of attend_bytes.h.
  *
- * The first launch of a call initialises the softmax state (m, l, acc), the last one normalises it, where
- * the kernels can; otherwise separate passes do. On sm_90 uncoded rows go to the warp-group kernel, on
- * other devices to mma.sync.
+ * Some codecs cannot be decoded to BF16 by a single kernel (needs.wide). Their spans are decoded to
+ * F32 pieces and keep their rotation. Rotated queries are multiplied with rotated keys. Rotated
+ * values accumulate in a separate softmax state, which is rotated back once.
  *
- * Spans of single heads (by_head): each head is a job of its own over gathered rows.
- * Columns (kvr_attend_columns): two passes of the F32 kernels over the keys, first the softmax state, then
- * the weights. */
+ * Where the kernels support it, the first launch of a call initializes the softmax state (m, l,
+ * acc) and the last launch normalizes the output. Otherwise separate passes initialize the state
+ * and normalize the output. On sm_90 the wgmma kernel reads uncoded rows, on other devices the
+ * mma.sync kernel.
+ *
+ * If spans have tokens of single heads (by_head), every head is a separate job over gathered rows.
+ * kvr_attend_columns runs two passes of the F32 kernels over the keys: the first computes the
+ * softmax state, and the second computes the column sums and maxima of the weights. */
 #include "harness/cache/attend_bytes.h"
 #include "harness/cache/attend_cuda.h"
 #include "harness/cache/attend_impl.h"
@@ -31,14 +34,15 @@
 
 #include <stdlib.h>
 
-/* Queries [T,H,D], F32 or BF16; the kernel may normalise BF16 queries while loading them. */
+/* Queries [T,H,D] as F32 or BF16. The kernel may apply RMSNorm and RoPE to BF16 queries while
+ * loading them. */
 struct queries {
     const float *f32;
     const kvr_bf16 *bf16;
     struct kvr_query_norm norm;
 };
 
-/* Gathers the rows of one head from raw [n,H,D]. */
+/* Gathers the rows of one head from an uncoded span [n,H,D]. */
 static struct kvr_raw take_raw(const struct kvr_attend_job *job, struct kvr_dev *dev,
                                const struct kvr_span *s, const struct kvr_cuda_head *part)
 {
@@ -50,7 +54,8 @@ static struct kvr_raw take_raw(const struct kvr_attend_job *job, struct kvr_dev 
     return (struct kvr_raw){ part->k, part->v, s->raw.dtype };
 }
 
-/* The part of a span that belongs to head h; false: none. h < 0: the span for all heads. */
+/* Computes the part of a span that belongs to head h, or the whole span if h < 0. Returns false if
+ * the span has no token of the head. */
 static bool span_of_head(const struct kvr_span *s, int h, const struct kvr_raw *raw,
                          struct kvr_span *out)
 {
@@ -65,14 +70,15 @@ static bool decodes_bf16(const struct kvr_packed *p)
     return kvr_codec_decodes_bf16(p->codec, p->shape.n_heads, p->shape.head_dim);
 }
 
-/* Whether a block is attended to in rotated space. bf16: coded spans are staged as BF16, which
- * undoes the rotation of codecs that one launch decodes. */
+/* Whether attention over a block uses rotated keys or values. If `bf16`, coded spans are staged as
+ * BF16, which undoes the rotation for codecs that one launch decodes. */
 static bool rotated(const struct kvr_packed *p, bool bf16)
 {
     return p->codec && kvr_codec_rotated(p->codec) && !(bf16 && decodes_bf16(p));
 }
 
-/* Decodes tokens [t0, t0 + n) of a span, counted from its first, to F32 [n,H,D]. */
+/* Decodes tokens [t0, t0 + n) of a span to F32 [n,H,D]. t0 is relative to the span's first
+ * token. */
 static void decode(const struct kvr_attend_job *job, struct kvr_dev *dev, const struct kvr_span *s,
                    int64_t t0, int64_t n, bool values, float *out)
 {
@@ -95,7 +101,7 @@ static bool is_coded(const struct kvr_span *s)
     return s->seg && s->seg->kind == KVR_SEG_CODED && !kvr_codec_is_raw(s->seg->k.codec);
 }
 
-/* The correction that applies to a span; NULL: none. */
+/* Returns the correction that applies to a span, or NULL for an uncoded span. */
 static const struct kvr_correction *corrects(const struct kvr_attend_job *job,
                                              const struct kvr_span *s)
 {
@@ -107,15 +113,15 @@ static bool is_exact(const struct kvr_segment *seg)
     return kvr_codec_is_raw(seg->k.codec) && kvr_codec_is_raw(seg->v.codec);
 }
 
-/* Whether a span is dequantized into BF16 scratch, if there is such scratch. */
+/* Whether a span is dequantized into BF16 scratch if the job has BF16 scratch. */
 static bool is_staged(const struct kvr_segment *seg)
 {
     return seg && (seg->kind == KVR_SEG_ZERO ||
                    !(kvr_codec_is_bf16(seg->k.codec) && kvr_codec_is_bf16(seg->v.codec)));
 }
 
-/* Describes a span that the tensor-core kernel can read in place; false: it must be decoded
- * first. */
+/* Describes a span for the tensor-core kernel in *out. Returns false if the kernel cannot read the
+ * span in place, so that it must be decoded first. */
 static bool read_in_place(const struct kvr_attend_job *job, size_t shared,
                           const struct kvr_attend_shape *shape, const struct kvr_span *s,
                           struct kvr_attend_mma_span *out)
@@ -140,7 +146,8 @@ static bool read_in_place(const struct kvr_attend_job *job, size_t shared,
     return kvr_attend_mma_accepts(shared, shape, out);
 }
 
-/* Inputs of a launch that is not the last of its call. Marks the state as begun. */
+/* Returns the inputs of a launch that is not the last of its call, and marks the softmax state as
+ * begun. */
 static struct kvr_attend_io io_of(const struct queries *q, struct kvr_cuda_sums *into)
 {
     const struct kvr_attend_io io = {
@@ -163,7 +170,7 @@ static void begin(struct kvr_stream *stream, const struct kvr_attend_shape *shap
     sums->begun = true;
 }
 
-/* Decodes a span piece by piece and attends to each piece. */
+/* Decodes a span piece by piece to F32 and computes attention over each piece. */
 static void attend_staged(const struct kvr_attend_job *job, struct kvr_dev *dev,
                           const struct kvr_cuda_head_rows *at, const struct kvr_attend_shape *shape,
                           const struct kvr_span *s, const struct queries *q, const float *row_bias,
@@ -208,20 +215,21 @@ static void attend_staged(const struct kvr_attend_job *job, struct kvr_dev *dev,
     }
 }
 
-/* Spans of the next launch, which share softmax state, queries and kernel. */
+/* Spans of the next launch. They have the same softmax state, queries and kernel. */
 struct gathered {
-    bool groups; /* the device has the warp-group kernel (attend_wgmma.h) */
-    bool rows;   /* the next launch is of the mma.sync kernel */
+    bool groups; /* the device supports the wgmma kernel (attend_wgmma.h) */
+    bool rows;   /* the next launch uses the mma.sync kernel */
     int n;
     struct kvr_attend_mma_span span[KVR_ATTEND_LIST_SPANS];
     struct queries q;
     struct kvr_cuda_sums *into;
     const struct kvr_buf *parts;
-    /* BF16 scratch [room,H,D] of staged spans; its first `used` tokens belong to the next launch. k
-     * NULL: nothing is staged as BF16. A launch for another span does not change `used`. */
+    /* BF16 scratch [capacity,H,D] of staged spans, whose first `used` tokens belong to the next
+     * launch. k is NULL if no span is staged as BF16. A launch for another span does not change
+     * `used`. */
     kvr_bf16 *k, *v;
     int64_t capacity, used;
-    float *piece; /* [n_piece,H,D], for codecs that are decoded to F32 */
+    float *piece; /* [n_piece,H,D], for codecs that decode to F32 */
     int64_t n_piece;
 };
 
@@ -239,7 +247,8 @@ static void use_rows(struct gathered *list, const struct kvr_attend_job *job,
     list->n_piece = (int64_t)(s->tiles.n_bytes / (row * sizeof(float)));
 }
 
-/* Launches the gathered spans. `ends`: the job if this launch is its last; else NULL. */
+/* Launches attention over the gathered spans. `ends` is the job if this is the job's last launch,
+ * and NULL otherwise. */
 static void attend_gathered(struct kvr_stream *stream, const struct kvr_attend_shape *shape,
                             const struct kvr_attend_job *ends, struct gathered *list)
 {
@@ -304,7 +313,8 @@ static void decode_bf16(const struct kvr_attend_job *job, struct kvr_dev *dev,
     }
 }
 
-/* Whether the new span extends the last one in the list, in memory and in the softmax. */
+/* Whether the new span extends the last span of the list: it must be adjacent in memory and have
+ * the same queries, softmax state and multiplicity. */
 static bool continues(const struct gathered *list, const struct kvr_attend_mma_span *span,
                       size_t row, const struct queries *q, const struct kvr_cuda_sums *into)
 {
@@ -320,8 +330,8 @@ static bool continues(const struct gathered *list, const struct kvr_attend_mma_s
            list->into == into;
 }
 
-/* Dequantizes a coded span into BF16 scratch and adds it to the next launch. A full scratch is
- * attended to first. */
+/* Dequantizes a coded span into BF16 scratch and adds it to the next launch. If the scratch is
+ * full, attention over its spans is launched first. */
 static void stage(const struct kvr_attend_job *job, struct kvr_dev *dev,
                   const struct kvr_attend_shape *shape, const struct kvr_span *s,
                   const struct queries *q, struct kvr_cuda_sums *into, struct gathered *list)
@@ -356,7 +366,8 @@ static void stage(const struct kvr_attend_job *job, struct kvr_dev *dev,
     }
 }
 
-/* Coded tokens as bytes for the next launch, which share softmax state and queries. */
+/* Coded tokens that are requantized to INT8 for the next launch. They have the same softmax state
+ * and queries. */
 struct as_bytes {
     struct kvr_byte_rows rows;
     int n;
@@ -381,8 +392,8 @@ static void attend_as_bytes(struct kvr_stream *stream, const struct kvr_attend_s
     list->n_tiles = 0;
 }
 
-/* Decodes a span piece by piece and requantizes each piece to bytes. mu is the mean of a launch's
- * first keys. */
+/* Decodes a span piece by piece and requantizes each piece to INT8. mu is the mean of the first
+ * keys of a launch. */
 static void stage_as_bytes(const struct kvr_attend_job *job, struct kvr_dev *dev,
                            const struct kvr_cuda_head_rows *at,
                            const struct kvr_attend_shape *shape, const struct kvr_span *s,
@@ -453,7 +464,7 @@ static void attend_span(const struct kvr_attend_job *job, struct kvr_dev *dev,
     }
 }
 
-/* Finds the codecs whose transforms define the job's rotated spaces of keys and values. */
+/* Finds the codecs whose rotations apply to the job's keys and to its values. */
 static void find_spaces(const struct kvr_attend_job *job, bool bf16, const struct kvr_codec **k,
                         const struct kvr_codec **v)
 {
@@ -468,8 +479,8 @@ static void find_spaces(const struct kvr_attend_job *job, bool bf16, const struc
     }
 }
 
-/* Whether one launch reads all spans as uncoded or staged rows; its kernel can normalise the
- * queries. */
+/* Whether one launch reads all spans as uncoded or staged rows. The kernel of such a launch can
+ * normalize the queries. */
 static bool all_rows(const struct kvr_attend_job *job, bool bf16, struct kvr_stream *stream,
                      const struct kvr_attend_shape *shape)
 {
@@ -492,7 +503,8 @@ static bool all_rows(const struct kvr_attend_job *job, bool bf16, struct kvr_str
     return true;
 }
 
-/* Copies the job; its queries are normalised here unless the kernel does so on loading. */
+/* Returns a copy of the job. The function normalizes the queries, unless the kernel normalizes them
+ * while loading. */
 static struct kvr_attend_job with_norm(const struct kvr_attend_job *job, bool bf16,
                                        struct kvr_stream *stream,
                                        const struct kvr_attend_shape *shape)
@@ -507,7 +519,7 @@ static struct kvr_attend_job with_norm(const struct kvr_attend_job *job, bool bf
     return done;
 }
 
-/* Runs head h alone, with its raw rows `raw`; h < 0: all heads. */
+/* Computes attention of head h, whose uncoded rows are `raw`, or of all heads if h < 0. */
 static void run_heads(const struct kvr_attend_job *of, struct kvr_attend_scratch *s, int h,
                       const struct kvr_raw *raw)
 {
@@ -560,7 +572,7 @@ static void run_heads(const struct kvr_attend_job *of, struct kvr_attend_scratch
         kvr_attend_separate_passes_cuda(stream, &shape, &end);
 }
 
-/* Gathers a head's rows of the raw span; the only one is the current chunk. */
+/* Gathers the rows of a head from the job's uncoded span, which is the current chunk. */
 static struct kvr_raw raw_of_head(const struct kvr_attend_job *job, struct kvr_attend_scratch *s,
                                   const struct kvr_cuda_head *part)
 {
@@ -596,15 +608,15 @@ static void run(const struct kvr_attend_job *job, struct kvr_attend_scratch *s)
 
 /* ---- columns ------------------------------------------------------------------------------- */
 
-/* A pass over the keys of a span. out NULL: it updates the state; else it writes sums and maxima
- * per token. */
+/* A pass over the keys of a job. If `out` is NULL, the pass updates the softmax state; otherwise it
+ * computes the sum and the maximum of the weights of every token. */
 struct column_walk {
     const struct kvr_column_job *job;
-    const struct kvr_attend_job *attend; /* of the current heads, with the sampled queries */
+    const struct kvr_attend_job *attend; /* job of the current heads with the sampled queries */
     struct kvr_dev *dev;
     struct kvr_cuda_head_rows at;
     struct kvr_attend_shape shape;
-    int h;      /* first of the current heads; -1: all */
+    int h;      /* the current head, or -1 for all heads */
     float *out; /* [KVR_CUDA_PIECE,H][2], in host memory */
 };
 
@@ -635,7 +647,7 @@ static enum kvr_status walk_span(const struct column_walk *w, const struct kvr_s
     const float *q = s->seg && rotated(&s->seg->k, false) ? w->at.q_rot : w->attend->q;
     struct kvr_attend_piece piece = {
         .k = w->at.k,
-        .v = w->at.k, /* a placeholder: its output is not used */
+        .v = w->at.k, /* a placeholder, since the attention output is not used */
         .log_m = s->log_m,
         .by_scales = c ? c->by_scales : KVR_BY_SCALES_NO,
         .s2 = w->at.s2,
@@ -661,7 +673,8 @@ static enum kvr_status walk_span(const struct column_walk *w, const struct kvr_s
     return KVR_OK;
 }
 
-/* Gathers the sampled queries [n,heads,D] of the current heads. `list`: device int32. */
+/* Gathers the sampled queries [n,heads,D] of the current heads. `list` is device memory for their
+ * row indices. */
 static enum kvr_status take_queries(const struct column_walk *w, const float *q, int32_t *list,
                                     float *out)
 {
@@ -682,7 +695,7 @@ static enum kvr_status take_queries(const struct column_walk *w, const float *q,
     return st;
 }
 
-/* Computes the columns of head h, or of all heads (h < 0). */
+/* Computes the column sums and maxima of head h, or of all heads if h < 0. */
 static enum kvr_status columns_of(const struct kvr_column_job *job, struct kvr_attend_scratch *s,
                                   int h, float *capacity)
 {
@@ -704,7 +717,7 @@ static enum kvr_status columns_of(const struct kvr_column_job *job, struct kvr_a
     find_spaces(&one, false, &k_space, &v_space);
     w.at = kvr_cuda_head_rows_of(&one, s);
     w.shape = (struct kvr_attend_shape){ n, heads, one.head_dim };
-    q = w.at.rotated_v.state.acc; /* free here: columns do not read values */
+    q = w.at.rotated_v.state.acc; /* unused memory, since column passes read no values */
     KVR_TRY(take_queries(&w, job->attend->q, (int32_t *)w.at.rotated_v.state.mx, q));
     one.q = q;
     if (k_space) {

@@ -1,5 +1,5 @@
-/* attend_tiles.c - divides spans into tiles of up to TILE tokens of one kind, from one span or
- * several short ones, and loads one head of each. */
+/* attend_tiles.c - divides spans into tiles of up to TILE tokens of the same kind, and loads tiles
+ * of one head. A tile has tokens of one span or of several short spans. */
 #include "harness/cache/attend_cpu.h"
 
 #include <math.h>
@@ -37,7 +37,7 @@ static void load(const struct kvr_attend_job *job, const struct part *p, int h, 
                          (size_t)(s->t0 + p->t0) * row + (size_t)(h * d) * size;
 
         for (int t = 0; t < p->n; t++, in += row) {
-            /* Prefetches one head of each token: hardware prefetchers do not follow such
+            /* Prefetches the rows of one head, because hardware prefetchers do not follow large
              * strides. */
             if (t + AHEAD < p->n)
                 for (size_t b = 0; b < (size_t)d * size; b += 64)
@@ -130,13 +130,14 @@ void kvr_tile_mask_causal(const struct kvr_attend_job *job, const struct tile *t
     for (int i = 0; i < m; i++) {
         const int64_t last = (r0 + i) / group_of(job) - tile->part[0].t0;
 
-        for (int64_t j = last < 0 ? 0 : last + 1; j < tile->n; j++) /* all tokens of some rows */
+        /* also masks rows without visible tokens */
+        for (int64_t j = last < 0 ? 0 : last + 1; j < tile->n; j++)
             s[i * stride + j] = -INFINITY;
     }
 }
 
-/* At the end of the past tokens: stores the logarithm of their weights' sum until finish() knows
- * the total. */
+/* Called at the end of the past tokens. Stores the logarithm of the sum of their weights until
+ * finish() knows the sum of all weights. */
 static void note_past(const struct kvr_attend_job *job, const struct state *st, int h, int64_t at,
                       int m)
 {

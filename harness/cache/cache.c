@@ -1,4 +1,5 @@
-/* cache.c - determines what a pass sees, attends to it, and stores chunks. */
+/* cache.c - determines which tokens a pass can see, computes attention over them, and stores
+ * chunks. */
 #include "harness/cache/cache.h"
 
 #include <stdlib.h>
@@ -11,7 +12,8 @@
 #include "harness/core/isa.h"
 #include "methods/codecs/mean/demean.h"
 
-/* The study never evicts; its buffer covers the whole rollout. */
+/* Whether the cache evicts tokens. The study's code never evicts, since its buffer covers the whole
+ * rollout. */
 static bool evicts(const struct kvr_cache *c)
 {
     return c->shape.evict && !kvr_scheme_is_study(c->scheme);
@@ -47,7 +49,7 @@ static enum kvr_status alloc_buffers(struct kvr_cache *c)
     const struct {
         struct kvr_buf *buf;
         size_t n_bytes;
-        bool host; /* policies read their data in host memory */
+        bool host; /* policies read this data in host memory */
     } all[] = {
         { &c->current_k, b.current, false },
         { &c->current_v, b.current, false },
@@ -77,7 +79,7 @@ static enum kvr_status alloc_buffers(struct kvr_cache *c)
     return kvr_attend_reserve(&c->attend, c->dev, &needs);
 }
 
-/* Whether the device can attend to what the scheme stores. */
+/* Checks that the device supports attention over the data that the scheme stores. */
 static enum kvr_status check_attention(const struct kvr_scheme *p, const struct kvr_cache_shape *s,
                                        enum kvr_path path, const struct kvr_dev *dev)
 {
@@ -208,8 +210,8 @@ static bool beyond_window(const struct kvr_cache *c)
     return kvr_retention_thins(&c->scheme->retention, &needs) && needs.beyond_window;
 }
 
-/* Tokens before `end` within the window of the current pass: the sink, and the newest window - sink
- * frames, including the current chunk's. */
+/* Returns the tokens before `end` within the window of the current pass: the sink frames, and the
+ * newest window - sink frames, including those of the current chunk. */
 static struct kvr_visible in_window(const struct kvr_cache *c, int64_t end)
 {
     const int64_t s = c->shape.tokens_per_frame;
@@ -265,8 +267,8 @@ enum kvr_status kvr_cache_drop(struct kvr_cache *c, int frames)
     return KVR_OK;
 }
 
-/* Whether a part of the method rotates keys to another position, by the frame in which they were
- * computed. */
+/* Whether a component of the method moves keys to another RoPE position. Such a component needs the
+ * frame in which a key was computed. */
 static bool turns_keys(const struct kvr_scheme *p)
 {
     struct kvr_thin_needs thin;
@@ -330,7 +332,8 @@ bool kvr_cache_current(const struct kvr_cache *c, kvr_bf16 **k, kvr_bf16 **v)
     return c->in_pass && c->shape.exact == KVR_BF16;
 }
 
-/* Converts the chunk's keys and values to F32, at token `at` of values. */
+/* Converts the current chunk's keys and values to F32, and stores them from token `at` of the
+ * buffers values_k and values_v on. */
 static void current_values(struct kvr_cache *c, int64_t at)
 {
     const size_t width = (size_t)kvr_cache_kv_heads(&c->shape) * (size_t)c->shape.head_dim;
@@ -342,7 +345,8 @@ static void current_values(struct kvr_cache *c, int64_t at)
                       c->shape.exact, n);
 }
 
-/* Study reading: decodes the whole cache, inserts the chunk, codes everything again. */
+/* Stores a chunk as the study's code does: decodes the whole cache, inserts the chunk, and codes
+ * all tokens again. */
 static enum kvr_status recode(struct kvr_cache *c, struct kvr_layer *l)
 {
     const int64_t end = kvr_cache_pass_begin(c) + kvr_cache_pass_tokens(c);
@@ -375,7 +379,7 @@ void kvr_cache_set_salience(struct kvr_cache *c, const float *table)
         c->layer[i].oracle_scores = table ? table + i * kvr_cache_capacity_tokens(c) : NULL;
 }
 
-/* Applies the last layer's selection to all layers. */
+/* Applies the last layer's selection of tokens to all layers. */
 static enum kvr_status follow(struct kvr_cache *c, const struct kvr_layer *last)
 {
     if (!kvr_scheme_last_chooses(c->scheme) || last != &c->layer[c->shape.n_layers - 1])
@@ -469,9 +473,9 @@ void kvr_cache_observe(struct kvr_cache *c, kvr_cache_observer_fn *fn, void *ctx
     c->observer_ctx = ctx;
 }
 
-/* Measures the attention that each token receives from the pass's queries, for the layer's
- * retention. On path dense it reads segments as on path staged, so that the selection does not
- * depend on the path. */
+/* Computes the attention that every token receives from the queries of the pass, for the layer's
+ * retention. On path dense the function reads segments as on path staged, so that the selection
+ * does not depend on the path. */
 static enum kvr_status observe(struct kvr_cache *c, struct kvr_layer *l,
                                const struct kvr_attend_job *attended,
                                const struct kvr_thin_needs *needs, struct kvr_columns *out)
@@ -507,7 +511,7 @@ static enum kvr_status observe(struct kvr_cache *c, struct kvr_layer *l,
     return KVR_OK;
 }
 
-/* Queries and output of a call: F32; if those are NULL, BF16. */
+/* Queries and output of an attention call. They are BF16 if the F32 pointers are NULL. */
 struct seen_by {
     const float *q;
     float *out;
@@ -516,8 +520,8 @@ struct seen_by {
     struct kvr_query_norm norm;
 };
 
-/* The current chunk's keys in the form that attention reads. Storing and the observer read the
- * appended keys. */
+/* Returns the current chunk's keys in the form that attention reads. Storing a chunk and computing
+ * column sums use the keys as they were appended. */
 static const void *current_keys(struct kvr_cache *c)
 {
     const int64_t rows = kvr_cache_pass_tokens(c) * kvr_cache_kv_heads(&c->shape);
@@ -574,7 +578,7 @@ static enum kvr_status attend(struct kvr_cache *c, int layer, const struct seen_
     if (stores(c) &&
         kvr_retention_observes(&c->scheme->retention, &l->state[1], kvr_cache_pass_begin(c)) &&
         (!thin.of_last || layer == c->shape.n_layers - 1)) {
-        kvr_phase_begin(c->phases, KVR_CACHE_STORE); /* selection is timed as storing */
+        kvr_phase_begin(c->phases, KVR_CACHE_STORE); /* the selection's time counts as storing */
         st = observe(c, l, &job, &thin, &columns);
         kvr_phase_end(c->phases, KVR_CACHE_STORE);
         KVR_TRY(st);
@@ -625,7 +629,7 @@ enum kvr_status kvr_cache_end_pass(struct kvr_cache *c)
     return KVR_OK;
 }
 
-/* Tokens that an uncompressed cache of this shape would hold now. */
+/* Returns the number of tokens that an uncompressed cache of this shape would have now. */
 static int64_t reference_tokens(const struct kvr_cache *c)
 {
     const int64_t active = c->layer[0].n_active, chunk = kvr_cache_chunk_tokens(c);
@@ -665,7 +669,7 @@ void kvr_cache_bytes(const struct kvr_cache *c, struct kvr_cache_bytes *out)
 
 enum { READ_BLOCK = 512 }; /* tokens */
 
-/* Copies rows [a, b) of a block's values to the host. */
+/* Copies rows [a, b) of a block of keys or values to the host. */
 static bool get_rows(const struct kvr_cache *c, const struct kvr_buf *values, int64_t a, int64_t b,
                      float *to)
 {
@@ -675,9 +679,9 @@ static bool get_rows(const struct kvr_cache *c, const struct kvr_buf *values, in
                        (size_t)(b - a) * width * sizeof *to) == KVR_OK;
 }
 
-/* Reads tokens [begin, end), at most READ_BLOCK: packs the stored ones and copies them to the host.
- * Returns their number; -1 on a device error. Tokens are decoded together, because a
- * synchronisation costs more than a token. */
+/* Copies the stored tokens of [begin, end), a range of at most READ_BLOCK tokens, to consecutive
+ * rows on the host. Returns the number of stored tokens, or -1 on a device error. The tokens are
+ * decoded together, because a synchronization takes longer than decoding a token. */
 static int64_t read_block(const struct kvr_cache *c, const struct kvr_layer *l, int64_t begin,
                           int64_t end, float *k, float *v)
 {
@@ -706,7 +710,7 @@ int64_t kvr_cache_read(const struct kvr_cache *c, int layer, float *k, float *v)
     const struct kvr_layer *l = &c->layer[layer];
     const struct kvr_visible seen = kvr_cache_visible(
         c, l->n_active < kvr_cache_capacity_tokens(c) ? l->n_active : kvr_cache_capacity_tokens(c));
-    /* Capacity of the values' buffers. */
+    /* Maximum number of tokens per read, which is the capacity of the buffers of values. */
     const int64_t step =
         kvr_cache_chunk_tokens(c) < READ_BLOCK ? kvr_cache_chunk_tokens(c) : READ_BLOCK;
     int64_t n = 0;

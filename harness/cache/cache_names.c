@@ -1,4 +1,4 @@
-/* cache_names.c - names of attention paths and arithmetic. */
+/* cache_names.c - the names of attention paths and of attention arithmetic. */
 #include <string.h>
 
 #include "harness/cache/cache.h"
@@ -7,7 +7,8 @@ const char *const kvr_path_names[] = { "staged", "fused", "dense", "decoded", NU
 
 const char *const kvr_attend_names[] = { "float", "int8", NULL };
 
-/* Index of a name in a NULL-terminated list; -1: absent. */
+/* Returns the index of a name in a NULL-terminated list, or -1 if the list does not have the
+ * name. */
 static int find_name(const char *const *names, const char *name)
 {
     for (int i = 0; names[i]; i++)

@@ -1,4 +1,5 @@
-/* cache_sizes.c - what a cache's attention must support, and the sizes of its buffers. */
+/* cache_sizes.c - determines what attention over a cache must support, and computes the sizes of
+ * the cache's buffers. */
 #include "harness/cache/cache_sizes.h"
 
 #include "harness/cache/moments.h"
@@ -11,7 +12,8 @@ static bool any_rotated(const struct kvr_scheme *p)
     return false;
 }
 
-/* True if some tier needs F32 scratch: it is neither BF16 rows nor decoded to BF16 in one kernel. */
+/* Whether a tier needs F32 scratch, because its tokens are neither BF16 rows nor decoded to BF16 by
+ * a single kernel. */
 static bool any_wide(const struct kvr_scheme *p, int n_heads, int head_dim, bool by_head)
 {
     const int heads = by_head ? 1 : n_heads;
@@ -26,8 +28,8 @@ static bool any_wide(const struct kvr_scheme *p, int n_heads, int head_dim, bool
     return false;
 }
 
-/* Number of coded tokens that one call can read: those in the window, unless the method limits the
- * cache. */
+/* Returns the maximum number of coded tokens that one attention call reads: the tokens in the
+ * window, or all tokens if the method itself limits the cache. */
 static int64_t max_staged(const struct kvr_scheme *p, const struct kvr_cache_shape *s)
 {
     const bool cut = s->window_frames && s->window_frames < s->capacity_frames;
@@ -70,7 +72,7 @@ struct kvr_attend_needs kvr_cache_attend_needs(const struct kvr_scheme *scheme,
     };
 }
 
-/* Scratch of coding n tokens at once. */
+/* Returns the bytes of scratch for coding n tokens at once. */
 static size_t work_bytes(const struct kvr_scheme *p, int64_t n, int heads, int head_dim)
 {
     const struct kvr_block_shape shape = { n, heads, head_dim };
@@ -137,7 +139,8 @@ size_t kvr_cache_scratch_bytes(const struct kvr_scheme *scheme, const struct kvr
 {
     const struct kvr_cache_sizes b = kvr_cache_sizes_of(scheme, shape, path, backend);
     const size_t device_bytes =
-        b.held + b.map + b.keep + b.weights + b.columns; /* device memory, except on a CPU */
+        /* these bytes are device memory, except on a CPU */
+        b.held + b.map + b.keep + b.weights + b.columns;
 
     return 2 * (b.current + b.values + b.dense) +
            (kvr_backend_in_host(backend) ? device_bytes : 0) + b.demeaned + b.work + b.gather +

@@ -1,5 +1,5 @@
-/* cache_spans.c - lists the spans that a pass attends to: coded segments, or an uncompressed
- * copy. */
+/* cache_spans.c - lists the spans over which a pass computes attention: coded segments, or an
+ * uncompressed copy of them. */
 #include <stdlib.h>
 
 #include "harness/cache/cache_impl.h"
@@ -19,7 +19,7 @@ enum kvr_status kvr_cache_reserve_spans(struct kvr_cache *c, int n)
     return KVR_OK;
 }
 
-/* Moves n rows of x from `from` to the earlier `to`, in non-overlapping steps. */
+/* Moves n rows of x from row `from` to the earlier row `to`, by copies that do not overlap. */
 static void move_rows(struct kvr_dev *dev, float *x, size_t width, int64_t to, int64_t from,
                       int64_t n)
 {
@@ -32,7 +32,7 @@ static void move_rows(struct kvr_dev *dev, float *x, size_t width, int64_t to, i
     }
 }
 
-/* Packs the visible stored tokens into values_k, values_v as F32. */
+/* Decodes the visible stored tokens to consecutive F32 rows of values_k and values_v. */
 static int64_t gather_dense(struct kvr_cache *c, const struct kvr_layer *l,
                             const struct kvr_visible *seen)
 {
@@ -64,7 +64,7 @@ static size_t token_elems(const struct kvr_cache *c)
     return (size_t)kvr_cache_kv_heads(&c->shape) * (size_t)c->shape.head_dim;
 }
 
-/* Tokens [from, to) of the uncompressed copy as a span. */
+/* Returns tokens [from, to) of the uncompressed copy as a span. */
 static struct kvr_span copied(const struct kvr_cache *c, int64_t from, int64_t to)
 {
     const size_t at = (size_t)from * token_elems(c) * kvr_dtype_size(c->shape.exact);
@@ -74,8 +74,9 @@ static struct kvr_span copied(const struct kvr_cache *c, int64_t from, int64_t t
                               .n = to - from };
 }
 
-/* Path decoded: copies the layer's whole cache uncompressed (at the study's capacity, or all past
- * tokens); spans are the visible tokens that the layer holds. */
+/* Lists the spans of path `decoded`. The function decodes the layer's whole cache to an
+ * uncompressed copy, which has the study's capacity or all past tokens. The spans are the visible
+ * tokens of the copy that the layer has stored. */
 static enum kvr_status decoded_spans(struct kvr_cache *c, const struct kvr_layer *l,
                                      const struct kvr_visible *seen, int *n_out)
 {

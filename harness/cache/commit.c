@@ -1,5 +1,5 @@
-/* commit.c - intended reading: a chunk is coded once; later changes only make stored tokens
- * coarser. */
+/* commit.c - stores chunks as the papers intend: a chunk is coded once, and later changes only make
+ * stored tokens coarser. */
 #include "harness/cache/layer_impl.h"
 
 #include <assert.h>
@@ -9,7 +9,7 @@
 #include "harness/cache/rows.h"
 #include "methods/block.h"
 
-/* Smallest unit in which the scheme's policies move tokens; thinning moves none. */
+/* Returns the smallest unit in which the scheme's policies move tokens between tiers. */
 static enum kvr_unit unit_of(const struct kvr_scheme *p)
 {
     enum kvr_unit u = p->tiers.part ? p->tiers.part->unit : KVR_UNIT_CHUNK;
@@ -19,7 +19,7 @@ static enum kvr_unit unit_of(const struct kvr_scheme *p)
     return u;
 }
 
-/* Bytes of a run of tokens in a tier, to compare tiers. */
+/* Returns the bytes of a run of 4096 tokens in a tier, for a comparison of tiers. */
 static size_t tier_cost(const struct kvr_layer *l, int tier)
 {
     const struct kvr_block_shape s = { 4096, l->geo.n_heads, l->geo.head_dim };
@@ -29,7 +29,7 @@ static size_t tier_cost(const struct kvr_layer *l, int tier)
 
 /* ---- thinning ------------------------------------------------------------------------------ */
 
-/* Index lists for a run of n tokens. */
+/* Lists of row and token indices for a run of n tokens. */
 struct rows_lists {
     int32_t *row, *token; /* one allocation, at `row` */
 };
@@ -41,15 +41,16 @@ static enum kvr_status rows_lists(struct rows_lists *r, int64_t n)
     return r->row ? KVR_OK : kvr_fail(KVR_ENOMEM, "cache: no memory for %lld rows", (long long)n);
 }
 
-/* Heads of group `set` of `sets`. */
+/* Returns the heads of selection `set`: one head if every head has its own selection, otherwise all
+ * heads. */
 static void heads_of(const struct kvr_layer *l, int set, int sets, int *head0, int *n_heads)
 {
     *head0 = sets > 1 ? set : 0;
     *n_heads = sets > 1 ? 1 : l->geo.n_heads;
 }
 
-/* Adds segments for the retained new tokens [tok0, tok0 + n) of one tier; map [n] and kept
- * [n][sets] start at tok0. */
+/* Adds segments for the retained tokens of one tier among the new tokens [tok0, tok0 + n). The
+ * first elements of map [n] and kept [n][sets] belong to token tok0. */
 static enum kvr_status add_kept(struct kvr_layer *l, const uint8_t *map, const uint8_t *kept,
                                 int tier, const float *k, const float *v, int64_t tok0, int64_t n,
                                 struct kvr_segment_list *list)
@@ -77,7 +78,7 @@ static enum kvr_status add_kept(struct kvr_layer *l, const uint8_t *map, const u
     return st;
 }
 
-/* Whether a stored segment loses tokens. */
+/* Whether retention drops a token of a stored segment. */
 static bool loses(const struct kvr_layer *l, const struct kvr_segment *s)
 {
     const uint8_t *kept = kvr_layer_keep_mask(l);
@@ -89,7 +90,8 @@ static bool loses(const struct kvr_layer *l, const struct kvr_segment *s)
     return false;
 }
 
-/* Codes the remaining tokens of a stored segment with `tier`; the result may be empty. */
+/* Codes the remaining tokens of a stored segment again, with the codec of `tier`. The new segment
+ * may be empty. */
 static enum kvr_status thin_segment(struct kvr_layer *l, const struct kvr_segment *old, int tier,
                                     struct kvr_segment *out)
 {
@@ -131,7 +133,8 @@ static enum kvr_status thin_segment(struct kvr_layer *l, const struct kvr_segmen
     return st;
 }
 
-/* The values as F32; NULL for BF16 values, which are used only if no part needs floats. */
+/* Returns the F32 values, or NULL for BF16 values, which occur only if no component of the method
+ * needs floats. */
 static const float *floats(struct kvr_values x)
 {
     return x.bf16 ? NULL : x.p;
@@ -139,7 +142,7 @@ static const float *floats(struct kvr_values x)
 
 /* ---- new tokens, and moves of stored ones -------------------------------------------------- */
 
-/* Adds segments for the new tokens [tok0, tok0 + n); map [n] starts at tok0. */
+/* Adds segments for the new tokens [tok0, tok0 + n). map [n] has their tiers. */
 static enum kvr_status add_new(struct kvr_layer *l, const uint8_t *map, struct kvr_values kv,
                                struct kvr_values vv, int64_t tok0, int64_t n,
                                struct kvr_segment_list *list)
@@ -158,7 +161,7 @@ static enum kvr_status add_new(struct kvr_layer *l, const uint8_t *map, struct k
         for (int tier = 0; tier < l->scheme->n_tiers; tier++) {
             struct kvr_segment s;
 
-            if (kv.bf16) { /* no policy selects among tokens */
+            if (kv.bf16) { /* BF16 values: no policy selects tokens */
                 KVR_TRY(kvr_layer_code_values(l, tier, kvr_values_from(kv, width, t),
                                               kvr_values_from(vv, width, t), tok0 + t, m, &s));
                 KVR_TRY(kvr_segment_list_add(list, &s));
@@ -189,7 +192,8 @@ static bool may_move(const struct kvr_layer *l, int from, int to)
     return to == 0 || tier_cost(l, to) < tier_cost(l, from);
 }
 
-/* Decodes segments [first, first + n) into the layer's scratch; NULL when dry. */
+/* Decodes segments [first, first + n) into the layer's scratch. *k and *v become NULL in a dry
+ * layer, which has no values. */
 static enum kvr_status decode_run(struct kvr_layer *l, int first, int n, const float **k,
                                   const float **v)
 {
@@ -216,7 +220,8 @@ static enum kvr_status decode_run(struct kvr_layer *l, int first, int n, const f
     return KVR_OK;
 }
 
-/* New form of a stored segment; *same if it is unchanged. */
+/* Computes the new form of a stored segment after a move to tier `want`. *same becomes true if the
+ * segment is unchanged. */
 static enum kvr_status move(struct kvr_layer *l, int at, uint8_t want, bool *same,
                             struct kvr_segment *out)
 {
@@ -248,7 +253,8 @@ static enum kvr_status move(struct kvr_layer *l, int at, uint8_t want, bool *sam
     return kvr_layer_code(l, want, k, v, old->tok0, old->n_tok, out);
 }
 
-/* Number of consecutive segments from `at` to `end` that move to tier `want` together. */
+/* Returns the number of consecutive segments, from `at` on and before `end`, that move to the same
+ * tier together. */
 static int n_moving_together(const struct kvr_layer *l, int at, int end, const uint8_t *map)
 {
     const uint8_t want = map[l->seg[at].tok0];
@@ -271,7 +277,7 @@ static int n_moving_together(const struct kvr_layer *l, int at, int end, const u
 
 /* Change of a stored segment. */
 struct change {
-    bool same; /* unchanged; else replaced by `now`, possibly empty */
+    bool same; /* the segment is unchanged; otherwise `now`, possibly empty, replaces it */
     struct kvr_segment now;
 };
 
@@ -289,7 +295,7 @@ static enum kvr_status make_room(struct kvr_layer *l, int n)
     return KVR_OK;
 }
 
-/* Stable by chunk: summaries belong to earlier chunks. */
+/* Sorts the segments by chunk. The sort is stable, since summaries belong to earlier chunks. */
 static void sort_by_chunk(struct kvr_layer *l)
 {
     const int64_t chunk = (int64_t)l->geo.frames_per_chunk * l->geo.tokens_per_frame;
@@ -304,7 +310,7 @@ static void sort_by_chunk(struct kvr_layer *l)
     }
 }
 
-/* Installs the changes and new segments; it cannot fail. */
+/* Replaces the layer's segments by the changed and new segments. This step cannot fail. */
 static void replace(struct kvr_layer *l, const struct change *past, int n_past,
                     const struct kvr_segment_list *fresh)
 {
@@ -330,13 +336,14 @@ static void replace(struct kvr_layer *l, const struct change *past, int n_past,
     sort_by_chunk(l);
 }
 
-/* Finds the changes of the first n_past segments. map: each token's tier; NULL: unchanged. */
+/* Computes the changes of the first n_past segments. `map` has every token's tier, or is NULL if no
+ * tier changes. */
 static enum kvr_status move_past(struct kvr_layer *l, const uint8_t *map, int n_past,
                                  struct change *past)
 {
     for (int i = 0, n; i < n_past; i += n) {
         n = map ? n_moving_together(l, i, n_past, map) : 1;
-        if (n > 1) { /* merged into the first one */
+        if (n > 1) { /* the segments are merged into the first segment */
             const struct kvr_segment *last = &l->seg[i + n - 1];
             const int64_t tok0 = l->seg[i].tok0, n_tok = last->tok0 + last->n_tok - tok0;
             const float *k, *v;
@@ -356,20 +363,21 @@ static enum kvr_status move_past(struct kvr_layer *l, const uint8_t *map, int n_
 
 /* ---- groups that span chunks --------------------------------------------------------------- */
 
-/* Number of tokens before tok0 in the same group, which are coded again with it. */
+/* Returns the number of stored tokens before tok0 that are in the same quantization group as tok0.
+ * These tokens are coded again with the new tokens. */
 static int64_t shared_tokens(const struct kvr_layer *l, int64_t tok0)
 {
     const int origin = kvr_scheme_origin_tokens(l->scheme);
     const int64_t n = origin ? tok0 % origin : 0;
 
-    /* The shared tokens exist only while their segment does. */
+    /* The shared tokens exist only if their segment is still stored. */
     for (int i = 0; n && i < l->n; i++)
         if (l->seg[i].tok0 == tok0 - n && l->seg[i].n_tok >= n)
             return n;
     return 0;
 }
 
-/* Joins the first `shared` tokens of a block with n new values. */
+/* Concatenates the decoded values of the first `shared` tokens of a block and n new values. */
 static struct kvr_values join_values(struct kvr_layer *l, const struct kvr_packed *p,
                                      int64_t shared, float *to, const float *more, size_t n)
 {
@@ -392,8 +400,8 @@ static struct kvr_values join_bf16(struct kvr_layer *l, const struct kvr_packed 
     return (struct kvr_values){ to, true };
 }
 
-/* Segments for [tok0 - shared, tok0 + n): complete groups, then the rest. The shared tokens are the
- * first ones of segment `from`. */
+/* Adds segments for tokens [tok0 - shared, tok0 + n): one for the complete groups, and one for the
+ * remaining tokens. The shared tokens are the first tokens of segment `from`. */
 static enum kvr_status add_grouped(struct kvr_layer *l, int from, int64_t shared,
                                    struct kvr_values k, struct kvr_values v, int64_t tok0,
                                    int64_t n, struct kvr_segment_list *list)
@@ -410,7 +418,7 @@ static enum kvr_status add_grouped(struct kvr_layer *l, int from, int64_t shared
             kvr_buf_reserve(&l->scratch->gather, l->dev, KVR_MEM_SCRATCH, 2 * all * sizeof(float)));
         float *to = l->scratch->gather.p;
 
-        if (k.bf16) { /* both fit into the first half */
+        if (k.bf16) { /* K and V both fit into the first half */
             kvr_bf16 *narrow = l->scratch->gather.p;
 
             k = join_bf16(l, &l->seg[from].k, shared, narrow, to + all, k.p, (size_t)n * width);

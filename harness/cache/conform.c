@@ -14,10 +14,10 @@
 #include "harness/cache/mirror.h"
 #include "harness/core/rng.h"
 
-/* 8 chunks of 3 frames of 10 tokens, and a truncated ninth. */
+/* Shape of the trials: 8 chunks of 3 frames of 10 tokens, and a truncated ninth chunk. */
 enum { S = 10, F = 3, H = 2, CHUNK = S * F, TOKENS = 8 * CHUNK + 13, N_CHUNKS = 9 };
 
-/* One layer, its input, and its output. */
+/* A trial: one layer with its input and its output. */
 struct trial {
     struct kvr_dev *dev;
     struct kvr_scheme *scheme;
@@ -59,7 +59,7 @@ static enum kvr_status trial_open(struct trial *t, const struct kvr_conform *c, 
     return kvr_layer_open(&t->layer, dev, t->scheme, &geo, &t->scratch, false);
 }
 
-/* Keeps the message of an earlier failure. */
+/* Closes the trial and preserves the message of an earlier failure. */
 static void trial_close(struct trial *t)
 {
     if (t->layer.dev)
@@ -105,7 +105,7 @@ static enum kvr_status store_all(struct trial *t)
     return KVR_OK;
 }
 
-/* Reads the values for attention, and hashes the stored bytes. */
+/* Decodes the values as attention would read them, and hashes the stored bytes. */
 static enum kvr_status read_all(struct trial *t, char hex[KVR_SHA256_HEX])
 {
     const bool in_host = kvr_dev_in_host(t->dev);
@@ -115,7 +115,7 @@ static enum kvr_status read_all(struct trial *t, char hex[KVR_SHA256_HEX])
 
     if (st == KVR_OK)
         st = kvr_layer_read_joint(l, NULL);
-    if (st == KVR_ENAN) /* the values are checked below */
+    if (st == KVR_ENAN) /* the decoded values are checked below */
         st = KVR_OK;
     if (st == KVR_OK)
         kvr_layer_dense(l, 0, TOKENS, t->out, t->out + TOKENS * t->width, t->held);
@@ -127,7 +127,8 @@ static enum kvr_status read_all(struct trial *t, char hex[KVR_SHA256_HEX])
     return st;
 }
 
-/* Fills and reads a layer. The caller closes the trial even after a failure. */
+/* Stores all chunks in a layer and reads them back. The caller must close the trial even after a
+ * failure. */
 static enum kvr_status run_one(struct trial *t, const struct kvr_conform *c, struct kvr_dev *dev,
                                uint32_t seed, char hex[KVR_SHA256_HEX])
 {
@@ -155,7 +156,8 @@ static enum kvr_status check_finite(const struct trial *t, const char *of)
     return KVR_OK;
 }
 
-/* Squared error of one side over coded tokens, relative to their squares. */
+/* Returns the squared error of K (side 0) or V (side 1) over the coded tokens, relative to the sum
+ * of their squares. */
 static double error_of(const struct trial *t, int side)
 {
     const float *x = side ? t->v : t->k, *y = t->out + (side ? TOKENS * t->width : 0);
@@ -180,7 +182,8 @@ static double error_of(const struct trial *t, int side)
     return all2 > 0 ? e2 / all2 : 0;
 }
 
-/* Swapped or missing tokens have an error above 1. */
+/* Checks that the relative squared error is plausible. Swapped or missing tokens have an error
+ * above 1. */
 static enum kvr_status check_error(const struct trial *t, const char *of, double error[2])
 {
     for (int side = 0; side < 2; side++) {
@@ -220,7 +223,7 @@ static enum kvr_status round_trip(struct kvr_conform *c)
     return st;
 }
 
-/* The input is shared and must not be modified. */
+/* Checks that the method has not modified its input, which several trials share. */
 static enum kvr_status input_stays(struct kvr_conform *c)
 {
     struct trial t, u = { 0 };
@@ -239,8 +242,8 @@ static enum kvr_status input_stays(struct kvr_conform *c)
     return st;
 }
 
-/* Hash of the stored bytes in a new single-threaded process: no state of this process can influence
- * it. */
+/* Computes the hash of the stored bytes in a new single-threaded process, whose result no state of
+ * this process can influence. */
 static enum kvr_status in_a_fresh_process(struct kvr_conform *c, uint32_t seed,
                                           char hex[KVR_SHA256_HEX])
 {
@@ -273,7 +276,8 @@ static enum kvr_status in_a_fresh_process(struct kvr_conform *c, uint32_t seed,
     return KVR_OK;
 }
 
-/* A codec that caches its first input would return it again. */
+/* Stores a second input in the same process. A codec that caches its first input would return the
+ * first input again. */
 static enum kvr_status other_input(struct kvr_conform *c)
 {
     char alone[KVR_SHA256_HEX] = "", second[KVR_SHA256_HEX] = "";
@@ -360,7 +364,7 @@ static enum kvr_status check_repeatable(struct kvr_conform *c)
         st = kvr_fail(KVR_ETOLERANCE, "the stored bytes differ between one and three threads");
     if (st == KVR_OK && !same_out(&t, &u))
         st = kvr_fail(KVR_ETOLERANCE, "the decoded values differ between one and three threads");
-    /* A repeated chunk replaces what it stored. */
+    /* A chunk that is stored again replaces its earlier version. */
     if (st == KVR_OK)
         st = store_chunk(&u, N_CHUNKS - 1);
     if (st == KVR_OK)
@@ -404,7 +408,7 @@ static enum kvr_status parts(struct kvr_conform *c)
 static const struct fill {
     const char *name;
     float constant;      /* value everywhere, unless NaN */
-    float outlier, size; /* factor of one channel in sixteen, and of all */
+    float outlier, size; /* factor of one channel in sixteen; factor of all channels */
 } fills[] = {
     { "zeros", 0, 1, 1 },
     { "a constant", 1.7f, 1, 1 },
@@ -443,8 +447,8 @@ static enum kvr_status check_fill(struct kvr_conform *c, const struct fill *f)
     return st;
 }
 
-/* A NaN or infinity must not become a finite number, which would go unnoticed. Placed in the newest
- * chunk, which few methods thin. */
+/* Checks that a NaN or infinity of the input does not become a finite number, which would go
+ * unnoticed. The number is placed in the newest chunk, because few methods drop tokens there. */
 static enum kvr_status check_non_finite(struct kvr_conform *c, float with)
 {
     const size_t token = TOKENS - 3;
@@ -481,7 +485,8 @@ static enum kvr_status check_hostile_values(struct kvr_conform *c)
 
 enum { MAX_FAILURES = 400, BEFORE = 3 };
 
-/* The n-th allocation of a chunk fails. *done: there are fewer. */
+/* Makes the n-th allocation of a chunk fail. *done becomes true if the chunk makes fewer than n
+ * allocations. */
 static enum kvr_status fail_at(struct kvr_conform *c, uint64_t n, const struct trial *want,
                                bool *done)
 {
@@ -529,7 +534,7 @@ static enum kvr_status no_memory(struct kvr_conform *c)
         st = store_chunk(&want, i);
     if (st == KVR_OK)
         st = read_all(&want, NULL);
-    if (st == KVR_OK) { /* only the values are needed */
+    if (st == KVR_OK) { /* only the decoded values are needed */
         kvr_layer_close(&want.layer);
         kvr_layer_scratch_free(&want.scratch);
         want.layer.dev = NULL;
@@ -549,8 +554,9 @@ struct ends {
     enum kvr_status st;
 };
 
-/* A value out of bounds must be refused. A value within bounds may be impossible in combination,
- * but then open or check must refuse it with a message, without crashing. */
+/* Tries a value of an option. A value out of bounds must be refused. A value within bounds may be
+ * impossible in combination with other options; open or check must then refuse it with a message,
+ * without a crash. */
 static void try_value(struct ends *e, const char *prefix, const struct kvr_opt *o,
                       const char *value, bool outside)
 {

@@ -1,4 +1,4 @@
-/* layer.c - opens, reads and measures a layer's segments. */
+/* layer.c - opens a layer, decodes its segments, and computes their sizes. */
 #include "harness/cache/layer_impl.h"
 
 #include <math.h>
@@ -127,13 +127,14 @@ int kvr_layer_spans(const struct kvr_layer *l, const struct kvr_visible *seen,
     return n;
 }
 
-/* scatter() on a device: whole ranges, or listed tokens through the layer's scratch. */
+/* Device version of scatter(). A run of tokens is decoded in place; listed tokens are decoded to
+ * the layer's scratch and then scattered. */
 static void scatter_device(const struct kvr_layer *l, const struct kvr_segment *s,
                            const struct kvr_packed *p, int64_t a, int64_t b, int64_t begin,
                            size_t width, float *out)
 {
     const int heads = p->shape.n_heads;
-    const struct kvr_buf *work = &l->scratch->work; /* p was coded with it */
+    const struct kvr_buf *work = &l->scratch->work; /* p was coded with this scratch */
     const int64_t step = (int64_t)(work->n_bytes / (width * sizeof *out));
 
     if (s->kind == KVR_SEG_CODED && !s->listed) {
@@ -151,7 +152,7 @@ static void scatter_device(const struct kvr_layer *l, const struct kvr_segment *
     }
 }
 
-/* scatter() token by token, for a segment of some heads. */
+/* Version of scatter() for a segment of some heads, which copies one token at a time. */
 static void scatter_heads(const struct kvr_layer *l, const struct kvr_segment *s,
                           const struct kvr_packed *p, int64_t begin, int64_t end, size_t width,
                           float *out)
@@ -172,7 +173,7 @@ static void scatter_heads(const struct kvr_layer *l, const struct kvr_segment *s
     }
 }
 
-/* Writes a segment's values to their positions. */
+/* Decodes a segment and writes the values to their token positions. */
 static void scatter(const struct kvr_layer *l, const struct kvr_segment *s,
                     const struct kvr_packed *p, int64_t begin, int64_t end, size_t width,
                     float *out)
@@ -274,7 +275,7 @@ size_t kvr_layer_nominal(const struct kvr_layer *l)
         total += packed_nominal(&s->k) + packed_nominal(&s->v);
         if (s->kind == KVR_SEG_CODED)
             total += kvr_layer_moments_bytes(l, s->k.codec, s->k.shape.n_heads);
-        if (s->listed && !study) /* the study counts its indices separately */
+        if (s->listed && !study) /* the study's indices are counted separately */
             total += (size_t)s->n_tok * sizeof(int32_t);
     }
     return total;

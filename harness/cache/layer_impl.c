@@ -47,7 +47,8 @@ const uint8_t *kvr_layer_keep_mask(const struct kvr_layer *l)
     return l->scheme->retention.part && l->scheme->retention.part->thin ? l->scratch->keep.p : NULL;
 }
 
-/* Marks the stored tokens and the new chunk's tokens from new0 on: keep [n_active][G]. */
+/* Marks in keep [n_active][G] the stored tokens and the new chunk's tokens, which begin at new0. G
+ * is the number of selections. */
 static void mark_held(const struct kvr_layer *l, int64_t new0, int64_t n_active, int sets,
                       uint8_t *keep)
 {
@@ -64,7 +65,7 @@ static void mark_held(const struct kvr_layer *l, int64_t new0, int64_t n_active,
     }
 }
 
-/* Writes the multiplicities of stored tokens: weights [n_active][G]. */
+/* Writes the multiplicities of the stored tokens to weights [n_active][G]. */
 static void mark_weights(const struct kvr_layer *l, int64_t new0, int64_t n_active, int sets,
                          int32_t *weights)
 {
@@ -169,7 +170,7 @@ enum kvr_status kvr_layer_decide(struct kvr_layer *l, int64_t n_tok, int64_t n_a
         .k = k,
         .v = v,
     };
-    /* Tiers and retention of the same part share their state. */
+    /* Tiers and retention share their state if they are the same component. */
     const bool shared =
         tiers->part && retention->part && !strcmp(tiers->part->name, retention->part->name);
 
@@ -186,8 +187,8 @@ enum kvr_status kvr_layer_decide(struct kvr_layer *l, int64_t n_tok, int64_t n_a
     return KVR_OK;
 }
 
-/* Computes the moments that the scheme's correction needs, from the keys k [n,heads,D] just
- * coded. */
+/* Computes the moments that the scheme's correction needs from k [n,heads,D], the keys that were
+ * just coded. */
 static enum kvr_status add_moments(struct kvr_layer *l, const float *k, struct kvr_segment *s)
 {
     const struct kvr_correction *c = kvr_correction_at(l->scheme->opts.correction);
@@ -243,8 +244,9 @@ static int64_t most(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* Codes k, v [n,heads,D] of heads [head0, head0 + heads). `listed`: the tokens of list [n] instead
- * of a run from tok0. The layer owns the list as long as the segment; a dry layer has none. */
+/* Codes the keys k and values v [n,heads,D] of heads [head0, head0 + heads). If `listed`, the
+ * tokens are those of list [n]; otherwise they are a run from tok0 on. The list must live as long
+ * as the segment; in a dry layer it is NULL. */
 static enum kvr_status code_heads(struct kvr_layer *l, int tier, struct kvr_values k,
                                   struct kvr_values v, int head0, int heads, int64_t tok0,
                                   int64_t n, bool listed, const int32_t *list,
@@ -313,7 +315,8 @@ bool kvr_layer_only_codes(const struct kvr_layer *l)
     return !p->tiers.part && !p->retention.part && !kvr_codec_joint(p->k[0]) && !(c && c->moments);
 }
 
-/* Lists the `count` tokens t of [0, n) with map[t] == tier; their index is tok0 + t. */
+/* Creates the list of the `count` tokens t in [0, n) with map[t] == tier. The list has their token
+ * indices tok0 + t. */
 static enum kvr_status make_list(struct kvr_layer *l, const uint8_t *map, int tier, int64_t tok0,
                                  int64_t n, int64_t count, struct kvr_segment *out)
 {
@@ -331,8 +334,9 @@ static enum kvr_status make_list(struct kvr_layer *l, const uint8_t *map, int ti
     return mirrored ? kvr_dev_put(l->dev, out->list.p, out->shown.p, bytes) : KVR_OK;
 }
 
-/* Number of bytes of map [n] equal to `tier`. Counted in bytes, at most 255 at a time, so that a
- * vector holds as many counters as bytes: predictions scan 10^5 tokens per pass and tier. */
+/* Returns the number of elements of map [n] that are equal to `tier`. The counters are bytes and
+ * count at most 255 elements at a time, so that a vector has as many counters as elements. Speed
+ * matters here, since predictions scan 10^5 tokens per pass and tier. */
 static int64_t count_of(const uint8_t *map, int64_t n, uint8_t tier)
 {
     int64_t count = 0;
@@ -395,7 +399,8 @@ enum kvr_status kvr_layer_code_tier(struct kvr_layer *l, const uint8_t *map, int
     return KVR_OK;
 }
 
-/* Copies rows of k and v into `gather`, [n,n_heads,D] each; per head, a row is D floats. */
+/* Gathers rows of k and of v, as [n,n_heads,D] each, in the scratch `gather`. If rows belong to
+ * single heads, a row has D floats. */
 static enum kvr_status pick_rows(struct kvr_layer *l, const float *k, const float *v,
                                  int first_head, int width_heads, const struct kvr_row_list *rows)
 {
@@ -421,7 +426,7 @@ static enum kvr_status pick_rows(struct kvr_layer *l, const float *k, const floa
     return KVR_OK;
 }
 
-/* Stores the token indices unless they form a run. */
+/* Stores the token indices of a segment, unless the tokens form a run. */
 static enum kvr_status add_list(struct kvr_layer *l, const struct kvr_row_list *rows,
                                 struct kvr_segment *out)
 {
@@ -437,7 +442,7 @@ static enum kvr_status add_list(struct kvr_layer *l, const struct kvr_row_list *
     return out->shown.p ? kvr_dev_put(l->dev, out->list.p, rows->token, bytes) : KVR_OK;
 }
 
-/* Codes the tokens of `rows`, k and v [rows->n,rows->n_heads,D]. */
+/* Codes the keys k and values v [rows->n,rows->n_heads,D] of the tokens in `rows`. */
 static enum kvr_status code_listed(struct kvr_layer *l, int tier, const float *k, const float *v,
                                    const struct kvr_row_list *rows, struct kvr_segment *out)
 {
@@ -475,7 +480,7 @@ enum kvr_status kvr_layer_code_rows(struct kvr_layer *l, int tier, const float *
     return st;
 }
 
-/* Codes summaries [first, first + n) of the chunk, of one head. */
+/* Codes the summary tokens [first, first + n) of the chunk, all of one head. */
 static enum kvr_status code_summaries(struct kvr_layer *l, int64_t first, int64_t n,
                                       struct kvr_segment *out)
 {
@@ -531,7 +536,7 @@ enum kvr_status kvr_layer_pool(struct kvr_layer *l, const float *k, const float 
         out->k = out->v = (struct kvr_packed){ .codec = l->scheme->pooled, .shape = one };
         return KVR_OK;
     }
-    /* k and v may be in scratch.gather, never in scratch.work. */
+    /* k and v may be in scratch.gather, but not in scratch.work, which is used here. */
     KVR_TRY(kvr_buf_reserve(&l->scratch->work, l->dev, KVR_MEM_SCRATCH, width * sizeof(float)));
     float *mean = l->scratch->work.p;
 

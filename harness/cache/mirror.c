@@ -1,4 +1,4 @@
-/* mirror.c - copies a device's layer and view to the host. */
+/* mirror.c - copies a layer, and a policy's view of it, from a device to the host. */
 #include "harness/cache/mirror.h"
 
 #include <stdlib.h>
@@ -43,7 +43,7 @@ enum kvr_status kvr_layer_mirror(const struct kvr_layer *l, struct kvr_layer *ou
     return KVR_OK;
 }
 
-/* Copies n bytes of device memory at *p and points *p at the copy. */
+/* Copies n bytes of device memory at *p to the host and sets *p to the address of the copy. */
 static enum kvr_status fetch(struct kvr_dev *dev, const void **p, size_t n, struct kvr_buf *buf)
 {
     KVR_TRY(kvr_buf_alloc(buf, kvr_dev_host(dev), KVR_MEM_SCRATCH, n));

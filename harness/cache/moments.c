@@ -17,7 +17,7 @@ static size_t elements(const struct kvr_packed *k)
     return (size_t)(k->shape.n_tok * k->shape.n_heads * k->shape.head_dim);
 }
 
-/* The CUDA kernels read the decoded keys. */
+/* CUDA version, whose kernels read decoded keys. */
 static enum kvr_status make_cuda(const struct kvr_correction *c, const struct kvr_packed *k,
                                  const float *x, struct kvr_buf *back, kvr_f16 *moments)
 {

@@ -1,4 +1,5 @@
-/* predict.c - predicts memory by dry rollouts, which size segments without values. */
+/* predict.c - predicts the memory of a cache by dry rollouts, which compute the sizes of segments
+ * without values. */
 #include "harness/cache/predict.h"
 
 #include <math.h>
@@ -72,11 +73,11 @@ struct rollout {
     const struct kvr_scheme *scheme;
     struct kvr_layer *layer; /* [n_layers] */
     int n_layers;
-    size_t others; /* number of further layers that behave like the simulated one */
+    size_t others; /* number of further layers with the same sizes as the simulated layer */
     int64_t chunk, tokens;
     struct kvr_layer_scratch scratch;
     struct kvr_dev *dev;
-    bool policies_on_host; /* policy state is in host memory, not device memory */
+    bool policies_on_host; /* the state of policies is in host memory instead of device memory */
     bool (*stopped)(void);
     struct kvr_layer_bytes held, peak;
 };
@@ -90,7 +91,7 @@ static void rollout_close(struct rollout *r)
     kvr_dev_close(&r->dev);
 }
 
-/* n_layers: number of simulated layers, from the first. */
+/* Opens a dry rollout of the first n_layers layers. */
 static enum kvr_status rollout_open(struct rollout *r, const struct kvr_scheme *scheme,
                                     const struct kvr_geometry *geo, int latent_frames, int n_layers)
 {
@@ -143,8 +144,8 @@ static struct kvr_layer_bytes held_by(const struct rollout *r, const struct kvr_
     return b;
 }
 
-/* Stores the chunk that ends at `end` in one layer. Identical layers store one after another, so
- * the peak occurs at the first or the last of them. */
+/* Stores the chunk that ends at `end` in one layer. Layers of equal sizes store one after another,
+ * so the memory peak occurs at the first or at the last of these layers. */
 static enum kvr_status store(struct rollout *r, struct kvr_layer *l, int64_t begin, int64_t end)
 {
     const struct kvr_layer_bytes before = held_by(r, l);
@@ -166,7 +167,7 @@ static enum kvr_status store(struct rollout *r, struct kvr_layer *l, int64_t beg
     return KVR_OK;
 }
 
-/* Layers that waited with the whole chunk apply the selection of the last layer. */
+/* Applies the last layer's selection to the other layers, which still have the whole chunk. */
 static enum kvr_status follow(struct rollout *r)
 {
     for (int i = 0; i < r->n_layers - 1; i++) {
@@ -185,8 +186,8 @@ static enum kvr_status follow(struct rollout *r)
 
 static enum kvr_status rollout_run(struct rollout *r)
 {
-    /* In the study's second pass over a chunk the old and new states are equally large; a third
-     * adds nothing. */
+    /* The study's second pass over a chunk replaces a state by a state of equal size; a third pass
+     * would have the same peak. */
     const int passes =
         kvr_scheme_is_study(r->scheme) && r->scheme->method->study_cadence == KVR_EVERY_PASS ? 2
                                                                                              : 1;
@@ -216,7 +217,7 @@ static size_t nominal_of(const struct rollout *r)
     return (1 + r->others) * total;
 }
 
-/* Sets a coded block's entries to their maximum number. */
+/* Sets the number of entries (outliers) of a coded block to its maximum. */
 static bool fill_entries(struct kvr_packed *p)
 {
     bool any = false;
@@ -231,7 +232,7 @@ static bool fill_entries(struct kvr_packed *p)
     return any;
 }
 
-/* Sets all blocks' entries to their maximum. */
+/* Sets the number of entries of all blocks to its maximum. */
 static bool fill_all_entries(struct rollout *r)
 {
     bool any = false;
@@ -246,8 +247,9 @@ static bool fill_all_entries(struct rollout *r)
     return any;
 }
 
-/* Whether tier sizes, and with them the bytes, depend on the data: `spatial` modes except topk use
- * a threshold. Tiers with equal codecs shift at most a padded block. */
+/* Whether the sizes of tiers, and thus the bytes of the cache, depend on the data. They do in all
+ * modes of `spatial` except topk, because these modes use a threshold. Between tiers with equal
+ * codecs the bytes differ by at most a padded block. */
 static bool mask_matters(const struct kvr_scheme *p)
 {
     const struct kvr_opt *mode;
@@ -282,13 +284,14 @@ static enum kvr_status layer_bytes(const struct kvr_scheme *scheme, const struct
     return st;
 }
 
-/* Computes bounds over all foreground sizes, in one layer, since layers do not differ in it. */
+/* Computes bounds of the bytes over all sizes of the foreground. The bounds of one layer hold for
+ * every layer. */
 static enum kvr_status mask_bounds(const struct kvr_scheme *scheme, const struct kvr_geometry *geo,
                                    struct kvr_prediction *out)
 {
     const double S = geo->tokens_per_frame;
     const double lo = option_of(&scheme->tiers, "min"), hi = option_of(&scheme->tiers, "max");
-    struct kvr_scheme trial = *scheme; /* a copy with options of its own */
+    struct kvr_scheme trial = *scheme; /* a copy with its own options */
     enum kvr_status st = KVR_OK;
     size_t bytes;
 
@@ -315,9 +318,9 @@ static enum kvr_status mask_bounds(const struct kvr_scheme *scheme, const struct
     return st;
 }
 
-/* Minimum and maximum size of n tokens of one layer and this many heads in at most `pieces`
- * segments: one segment is cheapest, and a further one adds at most the size of a single token, its
- * list and the correction's moments. */
+/* Computes the minimum and maximum bytes of n tokens of a layer, for `heads` heads, in at most
+ * `pieces` segments. A single segment has the minimum size. Every further segment adds at most the
+ * size of a one-token segment, its token list and the correction's moments. */
 static void thinned_bytes(const struct kvr_layer *l, int64_t n, int heads, int64_t pieces,
                           size_t *least, size_t *most)
 {
@@ -338,7 +341,8 @@ static void thinned_bytes(const struct kvr_layer *l, int64_t n, int heads, int64
     }
 }
 
-/* Data decides which tokens are kept, and so their blocks and lists, but not their number, unless
+/* Computes bounds for methods with retention. The data determines which tokens are retained, and
+ * thus the blocks and token lists. The number of retained tokens depends on the data only if
  * `any_count`. */
 static void thinning_bounds(const struct rollout *r, const struct kvr_thin_needs *needs,
                             struct kvr_prediction *out)
@@ -366,7 +370,7 @@ static void thinning_bounds(const struct rollout *r, const struct kvr_thin_needs
                 }
             heads = any_count ? 1 : heads;
             n = any_count ? r->tokens : n;
-            /* Each token with a multiplicity may form a segment of its own. */
+            /* Every token with a multiplicity may be a separate segment. */
             const bool merges = needs->weights && !kvr_codec_is_raw(l->scheme->k[0]);
 
             thinned_bytes(l, n, heads, units * l->scheme->n_tiers + (merges ? n : 0), &least,
@@ -422,7 +426,7 @@ static enum kvr_status fill(struct rollout *r, const struct kvr_geometry *geo, b
     return no_bounds ? KVR_OK : bounds(r, geo, out);
 }
 
-/* `one`: only the first layer is simulated. */
+/* Predicts the memory of a rollout. If `one`, only the first layer is simulated. */
 static enum kvr_status predict(const struct kvr_scheme *scheme, const struct kvr_geometry *geo,
                                const struct kvr_predict_run *run, bool one,
                                struct kvr_prediction *out)
@@ -482,7 +486,7 @@ static bool is_one_of(const char *name, const char *const *names)
     return *names;
 }
 
-/* Whether `keep` selects by a random number per token, different in every layer. */
+/* Whether the retention `keep` selects tokens by random numbers, which differ between layers. */
 static bool draws_tokens(const struct kvr_scheme *scheme)
 {
     const struct kvr_retention_use *u = &scheme->retention;
@@ -492,8 +496,8 @@ static bool draws_tokens(const struct kvr_scheme *scheme)
     return score && strcmp(kvr_opts_text(score, u->opts, text, sizeof text), "random") == 0;
 }
 
-/* Whether every layer stores the same amount for any data. False for parts of plug-ins, which may
- * do either. */
+/* Whether all layers store the same number of bytes, for any data. The function returns false for
+ * components of plug-ins, about which nothing is known. */
 static bool layers_alike(const struct kvr_scheme *scheme)
 {
     static const char *const tiers[] = { "age", "recent", "sinks", "span", NULL };

@@ -1,15 +1,15 @@
-/* predict_study.c - reconstructs the study's peak memory.
+/* predict_study.c - reconstructs the peak memory that the study reports.
  *
- * The study's column is a constant plus the resident cache, which was never packed: codes were
- * integer tensors of a type that changed between its runs.
+ * The study's column of peak memory is a constant plus the resident cache. The cache was never
+ * packed: codes were tensors of an integer type that changed between the study's runs. Runs of era
+ * A have int16 codes and a cache of the whole capacity. Runs of era B have an unpublished
+ * integration, whose transient memory of 6 to 8 GiB is unexplained. Runs of era C have int8 codes,
+ * masks as bytes, and indices as one int64 per token.
  *
- *     era A   int16 codes, the whole capacity
- *     era B   an unpublished integration; its transient of 6 to 8 GiB is unexplained
- *     era C   int8 codes; masks as bytes and indices as int64, per token
- *
- * The constant: the BF16 run peaks at 19,902,781,440 B with a cache of 12,076,646,400 B. From the
- * second prompt on the previous one's FP32 video (165 x 3 x 480 x 832) and BF16 latents (42 x 16 x
- * 60 x 104) were still referenced, and the reported figure is the worst prompt. */
+ * The constant follows from the BF16 run, which peaks at 19,902,781,440 B with a cache of
+ * 12,076,646,400 B. From the second prompt on, the previous prompt's FP32 video (165 x 3 x 480 x
+ * 832) and BF16 latents (42 x 16 x 60 x 104) were still referenced. The reported figure is the
+ * maximum over the prompts. */
 #include "harness/cache/predict.h"
 
 #include <string.h>
@@ -23,7 +23,7 @@ static const size_t bf16_peak = 19902781440, bf16_cache = 12076646400;
 
 enum era { A, B, C };
 
-/* Rows outside of era C. */
+/* Methods that were measured before era C. */
 static const struct {
     const char *method;
     enum era era;
@@ -52,7 +52,8 @@ static enum era era_of(const char *method)
     return C;
 }
 
-/* Bytes of one tensor with `code_bytes` per code. Blocks of 16 tokens are padded. */
+/* Returns the bytes of a coded tensor whose codes take `code_bytes` each. The number of tokens is
+ * padded to blocks of 16 tokens. */
 static size_t tensor_bytes(const struct kvr_packed *p, size_t code_bytes)
 {
     const struct kvr_block_shape *s = &p->shape;
@@ -65,7 +66,7 @@ static size_t tensor_bytes(const struct kvr_packed *p, size_t code_bytes)
     total = kvr_packed_nominal(p).meta;
     if (kvr_codec_is_raw(p->codec))
         return total + (size_t)s->n_tok * width * sizeof(kvr_bf16);
-    for (int i = 0; i < p->codec->n_stages; i++) /* one tensor of codes per grid */
+    for (int i = 0; i < p->codec->n_stages; i++) /* the study has one tensor of codes per grid */
         if (p->codec->stage[i].stage->kind == KVR_STAGE_GRID)
             total += padded * width * code_bytes;
     return total;

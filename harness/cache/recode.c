@@ -1,11 +1,11 @@
-/* recode.c - study reading: runs the policies on the complete dense tensors and codes them
- * again. */
+/* recode.c - stores chunks as the study's code does: applies the policies to the complete decoded
+ * tensors and codes these tensors again. */
 #include "harness/cache/layer_impl.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Codes pruned frames, each as one segment. */
+/* Codes pruned frames, with one segment per frame. */
 static enum kvr_status add_pruned(struct kvr_layer *l, const uint8_t *map, const float *k,
                                   const float *v, int64_t n_active, struct kvr_segment_list *list,
                                   struct kvr_study_counts *counts)

@@ -1,4 +1,4 @@
-/* rows.c - dispatches rows.h to the device's functions. */
+/* rows.c - dispatches the functions of rows.h to the implementation for the device. */
 #include "harness/cache/rows_impl.h"
 
 static const struct kvr_rows_kind *kind_of(const struct kvr_dev *dev)

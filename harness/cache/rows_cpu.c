@@ -1,9 +1,10 @@
-/* rows_cpu.c - implements rows.h in host memory. */
+/* rows_cpu.c - implements rows.h on the CPU. */
 #include "harness/cache/rows_impl.h"
 
 #include <string.h>
 
-enum { WORTH_A_TEAM = 1 << 17 }; /* values; below that, waking a thread takes longer */
+/* number of values from which several threads are faster than one */
+enum { WORTH_A_TEAM = 1 << 17 };
 
 static void gather(struct kvr_dev *dev, const float *x, size_t width, const int32_t *list,
                    int64_t n, int64_t tok0, float *out)

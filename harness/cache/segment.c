@@ -1,7 +1,7 @@
-/* segment.c - tokens and bytes of a segment. */
+/* segment.c - computes the tokens and the bytes of a segment. */
 #include "harness/cache/segment.h"
 
-/* The token list in host memory. */
+/* Returns the segment's list of token indices in host memory. */
 static const int32_t *tokens(const struct kvr_segment *s)
 {
     return s->shown.p ? s->shown.p : s->list.p;
