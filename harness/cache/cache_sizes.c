@@ -138,9 +138,8 @@ size_t kvr_cache_scratch_bytes(const struct kvr_scheme *scheme, const struct kvr
                                enum kvr_path path, enum kvr_backend backend)
 {
     const struct kvr_cache_sizes b = kvr_cache_sizes_of(scheme, shape, path, backend);
-    const size_t device_bytes =
-        /* these bytes are device memory, except on a CPU */
-        b.held + b.map + b.keep + b.weights + b.columns;
+    /* these bytes are device memory, except on a CPU */
+    const size_t device_bytes = b.held + b.map + b.keep + b.weights + b.columns;
 
     return 2 * (b.current + b.values + b.dense) +
            (kvr_backend_in_host(backend) ? device_bytes : 0) + b.demeaned + b.work + b.gather +

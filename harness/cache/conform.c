@@ -223,7 +223,7 @@ static enum kvr_status round_trip(struct kvr_conform *c)
     return st;
 }
 
-/* Checks that the method has not modified its input, which several trials share. */
+/* Checks that the method does not modify its input. */
 static enum kvr_status input_stays(struct kvr_conform *c)
 {
     struct trial t, u = { 0 };

@@ -1,4 +1,5 @@
-/* check.c - runs the tests that a parity folder recorded, and compares every tensor. */
+/* check.c - runs the tests that are recorded in a parity folder, and compares every recorded
+ * tensor. */
 #include "harness/engine/check.h"
 
 #include <stdio.h>
@@ -16,7 +17,7 @@ static enum kvr_status set_prompt(struct kvr_checker *k)
     return kvr_dit_set_prompt(k->d, P);
 }
 
-/* "shift5.sigmas": the table for a shift of 5. */
+/* Checks a recorded table of sigmas, for example "shift5.sigmas" for a shift of 5. */
 static enum kvr_status check_tables(struct kvr_checker *k, const char *name)
 {
     const char *dot = strrchr(name, '.');
@@ -70,7 +71,7 @@ static void tap(void *ctx, const char *name, const float *data, int64_t n)
         k->tap_status = kvr_checker_compare_part(k, k->test, name, data, n);
 }
 
-/* Compares the last layer's cached keys and values. k, v have room for `room` values each. */
+/* Compares the last layer's cached keys and values. */
 static enum kvr_status compare_cache(struct kvr_checker *k, const char *test,
                                      const struct kvr_cache *cache, float *keys, float *values)
 {
@@ -92,7 +93,7 @@ struct forward_test {
     const char *x;    /* the input's name */
     const char *t;    /* NULL: all zero */
     int chunk;
-    bool fresh; /* starts with an empty cache */
+    bool fresh; /* the test starts with an empty cache */
 };
 
 static const struct forward_test forward_tests[] = {
@@ -102,7 +103,8 @@ static const struct forward_test forward_tests[] = {
     { "d", "c.x0", NULL, 1, false },
 };
 
-/* `work`: a chunk of latents twice, then cached keys and values. on_device: the chunk twice. */
+/* Runs a recorded forward. `work` has room for two chunks of latents and then the cached keys and
+ * values. on_device has room for two chunks of latents. */
 static enum kvr_status forward_test(struct kvr_checker *k, const struct forward_test *f,
                                     struct kvr_cache *cache, float *work, float *on_device)
 {
@@ -111,7 +113,7 @@ static enum kvr_status forward_test(struct kvr_checker *k, const struct forward_
     const int64_t n = k->chunk_elems, frame = n / n_frames;
     const struct kvr_pass pass = {
         .chunk = f->chunk, .frame0 = f->chunk * n_frames, .n_frames = n_frames, .clean = true
-    }; /* the cache keeps the chunk */
+    }; /* a clean pass, which stores the chunk */
     float *out = work, *x0 = work + n, *keys = work + 2 * n;
     const float *x, *t = zeros;
 
@@ -148,7 +150,7 @@ static enum kvr_status check_forward(struct kvr_checker *k)
     if (st == KVR_OK)
         st = kvr_checker_open_cache(k, k->scheme, &cache, 2 * k->c->frames_per_chunk, 0, 0);
     kvr_dit_tap(k->d, tap, k);
-    k->test = "a"; /* cross-attention's keys and values are recorded with test a */
+    k->test = "a"; /* test a has the recorded keys and values of cross-attention */
     if (st == KVR_OK)
         st = set_prompt(k);
     for (size_t i = 0; i < sizeof forward_tests / sizeof *forward_tests && st == KVR_OK; i++)
@@ -169,7 +171,7 @@ struct rollout {
     const float *noise;   /* [T, frame] */
     const float *renoise; /* [chunks, steps - 1, chunk] */
     float *latents, *x0;  /* [T, frame], [chunks, steps, chunk] */
-    float *keys, *values; /* visible in the last pass and layer, [<= T * S, d] */
+    float *keys, *values; /* [<= T * S, d]: tokens visible in the last pass, last layer */
 };
 
 static enum kvr_status recorded_noise(void *ctx, int chunk, int step, int frame0, int n_frames,
@@ -217,7 +219,8 @@ static enum kvr_status rollout(struct rollout *r)
     return st;
 }
 
-/* Parses "global.latents" or "roll_w6_s1.latents"; false for any other tensor. */
+/* Parses the name of a rollout's latents, "global.latents" or "roll_w6_s1.latents". Returns false
+ * for any other tensor. */
 static bool parse_run(const char *tensor, char name[64], int *window, int *sink)
 {
     const char *dot = strchr(tensor, '.');

@@ -1,4 +1,4 @@
-/* check_report.c - computes a comparison and keeps the list of them. */
+/* check_report.c - compares tensors and records the results in a list. */
 #include "harness/engine/check_report.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* check_shots.c - checks parity folders of models with shots: single forwards, loops over given
- * noise, an adapter, and the solver's tables and runs. */
+/* check_shots.c - checks parity folders of models with shots: single forwards, rollouts from
+ * recorded noise, an adapter, and the tables and runs of the solver. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,9 +12,10 @@
 
 static const struct forward_row {
     const char *name, *timestep;
-    const char *x[2]; /* the first recorded one; NULL: the chunk's noise */
+    /* names of the input tensor in order of preference; NULL stands for the chunk's noise */
+    const char *x[2];
     int chunk;
-    bool fresh; /* starts with an empty cache */
+    bool fresh; /* the forward starts with an empty cache */
 } forward_rows[] = {
     { "b", "b.timestep", { "b.x", "a.x" }, 0, true },
     { "a", "a.timestep", { "a.x" }, 0, true },
@@ -45,14 +46,15 @@ static enum kvr_status forward_input(struct kvr_checker *k, const struct forward
     return KVR_OK;
 }
 
-/* `work`: a chunk of latents, then keys of two chunks. on_device: a chunk of latents twice. */
+/* Runs a recorded forward. `work` has room for a chunk of latents and then the keys of two chunks.
+ * on_device has room for two chunks of latents. */
 static enum kvr_status run_forward(struct kvr_checker *k, const struct forward_row *f,
                                    struct kvr_cache *cache, float *work, float *on_device)
 {
     const int n = k->c->frames_per_chunk;
     const struct kvr_pass pass = {
         .chunk = f->chunk, .frame0 = f->chunk * n, .n_frames = n, .clean = true
-    }; /* the cache keeps the chunk */
+    }; /* a clean pass, which stores the chunk */
     float *keys = work + k->chunk_elems;
     const float *x, *t;
     int64_t n_tok;
@@ -71,7 +73,7 @@ static enum kvr_status run_forward(struct kvr_checker *k, const struct forward_r
     return kvr_checker_compare_part(k, f->name, "cache_k_last", keys, n_tok * k->c->dim);
 }
 
-/* Runs rows [first, first + n) of forward_rows. */
+/* Runs the forwards in rows [first, first + n) of forward_rows. */
 static enum kvr_status run_forwards(struct kvr_checker *k, int first, int n)
 {
     const int64_t capacity = k->chunk_elems + 2 * k->chunk_kv;
@@ -97,9 +99,10 @@ static enum kvr_status run_forwards(struct kvr_checker *k, int first, int n)
 
 static const struct loop_row {
     const char *name;
-    int cut[2]; /* chunks at which the prompt changes; 0: none */
+    int cut[2]; /* chunks at which the prompt changes, or 0 */
     bool pins;
-    const char *first; /* the video's first latent frame; NULL: generated */
+    /* tensor of the video's first latent frame, or NULL if that frame is generated */
+    const char *first;
 } loop_rows[] = {
     { "plain", { 0 }, false, NULL },
     { "shots", { 2, 5 }, true, NULL },
@@ -114,8 +117,9 @@ struct loop {
     int n_chunks, *shot; /* [n_chunks] */
     const float *noise;
     float *latents, *keys;
-    float *newest;    /* keys of the last chunk, which a window of two sinks and a chunk evicts */
-    int64_t n_before; /* tokens that the last chunk can see, without its own */
+    /* keys of the last chunk, which the cache evicts if its window is two sinks and a chunk */
+    float *newest;
+    int64_t n_before; /* earlier tokens that the last chunk can see */
 };
 
 static enum kvr_status keep_newest(void *ctx, const struct kvr_cache_view *view)
@@ -173,7 +177,8 @@ static enum kvr_status open_loop_cache(struct loop *l, struct kvr_scheme **schem
     return KVR_OK;
 }
 
-/* Reads the final buffer: the tokens that the last chunk sees, then the chunk. */
+/* Reads the keys of the last layer: first the earlier tokens that the last chunk can see, then the
+ * last chunk's tokens. */
 static enum kvr_status read_buffer(struct loop *l, int64_t *n_values)
 {
     const int layer = l->k->c->n_layers - 1;
@@ -282,7 +287,7 @@ enum kvr_status kvr_check_shots(struct kvr_checker *k)
 
 /* ---- adapters ----------------------------------------------------------------------------- */
 
-/* The forward's inputs are in golden.safetensors. */
+/* Checks a forward with a merged adapter. Its inputs are recorded in golden.safetensors. */
 static enum kvr_status forward_merged(struct kvr_checker *k, struct kvr_checker *golden)
 {
     const int n = k->c->frames_per_chunk;
@@ -368,7 +373,7 @@ static enum kvr_status check_solver_table(struct kvr_checker *k, const char *nam
     if (sscanf(name, "n%d.shift%lf%n", &n, &shift, &used) != 2 || n < 1 || n > KVR_MAX_STEPS ||
         !(shift > 0))
         return KVR_OK;
-    used -= name[used - 1] == '.'; /* "%lf" reads the point after "5", too */
+    used -= name[used - 1] == '.'; /* "%lf" also consumes the point after "5" */
     kvr_unipc_make(&u, n, shift);
     for (int i = 0; i <= n; i++)
         sigmas[i] = (float)u.sigma[i];
@@ -379,7 +384,7 @@ static enum kvr_status check_solver_table(struct kvr_checker *k, const char *nam
     return KVR_OK;
 }
 
-/* The arrays of a run over given flows, n values each. */
+/* A recorded run of the solver over given flows, with n values per step. */
 struct solver_run {
     struct kvr_unipc u;
     int64_t n;
@@ -412,8 +417,8 @@ static void solver_step(struct solver_run *r, int i)
     solver_blend(r, kvr_unipc_predict(&r->u, i), r->from, r->x);
 }
 
-/* "run4": run4.x0 is the start, run4.flows [4, ...] the flows, run4.states [4, ...] the state after
- * each step. */
+/* Checks a recorded run of the solver. For "run4", run4.x0 is the start, run4.flows [4, ...] are
+ * the flows, and run4.states [4, ...] are the states after each step. */
 static enum kvr_status check_solver_run(struct kvr_checker *k, const char *name)
 {
     char run[16], part[32];

@@ -1,4 +1,5 @@
-/* checker.c - the checks' common part: comparisons, one forward, and a cache; see check_impl.h. */
+/* checker.c - functions that all checks share: comparisons, a forward pass, and a cache
+ * (check_impl.h). */
 #include "harness/engine/check.h"
 
 #include <math.h>
@@ -8,11 +9,11 @@
 #include "harness/device/names.h"
 #include "harness/engine/check_impl.h"
 
-/* F32 rounding of the same formulas causes 5e-7 and 3e-6; the smallest known mistake (another form
- * of GELU) causes 7e-5. */
+/* With the same formulas, F32 rounding causes errors of 5e-7 and 3e-6 in these two measures. The
+ * smallest known mistake, another form of GELU, causes 7e-5. */
 static const struct kvr_tolerance parity = { 1e-5, 1e-4 };
-/* The reference in BF16 differs from itself in F32 by 6.4e-3 on latents and 9e-3 on cached keys.
- * Tensors in between have no bound of their own. */
+/* The BF16 reference differs from the F32 reference by 6.4e-3 in latents and by 9e-3 in cached
+ * keys. Intermediate tensors have the bound of cached keys. */
 static const struct kvr_tolerance bf16_latents = { 1.2e-2, INFINITY };
 static const struct kvr_tolerance bf16_rest = { 1.5e-2, INFINITY };
 
@@ -66,14 +67,15 @@ static bool ends_in(const char *name, const char *const *ends)
     return false;
 }
 
-/* Compares a tensor that no linear layer computes, with the F32 bounds for any type. */
+/* Compares a tensor that is not the result of a linear layer. Its bounds are those of F32, whatever
+ * the type of the model. */
 enum kvr_status kvr_checker_compare_table(struct kvr_checker *k, const char *name, const float *x,
                                           int64_t n)
 {
     return compare_to(k, name, x, n, &parity);
 }
 
-/* The tolerance for a tensor of this name. */
+/* Returns the tolerance for a tensor of this name. */
 static const struct kvr_tolerance *bounds(const struct kvr_checker *k, const char *name)
 {
     static const char *const untouched[] = { "sinusoid", NULL };
@@ -122,7 +124,8 @@ enum kvr_status kvr_checker_input(const struct kvr_checker *k, const char *name,
     return KVR_OK;
 }
 
-/* Reports tensors that no check compared. Inputs are expected, others are unknown. */
+/* Reports recorded tensors that no check compared: names in `inputs` as inputs, all other names as
+ * unknown. */
 enum kvr_status kvr_checker_note_rest(struct kvr_checker *k, const char *const *inputs)
 {
     for (int i = 0; i < kvr_st_count(k->file); i++) {

@@ -1,5 +1,5 @@
-/* dit.c - the network's forward: patches, time, blocks, head. It follows causal Wan 2.1 in the
- * reference's order of operations. */
+/* dit.c - the forward pass of the diffusion transformer: patch embedding, time embedding, blocks
+ * and head. The network is causal Wan 2.1, with the reference's order of operations. */
 #include "harness/engine/dit_impl.h"
 
 #include <stdio.h>
@@ -9,12 +9,12 @@
 #include "harness/cache/rows.h"
 #include "methods/kernels/rope.h"
 
-/* Length of the reference's table of time positions. */
+/* Number of frames in the reference's table of time positions. */
 enum { MAX_FRAMES = 1024 };
 
 /* ---- pieces --------------------------------------------------------------------------- */
 
-/* Passes data to the tap, if there is one: copies it to the host in F32. */
+/* Copies data to the host as F32 and passes it to the tap, if a tap is set. */
 static void show(struct kvr_dit *d, const char *name, const void *data, int64_t n, bool narrow)
 {
     const size_t n_bytes = (size_t)n * (narrow ? sizeof(kvr_bf16) : sizeof(float));
@@ -43,7 +43,8 @@ static void tap(struct kvr_dit *d, const char *name, const float *data, int64_t 
         show(d, name, data, n, false);
 }
 
-/* Taps a tensor of a block; -1: a tensor outside of the blocks. */
+/* Passes a tensor of block `block` to the tap, or a tensor outside of the blocks if `block` is
+ * -1. */
 static void tap_flow(struct kvr_dit *d, int block, const char *what, const void *data, int64_t n)
 {
     char name[64];
@@ -64,7 +65,7 @@ static void tap_block(struct kvr_dit *d, int block, const char *what, const floa
     show(d, name, data, n, false);
 }
 
-/* The first error of a tap since the last call. */
+/* Returns the first error of a tap since the last call. */
 static enum kvr_status taps_done(struct kvr_dit *d)
 {
     const enum kvr_status st = d->tap_status;
@@ -92,7 +93,8 @@ static enum kvr_status linear(struct kvr_dit *d, int64_t rows, const float *x,
 
 /* ---- norm, layers, residual ------------------------------------------------------------- */
 
-/* Applies a norm to x, tapped under `name`, then layers. */
+/* Applies a norm to x and then n linear layers to the result. The tap shows the norm's result as
+ * `name`. */
 static enum kvr_status begin(struct kvr_dit *d, int i, const char *name, const struct kvr_rows *r,
                              const struct kvr_flow_norm *norm, int n,
                              const struct kvr_linear *const *l, void *const *y)
@@ -107,7 +109,7 @@ static enum kvr_status begin(struct kvr_dit *d, int i, const char *name, const s
     return st;
 }
 
-/* Applies a norm to x, then one layer and GELU. */
+/* Applies a norm to x, then one linear layer and GELU. */
 static enum kvr_status begin_gelu(struct kvr_dit *d, int i, const char *name,
                                   const struct kvr_rows *r, const struct kvr_flow_norm *norm,
                                   const struct kvr_linear *l, void *y, struct kvr_flow_in *out)
@@ -122,7 +124,8 @@ static enum kvr_status begin_gelu(struct kvr_dit *d, int i, const char *name,
     return st;
 }
 
-/* Applies a layer, tapped under `name`, and adds its gated result to x. */
+/* Applies a linear layer and adds its gated result to x. The tap shows the layer's result as
+ * `name`. */
 static enum kvr_status end(struct kvr_dit *d, int i, const char *name, const struct kvr_rows *r,
                            struct kvr_flow_in in, const struct kvr_linear *l, const float *gate)
 {
@@ -136,8 +139,8 @@ static enum kvr_status end(struct kvr_dit *d, int i, const char *name, const str
     return KVR_OK;
 }
 
-/* A norm modulated by rows `row` (shift) and `row` + 1 (scale) of a block's or the head's
- * modulation. */
+/* Returns the norm that is modulated by rows `row` (shift) and `row` + 1 (scale) of the modulation
+ * of a block or of the head. */
 static struct kvr_flow_norm modulated(const struct kvr_rows *r, const float *mod, int row,
                                       int n_rows)
 {
@@ -213,7 +216,8 @@ static enum kvr_status rope_move(struct kvr_dit *d, double frame0)
         double *co = d->host_rope.cosines + (int64_t)f * d->tokens_per_frame * half;
         double *si = d->host_rope.sines + (int64_t)f * d->tokens_per_frame * half;
 
-        kvr_rope_angles(head_dim, frame0 + f, 0, 0, co, si); /* the first token is (0, 0) */
+        /* the first token is at row 0, column 0 */
+        kvr_rope_angles(head_dim, frame0 + f, 0, 0, co, si);
         for (int64_t n = 1; n < d->tokens_per_frame; n++) {
             memcpy(co + n * half, co, n_time * sizeof *co);
             memcpy(si + n * half, si, n_time * sizeof *si);
@@ -253,8 +257,8 @@ static enum kvr_status embed_time(struct kvr_dit *d, int n_frames)
     return KVR_OK;
 }
 
-/* Allocates F32 buffers, which attention without tensor cores, a cache that is not BF16, and reuse
- * need. */
+/* Allocates F32 buffers. They are needed by attention without tensor cores, by a cache that is not
+ * BF16, and by feature reuse. */
 static enum kvr_status need_wide(struct kvr_dit *d, const struct kvr_rows *r)
 {
     const int64_t n = r->n * r->d;
@@ -266,7 +270,8 @@ static enum kvr_status need_wide(struct kvr_dit *d, const struct kvr_rows *r)
     return KVR_OK;
 }
 
-/* Appends keys and values, converted from BF16 to F32. k NULL: the cache already holds them. */
+/* Appends keys and values to the cache, converted from BF16 to F32. k is NULL if the cache already
+ * has them. */
 static enum kvr_status append(struct kvr_dit *d, const struct kvr_rows *r, struct kvr_cache *cache,
                               int i, const void *k, const void *v)
 {
@@ -279,8 +284,8 @@ static enum kvr_status append(struct kvr_dit *d, const struct kvr_rows *r, struc
     return kvr_cache_append(cache, i, d->wide[0], d->wide[1]);
 }
 
-/* Defers the queries' norm and rotation to attention, which applies them from the sums of squares
- * while loading. */
+/* Defers the queries' RMSNorm and RoPE to the attention kernel, which applies them while loading.
+ * The kernel computes the norm from sums of squares. */
 static void norm_later(struct kvr_dit *d, const struct kvr_rows *r, const float *w, bool rotates)
 {
     d->ops->query_inverses(d->dev, r->n, d->flow.squares, kvr_linear_squares(r->d), r->d, d->c->eps,
@@ -303,8 +308,9 @@ static void rotate(struct kvr_dit *d, const struct kvr_rows *r, const struct kvr
                           (void *const[2]){ to_q, to_k });
 }
 
-/* Computes queries, keys and values; queries and keys are normed and rotated, queries possibly by
- * attention. A BF16 cache receives keys and values in place. */
+/* Computes queries, keys and values, and applies RMSNorm and RoPE to queries and keys. For queries,
+ * the attention kernel may apply them later. Keys and values are written to a BF16 cache in
+ * place. */
 static enum kvr_status attention_inputs(struct kvr_dit *d, int i, const struct kvr_rows *r,
                                         struct kvr_cache *cache)
 {
@@ -329,7 +335,7 @@ static enum kvr_status attention_inputs(struct kvr_dit *d, int i, const struct k
     d->query = (struct kvr_query_norm){ 0 };
     if (later && d->flow.squared)
         norm_later(d, r, b->norm_q, true);
-    else if (later) { /* no fused product, so no sums of squares */
+    else if (later) { /* without a fused GEMM there are no sums of squares */
         d->q = d->ctx;
         d->ctx = q;
     }
@@ -410,7 +416,7 @@ static enum kvr_status cross_attention(struct kvr_dit *d, int i, const struct kv
     if (later)
         done = d->ops->cross_attend_normed(d->dev, r, &d->cross[i], &d->cross_work, d->q, &d->query,
                                            d->ctx);
-    if (later && !done) /* the cache has another kernel */
+    if (later && !done) /* the attention kernel does not normalize queries */
         kvr_flow_rms(&d->flow, r, b->cross_norm_q, d->q);
     if (!done)
         st = cross_attend(d, i, r);
@@ -448,7 +454,7 @@ static enum kvr_status head(struct kvr_dit *d, const struct kvr_rows *r,
     return KVR_OK;
 }
 
-/* Embeds the latents' patches into x. */
+/* Embeds the patches of the latents in x. */
 static enum kvr_status embed_patches(struct kvr_dit *d, const struct kvr_rows *r,
                                      const struct kvr_patching *p, const float *latents)
 {
@@ -468,7 +474,7 @@ static enum kvr_status embed_patches(struct kvr_dit *d, const struct kvr_rows *r
 
 /* ---- reuse of features -------------------------------------------------------------------- */
 
-/* x in F32, which reuse keeps and compares. */
+/* Returns x in F32, which feature reuse stores and compares. */
 static enum kvr_status wide_x(struct kvr_dit *d, const struct kvr_rows *r, float **out)
 {
     kvr_flow_flush(&d->flow, r);
@@ -514,7 +520,8 @@ static enum kvr_status check_pass(const struct kvr_dit *d, const struct kvr_pass
     return KVR_OK;
 }
 
-/* The forward after its host part, which has written positions and times. */
+/* Runs the device part of the forward pass. The host part has already written positions and
+ * times. */
 static enum kvr_status network(struct kvr_dit *d, struct kvr_cache *cache, const float *x,
                                const struct kvr_pass *pass, float *out)
 {
@@ -554,14 +561,15 @@ static enum kvr_status network(struct kvr_dit *d, struct kvr_cache *cache, const
 
 /* ---- graphs --------------------------------------------------------------------------- */
 
-/* Whether other forwards of the chunk repeat this one, and it is not their first. */
+/* Whether this forward pass repeats an earlier one of the same chunk, so that a graph can be
+ * replayed. */
 static bool repeats(struct kvr_dit *d, const struct kvr_cache *cache, const struct kvr_pass *pass)
 {
     if (!d->graphs || d->tap || d->reuse.on || d->recording.failed || pass->clean)
         return false;
     if (pass->index > 0)
         return kvr_cache_only_reads(cache);
-    kvr_dev_graph_close(d->dev, &d->recording.graph); /* another chunk uses other memory */
+    kvr_dev_graph_close(d->dev, &d->recording.graph); /* another chunk has other addresses */
     return false;
 }
 
@@ -585,7 +593,8 @@ static enum kvr_status record(struct kvr_dit *d, struct kvr_cache *cache, const 
     return KVR_OK;
 }
 
-/* A forward that cannot be captured runs without a graph and reports its own errors. */
+/* Runs the forward pass by a graph. If the pass cannot be captured, it runs without a graph and
+ * reports its own errors. */
 static enum kvr_status network_by_graph(struct kvr_dit *d, struct kvr_cache *cache, const float *x,
                                         const struct kvr_pass *pass, float *out)
 {

@@ -1,4 +1,4 @@
-/* dit_open.c - opens the network, allocates its memory, and reports its sizes. */
+/* dit_open.c - opens the diffusion transformer, allocates its memory, and reports its sizes. */
 #include "harness/engine/dit_impl.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "methods/kernels/rope.h"
 
 struct carver {
-    char *base; /* NULL: only the size is counted */
+    char *base; /* NULL to compute only the size */
     size_t used;
 };
 
@@ -33,7 +33,7 @@ static void lay_out_rope(const struct kvr_dit *d, struct carver *a, struct kvr_d
     rope->sines = carve(a, N * (d->c->dim / d->c->n_heads / 2), sizeof(double));
 }
 
-/* Host buffers for data that the host computes and the device reads. */
+/* Lays out the host buffers for data that the host computes and the device reads. */
 static void lay_out_host(struct kvr_dit *d, struct carver *a)
 {
     lay_out_rope(d, a, &d->host_rope);
@@ -74,8 +74,7 @@ static void lay_out(struct kvr_dit *d, struct carver *a)
     if (d->ops->cross_works) {
         d->cross_work.max = carve_floats(a, N * c->n_heads);
         d->cross_work.sum = carve_floats(a, N * c->n_heads);
-        d->cross_work.acc =
-            d->flow.narrow ? NULL : d->flow.y; /* unused in cross-attention; else need_wide()'s */
+        d->cross_work.acc = d->flow.narrow ? NULL : d->flow.y; /* unused in cross-attention */
     }
     for (int i = 0; i < c->n_layers; i++) {
         struct kvr_cross none = { 0 }, *cross = d->cross ? &d->cross[i] : &none; /* sizes only */
@@ -85,7 +84,8 @@ static void lay_out(struct kvr_dit *d, struct carver *a)
     }
 }
 
-/* Row and column angles are fixed; time angles are frame 0's until rope_move(). */
+/* Computes the RoPE angles of rows and columns, which are fixed, and the time angles of frame 0,
+ * which rope_move() changes. */
 static void rope_fill(struct kvr_dit *d)
 {
     const struct kvr_model_config *c = d->c;
@@ -222,7 +222,7 @@ void kvr_dit_close(struct kvr_dit **pd)
     kvr_dev_graph_close(d->dev, &d->recording.graph);
     kvr_reuse_close(&d->reuse);
     kvr_phases_close(&d->phases);
-    kvr_gemm_free_scratch(d->m->gemm); /* frees the scratch of linear layers */
+    kvr_gemm_free_scratch(d->m->gemm); /* the scratch of linear layers */
     kvr_buf_free(&d->arena);
     kvr_buf_free(&d->wide_scratch);
     kvr_buf_free(&d->host);

@@ -10,7 +10,7 @@
 
 const char *const kvr_draw_version = "uniform 1";
 
-/* Elements per thread and task: whole blocks of the generator. */
+/* Elements per task of a thread, a multiple of the generator's block. */
 enum { PIECE = 1 << 16 };
 
 static const double bias_sd = 0.02;
@@ -31,7 +31,7 @@ static bool ends_with(const char *s, const char *end)
     return n >= m && strcmp(s + n - m, end) == 0;
 }
 
-/* Bound of a uniform distribution with this standard deviation. */
+/* Returns the bound of the uniform distribution on [-bound, bound] with standard deviation sd. */
 static float bound_of(double sd)
 {
     return (float)(sd * sqrt(3.0));

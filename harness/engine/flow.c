@@ -1,4 +1,4 @@
-/* flow.c - see flow.h: F32, F32 with BF16 rounding, and BF16. */
+/* flow.c - see flow.h. Activations are F32, F32 rounded to BF16, or BF16. */
 #include "harness/engine/flow.h"
 
 #include <assert.h>
@@ -29,7 +29,7 @@ enum kvr_status kvr_flow_prepare(const struct kvr_flow *f, const struct kvr_line
     return f->narrow ? kvr_linear_prepare_end(l, m, end) : kvr_linear_prepare(l, m);
 }
 
-/* Rounds floats that represent BF16. */
+/* Rounds F32 activations to BF16 values, if the model computes in BF16. */
 static void rounded(const struct kvr_flow *f, float *x, int64_t n)
 {
     if (f->rounds)
@@ -47,7 +47,7 @@ static void norm_floats(struct kvr_flow *f, const struct kvr_rows *r,
         f->ops->norm_affine(f->dev, r, f->x, how->factor, how->shift, f->eps, f->y);
 }
 
-/* Norm in one pass, into the layer's input. shown: into y. */
+/* Applies a norm in one pass and writes the input of the next layer, or y if `shown`. */
 static struct kvr_flow_in norm_narrow(struct kvr_flow *f, const struct kvr_rows *r,
                                       const struct kvr_flow_norm *how, bool shown)
 {
@@ -55,7 +55,7 @@ static struct kvr_flow_in norm_narrow(struct kvr_flow *f, const struct kvr_rows 
     kvr_bf16 *y = shown ? f->y : kvr_gemm_input(f->gemm, r->n, r->d);
 
     if (f->left.y == y)
-        kvr_flow_flush(f, r); /* the kernel's arguments are __restrict__ */
+        kvr_flow_flush(f, r); /* the kernel's pointers are __restrict__ */
     if (how->stride)
         f->ops->norm_modulate_bf16(f->dev, r, &f->left, f->x, how->shift, how->factor, how->stride,
                                    f->eps, y, columns);
@@ -89,7 +89,8 @@ static struct kvr_linear_in narrow_in(struct kvr_flow_in in)
     return (struct kvr_linear_in){ in.x, in.columns };
 }
 
-/* Runs layers with their epilogue in one launch. *done false: it is unavailable and nothing ran. */
+/* Runs linear layers with their epilogue in one launch. *done is false if no such kernel is
+ * available and nothing was launched. */
 static enum kvr_status fused(struct kvr_flow *f, const struct kvr_rows *r, struct kvr_flow_in in,
                              int n, const struct kvr_linear *const *l, enum kvr_linear_end end,
                              const struct kvr_linear_gate *gate, kvr_bf16 *const *y, bool *done)

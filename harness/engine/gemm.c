@@ -1,4 +1,5 @@
-/* gemm.c - linear layers of any device. Arguments are checked here only. */
+/* gemm.c - dispatches linear layers to the implementation for the device, and checks their
+ * arguments. */
 #include "harness/engine/gemm_impl.h"
 
 #include <assert.h>

@@ -1,12 +1,14 @@
-/* gemm_cpu.c - tiles over oneDNN matmul primitives with packed weights.
+/* gemm_cpu.c - linear layers on the CPU: tiles of oneDNN matmul primitives with packed weights.
  *
- * A layer's N is divided into tiles of TILE_N columns, each packed in the layout that the primitive
- * prefers; M is divided into equal tiles of at most TILE_M rows. Tile sizes do not depend on the
- * number of threads, and a primitive is created and run with one, because oneDNN chooses its
- * blocking by the number of threads it sees (docs/decisions.md has the rates).
+ * The N dimension of a layer is divided into tiles of TILE_N columns. Weights of a tile are packed
+ * in the layout that the primitive prefers. The M dimension is divided into equal tiles of at most
+ * TILE_M rows. Tile sizes do not depend on the number of threads. Primitives are created and run
+ * with an OpenMP setting of one thread, because oneDNN chooses its blocking by the number of
+ * threads (docs/decisions.md has the rates).
  *
- * In BF16 with AMX, input and weights are BF16 and oneDNN multiplies on tiles; without AMX, or with
- * oneDNN limited to an older instruction set, both are F32 with BF16 values. */
+ * In BF16 with AMX, input and weights are BF16 and oneDNN multiplies them by AMX tiles. Without
+ * AMX, or if oneDNN is limited to an older instruction set, input and weights are stored as F32
+ * with BF16 values. */
 #include "harness/engine/gemm_impl.h"
 
 #include <omp.h>
@@ -20,7 +22,8 @@
 
 enum { TILE_M = 64, TILE_N = 384, MAX_THREADS = 64 };
 
-/* One primitive per tile shape. Each call sets src and dst, so each thread has its own pair. */
+/* The primitive of a tile shape. A call sets the addresses of src and dst, so every thread has its
+ * own src and dst. */
 struct prim {
     int64_t m;
     int n, k, ld_y;
@@ -38,7 +41,7 @@ struct gemm {
     dnnl_stream_t stream[MAX_THREADS];
     struct kvr_buf scratch[MAX_THREADS];
     struct kvr_buf rounded; /* the input, rounded to BF16 */
-    bool narrow;            /* input and weights are BF16 (with AMX), else F32 */
+    bool narrow;            /* input and weights are stored as BF16, otherwise as F32 */
     struct prim **prims;
     int n_prims, cap_prims;
     char library[32];
@@ -73,8 +76,8 @@ static enum kvr_status check(dnnl_status_t s, const char *what)
 
 #define DNNL_TRY(call) KVR_TRY(check(call, #call))
 
-/* oneDNN reads the OpenMP setting when it creates a primitive and, on some machines, when it runs
- * one. */
+/* Sets the number of OpenMP threads to one and returns the previous number. oneDNN reads this
+ * setting when it creates a primitive and, on some machines, when it runs a primitive. */
 static int one_thread(void)
 {
     int n = omp_get_max_threads();
@@ -90,7 +93,7 @@ static void threads_back(int n)
         omp_set_num_threads(n);
 }
 
-/* Whether weights and input are stored in BF16. */
+/* Whether weights and input are stored as BF16. */
 static bool narrow_here(void)
 {
     return kvr_isa_has_tiles() && kvr_onednn_has_bf16();
@@ -195,7 +198,7 @@ static dnnl_data_type_t input_type(const struct gemm *g)
     return g->narrow ? dnnl_bf16 : dnnl_f32;
 }
 
-/* Reserves memory for an input of m rows of k. */
+/* Reserves memory for a rounded input of m rows with k columns. */
 static enum kvr_status reserve_rounded(struct gemm *g, int64_t m, int k)
 {
     if (g->base.compute == KVR_F32)
@@ -204,7 +207,7 @@ static enum kvr_status reserve_rounded(struct gemm *g, int64_t m, int k)
                            (size_t)m * (size_t)k * input_size(g));
 }
 
-/* Describes rows x cols of a row-major matrix with stride ld. */
+/* Creates the oneDNN descriptor of a row-major matrix [rows,cols] with row stride ld. */
 static enum kvr_status matrix(dnnl_memory_desc_t *md, dnnl_data_type_t type, int64_t rows,
                               int64_t cols, int64_t ld)
 {
@@ -214,8 +217,8 @@ static enum kvr_status matrix(dnnl_memory_desc_t *md, dnnl_data_type_t type, int
     return KVR_OK;
 }
 
-/* `weights` NULL: oneDNN chooses the layout. It depends on n and k only, so weights packed for one
- * m serve every m. */
+/* Builds a primitive. If `weights` is NULL, oneDNN chooses the layout of the weights. The layout
+ * depends only on n and k, so weights packed for one m are valid for every m. */
 static enum kvr_status prim_build(struct gemm *g, struct prim *p, const dnnl_memory_desc_t *weights)
 {
     dnnl_memory_desc_t src, dst, w, b;
@@ -261,7 +264,7 @@ static enum kvr_status prim_build(struct gemm *g, struct prim *p, const dnnl_mem
     return st;
 }
 
-/* The primitive of a tile shape, created at first use. Not thread-safe. */
+/* Returns the primitive of a tile shape, which is created at its first use. Not thread-safe. */
 static enum kvr_status prim_get(struct gemm *g, int64_t m, int n, int k, int ld_y, bool bias,
                                 struct prim **out)
 {
@@ -403,7 +406,7 @@ static void linear_close(struct kvr_linear *base)
     free(l);
 }
 
-/* In BF16, weights are rounded before packing, and biases are rounded, too. */
+/* Packs the weights and bias of a layer. In BF16, weights and bias are first rounded to BF16. */
 static enum kvr_status linear_pack(struct linear *l, const float *w, const float *b)
 {
     struct gemm *g = gemm_of(&l->base);
@@ -443,7 +446,8 @@ static enum kvr_status linear_open(struct kvr_linear **out, struct kvr_gemm *g, 
     return KVR_OK;
 }
 
-/* m rows in `count` tiles: the first `n_long` have `rows` + 1 rows, the others `rows`. */
+/* Division of m rows into `count` tiles. The first `n_long` tiles have `rows` + 1 rows, and the
+ * other tiles have `rows` rows. */
 struct split {
     int64_t count, rows, n_long;
 };
@@ -457,7 +461,7 @@ static struct split split_rows(int64_t m)
     return s;
 }
 
-/* The four primitives a layer may need: {short, long} rows x {whole, last} column tile. */
+/* The primitives of a layer, by tile shape: {short, long} rows x {whole, last} columns. */
 struct layer_prims {
     struct prim *p[2][2];
 };
@@ -526,7 +530,7 @@ static enum kvr_status run(struct kvr_gemm *base, int64_t m, const float *x, int
     struct layer_prims prims[KVR_LINEAR_MAX_FUSED];
     int64_t first[KVR_LINEAR_MAX_FUSED + 1] = { 0 };
     const struct split s = split_rows(m);
-    int n_threads, team, bad = 0; /* bits: 1 a tile failed, 2 out of memory */
+    int n_threads, team, bad = 0; /* bit 0: a tile failed; bit 1: out of memory */
 
     KVR_TRY(reserve_rounded(g, m, l[0]->k));
     if (g->narrow)
@@ -542,7 +546,8 @@ static enum kvr_status run(struct kvr_gemm *base, int64_t m, const float *x, int
     n_threads = omp_get_max_threads();
     team = n_threads < g->n_threads ? n_threads : g->n_threads;
     if (first[n_layers] == 1)
-        team = 1; /* the only change of size: some runtimes then rebuild their threads */
+        /* the team is not resized otherwise, since some runtimes then rebuild their threads */
+        team = 1;
     if (team == 1)
         one_thread();
 #pragma omp parallel for schedule(static) num_threads(team) reduction(| : bad) if (team > 1)

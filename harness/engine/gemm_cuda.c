@@ -1,5 +1,5 @@
-/* gemm_cuda.c - linear layers on a CUDA device, by cuBLASLt if it can be loaded and supports the
- * shape, else by kvreel's kernels. */
+/* gemm_cuda.c - linear layers on a CUDA device. They run by cuBLASLt if it can be loaded and
+ * supports the shape, and otherwise by kvreel's kernels. */
 #include "harness/engine/gemm_impl.h"
 
 #include <assert.h>
@@ -15,12 +15,13 @@
 #include "harness/engine/product_cuda.h"
 #include "harness/engine/tune.h"
 
-/* NVIDIA's recommendation for Hopper; older devices need half of it. */
+/* Size of the cuBLASLt workspace, as NVIDIA recommends for Hopper. Older devices need half of this
+ * size. */
 enum { WORKSPACE_BYTES = 32 << 20 };
 
-/* A plan per shape and epilogue. `lt` NULL: cuBLASLt does not support it and kvreel's kernel runs.
- * A BF16 result that cuBLASLt computes only in F32 is converted in a second pass, which is still
- * faster. */
+/* Plan for a shape and an epilogue. `lt` is NULL if cuBLASLt does not support them, so that
+ * kvreel's kernel runs. If cuBLASLt computes a result only in F32, a second pass converts the
+ * result to BF16, which is still faster than kvreel's kernel. */
 enum { IN_FLOATS = KVR_N_LINEAR_ENDS, FUSED_ENDS };
 struct shape {
     int64_t m;
@@ -28,7 +29,7 @@ struct shape {
     bool bias;
     int end;    /* kvr_linear_end (not ADDED), IN_FLOATS, or FUSED_ENDS + kvr_linear_end */
     bool own;   /* kvreel's kernel was measured to be faster */
-    bool apart; /* separate launches were measured to be faster than product_cuda.h */
+    bool apart; /* separate launches were measured to be faster than the fused kernel */
     struct kvr_blaslt_plan *lt;
 };
 
@@ -36,11 +37,11 @@ struct gemm {
     struct kvr_gemm base;
     struct kvr_blaslt *lt; /* NULL: not available */
     struct kvr_buf workspace;
-    struct kvr_buf rounded; /* BF16 [m, padded k]: the current layers' input */
-    struct kvr_buf floats;  /* [m,n]: a result before its separate rounding pass */
+    struct kvr_buf rounded; /* BF16 [m, padded k], the input of the current layers */
+    struct kvr_buf floats;  /* F32 [m,n], a result before its rounding pass */
     bool fuses;             /* product_cuda.h supports the device */
-    struct kvr_tune
-        *tune; /* NULL: cuBLASLt's first algorithm, and fused launches where available */
+    /* tuning results, or NULL for cuBLASLt's first algorithm and fused launches where available */
+    struct kvr_tune *tune;
     struct shape *shapes;
     int n_shapes, cap_shapes;
     char library[192];
@@ -50,7 +51,7 @@ struct linear {
     struct kvr_linear base;
     struct kvr_buf w;           /* [n,k] F32, or [n, padded k] BF16 */
     struct kvr_buf bias;        /* F32; with BF16 compute, values rounded to BF16 */
-    struct kvr_buf narrow_bias; /* the bias in BF16, if cuBLASLt has BF16 results */
+    struct kvr_buf narrow_bias; /* the bias as BF16, for cuBLASLt plans with BF16 results */
 };
 
 static struct gemm *gemm_of(const struct kvr_linear *l)
@@ -161,7 +162,7 @@ static enum kvr_status round_bias(struct linear *l)
     return KVR_OK;
 }
 
-/* Converts and pads on the host, then copies. */
+/* Converts weights to BF16 and pads them on the host, then copies them to the device. */
 static enum kvr_status upload_bf16(struct linear *l, const float *w)
 {
     const int n = l->base.n, k = l->base.k, padded = kvr_linear_padded(k);
@@ -201,7 +202,7 @@ static enum kvr_status upload(struct linear *l, const float *w, const float *b)
     return kvr_dev_put(dev, l->w.p, w, all);
 }
 
-/* Copies weights that are on the device to the layer's type. */
+/* Converts weights that are already on the device to the layer's type. */
 static enum kvr_status take_over(struct linear *l, const float *w, const float *b)
 {
     struct kvr_dev *dev = l->base.g->dev;
@@ -286,17 +287,17 @@ static struct kvr_blaslt_shape wanted(const struct gemm *g, const struct kvr_lin
 
 /* ---- autotune: BF16 products only, so that F32 does not depend on a measurement ---------------- */
 
-/* Runs per round, and rounds; the fastest round is used. */
+/* Runs per round, and number of rounds. The time of the fastest round counts. */
 enum { TUNE_TIMES = 4, TUNE_ROUNDS = 3 };
 
-/* One implementation of a layer from g->rounded to y. */
+/* Measurement of one implementation of a layer, with input g->rounded and output y. */
 struct trial {
     struct gemm *g;
     const struct kvr_linear *l;
     int64_t m;
     int end;
     const struct kvr_blaslt_plan *lt; /* NULL: kvreel's kernel */
-    bool fused;                       /* the fused launch of product_cuda.h */
+    bool fused;                       /* uses the fused kernel of product_cuda.h */
     void *y;
 };
 
@@ -341,7 +342,8 @@ static enum kvr_status run_trial(const struct trial *t)
 
 typedef enum kvr_status trial_fn(const struct trial *t);
 
-/* Time in microseconds; INFINITY: unsupported. */
+/* Measures the time in microseconds, which is INFINITY if the implementation does not support the
+ * layer. */
 static enum kvr_status time_of(const struct trial *t, trial_fn *run, double *us)
 {
     struct kvr_stream *s = kvr_dev_stream(t->g->base.dev);
@@ -369,8 +371,8 @@ static enum kvr_status time_of(const struct trial *t, trial_fn *run, double *us)
     return KVR_OK;
 }
 
-/* Fills a trial's input with the layer's own weights, repeated: products of zeros run faster than
- * real ones. */
+/* Fills the input of a measurement with repeated weights of the layer, because a GEMM on zeros runs
+ * faster than a GEMM on real data. */
 static void fill_input(const struct trial *t)
 {
     const struct linear *mine = (const struct linear *)t->l;
@@ -410,7 +412,8 @@ static enum kvr_status measure(struct trial *t, int *choice, double *us)
     return KVR_OK;
 }
 
-/* y += x of BF16 [m,n] moves three times its bytes, as much as copying 1.5 times its bytes. */
+/* Runs a pass with the memory traffic of y += x on BF16 [m,n], which is 3 m n elements: a copy of
+ * 1.5 m n elements. */
 static enum kvr_status run_pass(const struct trial *t)
 {
     const size_t n = (size_t)t->m * (size_t)t->l->n * 3;
@@ -419,7 +422,8 @@ static enum kvr_status run_pass(const struct trial *t)
     return KVR_OK;
 }
 
-/* Chooses between one launch (0) and separate product and pass (1). */
+/* Measures one fused launch (choice 0) against a separate GEMM and pass (choice 1), and chooses the
+ * faster. */
 static enum kvr_status measure_fused(struct trial *t, int *choice, double *us)
 {
     double apart, pass = 0;
@@ -439,8 +443,8 @@ static enum kvr_status measure_fused(struct trial *t, int *choice, double *us)
 
 typedef enum kvr_status measure_fn(struct trial *t, int *choice, double *us);
 
-/* Looks a choice up in the tuning file, or measures it. The peak excludes the measurement's
- * scratch. */
+/* Reads a choice from the tuning file, or measures it. The reported peak memory excludes the
+ * scratch of the measurement. */
 static enum kvr_status tuned(struct gemm *g, const struct kvr_linear *l, int64_t m, int end,
                              const char *how, measure_fn *by, int *choice)
 {
@@ -490,7 +494,7 @@ static enum kvr_status plan_of(struct gemm *g, const struct kvr_linear *l, struc
     int choice = 0;
 
     if (!g->lt || (s->end == KVR_LINEAR_GELU &&
-                   l->n != kvr_linear_padded(l->n))) /* it does not write zero padding */
+                   l->n != kvr_linear_padded(l->n))) /* cuBLASLt does not write zero padding */
         return KVR_OK;
     st = kvr_blaslt_plan(&s->lt, g->lt, &want);
     if (st != KVR_OK || !g->tune)
@@ -528,7 +532,7 @@ static enum kvr_status prepare_shape(const struct kvr_linear *l, int64_t m, int 
     return find(g, l, m, end) ? KVR_OK : add_shape(g, l, m, end);
 }
 
-/* Chooses one launch or two; g->rounded has room. */
+/* Chooses between one fused launch and two launches. g->rounded must have room for the input. */
 static enum kvr_status prepare_fused(const struct kvr_linear *l, int64_t m, int end)
 {
     struct gemm *g = gemm_of(l);
@@ -544,7 +548,7 @@ static enum kvr_status prepare_fused(const struct kvr_linear *l, int64_t m, int 
     return KVR_OK;
 }
 
-/* Reserves memory for an input of m rows. */
+/* Reserves memory for an input of m rows with k columns. */
 static enum kvr_status reserve_input(struct gemm *g, int64_t m, int k)
 {
     if (g->base.compute == KVR_F32)
@@ -559,7 +563,7 @@ static enum kvr_status prepare(const struct kvr_linear *l, int64_t m)
     return prepare_shape(l, m, IN_FLOATS);
 }
 
-/* x [m, padded k], y [m,n] F32. */
+/* Runs a layer with F32 output: x [m, padded k], y [m,n]. */
 static enum kvr_status run_one(struct gemm *g, int64_t m, const void *x, const struct kvr_linear *l,
                                float *y)
 {
@@ -609,7 +613,8 @@ static enum kvr_status run(struct kvr_gemm *base, int64_t m, const float *x, int
 
 /* ---- BF16 ------------------------------------------------------------------------------- */
 
-/* The product requested from the library; beta = 0. */
+/* Returns the epilogue that the library computes. It has beta = 0, so ADDED needs a separate
+ * pass. */
 static int asked(enum kvr_linear_end end)
 {
     return end == KVR_LINEAR_ADDED ? KVR_LINEAR_ROUNDED : (int)end;
@@ -631,7 +636,7 @@ static enum kvr_status prepare_end(const struct kvr_linear *l, int64_t m, enum k
                            (size_t)m * (size_t)l->n * sizeof(float));
 }
 
-/* Whether cuBLASLt has this product, with a BF16 or F32 result. */
+/* Whether cuBLASLt supports this layer, with a BF16 or an F32 result. */
 static bool by_library(const struct gemm *g, const struct kvr_linear *l, int64_t m, int end)
 {
     const struct shape *s = find(g, l, m, end), *floats = find(g, l, m, IN_FLOATS);
@@ -639,7 +644,7 @@ static bool by_library(const struct gemm *g, const struct kvr_linear *l, int64_t
     return s->lt || (!s->own && floats && floats->lt);
 }
 
-/* The input, padded to the columns that layers read. */
+/* Returns the input rows, padded to the number of columns that the layers read. */
 static const kvr_bf16 *input_rows(struct gemm *g, int64_t m, struct kvr_linear_in in, int k)
 {
     const int padded = kvr_linear_padded(k);

@@ -1,4 +1,5 @@
-/* golden.c - compares with the rollouts that are recorded in a model's folder. */
+/* golden.c - compares rollouts with the reference rollouts that are recorded in a model's
+ * folder. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,8 @@ struct golden {
     struct kvr_cache *cache;
     struct kvr_tensor tokens, noise, frames;
     int n_prompts, n_chunks;
-    struct kvr_tolerance all, first; /* all; the first two chunks (BF16: one) */
+    /* tolerance of all chunks; of the first two chunks (one in BF16) */
+    struct kvr_tolerance all, first;
     struct kvr_buf latents, prompt;
     int index; /* index of the current prompt */
 };
@@ -31,9 +33,10 @@ static enum kvr_status noise(void *ctx, int chunk, int step, int frame0, int n_f
     return KVR_OK;
 }
 
-/* In F32, another form of GELU changes frames by 2e-4 after two chunks and 1.3e-3 after seven; a
- * wrong formula by more than 1e-2. In BF16 the bound is twice the distance between PyTorch's BF16
- * and F32 in the first chunk (models/nano: 9.3e-3). Later chunks diverge: .29 over all seven. */
+/* In F32, another form of GELU changes frames by 2e-4 after two chunks and by 1.3e-3 after seven
+ * chunks. A wrong formula changes frames by more than 1e-2. In BF16 the bound is twice the distance
+ * between PyTorch's BF16 and F32 rollouts in the first chunk, which is 9.3e-3 for models/nano.
+ * Later chunks diverge: the distance over all seven chunks is 0.29. */
 #define BF16_FIRST_CHUNK 1.9e-2
 
 static enum kvr_status read_tolerances(struct golden *g)
@@ -116,7 +119,7 @@ static enum kvr_status open_all(struct golden *g)
                          (size_t)c->text_len * (size_t)c->text_dim * sizeof(float));
 }
 
-/* Compares the first n chunks of the prompt's frames. */
+/* Compares the first n chunks of the current prompt's rollout with the recorded ones. */
 static enum kvr_status compare(struct golden *g, const char *what, int n,
                                const struct kvr_tolerance *tol)
 {

@@ -15,7 +15,7 @@ struct loader {
     const struct kvr_model_config *c;
     struct kvr_buf matrix; /* one tensor in F32 */
     int n_used;
-    bool look; /* checks names and shapes only; nothing is read or packed */
+    bool look; /* only check names and shapes, without reading weights */
 };
 
 /* --- metadata --------------------------------------------------------------------------- */
@@ -31,7 +31,7 @@ static enum kvr_status same_int(const struct loader *l, const char *key, int64_t
     return KVR_OK;
 }
 
-/* Compares a value that files store in F32. */
+/* Checks a metadata value that files store as F32. */
 static enum kvr_status same_real(const struct loader *l, const char *key, double want)
 {
     double v = 0;
@@ -43,7 +43,7 @@ static enum kvr_status same_real(const struct loader *l, const char *key, double
     return KVR_OK;
 }
 
-/* Refuses metadata of another network with the same tensors. */
+/* Refuses files whose metadata describes another network with the same tensors. */
 static enum kvr_status check_metadata(const struct loader *l)
 {
     static const char *const foreign[] = { "llama.rope.scaling.type", "llama.expert_count",

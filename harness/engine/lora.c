@@ -35,7 +35,8 @@ static void cut_out(char *s, const char *part)
         memmove(at, at + n, strlen(at + n) + 1);
 }
 
-/* "base_model.model.blocks.0.ffn.0.lora_A.weight" -> "blocks.0.ffn.0.weight" and A. */
+/* Parses the name of a factor: "base_model.model.blocks.0.ffn.0.lora_A.weight" is factor A of the
+ * weight "blocks.0.ffn.0.weight". */
 static enum kvr_status parse(const char *path, const char *raw, char **name, int *half)
 {
     static const char *const ends[HALVES][2] = { { ".lora_A.weight", ".lora_A.default.weight" },
@@ -79,7 +80,7 @@ static struct pair *find(const struct kvr_lora *a, const char *name)
     return NULL;
 }
 
-/* Adds a factor; takes ownership of `name`. */
+/* Adds a factor to the adapter, which becomes the owner of `name`. */
 static enum kvr_status add(struct kvr_lora *a, char *name, int half, const struct kvr_weight *t)
 {
     struct pair *p = find(a, name);
@@ -128,7 +129,7 @@ static enum kvr_status check_pairs(struct kvr_lora *a, int rank)
     for (int i = 0; i < a->n; i++) {
         const struct pair *p = &a->pair[i];
 
-        assert(p->half[A] || p->half[B]); /* a pair is added with one of its factors */
+        assert(p->half[A] || p->half[B]); /* add() creates a pair with one factor */
         if (!p->half[A] || !p->half[B])
             return kvr_fail(KVR_EFORMAT, "%s: tensor '%s' needs its %s", path,
                             p->half[p->half[A] ? A : B]->name, p->half[A] ? "lora_B" : "lora_A");
@@ -180,7 +181,8 @@ void kvr_lora_close(struct kvr_lora **pa)
     *pa = NULL;
 }
 
-/* w [n,k] += scale b a, summed over the rank in a fixed order; one thread per row. */
+/* Computes w [n,k] += scale b a. The sum over the rank has a fixed order, and one thread computes a
+ * whole row. */
 static void add_product(float *w, const float *a, const float *b, int64_t n, int64_t k, int rank,
                         float scale)
 {

@@ -1,7 +1,7 @@
 /* model.c - loads a model folder into packed weights. Weights are found under Wan's names or under
  * other programs' names (harness/files/weights/names.def). The file must have every tensor of the
- * configuration with its shape, and no other tensor of the model. Random weights are drawn one at a
- * time, so the host holds one tensor besides the packed layers. */
+ * configuration with its shape, and no other tensor of the model. Random weights are generated one
+ * tensor at a time, so the host has only one unpacked tensor in memory. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,8 +22,8 @@ struct loader {
     struct kvr_weights *file;    /* NULL: weights are drawn */
     struct kvr_lora *lora;       /* NULL: no adapter */
     bool *used;                  /* [tensors in the file] */
-    struct kvr_buf weight, bias; /* one tensor as F32, before packing */
-    bool look;                   /* checks names and shapes only; nothing is read or packed */
+    struct kvr_buf weight, bias; /* the current tensor as F32, before packing */
+    bool look;                   /* only check names and shapes, without reading weights */
 };
 
 static enum kvr_status loader_open(struct loader *l, struct kvr_model *m, const char *path)
@@ -76,7 +76,8 @@ static enum kvr_status check_finite(const struct loader *l, const char *name, co
     return KVR_OK;
 }
 
-/* One tensor as F32: read into host memory, or drawn into device memory. */
+/* Loads a tensor as F32: reads it into host memory, or generates random weights in device
+ * memory. */
 static enum kvr_status read_f32(struct loader *l, const char *name, int n_dims,
                                 const int64_t *shape, struct kvr_buf *to)
 {
@@ -237,10 +238,11 @@ struct paths {
     char *lora; /* NULL: none */
 };
 
-/* Hashes the hashes of several files. */
+/* State of a hash over the hashes of several files. */
 struct files_hash {
     struct kvr_sha256 h;
-    /* cheap: large files are not read, and a hash that is not stored makes the result unknown. */
+    /* If `cheap`, large files are not read. If the hash of such a file is not stored, the result is
+     * unknown. */
     bool cheap, unknown;
 };
 
@@ -256,14 +258,14 @@ static enum kvr_status hash_file(struct files_hash *f, const char *path)
     return kvr_sha256_add(&f->h, hex, strlen(hex));
 }
 
-/* Whether the requested decoder is missing; a plan may assume that it exists. */
+/* Whether the files of the requested decoder are missing, which a plan of memory tolerates. */
 static bool lacks_decoder(const struct kvr_model *m)
 {
     return m->decoder != KVR_DECODER_VAE && !m->vae;
 }
 
 /* Hashes config, weights, adapter, prompt table and decoder, in this order. Random weights are
- * identified by the config and the version of the draw. */
+ * identified by the config and by the version of the random generation. */
 static enum kvr_status hash_files(struct kvr_model *m, const struct paths *p, bool cheap)
 {
     struct files_hash f = { .cheap = cheap };
@@ -293,7 +295,7 @@ static enum kvr_status stamp_file(struct kvr_sha256 *h, const char *path, bool *
 {
     char text[KVR_STAMP_LEN];
 
-    if (!kvr_file_stamp(path, text, quiet)) { /* opening it reports the error */
+    if (!kvr_file_stamp(path, text, quiet)) { /* a later open reports the error */
         *quiet = false;
         return KVR_OK;
     }
@@ -301,8 +303,8 @@ static enum kvr_status stamp_file(struct kvr_sha256 *h, const char *path, bool *
     return kvr_sha256_add(h, "\n", 1);
 }
 
-/* Stamps the files of hash_files(). `out` [KVR_SHA256_HEX] is empty if a later change might not
- * alter the stamp. */
+/* Computes a stamp of the files of hash_files(). `out` [KVR_SHA256_HEX] is empty if a file could
+ * change without a change of its stamp. */
 static enum kvr_status stamp_files(const struct kvr_model *m, const struct paths *p, char *out)
 {
     struct kvr_sha256 h;
@@ -327,8 +329,8 @@ static enum kvr_status stamp_files(const struct kvr_model *m, const struct paths
     return kvr_sha256_close(&h, out);
 }
 
-/* The hash describes the loaded bytes if the files have not changed since `before`, a stamp taken
- * before they were opened. */
+/* Computes the model's hash. It describes the loaded bytes if the files have not changed since
+ * `before`, a stamp that was computed before the files were opened. */
 static enum kvr_status identify(struct kvr_model *m, const struct paths *p, const char *before,
                                 const struct kvr_model_use *use)
 {
@@ -361,7 +363,7 @@ static enum kvr_status lm_paths_make(struct paths *p, const char *dir,
     return KVR_OK;
 }
 
-/* The first existing file of `names`, else `otherwise`, which may be NULL. */
+/* Returns the path of the first existing file of `names`, or of `otherwise`, which may be NULL. */
 static enum kvr_status first_there(const char *dir, const char *const *names, const char *otherwise,
                                    char **out)
 {
@@ -383,7 +385,8 @@ static enum kvr_status first_there(const char *dir, const char *const *names, co
     return *out ? KVR_OK : kvr_fail(KVR_ENOMEM, "%s: no memory", dir);
 }
 
-/* Wan's folders also contain the teacher's weights, so checkpoints have precedence. */
+/* Names of weight files in order of precedence. Checkpoints come first, because Wan's folders also
+ * contain the teacher's weights. */
 static const char *const weights_names[] = { "dit.safetensors",
                                              "dit.pt",
                                              "self_forcing_dmd.pt",
@@ -400,7 +403,7 @@ const char *const kvr_decoder_names[] = { "vae", "taehv", NULL };
 static_assert(sizeof kvr_decoder_names / sizeof *kvr_decoder_names == KVR_N_DECODERS + 1,
               "a name for each");
 
-/* Reports "DIR: WHAT: none of A, B, C is there". */
+/* Reports that none of the files `names` exists: "DIR: WHAT: none of A, B, C is there". */
 static enum kvr_status fail_none(const char *dir, const char *what, const char *const *names)
 {
     char list[256];
@@ -411,7 +414,7 @@ static enum kvr_status fail_none(const char *dir, const char *what, const char *
     return kvr_fail(KVR_ENOTFOUND, "%s: %snone of %s is there", dir, what, list);
 }
 
-/* may_lack: the weights may be missing. */
+/* Finds the paths of a model's files. If `may_lack`, the weights may be missing. */
 static enum kvr_status paths_make(struct paths *p, const char *dir, bool may_lack)
 {
     p->config = kvr_path_join(dir, "config.json");
@@ -424,7 +427,7 @@ static enum kvr_status paths_make(struct paths *p, const char *dir, bool may_lac
     return KVR_OK;
 }
 
-/* Finds the requested adapter, else the config's. */
+/* Finds the adapter that the user requests, or else the adapter of the config. */
 static enum kvr_status find_lora(struct paths *p, const char *dir, const struct kvr_model_config *c,
                                  const struct kvr_model_use *use)
 {
@@ -459,8 +462,8 @@ enum kvr_status kvr_decoder_parse(const char *name, enum kvr_decoder_kind *out)
                     kvr_decoder_names[KVR_DECODER_VAE], kvr_decoder_names[KVR_DECODER_TAEHV]);
 }
 
-/* Finds the decoder. The model's default decoder may be missing; then its cost is known, but it
- * gives no pixels. */
+/* Finds the decoder. The model's default decoder may be missing. Then its cost is known, but it
+ * cannot decode pixels. */
 static enum kvr_status find_decoder(struct kvr_model *m, const char *dir,
                                     const struct kvr_model_use *use)
 {

@@ -1,5 +1,5 @@
-/* model_config.c - reads config.json: type and bounds of each key, then consistency between
- * keys. */
+/* model_config.c - reads config.json. It checks the type and the bounds of every key, and then the
+ * consistency of the keys. */
 #include "harness/engine/model.h"
 
 #include <math.h>
@@ -16,7 +16,7 @@ struct reader {
     const char *path;
 };
 
-/* Entry i of the array under `key` as a number within [lo, hi]. */
+/* Reads entry i of the array under `key` as a number within [lo, hi]. */
 static enum kvr_status number_at(const struct reader *r, const char *key, const json_t *array,
                                  int i, double lo, double hi, double *out)
 {
@@ -33,7 +33,7 @@ static enum kvr_status number_at(const struct reader *r, const char *key, const 
     return KVR_OK;
 }
 
-/* The same for a whole number. */
+/* Reads entry i of the array under `key` as an integer within [lo, hi]. */
 static enum kvr_status whole_at(const struct reader *r, const char *key, const json_t *array, int i,
                                 int lo, int hi, double *out)
 {
@@ -73,7 +73,7 @@ static bool has(const struct reader *r, const char *key)
     return json_object_get(r->root, key) != NULL;
 }
 
-/* A part that this engine always has: its key may be absent, but not false. */
+/* Checks a feature that this engine always has: its key may be absent or true, but not false. */
 static enum kvr_status must_be_on(const struct reader *r, const char *key)
 {
     bool on = true;
@@ -85,7 +85,7 @@ static enum kvr_status must_be_on(const struct reader *r, const char *key)
     return KVR_OK;
 }
 
-/* Reads one of `names`; without the key `out` keeps its value. */
+/* Reads a key whose value is one of `names`. If the key is absent, `out` is unchanged. */
 static enum kvr_status choice(const struct reader *r, const char *key, const char *const *names,
                               int *out)
 {
@@ -149,8 +149,8 @@ static enum kvr_status read_patch(const struct reader *r, struct kvr_model_confi
     return KVR_OK;
 }
 
-/* "sampling_steps" is UniPC's number of steps; "denoising_steps" lists the timesteps between which
- * noise is drawn. A config has one of them, or names the sampler. */
+/* Reads the sampler. "sampling_steps" is the number of UniPC steps. "denoising_steps" lists the
+ * timesteps of the re-noising sampler. A config has one of these keys, or names the sampler. */
 static enum kvr_status read_sampler(const struct reader *r, struct kvr_model_config *c)
 {
     int sampler = has(r, "sampling_steps") && !has(r, "denoising_steps") ? KVR_SAMPLER_UNIPC
@@ -249,7 +249,8 @@ static enum kvr_status read_vocabulary(const struct reader *r, struct kvr_model_
     return KVR_OK;
 }
 
-/* "weights": {"random": {"seed": n}}; without the key the weights are in files. */
+/* Reads the key "weights": {"random": {"seed": n}}. If the key is absent, the weights are in
+ * files. */
 static enum kvr_status read_weights(const struct reader *r, struct kvr_model_config *c)
 {
     json_t *weights, *random;
@@ -279,7 +280,7 @@ static enum kvr_status keep_text(const char *text, char **out)
     return *out ? KVR_OK : kvr_fail(KVR_ENOMEM, "model: no memory");
 }
 
-/* "weights": {"gguf": FILE, "fetch": the command that downloads it} */
+/* Reads the key "weights": {"gguf": FILE, "fetch": COMMAND}, where COMMAND downloads FILE. */
 static enum kvr_status read_lm_file(const struct reader *r, struct kvr_model_config *c)
 {
     const char *file, *fetch = NULL;
@@ -295,8 +296,9 @@ static enum kvr_status read_lm_file(const struct reader *r, struct kvr_model_con
     return fetch ? keep_text(fetch, &c->fetch) : KVR_OK;
 }
 
-/* "lora": {"file": FILE, "rank": r, "alpha": a}: an adapter that is merged into the weights on
- * loading. Without a file, rank and alpha are those of an adapter given elsewhere. */
+/* Reads the key "lora": {"file": FILE, "rank": r, "alpha": a}, an adapter that is merged into the
+ * weights on loading. Without "file", the rank and alpha are those of an adapter that the user
+ * gives. */
 static enum kvr_status read_lora(const struct reader *r, struct kvr_model_config *c)
 {
     const char *file = NULL;
@@ -324,7 +326,8 @@ static enum kvr_status read_lora(const struct reader *r, struct kvr_model_config
     return keep_text(file, &c->lora.file);
 }
 
-/* Reads a language model's config. A frame is a token; there are no denoising steps. */
+/* Reads the config of a language model, in which a frame is a token and no denoising steps
+ * exist. */
 static enum kvr_status read_lm(const struct reader *r, struct kvr_model_config *c)
 {
     c->is_lm = true;
@@ -367,7 +370,8 @@ static enum kvr_status read_all(const struct reader *r, struct kvr_model_config 
     return read_lora(r, c);
 }
 
-/* Wan2.2-TI2V-5B in LongLive 2.0's configuration, at 704x1280. */
+/* Fills in missing keys for Wan2.2-TI2V-5B in the configuration of LongLive 2.0, at 704x1280
+ * pixels. */
 static enum kvr_status fill_ti2v(json_t *root, const char *path)
 {
     if (json_object_update_missing_new(

@@ -1,4 +1,4 @@
-/* noise.c - maps chunk, step and frame to streams of the generator. */
+/* noise.c - maps chunk, step and frame to streams of the random number generator. */
 #include "harness/engine/noise.h"
 
 #include <math.h>
@@ -28,8 +28,9 @@ static double whole_of(double magnitude)
     return 1 / sqrt(1 + magnitude * magnitude);
 }
 
-/* Draws n_elems values from element `first` of stream (a, step). Initial noise: a is the frame and
- * step 0. Later noise: a is the chunk and step counts from 1. */
+/* Perturbs x [n_elems] by the jitter stream (a, step), from element `first` of the stream on. For
+ * initial noise, a is the frame and step is 0. For later noise, a is the chunk and step begins at
+ * 1. */
 static void move(const struct kvr_noise *n, uint32_t a, int step, uint64_t first, float *x,
                  int64_t n_elems)
 {

@@ -1,4 +1,4 @@
-/* ops.c - what the variants of ops_isa.c share: layouts, and the angles of positions. */
+/* ops.c - functions that the variants of ops_isa.c share: layouts and RoPE angles. */
 #include "harness/engine/ops.h"
 
 #include <math.h>

@@ -12,7 +12,7 @@ enum {
     TILE = KVR_ATTEND_TILE,
     WIDE = KVR_BF16_GROUP * TILE, /* keys per softmax call */
     MAX_D = KVR_CROSS_BF16_WIDEST,
-    WORTH_A_TEAM = 1 << 16 /* values; below that, a team costs more than it saves */
+    WORTH_A_TEAM = 1 << 16 /* minimum values for which several threads are faster */
 };
 
 bool kvr_cross_tiles(const struct kvr_cross *c)
@@ -26,7 +26,7 @@ static int padded_d(int d)
     return (d + KVR_ATTEND_PAD - 1) / KVR_ATTEND_PAD * KVR_ATTEND_PAD;
 }
 
-/* Number of BF16 elements of one head. */
+/* Returns the number of BF16 elements of one head's padded keys. */
 static int64_t keys_of_head(int n, int d)
 {
     return (int64_t)kvr_bf16_padded(n) * kvr_bf16_padded(d);
@@ -69,7 +69,7 @@ void kvr_cross_bf16_pack(struct kvr_cross *c, const float *k, const float *v)
         }
 }
 
-/* Attends m <= ROWS queries of one head, rows `width` apart. */
+/* Computes attention of m <= ROWS queries of one head, whose rows are `width` elements apart. */
 static void attend_rows(const struct kvr_cross *c, int h, int m, int64_t width, const float *q,
                         float *out)
 {
@@ -93,7 +93,7 @@ static void attend_rows(const struct kvr_cross *c, int h, int m, int64_t width, 
         sum[i] = 0;
     }
     memset(acc, 0, (size_t)(m * dp) * sizeof *acc);
-    for (int j = 0; j < KVR_BF16_STEP; j++) /* keys of the last step */
+    for (int j = 0; j < KVR_BF16_STEP; j++) /* masks the padding in the last step of keys */
         bias[j] = deep - KVR_BF16_STEP + j < n ? 0 : -INFINITY;
     for (int t = 0; t < deep; t += WIDE) {
         const int here = deep - t < WIDE ? deep - t : WIDE;

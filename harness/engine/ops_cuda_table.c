@@ -1,4 +1,5 @@
-/* ops_cuda_table.c - the table of operations from the launchers of ops_cuda.h and attend_cuda.h. */
+/* ops_cuda_table.c - the table of operations on a CUDA device, with the launchers of ops_cuda.h and
+ * attend_cuda.h. */
 #include "harness/cache/attend_mma.h"
 #include "harness/cache/attend_wgmma.h"
 #include "harness/engine/linear_cuda.h"
@@ -96,7 +97,8 @@ static void unpatchify(struct kvr_dev *dev, const struct kvr_patching *p, const 
     kvr_unpatchify_cuda(kvr_dev_stream(dev), p, in, x);
 }
 
-/* Describes the prompt for tensor cores; false: unsupported, and the prompt is kept in F32. */
+/* Describes the prompt's keys and values for tensor-core attention in *out. Returns false if the
+ * device or shape is unsupported, so that the prompt stays in F32. */
 static bool on_tensor_cores(struct kvr_dev *dev, const struct kvr_cross *c,
                             struct kvr_attend_mma_span *out)
 {
@@ -124,8 +126,8 @@ static void cross_pack(struct kvr_dev *dev, struct kvr_cross *c, const float *k,
     }
 }
 
-/* Attends to the prompt's few tiles of keys, without split-KV; by warp groups if the device has
- * them. */
+/* Computes cross-attention over the prompt's few tiles of keys, without split-KV, by the wgmma
+ * kernel if the device supports it. */
 static void attend_prompt(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                           const struct kvr_attend_io *io, const struct kvr_attend_mma_span *span)
 {

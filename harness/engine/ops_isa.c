@@ -1,5 +1,5 @@
-/* ops_isa.c - norms, RoPE, elementwise and patch operations of the forward on the CPU, compiled
- * once per instruction set. They are the reference of the CUDA kernels.
+/* ops_isa.c - norms, RoPE, elementwise and patch operations of the forward pass on the CPU,
+ * compiled once per instruction set. They are the reference for the CUDA kernels.
  *
  * Each thread processes a contiguous range of rows. One thread computes a whole row, so results do
  * not depend on the number of threads. */
@@ -11,17 +11,17 @@
 #include "harness/engine/ops_cross.h"
 #include "harness/engine/ops_lanes.h"
 
-/* Each thread processes elementwise operations in blocks of this many elements. */
+/* Elements per block of an elementwise operation. A thread processes whole blocks. */
 enum { BLOCK = 4096 };
 
 /* ---- norms ---------------------------------------------------------------------------- */
 
 struct moments {
-    float mean, inv; /* inv is 1 / sqrt(variance + eps) */
+    float mean, inv; /* inv = 1 / sqrt(variance + eps) */
 };
 
-/* Returns sum_i (x[i] - mean)^power; power is 1 or 2. Using SUMS accumulators hides the four-cycle
- * latency of an addition. */
+/* Returns the sum of (x[i] - mean)^power over a row, for power 1 or 2. SUMS separate accumulators
+ * hide the four-cycle latency of an addition. */
 enum { SUMS = 4 };
 
 INLINE float row_sum(const float *x, int d, float mean, int power)
@@ -136,8 +136,8 @@ INLINE void rotate_pairs(int n_heads, int head_dim, const double *co, const doub
     }
 }
 
-/* Rotates as many of a token's c pairs as fill whole registers. Returns the number of rotated
- * pairs. */
+/* Rotates as many of a token's c channel pairs as fill whole registers, and returns their
+ * number. */
 static int rotate_whole(int n_heads, int head_dim, int c, const double *co, const double *si,
                         float *row)
 {
@@ -148,7 +148,8 @@ static int rotate_whole(int n_heads, int head_dim, int c, const double *co, cons
     return p;
 }
 #else
-/* With two doubles per register the loop over pairs that the compiler generates is equally fast. */
+/* With two doubles per register, this function rotates nothing: the compiler's loop over single
+ * pairs is equally fast. */
 static int rotate_whole(int n_heads, int head_dim, int c, const double *co, const double *si,
                         float *row)
 {
@@ -222,8 +223,8 @@ INLINE vec silu_of(vec u)
     return u / (1.0f + exp_fast(-u));
 }
 
-/* Computes y = of(x) for n values. The last values also go through a vector, so that a result does
- * not depend on its position. */
+/* Computes y = of(x) for n values. The last values are also computed by a vector, so that a result
+ * does not depend on its position. */
 INLINE void each(vec (*of)(vec), int64_t n, const float *x, float *y)
 {
     int64_t i = 0;
@@ -311,8 +312,8 @@ static void subtract(struct kvr_dev *dev, int64_t n, const float *x, const float
         out[i] = x[i] - y[i];
 }
 
-/* The result decides whether a forward is skipped and must not depend on the CPU. Therefore every
- * instruction set uses 16 partial sums. */
+/* Computes the L1 norms of x - y and y. They decide whether a forward pass is skipped and must not
+ * depend on the CPU. Therefore all instruction sets use 16 partial sums. */
 static void l1(struct kvr_dev *dev, int64_t n, const float *x, const float *y, double *sums)
 {
     enum { EIGHT = 8, L1_SUMS = 2 * EIGHT };
@@ -378,7 +379,8 @@ static void clamp(struct kvr_dev *dev, int64_t n, float lo, float hi, float *x)
     }
 }
 
-/* x * 0 is NaN if x is infinite or NaN. The sum propagates this NaN. */
+/* Sets *flag if a value is not finite. x * 0 is NaN for such a value, and a sum propagates this
+ * NaN. */
 static void not_finite(struct kvr_dev *dev, int64_t n, const float *x, int32_t *flag)
 {
     vec sum[SUMS] = { { 0 } };

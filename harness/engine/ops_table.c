@@ -1,4 +1,4 @@
-/* ops_table.c - the tables of ops.h by device. */
+/* ops_table.c - selects the table of operations of ops.h for a device. */
 #include "harness/engine/ops.h"
 
 const struct kvr_ops *kvr_ops_of(const struct kvr_dev *dev)

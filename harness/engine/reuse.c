@@ -28,7 +28,7 @@ void kvr_reuse_close(struct kvr_reuse *r)
     *r = (struct kvr_reuse){ 0 };
 }
 
-/* mean|x - before| / mean|before| */
+/* Computes the relative change mean|x - before| / mean|before|. */
 static enum kvr_status relative_l1(const struct kvr_reuse *r, const float *x, double *out)
 {
     double sums[2 * KVR_OPS_L1_PARTS], change = 0, size = 0;

@@ -1,5 +1,6 @@
-/* sampler.c - turns noise into clean chunks: a few steps of x0, re-noised or integrated by UniPC,
- * then the clean pass that fills the cache. */
+/* sampler.c - denoises chunks. A chunk takes a few denoising steps. A step predicts x0 and then
+ * re-noises x0 or integrates it by UniPC. A clean pass then writes the chunk's keys and values to
+ * the cache. */
 #include "harness/engine/sampler.h"
 
 #include <math.h>
@@ -17,15 +18,16 @@ struct run {
     kvr_noise_fn *noise;
     void *noise_ctx;
     const struct kvr_sample_hooks *hooks;
-    int64_t frame_elems, n;    /* values per frame, per chunk */
+    int64_t frame_elems, n;    /* values per frame; values per chunk */
     float *x, *x0, *out, *eps; /* in device memory */
     struct kvr_unipc unipc;
-    /* UniPC: the sample that x was predicted from, and x0 of this chunk's steps, newest first. */
+    /* State of UniPC: the sample from which x was predicted, and x0 of this chunk's last steps,
+     * newest first. */
     float *from, *m[3];
-    float *first;   /* [frame_elems]: the given first frame; NULL: none */
-    int32_t *flag;  /* in device memory; set if a value is not finite */
-    float *history; /* [chunks, n], host: the committed latents; NULL: not kept */
-    float *host;    /* [n]; NULL on the CPU, which shares the host's memory */
+    float *first;   /* the given first frame [frame_elems], or NULL */
+    int32_t *flag;  /* device memory, set if a value is not finite */
+    float *history; /* the committed latents [chunks, n] on the host, or NULL */
+    float *host;    /* [n], or NULL on the CPU, whose memory is host memory */
 };
 
 static enum kvr_status forward(struct run *r, const struct kvr_pass *pass, const float *x, float t,
@@ -42,7 +44,7 @@ static enum kvr_status forward(struct run *r, const struct kvr_pass *pass, const
     return kvr_cache_end_pass(r->cache);
 }
 
-/* x0 in host memory; synchronises with a device. */
+/* Returns x0 in host memory. On a GPU the function synchronizes with the device. */
 static enum kvr_status host_x0(const struct run *r, const float **x0)
 {
     *x0 = r->x0;
@@ -53,7 +55,7 @@ static enum kvr_status host_x0(const struct run *r, const float **x0)
     return kvr_dev_get(r->dev, r->host, r->x0, (size_t)r->n * sizeof *r->host);
 }
 
-/* Copies `from` on the host to `to` on the device, unless they are the same. */
+/* Copies `from` on the host to `to` on the device, unless they are the same buffer. */
 static enum kvr_status hand_over(const struct run *r, float *to, const float *from)
 {
     return from == to ? KVR_OK : kvr_dev_put(r->dev, to, from, (size_t)r->n * sizeof *to);
@@ -114,7 +116,7 @@ static enum kvr_status show_step(const struct run *r, const struct kvr_pass *pas
     return r->hooks->step(r->hooks->ctx, pass->chunk, pass->index, x0, pass->n_frames);
 }
 
-/* Reads the values that replace this step's x0 into `to`. */
+/* Reads the values that replace this step's x0 (forcing) into `to`. */
 static enum kvr_status take_forced(struct run *r, const struct kvr_pass *pass, int step, float *to)
 {
     float *at = r->host ? r->host : to;
@@ -123,14 +125,15 @@ static enum kvr_status take_forced(struct run *r, const struct kvr_pass *pass, i
     return hand_over(r, to, at);
 }
 
-/* The next step's sample: x0, or the teacher's if `forced`, plus fresh noise. */
+/* Computes the next step's sample: x0, or the teacher's x0 if `forced`, plus fresh noise. */
 static enum kvr_status renoise(struct run *r, const struct kvr_pass *pass, bool forced)
 {
     const int step = pass->index;
 
     KVR_TRY(draw(r, pass, step, r->eps));
     if (forced)
-        KVR_TRY(take_forced(r, pass, step, r->out)); /* `out` is free: x0 was computed from it */
+        /* r->out is free, since x0 has been computed */
+        KVR_TRY(take_forced(r, pass, step, r->out));
     r->ops->renoise(r->dev, r->n, forced ? r->out : r->x0, r->eps, r->schedule.renoise[step + 1],
                     r->x);
     return KVR_OK;
@@ -151,7 +154,8 @@ static void blend(const struct run *r, const struct kvr_unipc_weights *w, const 
     r->ops->blend(r->dev, r->n, &b, out);
 }
 
-/* The next step's sample by UniPC, without noise, from x0 of this and earlier steps. */
+/* Computes the next step's sample by UniPC from x0 of this step and of earlier steps, without
+ * noise. */
 static enum kvr_status integrate(struct run *r, const struct kvr_pass *pass, bool forced)
 {
     struct kvr_unipc_weights w;
@@ -229,7 +233,7 @@ static enum kvr_status take_given(struct run *r, const struct kvr_pass *pass)
     return hand_over(r, r->x0, at);
 }
 
-/* Runs the clean pass over `x`; the cache keeps its keys and values. */
+/* Runs the clean pass over the chunk x, which writes its keys and values to the cache. */
 static enum kvr_status clean_pass(struct run *r, struct kvr_pass *pass, const float *x)
 {
     pass->index = r->schedule.n_steps;
@@ -262,8 +266,8 @@ static bool recaches(const struct run *r)
     return r->hooks && r->hooks->shots.of_chunk && r->hooks->shots.on_switch == KVR_SWITCH_RECACHE;
 }
 
-/* Runs the clean pass again, under the current prompt, for the chunks before `chunk` that its
- * passes can see. */
+/* Runs the clean pass again, with the current prompt, for the earlier chunks that passes of `chunk`
+ * can see. */
 static enum kvr_status recache(struct run *r, int chunk)
 {
     const int n = r->c->frames_per_chunk;
@@ -307,7 +311,7 @@ static enum kvr_status sample_chunk(struct run *r, int chunk)
     else
         KVR_TRY(denoise(r, &pass));
     if (r->hooks && r->hooks->forced && !given && !r->hooks->last_step) {
-        committed = r->x; /* x is free: its noise was used */
+        committed = r->x; /* x is free, since its noise has been used */
         KVR_TRY(take_forced(r, &pass, r->schedule.n_steps - 1, r->x));
     }
     if (given || !last_step_stays(r))

@@ -1,5 +1,5 @@
-/* schedule.c - the flow-matching table, the timesteps that the network receives, and named
- * schedules (schedules.def). */
+/* schedule.c - the table of flow-matching sigmas, the timesteps that the network receives, and
+ * named schedules (schedules.def). */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,9 +11,9 @@
 
 enum { TABLE = 1000 };
 
-/* u_i = 1 - i/1000 with the reference's F32 roundings: a base every 8 entries, counted from the
- * nearer end, plus a multiple of the step. Another order of roundings moves sigma by up to 2e-7,
- * and a timestep by 2e-4; this order gives the recorded tables. */
+/* Returns u_i = 1 - i/1000, with the reference's F32 rounding: a base every 8 entries, counted from
+ * the nearer end of the table, plus a multiple of the step. This order of rounding gives the
+ * recorded tables. Another order changes sigma by up to 2e-7 and a timestep by up to 2e-4. */
 static float grid(int i)
 {
     const float step = -1.0f / TABLE;
@@ -24,7 +24,7 @@ static float grid(int i)
     return base + (float)(i - first) * step;
 }
 
-/* First u of LightX2V's table. */
+/* First entry u of the table of LightX2V. */
 static const float whole_begin = 0.999f;
 
 static void make_table(struct kvr_schedule *s, const struct kvr_model_config *c)
@@ -57,7 +57,7 @@ void kvr_schedule_make(struct kvr_schedule *s, const struct kvr_model_config *c)
         return;
     }
     for (int i = 0; i < c->n_steps; i++) {
-        const int row = TABLE - (int)c->steps[i]; /* 1000 -> 0, 1 -> 999; the list ends at 0 */
+        const int row = TABLE - (int)c->steps[i]; /* step 1000 is row 0, step 1 is row 999 */
         int index;
 
         s->timestep[i] =
@@ -122,7 +122,7 @@ static void put(struct kvr_model_config *c, const struct named *n)
         c->steps[c->n_steps] = n->steps[c->n_steps];
 }
 
-/* A shift with at most four digits after the point. */
+/* Parses a shift, a number with at most four digits after the decimal point. */
 static bool parse_shift(const char **text, double *shift)
 {
     const char *colon = strchr(*text, ':');

@@ -23,10 +23,10 @@ struct entry {
 };
 
 struct kvr_tune {
-    char *path; /* NULL: there is no cache folder */
+    char *path; /* NULL without a folder for cached files */
     char head[LINE], why[LINE], words[3 * LINE];
     struct entry *entry;
-    int n, cap, n_kept; /* n_kept: entries of this process */
+    int n, cap, n_kept; /* n_kept: number of entries that this process added */
     bool written;       /* the file exists with this header */
 };
 
@@ -65,8 +65,8 @@ static bool read_line(char *line, struct entry *e)
     return *end == '\n' && isfinite(us) && us >= 0;
 }
 
-/* A later line of a product replaces an earlier one. KVR_EFORMAT: the file is unusable; the message
- * has the reason. */
+/* Reads the tuning file. A later line for a GEMM replaces an earlier line. Returns KVR_EFORMAT,
+ * with the reason in the message, if the file is unusable. */
 static enum kvr_status read_file(struct kvr_tune *t, FILE *f)
 {
     char line[LINE];
@@ -167,7 +167,7 @@ static bool begin_file(struct kvr_tune *t)
     return kvr_out_commit(&o) == KVR_OK;
 }
 
-/* One write(), so that lines of several processes do not mix. */
+/* Appends a line by one write(), so that lines of several processes do not mix. */
 static void append(struct kvr_tune *t, const char *line)
 {
     const size_t n = strlen(line);
@@ -180,7 +180,7 @@ static void append(struct kvr_tune *t, const char *line)
     if (fd < 0)
         return;
     if (write(fd, line, n) != (ssize_t)n)
-        t->written = false; /* a partial line: the next call starts a new file */
+        t->written = false; /* after a partial line, the next call starts a new file */
     close(fd);
 }
 

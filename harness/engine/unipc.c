@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Largest sigma of the training schedule, which has 1000 points from 1 and drops the first. Wan's
- * scheduler keeps it in F32, 1.3e-8 above .999, so that integer timesteps such as 666 of 6 steps
- * are not truncated to 665. */
+/* Largest sigma of the training schedule, which has 1000 points and omits the point 1. Wan's
+ * scheduler stores this sigma as F32, which is 1.3e-8 above 0.999. This prevents integer timesteps,
+ * such as 666 of a schedule with 6 steps, from being truncated to 665. */
 static const double sigma_max = (double)0.999F;
 
 void kvr_unipc_make(struct kvr_unipc *u, int n_steps, double shift)
@@ -29,7 +29,7 @@ static double lambda(const struct kvr_unipc *u, int i)
     return log(1 - u->sigma[i]) - log(u->sigma[i]);
 }
 
-/* Order of the prediction from step i to i + 1. */
+/* Returns the order of the prediction from step i to step i + 1. */
 static int order(const struct kvr_unipc *u, int i)
 {
     return i == 0 || i == u->n_steps - 1 ? 1 : 2;
@@ -47,7 +47,8 @@ struct kvr_unipc_weights kvr_unipc_predict(const struct kvr_unipc *u, int i)
     e = expm1(-h);
     if (order(u, i) == 1)
         return (struct kvr_unipc_weights){ .x = sigma / u->sigma[i], .now = -alpha * e };
-    half = -alpha * e / 2 * h / (lambda(u, i - 1) - lambda(u, i)); /* for (m_(i-1) - m_i) / r */
+    /* coefficient of (m_(i-1) - m_i) / r */
+    half = -alpha * e / 2 * h / (lambda(u, i - 1) - lambda(u, i));
     return (struct kvr_unipc_weights){ .x = sigma / u->sigma[i],
                                        .now = -alpha * e - half,
                                        .before = half };
@@ -66,7 +67,7 @@ struct kvr_unipc_weights kvr_unipc_correct(const struct kvr_unipc *u, int i)
         w.before -= w.now;
         return w;
     }
-    /* Solves rho_old + rho_new = b1 and r rho_old + rho_new = b2: exact for m of degree 2. */
+    /* rho_old + rho_new = b1 and r rho_old + rho_new = b2 make the step exact for m of degree 2 */
     r = (lambda(u, i - 2) - lambda(u, i - 1)) / h;
     b1 = (e / -h - 1) / e;
     b2 = 2 * ((e / -h - 1) / -h - 0.5) / e;
@@ -82,7 +83,7 @@ struct kvr_unipc_weights kvr_unipc_correct(const struct kvr_unipc *u, int i)
 
 const char *const kvr_sampler_names[] = { "model", "renoise", "unipc", NULL };
 
-/* "unipc:STEPS" or "unipc:STEPS:SHIFT"; shift 0: not given. */
+/* Parses "unipc:STEPS" or "unipc:STEPS:SHIFT". Without SHIFT, *shift becomes 0. */
 static bool parse(const char *text, int *steps, double *shift)
 {
     static const char name[] = "unipc:";

@@ -13,8 +13,9 @@
 #include "harness/engine/text/umt5.h"
 #include "harness/files/weights/weights.h"
 
-/* F32 differs from F64 by 2.2e-7, BF16 weights from unrounded ones by 4.6e-3. Goldens of unrounded
- * weights are therefore checked with BF16's bound. */
+/* Embeddings computed in F32 differ from F64 by 2.2e-7. Embeddings of BF16 weights differ from
+ * those of unrounded weights by 4.6e-3, so recordings of unrounded weights are checked with the
+ * bound of BF16. */
 static const struct kvr_tolerance parity = { 1e-5, INFINITY };
 static const struct kvr_tolerance rounded = { 2e-2, INFINITY };
 
@@ -70,7 +71,7 @@ static enum kvr_status read_texts(struct kvr_st *f, const struct row *r, int dim
     return KVR_OK;
 }
 
-/* Number of unmasked tokens of text i; they come first. */
+/* Returns the number of unmasked tokens of text i, which precede the masked tokens. */
 static int length_of(const struct texts *t, int i)
 {
     int n = 0;
@@ -129,7 +130,7 @@ static enum kvr_status check_row(struct kvr_check_report *r, struct kvr_st *f, s
     return st;
 }
 
-/* Whether the weights are rounded to BF16. */
+/* Determines whether the weights are rounded to BF16. */
 static enum kvr_status is_rounded(const char *path, bool *out)
 {
     const struct kvr_weight *t;
@@ -142,7 +143,8 @@ static enum kvr_status is_rounded(const char *path, bool *out)
     return KVR_OK;
 }
 
-/* alone: no other encoder exists, so recordings of unrounded weights are compared, too. */
+/* Checks an encoder. If `alone`, no other encoder exists, so recordings of unrounded weights are
+ * compared too. */
 static enum kvr_status check_encoder(struct kvr_check_report *r, struct kvr_st *f,
                                      struct kvr_dev *dev, const char *path, bool alone)
 {

@@ -1,4 +1,5 @@
-/* clean.c - repairs text; each repair writes a new text, since texts are short and repairs few. */
+/* clean.c - repairs text. Every repair writes a new text, which is fast enough for short texts with
+ * few repairs. */
 #include "harness/engine/text/clean.h"
 
 #include <stdlib.h>
@@ -11,7 +12,8 @@ typedef enum kvr_status repair_fn(struct kvr_points *to, const struct kvr_points
 
 /* --- UTF-8 decoded as another encoding --------------------------------------------------- */
 
-/* The byte that Windows-1252, or with `latin` Latin-1, reads as this character; -1: none. */
+/* Returns the byte that Windows-1252 (or Latin-1, if `latin`) decodes to this character, or -1 if
+ * no byte does. */
 static int byte_of(uint32_t c, bool latin)
 {
     if (c < 0x80 || (c >= 0xa0 && c < 0x100) || (latin && c < 0x100))
@@ -22,8 +24,8 @@ static int byte_of(uint32_t c, bool latin)
     return -1;
 }
 
-/* Reads the characters of `from` as bytes. *did: they are valid UTF-8 beyond ASCII, and `to` is the
- * decoded text. */
+/* Encodes the characters of `from` as bytes. If the bytes are valid UTF-8 with a character beyond
+ * ASCII, `to` becomes the decoded text and *did becomes true. */
 static enum kvr_status reread(struct kvr_points *to, const struct kvr_points *from, bool latin,
                               bool *did)
 {
@@ -141,7 +143,8 @@ static enum kvr_status fix_line_ends(struct kvr_points *to, const struct kvr_poi
     return KVR_OK;
 }
 
-/* Length of an escape sequence ESC [ digits and semicolons, letter; 0: none. */
+/* Returns the length of an escape sequence (ESC [, digits and semicolons, a letter), or 0 without
+ * such a sequence. */
 static size_t escape_at(const uint32_t *at, size_t n)
 {
     size_t i = 2;
@@ -221,8 +224,8 @@ static enum kvr_status copy(struct kvr_points *to, const struct kvr_points *from
     return KVR_OK;
 }
 
-/* Repeats the repairs until none changes the line. Each shortens it or leaves fewer characters to
- * repair, so this ends. */
+/* Repeats the repairs until no repair changes the line. The loop ends, because every repair
+ * shortens the line or leaves fewer characters to repair. */
 static enum kvr_status repair_line(struct kvr_points *line, bool unescape)
 {
     for (bool same = false; !same;) {
@@ -238,8 +241,8 @@ static enum kvr_status repair_line(struct kvr_points *line, bool unescape)
     return KVR_OK;
 }
 
-/* From the first line with a '<' on, character references stay as written: they may be part of
- * markup. */
+/* Repairs all lines. From the first line with a '<' on, character references are not decoded,
+ * because they may be part of markup. */
 static enum kvr_status repair_lines(struct kvr_points *to, const struct kvr_points *from)
 {
     bool unescape = true;

@@ -1,4 +1,4 @@
-/* embed.c - encodes texts in batches and writes one file. */
+/* embed.c - computes the embeddings of texts in batches and writes them to one file. */
 #include "harness/engine/text/embed.h"
 
 #include <dirent.h>

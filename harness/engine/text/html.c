@@ -1,4 +1,4 @@
-/* html.c - decodes character references, named (entities.def) and numeric. */
+/* html.c - decodes the character references of HTML, both named (entities.def) and numeric. */
 #include "harness/engine/text/html.h"
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static const struct entity {
 
 enum { N_ENTITIES = sizeof entities / sizeof *entities, MAX_NAME = 32, MAX_WHOLE = 24 };
 
-/* Windows-1252's characters for bytes 0x80..0x9f; undefined bytes map to themselves. */
+/* Characters of Windows-1252 for the bytes 0x80..0x9f. Undefined bytes map to themselves. */
 static const uint16_t c1[32] = {
     0x20ac, 0x81,   0x201a, 0x192,  0x201e, 0x2026, 0x2020, 0x2021, 0x2c6,  0x2030, 0x160,
     0x2039, 0x152,  0x8d,   0x17d,  0x8f,   0x90,   0x2018, 0x2019, 0x201c, 0x201d, 0x2022,
@@ -46,7 +46,7 @@ static bool is_digit(uint32_t c, bool hex)
     return (c >= '0' && c <= '9') || (hex && ((c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F')));
 }
 
-/* Code points below 0x110000 that HTML does not accept as characters. */
+/* Whether c is a code point below 0x110000 that HTML does not accept as a character. */
 static bool is_no_character(uint32_t c)
 {
     return (c >= 0x1 && c <= 0x8) || c == 0xb || (c >= 0xe && c <= 0x1f) ||
@@ -62,7 +62,8 @@ static enum kvr_status add_number(struct kvr_points *to, uint32_t c)
     return is_no_character(c) ? KVR_OK : kvr_points_add(to, c);
 }
 
-/* Length of "&#65;" or "&#x41;" at `at`, including the semicolon; 0: none. *c: the character. */
+/* Returns the length of a numeric reference such as "&#65;" or "&#x41;" at `at`, including the
+ * semicolon, or 0 without a reference. *c becomes the character. */
 static size_t number_at(const uint32_t *at, size_t n, uint32_t *c, bool *closed)
 {
     const bool hex = n > 2 && (at[2] == 'x' || at[2] == 'X');
@@ -136,8 +137,8 @@ enum kvr_status kvr_html_unescape(struct kvr_points *to, const struct kvr_points
     return KVR_OK;
 }
 
-/* Length of a reference of up to 24 letters and digits, with an optional '#', and a semicolon; 0:
- * none. */
+/* Returns the length of a reference that consists of an optional '#', up to 24 letters and digits,
+ * and a semicolon, or 0 without a reference. */
 static size_t whole_at(const uint32_t *at, size_t n, char name[MAX_WHOLE + 2])
 {
     const size_t from = n > 1 && at[1] == '#' ? 2 : 1;

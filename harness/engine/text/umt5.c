@@ -1,5 +1,5 @@
-/* umt5.c - reads one matrix of one layer at a time: at full size a matrix in F32 has 168 MB, and
- * its packed or device copy as much again. */
+/* umt5.c - the umT5 text encoder. It reads one matrix of one layer at a time, because a full-size
+ * matrix takes 168 MB in F32, and its packed or device copy another 168 MB. */
 #include "harness/engine/text/umt5.h"
 
 #include <math.h>
@@ -26,15 +26,15 @@ struct kvr_umt5 {
     void *tap_ctx;
 };
 
-/* One call, with buffers for all of its tokens. */
+/* State of a call, with buffers for all tokens of the call. */
 struct work {
     struct kvr_umt5 *e;
     const struct kvr_umt5_text *texts;
     int n_texts, longest;
     int64_t n; /* tokens */
-    int layer; /* -1: after the last layer */
+    int layer; /* current layer, or -1 after the last layer */
     struct kvr_buf buf, scores;
-    struct kvr_buf near;    /* [heads, 2 longest - 1]: the layer's biases by distance */
+    struct kvr_buf near;    /* [heads, 2 longest - 1], the layer's position biases by distance */
     float *x, *h;           /* [n, dim] */
     float *q, *k, *v, *ctx; /* [n, attention] */
     float *gate, *up;       /* [n, ffn], in the memory of q */
@@ -178,7 +178,7 @@ void kvr_umt5_tap(struct kvr_umt5 *e, kvr_umt5_tap_fn *fn, void *ctx)
     e->tap_ctx = ctx;
 }
 
-/* Passes data, which is in the device's memory, to the tap. */
+/* Passes data in device memory to the tap. */
 static enum kvr_status show(const struct work *w, const char *what, const float *data, int64_t n)
 {
     struct kvr_buf host = { 0 };
@@ -216,7 +216,7 @@ static enum kvr_status check_finite(const struct kvr_umt5 *e, const char *name, 
     return KVR_OK;
 }
 
-/* Reads a weight into host memory as F32, and releases the file's pages. */
+/* Reads a weight into host memory as F32, and releases the file's pages in memory. */
 static enum kvr_status read_weight(const struct kvr_umt5 *e, const char *name, struct kvr_buf *to)
 {
     const struct kvr_weight *t = kvr_weights_find(e->file, name);
@@ -230,7 +230,7 @@ static enum kvr_status read_weight(const struct kvr_umt5 *e, const char *name, s
     return check_finite(e, name, to->p, t->n);
 }
 
-/* Moves a weight to the device: the same buffer on a CPU, else a copy. */
+/* Moves a weight to device memory. On a CPU the buffer is unchanged. */
 static enum kvr_status upload(const struct kvr_umt5 *e, struct kvr_buf *b)
 {
     struct kvr_buf there = { 0 };
@@ -291,13 +291,14 @@ int kvr_umt5_bucket(int d, int n_buckets)
 
     if (distance < exact)
         return base + distance;
-    /* In F32, as in training. */
+    /* F32 arithmetic, as in training. */
     far = exact + (int)(logf((float)distance / (float)exact) /
                         (float)log((double)MAX_DISTANCE / exact) * (float)(half - exact));
     return base + (far < half - 1 ? far : half - 1);
 }
 
-/* Expands the layer's bias table to rows by distance, which all texts of the call share. */
+/* Expands the layer's table of position biases to one row per head, indexed by distance. All texts
+ * of the call use these rows. */
 static enum kvr_status spread(struct work *w)
 {
     const struct kvr_umt5_sizes *s = &w->e->s;
@@ -406,7 +407,8 @@ static size_t buffer_floats(const struct kvr_umt5_sizes *s, int64_t n)
     return (size_t)n * (2 * (size_t)s->dim + wide);
 }
 
-/* q, k, v and ctx share memory with the hidden rows of the feed-forward part. */
+/* Allocates the buffers of a call. q, k, v and ctx have the same memory as the hidden rows of the
+ * feed-forward layer. */
 static enum kvr_status open_work(struct work *w)
 {
     const size_t threads = kvr_dev_in_host(w->e->dev) ? (size_t)omp_get_max_threads() : 0;
@@ -426,7 +428,8 @@ static enum kvr_status open_work(struct work *w)
     return KVR_OK;
 }
 
-/* Looks up token embeddings by way of `out`, a host buffer of the same size. */
+/* Looks up the token embeddings. `out`, a host buffer of the same size, is the intermediate
+ * buffer. */
 static enum kvr_status look_up(struct work *w, float *out)
 {
     const struct kvr_weight *t = kvr_weights_find(w->e->file, "token_embedding.weight");
@@ -501,7 +504,7 @@ size_t kvr_umt5_bytes(const struct kvr_umt5_sizes *s, int64_t n_tokens, int long
 {
     const size_t wide = (size_t)(s->ffn > s->attention ? s->ffn : s->attention);
 
-    /* the largest matrix twice: as read, and packed */
+    /* the largest matrix counts twice: unpacked and packed */
     return (buffer_floats(s, n_tokens) + (size_t)threads * (size_t)longest +
             2 * wide * (size_t)s->dim) *
            sizeof(float);

@@ -1,4 +1,5 @@
-/* umt5_cpu.c - the reference implementation of umt5_ops.h, and the choice of a device's table. */
+/* umt5_cpu.c - the reference implementation of umt5_ops.h on the CPU, and the selection of a
+ * device's table of operations. */
 #include <math.h>
 #include <omp.h>
 #include <string.h>
@@ -25,7 +26,7 @@ static void norm(struct kvr_dev *dev, int64_t n, int d, const float *x, const fl
     }
 }
 
-/* Attends one query of one head; `scores` [n] is scratch. */
+/* Computes attention of one query of one head. `scores` [n] is scratch. */
 static void attend_one(const struct kvr_umt5_heads *a, int head, int i, float *scores)
 {
     const int D = a->head_dim, width = a->n_heads * D;

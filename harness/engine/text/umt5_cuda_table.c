@@ -1,4 +1,5 @@
-/* umt5_cuda_table.c - the table of operations from the launchers of umt5_cuda.h. */
+/* umt5_cuda_table.c - the text encoder's table of operations on a CUDA device, with the launchers
+ * of umt5_cuda.h. */
 #include "harness/engine/ops_cuda.h"
 #include "harness/engine/text/umt5_cuda.h"
 

@@ -1,4 +1,5 @@
-/* unicode.c - UTF-8, canonical composition (Unicode Standard Annex 15), widths. */
+/* unicode.c - UTF-8 coding, canonical composition (Unicode Standard Annex 15), and character
+ * widths. */
 #include "harness/engine/text/unicode.h"
 
 #include <stdlib.h>
@@ -50,7 +51,7 @@ enum {
     N_CLASSES = sizeof classes / sizeof *classes,
     N_SPLITS = sizeof splits / sizeof *splits,
     N_WIDTHS = sizeof widths / sizeof *widths,
-    /* Hangul syllables are computed: an L x V x T block of jamo parts. */
+    /* Hangul syllables are composed by arithmetic: they form an L x V x T block of jamo. */
     S_BASE = 0xac00,
     L_BASE = 0x1100,
     V_BASE = 0x1161,
@@ -203,11 +204,11 @@ static enum kvr_status decompose(struct kvr_points *to, uint32_t c)
     }
     if (!s)
         return kvr_points_add(to, c);
-    KVR_TRY(decompose(to, s->first)); /* recursion is as deep as the table, 3 */
+    KVR_TRY(decompose(to, s->first)); /* the recursion depth is at most 3, as in the table */
     return s->second ? decompose(to, s->second) : KVR_OK;
 }
 
-/* Sorts marks after a base character by combining class; the sort is stable. */
+/* Sorts the marks after a base character by combining class. The sort is stable. */
 static void order_marks(struct kvr_points *p)
 {
     for (size_t i = 1; i < p->n; i++) {
@@ -221,7 +222,7 @@ static void order_marks(struct kvr_points *p)
     }
 }
 
-/* 0: the pair has no composition. */
+/* Returns the canonical composition of two characters, or 0 without a composition. */
 static uint32_t compose_pair(uint32_t a, uint32_t b)
 {
     if (a >= L_BASE && a < L_BASE + L_COUNT && b >= V_BASE && b < V_BASE + V_COUNT)
@@ -238,7 +239,7 @@ static uint32_t compose_pair(uint32_t a, uint32_t b)
 static void compose(struct kvr_points *p)
 {
     size_t starter = 0, n = 0;
-    int last = -1; /* class of the last uncomposed mark after the starter; -1: none */
+    int last = -1; /* class of the last uncomposed mark after the starter, or -1 */
     bool has = false;
 
     for (size_t i = 0; i < p->n; i++) {
@@ -265,7 +266,7 @@ static void compose(struct kvr_points *p)
 static bool is_plain(const struct kvr_points *p)
 {
     for (size_t i = 0; i < p->n; i++)
-        if (p->at[i] >= 0x300) /* characters below are unchanged by form C */
+        if (p->at[i] >= 0x300) /* normalization form C leaves lower characters unchanged */
             return false;
     return true;
 }

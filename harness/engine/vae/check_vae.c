@@ -15,18 +15,20 @@
 #include "harness/engine/vae/encoder.h"
 #include "harness/engine/vae/vae.h"
 
-/* F32 differs from F64 by 1e-6. The decoder is always checked in F32, and also in BF16 if linear
- * layers use it. */
+/* Tolerance in F32, where decoding differs from F64 by 1e-6. The decoder is always checked in F32,
+ * and also in BF16 if linear layers compute in BF16. */
 static const struct kvr_tolerance parity = { 1e-5, 1e-4 };
-/* The F32 error shows how much a decoder's weights amplify rounding; BF16 rounding is 2^16 times
- * larger. Recorded clips show a third of that, since sums stay in F32. */
+/* Bound of the BF16 error, relative to the F32 error. The F32 error shows how much a decoder's
+ * weights amplify rounding errors, and BF16 rounding is 2^16 times coarser. The measured BF16
+ * errors of recorded clips are a third of this bound, since sums are F32. */
 static const double bf16_by_f32 = 0x1p16;
-/* Bytes are truncated, so a value next to a boundary may differ by one. */
+/* Tolerance of 8-bit frames. Bytes are truncated, so a value next to a boundary may differ by
+ * one. */
 static const struct kvr_tolerance bytes = { 1e-2, 1 };
 
 enum { CLIP_NAME = 32, MAX_PARTS = 64 };
 
-/* A layer's output for one latent frame, appended frame by frame. */
+/* The recorded output of a layer, for all frames. */
 struct part {
     char name[96];
     float *x; /* [channel, frame, y, x] */
@@ -66,7 +68,7 @@ static enum kvr_status compare(struct clip *c, const char *part, const float *x,
     return kvr_check_compare(c->r, name, x, n, &golden, tol);
 }
 
-/* Reorders y [H, W, 3] to [3, H, W]. */
+/* Receives a decoded frame y [H, W, 3] and stores it as [3, H, W]. */
 static enum kvr_status take(void *ctx, const float *y)
 {
     struct clip *c = ctx;
@@ -144,7 +146,8 @@ static float clamped(float y)
 static enum kvr_status compare_clip(struct clip *c)
 {
     const int64_t n = frame_floats(c), all = c->n_frames * n;
-    const int first = c->n_frames < 9 ? c->n_frames : 9; /* pixel frames of three latent frames */
+    /* three latent frames give 9 pixel frames */
+    const int first = c->n_frames < 9 ? c->n_frames : 9;
 
     KVR_TRY(compare(c, "raw", c->frames, all, &parity));
     KVR_TRY(compare(c, "raw_first", c->frames, first * n, &parity));
@@ -157,7 +160,7 @@ static enum kvr_status compare_clip(struct clip *c)
     return compare(c, "video_u8", c->frames, all, &bytes);
 }
 
-/* PSNR in dB of n values in 0..1. */
+/* Returns the PSNR in dB of n values in [0, 1]. */
 static double psnr(const float *x, const float *recorded, int64_t n)
 {
     double sum = 0;
@@ -170,7 +173,7 @@ static double psnr(const float *x, const float *recorded, int64_t n)
     return -10 * log10(sum / (double)n);
 }
 
-/* Decodes the whole clip again in BF16 and notes its PSNR. */
+/* Decodes the whole clip again in BF16 and reports its PSNR. */
 static enum kvr_status check_bf16(struct clip *c, struct kvr_dev *dev, const char *path,
                                   const struct kvr_tensor *z)
 {
@@ -249,7 +252,8 @@ static enum kvr_status check_clip(struct kvr_check_report *r, struct kvr_st *fil
     return st;
 }
 
-/* encoder.image [3, H, W] in -1..1, encoder.latent [channels, h, w]. */
+/* Checks the encoder: encoder.image [3, H, W] in [-1, 1] must give encoder.latent [channels, h,
+ * w]. */
 static enum kvr_status check_encoder(struct kvr_check_report *r, struct kvr_st *file,
                                      struct kvr_dev *dev, const char *path)
 {
@@ -300,7 +304,7 @@ static int is_decoder(const struct dirent *d)
     return fnmatch("Wan2.*VAE*.pth", d->d_name, 0) == 0;
 }
 
-/* Finds parity data's own decoder of small widths, by its name. */
+/* Finds the small decoder that belongs to the parity data, by its file name. */
 static void find_other(const char *dir, char **path)
 {
     struct dirent **all = NULL;

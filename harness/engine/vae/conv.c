@@ -1,4 +1,4 @@
-/* conv.c - convolutions of any device. */
+/* conv.c - dispatches convolutions to the implementation for the device. */
 #include "harness/engine/vae/conv_impl.h"
 
 static const struct kvr_conv_kind *const kinds[KVR_N_BACKENDS] = {

@@ -1,5 +1,6 @@
-/* conv_cpu.c - copies a strip of rows, of all taps and with its border, into a buffer, which oneDNN
- * convolves without padding. Layers of at most NARROW channels are summed in F64 by a loop. */
+/* conv_cpu.c - convolutions on the CPU. A strip of rows of all frame taps, with its border, is
+ * copied into a buffer, which oneDNN convolves without padding. Layers of at most NARROW channels
+ * are computed by a loop with F64 sums. */
 #include "harness/engine/vae/conv_impl.h"
 
 #include <omp.h>
@@ -10,9 +11,10 @@
 #include "harness/core/onednn.h"
 #include "harness/core/onednn_guard.h"
 
-/* RMS norm over few channels amplifies rounding errors where all channels of a pixel are near 0. Layers this
- * narrow occur only in small models, where F64 sums cost little: over 24 drawn decoders of 2 and 4 channels they
- * reduce the error of a clip 3 to 4 times. */
+/* Layers with at most NARROW channels have F64 sums. RMSNorm over few channels amplifies rounding
+ * errors if all channels of a pixel are near 0. Such layers occur only in small models, where F64
+ * sums take little time. In 24 random decoders of 2 and 4 channels, F64 sums reduce the error of a
+ * clip by a factor of 3 to 4. */
 enum { STRIP_ROWS = 4, MAX_THREADS = 64, NARROW = 48 };
 
 struct context {
@@ -66,7 +68,8 @@ static const char *library(struct kvr_conv_context *base)
     return ((struct context *)base)->library;
 }
 
-/* The type of products: BF16 if the CPU supports it, else F32 with the same rounded values. */
+/* Returns the type of the operands: BF16 if the CPU supports it, otherwise F32 with the same
+ * rounded values. */
 static dnnl_data_type_t factors(enum kvr_dtype type)
 {
     return type == KVR_BF16 && kvr_onednn_has_bf16() ? dnnl_bf16 : dnnl_f32;
@@ -147,7 +150,7 @@ static void store_f32(void *to, int64_t i, float v)
     ((float *)to)[i] = v;
 }
 
-/* Packs weights so that taps precede channels: [out, taps, in, k, k]. */
+/* Packs weights as [out, taps, in, k, k], with frame taps before input channels. */
 static void by_tap(const struct kvr_conv_shape *s, const float *from, float *to)
 {
     const int64_t kk = (int64_t)s->kernel * s->kernel;
@@ -213,7 +216,7 @@ static enum kvr_status pack(struct conv *c, const dnnl_memory_desc_t *md, const 
     return st;
 }
 
-/* Creates each thread's memory objects and buffers. */
+/* Creates the oneDNN memory objects and the buffers of every thread. */
 static enum kvr_status make_room(struct conv *c, const dnnl_memory_desc_t *src,
                                  const dnnl_memory_desc_t *dst, const dnnl_memory_desc_t *scratch)
 {
@@ -262,7 +265,8 @@ static enum kvr_status build(struct conv *c, const float *weight, const float *b
     return st;
 }
 
-/* Whether the layer is summed in F64. In BF16, rounded inputs dominate the error of any sum. */
+/* Whether the layer has F64 sums. In BF16 it has F32 sums, since the rounding of inputs dominates
+ * the error. */
 static bool is_narrow(const struct conv *c)
 {
     return c->base.context->type == KVR_F32 && c->base.s.in <= NARROW && c->base.s.out <= NARROW;
@@ -284,7 +288,8 @@ static enum kvr_status build_narrow(struct conv *c, const float *weight, const f
 
     KVR_TRY(kvr_buf_alloc(&c->packed, r->base.dev, KVR_MEM_WEIGHTS, n * sizeof(double)));
     KVR_TRY(kvr_buf_alloc(&c->bias, r->base.dev, KVR_MEM_WEIGHTS, n_bias));
-    kvr_conv_pack(s, &by, weight, store_f64, c->packed.p); /* the order of a strip's values */
+    /* packed in the order of a strip's values */
+    kvr_conv_pack(s, &by, weight, store_f64, c->packed.p);
     memcpy(c->bias.p, bias, n_bias);
     for (int i = 0; i < r->n_threads; i++)
         KVR_TRY(kvr_buf_reserve(&r->strip[i], r->base.dev, KVR_MEM_SCRATCH,
@@ -340,7 +345,8 @@ static enum kvr_status conv_open(struct kvr_conv **out, struct kvr_conv_context 
 
 /* --- running ---------------------------------------------------------------------------- */
 
-/* Converts n elements of a frame to oneDNN's type; from NULL: zeros. Returns the end. */
+/* Converts n elements of a frame to oneDNN's type, or writes zeros if `from` is NULL. Returns the
+ * address after the last element. */
 static char *fill(const struct context *r, char *to, const void *from, int64_t i, int n)
 {
     const size_t bytes = (size_t)n * dnnl_data_type_size(r->type);
@@ -354,7 +360,7 @@ static char *fill(const struct context *r, char *to, const void *from, int64_t i
     return to + bytes;
 }
 
-/* Copies row y of all taps to `to` [width + 2 border, taps, in], with zeros outside of the
+/* Copies row y of all frame taps to `to` [width + 2 border, taps, in], with zeros outside of the
  * frame. */
 static void fill_row(const struct conv *c, const struct kvr_conv_frame *f, int y, char *to)
 {
@@ -409,7 +415,8 @@ static dnnl_status_t run_strip(struct conv *c, const struct kvr_conv_frame *f, i
     return st;
 }
 
-/* run_strip() in F64. A kernel's row covers kernel * taps * in consecutive values of the strip. */
+/* Version of run_strip() with F64 sums. A kernel row covers kernel * taps * in consecutive values
+ * of the strip. */
 static void run_narrow(struct conv *c, const struct kvr_conv_frame *f, int y0, float *y, int thread)
 {
     const struct kvr_conv_shape *s = &c->base.s;

@@ -1,18 +1,20 @@
-/* conv_cuda.c - convolutions on a CUDA device, by cuDNN if it is available and agrees, else by
- * kvreel's kernels. In BF16 those use tensor cores if kvr_conv_mma_accepts() the shape.
+/* conv_cuda.c - convolutions on a CUDA device. They run by cuDNN if it is available and agrees with
+ * kvreel's kernels, and otherwise by kvreel's kernels. In BF16, kvreel's kernels use tensor cores
+ * if kvr_conv_mma_accepts() the shape.
  *
- * F32: weights are grouped by tap, [taps, out, kernel, kernel, in]. cuDNN adds tap after tap to y,
- * which starts as the bias; kvreel's kernel skips taps without a frame.
+ * In F32, weights are grouped by frame tap, as [taps, out, kernel, kernel, in]. y is initialized to
+ * the bias, and cuDNN adds one tap after the other. kvreel's kernel skips taps without a frame.
  *
- * BF16: cuDNN rounds y after every call, so one call sums all taps: weights are [out, kernel, kernel,
- * taps, in], and the frames' rows are copied side by side, BAND_ROWS at a time, which stay in the L2
- * cache (31 MB for three taps of 96 channels at 832 pixels). Tensor cores need multiples of 8
- * channels: the head's 3 are padded.
+ * In BF16, cuDNN rounds y after every call, so one call must sum all taps. Therefore weights are
+ * [out, kernel, kernel, taps, in], and the rows of the frames are interleaved in a buffer, in bands
+ * of BAND_ROWS rows. A band stays in the L2 cache: it takes 31 MB for three taps of 96 channels and
+ * a width of 832 pixels. Tensor cores need multiples of 8 channels, so the 3 output channels of the
+ * head are padded.
  *
- * An upsampled frame is copied in bands for either type.
+ * Upsampled frames are copied in bands for both types.
  *
- * A trial first computes each convolution both ways from pseudo-random numbers. cuDNN is used if
- * the difference is within that of reordered sums. */
+ * When a convolution is opened, a trial computes it by both implementations from pseudo-random
+ * numbers. cuDNN is used if the difference does not exceed that of reordered sums. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,19 +29,21 @@
 enum { BAND_ROWS = 64, MOST_TAPS = 3 };
 #define WORKSPACE_BYTES ((size_t)256 << 20)
 
-/* Two F32 sums of N products differ by about sqrt(N) 2^-24 relatively; N is at most 10,368 here:
- * 4e-6 of the largest value. TF32 differs by 2e-4, a mistake by 1. */
+/* Bound of the difference in F32, relative to the largest value. Two F32 sums of N products in
+ * different order differ by about sqrt(N) 2^-24, which is 6e-6 for the largest N here, 10,368. TF32
+ * arithmetic would differ by 2e-4, and a mistake by 1. */
 static const double agrees = 2e-5;
-/* BF16 results of such sums may round to neighbours, 2^-7 apart. */
+/* Bound in BF16. Results of reordered sums may round to neighbouring BF16 numbers, which are 2^-7
+ * apart. */
 static const double agrees_bf16 = 0x1p-7;
 
 struct context {
     struct kvr_conv_context base;
     struct kvr_conv_cudnn *lib; /* NULL: not available */
-    struct kvr_buf work, band;  /* cuDNN's workspace; frames' rows in its layout */
+    struct kvr_buf work, band;  /* cuDNN's workspace; a band of rows */
     struct kvr_buf wide;        /* result rows with padded channels */
-    int n, n_own;               /* convolutions; those by kvreel's kernels */
-    char version[64], why[256]; /* why: the first reason for kvreel's kernel */
+    int n, n_own;               /* all convolutions; convolutions by kvreel's kernels */
+    char version[64], why[256]; /* why: the first reason against cuDNN */
     char library[512];          /* text for reports */
 };
 
@@ -47,7 +51,7 @@ struct conv {
     struct kvr_conv base;
     struct kvr_buf w, bias;
     struct kvr_conv_cudnn_plan *plan; /* NULL: kvreel's kernel */
-    int way, band;                    /* rows per band; 0: whole frames in place */
+    int way, band;                    /* band: rows per band, or 0 for frames in place */
     int padded;                       /* output channels as cuDNN computes them */
 };
 
@@ -132,7 +136,7 @@ static void conv_close(struct kvr_conv *base)
     free(c);
 }
 
-/* Number of weights of one tap. */
+/* Returns the number of weights of one frame tap. */
 static int64_t n_tap(const struct kvr_conv_shape *s)
 {
     return (int64_t)s->out * s->kernel * s->kernel * s->in;
@@ -157,7 +161,8 @@ static void channels_last(const struct kvr_conv_shape *s, const float *from, flo
     kvr_conv_pack(s, &by, from, store_f32, to);
 }
 
-/* [out, in, taps, k, k] -> [padded, k, k, taps, in] in BF16, with zeros after `out`. */
+/* Reorders weights [out, in, taps, k, k] to BF16 [padded, k, k, taps, in], with zeros for output
+ * channels from `out` on. */
 static void taps_last(const struct kvr_conv_shape *s, int padded, const float *from, kvr_bf16 *to)
 {
     const struct kvr_conv_strides by = kvr_conv_taps_last(s);
@@ -207,14 +212,14 @@ static enum kvr_status upload(struct conv *c, const float *weight, const float *
 
 /* ---- kernels ------------------------------------------------------------------------------- */
 
-/* The reference of a trial, for every shape, on CUDA cores. */
+/* Runs the reference of trials, which supports every shape, on CUDA cores. */
 static void by_kernel(const struct conv *c, const struct kvr_conv_frame *frames, void *y)
 {
     kvr_conv_cuda_run(stream_of(c), c->base.context->type, &c->base.s, frames, c->w.p, c->bias.p,
                       y);
 }
 
-/* The fastest kernel of kvreel. */
+/* Runs kvreel's fastest kernel for the convolution. */
 static void by_own(const struct conv *c, const struct kvr_conv_frame *frames, void *y)
 {
     if (half(c->base.context) && kvr_conv_mma_accepts(&c->base.s, frames))
@@ -223,7 +228,7 @@ static void by_own(const struct conv *c, const struct kvr_conv_frame *frames, vo
         by_kernel(c, frames, y);
 }
 
-/* y += the contribution of one tap. */
+/* Adds the contribution of one frame tap to y. */
 static enum kvr_status add_tap(const struct conv *c, const struct kvr_conv_frame *frame,
                                const float *w, float *y)
 {
@@ -254,7 +259,7 @@ static enum kvr_status all_taps_f32(const struct conv *c, const struct kvr_conv_
     return KVR_OK;
 }
 
-/* Adds all taps to rows [row, row + rows) of y. */
+/* Computes rows [row, row + rows) of y from all frame taps. */
 static enum kvr_status add_band(const struct conv *c, const struct kvr_conv_frame *frames, int row,
                                 int rows, kvr_bf16 *y)
 {
@@ -290,7 +295,7 @@ static enum kvr_status by_library(const struct conv *c, const struct kvr_conv_fr
     return KVR_OK;
 }
 
-/* Whether frames have gaps between pixels; cuDNN reads only contiguous pixels in place. */
+/* Whether a frame has gaps between pixels. cuDNN reads only contiguous pixels in place. */
 static bool is_strided(const struct conv *c, const struct kvr_conv_frame *frames)
 {
     for (int t = 0; t < c->base.s.taps; t++)
@@ -309,13 +314,13 @@ static enum kvr_status run(struct kvr_conv *base, const struct kvr_conv_frame *f
         by_own(c, frames, y);
     else
         st = by_library(c, frames, y);
-    /* refused now, but accepted when it was opened */
+    /* cuDNN refuses a shape that it accepted when it was opened */
     return st == KVR_EUNSUPPORTED ? kvr_fail_prefix(KVR_EINTERNAL, "decoder") : st;
 }
 
 /* ---- the library's agreement --------------------------------------------------------------- */
 
-/* A random frame and both implementations' results. */
+/* Random frames, and the results of both implementations for them. */
 struct trial {
     struct kvr_buf x, own, theirs, furthest;
     struct kvr_conv_frame frames[MOST_TAPS];
@@ -349,8 +354,8 @@ static enum kvr_status trial_open(struct trial *t, const struct conv *c)
     return kvr_dev_sync(dev);
 }
 
-/* Largest difference between cuDNN's result and the kernel's, relative to the largest value; NaN if
- * either has a NaN. */
+/* Computes the largest difference between the results of cuDNN and of kvreel's kernel, relative to
+ * the largest value. The difference is NaN if a result has a NaN. */
 static enum kvr_status distance(const struct trial *t, const struct conv *c, double *out)
 {
     struct kvr_dev *dev = c->base.context->dev;
@@ -370,7 +375,7 @@ static enum kvr_status distance(const struct trial *t, const struct conv *c, dou
     return KVR_OK;
 }
 
-/* Whether cuDNN can read a frame and write y in place. */
+/* Whether cuDNN can read frames in place and write y in place. */
 static bool in_place(const struct conv *c)
 {
     const struct kvr_conv_shape *s = &c->base.s;
@@ -378,7 +383,7 @@ static bool in_place(const struct conv *c)
     return s->up == 1 && (!half(c->base.context) || (s->taps == 1 && c->padded == s->out));
 }
 
-/* Rows per band, the same for all bands. 0: no bands. */
+/* Returns the number of rows per band, which is the same for all bands, or 0 without bands. */
 static int band_of(const struct conv *c)
 {
     const int height = c->base.s.height;
@@ -428,7 +433,8 @@ static enum kvr_status plan(struct conv *c)
     return kvr_conv_cudnn_plan_open(&c->plan, r->lib, &shape, WORKSPACE_BYTES);
 }
 
-/* Chooses cuDNN's first algorithm that agrees. KVR_EUNSUPPORTED: none does. */
+/* Chooses the first algorithm of cuDNN that agrees with kvreel's kernel. Returns KVR_EUNSUPPORTED
+ * if no algorithm agrees. */
 static enum kvr_status choose(struct conv *c, const struct trial *t)
 {
     const struct kvr_conv_shape *s = &c->base.s;
@@ -456,7 +462,8 @@ static enum kvr_status choose(struct conv *c, const struct trial *t)
     return KVR_EUNSUPPORTED;
 }
 
-/* Uses cuDNN if it supports the shape and agrees; otherwise falls back without an error. */
+/* Uses cuDNN if it supports the shape and agrees with kvreel's kernel. Otherwise the convolution
+ * uses kvreel's kernel, without an error. */
 static enum kvr_status try_library(struct conv *c)
 {
     struct context *r = context_of(c);

@@ -32,7 +32,8 @@ struct way {
     int reserved[3];
 };
 
-/* FUNCTION(name, result, arguments): cuDNN's symbol is "cudnn" followed by the name. */
+/* List of cuDNN functions as FUNCTION(name, result, arguments). The symbol of a function is "cudnn"
+ * followed by its name. */
 #define FUNCTIONS(FUNCTION)                                                                        \
     FUNCTION(GetVersion, size_t, (void))                                                           \
     FUNCTION(GetErrorString, const char *, (int status))                                           \
@@ -170,7 +171,7 @@ static enum kvr_status describe(struct kvr_conv_cudnn_plan *p, const struct kvr_
                  half ? "BF16" : "F32");
 }
 
-/* Tries algorithms in the order of cuDNN's heuristic. */
+/* Chooses the first usable algorithm in the order of cuDNN's heuristic. */
 static enum kvr_status choose(struct kvr_conv_cudnn_plan *p, const struct kvr_conv_cudnn_shape *s,
                               size_t most_bytes)
 {

@@ -1,4 +1,4 @@
-/* decoder.c - dispatches to the VAE or the tiny decoder. */
+/* decoder.c - dispatches decoding to the VAE or to the tiny decoder. */
 #include "harness/engine/vae/decoder.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* drawn.c - lists a decoder's tensors and draws random ones. */
+/* drawn.c - lists the tensors of a decoder and generates random tensors for them. */
 #include "harness/engine/vae/drawn.h"
 
 #include <stdio.h>
@@ -20,7 +20,8 @@ struct drawn {
     struct kvr_st_item item[MAX_TENSORS];
 };
 
-/* `n_random` leading dimensions determine the spread; 1 for a gain, whose other extents are 1. */
+/* Adds a tensor to the list. The product of its first n_random extents determines the spread of the
+ * random values. n_random is 1 for a gain, whose other extents are 1. */
 static enum kvr_status add(struct drawn *d, const char *layer, const char *suffix, int n_random,
                            int n_dims, const int64_t *shape)
 {
@@ -43,14 +44,14 @@ static enum kvr_status add(struct drawn *d, const char *layer, const char *suffi
     return KVR_OK;
 }
 
-/* Adds a weight whose spread depends on all extents. */
+/* Adds a weight tensor, whose spread depends on all extents. */
 static enum kvr_status add_weight(struct drawn *d, const char *layer, int n_dims,
                                   const int64_t *shape)
 {
     return add(d, layer, ".weight", n_dims, n_dims, shape);
 }
 
-/* Adds a convolution over time and space; `flat`: over one frame. */
+/* Adds a convolution over time and space, or over a single frame if `flat`. */
 static enum kvr_status add_conv(struct drawn *d, const char *layer, bool flat, int in, int out,
                                 int taps, int kernel)
 {
@@ -116,7 +117,8 @@ static enum kvr_status list_vae(struct drawn *d, const struct kvr_vae_layout *l,
 
 /* --- TAEHV ------------------------------------------------------------------------------- */
 
-/* Layers 3, 9 and 15 begin a stage: three blocks, upsampling, frames, a convolution (tae.c). */
+/* Adds a stage, which begins at layer 3, 9 or 15: three blocks, upsampling, a pointwise convolution
+ * to frames, and a convolution (tae.c). */
 static enum kvr_status list_stage(struct drawn *d, int layer, int width, int times, int next)
 {
     char name[NAME_LEN];

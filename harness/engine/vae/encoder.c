@@ -22,10 +22,10 @@ enum {
     MAX_THREADS = 64
 };
 
-/* Channels in units of the base width. */
+/* Levels of the encoder, with channels in units of the base width. */
 static const struct level {
     int in, out;
-    int times; /* frames that are merged into one */
+    int times; /* input frames per output frame */
 } levels[LEVELS] = { { 1, 1, 1 }, { 1, 2, 2 }, { 2, 4, 2 }, { 4, 4, 1 } };
 
 struct encoder {
@@ -34,9 +34,8 @@ struct encoder {
     const struct kvr_ops *ops;
     const struct kvr_vae_ops *own;
     struct kvr_conv_context *context;
-    int base, h, w; /* latent height and width */
-    struct kvr_buf x, a, b,
-        enter; /* the current frame; two intermediate results; the level's input */
+    int base, h, w;                /* latent height and width */
+    struct kvr_buf x, a, b, enter; /* current frame; two intermediate results; input of the level */
     struct kvr_buf scores, gamma, host;
     int n_threads;
 };
@@ -51,7 +50,7 @@ static int64_t pixels(const struct encoder *e, int level)
     return (int64_t)(8 * e->h >> level) * (8 * e->w >> level);
 }
 
-/* Convolves x without a past into y; reads and frees the weights. */
+/* Convolves x, which has no past frames, to y. The function reads the weights and frees them. */
 static enum kvr_status convolve(struct encoder *e, const char *layer, int level, int in, int out,
                                 int taps, int kernel, const float *x, float *y)
 {
@@ -75,7 +74,7 @@ static enum kvr_status convolve(struct encoder *e, const char *layer, int level,
     return st;
 }
 
-/* `n_ones` extents of 1 follow the channels. */
+/* Applies a norm. The shape of its gain is the channels, followed by `n_ones` extents of 1. */
 static enum kvr_status norm(struct encoder *e, const char *name, int level, int channels,
                             int n_ones, bool silu, const float *x, float *y)
 {
@@ -98,7 +97,7 @@ static void add(struct encoder *e, int level, int channels, const float *y, floa
     e->ops->add(e->dev, &(struct kvr_rows){ pixels(e, level), channels, 1 }, y, NULL, 0, x);
 }
 
-/* x <- shortcut(x) + conv(silu(norm(conv(silu(norm(x)))))) */
+/* Computes x = shortcut(x) + conv(silu(norm(conv(silu(norm(x)))))). */
 static enum kvr_status block(struct encoder *e, const char *name, int level, int in, int out)
 {
     float *x = e->x.p, *one = e->a.p, *two = e->b.p;
@@ -190,7 +189,7 @@ static enum kvr_status head(struct encoder *e, float *z)
 
 /* --- sizes ------------------------------------------------------------------------------ */
 
-/* Floats of the largest intermediate frame, and of x. */
+/* Returns the floats of the largest intermediate frame, which is also the size of x. */
 static int64_t most_floats(const struct encoder *e)
 {
     const int last = 12 * e->base > 2 * CHANNELS ? 12 * e->base : 2 * CHANNELS;

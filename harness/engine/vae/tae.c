@@ -1,9 +1,9 @@
-/* tae.c - the tiny decoder: its layers, its blocks' states, and decoding frame by frame.
+/* tae.c - the tiny decoder: its layers, the states of its blocks, and decoding frame by frame.
  *
- * Levels 0..3 are resolutions; each doubles the height and width of the previous one. Each of
- * levels 0..2 has three blocks, a pointwise convolution that makes `times` frames of one, and a
- * convolution to the next level. The pointwise convolution precedes upsampling, which gives the
- * same result. */
+ * Levels 0..3 are resolutions. A level has twice the height and width of the previous level. Each
+ * of levels 0..2 has three blocks, a pointwise convolution that makes `times` frames from one
+ * frame, and a convolution to the next level. The pointwise convolution is computed before the
+ * upsampling, which gives the same result as the reverse order. */
 #include "harness/engine/vae/tae.h"
 
 #include <assert.h>
@@ -20,9 +20,9 @@ enum {
     LEVELS = KVR_TAE_LEVELS,
     STAGES = LEVELS - 1,
     BLOCKS = 3, /* per stage */
-    LAST = 22,  /* the last layer's number; the first convolution's is 1 */
+    LAST = 22,  /* number of the last layer; the first convolution has number 1 */
     NAME_LEN = 40,
-    TRIMMED = 3, /* first frames of a clip, which are discarded */
+    TRIMMED = 3, /* discarded frames at the start of a clip */
     MOST_WIDTH = 4096,
 };
 
@@ -31,7 +31,7 @@ const int kvr_tae_widths[LEVELS] = { 256, 128, 64, 64 };
 static const int times[STAGES] = { 1, 2, 2 };           /* output frames per input frame */
 static const int first_layer[STAGES] = { 3, 9, 15 };    /* blocks, then upsampling, grow, space */
 static const int frames_next[LEVELS] = { 1, 1, 2, 4 };  /* frames per latent frame */
-static const int frames_first[LEVELS] = { 1, 1, 2, 1 }; /* kept of the first latent frame */
+static const int frames_first[LEVELS] = { 1, 1, 2, 1 }; /* frames kept of the first latent frame */
 
 struct block {
     struct kvr_conv *conv[3];
@@ -46,16 +46,16 @@ struct stage {
 
 struct kvr_tae {
     struct kvr_dev *dev;
-    struct kvr_weights *file; /* NULL once it is open */
+    struct kvr_weights *file; /* NULL after the decoder is open */
     const struct kvr_vae_ops *ops;
     struct kvr_conv_context *context;
     int h, w, width[LEVELS];
-    bool begun; /* the first frame was decoded */
+    bool begun; /* the first frame has been decoded */
     int trim;   /* frames left to discard */
     struct kvr_conv *first, *last;
     struct stage stage[STAGES];
-    struct kvr_buf x[LEVELS], a, b; /* frames per level; buffers of the largest level */
-    struct kvr_buf host;            /* a latent frame, then a pixel frame; see part.h */
+    struct kvr_buf x[LEVELS], a, b; /* a frame per level; buffers of the largest frame */
+    struct kvr_buf host;            /* a latent frame, then a pixel frame (part.h) */
     kvr_vae_frame_fn *frame;
     void *frame_ctx;
 };
@@ -79,8 +79,8 @@ static struct kvr_conv_shape shape_at(const struct kvr_tae *t, int level, int in
                                     .up = 1 };
 }
 
-/* Reorders a file's [out, newest and previous, k, k] to [out, in, taps, k, k], the newest tap
- * last. */
+/* Reorders the weights of a file, [out, newest and previous frame's channels, k, k], to [out, in,
+ * taps, k, k] with the newest tap last. */
 static void by_time(const struct kvr_conv_shape *s, const float *from, float *to)
 {
     const int64_t kk = (int64_t)s->kernel * s->kernel;
@@ -93,8 +93,8 @@ static void by_time(const struct kvr_conv_shape *s, const float *from, float *to
                        (size_t)kk * sizeof *to);
 }
 
-/* A weight with more rows than the layer is of a decoder that outputs more frames; this layer's
- * rows are the last ones. */
+/* Reads the last rows of a weight, as many as the layer has. A weight with more rows than the layer
+ * belongs to a decoder that outputs more frames. */
 static enum kvr_status read_last_rows(struct kvr_tae *t, const char *name,
                                       const struct kvr_conv_shape *s, struct kvr_array *out,
                                       const float **rows)
@@ -111,7 +111,7 @@ static enum kvr_status read_last_rows(struct kvr_tae *t, const char *name,
     return KVR_OK;
 }
 
-/* y = scale (w x + b) + shift; without a bias in the file b = 0. */
+/* Transformation of a layer, y = scale (w x + b) + shift. b = 0 if the file has no bias. */
 struct affine {
     bool biased;
     float scale, shift;
@@ -207,7 +207,8 @@ static enum kvr_status load_all(struct kvr_tae *t)
     return load_conv(t, &t->last, name, &to_both_signs, &last);
 }
 
-/* The output channels of the convolution into a level are its width. */
+/* Finds the widths of the levels: the width of a level is the number of output channels of the
+ * convolution to this level. */
 static enum kvr_status find_widths(struct kvr_tae *t)
 {
     static const char *const into[LEVELS] = { "decoder.1.weight", "decoder.8.weight",
@@ -227,7 +228,7 @@ static enum kvr_status find_widths(struct kvr_tae *t)
     return KVR_OK;
 }
 
-/* Floats of the largest level's frame. */
+/* Returns the floats of the largest frame of a level. */
 static int64_t activation_elements(const int *width, int h, int w)
 {
     int64_t most = 0;
@@ -358,8 +359,9 @@ static enum kvr_status image(struct kvr_conv *c, const float *x, int stride, flo
     return kvr_conv_run(c, &(struct kvr_conv_frame){ x, stride }, y);
 }
 
-/* Frames before a clip's first are zeros. Within the first latent frame, a level's second frame has
- * a predecessor, so `seen` is kept per level. */
+/* Runs a block. If `seen` is false, the block has no previous frame and uses zeros. Within the
+ * first latent frame, the second frame of a level already has a previous frame, so `seen` is a
+ * property of the level. */
 static enum kvr_status run_block(struct kvr_tae *t, struct block *b, int level, bool seen)
 {
     const int width = t->width[level];
@@ -387,7 +389,8 @@ static enum kvr_status run_head(struct kvr_tae *t)
                          t->frame_ctx);
 }
 
-/* `seen`: the level has a previous frame. Discarded frames skip the layers after the last state. */
+/* Runs a stage. `seen` says that the level has a previous frame. Discarded frames skip the layers
+ * after the last block with a state. */
 static enum kvr_status run_stage(struct kvr_tae *t, int i, bool seen)
 {
     int width, wide;
@@ -436,8 +439,8 @@ enum kvr_status kvr_tae_decode(struct kvr_tae *t, const float *z, kvr_vae_frame_
 
 /* --- sizes ------------------------------------------------------------------------------ */
 
-/* Adds a convolution with `first` and `next` output frames; one without a bias in the file uses
- * zeros. */
+/* Adds the cost of a convolution, with `first` output frames for the first latent frame and `next`
+ * output frames for later ones. A missing bias counts as zeros. */
 static void count(struct kvr_vae_cost *c, double area, double products, int out, int first,
                   int next)
 {

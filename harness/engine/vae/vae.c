@@ -1,4 +1,5 @@
-/* vae.c - the decoder: its layers, their states, and decoding frame by frame. */
+/* vae.c - the decoder of the VAE: its layers, the states of its convolutions, and decoding frame by
+ * frame. */
 #include "harness/engine/vae/vae.h"
 
 #include <math.h>
@@ -20,9 +21,9 @@ enum {
     MAX_THREADS = 64,
 };
 
-static const int frames_next[LEVELS] = { 1, 2, 4, 4 }; /* per latent frame, after the first */
+static const int frames_next[LEVELS] = { 1, 2, 4, 4 }; /* frames per latent frame after the first */
 
-/* The last two inputs of a convolution over time; NULL: not seen yet. */
+/* State of a convolution over time: its last two input frames. */
 struct state {
     struct kvr_buf buf;
     char *slot[2]; /* older first */
@@ -46,22 +47,22 @@ struct up {
 
 struct kvr_vae {
     struct kvr_dev *dev;
-    struct kvr_weights *file; /* NULL once it is open */
+    struct kvr_weights *file; /* NULL after the decoder is open */
     enum kvr_dtype type;      /* type of frames and states: KVR_F32 or KVR_BF16 */
     size_t elem;              /* bytes per element */
     const struct kvr_vae_ops *own;
     const struct kvr_vae_layout *layout;
     struct kvr_conv_context *context;
     int base, h, w;
-    bool begun; /* the first frame was decoded */
+    bool begun; /* the first frame has been decoded */
     struct kvr_conv *conv2, *conv1, *qkv, *proj, *head;
     const float *norm_attention, *norm_head;
     struct block block[BLOCKS];
     struct up up[UPS];
-    struct kvr_buf x[LEVELS], a, b; /* frames per level; buffers of the largest level */
-    struct kvr_buf entered[UPS];    /* a level's input, for layouts with a shortcut */
+    struct kvr_buf x[LEVELS], a, b; /* a frame per level; buffers of the largest frame */
+    struct kvr_buf entered[UPS];    /* input of a level, for layouts with a shortcut */
     struct kvr_buf scores;
-    struct kvr_buf host;    /* a latent frame, then a pixel frame; see part.h */
+    struct kvr_buf host;    /* a latent frame, then a pixel frame (part.h) */
     struct kvr_buf seen;    /* copy of a state for observers */
     struct kvr_buf vectors; /* all gains */
     size_t n_vectors;
@@ -78,7 +79,7 @@ static int64_t pixels(const struct kvr_vae *v, int level)
     return (int64_t)(v->h << level) * (v->w << level);
 }
 
-/* Passes x, which is in device memory, to the tap. */
+/* Passes x in device memory to the tap. */
 static enum kvr_status show(const struct kvr_vae *v, const char *name, const void *x, int64_t n)
 {
     struct kvr_buf host = { 0 };
@@ -133,8 +134,8 @@ static struct kvr_conv_shape shape_at(const struct kvr_vae *v, int level, int in
                                     .up = 1 };
 }
 
-/* Declares a state. Its memory is allocated after the weights, because convolutions run trials
- * first. */
+/* Declares a state. The memory of states is allocated after the weights are loaded, because loading
+ * a convolution runs trials, which need memory. */
 static void add_state(struct kvr_vae *v, int level, int channels)
 {
     v->state[v->n_states++].elems = pixels(v, level) * channels;
@@ -181,7 +182,7 @@ static enum kvr_status load_block(struct kvr_vae *v, int i)
     return load_conv(v, &b->shortcut, name, false, &point);
 }
 
-/* Loads the upsampling from level i. */
+/* Loads the layers that upsample level i. */
 static enum kvr_status load_up(struct kvr_vae *v, int i)
 {
     const struct kvr_vae_up_row *r = &v->layout->up[i];
@@ -247,8 +248,8 @@ static enum kvr_status load_all(struct kvr_vae *v)
 
 /* --- sizes ------------------------------------------------------------------------------ */
 
-/* Floats of the largest buffer: the largest level's frame, level 0's queries, keys and values, or
- * the head's output. */
+/* Returns the floats of the largest buffer: the largest frame of a level, the queries, keys and
+ * values of level 0, or the output of the head. */
 static int64_t activation_elements(const struct kvr_vae_layout *l, int base, int h, int w)
 {
     const int out_channels = 3 * l->patch * l->patch;
@@ -264,13 +265,13 @@ static int64_t activation_elements(const struct kvr_vae_layout *l, int base, int
     return most;
 }
 
-/* Input channels of a level's blocks. */
+/* Returns the input channels of the blocks of a level. */
 static int entering(const struct kvr_vae *v, int level)
 {
     return level ? v->up[level - 1].out : 4 * v->base;
 }
 
-/* Floats of a pixel frame. */
+/* Returns the number of floats of a pixel frame. */
 static int64_t frame_floats(const struct kvr_vae *v)
 {
     return pixels(v, LEVELS - 1) * v->layout->patch * v->layout->patch * 3;
@@ -308,8 +309,8 @@ struct tally {
     struct kvr_vae_cost *to;
 };
 
-/* Adds a convolution with `n_first` and `n_next` output frames at a level, with or without a
- * state. */
+/* Adds the cost of a convolution at a level, with n_first output frames for the first latent frame
+ * and n_next for later ones. */
 static void count(const struct tally *t, int level, int in, int out, int taps, int kernel,
                   int n_first, int n_next)
 {
@@ -386,7 +387,7 @@ bool kvr_vae_cost(int channels, int base, int latent_h, int latent_w, enum kvr_d
 
 /* --- opening ---------------------------------------------------------------------------- */
 
-/* Identifies the decoder by its latent channels, and finds its width. */
+/* Identifies the decoder's layout by its number of latent channels, and finds its base width. */
 static enum kvr_status find_layout(struct kvr_vae *v)
 {
     const struct kvr_weight *head = kvr_weights_find(v->file, "decoder.head.2.weight");
@@ -550,7 +551,7 @@ static void push(struct kvr_vae *v, struct state *s, const void *x)
     s->n += s->n < 2;
 }
 
-/* Convolves the two previous frames and x, then stores x as the newest one. */
+/* Convolves the two previous frames and x, then stores x in the state as the newest frame. */
 static enum kvr_status causal(struct kvr_vae *v, struct kvr_conv *c, struct state *s, const void *x,
                               int channels, void *y)
 {
@@ -568,13 +569,13 @@ static enum kvr_status image(struct kvr_conv *c, const void *x, int stride, void
     return kvr_conv_run(c, &(struct kvr_conv_frame){ x, stride }, y);
 }
 
-/* x += y over n pixels. */
+/* Adds y to x, for n pixels. */
 static void add(struct kvr_vae *v, int64_t n, int channels, const void *y, void *x)
 {
     v->own->add(v->dev, n * channels, y, x);
 }
 
-/* x <- shortcut(x) + conv2(silu(norm2(conv1(silu(norm1(x)))))) */
+/* Computes x = shortcut(x) + conv2(silu(norm2(conv1(silu(norm1(x)))))). */
 static enum kvr_status run_block(struct kvr_vae *v, int i)
 {
     const int level = v->layout->block[i].level;
@@ -594,7 +595,7 @@ static enum kvr_status run_block(struct kvr_vae *v, int i)
     return show(v, v->layout->block[i].tap, x, n * b->out);
 }
 
-/* Attention between the pixels of a frame: x <- x + proj(softmax(q k^T / sqrt(C)) v). */
+/* Computes attention between the pixels of a frame, x = x + proj(softmax(q k^T / sqrt(C)) v). */
 static enum kvr_status attention(struct kvr_vae *v)
 {
     const int d = 4 * v->base;
@@ -626,8 +627,9 @@ static enum kvr_status run_head(struct kvr_vae *v)
 
 static enum kvr_status run_level(struct kvr_vae *v, int level);
 
-/* Decodes from pixels of level i, `stride` elements apart, through all further levels. `which`: the
- * earlier (0) or the later of the two frames that level i makes of one. */
+/* Decodes a frame of level i, whose pixels are `stride` elements apart, through all further levels.
+ * `which` is 0 for the earlier and 1 for the later of the two frames that level i makes from one
+ * frame. */
 static enum kvr_status run_space(struct kvr_vae *v, int i, const void *x, int stride, int which)
 {
     struct up *u = &v->up[i];
@@ -640,8 +642,8 @@ static enum kvr_status run_space(struct kvr_vae *v, int i, const void *x, int st
     return run_level(v, i + 1);
 }
 
-/* Upsamples in time and space. A clip's first frame is not doubled and leaves the convolution over
- * time without a state; it takes the place of the later of the two frames. */
+/* Upsamples in time and space. The first frame of a clip is not doubled and does not enter the
+ * state of the convolution over time. It takes the place of the later of the two frames. */
 static enum kvr_status run_up(struct kvr_vae *v, int i)
 {
     struct up *u = &v->up[i];
@@ -669,7 +671,7 @@ static enum kvr_status run_level(struct kvr_vae *v, int level)
     return level < UPS ? run_up(v, level) : run_head(v);
 }
 
-/* Denormalises z [channels, n] in host memory into `to` [n, channels], F32. */
+/* Denormalizes the latent frame z [channels, n] in host memory to F32 `to` [n, channels]. */
 static void prepare(const struct kvr_vae *v, const float *z, float *to)
 {
     const int channels = v->layout->channels;

@@ -1,4 +1,5 @@
-/* vae_cpu.c - the reference implementation of vae_ops.h, and the choice of a device's table. */
+/* vae_cpu.c - the reference implementation of vae_ops.h on the CPU, and the selection of a device's
+ * table of operations. */
 #include <math.h>
 #include <omp.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 
 enum { QUERIES = 64 }; /* queries per call */
 
-/* Reads element i of x; each function below is compiled once per type. */
+/* Returns element i of x as F32. The functions that use it are compiled once per type. */
 static inline float get(enum kvr_dtype type, const void *x, int64_t i)
 {
     return type == KVR_BF16 ? kvr_bf16_to_f32(((const kvr_bf16 *)x)[i]) : ((const float *)x)[i];
@@ -195,7 +196,8 @@ static void gather(struct kvr_dev *dev, int h, int w, int in, int out, int times
     }
 }
 
-/* Attends queries [first, first + m) to all n pixels; o [m, d]. */
+/* Computes attention of the query pixels [first, first + m) over all n pixels, with output o [m,
+ * d]. */
 static dnnl_status_t attend_some(const float *qkv, int64_t n, int d, int64_t first, int64_t m,
                                  float *scores, float *o)
 {
@@ -246,7 +248,8 @@ static int64_t score_floats(int threads, int64_t n, int d)
     return threads * QUERIES * n;
 }
 
-/* Computes in F32: queries, keys and values follow the scores in memory, then the result. */
+/* Computes attention of BF16 pixels in F32. The F32 queries, keys and values are in memory after
+ * the scores, followed by the result. */
 static enum kvr_status attend_bf16(struct kvr_dev *dev, int threads, int64_t n, int d,
                                    const void *qkv, float *scores, void *out)
 {

@@ -1,7 +1,7 @@
-/* vae_cuda_table.c - the launchers of vae_cuda.h as a table of operations. Attention is two
- * products of the engine's linear layers, for some queries at a time, with the transpose of V as a
- * weight.
- */
+/* vae_cuda_table.c - the VAE's table of operations on a CUDA device, with the launchers of
+ * vae_cuda.h. Attention consists of two GEMMs of linear_cuda.h per block of queries, with the
+ * transpose of V as a weight.
+ * */
 #include <math.h>
 
 #include "harness/engine/linear_cuda.h"
@@ -75,7 +75,8 @@ static void gather(struct kvr_dev *dev, int h, int w, int in, int out, int times
     kvr_gather_cuda(kvr_dev_stream(dev), h, w, in, out, times, from, to);
 }
 
-/* q [n,d], k [n,d] and v [d,n] are contiguous. The output of some queries replaces them. */
+/* Computes attention over q [n,d], k [n,d] and v [d,n], which are contiguous. The output of a block
+ * of queries replaces these queries. */
 static void attend_split(struct kvr_stream *s, int64_t n, int d, float *q, float *scores)
 {
     const float *k = q + n * d, *v = k + n * d;
@@ -105,7 +106,8 @@ static int64_t score_floats(int threads, int64_t n, int d)
     return (n < QUERIES ? n : QUERIES) * n;
 }
 
-/* Computes in F32: queries, keys and values follow the scores in memory. */
+/* Computes attention of BF16 pixels in F32. The F32 queries, keys and values are in memory after
+ * the scores. */
 static enum kvr_status attend_bf16(struct kvr_dev *dev, int threads, int64_t n, int d,
                                    const void *qkv, float *scores, void *out)
 {

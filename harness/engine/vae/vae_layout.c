@@ -1,4 +1,5 @@
-/* vae_layout.c - Wan2.1_VAE.pth and Wan2.2_VAE.pth: their tensors' names, widths and statistics. */
+/* vae_layout.c - tensor names, widths and latent statistics of Wan2.1_VAE.pth and
+ * Wan2.2_VAE.pth. */
 #include "harness/engine/vae/vae_layout.h"
 
 #include <stddef.h>
