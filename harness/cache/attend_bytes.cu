@@ -415,8 +415,8 @@ static __device__ __forceinline__ void store_state(const struct rows_at &r, int 
             continue;
         if (lane % 4 == 0) {
             r.mx[row] = state.top[j];
-            /* If the query's scale is NaN, the softmax weights of its row are invalid. The scale
-             * minus itself is then NaN and makes l NaN; for a finite scale the difference is 0. */
+            /* If the query's scale is NaN, the softmax weights of its row are invalid. Adding scale
+             * - scale, which is NaN for a NaN scale and 0 for a finite scale, makes l NaN. */
             r.sum[row] = state.sum[j] + (of_queries[16 * j] - of_queries[16 * j]);
         }
         const kvr_global<float> to = r.acc + (row * D + lane % 4 * 2);
@@ -531,8 +531,8 @@ consume(const struct kvr_attend_shape &a, const struct byte_list &l, const struc
         kvr_wgmma_fence(s, o, weights);
         issue_scores(s, in.ones, in.queries, kvr_operand_from(in.keys, stage * TILE_BYTES));
         issue_values(o, weights, kvr_operand_from(in.values, before * TILE_BYTES));
-        /* Group 0 does not wait after its last tile, so group 1 then does not arrive on group 0's
-         * PING_PONG barrier. */
+        /* After its last tile, group 0 does not wait on its PING_PONG barrier, so group 1 does not
+         * arrive on that barrier. */
         if (tile + 1 < p.n || !group)
             kvr_named_arrive(PING_PONG + 1 - group, CONSUMERS * KVR_WARP_GROUP);
         kvr_wgmma_wait<0>(s, o, weights);

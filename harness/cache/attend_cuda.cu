@@ -208,7 +208,7 @@ static __device__ __forceinline__ void add_values(kvr_shared<float> tile, int m,
     }
 }
 
-/* This kernel supports head dimensions up to 32 J. */
+/* The kernel attend_piece<J> supports head dimensions up to 32 J. */
 template <int J>
 static __global__ void __launch_bounds__(THREADS, 4)
     attend_piece(struct kvr_attend_shape a, struct terms terms, kvr_global<const float> q,
@@ -303,7 +303,7 @@ static __global__ void __launch_bounds__(THREADS)
     inverses[t] = 1.0f / sqrtf(sum / (float)width + eps);
 }
 
-/* Stores x as value i of the output. */
+/* Stores x as element i of the output, which is F32 or BF16. */
 static __device__ __forceinline__ void put_out(const struct kvr_attend_io &io, int64_t i, float x)
 {
     const kvr_global<float> out(io.out);

@@ -16,8 +16,8 @@
  * rotates a copy of the queries by kvr_fwht_cuda(). Pieces with rotated values accumulate in a
  * separate state, whose `acc` is rotated back by kvr_fwht_cuda() before the two states are merged.
  * Results are deterministic. GPU and CPU results differ by rounding, because the order of summation
- * differs. These functions compute in F32 without tensor cores. All pointers are device
- * pointers. */
+ * differs. The functions of this header compute in F32 without tensor cores. All pointers are
+ * device pointers. */
 #ifndef KVR_CACHE_ATTEND_CUDA_H
 #define KVR_CACHE_ATTEND_CUDA_H
 

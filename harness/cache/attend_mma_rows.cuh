@@ -66,8 +66,8 @@ static __device__ __forceinline__ void load_queries(const struct kvr_attend_shap
         [&](int r, int c, pairs x) { kvr_as<pairs>(out + r * (W + 8) + c)[0] = x; });
 }
 
-/* Zeroes the columns from head_dim to W of shared-memory tiles. A kernel needs only one such call,
- * because no later load writes these columns. */
+/* Zeroes the columns from head_dim to W of shared-memory tiles. A kernel calls this function only
+ * once, because no later load writes the zeroed columns. */
 template <int W>
 static __device__ __forceinline__ void clear_rest(int head_dim, int n_rows,
                                                   kvr_shared<kvr_bf16> rows)

@@ -4,8 +4,8 @@
  *
  * Four functions fill the tile. The function fetch_rows() copies uncoded BF16 rows into the tile by
  * cp.async. The function fetch_grids() copies codes and scales into a stage by cp.async. The
- * function decode() dequantizes the stage, or rounds uncoded rows, into the tile. The function put()
- * overwrites the tile's dequantized outliers with their exact values.
+ * function decode() dequantizes the stage, or rounds uncoded rows, into the tile. The function
+ * put() overwrites the tile's dequantized outliers with their exact values.
  *
  * Tile rows have 8 elements of padding, so that ldmatrix is free of bank conflicts. */
 #ifndef KVR_CACHE_ATTEND_TILE_CUH
@@ -536,8 +536,8 @@ static __device__ __forceinline__ void split(const unsigned *two, struct split_s
  * Subtracting 2^7 and the grid's middle leaves d, with |d| <= 8. An FP16 scale s has 11 significant
  * bits. Therefore s = hi + lo, where hi is s rounded to BF16 and lo has at most two significant
  * bits. Hence d lo is exact, and the FMA d hi + d lo = d s is rounded once, as d s would be in F32
- * arithmetic. The argument `high` is 0x43, the upper byte of the BF16 number 2^7. The compiler
- * keeps this argument in a register, because it is a variable. */
+ * arithmetic. The argument `high` is 0x43, the upper byte of the BF16 number 2^7. Passing 0x43 as a
+ * variable makes the compiler keep it in a register. */
 template <int F>
 static __device__ __forceinline__ void packed_values(const unsigned *raw, int i,
                                                      const struct split_scales &s, unsigned *x,

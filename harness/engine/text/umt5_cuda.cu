@@ -28,8 +28,8 @@ static __device__ __forceinline__ void fetch(const struct kvr_umt5_heads &a,
     }
 }
 
-/* This kernel supports head dimensions up to 32 J. A warp past the last query computes the last
- * query again and stores no result. */
+/* The kernel relative_attend<J> supports head dimensions up to 32 J. A warp past the last query
+ * computes the last query again and stores no result. */
 template <int J>
 static __global__ void __launch_bounds__(THREADS, 3)
     relative_attend(struct kvr_umt5_heads a, kvr_global<const float> q, kvr_global<const float> k,
