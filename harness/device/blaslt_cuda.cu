@@ -1,6 +1,6 @@
-/* blaslt_cuda.cu - implements blaslt.h with cuBLASLt. The matrices of blaslt.h are row-major and
- * those of cuBLASLt column-major. Therefore this file lets cuBLASLt compute Y^T = W X^T, and
- * cuBLASLt's m is N of blaslt.h. */
+/* blaslt_cuda.cu - implements blaslt.h with cuBLASLt. Matrices in blaslt.h are row-major, and
+ * matrices in cuBLASLt are column-major. Therefore cuBLASLt computes Y^T = W X^T, and the m of
+ * cuBLASLt is the N of blaslt.h. */
 #include "harness/device/blaslt.h"
 
 #include <cstdint>
@@ -49,14 +49,14 @@ struct kvr_blaslt_plan {
     struct {
         cublasLtMatmulAlgo_t algo;
         size_t workspace_bytes;
-        /* Algorithms for pointers aligned to x_bytes, w_bytes and y_bytes, and for pointers aligned to
-     * 16 bytes. */
+        /* The plan has two algorithms: `aligned` requires pointers aligned to x_bytes, w_bytes and
+         * y_bytes, and `any` requires only 16-byte alignment. */
     } aligned, any;
     uint32_t x_bytes, w_bytes, y_bytes;
     bool bias;
 };
 
-/* An allocation is aligned to MOST_ALIGNMENT bytes. */
+/* A device allocation is aligned to at least MOST_ALIGNMENT bytes. */
 enum { LEAST_ALIGNMENT = 16, MOST_ALIGNMENT = 256 };
 
 static enum kvr_status check(cublasStatus_t s, const char *what)
@@ -130,7 +130,8 @@ enum kvr_status kvr_blaslt_find(char *words, size_t n)
     if (n)
         *words = 0;
     KVR_TRY(load(&f));
-    /* the number 130100 means 13.1.0; versions 11 and 12 are encoded in the same way */
+    /* cublasLtGetVersion() returns 130100 for version 13.1.0, and encodes versions 11 and 12 in the
+     * same way */
     v = f.cublasLtGetVersion();
     snprintf(words, n, "cuBLASLt %zu.%zu", v / 10000, v / 100 % 100);
     unload(&f);
@@ -172,8 +173,8 @@ static enum kvr_status describe(struct kvr_blaslt_plan *p, const struct kvr_blas
 {
     const cudaDataType_t type = s->bf16 ? CUDA_R_16BF : CUDA_R_32F;
     const cublasOperation_t transpose = CUBLAS_OP_T;
-    const cudaDataType_t result =
-        s->end != KVR_BLASLT_F32 ? CUDA_R_16BF : CUDA_R_32F; /* the bias has this type too */
+    /* the type of both the result and the bias */
+    const cudaDataType_t result = s->end != KVR_BLASLT_F32 ? CUDA_R_16BF : CUDA_R_32F;
     const cublasLtEpilogue_t epilogue =
         s->end == KVR_BLASLT_GELU ? (s->bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU)
                                   : (s->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT);
@@ -193,7 +194,8 @@ static enum kvr_status describe(struct kvr_blaslt_plan *p, const struct kvr_blas
     return check(f->cublasLtMatrixLayoutCreate(&p->y, result, n, m, s->n), "output");
 }
 
-/* Alignment that all rows of `row_bytes` bytes have in an aligned allocation. */
+/* Returns the largest alignment that all rows of a matrix have if a row has `row_bytes` bytes and
+ * the matrix starts an allocation. */
 static uint32_t alignment_of(size_t row_bytes)
 {
     uint32_t bytes = MOST_ALIGNMENT;
@@ -203,8 +205,9 @@ static uint32_t alignment_of(size_t row_bytes)
     return bytes;
 }
 
-/* Chooses an algorithm for the alignment that the operands have, as PyTorch does. If 16 bytes were
- * given as the alignment of all operands, the heuristics would return other algorithms. */
+/* Chooses an algorithm by cuBLASLt's heuristics. The heuristics receive the actual alignment of the
+ * operands, as in PyTorch, because they return other algorithms for a minimum alignment of 16
+ * bytes. */
 static enum kvr_status choose(struct kvr_blaslt_plan *p, struct kvr_blaslt *lt,
                               const struct kvr_blaslt_shape *s, cublasLtMatmulPreference_t pref,
                               bool aligned)
@@ -242,8 +245,8 @@ static enum kvr_status choose(struct kvr_blaslt_plan *p, struct kvr_blaslt *lt,
     return KVR_OK;
 }
 
-/* Operands with a smaller alignment use the first algorithm that the heuristics return for an
- * alignment of 16 bytes. */
+/* Chooses the algorithms of `aligned` and `any`. The algorithm of `any` is always the first that
+ * the heuristics return for 16-byte alignment. */
 static enum kvr_status choose_both(struct kvr_blaslt_plan *p, struct kvr_blaslt *lt,
                                    const struct kvr_blaslt_shape *s,
                                    cublasLtMatmulPreference_t pref)
@@ -313,7 +316,7 @@ enum kvr_status kvr_blaslt_run(struct kvr_blaslt *lt, const struct kvr_blaslt_pl
     const float one = 1, zero = 0;
 
     if (!kvr_stream_may_launch(lt->stream))
-        return KVR_OK; /* the next sync returns the error */
+        return KVR_OK; /* the next kvr_stream_sync() returns the stream's error */
     if (p->bias)
         KVR_TRY(check(lt->f.cublasLtMatmulDescSetAttribute(
                           p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias),
@@ -324,7 +327,7 @@ enum kvr_status kvr_blaslt_run(struct kvr_blaslt *lt, const struct kvr_blaslt_pl
                  "cublasLtMatmul");
 }
 
-#else /* the toolkit has no cuBLAS */
+#else /* the CUDA toolkit has no cuBLAS */
 
 #include "harness/device/blaslt_none.cuh"
 #endif

@@ -1,5 +1,5 @@
-/* blaslt_emu.cc - blaslt.h for the emulator: a stand-in library that a test names; otherwise
- * unavailable. */
+/* blaslt_emu.cc - implements blaslt.h for the emulator. It loads only a test's stand-in for
+ * cuBLASLt, whose file KVREEL_CUBLASLT names. */
 #include "harness/device/blaslt.h"
 
 #include <cstdio>

@@ -1,5 +1,6 @@
-/* emu.cc - launches. Blocks, or clusters of blocks, run one after the other. The threads of a block
- * are fibers, and a seeded random order schedules them. */
+/* emu.cc - kernel launches on the emulated device. The emulator runs one block, or one cluster of
+ * blocks, at a time. The threads of a block are fibers, which a seeded random scheduler
+ * interleaves. */
 #include "harness/device/emu_machine.cuh"
 
 #include <cstdarg>
@@ -23,8 +24,8 @@ static uint64_t draw(struct kvr_stream *s)
     return z ^ z >> 31;
 }
 
-/* A random number, uniform in [0, n). It takes a multiplication instead of a division, because
- * every context switch calls this function. */
+/* Returns a random number, uniform in [0, n). Every context switch calls this function, so a
+ * multiplication replaces the division by n. */
 static uint32_t random_below(struct kvr_stream *s, uint32_t n)
 {
     return (uint32_t)((draw(s) >> 32) * n >> 32);
@@ -54,14 +55,14 @@ void record(struct kvr_stream *s, const char *fmt, ...)
     va_end(ap);
 }
 
-/* Does not return: the fiber that calls it is never resumed. This leaks nothing, because kernels
- * own no resources. */
+/* Records an error and never resumes the calling fiber. The abandoned fiber leaks nothing, because
+ * kernels own no resources. */
 void fail(const char *fmt, ...)
 {
     va_list ap;
 
     if (!here)
-        abort(); /* host code has accessed device memory */
+        abort(); /* the caller is host code, which must not access device memory */
     va_start(ap, fmt);
     vrecord(running, fmt, ap);
     va_end(ap);
@@ -78,9 +79,9 @@ void wake(struct kvr_stream *s, struct fiber *f)
     s->ready[s->n_ready++] = f->coords.linear;
 }
 
-/* The next context to run: a random runnable fiber, or the host if no fiber is runnable. The draw
- * also includes the bulk copies in flight; a copy that is drawn completes, and the draw is
- * repeated. */
+/* Returns the next context to run: a random runnable fiber, or the host context if no fiber is
+ * runnable. The random choice includes the asynchronous copies in flight. If it selects a copy, the
+ * copy completes, and the function chooses again. */
 static struct context *next_of(struct kvr_stream *s)
 {
     unsigned i, next;
@@ -117,7 +118,8 @@ static void fiber_main()
     abort();
 }
 
-/* Releases the threads that wait at __syncthreads, after all threads of the block have arrived. */
+/* Releases the threads of block `rank` that wait at __syncthreads. All threads of the block have
+ * arrived. */
 static void open_barrier(struct kvr_stream *s, unsigned rank)
 {
     struct fiber *fibers = s->fibers + (size_t)rank * s->n_threads, *first = fibers;
@@ -162,12 +164,13 @@ void wait_as(enum state why, const char *file, int line)
     if (why == AT_BARRIER && ++running->block[here->rank].n_waiting == running->n_threads)
         open_barrier(running, here->rank);
     next = next_of(running);
-    /* A copy that the scheduler has completed may have woken this fiber. */
+    /* The scheduler may select this fiber again, because a copy that it completed woke the
+     * fiber. */
     if (next != &f->context)
         leave_for(&f->context, next, false);
 }
 
-/* The lane whose value a shuffle returns to `lane`. */
+/* Returns the lane whose value a shuffle returns to `lane`. */
 static unsigned source_of(enum warp_kind kind, unsigned lane, int arg, int width)
 {
     const unsigned w = (unsigned)width, first = lane / w * w;
@@ -183,7 +186,7 @@ static unsigned source_of(enum warp_kind kind, unsigned lane, int arg, int width
     return lane;
 }
 
-/* The result of an operation that returns the same value to all lanes of its mask. */
+/* Returns the result of a warp operation that gives all lanes of its mask the same value. */
 static uint64_t common_of(const struct warp_book *w, enum warp_kind kind, unsigned mask)
 {
     const unsigned first = (unsigned)__builtin_ctz(mask);
@@ -229,7 +232,7 @@ static void give_results(struct warp_book *w, enum warp_kind kind, unsigned mask
     }
 }
 
-/* Whether all lanes of the mask have arrived at the operation that `lane` executes. */
+/* Returns whether all lanes of the mask have arrived at the warp operation that `lane` executes. */
 static bool all_came(const struct warp_book *w, unsigned lane)
 {
     const unsigned mask = w->mask[lane];
@@ -258,7 +261,8 @@ uint64_t warp(enum warp_kind kind, unsigned mask, uint64_t value, int arg, int w
     struct fiber *lanes = &s->fibers[first];
     struct warp_book *w = &s->warps[first / 32];
 
-    /* Lanes that were not launched count as exited. */
+    /* A block whose size is not a multiple of 32 has an incomplete last warp: remove the lanes that
+     * do not exist from the mask. */
     mask &= exist;
     if (!(mask >> lane & 1u))
         fail("%s:%d: warp operation: the mask %08x does not name the caller, lane %u", file, line,
@@ -280,7 +284,7 @@ uint64_t warp(enum warp_kind kind, unsigned mask, uint64_t value, int arg, int w
         wait_as(IN_WARP, file, line);
         return w->result[lane];
     }
-    /* Every other lane has arrived before this one. */
+    /* All other lanes of the mask have arrived before this lane. */
     if (kind == TOGETHER) {
         void *brought[32];
 
@@ -317,8 +321,8 @@ void run_lanes_together(void (*fn)(void *const *lanes), void *mine, const char *
     warp(TOGETHER, ~0u, (uint64_t)(uintptr_t)mine, 0, 32, file, line);
 }
 
-/* Reports a deadlock: no thread is runnable. A thread that waits for registers is reported first,
- * because its wait may be the cause of the others. */
+/* Reports a deadlock, in which no thread is runnable. If a thread waits for registers (setmaxnreg),
+ * the report names that thread, because its wait may block the other threads. */
 static void record_deadlock(struct kvr_stream *s)
 {
     for (unsigned i = 0; i < s->n_fibers; i++)
@@ -333,7 +337,7 @@ static void record_deadlock(struct kvr_stream *s)
         const unsigned mask = w->mask[i % 32];
 
         if (f->state == LEFT || (f->state == AT_BARRIER && !s->block[f->coords.rank].n_left))
-            continue; /* this thread waits for threads that the loop reports later */
+            continue; /* skip this thread: it waits for threads whose own wait the loop reports */
         here = const_cast<struct coords *>(&f->coords);
         if (f->state == AT_BARRIER)
             record(s, "%s:%d: divergent __syncthreads: %u of %u threads have left the kernel",
@@ -350,7 +354,8 @@ static void record_deadlock(struct kvr_stream *s)
     }
 }
 
-/* Starts the threads of the cluster whose first block is `at`; its blocks are adjacent along x. */
+/* Starts the threads of a cluster. The cluster's first block is `at`, and its blocks are adjacent
+ * along x. */
 static void start_threads(struct kvr_stream *s, const struct shape *shape, uint3 at)
 {
     const dim3 block = shape->block;
@@ -485,7 +490,7 @@ static void count_launch(struct kvr_stream *s, const char *name)
 void run(struct kvr_stream *s, const struct shape *shape, void (*body)(void *), void *arg)
 {
     const dim3 grid = shape->grid;
-    uint64_t blocks; /* number of blocks to run; a cluster counts as one block */
+    uint64_t blocks; /* number of clusters to run; without clusters, number of blocks */
     uint32_t *order;
 
     if (s->failed || refused(s, shape))

@@ -1,25 +1,27 @@
 /* emu.cuh - emulates, for the host compiler, the part of CUDA C++ that kernels use.
  *
- * The threads of a block are fibers. A fiber runs until it waits at a barrier or warp operation, or
- * returns; the stream's seed decides which fiber runs next. Blocks, or clusters of blocks, run one
- * after the other in a seeded order. Faults that a GPU does not report are errors here:
+ * The emulator runs every thread of a block as a fiber. A fiber runs until its thread exits or
+ * waits at a barrier or warp operation. The stream's seed then decides which fiber runs next. The
+ * emulator runs one block, or one cluster of blocks, at a time, in an order that the stream's seed
+ * determines.
  *
- *     memory      an access out of bounds or misaligned; a read of uninitialized bytes; a data race: two
- *                 threads of a launch access a byte, at least one of them writes it, and no barrier
- *                 (within a warp: no __syncwarp) orders the two accesses
- *     barriers    a __syncthreads that threads miss because they have exited, or that threads of a block
- *                 reach at different lines
- *     warps       an operation whose mask names an exited lane or does not name the caller; a shuffle
- *                 from a lane outside the mask; a deadlock
- *     arguments   equal addresses in two pointer arguments, at least one of which is not const: nvcc
- *                 takes both pointers as __restrict__. An overlap of ranges with different addresses is
- *                 not detected
+ * The emulator reports errors that a GPU does not report. A memory error is an access out of
+ * bounds, a misaligned access, or a read of uninitialized bytes. A data race is a pair of
+ * conflicting accesses to one byte in the same launch, of two threads that no barrier (within a
+ * warp, no __syncwarp) orders. A barrier error is a __syncthreads that threads of the block never
+ * reach because they have exited, or that threads of the block reach at different source lines. A
+ * warp error is a warp operation whose mask contains an exited lane or lacks the caller, or a
+ * shuffle from a lane outside the mask. The emulator also reports deadlocks. Two pointer arguments
+ * of a kernel must not have equal addresses unless both are const, because nvcc treats pointer
+ * arguments as __restrict__. The emulator does not detect an overlap of two arguments whose
+ * addresses differ.
  *
- * hopper.cuh declares the instructions of sm_90; emu_hopper.cuh lists the checks of them.
+ * The instructions of sm_90 are declared in hopper.cuh, and the rules that the emulator checks for
+ * these instructions are listed in emu_hopper.cuh.
  *
- * The first error ends the launch. kvr_stream_sync() then returns the error with the kernel, block,
- * thread and array. The emulator has no textures, no grid-wide barriers, no waits between clusters
- * and no fences of global memory. */
+ * After the first error the launch ends, and kvr_stream_sync() returns a message that names the
+ * kernel, the block and the thread. The emulator does not support textures, grid-wide barriers,
+ * waits between clusters, or fences of global memory. */
 #ifndef KVR_DEVICE_EMU_CUH
 #define KVR_DEVICE_EMU_CUH
 
@@ -64,38 +66,41 @@ struct dim3 {
 namespace kvr_emu
 {
 
-/* The built-in variables of a thread. */
+/* The built-in variables of a CUDA thread (threadIdx, blockIdx, ...). */
 struct coords {
     uint3 thread, block;
     dim3 block_dim, grid_dim;
-    unsigned rank, n_ranks; /* rank of the block in its cluster; number of blocks in the cluster */
-    unsigned linear;        /* index of the thread among all threads of the cluster */
+    /* rank of the thread's block in the cluster, and number of blocks in the cluster */
+    unsigned rank, n_ranks;
+    unsigned linear; /* index of the thread among all threads of the cluster */
 };
-/* The running thread's variables; NULL while the host runs. The storage class is __thread, because
- * thread_local checks initialization at every use. */
+/* The built-in variables of the running CUDA thread, or NULL while host code runs. The storage
+ * class is __thread, because C++ checks the initialization of a thread_local variable at every
+ * use. */
 extern __thread struct coords *here;
 
 [[noreturn]] void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* ---- memory ---------------------------------------------------------------------------- */
 
-struct region; /* an allocation of device memory, or a block's shared array */
+struct region; /* an allocation of device memory, or a shared array of one block */
 
 struct region *find(const void *p);
 struct region *shared_array(const void *id, const char *name, size_t n_bytes);
 struct region *shared_dynamic();
-/* Returns the region of the same shared array in block `rank` of the cluster. */
+/* Returns the region of block `rank` of the cluster that belongs to the same shared array as r. */
 struct region *map_shared(struct region *r, unsigned rank);
 void *begin(struct region *r);
-/* Each function checks and records an access of n bytes at address p, and returns the backing
- * storage of these bytes. */
+/* The touch_* functions check and record an access of n bytes at address p, and return the host
+ * memory that stores these bytes. */
 void *touch_read(struct region *r, uintptr_t p, size_t n, size_t align);
 void *touch_write(struct region *r, uintptr_t p, size_t n, size_t align);
 void *touch_atomic(struct region *r, uintptr_t p, size_t n, size_t align);
 
 template <class T> class element;
 
-/* A checked pointer: an address, and the region that contains the address. T may be const. */
+/* A checked pointer consists of an address and the region that contains the address. T may be
+ * const. */
 template <class T> class pointer
 {
     uintptr_t at;
@@ -105,7 +110,7 @@ template <class T> class pointer
     pointer(uintptr_t p, struct region *r) : at(p), in(r)
     {
     }
-    /* constructs the pointer from a kernel argument */
+    /* constructs the checked pointer from a pointer argument of a kernel */
     pointer(T *p) : at((uintptr_t)p), in(find(p))
     {
     }
@@ -214,14 +219,14 @@ T shuffle(enum warp_kind kind, unsigned mask, T v, int arg, int width, const cha
     return v;
 }
 
-/* Calls `fn` once, with the arguments of all 32 lanes, when the last lane has arrived. Warp
- * operations with more than a word per lane use this function. */
+/* The last of the 32 lanes of a warp to arrive calls `fn` once, with the arguments of all lanes.
+ * Warp operations that exchange more than 8 bytes per lane use this function. */
 void run_lanes_together(void (*fn)(void *const *lanes), void *mine, const char *file, int line);
 
 /* ---- asynchronous copies ---------------------------------------------------------------- */
 
-/* Starts a cp.async of n bytes, or of n zeros, into shared memory. The copy completes when its
- * thread has waited for the copy's group. An access to the target before that is an error. */
+/* Starts a cp.async that writes n bytes, or n zeros, to shared memory. The copy completes when its
+ * thread has waited for the copy's group. Until then, an access to the target is an error. */
 void copy_begin(struct region *to, uintptr_t at, struct region *from, uintptr_t source, size_t n,
                 bool zeros);
 void copy_commit();
@@ -230,18 +235,19 @@ void copy_wait(unsigned pending);
 
 /* ---- launches -------------------------------------------------------------------------- */
 
-/* The configuration of a launch. */
+/* The configuration of a kernel launch. */
 struct shape {
     const char *name;
     dim3 grid, block;
     size_t shared_bytes;
-    unsigned cluster;  /* number of blocks of a cluster, which are adjacent along x */
+    unsigned cluster;  /* number of blocks of a cluster; these blocks are adjacent along x */
     const void *entry; /* address of the kernel, which identifies it */
 };
 
 void run(struct kvr_stream *s, const struct shape *shape, void (*body)(void *), void *arg);
 
-/* The address of a kernel argument that is a pointer; `at` is 0 for other arguments. */
+/* The address of a pointer argument of a kernel. For an argument that is not a pointer, `at` is
+ * 0. */
 struct argument {
     uintptr_t at;
     bool written;
@@ -254,20 +260,20 @@ template <class T> struct argument argument_of(const T &)
 {
     return { 0, false };
 }
-/* Records an error if two of the n pointers are equal and the kernel may write through at least one
- * of the two. */
+/* Records an error if two of the n pointer arguments are equal and at least one of these two is not
+ * a pointer to const. */
 void check_apart(struct kvr_stream *s, const char *kernel, const struct argument *a, int n);
 
-/* An operation on a stream. It is executed at once or, if the stream is capturing a graph, by each
- * launch of that graph. */
+/* A function that executes one operation of a stream. The emulator calls it immediately or, if the
+ * stream is capturing a graph, at each launch of the graph. */
 typedef void player(struct kvr_stream *s, const struct shape *shape, void *args);
 bool capturing(const struct kvr_stream *s);
 /* Appends a graph node with n bytes of arguments for `play`. Returns NULL, and records an error on
- * the stream, if the launch is refused or there is no memory for the node. */
+ * the stream, if the launch is invalid or the host has no memory for the node. */
 void *keep_step(struct kvr_stream *s, const struct shape *shape, player *play, size_t n);
 
-/* The graph stores arguments as they were passed. The emulator resolves a pointer among them when
- * the kernel runs, so a graph that is launched after its memory was freed is an error. */
+/* A graph node stores kernel arguments as plain values. The emulator finds the region of a pointer
+ * argument when the kernel runs, so it reports a graph launch that uses freed memory. */
 template <class F, class... A> struct call;
 template <class... P, class... A> struct call<void (*)(P...), A...> {
     void (*kernel)(P...);
@@ -323,7 +329,8 @@ void launch(struct kvr_stream *s, const struct shape &shape, F kernel, A... a)
 template <class T> using kvr_global = kvr_emu::pointer<T>;
 template <class T> using kvr_shared = kvr_emu::pointer<T>;
 
-/* The lambda makes every declaration distinct, so each declaration has its own id. */
+/* Every use of the macro has a lambda of its own, so `id` has a different address for every
+ * declared array. */
 #define KVR_SHARED(T, name, n)                                                                     \
     const kvr_shared<T> name = [] {                                                                \
         static const char id = 0;                                                                  \
@@ -351,7 +358,7 @@ template <class T> using kvr_shared = kvr_emu::pointer<T>;
 #define gridDim (kvr_emu::here->grid_dim)
 #define warpSize 32
 
-/* ---- functions of CUDA C++ --------------------------------------------------------------- */
+/* ---- CUDA functions ---------------------------------------------------------------------- */
 
 #define KVR_EMU_AT const char *file = __builtin_FILE(), int line = __builtin_LINE()
 
@@ -490,8 +497,8 @@ static inline float __uint_as_float(unsigned u)
 {
     return kvr_bits_f32(u);
 }
-/* PRMT. Let d be hex digit i of the selector `which`; byte i of the result is then byte d of the
- * pair (b, a). */
+/* The instruction PRMT: if hex digit i of the selector `which` is d, byte i of the result is byte d
+ * of the 64-bit pair (b, a). */
 static inline unsigned __byte_perm(unsigned a, unsigned b, unsigned which)
 {
     const uint64_t both = (uint64_t)b << 32 | a;
@@ -501,7 +508,7 @@ static inline unsigned __byte_perm(unsigned a, unsigned b, unsigned which)
         r |= (unsigned)(both >> (8 * (which >> (4 * i) & 7u)) & 255u) << (8 * i);
     return r;
 }
-/* Returns c plus the sum of four products of unsigned bytes. */
+/* Returns c plus the dot product of the four unsigned bytes of a and of b. */
 static inline unsigned __dp4a(unsigned a, unsigned b, unsigned c)
 {
     for (int i = 0; i < 32; i += 8)

@@ -1,12 +1,12 @@
-/* emu_cluster.cc - clusters of the emulated device: the cluster barrier, and accesses to another
- * block's shared memory; see emu_hopper.cuh. */
+/* emu_cluster.cc - clusters on the emulated device: the cluster barrier, and accesses to the shared
+ * memory of another block (see emu_hopper.cuh). */
 #include "harness/device/emu_hopper.cuh"
 
 namespace kvr_emu
 {
 
-/* Completes the cluster barrier if all threads have arrived. A thread that has exited counts as
- * arrived. */
+/* Completes the cluster barrier if all threads of the cluster have arrived. A thread that has
+ * exited counts as arrived. */
 static void end_meeting(struct kvr_stream *s)
 {
     struct meeting *c = &s->hopper->meeting;
@@ -98,7 +98,8 @@ void *remote_read(struct region *r, uintptr_t at, size_t n)
     return (void *)at;
 }
 
-/* Only starts the store. It completes later and then performs complete_tx on the mbarrier. */
+/* Starts a remote store. When the store completes later, it performs complete_tx on the
+ * mbarrier. */
 void remote_store(struct region *r, uintptr_t at, const void *bytes, struct region *barrier,
                   uintptr_t barrier_at)
 {

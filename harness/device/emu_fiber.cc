@@ -1,6 +1,6 @@
-/* emu_fiber.cc - the stack of every emulated thread, and context switches. On x86-64 the switch is
- * written in assembly, because swapcontext makes a system call. AddressSanitizer is notified of
- * every switch. */
+/* emu_fiber.cc - stacks of fibers, and context switches between fibers. On x86-64 the context
+ * switch is written in assembly, because swapcontext makes a system call. Every context switch is
+ * announced to AddressSanitizer. */
 #include "harness/device/emu_machine.cuh"
 
 #include <cstdlib>
@@ -26,8 +26,8 @@ __asm__(".text\n.type kvr_emu_switch,@function\nkvr_emu_switch:\n"
 
 static void prepare(struct context *c, void (*entry)())
 {
-    /* The initial stack holds six saved registers, the entry as return address, and one word that
-     * aligns the stack as after a call. */
+    /* The initial stack contains six callee-saved registers, the return address `entry`, and one
+     * word that aligns the stack as after a call. */
     void **top = (void **)((uintptr_t)c->bottom + c->size) - 8;
 
     for (int i = 0; i < 8; i++)
@@ -69,8 +69,8 @@ void leave_for(struct context *from, struct context *to, bool for_good)
 #endif
 }
 
-/* Prepares stacks with staggered starts, because equally spaced stacks would share a few cache
- * sets. */
+/* Prepares stacks whose tops have different offsets, because equally spaced stacks would compete
+ * for a few sets of the CPU's cache. */
 void fiber_stacks(struct kvr_stream *s, unsigned n)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -79,15 +79,17 @@ void fiber_stacks(struct kvr_stream *s, unsigned n)
         unsigned char *stack = s->stacks + (size_t)s->n_stacks * STACK_BYTES;
         struct context *c = &s->fibers[s->n_stacks].context;
 
-        mprotect(stack, page, PROT_NONE); /* a stack overflow causes a fault on this page */
+        /* guard page: a stack overflow causes a segmentation fault */
+        mprotect(stack, page, PROT_NONE);
         c->bottom = stack + page;
         c->size = STACK_BYTES - page - s->n_stacks % STACK_COLOURS * COLOUR_BYTES;
     }
 }
 
-/* Unpoisons the stack for AddressSanitizer. Functions that returned have unpoisoned their own
- * frames, so only the top of the stack may be poisoned. After an aborted launch live frames may be
- * anywhere on the stack. Unpoisoning whole stacks is slow: 256 stacks are 36 MB. */
+/* Removes AddressSanitizer's poison from the stack. If the previous thread has returned, its
+ * functions have unpoisoned their frames, and only the top LAST_FRAMES bytes may be poisoned. If
+ * the previous launch was aborted, frames anywhere on the stack may be poisoned. Unpoisoning only
+ * the top saves time, because 256 stacks have 36 MB. */
 void fiber_prepare(struct context *c, void (*entry)(), bool left)
 {
 #ifdef KVR_ASAN

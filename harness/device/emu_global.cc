@@ -1,7 +1,8 @@
-/* emu_global.cc - device memory on the emulated device: allocations and copies, with shadow memory.
+/* emu_global.cc - allocations, copies and fills of device memory on the emulated device.
  *
- * Device addresses are unmapped, so host code that accesses one causes a fault. Kernels and copies
- * access the backing storage instead. */
+ * A device address is an inaccessible host page (PROT_NONE), so host code that accesses device
+ * memory causes a segmentation fault. Kernels and copies access a separate host buffer that stores
+ * the data. */
 #include "harness/device/emu_machine.cuh"
 
 #include <cstdlib>
@@ -59,7 +60,7 @@ void kvr_device_free(struct kvr_stream *s, void *p)
     while (*link && (*link)->base != p)
         link = &(*link)->next;
     if (!*link)
-        abort(); /* kvr_device_alloc has not returned p */
+        abort(); /* p was not returned by kvr_device_alloc */
     r = *link;
     *link = r->next;
     s->used_bytes -= r->n;
@@ -74,14 +75,15 @@ bool kvr_stream_was_full(const struct kvr_stream *s)
     return s->was_full;
 }
 
-/* n bytes of device memory, and the shadow cells of these bytes. */
+/* A range of device memory, and the shadow cells of its bytes. */
 struct span {
     struct region *region;
     size_t at, n_cells;
     struct cell *cell;
 };
 
-/* Finds the n bytes from p on; n must not be 0. */
+/* Finds the n bytes of device memory from address p on; n must not be 0. Before that, splits shadow
+ * cells that are larger than `finest` bytes. */
 static enum kvr_status span_at(const char *what, const void *p, size_t n, unsigned finest,
                                struct span *out)
 {
@@ -140,7 +142,7 @@ enum kvr_status kvr_device_get(struct kvr_stream *s, void *host, const void *dev
 
 struct move {
     unsigned char *to;
-    const unsigned char *from; /* NULL: the operation is a fill with `value` */
+    const unsigned char *from; /* source of a copy, or NULL for a fill with `value` */
     size_t n;
     unsigned char value;
 };
@@ -155,8 +157,8 @@ static enum kvr_status fill_now(const struct move *m)
     return KVR_OK;
 }
 
-/* Copies bytes and their state: a byte that is uninitialized in `from` is uninitialized in the
- * copy. */
+/* Copies bytes of device memory with their shadow state: an uninitialized byte of the source makes
+ * the copied byte uninitialized. */
 static enum kvr_status copy_now(const struct move *m)
 {
     struct span to, from;

@@ -1,4 +1,5 @@
-/* emu_graph.cc - graphs on the emulated device. A graph is a list of launches, copies and fills. */
+/* emu_graph.cc - CUDA graphs on the emulated device. A graph is a list of kernel launches, copies
+ * and fills. */
 #include "harness/device/emu_machine.cuh"
 
 #include <cstdlib>

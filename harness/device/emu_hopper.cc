@@ -1,5 +1,5 @@
-/* emu_hopper.cc - sm_90 on the emulated device: vector clocks, deadlock reports, checks when a block exits; see
- * emu_hopper.cuh. */
+/* emu_hopper.cc - vector clocks, deadlock reports, and checks at the exit of a block, for sm_90 on
+ * the emulated device (see emu_hopper.cuh). */
 #include "harness/device/emu_hopper.cuh"
 
 namespace kvr_emu
@@ -11,7 +11,7 @@ void hopper_close(struct kvr_stream *s)
     s->hopper = NULL;
 }
 
-/* ---- clocks and views ---------------------------------------------------------------------- */
+/* ---- vector clocks ------------------------------------------------------------------------- */
 
 void join(const struct kvr_stream *s, struct view *to, const struct view *from)
 {
@@ -38,9 +38,9 @@ void tick(struct kvr_stream *s, struct fiber *f)
     restamp(s, f);
 }
 
-/* Starts vector clocks for the running block. Its views continue the epochs that the block has
- * reached: a thread is ordered after every earlier epoch, and after the earlier warp epochs of its
- * own warp. */
+/* Starts vector clocks for the running block or cluster. The initial views reflect the barriers so
+ * far: a thread is ordered after all earlier epochs of the block, and after all earlier warp epochs
+ * of its own warp. */
 static bool begin_clocks(struct kvr_stream *s)
 {
     struct hopper *x = s->hopper;
@@ -93,8 +93,8 @@ struct hopper *clock_block()
     return s->hopper;
 }
 
-/* Starts the vector clocks of a cluster. Its blocks share a serial number, and each of its threads
- * has a clock of its own. */
+/* Starts the vector clocks of a cluster. The blocks of a cluster share one serial number, and every
+ * thread of the cluster has its own clock. */
 void clock_cluster(struct kvr_stream *s)
 {
     if (!begin_clocks(s))
@@ -108,9 +108,10 @@ bool is_unobserved(const struct kvr_stream *s, stamp then)
     return by != me && clock_of(then) >= s->hopper->member[me].view.seen[by];
 }
 
-/* Whether an access of another block is not ordered before the running thread. An mbarrier orders a
- * thread after reads of another block, and after writes of that block to the mbarrier's own block.
- * Only the cluster barrier orders a thread after other writes. */
+/* Returns whether an access by another block of the cluster is not ordered before the running
+ * thread by the cluster barrier. An mbarrier orders a thread after reads by another block, and
+ * after remote stores of that block to the mbarrier's own block. Only the cluster barrier orders
+ * the thread after other writes of that block. */
 bool unmet(const struct kvr_stream *s, stamp then)
 {
     const unsigned by = thread_of(then);
@@ -193,7 +194,7 @@ void wake_those(struct kvr_stream *s, enum state why, int on)
             wake(s, &s->fibers[i]);
 }
 
-/* ---- waiting threads, exiting blocks ---------------------------------------------------------- */
+/* ---- deadlocks, exits ---------------------------------------------------------------------- */
 
 void record_stuck(struct kvr_stream *s, const struct fiber *f)
 {
@@ -220,7 +221,8 @@ void record_stuck(struct kvr_stream *s, const struct fiber *f)
                s->hopper->in_group[f->coords.linear / KVR_WARP_GROUP], KVR_WARP_GROUP);
 }
 
-/* Records an error if no thread of the block is ordered after a remote access to the block. */
+/* Records an error if another block has accessed the shared memory of block `rank` and no thread of
+ * block `rank` is ordered after this access. */
 static void check_reached(struct kvr_stream *s, unsigned rank)
 {
     struct hopper *x = s->hopper;

@@ -1,18 +1,15 @@
-/* emu_machine.cuh - the emulated device's own structures, shared by emu*.cc and stream_emu.cc.
+/* emu_machine.cuh - data structures of the emulator, which emu*.cc and stream_emu.cc share.
  *
- *     emu.cc          launches, blocks, barriers and warps
- *     emu_fiber.cc    fiber stacks and context switches
- *     emu_memory.cc   shared arrays and shadow memory
- *     emu_hopper.cc   sm_90: vector clocks, deadlock reports; their state is in emu_hopper.cuh
- *     emu_mbarrier.cc, emu_cluster.cc, emu_tma.cc, emu_wgmma.cc, emu_setmaxnreg.cc
- *                     one feature of sm_90 in each file
- *     emu_global.cc   device memory: allocations and copies
- *     emu_graph.cc    graph capture and launch
- *     emu_traffic.cc  bytes that each kernel moves
- *     stream_emu.cc   the other functions of stream.h
+ * Launches, blocks, barriers and warp operations are in emu.cc. Fiber stacks and context switches
+ * are in emu_fiber.cc. Shared arrays and the shadow memory are in emu_memory.cc. Vector clocks and
+ * deadlock reports for sm_90 are in emu_hopper.cc. Each of the files emu_mbarrier.cc,
+ * emu_cluster.cc, emu_tma.cc, emu_wgmma.cc and emu_setmaxnreg.cc implements one feature of sm_90.
+ * Allocations and copies of device memory are in emu_global.cc. Graph capture and graph launches
+ * are in emu_graph.cc. The byte counts of each kernel's memory traffic are in emu_traffic.cc. The
+ * other functions of stream.h are in stream_emu.cc.
  *
- * The emulator uses no C++ runtime library (no exceptions, no containers), so that the tests link
- * as C programs. */
+ * The emulator does not use the C++ runtime library (exceptions, containers), so the tests can be
+ * linked as C programs. */
 #ifndef KVR_DEVICE_EMU_MACHINE_CUH
 #define KVR_DEVICE_EMU_MACHINE_CUH
 
@@ -20,7 +17,8 @@
 #include "harness/device/emu.cuh"
 #include "harness/device/tickets.h"
 
-/* On x86-64 the context switch is written in assembly, because swapcontext makes a system call. */
+/* On x86-64 the context switch between fibers is written in assembly, because swapcontext makes a
+ * system call. */
 #if !defined(__x86_64__) && !defined(KVR_EMU_UCONTEXT)
 #define KVR_EMU_UCONTEXT
 #endif
@@ -42,50 +40,56 @@ namespace kvr_emu
 enum {
     MAX_THREADS = 1024,
     STACK_BYTES = 144 * 1024,
-    /* Stack i starts i % 64 * 256 bytes lower, so that stacks occupy different cache sets. */
+    /* The top of stack i is i % 64 * 256 bytes lower, so that stacks occupy different sets of the
+     * CPU's cache. */
     STACK_COLOURS = 64,
     COLOUR_BYTES = 256,
-    LAST_FRAMES = 4096, /* bound on the stack that a thread uses after its kernel has returned */
+    /* upper bound of the stack bytes that a thread uses after its kernel function has returned */
+    LAST_FRAMES = 4096,
     MAX_ARRAYS = 32,
     REDZONE = 256, /* unused bytes between two shared arrays */
     /* Alignment of dynamic shared memory, which holds the tiles of hopper.cuh. */
     TILE_ALIGN = 1024,
-    MAX_SHARED = 227 * 1024,       /* limit of a block's shared memory on sm_90 */
-    MAX_STATIC_SHARED = 48 * 1024, /* limit of static shared memory */
+    MAX_SHARED = 227 * 1024,       /* bytes of shared memory that a block may use on sm_90 */
+    MAX_STATIC_SHARED = 48 * 1024, /* bytes of static shared memory that a block may use */
     UNASKED_SHARED =
-        48 * 1024, /* limit of static plus dynamic shared memory without cudaFuncSetAttribute */
+        /* bytes of static plus dynamic shared memory that a block may use without
+         * cudaFuncSetAttribute */
+    48 * 1024,
     SHARED_BYTES = (TILE_ALIGN + MAX_SHARED + MAX_STATIC_SHARED + MAX_ARRAYS * (REDZONE + 128) +
                     TILE_ALIGN - 1) /
                    TILE_ALIGN * TILE_ALIGN,
-    MAX_CLUSTER = 4, /* maximum number of blocks in a cluster */
-    /* Maximum number of threads with vector clocks: those of a block that uses sm_90, or of a
-     * cluster. */
+    MAX_CLUSTER = 4, /* maximum number of blocks in an emulated cluster */
+    /* Maximum number of threads of a block that uses sm_90, and of a cluster. These threads have
+     * vector clocks. */
     MAX_CLOCKED = 768,
     MAX_KERNELS = 128,
-    MAX_ASKED = 1024, /* maximum number of kernels with dynamic shared memory */
-    MAX_COPIES = 64,  /* maximum number of cp.async that a thread has in flight */
+    MAX_ASKED = 1024, /* maximum number of kernels that request dynamic shared memory */
+    MAX_COPIES = 64,  /* maximum number of cp.async copies that a thread has in flight */
     MESSAGE = 512,
 };
 
-/* A suspended fiber, given by its stack pointer. Its callee-saved registers are on its stack. */
+/* The state of a suspended fiber: its stack pointer. The fiber's callee-saved registers are on its
+ * stack. */
 struct context {
 #ifdef KVR_EMU_UCONTEXT
     ucontext_t u;
 #else
     void *sp;
 #endif
-    void *fake; /* the fake stack that AddressSanitizer keeps for the fiber */
+    void *fake; /* AddressSanitizer's fake stack of the fiber */
     const void *bottom;
     size_t size;
 };
 
-/* The author and time of an access, packed into 64 bits because each shadow cell has three of them:
- *     63     36     23        12      2       1       0
- *     | serial | epoch | warp epoch | thread | atomic | coming |
- * serial is the number of the block, counted over all launches; 0 stands for no access and 1 for
- * the host. epoch is the number of __syncthreads so far; warp epoch is the number of __syncwarp
- * since the last __syncthreads. In a block with vector clocks these two fields hold the thread's
- * clock instead. coming says that an asynchronous copy is in flight. */
+/* A stamp records which thread accessed memory, and when. It is packed into 64 bits, because every
+ * shadow cell contains three stamps. Bits 36 to 63 are the serial number of the thread's block,
+ * counted over all launches; 0 means no access, and 1 means an access by the host. Bits 23 to 35
+ * are the epoch: the number of __syncthreads so far. Bits 12 to 22 are the warp epoch: the number
+ * of __syncwarp since the last __syncthreads. In a block with vector clocks, bits 12 to 35 are the
+ * thread's clock instead. Bits 2 to 11 are the index of the thread or of the asynchronous
+ * operation's clock. Bit 1 marks an atomic operation. Bit 0 marks an asynchronous copy in
+ * flight. */
 typedef uint64_t stamp;
 enum { COMING = 1, ATOMICALLY = 2, MAX_EPOCH = (1 << 13) - 1, MAX_WARP_EPOCH = (1 << 11) - 1 };
 static const uint32_t MAX_SERIAL = (1u << 28) - 1;
@@ -100,30 +104,32 @@ static inline unsigned thread_of(stamp t)
     return (unsigned)(t >> 2) & 1023u;
 }
 
-struct cell { /* shadow of `unit` bytes of a region */
+struct cell { /* the shadow state of `unit` bytes of a region */
     stamp write;
-    stamp read[2]; /* the last read, and the last read by another warp */
+    stamp read[2]; /* stamps of the last read, and of the last read by another warp */
 };
 
-/* The shadow starts with one cell per 4 bytes. The first narrower access to a region splits all
- * cells of the region. Most accesses to memory are 32-bit words; a cell per byte would be larger
- * and slower. */
+/* Initially the shadow memory of a region has one cell per 4 bytes. The first narrower access to
+ * the region splits all its cells. One cell per byte from the start would need more memory and
+ * time, and most accesses are 32-bit words. */
 enum { COARSEST = 4 };
 
 struct region {
     struct region *next;
     const char *name;
     const void *id;
-    unsigned char *base;  /* device address; the host may not access it */
-    unsigned char *bytes; /* backing storage; equal to `base` for shared memory */
+    unsigned char *base; /* device address of the region; host code must not access it */
+    /* host memory that stores the region's data; for shared memory equal to `base` */
+    unsigned char *bytes;
     size_t n;
-    struct cell *cells; /* [ceil(n / unit)]; for shared memory there is space for n cells */
+    /* [ceil(n / unit)] shadow cells; for shared memory the array has space for n cells */
+    struct cell *cells;
     bool shared;
     unsigned unit;
-    unsigned rank; /* rank in the cluster of the block that owns the region */
+    unsigned rank; /* cluster rank of the block whose shared memory contains the region */
 };
 
-/* A graph node. The node's arguments follow it in memory. */
+/* A graph node, which the arguments of its operation follow in memory. */
 struct alignas(16) step {
     struct step *next;
     player *play;
@@ -151,22 +157,23 @@ enum state {
 };
 
 struct fiber {
-    struct coords coords; /* first member, so that `here` also points to the fiber */
+    /* must be the first member, because `here` points both to the coordinates and to the fiber */
+    struct coords coords;
     struct context context;
     enum state state;
     unsigned epoch, warp_epoch;
-    stamp now;        /* identifies the thread's accesses until its next barrier */
-    const char *file; /* source file of the operation in which the thread waits */
+    stamp now;        /* the stamp of the thread's accesses until its next barrier */
+    const char *file; /* source file of the barrier or warp operation at which the thread waits */
     int line;
     int n_copies;
-    unsigned group; /* the cp.async group that the next commit completes */
+    unsigned group; /* index of the cp.async group that the next cp.async.commit_group closes */
     struct copy copy[MAX_COPIES];
 };
 
-/* Arguments of a warp's lanes in the warp operations where they wait. The last lane that arrives
- * reads them. */
+/* The warp operations at which the lanes of a warp wait, with their arguments. The last lane that
+ * arrives computes the results of all lanes from these arguments. */
 struct warp_book {
-    unsigned left, waiting; /* bit masks of the exited lanes and of the waiting lanes */
+    unsigned left, waiting; /* bit masks of the lanes that have exited and of the lanes that wait */
     enum warp_kind kind[32];
     unsigned mask[32];
     uint64_t value[32], result[32];
@@ -176,21 +183,23 @@ struct warp_book {
 
 /* A block of the running cluster. */
 struct block {
-    /* numbers of threads that wait at __syncthreads and that have exited */
+    /* number of threads that wait at __syncthreads, and number of threads that have exited */
     unsigned n_waiting, n_left;
     unsigned char *bytes; /* shared memory */
     struct cell *cells;
-    struct region array[MAX_ARRAYS]; /* array[0] is the dynamic shared memory */
+    struct region array[MAX_ARRAYS]; /* array[0] is the block's dynamic shared memory */
     int n_arrays;
     size_t used, static_used;
-    /* The range of addresses that contains the block's mbarriers; empty if it has no mbarrier. */
+    /* The range of addresses that contains the block's mbarriers. The range is empty if the block
+     * has no mbarrier. */
     uintptr_t phased, phased_end;
 };
 
 struct hopper;  /* defined in emu_hopper.cuh */
 struct traffic; /* defined in emu_traffic.cc */
 
-/* The attribute MaxDynamicSharedMemorySize of a kernel. */
+/* The bytes of dynamic shared memory that a kernel may use, as set by cudaFuncSetAttribute on a
+ * GPU. */
 struct asked {
     const void *entry;
     size_t bytes;
@@ -214,31 +223,34 @@ struct kvr_stream {
     uint64_t seed, draws;
     struct region *regions;
     size_t total_bytes, used_bytes, peak_bytes;
-    size_t block_shared; /* limit of the shared memory of a block */
+    size_t block_shared; /* bytes of shared memory that a block may use */
     bool was_full;
     int capability;
     struct kvr_capture capture;
-    struct kvr_graph *graph; /* the graph that is being captured */
+    struct kvr_graph *graph; /* the graph that the stream is capturing */
     struct kvr_tickets tickets;
-    int64_t *marks; /* [max_marks], indexed by ticket */
+    int64_t *marks; /* [max_marks] times, indexed by ticket */
     int64_t max_marks;
-    /* Serial numbers of the running block and of the launch's first block. */
+    /* Serial number of the running block, and serial number of the first block of the running
+     * launch. */
     uint32_t serial, launch_serial;
     unsigned char *stacks;
-    unsigned n_stacks;    /* number of stacks that have guard pages */
+    unsigned n_stacks;    /* number of stacks that already have guard pages */
     struct fiber *fibers; /* [MAX_THREADS], the fibers of the running cluster */
     unsigned *ready;      /* [MAX_THREADS], the runnable fibers */
-    /* Numbers of fibers in `ready`, of threads per block, and of blocks per cluster. */
+    /* The number of fibers in `ready`, the number of threads per block, and the number of blocks
+     * per cluster. */
     unsigned n_ready, n_threads, n_blocks;
-    unsigned n_fibers; /* number of threads of a cluster */
+    unsigned n_fibers; /* number of threads of the running cluster */
     struct warp_book warps[MAX_THREADS / 32];
-    struct hopper *hopper; /* NULL until a block uses sm_90 */
-    bool clocked;          /* the running block has vector clocks */
-    unsigned n_coming;     /* number of bulk copies and remote stores in flight */
+    /* vector clocks and other state of sm_90; NULL until a block uses sm_90 */
+    struct hopper *hopper;
+    bool clocked;      /* whether the running block has vector clocks */
+    unsigned n_coming; /* number of bulk copies and remote stores in flight */
     struct context host;
     void (*body)(void *);
     void *arg;
-    const char *kernel; /* NULL while no kernel is running */
+    const char *kernel; /* name of the running kernel, or NULL while no kernel runs */
     const void *entry;
     struct asked asked[MAX_ASKED];
     int n_asked;
@@ -250,48 +262,50 @@ struct kvr_stream {
     char error[MESSAGE];
     struct kernel_count count[MAX_KERNELS];
     int n_counts;
-    struct traffic *traffic; /* NULL if traffic is not recorded */
+    struct traffic *traffic; /* byte counts of memory traffic, or NULL if they are not recorded */
 };
 
 namespace kvr_emu
 {
 
-/* The emulated device that belongs to the current host thread. */
+/* Every host thread has its own emulated device, and therefore its own streams. */
 extern __thread struct kvr_stream *streams; /* all open streams */
 extern __thread struct kvr_stream *running; /* NULL outside a launch */
 
-/* Prepares stacks for the first n threads, each with a guard page below it. */
+/* Prepares the stacks of the first n fibers, with a guard page below every stack. */
 void fiber_stacks(struct kvr_stream *s, unsigned n);
-/* Prepares a fresh stack that starts at `entry`. left: the function that used the stack before has
- * returned. */
+/* Prepares a fiber that starts at `entry` with an empty stack. `left` says that the previous thread
+ * on this stack has returned. */
 void fiber_prepare(struct context *c, void (*entry)(), bool left);
-/* Must be the first call of a function that runs on a fresh stack. */
+/* Completes the first switch to a fiber. The fiber's entry function must call it first. */
 void fiber_arrived();
-/* Switches from context `from` to context `to`. for_good: `from` is never resumed. */
+/* Switches from context `from` to context `to`. With `for_good`, `from` is never resumed. */
 void leave_for(struct context *from, struct context *to, bool for_good);
-/* Describes the calling host thread's own stack, so that AddressSanitizer can follow switches away
- * from it. */
+/* Stores the bounds of the calling host thread's stack, which AddressSanitizer needs at switches
+ * between the host and fibers. */
 void fiber_describe_host(struct context *host);
 
-/* Records an error on the stream, unless the stream already has one. */
+/* Records an error on the stream, unless the stream already has an error. */
 void record(struct kvr_stream *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Whether the kernel may use this many bytes of dynamic shared memory. */
+/* Returns whether the kernel `entry` has been allowed to use this many bytes of dynamic shared
+ * memory. */
 bool asked_for(const struct kvr_stream *s, const void *entry, size_t bytes);
-/* Returns true and records an error if a real device would refuse this launch. */
+/* Checks the launch configuration. Returns true, and records an error, if the device cannot launch
+ * it. */
 bool refused(struct kvr_stream *s, const struct shape *shape);
 
-/* Restarts the numbering of blocks at 1. The shadow memory then attributes all earlier writes to
- * the host, so races with them are no longer detected. */
+/* Restarts the serial numbers of blocks after the largest number has been used. The shadow memory
+ * of device buffers then attributes all earlier writes to the host. */
 void renumber(struct kvr_stream *s);
 
 /* Splits the cells of a region into cells of `unit` bytes each. Returns false if the host has no
- * memory for the cells. */
+ * memory for the new cells. */
 bool split(struct region *r, unsigned unit);
-/* Finds the cells of bytes [at, at + n) of r, splitting cells as needed. Returns the number of
- * cells, or 0 if the host has no memory for them. */
+/* Finds the cells of bytes [at, at + n) of r, and splits the cells of r if these bytes are a part
+ * of a cell. Returns the number of cells, or 0 if the host has no memory for the split cells. */
 size_t cells_of(struct region *r, size_t at, size_t n, struct cell **first);
 
-/* Adds a shared array to block `rank`. Returns NULL if the block has too many arrays. */
+/* Adds a shared array to block `rank`. Returns NULL if the block already has MAX_ARRAYS arrays. */
 struct region *add_shared(struct kvr_stream *s, unsigned rank, const void *id, const char *name,
                           size_t n);
 
@@ -299,32 +313,32 @@ struct region *add_shared(struct kvr_stream *s, unsigned rank, const void *id, c
 void wait_as(enum state why, const char *file, int line);
 void wake(struct kvr_stream *s, struct fiber *f);
 
-/* Whether the access at time `then` does not happen before the running thread's next access. */
+/* Returns whether the access with stamp `then` does not happen before the running thread's next
+ * access. */
 bool is_unobserved(const struct kvr_stream *s, stamp then);
-/* Whether an access of another block of the cluster at time `then` does not happen before the
- * running thread's next access. */
+/* Returns whether the access with stamp `then` belongs to another block of the cluster and is not
+ * ordered before the running thread by the cluster barrier. */
 bool unmet(const struct kvr_stream *s, stamp then);
-/* Execute __syncthreads and __syncwarp in a block with vector clocks. */
+/* Merge the views of the threads that meet at a __syncthreads or __syncwarp. */
 void meet_all(struct kvr_stream *s, unsigned rank);
 void meet_lanes(struct kvr_stream *s, unsigned first, unsigned mask);
-/* Completes the transfer with index i among the bulk copies and remote stores in flight. */
+/* Completes transfer i of those in flight: the bulk copies, followed by the remote stores. */
 void complete_transfer(struct kvr_stream *s, unsigned i);
-/* Starts vector clocks for a cluster of several blocks. */
+/* Starts the vector clocks of a cluster of several blocks. */
 void clock_cluster(struct kvr_stream *s);
-/* Reports a deadlocked thread that waits in one of the sm_90 states. */
+/* Records the error of a deadlocked thread that waits for an operation of sm_90. */
 void record_stuck(struct kvr_stream *s, const struct fiber *f);
-/* Handles the exit of the running thread, and of its block when that thread was the block's last
- * one. */
+/* Called when the running thread exits, and block_ended() when the last thread of a block exits. */
 void thread_left(struct kvr_stream *s);
 void block_ended(struct kvr_stream *s);
-/* Fails if a part of an mbarrier is in bytes [at, at + n) of shared memory. */
+/* Fails if an mbarrier overlaps the n bytes of shared memory from address `at` on. */
 void check_no_mbarrier(const struct region *r, uintptr_t at, size_t n, const char *how);
 void hopper_close(struct kvr_stream *s);
-/* Describes the thread or the operation that a stamp records. */
+/* Writes the thread or asynchronous operation of a stamp to `text` in words. */
 const char *describe_stamp(stamp then, char *text, size_t size);
 
-/* Adds up the bytes that were moved by the launch that has just finished. The second function does
- * so for a copy or a fill. */
+/* Add the bytes that the last launch, copy or fill has read and written to the byte counts of its
+ * name. */
 void account_launch(struct kvr_stream *s, const char *kernel);
 void account_move(struct kvr_stream *s, const char *what, int64_t read, int64_t written);
 
@@ -334,8 +348,8 @@ static inline struct fiber *self()
     return (struct fiber *)here;
 }
 
-/* Updates the stamp of a fiber's accesses. A call must follow every change of the fiber's
- * epochs. */
+/* Computes the stamp of a fiber's accesses from its epochs. Every change of the epochs requires a
+ * call. */
 static inline void restamp(const struct kvr_stream *s, struct fiber *f)
 {
     f->now = (stamp)s->serial << 36 | (stamp)f->epoch << 23 | (stamp)f->warp_epoch << 12 |

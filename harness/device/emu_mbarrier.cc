@@ -1,4 +1,5 @@
-/* emu_mbarrier.cc - mbarriers and named barriers (bar.sync) of the emulated device; see emu_hopper.cuh. */
+/* emu_mbarrier.cc - mbarriers and named barriers (bar.sync) on the emulated device (see
+ * emu_hopper.cuh). */
 #include "harness/device/emu_hopper.cuh"
 
 namespace kvr_emu
@@ -83,8 +84,8 @@ void end_phase(struct kvr_stream *s, struct phased *b)
     wake_those(s, AT_PHASE, i);
 }
 
-/* Arrives on the mbarrier. With `gives` (release semantics) threads that wait for the phase are
- * ordered after the arriving thread. */
+/* Arrives on the mbarrier. With `gives` the arrival has release semantics: threads that wait for
+ * the phase are ordered after the arriving thread. */
 static void arrive(struct region *r, uintptr_t at, unsigned bytes, bool gives)
 {
     struct phased *b = phased_at(r, at);
@@ -168,7 +169,7 @@ void named_barrier(int id, int n_threads, bool waits, const char *file, int line
             wait_as(AT_NAMED, file, line);
         return;
     }
-    /* bar.sync counts whole warps, so all lanes of an arrived warp must have arrived. */
+    /* A bar.sync counts whole warps, so a warp must arrive with all its lanes. */
     for (unsigned i = 0; i < s->n_fibers; i++)
         if (b->has[i] != b->has[i / 32 * 32])
             fail("%s:%d: named barrier %d: thread %u arrives without all lanes of its warp", file,

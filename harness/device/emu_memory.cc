@@ -1,5 +1,5 @@
-/* emu_memory.cc - shared arrays, and the shadow memory, which detects invalid accesses and
- * races. */
+/* emu_memory.cc - shared arrays of the emulated device, and the shadow memory, which detects
+ * invalid accesses and data races. */
 #include "harness/device/emu_machine.cuh"
 
 #include <cstdlib>
@@ -74,8 +74,8 @@ struct region *shared_dynamic()
     return &running->block[here->rank].array[0];
 }
 
-/* Returns the array of block `rank` that corresponds to r. An array has the same offset in every
- * block of a cluster, whichever thread declared it first. */
+/* Returns the shared array of block `rank` that corresponds to array r of the running block. If
+ * block `rank` has not declared the array yet, the function adds it. */
 struct region *map_shared(struct region *r, unsigned rank)
 {
     if (!r || !r->shared)
@@ -86,7 +86,7 @@ struct region *map_shared(struct region *r, unsigned rank)
     return r->id ? array_of(rank, r->id, r->name, r->n) : &running->block[rank].array[0];
 }
 
-/* The loop goes from the last cell to the first, because cells of shared memory are split in
+/* Splits cells from the last to the first, because the cells of shared memory are split in
  * place. */
 bool split(struct region *r, unsigned unit)
 {
@@ -104,10 +104,10 @@ bool split(struct region *r, unsigned unit)
     return true;
 }
 
-/* Units are powers of two, so finding the cells needs no division. */
+/* The size of a cell is a power of two, so a shift replaces the division. */
 size_t cells_of(struct region *r, size_t at, size_t n, struct cell **first)
 {
-    /* the last cell of the region may be partial */
+    /* only the last cell of a region may extend beyond the region */
     const size_t ends = at + n == r->n ? 0 : at + n;
     unsigned unit = r->unit, shift;
 
@@ -127,24 +127,26 @@ void renumber(struct kvr_stream *s)
     for (struct region *r = s->regions; r; r = r->next)
         for (size_t i = 0; i < (r->n + r->unit - 1) / r->unit; i++)
             r->cells[i] = { r->cells[i].write ? BY_HOST : 0, {} };
-    s->serial = 1; /* Serial 1 makes the shared memory of earlier blocks invalid. */
+    s->serial = 1; /* serial number 1 marks the shared memory of earlier blocks as unwritten */
     memset(s->shared_cells, 0, s->n_shared_cells * sizeof *s->shared_cells);
 }
 
-/* Whether no barrier orders the accesses `then` and `now`. */
+/* Returns whether the accesses with stamps `then` and `now` belong to two threads of the running
+ * launch that no barrier orders. */
 static inline bool unordered(const struct region *r, stamp then, stamp now)
 {
     const stamp other = then ^ now;
 
-    /* The access `then` is older than this launch or by the host, or there was none. */
+    /* An access by the host or by an earlier launch is ordered; a stamp of 0 means that there was
+     * no access. */
     if (serial_of(then) < running->launch_serial)
         return false;
     if (serial_of(other))
-        return !r->shared; /* shared memory belongs to one block */
+        return !r->shared; /* accesses to shared memory are stale if another block made them */
     if (running->clocked)
         return is_unobserved(running, then) || (!r->shared && unmet(running, then));
     if (other >> 23 || !thread_of(other))
-        return false; /* a barrier orders the accesses, or they are by the same thread */
+        return false; /* a barrier orders the accesses, or the same thread made both */
     return thread_of(other) >> 5 || !(other >> 12);
 }
 
@@ -164,12 +166,12 @@ static void race(const struct region *r, size_t at, const char *before, const ch
 enum access { READ, WRITE, ATOMIC };
 static const char *const done[] = { "read", "written", "changed atomically" };
 
-/* Checks and records an access to one cell, which contains byte i of the region. `how` is a
- * constant. */
+/* Checks and records an access to the cell that contains byte i of the region. Callers pass a
+ * constant as `how`, so that the compiler specializes the function. */
 static inline __attribute__((always_inline)) void touch_cell(const struct region *r, struct cell *c,
                                                              size_t i, stamp now, enum access how)
 {
-    /* Two atomic operations on a byte are not a race. */
+    /* Two atomic operations on one byte are not a data race. */
     const stamp both = how == ATOMIC ? ATOMICALLY : 0;
 
     if ((c->write & COMING) && serial_of(c->write) == serial_of(now))
@@ -203,7 +205,7 @@ static inline __attribute__((always_inline)) void *touch(struct region *r, uintp
     stamp now;
 
     if (!here)
-        abort(); /* host code has accessed device memory */
+        abort(); /* the caller is host code, which must not access device memory */
     now = self()->now | (how == ATOMIC ? ATOMICALLY : 0);
     if (!r)
         fail("%s: address %p is not device memory", done[how], (void *)p);
@@ -211,7 +213,7 @@ static inline __attribute__((always_inline)) void *touch(struct region *r, uintp
     if (at > r->n || n > r->n - at)
         fail("%s memory '%s': %zu bytes %s at byte %td of %zu", r->shared ? "shared" : "global",
              r->name, n, done[how], (ptrdiff_t)at, r->n);
-    if (p & (align - 1)) /* alignments are powers of two */
+    if (p & (align - 1)) /* the mask requires that alignments are powers of two */
         fail("%s memory '%s': %zu bytes %s at byte %zu, not aligned",
              r->shared ? "shared" : "global", r->name, n, done[how], at);
     if (r->shared && p < running->block[r->rank].phased_end)
@@ -220,7 +222,7 @@ static inline __attribute__((always_inline)) void *touch(struct region *r, uintp
         n_cells = cells_of(r, at, n, &first);
         if (!n_cells)
             fail("the host has no memory for the books on its memory");
-    } else { /* the access covers whole cells, which is the common case */
+    } else { /* the access covers whole cells (the common case) */
         const unsigned shift = (unsigned)__builtin_ctz(r->unit);
 
         first = r->cells + (at >> shift);

@@ -1,4 +1,5 @@
-/* emu_setmaxnreg.cc - setmaxnreg on the emulated device: the register pool of a block; see emu_hopper.cuh. */
+/* emu_setmaxnreg.cc - setmaxnreg on the emulated device, with the register pool of a block (see
+ * emu_hopper.cuh). */
 #include "harness/device/emu_hopper.cuh"
 
 namespace kvr_emu
@@ -9,8 +10,8 @@ static unsigned warps_of_block(const struct kvr_stream *s)
     return (s->n_threads + 31) / 32;
 }
 
-/* The first function returns the registers that the launch has allocated, the second the registers
- * that warps hold. Both results are a sum over warps of registers per thread. */
+/* Return the size of the block's register pool, and the registers that its warps currently own.
+ * Both are sums, over the warps of the block, of registers per thread. */
 static int pool_of(const struct kvr_stream *s)
 {
     return kvr_launch_registers((int)s->n_threads) * (int)warps_of_block(s);
@@ -38,8 +39,8 @@ void record_registers(struct kvr_stream *s, const struct fiber *f)
            32 * (r->wants - r->now - pool_of(s) + taken_of(s, f->coords.rank)));
 }
 
-/* The k-th setmaxnreg must be the same in all warps of a warp group, and the warps must synchronize
- * before the next one. */
+/* Fails unless the k-th setmaxnreg is equal in all warps of a warp group, and the warps synchronize
+ * before the next setmaxnreg. */
 static void check_group(struct kvr_stream *s, struct warp_registers *mine, int set)
 {
     struct hopper *x = s->hopper;

@@ -1,12 +1,11 @@
-/* emu_tma.cc - bulk copies (TMA) of the emulated device; see emu_hopper.cuh. */
+/* emu_tma.cc - bulk copies (TMA) on the emulated device (see emu_hopper.cuh). */
 #include "harness/device/emu_hopper.cuh"
 
 namespace kvr_emu
 {
 
-/* Checks the limits of cuTensorMapEncodeTiled. Dimensions are 1 to 2^32. Strides are multiples of
- * 16 bytes below 2^40. A box has 1 to 256 elements in each dimension; its inner dimension is a
- * multiple of 16 bytes within the swizzle span. Element strides are 1. */
+/* Returns whether the tensor map is within the limits of cuTensorMapEncodeTiled, which
+ * emu_hopper.cuh lists. */
 bool map_is_taken(const struct kvr_tensor_map *m)
 {
     const int64_t most = (int64_t)1 << 32, far = (int64_t)1 << 40, span = 128;
@@ -28,8 +27,8 @@ static size_t tile_bytes(const struct kvr_tensor_map *m)
     return (size_t)m->box_tok * KVR_TILE_COLUMNS * sizeof(kvr_bf16);
 }
 
-/* Starts the write of a copy of n bytes, which mbarrier b counts. Until the copy completes, threads
- * must not access these bytes. */
+/* Checks and marks the n target bytes of a bulk copy that signals mbarrier b. Until the copy
+ * completes, an access to these bytes is an error. */
 static void begin_target(struct region *to, uintptr_t at, size_t n, struct phased *b)
 {
     struct kvr_stream *s = running;
@@ -73,8 +72,8 @@ static void begin_target(struct region *to, uintptr_t at, size_t n, struct phase
     b->copied = b->phase + 1;
 }
 
-/* Reads the source of a bulk copy. Fails if a thread has written the source in this launch, because
- * fence.proxy.async on global memory is not emulated. */
+/* Records the read of n source bytes of a bulk copy from global memory. Fails if the same launch
+ * has written these bytes, because the emulator has no fence.proxy.async for global memory. */
 static void read_row(struct region *from, uintptr_t at, size_t n)
 {
     struct cell *cell;
@@ -131,8 +130,8 @@ void tile_begin(struct region *to, uintptr_t at, const struct kvr_tensor_map *ma
     }
 }
 
-/* Starts a bulk copy from the shared memory of the running block. The copy reads its source when it
- * completes. */
+/* Starts a bulk copy from the shared memory of the running block to that of another block. The copy
+ * reads the source bytes when it completes. */
 void remote_copy(struct region *to, uintptr_t at, struct region *from, uintptr_t source, size_t n,
                  struct region *barrier, uintptr_t barrier_at)
 {
@@ -178,8 +177,8 @@ void remote_copy(struct region *to, uintptr_t at, struct region *from, uintptr_t
     s->n_coming++;
 }
 
-/* Copies the bytes of a completed bulk copy. The target has the swizzle of the source afterwards.
- * Bytes that threads have written count as swizzled. */
+/* Copies the bytes of a bulk copy between blocks. The target gets the swizzle of the source, where
+ * bytes that threads have written count as swizzled. */
 static void move_bytes(struct kvr_stream *s, const struct coming *c)
 {
     unsigned char *swizzle = s->hopper->swizzle;

@@ -1,5 +1,5 @@
-/* emu_traffic.cc - see traffic.h. For every byte the shadow memory already records the launch that
- * accessed it last. */
+/* emu_traffic.cc - counts the global-memory bytes that each kernel accesses (traffic.h). The counts
+ * come from the shadow memory, which records the last launch that accessed each byte. */
 #include "harness/device/emu_machine.cuh"
 #include "harness/device/traffic.h"
 
@@ -14,7 +14,7 @@ struct kvr_emu::traffic {
 namespace kvr_emu
 {
 
-/* Finds the entry of a kernel. The name of the entry is the kernel's without template arguments. */
+/* Returns the counts of a kernel, whose name ends before its template arguments. */
 static struct kvr_traffic_line *line_of(struct traffic *t, const char *what)
 {
     const size_t n = strcspn(what, "<");

@@ -1,4 +1,5 @@
-/* emu_wgmma.cc - wgmma on the emulated device: descriptors, operand checks, products; see emu_hopper.cuh. */
+/* emu_wgmma.cc - wgmma on the emulated device: matrix descriptors, checks of operands, and the
+ * products (see emu_hopper.cuh). */
 #include "harness/device/emu_hopper.cuh"
 
 namespace kvr_emu
@@ -53,14 +54,14 @@ uint64_t operand_from(uint64_t descriptor, int n_bytes)
     return descriptor + (uint64_t)(n_bytes >> 4);
 }
 
-/* The value in bytes of the 14-bit descriptor field that starts at `bit`. */
+/* Returns the byte value of the 14-bit descriptor field that starts at bit `bit`. */
 static unsigned field_at(uint64_t descriptor, int bit)
 {
     return (unsigned)(descriptor >> bit & FIELD) << 4;
 }
 
-/* Decodes a matrix descriptor as the tensor core does: its address is in the shared memory of the
- * running block. */
+/* Decodes a matrix descriptor, whose address is an offset in the shared memory of the running
+ * block. */
 static struct matrix decode(uint64_t descriptor)
 {
     const struct block *b = &running->block[here->rank];
@@ -85,7 +86,7 @@ static struct matrix decode(uint64_t descriptor)
     return m;
 }
 
-/* Address of the 16 bytes of an operand at row r and byte c. */
+/* Returns the address of the 16 bytes of an operand that contain byte c of row r. */
 static uintptr_t place_of(const struct matrix *m, bool transposed, int r, int c)
 {
     const uintptr_t rows = (uintptr_t)(r / 8) * m->stride + (uintptr_t)(r % 8) * 128;
@@ -95,8 +96,9 @@ static uintptr_t place_of(const struct matrix *m, bool transposed, int r, int c)
         (transposed ? (uintptr_t)(c / 128) * m->leading + (uintptr_t)(c % 128) : (uintptr_t)c));
 }
 
-/* Checks that the first n_bytes of rows [from, from + rows) of an operand are visible to a product
- * that the running thread starts. If core >= 0, records that this tensor core reads these bytes. */
+/* Checks that the first n_bytes bytes of rows [from, from + rows) of an operand are visible to a
+ * wgmma of the running thread. If core >= 0, also records that the tensor core with index `core`
+ * reads these bytes. */
 static void check_operand(const struct matrix *m, bool transposed, int from, int rows, int n_bytes,
                           int core)
 {
@@ -150,7 +152,7 @@ static void check_operand(const struct matrix *m, bool transposed, int from, int
         }
 }
 
-/* Checks the parts of both operands that a warp's tensor core reads. */
+/* Checks those parts of operands A and B that the tensor core of one warp reads. */
 static void check_product(const struct product *p, int warp, int core)
 {
     if (!p->registers)
@@ -208,8 +210,8 @@ static int32_t byte_of(enum numbers numbers, uint8_t x)
     return numbers == SIGNED_BYTES ? (int8_t)x : x;
 }
 
-/* Layout of fragments: the first row of A [64, 32 bytes] that a thread holds; then the row and the
- * column of accumulator j of a thread. */
+/* Layout of wgmma fragments. row_of() is the first of a thread's rows of A [64, 32 bytes];
+ * sum_row() and sum_column() are the row and column of the thread's accumulator j. */
 static int row_of(int thread)
 {
     return thread / 32 * 16 + thread % 32 / 4;
@@ -223,7 +225,7 @@ static int sum_column(int thread, int j)
     return j / 4 * 8 + thread % 4 * 2 + j % 2;
 }
 
-/* Multiplies 8-bit operands. The sums are exact in int32. */
+/* Multiplies 8-bit operands into int32 accumulators, which are exact. */
 static void multiply_bytes(struct hopper *x, const struct member *group, int at)
 {
     const struct product *p = &group[0].product[at];
@@ -288,7 +290,7 @@ static void multiply_bf16(struct hopper *x, const struct member *group, int at)
             ((float *)group[i].product[at].sums)[j] = x->sums[sum_row(i, j)][sum_column(i, j)];
 }
 
-/* Computes the product with index `at` among the pending ones of a warp group. */
+/* Computes the pending wgmma with index `at` of a warp group. */
 static void multiply(struct hopper *x, const struct member *group, int at)
 {
     const struct product *p = &group[0].product[at];
@@ -315,7 +317,7 @@ static void multiply(struct hopper *x, const struct member *group, int at)
     }
 }
 
-/* Number of products that the pending wait_group of a thread completes. */
+/* Returns how many pending wgmma the current wgmma.wait_group of a thread completes. */
 static int n_due(const struct member *m)
 {
     int n = 0;
@@ -325,7 +327,8 @@ static int n_due(const struct member *m)
     return n;
 }
 
-/* Runs when all threads of the group have arrived at wgmma.wait_group. */
+/* Computes the wgmma that a wgmma.wait_group completes, when all threads of the warp group have
+ * arrived there. */
 static void finish_products(struct kvr_stream *s, unsigned first)
 {
     struct hopper *x = s->hopper;
@@ -336,9 +339,9 @@ static void finish_products(struct kvr_stream *s, unsigned first)
     for (int i = 1; i < KVR_WARP_GROUP; i++)
         if (n_due(&group[i]) != n)
             fail("the threads of a warp group wait for different products (wgmma)");
-    /* The check runs once per warp, because the four tensor cores read in parallel. A cell records
-     * two readers. The loop rotates the order of the warps, so that a cell does not always record
-     * the same two warps. */
+    /* Check the operands once for every warp, because the tensor cores of the four warps read them
+     * in parallel. A shadow cell records only two readers, so the loop varies which warps are
+     * last. */
     for (int i = 0; i < n; i++)
         for (int w = 0; w < 4; w++) {
             const int of_group = (w + i) % 4;

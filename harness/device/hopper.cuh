@@ -1,6 +1,8 @@
-/* hopper.cuh - sm_90: mbarriers, bulk copies (TMA), wgmma, setmaxnreg, clusters.
+/* hopper.cuh - wrappers of sm_90 instructions: mbarriers, bulk copies (TMA), wgmma, setmaxnreg and
+ * clusters.
  *
- * A producer thread, and a consumer warp group of 128 threads:
+ * In this example a producer thread (left) loads a tile, which a consumer warp group of 128 threads
+ * (right) multiplies:
  *
  *     kvr_barrier_expect(full, n_bytes);              kvr_barrier_wait(full, 0);
  *     kvr_tile_begin(tile, map, c, h, t, full);       kvr_wgmma_fence(sums);
@@ -9,17 +11,19 @@
  *     kvr_barrier_wait(empty, 0);                     kvr_wgmma_wait<0>(sums);
  *                                                     kvr_barrier_arrive(empty);
  *
- * An mbarrier counts arrivals and bytes. When it has counted all expected arrivals and bytes, it
- * completes its phase and starts the next phase. A wait names a phase by its parity p: it returns
- * once the latest phase of parity p has completed. On a fresh mbarrier a wait for parity 1 returns
- * at once.
+ * An mbarrier counts arrivals and copied bytes. After the expected number of arrivals and bytes, it
+ * completes its current phase and starts the next phase. A wait takes the parity p of a phase, and
+ * returns once the latest phase of parity p has completed. On a newly initialized mbarrier, a wait
+ * for parity 1 returns immediately.
  *
- * wgmma and bulk copies see a thread's generic writes to shared memory only after a
- * kvr_fence_async() of that thread. No thread may access the target of a bulk copy, or the operands
- * of a wgmma, until a thread has waited for the operation.
+ * A thread's generic writes to shared memory are visible to wgmma and bulk copies only after the
+ * thread has called kvr_fence_async(). Until a thread has waited for a bulk copy or a wgmma, no
+ * thread may access the target of the copy or the operands of the wgmma.
  *
- * Blocks of a cluster (KVR_LAUNCH_CLUSTERS) access one another's shared memory between two cluster
- * barriers: after the first barrier all blocks have started, and no block exits before the second.
+ * The blocks of a cluster (KVR_LAUNCH_CLUSTERS) access one another's shared memory between two
+ * cluster barriers. The first barrier ensures that all blocks have started, and the second barrier
+ * ensures that no block exits too early. In this example a block (left) stores to another block
+ * (right):
  *
  *     kvr_cluster_arrive();                           kvr_barrier_wait_cluster(full, 0);
  *     kvr_cluster_wait();                             kvr_fence_async();
@@ -29,16 +33,17 @@
  *     kvr_cluster_arrive();                           kvr_cluster_arrive();
  *     kvr_cluster_wait();                             kvr_cluster_wait();
  *
- * A remote store signals an mbarrier of the target block by complete_tx, as a copy does. wgmma sees
- * the store only after a thread has waited for that mbarrier and executed fence.proxy.async. A
- * fence of the writer cannot cover the store, which completes after that fence.
+ * A remote store performs complete_tx on an mbarrier of the target block, as a bulk copy does. A
+ * wgmma sees the stored data only if a thread of the target block waits for that mbarrier and then
+ * executes fence.proxy.async. A fence by the storing thread has no effect on the store, because the
+ * store completes after that fence.
  *
- * Tiles in shared memory have rows of 128 bytes, are aligned to 1024 bytes and use the 128-byte
- * swizzle: the 16-byte chunk c of row r is stored as chunk c ^ r % 8.
+ * A tile in shared memory has rows of 128 bytes, is aligned to 1024 bytes and uses the 128-byte
+ * swizzle: chunk c (16 bytes) of row r is stored as chunk c ^ r % 8.
  *
- * Under nvcc each function is one instruction of sm_90a. On other architectures the bodies of
- * kernels that use these functions are empty (KVR_HAS_WGMMA). The emulator checks the ordering of
- * the instructions with vector clocks (emu_hopper.cuh). */
+ * Under nvcc each wrapper is one instruction of sm_90a. On other architectures KVR_HAS_WGMMA is 0,
+ * and kernels that use the wrappers have empty bodies. In the emulator, vector clocks check the
+ * order of the instructions (emu_hopper.cuh). */
 #ifndef KVR_DEVICE_HOPPER_CUH
 #define KVR_DEVICE_HOPPER_CUH
 
@@ -54,8 +59,8 @@
 #define KVR_HAS_WGMMA 0
 #endif
 
-/* Whether the device has compute capability 9.0 and the program has the sm_90a body of this kernel,
- * compiled for blocks of this many threads. */
+/* Returns whether the device has compute capability 9.0, and the program contains the kernel's
+ * sm_90a code for blocks of `threads` threads. */
 template <class K> static bool kvr_hopper_has(const struct kvr_stream *s, K *kernel, int threads)
 {
     if (kvr_stream_capability(s) != 90)
@@ -72,12 +77,13 @@ template <class K> static bool kvr_hopper_has(const struct kvr_stream *s, K *ker
 #endif
 }
 
-/* Layout in which a bulk copy stores a box in shared memory. wgmma expects KVR_SWIZZLE_128. */
+/* Layout in which a tensor copy (TMA) stores a box in shared memory. Operands of wgmma require
+ * KVR_SWIZZLE_128. */
 enum kvr_swizzle { KVR_SWIZZLE_NONE, KVR_SWIZZLE_128 };
 
 enum {
-    KVR_TILE_COLUMNS = 64, /* number of BF16 elements in 128 bytes */
-    KVR_TILE_ALIGN = 1024, /* alignment of a tile in shared memory */
+    KVR_TILE_COLUMNS = 64, /* BF16 elements per tile row of 128 bytes */
+    KVR_TILE_ALIGN = 1024, /* alignment of a tile in shared memory, in bytes */
     KVR_WARP_GROUP = 128,  /* threads of a warp group */
 };
 
@@ -94,14 +100,14 @@ struct kvr_tensor_map {
 namespace kvr_emu
 {
 
-/* Whether cuTensorMapEncodeTiled would accept the map. */
+/* Returns whether cuTensorMapEncodeTiled would accept this tensor map. */
 bool map_is_taken(const struct kvr_tensor_map *m);
 
-/* Whether wgmma or the thread owns the registers of a kvr_registers. */
+/* Records whether pending wgmma or the thread own the registers of a kvr_registers. */
 struct held {
-    int under_way; /* number of products in flight that use the registers */
-    /* lent: products in flight own the registers. fenced: the thread has not accessed the registers
-     * since its last wgmma.fence. */
+    int under_way; /* number of wgmma in flight that use the registers */
+    /* `lent` says that wgmma in flight own the registers. `fenced` says that the thread has not
+     * accessed the registers since its last wgmma.fence. */
     bool lent, fenced;
 };
 
@@ -109,11 +115,12 @@ void barrier_init(struct region *r, uintptr_t at, unsigned count);
 void barrier_arrive(struct region *r, uintptr_t at, unsigned bytes);
 void barrier_wait(struct region *r, uintptr_t at, unsigned parity, bool of_cluster,
                   const char *file, int line);
-/* Operations on the mbarrier of another block. remote_expect is relaxed: it orders no accesses. */
+/* The remote_* functions access the shared memory or an mbarrier of another block. The arrival of
+ * remote_expect is relaxed: it orders no accesses. */
 void remote_arrive(struct region *r, uintptr_t at);
 void remote_expect(struct region *r, uintptr_t at, unsigned bytes);
 void *remote_read(struct region *r, uintptr_t at, size_t n);
-/* A st.async of 16 bytes. */
+/* Starts an st.async of 16 bytes. */
 void remote_store(struct region *r, uintptr_t at, const void *bytes, struct region *barrier,
                   uintptr_t barrier_at);
 void remote_copy(struct region *to, uintptr_t at, struct region *from, uintptr_t source, size_t n,
@@ -128,18 +135,19 @@ void tile_begin(struct region *to, uintptr_t at, const struct kvr_tensor_map *ma
 void use_registers(struct held *h);
 void lend_registers(struct held *h);
 void return_registers(struct held *h, int pending);
-/* Types of operands. BF16 operands have k = 16 and float sums, the others k = 32 and int32_t
- * sums. */
+/* Element types of wgmma operands. A wgmma of BF16 operands has k = 16 and float accumulators; a
+ * wgmma of 8-bit operands has k = 32 and int32_t accumulators. */
 enum numbers { BF16, SIGNED_BYTES, BYTES };
 
-/* Address in the shared::cluster window. The block's rank starts at bit KVR_RANK_SHIFT; the lower
- * bits are the offset in the block's shared memory. */
+/* Returns an address in the shared::cluster window: the block's rank from bit KVR_RANK_SHIFT on,
+ * and below it the offset in the block's shared memory. */
 unsigned shared_address(struct region *r, uintptr_t at);
-/* Checks the values of a descriptor's fields before the low bits of these values are dropped. */
+/* Checks the fields of a matrix descriptor: the encoding drops their low four bits, so these bits
+ * must be 0. */
 void check_operand_fields(unsigned address, unsigned leading, unsigned stride);
 uint64_t operand_from(uint64_t descriptor, int n_bytes);
-/* Starts a product [64,k] x [k,columns] of operands that descriptors describe. If a is NULL,
- * operand A is in the four registers `of_a`. */
+/* Starts a wgmma [64,k] x [k,columns]. Matrix descriptors describe operand B and, unless a is NULL,
+ * operand A. If a is NULL, operand A is in the four registers `of_a`. */
 void product_begin(enum numbers numbers, void *sums, struct held *of_sums, const uint64_t *a,
                    const unsigned *of_a, struct held *held_a, uint64_t b, int columns,
                    bool transposed, bool add);
@@ -148,8 +156,8 @@ void product_wait(int pending);
 
 } // namespace kvr_emu
 
-/* N registers of a thread that wgmma reads or accumulates into. The thread must not access the
- * registers between kvr_wgmma_fence and kvr_wgmma_wait. */
+/* N registers of a thread that contain an operand or accumulators of wgmma. The thread must not
+ * access the registers between kvr_wgmma_fence and kvr_wgmma_wait. */
 template <class T, int N> struct kvr_registers {
     T x[N];
     struct kvr_emu::held held = {};
@@ -171,7 +179,7 @@ template <class T> struct kvr_remote {
     }
 };
 
-/* The dynamic shared memory of the block, aligned for swizzled tiles. */
+/* Declares `name` as the block's dynamic shared memory, aligned for swizzled tiles. */
 #define KVR_SHARED_TILES(T, name) KVR_SHARED_DYNAMIC(T, name)
 #else
 struct kvr_tensor_map {
@@ -209,15 +217,16 @@ template <class T> static __device__ __forceinline__ unsigned kvr_shared_address
 
 /* The PTX matrix descriptor of a wgmma operand in shared memory. */
 typedef uint64_t kvr_operand;
-/* First bit of the block's rank in an address of the shared::cluster window. */
+/* First bit of the block's rank in a shared::cluster address. */
 enum { KVR_RANK_SHIFT = 24 };
 
 /* ---- host ----------------------------------------------------------------------------------- */
 
-/* Creates the tensor map of a 16-byte aligned BF16 tensor [n_tok, n_heads, head_dim]. Its boxes
- * have box_tok tokens and KVR_TILE_COLUMNS channels of one head. Tokens outside [0, n_tok) are read
- * as zeros. In a box that starts at a multiple of KVR_TILE_COLUMNS, channels from head_dim on, a
- * multiple of 8, are read as zeros too. Returns false if the driver refuses the map. */
+/* Creates the tensor map of a 16-byte aligned BF16 tensor [n_tok, n_heads, head_dim]. A box of the
+ * tensor map has box_tok tokens and KVR_TILE_COLUMNS channels of one head. A tensor copy reads
+ * tokens outside [0, n_tok) as zeros. It also reads channels from head_dim on as zeros if the box
+ * starts at a multiple of KVR_TILE_COLUMNS; head_dim is a multiple of 8. Returns false if the
+ * driver rejects the tensor map. */
 static inline bool kvr_tensor_map_of(struct kvr_tensor_map *out, const void *rows, int64_t n_tok,
                                      int n_heads, int head_dim, int box_tok,
                                      enum kvr_swizzle swizzle)
@@ -251,8 +260,8 @@ static inline bool kvr_tensor_map_of(struct kvr_tensor_map *out, const void *row
 
 /* ---- mbarriers ------------------------------------------------------------------------------ */
 
-/* Initializes an mbarrier. Other threads may use it after __syncthreads, bulk copies after
- * kvr_fence_async. */
+/* Initializes an mbarrier that expects `count` arrivals per phase. Other threads may use the
+ * mbarrier after __syncthreads, and bulk copies may signal it after kvr_fence_async. */
 static __device__ __forceinline__ void kvr_barrier_init(kvr_shared<uint64_t> b, unsigned count)
 {
 #ifdef KVR_EMULATED
@@ -273,8 +282,8 @@ static __device__ __forceinline__ void kvr_barrier_arrive(kvr_shared<uint64_t> b
 #endif
 }
 
-/* mbarrier.arrive.expect_tx: arrives, and increases the number of bytes that this phase expects by
- * n_bytes. */
+/* Arrives on the mbarrier, and adds n_bytes to the bytes that the current phase expects
+ * (mbarrier.arrive.expect_tx). */
 static __device__ __forceinline__ void kvr_barrier_expect(kvr_shared<uint64_t> b, unsigned n_bytes)
 {
 #ifdef KVR_EMULATED
@@ -327,8 +336,8 @@ static __device__ __forceinline__ void kvr_barrier_wait(uint64_t *b, unsigned pa
     while (!passed);
 }
 
-/* kvr_barrier_wait with cluster scope: the thread is also ordered after shared-memory accesses of
- * the other blocks that have arrived. */
+/* Waits like kvr_barrier_wait, but with cluster scope: the thread is also ordered after the
+ * shared-memory accesses of threads in other blocks that have arrived. */
 static __device__ __forceinline__ void kvr_barrier_wait_cluster(uint64_t *b, unsigned parity)
 {
     unsigned passed;
@@ -344,7 +353,8 @@ static __device__ __forceinline__ void kvr_barrier_wait_cluster(uint64_t *b, uns
     asm volatile("fence.acquire.sync_restrict::shared::cluster.cluster;" ::: "memory");
 }
 
-/* barrier.cluster, with release semantics at the arrival and acquire semantics at the wait. */
+/* The cluster barrier (barrier.cluster) has release semantics at the arrival and acquire semantics
+ * at the wait. */
 static __device__ __forceinline__ void kvr_cluster_arrive()
 {
     asm volatile("barrier.cluster.arrive.release;" ::: "memory");
@@ -354,8 +364,8 @@ static __device__ __forceinline__ void kvr_cluster_wait()
     asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
 }
 
-/* Named barrier `id`, from 1 to 15, for n_threads threads, a multiple of 32. kvr_named_sync waits
- * for the barrier, kvr_named_arrive does not. */
+/* Arrive at named barrier `id` (1 to 15), which n_threads threads (a multiple of 32) must reach.
+ * Only kvr_named_sync also waits for the barrier. */
 static __device__ __forceinline__ void kvr_named_sync(int id, int n_threads)
 {
     asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(n_threads) : "memory");
@@ -366,8 +376,8 @@ static __device__ __forceinline__ void kvr_named_arrive(int id, int n_threads)
 }
 #endif
 
-/* fence.proxy.async: bulk copies and wgmma that start later see the generic writes that are visible
- * to this thread. */
+/* Makes all generic writes that are visible to this thread visible to later bulk copies and wgmma
+ * (fence.proxy.async). */
 static __device__ __forceinline__ void kvr_fence_async()
 {
 #ifdef KVR_EMULATED
@@ -377,7 +387,7 @@ static __device__ __forceinline__ void kvr_fence_async()
 #endif
 }
 
-/* ---- other blocks of the cluster ------------------------------------------------------------ */
+/* ---- remote blocks -------------------------------------------------------------------------- */
 
 static __device__ __forceinline__ unsigned kvr_cluster_rank()
 {
@@ -391,7 +401,7 @@ static __device__ __forceinline__ unsigned kvr_cluster_rank()
 #endif
 }
 
-/* Number of blocks of the cluster. */
+/* Returns the number of blocks in the cluster. */
 static __device__ __forceinline__ unsigned kvr_cluster_blocks()
 {
 #ifdef KVR_EMULATED
@@ -404,7 +414,7 @@ static __device__ __forceinline__ unsigned kvr_cluster_blocks()
 #endif
 }
 
-/* The address in block `rank` that corresponds to p in this block. */
+/* Returns the address in block `rank` of the cluster that corresponds to p in this block. */
 template <class T>
 static __device__ __forceinline__ kvr_remote<T> kvr_remote_of(kvr_shared<T> p, unsigned rank)
 {
@@ -431,9 +441,9 @@ static __device__ __forceinline__ kvr_remote<U> kvr_remote_as(kvr_remote<T> r)
 #endif
 }
 
-/* mbarrier.arrive with cluster scope. A thread that has returned from kvr_barrier_wait_cluster may
- * overwrite data that the arriving thread, or a thread that the arriving thread has synchronized
- * with, has read. Writes become visible to other blocks only at a cluster barrier. */
+/* Arrives on an mbarrier of another block (mbarrier.arrive). A thread that then returns from
+ * kvr_barrier_wait_cluster may overwrite data that the arriving thread, or a thread synchronized
+ * with it, has read. Writes become visible to other blocks only at a cluster barrier. */
 static __device__ __forceinline__ void kvr_remote_arrive(kvr_remote<uint64_t> b)
 {
 #ifdef KVR_EMULATED
@@ -443,8 +453,8 @@ static __device__ __forceinline__ void kvr_remote_arrive(kvr_remote<uint64_t> b)
 #endif
 }
 
-/* Relaxed mbarrier.arrive.expect_tx: arrives, and increases the number of bytes that this phase
- * expects by n_bytes. It orders no accesses. */
+/* Arrives on an mbarrier of another block, and adds n_bytes to the bytes that the current phase
+ * expects. The arrival is relaxed (mbarrier.arrive.expect_tx.relaxed): it orders no accesses. */
 static __device__ __forceinline__ void kvr_remote_expect(kvr_remote<uint64_t> b, unsigned n_bytes)
 {
 #ifdef KVR_EMULATED
@@ -457,7 +467,7 @@ static __device__ __forceinline__ void kvr_remote_expect(kvr_remote<uint64_t> b,
 #endif
 }
 
-/* st.async of 16 bytes, with complete_tx on b, which is an mbarrier in the block of `to`. */
+/* Starts an st.async of 16 bytes to another block, with complete_tx on mbarrier b of that block. */
 static __device__ __forceinline__ void kvr_remote_store(kvr_remote<uint4> to, const uint4 &x,
                                                         kvr_remote<uint64_t> b)
 {
@@ -471,10 +481,10 @@ static __device__ __forceinline__ void kvr_remote_store(kvr_remote<uint4> to, co
 #endif
 }
 
-/* Bulk copy of n bytes to another block, with complete_tx on b, which is an mbarrier in the block
- * of `to`. Addresses and n are multiples of 16. The copy reads the source through the async proxy,
- * so the source needs kvr_fence_async; wgmma may read the target without a fence. Only one thread
- * calls this function. */
+/* Starts a bulk copy of n bytes to another block, with complete_tx on mbarrier b of that block.
+ * Both addresses and n are multiples of 16. The async proxy performs the copy: generic writes to
+ * the source require kvr_fence_async, and wgmma may read the target without a fence. A single
+ * thread calls this function. */
 static __device__ __forceinline__ void kvr_remote_copy(kvr_remote<uint8_t> to,
                                                        kvr_shared<uint8_t> from, unsigned n,
                                                        kvr_remote<uint64_t> b)
@@ -504,11 +514,11 @@ static __device__ __forceinline__ unsigned kvr_remote_load(kvr_remote<unsigned> 
 
 /* ---- registers ----------------------------------------------------------------------------- */
 
-/* setmaxnreg redistributes the registers that the launch allocated: the number of threads times the
- * registers per thread of the compiled kernel, which is less than the register file. With launch
- * bounds (threads, 1) ptxas uses at most floor(65536 / threads / 8) * 8 registers per thread. For
- * 384 threads that is 168, which makes a pool of 504 x 128. A setmaxnreg.inc that exceeds the pool
- * waits forever. */
+/* The instruction setmaxnreg redistributes a block's register pool among its warp groups. The pool
+ * is the number of threads times the registers per thread of the compiled kernel, and may be
+ * smaller than the register file. With launch bounds (threads, 1), ptxas uses at most floor(65536 /
+ * threads / 8) * 8 registers per thread: 168 for 384 threads, so the pool is 384 x 168. A
+ * setmaxnreg.inc that needs more registers than the pool has waits forever. */
 enum { KVR_REGISTER_FILE = 65536, KVR_MOST_REGISTERS = 256 };
 static constexpr int kvr_launch_registers(int threads)
 {
@@ -516,8 +526,8 @@ static constexpr int kvr_launch_registers(int threads)
 
     return n < KVR_MOST_REGISTERS ? n : KVR_MOST_REGISTERS;
 }
-/* Whether the registers of one producer warp group and of the remaining consumer warp groups fit
- * the register pool of a launch. */
+/* Returns whether a block's register pool is sufficient for one warp group with `producer`
+ * registers per thread and all other warp groups with `consumer` registers per thread. */
 static constexpr bool kvr_registers_fit(int threads, int producer, int consumer)
 {
     const int groups = threads / KVR_WARP_GROUP;
@@ -525,8 +535,9 @@ static constexpr bool kvr_registers_fit(int threads, int producer, int consumer)
     return producer + (groups - 1) * consumer <= groups * kvr_launch_registers(threads);
 }
 
-/* setmaxnreg to N registers per thread. All warps of a warp group must execute it. With `inc` it
- * waits until the pool has enough registers. */
+/* Change the registers per thread of a warp group to N (setmaxnreg). All warps of the warp group
+ * must execute the same setmaxnreg. A setmaxnreg.inc waits until the pool has enough free
+ * registers. */
 template <int N> static __device__ __forceinline__ void kvr_setmaxnreg_inc()
 {
     static_assert(N >= 24 && N <= 256 && N % 8 == 0, "registers are given in eights");
@@ -548,8 +559,9 @@ template <int N> static __device__ __forceinline__ void kvr_setmaxnreg_dec()
 
 /* ---- bulk copies --------------------------------------------------------------------------- */
 
-/* TMA copy of a box to `to`, with complete_tx on b. The box belongs to head h and starts at channel
- * c and token t. Only one thread calls this function. */
+/* Starts a tensor copy (TMA) of a box to shared memory at `to`, with complete_tx on mbarrier b. The
+ * box belongs to head h and starts at channel c and token t. A single thread calls this
+ * function. */
 static __device__ __forceinline__ void kvr_tile_begin(kvr_shared<kvr_bf16> to,
                                                       const struct kvr_tensor_map &map, int c,
                                                       int h, int t, kvr_shared<uint64_t> b)
@@ -564,8 +576,8 @@ static __device__ __forceinline__ void kvr_tile_begin(kvr_shared<kvr_bf16> to,
 #endif
 }
 
-/* The same copy as kvr_tile_begin, multicast to all blocks of the cluster at the same offsets of
- * `to` and b. */
+/* Starts the copy of kvr_tile_begin as a multicast: every block of the cluster receives the box and
+ * the complete_tx, at the same offsets in its shared memory. */
 static __device__ __forceinline__ void kvr_tile_begin_all(kvr_shared<kvr_bf16> to,
                                                           const struct kvr_tensor_map &map, int c,
                                                           int h, int t, kvr_shared<uint64_t> b)
@@ -584,15 +596,13 @@ static __device__ __forceinline__ void kvr_tile_begin_all(kvr_shared<kvr_bf16> t
 
 /* ---- wgmma ---------------------------------------------------------------------------------- */
 
-/* PTX's matrix descriptor. A field with an address or a byte offset x has 14 bits, (x & 0x3FFFF) >>
- * 4.
- *
- *     63 62  51  49  45           32  29            16  13          0
- *     | swizzle | base | stride offset | leading offset | start address |
- *
- * Swizzle 1 is the 128-byte swizzle. The base offset is 0, because tiles are aligned to 1024 bytes.
- * In a cluster an address contains the block's rank from bit 24 on; the mask keeps the rank out of
- * the leading offset. */
+/* Encodes the matrix descriptor of PTX, which specifies a wgmma operand in shared memory. Bits 0 to
+ * 13 are the start address, bits 16 to 29 the leading offset, bits 32 to 45 the stride offset, bits
+ * 49 to 51 the base offset, and bits 62 and 63 the swizzle. The field of an address or byte offset
+ * x is (x & 0x3FFFF) >> 4. The value 1 of the swizzle field is the 128-byte swizzle. The base
+ * offset is 0, because tiles are aligned to 1024 bytes. In a cluster, an address contains the
+ * block's rank from bit 24 on, so the mask 0x3FFFF prevents that the rank changes the leading
+ * offset. */
 static __device__ __forceinline__ kvr_operand kvr_operand_encode(unsigned address, unsigned leading,
                                                                  unsigned stride)
 {
@@ -600,13 +610,11 @@ static __device__ __forceinline__ kvr_operand kvr_operand_encode(unsigned addres
            (uint64_t)(stride >> 4) << 32 | (uint64_t)1 << 62;
 }
 
-/* Descriptor of an operand in a tile whose rows have 64 BF16 elements or 128 bytes. A product takes
- * 16 columns of BF16 or 32 columns of bytes from the tile. From a transposed operand it takes 16
- * rows of BF16.
- *
- *     K-major      `stride` bytes from 8 rows to the next 8; `leading` is ignored
- *     transposed   `stride` bytes from 8 rows to the next 8; `leading` bytes from 64 columns to the
- *                  next 64 */
+/* Returns the descriptor of a wgmma operand in a tile with rows of 64 BF16 elements or 128 bytes. A
+ * wgmma reads 16 columns of BF16 or 32 columns of bytes from the tile. From a transposed operand, a
+ * wgmma reads 16 rows of BF16. The parameter `stride` is the byte distance between row r and row r
+ * + 8. The parameter `leading` is the byte distance between column c and column c + 64 of a
+ * transposed operand; a K-major operand ignores `leading`. */
 static __device__ __forceinline__ kvr_operand kvr_operand_at(kvr_shared<const kvr_bf16> p,
                                                              unsigned leading, unsigned stride)
 {
@@ -620,8 +628,8 @@ static __device__ __forceinline__ kvr_operand kvr_operand_at(kvr_shared<const kv
 #endif
 }
 
-/* Descriptor of the operand that starts n_bytes further on. n_bytes is a multiple of 16, and the
- * new start address must still fit its field. */
+/* Returns the descriptor of the operand that starts n_bytes after operand m. The distance n_bytes
+ * must be a multiple of 16, and the new start address must not overflow its field. */
 static __device__ __forceinline__ kvr_operand kvr_operand_from(kvr_operand m, int n_bytes)
 {
 #ifdef KVR_EMULATED
@@ -632,7 +640,8 @@ static __device__ __forceinline__ kvr_operand kvr_operand_from(kvr_operand m, in
 }
 
 #ifndef KVR_EMULATED
-/* Compiler barrier on these registers: the compiler moves no access to them across it. */
+/* A compiler barrier for the registers r: the compiler does not move accesses to r across this
+ * call. */
 template <int N>
 static __device__ __forceinline__ void kvr_registers_pass(struct kvr_registers<float, N> &r)
 {
@@ -656,7 +665,7 @@ static __device__ __forceinline__ void kvr_registers_pass(struct kvr_registers<u
 }
 #endif
 
-/* wgmma.fence: from here on the products that follow own the registers. */
+/* Passes the ownership of the registers r to the wgmma that follow (wgmma.fence). */
 template <class... R> static __device__ __forceinline__ void kvr_wgmma_fence(R &...r)
 {
 #ifdef KVR_EMULATED
@@ -667,7 +676,7 @@ template <class... R> static __device__ __forceinline__ void kvr_wgmma_fence(R &
 #endif
 }
 
-/* wgmma.commit_group: puts the products since the last commit into a group. */
+/* Puts the wgmma issued since the last commit into a group (wgmma.commit_group). */
 static __device__ __forceinline__ void kvr_wgmma_commit()
 {
 #ifdef KVR_EMULATED
@@ -677,8 +686,8 @@ static __device__ __forceinline__ void kvr_wgmma_commit()
 #endif
 }
 
-/* wgmma.wait_group: waits until at most PENDING groups are in flight. Afterwards the thread owns
- * the registers that it has passed. No product that is still in flight may use these registers. */
+/* Waits until at most PENDING groups are in flight (wgmma.wait_group). Afterwards the thread owns
+ * the registers r again, which no wgmma still in flight may use. */
 template <int PENDING, class... R> static __device__ __forceinline__ void kvr_wgmma_wait(R &...r)
 {
     static_assert(PENDING >= 0 && PENDING <= 7, "the instruction has three bits for it");
@@ -691,8 +700,8 @@ template <int PENDING, class... R> static __device__ __forceinline__ void kvr_wg
 #endif
 }
 
-/* F32 accumulators [64,128] of a warp group. Thread 32 w + 4 g + t holds rows 16 w + g and 16 w + g
- * + 8. Of every 8 columns it holds 2 t and 2 t + 1, as in c of kvr_mma. */
+/* F32 accumulators [64,128] of a warp group. Thread 32 w + 4 g + t has rows 16 w + g and 16 w + g +
+ * 8 and, of every 8 columns, columns 2 t and 2 t + 1, as in c of kvr_mma. */
 typedef struct kvr_registers<float, 64> kvr_sums;
 /* INT32 accumulators of 8-bit products, with the layout of kvr_sums. */
 typedef struct kvr_registers<int, 64> kvr_whole_sums;
@@ -724,7 +733,8 @@ typedef struct kvr_registers<int, 64> kvr_whole_sums;
 /* clang-format on */
 #endif
 
-/* d = a b^T, or d += a b^T if `add`. Both a [64,16] and b [128,16] are in shared memory. */
+/* Starts the BF16 product d = a b^T, or d += a b^T if `add`. Both a [64,16] and b [128,16] are in
+ * shared memory. */
 static __device__ __forceinline__ void kvr_wgmma(kvr_sums &d, kvr_operand a, kvr_operand b,
                                                  bool add)
 {
@@ -739,8 +749,9 @@ static __device__ __forceinline__ void kvr_wgmma(kvr_sums &d, kvr_operand a, kvr
 #endif
 }
 
-/* d += a b. a [64,16] is in registers i to i + 3 of each thread; the registers of warp w hold rows
- * 16 w to 16 w + 15 in the layout of a in kvr_mma. b [16,128] is in shared memory, transposed. */
+/* Starts the BF16 product d += a b. Operand a [64,16] is in registers i to i + 3 of every thread:
+ * warp w has rows 16 w to 16 w + 15 in the layout of a in kvr_mma. Operand b [16,128] is in shared
+ * memory, with a transposed descriptor. */
 template <int N>
 static __device__ __forceinline__ void
 kvr_wgmma_transposed(kvr_sums &d, struct kvr_registers<unsigned, N> &a, int i, kvr_operand b)
@@ -755,7 +766,8 @@ kvr_wgmma_transposed(kvr_sums &d, struct kvr_registers<unsigned, N> &a, int i, k
 #endif
 }
 
-/* Like the function above, but with 64 columns: b is [16,64], and a thread has 32 accumulators. */
+/* Starts the BF16 product d += a b for b [16,64], where d has 64 columns and every thread has 32
+ * accumulators. */
 template <int N>
 static __device__ __forceinline__ void kvr_wgmma_transposed(struct kvr_registers<float, 32> &d,
                                                             struct kvr_registers<unsigned, N> &a,
@@ -782,8 +794,8 @@ static __device__ __forceinline__ void kvr_wgmma_transposed(struct kvr_registers
                  : "l"(a), "l"(b), "r"((int)(add)))
 #endif
 
-/* d = a b^T, or d += a b^T if `add`. Both a [64,32] and b [128,32] are signed bytes in shared
- * memory. */
+/* Starts the int8 product d = a b^T, or d += a b^T if `add`. Both a [64,32] and b [128,32] are
+ * signed bytes in shared memory. */
 static __device__ __forceinline__ void kvr_wgmma_signed(kvr_whole_sums &d, kvr_operand a,
                                                         kvr_operand b, bool add)
 {
@@ -794,7 +806,7 @@ static __device__ __forceinline__ void kvr_wgmma_signed(kvr_whole_sums &d, kvr_o
 #endif
 }
 
-/* Like the function above, but with unsigned bytes. */
+/* Starts the product of kvr_wgmma_signed for unsigned bytes. */
 static __device__ __forceinline__ void kvr_wgmma_bytes(kvr_whole_sums &d, kvr_operand a,
                                                        kvr_operand b, bool add)
 {
@@ -805,9 +817,10 @@ static __device__ __forceinline__ void kvr_wgmma_bytes(kvr_whole_sums &d, kvr_op
 #endif
 }
 
-/* Like the function above, but a [64,32] is in registers i to i + 3 of each thread. Thread 32 w + 4
- * g + t holds rows 16 w + g and 16 w + g + 8: bytes 4 t to 4 t + 3 of both rows in registers 0 and
- * 1, bytes 4 t + 16 to 4 t + 19 in registers 2 and 3. */
+/* Starts the uint8 product d = a b^T, or d += a b^T if `add`, with a [64,32] in registers i to i +
+ * 3 of every thread. Thread 32 w + 4 g + t has rows 16 w + g and 16 w + g + 8 of a. Its first two
+ * registers contain bytes 4 t to 4 t + 3 of these two rows, and its last two registers contain
+ * bytes 4 t + 16 to 4 t + 19. */
 template <int N>
 static __device__ __forceinline__ void kvr_wgmma_bytes(kvr_whole_sums &d,
                                                        struct kvr_registers<unsigned, N> &a, int i,
@@ -826,7 +839,8 @@ static __device__ __forceinline__ void kvr_wgmma_bytes(kvr_whole_sums &d,
 #endif
 }
 
-/* Like the function above, but with 64 columns: b is [64,32], and a thread has 32 accumulators. */
+/* Starts the same uint8 product for b [64,32], where d has 64 columns and every thread has 32
+ * accumulators. */
 template <int N>
 static __device__ __forceinline__ void kvr_wgmma_bytes(struct kvr_registers<int, 32> &d,
                                                        struct kvr_registers<unsigned, N> &a, int i,

@@ -1,5 +1,5 @@
-/* kernel.cuh - the CUDA dialect of all .cu files, which nvcc and the host compiler (for the
- * emulator) compile.
+/* kernel.cuh - macros and types that let both nvcc and, for the emulator, the host compiler compile
+ * all .cu files.
  *
  *     static __global__ void twice(int64_t n, kvr_global<float> x)
  *     {
@@ -14,20 +14,20 @@
  *     }
  *
  * Under nvcc kvr_global<T> is T *__restrict__ and kvr_shared<T> is T *. Under the host compiler
- * both are the checked pointers of emu.cuh. Kernels access memory only by p[i], *p and p + i. They
- * read and write whole elements, and pass p + i to atomics. */
+ * both are the checked pointers of emu.cuh. A kernel uses a pointer p only in p[i], *p and p + i. A
+ * kernel reads and writes whole elements, and passes p + i to atomic functions. */
 #ifndef KVR_DEVICE_KERNEL_CUH
 #define KVR_DEVICE_KERNEL_CUH
 
 #include "harness/device/stream.h"
 
-/* Allows launches of the kernel to have this many bytes of dynamic shared memory. Returns false,
- * and records an error on the stream, if the device refuses. */
+/* Allows launches of the kernel with `bytes` bytes of dynamic shared memory. Returns false, and
+ * records an error on the stream, if the device does not allow this. */
 extern "C" bool kvr_stream_ask_shared(struct kvr_stream *s, const void *kernel, size_t bytes);
 
-/* Whether the launch may have its dynamic shared memory. Without cudaFuncSetAttribute a block has
- * at most 48 KiB of shared memory, static plus dynamic. Only the stream knows the static part.
- * Therefore every launch with a dynamic part calls kvr_stream_ask_shared(). */
+/* Whether a launch may have `shared` bytes of dynamic shared memory. Without cudaFuncSetAttribute,
+ * a block has at most 48 KiB of static plus dynamic shared memory. The macro does not know the
+ * static bytes, so every launch with dynamic shared memory calls kvr_stream_ask_shared(). */
 #define KVR_MAY_SHARE(kernel, shared, s)                                                           \
     ((shared) == 0 || kvr_stream_ask_shared(s, (const void *)(kernel), (size_t)(shared)))
 
@@ -44,9 +44,9 @@ extern "C" int kvr_stream_at_once(struct kvr_stream *s, int threads, size_t byte
 template <class T> using kvr_global = T *__restrict__;
 template <class T> using kvr_shared = T *;
 
-/* A shared array of n elements of T; n is a constant. */
+/* Declares a shared array of n elements of type T, where n is a constant. */
 #define KVR_SHARED(T, name, n) __shared__ T name[n]
-/* The dynamic shared memory as an array of T. A kernel may use this macro once. */
+/* Declares the dynamic shared memory as an array of T. A kernel may use this macro only once. */
 #define KVR_SHARED_DYNAMIC(T, name)                                                                \
     extern __shared__ __align__(16) unsigned char kvr_dynamic_[];                                  \
     T *const name = reinterpret_cast<T *>(kvr_dynamic_)
@@ -57,9 +57,9 @@ extern "C" int kvr_stream_at_once(struct kvr_stream *s, const void *kernel, int 
                                   size_t bytes);
 extern "C" void kvr_stream_launched(struct kvr_stream *s, const char *kernel);
 
-/* Occupancy: the number of blocks of the kernel that an SM runs at once. Registers, threads and
- * shared memory limit it. The emulator considers only threads and shared memory, and needs the
- * bytes of static shared memory in `declared`. */
+/* Occupancy: the number of blocks of the kernel that an SM runs at once, as limited by registers,
+ * threads and shared memory. The emulator ignores registers, and requires the bytes of static
+ * shared memory in `declared`. */
 #define KVR_AT_ONCE(kernel, threads, shared, declared, s)                                          \
     kvr_stream_at_once(s, (const void *)(kernel), threads, (size_t)(shared))
 
@@ -71,8 +71,8 @@ extern "C" void kvr_stream_launched(struct kvr_stream *s, const char *kernel);
         }                                                                                          \
     } while (0)
 
-/* Launches a grid of clusters. A cluster has `cluster` blocks along x, and `cluster` divides the
- * grid. */
+/* Launches a grid of clusters of `cluster` blocks along x. The number of blocks of the grid along x
+ * is a multiple of `cluster`. */
 #define KVR_LAUNCH_CLUSTERS(kernel, cluster, grid, block, shared, s, ...)                          \
     do {                                                                                           \
         if (kvr_stream_may_launch(s) && KVR_MAY_SHARE(kernel, shared, s)) {                        \
@@ -93,8 +93,8 @@ extern "C" void kvr_stream_launched(struct kvr_stream *s, const char *kernel);
     } while (0)
 #endif
 
-/* Number of blocks of `size` threads that cover n elements. It is at least one, because a grid
- * cannot be empty. */
+/* Returns the number of blocks of `size` threads that cover n elements, but at least 1, because a
+ * grid cannot be empty. */
 static inline unsigned kvr_blocks(int64_t n, int64_t size)
 {
     return n > 0 ? (unsigned)((n + size - 1) / size) : 1u;

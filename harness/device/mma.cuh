@@ -1,23 +1,24 @@
 /* mma.cuh - BF16 MMA on tensor cores, ldmatrix and cp.async.
  *
- *     kvr_copy_begin(tile + i, x + j, there);     16 bytes from global to shared memory
+ *     kvr_copy_begin(tile + i, x + j, there);     Starts a copy of 16 bytes to shared memory.
  *     kvr_copy_commit();
- *     kvr_copy_wait<0>();                         this thread's copies have arrived
- *     __syncthreads();                            all threads' copies have arrived
- *     kvr_matrices(a, row_of_q);                  ldmatrix: operand fragments
- *     kvr_matrices(b, row_of_k);
- *     kvr_mma(c, a, b);                           c += a b
+ *     kvr_copy_wait<0>();                         Waits for this thread's copies.
+ *     __syncthreads();                            Waits for the copies of all threads.
+ *     kvr_matrices(a, row_of_q);                  Loads a fragment of A by ldmatrix.
+ *     kvr_matrices(b, row_of_k);                  Loads a fragment of B by ldmatrix.
+ *     kvr_mma(c, a, b);                           Computes c += a b.
  *
- * All 32 lanes of a warp call these functions. An MMA computes c[16,8] += a[16,16] b[16,8]. With g
- * = lane / 4 and t = lane % 4, the registers of a lane hold
+ * All 32 lanes of a warp call kvr_matrices and kvr_mma together. An MMA computes c[16,8] +=
+ * a[16,16] b[16,8]. Let g = lane / 4 and t = lane % 4. Each 32-bit register of a or b contains two
+ * BF16 elements. The four registers of a contain columns 2t and 2t + 1 of rows g and g + 8, and
+ * then columns 2t + 8 and 2t + 9 of these two rows. The two registers of b contain rows 2t and 2t +
+ * 1 of column g, and then rows 2t + 8 and 2t + 9. The four registers of c contain columns 2t and 2t
+ * + 1 of row g, and then those of row g + 8.
  *
- *     a    rows g, g + 8, g, g + 8   columns 2t, 2t + 1; the last two registers 8 further
- *     b    rows 2t, 2t + 1; the second register 8 further   column g
- *     c    rows g, g, g + 8, g + 8   columns 2t, 2t + 1, 2t, 2t + 1
- *
- * Under nvcc these functions are PTX instructions. The emulator adds exact products to c in F32, in
- * the order of k. The order of a GPU's additions is unspecified, and a GPU may truncate bits below
- * 2^-23 of the largest term. Therefore tests allow 16 such roundings per MMA. */
+ * Under nvcc, kvr_matrices and kvr_mma are PTX instructions. In the emulator, an MMA adds the exact
+ * products to c in F32, in the order of k. A GPU adds them in an unspecified order, and may
+ * truncate bits below 2^-23 of the largest term. Therefore tests allow an error of 16 such
+ * truncations per MMA. */
 #ifndef KVR_DEVICE_MMA_CUH
 #define KVR_DEVICE_MMA_CUH
 
@@ -49,7 +50,7 @@ static __device__ __forceinline__ float kvr_bf16_high(unsigned pair)
     return __uint_as_float(pair & 0xffff0000u);
 }
 
-/* Squares both halves, with one rounding each. */
+/* Squares both BF16 halves of `pair`, each with one rounding. */
 static __device__ __forceinline__ unsigned kvr_bf16_square(unsigned pair)
 {
 #ifdef KVR_EMULATED
@@ -59,13 +60,14 @@ static __device__ __forceinline__ unsigned kvr_bf16_square(unsigned pair)
 #else
     unsigned r;
 
-    /* Computes x x - 0: sm_80 has an FMA for BF16 but no multiplication. */
+    /* Computes the square as x x - 0, because sm_80 has a BF16 FMA but no BF16 multiplication. */
     asm("fma.rn.bf16x2 %0, %1, %1, %2;" : "=r"(r) : "r"(pair), "r"(0x80008000u));
     return r;
 #endif
 }
 
-/* Maps BF16 halves to 16-bit integers with the same order. The mapping is its own inverse. */
+/* Maps each BF16 half to a signed 16-bit integer, so that integers compare as the BF16 numbers do.
+ * The mapping is its own inverse. */
 static __device__ __forceinline__ unsigned kvr_bf16_order(unsigned pair)
 {
 #ifdef KVR_EMULATED
@@ -73,14 +75,14 @@ static __device__ __forceinline__ unsigned kvr_bf16_order(unsigned pair)
 #else
     unsigned negative;
 
-    /* Replicates each sign bit 16 times. */
+    /* Sets all 16 bits of a half to its sign bit. */
     asm("prmt.b32 %0, %1, 0, 0xbb99;" : "=r"(negative) : "r"(pair));
 #endif
     return pair ^ (negative & 0x7fff7fffu);
 }
 
-/* Minimum or maximum of each half. -0 is less than 0. If an operand is NaN, the result is
- * 0x7fff. */
+/* Returns the minimum or maximum of each BF16 half, where -0 is less than 0. If an operand is NaN,
+ * the result is 0x7fff. */
 template <bool LARGER>
 static __device__ __forceinline__ unsigned kvr_bf16_choice(unsigned a, unsigned b)
 {
@@ -102,7 +104,7 @@ static __device__ __forceinline__ unsigned kvr_bf16_choice(unsigned a, unsigned 
     return r;
 }
 
-/* 2^x within 2 ulp. A result below 2^-126 becomes 0. */
+/* Returns 2^x within 2 ulp, or 0 if the result is below 2^-126. */
 static __device__ __forceinline__ float kvr_exp2(float x)
 {
 #ifdef KVR_EMULATED
@@ -115,7 +117,7 @@ static __device__ __forceinline__ float kvr_exp2(float x)
 #endif
 }
 
-/* 1 / x within 1 ulp. A result below 2^-126 becomes 0. */
+/* Returns 1 / x within 1 ulp, or 0 if the result is below 2^-126. */
 static __device__ __forceinline__ float kvr_reciprocal(float x)
 {
 #ifdef KVR_EMULATED
@@ -128,7 +130,7 @@ static __device__ __forceinline__ float kvr_reciprocal(float x)
 #endif
 }
 
-/* FMA of BF16 pairs. Both halves of the result are a b + c, rounded once. */
+/* Computes a b + c for each BF16 half, with one rounding (FMA). */
 static __device__ __forceinline__ unsigned kvr_bf16_fma(unsigned a, unsigned b, unsigned c)
 {
 #ifdef KVR_EMULATED
@@ -146,8 +148,8 @@ static __device__ __forceinline__ unsigned kvr_bf16_fma(unsigned a, unsigned b, 
 #endif
 }
 
-/* threadIdx.x, read by a volatile instruction. The compiler then recomputes values that depend on
- * it, instead of keeping these values in registers across a loop. */
+/* Returns threadIdx.x, which a volatile instruction reads. The compiler therefore recomputes values
+ * that depend on the thread index, instead of keeping these values in registers across a loop. */
 static __device__ __forceinline__ int kvr_thread()
 {
 #ifdef KVR_EMULATED
@@ -156,12 +158,12 @@ static __device__ __forceinline__ int kvr_thread()
     int x;
 
     asm volatile("mov.u32 %0, %%tid.x;" : "=r"(x));
-    __builtin_assume(x >= 0); /* lets the compiler divide by shifts */
+    __builtin_assume(x >= 0); /* x >= 0 lets the compiler replace divisions of x by shifts */
     return x;
 #endif
 }
 
-/* blockIdx, read by a volatile instruction for the same reason. */
+/* Return blockIdx.x and blockIdx.y, which a volatile instruction reads as in kvr_thread(). */
 static __device__ __forceinline__ int kvr_block_x()
 {
 #ifdef KVR_EMULATED
@@ -186,8 +188,8 @@ static __device__ __forceinline__ int kvr_block_y()
 #endif
 }
 
-/* The number 0, which the compiler does not know. An address plus this number is computed where it
- * is used and not hoisted out of a loop. */
+/* Returns 0, which the compiler cannot know. An address plus this 0 is computed where it is used,
+ * and not hoisted out of a loop. */
 static __device__ __forceinline__ int kvr_zero()
 {
 #ifdef KVR_EMULATED
@@ -202,7 +204,8 @@ static __device__ __forceinline__ int kvr_zero()
 
 /* ---- asynchronous copies ------------------------------------------------------------------ */
 
-/* cp.async of 16 aligned bytes. If `there` is false, it writes zeros and does not read `from`. */
+/* Starts a cp.async of 16 aligned bytes. If `there` is false, the copy writes zeros and does not
+ * read `from`. */
 static __device__ __forceinline__ void kvr_copy_begin(kvr_shared<uint4> to,
                                                       kvr_global<const uint4> from, bool there)
 {
@@ -216,7 +219,8 @@ static __device__ __forceinline__ void kvr_copy_begin(kvr_shared<uint4> to,
 #endif
 }
 
-/* kvr_copy_begin through L1, for data that this CTA reads again. */
+/* Starts the same copy as kvr_copy_begin, but through the L1 cache, for data that this CTA reads
+ * again. */
 static __device__ __forceinline__ void
 kvr_copy_cached_begin(kvr_shared<uint4> to, kvr_global<const uint4> from, bool there)
 {
@@ -230,7 +234,7 @@ kvr_copy_cached_begin(kvr_shared<uint4> to, kvr_global<const uint4> from, bool t
 #endif
 }
 
-/* Commits the copies that were issued since the last commit as one group. The group may be
+/* Commits the copies that this thread has issued since its last commit as one group, which may be
  * empty. */
 static __device__ __forceinline__ void kvr_copy_commit()
 {
@@ -241,7 +245,7 @@ static __device__ __forceinline__ void kvr_copy_commit()
 #endif
 }
 
-/* Waits until at most the last N groups of this thread are in flight. */
+/* Waits until at most N groups of copies of this thread are in flight. */
 template <int N> static __device__ __forceinline__ void kvr_copy_wait()
 {
 #ifdef KVR_EMULATED
@@ -251,7 +255,7 @@ template <int N> static __device__ __forceinline__ void kvr_copy_wait()
 #endif
 }
 
-/* ---- fragments and products --------------------------------------------------------------- */
+/* ---- tensor cores ------------------------------------------------------------------------- */
 
 #ifdef KVR_EMULATED
 namespace kvr_emu
@@ -350,7 +354,7 @@ static inline void kvr_mma(float *c, const unsigned *a, const unsigned *b, KVR_E
 }
 #else
 /* ldmatrix.x4 loads four 8 x 8 matrices. Lane l supplies the address of row l % 8 of matrix l / 8.
- * Of each matrix it receives columns 2 (l % 4) and 2 (l % 4) + 1 of row l / 4. */
+ * Of each matrix, lane l receives columns 2 (l % 4) and 2 (l % 4) + 1 of row l / 4. */
 static __device__ __forceinline__ void kvr_matrices(unsigned *out, kvr_shared<const kvr_bf16> row)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
@@ -359,7 +363,7 @@ static __device__ __forceinline__ void kvr_matrices(unsigned *out, kvr_shared<co
                  : "memory");
 }
 
-/* ldmatrix.x4.trans loads the same matrices and transposes each of them. */
+/* Loads four 8 x 8 matrices and transposes each of them (ldmatrix.x4.trans). */
 static __device__ __forceinline__ void kvr_matrices_transposed(unsigned *out,
                                                                kvr_shared<const kvr_bf16> row)
 {
@@ -369,7 +373,7 @@ static __device__ __forceinline__ void kvr_matrices_transposed(unsigned *out,
                  : "memory");
 }
 
-/* Computes c += a b; a lane holds 4, 4 and 2 registers of c, a and b. */
+/* Computes c += a b, where a lane has 4 registers of c, 4 registers of a and 2 registers of b. */
 static __device__ __forceinline__ void kvr_mma(float *c, const unsigned *a, const unsigned *b)
 {
     asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, "

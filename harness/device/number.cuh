@@ -1,12 +1,12 @@
-/* number.cuh - conversions of numbers in kernels. Results are bit-identical to harness/core/dtype.h
- * on the CPU. */
+/* number.cuh - conversions between float, BF16 and FP16 in kernels. The results are bit-identical
+ * to those of harness/core/dtype.h on the CPU. */
 #ifndef KVR_DEVICE_NUMBER_CUH
 #define KVR_DEVICE_NUMBER_CUH
 
 #include "harness/core/dtype.h"
 #include "harness/device/kernel.cuh"
 
-/* Rounds a float to the nearest BF16, ties to even. */
+/* Rounds a float to the nearest BF16 number, with ties to even. */
 static __device__ __forceinline__ float kvr_round_bf16(float x)
 {
     const unsigned u = __float_as_uint(x);
@@ -21,7 +21,8 @@ static __device__ __forceinline__ kvr_bf16 kvr_bf16_of(float x)
     return (kvr_bf16)(__float_as_uint(kvr_round_bf16(x)) >> 16);
 }
 
-/* Keeps the sign and the upper payload bits of a NaN. The hardware conversion drops them. */
+/* Converts a float to FP16. A NaN keeps its sign and its upper payload bits, which the hardware
+ * conversion would lose. */
 static __device__ __forceinline__ kvr_f16 kvr_half_of(float x)
 {
     const unsigned u = __float_as_uint(x);

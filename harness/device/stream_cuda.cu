@@ -12,15 +12,16 @@
 enum {
     MAX_KERNELS = 256,
     MAX_GRANTED = 64,
-    /* limit of a block's shared memory, static plus dynamic, without opt-in */
+    /* bytes of static plus dynamic shared memory that a block may use without
+     * cudaFuncSetAttribute */
     UNASKED_SHARED = 48 * 1024,
 };
 
 #define WORDS_(...) #__VA_ARGS__
 #define WORDS(...) WORDS_(__VA_ARGS__)
 
-/* Dynamic shared memory that the driver has granted to a kernel. The stream keeps this record,
- * because asking the driver is slow. */
+/* The bytes of dynamic shared memory that the driver allows for a kernel. The stream stores these
+ * numbers, because a query of the driver is slow. */
 struct granted {
     const void *kernel;
     size_t bytes;
@@ -29,7 +30,7 @@ struct granted {
 struct launches {
     int n_kernels;
     struct {
-        const char *name; /* a string literal of KVR_LAUNCH */
+        const char *name; /* kernel name, a string literal from KVR_LAUNCH */
         int64_t n;
     } of[MAX_KERNELS];
 };
@@ -37,27 +38,27 @@ struct launches {
 struct kvr_stream {
     cudaStream_t stream;
     cudaMemPool_t pool;
-    cudaError_t error; /* first error since the last sync */
+    cudaError_t error; /* first error since the last kvr_stream_sync() */
     size_t block_shared;
     struct granted granted[MAX_GRANTED];
     bool was_full;
     int capability;
-    void **live; /* the live allocations, which kvr_stream_close() frees */
+    void **live; /* live allocations of device memory, which kvr_stream_close() frees */
     int64_t n_live, max_live;
     struct kvr_tickets tickets;
-    cudaEvent_t *marks; /* [max_marks], indexed by ticket; each event is created once */
+    cudaEvent_t *marks; /* [max_marks] reusable events, indexed by ticket */
     int64_t max_marks;
     struct kvr_capture capture;
-    struct launches count;  /* number of launches of each kernel so far */
+    struct launches count;  /* number of launches of every kernel so far */
     struct launches before; /* `count` at the start of the capture */
 };
 
 struct kvr_graph {
     cudaGraphExec_t exec;
-    struct launches count; /* launches of each kernel in one launch of the graph */
+    struct launches count; /* number of launches of every kernel in one launch of the graph */
 };
 
-/* ---- opening a stream -------------------------------------------------------------------- */
+/* ---- open and close ---------------------------------------------------------------------- */
 
 const struct kvr_device_build *kvr_device_build(void)
 {
@@ -90,7 +91,7 @@ static void gather(struct kvr_device_facts *f, struct cudaDeviceProp *prop)
     } else if (e != cudaSuccess && e != cudaErrorNoDevice && e != cudaErrorInsufficientDriver) {
         f->error = cudaGetErrorString(e);
     }
-    cudaGetLastError(); /* clears the error that these queries may have left */
+    cudaGetLastError(); /* clear the error that the queries above may have set */
 }
 
 static enum kvr_status failed(cudaError_t e, const char *doing)
@@ -100,8 +101,8 @@ static enum kvr_status failed(cudaError_t e, const char *doing)
                     "device cuda: %s: %s; --device cpu needs no GPU", doing, cudaGetErrorString(e));
 }
 
-/* Creates a private pool that retains freed memory. The peak of the pool is then that of this
- * stream alone. */
+/* Creates the stream's private memory pool, which retains freed memory. The peak of the pool
+ * measures the memory of this stream alone. */
 static cudaError_t open_pool(struct kvr_stream *s)
 {
     struct cudaMemPoolProps props;
@@ -171,7 +172,7 @@ void kvr_stream_close(struct kvr_stream **sp)
     *sp = NULL;
 }
 
-/* ---- errors and launches ----------------------------------------------------------------- */
+/* ---- launches ---------------------------------------------------------------------------- */
 
 static enum kvr_status explain(cudaError_t e)
 {
@@ -240,7 +241,7 @@ bool kvr_stream_ask_shared(struct kvr_stream *s, const void *kernel, size_t byte
         return true;
     s->error = cudaFuncGetAttributes(&code, kernel);
     if (s->error == cudaSuccess && code.sharedSizeBytes + bytes > UNASKED_SHARED) {
-        /* The limit is never lowered, because another stream may rely on it. */
+        /* Do not lower the kernel's limit, because another stream may depend on it. */
         most = (size_t)code.maxDynamicSharedSizeBytes;
         most = most > bytes ? most : bytes;
         s->error =
@@ -377,7 +378,7 @@ enum kvr_status kvr_device_alloc(struct kvr_stream *s, void **p, size_t n)
     }
     e = cudaMallocFromPoolAsync(p, n ? n : 1, s->pool, s->stream);
     if (e == cudaErrorMemoryAllocation) {
-        /* The pool may be fragmented: trim the pool and retry once. */
+        /* The memory pool may be fragmented: trim the pool and retry once. */
         cudaGetLastError();
         cudaStreamSynchronize(s->stream);
         cudaMemPoolTrimTo(s->pool, 0);
@@ -400,7 +401,7 @@ void kvr_device_free(struct kvr_stream *s, void *p)
     while (i > 0 && s->live[i - 1] != p)
         i--;
     if (!i)
-        abort(); /* `p` is not a live allocation of kvr_device_alloc */
+        abort(); /* p is not a live allocation of kvr_device_alloc() */
     s->live[i - 1] = s->live[--s->n_live];
     cudaFreeAsync(p, s->stream);
 }

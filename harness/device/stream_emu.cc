@@ -1,4 +1,4 @@
-/* stream_emu.cc - stream.h on the emulated device: the stream and its clock. */
+/* stream_emu.cc - implements stream.h on the emulated device, except for memory and graphs. */
 #include "harness/device/emu_machine.cuh"
 #include "harness/device/kernel.cuh"
 
@@ -12,7 +12,8 @@
 #include "harness/device/device_check.h"
 #include "harness/device/traffic.h"
 
-/* Reads a size from an environment variable, at most `most`; *bytes is unchanged if it is unset. */
+/* Reads a number of bytes, at most `most`, from an environment variable. If the variable is not
+ * set, *bytes does not change. */
 static enum kvr_status bytes_from_env(const char *variable, size_t most, size_t *bytes)
 {
     const char *text = getenv(variable);
@@ -28,7 +29,8 @@ static enum kvr_status bytes_from_env(const char *variable, size_t most, size_t 
     return KVR_OK;
 }
 
-/* Compute capability from KVREEL_EMULATED_CAPABILITY, such as 9.0; 0 if unset. */
+/* Reads the compute capability from KVREEL_EMULATED_CAPABILITY: 90 for "9.0", or 0 if the variable
+ * is not set. */
 static enum kvr_status capability(int *out)
 {
     const char *text = getenv("KVREEL_EMULATED_CAPABILITY");
@@ -142,7 +144,7 @@ void *kvr_stream_native(struct kvr_stream *s)
     return s;
 }
 
-/* A request above the limit fails at launch. */
+/* Records the request; if it exceeds the limit of shared memory, the launch fails. */
 bool kvr_stream_ask_shared(struct kvr_stream *s, const void *kernel, size_t bytes)
 {
     int i = 0;
@@ -157,8 +159,8 @@ bool kvr_stream_ask_shared(struct kvr_stream *s, const void *kernel, size_t byte
     return true;
 }
 
-/* An SM of these devices has 1 KB more shared memory than a block may request, and each block
- * reserves 1 KB. */
+/* Models an SM of recent GPUs: it has 1 KB more shared memory than a block may request, and every
+ * block reserves 1 KB. */
 int kvr_stream_at_once(struct kvr_stream *s, int threads, size_t bytes)
 {
     const size_t by_shared = (s->block_shared + 1024) / (bytes + 1024);

@@ -1,7 +1,8 @@
-/* vector.cuh - vectors of elements. One instruction loads or stores up to 16 bytes of a vector.
+/* vector.cuh - vector types. One instruction loads or stores up to 16 bytes of a vector.
  *
- * The access type is a template parameter of kernels. The launcher picks the wide type if addresses
- * and extents are aligned for it, otherwise the narrow type. */
+ * The type of a kernel's memory accesses is a template parameter of the kernel. Its launcher
+ * selects a vector type if all addresses and extents are multiples of the vector, and otherwise a
+ * scalar type. */
 #ifndef KVR_DEVICE_VECTOR_CUH
 #define KVR_DEVICE_VECTOR_CUH
 
@@ -11,7 +12,7 @@ template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16
     T v[N];
 };
 
-/* Reinterprets aligned shared or global memory as an array of another type. */
+/* Reinterprets an aligned pointer to shared or global memory as a pointer to another type. */
 #ifdef KVR_EMULATED
 template <class U, class T> static inline kvr_emu::pointer<U> kvr_as(kvr_emu::pointer<T> p)
 {
@@ -28,7 +29,7 @@ template <class U, class T> static __device__ __forceinline__ const U *kvr_as(co
 }
 #endif
 
-/* Whether the address p is a multiple of n bytes. */
+/* Returns whether address p is a multiple of n bytes. */
 static inline bool kvr_aligned(const void *p, size_t n)
 {
     return (uintptr_t)p % n == 0;
