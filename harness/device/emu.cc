@@ -80,8 +80,8 @@ void wake(struct kvr_stream *s, struct fiber *f)
 }
 
 /* Returns the next context to run: a random runnable fiber, or the host context if no fiber is
- * runnable. The random choice includes the asynchronous copies in flight. If it selects a copy, the
- * copy completes, and the function chooses again. */
+ * runnable. The random choice includes the asynchronous copies in flight. If the choice is a copy,
+ * the copy completes and the function chooses again. */
 static struct context *next_of(struct kvr_stream *s)
 {
     unsigned i, next;
@@ -337,7 +337,9 @@ static void record_deadlock(struct kvr_stream *s)
         const unsigned mask = w->mask[i % 32];
 
         if (f->state == LEFT || (f->state == AT_BARRIER && !s->block[f->coords.rank].n_left))
-            continue; /* skip this thread: it waits for threads whose own wait the loop reports */
+            /* this thread waits at __syncthreads for other threads, whose deadlock the loop
+             * reports */
+            continue;
         here = const_cast<struct coords *>(&f->coords);
         if (f->state == AT_BARRIER)
             record(s, "%s:%d: divergent __syncthreads: %u of %u threads have left the kernel",

@@ -226,7 +226,8 @@ void run_lanes_together(void (*fn)(void *const *lanes), void *mine, const char *
 /* ---- asynchronous copies ---------------------------------------------------------------- */
 
 /* Starts a cp.async that writes n bytes, or n zeros, to shared memory. The copy completes when its
- * thread has waited for the copy's group. Until then, an access to the target is an error. */
+ * thread has waited for the copy's group. Before the copy completes, an access to its target is an
+ * error. */
 void copy_begin(struct region *to, uintptr_t at, struct region *from, uintptr_t source, size_t n,
                 bool zeros);
 void copy_commit();
@@ -240,8 +241,9 @@ struct shape {
     const char *name;
     dim3 grid, block;
     size_t shared_bytes;
-    unsigned cluster;  /* number of blocks of a cluster; these blocks are adjacent along x */
-    const void *entry; /* address of the kernel, which identifies it */
+    unsigned cluster; /* number of blocks of a cluster; these blocks are adjacent along x */
+    /* address of the kernel function, by which the emulator identifies the kernel */
+    const void *entry;
 };
 
 void run(struct kvr_stream *s, const struct shape *shape, void (*body)(void *), void *arg);

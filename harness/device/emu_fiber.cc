@@ -88,8 +88,8 @@ void fiber_stacks(struct kvr_stream *s, unsigned n)
 
 /* Removes AddressSanitizer's poison from the stack. If the previous thread has returned, its
  * functions have unpoisoned their frames, and only the top LAST_FRAMES bytes may be poisoned. If
- * the previous launch was aborted, frames anywhere on the stack may be poisoned. Unpoisoning only
- * the top saves time, because 256 stacks have 36 MB. */
+ * the previous launch was aborted, frames anywhere on the stack may be poisoned. Unpoisoning whole
+ * stacks would be slow, because 256 stacks occupy 36 MB. */
 void fiber_prepare(struct context *c, void (*entry)(), bool left)
 {
 #ifdef KVR_ASAN

@@ -82,8 +82,8 @@ struct span {
     struct cell *cell;
 };
 
-/* Finds the n bytes of device memory from address p on; n must not be 0. Before that, splits shadow
- * cells that are larger than `finest` bytes. */
+/* Finds the n bytes of device memory from address p on; n must not be 0. Shadow cells that are
+ * larger than `finest` bytes are split first. */
 static enum kvr_status span_at(const char *what, const void *p, size_t n, unsigned finest,
                                struct span *out)
 {

@@ -101,7 +101,7 @@ namespace kvr_emu
 
 enum {
     PHASED = MAX_CLOCKED,
-    MAX_PHASED = 112, /* maximum number of mbarriers in a cluster */
+    MAX_PHASED = 112, /* maximum number of mbarriers in an emulated cluster */
     /* index of the first clock of remote stores; every mbarrier has such a clock */
     STORED = PHASED + MAX_PHASED,
     CORES = STORED + MAX_PHASED,
@@ -117,7 +117,7 @@ enum {
     MOST_OFFSET = FIELD << 4,
     MAX_SETMAXNREG = 8, /* maximum number of setmaxnreg instructions that a warp executes */
     N = 128,            /* maximum number of columns of a wgmma result */
-    /* bytes of an operand row that one wgmma multiplies: 32 8-bit or 16 BF16 elements */
+    /* bytes of an operand row that one wgmma multiplies (32 8-bit or 16 BF16 elements) */
     K = 32,
     ROWS = 64,
 };
@@ -282,7 +282,7 @@ void tick(struct kvr_stream *s, struct fiber *f);
  * clocks. */
 struct hopper *clock_block();
 /* Fails unless the write with stamp `then` happens before an asynchronous operation that the
- * running thread starts. The view of the operation is `mine`. */
+ * running thread starts. `mine` is the view of the asynchronous operation. */
 void check_written(const struct region *r, size_t at, const struct view *mine, stamp then,
                    const char *how);
 /* Wakes the threads that wait in state `why` at the barrier (or warp group) with index `on`. */
@@ -297,7 +297,7 @@ void end_phase(struct kvr_stream *s, struct phased *b);
 
 /* Functions of emu_cluster.cc. */
 /* Checks an access of the running thread to the shared memory of block `rank`. The running thread
- * must be ordered after the start of that block. With `until`, the exit of that block must later be
+ * must be ordered after the start of that block. If `until` is true, the exit of that block must be
  * ordered after the access. */
 void reach(unsigned rank, bool until, const char *how);
 /* Completes remote store i of those in flight. */

@@ -60,8 +60,8 @@ enum {
                     TILE_ALIGN - 1) /
                    TILE_ALIGN * TILE_ALIGN,
     MAX_CLUSTER = 4, /* maximum number of blocks in an emulated cluster */
-    /* Maximum number of threads of a block that uses sm_90, and of a cluster. These threads have
-     * vector clocks. */
+    /* Maximum number of threads of a block that uses sm_90, and of a cluster. Each such thread has
+     * a vector clock. */
     MAX_CLOCKED = 768,
     MAX_KERNELS = 128,
     MAX_ASKED = 1024, /* maximum number of kernels that request dynamic shared memory */
@@ -82,14 +82,14 @@ struct context {
     size_t size;
 };
 
-/* A stamp records which thread accessed memory, and when. It is packed into 64 bits, because every
+/* A stamp records which thread accessed memory, and when. A stamp has only 64 bits, because every
  * shadow cell contains three stamps. Bits 36 to 63 are the serial number of the thread's block,
- * counted over all launches; 0 means no access, and 1 means an access by the host. Bits 23 to 35
- * are the epoch: the number of __syncthreads so far. Bits 12 to 22 are the warp epoch: the number
- * of __syncwarp since the last __syncthreads. In a block with vector clocks, bits 12 to 35 are the
- * thread's clock instead. Bits 2 to 11 are the index of the thread or of the asynchronous
- * operation's clock. Bit 1 marks an atomic operation. Bit 0 marks an asynchronous copy in
- * flight. */
+ * counted over all launches. A serial number of 0 means no access, and 1 means an access by the
+ * host. Bits 23 to 35 are the epoch: the number of __syncthreads so far. Bits 12 to 22 are the warp
+ * epoch: the number of __syncwarp since the last __syncthreads. In a block with vector clocks, bits
+ * 12 to 35 are the thread's clock instead. Bits 2 to 11 are the index of the thread or of the
+ * asynchronous operation's clock. Bit 1 marks an atomic operation. Bit 0 marks an asynchronous copy
+ * in flight. */
 typedef uint64_t stamp;
 enum { COMING = 1, ATOMICALLY = 2, MAX_EPOCH = (1 << 13) - 1, MAX_WARP_EPOCH = (1 << 11) - 1 };
 static const uint32_t MAX_SERIAL = (1u << 28) - 1;
@@ -229,7 +229,7 @@ struct kvr_stream {
     struct kvr_capture capture;
     struct kvr_graph *graph; /* the graph that the stream is capturing */
     struct kvr_tickets tickets;
-    int64_t *marks; /* [max_marks] times, indexed by ticket */
+    int64_t *marks; /* [max_marks] times of marks in ns, indexed by ticket */
     int64_t max_marks;
     /* Serial number of the running block, and serial number of the first block of the running
      * launch. */
@@ -277,7 +277,8 @@ void fiber_stacks(struct kvr_stream *s, unsigned n);
 /* Prepares a fiber that starts at `entry` with an empty stack. `left` says that the previous thread
  * on this stack has returned. */
 void fiber_prepare(struct context *c, void (*entry)(), bool left);
-/* Completes the first switch to a fiber. The fiber's entry function must call it first. */
+/* Completes the first switch to a fiber. The fiber's entry function must call fiber_arrived()
+ * first. */
 void fiber_arrived();
 /* Switches from context `from` to context `to`. With `for_good`, `from` is never resumed. */
 void leave_for(struct context *from, struct context *to, bool for_good);
@@ -290,8 +291,8 @@ void record(struct kvr_stream *s, const char *fmt, ...) __attribute__((format(pr
 /* Returns whether the kernel `entry` has been allowed to use this many bytes of dynamic shared
  * memory. */
 bool asked_for(const struct kvr_stream *s, const void *entry, size_t bytes);
-/* Checks the launch configuration. Returns true, and records an error, if the device cannot launch
- * it. */
+/* Checks the launch configuration. Returns true, and records an error, if a GPU would reject the
+ * configuration. */
 bool refused(struct kvr_stream *s, const struct shape *shape);
 
 /* Restarts the serial numbers of blocks after the largest number has been used. The shadow memory
@@ -328,7 +329,8 @@ void complete_transfer(struct kvr_stream *s, unsigned i);
 void clock_cluster(struct kvr_stream *s);
 /* Records the error of a deadlocked thread that waits for an operation of sm_90. */
 void record_stuck(struct kvr_stream *s, const struct fiber *f);
-/* Called when the running thread exits, and block_ended() when the last thread of a block exits. */
+/* Called when the running thread exits; block_ended() is called when the last thread of a block has
+ * exited. */
 void thread_left(struct kvr_stream *s);
 void block_ended(struct kvr_stream *s);
 /* Fails if an mbarrier overlaps the n bytes of shared memory from address `at` on. */
@@ -342,14 +344,14 @@ const char *describe_stamp(stamp then, char *text, size_t size);
 void account_launch(struct kvr_stream *s, const char *kernel);
 void account_move(struct kvr_stream *s, const char *what, int64_t read, int64_t written);
 
-/* The fiber of the running thread. */
+/* Returns the fiber of the running thread. */
 static inline struct fiber *self()
 {
     return (struct fiber *)here;
 }
 
-/* Computes the stamp of a fiber's accesses from its epochs. Every change of the epochs requires a
- * call. */
+/* Computes the stamp of a fiber's accesses from its epochs. The function must be called after every
+ * change of the epochs. */
 static inline void restamp(const struct kvr_stream *s, struct fiber *f)
 {
     f->now = (stamp)s->serial << 36 | (stamp)f->epoch << 23 | (stamp)f->warp_epoch << 12 |

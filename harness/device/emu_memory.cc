@@ -142,7 +142,7 @@ static inline bool unordered(const struct region *r, stamp then, stamp now)
     if (serial_of(then) < running->launch_serial)
         return false;
     if (serial_of(other))
-        return !r->shared; /* accesses to shared memory are stale if another block made them */
+        return !r->shared; /* an earlier block's access to shared memory cannot race */
     if (running->clocked)
         return is_unobserved(running, then) || (!r->shared && unmet(running, then));
     if (other >> 23 || !thread_of(other))

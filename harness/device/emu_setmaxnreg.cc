@@ -10,8 +10,8 @@ static unsigned warps_of_block(const struct kvr_stream *s)
     return (s->n_threads + 31) / 32;
 }
 
-/* Return the size of the block's register pool, and the registers that its warps currently own.
- * Both are sums, over the warps of the block, of registers per thread. */
+/* Return the size of a block's register pool, and the registers that the block's warps currently
+ * own. The functions count registers per thread, summed over the warps of the block. */
 static int pool_of(const struct kvr_stream *s)
 {
     return kvr_launch_registers((int)s->n_threads) * (int)warps_of_block(s);

@@ -340,8 +340,8 @@ static void finish_products(struct kvr_stream *s, unsigned first)
         if (n_due(&group[i]) != n)
             fail("the threads of a warp group wait for different products (wgmma)");
     /* Check the operands once for every warp, because the tensor cores of the four warps read them
-     * in parallel. A shadow cell records only two readers, so the loop varies which warps are
-     * last. */
+     * in parallel. A shadow cell records only its last two readers, so the loop varies the order of
+     * the warps. */
     for (int i = 0; i < n; i++)
         for (int w = 0; w < 4; w++) {
             const int of_group = (w + i) % 4;

@@ -11,10 +11,10 @@
  *     kvr_barrier_wait(empty, 0);                     kvr_wgmma_wait<0>(sums);
  *                                                     kvr_barrier_arrive(empty);
  *
- * An mbarrier counts arrivals and copied bytes. After the expected number of arrivals and bytes, it
- * completes its current phase and starts the next phase. A wait takes the parity p of a phase, and
- * returns once the latest phase of parity p has completed. On a newly initialized mbarrier, a wait
- * for parity 1 returns immediately.
+ * An mbarrier counts arrivals and copied bytes. An mbarrier that has received the expected arrivals
+ * and bytes completes its current phase and starts the next phase. A wait takes the parity p of a
+ * phase, and returns once the latest phase of parity p has completed. On a newly initialized
+ * mbarrier, a wait for parity 1 returns immediately.
  *
  * A thread's generic writes to shared memory are visible to wgmma and bulk copies only after the
  * thread has called kvr_fence_async(). Until a thread has waited for a bulk copy or a wgmma, no
@@ -84,7 +84,7 @@ enum kvr_swizzle { KVR_SWIZZLE_NONE, KVR_SWIZZLE_128 };
 enum {
     KVR_TILE_COLUMNS = 64, /* BF16 elements per tile row of 128 bytes */
     KVR_TILE_ALIGN = 1024, /* alignment of a tile in shared memory, in bytes */
-    KVR_WARP_GROUP = 128,  /* threads of a warp group */
+    KVR_WARP_GROUP = 128,  /* number of threads of a warp group */
 };
 
 #ifdef KVR_EMULATED
@@ -517,8 +517,8 @@ static __device__ __forceinline__ unsigned kvr_remote_load(kvr_remote<unsigned> 
 /* The instruction setmaxnreg redistributes a block's register pool among its warp groups. The pool
  * is the number of threads times the registers per thread of the compiled kernel, and may be
  * smaller than the register file. With launch bounds (threads, 1), ptxas uses at most floor(65536 /
- * threads / 8) * 8 registers per thread: 168 for 384 threads, so the pool is 384 x 168. A
- * setmaxnreg.inc that needs more registers than the pool has waits forever. */
+ * threads / 8) * 8 registers per thread. The pool of a block of 384 threads is therefore 384 x 168
+ * registers. A setmaxnreg.inc waits forever if it needs more registers than the pool has. */
 enum { KVR_REGISTER_FILE = 65536, KVR_MOST_REGISTERS = 256 };
 static constexpr int kvr_launch_registers(int threads)
 {
@@ -601,7 +601,7 @@ static __device__ __forceinline__ void kvr_tile_begin_all(kvr_shared<kvr_bf16> t
  * 49 to 51 the base offset, and bits 62 and 63 the swizzle. The field of an address or byte offset
  * x is (x & 0x3FFFF) >> 4. The value 1 of the swizzle field is the 128-byte swizzle. The base
  * offset is 0, because tiles are aligned to 1024 bytes. In a cluster, an address contains the
- * block's rank from bit 24 on, so the mask 0x3FFFF prevents that the rank changes the leading
+ * block's rank from bit 24 on, and the mask 0x3FFFF keeps the rank out of the field of the leading
  * offset. */
 static __device__ __forceinline__ kvr_operand kvr_operand_encode(unsigned address, unsigned leading,
                                                                  unsigned stride)

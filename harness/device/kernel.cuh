@@ -1,21 +1,13 @@
 /* kernel.cuh - macros and types that let both nvcc and, for the emulator, the host compiler compile
  * all .cu files.
  *
- *     static __global__ void twice(int64_t n, kvr_global<float> x)
- *     {
- *         const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
- *
- *         KVR_SHARED(float, tile, 128);
- *         ...
- *     }
- *     void kvr_twice_cuda(struct kvr_stream *s, float *x, int64_t n)
- *     {
- *         KVR_LAUNCH(twice, kvr_blocks(n, 128), 128, 0, s, n, x);
- *     }
- *
- * Under nvcc kvr_global<T> is T *__restrict__ and kvr_shared<T> is T *. Under the host compiler
- * both are the checked pointers of emu.cuh. A kernel uses a pointer p only in p[i], *p and p + i. A
- * kernel reads and writes whole elements, and passes p + i to atomic functions. */
+ * A kernel has pointer parameters of type kvr_global<T>, and declares shared arrays by KVR_SHARED
+ * as kvr_shared<T>. Under nvcc, kvr_global<T> is T *__restrict__ and kvr_shared<T> is T *. Under
+ * the host compiler, both types are the checked pointers of emu.cuh. A kernel uses such a pointer p
+ * only in p[i], *p and p + i. A kernel reads and writes whole elements, and passes p + i to atomic
+ * functions. For example, KVR_LAUNCH(twice, kvr_blocks(n, 128), 128, 0, s, n, x) launches the
+ * kernel `twice` on stream s with arguments n and x, blocks of 128 threads and no dynamic shared
+ * memory. */
 #ifndef KVR_DEVICE_KERNEL_CUH
 #define KVR_DEVICE_KERNEL_CUH
 

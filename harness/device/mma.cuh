@@ -1,12 +1,10 @@
 /* mma.cuh - BF16 MMA on tensor cores, ldmatrix and cp.async.
  *
- *     kvr_copy_begin(tile + i, x + j, there);     Starts a copy of 16 bytes to shared memory.
- *     kvr_copy_commit();
- *     kvr_copy_wait<0>();                         Waits for this thread's copies.
- *     __syncthreads();                            Waits for the copies of all threads.
- *     kvr_matrices(a, row_of_q);                  Loads a fragment of A by ldmatrix.
- *     kvr_matrices(b, row_of_k);                  Loads a fragment of B by ldmatrix.
- *     kvr_mma(c, a, b);                           Computes c += a b.
+ * The function kvr_copy_begin starts an asynchronous copy of 16 bytes from global to shared memory.
+ * A call of kvr_copy_commit puts a thread's copies into a group, and kvr_copy_wait<0> waits for all
+ * groups of the calling thread. A __syncthreads then makes the copies of all threads visible to the
+ * block. The function kvr_matrices loads the fragments of an operand by ldmatrix, and kvr_mma(c, a,
+ * b) computes c += a b.
  *
  * All 32 lanes of a warp call kvr_matrices and kvr_mma together. An MMA computes c[16,8] +=
  * a[16,16] b[16,8]. Let g = lane / 4 and t = lane % 4. Each 32-bit register of a or b contains two

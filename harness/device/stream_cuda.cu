@@ -50,7 +50,7 @@ struct kvr_stream {
     int64_t max_marks;
     struct kvr_capture capture;
     struct launches count;  /* number of launches of every kernel so far */
-    struct launches before; /* `count` at the start of the capture */
+    struct launches before; /* value of `count` at the start of the capture */
 };
 
 struct kvr_graph {
@@ -58,7 +58,7 @@ struct kvr_graph {
     struct launches count; /* number of launches of every kernel in one launch of the graph */
 };
 
-/* ---- open and close ---------------------------------------------------------------------- */
+/* ---- open, close ------------------------------------------------------------------------- */
 
 const struct kvr_device_build *kvr_device_build(void)
 {
@@ -530,12 +530,11 @@ enum kvr_status kvr_stream_capture_begin(struct kvr_stream *s)
     return KVR_OK;
 }
 
-/* Moves the launches that were counted since the start of the capture from the stream to the
- * graph. */
+/* Moves the launch counts since the start of the capture from the stream to the graph. */
 static void take_counts(struct kvr_stream *s, struct launches *out)
 {
     *out = s->count;
-    /* Both lists have the same order, because s->count never reorders its kernels. */
+    /* Kernel i is the same in s->before and *out, because s->count only appends kernels. */
     for (int i = 0; i < s->before.n_kernels; i++)
         out->of[i].n -= s->before.of[i].n;
     s->count = s->before;
