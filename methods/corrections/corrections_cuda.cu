@@ -1,7 +1,7 @@
-/* corrections_cuda.cu - squared scales, moments and corrections per query on a device.
+/* corrections_cuda.cu - squared scales, moments and corrections per query on a CUDA device.
  *
- * correction.c, flat.c and energy.c are the reference. A sum over tokens is computed by one thread
- * per channel, in token order. A sum over channels is computed by one warp per query. */
+ * The CPU references are correction.c, flat.c and energy.c. A sum over tokens is computed by one
+ * thread per channel, in token order. A sum over channels is computed by one warp per query. */
 #include "methods/corrections/corrections_cuda.h"
 
 #include <float.h>
@@ -10,7 +10,7 @@
 
 enum { THREADS = 128, WARPS = THREADS / 32 };
 
-/* Sets out[i] to s^2, the squared scale of element first + i of the block. The block has `channels`
+/* Sets out[i] to the squared scale of element first + i of a packed block, which has `channels`
  * elements per token. */
 static __global__ void __launch_bounds__(THREADS)
     stored_scales(int64_t first, int64_t n, int64_t channels, int axis, int group,
@@ -30,7 +30,8 @@ static __global__ void __launch_bounds__(THREADS)
     out[i] = s * s;
 }
 
-/* Sets out = (relative out)^2. On entry out holds decoded values or, with relative = 1, scales. */
+/* Replaces every out[i] by (relative * out[i])^2. On entry `out` contains decoded values, or scales
+ * if `relative` is 1. */
 static __global__ void __launch_bounds__(THREADS)
     decoded_scales(int64_t n, float relative, kvr_global<float> out)
 {
@@ -40,7 +41,7 @@ static __global__ void __launch_bounds__(THREADS)
         out[i] = relative * (float)out[i] * (relative * (float)out[i]);
 }
 
-/* Zeroes the squared scales of outliers, which are stored exactly. */
+/* Sets the squared scales of outliers to 0, because outliers are stored without quantization. */
 static __global__ void __launch_bounds__(THREADS)
     no_steps(int64_t n_exact, int64_t first, int64_t n, kvr_global<const int32_t> exact,
              kvr_global<float> out)
@@ -66,7 +67,7 @@ static __global__ void __launch_bounds__(THREADS)
     moments[c] = kvr_half_of((float)(sum / (double)n_tok));
 }
 
-/* Rounds to FP16. Finite values saturate at 65504; infinity and NaN are kept. */
+/* Rounds a double to FP16. Finite values saturate at 65504, but infinity and NaN remain. */
 static __device__ __forceinline__ kvr_f16 finite_half(double x)
 {
     if (fabs(x) <= DBL_MAX)
@@ -101,9 +102,9 @@ static __global__ void __launch_bounds__(THREADS)
         finite_half(square_back / n - mean_back * mean_back - (square / n - mean * mean));
 }
 
-/* Each warp computes one query of one head. Let x = scale q, and let a and b be the moments of a
- * channel's coding error. The result is the sum over channels of x a + x^2 b / 2 if `energy`,
- * otherwise of x^2 a / 24. */
+/* Computes the correction of every query and head, one per warp. Let x = scale q, and let a and b
+ * be the moments of a channel's quantization error. The correction is the sum over channels of x a
+ * + x^2 b / 2 if `energy`, and otherwise of x^2 a / 24. */
 static __global__ void __launch_bounds__(THREADS)
     correction_rows(int64_t rows, int heads, int d, float scale, bool energy,
                     kvr_global<const kvr_f16> moments, kvr_global<const float> q,

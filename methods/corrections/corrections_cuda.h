@@ -26,15 +26,16 @@
 extern "C" {
 #endif
 
-/* Correction subtracted from the score of a query q / sqrt(D) and a key with squared scales s2. */
+/* The correction that is subtracted from the score of query q / sqrt(D) and a key with squared
+ * scales s2. */
 enum kvr_by_scales {
     KVR_BY_SCALES_NO,     /* no correction */
     KVR_BY_SCALES_TAYLOR, /* 1/24 sum_c q_c^2 s2_c */
     KVR_BY_SCALES_EXACT,  /* sum_c log(sinh a_c / a_c), a_c = sqrt(q_c^2 s2_c) / 2 */
 };
 
-/* kvr_squared_scales of keys [t0, t0 + n) of every head: out [n,H,D], bit-identical (NaN payloads
- * may differ). n = 0 does nothing. */
+/* Computes kvr_squared_scales of keys [t0, t0 + n) of every head: out [n,H,D]. The results are
+ * bit-identical to the CPU's, except for NaN payloads. */
 void kvr_squared_scales_cuda(struct kvr_stream *s, const struct kvr_packed *k, int64_t t0,
                              int64_t n, float *out);
 

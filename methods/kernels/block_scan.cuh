@@ -4,9 +4,10 @@
 
 #include "harness/device/kernel.cuh"
 
-/* Returns the sum of v over threads with lower numbers. *total receives the sum over all threads.
- * All threads of the CTA call this function; their number is a multiple of 32. `warps` is shared
- * memory for 33 entries, which the caller may reuse after a barrier. */
+/* Returns the sum of v over the threads with a lower threadIdx.x, and stores the sum over all
+ * threads in *total. All threads of the CTA must call this function, and their number must be a
+ * multiple of 32. `warps` is a shared array of 33 entries, which the caller may reuse after a
+ * barrier. */
 static __device__ __forceinline__ int64_t kvr_block_scan(int64_t v, kvr_shared<int64_t> warps,
                                                          int64_t *total)
 {
@@ -19,7 +20,7 @@ static __device__ __forceinline__ int64_t kvr_block_scan(int64_t v, kvr_shared<i
 
         sum += lane >= h ? before : 0;
     }
-    __syncthreads(); /* threads may still use `warps` in the previous call */
+    __syncthreads(); /* some threads may still read `warps` in the previous call */
     if (lane == 31)
         warps[warp] = sum;
     __syncthreads();

@@ -1,8 +1,9 @@
-/* eager_cuda.cu - eager_ops.h on a device. Every function is one launch. eager_cpu.c is the
- * reference.
+/* eager_cuda.cu - implements eager_ops.h on a CUDA device. Every operation is one kernel launch.
+ * The CPU reference is eager_cpu.c.
  *
- * A thread handles N = 4 elements if extents and addresses allow it, otherwise one. If an operation
- * is in place, the kernel reads the operands through `out`, and x is NULL. */
+ * A thread processes 4 elements if extents are multiples of 4 and addresses are 16-byte aligned,
+ * and otherwise 1 element. For an operation in place, x is NULL, and the kernel reads its operand
+ * from `out`. */
 #include "harness/device/number.cuh"
 #include "harness/device/vector.cuh"
 #include "methods/kernels/eager_ops.h"
@@ -60,7 +61,7 @@ static __global__ void __launch_bounds__(THREADS)
     out[i] = v;
 }
 
-/* Index of the group that contains channel c of token t. */
+/* Returns the index of the group that contains channel c of token t. */
 static __device__ __forceinline__ int64_t group_of(const struct kvr_eager_part &p, int64_t t,
                                                    int64_t c)
 {
@@ -79,14 +80,16 @@ static __device__ __forceinline__ float number_of(kvr_f16 x)
     return kvr_float_of(x);
 }
 
-/* A thread handles M elements. E is the type of the groups' numbers. */
+/* Template parameters of eager_zip: a thread processes M elements, and every group has an operand
+ * of type E. */
 template <class E, int M> struct way {
     using G = E;
     static constexpr int N = M;
     using T = kvr_vec<float, M>;
 };
 
-/* A CTA handles one strip of one row. */
+/* Applies an operation to every element and its group's operand. A CTA processes THREADS * N
+ * channels of one token. */
 template <class W>
 static __global__ void __launch_bounds__(THREADS)
     eager_zip(int op, struct kvr_eager_part p, unsigned strips, bool bf16, bool same,
@@ -121,7 +124,7 @@ static __device__ __forceinline__ float joined(float a, float b, bool most)
     return most ? (b > a ? b : a) : b < a ? b : a;
 }
 
-/* Reduces groups of tokens. A thread reduces one group. */
+/* Computes the minimum or maximum of every group of tokens. A thread reduces one group. */
 static __global__ void __launch_bounds__(THREADS)
     eager_reduce_tokens(bool most, struct kvr_eager_part p, unsigned strips,
                         kvr_global<const float> x, kvr_global<float> out)
@@ -140,7 +143,8 @@ static __global__ void __launch_bounds__(THREADS)
     out[block * p.channels + c] = y;
 }
 
-/* Reduces groups of `size` neighbouring elements. A warp reduces one group. */
+/* Computes the minimum or maximum of every group of `size` adjacent elements. A warp reduces one
+ * group. */
 static __global__ void __launch_bounds__(THREADS)
     eager_reduce_rows(bool most, int64_t size, int64_t n_groups, kvr_global<const float> x,
                       kvr_global<float> out)
@@ -188,7 +192,8 @@ static __global__ void __launch_bounds__(THREADS)
     out[i] = v == v ? kvr_half_of(v) : nan;
 }
 
-/* Each thread handles eight tokens of the channels of one T, as in planes.cuh. */
+/* Packs codes into bit planes. Each thread packs eight tokens of sizeof(T) channels, as in
+ * planes.cuh. */
 template <class T>
 static __global__ void __launch_bounds__(THREADS)
     eager_pack(struct kvr_planes p, unsigned strips, float plus,
@@ -243,7 +248,8 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* A thread handles one pair of elements that are stride = 1 << shift apart. */
+/* Computes one stage of the Hadamard transform. A thread processes one butterfly: two elements at a
+ * distance of 1 << shift. */
 static __global__ void __launch_bounds__(THREADS)
     eager_butterfly(int64_t pairs, int shift, bool bf16, kvr_global<float> x)
 {
@@ -347,8 +353,8 @@ static void half_of(struct kvr_dev *dev, int64_t n, kvr_f16 nan, const float *x,
                    out);
 }
 
-/* Whether the accessed part of a row consists of whole groups of four channels at aligned
- * addresses. */
+/* Returns whether threads may process four channels at a time: channel counts are multiples of 4,
+ * and addresses are aligned. */
 static bool by_four(int64_t channels, int64_t c0, int64_t width, const void *x, const void *codes)
 {
     return channels % 4 == 0 && c0 % 4 == 0 && width % 4 == 0 && kvr_aligned(x, 16) &&

@@ -1,27 +1,27 @@
-/* planes.cuh - the planes of pack.h on a device, eight tokens at a time.
+/* planes.cuh - packs codes into the bit planes of pack.h on a CUDA device, eight tokens at a time.
  *
- * Eight tokens exactly fill f rows of the plane of f-bit fields, which is `bits` bytes per channel
- * over all planes. One thread handles eight tokens, and the bytes of a warp are contiguous. A
- * thread handles the channels whose bytes form one T (uint8_t: one channel, uint32_t: four).
- * code[i] has the codes of token i, one byte per channel. Therefore one shift and one mask extract
- * a field of all its channels. */
+ * Per channel, the codes of eight tokens fill exactly f bytes (one in each of f rows) of a plane of
+ * f-bit fields, and `bits` bytes in all planes together. One thread packs eight tokens, and the
+ * threads of a warp access contiguous bytes. A thread packs sizeof(T) channels: one for uint8_t,
+ * four for uint32_t. The array element code[i] contains the codes of token i, one byte per channel.
+ * Therefore one shift and one mask extract a field for all channels of a thread. */
 #ifndef KVR_METHODS_PLANES_CUH
 #define KVR_METHODS_PLANES_CUH
 
 #include "harness/device/kernel.cuh"
 
 struct kvr_planes {
-    int64_t n_tok, channels; /* in kernels `channels` counts T per row */
+    int64_t n_tok, channels; /* in kernels, `channels` is in units of sizeof(T) channels */
     int bits;
 };
 
-/* Number of rows of the plane of f-bit fields; f is 1, 2, 4 or 8. */
+/* Returns the number of rows of a plane of f-bit fields, where f is 1, 2, 4 or 8. */
 static __host__ __device__ __forceinline__ int64_t kvr_plane_rows(int64_t n_tok, int f)
 {
     return (n_tok * f + 7) / 8;
 }
 
-/* Mask of the low f bits of every byte. */
+/* Returns a mask of the low f bits of every byte. */
 static __device__ __forceinline__ unsigned kvr_fields(int f)
 {
     return ((1u << f) - 1u) * 0x01010101u;
@@ -72,8 +72,8 @@ static __device__ __forceinline__ int64_t load_plane(const struct kvr_planes p, 
     return plane + rows * p.channels;
 }
 
-/* Stores tokens [8 t8, 8 t8 + 8) of the c-th T of a row. The codes of tokens from n_tok on must be
- * 0. */
+/* Stores the codes of tokens 8 t8 to 8 t8 + 7 in the c-th element of type T of the rows. The codes
+ * of tokens from n_tok on must be 0. */
 template <class T>
 static __device__ __forceinline__ void kvr_store8(const struct kvr_planes p, int64_t t8, int64_t c,
                                                   const unsigned (&code)[8], kvr_global<T> packed)
@@ -111,8 +111,8 @@ static __device__ __forceinline__ void kvr_load8(const struct kvr_planes p, int6
         load_plane<1>(p, low - 1, t8, c, code, plane, packed);
 }
 
-/* Codes of one channel. Token i is in byte i, so that a rolled loop reaches the next token by a
- * shift. */
+/* Returns the codes of one channel as eight bytes, one per token, so that a loop that is not
+ * unrolled reaches the next token by a shift. */
 static __device__ __forceinline__ unsigned long long kvr_bytes8(const unsigned (&code)[8])
 {
     unsigned long long all = 0;

@@ -1,4 +1,5 @@
-/* policy_cuda.cu - see policy_cuda.h. Computes statistics and rankings for retention policies. */
+/* policy_cuda.cu - statistics and rankings for tiers and retention policies on a CUDA device
+ * (policy_cuda.h). */
 #include "methods/kernels/policy_cuda.h"
 
 #include "harness/device/kernel.cuh"
@@ -13,8 +14,9 @@ enum {
     SUMMARY_ROWS = SUMMARY_THREADS / LANES
 };
 
-/* Sum of |x| over every eighth element, in order, for lane threadIdx.x % 8 (abs_sum.h). Every
- * addition depends on the previous one, so AHEAD loads are issued at a time. */
+/* Returns one of the 8 partial sums of |x| of abs_sum.h: the sum over every eighth element from
+ * index threadIdx.x % 8 on. Every addition depends on the previous addition, so AHEAD loads are
+ * issued before AHEAD additions. */
 static __device__ __forceinline__ double lane_sum(kvr_global<const float> x, int64_t at, int64_t n)
 {
     enum { AHEAD = 16 };
@@ -36,7 +38,7 @@ static __device__ __forceinline__ double lane_sum(kvr_global<const float> x, int
     return sum;
 }
 
-/* Sum of the lanes of row `row`, added in order. */
+/* Returns the sum of row `row`: its 8 partial sums, added in order. */
 static __device__ __forceinline__ double lanes_of(kvr_shared<double> lanes, int row)
 {
     double sum = 0;
@@ -46,7 +48,7 @@ static __device__ __forceinline__ double lanes_of(kvr_shared<double> lanes, int 
     return sum;
 }
 
-/* Mean |x| of tokens [t0, t1) of a head. Only thread 0 returns it. */
+/* Returns to thread 0 the mean |x| of tokens [t0, t1) of head h. */
 static __device__ double mean_abs(const struct kvr_frames_of f, kvr_global<const float> x,
                                   int64_t t0, int64_t t1, int h, kvr_shared<double> lanes,
                                   kvr_shared<double> rows)
@@ -69,7 +71,8 @@ static __device__ double mean_abs(const struct kvr_frames_of f, kvr_global<const
     return sum / ((double)(t1 - t0) * f.head_dim);
 }
 
-/* Each CTA summarizes one head of one frame. */
+/* Computes mean |k| plus mean |v| of every frame and head. Each CTA summarizes one head of one
+ * frame. */
 static __global__ void __launch_bounds__(SUMMARY_THREADS)
     frame_summary(struct kvr_frames_of f, kvr_global<const float> k, kvr_global<const float> v,
                   kvr_global<float> summary)
@@ -87,8 +90,8 @@ static __global__ void __launch_bounds__(SUMMARY_THREADS)
         summary[frame * f.n_heads + h] = mk + mv;
 }
 
-/* Each position has LANES threads. The first of these accumulates the variance frame by frame
- * (Welford). */
+/* Computes the variance over frames of mean |v| at every position of a frame. Each position has
+ * LANES threads, and the first of them accumulates the variance by Welford's algorithm. */
 static __global__ void __launch_bounds__(THREADS)
     position_variance(kvr_global<const float> v, int64_t n_frames, int64_t positions,
                       int64_t channels, kvr_global<struct kvr_ranked> rank)
@@ -117,7 +120,7 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* Whether a precedes b in the order of topk.h. */
+/* Returns whether item a precedes item b in the order of topk.h. */
 static __device__ __forceinline__ bool better(const struct kvr_ranked a, const struct kvr_ranked b)
 {
     const bool nan_a = a.score != a.score, nan_b = b.score != b.score;
@@ -129,8 +132,8 @@ static __device__ __forceinline__ bool better(const struct kvr_ranked a, const s
     return a.index < b.index;
 }
 
-/* The rank of an item is the number of better items. The order is total, so no two items have the
- * same rank. */
+/* Sorts items by their rank: the number of items that precede an item. The order is total, so no
+ * two items have the same rank. */
 static __global__ void __launch_bounds__(THREADS)
     topk_place(kvr_global<const struct kvr_ranked> item, int64_t n,
                kvr_global<struct kvr_ranked> sorted)
@@ -156,8 +159,8 @@ static __global__ void __launch_bounds__(THREADS)
         sorted[rank] = mine;
 }
 
-/* A CTA handles 32 channels. All warps load POOL tokens. At the same time one warp, with one
- * channel per lane, adds the previous POOL tokens in token order. */
+/* Computes the mean token. A CTA processes 32 channels. All its warps load the next POOL tokens,
+ * while warp 0, with one channel per lane, adds the previous POOL tokens in token order. */
 static __global__ void __launch_bounds__(THREADS)
     pool_mean(kvr_global<const float> x, int64_t n, int64_t width, kvr_global<float> mean)
 {

@@ -1,7 +1,8 @@
 /* policy_cuda.h - statistics and ranking for tiers and retention on a CUDA stream.
  *
- * Each function names its CPU reference. Results are bit-identical except for NaN payloads: sums
- * run in double over the same lanes in the same order. All pointers are device memory. */
+ * The comment of a function names its CPU reference, for example kvr_topk. Results are
+ * bit-identical to the CPU's, except for NaN payloads, because both add the same partial sums in
+ * double in the same order. All pointers are device memory. */
 #ifndef KVR_METHODS_POLICY_CUDA_H
 #define KVR_METHODS_POLICY_CUDA_H
 
@@ -12,26 +13,28 @@
 extern "C" {
 #endif
 
-/* Frames of k, v [n_tok,H,D]. Frame i has tokens [i*S - skip, (i+1)*S - skip), clipped to the given
- * ones: the first `skip` tokens of the first frame are missing. */
+/* The frames of k and v [n_tok,H,D], with S = tokens_per_frame tokens per frame. The first `skip`
+ * tokens of the first frame are missing, so frame i has tokens i*S - skip to (i+1)*S - skip - 1, as
+ * far as they exist. */
 struct kvr_frames_of {
     int64_t n_tok, skip;
     int tokens_per_frame, n_heads, head_dim;
 };
 
-/* kvr_frame_summary of every frame: summary [frames, H]. */
+/* Computes kvr_frame_summary of every frame and head: summary [frames, H]. */
 void kvr_frame_summary_cuda(struct kvr_stream *s, const struct kvr_frames_of *f, const float *k,
                             const float *v, float *summary);
-/* Variance over frames of mean |v| at every position (methods/tiers/spatial.c): v [n_frames * S,
- * channels] -> rank[i] = { variance, i }, i < S. */
+/* Computes the variance, over frames, of mean |v| at every position i of a frame
+ * (methods/tiers/spatial.c). The input is v [n_frames * positions, channels], and the output is
+ * rank[i] = { variance, i }. */
 void kvr_position_variance_cuda(struct kvr_stream *s, const float *v, int64_t n_frames,
                                 int64_t positions, int64_t channels, struct kvr_ranked *rank);
-/* kvr_topk into another array; indices are unique. Uses n^2 comparisons: for frames and positions,
- * not for tokens. */
+/* Sorts items as kvr_topk does, but into another array; all indices must be distinct. The n^2
+ * comparisons are fast enough for frames and positions, but not for tokens. */
 void kvr_topk_cuda(struct kvr_stream *s, const struct kvr_ranked *item, int64_t n,
                    struct kvr_ranked *sorted);
 
-/* Mean token of n: x [n, width] -> mean [width] (kvr_layer_pool). */
+/* Computes the mean [width] of n tokens x [n, width], as kvr_layer_pool does. */
 void kvr_pool_cuda(struct kvr_stream *s, const float *x, int64_t n, int64_t width, float *mean);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
-/* kmeans_cuda.cu - k-means on a device. kmeans.c is the reference; sums have the same order as
- * there. */
+/* kmeans_cuda.cu - k-means on a CUDA device. The CPU reference is kmeans.c, whose sums have the
+ * same order. */
 #include "harness/device/number.cuh"
 #include "methods/codecs/kmeans/kmeans_cuda.h"
 
@@ -10,7 +10,7 @@ static __device__ __forceinline__ float widened(kvr_bf16 h)
     return __uint_as_float((unsigned)h << 16);
 }
 
-/* Initializes the labels and centroids of stage `stage`. */
+/* Sets each centroid of residual stage `stage` to a random token. */
 static __global__ void __launch_bounds__(THREADS)
     kmeans_begin(struct kvr_kmeans m, int stage, kvr_global<const float> x,
                  kvr_global<kvr_bf16> centres)
@@ -26,7 +26,7 @@ static __global__ void __launch_bounds__(THREADS)
     centres[i] = kvr_bf16_of(x[(t * m.n_heads + h) * m.d + c]);
 }
 
-/* Assigns tokens to centroids. Each thread handles one head of a token. */
+/* Assigns every token to its nearest centroid. Each thread assigns one head of one token. */
 static __global__ void __launch_bounds__(THREADS)
     kmeans_label(struct kvr_kmeans m, kvr_global<const float> x, kvr_global<const kvr_bf16> centres,
                  kvr_global<uint8_t> labels)
@@ -60,7 +60,8 @@ static __global__ void __launch_bounds__(THREADS)
     labels[i] = (uint8_t)at;
 }
 
-/* Updates centroids. Each thread computes one channel of a centroid. */
+/* Sets every centroid to the mean of its tokens. Each thread computes one channel of one
+ * centroid. */
 static __global__ void __launch_bounds__(THREADS)
     kmeans_means(struct kvr_kmeans m, kvr_global<const float> x, kvr_global<const uint8_t> labels,
                  kvr_global<kvr_bf16> centres)

@@ -1,4 +1,5 @@
-/* kmeans_cuda.h - definitions of `kmeans` shared by CPU and CUDA, and its launchers. */
+/* kmeans_cuda.h - launchers of the stage `kmeans`, and definitions that the CPU and CUDA code
+ * share. */
 #ifndef KVR_METHODS_KMEANS_CUDA_H
 #define KVR_METHODS_KMEANS_CUDA_H
 
@@ -8,16 +9,17 @@
 extern "C" {
 #endif
 
-/* Shape of a block. labels [S,T,H], centroids [S,H,K,D] BF16. */
+/* Shape of a block with T tokens, H heads, D channels, S residual stages and K centroids per stage.
+ * Labels are [S,T,H], and centroids are [S,H,K,D] in BF16. */
 struct kvr_kmeans {
     int64_t n_tok;
     int n_heads, d;
-    int k, stages, iterations; /* k: centroids, at most T */
+    int k, stages, iterations; /* k is the number of centroids, at most n_tok */
     uint32_t seed;
-    bool bf16; /* round a stage's residual to BF16 */
+    bool bf16; /* whether the residual of every stage is rounded to BF16 */
 };
 
-/* Initial token of centroid k of head h, drawn with replacement. */
+/* The token that initializes centroid k of head h, drawn at random with replacement. */
 #define KVR_KMEANS_TOKEN(m, stage, h, k, word)                                                     \
     ((word) = (m)->seed * 0x9e3779b9u ^ ((uint32_t)(stage) << 24 | (uint32_t)(h) << 12) ^          \
               (uint32_t)(k),                                                                       \
@@ -25,7 +27,7 @@ struct kvr_kmeans {
      (word) = ((word) ^ (word) >> 13) * 0xc2b2ae35u,                                               \
      (int64_t)(((word) ^ (word) >> 16) % (uint32_t)(m)->n_tok))
 
-/* Subtracts the centroids from x [T,H,D]. */
+/* Computes labels and centroids of x [T,H,D], and replaces x by its residual. */
 void kvr_kmeans_encode_cuda(struct kvr_stream *s, const struct kvr_kmeans *m, float *x,
                             uint8_t *labels, kvr_bf16 *centres);
 void kvr_kmeans_decode_cuda(struct kvr_stream *s, const struct kvr_kmeans *m, const uint8_t *labels,

@@ -1,15 +1,16 @@
-/* levels_cuda.cu - quantization by a codebook on a device; levels.c is the reference.
+/* levels_cuda.cu - quantization by a codebook on a CUDA device; the CPU reference is levels.c.
  *
- * Codes and scales are the same bytes as on the CPU, because the operations and their order are the
- * same (built with -fmad=false). A warp computes the scale of a group. Then each thread encodes 8
- * tokens of one channel, which fill whole bytes of a plane. */
+ * Codes and scales are bit-identical to the CPU's, because the operations and their order are the
+ * same (built with -fmad=false). A first kernel computes scales, with one warp per group. A second
+ * kernel encodes; each thread encodes 8 tokens of one channel, which fill whole bytes of a bit
+ * plane. */
 #include "harness/device/number.cuh"
 #include "methods/codec.h"
 #include "methods/kernels/planes.cuh"
 
 enum { THREADS = 128, WARPS = THREADS / 32, MAX_LEVELS = 256 };
 
-/* A codebook, and the block of tokens that it codes. */
+/* A codebook, and the shape of the block that it quantizes. */
 struct coded {
     struct kvr_planes planes;
     int group;
@@ -76,7 +77,8 @@ static __global__ void __launch_bounds__(THREADS)
     kvr_store8<uint8_t>(b.planes, t8, c, code, codes);
 }
 
-/* The part of a block to decode: n tokens from t0 on, and `width` channels from `first` on. */
+/* The part of a block that a kernel decodes: n tokens from token t0 on, and `width` channels from
+ * channel `first` on. */
 struct part {
     int64_t t0, n, first, width;
     int mode;

@@ -10,10 +10,11 @@ extern "C" {
 
 void kvr_mean_encode_cuda(struct kvr_stream *s, float *x, int64_t n, int64_t channels,
                           kvr_f16 *mean);
-/* mean: points to the mean of the first of `width` channels. */
+/* Adds the means of `width` channels to x. The pointer `mean` is the address of the first channel's
+ * mean. */
 void kvr_mean_decode_cuda(struct kvr_stream *s, float *x, int64_t n, int64_t width,
                           const kvr_f16 *mean);
-/* x [rows, d]: subtracts each row's mean. */
+/* Subtracts from every row of x [rows, d] the mean of that row. */
 void kvr_demean_cuda(struct kvr_stream *s, float *x, int64_t rows, int d);
 
 #ifdef __cplusplus

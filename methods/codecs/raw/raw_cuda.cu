@@ -1,7 +1,7 @@
-/* raw_cuda.cu - elements stored as BF16 or F32 (raw.c).
+/* raw_cuda.cu - copies elements that are stored as BF16 or F32, on a CUDA device (raw.c).
  *
- * A thread handles N = 8 elements, or N = 1 element if addresses or extents are not multiples of 8
- * elements. */
+ * A thread copies 8 elements if addresses and extents are multiples of 8 elements, and otherwise 1
+ * element. */
 #include "harness/device/number.cuh"
 #include "harness/device/vector.cuh"
 #include "methods/codecs/raw/raw_cuda.h"
@@ -42,14 +42,14 @@ static __global__ void __launch_bounds__(THREADS)
     x[i] = v;
 }
 
-/* Access to N elements of type E at a time. */
+/* Template parameters of raw_to_f32: a thread reads N elements of type E at a time. */
 template <class E, int N> struct by {
     using T = kvr_vec<E, N>;
     static constexpr int n = N;
 };
 
-/* Copies `width` channels, from channel `first` on, of rows that have `channels` channels. All
- * three numbers are in units of N elements. Each CTA copies one strip of one row. */
+/* Copies channels [first, first + width) of every row; a row has `channels` channels. `first`,
+ * `width` and `channels` are in units of N elements. Each CTA copies THREADS units of one row. */
 template <class W>
 static __global__ void __launch_bounds__(THREADS)
     raw_to_f32(unsigned strips, int64_t channels, int64_t first, int64_t width,
@@ -100,7 +100,7 @@ void kvr_round_bf16_cuda(struct kvr_stream *s, float *x, int64_t n)
         to_rounded<1>(s, n, x);
 }
 
-/* The region of the block to copy, in elements. */
+/* The part of a block that a kernel copies, in elements. */
 struct cut {
     int64_t rows, channels, first, width;
 };
@@ -121,7 +121,7 @@ void kvr_raw_decode_cuda(struct kvr_stream *s, const struct kvr_block_shape *sha
 {
     const int64_t d = shape->head_dim, channels = shape->n_heads * d,
                   first = t0 * channels + h0 * d;
-    /* the region has all heads, so its rows are contiguous and become one row */
+    /* a copy of all heads is contiguous, so it is one long row */
     const bool whole = nh == shape->n_heads;
     const struct cut c = { whole ? 1 : n, channels, first, whole ? n * channels : nh * d };
     const bool many = channels % MANY == 0 && c.first % MANY == 0 && c.width % MANY == 0 &&

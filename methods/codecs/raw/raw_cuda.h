@@ -1,7 +1,7 @@
-/* raw_cuda.h - launchers for values stored unchanged.
+/* raw_cuda.h - launchers of the codec `raw`, which stores elements as BF16 or F32.
  *
- * Every pointer is device memory of the stream. A launcher neither allocates nor synchronises;
- * errors surface at kvr_stream_sync(). n = 0 launches nothing. */
+ * All pointers are device memory of the stream. A launcher neither allocates memory nor
+ * synchronises; kvr_stream_sync() returns errors. For n = 0 no kernel is launched. */
 #ifndef KVR_METHODS_RAW_CUDA_H
 #define KVR_METHODS_RAW_CUDA_H
 
@@ -12,10 +12,11 @@
 extern "C" {
 #endif
 
-/* The codec `raw(type=bf16)`: x [T,H,D] -> codes. (type=f32 is a copy.) */
+/* Encodes x [T,H,D] with `raw(type=bf16)`. (The encoder of type=f32 is a copy.) */
 void kvr_raw_encode_cuda(struct kvr_stream *s, const struct kvr_block_shape *shape, const float *x,
                          kvr_bf16 *codes);
-/* Tokens [t0, t0 + n) of heads [h0, h0 + nh) -> out; type KVR_BF16 or KVR_F32. */
+/* Decodes tokens [t0, t0 + n) of heads [h0, h0 + nh) to `out`. The stored type is KVR_BF16 or
+ * KVR_F32. */
 void kvr_raw_decode_cuda(struct kvr_stream *s, const struct kvr_block_shape *shape,
                          enum kvr_dtype type, const void *codes, int64_t t0, int64_t n, int h0,
                          int nh, float *out);

@@ -1,4 +1,4 @@
-/* rotate_cuda.cu - the sign changes of the stage `rotate` on a device. */
+/* rotate_cuda.cu - random sign changes of the stage `rotate` on a CUDA device. */
 #include "harness/device/number.cuh"
 #include "methods/codecs/rotate/rotate.h"
 

@@ -1,5 +1,5 @@
-/* ternary_cuda.cu - encoder of `ternary` on a device. Each thread encodes one group, which fills
- * whole bytes of the plane. Built with -fmad=false. */
+/* ternary_cuda.cu - encoder of the codec `ternary` on a CUDA device. Each thread encodes one group,
+ * whose codes fill whole bytes of the bit plane. Built with -fmad=false. */
 #include "methods/codecs/ternary/ternary.h"
 
 #include "methods/kernels/planes.cuh"

@@ -1,5 +1,6 @@
-/* trq_cuda.cu - the stage `trq` on a device. A thread encodes one group, frame by frame. A thread
- * decodes one channel, starting from the anchor. Built with -fmad=false. */
+/* trq_cuda.cu - the stage `trq` (residuals between frames) on a CUDA device. A thread encodes one
+ * group of channels at one position of every frame, in the order of frames. A thread decodes one
+ * element, from the anchor frame on. Built with -fmad=false. */
 #include "methods/codecs/trq/trq.h"
 
 enum { THREADS = 64 };
