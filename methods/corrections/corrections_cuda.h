@@ -1,21 +1,18 @@
-/* corrections_cuda.h - corrections on a CUDA stream.
+/* corrections_cuda.h - corrections of attention scores on a CUDA stream, called through struct
+ * kvr_correction.
  *
- * Called through struct kvr_correction. A correction is either one number per query and segment, or
- * a sum over the squared scales of a key:
+ * A correction is either one number per query and segment, or a sum over the squared scales of a
+ * key. If a correction c has moments, the cache calls c->prepare_cuda(s, &packed, x, back, moments)
+ * after it has coded a segment. Here x are the original keys and `back` the decoded keys, both in
+ * the codec's space. Before attention to a segment, queries q are transformed to the codec's space.
+ * If c->by_scales is KVR_BY_SCALES_NO, c->rows_cuda(s, &packed.shape, moments, q, n_query,
+ * row_bias) then computes the correction of every query. Otherwise kvr_squared_scales_cuda(s,
+ * &packed, t0, n, s2) computes the squared scales. Attention receives row_bias, or s2 with
+ * c->by_scales (harness/cache/attend_cuda.h).
  *
- *     after a segment is coded, if c->moments:
- *         x: its original keys in the codec's space; back: the decoded keys in the same space
- *         c->prepare_cuda(s, &packed, x, back, moments);
- *     when it is attended to, with q in the codec's space:
- *         if (c->by_scales == KVR_BY_SCALES_NO)
- *             c->rows_cuda(s, &packed.shape, moments, q, n_query, row_bias);
- *         else
- *             kvr_squared_scales_cuda(s, &packed, t0, n, s2);
- *         attention takes row_bias, or s2 with c->by_scales (harness/cache/attend_cuda.h)
- *
- * A packed block is read through kvr_codec_noise(): shape and codec on the host, buffers on the
- * device. All other pointers are device memory. Nothing allocates or synchronises; errors surface
- * at kvr_stream_sync(). */
+ * The function kvr_codec_noise() reads a packed block, whose shape and codec are in host memory and
+ * whose buffers are in device memory. All other pointers are device memory. The functions neither
+ * allocate memory nor synchronise; kvr_stream_sync() returns errors. */
 #ifndef KVR_METHODS_CORRECTIONS_CORRECTIONS_CUDA_H
 #define KVR_METHODS_CORRECTIONS_CORRECTIONS_CUDA_H
 
@@ -39,15 +36,17 @@ enum kvr_by_scales {
 void kvr_squared_scales_cuda(struct kvr_stream *s, const struct kvr_packed *k, int64_t t0,
                              int64_t n, float *out);
 
-/* Types of prepare_cuda and rows_cuda of flat and energy; moments [number of moments][H][D].
+/* Types of the functions prepare_cuda and rows_cuda of the corrections `flat` and `energy`. The
+ * moments of a segment are [number of moments][H][D].
  *
- * prepare: k->shape.n_tok >= 1 tokens; x and back [T,H,D]. `back` is scratch: flat ignores its
- * input and leaves the squared scales there. Sums run in double in token order, as on the CPU:
+ * A prepare function computes the moments of a segment of k->shape.n_tok >= 1 tokens from x and
+ * back [T,H,D]. The buffer `back` is scratch: `flat` ignores its contents and overwrites them with
+ * squared scales. Sums run in double in token order, as on the CPU, so the moments are
  * bit-identical (NaN payloads may differ).
  *
- * rows: for n_query queries q [n_query,H,D], unscaled, the correction common to all keys of the
- * segment: row_bias [n_query,H]. The sum over D runs in another order than on the CPU, but
- * deterministically. */
+ * A rows function computes the correction that all keys of a segment have in common, for n_query
+ * queries. Queries q [n_query,H,D] are not scaled by 1 / sqrt(D), and the output is row_bias
+ * [n_query,H]. The sum over D has another order than on the CPU, but the order is fixed. */
 typedef void kvr_correction_prepare_cuda_fn(struct kvr_stream *s, const struct kvr_packed *k,
                                             const float *x, float *back, kvr_f16 *moments);
 typedef void kvr_correction_rows_cuda_fn(struct kvr_stream *s, const struct kvr_block_shape *shape,

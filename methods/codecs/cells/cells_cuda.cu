@@ -1,10 +1,10 @@
-/* cells_cuda.cu - CUDA kernels of the formats in cells.h; cells.c documents the layout.
+/* cells_cuda.cu - CUDA kernels of the number formats in cells.h, whose layout cells.c documents.
  *
- * A CTA encodes 8 tokens of several complete groups. Each thread first fits one group. Then each
- * thread encodes 8 tokens of one channel, which fill whole bytes of a plane. Built with
- * -fmad=false.
+ * A CTA encodes 8 tokens of several complete groups. First each thread computes the parameters of
+ * one group. Then each thread encodes 8 tokens of one channel, which fill whole bytes of a bit
+ * plane. Built with -fmad=false.
  *
- * No element needs a division: cells_quotient and struct cut replace the divisions. */
+ * The kernels need no division per element: cells_quotient and struct cut replace divisions. */
 #include "methods/codecs/cells/cells.h"
 
 #include "methods/kernels/planes.cuh"
@@ -58,12 +58,12 @@ static __global__ void __launch_bounds__(THREADS)
         atomicMax(most + 0, top);
 }
 
-/* Constants that replace divisions. i / group is the high word of i * share, where share is 2^32 /
- * group rounded up. This is exact for i < 2^24: a group has at most 256 channels, so the error i *
- * (share - 2^32 / group) stays below 2^32 / group. */
+/* Constants that replace divisions by the group size. The quotient i / group is the high word of i
+ * * share, where share is 2^32 / group rounded up. The quotient is exact for i < 2^24: a group has
+ * at most 256 channels, so the error i * (share - 2^32 / group) is less than 2^32 / group. */
 struct cut {
     unsigned share, of_token; /* of_token: groups per token */
-    unsigned tiles, groups;   /* tiles: tiles per token. groups: groups per tile */
+    unsigned tiles, groups;   /* number of tiles per token, and number of groups per tile */
 };
 
 static struct cut cut_of(const struct cells &c)
@@ -74,8 +74,8 @@ static struct cut cut_of(const struct cells &c)
              kvr_blocks(c.channels, groups * group), groups };
 }
 
-/* A separate kernel is instantiated for each kind of format, so that every kernel fits the
- * instruction cache. */
+/* Each kind of format has its own instance of the kernel, so that the kernel fits the instruction
+ * cache. */
 template <int KIND>
 static __global__ void __launch_bounds__(THREADS, 6)
     cells_encode(struct cells c, struct cut cut, kvr_global<const float> x,
@@ -89,10 +89,11 @@ static __global__ void __launch_bounds__(THREADS, 6)
     const struct kvr_planes planes = { c.n_tok, c.channels, c.bits };
     const float most = most_of(c, params);
 
-    if (c.kind != KIND) /* tells the compiler that c.kind is KIND */
+    if (c.kind != KIND) /* lets the compiler assume that c.kind is KIND */
         return;
     for (int i = (int)threadIdx.x; i < 8 * groups; i += THREADS) {
-        const int r = i % 8, g = i / 8; /* neighbouring threads take tokens of the same group */
+        /* adjacent threads process different tokens of the same group */
+        const int r = i % 8, g = i / 8;
         const int64_t t = 8 * t8 + r;
 
         if (t >= c.n_tok)

@@ -1,27 +1,28 @@
-/* grid_code.cuh - device code that the integer-grid kernels share. It computes the range, scale,
- * zero point and codes of a group. */
+/* grid_code.cuh - device code that the kernels of integer grids share: range, scale, zero point and
+ * codes of a group. */
 #ifndef KVR_METHODS_GRID_CODE_CUH
 #define KVR_METHODS_GRID_CODE_CUH
 
 #include "methods/codecs/hadamard/fwht.cuh"
 #include "methods/kernels/planes.cuh"
 
-/* A grid, and the block of tokens that it codes. */
+/* An integer grid, and the shape of the block that it quantizes. */
 struct shape {
-    /* planes.n_tok is the number of stored tokens, padding included */
+    /* planes.n_tok is the number of stored tokens, including padding */
     struct kvr_planes planes;
     /* n_tok excludes padding; width is the number of channels of a group */
     int64_t n_tok, n_groups, width;
-    int64_t per_token; /* groups per token, for groups within a token */
+    int64_t per_token; /* number of groups per token if groups are within a token */
     int axis, group;
     bool asym, study, bf16;
-    /* limits of a code; for symmetric grids, before 2^(b-1) is added */
+    /* limits of a code; for a symmetric grid of b bits, before 2^(b-1) is added */
     float q_max, q_min;
-    float middle; /* 2^(b-1) for symmetric grids; 0 for others */
-    /* mask that is XORed to every byte and turns two's complement into codes */
+    float middle; /* 2^(b-1) for symmetric grids, and 0 for asymmetric grids */
+    /* XOR mask that turns the low bits of a two's complement number into a code, in every byte */
     unsigned flip;
-    bool aligned_scales; /* the scales of eight tokens are 16-byte aligned */
-    /* 1 / Q; Q is the number of steps in the range, or in the smaller half of it */
+    bool aligned_scales; /* whether the eight FP16 scales of eight tokens are 16-byte aligned */
+    /* 1 / q_max: the reciprocal of the number of steps in the range of an asymmetric grid, or in
+     * the smaller half of the range of a symmetric grid */
     float inv_q_max;
     float inv_half_range; /* 1 / 2^(b-1) */
 };
@@ -43,17 +44,16 @@ static __device__ __forceinline__ float value_of(int order)
     return __uint_as_float((unsigned)(order ^ (order >> 31 & 0x7fffffff)));
 }
 
-/* Parameters of a fitted group: q = rne(((x - m) down) / s + pre) + post, inv = 1 / s. `down` is 1,
- * or a power of two that keeps inv from being denormal. */
+/* Quantization parameters of a group: q = rne((x - m) down / s + pre), with inv = 1 / s. `down` is
+ * 1, or the power of two by which s is multiplied so that inv is not denormal. */
 struct quant_params {
     float s, inv, m, pre, down;
     kvr_f16 scale, zero;
-    /* Codes may exceed their range, because the scale or the minimum saturated in FP16 or is
-     * NaN. */
+    /* Codes must be clipped, because the FP16 scale or minimum has saturated or is NaN. */
     bool clips;
 };
 
-/* Rounds x >= 0 up to FP16, to at most 65504. The result for NaN is unspecified. */
+/* Rounds x >= 0 up to an FP16 number, but not above 65504. The result for NaN is unspecified. */
 static __device__ __forceinline__ kvr_f16 half_up(float x)
 {
     const unsigned h = __half_as_ushort(__float2half_rn(x));
@@ -62,11 +62,11 @@ static __device__ __forceinline__ kvr_f16 half_up(float x)
     return (kvr_f16)(up < 0x7bffu ? up : 0x7bffu);
 }
 
-/* Rounds x down to FP16, to at least -65504. */
+/* Rounds x down to an FP16 number, but not below -65504. */
 static __device__ __forceinline__ kvr_f16 half_down(float x)
 {
     const kvr_f16 h = kvr_half_of(x);
-    /* adds 1 to the bits of a negative number and subtracts 1 from others */
+    /* the next lower FP16 number has the bits + 1 if h is negative, and otherwise the bits - 1 */
     const unsigned down_one = h & 0x8000u ? 1u : 0xffffu;
     const unsigned down = (h + (kvr_float_of(h) > x ? down_one : 0u)) & 0xffffu;
     const unsigned size = down & 0x7fffu;
@@ -78,7 +78,7 @@ static __device__ __forceinline__ struct quant_params fit_study(const struct sha
                                                                 float hi)
 {
     const float q_top = (float)((1 << g.planes.bits) - 1);
-    /* for INT2 qmax is 1, so the codes are ternary */
+    /* for INT2, qmax is 1, so the codes are ternary */
     const float qmax = (float)((1 << (g.planes.bits - 1)) - 1);
     const float eps = g.bf16 ? kvr_round_bf16(1e-8f) : 1e-8f;
     struct quant_params f;
@@ -144,7 +144,7 @@ static __device__ __forceinline__ struct quant_params fit(const struct shape &g,
     f.down = !PLAIN && f.s > 0x1p100f ? 0x1p-64f : 1;
     f.s *= f.down;
     f.inv = PLAIN ? kvr_inverse(f.s) : 1 / f.s;
-    if (!PLAIN && f.inv == 0) /* the scale is infinite: every x becomes 0 */
+    if (!PLAIN && f.inv == 0) /* the scale is infinite, so every x is quantized to 0 */
         f.s = 1;
     return f;
 }
@@ -154,9 +154,9 @@ static __device__ __forceinline__ float rounded(float x, bool bf16)
     return bf16 ? __uint_as_float(kvr_bf16_pair(0, x)) : x;
 }
 
-/* quantize() returns a float whose low mantissa bits are the code, in two's complement for
- * symmetric grids. ROUND is 1.5 * 2^23, where floats have a spacing of 1. NaN gets the smallest
- * code. */
+/* Quantizes x, and returns a float whose low mantissa bits are the code (in two's complement for
+ * symmetric grids). The addition of ROUND = 1.5 * 2^23 rounds to an integer, because floats of that
+ * size have a spacing of 1. The code of NaN is the smallest code. */
 static const float ROUND = 12582912;
 
 template <bool PLAIN, bool CLIPS = true>
@@ -174,9 +174,11 @@ static __device__ __forceinline__ float quantize(const struct shape &g, float x,
     return (CLIPS ? fminf(fmaxf(v, g.q_min), g.q_max) : v) + ROUND;
 }
 
-/* Extremes of the bits of several floats, from which range_of() computes their minimum and maximum.
- * If any value is negative, the minimum is umax, the largest unsigned integer; otherwise it is
- * umin. If all values are negative, the maximum is umin; otherwise it is smax. */
+/* Extremes of the bit patterns of several floats, from which range_of() computes their minimum and
+ * maximum. If any float is negative, the minimum has the largest unsigned bit pattern, umax;
+ * otherwise the minimum has the smallest, umin. If all floats are negative, the maximum has the
+ * smallest unsigned bit pattern, umin; otherwise the maximum has the largest signed bit pattern,
+ * smax. */
 struct bit_range {
     unsigned umin, umax;
     int smax; /* the largest signed integer */
@@ -203,15 +205,15 @@ static __device__ __forceinline__ struct bit_range bit_range_of(const float (&x)
     return all;
 }
 
-/* Computes the minimum and the maximum, encoded by order_of(). */
+/* Computes the minimum and the maximum of the floats, both encoded by order_of(). */
 static __device__ __forceinline__ void range_of(const struct bit_range &s, int &low, int &high)
 {
     low = order_of(__uint_as_float((int)s.umax < 0 ? s.umax : s.umin));
     high = order_of(__uint_as_float(s.smax < 0 ? s.umin : (unsigned)s.smax));
 }
 
-/* The function is a template, because some builds instantiate it for one type only, and clang would
- * warn about an unused function. */
+/* Converts a float or BF16 number to float. The function is a template because some builds use it
+ * for one type only, and clang would warn about an unused overload. */
 template <typename X> static __device__ __forceinline__ float to_float(X x)
 {
     if constexpr (sizeof x == sizeof(kvr_bf16))
@@ -220,22 +222,22 @@ template <typename X> static __device__ __forceinline__ float to_float(X x)
         return x;
 }
 
-/* The planes with T as the unit of channels. */
+/* Returns the grid's bit planes with channels counted in units of sizeof(T). */
 template <class T>
 static __device__ __forceinline__ struct kvr_planes planes_of(const struct shape &g)
 {
     return { g.planes.n_tok, g.planes.channels / (int64_t)sizeof(T), g.planes.bits };
 }
 
-/* Bitwise select: takes bits of a where m is set, and bits of b elsewhere. */
+/* Selects bits of a where the mask m is set, and bits of b elsewhere. */
 static __device__ __forceinline__ unsigned bit_select(unsigned m, unsigned a, unsigned b)
 {
     return (a & m) | (b & ~m);
 }
 
-/* Stores 16 tokens from t0 on of the c-th T of a row. All 16 tokens are in the block. `code` holds
- * codes as in pack_codes() before its XOR with g.flip. Returns false, and stores nothing, unless
- * the grid has 2 or 4 bits. */
+/* Stores the codes of tokens t0 to t0 + 15, all of them in the block, in the c-th element of type T
+ * of the rows. The array `code` contains codes as pack_codes() computes them before the XOR with
+ * g.flip. Returns false, and stores nothing, unless the grid has 2 or 4 bits. */
 template <class T>
 static __device__ __forceinline__ bool store_full(const struct shape &g, int64_t t0, int64_t c,
                                                   const unsigned (&code)[16], kvr_global<T> codes)
@@ -268,7 +270,7 @@ static __device__ __forceinline__ bool store_full(const struct shape &g, int64_t
     return false;
 }
 
-/* Stores fewer than 16 remaining tokens, eight at a time. */
+/* Stores the codes of the first n_stored tokens from t0 on, eight tokens at a time. */
 template <class T, int REG_TOKENS>
 static __device__ __forceinline__ void store_tail(const struct shape &g, int n_stored, int64_t t0,
                                                   int64_t c, const unsigned (&code)[REG_TOKENS],

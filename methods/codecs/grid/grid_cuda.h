@@ -1,8 +1,9 @@
 /* grid_cuda.h - launchers of the integer grids.
  *
- * All pointers are device memory of the stream. Shapes, formats, arithmetic and bytes equal those
- * of the named CPU function unless stated otherwise. A launcher neither allocates nor synchronises;
- * errors surface at kvr_stream_sync(). n = 0 launches nothing. */
+ * All pointers are device memory of the stream. A launcher has the shapes, formats, arithmetic and
+ * bytes of the CPU function that its comment names, unless stated otherwise. A launcher neither
+ * allocates memory nor synchronises; kvr_stream_sync() returns errors. For n = 0 no kernel is
+ * launched. */
 #ifndef KVR_METHODS_GRID_CUDA_H
 #define KVR_METHODS_GRID_CUDA_H
 
@@ -13,35 +14,40 @@
 extern "C" {
 #endif
 
-/* kvr_grid_encode: x [T,H,D] -> codes, scales and zero points (kvr_grid_layout). job->opts is not used. */
+/* Encodes x [T,H,D] as kvr_grid_encode does, to codes, scales and zero points (kvr_grid_layout).
+ * The function ignores job->opts. */
 void kvr_grid_encode_cuda(struct kvr_stream *s, const struct kvr_grid *g,
                           const struct kvr_stage_job *job, const float *x, void *codes,
                           void *scales);
-/* kvr_grid_decode. NaN payloads may differ. */
+/* Decodes as kvr_grid_decode does. NaN payloads may differ. */
 void kvr_grid_decode_cuda(struct kvr_stream *s, const struct kvr_grid *g,
                           const struct kvr_stage_job *job, const void *codes, const void *scales,
                           int64_t t0, int64_t n, int h0, int nh, enum kvr_decode_mode mode,
                           float *out);
 
-/* A chain in one launch; intermediate results stay in registers and shared memory.
+/* Encodes a chain in one launch; intermediate results stay in registers and shared memory.
  *
- * x [T,H,D] is unchanged; data[i] belongs to the i-th grid. Returns false without a launch unless
- * the grids have groups of 16 tokens, or there is one grid with one group per token; channels are
- * multiples of four; and heads have 32, 64 or 128 channels if rotated. BF16 input also requires the
- * intended reading in F32 and the alignment of floats. */
+ * The input x [T,H,D] does not change, and data[i] receives the codes and scales of grid i. Returns
+ * false without a launch if the chain is not supported. A supported chain has groups of 16 tokens.
+ * A single grid without rotation may also have one group per token, if x is BF16 and has at most
+ * 2048 channels. Channels must be multiples of four. A chain with a rotation must have one grid,
+ * and heads of 32, 64 or 128 channels. BF16 input requires the intended reading in F32, and the
+ * alignment that F32 input would have. */
 bool kvr_chain_encode_cuda(struct kvr_stream *s, const struct kvr_grid_chain *c,
                            const struct kvr_values *x, const struct kvr_stage_data *const data[2]);
-/* Returns false if the chain rotates and heads do not have 32, 64 or 128 channels. */
+/* Decodes a chain in one launch. Returns false if the chain rotates and has two grids, heads of
+ * other than 32, 64 or 128 channels, or unaligned buffers. */
 bool kvr_chain_decode_cuda(struct kvr_stream *s, const struct kvr_grid_chain *c,
                            const struct kvr_stage_data *const data[2], int64_t t0, int64_t n,
                            int h0, int nh, float *out);
-/* kvr_chain_decode_cuda with output rounded to BF16, to nearest even; also for one grid without a
- * transform. `out` is 16-byte aligned. Returns false without a launch if kvr_chain_decodes_bf16 is
- * false. */
+/* Decodes a chain as kvr_chain_decode_cuda does, but rounds the output to the nearest BF16, with
+ * ties to even. The chain may be one grid without a rotation. `out` must be 16-byte aligned.
+ * Returns false without a launch if kvr_chain_decodes_bf16 returns false. */
 bool kvr_chain_decode_bf16_cuda(struct kvr_stream *s, const struct kvr_grid_chain *c,
                                 const struct kvr_stage_data *const data[2], int64_t t0, int64_t n,
                                 int h0, int nh, kvr_bf16 *out);
-/* Depends on the chain's shape alone: heads of 32, 64 or 128 channels if it rotates. */
+/* Returns whether kvr_chain_decode_bf16_cuda supports the chain. A chain with a rotation must have
+ * one grid and heads of 32, 64 or 128 channels. */
 bool kvr_chain_decodes_bf16(const struct kvr_grid_chain *c);
 
 #ifdef __cplusplus

@@ -1,13 +1,15 @@
-/* grid_decode_cuda.cu - dequantizes the integer grids of grid.h on a device: one grid, or a chain
- * of two, optionally followed by the inverse rotation. grid.c is the reference.
+/* grid_decode_cuda.cu - dequantizes the integer grids of grid.h on a CUDA device: one grid, one
+ * grid followed by the inverse rotation, or a chain of two grids. The CPU reference is grid.c.
  *
- * Results are bit-identical to the CPU: every rounding is the same (built with -fmad=false). The
- * product of a code and its scale is exact in F32, so it may be fused with the sum that follows. */
+ * Results are bit-identical to the CPU's, because every rounding is the same (built with
+ * -fmad=false). The product of a code and its scale is exact in F32, so an FMA may add the
+ * offset. */
 #include <type_traits>
 
 #include "methods/codecs/grid/grid_variants.cuh"
 
-/* Dequantizes byte j of `code`. The byte is inserted as the low byte of the float 2^23. */
+/* Dequantizes byte j of `code`. To convert the byte to float, the function inserts it as the low
+ * byte of the float 2^23. */
 template <bool PLAIN>
 static __device__ __forceinline__ float dequantize(const struct shape &g, unsigned code, int j,
                                                    const struct dequant &l)
@@ -21,14 +23,15 @@ static __device__ __forceinline__ float dequantize(const struct shape &g, unsign
     return rounded(rounded(x, g.bf16) + l.off, g.bf16);
 }
 
-/* The part of a block to dequantize: tokens from t0 on and channels from `first` on. */
+/* The part of a block that a kernel dequantizes: tokens from token t0 on, and channels from channel
+ * `first` on. */
 struct part {
     int64_t t0, n, first, width; /* n tokens; `width` channels */
     int mode;
 };
 
-/* Dequantizes tokens [8 t8, 8 t8 + 8) and channels c to c + V - 1 of one grid, and adds the results
- * to x. Only tokens `begin` to `end` are needed. */
+/* Dequantizes channels c to c + V - 1 of tokens 8 t8 to 8 t8 + 7 of one grid, and adds the results
+ * to x, or stores them if `first`. The caller uses only tokens 8 t8 + begin to 8 t8 + end - 1. */
 template <class T, bool PLAIN>
 static __device__ __forceinline__ void
 add_dequantized(const struct shape &g, int begin, int end, int64_t t8, int64_t c,
@@ -38,8 +41,8 @@ add_dequantized(const struct shape &g, int begin, int end, int64_t t8, int64_t c
     enum { V = sizeof(T) };
     unsigned code[8];
 
-    /* Scales and codes are loaded before either is used, so that their latencies overlap. */
-    if (g.axis == KVR_AXIS_TOKENS) { /* 8 divides the group size: one scale for all 8 tokens */
+    /* Load scales and codes before their first use, so that the latencies of the loads overlap. */
+    if (g.axis == KVR_AXIS_TOKENS) { /* one group contains all 8 tokens */
         const int64_t at = (int64_t)((unsigned)t8 * 8 / (unsigned)g.group) * g.planes.channels + c;
         const kvr_global<const kvr_vec<kvr_f16, V>> all = kvr_as<const kvr_vec<kvr_f16, V>>(scales);
         const kvr_vec<kvr_f16, V> scale = all[at / V];
@@ -97,7 +100,7 @@ add_dequantized(const struct shape &g, int begin, int end, int64_t t8, int64_t c
     }
 }
 
-/* The channels of one token that a thread has dequantized: floats, or BF16 pairs. */
+/* Type of a thread's output for one token: floats, or pairs of BF16 numbers. */
 template <class W> struct output_of {
     enum { V = sizeof(typename W::T) };
     static constexpr bool narrow = sizeof(typename W::X) == 2, pairs = narrow && V > 1;
@@ -124,8 +127,8 @@ static __device__ __forceinline__ void store_as(kvr_bf16 &to, const kvr_vec<floa
     to = (kvr_bf16)(kvr_bf16_pair(x.v[0], 0.0f) & 0xffffu);
 }
 
-/* Each thread dequantizes up to 8 tokens of its channels. If there is a transform, a second grid or
- * BF16 output, the mode must be SET. */
+/* Each thread dequantizes up to 8 tokens of sizeof(T) channels. With a rotation, a second grid or
+ * BF16 output, the decode mode must be KVR_DECODE_SET. */
 template <class W>
 static __global__ void __launch_bounds__(THREADS, !W::plain || W::pair ? 5
                                                   : W::rotated         ? 6
@@ -207,7 +210,7 @@ static struct part part_of(const struct kvr_stage_job *job, int64_t t0, int64_t 
     return { t0, n, h0 * d, nh * d, mode };
 }
 
-/* Out is float or kvr_bf16. */
+/* The output type Out is float or kvr_bf16. */
 template <enum kind K, bool PLAIN, class Out>
 static void decode_by(struct kvr_stream *s, const struct chain &c, const struct part &d,
                       const struct grid_buffers &b, Out *out)

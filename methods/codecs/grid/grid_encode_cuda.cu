@@ -1,23 +1,23 @@
-/* grid_encode_cuda.cu - quantizes values to the integer grids of grid.h on a device; grid.c is the
- * reference.
+/* grid_encode_cuda.cu - quantizes values to the integer grids of grid.h on a CUDA device. The CPU
+ * reference is grid.c.
  *
- *     grid_encode_tokens    groups along tokens, of any length: a thread reads the values of its group twice
- *     grid_encode_16        groups of 16 tokens, for one grid, a chain, or after a rotation: a thread keeps
- *                           the values of its group in registers
- *     grid_encode_token     one group per token
- *     grid_encode_rows      groups of channels within a token
+ * The kernel grid_encode_tokens encodes groups along tokens, of any length; a thread reads the
+ * values of its group twice. The kernel grid_encode_16 encodes groups of 16 tokens, for one grid, a
+ * chain, or after a rotation; a thread has the values of its group in registers. The kernel
+ * grid_encode_token encodes one group per token. The kernel grid_encode_rows encodes groups of
+ * channels within a token.
  *
- * Results are bit-identical to the CPU: every rounding is the same (built with -fmad=false), so
- * codes, scales and zero points are the same bytes. Where the CPU divides by a group's scale,
- * kvr_quotient computes the same quotient with three products. The minimum and the maximum of a
- * group are found by comparing integers, so the order of the reduction does not matter. */
+ * Codes, scales and zero points are bit-identical to the CPU's, because every rounding is the same
+ * (built with -fmad=false). Where the CPU divides by a group's scale, kvr_quotient computes the
+ * same quotient with three products. Integer comparisons find the minimum and the maximum of a
+ * group, so the order of the reduction does not matter. */
 #include <type_traits>
 
 #include "methods/codecs/grid/grid_rotated.cuh"
 #include "methods/codecs/grid/grid_variants.cuh"
 
-/* Type of the codes that a thread stores per row. In the general variant a thread has one channel,
- * to reduce code size. */
+/* Type of the codes that a thread stores per row, one byte per channel. In the kernels for any
+ * reading, a thread encodes one channel, which reduces the size of the machine code. */
 template <bool PLAIN> struct codes_of {
     using type = uint32_t;
 };
@@ -26,13 +26,16 @@ template <> struct codes_of<false> {
 };
 
 enum {
-    REG_TOKENS = 16,       /* tokens whose values a thread of grid_encode_16 keeps in registers */
-    SPAN = 256,            /* channels that a CTA of grid_encode_rows encodes at a time */
-    GROUPS = 8 * SPAN / 8, /* groups of 8 tokens; a group has at least 8 channels */
-    TOKEN_UNITS = 512      /* maximum number of threads in a CTA of grid_encode_token */
+    /* number of tokens whose values a thread of grid_encode_16 has in registers */
+    REG_TOKENS = 16,
+    SPAN = 256, /* number of channels that a CTA of grid_encode_rows encodes */
+    /* maximum number of groups of 8 tokens of SPAN channels, where a group has at least 8
+     * channels */
+    GROUPS = 8 * SPAN / 8,
+    TOKEN_UNITS = 512 /* maximum number of threads in a CTA of grid_encode_token */
 };
 
-/* Packs the codes of N channels into a word, one byte each. */
+/* Packs the codes of N channels into a 32-bit word, one byte per code. */
 template <int N>
 static __device__ __forceinline__ unsigned pack_codes(const struct shape &g, const float (&v)[N])
 {
@@ -46,8 +49,8 @@ static __device__ __forceinline__ unsigned pack_codes(const struct shape &g, con
     return u ^ g.flip;
 }
 
-/* Groups along tokens, of any length. Each thread encodes one group. It reads x twice, the second
- * time from cache. */
+/* Encodes groups along tokens, of any length. Each thread encodes one group, and reads x twice, the
+ * second time from the GPU's cache. */
 template <bool PLAIN>
 static __global__ void __launch_bounds__(THREADS)
     grid_encode_tokens(struct shape g, unsigned strips, kvr_global<const float> x,
@@ -89,8 +92,7 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* The channels of one token that a thread encodes: floats, or BF16 pairs until they are
- * quantized. */
+/* Type of a thread's input for one token: floats, or pairs of BF16 numbers. */
 template <class X, int V> struct row_of {
     using type = kvr_vec<float, V>;
 };
@@ -142,8 +144,8 @@ static __device__ __forceinline__ void store_residual(kvr_vec<unsigned, P> &, in
 {
 }
 
-/* Quantizes x, this thread's group in channel j. Byte j of code[i] receives the code of token i. With
- * `next`, element j of v[i] becomes the residual of x[i]. */
+/* Quantizes the group x, which belongs to channel j of this thread. The code of token i becomes
+ * byte j of code[i]. If `next`, element j of v[i] becomes the residual of x[i]. */
 template <bool PLAIN, bool CLIPS, class Values>
 static __device__ __forceinline__ void
 encode_group(const struct shape &g, const struct quant_params &f, const struct dequant &l,
@@ -157,14 +159,15 @@ encode_group(const struct shape &g, const struct quant_params &f, const struct d
         const float q = quantize<PLAIN, CLIPS>(g, x[i], f);
 
         code[i] = j ? __byte_perm(code[i], __float_as_uint(q), selector) : __float_as_uint(q);
-        if (next && (PLAIN || i < n_valid)) /* the residual stays in F32, and padding stays 0 */
+        /* the residual is an F32 number, and padding remains 0 */
+        if (next && (PLAIN || i < n_valid))
             store_residual(v[i], PLAIN ? j : 0, x[i] - fmaf(q - ROUND - z, l.s, l.off));
     }
 }
 
-/* Computes the range of channel j over N tokens. For BF16 a call with even j computes the ranges of
- * both channels of a pair, and the call with the next odd j returns the second range from `least`
- * and `most`. */
+/* Computes the range of channel j over N tokens. A BF16 register contains two channels: a call for
+ * the even channel computes both ranges in `least` and `most`, and the next call, for the odd
+ * channel, reads its range from there. */
 template <int V, int N>
 static __device__ __forceinline__ void range_at(const kvr_vec<float, V> (&v)[N], int j, unsigned &,
                                                 unsigned &, int &low, int &high)
@@ -194,10 +197,10 @@ static __device__ __forceinline__ void range_at(const kvr_vec<unsigned, P> (&v)[
     high = order_of(j % 2 ? kvr_bf16_high(most) : kvr_bf16_low(most));
 }
 
-/* Quantizes groups of 16 tokens, from token t0 on, for the channels of unit c. The first n_valid
- * tokens of v are not padding. If a second grid follows, the residual replaces the values in v. The
- * general variant loops over channels to keep code small, and does not support a second grid with
- * several channels per thread. */
+/* Quantizes the groups of tokens t0 to t0 + 15 in channels c V to c V + V - 1. The first n_valid
+ * tokens of v are not padding. If `next`, a second grid follows, and the residual replaces the
+ * values in v. Without PLAIN, the loop over channels is not unrolled, which reduces the size of the
+ * machine code; a second grid then requires V = 1. */
 template <class T, bool PLAIN, class Held>
 static __device__ __forceinline__ void
 encode_groups(const struct shape &g, int64_t t0, int64_t c, bool next, Held (&v)[REG_TOKENS],
@@ -213,7 +216,7 @@ encode_groups(const struct shape &g, int64_t t0, int64_t c, bool next, Held (&v)
 
 #pragma unroll(PLAIN ? V : 1)
     for (int j = 0; j < V; j++) {
-        /* Inserts the low byte of the second operand as byte j. */
+        /* The selector of __byte_perm replaces byte j by the low byte of the second operand. */
         const unsigned selector = (0x3210u & ~(15u << 4 * j)) | 4u << 4 * j;
         float x[REG_TOKENS];
         int low, high;
@@ -256,8 +259,8 @@ encode_groups(const struct shape &g, int64_t t0, int64_t c, bool next, Held (&v)
     store_tail(g, n_stored, t0, c, code, codes);
 }
 
-/* Groups of 16 tokens. Each thread keeps the values of its channels in registers, so x is read
- * once. */
+/* Groups of 16 tokens. Each thread has the values of its channels in registers, so that x is read
+ * only once. */
 template <class W>
 static __global__ void __launch_bounds__(THREADS, W::pair || !W::plain ? 3
                                                   : W::raw             ? 6
@@ -284,7 +287,7 @@ static __global__ void __launch_bounds__(THREADS, W::pair || !W::plain ? 3
 
     if (c >= units)
         return;
-    if (n_valid == REG_TOKENS) { /* no token is missing, so the addresses need no condition */
+    if (n_valid == REG_TOKENS) { /* all 16 tokens exist, so the loads need no condition */
 #pragma unroll
         for (int i = 0; i < REG_TOKENS; i++)
             load_row(v[i], (Read)from[row * (unsigned)i]);
@@ -293,8 +296,8 @@ static __global__ void __launch_bounds__(THREADS, W::pair || !W::plain ? 3
         for (int i = 0; i < REG_TOKENS; i++) {
             Read there = {};
 
-            /* Past the end, the last token is loaded again. It does not change the range, and its
-             * code is discarded. */
+            /* Past the end of the block, load the last token again. The duplicate does not change
+             * the range, and its code is discarded. */
             if (W::plain || i < n_valid)
                 there = from[row * (unsigned)(W::plain && i >= n_valid ? n_valid - 1 : i)];
             load_row(v[i], there);
@@ -309,8 +312,8 @@ static __global__ void __launch_bounds__(THREADS, W::pair || !W::plain ? 3
                                    n ? scales_2 : scales);
 }
 
-/* Computes the range of each of 8 tokens over a thread's channels. For BF16 only the upper 16 bits
- * of a range are meaningful; see extend_order(). */
+/* Computes the ranges of 8 tokens over a thread's channels, encoded by order_of(). For BF16, only
+ * the upper 16 bits of a range are valid (see extend_order()). */
 template <int V>
 static __device__ __forceinline__ void ranges_of(const kvr_vec<float, V> (&v)[8], int (&low)[8],
                                                  int (&high)[8])
@@ -333,7 +336,8 @@ static __device__ __forceinline__ void ranges_of(const kvr_vec<unsigned, 2> (&v)
             least[k] = kvr_bf16_choice<false>(v[i + k].v[0], v[i + k].v[1]);
             most[k] = kvr_bf16_choice<true>(v[i + k].v[0], v[i + k].v[1]);
         }
-        /* Packs the lower halves into one word and the upper halves into another. */
+        /* Combine the lower halves of two words with their upper halves, and take the minimum or
+         * maximum. */
         const unsigned l = kvr_bf16_choice<false>(__byte_perm(least[0], least[1], 0x5410),
                                                   __byte_perm(least[0], least[1], 0x7632));
         const unsigned h = kvr_bf16_choice<true>(__byte_perm(most[0], most[1], 0x5410),
@@ -346,8 +350,8 @@ static __device__ __forceinline__ void ranges_of(const kvr_vec<unsigned, 2> (&v)
     }
 }
 
-/* Completes an encoding by order_of(). If size == 2 (BF16), only its upper 16 bits are set; the
- * lower ones are then computed. */
+/* Completes a number encoded by order_of(). If `size` is 2 (BF16), only its upper 16 bits are
+ * valid, and the function sets the lower 16 bits. */
 static __device__ __forceinline__ int extend_order(int order, size_t size)
 {
     const int low = order < 0 ? 0xffff : 0;
@@ -355,8 +359,8 @@ static __device__ __forceinline__ int extend_order(int order, size_t size)
     return size == 2 ? (order & ~0xffff) | low : order;
 }
 
-/* Quantizes 8 tokens of a thread's channels. The block stores only the first n_stored of these
- * tokens. */
+/* Quantizes 8 tokens of a thread's channels. Only the first n_stored of these tokens are stored in
+ * the block. */
 template <bool PLAIN, bool CLIPS, class Params, class Held>
 static __device__ __forceinline__ void code_tokens(const struct shape &g, int n_stored,
                                                    const Params &params, const Held (&v)[8],
@@ -377,9 +381,9 @@ static __device__ __forceinline__ void code_tokens(const struct shape &g, int n_
     }
 }
 
-/* Reduces the ranges low[8 warp + token] and high[8 warp + token] over warps, and fits the CTA's 8
- * tokens. Each of the first 8 threads of warp 0 fits one token. Returns whether a value may be
- * clipped. */
+/* Computes the quantization parameters of the CTA's 8 tokens, one token per thread of warp 0. The
+ * range of a token is the union over warps of low[8 warp + token] to high[8 warp + token]. Returns
+ * whether any code may need clipping. */
 template <class W>
 static __device__ __forceinline__ int
 fit_tokens(const struct shape &g, int64_t t0, int n_stored, int warps, kvr_shared<int> low,
@@ -406,8 +410,9 @@ fit_tokens(const struct shape &g, int64_t t0, int n_stored, int warps, kvr_share
     return __any_sync(~0u, f.clips);
 }
 
-/* One group per token. A thread keeps 8 tokens of its channels in registers, and a CTA covers all
- * channels. The CTA has one thread per unit of channels, rounded up to whole warps. */
+/* Encodes one group per token. A CTA encodes 8 tokens with all their channels. A thread has 8
+ * tokens of sizeof(T) channels in registers, and the CTA has enough threads for all channels,
+ * rounded up to whole warps. */
 template <class W>
 static __global__ void __launch_bounds__(TOKEN_UNITS)
     grid_encode_token(struct shape g,
@@ -463,8 +468,8 @@ static __global__ void __launch_bounds__(TOKEN_UNITS)
     kvr_store8(planes_of<T>(g), blockIdx.x, c, code, codes);
 }
 
-/* Computes the range of a group of `width` values over the lanes of a warp. `there` is false for
- * padding. */
+/* Computes the range of a group of `width` values by one warp. If `there` is false, the group is
+ * padding and its values are 0. */
 template <class T>
 static __device__ __forceinline__ void range_of_group(kvr_global<const values<T>> x, int64_t at,
                                                       int width, bool there, int lane, int &low,
@@ -491,9 +496,9 @@ static __device__ __forceinline__ void range_of_group(kvr_global<const values<T>
     high = __reduce_max_sync(~0u, hi);
 }
 
-/* Groups within a token. A CTA handles 8 tokens and, in each of them, several groups or one wide
- * group. A warp reduces a group's range and a thread fits the group. Then each thread quantizes 8
- * tokens of its channels. */
+/* Encodes groups of channels within a token. A CTA encodes 8 tokens and, in every token, several
+ * groups or one wide group. A warp computes the range of a group, and a thread computes its
+ * quantization parameters. Then each thread quantizes 8 tokens of sizeof(T) channels. */
 template <class W>
 static __global__ void __launch_bounds__(THREADS, 5)
     grid_encode_rows(struct shape g, int64_t span, unsigned spans,
@@ -509,7 +514,7 @@ static __global__ void __launch_bounds__(THREADS, 5)
     const int64_t t8 = blockIdx.x / spans, first = (int64_t)(blockIdx.x % spans) * span;
     const int64_t last = channels - first < span ? channels : first + span;
     const int rows = at_most(g.planes.n_tok - 8 * t8, 8);
-    /* k is the number of groups per token */
+    /* k is the number of groups per token in this CTA */
     const int width = (int)g.width, k = (int)(last - first) / width;
     const int n = rows * k, lane = (int)threadIdx.x % 32;
 
@@ -622,7 +627,7 @@ static void encode_alone(struct kvr_stream *s, const struct chain &one, const fl
         encode_rows<variant<uint32_t, ALONE, PLAIN>>(s, g, x, b);
     else if (g.axis != KVR_AXIS_TOKENS)
         encode_rows<variant<uint8_t, ALONE, PLAIN>>(s, g, x, b);
-    /* one channel per thread, which keeps code small */
+    /* without PLAIN, a thread encodes one channel, which reduces the size of the machine code */
     else if (g.group == REG_TOKENS && (wide || !PLAIN))
         encode_16<variant<typename codes_of<PLAIN>::type, ALONE, PLAIN>>(s, one, x, b);
     else
@@ -644,7 +649,7 @@ void kvr_grid_encode_cuda(struct kvr_stream *s, const struct kvr_grid *g,
         encode_alone<false>(s, one, x, b);
 }
 
-/* Requires heads of 128 channels. */
+/* Rotate and encode heads of 128 channels. */
 template <bool PLAIN>
 static void encode_rotated(struct kvr_stream *s, const struct chain &chain, const float *x,
                            const struct grid_buffers &b)
@@ -659,7 +664,7 @@ static void encode_rotated(struct kvr_stream *s, const struct chain &chain, cons
     kvr_grid_encode_rotated(s, &chain.g[0], x, b.codes[0], b.scales[0]);
 }
 
-/* X is the type of the values. */
+/* The type of the input values is X. */
 template <bool PLAIN, class X>
 static void encode_chain(struct kvr_stream *s, const struct chain &chain, int rotated,
                          const void *x, const struct grid_buffers &b)

@@ -1,27 +1,31 @@
 /* grid_rotated_cuda.cu - Hadamard rotation and quantization of heads of 128 channels, in groups of
  * 16 tokens.
  *
- * A warp handles 16 tokens of one head. Butterflies combine channels whose indices differ in one
- * bit. Therefore the channels of a thread change between two phases. For strides 1 to 8 a thread
- * has 16 adjacent channels of four tokens. For strides 16 to 64 it has every 16th channel of eight
- * tokens, and two threads share a group. The threads exchange data through the warp's shared memory
- * in 16-byte accesses. This takes half an access per element, where shuffles would take five.
- * Ranges, scales and codes are exchanged in the same way. Codes are stored as in grid_encode_16,
- * four channels per thread.
+ * A warp encodes 16 tokens of one head. The butterflies of the Hadamard transform combine channels
+ * whose indices differ in one bit. Therefore the transform has two phases, between which the lanes
+ * exchange channels. In the first phase (strides 1 to 8), a thread has 16 adjacent channels of four
+ * tokens. In the second phase (strides 16 to 64), a thread has every 16th channel of eight tokens,
+ * so that two threads share a group. The threads exchange values through the warp's shared memory
+ * in 16-byte accesses. This exchange needs half an access per element, whereas shuffles would need
+ * five. Ranges, scales and codes are exchanged in the same way. The codes are stored as in
+ * grid_encode_16, with four channels per thread.
  *
- * Sums and products round as in fwht.h and grid.h. */
+ * All sums and products are rounded as in fwht.h and grid.h. */
 #include "methods/codecs/grid/grid_rotated.cuh"
 
 enum {
     D = 128,
     TOKENS = 16,
     WARPS = 4,
-    WARP_SMEM = D * TOKENS / 4, /* shared memory of a warp, in units of 16 bytes */
-    /* Stride of the parameters of a channel: 8 accesses then hit different banks. */
+    WARP_SMEM = D * TOKENS / 4, /* size of a warp's shared memory, in units of 16 bytes */
+    /* Distance between the parameters of channels c and c + 1; with 34, a warp has no bank
+     * conflicts. */
     PARAM_STRIDE = 34,
-    /* Stride of the codes of four tokens: 32 accesses then hit different banks. */
+    /* Distance between the codes of four tokens and of the next four; with 34, a warp has no bank
+     * conflicts. */
     CODE_STRIDE = 34,
-    AT_PARAMS = 2 * D /* offset after the ranges; codes reuse the space of the ranges */
+    /* offset of the parameters, after the ranges; later, codes overwrite the ranges */
+    AT_PARAMS = 2 * D
 };
 
 using quad = kvr_vec<float, 4>;
@@ -57,11 +61,12 @@ template <int N> static __device__ __forceinline__ void butterflies(float (&v)[N
         }
 }
 
-/* Layout of the exchanged data. Tokens 4 t to 4 t + 3 of channel c are at index 4 c + t; the low
- * three bits of the index are XORed with c / 16 and c / 2. Eight threads that write channels 16
- * apart, or that read adjacent channels, then hit different banks. */
+/* Layout of the exchanged values in shared memory. Tokens 4 t to 4 t + 3 of channel c are at index
+ * 4 c + t, whose low three bits are XORed with c / 16 and c / 2. This swizzle avoids bank conflicts
+ * between eight threads that write channels 16 apart or read adjacent channels. */
 
-/* First phase: strides 1 to 8 of channels 16 p to 16 p + 15 of tokens 4 t to 4 t + 3. */
+/* First phase of the transform: computes strides 1 to 8 of channels 16 p to 16 p + 15 of tokens 4 t
+ * to 4 t + 3. */
 static __device__ __forceinline__ void butterfly_near(kvr_global<const words> from, unsigned row,
                                                       int n_valid, int p, int t,
                                                       kvr_shared<quad> smem)
@@ -69,7 +74,8 @@ static __device__ __forceinline__ void butterfly_near(kvr_global<const words> fr
     const int at = 64 * p + (t ^ p);
     float v[4][16];
 
-    /* Past the end, the last token is loaded again; it does not change the range. */
+    /* Past the end of the block, load the last token again, because a duplicate does not change the
+     * range. */
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         const int token = 4 * t + i < n_valid ? 4 * t + i : n_valid - 1;
@@ -87,10 +93,10 @@ static __device__ __forceinline__ void butterfly_near(kvr_global<const words> fr
     }
 }
 
-/* Second phase: strides 16 to 64 of channels a, a + 16, ... of tokens 8 half to 8 half + 7. With
- * SURE the results of non-finite values are exact too; without it they become an arbitrary NaN.
- * Only grids that store a minimum need SURE; the scale of a group with a non-finite value is NaN in
- * either case. */
+/* Second phase of the transform: computes strides 16 to 64 of channels a, a + 16, ... of tokens 8
+ * half to 8 half + 7. With SURE, the results of non-finite values are exact; without SURE, a
+ * non-finite result may become any NaN. Only grids that store a minimum need SURE. The scale of a
+ * group with a non-finite value is always NaN. */
 template <bool SURE>
 static __device__ __forceinline__ void butterfly_far(kvr_shared<quad> smem, int a, int half,
                                                      float (&w)[8][8])
@@ -128,8 +134,8 @@ static __device__ __forceinline__ void butterfly_far(kvr_shared<quad> smem, int 
     }
 }
 
-/* Partial range of half a group. Without a stored minimum, two numbers are sufficient: the largest
- * magnitude of the positive values and that of the negative values. */
+/* The partial range of half a group. A symmetric grid needs only two numbers: the largest magnitude
+ * of positive values, and the largest magnitude of negative values. */
 template <bool ASYM> using partial_range = kvr_vec<unsigned, ASYM ? 4 : 2>;
 
 template <bool ASYM>
@@ -153,8 +159,8 @@ static __device__ __forceinline__ struct bit_range load_partial(const kvr_vec<un
     return { N > 2 ? t.v[2 % N] : 0u, t.v[0], (int)t.v[1] };
 }
 
-/* Fits channels 4 lane to 4 lane + 3 from the partial ranges that two threads have stored. Returns
- * whether codes may need clipping. */
+/* Computes the quantization parameters of channels 4 lane to 4 lane + 3 from the partial ranges
+ * that two threads have stored. Returns whether codes may need clipping. */
 template <bool ASYM>
 static __device__ __forceinline__ bool fit_groups(const struct shape &g, kvr_shared<quad> smem,
                                                   int lane, int64_t group,
@@ -184,8 +190,8 @@ static __device__ __forceinline__ bool fit_groups(const struct shape &g, kvr_sha
     return clips;
 }
 
-/* Quantizes eight tokens of eight channels, and writes the codes to where the threads that store
- * them will read them. */
+/* Quantizes eight tokens of eight channels, and writes the codes to shared memory, from where other
+ * threads store them in the block. */
 template <bool CLIPS>
 static __device__ __forceinline__ void code_groups(const struct shape &g, kvr_shared<quad> smem,
                                                    int a, int half, const float (&w)[8][8])
@@ -213,7 +219,7 @@ static __device__ __forceinline__ void code_groups(const struct shape &g, kvr_sh
     }
 }
 
-/* Transposes 4 x 4 bytes, the codes of four tokens of four channels. */
+/* Transposes the 4 x 4 code bytes of four tokens and four channels. */
 static __device__ __forceinline__ void transpose_4x4(const words &of, unsigned *code)
 {
     const unsigned a = __byte_perm(of.v[0], of.v[1], 0x5140);
@@ -227,7 +233,8 @@ static __device__ __forceinline__ void transpose_4x4(const words &of, unsigned *
     code[3] = __byte_perm(c, d, 0x7632);
 }
 
-/* The kernel is instantiated for symmetric and for asymmetric grids. */
+/* Rotates and encodes; the kernel has one instance for symmetric grids and one for asymmetric
+ * grids. */
 template <bool ASYM>
 static __global__ void __launch_bounds__(WARPS * 32, ASYM ? 4 : 5)
     grid_encode_rotated(struct shape g, unsigned strips, kvr_global<const words> x,

@@ -1,12 +1,13 @@
 /* grid_variants.cuh - template parameters and arguments that grid_encode_cuda.cu and
  * grid_decode_cuda.cu share.
  *
- * Each thread handles sizeof(T) channels. Each channel has one byte in a row of a plane. T is
- * uint32_t if extents and addresses are multiples of four channels. A thread then accesses 16 bytes
- * of values and 4 bytes of codes at a time, and a warp accesses 512 or 128 contiguous bytes.
+ * Each thread processes sizeof(T) channels, because every channel has one byte in a row of a bit
+ * plane. The type T is uint32_t if extents and addresses are multiples of four channels. A thread
+ * then accesses 16 bytes of values or 4 bytes of codes at a time, and a warp accesses 512 or 128
+ * contiguous bytes.
  *
- * Kernels are compiled twice: with PLAIN for the intended reading in F32, and without it for any
- * reading and arithmetic. */
+ * Every kernel is compiled twice: with PLAIN for the intended reading in F32, and without PLAIN for
+ * any reading and arithmetic. */
 #ifndef KVR_METHODS_GRID_VARIANTS_CUH
 #define KVR_METHODS_GRID_VARIANTS_CUH
 
@@ -15,33 +16,34 @@
 
 enum { THREADS = 128, WARPS = THREADS / 32 };
 
-/* One grid, or two grids. The second grid codes the residual of the first. */
+/* A chain of one or two grids. The second grid quantizes the residual of the first. */
 struct chain {
     struct shape g[2];
     int n;
-    bool rotate_bf16; /* the transform uses BF16 arithmetic */
-    bool round;       /* the decoder rounds its result to BF16 */
+    bool rotate_bf16; /* whether the rotation uses BF16 arithmetic */
+    bool round;       /* whether the decoder rounds its result to BF16 */
 };
 
 template <class T> using values = kvr_vec<float, sizeof(T)>;
 
-/* Variants of kernels: for one grid; for one grid after a rotation, with one head per warp; for two
- * grids. */
+/* Kernels have variants for one grid (ALONE), for one grid with a rotation and one head per warp
+ * (ROTATED), and for two grids (PAIR). */
 enum kind { ALONE, ROTATED, PAIR };
 template <class Codes, enum kind K, bool Plain = true, class In = float> struct variant {
     using T = Codes;
     using X = In;
     static constexpr bool rotated = K == ROTATED, pair = K == PAIR, plain = Plain;
-    /* Values stay BF16 until they are quantized. */
+    /* Whether values remain BF16 until their quantization. */
     static constexpr bool raw = K == ALONE && sizeof(In) == 2;
 };
 
-/* Dequantization of a group: x^ = (q - z) s + off. */
+/* Dequantization parameters of a group: x^ = (q - z) s + off. */
 struct dequant {
     float s, z, off;
 };
 
-/* `zero` has no effect on symmetric grids. PLAIN grids have the same z in all groups. */
+/* Returns the dequantization parameters of a group. Symmetric grids ignore `zero`, and with PLAIN,
+ * z is the same in all groups. */
 template <bool PLAIN>
 static __device__ __forceinline__ struct dequant dequant_of(const struct shape &g, kvr_f16 scale,
                                                             kvr_f16 zero)
@@ -86,8 +88,8 @@ static inline struct shape shape_of(const struct kvr_grid *g, const struct kvr_s
     return s;
 }
 
-/* Whether accesses of n channels are aligned, including accesses from channel `first` on and in
- * rows of `width` channels. */
+/* Returns whether a thread may access n channels at a time, also in rows of `width` channels from
+ * channel `first` on: extents are multiples of n, and addresses are aligned. */
 static inline bool vectorizable(int n, const struct shape *g, int64_t first, int64_t width,
                                 const void *x, const void *codes, const void *scales)
 {
@@ -119,7 +121,8 @@ static inline struct chain chain_of(const struct kvr_grid_chain *c)
     return chain;
 }
 
-/* Buffers of two grids. Those of the second grid are NULL if there is only one. */
+/* The buffers of a chain of two grids. If the chain has one grid, the buffers of the second grid
+ * are NULL. */
 struct grid_buffers {
     void *codes[2], *scales[2];
 };
@@ -145,7 +148,7 @@ static inline bool all_vectorizable(int n, const struct chain *c, int64_t first,
     return all;
 }
 
-/* Whether the chain can use the specialized PLAIN kernels. */
+/* Returns whether the chain can use the PLAIN kernels. */
 static inline bool plain(const struct chain *c)
 {
     bool all = !c->rotate_bf16;

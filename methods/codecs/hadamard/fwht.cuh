@@ -1,23 +1,23 @@
-/* fwht.cuh - the fast Walsh-Hadamard transform of fwht.h within a warp. Lane l holds elements l V
- * to l V + V - 1 of R rows.
+/* fwht.cuh - the fast Walsh-Hadamard transform of fwht.h by one warp. Lane l contains elements l V
+ * to l V + V - 1 of each of R rows.
  *
- * Results are bit-identical to the CPU: the butterflies of one stride are independent, so the
- * placement of elements does not affect rounding. */
+ * Results are bit-identical to the CPU's: the butterflies of one stride are independent, so the
+ * assignment of elements to lanes does not affect rounding. */
 #ifndef KVR_METHODS_FWHT_CUH
 #define KVR_METHODS_FWHT_CUH
 
 #include "harness/device/mma.cuh"
 #include "methods/kernels/quotient.h"
 
-/* Rounds to BF16. The payload of a NaN is not preserved. */
+/* Rounds a float to BF16 if `bf16`. The payload of a NaN is lost. */
 static __device__ __forceinline__ float kvr_fwht_round(float x, bool bf16)
 {
     return bf16 ? __uint_as_float(kvr_bf16_pair(0, x)) : x;
 }
 
-/* Transforms rows of d values. d is 32 V, or less than 32 with V = 1. All lanes of the warp call
- * this function. With TINY, results may be denormal and are exact. With `sure`, non-finite results
- * are exact too; without it they become an arbitrary NaN. */
+/* Transforms R rows of d values, where d is 32 V, or less than 32 if V is 1. All lanes of the warp
+ * call this function. With TINY, denormal results are exact too. With `sure`, non-finite results
+ * are exact; without `sure`, a non-finite result may become any NaN. */
 template <int V, int R, bool TINY>
 static __device__ __forceinline__ void kvr_fwht_warp(kvr_vec<float, V> (&x)[R], int d, bool bf16,
                                                      bool sure = true)
@@ -42,7 +42,8 @@ static __device__ __forceinline__ void kvr_fwht_warp(kvr_vec<float, V> (&x)[R], 
     }
 #pragma unroll
     for (int h = 1; h < 32; h *= 2) {
-        /* Only for d < 32. `continue` keeps the loop unrollable; `break` would not. */
+        /* Skips strides that rows of fewer than 32 values do not have. The loop can be unrolled
+         * with `continue`, but not with `break`. */
         if (V == 1 && h >= d)
             continue;
         const float sign = threadIdx.x & (unsigned)h ? -1.0f : 1.0f;
@@ -50,7 +51,7 @@ static __device__ __forceinline__ void kvr_fwht_warp(kvr_vec<float, V> (&x)[R], 
 #pragma unroll
         for (int r = 0; r < R; r++) {
 #pragma unroll
-            for (int j = 0; j < V; j++) { /* multiplying by 1 or -1 is exact */
+            for (int j = 0; j < V; j++) { /* the FMA is exact, because `sign` is 1 or -1 */
                 const float v = x[r].v[j], other = __shfl_xor_sync(~0u, v, h);
 
                 x[r].v[j] = kvr_fwht_round(fmaf(sign, v, other), bf16);
@@ -75,7 +76,7 @@ static __device__ __forceinline__ void kvr_fwht_warp(kvr_vec<float, V> (&x)[R], 
     }
 #pragma unroll
     for (int i = 0; i < R * V; i++) {
-        /* For d = 64, 256 and 1024, sqrt(d) is a power of two, so the reciprocal of it is exact. */
+        /* For d = 64, 256 and 1024, sqrt(d) is a power of two, so its reciprocal is exact. */
         const float v = x[i / V].v[i % V];
         const float y = V == 2 || V == 8 || V == 32 ? v * inv : kvr_quotient(v, norm, inv);
 

@@ -1,19 +1,20 @@
-/* fwht_cuda.cu - the transform of fwht.h on a device. Each warp transforms a few rows.
+/* fwht_cuda.cu - the Walsh-Hadamard transform of fwht.h on a CUDA device. Each warp transforms
+ * rows_of(V) rows.
  *
- * Rows are 16-byte aligned. Rows shorter than 16 bytes are aligned to their own size. */
+ * Rows are 16-byte aligned, and rows of fewer than 16 bytes are aligned to their size. */
 #include "methods/codecs/hadamard/fwht.cuh"
 #include "methods/codecs/hadamard/fwht.h"
 #include "methods/codecs/hadamard/fwht_cuda.h"
 
 enum { WARPS = 4 };
 
-/* Number of rows per warp. It gives each lane 64 bytes of loads in flight. */
+/* Returns the number of rows per warp, so that each lane has up to 64 bytes of loads in flight. */
 static __host__ __device__ constexpr int rows_of(int v)
 {
     return v < 4 ? 4 : v < 16 ? 16 / v : 1;
 }
 
-/* Transforms rows of d values. d is 32 V, or at most 32 if V is 1. */
+/* Transforms rows of d values, where d is 32 V, or at most 32 if V is 1. */
 template <int V>
 static __global__ void __launch_bounds__(WARPS * 32)
     fwht_rows(kvr_global<kvr_vec<float, V>> x, int64_t rows, int d, bool bf16)

@@ -9,8 +9,9 @@
 extern "C" {
 #endif
 
-/* kvr_fwht on device memory; x is 16-byte aligned. NaN payloads may differ. Neither allocates nor
- * synchronises; errors surface at kvr_stream_sync(). */
+/* Transforms x as kvr_fwht does, but in device memory; x is 16-byte aligned. NaN payloads may
+ * differ. The function neither allocates memory nor synchronises; kvr_stream_sync() returns
+ * errors. */
 void kvr_fwht_cuda(struct kvr_stream *s, float *x, int64_t rows, int d, enum kvr_compute compute);
 
 #ifdef __cplusplus

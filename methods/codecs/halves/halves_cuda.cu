@@ -1,5 +1,5 @@
-/* halves_cuda.cu - the stage `halves` on a device. Each thread handles one group, which fills whole
- * bytes of every plane. Built with -fmad=false. */
+/* halves_cuda.cu - the stage `halves` on a CUDA device. Each thread encodes one group, whose codes
+ * fill whole bytes of every bit plane. Built with -fmad=false. */
 #include "methods/codecs/halves/halves.h"
 
 #include "methods/kernels/planes.cuh"

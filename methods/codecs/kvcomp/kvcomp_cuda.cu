@@ -1,5 +1,5 @@
-/* kvcomp_cuda.cu - decoder of `kvcomp` on a device. Each thread decodes the bit stream of one
- * vector. Built with -fmad=false. */
+/* kvcomp_cuda.cu - decoder of the codec `kvcomp` on a CUDA device. Each thread decodes the bit
+ * stream of one vector: one head of one token. Built with -fmad=false. */
 #include "methods/codecs/kvcomp/kvcomp.h"
 
 enum { THREADS = 64 };

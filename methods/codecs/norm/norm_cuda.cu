@@ -1,5 +1,6 @@
-/* norm_cuda.cu - the stage `norm` on a device. First each thread computes the sum of one token, in
- * the CPU's order. Then each thread computes one element. Built with -fmad=false. */
+/* norm_cuda.cu - the stage `norm` on a CUDA device. A first kernel computes the norm of every
+ * token, one per thread, adding in the CPU's order. A second kernel divides every element by the
+ * norm, one element per thread. Built with -fmad=false. */
 #include "methods/codecs/norm/norm.h"
 
 enum { THREADS = 128 };

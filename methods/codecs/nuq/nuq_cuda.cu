@@ -1,5 +1,5 @@
-/* nuq_cuda.cu - decoder of `nuq` on a device. Each thread decodes 8 tokens of one channel. Built
- * with -fmad=false. */
+/* nuq_cuda.cu - decoder of the codec `nuq` on a CUDA device. Each thread decodes 8 tokens of one
+ * channel. Built with -fmad=false. */
 #include "methods/codecs/nuq/nuq.h"
 
 #include "methods/kernels/planes.cuh"

@@ -1,10 +1,12 @@
-/* outliers_cuda.cu - finds outliers, compacts them in index order, and restores them.
+/* outliers_cuda.cu - finds the outliers of a block, stores them in the order of their indices, and
+ * restores them.
  *
- * The kernels read the block once before it is coded. outlier_guess estimates the bound from
- * samples. outlier_moments sums the moments of each span, and lists the span's candidates: elements
- * whose magnitude exceeds the guess. The kernels that count and record outliers read only the
- * candidates. They read a whole span again if it has more than ROOM candidates, and every span if
- * the exact bound is below the guess. */
+ * Normally the kernels read the block only once. First, outlier_guess estimates the bound of
+ * outliers from samples. Then outlier_moments sums the moments of every span of SPAN elements, and
+ * lists the span's candidates: elements whose magnitude exceeds the estimate. The kernels that
+ * count and store outliers then read only the candidates. If a span has more than ROOM candidates,
+ * these kernels read the whole span again. If the exact bound is below the estimate, they read all
+ * spans again. */
 #include "methods/codecs/outliers/outliers_cuda.h"
 
 #include <cfloat>
@@ -13,8 +15,8 @@
 #include "harness/device/vector.cuh"
 #include "methods/kernels/block_scan.cuh"
 
-/* Partition of the block, the same as on the CPU: PIECES runs of whole SPANs. The sums of a span
- * are LANES partial sums. */
+/* The block is divided as on the CPU: into PIECES pieces of whole spans, and every span has LANES
+ * partial sums. */
 enum {
     PIECES = 64,
     SPAN = 1024,
@@ -22,10 +24,10 @@ enum {
     THREADS = 256,
     WARPS = THREADS / 32,
     SPANS_AT_ONCE = THREADS / LANES,
-    AHEAD = 8, /* number of loads in flight */
+    AHEAD = 8, /* number of loads in flight per thread */
     OFFSET_THREADS = 512,
-    SAMPLES = 16, /* number of spans from which the guess is computed */
-    ROOM = 32     /* maximum number of candidates listed per span: one per lane */
+    SAMPLES = 16, /* number of spans from which the bound is estimated */
+    ROOM = 32     /* maximum number of candidates in a span's list (one per lane of a warp) */
 };
 static_assert(SPAN % (AHEAD * LANES) == 0, "the loads of a span");
 
@@ -35,28 +37,30 @@ struct moments {
 
 static_assert(sizeof(struct moments) % 8 == 0, "what follows it in `work` is aligned");
 
-/* Which elements are kept as outliers: those with |x| > bound and bits(|x|) > above, and the first
- * `ties` elements with bits(|x|) == above. */
+/* Selects the elements that are stored as outliers: all with |x| > bound and bits(|x|) > above, and
+ * the first `ties` elements with |x| > bound and bits(|x|) == above. `bits` is the bit pattern of a
+ * float as an integer. */
 struct choice {
-    int64_t n_outliers; /* number of elements that are kept */
-    int64_t over;       /* number of elements with |x| > bound */
+    int64_t n_outliers; /* number of elements that are stored as outliers */
+    int64_t over;       /* number of elements with |x| > bound, the upper limit of n_outliers */
     int64_t ties;
-    float bound; /* NaN if the block has a value that is not finite */
+    float bound; /* NaN if a value of the block is not finite */
     unsigned above;
-    float guess; /* elements with |x| > guess are candidates */
+    float guess; /* estimate of the bound; elements with |x| > guess are candidates */
 };
 
-/* An element that may be an outlier. */
+/* A candidate: an element that may be an outlier. */
 struct candidate {
     float x;
-    int32_t at; /* index in the element's span */
+    int32_t at; /* index of the element in its span */
 };
 
 /* `work` consists of choice | bins [256] | moments [spans] | counts [spans] | candidates
  * [spans][ROOM] | listed [spans]. listed[i] is the number of candidates of span i. */
 struct counts {
-    /* Numbers of kept elements and of tied elements. outlier_count stores those of the span;
-     * outlier_offsets replaces them by those of all earlier spans. */
+    /* The number of elements with bits(|x|) above the threshold, and the number of ties. The kernel
+     * outlier_count stores the numbers of each span. The kernel outlier_offsets replaces them by
+     * the number of stored outliers and of ties in all earlier spans. */
     int64_t above, ties;
 };
 struct work {
@@ -69,7 +73,7 @@ struct work {
     int64_t spans;
 };
 
-/* Byte offsets of these arrays in `work`. */
+/* Return the byte offsets of the arrays in `work`. */
 static size_t bins_at()
 {
     return sizeof(struct choice);
@@ -135,8 +139,8 @@ static __device__ __forceinline__ float to_compute(double x, bool bf16)
     return bf16 ? kvr_round_bf16((float)x) : (float)x;
 }
 
-/* Consecutive elements that a lane reads. Elements past the end are 0, which never exceeds the
- * bound. */
+/* A lane reads EACH consecutive elements. Elements past the end of the block read as 0, which never
+ * exceeds the bound. */
 enum { EACH = 4, GROUP = 32 * EACH };
 
 static __device__ __forceinline__ kvr_vec<float, EACH> own(int64_t n, kvr_global<const float> x,
@@ -151,8 +155,8 @@ static __device__ __forceinline__ kvr_vec<float, EACH> own(int64_t n, kvr_global
     return v;
 }
 
-/* Computes the guess, as three quarters of the bound that the samples suggest. Any guess leads to
- * the same outliers. A single CTA runs, with one warp per sample. */
+/* Estimates the bound as three quarters of the bound of the sampled spans. The estimate affects
+ * only the speed, not the selected outliers. A single CTA runs, with one warp per sampled span. */
 static __global__ void __launch_bounds__(32 * SAMPLES)
     outlier_guess(int64_t n, int64_t spans, float sigmas, kvr_global<const float> x,
                   kvr_global<struct choice> out)
@@ -196,14 +200,14 @@ static __global__ void __launch_bounds__(32 * SAMPLES)
     out[0] = c;
 }
 
-/* State of one of the LANES threads that read a span. */
+/* State of a thread, one of the LANES threads that read a span together. */
 struct seen {
-    double sum, square; /* sums of the thread's lane */
-    int n;              /* number of candidates so far */
+    double sum, square; /* sums of x and of x^2 over the thread's elements */
+    int n;              /* number of candidates of the span so far */
 };
 
-/* Adds element `at` of a span to the lane's sums. If the element is a candidate, appends it to
- * `listed`, the span's list, which is in the order of elements. */
+/* Adds element `at` of a span to the thread's sums. If the element is a candidate, the function
+ * appends it to the span's list `listed`, which is in the order of elements. */
 static __device__ __forceinline__ void see(float v, int at, float guess, int lane, bool some,
                                            kvr_global<struct candidate> listed, struct seen &s)
 {
@@ -214,7 +218,7 @@ static __device__ __forceinline__ void see(float v, int at, float guess, int lan
     s.square += d * d;
     const unsigned all = some ? __ballot_sync(~0u, over) : (unsigned)over << (threadIdx.x & 16u);
 
-    if (!all) /* the common case: no candidate */
+    if (!all) /* no lane has a candidate, which is the common case */
         return;
     const unsigned mine = all >> (threadIdx.x & 16u) & 0xffffu;
     const int to = s.n + __popc((int)(mine & ((1u << lane) - 1u)));
@@ -224,8 +228,8 @@ static __device__ __forceinline__ void see(float v, int at, float guess, int lan
     s.n += __popc((int)mine);
 }
 
-/* Each span has LANES threads. Each thread sums its lane, and the first thread of the span adds the
- * lanes. */
+/* Computes the moments and the candidates of every span. LANES threads compute partial sums of a
+ * span, and the first of these threads adds them. */
 static __global__ void __launch_bounds__(THREADS)
     outlier_moments(int64_t n, kvr_global<const float> x, kvr_global<const struct choice> choice,
                     kvr_global<struct moments> out, kvr_global<struct candidate> candidates,
@@ -296,9 +300,9 @@ static __device__ __forceinline__ void merge(struct moments &a, double mean, dou
     a.mean += diff * w.of_mean;
 }
 
-/* A single CTA merges the spans of each piece, and then the PIECES results, in the CPU's order.
- * Each piece has OF_PIECE threads, which load spans and compute weights in parallel; the first of
- * these threads merges. */
+/* Computes the bound. A single CTA merges the moments of the spans of every piece, and then those
+ * of the PIECES pieces, in the CPU's order. Each piece has OF_PIECE threads, which load moments and
+ * compute weights in parallel. The first of these threads merges the moments. */
 enum { OF_PIECE = 8, BOUND_THREADS = PIECES * OF_PIECE };
 
 static __global__ void __launch_bounds__(BOUND_THREADS)
@@ -316,7 +320,7 @@ static __global__ void __launch_bounds__(BOUND_THREADS)
 
     if (self < 256)
         bins[self] = 0;
-    /* the loop runs equally often for all pieces */
+    /* the loop has the same number of iterations for all pieces, because it contains barriers */
     for (int64_t at = 0; at < each; at += OF_PIECE) {
         const int64_t i = first + at + mine;
 
@@ -334,8 +338,8 @@ static __global__ void __launch_bounds__(BOUND_THREADS)
         __syncthreads();
     }
     if (!mine) {
-        /* Number of elements before this piece, and in this piece. Only the last span may be
-         * partial. */
+        /* Compute the number of elements before the end of this piece and before its start. Only
+         * the last span of the block may be incomplete. */
         const int64_t before = first * SPAN < n ? first * SPAN : n;
         const int64_t to = first < end ? end * SPAN : before, behind = to < n ? to : n;
 
@@ -345,12 +349,13 @@ static __global__ void __launch_bounds__(BOUND_THREADS)
     }
     __syncthreads();
     if (!self) {
-        /* The guess is set; the bound is NaN. */
+        /* out[0] already contains the estimate, and a bound of NaN. */
         struct choice c = out[0];
         struct moments all = { (double)n + padded, 0, 0 };
         float sigma;
 
-        for (int i = 0; i * each < spans; i++) /* the pieces after the last span are empty */
+        /* stop after the last span, because later pieces are empty */
+        for (int i = 0; i * each < spans; i++)
             merge(all, mean[i], m2[i], weight[i]);
         if (padded > 0)
             merge(all, 0, 0, weights_of((double)n, padded));
@@ -363,8 +368,8 @@ static __global__ void __launch_bounds__(BOUND_THREADS)
     }
 }
 
-/* Relation of an element to the choice. `above`: its magnitude exceeds the bound and the smallest
- * kept magnitude. `tied`: its magnitude exceeds the bound and equals the smallest kept
+/* Classifies an element. It is `above` if its magnitude exceeds the bound and the smallest stored
+ * magnitude. It is `tied` if its magnitude exceeds the bound and equals the smallest stored
  * magnitude. */
 struct told {
     bool above, tied;
@@ -377,13 +382,14 @@ static __device__ __forceinline__ struct told tell(const struct choice &c, float
     return { over && magnitude(x) > c.above, over && magnitude(x) == c.above };
 }
 
-/* Whether the list of a span's candidates contains all outliers of the span. */
+/* Returns whether a span's list of candidates contains all outliers of the span. */
 static __device__ __forceinline__ bool is_listed(const struct choice &c, int listed)
 {
     return c.guess <= c.bound && listed <= ROOM;
 }
 
-/* The candidate of a span that belongs to this lane; an element 0 if the lane has none. */
+/* Returns the candidate of a span with the index `lane`, or an element with the value 0 if the list
+ * is shorter. */
 static __device__ __forceinline__ struct candidate
 candidate_of(kvr_global<const struct candidate> candidates, int64_t span, int listed, int lane)
 {
@@ -394,7 +400,7 @@ candidate_of(kvr_global<const struct candidate> candidates, int64_t span, int li
     return k;
 }
 
-/* Counts the kept and the tied elements of each span. Each warp counts one span. */
+/* Counts the `above` and the `tied` elements of every span. Each warp processes one span. */
 static __global__ void __launch_bounds__(THREADS)
     outlier_count(int64_t n, int64_t spans, kvr_global<const float> x,
                   kvr_global<const struct choice> choice,
@@ -445,7 +451,8 @@ static __device__ __forceinline__ int64_t clamp_ties(int64_t ties, int64_t befor
     return ties < left ? ties : left;
 }
 
-/* A single CTA computes the exclusive scan of the spans' counts, and the totals of these counts. */
+/* A single CTA computes, by an exclusive scan over the spans, at which offset each span stores its
+ * outliers. It also computes the total number of outliers. */
 static __global__ void __launch_bounds__(OFFSET_THREADS)
     outlier_offsets(int64_t spans, kvr_global<struct counts> counts,
                     kvr_global<struct choice> choice)
@@ -485,8 +492,9 @@ static __global__ void __launch_bounds__(OFFSET_THREADS)
     }
 }
 
-/* Radix select, first kernel: the histogram of bits [shift, shift + 8) of the magnitudes that
- * exceed the bound and whose higher bits equal those of `above`. */
+/* Radix select, first kernel: computes the histogram of bits [shift, shift + 8) of magnitudes.
+ * Included are the magnitudes that exceed the bound and whose higher bits equal those of
+ * `above`. */
 static __global__ void __launch_bounds__(THREADS)
     outlier_histogram(int64_t n, int shift, int64_t most, kvr_global<const float> x,
                       kvr_global<const struct choice> choice, kvr_global<int> bins)
@@ -495,7 +503,7 @@ static __global__ void __launch_bounds__(THREADS)
     const struct choice c = choice[0];
 
     if (shift < 24 && c.over <= most)
-        return; /* all elements beyond the bound are kept */
+        return; /* all elements beyond the bound are stored */
     mine[threadIdx.x] = 0;
     __syncthreads();
     for (int64_t e = (int64_t)blockIdx.x * THREADS + threadIdx.x; e < n;
@@ -511,13 +519,14 @@ static __global__ void __launch_bounds__(THREADS)
         atomicAdd(bins + threadIdx.x, (int)mine[threadIdx.x]);
 }
 
-/* Radix select, second kernel: a single CTA with one thread per bin finds the bin of the smallest
- * kept magnitude. It also clears the bins. */
+/* Radix select, second kernel: a single CTA with one thread per bin finds the bin that contains the
+ * smallest stored magnitude. The kernel also clears the bins. */
 static __global__ void __launch_bounds__(256)
     outlier_narrow(int shift, int64_t most, kvr_global<int> bins, kvr_global<struct choice> choice)
 {
     KVR_SHARED(int64_t, warps, 33);
-    const unsigned b = 255u - threadIdx.x; /* the bin of this thread, from the largest bin down */
+    /* the bin of this thread; thread 0 has the largest magnitudes */
+    const unsigned b = 255u - threadIdx.x;
     struct choice c = choice[0];
     const int mine = bins[b];
     int64_t all;
@@ -529,12 +538,13 @@ static __global__ void __launch_bounds__(256)
         c.ties = most;
     }
     if (c.over <= most) {
-        c.ties = 0; /* `above` is 0, and no magnitude beyond the bound is 0 */
+        c.ties = 0; /* `above` remains 0, so every magnitude beyond the bound is stored */
         if (!b)
             choice[0] = c;
         return;
     }
-    /* Selects the bin in which the count reaches the limit, or else the last bin. */
+    /* Select the bin at which the cumulative count reaches c.ties. If no bin reaches it, select bin
+     * 0. */
     if ((above < c.ties || b == 255) && (above + mine >= c.ties || !b)) {
         c.ties -= above;
         c.above |= b << shift;
@@ -542,7 +552,8 @@ static __global__ void __launch_bounds__(256)
     }
 }
 
-/* Returns the sum of v over the lanes below this one. *total receives the sum over all lanes. */
+/* Returns the sum of v over the lanes with a lower index, and stores the sum over all lanes in
+ * *total. */
 static __device__ __forceinline__ int lower_lanes(int v, int lane, int *total)
 {
     int sum = v;
@@ -556,14 +567,14 @@ static __device__ __forceinline__ int lower_lanes(int v, int lane, int *total)
     return sum - v;
 }
 
-/* Position of the next element of a span: `at` kept elements and `ties` tied elements precede
- * it. */
+/* The number of stored outliers (`at`) and the number of ties (`ties`) that precede the next
+ * element of a span. */
 struct next {
     int64_t at, ties;
 };
 
-/* Writes the elements that are kept, out of N elements per lane. The first element of a lane has
- * flat index e, and the lanes are in the order of the elements. */
+/* Stores the outliers among N elements per lane. The first element of a lane has index e in the
+ * block, and elements are in the order of lanes. */
 template <int N>
 static __device__ __forceinline__ void
 record(const struct choice &c, bool study, const kvr_vec<float, N> &v, int64_t e, int lane,
@@ -577,7 +588,7 @@ record(const struct choice &c, bool study, const kvr_vec<float, N> &v, int64_t e
         t[i] = tell(c, v.v[i]);
         n_ties += t[i].tied;
     }
-    if (c.ties) { /* some of the tied elements are dropped; all lanes take the same branch */
+    if (c.ties) { /* only the first ties are outliers; all lanes take the same branch */
         int64_t rank = next.ties + lower_lanes(n_ties, lane, &all);
 
         next.ties += all;
@@ -598,13 +609,13 @@ record(const struct choice &c, bool study, const kvr_vec<float, N> &v, int64_t e
         if (t[i].above) {
             const kvr_f16 h = kvr_half_of(v.v[i]);
 
-            /* An infinite value saturates to 65504. */
+            /* An infinite FP16 value saturates to 65504. */
             values[at] = (h & 0x7fffu) == 0x7c00u && !study ? (kvr_f16)(h - 1) : h;
             indices[at++] = (int32_t)(e + i);
         }
 }
 
-/* Writes the outliers of each span in the order of their indices. Each warp writes one span. */
+/* Stores the outliers of every span in the order of their indices. Each warp processes one span. */
 static __global__ void __launch_bounds__(THREADS)
     outlier_record(int64_t n, int64_t spans, bool study, kvr_global<const float> x,
                    kvr_global<const struct choice> choice, kvr_global<const struct counts> counts,
@@ -636,7 +647,7 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* Position of the first entry of `index` that is not below `want`. */
+/* Returns the position of the first entry of `index` that is not less than `want`. */
 static __device__ __forceinline__ int64_t lower_bound(kvr_global<const int32_t> index, int64_t n,
                                                       int64_t want)
 {
@@ -663,8 +674,8 @@ static __device__ __forceinline__ bool is_kept(kvr_global<const int32_t> index, 
     return at < n_exact && index[at] == e;
 }
 
-/* Replaces kept elements before the grid codes the block. The kernel writes only positions of kept
- * elements and reads only other positions, so the order of threads does not matter. */
+/* Replaces outliers in the block before its quantization. The kernel writes only outliers and reads
+ * only other elements, so the order of threads does not matter. */
 static __global__ void __launch_bounds__(THREADS)
     outlier_leave(struct kvr_outliers_rule r, int64_t n_exact,
                   kvr_global<const struct choice> choice, kvr_global<const int32_t> indices,
@@ -742,7 +753,7 @@ void kvr_outliers_find_cuda(struct kvr_stream *s, const struct kvr_outliers_rule
                candidates, listed);
     KVR_LAUNCH(outlier_bound, 1, BOUND_THREADS, 0, s, r->n, w.spans, (double)r->padded, r->sigma,
                bf16, m, c, bins);
-    /* If r->most is at least r->n, all elements beyond the bound are kept. */
+    /* If r->most is at least r->n, all elements beyond the bound are stored. */
     for (int shift = 24; r->most < r->n && shift >= 0; shift -= 8) {
         KVR_LAUNCH(outlier_histogram, some, THREADS, 0, s, r->n, shift, r->most, x, c, bins);
         KVR_LAUNCH(outlier_narrow, 1, 256, 0, s, shift, r->most, bins, c);

@@ -1,5 +1,5 @@
-/* ranged_cuda.cu - decoder of `ranged` on a device. Each thread decodes one channel of a segment.
- * Built with -fmad=false. */
+/* ranged_cuda.cu - decoder of the codec `ranged` (entropy-coded) on a CUDA device. Each thread
+ * decodes one channel of one segment of RANGED_SEGMENT tokens. Built with -fmad=false. */
 #include "methods/codecs/ranged/ranged.h"
 
 enum { THREADS = 64 };

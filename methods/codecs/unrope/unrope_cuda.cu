@@ -1,5 +1,5 @@
-/* unrope_cuda.cu - the stage `unrope` on a device. Each thread handles one channel pair of a token
- * in all heads. Built with -fmad=false. */
+/* unrope_cuda.cu - the stage `unrope` on a CUDA device. Each thread rotates one channel pair of one
+ * token in all heads. Built with -fmad=false. */
 #include "methods/codecs/unrope/unrope.h"
 
 enum { THREADS = 128 };

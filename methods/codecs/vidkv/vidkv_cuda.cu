@@ -1,11 +1,11 @@
-/* vidkv_cuda.cu - decoder of `vidkv` on a device. Each thread decodes one element. Built with
- * -fmad=false. */
+/* vidkv_cuda.cu - decoder of the codec `vidkv` on a CUDA device. Each thread decodes one element.
+ * Built with -fmad=false. */
 #include "methods/codecs/vidkv/vidkv.h"
 
 enum { THREADS = 128 };
 
-/* Returns q s + m. The code q has `bits` bits and belongs to channel `at` of the `all` channels of
- * token t. */
+/* Dequantizes a code q of `bits` bits to q s + m. The code belongs to channel `at` of the `all`
+ * channels of token t. */
 static __device__ __forceinline__ float vidkv_read(const struct vidkv &g,
                                                    kvr_global<const uint8_t> codes,
                                                    kvr_global<const kvr_f16> params, int64_t t,
@@ -28,7 +28,7 @@ static __global__ void __launch_bounds__(THREADS)
     const int64_t t = p.t0 + i / p.width, channel = p.first + i % p.width;
     const int64_t h = channel / g.head_dim;
     const int c = (int)(channel % g.head_dim), n_hard = g.head_dim - g.easy;
-    int before = 0; /* number of easy channels before this one */
+    int before = 0; /* number of easy channels that precede channel c */
 
     if (i >= p.n * p.width)
         return;
