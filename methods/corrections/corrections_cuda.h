@@ -3,9 +3,9 @@
  *
  * A correction is either one number per query and segment, or a sum over the squared scales of a
  * key. If a correction c has moments, the cache calls c->prepare_cuda(s, &packed, x, back, moments)
- * after it has coded a segment. Here x are the original keys and `back` the decoded keys, both in
- * the codec's space. Before attention to a segment, queries q are transformed to the codec's space.
- * If c->by_scales is KVR_BY_SCALES_NO, c->rows_cuda(s, &packed.shape, moments, q, n_query,
+ * after it has coded a segment. Here x contains the original keys and `back` the decoded keys, both
+ * in the codec's space. Before attention to a segment, queries q are transformed to the codec's
+ * space. If c->by_scales is KVR_BY_SCALES_NO, c->rows_cuda(s, &packed.shape, moments, q, n_query,
  * row_bias) then computes the correction of every query. Otherwise kvr_squared_scales_cuda(s,
  * &packed, t0, n, s2) computes the squared scales. Attention receives row_bias, or s2 with
  * c->by_scales (harness/cache/attend_cuda.h).
@@ -28,7 +28,7 @@ extern "C" {
 enum kvr_by_scales {
     KVR_BY_SCALES_NO,     /* no correction */
     KVR_BY_SCALES_TAYLOR, /* 1/24 sum_c q_c^2 s2_c */
-    KVR_BY_SCALES_EXACT,  /* sum_c log(sinh a_c / a_c), a_c = sqrt(q_c^2 s2_c) / 2 */
+    KVR_BY_SCALES_EXACT,  /* sum_c log(sinh a_c / a_c) with a_c = sqrt(q_c^2 s2_c) / 2 */
 };
 
 /* Computes kvr_squared_scales of keys [t0, t0 + n) of every head: out [n,H,D]. The results are

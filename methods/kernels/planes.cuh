@@ -1,10 +1,11 @@
 /* planes.cuh - packs codes into the bit planes of pack.h on a CUDA device, eight tokens at a time.
  *
- * Per channel, the codes of eight tokens fill exactly f bytes (one in each of f rows) of a plane of
- * f-bit fields, and `bits` bytes in all planes together. One thread packs eight tokens, and the
- * threads of a warp access contiguous bytes. A thread packs sizeof(T) channels: one for uint8_t,
- * four for uint32_t. The array element code[i] contains the codes of token i, one byte per channel.
- * Therefore one shift and one mask extract a field for all channels of a thread. */
+ * In a plane of f-bit fields, the codes of eight tokens fill f bytes per channel, one byte in each
+ * of f rows. In all planes together, these codes fill `bits` bytes per channel. One thread packs
+ * eight tokens, and the threads of a warp access contiguous bytes. A thread packs sizeof(T)
+ * channels: one for uint8_t, four for uint32_t. The array element code[i] contains the codes of
+ * token i, one byte per channel. Therefore one shift and one mask extract a field for all channels
+ * of a thread. */
 #ifndef KVR_METHODS_PLANES_CUH
 #define KVR_METHODS_PLANES_CUH
 
@@ -72,8 +73,8 @@ static __device__ __forceinline__ int64_t load_plane(const struct kvr_planes p, 
     return plane + rows * p.channels;
 }
 
-/* Stores the codes of tokens 8 t8 to 8 t8 + 7 in the c-th element of type T of the rows. The codes
- * of tokens from n_tok on must be 0. */
+/* Stores the codes of tokens 8 t8 to 8 t8 + 7 for sizeof(T) channels, from channel c sizeof(T) on.
+ * The codes of tokens from n_tok on must be 0. */
 template <class T>
 static __device__ __forceinline__ void kvr_store8(const struct kvr_planes p, int64_t t8, int64_t c,
                                                   const unsigned (&code)[8], kvr_global<T> packed)

@@ -15,8 +15,8 @@ enum {
 };
 
 /* Returns one of the 8 partial sums of |x| of abs_sum.h: the sum over every eighth element from
- * index threadIdx.x % 8 on. Every addition depends on the previous addition, so AHEAD loads are
- * issued before AHEAD additions. */
+ * index threadIdx.x % 8 on. Every addition depends on the previous addition, so a thread hides
+ * latency by AHEAD loads before AHEAD additions. */
 static __device__ __forceinline__ double lane_sum(kvr_global<const float> x, int64_t at, int64_t n)
 {
     enum { AHEAD = 16 };
@@ -48,7 +48,7 @@ static __device__ __forceinline__ double lanes_of(kvr_shared<double> lanes, int 
     return sum;
 }
 
-/* Returns to thread 0 the mean |x| of tokens [t0, t1) of head h. */
+/* Returns the mean |x| of tokens [t0, t1) of head h. Only the result of thread 0 is valid. */
 static __device__ double mean_abs(const struct kvr_frames_of f, kvr_global<const float> x,
                                   int64_t t0, int64_t t1, int h, kvr_shared<double> lanes,
                                   kvr_shared<double> rows)
@@ -159,8 +159,8 @@ static __global__ void __launch_bounds__(THREADS)
         sorted[rank] = mine;
 }
 
-/* Computes the mean token. A CTA processes 32 channels. All its warps load the next POOL tokens,
- * while warp 0, with one channel per lane, adds the previous POOL tokens in token order. */
+/* Computes the mean token. A CTA processes 32 channels. All warps load the next POOL tokens, while
+ * warp 0, with one channel per lane, adds the previous POOL tokens in token order. */
 static __global__ void __launch_bounds__(THREADS)
     pool_mean(kvr_global<const float> x, int64_t n, int64_t width, kvr_global<float> mean)
 {

@@ -18,7 +18,7 @@ struct shape {
     /* limits of a code; for a symmetric grid of b bits, before 2^(b-1) is added */
     float q_max, q_min;
     float middle; /* 2^(b-1) for symmetric grids, and 0 for asymmetric grids */
-    /* XOR mask that turns the low bits of a two's complement number into a code, in every byte */
+    /* XOR mask that turns two's complement numbers of b bits, one per byte, into codes */
     unsigned flip;
     bool aligned_scales; /* whether the eight FP16 scales of eight tokens are 16-byte aligned */
     /* 1 / q_max: the reciprocal of the number of steps in the range of an asymmetric grid, or in
@@ -155,8 +155,8 @@ static __device__ __forceinline__ float rounded(float x, bool bf16)
 }
 
 /* Quantizes x, and returns a float whose low mantissa bits are the code (in two's complement for
- * symmetric grids). The addition of ROUND = 1.5 * 2^23 rounds to an integer, because floats of that
- * size have a spacing of 1. The code of NaN is the smallest code. */
+ * symmetric grids). The addition of ROUND = 1.5 * 2^23 rounds to an integer, because floats from
+ * 2^23 to 2^24 have a spacing of 1. The code of NaN is the smallest code. */
 static const float ROUND = 12582912;
 
 template <bool PLAIN, bool CLIPS = true>
@@ -235,9 +235,10 @@ static __device__ __forceinline__ unsigned bit_select(unsigned m, unsigned a, un
     return (a & m) | (b & ~m);
 }
 
-/* Stores the codes of tokens t0 to t0 + 15, all of them in the block, in the c-th element of type T
- * of the rows. The array `code` contains codes as pack_codes() computes them before the XOR with
- * g.flip. Returns false, and stores nothing, unless the grid has 2 or 4 bits. */
+/* Stores the codes of tokens t0 to t0 + 15 for sizeof(T) channels, from channel c sizeof(T) on. All
+ * 16 tokens must be in the block. The array `code` contains codes as pack_codes() computes them
+ * before the XOR with g.flip. Returns false, and stores nothing, unless the grid has 2 or 4
+ * bits. */
 template <class T>
 static __device__ __forceinline__ bool store_full(const struct shape &g, int64_t t0, int64_t c,
                                                   const unsigned (&code)[16], kvr_global<T> codes)

@@ -30,9 +30,9 @@ void kvr_grid_decode_cuda(struct kvr_stream *s, const struct kvr_grid *g,
  * The input x [T,H,D] does not change, and data[i] receives the codes and scales of grid i. Returns
  * false without a launch if the chain is not supported. A supported chain has groups of 16 tokens.
  * A single grid without rotation may also have one group per token, if x is BF16 and has at most
- * 2048 channels. Channels must be multiples of four. A chain with a rotation must have one grid,
- * and heads of 32, 64 or 128 channels. BF16 input requires the intended reading in F32, and the
- * alignment that F32 input would have. */
+ * 2048 channels. The number of channels H*D must be a multiple of four. A chain with a rotation
+ * must have one grid, and heads of 32, 64 or 128 channels. BF16 input requires the intended reading
+ * in F32, and the alignment that F32 input would have. */
 bool kvr_chain_encode_cuda(struct kvr_stream *s, const struct kvr_grid_chain *c,
                            const struct kvr_values *x, const struct kvr_stage_data *const data[2]);
 /* Decodes a chain in one launch. Returns false if the chain rotates and has two grids, heads of

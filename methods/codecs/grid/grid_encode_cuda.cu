@@ -336,8 +336,8 @@ static __device__ __forceinline__ void ranges_of(const kvr_vec<unsigned, 2> (&v)
             least[k] = kvr_bf16_choice<false>(v[i + k].v[0], v[i + k].v[1]);
             most[k] = kvr_bf16_choice<true>(v[i + k].v[0], v[i + k].v[1]);
         }
-        /* Combine the lower halves of two words with their upper halves, and take the minimum or
-         * maximum. */
+        /* Reduce the two BF16 halves of a word to their minimum or maximum, for two tokens at a
+         * time. */
         const unsigned l = kvr_bf16_choice<false>(__byte_perm(least[0], least[1], 0x5410),
                                                   __byte_perm(least[0], least[1], 0x7632));
         const unsigned h = kvr_bf16_choice<true>(__byte_perm(most[0], most[1], 0x5410),
@@ -350,8 +350,8 @@ static __device__ __forceinline__ void ranges_of(const kvr_vec<unsigned, 2> (&v)
     }
 }
 
-/* Completes a number encoded by order_of(). If `size` is 2 (BF16), only its upper 16 bits are
- * valid, and the function sets the lower 16 bits. */
+/* Completes a number encoded by order_of(). If `size` is 2 (BF16), only the upper 16 bits of the
+ * number are valid, and the function sets the lower 16 bits. */
 static __device__ __forceinline__ int extend_order(int order, size_t size)
 {
     const int low = order < 0 ? 0xffff : 0;

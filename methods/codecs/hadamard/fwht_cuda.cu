@@ -8,7 +8,8 @@
 
 enum { WARPS = 4 };
 
-/* Returns the number of rows per warp, so that each lane has up to 64 bytes of loads in flight. */
+/* Returns the number of rows per warp, which gives every lane 16 to 128 bytes of loads in
+ * flight. */
 static __host__ __device__ constexpr int rows_of(int v)
 {
     return v < 4 ? 4 : v < 16 ? 16 / v : 1;

@@ -1,12 +1,12 @@
 /* outliers_cuda.cu - finds the outliers of a block, stores them in the order of their indices, and
  * restores them.
  *
- * Normally the kernels read the block only once. First, outlier_guess estimates the bound of
- * outliers from samples. Then outlier_moments sums the moments of every span of SPAN elements, and
- * lists the span's candidates: elements whose magnitude exceeds the estimate. The kernels that
- * count and store outliers then read only the candidates. If a span has more than ROOM candidates,
- * these kernels read the whole span again. If the exact bound is below the estimate, they read all
- * spans again. */
+ * Normally the kernels read the block only once. First, outlier_guess estimates from samples the
+ * bound: the magnitude above which an element is an outlier. Then outlier_moments sums the moments
+ * of every span of SPAN elements, and lists the span's candidates: elements whose magnitude exceeds
+ * the estimate. The kernels that count and store outliers then read only the candidates. If a span
+ * has more than ROOM candidates, these kernels read the whole span again. If the exact bound is
+ * below the estimate, these kernels read all spans again. */
 #include "methods/codecs/outliers/outliers_cuda.h"
 
 #include <cfloat>
@@ -55,12 +55,13 @@ struct candidate {
     int32_t at; /* index of the element in its span */
 };
 
-/* `work` consists of choice | bins [256] | moments [spans] | counts [spans] | candidates
- * [spans][ROOM] | listed [spans]. listed[i] is the number of candidates of span i. */
+/* The buffer `work` contains, in this order, choice, bins [256], moments [spans], counts [spans],
+ * candidates [spans][ROOM] and listed [spans]. The array `listed` contains the number of candidates
+ * of every span. */
 struct counts {
     /* The number of elements with bits(|x|) above the threshold, and the number of ties. The kernel
-     * outlier_count stores the numbers of each span. The kernel outlier_offsets replaces them by
-     * the number of stored outliers and of ties in all earlier spans. */
+     * outlier_count stores the numbers of each span. The kernel outlier_offsets replaces both
+     * numbers by the number of stored outliers and of ties in all earlier spans. */
     int64_t above, ties;
 };
 struct work {
@@ -368,9 +369,9 @@ static __global__ void __launch_bounds__(BOUND_THREADS)
     }
 }
 
-/* Classifies an element. It is `above` if its magnitude exceeds the bound and the smallest stored
- * magnitude. It is `tied` if its magnitude exceeds the bound and equals the smallest stored
- * magnitude. */
+/* Classifies an element. An element is `above` if its magnitude exceeds the bound and the smallest
+ * stored magnitude. An element is `tied` if its magnitude exceeds the bound and equals the smallest
+ * stored magnitude. */
 struct told {
     bool above, tied;
 };
@@ -452,7 +453,7 @@ static __device__ __forceinline__ int64_t clamp_ties(int64_t ties, int64_t befor
 }
 
 /* A single CTA computes, by an exclusive scan over the spans, at which offset each span stores its
- * outliers. It also computes the total number of outliers. */
+ * outliers. The CTA also computes the total number of outliers. */
 static __global__ void __launch_bounds__(OFFSET_THREADS)
     outlier_offsets(int64_t spans, kvr_global<struct counts> counts,
                     kvr_global<struct choice> choice)
@@ -588,7 +589,8 @@ record(const struct choice &c, bool study, const kvr_vec<float, N> &v, int64_t e
         t[i] = tell(c, v.v[i]);
         n_ties += t[i].tied;
     }
-    if (c.ties) { /* only the first ties are outliers; all lanes take the same branch */
+    /* only the first c.ties tied elements are outliers; all lanes take the same branch */
+    if (c.ties) {
         int64_t rank = next.ties + lower_lanes(n_ties, lane, &all);
 
         next.ties += all;

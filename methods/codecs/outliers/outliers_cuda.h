@@ -2,8 +2,8 @@
  *
  * The function kvr_outliers_find_cuda selects and counts the outliers of x. The caller then reads
  * the count at kvr_outliers_count(work) with kvr_device_get, which synchronises, and allocates
- * `values` and `indices`. Finally, kvr_outliers_take_cuda stores the outliers there and replaces
- * them in x.
+ * `values` and `indices`. Finally, kvr_outliers_take_cuda stores the outliers in these arrays and
+ * replaces them in x.
  *
  * The results are bit-identical to the CPU's: counts are integers, and sigma is computed from the
  * same partial sums in the same order. All pointers are device memory, and x is 16-byte aligned. */
@@ -22,7 +22,7 @@ enum kvr_outliers_left { KVR_LEFT_FILL, KVR_LEFT_CLAMP, KVR_LEFT_KEEP };
 struct kvr_outliers_rule {
     double sigma;        /* outliers exceed this number of standard deviations in magnitude */
     int64_t most;        /* maximum number of outliers that are stored */
-    int64_t n, channels; /* elements; n elements (at most INT32_MAX) of H*D channels */
+    int64_t n, channels; /* number of elements (at most INT32_MAX), and number of channels H*D */
     /* number of zeros by which the study's reading pads the block to a multiple of 16 tokens; sigma
      * includes these zeros */
     int64_t padded;
