@@ -49,8 +49,8 @@ struct kvr_blaslt_plan {
     struct {
         cublasLtMatmulAlgo_t algo;
         size_t workspace_bytes;
-        /* The plan has two algorithms: `aligned` requires pointers aligned to x_bytes, w_bytes and
-         * y_bytes, and `any` requires only 16-byte alignment. */
+        /* The algorithm `aligned` requires pointers aligned to x_bytes, w_bytes and y_bytes; the
+         * algorithm `any` requires only 16-byte alignment. */
     } aligned, any;
     uint32_t x_bytes, w_bytes, y_bytes;
     bool bias;

@@ -163,8 +163,8 @@ struct coming {
     uintptr_t at;
     struct kvr_tensor_map map;
     struct region *from;
-    uintptr_t source; /* address of a source in shared memory */
-    size_t n;         /* number of bytes, or 0 for a box of a tensor map */
+    uintptr_t source; /* address of the copy's source if it is in shared memory */
+    size_t n;         /* number of copied bytes, or 0 if the copy is a box of a tensor map */
     int c, h;
     int64_t t;
     int barrier;

@@ -243,7 +243,7 @@ struct kvr_stream {
     unsigned n_ready, n_threads, n_blocks;
     unsigned n_fibers; /* number of threads of the running cluster */
     struct warp_book warps[MAX_THREADS / 32];
-    /* vector clocks and other state of sm_90; NULL until a block uses sm_90 */
+    /* vector clocks and other state of sm_90, or NULL until a block uses sm_90 */
     struct hopper *hopper;
     bool clocked;      /* whether the running block has vector clocks */
     unsigned n_coming; /* number of bulk copies and remote stores in flight */

@@ -40,7 +40,7 @@ void kvr_squared_scales_cuda(struct kvr_stream *s, const struct kvr_packed *k, i
  * moments of a segment are [number of moments][H][D].
  *
  * A prepare function computes the moments of a segment of k->shape.n_tok >= 1 tokens from x and
- * back [T,H,D]. The buffer `back` is scratch: `flat` ignores its contents and overwrites them with
+ * back [T,H,D]. The correction `flat` ignores the contents of `back` and overwrites them with
  * squared scales. Sums run in double in token order, as on the CPU, so the moments are
  * bit-identical (NaN payloads may differ).
  *
