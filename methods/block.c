@@ -8,15 +8,17 @@
 #include "methods/codecs/outliers/outliers_cuda.h"
 
 enum {
-    PART = 1 << 15,        /* values per CPU thread */
-    WORTH_A_TEAM = 1 << 17 /* values; copying fewer takes less time than waking a thread */
+    PART = 1 << 15, /* values per CPU thread */
+    /* number of values; copying fewer values takes less time than waking a thread */
+    WORTH_A_TEAM = 1 << 17
 };
 
 struct kind {
     void (*copy)(struct kvr_dev *dev, float *to, const float *from, int64_t n);
     void (*widen)(struct kvr_dev *dev, float *to, const kvr_bf16 *from, int64_t n);
     void (*round)(struct kvr_dev *dev, float *x, int64_t n);
-    /* Encoders of a whole chain; both NULL: stages are encoded one by one. */
+    /* Encode and decode a whole chain of stages at once. If both are NULL, stages run one by
+     * one. */
     bool (*encode_chain)(struct kvr_dev *dev, const struct kvr_grid_chain *c,
                          const struct kvr_values *x, const struct kvr_stage_data *const data[2]);
     bool (*decode_chain)(struct kvr_dev *dev, const struct kvr_grid_chain *c,
@@ -47,7 +49,7 @@ static void widen_cpu(struct kvr_dev *dev, float *to, const kvr_bf16 *from, int6
         kvr_to_f32(to + i, from + i, KVR_BF16, (size_t)part_of(n, i));
 }
 
-/* Single-threaded: decoding already runs on several threads. */
+/* Runs on one thread, because several threads already decode in parallel. */
 static void round_cpu(struct kvr_dev *dev, float *x, int64_t n)
 {
     (void)dev;

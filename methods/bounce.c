@@ -1,4 +1,5 @@
-/* bounce.c - copies a stage's input to the host, runs the stage, and copies the result back. */
+/* bounce.c - runs a stage that has only a CPU implementation for device data: copies the input to
+ * the host, runs the stage, and copies the result back. */
 #include "methods/bounce.h"
 
 #include "harness/device/stream.h"
@@ -25,7 +26,7 @@ static struct kvr_stage_job job_on_host(const struct kvr_stage_job *job)
     return host;
 }
 
-/* Copies place.list, if there is one. */
+/* Copies the token list place.list to the host, if the job has a list. */
 static enum kvr_status fetch_list(const struct kvr_stage_job *job, struct kvr_stage_job *host,
                                   struct kvr_buf *list)
 {
@@ -37,8 +38,8 @@ static enum kvr_status fetch_list(const struct kvr_stage_job *job, struct kvr_st
     return KVR_OK;
 }
 
-/* Copies an EXACT stage's host allocation to the device; other stages already have their
- * buffers. */
+/* Copies the host buffers that an EXACT stage has allocated to the device. The device buffers of
+ * other stages already exist. */
 static enum kvr_status send(struct kvr_dev *dev, const struct kvr_buf *from, struct kvr_buf *to)
 {
     if (!to->p)
@@ -50,9 +51,9 @@ static enum kvr_status encode(const struct kvr_stage_job *job, struct kvr_dev *d
                               size_t n_bytes, struct kvr_buf *copy, struct kvr_stage_data *host,
                               struct kvr_stage_data *out)
 {
-    KVR_TRY(kvr_dev_sync(dev)); /* surfaces earlier errors before coding */
+    KVR_TRY(kvr_dev_sync(dev)); /* returns errors of earlier launches before the stage runs */
     KVR_TRY(fetch(copy, dev, KVR_MEM_SCRATCH, x, n_bytes));
-    if (out->codes.p || out->meta.p) { /* EXACT stages allocate by themselves */
+    if (out->codes.p || out->meta.p) { /* EXACT stages allocate their own buffers */
         KVR_TRY(kvr_buf_alloc(&host->codes, job->dev, KVR_MEM_KV, out->codes.n_bytes));
         KVR_TRY(kvr_buf_alloc(&host->meta, job->dev, KVR_MEM_META, out->meta.n_bytes));
     }

@@ -1,7 +1,7 @@
-/* layer_budget.c - computes a layer's budget relative to the mean layer. FlowCache's factor is min
- * + (max - min) * s, where s is the layer's normalised delta score from a profiling pass. The study
- * profiled the ten prompts that it then evaluated, with 0.7 .. 1.3. Its factors are below to six
- * decimals; they reproduce every count it logged. */
+/* layer_budget.c - computes a layer's token budget relative to the mean over layers. FlowCache's
+ * factor is min + (max - min) * s, where s is the layer's normalised delta score from a profiling
+ * pass. The study profiled the ten prompts that it then evaluated, with 0.7 .. 1.3. Its factors are
+ * below to six decimals; they reproduce every count it logged. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -30,8 +30,8 @@ static const double storyeval[N_PROFILED] = {
     1.002187, 0.972096, 0.943160, 1.073388, 1.064358, 1.300000,
 };
 
-/* Interpolates the table at the same relative depth. A single layer gets 1, as in the linear
- * rule. */
+/* Interpolates the table at the same relative depth. The factor of a model with a single layer is
+ * 1, as in the linear rule. */
 static double from_table(const double table[N_PROFILED], int layer, int n_layers)
 {
     double at, share;
@@ -47,7 +47,8 @@ static double from_table(const double table[N_PROFILED], int layer, int n_layers
     return table[i] * (1 - share) + table[i + 1] * share;
 }
 
-/* Parses a line: 1 for a number, 0 for an empty line or comment, -1 otherwise. */
+/* Parses a line: Parses a line. Returns 1 for a number, 0 for an empty line or a comment, and -1
+ * otherwise. */
 static int read_line(char *line, double *x)
 {
     char *end;
@@ -61,7 +62,8 @@ static int read_line(char *line, double *x)
     return end == line || *end ? -1 : 1;
 }
 
-/* The factor of `layer`; the file must have one for each of n_layers. */
+/* Reads the factor of `layer` from a file that must contain one factor for each of the n_layers
+ * layers. */
 static enum kvr_status from_file(const char *path, int layer, int n_layers, double *beta)
 {
     struct stat sb;
@@ -71,7 +73,8 @@ static enum kvr_status from_file(const char *path, int layer, int n_layers, doub
     size_t size = 0;
     int at = 0, n = 0;
     double x = 0;
-    const bool there = stat(path, &sb) == 0; /* a device or a pipe may never end */
+    /* reject a device or a pipe, whose data may never end */
+    const bool there = stat(path, &sb) == 0;
 
     if (there && !S_ISREG(sb.st_mode))
         return kvr_fail(KVR_EFORMAT, "layer budget '%s': not a regular file", path);

@@ -5,7 +5,7 @@
 
 #include "methods/codecs/grid/grid_kernels.h"
 
-/* About a nanosecond per element, or less. */
+/* The work takes at most about a nanosecond per element. */
 static bool is_quick(const struct kvr_codec *c)
 {
     for (int i = 0; i < c->n_stages; i++) {

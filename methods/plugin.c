@@ -24,8 +24,8 @@ const struct kvr_loaded_plugin *kvr_plugin_at(int i)
     return i >= 0 && i < n_loaded ? loaded[i] : NULL;
 }
 
-/* A plug-in's rows may name its own parts, so rows are parsed after the parts are registered. Only
- * this plug-in's methods are opened. */
+/* A plug-in's methods may use parts of the same plug-in, so its methods are parsed after its parts
+ * are registered. Only this plug-in's methods are opened. */
 static enum kvr_status open_methods(const struct kvr_plugin *p)
 {
     for (int i = 0; p->methods && p->methods[i]; i++) {
@@ -49,7 +49,7 @@ static enum kvr_status find_export(void *handle, const char *path, const struct 
         return kvr_fail(KVR_EFORMAT, "plug-in %s: exports no symbol 'kvr_plugin_export'", path);
     for (int i = 0; (l = kvr_plugin_at(i)) != NULL; i++)
         if (l->plugin == *out)
-            return KVR_OK; /* the file is already loaded under another name */
+            return KVR_OK; /* this file is already loaded under another name */
     return kvr_plugin_check(*out, path);
 }
 
@@ -101,10 +101,11 @@ enum kvr_status kvr_plugin_load(const char *path)
     struct stat s;
     void *handle;
 
-    /* Absolute: dlopen searches the library path for a bare name. */
+    /* Makes the path absolute, because dlopen searches the library path for a name without a
+     * slash. */
     if (!realpath(path, full))
         return kvr_fail(KVR_ENOTFOUND, "plug-in %s: %s", path, strerror(errno));
-    /* Opening a FIFO would block. */
+    /* Reject other files than regular ones, because opening a FIFO would block. */
     if (stat(full, &s) != 0 || !S_ISREG(s.st_mode))
         return kvr_fail(KVR_EFORMAT, "plug-in %s: not a regular file", full);
     KVR_TRY(kvr_sha256_file(full, sha256));
@@ -120,7 +121,7 @@ enum kvr_status kvr_plugin_load(const char *path)
     if (st == KVR_OK)
         st = add(p, full, sha256);
     if (st != KVR_OK)
-        dlclose(handle); /* without an error the library stays mapped until exit */
+        dlclose(handle); /* without an error the library remains mapped until the program exits */
     return st;
 }
 

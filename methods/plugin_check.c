@@ -29,7 +29,7 @@ static enum kvr_status check_abi(const struct kvr_plugin *p)
     return KVR_OK;
 }
 
-/* Names used in pipelines and specs must not contain the separators. */
+/* Names of parts must not contain the separators of pipelines and method specs. */
 static enum kvr_status check_name(const char *what, const char *name)
 {
     if (!name || !*name)
@@ -145,7 +145,8 @@ static enum kvr_status check_method(const struct kvr_method *m)
     return KVR_OK;
 }
 
-/* Checks each part alone, then against the registered ones and the earlier ones of its list. */
+/* Checks each part by itself, and then against all registered parts and the earlier parts of its
+ * list. */
 #define CHECK_LIST(list, what, check, at)                                                          \
     for (int i = 0; p->list && p->list[i]; i++) {                                                  \
         KVR_TRY(check(p->list[i]));                                                                \

@@ -1,6 +1,6 @@
-/* plugin_file.c - checks that a file is a complete shared object for this machine. The loader maps
- * what the headers promise; touching a page beyond the end of a truncated file kills the
- * process. */
+/* plugin_file.c - checks that a file is a complete shared object for this machine. The dynamic
+ * loader maps the ranges that the file's headers specify. An access beyond the end of a truncated
+ * file would kill the process with SIGBUS. */
 #include <elf.h>
 #include <link.h>
 #include <stdbool.h>

@@ -27,9 +27,10 @@ const struct kvr_retention *const kvr_retention_parts[] = {
 };
 #undef RETENTION
 
-enum { TEXT_MAX = 512, MAX_NAMES = 255 }; /* the nearest name is sought among the first 255 */
+/* only the first 255 names are compared to suggest a similar name */
+enum { TEXT_MAX = 512, MAX_NAMES = 255 };
 
-/* A parsed text; points into `copy`. */
+/* The parsed text of a part, whose strings are in `copy`. */
 struct words {
     char copy[TEXT_MAX];
     const char *name; /* "" for none */
@@ -180,7 +181,7 @@ static enum kvr_status copy_to_host(struct kvr_dev *dev, const float **p, size_t
     return KVR_OK;
 }
 
-/* Copies k and v to the host; both stay NULL when only counts are needed. */
+/* Copies k and v to the host. Both remain NULL if only the number of tokens is needed. */
 static enum kvr_status fetch(const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                              struct kvr_buf *k, struct kvr_buf *v)
 {
@@ -287,7 +288,8 @@ enum kvr_status kvr_retention_thin(const struct kvr_retention_use *u,
     return st;
 }
 
-/* Makes room for one more summary. Arrays that have grown keep their size if a later one fails. */
+/* Grows the arrays by one summary if they are full. Arrays that have already grown remain larger if
+ * a later allocation fails. */
 static bool grow(struct kvr_summaries *s, int head_dim)
 {
     const int64_t capacity = s->capacity ? 2 * s->capacity : 256;

@@ -13,7 +13,8 @@ const struct kvr_method *const kvr_methods[] = {
     NULL
 };
 
-/* One lookup for all kinds: the built-in list, then each plug-in's list. */
+/* Finds a part of any kind by name, first among the built-in parts and then among the parts of each
+ * plug-in. */
 #define AT(function, type, built_in, list)                                                         \
     const struct type *function(int i)                                                             \
     {                                                                                              \
@@ -73,7 +74,8 @@ bool kvr_method_spec(const struct kvr_method *m, int i, char *spec, size_t n)
 
 enum kvr_status kvr_method_require(const struct kvr_method **out, const char *name)
 {
-    const char *names[256] = { NULL }; /* the nearest name is sought among the first 256 */
+    /* only the first 256 names are compared to suggest a similar name */
+    const char *names[256] = { NULL };
     const struct kvr_method *m;
     const char *near;
 

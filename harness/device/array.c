@@ -22,7 +22,8 @@ enum kvr_status kvr_array_alloc(struct kvr_array *a, struct kvr_dev *dev, enum k
         if (shape[i] < 0)
             return kvr_fail(KVR_EINVAL, "array: negative extent in shape %s",
                             kvr_shape_text(shape, n_dims, text, sizeof text));
-        /* Extents are bounded even if one is 0, since kvr_tensor_count multiplies all of them. */
+        /* Every extent is checked even if another extent is 0, because kvr_tensor_count multiplies
+         * all extents. */
         if (shape[i] == 0)
             empty = true;
         else

@@ -1,6 +1,7 @@
-/* cudnn.c - see cudnn.h. The graph follows cuDNN's documentation of attention: scaled scores minus
- * their row maximum, exponentials divided by their sum, times values. Only queries, keys, values
- * and output are in memory; all other tensors are virtual and stay in the kernel. */
+/* cudnn.c - see cudnn.h. The operation graph is the attention of cuDNN's documentation: scaled
+ * scores minus their row maximum, exponentials divided by their row sum, times values. Only
+ * queries, keys, values and the output are in memory. All other tensors are virtual: they exist
+ * only inside the kernel. */
 #include "harness/device/cudnn.h"
 
 #include <math.h>
@@ -21,7 +22,7 @@ struct kvr_cudnn {
     kvr_cudnn_handle handle;
 };
 
-/* Unique ids of the tensors. */
+/* Unique ids of the graph's tensors. */
 enum tensor {
     Q = 1,
     K,
@@ -40,7 +41,8 @@ enum tensor {
 enum storage { MEMORY, VIRTUAL, VALUE };
 
 struct kvr_cudnn_plan {
-    kvr_cudnn_descr descriptors[MAX_DESCRIPTORS]; /* all descriptors, destroyed in reverse order */
+    /* all descriptors of the plan, which are destroyed in reverse order */
+    kvr_cudnn_descr descriptors[MAX_DESCRIPTORS];
     int n_descriptors;
     kvr_cudnn_descr tensor[N_TENSORS];
     kvr_cudnn_descr operations[8], graph, plan;
@@ -63,13 +65,14 @@ static enum kvr_status load(struct kvr_cudnn *c)
     return KVR_OK;
 }
 
-/* Whether the status is a usage or execution error; others mean unsupported. */
+/* Returns whether a cuDNN status is an error of usage or execution. Any other failure means that
+ * cuDNN does not support the graph. */
 static bool is_usage_error(int status)
 {
     return status / 1000 * 1000 == KVR_CUDNN_BAD_PARAM || status >= KVR_CUDNN_EXECUTION_FAILED;
 }
 
-/* First line of the library's last error message. */
+/* Records a failure with the first line of cuDNN's last error message. */
 static enum kvr_status failed(const struct kvr_cudnn *c, int status, const char *doing)
 {
     char text[256] = "";
@@ -186,7 +189,8 @@ static enum kvr_status add_tensor(const struct kvr_cudnn *c, struct kvr_cudnn_pl
     return KVR_OK;
 }
 
-/* Tensors in memory are [T,H,D]; virtual ones have query rows per head. */
+/* Adds the tensors of the graph. Tensors in memory are [T,H,D], and virtual tensors have one row
+ * per head and query. */
 static enum kvr_status add_tensors(const struct kvr_cudnn *c, struct kvr_cudnn_plan *p,
                                    const struct kvr_cudnn_shape *s)
 {
@@ -214,7 +218,8 @@ static enum kvr_status add_tensors(const struct kvr_cudnn *c, struct kvr_cudnn_p
         { BELOW, KVR_CUDNN_FLOAT, VIRTUAL, square, square_steps },
         { POWERS, KVR_CUDNN_FLOAT, VIRTUAL, square, square_steps },
         { SUM, KVR_CUDNN_FLOAT, VIRTUAL, rows, row_steps },
-        /* The library requires the second product's weights in the type of the other tensors. */
+        /* cuDNN requires that the weights, an operand of the second matrix product, have the type
+         * of the values. */
         { WEIGHTS, KVR_CUDNN_BFLOAT16, VIRTUAL, square, square_steps },
     };
 
@@ -242,7 +247,7 @@ static enum kvr_status add_product(const struct kvr_cudnn *c, struct kvr_cudnn_p
     return KVR_OK;
 }
 
-/* Adds a pointwise operation; y = N_TENSORS: one operand. */
+/* Adds a pointwise operation. If y is N_TENSORS, the operation has only the operand x. */
 static enum kvr_status add_pointwise(const struct kvr_cudnn *c, struct kvr_cudnn_plan *p, int mode,
                                      enum tensor x, enum tensor y, enum tensor out)
 {
@@ -304,7 +309,7 @@ static enum kvr_status add_graph(const struct kvr_cudnn *c, struct kvr_cudnn_pla
 
 /* ---- the plan ---------------------------------------------------------------------------- */
 
-/* Builds a kernel from one of the library's engine configurations. */
+/* Builds an execution plan from one of cuDNN's engine configurations. */
 static enum kvr_status build(const struct kvr_cudnn *c, struct kvr_cudnn_plan *p,
                              kvr_cudnn_descr config)
 {
@@ -320,7 +325,8 @@ static enum kvr_status build(const struct kvr_cudnn *c, struct kvr_cudnn_plan *p
                  "a kernel's workspace");
 }
 
-/* The first buildable configuration of a heuristic mode; they are sorted best first. */
+/* Selects the first engine configuration of a heuristic mode that can be built. cuDNN sorts the
+ * configurations, the best first. */
 static enum kvr_status choose(const struct kvr_cudnn *c, struct kvr_cudnn_plan *p, int mode)
 {
     kvr_cudnn_descr heuristics, configs[MAX_CONFIGS];
@@ -355,7 +361,7 @@ static enum kvr_status plan(const struct kvr_cudnn *c, struct kvr_cudnn_plan *p,
     return st == KVR_EUNSUPPORTED ? choose(c, p, KVR_CUDNN_HEUR_FALLBACK) : st;
 }
 
-/* Lines of the library's log that give a reason while a plan is created, each once. */
+/* Lines of cuDNN's log that explain why a plan could not be created, without repetitions. */
 struct log {
     char text[480];
 };
@@ -389,8 +395,8 @@ static void note(int severity, void *ctx, const void *facts, const char *message
     }
 }
 
-/* Explains a missing plan: the reason, whether NVRTC was available to compile kernels, and the
- * library's log. */
+/* Records why there is no plan: cuDNN's reason, whether NVRTC was available to compile kernels, and
+ * cuDNN's log. */
 static enum kvr_status explain(enum kvr_status st, const struct log *l)
 {
     const char *nvrtc = kvr_cudnn_nvrtc();
@@ -408,7 +414,7 @@ static enum kvr_status plan_with_log(const struct kvr_cudnn *c, struct kvr_cudnn
     struct log l = { "" };
     enum kvr_status st;
 
-    if (!getenv("CUDNN_LOGDEST_DBG")) /* keeps the user's setting of cuDNN's log */
+    if (!getenv("CUDNN_LOGDEST_DBG")) /* the user has not configured cuDNN's log */
         c->SetCallback(KVR_CUDNN_LOG_ALL, &l, note);
     st = plan(c, p, shape);
     c->SetCallback(0, NULL, NULL);
@@ -463,7 +469,8 @@ static enum kvr_status fill_pack(const struct kvr_cudnn *c, kvr_cudnn_descr pack
 enum kvr_status kvr_cudnn_attend(struct kvr_cudnn *c, const struct kvr_cudnn_plan *p, const void *q,
                                  const void *k, const void *v, void *out, void *workspace)
 {
-    /* The library's interface is not const-correct; it writes only `out` and the workspace. */
+    /* cuDNN's interface takes pointers to non-const, but cuDNN writes only `out` and the
+     * workspace. */
     void *const pointers[] = { (void *)(uintptr_t)q, (void *)(uintptr_t)k, (void *)(uintptr_t)v,
                                out, (void *)(uintptr_t)&p->scale };
     kvr_cudnn_descr pack;

@@ -13,7 +13,7 @@
 static const char *const names[] = { "libcudnn.so.9", "libcudnn.so.8", "libcudnn.so" };
 
 static const char *const nvrtc[] = { "libnvrtc.so.13", "libnvrtc.so.12" };
-/* Folders of NVRTC in Python packages, relative to cuDNN's folder. */
+/* Folders that contain NVRTC in Python packages, relative to the folder of cuDNN. */
 static const char *const nvrtc_prefixes[] = { "", "../../cu13/lib/", "../../cuda_nvrtc/lib/" };
 
 enum {
@@ -53,7 +53,7 @@ const char *kvr_cudnn_nvrtc(void)
     return NULL;
 }
 
-/* *found: the library was opened here, and stays open. */
+/* Opens NVRTC in one folder. Sets *found if NVRTC was opened; the library remains open. */
 static enum kvr_status open_nvrtc_at(const char *prefix, const char *name, bool *found)
 {
     char path[4096];
@@ -67,7 +67,8 @@ static enum kvr_status open_nvrtc_at(const char *prefix, const char *name, bool 
     return st == KVR_EUNSUPPORTED ? KVR_OK : st;
 }
 
-/* Folder of the library that defines `symbol`, with the slash; "" if unknown. */
+/* Finds the folder of the library that defines `symbol`, with a trailing slash, or "" if the folder
+ * is unknown. */
 static void folder_of(void *library, const char *symbol, char *folder, size_t n)
 {
     void *const at = dlsym(library, symbol);
@@ -83,8 +84,9 @@ static void folder_of(void *library, const char *symbol, char *folder, size_t n)
     folder[len] = 0;
 }
 
-/* cuDNN compiles attention kernels at run time with NVRTC. It opens NVRTC by name, which the loader
- * does not search in the folders of Python packages. Opening it here first makes the name known. */
+/* cuDNN compiles attention kernels at run time with NVRTC. cuDNN opens NVRTC by its name, but the
+ * dynamic loader does not search the folders of Python packages. This function opens NVRTC by its
+ * path first, so that the loader knows the name. */
 static enum kvr_status open_nvrtc(void *library)
 {
     char folder[2048], prefix[sizeof folder + 32];
@@ -144,7 +146,7 @@ enum kvr_status kvr_cudnn_name(char *words, size_t n)
     return st;
 }
 
-/* 91002 is 9.10.2; versions before 9 use 8902 for 8.9.2. */
+/* Version 9.10.2 is encoded as 91002, and a version before 9, such as 8.9.2, as 8902. */
 void kvr_cudnn_words(size_t version, char *words, size_t n)
 {
     const size_t major = version >= 10000 ? 10000 : 1000;
@@ -159,7 +161,7 @@ void kvr_cudnn_unload(void **library)
     *library = NULL;
 }
 
-/* Object pointer to function pointer, as in dlsym's manual. */
+/* Converts an object pointer to a function pointer, as the manual of dlsym recommends. */
 enum kvr_status kvr_cudnn_symbol(void *library, const char *name, void *function)
 {
     *(void **)function = dlsym(library, name);

@@ -7,7 +7,7 @@
 
 #include "harness/core/clock.h"
 
-enum { ALIGNMENT = 64 }; /* one cache line, one AVX-512 register */
+enum { ALIGNMENT = 64 }; /* bytes of a cache line and of an AVX-512 register */
 
 static const char *name(void)
 {
@@ -72,7 +72,8 @@ static enum kvr_status cpu_sync(struct kvr_dev *dev)
     return KVR_OK;
 }
 
-/* False: a failed allocation means a full host, not a full device. */
+/* Always returns false, because a failed allocation means that the host, not a device, is out of
+ * memory. */
 static bool was_full(const struct kvr_dev *dev)
 {
     (void)dev;

@@ -1,4 +1,5 @@
-/* dev_cuda.c - a CUDA stream as a device; a GPU or emulated, depending on what was linked. */
+/* dev_cuda.c - a CUDA stream as a device: a GPU or the emulator, depending on which of them the
+ * program links. */
 #include "harness/device/dev_impl.h"
 #include "harness/device/stream.h"
 
@@ -62,7 +63,8 @@ static bool was_full(const struct kvr_dev *dev)
     return kvr_stream_was_full(dev->stream);
 }
 
-/* A time stamp; -1 while a graph is captured, because graphs contain no events. */
+/* Returns the ticket of a time stamp, or -1 while a graph is captured, because graphs do not
+ * contain events. */
 static int64_t instant(struct kvr_dev *dev)
 {
     return kvr_stream_capturing(dev->stream) ? -1 : kvr_stream_mark(dev->stream);

@@ -1,4 +1,5 @@
-/* device_check.c - refuses a device with what was found, what is needed and the alternatives. */
+/* device_check.c - rejects an unsuitable device, with an error that names the device found, the
+ * requirement and the alternatives. */
 #include "harness/device/device_check.h"
 
 #include <stdio.h>
@@ -22,7 +23,8 @@ static enum kvr_status judge_driver(const struct kvr_device_facts *f)
         return kvr_fail(KVR_EUNSUPPORTED,
                         "device cuda: no NVIDIA driver is loaded, need one for CUDA %d.%d" INSTEAD,
                         major_of(f->runtime), minor_of(f->runtime));
-    /* A driver supports every runtime of its major version, including newer minor versions. */
+    /* A driver supports every CUDA runtime with the driver's major version, also runtimes with a
+     * newer minor version. */
     if (f->driver_refused || major_of(f->driver) < major_of(f->runtime))
         return kvr_fail(KVR_EUNSUPPORTED,
                         "device cuda: the driver is for CUDA %d.%d, this build needs one for "

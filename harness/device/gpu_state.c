@@ -1,5 +1,5 @@
-/* gpu_state.c - see gpu_state.h. Uses a few functions of NVML's documented interface; missing ones
- * are skipped. */
+/* gpu_state.c - see gpu_state.h. Reads the state of GPUs by a few functions of NVML. Functions that
+ * the installed NVML lacks are skipped. */
 #include "harness/device/gpu_state.h"
 
 #include <dlfcn.h>
@@ -41,7 +41,7 @@ struct kvr_gpu_states {
     int (*ecc)(gpu_handle g, int *now, int *pending);
 };
 
-/* Object pointer to function pointer, as in dlsym's manual. */
+/* Converts an object pointer to a function pointer, as the manual of dlsym recommends. */
 static void find(const struct kvr_gpu_states *g, const char *name, const char *other, void *to)
 {
     *(void **)to = dlsym(g->library, name);
@@ -68,7 +68,7 @@ static void find_all(struct kvr_gpu_states *g)
     find(g, "nvmlDeviceGetEccMode", NULL, &g->ecc);
 }
 
-/* Initialises the library; false: it cannot be used, and `why` has the reason. */
+/* Initializes NVML. Returns false, with the reason in `why`, if NVML cannot be used. */
 static bool begin(struct kvr_gpu_states *g, const char *name, char *why, size_t n)
 {
     char version[80] = "";
@@ -139,7 +139,8 @@ static double watts_of(int (*ask)(gpu_handle g, unsigned *milliwatts), gpu_handl
     return ask && ask(gpu, &milliwatts) == SUCCESS ? milliwatts / 1000.0 : NAN;
 }
 
-/* Counts processes: the library returns the count for a buffer of size 0. */
+/* Counts the processes that use a GPU. For a buffer of size 0, NVML returns only the number of
+ * processes. */
 static double count_processes(const struct kvr_gpu_states *g, gpu_handle gpu)
 {
     unsigned n = 0;

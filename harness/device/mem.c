@@ -93,7 +93,8 @@ enum kvr_status kvr_buf_reserve(struct kvr_buf *b, struct kvr_dev *dev, enum kvr
 {
     if (b->p && b->n_bytes >= n_bytes)
         return KVR_OK;
-    kvr_buf_free(b); /* before allocating, so that the peak never counts both buffers */
+    /* free the old buffer before the allocation, so that the peak never includes both buffers */
+    kvr_buf_free(b);
     return kvr_buf_alloc(b, dev, tag, n_bytes);
 }
 

@@ -70,7 +70,7 @@ enum kvr_status kvr_dev_describe(struct kvr_dev *dev, struct kvr_device_words *o
     return KVR_OK;
 }
 
-/* The child's result, sent through a pipe. */
+/* The result of the child process, which the child writes to a pipe. */
 struct reply {
     enum kvr_status st;
     struct kvr_device_words words;
@@ -90,7 +90,7 @@ static void write_reply(int to, const char *name)
     }
     if (a.st != KVR_OK)
         snprintf(a.error, sizeof a.error, "%s", kvr_error());
-    n = write(to, &a, sizeof a); /* smaller than a pipe's atomic write */
+    n = write(to, &a, sizeof a); /* the reply is smaller than PIPE_BUF, so the write is atomic */
     _exit(n == (ssize_t)sizeof a ? 0 : 1);
 }
 

@@ -1,4 +1,4 @@
-/* phase.c - sums of intervals between time stamps of a device. */
+/* phase.c - total time of each phase, from intervals between time stamps of a device. */
 #include "harness/device/phase.h"
 
 #include <assert.h>
@@ -9,26 +9,27 @@
 #include "harness/device/dev_impl.h"
 
 struct phase {
-    int64_t ns;    /* total of the measured intervals */
-    int64_t begun; /* start of the open interval */
+    int64_t ns;    /* total duration of the intervals that have been read */
+    int64_t begun; /* time stamp at the start of the open interval */
     bool open;
 };
 
-/* Two time stamps that the device may not have reached. */
+/* A pending interval: two time stamps that the device may not have reached yet. */
 struct interval {
     int phase;
     int64_t begun, ended;
 };
 
-/* Maximum number of pending intervals. At the limit the older half is read; the device has passed
- * it long ago, so reading does not block. Its events are reused. */
+/* Maximum number of pending intervals. At this limit, the older half of the intervals is read. The
+ * device has passed these intervals long ago, so reading them does not block. The events of these
+ * intervals are then reused. */
 enum { MOST_PENDING = 1024 };
 
 struct kvr_phases {
     struct kvr_dev *dev;
     struct interval pending[MOST_PENDING];
     int n_pending;
-    enum kvr_status failed; /* error of reading an interval */
+    enum kvr_status failed; /* error of the first interval that could not be read */
     int n;
     struct phase phase[];
 };
@@ -118,7 +119,7 @@ void kvr_phase_end(struct kvr_phases *p, int phase)
         p->phase[phase].ns += i.ended - i.begun;
     else if (i.begun >= 0 && i.ended >= 0)
         keep(p, &i);
-    else /* a graph capture has no event for one end */
+    else /* a graph capture has no event for one end of the interval */
         p->dev->kind->forget_instant(p->dev, i.begun >= 0 ? i.begun : i.ended);
 }
 
