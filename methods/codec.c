@@ -14,7 +14,7 @@
 
 const char *const kvr_axis_names[] = { "tokens", "channels", "token", NULL };
 
-/* Canonical text: every option of every stage. */
+/* Writes the codec's canonical text, which contains every option of every stage. */
 static void write_text(struct kvr_codec *c)
 {
     size_t n = 0;
@@ -35,7 +35,8 @@ static void write_text(struct kvr_codec *c)
     }
 }
 
-/* "name" or "name(a=1,b=2)"; modifies text. */
+/* Adds the stage of a text "name" or "name(a=1,b=2)" to the codec. The function modifies the
+ * text. */
 static enum kvr_status add_stage(struct kvr_codec *c, char *text)
 {
     struct kvr_codec_stage *slot = &c->stage[c->n_stages];
@@ -73,7 +74,7 @@ static enum kvr_status add_stage(struct kvr_codec *c, char *text)
     return KVR_OK;
 }
 
-/* Job of stage i without the effects of earlier stages. */
+/* Returns the job of stage i, ignoring the effects of earlier stages. */
 static struct kvr_stage_job bare_job(const struct kvr_codec *c, int i, struct kvr_dev *dev,
                                      const struct kvr_block_shape *shape)
 {
@@ -117,7 +118,8 @@ bool kvr_codec_varies(const struct kvr_codec *c, const struct kvr_block_shape *s
     return false;
 }
 
-/* Layout fields that do not depend on the block's shape. */
+/* Returns the layout of stage i for a minimal block; only fields that do not depend on the block's
+ * shape are valid. */
 static struct kvr_layout any_layout(const struct kvr_codec *c, int i)
 {
     struct kvr_layout l;
@@ -131,7 +133,8 @@ static bool leaves_nothing(const struct kvr_codec *c, int i)
     return c->stage[i].stage->kind == KVR_STAGE_GRID && any_layout(c, i).form == KVR_FORM_RAW;
 }
 
-/* Order: transforms and EXACT stages, then grids joined by '+'. */
+/* Checks the order of the stages: transforms and EXACT stages come first, followed by grids joined
+ * by '+'. */
 static enum kvr_status check_order(const struct kvr_codec *c, const char *text, const char *joins)
 {
     bool grid = false;
@@ -278,8 +281,8 @@ bool kvr_codec_is_raw(const struct kvr_codec *c)
 
 bool kvr_codec_idempotent(const struct kvr_codec *c)
 {
-    /* A chain of two grids is not idempotent: the first one's range changes with the residual added
-     * back. Rounding decoded values to BF16 changes it slightly, too. */
+    /* A chain of two grids is not idempotent, because the decoded residual changes the range of the
+     * first grid. Rounding decoded values to BF16 also changes this range slightly. */
     return c->n_stages == 1 && c->stage[0].stage->idempotent &&
            (c->compute == KVR_COMPUTE_F32 || kvr_codec_is_raw(c));
 }
@@ -328,8 +331,9 @@ static int n_grids(const struct kvr_codec *c, int end)
     return n;
 }
 
-/* Grids of a chain are summed in FP32 and rounded once, and the residual stays FP32, so
- * compute=bf16 applies only to the fit of the first grid, as in the study. */
+/* The decoded grids of a chain are summed in FP32 and rounded once, and the residual is an FP32
+ * number. Therefore compute=bf16 affects only the fit of the first grid (scales and zero points),
+ * as in the study. */
 static struct kvr_stage_job job_of(const struct kvr_codec *c, int i, struct kvr_dev *dev,
                                    const struct kvr_block_shape *shape)
 {
@@ -368,7 +372,8 @@ static bool in_host(const struct kvr_dev *dev)
     return !dev || kvr_dev_in_host(dev);
 }
 
-/* Functions for job->dev; NULL: run on the host and copy. */
+/* Returns the stage's functions for job->dev, or NULL if the stage must run on the host, with
+ * copies. */
 static const struct kvr_stage_ops *ops_of(const struct kvr_stage_job *job)
 {
     const struct kvr_stage_ops *const tables[KVR_N_BACKENDS] = {
@@ -444,7 +449,7 @@ static enum kvr_status alloc_stage(const struct kvr_stage_job *job, struct kvr_s
     layout_of(job, &l);
     if (l.entry.codes || l.entry.meta)
         return KVR_OK;
-    if (l.form != KVR_FORM_OWN) { /* every byte will be written */
+    if (l.form != KVR_FORM_OWN) { /* the encoder will write every byte */
         KVR_TRY(kvr_buf_alloc_raw(&out->codes, job->dev, KVR_MEM_KV, l.bytes.codes));
         return kvr_buf_alloc_raw(&out->meta, job->dev, KVR_MEM_META, l.bytes.meta);
     }
@@ -452,8 +457,8 @@ static enum kvr_status alloc_stage(const struct kvr_stage_job *job, struct kvr_s
     return kvr_buf_alloc(&out->meta, job->dev, KVR_MEM_META, l.bytes.meta);
 }
 
-/* Describes the stages from `first` on as one chain: an optional transform, then integer grids.
- * False: they are not such a chain. */
+/* Describes the stages from `first` on as one chain: an optional transform, followed by integer
+ * grids. Returns false if the stages are not such a chain. */
 static bool chain_of(const struct kvr_codec *c, int first, struct kvr_dev *dev,
                      const struct kvr_block_shape *shape, struct kvr_grid_chain *out)
 {
@@ -481,7 +486,7 @@ static bool chain_of(const struct kvr_codec *c, int first, struct kvr_dev *dev,
     return out->n > 0 && out->n + rotate <= 2;
 }
 
-/* A single grid gains nothing from chaining. */
+/* Returns whether a chain is faster than separate stages, which is not so for a single grid. */
 static bool worth_chaining(const struct kvr_grid_chain *chain)
 {
     return chain->n + chain->rotate == 2;
@@ -499,7 +504,7 @@ static enum kvr_status alloc_chain(int first, const struct kvr_grid_chain *chain
     return KVR_OK;
 }
 
-/* Encodes all stages from `first` on in one kernel; *done: the device supports it. */
+/* Encodes all stages from `first` on in one kernel. Sets *done if the device supports the chain. */
 static enum kvr_status encode_chain(const struct kvr_codec *c, int first,
                                     const struct kvr_values *x, struct kvr_packed *out, bool *done)
 {
@@ -513,7 +518,7 @@ static enum kvr_status encode_chain(const struct kvr_codec *c, int first,
     KVR_TRY(alloc_chain(first, &chain, out, data));
     *done = kvr_block_encode_chain(out->dev, &chain, x, data);
     for (int i = first; x->bf16 && !*done && i < c->n_stages;
-         i++) { /* a second attempt in F32 allocates again */
+         i++) { /* free the buffers, because a second attempt in F32 allocates them again */
         kvr_buf_free(&out->stage[i].codes);
         kvr_buf_free(&out->stage[i].meta);
     }
@@ -529,8 +534,8 @@ static void drop_stages(struct kvr_packed *out)
     }
 }
 
-/* CPU: encodes outliers, if any, and a chain in one pass, so that each tile is read from memory
- * once. *done: it applied. */
+/* On the CPU, encodes a chain and any outliers in one pass, so that every tile is read from memory
+ * only once. *done: it applied. */
 static enum kvr_status encode_tiles(const struct kvr_codec *c, const struct kvr_values *x,
                                     float *work, struct kvr_packed *out, bool *done)
 {
@@ -557,7 +562,8 @@ static enum kvr_status encode_tiles(const struct kvr_codec *c, const struct kvr_
         return KVR_OK;
     if (find)
         KVR_TRY(stage->cpu.find(&job, x, work, &out->stage[0], &instead));
-    if (instead.n > n - scratch) { /* `work` lacks room for scratch and replacements */
+    /* `work` is too small for both the scratch and the replacements */
+    if (instead.n > n - scratch) {
         drop_stages(out);
         return KVR_OK;
     }
@@ -609,14 +615,14 @@ static enum kvr_status encode_values(const struct kvr_codec *c, struct kvr_dev *
             st = encode_chain(c, i, &(struct kvr_values){ .p = x }, out, &done);
         if (done || st != KVR_OK)
             break;
-        if (!last && !owns_copy) { /* x will be modified: work on a copy */
+        if (!last && !owns_copy) { /* this stage would modify x, so work on a copy */
             kvr_block_copy(dev, work, x, n);
             x = work;
             owns_copy = true;
         }
         if (!d->codes.p && !d->meta.p)
             st = alloc_stage(&job, d);
-        /* A GRID leaves x unchanged, and the last stage is one. */
+        /* The last stage is a grid (GRID), which does not modify x. */
         if (st == KVR_OK)
             st = encode_stage(&job, owns_copy ? work : (float *)(uintptr_t)x,
                               work ? work + n : NULL, d);
@@ -698,7 +704,8 @@ enum kvr_status kvr_codec_encode_joint(const struct kvr_codec *ck, const struct 
     return st;
 }
 
-/* Collects the buffers of the chain that begins at stage `first`, and its decode arithmetic. */
+/* Collects the buffers of the chain that begins at stage `first`, and sets the arithmetic of its
+ * decoder. */
 static void chain_to_decode(const struct kvr_packed *p, int first, struct kvr_grid_chain *chain,
                             const struct kvr_stage_data *data[2])
 {
@@ -709,8 +716,9 @@ static void chain_to_decode(const struct kvr_packed *p, int first, struct kvr_gr
     chain->round = chain->n > 1 && p->codec->compute == KVR_COMPUTE_BF16;
 }
 
-/* Decodes all grids in one kernel, with the transform before them if it is to be undone. *left:
- * number of stages still to undo. False: unsupported, nothing was done. */
+/* Decodes all grids in one kernel, including the inverse of the preceding transform if it has to be
+ * undone. *left receives the number of stages that remain to be undone. Returns false, and does
+ * nothing, if the device does not support the chain. */
 static bool decode_chain(const struct kvr_packed *p, int first_undone, int64_t t0, int64_t n,
                          int h0, int nh, float *out, int *left)
 {
@@ -753,7 +761,7 @@ static void decode_from(const struct kvr_packed *p, int first_undone, int64_t t0
     }
     if (chain && !done && c->compute == KVR_COMPUTE_BF16)
         kvr_block_round(p->dev, out, n * nh * p->shape.head_dim);
-    /* Undoes the stages before the grids, last one first. */
+    /* Undo the stages before the grids, in reverse order. */
     for (int i = (done ? left : c->n_stages) - 1; i >= first_undone; i--) {
         if (c->stage[i].stage->kind == KVR_STAGE_GRID)
             continue;
@@ -763,7 +771,7 @@ static void decode_from(const struct kvr_packed *p, int first_undone, int64_t t0
     }
 }
 
-/* CPU: decodes a large range in runs of tokens that fit into a core's cache. */
+/* On the CPU, decodes a large range in runs of tokens that fit into a core's cache. */
 static void decode_in_runs(const struct kvr_packed *p, int first_undone, int64_t t0, int64_t n,
                            int h0, int nh, float *out)
 {
@@ -802,7 +810,8 @@ bool kvr_codec_is_bf16(const struct kvr_codec *c)
     return kvr_codec_is_raw(c) && any_layout(c, 0).type == KVR_BF16;
 }
 
-/* First stage after leading exact outliers, whose entries are written last. */
+/* Returns the index of the first stage after a leading stage of exact outliers, whose entries are
+ * decoded last. */
 static int after_entries(const struct kvr_codec *c)
 {
     return c->n_stages > 1 && any_layout(c, 0).form == KVR_FORM_ENTRIES;
@@ -844,19 +853,19 @@ void kvr_codec_noise(const struct kvr_packed *p, struct kvr_coding_noise *out)
         const struct kvr_stage_job job = packed_job(p, i);
 
         if (job.stage->kind ==
-            KVR_STAGE_TRANSFORM) /* the transform spreads outliers over all channels */
+            KVR_STAGE_TRANSFORM) /* a transform spreads outliers over all channels */
             *out = (struct kvr_coding_noise){ .rotated = true };
         exact = exact || job.stage->kind == KVR_STAGE_EXACT;
         if (job.stage->noise && (job.stage->kind == KVR_STAGE_EXACT || i == last))
             job.stage->noise(&job, &p->stage[i], out);
     }
-    for (int i = 0; i < last; i++) { /* a SHIFT's lost part adds to the grid's error */
+    for (int i = 0; i < last; i++) { /* the part that a SHIFT loses adds to the grid's error */
         const struct kvr_stage_job job = packed_job(p, i);
 
         if (job.stage->noise && job.stage->kind == KVR_STAGE_SHIFT)
             job.stage->noise(&job, &p->stage[i], out);
     }
-    if (out->rope_rotated && exact) /* in some pairs only one channel is exact */
+    if (out->rope_rotated && exact) /* in some RoPE pairs only one channel is exact */
         out->kind = KVR_NOISE_MEASURED;
 }
 

@@ -31,8 +31,8 @@ const struct kvr_opt kvr_scheme_options[] = {
     { 0 }
 };
 
-/* NAME, NAME@study, NAME@intended, NAME@project; `spec` ends before a '+'. *reading: the text after
- * '@'. */
+/* NAME, NAME@study, NAME@intended, NAME@project; `spec` ends before a '+'. *reading receives the
+ * text after '@'. */
 static enum kvr_status split_spec(const char *spec, char *name, size_t n, const char **reading)
 {
     const char *at = strchr(spec, '@');
@@ -92,7 +92,7 @@ static bool starts(const char **name, const char *word)
     return true;
 }
 
-/* Sets an option of a part if the part has it, and counts. */
+/* Sets an option of a part if the part has this option, and then increments *n_set. */
 static enum kvr_status set_part(const char *part, const struct kvr_opt *table, void *opts,
                                 const char *name, const char *value, int *n_set)
 {
@@ -176,7 +176,7 @@ struct overrides {
     int n;
 };
 
-/* Last value given under that name, or NULL. */
+/* Returns the last value of the setting `name`, or NULL if the setting is absent. */
 static const char *override_value(const struct overrides *g, const char *name)
 {
     const char *value = NULL;
@@ -187,8 +187,8 @@ static const char *override_value(const struct overrides *g, const char *name)
     return value;
 }
 
-/* The codec given for one side of a tier, narrower names first; NULL if none. A name without a tier
- * means the first tier. */
+/* Returns the codec that settings specify for the keys or the values of a tier, or NULL. More
+ * specific names take precedence. A name without a tier means the first tier. */
 static const char *codec_override(const struct kvr_scheme *p, const struct overrides *g, int tier,
                                   enum kvr_side side)
 {
@@ -210,7 +210,7 @@ static const char *codec_override(const struct kvr_scheme *p, const struct overr
     return value;
 }
 
-/* Whether the name is one of the codec settings above. */
+/* Returns whether the name is one of the codec settings above. */
 static bool names_a_codec(const struct kvr_scheme *p, const char *name)
 {
     for (int t = 0; t < p->n_tiers; t++)
@@ -269,7 +269,8 @@ static enum kvr_status open_codecs(struct kvr_scheme *p, const struct overrides 
         struct kvr_codec **codec = side ? p->v : p->k;
 
         KVR_TRY(open_codec(p, g, 0, which, base[side], &codec[0]));
-        /* A row may omit the codec of a tier that its options leave empty. */
+        /* A method may omit the codec of a tier that its options leave empty; use the codec of the
+         * first tier. */
         for (int t = 1; t < p->n_tiers; t++)
             KVR_TRY(open_codec(p, g, t, which, tier[side][t] ? tier[side][t] : codec[0]->text,
                                &codec[t]));
@@ -277,7 +278,7 @@ static enum kvr_status open_codecs(struct kvr_scheme *p, const struct overrides 
     return KVR_OK;
 }
 
-/* One launch per operation, of the codecs that have such a form. */
+/* Checks the setting launches=eager: every codec must support one kernel launch per operation. */
 static enum kvr_status settle_launches(struct kvr_scheme *p)
 {
     for (int t = 0; t < p->n_tiers && p->opts.launches == KVR_LAUNCHES_EAGER; t++)
@@ -337,9 +338,10 @@ static enum kvr_status settle(struct kvr_scheme *p)
     return KVR_OK;
 }
 
-/* Wider names first, so that the narrower one wins regardless of order: a sweep's cells sort their
- * options by name. Among equally narrow ones (`k.bits`, `old.bits`) the last by name wins; for one
- * name, the last given. */
+/* Orders settings so that more specific names come last and take precedence. The precedence must
+ * not depend on the order in which settings are given, because a sweep sorts the options of its
+ * cells by name. Among equally specific names (`k.bits`, `old.bits`) the last by name takes
+ * precedence, and for one name the last value. */
 static int by_width(const struct kvr_setting *a, const struct kvr_setting *b)
 {
     int dots = 0;
@@ -376,7 +378,8 @@ static enum kvr_status apply_all(struct kvr_scheme *p, const struct kvr_setting 
     return st;
 }
 
-/* The text a setting gives instead of the row's: "none", another row's, or a part's text. */
+/* Returns the text of a part: the text of the method itself, or the setting's replacement, which is
+ * "none", another method's name, or the text of a part. */
 static const char *part_text(const struct overrides *g, const char *name, const char *own)
 {
     const char *value = override_value(g, name);
@@ -634,7 +637,7 @@ void kvr_plan_axes(const struct kvr_scheme *p, kvr_plan_axis_fn *fn, void *ctx)
 
 double kvr_scheme_bits(const struct kvr_scheme *p, int n_heads, int head_dim)
 {
-    /* With this many tokens the last ragged group is negligible. */
+    /* With this number of tokens, the incomplete last group is negligible. */
     const struct kvr_block_shape shape = { 1 << 16, n_heads, head_dim };
     const double n = 2.0 * (double)shape.n_tok * n_heads * head_dim;
 

@@ -26,7 +26,7 @@ const struct kvr_correction *kvr_correction_at(int index)
     return index > 0 ? kvr_corrections[index - 1] : NULL;
 }
 
-/* First index of an ascending list that is not below `at`. */
+/* Returns the position of the first entry of an ascending list that is not less than `at`. */
 static int64_t lower(const int32_t *list, int64_t n, int64_t at)
 {
     int64_t lo = 0, hi = n;

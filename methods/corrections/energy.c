@@ -6,7 +6,7 @@
 
 #include "methods/corrections/correction.h"
 
-/* Canonical NaN: the sign of a computed NaN depends on the instruction set. */
+/* Stores a canonical NaN, because the sign of a computed NaN depends on the instruction set. */
 static kvr_f16 finite_f16(double x)
 {
     if (isnan(x))

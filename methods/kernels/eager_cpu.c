@@ -1,4 +1,4 @@
-/* eager_cpu.c - eager_ops.h as plain loops, the definition. */
+/* eager_cpu.c - implements eager_ops.h by plain loops, which define the results. */
 #include <math.h>
 #include <string.h>
 

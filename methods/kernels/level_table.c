@@ -14,8 +14,8 @@ struct line {
     int n;
 };
 
-/* Parses "k 0 -0.8 0.8"; false for anything else or more than `room` levels. `text` ends before a
- * comment. */
+/* Parses a line such as "k 0 -0.8 0.8". Returns false if the line has another form or more than
+ * `room` levels. `text` ends before a comment. */
 static bool read_line(const char *text, int capacity, struct line *out, double *level)
 {
     char *end;
@@ -40,7 +40,7 @@ static bool read_line(const char *text, int capacity, struct line *out, double *
     }
 }
 
-/* Reads one line of levels and counts it. *found: it has the requested levels. */
+/* Reads one line of levels and counts it. Sets *found if the line has the requested levels. */
 static enum kvr_status take(const char *path, int at, char *text, enum kvr_side side,
                             const struct kvr_place *place, int n, double *level, int *lines,
                             bool *found)

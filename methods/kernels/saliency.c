@@ -13,7 +13,7 @@
  *     | rank [cap] kvr_ranked | level [cap] byte */
 struct memory {
     int32_t n_heads, cap;
-    int32_t left; /* scores are available for the retention of this call */
+    int32_t left; /* whether scores are available for the retention of this call */
     float data[];
 };
 static_assert(sizeof(struct kvr_ranked) == 8 && _Alignof(struct kvr_ranked) == 4,
@@ -67,7 +67,7 @@ void kvr_frame_fill(const struct kvr_policy_ctx *ctx, int64_t f, uint8_t byte, u
     memset(map + f * ctx->tokens_per_frame, byte, (size_t)kvr_frame_tokens(ctx, f));
 }
 
-/* Makes room for n frames and keeps the contents. On failure the state is unchanged. */
+/* Grows the buffer to n frames and keeps its contents. After a failure the state is unchanged. */
 static enum kvr_status grow(struct kvr_policy_state *state, struct kvr_dev *dev,
                             const struct kvr_policy_ctx *ctx, int64_t n)
 {
@@ -97,7 +97,7 @@ static enum kvr_status grow(struct kvr_policy_state *state, struct kvr_dev *dev,
     return KVR_OK;
 }
 
-/* Mean |x| over tokens [t0, t0 + n) and the channels of head h. */
+/* Returns the mean of |x| over tokens [t0, t0 + n) and the channels of head h. */
 static float mean_abs(const float *x, int64_t t0, int64_t n, int n_heads, int h, int head_dim)
 {
     double sum = 0;
@@ -152,7 +152,7 @@ static enum kvr_status summarise_on_cuda(const struct kvr_policy_ctx *ctx, struc
     return st;
 }
 
-/* One frame per thread, so results do not depend on the number of threads. */
+/* One thread computes a frame, so results do not depend on the number of threads. */
 static enum kvr_status summarise_on_cpu(const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                                         int64_t f0, int64_t n, float *summary)
 {
@@ -171,8 +171,8 @@ static enum kvr_status summarise_on_cpu(const struct kvr_policy_ctx *ctx, struct
 typedef enum kvr_status summarise_fn(const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                                      int64_t f0, int64_t n, float *summary);
 
-/* Summarises frames [f0, n) of k and v, which start at token new0, into summary [n - f0, H]. On
- * failure nothing is written. */
+/* Summarises frames [f0, n) of k and v, which start at token new0, into summary [n - f0, H]. After
+ * a failure nothing has been written. */
 static enum kvr_status summarise(const struct kvr_policy_ctx *ctx, struct kvr_dev *dev, int64_t f0,
                                  int64_t n, float *summary)
 {

@@ -1,4 +1,4 @@
-/* topk.c - ranking with a total order. */
+/* topk.c - ranks items by a total order. */
 #include "methods/kernels/topk.h"
 
 #include <math.h>
@@ -23,7 +23,8 @@ void kvr_topk(struct kvr_ranked *item, int64_t n)
         qsort(item, (size_t)n, sizeof *item, better_first);
 }
 
-/* Total order as an integer, best smallest: from the float's bits, then the index. */
+/* Returns the total order of an item as an integer, which is smallest for the best item. The
+ * integer contains the float's bits and then the index. */
 static uint64_t place_of(struct kvr_ranked r)
 {
     uint32_t bits = 0, down;

@@ -44,10 +44,10 @@ static void needs(const void *opts, struct kvr_thin_needs *out)
     };
 }
 
-/* Two sink sets: before and after the newest chunk. Each slot has a frame index (-1: empty) and its
- * mean key and value. */
+/* Two sink sets: before and after the newest chunk. A slot contains a frame index (-1 if the slot
+ * is empty) and the frame's mean key and mean value. */
 struct set {
-    int64_t *frames; /* number of frames at that time */
+    int64_t *frames; /* number of frames when this sink set was current */
     int64_t *frame;  /* [sink] */
     float *mean;     /* [sink][2][H][D] */
 };
@@ -79,7 +79,7 @@ static void forget(const struct adaptive_opts *o, const struct set *s, int64_t f
         s->frame[i] = -1;
 }
 
-/* Starts from the sinks before this chunk. */
+/* Restores the sinks before this chunk. */
 static enum kvr_status begin(const struct adaptive_opts *o, const struct kvr_policy_ctx *ctx,
                              struct kvr_dev *dev, struct kvr_policy_state *state, struct set *out)
 {
@@ -135,7 +135,7 @@ static double cosine(const float *a, const float *b, size_t n)
     return aa > 0 && bb > 0 ? ab / sqrt(aa * bb) : 0;
 }
 
-/* Without data: a random similarity in [0, 1). */
+/* Without data, returns a random similarity in [0, 1). */
 static double drawn(const struct kvr_policy_ctx *ctx, int64_t frame, int slot)
 {
     float u;
@@ -144,8 +144,8 @@ static double drawn(const struct kvr_policy_ctx *ctx, int64_t frame, int slot)
     return u;
 }
 
-/* Slot replaced by the frame; -1: none. Empty slots first; frames of the same chunk are not
- * replaced. */
+/* Returns the slot that the new frame replaces, or -1. An empty slot is used first. Frames of the
+ * same chunk are not replaced. */
 static int slot_of(const struct adaptive_opts *o, const struct kvr_policy_ctx *ctx,
                    const struct set *s, int64_t frame, const float *mean)
 {

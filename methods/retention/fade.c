@@ -1,5 +1,5 @@
-/* fade.c - the retention `fade`: the past in a fixed number of frames, recent ones kept, older ones
- * merged.
+/* fade.c - the retention `fade`: stores the past in a fixed number of frames: recent frames remain,
+ * and older frames are merged.
  *
  * FadeMem (arXiv:2606.10671, wan/modules/fademem_memory.py at 299ecef). Every frame of a stored
  * chunk becomes an entry. While there are more than `slots` entries, two temporal neighbours are
@@ -58,7 +58,7 @@ static void needs(const void *opts, struct kvr_thin_needs *out)
 /* ---- merging rule -------------------------------------------------------------------------- */
 
 struct entry {
-    int64_t centre, span, read_time; /* the time at which it is read */
+    int64_t centre, span, read_time; /* the time index at which attention reads the entry */
 };
 
 struct memory {
@@ -72,7 +72,7 @@ static double age_scale(const struct fade_opts *o, int64_t age)
     return pow((double)age, o->fading);
 }
 
-/* First entry of the pair to merge; the newest pair is excluded. */
+/* Returns the first entry of the pair to merge, which is never the newest pair. */
 static int nearest_pair(const struct fade_opts *o, const struct memory *m, int64_t now)
 {
     double least = INFINITY;
@@ -182,7 +182,7 @@ static void mix(const struct work *w, const struct memory *m, int64_t i)
             (size_t)((m->n - i - 2) * each) * sizeof *w->v);
 }
 
-/* Processes frames [m->end, frames) one by one; w NULL: bookkeeping only. */
+/* Processes frames [m->end, frames) one by one. If w is NULL, only the state is updated. */
 static void take_in(const struct fade_opts *o, const struct work *w, int h, int64_t frames,
                     struct memory *m)
 {

@@ -19,7 +19,7 @@
  * together.
  *
  * Classes come from a file (`map`, kernels/head_map.h), or from the attention of the first clean
- * pass with a past, and stay fixed. Until then everything is kept. */
+ * pass with a past, and stay fixed. Until the classes are known, nothing is evicted. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,8 @@
 #include "methods/policy.h"
 
 enum { FORCING, DUMMY };
-/* Letters of a map. STATIC and DYNAMIC are Forcing-KV's, the others Dummy Forcing's. */
+/* Letters of a map. STATIC and DYNAMIC are classes of Forcing-KV; the other classes are those of
+ * Dummy Forcing. */
 enum { STATIC = 's', DYNAMIC = 'd', SINK = 'f', NEIGHBOUR = 'n', LEFT_OUT = 'x' };
 
 struct classes_opts {
@@ -82,8 +83,8 @@ static void needs(const void *opts, struct kvr_thin_needs *out)
     };
 }
 
-/* Whether classes are fixed when the chunk that begins at token new0 is stored. A chunk whose storing
- * failed is stored again and must get the same classes from the same pass. */
+/* Returns whether the classes are already known when the chunk that begins at token new0 is stored.
+ * A chunk whose storing failed is stored again and must get the same classes from the same pass. */
 static bool is_settled(const struct kvr_policy_state *state, int64_t new0)
 {
     return state->n > 0 && state->n_planned < new0;
@@ -103,7 +104,7 @@ static const char *letters_of(const struct classes_opts *o)
     return o->rule == FORCING ? "sd" : "fnx";
 }
 
-/* Attention mass of a head on tokens [begin, end). */
+/* Returns the attention mass of a head on tokens [begin, end). */
 static double mass(const struct kvr_policy_ctx *ctx, int h, int64_t begin, int64_t end)
 {
     double sum = 0;
@@ -194,15 +195,15 @@ static float likeness(const struct kvr_policy_ctx *ctx, const char *class, int64
     return end > begin ? (float)(sum / (double)(end - begin)) : 0;
 }
 
-/* stays [n_active]: 1 for segments that dynamic heads keep. Candidates are the frames from the
- * anchor on except the newest. */
+/* stays [n_active]: 1 for the segments of positions that dynamic heads keep. Candidates are the
+ * frames from the anchor on except the newest. */
 static enum kvr_status choose_segments(const struct classes_opts *o,
                                        const struct kvr_policy_ctx *ctx, const char *class,
                                        uint8_t *stays)
 {
     enum {
         WORTH_A_TEAM = 1 << 16
-    }; /* elements of keys; fewer take less time than waking a thread */
+    }; /* number of key elements; fewer elements take less time than waking a thread */
     const int64_t S = ctx->tokens_per_frame, n_frames = ctx->n_active / S;
     const int64_t first = ctx->new0 / S > 0 ? ctx->new0 / S - 1 : 0;
     const int64_t n = n_frames - 1 > first ? (n_frames - 1 - first) * o->segments : 0;

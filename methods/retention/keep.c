@@ -9,8 +9,8 @@
  * `frames` times the tokens per frame, multiplied by the layer's budget factor. Protected tokens
  * stay even beyond the budget. With `unit` frame or chunk, whole units are selected by mean score.
  *
- * `beyond`: retained tokens stay visible beyond the cell's window; otherwise the window applies as
- * for every method.
+ * With `beyond`, retained tokens remain visible outside of the cell's window. Otherwise the window
+ * applies as for every method.
  *
  * `heads=adaptive` (with scope head; Ada-KV, arXiv:2407.11550): a layer's heads share one budget.
  * Each head keeps its best tokens up to the share `floor` of its part; the rest goes to the best
@@ -172,7 +172,7 @@ struct work {
     const struct kvr_policy_ctx *ctx;
     int sets;
     uint8_t *keep;
-    int64_t n;      /* tokens stored by at least one head */
+    int64_t n;      /* number of tokens that at least one head stores */
     int32_t *token; /* [n] */
     float *memory;  /* [n][G][memory] of all heads */
     int32_t *mine;  /* [n] tokens of the current head or group of heads */
@@ -283,7 +283,7 @@ static bool is_protected(const struct work *w, int64_t t)
     return t < w->o->sink * S + w->o->sink_tokens || t >= w->ctx->n_active - w->o->recent * S;
 }
 
-/* Number of tokens per unit. */
+/* Returns the number of tokens per unit. */
 static int64_t unit_tokens(const struct work *w)
 {
     const int64_t S = w->ctx->tokens_per_frame;
@@ -291,7 +291,7 @@ static int64_t unit_tokens(const struct work *w)
     return w->o->unit == TOKEN ? 1 : w->o->unit == FRAME ? S : S * w->ctx->frames_per_chunk;
 }
 
-/* End of the unit that contains the i-th of n tokens. */
+/* Returns the end of the unit that contains the i-th of n tokens. */
 static int64_t unit_end(const struct work *w, int64_t i, int64_t n)
 {
     const int64_t unit = unit_tokens(w), next = (w->mine[i] / unit + 1) * unit;
@@ -307,7 +307,8 @@ static void choose(const struct work *w, int set, int64_t n, int64_t left)
 {
     int64_t n_units = 0;
 
-    for (int64_t i = 0, end; i < n; i = end) { /* units, each represented by its first token */
+    /* candidate units, represented by their first tokens */
+    for (int64_t i = 0, end; i < n; i = end) {
         double sum = 0;
         int64_t rated = 0;
 
@@ -320,7 +321,8 @@ static void choose(const struct work *w, int set, int64_t n, int64_t left)
         if (rated)
             w->rank[n_units++] = (struct kvr_ranked){ (float)(sum / (double)rated), (int32_t)i };
     }
-    if (w->o->unit == TOKEN) /* equal sizes: the best `left` units in any order */
+    /* all units have the same size: select the best `left` units in any order */
+    if (w->o->unit == TOKEN)
         kvr_best(w->rank, n_units, left < n_units ? left : n_units);
     else
         kvr_topk(w->rank, n_units);
@@ -340,7 +342,8 @@ static void choose(const struct work *w, int set, int64_t n, int64_t left)
     }
 }
 
-/* Without data: random scores, which keep the same number and spacing of tokens. */
+/* Without data, uses random scores, which retain the same number of tokens with a similar
+ * spacing. */
 static void draw(const struct work *w, int set, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
@@ -397,7 +400,7 @@ static struct held rate_set(const struct work *w, int set)
         h.n_protected += is_protected(w, w->token[i]);
     }
     rate(w, set, h.n, first_new);
-    for (int64_t i = 0; i < w->n; i++) /* memory updated by the score */
+    for (int64_t i = 0; i < w->n; i++) /* store the updated memory of retained tokens */
         if (w->keep[(int64_t)w->token[i] * w->sets + set])
             memcpy(w->memory + i * each + set * m, w->its + at++ * m, (size_t)m * sizeof(float));
     return h;

@@ -73,7 +73,7 @@ static void needs(const void *opts, struct kvr_thin_needs *out)
 
 /* ---- positions ----------------------------------------------------------------------------- */
 
-/* Cosines and sines of one position. */
+/* Cosines and sines of RoPE at one position. */
 struct angles {
     int head_dim;
     double *cosines, *sines; /* [D/2], one allocation at `cosines` */
@@ -108,7 +108,7 @@ static float rounded(float x)
     return kvr_bf16_to_f32(kvr_f32_to_bf16(x));
 }
 
-/* Vectors of D floats in the state's type. */
+/* Read and write vectors of D floats in the state's type (F32 or BF16). */
 struct means {
     void *at;
     bool bf16;
@@ -149,7 +149,7 @@ static void update_mean(const struct means *m, int64_t i, const float *x, double
 /* ---- one call ------------------------------------------------------------------------------ */
 
 struct header {
-    int64_t end; /* frames before it were evicted; 0: none yet */
+    int64_t end; /* frames before `end` were evicted; 0: none yet */
 };
 
 struct work {
@@ -158,11 +158,12 @@ struct work {
     struct header *head;
     struct means means; /* sinks: [H][sink S][k, v]; frames: [H][long, short][k, v] */
     struct angles angles;
-    float *raw;            /* [3 D]: a key, a value, scratch of fold */
-    double *sums;          /* frames: [H][k, v][D] */
-    int64_t end;           /* frames before it are evicted, except sinks */
-    int64_t first, before; /* current position of the sink, and that of its stored keys */
-    int row;               /* rule frames: positions per row */
+    float *raw;   /* [3 D]: a key, a value, scratch of fold */
+    double *sums; /* frames: [H][k, v][D] */
+    int64_t end;  /* frames before `end` are evicted, except sink frames */
+    /* current position of the sink, and position to which its stored keys are rotated */
+    int64_t first, before;
+    int row; /* rule frames: positions per row */
 };
 
 static const float *key(const struct work *w, int64_t token, int h)
@@ -175,7 +176,7 @@ static const float *value(const struct work *w, int64_t token, int h)
     return w->ctx->all_values + (token * w->ctx->n_heads + h) * w->ctx->head_dim;
 }
 
-/* Maximum number of stored frames once any was evicted. */
+/* Returns the maximum number of stored frames after the first eviction. */
 static int64_t budget_frames_of(const struct memory_opts *o)
 {
     return o->sink + (o->rule == FRAMES ? 2 : 0) + o->recent;

@@ -104,7 +104,8 @@ static int64_t at(const struct work *w, int64_t token, int h)
     return (token * w->ctx->n_heads + h) * w->ctx->head_dim;
 }
 
-/* Cosine of the new key and an older one, at the relative position `turn`. */
+/* Returns the cosine of the new key and an older key, which is rotated by the relative position
+ * `turn`. */
 static double similarity(const struct work *w, int64_t token, int64_t older, int h, int rotation)
 {
     const int d = w->ctx->head_dim;
@@ -128,7 +129,7 @@ static bool is_held(const struct work *w, int64_t token, int h)
                                  : w->keep[token * w->ctx->n_heads + h];
 }
 
-/* Finds the token of the previous frame that this one joins; -1: none. */
+/* Returns the token of the previous frame that a new token joins, or -1. */
 static int64_t find(const struct work *w, int64_t token, int h)
 {
     const int S = w->ctx->tokens_per_frame, r = w->o->radius, s = (int)(token % S);
@@ -146,7 +147,7 @@ static int64_t find(const struct work *w, int64_t token, int h)
         if (y < 0 || x < 0 || x >= w->row || older >= frame + S || w->taken[older - frame] ||
             !is_held(w, older, h))
             continue;
-        if (w->ctx->counts_only) { /* half of the tokens join, at random */
+        if (w->ctx->counts_only) { /* without data, a random half of the tokens joins a group */
             float u;
 
             kvr_uniform(&u, 1, 3, KVR_RNG_KEEP, (uint32_t)w->ctx->layer, (uint32_t)h,

@@ -45,8 +45,8 @@ static void needs(const void *opts, struct kvr_thin_needs *out)
 }
 
 struct pins {
-    int64_t frame0;        /* of the newest chunk; -1: none yet */
-    int64_t before, after; /* first pinned frame; -1: none */
+    int64_t frame0;        /* first frame of the newest chunk, or -1 before the first chunk */
+    int64_t before, after; /* first pinned frame, or -1 if no frame is pinned */
 };
 
 static enum kvr_status begin(const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,

@@ -90,7 +90,7 @@ static enum kvr_status classes(const struct pyramid_opts *o, const struct kvr_po
 /* Partition of a frame of S positions into 2 x 2 squares, and of blocks into slots. */
 struct grid {
     int row, rows, squares, across;
-    int slots;  /* blocks of a head that may be incomplete at the same time */
+    int slots;  /* maximum number of blocks of a head that are incomplete at the same time */
     int n_veil; /* heads */
 };
 
@@ -112,7 +112,7 @@ static enum kvr_status make_grid(struct grid *g, const struct pyramid_opts *o,
     return KVR_OK;
 }
 
-/* Sums of one square of a block: key, then value. */
+/* Sums of the keys and of the values of one square of a block. */
 static float *sum_at(const struct grid *g, float *sums, int veil, int64_t block, int square, int d)
 {
     const int64_t slot = (int64_t)veil * g->slots + block % g->slots;
@@ -137,7 +137,7 @@ static void add_frame(const struct grid *g, const struct kvr_policy_ctx *ctx, in
     }
 }
 
-/* Positions in a square; fewer at an odd edge. */
+/* Returns the number of positions in a square, which is less than 4 at an odd edge. */
 static int positions(const struct grid *g, int square)
 {
     const int r = square / g->across * 2, c = square % g->across * 2;
@@ -240,14 +240,14 @@ static enum kvr_status begin(const struct pyramid_opts *o, const struct kvr_poli
 
 /* ---- retained frames ----------------------------------------------------------------------- */
 
-/* Whether middle frame f is one of the newest `each` frames of its store, among frames before
- * `end`. */
+/* Returns whether middle frame f is one of the newest `each` frames of its store, among frames
+ * before `end`. */
 static bool in_store(const struct pyramid_opts *o, int64_t f, int64_t end)
 {
     return (end - 1 - f) / o->period < o->each;
 }
 
-/* Whether frame f is kept; frames before `end` are middle frames. */
+/* Returns whether frame f is kept, where frames before `end` are middle frames. */
 static bool is_kept(const struct pyramid_opts *o, int class, int64_t f, int64_t end)
 {
     if (f >= end || f < (class == OSCILLATING ? 1 : o->sink))
@@ -268,7 +268,7 @@ static enum kvr_status thin_veil(const struct pyramid_opts *o, const struct grid
     const int64_t first = (o->sink + o->span - 1) / o->span, whole = end / o->span;
     const int64_t before = frame0 - past_recent(o, ctx) > 0
                                ? (frame0 - past_recent(o, ctx)) / o->span
-                               : 0; /* blocks stored before this chunk */
+                               : 0; /* number of blocks that were stored before this chunk */
 
     for (int64_t f = o->sink; f < end; f++) {
         const int64_t b = f / o->span;

@@ -86,7 +86,7 @@ static void remember(const struct work *w, int64_t f, int64_t end)
     }
 }
 
-/* The kept frame that replaces frame `f` of the chunk starting at `from`. */
+/* Returns the kept frame that replaces frame `f` of the chunk that starts at `from`. */
 static int64_t stand_in(const struct work *w, int64_t from, int64_t f)
 {
     const int64_t in = from % w->past;

@@ -41,7 +41,7 @@ static uint8_t fill_byte(const struct saliency_opts *o, bool study)
     }
 }
 
-/* Whether the whole frame is in tier 0. */
+/* Returns whether all tokens of the frame are in tier 0. */
 static bool is_coarse(const struct kvr_policy_ctx *ctx, int64_t f, const uint8_t *map)
 {
     const uint8_t *token = map + f * ctx->tokens_per_frame;

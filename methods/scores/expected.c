@@ -74,7 +74,7 @@ static void rate(const struct kvr_score_job *job)
     for (int64_t i = 0; i < job->n; i++)
         job->score[i] = 0;
     if (!ctx->q || !ctx->all_keys || !ctx->all_values)
-        return; /* without queries the oldest tokens stay */
+        return; /* without queries all scores are 0, and the oldest tokens remain */
     for (int h = job->h0; h < job->h0 + job->n_heads; h++) {
         double top = -INFINITY, total = 0;
 

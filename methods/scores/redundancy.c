@@ -58,7 +58,7 @@ static void redundancy(const struct kvr_score_job *job, int h, float *r, float *
         r[i] = (float)(exp(r[i] - top) / total);
 }
 
-/* Position weight of the i-th of n tokens. */
+/* Returns the position weight of the i-th of n tokens. */
 static double place_weight(const struct kvr_score_opts *o, int64_t i, int64_t n)
 {
     const double x = n > 1 ? (double)i / (double)(n - 1) : 0;

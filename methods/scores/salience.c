@@ -1,5 +1,6 @@
 /* salience.c - a trained head predicts the salience of each new token (PaFu-KV, arXiv:2601.21896,
- * section 5.2, Salience Estimation Head). The prediction is made once, when the token is new. */
+ * section 5.2, Salience Estimation Head). The head predicts the salience of a token only once, when
+ * the token is new. */
 #include "methods/kernels/salience_head.h"
 #include "methods/scores/score.h"
 

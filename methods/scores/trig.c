@@ -120,7 +120,7 @@ static void rate(const struct kvr_score_job *job)
         job->score[i] = 0;
     if (!ctx->q || !ctx->all_keys || d > 2 * MAX_PAIRS ||
         kvr_frame_row("keep", ctx->tokens_per_frame, 0, &row) != KVR_OK)
-        return; /* without queries the oldest tokens stay */
+        return; /* without queries all scores are 0, and the oldest tokens remain */
     take_places(ctx, row, re, im);
     for (int h = job->h0; h < job->h0 + job->n_heads; h++) {
         take_means(ctx, h, row, &q);
