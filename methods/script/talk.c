@@ -17,7 +17,7 @@ extern const char kvr_python_host[]; /* host.py */
 
 enum { AT = 3, START_MS = 60000, WORDS = 1 + 3 + KVR_TALK_PARTS, LONGEST = 1 << 16 };
 
-/* Same values as in host.py. */
+/* The values must equal those of host.py. */
 enum { SAID_OK, SAID_WRONG, SAID_MEMORY };
 
 static const char *interpreter(void)
@@ -210,7 +210,7 @@ enum kvr_status kvr_talk_request(struct kvr_talk *t, struct kvr_dev *dev,
     st = receive_parts(t, dev, back + 4, reply);
     if (st != KVR_OK)
         kvr_buf_free(&reply->own);
-    if (st != KVR_OK && st != KVR_ENOMEM) /* after KVR_ENOMEM the answer has been drained */
+    if (st != KVR_OK && st != KVR_ENOMEM) /* after KVR_ENOMEM the answer has already been read */
         kvr_talk_end(t);
     return st;
 }

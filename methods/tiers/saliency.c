@@ -39,7 +39,7 @@ static const struct kvr_opt options[] = {
 static void plan(const struct kvr_policy_ctx *ctx, const struct kvr_saliency *s, int64_t n,
                  int64_t n_recent, int64_t k, uint8_t *map)
 {
-    const bool once = !ctx->study && s; /* a frame that was coarse stays coarse */
+    const bool once = !ctx->study && s; /* a frame that has been in the coarse tier remains in it */
     int64_t m = 0;
 
     memset(map, KVR_TOKEN_ZERO, (size_t)ctx->n_tok);

@@ -60,7 +60,8 @@ static void variances(const float *v, int64_t n_frames, int64_t S, int64_t chann
     for (int64_t s = 0; s < S; s++) {
         double mean = 0, m2 = 0;
 
-        for (int64_t f = 0; f < n_frames; f++) { /* Welford: one pass over V */
+        /* Welford's algorithm needs only one pass over V */
+        for (int64_t f = 0; f < n_frames; f++) {
             const double sum = kvr_abs_sum(v + (f * S + s) * channels, channels);
             const double a = (float)(sum / (double)channels), d = a - mean;
 
@@ -140,8 +141,7 @@ static enum kvr_status make_mask(const struct spatial_opts *o, const struct kvr_
     for (int64_t s = 0; s < S; s++)
         rank[s] = (struct kvr_ranked){ 0, (int32_t)s };
     if (ctx->v)
-        KVR_TRY(rank_positions(ctx, dev, n_frames, rank)); /* positions over the threshold come
-                                                            * first */
+        KVR_TRY(rank_positions(ctx, dev, n_frames, rank)); /* largest variance first */
     for (int64_t s = 0; s < S && ctx->v; s++)
         passing += rank[s].score > (float)o->var;
     n = n_foreground(o, S, passing);

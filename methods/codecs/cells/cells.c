@@ -117,7 +117,7 @@ static const float trapezoid[] = { 0,
 static const float iq4_levels[] = { -127, -104, -83, -65, -49, -35, -22, -10,
                                     1,    13,   25,  38,  53,  69,  89,  113 };
 
-/* Translates a stage's options; cells_of() adds the block. */
+/* Translates a stage's options; cells_of() adds the shape of the block. */
 
 static void ints_rule(const void *opts, struct cells *c)
 {
@@ -295,7 +295,7 @@ static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
     };
 }
 
-/* Whether an integer's error is at most about half its group's scale. */
+/* Returns whether the error of an integer is at most about half of its group's scale. */
 static bool has_steps(const struct cells *c)
 {
     return c->kind == CELLS_INTS && c->scale != CELLS_BLOCK && c->round != CELLS_TRUNC &&

@@ -24,7 +24,7 @@ static const struct kvr_opt options[] = {
     { 0 }
 };
 
-/* Largest divisor of n that is at most `most`. */
+/* Returns the largest divisor of n that is at most `most`. */
 static int64_t divisor(int64_t n, int64_t most)
 {
     while (n % most)
@@ -65,7 +65,7 @@ static struct cube cube_of_job(const struct kvr_stage_job *job)
     return g;
 }
 
-/* KVR_EUNSUPPORTED: the option `row` does not divide a frame. */
+/* Returns KVR_EUNSUPPORTED if the option `row` does not divide a frame. */
 static enum kvr_status check_row(const struct kvr_stage_job *job)
 {
     const struct cube_opts *o = job->opts;

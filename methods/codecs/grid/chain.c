@@ -19,11 +19,12 @@ struct tiling {
 struct chain {
     const struct kvr_grid_chain *c;
     struct kvr_grid_block block[2];
-    struct kvr_grid_block residual; /* the first grid, for computing its residual in F32 */
+    struct kvr_grid_block residual; /* the first grid, with F32 arithmetic for its residual */
     const struct kvr_fwht_kernels *walsh;
     const struct kvr_grid_encoders *encode;
     const struct kvr_grid_decoders *decode;
-    const struct kvr_grid_narrow *narrow; /* NULL: not for these values and grids */
+    /* kernels for these values and grids, or NULL if there are none */
+    const struct kvr_grid_narrow *narrow;
     kvr_widen_fn *widen;
     const struct kvr_values *x;
     const struct kvr_instead *instead;
@@ -213,7 +214,7 @@ static bool narrow_tile(const struct chain *k, const struct tile *w, kvr_bf16 *c
                                   .c0 = w->c0 };
     if (!instead->n)
         return true;
-    ends->t0 = -1; /* unless all rows are done */
+    ends->t0 = -1; /* stays -1 unless the loop processes all rows */
     for (int64_t t = w->t0; t < w->end; t++) {
         const int64_t first = t * k->block[0].channels + w->c0;
         kvr_bf16 *row = copy + (t - w->t0) * w->width;
@@ -268,7 +269,7 @@ static void encode_wide(const struct chain *k, const struct tile *w, const struc
     const bool keep_residual =
         k->c->n == 2 && n_tok == w->end && k->encode->returns_residual(first, w->width);
 
-    if (keep_residual && !k->x->bf16 && !k->instead->n) { /* x can be used in place */
+    if (keep_residual && !k->x->bf16 && !k->instead->n) { /* the rows of x can be used in place */
         encode_grid(k, first, w, next, (const float *)(const void *)values_at(k, w->t0, w->c0),
                     first->channels, tile);
     } else {
@@ -309,7 +310,8 @@ static void encode_tile(const struct chain *k, const struct tile *w, const struc
         encode_wide(k, &rest, next, tile);
 }
 
-/* A small block is encoded before a second thread could wake up. */
+/* For a small block one thread is used, because the block is encoded before a second thread has
+ * woken up. */
 static int threads_of(const struct kvr_grid_chain *c)
 {
     const struct kvr_block_shape *s = &c->job[0].shape;

@@ -9,7 +9,7 @@
 #include "methods/codecs/grid/grid_kernels.h"
 #include "methods/kernels/pack.h"
 
-enum { PARALLEL_FROM = 1 << 17 /* elements; below that one thread is faster */ };
+enum { PARALLEL_FROM = 1 << 17 /* number of elements below which one thread is faster */ };
 
 enum kvr_status kvr_grid_check(const struct kvr_grid *g, int head_dim)
 {
@@ -123,7 +123,7 @@ void kvr_grid_decode(const struct kvr_grid *g, const struct kvr_stage_job *job,
     const struct kvr_grid_block block = kvr_grid_block_of(g, job, in);
     const int64_t c0 = (int64_t)h0 * job->shape.head_dim;
     const int64_t width = (int64_t)nh * job->shape.head_dim;
-    /* Split at group boundaries, so that no group's scale is loaded twice. */
+    /* Work is divided at group boundaries, so that no group's scale is loaded twice. */
     const int64_t cut = g->axis == KVR_AXIS_TOKENS ? g->group : KVR_GRID_ROWS;
     const int64_t first = t0 / cut, last = (t0 + n - 1) / cut;
 

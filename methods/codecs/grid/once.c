@@ -10,10 +10,10 @@
 
 enum { MAX_PARTS = 64, UNIT = KVR_NARROW_TOKENS, ROWS = 8 /* tokens coded together */ };
 
-/* A likely outlier. */
+/* A hit: an element that is likely to be an outlier. */
 struct hit {
     int32_t at;        /* flat index */
-    kvr_bf16 x, above; /* and the previous token's value */
+    kvr_bf16 x, above; /* the element's value, and the previous token's value in the same channel */
 };
 
 /* Coding a stray costs as much as sixteen other columns, and a hit as much as thirty other values:
@@ -26,7 +26,7 @@ struct part {
     struct kvr_grid_seen seen;
     struct hit *hit;
     int64_t n_hits, most_hits;
-    int32_t (*range)[2];    /* of each token's other values */
+    int32_t (*range)[2];    /* the range of every token's other values */
     int64_t first, n_exact; /* entries */
     bool ok;
 };
@@ -40,7 +40,8 @@ struct once {
     float *work;
     uint16_t least, bound; /* magnitude bits */
     int n_parts;
-    struct part part[MAX_PARTS + 1]; /* the last: tokens after the last complete group */
+    /* the last part contains the tokens after the last complete group */
+    struct part part[MAX_PARTS + 1];
     int32_t *index;
     kvr_f16 *held;
 };
@@ -60,7 +61,7 @@ static int64_t size_of(const struct once *o, const struct part *p)
     return (p->end - p->t0) * o->b.channels;
 }
 
-/* What takes the place of element (t, c), an outlier, read from the values alone. */
+/* Returns the replacement of the outlier (t, c), computed from the block's values. */
 static kvr_bf16 nearest(const struct once *o, int64_t t, int64_t c)
 {
     const int64_t channels = o->b.channels;
@@ -105,7 +106,8 @@ static void code_part(const struct once *o, struct part *p)
                 p->seen.n <= (t + UNIT - p->t0) * o->b.channels / (UNIT * STRAYS) + SLACK;
 }
 
-/* Lists the elements of a token of n channels, at e, whose bits are set. */
+/* Lists the elements of a token whose bits in `over` are set. The token has n channels, from
+ * element e on. */
 static bool list_hits(struct part *p, const kvr_bf16 *x, int64_t n, int64_t e, const uint64_t *over)
 {
     enum { WORDS = 64 };
@@ -117,7 +119,7 @@ static bool list_hits(struct part *p, const kvr_bf16 *x, int64_t n, int64_t e, c
         uint8_t some[WORDS] = { 0 };
         int n_some = 0;
 
-        /* Most words are 0, which a branch could not predict. */
+        /* Most words of the mask are 0, but a branch could not predict which. */
         for (int64_t i = 0; i < words; i++) {
             some[n_some] = (uint8_t)i;
             n_some += over[from + i] != 0;
@@ -139,7 +141,7 @@ static bool list_hits(struct part *p, const kvr_bf16 *x, int64_t n, int64_t e, c
     return true;
 }
 
-/* The range of a token matters only with one group per token, and not in the last part. */
+/* The range of a token is used only with one group per token, and not in the last part. */
 static void look_at_part(const struct once *o, struct part *p, bool ranges)
 {
     const int64_t channels = o->b.channels, size = size_of(o, p);
@@ -176,7 +178,8 @@ static void first_pass(struct once *o, bool along)
     look_at_part(o, last, false);
 }
 
-/* False if `least` was too high or the bound needs exact sums. From 2^14 on scales could clip. */
+/* Returns false if `least` was too high, or if the bound requires exact sums. Magnitudes from 2^14
+ * on are rejected, because their scales could clip. */
 static bool find_bound(struct once *o)
 {
     double sum = 0, square = 0;
@@ -197,7 +200,7 @@ static bool find_bound(struct once *o)
     return o->bound >= o->least;
 }
 
-/* Reduces hits to outliers only where nothing else needs them. */
+/* Removes hits that are not outliers, unless a later step needs them. */
 static int64_t count_outliers(struct once *o)
 {
     int64_t total = 0;
@@ -216,7 +219,7 @@ static int64_t count_outliers(struct once *o)
 
 /* ---- columns --------------------------------------------------------------------------- */
 
-/* The latest replacement in each channel. */
+/* The latest replacement in every channel. */
 struct latest {
     int32_t *t;
     int32_t *x;
@@ -238,7 +241,8 @@ static kvr_bf16 before(const struct once *o, const struct latest *l, int64_t t, 
     return t > 0 && l->t[c] == t - 1 ? (kvr_bf16)l->x[c] : nearest(o, t, c);
 }
 
-/* Completes the strays that hold outliers, which it moves to the front; returns their number. */
+/* Completes the strays that contain outliers, moves them to the front of the list, and returns
+ * their number. */
 static int64_t keep_strays(const struct once *o, struct part *p, struct latest *l)
 {
     int64_t kept = 0;
@@ -307,7 +311,7 @@ struct patch {
     int64_t n;
 };
 
-/* Codes them by the token's scale. */
+/* Quantizes the replaced elements by the token's scale. */
 static void code_again(const struct kvr_grid_block *b, const struct patch *p)
 {
     const int bits = b->grid.bits, per = 8 / bits, top = (1 << bits) - 1;
@@ -333,7 +337,7 @@ struct walk {
     int64_t n;
 };
 
-/* The replacements above the first token of a part. */
+/* Computes the replacements of the outliers in the first token of a part. */
 static void open_walk(const struct once *o, const struct part *p, struct walk *w)
 {
     const int64_t channels = o->b.channels, first = p->t0 * channels;
@@ -415,7 +419,7 @@ static bool settle_tokens(const struct once *o, struct part *p)
 
 /* ---- blocks ---------------------------------------------------------------------------- */
 
-/* The tokens after the last complete group, by the general kernels. */
+/* Encodes the tokens after the last complete group by the general kernels. */
 static void settle_rest(const struct once *o, const struct kvr_grid_chain *c,
                         const struct kvr_values *x, const struct kvr_stage_data *const data[2])
 {

@@ -6,7 +6,7 @@
  * BF16 until the next chunk fills it. A longer block that is not a multiple is quantized as a
  * whole.
  *
- * Bytes: those of `asym` or of `raw`. */
+ * The bytes of a block are those of `asym` or of `raw`. */
 #include "methods/codecs/grid/grid.h"
 #include "methods/codecs/grid/grid_cuda.h"
 #include "methods/bounce.h"
@@ -39,7 +39,7 @@ static struct kvr_grid grid_of(const struct kvr_stage_job *job)
     return (struct kvr_grid){ .bits = o->bits, .axis = o->axis, .group = o->group, .asym = true };
 }
 
-/* Whether a block has too few tokens to be quantized. */
+/* Returns whether a block has too few tokens to be quantized. */
 static bool keeps_residual_window(const struct kvr_stage_job *job)
 {
     return job->shape.n_tok > 0 && job->shape.n_tok < opts_of(job)->residual;

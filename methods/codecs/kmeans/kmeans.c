@@ -64,7 +64,8 @@ static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
     };
 }
 
-/* Scratch of a head: centroids as [D,K], so that the distances to all of them form one loop. */
+/* Scratch of a head. The centroids are stored as [D,K], so that one loop computes the distances to
+ * all centroids. */
 struct workspace {
     float *centre, *norm, *dot;
     double *sum;
@@ -124,7 +125,7 @@ static uint8_t nearest(const struct kvr_kmeans *m, const float *x, const struct 
     return (uint8_t)at;
 }
 
-/* One stage of one head: x has stride H*D, labels stride H. */
+/* Runs one stage for one head, where x has stride H*D and labels have stride H. */
 static void cluster(const struct kvr_kmeans *m, int stage, int h, float *x, uint8_t *labels,
                     kvr_bf16 *centres, struct workspace *r)
 {

@@ -138,7 +138,7 @@ static void make_code(const int64_t *count, int n, uint8_t *length)
     }
 }
 
-/* Canonical codes for the given lengths. */
+/* Computes the canonical Huffman codes for the given code lengths. */
 static void number_codes(const uint8_t *length, unsigned *code)
 {
     unsigned next = 0;

@@ -63,7 +63,7 @@ static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
     };
 }
 
-/* Measured, because cells have unequal widths. */
+/* The quantization error is measured, because quantization cells have different widths. */
 static void noise(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
                   struct kvr_coding_noise *out)
 {
@@ -92,7 +92,7 @@ static kvr_f16 scale_of(const float *x, int n, float top)
     return h < 0x7c00 ? h : 0x7bff;
 }
 
-/* Codes of n values: the number of bounds between levels below each. */
+/* Computes the codes of n values. A code is the number of decision bounds below the value. */
 static void code(const float *x, int n, float s, const float *bound, int n_levels, bool bf16,
                  uint8_t *codes)
 {

@@ -73,7 +73,8 @@ struct workspace {
     float *u; /* directions [D][D] */
 };
 
-/* One Jacobi rotation that zeroes a[p][q]; rotates the rows of v as well. */
+/* Applies one Jacobi rotation that makes a[p][q] zero, and rotates the rows of v in the same
+ * way. */
 static void rotate(int d, double *a, double *v, int p, int q)
 {
     const double apq = a[p * d + q];
@@ -126,7 +127,7 @@ static void diagonalise(int d, double *a, double *v)
     }
 }
 
-/* False if the head has a non-finite value. */
+/* Returns false if the head has a non-finite value. */
 static bool covariance(const struct lowrank *g, const float *x, int h, const struct workspace *r)
 {
     const int64_t step = (int64_t)g->n_heads * g->d;
@@ -154,7 +155,7 @@ static bool covariance(const struct lowrank *g, const float *x, int h, const str
     return true;
 }
 
-/* Next direction [D]: that of the largest remaining eigenvalue, which is removed. */
+/* Writes the direction [D] of the largest remaining eigenvalue, and removes that eigenvalue. */
 static void next_direction(int d, double *a, const double *v, float *u)
 {
     int best = 0, top = 0;
@@ -301,7 +302,7 @@ KVR_READ_CUDA(lowrank)
 
 const struct kvr_stage kvr_stage_lowrank = {
     KVR_CODED_STAGE(lowrank), .title = "coordinates along the block's principal directions",
-    .noise = kvr_noise_measured, /* the dropped part is not independent noise per element */
+    .noise = kvr_noise_measured, /* the part that is dropped is not independent noise per element */
 };
 
 const struct kvr_stage kvr_stage_principal = {

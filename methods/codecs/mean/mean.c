@@ -25,8 +25,8 @@ static enum kvr_status mean_encode(const struct kvr_stage_job *job, float *x,
     kvr_f16 *mean = out->meta.p;
 
 #pragma omp parallel for schedule(static)
-    for (int64_t c = 0; c < channels; c++) { /* one channel per thread keeps the summation order
-                                              * fixed */
+    /* one thread computes a channel, so the order of its sum is fixed */
+    for (int64_t c = 0; c < channels; c++) {
         double sum = 0;
         float m;
 

@@ -107,7 +107,7 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Range and outliers of a vector; sorted: scratch for its elements. */
+/* Computes the range and the outliers of a vector; `sorted` is scratch for its elements. */
 static void fit_vector(const struct nuq *g, const float *x, int64_t vector, float *sorted,
                        uint8_t *params)
 {
@@ -161,7 +161,7 @@ static bool is_kept(const struct nuq *g, const uint8_t *params, int64_t vector, 
            (int64_t)cells_get(params, nuq_index_at(g, vector, *next), size) == i;
 }
 
-/* y of an element; 0 if the vector's range is empty. */
+/* Returns y of an element, or 0 if the vector's range is empty. */
 static float relative(float x, float middle, float half)
 {
     const float y = half > 0 ? (x - middle) / half : 0;
@@ -169,7 +169,7 @@ static float relative(float x, float middle, float half)
     return y < -1 ? -1 : y > 1 ? 1 : y;
 }
 
-/* Largest half range of the block's vectors, the unit of the weights. */
+/* Returns the largest half range of the block's vectors, which is the unit of the weights. */
 static float count(const struct nuq *g, const float *x, const uint8_t *params, uint64_t *bins)
 {
     float most = 0;
@@ -210,8 +210,8 @@ static int nearest(const double *level, int n, double y)
     return q;
 }
 
-/* Mean and standard deviation of the histogram, or of its elements after quantization to
- * `level`. */
+/* Computes the mean and standard deviation of the histogram's elements, either as they were or
+ * after quantization to `level`. */
 static void moments(const uint64_t *bins, const double *level, int n, double *mean, double *sd)
 {
     double sum = 0, squares = 0, all = 0;
@@ -263,7 +263,7 @@ static void stretch_levels(const uint64_t *bins, int n, const double *level, dou
         read[q] = sd_read > 0 ? (level[q] - mean_read) * sd / sd_read + mean : level[q];
 }
 
-/* Ranges and outliers of all vectors. */
+/* Computes the ranges and outliers of all vectors. */
 static enum kvr_status fit_vectors(const struct nuq *g, const float *x, uint8_t *params)
 {
     bool allocated = true;

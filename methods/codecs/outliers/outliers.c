@@ -46,7 +46,8 @@ static const struct kvr_opt options[] = { KVR_OPT_FLOAT(struct outliers_opts, si
                                                        "what the grid sees instead of an outlier"),
                                           { 0 } };
 
-/* Work is split into PIECES runs of complete SPANs, independent of the number of threads. */
+/* The block is divided into PIECES pieces of complete spans, independently of the number of
+ * threads. */
 enum { PIECES = 64, SPAN = KVR_OUTLIER_SPAN };
 
 struct run {
@@ -77,7 +78,7 @@ static float to_compute(double x, enum kvr_compute compute)
     return compute == KVR_COMPUTE_BF16 ? kvr_bf16_to_f32(kvr_f32_to_bf16((float)x)) : (float)x;
 }
 
-/* Number of padding zeros included in sigma. */
+/* Returns the number of padding zeros that sigma includes. */
 static int64_t padded_elements(const struct kvr_stage_job *job)
 {
     const struct outliers_opts *o = job->opts;
@@ -88,7 +89,8 @@ static int64_t padded_elements(const struct kvr_stage_job *job)
     return (KVR_STUDY_BLOCK - ragged) * job->shape.n_heads * job->shape.head_dim;
 }
 
-/* Values [e, e + n), n <= SPAN, in F32; `widened` has SPAN floats. */
+/* Returns values [e, e + n) in F32, where n <= SPAN. BF16 values are converted to `widened`, which
+ * has SPAN floats. */
 static const float *some_values(const struct kvr_values *x, int64_t e, int64_t n, float *widened)
 {
     if (!x->bf16)
@@ -102,7 +104,8 @@ static float value_at(const struct kvr_values *x, int64_t e)
     return x->bf16 ? kvr_bf16_to_f32(((const kvr_bf16 *)x->p)[e]) : ((const float *)x->p)[e];
 }
 
-/* The bound for a variance; NaN if it is not finite. Monotonic in the variance. */
+/* Returns the bound for a variance, or NaN if the bound is not finite. The bound is monotonic in
+ * the variance. */
 static float bound_of_variance(const struct kvr_stage_job *job, double variance)
 {
     const struct outliers_opts *o = job->opts;
@@ -115,7 +118,8 @@ static float bound_of_variance(const struct kvr_stage_job *job, double variance)
     return to_compute(o->sigma * (double)sigma, job->compute);
 }
 
-/* The bound from the moments `part` of the block's pieces; NaN if the block is not finite. */
+/* Returns the bound from the moments `part` of the block's pieces, or NaN if a value of the block
+ * is not finite. */
 static float bound_of(const struct kvr_stage_job *job, const struct kvr_moments part[PIECES])
 {
     struct kvr_moments all = { 0 };
@@ -141,8 +145,9 @@ static float bound_of_block(const struct kvr_stage_job *job, const float *x, int
     return bound_of(job, part);
 }
 
-/* Selection: |x| > bound and bits(|x|) > above; also the first `ties` elements with bits(|x|) ==
- * above. Bit patterns of positive floats are ordered like the floats. */
+/* Selects outliers: all elements with |x| > bound and bits(|x|) > above, and the first `ties`
+ * elements with bits(|x|) == above. The bit patterns of positive floats are ordered like the
+ * floats. */
 struct choice {
     float bound;
     uint32_t above;
@@ -154,17 +159,17 @@ static inline uint32_t magnitude(float x)
     return kvr_f32_bits(x) & 0x7fffffffu;
 }
 
-/* Candidates of a piece: ascending indices from the start of the piece's scratch, and values from
- * its end downwards, as long as both fit. */
+/* Candidates of a piece. Their ascending indices are stored from the start of the piece's scratch
+ * on, and their values from its end downwards, as long as both fit. */
 struct found {
     float bound;
     int64_t count;
     int32_t *index; /* [count] */
-    float *last;    /* the i-th value is last[-i] */
-    bool all;       /* false if they did not fit */
+    float *last;    /* the value of candidate i is last[-i] */
+    bool all;       /* false if the candidates did not fit */
 };
 
-/* Adds the outliers among m values `some`, elements e .. e + m. */
+/* Adds the outliers among the m values `some`, which are elements e to e + m - 1. */
 static void find_some(struct found *f, const float *some, int64_t m, int64_t e)
 {
     const struct kvr_outlier_kernels *k = kvr_outlier_kernels();
@@ -194,7 +199,7 @@ static struct found none_found(struct run r, float bound, float *scratch)
                            .all = true };
 }
 
-/* Prefetches the span after the one at e while the current one is widened. */
+/* Prefetches the span that follows the span at e, while the span at e is converted to F32. */
 static void fetch_next(const struct kvr_values *x, int64_t e, int64_t end)
 {
     const size_t size = x->bf16 ? sizeof(kvr_bf16) : sizeof(float);
@@ -291,7 +296,8 @@ static struct kvr_rough look_roughly(const struct kvr_values *x, struct run r, u
     return all;
 }
 
-/* Magnitude bits of three quarters of the bound that eight spans of the block suggest. */
+/* Returns the magnitude bits of an estimate: three quarters of the bound of eight spans of the
+ * block. */
 static uint16_t likely_bound(const struct kvr_stage_job *job, const struct kvr_values *x, int64_t n)
 {
     const struct outliers_opts *o = job->opts;
@@ -349,8 +355,8 @@ static float find_exactly(const struct kvr_stage_job *job, const struct kvr_valu
     return bound_of(job, part);
 }
 
-/* Reduces the candidates to elements beyond `bound`; reads the piece again if the candidates are
- * incomplete. False if they do not fit. */
+/* Removes candidates that are not beyond `bound`. Reads the piece again if the candidates are
+ * incomplete. Returns false if the candidates do not fit. */
 static bool keep_those_beyond(const struct kvr_values *x, struct run r, float bound, float *scratch,
                               struct found *f)
 {
@@ -394,8 +400,8 @@ static int64_t count_over(const float *x, int64_t n, float bound)
     return total;
 }
 
-/* Histogram, over bits [shift, shift + 8) of the magnitude, of elements beyond the bound whose
- * higher bits equal `prefix`. */
+/* Computes the histogram of bits [shift, shift + 8) of the magnitudes that exceed the bound and
+ * whose higher bits equal `prefix`. */
 static void histogram(const float *x, int64_t n, float bound, int shift, uint32_t prefix,
                       int64_t bins[256])
 {
@@ -408,7 +414,7 @@ static void histogram(const float *x, int64_t n, float bound, int shift, uint32_
     }
 }
 
-/* Radix select of the `keep` largest, eight bits per pass. */
+/* Selects the `keep` largest magnitudes by radix select, eight bits per pass. */
 static void choose_largest(const float *x, int64_t n, int64_t keep, struct choice *c)
 {
     int64_t bins[256], left = keep;
@@ -453,7 +459,7 @@ static void record(const struct kvr_stage_job *job, const float *x, int64_t n, s
     }
 }
 
-/* First entry whose index is not below `want`. */
+/* Returns the position of the first entry whose index is not less than `want`. */
 static int64_t lower_bound(const int32_t *index, int64_t n, int64_t want)
 {
     int64_t lo = 0;
@@ -546,7 +552,8 @@ static enum kvr_status outliers_encode(const struct kvr_stage_job *job, float *x
     return KVR_OK;
 }
 
-/* The first value at or after entry `at` of its channel that is not an outlier; 0: none. */
+/* Returns the first value after entry `at` in the same channel that is not an outlier, or 0 if the
+ * channel has no such value. */
 static float value_below(const struct kvr_values *x, int64_t n, int64_t channels,
                          const int32_t *index, int64_t n_exact, int64_t at)
 {
@@ -613,7 +620,7 @@ static enum kvr_status outliers_find(const struct kvr_stage_job *job, const stru
         n_exact += found[i].count;
     }
     n_exact = isnan(bound) ? 0 : n_exact;
-    if (!fits || n_exact > most) { /* rare: the caller copies x and uses `encode` */
+    if (!fits || n_exact > most) { /* in this rare case the caller copies x and calls `encode` */
         *instead = (struct kvr_instead){ .n = n };
         return KVR_OK;
     }
@@ -723,8 +730,9 @@ static enum kvr_status take_on_cuda(const struct kvr_outliers_rule *rule, struct
     int64_t n_exact;
 
     kvr_outliers_find_cuda(s, rule, x, work);
-    KVR_TRY(kvr_dev_sync(dev)); /* the only synchronisation; also checks the kernel before its count
-                                 * is used */
+    /* the only synchronisation, which also returns errors of the kernels before their count is
+     * read */
+    KVR_TRY(kvr_dev_sync(dev));
     KVR_TRY(kvr_dev_get(dev, &n_exact, kvr_outliers_count(work), sizeof n_exact));
     KVR_TRY(alloc_entries(out, dev, n_exact));
     kvr_outliers_take_cuda(s, rule, x, work, n_exact, out->codes.p, out->meta.p);
@@ -780,7 +788,7 @@ const struct kvr_stage kvr_stage_outliers = {
     .options = options,
     .opts_size = sizeof(struct outliers_opts),
     .deterministic = true,
-    .idempotent = false, /* decoded values have another sigma */
+    .idempotent = false, /* the decoded values have another sigma */
     .layout = outliers_layout,
     .noise = outliers_noise,
     .cpu = { .encode = outliers_encode,

@@ -9,7 +9,7 @@
 enum { LANES = 16 };
 
 #ifdef KVR_SIMD
-/* Mask of the elements with |x[i]| > bound, as bit i, for i < 4 VL. */
+/* Returns a mask whose bit i is set if |x[i]| > bound, for i < 4 VL. */
 static inline uint64_t v_bits_over(const float *x, float bound)
 {
     uint64_t over = 0;
@@ -79,7 +79,7 @@ static struct kvr_moments moments(const float *x, int64_t n)
 
 static int64_t count_over(const float *x, int64_t n, float bound)
 {
-    enum { SPAN = 1024 }; /* counts of a span fit 32 bits, the width of floats */
+    enum { SPAN = 1024 }; /* the counts of a span fit into 32 bits, the width of a float */
     int64_t total = 0;
 
     for (int64_t e = 0; e < n; e += SPAN) {
@@ -132,7 +132,7 @@ static int64_t next_over(const float *x, int64_t n, float bound)
 }
 
 #ifdef KVR_SIMD
-/* Sum, in double, of the floats of a vector. */
+/* Returns the sum of a vector's floats in double. */
 static inline double d_total(vf v)
 {
     double part[VL / 2], total = 0;

@@ -46,7 +46,7 @@ static struct packkv packkv_of(const struct kvr_stage_job *job)
     };
 }
 
-/* Bytes of a round in which all numbers have n bits. */
+/* Returns the bytes of a round in which all numbers have n bits. */
 static int64_t round_bytes(const struct packkv *g, int64_t n)
 {
     return (packkv_head_bits(g) + g->head_dim * PACKKV_ROUND * n + 7) / 8;
@@ -215,7 +215,7 @@ static void order_greedily(const uint8_t *q, int64_t width, uint8_t *lo, uint8_t
 /* ---- packing ------------------------------------------------------------------------------- */
 
 struct writer {
-    uint8_t *to; /* zero beyond the written bits */
+    uint8_t *to; /* bytes are zero beyond the written bits */
     int64_t bit;
 };
 

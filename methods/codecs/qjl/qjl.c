@@ -45,7 +45,7 @@ static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
     };
 }
 
-/* 4 S for the widest head; smaller D use its leading submatrix. */
+/* The matrix 4 S for the widest head; a smaller head uses its leading submatrix. */
 struct table {
     int8_t s[QJL_MAX_DIM][QJL_MAX_DIM];
 };

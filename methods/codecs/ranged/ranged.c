@@ -112,7 +112,8 @@ static void put_symbol(const struct ranged *g, const uint8_t *params, int64_t ch
     }
 }
 
-/* Encodes tokens [t0, t0 + n) of a channel; symbols have stride g->channels. Returns the bytes. */
+/* Encodes tokens [t0, t0 + n) of a channel, whose symbols have stride g->channels. Returns the
+ * bytes. */
 static int64_t code_segment(const struct ranged *g, const uint8_t *params, const uint8_t *symbols,
                             int64_t channel, int64_t n, uint8_t *to)
 {

@@ -94,8 +94,8 @@ static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
     };
 }
 
-/* Chooses the heads with the largest differences between consecutive frames; on ties the lower
- * index. */
+/* Selects the heads with the largest differences between consecutive frames, and of equal heads
+ * those with the lower index. */
 static uint64_t choose_heads(const struct trq *g, const float *x)
 {
     struct kvr_ranked rank[TRQ_MAX_HEADS];
@@ -127,7 +127,7 @@ static const uint8_t *flags_of(const struct trq *g, const void *params)
     return (const uint8_t *)params + g->n_tok * groups * 2 + (g->n_tok - anchors(g)) * groups;
 }
 
-/* Reads the stored set of heads with finer residuals. */
+/* Reads from the block which heads have finer residuals. */
 static uint64_t stored_heads(const struct trq *g, const void *params)
 {
     uint64_t heads = 0;
@@ -159,7 +159,8 @@ static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct 
                 uint8_t *to = codes + trq_byte_at(&g, t, at);
                 struct trq_fit f;
 
-                for (int c = 0; c < g.group; c++) /* the anchor has no predecessor: r = 0 */
+                /* the anchor frame has no predecessor r */
+                for (int c = 0; c < g.group; c++)
                     e[c] = anchor ? x[t * g.channels + at + c] : x[t * g.channels + at + c] - r[c];
                 f = trq_fit_bits(&g, anchor, bits, e);
                 scale[t * groups + at / g.group] = (kvr_bf16)f.raw;
@@ -227,11 +228,14 @@ static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data 
 KVR_CODED_CUDA(trq)
 
 const struct kvr_stage kvr_stage_trq = {
-    KVR_CODED_STAGE(trq), .title = "differences from the decoded previous frame", .check = check,
-    .noise = kvr_noise_measured, /* two kinds of scales, and zero points that saturate */
+    KVR_CODED_STAGE(trq),
+    .title = "differences from the decoded previous frame",
+    .check = check,
+    /* no noise model covers two kinds of scales and zero points that saturate */
+    .noise = kvr_noise_measured,
 };
 
-/* Heads are selected on the host. */
+/* The host selects the heads. */
 static const struct kvr_stage_ops heads_cuda = { .encode = kvr_bounce_encode,
                                                  .decode = decode_cuda };
 

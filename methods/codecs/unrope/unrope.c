@@ -21,7 +21,7 @@ static const struct kvr_opt options[] = {
     { 0 }
 };
 
-/* KVR_EUNSUPPORTED: the option `row` does not divide a frame. */
+/* Returns KVR_EUNSUPPORTED if the option `row` does not divide a frame. */
 static enum kvr_status row_of(const struct kvr_stage_job *job, int *row)
 {
     const int64_t frame = job->place.frame_tokens;
@@ -32,7 +32,7 @@ static enum kvr_status row_of(const struct kvr_stage_job *job, int *row)
                  : KVR_OK;
 }
 
-/* Geometry of a coded or codable block. */
+/* Returns the geometry of a block that is coded or will be coded. */
 static struct unrope unrope_of(const struct kvr_stage_job *job, int row)
 {
     const int d = job->shape.head_dim, pairs = d / 2, third = pairs / 3;
@@ -66,8 +66,8 @@ static enum kvr_status check(const struct kvr_stage_job *job)
     return KVR_OK;
 }
 
-/* Angles of a token, updated incrementally, since few positions change from one token to the
- * next. */
+/* The RoPE angles of a token. They are updated incrementally, because few positions change from one
+ * token to the next. */
 struct turner {
     int64_t position[3];
     double cosine[UNROPE_MAX_PAIRS], sine[UNROPE_MAX_PAIRS];

@@ -86,7 +86,8 @@ struct range {
     int channel;
 };
 
-/* Ascending; on ties the lower channel first, NaN last. */
+/* Compares for an ascending order in which the lower channel precedes on ties, and NaN comes
+ * last. */
 static int by_size(const void *a, const void *b)
 {
     const struct range *x = a, *y = b;
