@@ -1,14 +1,15 @@
-/* multi_shot_sink.c - the retention `multi_shot_sink`: a window whose sink holds the beginning of the
- * video and that of the current shot (LongLive 2.0, arXiv:2605.18739, wan_5b/modules/causal_model.py at
- * 7860ad96).
+/* multi_shot_sink.c - the retention `multi_shot_sink`: a window with two sinks, the beginning of
+ * the video and the beginning of the current shot (LongLive 2.0, arXiv:2605.18739,
+ * wan_5b/modules/causal_model.py at 7860ad96).
  *
- * A chunk at which the prompt changes is a cut. When a cut's chunk is stored, its first
- * min(sink, chunk) frames become the pinned ones and those of the cut before are ordinary again.
- * While the window is full, each chunk evicts as many frames as it has: the oldest that are neither
- * among the first `sink` frames nor pinned. In a window of two sinks and a chunk that is the newest chunk
- * itself. Without cuts this is a sliding window with a sink.
+ * A chunk at which the prompt changes is a cut. When a cut's chunk is stored, its first min(sink,
+ * chunk) frames become the pinned ones and those of the cut before are ordinary again. While the
+ * window is full, each chunk evicts as many frames as it has: the oldest frames that are neither
+ * among the first `sink` frames nor pinned. In a window of two sinks and one chunk, the evicted
+ * chunk is the newest chunk itself. Without cuts this is a sliding window with a sink.
  *
- * State: the first pinned frame before and after the newest chunk, so that it can be stored anew. */
+ * State: the first pinned frame before and after the newest chunk, so that this chunk can be stored
+ * again. */
 #include <string.h>
 
 #include "methods/policy.h"

@@ -83,8 +83,8 @@ static const char *values_at(const struct chain *k, int64_t t, int64_t c)
     return (const char *)k->x->p + (size_t)(t * k->block[0].channels + c) * size_of(k);
 }
 
-/* Encodes one tile; rows of x are `stride` apart. residual: NULL, or the residual [.,width]; may alias
- * x. `next`: NULL, or the tile to prefetch. */
+/* Encodes one tile, whose rows of x are `stride` apart. `residual` receives the residual [.,width]
+ * unless it is NULL, and may alias x. `next` is the tile to prefetch, or NULL. */
 static void encode_grid(const struct chain *k, const struct kvr_grid_block *b, const struct tile *w,
                         const struct tile *next, const float *x, int64_t stride, float *residual)
 {

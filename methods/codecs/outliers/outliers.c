@@ -231,11 +231,12 @@ static void look_at_piece(const struct kvr_stage_job *job, const struct kvr_valu
     }
 }
 
-/* A bound that selects the same BF16 values as the exact one, from rough sums of n values; NaN if
- * there is none. With e = 2^-18, Q the sum of squares and S the sum, Q is off by at most e Q and S by
- * e sqrt(n Q), so that Q - S^2 / n is off by less than 3.1 e Q, and the moments in double by far less
- * than .9 e Q. Bounds from both ends of this interval select the same values unless a BF16 number
- * lies between them. Squares below 2^-126 could vanish, so Q is not small. */
+/* Returns a bound that selects the same BF16 values as the exact bound, from rough sums of n
+ * values, or NaN if there is no such bound. With e = 2^-18, Q the sum of squares and S the sum, Q
+ * is off by at most e Q and S by e sqrt(n Q), so that Q - S^2 / n is off by less than 3.1 e Q, and
+ * the moments in double by far less than .9 e Q. Bounds from both ends of this interval select the
+ * same values unless a BF16 number lies between them. Squares below 2^-126 could vanish, so Q is
+ * not small. */
 static float bound_of_rough(const struct kvr_stage_job *job, struct kvr_rough all, int64_t n)
 {
     const double total = (double)(n + padded_elements(job)), off = 4 * 0x1p-18 * all.square;
@@ -273,7 +274,8 @@ static void list_some(struct found *f, const kvr_bf16 *x, int64_t m, int64_t e,
     f->count = at;
 }
 
-/* As look_at_piece(), with rough sums, and with candidates whose magnitude bits exceed `least`. */
+/* Reads a piece like look_at_piece(), but computes rough sums; candidates are the elements whose
+ * magnitude bits exceed `least`. */
 static struct kvr_rough look_roughly(const struct kvr_values *x, struct run r, uint16_t least,
                                      float *scratch, struct found *f)
 {
@@ -325,8 +327,8 @@ static uint16_t likely_bound(const struct kvr_stage_job *job, const struct kvr_v
     return guess <= FLT_MAX ? (uint16_t)(kvr_f32_bits(guess) >> 16) : 0x7f7f;
 }
 
-/* The bound and the candidates of each piece in one pass over BF16 values; NaN if the sums are too
- * rough for this block. */
+/* Finds the bound, and the candidates of every piece, in one pass over BF16 values. Returns NaN if
+ * the sums are too rough for this block. */
 static float find_roughly(const struct kvr_stage_job *job, const struct kvr_values *x, int64_t n,
                           float *scratch, struct found found[PIECES])
 {
@@ -568,9 +570,10 @@ static float value_below(const struct kvr_values *x, int64_t n, int64_t channels
     return next < n ? value_at(x, next) : 0;
 }
 
-/* Replacement values for left=fill from unmodified x: value [n_exact] for index. The previous
- * element is taken from x, or from its own replacement. last [channels]: scratch, the latest entry of
- * each channel; pieces are at most half full, so that it and `value` fit if there are two tokens. */
+/* Computes the replacement values of left=fill from unmodified x: value [n_exact] for index. The
+ * previous element is taken from x, or from its own replacement. last [channels]: scratch, the
+ * latest entry of each channel; pieces are at most half full, so that it and `value` fit if there
+ * are two tokens. */
 static void fill_values(const struct kvr_values *x, int64_t n, int64_t channels,
                         const int32_t *index, int64_t n_exact, float *value, int32_t *last)
 {
