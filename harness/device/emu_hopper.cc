@@ -110,8 +110,8 @@ bool is_unobserved(const struct kvr_stream *s, stamp then)
 
 /* Returns whether an access by another block of the cluster is not ordered before the running
  * thread by the cluster barrier. An mbarrier orders a thread after reads by another block, and
- * after remote stores of that block to the mbarrier's own block. Only the cluster barrier orders
- * the thread after other writes of that block. */
+ * after remote stores of that block to the mbarrier's own block. Only the cluster barrier orders a
+ * thread after all other writes by another block. */
 bool unmet(const struct kvr_stream *s, stamp then)
 {
     const unsigned by = thread_of(then);

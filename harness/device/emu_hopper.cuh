@@ -16,10 +16,10 @@
  * wgmma at the wgmma.wait_group that waits for it.
  *
  * The blocks of a cluster share one set of clocks. For arrivals and stores (st.async) from other
- * blocks, an mbarrier has a separate view. Only an mbarrier wait with cluster scope joins this view
- * to the view of the waiting thread. A remote store, like a bulk copy, completes in its mbarrier's
- * phase. A remote store has a clock of its own, because wgmma sees it only after a
- * fence.proxy.async. */
+ * blocks, an mbarrier has a separate view. Only an mbarrier wait with cluster scope joins the
+ * mbarrier's separate view to the view of the waiting thread. A remote store, like a bulk copy,
+ * completes in its mbarrier's phase. A remote store has a clock of its own, because wgmma sees it
+ * only after a fence.proxy.async. */
 /* The PTX ISA (9.0) states the following rules for the instructions of hopper.cuh. The emulator
  * checks every rule unless the text says otherwise. For every check, a planted fault in
  * tests/cuda/faults_*.cu or a case of test_emu.c tests that the emulator reports a violation.
@@ -278,8 +278,8 @@ static inline uintptr_t swizzled(uintptr_t at)
 void join(const struct kvr_stream *s, struct view *to, const struct view *from);
 /* Advances the clock of fiber f after a synchronization. */
 void tick(struct kvr_stream *s, struct fiber *f);
-/* Returns the sm_90 state of the running block. The first call in a block starts the block's vector
- * clocks. */
+/* Returns the state of the sm_90 features (mbarriers, clocks, ...) of the running block. The first
+ * call in a block starts the block's vector clocks. */
 struct hopper *clock_block();
 /* Fails unless the write with stamp `then` happens before an asynchronous operation that the
  * running thread starts. `mine` is the view of the asynchronous operation. */

@@ -700,8 +700,9 @@ template <int PENDING, class... R> static __device__ __forceinline__ void kvr_wg
 #endif
 }
 
-/* F32 accumulators [64,128] of a warp group. Thread 32 w + 4 g + t has rows 16 w + g and 16 w + g +
- * 8 and, of every 8 columns, columns 2 t and 2 t + 1, as in c of kvr_mma. */
+/* F32 accumulators [64,128] of a warp group. Thread 32 w + 4 g + t contains rows 16 w + g and 16 w
+ * + g + 8. Of every 8 columns, the thread contains columns 2 t and 2 t + 1, as in operand c of
+ * kvr_mma. */
 typedef struct kvr_registers<float, 64> kvr_sums;
 /* INT32 accumulators of 8-bit products, with the layout of kvr_sums. */
 typedef struct kvr_registers<int, 64> kvr_whole_sums;
@@ -751,7 +752,7 @@ static __device__ __forceinline__ void kvr_wgmma(kvr_sums &d, kvr_operand a, kvr
 
 /* Starts the BF16 product d += a b. Operand a [64,16] is in registers i to i + 3 of every thread:
  * warp w has rows 16 w to 16 w + 15 in the layout of a in kvr_mma. Operand b [16,128] is in shared
- * memory, with a transposed descriptor. */
+ * memory and transposed (MN-major). */
 template <int N>
 static __device__ __forceinline__ void
 kvr_wgmma_transposed(kvr_sums &d, struct kvr_registers<unsigned, N> &a, int i, kvr_operand b)
@@ -818,9 +819,9 @@ static __device__ __forceinline__ void kvr_wgmma_bytes(kvr_whole_sums &d, kvr_op
 }
 
 /* Starts the uint8 product d = a b^T, or d += a b^T if `add`, with a [64,32] in registers i to i +
- * 3 of every thread. Thread 32 w + 4 g + t has rows 16 w + g and 16 w + g + 8 of a. Its first two
- * registers contain bytes 4 t to 4 t + 3 of these two rows, and its last two registers contain
- * bytes 4 t + 16 to 4 t + 19. */
+ * 3 of every thread. Thread 32 w + 4 g + t contains rows 16 w + g and 16 w + g + 8 of operand a.
+ * Its first two registers contain bytes 4 t to 4 t + 3 of these two rows, and its last two
+ * registers contain bytes 4 t + 16 to 4 t + 19. */
 template <int N>
 static __device__ __forceinline__ void kvr_wgmma_bytes(kvr_whole_sums &d,
                                                        struct kvr_registers<unsigned, N> &a, int i,

@@ -50,7 +50,7 @@ struct kvr_stream {
     int64_t max_marks;
     struct kvr_capture capture;
     struct launches count;  /* number of launches of every kernel so far */
-    struct launches before; /* value of `count` at the start of the capture */
+    struct launches before; /* launch counts at the start of the graph capture */
 };
 
 struct kvr_graph {

@@ -42,8 +42,8 @@ static __device__ __forceinline__ void kvr_fwht_warp(kvr_vec<float, V> (&x)[R], 
     }
 #pragma unroll
     for (int h = 1; h < 32; h *= 2) {
-        /* Skips strides that rows of fewer than 32 values do not have. The loop can be unrolled
-         * with `continue`, but not with `break`. */
+        /* A row of d < 32 values has no butterflies of stride h >= d. The loop can be unrolled with
+         * `continue`, but not with `break`. */
         if (V == 1 && h >= d)
             continue;
         const float sign = threadIdx.x & (unsigned)h ? -1.0f : 1.0f;

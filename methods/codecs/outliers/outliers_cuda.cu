@@ -339,8 +339,8 @@ static __global__ void __launch_bounds__(BOUND_THREADS)
         __syncthreads();
     }
     if (!mine) {
-        /* Compute the number of elements before the end of this piece and before its start. Only
-         * the last span of the block may be incomplete. */
+        /* Compute how many elements of the block precede this piece, and how many precede its end.
+         * Only the last span of the block may be incomplete. */
         const int64_t before = first * SPAN < n ? first * SPAN : n;
         const int64_t to = first < end ? end * SPAN : before, behind = to < n ? to : n;
 
