@@ -48,7 +48,7 @@ static void filter_row(const struct kvr_metric_kernels *k, struct work *w, const
                        out + (size_t)m * (size_t)n_win);
 }
 
-/* Filters along y the window whose last row is y. */
+/* Filters along y the window of rows whose last row is y. */
 static void filter_column(const struct kvr_metric_kernels *k, struct work *w, int n_win, int y)
 {
     const double *rows[WIN];

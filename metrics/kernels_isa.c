@@ -133,7 +133,7 @@ static void ssim_add(const struct kvr_ssim_columns *c, const uint8_t *restrict a
     }
 }
 
-/* Sum over columns i, i + 3, ... of the window. */
+/* Returns the sum over columns i, i + 3, ... of the window. */
 static inline int32_t hsum_i32(const int32_t *p)
 {
     return p[0] + p[3] + p[6] + p[9] + p[12] + p[15] + p[18];

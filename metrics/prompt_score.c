@@ -21,7 +21,7 @@ static const char *prompt_word(const struct kvr_metric_prompt *p, int chunk, int
     return slot >= 0 && slot < p->n_slots ? p->word[chunk * p->n_slots + slot] : "";
 }
 
-/* Index of the prompt's word at this chunk among the head's words; -1: none. */
+/* Returns the index of the prompt's word at this chunk among the head's words, or -1. */
 static int n_wanted(const struct kvr_metric_prompt *p, const struct kvr_clip_head *h, int chunk)
 {
     for (int s = 0; s < 2; s++)

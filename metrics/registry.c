@@ -53,7 +53,7 @@ const struct kvr_metric *kvr_metric_truth_of(const struct kvr_metric *m)
     return find_in(kvr_truth_metrics, name);
 }
 
-/* Tests for lying inside the range, so that NaN fails. */
+/* Tests whether a value is inside the range, so that NaN fails the test. */
 static enum kvr_status check_range(const struct kvr_metric *m, const struct kvr_metric_value *v)
 {
     if (!(v->value >= m->lo && v->value <= m->hi))

@@ -172,7 +172,7 @@ static size_t floats(int channels, struct shape s)
     return (size_t)channels * (size_t)s.height * (size_t)s.width;
 }
 
-/* Maximum scratch of the layers between the taps. */
+/* Returns the maximum scratch that the layers between the taps need. */
 struct workspace {
     size_t col, wide, narrow;
 };

@@ -28,7 +28,7 @@ size_t kvr_strip_floats(const struct kvr_strip_layer *l, int out_height, int out
            (size_t)strip_rows(l, out_height, out_width) * (size_t)out_width;
 }
 
-/* First output whose tap at kx is at or after column `x`; at least 0. */
+/* Returns the first output, at least 0, whose tap at kx is at or after column `x`. */
 static int first_at(const struct kvr_strip_layer *l, int kx, int x)
 {
     const int from = x + l->pad - kx;

@@ -1,5 +1,5 @@
-/* blaslt_emu.cc - implements blaslt.h for the emulator. It loads only a test's stand-in for
- * cuBLASLt, whose file KVREEL_CUBLASLT names. */
+/* blaslt_emu.cc - implements blaslt.h for the emulator. The emulator uses no cuBLASLt, but only a
+ * test's stand-in, whose file KVREEL_CUBLASLT names. */
 #include "harness/device/blaslt.h"
 
 #include <cstdio>
