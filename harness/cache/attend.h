@@ -1,12 +1,13 @@
 /* attend.h - attention over spans, on any device.
  *
- * Spans are processed in a fixed order, and every query keeps its softmax state (running max,
- * running sum, accumulated output), so results depend neither on threads nor on timing. Rotated
- * keys meet rotated queries; the output over rotated values is rotated back once.
+ * Spans are processed in a fixed order, and every query has its own softmax state: running maximum,
+ * running sum and accumulated output. Results therefore depend neither on the number of threads nor
+ * on timing. Rotated keys are multiplied with rotated queries. The output over rotated values is
+ * rotated back once, at the end.
  *
- * attend_cpu.c is the reference; attend_spans_cuda.c processes the same spans on a CUDA stream,
- * piece by piece, with the kernels of attend_cuda.h and attend_mma.h. Each backend is a table
- * (attend_impl.h). */
+ * The reference implementation is attend_cpu.c. On a CUDA stream, attend_spans_cuda.c processes the
+ * same spans piece by piece, with the kernels of attend_cuda.h and attend_mma.h. Each backend is a
+ * table of functions (attend_impl.h). */
 #ifndef KVR_CACHE_ATTEND_H
 #define KVR_CACHE_ATTEND_H
 
@@ -15,61 +16,71 @@
 #include "harness/device/phase.h"
 #include "methods/corrections/correction.h"
 
-/* Scratch that lives as long as the cache; its device determines where attention runs. */
+/* Scratch buffers that live as long as the cache; attention runs on the device that they belong
+ * to. */
 struct kvr_attend_scratch {
     struct kvr_dev *dev;
-    struct kvr_buf tiles; /* staged: one decoded piece, F32 */
-    struct kvr_buf rows;  /* staged on a device, BF16 cache: K, then V, of all coded spans */
-    struct kvr_buf state; /* per head and query: max, sum, output, query */
-    int64_t max_query;    /* maximum number of queries: the length of each head's part of `heads` */
-    struct kvr_buf heads; /* device, single-head spans: one head's slice of shared data */
-    struct kvr_buf parts; /* device, BF16: partial results of split-KV (attend_split.h) */
-    struct kvr_buf coded; /* device, int8: keys and values as bytes (byte_rows.h) */
+    struct kvr_buf tiles; /* path staged: one decoded piece, F32 */
+    struct kvr_buf rows;  /* path staged on a device, BF16 cache: the decoded K of all coded spans,
+                           * then their V */
+    struct kvr_buf state; /* for each head and query: maximum, sum, output and scaled query */
+    int64_t max_query;    /* maximum number of queries, which is the length of a head's slice of
+                           * `heads` */
+    struct kvr_buf heads; /* spans of single heads on a device: one head's slice of the shared
+                           * data */
+    struct kvr_buf parts; /* BF16 on a device: partial results of split-KV (attend_split.h) */
+    struct kvr_buf coded; /* int8 on a device: keys and values quantized to bytes (byte_rows.h) */
 };
 
-/* Phases of a job: total, and decoding into scratch, which is part of the total. */
+/* Timed phases of a job: its total time, and the part of the total spent on decoding into
+ * scratch. */
 enum { KVR_ATTEND_PHASE, KVR_ATTEND_DECODE, KVR_ATTEND_PHASES };
 
 struct kvr_attend_job {
-    int n_heads, head_dim; /* H, D: of keys and values */
-    int group;             /* query heads per KV head; 0: 1 */
+    int n_heads, head_dim; /* H and D of keys and values */
+    int group;             /* number of query heads per KV head; 0 means 1 */
     int64_t n_query;       /* T */
     const float *q;        /* [T,H,group,D] */
     float *out;            /* [T,H,group,D] */
-    const kvr_bf16 *q16;   /* q and out in BF16, 16-byte aligned; else NULL */
+    const kvr_bf16 *q16;   /* q and out in BF16, 16-byte aligned; NULL if they are F32 */
     kvr_bf16 *out16;
     struct kvr_query_norm norm; /* applied to q16 */
     const struct kvr_span *spans;
     int n_spans;
     const struct kvr_correction *correction; /* NULL: no correction */
     bool int8;                               /* attend to coded tokens in int8 (attend_dot.h) */
-    bool bf16;         /* CPU: products of BF16, summed in F32 (attend_bf16.h) */
-    bool fused;        /* decode inside the attention loop; else stage bounded pieces in scratch */
-    bool by_head;      /* some spans hold a single head (kvr_segment.head0) */
+    bool bf16;         /* CPU: multiply in BF16 and accumulate in F32 (attend_bf16.h) */
+    bool fused;        /* decode inside the attention loop; otherwise decode pieces of bounded size
+                        * into scratch */
+    bool by_head;      /* some spans have the tokens of a single head (kvr_segment.head0) */
     bool tensor_cores; /* a device may use BF16 tensor cores with F32 accumulation */
-    struct kvr_phases *phases; /* timed phases, from KVR_ATTEND_PHASE on; NULL: nothing is timed */
-    float *past; /* [T,H,group]: share of attention on tokens before the causal span, which is the
-                  * last span; NULL: not needed */
+    struct kvr_phases *phases; /* phases to time, from index KVR_ATTEND_PHASE on; NULL disables
+                                * timing */
+    float *past; /* [T,H,group]: share of each query's attention on tokens before the last span,
+                  * which is causal; NULL if it is not needed */
 };
 
 enum { KVR_ATTEND_MAX_D = 256 };
 
-/* Upper bounds of the sizes of later jobs, and the features that those jobs use. */
+/* Upper bounds on the sizes of a cache's jobs, and the features that these jobs use. */
 struct kvr_attend_needs {
     int n_heads, head_dim;
-    int group;         /* query heads per KV head; 0: 1 */
-    int64_t max_query; /* maximum number of queries, multiplied by the group */
+    int group;         /* number of query heads per KV head; 0 means 1 */
+    int64_t max_query; /* maximum number of queries, times the query heads per KV head */
     bool causal;
     enum kvr_dtype exact; /* type of uncoded tokens */
     bool staged;          /* not fused */
-    bool rotated;         /* some codec has a rotation */
-    bool wide;            /* some codec has no decoder to BF16 (kvr_codec_decodes_bf16) */
-    int64_t staged_bytes; /* staged on a device: limit of the BF16 scratch; 0: all coded tokens */
+    bool rotated;         /* some codec rotates keys or values */
+    bool wide;            /* some codec cannot decode to BF16 (kvr_codec_decodes_bf16) */
+    int64_t staged_bytes; /* path staged on a device: limit of the BF16 scratch in bytes; 0 lets it
+                           * hold all coded tokens */
     const struct kvr_correction *correction; /* NULL: no correction */
     bool int8;
-    int64_t max_coded;     /* maximum number of coded tokens */
-    int64_t max_staged;    /* maximum number of a call's tokens that are not rows of type `exact` */
-    bool by_head, columns; /* some spans hold a single head; kvr_attend_columns is used */
+    int64_t max_coded;     /* maximum number of coded tokens that a job attends to */
+    int64_t max_staged;    /* maximum number of tokens of a job that are not plain rows of type
+                            * `exact` */
+    bool by_head, columns; /* by_head: some spans have a single head; columns: kvr_attend_columns is
+                            * used */
 };
 
 /* What kvr_attend_reserve allocates. */
@@ -79,41 +90,45 @@ struct kvr_attend_bytes {
 struct kvr_attend_bytes kvr_attend_scratch_bytes(const struct kvr_attend_needs *n,
                                                  enum kvr_backend backend);
 
-/* Whether the backend supports these needs; otherwise KVR_EUNSUPPORTED with the reason. */
+/* Checks that the backend supports jobs with these needs; KVR_EUNSUPPORTED gives the reason. */
 enum kvr_status kvr_attend_check(const struct kvr_attend_needs *n, enum kvr_backend backend);
-/* Whether the device's attention loop can decode these codecs, with this correction (NULL: without
- * a correction); otherwise KVR_EUNSUPPORTED with the reason. */
+/* Checks that the device's attention loop can decode these codecs with this correction (NULL for
+ * none); KVR_EUNSUPPORTED gives the reason. */
 enum kvr_status kvr_attend_fuses(const struct kvr_dev *dev, const struct kvr_codec *k,
                                  const struct kvr_codec *v, const struct kvr_correction *c,
                                  int n_heads, int head_dim);
 
 /* Whether jobs with these needs may have BF16 queries and output. Jobs of kvr_attend_columns may
- * not. */
+ * have F32 queries only. */
 bool kvr_attend_accepts_bf16(const struct kvr_attend_needs *n, enum kvr_backend backend);
 
-/* Allocates the scratch of all jobs with these needs; called when the cache opens. */
+/* Allocates the scratch for all jobs with these needs; called when a cache opens. */
 enum kvr_status kvr_attend_reserve(struct kvr_attend_scratch *s, struct kvr_dev *dev,
                                    const struct kvr_attend_needs *n);
 void kvr_attend_release(struct kvr_attend_scratch *s);
 /* Errors surface at kvr_dev_sync. */
 void kvr_attend(const struct kvr_attend_job *job, struct kvr_attend_scratch *s);
 
-/* Attention received by each key. */
+/* Sums up the attention that each key receives from the queries of a job. */
 struct kvr_column_job {
-    const struct kvr_attend_job *attend; /* queries and spans; no output is computed */
-    int queries;                         /* number of evenly spaced queries; 0: all */
-    bool newest;                         /* use the newest queries instead */
-    int64_t current0;                    /* token index of the first raw token */
-    float *sum, *max;                    /* [tokens,H] host memory: sum and maximum of weights,
-                                          * updated by the job */
+    const struct kvr_attend_job *attend; /* queries and spans of the job; its output is not
+                                          * computed */
+    int queries;                         /* number of sampled queries, evenly spaced; 0 samples all
+                                          * queries */
+    bool newest;                         /* sample the newest queries instead of evenly spaced
+                                          * ones */
+    int64_t current0;                    /* token index of the first uncoded token */
+    float *sum, *max;                    /* [tokens,H] host memory: sum and maximum of each token's
+                                          * weights; the job adds to them */
 };
 
-/* Accumulates the softmax weight of each token over the queries and over all query heads of its KV
- * head, with scores as in kvr_attend. Uses attention's scratch for the same needs. Synchronises. */
+/* Adds each token's softmax weights to `sum` and `max`, over the sampled queries and over all query
+ * heads of a KV head. Scores are those of kvr_attend. Uses the scratch that kvr_attend_reserve
+ * allocated for needs with `columns`. Synchronises. */
 enum kvr_status kvr_attend_columns(const struct kvr_column_job *job, struct kvr_attend_scratch *s);
 /* Number of sampled queries. */
 int64_t kvr_column_rows(const struct kvr_column_job *job);
-/* Query index of the i-th sample. */
+/* Index of the i-th sampled query. */
 int64_t kvr_column_row(const struct kvr_column_job *job, int64_t i);
 
 #endif

@@ -8,18 +8,18 @@
  *     f->add_values(p, ldp, pv, 0, n, out, ldo, m, d);        out += p v
  *
  * Scaled queries q / sqrt(D), decoded keys, decoded values and softmax weights are rounded to BF16;
- * scores, sums of weights and outputs are F32. With u = 2^-8 and e = 2^-24 the error of a score is
- * at most
+ * scores, sums of weights and outputs are F32. The error of a score is bounded by delta, with u =
+ * 2^-8 and e = 2^-24:
  *
  *     delta = ((1 + u)^2 - 1 + (d + 2) e) sum_c |q_c k_c|
  *
- * and that of an output (e^(2 delta) (1 + u)^2 (1 + 2 w + 2 n e) - 1) sum_j p_j |v_j|, where w is
- * the relative error of online_softmax. Keys and values of a BF16 cache are exact, so both bounds
- * lose one factor (1 + u).
+ * The error of an output is at most (e^(2 delta) (1 + u)^2 (1 + 2 w + 2 n e) - 1) sum_j p_j |v_j|,
+ * where w is the relative error of online_softmax. The keys and values of a BF16 cache need no
+ * rounding, so one factor (1 + u) is absent from the bounds of scores and of outputs.
  *
- * Panels are in the layout of AMX's second operand: keys [d pairs][PAD tokens][2 channels], values
- * [n pairs][PAD channels][2 tokens]. Tokens, and the channels of keys and queries, are zero-padded
- * to a multiple of KVR_BF16_STEP. */
+ * Panels have the layout of the second operand of an AMX product: keys [d pairs][PAD tokens][2
+ * channels], values [n pairs][PAD channels][2 tokens]. The tokens of a tile, and the channels of
+ * keys and queries, are zero-padded to a multiple of KVR_BF16_STEP. */
 #ifndef KVR_CACHE_ATTEND_BF16_H
 #define KVR_CACHE_ATTEND_BF16_H
 
@@ -29,9 +29,9 @@
 #include "harness/core/isa.h"
 
 enum {
-    KVR_BF16_STEP = 32, /* elements per tile product along K */
+    KVR_BF16_STEP = 32, /* elements of the K dimension per tile product */
     KVR_BF16_ROWS = 64, /* maximum query rows per softmax call */
-    KVR_BF16_GROUP = 4, /* tiles of tokens per softmax call */
+    KVR_BF16_GROUP = 4, /* maximum number of tiles of tokens per softmax call */
 };
 
 static inline int kvr_bf16_padded(int n)
@@ -40,21 +40,24 @@ static inline int kvr_bf16_padded(int n)
 }
 
 struct kvr_bf16_kernels {
-    /* Packs n rows of d channels, `ld` elements apart, into panels. */
+    /* Packs n rows of d channels into panels; the rows are `ld` elements apart. */
     void (*pack_keys)(const kvr_bf16 *rows, int64_t ld, int n, int d, kvr_bf16 *out);
     void (*pack_values)(const kvr_bf16 *rows, int64_t ld, int n, int d, kvr_bf16 *out);
-    /* s [m][n] = q keys^T: q [m][d], d padded by zeros; keys packed by pack_keys; n a multiple of STEP. */
+    /* s [m][n] = q keys^T, for queries q [m][d] with d zero-padded, keys packed by pack_keys, and n
+     * a multiple of KVR_BF16_STEP. */
     void (*scores)(const kvr_bf16 *q, int64_t ldq, int d, const kvr_bf16 *keys, float *s,
                    int64_t lds, int m, int n);
-    /* s[m][n] += bias[n]; n a multiple of KVR_ATTEND_PAD. */
+    /* s[m][n] += bias[n]; n is a multiple of KVR_ATTEND_PAD. */
     void (*add_bias)(float *s, int64_t lds, const float *bias, int m, int n);
-    /* As kvr_attend_kernels.online_softmax, for m <= KVR_BF16_ROWS rows and n a multiple of STEP.
-     * Weights are rounded into p; sums are over the unrounded weights. e^x has a relative error of
-     * 8e-6 + 1.2e-7 |x| and is 0 below -87.7. */
+    /* Online softmax as in kvr_attend_kernels.online_softmax, for m <= KVR_BF16_ROWS rows and n a
+     * multiple of KVR_BF16_STEP. The softmax weights in p are rounded to BF16, while `sum` adds the
+     * unrounded weights. The exponential e^x has a relative error of 8e-6 + 1.2e-7 |x| and is 0 for
+     * x below -87.7. */
     void (*online_softmax)(float *s, int64_t lds, int m, int n, float *max, float *sum,
                            float *rescale, kvr_bf16 *p, int64_t ldp);
-    /* out[m][d] += p[m][n] values[n][d]; d a multiple of KVR_ATTEND_PAD, n of STEP. Values are packed in
-     * tiles of KVR_ATTEND_TILE tokens, `next` elements apart. */
+    /* out[m][d] += p[m][n] values[n][d]; d is a multiple of KVR_ATTEND_PAD, and n of KVR_BF16_STEP.
+     * The values are packed in tiles of KVR_ATTEND_TILE tokens, and successive tiles are `next`
+     * elements apart. */
     void (*add_values)(const kvr_bf16 *p, int64_t ldp, const kvr_bf16 *values, int64_t next, int n,
                        float *out, int64_t ldo, int m, int d);
 };

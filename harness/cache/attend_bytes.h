@@ -4,11 +4,12 @@
  *     if (kvr_attend_bytes_supported(s))
  *         kvr_attend_bytes_cuda(s, &shape, &io, spans, n_spans, &rows, parts, n_floats);
  *
- * Formulas as in attend_dot.h, with codes up to 127, weights up to 255 and tiles of 128 tokens of
- * one span. The softmax denominator sums the quantized weights. Accumulation is exact in int32;
- * results are deterministic. A NaN or infinity in a query makes the query's output NaN. One in a
- * key makes the outputs of all queries that see the key NaN; one in a value, the value's channel of
- * those outputs. */
+ * The formulas are those of attend_dot.h, with codes up to 127, weights up to 255 and tiles of 128
+ * tokens. A tile has tokens of one span only. The softmax denominator sums the quantized weights.
+ * Products are accumulated exactly in int32, and results are deterministic. A NaN or infinity in a
+ * query makes the query's output NaN. A NaN or infinity in a key makes the outputs of all queries
+ * that see the key NaN. A NaN or infinity in a value makes the value's channel of these outputs
+ * NaN. */
 #ifndef KVR_CACHE_ATTEND_BYTES_H
 #define KVR_CACHE_ATTEND_BYTES_H
 
@@ -23,20 +24,21 @@ extern "C" {
 
 enum { KVR_ATTEND_BYTES_SPANS = 64 }; /* spans per launch */
 
-/* A span of n tokens, which begins at a multiple of KVR_BYTE_TILE. Spans are consecutive. */
+/* A span of n tokens, which begins at a multiple of KVR_BYTE_TILE tokens. Spans are consecutive. */
 struct kvr_byte_span {
     int64_t n;
-    float log_m; /* log of each token's multiplicity */
+    float log_m; /* logarithm of the multiplicity that all tokens of the span share */
 };
 
 /* Whether the device has compute capability 9.0 and the program contains sm_90a code. */
 bool kvr_attend_bytes_supported(const struct kvr_stream *s);
 
-/* Whether the driver can create tensor maps (TMA) of the rows for this number of heads. */
+/* Whether the driver can create TMA tensor maps of the rows for this number of heads. */
 bool kvr_attend_bytes_maps(const struct kvr_byte_rows *rows, int n_heads);
 
-/* io's queries are F32, in the space of the keys and of mu; the result stays in io's state. At most
- * KVR_ATTEND_BYTES_SPANS non-empty spans. parts: as for kvr_attend_list_cuda. */
+/* Attends to at most KVR_ATTEND_BYTES_SPANS non-empty spans. The queries of `io` are F32 and in the
+ * space of the keys and of mu; the result stays in the softmax state of `io`. `parts` and
+ * `n_floats` are as for kvr_attend_list_cuda. */
 void kvr_attend_bytes_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                            const struct kvr_attend_io *io, const struct kvr_byte_span *span,
                            int n_spans, const struct kvr_byte_rows *rows, float *parts,

@@ -1,29 +1,31 @@
 /* attend_dot.h - int8 attention with int32 accumulation over coded keys and values, by instruction
  * set.
  *
- * A tile is decoded and requantized to 8 bits, once for all queries:
+ * A tile is decoded and requantized to 8 bits once for all queries:
  *
  *     keys      k_tc = mu_c + a_t kq_tc     a_t one scale per token, mu one mean per head
  *     values    v_tc = b_c vq_tc            b_c one scale per channel of the tile
  *     queries   q_ic = g_i qq_ic            g_i one scale per query
  *     weights   e^(s_it - m_i) = pq_it / P  m_i the row's largest score in the tile
  *
- * with kq, vq in [-top, top], qq in [-127, 127] and pq in [0, P], all rounded to nearest. So
+ * All integers are rounded to nearest: kq and vq to [-top, top], qq to [-127, 127] and pq to [0,
+ * P]. Scores and outputs follow as
  *
  *     s_it = g_i a_t sum_c qq_ic kq_tc + q_i . mu
  *     o_ic += e^(m_i - M_i) b_c / P sum_t pq_it vq_tc
  *
- * Subtracting mu keeps channels with a large mean from dominating the scale. It introduces no error
- * as long as all tiles of a head use the same mu. The softmax denominator sums the quantized
- * weights pq, so they sum to one.
+ * Subtracting mu keeps channels with a large mean from dominating the scale. Subtracting mu is
+ * exact in softmax as long as all tiles of a head use the same mu. The softmax denominator sums the
+ * quantized weights pq, so that the weights of a row sum to one.
  *
- * `top` is 127 where the CPU accumulates byte products in int32 (AVX-512 VNNI, AVX-VNNI, NEON) and
- * in portable C without SSSE3. It is 63 where pairs of products are added in int16 (AVX2, SSSE3): a
- * pair's sum of up to 2 * 127 * 127 just fits. `kvreel bench attention` reports the error against
- * F32.
+ * `top` is 127 where byte products are accumulated in int32: with AVX-512 VNNI, AVX-VNNI, NEON, and
+ * portable C without SSSE3. `top` is 63 where an instruction adds pairs of products in int16 (AVX2,
+ * SSSE3). The largest sum of two products, 2 * 127 * 127, fits in int16. `kvreel bench attention`
+ * measures the error of int8 attention against F32.
  *
- * Bytes are in panels of PAD columns, four consecutive K indices adjacent: keys [tokens / PAD][D /
- * 4][PAD][4], values [D / PAD][tokens / 4][PAD][4], zero-padded. */
+ * Bytes are packed into panels of PAD columns, with four consecutive indices of the product's K
+ * dimension adjacent: keys [tokens / PAD][D / 4][PAD][4], values [D / PAD][tokens / 4][PAD][4],
+ * zero-padded. */
 #ifndef KVR_CACHE_ATTEND_DOT_H
 #define KVR_CACHE_ATTEND_DOT_H
 
@@ -36,34 +38,36 @@ static inline int kvr_round4(int n)
     return (n + 3) / 4 * 4;
 }
 
-/* Quantized queries of one head; rows of kvr_round4(d) bytes. */
+/* Quantized queries of one head; a row of codes has kvr_round4(d) bytes. */
 struct kvr_dot_queries {
     int8_t *code; /* [m][round4(d)] */
     float *scale; /* [m]: g */
-    float *shift; /* [m]: contribution of the key codes' offset to the sums */
+    float *shift; /* [m]: term by which the offset of unsigned key codes changes the sums */
     float *mean;  /* [m]: q . mu */
 };
 
 struct kvr_dot_kernels {
     int top;
-    /* q [m][d] and mu [d]. A NaN in a row makes the row's scale NaN. */
+    /* Quantizes queries q [m][d]; mu [d] is the mean key of their head. A NaN in a query makes the
+     * query's scale NaN. */
     void (*pack_queries)(const float *q, const float *mu, int m, int d,
                          const struct kvr_dot_queries *out);
-    /* Quantizes rows [n][d], n <= KVR_ATTEND_TILE, to codes, padded(n) * round4(d) bytes, and scale
-     * [padded(n)]. A NaN makes its token's scale NaN. */
+    /* Quantizes n <= KVR_ATTEND_TILE key rows [n][d] to padded(n) * round4(d) bytes of codes, and
+     * writes scale [padded(n)]. A NaN in a key makes the token's scale NaN. */
     void (*pack_keys)(const float *rows, const float *mu, int n, int d, uint8_t *code,
                       float *scale);
-    /* Quantizes rows [n][d] to codes, padded(d) * round4(n) bytes, and scale [padded(d)]. A NaN
-     * makes its channel's scale NaN. */
+    /* Quantizes value rows [n][d] to padded(d) * round4(n) bytes of codes, and writes scale
+     * [padded(d)]. A NaN in a value makes the channel's scale NaN. */
     void (*pack_values)(const float *rows, int n, int d, int8_t *code, float *scale);
-    /* s[m][n] = q . k; n a multiple of PAD. `at` is the first query row. */
+    /* s[m][n] = q . k; n is a multiple of PAD. `at` is the index of the first query row. */
     void (*scores)(const struct kvr_dot_queries *q, int64_t at, int d, const uint8_t *code,
                    const float *scale, float *s, int64_t stride, int m, int n);
-    /* Like kvr_attend_kernels.online_softmax, but quantizes the weights into bytes
-     * p[m][KVR_ATTEND_TILE]; weight_i, the value of one unit, is e^(m_i - M_i) / P. */
+    /* Online softmax as in kvr_attend_kernels.online_softmax, but with weights quantized to bytes
+     * p[m][KVR_ATTEND_TILE]. weight_i = e^(m_i - M_i) / P is the value of one quantization step in
+     * row i. */
     void (*online_softmax)(float *s, int64_t stride, const float *bias, int m, int n, float *max,
                            float *sum, float *rescale, uint8_t *p, float *weight);
-    /* out[m][d] += weight_i scale_c p[m][n] code[n][d]; d a multiple of PAD. */
+    /* out[m][d] += weight_i scale_c p[m][n] code[n][d]; d is a multiple of PAD. */
     void (*add_values)(const uint8_t *p, const float *weight, const int8_t *code,
                        const float *scale, float *out, int64_t ldo, int n, int m, int d);
 };

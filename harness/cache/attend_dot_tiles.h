@@ -1,8 +1,10 @@
-/* attend_dot_tiles.h - int8 products on AMX tiles (tile.h). Private to attend_dot.c and its test.
+/* attend_dot_tiles.h - int8 matrix products on AMX tiles (tile.h). Private to attend_dot.c and its
+ * test.
  *
- * sums[m][n] (rows `ld` apart) = A[m][k] B[k][n], exactly: B in panels of 16 columns, each
- * [k/4][16][4], `panel` bytes apart; k a multiple of 64, n of 16. With `keys`, A is signed and B
- * unsigned, as in scores; otherwise A is unsigned and B signed. */
+ * The product sums[m][n] = A[m][k] B[k][n] is exact; k is a multiple of 64 and n of 16. Rows of the
+ * sums are `ld` elements apart. B is in panels of 16 columns, [k/4][16][4] each, `panel` bytes
+ * apart. If `keys` is true, as for scores, A is signed and B unsigned; otherwise A is unsigned and
+ * B signed. */
 #ifndef KVR_CACHE_ATTEND_DOT_TILES_H
 #define KVR_CACHE_ATTEND_DOT_TILES_H
 
@@ -18,7 +20,8 @@ struct kvr_byte_product {
     int64_t ld;
 };
 
-/* At most two blocks of 16 rows by two panels; inlined for constant `keys`, `rows` and `cols`. */
+/* Computes one or two blocks of 16 rows by one or two panels. The function is inlined for constant
+ * `keys`, `rows` and `cols`. */
 static inline __attribute__((always_inline)) void kvr_byte_block(struct kvr_tiles *t,
                                                                  const struct kvr_byte_product *x,
                                                                  const bool keys, const int rows,
@@ -28,7 +31,7 @@ static inline __attribute__((always_inline)) void kvr_byte_block(struct kvr_tile
     int32_t *c = x->sums, *c2 = c + KVR_TILE_ROWS * x->ld;
     const int64_t ld = x->ld * 4;
 
-    (void)t; /* only plain C keeps its tiles in memory */
+    (void)t; /* only the plain C version of the tile operations keeps tiles in memory */
     KVR_TILE_ZERO(t, 0);
     KVR_TILE_ZERO(t, 1);
     KVR_TILE_ZERO(t, 2);

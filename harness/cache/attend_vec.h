@@ -1,7 +1,7 @@
-/* attend_vec.h - vector types for the CPU attention kernels, one register wide.
+/* attend_vec.h - vector types for the CPU attention kernels; a vector is one SIMD register wide.
  *
- * Arithmetic uses the compiler's vector operators (GNU C); the operations below map to single
- * instructions where the CPU has them. */
+ * Arithmetic uses GCC's vector operators; each function below maps to one instruction where the CPU
+ * has it. */
 #ifndef KVR_CACHE_ATTEND_VEC_H
 #define KVR_CACHE_ATTEND_VEC_H
 
@@ -12,7 +12,8 @@
 #include <immintrin.h>
 #endif
 
-/* MR x NV accumulator vectors stay in registers: 32 with AVX-512 and NEON, else 16. */
+/* Sizes of a GEMM micro-tile: MR x NV accumulator vectors stay in registers, of which AVX-512 and
+ * NEON have 32, other instruction sets 16. */
 #if KVR_ISA_AVX512
 enum { VLEN = 16, MR = 12, NV = 2 };
 #elif KVR_ISA_AVX2
@@ -60,7 +61,7 @@ static inline vec vec_add(vec a, vec b)
 #define PAIRS(a, b, which) (vec) _mm256_shuffle_ps((__m256)(a), (__m256)(b), which)
 #endif
 
-/* Reduces all elements of v by `op`. */
+/* Returns the reduction of all elements of v by `op`. */
 static inline __attribute__((always_inline)) float fold(vec v, vec (*op)(vec, vec))
 {
     for (int n = VLEN / 2; n >= 1; n /= 2) {
@@ -73,14 +74,15 @@ static inline __attribute__((always_inline)) float fold(vec v, vec (*op)(vec, ve
     return v[0];
 }
 
-/* out[i]: reduction of v[i] by `op`, for four vectors at once. */
+/* Writes to out[i] the reduction of v[i] by `op`, for four vectors at once. */
 static inline __attribute__((always_inline)) void fold_four(const vec v[4], vec (*op)(vec, vec),
                                                             float out[4])
 {
 #if KVR_ISA_AVX2
     const vec ab = op(LOWS(v[0], v[1]), HIGHS(v[0], v[1]));
     const vec cd = op(LOWS(v[2], v[3]), HIGHS(v[2], v[3]));
-    vec all = op(PAIRS(ab, cd, 0x44), PAIRS(ab, cd, 0xee)); /* a b c d in every quarter */
+    /* each 128-bit lane has partial results of a, b, c, d */
+    vec all = op(PAIRS(ab, cd, 0x44), PAIRS(ab, cd, 0xee));
 
 #if KVR_ISA_AVX512
     all = op((vec)_mm512_shuffle_f32x4((__m512)all, (__m512)all, 0x4e), all);
@@ -96,16 +98,16 @@ static inline __attribute__((always_inline)) void fold_four(const vec v[4], vec 
 #endif
 }
 
-/* e^x for x <= 8: 2^n times a polynomial in the remainder; relative error below 2e-7 + 6e-8 |x|,
- * the second term from rounding x. 0 below -87, where e^x is under 2e-38. e^0 is exactly 1; NaN
- * stays NaN. */
+/* e^x for x <= 8, computed as 2^n times a polynomial in the remainder. The relative error is below
+ * 2e-7 + 6e-8 |x|; its second term comes from rounding x. Below x = -87, where e^x is under 2e-38,
+ * the result is 0. e^0 is exactly 1; NaN stays NaN. */
 static inline vec exp_of(vec x)
 {
     /* 2^r = 1 + C1 r + ... + C6 r^6 on [-1/2, 1/2], error 2e-9 before rounding. */
     const float C1 = 0.69314718246f, C2 = 0.24022647738f, C3 = 0.055503323674f,
                 C4 = 0.0096184369177f, C5 = 0.0013398876181f, C6 = 0.00015353361957f;
-    /* 1.5 * 2^23 + 127: adding it rounds to an integer and leaves the biased exponent in the low
-     * bits. */
+    /* 1.5 * 2^23 + 127: adding this constant to y rounds y to an integer and leaves the biased
+     * exponent in the low bits. */
     const float magic = 12583039.0f;
     const ivec low = x < -87.0f;
     const vec y = x * 1.44269504f; /* e^x = 2^y */
@@ -121,7 +123,8 @@ static inline vec exp_of(vec x)
     return (vec)((ivec)(p * power) & ~low);
 }
 
-/* Rescaling factor e^(old - top); 1 if they are equal, including infinities. */
+/* Rescaling factor e^(old - top) of the softmax state; exactly 1 if old == top, also for
+ * infinities. */
 static inline vec rescale_of(vec old, vec top)
 {
     const ivec same = old == top;
@@ -129,8 +132,8 @@ static inline vec rescale_of(vec old, vec top)
     return (vec)(((ivec)exp_of(old - top) & ~same) | ((ivec)vec_of(1) & same));
 }
 
-/* top[i]: maximum of start[i] and of row i of n scores, after adding bias[n] (bias NULL: 0). NaN is
- * ignored. */
+/* Adds bias[n] (NULL adds nothing) to m rows of n scores; top[i] becomes the maximum of start[i]
+ * and row i. A NaN score is ignored. */
 static inline void rows_top(float *s, int64_t stride, const float *bias, int m, int n,
                             const float *start, float *top)
 {
@@ -156,9 +159,10 @@ static inline void rows_top(float *s, int64_t stride, const float *bias, int m, 
     }
 }
 
-/* Updates the softmax state of m rows after a tile: the maxima become `top`, and the sums are
- * rescaled from the maxima `old` and increased by the tile's sums `part`. rescale[i] is the factor.
- * old, top and the scratch `less` are padded to whole vectors. */
+/* Updates the softmax state of m rows after a tile. The row maxima become `top`. The row sums are
+ * rescaled from the maxima `old` to `top` and increased by the tile's sums `part`. rescale[i]
+ * receives the rescaling factor of row i. The arrays `old`, `top` and `less` (scratch) are padded
+ * to whole vectors. */
 static inline void next_state(int m, const float *old, const float *top, const float *part,
                               float *less, float *max, float *sum, float *rescale)
 {

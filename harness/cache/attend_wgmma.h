@@ -4,10 +4,10 @@
  *     if (kvr_attend_list_supported(s) && kvr_attend_list_accepts() for every span)
  *         kvr_attend_list_cuda(s, &shape, &io, spans, n_spans, parts, n_floats);
  *
- * Equivalent to kvr_attend_mma_cuda span by span: BF16 products with F32 accumulation, F32
- * softmax. The tiles differ, so the results agree up to rounding. Results are deterministic.
- * Attention to a coded span is bit-identical to attention to its decoded values, rounded to BF16,
- * as plain rows. */
+ * The result is that of kvr_attend_mma_cuda span by span, with BF16 products, F32 accumulation and
+ * F32 softmax. The two launchers use different tiles, so their results agree only up to rounding.
+ * Results are deterministic. Attention to a coded span gives the same bits as attention to its
+ * decoded values, stored as plain BF16 rows. */
 #ifndef KVR_CACHE_ATTEND_WGMMA_H
 #define KVR_CACHE_ATTEND_WGMMA_H
 
@@ -17,23 +17,29 @@
 extern "C" {
 #endif
 
-/* maximum spans per launch; keys per tile */
-enum { KVR_ATTEND_LIST_SPANS = 14, KVR_ATTEND_LIST_KEYS = 128 };
+enum {
+    KVR_ATTEND_LIST_SPANS = 14, /* maximum number of spans per launch */
+    KVR_ATTEND_LIST_KEYS = 128  /* keys per tile */
+};
 
 /* Whether the device has compute capability 9.0 and the program contains sm_90a code. */
 bool kvr_attend_list_supported(const struct kvr_stream *s);
 
-/* Whether the launcher supports this span; it must have no row bias. head_dim 64 or 128: BF16 rows,
- * plain or of codec `raw`, 16-byte aligned. head_dim 128: keys and values in grids of the same 2 or
- * 4 bits, from a multiple of 16 tokens on, without a correction. Forms: K and V symmetric per
- * channel, in groups of 16 or more tokens (RTN, QuaRot). K per channel and V with one scale per
- * token (KIVI). Two such symmetric grids for each of K and V, the second with 4 bits (PRQ). */
+/* Whether the launcher supports this span. A span with a row bias is not supported. With a head_dim
+ * of 64 or 128 the launcher reads 16-byte aligned BF16 rows, plain or of codec `raw`. With a
+ * head_dim of 128 it also reads coded keys and values, if the span begins at a multiple of 16
+ * tokens and has no correction. K and V must both be coded with 2 bits or both with 4 bits. Three
+ * forms of coded spans are supported. In RTN and QuaRot spans, the grids of K and V are symmetric
+ * per channel, in groups of 16 or more tokens. In KIVI spans, K has groups per channel and V one
+ * scale per token. In PRQ spans, K and V have two symmetric grids per channel each, the second with
+ * 4 bits. */
 bool kvr_attend_list_accepts(const struct kvr_attend_shape *shape,
                              const struct kvr_attend_mma_span *span);
 
-/* Any number of spans, KVR_ATTEND_LIST_SPANS per launch; the coded spans of a launch have one form.
- * parts [n_floats]: device memory for split-KV (kvr_attend_parts_floats); with less, or NULL and 0,
- * fewer or no CTAs are split. */
+/* Attends to any number of spans. A launch takes at most KVR_ATTEND_LIST_SPANS spans, and its coded
+ * spans must have one form. `parts` [n_floats] is device memory for the partial results of split-KV
+ * (kvr_attend_parts_floats). With less memory fewer CTAs are split; with NULL and 0, no CTA is
+ * split. */
 void kvr_attend_list_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                           const struct kvr_attend_io *io, const struct kvr_attend_mma_span *span,
                           int n_spans, float *parts, size_t n_floats);

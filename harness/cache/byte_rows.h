@@ -5,24 +5,26 @@
  *     kvr_byte_mean_cuda(s, n_heads, k, n, to.mu);              mean of the first rows
  *     kvr_byte_rows_cuda(s, n_heads, k, v, n, tile, &to);       rows [n,H,128] of F32, from a tile on
  *
- * As in attend_dot.h: keys minus their head's mean mu, one scale per token; values, one scale per
- * channel and tile of KVR_BYTE_TILE tokens. Layout for wgmma:
+ * As in attend_dot.h, the mean mu of a head is subtracted from the head's keys. A key has one scale
+ * per token; a value has one scale per channel and tile of KVR_BYTE_TILE tokens. The codes are laid
+ * out for wgmma, with an order of tokens that turns a thread's accumulators of S into its A
+ * fragments of P V:
  *
  *     keys     [tiles,128 tokens][H][128 channels]    signed
  *     values   [tiles,128 channels][H][128 tokens]    offset by 128; within 32 tokens, token
  *                                                     16 u + 8 v + 2 t + w is at 16 u + 4 t + 2 v + w
  *
- * so that a thread's accumulators of S are its A fragments of P V. Scales are in rows of the same
- * width, one TMA box per tile:
+ * The scales of a tile form one TMA box, whose rows have equal width:
  *
  *     of keys     [tiles,9][H][32 floats]    (A, C) of each token; then 2^E and 0, or NaN if a token of
  *                                            the tile has a NaN or an infinity
  *     of values   [tiles,4][H][32 floats]    one per channel, NaN if it has a NaN or an infinity
  *
- * Integer accumulators need no conversion to float: a bias keeps them in [0, 2^23), where the bits
- * of the integer x are the denormal float x 2^-149. A key scale a < 2^E is stored as A = a 2^(127 -
- * E) and C = -bias a 2^(-22 - E), so that one FMA gives the score in units of 2^(22 + E). Past a
- * span's last token C is -infinity. Value scales b are stored as b 2^22 / 255. */
+ * The int32 accumulators need no conversion instruction: a bias keeps them in [0, 2^23), where the
+ * bits of an integer x, read as a float, are the denormal x 2^-149. A key scale a < 2^E is stored
+ * as A = a 2^(127 - E) and C = -bias a 2^(-22 - E), so that one FMA gives the score in units of
+ * 2^(22 + E). For tokens past the end of a span, C is -infinity. Value scales b are stored as b
+ * 2^22 / 255. */
 #ifndef KVR_CACHE_BYTE_ROWS_H
 #define KVR_CACHE_BYTE_ROWS_H
 
@@ -40,8 +42,9 @@ enum {
     KVR_BYTE_D = 128,    /* channels per head */
     KVR_BYTE_MEAN = 64,  /* mu is the mean of the first 64 tokens */
     KVR_BYTE_KEY_STEPS = 9,
-    KVR_BYTE_VALUE_STEPS = 4,      /* rows of scales per tile */
-    KVR_BYTE_BIAS = 255 * 255 * 32 /* added to scores: exceeds 127 * 127 * 128 */
+    KVR_BYTE_VALUE_STEPS = 4,      /* rows of value scales per tile */
+    KVR_BYTE_BIAS = 255 * 255 * 32 /* added to integer scores: exceeds their largest magnitude, 127
+                                    * * 127 * 128 */
 };
 
 struct kvr_byte_rows {
@@ -52,14 +55,16 @@ struct kvr_byte_rows {
 };
 
 size_t kvr_byte_rows_size(int n_heads, int64_t n_tiles);
-/* Layout in scratch of kvr_byte_rows_size() bytes, 128-byte aligned. */
+/* Divides `scratch`, kvr_byte_rows_size() bytes that are 128-byte aligned, into the buffers of
+ * `kvr_byte_rows`. */
 struct kvr_byte_rows kvr_byte_rows_at(void *scratch, int n_heads, int64_t n_tiles);
 
 /* mu [H][128]: mean of the first KVR_BYTE_MEAN keys of `rows` [n,H,128]. */
 void kvr_byte_mean_cuda(struct kvr_stream *s, int n_heads, const float *rows, int64_t n, float *mu);
 
-/* Quantizes n tokens of keys and values, F32 [n,H,128], into tiles from `tile` on. The last tile is
- * padded with masked tokens. */
+/* Quantizes n tokens of keys and values, F32 [n,H,128], into consecutive tiles that start at tile
+ * number `tile`. If n is not a multiple of the tile size, the last tile is padded with masked
+ * tokens. */
 void kvr_byte_rows_cuda(struct kvr_stream *s, int n_heads, const float *k, const float *v,
                         int64_t n, int64_t tile, const struct kvr_byte_rows *to);
 

@@ -9,24 +9,26 @@
  *         KVR_TRY(kvr_cache_end_pass(c));
  *     kvr_cache_close(&c);
  *
- * A layer's cache is a list of segments - n tokens coded by one codec - plus the current chunk in
- * BF16:
+ * The cache of a layer is a list of segments, each of n tokens coded by one codec, plus the current
+ * chunk in BF16. Attention adds to a token's score the logarithm of its multiplicity m_j and
+ * subtracts the method's correction c:
  *
  *     score(q, k_j) = q . k_j / sqrt(D) - c(q, j) + log m_j
  *
- * With fewer KV heads than query heads (GQA) k and v are [T,n_kv_heads,D], and so is everything
- * stored and counted; a correction uses each query head's own q. GQA and causal chunks are
- * supported on the CPU only.
+ * If there are fewer KV heads than query heads (GQA), k and v are [T,n_kv_heads,D], and only KV
+ * heads are stored and counted. A correction uses the queries of each query head. GQA and causal
+ * chunks are supported on the CPU only.
  *
- * Keys arrive after RoPE, so their order does not matter to attention. The K and V appended by a
- * chunk's last, clean pass are committed (coded once); those of earlier passes are visible to that
- * pass only. In the study reading the whole cache, including the current chunk's intermediate
- * state, is decoded and coded again after every pass, and nothing is evicted.
+ * Keys are appended after RoPE, so attention does not depend on their order in memory. The K and V
+ * of a chunk's last pass, the clean pass, are committed, that is, coded once. The K and V of an
+ * earlier pass are visible to that pass only. In the study reading, the whole cache, including the
+ * current chunk's intermediate state, is decoded and coded again after every pass, and no token is
+ * evicted.
  *
- * One cache belongs to one thread; attend uses OpenMP internally and gives identical bytes for any
- * number of threads. On a CUDA device k, v, q and out are device memory and calls are asynchronous:
- * errors surface at the next kvr_dev_sync at the latest. Policies that use keys and values
- * synchronise. */
+ * A cache may be used by one thread only. Attention uses OpenMP internally and gives identical
+ * bytes for any number of threads. On a CUDA device k, v, q and out are device memory and calls are
+ * asynchronous. An error is reported at the next kvr_dev_sync at the latest. A policy that uses
+ * keys and values synchronises the device. */
 #ifndef KVR_CACHE_CACHE_H
 #define KVR_CACHE_CACHE_H
 
@@ -40,71 +42,79 @@ extern "C" {
 
 /* Arithmetic of attention. */
 enum kvr_attend_as {
-    KVR_ATTEND_FLOAT, /* F32, or BF16 on tensor cores */
-    KVR_ATTEND_INT8,  /* int8 with int32 accumulation for coded tokens (attend_dot.h), F32 for
-                       * others */
+    KVR_ATTEND_FLOAT, /* F32, or BF16 products with F32 accumulation on tensor cores */
+    KVR_ATTEND_INT8,  /* coded tokens in int8 with int32 accumulation (attend_dot.h), other tokens
+                       * as in FLOAT */
 };
 extern const char *const kvr_attend_names[]; /* "float", "int8", NULL */
-/* False if there is no such name; *out is then unchanged. */
+/* Sets *out to the arithmetic of this name. Returns false and leaves *out unchanged if there is no
+ * such name. */
 bool kvr_attend_find(const char *name, enum kvr_attend_as *out);
 
 struct kvr_cache_shape {
-    int n_layers, n_heads, head_dim; /* L, H, D: of queries and outputs */
-    int n_kv_heads; /* KV heads: query head h reads KV head h / (H / n_kv_heads). 0: H */
-    bool causal;    /* causal mask within the chunk */
+    int n_layers, n_heads, head_dim; /* L; H and D of queries and outputs */
+    int n_kv_heads; /* number of KV heads, 0 for H; query head h reads KV head h / (H /
+                     * n_kv_heads) */
+    bool causal;    /* apply a causal mask within the chunk */
     int tokens_per_frame;
     int frames_per_chunk;
-    int capacity_frames;  /* frames of the whole rollout */
-    int window_frames;    /* newest visible frames, including the current chunk; 0 = all */
-    int sink_frames;      /* first frames that stay visible */
+    int capacity_frames;  /* number of frames of the whole rollout */
+    int window_frames;    /* number of newest frames that are visible, including the current chunk;
+                           * 0 means all frames */
+    int sink_frames;      /* number of first frames of the rollout that stay visible */
     bool evict;           /* evict tokens that no later pass can see (rolling buffer) */
     enum kvr_dtype exact; /* type of uncoded tokens. KVR_BF16: the reference; KVR_F32: for parity
                            * checks */
     enum kvr_attend_as attend;
     bool bf16; /* CPU with AMX: multiply uncoded and decoded tokens in BF16 (attend_bf16.h) */
-    int64_t staged_bytes; /* path staged on a device: maximum bytes of the BF16 scratch; 0:
-                           * unlimited */
+    int64_t staged_bytes; /* path staged on a device: maximum size of the BF16 scratch in bytes; 0
+                           * for no limit */
 };
 
-/* How attention reads coded tokens. Results agree up to rounding. */
+/* How attention reads coded tokens. The results of all paths agree up to rounding. */
 enum kvr_path {
-    KVR_PATH_STAGED, /* decode a bounded piece into scratch, attend, merge */
+    KVR_PATH_STAGED, /* decode a piece of bounded size into scratch, attend to it, and merge the
+                      * softmax states */
     KVR_PATH_FUSED,  /* decode inside the attention loop, without scratch */
-    KVR_PATH_DENSE,  /* rebuild an uncompressed cache of what the pass sees */
-    /* The study's order of launches, for each pass and layer: the whole cache is decoded to F32 and
-     * converted to BF16, and the current chunk is copied into this copy. Attention reads the tokens
-     * of the copy that the pass sees. */
+    KVR_PATH_DENSE,  /* decode all tokens visible to the pass into an uncompressed cache, then
+                      * attend to that */
+    /* The study's order of launches: in each pass and layer, the whole cache is decoded to F32 and
+     * converted to a BF16 copy, into which the current chunk is copied. Attention reads those
+     * tokens of the BF16 copy that the pass may see. */
     KVR_PATH_DECODED,
 };
 extern const char *const kvr_path_names[]; /* NULL-terminated */
-/* Whether attention reads an uncompressed copy, in which coded and uncoded keys cannot be told
- * apart. */
+/* Whether this path attends to an uncompressed copy, where coded and uncoded keys are no longer
+ * distinguished. */
 static inline bool kvr_path_copies(enum kvr_path path)
 {
     return path == KVR_PATH_DENSE || path == KVR_PATH_DECODED;
 }
-/* False if there is no such path; *out is then unchanged. */
+/* Sets *out to the path of this name. Returns false and leaves *out unchanged if there is no such
+ * path. */
 bool kvr_path_find(const char *name, enum kvr_path *out);
 
 struct kvr_pass {
     int chunk;    /* 0, 1, ... */
-    int frame0;   /* first frame of the chunk */
+    int frame0;   /* index of the chunk's first frame in the rollout */
     int n_frames; /* frames in the chunk */
-    int index;    /* 0 .. steps: index of the forward within the chunk */
-    bool clean;   /* the last forward, whose K and V are kept */
-    bool cut;     /* the chunk begins a shot: its prompt differs from the previous chunk's */
-    double shift; /* frames added to the chunk's time positions for earlier cuts. Must be 0 if a
-                     part of the method rotates keys by frame: KVR_EUNSUPPORTED */
+    int index;    /* index of the pass within the chunk, from 0 to the number of denoising steps */
+    bool clean;   /* the chunk's last pass, whose K and V are committed */
+    bool cut;     /* the chunk begins a shot: its prompt differs from that of the previous chunk */
+    /* frames by which earlier cuts shift the chunk's time positions. If a part of the method
+     * rotates keys by frame, any value but 0 is KVR_EUNSUPPORTED.
+     *                      part of the method rotates keys by frame: KVR_EUNSUPPORTED */
+    double shift;
 };
 
 /* Current bytes of the cache. */
 struct kvr_cache_bytes {
-    int64_t tokens;     /* tokens per layer of an uncompressed cache; in the study reading, the
-                         * capacity */
-    size_t bf16;        /* K and V of these tokens in BF16, all layers */
-    size_t nominal;     /* size of the packed format from arithmetic, all layers */
-    size_t resident;    /* allocated by segments: tags KV + META */
-    size_t resident_kv; /* the part with tag KV */
+    int64_t tokens;     /* tokens per layer that an uncompressed cache would hold; in the study
+                         * reading, the capacity */
+    size_t bf16;        /* bytes of the K and V of `tokens` tokens in BF16, all layers */
+    size_t nominal;     /* bytes of the packed format by arithmetic, all layers */
+    size_t resident;    /* bytes that segments have allocated, with tags KV and META */
+    size_t resident_kv; /* bytes of `resident` with tag KV */
     struct kvr_varying varying;
 };
 
@@ -112,84 +122,89 @@ struct kvr_cache;
 struct kvr_layer;
 struct kvr_visible;
 
-/* For a method that stores nothing, nothing is allocated. `scheme` must outlive the cache. */
+/* Opens an empty cache; a method that stores nothing allocates nothing. `scheme` must outlive the
+ * cache. */
 enum kvr_status kvr_cache_open(struct kvr_cache **out, struct kvr_dev *dev,
                                const struct kvr_scheme *scheme, const struct kvr_cache_shape *shape,
                                enum kvr_path path);
 void kvr_cache_close(struct kvr_cache **c);
 
-/* Bytes of KVR_MEM_SCRATCH that kvr_cache_open would allocate on this backend. Passes allocate no
- * scratch that outlives them. */
+/* Bytes with tag KVR_MEM_SCRATCH that kvr_cache_open would allocate on this backend. A pass frees
+ * all other scratch that it allocates. */
 size_t kvr_cache_scratch_bytes(const struct kvr_scheme *scheme, const struct kvr_cache_shape *shape,
                                enum kvr_path path, enum kvr_backend backend);
 
-/* Removes all tokens, states and times, for a new video. */
+/* Removes all tokens, states of policies and times, before a new video. */
 void kvr_cache_reset(struct kvr_cache *c);
 
-/* Evicts all frames but the first `frames`, as if the window had moved past them. The states of the
- * method's parts are truncated as well. Later chunks may be stored again, in order and with gaps.
- * Not within a pass. */
+/* Evicts all frames but the first `frames` frames, as if the window had moved past the others. The
+ * states of the method's tiers and retention are truncated to the same frames. Later chunks may be
+ * stored again, in order; chunks may be skipped. Not within a pass. */
 enum kvr_status kvr_cache_drop(struct kvr_cache *c, int frames);
-/* Whether the cell's window and sink leave any of the chunk [frame0, frame0 + n) visible to a chunk
- * starting at `frame`. */
+/* Whether the window and sink of the cache's shape leave any frame of the chunk [frame0, frame0 +
+ * n) visible to the chunk that starts at `frame`. */
 bool kvr_cache_in_window(const struct kvr_cache *c, int frame0, int n, int frame);
 
-/* Chunks are in order; all passes of a chunk have the same frames. A pass that repeats the last
- * committed chunk replaces the committed tokens. */
+/* Begins a pass over one layer after another. Chunks come in order, and all passes of a chunk have
+ * the same frames. A pass that repeats the last committed chunk replaces the committed tokens. */
 enum kvr_status kvr_cache_begin_pass(struct kvr_cache *c, const struct kvr_pass *pass);
 
-/* Copies the current chunk's k, v (T = n_frames * tokens_per_frame) of one layer, rounded to
- * shape.exact. The copy is valid until the next append. */
+/* Copies k and v of the current chunk in one layer, rounded to shape.exact; T = n_frames *
+ * tokens_per_frame. The copy is valid until the next append. */
 enum kvr_status kvr_cache_append(struct kvr_cache *c, int layer, const float *k, const float *v);
-/* Destination of append, [T,H,D] each: a producer of BF16 may write there directly on the device
- * and then append NULL for both. False: the cache has another type. */
+/* Sets *k and *v [T,H,D] to the buffers that kvr_cache_append fills. A producer of BF16 on the
+ * device may write there directly and then call kvr_cache_append with k and v NULL. Returns false
+ * if the cache's uncoded tokens are not BF16. */
 bool kvr_cache_current(const struct kvr_cache *c, kvr_bf16 **k, kvr_bf16 **v);
 
-/* out = softmax(q K^T / sqrt(D)) V over the visible past and the current chunk. In a clean pass the
- * chunk is committed afterwards. On KVR_ENOMEM the cache is unchanged. */
+/* out = softmax(q K^T / sqrt(D)) V over the visible past and the current chunk, with the terms m
+ * and c above. In a clean pass, the chunk is committed after its attention. On KVR_ENOMEM the cache
+ * is unchanged. */
 enum kvr_status kvr_cache_attend(struct kvr_cache *c, int layer, const float *q, float *out);
 
-/* Like kvr_cache_attend, with queries and output rounded to BF16 and 16-byte aligned. Must be
- * called only if kvr_cache_attends_bf16 returns true: on a device, for a BF16 cache, without an
- * observer, and unless the method needs F32 queries (a correction by moments, columns, per-head
- * tokens). */
+/* Like kvr_cache_attend, with queries and output in BF16, 16-byte aligned. Must be called only if
+ * kvr_cache_attends_bf16 returns true. The cache must then be on a device and in BF16, have no
+ * observer, and have a method that does not need F32 queries. A correction by moments, a score from
+ * attention received, and tokens selected per head need F32 queries. */
 bool kvr_cache_attends_bf16(const struct kvr_cache *c);
 enum kvr_status kvr_cache_attend_bf16(struct kvr_cache *c, int layer, const kvr_bf16 *q,
                                       kvr_bf16 *out);
-/* Like kvr_cache_attend_bf16, for queries that are normalised and rotated first. If all keys are
- * plain rows, attention does so while it loads the queries. Otherwise a separate pass writes the
- * resulting queries to `out`, which attention then overwrites. */
+/* Like kvr_cache_attend_bf16, for queries to which RMSNorm and RoPE (`norm`) are applied first. If
+ * all keys are plain BF16 rows, the attention kernel applies `norm` while it loads the queries.
+ * Otherwise a separate kernel writes the normed queries to `out`, which attention then
+ * overwrites. */
 enum kvr_status kvr_cache_attend_normed(struct kvr_cache *c, int layer, const kvr_bf16 *q,
                                         const struct kvr_query_norm *norm, kvr_bf16 *out);
 
 /* Commits the appended keys and values of a clean pass without computing attention. */
 enum kvr_status kvr_cache_commit(struct kvr_cache *c, int layer);
 
-/* From now on every attend writes the share of each query's attention that falls on the past to its
- * layer's slice of `past` [L,T,H], where T is the pass's number of tokens. `past` NULL ends this.
- * KVR_EUNSUPPORTED: the cache's chunks are not causal. */
+/* From this call on, kvr_cache_attend writes to `past` [L,T,H] the share of each query's attention
+ * that falls on past chunks. T is the pass's number of tokens, and each layer writes its own slice.
+ * `past` NULL ends this. KVR_EUNSUPPORTED: the cache's chunks are not causal. */
 enum kvr_status kvr_cache_collect_past_share(struct kvr_cache *c, float *past);
 
-/* Sets the oracle scores by which a non-causal retention (kvr_thin_needs.oracle_scores) selects
- * tokens: table [L][capacity tokens], borrowed. Without a table, storing with such a method fails
- * with KVR_EUNSUPPORTED. */
+/* Sets the oracle scores by which a non-causal retention selects tokens
+ * (kvr_thin_needs.oracle_scores). table [L][capacity tokens] is borrowed. If a method needs oracle
+ * scores and has no table, storing fails with KVR_EUNSUPPORTED. */
 void kvr_cache_set_salience(struct kvr_cache *c, const float *table);
 
 enum kvr_status kvr_cache_end_pass(struct kvr_cache *c);
 
-/* Whether this pass stores nothing and has no observer. Another such pass of the same chunk then
- * issues the same device work on the same memory, so the work can be replayed as a graph. */
+/* Whether the current pass commits no tokens and has no observer. All such passes of a chunk launch
+ * the same kernels on the same buffers, so they can be replayed as one CUDA graph. */
 bool kvr_cache_only_reads(const struct kvr_cache *c);
 
 void kvr_cache_bytes(const struct kvr_cache *c, struct kvr_cache_bytes *out);
 
-/* Reads the values that attention uses for the committed tokens visible to the last pass (including
- * the pass's own chunk once committed), oldest first: k, v [n_tok,H,D] floats in host memory.
- * Either may be NULL and is then not written. Returns the number of tokens, or -1 on a device
+/* Reads the decoded keys and values of the committed tokens visible to the last pass, oldest first.
+ * If the pass's own chunk is committed, it is included. k, v [n_tok,H,D] are floats in host memory.
+ * k or v may be NULL and is then not written. Returns the number of tokens n_tok, or -1 on a device
  * error. */
 int64_t kvr_cache_read(const struct kvr_cache *c, int layer, float *k, float *v);
 
-/* Inputs and output of attention in one layer of one pass. Borrowed for the call. */
+/* Inputs and output of attention in one layer of one pass, as an observer sees them. Borrowed for
+ * the call. */
 struct kvr_cache_view {
     const struct kvr_scheme *scheme;
     const struct kvr_cache_shape *shape;
@@ -198,23 +213,25 @@ struct kvr_cache_view {
     int layer;
     const struct kvr_layer *past;   /* stored segments (layer.h) */
     const struct kvr_visible *seen; /* tokens of `past` that are visible to the pass */
-    int64_t n_tok;                  /* T, of the current chunk */
+    int64_t n_tok;                  /* T, the number of tokens of the current chunk */
     const void *k, *v;              /* keys and values of the current chunk, [T,H,D] of type
                                      * shape->exact */
     const float *q, *out;           /* [T,H,D] */
-};                                  /* host memory; device memory is copied for the call */
+};                                  /* All pointers are host memory: device memory is copied for the
+                                     * call. */
 
-/* From now on calls `fn` (NULL: stop) in every attend and commit (q, out NULL), before the pass's
- * keys and values are stored. If `fn` fails, the attend or commit returns the status of `fn`. */
+/* Calls `fn` in every later attend and commit, before the pass's keys and values are stored; in a
+ * commit, q and out are NULL. An `fn` of NULL removes the observer. If `fn` fails, the attend or
+ * commit returns the status of `fn`. */
 typedef enum kvr_status kvr_cache_observer_fn(void *ctx, const struct kvr_cache_view *view);
 void kvr_cache_observe(struct kvr_cache *c, kvr_cache_observer_fn *fn, void *ctx);
 
-/* Nanoseconds since reset, by phase, in device time. */
+/* Device time since the last reset, in nanoseconds, by phase. */
 struct kvr_cache_times {
-    int64_t encode_ns, decode_ns, attend_ns; /* encode_ns and attend_ns exclude decode_ns */
+    int64_t encode_ns, decode_ns, attend_ns; /* encode_ns and attend_ns do not include decode_ns */
     int64_t observer_ns;                     /* time in the observer; 0 without an observer */
 };
-/* Synchronises; on a device error nothing is written. */
+/* Reads the times; synchronises the device. On a device error *out is not written. */
 enum kvr_status kvr_cache_times(const struct kvr_cache *c, struct kvr_cache_times *out);
 
 #ifdef __cplusplus

@@ -1,34 +1,38 @@
-/* cache_sizes.h - the working memory of a cache, known without opening one.
+/* cache_sizes.h - the working memory of a cache, computed without opening the cache.
  *
  *     const struct kvr_cache_sizes b = kvr_cache_sizes_of(scheme, &shape, path, backend);
  *
- * kvr_cache_open allocates these sizes, and kvr_cache_scratch_bytes (cache.h) sums them. */
+ * kvr_cache_open allocates buffers of these sizes, and kvr_cache_scratch_bytes (cache.h) returns
+ * their sum. */
 #ifndef KVR_CACHE_CACHE_SIZES_H
 #define KVR_CACHE_CACHE_SIZES_H
 
 #include "harness/cache/attend.h"
 #include "harness/cache/cache.h"
 
-/* Sizes of the working memory allocated by open. */
+/* Bytes of the buffers that kvr_cache_open allocates. */
 struct kvr_cache_sizes {
-    size_t demeaned; /* keys of the current chunk without their means */
+    size_t demeaned; /* keys of the current chunk, with the mean key of each head subtracted */
     size_t current, values, dense,
-        held;                       /* `current`, `values`, `dense`: once for K and once for V */
-    size_t map, work, gather, back; /* for coding, so that passes do not allocate */
-    size_t keep, rows, pick, pick_host, all_keys, all_values; /* used if the method's retention
-                                                               * evicts single tokens (layer.h) */
-    size_t weights; /* multiplicities of tokens, used if the retention evicts single tokens */
-    size_t columns; /* struct kvr_columns: sums, then maxima */
+        held;                       /* `current`, `values` and `dense` are allocated twice: for K
+                                     * and for V */
+    size_t map, work, gather, back; /* buffers of the codecs, reserved so that passes do not
+                                     * allocate */
+    /* used if the method's retention evicts single tokens (see layer.h) */
+    size_t keep, rows, pick, pick_host, all_keys, all_values;
+    size_t weights; /* multiplicities of tokens; used if the method's retention evicts single
+                     * tokens */
+    size_t columns; /* attention received by each token (struct kvr_columns): sums, then maxima */
     struct kvr_attend_bytes attend;
 };
 
-/* Number of stored (KV) heads. */
+/* Number of KV heads, which are the heads of stored keys and values. */
 static inline int kvr_cache_kv_heads(const struct kvr_cache_shape *s)
 {
     return s->n_kv_heads ? s->n_kv_heads : s->n_heads;
 }
 
-/* Sizes and features that attention over the scheme's segments needs. */
+/* Sizes and features that attention to the segments of the scheme requires. */
 struct kvr_attend_needs kvr_cache_attend_needs(const struct kvr_scheme *scheme,
                                                const struct kvr_cache_shape *s, enum kvr_path path);
 /* Bytes of every scratch buffer of a cache. */

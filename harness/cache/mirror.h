@@ -5,8 +5,9 @@
 #include "harness/cache/cache.h"
 #include "harness/cache/layer.h"
 
-/* Copies the segments of `l` to kvr_dev_host of its device, without policies' states. Synchronises.
- * The caller closes `out` (kvr_layer_close), also after a failure. */
+/* Copies the segments of `l`, without the states of its policies, to `out` in host memory
+ * (kvr_dev_host of the layer's device). Synchronises. The caller must close `out` by
+ * kvr_layer_close, also after a failure. */
 enum kvr_status kvr_layer_mirror(const struct kvr_layer *l, struct kvr_layer *out);
 
 /* Calls `fn` with a host copy of `view`, whose pointers are device memory. */

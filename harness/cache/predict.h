@@ -5,92 +5,104 @@
  *                         &p));
  *     ... p.nominal, p.peak ...
  *
- * Layers are driven chunk by chunk as in a rollout, but dry: policies decide, codecs report sizes,
- * and nothing is coded. Data-dependent sizes (outliers, thresholded masks) are predicted at their
- * minimum and have bounds. */
+ * The layers are run chunk by chunk as in a rollout, but dry: policies decide and codecs report
+ * sizes, while no values are coded. A size that depends on the data has bounds, nominal_min and
+ * nominal_max, and an explanation, `depends`. */
 #ifndef KVR_CACHE_PREDICT_H
 #define KVR_CACHE_PREDICT_H
 
 #include "harness/cache/cache.h"
 #include "harness/cache/layer.h"
 
-/* Memory-relevant sizes of a model. */
+/* Dimensions of a model that determine the memory of its cache. */
 struct kvr_geometry {
     char name[64];
     int n_layers, n_heads, head_dim;
     int tokens_per_frame, frames_per_chunk;
-    int pixel_frames;  /* pixel frames per latent frame; the first latent frame is one pixel
-                        * frame */
-    int window_frames; /* the model's own window in latent frames; 0: all frames are visible */
+    int pixel_frames;  /* pixel frames that one latent frame decodes to; the first latent frame
+                        * decodes to one */
+    int window_frames; /* attention window of the model itself, in latent frames; 0 if it has
+                        * none */
     int64_t n_params;  /* 0: unknown */
     int weight_bytes;  /* per parameter */
 };
 
-/* Wan 2.1 at 480x832, three frames at a time (Self-Forcing). */
+/* Wan 2.1 at 480x832, with chunks of three latent frames (Self-Forcing). */
 extern const struct kvr_geometry kvr_wan_1_3b, kvr_wan_14b;
-/* Wan2.2-TI2V-5B at 704x1280, eight frames at a time (LongLive 2.0). */
+/* Wan2.2-TI2V-5B at 704x1280, with chunks of eight latent frames (LongLive 2.0). */
 extern const struct kvr_geometry kvr_wan_5b;
 
 struct kvr_prediction {
     int latent_frames;
     int64_t tokens;       /* per layer */
-    size_t bf16, nominal; /* all layers, at the end of the rollout */
+    size_t bf16, nominal; /* bytes of all layers at the end of the rollout, uncoded in BF16 and in
+                           * the packed format */
 
-    bool data_dependent; /* `nominal` is qualified by the sentence `depends` */
+    bool data_dependent; /* `nominal` depends on the data, as the sentence `depends` explains */
     size_t nominal_min, nominal_max;
-    const char *depends; /* NULL: it does not depend on data */
+    const char *depends; /* NULL if `nominal` does not depend on the data */
 
-    /* At the cache's peak: a layer has been coded again while its old state still exists. In the
-     * study reading, lists of scattered frames (4 B per token) come on top. */
+    /* Bytes at the cache's peak, when a recoded layer's old segments have not yet been freed. The
+     * study reading also has lists of non-contiguous frames, at 4 B per token. */
     struct kvr_layer_bytes at_peak;
-    size_t scratch; /* scratch of the cache: current chunk, values being coded, attention */
+    size_t scratch; /* scratch of the cache: current chunk, values that are being coded, scratch of
+                     * attention */
     size_t weights; /* 0: n_params is unknown */
     size_t peak;    /* sum of at_peak, scratch and weights; excludes activations, IO and the
                      * workspace of linear layers */
 };
 
-/* Settings of the predicted run; zeros mean path staged, F32 attention, CPU. */
+/* Settings of the run to predict; zeros mean path staged, F32 attention and a CPU backend. */
 struct kvr_predict_run {
     int latent_frames;
     enum kvr_path path;
     enum kvr_attend_as attend;
     enum kvr_backend backend;
-    bool no_bounds; /* only bytes and peak; data_dependent stays false */
-    /* Polled at every chunk of every layer; true aborts with KVR_EINTERRUPTED. NULL: never. */
+    bool no_bounds; /* compute only bytes and peak, without bounds; data_dependent stays false */
+    /* Called for every chunk of every layer; if it returns true, the prediction ends with
+     * KVR_EINTERRUPTED. NULL disables the check. */
     bool (*stopped)(void);
 };
 
-/* Number of dry rollouts started by this process, for tests of planning cost. */
+/* Number of dry rollouts that this process has started; tests use it to limit the cost of
+ * planning. */
 int64_t kvr_predictions(void);
 
-/* Bytes, bits and error bounds of a rollout, by committing every chunk of every layer without data. */
+/* Predicts the cache's bytes, their bounds and the peak of a rollout, by committing every chunk of
+ * every layer without data. */
 enum kvr_status kvr_predict(const struct kvr_scheme *scheme, const struct kvr_geometry *geo,
                             const struct kvr_predict_run *run, struct kvr_prediction *out);
 
-/* Bytes and peak only, in negligible time even for a full-size model. If all layers store the same,
- * one is simulated, and the result equals kvr_predict(). For a method that selects random tokens
- * per head one layer is simulated too, and the other layers are counted with that layer's final
- * size. at_peak and scratch are then those of the simulated layer. */
+/* Predicts the cache's bytes and peak only, in negligible time even for a full-size model. If all
+ * layers store the same number of bytes, only one layer is simulated, and the result equals that of
+ * kvr_predict(). Only one layer is also simulated for a retention that selects tokens by the data.
+ * The other layers are then counted with the simulated layer's final size, while at_peak and
+ * scratch are those of the simulated layer alone. */
 enum kvr_status kvr_predict_peak(const struct kvr_scheme *scheme, const struct kvr_geometry *geo,
                                  const struct kvr_predict_run *run, struct kvr_prediction *out);
 
-/* Latent frames of a video of n pixel frames. KVR_EINVAL names the nearest valid n. */
+/* Sets *out to the number of latent frames of a video of n pixel frames. If no number of latent
+ * frames gives n pixel frames, the message of KVR_EINVAL names the nearest valid n. */
 enum kvr_status kvr_latent_frames(const struct kvr_geometry *geo, int n, int *out);
 
-/* The study's peak memory: a constant plus its cache, which depends on the type in which it stored
- * codes. */
+/* The study's peak memory: a constant plus the bytes of its cache, which depend on the integer type
+ * of its code tensors. */
 struct kvr_study_peak {
     const char *era;    /* "A", "B" or "C" */
-    const char *stored; /* "int16 codes", ...; era B: why nothing can be computed */
+    const char *stored; /* type of the stored codes, such as "int16 codes"; for era B, why the peak
+                         * cannot be computed */
     bool known;
     size_t resident;    /* codes, scales, masks and indices as tensors */
-    size_t non_kv;      /* everything else at the peak of the first prompt */
-    size_t left_over;   /* the previous prompt's video and latents, still referenced */
+    size_t non_kv;      /* all memory but the cache, at the peak of the first prompt */
+    size_t left_over;   /* the previous prompt's video and latents, which the study's code still
+                         * references */
     size_t peak;        /* resident + non_kv + left_over */
-    size_t packed_peak; /* the same sum with the packed format's bytes in place of `resident` */
+    size_t packed_peak; /* the same sum, with the bytes of the packed format in place of
+                         * `resident` */
 };
 
-/* For a scheme in the study reading; the constants are those of wan-1.3b at 42 latent frames. */
+/* Computes the study's peak memory for a scheme in the study reading, with the constants of
+ * wan-1.3b at 42 latent frames. */
 enum kvr_status kvr_predict_study_peak(const struct kvr_scheme *scheme, struct kvr_study_peak *out);
 
 #endif

@@ -1,9 +1,10 @@
-/* query_norm.h - RMSNorm and RoPE of BF16 queries [T,H,D], fused into attention's load of Q.
+/* query_norm.h - RMSNorm and RoPE of BF16 queries [T,H,D], fused into attention's load of Q:
  *
  *     u = x * inverse * weight;    pairs of u rotated in float64;    rounded once
  *
- * as in kvr_ops. The linear layer that writes the queries also writes the sums of squares for
- * `inverse` (kvr_product_layer.squares): partial sums, added in order. */
+ * The arithmetic is that of kvr_ops. The linear layer that writes the queries also writes partial
+ * sums of their squares (kvr_product_layer.squares), which are added in a fixed order to give
+ * `inverse`. */
 #ifndef KVR_CACHE_QUERY_NORM_H
 #define KVR_CACHE_QUERY_NORM_H
 
@@ -16,7 +17,7 @@ extern "C" {
 #endif
 
 struct kvr_query_norm {
-    const float *inverses;         /* [T]; NULL: queries are used unchanged */
+    const float *inverses;         /* [T]; NULL leaves the queries unchanged */
     const float *weight;           /* [H,D], 8-byte aligned */
     const double *cosines, *sines; /* [T,D/2]; NULL: no rotation */
 };

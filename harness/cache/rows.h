@@ -1,10 +1,10 @@
-/* rows.h - gathers, scatters, repeats and averages rows of floats on either backend.
+/* rows.h - gathers, scatters, repeats and averages rows of floats, on CPU or CUDA.
  *
  *     kvr_rows_gather(dev, x, width, list, n, tok0, out);     rows named by a list
  *
- * Every pointer is memory of `dev`; a row has `width` floats. Nothing allocates or synchronises;
- * on CUDA errors surface at kvr_dev_sync. Both backends give identical bits (NaN payloads may
- * differ). */
+ * Every pointer is memory of `dev`, and a row has `width` floats. The functions neither allocate
+ * nor synchronise; a CUDA error is reported at the next kvr_dev_sync. CPU and CUDA give identical
+ * bits, except for the payloads of NaNs. */
 #ifndef KVR_CACHE_ROWS_H
 #define KVR_CACHE_ROWS_H
 
@@ -15,18 +15,18 @@
 extern "C" {
 #endif
 
-/* out[i] = x[list[i] - tok0], i < n; list int32. */
+/* out[i] = x[list[i] - tok0] for rows i < n; list has int32 token indices. */
 void kvr_rows_gather(struct kvr_dev *dev, const float *x, size_t width, const int32_t *list,
                      int64_t n, int64_t tok0, float *out);
-/* out[list[i] - tok0] = x[i], i < n. */
+/* out[list[i] - tok0] = x[i] for rows i < n. */
 void kvr_rows_scatter(struct kvr_dev *dev, const float *x, size_t width, const int32_t *list,
                       int64_t n, int64_t tok0, float *out);
-/* out[i] = x[0], i < n. */
+/* out[i] = x[0] for rows i < n. */
 void kvr_rows_repeat(struct kvr_dev *dev, const float *x, size_t width, int64_t n, float *out);
-/* Mean row of x [n], summed in double in row order, rounded once. */
+/* Mean of the n rows of x, accumulated in double in row order and rounded once to float. */
 void kvr_rows_mean(struct kvr_dev *dev, const float *x, size_t width, int64_t n, float *out);
 
-/* Converts n values from and to KVR_F32 or KVR_BF16 (round to nearest even). */
+/* Converts n values from F32 to `type`, KVR_F32 or KVR_BF16, rounding to nearest even. */
 void kvr_values_from_f32(struct kvr_dev *dev, void *to, enum kvr_dtype type, const float *from,
                          size_t n);
 void kvr_values_to_f32(struct kvr_dev *dev, float *to, const void *from, enum kvr_dtype type,

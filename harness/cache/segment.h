@@ -7,30 +7,35 @@
 #include "methods/codec.h"
 
 enum kvr_segment_kind {
-    KVR_SEG_CODED,  /* every token, by a codec */
-    KVR_SEG_POOLED, /* one mean token for all n tokens: log m = log n */
-    KVR_SEG_ZERO,   /* one zero key and value for all tokens; nothing is stored */
+    KVR_SEG_CODED,  /* stores every token, coded by a codec */
+    KVR_SEG_POOLED, /* stores one mean token for all n tokens, with log m = log n added to its
+                     * score */
+    KVR_SEG_ZERO,   /* stands for n tokens whose keys and values are zero; stores nothing */
 };
 
 struct kvr_segment {
     enum kvr_segment_kind kind;
     int tier;
-    int64_t serial;         /* number of the layer's coding that created the segment, from 1; ZERO:
-                           * 0 */
+    int64_t serial;         /* serial number of the segment in its layer, from 1; a ZERO segment has
+                             * 0 */
     int64_t tok0;           /* absolute index of the first token: frame * tokens_per_frame + s */
     int64_t n_tok;          /* tokens represented */
-    int head0;              /* heads [head0, head0 + k.shape.n_heads); ZERO: all */
+    int head0;              /* first head: the segment has heads [head0, head0 + k.shape.n_heads); a
+                             * ZERO segment has all heads */
     bool listed;            /* not contiguous: see `list` */
-    bool summary;           /* CODED: summaries by which a retention replaced these tokens */
-    int32_t weight;         /* CODED: multiplicity of each token; 0: one */
+    bool summary;           /* CODED: the tokens are summaries that replace tokens evicted by a
+                             * retention */
+    int32_t weight;         /* CODED: multiplicity of each token; 0 means 1 */
     struct kvr_buf list;    /* int32 [n_tok]: token indices, ascending (KVR_MEM_META) */
-    struct kvr_buf shown;   /* host copy of a device list */
+    struct kvr_buf shown;   /* host copy of `list`, if that is device memory */
     struct kvr_packed k, v; /* [n_tok,H,D]; POOLED: [1,H,D] */
-    struct kvr_buf moments; /* FP16 [moments][H][D]: for the scheme's correction */
+    struct kvr_buf moments; /* FP16 [moments][H][D]: moments of the coded keys, read by the scheme's
+                             * correction */
 };
 
 void kvr_segment_free(struct kvr_segment *s);
-size_t kvr_segment_resident(const struct kvr_segment *s); /* allocated bytes: codes, meta, list */
+size_t kvr_segment_resident(const struct kvr_segment *s); /* allocated bytes of codes, side
+                                                           * information and token list */
 
 /* Whether the segment holds tokens of head h. */
 static inline bool kvr_segment_has_head(const struct kvr_segment *s, int h)
@@ -38,9 +43,9 @@ static inline bool kvr_segment_has_head(const struct kvr_segment *s, int h)
     return !s->k.codec || (h >= s->head0 && h < s->head0 + s->k.shape.n_heads);
 }
 
-/* Absolute token index of the i-th token. */
+/* Token index, counted from the rollout's start, of the segment's i-th token. */
 int64_t kvr_segment_token(const struct kvr_segment *s, int64_t i);
-/* First i whose token index is >= tok. */
+/* Position of the first token of the segment whose token index is >= tok. */
 int64_t kvr_segment_lower(const struct kvr_segment *s, int64_t tok);
 
 /* Tokens visible to a pass: at most two runs [begin, end), ascending. */
@@ -49,7 +54,8 @@ struct kvr_visible {
     int64_t run[2][2];
 };
 
-/* A run of tokens for attention: from a segment, or raw in memory (current chunk, dense copy). */
+/* A run of tokens that attention reads: from a segment, or uncoded in memory (current chunk, dense
+ * copy). */
 struct kvr_raw {
     const void *k, *v; /* [T,H,D] of `dtype` */
     enum kvr_dtype dtype;
@@ -59,8 +65,9 @@ struct kvr_span {
     const struct kvr_segment *seg; /* NULL: raw */
     struct kvr_raw raw;
     int64_t t0, n; /* range of stored tokens within the segment or the raw tensors */
-    float log_m;   /* log of each token's multiplicity */
-    bool causal;   /* the queries' own tokens: query t sees tokens 0 to t only */
+    float log_m;   /* logarithm of the multiplicity that all tokens of the span share */
+    bool causal;   /* the current chunk under a causal mask: query t attends to tokens 0 to t
+                    * only */
 };
 
 #endif
