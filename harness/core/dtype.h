@@ -1,8 +1,8 @@
 /* dtype.h - element types, and the conversions between them.
  *
- * Every conversion to a narrower type rounds to nearest, ties to even, and keeps
- * NaN a NaN. BF16, FP16 and E5M2 overflow to infinity; E4M3 (OCP "FN": no
- * infinity, largest 448) saturates at +-448. */
+ * Every conversion to a narrower type rounds to nearest, ties to even, and keeps NaN a NaN. BF16,
+ * FP16 and E5M2 overflow to infinity. E4M3 has no infinity (OCP variant "FN"), so values beyond its
+ * largest number saturate at +-448. */
 #ifndef KVR_CORE_DTYPE_H
 #define KVR_CORE_DTYPE_H
 
@@ -64,7 +64,7 @@ static inline kvr_bf16 kvr_f32_to_bf16(float x)
 {
     uint32_t u = kvr_f32_bits(x);
     if ((u & 0x7fffffffu) > 0x7f800000u)
-        return (kvr_bf16)((u >> 16) | 0x40u); /* quiet NaN, sign and payload kept */
+        return (kvr_bf16)((u >> 16) | 0x40u); /* makes the NaN quiet; sign and payload are kept */
     return (kvr_bf16)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
 }
 
@@ -75,9 +75,9 @@ uint8_t kvr_f32_to_e4m3(float x);
 float kvr_e5m2_to_f32(uint8_t b);
 uint8_t kvr_f32_to_e5m2(float x);
 
-/* Converts n elements of any floating type (F32, F64, F16, BF16, F8_*) to float. */
+/* Converts n elements of any floating-point type (F32, F64, F16, BF16, F8_*) to float. */
 void kvr_to_f32(float *dst, const void *src, enum kvr_dtype t, size_t n);
-/* Converts n floats to any floating type. */
+/* Converts n floats to any floating-point type. */
 void kvr_from_f32(void *dst, enum kvr_dtype t, const float *src, size_t n);
 
 #ifdef __cplusplus

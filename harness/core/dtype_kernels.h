@@ -1,5 +1,5 @@
-/* dtype_kernels.h - conversions of arrays by instruction set, used by kvr_to_f32 and kvr_from_f32.
- * dtype.h defines the rounding. */
+/* dtype_kernels.h - array conversions by CPU instruction set, which kvr_to_f32 and kvr_from_f32
+ * call. The header dtype.h defines their rounding. */
 #ifndef KVR_CORE_DTYPE_KERNELS_H
 #define KVR_CORE_DTYPE_KERNELS_H
 
@@ -10,11 +10,11 @@
 extern "C" {
 #endif
 
-/* n elements, possibly unaligned, not overlapping. */
+/* Converts n elements; the arrays may be unaligned, but must not overlap. */
 typedef void kvr_widen_fn(float *dst, const void *src, size_t n);
 typedef void kvr_narrow_fn(void *dst, const float *src, size_t n);
 
-/* NULL for F32, which is copied, and for types that are not floating. */
+/* Functions by type; NULL for F32, which is copied, and for integer types and BOOL. */
 struct kvr_dtype_kernels {
     kvr_widen_fn *widen[KVR_N_DTYPES];
     kvr_narrow_fn *narrow[KVR_N_DTYPES];

@@ -1,29 +1,30 @@
-/* dtype_scalar.h - branch-free conversion of one element, so that loops over it vectorize (dtype.c,
- * dtype_isa.c).
+/* dtype_scalar.h - conversions of one element without branches, so that the compiler vectorizes
+ * loops over them (dtype.c, dtype_isa.c).
  *
- * A narrow format with m mantissa bits is derived from a float's bits. For normal results, add half
- * of the last kept place (minus one, plus the tie-breaking bit) and drop 23 - m bits. For subnormal
- * results, add a power of two whose ulp is the narrow format's smallest step: the addition rounds
- * to nearest even, and the low bits of the sum are the number of steps. Both continue correctly
- * into the next binade. */
+ * A float is converted to a narrow format with m mantissa bits by integer operations on its bits. A
+ * normal result is rounded by adding half a unit in its last place (minus one, plus the
+ * tie-breaking bit) and dropping the low 23 - m bits. A subnormal result is rounded by adding a
+ * power of two whose ulp is the smallest step of the narrow format. The addition rounds to nearest
+ * even, and the low bits of the sum are the number of steps. A result that rounds up to the next
+ * power of two is correct in both cases. */
 #ifndef KVR_CORE_DTYPE_SCALAR_H
 #define KVR_CORE_DTYPE_SCALAR_H
 
 #include "harness/core/dtype.h"
 
-/* Select: yes if `is` is 1, no if 0. */
+/* Branch-free select: returns `yes` if `is` is 1, and `no` if `is` is 0. */
 static inline uint32_t pick(uint32_t is, uint32_t yes, uint32_t no)
 {
     return (no & (is - 1u)) | (yes & (0u - is));
 }
 
-/* Number of steps of ulp(2^k) in |x|, for x far below 2^k; ties to even. */
+/* Rounds |x| to a number of steps of ulp(2^k), ties to even; |x| must be far below 2^k. */
 static inline uint32_t count_steps(uint32_t abs_bits, float two_to_k)
 {
     return kvr_f32_bits(kvr_bits_f32(abs_bits) + two_to_k) - kvr_f32_bits(two_to_k);
 }
 
-/* Drops `cut` low bits, rounding to nearest even, and changes the exponent bias from 127 to
+/* Drops the `cut` low bits with rounding to nearest even, and changes the exponent bias from 127 to
  * `bias`. */
 static inline uint32_t narrow_normal(uint32_t abs_bits, int cut, int bias)
 {
@@ -33,7 +34,7 @@ static inline uint32_t narrow_normal(uint32_t abs_bits, int cut, int bias)
            ((uint32_t)(127 - bias) << (23 - cut));
 }
 
-/* A NaN becomes quiet and keeps its sign and upper payload, as in F16C hardware. */
+/* A NaN becomes a quiet NaN that keeps its sign and upper payload bits, as in F16C hardware. */
 static inline float f16_to_f32(kvr_f16 h)
 {
     const uint32_t sign = (uint32_t)(h & 0x8000u) << 16, a = h & 0x7fffu;
@@ -52,7 +53,8 @@ static inline kvr_f16 f32_to_f16(float x)
     uint32_t h = narrow_normal(a, 13, 15);
 
     h = pick(a < 0x38800000u, count_steps(a, 0.5f), h); /* below 2^-14: subnormal */
-    h = pick(a >= 0x477ff000u, 0x7c00u, h);             /* 65520: halfway from 65504 to infinity */
+    h = pick(a >= 0x477ff000u, 0x7c00u, h);             /* 65520 is halfway from 65504, the largest
+                                                         * F16 number, to infinity */
     h = pick(a > 0x7f800000u, 0x7e00u | ((a >> 13) & 0x3ffu), h);
     return (kvr_f16)(sign | h);
 }
@@ -95,7 +97,8 @@ static inline uint8_t f32_to_e5m2(float x)
     uint32_t b = narrow_normal(a, 21, 15);
 
     b = pick(a < 0x38800000u, count_steps(a, 0x1p7f), b); /* below 2^-14: subnormal */
-    b = pick(a >= 0x47700000u, 0x7cu, b); /* 61440: halfway from 57344 to infinity */
+    b = pick(a >= 0x47700000u, 0x7cu, b); /* 61440 is halfway from 57344, the largest E5M2 number,
+                                           * to infinity */
     b = pick(a > 0x7f800000u, 0x7fu, b);
     return (uint8_t)(sign | b);
 }

@@ -1,4 +1,4 @@
-/* frames.h - a video as metrics read it: raw 8-bit RGB, before any encoder. */
+/* frames.h - a video as the metrics read it: raw 8-bit RGB frames, before any video encoder. */
 #ifndef KVR_CORE_FRAMES_H
 #define KVR_CORE_FRAMES_H
 
@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-/* Borrowed view of a video. */
+/* View of a video, which does not own the pixels. */
 struct kvr_frames {
     int n, height, width;
     const uint8_t *rgb; /* [n, height, width, 3] */

@@ -1,4 +1,4 @@
-/* hostmem.h - host memory of the process and CPU time, from the kernel. */
+/* hostmem.h - host memory of the process, OOM kills and CPU time, as reported by the kernel. */
 #ifndef KVR_CORE_HOSTMEM_H
 #define KVR_CORE_HOSTMEM_H
 
@@ -9,20 +9,23 @@
 extern "C" {
 #endif
 
-/* VmHWM: peak resident set size since the process started or since the last reset. The kernel
- * updates it at page faults, so short spikes are included. 0: unknown. */
+/* VmHWM of this process: peak resident set size since its start or since the last reset. The kernel
+ * updates the peak at every page fault, so short spikes are included. Returns 0 if the peak is
+ * unknown. */
 int64_t kvr_host_peak_bytes(void);
 
-/* Resets the peak to the current resident set size. False: the kernel does not support it. */
+/* Resets the peak to the current resident set size. Returns false if the kernel does not support
+ * the reset. */
 bool kvr_host_peak_reset(void);
 
-/* Number of processes that the OOM killer has killed on this host and in this process's control
- * group. Two different readings mean that a process was killed in between. */
+/* Number of processes that the kernel's OOM killer has ended on this host and in this process's
+ * control group. If two readings differ, a process was killed between them. */
 int64_t kvr_host_oom_kills(void);
 
-/* Busy CPU time of the host since boot, over all CPUs. 0: unknown. */
+/* Busy CPU time of the host since boot, summed over all CPUs, or 0 if it is unknown. */
 int64_t kvr_host_busy_ns(void);
-/* Steal time: CPU time that the hypervisor withheld from this host while it had work. */
+/* Steal time of the host since boot: the time in which the hypervisor ran other guests while this
+ * host had work. */
 int64_t kvr_host_stolen_ns(void);
 
 #ifdef __cplusplus

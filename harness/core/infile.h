@@ -1,11 +1,12 @@
-/* infile.h - opens input files of finite length, without blocking.
+/* infile.h - opens input files of finite length without blocking.
  *
  *     FILE *f;
  *     KVR_TRY(kvr_infile_open(&f, path));
  *     ... read to the end, once ...
  *     fclose(f);
  *
- * Refuses directories and devices, which may never end; does not wait for the writer of a FIFO. */
+ * Directories and devices, which may be endless, are refused. Opening a FIFO does not wait for its
+ * writer. */
 #ifndef KVR_CORE_INFILE_H
 #define KVR_CORE_INFILE_H
 
@@ -17,15 +18,17 @@
 extern "C" {
 #endif
 
-/* Opens a regular file or a pipe. A shell's `<(...)` is read to its end; a FIFO without a writer is
- * empty. KVR_ENOTFOUND: no such file; KVR_EFORMAT: another kind of file; KVR_EIO; KVR_ENOMEM. */
+/* Opens a regular file or a pipe. A shell's `<(...)` is read to its end; a FIFO without a writer
+ * reads as empty. Fails with KVR_ENOTFOUND without such a file, with KVR_EFORMAT for any other kind
+ * of file, and with KVR_EIO or KVR_ENOMEM. */
 enum kvr_status kvr_infile_open(FILE **out, const char *path);
 
-/* kvr_infile_open() for text: skips a UTF-8 byte order mark. A UTF-16 or UTF-32 mark is
- * KVR_EFORMAT. */
+/* Opens a text file like kvr_infile_open() and skips a UTF-8 byte order mark. A UTF-16 or UTF-32
+ * byte order mark is KVR_EFORMAT. */
 enum kvr_status kvr_infile_open_text(FILE **out, const char *path);
 
-/* Checks that the path is a regular file, for readers that seek. Errors as above. */
+/* Checks that `path` is a regular file, in which a reader can seek. Errors are those of
+ * kvr_infile_open(). */
 enum kvr_status kvr_infile_check(const char *path);
 
 #ifdef __cplusplus

@@ -1,19 +1,20 @@
-/* isa.h - the instruction set of the hot loops, selected once at start-up.
+/* isa.h - selects the CPU instruction set of the inner loops once, at start-up.
  *
  *     KVR_TRY(kvr_isa_force(name));       NULL: KVREEL_CPU, else the best this CPU supports
  *     kvr_fwht_kernels()->rows(x, n, d);  the table of the selected variant
  *
- * A file *_isa.c is compiled once each for portable, avx2 and avx512 (portable and neon on ARM); a
- * file *_dot.c also for avxvnni, vnni and amx_int8; a file *_tile.c for portable and amx_bf16
- * (tile.h). Each copy defines one constant function table, `const
- * struct kvr_x KVR_ISA_NAME(kvr_x)`, and no other external symbol. The header declares
- * KVR_ISA_TABLES(struct kvr_x, kvr_x), which defines the function kvr_x() that returns the selected
- * table. The Makefile sets KVR_ISA to the variant's name and KVR_ISA_AVX2, KVR_ISA_AVX512,
- * KVR_ISA_VNNI, KVR_ISA_AVXVNNI, KVR_ISA_AMX_BF16, KVR_ISA_AMX_INT8 or KVR_ISA_NEON to 1 as
- * applicable; AVX-512 copies also have KVR_ISA_AVX2.
+ * Each *_isa.c file is compiled once for portable, avx2 and avx512 (on ARM: for portable and neon).
+ * A *_dot.c file is compiled for avxvnni, vnni and amx_int8 as well. A *_tile.c file is compiled
+ * for portable and amx_bf16 (tile.h). Each compiled variant of a file defines one constant table of
+ * functions, `const struct kvr_x KVR_ISA_NAME(kvr_x)`, and no other external symbol. The file's
+ * header declares KVR_ISA_TABLES(struct kvr_x, kvr_x), which defines kvr_x(), the function that
+ * returns the selected variant's table. For each variant the Makefile sets KVR_ISA to the variant's
+ * name, and the macros of its features to 1: KVR_ISA_AVX2, KVR_ISA_AVX512, KVR_ISA_VNNI,
+ * KVR_ISA_AVXVNNI, KVR_ISA_AMX_BF16, KVR_ISA_AMX_INT8 or KVR_ISA_NEON. KVR_ISA_AVX2 is set for
+ * AVX-512 variants too.
  *
- * Stored data (codes, scales, masks) is bit-identical in every variant. Sums of products may differ
- * in the last bits, since each variant has its own summation order. */
+ * Stored data (codes, scales, masks) is bit-identical in every variant. Floating-point sums of
+ * products may differ in the last bits, since each variant has its own summation order. */
 #ifndef KVR_CORE_ISA_H
 #define KVR_CORE_ISA_H
 
@@ -31,34 +32,37 @@ enum kvr_isa {
     KVR_ISA_OF_AVX2,     /* AVX2, FMA, F16C: x86-64-v3 */
     KVR_ISA_OF_AVXVNNI,  /* AVX2 and 8-bit dot products in 256-bit registers */
     KVR_ISA_OF_AVX512,   /* AVX-512 F, BW, CD, DQ, VL: x86-64-v4 */
-    KVR_ISA_OF_VNNI,     /* AVX512 and 8-bit dot products in 512-bit registers */
-    KVR_ISA_OF_AMX_BF16, /* VNNI, AVX512-BF16 and BF16 products of AMX tiles */
-    KVR_ISA_OF_AMX_INT8, /* AMX_BF16 and 8-bit products of AMX tiles */
+    KVR_ISA_OF_VNNI,     /* AVX-512 and 8-bit dot products in 512-bit registers */
+    KVR_ISA_OF_AMX_BF16, /* VNNI with AVX512-BF16 and BF16 products of AMX tiles */
+    KVR_ISA_OF_AMX_INT8, /* AMX_BF16 with 8-bit products of AMX tiles */
     KVR_ISA_OF_NEON,     /* ARM: Advanced SIMD intrinsics with 8-bit dot products */
     KVR_N_ISA
 };
 
-/* The selected variant. The first call selects the variant by KVREEL_CPU or by the CPU's features.
- * This function ignores an unusable name in KVREEL_CPU; kvr_isa_force(NULL) refuses it. */
+/* The selected variant. The first call selects the variant that KVREEL_CPU names, or else the best
+ * one that the CPU supports. If KVREEL_CPU names an unusable variant, this function ignores the
+ * name, while kvr_isa_force(NULL) fails. */
 enum kvr_isa kvr_isa(void);
 
-/* Whether the selected variant has AMX tiles (tile.h). */
+/* Whether the selected variant uses AMX tiles (tile.h). */
 bool kvr_isa_has_tiles(void);
 
-/* Selects a variant by name; NULL: KVREEL_CPU, else the best. KVR_EINVAL lists the usable names.
- * Must not run while other threads compute. */
+/* Selects a variant by name. If `name` is NULL, selects the variant that KVREEL_CPU names, or else
+ * the best usable one. The message of KVR_EINVAL lists the usable names. Must not run while other
+ * threads compute. */
 enum kvr_status kvr_isa_force(const char *name);
 
-/* Whether the variant is compiled in, and whether this CPU can run it. */
+/* Whether this program contains the variant. */
 bool kvr_isa_compiled(enum kvr_isa isa);
+/* Whether this program contains the variant and this CPU can run it. */
 bool kvr_isa_usable(enum kvr_isa isa);
-/* Why the operating system refuses the use of the CPU's AMX tiles; NULL: it does not, or the CPU
- * has no tiles. */
+/* Why the operating system refuses to let this process use AMX tiles, or NULL if it does not refuse
+ * or the CPU has no tiles. */
 const char *kvr_isa_refused(void);
-/* "portable, avx2": the variants that satisfy `which`, kvr_isa_compiled or kvr_isa_usable. Returns
- * buf [n]. */
+/* Writes the names of the variants that satisfy `which` to buf [n], as in "portable, avx2"; returns
+ * buf. The predicate `which` is kvr_isa_compiled or kvr_isa_usable. */
 const char *kvr_isa_names(char *buf, size_t n, bool (*which)(enum kvr_isa isa));
-/* Whether the variant was selected by name rather than by CPU features. */
+/* Whether kvr_isa_force or KVREEL_CPU selected the variant by name. */
 bool kvr_isa_forced(void);
 const char *kvr_isa_name(enum kvr_isa isa); /* "portable", "avx2", ... */
 

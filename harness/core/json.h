@@ -7,10 +7,11 @@
  *     ...
  *     json_decref(root);
  *
- * Getters take the object, its name for messages (file, or file and location), and a key. An absent
- * key or a value of the wrong type is KVR_EFORMAT: "file: dim: expected integer, found string". The
- * _opt variants leave `out` unchanged if the key is absent or null. On failure `out` is unchanged.
- * Returned references belong to the object. */
+ * A getter takes the object, a name of the object for messages (file, or file and location), and a
+ * key. If the key is absent or its value has the wrong type, a getter fails with KVR_EFORMAT and a
+ * message such as "file: dim: expected integer, found string". The getters named *_opt accept an
+ * absent key or null and then leave *out unchanged. After a failure *out is unchanged. References
+ * that a getter returns belong to the object. */
 #ifndef KVR_CORE_JSON_H
 #define KVR_CORE_JSON_H
 
@@ -24,27 +25,30 @@
 extern "C" {
 #endif
 
-/* Number of failed allocations in the JSON library so far. The library reports them by NULL or -1
- * in many places, or not at all, and a dropped member changes the document. Readers and writers of
- * documents therefore check whether this number has grown. */
+/* Number of failed allocations in the JSON library so far. The library reports failed allocations
+ * by NULL or -1 in many places and not at all in others; a member that is lost in this way changes
+ * the document. Code that reads or writes documents therefore checks whether this number has
+ * grown. */
 unsigned long kvr_json_losses(void);
-/* json_dumps(), or NULL if any allocation has failed: incomplete JSON would be the key of another
- * cell. Caller frees. */
+/* Like json_dumps(), but returns NULL if any allocation of the library has failed, because the text
+ * of an incomplete document would give the key of another cell. Caller frees. */
 char *kvr_json_text(const json_t *j, size_t flags);
 
-/* json_string() for arbitrary bytes: invalid UTF-8 becomes U+FFFD. */
+/* Like json_string(), but accepts arbitrary bytes: invalid UTF-8 becomes U+FFFD. */
 json_t *kvr_json_words(const char *text);
 
-/* Refuses duplicate keys. Errors of kvr_infile_open_text(), or KVR_EFORMAT "file:line:column: ...".
- * Accepts NaN, Infinity and -Infinity as Python's json writes them: see kvr_json_not_finite(). */
+/* Reads a JSON file; duplicate keys in an object are refused. Errors are those of
+ * kvr_infile_open_text(), and KVR_EFORMAT with the message "file:line:column: ...". The words NaN,
+ * Infinity and -Infinity, which Python's json module writes, are accepted (see
+ * kvr_json_not_finite()). */
 enum kvr_status kvr_json_load(json_t **out, const char *path);
-/* kvr_json_load() for `n` bytes in memory, with or without a UTF-8 byte order mark; messages start
- * with `where`. */
+/* Reads JSON like kvr_json_load(), from `n` bytes in memory, with or without a UTF-8 byte order
+ * mark. Messages start with `where` in place of a file name. */
 enum kvr_status kvr_json_parse(json_t **out, const char *text, size_t n, const char *where);
 
-/* "NaN", "Infinity" or "-Infinity" if kvr_json_load() or kvr_json_parse() read the value as such;
- * else NULL. The library has no such numbers, so the value is a short string; the getters below
- * refuse it by name. */
+/* Returns "NaN", "Infinity" or "-Infinity" if kvr_json_load() or kvr_json_parse() read the value as
+ * one of these words, and NULL for any other value. The library represents finite numbers only, so
+ * such a value is a short string; the getters below refuse it with its name. */
 const char *kvr_json_not_finite(const json_t *v);
 
 enum kvr_status kvr_json_int(const json_t *o, const char *where, const char *key, int64_t *out);
@@ -63,7 +67,7 @@ enum kvr_status kvr_json_string_opt(const json_t *o, const char *where, const ch
 enum kvr_status kvr_json_array_opt(const json_t *o, const char *where, const char *key,
                                    json_t **out);
 
-/* Like kvr_json_int and kvr_json_int_opt, for values in [lo, hi]. */
+/* Like kvr_json_int and kvr_json_int_opt, with a check that the value is in [lo, hi]. */
 enum kvr_status kvr_json_int_in(const json_t *o, const char *where, const char *key, int64_t lo,
                                 int64_t hi, int *out);
 enum kvr_status kvr_json_int_in_opt(const json_t *o, const char *where, const char *key, int64_t lo,

@@ -4,8 +4,8 @@
  *     ...
  *     dlclose(library);
  *
- * A missing library is optional; a loader that runs out of memory is a failure. The status tells
- * them apart. */
+ * A library that is not found may be optional, while a loader that runs out of memory is a failure.
+ * The status distinguishes these two cases. */
 #ifndef KVR_CORE_LIBRARY_H
 #define KVR_CORE_LIBRARY_H
 
@@ -15,8 +15,9 @@
 extern "C" {
 #endif
 
-/* `flags` as for dlopen; the caller closes the library. KVR_ENOMEM: no memory to find or load it;
- * KVR_EUNSUPPORTED: not found or not a library, with the loader's message. *out is then NULL. */
+/* Opens a library with the flags of dlopen; the caller closes it. Fails with KVR_ENOMEM if memory
+ * is short, and with KVR_EUNSUPPORTED and the loader's message if the file is not found or not a
+ * library. After a failure *out is NULL. */
 enum kvr_status kvr_library_open(void **out, const char *name, int flags);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
-/* machine.h - facts about the machine that are stored with measured times: processor, kernels,
- * load. */
+/* machine.h - facts about the machine that are stored with measured times, such as its processor,
+ * kernels and load. */
 #ifndef KVR_CORE_MACHINE_H
 #define KVR_CORE_MACHINE_H
 
@@ -9,26 +9,28 @@
 extern "C" {
 #endif
 
-/* Processor name with family, model and stepping, "NAME (6/85/7)", since cloud providers give
- * several processors one name; else "unknown". Returns buf [n]. */
+/* Processor name with family, model and stepping, as in "NAME (6/85/7)", or "unknown". Cloud
+ * providers give several processors the same name. Returns buf [n]. */
 const char *kvr_cpu_name(char *buf, size_t n);
 
-/* Load average over the last minute; negative: unknown. */
+/* Load average over the last minute, or a negative number if it is unknown. */
 double kvr_machine_load(void);
 
-/* "CPU NAME, kernels avx2 (forced), load 0.31": printed with every time. */
+/* Describes the machine beside every printed time, as in "CPU NAME, kernels avx2 (forced), load
+ * 0.31". */
 const char *kvr_machine_text(char *buf, size_t n);
 
-/* Identity of the machine, one fact at a time: cpu_vendor, cpu_family, cpu_model, cpu_stepping,
- * cpu_isa, kernels, cache_l1d, cache_l2, cache_l3, governor, ... Unknown facts are "unknown";
- * without frequency scaling the governor is "none". Times of machines that differ in any fact are
- * not compared. Also the resources this process and its children may use, as set by a batch system
- * or taskset(1): cpus, their NUMA nodes (cpu_nodes), and the nodes for memory (memory_nodes):
- * "0-3,8". */
+/* Calls `fn` for each fact that identifies the machine: cpu_vendor, cpu_family, cpu_model,
+ * cpu_stepping, cpu_isa, kernels, cache_l1d, cache_l2, cache_l3, governor and others. The value of
+ * an unknown fact is "unknown"; the governor of a machine without frequency scaling begins with
+ * "none". Times of machines that differ in any fact are not compared. Some facts state the
+ * resources that this process may use, as limited by a batch system or taskset(1): the CPUs (cpus),
+ * the CPUs' NUMA nodes (cpu_nodes) and the nodes of memory (memory_nodes). Their values are lists
+ * such as "0-3,8". */
 typedef void kvr_fact_fn(void *ctx, const char *name, const char *value);
 void kvr_machine_facts(kvr_fact_fn *fn, void *ctx);
 
-/* Current clock of the fastest processor in MHz; 0: unknown. */
+/* Current clock of the fastest processor in MHz, or 0 if it is unknown. */
 double kvr_machine_mhz(void);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* memtext.h - prints text into memory.
+/* memtext.h - a stream that prints into memory and reports every failed allocation.
  *
  *     FILE *to = kvr_text_open(&text, &n);
  *     if (to)
@@ -6,8 +6,8 @@
  *     if (!kvr_text_close(to, &text))
  *         return kvr_fail(KVR_ENOMEM, ...);
  *
- * Replaces open_memstream(): when memory is short, glibc's open_memstream() drops output and
- * continues with later output, and neither ferror() nor fclose() reports it. */
+ * Replaces open_memstream(). When memory is short, glibc's open_memstream() drops output and
+ * continues with later output, and neither ferror() nor fclose() reports the loss. */
 #ifndef KVR_CORE_MEMTEXT_H
 #define KVR_CORE_MEMTEXT_H
 
@@ -15,12 +15,12 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Opens a stream; NULL: out of memory. Closing sets *text and *n, the bytes without the final
- * zero. */
+/* Opens a stream; NULL: out of memory. Closing the stream sets *text and *n, the number of bytes
+ * without the final zero. */
 FILE *kvr_text_open(char **text, size_t *n);
 
-/* Closes `to`, which may be NULL. True if *text has all output and belongs to the caller; else
- * *text is NULL. */
+/* Closes `to`, which may be NULL. Returns true if *text has all output; the caller then frees
+ * *text. Otherwise returns false and sets *text to NULL. */
 bool kvr_text_close(FILE *to, char **text);
 
 #endif

@@ -2,10 +2,11 @@
  *
  *     DNNL_TRY(kvr_dnnl_engine_create(&engine, dnnl_cpu, 0));
  *
- * oneDNN is C++: std::bad_alloc escapes from some of its C functions and would terminate the
- * program at a C frame. The wrappers return dnnl_out_of_memory instead, and dnnl_runtime_error for
- * other exceptions. Some functions dereference failed allocations, so the wrappers check for free
- * memory before each call that creates an object. */
+ * The library is C++: std::bad_alloc escapes from some of its C functions and would terminate the
+ * program at a C frame. The wrappers return dnnl_out_of_memory for std::bad_alloc, and
+ * dnnl_runtime_error for any other exception. Some functions of oneDNN dereference failed
+ * allocations. The wrappers therefore check, before a call that creates an object, that memory is
+ * free. */
 #ifndef KVR_CORE_ONEDNN_GUARD_H
 #define KVR_CORE_ONEDNN_GUARD_H
 

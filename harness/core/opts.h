@@ -1,5 +1,5 @@
-/* opts.h - a table of a part's options, read by the YAML check, -O key=value, help, `kvreel show`
- * and the tests.
+/* opts.h - a table of the options of a part. The YAML check, -O key=value, help, `kvreel show` and
+ * the tests read this table.
  *
  *     static const struct kvr_opt options[] = {
  *         KVR_OPT_INT(struct sym_opts, bits, 4, 2, 8, "bits per stored element"),
@@ -34,7 +34,8 @@ struct kvr_opt {
     enum kvr_opt_type type;
     size_t offset;
     double def, min, max;
-    const char *const *names; /* ENUM: NULL-terminated; the int is the index */
+    const char *const *names; /* ENUM: ENUM: names of the values, NULL-terminated; the option's int
+                               * is the index of a name */
     const char *def_text;     /* STRING */
     const char *help;
 };
@@ -53,31 +54,35 @@ struct kvr_opt {
     { #f, KVR_OPT_T_STRING, offsetof(S, f), 0, 0, 0, NULL, d, h }       /* char[KVR_OPT_STRING_MAX] */
 /* clang-format on */
 
-/* Fills `s` with the defaults. `table` may be NULL (no options). */
+/* Sets all options in `s` to their defaults. If `table` is NULL, there are no options. */
 void kvr_opts_defaults(const struct kvr_opt *table, void *s);
 
-/* Sets one option from text. Unknown name: KVR_ENOTFOUND with the nearest match; wrong type or out
- * of bounds: KVR_EINVAL with value and limits. On failure `s` is unchanged. */
+/* Sets one option from its value as text. For an unknown name fails with KVR_ENOTFOUND and the
+ * nearest name. For a wrong type or a value out of bounds fails with KVR_EINVAL; the message gives
+ * the value and the bounds. After a failure `s` is unchanged. */
 enum kvr_status kvr_opts_set(const struct kvr_opt *table, void *s, const char *name,
                              const char *value);
 
-/* Parses "a=1,b=2" (blanks allowed) over the current values of `s`. */
+/* Sets the options in a text such as "a=1,b=2", in which blanks are allowed; other options keep
+ * their values. */
 enum kvr_status kvr_opts_parse(const struct kvr_opt *table, void *s, const char *text);
 
-/* Canonical text of one option's value, as accepted by kvr_opts_set. */
+/* Writes the canonical text of one option's value, which kvr_opts_set accepts, to buf [n]. */
 const char *kvr_opts_text(const struct kvr_opt *o, const void *s, char *buf, size_t n);
 
-/* "name(a=1,b=2)" with every option, "name" without options; truncated at n. Returns buf. */
+/* Writes "name(a=1,b=2)" with all options, or "name" if there are none, to buf, truncated at n
+ * bytes. Returns buf. */
 const char *kvr_opts_call(const char *name, const struct kvr_opt *table, const void *s, char *buf,
                           size_t n);
 
 const struct kvr_opt *kvr_opts_find(const struct kvr_opt *table, const char *name);
 
-/* Cuts white space off both ends, in place; returns the first character that stays. */
+/* Removes white space from both ends of the text, in place; returns the first remaining
+ * character. */
 char *kvr_trim(char *text);
 
-/* The name in NULL-terminated `names` nearest to `word` by edit distance; NULL if none is within 1
- * + length / 3. Used for "did you mean". */
+/* Returns the name in NULL-terminated `names` that is nearest to `word` by edit distance, for "did
+ * you mean" messages. Returns NULL if no name is within an edit distance of 1 + length / 3. */
 const char *kvr_nearest(const char *word, const char *const *names);
 
 #ifdef __cplusplus

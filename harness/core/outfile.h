@@ -9,10 +9,11 @@
  *     }
  *     return kvr_out_commit(&o);
  *
- * Writes go to a temporary file in the target's directory; commit syncs it and renames it over the
- * target. Until then, and after any failure, the target is unchanged. A replaced file keeps its
- * mode. Devices and FIFOs are written directly; symbolic links are refused. A full disk or quota is
- * KVR_EFULL, other errors are KVR_EIO; both name the target. */
+ * Output is written to a temporary file in the target's directory; kvr_out_commit syncs this file
+ * and renames it over the target. Until the commit, and after any failure, the target is unchanged.
+ * A target that is replaced keeps its file mode. A target that is a device or FIFO is written
+ * directly; a symbolic link is refused. A full disk or quota is KVR_EFULL, and any other error is
+ * KVR_EIO; the message names the target. */
 #ifndef KVR_CORE_OUTFILE_H
 #define KVR_CORE_OUTFILE_H
 
@@ -28,9 +29,9 @@ struct kvr_out;
 
 enum kvr_status kvr_out_open(struct kvr_out **out, const char *path);
 enum kvr_status kvr_out_write(struct kvr_out *o, const void *p, size_t n);
-/* Descriptor of the temporary file, for libraries that seek. Remains owned by `o`. */
+/* File descriptor of the temporary file, for libraries that seek. Remains owned by `o`. */
 int kvr_out_fd(const struct kvr_out *o);
-/* Closes `o` on success and on failure; *o becomes NULL. */
+/* Publishes the target. On success and on failure, closes the output and sets *o to NULL. */
 enum kvr_status kvr_out_commit(struct kvr_out **o);
 /* Removes the temporary file. Accepts NULL. */
 void kvr_out_drop(struct kvr_out **o);

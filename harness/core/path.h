@@ -1,4 +1,4 @@
-/* path.h - file names. Returned strings are malloc'd; the caller frees them. */
+/* path.h - file names. Returned strings are allocated by malloc and freed by the caller. */
 #ifndef KVR_CORE_PATH_H
 #define KVR_CORE_PATH_H
 
@@ -10,27 +10,32 @@
 extern "C" {
 #endif
 
-/* "dir/name"; just the name if it is absolute or dir is empty. NULL: no memory. */
+/* Joins "dir" and "name" to "dir/name". Returns a copy of `name` alone if `name` is absolute or
+ * `dir` is empty, and NULL if memory is short. */
 char *kvr_path_join(const char *dir, const char *name);
-/* Directory part: "a/b/c" -> "a/b", "c" -> ".", "/c" -> "/". NULL: no memory. */
+/* Directory part of a path, such as "a/b" of "a/b/c", "." of "c" and "/" of "/c". Returns NULL if
+ * memory is short. */
 char *kvr_path_dir(const char *path);
-/* Whether the path is something before this suffix: "a.pt" has ".pt", ".pt" has not. False for "". */
+/* Whether the path ends in this suffix after at least one other character. The path "a.pt" has the
+ * suffix ".pt", while the path ".pt" has not. No path has an empty suffix. */
 bool kvr_path_has_suffix(const char *path, const char *suffix);
-/* Last component, within `path`: "a/b.c" -> "b.c", "a/" -> "". */
+/* Last component of a path, such as "b.c" of "a/b.c" and "" of "a/". The result points into
+ * `path`. */
 const char *kvr_path_base(const char *path);
 
-/* Whether `path`, after resolving links, is a regular file below `dir`. For names from untrusted
- * input. */
+/* Whether `path`, after resolving links, is a regular file below `dir`. Use it for file names from
+ * untrusted input. */
 bool kvr_path_is_below(const char *dir, const char *path);
-bool kvr_path_exists(const char *path); /* any kind of file; false for a dangling link */
+bool kvr_path_exists(const char *path); /* whether a file of any kind exists; false for a dangling
+                                         * link */
 bool kvr_path_is_dir(const char *path);
 
-/* `to` relative to the folder `from`, both absolute and free of links: ("/a/b", "/a/c/d") ->
- * "../c/d". NULL: no memory. */
+/* The path `to` relative to the folder `from`, such as "../c/d" for ("/a/b", "/a/c/d"). Both paths
+ * must be absolute and without symbolic links. Returns NULL if memory is short. */
 char *kvr_path_relative(const char *from, const char *to);
 
-/* Creates a directory and its parents. KVR_EIO if a file is in the way; an existing directory is no
- * error. */
+/* Creates a directory and its parents. Fails with KVR_EIO if a component is a file; an existing
+ * directory is no error. */
 enum kvr_status kvr_mkdirs(const char *path);
 /* Creates the parent directories of an output file. */
 enum kvr_status kvr_mkdirs_above(const char *path);

@@ -1,5 +1,5 @@
-/* procfile.h - reads lines of a small file without allocating. A transient lack of memory must not
- * turn machine facts into "unknown", since the store would then take it for another machine.
+/* procfile.h - reads lines of a small file without allocating. If a transient lack of memory turned
+ * a machine fact into "unknown", the store would take the machine for another one.
  *
  *     struct kvr_procfile f;
  *     kvr_procfile_open(&f, "/proc/cpuinfo");
@@ -13,13 +13,14 @@
 #include <stddef.h>
 
 struct kvr_procfile {
-    int fd; /* -1: no such file; reads as empty */
+    int fd; /* -1 if there is no such file, which reads as empty */
     size_t at, n;
     char buf[4096];
 };
 
 void kvr_procfile_open(struct kvr_procfile *f, const char *path);
-/* Next line into line [n] as with fgets(): including the newline, in pieces if longer. */
+/* Reads the next line into line [n] like fgets(), including the newline; a line longer than n - 1
+ * bytes is returned in pieces. */
 bool kvr_procfile_gets(struct kvr_procfile *f, char *line, size_t n);
 void kvr_procfile_close(struct kvr_procfile *f);
 

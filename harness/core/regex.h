@@ -4,10 +4,11 @@
  *     if (kvr_regex_matches(r, "RTN_INT4@study"))
  *     kvr_regex_close(&r);
  *
- * POSIX extended syntax without interval expressions: . [a-z] [^a] [[:digit:]] * + ? | ( ) ^ $ and
- * \c for a literal c. Unanchored; works on bytes, so a character beyond ASCII counts as several.
- * Without backtracking: all reachable states advance together (K. Thompson, Comm. ACM 11 (1968)
- * 419), so the time is at most states times bytes. */
+ * The syntax is that of POSIX extended expressions without intervals: . [a-z] [^a] [[:digit:]] * +
+ * ? | ( ) ^ $ and \c for a literal c. A match may start anywhere in the text. Matching works on
+ * bytes, so a character beyond ASCII counts as several. All reachable states of the automaton
+ * advance together, without backtracking (Thompson 1968), so the time is at most the number of
+ * states times the number of bytes. */
 #ifndef KVR_CORE_REGEX_H
 #define KVR_CORE_REGEX_H
 
@@ -15,7 +16,12 @@
 
 #include "harness/core/status.h"
 
-enum { KVR_REGEX_MAX = 1000, KVR_REGEX_DEPTH = 50 }; /* bytes; nesting depth of parentheses */
+enum {
+    KVR_REGEX_MAX = 1000,
+    KVR_REGEX_DEPTH = 50
+}; /* KVR_REGEX_MAX: maximum bytes of an
+                                                      * expression; KVR_REGEX_DEPTH: maximum nesting
+                                                      * depth of parentheses */
 
 struct kvr_regex;
 

@@ -1,13 +1,13 @@
-/* remember.h - caches expensive results across runs.
+/* remember.h - stores expensive results in a file, for later runs.
  *
  *     KVR_TRY(kvr_file_sha256(path, hex));         computed, or cached
  *     KVR_TRY(kvr_file_sha256_known(path, hex));   "" if it would have to be computed
  *     rate = kvr_best_number("rate", key, rate);   maximum of all values given so far
  *
- * Lines of text in $XDG_CACHE_HOME/kvreel/remembered (~/.cache), which may be deleted at any time.
- * Hashes are cached for files of at least KVR_REMEMBER_BYTES, keyed by device, inode, size and
- * change times. A file modified within the last second is not cached: a later write in the same
- * clock tick would go unnoticed. */
+ * The file $XDG_CACHE_HOME/kvreel/remembered (default ~/.cache) has one line of text per result and
+ * may be deleted at any time. The hash of a file of at least KVR_REMEMBER_BYTES is stored under the
+ * file's device, inode, size and change times. The hash of a file modified within the last second
+ * is not stored, because a later write in the same clock tick would leave its change time equal. */
 #ifndef KVR_CORE_REMEMBER_H
 #define KVR_CORE_REMEMBER_H
 
@@ -19,23 +19,27 @@
 extern "C" {
 #endif
 
-/* Smaller files are hashed in a fraction of a second. */
+/* KVR_REMEMBER_BYTES: a smaller file is hashed in a fraction of a second, so its hash is not
+ * stored. */
 enum { KVR_REMEMBER_BYTES = 64 << 20, KVR_STAMP_LEN = 160 };
 
-/* Identity of a file's content; it changes when the file is written. False: no such file. *quiet
- * becomes false if the file was modified less than a second ago, and is otherwise unchanged. */
+/* Identifies the content of a file by a text that changes when the file is written. Returns false
+ * if there is no such file. *quiet becomes false if the file was modified less than a second ago,
+ * and is otherwise left unchanged. */
 bool kvr_file_stamp(const char *path, char stamp[KVR_STAMP_LEN], bool *quiet);
 
-/* Like kvr_sha256_file, but returns a cached hash if there is one, and caches a computed one. */
+/* Like kvr_sha256_file, but returns the stored hash if there is one, and stores a computed hash. */
 enum kvr_status kvr_file_sha256(const char *path, char hex[KVR_SHA256_HEX]);
-/* The hash if it is cached or the file is small; otherwise hex is "" and the status KVR_OK. */
+/* Returns the hash if it is stored or the file is small. Otherwise hex becomes an empty string and
+ * the status is KVR_OK. */
 enum kvr_status kvr_file_sha256_known(const char *path, char hex[KVR_SHA256_HEX]);
 
-/* Path of a file in the cache folder, whether or not it exists; malloc'ed. NULL: no cache
- * folder. */
+/* Path of a file in the folder $XDG_CACHE_HOME/kvreel, whether or not the file exists, allocated by
+ * malloc. Returns NULL if there is no such folder. */
 char *kvr_cache_file(const char *name);
 
-/* The maximum of `now` and earlier values for `key` (without line feeds). */
+/* Stores `now` if it exceeds all earlier values for `key` (without line feeds); returns the
+ * maximum. */
 double kvr_best_number(const char *what, const char *key, double now);
 
 #ifdef __cplusplus

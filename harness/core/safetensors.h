@@ -1,4 +1,5 @@
-/* safetensors.h - read (memory mapped, strict) and write tensor files.
+/* safetensors.h - reads (memory-mapped and strict) and writes files of tensors in the safetensors
+ * format.
  *
  *     struct kvr_st *f;
  *     KVR_TRY(kvr_st_open(&f, "dit.safetensors"));
@@ -6,13 +7,12 @@
  *     KVR_TRY(kvr_st_get(f, "blocks.0.ffn.0.weight", &w));   borrowed until close
  *     kvr_st_close(&f);
  *
- * Layout: 8 bytes little-endian header length N, N bytes of JSON
- * {"name": {"dtype", "shape", "data_offsets": [begin, end)}, "__metadata__": {str: str}},
- * then the data. Refused, with file and tensor named:
- * - a header that is truncated, longer than 100 MB, or not a JSON object;
- * - a duplicate name, an unknown key or dtype;
- * - a shape that is negative, fractional, deeper than KVR_MAX_DIMS or overflows;
- * - offsets that are negative, reversed, beyond the file, overlapping, with holes or trailing
+ * Layout: A file has 8 bytes of little-endian header length N, then N bytes of JSON {"name":
+ * {"dtype", "shape", "data_offsets": [begin, end)}, "__metadata__": {str: str}}, then the data. A
+ * file is refused, with a message that names the file and the tensor, for - a header that is
+ * truncated, longer than 100 MB, or not a JSON object; - a duplicate name, an unknown key or dtype;
+ * - a shape that is negative, fractional, deeper than KVR_MAX_DIMS or overflows; - offsets that are
+ * negative, reversed, beyond the file, overlapping, with holes or trailing
  *   bytes, or whose length is not shape x dtype. */
 #ifndef KVR_CORE_SAFETENSORS_H
 #define KVR_CORE_SAFETENSORS_H
@@ -28,8 +28,8 @@ extern "C" {
 struct kvr_st;
 
 enum kvr_status kvr_st_open(struct kvr_st **out, const char *path);
-/* Opens a file's content in memory (fuzzing, tests). Borrows `bytes`, which must outlive the
- * reader. */
+/* Opens the content of a file that is in memory, for fuzzing and tests. The reader borrows `bytes`,
+ * which must outlive it. */
 enum kvr_status kvr_st_open_memory(struct kvr_st **out, const void *bytes, size_t n,
                                    const char *name_for_messages);
 void kvr_st_close(struct kvr_st **f);
@@ -40,21 +40,22 @@ const char *kvr_st_path(const struct kvr_st *f);
 const char *kvr_st_metadata(const struct kvr_st *f, const char *key); /* NULL when absent */
 
 bool kvr_st_has(const struct kvr_st *f, const char *name);
-/* KVR_ENOTFOUND gives the file and the tensor. `out->data` is read-only. Misaligned data, from
- * writers that did not pad the header, is copied once. */
+/* The message of KVR_ENOTFOUND names the file and the tensor. `out->data` is read-only. Misaligned
+ * data, from programs that did not pad the header, is copied once. */
 enum kvr_status kvr_st_get(const struct kvr_st *f, const char *name, struct kvr_tensor *out);
-/* Like kvr_st_get, but without alignment: the data must be read as bytes. */
+/* Like kvr_st_get, but data may be misaligned, so the caller must read it as bytes. */
 enum kvr_status kvr_st_view(const struct kvr_st *f, const char *name, struct kvr_tensor *out);
-/* Like kvr_st_get with a required shape (-1 matches any extent); the message gives both shapes. */
+/* Like kvr_st_get with a required shape, where -1 matches any extent; the message of KVR_EFORMAT
+ * gives the actual and the required shape. */
 enum kvr_status kvr_st_get_shaped(const struct kvr_st *f, const char *name, int n_dims,
                                   const int64_t *shape, struct kvr_tensor *out);
 /* Like kvr_st_view with a required shape. */
 enum kvr_status kvr_st_view_shaped(const struct kvr_st *f, const char *name, int n_dims,
                                    const int64_t *shape, struct kvr_tensor *out);
 
-/* Writes all tensors to a temporary file, fsync, rename. metadata: key, value, ..., NULL; may be
- * NULL. On failure `path` is unchanged. Wider dtypes come first in the file; otherwise items keep
- * their order. */
+/* Writes all tensors to a temporary file, syncs this file and renames it to `path`. `metadata` is
+ * NULL or a list of keys and values, terminated by NULL. After a failure `path` is unchanged.
+ * Tensors of wider types come first in the file; otherwise the tensors keep their order. */
 struct kvr_st_item {
     const char *name;
     struct kvr_tensor t;

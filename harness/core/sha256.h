@@ -1,4 +1,4 @@
-/* sha256.h - SHA-256 of content: keys of cells and identities of files.
+/* sha256.h - SHA-256 hashes of content, used as keys of cells and identities of files.
  *
  *     char hex[KVR_SHA256_HEX];
  *     KVR_TRY(kvr_sha256_hex("abc", 3, hex));
@@ -8,7 +8,7 @@
  *     KVR_TRY(kvr_sha256_add(&h, p, n));        any number of times
  *     KVR_TRY(kvr_sha256_close(&h, hex));
  *
- * A state allocates nothing and may be abandoned without closing it. */
+ * A hash state allocates no memory, so it may be abandoned without closing it. */
 #ifndef KVR_CORE_SHA256_H
 #define KVR_CORE_SHA256_H
 
@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-enum { KVR_SHA256_HEX = 65 }; /* 64 lower-case hex digits and the terminator */
+enum { KVR_SHA256_HEX = 65 }; /* 64 lower-case hex digits and the terminating zero */
 
 struct kvr_sha256 {
     uint64_t state[16]; /* libcrypto's */
@@ -29,11 +29,11 @@ struct kvr_sha256 {
 
 enum kvr_status kvr_sha256_open(struct kvr_sha256 *h);
 enum kvr_status kvr_sha256_add(struct kvr_sha256 *h, const void *p, size_t n);
-/* hex may be NULL to discard the state. */
+/* If hex is NULL, the state is discarded. */
 enum kvr_status kvr_sha256_close(struct kvr_sha256 *h, char hex[KVR_SHA256_HEX]);
 
 enum kvr_status kvr_sha256_hex(const void *p, size_t n, char hex[KVR_SHA256_HEX]);
-/* Hash of a file. KVR_ENOTFOUND, KVR_EIO name the file. */
+/* Hash of a file. The messages of KVR_ENOTFOUND and KVR_EIO name the file. */
 enum kvr_status kvr_sha256_file(const char *path, char hex[KVR_SHA256_HEX]);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* tensor.h - a dtype, a shape and a pointer; row-major, the last index contiguous. */
+/* tensor.h - a tensor: element type, shape and pointer, in row-major order. */
 #ifndef KVR_CORE_TENSOR_H
 #define KVR_CORE_TENSOR_H
 
@@ -24,11 +24,12 @@ struct kvr_tensor {
 
 int64_t kvr_tensor_count(const struct kvr_tensor *t); /* elements; 1 for a scalar */
 size_t kvr_tensor_bytes(const struct kvr_tensor *t);
-/* "[3, 16, 6, 10]" into buf, always terminated; returns buf. */
+/* Writes the shape to buf, as in "[3, 16, 6, 10]", always zero-terminated; returns buf. */
 const char *kvr_shape_text(const int64_t *shape, int n_dims, char *buf, size_t n);
 
-/* Checks a file tensor's shape `have` against the needed one, where -1 matches any extent.
- * KVR_EFORMAT: "FILE: tensor 'NAME': shape [2, 3], need [2, -1]". */
+/* Checks the shape `have` of a tensor in a file against the shape `need`, in which -1 matches any
+ * extent. KVR_EFORMAT: The message of KVR_EFORMAT is "FILE: tensor 'NAME': shape [2, 3], need [2,
+ * -1]". */
 enum kvr_status kvr_shape_check(const char *file, const char *name, int n_have, const int64_t *have,
                                 int n_need, const int64_t *need);
 

@@ -1,4 +1,5 @@
-/* tile.h - AMX tile instructions. Only *_tile.c, *_dot.c and tests include it.
+/* tile.h - AMX tile instructions, and their equivalents in plain C. This header is included by
+ * *_tile.c, *_dot.c and tests only.
  *
  *     struct kvr_tiles t;
  *
@@ -10,9 +11,10 @@
  *     KVR_TILE_STORE(&t, 0, c, stride);
  *     KVR_TILE_RELEASE(&t);                      before the function returns
  *
- * A tile is up to 16 rows of 64 bytes. Without KVR_ISA_AMX_BF16 the operations are plain C, the
- * reference on any machine, with the rounding of Intel's manual (TDPBF16PS: denormals are zero,
- * even and odd products have separate sums). Tile numbers must be literals. */
+ * A tile is up to 16 rows of 64 bytes. Without KVR_ISA_AMX_BF16 the operations are plain C, which
+ * is the reference on any machine. The C code rounds as Intel's manual specifies for TDPBF16PS:
+ * denormals are zero, and even and odd products have separate sums. Tile numbers in a call must be
+ * literals. */
 #ifndef KVR_CORE_TILE_H
 #define KVR_CORE_TILE_H
 
@@ -28,9 +30,9 @@ struct kvr_tile_config {
     uint8_t rows[16];
 };
 
-/* Tiles 0 to 3 are accumulators: tiles 0 and 1 of the first block of 16 rows of A, tiles 2 and 3 of
- * the second block. Tiles 4 and 5: the two blocks of A. Tiles 6 and 7: two panels of B, 16 rows
- * each. */
+/* Tiles 0 to 3 are accumulators: tiles 0 and 1 for the first block of 16 rows of A, tiles 2 and 3
+ * for the second block. Tiles 4 and 5 contain the two blocks of A. Tiles 6 and 7 contain two panels
+ * of B, with 16 rows each. */
 static inline struct kvr_tile_config kvr_tile_shapes(int rows_a, int rows_b)
 {
     struct kvr_tile_config c;
@@ -52,7 +54,8 @@ struct kvr_tiles {
     struct kvr_tile_config config;
 };
 
-/* Inline assembly, because GCC 12's intrinsics do not declare that they read memory. */
+/* The operations are inline assembly because GCC 12's intrinsics do not declare that they read
+ * memory. */
 #define KVR_TILE_CONFIGURE(t, rows_a, rows_b)                                                      \
     do {                                                                                           \
         (t)->config = kvr_tile_shapes(rows_a, rows_b);                                             \
@@ -131,7 +134,7 @@ static inline void kvr_tile_bf16(struct kvr_tiles *t, int to, int a, int b)
         }
 }
 
-/* Byte products; the int32 sums wrap around. */
+/* Adds the products of 8-bit integers to the int32 accumulators, which wrap around. */
 static inline void kvr_tile_bytes(struct kvr_tiles *t, int to, int a, int b, int a_signed)
 {
     for (int m = 0; m < t->config.rows[to]; m++)

@@ -8,10 +8,10 @@
 extern "C" {
 #endif
 
-/* Bytes of the first character of the NUL-terminated text `s`; 1 for the NUL itself; 0:
- * malformed. */
+/* Number of bytes of the first UTF-8 character of the zero-terminated text `s`. Returns 1 for the
+ * terminating zero and 0 for malformed UTF-8. */
 int kvr_utf8_length(const char *s);
-bool kvr_utf8_is(const char *s); /* the whole text is valid */
+bool kvr_utf8_is(const char *s); /* whether the whole text is valid UTF-8 */
 
 #ifdef __cplusplus
 }

@@ -9,13 +9,15 @@ extern "C" {
 #endif
 
 const char *kvr_version(void);  /* "0.1.0" */
-const char *kvr_git_hash(void); /* 40 hex digits, or "unknown" outside a checkout */
-bool kvr_git_dirty(void);       /* the checkout had uncommitted changes */
-/* 16 hex digits: hash of all sources that affect stored numbers (Makefile: CODE). Builds with equal
- * hashes give comparable measurements, whatever their commits. */
+const char *kvr_git_hash(void); /* Git commit as 40 hex digits, or "unknown" if the program was not
+                                 * built in a checkout */
+bool kvr_git_dirty(void);       /* whether the checkout had uncommitted changes */
+/* Hash, in 16 hex digits, of all sources that affect stored numbers (variable CODE of the
+ * Makefile). Measurements of builds with equal hashes are comparable, even if their commits
+ * differ. */
 const char *kvr_code_hash(void);
 const char *kvr_compiler(void); /* "gcc: 12.2.0" */
-const char *kvr_cflags(void);   /* flags that affect code generation */
+const char *kvr_cflags(void);   /* compiler flags that affect code generation */
 
 #ifdef __cplusplus
 }
