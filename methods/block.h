@@ -1,9 +1,9 @@
-/* block.h - whole-block conversions of codecs, on any device.
+/* block.h - operations on whole blocks, on CPU or CUDA.
  *
  *     kvr_block_widen(dev, work, bf16, n);
  *
- * Every pointer is memory of `dev` (NULL: the CPU). Nothing allocates or synchronises; errors
- * surface at kvr_dev_sync(). */
+ * Every pointer is memory of `dev`, or host memory if `dev` is NULL. No function allocates or
+ * synchronises; a device error is reported at the next kvr_dev_sync(). */
 #ifndef KVR_METHODS_BLOCK_H
 #define KVR_METHODS_BLOCK_H
 
@@ -19,23 +19,24 @@ void kvr_block_copy(struct kvr_dev *dev, float *to, const float *from, int64_t n
 void kvr_block_widen(struct kvr_dev *dev, float *to, const kvr_bf16 *from, int64_t n);
 void kvr_block_round(struct kvr_dev *dev, float *x, int64_t n);
 
-/* Whether the device codes a chain of grids in one kernel. Otherwise kvr_block_encode_chain and
- * kvr_block_decode_chain must not be called. */
+/* Whether the device can code a chain of two grids in one kernel. If not, kvr_block_encode_chain
+ * and kvr_block_decode_chain must not be called. */
 bool kvr_block_chains(const struct kvr_dev *dev);
-/* x [T,H,D] is unchanged; data[i] belongs to the i-th grid. Returns false, without effect, for an
- * unsupported shape. */
+/* Encodes x [T,H,D], which is not changed, with a chain of two grids; data[i] receives the data of
+ * the i-th grid. Returns false and has no effect if the shape is not supported. */
 bool kvr_block_encode_chain(struct kvr_dev *dev, const struct kvr_grid_chain *c,
                             const struct kvr_values *x, const struct kvr_stage_data *const data[2]);
-/* Decodes tokens [t0, t0 + n) of heads [h0, h0 + nh) into out. */
+/* Decodes tokens [t0, t0 + n) of heads [h0, h0 + nh) to out [n,nh,D]. Returns false and has no
+ * effect if the shape is not supported. */
 bool kvr_block_decode_chain(struct kvr_dev *dev, const struct kvr_grid_chain *c,
                             const struct kvr_stage_data *const data[2], int64_t t0, int64_t n,
                             int h0, int nh, float *out);
-/* kvr_block_decode_chain with BF16 output, on a device only. */
+/* Like kvr_block_decode_chain, with BF16 output; supported on a device only. */
 bool kvr_block_decode_chain_bf16(struct kvr_dev *dev, const struct kvr_grid_chain *c,
                                  const struct kvr_stage_data *const data[2], int64_t t0, int64_t n,
                                  int h0, int nh, kvr_bf16 *out);
 bool kvr_block_decodes_bf16(const struct kvr_grid_chain *c);
-/* Overwrites what the grids decoded with the kept elements of a KVR_FORM_ENTRIES stage. */
+/* Overwrites decoded values in `out` by the exactly stored elements of a KVR_FORM_ENTRIES stage. */
 void kvr_block_put_entries_bf16(struct kvr_dev *dev, const struct kvr_block_shape *shape,
                                 const struct kvr_stage_data *entries, int64_t t0, int64_t n, int h0,
                                 int nh, kvr_bf16 *out);

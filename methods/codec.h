@@ -1,6 +1,6 @@
 /* codec.h - encodes blocks of keys or values and decodes them.
  *
- * A codec is a short pipeline of stages, written as text in a method's row:
+ * A codec is a pipeline of up to four stages, written as text in a method's row:
  *
  *     "sym(bits=4,group=16)"                 one grid
  *     "hadamard | sym(bits=2)"               a transform, then a grid
@@ -14,14 +14,14 @@
  *     kvr_packed_free(&packed);
  *     kvr_codec_close(&c);
  *
- * A stage describes itself: its layout gives the stored format, its noise model the error, and a
- * transform also maps queries. Attention, corrections, predictions and kernels read these
- * descriptions; only the stage reads its own options.
+ * A stage describes itself: its layout gives the storage format, its noise model the quantization
+ * error, and its transform also maps queries. Attention, corrections, predictions and kernels read
+ * these descriptions; no other code reads the options of a stage.
  *
- * On a CUDA device x, work, out and the packed blocks are device memory. Packed bytes equal the
- * CPU's, and so do decoded values except for NaN payloads.
+ * On a CUDA device x, work, out and the packed blocks are device memory. Packed bytes are the same
+ * on CPU and CUDA, and so are decoded values, except for the payloads of NaNs.
  *
- * A codec is read-only after open and may be shared by threads. */
+ * A codec is not changed after it is opened, so threads may share it. */
 #ifndef KVR_METHODS_CODEC_H
 #define KVR_METHODS_CODEC_H
 
@@ -36,8 +36,8 @@ extern "C" {
 
 enum kvr_side { KVR_K, KVR_V };
 
-/* Arithmetic of the grid fit: F32, or every elementary operation rounded to BF16 as in the study's
- * quantizers. */
+/* Arithmetic in which a grid is fitted: F32, or every elementary operation rounded to BF16 as in
+ * the study's quantizers. */
 enum kvr_compute { KVR_COMPUTE_F32, KVR_COMPUTE_BF16 };
 
 struct kvr_block_shape {
@@ -46,35 +46,36 @@ struct kvr_block_shape {
     int head_dim;  /* D */
 };
 
-/* Position of a block's tokens; zero fields are unknown. */
+/* Position of a block's tokens in the rollout; a field that is 0 is unknown. */
 struct kvr_place {
     int64_t frame_tokens; /* tokens per frame; the block starts at a frame boundary */
-    int64_t tok0;         /* first token's index in the rollout */
-    bool whole;           /* tokens are consecutive: retention has dropped none */
-    /* [n_tok] token indices, ascending, if they are not consecutive; else NULL. Device memory,
-     * borrowed from the block's owner. */
+    int64_t tok0;         /* index of the first token in the rollout */
+    bool whole;           /* the tokens are consecutive: retention has dropped none of them */
+    /* Token indices [n_tok] in ascending order, or NULL if the tokens are consecutive. Device
+     * memory that the owner of the block lends. */
     const int32_t *list;
-    int layer, n_layers; /* layer of the keys or values */
-    int head0;           /* first head's index in the layer */
+    int layer, n_layers; /* index of the layer, and number of layers */
+    int head0;           /* index of the block's first head in the layer */
     int frames_per_chunk;
 };
 
 enum { KVR_MAX_STAGES = 4 };
 
 enum kvr_stage_kind {
-    KVR_STAGE_TRANSFORM, /* linear map per head, stores nothing */
-    KVR_STAGE_SHIFT,     /* subtracts a stored mean, or inverts a positional map */
-    KVR_STAGE_EXACT,     /* removes single elements and stores them */
-    KVR_STAGE_GRID,      /* quantizes; the next grid quantizes the residual */
+    KVR_STAGE_TRANSFORM, /* linear map of a head's channels; stores nothing */
+    KVR_STAGE_SHIFT,     /* subtracts a stored mean, or inverts RoPE */
+    KVR_STAGE_EXACT,     /* removes outliers from the values and stores them exactly */
+    KVR_STAGE_GRID,      /* quantizes values; a second grid quantizes the residual of the first */
 };
 
-/* Data stored by one stage for one block. */
+/* Data that one stage stores for one block. */
 struct kvr_stage_data {
     struct kvr_buf codes;    /* KVR_MEM_KV */
-    struct kvr_buf meta;     /* KVR_MEM_META: scales, zero points, indices */
-    int64_t n_entries;       /* number of entries, for stages whose size depends on the data; else
-                              * 0 */
-    struct kvr_joint *joint; /* NULL unless keys and values were coded jointly */
+    struct kvr_buf meta;     /* scales, zero points and indices, with tag KVR_MEM_META */
+    int64_t n_entries;       /* number of entries, for stages whose size depends on the data;
+                              * otherwise 0 */
+    struct kvr_joint *joint; /* data of a stage that codes keys and values jointly; otherwise
+                              * NULL */
 };
 
 struct kvr_stage;
@@ -82,11 +83,12 @@ struct kvr_stage;
 struct kvr_stage_job {
     const struct kvr_stage *stage;
     const void *opts;    /* the stage's option struct */
-    const void *table;   /* written by the stage's `table`; NULL: the stage has no table */
+    const void *table;   /* written by the stage's `table` function; NULL if the stage has no
+                          * table */
     struct kvr_dev *dev; /* device of the data; NULL: host memory */
     enum kvr_side side;
-    bool study; /* reproduce the 33-method study, including its bugs */
-    bool eager; /* one launch per operation of the formula (eager.h) */
+    bool study; /* reproduce the code of the 33-method study, including its bugs */
+    bool eager; /* launch one kernel per operation of the formula (eager.h) */
     enum kvr_compute compute;
     struct kvr_block_shape shape;
     struct kvr_place place;
@@ -99,91 +101,99 @@ struct kvr_stage_bytes {
 enum kvr_decode_mode {
     KVR_DECODE_SET, /* out = decoded */
     KVR_DECODE_ADD, /* out += decoded */
-    KVR_DECODE_SUB, /* out -= decoded: the residual of a grid */
-    /* out = scale of each element; only for grids with KVR_NOISE_SCALES noise */
+    KVR_DECODE_SUB, /* out -= decoded, which leaves the residual of a grid */
+    /* out = scale of each element, for grids with KVR_NOISE_SCALES noise only */
     KVR_DECODE_SCALES,
 };
 
-/* Elements of a block that share a scale. With C = H*D channels, channel c = h*D + d: */
+/* Which elements of a block share a scale. A token has C = H*D channels, and element d of head h is
+ * channel c = h*D + d: */
 enum kvr_group_axis {
-    KVR_AXIS_TOKENS,   /* scale[t / group * C + c]: `group` tokens of a channel */
-    KVR_AXIS_CHANNELS, /* scale[(t * C + c) / group]: `group` channels of a head of a token */
-    KVR_AXIS_TOKEN,    /* scale[t]: a whole token, all heads; group is unused */
+    KVR_AXIS_TOKENS,   /* scale[t / group * C + c], shared by `group` tokens of a channel */
+    KVR_AXIS_CHANNELS, /* scale[(t * C + c) / group], shared by `group` channels of a head of a
+                        * token */
+    KVR_AXIS_TOKEN,    /* scale[t], shared by all heads of a token; group is unused */
 };
 extern const char *const kvr_axis_names[]; /* "tokens", "channels", "token" */
 
-/* Storage format of a stage. Code that does not know a format calls the stage's decode. */
+/* Storage format of a stage. Modules that do not implement a format call the stage's decode
+ * function. */
 enum kvr_form {
     KVR_FORM_OWN,     /* private to the stage */
-    KVR_FORM_RAW,     /* codes = elements of `type`, [T,H,D] */
-    KVR_FORM_INTEGER, /* x^ = (q - z) s + m, with z and m given by `zero` */
-    KVR_FORM_LEVELS,  /* x^ = level[q] s: a codebook */
-    KVR_FORM_ENTRIES, /* EXACT: codes = FP16 values, meta = int32 flat indices, ascending */
-    KVR_FORM_WALSH,   /* TRANSFORM: y = H x / sqrt(D), the Walsh-Hadamard matrix H */
+    KVR_FORM_RAW,     /* codes are elements of `type`, [T,H,D] */
+    KVR_FORM_INTEGER, /* x^ = (q - z) s + m, for code q and scale s, with z and m given by `zero` */
+    KVR_FORM_LEVELS,  /* x^ = level[q] s, for code q and scale s: a codebook */
+    KVR_FORM_ENTRIES, /* EXACT: codes are FP16 values, meta are their int32 flat indices,
+                       * ascending */
+    KVR_FORM_WALSH,   /* TRANSFORM: y = H x / sqrt(D), with the Walsh-Hadamard matrix H */
 };
 
 enum kvr_zero {
-    KVR_ZERO_MIDDLE,  /* z = 2^(b-1), m = 0 */
-    KVR_ZERO_POINT,   /* z = second FP16 number of a group, m = 0 */
-    KVR_ZERO_MINIMUM, /* z = 0, m = second FP16 number of a group */
+    KVR_ZERO_MIDDLE,  /* z = 2^(b-1) for b bits, m = 0 */
+    KVR_ZERO_POINT,   /* z = second FP16 number of the group, m = 0 */
+    KVR_ZERO_MINIMUM, /* z = 0, m = second FP16 number of the group */
 };
 
-/* Size and format of a stage's data for a block, complete for other modules. INTEGER and LEVELS:
- * codes q are planes (pack.h) of [n_tok, C]; meta has scales s [n_groups] in FP16, then the second
- * numbers [n_groups] in FP16 if `zero` uses them.
- *
- * Possible extensions: a scale type next to n_groups; an output width for low-rank transforms next
- * to WALSH. Merged keys have a multiplicity in their segment (harness/cache/segment.h), and
- * per-head layouts are segments over head ranges. */
+/* Size and format of the data that a stage stores for a block. Other modules need no further
+ * description of a format but OWN. INTEGER and LEVELS: the codes q are packed planes (pack.h) of
+ * [n_tok, C]. The side information is FP16: the scales s [n_groups] of the groups, then their
+ * second numbers [n_groups] if `zero` uses them.
+ * */
 struct kvr_layout {
-    struct kvr_stage_bytes bytes; /* exact size of a block, entries excluded */
-    /* Stages of data-dependent size (outliers, entropy coding): bytes per entry. `encode` allocates
-     * for n_entries, at most most_entries. */
+    struct kvr_stage_bytes bytes; /* exact size of a block in bytes, without entries */
+    /* Bytes per entry, for stages of data-dependent size (outliers, entropy coding). The function
+     * `encode` allocates n_entries, at most most_entries. */
     struct kvr_stage_bytes entry;
     int64_t most_entries;
     int unit_tokens; /* smallest number of tokens coded without padding; 0 means 1 */
-    /* Groups start at multiples of this many tokens of the rollout. The rest of a chunk is coded
-     * again together with the next chunk. 0: groups start at the block. */
+    /* Groups start at multiples of this number of tokens of the rollout. A chunk's tokens after the
+     * last full group are coded again together with the next chunk. If the number is 0, groups
+     * start at the first token of the block. */
     int origin_tokens;
     enum kvr_form form;
     enum kvr_dtype type; /* RAW */
-    int bits;            /* INTEGER, LEVELS: bits per code */
+    int bits;            /* INTEGER and LEVELS: bits per code */
     int64_t n_tok;       /* stored tokens, padding included */
     enum kvr_group_axis axis;
     int group;
     int64_t n_groups;
     enum kvr_zero zero;
     const float *level; /* LEVELS: [2^bits] */
-    /* INTEGER, coded by the rules of methods/codecs/grid: one kernel may code two such stages
-     * (methods/codecs/grid/chain.h). */
+    /* INTEGER: the stage is coded by the rules of methods/codecs/grid, so one kernel may code a
+     * chain of two such stages (methods/codecs/grid/chain.h). */
     bool chains;
 };
 
-/* Error model of a codec. A correction is refused if it needs more than the model states. */
+/* Model of a codec's quantization error. A correction that needs more information than the codec's
+ * model gives is refused. */
 enum kvr_noise_kind {
-    KVR_NOISE_UNKNOWN, /* unknown: keys cannot be corrected */
+    KVR_NOISE_UNKNOWN, /* unknown error: attention cannot correct for it */
     KVR_NOISE_NONE,    /* lossless */
-    KVR_NOISE_UNIFORM, /* uniform within half a scale of the group */
-    /* Like UNIFORM, but only the stage can read its scales (kvr_packed_scales). Stored scales are
-     * rounded, so elements at the ends of a group may err by more. */
+    KVR_NOISE_UNIFORM, /* the error is uniform within half a scale of the group */
+    /* Like UNIFORM, but only the stage itself can read its scales (kvr_packed_scales). Because
+     * stored scales are rounded, elements at the ends of a group may have a larger error. */
     KVR_NOISE_SCALES,
-    KVR_NOISE_RELATIVE, /* UNIFORM with a scale of `relative` times the decoded value */
-    KVR_NOISE_MEASURED, /* no model: bias and variance have to be measured */
+    KVR_NOISE_RELATIVE, /* like UNIFORM, with a scale of `relative` times the decoded value */
+    KVR_NOISE_MEASURED, /* no formula: bias and variance of the error have to be measured */
 };
 
-/* Borrowed from a coded block. A scale may be negative (only its square is used). It is not finite
- * if the block contained a NaN or an infinity. */
+/* Error model of a coded block, with pointers that the block owns. A scale may be negative, because
+ * corrections use only its square. A scale is not finite if its block contained a NaN or an
+ * infinity. */
 struct kvr_coding_noise {
     enum kvr_noise_kind kind;
     enum kvr_group_axis axis; /* UNIFORM, SCALES */
     int group;
     const kvr_f16 *scale; /* UNIFORM */
-    bool dead_zone;       /* UNIFORM, SCALES with levels -1, 0, 1: the error opposes the element */
+    bool dead_zone;       /* UNIFORM or SCALES with levels -1, 0, 1: errors have the opposite sign
+                           * of their elements */
     float relative;       /* RELATIVE */
-    bool rotated;         /* in the space of the codec's transform: rotate the query */
-    bool rope_rotated;    /* errors rotate with the key in channel pairs of one scale */
-    /* Elements stored exactly (error 0): ascending flat indices (t*H + h)*D + d, in rotated space
-     * if the transform precedes the EXACT stage. */
+    bool rotated;         /* the error is in the space of the codec's transform, so the query must
+                           * be rotated */
+    bool rope_rotated;    /* the errors are rotated by RoPE like the keys, in channel pairs that
+                           * share a scale */
+    /* Flat indices (t*H + h)*D + d, ascending, of elements that are stored exactly and have no
+     * error. They are indices in rotated space if the transform precedes the EXACT stage. */
     const int32_t *exact;
     int64_t n_exact;
 };
@@ -194,111 +204,119 @@ struct kvr_values {
     bool bf16; /* else F32 */
 };
 
-/* Replacements that an EXACT stage hands to later stages for its outliers: values at n ascending
- * flat indices. */
+/* Values that replace outliers in the input of later stages, at n ascending flat indices; an EXACT
+ * stage computes them. */
 struct kvr_instead {
     const int32_t *at;
     const float *value;
     int64_t n;
 };
 
-/* A TRANSFORM is y = R x, with R of D x D, possibly different for each head. */
+/* A TRANSFORM is y = R x, where R is a D x D matrix that may differ between heads. */
 enum kvr_transform_way {
     KVR_TO_SPACE,       /* R x: keys and values, before coding */
     KVR_QUERY_TO_SPACE, /* R^-T q: (R^-T q) . (R k) = q . k; equals R q for orthogonal R */
     KVR_FROM_SPACE,     /* R^-1 y: decoded values, or attention output */
 };
 
-/* What an EXACT stage decides while the next stage codes n BF16 values in one pass
- * (methods/codecs/grid/once.h). An element above the bound takes the value of the channel's nearest
- * earlier element within the bound; without one, that of the first element within it. */
+/* Functions with which an EXACT stage finds outliers while the next stage codes n BF16 values in
+ * one pass (methods/codecs/grid/once.h). An element above the bound is an outlier. It is replaced
+ * by the channel's nearest earlier element within the bound, or else by the channel's first element
+ * within the bound. */
 struct kvr_exact_once {
-    /* Magnitude bits of BF16 that the bound will probably exceed. False: this block needs `find`. */
+    /* Estimates the magnitude, in bits of BF16, that the bound will probably exceed. Returns false
+     * if this block must be coded by `find`. */
     bool (*likely)(const struct kvr_stage_job *job, const struct kvr_values *x, int64_t n,
                    uint16_t *least);
-    /* The bound from the sums of the values and of their squares, each off by at most 2^-18 of the
-     * sum of magnitudes or of squares. NaN: this block needs `find`. */
+    /* Computes the bound from the sum of the values and the sum of their squares. The sums may be
+     * off by 2^-18 of the sum of magnitudes or of squares. Returns NaN if this block must be coded
+     * by `find`. */
     float (*bound)(const struct kvr_stage_job *job, double sum, double square, int64_t n);
-    /* Allocates n_exact entries; *fits false: there are too many. */
+    /* Allocates n_exact entries; *fits becomes false if there are too many. */
     enum kvr_status (*alloc)(const struct kvr_stage_job *job, int64_t n, int64_t n_exact,
                              struct kvr_stage_data *out, bool *fits);
-    /* The stored values of n elements. */
+    /* Converts n elements to the values that are stored for them. */
     void (*hold)(const struct kvr_stage_job *job, kvr_f16 *held, const float *x, int64_t n);
 };
 
-/* A stage's functions for one backend; all pointers are memory of job->dev. On CUDA `encode` may
- * synchronise and allocate, which EXACT stages need to count the outliers; the other functions do
- * neither. */
+/* Functions of a stage for one backend; all pointers are memory of job->dev. On CUDA, `encode` may
+ * synchronise and allocate: an EXACT stage must count its outliers. The other functions neither
+ * synchronise nor allocate. */
 struct kvr_stage_ops {
-    /* TRANSFORM (its only function): rows of heads [h0, h0 + nh), x [n,nh,D], in place. */
+    /* TRANSFORM, its only function: maps x [n,nh,D], rows of heads [h0, h0 + nh), in place. */
     void (*transform)(const struct kvr_stage_job *job, enum kvr_transform_way way, float *x,
                       int64_t n, int h0, int nh);
-    /* EXACT: stores outliers into `out` and removes them from x. SHIFT: stores into `out` and
-     * subtracts from x. GRID: quantizes x into `out`; x is unchanged. The buffers of `out` are
-     * allocated from the layout's sizes, except entries. */
+    /* EXACT stores outliers into `out` and removes them from x. SHIFT stores its mean or positions
+     * into `out` and subtracts or inverts them in x. GRID quantizes x into `out` and does not
+     * change x. The buffers of `out` are allocated with the layout's sizes; only entries are
+     * allocated by the stage. */
     enum kvr_status (*encode)(const struct kvr_stage_job *job, float *x,
                               struct kvr_stage_data *out);
-    /* SHIFT: inverse on out [n,nh,D]. EXACT: overwrites the stored elements in out. GRID: sets,
-     * adds or subtracts the decoded values according to `mode`. Called by several threads on the
-     * CPU. */
+    /* SHIFT applies its inverse to out [n,nh,D]. EXACT overwrites the stored elements in `out`.
+     * GRID sets, adds or subtracts decoded values according to `mode`. On the CPU, several threads
+     * may call it at once. */
     void (*decode)(const struct kvr_stage_job *job, const struct kvr_stage_data *in, int64_t t0,
                    int64_t n, int h0, int nh, enum kvr_decode_mode mode, float *out);
-    /* EXACT, CPU only; NULL: use `encode`. Stores into `out` like `encode` but leaves x unchanged
-     * and returns the replacement values: `at` points into `out`, `value` to the end of `scratch`
-     * (T*H*D floats). */
+    /* EXACT, CPU only; if NULL, `encode` is used. Stores outliers into `out` like `encode`, but
+     * leaves x unchanged and returns the replacement values. Their pointer `at` points into `out`,
+     * and `value` to the end of `scratch` (T*H*D floats). */
     enum kvr_status (*find)(const struct kvr_stage_job *job, const struct kvr_values *x,
                             float *scratch, struct kvr_stage_data *out,
                             struct kvr_instead *instead);
-    /* EXACT, CPU only; NULL: use `find`. */
+    /* EXACT, CPU only; if NULL, `find` is used. */
     const struct kvr_exact_once *once;
 };
 
-/* A stage that codes keys and values jointly (joint.h). It is the only stage of both pipelines and
- * uses host memory. */
+/* Functions of a stage that codes keys and values jointly (joint.h). Such a stage is the only stage
+ * of both pipelines and uses host memory. */
 struct kvr_joint_ops {
-    /* Prepares coding and decoding outside of timed code; idempotent. */
+    /* Prepares coding and decoding, outside of timed code; a second call has no effect. */
     enum kvr_status (*start)(const struct kvr_stage_job *job);
-    /* k, v [T,H,D] are unchanged. Stores into codes and meta of both outputs, which are empty. Both
-     * outputs share one joint with two owners, also on failure. */
+    /* Encodes k and v [T,H,D], which are not changed. The data is stored into `codes` and `meta` of
+     * both outputs, which must be empty. After success and after failure, both outputs own one
+     * kvr_joint together. */
     enum kvr_status (*encode)(const struct kvr_stage_job *job, const float *k, const float *v,
                               struct kvr_stage_data *out_k, struct kvr_stage_data *out_v);
 };
 
-/* One kind of stage. Its functions receive jobs whose opts have passed `check`. */
+/* One kind of stage. The functions of a stage receive jobs whose options have passed `check`. */
 struct kvr_stage {
-    const char *name;  /* as written in a pipeline */
-    const char *title; /* one line for `kvreel show` */
+    const char *name;  /* name of the stage in the text of a pipeline */
+    const char *title; /* description of one line for `kvreel show` */
     enum kvr_stage_kind kind;
     const struct kvr_opt *options;
     size_t opts_size;
-    const void *variant; /* distinguishes stages with shared functions; private to the stage */
-    bool deterministic;  /* equal inputs give equal bytes */
-    /* Encoding the decoded values again gives bit-identical values while the scales are normal FP16
-     * numbers. */
+    const void *variant; /* data by which functions shared by several stages tell them apart;
+                          * private to the stage */
+    bool deterministic;  /* equal inputs are coded to equal bytes */
+    /* Encoding decoded values again does not change them, bit by bit, as long as the scales are
+     * normal FP16 numbers. */
     bool idempotent;
-    /* Undoes the keys' rotary embedding; needs a video model (kernels/rope.h). */
+    /* The stage undoes the RoPE of keys, which needs a video model (kernels/rope.h). */
     bool undoes_rope;
 
-    /* NULL: accepts everything. Refuses impossible settings for this n_heads and head_dim, with a
-     * reason. */
+    /* Refuses settings that are impossible with this n_heads and head_dim; the message gives the
+     * reason. If NULL, all settings are accepted. */
     enum kvr_status (*check)(const struct kvr_stage_job *job);
-    /* Optional for a TRANSFORM. A stage whose form is not OWN writes every byte of its buffers. */
+    /* Describes the stored data; a TRANSFORM may omit this function. If the form is not OWN, the
+     * stage writes every byte of its buffers. */
     void (*layout)(const struct kvr_stage_job *job, struct kvr_layout *out);
-    /* GRID: sets the kind of error and the fields of that kind; NULL means unknown. EXACT: sets
-     * `exact` and `n_exact`. SHIFT: sets nothing, unless it restores x incompletely (kind MEASURED)
-     * or rotates what it restores (`rope_rotated`). Other fields are unchanged. `in` may be empty. */
+    /* Sets the fields of the error model that the stage determines; `in` may be empty. GRID sets
+     * the kind of error and the fields of this kind; without this function, the error is unknown.
+     * EXACT sets `exact` and `n_exact`. SHIFT sets the kind MEASURED if it restores x incompletely,
+     * and `rope_rotated` if it rotates the restored values. */
     void (*noise)(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
                   struct kvr_coding_noise *out);
 
     struct kvr_stage_ops cpu;
-    /* NULL: on CUDA values are copied to the host, coded there by the CPU functions and copied
-     * back. Correct but slow: every call synchronises. */
+    /* Functions for CUDA. If NULL, values are copied to the host, coded there by the CPU functions
+     * and copied back. Coding on the host is correct but slow, because every call synchronises. */
     const struct kvr_stage_ops *cuda;
-    const struct kvr_joint_ops *joint; /* NULL: keys and values are coded separately */
+    const struct kvr_joint_ops *joint; /* NULL if keys and values are coded separately */
 
-    /* Writes table_size bytes that depend on the options alone, such as a random matrix; NULL: no
-     * table. Each codec allocates its own table, and writes it at open and whenever an option is
-     * set. */
+    /* Writes a table of table_size bytes that depends on the options alone, such as a random
+     * matrix. If NULL, the stage has no table. Each codec allocates its own tables, and writes a
+     * table at open and whenever an option is set. */
     void (*table)(const void *opts, void *table);
     size_t table_size;
 };
@@ -309,7 +327,7 @@ struct kvr_codec_stage {
 };
 
 struct kvr_codec {
-    char text[256]; /* canonical pipeline with every option */
+    char text[256]; /* canonical text of the pipeline, with all options */
     enum kvr_side side;
     bool study;
     bool eager; /* kvr_eager_check() */
@@ -318,150 +336,168 @@ struct kvr_codec {
     struct kvr_codec_stage stage[KVR_MAX_STAGES];
 };
 
-/* One coded block. Owns its stage buffers; borrows the codec. */
+/* One coded block. A block owns the buffers of its stages and borrows the codec. */
 struct kvr_packed {
     const struct kvr_codec *codec;
-    struct kvr_dev *dev; /* device of the buffers; NULL: sizes only, no data */
+    struct kvr_dev *dev; /* device of the buffers; device of the buffers; NULL for a block without
+                          * data, of which only the size is known */
     struct kvr_block_shape shape;
     struct kvr_place place;
     struct kvr_stage_data stage[KVR_MAX_STAGES];
 };
 
-/* Parses a pipeline. KVR_EINVAL, with the nearest match: an unknown stage or option. */
+/* Parses a pipeline. Parses the text of a pipeline. An unknown stage or option is KVR_EINVAL; the
+ * message gives the nearest name. */
 enum kvr_status kvr_codec_open(struct kvr_codec **out, const char *text, enum kvr_side side,
                                bool study);
 void kvr_codec_close(struct kvr_codec **c);
 
-/* Sets an option ("bits", "group", ...) on every stage that has it. *n_set: number of these
- * stages. */
+/* Sets an option, such as "bits" or "group", on every stage that has it. *n_set becomes the number
+ * of these stages. */
 enum kvr_status kvr_codec_set(struct kvr_codec *c, const char *name, const char *value, int *n_set);
 
 enum kvr_status kvr_codec_check(const struct kvr_codec *c, int n_heads, int head_dim);
 int kvr_codec_unit_tokens(const struct kvr_codec *c);
 int kvr_codec_origin_tokens(const struct kvr_codec *c); /* maximum over the stages */
 bool kvr_codec_is_raw(const struct kvr_codec *c);       /* stores values unchanged */
-bool kvr_codec_is_bf16(const struct kvr_codec *c);      /* raw, stored as rows of BF16 */
+bool kvr_codec_is_bf16(const struct kvr_codec *c);      /* whether the codec is raw with BF16
+                                                         * rows */
 bool kvr_codec_idempotent(const struct kvr_codec *c);
-bool kvr_codec_joint(const struct kvr_codec *c); /* one stage codes keys and values jointly */
-/* Checks both pipelines of one tier: a joint stage must be the only stage of both. KVR_EINVAL or
- * KVR_EUNSUPPORTED if not. */
+bool kvr_codec_joint(const struct kvr_codec *c); /* whether one stage codes keys and values
+                                                  * jointly */
+/* Checks the two pipelines of a tier: a joint stage must be the only stage of both pipelines. Fails
+ * with KVR_EINVAL or KVR_EUNSUPPORTED if it is not. */
 enum kvr_status kvr_codec_check_joint(const struct kvr_codec *k, const struct kvr_codec *v);
 
-/* Layout of stage i for a block of this shape. */
+/* Layout of the data of stage i for a block of this shape. */
 void kvr_codec_layout(const struct kvr_codec *c, int i, const struct kvr_block_shape *shape,
                       struct kvr_layout *out);
 
-/* Whether the codec begins with a TRANSFORM; attention then runs in the transformed space. */
+/* Whether the codec begins with a TRANSFORM; attention then computes scores in the transformed
+ * space. */
 bool kvr_codec_rotated(const struct kvr_codec *c);
-/* Whether both codecs begin with the same transform, or neither has one. */
+/* Whether the codecs begin with the same transform, or neither codec begins with a transform. */
 bool kvr_codec_same_space(const struct kvr_codec *a, const struct kvr_codec *b);
-/* Applies the codec's leading transform in F32, in place: x [n,nh,D], rows of heads [h0, h0 + nh),
- * memory of `dev` (NULL: the CPU's). Thread-safe on the CPU; on CUDA only the device's thread may
- * call it. Does nothing for a codec without a transform. */
+/* Applies the codec's leading transform to x [n,nh,D] in place, in F32. x has rows of heads [h0, h0
+ * + nh), in memory of `dev` or, if `dev` is NULL, of the host. Any thread may call the function on
+ * the CPU; on CUDA only the device's thread may call it. Has no effect for a codec without a
+ * leading transform. */
 void kvr_codec_transform(const struct kvr_codec *c, struct kvr_dev *dev, enum kvr_transform_way way,
                          float *x, int64_t n, int h0, int nh, int head_dim);
 
-/* Size of a block from format arithmetic, without data-dependent entries. */
+/* Bytes of a block by the arithmetic of its format, without entries that depend on the data. */
 size_t kvr_codec_bytes(const struct kvr_codec *c, const struct kvr_block_shape *shape);
 
-/* Totals over coded blocks of data-dependent size; a block that is coded again counts again. */
+/* Sums over all blocks of data-dependent size. A block that is coded twice counts twice. */
 struct kvr_varying {
     int64_t elements;
     size_t bytes;
     double most_bits; /* bits per element of the largest block */
 };
 
-/* Whether a block's size depends on its values. */
+/* Whether the size of a coded block depends on its values. */
 bool kvr_codec_varies(const struct kvr_codec *c, const struct kvr_block_shape *shape);
 
-/* Floats of the scratch `work` that encoding needs: T*H*D, or more with `eager`. */
+/* Number of floats of scratch `work` that encoding needs: T*H*D, or more with `eager`. */
 int64_t kvr_codec_work_floats(const struct kvr_codec *c, const struct kvr_block_shape *shape);
 
-/* Encodes x [T,H,D], which is unchanged. `work`: scratch of kvr_codec_work_floats(), owned by the
- * caller. On failure `out` is empty. Storage comes from `dev` with tags KV and META. On CUDA only
- * `outliers`, whose allocation depends on the outlier count, and stages without CUDA functions
- * synchronise. */
+/* Encodes x [T,H,D], which is not changed. The caller owns the scratch `work` of
+ * kvr_codec_work_floats() floats. After a failure `out` is empty. Storage is allocated on `dev`
+ * with the tags KV and META. On CUDA, the function synchronises only for the stage `outliers`,
+ * whose allocation depends on the number of outliers, and for stages without CUDA functions. */
 enum kvr_status kvr_codec_encode(const struct kvr_codec *c, struct kvr_dev *dev, const float *x,
                                  const struct kvr_block_shape *shape, float *work,
                                  struct kvr_packed *out);
 
-/* kvr_codec_encode for tokens whose positions are known. */
+/* Encodes like kvr_codec_encode, with the positions of the tokens. */
 enum kvr_status kvr_codec_encode_at(const struct kvr_codec *c, struct kvr_dev *dev, const float *x,
                                     const struct kvr_block_shape *shape,
                                     const struct kvr_place *place, float *work,
                                     struct kvr_packed *out);
 
-/* kvr_codec_encode_at for F32 or BF16 values: BF16 input gives the same bytes as its values in
- * F32. */
+/* Encodes like kvr_codec_encode_at, from F32 or BF16 values. BF16 values give the same bytes as the
+ * equal F32 values. */
 enum kvr_status kvr_codec_encode_values(const struct kvr_codec *c, struct kvr_dev *dev,
                                         const struct kvr_values *x,
                                         const struct kvr_block_shape *shape,
                                         const struct kvr_place *place, float *work,
                                         struct kvr_packed *out);
+/* Encodes like kvr_codec_encode, from BF16 values. */
 enum kvr_status kvr_codec_encode_bf16(const struct kvr_codec *c, struct kvr_dev *dev,
                                       const kvr_bf16 *x, const struct kvr_block_shape *shape,
                                       float *work, struct kvr_packed *out);
 
-/* For joint codecs: kvr_codec_start_joint starts the stage, once before any coding;
- * kvr_codec_encode_joint encodes keys and values together. */
+/* Starts the stage of a joint codec, once before any coding. */
 enum kvr_status kvr_codec_start_joint(const struct kvr_codec *k);
+/* Encodes keys k and values v [T,H,D] together, with a joint codec. */
 enum kvr_status kvr_codec_encode_joint(const struct kvr_codec *ck, const struct kvr_codec *cv,
                                        struct kvr_dev *dev, const float *k, const float *v,
                                        const struct kvr_block_shape *shape,
                                        const struct kvr_place *place, struct kvr_packed *out_k,
                                        struct kvr_packed *out_v);
 
-/* Decodes tokens [t0, t0+n) of heads [h0, h0+nh) into out [n,nh,D]. Thread-safe on the CPU. On CUDA
- * only the device's thread may call it; it neither synchronises nor allocates, except for stages
- * without CUDA functions. If these run out of host memory, out becomes NaN. */
+/* Decodes tokens [t0, t0+n) of heads [h0, h0+nh) to out [n,nh,D]. Any thread may call the function
+ * on the CPU; on CUDA only the device's thread may call it. It neither synchronises nor allocates,
+ * except for stages without CUDA functions. If host memory runs out for such a stage, `out` becomes
+ * NaN. */
 void kvr_codec_decode(const struct kvr_packed *p, int64_t t0, int64_t n, int h0, int nh,
                       float *out);
-/* kvr_codec_decode without the inverse of a leading transform: out is in the transformed space. */
+/* Decodes like kvr_codec_decode, but without inverting a leading transform, so `out` is in the
+ * transformed space. */
 void kvr_codec_decode_rotated(const struct kvr_packed *p, int64_t t0, int64_t n, int h0, int nh,
                               float *out);
 
-/* Whether a device decodes this codec to BF16, inverse transform included, without F32 in memory.
- * Depends on the format and the head width alone, so plans can call it without a device. */
+/* Whether a device can decode this codec to BF16, including the inverse transform, without writing
+ * F32 to memory. The answer depends on the format and the head width alone, so planning can ask
+ * without a device. */
 bool kvr_codec_decodes_bf16(const struct kvr_codec *c, int n_heads, int head_dim);
-/* kvr_codec_decode rounded to BF16: out [n,nh,D], device memory, 16-byte aligned. Requires
- * kvr_codec_decodes_bf16. Neither synchronises nor allocates. */
+/* Decodes like kvr_codec_decode, rounded to BF16: out [n,nh,D] is device memory, 16-byte aligned.
+ * The codec must satisfy kvr_codec_decodes_bf16. The function neither synchronises nor
+ * allocates. */
 void kvr_codec_decode_bf16(const struct kvr_packed *p, int64_t t0, int64_t n, int h0, int nh,
                            kvr_bf16 *out);
 
-/* Error model of a coded block: that of its LAST grid, since later stages code the residual of
- * earlier ones. Borrows from `p`: `scale` and `exact` are memory of p->dev. */
+/* Error model of a coded block. It is the model of the last grid, since a grid quantizes the
+ * residual of the grid before. Borrows from `p`: The pointers `scale` and `exact` are memory of
+ * p->dev that the block owns. */
 void kvr_codec_noise(const struct kvr_packed *p, struct kvr_coding_noise *out);
 
-/* Scale of every element for KVR_NOISE_SCALES: tokens [t0, t0 + n), heads [h0, h0 + nh), in the
- * space of that grid; out [n,nh,D], memory of p->dev. Threads as in kvr_codec_decode. */
+/* Writes the scale of every element of a block with KVR_NOISE_SCALES to out [n,nh,D], in memory of
+ * p->dev. The elements are tokens [t0, t0 + n) of heads [h0, h0 + nh), in the space of the last
+ * grid. The rules for threads are those of kvr_codec_decode. */
 void kvr_packed_scales(const struct kvr_packed *p, int64_t t0, int64_t n, int h0, int nh,
                        float *out);
 
-/* Copies a block to device `to`, with the same bytes and tags. One of the two devices is a CPU, or
- * both are the same. Synchronises a CUDA device. On failure `out` is empty. place.list is not
- * copied: it is NULL in `out` until the caller sets one in that device's memory. */
+/* Copies a block to device `to`, with the same bytes and tags. One of the two devices must be a
+ * CPU, or the devices must be the same. Synchronises a CUDA device. After a failure `out` is empty.
+ * The pointer place.list is not copied: it is NULL in `out` until the caller sets it to memory of
+ * the new device. */
 enum kvr_status kvr_packed_copy(const struct kvr_packed *p, struct kvr_dev *to,
                                 struct kvr_packed *out);
 
-/* Layout of stage i of a coded or sizes-only block. */
+/* Layout of the data of stage i of a block, with or without data. */
 void kvr_packed_layout(const struct kvr_packed *p, int i, struct kvr_layout *out);
-size_t kvr_packed_bytes(const struct kvr_packed *p); /* resident bytes: codes + meta */
-/* Size by tag from format arithmetic, for this shape and these entries. */
+size_t kvr_packed_bytes(const struct kvr_packed *p); /* allocated bytes of codes and side
+                                                      * information */
+/* Bytes by tag, by the arithmetic of the format, for this shape and this number of entries. */
 struct kvr_stage_bytes kvr_packed_nominal(const struct kvr_packed *p);
 int64_t kvr_packed_n_entries(const struct kvr_packed *p);
 void kvr_packed_free(struct kvr_packed *p);
 
-/* Current name of a stage whose former name is `name`; else `name` (FORMER in methods.def). */
+/* Current name of a stage that had the name `name` in an earlier version (FORMER in methods.def),
+ * or else `name`. */
 const char *kvr_stage_name_now(const char *name);
-/* The canonical text with every stage's original name, used in cell keys; truncated to 256
- * bytes. */
+/* Writes the canonical text with the original name of every stage, which cell keys use, truncated
+ * to 256 bytes. */
 void kvr_codec_first_text(const char *text, char *to, size_t n);
 
-/* Built-in stages, in the order of methods.def. NULL-terminated. */
+/* Built-in stages in the order of methods.def. NULL-terminated. */
 extern const struct kvr_stage *const kvr_stages[];
-/* Built-in stages, then stages of loaded plug-ins; NULL past the last. */
+/* The i-th stage, or NULL if there are fewer: built-in stages first, then those of loaded
+ * plug-ins. */
 const struct kvr_stage *kvr_stage_at(int i);
-/* KVR_EINVAL, with the nearest name: no such stage. */
+/* Finds a stage by its name; an unknown name is KVR_EINVAL, with the nearest name in the
+ * message. */
 enum kvr_status kvr_stage_find(const struct kvr_stage **out, const char *name);
 
 #ifdef __cplusplus

@@ -1,12 +1,14 @@
-/* eager.h - the stages of a codec as a tensor library runs them: one launch per operation of the formula.
+/* eager.h - executes the stages of a codec as a tensor library does, with one launch per operation
+ * of the formula.
  *
  *     KVR_TRY(kvr_eager_check(codec));
  *     kvr_eager_encode(&job, x, scratch, data);          scratch: kvr_eager_floats()
  *     kvr_eager_decode(&job, data, t0, n, h0, nh, out);
  *     kvr_eager_transform(&job, x, rows);
  *
- * A reading of time (option `launches=eager`): the study's quantizers run in PyTorch, whole tensors at a time.
- * Operations and their order are those of its formulas (tools/peers/torch_codecs.py):
+ * The option `launches=eager` measures the time of the study's own implementation, whose quantizers
+ * run in PyTorch on whole tensors. The operations and their order are those of the study's formulas
+ * (tools/peers/torch_codecs.py):
  *
  *     sym      encode  |x|, max, / qmax, max(., eps), x / s, round, clamp, to code, s to FP16
  *              decode  code to F32, * s
@@ -15,9 +17,10 @@
  *              decode  code to F32, - z, * s
  *     hadamard         one butterfly per stride, / sqrt(D)
  *
- * Tensors are F32; a ragged last block is padded by one more launch. PyTorch casts scales in launches of their own
- * and runs a butterfly as two sums and a concatenation: here both are part of one launch, so its time is a lower
- * bound. Codes are packed. Bytes equal those of the stage's own functions, and so do decoded values. */
+ * Tensors are F32. One more launch pads the last block if it is not full. Two operations need fewer
+ * launches here than in PyTorch: the cast of scales, and a butterfly, which PyTorch computes as two
+ * sums and a concatenation. The measured time is therefore a lower bound. Codes are packed. The
+ * stored bytes and the decoded values equal those of the stage's own functions. */
 #ifndef KVR_METHODS_EAGER_H
 #define KVR_METHODS_EAGER_H
 
@@ -27,24 +30,26 @@
 extern "C" {
 #endif
 
-/* KVR_EUNSUPPORTED unless the codec has the study's reading and consists of `raw`, or of one integer grid with or
- * without `hadamard`. */
+/* Fails with KVR_EUNSUPPORTED unless the codec has the study reading and consists of `raw`, or of
+ * one integer grid with or without `hadamard`. */
 enum kvr_status kvr_eager_check(const struct kvr_codec *c);
 
-/* Whether this stage runs operation by operation; others use their own functions. */
+/* Whether this stage is executed operation by operation; other stages use their own functions. */
 bool kvr_eager_grid(const struct kvr_stage_job *job);
 
-/* Floats of scratch for kvr_eager_encode. 0 for a stage that does not run operation by operation. */
+/* Number of floats of scratch that kvr_eager_encode needs, or 0 for a stage that is not executed
+ * operation by operation. */
 int64_t kvr_eager_floats(const struct kvr_stage_job *job);
 
-/* Encodes x [T,H,D], which is unchanged. Like the two functions below it neither allocates nor
- * synchronises. */
+/* Encodes x [T,H,D], which is not changed. The function neither allocates nor synchronises. */
 void kvr_eager_encode(const struct kvr_stage_job *job, const float *x, float *scratch,
                       struct kvr_stage_data *out);
-/* Tokens [t0, t0 + n) of heads [h0, h0 + nh) into out [n,nh,D]. */
+/* Decodes tokens [t0, t0 + n) of heads [h0, h0 + nh) to out [n,nh,D], without allocating or
+ * synchronising. */
 void kvr_eager_decode(const struct kvr_stage_job *job, const struct kvr_stage_data *in, int64_t t0,
                       int64_t n, int h0, int nh, float *out);
-/* Rows of head_dim floats, in place. */
+/* Applies the transform to rows of head_dim floats, in place, without allocating or
+ * synchronising. */
 void kvr_eager_transform(const struct kvr_stage_job *job, float *x, int64_t rows);
 
 #ifdef __cplusplus

@@ -1,9 +1,9 @@
-/* joint.h - keys and values that one stage codes jointly and another process decodes.
+/* joint.h - keys and values that one stage codes together in another process, and decodes together.
  *
- * The stage stores into its two blocks like any other: codes in the key block, side information in
- * the value block. The blocks also share a kvr_joint, which decodes both. Attention calls
- * kvr_joint_read first, so that a failure returns a status, and drops the values afterwards.
- * Decoding without a prior read triggers the read; if that fails, the output is NaN. */
+ * The stage stores codes in the key block and side information in the value block. The two blocks
+ * also share a kvr_joint, which decodes both. Attention first calls kvr_joint_read, which returns a
+ * status if decoding fails; afterwards it frees the decoded values by kvr_joint_drop. If a block is
+ * decoded before kvr_joint_read, decoding calls it; if that fails, the decoded values are NaN. */
 #ifndef KVR_METHODS_JOINT_H
 #define KVR_METHODS_JOINT_H
 
@@ -16,12 +16,14 @@ extern "C" {
 
 struct kvr_joint {
     int n_owners;          /* blocks that share it */
-    struct kvr_buf values; /* K, then V, [T,H,D] F32, SCRATCH; empty until read */
+    struct kvr_buf values; /* decoded K, then V, [T,H,D] F32, tag SCRATCH; empty until
+                            * kvr_joint_read */
     enum kvr_status (*read)(struct kvr_joint *j);
-    void (*close)(struct kvr_joint *j); /* frees j and everything but `values` */
+    void (*close)(struct kvr_joint *j); /* frees j and all that it owns, except `values` */
 };
 
-/* Decodes now, even if already decoded; j may be NULL. KVR_ENAN: the result is not finite. */
+/* Decodes keys and values now, again if they are already decoded; j may be NULL. Fails with
+ * KVR_ENAN if a decoded value is not finite. */
 enum kvr_status kvr_joint_read(struct kvr_joint *j);
 /* Frees the decoded values. */
 void kvr_joint_drop(struct kvr_joint *j);

@@ -1,11 +1,11 @@
-/* one_thread.h - codes small blocks on a single thread.
+/* one_thread.h - codes small blocks on one thread, without an OpenMP team.
  *
  *     const int n_threads = kvr_one_thread_begin(codec, dev, n);
  *     ... loops over n elements: a region now has one thread ...
  *     kvr_one_thread_end(n_threads);
  *
- * Waking an OpenMP team takes 8 to 15 us with OMP_WAIT_POLICY=passive, the time in which grids code
- * 20,000 elements. */
+ * Waking an OpenMP team takes 8 to 15 us with OMP_WAIT_POLICY=passive; in that time one thread
+ * quantizes 20,000 elements. */
 #ifndef KVR_METHODS_ONE_THREAD_H
 #define KVR_METHODS_ONE_THREAD_H
 
@@ -13,9 +13,10 @@
 
 #include "methods/codec.h"
 
-/* Sets the number of threads to one if n is small (KVR_MIN_PARALLEL_ELEMENTS) and every stage is fast: stored
- * values, exact outliers, integer grids, a Walsh-Hadamard transform. Slower stages keep their
- * teams. Returns the number to restore. */
+/* Sets the number of OpenMP threads to one if n is below KVR_MIN_PARALLEL_ELEMENTS and every stage
+ * is fast. Fast stages are stored values, exact outliers, integer grids and the Walsh-Hadamard
+ * transform. Codecs with slower stages use a team of threads. Returns the number of threads to
+ * restore. */
 int kvr_one_thread_begin(const struct kvr_codec *c, const struct kvr_dev *dev, int64_t n);
 void kvr_one_thread_end(int n_threads);
 

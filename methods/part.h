@@ -1,7 +1,7 @@
-/* part.h - common code of element-wise stages: decoded ranges, output modes, and CUDA dispatch.
+/* part.h - common code of element-wise stages: ranges to decode, decode modes and CUDA dispatch.
  *
- * A stage `name` has a format, `struct name`, computed by name_of(job) from the options and the
- * shape. All sizes of a block follow from it.
+ * The format of a stage `name` is the struct `name`, which name_of(job) computes from the stage's
+ * options and the block's shape. All sizes of a block follow from this format.
  *
  *     name.h           KVR_ENCODE_LAUNCHER(name);      declares kvr_name_encode_cuda()
  *                      KVR_DECODE_LAUNCHER(name);      declares kvr_name_decode_cuda()
@@ -20,8 +20,8 @@
 #include "harness/device/stream.h"
 #include "methods/codec.h"
 
-/* Range to decode: tokens [t0, t0 + n), channels [first, first + width) of H*D; mode as enum
- * kvr_decode_mode. */
+/* Range to decode: tokens [t0, t0 + n), and channels [first, first + width) of the H*D channels of
+ * a token. The decode mode is an enum kvr_decode_mode. */
 struct kvr_part {
     int64_t t0, n, first, width;
     int mode;
@@ -32,7 +32,7 @@ struct kvr_part {
 
 #define KVR_LAUNCHER extern "C" void
 
-/* Write decoded value i of a range according to `mode`, device code. */
+/* Writes decoded value i of a range according to `mode` (device code). */
 template <class P>
 static __device__ __forceinline__ void kvr_part_put(int mode, P out, int64_t i, float v)
 {
@@ -45,19 +45,21 @@ static __device__ __forceinline__ void kvr_part_put(int mode, P out, int64_t i, 
 
 #define KVR_LAUNCHER void
 
-/* Writes decoded value i of a range according to `mode`, host code. */
+/* Writes decoded value i of a range according to `mode` (host code). */
 static inline void kvr_part_put(int mode, float *out, int64_t i, float v)
 {
     out[i] = mode == KVR_DECODE_SET ? v : mode == KVR_DECODE_ADD ? out[i] + v : out[i] - v;
 }
 #endif
 
-/* All pointers are device memory. Neither call allocates nor synchronises; errors surface at
- * kvr_stream_sync(). x [T,H,D]; codes and meta in the stage's format. */
+/* Declares a function that encodes x [T,H,D] to codes and side information in the stage's format.
+ * All pointers are device memory. The function neither allocates nor synchronises; a device error
+ * is reported at kvr_stream_sync(). */
 #define KVR_ENCODE_LAUNCHER(name)                                                                  \
     KVR_LAUNCHER kvr_##name##_encode_cuda(struct kvr_stream *s, const struct name *g,              \
                                           const float *x, void *codes, void *params)
-/* out [n,width] of the range. */
+/* Declares a function that decodes a range to out [n,width]. All pointers are device memory, and
+ * the function neither allocates nor synchronises. */
 #define KVR_DECODE_LAUNCHER(name)                                                                  \
     KVR_LAUNCHER kvr_##name##_decode_cuda(struct kvr_stream *s, const struct name *g,              \
                                           const void *codes, const void *params,                   \
@@ -104,7 +106,7 @@ static inline void kvr_part_put(int mode, float *out, int64_t i, float v)
 extern "C" {
 #endif
 
-/* Noise model of a stage whose error follows no rule: KVR_NOISE_MEASURED. */
+/* Sets the noise model KVR_NOISE_MEASURED, for a stage whose error follows no formula. */
 void kvr_noise_measured(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
                         struct kvr_coding_noise *out);
 

@@ -1,5 +1,5 @@
-/* plugin.h - stages, tiers, retention parts and methods from a shared object, or a method from a
- * Python file (script/script.h).
+/* plugin.h - loads stages, tiers, retention parts and methods from a shared object, or a method
+ * from a Python file (script/script.h).
  *
  *     #include "methods/plugin.h"
  *
@@ -10,11 +10,11 @@
  *     cc -std=c17 -O3 -shared -fPIC -I KVREEL mine.c -o mine.so
  *     kvreel --plugin ./mine.so show MY_METHOD
  *
- * methods/SKELETON.md is a tutorial. A plug-in calls the program's kvr_* functions and runs with
+ * The tutorial is methods/SKELETON.md. A plug-in calls the program's kvr_* functions and runs with
  * all rights of the program.
  *
- * Loaded plug-ins are process state: they are loaded at start-up, before any part is looked up, and
- * never unloaded. Loading while another thread reads the registry is not allowed. */
+ * Plug-ins are loaded at start-up, before any part is looked up, and are never unloaded. A plug-in
+ * must not be loaded while another thread reads the registry. */
 #ifndef KVR_METHODS_PLUGIN_H
 #define KVR_METHODS_PLUGIN_H
 
@@ -25,11 +25,12 @@
 extern "C" {
 #endif
 
-/* Incremented when the meaning of anything visible to a plug-in changes, even if no size does. */
+/* ABI number, incremented when the meaning of anything visible to a plug-in changes, even if the
+ * size of no struct does. */
 enum { KVR_PLUGIN_ABI = 5 };
 
-/* Structs shared with plug-ins. Their sizes are compared at load, which catches a changed header
- * without a new ABI number. */
+/* Structs shared with plug-ins. The sizes of these structs are compared when a plug-in is loaded,
+ * which detects a changed header with an unchanged ABI number. */
 #define KVR_PLUGIN_STRUCTS(X)                                                                      \
     X(kvr_stage)                                                                                   \
     X(kvr_tiers)                                                                                   \
@@ -44,16 +45,17 @@ struct kvr_plugin_sizes {
     KVR_PLUGIN_STRUCTS(KVR_PLUGIN_FIELD)
 };
 
-/* Exported by a plug-in as `kvr_plugin_export`. Lists are NULL-terminated or NULL; everything must
- * live as long as the process. */
+/* The struct that a plug-in exports as `kvr_plugin_export`. A list is NULL or ends with NULL. All
+ * memory of the struct must live as long as the process. */
 struct kvr_plugin {
-    int abi; /* first member in every version */
+    int abi; /* first member of the struct in every ABI version */
     struct kvr_plugin_sizes sizes;
     const char *name, *version;
     const struct kvr_stage *const *stages;
     const struct kvr_tiers *const *tiers;
     const struct kvr_retention *const *retention;
-    const struct kvr_method *const *methods; /* .study is reserved for built-in rows */
+    const struct kvr_method *const *methods; /* .study must be false, since it is reserved for
+                                              * built-in rows */
 };
 
 extern __attribute__((visibility("default"))) const struct kvr_plugin kvr_plugin_export;
@@ -69,23 +71,24 @@ enum { KVR_PLUGIN_MAX = 16, KVR_PLUGIN_PATH = 4096 };
 struct kvr_loaded_plugin {
     const struct kvr_plugin *plugin;
     char path[KVR_PLUGIN_PATH];  /* absolute */
-    char sha256[KVR_SHA256_HEX]; /* hash of the file, computed just before loading */
+    char sha256[KVR_SHA256_HEX]; /* hash of the file, computed just before the file is loaded */
 };
 
-/* Load a shared object, or a file NAME.py, and register its contents: all or, on failure, nothing.
- * Loading the same file again does nothing. KVR_ENOTFOUND: no such file; KVR_EFORMAT: not a shared
- * object for this machine, or no kvr_plugin_export; KVR_EUNSUPPORTED: built for another ABI;
- * KVR_EINVAL: a part is refused. Each message names the file and the reason. */
+/* Loads a shared object, or a Python file NAME.py, and registers all of its contents; on failure it
+ * registers nothing. Loading the same file again does nothing. Fails with KVR_ENOTFOUND if there is
+ * no such file, with KVR_EFORMAT if it is not a shared object for this machine or exports no
+ * kvr_plugin_export, with KVR_EUNSUPPORTED if it was built for another ABI, and with KVR_EINVAL if
+ * one of its parts is refused. The message names the file and the reason. */
 enum kvr_status kvr_plugin_load(const char *path);
 
-/* The i-th loaded plug-in, NULL past the last. */
+/* The i-th loaded plug-in, or NULL if fewer are loaded. */
 const struct kvr_loaded_plugin *kvr_plugin_at(int i);
 
-/* Whether the scheme's method or any of its parts comes from the plug-in. */
+/* Whether the scheme's method, or any of its stages and policies, comes from the plug-in. */
 bool kvr_plugin_used(const struct kvr_plugin *plugin, const struct kvr_scheme *scheme);
 
-/* Checks done after the object is in memory: ABI, sizes, and every part except the methods' texts.
- * `path` is for messages. */
+/* Checks a loaded object: its ABI number, its struct sizes, and every part except the texts of
+ * methods. The file name `path` is used in messages only. */
 enum kvr_status kvr_plugin_check(const struct kvr_plugin *p, const char *path);
 
 #ifdef __cplusplus

@@ -4,7 +4,7 @@
 
 #include "harness/core/status.h"
 
-/* KVR_EFORMAT unless `path` is a complete shared object for this machine. */
+/* Fails with KVR_EFORMAT unless `path` is a complete shared object for this machine. */
 enum kvr_status kvr_plugin_check_file(const char *path);
 
 #endif

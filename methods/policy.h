@@ -1,24 +1,25 @@
-/* policy.h - which codec holds each token, and which tokens are evicted.
+/* policy.h - policies, which decide the codec of each token and the tokens to evict.
  *
- * Two parts decide, in this order, by writing one byte per token:
+ * A method has at most two policies. They run in this order, and each writes one byte per token
+ * into a map:
  *
  *     tiers       token -> tier: an index into the scheme's codecs (0 is the base)
  *     retention   tokens of tier 0 to evict -> ZERO, POOLED or DROPPED
  *
- * A row of methods.def names them as text: tiers "saliency(important=0.2)", retention
- * "saliency(retained=0.45,fill=pooled)". Both may read the layer's new keys and values and keep
- * state per layer. A retention that evicts single tokens, for all heads or per head, implements
- * `thin` instead: one byte for every token it may keep. struct kvr_thin_needs lists the inputs it
- * can request.
+ * A row of methods.def names the policies as text, such as tiers "saliency(important=0.2)" and
+ * retention "saliency(retained=0.45,fill=pooled)". A policy may read the layer's new keys and
+ * values and keep a state per layer. A retention that evicts single tokens, for all heads or per
+ * head, implements `thin` instead of `assign`: it writes one byte for every token that it may keep.
+ * A retention states in struct kvr_thin_needs which inputs it requests.
  *
- * In the intended reading (the paper's) the map covers the tokens written so far. Only the new
- * chunk's keys and values are given, since older ones are already coded. All tokens of a unit
- * (frame or chunk) get the same byte, unless the part has `unit = KVR_UNIT_TOKEN`; it then decides
- * for the new chunk's tokens alone. A token never gains fidelity: the cache moves it down to tier 0
- * or evicts it, and ignores a move up.
+ * In the intended reading (that of the paper), the map covers the tokens written so far. Only the
+ * new chunk's keys and values are passed to the policy, since older ones are already coded. All
+ * tokens of a frame or chunk (`unit`) get the same byte. A part with `unit = KVR_UNIT_TOKEN`
+ * instead decides for each token, and only for the tokens of the new chunk. A token never moves to
+ * a finer tier: the cache moves it to tier 0 or evicts it, and ignores any other move.
  *
- * In the study's reading the map covers the whole capacity, k and v are the complete dense tensors,
- * and every call decides again for every token. */
+ * In the study reading, the map covers the whole capacity, k and v are the decoded tensors of all
+ * tokens, and every call decides again for every token. */
 #ifndef KVR_METHODS_POLICY_H
 #define KVR_METHODS_POLICY_H
 
@@ -31,10 +32,11 @@ extern "C" {
 
 enum { KVR_MAX_TIERS = 3 };
 
-/* Values of a token's byte other than a tier index. */
+/* Values of a token's byte in the map that are not a tier index. */
 enum {
-    KVR_TOKEN_ZERO = 253,    /* decodes to zero but stays in the softmax: the study's pruning */
-    KVR_TOKEN_POOLED = 254,  /* its frame is stored as one mean token of multiplicity n */
+    KVR_TOKEN_ZERO = 253,    /* the token decodes to zero but stays in the softmax, as in the
+                              * study's pruning */
+    KVR_TOKEN_POOLED = 254,  /* the token's frame is stored as one mean token of multiplicity n */
     KVR_TOKEN_DROPPED = 255, /* evicted */
 };
 
@@ -46,85 +48,95 @@ struct kvr_policy_ctx {
     int tokens_per_frame; /* S */
     int frames_per_chunk;
     int n_heads, head_dim; /* H, D */
-    double beta;           /* this layer's budget factor (layer_budget) */
+    double beta;           /* budget factor of this layer (kvr_layer_budget) */
 
-    int64_t n_tok;    /* length of the map: capacity (study) or tokens written (intended) */
-    int64_t n_active; /* tokens written so far; the last frame may be partial */
-    int64_t new0;     /* first token whose k, v are given: 0 (study) or the new chunk's first
-                       * (intended) */
+    int64_t n_tok;    /* length of the map in tokens: the capacity (study reading) or n_active
+                       * (intended reading) */
+    int64_t n_active; /* number of tokens written so far; the last frame may be partial */
+    int64_t new0;     /* first token of k and v: 0 (study reading) or the new chunk's first token
+                       * (intended reading) */
     const float *k;   /* [n - new0, H, D], n = n_tok (study) or n_active; NULL when only */
     const float *v;   /* counts are needed (`kvreel predict`): all scores are then equal */
-    /* k and v are memory of the device passed to `assign`; everything else here, the map and the
+    /* k and v are memory of the device passed to `assign`. All other pointers here, the map and the
      * part's state are host memory. */
-    bool cut;         /* the new chunk begins a shot: another prompt than the chunk before */
-    bool counts_only; /* for `thin`: there is no data, only numbers of tokens are needed */
-    int64_t n_stored; /* tokens stored so far: new0, or n_active when a chunk is stored again */
-    /* For `thin`: keys [n_active - key0,H,D] of the tokens from key0 on, 0 for tokens that are not
-     * stored; NULL unless requested. key0 is 0 unless key_frames is set. */
+    bool cut;         /* the new chunk begins a shot: its prompt differs from that of the chunk
+                       * before */
+    bool counts_only; /* for `thin`: there is no data, and only the number of kept tokens is
+                       * needed */
+    int64_t n_stored; /* number of tokens stored before this call: new0, or n_active if the last
+                       * chunk is stored again */
+    /* For `thin`: keys [n_active - key0,H,D] of the tokens from index key0 on, with zeros for
+     * tokens that are not stored, or NULL if not requested. If key_frames is not set, key0 is 0. */
     const float *all_keys;
     int64_t key0;
-    const float *all_values; /* values, in the form of all_keys */
-    /* For `thin`: multiplicity of each stored token, [n_active][G]; NULL unless requested. */
+    const float *all_values; /* values of the same tokens as all_keys, in the same layout */
+    /* For `thin`: multiplicity of each stored token, [n_active][G], or NULL if not requested. */
     const int32_t *weights;
     const struct kvr_columns
-        *columns; /* for `thin`; NULL before the first attention, or unless requested */
-    /* For `thin`: the new chunk's queries [n_active - new0, n_query_heads, D], memory of the same
-     * device as k; NULL before the first attention, or unless requested. */
+        *columns; /* for `thin`: attention that each token received, or NULL if not requested or
+                   * before the first attention */
+    /* For `thin`: the new chunk's queries [n_active - new0, n_query_heads, D], in memory of the
+     * same device as k. NULL if not requested or before the first attention. */
     const float *q;
     int n_query_heads;
-    /* For `thin`: an oracle score for each token of the whole video, from a complete earlier run;
-     * NULL if there are no scores, or unless requested. */
+    /* For `thin`: an oracle score for each token of the whole video, from a complete earlier run.
+     * NULL if not requested or if there are no scores. */
     const float *oracle_scores;
-    struct kvr_summaries *summaries; /* for `thin`: receives summary tokens; NULL unless
+    struct kvr_summaries *summaries; /* for `thin`: receives summary tokens, or NULL if not
                                       * requested */
 };
 
-/* Summary tokens made by a thinning retention, host memory. From now on head `head` stores k and v
- * at the position of `token`; they are coded like any other token, and `keep` covers them at later
- * chunks. The token stored there before must have been evicted. Attention counts each summary as
- * `weight` tokens of that key. Order: by head, then weight, then token, ascending. */
+/* Summary tokens that a thinning retention creates, in host memory. A summary (k, v) is stored by
+ * head `head` at the position of `token`. From then on it is coded like any other token, and the
+ * map `keep` of later chunks includes it. The token at that position must have been evicted.
+ * Attention treats a summary as `weight` tokens with the same key and value. Summaries are sorted
+ * by head, then by weight, then by token, in ascending order. */
 struct kvr_summaries {
     int64_t n, capacity;
     int32_t *token, *head, *weight; /* [n] */
-    float *k, *v;                   /* [n,D]; empty when only counts are needed */
+    float *k, *v;                   /* [n,D]; empty if only token counts are needed */
 };
-/* Copies k and v [D]; both are NULL when only counts are needed. KVR_ENOMEM. */
+/* Appends a summary with copies of k and v [D], which are NULL if only token counts are needed.
+ * Fails with KVR_ENOMEM if memory is short. */
 enum kvr_status kvr_summaries_add(struct kvr_summaries *s, int head, int64_t token, int64_t weight,
                                   int head_dim, const float *k, const float *v);
 void kvr_summaries_free(struct kvr_summaries *s);
 
-/* State of a part for one layer, opaque to the cache. */
+/* State of a policy for one layer, whose content only the policy knows. */
 struct kvr_policy_state {
-    struct kvr_buf buf; /* KVR_MEM_META of kvr_dev_host(dev), resized by the part */
-    /* Replaces `buf` once the chunk is stored; discarded if storing fails. */
+    struct kvr_buf buf; /* host memory (kvr_dev_host(dev)) with tag KVR_MEM_META, resized by the
+                         * policy */
+    /* New state, which replaces `buf` when the chunk has been stored and is freed if storing
+     * fails. */
     struct kvr_buf next;
     int64_t n_next;
-    int64_t n;         /* private to the part: frames covered by `buf` */
-    int64_t n_planned; /* private to the part: frames at the last plan */
+    int64_t n;         /* private to the policy: number of frames that `buf` describes */
+    int64_t n_planned; /* private to the policy: number of frames at its last plan */
 };
 
-/* Counts for the side information of the study's formats (docs, "byte accounting"). */
+/* Token counts from which the side information of the study's formats is computed (see "byte
+ * accounting" in the docs). */
 struct kvr_study_counts {
-    int64_t capacity, active; /* numbers of tokens: capacity, and written so far */
+    int64_t capacity, active; /* numbers of tokens: capacity, and tokens written so far */
     int64_t stored;           /* tokens stored by codecs */
     int64_t pooled_frames;
 };
 
-/* Fills in the map. On CUDA the function synchronises if it reads keys and values, because the
- * storage layout depends on the map. */
+/* Writes the bytes of all tokens to the map. On CUDA the function synchronises if it reads keys and
+ * values, because the storage layout depends on the map. */
 typedef enum kvr_status kvr_assign_fn(const void *opts, const struct kvr_policy_ctx *ctx,
                                       struct kvr_dev *dev, struct kvr_policy_state *state,
                                       uint8_t *map);
 
-/* Attention received by each key in a chunk's clean pass: sum and maximum of the softmax weights p
- * over `n_query` sampled queries; query heads of one KV head are combined. This attention is
- * computed only for the retention, so its time is charged to the method. */
+/* Attention that each key receives in a chunk's clean pass: sum and maximum of its softmax weights
+ * over `n_query` sampled queries and over the query heads of its KV head. This attention is
+ * computed for the retention only, so its time counts as time of the method. */
 struct kvr_columns {
     int64_t n_query;
-    const float *sum, *max; /* [n_active,H], host memory; 0 for tokens that are not stored */
+    const float *sum, *max; /* [n_active,H], host memory; zeros for tokens that are not stored */
 };
 
-/* Which of a chunk's queries are sampled. */
+/* Which queries of a chunk are sampled to measure attention. */
 enum kvr_query_pick {
     KVR_QUERY_SPREAD, /* evenly spaced */
     KVR_QUERY_NEWEST, /* the newest ones */
@@ -132,32 +144,34 @@ enum kvr_query_pick {
     KVR_QUERY_CHUNK,  /* all queries of the chunk */
 };
 
-/* Inputs requested by a thinning retention. */
+/* Inputs that a thinning retention requests. */
 struct kvr_thin_needs {
-    bool by_head;        /* tokens are selected per head */
+    bool by_head;        /* the retention selects tokens per head */
     bool by_data;        /* the selection depends on keys, values or attention */
-    bool counts_by_data; /* the number of kept tokens depends on the data, too */
+    bool counts_by_data; /* the number of kept tokens depends on the data as well */
     bool columns;        /* ctx->columns */
     int queries;         /* sampled queries per chunk; 0: all */
     enum kvr_query_pick pick;
-    bool of_last;       /* the last layer selects for all layers */
+    bool of_last;       /* the selection of the last layer is applied to all layers */
     bool chunk_queries; /* ctx->q */
     bool oracle_scores; /* ctx->oracle_scores: not causal */
-    bool keys;          /* ctx->k: the new chunk's keys */
-    bool values;        /* ctx->v: the new chunk's values */
+    bool keys;          /* ctx->k, the keys of the new chunk */
+    bool values;        /* ctx->v, the values of the new chunk */
     bool all_keys;      /* ctx->all_keys */
-    int key_frames;   /* all_keys without all_values: only of this many frames before the new chunk,
-                       * and of the chunk; 0: of all frames */
-    bool all_values;  /* ctx->all_values, together with all_keys */
-    bool undoes_rope; /* undoes the keys' rotary embedding; needs a video model (kernels/rope.h) */
-    bool summaries;   /* ctx->summaries; only with by_head */
-    bool weights;     /* ctx->weights */
-    bool beyond_window; /* kept tokens stay visible beyond the cell's window */
+    int key_frames;     /* all_keys without all_values: number of frames before the new chunk whose
+                       * keys are requested, in addition to the chunk's; 0 requests all frames */
+    bool all_values;    /* ctx->all_values, together with all_keys */
+    bool undoes_rope;   /* the retention undoes the keys' RoPE, which needs a video model
+                       * (kernels/rope.h) */
+    bool summaries;     /* ctx->summaries; only with by_head */
+    bool weights;       /* ctx->weights */
+    bool beyond_window; /* kept tokens stay visible even outside the cell's window */
 };
 
-/* keep [n_active][G]: 1 if the token stays; G is H with by_head, else 1. On entry it is 1 for the
- * tokens that the layer stores and for the new chunk's tokens. The part may only change a 1 to 0.
- * All memory is the host's, including `dev`. */
+/* keep [n_active][G]: Selects tokens in keep [n_active][G]: 1 if the token is kept, 0 if it is
+ * evicted. G is H if by_head is set, else 1. On entry, keep is 1 for all tokens that the layer
+ * stores and for the new chunk's tokens. The function may change a 1 to 0, but not a 0 to 1. All
+ * pointers are host memory, and `dev` is the host. */
 typedef enum kvr_status kvr_thin_fn(const void *opts, const struct kvr_policy_ctx *ctx,
                                     struct kvr_dev *dev, struct kvr_policy_state *state,
                                     uint8_t *keep);
@@ -169,15 +183,16 @@ struct kvr_tiers {
     int n_tiers;
     const char *tier_names[KVR_MAX_TIERS]; /* "old", "recent", "important" */
     enum kvr_unit unit;
-    bool active_only; /* in the study's reading, tokens beyond n_active are not coded; the part maps
-                       * them to KVR_TOKEN_ZERO */
+    bool active_only; /* study reading: tokens beyond n_active are not coded, and the part maps them
+                       * to KVR_TOKEN_ZERO */
     enum kvr_status (*check)(const void *opts);
-    /* Assigns a tier to every token. Retention runs afterwards on the same map. */
+    /* Assigns a tier to every token. The retention runs afterwards on the same map. */
     kvr_assign_fn *assign;
-    bool cuda; /* assign supports a CUDA device; else kvr_*_assign passes host copies */
+    bool cuda; /* assign supports a CUDA device; otherwise kvr_tiers_assign passes it host copies */
     size_t (*study_side_bytes)(const void *opts, const struct kvr_study_counts *n); /* NULL: 0 */
-    /* Number of chunks that change tier together and become one segment, in the intended reading;
-     * NULL: one chunk per segment. With a thinning retention chunks move one at a time. */
+    /* Number of chunks that change tier together and become one segment, in the intended reading.
+     * If the function is NULL, each chunk is one segment. With a thinning retention, chunks change
+     * tier one at a time. */
     int (*together)(const void *opts);
 };
 
@@ -187,34 +202,37 @@ struct kvr_retention {
     size_t opts_size;
     enum kvr_unit unit;
     enum kvr_status (*check)(const void *opts);
-    /* Changes only bytes that are 0 (tier 0). NULL if `thin` is set. */
+    /* Changes only the bytes of tokens in tier 0. Must be NULL if `thin` is set. */
     kvr_assign_fn *assign;
-    /* Evicts single tokens of any tier; used in the intended reading only. */
+    /* Evicts single tokens of any tier, in the intended reading only. */
     kvr_thin_fn *thin;
     void (*needs)(const void *opts, struct kvr_thin_needs *out);
-    /* Whether `thin` will read ctx->columns for the chunk that begins at token new0; `state` is the
-     * layer's. If not, that attention is not computed. NULL: `thin` always reads it. */
+    /* Whether `thin` will read ctx->columns for the chunk that begins at token new0, given the
+     * layer's `state`. If not, the cache does not compute the attention received in this chunk. If
+     * the function is NULL, `thin` always reads ctx->columns. */
     bool (*observes)(const void *opts, const struct kvr_policy_state *state, int64_t new0);
-    bool cuda; /* assign supports a CUDA device; else kvr_*_assign passes host copies */
+    bool cuda; /* assign supports a CUDA device; otherwise kvr_retention_assign passes it host
+                * copies */
     size_t (*study_side_bytes)(const void *opts, const struct kvr_study_counts *n); /* NULL: 0 */
-    /* A warning if the options mislead on a model of this shape (all 0: any shape), else NULL.
-     * n_heads counts KV heads. May be NULL. */
+    /* Returns a warning if the options mislead on a model of this shape, else NULL; all arguments 0
+     * stand for any shape. The argument n_heads is the number of KV heads. May be NULL. */
     const char *(*warning)(const void *opts, int n_query_heads, int n_heads, int head_dim);
-    const char *position; /* position at which keys are read, if it differs from where they were
-                           * made; NULL: unchanged */
-    bool keeps_tokens;    /* its state holds keys and values that return to the cache: counted as
-                           * format bytes */
+    const char *position; /* the position at which keys are read, if it differs from the position of
+                           * their tokens; NULL if keys are not moved */
+    bool keeps_tokens;    /* the state has keys and values that may return to the cache, so its
+                           * bytes count as bytes of the format */
 };
 
 /* Built-in parts: methods/tiers/tiers.def, methods/retention/retention.def. NULL-terminated. */
 extern const struct kvr_tiers *const kvr_tiers_parts[];
 extern const struct kvr_retention *const kvr_retention_parts[];
-/* Built-in parts, then those of loaded plug-ins; NULL past the last. */
+/* The i-th part, or NULL if there are fewer: built-in parts first, then those of loaded
+ * plug-ins. */
 const struct kvr_tiers *kvr_tiers_at(int i);
 const struct kvr_retention *kvr_retention_at(int i);
 
-/* A part with its options, as named by a row. part NULL: there is no such part, and all tokens are
- * kept in tier 0. Owns opts. */
+/* A part and its options, as named by a row of methods.def. If part is NULL, the row names no such
+ * part, and all tokens are kept in tier 0. Owns opts. */
 struct kvr_tiers_use {
     const struct kvr_tiers *part;
     void *opts;
@@ -223,13 +241,14 @@ struct kvr_retention_use {
     const struct kvr_retention *part;
     void *opts;
 };
-/* Chunks that may become one segment; 1 by default. */
+/* Maximum number of chunks that may become one segment; 1 without `together`. */
 int kvr_tiers_max_chunks(const struct kvr_tiers_use *u);
 enum kvr_status kvr_tiers_open(struct kvr_tiers_use *out, const char *text);
 enum kvr_status kvr_retention_open(struct kvr_retention_use *out, const char *text);
-/* Whether the part thins, and its requested inputs (all false and 0 if it does not). */
+/* Whether the retention implements `thin`; `out` receives its requested inputs, all false and 0 if
+ * it does not. */
 bool kvr_retention_thins(const struct kvr_retention_use *u, struct kvr_thin_needs *out);
-/* Whether the part reads the attention of the chunk that begins at token new0. */
+/* Whether the retention reads the attention received in the chunk that begins at token new0. */
 bool kvr_retention_observes(const struct kvr_retention_use *u, const struct kvr_policy_state *state,
                             int64_t new0);
 /* First token of ctx->all_keys. */
@@ -239,8 +258,8 @@ const char *kvr_retention_warning(const struct kvr_retention_use *u, int n_query
 void kvr_tiers_close(struct kvr_tiers_use *u);
 void kvr_retention_close(struct kvr_retention_use *u);
 
-/* Call the function of the part, which must not be NULL. A part without `cuda` receives copies of k
- * and v in memory of kvr_dev_host(dev), and that device. */
+/* Calls the function of the part, which must not be NULL. A part without `cuda` receives copies of
+ * k and v in host memory, and kvr_dev_host(dev) as its device. */
 enum kvr_status kvr_tiers_assign(const struct kvr_tiers_use *u, const struct kvr_policy_ctx *ctx,
                                  struct kvr_dev *dev, struct kvr_policy_state *state, uint8_t *map);
 enum kvr_status kvr_retention_assign(const struct kvr_retention_use *u,
@@ -251,7 +270,7 @@ enum kvr_status kvr_retention_thin(const struct kvr_retention_use *u,
                                    const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                                    struct kvr_policy_state *state, uint8_t *keep);
 
-/* Budget factor of a layer. `which` is
+/* Computes the budget factor *beta of a layer. The rule `which` is one of
  * - "none": 1;
  * - "linear": min + l/(L-1) (max-min), 1 for L = 1;
  * - "falling": linear from the last layer to the first;

@@ -17,11 +17,9 @@
 #include "harness/core/status.h"
 
 enum {
-    KVR_REGEX_MAX = 1000,
-    KVR_REGEX_DEPTH = 50
-}; /* KVR_REGEX_MAX: maximum bytes of an
-                                                      * expression; KVR_REGEX_DEPTH: maximum nesting
-                                                      * depth of parentheses */
+    KVR_REGEX_MAX = 1000, /* maximum bytes of an expression */
+    KVR_REGEX_DEPTH = 50  /* maximum nesting depth of parentheses */
+};
 
 struct kvr_regex;
 

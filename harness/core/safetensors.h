@@ -7,12 +7,13 @@
  *     KVR_TRY(kvr_st_get(f, "blocks.0.ffn.0.weight", &w));   borrowed until close
  *     kvr_st_close(&f);
  *
- * Layout: A file has 8 bytes of little-endian header length N, then N bytes of JSON {"name":
- * {"dtype", "shape", "data_offsets": [begin, end)}, "__metadata__": {str: str}}, then the data. A
- * file is refused, with a message that names the file and the tensor, for - a header that is
- * truncated, longer than 100 MB, or not a JSON object; - a duplicate name, an unknown key or dtype;
- * - a shape that is negative, fractional, deeper than KVR_MAX_DIMS or overflows; - offsets that are
- * negative, reversed, beyond the file, overlapping, with holes or trailing
+ * A file has 8 bytes of little-endian header length N, then N bytes of JSON
+ * {"name": {"dtype", "shape", "data_offsets": [begin, end)}, "__metadata__": {str: str}},
+ * then the data. A file is refused, with a message that names the file and the tensor, for
+ * - a header that is truncated, longer than 100 MB, or not a JSON object;
+ * - a duplicate name, an unknown key or dtype;
+ * - a shape that is negative, fractional, deeper than KVR_MAX_DIMS or overflows;
+ * - offsets that are negative, reversed, beyond the file, overlapping, with holes or trailing
  *   bytes, or whose length is not shape x dtype. */
 #ifndef KVR_CORE_SAFETENSORS_H
 #define KVR_CORE_SAFETENSORS_H
