@@ -339,8 +339,8 @@ struct kvr_codec {
 /* One coded block. A block owns the buffers of its stages and borrows the codec. */
 struct kvr_packed {
     const struct kvr_codec *codec;
-    struct kvr_dev *dev; /* device of the buffers; device of the buffers; NULL for a block without
-                          * data, of which only the size is known */
+    struct kvr_dev *dev; /* device of the buffers; NULL for a block without data, whose size alone
+                          * is known */
     struct kvr_block_shape shape;
     struct kvr_place place;
     struct kvr_stage_data stage[KVR_MAX_STAGES];

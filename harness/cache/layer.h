@@ -115,7 +115,7 @@ enum kvr_status kvr_layer_evict_as_last(struct kvr_layer *l);
 enum kvr_status kvr_layer_recode(struct kvr_layer *l, const float *k, const float *v,
                                  int64_t n_active);
 
-/* Evicts the segments of which no token is visible in `seen`. */
+/* Evicts the segments without a token that `seen` makes visible. */
 void kvr_layer_evict(struct kvr_layer *l, const struct kvr_visible *seen);
 
 /* Decodes the jointly coded segments (methods/joint.h) that are visible in `seen`; NULL selects all
