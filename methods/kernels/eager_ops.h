@@ -1,9 +1,10 @@
-/* eager_ops.h - whole-tensor operations, one launch each, on both backends.
+/* eager_ops.h - operations on whole tensors, with one launch per operation, for CPU and CUDA.
  *
  *     kvr_eager_ops_of(dev)->map(dev, KVR_EAGER_DIV, n, 7, 0, false, x, out);     out = x / 7
  *
- * Tensors are F32 and may be in place. `bf16`: tensors and results are rounded to BF16, scalars are not. A NaN stays a NaN. Pointers
- * are memory of `dev`; nothing allocates or synchronises. */
+ * Tensors are F32, and the output may be the input. If `bf16` is set, tensors and results are
+ * rounded to BF16, but scalars are not. A NaN stays NaN in every operation. Pointers are memory of
+ * `dev`; no operation allocates or synchronises. */
 #ifndef KVR_METHODS_EAGER_OPS_H
 #define KVR_METHODS_EAGER_OPS_H
 
@@ -17,20 +18,21 @@ enum kvr_eager_op {
     KVR_EAGER_ABS,
     KVR_EAGER_NEG,
     KVR_EAGER_ROUND, /* half to even */
-    KVR_EAGER_CLAMP, /* to [a, b]; -0 is +0 where a is 0 */
+    KVR_EAGER_CLAMP, /* clamps to [a, b]; if a is 0, -0 becomes +0 */
     KVR_EAGER_ADD,
     KVR_EAGER_SUB,
     KVR_EAGER_MUL, /* 0 is +0 */
     KVR_EAGER_DIV,
 };
 
-/* Tokens [t0, t0 + n), channels [c0, c0 + width) of a tensor [T, channels], and its groups (codec.h). */
+/* Tokens [t0, t0 + n) and channels [c0, c0 + width) of a tensor [T, channels], with its groups
+ * (codec.h). */
 struct kvr_eager_part {
     int64_t t0, n, c0, width, channels;
     int axis, group;
 };
 
-/* n elements, each a group of its own. */
+/* A range of n elements in which each element is a group. */
 static inline struct kvr_eager_part kvr_eager_each(int64_t n)
 {
     struct kvr_eager_part p;
@@ -44,29 +46,30 @@ static inline struct kvr_eager_part kvr_eager_each(int64_t n)
 }
 
 struct kvr_eager_ops {
-    /* out[i] = x[i] op a */
+    /* out[i] = x[i] op a, for n elements */
     void (*map)(struct kvr_dev *dev, enum kvr_eager_op op, int64_t n, float a, float b, bool bf16,
                 const float *x, float *out);
-    /* out[i] = x[i] op g[group of i]; x and out [n, width] */
+    /* out[i] = x[i] op g[group of i]; x and out are [n, width] */
     void (*zip)(struct kvr_dev *dev, enum kvr_eager_op op, const struct kvr_eager_part *p,
                 bool bf16, const float *x, const float *g, float *out);
     void (*zip_half)(struct kvr_dev *dev, enum kvr_eager_op op, const struct kvr_eager_part *p,
                      bool bf16, const float *x, const kvr_f16 *g, float *out);
-    /* The smallest or, with `most`, the largest element of each group; NaN if an element of the
-     * group is not finite. */
+    /* Computes the smallest element of each group or, with `most`, the largest. The result is NaN
+     * if an element of the group is not finite. */
     void (*reduce)(struct kvr_dev *dev, bool most, const struct kvr_eager_part *p, int64_t n_groups,
                    const float *x, float *out);
-    /* Copies n elements, then writes zeros up to `all` elements. */
+    /* Copies n elements, then appends zeros up to `all` elements. */
     void (*pad)(struct kvr_dev *dev, int64_t n, int64_t all, const float *x, float *out);
-    /* Rounds to the nearest FP16; NaN becomes `nan`. */
+    /* Rounds n elements to the nearest FP16; a NaN becomes the FP16 number `nan`. */
     void (*half)(struct kvr_dev *dev, int64_t n, kvr_f16 nan, const float *x, kvr_f16 *out);
-    /* Packs x + plus as codes (pack.h) of [n_tok, channels]; NaN gives code 0. */
+    /* Packs x + plus as codes (pack.h) of a tensor [n_tok, channels]; NaN gives code 0. */
     void (*pack)(struct kvr_dev *dev, int64_t n_tok, int64_t channels, int bits, float plus,
                  const float *x, uint8_t *codes);
-    /* Unpacks codes of [n_tok, channels] and subtracts `minus`. */
+    /* Unpacks codes of a tensor [n_tok, channels] and subtracts `minus`. */
     void (*unpack)(struct kvr_dev *dev, int64_t n_tok, int bits, const struct kvr_eager_part *p,
                    float minus, const uint8_t *codes, float *out);
-    /* a, b = a + b, a - b of elements `stride` apart, in rows of d; n elements in all. */
+    /* Replaces elements a and b that are `stride` apart by a + b and a - b, in rows of d elements;
+     * x has n elements. */
     void (*butterfly)(struct kvr_dev *dev, int64_t n, int d, int stride, bool bf16, float *x);
 };
 

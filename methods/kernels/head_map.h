@@ -1,23 +1,24 @@
-/* head_map.h - a file of head classes, as written by `kvreel profile heads`.
+/* head_map.h - reads a file of head classes, which `kvreel profile heads` writes.
  *
  *     # comments start with a hash
  *     sddsd d   # layer 0
  *     ssddd s   # layer 1
  *
- * One line per layer, one letter per head; blanks between letters and lines without letters are
- * ignored. */
+ * The file has one line per layer, with one letter per head. Blanks between letters, and lines
+ * without letters, are ignored. */
 #ifndef KVR_METHODS_KERNELS_HEAD_MAP_H
 #define KVR_METHODS_KERNELS_HEAD_MAP_H
 
 #include "methods/policy.h"
 
-/* Values of the option that name no file: classes are determined while the method runs, or are
- * those published with the paper. */
+/* Values of the option that name no file: classes that are determined while the method runs, or the
+ * classes published with the paper. */
 #define KVR_HEAD_MAP_ONLINE "online"
 #define KVR_HEAD_MAP_PUBLISHED "labels"
 
-/* class [H]: the line of ctx->layer. `letters`: the allowed letters. KVR_ENOTFOUND: no such file;
- * KVR_EFORMAT with the line: other letters, or another number of heads or layers than the model. */
+/* Reads the line of layer ctx->layer to class [H]. Fails with KVR_ENOTFOUND if there is no such
+ * file. Letters that are not in `letters`, or a number of heads or layers that differs from the
+ * model's, are KVR_EFORMAT; the message gives the line. */
 enum kvr_status kvr_head_map_read(const char *path, const char *letters,
                                   const struct kvr_policy_ctx *ctx, char *class);
 

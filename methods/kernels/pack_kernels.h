@@ -1,6 +1,7 @@
-/* pack_kernels.h - kernels of pack.h by instruction set.
+/* pack_kernels.h - functions of pack.h, one table per instruction set.
  *
- * A plane has f-bit fields, f = 1, 2, 4 or 8; `low` is the lowest code bit it stores. */
+ * A plane has fields of f = 1, 2, 4 or 8 bits, and `low` is the lowest bit of the code that it
+ * stores. */
 #ifndef KVR_METHODS_KERNELS_PACK_KERNELS_H
 #define KVR_METHODS_KERNELS_PACK_KERNELS_H
 
@@ -8,11 +9,12 @@
 #include "methods/kernels/pack.h"
 
 struct kvr_pack_kernels {
-    /* Packs codes [n, nc] of n tokens into the first nc bytes of rows `stride` bytes apart, one per
-     * 8/f tokens; fields of missing tokens become 0. */
+    /* Packs codes [n, nc] of n tokens into one plane. A row of nc bytes has the fields of 8/f
+     * tokens, and rows are `stride` bytes apart; fields of missing tokens become 0. */
     void (*plane)(uint8_t *row, int64_t stride, int f, int low, int64_t n, int64_t nc,
                   const uint8_t *codes);
-    /* codes[c] = or |= the field at bit `shift` of row[c], shifted to bit `low`. */
+    /* Extracts the field at bit `shift` of row[c] and shifts it to bit `low`. `fields` assigns the
+     * result to codes[c]; `more_fields` combines it with codes[c] by a bitwise or. */
     void (*fields)(const uint8_t *row, int f, int shift, int low, int64_t nc, uint8_t *codes);
     void (*more_fields)(const uint8_t *row, int f, int shift, int low, int64_t nc, uint8_t *codes);
 };

@@ -1,19 +1,20 @@
-/* quotient.h - correctly rounded y / s with three products, for a divisor shared by many y.
+/* quotient.h - correctly rounded y / s by three products, for a divisor s that many y share.
  *
  *     inv = 1 / s;                      once, rounded to nearest
  *     q = kvr_quotient(y, s, inv);      for each y
  *
- * q0 = y inv is within 3 ulp of y / s. e = y - q0 s is a multiple of the product of their ulps and
- * below 8 s ulp(q0), so it has at most 3 bits more than s. fmaf computes it exactly if s has at
- * most 21 bits. Then q0 + e inv differs from y / s by e times the error of inv, 3 2^-24 ulp, before
- * rounding. If s has p bits, y / s is at least 2^-(p+1) ulp away from a rounding boundary, unless
- * it is exactly s 2^k times a 24-bit number. So for FP16 (11 bits), BF16 (8 bits) and small
- * integers the result is the correctly rounded quotient. For the square roots in the Walsh-Hadamard
- * transform (24 bits, one significand) tests/methods/test_quotient.c checks every y.
+ * The first approximation q0 = y inv is within 3 ulp of y / s. Its remainder e = y - q0 s is a
+ * multiple of ulp(q0) ulp(s) and below 8 s ulp(q0), so it has at most 3 bits more than s. If s has
+ * at most 21 bits, fmaf therefore computes e exactly. Before rounding, q0 + e inv differs from y /
+ * s by e times the error of inv, at most 3 2^-24 ulp. If s has p bits, y / s is at least 2^-(p+1)
+ * ulp away from a rounding boundary, unless it is exactly s 2^k times a 24-bit number. The result
+ * is therefore correctly rounded if s is an FP16 number (11 bits), a BF16 number (8 bits) or a
+ * small integer. For the divisor sqrt(D) of the Walsh-Hadamard transform, which has 24 bits,
+ * tests/methods/test_quotient.c checks every y.
  *
- * The magnitude of y must be 0, or at least 2^-100 and small enough for a finite y inv. Below
- * 2^-100 the result may be off by one denormal ulp, and is 0 if the quotient is 0. Infinite y, NaN
- * and, for positive s, -0 give the result of the division. */
+ * The magnitude of y must be 0, or at least 2^-100 and so small that y inv is finite. For smaller
+ * magnitudes of y, the result may be off by one denormal ulp, and it is 0 if the quotient is 0. For
+ * an infinite y, for NaN and, if s is positive, for -0 the result is that of a division. */
 #ifndef KVR_METHODS_QUOTIENT_H
 #define KVR_METHODS_QUOTIENT_H
 
@@ -29,12 +30,12 @@
 KVR_QUOTIENT kvr_quotient(float y, float s, float inv)
 {
     const float q = y * inv,
-                over = fmaf(q, s, -y); /* +0 if q is the exact quotient, so that -0 stays -0 */
+                over = fmaf(q, s, -y); /* +0 for an exact quotient q, so that a q of -0 stays -0 */
 
-    return fabsf(over) < INFINITY ? fmaf(over, -inv, q) : q; /* NaN if y is not finite */
+    return fabsf(over) < INFINITY ? fmaf(over, -inv, q) : q; /* `over` is NaN if y is not finite */
 }
 
-/* kvr_quotient for a finite y. */
+/* Like kvr_quotient, for a finite y only. */
 KVR_QUOTIENT kvr_quotient_finite(float y, float s, float inv)
 {
     const float q = y * inv;
@@ -42,10 +43,9 @@ KVR_QUOTIENT kvr_quotient_finite(float y, float s, float inv)
     return fmaf(fmaf(q, s, -y), -inv, q);
 }
 
-/* kvr_quotient for any s, if s and inv are normal numbers. The first correction leaves an error
- * below one ulp, and the second rounds correctly (P. Markstein, Computation of elementary functions
- * on the IBM RISC System/6000 processor, IBM J. Res. Dev. 34, 1990). From 1e38 on it is off by a
- * few ulp; the sign of a zero is arbitrary. */
+/* Like kvr_quotient, for any s such that s and inv are normal numbers. The first correction leaves
+ * an error below one ulp, and the second one rounds correctly (Markstein 1990). Quotients of 1e38
+ * and more may be off by a few ulp, and the sign of a zero is arbitrary. */
 KVR_QUOTIENT kvr_quotient_any(float y, float s, float inv)
 {
     const float first = y * inv, q = fmaf(fmaf(first, s, -y), -inv, first);
@@ -53,21 +53,22 @@ KVR_QUOTIENT kvr_quotient_any(float y, float s, float inv)
     return fabsf(first) < 1e38f ? fmaf(fmaf(q, s, -y), -inv, q) : first;
 }
 
-/* 1 / s, rounded to nearest, from an approximation within 4 ulp, for s of at most 11 bits. e = 1 -
- * s near has 13 bits, so fmaf computes it exactly, and near + e near differs from 1 / s by e e / s.
- * test_quotient.c checks for every s that this does not change the rounding. */
+/* Refines `near`, an approximation of 1 / s within 4 ulp, to 1 / s rounded to nearest, for an s of
+ * at most 11 bits. The remainder e = 1 - s near has 13 bits, so fmaf computes it exactly; near + e
+ * near differs from 1 / s by e e / s. For every s, tests/methods/test_quotient.c checks that this
+ * error does not change the rounding. */
 KVR_QUOTIENT kvr_inverse_refine(float near, float s)
 {
     return fmaf(near, fmaf(-s, near, 1), near);
 }
 
 #ifdef __cplusplus
-/* 1 / s, rounded to nearest, computed without a given approximation, for a normal s whose
- * reciprocal is normal. */
+/* Computes 1 / s, rounded to nearest, for a normal s whose reciprocal is normal. */
 KVR_QUOTIENT kvr_inverse(float s)
 {
 #ifdef KVR_EMULATED
-    const float near = 1 / s * (1 + 0x1p-22f); /* maximum error of a device's reciprocal */
+    const float near = 1 / s * (1 + 0x1p-22f); /* stands for a device's approximate reciprocal at
+                                                * its maximum error */
 #else
     float near;
 

@@ -1,21 +1,22 @@
-/* saliency.h - FlowCache's saliency score of a latent frame.
+/* saliency.h - FlowCache's saliency score of latent frames.
  *
  *     summary[f,h] = mean |K| + mean |V|            over the frame's tokens and channels
  *     delta[f]     = mean_h |summary[f] - reference| / max(mean_h |reference|, 1e-6)
  *     score[f]     = delta_weight * delta[f] + recency_weight * f/(n-1)
  *
- * The readings differ in the reference. In the intended reading a frame is compared with its
- * predecessor once, when its keys and values are new; the first frame has delta 1. In the study's
- * reading the whole cache is summarised again at every call, and the LAST o = min(n_prev, n) frames
- * of both lists are compared. After a chunk of three frames, frame i is therefore compared with
- * frame i-3, the first frames keep delta 1, and a frame pruned to zeros gives deltas of 1e5.
+ * The reference summary of a frame depends on the reading. In the intended reading, a frame is
+ * compared with its predecessor once, when its keys and values are new. The first frame has delta
+ * 1. In the study reading, all cached frames are summarised again at every call. The last o =
+ * min(n_prev, n) frames of the previous summaries are compared with the last o frames of the new
+ * summaries. After a chunk of three frames, frame i is therefore compared with frame i-3, the first
+ * frames keep delta 1, and a frame pruned to zeros gives deltas of 1e5.
  *
- * The tiers and the retention `saliency` share one kvr_policy_state: the tiers compute the scores,
- * and the retention of the same call reuses them. A fresh state is {0}; to reset,
- * kvr_buf_free(&state->buf) and set {0}.
+ * The tiers `saliency` and the retention `saliency` share one kvr_policy_state: the tiers compute
+ * the scores, and the retention reuses them in the same call. A new state is {0}; to reset a state,
+ * free its buffer by kvr_buf_free(&state->buf) and set the state to {0}.
  *
- * Means are summed in double (abs_sum.h per token and head, tokens in order) and rounded to float
- * once; all else is computed in float, as in torch. */
+ * Means are accumulated in double, token by token (abs_sum.h adds the channels of a head), and
+ * rounded to float once. All other arithmetic is in float, as in torch. */
 #ifndef KVR_METHODS_KERNELS_SALIENCY_H
 #define KVR_METHODS_KERNELS_SALIENCY_H
 
@@ -24,50 +25,51 @@
 
 struct kvr_saliency_rule {
     double delta_weight, recency_weight;
-    bool every_call; /* true in the study's reading: score at every call; otherwise only when the
-                      * number of frames changes */
+    bool every_call; /* study reading: scores are computed at every call; otherwise only when the
+                      * number of frames has changed */
 };
 
-/* State of a frame. In the intended reading it never returns to an earlier state. */
+/* Level of a frame. In the intended reading, a frame never returns to an earlier level. */
 enum kvr_frame_level {
-    KVR_FRAME_FINE,   /* always in the fine tiers */
+    KVR_FRAME_FINE,   /* the frame has always been in the fine tiers */
     KVR_FRAME_COARSE, /* was in tier 0 */
     KVR_FRAME_GONE,   /* evicted */
 };
 
-/* Borrowed from the state until its next use. */
+/* Scores of frames, borrowed from the state until the state's next use. */
 struct kvr_saliency {
-    int64_t n;               /* frames; the last may be partial */
+    int64_t n;               /* number of frames; the last frame may be partial */
     const float *delta;      /* [n] */
     const float *score;      /* [n] */
-    uint8_t *level;          /* [n] enum kvr_frame_level; written by the parts, intended only */
+    uint8_t *level;          /* [n] enum kvr_frame_level; written by the two parts, in the intended
+                              * reading only */
     struct kvr_ranked *rank; /* [n] scratch for planning */
 };
 
-/* Scores the frames of ctx. With k and v NULL every delta is 1. On failure the state is unchanged.
- * Only this call of the two parts can run out of memory or return a device error. On CUDA it
- * synchronises for the summaries. */
+/* Scores the frames of ctx. If k and v are NULL, every delta is 1. After a failure the state is
+ * unchanged. This is the only function of the two parts that can run out of memory or return a
+ * device error. On CUDA the function synchronises, because the host reads the summaries. */
 enum kvr_status kvr_saliency_score(const struct kvr_saliency_rule *rule,
                                    const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                                    struct kvr_policy_state *state, struct kvr_saliency *out);
 
-/* Makes the scores of the last kvr_saliency_score available to the retention of this call. */
+/* Makes the scores of the last kvr_saliency_score available to the retention in the same call. */
 void kvr_saliency_publish(struct kvr_policy_state *state);
-/* Takes the published scores, once. False if there are none. */
+/* Returns the published scores once. Returns false if no scores have been published. */
 bool kvr_saliency_take(const struct kvr_policy_ctx *ctx, struct kvr_policy_state *state,
                        struct kvr_saliency *out);
 
-/* Frames written so far: ceil(active / S). */
+/* Number of frames written so far: ceil(active / S). */
 int64_t kvr_frames(const struct kvr_policy_ctx *ctx);
-/* Written tokens of frame f: S, or fewer in a partial last frame. */
+/* Number of written tokens of frame f, which is S unless the last frame is partial. */
 int64_t kvr_frame_tokens(const struct kvr_policy_ctx *ctx, int64_t f);
-/* Sets the bytes of frame f's written tokens in `map` (policy.h) to `byte`. */
+/* Sets the bytes of all written tokens of frame f in `map` (policy.h) to `byte`. */
 void kvr_frame_fill(const struct kvr_policy_ctx *ctx, int64_t f, uint8_t byte, uint8_t *map);
 
-/* summary [H] of tokens [t0, t0 + n) of k, v [.,H,D]. */
+/* Computes the summary [H] of tokens [t0, t0 + n) of k and v [.,H,D]. */
 void kvr_frame_summary(const float *k, const float *v, int64_t t0, int64_t n, int n_heads,
                        int head_dim, float *summary);
-/* mean |now - before| / max(mean |before|, 1e-6) over H heads. */
+/* Returns mean |now - before| / max(mean |before|, 1e-6), with means over H heads. */
 float kvr_summary_delta(const float *now, const float *before, int n_heads);
 
 #endif

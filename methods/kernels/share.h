@@ -2,8 +2,8 @@
  *
  *     n_recent = kvr_share(0.25 * beta * n, 1, n);
  *
- * x is rounded half to even, as in torch and Python, then clamped to [lo, hi]; hi if lo > hi. NaN
- * gives lo. */
+ * The share x is rounded half to even, as in torch and Python, then clamped to [lo, hi]. If lo > hi
+ * the result is hi, and NaN gives lo. */
 #ifndef KVR_METHODS_KERNELS_SHARE_H
 #define KVR_METHODS_KERNELS_SHARE_H
 

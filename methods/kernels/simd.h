@@ -1,11 +1,11 @@
-/* simd.h - vector types and operations for the *_isa.c files of methods/: one register of the
- * target instruction set.
+/* simd.h - vector types and operations for the *_isa.c files of methods/; a vector is one register
+ * of the target instruction set.
  *
  *     for (int c = 0; c + VL <= n; c += VL)
  *         v_store(y + c, v_mul(v_load(x + c), v_set(2)));
  *
- * For AVX2 and AVX-512. On other targets KVR_SIMD is undefined, and files use their plain C, the
- * reference. Names are short, since they are used within one file only. */
+ * For AVX2 and AVX-512. On other targets KVR_SIMD is undefined, and the files compile their plain
+ * C, which is the reference. The names are short because they are used within single files only. */
 #ifndef KVR_METHODS_KERNELS_SIMD_H
 #define KVR_METHODS_KERNELS_SIMD_H
 
@@ -25,30 +25,33 @@ typedef __m512i vi;
 #define v_add(a, b) _mm512_add_ps(a, b)
 #define v_sub(a, b) _mm512_sub_ps(a, b)
 #define v_mul(a, b) _mm512_mul_ps(a, b)
-#define v_max(a, b) _mm512_max_ps(a, b) /* b if either is NaN */
+#define v_max(a, b) _mm512_max_ps(a, b) /* returns b if a or b is NaN */
 #define v_min(a, b) _mm512_min_ps(a, b)
-#define v_mul_add(a, b, c) _mm512_fmadd_ps(a, b, c)    /* a b + c, rounded once */
-#define v_minus_mul(a, b, c) _mm512_fnmadd_ps(a, b, c) /* c - a b, rounded once */
+#define v_mul_add(a, b, c) _mm512_fmadd_ps(a, b, c)    /* a b + c with a single rounding */
+#define v_minus_mul(a, b, c) _mm512_fnmadd_ps(a, b, c) /* c - a b with a single rounding */
 #define v_nearest(v) _mm512_cvtps_epi32(v)             /* ties to even */
 #define v_of_int(i) _mm512_cvtepi32_ps(i)
-#define v_about_inverse(v) _mm512_rcp14_ps(v) /* 1/v to at least 12 bits */
+#define v_about_inverse(v) _mm512_rcp14_ps(v) /* approximation of 1/v to at least 12 bits */
 #define v_bits(v) _mm512_castps_si512(v)
 #define v_abs(v) _mm512_abs_ps(v)
-#define v_over(a, b) ((unsigned)_mm512_cmp_ps_mask(a, b, _CMP_GT_OQ)) /* bit i: a[i] > b[i] */
+/* bit i of the result is a[i] > b[i] */
+#define v_over(a, b) ((unsigned)_mm512_cmp_ps_mask(a, b, _CMP_GT_OQ))
 #define i_load(p) _mm512_loadu_si512(p)
 #define i_store(p, v) _mm512_storeu_si512(p, v)
 #define i_set(x) _mm512_set1_epi32(x)
 #define i_bytes(p) _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(p)))
 #define i_and(a, b) _mm512_and_si512(a, b)
 #define i_xor(a, b) _mm512_xor_si512(a, b)
-#define i_and_not(a, b) _mm512_andnot_si512(a, b) /* b where a's bits are clear */
+#define i_and_not(a, b)                                                                            \
+    _mm512_andnot_si512(a, b) /* bits of b at the positions where the bits of a
+                                                   * are 0 */
 #define i_add(a, b) _mm512_add_epi32(a, b)
 #define i_sub(a, b) _mm512_sub_epi32(a, b)
 #define i_left(a, n) _mm512_slli_epi32(a, n)
 #define i_right(a, n) _mm512_srl_epi32(a, _mm_cvtsi32_si128(n))
 #define i_sign(a) _mm512_srai_epi32(a, 31)                 /* sign in all bits */
 #define i_all_signs(a) (_mm512_movepi32_mask(a) == 0xffff) /* all negative */
-/* a where the mask is set */
+/* Elements of a where the mask is set, and of b elsewhere. */
 #define i_pick(mask, a, b) _mm512_ternarylogic_epi32(mask, a, b, 0xca)
 #define i_min(a, b) _mm512_min_epi32(a, b)
 #define i_max(a, b) _mm512_max_epi32(a, b)
@@ -58,13 +61,14 @@ typedef __m512i vi;
 #define i_most(v) _mm512_reduce_max_epi32(v)
 #define i_most_bits(v) _mm512_reduce_max_epu32(v)
 #define i_least_bits(v) _mm512_reduce_min_epu32(v)
-#define i_over(a, b) _mm512_movm_epi32(_mm512_cmpgt_epi32_mask(a, b)) /* all bits set where a > b */
-/* a, plus 1 where x > y */
+/* all bits of an element set where a > b */
+#define i_over(a, b) _mm512_movm_epi32(_mm512_cmpgt_epi32_mask(a, b))
+/* Adds 1 to the elements of a where x > y. */
 #define i_one_more(a, x, y)                                                                        \
     _mm512_mask_add_epi32(a, _mm512_cmp_ps_mask(x, y, _CMP_GT_OQ), a, _mm512_set1_epi32(1))
 #define v_of_bits(i) _mm512_castsi512_ps(i)
 
-/* VL 16-bit elements: FP16, or the low halves of integers. */
+/* VL 16-bit elements: A vector of VL 16-bit elements: FP16, or the low halves of integers. */
 typedef __m256i vh;
 #define h_nearest(v) _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
 #define h_floats(h) _mm512_cvtph_ps(h)
@@ -72,7 +76,7 @@ typedef __m256i vh;
 #define h_of_ints(i) _mm512_cvtepi32_epi16(i) /* 0..65535 */
 #define h_store(p, h) _mm256_storeu_si256((__m256i *)(p), h)
 
-/* 2 VL 16-bit integers: BF16 values, compared by their bits. */
+/* 2 VL 16-bit integers: BF16 values, compared as integers. */
 #define w_max(a, b) _mm512_max_epi16(a, b)
 #define w_min(a, b) _mm512_min_epi16(a, b)
 #define w_max_bits(a, b) _mm512_max_epu16(a, b)
@@ -84,15 +88,15 @@ typedef __m256i vh;
 #define w_set(x) _mm512_set1_epi16(x)
 #define w_none_over_bits(a, b) (_mm512_cmpgt_epu16_mask(a, b) == 0) /* as unsigned integers */
 #define i_none_over(a, b) (_mm512_cmpgt_epi32_mask(a, b) == 0)
-/* Low halves of VL integers. */
+/* Stores the low halves of VL integers. */
 #define i_store_low(p, i) _mm256_storeu_si256((__m256i *)(p), _mm512_cvtepi32_epi16(i))
 
-/* Low halves of a's integers, and those of b in place of the high ones. */
+/* Low halves of the integers of a, with those of b as the high halves. */
 #define w_halves(a, b) _mm512_mask_blend_epi16(0xaaaaaaaau, a, b)
 #define w_left(a, n) _mm512_slli_epi16(a, n)
 #define w_add(a, b) _mm512_add_epi16(a, b)
 
-/* Stores the low 16 bits of each integer of v to p, the high 16 bits to q. */
+/* Stores the low 16 bits of each integer of v to p, and the high 16 bits to q. */
 static inline void i_store_split(void *p, void *q, vi v)
 {
     const vi order = _mm512_set_epi16(31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1, 30,
@@ -103,7 +107,7 @@ static inline void i_store_split(void *p, void *q, vi v)
     _mm256_storeu_si256((__m256i *)q, _mm512_extracti64x4_epi64(both, 1));
 }
 
-/* Stores the low 16 bits of each integer of a to p, and of b to q. */
+/* Stores the low 16 bits of each integer of a to p, and those of b to q. */
 static inline void i_store_lows(void *p, void *q, vi a, vi b)
 {
     i_store_split(p, q, w_halves(a, i_left(b, 16)));
@@ -118,20 +122,21 @@ typedef __m512d vd;
 #define d_mul_add(a, b, c) _mm512_fmadd_pd(a, b, c)
 #define d_load(p) _mm512_loadu_pd(p)
 
-/* Sums of a vector's floats i and i + VL / 2. */
+/* Element i of the result is the sum of elements i and i + VL / 2 of v, in double. */
 static inline vd d_pairs(vf v)
 {
     return d_add(_mm512_cvtps_pd(_mm512_castps512_ps256(v)),
                  _mm512_cvtps_pd(_mm512_extractf32x8_ps(v, 1)));
 }
 
-/* Bit i: |x[i]| > least, both as bits of BF16, i < 2 VL. */
+/* Bit i of the result, i < 2 VL, is |x[i]| > least, where x[i] and `least` are bits of BF16
+ * numbers. */
 static inline uint32_t w_bits_over(vi x, vi least)
 {
     return (uint32_t)_mm512_cmpgt_epi16_mask(i_and(x, w_set(0x7fff)), least);
 }
 
-/* Low bytes of 4 VL integers in 0..255. */
+/* Stores the low bytes of 4 VL integers in 0..255. */
 static inline void i_store_bytes(uint8_t *p, vi a, vi b, vi c, vi d)
 {
     const vi order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);

@@ -1,11 +1,11 @@
-/* topk.h - the k best of n.
+/* topk.h - selects the k best of n items.
  *
  *     kvr_topk(item, n);      item[0 .. k-1] are the k best, for every k
  *     kvr_best(item, n, k);   item[0 .. k-1] are the k best, unordered: for one k, without a sort
  *
- * The best item has the largest score. NaN is the largest score, as in torch.topk; ties go to the
- * lower index, which torch.topk does not specify. The result does not depend on the order of
- * `item`. */
+ * The best item is the one with the largest score. NaN counts as the largest score, as in
+ * torch.topk. Of items with equal scores, the one with the lower index is better; torch.topk does
+ * not specify this order. The result does not depend on the order of the items in `item`. */
 #ifndef KVR_METHODS_KERNELS_TOPK_H
 #define KVR_METHODS_KERNELS_TOPK_H
 
@@ -16,10 +16,10 @@ struct kvr_ranked {
     int32_t index;
 };
 
-/* Sorts, best first. */
+/* Sorts the items, best first. */
 void kvr_topk(struct kvr_ranked *item, int64_t n);
 
-/* Partitions the k best, 0 <= k <= n, from the rest in about n steps. */
+/* Moves the k best items, 0 <= k <= n, before the others, in about n steps. */
 void kvr_best(struct kvr_ranked *item, int64_t n, int64_t k);
 
 #endif

@@ -3,10 +3,10 @@
  *     const struct kvr_score *s = kvr_scores[o->score];
  *     s->rate(&job);                         job.score[i]: the largest stay
  *
- * A score is evaluated once per chunk, for all heads together or for one head. The score sees the
- * stored tokens, oldest first and the new chunk's last, and may keep `memory` floats per token
- * between chunks. Older keys are already coded, so information about a key has to be stored when it
- * is new, unless the score requests `all_keys`. */
+ * A score is computed once per chunk, either for all heads together or for one head. A score
+ * function receives the stored tokens, oldest first, and then those of the new chunk. It may keep
+ * `memory` floats per token between chunks. Older keys are already coded. Information about a key
+ * must therefore be stored while the key is new, unless the score requests `all_keys`. */
 #ifndef KVR_METHODS_SCORES_SCORE_H
 #define KVR_METHODS_SCORES_SCORE_H
 
@@ -14,20 +14,23 @@
 
 enum { KVR_SCORE_MAX_MEMORY = 2 };
 
-/* Position weight of `redundancy` for stored token i of n, x = i / (n - 1). */
+/* Weight of a token's position in the score `redundancy`, for stored token i of n, with x = i / (n
+ * - 1). */
 enum kvr_place_weight {
     KVR_PLACE_NONE,
-    KVR_PLACE_FIRST,       /* the first chunk's worth is evicted first */
+    KVR_PLACE_FIRST,       /* tokens of the first chunk are evicted first */
     KVR_PLACE_EXPONENTIAL, /* .1 + .9 (1 - e^-2x) / (1 - e^-2) */
     KVR_PLACE_POLYNOMIAL,  /* .1 + .9 x^power */
     KVR_PLACE_CONVEX,      /* 2 (1 - (1 - x)^power) */
-    KVR_PLACE_GAUSSIAN,    /* .1 + .9 of e^(-i^2 / 2 sigma^2), sigma = n / 4, rescaled to 0..1 */
+    KVR_PLACE_GAUSSIAN,    /* .1 + .9 g, where g = e^(-i^2 / 2 sigma^2), sigma = n / 4, is rescaled
+                            * to 0..1 */
 };
 
 struct kvr_score_opts {
     int seed;      /* for `random` */
-    int pool;      /* width of the maximum over neighbours; 1: scores are not pooled */
-    double lambda; /* weight of attention in `redundancy` */
+    int pool;      /* width, in tokens, of the maximum over neighbouring scores; 1 leaves scores
+                    * unchanged */
+    double lambda; /* weight of the attention term in `redundancy` */
     enum kvr_place_weight weight;
     int power;
 };
@@ -49,25 +52,26 @@ struct kvr_score_job {
 
 struct kvr_score {
     const char *name, *title;
-    int memory;          /* floats kept per token and head (or group of heads) */
+    int memory;          /* floats stored per token, for each head or group of heads */
     bool columns;        /* reads ctx->columns */
     bool keys, all_keys; /* reads ctx->k, ctx->all_keys */
     bool all_values;     /* also reads ctx->all_values */
-    bool undoes_rope;    /* undoes the queries' RoPE; needs a video model */
+    bool undoes_rope;    /* the score undoes the queries' RoPE, which needs a video model */
     bool queries;        /* reads ctx->q */
-    bool head;           /* uses a salience head on ctx->q, ctx->k, ctx->v */
+    bool head;           /* reads a salience head's prediction from ctx->q, ctx->k and ctx->v */
     bool oracle_scores;  /* reads ctx->oracle_scores: not causal */
     void (*rate)(const struct kvr_score_job *job);
 };
 
 extern const struct kvr_score *const kvr_scores[]; /* NULL-terminated */
 
-/* Mean over the heads of the token's sum (or maximum) of weights in ctx->columns; 0 without
- * columns. */
+/* Mean, over the heads that are scored together, of a token's sum of softmax weights in
+ * ctx->columns, or of its maximum weight if `largest`. Without columns the result is 0. */
 float kvr_column_of(const struct kvr_score_job *job, int64_t token, bool largest);
-/* The key of head h of a token of the new chunk [D]. */
+/* Key [D] of a token of the new chunk, in head h. */
 const float *kvr_new_key(const struct kvr_score_job *job, int64_t token, int h);
-/* x[i] <- maximum of x within `width` (odd) around i; work [n]. */
+/* Replaces x[i] by the maximum of x in a window of `width` elements around i; width is odd, and
+ * work has n elements. */
 void kvr_pool_max(float *x, int64_t n, int width, float *work);
 
 #endif

@@ -1,23 +1,24 @@
 /* cube.h - index arithmetic of the stage `cube`, shared by CPU and CUDA.
  *
- * A block is frames of `frame` tokens, a frame is rows of `row` tokens, and cubes of frames x rows
- * x cols tokens tile it. Cubes are numbered along a row, then down a frame, then from frame to
- * frame. If the block is not complete frames, or positions are unknown, the block is treated as one
- * row, and a cube is a run of consecutive tokens, the last one possibly shorter. */
+ * A block has frames of `frame` tokens, and a frame has rows of `row` tokens. Cubes of frames x
+ * rows x cols tokens tile the block. Cubes are numbered first along a row, then down a frame, then
+ * over frames. If the block has an incomplete frame, or token positions are unknown, the block is
+ * treated as one row. A cube is then a run of consecutive tokens, and the last cube may be
+ * shorter. */
 #ifndef KVR_METHODS_CUBE_H
 #define KVR_METHODS_CUBE_H
 
 #include "methods/codecs/cells/cells.h"
 
-/* A block. meta = the means E4M3 [cubes][C]. */
+/* Format of a block. The side information is the means, E4M3 [cubes][C]. */
 struct cube {
     int64_t n_tok, channels;
-    int64_t frame, row;         /* tokens per frame and per row */
+    int64_t frame, row;         /* tokens per frame and tokens per row */
     int64_t frames, rows, cols; /* size of a cube */
-    int64_t across, down, deep; /* number of cubes along a row, down a frame, over frames */
+    int64_t across, down, deep; /* number of cubes along a row, down a frame and over frames */
 };
 
-/* The cube of token t. */
+/* Index of the cube that contains token t. */
 CELLS int64_t cube_of(const struct cube *g, int64_t t)
 {
     const int64_t f = t / g->frame, in_frame = t % g->frame;
@@ -26,7 +27,8 @@ CELLS int64_t cube_of(const struct cube *g, int64_t t)
            in_frame % g->row / g->cols;
 }
 
-/* Token j of cube i, 0 <= j < frames * rows * cols, ascending; -1 beyond the end of the block. */
+/* Token j of cube i in ascending order, 0 <= j < frames * rows * cols; -1 beyond the end of the
+ * block. */
 CELLS int64_t cube_token(const struct cube *g, int64_t i, int64_t j)
 {
     const int64_t c = i % g->across * g->cols + j % g->cols;
@@ -37,7 +39,7 @@ CELLS int64_t cube_token(const struct cube *g, int64_t i, int64_t j)
     return t < g->n_tok ? t : -1;
 }
 
-/* Stored mean of n elements with this sum. */
+/* Mean of n elements with this sum, as stored. */
 CELLS unsigned cube_mean(double sum, int64_t n)
 {
     return cells_store(CELLS_E4M3, n ? (float)(sum / (double)n) : 0);
@@ -48,7 +50,8 @@ CELLS float cube_value(unsigned raw)
     return cells_load(CELLS_E4M3, raw);
 }
 
-/* Subtracts the means from x and stores them; both buffers are device memory. */
+/* Subtracts the mean of every cube and channel from x and stores the means; x and means are device
+ * memory. */
 KVR_LAUNCHER kvr_cube_encode_cuda(struct kvr_stream *s, const struct cube *g, float *x,
                                   void *means);
 KVR_DECODE_LAUNCHER(cube);

@@ -1,7 +1,7 @@
 /* grid.h - integer grids: the stages `sym` and `asym`.
  *
- * x [T,H,D], C = H*D channels. A group of elements shares a scale s (FP16) and, if asymmetric, a
- * zero point or minimum (FP16). Groups are
+ * The values x [T,H,D] have C = H*D channels. A group of elements shares a scale s in FP16 and, if
+ * the grid is asymmetric, a zero point or minimum in FP16. The axis determines the groups:
  *
  *     tokens      `group` consecutive tokens of one channel, counted from the block's start
  *     channels    `group` consecutive channels of one head of one token
@@ -10,32 +10,36 @@
  *     asym(axis=tokens,group=16)   the study's KIVI keys: 16 tokens of a channel
  *     asym(axis=token)             the study's KIVI values
  *
- * Every variant decodes to x^ = (q - z) s + m:
+ * All grids decode a code q to x^ = (q - z) s + m, with Q = 2^b - 1 and
  *
  *                 sym                  asym, intended       asym, study
  *     z           2^(b-1)              0                    clamp(rne(-min/s), 0, Q)
  *     m           0                    min                  0
  *     s           see fit_sym          (max - m)/Q          max((max - min)/Q, 1e-8)
  *
- * with Q = 2^b - 1. In the intended reading, codes use the stored FP16 numbers (s rounded up, m
- * down, so that nothing clips), and a ragged last group has only its actual elements. In the
- * study's reading, codes use the unrounded s, z is clamped (a range that excludes 0 saturates), and
- * tokens are zero-padded to a multiple of 16; min and max include the padding, which is stored.
+ * In the intended reading, codes are computed with the stored FP16 numbers; s is rounded up and m
+ * down, so that no value clips. A last group that is not full has only its actual elements. In the
+ * study reading, codes are computed with the unrounded s, and z is clamped, so that a range without
+ * 0 saturates. Tokens are zero-padded to a multiple of 16; the padding is stored, and min and max
+ * include it.
  *
- * With compute=bf16 every subtraction, division, product and sum of fitting (study), encoding and
- * decoding is rounded to BF16; the intended reading still stores FP16 scales and minima. Beyond
- * FP16's range: intended, m saturates at +-65504 and s at 65504, so such values clip; study, s
- * becomes infinite and the group decodes to infinities and NaN.
+ * With compute=bf16, every subtraction, division, product and sum of encoding and decoding is
+ * rounded to BF16; in the study reading, so is every one of fitting. The intended reading still
+ * stores scales and minima in FP16. Values beyond the range of FP16 clip in the intended reading,
+ * where m saturates at +-65504 and s at 65504. In the study reading, s becomes infinite, and the
+ * group decodes to infinities and NaN.
  *
- * A NaN or infinity makes its group's scale NaN and its zero point 0, so that decoding gives NaN.
+ * A NaN or infinity in a group makes its scale NaN and its zero point 0, so that the group decodes
+ * to NaN.
  *
- * Bytes: codes as in pack.h; meta = scales [groups] FP16, then zero points [groups] FP16. */
+ * The codes of a block are packed as in pack.h. Its side information is the scales [groups] and
+ * then the zero points [groups], in FP16. */
 #ifndef KVR_METHODS_GRID_H
 #define KVR_METHODS_GRID_H
 
 #include "methods/codec.h"
 
-/* Grid parameters from a stage's options. */
+/* Parameters of a grid, from the options of a stage. */
 struct kvr_grid {
     int bits;
     enum kvr_group_axis axis;
@@ -45,7 +49,7 @@ struct kvr_grid {
 
 enum { KVR_GRID_MAX_GROUP = 4096, KVR_STUDY_BLOCK = 16 };
 
-/* The grid described by a layout with `chains` set. */
+/* The grid that a layout with `chains` set describes. */
 static inline struct kvr_grid kvr_grid_of_layout(const struct kvr_layout *l)
 {
     struct kvr_grid g;
@@ -57,15 +61,18 @@ static inline struct kvr_grid kvr_grid_of_layout(const struct kvr_layout *l)
     return g;
 }
 
-/* KVR_EINVAL: a group of tokens that is no multiple of 8, or of channels that does not divide head_dim. */
+/* Fails with KVR_EINVAL if a group of tokens is not a multiple of 8, or a group of channels does
+ * not divide head_dim. */
 enum kvr_status kvr_grid_check(const struct kvr_grid *g, int head_dim);
-/* Bytes and groups of a block of the job's shape. */
+/* Sets the bytes and the groups of a block of the job's shape. */
 void kvr_grid_layout(const struct kvr_grid *g, const struct kvr_stage_job *job,
                      struct kvr_layout *out);
-/* x [T,H,D] F32 -> codes and scales of `out`, allocated as kvr_grid_layout() says. */
+/* Encodes x [T,H,D] F32 to the codes and scales of `out`, whose buffers have the sizes of
+ * kvr_grid_layout(). */
 void kvr_grid_encode(const struct kvr_grid *g, const struct kvr_stage_job *job, const float *x,
                      struct kvr_stage_data *out);
-/* Tokens [t0, t0 + n), heads [h0, h0 + nh) -> out [n,nh,D] F32; mode: set, add to out, or subtract from it. */
+/* Decodes tokens [t0, t0 + n) of heads [h0, h0 + nh) to out [n,nh,D] F32. According to `mode`, the
+ * values are assigned to `out`, added to it or subtracted from it. */
 void kvr_grid_decode(const struct kvr_grid *g, const struct kvr_stage_job *job,
                      const struct kvr_stage_data *in, int64_t t0, int64_t n, int h0, int nh,
                      enum kvr_decode_mode mode, float *out);

@@ -1,5 +1,5 @@
-/* grid_fit.h - scales and zero points from group ranges, as defined in grid.h (used by
- * grid_encode_isa.c). */
+/* grid_fit.h - computes scales and zero points from the ranges of groups, as defined in grid.h;
+ * included by grid_encode_isa.c. */
 #ifndef KVR_METHODS_GRID_FIT_H
 #define KVR_METHODS_GRID_FIT_H
 
@@ -10,15 +10,17 @@
 #include "methods/codecs/grid/order.h"
 #include "methods/kernels/simd.h"
 
-/* Groups: the shortest group is 8; the extra 16 avoid cache-set conflicts between rows. */
+/* FIT: maximum number of groups that are fitted together; the shortest group has 8 elements. The
+ * additional 16 avoid conflicts of rows in the CPU cache. */
 enum { FIT = KVR_GRID_ROWS * KVR_GRID_STRIP / 8 + 16 };
 
-/* Groups fitted together, in structure-of-arrays form for vectorization. */
+/* Parameters of groups that are fitted together, as one array per field for vectorization. */
 struct groups {
-    int32_t low[FIT], high[FIT];   /* range, in the encoding of order_of() */
+    int32_t low[FIT], high[FIT];   /* range of each group, mapped by order_of() */
     float lo[FIT], hi[FIT];        /* range */
-    float s[FIT];                  /* q = rne((x - m) / s + pre) + post; s is never 0 */
-    float m[FIT], pre[FIT];        /* post is common to all groups */
+    float s[FIT];                  /* a code is q = rne((x - m) / s + pre) + post, where s is never
+                                    * 0 */
+    float m[FIT], pre[FIT];        /* `post` is the same for all groups */
     kvr_f16 scale[FIT], zero[FIT]; /* as stored */
 };
 
@@ -27,7 +29,7 @@ static inline float bf16_of(float x)
     return kvr_bf16_to_f32(kvr_f32_to_bf16(x));
 }
 
-/* Rounds x[i] >= 0 up to FP16, at most 65504. */
+/* Rounds n values x[i] >= 0 up to FP16, at most to 65504. */
 static inline void f16_up(kvr_f16 *__restrict h, const float *__restrict x, int n)
 {
     float back[FIT];
@@ -41,7 +43,7 @@ static inline void f16_up(kvr_f16 *__restrict h, const float *__restrict x, int 
     }
 }
 
-/* Rounds x[i] down to FP16, at least -65504. */
+/* Rounds n values x[i] down to FP16, at least to -65504. */
 static inline void f16_down(kvr_f16 *__restrict h, const float *__restrict x, int n)
 {
     float back[FIT];
@@ -57,7 +59,7 @@ static inline void f16_down(kvr_f16 *__restrict h, const float *__restrict x, in
     }
 }
 
-/* Study reading: scale = range / levels, at least 1e-8, used unrounded. */
+/* Study reading: the scale is range / levels, at least 1e-8, and codes use the unrounded scale. */
 static inline void fit_study(const struct kvr_grid *g, bool bf16, struct groups *r, int n)
 {
     const float q_top = (float)((1 << g->bits) - 1);
@@ -83,9 +85,9 @@ static inline void fit_study(const struct kvr_grid *g, bool bf16, struct groups 
     kvr_from_f32(r->zero, KVR_F16, r->pre, (size_t)n);
 }
 
-/* x / n, correctly rounded, for a small integer n and x >= 0. With FMA: by the remainder of x times
- * the rounded 1/n, as derived in grid_encode_isa.c. If that underflows, only zero or nonzero
- * matters; if it overflows, the group is not finite. */
+/* Computes x / n, correctly rounded, for a small integer n and x >= 0. With FMA, the quotient is
+ * corrected by its remainder, as derived in grid_encode_isa.c. If the quotient underflows, only
+ * whether it is 0 matters; if it overflows, the group is not finite. */
 static inline float quotient(float x, float n)
 {
 #ifdef KVR_ISA_AVX2
@@ -97,14 +99,14 @@ static inline float quotient(float x, float n)
 #endif
 }
 
-/* Intended reading: also uses the code -qmax-1. The side with the larger magnitude gets the
- * negative codes; the sign of s records which side that is. Never clips, and the scale is never
- * larger than the study's. */
+/* Intended reading of sym: codes range from -qmax-1 to qmax. The sign of s is chosen so that the
+ * values of larger magnitude, positive or negative, get the negative codes. No value is clipped,
+ * and the scale is never larger than in the study reading. */
 static inline void fit_sym(int bits, struct groups *r, int n)
 {
     const float qmax = (float)((1 << (bits - 1)) - 1);
 
-    /* Both sides as bits, which have the order of the floats. */
+    /* Magnitudes of both signs as integer bits, which compare like the floats. */
     for (int i = 0; i < n; i++) {
         const int32_t pos = r->high[i] > 0 ? r->high[i] : 0, neg = r->low[i] < 0 ? ~r->low[i] : 0;
         const float wide = float_of(pos > neg ? pos : neg) * (1 / (qmax + 1));
@@ -123,7 +125,7 @@ static inline void fit_sym(int bits, struct groups *r, int n)
     kvr_to_f32(r->s, r->scale, KVR_F16, (size_t)n);
 }
 
-/* Intended reading: offset by the minimum. */
+/* Intended reading of asym: values are offset by the group's minimum. */
 static inline void fit_asym(int bits, struct groups *r, int n)
 {
     const float q_top = (float)((1 << bits) - 1);
@@ -139,7 +141,7 @@ static inline void fit_asym(int bits, struct groups *r, int n)
 }
 
 #ifdef KVR_SIMD
-/* f16_up() of one vector, as integers. */
+/* f16_up() for one vector; the result is FP16 bits as integers. */
 static inline vi v_f16_up(vf x)
 {
     const vh h = h_nearest(x);
@@ -147,7 +149,7 @@ static inline vi v_f16_up(vf x)
     return i_min(i_one_more(h_ints(h), x, h_floats(h)), i_set(0x7bff));
 }
 
-/* f16_down() of one vector, as integers. */
+/* f16_down() for one vector; the result is FP16 bits as integers. */
 static inline vi v_f16_down(vf x)
 {
     const vh h = h_nearest(x);
@@ -166,7 +168,7 @@ static inline vf v_quotient(vf x, float n)
     return v_mul_add(v_minus_mul(q, v_set(n), x), y, q);
 }
 
-/* fit_sym() for one vector: scales as stored. */
+/* fit_sym() for one vector; the result is the scales' FP16 bits. */
 static inline vi v_fit_sym(int bits, vi low, vi high)
 {
     const float qmax = (float)((1 << (bits - 1)) - 1);
@@ -184,7 +186,7 @@ static inline vf v_float_of(vi order)
     return v_of_bits(i_xor(order, i_and(i_sign(order), i_set(0x7fffffff))));
 }
 
-/* One vector of fitted groups, intended reading. */
+/* Parameters of one vector of groups, in the intended reading. */
 struct v_quant_params {
     vf s, m;
     vi scale, zero; /* FP16, as stored */
@@ -212,8 +214,8 @@ static inline struct v_quant_params v_fit(const struct kvr_grid *g, vi low, vi h
                                     i_pick(bad, i_set(0), zero) };
 }
 
-/* Vector version of fit() for n groups, intended reading; n is a multiple of VL. lo and hi are not
- * written. */
+/* fit() for n groups by vector operations, in the intended reading; n is a multiple of VL. The
+ * fields lo and hi are not written. */
 static inline void fit_vectors(const struct kvr_grid *g, struct groups *r, int n)
 {
     for (int i = 0; i < n; i += VL) {
@@ -252,10 +254,10 @@ static inline void fit(const struct kvr_grid_block *b, struct groups *r, int n)
     for (int i = 0; i < n; i++) {
         const bool bad = r->high[i] >= infinity || r->low[i] <= minus_infinity;
 
-        /* A scale of 0 means a range of 0: x - m is 0 for any divisor. */
+        /* If a scale is 0, the range is 0 and x - m is 0, so any divisor is correct. */
         r->s[i] = bad ? NAN : r->s[i] == 0 ? 1 : r->s[i];
         r->scale[i] = bad ? 0x7e00 : r->scale[i];
-        r->zero[i] = bad ? 0 : r->zero[i]; /* NaN's sign depends on the processor */
+        r->zero[i] = bad ? 0 : r->zero[i]; /* the sign of a NaN would depend on the processor */
     }
 }
 

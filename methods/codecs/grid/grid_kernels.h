@@ -1,7 +1,7 @@
-/* grid_kernels.h - CPU kernels of grid.h, one table per instruction set.
+/* grid_kernels.h - CPU functions of grid.h, one table per instruction set.
  *
- * A kernel works on one part of a block in the calling thread; grid.c distributes the parts. Codes,
- * scales and decoded values are bit-identical in every variant. */
+ * A function codes a part of a block in the calling thread; grid.c distributes the parts among
+ * threads. Codes, scales and decoded values are bit-identical for every instruction set. */
 #ifndef KVR_METHODS_GRID_KERNELS_H
 #define KVR_METHODS_GRID_KERNELS_H
 
@@ -12,31 +12,31 @@ enum {
     KVR_GRID_STRIP = 256, /* channels per strip */
     KVR_GRID_ROWS = 16,   /* tokens per strip */
     KVR_MIN_PARALLEL_ELEMENTS =
-        1 << 18 /* elements; blocks below this use one thread: 30 to 130 us */
+        1 << 18 /* blocks with fewer elements are coded by one thread, in 30 to 130 us */
 };
 
 /* One block as stored. */
 struct kvr_grid_block {
     struct kvr_grid grid;
     bool study, bf16;
-    int64_t n_tok, stored; /* given tokens; stored tokens, with the zero padding of the study's
-                            * reading */
+    int64_t n_tok, stored; /* number of tokens of the block; number of stored tokens, including the
+                            * zero padding of the study reading */
     int64_t channels;      /* H*D */
     int64_t n_groups;
     uint8_t *codes;  /* planes of kvr_pack */
-    kvr_f16 *scales; /* scales [n_groups], zero points [n_groups] */
+    kvr_f16 *scales; /* scales [n_groups], then zero points [n_groups] */
 };
 
-/* Rows to prefetch while the current rows are encoded. A few lines at a time, because a core stalls
- * after about a dozen outstanding loads; rows of a strip are too far apart for the hardware
- * prefetcher. No effect past the end of the values. */
+/* Rows to prefetch while the current rows are encoded. Only a few cache lines are prefetched at a
+ * time, because a core stalls after about a dozen outstanding loads. The rows of a strip are too
+ * far apart for the hardware prefetcher. Prefetching past the end of the values has no effect. */
 struct kvr_grid_prefetch {
     const char *p;
-    int64_t stride; /* bytes from row to row */
+    int64_t stride; /* bytes from one row to the next */
     size_t size;    /* bytes per element */
 };
 
-/* Disables prefetching by pointing at data already in cache. */
+/* Makes prefetching ineffective by pointing it at data that is already in the CPU cache. */
 static inline struct kvr_grid_prefetch kvr_grid_no_prefetch(const float *x, int64_t stride)
 {
     struct kvr_grid_prefetch s;
@@ -48,23 +48,25 @@ static inline struct kvr_grid_prefetch kvr_grid_no_prefetch(const float *x, int6
 }
 
 struct kvr_grid_encoders {
-    /* axis=tokens: encodes tokens [t0, t0 + group) of the block, channels [c0, c0 + m), m <=
-     * KVR_GRID_STRIP. x: element (t0, c0), rows `stride` floats apart. residual: NULL, or the F32
-     * residual in rows `residual_stride` apart; may alias x. prefetch: position of `group` further
-     * rows to prefetch. */
+    /* axis=tokens: encodes tokens [t0, t0 + group) of channels [c0, c0 + m) of the block, m <=
+     * KVR_GRID_STRIP. x points to element (t0, c0), and its rows are `stride` floats apart. If
+     * `residual` is not NULL, it receives the F32 residual in rows `residual_stride` apart; it may
+     * be x. `prefetch` is the position of the next `group` rows. */
     void (*tokens)(const struct kvr_grid_block *b, int64_t t0, int64_t c0, int m, const float *x,
                    int64_t stride, float *residual, int64_t residual_stride,
                    const struct kvr_grid_prefetch *prefetch);
-    /* Whether `tokens` can return the residual for multiples of m channels. */
+    /* Whether `tokens` can write the residual if m is a multiple of this m. */
     bool (*returns_residual)(const struct kvr_grid_block *b, int64_t m);
-    /* axis=channels or token: encodes tokens [t0, t0 + n) of the block, n <= KVR_GRID_ROWS, all
-     * channels. x: row of t0. t0 is a multiple of 8, and so is n except in the last part. */
+    /* axis=channels or token: encodes all channels of tokens [t0, t0 + n) of the block, n <=
+     * KVR_GRID_ROWS. x points to the row of t0. t0 is a multiple of 8, and so is n, except in the
+     * last part of the block. */
     void (*rows)(const struct kvr_grid_block *b, int64_t t0, int n, const float *x);
 };
 KVR_ISA_TABLES(struct kvr_grid_encoders, kvr_grid_encoders)
 
 struct kvr_grid_decoders {
-    /* Decodes tokens [t0, end), channels [c0, c0 + width) to out, rows `stride` floats apart. */
+    /* Decodes channels [c0, c0 + width) of tokens [t0, end) to out, whose rows are `stride` floats
+     * apart. */
     void (*part)(const struct kvr_grid_block *b, int64_t t0, int64_t end, int64_t c0, int64_t width,
                  enum kvr_decode_mode mode, float *out, int64_t stride);
 };
@@ -77,7 +79,7 @@ static inline void kvr_grid_fetch(const void *p, size_t n)
         __builtin_prefetch((const char *)p + i, 0, 2);
 }
 
-/* The block described by a job and its data. */
+/* Makes the block that a stage's job and data describe. */
 struct kvr_grid_block kvr_grid_block_of(const struct kvr_grid *g, const struct kvr_stage_job *job,
                                         const struct kvr_stage_data *data);
 

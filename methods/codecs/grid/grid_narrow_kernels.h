@@ -1,10 +1,11 @@
-/* grid_narrow_kernels.h - quantization directly from BF16 rows, by instruction set.
+/* grid_narrow_kernels.h - quantizes directly from BF16 rows, with one table of functions per
+ * instruction set.
  *
  *     done = k->tokens(&block, NULL, t0, c0, m, x, stride, prefetch);   rest: kvr_grid_encoders()
  *
- * For the intended reading in F32 with 2, 4 or 8 bits. A column of 16 tokens stays in registers
- * from its load to its codes, including the residual for a second grid. The bytes equal those of
- * kvr_grid_encoders() for the same values. */
+ * The functions support the intended reading in F32 with 2, 4 or 8 bits. A column of 16 tokens
+ * stays in registers from its load to its codes, including its residual for a second grid. The
+ * bytes equal those of kvr_grid_encoders() for the same values. */
 #ifndef KVR_METHODS_GRID_NARROW_KERNELS_H
 #define KVR_METHODS_GRID_NARROW_KERNELS_H
 
@@ -12,31 +13,35 @@
 
 enum { KVR_NARROW_TOKENS = 16 /* per group */ };
 
-/* Rows of BF16 values: element (t0, c0), rows `stride` values apart. */
+/* Rows of BF16 values; x points to element (t0, c0), and rows are `stride` values apart. */
 struct kvr_narrow_rows {
     const kvr_bf16 *x;
     int64_t stride;
     int64_t t0, c0;                           /* within the block */
-    const struct kvr_grid_prefetch *prefetch; /* position of as many further rows to prefetch */
+    const struct kvr_grid_prefetch *prefetch; /* position of the next rows, equally many, to
+                                               * prefetch */
 };
 
 struct kvr_grid_narrow {
-    int span; /* channels per step; 0: this variant has no such kernels */
-    /* axis=tokens, group 16: encodes 16 tokens, m channels, a multiple of span. second: grid of the
-     * residual, or NULL. Returns the number of encoded channels, a multiple of span. If fewer than
-     * m, the next span has values at the limits of FP16 and needs kvr_grid_encoders(). */
+    int span; /* channels per step; channels per step; 0 if this instruction set has no such
+               * functions */
+    /* axis=tokens, group 16: encodes 16 tokens of m channels, a multiple of `span`. If `second` is
+     * not NULL, it is the grid of the residual. Returns the number of encoded channels, a multiple
+     * of `span`. If it is less than m, the next `span` channels have values at the limits of FP16
+     * and must be encoded by kvr_grid_encoders(). */
     int (*tokens)(const struct kvr_grid_block *first, const struct kvr_grid_block *second,
                   const struct kvr_narrow_rows *rows, int m);
-    /* Like `tokens` for one grid, after a Walsh-Hadamard transform of every head of d channels, 64
-     * or 128, in F32; m is a multiple of d, and so is the result. */
+    /* Like `tokens` for one grid, after a Walsh-Hadamard transform in F32 of every head of d
+     * channels, 64 or 128. m and the returned number are multiples of d. */
     int (*walsh)(const struct kvr_grid_block *b, const struct kvr_narrow_rows *rows, int m, int d);
-    /* axis=token: encodes n tokens, a multiple of 8 / bits, at most 8; all channels, a multiple of
-     * span. False: the rows need kvr_grid_encoders(), as above. */
+    /* axis=token: encodes all channels of n tokens, where n is at most 8 and a multiple of 8 /
+     * bits, and the number of channels is a multiple of `span`. Returns false if the rows must be
+     * encoded by kvr_grid_encoders(). */
     bool (*rows)(const struct kvr_grid_block *b, const struct kvr_narrow_rows *rows, int n);
 };
 KVR_ISA_TABLES(struct kvr_grid_narrow, kvr_grid_narrow)
 
-/* Whether the kernels above support this block. */
+/* Whether the functions of kvr_grid_narrow support this block. */
 static inline bool kvr_grid_is_narrow(const struct kvr_grid_block *b)
 {
     const int bits = b->grid.bits;

@@ -1,54 +1,55 @@
-/* grid_once_kernels.h - one grid coded from BF16 in the same pass that finds its outliers, by
- * instruction set.
+/* grid_once_kernels.h - codes one grid from BF16 values in the same pass that finds their outliers,
+ * with one table of functions per instruction set.
  *
  *     k->tokens(&block, &rows, m, least, &seen);     codes, sums, and sets columns aside
  *     n = k->mark(seen.stray, seen.n, bound);        once the sums have given the bound
  *     k->columns(&block, seen.stray, seen.n, bound); codes columns with outliers again
  *
- * For the blocks of kvr_grid_is_narrow(). Magnitudes of BF16 values are compared as integers: |x| >
- * bound if the low 15 bits of x exceed the upper 16 of the bound. The bytes are those of replacing
- * outliers first. */
+ * Only blocks that satisfy kvr_grid_is_narrow() are supported. Magnitudes of BF16 values are
+ * compared as integers: |x| > bound if the low 15 bits of x exceed the upper 16 bits of the bound.
+ * The bytes equal those of replacing the outliers first and coding afterwards. */
 #ifndef KVR_METHODS_GRID_ONCE_KERNELS_H
 #define KVR_METHODS_GRID_ONCE_KERNELS_H
 
 #include "methods/codecs/grid/grid_narrow_kernels.h"
 
-/* Sixteen tokens of a channel that may hold an outlier. */
+/* Sixteen tokens of a channel that may include an outlier (a stray). */
 struct kvr_grid_stray {
-    int32_t t0, c;   /* the first token within the block; the channel */
-    kvr_bf16 before; /* the previous token's value or replacement */
-    uint16_t over;   /* bit i: x[i] is an outlier */
+    int32_t t0, c;   /* first token within the block, and channel */
+    kvr_bf16 before; /* value of the token before the first, or its replacement */
+    uint16_t over;   /* bit i is 1 if x[i] is an outlier */
     kvr_bf16 x[KVR_NARROW_TOKENS];
 };
 
-/* Sums of values and of squares, and the columns set aside. Sums are F32 and rounded at most 64
- * times before they are added in double, in eight lanes. */
+/* Sums of values and of squares, and the strays found. The sums are accumulated in F32, in eight
+ * lanes, and rounded at most 64 times before they are added in double. */
 struct kvr_grid_seen {
     double sum[8], square[8];
-    struct kvr_grid_stray *stray; /* [most], n of them used */
+    struct kvr_grid_stray *stray; /* [most]; the first n are used */
     int64_t n, most;
 };
 
 struct kvr_grid_once {
-    bool exists; /* false: this variant has none of these kernels */
-    /* axis=tokens, group 16: codes 16 tokens, m <= KVR_GRID_STRIP channels, a multiple of 64. Columns
-     * with a magnitude above `least` are set aside. False: too many columns would be set aside, or
-     * values are at the limits of FP16. */
+    bool exists; /* false if this instruction set has none of these functions */
+    /* axis=tokens, group 16: codes 16 tokens of m channels, where m <= KVR_GRID_STRIP is a multiple
+     * of 64. A column with a magnitude above `least` is also added to the strays. Returns false if
+     * there would be too many strays, or if values are at the limits of FP16. */
     bool (*tokens)(const struct kvr_grid_block *b, const struct kvr_narrow_rows *rows, int m,
                    uint16_t least, struct kvr_grid_seen *seen);
-    /* Sets `over` of n strays; returns the number of outliers. */
+    /* Sets the field `over` of n strays; returns the number of outliers. */
     int64_t (*mark)(struct kvr_grid_stray *stray, int64_t n, uint16_t bound);
-    /* Codes n strays again: an outlier takes the value of the token before it. Returns true. */
+    /* Codes the columns of n strays again, with each outlier replaced by the value of the token
+     * before it. Returns true. */
     bool (*columns)(const struct kvr_grid_block *b, const struct kvr_grid_stray *stray, int64_t n,
                     uint16_t bound);
-    /* One token of n channels, a multiple of 64: adds to the sums; bit i % 64 of over[i / 64]: x[i]
-     * exceeds `least`; range: range of the other elements, as in kvr_grid_once.rows. False: the
-     * other elements have one sign. */
+    /* Reads one token of n channels, a multiple of 64, and adds it to the sums. Bit i % 64 of
+     * over[i / 64] is set if x[i] exceeds `least`; `range` becomes the range of the other elements,
+     * in the form that `rows` takes. Returns false if the other elements have one sign. */
     bool (*look)(const kvr_bf16 *x, int64_t n, uint16_t least, struct kvr_grid_seen *seen,
                  uint64_t *over, int32_t range[2]);
-    /* axis=token: codes n tokens, a multiple of 8 / bits, at most 8, whose least and greatest values
-     * are low and high [16], in the order of grid_fit.h and of both signs; values beyond them are
-     * clipped. False: a scale is at FP16's limit. */
+    /* axis=token: codes n tokens, a multiple of 8 / bits and at most 8. The ranges low and high
+     * [16] of the tokens are mapped as in grid_fit.h and include both signs; values outside them
+     * are clipped. Returns false if a scale is at the limit of FP16. */
     bool (*rows)(const struct kvr_grid_block *b, const struct kvr_narrow_rows *rows, int n,
                  const int32_t *low, const int32_t *high);
 };

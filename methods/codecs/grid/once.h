@@ -1,14 +1,15 @@
-/* once.h - outliers and the grid after them, coded while the outliers are found. CPU, BF16 values.
+/* once.h - codes the stage `outliers` and the grid after it in the pass that finds the outliers.
+ * CPU, BF16 values.
  *
  *     KVR_TRY(kvr_once_encode(&chain, &job, &x, work, scratch, &out->stage[0], data, &done));
  *     if (!done)
  *         ...                      find the outliers, then kvr_chain_encode()
  *
- * Which elements are outliers is known only after the last value is read. For groups of tokens, one
- * pass codes everything, adds the sums for sigma and sets aside the columns that hold a likely
- * outlier; columns with an outlier are then coded again. For groups of whole tokens, the first pass
- * lists likely outliers and the range of the other elements, and the second pass codes. The bytes
- * are those of the stages one by one. */
+ * It is known only after the last value is read which elements are outliers. For groups of tokens,
+ * one pass codes all columns, accumulates the sums for sigma, and lists the columns with a likely
+ * outlier. Columns with an actual outlier are then coded again. For groups of whole tokens, the
+ * first pass lists likely outliers and the range of the other elements, and the second pass codes
+ * the tokens. The bytes equal those of the stages run one after another. */
 #ifndef KVR_METHODS_GRID_ONCE_H
 #define KVR_METHODS_GRID_ONCE_H
 
@@ -18,8 +19,10 @@
 extern "C" {
 #endif
 
-/* exact: the job of an EXACT stage with `once`; entries: its data; work: T*H*D floats, `scratch` as
- * of kvr_chain_scratch(). *done false: the block is not supported, and entries are empty. */
+/* Codes a block of BF16 values. The job `exact` belongs to an EXACT stage with `once`, and
+ * `entries` receives its data. The scratch `work` has T*H*D floats; `scratch` is the result of
+ * kvr_chain_scratch(). If the block is not supported, *done becomes false and `entries` stays
+ * empty. */
 enum kvr_status kvr_once_encode(const struct kvr_grid_chain *c, const struct kvr_stage_job *exact,
                                 const struct kvr_values *x, float *work, int64_t scratch,
                                 struct kvr_stage_data *entries,

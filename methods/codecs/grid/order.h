@@ -1,4 +1,4 @@
-/* order.h - floats as integers that compare alike. */
+/* order.h - maps floats to integers that compare like the floats. */
 #ifndef KVR_METHODS_GRID_ORDER_H
 #define KVR_METHODS_GRID_ORDER_H
 
@@ -6,8 +6,9 @@
 
 #include "harness/core/dtype.h"
 
-/* Order-preserving map of floats to integers: -NaN, -infinity, ..., -0, 0, ..., infinity, NaN.
- * Minimum and maximum need no NaN handling, and any evaluation order gives the same result. */
+/* Maps floats to integers that increase in the order -NaN, -infinity, ..., -0, 0, ..., infinity,
+ * NaN. Minima and maxima of these integers need no special case for NaN, and any evaluation order
+ * gives the same result. */
 static inline int32_t order_of(float x)
 {
     const uint32_t u = kvr_f32_bits(x);

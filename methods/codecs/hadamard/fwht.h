@@ -1,10 +1,11 @@
-/* fwht.h - the fast Walsh-Hadamard transform of short rows.
+/* fwht.h - the fast Walsh-Hadamard transform of rows of up to 1024 elements.
  *
  *     y = H x / sqrt(D),   H_1 = [1],  H_2n = [ H_n  H_n ; H_n  -H_n ]
  *
- * in natural (Sylvester) order; the transform is its own inverse. Butterflies run with strides 1,
- * 2, 4, ..., then the division: the order is part of the definition, since it determines rounding.
- * A NaN in a row makes the whole row the positive quiet NaN without payload. */
+ * H is in natural (Sylvester) order, and the transform is its own inverse. Butterflies with strides
+ * 1, 2, 4, ... come first, and then the division. This order is part of the definition, because it
+ * determines the rounding. If a row has a NaN, the whole row becomes the positive quiet NaN without
+ * payload. */
 #ifndef KVR_METHODS_FWHT_H
 #define KVR_METHODS_FWHT_H
 
@@ -12,7 +13,7 @@
 
 enum { KVR_FWHT_MAX = 1024 };
 
-/* Transforms `rows` rows of d floats in place; d is a power of two, 2..KVR_FWHT_MAX. With
+/* Transforms `rows` rows of d floats in place; d is a power of two, from 2 to KVR_FWHT_MAX. With
  * KVR_COMPUTE_BF16 the sums of every stride and the quotient are rounded to BF16. */
 void kvr_fwht(float *x, int64_t rows, int d, enum kvr_compute compute);
 

@@ -1,4 +1,4 @@
-/* fwht_kernels.h - kernels of fwht.h by instruction set. */
+/* fwht_kernels.h - functions of fwht.h, one table per instruction set. */
 #ifndef KVR_METHODS_FWHT_KERNELS_H
 #define KVR_METHODS_FWHT_KERNELS_H
 
@@ -6,7 +6,7 @@
 #include "methods/codecs/hadamard/fwht.h"
 
 struct kvr_fwht_kernels {
-    /* Like kvr_fwht, single-threaded; y may alias x. */
+    /* Like kvr_fwht, on one thread; y may be x. */
     void (*rows)(float *y, const float *x, int64_t n_rows, int d, bool bf16);
 };
 KVR_ISA_TABLES(struct kvr_fwht_kernels, kvr_fwht_kernels)

@@ -1,4 +1,4 @@
-/* fwht_lanes.h - butterflies of the Walsh-Hadamard transform within one vector register, for the
+/* fwht_lanes.h - butterflies of the Walsh-Hadamard transform within a vector register, for the
  * *_isa.c files that transform rows.
  *
  *     vec r[4];  int n = 4;  bool bf16 = false;
@@ -21,7 +21,7 @@ enum { LANES = 4 };
 typedef float vec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef uint32_t uvec __attribute__((vector_size(4 * LANES)));
 
-/* Rounds to the nearest BF16, ties to even; NaN stays NaN. */
+/* Rounds v to the nearest BF16, ties to even; a NaN stays NaN. */
 #define ROUND_BF16(v)                                                                              \
     do {                                                                                           \
         const uvec u_ = (uvec)(v), nan_ = (uvec)((v) != (v));                                      \
@@ -29,8 +29,8 @@ typedef uint32_t uvec __attribute__((vector_size(4 * LANES)));
         (v) = (vec)((nan_ & u_) | (~nan_ & (r_ << 16)));                                           \
     } while (0)
 
-/* The NaN payload of a sum of two NaNs depends on the instruction, so every variant returns this
- * NaN. */
+/* The payload of a sum of two NaNs depends on the instruction, so every NaN is replaced by this
+ * one. */
 #define ONE_NAN 0x7fc00000u
 #define MAKE_ONE_NAN(v)                                                                            \
     do {                                                                                           \
@@ -38,8 +38,8 @@ typedef uint32_t uvec __attribute__((vector_size(4 * LANES)));
         (v) = (vec)((nan_ & ONE_NAN) | (~nan_ & (uvec)(v)));                                       \
     } while (0)
 
-/* Stride h < LANES: lane j gets x[j] + x[j+h] or x[j-h] - x[j]. With FMA the sign is a factor,
- * which is exact. */
+/* Butterfly of a stride h < LANES: lane j becomes x[j] + x[j+h] or x[j-h] - x[j]. With FMA the sign
+ * is a factor of the product, which is exact. */
 #ifdef KVR_SIMD
 #define SIGN(h, j) ((j) & (h) ? -1.0f : 1.0f)
 #define SIGNS_TYPE vec
@@ -86,8 +86,8 @@ typedef uint32_t uvec __attribute__((vector_size(4 * LANES)));
     }
 
 #ifdef KVR_SIMD
-/* i_halves: a register with its low half from p and its high half from q. v_store_halves: the
- * reverse. */
+/* The macro i_halves loads the low half of a register from p and its high half from q. The function
+ * v_store_halves stores them in the same way. */
 #ifdef KVR_ISA_AVX512
 #define i_halves(p, q)                                                                             \
     _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)(p))),           \

@@ -2,13 +2,14 @@
  *
  *     x^ = mean + sum_k c[k] u[k]        u: r directions of a head's D channels
  *
- * with k in order, in FP32. */
+ * The sum is computed in FP32, in ascending order of k. */
 #ifndef KVR_METHODS_LOWRANK_H
 #define KVR_METHODS_LOWRANK_H
 
 #include "methods/codecs/cells/cells.h"
 
-/* A block. codes = c [T,H,r] BF16; meta = per head the mean [D], then u [r][D], BF16. */
+/* Format of a block. The codes are the coefficients c, BF16 [T,H,r]; the side information is, per
+ * head, the mean [D] and then u [r][D], in BF16. */
 struct lowrank {
     int64_t n_tok;
     int n_heads, d, rank;
@@ -35,9 +36,9 @@ CELLS float lowrank_value(const struct lowrank *g, lowrank_in codes, lowrank_in 
 KVR_DECODE_LAUNCHER(lowrank);
 
 #ifndef __cplusplus
-/* u [n][D], n <= D: eigenvectors of the symmetric a [D][D] with the largest eigenvalues, the
- * earlier one on ties, each with its largest component positive. Overwrites a; v [D][D] is
- * scratch. */
+/* Computes u [n][D], n <= D, the eigenvectors of the symmetric matrix a [D][D] with the largest
+ * eigenvalues. Of equal eigenvalues the earlier one comes first, and every eigenvector's largest
+ * component is positive. The matrix a is overwritten; v [D][D] is scratch. */
 void kvr_lowrank_directions(int d, double *a, double *v, int n, float *u);
 #endif
 

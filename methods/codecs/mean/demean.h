@@ -4,8 +4,8 @@
 
 #include "harness/device/mem.h"
 
-/* x [rows, d], memory of `dev`: subtracts each row's mean. The order of sums differs between CPU
- * and CUDA. */
+/* Subtracts from each row of x [rows, d] the mean of the row; x is memory of `dev`. CPU and CUDA
+ * add the elements of a row in different orders. */
 void kvr_demean(struct kvr_dev *dev, float *x, int64_t rows, int d);
 
 #endif

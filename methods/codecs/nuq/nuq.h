@@ -1,7 +1,8 @@
 /* nuq.h - format and decoder of the stage `nuq`, shared by CPU and CUDA.
  *
- * A vector is a channel over the block's tokens, or a token over all heads. Its `kept` outliers are
- * stored exactly; the other elements lie in a range lo .. hi, and
+ * A vector is a channel over the tokens of the block, or a token over all heads. The outliers of a
+ * vector are stored exactly, `kept` of them. Its other elements lie in a range lo .. hi and are
+ * decoded by a codebook:
  *
  *     x^ = level[q] (hi - lo) / 2 + (lo + hi) / 2         2^b levels, common to the block */
 #ifndef KVR_METHODS_NUQ_H
@@ -11,9 +12,10 @@
 
 enum { NUQ_MAX_LEVELS = 16 };
 
-/* A block. codes as in pack.h; meta = levels FP32 [2^b]; middle and half range of each vector,
- * FP16; indices of each vector's outliers [kept], ascending, uint16 (uint32 for vectors longer than
- * 65536); then all outlier values, FP16. */
+/* Format of a block. The codes are packed as in pack.h. The side information has the levels, FP32
+ * [2^b], and the middle and half range of each vector, FP16. The indices of each vector's outliers
+ * [kept] follow, ascending, uint16 (uint32 for vectors longer than 65536), and then the values of
+ * all outliers, FP16. */
 struct nuq {
     int bits, n_outliers;
     bool by_token;
@@ -41,7 +43,7 @@ CELLS int64_t nuq_value_at(const struct nuq *g, int64_t vector, int64_t i)
     return nuq_index_at(g, g->n_vectors, 0) + 2 * (vector * g->n_outliers + i);
 }
 
-/* Decodes the element at a token and a channel. */
+/* Decodes the element of token t and channel c. */
 CELLS float nuq_value(const struct nuq *g, cells_bytes_in params, int64_t t, int64_t c, unsigned q)
 {
     const int64_t vector = g->by_token ? t : c, index = g->by_token ? c : t;
@@ -51,7 +53,7 @@ CELLS float nuq_value(const struct nuq *g, cells_bytes_in params, int64_t t, int
     const float half = cells_unhalf((kvr_f16)cells_get(params, nuq_middle_at(g, vector) + 2, 2));
     int low = 0, high = g->n_outliers;
 
-    while (low < high) { /* first index not below ours */
+    while (low < high) { /* finds the first outlier index that is not below `index` */
         const int mid = (low + high) / 2;
 
         if ((int64_t)cells_get(params, nuq_index_at(g, vector, mid), size) < index)
@@ -68,15 +70,15 @@ CELLS float nuq_value(const struct nuq *g, cells_bytes_in params, int64_t t, int
 KVR_DECODE_LAUNCHER(nuq);
 
 #ifndef __cplusplus
-/* Adds to bins [NUQ_BINS] the histogram of the quantized elements of a block's vectors over their
- * range -1 .. 1. An element weighs 2^20 times the squared ratio of its vector's half range to the
- * largest one, *most. g: reads by_token, n_tok and channels, fills in the rest; x [T,C].
- * KVR_ENOMEM. */
+/* Adds a histogram of the elements of x [T,C] to bins [NUQ_BINS]. The elements of a vector are
+ * scaled to -1 .. 1, and its outliers are left out. An element's weight is 2^20 times the squared
+ * ratio of its vector's half range to the largest half range, *most. Reads by_token, n_tok and
+ * channels of `g` and sets the other fields. Fails with KVR_ENOMEM. */
 enum { NUQ_BINS = 1024 };
 enum kvr_status kvr_nuq_count(struct nuq *g, double exact, const float *x, uint64_t *bins,
                               float *most);
-/* level [n], ascending: minimises the squared error for this histogram (Lloyd, starting from
- * uniform levels). */
+/* Computes level [n], ascending, which minimises the squared error for this histogram (Lloyd's
+ * algorithm, starting from uniform levels). */
 void kvr_nuq_fit_levels(const uint64_t *bins, int n, double *level);
 #endif
 

@@ -1,13 +1,14 @@
 /* qjl.h - arithmetic of the stage `qjl`, shared by CPU and CUDA.
  *
- * For a head's r [D] and a matrix S [D,D] of independent normal numbers, drawn from a seed and
- * common to all heads, layers and tokens:
+ * The stage codes a head's vector r [D] by the signs of its projections. The projection matrix S
+ * [D,D] has independent normal numbers that depend on a seed only, so all heads, layers and tokens
+ * share it:
  *
  *     n = FP16(||r||)    b_i = (S r)_i >= 0    r^ = n sqrt(pi / 2) / D  sum_i (2 b_i - 1) S_i
  *
- * so that q . r^ is TurboQuant's estimate of q . r. An element of S is (popcount of 64 mixed bits -
- * 32) / 4: binomial, mean 0 and variance 1. Sums of multiples of 1/4 are exact, so results do not
- * depend on the machine. */
+ * With this r^, q . r^ is TurboQuant's estimate of q . r. An element of S is (popcount of 64 hashed
+ * bits - 32) / 4, a binomial number with mean 0 and variance 1. Sums of multiples of 1/4 are exact,
+ * so results are the same on every machine. */
 #ifndef KVR_METHODS_QJL_H
 #define KVR_METHODS_QJL_H
 
@@ -15,7 +16,8 @@
 
 enum { QJL_MAX_DIM = 256 };
 
-/* A block. codes = signs as in pack.h, 1 bit; meta = norms FP16 [T,H]. */
+/* Format of a block. The codes are signs of 1 bit, packed as in pack.h; the side information is the
+ * norms, FP16 [T,H]. */
 struct qjl {
     uint32_t seed;
     int n_heads, head_dim;
@@ -45,7 +47,7 @@ CELLS int qjl_number(uint32_t seed, int i, int c)
     return qjl_ones(qjl_mixed(at ^ 0x2545f491u)) + qjl_ones(qjl_mixed(at ^ 0x9e3779b9u)) - 32;
 }
 
-/* Element c of r^; `sum` is over the projections i: 4 S[i][c] times the sign of i. */
+/* Element c of r^; `sum` adds, over the projections i, 4 S[i][c] times the sign of projection i. */
 CELLS float qjl_value(const struct qjl *g, float norm, int sum)
 {
     return norm * (1.2533141f / (4 * (float)g->head_dim)) * (float)sum;

@@ -1,16 +1,17 @@
 /* ranged.h - arithmetic of the stage `ranged`, shared by CPU and CUDA.
  *
- * For a token over all heads, A = BF16(max |x|) and C = bins / 2 - 1: symbol = rne(x (C / A) + C)
- * in 0 .. 2 C, which decodes to (symbol - C) / C * A. The symbols of a channel are coded by an
- * integer range coder with per-channel frequencies, as in CacheGen's code:
+ * With A = BF16(max |x|) of a token over all heads and C = bins / 2 - 1, an element x becomes the
+ * symbol rne(x (C / A) + C) in 0 .. 2 C. A symbol decodes to (symbol - C) / C * A. An integer range
+ * coder with per-channel frequencies codes the symbols of a channel, as in CacheGen's code:
  *
  *     f[i] = floor((65535 - bins) h[i] / T) + i,  i = 0 .. bins        h[i]: symbols below i, of T
  *     span = high - low + 1;  high = low - 1 + (span f[s + 1] >> 16);  low += span f[s] >> 16
  *
- * f[bins] acts as 65536 when used as an upper end. Equal top bits of low and high are output;
- * straddled middle halves count as pending bits. At the end one more bit becomes pending, followed
- * by a 0 if low < 2^30, else a 1. Bits fill bytes from the top. Segments of SEGMENT tokens restart
- * the coder with the same frequencies. */
+ * As an upper end, f[bins] stands for 65536. While the top bits of low and high are equal, the
+ * coder outputs them. While [low, high] straddles the middle within the inner half, the coder
+ * increments the number of pending bits. At the end of a segment one more bit becomes pending, and
+ * a 0 follows if low < 2^30, else a 1. Bytes are filled from the highest bit down. The coder
+ * restarts for every segment of SEGMENT tokens, with the same frequencies. */
 #ifndef KVR_METHODS_RANGED_H
 #define KVR_METHODS_RANGED_H
 
@@ -18,8 +19,9 @@
 
 enum { RANGED_SEGMENT = 256, RANGED_MAX_BINS = 64 };
 
-/* A block. codes = bytes of the segments, channel by channel within a segment; meta = end of each
- * in codes, uint32 [segments][channels]; frequencies uint16 [channels][bins + 1]; A BF16 [T]. */
+/* Format of a block. The codes are the bytes of the segments, channel by channel within a segment.
+ * The side information has the end of each channel's bytes in codes, uint32 [segments][channels],
+ * and the frequencies, uint16 [channels][bins + 1]. The values A of the tokens follow, BF16 [T]. */
 struct ranged {
     int bins;
     int64_t n_tok, channels, segments;
@@ -42,16 +44,16 @@ CELLS float ranged_value(const struct ranged *g, int symbol, float size)
     return ((float)symbol - c) / c * size;
 }
 
-/* Next bit of the n bytes at `from`; 0 beyond them. */
+/* Bit number `bit` of the n bytes at `from`, or 0 beyond them. */
 CELLS unsigned ranged_bit(cells_bytes_in codes, int64_t from, int64_t n, int64_t bit)
 {
     return bit / 8 < n ? (unsigned)codes[from + bit / 8] >> (7 - bit % 8) & 1u : 0u;
 }
 
-/* Decoder state for a segment of a channel. */
+/* State of the decoder in one segment of a channel. */
 struct ranged_reader {
     unsigned low, high, value;
-    int64_t from, n, bit; /* its bytes and the next bit */
+    int64_t from, n, bit; /* the segment's bytes, and the index of the next bit */
 };
 
 CELLS struct ranged_reader ranged_open(cells_bytes_in codes, int64_t from, int64_t n)

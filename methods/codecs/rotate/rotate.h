@@ -10,13 +10,13 @@
 extern "C" {
 #endif
 
-/* Random bit for channel c: the top bit of Murmur's finalizer. */
+/* Random bit of channel c: the top bit of Murmur's finalizer, applied to seed and channel. */
 #define KVR_ROTATE_BIT(seed, c, word)                                                              \
     ((word) = (uint32_t)(seed)*0x9e3779b9u ^ (uint32_t)(c),                                        \
      (word) = ((word) ^ (word) >> 16) * 0x85ebca6bu,                                               \
      (word) = ((word) ^ (word) >> 13) * 0xc2b2ae35u, ((word) ^ (word) >> 16) >> 31)
 
-/* Negates every element of x [n, d] whose channel's bit is 1; device memory. */
+/* Negates the elements of x [n, d] in channels whose random bit is 1; x is device memory. */
 void kvr_rotate_signs_cuda(struct kvr_stream *s, float *x, int64_t n, int d, uint32_t seed);
 
 #ifdef __cplusplus

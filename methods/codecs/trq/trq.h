@@ -1,8 +1,8 @@
 /* trq.h - arithmetic of the stage `trq`, shared by CPU and CUDA.
  *
- * A block is several frames of `unit` tokens, the last possibly shorter. A group is G consecutive
- * channels of a head at one position of the frame. It is coded frame by frame, each relative to the
- * decoder's state r after the previous one:
+ * A block has several frames of `unit` tokens, and the last frame may be shorter. A group has G
+ * consecutive channels of a head, at one token position within the frame. A group is coded frame by
+ * frame, relative to the decoder's value r of the previous frame:
  *
  *     frame 0, the anchor   s = BF16(max(max |x|, 1e-8) / qa)        q = clamp(rne(x / s), -qa, qa)
  *                           r = BF16(q s)                            qa = 2^(ba-1) - 1
@@ -12,10 +12,11 @@
  *                           s = BF16(s')                     q = clamp(rne(e / s + z), 0, qm)
  *                           r = BF16(r + (q - z) s)
  *
- * lo, hi: range of e over the group. The encoder's r is bit-identical to the decoder's. A group
- * with a non-finite value has scale NaN and decodes to NaN; the next frame is predicted from 0.
+ * Here lo and hi are the range of e over the group. The encoder computes the same bits of r as the
+ * decoder. A group with a non-finite value has a scale of NaN and decodes to NaN; its next frame is
+ * predicted from 0.
  *
- * `trq_heads` uses residuals of `fine` bits for some heads. */
+ * The stage `trq_heads` codes the residuals of some heads, the fine heads, with `fine` bits. */
 #ifndef KVR_METHODS_TRQ_H
 #define KVR_METHODS_TRQ_H
 
@@ -23,16 +24,17 @@
 
 enum { TRQ_MAX_GROUP = 256, TRQ_MAX_HEADS = 64 };
 
-/* A block. Anchor and residual codes are stored token by token, each element from the top bits of a
- * byte down. codes = anchor codes, then residual codes; meta = scales [T][C / G] BF16, then zero
- * points of the residuals [T - unit][C / G], one byte each, then, if there are fine heads, one byte
- * per head (1: fine). */
+/* Format of a block. The codes are those of the anchor, then those of the residuals, stored token
+ * by token and packed into bytes from the highest bit down. The side information starts with the
+ * scales, BF16 [T][C / G]. The zero points of the residuals follow, [T - unit][C / G], of one byte
+ * each. If there are fine heads, one byte per head follows, which is 1 for a fine head. */
 struct trq {
     int bits, anchor, group;
     int64_t n_tok, unit, channels;
-    int fine, n_fine; /* bits and number of the fine heads; 0: all heads use `bits` */
+    int fine, n_fine; /* bits per code and number of the fine heads; if both are 0, all heads use
+                       * `bits` */
     int64_t head_dim;
-    uint64_t heads; /* bit h: head h is fine */
+    uint64_t heads; /* bit h is 1 if head h is fine */
 };
 
 struct trq_fit {
@@ -46,7 +48,7 @@ CELLS float trq_round(float x)
     return cells_load(CELLS_BF16, cells_store(CELLS_BF16, x));
 }
 
-/* Bytes before the codes of token t. */
+/* Offset in bytes of the codes of token t. */
 CELLS int64_t trq_codes_at(const struct trq *g, int64_t t)
 {
     const int64_t anchors = t < g->unit ? t : g->unit;
@@ -56,7 +58,7 @@ CELLS int64_t trq_codes_at(const struct trq *g, int64_t t)
            (t - anchors) * (g->channels * g->bits / 8 + more);
 }
 
-/* Bits of channel `at`, for the anchor or for residuals. */
+/* Number of bits per code of channel `at`, in the anchor or in a residual. */
 CELLS int trq_bits(const struct trq *g, bool anchor, int64_t at)
 {
     return anchor                                             ? g->anchor
@@ -64,7 +66,7 @@ CELLS int trq_bits(const struct trq *g, bool anchor, int64_t at)
                                                               : g->bits;
 }
 
-/* First byte of channel `at` of token t. */
+/* Offset in bytes of the code of channel `at` of token t. */
 CELLS int64_t trq_byte_at(const struct trq *g, int64_t t, int64_t at)
 {
     const bool anchor = t < g->unit;
@@ -78,13 +80,14 @@ CELLS int64_t trq_byte_at(const struct trq *g, int64_t t, int64_t at)
            in * trq_bits(g, anchor, at) / 8;
 }
 
-/* Index of the zero point of group `at` of token t, after the anchor. */
+/* Index of the zero point of the group with channel `at` of token t; the anchor has no zero
+ * points. */
 CELLS int64_t trq_zero_at(const struct trq *g, int64_t t, int64_t at)
 {
     return (t - g->unit) * (g->channels / g->group) + at / g->group;
 }
 
-/* e [group]: the values to quantize. */
+/* Fits scale and zero point to the values e [group] of a group. */
 CELLS struct trq_fit trq_fit_bits(const struct trq *g, bool anchor, int bits, const float *e)
 {
     const float qm = (float)(anchor ? (1 << (bits - 1)) - 1 : (1 << bits) - 1);
@@ -134,7 +137,7 @@ CELLS unsigned trq_code(bool anchor, int bits, const struct trq_fit *f, float e)
     return (unsigned)cells_clamp(rintf(steps + f->z), 0, qm);
 }
 
-/* Decoded value, given the previous frame's r. */
+/* Decoded value of code q, given the value r of the previous frame. */
 CELLS float trq_value(const struct trq *g, bool anchor, const struct trq_fit *f, unsigned q,
                       float r)
 {
@@ -145,7 +148,7 @@ CELLS float trq_value(const struct trq *g, bool anchor, const struct trq_fit *f,
     return trq_round(anchor ? ((float)q - qa) * f->s : r + ((float)q - f->z) * f->s);
 }
 
-/* State from which the next frame is predicted. */
+/* Value from which the next frame is predicted. */
 CELLS float trq_kept(float r)
 {
     return r != r ? 0 : r;

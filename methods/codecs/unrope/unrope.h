@@ -1,11 +1,11 @@
 /* unrope.h - inverse RoPE of the stage `unrope`, shared by CPU and CUDA.
  *
- * RoPE rotated the pair p = (2p, 2p + 1) of a key at frame f, row r, column c by the angle a =
- * rate[p] times f, r or c (methods/kernels/rope.h assigns pairs to axes):
+ * RoPE has rotated channel pair p = (2p, 2p + 1) of a key at frame f, row r and column c by the
+ * angle a, which is rate[p] times f, r or c (methods/kernels/rope.h assigns pairs to axes):
  *
  *     (x, y) -> (x cos a - y sin a, x sin a + y cos a)        inverse: by -a
  *
- * in FP64, rounded to FP32. */
+ * The rotation is computed in FP64 and rounded to FP32. */
 #ifndef KVR_METHODS_UNROPE_H
 #define KVR_METHODS_UNROPE_H
 
@@ -13,17 +13,19 @@
 
 enum { UNROPE_MAX_PAIRS = 128 };
 
-/* A block. `list` [n_tok] or NULL as in struct kvr_place, device memory. */
+/* A block. Parameters of a block; `list` [n_tok], or NULL, is device memory as in struct
+ * kvr_place. */
 struct unrope {
     int n_heads, d;
-    int64_t frame, row; /* tokens per frame and row; frame 0: positions unknown, no rotation */
+    int64_t frame, row; /* tokens per frame and per row; if `frame` is 0, positions are unknown and
+                         * keys are not rotated */
     int64_t tok0;
     const int32_t *list;
-    int by_row, by_col; /* first pair of the row axis and of the column axis */
+    int by_row, by_col; /* first channel pair of the row axis and of the column axis */
     double rate[UNROPE_MAX_PAIRS];
 };
 
-/* Position of a token along pair p's axis. */
+/* Position of a token along the axis of channel pair p. */
 CELLS int64_t unrope_position(const struct unrope *g, int64_t token, int p)
 {
     return p < g->by_row   ? token / g->frame
@@ -31,8 +33,9 @@ CELLS int64_t unrope_position(const struct unrope *g, int64_t token, int p)
                            : token % g->row;
 }
 
-/* sin and cos by elementary operations, independent of libm, for angles below 2^20: reduction by
- * multiples of pi / 2, then a Taylor series; error at most 1e-9. */
+/* Computes sine and cosine of an angle below 2^20 by elementary operations, independent of libm.
+ * The angle is reduced by multiples of pi / 2, and a Taylor series follows; the error is at most
+ * 1e-9. */
 CELLS void unrope_angle(double angle, double *cosine, double *sine)
 {
     const double k = rint(angle * 0.63661977236758134308), a = angle - k * 1.57079632679489661923;
@@ -57,7 +60,7 @@ CELLS void unrope_angle(double angle, double *cosine, double *sine)
     *sine = quarter == 0 ? t : quarter == 1 ? c : quarter == 2 ? -t : -c;
 }
 
-/* Rotates the pair x, y; the sign of `sine` selects the direction. */
+/* Rotates the channel pair (x, y); the sign of `sine` determines the direction. */
 CELLS void unrope_pair(double cosine, double sine, float *x, float *y)
 {
     const double a = (double)*x, b = (double)*y;
@@ -66,7 +69,7 @@ CELLS void unrope_pair(double cosine, double sine, float *x, float *y)
     *y = (float)(a * sine + b * cosine);
 }
 
-/* Rotates tokens [t0, t0 + n) of the range's channels, inversely if `back`: x [n,width], device
+/* Rotates tokens [t0, t0 + n) of the channels of `part`, inversely if `back`; x [n,width] is device
  * memory. */
 KVR_LAUNCHER kvr_unrope_rotate_cuda(struct kvr_stream *s, const struct unrope *g,
                                     const struct kvr_part *part, bool back, float *x);
