@@ -42,9 +42,8 @@ typedef __m512i vi;
 #define i_bytes(p) _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(p)))
 #define i_and(a, b) _mm512_and_si512(a, b)
 #define i_xor(a, b) _mm512_xor_si512(a, b)
-#define i_and_not(a, b)                                                                            \
-    _mm512_andnot_si512(a, b) /* bits of b at the positions where the bits of a
-                                                   * are 0 */
+/* bits of b at the positions where the bits of a are 0 */
+#define i_and_not(a, b) _mm512_andnot_si512(a, b)
 #define i_add(a, b) _mm512_add_epi32(a, b)
 #define i_sub(a, b) _mm512_sub_epi32(a, b)
 #define i_left(a, n) _mm512_slli_epi32(a, n)

@@ -1,4 +1,5 @@
-/* script.h - a method written in Python, as a plug-in: NAME.py in the place of NAME.so.
+/* script.h - loads a method written in Python as a plug-in; the file NAME.py replaces a shared
+ * object NAME.so.
  *
  *     def encode(k, v):                    numpy, F32 [tokens, heads, dim]: one chunk
  *         ...
@@ -8,23 +9,24 @@
  *         ...
  *         return k, v
  *
- * data and state are bytes, one array, or None, which decode gets as bytes; or tuples, lists and
- * dicts of arrays, bytes, numbers and strings, which decode gets as they were returned. An array is
- * any object with __array__ or DLPack; torch tensors of any type are returned as tensors. The
- * description of a structure (keys, types, shapes) is also stored and counted, about ten bytes per
- * array.
+ * The function encode may return bytes, one array or None as data and as state; decode then
+ * receives bytes. It may also return tuples, lists and dicts of arrays, bytes, numbers and strings;
+ * decode then receives the same structure. An array is any object with __array__ or DLPack; a torch
+ * tensor of any type is passed to decode as a tensor. The description of a structure (keys, types,
+ * shapes) is also stored and counted, at about ten bytes per array.
  *
- * encode(k, v, ctx) and decode(data, state, shape, ctx) receive a Context (host.py): layer,
- * n_layers, heads, chunk, frame, tokens_per_frame, frames_per_chunk, tokens, and the positions of
- * the keys' RoPE.
+ * Functions with a last parameter, encode(k, v, ctx) and decode(data, state, shape, ctx), receive a
+ * Context (host.py). It has layer, n_layers, heads, chunk, frame, tokens_per_frame,
+ * frames_per_chunk, tokens, and the RoPE positions of the keys.
  *
  * The file may also define NAME, FAMILY, PAPER, VERSION and OPTIONS = {"bits": (4, 2, 8, "bits per
- * code")}. Both functions receive the options as keyword arguments; a sweep can vary them like any
- * other option.
+ * code")}. Both functions receive the options as keyword arguments, and a sweep can vary these
+ * options like those of built-in methods.
  *
- * encode and decode run in separate processes, so decode sees only what encode returned. The cache
- * stores exactly the returned bytes; attention has them decoded in every pass. A cell fails if its
- * method raises, crashes, or returns wrong shapes or non-finite values. */
+ * The functions encode and decode run in separate processes, so decode receives only what encode
+ * returned. The cache stores exactly the returned bytes and has them decoded for attention in every
+ * pass. If encode or decode raises an exception, crashes, or returns wrong shapes or non-finite
+ * values, the cell fails. */
 #ifndef KVR_METHODS_SCRIPT_SCRIPT_H
 #define KVR_METHODS_SCRIPT_SCRIPT_H
 
@@ -34,9 +36,9 @@
 
 bool kvr_script_is(const char *path);
 
-/* Runs the file to obtain its description, and builds a plug-in with one stage and one method; *out
- * lives as long as the process. KVR_EUNSUPPORTED: no interpreter; KVR_EFORMAT: the message says
- * what is wrong with the file. */
+/* Runs the file to obtain its description, and builds a plug-in with one stage and one method. The
+ * plug-in *out lives as long as the process. Fails with KVR_EUNSUPPORTED if there is no
+ * interpreter, and with KVR_EFORMAT if the file is wrong; the message gives the error. */
 enum kvr_status kvr_script_open(const char *path, const struct kvr_plugin **out);
 
 #endif

@@ -1,4 +1,4 @@
-/* talk.h - a process that runs a method's Python file, and requests to it.
+/* talk.h - starts a process that runs a method's Python file, and sends requests to it.
  *
  *     struct kvr_talk t = { 0 };
  *     KVR_TRY(kvr_talk_start(&t, "/home/me/mine.py", "encode", &described));
@@ -6,9 +6,9 @@
  *     kvr_talk_end(&t);
  *
  * The interpreter is python3 or $KVREEL_PYTHON; it runs host.py, which is embedded in the program,
- * until the socket closes. A process that crashes, sends an invalid answer or raises an exception
- * fails with the reason and gets no further request. A process that hangs is killed by the cell's
- * time limit. */
+ * until the socket closes. If the process crashes, sends an invalid answer or raises an exception,
+ * the request fails with the reason, and the process receives no further request. If the process
+ * hangs, the cell's time limit ends it. */
 #ifndef KVR_METHODS_SCRIPT_TALK_H
 #define KVR_METHODS_SCRIPT_TALK_H
 
@@ -25,29 +25,30 @@ struct kvr_talk {
     int fd;
 };
 
-/* A request to the process. Borrows the parts. */
+/* A request to the process, which borrows its parts. */
 struct kvr_message {
-    int64_t form; /* which parts are structures, as given in the answer to encode */
+    int64_t form; /* which parts are structures, as stated in the answer to the encode request */
     struct kvr_block_shape shape;
     const void *part[KVR_TALK_PARTS];
     size_t n[KVR_TALK_PARTS];
 };
 
-/* Receives the parts of an answer: into `own`, or into `exactly` if its pointers are not NULL. */
+/* The parts of an answer, received into `own`, or into `exactly` if its pointers are not NULL. */
 struct kvr_reply {
     int64_t form;                     /* which parts of the coded data are structures */
-    size_t most;                      /* limit of all parts, bytes */
-    size_t n[KVR_TALK_PARTS];         /* received bytes of each part */
-    struct kvr_buf own;               /* all parts, concatenated; owned by the caller */
+    size_t most;                      /* maximum number of bytes of all parts together */
+    size_t n[KVR_TALK_PARTS];         /* number of received bytes of each part */
+    struct kvr_buf own;               /* all parts one after another; owned by the caller */
     void *exactly[KVR_TALK_PARTS];    /* destination of each part */
-    size_t n_exactly[KVR_TALK_PARTS]; /* required size of each part */
+    size_t n_exactly[KVR_TALK_PARTS]; /* required number of bytes of each part */
 };
 
-/* `described` (may be NULL): the file's description as JSON, owned by the caller. Waits at most 60
- * s for it. */
+/* Starts the process. If `described` is not NULL, it receives the file's description as JSON, owned
+ * by the caller. The function waits at most 60 s for the description. */
 enum kvr_status kvr_talk_start(struct kvr_talk *t, const char *path, const char *role,
                                char **described);
-/* Answers of other sizes than reply->n_exactly, or beyond reply->most, are KVR_EFORMAT. */
+/* An answer whose parts differ in size from reply->n_exactly, or exceed reply->most, is
+ * KVR_EFORMAT. */
 enum kvr_status kvr_talk_request(struct kvr_talk *t, struct kvr_dev *dev,
                                  const struct kvr_message *m, struct kvr_reply *reply);
 void kvr_talk_end(struct kvr_talk *t); /* accepts {0} */

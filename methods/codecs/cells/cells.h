@@ -1,9 +1,9 @@
-/* cells.h - formats with a scale per group of channels of one head and token: the stages `ints`,
- * `floats`, `gauss` and `iq4_nl`. The arithmetic here is shared by CPU and CUDA.
+/* cells.h - formats with one scale per group of channels of a head and token, for the stages
+ * `ints`, `floats`, `gauss` and `iq4_nl`. CPU and CUDA share the arithmetic in this header.
  *
- * A group is G consecutive channels of one head of one token. Fitting gives a scale s and possibly
- * a second number m (a minimum or a zero point), each rounded to its storage type. An element x
- * then becomes a code q, which decodes to
+ * A group has G consecutive channels of one head of one token. Fitting a group gives a scale s and
+ * possibly a second number m, which is a minimum or a zero point; s and m are rounded to their
+ * storage types. An element x becomes a code q, which decodes to x^:
  *
  *     ints      x^ = (q - 2^(b-1)) s     no zero point
  *               x^ = q s + m             a minimum
@@ -11,14 +11,15 @@
  *     floats    x^ = value(q) s          value: E4M3, E5M2, E3M2, E2M3 or E2M1
  *     levels    x^ = level[q] s
  *
- * These functions are compiled for host and device, with bit-identical results. Sums run over
- * channels in order. The device replaces a division by a multiplication with the reciprocal,
- * corrected to the rounded quotient (quotient.h).
+ * The functions are compiled for host and device and give identical bits. Sums add the channels in
+ * order. On the device, a division is a multiplication by the reciprocal, corrected to the rounded
+ * quotient (quotient.h).
  *
- * Bytes: codes as in pack.h; meta = the block's largest magnitude (FP32, if the format has it),
- * then the groups' numbers, wider types first.
+ * The codes of a block are packed as in pack.h. The side information is the largest magnitude of
+ * the block (FP32, if the format needs it), then the numbers of all groups, wider types first.
  *
- * A non-finite element makes its group's scale NaN; formats without a scale have a NaN code. */
+ * A group with a non-finite element gets a scale of NaN; formats without a scale have a code for
+ * NaN. */
 #ifndef KVR_METHODS_CELLS_H
 #define KVR_METHODS_CELLS_H
 
@@ -50,7 +51,8 @@ typedef const uint8_t *cells_bytes_in;
 
 enum { CELLS_MAX_GROUP = 256, CELLS_MAX_LEVELS = 16 };
 
-/* The number in `size` <= 4 bytes from `at` on, lowest byte first; unaligned. */
+/* Reads a number of `size` <= 4 bytes from offset `at` on, lowest byte first; `at` need not be
+ * aligned. */
 CELLS unsigned cells_get(cells_bytes_in p, int64_t at, int size)
 {
     unsigned raw = 0;
@@ -71,8 +73,8 @@ static inline void cells_put(uint8_t *to, int64_t at, int size, unsigned raw)
 
 enum cells_kind { CELLS_INTS, CELLS_FLOATS, CELLS_LEVELS };
 
-/* Storage type of a group's number. CELLS_ONE: the number is always 1 and not stored. CELLS_BLOCK:
- * it is derived from the block's largest magnitude. */
+/* Storage type of a number of a group. CELLS_ONE: the number is always 1 and is not stored.
+ * CELLS_BLOCK: the number is computed from the block's largest magnitude. */
 enum cells_number {
     CELLS_ONE,
     CELLS_BLOCK,
@@ -81,39 +83,43 @@ enum cells_number {
     CELLS_BF16,
     CELLS_E4M3,
     CELLS_E8M0,
-    CELLS_E4M3_UP, /* the smallest E4M3 not below the value: as a scale it never clips */
+    CELLS_E4M3_UP, /* the smallest E4M3 number that is not below the value, so that no element
+                    * clips */
     CELLS_U8
 };
 
 enum cells_zero { CELLS_NO_ZERO, CELLS_MINIMUM, CELLS_POINT, CELLS_HIDDEN };
 enum cells_round { CELLS_EVEN, CELLS_AWAY, CELLS_UP, CELLS_TRUNC };
-/* Divisor of quantization: the stored scale, or the scale before rounding, or a multiplication by
- * its reciprocal. */
+/* Divisor of the quantization: the stored scale, the scale before it is rounded, or a product with
+ * the reciprocal of that scale. */
 enum cells_by { CELLS_STORED, CELLS_UNROUNDED, CELLS_INVERSE };
-/* Choice of the scale. TOP: maps the largest magnitude to the largest value. FLOOR: power of two as
- * in OCP MX. BEST: maps the maximum to 6 or 4, whichever has the smaller error. */
+/* Choice of the scale. TOP maps the group's largest magnitude to the largest value of the format.
+ * FLOOR rounds the scale down to a power of two, as in OCP MX. BEST maps the group's largest
+ * magnitude to 6 or to 4, whichever gives the smaller error. */
 enum cells_pick { CELLS_TOP, CELLS_FLOOR, CELLS_BEST };
 enum cells_fit_of_levels { CELLS_NORM, CELLS_NORM_KEPT, CELLS_REFIT };
 
 struct cells {
     int kind, bits, group;
-    int scale, zero, second; /* second: storage type of the minimum or zero point */
+    int scale, zero, second; /* storage types of the scale and of the second number, and the kind of
+                              * the second number */
     int round, by, pick, of_levels;
-    bool first_extreme; /* the scale has the extreme's sign, so the extreme's code is -2^(b-1) */
-    bool relative;      /* the scale is relative to the block's largest magnitude */
+    bool first_extreme; /* the scale has the sign of the element with the largest magnitude, whose
+                         * code is then -2^(b-1) */
+    bool relative;      /* scales are stored relative to the block's largest magnitude */
     float clip, quantile, least;
-    int man, emin; /* FLOATS: mantissa bits, smallest exponent */
+    int man, emin; /* FLOATS: mantissa bits, and smallest exponent */
     float top;     /* FLOATS: largest value */
-    int nan;       /* FLOATS: code of NaN; -1: the format has no NaN */
+    int nan;       /* FLOATS: code of NaN, or -1 if the format has no NaN */
     float level[CELLS_MAX_LEVELS];
-    /* The block, and the offsets of the groups' numbers in meta. */
+    /* Size of the block, and the offsets of the groups' numbers in the side information. */
     int64_t n_tok, channels, n_groups;
     size_t scale_at, second_at, params_bytes;
 };
 
 struct cells_fit {
     float s, m;      /* as decoded */
-    float by, low;   /* q = (x - low) / by, or * by if `inverse` */
+    float by, low;   /* q = (x - low) / by, or (x - low) * by if `inverse` */
     unsigned raw, z; /* as stored */
     bool inverse, bad;
     float inv; /* 1 / by; 0: divide by `by` */
@@ -133,15 +139,15 @@ CELLS float cells_pow2(int e)
     return cells_float((unsigned)(e + 127) << 23);
 }
 
-/* Reciprocal of s for cells_quotient; 0 if s or 1/s is outside the range in which the corrected
+/* Returns 1/s for cells_quotient, or 0 if s or 1/s is outside the range in which the corrected
  * product is exact. */
 CELLS float cells_inverse(float s)
 {
     return fabsf(s) >= cells_pow2(-60) && fabsf(s) <= cells_pow2(60) ? 1 / s : 0;
 }
 
-/* y / s for inv = 1/s. Divides for tiny y, where only the sign of the quotient matters. Quotients
- * above 1e38 give an arbitrary number above 1e38. */
+/* Returns y / s, given inv = 1/s. A tiny y is divided, since only the sign of its quotient matters.
+ * If the quotient is above 1e38, the result is some number above 1e38. */
 CELLS float cells_quotient(float y, float s, float inv)
 {
 #ifdef __cplusplus
@@ -153,8 +159,8 @@ CELLS float cells_quotient(float y, float s, float inv)
     return y / s;
 }
 
-/* Rounds to a minifloat with `man` mantissa bits, ties to even, saturating at top. The sign is the
- * highest bit. x is not NaN. */
+/* Rounds x, which is not NaN, to a minifloat with `man` mantissa bits, ties to even, saturating at
+ * top. The sign is the highest bit. */
 CELLS unsigned cells_mini(float x, int man, int emin, float top, int bits)
 {
     const float a = fminf(fabsf(x), top);
@@ -176,7 +182,8 @@ CELLS float cells_unmini(unsigned q, int man, int emin, int bits)
     return q >> (bits - 1) & 1u ? -v : v;
 }
 
-/* Rounds the magnitude up to the next value, saturating at top; codes are ordered like values. */
+/* Rounds the magnitude of x up to a minifloat, saturating at top; codes have the order of their
+ * values. */
 CELLS unsigned cells_mini_up(float x, int man, int emin, float top, int bits)
 {
     const unsigned q = cells_mini(x, man, emin, top, bits);
@@ -185,7 +192,7 @@ CELLS unsigned cells_mini_up(float x, int man, int emin, float top, int bits)
     return v < fabsf(x) && v < top ? q + 1 : q;
 }
 
-/* Storage bits of a finite number, or of NaN for a group that is not finite. */
+/* Bits in which a finite number is stored, or NaN for a group that is not finite. */
 CELLS unsigned cells_store(int number, float x)
 {
     unsigned h;
@@ -203,7 +210,7 @@ CELLS unsigned cells_store(int number, float x)
         return x != x ? 0x7fu : cells_mini(x, 3, -6, 448, 8);
     case CELLS_E4M3_UP:
         return x != x ? 0x7fu : cells_mini_up(x, 3, -6, 448, 8);
-    case CELLS_E8M0: /* already a power of two */
+    case CELLS_E8M0: /* x is already a power of two */
         return x != x ? 255u : cells_bits(x) >> 23;
     case CELLS_U8:
         return x != x ? 0u : (unsigned)x;
@@ -233,7 +240,8 @@ CELLS float cells_load(int number, unsigned raw)
     }
 }
 
-/* Smallest power of two not below x >= 0, or largest not above; at least 2^-126. */
+/* Smallest power of two that is not below x >= 0 (if `up`), or largest one that is not above x; at
+ * least 2^-126. */
 CELLS float cells_power(float x, bool up)
 {
     const unsigned u = cells_bits(x);
@@ -243,7 +251,7 @@ CELLS float cells_power(float x, bool up)
     return cells_pow2(e);
 }
 
-/* The `rank`-th smallest of n magnitudes, counted from 0. */
+/* Magnitude of rank `rank` among n elements, where rank 0 is the smallest. */
 CELLS float cells_ranked(cells_in x, int64_t at, int n, int rank)
 {
     unsigned low = 0, high = 0x7f800000u;
@@ -262,7 +270,7 @@ CELLS float cells_ranked(cells_in x, int64_t at, int n, int rank)
     return cells_float(low);
 }
 
-/* Quantile of the magnitudes, linear between ranks. */
+/* Quantile of the magnitudes of n elements, interpolated linearly between ranks. */
 CELLS float cells_quantile(cells_in x, int64_t at, int n, float share)
 {
     const float rank = share * (float)(n - 1);
@@ -296,7 +304,7 @@ CELLS float cells_clamp(float x, float lo, float hi)
     return !(x >= lo) ? lo : x > hi ? hi : x; /* NaN gives lo */
 }
 
-/* Index of the nearest level; ties go to the higher one. */
+/* Index of the level nearest to v; if two levels are equally near, that of the higher one. */
 CELLS unsigned cells_nearest(const struct cells *c, float v)
 {
     const int n = 1 << c->bits;
@@ -326,7 +334,7 @@ CELLS unsigned cells_code(const struct cells *c, const struct cells_fit *f, floa
         return (unsigned)cells_clamp(cells_rounded(y, c->round), 0, 2 * qm + 1);
     if (c->zero != CELLS_NO_ZERO)
         return (unsigned)cells_clamp(cells_rounded(y + f->m, c->round), 0, 2 * qm + 1);
-    if (c->round == CELLS_UP) /* a single sum, as in the shipped implementation */
+    if (c->round == CELLS_UP) /* one sum y + (half + 0.5), as in the shipped implementation */
         return (unsigned)cells_clamp(floorf(y + (half + 0.5f)), c->first_extreme ? 0 : 1,
                                      2 * qm + 1);
     return (unsigned)(cells_clamp(cells_rounded(y, c->round), c->first_extreme ? -half : -qm, qm) +
@@ -349,8 +357,8 @@ CELLS float cells_value(const struct cells *c, const struct cells_fit *f, unsign
     }
 }
 
-/* Reads a group's scale and minimum (or zero point) as the decoder uses them. `most`: the block's largest
- * magnitude. */
+/* Decodes the scale and the minimum or zero point of a group from their stored bits. `most` is the
+ * block's largest magnitude. */
 CELLS void cells_read(const struct cells *c, unsigned raw, unsigned z, float most,
                       struct cells_fit *f)
 {
@@ -364,7 +372,8 @@ CELLS void cells_read(const struct cells *c, unsigned raw, unsigned z, float mos
         f->s = most / top;
         f->s = f->s < c->least ? c->least : f->s;
     }
-    if (c->relative) { /* E4M3's 448, or 256 for a scale up to 1.5 times as large */
+    if (c->relative) { /* maps `most` to E4M3's largest scale, 448; for BEST to 256, since a scale
+                        * may be 1.5 times as large */
         const float all = c->top * (c->pick == CELLS_BEST ? 256.0f : 448.0f);
         const float y = f->s * most;
 
@@ -372,7 +381,7 @@ CELLS void cells_read(const struct cells *c, unsigned raw, unsigned z, float mos
     }
 }
 
-/* Chooses the divisor: the stored scale or the unrounded one. */
+/* Sets the divisor of codes to the stored or to the unrounded scale. */
 CELLS void cells_code_by(const struct cells *c, float unrounded, struct cells_fit *f)
 {
     const float s = c->by == CELLS_STORED ? f->s : unrounded;
@@ -395,7 +404,7 @@ CELLS float cells_error(const struct cells *c, cells_in x, int64_t at, const str
     return sum;
 }
 
-/* Scale that maps `size` to the largest value, multiplied by `more`. */
+/* Fits the scale that maps `size` to the format's largest value, multiplied by `more`. */
 CELLS void cells_fit_floats(const struct cells *c, float size, float most, float more,
                             struct cells_fit *f)
 {
@@ -491,7 +500,7 @@ CELLS void cells_fit_levels(const struct cells *c, cells_in x, int64_t at, struc
     f->s = cells_load(c->scale, f->raw);
 }
 
-/* Fits the group whose first element is x[at]. */
+/* Fits scale and second number of the group whose first element is x[at]. */
 CELLS struct cells_fit cells_fit(const struct cells *c, cells_in x, int64_t at, float most)
 {
     struct cells_fit f, other;

@@ -1,25 +1,30 @@
-/* grid_narrow.h - codes of BF16 values without division, for the *_isa.c files of this folder.
+/* grid_narrow.h - computes the codes of BF16 values without division; included by the *_isa.c files
+ * of this folder.
  *
- * A vector of 32-bit words holds two BF16 values per word. A shift converts the even channels to
- * F32, a mask the odd ones. Both are quantized separately; then their codes are merged into 16-bit
- * words.
+ * A 32-bit word of a vector contains two BF16 values. A shift converts the values of even channels
+ * to F32, and a mask those of odd channels. Even and odd channels are quantized separately, and
+ * their codes are then merged into 16-bit words.
  *
- * Quantization needs no division. Let v be the value, s the scale (11 bits), y within 2 ulp of 1/s:
+ * Quantization needs no division. Let v be the value, s the scale with 11 bits, and y an
+ * approximation of 1/s within 2 ulp. The code is `near`, an approximation of v/s, rounded to an
+ * integer. Two variants give the same code as the correctly rounded quotient.
  *
- *   near   One or both of v and the residual have at most 11 bits (below), so that v/s is a tie of
- *          rounding, h = k + 1/2, or at least 2^-13 away from it: v - h s is a multiple of the
- *          smaller of their last places. near = fma(v, y, C) rounds to a multiple of 2^-16 (2^-13
- *          for 8 bits), which is finer than that and coarser than the error of v y. So ties stay
- *          ties, and rounding near to an integer gives the code of the rounded quotient.
- *   exact  Otherwise near = fma(v, y, fl(v l)), where y + l is 1/s within 2^-43. It is the correctly
- *          rounded quotient, because v/s is at least 2^-12 ulp from a rounding boundary
- *          (grid_encode_isa.c).
+ * The variant without `exact` requires that v has at most 11 bits, as BF16 numbers and residuals
+ * have. The difference between v and a tie h s, with h = k + 1/2, is a multiple of the smaller of
+ * their last places. So v/s is either a tie h or at least 2^-13 away from one. near = fma(v, y, C)
+ * rounds v/s to a multiple of 2^-16 (of 2^-13 for 8 bits). This step is finer than the distance
+ * from a tie and coarser than the error of v y, so ties stay ties.
  *
- * The residual r = x - c s of a BF16 number x and a symmetric code c has at most 11 bits. For c = 0 it
- * is x. Otherwise |x| >= s/2, so that r is a multiple of s 2^-11 and at most s/2.
+ * The variant `exact` computes near = fma(v, y, fl(v l)), where y + l is 1/s within 2^-43. This is
+ * the correctly rounded quotient, because v/s is at least 2^-12 ulp away from a rounding boundary
+ * (grid_encode_isa.c).
  *
- * Adding M = 1.5 2^23 rounds to an integer, ties to even, in the low bits of the sum; later rows of a
- * byte are added to 2^bits times the earlier ones.
+ * The residual r = x - c s of a BF16 number x and a symmetric code c has at most 11 bits. If c = 0,
+ * r is x. Otherwise |x| >= s/2, so r is a multiple of s 2^-11 and at most s/2.
+ *
+ * Adding M = 1.5 2^23 rounds a float to an integer, ties to even, in the low bits of the sum. To
+ * pack several tokens into a byte, the sum of the later tokens is multiplied by 2^bits before the
+ * next token is added.
  *
  *     range_of_narrow(x, stride, &low, &high);     16 tokens of SPAN channels
  *     done = fit_strip(&place, n, range, how, k);  scales, stored, and reciprocals
@@ -36,7 +41,7 @@ enum { N = KVR_NARROW_TOKENS, SPAN = 2 * VL, MAX_ROWS = 4 /* rows per byte */ };
 
 #define ALWAYS static inline __attribute__((always_inline))
 
-/* Grid parameters; compile-time constants in each instantiation. */
+/* Parameters of a grid, which are compile-time constants in each instantiation. */
 struct variant {
     int bits;
     bool asym, exact;
@@ -44,14 +49,14 @@ struct variant {
 
 static const float magic = 12582912; /* M */
 
-/* The constant C: 1.5 times the power of two whose spacing is 2^-16 (8 bits: 2^-13); 0 for
- * `exact`. */
+/* The constant C, which is 0 for `exact`. Otherwise it is 1.5 times the power of two whose spacing
+ * is 2^-16 (for 8 bits: 2^-13). */
 ALWAYS float offset_of(struct variant variant)
 {
     return variant.exact ? 0 : variant.bits == 8 ? 1536 : 192;
 }
 
-/* Scale s, reciprocal y + l, minimum m. */
+/* Scale s, reciprocal y + l and minimum m of a vector of groups. */
 struct encode_params {
     vf s, y, l, m;
 };
@@ -65,7 +70,7 @@ ALWAYS struct encode_params encode_params_of(vf s, vf m, struct variant variant)
     return (struct encode_params){ s, y, l, m };
 }
 
-/* C + v/s, still to be rounded to an integer. */
+/* Returns C + v/s, which is not yet rounded to an integer. */
 ALWAYS vf near_of(vf x, const struct encode_params *k, struct variant variant)
 {
     const vf v = variant.asym ? v_sub(x, k->m) : x;
@@ -73,8 +78,8 @@ ALWAYS vf near_of(vf x, const struct encode_params *k, struct variant variant)
     return v_mul_add(v, k->y, variant.exact ? v_mul(v, k->l) : v_set(offset_of(variant)));
 }
 
-/* Quantizes 8 / bits rows into one byte per channel, x[i] at bit i * bits. Symmetric codes still
- * lack their bias. */
+/* Quantizes 8 / bits tokens into one byte per channel, with the code of x[i] at bit i * bits.
+ * Symmetric codes are returned without their bias. */
 ALWAYS vi byte_of(const vf *x, const struct encode_params *k, int64_t each, struct variant variant)
 {
     const int per = 8 / variant.bits;
@@ -88,7 +93,7 @@ ALWAYS vi byte_of(const vf *x, const struct encode_params *k, int64_t each, stru
     return v_bits(sum);
 }
 
-/* Bias of symmetric codes, in every field of a 16-bit word. */
+/* Bias of symmetric codes, in all code fields of a 16-bit word. */
 ALWAYS int bias_of(struct variant variant)
 {
     int bias = 0;
@@ -110,13 +115,13 @@ ALWAYS vf odds(vi raw)
 
 /* ---- ranges ---------------------------------------------------------------------------- */
 
-/* Monotonic map from floats to signed integers, as in grid_fit.h. */
+/* Maps floats to signed integers that compare like the floats, as order_of() does. */
 ALWAYS vi in_order(vf x)
 {
     return i_xor(v_bits(x), i_and(i_sign(v_bits(x)), i_set(0x7fffffff)));
 }
 
-/* Ranges of SPAN columns of BF16, compared by their bits as in grid_encode_isa.c. */
+/* Ranges of SPAN columns of BF16 values, which are compared as integers as in grid_encode_isa.c. */
 ALWAYS void range_of_narrow(const kvr_bf16 *x, int64_t stride, vi *low, vi *high)
 {
     vi most = i_load(x), most_bits = most;
@@ -144,8 +149,8 @@ ALWAYS void range_of_narrow(const kvr_bf16 *x, int64_t stride, vi *low, vi *high
     *low = most_bits;
 }
 
-/* Whether scale and minimum are below the largest FP16 number, so that no code clips and none is
- * NaN. */
+/* Whether scales and minima are below the largest FP16 number, so that no code clips and no scale
+ * is NaN. */
 ALWAYS bool in_fp16_range(const struct v_quant_params *f, bool asym)
 {
     const vi size = i_set(0x7fff), most = i_set(0x7bfe);
@@ -154,7 +159,7 @@ ALWAYS bool in_fp16_range(const struct v_quant_params *f, bool asym)
     return i_none_over(asym ? i_max(scale, i_and(f->zero, size)) : scale, most);
 }
 
-/* Stores scales and minima of SPAN groups. */
+/* Stores the scales and minima of SPAN groups, from those of the even and the odd channels. */
 ALWAYS void store_groups(const struct kvr_grid_block *b, int64_t at,
                          const struct v_quant_params *even, const struct v_quant_params *odd,
                          bool asym)
@@ -164,9 +169,7 @@ ALWAYS void store_groups(const struct kvr_grid_block *b, int64_t at,
         i_store(b->scales + b->n_groups + at, i_add(even->zero, i_left(odd->zero, 16)));
 }
 
-/* ---- blocks of 16 tokens --------------------------------------------------------------- */
-
-/* A block and the position of the current column. */
+/* A block, and the token and channel of the current column. */
 struct tile_position {
     const struct kvr_grid_block *b;
     int64_t t0, c;
@@ -191,18 +194,18 @@ ALWAYS void fetch(const struct kvr_grid_prefetch *prefetch, int c)
                                2);
 }
 
-/* Strips of 128 columns are quantized in several passes while they are in L1, so that the
- * dependency chains of the columns' fits overlap. Vectors 2 j and 2 j + 1 are the even and odd
+/* A strip of 128 columns is quantized in several passes while it is in the L1 cache, so that the
+ * dependency chains of the columns' fits overlap. Vectors 2 j and 2 j + 1 have the even and the odd
  * channels of span j. */
 enum { STRIP = 128, COLUMNS = STRIP / VL };
 
-/* Even and odd channels of tokens [i, i + 8 / bits) as F32. */
+/* Even and odd channels of tokens [i, i + 8 / bits), as F32. */
 struct token_rows {
     vf even[MAX_ROWS], odd[MAX_ROWS];
 };
 
-/* Quantizes these tokens into 16-bit words: the byte of the odd channel above that of the even one.
- * Packed by Horner's scheme, as in byte_of(). */
+/* Quantizes 8 / bits tokens into 16-bit words, with the byte of the odd channel above that of the
+ * even channel. Codes are packed by Horner's scheme, as in byte_of(). */
 ALWAYS vi word_of(const struct token_rows *x, const struct encode_params k[2],
                   struct variant variant)
 {
@@ -217,8 +220,8 @@ ALWAYS vi word_of(const struct token_rows *x, const struct encode_params k[2],
     return i_add(v_bits(sum), i_set(bias_of(variant)));
 }
 
-/* Like word_of(), and x becomes the residual. Zeros may lose their sign, since the next grid is
- * symmetric. */
+/* Like word_of(), and replaces x by the residual. Residuals of 0 may lose their sign, which does
+ * not matter because the next grid is symmetric. */
 ALWAYS vi word_with_residual(struct token_rows *x, const struct encode_params k[2],
                              struct variant variant)
 {
@@ -250,7 +253,7 @@ ALWAYS void load_tokens(const kvr_bf16 *x, int64_t stride, int n, struct token_r
     }
 }
 
-/* Takes the tokens from F32 columns. */
+/* Copies n tokens from F32 columns. */
 ALWAYS void take_tokens(const vf (*x)[COLUMNS], int n, struct token_rows *to)
 {
 #pragma GCC unroll 4
@@ -260,13 +263,13 @@ ALWAYS void take_tokens(const vf (*x)[COLUMNS], int n, struct token_rows *to)
     }
 }
 
-/* Range of a column: bits of its smallest and largest float. */
+/* Range of a column: the bits of its smallest and of its largest float. */
 struct range {
     vi low, high;
 };
 
-/* Updates `worst`, which exceeds 0x7bfe - 0x400 if any FP16 number so far was outside [0x400,
- * 0x7bfe], FP16's normal numbers without the largest. */
+/* Updates `worst` with a vector of FP16 numbers. `worst` exceeds 0x7bfe - 0x400 if any FP16 number
+ * so far was outside [0x400, 0x7bfe], that is, was not a normal number below the largest. */
 ALWAYS vi note_not_normal(vi worst, vi half)
 {
     return i_max_bits(worst, i_sub(half, i_set(0x400)));
@@ -277,20 +280,20 @@ ALWAYS bool all_normal(vi worst)
     return i_most_bits(worst) <= 0x7bfe - 0x400;
 }
 
-/* Converts |x| from F32 to FP16; correct if the result is a normal FP16 number. */
+/* Converts |x| from F32 to FP16; the result is correct if it is a normal FP16 number. */
 ALWAYS vi half_of(vi x)
 {
     return (vi)((uvec)i_sub(x, i_set(112 << 23)) >> 13);
 }
 
-/* Rounds |x| up to 11 significant bits, in F32. */
+/* Rounds |x| up to 11 significant bits, the precision of FP16, in F32. */
 ALWAYS vi up_to_half(vi x)
 {
     return i_and(i_add(x, i_set(0x1fff)), i_set(~0x1fff));
 }
 
-/* v_fit() of a column, correct if scale and minimum are normal FP16 numbers; `worst` records
- * whether. */
+/* Fits a column like v_fit(). The result is correct if scale and minimum are normal FP16 numbers,
+ * which `worst` records. */
 ALWAYS struct v_quant_params fit_normal(struct range r, struct variant variant, vi *worst)
 {
     const vi sign = i_set(INT32_MIN);
@@ -317,8 +320,8 @@ ALWAYS struct v_quant_params fit_normal(struct range r, struct variant variant, 
                                     i_xor(scale, i_and(over, i_set(0x8000))), i_set(0) };
 }
 
-/* Fits spans [0, n) of a strip at p from the ranges of their columns. Returns the number of leading
- * spans that are moderate(). */
+/* Fits spans [0, n) of a strip at position p, from the ranges of their columns. Returns the number
+ * of leading spans that are in_fp16_range(). */
 ALWAYS int fit_strip(const struct tile_position *p, int n, const struct range *r,
                      struct variant variant, struct encode_params *k)
 {
@@ -354,7 +357,7 @@ ALWAYS int fit_strip(const struct tile_position *p, int n, const struct range *r
     return n;
 }
 
-/* Fits spans [0, n) of BF16 columns. */
+/* Computes the ranges of spans [0, n) of BF16 columns and fits them. */
 ALWAYS int fit_narrow(const struct tile_position *p, const struct kvr_narrow_rows *r, int c, int n,
                       struct variant variant, struct encode_params *k)
 {
@@ -371,7 +374,8 @@ ALWAYS int fit_narrow(const struct tile_position *p, const struct kvr_narrow_row
     return fit_strip(p, n, range, variant, k);
 }
 
-/* Ranges of n vectors of F32 columns, which hold no NaN and no -0 if the grid is asymmetric. */
+/* Computes the ranges of n vectors of F32 columns. If the grid is asymmetric, the columns must not
+ * have NaN or -0. */
 ALWAYS void range_of_wide(const vf (*x)[COLUMNS], int n, struct variant variant,
                           struct range *range)
 {
@@ -383,7 +387,7 @@ ALWAYS void range_of_wide(const vf (*x)[COLUMNS], int n, struct variant variant,
             if (variant.asym) {
                 most = v_max(most, x[i][j]);
                 least = v_min(least, x[i][j]);
-            } else { /* compared as unsigned bits, negative floats are the largest */
+            } else { /* as unsigned integers, the bits of negative floats are the largest */
                 most = v_of_bits(i_max(v_bits(most), v_bits(x[i][j])));
                 least = v_of_bits(i_max_bits(v_bits(least), v_bits(x[i][j])));
             }
@@ -392,7 +396,7 @@ ALWAYS void range_of_wide(const vf (*x)[COLUMNS], int n, struct variant variant,
     }
 }
 
-/* Fits spans [0, n) of F32 columns. */
+/* Computes the ranges of spans [0, n) of F32 columns and fits them. */
 ALWAYS int fit_wide(const struct tile_position *p, const vf (*x)[COLUMNS], int n,
                     struct variant variant, struct encode_params *k)
 {
@@ -402,7 +406,7 @@ ALWAYS int fit_wide(const struct tile_position *p, const vf (*x)[COLUMNS], int n
     return fit_strip(p, n, range, variant, k);
 }
 
-/* Returns call(bits, asym, exact) with constants. */
+/* Returns call(bits, asym, exact) with compile-time constants as arguments. */
 #define BY_GRID(g, precise, call)                                                                  \
     switch ((g).bits * 2 + (g).asym) {                                                             \
     case 4:                                                                                        \
@@ -419,7 +423,7 @@ ALWAYS int fit_wide(const struct tile_position *p, const vf (*x)[COLUMNS], int n
         return call(8, true, true);                                                                \
     }
 
-/* BF16 limits of a range with both signs. */
+/* Range of a token as BF16 limits; the range includes both signs. */
 struct limits {
     vi low, high;
 };
@@ -429,9 +433,9 @@ ALWAYS vi clipped(vi raw, struct limits l)
     return w_min_bits(w_min(raw, l.high), l.low);
 }
 
-/* Codes 8 / bits tokens; steps k of each. limits: NULL, or the range to which each value is
- * clipped, since a code beyond its bits would change its neighbours. With limits it also prefetches
- * the tokens after these. */
+/* Codes 8 / bits tokens with parameters k[i] for token i. If `limits` is not NULL, values are
+ * clipped to it, since a code of too many bits would change its neighbours. If `limits` is not
+ * NULL, the tokens that follow are prefetched as well. */
 ALWAYS void code_tokens(const struct kvr_grid_block *b, const struct kvr_narrow_rows *r, int t,
                         const struct encode_params *k, const struct limits *limits,
                         struct variant variant)
@@ -464,8 +468,9 @@ ALWAYS void code_tokens(const struct kvr_grid_block *b, const struct kvr_narrow_
     }
 }
 
-/* Codes n tokens, a multiple of 8 / bits and at most 8, whose ranges are known, in the order of
- * grid_fit.h. clip: values may exceed these ranges. False: a scale is at FP16's limit. */
+/* Codes n tokens of known ranges, where n is a multiple of 8 / bits and at most 8; the ranges are
+ * mapped as in grid_fit.h. If `clip` is set, values may lie outside these ranges. Returns false if
+ * a scale is at the limit of FP16. */
 ALWAYS bool code_ranged(const struct kvr_grid_block *b, const struct kvr_narrow_rows *r, int n,
                         const int32_t *low, const int32_t *high, bool clip, struct variant variant)
 {

@@ -1,20 +1,20 @@
 /* halves.h - arithmetic of the stage `halves`, shared by CPU and CUDA.
  *
- * A group is G consecutive tokens of a channel; tokens beyond the block are 0. In FP16, every
- * operation rounded:
+ * A group has G consecutive tokens of a channel; tokens beyond the block are 0. Every operation is
+ * rounded to FP16:
  *
  *     m = min x    s = (max x - m) / (2^b - 1)    q = rne((x - m) / s), 0 where s is 0
  *     x^ = q s + m in FP32
  *
- * as in LightX2V, except that values beyond FP16 saturate at 65504. A non-finite value makes its
- * group's scale NaN. */
+ * This is LightX2V's format, except that values beyond FP16 saturate at 65504. A non-finite value
+ * makes the scale of its group NaN. */
 #ifndef KVR_METHODS_HALVES_H
 #define KVR_METHODS_HALVES_H
 
 #include "methods/codecs/cells/cells.h"
 
-/* A block. Codes as in pack.h, for `padded` tokens; meta = scales, then minima, FP32 [padded /
- * group][channels] each. */
+/* A block. Format of a block. The codes of `padded` tokens are packed as in pack.h; the side
+ * information is the scales and then the minima, FP32 [padded / group][channels] each. */
 struct halves {
     int bits, group;
     int64_t n_tok, padded, channels;
@@ -30,7 +30,7 @@ CELLS float halves_round(float x)
     return cells_load(CELLS_F16, cells_store(CELLS_F16, x));
 }
 
-/* Fits the group whose first element is x[t * channels + c]. */
+/* Fits scale and minimum of the group whose first element is x[t * channels + c]. */
 CELLS struct halves_fit halves_fit(const struct halves *g, cells_in x, int64_t t, int64_t c)
 {
     struct halves_fit f;

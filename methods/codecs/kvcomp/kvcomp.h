@@ -1,10 +1,10 @@
 /* kvcomp.h - format and decoder of the stage `kvcomp`, shared by CPU and CUDA.
  *
- * Codes are PackKV's (packkv.h), with a scale and zero point per token or per 64 tokens, over all
- * heads. Each block has one canonical Huffman code; every symbol is counted once more than it
- * occurs. A vector is one head of a token, a unit is one head of 64 tokens. Codes are written from
- * their highest bit down, bytes are filled from the lowest bit up, and each unit ends at a byte
- * boundary. */
+ * The codes are those of PackKV (packkv.h), with one scale and zero point per token or per 64
+ * tokens, over all heads. Each block has one canonical Huffman code, built from the symbols' counts
+ * plus one. A vector is the data of one head of a token, and a unit is the data of one head of 64
+ * tokens. Code words are written from their highest bit down, bytes are filled from the lowest bit
+ * up, and every unit ends at a byte boundary. */
 #ifndef KVR_METHODS_KVCOMP_H
 #define KVR_METHODS_KVCOMP_H
 
@@ -12,10 +12,11 @@
 
 enum { KVCOMP_SYMBOLS = 16, KVCOMP_LENGTHS = 16, KVCOMP_BLOCK = 64 };
 
-/* A block. codes: the remaining tokens in BF16 [T % 64][H D], then the units.
- * meta: code lengths of the symbols, one byte each;
- *       start of each unit [blocks][H], uint32, and its bytes, uint16;
- *       bits of each vector [T][H], uint16; s and z of each token or block, FP16. */
+/* Format of a block. The codes are the tokens after the last full block of 64, BF16 [T % 64][H D],
+ * and then the units. The side information starts with the length of each symbol's code word, one
+ * byte each. The start of each unit [blocks][H], uint32, and its number of bytes, uint16, follow.
+ * Then come the number of bits of each vector [T][H], uint16, and the s and z of each token or
+ * block, FP16. */
 struct kvcomp {
     int bits;
     bool by_token;
@@ -49,7 +50,8 @@ CELLS int64_t kvcomp_params(const struct kvcomp *g)
     return kvcomp_scale_at(g, g->blocks * KVCOMP_BLOCK);
 }
 
-/* A canonical code: number of symbols per code length, and the symbols in code order. */
+/* A canonical Huffman code: the number of symbols of each code length, and the symbols in the order
+ * of their code words. */
 struct kvcomp_code {
     int count[KVCOMP_LENGTHS], symbol[KVCOMP_SYMBOLS];
 };
@@ -72,7 +74,7 @@ CELLS struct kvcomp_code kvcomp_open(cells_bytes_in params)
     return k;
 }
 
-/* Decodes the symbol at *bit and advances *bit. */
+/* Decodes the symbol whose code word starts at *bit, and advances *bit past it. */
 CELLS int kvcomp_next(const struct kvcomp_code *k, cells_bytes_in codes, int64_t at, int64_t *bit)
 {
     int code = 0, first = 0, before = 0;
@@ -88,7 +90,8 @@ CELLS int kvcomp_next(const struct kvcomp_code *k, cells_bytes_in codes, int64_t
     return 0;
 }
 
-/* First bit of vector (t, h) within its unit; *at: start of the unit in codes. */
+/* Returns the first bit of vector (t, h) within its unit, and sets *at to the offset of the unit in
+ * codes. */
 CELLS int64_t kvcomp_find(const struct kvcomp *g, cells_bytes_in params, int64_t t, int64_t h,
                           int64_t *at)
 {

@@ -1,20 +1,20 @@
 /* packkv.h - format and decoder of the stage `packkv`, shared by CPU and CUDA.
  *
- * For a token over all heads, with every operation rounded to FP16,
+ * A token x over all heads is quantized with every operation rounded to FP16:
  *
  *     s = (max x - min x) rel    z = rne(min x / s)    q = clamp(rne(x / s) - z, 0, 2^b - 1)
  *     x^ = (q + z) s
  *
- * where s is at least max |x| / 1024, so that z is an integer in FP16.
+ * The scale s is at least max |x| / 1024, so that FP16 can represent the integer z.
  *
- * Blocks are 64 tokens from the start; remaining tokens stay BF16. The tokens of a block are
- * permuted so that neighbours are similar; 16 consecutive ones form a round. A unit is one head of
- * a block. It contains for each round
+ * Tokens are coded in blocks of 64; the tokens after the last full block stay in BF16. The tokens
+ * of a block are permuted so that neighbours are similar, and 16 consecutive tokens form a round. A
+ * unit is the data of one head of a block. For each round, it contains
  *
  *     the smallest code m of each channel, b bits; the number n of bits of code - m, in lens bits;
  *     then channel by channel 16 n-bit numbers q - m, from the lowest bit up
  *
- * with each round padded to a byte. */
+ * Every round is padded to a whole byte. */
 #ifndef KVR_METHODS_PACKKV_H
 #define KVR_METHODS_PACKKV_H
 
@@ -22,17 +22,17 @@
 
 enum { PACKKV_BLOCK = 64, PACKKV_ROUND = 16, PACKKV_ROUNDS = PACKKV_BLOCK / PACKKV_ROUND };
 
-/* A block. codes: the remaining tokens, BF16 [T % 64][H D], then the units.
- * meta: for each unit [blocks][H] its start relative to the first unit and its length, uint32,
- *       and the ends of its rounds, 4 uint16;
- *       s and z of each coded token, FP16; each block's permutation, one byte per token. */
+/* Format of a block. The codes are the tokens after the last full block of 64, BF16 [T % 64][H D],
+ * and then the units. The side information has, for each unit [blocks][H], its start relative to
+ * the first unit and its length, uint32, and the ends of its rounds, 4 uint16. The s and z of each
+ * coded token follow, in FP16, and then the permutation of each block, one byte per token. */
 struct packkv {
     int bits, lens;
     float rel;
     int64_t n_tok, blocks, n_heads, head_dim;
 };
 
-/* n <= 8 bits from `bit` on, possibly across a byte boundary. */
+/* Reads n <= 8 bits from bit number `bit` on, which may cross a byte boundary. */
 CELLS unsigned packkv_bits(cells_bytes_in p, int64_t at, int64_t bit, int n)
 {
     const int64_t byte = at + bit / 8;
@@ -64,7 +64,7 @@ CELLS int64_t packkv_order_at(const struct packkv *g, int64_t block)
     return packkv_scale_at(g, g->blocks * PACKKV_BLOCK) + PACKKV_BLOCK * block;
 }
 
-/* Position of token t of a block in its permutation. */
+/* Position of token t of a block in the block's permutation. */
 CELLS int packkv_slot(const struct packkv *g, cells_bytes_in params, int64_t t)
 {
     const int64_t at = packkv_order_at(g, t / PACKKV_BLOCK);
@@ -75,7 +75,7 @@ CELLS int packkv_slot(const struct packkv *g, cells_bytes_in params, int64_t t)
     return i;
 }
 
-/* Start in codes of the round of position i of a unit. */
+/* Offset in codes of the round that contains position i of a unit. */
 CELLS int64_t packkv_round_at(const struct packkv *g, cells_bytes_in params, int64_t block,
                               int64_t h, int i)
 {
@@ -86,7 +86,7 @@ CELLS int64_t packkv_round_at(const struct packkv *g, cells_bytes_in params, int
     return packkv_tail(g) + (int64_t)cells_get(params, unit, 4) + before;
 }
 
-/* Header bits of a round, before its channels' numbers. */
+/* Number of bits of a round before the numbers of its channels. */
 CELLS int64_t packkv_head_bits(const struct packkv *g)
 {
     return g->head_dim * (g->bits + g->lens);
@@ -97,7 +97,7 @@ CELLS int packkv_length(const struct packkv *g, cells_bytes_in codes, int64_t ro
     return (int)packkv_bits(codes, round, g->head_dim * g->bits + c * g->lens, g->lens);
 }
 
-/* Code of channel c at position i of a round whose numbers start at `bit`. */
+/* Code of channel c at position i, in a round whose numbers of this channel start at `bit`. */
 CELLS unsigned packkv_code(const struct packkv *g, cells_bytes_in codes, int64_t round, int64_t c,
                            int i, int64_t bit, int n)
 {
@@ -111,7 +111,8 @@ CELLS float packkv_half(float x)
     return cells_load(CELLS_F16, cells_store(CELLS_F16, x));
 }
 
-/* The quantizer common to PackKV and KVComp, for finite FP16 values in lo .. hi. */
+/* Scale and zero point of the quantizer that PackKV and KVComp share, for finite FP16 values in lo
+ * .. hi. */
 struct packkv_fit {
     float s, z;
 };
@@ -123,7 +124,7 @@ CELLS struct packkv_fit packkv_fit(float lo, float hi, float rel, bool bad)
     struct packkv_fit f;
 
     f.s = bad ? NAN : packkv_half(packkv_half(hi - lo) * rel);
-    f.s = f.s < least ? least : f.s; /* far from 0 FP16 cannot represent z exactly */
+    f.s = f.s < least ? least : f.s; /* for values far from 0, FP16 could not represent z exactly */
     f.z = f.s > 0 ? packkv_half(rintf(packkv_half(lo / f.s))) : 0;
     return f;
 }

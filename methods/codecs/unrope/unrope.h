@@ -1,7 +1,8 @@
 /* unrope.h - inverse RoPE of the stage `unrope`, shared by CPU and CUDA.
  *
- * RoPE has rotated channel pair p = (2p, 2p + 1) of a key at frame f, row r and column c by the
- * angle a, which is rate[p] times f, r or c (methods/kernels/rope.h assigns pairs to axes):
+ * RoPE has rotated channel pair p = (2p, 2p + 1) of a key at frame f, row r and column c by an
+ * angle a. The angle is rate[p] times f, r or c, depending on the axis of the pair
+ * (methods/kernels/rope.h):
  *
  *     (x, y) -> (x cos a - y sin a, x sin a + y cos a)        inverse: by -a
  *

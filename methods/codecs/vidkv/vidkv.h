@@ -1,8 +1,8 @@
 /* vidkv.h - arithmetic of the stage `vidkv`, shared by CPU and CUDA.
  *
- * Of a head's D channels, the `easy` ones with the smallest range over all tokens and heads are the
- * same for every head; the others are hard. Groups are G consecutive tokens, the last one possibly
- * shorter. In FP16, every operation rounded:
+ * Of a head's D channels, the `easy` channels are those with the smallest range over all tokens and
+ * heads, the same in every head; the other channels are hard. A group has G consecutive tokens; the
+ * last group may be shorter. Every operation is rounded to FP16:
  *
  *     a hard channel     m = min x    s = (max x - m) / 3    q = rne((x - m) / s), 0 where s is 0
  *                        x^ = q s + m
@@ -16,15 +16,15 @@
 
 enum { VIDKV_MAX_DIM = 256, VIDKV_MAX_EASY = 128 };
 
-/* A block. codes: hard channels as in pack.h, 2 bits [T, H hard]; signs, 1 bit [T, 2 H easy].
- * meta: scales, then minima, FP16 [groups][H hard] each; scales and minima of the signs [groups][2
- * H easy];
- *       one bit per channel, 1: easy. */
+/* Format of a block. The codes are those of the hard channels, 2 bits [T, H hard], and then the
+ * signs, 1 bit [T, 2 H easy], both packed as in pack.h. The side information is FP16: the scales
+ * and then the minima of the hard channels, [groups][H hard] each, and the scales and minima of the
+ * signs, [groups][2 H easy] each. One bit per channel follows, which is 1 for an easy channel. */
 struct vidkv {
     int group, easy, n_heads, head_dim;
     bool balanced;
     int64_t n_tok;
-    float cosine[VIDKV_MAX_EASY], sine[VIDKV_MAX_EASY]; /* of 2 pi i / easy */
+    float cosine[VIDKV_MAX_EASY], sine[VIDKV_MAX_EASY]; /* of the angles 2 pi i / easy */
 };
 
 CELLS float vidkv_half(float x)
@@ -47,24 +47,25 @@ CELLS_BOTH int64_t vidkv_signs(const struct vidkv *g)
     return 2 * (int64_t)g->n_heads * g->easy;
 }
 
-/* Offset of the signs in codes; in meta, offsets of the signs' numbers and of the channel bits, in
- * FP16 units. */
+/* Offset of the signs in the codes, in bytes. */
 CELLS_BOTH int64_t vidkv_signs_at(const struct vidkv *g)
 {
     return (g->n_tok + 3) / 4 * vidkv_hard(g);
 }
 
+/* Offset of the scales and minima of the signs in the side information, in FP16 numbers. */
 CELLS_BOTH int64_t vidkv_sign_params_at(const struct vidkv *g)
 {
     return 2 * vidkv_groups(g) * vidkv_hard(g);
 }
 
+/* Offset of the channels' bits in the side information, in FP16 numbers. */
 CELLS_BOTH int64_t vidkv_bits_at(const struct vidkv *g)
 {
     return vidkv_sign_params_at(g) + 2 * vidkv_groups(g) * vidkv_signs(g);
 }
 
-/* Element j of the inverse transform of 2 easy numbers X^. */
+/* Element j of the inverse DFT of the 2 easy numbers X^. */
 CELLS float vidkv_inverse(const struct vidkv *g, int j, const float *X)
 {
     float sum = 0;
