@@ -458,8 +458,8 @@ void kvr_codec_decode_bf16(const struct kvr_packed *p, int64_t t0, int64_t n, in
                            kvr_bf16 *out);
 
 /* Error model of a coded block. It is the model of the last grid, since a grid quantizes the
- * residual of the grid before. Borrows from `p`: The pointers `scale` and `exact` are memory of
- * p->dev that the block owns. */
+ * residual of the grid before. The pointers `scale` and `exact` are memory of p->dev that the block
+ * owns. */
 void kvr_codec_noise(const struct kvr_packed *p, struct kvr_coding_noise *out);
 
 /* Writes the scale of every element of a block with KVR_NOISE_SCALES to out [n,nh,D], in memory of

@@ -1,10 +1,10 @@
-/* alexnet.h - the convolutions of AlexNet, up to the five activations that LPIPS reads.
+/* alexnet.h - the convolutions of AlexNet, up to the five activations that LPIPS reads (taps).
  *
  *     KVR_TRY(kvr_alexnet_open(&net, weights));      borrows the file's memory
  *     if (kvr_alexnet_shape(h, w, shape))            false: the picture is too small
  *         ok = kvr_alexnet_run(&net, x, h, w, shape, tap);
  *
- * Tensors carry torchvision's names: features.{0,3,6,8,10}.{weight,bias}. */
+ * The file's tensors have torchvision's names, features.{0,3,6,8,10}.{weight,bias}. */
 #ifndef KVR_METRICS_ALEXNET_H
 #define KVR_METRICS_ALEXNET_H
 
@@ -21,14 +21,16 @@ struct kvr_alexnet_shape {
     int channels, height, width;
 };
 
-/* KVR_ENOTFOUND, KVR_EFORMAT: a tensor is missing, has another shape, or is not F32. */
+/* Opens the network. Fails with KVR_ENOTFOUND if a tensor is missing, and with KVR_EFORMAT if its shape differs or its
+ * type is not F32. */
 enum kvr_status kvr_alexnet_open(struct kvr_alexnet *net, const struct kvr_st *weights);
 
-/* Shapes of the activations for pictures [3, height, width]. */
+/* Sets shape[i] to the shape of activation i for an image [3, height, width]. Returns false if the
+ * image is too small. */
 bool kvr_alexnet_shape(int height, int width, struct kvr_alexnet_shape shape[KVR_ALEXNET_TAPS]);
 
-/* x [3, height, width] -> tap[i] [channels, height, width] of shape[i], owned by the caller.
- * Single-threaded. False: no memory. */
+/* Computes the activations of an image x [3, height, width]; tap[i] has the shape shape[i] and
+ * belongs to the caller. Single-threaded. Returns false if memory runs out. */
 bool kvr_alexnet_run(const struct kvr_alexnet *net, const float *x, int height, int width,
                      const struct kvr_alexnet_shape shape[KVR_ALEXNET_TAPS],
                      float *const tap[KVR_ALEXNET_TAPS]);

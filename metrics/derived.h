@@ -1,5 +1,5 @@
-/* derived.h - values derived from a metric's per-frame series: curves over chunks and prefixes, and
- * degradation over the rollout.
+/* derived.h - values derived from a metric's per-frame series: curves over chunks and over
+ * prefixes, and degradation over the rollout.
  *
  *     struct kvr_derived d[KVR_N_DERIVED];
  *     KVR_TRY(kvr_metric_derive(m, &in, &v, prefix_step, d));
@@ -19,8 +19,9 @@
  *     m.mean    arithmetic mean of the per-frame values, if the metric pools otherwise
  *     m.harmonic  n / sum(1 / (1 + x)) - 1 of the per-frame values x, where more is better: weighs
  *               bad frames more than the mean does
- * A metric of the whole video has m.drift only, with the series pooled over chunks. For a metric
- * against ground truth m.drift counts from chunk 0, which already reads cached given frames. */
+ * A metric of the whole video has m.drift only, whose series is pooled over chunks. For a metric
+ * against recorded frames, m.drift counts from chunk 0, because that chunk already attends to
+ * cached given frames. */
 #ifndef KVR_METRICS_DERIVED_H
 #define KVR_METRICS_DERIVED_H
 
@@ -29,7 +30,7 @@
 enum { KVR_DRIFT, KVR_PREFIX, KVR_P5, KVR_MEAN, KVR_LAST, KVR_HARMONIC, KVR_WORST, KVR_N_DERIVED };
 
 struct kvr_derived {
-    char name[64]; /* "" if this kind does not apply */
+    char name[64]; /* empty if this derived value is not defined for the metric */
     double value, extra;
     int n; /* frames pooled into `value` */
     int n_series;
@@ -37,7 +38,7 @@ struct kvr_derived {
     char missing[128];
 };
 
-/* Derives nothing from a `v` without a value or series. prefix_step >= 1. */
+/* Derives no values if `v` has no value or no series. The step prefix_step is at least 1. */
 enum kvr_status kvr_metric_derive(const struct kvr_metric *m, const struct kvr_metric_input *in,
                                   const struct kvr_metric_value *v, int prefix_step,
                                   struct kvr_derived d[KVR_N_DERIVED]);

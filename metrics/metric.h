@@ -1,13 +1,13 @@
-/* metric.h - full-reference and no-reference video metrics; one metric per file, one line in
- * metrics.def.
+/* metric.h - full-reference and no-reference video metrics, with one file and one line of
+ * metrics.def per metric.
  *
  *     struct kvr_metric_value v;
  *     KVR_TRY(kvr_metric_compute(kvr_metric_find("psnr"), &ref, &test, &v));
  *     ... v.value, v.series[v.first .. v.n_series) ...
  *     kvr_metric_value_free(&v);
  *
- * Frames are raw 8-bit RGB, before any video encoder. If a value cannot be computed, `missing`
- * gives the reason and the store keeps NULL. */
+ * Metrics read raw 8-bit RGB frames, before any video encoder. If a metric cannot be computed,
+ * `missing` gives the reason, and the store records NULL. */
 #ifndef KVR_METRICS_METRIC_H
 #define KVR_METRICS_METRIC_H
 
@@ -21,38 +21,42 @@
 extern "C" {
 #endif
 
-/* The prompt's words per chunk, and the network that checks them. Borrowed. */
+/* Words of the prompt for each chunk, and the network that checks whether the video shows them.
+ * Borrowed. */
 struct kvr_metric_prompt {
     int n_chunks, n_slots;
-    const char *const *word; /* [n_chunks, n_slots], from the model's vocabulary */
-    const char *probe;       /* path of the network's safetensors file; NULL: no network */
+    const char *const *word; /* [n_chunks, n_slots] words of the model's vocabulary */
+    const char *probe;       /* path of the network's safetensors file, or NULL if there is no
+                              * network */
 };
 
 /* Input of a metric. Borrowed. */
 struct kvr_metric_input {
     const struct kvr_frames *ref, *test;
     int chunk; /* frames generated together; 0: unknown */
-    int lead;  /* frames missing from the first chunk (a VAE's first latent frame) */
-    const char *lpips_weights; /* path of a safetensors file; NULL: no weights */
+    int lead;  /* frames by which the first chunk is shorter, because a VAE decodes the first latent
+                * frame to fewer frames */
+    const char *lpips_weights; /* path of a safetensors file, or NULL if there are no weights */
     const char
-        *stlpips_weights; /* the authors' .pth, or the same tensors in another format; NULL: no
-                           * weights */
+        *stlpips_weights; /* path of the authors' .pth file, or of the same tensors in another
+                           * format; may be NULL if there are no weights */
     const struct kvr_metric_prompt *prompt; /* NULL: unknown */
 };
 
 struct kvr_metric_value {
-    double value;      /* pooled; invalid if missing[0] != 0 */
-    double extra;      /* the metric's second number, if any (psnr: identical frames) */
-    int n_series;      /* number of frames, or 0 without a series */
-    int first;         /* first frame with a value; earlier entries of the series are NaN */
+    double value;      /* pooled value; invalid unless missing[0] is 0 */
+    double extra;      /* second number of the metric, if it has one (for psnr: the number of
+                        * identical frames) */
+    int n_series;      /* number of frames, or 0 for a metric without per-frame values */
+    int first;         /* first frame that has a value; earlier entries of the series are NaN */
     double *series;    /* per frame, owned */
-    char missing[128]; /* why there is no value; "" if there is one */
+    char missing[128]; /* reason why there is no value, or an empty string */
 };
 
-/* How per-frame values are pooled. */
+/* How the per-frame values of a metric are pooled into one value. */
 enum kvr_pool {
     KVR_POOL_MEAN,
-    KVR_POOL_DB,  /* decibels of the mean squared error; `hi` is the cap */
+    KVR_POOL_DB,  /* decibels of the mean of the frames' mean squared errors; `hi` is the cap */
     KVR_POOL_SUM, /* a count */
 };
 
@@ -60,21 +64,24 @@ struct kvr_metric {
     const char *name;  /* column name: "psnr" */
     const char *title; /* one line */
     const char *unit;  /* "dB", "1" */
-    int direction;     /* +1: higher is better, -1: lower is better */
-    double lo, hi;     /* valid range of value and series, checked before storing */
-    int version;       /* part of the cell's key; changes when the number changes */
-    bool alone;        /* no-reference: uses the test video only */
+    int direction;     /* +1 if higher values are better, -1 if lower values are better */
+    double lo, hi;     /* valid range of the value and the series, which is checked before they are
+                        * stored */
+    int version;       /* part of the cell's key; incremented when a change of the code changes
+                        * values */
+    bool alone;        /* no-reference metric, which reads the test video only */
     bool usual;        /* computed by default */
-    bool whole;        /* defined on the whole video: the value is not pooled from the series */
-    bool truth;        /* compares generated frames with ground-truth frames that continue the given
+    bool whole;        /* defined for a whole video: the value is not pooled from per-frame
+                        * values */
+    bool truth;        /* compares generated frames with the recorded frames that continue the given
                         * clip, instead of with the BF16 rollout */
     enum kvr_pool pool;
     const char *source; /* source of the definition */
     enum kvr_status (*compute)(const struct kvr_metric_input *in, struct kvr_metric_value *out);
 };
 
-/* A full-reference metric is defined twice: NAME, and NAME_truth against ground truth. Arguments
- * common to both: everything from `unit` on. */
+/* Defines a full-reference metric twice: NAME compares with the reference, and NAME_truth with the
+ * recorded frames. The remaining arguments, from `unit` on, are common to NAME and NAME_truth. */
 #define KVR_METRIC_AND_TRUTH(ident, label, about, ...)                                             \
     const struct kvr_metric kvr_metric_##ident = { .name = label, .title = about, __VA_ARGS__ };   \
     const struct kvr_metric kvr_metric_##ident##_truth = {                                         \
@@ -84,19 +91,21 @@ struct kvr_metric {
 extern const struct kvr_metric *const kvr_metrics[];       /* NULL-terminated; without NAME_truth */
 extern const struct kvr_metric *const kvr_truth_metrics[]; /* the NAME_truth; NULL-terminated */
 const struct kvr_metric *kvr_metric_find(const char *name); /* in either list */
-/* NAME_truth of NAME; NULL if there is none, as for no-reference metrics. */
+/* The metric NAME_truth of NAME, or NULL if there is none, as for no-reference
+ * metrics. */
 const struct kvr_metric *kvr_metric_truth_of(const struct kvr_metric *m);
 
-/* Checks that the shapes agree (KVR_EINVAL gives both), computes, checks the range. */
+/* Computes a metric of in->test. Fails with KVR_EINVAL if the shapes of the videos differ; the
+ * message gives both shapes. Checks that the result is in the metric's range. */
 enum kvr_status kvr_metric_measure(const struct kvr_metric *m, const struct kvr_metric_input *in,
                                    struct kvr_metric_value *out);
-/* kvr_metric_measure for two videos without other information. */
+/* Computes a metric like kvr_metric_measure, for two videos without further information. */
 enum kvr_status kvr_metric_compute(const struct kvr_metric *m, const struct kvr_frames *ref,
                                    const struct kvr_frames *test, struct kvr_metric_value *out);
 void kvr_metric_value_free(struct kvr_metric_value *v);
 
-/* Pools the values of frames [from, to); frames without a value are skipped. NaN if no frame has a
- * value. */
+/* Pools the per-frame values of frames [from, to), without frames that have no value. Returns NaN
+ * if no frame has a value. */
 double kvr_metric_pool(const struct kvr_metric *m, const double *series, int from, int to);
 
 #ifdef __cplusplus

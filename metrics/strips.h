@@ -1,5 +1,5 @@
-/* strips.h - convolutions of images [channels, height, width] as matrix products: im2col, one strip
- * of output rows at a time.
+/* strips.h - convolutions of images [channels, height, width] as matrix products (im2col), computed
+ * for one strip of output rows at a time.
  *
  *     int oh = kvr_strip_output_size(h, &l), strip = kvr_strip_rows(&l, oh, ow);
  *     float *col = malloc(kvr_strip_floats(&l, oh, ow) * sizeof *col);
@@ -17,12 +17,12 @@ struct kvr_strip_layer {
     bool relu;
 };
 
-/* Output size for n input pixels; 0: the kernel does not fit. */
+/* Output size for an input of n pixels, or 0 if the kernel does not fit. */
 int kvr_strip_output_size(int n, const struct kvr_strip_layer *l);
-/* Floats of the column buffer. */
+/* Number of floats of the column buffer. */
 size_t kvr_strip_floats(const struct kvr_strip_layer *l, int out_height, int out_width);
-/* weight [out, in, kernel, kernel], bias [out], x [in, height, width]. False: no memory in
- * oneDNN. */
+/* Convolves x [in, height, width] with weight [out, in, kernel, kernel] and bias [out]. Returns
+ * false if oneDNN runs out of memory. */
 bool kvr_strip_convolve(const struct kvr_strip_layer *l, const float *weight, const float *bias,
                         const float *x, int height, int width, int out_height, int out_width,
                         float *y, float *col);
