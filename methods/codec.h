@@ -83,7 +83,7 @@ struct kvr_stage;
 struct kvr_stage_job {
     const struct kvr_stage *stage;
     const void *opts;    /* the stage's option struct */
-    const void *table;   /* written by the stage's `table` function; NULL if the stage has no
+    const void *table;   /* written by the stage's `table` function, or NULL if the stage has no
                           * table */
     struct kvr_dev *dev; /* device of the data; NULL: host memory */
     enum kvr_side side;
@@ -312,7 +312,8 @@ struct kvr_stage {
     /* Functions for CUDA. If NULL, values are copied to the host, coded there by the CPU functions
      * and copied back. Coding on the host is correct but slow, because every call synchronises. */
     const struct kvr_stage_ops *cuda;
-    const struct kvr_joint_ops *joint; /* NULL if keys and values are coded separately */
+    const struct kvr_joint_ops *joint; /* functions of joint coding, or NULL if keys and values are
+                                        * coded separately */
 
     /* Writes a table of table_size bytes that depends on the options alone, such as a random
      * matrix. If NULL, the stage has no table. Each codec allocates its own tables, and writes a
@@ -339,8 +340,8 @@ struct kvr_codec {
 /* One coded block. A block owns the buffers of its stages and borrows the codec. */
 struct kvr_packed {
     const struct kvr_codec *codec;
-    struct kvr_dev *dev; /* device of the buffers; NULL for a block without data, whose size alone
-                          * is known */
+    struct kvr_dev *dev; /* device of the buffers, or NULL for a block without data, whose size
+                          * alone is known */
     struct kvr_block_shape shape;
     struct kvr_place place;
     struct kvr_stage_data stage[KVR_MAX_STAGES];

@@ -39,7 +39,8 @@ struct kvr_shipped {
     bool every_pass;     /* commit=every_pass by default */
     bool demeans;        /* current=demean by default */
     const char *source;  /* file and commit */
-    const char *differs; /* difference from the row, and from the shipped code if there is one */
+    const char *differs; /* differences from the row, and from the shipped code if kvreel's version
+                          * differs */
 };
 enum { KVR_MAX_SHIPPED = 2 };
 
@@ -65,7 +66,7 @@ struct kvr_method {
                             * and budget_max */
     double budget_min, budget_max;
     /* Codecs of the study reading, if the row's codecs would differ from the study's even with the
-     * parts' own changes under @study. NULL selects the row's codecs. */
+     * parts' own changes under @study. If they are NULL, the row's codecs are used. */
     const char *study_k, *study_v;
     enum kvr_cadence study_cadence;
     enum kvr_study_span study_span;
@@ -125,7 +126,8 @@ extern const struct kvr_opt kvr_scheme_options[];
 struct kvr_scheme {
     const struct kvr_method *method;
     enum kvr_reading reading;
-    const struct kvr_shipped *shipped; /* NULL for the intended and the study reading */
+    const struct kvr_shipped *shipped; /* shipped version of the method, or NULL in the intended and
+                                        * the study reading */
     char name[96];                     /* "RTN_INT4", "RTN_INT4@study+taylor" */
     struct kvr_scheme_opts opts;
     int n_tiers;

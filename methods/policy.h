@@ -53,8 +53,8 @@ struct kvr_policy_ctx {
     int64_t n_tok;    /* length of the map in tokens: the capacity (study reading) or n_active
                        * (intended reading) */
     int64_t n_active; /* number of tokens written so far; the last frame may be partial */
-    int64_t new0;     /* first token of k and v: 0 (study reading) or the new chunk's first token
-                       * (intended reading) */
+    int64_t new0;     /* first token of k and v: token 0 (study reading) or the new chunk's first
+                       * token (intended reading) */
     const float *k;   /* [n - new0, H, D], n = n_tok (study) or n_active; NULL when only */
     const float *v;   /* counts are needed (`kvreel predict`): all scores are then equal */
     /* k and v are memory of the device passed to `assign`. All other pointers here, the map and the
@@ -76,11 +76,12 @@ struct kvr_policy_ctx {
         *columns; /* for `thin`: attention that each token received, or NULL if not requested or
                    * before the first attention */
     /* For `thin`: the new chunk's queries [n_active - new0, n_query_heads, D], in memory of the
-     * same device as k. NULL if not requested or before the first attention. */
+     * same device as k. The pointer is NULL if queries are not requested, or before the first
+     * attention. */
     const float *q;
     int n_query_heads;
     /* For `thin`: an oracle score for each token of the whole video, from a complete earlier run.
-     * NULL if not requested or if there are no scores. */
+     * The pointer is NULL if scores are not requested or do not exist. */
     const float *oracle_scores;
     struct kvr_summaries *summaries; /* for `thin`: receives summary tokens, or NULL if not
                                       * requested */
@@ -168,10 +169,10 @@ struct kvr_thin_needs {
     bool beyond_window; /* kept tokens stay visible even outside the cell's window */
 };
 
-/* keep [n_active][G]: Selects tokens in keep [n_active][G]: 1 if the token is kept, 0 if it is
- * evicted. G is H if by_head is set, else 1. On entry, keep is 1 for all tokens that the layer
- * stores and for the new chunk's tokens. The function may change a 1 to 0, but not a 0 to 1. All
- * pointers are host memory, and `dev` is the host. */
+/* keep [n_active][G]: Selects tokens in keep [n_active][G], where 1 keeps and 0 evicts a token. G
+ * is H if by_head is set, else 1. On entry, keep is 1 for all tokens that the layer stores and for
+ * the new chunk's tokens. The function may change a 1 to 0, but not a 0 to 1. All pointers are host
+ * memory, and `dev` is the host. */
 typedef enum kvr_status kvr_thin_fn(const void *opts, const struct kvr_policy_ctx *ctx,
                                     struct kvr_dev *dev, struct kvr_policy_state *state,
                                     uint8_t *keep);
@@ -218,7 +219,7 @@ struct kvr_retention {
      * stand for any shape. The argument n_heads is the number of KV heads. May be NULL. */
     const char *(*warning)(const void *opts, int n_query_heads, int n_heads, int head_dim);
     const char *position; /* the position at which keys are read, if it differs from the position of
-                           * their tokens; NULL if keys are not moved */
+                           * their tokens, or NULL if keys are not moved */
     bool keeps_tokens;    /* the state has keys and values that may return to the cache, so its
                            * bytes count as bytes of the format */
 };

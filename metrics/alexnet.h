@@ -21,8 +21,8 @@ struct kvr_alexnet_shape {
     int channels, height, width;
 };
 
-/* Opens the network. Fails with KVR_ENOTFOUND if a tensor is missing, and with KVR_EFORMAT if its shape differs or its
- * type is not F32. */
+/* Opens the network. Fails with KVR_ENOTFOUND if a tensor is missing, and with KVR_EFORMAT if its
+ * shape differs or its type is not F32. */
 enum kvr_status kvr_alexnet_open(struct kvr_alexnet *net, const struct kvr_st *weights);
 
 /* Sets shape[i] to the shape of activation i for an image [3, height, width]. Returns false if the

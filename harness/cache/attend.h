@@ -42,7 +42,7 @@ struct kvr_attend_job {
     int64_t n_query;       /* T */
     const float *q;        /* [T,H,group,D] */
     float *out;            /* [T,H,group,D] */
-    const kvr_bf16 *q16;   /* q and out in BF16, 16-byte aligned; NULL if they are F32 */
+    const kvr_bf16 *q16;   /* q and out in BF16, 16-byte aligned, or NULL if they are F32 */
     kvr_bf16 *out16;
     struct kvr_query_norm norm; /* applied to q16 */
     const struct kvr_span *spans;
@@ -57,7 +57,7 @@ struct kvr_attend_job {
     struct kvr_phases *phases; /* phases to time, from index KVR_ATTEND_PHASE on; NULL disables
                                 * timing */
     float *past; /* [T,H,group]: share of each query's attention on tokens before the last span,
-                  * which is causal; NULL if it is not needed */
+                  * which is causal, or NULL if it is not needed */
 };
 
 enum { KVR_ATTEND_MAX_D = 256 };
@@ -72,8 +72,8 @@ struct kvr_attend_needs {
     bool staged;          /* not fused */
     bool rotated;         /* some codec rotates keys or values */
     bool wide;            /* some codec cannot decode to BF16 (kvr_codec_decodes_bf16) */
-    int64_t staged_bytes; /* path staged on a device: limit of the BF16 scratch in bytes; 0 lets it
-                           * hold all coded tokens */
+    int64_t staged_bytes; /* path staged on a device: limit of the BF16 scratch in bytes, or 0 if it
+                           * may hold all coded tokens */
     const struct kvr_correction *correction; /* NULL: no correction */
     bool int8;
     int64_t max_coded;     /* maximum number of coded tokens that a job attends to */
@@ -116,7 +116,7 @@ struct kvr_column_job {
     int queries;                         /* number of sampled queries, evenly spaced; 0 samples all
                                           * queries */
     bool newest;                         /* sample the newest queries instead of evenly spaced
-                                          * ones */
+                                          * queries */
     int64_t current0;                    /* token index of the first uncoded token */
     float *sum, *max;                    /* [tokens,H] host memory: sum and maximum of each token's
                                           * weights; the job adds to them */

@@ -94,7 +94,7 @@ struct state {
     float *acc, *acc_rot; /* [H*T][padded D]: outputs accumulated over plain and over rotated
                            * values */
     float *q, *q_rot;     /* [H*T][D]: queries times 1/sqrt(D), plain and rotated */
-    /* Codecs whose transform rotates keys and values; NULL if no codec rotates them. */
+    /* Codecs whose transform rotates keys and values, or NULL if no codec rotates them. */
     const struct kvr_codec *k_space, *v_space;
     /* int8 only, for plain and for rotated keys: quantized queries, and each head's mean key mu
      * [H][D]. */
@@ -120,7 +120,7 @@ struct staged {
 };
 
 /* Whether the panels of the tile are BF16 (attend_bf16.h); BF16 panels use the memory of the F32
- * ones. True for the tiles of a job with `bf16`, except those quantized to int8. */
+ * panels. In a job with `bf16`, all tiles but those quantized to int8 have BF16 panels. */
 bool kvr_tile_bf16(const struct kvr_attend_job *job, const struct tile *tile);
 void kvr_bf16_stage(const struct kvr_attend_job *job, const struct tile *tile, int h, bool values,
                     struct staged out);

@@ -76,8 +76,8 @@ enum kvr_path {
     KVR_PATH_STAGED, /* decode a piece of bounded size into scratch, attend to it, and merge the
                       * softmax states */
     KVR_PATH_FUSED,  /* decode inside the attention loop, without scratch */
-    KVR_PATH_DENSE,  /* decode all tokens visible to the pass into an uncompressed cache, then
-                      * attend to that */
+    KVR_PATH_DENSE,  /* decode all tokens visible to the pass into an uncompressed copy, then attend
+                      * to this copy */
     /* The study's order of launches: in each pass and layer, the whole cache is decoded to F32 and
      * converted to a BF16 copy, into which the current chunk is copied. Attention reads those
      * tokens of the BF16 copy that the pass may see. */
@@ -137,7 +137,7 @@ size_t kvr_cache_scratch_bytes(const struct kvr_scheme *scheme, const struct kvr
 /* Removes all tokens, states of policies and times, before a new video. */
 void kvr_cache_reset(struct kvr_cache *c);
 
-/* Evicts all frames but the first `frames` frames, as if the window had moved past the others. The
+/* Evicts all frames but the first `frames` frames, as if the other frames had left the window. The
  * states of the method's tiers and retention are truncated to the same frames. Later chunks may be
  * stored again, in order; chunks may be skipped. Not within a pass. */
 enum kvr_status kvr_cache_drop(struct kvr_cache *c, int frames);
@@ -181,7 +181,7 @@ enum kvr_status kvr_cache_commit(struct kvr_cache *c, int layer);
 
 /* From this call on, kvr_cache_attend writes to `past` [L,T,H] the share of each query's attention
  * that falls on past chunks. T is the pass's number of tokens, and each layer writes its own slice.
- * `past` NULL ends this. KVR_EUNSUPPORTED: the cache's chunks are not causal. */
+ * `past` NULL ends this. Fails with KVR_EUNSUPPORTED if the cache's chunks are not causal. */
 enum kvr_status kvr_cache_collect_past_share(struct kvr_cache *c, float *past);
 
 /* Sets the oracle scores by which a non-causal retention selects tokens

@@ -21,8 +21,8 @@ struct kvr_layer_geometry {
     int n_heads, head_dim;
     int tokens_per_frame, frames_per_chunk;
     int64_t capacity; /* number of tokens of the whole rollout */
-    bool alone; /* only this layer is stored; a retention that selects in the last layer for all
-                 * layers then selects in this one */
+    bool alone; /* only this layer is stored, so a retention that selects in the last layer for all
+                 * layers selects in this layer */
 };
 
 /* Working memory (KVR_MEM_SCRATCH) that the layers of a cache share; it grows on demand. Only
@@ -74,9 +74,9 @@ struct kvr_layer {
     struct kvr_policy_state state[2]; /* states of two policies: the tiers, and the retention if
                                        * that is another part */
     const struct kvr_columns
-        *columns;               /* attention that each token received in the pass being stored; NULL
-                                 * if it is unknown */
-    const float *q;             /* queries of the pass being stored, [n,n_query_heads,D]; NULL if
+        *columns;               /* attention that each token received in the pass being stored, or
+                                 * NULL if it is unknown */
+    const float *q;             /* queries of the pass being stored, [n,n_query_heads,D], or NULL if
                                  * they are unknown */
     int n_query_heads;          /* of q */
     const float *oracle_scores; /* [capacity], see kvr_cache_set_salience; NULL: no scores */

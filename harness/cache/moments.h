@@ -13,8 +13,8 @@
 extern "C" {
 #endif
 
-/* Bytes with tag KVR_MEM_SCRATCH that kvr_moments_make reserves in `back` for n elements; 0 if it
- * needs no scratch. */
+/* Bytes with tag KVR_MEM_SCRATCH that kvr_moments_make reserves in `back` for n elements, or 0 if
+ * it needs no scratch. */
 size_t kvr_moments_back_bytes(const struct kvr_correction *c, size_t n, enum kvr_backend backend);
 
 /* Computes moments [c->moments][H][D] of the coded keys k, on their device. The input x [T,H,D] has

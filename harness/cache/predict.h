@@ -19,10 +19,10 @@ struct kvr_geometry {
     char name[64];
     int n_layers, n_heads, head_dim;
     int tokens_per_frame, frames_per_chunk;
-    int pixel_frames;  /* pixel frames that one latent frame decodes to; the first latent frame
-                        * decodes to one */
-    int window_frames; /* attention window of the model itself, in latent frames; 0 if it has
-                        * none */
+    int pixel_frames;  /* pixel frames that one latent frame decodes to; only the first latent frame
+                        * decodes to a single pixel frame */
+    int window_frames; /* attention window of the model itself, in latent frames, or 0 if the model
+                        * has no window */
     int64_t n_params;  /* 0: unknown */
     int weight_bytes;  /* per parameter */
 };
@@ -40,7 +40,8 @@ struct kvr_prediction {
 
     bool data_dependent; /* `nominal` depends on the data, as the sentence `depends` explains */
     size_t nominal_min, nominal_max;
-    const char *depends; /* NULL if `nominal` does not depend on the data */
+    const char *depends; /* explains how `nominal` depends on the data; if it does not, the pointer
+                          * is NULL */
 
     /* Bytes at the cache's peak, when a recoded layer's old segments have not yet been freed. The
      * study reading also has lists of non-contiguous frames, at 4 B per token. */

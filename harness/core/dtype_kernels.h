@@ -14,7 +14,8 @@ extern "C" {
 typedef void kvr_widen_fn(float *dst, const void *src, size_t n);
 typedef void kvr_narrow_fn(void *dst, const float *src, size_t n);
 
-/* Functions by type; NULL for F32, which is copied, and for integer types and BOOL. */
+/* Functions by element type. The functions of F32, which is copied, and of integer types and BOOL
+ * are NULL. */
 struct kvr_dtype_kernels {
     kvr_widen_fn *widen[KVR_N_DTYPES];
     kvr_narrow_fn *narrow[KVR_N_DTYPES];

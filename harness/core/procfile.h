@@ -1,5 +1,5 @@
 /* procfile.h - reads lines of a small file without allocating. If a transient lack of memory turned
- * a machine fact into "unknown", the store would take the machine for another one.
+ * a machine fact into "unknown", the store would take the machine for another machine.
  *
  *     struct kvr_procfile f;
  *     kvr_procfile_open(&f, "/proc/cpuinfo");
@@ -13,7 +13,7 @@
 #include <stddef.h>
 
 struct kvr_procfile {
-    int fd; /* -1 if there is no such file, which reads as empty */
+    int fd; /* file descriptor, or -1 without such a file, which then reads as empty */
     size_t at, n;
     char buf[4096];
 };

@@ -6,7 +6,7 @@
  *     v 0  ...
  *
  * For each layer, the file has one line for the keys and one for the values, in any order. Levels
- * ascend within -1 .. 1, the range of a vector without its outliers. */
+ * ascend in the interval [-1, 1], to which a vector without its outliers is scaled. */
 #ifndef KVR_METHODS_KERNELS_LEVEL_TABLE_H
 #define KVR_METHODS_KERNELS_LEVEL_TABLE_H
 

@@ -304,7 +304,7 @@ CELLS float cells_clamp(float x, float lo, float hi)
     return !(x >= lo) ? lo : x > hi ? hi : x; /* NaN gives lo */
 }
 
-/* Index of the level nearest to v; if two levels are equally near, that of the higher one. */
+/* Index of the level nearest to v, or of the higher level if two levels are equally near. */
 CELLS unsigned cells_nearest(const struct cells *c, float v)
 {
     const int n = 1 << c->bits;

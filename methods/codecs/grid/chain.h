@@ -14,7 +14,7 @@ extern "C" {
 /* Either two grids, where the second one codes the residual of the first, or a transform (kvr_fwht)
  * and one grid. */
 struct kvr_grid_chain {
-    int n; /* number of grids: number of grids: 1 with the transform, otherwise 1 or 2 */
+    int n; /* number of grids: number of grids; with the transform, this is 1 */
     struct kvr_grid grid[2];
     struct kvr_stage_job job[2]; /* opts are not used */
     bool rotate;                 /* apply the transform before the grid is fitted */

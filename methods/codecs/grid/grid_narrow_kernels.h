@@ -23,7 +23,7 @@ struct kvr_narrow_rows {
 };
 
 struct kvr_grid_narrow {
-    int span; /* channels per step; channels per step; 0 if this instruction set has no such
+    int span; /* channels per step; channels per step, or 0 if this instruction set has no such
                * functions */
     /* axis=tokens, group 16: encodes 16 tokens of m channels, a multiple of `span`. If `second` is
      * not NULL, it is the grid of the residual. Returns the number of encoded channels, a multiple

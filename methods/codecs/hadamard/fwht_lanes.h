@@ -29,8 +29,8 @@ typedef uint32_t uvec __attribute__((vector_size(4 * LANES)));
         (v) = (vec)((nan_ & u_) | (~nan_ & (r_ << 16)));                                           \
     } while (0)
 
-/* The payload of a sum of two NaNs depends on the instruction, so every NaN is replaced by this
- * one. */
+/* The payload of a sum of two NaNs depends on the instruction, so every NaN is replaced by
+ * ONE_NAN. */
 #define ONE_NAN 0x7fc00000u
 #define MAKE_ONE_NAN(v)                                                                            \
     do {                                                                                           \

@@ -1,10 +1,10 @@
 /* kvcomp.h - format and decoder of the stage `kvcomp`, shared by CPU and CUDA.
  *
  * The codes are those of PackKV (packkv.h), with one scale and zero point per token or per 64
- * tokens, over all heads. Each block has one canonical Huffman code, built from the symbols' counts
- * plus one. A vector is the data of one head of a token, and a unit is the data of one head of 64
- * tokens. Code words are written from their highest bit down, bytes are filled from the lowest bit
- * up, and every unit ends at a byte boundary. */
+ * tokens, over all heads. Each block has one canonical Huffman code, built from the count of each
+ * symbol plus one. A vector is the data of one head of a token, and a unit is the data of one head
+ * of 64 tokens. Code words are written from their highest bit down, bytes are filled from the
+ * lowest bit up, and every unit ends at a byte boundary. */
 #ifndef KVR_METHODS_KVCOMP_H
 #define KVR_METHODS_KVCOMP_H
 

@@ -71,7 +71,7 @@ KVR_DECODE_LAUNCHER(nuq);
 
 #ifndef __cplusplus
 /* Adds a histogram of the elements of x [T,C] to bins [NUQ_BINS]. The elements of a vector are
- * scaled to -1 .. 1, and its outliers are left out. An element's weight is 2^20 times the squared
+ * scaled to [-1, 1], and its outliers are left out. An element's weight is 2^20 times the squared
  * ratio of its vector's half range to the largest half range, *most. Reads by_token, n_tok and
  * channels of `g` and sets the other fields. Fails with KVR_ENOMEM. */
 enum { NUQ_BINS = 1024 };

@@ -26,8 +26,8 @@ enum { TRQ_MAX_GROUP = 256, TRQ_MAX_HEADS = 64 };
 
 /* Format of a block. The codes are those of the anchor, then those of the residuals, stored token
  * by token and packed into bytes from the highest bit down. The side information starts with the
- * scales, BF16 [T][C / G]. The zero points of the residuals follow, [T - unit][C / G], of one byte
- * each. If there are fine heads, one byte per head follows, which is 1 for a fine head. */
+ * scales, BF16 [T][C / G]. The zero points of the residuals follow, one byte each, as [T - unit][C
+ * / G]. If there are fine heads, one byte per head follows, which is 1 for a fine head. */
 struct trq {
     int bits, anchor, group;
     int64_t n_tok, unit, channels;
@@ -39,7 +39,7 @@ struct trq {
 
 struct trq_fit {
     float s, z;
-    float inverse; /* 1 / s, an argument of cells_quotient */
+    float inverse; /* reciprocal 1 / s, an argument of cells_quotient */
     unsigned raw;  /* s as stored */
 };
 
