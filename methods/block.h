@@ -13,14 +13,15 @@
 extern "C" {
 #endif
 
-/* For n values: copy copies them, widen converts them from BF16 to F32, and round rounds them to
- * BF16 in place. */
+/* Copies n values. */
 void kvr_block_copy(struct kvr_dev *dev, float *to, const float *from, int64_t n);
+/* Converts n values from BF16 to F32. */
 void kvr_block_widen(struct kvr_dev *dev, float *to, const kvr_bf16 *from, int64_t n);
+/* Rounds n values to BF16, in place. */
 void kvr_block_round(struct kvr_dev *dev, float *x, int64_t n);
 
-/* Whether the device can code a chain of two grids in one kernel. If not, kvr_block_encode_chain
- * and kvr_block_decode_chain must not be called. */
+/* Whether the device can code a chain of two grids in one kernel. On other devices,
+ * kvr_block_encode_chain and kvr_block_decode_chain must not be called. */
 bool kvr_block_chains(const struct kvr_dev *dev);
 /* Encodes x [T,H,D], which is not changed, with a chain of two grids; data[i] receives the data of
  * the i-th grid. Returns false and has no effect if the shape is not supported. */

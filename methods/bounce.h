@@ -1,7 +1,7 @@
 /* bounce.h - runs a stage on the host for a CUDA device, if the stage has no CUDA functions.
  *
  * The stage's CPU functions receive copies of the data in host memory (kvr_dev_host(job->dev)).
- * Every call synchronises the device, so it is correct but slow. */
+ * Every call synchronises the device, which is correct but slow. */
 #ifndef KVR_METHODS_BOUNCE_H
 #define KVR_METHODS_BOUNCE_H
 

@@ -36,8 +36,8 @@ extern "C" {
 
 enum kvr_side { KVR_K, KVR_V };
 
-/* Arithmetic in which a grid is fitted: F32, or every elementary operation rounded to BF16 as in
- * the study's quantizers. */
+/* A grid is fitted in F32, or with every elementary operation rounded to BF16 as in the study's
+ * quantizers. */
 enum kvr_compute { KVR_COMPUTE_F32, KVR_COMPUTE_BF16 };
 
 struct kvr_block_shape {
@@ -51,8 +51,8 @@ struct kvr_place {
     int64_t frame_tokens; /* tokens per frame; the block starts at a frame boundary */
     int64_t tok0;         /* index of the first token in the rollout */
     bool whole;           /* the tokens are consecutive: retention has dropped none of them */
-    /* Token indices [n_tok] in ascending order, or NULL if the tokens are consecutive. Device
-     * memory that the owner of the block lends. */
+    /* Token indices [n_tok] in ascending order, or NULL if the tokens are consecutive. The list is
+     * device memory and belongs to the owner of the block. */
     const int32_t *list;
     int layer, n_layers; /* index of the layer, and number of layers */
     int head0;           /* index of the block's first head in the layer */
@@ -134,11 +134,10 @@ enum kvr_zero {
     KVR_ZERO_MINIMUM, /* z = 0, m = second FP16 number of the group */
 };
 
-/* Size and format of the data that a stage stores for a block. Other modules need no further
- * description of a format but OWN. INTEGER and LEVELS: the codes q are packed planes (pack.h) of
- * [n_tok, C]. The side information is FP16: the scales s [n_groups] of the groups, then their
- * second numbers [n_groups] if `zero` uses them.
- * */
+/* Size and format of the data that a stage stores for a block. Other modules can read data of every
+ * format except OWN by this description alone. INTEGER and LEVELS: the codes q are packed planes
+ * (pack.h) of [n_tok, C]. The side information is FP16: the scales s [n_groups] of the groups, then
+ * their second numbers [n_groups] if `zero` uses them. */
 struct kvr_layout {
     struct kvr_stage_bytes bytes; /* exact size of a block in bytes, without entries */
     /* Bytes per entry, for stages of data-dependent size (outliers, entropy coding). The function
@@ -193,7 +192,7 @@ struct kvr_coding_noise {
     bool rope_rotated;    /* the errors are rotated by RoPE like the keys, in channel pairs that
                            * share a scale */
     /* Flat indices (t*H + h)*D + d, ascending, of elements that are stored exactly and have no
-     * error. They are indices in rotated space if the transform precedes the EXACT stage. */
+     * error. The indices are in rotated space if the transform precedes the EXACT stage. */
     const int32_t *exact;
     int64_t n_exact;
 };
@@ -215,14 +214,15 @@ struct kvr_instead {
 /* A TRANSFORM is y = R x, where R is a D x D matrix that may differ between heads. */
 enum kvr_transform_way {
     KVR_TO_SPACE,       /* R x: keys and values, before coding */
-    KVR_QUERY_TO_SPACE, /* R^-T q: (R^-T q) . (R k) = q . k; equals R q for orthogonal R */
+    KVR_QUERY_TO_SPACE, /* R^-T q, whose dot product with R k equals that of q with k; if R is
+                         * orthogonal, this is R q */
     KVR_FROM_SPACE,     /* R^-1 y: decoded values, or attention output */
 };
 
 /* Functions with which an EXACT stage finds outliers while the next stage codes n BF16 values in
- * one pass (methods/codecs/grid/once.h). An element above the bound is an outlier. It is replaced
- * by the channel's nearest earlier element within the bound, or else by the channel's first element
- * within the bound. */
+ * one pass (methods/codecs/grid/once.h). An element above the bound is an outlier. An outlier is
+ * replaced by the channel's nearest earlier element within the bound, or else by the channel's
+ * first element within the bound. */
 struct kvr_exact_once {
     /* Estimates the magnitude, in bits of BF16, that the bound will probably exceed. Returns false
      * if this block must be coded by `find`. */
@@ -232,7 +232,7 @@ struct kvr_exact_once {
      * off by 2^-18 of the sum of magnitudes or of squares. Returns NaN if this block must be coded
      * by `find`. */
     float (*bound)(const struct kvr_stage_job *job, double sum, double square, int64_t n);
-    /* Allocates n_exact entries; *fits becomes false if there are too many. */
+    /* Allocates n_exact entries, or sets *fits to false if this number is too large. */
     enum kvr_status (*alloc)(const struct kvr_stage_job *job, int64_t n, int64_t n_exact,
                              struct kvr_stage_data *out, bool *fits);
     /* Converts n elements to the values that are stored for them. */
@@ -246,24 +246,24 @@ struct kvr_stage_ops {
     /* TRANSFORM, its only function: maps x [n,nh,D], rows of heads [h0, h0 + nh), in place. */
     void (*transform)(const struct kvr_stage_job *job, enum kvr_transform_way way, float *x,
                       int64_t n, int h0, int nh);
-    /* EXACT stores outliers into `out` and removes them from x. SHIFT stores its mean or positions
-     * into `out` and subtracts or inverts them in x. GRID quantizes x into `out` and does not
-     * change x. The buffers of `out` are allocated with the layout's sizes; only entries are
-     * allocated by the stage. */
+    /* EXACT stores outliers into `out` and removes them from x. SHIFT subtracts a mean from x and
+     * stores it into `out`, or inverts RoPE in x. GRID quantizes x into `out` and does not change
+     * x. The buffers of `out` are allocated with the layout's sizes; only entries are allocated by
+     * the stage. */
     enum kvr_status (*encode)(const struct kvr_stage_job *job, float *x,
                               struct kvr_stage_data *out);
     /* SHIFT applies its inverse to out [n,nh,D]. EXACT overwrites the stored elements in `out`.
      * GRID sets, adds or subtracts decoded values according to `mode`. On the CPU, several threads
-     * may call it at once. */
+     * may call this function at once. */
     void (*decode)(const struct kvr_stage_job *job, const struct kvr_stage_data *in, int64_t t0,
                    int64_t n, int h0, int nh, enum kvr_decode_mode mode, float *out);
-    /* EXACT, CPU only; if NULL, `encode` is used. Stores outliers into `out` like `encode`, but
-     * leaves x unchanged and returns the replacement values. Their pointer `at` points into `out`,
-     * and `value` to the end of `scratch` (T*H*D floats). */
+    /* EXACT, CPU only; if this function is NULL, `encode` is used. Stores outliers into `out` like
+     * `encode`, but leaves x unchanged and returns the replacement values. The pointer instead->at
+     * points into `out`, and instead->value to the end of `scratch` (T*H*D floats). */
     enum kvr_status (*find)(const struct kvr_stage_job *job, const struct kvr_values *x,
                             float *scratch, struct kvr_stage_data *out,
                             struct kvr_instead *instead);
-    /* EXACT, CPU only; if NULL, `find` is used. */
+    /* EXACT, CPU only; if this pointer is NULL, `find` is used. */
     const struct kvr_exact_once *once;
 };
 
@@ -296,7 +296,7 @@ struct kvr_stage {
     bool undoes_rope;
 
     /* Refuses settings that are impossible with this n_heads and head_dim; the message gives the
-     * reason. If NULL, all settings are accepted. */
+     * reason. If this function is NULL, all settings are accepted. */
     enum kvr_status (*check)(const struct kvr_stage_job *job);
     /* Describes the stored data; a TRANSFORM may omit this function. If the form is not OWN, the
      * stage writes every byte of its buffers. */
@@ -309,15 +309,16 @@ struct kvr_stage {
                   struct kvr_coding_noise *out);
 
     struct kvr_stage_ops cpu;
-    /* Functions for CUDA. If NULL, values are copied to the host, coded there by the CPU functions
-     * and copied back. Coding on the host is correct but slow, because every call synchronises. */
+    /* Functions for CUDA. If this pointer is NULL, values are copied to the host, coded there by
+     * the CPU functions and copied back. Coding on the host is correct but slow, because every call
+     * synchronises. */
     const struct kvr_stage_ops *cuda;
     const struct kvr_joint_ops *joint; /* functions of joint coding, or NULL if keys and values are
                                         * coded separately */
 
     /* Writes a table of table_size bytes that depends on the options alone, such as a random
-     * matrix. If NULL, the stage has no table. Each codec allocates its own tables, and writes a
-     * table at open and whenever an option is set. */
+     * matrix. If this function is NULL, the stage has no table. Each codec allocates its own
+     * tables, and writes a table at open and whenever an option is set. */
     void (*table)(const void *opts, void *table);
     size_t table_size;
 };
@@ -347,8 +348,8 @@ struct kvr_packed {
     struct kvr_stage_data stage[KVR_MAX_STAGES];
 };
 
-/* Parses a pipeline. Parses the text of a pipeline. An unknown stage or option is KVR_EINVAL; the
- * message gives the nearest name. */
+/* Parses the text of a pipeline. An unknown stage or option is KVR_EINVAL; the message gives the
+ * nearest name. */
 enum kvr_status kvr_codec_open(struct kvr_codec **out, const char *text, enum kvr_side side,
                                bool study);
 void kvr_codec_close(struct kvr_codec **c);
@@ -367,7 +368,7 @@ bool kvr_codec_idempotent(const struct kvr_codec *c);
 bool kvr_codec_joint(const struct kvr_codec *c); /* whether one stage codes keys and values
                                                   * jointly */
 /* Checks the two pipelines of a tier: a joint stage must be the only stage of both pipelines. Fails
- * with KVR_EINVAL or KVR_EUNSUPPORTED if it is not. */
+ * with KVR_EINVAL or KVR_EUNSUPPORTED otherwise. */
 enum kvr_status kvr_codec_check_joint(const struct kvr_codec *k, const struct kvr_codec *v);
 
 /* Layout of the data of stage i for a block of this shape. */
@@ -379,10 +380,10 @@ void kvr_codec_layout(const struct kvr_codec *c, int i, const struct kvr_block_s
 bool kvr_codec_rotated(const struct kvr_codec *c);
 /* Whether the codecs begin with the same transform, or neither codec begins with a transform. */
 bool kvr_codec_same_space(const struct kvr_codec *a, const struct kvr_codec *b);
-/* Applies the codec's leading transform to x [n,nh,D] in place, in F32. x has rows of heads [h0, h0
- * + nh), in memory of `dev` or, if `dev` is NULL, of the host. Any thread may call the function on
- * the CPU; on CUDA only the device's thread may call it. Has no effect for a codec without a
- * leading transform. */
+/* Applies the codec's leading transform to x [n,nh,D] in place, in F32. The rows are those of heads
+ * [h0, h0 + nh), in memory of `dev` or, if `dev` is NULL, of the host. Any thread may call the
+ * function on the CPU; on CUDA only the device's thread may call it. Has no effect for a codec
+ * without a leading transform. */
 void kvr_codec_transform(const struct kvr_codec *c, struct kvr_dev *dev, enum kvr_transform_way way,
                          float *x, int64_t n, int h0, int nh, int head_dim);
 
@@ -399,7 +400,7 @@ struct kvr_varying {
 /* Whether the size of a coded block depends on its values. */
 bool kvr_codec_varies(const struct kvr_codec *c, const struct kvr_block_shape *shape);
 
-/* Number of floats of scratch `work` that encoding needs: T*H*D, or more with `eager`. */
+/* Number of floats of scratch `work` that encoding needs, which is T*H*D, or more with `eager`. */
 int64_t kvr_codec_work_floats(const struct kvr_codec *c, const struct kvr_block_shape *shape);
 
 /* Encodes x [T,H,D], which is not changed. The caller owns the scratch `work` of
@@ -438,9 +439,9 @@ enum kvr_status kvr_codec_encode_joint(const struct kvr_codec *ck, const struct 
                                        struct kvr_packed *out_v);
 
 /* Decodes tokens [t0, t0+n) of heads [h0, h0+nh) to out [n,nh,D]. Any thread may call the function
- * on the CPU; on CUDA only the device's thread may call it. It neither synchronises nor allocates,
- * except for stages without CUDA functions. If host memory runs out for such a stage, `out` becomes
- * NaN. */
+ * on the CPU; on CUDA only the device's thread may call it. The function neither synchronises nor
+ * allocates, except for stages without CUDA functions. If host memory runs out for such a stage,
+ * `out` becomes NaN. */
 void kvr_codec_decode(const struct kvr_packed *p, int64_t t0, int64_t n, int h0, int nh,
                       float *out);
 /* Decodes like kvr_codec_decode, but without inverting a leading transform, so `out` is in the

@@ -22,8 +22,8 @@ struct kvr_joint {
     void (*close)(struct kvr_joint *j); /* frees j and all that it owns, except `values` */
 };
 
-/* Decodes keys and values now, again if they are already decoded; j may be NULL. Fails with
- * KVR_ENAN if a decoded value is not finite. */
+/* Decodes keys and values now, even if they are already decoded; j may be NULL. Fails with KVR_ENAN
+ * if a decoded value is not finite. */
 enum kvr_status kvr_joint_read(struct kvr_joint *j);
 /* Frees the decoded values. */
 void kvr_joint_drop(struct kvr_joint *j);

@@ -18,8 +18,8 @@
 extern "C" {
 #endif
 
-/* Version of a method: INTENDED, as its paper describes it, or STUDY, as the 33-method study ran
- * it, including bugs. */
+/* A method is read as its paper describes it (INTENDED), or as the 33-method study ran it,
+ * including bugs (STUDY). */
 enum kvr_reading { KVR_INTENDED, KVR_STUDY };
 
 /* When chunks are quantized in the study reading; the intended reading quantizes each chunk once,
@@ -31,7 +31,7 @@ enum kvr_cadence { KVR_EVERY_PASS, KVR_CLEAN_PASS };
 enum kvr_study_span { KVR_SPAN_CAPACITY, KVR_SPAN_ACTIVE };
 
 /* A method as a software project ships it (NAME@project), where it differs from the row. A text
- * that is NULL is that of the row; codecs of tiers 1 and 2 are used only if `tiers` is set. */
+ * that is NULL is taken from the row; codecs of tiers 1 and 2 are used only if `tiers` is set. */
 struct kvr_shipped {
     const char *project; /* "vllm" */
     const char *k, *v, *tiers, *retention;
@@ -44,8 +44,8 @@ struct kvr_shipped {
 };
 enum { KVR_MAX_SHIPPED = 2 };
 
-/* One row. A text that is NULL means that the method has no such part; docs/methods.md lists all
- * rows. */
+/* One row of methods.def. A text that is NULL means that the method has no such part;
+ * docs/methods.md lists all rows. */
 struct kvr_method {
     const char *name;   /* the study's spelling: RTN_INT4 */
     const char *family; /* colour in plots: RTN, KIVI, ... */
@@ -59,14 +59,14 @@ struct kvr_method {
     const char *tier_k[KVR_MAX_TIERS], *tier_v[KVR_MAX_TIERS];
     const char *tiers;     /* "age(ratio=0.3)" */
     const char *retention; /* "saliency(retained=0.45,fill=pooled)" */
-    const char *reuse;     /* feature reuse by the sampler: "rel_l1(threshold=1.5)"
+    const char *reuse;     /* feature reuse by the sampler, such as "rel_l1(threshold=1.5)"
                             * "rel_l1(threshold=1.5)" */
     bool last_step;        /* commit=last_step by default */
     const char *budget;    /* default of the option layer_budget, with factors between budget_min
                             * and budget_max */
     double budget_min, budget_max;
-    /* Codecs of the study reading, if the row's codecs would differ from the study's even with the
-     * parts' own changes under @study. If they are NULL, the row's codecs are used. */
+    /* Codecs of the study reading, for a method whose row, read under @study, would still differ
+     * from the study's code. If they are NULL, the row's codecs are used. */
     const char *study_k, *study_v;
     enum kvr_cadence study_cadence;
     enum kvr_study_span study_span;
@@ -103,8 +103,8 @@ struct kvr_setting {
  * the sampler: the cache commits whatever the sampler appends as the clean pass. */
 enum kvr_commit { KVR_COMMIT_CLEAN_PASS, KVR_COMMIT_LAST_STEP, KVR_COMMIT_EVERY_PASS };
 
-/* How attention reads the current chunk's keys. PLAIN reads them as appended. DEMEAN subtracts from
- * each head's keys their mean over the channels, as the stage `demean` does for past keys. */
+/* How attention reads the current chunk's keys. PLAIN reads the keys as appended. DEMEAN subtracts
+ * from each head's keys their mean over the channels, as the stage `demean` does for past keys. */
 enum kvr_current { KVR_CURRENT_PLAIN, KVR_CURRENT_DEMEAN };
 
 /* Launches that code a block on a device: fused kernels, or one launch for each operation of a
@@ -139,14 +139,14 @@ struct kvr_scheme {
     struct kvr_reuse_opts reuse;
 };
 
-/* Opens the method `spec`: NAME, NAME@study, NAME@intended or NAME@project, optionally followed by
- * +CORRECTION. A setting without prefix applies to the scheme's own option of that name, or else to
- * every codec and part that has the option. A prefix restricts a setting to some parts: the name of
- * a tier, then `k.` or `v.`; or `tiers.`, `retention.` or `reuse.`. Of two settings of one option,
- * the setting with more prefix components wins, in any order. Among settings with equally many
- * components (`k.bits`, `old.bits`), the last one by name wins, and among settings of one name the
- * last one given. The setting `retention` replaces the row's retention by "none", by that of
- * another row (its name), or by the text of a part. */
+/* Opens the method that `spec` names as NAME, NAME@study, NAME@intended or NAME@project, optionally
+ * followed by +CORRECTION. A setting without prefix applies to the scheme's own option of that
+ * name, or else to every codec and part that has the option. A prefix restricts a setting to some
+ * parts: the name of a tier, then `k.` or `v.`; or `tiers.`, `retention.` or `reuse.`. Of two
+ * settings of one option, the setting with more prefix components wins, in any order. Among
+ * settings with equally many components (`k.bits`, `old.bits`), the last one by name wins, and
+ * among settings of one name the last one given. The setting `retention` replaces the row's
+ * retention; its value is "none", the name of another row, or the text of a part. */
 enum kvr_status kvr_scheme_open(struct kvr_scheme **out, const char *spec,
                                 const struct kvr_setting *settings, int n_settings);
 void kvr_scheme_close(struct kvr_scheme **p);
@@ -156,19 +156,18 @@ static inline bool kvr_scheme_is_study(const struct kvr_scheme *p)
     return p->reading == KVR_STUDY;
 }
 
-/* Name of the reading: "intended", "study", or the name of the project. */
+/* Name of the reading, which is "intended", "study", or the name of a project. */
 const char *kvr_scheme_reading(const struct kvr_scheme *p);
 
 /* Whether the last layer selects the retained tokens for all layers (kvr_thin_needs.of_last). */
 bool kvr_scheme_last_chooses(const struct kvr_scheme *p);
 
-/* "old", "recent", ...; Name of a tier, such as "old" or "recent", and "all" for a scheme of one
- * tier. */
+/* Name of a tier, such as "old" or "recent", and "all" for a scheme of one tier. */
 const char *kvr_scheme_tier_name(const struct kvr_scheme *p, int tier);
 
 /* Group origin of the scheme's codecs: groups of tokens start at multiples of this number of tokens
- * of the rollout (struct kvr_layout). If it is 0, as always with tiers or token eviction, each
- * chunk starts its own groups. */
+ * of the rollout (struct kvr_layout). If the group origin is 0, as always with tiers or token
+ * eviction, each chunk starts its own groups. */
 int kvr_scheme_origin_tokens(const struct kvr_scheme *p);
 
 /* Returns a warning if the scheme's results are known to mislead (a Taylor correction with a
@@ -178,9 +177,9 @@ const char *kvr_scheme_warning(const struct kvr_scheme *p);
 /* Checks that the scheme supports a model of this shape; the message gives the reason if not. */
 enum kvr_status kvr_scheme_check(const struct kvr_scheme *p, int n_heads, int head_dim);
 
-/* Calls `fn` with every axis of the scheme as text: "codec_k" or "codec_k.recent" and so on,
- * "tiers", "retention", "cadence", "recode", "reuse", "correction". The axes and the options of a
- * scheme together identify it. */
+/* Calls `fn` with the text of every axis of the scheme. The axes are "codec_k" or "codec_k.recent"
+ * and so on, "tiers", "retention", "cadence", "recode", "reuse", "correction". The axes and the
+ * options of a scheme together identify it. */
 typedef void kvr_plan_axis_fn(void *ctx, const char *axis, const char *text);
 void kvr_plan_axes(const struct kvr_scheme *p, kvr_plan_axis_fn *fn, void *ctx);
 
@@ -191,7 +190,7 @@ typedef void kvr_plan_visit_fn(void *ctx, const char *prefix, const struct kvr_o
 void kvr_plan_visit(const struct kvr_scheme *p, kvr_plan_visit_fn *fn, void *ctx);
 
 /* Bits per stored element, averaged over K and V, including side information but not padding. The
- * result is negative if it depends on tiers, retention or the data. */
+ * result is negative if the number of bits depends on tiers, retention or the data. */
 double kvr_scheme_bits(const struct kvr_scheme *p, int n_heads, int head_dim);
 
 #ifdef __cplusplus

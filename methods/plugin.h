@@ -64,7 +64,7 @@ extern __attribute__((visibility("default"))) const struct kvr_plugin kvr_plugin
         .abi = KVR_PLUGIN_ABI, .sizes = { KVR_PLUGIN_STRUCTS(KVR_PLUGIN_SIZE) }, __VA_ARGS__       \
     }
 
-/* --- the program's side ----------------------------------------------------------------- */
+/* ---- loading --------------------------------------------------------------------------- */
 
 enum { KVR_PLUGIN_MAX = 16, KVR_PLUGIN_PATH = 4096 };
 

@@ -1,6 +1,6 @@
 /* policy.h - policies, which decide the codec of each token and the tokens to evict.
  *
- * A method has at most two policies. They run in this order, and each writes one byte per token
+ * A method has at most two policies, which run in this order. Each policy writes one byte per token
  * into a map:
  *
  *     tiers       token -> tier: an index into the scheme's codecs (0 is the base)
@@ -55,8 +55,9 @@ struct kvr_policy_ctx {
     int64_t n_active; /* number of tokens written so far; the last frame may be partial */
     int64_t new0;     /* first token of k and v: token 0 (study reading) or the new chunk's first
                        * token (intended reading) */
-    const float *k;   /* [n - new0, H, D], n = n_tok (study) or n_active; NULL when only */
-    const float *v;   /* counts are needed (`kvreel predict`): all scores are then equal */
+    const float *k;   /* [n - new0, H, D], with n = n_tok (study reading) or n_active; if NULL, only
+                       * token counts are needed (`kvreel predict`) and all scores are equal */
+    const float *v;   /* values of the same tokens as k, in the same layout, or NULL as k */
     /* k and v are memory of the device passed to `assign`. All other pointers here, the map and the
      * part's state are host memory. */
     bool cut;         /* the new chunk begins a shot: its prompt differs from that of the chunk
@@ -88,10 +89,10 @@ struct kvr_policy_ctx {
 };
 
 /* Summary tokens that a thinning retention creates, in host memory. A summary (k, v) is stored by
- * head `head` at the position of `token`. From then on it is coded like any other token, and the
- * map `keep` of later chunks includes it. The token at that position must have been evicted.
- * Attention treats a summary as `weight` tokens with the same key and value. Summaries are sorted
- * by head, then by weight, then by token, in ascending order. */
+ * head `head` at the position of `token`. From then on the summary is coded like any other token,
+ * and the map `keep` of later chunks includes it. The token at that position must have been
+ * evicted. Attention treats a summary as `weight` tokens with the same key and value. Summaries are
+ * sorted by head, then by weight, then by token, in ascending order. */
 struct kvr_summaries {
     int64_t n, capacity;
     int32_t *token, *head, *weight; /* [n] */
@@ -160,7 +161,7 @@ struct kvr_thin_needs {
     bool values;        /* ctx->v, the values of the new chunk */
     bool all_keys;      /* ctx->all_keys */
     int key_frames;     /* all_keys without all_values: number of frames before the new chunk whose
-                       * keys are requested, in addition to the chunk's; 0 requests all frames */
+                         * keys all_keys includes; 0 requests all frames */
     bool all_values;    /* ctx->all_values, together with all_keys */
     bool undoes_rope;   /* the retention undoes the keys' RoPE, which needs a video model
                        * (kernels/rope.h) */
@@ -169,10 +170,10 @@ struct kvr_thin_needs {
     bool beyond_window; /* kept tokens stay visible even outside the cell's window */
 };
 
-/* keep [n_active][G]: Selects tokens in keep [n_active][G], where 1 keeps and 0 evicts a token. G
- * is H if by_head is set, else 1. On entry, keep is 1 for all tokens that the layer stores and for
- * the new chunk's tokens. The function may change a 1 to 0, but not a 0 to 1. All pointers are host
- * memory, and `dev` is the host. */
+/* Selects tokens in keep [n_active][G], where 1 keeps and 0 evicts a token. G is H if by_head is
+ * set, else 1. On entry, keep is 1 for all tokens that the layer stores and for the new chunk's
+ * tokens. The function may change a 1 to 0, but not a 0 to 1. All pointers are host memory, and
+ * `dev` is the host. */
 typedef enum kvr_status kvr_thin_fn(const void *opts, const struct kvr_policy_ctx *ctx,
                                     struct kvr_dev *dev, struct kvr_policy_state *state,
                                     uint8_t *keep);
@@ -203,14 +204,14 @@ struct kvr_retention {
     size_t opts_size;
     enum kvr_unit unit;
     enum kvr_status (*check)(const void *opts);
-    /* Changes only the bytes of tokens in tier 0. Must be NULL if `thin` is set. */
+    /* Changes only the bytes of tokens in tier 0. The function must be NULL if `thin` is set. */
     kvr_assign_fn *assign;
     /* Evicts single tokens of any tier, in the intended reading only. */
     kvr_thin_fn *thin;
     void (*needs)(const void *opts, struct kvr_thin_needs *out);
     /* Whether `thin` will read ctx->columns for the chunk that begins at token new0, given the
-     * layer's `state`. If not, the cache does not compute the attention received in this chunk. If
-     * the function is NULL, `thin` always reads ctx->columns. */
+     * layer's `state`. If `thin` will not read them, the cache does not compute the attention
+     * received in this chunk. If the function is NULL, `thin` always reads ctx->columns. */
     bool (*observes)(const void *opts, const struct kvr_policy_state *state, int64_t new0);
     bool cuda; /* assign supports a CUDA device; otherwise kvr_retention_assign passes it host
                 * copies */
@@ -246,8 +247,8 @@ struct kvr_retention_use {
 int kvr_tiers_max_chunks(const struct kvr_tiers_use *u);
 enum kvr_status kvr_tiers_open(struct kvr_tiers_use *out, const char *text);
 enum kvr_status kvr_retention_open(struct kvr_retention_use *out, const char *text);
-/* Whether the retention implements `thin`; `out` receives its requested inputs, all false and 0 if
- * it does not. */
+/* Whether the retention implements `thin`; *out becomes the inputs that `thin` requests, or zeros
+ * for a retention without `thin`. */
 bool kvr_retention_thins(const struct kvr_retention_use *u, struct kvr_thin_needs *out);
 /* Whether the retention reads the attention received in the chunk that begins at token new0. */
 bool kvr_retention_observes(const struct kvr_retention_use *u, const struct kvr_policy_state *state,
@@ -259,25 +260,25 @@ const char *kvr_retention_warning(const struct kvr_retention_use *u, int n_query
 void kvr_tiers_close(struct kvr_tiers_use *u);
 void kvr_retention_close(struct kvr_retention_use *u);
 
-/* Calls the function of the part, which must not be NULL. A part without `cuda` receives copies of
- * k and v in host memory, and kvr_dev_host(dev) as its device. */
+/* Calls `assign` of the tiers, which must not be NULL. Tiers without `cuda` receive copies of k and
+ * v in host memory, and kvr_dev_host(dev) as their device. */
 enum kvr_status kvr_tiers_assign(const struct kvr_tiers_use *u, const struct kvr_policy_ctx *ctx,
                                  struct kvr_dev *dev, struct kvr_policy_state *state, uint8_t *map);
+/* Calls `assign` of the retention in the same way; `assign` must not be NULL. */
 enum kvr_status kvr_retention_assign(const struct kvr_retention_use *u,
                                      const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                                      struct kvr_policy_state *state, uint8_t *map);
-
+/* Calls `thin` of the retention, which must not be NULL. */
 enum kvr_status kvr_retention_thin(const struct kvr_retention_use *u,
                                    const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                                    struct kvr_policy_state *state, uint8_t *keep);
 
-/* Computes the budget factor *beta of a layer. The rule `which` is one of
- * - "none": 1;
- * - "linear": min + l/(L-1) (max-min), 1 for L = 1;
- * - "falling": linear from the last layer to the first;
- * - "moviegen" or "storyeval": the study's profiled tables for 30 layers, linearly interpolated by
- *   relative depth for other L;
- * - a file with one number per line and layer ('#' starts a comment), as from `kvreel profile`. */
+/* Computes the budget factor *beta of a layer by the rule `which`. The rule "none" gives 1. The
+ * rule "linear" gives min + l/(L-1) (max-min) to layer l of L, and 1 if L = 1. The rule "falling"
+ * is linear from the last layer to the first. The rules "moviegen" and "storyeval" are the study's
+ * profiled tables for 30 layers; for other L, they are interpolated linearly by relative depth. Any
+ * other rule is a file with one number per line and layer, as written by `kvreel profile`, where
+ * '#' starts a comment. */
 enum kvr_status kvr_layer_budget(const char *which, double min, double max, int layer, int n_layers,
                                  double *beta);
 bool kvr_layer_budget_is_file(const char *which);

@@ -30,7 +30,7 @@
 enum { KVR_DRIFT, KVR_PREFIX, KVR_P5, KVR_MEAN, KVR_LAST, KVR_HARMONIC, KVR_WORST, KVR_N_DERIVED };
 
 struct kvr_derived {
-    char name[64]; /* empty if this derived value is not defined for the metric */
+    char name[64]; /* name, or empty if this derived value is not defined for the metric */
     double value, extra;
     int n; /* frames pooled into `value` */
     int n_series;

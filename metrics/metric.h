@@ -80,8 +80,9 @@ struct kvr_metric {
     enum kvr_status (*compute)(const struct kvr_metric_input *in, struct kvr_metric_value *out);
 };
 
-/* Defines a full-reference metric twice: NAME compares with the reference, and NAME_truth with the
- * recorded frames. The remaining arguments, from `unit` on, are common to NAME and NAME_truth. */
+/* Defines a full-reference metric twice, as NAME, which compares with the reference, and as
+ * NAME_truth, which compares with the recorded frames. The remaining arguments, from `unit` on, are
+ * common to NAME and NAME_truth. */
 #define KVR_METRIC_AND_TRUTH(ident, label, about, ...)                                             \
     const struct kvr_metric kvr_metric_##ident = { .name = label, .title = about, __VA_ARGS__ };   \
     const struct kvr_metric kvr_metric_##ident##_truth = {                                         \

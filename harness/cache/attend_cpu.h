@@ -29,8 +29,8 @@ struct part {
     int n, at;
 };
 
-/* A tile. A tile of tokens, made of parts of spans. Either all keys of a tile are rotated or none,
- * and likewise all values. */
+/* A tile of tokens, made of parts of spans. Either all keys of a tile are rotated or none, and
+ * likewise all values. */
 struct tile {
     struct part part[TILE];
     int n_parts, n;
@@ -134,8 +134,8 @@ void kvr_bf16_attend(const struct kvr_attend_job *job, const struct state *st, i
 /* int8 panels (attend_int8.c, attend_dot.h). `at` is the first query row, and m is the number of
  * query rows. */
 
-/* Floats that the quantized queries and mu of one space need, plain or rotated; `rows` counts the
- * query rows of all heads. */
+/* Number of floats that the quantized queries and mu need, for plain or for rotated keys; `rows`
+ * counts the query rows of all heads. */
 size_t kvr_int8_floats(int head_dim, int n_heads, size_t rows);
 /* Points `code` and `mu` into memory from `base` on; returns the end of the memory used. */
 float *kvr_int8_carve(float *base, int head_dim, int n_heads, size_t rows,

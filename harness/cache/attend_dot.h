@@ -1,5 +1,5 @@
-/* attend_dot.h - int8 attention with int32 accumulation over coded keys and values, by instruction
- * set.
+/* attend_dot.h - int8 attention with int32 accumulation over coded keys and values, with one table
+ * of functions per instruction set.
  *
  * A tile is decoded and requantized to 8 bits once for all queries:
  *
@@ -9,7 +9,7 @@
  *     weights   e^(s_it - m_i) = pq_it / P  m_i the row's largest score in the tile
  *
  * All integers are rounded to nearest: kq and vq to [-top, top], qq to [-127, 127] and pq to [0,
- * P]. Scores and outputs follow as
+ * P]. Scores s and outputs o are computed from the integers:
  *
  *     s_it = g_i a_t sum_c qq_ic kq_tc + q_i . mu
  *     o_ic += e^(m_i - M_i) b_c / P sum_t pq_it vq_tc
@@ -42,7 +42,7 @@ static inline int kvr_round4(int n)
 struct kvr_dot_queries {
     int8_t *code; /* [m][round4(d)] */
     float *scale; /* [m]: g */
-    float *shift; /* [m]: term by which the offset of unsigned key codes changes the sums */
+    float *shift; /* [m]: term by which the offset of unsigned key codes changes the int32 sums */
     float *mean;  /* [m]: q . mu */
 };
 

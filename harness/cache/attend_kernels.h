@@ -35,11 +35,11 @@ struct kvr_attend_kernels {
 
     /* Updates the online softmax of m <= KVR_ATTEND_ROWS rows by n scores per row. n <=
      * KVR_ATTEND_TILE is a multiple of PAD. bias[n] is added to the scores first; NULL adds
-     * nothing. With M = max(max_i, max_j s_ij) the results are
+     * nothing. The new maximum is M = max(max_i, max_j s_ij), and scores and sums become:
      *
      *     s_ij <- e^(s_ij - M), rescale_i <- e^(max_i - M), sum_i <- sum_i rescale_i + sum_j s_ij
      *
-     * and then max_i <- M. The rescaling factor rescale_i is exactly 1 if the row's maximum does
+     * Then max_i becomes M. The rescaling factor rescale_i is exactly 1 if the row's maximum does
      * not change. The exponential e^x has a relative error of 2e-7 + 6e-8 |x| and is 0 for x below
      * -87. A NaN score makes its row's sum NaN. */
     void (*online_softmax)(float *s, int64_t stride, const float *bias, int m, int n, float *max,

@@ -55,12 +55,11 @@ struct kvr_attend_mma_span {
 };
 
 /* Whether the launcher supports this span with `shared` bytes of shared memory per thread block
- * (kvr_stream_block_shared, or SIZE_MAX for no limit). SIZE_MAX: unlimited). Supported head_dims
- * are the multiples of 16 up to 128; supported rows are BF16 or F32. Supported codecs are raw and
- * [hadamard |] [outliers |] grid [+ grid], with grids sym and asym. Not supported are group sizes
- * below 8 or not a power of two. A chain of two grids is supported only if all grids of K and V
- * have groups of tokens. A single grid asym that stores minimums is not supported with
- * compute=bf16. */
+ * (kvr_stream_block_shared, or SIZE_MAX for no limit). Supported head_dims are the multiples of 16
+ * up to 128; supported rows are BF16 or F32. Supported codecs are raw and [hadamard |] [outliers |]
+ * grid [+ grid], with grids sym and asym. Not supported are group sizes below 8 or not a power of
+ * two. A chain of two grids is supported only if all grids of K and V have groups of tokens. A
+ * single grid asym that stores minimums is not supported with compute=bf16. */
 bool kvr_attend_mma_accepts(size_t shared, const struct kvr_attend_shape *shape,
                             const struct kvr_attend_mma_span *span);
 
@@ -82,8 +81,8 @@ void kvr_attend_rows_cuda(struct kvr_stream *s, const struct kvr_attend_shape *s
                           const struct kvr_attend_io *io, const struct kvr_attend_mma_span *span,
                           int n_spans, float *parts, size_t n_floats);
 
-/* Bytes of shared memory that a thread block of kvr_attend_mma_cuda uses, of at most `shared`
- * bytes; returns 0 for an unsupported span. */
+/* Bytes of shared memory per thread block of kvr_attend_mma_cuda, limited to `shared`; returns 0
+ * for an unsupported span. */
 size_t kvr_attend_mma_shared_bytes(size_t shared, const struct kvr_attend_shape *shape,
                                    const struct kvr_attend_mma_span *span);
 /* Thread blocks of kvr_attend_mma_cuda that are resident per SM on the stream's device; returns 0

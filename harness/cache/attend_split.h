@@ -3,10 +3,10 @@
  *
  * An SM runs one CTA at a time, or two CTAs at half the speed each. A query block of a full wave of
  * CTAs is processed by one CTA, over all tiles of keys. The last n % SMS of n query blocks would
- * fill a wave only partly. They are split along the keys into parts, with one CTA per part. A
- * second launch merges the partial results of the parts in a fixed order. If n < SMS (few queries,
- * many keys), all query blocks are split. The number of parts minimises this estimated time of the
- * split blocks:
+ * fill a wave only partly. These n % SMS blocks are split along the keys into parts, with one CTA
+ * per part. A second launch merges the partial results of the parts in a fixed order. If n < SMS
+ * (few queries, many keys), all query blocks are split. The number of parts minimises this
+ * estimated time of the split blocks:
  *
  *     rounds(n_cut parts / SMS) (tiles / parts + OVERHEAD),
  *

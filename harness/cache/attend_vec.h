@@ -1,7 +1,7 @@
 /* attend_vec.h - vector types for the CPU attention kernels; a vector is one SIMD register wide.
  *
- * Arithmetic uses GCC's vector operators; each function below maps to one instruction where the CPU
- * has it. */
+ * Arithmetic uses GCC's vector operators; the elementary operations below map to single
+ * instructions where the CPU has them. */
 #ifndef KVR_CACHE_ATTEND_VEC_H
 #define KVR_CACHE_ATTEND_VEC_H
 
@@ -32,7 +32,7 @@ static inline vec vec_of(float x)
     return (vec){ 0 } + x;
 }
 
-/* Maximum; the second argument if either is NaN. */
+/* Elementwise maximum of a and b; returns b where a or b is NaN. */
 static inline vec vec_max(vec a, vec b)
 {
 #if KVR_ISA_AVX512
@@ -106,7 +106,7 @@ static inline vec exp_of(vec x)
     /* 2^r = 1 + C1 r + ... + C6 r^6 on [-1/2, 1/2], error 2e-9 before rounding. */
     const float C1 = 0.69314718246f, C2 = 0.24022647738f, C3 = 0.055503323674f,
                 C4 = 0.0096184369177f, C5 = 0.0013398876181f, C6 = 0.00015353361957f;
-    /* 1.5 * 2^23 + 127: adding this constant to y rounds y to an integer and leaves the biased
+    /* Adding the constant 1.5 * 2^23 + 127 to y rounds y to an integer and leaves the biased
      * exponent in the low bits. */
     const float magic = 12583039.0f;
     const ivec low = x < -87.0f;

@@ -4,10 +4,10 @@
  *     if (kvr_attend_list_supported(s) && kvr_attend_list_accepts() for every span)
  *         kvr_attend_list_cuda(s, &shape, &io, spans, n_spans, parts, n_floats);
  *
- * The result is that of kvr_attend_mma_cuda span by span, with BF16 products, F32 accumulation and
- * F32 softmax. The two launchers use different tiles, so their results agree only up to rounding.
- * Results are deterministic. Attention to a coded span gives the same bits as attention to its
- * decoded values, stored as plain BF16 rows. */
+ * A launch computes the same attention as kvr_attend_mma_cuda span by span, with BF16 products, F32
+ * accumulation and F32 softmax. The two launchers use different tiles, so their results agree only
+ * up to rounding. Results are deterministic. Attention to a coded span gives the same bits as
+ * attention to its decoded values, stored as plain BF16 rows. */
 #ifndef KVR_CACHE_ATTEND_WGMMA_H
 #define KVR_CACHE_ATTEND_WGMMA_H
 
@@ -27,12 +27,12 @@ bool kvr_attend_list_supported(const struct kvr_stream *s);
 
 /* Whether the launcher supports this span. A span with a row bias is not supported. With a head_dim
  * of 64 or 128 the launcher reads 16-byte aligned BF16 rows, plain or of codec `raw`. With a
- * head_dim of 128 it also reads coded keys and values, if the span begins at a multiple of 16
- * tokens and has no correction. K and V must both be coded with 2 bits or both with 4 bits. Three
- * forms of coded spans are supported. In RTN and QuaRot spans, the grids of K and V are symmetric
- * per channel, in groups of 16 or more tokens. In KIVI spans, K has groups per channel and V one
- * scale per token. In PRQ spans, K and V have two symmetric grids per channel each, the second with
- * 4 bits. */
+ * head_dim of 128 the launcher also reads coded keys and values, if the span begins at a multiple
+ * of 16 tokens and has no correction. K and V must both be coded with 2 bits or both with 4 bits.
+ * Three forms of coded spans are supported. In RTN and QuaRot spans, K and V have one scale per
+ * channel and group of 16 or more tokens. In KIVI spans, K has such scales, and V has one scale per
+ * token. In PRQ spans, K and V are coded by chains of two symmetric grids with such scales, where
+ * the second grid has 4 bits. */
 bool kvr_attend_list_accepts(const struct kvr_attend_shape *shape,
                              const struct kvr_attend_mma_span *span);
 

@@ -55,8 +55,8 @@ struct kvr_byte_rows {
 };
 
 size_t kvr_byte_rows_size(int n_heads, int64_t n_tiles);
-/* Divides `scratch`, kvr_byte_rows_size() bytes that are 128-byte aligned, into the buffers of
- * `kvr_byte_rows`. */
+/* Divides `scratch` into the buffers of struct kvr_byte_rows. The scratch has kvr_byte_rows_size()
+ * bytes and is 128-byte aligned. */
 struct kvr_byte_rows kvr_byte_rows_at(void *scratch, int n_heads, int64_t n_tiles);
 
 /* mu [H][128]: mean of the first KVR_BYTE_MEAN keys of `rows` [n,H,128]. */

@@ -102,7 +102,7 @@ struct kvr_pass {
     bool clean;   /* the chunk's last pass, whose K and V are committed */
     bool cut;     /* the chunk begins a shot: its prompt differs from that of the previous chunk */
     /* frames by which earlier cuts shift the chunk's time positions. If a part of the method
-     * rotates keys by frame, any value but 0 is KVR_EUNSUPPORTED.
+     * rotates keys by frame, any shift but 0 is KVR_EUNSUPPORTED.
      *                      part of the method rotates keys by frame: KVR_EUNSUPPORTED */
     double shift;
 };
@@ -157,9 +157,9 @@ enum kvr_status kvr_cache_append(struct kvr_cache *c, int layer, const float *k,
  * if the cache's uncoded tokens are not BF16. */
 bool kvr_cache_current(const struct kvr_cache *c, kvr_bf16 **k, kvr_bf16 **v);
 
-/* out = softmax(q K^T / sqrt(D)) V over the visible past and the current chunk, with the terms m
- * and c above. In a clean pass, the chunk is committed after its attention. On KVR_ENOMEM the cache
- * is unchanged. */
+/* out = softmax(q K^T / sqrt(D)) V over the visible past and the current chunk, including
+ * multiplicities and the method's correction. In a clean pass, the chunk is committed after its
+ * attention. On KVR_ENOMEM the cache is unchanged. */
 enum kvr_status kvr_cache_attend(struct kvr_cache *c, int layer, const float *q, float *out);
 
 /* Like kvr_cache_attend, with queries and output in BF16, 16-byte aligned. Must be called only if
@@ -191,8 +191,9 @@ void kvr_cache_set_salience(struct kvr_cache *c, const float *table);
 
 enum kvr_status kvr_cache_end_pass(struct kvr_cache *c);
 
-/* Whether the current pass commits no tokens and has no observer. All such passes of a chunk launch
- * the same kernels on the same buffers, so they can be replayed as one CUDA graph. */
+/* Whether the current pass commits no tokens and has no observer. The passes of a chunk that commit
+ * nothing launch the same kernels on the same buffers, so they can be replayed as one CUDA
+ * graph. */
 bool kvr_cache_only_reads(const struct kvr_cache *c);
 
 void kvr_cache_bytes(const struct kvr_cache *c, struct kvr_cache_bytes *out);

@@ -31,8 +31,8 @@ struct kvr_conform_check {
 };
 extern const struct kvr_conform_check kvr_conform_checks[]; /* ends with name NULL */
 
-/* Chooses the head width: Sets the head width: 64 channels if the method supports it, else 128,
- * 256, 32 or 16. If the method supports none of these widths, fails with the method's reason. */
+/* Sets the head width to 64 channels if the method supports them, and otherwise to 128, 256, 32 or
+ * 16 channels. If the method supports none of these widths, fails with the method's reason. */
 enum kvr_status kvr_conform_shape(struct kvr_conform *c);
 
 #endif

@@ -1,9 +1,9 @@
 /* layer.h - the stored segments of one layer, and how they are made.
  *
- * In the paper's reading, kvr_layer_commit codes a chunk's keys and values once, at the end of the
+ * In the intended reading, kvr_layer_commit codes a chunk's keys and values once, at the end of the
  * chunk's clean pass. Later its tokens may move to a coarser tier or be evicted; no token moves to
  * a finer tier. When single tokens of a segment are evicted, the remaining tokens are decoded and
- * coded again. This second coding is lossless for values that are stored exactly. In the study's
+ * coded again. This second coding is lossless for values that are stored exactly. In the study
  * reading, kvr_layer_recode assigns tiers to all tokens of the decoded cache and codes all of them
  * again.
  *
@@ -84,7 +84,7 @@ struct kvr_layer {
 };
 
 /* Opens a layer that borrows dev, scheme and scratch. If `dry`, the layer computes sizes only and
- * stores no values. After KVR_ENOMEM, nothing is left to free. KVR_ENOMEM leaves nothing behind. */
+ * stores no values. After KVR_ENOMEM, nothing is left to free. */
 enum kvr_status kvr_layer_open(struct kvr_layer *l, struct kvr_dev *dev,
                                const struct kvr_scheme *scheme,
                                const struct kvr_layer_geometry *geo,
@@ -105,8 +105,9 @@ enum kvr_status kvr_layer_commit_bf16(struct kvr_layer *l, const kvr_bf16 *k, co
                                       int64_t tok0, int64_t n);
 
 /* For a retention that selects in the scheme's last layer for all layers (kvr_thin_needs.of_last),
- * evicts the tokens that the last layer has evicted. Both layers must have committed the chunk, and
- * they must share their scratch. On KVR_ENOMEM the layer is unchanged. */
+ * evicts the tokens that the last layer has evicted. This layer and the last layer must have
+ * committed the same chunk, and they must share their scratch. On KVR_ENOMEM the layer is
+ * unchanged. */
 enum kvr_status kvr_layer_evict_as_last(struct kvr_layer *l);
 
 /* Codes all tokens again, as the study reading does after every pass. k, v [capacity,H,D] F32 have
@@ -119,8 +120,9 @@ enum kvr_status kvr_layer_recode(struct kvr_layer *l, const float *k, const floa
 void kvr_layer_evict(struct kvr_layer *l, const struct kvr_visible *seen);
 
 /* Decodes the jointly coded segments (methods/joint.h) that are visible in `seen`; NULL selects all
- * segments. The function kvr_layer_dense() and spans return no status, so this must be called
- * before they read a layer. For a segment that could not be decoded they give NaN. */
+ * segments. The function kvr_layer_dense() and spans return no status, so this function must be
+ * called before they read a layer. For a segment that could not be decoded, the decoded values are
+ * NaN. */
 enum kvr_status kvr_layer_read_joint(const struct kvr_layer *l, const struct kvr_visible *seen);
 void kvr_layer_drop_joint(const struct kvr_layer *l);
 

@@ -26,9 +26,10 @@ void kvr_rows_repeat(struct kvr_dev *dev, const float *x, size_t width, int64_t 
 /* Mean of the n rows of x, accumulated in double in row order and rounded once to float. */
 void kvr_rows_mean(struct kvr_dev *dev, const float *x, size_t width, int64_t n, float *out);
 
-/* Converts n values from F32 to `type`, KVR_F32 or KVR_BF16, rounding to nearest even. */
+/* Converts n values from F32 to `type`, which is KVR_F32 or KVR_BF16, rounding to nearest even. */
 void kvr_values_from_f32(struct kvr_dev *dev, void *to, enum kvr_dtype type, const float *from,
                          size_t n);
+/* Converts n values of `type`, which is KVR_F32 or KVR_BF16, to F32. */
 void kvr_values_to_f32(struct kvr_dev *dev, float *to, const void *from, enum kvr_dtype type,
                        size_t n);
 /* Rounds x to `type`, in place. */

@@ -9,9 +9,9 @@
  * functions, `const struct kvr_x KVR_ISA_NAME(kvr_x)`, and no other external symbol. The file's
  * header declares KVR_ISA_TABLES(struct kvr_x, kvr_x), which defines kvr_x(), the function that
  * returns the selected variant's table. For each variant the Makefile sets KVR_ISA to the variant's
- * name, and the macros of its features to 1: KVR_ISA_AVX2, KVR_ISA_AVX512, KVR_ISA_VNNI,
- * KVR_ISA_AVXVNNI, KVR_ISA_AMX_BF16, KVR_ISA_AMX_INT8 or KVR_ISA_NEON. KVR_ISA_AVX2 is set for
- * AVX-512 variants too.
+ * name, and sets to 1 the macros of its features, which are KVR_ISA_AVX2, KVR_ISA_AVX512,
+ * KVR_ISA_VNNI, KVR_ISA_AVXVNNI, KVR_ISA_AMX_BF16, KVR_ISA_AMX_INT8 or KVR_ISA_NEON. KVR_ISA_AVX2
+ * is set for AVX-512 variants too.
  *
  * Stored data (codes, scales, masks) is bit-identical in every variant. Floating-point sums of
  * products may differ in the last bits, since each variant has its own summation order. */

@@ -15,8 +15,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Opens a stream; NULL: out of memory. Closing the stream sets *text and *n, the number of bytes
- * without the final zero. */
+/* Opens a stream; returns NULL if memory is short. Closing the stream sets *text and *n, the number
+ * of bytes without the final zero. */
 FILE *kvr_text_open(char **text, size_t *n);
 
 /* Closes `to`, which may be NULL. Returns true if *text has all output; the caller then frees

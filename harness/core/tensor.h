@@ -28,8 +28,7 @@ size_t kvr_tensor_bytes(const struct kvr_tensor *t);
 const char *kvr_shape_text(const int64_t *shape, int n_dims, char *buf, size_t n);
 
 /* Checks the shape `have` of a tensor in a file against the shape `need`, in which -1 matches any
- * extent. KVR_EFORMAT: The message of KVR_EFORMAT is "FILE: tensor 'NAME': shape [2, 3], need [2,
- * -1]". */
+ * extent. The message of KVR_EFORMAT is "FILE: tensor 'NAME': shape [2, 3], need [2, -1]". */
 enum kvr_status kvr_shape_check(const char *file, const char *name, int n_have, const int64_t *have,
                                 int n_need, const int64_t *need);
 

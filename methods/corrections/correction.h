@@ -38,7 +38,7 @@ struct kvr_correction_job {
     int n, h;
     const float *q, *q2; /* [m][D]: queries / sqrt(D) in the codec's space, and their squares */
     int m, d;
-    float *s; /* scores, with that of query i and key j at s[i * stride + j]; c is subtracted in
+    float *s; /* scores; the score of query i and key j is s[i * stride + j], and c is subtracted in
                * place */
     int64_t stride;
 };

@@ -13,9 +13,10 @@ struct kvr_pack_kernels {
      * tokens, and rows are `stride` bytes apart; fields of missing tokens become 0. */
     void (*plane)(uint8_t *row, int64_t stride, int f, int low, int64_t n, int64_t nc,
                   const uint8_t *codes);
-    /* Extracts the field at bit `shift` of row[c] and shifts it to bit `low`. `fields` assigns the
-     * result to codes[c]; `more_fields` combines it with codes[c] by a bitwise or. */
+    /* Sets codes[c] to the field at bit `shift` of row[c], shifted to bit `low`. */
     void (*fields)(const uint8_t *row, int f, int shift, int low, int64_t nc, uint8_t *codes);
+    /* Sets codes[c] to its bitwise or with the field at bit `shift` of row[c], shifted to bit
+     * `low`. */
     void (*more_fields)(const uint8_t *row, int f, int shift, int low, int64_t nc, uint8_t *codes);
 };
 KVR_ISA_TABLES(struct kvr_pack_kernels, kvr_pack_kernels)

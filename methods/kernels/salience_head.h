@@ -30,8 +30,8 @@
 struct kvr_salience_head;
 
 /* Opens a head for Hq query heads and H KV heads. Random weights depend on `seed`. Fails with
- * KVR_ENOTFOUND if there is no such file, with KVR_EFORMAT if its shape differs, and with
- * KVR_ENOMEM. */
+ * KVR_ENOTFOUND if the file is missing, with KVR_EFORMAT if its shape differs, and with KVR_ENOMEM
+ * if memory is short. */
 enum kvr_status kvr_salience_head_open(struct kvr_salience_head **out, const char *which,
                                        int n_query_heads, int n_heads, int head_dim, int seed);
 void kvr_salience_head_close(struct kvr_salience_head **head);

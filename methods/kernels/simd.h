@@ -67,7 +67,7 @@ typedef __m512i vi;
     _mm512_mask_add_epi32(a, _mm512_cmp_ps_mask(x, y, _CMP_GT_OQ), a, _mm512_set1_epi32(1))
 #define v_of_bits(i) _mm512_castsi512_ps(i)
 
-/* VL 16-bit elements: A vector of VL 16-bit elements: FP16, or the low halves of integers. */
+/* A vector of VL 16-bit elements: FP16, or the low halves of integers. */
 typedef __m256i vh;
 #define h_nearest(v) _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
 #define h_floats(h) _mm512_cvtph_ps(h)
@@ -75,7 +75,7 @@ typedef __m256i vh;
 #define h_of_ints(i) _mm512_cvtepi32_epi16(i) /* 0..65535 */
 #define h_store(p, h) _mm256_storeu_si256((__m256i *)(p), h)
 
-/* 2 VL 16-bit integers: BF16 values, compared as integers. */
+/* A vector of 2 VL 16-bit integers, such as BF16 values that are compared as integers. */
 #define w_max(a, b) _mm512_max_epi16(a, b)
 #define w_min(a, b) _mm512_min_epi16(a, b)
 #define w_max_bits(a, b) _mm512_max_epu16(a, b)

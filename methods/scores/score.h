@@ -4,9 +4,10 @@
  *     s->rate(&job);                         job.score[i]: the largest stay
  *
  * A score is computed once per chunk, either for all heads together or for one head. A score
- * function receives the stored tokens, oldest first, and then those of the new chunk. It may keep
- * `memory` floats per token between chunks. Older keys are already coded. Information about a key
- * must therefore be stored while the key is new, unless the score requests `all_keys`. */
+ * function receives the stored tokens, oldest first, and then those of the new chunk. A score
+ * function may keep `memory` floats per token between chunks. Older keys are already coded.
+ * Information about a key must therefore be stored while the key is new, unless the score requests
+ * `all_keys`. */
 #ifndef KVR_METHODS_SCORES_SCORE_H
 #define KVR_METHODS_SCORES_SCORE_H
 

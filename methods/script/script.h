@@ -10,18 +10,18 @@
  *         return k, v
  *
  * The function encode may return bytes, one array or None as data and as state; decode then
- * receives bytes. It may also return tuples, lists and dicts of arrays, bytes, numbers and strings;
- * decode then receives the same structure. An array is any object with __array__ or DLPack; a torch
- * tensor of any type is passed to decode as a tensor. The description of a structure (keys, types,
- * shapes) is also stored and counted, at about ten bytes per array.
+ * receives bytes. The function encode may also return tuples, lists and dicts of arrays, bytes,
+ * numbers and strings; decode then receives the same structure. An array is any object with
+ * __array__ or DLPack; a torch tensor of any type is passed to decode as a tensor. The description
+ * of a structure (keys, types, shapes) is also stored and counted, at about ten bytes per array.
  *
  * Functions with a last parameter, encode(k, v, ctx) and decode(data, state, shape, ctx), receive a
- * Context (host.py). It has layer, n_layers, heads, chunk, frame, tokens_per_frame,
+ * Context (host.py). A Context has layer, n_layers, heads, chunk, frame, tokens_per_frame,
  * frames_per_chunk, tokens, and the RoPE positions of the keys.
  *
- * The file may also define NAME, FAMILY, PAPER, VERSION and OPTIONS = {"bits": (4, 2, 8, "bits per
- * code")}. Both functions receive the options as keyword arguments, and a sweep can vary these
- * options like those of built-in methods.
+ * The file may also define NAME, FAMILY, PAPER, VERSION and OPTIONS, as in OPTIONS = dict(bits=(4,
+ * 2, 8, "bits per code")). Both functions receive the options as keyword arguments, and a sweep can
+ * vary these options like those of built-in methods.
  *
  * The functions encode and decode run in separate processes, so decode receives only what encode
  * returned. The cache stores exactly the returned bytes and has them decoded for attention in every
@@ -38,7 +38,7 @@ bool kvr_script_is(const char *path);
 
 /* Runs the file to obtain its description, and builds a plug-in with one stage and one method. The
  * plug-in *out lives as long as the process. Fails with KVR_EUNSUPPORTED if there is no
- * interpreter, and with KVR_EFORMAT if the file is wrong; the message gives the error. */
+ * interpreter, and with KVR_EFORMAT if the file is invalid; the message gives the error. */
 enum kvr_status kvr_script_open(const char *path, const struct kvr_plugin **out);
 
 #endif

@@ -1,7 +1,7 @@
 /* chain.h - codes an optional transform and one or two grids in one pass.
  *
- * On the CPU, F32 values and intermediate results of a tile stay in a core's cache. A device uses
- * one launch (grid_cuda.h). */
+ * On the CPU, F32 values and intermediate results of a tile stay in a core's cache. A CUDA device
+ * codes the chain in one launch (grid_cuda.h). */
 #ifndef KVR_METHODS_GRID_CHAIN_H
 #define KVR_METHODS_GRID_CHAIN_H
 
@@ -14,7 +14,7 @@ extern "C" {
 /* Either two grids, where the second one codes the residual of the first, or a transform (kvr_fwht)
  * and one grid. */
 struct kvr_grid_chain {
-    int n; /* number of grids: number of grids; with the transform, this is 1 */
+    int n; /* number of grids; with the transform, only one grid is possible */
     struct kvr_grid grid[2];
     struct kvr_stage_job job[2]; /* opts are not used */
     bool rotate;                 /* apply the transform before the grid is fitted */

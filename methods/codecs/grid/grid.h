@@ -10,7 +10,7 @@
  *     asym(axis=tokens,group=16)   the study's KIVI keys: 16 tokens of a channel
  *     asym(axis=token)             the study's KIVI values
  *
- * All grids decode a code q to x^ = (q - z) s + m, with Q = 2^b - 1 and
+ * All grids decode a code q to x^ = (q - z) s + m. With Q = 2^b - 1, the parameters are:
  *
  *                 sym                  asym, intended       asym, study
  *     z           2^(b-1)              0                    clamp(rne(-min/s), 0, Q)
@@ -24,16 +24,16 @@
  * include it.
  *
  * With compute=bf16, every subtraction, division, product and sum of encoding and decoding is
- * rounded to BF16; in the study reading, so is every one of fitting. The intended reading still
- * stores scales and minima in FP16. Values beyond the range of FP16 clip in the intended reading,
- * where m saturates at +-65504 and s at 65504. In the study reading, s becomes infinite, and the
- * group decodes to infinities and NaN.
+ * rounded to BF16; in the study reading, so are the operations of fitting. The intended reading
+ * still stores scales and minima in FP16. Values beyond the range of FP16 clip in the intended
+ * reading, where m saturates at +-65504 and s at 65504. In the study reading, s becomes infinite,
+ * and the group decodes to infinities and NaN.
  *
  * A NaN or infinity in a group makes its scale NaN and its zero point 0, so that the group decodes
  * to NaN.
  *
- * The codes of a block are packed as in pack.h. Its side information is the scales [groups] and
- * then the zero points [groups], in FP16. */
+ * The codes of a block are packed as in pack.h. The side information of a block is the scales
+ * [groups] and then the zero points [groups], in FP16. */
 #ifndef KVR_METHODS_GRID_H
 #define KVR_METHODS_GRID_H
 

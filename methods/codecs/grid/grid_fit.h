@@ -11,7 +11,7 @@
 #include "methods/kernels/simd.h"
 
 /* FIT: maximum number of groups that are fitted together; the shortest group has 8 elements. The
- * additional 16 avoid conflicts of rows in the CPU cache. */
+ * additional 16 groups avoid conflicts of rows in the CPU cache. */
 enum { FIT = KVR_GRID_ROWS * KVR_GRID_STRIP / 8 + 16 };
 
 /* Parameters of groups that are fitted together, as one array per field for vectorization. */

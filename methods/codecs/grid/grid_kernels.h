@@ -50,12 +50,12 @@ static inline struct kvr_grid_prefetch kvr_grid_no_prefetch(const float *x, int6
 struct kvr_grid_encoders {
     /* axis=tokens: encodes tokens [t0, t0 + group) of channels [c0, c0 + m) of the block, m <=
      * KVR_GRID_STRIP. x points to element (t0, c0), and its rows are `stride` floats apart. If
-     * `residual` is not NULL, it receives the F32 residual in rows `residual_stride` apart; it may
-     * be x. `prefetch` is the position of the next `group` rows. */
+     * `residual` is not NULL, it receives the F32 residual in rows `residual_stride` apart;
+     * `residual` may be x. `prefetch` is the position of the next `group` rows. */
     void (*tokens)(const struct kvr_grid_block *b, int64_t t0, int64_t c0, int m, const float *x,
                    int64_t stride, float *residual, int64_t residual_stride,
                    const struct kvr_grid_prefetch *prefetch);
-    /* Whether `tokens` can write the residual if m is a multiple of this m. */
+    /* Whether `tokens` can write the residual, for numbers of channels that are multiples of m. */
     bool (*returns_residual)(const struct kvr_grid_block *b, int64_t m);
     /* axis=channels or token: encodes all channels of tokens [t0, t0 + n) of the block, n <=
      * KVR_GRID_ROWS. x points to the row of t0. t0 is a multiple of 8, and so is n, except in the

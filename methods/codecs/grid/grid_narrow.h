@@ -11,13 +11,13 @@
  *
  * The variant without `exact` requires that v has at most 11 bits, as BF16 numbers and residuals
  * have. The difference between v and a tie h s, with h = k + 1/2, is a multiple of the smaller of
- * their last places. So v/s is either a tie h or at least 2^-13 away from one. near = fma(v, y, C)
- * rounds v/s to a multiple of 2^-16 (of 2^-13 for 8 bits). This step is finer than the distance
- * from a tie and coarser than the error of v y, so ties stay ties.
+ * their last places. So v/s is either a tie h or at least 2^-13 away from a tie. The approximation
+ * near = fma(v, y, C) rounds v/s to a multiple of 2^-16 (of 2^-13 for 8 bits). This step is finer
+ * than the distance from a tie and coarser than the error of v y, so ties stay ties.
  *
- * The variant `exact` computes near = fma(v, y, fl(v l)), where y + l is 1/s within 2^-43. This is
- * the correctly rounded quotient, because v/s is at least 2^-12 ulp away from a rounding boundary
- * (grid_encode_isa.c).
+ * The variant `exact` computes near = fma(v, y, fl(v l)), where y + l is 1/s within 2^-43. This
+ * approximation is the correctly rounded quotient, because v/s is at least 2^-12 ulp away from a
+ * rounding boundary (grid_encode_isa.c).
  *
  * The residual r = x - c s of a BF16 number x and a symmetric code c has at most 11 bits. If c = 0,
  * r is x. Otherwise |x| >= s/2, so r is a multiple of s 2^-11 and at most s/2.
@@ -50,7 +50,7 @@ struct variant {
 static const float magic = 12582912; /* M */
 
 /* The constant C, which is 0 for `exact`. Otherwise it is 1.5 times the power of two whose spacing
- * is 2^-16 (for 8 bits: 2^-13). */
+ * is 2^-16 (2^-13 for 8 bits). */
 ALWAYS float offset_of(struct variant variant)
 {
     return variant.exact ? 0 : variant.bits == 8 ? 1536 : 192;
@@ -220,8 +220,8 @@ ALWAYS vi word_of(const struct token_rows *x, const struct encode_params k[2],
     return i_add(v_bits(sum), i_set(bias_of(variant)));
 }
 
-/* Like word_of(), and replaces x by the residual. Residuals of 0 may lose their sign, which does
- * not matter because the next grid is symmetric. */
+/* Quantizes like word_of() and replaces x by the residual. Residuals of 0 may lose their sign,
+ * which does not matter because the next grid is symmetric. */
 ALWAYS vi word_with_residual(struct token_rows *x, const struct encode_params k[2],
                              struct variant variant)
 {
@@ -434,8 +434,8 @@ ALWAYS vi clipped(vi raw, struct limits l)
 }
 
 /* Codes 8 / bits tokens with parameters k[i] for token i. If `limits` is not NULL, values are
- * clipped to it, since a code of too many bits would change its neighbours. If `limits` is not
- * NULL, the tokens that follow are prefetched as well. */
+ * clipped to these limits, since a code of too many bits would change its neighbours. If `limits`
+ * is not NULL, the tokens that follow are prefetched as well. */
 ALWAYS void code_tokens(const struct kvr_grid_block *b, const struct kvr_narrow_rows *r, int t,
                         const struct encode_params *k, const struct limits *limits,
                         struct variant variant)

@@ -18,17 +18,16 @@ struct kvr_narrow_rows {
     const kvr_bf16 *x;
     int64_t stride;
     int64_t t0, c0;                           /* within the block */
-    const struct kvr_grid_prefetch *prefetch; /* position of the next rows, equally many, to
-                                               * prefetch */
+    const struct kvr_grid_prefetch *prefetch; /* position of the rows to prefetch, as many as are
+                                               * encoded */
 };
 
 struct kvr_grid_narrow {
-    int span; /* channels per step; channels per step, or 0 if this instruction set has no such
-               * functions */
+    int span; /* channels per step, or 0 if this instruction set has no such functions */
     /* axis=tokens, group 16: encodes 16 tokens of m channels, a multiple of `span`. If `second` is
      * not NULL, it is the grid of the residual. Returns the number of encoded channels, a multiple
-     * of `span`. If it is less than m, the next `span` channels have values at the limits of FP16
-     * and must be encoded by kvr_grid_encoders(). */
+     * of `span`. If this number is less than m, the next `span` channels have values at the limits
+     * of FP16 and must be encoded by kvr_grid_encoders(). */
     int (*tokens)(const struct kvr_grid_block *first, const struct kvr_grid_block *second,
                   const struct kvr_narrow_rows *rows, int m);
     /* Like `tokens` for one grid, after a Walsh-Hadamard transform in F32 of every head of d

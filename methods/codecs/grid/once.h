@@ -5,11 +5,11 @@
  *     if (!done)
  *         ...                      find the outliers, then kvr_chain_encode()
  *
- * It is known only after the last value is read which elements are outliers. For groups of tokens,
- * one pass codes all columns, accumulates the sums for sigma, and lists the columns with a likely
- * outlier. Columns with an actual outlier are then coded again. For groups of whole tokens, the
- * first pass lists likely outliers and the range of the other elements, and the second pass codes
- * the tokens. The bytes equal those of the stages run one after another. */
+ * Which elements are outliers depends on all values of the block. For groups of tokens, one pass
+ * codes all columns, accumulates the sums for sigma, and lists the columns with a likely outlier.
+ * Columns with an actual outlier are then coded again. For groups of whole tokens, the first pass
+ * lists likely outliers and the range of the other elements, and the second pass codes the tokens.
+ * The bytes equal those of the stages run one after another. */
 #ifndef KVR_METHODS_GRID_ONCE_H
 #define KVR_METHODS_GRID_ONCE_H
 

@@ -87,7 +87,7 @@ typedef uint32_t uvec __attribute__((vector_size(4 * LANES)));
 
 #ifdef KVR_SIMD
 /* The macro i_halves loads the low half of a register from p and its high half from q. The function
- * v_store_halves stores them in the same way. */
+ * v_store_halves stores the low half of a register to p and its high half to q. */
 #ifdef KVR_ISA_AVX512
 #define i_halves(p, q)                                                                             \
     _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)(p))),           \

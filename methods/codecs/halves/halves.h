@@ -13,8 +13,8 @@
 
 #include "methods/codecs/cells/cells.h"
 
-/* A block. Format of a block. The codes of `padded` tokens are packed as in pack.h; the side
- * information is the scales and then the minima, FP32 [padded / group][channels] each. */
+/* The codes of a block, of `padded` tokens, are packed as in pack.h; the side information of a
+ * block is the scales and then the minima, FP32 [padded / group][channels] each. */
 struct halves {
     int bits, group;
     int64_t n_tok, padded, channels;

@@ -7,12 +7,12 @@
 
 #include "methods/codecs/cells/cells.h"
 
-/* Format of a block. The side information is the norms, FP16 [T]. */
+/* The side information of a block is the norms, FP16 [T]. */
 struct norm {
     int64_t n_tok, channels;
 };
 
-/* FP16 bits of the norm of a token; `sum` is its sum of squares. */
+/* FP16 bits of the norm of a token whose elements have the sum of squares `sum`. */
 CELLS unsigned norm_store(double sum)
 {
     const float n = (float)sqrt(sum);

@@ -1,8 +1,8 @@
 /* nuq.h - format and decoder of the stage `nuq`, shared by CPU and CUDA.
  *
  * A vector is a channel over the tokens of the block, or a token over all heads. The outliers of a
- * vector are stored exactly, `kept` of them. Its other elements lie in a range lo .. hi and are
- * decoded by a codebook:
+ * vector are stored exactly, `kept` of them. The other elements of a vector lie in a range [lo, hi]
+ * and are decoded by a codebook:
  *
  *     x^ = level[q] (hi - lo) / 2 + (lo + hi) / 2         2^b levels, common to the block */
 #ifndef KVR_METHODS_NUQ_H
@@ -12,10 +12,10 @@
 
 enum { NUQ_MAX_LEVELS = 16 };
 
-/* Format of a block. The codes are packed as in pack.h. The side information has the levels, FP32
- * [2^b], and the middle and half range of each vector, FP16. The indices of each vector's outliers
- * [kept] follow, ascending, uint16 (uint32 for vectors longer than 65536), and then the values of
- * all outliers, FP16. */
+/* The codes of a block are packed as in pack.h. The side information of a block has the levels,
+ * FP32 [2^b], and the middle and half range of each vector, FP16. The indices of each vector's
+ * outliers [kept] follow, ascending, uint16 (uint32 for vectors longer than 65536), and then the
+ * values of all outliers, FP16. */
 struct nuq {
     int bits, n_outliers;
     bool by_token;

@@ -9,7 +9,7 @@
  *
  * Tokens are coded in blocks of 64; the tokens after the last full block stay in BF16. The tokens
  * of a block are permuted so that neighbours are similar, and 16 consecutive tokens form a round. A
- * unit is the data of one head of a block. For each round, it contains
+ * unit is the data of one head of a block. For each round, a unit contains:
  *
  *     the smallest code m of each channel, b bits; the number n of bits of code - m, in lens bits;
  *     then channel by channel 16 n-bit numbers q - m, from the lowest bit up
@@ -22,8 +22,8 @@
 
 enum { PACKKV_BLOCK = 64, PACKKV_ROUND = 16, PACKKV_ROUNDS = PACKKV_BLOCK / PACKKV_ROUND };
 
-/* Format of a block. The codes are the tokens after the last full block of 64, BF16 [T % 64][H D],
- * and then the units. The side information has, for each unit [blocks][H], its start relative to
+/* The codes of a block are the tokens after the last full block of 64, BF16 [T % 64][H D], and then
+ * the units. The side information of a block has, for each unit [blocks][H], its start relative to
  * the first unit and its length, uint32, and the ends of its rounds, 4 uint16. The s and z of each
  * coded token follow, in FP16, and then the permutation of each block, one byte per token. */
 struct packkv {

@@ -2,7 +2,7 @@
  *
  * The stage codes a head's vector r [D] by the signs of its projections. The projection matrix S
  * [D,D] has independent normal numbers that depend on a seed only, so all heads, layers and tokens
- * share it:
+ * share this matrix:
  *
  *     n = FP16(||r||)    b_i = (S r)_i >= 0    r^ = n sqrt(pi / 2) / D  sum_i (2 b_i - 1) S_i
  *
@@ -16,8 +16,8 @@
 
 enum { QJL_MAX_DIM = 256 };
 
-/* Format of a block. The codes are signs of 1 bit, packed as in pack.h; the side information is the
- * norms, FP16 [T,H]. */
+/* The codes of a block are signs of 1 bit, packed as in pack.h; the side information of a block is
+ * the norms, FP16 [T,H]. */
 struct qjl {
     uint32_t seed;
     int n_heads, head_dim;

@@ -1,7 +1,7 @@
 /* ranged.h - arithmetic of the stage `ranged`, shared by CPU and CUDA.
  *
  * With A = BF16(max |x|) of a token over all heads and C = bins / 2 - 1, an element x becomes the
- * symbol rne(x (C / A) + C) in 0 .. 2 C. A symbol decodes to (symbol - C) / C * A. An integer range
+ * symbol rne(x (C / A) + C) in [0, 2 C]. A symbol decodes to (symbol - C) / C * A. An integer range
  * coder with per-channel frequencies codes the symbols of a channel, as in CacheGen's code:
  *
  *     f[i] = floor((65535 - bins) h[i] / T) + i,  i = 0 .. bins        h[i]: symbols below i, of T
@@ -19,8 +19,8 @@
 
 enum { RANGED_SEGMENT = 256, RANGED_MAX_BINS = 64 };
 
-/* Format of a block. The codes are the bytes of the segments, channel by channel within a segment.
- * The side information has the end of each channel's bytes in codes, uint32 [segments][channels],
+/* The codes of a block are the bytes of the segments, channel by channel within a segment. The side
+ * information of a block has the end of each channel's bytes in codes, uint32 [segments][channels],
  * and the frequencies, uint16 [channels][bins + 1]. The values A of the tokens follow, BF16 [T]. */
 struct ranged {
     int bins;

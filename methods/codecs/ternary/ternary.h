@@ -1,15 +1,15 @@
 /* ternary.h - arithmetic of the stage `ternary`, shared by CPU and CUDA.
  *
- * A group has G consecutive tokens of a channel; the last group may be shorter. Its scale is s =
- * FP16(mean |x|). The code q is 2 if x > dead s, 0 if x < -dead s, and 1 otherwise. A code decodes
- * to x^ = q s - s, or to q - 1 without `scaled`. */
+ * A group has G consecutive tokens of a channel; the last group may be shorter. The scale of a
+ * group is s = FP16(mean |x|). The code q is 2 if x > dead s, 0 if x < -dead s, and 1 otherwise. A
+ * code decodes to x^ = q s - s, or to q - 1 without `scaled`. */
 #ifndef KVR_METHODS_TERNARY_H
 #define KVR_METHODS_TERNARY_H
 
 #include "methods/codecs/cells/cells.h"
 
-/* A block. Format of a block. The codes have 2 bits, packed as in pack.h; the side information is
- * the scales and then the minima, FP16 [groups][C] each. */
+/* The codes of a block have 2 bits, packed as in pack.h; the side information of a block is the
+ * scales and then the minima, FP16 [groups][C] each. */
 struct ternary {
     int group;
     float dead;

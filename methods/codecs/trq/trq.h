@@ -24,8 +24,8 @@
 
 enum { TRQ_MAX_GROUP = 256, TRQ_MAX_HEADS = 64 };
 
-/* Format of a block. The codes are those of the anchor, then those of the residuals, stored token
- * by token and packed into bytes from the highest bit down. The side information starts with the
+/* The codes of a block are those of the anchor, then those of the residuals, stored token by token
+ * and packed into bytes from the highest bit down. The side information of a block starts with the
  * scales, BF16 [T][C / G]. The zero points of the residuals follow, one byte each, as [T - unit][C
  * / G]. If there are fine heads, one byte per head follows, which is 1 for a fine head. */
 struct trq {

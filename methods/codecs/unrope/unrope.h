@@ -14,8 +14,7 @@
 
 enum { UNROPE_MAX_PAIRS = 128 };
 
-/* A block. Parameters of a block; `list` [n_tok], or NULL, is device memory as in struct
- * kvr_place. */
+/* Parameters of a block; `list` [n_tok], or NULL, is device memory as in struct kvr_place. */
 struct unrope {
     int n_heads, d;
     int64_t frame, row; /* tokens per frame and per row; if `frame` is 0, positions are unknown and
