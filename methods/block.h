@@ -36,6 +36,7 @@ bool kvr_block_decode_chain(struct kvr_dev *dev, const struct kvr_grid_chain *c,
 bool kvr_block_decode_chain_bf16(struct kvr_dev *dev, const struct kvr_grid_chain *c,
                                  const struct kvr_stage_data *const data[2], int64_t t0, int64_t n,
                                  int h0, int nh, kvr_bf16 *out);
+/* Whether kvr_block_decode_chain_bf16 supports this chain. */
 bool kvr_block_decodes_bf16(const struct kvr_grid_chain *c);
 /* Overwrites decoded values in `out` by the exactly stored elements of a KVR_FORM_ENTRIES stage. */
 void kvr_block_put_entries_bf16(struct kvr_dev *dev, const struct kvr_block_shape *shape,

@@ -358,7 +358,10 @@ void kvr_codec_close(struct kvr_codec **c);
  * of these stages. */
 enum kvr_status kvr_codec_set(struct kvr_codec *c, const char *name, const char *value, int *n_set);
 
+/* Checks that all stages support this number of heads and head width; the message names the
+ * stage. */
 enum kvr_status kvr_codec_check(const struct kvr_codec *c, int n_heads, int head_dim);
+/* Smallest number of tokens that all stages code without padding. */
 int kvr_codec_unit_tokens(const struct kvr_codec *c);
 int kvr_codec_origin_tokens(const struct kvr_codec *c); /* maximum over the stages */
 bool kvr_codec_is_raw(const struct kvr_codec *c);       /* stores values unchanged */
@@ -483,7 +486,9 @@ size_t kvr_packed_bytes(const struct kvr_packed *p); /* allocated bytes of codes
                                                       * information */
 /* Bytes by tag, by the arithmetic of the format, for this shape and this number of entries. */
 struct kvr_stage_bytes kvr_packed_nominal(const struct kvr_packed *p);
+/* Number of data-dependent entries of a block, over all stages. */
 int64_t kvr_packed_n_entries(const struct kvr_packed *p);
+/* Frees the buffers of a block. */
 void kvr_packed_free(struct kvr_packed *p);
 
 /* Current name of a stage that had the name `name` in an earlier version (FORMER in methods.def),

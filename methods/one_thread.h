@@ -18,6 +18,7 @@
  * transform. Codecs with slower stages use a team of threads. Returns the number of threads to
  * restore. */
 int kvr_one_thread_begin(const struct kvr_codec *c, const struct kvr_dev *dev, int64_t n);
+/* Restores the number of threads that kvr_one_thread_begin returned. */
 void kvr_one_thread_end(int n_threads);
 
 #endif

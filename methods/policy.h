@@ -245,7 +245,10 @@ struct kvr_retention_use {
 };
 /* Maximum number of chunks that may become one segment; 1 without `together`. */
 int kvr_tiers_max_chunks(const struct kvr_tiers_use *u);
+/* Opens the tiers that a text such as "sinks(frames=1)" names; NULL or an empty text opens none. */
 enum kvr_status kvr_tiers_open(struct kvr_tiers_use *out, const char *text);
+/* Opens the retention that a text such as "keep(score=random)" names; NULL or an empty text opens
+ * none. */
 enum kvr_status kvr_retention_open(struct kvr_retention_use *out, const char *text);
 /* Whether the retention implements `thin`; *out becomes the inputs that `thin` requests, or zeros
  * for a retention without `thin`. */
@@ -255,6 +258,7 @@ bool kvr_retention_observes(const struct kvr_retention_use *u, const struct kvr_
                             int64_t new0);
 /* First token of ctx->all_keys. */
 int64_t kvr_thin_key0(const struct kvr_thin_needs *n, int64_t new0, int tokens_per_frame);
+/* The warning of the retention's options for a model of this shape, or NULL if there is none. */
 const char *kvr_retention_warning(const struct kvr_retention_use *u, int n_query_heads, int n_heads,
                                   int head_dim);
 void kvr_tiers_close(struct kvr_tiers_use *u);
@@ -281,6 +285,7 @@ enum kvr_status kvr_retention_thin(const struct kvr_retention_use *u,
  * '#' starts a comment. */
 enum kvr_status kvr_layer_budget(const char *which, double min, double max, int layer, int n_layers,
                                  double *beta);
+/* Whether the rule `which` is the path of a file. */
 bool kvr_layer_budget_is_file(const char *which);
 
 #ifdef __cplusplus

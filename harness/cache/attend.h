@@ -87,6 +87,7 @@ struct kvr_attend_needs {
 struct kvr_attend_bytes {
     size_t tiles, state, heads, parts, coded, rows;
 };
+/* Bytes of each buffer that kvr_attend_reserve would allocate on this backend. */
 struct kvr_attend_bytes kvr_attend_scratch_bytes(const struct kvr_attend_needs *n,
                                                  enum kvr_backend backend);
 
@@ -105,6 +106,7 @@ bool kvr_attend_accepts_bf16(const struct kvr_attend_needs *n, enum kvr_backend 
 /* Allocates the scratch for all jobs with these needs; called when a cache opens. */
 enum kvr_status kvr_attend_reserve(struct kvr_attend_scratch *s, struct kvr_dev *dev,
                                    const struct kvr_attend_needs *n);
+/* Frees the scratch. */
 void kvr_attend_release(struct kvr_attend_scratch *s);
 /* Errors surface at kvr_dev_sync. */
 void kvr_attend(const struct kvr_attend_job *job, struct kvr_attend_scratch *s);

@@ -63,7 +63,9 @@ void kvr_tile_subtract_correction(const struct kvr_attend_job *job, const struct
 void kvr_tile_mask_causal(const struct kvr_attend_job *job, const struct tile *tile, int64_t r0,
                           int m, float *s, int stride);
 
+/* Whether a span has tokens of a codec other than `raw`. */
 bool kvr_span_coded(const struct kvr_span *s);
+/* Whether the keys of a span, or its values if `values`, are stored in rotated space. */
 bool kvr_span_rotated(const struct kvr_span *s, bool values);
 
 /* ---- queries ----------------------------------------------------------------------------- */
@@ -122,6 +124,8 @@ struct staged {
 /* Whether the panels of the tile are BF16 (attend_bf16.h); BF16 panels use the memory of the F32
  * panels. In a job with `bf16`, all tiles but those quantized to int8 have BF16 panels. */
 bool kvr_tile_bf16(const struct kvr_attend_job *job, const struct tile *tile);
+/* Decodes the tile's keys, or its values if `values`, of head h, and packs them into BF16
+ * panels. */
 void kvr_bf16_stage(const struct kvr_attend_job *job, const struct tile *tile, int h, bool values,
                     struct staged out);
 /* Number of the n decoded tiles, from the first on, that one softmax call can process together. */
@@ -144,9 +148,10 @@ float *kvr_int8_carve(float *base, int head_dim, int n_heads, size_t rows,
  * team must call this function. */
 void kvr_int8_code_queries(const struct kvr_attend_job *job, const struct state *st);
 
-/* Quantizes and packs the key rows or value rows [n][D] of a tile into `out`. */
+/* Quantizes the key rows [n][D] of a tile and packs them into `out`. */
 void kvr_int8_stage_keys(const struct state *st, const struct tile *tile, int h, int d,
                          const float *rows, struct staged out);
+/* Quantizes the value rows [n][D] of a tile and packs them into `out`. */
 void kvr_int8_stage_values(const struct tile *tile, int d, const float *rows, struct staged out);
 /* Computes the first `wide` columns of the scores s [m][TILE] for m query rows from `at` on. */
 void kvr_int8_scores(const struct state *st, const struct tile *tile, struct staged kv, int64_t at,

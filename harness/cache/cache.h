@@ -127,6 +127,7 @@ struct kvr_visible;
 enum kvr_status kvr_cache_open(struct kvr_cache **out, struct kvr_dev *dev,
                                const struct kvr_scheme *scheme, const struct kvr_cache_shape *shape,
                                enum kvr_path path);
+/* Frees the cache and sets *c to NULL. */
 void kvr_cache_close(struct kvr_cache **c);
 
 /* Bytes with tag KVR_MEM_SCRATCH that kvr_cache_open would allocate on this backend. A pass frees
@@ -162,11 +163,12 @@ bool kvr_cache_current(const struct kvr_cache *c, kvr_bf16 **k, kvr_bf16 **v);
  * attention. On KVR_ENOMEM the cache is unchanged. */
 enum kvr_status kvr_cache_attend(struct kvr_cache *c, int layer, const float *q, float *out);
 
-/* Like kvr_cache_attend, with queries and output in BF16, 16-byte aligned. Must be called only if
- * kvr_cache_attends_bf16 returns true. The cache must then be on a device and in BF16, have no
- * observer, and have a method that does not need F32 queries. A correction by moments, a score from
- * attention received, and tokens selected per head need F32 queries. */
+/* Whether attention may have BF16 queries and output. The cache must be on a device and in BF16,
+ * have no observer, and have a method that does not need F32 queries. A correction by moments, a
+ * score that reads attention or queries, and tokens selected per head need F32 queries. */
 bool kvr_cache_attends_bf16(const struct kvr_cache *c);
+/* Like kvr_cache_attend, with queries and output in BF16, 16-byte aligned. Must be called only if
+ * kvr_cache_attends_bf16 returns true. */
 enum kvr_status kvr_cache_attend_bf16(struct kvr_cache *c, int layer, const kvr_bf16 *q,
                                       kvr_bf16 *out);
 /* Like kvr_cache_attend_bf16, for queries to which RMSNorm and RoPE (`norm`) are applied first. If
@@ -189,6 +191,7 @@ enum kvr_status kvr_cache_collect_past_share(struct kvr_cache *c, float *past);
  * scores and has no table, storing fails with KVR_EUNSUPPORTED. */
 void kvr_cache_set_salience(struct kvr_cache *c, const float *table);
 
+/* Ends the pass; no layer may be appended or attended to until the next kvr_cache_begin_pass. */
 enum kvr_status kvr_cache_end_pass(struct kvr_cache *c);
 
 /* Whether the current pass commits no tokens and has no observer. The passes of a chunk that commit
@@ -196,6 +199,7 @@ enum kvr_status kvr_cache_end_pass(struct kvr_cache *c);
  * graph. */
 bool kvr_cache_only_reads(const struct kvr_cache *c);
 
+/* Writes the current bytes of the cache to *out. */
 void kvr_cache_bytes(const struct kvr_cache *c, struct kvr_cache_bytes *out);
 
 /* Reads the decoded keys and values of the committed tokens visible to the last pass, oldest first.

@@ -98,9 +98,10 @@ void kvr_layer_reset(struct kvr_layer *l); /* for a new video */
 enum kvr_status kvr_layer_commit(struct kvr_layer *l, const float *k, const float *v, int64_t tok0,
                                  int64_t n);
 
-/* kvr_layer_commit for BF16 values, without a conversion to F32. Must be called only if
- * kvr_layer_only_codes returns true. */
+/* Whether only codecs read the committed values, and no policy or correction does. */
 bool kvr_layer_only_codes(const struct kvr_layer *l);
+/* Like kvr_layer_commit, for BF16 values, which are not converted to F32. Must be called only if
+ * kvr_layer_only_codes returns true. */
 enum kvr_status kvr_layer_commit_bf16(struct kvr_layer *l, const kvr_bf16 *k, const kvr_bf16 *v,
                                       int64_t tok0, int64_t n);
 
@@ -124,6 +125,7 @@ void kvr_layer_evict(struct kvr_layer *l, const struct kvr_visible *seen);
  * called before they read a layer. For a segment that could not be decoded, the decoded values are
  * NaN. */
 enum kvr_status kvr_layer_read_joint(const struct kvr_layer *l, const struct kvr_visible *seen);
+/* Frees the values that kvr_layer_read_joint has decoded. */
 void kvr_layer_drop_joint(const struct kvr_layer *l);
 
 /* Writes the spans of visible stored tokens in order; with spans == NULL, only counts them. Returns
@@ -146,7 +148,10 @@ size_t kvr_layer_nominal(const struct kvr_layer *l);
 /* Bytes of the hidden tokens that a retention keeps because they may become visible again.
  * kvr_layer_nominal includes these bytes, but not the memory of the retention's scores. */
 size_t kvr_layer_held_tokens_bytes(const struct kvr_layer *l);
+/* Adds the counts of `more` to those of `to`. */
 void kvr_varying_add(struct kvr_varying *to, const struct kvr_varying *more);
+/* Allocated bytes of all segments and of the policies' states; *codes receives the bytes of codes
+ * alone. */
 size_t kvr_layer_resident(const struct kvr_layer *l, size_t *codes);
 /* Allocated bytes of the layer by tag; for a dry layer, the bytes of codes and side information
  * that it would allocate. The state of a policy has the same size whether the layer is dry or

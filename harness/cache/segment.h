@@ -33,6 +33,7 @@ struct kvr_segment {
                              * correction */
 };
 
+/* Frees the buffers of a segment. */
 void kvr_segment_free(struct kvr_segment *s);
 size_t kvr_segment_resident(const struct kvr_segment *s); /* allocated bytes of codes, side
                                                            * information and token list */

@@ -39,6 +39,7 @@ typedef uint16_t kvr_f16;
 
 size_t kvr_dtype_size(enum kvr_dtype t);      /* bytes of one element */
 const char *kvr_dtype_name(enum kvr_dtype t); /* safetensors spelling: "F32", "F8_E4M3", ... */
+/* Sets *out to the type of this name, or returns false and leaves *out unchanged. */
 bool kvr_dtype_parse(const char *name, enum kvr_dtype *out);
 
 static inline uint32_t kvr_f32_bits(float x)

@@ -75,6 +75,7 @@ const char *kvr_opts_text(const struct kvr_opt *o, const void *s, char *buf, siz
 const char *kvr_opts_call(const char *name, const struct kvr_opt *table, const void *s, char *buf,
                           size_t n);
 
+/* The option of this name in `table`, or NULL if there is none. */
 const struct kvr_opt *kvr_opts_find(const struct kvr_opt *table, const char *name);
 
 /* Removes white space from both ends of the text, in place; returns the first remaining

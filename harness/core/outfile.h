@@ -27,7 +27,9 @@ extern "C" {
 
 struct kvr_out;
 
+/* Opens the temporary file for the target `path`, or a device or FIFO itself. */
 enum kvr_status kvr_out_open(struct kvr_out **out, const char *path);
+/* Appends n bytes to the output. */
 enum kvr_status kvr_out_write(struct kvr_out *o, const void *p, size_t n);
 /* File descriptor of the temporary file, for libraries that seek. Remains owned by `o`. */
 int kvr_out_fd(const struct kvr_out *o);

@@ -18,6 +18,7 @@ struct kvr_procfile {
     char buf[4096];
 };
 
+/* Opens a file; a file that cannot be opened reads as empty. */
 void kvr_procfile_open(struct kvr_procfile *f, const char *path);
 /* Reads the next line into line [n] like fgets(), including the newline; a line longer than n - 1
  * bytes is returned in pieces. */

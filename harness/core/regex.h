@@ -25,6 +25,7 @@ struct kvr_regex;
 
 /* KVR_EINVAL gives the reason. */
 enum kvr_status kvr_regex_open(struct kvr_regex **out, const char *text);
+/* Whether any part of the text matches the expression. */
 bool kvr_regex_matches(const struct kvr_regex *r, const char *text);
 void kvr_regex_close(struct kvr_regex **r); /* accepts NULL */
 

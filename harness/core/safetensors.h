@@ -28,11 +28,13 @@ extern "C" {
 
 struct kvr_st;
 
+/* Opens a safetensors file, maps it into memory and checks its header. */
 enum kvr_status kvr_st_open(struct kvr_st **out, const char *path);
 /* Opens the content of a file that is in memory, for fuzzing and tests. The reader borrows `bytes`,
  * which must outlive it. */
 enum kvr_status kvr_st_open_memory(struct kvr_st **out, const void *bytes, size_t n,
                                    const char *name_for_messages);
+/* Unmaps the file, whose tensors are then invalid, and sets *f to NULL. */
 void kvr_st_close(struct kvr_st **f);
 
 int kvr_st_count(const struct kvr_st *f);
@@ -40,6 +42,7 @@ const char *kvr_st_name(const struct kvr_st *f, int i); /* in data order */
 const char *kvr_st_path(const struct kvr_st *f);
 const char *kvr_st_metadata(const struct kvr_st *f, const char *key); /* NULL when absent */
 
+/* Whether the file has a tensor of this name. */
 bool kvr_st_has(const struct kvr_st *f, const char *name);
 /* The message of KVR_ENOTFOUND names the file and the tensor. `out->data` is read-only. Misaligned
  * data, from programs that did not pad the header, is copied once. */

@@ -27,11 +27,14 @@ struct kvr_sha256 {
     uint64_t state[16]; /* libcrypto's */
 };
 
+/* Starts a hash of content that is added in pieces. */
 enum kvr_status kvr_sha256_open(struct kvr_sha256 *h);
+/* Adds n bytes of content to the hash. */
 enum kvr_status kvr_sha256_add(struct kvr_sha256 *h, const void *p, size_t n);
 /* If hex is NULL, the state is discarded. */
 enum kvr_status kvr_sha256_close(struct kvr_sha256 *h, char hex[KVR_SHA256_HEX]);
 
+/* Writes the hash of n bytes in memory to hex. */
 enum kvr_status kvr_sha256_hex(const void *p, size_t n, char hex[KVR_SHA256_HEX]);
 /* Hash of a file. The messages of KVR_ENOTFOUND and KVR_EIO name the file. */
 enum kvr_status kvr_sha256_file(const char *path, char hex[KVR_SHA256_HEX]);

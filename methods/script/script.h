@@ -34,6 +34,7 @@
 
 #include "methods/plugin.h"
 
+/* Whether the path names a Python file. */
 bool kvr_script_is(const char *path);
 
 /* Runs the file to obtain its description, and builds a plug-in with one stage and one method. The
