@@ -240,8 +240,8 @@ struct kvr_exact_once {
 };
 
 /* Functions of a stage for one backend; all pointers are memory of job->dev. On CUDA, `encode` may
- * synchronise and allocate: an EXACT stage must count its outliers. The other functions neither
- * synchronise nor allocate. */
+ * synchronise and allocate: an EXACT stage must count its outliers. The functions `transform` and
+ * `decode` neither synchronise nor allocate. */
 struct kvr_stage_ops {
     /* TRANSFORM, its only function: maps x [n,nh,D], rows of heads [h0, h0 + nh), in place. */
     void (*transform)(const struct kvr_stage_job *job, enum kvr_transform_way way, float *x,
@@ -267,8 +267,8 @@ struct kvr_stage_ops {
     const struct kvr_exact_once *once;
 };
 
-/* Functions of a stage that codes keys and values jointly (joint.h). Such a stage is the only stage
- * of both pipelines and uses host memory. */
+/* Functions of a stage that codes keys and values jointly (joint.h). A joint stage is the only
+ * stage of the pipelines of K and V, and it uses host memory. */
 struct kvr_joint_ops {
     /* Prepares coding and decoding, outside of timed code; a second call has no effect. */
     enum kvr_status (*start)(const struct kvr_stage_job *job);
@@ -462,9 +462,9 @@ bool kvr_codec_decodes_bf16(const struct kvr_codec *c, int n_heads, int head_dim
 void kvr_codec_decode_bf16(const struct kvr_packed *p, int64_t t0, int64_t n, int h0, int nh,
                            kvr_bf16 *out);
 
-/* Error model of a coded block. It is the model of the last grid, since a grid quantizes the
- * residual of the grid before. The pointers `scale` and `exact` are memory of p->dev that the block
- * owns. */
+/* Error model of a coded block. The error of a chain of grids is that of the last grid, since a
+ * grid quantizes the residual of the grid before. The pointers `scale` and `exact` are memory of
+ * p->dev that the block owns. */
 void kvr_codec_noise(const struct kvr_packed *p, struct kvr_coding_noise *out);
 
 /* Writes the scale of every element of a block with KVR_NOISE_SCALES to out [n,nh,D], in memory of

@@ -99,8 +99,8 @@ struct kvr_setting {
 /* The denoising pass whose keys and values the cache keeps. EVERY_PASS: each pass overwrites the
  * keys and values of the pass before, so those of the clean pass remain, at several times the cost.
  * LAST_STEP: the keys and values of the last denoising step remain, and there is no clean pass.
- * With LAST_STEP, K and V are computed from an input that is still noisy. This option is a rule of
- * the sampler: the cache commits whatever the sampler appends as the clean pass. */
+ * With LAST_STEP, K and V are computed from an input that is still noisy. The option `commit` is a
+ * rule of the sampler: the cache commits whatever the sampler appends as the clean pass. */
 enum kvr_commit { KVR_COMMIT_CLEAN_PASS, KVR_COMMIT_LAST_STEP, KVR_COMMIT_EVERY_PASS };
 
 /* How attention reads the current chunk's keys. PLAIN reads the keys as appended. DEMEAN subtracts

@@ -131,8 +131,8 @@ typedef enum kvr_status kvr_assign_fn(const void *opts, const struct kvr_policy_
                                       uint8_t *map);
 
 /* Attention that each key receives in a chunk's clean pass: sum and maximum of its softmax weights
- * over `n_query` sampled queries and over the query heads of its KV head. This attention is
- * computed for the retention only, so its time counts as time of the method. */
+ * over `n_query` sampled queries and over the query heads of its KV head. The attention that keys
+ * receive is computed for the retention only, so the time counts as time of the method. */
 struct kvr_columns {
     int64_t n_query;
     const float *sum, *max; /* [n_active,H], host memory; zeros for tokens that are not stored */

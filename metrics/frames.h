@@ -2,7 +2,8 @@
  *
  *     return kvr_metric_per_frame(in, out, "sharpness", 0, in->test->n, of_frame);
  *
- * Each frame is computed by one thread, so values do not depend on the number of threads. */
+ * The value of a frame is computed by one thread, so it does not depend on the number of
+ * threads. */
 #ifndef KVR_METRICS_FRAMES_H
 #define KVR_METRICS_FRAMES_H
 

@@ -29,8 +29,8 @@ struct part {
     int n, at;
 };
 
-/* A tile of tokens, made of parts of spans. Either all keys of a tile are rotated or none, and
- * likewise all values. */
+/* A tile of tokens, made of parts of spans. All keys of a tile are rotated, or none of them; the
+ * same holds for its values. */
 struct tile {
     struct part part[TILE];
     int n_parts, n;

@@ -17,9 +17,9 @@
  *     score(q, k_j) = bf16(q) . bf16(k_j) / sqrt(D) + log_m - row_bias(q) - taylor(q, j)
  *     out           = sum_j bf16(p_j) bf16(v_j) / sum_j p_j
  *
- * Here k_j and v_j are the values that the CPU decoder returns. Results are deterministic. Tiles
- * start at multiples of 64 tokens of the span's block or tensor, so dividing a span at a multiple
- * of 64 tokens does not change the result.
+ * The CPU decoder returns the same values k_j and v_j. Results are deterministic. Tiles start at
+ * multiples of 64 tokens of the span's block or tensor, so dividing a span at a multiple of 64
+ * tokens does not change the result.
  *
  * A codec with a Hadamard rotation H decodes to rotated values, H x / sqrt(D). For rotated keys,
  * pass rotated queries (kvr_fwht_cuda of a copy). For rotated values, use a separate softmax state,
@@ -68,8 +68,8 @@ bool kvr_attend_mma_accepts(size_t shared, const struct kvr_attend_shape *shape,
 void kvr_attend_mma_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                          const struct kvr_attend_io *io, const struct kvr_attend_mma_span *span);
 
-/* Whether kvr_attend_rows_cuda supports this span: BF16 rows, plain or of codec `raw`, without a
- * row bias. Two tiles of the rows must fit the shared memory of a thread block. */
+/* Whether kvr_attend_rows_cuda supports this span. The span must have BF16 rows, plain or of codec
+ * `raw`, and no row bias. Two tiles of the rows must fit the shared memory of a thread block. */
 bool kvr_attend_rows_accepts(size_t shared, const struct kvr_attend_shape *shape,
                              const struct kvr_attend_mma_span *span);
 

@@ -43,8 +43,8 @@ enum {
     KVR_BYTE_MEAN = 64,  /* mu is the mean of the first 64 tokens */
     KVR_BYTE_KEY_STEPS = 9,
     KVR_BYTE_VALUE_STEPS = 4,      /* rows of value scales per tile */
-    KVR_BYTE_BIAS = 255 * 255 * 32 /* added to integer scores: exceeds their largest magnitude, 127
-                                    * * 127 * 128 */
+    KVR_BYTE_BIAS = 255 * 255 * 32 /* bias that is added to integer scores; it exceeds their largest
+                                    * magnitude, 127 * 127 * 128 */
 };
 
 struct kvr_byte_rows {

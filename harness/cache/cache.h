@@ -42,7 +42,7 @@ extern "C" {
 
 /* Arithmetic of attention. */
 enum kvr_attend_as {
-    KVR_ATTEND_FLOAT, /* F32, or BF16 products with F32 accumulation on tensor cores */
+    KVR_ATTEND_FLOAT, /* products in F32 or, on tensor cores, in BF16 with F32 accumulation */
     KVR_ATTEND_INT8,  /* coded tokens in int8 with int32 accumulation (attend_dot.h), other tokens
                        * as in FLOAT */
 };
@@ -172,9 +172,9 @@ bool kvr_cache_attends_bf16(const struct kvr_cache *c);
 enum kvr_status kvr_cache_attend_bf16(struct kvr_cache *c, int layer, const kvr_bf16 *q,
                                       kvr_bf16 *out);
 /* Like kvr_cache_attend_bf16, for queries to which RMSNorm and RoPE (`norm`) are applied first. If
- * all keys are plain BF16 rows, the attention kernel applies `norm` while it loads the queries.
- * Otherwise a separate kernel writes the normed queries to `out`, which attention then
- * overwrites. */
+ * all keys are plain BF16 rows, the attention kernel applies `norm` while it loads the queries. If
+ * the attention kernel cannot read all keys as BF16 rows, a separate kernel first writes the normed
+ * queries to `out`, which attention then overwrites. */
 enum kvr_status kvr_cache_attend_normed(struct kvr_cache *c, int layer, const kvr_bf16 *q,
                                         const struct kvr_query_norm *norm, kvr_bf16 *out);
 

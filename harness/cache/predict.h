@@ -77,8 +77,8 @@ enum kvr_status kvr_predict(const struct kvr_scheme *scheme, const struct kvr_ge
 /* Predicts the cache's bytes and peak only, in negligible time even for a full-size model. If all
  * layers store the same number of bytes, only one layer is simulated, and the result equals that of
  * kvr_predict(). For a retention that selects tokens by the data, only one layer is simulated as
- * well. The other layers are then counted with the simulated layer's final size, while at_peak and
- * scratch are those of the simulated layer alone. */
+ * well. Every other layer is then counted with the final size of the simulated layer, while at_peak
+ * and scratch are those of one layer. */
 enum kvr_status kvr_predict_peak(const struct kvr_scheme *scheme, const struct kvr_geometry *geo,
                                  const struct kvr_predict_run *run, struct kvr_prediction *out);
 

@@ -5,7 +5,7 @@
  *
  * Each *_isa.c file is compiled once for portable, avx2 and avx512 (on ARM: for portable and neon).
  * A *_dot.c file is compiled for avxvnni, vnni and amx_int8 as well. A *_tile.c file is compiled
- * for portable and amx_bf16 (tile.h). Each compiled variant of a file defines one constant table of
+ * for portable and amx_bf16 (tile.h). A compiled variant of a file defines one constant table of
  * functions, `const struct kvr_x KVR_ISA_NAME(kvr_x)`, and no other external symbol. The file's
  * header declares KVR_ISA_TABLES(struct kvr_x, kvr_x), which defines kvr_x(), the function that
  * returns the selected variant's table. For each variant the Makefile sets KVR_ISA to the variant's

@@ -25,8 +25,8 @@ const char *kvr_machine_text(char *buf, size_t n);
  * an unknown fact is "unknown"; the governor of a machine without frequency scaling begins with
  * "none". Times of machines that differ in any fact are not compared. Some facts state the
  * resources that this process may use, as limited by a batch system or taskset(1): the CPUs (cpus),
- * the CPUs' NUMA nodes (cpu_nodes) and the nodes of memory (memory_nodes). Their values are lists
- * such as "0-3,8". */
+ * the CPUs' NUMA nodes (cpu_nodes) and the nodes of memory (memory_nodes). The values of these
+ * facts are lists of numbers such as "0-3,8". */
 typedef void kvr_fact_fn(void *ctx, const char *name, const char *value);
 void kvr_machine_facts(kvr_fact_fn *fn, void *ctx);
 

@@ -20,7 +20,7 @@
 FILE *kvr_text_open(char **text, size_t *n);
 
 /* Closes `to`, which may be NULL. Returns true if *text has all output; the caller then frees
- * *text. Otherwise returns false and sets *text to NULL. */
+ * *text. If output was lost, returns false and sets *text to NULL. */
 bool kvr_text_close(FILE *to, char **text);
 
 #endif

@@ -3,9 +3,9 @@
  *     kvr_onednn_limit();    before the first computation with oneDNN
  *
  * If --cpu or KVREEL_CPU selects an instruction set, oneDNN uses no instructions beyond it either.
- * Otherwise oneDNN uses all instructions of the CPU that its own variable ONEDNN_MAX_CPU_ISA
- * allows. The library accepts a limit only once, so a later selection changes only kvreel's own
- * kernels.
+ * Without such a selection, oneDNN uses all instructions of the CPU that its own variable
+ * ONEDNN_MAX_CPU_ISA allows. The library accepts a limit only once, so a later selection changes
+ * only kvreel's own kernels.
  *
  *     KVR_TRY(kvr_onednn_done(kvr_dnnl_stream_wait(s), "gemm", "stream"));     onednn_guard.h */
 #ifndef KVR_CORE_ONEDNN_H
@@ -24,7 +24,7 @@ extern "C" {
 void kvr_onednn_limit(void);
 
 /* Whether oneDNN multiplies BF16 with instructions of this CPU, under its limits (--cpu,
- * ONEDNN_MAX_CPU_ISA). Otherwise oneDNN's BF16 primitives are missing or emulated. Applies the
+ * ONEDNN_MAX_CPU_ISA). On other CPUs, oneDNN's BF16 primitives are missing or emulated. Applies the
  * limit. */
 bool kvr_onednn_has_bf16(void);
 

@@ -30,8 +30,8 @@ bool kvr_path_exists(const char *path); /* whether a file of any kind exists; fa
                                          * link */
 bool kvr_path_is_dir(const char *path);
 
-/* The path `to` relative to the folder `from`, such as "../c/d" for ("/a/b", "/a/c/d"). Both paths
- * must be absolute and without symbolic links. Returns NULL if memory is short. */
+/* The path `to` relative to the folder `from`, such as "../c/d" for ("/a/b", "/a/c/d"). The paths
+ * `to` and `from` must be absolute and without symbolic links. Returns NULL if memory is short. */
 char *kvr_path_relative(const char *from, const char *to);
 
 /* Creates a directory and its parents. Fails with KVR_EIO if a component is a file; an existing

@@ -30,8 +30,8 @@ bool kvr_file_stamp(const char *path, char stamp[KVR_STAMP_LEN], bool *quiet);
 
 /* Like kvr_sha256_file, but returns the stored hash if there is one, and stores a computed hash. */
 enum kvr_status kvr_file_sha256(const char *path, char hex[KVR_SHA256_HEX]);
-/* Returns the hash if it is stored or the file is small. Otherwise hex becomes an empty string and
- * the status is KVR_OK. */
+/* Sets hex to the hash of the file if the hash is stored or the file is small. If a large file's
+ * hash is not stored, hex becomes an empty string and the status is KVR_OK. */
 enum kvr_status kvr_file_sha256_known(const char *path, char hex[KVR_SHA256_HEX]);
 
 /* Path of a file in the folder $XDG_CACHE_HOME/kvreel, whether or not the file exists, allocated by

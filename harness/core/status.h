@@ -45,7 +45,7 @@ enum kvr_status kvr_fail_prefix(enum kvr_status st, const char *fmt, ...)
 #endif
     ;
 
-/* This thread's last message, or an empty string if there is none; never NULL. */
+/* The last message of the calling thread, or an empty string if there is none; never NULL. */
 const char *kvr_error(void);
 
 /* Name of the status, such as "EINVAL", for logs and the store. */

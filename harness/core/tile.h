@@ -1,5 +1,5 @@
-/* tile.h - AMX tile instructions, and their equivalents in plain C. This header is included by
- * *_tile.c, *_dot.c and tests only.
+/* tile.h - AMX tile instructions, and their equivalents in plain C. Only *_tile.c, *_dot.c and
+ * tests include tile.h.
  *
  *     struct kvr_tiles t;
  *

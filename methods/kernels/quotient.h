@@ -3,7 +3,7 @@
  *     inv = 1 / s;                      once, rounded to nearest
  *     q = kvr_quotient(y, s, inv);      for each y
  *
- * The first approximation q0 = y inv is within 3 ulp of y / s. Its remainder e = y - q0 s is a
+ * The first approximation q0 = y inv is within 3 ulp of y / s. The remainder e = y - q0 s is a
  * multiple of ulp(q0) ulp(s) and below 8 s ulp(q0), so it has at most 3 bits more than s. If s has
  * at most 21 bits, fmaf therefore computes e exactly. Before rounding, q0 + e inv differs from y /
  * s by e times the error of inv, at most 3 2^-24 ulp. If s has p bits, y / s is at least 2^-(p+1)

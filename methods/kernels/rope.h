@@ -17,8 +17,8 @@
 #include "harness/core/status.h"
 
 /* Computes the angles of one position as cosines and sines [D/2]. Of the c = D/2 channel pairs, the
- * first c - 2g are for time, then g for rows and g for columns, with g = floor(c / 3). Each axis
- * has its own geometric sequence of frequencies, starting at 1. */
+ * first c - 2g are for time, then g for rows and g for columns, with g = floor(c / 3). The
+ * frequencies of an axis are a geometric sequence that starts at 1. */
 void kvr_rope_angles(int head_dim, double frame, int row, int col, double *cosines, double *sines);
 
 /* Rotates the channel pairs (2p, 2p + 1) of from [D] by the angles, or by their negatives if

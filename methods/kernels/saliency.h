@@ -47,8 +47,9 @@ struct kvr_saliency {
 };
 
 /* Scores the frames of ctx. If k and v are NULL, every delta is 1. After a failure the state is
- * unchanged. This is the only function of the two parts that can run out of memory or return a
- * device error. On CUDA the function synchronises, because the host reads the summaries. */
+ * unchanged. Of the functions that tiers and retention call, only kvr_saliency_score can run out of
+ * memory or return a device error. On CUDA the function synchronises, because the host reads the
+ * summaries. */
 enum kvr_status kvr_saliency_score(const struct kvr_saliency_rule *rule,
                                    const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                                    struct kvr_policy_state *state, struct kvr_saliency *out);

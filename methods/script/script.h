@@ -20,8 +20,8 @@
  * frames_per_chunk, tokens, and the RoPE positions of the keys.
  *
  * The file may also define NAME, FAMILY, PAPER, VERSION and OPTIONS, as in OPTIONS = dict(bits=(4,
- * 2, 8, "bits per code")). Both functions receive the options as keyword arguments, and a sweep can
- * vary these options like those of built-in methods.
+ * 2, 8, "bits per code")). The functions encode and decode receive the options as keyword
+ * arguments, and a sweep can vary these options like those of built-in methods.
  *
  * The functions encode and decode run in separate processes, so decode receives only what encode
  * returned. The cache stores exactly the returned bytes and has them decoded for attention in every

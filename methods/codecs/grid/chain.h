@@ -11,8 +11,8 @@
 extern "C" {
 #endif
 
-/* Either two grids, where the second one codes the residual of the first, or a transform (kvr_fwht)
- * and one grid. */
+/* A chain is two grids, where the second grid codes the residual of the first, or a transform
+ * (kvr_fwht) and one grid. */
 struct kvr_grid_chain {
     int n; /* number of grids; with the transform, only one grid is possible */
     struct kvr_grid grid[2];

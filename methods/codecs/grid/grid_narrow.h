@@ -11,16 +11,17 @@
  *
  * The variant without `exact` requires that v has at most 11 bits, as BF16 numbers and residuals
  * have. The difference between v and a tie h s, with h = k + 1/2, is a multiple of the smaller of
- * their last places. So v/s is either a tie h or at least 2^-13 away from a tie. The approximation
- * near = fma(v, y, C) rounds v/s to a multiple of 2^-16 (of 2^-13 for 8 bits). This step is finer
- * than the distance from a tie and coarser than the error of v y, so ties stay ties.
+ * their last places. Therefore v/s is either a tie h or at least 2^-13 away from a tie. The
+ * approximation near = fma(v, y, C) rounds v/s to a multiple of 2^-16 (of 2^-13 for 8 bits). A
+ * multiple of 2^-16 is finer than the distance from a tie and coarser than the error of v y, so
+ * ties stay ties.
  *
- * The variant `exact` computes near = fma(v, y, fl(v l)), where y + l is 1/s within 2^-43. This
- * approximation is the correctly rounded quotient, because v/s is at least 2^-12 ulp away from a
- * rounding boundary (grid_encode_isa.c).
+ * The variant `exact` computes near = fma(v, y, fl(v l)), where y + l is 1/s within 2^-43. The
+ * approximation of `exact` is the correctly rounded quotient, because v/s is at least 2^-12 ulp
+ * away from a rounding boundary (grid_encode_isa.c).
  *
  * The residual r = x - c s of a BF16 number x and a symmetric code c has at most 11 bits. If c = 0,
- * r is x. Otherwise |x| >= s/2, so r is a multiple of s 2^-11 and at most s/2.
+ * r is x. If c is not 0, then |x| >= s/2, so r is a multiple of s 2^-11 and at most s/2.
  *
  * Adding M = 1.5 2^23 rounds a float to an integer, ties to even, in the low bits of the sum. To
  * pack several tokens into a byte, the sum of the later tokens is multiplied by 2^bits before the
@@ -49,8 +50,8 @@ struct variant {
 
 static const float magic = 12582912; /* M */
 
-/* The constant C, which is 0 for `exact`. Otherwise it is 1.5 times the power of two whose spacing
- * is 2^-16 (2^-13 for 8 bits). */
+/* The constant C, which is 0 for `exact`. Without `exact`, C is 1.5 times the power of two whose
+ * spacing is 2^-16 (2^-13 for 8 bits). */
 ALWAYS float offset_of(struct variant variant)
 {
     return variant.exact ? 0 : variant.bits == 8 ? 1536 : 192;

@@ -6,7 +6,7 @@
  *     m = min x    s = (max x - m) / (2^b - 1)    q = rne((x - m) / s), 0 where s is 0
  *     x^ = q s + m in FP32
  *
- * This is LightX2V's format, except that values beyond FP16 saturate at 65504. A non-finite value
+ * The format is LightX2V's, except that values beyond FP16 saturate at 65504. A non-finite value
  * makes the scale of its group NaN. */
 #ifndef KVR_METHODS_HALVES_H
 #define KVR_METHODS_HALVES_H

@@ -8,8 +8,8 @@
 
 /* Count, mean and sum of squared deviations of a set of values, merged as in Chan, Golub and
  * LeVeque, 1979. Within a span of values, m2 is the sum of squares minus n mean^2, and at least 0.
- * This difference loses the digits by which mean^2 exceeds the variance; double has 16 digits, and
- * the float result needs only seven. */
+ * The difference in m2 loses the digits by which mean^2 exceeds the variance; double has 16 digits,
+ * and the float result needs only seven. */
 struct kvr_moments {
     double n, mean, m2;
 };

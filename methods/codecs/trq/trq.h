@@ -12,9 +12,9 @@
  *                           s = BF16(s')                     q = clamp(rne(e / s + z), 0, qm)
  *                           r = BF16(r + (q - z) s)
  *
- * Here lo and hi are the range of e over the group. The encoder computes the same bits of r as the
- * decoder. A group with a non-finite value has a scale of NaN and decodes to NaN; its next frame is
- * predicted from 0.
+ * The range of the residual e over the group is [lo, hi]. The encoder computes the same bits of r
+ * as the decoder. A group with a non-finite value has a scale of NaN and decodes to NaN; its next
+ * frame is predicted from 0.
  *
  * The stage `trq_heads` codes the residuals of some heads, the fine heads, with `fine` bits. */
 #ifndef KVR_METHODS_TRQ_H
