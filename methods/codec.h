@@ -112,7 +112,7 @@ enum kvr_group_axis {
     KVR_AXIS_TOKENS,   /* scale[t / group * C + c], shared by `group` tokens of a channel */
     KVR_AXIS_CHANNELS, /* scale[(t * C + c) / group], shared by `group` channels of a head of a
                         * token */
-    KVR_AXIS_TOKEN,    /* scale[t], shared by all heads of a token; group is unused */
+    KVR_AXIS_TOKEN,    /* scale[t], shared by all heads of a token; `group` is not used */
 };
 extern const char *const kvr_axis_names[]; /* "tokens", "channels", "token" */
 

@@ -55,8 +55,8 @@ struct kvr_policy_ctx {
     int64_t n_active; /* number of tokens written so far; the last frame may be partial */
     int64_t new0;     /* first token of k and v: token 0 (study reading) or the new chunk's first
                        * token (intended reading) */
-    const float *k;   /* [n - new0, H, D], with n = n_tok (study reading) or n_active; if NULL, only
-                       * token counts are needed (`kvreel predict`) and all scores are equal */
+    const float *k;   /* keys [n - new0, H, D], with n = n_tok (study reading) or n_active; if NULL,
+                       * only token counts are needed (`kvreel predict`) and all scores are equal */
     const float *v;   /* values of the same tokens as k, in the same layout, or NULL as k */
     /* k and v are memory of the device passed to `assign`. All other pointers here, the map and the
      * part's state are host memory. */
@@ -96,7 +96,8 @@ struct kvr_policy_ctx {
 struct kvr_summaries {
     int64_t n, capacity;
     int32_t *token, *head, *weight; /* [n] */
-    float *k, *v;                   /* [n,D]; empty if only token counts are needed */
+    float *k, *v;                   /* keys and values of the summaries, [n,D]; empty if only token
+                                     * counts are needed */
 };
 /* Appends a summary with copies of k and v [D], which are NULL if only token counts are needed.
  * Fails with KVR_ENOMEM if memory is short. */
@@ -135,7 +136,8 @@ typedef enum kvr_status kvr_assign_fn(const void *opts, const struct kvr_policy_
  * receive is computed for the retention only, so the time counts as time of the method. */
 struct kvr_columns {
     int64_t n_query;
-    const float *sum, *max; /* [n_active,H], host memory; zeros for tokens that are not stored */
+    const float *sum, *max; /* sums and maxima, [n_active,H] in host memory; zeros for tokens that
+                             * are not stored */
 };
 
 /* Which queries of a chunk are sampled to measure attention. */

@@ -56,8 +56,8 @@ struct kvr_attend_job {
     bool tensor_cores; /* a device may use BF16 tensor cores with F32 accumulation */
     struct kvr_phases *phases; /* phases to time, from index KVR_ATTEND_PHASE on; NULL disables
                                 * timing */
-    float *past; /* [T,H,group]: share of each query's attention on tokens before the last span,
-                  * which is causal, or NULL if it is not needed */
+    float *past; /* share of each query's attention on tokens before the last, causal span,
+                  * [T,H,group], or NULL if it is not needed */
 };
 
 enum { KVR_ATTEND_MAX_D = 256 };
@@ -113,15 +113,14 @@ void kvr_attend(const struct kvr_attend_job *job, struct kvr_attend_scratch *s);
 
 /* Sums up the attention that each key receives from the queries of a job. */
 struct kvr_column_job {
-    const struct kvr_attend_job *attend; /* queries and spans of the job; its output is not
-                                          * computed */
+    const struct kvr_attend_job *attend; /* queries and spans of the job; no output is computed */
     int queries;                         /* number of sampled queries, evenly spaced; 0 samples all
                                           * queries */
     bool newest;                         /* sample the newest queries instead of evenly spaced
                                           * queries */
     int64_t current0;                    /* token index of the first uncoded token */
-    float *sum, *max;                    /* [tokens,H] host memory: sum and maximum of each token's
-                                          * weights; the job adds to them */
+    float *sum, *max;                    /* sum and maximum of each token's weights, [tokens,H] in
+                                          * host memory, which the job updates */
 };
 
 /* Adds each token's softmax weights to `sum` and `max`, over the sampled queries and over all query

@@ -93,9 +93,9 @@ static inline int64_t query_of(const struct kvr_attend_job *job, int h, int64_t 
 /* Softmax states, with one row per head and query. */
 struct state {
     float *mx, *sum;      /* [H*T] */
-    float *acc, *acc_rot; /* [H*T][padded D]: outputs accumulated over plain and over rotated
-                           * values */
-    float *q, *q_rot;     /* [H*T][D]: queries times 1/sqrt(D), plain and rotated */
+    float *acc, *acc_rot; /* outputs accumulated over plain and over rotated values, [H*T][padded
+                           * D] */
+    float *q, *q_rot;     /* queries times 1/sqrt(D), plain and rotated, [H*T][D] */
     /* Codecs whose transform rotates keys and values, or NULL if no codec rotates them. */
     const struct kvr_codec *k_space, *v_space;
     /* int8 only, for plain and for rotated keys: quantized queries, and each head's mean key mu
@@ -118,7 +118,7 @@ void kvr_state_rescale(const struct kvr_attend_job *job, const struct state *st,
 struct staged {
     float *k;    /* [TILE / PAD][D][PAD] */
     float *v;    /* [padded D / PAD][tokens][PAD] */
-    float *bias; /* [TILE]: logarithm of each token's multiplicity; -INFINITY past the last token */
+    float *bias; /* logarithm of each token's multiplicity, [TILE]; -INFINITY past the last token */
 };
 
 /* Whether the panels of the tile are BF16 (attend_bf16.h); BF16 panels use the memory of the F32

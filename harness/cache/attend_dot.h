@@ -42,7 +42,7 @@ static inline int kvr_round4(int n)
 struct kvr_dot_queries {
     int8_t *code; /* [m][round4(d)] */
     float *scale; /* [m]: g */
-    float *shift; /* [m]: term by which the offset of unsigned key codes changes the int32 sums */
+    float *shift; /* term by which the offset of unsigned key codes changes the int32 sums, [m] */
     float *mean;  /* [m]: q . mu */
 };
 

@@ -48,8 +48,8 @@ struct kvr_attend_mma_span {
     struct kvr_attend_mma_source k, v;
     int64_t t0, n;         /* range of tokens within k and v */
     float log_m;           /* logarithm of the multiplicity that all tokens of the span share */
-    const float *row_bias; /* [T,H], subtracted from all scores of a query; NULL subtracts
-                            * nothing */
+    const float *row_bias; /* [T,H] terms that are subtracted from all scores of a query; NULL
+                            * subtracts nothing */
     bool taylor;           /* subtract the Taylor correction, computed from the scales of k's last
                             * grid */
 };

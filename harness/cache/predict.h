@@ -93,11 +93,11 @@ struct kvr_study_peak {
     const char *stored; /* type of the stored codes, such as "int16 codes"; for era B, why the peak
                          * cannot be computed */
     bool known;
-    size_t resident;    /* codes, scales, masks and indices as tensors */
+    size_t resident;    /* bytes of codes, scales, masks and indices, stored as tensors */
     size_t non_kv;      /* all memory but the cache, at the peak of the first prompt */
     size_t left_over;   /* the previous prompt's video and latents, which the study's code still
                          * references */
-    size_t peak;        /* resident + non_kv + left_over */
+    size_t peak;        /* the study's peak: resident + non_kv + left_over */
     size_t packed_peak; /* the same sum, with the bytes of the packed format in place of
                          * `resident` */
 };

@@ -17,7 +17,8 @@ extern "C" {
 #endif
 
 struct kvr_query_norm {
-    const float *inverses;         /* [T], or NULL to leave the queries unchanged */
+    const float *inverses;         /* factors `inverse` of the queries, [T], or NULL to leave the
+                                    * queries unchanged */
     const float *weight;           /* [H,D], 8-byte aligned */
     const double *cosines, *sines; /* [T,D/2]; NULL: no rotation */
 };

@@ -26,10 +26,10 @@ struct kvr_segment {
     bool summary;           /* CODED: the tokens are summaries that replace tokens evicted by a
                              * retention */
     int32_t weight;         /* CODED: multiplicity of each token; 0 means 1 */
-    struct kvr_buf list;    /* int32 [n_tok]: token indices, ascending (KVR_MEM_META) */
+    struct kvr_buf list;    /* token indices, ascending, int32 [n_tok], with tag KVR_MEM_META */
     struct kvr_buf shown;   /* host copy of `list`, if that is device memory */
     struct kvr_packed k, v; /* [n_tok,H,D]; POOLED: [1,H,D] */
-    struct kvr_buf moments; /* FP16 [moments][H][D]: moments of the coded keys, read by the scheme's
+    struct kvr_buf moments; /* moments of the coded keys, FP16 [moments][H][D], read by the scheme's
                              * correction */
 };
 

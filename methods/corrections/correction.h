@@ -33,10 +33,12 @@ extern "C" {
 /* Keys of one head of a segment, and the scores of m queries for them. */
 struct kvr_correction_job {
     const struct kvr_packed *k;
-    const kvr_f16 *moments; /* [number of moments][H][D], as written by `prepare` */
+    const kvr_f16 *moments; /* moments of the segment, [number of moments][H][D], as written by
+                             * `prepare` */
     int64_t t0;             /* first key: keys [t0, t0 + n) of the segment */
     int n, h;
-    const float *q, *q2; /* [m][D]: queries / sqrt(D) in the codec's space, and their squares */
+    const float *q, *q2; /* queries / sqrt(D) in the codec's space, and their squares, [m][D]
+                          * each */
     int m, d;
     float *s; /* scores; the score of query i and key j is s[i * stride + j], and c is subtracted in
                * place */

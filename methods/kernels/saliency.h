@@ -41,8 +41,8 @@ struct kvr_saliency {
     int64_t n;               /* number of frames; the last frame may be partial */
     const float *delta;      /* [n] */
     const float *score;      /* [n] */
-    uint8_t *level;          /* [n] enum kvr_frame_level; written by the two parts, in the intended
-                              * reading only */
+    uint8_t *level;          /* enum kvr_frame_level of each frame, [n]; tiers and retention write
+                              * it, in the intended reading only */
     struct kvr_ranked *rank; /* [n] scratch for planning */
 };
 

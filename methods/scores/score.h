@@ -47,7 +47,7 @@ struct kvr_score_job {
     const int32_t *token; /* [n] ascending */
     float *memory;        /* [n][memory]; 0 for new tokens */
     float *score;         /* [n] */
-    float *work;          /* [n + D (D + 1)] */
+    float *work;          /* scratch of n + D (D + 1) floats */
     const struct kvr_salience_head *head; /* NULL unless requested */
 };
 

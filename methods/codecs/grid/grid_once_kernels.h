@@ -25,7 +25,7 @@ struct kvr_grid_stray {
  * lanes, and rounded at most 64 times before they are added in double. */
 struct kvr_grid_seen {
     double sum[8], square[8];
-    struct kvr_grid_stray *stray; /* [most] strays; the first n are in use */
+    struct kvr_grid_stray *stray; /* strays found so far, [most]; the first n are in use */
     int64_t n, most;
 };
 
