@@ -133,7 +133,7 @@ static inline vec rescale_of(vec old, vec top)
 }
 
 /* Adds bias[n] (NULL adds nothing) to m rows of n scores; top[i] becomes the maximum of start[i]
- * and row i. A NaN score is ignored. */
+ * and row i. A score of NaN does not affect the maximum. */
 static inline void rows_top(float *s, int64_t stride, const float *bias, int m, int n,
                             const float *start, float *top)
 {

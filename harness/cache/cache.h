@@ -44,7 +44,7 @@ extern "C" {
 enum kvr_attend_as {
     KVR_ATTEND_FLOAT, /* products in F32 or, on tensor cores, in BF16 with F32 accumulation */
     KVR_ATTEND_INT8,  /* coded tokens in int8 with int32 accumulation (attend_dot.h), other tokens
-                       * as in FLOAT */
+                       * as with KVR_ATTEND_FLOAT */
 };
 extern const char *const kvr_attend_names[]; /* "float", "int8", NULL */
 /* Sets *out to the arithmetic of this name. Returns false and leaves *out unchanged if there is no

@@ -92,9 +92,9 @@ enum kvr_status kvr_layer_open(struct kvr_layer *l, struct kvr_dev *dev,
 void kvr_layer_close(struct kvr_layer *l);
 void kvr_layer_reset(struct kvr_layer *l); /* for a new video */
 
-/* Codes tokens [tok0, tok0 + n): k, v [n,H,D] F32 (already rounded to the cache's type), NULL when
- * dry. The new tokens replace all stored tokens with an index of tok0 or more. On KVR_ENOMEM the
- * layer is unchanged. */
+/* Codes tokens [tok0, tok0 + n): k and v [n,H,D] are F32, already rounded to the cache's type, or
+ * NULL for a dry layer. The new tokens replace all stored tokens with an index of tok0 or more. On
+ * KVR_ENOMEM the layer is unchanged. */
 enum kvr_status kvr_layer_commit(struct kvr_layer *l, const float *k, const float *v, int64_t tok0,
                                  int64_t n);
 

@@ -20,11 +20,11 @@ enum { KVR_SCORE_MAX_MEMORY = 2 };
 enum kvr_place_weight {
     KVR_PLACE_NONE,
     KVR_PLACE_FIRST,       /* tokens of the first chunk are evicted first */
-    KVR_PLACE_EXPONENTIAL, /* .1 + .9 (1 - e^-2x) / (1 - e^-2) */
-    KVR_PLACE_POLYNOMIAL,  /* .1 + .9 x^power */
-    KVR_PLACE_CONVEX,      /* 2 (1 - (1 - x)^power) */
-    KVR_PLACE_GAUSSIAN,    /* .1 + .9 g, where g = e^(-i^2 / 2 sigma^2), sigma = n / 4, is rescaled
-                            * to 0..1 */
+    KVR_PLACE_EXPONENTIAL, /* the weight is .1 + .9 (1 - e^-2x) / (1 - e^-2) */
+    KVR_PLACE_POLYNOMIAL,  /* the weight is .1 + .9 x^power */
+    KVR_PLACE_CONVEX,      /* the weight is 2 (1 - (1 - x)^power) */
+    KVR_PLACE_GAUSSIAN,    /* the weight is .1 + .9 g, where g = e^(-i^2 / 2 sigma^2), sigma = n /
+                            * 4, is rescaled to [0, 1] */
 };
 
 struct kvr_score_opts {
