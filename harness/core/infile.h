@@ -19,8 +19,8 @@ extern "C" {
 #endif
 
 /* Opens a regular file or a pipe. A shell's `<(...)` is read to its end; a FIFO without a writer
- * reads as empty. Fails with KVR_ENOTFOUND without such a file, with KVR_EFORMAT for any other kind
- * of file, and with KVR_EIO or KVR_ENOMEM. */
+ * reads as empty. Fails with KVR_ENOTFOUND if there is no such file, with KVR_EFORMAT for any other
+ * kind of file, and with KVR_EIO or KVR_ENOMEM. */
 enum kvr_status kvr_infile_open(FILE **out, const char *path);
 
 /* Opens a text file like kvr_infile_open() and skips a UTF-8 byte order mark. A UTF-16 or UTF-32

@@ -48,8 +48,8 @@ enum kvr_isa kvr_isa(void);
 bool kvr_isa_has_tiles(void);
 
 /* Selects a variant by name. If `name` is NULL, selects the variant that KVREEL_CPU names, or else
- * the best usable variant. The message of KVR_EINVAL lists the usable names. Must not run while
- * other threads compute. */
+ * the best usable variant. The message of KVR_EINVAL lists the usable names. The function must not
+ * run while other threads compute. */
 enum kvr_status kvr_isa_force(const char *name);
 
 /* Whether this program contains the variant. */

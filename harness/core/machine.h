@@ -9,8 +9,8 @@
 extern "C" {
 #endif
 
-/* Processor name with family, model and stepping, as in "NAME (6/85/7)", or "unknown". Cloud
- * providers give several processors the same name. Returns buf [n]. */
+/* Processor name with family, model and stepping, as in "NAME (6/85/7)", or "unknown". The numbers
+ * are needed because cloud providers give several processors the same name. Returns buf [n]. */
 const char *kvr_cpu_name(char *buf, size_t n);
 
 /* Load average over the last minute, or a negative number if it is unknown. */
