@@ -1,4 +1,4 @@
-/* dit.h - the causal Wan 2.1 DiT: one forward for one chunk.
+/* dit.h - the forward of the causal Wan 2.1 DiT over one chunk.
  *
  *     KVR_TRY(kvr_dit_open(&d, dev, model));
  *     KVR_TRY(kvr_dit_set_prompt(d, P));                    P [text_len, text_dim]
@@ -7,9 +7,10 @@
  *     KVR_TRY(kvr_cache_end_pass(cache));
  *     kvr_dit_close(&d);
  *
- * Owns the activations and the cross-attention keys and values of the current prompt. Knows the KV
- * cache only through append and attend. x and out are device memory; P, t and a tap's data are host
- * memory. On CUDA a forward is asynchronous: errors are returned by the next kvr_dev_sync. */
+ * The DiT owns its activations and the cross-attention keys and values of the current prompt. The
+ * DiT uses the KV cache only through kvr_cache_append and kvr_cache_attend. x and out are device
+ * memory; P, t and the data passed to a tap are host memory. On CUDA a forward is asynchronous:
+ * errors are returned by the next kvr_dev_sync. */
 #ifndef KVR_ENGINE_DIT_H
 #define KVR_ENGINE_DIT_H
 
@@ -25,50 +26,54 @@ struct kvr_dit;
 
 enum kvr_status kvr_dit_open(struct kvr_dit **out, struct kvr_dev *dev, struct kvr_model *m);
 void kvr_dit_close(struct kvr_dit **d);
-/* Bytes of activations on the CPU, with the prompt's keys and values. */
+/* Bytes of the activations and of the prompt's cross-attention keys and values on the CPU. */
 size_t kvr_dit_bytes(const struct kvr_model_config *c);
 const struct kvr_model *kvr_dit_model(const struct kvr_dit *d);
 struct kvr_dev *kvr_dit_dev(const struct kvr_dit *d);
 
 /* Computes the text MLP and every layer's cross-attention K and V of the prompt P [text_len,
- * text_dim]; they replace those of the previous prompt. */
+ * text_dim]; they replace the keys and values of the previous prompt. */
 enum kvr_status kvr_dit_set_prompt(struct kvr_dit *d, const float *P);
 
-/* Computes the network's output, flow or x0 by the configuration, for the chunk of `pass`. */
+/* Computes the network's output for the chunk of `pass`; the model's configuration tells whether
+ * the output is the flow or x0. */
 enum kvr_status kvr_dit_forward(struct kvr_dit *d, struct kvr_cache *cache, const float *x,
                                 const float *t, const struct kvr_pass *pass, float *out);
 
-/* Enables reuse: denoising steps whose features barely change are skipped. NULL: every step is
- * computed (default). */
+/* Enables feature reuse: denoising steps whose features barely change are skipped. If opts is NULL,
+ * feature reuse is disabled, which is the default. */
 enum kvr_status kvr_dit_set_reuse(struct kvr_dit *d, const struct kvr_reuse_opts *opts);
 
-/* On CUDA, captures the forward as a CUDA graph at a chunk's second denoising step and launches the graph from
- * then on, with the same results. Applies to passes that store nothing, without tap, observer or reuse; other
- * passes, and the CPU, run without graphs. A graph's time is not split by phase. Default: false. */
+/* On CUDA, captures the forward as a CUDA graph at a chunk's second denoising step, and launches
+ * that graph at the chunk's later steps, with the same results. A graph is used only for passes
+ * that store nothing in the KV cache and have no tap, observer or feature reuse. The time of a
+ * graph launch is not split by phase. Graphs are disabled by default. */
 void kvr_dit_set_graphs(struct kvr_dit *d, bool on);
 
 struct kvr_graph_counts {
-    int64_t captured, launched; /* graphs captured; forwards launched as graphs */
+    int64_t captured, launched; /* number of captured graphs; number of forwards launched as
+                                 * graphs */
 };
 void kvr_dit_graph_counts(const struct kvr_dit *d, struct kvr_graph_counts *out);
 
 struct kvr_reuse_counts {
-    int64_t compared, skipped; /* denoising steps after a chunk's first; skipped ones among them */
-    double total;              /* sum of the relative feature changes */
+    int64_t compared, skipped; /* compared: denoising steps after each chunk's first; skipped: how
+                                * many of them were skipped */
+    double total;              /* sum of the relative feature changes of the compared steps */
 };
 void kvr_dit_reuse_counts(const struct kvr_dit *d, struct kvr_reuse_counts *out);
 
-/* Receives named intermediate tensors, for `kvreel engine check` and traces. A tap of NULL turns
- * this off. Names are those of the parity fixtures without the test's letter: "block0.q_rope",
- * ... */
+/* A tap is a callback that receives named intermediate tensors, for `kvreel engine check` and for
+ * recording traces. Tensor names are those of the parity fixtures without the test's letter, for
+ * example "block0.q_rope". A tap of NULL disables these calls. */
 typedef void kvr_dit_tap_fn(void *ctx, const char *name, const float *data, int64_t n);
 void kvr_dit_tap(struct kvr_dit *d, kvr_dit_tap_fn *fn, void *ctx);
 
-/* Device time in ns since kvr_dit_open: linear layers, cross-attention, and all other operations
- * but self-attention. */
+/* Device time in ns since kvr_dit_open, by operation: linear layers, cross-attention, and all other
+ * operations except self-attention. */
 struct kvr_dit_times {
     int64_t linear_ns, cross_ns, other_ns;
-    int64_t graph_ns; /* forwards launched as graphs, including attention */
+    int64_t graph_ns; /* time of forwards launched as graphs, including attention */
 };
 /* Synchronizes the device; on an error `out` is unchanged. */
 enum kvr_status kvr_dit_times(const struct kvr_dit *d, struct kvr_dit_times *out);

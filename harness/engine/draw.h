@@ -1,25 +1,27 @@
-/* draw.h - random weights and prompts from a seed, for models that measure cost only.
+/* draw.h - generates random weights and prompt embeddings from a seed, for models that serve to
+ * measure time and memory only.
  *
  *     kvr_draw_tensor(1, "blocks.0.ffn.0.weight", 2, (int64_t[]){ 8960, 1536 }, w);
  *
- * Element i of a tensor is a counter-based function of (seed, the tensor's name, i) (rng.h). Parts can be
- * computed on any thread or device in any order, and a tensor does not change when other layers are omitted.
- * Values are uniform, not normal: without a logarithm they are the same bytes on every platform.
+ * Element i of a tensor is a counter-based function of (seed, the tensor's name, i) (rng.h).
+ * Elements can be computed on any thread or device and in any order, and a tensor's values do not
+ * depend on other layers. Values are uniformly distributed, because normal values need a logarithm,
+ * whose last bits differ between platforms.
  *
  *     value = bound * (2 u - 1)    u of stream (seed, KVR_RNG_WEIGHTS, a, b), element i
  *
- * 2 u - 1 is exact in float, so there is one rounding. a and b are the halves of the FNV-1a hash
- * (64 bits) of the name. By kind of tensor:
+ * 2 u - 1 is exact in float, so only the product is rounded. a and b are the two halves of the
+ * 64-bit FNV-1a hash of the tensor's name. The variance depends on the kind of tensor:
  *
  *     linear, convolution   variance 1 / fan-in: keeps unit variance
  *     bias                  standard deviation 0.02
  *     modulation            variance 1 / dim, as the reference initialises it
  *     gain of a norm        1
  *
- * Activations stay near unit variance through the layers: each layer's input is normalised, and the time
- * embedding makes gates of about 0.2, so the residual stream grows slowly. Queries and keys are RMS-normalised
- * with gain 1, values are sums of many products: all three are nearly normal with unit variance, without
- * outlier channels, and neighbouring tokens are nearly uncorrelated. */
+ * Activations keep nearly unit variance through all layers, because each layer's input is
+ * normalised, and gates of about 0.2 let the residual stream grow slowly. Queries, keys and values
+ * are nearly normal with unit variance and have no outlier channels. Queries, keys and values of
+ * neighbouring tokens are nearly uncorrelated. */
 #ifndef KVR_ENGINE_DRAW_H
 #define KVR_ENGINE_DRAW_H
 
@@ -29,26 +31,29 @@
 extern "C" {
 #endif
 
-/* Part of the model's hash: a changed generator makes a different model. */
+/* Version of this generator. It is part of the model's hash, so that a changed generator gives a
+ * different model. */
 extern const char *const kvr_draw_version;
 
-/* Random stream and distribution of a tensor: bound * (2 u - 1), or `fill` everywhere if bound is
- * 0. Sufficient for a device to generate the tensor. */
+/* The random stream (a, b) and the distribution of a tensor: values are bound * (2 u - 1), or all
+ * equal to `fill` if bound is 0. A device needs no other input to generate the tensor. */
 struct kvr_draw {
     uint32_t a, b;
     float bound, fill;
 };
 struct kvr_draw kvr_draw_of(const char *name, int n_dims, const int64_t *shape);
 
-/* Writes n elements to `to`, in memory of `dev`. Errors are returned by kvr_dev_sync(). */
+/* Writes n elements of the tensor to `to`, in memory of `dev`. Errors are returned by
+ * kvr_dev_sync(). */
 void kvr_draw_to(struct kvr_dev *dev, uint64_t seed, const struct kvr_draw *d, int64_t n,
                  float *to);
 
-/* Writes product(shape) floats to `to`. */
+/* Writes a whole tensor, product(shape) floats, to `to` in host memory. */
 void kvr_draw_tensor(uint64_t seed, const char *name, int n_dims, const int64_t *shape, float *to);
 
-/* P [text_len, text_dim]: a row of unit variance per word of `text`, separated by blanks, and one
- * for the end token; the other rows are zero, like a real prompt's padding. */
+/* Writes a random prompt embedding to P [text_len, text_dim]: one row of unit variance for each
+ * blank-separated word of `text`, and one for the end token. The other rows are zero, like the
+ * padding of a real prompt. */
 void kvr_draw_prompt(uint64_t seed, const char *text, int text_len, int text_dim, float *P);
 
 #ifdef __cplusplus

@@ -1,4 +1,5 @@
-/* lm.h - a language model of the Llama architecture, forward of one chunk of tokens.
+/* lm.h - the forward of a language model of the Llama architecture over one chunk of tokens, on the
+ * CPU.
  *
  *     KVR_TRY(kvr_lm_open(&lm, dev, model, 512));             requires kvr_model_is_lm(model)
  *     KVR_TRY(kvr_cache_begin_pass(cache, &pass));            one token per cache frame
@@ -12,9 +13,10 @@
  *         n = rms(x) w',  x += W_down (silu(W_gate n) * W_up n)
  *     hidden = rms(x) w'',  logits = hidden E^T
  *
- * rope rotates adjacent pairs (2i, 2i + 1) of a head by position * base^(-2i / D); GGUF files of
- * this architecture have W_q and W_k in the matching row order. Query head h reads KV head h / (H /
- * n_kv_heads). Attention is causal within the chunk (cache.h). CPU only. */
+ * RoPE rotates adjacent pairs (2i, 2i + 1) of a head by position * base^(-2i / D). In GGUF files of
+ * this architecture, the rows of W_q and W_k are in the order that these adjacent pairs require.
+ * Query head h reads KV head h / (H / n_kv_heads). Attention is causal within the chunk
+ * (cache.h). */
 #ifndef KVR_ENGINE_LM_H
 #define KVR_ENGINE_LM_H
 
@@ -27,27 +29,31 @@ extern "C" {
 
 struct kvr_lm;
 
-/* Chunks of at most max_tokens. KVR_EUNSUPPORTED: not a language model, or not the CPU. */
+/* Opens a model for chunks of at most max_tokens tokens. Returns KVR_EUNSUPPORTED if `m` is not a
+ * language model or `dev` is not the CPU. */
 enum kvr_status kvr_lm_open(struct kvr_lm **out, struct kvr_dev *dev, struct kvr_model *m,
                             int max_tokens);
 void kvr_lm_close(struct kvr_lm **lm); /* accepts NULL */
 
-/* The cache shape of this model; capacity, window and attention's operand type are left for the caller. */
+/* Returns the shape of this model's KV cache; the caller sets capacity, window and attention's
+ * operand type. */
 struct kvr_cache_shape kvr_lm_cache_shape(const struct kvr_model *m, int chunk);
 
-/* Called with the keys, after RoPE, and the values [T,n_kv_heads,D] that a layer appends. */
+/* Callback that receives the keys after RoPE and the values, both [T,n_kv_heads,D], which a layer
+ * appends to the KV cache. */
 typedef void kvr_lm_keep_fn(void *ctx, int layer, const float *k, const float *v);
 void kvr_lm_keep(struct kvr_lm *lm, kvr_lm_keep_fn *fn, void *ctx); /* fn NULL: stop */
 
-/* KVR_EINVAL: an id outside the vocabulary, or more tokens than the context has left. */
+/* Returns KVR_EINVAL if an id is outside the vocabulary, or if the tokens would exceed the model's
+ * context length. */
 enum kvr_status kvr_lm_forward(struct kvr_lm *lm, struct kvr_cache *cache, const int32_t *ids,
                                const struct kvr_pass *pass, float *hidden);
 enum kvr_status kvr_lm_logits(struct kvr_lm *lm, int64_t n, const float *hidden, float *logits);
 
-/* Nanoseconds spent since the model was opened. */
+/* Compute time since the model was opened, in nanoseconds. */
 struct kvr_lm_times {
-    int64_t linear_ns, other_ns; /* linear_ns: linear layers; other_ns: norms, RoPE and other
-                                  * operations */
+    int64_t linear_ns, other_ns; /* linear_ns: linear layers; other_ns: norms, RoPE and the
+                                  * remaining operations */
     int64_t logits_ns;
 };
 enum kvr_status kvr_lm_times(struct kvr_lm *lm, struct kvr_lm_times *out);

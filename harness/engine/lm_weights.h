@@ -1,7 +1,7 @@
-/* lm_weights.h - weights of a language model, from a GGUF file. Private to harness/engine.
+/* lm_weights.h - reads the weights of a language model from a GGUF file. Private to harness/engine.
  *
- * Matrices are converted to F32 once and packed for products. The embedding is read row by row from
- * the mapped file; a packed copy computes the logits. */
+ * Weight matrices are converted to F32 once and packed for matrix products. The token embedding is
+ * read row by row from the mapped file, and a packed copy of the embedding computes the logits. */
 #ifndef KVR_ENGINE_LM_WEIGHTS_H
 #define KVR_ENGINE_LM_WEIGHTS_H
 
@@ -20,15 +20,15 @@ struct kvr_lm_block {
 struct kvr_lm_weights {
     struct kvr_weights *file;
     const struct kvr_weight *embedding; /* [V,d], in the file */
-    struct kvr_linear *output; /* [V,d]: output.weight, or the embedding if the file has none */
-    const float *output_norm;  /* [d] */
+    struct kvr_linear *output;          /* [V,d]: output.weight, or else the embedding */
+    const float *output_norm;           /* [d] */
     struct kvr_array output_norm_of;
     int n_layers;
     struct kvr_lm_block *block; /* [n_layers] */
 };
 
-/* Checks the file against `c`, then reads and packs the weights. With `look` it only checks the
- * file. */
+/* Checks the file's tensors against the configuration `c`, then reads and packs the weights. With
+ * `look`, the file is only checked. */
 enum kvr_status kvr_lm_weights_open(struct kvr_lm_weights **out, struct kvr_dev *dev,
                                     struct kvr_gemm *gemm, const struct kvr_model_config *c,
                                     const char *path, bool look);

@@ -5,10 +5,10 @@
  *     KVR_TRY(kvr_lora_check_used(a));
  *     kvr_lora_close(&a);
  *
- * W <- W + (alpha / r) B A with lora_A [r, in] and lora_B [out, r]. These tensors are below
- * "generator_lora" or at the top level of the file. The prefix before "base_model.model." and the
- * infixes of training wrappers are dropped. Tensors under "critic" belong to another network and
- * are ignored. */
+ * W <- W + (alpha / r) B A with lora_A [r, in] and lora_B [out, r]. The adapter's tensors are under
+ * the key "generator_lora" or at the top level of the file. The prefix before "base_model.model."
+ * and the infixes of training wrappers are removed from tensor names. Tensors under the key
+ * "critic" belong to another network and are ignored. */
 #ifndef KVR_ENGINE_LORA_H
 #define KVR_ENGINE_LORA_H
 
@@ -18,17 +18,20 @@
 
 struct kvr_lora;
 
-/* alpha 0: the rank. KVR_EFORMAT, with the tensor's name: it is neither lora_A nor lora_B, lacks
- * its pair, or has another rank than other tensors or `rank`. */
+/* If rank is 0, the file's rank is used; if alpha is 0, alpha equals the rank. Returns KVR_EFORMAT
+ * with the tensor's name if a tensor is neither lora_A nor lora_B, if its counterpart is missing,
+ * or if its rank is not `rank`. */
 enum kvr_status kvr_lora_open(struct kvr_lora **out, const char *path, int rank, double alpha);
 void kvr_lora_close(struct kvr_lora **a); /* accepts NULL */
 
-/* Merges into weight `name` [n, k] in place; unchanged if the adapter has no tensors for it. w NULL: compares
- * sizes only. KVR_EFORMAT: the sizes differ. KVR_ENAN. */
+/* Merges the adapter into weight `name`, w [n, k], in place; w is unchanged if the adapter has no
+ * tensors of that name. If w is NULL, only the tensors' sizes are checked. Returns KVR_EFORMAT if
+ * the adapter's sizes do not match n and k, and KVR_ENAN if a value is not finite. */
 enum kvr_status kvr_lora_merge(struct kvr_lora *a, const char *name, int64_t n, int64_t k,
                                float *w);
 
-/* KVR_EFORMAT, with the first name: an adapter tensor was never merged. */
+/* Returns KVR_EFORMAT with the name of the first adapter tensor that was not merged into any
+ * weight. */
 enum kvr_status kvr_lora_check_used(const struct kvr_lora *a);
 
 #endif

@@ -1,23 +1,23 @@
-/* model.h - a model folder: config.json, the weights and, for models with their own vocabulary,
- * prompt_table.safetensors. Weights are the first existing file of dit.safetensors, dit.pt,
- * self_forcing_dmd.pt, diffusion_pytorch_model.safetensors, in any format and naming of
- * docs/weights.md.
+/* model.h - opens a model folder, which has config.json, the weights and, for models with their own
+ * vocabulary, prompt_table.safetensors. The weights are the first of these files that exists:
+ * dit.safetensors, dit.pt, self_forcing_dmd.pt, diffusion_pytorch_model.safetensors.
+ * docs/weights.md lists the supported formats and tensor names.
  *
  *     struct kvr_model *m;
  *     KVR_TRY(kvr_model_open(&m, dev, "models/nano"));
  *     ... m->config.n_layers ...
  *     kvr_model_close(&m);
  *
- * Wan2.1_VAE.pth (or vae.pth, vae.safetensors) in the folder is the decoder of its latents;
- * taew2_1.pth (or taew2_1.safetensors) is the tiny decoder, used on request. Missing keys of Wan's
- * own config (_class_name WanModel) get Self-Forcing's values.
+ * Latents are decoded by Wan2.1_VAE.pth (or vae.pth, vae.safetensors) in the folder; the tiny
+ * decoder taew2_1.pth (or taew2_1.safetensors) is used only on request. Keys that Wan's own
+ * config.json (_class_name WanModel) lacks get Self-Forcing's values.
  *
- * model_type "llama" is a language model (lm.h), with weights in the GGUF file that the config
- * names.
+ * A config.json with model_type "llama" describes a language model (lm.h), whose weights are in the
+ * GGUF file that config.json names.
  *
- * Every size comes from config.json and is checked against the tensors' shapes. A config may
- * request random weights: the folder then needs no other file, and the model generates noise at the
- * real cost (draw.h). */
+ * Every size comes from config.json and is checked against the tensors' shapes. If config.json
+ * requests random weights, the folder needs no other file; the model then generates noise, with the
+ * time and memory of a real model (draw.h). */
 #ifndef KVR_ENGINE_MODEL_H
 #define KVR_ENGINE_MODEL_H
 
@@ -32,7 +32,7 @@ enum kvr_predicts { KVR_PREDICT_FLOW, KVR_PREDICT_X0 };
 
 enum { KVR_MAX_STEPS = 64 };
 
-/* How the sample of the next denoising step is computed: by re-noising, or by the UniPC solver
+/* The method that computes the sample of the next denoising step: re-noising, or the UniPC solver
  * (unipc.h). */
 enum kvr_sampler { KVR_SAMPLER_RENOISE, KVR_SAMPLER_UNIPC };
 
@@ -50,16 +50,16 @@ struct kvr_model_config {
     enum kvr_sampler sampler;
     double timestep_shift;
     int n_steps;
-    double steps[KVR_MAX_STEPS]; /* as listed, before the shift: 1000, 750, ...; none under UniPC */
+    double steps[KVR_MAX_STEPS];  /* as listed, before the shift: 1000, 750, ...; unused by UniPC */
     enum kvr_timesteps timesteps; /* mapping to the network's timesteps (schedules.def) */
-    bool rounded_timesteps;       /* rounded to the network's compute type */
+    bool rounded_timesteps;       /* timesteps are rounded to the network's compute type */
     double context_timestep;
     enum kvr_predicts prediction;
-    bool latent_is_rgb; /* latents are RGB frames in latent_range: no decoder needed */
+    bool latent_is_rgb; /* latents are RGB frames in latent_range and need no decoder */
     float latent_lo, latent_hi;
-    int window_frames;  /* the model's default number of newest visible frames; 0: all */
-    int sink_frames;    /* the model's default: first frames that stay visible */
-    double shot_offset; /* frames that each cut adds to later time positions */
+    int window_frames;  /* default attention window in frames; 0: all frames are visible */
+    int sink_frames;    /* default sink: number of first frames that stay visible */
+    double shot_offset; /* each cut shifts later time positions by this many frames */
     struct kvr_lora_config {
         char *file; /* in the model's folder; NULL: no adapter */
         int rank;
@@ -69,48 +69,51 @@ struct kvr_model_config {
     char **vocabulary;   /* index = id */
     bool random_weights; /* weights and prompts are drawn from weights_seed (draw.h) */
     uint64_t weights_seed;
-    /* Language models (lm.h), where a frame is one token; false, 0, NULL for others. */
+    /* Fields of language models (lm.h), whose frame is one token; false, 0 or NULL for video
+     * models. */
     bool is_lm;
     int n_kv_heads, vocabulary_size, context_length;
     double rope_base;
-    char *gguf;  /* file of weights in the folder */
-    char *fetch; /* command that fetches the file, for messages; NULL: unknown */
+    char *gguf;  /* name of the GGUF file in the folder */
+    char *fetch; /* shell command that downloads the GGUF file, for messages; NULL: unknown */
 };
 
-/* Reads and checks a config.json. kvr_model_config_free frees the owned strings. */
+/* Reads and checks a config.json; kvr_model_config_free frees the strings of `c`. */
 enum kvr_status kvr_model_config_read(struct kvr_model_config *c, const char *path);
 void kvr_model_config_free(struct kvr_model_config *c);
-/* Fills keys that are missing in Wan's own config.json (_class_name WanModel) with Self-Forcing's values, at
- * 480x832. */
+/* Adds the keys that Wan's own config.json (_class_name WanModel) lacks, with Self-Forcing's values
+ * for 480x832 pixels. */
 enum kvr_status kvr_model_config_fill(struct json_t *root, const char *path);
 
 /* "model", "renoise", "unipc"; NULL-terminated. */
 extern const char *const kvr_sampler_names[];
-/* Whether `text` is UniPC with a number of steps, "unipc:8", and optionally a shift, "unipc:8:3". Only this
- * canonical spelling is accepted. */
+/* Whether `text` names UniPC with a number of steps, as in "unipc:8", and optionally a shift, as in
+ * "unipc:8:3". Other spellings of the same numbers, such as "unipc:08", are rejected. */
 bool kvr_sampler_is_spelt(const char *text);
-/* Replaces the config's sampler. KVR_EINVAL: unknown name or spelling; KVR_EUNSUPPORTED: a language
- * model, or re-noising with a config that lists no steps. */
+/* Replaces the configuration's sampler by `name`. Returns KVR_EINVAL if the name is unknown.
+ * Returns KVR_EUNSUPPORTED for a language model, and for re-noising if the configuration lists no
+ * steps. */
 enum kvr_status kvr_sampler_choose(struct kvr_model_config *c, const char *name);
 
-/* "model", then the rows of schedules.def; NULL-terminated. */
+/* Names of the schedules: "model", then the rows of schedules.def; NULL-terminated. */
 extern const char *const kvr_schedule_names[];
-/* Whether `text` lists a schedule: descending steps of at most 1000, "1000-600-250", with the model's shift, or
- * preceded by a shift, "8:1000-750". Only this canonical spelling is accepted, so that each schedule has one
- * name. */
+/* Whether `text` is a list of descending steps of at most 1000, such as "1000-600-250", optionally
+ * preceded by a shift, as in "8:1000-750". Without a shift in `text`, the model's shift applies.
+ * Other spellings of the same numbers are rejected, so that each schedule has only one name. */
 bool kvr_schedule_is_list(const char *text);
-/* Replaces the config's schedule by a named or listed one. KVR_EINVAL: neither; KVR_EUNSUPPORTED: a language
- * model with a schedule other than "model". */
+/* Replaces the configuration's schedule by `name`, which is a name of kvr_schedule_names or a list
+ * of steps. Returns KVR_EINVAL if `name` is neither a known name nor a list. Returns
+ * KVR_EUNSUPPORTED for a language model, unless `name` is "model". */
 enum kvr_status kvr_schedule_choose(struct kvr_model_config *c, const char *name);
 
 /* The decoder of Wan's latents: Wan's VAE or the tiny TAEHV. "vae", "taehv"; NULL-terminated. */
 enum kvr_decoder_kind { KVR_DECODER_VAE, KVR_DECODER_TAEHV, KVR_N_DECODERS };
 extern const char *const kvr_decoder_names[];
-/* KVR_EINVAL, with the known names: no such decoder. */
+/* Returns KVR_EINVAL and lists the known decoders if `name` is unknown. */
 enum kvr_status kvr_decoder_parse(const char *name, enum kvr_decoder_kind *out);
 
-/* Paths of a folder's files, malloc'ed. A missing file has its expected path. NULL: the model needs
- * no such file. */
+/* Paths of the files in a model folder, malloc'ed. If a required file is missing, its path is the
+ * expected path. A path is NULL if the model does not need that file. */
 struct kvr_model_paths {
     char *weights, *table, *vae; /* table: prompt_table.safetensors */
 };
@@ -118,35 +121,38 @@ enum kvr_status kvr_model_paths(const char *dir, const struct kvr_model_config *
                                 enum kvr_decoder_kind decoder, struct kvr_model_paths *out);
 void kvr_model_paths_free(struct kvr_model_paths *p);
 
-struct kvr_model; /* config and weights; defined in model_impl.h */
+struct kvr_model; /* configuration and weights of a model; model_impl.h */
 
 enum kvr_status kvr_model_open(struct kvr_model **out, struct kvr_dev *dev, const char *dir);
 void kvr_model_close(struct kvr_model **m);
-/* Frees all weights; config, paths and hash stay available. */
+/* Frees the weights of the model; its configuration, paths and hash stay available. */
 void kvr_model_shed(struct kvr_model *m);
 
 /* Options for opening a model folder. */
 struct kvr_model_use {
-    const char *schedule;  /* name for kvr_schedule_choose, applied before n_steps; NULL: the
+    const char *schedule;  /* argument of kvr_schedule_choose, applied before n_steps; NULL: the
                             * model's own schedule */
-    const char *sampler;   /* name for kvr_sampler_choose, applied after the schedule; NULL: the
+    const char *sampler;   /* argument of kvr_sampler_choose, applied after the schedule; NULL: the
                             * model's own sampler */
-    const char *lora;      /* adapter file that replaces the config's; NULL: the config's, if any */
-    int n_layers, n_steps; /* numbers of first layers and first steps that are used; 0: all. For
+    const char *lora;      /* LoRA file used instead of the configuration's; NULL: the
+                            * configuration's LoRA file, if any */
+    int n_layers, n_steps; /* only the first n_layers layers and n_steps steps are used; 0: all. For
                             * random weights only */
-    bool look;             /* read config, hash, names and shapes of weights only: no forward */
-    bool plan;             /* with `look`: weights may be missing; large files are not hashed */
-    enum kvr_decoder_kind decoder; /* a decoder other than KVR_DECODER_VAE (0) must exist */
-    enum kvr_dtype
-        decoder_compute;        /* KVR_F32, which is 0, or KVR_BF16; TAEHV computes in F32 only */
-    enum kvr_dtype compute;     /* of linear layers (gemm.h): KVR_F32 (0) or KVR_BF16 */
-    bool tune;                  /* autotune linear layers (kvr_gemm_tune) */
-    const char *stamp, *sha256; /* stamp and hash of an earlier opening: files with this stamp are
-                                 * not rehashed */
+    bool look;             /* read only the configuration, the hash and the weights' names and
+                            * shapes; a forward is impossible */
+    bool plan;             /* with `look`: weight files may be missing, and large files are not
+                            * hashed */
+    enum kvr_decoder_kind decoder;  /* if not KVR_DECODER_VAE (0), the decoder's file must exist */
+    enum kvr_dtype decoder_compute; /* KVR_F32 (0) or KVR_BF16; TAEHV always computes in F32 */
+    enum kvr_dtype compute;         /* of linear layers (gemm.h): KVR_F32 (0) or KVR_BF16 */
+    bool tune;                      /* autotune linear layers (kvr_gemm_tune) */
+    const char *stamp, *sha256; /* kvr_model_stamp and kvr_model_sha256 of an earlier opening: if
+                                 * the stamp is unchanged, files are not hashed again */
 };
-/* KVR_EINVAL: the model has fewer layers or steps, or latents that the decoder does not support;
- * KVR_ENOTFOUND: the decoder's file is missing. The hash covers the whole folder. Weights are
- * copied to `dev` tensor by tensor; prompt tables stay in host memory. */
+/* Opens a model folder. The model's hash covers config.json, the weights, the LoRA file, the prompt
+ * table and the decoder's file. Weights are copied to `dev` tensor by tensor; prompt tables stay in
+ * host memory. Returns KVR_EINVAL if the model has fewer layers or steps than requested, or latents
+ * that the decoder does not support. Returns KVR_ENOTFOUND if the decoder's file is missing. */
 enum kvr_status kvr_model_open_as(struct kvr_model **out, struct kvr_dev *dev, const char *dir,
                                   const struct kvr_model_use *use);
 
@@ -155,26 +161,27 @@ bool kvr_model_is_lm(const struct kvr_model *m);
 enum kvr_dtype kvr_model_compute(const struct kvr_model *m);
 const char *kvr_model_library(const struct kvr_model *m); /* kvr_gemm_library */
 const char *kvr_model_tuned(const struct kvr_model *m);   /* kvr_gemm_tuned */
-const char *kvr_model_sha256(const struct kvr_model *m);  /* hex, of config.json + weights files */
-/* Whether the folder has only a config, which only `plan` accepts. */
+const char *kvr_model_sha256(const struct kvr_model *m);  /* hex digits of the model's hash */
+/* Whether the weight file or the LoRA file is missing; such a folder opens only with `plan`. */
 bool kvr_model_absent(const struct kvr_model *m);
-const char *kvr_model_vae(const struct kvr_model *m); /* the decoder's file; NULL: the model has no
-                                                       * decoder */
-enum kvr_decoder_kind kvr_model_decoder(const struct kvr_model *m); /* type of that file */
+const char *kvr_model_vae(const struct kvr_model *m); /* path of the decoder's file; NULL if the
+                                                       * model has no decoder */
+enum kvr_decoder_kind kvr_model_decoder(const struct kvr_model *m); /* kind of the decoder */
 enum kvr_dtype kvr_model_decoder_compute(const struct kvr_model *m);
-/* Hex digest of the files' inodes, sizes and change times; constant while the files are unchanged.
- * Empty if a file was written less than a second ago, since a stamp could not detect a further
- * write. */
+/* Returns a hex digest of the inodes, sizes and change times of the model's files, which stays
+ * equal while the files are unchanged. The digest is empty if a file was written less than a second
+ * ago, because change times are too coarse to detect a second write. */
 const char *kvr_model_stamp(const struct kvr_model *m);
 int kvr_model_tokens_per_frame(const struct kvr_model *m);
 int kvr_model_head_dim(const struct kvr_model *m);
 int64_t kvr_model_frame_elems(const struct kvr_model *m); /* in_dim * latent_h * latent_w */
 
-/* Prompt embedding of vocabulary ids: P[i] = token_embedding[id[i]] + position_embedding[i].
- * P [text_len, text_dim]. KVR_EUNSUPPORTED for models without a vocabulary. */
+/* Computes the prompt embedding P [text_len, text_dim] of vocabulary ids: P[i] =
+ * token_embedding[id[i]] + position_embedding[i]. Returns KVR_EUNSUPPORTED for a model without a
+ * vocabulary. */
 enum kvr_status kvr_model_embed(const struct kvr_model *m, const int *ids, int n_ids, float *P);
-/* Embedding for a model with random weights, drawn from its seed and `text`: a row of unit variance
- * per word and one for the end token, then zeros. KVR_EUNSUPPORTED for other models. */
+/* Generates a random prompt embedding (kvr_draw_prompt) for a model with random weights, from the
+ * model's seed and `text`. Returns KVR_EUNSUPPORTED for a model with real weights. */
 enum kvr_status kvr_model_draw_prompt(const struct kvr_model *m, const char *text, float *P);
 
 #ifdef __cplusplus

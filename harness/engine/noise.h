@@ -1,9 +1,11 @@
-/* noise.h - the sampler's noise: counter-based, generated on the device that uses it.
+/* noise.h - generates the sampler's noise by a counter-based generator, on the device that uses the
+ * noise.
  *
  *     const struct kvr_noise n = { .seed = 7 };
  *     kvr_noise_to(dev, &n, chunk, -1, frame0, n_frames, frame_elems, x);     the initial noise
  *
- * The CPU is the reference (rng.h, normal_pair.h); CUDA is bit-identical. */
+ * The CPU implementation (rng.h, normal_pair.h) is the reference; noise generated on CUDA is
+ * bit-identical to it. */
 #ifndef KVR_ENGINE_NOISE_H
 #define KVR_ENGINE_NOISE_H
 
@@ -13,21 +15,23 @@
 extern "C" {
 #endif
 
-/* Source of noise: writes the noise of frames [frame0, frame0 + n_frames) to dst [n_frames,
- * frame_elems] in host memory. step < 0: the initial noise; otherwise the eps of (chunk, step). */
+/* A noise function writes the noise of frames [frame0, frame0 + n_frames) to dst [n_frames,
+ * frame_elems] in host memory. If step is negative, that noise is the initial noise, otherwise the
+ * eps of this chunk and denoising step. */
 typedef enum kvr_status kvr_noise_fn(void *ctx, int chunk, int step, int frame0, int n_frames,
                                      int64_t frame_elems, float *dst);
 /* Philox noise: initial noise is a function of (seed, frame), eps of (seed, chunk, step, frame).
  * ctx is a const uint64_t * seed. */
 kvr_noise_fn kvr_noise_philox;
 
-/* Perturbed noise, which measures how far a rollout amplifies small differences:
+/* Noise with a small perturbation, used to measure how strongly a rollout amplifies small
+ * differences:
  *
  *     (eps + m eta) / sqrt(1 + m^2)
  *
- * with eta another N(0,1) variable, a function of the same position and of the draw. The
- * variance is 1 for any m. Draw 0 is bit-identical to kvr_noise_philox. ctx is a const struct
- * kvr_noise *. */
+ * where eta is another N(0,1) variable, which depends on the position of eps and on the draw's
+ * number. The perturbed noise has variance 1 for any m. Noise of draw 0 is bit-identical to that of
+ * kvr_noise_philox. ctx is a const struct kvr_noise *. */
 struct kvr_noise {
     uint64_t seed;
     int draw;         /* 0 .. KVR_MAX_DRAW */

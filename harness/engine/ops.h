@@ -1,13 +1,15 @@
-/* ops.h - a forward's operations other than linear layers and self-attention; one table per device.
+/* ops.h - the operations of a forward other than linear layers and self-attention, as one function
+ * table per device.
  *
  *     const struct kvr_ops *ops = kvr_ops_of(dev);
  *     ops->norm_modulate(dev, &rows, x, shift, scale, stride, eps, y);
  *
- * Pointers are memory of `dev`; the CPU's table ignores `dev`. On CUDA calls are asynchronous;
- * errors are returned by kvr_dev_sync(). N tokens of d values, row-major; "Per frame" vectors apply
- * to tokens_per_frame tokens each and are `stride` floats apart. One thread computes each row from
- * that row alone, so results do not depend on the number of threads. NaN propagates. Nothing is
- * allocated. */
+ * All pointers are memory of `dev`; functions of the CPU table ignore `dev`. On CUDA calls are
+ * asynchronous, and kvr_dev_sync() returns their errors. Tensors of N tokens with d values are
+ * row-major. A per-frame vector applies to all tokens_per_frame tokens of its frame, and vectors of
+ * successive frames are `stride` floats apart. Each row is computed by one thread from that row
+ * alone, so results do not depend on the number of threads. NaN propagates. The functions allocate
+ * no memory. */
 #ifndef KVR_ENGINE_OPS_H
 #define KVR_ENGINE_OPS_H
 
@@ -24,16 +26,16 @@ extern "C" {
 #endif
 
 enum {
-    KVR_OPS_MAX_TEXT = 8192,    /* keys of cross-attention: bounds its score buffer */
+    KVR_OPS_MAX_TEXT = 8192,    /* limit of cross-attention's n_keys */
     KVR_OPS_MAX_HEAD_DIM = 256, /* limit of CUDA's table */
     KVR_OPS_L1_PARTS = 256,     /* partial sums of kvr_ops.l1 */
-    KVR_OPS_LANES = 16,         /* rows of kvr_cross are padded to multiples of this many floats */
+    KVR_OPS_LANES = 16,         /* rows of kvr_cross are padded to a multiple of this */
 };
 
 struct kvr_rows {
     int64_t n;            /* N */
     int d;                /* values per token */
-    int tokens_per_frame; /* S, for the per-frame vectors */
+    int tokens_per_frame; /* tokens that share a per-frame vector */
 };
 
 /* Latent frames and their patches: gh x gw tokens of C * ph * pw values. */
@@ -41,29 +43,34 @@ struct kvr_patching {
     int n_frames, channels, height, width, ph, pw;
 };
 
-/* Keys and values of the prompt in the layout of cross_attend; the buffers fit either layout. */
+/* The prompt's keys and values, packed by cross_pack for cross_attend. The buffers fit the F32
+ * layout and the BF16 layout. */
 struct kvr_cross {
     int n_keys, n_heads, head_dim;
     float *k; /* [H, D, round16(n_keys)] on the CPU, zero padded */
-    float *v; /* [H, n_keys, round16(D)] on the CPU. CUDA: k, v [n_keys,H,D], BF16 if used */
-    enum kvr_dtype compute; /* compute type of linear layers; constant from pack to attend */
+    float *v; /* [H, n_keys, round16(D)] on the CPU. On CUDA, k and v are [n_keys,H,D] in F32 or
+               * BF16 */
+    enum kvr_dtype compute; /* compute type of linear layers, which must not change between
+                             * cross_pack and cross_attend */
 };
 
-/* A residual added to x: gate * y, with `gate` per frame (NULL: 1). If y is NULL nothing is
- * added. */
+/* A residual gate * y to be added to x, with one gate vector per frame. If gate is NULL, the gate
+ * is 1. If y is NULL, there is no residual. */
 struct kvr_residual {
     const kvr_bf16 *y;
     const float *gate;
     int64_t stride;
 };
 
-/* Scratch of cross_attend: the softmax state (m, l, acc). The buffers do not overlap. */
+/* Scratch of cross_attend: the online softmax state, with maximum, sum and accumulator. The buffers
+ * must not overlap. */
 struct kvr_cross_work {
     float *max, *sum; /* [N,H] */
     float *acc;       /* [N,H,D] */
 };
 
-/* Linear combination c[0] x[0] + ... + c[n-1] x[n-1]: a step of a multistep solver. */
+/* The linear combination c[0] x[0] + ... + c[n-1] x[n-1], which is one step of a multistep
+ * solver. */
 enum { KVR_BLEND_MAX = 4 };
 struct kvr_blend {
     int n;
@@ -72,24 +79,30 @@ struct kvr_blend {
 };
 
 struct kvr_ops {
-    /* y = LN(x) * (1 + scale) + shift; LN without affine parameters, biased variance. */
+    /* y = LN(x) * (1 + scale) + shift, where LN is LayerNorm with biased variance and without
+     * affine parameters. */
     void (*norm_modulate)(struct kvr_dev *dev, const struct kvr_rows *r, const float *x,
                           const float *shift, const float *scale, int64_t stride, double eps,
                           float *y);
-    /* y = LN(x) * w + b. */
+    /* y = LN(x) * w + b, with weight w [d] and bias b [d]. */
     void (*norm_affine)(struct kvr_dev *dev, const struct kvr_rows *r, const float *x,
                         const float *w, const float *b, double eps, float *y);
-    /* x = x / sqrt(mean(x^2) + eps) * w, over all d. */
+    /* RMSNorm in place: x = x / sqrt(mean(x^2) + eps) * w, with the mean over all d values of a
+     * row. */
     void (*rms_norm)(struct kvr_dev *dev, const struct kvr_rows *r, const float *w, double eps,
                      float *x);
-    /* Rotates adjacent pairs of every head, in float64. cosines, sines [N, head_dim / 2]. */
+    /* Applies RoPE to adjacent pairs of each head, in float64, with cosines and sines [N, head_dim
+     * / 2]. */
     void (*rope)(struct kvr_dev *dev, const struct kvr_rows *r, int head_dim, const double *cosines,
                  const double *sines, float *x);
-    /* rms_norm followed by rope. NULL if fusing both gains nothing. */
+    /* Applies rms_norm, then rope, in one pass over x. The pointer is NULL if a fused pass is not
+     * faster. */
     void (*rms_rope)(struct kvr_dev *dev, const struct kvr_rows *r, int head_dim, const float *w,
                      double eps, const double *cosines, const double *sines, float *x);
-    /* BF16 variants: computed in F32, rounded once. `before` is added to x first, and x keeps the rounded sum;
-     * y has `columns` columns, zero after the first d. All NULL on the CPU. */
+    /* Functions named _bf16 read and write BF16, compute in F32 and round each result once; on the
+     * CPU their pointers are NULL. The two norms first add the residual `before` to x and store the
+     * rounded sum in x. Their output y has `columns` columns, and those after the first d are
+     * zero. */
     void (*norm_modulate_bf16)(struct kvr_dev *dev, const struct kvr_rows *r,
                                const struct kvr_residual *before, kvr_bf16 *x, const float *shift,
                                const float *scale, int64_t stride, double eps, kvr_bf16 *y,
@@ -99,83 +112,88 @@ struct kvr_ops {
                              const float *b, double eps, kvr_bf16 *y, int columns);
     void (*rms_norm_bf16)(struct kvr_dev *dev, const struct kvr_rows *r, const float *w, double eps,
                           kvr_bf16 *x);
-    /* rms_rope of two tensors: writes x[i] with weights w[i] to y[i]. x[1] NULL: only x[0] is
-     * computed. */
+    /* Applies RMSNorm with weights w[i], then RoPE, to x[i] and writes the result to y[i], for i =
+     * 0, 1. If x[1] is NULL, only y[0] is written. */
     void (*rms_rope_bf16)(struct kvr_dev *dev, const struct kvr_rows *r, int head_dim,
                           const float *const *w, double eps, const double *cosines,
                           const double *sines, const kvr_bf16 *const *x, kvr_bf16 *const *y);
     void (*add_bf16)(struct kvr_dev *dev, const struct kvr_rows *r, const struct kvr_residual *from,
                      kvr_bf16 *x);
-    /* x += y * gate, gate per frame; gate NULL: x += y. */
+    /* x += y * gate, with one gate vector per frame; if gate is NULL, x += y. */
     void (*add)(struct kvr_dev *dev, const struct kvr_rows *r, const float *y, const float *gate,
                 int64_t stride, float *x);
     void (*gelu)(struct kvr_dev *dev, int64_t n, float *x);                 /* tanh form */
     void (*silu)(struct kvr_dev *dev, int64_t n, const float *x, float *y); /* y may be x */
-    /* [F,C,H,W] -> [N, C*ph*pw] in order (c, p, q). */
+    /* Rearranges x [F,C,H,W] into tokens out [N, C*ph*pw] with elements in order (channel, patch
+     * row, patch column). */
     void (*patchify)(struct kvr_dev *dev, const struct kvr_patching *p, const float *x, float *out);
-    /* [N, ph*pw*C] in order (p, q, c) -> [F,C,H,W]. */
+    /* Rearranges tokens in [N, ph*pw*C] with elements in order (patch row, patch column, channel)
+     * into x [F,C,H,W]. */
     void (*unpatchify)(struct kvr_dev *dev, const struct kvr_patching *p, const float *in,
                        float *x);
-    /* Packs k, v [n_keys, H*D] into c's layout. */
+    /* Packs the prompt's keys and values k, v [n_keys, H*D] into the layout of `c`. */
     void (*cross_pack)(struct kvr_dev *dev, struct kvr_cross *c, const float *k, const float *v);
-    /* out = softmax(q k^T / sqrt(D)) v, no mask; q, out [N, H*D]. */
+    /* out = softmax(q k^T / sqrt(D)) v without a mask, for q and out [N, H*D]. */
     void (*cross_attend)(struct kvr_dev *dev, const struct kvr_rows *r, const struct kvr_cross *c,
                          const struct kvr_cross_work *work, const float *q, float *out);
-    /* cross_attend with BF16 q and out, both 16-byte aligned. Returns false, without effect, if c's
-     * layout is not supported; with q NULL it only returns whether the layout is supported. The
-     * pointer is NULL on devices without such a kernel. */
+    /* Like cross_attend, for q and out in BF16, both 16-byte aligned. Returns false and writes
+     * nothing if the kernel does not support the shape of `c`. If q is NULL, only this return value
+     * is computed. The pointer is NULL on devices without such a kernel. */
     bool (*cross_attend_bf16)(struct kvr_dev *dev, const struct kvr_rows *r,
                               const struct kvr_cross *c, const struct kvr_cross_work *work,
                               const kvr_bf16 *q, kvr_bf16 *out);
-    /* inverses [n] = 1 / sqrt(sum of squares [n,parts] / width + eps). */
+    /* Computes the divisors of an RMSNorm for n rows: inverses [n] = 1 / sqrt(sum over parts of
+     * squares [n,parts] / width + eps). */
     void (*query_inverses)(struct kvr_dev *dev, int64_t n, const float *squares, int parts,
                            int width, double eps, float *inverses);
-    /* cross_attend_bf16 with an RMSNorm fused into the load of q. */
+    /* Like cross_attend_bf16, with an RMSNorm of q fused into the load of q. */
     bool (*cross_attend_normed)(struct kvr_dev *dev, const struct kvr_rows *r,
                                 const struct kvr_cross *c, const struct kvr_cross_work *work,
                                 const kvr_bf16 *q, const struct kvr_query_norm *norm,
                                 kvr_bf16 *out);
-    /* out[f][row] = base[row] + per_frame[f][row], or base[row] + per_frame[f] with same_for_rows.
-     * base [rows,d], per_frame [F,rows,d] or [F,d], out [F,rows,d]. */
+    /* out[f][row] = base[row] + per_frame[f][row], for base [rows,d], per_frame [F,rows,d] and out
+     * [F,rows,d]. With same_for_rows, per_frame is [F,d] and out[f][row] = base[row] +
+     * per_frame[f]. */
     void (*add_modulation)(struct kvr_dev *dev, int n_frames, int n_rows, int d, const float *base,
                            const float *per_frame, bool same_for_rows, float *out);
     /* out = x - y. */
     void (*subtract)(struct kvr_dev *dev, int64_t n, const float *x, const float *y, float *out);
-    /* sums [2, KVR_OPS_L1_PARTS]: partial sums of |x - y|, then partial sums of |y|. */
+    /* Computes L1 norms as sums [2, KVR_OPS_L1_PARTS]: partial sums of |x - y|, then partial sums
+     * of |y|. */
     void (*l1)(struct kvr_dev *dev, int64_t n, const float *x, const float *y, double *sums);
-    /* x0 = x - sigma flow, in float64, rounded. */
+    /* x0 = x - sigma flow, computed in float64 and rounded to float. */
     void (*x0_from_flow)(struct kvr_dev *dev, int64_t n, const float *x, const float *flow,
                          float sigma, float *x0);
-    /* x = (1 - sigma) x0 + sigma eps, in float32. */
+    /* x = (1 - sigma) x0 + sigma eps, computed in float32. */
     void (*renoise)(struct kvr_dev *dev, int64_t n, const float *x0, const float *eps, float sigma,
                     float *x);
-    /* out = the linear combination `b` of n-element arrays, summed in float64 in the order of its
-     * terms, rounded once. out may be the array of one term. */
+    /* Computes the linear combination `b` of arrays with n elements: terms are added in order in
+     * float64, and the sum is rounded once to float. `out` may be one of the arrays of `b`. */
     void (*blend)(struct kvr_dev *dev, int64_t n, const struct kvr_blend *b, float *out);
     /* Clamps x to [lo, hi]; NaN stays NaN. */
     void (*clamp)(struct kvr_dev *dev, int64_t n, float lo, float hi, float *x);
-    /* *flag = 1 if any value is not finite, else 0. */
+    /* Sets *flag to 1 if any of the n values is not finite, otherwise to 0. */
     void (*not_finite)(struct kvr_dev *dev, int64_t n, const float *x, int32_t *flag);
 
-    int max_head_dim; /* largest head_dim of rope and cross_attend; 0: unlimited */
-    bool cross_works; /* cross_attend needs a kvr_cross_work */
+    int max_head_dim; /* largest supported head_dim of rope and cross_attend; 0: no limit */
+    bool cross_works; /* cross_attend requires a kvr_cross_work */
 };
 
 KVR_ISA_TABLES(struct kvr_ops, kvr_ops_cpu) /* the selected CPU variant */
 extern const struct kvr_ops kvr_ops_cuda;
 const struct kvr_ops *kvr_ops_of(const struct kvr_dev *dev);
 
-/* The sampler's arithmetic on n numbers, on the host: x0 = x - sigma flow; x = (1 - sigma) x0 + sigma eps;
- * out = a weighted sum (struct kvr_blend). */
+/* The functions x0_from_flow, renoise and blend of struct kvr_ops, for arrays in host memory. */
 void kvr_x0_from_flow(int64_t n, const float *x, const float *flow, float sigma, float *x0);
 void kvr_renoise(int64_t n, const float *x0, const float *eps, float sigma, float *x);
 void kvr_blend(int64_t n, const struct kvr_blend *b, float *out);
 
-/* Sizes of kvr_cross.k and .v in floats. */
+/* Number of floats to allocate for k and v of a struct kvr_cross. */
 int64_t kvr_cross_k_floats(int n_keys, int n_heads, int head_dim);
 int64_t kvr_cross_v_floats(int n_keys, int n_heads, int head_dim);
 
-/* [cos(t w_k).., sin(t w_k)..], w_k = 10000^(-k / half), half = n / 2; in float64. */
+/* Computes the sinusoidal timestep embedding out [n]: n/2 values cos(t w_k), then n/2 values sin(t
+ * w_k), with w_k = 10000^(-k / (n/2)), in float64. */
 void kvr_time_sinusoid(float t, int n, float *out);
 
 #ifdef __cplusplus

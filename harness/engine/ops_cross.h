@@ -1,8 +1,8 @@
-/* ops_cross.h - cross-attention over a packed prompt. Only ops_isa.c includes it.
+/* ops_cross.h - cross-attention over a packed prompt on the CPU. Only ops_isa.c includes it.
  *
  * The prompt is short: all scores of QUERIES tokens fit on the stack, so the softmax is not online.
  * Keys are stored transposed, [D, keys], so a vector holds the scores of adjacent keys. If layers
- * compute in BF16 and the variant has AMX, ops_cross_bf16.h replaces this code. */
+ * compute in BF16 and the CPU has AMX, ops_cross_bf16.h replaces this code. */
 #ifndef KVR_ENGINE_OPS_CROSS_H
 #define KVR_ENGINE_OPS_CROSS_H
 
@@ -44,8 +44,8 @@ static inline void cross_pack(struct kvr_dev *dev, struct kvr_cross *c, const fl
     }
 }
 
-/* Rows of b that are copied into a contiguous tile: at their original stride they would share cache
- * sets. */
+/* Number of rows of matrix b that are copied into a contiguous tile, since rows at b's own stride
+ * would map to the same sets of the CPU's cache. */
 enum { TILE = 512 };
 
 static inline void copy_tile(float *tile, const float *b, int64_t b_stride, int n)
@@ -55,8 +55,9 @@ static inline void copy_tile(float *tile, const float *b, int64_t b_stride, int 
             store(tile + i * WIDE + v * W, load(b + i * b_stride + v * W));
 }
 
-/* out[r][l] = sum_i a[r][i] * tile[i][l], or out[r][l] += that sum with `more`, for `rows` rows of
- * a. Inlined with a constant `rows`, so that the accumulators stay in registers. */
+/* Computes out[r][l] = sum_i a[r][i] * tile[i][l] for `rows` rows of a; with `more`, the sum is
+ * added to out[r][l]. The function is inlined with a constant `rows`, so that the accumulators stay
+ * in registers. */
 INLINE void block_product(int rows, int n, const float *a, int64_t a_stride, const float *tile,
                           float *out, int64_t out_stride, bool more)
 {
@@ -82,7 +83,8 @@ INLINE void block_product(int rows, int n, const float *a, int64_t a_stride, con
             store(out + r * out_stride + v * W, acc[r][v]);
 }
 
-/* Computes WIDE columns of out [m rows] = a [m, n] times b [n rows, b_stride], tile by tile. */
+/* Computes WIDE columns of the product of a [m, n] and b [n rows, b_stride], tile by tile, into m
+ * rows of out. */
 static inline void columns(int m, int n, const float *a, int64_t a_stride, const float *b,
                            int64_t b_stride, float *out, int64_t out_stride)
 {
@@ -102,8 +104,8 @@ static inline void columns(int m, int n, const float *a, int64_t a_stride, const
     }
 }
 
-/* Softmax of n scores in place; s has padded(n) elements. A NaN score makes the sum, and so every
- * weight, NaN. */
+/* Computes the softmax of n scores in place; s has padded(n) elements. One NaN score makes all n
+ * weights NaN, because their common divisor becomes NaN. */
 INLINE void softmax_row(float *s, int n, float scale)
 {
     const int whole = (n + W - 1) / W * W;
@@ -129,10 +131,12 @@ INLINE void softmax_row(float *s, int n, float scale)
         store(s + j, load(s + j) * inv);
 }
 
-/* Blocks of tokens that share a copied tile: GROUP, or as many as SCORES has room for. */
+/* A copied tile is used by up to GROUP blocks of QUERIES tokens, and by fewer if their scores do
+ * not fit in SCORES floats. */
 enum { GROUP = 4, SCORES = QUERIES * (KVR_OPS_MAX_TEXT + KVR_OPS_LANES) };
 
-/* Stride of score rows: slightly above a power of two, so that rows do not share cache sets. */
+/* Stride between rows of scores, in floats. It is slightly above a power of two, so that rows do
+ * not map to the same sets of the CPU's cache. */
 static inline int score_stride(const struct kvr_cross *c)
 {
     return padded(c->n_keys) + KVR_OPS_LANES;
@@ -145,7 +149,7 @@ static inline int group_tokens(const struct kvr_cross *c)
     return QUERIES * (n_fit < GROUP ? n_fit : GROUP);
 }
 
-/* Attention of m tokens in one head. */
+/* Computes cross-attention of m tokens in head h. */
 static inline void attend_group(int m, const struct kvr_cross *c, int h, int d, const float *q,
                                 float *out)
 {
@@ -183,7 +187,8 @@ static inline void cross_attend(struct kvr_dev *dev, const struct kvr_rows *r,
         kvr_cross_bf16_attend(r, c, q, out);
         return;
     }
-    /* One head at a time: its keys and values stay in the core's private cache. */
+    /* Heads are processed one after the other, so that a head's keys and values stay in the core's
+     * private cache. */
 #pragma omp parallel for schedule(static) collapse(2) if (r->n * r->d > WORTH_A_TEAM)
     for (int h = 0; h < c->n_heads; h++)
         for (int64_t g = 0; g < groups; g++) {

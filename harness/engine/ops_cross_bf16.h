@@ -1,25 +1,28 @@
-/* ops_cross_bf16.h - cross-attention of the CPU with BF16 products on AMX tiles.
+/* ops_cross_bf16.h - cross-attention on the CPU, with BF16 matrix products on AMX tiles.
  *
  *     if (kvr_cross_tiles(c)) { kvr_cross_bf16_pack(c, k, v); kvr_cross_bf16_attend(r, c, q, out); }
  *
- * Kernels and error bound are those of self-attention (harness/cache/attend_bf16.h): q / sqrt(D),
- * keys, values and softmax weights are rounded to BF16, sums are F32. Both functions run in every
- * CPU variant, without AMX in plain C. */
+ * The kernels and their error bound are those of self-attention (harness/cache/attend_bf16.h): q /
+ * sqrt(D), keys, values and softmax weights are rounded to BF16, and accumulation is F32. On a CPU
+ * without AMX the same functions run in plain C. */
 #ifndef KVR_ENGINE_OPS_CROSS_BF16_H
 #define KVR_ENGINE_OPS_CROSS_BF16_H
 
 #include "harness/engine/ops.h"
 
-/* Narrower heads stay in F32; rows of wider ones would not fit on the stack. */
+/* Limits of head_dim. Heads narrower than 16 are computed in F32; rows of heads wider than 256
+ * would not fit on the stack. */
 enum { KVR_CROSS_BF16_NARROWEST = 16, KVR_CROSS_BF16_WIDEST = 256 };
 
-/* Whether layers compute in BF16, the variant has AMX, and the head width is in range. */
+/* Whether cross-attention of `c` runs in BF16: layers compute in BF16, the CPU has AMX, and
+ * head_dim is within these limits. */
 bool kvr_cross_tiles(const struct kvr_cross *c);
 
-/* Packs k, v [n_keys, H*D] into c as BF16. c->k: panels of keys, [H][round32(n_keys)][round32(D)].
- * c->v: for each head, tiles of KVR_ATTEND_TILE tokens, each in panels of values. */
+/* Packs k, v [n_keys, H*D] into c as BF16. c->k has panels of keys,
+ * [H][round32(n_keys)][round32(D)]. c->v has, for each head, tiles of KVR_ATTEND_TILE tokens, each
+ * stored as panels of values. */
 void kvr_cross_bf16_pack(struct kvr_cross *c, const float *k, const float *v);
-/* Like kvr_ops.cross_attend, over prompts that kvr_cross_bf16_pack packed. */
+/* Computes kvr_ops.cross_attend over a prompt packed by kvr_cross_bf16_pack. */
 void kvr_cross_bf16_attend(const struct kvr_rows *r, const struct kvr_cross *c, const float *q,
                            float *out);
 /* Size of c->k and c->v in this layout, in floats. */

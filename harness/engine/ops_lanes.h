@@ -1,6 +1,6 @@
-/* ops_lanes.h - vectors as wide as the variant's registers, and e^x over them. Only ops_isa.c
- * includes it. Uses the compilers' vector types, so that no loop depends on auto-vectorization of a
- * comparison or a cast. */
+/* ops_lanes.h - SIMD vectors as wide as the CPU variant's registers, and exp of such vectors. Only
+ * ops_isa.c includes it. The code uses the compiler's vector types, so that loops with comparisons
+ * or casts do not depend on auto-vectorization. */
 #ifndef KVR_ENGINE_OPS_LANES_H
 #define KVR_ENGINE_OPS_LANES_H
 
@@ -11,10 +11,11 @@
 #include <immintrin.h>
 #endif
 
-/* Cross-attention multiplies a block of QUERIES tokens by VECS vectors of W floats. Its
- * accumulators, one line of VECS vectors and a broadcast value must fit the registers: 32 with
- * AVX-512 and NEON, otherwise 16; without FMA a product needs one more. QUERIES divides the 36
- * tokens of a nano frame and the 1560 of Wan's, so that there is no remainder. */
+/* Cross-attention multiplies a block of QUERIES tokens by VECS vectors of W floats. The QUERIES *
+ * VECS accumulators, VECS operand vectors and one broadcast value must fit in the vector registers,
+ * of which AVX-512 and NEON have 32 and other variants 16. Without FMA, a product needs one more
+ * register. QUERIES divides the tokens per frame of nano (36) and Wan (1560), so that no tokens
+ * remain. */
 #if KVR_ISA_AVX512
 enum { W = 16, VECS = 1, QUERIES = 12 };
 #elif KVR_ISA_AVX2
@@ -28,7 +29,8 @@ enum { W = 4, VECS = 2, QUERIES = 4 };
 typedef float vec __attribute__((vector_size(W * sizeof(float))));
 typedef int32_t vec_bits __attribute__((vector_size(W * sizeof(float))));
 
-/* Below this many values an OpenMP team costs more than it saves. */
+/* Loops over fewer values run on one thread, because starting an OpenMP team would cost more time
+ * than it saves. */
 enum { WORTH_A_TEAM = 1 << 16 };
 
 #define INLINE static inline __attribute__((always_inline))
@@ -46,7 +48,7 @@ INLINE void store(float *p, vec v)
     memcpy(p, &v, sizeof v);
 }
 
-/* Loads the first n < W values; the others are 0. */
+/* Loads n < W values into the first lanes of a vector; the other lanes are 0. */
 INLINE vec load_part(const float *p, int64_t n)
 {
     float full[W] = { 0 };
@@ -66,9 +68,10 @@ INLINE vec spread(float x)
 }
 
 #if KVR_ISA_AVX2
-/* A register of type `doubles` has PAIRS pairs of doubles; `halves` has one double for each pair.
- * SWAPPED exchanges the two doubles of each pair; TWICE makes pairs of two equal doubles.
- * Conversions are intrinsics because gcc would convert half a register at a time. */
+/* A vector of type `doubles` has PAIRS pairs of doubles; a vector of type `halves` has one double
+ * per pair. SWAPPED exchanges the two doubles of each pair. TWICE duplicates each double of a
+ * `halves` vector into a pair. Conversions between float and double use intrinsics, because gcc
+ * would convert only half a register at a time. */
 enum { PAIRS = W / 4 };
 typedef double doubles __attribute__((vector_size(2 * PAIRS * sizeof(double))));
 typedef double halves __attribute__((vector_size(PAIRS * sizeof(double))));
@@ -101,7 +104,7 @@ INLINE void store_rounded(float *p, doubles v)
 #endif
 #endif
 
-/* max(x, bound) or min(x, bound); a NaN in x stays NaN. */
+/* at_least returns max(x, bound), at_most returns min(x, bound); a NaN in x stays NaN. */
 #if KVR_ISA_AVX512
 INLINE vec at_least(vec x, vec bound)
 {
@@ -139,11 +142,11 @@ INLINE vec at_most(vec x, vec bound)
 }
 #endif
 
-/* e^x within about 2 ulp: 2^n times a degree-6 polynomial on [-ln2/2, ln2/2]. x is clamped to +-87,
- * where the result is normal; NaN propagates. */
+/* Computes e^x with an error of about 2 ulp, as 2^n times a polynomial of degree 6 on [-ln2/2,
+ * ln2/2]. x is clamped to +-87, so that the result is never subnormal; NaN propagates. */
 INLINE vec exp_fast(vec x)
 {
-    const float magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
+    const float magic = 12582912.0f; /* 1.5 * 2^23: adding this constant rounds to an integer */
     const vec y = at_most(at_least(x, spread(-87.0f)), spread(87.0f));
     const vec n = y * 1.44269504f + magic, whole = n - magic;
     const vec r = (y - whole * 0.693359375f) + whole * 2.12194440e-4f;

@@ -1,13 +1,15 @@
-/* sampler.h - the few-step sampler: noise in, clean chunks out.
+/* sampler.h - the few-step sampler, which generates chunks of clean latents from noise.
  *
- * sigma_i = s u_i / (1 + (s-1) u_i), u_i = 1 - i/1000; timestep_i = 1000 sigma_i; schedules.def defines the
- * other schedules.
+ * The default schedule has sigma_i = s u_i / (1 + (s-1) u_i) with shift s and u_i = 1 - i/1000, and
+ * timestep_i = 1000 sigma_i. The other schedules are defined in schedules.def.
  *
- * For each chunk: x = noise. For each warped step: x0 from the network, then x = (1 - sigma') x0 + sigma' eps
- * with fresh eps, or a UniPC step (unipc.h) without noise. A final clean pass over x0 at the context timestep
- * writes the cache; with last_step, the last step's own forward writes it.
+ * Each chunk x starts as noise. At each step of the schedule the network predicts x0. Re-noising
+ * then computes x = (1 - sigma') x0 + sigma' eps with fresh noise eps; UniPC (unipc.h) computes x
+ * without noise. After the last step, a clean pass over x0 at the context timestep writes the
+ * chunk's keys and values to the KV cache; with last_step, the forward of the last step writes them
+ * instead.
  *
- * Hooks, noise functions and latents use host memory. */
+ * Pointers passed to hooks and noise functions, and `latents`, are host memory. */
 #ifndef KVR_ENGINE_SAMPLER_H
 #define KVR_ENGINE_SAMPLER_H
 
@@ -21,67 +23,77 @@ extern "C" {
 
 struct kvr_schedule {
     int n_steps;
-    float timestep[KVR_MAX_STEPS]; /* timestep that conditions the network */
-    float sigma[KVR_MAX_STEPS];    /* sigma in x0 = x - sigma flow */
-    float renoise[KVR_MAX_STEPS];  /* sigma of the noise added on the way to this step */
+    float timestep[KVR_MAX_STEPS]; /* the timestep given to the network */
+    float sigma[KVR_MAX_STEPS];    /* the step's sigma in x0 = x - sigma flow */
+    float renoise[KVR_MAX_STEPS];  /* noise level at which the previous x0 is re-noised */
     float table_timestep[1000], table_sigma[1000];
 };
 void kvr_schedule_make(struct kvr_schedule *s, const struct kvr_model_config *c);
 /* Rounds the timesteps to BF16, for a network that computes in BF16. */
 void kvr_schedule_round(struct kvr_schedule *s);
-/* sigma of the table's entry nearest to t (first minimum). */
+/* Returns the sigma of the table entry whose timestep is nearest to t, the first one if several are
+ * equally near. */
 float kvr_schedule_sigma(const struct kvr_schedule *s, float t);
 int kvr_schedule_index(const struct kvr_schedule *s, float t); /* index of that entry */
 
-/* Action on the cache when the prompt changes. KEEP leaves it unchanged; RECACHE recomputes the
- * visible chunks by a clean pass under the new prompt (LongLive, arXiv:2509.22622); RESET drops all
- * but the sink. */
+/* What happens to the KV cache when the prompt changes. KEEP leaves the KV cache unchanged. RECACHE
+ * recomputes the visible chunks by a clean pass with the new prompt (LongLive, arXiv:2509.22622).
+ * RESET drops all chunks except the sink. */
 enum kvr_on_switch { KVR_SWITCH_KEEP, KVR_SWITCH_RECACHE, KVR_SWITCH_RESET, KVR_N_SWITCHES };
 extern const char *const kvr_switch_names[]; /* "keep", "recache", "reset", NULL */
 
-/* Shots of a video: chunks that share a prompt. A cut is a chunk whose shot differs from its
- * predecessor's. */
+/* A shot is a run of chunks that share a prompt. A cut is the first chunk of every shot but the
+ * first. */
 struct kvr_shots {
-    const int *of_chunk; /* [chunks] from 0, ascending by at most 1; NULL: one shot */
-    double offset;       /* frames that each cut adds to later time positions */
+    const int *of_chunk; /* [chunks]: shot of each chunk, from 0, ascending by at most 1; NULL: the
+                          * video has one shot */
+    double offset;       /* each cut shifts the time positions of later chunks by this many
+                          * frames */
     enum kvr_on_switch on_switch;
-    int sink_frames; /* frames kept by a reset */
+    int sink_frames; /* number of sink frames that a reset retains */
 };
 
 struct kvr_sample_hooks {
     void *ctx;
     struct kvr_shots shots;
-    /* Called before a chunk's first pass; may change the prompt. NULL: not called. */
+    /* Called before the first pass of a chunk; this hook may change the prompt. A NULL hook is not
+     * called. */
     enum kvr_status (*chunk_begin)(void *ctx, int chunk);
-    /* Called with the network's x0 of a denoising step, [F, frame_elems]. */
+    /* Called after each denoising step with the network's prediction x0 [F, frame_elems]. */
     enum kvr_status (*step)(void *ctx, int chunk, int step, const float *x0, int n_frames);
-    /* Called after the last pass, when the chunk is final and committed. */
+    /* Called after the last pass of a chunk, when x0 is final and the chunk is committed to the KV
+     * cache. */
     enum kvr_status (*chunk_end)(void *ctx, int chunk, int frame0, int n_frames, const float *x0);
-    /* Continues a recorded video: `given` writes the latents x0 [F, frame_elems] of the first n_given frames
-     * (whole chunks), in host memory. Such a chunk has a clean pass only: no denoising and no noise. */
+    /* Continues a recorded video: `given` writes the latents x0 [F, frame_elems] of a chunk among
+     * the first n_given frames, which must be whole chunks. A given chunk has only a clean pass,
+     * without denoising and noise. */
     int n_given;
     enum kvr_status (*given)(void *ctx, int frame0, int n_frames, float *x0);
-    /* The video's first latent frame [frame_elems], in host memory, as Wan2.2-TI2V conditions on an image. It
-     * replaces frame 0 of the sample before every step and at the end, and frame 0 has timestep 0;
-     * the other frames have the step's timestep. Must be NULL if n_given > 0. NULL: frame 0 is
-     * generated. */
+    /* The video's first latent frame [frame_elems] in host memory, by which Wan2.2-TI2V is
+     * conditioned on an image. It replaces frame 0 of the sample before every step and after the
+     * last step. The network is given timestep 0 for frame 0, and the step's timestep for the other
+     * frames. If `first` is NULL, frame 0 is generated; `first` must be NULL if n_given > 0. */
     const float *first;
-    /* Teacher forcing: writes the teacher's x0 of a step to host memory. The clean pass caches the teacher's x0
-     * of the last step, so the next chunk is conditioned on it; with `every_step` the other steps also re-noise
-     * the teacher's x0. The other hooks and `latents` still get the rollout's own x0. NULL: no forcing. */
+    /* Enables teacher forcing: `forced` writes the teacher's x0 of a step to host memory. The clean
+     * pass runs on the teacher's x0 of the last step, so that the next chunk is conditioned on the
+     * teacher's chunk. With `every_step`, re-noising also uses the teacher's x0. The other hooks
+     * and `latents` receive the rollout's own x0. If `forced` is NULL, teacher forcing is
+     * disabled. */
     enum kvr_status (*forced)(void *ctx, int chunk, int step, int n_frames, float *x0);
     bool every_step;
-    /* No clean pass: the cache keeps the keys and values of the last denoising step, whose input
-     * still has noise. Given chunks always have a clean pass. */
+    /* Omits the clean pass: the KV cache stores the keys and values of the last denoising step,
+     * whose input still has noise. Given chunks always have a clean pass. */
     bool last_step;
-    /* Phase 0 times the device's noise generation (noise NULL). NULL: not timed. */
+    /* If not NULL, phase 0 of noise_time measures the time of noise generation on the device. */
     struct kvr_phases *noise_time;
 };
 
-/* Generates one video, after resetting the cache. noise NULL: noise_ctx is a const struct kvr_noise *, and the
- * device draws the noise (kvr_noise_to). n_frames and hooks->n_given must be multiples of frames_per_chunk.
- * latents [n_frames, frame_elems] may be NULL. For models with RGB latents the last x0 of a chunk is clamped to
- * latent_range. KVR_ENAN: the network's output is not finite. A hook's error ends the run. */
+/* Resets the KV cache and generates one video. If `noise` is NULL, the device generates the noise
+ * by kvr_noise_to, and noise_ctx is a const struct kvr_noise *. n_frames and hooks->n_given must be
+ * multiples of frames_per_chunk. `latents` [n_frames, frame_elems] receives the video's latents and
+ * may be NULL. For models with RGB latents, the last x0 of a chunk is clamped to latent_range.
+ * Returns KVR_ENAN if the network's output is not finite. If a hook returns an error, kvr_sample
+ * stops and returns that error. */
 enum kvr_status kvr_sample(struct kvr_dit *d, struct kvr_cache *cache, int n_frames,
                            kvr_noise_fn *noise, void *noise_ctx,
                            const struct kvr_sample_hooks *hooks, float *latents);

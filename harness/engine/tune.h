@@ -1,5 +1,5 @@
-/* tune.h - autotuning: the fastest kernel of each product on this GPU, measured at first use and
- * stored in a file.
+/* tune.h - stores the fastest GPU kernel of each matrix product, as autotuning measured it at first
+ * use, in a file.
  *
  *     KVR_TRY(kvr_tune_open(&t, NULL, "NVIDIA H200; driver 13000; cuBLASLt 13.1"));
  *     if (!kvr_tune_find(t, "4680x1536x1536 bf16 bias", &choice)) {
@@ -9,10 +9,12 @@
  *     puts(kvr_tune_words(t));                                 "FILE: 12 known, 1 measured"
  *     kvr_tune_close(&t);
  *
- * A text file in the cache folder: a header with GPU, driver, library and program, then a line
- * "WHAT = CHOICE MICROSECONDS" per product. A file with another header or a malformed line is
- * replaced, and everything is measured again; kvr_tune_words() gives the reason. A file that cannot
- * be written is no error. Several processes may append to one file. */
+ * The autotuning file is a text file in kvreel's cache folder. Its first line names the GPU,
+ * driver, library and program version. Each further line, "WHAT = CHOICE MICROSECONDS", has the
+ * choice for one product. A file whose first line differs or whose lines are malformed is replaced,
+ * and all products are measured again; kvr_tune_words() returns the reason. If the autotuning file
+ * cannot be written, choices are valid for this process only. Several processes may append to the
+ * same autotuning file. */
 #ifndef KVR_ENGINE_TUNE_H
 #define KVR_ENGINE_TUNE_H
 
@@ -23,21 +25,22 @@
 enum {
     KVR_TUNE_WHAT = 96,
     KVR_TUNE_OWN = -1
-}; /* choice KVR_TUNE_OWN: kvreel's kernel; otherwise the number of the library's proposal */
+}; /* a choice is KVR_TUNE_OWN for kvreel's own kernel, or the index of cuBLASLt's proposal */
 
 struct kvr_tune;
 
-/* `path` NULL: autotune-HASH.txt of kvr_cache_file(), with HASH of `machine`, which has no line
- * feed. */
+/* Opens the autotuning file `path`, or autotune-HASH.txt in kvreel's cache folder if path is NULL;
+ * HASH is a hash of `machine`. `machine` must not contain a line feed. */
 enum kvr_status kvr_tune_open(struct kvr_tune **out, const char *path, const char *machine);
 void kvr_tune_close(struct kvr_tune **t); /* accepts NULL */
 
-/* `what` has no line feed or "=", and fewer than KVR_TUNE_WHAT characters. */
+/* Looks up the stored choice for product `what`; returns false if that product has not been
+ * measured. `what` must not contain a line feed or "=", and must be shorter than KVR_TUNE_WHAT. */
 bool kvr_tune_find(const struct kvr_tune *t, const char *what, int *choice);
-/* KVR_ENOMEM: the choice is not stored. */
+/* Stores the measured choice for product `what` in memory and in the autotuning file. */
 enum kvr_status kvr_tune_keep(struct kvr_tune *t, const char *what, int choice, double us);
-/* Where choices are stored and how many were known and measured. Owned by `t`, valid until the next
- * call. */
+/* Describes in words the path of the autotuning file, and how many choices were read from it and
+ * how many were measured. The string belongs to `t` and is valid until the next call. */
 const char *kvr_tune_words(struct kvr_tune *t);
 
 #endif

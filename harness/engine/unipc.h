@@ -1,4 +1,5 @@
-/* unipc.h - UniPC of order 2 on a flow (arXiv:2302.04867; B(h) = e^h - 1, x0 prediction).
+/* unipc.h - the UniPC solver of order 2 for flow matching, with B(h) = e^h - 1 and x0 prediction
+ * (arXiv:2302.04867).
  *
  *     kvr_unipc_make(&u, 4, 5);                             4 steps, shift 5
  *     for (int i = 0; i < u.n_steps; i++) {
@@ -8,9 +9,10 @@
  *         x = blend(kvr_unipc_predict(&u, i));              the sample of step i + 1
  *     }
  *
- * With alpha = 1 - sigma and lambda = log alpha - log sigma, a step is exact if m is constant (order 1) or
- * linear (order 2) in lambda. Each step is a weighted sum, so these functions return weights, and the caller
- * blends its own samples. */
+ * Let m be the predicted x0, alpha = 1 - sigma and lambda = log alpha - log sigma. A step of order
+ * 1 is exact if m is constant in lambda, a step of order 2 if m is linear in lambda. Each step is a
+ * weighted sum of samples and predictions: these functions return the weights, and the caller
+ * computes the sum. */
 #ifndef KVR_ENGINE_UNIPC_H
 #define KVR_ENGINE_UNIPC_H
 
@@ -22,20 +24,21 @@ struct kvr_unipc {
     double sigma[KVR_MAX_STEPS + 1]; /* the last is 0 */
 };
 
-/* sigma_i = s b_i / (1 + (s - 1) b_i), b_i = 0.999 (1 - i / n). */
+/* Sets sigma_i = s b_i / (1 + (s - 1) b_i) with b_i = 0.999 (1 - i / n), shift s and n steps. */
 void kvr_unipc_make(struct kvr_unipc *u, int n_steps, double shift);
 
-/* Weights of a step's terms; 0 if unused. */
+/* Weights of a step's terms; the weight of an unused term is 0. */
 struct kvr_unipc_weights {
-    double x;        /* predict: sample i; correct: sample i - 1 */
+    double x;        /* weight of sample i (predictor) or i - 1 (corrector) */
     double now;      /* m_i */
     double before;   /* m_(i-1) */
     double before_2; /* m_(i-2) */
 };
-/* Predictor: sample i + 1 from sample i, 0 <= i < n_steps. Order 1 at the first and last step. */
+/* Predictor: computes sample i + 1 from sample i, 0 <= i < n_steps. The first and the last step are
+ * of order 1, the other steps of order 2. */
 struct kvr_unipc_weights kvr_unipc_predict(const struct kvr_unipc *u, int i);
-/* Corrector: recomputes sample i from sample i - 1 with m_i, 0 < i < n_steps, in the order of its
- * prediction. */
+/* Corrector: recomputes sample i from sample i - 1 with m_i, 0 < i < n_steps, with the order of the
+ * predictor that computed sample i. */
 struct kvr_unipc_weights kvr_unipc_correct(const struct kvr_unipc *u, int i);
 
 #endif
