@@ -12,10 +12,9 @@
 #endif
 
 /* Cross-attention multiplies a block of QUERIES tokens by VECS vectors of W floats. The QUERIES *
- * VECS accumulators, VECS operand vectors and one broadcast value must fit in the vector registers,
- * of which AVX-512 and NEON have 32 and other variants 16. Without FMA, a product needs one more
- * register. QUERIES divides the tokens per frame of nano (36) and Wan (1560), so that no tokens
- * remain. */
+ * VECS accumulators, VECS operand vectors and one broadcast value must fit in the vector registers:
+ * 32 with AVX-512 and NEON, 16 otherwise. Without FMA, a product needs one more register. QUERIES
+ * divides the tokens per frame of nano (36) and Wan (1560), so that no tokens remain. */
 #if KVR_ISA_AVX512
 enum { W = 16, VECS = 1, QUERIES = 12 };
 #elif KVR_ISA_AVX2

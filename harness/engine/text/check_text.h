@@ -1,15 +1,17 @@
 /* check_text.h - compares the text encoder with recorded results, as part of `kvreel engine check`.
  *
- * umt5_golden.safetensors has token ids `ids` [texts, length] and their `mask`. Results are `out`
- * [texts, length, dim], `prompt_embeds` (zero for padding), or both. `ids_long`, `mask_long` and
- * `long.out` are one long text. The encoder is the folder's models_t5* or umt5.safetensors. */
+ * umt5_golden.safetensors has token ids `ids` [texts, length] and their `mask`. The recorded
+ * embeddings are `out` [texts, length, dim], `prompt_embeds` (zero for padding), or both.
+ * `ids_long`, `mask_long` and `long.out` are the ids, mask and embedding of one long text. The
+ * encoder is the folder's file models_t5* or umt5.safetensors. */
 #ifndef KVR_TEXT_CHECK_TEXT_H
 #define KVR_TEXT_CHECK_TEXT_H
 
 #include "harness/engine/check.h"
 
-/* Appends the comparisons to the report; nothing if there are no recorded results, a note if the
- * folder has no encoder. Rows of padding are not compared. */
+/* Appends the text encoder's comparisons to the report. If the folder has no
+ * umt5_golden.safetensors, no entry is appended; if the folder has no encoder, a note is appended.
+ * Rows of padding tokens are not compared. */
 enum kvr_status kvr_check_text(struct kvr_check_report *r, const char *dir,
                                const struct kvr_check_how *how);
 

@@ -5,20 +5,22 @@
  *     ... "caf\xc3\xa9 & bar" ...
  *     free(clean);
  *
- * Each line is repaired as by Python's ftfy.fix_text, repeatedly until it no longer changes. That
- * covers character references, UTF-8 read as Latin-1 or Windows-1252, C1 controls, ligatures, wide
- * and narrow forms, and curly quotes. It also covers line ends, terminal escapes, control
- * characters and normalization form C. Then references are decoded twice more, and runs of white
- * space become one blank, none at the ends.
+ * Each line is repaired as by Python's ftfy.fix_text, repeatedly until a repair no longer changes
+ * the line. The repairs decode HTML character references and text whose UTF-8 bytes were read as
+ * Latin-1 or Windows-1252. They replace C1 controls, ligatures, fullwidth and halfwidth forms,
+ * curly quotes and foreign line ends. They remove terminal escapes and control characters, and
+ * convert the text to Unicode's normalization form C. Afterwards, HTML character references are
+ * decoded twice more. Finally, each run of white space becomes one blank, and white space at both
+ * ends is removed.
  *
- * ftfy also guesses at text garbled by other code pages or only in part; this file leaves such text
- * unchanged. */
+ * ftfy also repairs text that was garbled by other code pages or only in part; clean.c leaves such
+ * text unchanged. */
 #ifndef KVR_TEXT_CLEAN_H
 #define KVR_TEXT_CLEAN_H
 
 #include "harness/core/status.h"
 
-/* KVR_EFORMAT: invalid UTF-8. *out is malloc'ed. */
+/* Returns KVR_EFORMAT if `text` is not valid UTF-8. *out is malloc'ed. */
 enum kvr_status kvr_text_clean(const char *text, char **out);
 
 #endif

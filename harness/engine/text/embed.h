@@ -1,12 +1,14 @@
-/* embed.h - encodes prompts, and files of their embeddings (packs).
+/* embed.h - encodes prompts to text embeddings, and reads and writes packs, the files of such
+ * embeddings.
  *
  *     KVR_TRY(kvr_embed(&job, "pack.safetensors", &report));     needs the encoder's 11 GB
  *     KVR_TRY(kvr_embedding_open(&e, "pack.safetensors", "mg01"));
  *     KVR_TRY(kvr_embedding_fill(&e, text_len, text_dim, P));    zeros after the last token
  *     kvr_embedding_close(&e);
  *
- * A pack is a safetensors file with one tensor F32 [tokens, dim] per prompt, named by its id. Its
- * metadata has the SHA-256 of the encoder's and the tokenizer's files. */
+ * A pack is a safetensors file with one tensor F32 [tokens, dim] per prompt, whose name is the
+ * prompt's id. The pack's metadata has the SHA-256 of the encoder file and of the tokenizer
+ * file. */
 #ifndef KVR_TEXT_EMBED_H
 #define KVR_TEXT_EMBED_H
 
@@ -19,22 +21,23 @@ struct kvr_embed_prompt {
 };
 
 struct kvr_embed_job {
-    const char *encoder, *tokenizer; /* files; the tokenizer may be a folder with spiece.model */
+    const char *encoder, *tokenizer; /* paths; the tokenizer may be a folder with spiece.model */
     const char *device;              /* device that encodes (device/names.h) */
-    int max_tokens;                  /* longer texts are truncated before their end token */
+    int max_tokens;                  /* texts of more tokens, end token included, are truncated */
     int n;
     const struct kvr_embed_prompt *prompt;
-    /* Called after each batch with the number of finished texts; may be NULL. */
+    /* Called after each batch with the number of encoded texts, `done`, of all n; may be NULL. */
     void (*done)(void *ctx, int done, int n);
     void *ctx;
 };
 
 struct kvr_embed_report {
-    int dim, longest, n_cut; /* texts longer than max_tokens */
+    int dim, longest, n_cut; /* n_cut: texts of max_tokens tokens, most of them truncated */
     int64_t n_tokens;
 };
 
-/* Peak memory: the encoder with about 2048 tokens, plus the pack. Results on different devices
+/* Encodes all prompts of the job and writes the pack `out`. Peak memory is that of encoding about
+ * 2048 tokens in one batch, plus the size of the pack. Embeddings computed on different devices
  * differ in the last bits. */
 enum kvr_status kvr_embed(const struct kvr_embed_job *job, const char *out,
                           struct kvr_embed_report *report);
@@ -43,20 +46,20 @@ struct kvr_embedding {
     struct kvr_st *file;
     struct kvr_tensor rows; /* F32 or BF16 [n, dim], in the mapped file */
     int n, dim;
-    char sha256[KVR_SHA256_HEX]; /* hash of the tensor's type, shape and bytes */
+    char sha256[KVR_SHA256_HEX]; /* hash of the embedding's type, shape and bytes */
 };
-/* KVR_EIO, KVR_EFORMAT, KVR_ENOTFOUND and KVR_ENAN give file and tensor; on failure there is
- * nothing to close. */
+/* Opens the embedding named `tensor` in a pack. Errors name the file and the tensor; after an error
+ * the caller need not close `e`. */
 enum kvr_status kvr_embedding_open(struct kvr_embedding *e, const char *path, const char *tensor);
 void kvr_embedding_close(struct kvr_embedding *e); /* accepts {0} */
-/* Writes the embedding and then zeros to P [text_len, text_dim]. KVR_EINVAL: the embedding has more
- * than text_len tokens, or is not text_dim wide. */
+/* Writes the embedding's rows, then rows of zeros, to P [text_len, text_dim]. Returns KVR_EINVAL if
+ * the embedding has more than text_len rows, or if its dim is not text_dim. */
 enum kvr_status kvr_embedding_fill(const struct kvr_embedding *e, int text_len, int text_dim,
                                    float *P);
 
-/* Finds the encoder and tokenizer of a model folder: models_t5*.pth (or .safetensors);
- * google/umt5-xxl, tokenizer or the folder itself, with spiece.model. The paths are malloc'ed;
- * NULL: not found. */
+/* Finds the text encoder and the tokenizer of a model folder. The encoder is a file models_t5*.pth
+ * or models_t5*.safetensors. The tokenizer is the file spiece.model in google/umt5-xxl, in
+ * tokenizer, or in the folder itself. Both paths are malloc'ed, or NULL if no such file exists. */
 enum kvr_status kvr_embed_find(const char *dir, char **encoder, char **tokenizer);
 
 #endif

@@ -4,14 +4,17 @@
 
 #include "harness/engine/text/unicode.h"
 
-/* Like Python's html.unescape, by HTML 5's rules: with or without a semicolon, the longest known
- * name, decimal and hexadecimal numbers. Appends the decoded text to `to`. */
+/* Appends to `to` the text of `from` with its character references decoded by the rules of HTML 5,
+ * as Python's html.unescape does. References may be decimal or hexadecimal numbers, or names; the
+ * longest known name is decoded. A semicolon after a reference is optional. */
 enum kvr_status kvr_html_unescape(struct kvr_points *to, const struct kvr_points *from);
-/* Decodes as ftfy does: only names that end in a semicolon, but also lower-case names written in
- * capitals. A number is left unchanged if decoding it would leave a semicolon. */
+/* Like kvr_html_unescape, by ftfy's rules: only references that end in a semicolon are decoded, and
+ * lower-case names may also be written in capitals. A numeric reference stays undecoded if the
+ * decoded text would still end in a semicolon. */
 enum kvr_status kvr_html_unescape_whole(struct kvr_points *to, const struct kvr_points *from);
 
-/* The character of a Windows-1252 byte; undefined bytes map to themselves. */
+/* Returns the code point of a Windows-1252 byte; a byte that Windows-1252 does not define maps to
+ * itself. */
 uint32_t kvr_windows_1252(unsigned char byte);
 
 #endif

@@ -10,13 +10,13 @@
  *     x <- x + O softmax(Q K^T + bias[bucket(j - i)]) V      Q, K, V of rms(x) norm1; no 1 / sqrt(D)
  *     x <- x + fc2( fc1(h) gelu(gate(h)) )                   h = rms(x) norm2
  *
- * and the result is rms(x) norm. Linear layers have no bias. Every layer has its own table of
- * relative positions, 32 buckets up to distance 128. Padding is not computed: it is masked and does
- * not affect other rows.
+ * and the result is rms(x) norm. Linear layers have no bias. Every layer has its own bias table for
+ * relative positions, with 32 buckets up to distance 128. Padding tokens are masked in the original
+ * model and do not affect other tokens, so they are not computed.
  *
- * Weights of any floating type are read from the mapped file one matrix at a time, for all texts of
- * a call; a device holds one matrix at a time. Accumulation is F32. CUDA and CPU results differ by
- * rounding. */
+ * Weights, of any floating-point type, are read from the mapped file one matrix at a time. All
+ * texts of a call are multiplied by that matrix before the next is read, so that only one matrix is
+ * in device memory. Accumulation is F32. CUDA and CPU results differ by rounding. */
 #ifndef KVR_TEXT_UMT5_H
 #define KVR_TEXT_UMT5_H
 
@@ -31,9 +31,9 @@ struct kvr_umt5_sizes {
     int vocabulary, dim, attention, ffn, n_heads, n_layers, n_buckets;
 };
 
-/* `dev` must outlive the encoder. The encoder's sizes come from the tensors' shapes. KVR_EFORMAT: a
- * tensor is missing or has another shape; KVR_EUNSUPPORTED: heads wider than the device
- * supports. */
+/* Opens a text encoder, whose sizes come from the shapes of the file's tensors. `dev` must outlive
+ * the encoder. Returns KVR_EFORMAT if a tensor is missing or the shapes of two tensors do not
+ * match. Returns KVR_EUNSUPPORTED if head_dim is larger than the device supports. */
 enum kvr_status kvr_umt5_open(struct kvr_umt5 **out, struct kvr_dev *dev, const char *path);
 void kvr_umt5_close(struct kvr_umt5 **e); /* accepts NULL */
 const struct kvr_umt5_sizes *kvr_umt5_sizes(const struct kvr_umt5 *e);
@@ -42,21 +42,23 @@ struct kvr_umt5_text {
     const int *ids; /* [n], n >= 1 */
     int n;
 };
-/* Writes the texts one after the other to out [sum of n, dim], in host memory. KVR_EINVAL: an id outside the
- * vocabulary; KVR_ENAN: a weight or a result is not finite. */
+/* Encodes all texts and writes their embeddings one after the other to out [sum of n, dim] in host
+ * memory. Returns KVR_EINVAL if an id is outside the vocabulary. Returns KVR_ENAN if a weight or a
+ * result is not finite. */
 enum kvr_status kvr_umt5_encode(struct kvr_umt5 *e, const struct kvr_umt5_text *texts, int n_texts,
                                 float *out);
 
-/* Peak bytes for encoding n_tokens in one call whose longest text has `longest`, without the mapped file. On
- * CUDA: the larger of host and device memory, without the GEMM library's workspace. */
+/* Returns the peak memory in bytes of one call that encodes n_tokens tokens, whose longest text has
+ * `longest` tokens. The mapped file is not included. On CUDA this is the larger of host and device
+ * memory, without the GEMM library's workspace. */
 size_t kvr_umt5_bytes(const struct kvr_umt5_sizes *s, int64_t n_tokens, int longest, int threads);
 
-/* Called with named intermediate tensors [tokens, ...] in host memory, "block0.out", ...; for
- * tests. fn NULL: no tap. */
+/* A tap, for tests, receives named intermediate tensors [tokens, ...] in host memory, such as
+ * "block0.out". If fn is NULL, the tap is removed. */
 typedef void kvr_umt5_tap_fn(void *ctx, const char *name, const float *data, int64_t n);
 void kvr_umt5_tap(struct kvr_umt5 *e, kvr_umt5_tap_fn *fn, void *ctx);
 
-/* Bucket of the relative position d = key - query. */
+/* Returns the bias bucket of the relative position d = key index - query index. */
 int kvr_umt5_bucket(int d, int n_buckets);
 
 #endif

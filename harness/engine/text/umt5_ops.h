@@ -1,10 +1,11 @@
-/* umt5_ops.h - operations of the text encoder other than linear layers; one table per device.
+/* umt5_ops.h - the text encoder's operations other than linear layers, as one function table per
+ * device.
  *
  *     const struct kvr_umt5_ops *ops = kvr_umt5_ops_of(dev);
  *     ops->norm(dev, n, d, x, weight, y);
  *
- * All pointers are memory of `dev`. On CUDA calls are asynchronous; kvr_dev_sync() returns errors.
- * NaN propagates. Nothing is allocated. */
+ * All pointers are memory of `dev`. On CUDA calls are asynchronous, and kvr_dev_sync() returns
+ * their errors. NaN propagates. The functions allocate no memory. */
 #ifndef KVR_TEXT_UMT5_OPS_H
 #define KVR_TEXT_UMT5_OPS_H
 
@@ -18,21 +19,22 @@ extern "C" {
 
 enum { KVR_UMT5_MAX_HEAD_DIM = 256 }; /* limit of CUDA's table */
 
-/* Attention of one text. The score of query i, key j and a head is q k + bias[head][j - i + span -
- * 1]. */
+/* Attention of one text. In each head, the score of query i and key j is the dot product q[i] k[j]
+ * plus bias[head][j - i + span - 1]. */
 struct kvr_umt5_heads {
     const float *q, *k, *v; /* [n, H*D] */
     const float *bias;      /* [H, 2 span - 1], span >= n */
     float *scores;          /* scratch [threads, n] on the CPU; unused elsewhere */
-    float *out;             /* [n, H*D]; aliases no input */
+    float *out;             /* [n, H*D]; must not overlap an input */
     int n, n_heads, head_dim, span;
 };
 
 struct kvr_umt5_ops {
-    /* y = x / sqrt(mean(x^2) + 1e-6) * weight, over rows of d. */
+    /* RMSNorm of n rows: y = x / sqrt(mean(x^2) + 1e-6) * weight, with the mean over the d values
+     * of a row. */
     void (*norm)(struct kvr_dev *dev, int64_t n, int d, const float *x, const float *weight,
                  float *y);
-    /* out = softmax(scores) v, without a scale. */
+    /* out = softmax(scores) v, where scores are not scaled by 1 / sqrt(D). */
     void (*attend)(struct kvr_dev *dev, const struct kvr_umt5_heads *a);
     void (*multiply)(struct kvr_dev *dev, int64_t n, const float *y, float *x); /* x *= y */
 

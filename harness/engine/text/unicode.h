@@ -1,11 +1,10 @@
-/* unicode.h - text as code points.
+/* unicode.h - text as an array of Unicode code points.
  *
  *     struct kvr_points p = { 0 };
  *     KVR_TRY(kvr_points_read(&p, "caf\xc3\xa9"));
  *     KVR_TRY(kvr_points_compose(&p));
  *     KVR_TRY(kvr_points_write(&p, &utf8));      malloc'ed
- *     kvr_points_free(&p);
- */
+ *     kvr_points_free(&p); */
 #ifndef KVR_TEXT_UNICODE_H
 #define KVR_TEXT_UNICODE_H
 
@@ -22,24 +21,26 @@ struct kvr_points {
 
 enum { KVR_REPLACEMENT = 0xfffd };
 
-/* Appends the code points of a UTF-8 string. KVR_EFORMAT, with the position: invalid UTF-8. */
+/* Appends the code points of a UTF-8 string. If the string is not valid UTF-8, returns KVR_EFORMAT
+ * with the position of the first invalid byte. */
 enum kvr_status kvr_points_read(struct kvr_points *p, const char *utf8);
 enum kvr_status kvr_points_add(struct kvr_points *p, uint32_t c);
 enum kvr_status kvr_points_write(const struct kvr_points *p, char **utf8); /* malloc'ed */
 void kvr_points_free(struct kvr_points *p);                                /* leaves {0} */
 bool kvr_points_same(const struct kvr_points *a, const struct kvr_points *b);
 
-/* Reads one code point of the n bytes at s into *c; returns its length in bytes, 0 for invalid
- * UTF-8. */
+/* Reads the first code point of the n bytes at s into *c. Returns that code point's length in
+ * bytes, or 0 if the bytes are not valid UTF-8. */
 int kvr_utf8_read(const unsigned char *s, size_t n, uint32_t *c);
-int kvr_utf8_write(uint32_t c, char to[4]); /* returns the length in bytes */
+int kvr_utf8_write(uint32_t c, char to[4]); /* returns the length of the UTF-8 text in bytes */
 
-/* Converts to normalization form C (composition). */
+/* Converts the text to Unicode's normalization form C, in which combining characters are
+ * composed. */
 enum kvr_status kvr_points_compose(struct kvr_points *p);
-/* Appends the usual form of a fullwidth or halfwidth character (U+3000, U+FF01..U+FFEF); appends
- * any other character unchanged. */
+/* Appends character c. A fullwidth or halfwidth character (U+3000, U+FF01..U+FFEF) is replaced by
+ * its usual form. */
 enum kvr_status kvr_points_add_usual(struct kvr_points *p, uint32_t c);
-/* Whether the character is white space to Python's str.isspace. */
+/* Whether Python's str.isspace classifies the character as white space. */
 bool kvr_is_space(uint32_t c);
 
 #endif

@@ -1,22 +1,23 @@
-/* check_vae.h - compares a decoder with recorded results, as part of `kvreel engine check`.
+/* check_vae.h - compares a VAE decoder with recorded results, as part of `kvreel engine check`.
  *
  *     struct kvr_check_report r = { 0 };
  *     KVR_TRY(kvr_check_vae(&r, "tests/fixtures/wan_real", NULL));
  *     kvr_check_conclude(&r);
  *
  * vae_golden.safetensors has latents `z` [n, channels, h, w], or several clips `a.z`, `b.z`, ...
- * Each may have `raw` [frames, 3, H, W] before clamping, `raw_one` of the first latent frame,
- * `raw_first` of the first three and `raw_second` of the others. `image` is in 0..1, `video_u8` in
- * bytes; `f{k}.{name}` [channel, frame, y, x] are results of layers. The decoder is read from the
- * same folder. With how->compute BF16 each clip is also decoded in BF16: entry `raw in bf16`, with
- * the PSNR of the pixels as its note. */
+ * The recorded frames of a clip are `raw` [frames, 3, H, W] before clamping. `raw_one` has the
+ * frames of the first latent frame, `raw_first` those of the first three, and `raw_second` those of
+ * the other latent frames. `image` has the frames in 0..1, and `video_u8` as bytes. `f{k}.{name}`
+ * [channel, frame, y, x] is the result of layer {name} for latent frame k. A file may omit any of
+ * these tensors. The decoder is read from the same folder. If how->compute is BF16, each clip is
+ * also decoded in BF16; the note of the entry `raw in bf16` has the PSNR of the pixels. */
 #ifndef KVR_VAE_CHECK_VAE_H
 #define KVR_VAE_CHECK_VAE_H
 
 #include "harness/engine/check.h"
 
-/* Appends the comparisons to the report; nothing if there are no recorded results, a note if the
- * folder has no decoder. */
+/* Appends the decoder's comparisons to the report. If the folder has no vae_golden.safetensors, no
+ * entry is appended; if the folder has no decoder, a note is appended. */
 enum kvr_status kvr_check_vae(struct kvr_check_report *r, const char *dir,
                               const struct kvr_check_how *how);
 

@@ -1,5 +1,6 @@
-/* conv.h - convolutions over frames [height, width, channels]. On the CPU oneDNN computes strips of
- * rows; narrow F32 layers use F64 sums. On a GPU cuDNN or kvreel's own kernel computes them.
+/* conv.h - convolutions over frames [height, width, channels]. On the CPU, oneDNN computes strips
+ * of rows; F32 layers with few channels are summed in F64. On a GPU, cuDNN or kvreel's own kernel
+ * computes the convolution.
  *
  *     struct kvr_conv_shape s = { .in = 96, .out = 96, .taps = 3, .kernel = 3, ... };
  *     KVR_TRY(kvr_conv_context_open(&context, dev, KVR_F32));
@@ -8,16 +9,17 @@
  *     kvr_conv_close(&c);
  *     kvr_conv_context_close(&context);                        after its convolutions
  *
- * A convolution reads `taps` consecutive frames: a causal one gets the newest and its predecessors,
- * NULL before the start of the clip. Zero padding in space preserves the size. With `up` 2 the
- * input is first upsampled by 2 in both directions (nearest neighbour).
+ * A convolution reads `taps` consecutive frames. A causal convolution reads the newest frame and
+ * its predecessors; frames before the start of the clip are NULL and count as zeros. Zero padding
+ * preserves height and width. If `up` is 2, height and width of the input are first doubled by
+ * nearest-neighbour upsampling.
  *
- * Frames and y have the context's type. In BF16, weights and bias are rounded as well; accumulation is
- * F32, and each result is rounded once.
+ * Input frames and y have the element type of the context. In a BF16 context, weights and bias are
+ * rounded to BF16 too; accumulation is F32, and each result is rounded once.
  *
- * Frames and y are memory of the context's device; on CUDA calls are asynchronous. On the CPU the size
- * of strips does not depend on the number of threads, and one thread computes each strip with a
- * single-threaded primitive, so y does not depend on it either. */
+ * Input frames and y are memory of the context's device; on CUDA calls are asynchronous. On the
+ * CPU, the strip size does not depend on the number of threads, and a single-threaded primitive
+ * computes each strip. So y does not depend on the number of threads. */
 #ifndef KVR_VAE_CONV_H
 #define KVR_VAE_CONV_H
 
@@ -25,20 +27,20 @@
 #include "harness/device/mem.h"
 
 struct kvr_conv_shape {
-    int in, out, taps, kernel; /* in, out: channels per frame; taps: 1, 2 or 3; kernel: width and
-                                * height, 1 or 3 */
-    int height, width;         /* size of the output in pixels */
+    int in, out, taps, kernel; /* in, out: channels; taps: temporal kernel size, 1 to 3; kernel:
+                                * spatial kernel size, 1 or 3 */
+    int height, width;         /* size of the output frame in pixels */
     int up;                    /* 1 or 2 */
 };
 
-/* An input frame: pixel (i, j) is at p + (i width + j) stride. */
+/* An input frame, whose pixel (i, j) starts at element (i * width + j) * stride of p. */
 struct kvr_conv_frame {
     const void *p; /* NULL: all zeros */
-    int stride;    /* elements between pixels, >= in */
+    int stride;    /* elements between the starts of adjacent pixels, at least `in` */
 };
 
-/* Copies frames [taps] into f [3], initially zero, as arguments of a CUDA kernel. Returns the index
- * of the first frame that is not NULL, or `taps` if all are. */
+/* Copies frames [taps] into f [3], which must be zero-initialized, as arguments of a CUDA kernel.
+ * Returns the index of the first frame whose p is not NULL, or `taps` if there is no such frame. */
 static inline int kvr_conv_frames_copy(const struct kvr_conv_shape *s,
                                        const struct kvr_conv_frame *frames,
                                        struct kvr_conv_frame *f)
@@ -52,25 +54,27 @@ static inline int kvr_conv_frames_copy(const struct kvr_conv_shape *s,
     return first;
 }
 
-struct kvr_conv_context; /* shared by convolutions: the library's engine, each thread's strips */
+struct kvr_conv_context; /* state shared by convolutions, such as the library's handle and each
+                          * thread's scratch */
 struct kvr_conv;
 
 /* type: KVR_F32 or KVR_BF16 */
 enum kvr_status kvr_conv_context_open(struct kvr_conv_context **out, struct kvr_dev *dev,
                                       enum kvr_dtype type);
 void kvr_conv_context_close(struct kvr_conv_context **r);
-/* Implementation of the convolutions opened so far: "oneDNN 2.6", "cuDNN 9.10, BF16", "kvreel
- * (...why not cuDNN)". Owned by the context, valid until the next call. */
+/* Names the library that computes the convolutions opened so far, for example "oneDNN 2.6", "cuDNN
+ * 9.10, BF16" or "kvreel (...why not cuDNN)". The string belongs to the context and is valid until
+ * the next call. */
 const char *kvr_conv_context_library(struct kvr_conv_context *r);
 
-/* weight [out, in, taps, kernel, kernel], bias [out] in host memory; both may be freed
- * afterwards. */
+/* Opens a convolution with weight [out, in, taps, kernel, kernel] and bias [out] in host memory,
+ * which the caller may free afterwards. */
 enum kvr_status kvr_conv_open(struct kvr_conv **out, struct kvr_conv_context *context,
                               const struct kvr_conv_shape *s, const float *weight,
                               const float *bias);
 void kvr_conv_close(struct kvr_conv **c);
 
-/* frames [taps], oldest first; y [height, width, out]. */
+/* Computes y [height, width, out] from frames [taps], oldest frame first. */
 enum kvr_status kvr_conv_run(struct kvr_conv *c, const struct kvr_conv_frame *frames, void *y);
 
 #endif

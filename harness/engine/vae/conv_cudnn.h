@@ -1,4 +1,4 @@
-/* conv_cudnn.h - convolutions of one frame by NVIDIA's cuDNN.
+/* conv_cudnn.h - 2D convolutions of one frame by NVIDIA's cuDNN.
  *
  *     KVR_TRY(kvr_conv_cudnn_open(&lib, stream));               KVR_EUNSUPPORTED with the reason
  *     KVR_TRY(kvr_conv_cudnn_plan_open(&p, lib, &shape, 64 << 20));
@@ -7,9 +7,9 @@
  *     kvr_conv_cudnn_plan_close(&p);
  *     kvr_conv_cudnn_close(&lib);                               after its plans
  *
- * F32 without TF32, or BF16 with F32 accumulation (PSEUDO_BFLOAT16_CONFIG), by deterministic
- * algorithms only. Uses cuDNN's legacy interface, cudnnConvolutionForward, with its own
- * declarations, so that the build needs no cuDNN headers. */
+ * Convolutions are F32 without TF32, or BF16 with F32 accumulation (PSEUDO_BFLOAT16_CONFIG), and
+ * use deterministic algorithms only. The code calls cuDNN's legacy function cudnnConvolutionForward
+ * and declares it itself, so that the build needs no cuDNN headers. */
 #ifndef KVR_VAE_CONV_CUDNN_H
 #define KVR_VAE_CONV_CUDNN_H
 
@@ -19,31 +19,33 @@
 struct kvr_conv_cudnn;
 struct kvr_conv_cudnn_plan;
 
-/* x [rows_in, width, in], w [out, kernel, kernel, in], y [rows_out, width, out]. Padding is zero:
- * on all sides if rows_in = rows_out, on the left and right only if x includes the rows above and
- * below. */
+/* Shape of a convolution of x [rows_in, width, in] with w [out, kernel, kernel, in] into y
+ * [rows_out, width, out]. x is padded with zeros on all sides if rows_in = rows_out. If x includes
+ * the rows above and below, x is padded on the left and right only. */
 struct kvr_conv_cudnn_shape {
     enum kvr_dtype type; /* of x, w and y: KVR_F32 or KVR_BF16 */
     int in, out, kernel; /* kernel: 1 or 3 */
     int rows_in, rows_out, width;
 };
 
-/* "cuDNN 9.10" into words[n]. */
+/* Loads cuDNN, and writes its name and version, such as "cuDNN 9.10", to words [n]. */
 enum kvr_status kvr_conv_cudnn_open(struct kvr_conv_cudnn **out, struct kvr_stream *s, char *words,
                                     size_t n);
 void kvr_conv_cudnn_close(struct kvr_conv_cudnn **lib); /* accepts NULL */
 
-/* KVR_EUNSUPPORTED: no algorithm for this shape within the workspace limit. */
+/* Returns KVR_EUNSUPPORTED if cuDNN has no algorithm for this shape that needs at most most_bytes
+ * of workspace. */
 enum kvr_status kvr_conv_cudnn_plan_open(struct kvr_conv_cudnn_plan **out,
                                          struct kvr_conv_cudnn *lib,
                                          const struct kvr_conv_cudnn_shape *shape,
                                          size_t most_bytes);
 void kvr_conv_cudnn_plan_close(struct kvr_conv_cudnn_plan **p); /* accepts NULL */
-/* Number of algorithms, and the workspace of each, which may be 0. */
+/* kvr_conv_cudnn_ways returns the number of usable algorithms; kvr_conv_cudnn_bytes returns the
+ * workspace size of algorithm `way`, which may be 0. */
 int kvr_conv_cudnn_ways(const struct kvr_conv_cudnn_plan *p);
 size_t kvr_conv_cudnn_bytes(const struct kvr_conv_cudnn_plan *p, int way);
 
-/* In stream order; all pointers are device memory. */
+/* Computes y += w * x in stream order with algorithm `way`; all pointers are device memory. */
 enum kvr_status kvr_conv_cudnn_run(const struct kvr_conv_cudnn_plan *p, int way, const void *x,
                                    const void *w, void *y, void *workspace);
 

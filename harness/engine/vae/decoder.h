@@ -1,4 +1,5 @@
-/* decoder.h - decodes Wan's latents into frames, by the model's VAE or by the tiny TAEHV.
+/* decoder.h - decodes Wan's latents into RGB frames, by the model's VAE or by the tiny decoder
+ * TAEHV.
  *
  *     KVR_TRY(kvr_decoder_open(&d, dev, KVR_DECODER_TAEHV, KVR_F32, "taew2_1.pth", 60, 104));
  *     for (int f = 0; f < n; f++)
@@ -12,28 +13,31 @@
 
 struct kvr_decoder;
 
-/* Like kvr_vae_open and kvr_tae_open. KVR_EUNSUPPORTED: TAEHV computes in F32 only. */
+/* Opens a decoder by kvr_vae_open or kvr_tae_open. Returns KVR_EUNSUPPORTED for TAEHV with a type
+ * other than F32. */
 enum kvr_status kvr_decoder_open(struct kvr_decoder **out, struct kvr_dev *dev,
                                  enum kvr_decoder_kind kind, enum kvr_dtype type, const char *path,
                                  int latent_h, int latent_w);
 void kvr_decoder_close(struct kvr_decoder **d); /* accepts NULL */
-/* Decodes a latent frame: kvr_vae_decode or kvr_tae_decode. */
+/* Decodes the next latent frame z by kvr_vae_decode or kvr_tae_decode. */
 enum kvr_status kvr_decoder_decode(struct kvr_decoder *d, const float *z, kvr_vae_frame_fn *frame,
                                    void *ctx);
 
 int kvr_decoder_channels(const struct kvr_decoder *d); /* channels of a latent frame */
-int kvr_decoder_scale(const struct kvr_decoder *d);    /* pixels per latent along each side */
+int kvr_decoder_scale(const struct kvr_decoder *d);    /* pixels per latent in height and in
+                                                        * width */
 
-/* Cost of a decoder of the published width: the VAE for this number of latent channels (16: Wan
- * 2.1, 48: 2.2), or taew2_1, which ignores `type` and computes in F32. False: there is no such
- * decoder. */
+/* Computes the cost of a decoder with the published width: Wan's VAE (16 latent channels: Wan 2.1,
+ * 48: Wan 2.2), or taew2_1, which computes in F32 whatever `type` is. Returns false if no decoder
+ * has this number of latent channels. */
 bool kvr_decoder_cost(enum kvr_decoder_kind kind, int channels, int latent_h, int latent_w,
                       enum kvr_dtype type, struct kvr_vae_cost *out);
-/* Base width of the published VAE: 96 for Wan 2.1, 256 for 2.2. */
+/* Base width of the published VAE decoder: 96 channels for Wan 2.1, 256 for Wan 2.2. */
 int kvr_decoder_base(int channels);
-/* Pixels per latent along each side. */
+/* Pixels per latent in height and in width, for this number of latent channels. */
 int kvr_decoder_scale_of(int channels);
-/* Size of the published file, encoder included, in bytes: the VAE in F32, taew2_1 in F16. */
+/* Size in bytes of the published decoder file: Wan's VAE in F32 with its encoder, or taew2_1 in
+ * F16. */
 int64_t kvr_decoder_file_bytes(enum kvr_decoder_kind kind, int channels);
 
 #endif

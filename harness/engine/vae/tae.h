@@ -1,20 +1,21 @@
-/* tae.h - TAEHV, a tiny decoder of Wan 2.1's latents: decodes latent frames to RGB one by one.
+/* tae.h - TAEHV, a tiny decoder that decodes Wan 2.1's latent frames to RGB frames one by one.
  *
  *     KVR_TRY(kvr_tae_open(&t, dev, "taew2_1.pth", 60, 104));
  *     for (int f = 0; f < n; f++)
  *         KVR_TRY(kvr_tae_decode(t, latents + f * 16 * 60 * 104, frame, ctx));
  *     kvr_tae_close(&t);                          1 frame, then 4 per latent frame
  *
- * Tiny AutoEncoder for Hunyuan Video (Ollin Boer Bohan, github.com/madebyollin/taehv, 2025). Its
- * weights taew2_1 decode Wan 2.1's latents, without scaling by mean and deviation. It has neither
- * norms nor attention: nine blocks of three convolutions over a frame and its predecessor, three
- * blocks per resolution. After every third block height and width double, and the number of frames
- * is multiplied by 1, 2 and 2. The first latent frame of a clip yields only the last of its frames.
+ * TAEHV is the Tiny AutoEncoder for Hunyuan Video (Ollin Boer Bohan, github.com/madebyollin/taehv,
+ * 2025). The weights taew2_1 decode Wan 2.1's latents, which are not scaled by mean and standard
+ * deviation. TAEHV has neither norms nor attention, but nine blocks of three convolutions over a
+ * frame and its predecessor, three blocks per resolution. After every third block, height and width
+ * double; the number of frames stays equal the first time and doubles the second and third time. Of
+ * the four frames decoded from a clip's first latent frame, only the last is output.
  *
  *     z <- 3 tanh(z / 3);  block: x <- relu(x + conv4(relu(conv2(relu(conv0([x, x before]))))))
  *
- * Accumulation is F32. Results do not depend on the number of threads; device and CPU differ by
- * rounding. */
+ * Accumulation is F32. Results do not depend on the number of threads; GPU and CPU results differ
+ * by rounding. */
 #ifndef KVR_VAE_TAE_H
 #define KVR_VAE_TAE_H
 
@@ -24,19 +25,22 @@ enum { KVR_TAE_LEVELS = 4 };
 
 struct kvr_tae;
 
-/* The file may also contain the encoder. Widths come from the tensors. KVR_EFORMAT: a tensor is
- * missing or has another shape; KVR_ENAN: a value is not finite. */
+/* Opens a TAEHV decoder, whose widths come from the shapes of the file's tensors. The file may also
+ * contain the encoder. Returns KVR_EFORMAT if a tensor is missing or has a wrong shape, and
+ * KVR_ENAN if a weight is not finite. */
 enum kvr_status kvr_tae_open(struct kvr_tae **out, struct kvr_dev *dev, const char *path,
                              int latent_h, int latent_w);
 void kvr_tae_close(struct kvr_tae **t);         /* accepts NULL */
-void kvr_tae_reset(struct kvr_tae *t);          /* the next frame is a clip's first */
+void kvr_tae_reset(struct kvr_tae *t);          /* the next latent frame begins a new clip */
 const char *kvr_tae_library(struct kvr_tae *t); /* kvr_conv_context_library */
 
-/* Like kvr_vae_decode: frames before clamping are scaled to -1..1, from TAEHV's 0..1. */
+/* Decodes the next latent frame like kvr_vae_decode. TAEHV's output range 0..1 is scaled to -1..1
+ * before `frame` is called. */
 enum kvr_status kvr_tae_decode(struct kvr_tae *t, const float *z, kvr_vae_frame_fn *frame,
                                void *ctx);
 
-/* Cost at these widths, from the arithmetic of the layers. */
+/* Computes the memory and arithmetic of a TAEHV decoder with these widths from the shapes of its
+ * layers. */
 extern const int kvr_tae_widths[KVR_TAE_LEVELS]; /* of taew2_1: 256, 128, 64, 64 */
 void kvr_tae_cost(const int widths[KVR_TAE_LEVELS], int latent_h, int latent_w,
                   struct kvr_vae_cost *out);

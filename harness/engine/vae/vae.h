@@ -1,24 +1,27 @@
-/* vae.h - the VAE decoders of Wan 2.1 and 2.2: decode latent frames to RGB one by one.
+/* vae.h - the VAE decoders of Wan 2.1 and 2.2, which decode latent frames to RGB frames one by one.
  *
  *     KVR_TRY(kvr_vae_open(&v, dev, KVR_F32, "Wan2.1_VAE.pth", 60, 104));
  *     for (int f = 0; f < n; f++)
  *         KVR_TRY(kvr_vae_decode(v, latents + f * 16 * 60 * 104, frame, ctx));
  *     kvr_vae_close(&v);                                 1 frame, then 4 per latent frame
  *
- * Each of the 32 temporal convolutions keeps its last two inputs, so decoding frame by frame equals
- * decoding the whole clip. The two temporal convolutions that double the frame rate skip the first
- * latent frame. Of two new frames the first passes all later layers before the second, so memory
- * holds one frame per resolution besides the kept inputs.
+ * Each of the 32 temporal convolutions stores its last two input frames, so that decoding frame by
+ * frame gives the same result as decoding the whole clip. The two temporal convolutions that double
+ * the frame rate skip a clip's first latent frame. When a layer outputs two frames, the first
+ * passes through all later layers before the second is computed. So memory holds only one frame per
+ * resolution, besides the stored inputs.
  *
- * Wan 2.2 has 48 latent channels and a spatial factor of 16; Wan 2.1 has 16 and 8. In 2.2 each
- * level but the last has a shortcut that repeats its input, and the head outputs 2 x 2 pixels. The
- * tensors in the file tell the version (vae_layout.h).
+ * Wan 2.2 has 48 latent channels and a spatial factor of 16; Wan 2.1 has 16 latent channels and a
+ * spatial factor of 8. In Wan 2.2, each level except the last has a shortcut that adds its repeated
+ * input to its output, and the head outputs 2 x 2 pixels. The version is detected from the tensors
+ * in the file (vae_layout.h).
  *
- * In BF16, frames, states, weights and biases are BF16, and each operation rounds its result once.
- * Attention scores and weights, factors of norms and the scaling of latents stay F32.
+ * In a BF16 decoder, frames, stored inputs, weights and biases have BF16 values, and each operation
+ * rounds its result once. Attention scores, softmax weights, the norms' gains and the scaling of
+ * latents stay F32.
  *
- * Accumulation is F32. Results do not depend on the number of threads; device and CPU differ by
- * rounding. */
+ * Accumulation is F32. Results do not depend on the number of threads; GPU and CPU results differ
+ * by rounding. */
 #ifndef KVR_VAE_VAE_H
 #define KVR_VAE_VAE_H
 
@@ -35,50 +38,51 @@ enum { KVR_VAE_TIMES = 4, KVR_VAE_STATES = 32 };
 
 struct kvr_vae;
 
-/* type: KVR_F32 or KVR_BF16. The file may also contain the encoder. The base width comes from the
- * tensors. KVR_EFORMAT: a tensor is missing or has another shape; KVR_ENAN: a value is not
- * finite. */
+/* Opens a decoder of type KVR_F32 or KVR_BF16, whose base width comes from the shapes of the file's
+ * tensors. The file may also contain the encoder. Returns KVR_EFORMAT if a tensor is missing or has
+ * a wrong shape, and KVR_ENAN if a weight is not finite. */
 enum kvr_status kvr_vae_open(struct kvr_vae **out, struct kvr_dev *dev, enum kvr_dtype type,
                              const char *path, int latent_h, int latent_w);
 void kvr_vae_close(struct kvr_vae **v);         /* accepts NULL */
-void kvr_vae_reset(struct kvr_vae *v);          /* the next frame is a clip's first */
+void kvr_vae_reset(struct kvr_vae *v);          /* the next latent frame begins a new clip */
 const char *kvr_vae_library(struct kvr_vae *v); /* kvr_conv_context_library */
 int kvr_vae_channels(const struct kvr_vae *v);  /* channels of a latent frame */
-int kvr_vae_scale(const struct kvr_vae *v);     /* pixels per latent along each side */
+int kvr_vae_scale(const struct kvr_vae *v);     /* pixels per latent in height and in width */
 
-/* y [scale latent_h, scale latent_w, 3], host memory, before clamping to -1..1; borrowed for the
- * call. */
+/* Callback that receives a decoded frame y [scale latent_h, scale latent_w, 3], before clamping to
+ * -1..1. y is host memory, valid only during the call. */
 typedef enum kvr_status kvr_vae_frame_fn(void *ctx, const float *y);
-/* Decodes the next latent frame z [channels, latent_h, latent_w], host memory, normalised as by the
- * model. Calls `frame` for each decoded frame; a status other than KVR_OK ends decoding and is
- * returned. */
+/* Decodes the next latent frame z [channels, latent_h, latent_w] in host memory, in the
+ * normalisation of the DiT's latents. Calls `frame` for each decoded frame. If `frame` returns a
+ * status other than KVR_OK, decoding ends and returns that status. */
 enum kvr_status kvr_vae_decode(struct kvr_vae *v, const float *z, kvr_vae_frame_fn *frame,
                                void *ctx);
 
-/* Number of frames for n latent frames: 1 + 4 (n - 1). */
+/* Number of decoded frames of n latent frames, 1 + 4 (n - 1). */
 int kvr_vae_frames(int n_latent);
-/* Converts y [n] to bytes: floor(255 (y / 2 + 1/2)), clamped. NaN gives 0 and sets *finite to
+/* Converts y [n] to bytes: floor(255 (y / 2 + 1/2)), clamped. A NaN becomes 0 and sets *finite to
  * false. */
 void kvr_vae_bytes_of(const float *y, int64_t n, uint8_t *to, bool *finite);
 
-/* Cost of a decoder of these dimensions in F32 or BF16, from the arithmetic of its layers. Frames,
- * states and weights have the type; biases and factors of norms are F32. */
+/* Memory and arithmetic of a decoder, calculated from the shapes of its layers. Frames, stored
+ * inputs and weights have the decoder's type; biases and the norms' gains are counted as F32. */
 struct kvr_vae_cost {
-    size_t weights, states, frames; /* bytes; `frames` are the activations of all resolutions, with
-                                     * temporaries */
-    double flop_first, flop_next;   /* operations for the first latent frame, and for each later
-                                     * frame */
+    size_t weights, states, frames; /* bytes; states: stored inputs; frames: activations of all
+                                     * resolutions, with temporaries */
+    double flop_first, flop_next;   /* floating-point operations of the first latent frame, and of
+                                     * each later latent frame */
 };
-/* False, and all 0: no decoder for this number of latent channels. */
+/* Computes the cost of a VAE decoder; returns false with *out all 0 if no VAE has this number of
+ * latent channels. */
 bool kvr_vae_cost(int channels, int base, int latent_h, int latent_w, enum kvr_dtype type,
                   struct kvr_vae_cost *out);
 
-/* For tests: state i, frames in temporal order [n frames, height, width, channels], in host memory
- * until the next call. */
+/* For tests: returns the stored inputs of temporal convolution i, n_frames frames [height, width,
+ * channels], oldest first, in host memory. The frames are valid until the next call. */
 enum kvr_status kvr_vae_state(struct kvr_vae *v, int i, const float *frame[2], int *n_frames,
                               int64_t *n_elems);
-/* Receives named results [height, width, channels] in order: "conv1", "middle0", ..., "up14",
- * "head1". NULL: off. */
+/* A tap receives the named results [height, width, channels] of layers in order: "conv1",
+ * "middle0", ..., "up14", "head1". If fn is NULL, the tap is removed. */
 typedef void kvr_vae_tap_fn(void *ctx, const char *name, const float *x, int64_t n);
 void kvr_vae_tap(struct kvr_vae *v, kvr_vae_tap_fn *fn, void *ctx);
 
