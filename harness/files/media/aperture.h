@@ -1,15 +1,16 @@
-/* aperture.h - the clean aperture (clap) of an MP4 or QuickTime file: the visible part of a frame.
+/* aperture.h - reads the clean aperture (clap box) of an MP4 or QuickTime file, which is the
+ * visible part of a frame.
  *
- * FFmpeg's demuxer ignores the clap box before version 7.1, and since then only exports it; crop.h
- * applies it. */
+ * FFmpeg before version 7.1 ignores the clap box; later versions export the clean aperture as
+ * metadata but do not crop. kvr_crop_apply crops the frames. */
 #ifndef KVR_MEDIA_APERTURE_H
 #define KVR_MEDIA_APERTURE_H
 
 #include "harness/files/media/crop.h"
 
-/* The clean aperture of video track `nth`, from 0, as a crop; zeros if the track or its box is not
- * found. The reads are bounded for any content. KVR_EUNSUPPORTED: the aperture's edges are not
- * whole pixels of the frame. */
+/* Reads the clean aperture of video track `nth`, counted from 0, as a crop; the crop is all zeros
+ * if the track or its clap box is not found. The number of bytes read is bounded for any file
+ * content. Returns KVR_EUNSUPPORTED if an edge of the aperture lies within a pixel. */
 enum kvr_status kvr_aperture_read(struct kvr_crop *out, FILE *f, int nth, const char *path);
 
 #endif

@@ -1,17 +1,19 @@
-/* av.h - shared FFmpeg helpers: messages and file names. */
+/* av.h - helpers for all code that calls FFmpeg, for error messages and file names. */
 #ifndef KVR_MEDIA_AV_H
 #define KVR_MEDIA_AV_H
 
 #include "harness/files/media/ffmpeg.h"
 
-/* Loads FFmpeg, redirects its log from stderr, and clears the last message. Must be the first call
- * of every public function that uses FFmpeg. */
+/* Loads FFmpeg, redirects its log messages from stderr to a buffer, and clears that buffer. Every
+ * public function that uses FFmpeg must call kvr_av_begin first. */
 enum kvr_status kvr_av_begin(const struct kvr_ffmpeg **out);
 
-/* kvr_fail with "path: what: FFmpeg's error (FFmpeg's last message)". */
+/* Reports an error by kvr_fail, with the message "PATH: WHAT: FFmpeg's error (FFmpeg's last log
+ * message)". */
 enum kvr_status kvr_av_fail(const char *path, const char *what, int averror);
 
-/* "file:path", which prevents FFmpeg from parsing a protocol; NULL: out of memory. Caller frees. */
+/* Returns "file:PATH", so that FFmpeg does not read a protocol name from the path. The caller frees
+ * the string, which is NULL if memory is exhausted. */
 char *kvr_av_url(const char *path);
 
 #endif

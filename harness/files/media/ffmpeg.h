@@ -1,12 +1,13 @@
-/* ffmpeg.h - loads FFmpeg's libraries at the first read or write of a video or picture.
+/* ffmpeg.h - loads FFmpeg's libraries when kvreel first reads or writes a video or an image.
  *
  *     const struct kvr_ffmpeg *ff;
  *
  *     KVR_TRY(kvr_ffmpeg_open(&ff));
  *     ff->avcodec_open2(...);
  *
- * FFmpeg's libraries depend on some 120 others, whose symbol binding would multiply the program's
- * start-up time. The versions must match the headers at compile time. */
+ * FFmpeg's libraries depend on about 120 other libraries. Linking them would multiply the program's
+ * start-up time, because the loader would have to bind all their symbols. The loaded versions must
+ * match the FFmpeg headers that kvreel was compiled with. */
 #ifndef KVR_MEDIA_FFMPEG_H
 #define KVR_MEDIA_FFMPEG_H
 
@@ -24,8 +25,8 @@ struct kvr_ffmpeg {
 #undef FFMPEG
 };
 
-/* One table per process, never closed. KVR_EIO gives the missing library; later calls return the
- * same error. */
+/* Returns the process's only table of FFmpeg functions, which is never closed. If a library is
+ * missing, this call and all later calls return KVR_EIO with that library's name. */
 enum kvr_status kvr_ffmpeg_open(const struct kvr_ffmpeg **out);
 
 #endif

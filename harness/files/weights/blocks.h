@@ -3,7 +3,8 @@
  *     const struct kvr_quant *b = kvr_quant_find("Q4_1");
  *     b->to_f32(bytes, n_blocks, rows);                        n_blocks x b->n floats
  *
- * Block formats (of ggml; d, m are F16, little-endian; q codes; x values):
+ * The block formats are those of ggml. A block stores a scale d and a minimum m, both F16 and
+ * little-endian, and codes q; x are the dequantized values:
  *
  *     Q4_0  32: d, 16 bytes.          x = d (q - 8). Byte j: element j low, element j + 16 high
  *     Q4_1  32: d, m, 16 bytes.       x = d q + m
@@ -15,7 +16,7 @@
  *     Q6_K 256: 128 bytes of low 4 bits, 64 bytes of high 2 bits, 16 int8 scales s, one per 16
  *               elements, d last.     x = (d s) (q - 32)
  *
- * Products are rounded to F32 in the bracketed order. */
+ * Each product is rounded to F32, in the order that the brackets show. */
 #ifndef KVR_WEIGHTS_BLOCKS_H
 #define KVR_WEIGHTS_BLOCKS_H
 
@@ -27,7 +28,7 @@ extern "C" {
 
 struct kvr_quant {
     const char *name;
-    int n, n_bytes; /* elements per block; bytes per block */
+    int n, n_bytes; /* number of elements and number of bytes per block */
     void (*to_f32)(const unsigned char *blocks, int64_t n_blocks, float *to);
 };
 
@@ -35,11 +36,13 @@ struct kvr_quant {
 struct kvr_gguf_type {
     uint32_t number;
     const char *name;
-    enum kvr_dtype dtype;           /* KVR_N_DTYPES: the type is a block type */
-    const struct kvr_quant *blocks; /* NULL for a block type that is known but not supported */
+    enum kvr_dtype dtype;           /* KVR_N_DTYPES for a block type */
+    const struct kvr_quant *blocks; /* NULL if dtype is set, or if the block type is not
+                                     * supported */
 };
 const struct kvr_gguf_type *kvr_gguf_type_find(uint32_t number); /* NULL: unknown */
-/* By name, "Q4_1"; NULL if it is not supported. */
+/* Finds a block format by its name, such as "Q4_1"; returns NULL if that format is not
+ * supported. */
 const struct kvr_quant *kvr_quant_find(const char *name);
 
 #ifdef __cplusplus

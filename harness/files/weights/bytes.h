@@ -1,4 +1,4 @@
-/* bytes.h - numbers in files, independent of the host's byte order.
+/* bytes.h - reads little-endian integers from files on hosts of any byte order.
  *
  *     const uint64_t n = kvr_little_endian(header + 4, 4); */
 #ifndef KVR_WEIGHTS_BYTES_H
@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-/* The number in n <= 8 bytes at p, lowest byte first. */
+/* Returns the unsigned integer stored in n <= 8 bytes at p, least significant byte first. */
 static inline uint64_t kvr_little_endian(const unsigned char *p, int n)
 {
     uint64_t x = 0;

@@ -7,12 +7,13 @@
  *     KVR_TRY(kvr_gguf_int(g, "llama.block_count", &n_layers));
  *     kvr_gguf_free(&g);
  *
- * Layout, little-endian: "GGUF", version u32, number of tensors u64, number of metadata u64.
- * Metadata follow: key, type u32, value. Then tensors: name, number of dimensions u32, extents u64
- * (the contiguous one first), type u32, offset u64. Data are aligned to general.alignment (32). A
- * string is a u64 length and its bytes.
+ * A GGUF file is little-endian and begins with "GGUF", version u32, number of tensors u64 and
+ * number of metadata entries u64. Each metadata entry is a key, a type u32 and a value. Each tensor
+ * descriptor is a name, number of dimensions u32, extents u64 (the contiguous extent first), type
+ * u32 and offset u64. Tensor data follow, aligned to the value of the key general.alignment, by
+ * default 32 bytes. A string is a u64 length and its bytes.
  *
- * Refused:
+ * kvr_gguf_read returns KVR_EFORMAT or KVR_EUNSUPPORTED for a file that has any of these:
  * - keys or names that are not UTF-8, empty, too long or duplicated;
  * - nested arrays, unknown value types, unknown or unsupported tensor types;
  * - extents that overflow or do not fill blocks;
@@ -28,24 +29,26 @@ extern "C" {
 
 struct kvr_gguf; /* the metadata */
 
-/* `bytes` and `where` must outlive *out and `l`. On failure *out is NULL and `l` is empty. */
+/* Reads the metadata and lists the tensors of the file whose contents are bytes [n]. `bytes` and
+ * `where` must outlive *out and `l`. After an error *out is NULL and `l` is empty. */
 enum kvr_status kvr_gguf_read(struct kvr_gguf **out, struct kvr_weight_list *l, const char *where,
                               const unsigned char *bytes, size_t n);
 void kvr_gguf_free(struct kvr_gguf **g); /* accepts NULL */
 
 struct kvr_gguf_string {
-    const char *text; /* in the file, not terminated, any bytes */
+    const char *text; /* bytes in the mapped file, not validated and not NUL-terminated */
     size_t n;
 };
 
-/* KVR_ENOTFOUND: no such key; KVR_EFORMAT: another type, or an integer beyond int64. `out` is then
- * unchanged. _int accepts any integer type, _real any number. */
+/* Returns the value of a metadata key: kvr_gguf_int accepts all integer types, kvr_gguf_real all
+ * numeric types. Returns KVR_ENOTFOUND if the key is missing. Returns KVR_EFORMAT if the value has
+ * another type or is an integer beyond int64. After an error *out is unchanged. */
 enum kvr_status kvr_gguf_int(const struct kvr_gguf *g, const char *key, int64_t *out);
 enum kvr_status kvr_gguf_real(const struct kvr_gguf *g, const char *key, double *out);
 enum kvr_status kvr_gguf_bool(const struct kvr_gguf *g, const char *key, bool *out);
 enum kvr_status kvr_gguf_text(const struct kvr_gguf *g, const char *key,
                               struct kvr_gguf_string *out);
-/* Arrays. *out is malloc'd, [*n]; the caller frees it. */
+/* Returns a metadata array as *out [*n], which the caller frees with free(). */
 enum kvr_status kvr_gguf_texts(const struct kvr_gguf *g, const char *key,
                                struct kvr_gguf_string **out, size_t *n);
 enum kvr_status kvr_gguf_reals(const struct kvr_gguf *g, const char *key, double **out, size_t *n);

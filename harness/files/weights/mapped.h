@@ -1,12 +1,13 @@
-/* mapped.h - maps a file read-only.
+/* mapped.h - maps a file read-only into memory.
  *
  *     struct kvr_mapped m;
  *     KVR_TRY(kvr_mapped_open(&m, "model.pt"));
  *     ... m.bytes[0 .. m.n) ...
  *     kvr_mapped_close(&m);
  *
- * Pages become resident when read. Regular files only: a FIFO or a device is KVR_EIO, a missing
- * file KVR_ENOTFOUND. */
+ * Pages of the file become resident when they are first read. kvr_mapped_open returns KVR_ENOTFOUND
+ * for a missing file, and KVR_EIO for a path that is not a regular file, such as a FIFO or a
+ * device. */
 #ifndef KVR_WEIGHTS_MAPPED_H
 #define KVR_WEIGHTS_MAPPED_H
 

@@ -1,5 +1,5 @@
 /* names.h - maps tensor names of Wan, Self-Forcing, Diffusers, ComfyUI and Hugging Face files to
- * kvreel's names (rows in names.def).
+ * kvreel's names by the rules in names.def.
  *
  *     struct kvr_names style;
  *     char *mapped;
@@ -16,14 +16,16 @@ extern "C" {
 #endif
 
 struct kvr_names {
-    const char *root; /* prefix of the model's tensors; "" if none */
+    const char *root; /* common prefix of the model's tensor names, or "" */
     unsigned styles;  /* bits */
 };
 
-/* Detects the root and styles of n names; name(of, i) returns the i-th. */
+/* Detects the common prefix and the naming styles of n tensor names; name(of, i) returns the i-th
+ * name. */
 void kvr_names_find(struct kvr_names *s, const char *(*name)(const void *of, int i), const void *of,
                     int n);
-/* *mapped: malloc'd, or NULL for a tensor outside the root. False: out of memory. */
+/* Maps a tensor name to kvreel's name *mapped, which is malloc'd, or NULL if the name does not
+ * begin with the prefix `root`. Returns false if memory is exhausted. */
 bool kvr_names_map(const struct kvr_names *s, const char *name, char **mapped);
 
 #ifdef __cplusplus

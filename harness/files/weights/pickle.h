@@ -1,4 +1,5 @@
-/* pickle.h - reads a pickle (protocol 2) of plain containers and tensors as data.
+/* pickle.h - parses a Python pickle (protocol 2) of plain containers and tensors without executing
+ * it.
  *
  *     struct kvr_pickle p;
  *     size_t used;
@@ -6,14 +7,15 @@
  *     const struct kvr_pk_node *root = &p.nodes[p.root];
  *     kvr_pickle_free(&p);
  *
- * A pickle is a program for a stack machine. This machine supports only the instructions that build
- * None, bool, int, float, str, tuple, list and dict, and the names in pickle_globals.def; any other
- * instruction or name is refused. Nothing is imported, called or opened. Limits: 64 MiB of pickle,
- * 2^20 objects, a memo no larger than the number of objects. A dict with a duplicate key is
- * refused.
+ * A pickle is a program for a stack machine. The parser supports only instructions that build None,
+ * bool, int, float, str, tuple, list and dict, and only the class and function names in
+ * pickle_globals.def. Any other instruction or name is an error. The parser imports no module,
+ * calls no function and opens no file. A pickle may have at most 64 MiB and 2^20 objects, and a
+ * memo no larger than its number of objects. A dict with a duplicate key is an error.
  *
- * The result is a graph, not a tree: a list may be reachable in several ways, or from itself. A
- * traversal must bound its depth and visits. */
+ * The parsed objects form a graph, not a tree: a list may be contained in several objects, or in
+ * itself. A traversal of the graph must therefore limit its depth and the number of visited
+ * nodes. */
 #ifndef KVR_WEIGHTS_PICKLE_H
 #define KVR_WEIGHTS_PICKLE_H
 
@@ -28,15 +30,18 @@ enum kvr_pk_kind {
     KVR_PK_NONE,
     KVR_PK_BOOL,  /* member i: 0 or 1 */
     KVR_PK_INT,   /* member i: the value */
-    KVR_PK_LONG,  /* text[n]: an integer beyond 64 bits, little-endian two's complement */
-    KVR_PK_REAL,  /* the value is not stored, since weights are never scalars */
+    KVR_PK_LONG,  /* text[n]: an integer of more than 64 bits, in little-endian two's complement */
+    KVR_PK_REAL,  /* a float, whose value is not stored, since weights are never scalars */
     KVR_PK_STR,   /* text[n], UTF-8 without NUL */
-    KVR_PK_TUPLE, /* first: the first of n cells, one per item */
+    KVR_PK_TUPLE, /* first: index of the first of n cells, one cell per item */
     KVR_PK_LIST,
-    KVR_PK_DICT,    /* first: key, value, key, value; n counts both. Keys are STR or INT */
+    KVR_PK_DICT,    /* first: index of the first of n cells, alternately key and value; a key is STR
+                     * or INT */
     KVR_PK_GLOBAL,  /* i: row of pickle_globals.def */
-    KVR_PK_STORAGE, /* i: elements; key: node of its key, STR, not empty; dtype */
-    KVR_PK_TENSOR,  /* first: cells storage, offset (INT), shape and strides (TUPLE of INT) */
+    KVR_PK_STORAGE, /* i: number of elements; key: node of the storage's key, a nonempty STR; dtype:
+                     * element type */
+    KVR_PK_TENSOR,  /* first: index of four cells: storage, offset (INT), shape and strides (TUPLE
+                     * of INT) */
 };
 
 enum kvr_pk_global {
@@ -49,11 +54,11 @@ enum kvr_pk_global {
 struct kvr_pk_node {
     uint8_t kind;
     uint8_t dtype;   /* STORAGE: enum kvr_dtype */
-    uint8_t ordered; /* DICT: an OrderedDict; its attributes are dropped */
+    uint8_t ordered; /* DICT: whether it is an OrderedDict, whose attributes are ignored */
     uint32_t n;
     union {
         int64_t i;
-        const unsigned char *text; /* points into the pickle's bytes */
+        const unsigned char *text; /* in the pickle's bytes */
         struct {
             uint32_t first, last; /* indices of cells; 0: no cell */
         };
@@ -62,7 +67,7 @@ struct kvr_pk_node {
 };
 
 struct kvr_pk_cell {
-    uint32_t node, next; /* next: index of the next cell; 0: this is the last */
+    uint32_t node, next; /* next: index of the next cell; 0 in the last cell */
 };
 
 struct kvr_pickle {
@@ -73,15 +78,16 @@ struct kvr_pickle {
     uint32_t root;
 };
 
-/* Reads one pickle from the start of bytes[n]; *used: the pickle's length, including its STOP
- * instruction. `bytes` is borrowed until kvr_pickle_free. KVR_EFORMAT gives the reason and the byte
- * offset; a refused name is shown escaped and truncated. On failure `p` is empty. */
+/* Parses one pickle from the start of bytes[n], and sets *used to the pickle's length including its
+ * STOP instruction. `bytes` must stay valid until kvr_pickle_free. The message of KVR_EFORMAT has
+ * the reason and the byte offset; an unsupported name is shown sanitized and truncated. After an
+ * error `p` is empty. */
 enum kvr_status kvr_pickle_read(struct kvr_pickle *p, const char *where, const unsigned char *bytes,
                                 size_t n, size_t *used);
 void kvr_pickle_free(struct kvr_pickle *p);
 
-/* The value of `key`, which has ASCII letters only; NULL if `dict` is not a DICT or lacks the
- * key. */
+/* Returns the value of `key` in `dict`, or NULL if `dict` is not a DICT or lacks that key. `key`
+ * must consist of ASCII letters. */
 const struct kvr_pk_node *kvr_pickle_get(const struct kvr_pickle *p, const struct kvr_pk_node *dict,
                                          const char *key);
 

@@ -1,11 +1,12 @@
-/* shards.h - the tensors of one safetensors file, or of several named by an index.json.
+/* shards.h - lists the tensors of one safetensors file, or of the shards that an index.json names.
  *
  *     struct kvr_shards s;
  *     KVR_TRY(kvr_shards_read(&s, &list, "diffusion_pytorch_model.safetensors.index.json"));
  *     kvr_shards_free(&s);
  *
- * The index is {"weight_map": {tensor: file}}. File names have no folder and are relative to the
- * index; each tensor must be in its named file. Tensors not in the index are ignored. */
+ * The index.json has the form {"weight_map": {tensor: file}}. A shard must be in the folder of its
+ * index.json, and each tensor must be in the shard that index.json names. Tensors that index.json
+ * does not name are ignored. */
 #ifndef KVR_WEIGHTS_SHARDS_H
 #define KVR_WEIGHTS_SHARDS_H
 
@@ -22,10 +23,11 @@ struct kvr_shards {
     int n;
 };
 
-/* The list `l` borrows from `s`, and l->where borrows `path`. On failure `s` and `l` are empty. */
+/* Opens the shards and lists their tensors; `s` must outlive the list `l`, and `path` must outlive
+ * `l`. After an error `s` and `l` are empty. */
 enum kvr_status kvr_shards_read(struct kvr_shards *s, struct kvr_weight_list *l, const char *path);
-/* Like kvr_shards_read, for a single file that is already open; takes ownership of `f`, also on
- * failure. */
+/* Like kvr_shards_read, for one safetensors file `f` that is already open. The function takes
+ * ownership of `f`, even if it returns an error. */
 enum kvr_status kvr_shards_read_one(struct kvr_shards *s, struct kvr_weight_list *l,
                                     const char *path, uint64_t n_bytes, struct kvr_st *f);
 void kvr_shards_free(struct kvr_shards *s);

@@ -1,15 +1,18 @@
-/* torch.h - the tensors of a torch.save file, in either of its two formats.
+/* torch.h - lists the tensors of a file written by torch.save, in PyTorch's zip format or legacy
+ * format.
  *
  *     struct kvr_weight_list l;
  *     KVR_TRY(kvr_torch_read(&l, &legacy, "model.pt", bytes, n));
  *
- * Zip format: FOLDER/data.pkl is a pickle (pickle.h) of containers and tensors, FOLDER/data/KEY the
- * storages, FOLDER/byteorder "little" or absent. Legacy format: pickles of a magic number, the
- * number 1001, facts of the writer's machine, the object and the list of storage keys, then for
- * each key the number of elements as int64, and the elements.
+ * In the zip format, the record FOLDER/data.pkl is a pickle (pickle.h) of containers and tensors,
+ * and FOLDER/data/KEY is the storage KEY. The record FOLDER/byteorder is "little" or absent. A file
+ * in the legacy format begins with five pickles: a magic number, the number 1001, properties of the
+ * writer's machine, the saved object, and the list of storage keys. The storages follow in the
+ * order of that list, each as an int64 number of elements and the elements.
  *
- * Tensors may share a storage with offsets and strides. Each must lie within its storage, and each
- * storage must have the length given by its type and number of elements. Nothing is executed. */
+ * Several tensors may be views of one storage, with offsets and strides. Each tensor must lie
+ * within its storage, and a storage must have the length given by its type and number of elements.
+ * No code in the file is executed. */
 #ifndef KVR_WEIGHTS_TORCH_H
 #define KVR_WEIGHTS_TORCH_H
 
@@ -19,8 +22,8 @@
 extern "C" {
 #endif
 
-/* `bytes` and `where` are borrowed for the list's life. *legacy: whether the file has the legacy
- * format. On failure `l` is empty. */
+/* Lists the tensors of the file whose contents are bytes [n]; `bytes` and `where` must outlive the
+ * list. Sets *legacy to whether the file has the legacy format. After an error `l` is empty. */
 enum kvr_status kvr_torch_read(struct kvr_weight_list *l, bool *legacy, const char *where,
                                const unsigned char *bytes, size_t n);
 

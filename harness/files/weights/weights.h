@@ -1,4 +1,4 @@
-/* weights.h - a weight file in any supported format.
+/* weights.h - reads weight files of all supported formats.
  *
  *     struct kvr_weights *w;
  *     struct kvr_array a = { 0 };
@@ -8,10 +8,11 @@
  *     kvr_array_free(&a);
  *     kvr_weights_close(&w);
  *
- * The format is detected from the content, not the name: torch (zip and legacy), safetensors, GGUF,
- * or the index.json of safetensors shards. The file stays mapped until close; pages become resident
- * when read. Errors state the reason: KVR_EFORMAT, KVR_EUNSUPPORTED, KVR_ENOTFOUND, KVR_EIO. A
- * reader may be used by several threads. */
+ * The file's format is detected from its content, not from its name: PyTorch (zip or legacy),
+ * safetensors, GGUF, or the index.json of safetensors shards. The file stays mapped until
+ * kvr_weights_close, and its pages become resident when they are first read. Opening a file can
+ * fail with KVR_EFORMAT, KVR_EUNSUPPORTED, KVR_ENOTFOUND or KVR_EIO. Several threads may use one
+ * reader. */
 #ifndef KVR_WEIGHTS_WEIGHTS_H
 #define KVR_WEIGHTS_WEIGHTS_H
 
@@ -34,7 +35,8 @@ enum kvr_weights_format {
 struct kvr_weights;
 
 enum kvr_status kvr_weights_open(struct kvr_weights **out, const char *path);
-/* Opens weights in memory (fuzzing, tests), without shards. `bytes` must outlive the reader. */
+/* Opens a weight file whose contents are in memory, for fuzzing and tests; an index.json of shards
+ * is not supported. `bytes` must outlive the reader. */
 enum kvr_status kvr_weights_open_memory(struct kvr_weights **out, const void *bytes, size_t n,
                                         const char *name_for_messages);
 void kvr_weights_close(struct kvr_weights **w); /* accepts NULL */
@@ -49,28 +51,30 @@ const struct kvr_gguf *kvr_weights_gguf(const struct kvr_weights *w); /* NULL if
 int kvr_weights_count(const struct kvr_weights *w);
 const struct kvr_weight *kvr_weights_at(const struct kvr_weights *w, int i); /* in file order */
 
-/* Finds a tensor by its name in the file, or by its model name (names.h) if it has one; NULL: no
- * such tensor. */
+/* Finds a tensor by its name in the file or by kvreel's name for it (names.h); returns NULL if
+ * there is no such tensor. */
 const struct kvr_weight *kvr_weights_find(const struct kvr_weights *w, const char *name);
-/* Model name of tensor i: prefixes removed and renamed to kvreel's. NULL: it belongs to another
- * part of the file (a critic, an optimizer), or its name would not be unique. */
+/* Returns kvreel's name of tensor i, the tensor's model name. Returns NULL if the tensor belongs to
+ * another network in the file, such as a critic or an optimizer, or if another tensor has the same
+ * model name. */
 const char *kvr_weights_model_name(const struct kvr_weights *w, int i);
-/* Number of tensors that share a model name with another tensor. A loader must refuse a file that
- * has any. */
+/* Number of tensors that share a model name with another tensor. A loader must refuse a file if
+ * this number is not 0. */
 int kvr_weights_collisions(const struct kvr_weights *w);
-/* KVR_EFORMAT, with both names and the shared one, if two tensors share a model name. */
+/* Returns KVR_EFORMAT, with the names of both tensors, if two tensors share a model name. */
 enum kvr_status kvr_weights_check_names(const struct kvr_weights *w);
 
-/* Copies a tensor of any floating or block type into a new F32 array in host memory, accounted by
- * `dev`. shape [n_dims] is required; -1 matches any extent. KVR_ENOTFOUND: no such tensor;
- * KVR_EFORMAT: another shape, with both; KVR_EUNSUPPORTED: integers. On failure `out` stays
+/* Converts a tensor of any floating or block type into a new F32 array in host memory that `dev`
+ * accounts for. The tensor must have the shape `shape` [n_dims], where -1 matches any extent.
+ * Returns KVR_ENOTFOUND if there is no such tensor, and KVR_EFORMAT with both shapes if its shape
+ * differs. Returns KVR_EUNSUPPORTED if the tensor's elements are integers. After an error `out` is
  * empty. */
 enum kvr_status kvr_weights_read_f32(const struct kvr_weights *w, const char *name, int n_dims,
                                      const int64_t *shape, struct kvr_dev *dev,
                                      enum kvr_mem_tag tag, struct kvr_array *out);
 
-/* Releases the resident pages of the tensor until it is read again. No effect for a file in
- * memory. */
+/* Releases the memory pages of a tensor; reading the tensor again loads them from the file. The
+ * call has no effect on a reader opened by kvr_weights_open_memory. */
 void kvr_weights_forget(const struct kvr_weights *w, const struct kvr_weight *t);
 
 #ifdef __cplusplus

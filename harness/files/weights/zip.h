@@ -1,14 +1,16 @@
-/* zip.h - the central directory of a zip archive of stored records, as written by torch.save.
+/* zip.h - reads the central directory of a zip archive with uncompressed records, as torch.save
+ * writes it.
  *
  *     struct kvr_zipfile z;
  *     KVR_TRY(kvr_zipfile_read(&z, "model.pt", bytes, n));
  *     const struct kvr_zipfile_record *r = kvr_zipfile_find(&z, "archive/data.pkl", 16);
  *     kvr_zipfile_free(&z);
  *
- * Sizes and offsets come from the central directory, including ZIP64: torch leaves them zero in the
- * local headers, so only the name and its length are read from a local header.
+ * Sizes and offsets of records are read from the central directory, including ZIP64 fields.
+ * torch.save writes zeros for them in the local headers, so only the name and its length are read
+ * from a local header.
  *
- * Refused:
+ * kvr_zipfile_read returns an error for an archive that has any of these:
  * - an end record that is not the file's last 22 bytes, which excludes comments;
  * - a directory whose position or length differs from the end record;
  * - compressed or encrypted records, several disks;
@@ -26,11 +28,11 @@ extern "C" {
 #endif
 
 struct kvr_zipfile_record {
-    const unsigned char *name; /* not terminated; points into the archive */
+    const unsigned char *name; /* in the archive's bytes, not NUL-terminated */
     size_t n_name;
     const unsigned char *data;
     size_t n;
-    uint64_t begin; /* offset of the local header in the archive */
+    uint64_t begin; /* offset of the record's local header in the archive */
 };
 
 struct kvr_zipfile {
@@ -38,12 +40,12 @@ struct kvr_zipfile {
     size_t n;
 };
 
-/* `bytes` is borrowed until kvr_zipfile_free. `where` names the file in messages. On failure `z` is
- * empty. */
+/* Reads the directory of the archive bytes [n], which must stay valid until kvr_zipfile_free.
+ * `where` names the file in error messages. After an error `z` is empty. */
 enum kvr_status kvr_zipfile_read(struct kvr_zipfile *z, const char *where,
                                  const unsigned char *bytes, size_t n);
 void kvr_zipfile_free(struct kvr_zipfile *z);
-/* NULL: no such record. */
+/* Returns NULL if the archive has no such record. */
 const struct kvr_zipfile_record *kvr_zipfile_find(const struct kvr_zipfile *z, const void *name,
                                                   size_t n);
 
