@@ -1,23 +1,27 @@
-/* heads.h - classifies heads by the distribution of their attention.
+/* heads.h - classifies attention heads by the distribution of their attention weights.
  *
  *     KVR_TRY(kvr_heads_open(&p, n_layers, n_heads, 50, 42));
  *     ... a rollout with .observer = kvr_heads_observe, .observer_ctx = p ...
  *     KVR_TRY(kvr_heads_classify(p, &rule, class, measure));
  *     kvr_heads_close(&p);
  *
- * Evaluates clean passes that have a past, each at `queries` evenly spaced queries with the weights
- * of uncoded attention. A_x is a head's attention mass on x, summed over queries and passes.
- * "First" is the first frame, "near" the current chunk and the frame before it.
+ * Attention weights are evaluated at `queries` evenly spaced queries of each clean pass, except the
+ * first chunk's. A_x is a head's attention mass on frames x, summed over queries and passes.
+ * A_first is the mass on the video's first frame, A_near the mass on the current chunk and the
+ * frame before it, and A_all the mass on all frames.
  *
- * Forcing-KV (arXiv:2605.09681), letters s and d: static if A_near / (A_all - A_first) >= alpha.
- * Dummy Forcing (arXiv:2601.20499), letters f, n, x: A_first and A_past (frames between the first
- * and the chunk) are divided by their largest value over all heads of the model. The share `dummy`
- * of heads with the smallest max(A_first, A_past) is x. Others are f if A_first is larger, else n.
- * Pyramid Forcing (arXiv:2605.13111), letters w, a, v: the authors label heads by how often their
- * response changes its sign over time, and by its sign. Their exact rule is not published; the rule
- * here is kvreel's. x(d) is the mean score q . k / sqrt(D) of frames d back. If x(d) minus its mean
- * changes its sign between neighbours in a share of `rate` or more, the head oscillates (w).
- * Otherwise it is an anchor (a) if the mean is positive, else a veil (v). */
+ * The rule of Forcing-KV (arXiv:2605.09681) labels a head s (static) if A_near / (A_all - A_first)
+ * >= alpha, otherwise d (dynamic). The rule of Dummy Forcing (arXiv:2601.20499) labels heads f, n
+ * or x. A_past is the mass on frames between the first frame and the chunk. A_first and A_past are
+ * divided by their largest values over all heads of the model. The share `dummy` of heads with the
+ * smallest max(A_first, A_past) is labelled x. Of the remaining heads, those with A_first > A_past
+ * are labelled f, and those with A_first <= A_past n. The rule of Pyramid Forcing
+ * (arXiv:2605.13111) labels heads w, a or v. The paper labels heads by the sign of their response
+ * and by how often that sign changes over time, but does not publish the exact rule. The rule here
+ * is kvreel's own: let x(d) be the mean score q . k / sqrt(D) of keys d frames before the query. A
+ * head is labelled w (oscillating) if x(d) minus its mean changes sign between d and d + 1 for a
+ * share of at least `rate` of all d. Other heads are labelled a (anchor) if the mean is positive,
+ * otherwise v (veil). */
 #ifndef KVR_WORKLOAD_HEADS_H
 #define KVR_WORKLOAD_HEADS_H
 
@@ -33,16 +37,18 @@ struct kvr_head_rule_opts {
 
 struct kvr_heads;
 
-/* queries 0: all. KVR_ENOMEM. */
+/* If `queries` is 0, all queries of a pass are evaluated. */
 enum kvr_status kvr_heads_open(struct kvr_heads **out, int n_layers, int n_heads, int queries,
                                int max_frames);
 void kvr_heads_close(struct kvr_heads **p);
 
-/* A kvr_cache_observer_fn of a cache on the CPU; ctx is the struct kvr_heads. */
+/* Adds one attention call; a kvr_cache_observer_fn for a KV cache on the CPU, whose ctx is the
+ * struct kvr_heads. */
 enum kvr_status kvr_heads_observe(void *ctx, const struct kvr_cache_view *view);
 
-/* class [L][H]: letters. measure [L][H]: the deciding value, which is the share of A_near, the
- * larger of the two masses, or the share of sign changes. KVR_EINVAL: no pass had a past. */
+/* Writes the labels to class [L][H] and the values that decide them to measure [L][H]. The value is
+ * the ratio A_near / (A_all - A_first), the larger of the two masses, or the share of sign changes.
+ * Returns KVR_EINVAL if all passes belong to the first chunk. */
 enum kvr_status kvr_heads_classify(const struct kvr_heads *p, const struct kvr_head_rule_opts *o,
                                    char *class, double *measure);
 

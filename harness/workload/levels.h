@@ -1,16 +1,16 @@
-/* levels.h - fits quantization levels to a model's own rollouts, per layer, for keys and for
- * values.
+/* levels.h - fits nonuniform quantization levels to the keys and values of a model's own rollouts,
+ * per layer.
  *
  *     KVR_TRY(kvr_levels_open(&p, n_layers, n_heads, head_dim, 3, 0.01));
  *     ... rollouts with .observer = kvr_levels_observe, .observer_ctx = p ...
  *     KVR_TRY(kvr_levels_fit(p, layer, KVR_K, level));
  *     kvr_levels_close(&p);
  *
- * The input is the keys and values of the clean passes, per chunk, as the stage `kvquant` gets them
- * after `unrope` (methods/codecs/nuq, methods/codecs/unrope). Keys are before RoPE, one vector per
- * channel; values have one vector per token. The share `exact` of every vector, its outliers, is
- * excluded. The 2^bits levels minimize the squared error over all chunks; an element is weighted by
- * the square of its vector's half range. */
+ * The input is the keys and values of all clean passes, in the form that the codec stage `kvquant`
+ * receives after the stage `unrope` (methods/codecs/nuq, methods/codecs/unrope). Keys are taken
+ * before RoPE. A vector is one channel of a chunk's keys, or one token of its values. Each vector's
+ * outliers, a share `exact` of its elements, are excluded. The 2^bits levels minimize the squared
+ * error over all chunks, where an element's weight is the square of half its vector's range. */
 #ifndef KVR_WORKLOAD_LEVELS_H
 #define KVR_WORKLOAD_LEVELS_H
 
@@ -23,10 +23,12 @@ enum kvr_status kvr_levels_open(struct kvr_levels **out, int n_layers, int n_hea
                                 int bits, double exact);
 void kvr_levels_close(struct kvr_levels **p);
 
-/* A kvr_cache_observer_fn of a cache on the CPU; ctx is the struct kvr_levels. */
+/* Adds one attention call; a kvr_cache_observer_fn for a KV cache on the CPU, whose ctx is the
+ * struct kvr_levels. */
 enum kvr_status kvr_levels_observe(void *ctx, const struct kvr_cache_view *view);
 
-/* level [2^bits], ascending. KVR_EINVAL: no data, or only constants. */
+/* Computes the levels of a layer's keys or values, level [2^bits], in ascending order. Returns
+ * KVR_EINVAL if no clean pass was observed, or if all vectors are constant. */
 enum kvr_status kvr_levels_fit(const struct kvr_levels *p, int layer, enum kvr_side side,
                                double *level);
 

@@ -1,12 +1,13 @@
-/* pace.h - frames per second including decoding, as papers report them.
+/* pace.h - measures generated pixel frames per second including VAE decoding, as papers report
+ * them.
  *
  *     KVR_TRY(kvr_pace_run(dev, scheme, &req, KVR_DECODER_TAEHV, "taew2_1.pth", 0, &p));
  *     fps = kvr_pace_fps(&p);
  *
- * Sequentially, one thread and stream denoises a chunk, decodes its frames to bytes, and continues.
- * Overlapped (pixels.h), a chunk is decoded while the next chunk is denoised, and the time ends
- * with the last frame. The time excludes loading weights and text encoding. Decoder and network are
- * in memory together. */
+ * In a sequential run, one thread and one stream denoise a chunk and decode its frames before the
+ * next chunk is denoised. In an overlapped run (pixels.h), a chunk is decoded while the next chunk
+ * is denoised. The measured time ends with the last decoded frame, and excludes loading weights and
+ * text encoding. The weights of decoder and network are in memory at the same time. */
 #ifndef KVR_WORKLOAD_PACE_H
 #define KVR_WORKLOAD_PACE_H
 
@@ -14,24 +15,26 @@
 
 struct kvr_pace {
     int frames;        /* number of pixel frames */
-    int64_t wall_ns;   /* wall time of the rollout, including decoding */
-    int64_t decode_ns; /* part of wall_ns spent decoding; when overlapped, only decoding after the
-                        * last chunk is denoised */
-    size_t peak_bytes; /* peak of all tags together since the rollout began */
+    int64_t wall_ns;   /* wall-clock time of the rollout, including decoding */
+    int64_t decode_ns; /* decoding time within wall_ns; in an overlapped run, only the decoding
+                        * after the last chunk was denoised */
+    size_t peak_bytes; /* peak memory over all memory tags since the rollout began */
 };
 
-/* overlap_threads: the overlapped decoder's threads, 0: not overlapped. `path`: the decoder's weights. Wan's
- * VAE computes in kvr_model_decoder_compute(), TAEHV in F32. KVR_EFORMAT: the decoder's latents have another
- * number of channels; KVR_ENAN: a pixel is not finite. */
+/* Generates and decodes one video with the decoder weights `path`. The run is overlapped if
+ * overlap_threads, the number of decoder threads, is not 0. Wan's VAE computes in
+ * kvr_model_decoder_compute(), TAEHV in F32. Returns KVR_EFORMAT if the decoder and the model
+ * differ in latent channels. Returns KVR_ENAN if a pixel is not finite. */
 enum kvr_status kvr_pace_run(struct kvr_dev *dev, const struct kvr_scheme *scheme,
                              const struct kvr_rollout_request *req, enum kvr_decoder_kind kind,
                              const char *path, int overlap_threads, struct kvr_pace *out);
 
 double kvr_pace_fps(const struct kvr_pace *p);
 
-/* Pixel frames of a rollout with latent_frames. */
+/* Number of pixel frames decoded from a rollout of latent_frames latent frames. */
 int kvr_pace_frames(const struct kvr_model_config *c, int latent_frames);
-/* Writes a decoder file with random weights for the model's latents to `path` (vae/drawn.h). */
+/* Writes a decoder file with random weights (vae/drawn.h) that fits the model's latents to
+ * `path`. */
 enum kvr_status kvr_pace_draw(const struct kvr_model_config *c, enum kvr_decoder_kind kind,
                               const char *path);
 

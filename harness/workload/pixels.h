@@ -1,5 +1,5 @@
-/* pixels.h - decodes a rollout's latents to frames: after the rollout, or chunk by chunk while the
- * next chunk is denoised.
+/* pixels.h - decodes a rollout's latents to RGB frames, either after the rollout, or chunk by chunk
+ * while the next chunk is denoised.
  *
  *     KVR_TRY(kvr_rollout_run(dev, scheme, &req, ..., &r));       req.keep_latents
  *     kvr_model_shed(model);                                      frees the network
@@ -11,44 +11,47 @@
  *     st = kvr_rollout_run(dev, scheme, &req, ..., &r);
  *     st = kvr_pixels_finish(&p, st, &r, &done);                  r has the same frames
  *
- * The decoder has its own device, so its memory and, after the rollout, its time are not counted
- * for the rollout. Overlapped, it runs in a second thread, on CUDA with a second stream, and the
- * rollout's time includes the slowdown. */
+ * The decoder has a device of its own, so that the decoder's memory is not counted as the
+ * rollout's. Decoding after the rollout does not count as time of the rollout. An overlapped
+ * decoder runs in a second thread, on CUDA with a second stream, and slows down the rollout. */
 #ifndef KVR_WORKLOAD_PIXELS_H
 #define KVR_WORKLOAD_PIXELS_H
 
 #include "harness/workload/workload.h"
 
-/* Decodes r->latents on `dev` into r->rgb, n, height and width; no effect without latents or decoder. KVR_ENAN:
- * a pixel is not finite. *ns: the time, 0 if nothing was decoded. */
+/* Decodes r->latents on `dev`, and sets r->rgb, r->n, r->height and r->width. If r has no latents
+ * or the model has no decoder, `r` is unchanged. *ns receives the decoding time, or 0. Returns
+ * KVR_ENAN if a pixel is not finite. */
 enum kvr_status kvr_rollout_pixels(struct kvr_dev *dev, const struct kvr_model *m,
                                    int latent_frames, struct kvr_rollout_result *r, int64_t *ns);
 
 struct kvr_pixels;
 
 struct kvr_pixels_done {
-    int64_t ns;        /* opening the decoder, plus tail_ns */
-    int64_t tail_ns;   /* from the rollout's end to the last frame */
-    size_t peak_bytes; /* peak of the decoder's device, all tags */
+    int64_t ns;        /* time to open the decoder, plus tail_ns */
+    int64_t tail_ns;   /* time from the end of the rollout to the last decoded frame */
+    size_t peak_bytes; /* peak memory of the decoder's device */
     bool device_full;  /* kvr_dev_was_full */
 };
 
-/* A decoder other than the model's own. */
+/* A decoder file to use instead of the model's decoder. */
 struct kvr_pixels_file {
     enum kvr_decoder_kind kind;
     enum kvr_dtype type;
     const char *path;
 };
-/* Starts the model's decoder, or the one in `file`, and returns when it is ready for latent_frames frames.
- * Model and file must outlive it. n_threads: CPU threads of the decoder. */
+/* Starts the model's decoder, or the decoder in `file` if file is not NULL. Returns when the
+ * decoder is ready for latent_frames frames. `m` and `file` must outlive the decoder, which uses
+ * n_threads CPU threads. */
 enum kvr_status kvr_pixels_start(struct kvr_pixels **out, enum kvr_backend backend,
                                  const struct kvr_model *m, const struct kvr_pixels_file *file,
                                  int latent_frames, int n_threads);
-/* A kvr_chunk_fn; ctx is a struct kvr_pixels *. Copies the latents. */
+/* Passes a copy of a chunk's latents to the decoder; a kvr_chunk_fn whose ctx is the struct
+ * kvr_pixels. */
 enum kvr_status kvr_pixels_push(void *ctx, int frame0, int n_frames, const float *latents);
-/* Waits for the last frame. `rollout` is the rollout's status: if it failed, the decoder stops at
- * the next frame, and that status is returned. Otherwise r gets the frames as from
- * kvr_rollout_pixels, or the decoder's error is returned. */
+/* Waits for the last frame, and sets the fields of `r` as kvr_rollout_pixels does. `rollout` is the
+ * status that kvr_rollout_run returned: if it is an error, the decoder stops at the next frame, and
+ * the same error is returned. If the decoder failed, its error is returned. */
 enum kvr_status kvr_pixels_finish(struct kvr_pixels **p, enum kvr_status rollout,
                                   struct kvr_rollout_result *r, struct kvr_pixels_done *done);
 

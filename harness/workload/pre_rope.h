@@ -1,17 +1,17 @@
-/* pre_rope.h - values and pre-RoPE keys of an observed chunk, the input of calibrations. */
+/* pre_rope.h - extracts the values, or the keys before RoPE, of an observed chunk as input of a
+ * calibration. */
 #ifndef KVR_WORKLOAD_PRE_ROPE_H
 #define KVR_WORKLOAD_PRE_ROPE_H
 
 #include "harness/cache/cache.h"
 
 struct kvr_pre_rope {
-    double *angles; /* scratch for the angles of one position: cosines [D/2], then sines */
+    double *angles; /* scratch: cosines [D/2], then sines [D/2] of one position's angles */
     float *x;       /* [n_tok,H,D] */
     size_t capacity;
 };
 
-/* Sets rows->x to the view's values, or to its keys with RoPE inverted at their positions.
- * KVR_ENOMEM. */
+/* Sets rows->x to the values of the chunk, or to its keys with RoPE inverted. */
 enum kvr_status kvr_pre_rope_take(struct kvr_pre_rope *rows, const struct kvr_cache_view *view,
                                   enum kvr_side side);
 void kvr_pre_rope_free(struct kvr_pre_rope *rows);

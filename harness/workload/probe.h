@@ -1,4 +1,5 @@
-/* probe.h - compares a method's attention with that of a BF16 cache of the same tokens.
+/* probe.h - compares a method's attention with the attention over a BF16 KV cache of the same
+ * tokens.
  *
  *     struct kvr_probe_opts opts = { .n_passes = 5, .every = 1 };
  *     KVR_TRY(kvr_probe_open(&p, &opts));
@@ -7,10 +8,11 @@
  *     KVR_TRY(kvr_probe_rows(p, fn, ctx));
  *     kvr_probe_close(&p);
  *
- * At every attend the probe reads the method's cache (codes decoded, summaries and zeros expanded to their
- * tokens, corrections applied) and a BF16 cache of the same keys and values. It computes both attentions in
- * double. p^ and p are the weights of method and BF16 over all keys. S is the visible past of the BF16 cache,
- * including tokens that the method evicted, and A the sum of weights over S:
+ * At each attention call the probe reads the method's KV cache and a BF16 cache of the same keys
+ * and values. It decodes the method's codes, expands pooled and zero-filled tokens to the tokens
+ * they replace, and applies corrections. It computes attention over both caches in double. p^ and p
+ * are the attention weights of the method and of BF16 over all keys. S is the visible past of the
+ * BF16 cache, including tokens that the method evicted, and A is the sum of weights over S:
  *
  *     delta_a           A^ - A: attention mass that the past gains from the current chunk
  *     jsd               1/2 KL(p || m) + 1/2 KL(p^ || m), m = (p + p^) / 2, natural logarithm
@@ -33,30 +35,34 @@
  *     recodes           number of times a token's codes were rewritten
  *     value_changes     number of times that changed its decoded value
  *
- * p^ is per original token: a mean token's weight is divided evenly among the tokens it replaces; a dropped
- * token has 0. Passes without a past are skipped. The rollout continues with the method's output. */
+ * p^ is defined per original token: the weight of a pooled token is divided evenly among the tokens
+ * it replaces, and an evicted token has weight 0. Passes of the first chunk have no past and are
+ * skipped. The rollout continues with the method's attention output. */
 #ifndef KVR_WORKLOAD_PROBE_H
 #define KVR_WORKLOAD_PROBE_H
 
 #include "harness/cache/cache.h"
 
 struct kvr_probe_opts {
-    int n_passes;  /* forwards of a chunk */
-    int every;     /* every n-th query of a call is evaluated; 1: all */
-    uint64_t seed; /* with layer, chunk and pass it selects the first query */
+    int n_passes;  /* number of forwards per chunk */
+    int every;     /* every n-th query of an attention call is evaluated */
+    uint64_t seed; /* selects, with layer, chunk and pass, the first evaluated query */
 };
 
 struct kvr_probe;
 
-/* Both caches must be on the CPU; otherwise KVR_EUNSUPPORTED at the first attend. */
+/* Opens a probe. Both KV caches must be on the CPU; otherwise the first attention call returns
+ * KVR_EUNSUPPORTED. */
 enum kvr_status kvr_probe_open(struct kvr_probe **out, const struct kvr_probe_opts *opts);
 void kvr_probe_close(struct kvr_probe **p);
 
-/* A kvr_cache_observer_fn; ctx is the probe. For one rollout. */
+/* Evaluates one attention call; a kvr_cache_observer_fn whose ctx is the struct kvr_probe. A probe
+ * observes only one rollout. */
 enum kvr_status kvr_probe_observe(void *ctx, const struct kvr_cache_view *view);
 
-/* A metric of one layer, head, pass, chunk and age; -1: over all. `age`: distance of the token's chunk in
- * chunks, from 1. `n`: number of queries or tokens. NaN: undefined. */
+/* The value of one metric for a layer, head, pass, chunk and age, where -1 means the aggregate over
+ * all of them. `age` is the distance between the query's chunk and the key's chunk, in chunks. `n`
+ * is the number of queries or tokens. `value` is NaN if the metric is undefined. */
 struct kvr_probe_row {
     const char *name;
     int layer, head, pass, chunk, age;
@@ -64,15 +70,18 @@ struct kvr_probe_row {
     int64_t n;
 };
 
-/* A status other than KVR_OK ends the walk and is returned. */
+/* Callback that receives one row; if it returns a status other than KVR_OK, kvr_probe_rows ends and
+ * returns that status. */
 typedef enum kvr_status kvr_probe_row_fn(void *ctx, const struct kvr_probe_row *row);
 
-/* Overall, by layer, by layer and head, by pass, by chunk and by age, the last three also by layer;
- * delta_a by all four. */
+/* Reports the metrics overall, per layer, per layer and head, per pass, per chunk and per age, and
+ * also per layer and pass, layer and chunk, and layer and age. The metric delta_a is also reported
+ * per layer, head, pass and chunk together. */
 enum kvr_status kvr_probe_rows(const struct kvr_probe *p, kvr_probe_row_fn *fn, void *ctx);
 
-/* Self-check: the largest difference between attention's output and the probe's own computation on the same
- * inputs, divided by the output's root mean square. More than rounding means that the probe is wrong. */
+/* Returns the probe's self-check: the largest difference between the KV cache's attention output
+ * and the probe's own result for the same inputs, divided by the output's root mean square. A value
+ * larger than rounding errors means that the probe is wrong. */
 double kvr_probe_residual(const struct kvr_probe *p);
 
 #endif

@@ -1,8 +1,10 @@
-/* probe_kernels.h - the probe's products in double, one table per instruction set.
+/* probe_kernels.h - the probe's matrix products in double, as one function table per CPU
+ * instruction set.
  *
  *     kvr_probe_kernels()->mul(a, lda, m, b, ldb, k, n, c, ldc);
  *
- * All variants are bit-identical: sums run over k in order, without FMA. */
+ * Results are bit-identical for all instruction sets, because sums run over k in order and without
+ * FMA. */
 #ifndef KVR_WORKLOAD_PROBE_KERNELS_H
 #define KVR_WORKLOAD_PROBE_KERNELS_H
 
@@ -15,7 +17,8 @@ extern "C" {
 #endif
 
 struct kvr_probe_kernels {
-    /* C[i][j] += sum_k A[i][k] B[k][j]; m <= 4, n a multiple of 16. */
+    /* C[i][j] += sum_k A[i][k] B[k][j], for m <= 4 rows of A and n columns of B, where n is a
+     * multiple of 16. */
     void (*mul)(const double *a, int64_t lda, int m, const double *b, int64_t ldb, int64_t k,
                 int64_t n, double *c, int64_t ldc);
 };

@@ -1,4 +1,5 @@
-/* profile.h - FlowCache's profile pass: the change of each layer's old frames.
+/* profile.h - FlowCache's profile pass, which measures how much the cached frames of each layer
+ * change.
  *
  *     struct kvr_profile *p;
  *     KVR_TRY(kvr_profile_open(&p, n_layers, n_heads, head_dim, tokens_per_frame, frames));
@@ -8,11 +9,13 @@
  *     kvr_profile_budgets(p, 0.7, 1.3, score, beta);
  *     kvr_profile_close(&p);
  *
- * The study's procedure: at every forward and layer, each frame's summary (mean |K| + mean |V| of
- * each head) is compared with the tail-aligned summaries of the previous forward. For frames
- * without a counterpart the change is 1 (methods/kernels/saliency.h). A layer's score is the mean
- * over all forwards and old frames: all but the newest max(1, rne(0.25 n)) of n. Nothing is coded,
- * so a frame's summary changes only while its chunk is denoised. */
+ * The procedure is the study's. A frame's summary is mean |K| + mean |V| of each head. At every
+ * forward and layer, the frames' summaries are compared with those of the previous forward, so that
+ * the newest frames of both forwards correspond (methods/kernels/saliency.h). A frame without a
+ * counterpart has a change of 1. A layer's score is the mean change over all forwards and old
+ * frames. The old frames are all n visible frames except the newest max(1, rne(0.25 n)). The
+ * profile pass quantizes no keys and values, so a frame's summary changes only while its chunk is
+ * denoised. */
 #ifndef KVR_WORKLOAD_PROFILE_H
 #define KVR_WORKLOAD_PROFILE_H
 
@@ -20,22 +23,25 @@
 
 struct kvr_profile;
 
-/* max_frames: the most that a forward sees. KVR_ENOMEM. */
+/* Opens a profile for forwards over at most max_frames frames. */
 enum kvr_status kvr_profile_open(struct kvr_profile **out, int n_layers, int n_heads, int head_dim,
                                  int tokens_per_frame, int max_frames);
 void kvr_profile_close(struct kvr_profile **p);
 
-/* Begins a new video: drops the frame summaries, and keeps accumulating the scores. */
+/* Begins a new video: discards the frame summaries of the previous video, but not the accumulated
+ * scores. */
 void kvr_profile_begin(struct kvr_profile *p);
 
-/* Adds one forward of one layer: k, v [n_frames * tokens_per_frame, H, D] of its chunk. */
+/* Adds one forward of one layer, with the keys and values k, v [n_frames * tokens_per_frame, H, D]
+ * of its chunk. */
 enum kvr_status kvr_profile_add(struct kvr_profile *p, const struct kvr_pass *pass, int layer,
                                 const float *k, const float *v);
-/* kvr_profile_add as a kvr_cache_observer_fn; ctx is the profile. */
+/* Calls kvr_profile_add; a kvr_cache_observer_fn whose ctx is the struct kvr_profile. */
 enum kvr_status kvr_profile_observe(void *ctx, const struct kvr_cache_view *view);
 
-/* score [L]; beta [L] = lo + (hi - lo) (score - min) / (max - min), or (lo + hi) / 2 if all scores
- * are equal. KVR_EINVAL: no forward was added. KVR_ENAN: a score is NaN. */
+/* Computes the scores score [L] and budgets beta [L] of all layers. beta = lo + (hi - lo) (score -
+ * min) / (max - min), or (lo + hi) / 2 if all scores are equal. Returns KVR_EINVAL if a layer had
+ * no old frames. Returns KVR_ENAN if a score is not finite. */
 enum kvr_status kvr_profile_budgets(const struct kvr_profile *p, double lo, double hi,
                                     double *score, double *beta);
 

@@ -5,7 +5,7 @@
  *                              14, &p));
  *     ... p.act[kvr_prompt_act_at(&p, chunk)].ids ...
  *
- * A prompt is one or more acts, separated by ";" or "|" ("; then" is equivalent):
+ * A prompt is one or more acts, separated by ";", "|" or "; then". This is the grammar of an act:
  *
  *     act        = ["@" chunk ":"] object ["in front of" object]
  *                  [("over" | "on" | "against") background] ["," camera]
@@ -13,15 +13,16 @@
  *     background = kind, colour ["background"]
  *     camera     = "static camera" | "camera" ("static" | "pans" direction)
  *
- * The words are those of the model's vocabulary ("color:red" is read as "red"). Inflected forms of
- * a motion are accepted (bounce, bouncing); articles and similar words are skipped. A property that
- * an act omits keeps its value from the previous act. The defaults of the first act are: large,
- * red, solid, disc, still, no second object, a plain background, blue (white behind a blue object),
- * a static camera; a second object: large, white, solid, disc, still. A drift without a direction
- * goes right; the other motions have none.
+ * The words of a prompt are those of the model's vocabulary, without their category: "color:red" is
+ * written "red". Inflected forms of a motion are accepted (bounce, bouncing); articles and similar
+ * words are ignored. A property that an act omits has the value of the previous act. In the first
+ * act, the first object is by default a large red solid disc that is still, and a second object a
+ * large white solid disc that is still. By default there is no second object, the camera is static,
+ * and the background is plain blue, or plain white behind a blue object. Only the motion "drift"
+ * has a direction, by default right.
  *
- * An act begins at its given chunk; without one, the k-th of n acts begins at floor(k * chunks /
- * n). */
+ * An act begins at the chunk that the prompt states. Otherwise the k-th of n acts, counted from 0,
+ * begins at chunk floor(k * chunks / n). */
 #ifndef KVR_WORKLOAD_PROMPT_H
 #define KVR_WORKLOAD_PROMPT_H
 
@@ -31,26 +32,27 @@
 extern "C" {
 #endif
 
-/* Slots: size, colour, texture, shape, motion, direction of object 1; the same for object 2;
- * background, its colour, camera; padding. */
+/* An act is encoded in 16 slots: size, colour, texture, shape, motion and direction of object 1;
+ * the same six properties of object 2; background, its colour, and camera. The remaining slot is
+ * padding. */
 enum { KVR_PROMPT_SLOTS = 16, KVR_MAX_ACTS = 32, KVR_PROMPT_MAX = 4096 };
 
 struct kvr_prompt {
     int n_acts;
     struct {
-        int from_chunk;            /* act 0 begins at 0; ascending */
+        int from_chunk;            /* first chunk of the act; ascending from 0 */
         int ids[KVR_PROMPT_SLOTS]; /* vocabulary indices */
     } act[KVR_MAX_ACTS];
 };
 
-/* Parses `text` for a video of `n_chunks` chunks. KVR_EINVAL: a text outside the grammar; the
- * message gives an unknown word, its position (characters from 1) and the nearest known word.
- * KVR_EUNSUPPORTED: a model without a vocabulary, or without the words or the 16 slots of the
- * grammar. On failure `out` is unchanged. */
+/* Parses `text` for a video of n_chunks chunks. Returns KVR_EINVAL if the text does not match the
+ * grammar; the message has the unknown word, its position in characters from 1, and the nearest
+ * known word. Returns KVR_EUNSUPPORTED if the model has no vocabulary, or lacks words or slots that
+ * the grammar needs. After an error `out` is unchanged. */
 enum kvr_status kvr_prompt_parse(const struct kvr_model_config *cfg, const char *text, int n_chunks,
                                  struct kvr_prompt *out);
 
-/* Index of the act at `chunk`. */
+/* Returns the index of the act that contains `chunk`. */
 int kvr_prompt_act_at(const struct kvr_prompt *p, int chunk);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* record.h - records the inputs of attention while an engine runs, as a trace
+/* record.h - records the inputs of all attention calls of a rollout as a trace
  * (harness/workload/trace).
  *
  *     KVR_TRY(kvr_record_open(&r, "red-disc.kvtrace", &info, grid_w, true));
@@ -8,8 +8,9 @@
  *     KVR_TRY(kvr_record_finish(&r, &bytes));
  *     kvr_record_close(&r);                                  accepts a finished one
  *
- * The recorded keys and values are those of the chunk, in the cache's exact type; the queries are
- * attention's F32 inputs. A replay is bit-identical. */
+ * The recorded keys and values are those of the current chunk, in the KV cache's type of uncoded
+ * values. The recorded queries are the F32 inputs of attention. A replay of the trace is
+ * bit-identical to the recorded run. */
 #ifndef KVR_WORKLOAD_RECORD_H
 #define KVR_WORKLOAD_RECORD_H
 
@@ -19,21 +20,24 @@
 
 struct kvr_record;
 
-/* info.layout is the cache's. `grid_w`: tokens per row of a frame, for positions. `outputs`: also record
- * attention's outputs. */
+/* Opens a recording; info.layout must match the KV cache. grid_w is the number of tokens per row of
+ * a frame, from which token positions are computed. With `outputs`, attention outputs are recorded
+ * too. */
 enum kvr_status kvr_record_open(struct kvr_record **out, const char *dir,
                                 const struct kvr_trace_info *info, int grid_w, bool outputs);
 void kvr_record_close(struct kvr_record **r);
 enum kvr_status kvr_record_finish(struct kvr_record **r, int64_t *bytes);
 
-/* A kvr_cache_observer_fn; ctx is the record. */
+/* Records one attention call; a kvr_cache_observer_fn whose ctx is the struct kvr_record. */
 enum kvr_status kvr_record_observe(void *ctx, const struct kvr_cache_view *view);
 
-/* Describes an open model's attention and RoPE in `info`, with chunks of `chunk` tokens for a
- * language model; other fields of `info` are unchanged. Returns the tokens per row of a frame. */
+/* Sets the fields of `info` that describe the model's attention and RoPE; other fields are
+ * unchanged. For a language model, chunks have `chunk` tokens. Returns the number of tokens per row
+ * of a frame. */
 int kvr_record_describe(const struct kvr_model *m, int chunk, struct kvr_trace_info *info);
 
-/* Records a language model reading n tokens through a BF16 cache, `chunk` at a time. */
+/* Records a language model that reads n tokens through a BF16 KV cache, `chunk` tokens at a
+ * time. */
 enum kvr_status kvr_record_text(struct kvr_record *r, struct kvr_dev *dev, struct kvr_model *m,
                                 const int32_t *ids, int n, int chunk);
 

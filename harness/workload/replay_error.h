@@ -1,5 +1,5 @@
-/* replay_error.h - errors of a replay's attention outputs against a BF16 cache and against the recorded
- * outputs.
+/* replay_error.h - computes the errors of a replay's attention outputs against a BF16 KV cache and
+ * against the recorded outputs.
  *
  *     KVR_TRY(kvr_replay_errors_open(&e, &shape, n_chunks, true));
  *     for each pass:
@@ -9,7 +9,8 @@
  *     kvr_replay_errors_result(e, &result);
  *     kvr_replay_errors_close(&e);
  *
- * The BF16 cache has its own CPU device, so that its memory is not counted for the method. */
+ * The BF16 cache is on a CPU device of its own, so that its memory is not counted as the
+ * method's. */
 #ifndef KVR_WORKLOAD_REPLAY_ERROR_H
 #define KVR_WORKLOAD_REPLAY_ERROR_H
 
@@ -17,20 +18,21 @@
 
 struct kvr_replay_errors;
 
-/* `compare` false: against the recorded outputs only. */
+/* If `compare` is false, outputs are compared with the recorded outputs only. */
 enum kvr_status kvr_replay_errors_open(struct kvr_replay_errors **out,
                                        const struct kvr_cache_shape *shape, int n_chunks,
                                        bool compare);
 void kvr_replay_errors_close(struct kvr_replay_errors **e);
 
 enum kvr_status kvr_replay_errors_begin(struct kvr_replay_errors *e, const struct kvr_pass *pass);
-/* Host memory: q, out [T,H,D], k, v [T,Hkv,D]. call, q and out NULL: a pass without queries. */
+/* Adds one layer of a pass, with q, out [T,H,D] and k, v [T,Hkv,D] in host memory. call, q and out
+ * must be NULL for a pass without queries. */
 enum kvr_status kvr_replay_errors_add(struct kvr_replay_errors *e, const struct kvr_trace_pass *p,
                                       int layer, const struct kvr_trace_call *call, const float *q,
                                       const float *k, const float *v, const float *out);
 enum kvr_status kvr_replay_errors_end(struct kvr_replay_errors *e);
 
-/* Fills all, chunk and recorded_rel. */
+/* Sets the fields all, chunk and recorded_rel of the result. */
 void kvr_replay_errors_result(const struct kvr_replay_errors *e, struct kvr_replay_result *out);
 
 #endif

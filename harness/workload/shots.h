@@ -1,10 +1,10 @@
-/* shots.h - a prompt of several shots as one line of text.
+/* shots.h - parses a prompt of several shots, written as one line of text.
  *
  *     @0: a dog runs across the grass; @4: the same dog sleeps by the fire
  *
- * Each shot has its first chunk, 0 for the first shot, and its text; "; @" and a number separate
- * shots. A line that does not start with "@0:" is one shot. Models with their own vocabulary parse
- * the same line by their grammar (prompt.h), whose acts are the shots. */
+ * "@N:" begins a shot whose first chunk is N, and a semicolon ends the shot before it. A line that
+ * does not start with "@0:" is one shot. For models with their own vocabulary, prompt.h parses the
+ * same line, and each act of its grammar is a shot. */
 #ifndef KVR_WORKLOAD_SHOTS_H
 #define KVR_WORKLOAD_SHOTS_H
 
@@ -22,11 +22,12 @@ struct kvr_shot_line {
     } shot[KVR_MAX_SHOTS];
 };
 
-/* n_chunks 0: any length. KVR_EINVAL, with the position: shots that do not ascend, an empty text,
- * or a chunk past the end of the video. On failure there is nothing to free. */
+/* Parses the prompt of a video of n_chunks chunks; if n_chunks is 0, the length is not checked.
+ * Returns KVR_EINVAL with the position if first chunks do not ascend, a text is empty, or a first
+ * chunk is not in the video. After an error there is nothing to free. */
 enum kvr_status kvr_shot_line_parse(const char *text, int n_chunks, struct kvr_shot_line *out);
 void kvr_shot_line_free(struct kvr_shot_line *s); /* accepts {0} */
-/* Index of the shot at `chunk`. */
+/* Returns the index of the shot that contains `chunk`. */
 int kvr_shot_at(const struct kvr_shot_line *s, int chunk);
 
 #endif

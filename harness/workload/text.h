@@ -1,4 +1,5 @@
-/* text.h - partial prefill: a language model reads a text whose prefix is in a method's cache.
+/* text.h - the partial-prefill workload, in which a language model reads a text whose prefix is in
+ * a method's KV cache.
  *
  *     KVR_TRY(kvr_tokens_open(&ids, "texts.safetensors", "gpl-3"));
  *     KVR_TRY(kvr_text_teacher(dev, model, &ids, n, NULL, &teacher));   once per model and text
@@ -7,15 +8,15 @@
  *     kvr_teacher_free(&teacher);
  *     kvr_tokens_close(&ids);
  *
- * The prefix is in the cache, coded by the method; the following chunk of C tokens is uncoded. Both
- * share one softmax. Evaluation is teacher-forced: the method codes the keys and values of a
- * forward of the whole text through a BF16 cache, so a chunk shows the effect of its own coded
- * prefix alone. The cache commits C tokens at a time, as in generation.
+ * The method's KV cache contains the coded prefix, and the following chunk of C tokens is uncoded;
+ * one softmax covers both. Evaluation is teacher-forced: the prefix's keys and values come from a
+ * forward of the whole text through a BF16 KV cache. A chunk's error therefore shows the effect of
+ * coding its own prefix only. The prefix is committed C tokens at a time, as in generation.
  *
- * Bin b starts at a prefix of P = first 2^b tokens. Its chunks start at P, P + C, ..., below P +
- * scored and below the next bin's P; a bin exists if its first chunk is within the text. The logits
- * at t - 1 predict token t: a chunk [s, s + C) scores tokens s + 1 .. s + C, up to the end of the
- * text.
+ * Bin b has prefixes of at least P = first * 2^b tokens. Its chunks start at P, P + C, P + 2 C and
+ * so on, below P + scored and below the P of bin b + 1. A bin exists if its first chunk is within
+ * the text. The logits at position t - 1 predict token t, so a chunk [s, s + C) scores tokens s + 1
+ * to s + C, up to the end of the text.
  *
  *     nll   mean of -log p^(token);  p^ with the method, p the teacher's
  *     kl    mean of sum_v p(v) (log p(v) - log p^(v)), natural logarithm
@@ -32,31 +33,31 @@
 extern "C" {
 #endif
 
-/* Token ids of one text in a safetensors file. */
+/* The token ids of one text, read from a safetensors file. */
 struct kvr_tokens {
     struct kvr_st *file;
-    const int32_t *id; /* in the mapped file until it is closed, or in `own` */
-    int32_t *own;      /* ids converted from another type; NULL: none were converted */
+    const int32_t *id; /* [n], in the mapped file or in `own`; valid until kvr_tokens_close */
+    int32_t *own;      /* ids converted to I32; NULL if the file has I32 */
     int n;
-    char sha256[KVR_SHA256_HEX]; /* of the ids as I32 */
+    char sha256[KVR_SHA256_HEX]; /* hash of the ids as I32 */
 };
-/* Ids of any integer type, [n] or [1,n], in 0..2^31-1; a model checks them against its vocabulary.
- * KVR_EIO, KVR_EFORMAT and KVR_ENOTFOUND give file and tensor; on failure there is nothing to
- * close. */
+/* Reads the tensor, which must be [n] or [1,n] of any integer type with ids in 0..2^31-1. Ids are
+ * checked against a model's vocabulary only when they are used. Errors name the file and the
+ * tensor; after an error there is nothing to close. */
 enum kvr_status kvr_tokens_open(struct kvr_tokens *t, const char *path, const char *tensor);
 void kvr_tokens_close(struct kvr_tokens *t); /* accepts {0} */
 
-/* Result of a forward of the text through a BF16 cache. */
+/* The result of a forward of a text through a BF16 KV cache, used as the teacher. */
 struct kvr_teacher {
-    int n;               /* tokens */
+    int n;               /* number of tokens */
     kvr_bf16 *k, *v;     /* [L,n,n_kv_heads,D]: keys after RoPE */
     float *hidden;       /* [n,d]: input of kvr_lm_logits */
-    struct kvr_st *file; /* file that contains these arrays; NULL: they are in separate memory */
+    struct kvr_st *file; /* mapped file with these arrays; NULL if they are malloc'ed */
 };
 
-/* For the first n tokens. `path` (may be NULL): a cache file, which is read if it exists and
- * written otherwise. Its name must identify model, text and build; only the shape of its content is
- * checked. */
+/* Computes the teacher of the first n tokens. If path is not NULL, the result is read from that
+ * file if it exists, and is otherwise computed and written to it. The path must be unique for
+ * model, text and build, because only the shapes of the file's tensors are checked. */
 enum kvr_status kvr_text_teacher(struct kvr_dev *dev, struct kvr_model *m,
                                  const struct kvr_tokens *t, int n, const char *path,
                                  struct kvr_teacher *out);
@@ -65,7 +66,7 @@ void kvr_teacher_free(struct kvr_teacher *t); /* accepts {0} */
 struct kvr_text_request {
     struct kvr_model *model;
     const struct kvr_tokens *tokens;
-    const struct kvr_teacher *teacher; /* its n is the text's length */
+    const struct kvr_teacher *teacher; /* teacher->n is the length of the text */
     int chunk;                         /* C */
     int first, scored;                 /* see bins above */
     int window_tokens;                 /* 0 = all */
@@ -80,28 +81,31 @@ enum { KVR_TEXT_MAX_BINS = 24 };
 struct kvr_text_bin {
     int prefix;                 /* P */
     int64_t tokens;             /* scored tokens */
-    double nll, kl, top1, mass; /* means over the scored tokens */
+    double nll, kl, top1, mass; /* means over scored tokens, see above */
 };
 
 struct kvr_text_result {
     int n_bins;
     struct kvr_text_bin bin[KVR_TEXT_MAX_BINS];
     struct kvr_text_bin all;        /* prefix 0 */
-    struct kvr_rollout_result cost; /* times, bytes, passes; no frames */
+    struct kvr_rollout_result cost; /* times, bytes and passes, but no frames */
 };
 
-/* Number of bins for n tokens, and the prefix of each (may be NULL). */
+/* Returns the number of bins of a text of n tokens, and writes the shortest prefix P of each bin to
+ * `prefix`, which may be NULL. */
 int kvr_text_bins(const struct kvr_text_request *req, int n, int prefix[KVR_TEXT_MAX_BINS]);
 
-/* KVR_EINVAL: no bin fits the text; KVR_EUNSUPPORTED: not on this device. Times exclude scoring. */
+/* Runs the workload; the reported times exclude scoring. Returns KVR_EINVAL if the text is too
+ * short for one bin. Returns KVR_EUNSUPPORTED if `dev` is not the CPU, or if the text exceeds the
+ * model's context length. */
 enum kvr_status kvr_text_run(struct kvr_dev *dev, const struct kvr_scheme *scheme,
                              const struct kvr_text_request *req, kvr_progress_fn *progress,
                              void *progress_ctx, struct kvr_text_result *out);
 void kvr_text_result_free(struct kvr_text_result *r);
 
-/* Mean NLL of tokens 1 .. n - 1, each given all previous ones, in one uncoded F32 chunk: the
- * negative log-likelihood as other programs report it. n is at most the model's context length.
- * top1: share of these tokens that are the most likely one. */
+/* Computes the mean negative log-likelihood of tokens 1 to n - 1 given all previous tokens, as
+ * other programs report it. The text is one uncoded F32 chunk, so n is at most the model's context
+ * length. *top1 receives the share of these tokens that the model predicts as most likely. */
 enum kvr_status kvr_text_nll(struct kvr_dev *dev, struct kvr_model *m, const int32_t *ids, int n,
                              double *nll, double *top1);
 

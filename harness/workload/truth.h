@@ -1,5 +1,5 @@
-/* truth.h - recorded clips: their first frames open a rollout, which is compared with the rest. 8-bit RGB, one
- * tensor per clip.
+/* truth.h - reads recorded clips, whose first frames start a rollout and whose other frames are
+ * compared with it. A clip is one tensor of 8-bit RGB frames.
  *
  *     struct kvr_truth t;
  *     KVR_TRY(kvr_truth_open(&t, "models/nano/truth.safetensors", "ct01"));
@@ -14,16 +14,16 @@
 
 struct kvr_truth {
     struct kvr_st *file;
-    struct kvr_frames frames;    /* in the mapped file until it is closed */
+    struct kvr_frames frames;    /* in the mapped file; valid until kvr_truth_close */
     char sha256[KVR_SHA256_HEX]; /* hash of the frames' bytes */
 };
 
-/* `tensor` must be U8 [n, height, width, 3] with positive extents. KVR_EIO, KVR_EFORMAT and
- * KVR_ENOTFOUND give file and tensor; on failure there is nothing to close. */
+/* Opens the clip named `tensor`, which must be U8 [n, height, width, 3] with positive extents.
+ * Errors name the file and the tensor; after an error there is nothing to close. */
 enum kvr_status kvr_truth_open(struct kvr_truth *t, const char *path, const char *tensor);
 void kvr_truth_close(struct kvr_truth *t); /* accepts {0} */
 
-/* Frames [from, n) of f. */
+/* Returns a view of frames [from, n) of f. */
 struct kvr_frames kvr_frames_from(const struct kvr_frames *f, int from, int n);
 
 #endif

@@ -1,5 +1,5 @@
-/* trace.h - kvtrace: recorded queries, keys and values of a model's attention, in a folder that may be larger
- * than memory. docs/kvtrace.md defines the format.
+/* trace.h - reads a kvtrace, a folder with recorded queries, keys and values of a model's
+ * attention, which may be larger than memory. docs/kvtrace.md defines the format.
  *
  *     struct kvr_trace *t;
  *     KVR_TRY(kvr_trace_open(&t, "red-disc.kvtrace"));
@@ -11,8 +11,9 @@
  *         }
  *     kvr_trace_close(&t);
  *
- * index.json describes the trace. Every attention call (one pass of one layer) has its own safetensors file,
- * named by chunk, pass and layer. Invalid files are refused with file, tensor, value and limit. */
+ * index.json describes the trace. Every attention call (one pass of one layer) has its own
+ * safetensors file, named by chunk, pass and layer. For an invalid file, the error names file,
+ * tensor, value and limit. */
 #ifndef KVR_TRACE_TRACE_H
 #define KVR_TRACE_TRACE_H
 
@@ -38,82 +39,87 @@ enum {
     KVR_TRACE_FILE_NAME = 40
 };
 
-/* Common to all calls. A language model's frame is one token. */
+/* Dimensions that are common to all attention calls. A frame of a language model is one token. */
 struct kvr_trace_layout {
-    int n_layers, n_heads, n_kv_heads, head_dim; /* L, H, Hkv, D; query head h reads key head
-                                                    h / (H / Hkv) */
+    int n_layers, n_heads, n_kv_heads, head_dim; /* L, H, Hkv, D; query head h reads KV head h / (H
+                                                  * / Hkv) */
     int tokens_per_frame, frames_per_chunk;
-    bool causal; /* causal mask within the chunk */
+    bool causal; /* whether attention within a chunk is causal */
 };
 
-/* RoPE of the recorded keys and queries, as information; attention does not use it.
- */
+/* Describes the RoPE that was applied to the recorded keys and queries; a replay does not use
+ * it. */
 struct kvr_trace_rope {
-    bool rotary;     /* false: no rotary embedding; the other fields are unused */
-    bool halves;     /* pairs are (i, i + n/2) of an axis; else adjacent, (2i, 2i + 1) */
-    int channels[3]; /* of a head, by axis t, h, w; together at most D */
+    bool rotary;     /* whether RoPE was applied; if false, other fields are unused */
+    bool halves;     /* an axis of n channels has pairs (i, i + n/2), not (2i, 2i + 1) */
+    int channels[3]; /* channels per head for the axes t, h, w; at most D in all */
     double base;
 };
 
-/* One forward of one chunk. */
+/* A pass is one forward of one chunk. */
 struct kvr_trace_pass {
-    int chunk, index; /* index: 0 .. of the chunk's passes */
+    int chunk, index; /* index: number of the pass within its chunk, from 0 */
     int frame0, n_frames;
-    bool clean;                     /* the chunk's last pass, whose keys and values stay */
-    bool queries;                   /* false: a clean pass recorded without queries */
-    char (*sha256)[KVR_SHA256_HEX]; /* [L], of the files */
+    bool clean;                     /* the chunk's last pass, whose keys and values later chunks
+                                     * attend to */
+    bool queries;                   /* false for a clean pass recorded without queries */
+    char (*sha256)[KVR_SHA256_HEX]; /* [L]: hashes of the pass's files */
 };
 
 struct kvr_trace_info {
     const char *model, *licence; /* licence: SPDX name or text, never empty */
-    const char *source, *text;   /* origin of the model; the prompt; "": unknown */
+    const char *source, *text;   /* source: origin of the model; text: the prompt; "" if unknown */
     uint64_t seed;
     int window_frames,
-        sink_frames; /* of the recorded attention; window 0: all frames are visible; sink 0: no
-                      * sink */
+        sink_frames; /* attention window and sink of the recorded run; window 0: all frames are
+                      * visible; sink 0: no sink */
     struct kvr_trace_layout layout;
     struct kvr_trace_rope rope;
     int n_passes, n_chunks, n_frames;
-    int most_passes;             /* maximum number of passes of a chunk */
+    int most_passes;             /* largest number of passes per chunk */
     struct kvr_trace_pass *pass; /* [n_passes], in order */
 };
 
 struct kvr_trace;
 
-/* Reads index.json only. KVR_ENOTFOUND: no such folder, or no index in it (an unfinished trace);
- * KVR_EFORMAT: an inconsistent index. */
+/* Opens a trace and reads its index.json only. Returns KVR_ENOTFOUND if the folder does not exist
+ * or has no index.json, as in an unfinished trace. Returns KVR_EFORMAT if index.json is
+ * inconsistent. */
 enum kvr_status kvr_trace_open(struct kvr_trace **out, const char *dir);
 void kvr_trace_close(struct kvr_trace **t); /* accepts NULL */
 
 const struct kvr_trace_info *kvr_trace_info(const struct kvr_trace *t);
 const char *kvr_trace_dir(const struct kvr_trace *t);
-/* Hash of index.json, which has the hashes of all other files: it identifies the trace. */
+/* Returns the hash of index.json. It identifies the whole trace, because index.json has the hashes
+ * of all other files. */
 const char *kvr_trace_sha256(const struct kvr_trace *t);
 
-/* Reads a document in the format of index.json; messages use `where`. Strings belong to the
- * document; kvr_trace_info_free frees `pass`. On failure there is nothing to free. */
+/* Reads a JSON document in the format of index.json, which messages call `where`. Strings in *out
+ * belong to `doc`; kvr_trace_info_free frees `pass`. After an error there is nothing to free. */
 enum kvr_status kvr_trace_info_read(struct kvr_trace_info *out, const json_t *doc,
                                     const char *where);
 void kvr_trace_info_free(struct kvr_trace_info *i);
-/* Checks the layout only, with the same bounds. */
+/* Checks a layout against the bounds that apply in index.json. */
 enum kvr_status kvr_trace_layout_check(const struct kvr_trace_layout *l, const char *where);
 
-/* One call, in a mapped file. T = n_frames * tokens_per_frame. */
+/* The tensors of one attention call in a mapped file, with T = n_frames * tokens_per_frame
+ * tokens. */
 struct kvr_trace_call {
     struct kvr_st *file;
     int64_t n_tok;              /* T */
-    struct kvr_tensor k, v;     /* [T,Hkv,D] F32, F16 or BF16, as attention reads them */
-    struct kvr_tensor q;        /* [T,H,D]; data NULL in a pass without queries */
-    struct kvr_tensor out;      /* [T,H,D]: attention's output; data NULL: not recorded */
-    struct kvr_tensor position; /* I32 [T,3]: t, h, w */
+    struct kvr_tensor k, v;     /* [T,Hkv,D] F32, F16 or BF16; keys after RoPE */
+    struct kvr_tensor q;        /* [T,H,D]; data is NULL in a pass without queries */
+    struct kvr_tensor out;      /* [T,H,D]: attention output; data is NULL if not recorded */
+    struct kvr_tensor position; /* I32 [T,3]: position of each token in time, height and width */
 };
 
-/* KVR_EFORMAT: the file's hash differs from the index, or tensors are missing. Values are not
- * checked. */
+/* Opens the file of one attention call, without checking its values. Returns KVR_EFORMAT if the
+ * file's hash differs from that in index.json, or if tensors are missing. */
 enum kvr_status kvr_trace_call_open(struct kvr_trace_call *c, const struct kvr_trace *t, int pass,
                                     int layer);
 void kvr_trace_call_close(struct kvr_trace_call *c); /* accepts {0} */
-/* Finds the tensors in an open file; on success `c` owns the file. */
+/* Finds the tensors of an attention call in an open file, which belongs to `c` if the call
+ * succeeds. */
 enum kvr_status kvr_trace_call_read(struct kvr_trace_call *c, struct kvr_st *file,
                                     const struct kvr_trace_info *info, int pass);
 

@@ -1,4 +1,4 @@
-/* write.h - writes a trace, call by call.
+/* write.h - writes a trace, one attention call at a time.
  *
  *     KVR_TRY(kvr_trace_create(&w, "red-disc.kvtrace", &info));       info.pass, n_*: ignored
  *     for each pass, for each layer:
@@ -6,8 +6,8 @@
  *     KVR_TRY(kvr_trace_finish(&w));                                  writes index.json last
  *     kvr_trace_drop(&w);                                             or abandons it, at any time
  *
- * Only one layer's tensors are in memory at a time, owned by the caller. A folder without
- * index.json is an unfinished trace, which kvr_trace_open() refuses. */
+ * The caller owns the tensors, and only those of one attention call need to be in memory. A folder
+ * without index.json is an unfinished trace, for which kvr_trace_open() returns KVR_ENOTFOUND. */
 #ifndef KVR_TRACE_WRITE_H
 #define KVR_TRACE_WRITE_H
 
@@ -19,19 +19,22 @@ extern "C" {
 
 struct kvr_trace_writer;
 
-/* Creates the folder. KVR_EINVAL: it is not empty. Strings of `info` are copied. */
+/* Creates the folder of a new trace and copies `info`. Returns KVR_EINVAL if the folder exists and
+ * is not empty. */
 enum kvr_status kvr_trace_create(struct kvr_trace_writer **out, const char *dir,
                                  const struct kvr_trace_info *info);
 
-/* Passes in order, layers of a pass from 0 on. Uses the tensors of `call`, whose shapes must match
- * the layout; out may have no data, and q none in a pass without queries. */
+/* Writes the tensors of one attention call, whose shapes must match the layout. Calls must be
+ * written in the order of passes and, within a pass, of layers. `out` of the call may have no data;
+ * q must have none in a pass without queries. */
 enum kvr_status kvr_trace_put(struct kvr_trace_writer *w, const struct kvr_trace_pass *pass,
                               int layer, const struct kvr_trace_call *call);
 
-/* KVR_EINVAL: a pass lacks layers, or there is no pass. *bytes, which may be NULL, receives the
- * size of all files. *w becomes NULL. */
+/* Writes index.json. Closes the writer and sets *w to NULL, even after an error. *bytes receives
+ * the total size of all files; `bytes` may be NULL. Returns KVR_EINVAL if the last pass lacks
+ * layers, or if no pass was written. */
 enum kvr_status kvr_trace_finish(struct kvr_trace_writer **w, int64_t *bytes);
-/* Accepts NULL; files stay. */
+/* Closes the writer without writing index.json, and does not delete the files; *w may be NULL. */
 void kvr_trace_drop(struct kvr_trace_writer **w);
 
 #ifdef __cplusplus
