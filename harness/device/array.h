@@ -1,4 +1,4 @@
-/* array.h - a tensor that owns its memory, on a device.
+/* array.h - a tensor with memory of its own on a device.
  *
  *     struct kvr_array a = { 0 };
  *     KVR_TRY(kvr_array_alloc(&a, dev, KVR_MEM_ACT, KVR_F32, 2, (int64_t[]){ 3, 4 }));
@@ -25,8 +25,9 @@ enum kvr_status kvr_array_alloc(struct kvr_array *a, struct kvr_dev *dev, enum k
                                 enum kvr_dtype dtype, int n_dims, const int64_t *shape);
 void kvr_array_free(struct kvr_array *a);
 
-/* Reads a tensor of a file (harness/core/safetensors.h) into a new F32 array in host memory, from
- * any floating dtype and alignment. Its shape must match; -1 matches any extent. */
+/* Reads tensor `name` of a safetensors file (harness/core/safetensors.h) into a new F32 array in
+ * host memory. The tensor may have any floating-point type and alignment. The tensor must have the
+ * shape `shape` [n_dims], where -1 matches any extent. */
 enum kvr_status kvr_array_read(struct kvr_array *a, struct kvr_dev *host, enum kvr_mem_tag tag,
                                const struct kvr_st *f, const char *name, int n_dims,
                                const int64_t *shape);

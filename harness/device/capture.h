@@ -1,9 +1,10 @@
-/* capture.h - operations forbidden during graph capture, common to both kinds of device.
+/* capture.h - detects operations that are forbidden during graph capture, for CUDA devices and the
+ * emulated device.
  *
  *     KVR_TRY(kvr_capture_forbids(&s->capture, "kvr_device_alloc"));
  *
- * A forbidden call does nothing, and the capture ends with an error that names the call: a graph
- * that lacks an operation must not be launched. */
+ * A forbidden call does nothing, and the capture ends with an error that names this call, because a
+ * graph without that operation must not be launched. */
 #ifndef KVR_DEVICE_CAPTURE_H
 #define KVR_DEVICE_CAPTURE_H
 
@@ -14,7 +15,7 @@
 
 struct kvr_capture {
     bool on;
-    const char *refused; /* name of the first forbidden call; NULL: there was none */
+    const char *refused; /* name of the first forbidden call, or NULL */
 };
 
 static inline enum kvr_status kvr_capture_forbids(struct kvr_capture *c, const char *call)
@@ -25,7 +26,8 @@ static inline enum kvr_status kvr_capture_forbids(struct kvr_capture *c, const c
     return kvr_fail(KVR_EINVAL, "stream: %s during the capture of a graph", call);
 }
 
-/* Ends the capture. KVR_EINVAL: none was active, or a call was forbidden. */
+/* Ends the capture. Returns KVR_EINVAL if no capture was active, or if a forbidden call was
+ * made. */
 static inline enum kvr_status kvr_capture_ended(struct kvr_capture *c)
 {
     const struct kvr_capture was = *c;

@@ -1,4 +1,5 @@
-/* cudnn.h - attention by NVIDIA's cuDNN, loaded at run time, as a reference for benchmarks.
+/* cudnn.h - computes attention by NVIDIA's cuDNN, loaded at run time, as a reference for
+ * benchmarks.
  *
  *     KVR_TRY(kvr_cudnn_open(&c, s));                          KVR_EUNSUPPORTED with the reason
  *     KVR_TRY(kvr_cudnn_plan_open(&p, c, &shape));             the library builds a kernel: seconds
@@ -9,8 +10,8 @@
  *
  *     out(q) = sum_j softmax_j(q . k_j / sqrt(D)) v_j
  *
- * in BF16, with accumulation and softmax in F32 and weights rounded to BF16. cudnn_load.h selects
- * the library; version 9 is required. */
+ * Inputs and output are BF16, accumulation and softmax are F32, and softmax weights are rounded to
+ * BF16. cudnn_load.h selects the library, which must be cuDNN 9. */
 #ifndef KVR_DEVICE_CUDNN_H
 #define KVR_DEVICE_CUDNN_H
 
@@ -31,15 +32,16 @@ struct kvr_cudnn_shape {
 enum kvr_status kvr_cudnn_open(struct kvr_cudnn **out, struct kvr_stream *s);
 void kvr_cudnn_close(struct kvr_cudnn **c); /* accepts NULL; close its plans first */
 
-/* KVR_EUNSUPPORTED with the library's message: no kernel for this shape. */
+/* Builds a kernel for this shape. Returns KVR_EUNSUPPORTED with the library's message if cuDNN has
+ * no such kernel. */
 enum kvr_status kvr_cudnn_plan_open(struct kvr_cudnn_plan **out, struct kvr_cudnn *c,
                                     const struct kvr_cudnn_shape *shape);
 void kvr_cudnn_plan_close(struct kvr_cudnn *c, struct kvr_cudnn_plan **p); /* accepts NULL */
-/* Size of the workspace of kvr_cudnn_attend; may be 0. */
+/* Size of the workspace that kvr_cudnn_attend needs, in bytes; may be 0. */
 size_t kvr_cudnn_plan_bytes(const struct kvr_cudnn_plan *p);
 
-/* Runs in stream order. q, out [n_query,H,D] and k, v [n_key,H,D] are BF16 on the device, 16-byte
- * aligned. Must not be called during graph capture. */
+/* Computes attention in stream order. q, out [n_query,H,D] and k, v [n_key,H,D] are BF16 in device
+ * memory, 16-byte aligned. kvr_cudnn_attend must not be called during graph capture. */
 enum kvr_status kvr_cudnn_attend(struct kvr_cudnn *c, const struct kvr_cudnn_plan *p, const void *q,
                                  const void *k, const void *v, void *out, void *workspace);
 

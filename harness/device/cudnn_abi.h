@@ -1,7 +1,8 @@
-/* cudnn_abi.h - the part of cuDNN's backend API used here, with the numbers of its headers.
- * Descriptors with attributes form a graph of operations; the library turns it into a plan. Names
- * are cuDNN's without CUDNN_, so that the build needs no cuDNN headers; tests/device/test_cudnn.c
- * compares them with the headers if those are installed. */
+/* cudnn_abi.h - declares the types, constants and functions of cuDNN's backend API that kvreel
+ * uses, so that the build needs no cuDNN headers. In this API, descriptors with attributes form a
+ * graph of operations, which cuDNN compiles to an execution plan. Constants have cuDNN's names with
+ * the prefix KVR_CUDNN_. If cuDNN's headers are installed, tests/device/test_cudnn.c compares the
+ * constants with them. */
 #ifndef KVR_DEVICE_CUDNN_ABI_H
 #define KVR_DEVICE_CUDNN_ABI_H
 
@@ -85,7 +86,7 @@ enum { /* values: CUDNN_DATA_, CUDNN_POINTWISE_, CUDNN_REDUCE_TENSOR_, CUDNN_HEU
        KVR_CUDNN_HEUR_A = 3,
 };
 
-enum { /* CUDNN_STATUS_ codes; the thousands give the kind of failure */
+enum { /* CUDNN_STATUS_ codes; the thousands digit is the kind of error */
        KVR_CUDNN_SUCCESS = 0,
        KVR_CUDNN_NOT_INITIALIZED = 1001,
        KVR_CUDNN_BAD_PARAM = 2000,
@@ -96,11 +97,12 @@ enum { /* CUDNN_STATUS_ codes; the thousands give the kind of failure */
 typedef struct kvr_cudnn_context *kvr_cudnn_handle;   /* cudnnHandle_t */
 typedef struct kvr_cudnn_descriptor *kvr_cudnn_descr; /* cudnnBackendDescriptor_t */
 
-/* cudnnCallback_t. Severities are 0 (fatal) to 3 (information); bits of cudnnSetCallback's mask enable them. */
+/* cudnnCallback_t. A message's severity is 0 (fatal) to 3 (information); bit N of
+ * cudnnSetCallback's mask enables messages of severity N. */
 typedef void kvr_cudnn_log_fn(int severity, void *ctx, const void *facts, const char *message);
 enum { KVR_CUDNN_SEV_WARNING = 2, KVR_CUDNN_LOG_ALL = 1 << 1 | 1 << 2 | 1 << 3 };
 
-/* FUNCTION(name, result, arguments): the library's symbol is "cudnn" plus the name. */
+/* Each line FUNCTION(name, result, arguments) declares the library's function "cudnn" + name. */
 #define KVR_CUDNN_FUNCTIONS(FUNCTION)                                                              \
     FUNCTION(GetVersion, size_t, (void))                                                           \
     FUNCTION(GetErrorString, const char *, (int status))                                           \

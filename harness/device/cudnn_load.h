@@ -4,11 +4,11 @@
  *     KVR_TRY(kvr_cudnn_symbol(library, "cudnnCreate", &create));
  *     kvr_cudnn_unload(&library);
  *
- * The program does not link cuDNN. It tries libcudnn.so.9, .8 and libcudnn.so, or the library named
- * by KVREEL_CUDNN; KVREEL_CUDNN=none disables it. On the emulated device NVIDIA's library cannot
- * run: only a library named by KVREEL_CUDNN is loaded, and only if it defines
- * kvr_on_the_emulated_device. That library receives kvr_stream_native() as its stream and accesses
- * memory by the functions of stream.h. */
+ * kvreel does not link cuDNN. kvr_cudnn_load tries libcudnn.so.9, libcudnn.so.8 and libcudnn.so, or
+ * only the library that the environment variable KVREEL_CUDNN names. KVREEL_CUDNN=none disables
+ * cuDNN. On the emulated device only a test library named by KVREEL_CUDNN is loaded, which must
+ * define kvr_on_the_emulated_device, because cuDNN needs a GPU. The test library receives
+ * kvr_stream_native() as its stream and accesses memory by the functions of stream.h. */
 #ifndef KVR_DEVICE_CUDNN_LOAD_H
 #define KVR_DEVICE_CUDNN_LOAD_H
 
@@ -16,17 +16,20 @@
 
 #include "harness/core/status.h"
 
-/* Also loads NVRTC (libnvrtc.so.13 or .12) if found: next to cuDNN, in the folder of NVIDIA's
- * Python package, or on the loader's path. */
+/* Loads cuDNN, and NVRTC (libnvrtc.so.13 or libnvrtc.so.12) if that library is found. NVRTC is
+ * searched next to cuDNN, in the folder of NVIDIA's Python package, and on the loader's path. */
 enum kvr_status kvr_cudnn_load(void **library);
-const char *kvr_cudnn_nvrtc(void);     /* the NVRTC this process has loaded; NULL for none */
+const char *kvr_cudnn_nvrtc(void);     /* file name of the loaded NVRTC, or NULL */
 void kvr_cudnn_unload(void **library); /* accepts NULL */
-/* "cuDNN 9.10" into words[n]; KVR_EUNSUPPORTED with the reason. */
+/* Writes cuDNN's name and version, such as "cuDNN 9.10", to words [n]. Returns KVR_EUNSUPPORTED
+ * with the reason if cuDNN cannot be loaded. */
 enum kvr_status kvr_cudnn_name(char *words, size_t n);
-/* Writes the name "cuDNN 9.10" for a version number of the library. */
+/* Writes the name, such as "cuDNN 9.10", of the cuDNN version with this version number to words
+ * [n]. */
 void kvr_cudnn_words(size_t version, char *words, size_t n);
 
-/* Stores a function's address into a function pointer. KVR_EUNSUPPORTED: no such symbol. */
+/* Stores the address of the library's function `name` in the function pointer that `function`
+ * points to. Returns KVR_EUNSUPPORTED if the library has no such symbol. */
 enum kvr_status kvr_cudnn_symbol(void *library, const char *name, void *function);
 
 #endif

@@ -1,4 +1,4 @@
-/* dev.h - a device: memory, ordering and timing of its work.
+/* dev.h - the interface of a device, the CPU or a GPU, for memory, ordering and timing of work.
  *
  *     struct kvr_dev *dev;
  *     KVR_TRY(kvr_dev_open(&dev, KVR_CUDA));
@@ -9,12 +9,12 @@
  *     kvr_buf_free(&b);
  *     kvr_dev_close(&dev);
  *
- * A device is a table of functions (dev_impl.h) with state. Code that computes on devices has a
- * table per backend, indexed by kvr_dev_backend(); no other code depends on the backend. Callers
- * may query two properties: whether the host can access the device's memory, and whether the device
- * can record work.
+ * A device is a function table (dev_impl.h) with state. Code that computes on devices has one
+ * function table per backend, indexed by kvr_dev_backend(); no other code depends on the backend.
+ * Callers may query only whether the host can access the device's memory, and whether the device
+ * can record work in a graph.
  *
- * A device belongs to one thread at a time. */
+ * Only one thread at a time may use a device. */
 #ifndef KVR_DEVICE_DEV_H
 #define KVR_DEVICE_DEV_H
 
@@ -35,15 +35,16 @@ struct kvr_dev;
 struct kvr_graph;
 struct kvr_stream;
 
-/* CUDA: KVR_EUNSUPPORTED, with the reason, without a usable device. */
+/* Opens a device. Returns KVR_EUNSUPPORTED with the reason if the backend is CUDA and there is no
+ * usable GPU. */
 enum kvr_status kvr_dev_open(struct kvr_dev **out, enum kvr_backend backend);
 
-/* Accepts NULL. Asserts that no buffer is alive. */
+/* Closes the device, and asserts that all its buffers have been freed. *dev may be NULL. */
 void kvr_dev_close(struct kvr_dev **dev);
 
-/* Index into function tables [KVR_N_BACKENDS]. */
+/* Returns the device's index into function tables [KVR_N_BACKENDS]. */
 enum kvr_backend kvr_dev_backend(const struct kvr_dev *dev);
-/* For CUDA functions; NULL on other devices. */
+/* Returns the CUDA stream of the device, or NULL on a CPU device. */
 struct kvr_stream *kvr_dev_stream(const struct kvr_dev *dev);
 enum kvr_status kvr_dev_info(struct kvr_dev *dev, struct kvr_device_info *out);
 
@@ -51,34 +52,42 @@ enum kvr_status kvr_dev_info(struct kvr_dev *dev, struct kvr_device_info *out);
 
 /* Whether the host can access the device's memory directly. */
 bool kvr_dev_in_host(const struct kvr_dev *dev);
-/* Whether the host can access memory of this backend's devices; no device needs to be open. */
+/* Whether the host can access the memory of this backend's devices directly. No device needs to be
+ * open. */
 bool kvr_backend_in_host(enum kvr_backend backend);
-/* Host memory as a device with its own accounting; `dev` itself if its memory is host memory. */
+/* Returns a device for host buffers that belong to `dev`, with accounting of its own; or `dev`
+ * itself if the memory of `dev` is host memory. */
 struct kvr_dev *kvr_dev_host(struct kvr_dev *dev);
 
-/* Copies n bytes from or to the host, in order with the device's work. On return kvr_dev_put has
- * read, and kvr_dev_get has written, the host memory. kvr_dev_get synchronises. */
+/* kvr_dev_put copies n bytes from host memory to the device, kvr_dev_get from the device to host
+ * memory, in order with the device's work. When kvr_dev_put returns, the host memory has been read
+ * and may be overwritten. When kvr_dev_get returns, the device is synchronised and the host memory
+ * has been written. */
 enum kvr_status kvr_dev_put(struct kvr_dev *dev, void *to, const void *host, size_t n);
 enum kvr_status kvr_dev_get(struct kvr_dev *dev, void *host, const void *from, size_t n);
-/* Copies n bytes within the device, not overlapping. Errors surface at kvr_dev_sync. */
+/* Copies n bytes between two device buffers that must not overlap. Errors are returned by
+ * kvr_dev_sync. */
 void kvr_dev_copy(struct kvr_dev *dev, void *to, const void *from, size_t n);
 void kvr_dev_zero(struct kvr_dev *dev, void *p, size_t n);
-/* Waits for all queued work; returns the first error since the last sync. */
+/* Waits for all queued work of the device, and returns the first error since the last call of
+ * kvr_dev_sync. */
 enum kvr_status kvr_dev_sync(struct kvr_dev *dev);
-/* Whether an allocation has failed because device memory, or the limit of kvr_mem_set_limit(), was
- * exhausted. */
+/* Whether an allocation has failed because the device memory or the limit of kvr_mem_set_limit()
+ * was exhausted. */
 bool kvr_dev_was_full(const struct kvr_dev *dev);
 
 /* ---- graphs ------------------------------------------------------------------------------ */
 
-/* Whether the device can record and replay work. If not, the functions below must not be called. */
+/* Whether the device can record work in a graph and replay it. If the device cannot, the other
+ * functions of this section must not be called. */
 bool kvr_dev_records(const struct kvr_dev *dev);
-/* Starts recording: work up to kvr_dev_record_end() is recorded, not executed
- * (harness/device/stream.h lists the allowed calls). */
+/* Starts recording a graph: work until kvr_dev_record_end() is recorded and not executed.
+ * harness/device/stream.h lists the allowed calls. */
 enum kvr_status kvr_dev_record_begin(struct kvr_dev *dev);
-/* *out is NULL after an error; recording has ended in any case. */
+/* Ends the recording and returns the graph as *out. After an error the recording has ended too, and
+ * *out is NULL. */
 enum kvr_status kvr_dev_record_end(struct kvr_dev *dev, struct kvr_graph **out);
-/* Replays the work on the memory it was recorded with. */
+/* Replays the recorded work; kernels access the same addresses as when the work was recorded. */
 enum kvr_status kvr_dev_replay(struct kvr_dev *dev, struct kvr_graph *g);
 void kvr_dev_graph_close(struct kvr_dev *dev, struct kvr_graph **g); /* accepts NULL */
 

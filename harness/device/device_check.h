@@ -1,5 +1,5 @@
-/* device_check.h - decides from recorded facts whether this build can use a device, so that every
- * refusal can be tested without one.
+/* device_check.h - decides whether this build can use a GPU, from a description of the GPU and its
+ * driver, so that each error can be tested without a GPU.
  *
  *     struct kvr_device_facts f = { .driver = 13000, .runtime = 13000, .n_devices = 1, ... };
  *     KVR_TRY(kvr_device_check_facts(&f));     KVR_EUNSUPPORTED: found and needed */
@@ -15,27 +15,31 @@
 extern "C" {
 #endif
 
-/* Oldest compute capability with the kernels' instructions (BF16 tensor cores, cp.async). */
+/* Oldest supported compute capability, 8.0, because the kernels use BF16 tensor cores and
+ * cp.async. */
 enum { KVR_DEVICE_OLDEST_MAJOR = 8, KVR_DEVICE_OLDEST_MINOR = 0 };
 
 struct kvr_device_facts {
-    int driver, runtime; /* CUDA version numbers: 13000 is 13.0; driver 0: no driver */
-    bool driver_refused; /* the runtime rejects the driver as too old */
+    int driver, runtime; /* CUDA version numbers: 13000 is 13.0; driver is 0 if no driver is
+                          * installed */
+    bool driver_refused; /* whether the CUDA runtime rejects the driver as too old */
     int n_devices;
     const char *visible; /* CUDA_VISIBLE_DEVICES, NULL if unset */
     const char *name;    /* name of device 0; NULL without a device */
     int major, minor;    /* compute capability of device 0; 0 without a device */
-    bool no_image;       /* a kernel has no code for device 0 */
+    bool no_image;       /* whether a kernel has no code for the architecture of device 0 */
     const char *archs;   /* architectures of the kernels, in nvcc's form: "800,900,1000" */
-    const char *error;   /* any other CUDA error; NULL: there was none */
+    const char *error;   /* message of any other CUDA error, or NULL */
 };
 
 enum kvr_status kvr_device_check_facts(const struct kvr_device_facts *f);
 
-/* "800,900,1000" as "8.0, 9.0, 10.0"; n bytes at buf. Returns buf. */
+/* Writes nvcc's list of architectures, such as "800,900,1000", in the form "8.0, 9.0, 10.0" to buf
+ * [n], and returns buf. */
 const char *kvr_device_archs(const char *archs, char *buf, size_t n);
 
-/* KVR_ENOMEM, with requested, free and total bytes. */
+/* Returns KVR_ENOMEM with a message that has the requested, free and total bytes of device
+ * memory. */
 enum kvr_status kvr_device_too_small(const char *device, size_t asked, size_t free_bytes,
                                      size_t total_bytes);
 

@@ -1,15 +1,17 @@
-/* mem.h - the tagged allocator, which accounts for all significant memory.
+/* mem.h - the allocator of host and device buffers, which counts allocated bytes per memory tag.
  *
  *     struct kvr_buf b = { 0 };
  *     KVR_TRY(kvr_buf_alloc(&b, dev, KVR_MEM_KV, n_bytes));
  *     ...
  *     kvr_buf_free(&b);
  *
- * Only one thread at a time may allocate and free on a device; any thread may access CPU buffers.
- * The peak is exact: every allocation updates it, with each tag's share at that instant.
+ * Only one thread at a time may allocate and free buffers of a device; any thread may access CPU
+ * buffers. Every allocation updates the peak and each tag's bytes at the peak, so that the peak is
+ * exact.
  *
- * If memory is not host memory (kvr_dev_in_host), `p` is a device pointer, valid in stream order;
- * the host accesses it only through kvr_dev_put and kvr_dev_get. */
+ * If a device's memory is not host memory (kvr_dev_in_host), the buffer's `p` is a device pointer,
+ * valid in stream order. The host accesses such a buffer only through kvr_dev_put and
+ * kvr_dev_get. */
 #ifndef KVR_DEVICE_MEM_H
 #define KVR_DEVICE_MEM_H
 
@@ -20,11 +22,11 @@ extern "C" {
 #endif
 
 enum kvr_mem_tag {
-    KVR_MEM_KV,      /* codes and exact keys and values read by later chunks */
-    KVR_MEM_META,    /* scales, zero points, indices, masks, token lists of the cache */
-    KVR_MEM_SCRATCH, /* decoded pieces, dense copies, the current chunk */
+    KVR_MEM_KV,      /* coded and uncoded keys and values that later chunks attend to */
+    KVR_MEM_META,    /* scales, zero points, indices, masks and token lists of the KV cache */
+    KVR_MEM_SCRATCH, /* decoded tiles, dense copies and the current chunk */
     KVR_MEM_WEIGHTS,
-    KVR_MEM_ACT, /* activations, cross-attention cache */
+    KVR_MEM_ACT, /* activations, cross-attention keys and values */
     KVR_MEM_IO,  /* frames, noise, files */
     KVR_N_MEM_TAGS
 };
@@ -42,14 +44,15 @@ struct kvr_mem_stats {
 
 void kvr_mem_stats(const struct kvr_dev *dev, struct kvr_mem_stats *out);
 
-/* Resets the peak to the current usage. */
+/* Sets all peaks to the bytes that are allocated now. */
 void kvr_mem_reset_peak(struct kvr_dev *dev);
 
-/* Allocations beyond a live_total of `bytes` fail with KVR_ENOMEM; 0 removes the limit. */
+/* Limits the device's total allocated bytes: an allocation that would exceed `bytes` fails with
+ * KVR_ENOMEM; 0 removes the limit. */
 void kvr_mem_set_limit(struct kvr_dev *dev, size_t bytes);
 
-/* For tests: the n-th allocation from now fails with KVR_ENOMEM (1: the next one); n = 0: no
- * allocation fails. */
+/* For tests: makes the n-th allocation from now fail with KVR_ENOMEM, where n = 1 is the next
+ * allocation. n = 0 cancels this. */
 void kvr_mem_fail_after(struct kvr_dev *dev, uint64_t n);
 
 struct kvr_buf {
@@ -59,22 +62,23 @@ struct kvr_buf {
     enum kvr_mem_tag tag;
 };
 
-/* 64-byte aligned; zeroed in host memory, uninitialised elsewhere. n_bytes 0 gives p == NULL and
- * KVR_OK. `b` must be empty ({0} or freed) and stays empty on failure. */
+/* Allocates a 64-byte aligned buffer, which is zeroed in host memory and uninitialised in device
+ * memory. If n_bytes is 0, p is NULL and KVR_OK is returned. `b` must be empty ({0} or freed) and
+ * stays empty after an error. */
 enum kvr_status kvr_buf_alloc(struct kvr_buf *b, struct kvr_dev *dev, enum kvr_mem_tag tag,
                               size_t n_bytes);
 
-/* kvr_buf_alloc without zeroing in host memory, for callers that write every byte before any byte
- * is read, stored or hashed. */
+/* Like kvr_buf_alloc, but host memory is not zeroed. The caller must write every byte before any
+ * byte is read, stored or hashed. */
 enum kvr_status kvr_buf_alloc_raw(struct kvr_buf *b, struct kvr_dev *dev, enum kvr_mem_tag tag,
                                   size_t n_bytes);
 
-/* Ensures a size of at least n_bytes, discarding the contents; never shrinks. For growing
- * scratch. */
+/* Reallocates the buffer if it is smaller than n_bytes; the buffer's contents are then lost. The
+ * buffer never shrinks. */
 enum kvr_status kvr_buf_reserve(struct kvr_buf *b, struct kvr_dev *dev, enum kvr_mem_tag tag,
                                 size_t n_bytes);
 
-/* Leaves {0}. Accepts an empty buffer. */
+/* Frees the buffer and sets it to {0}; an empty buffer is accepted. */
 void kvr_buf_free(struct kvr_buf *b);
 
 #ifdef __cplusplus

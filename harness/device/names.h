@@ -1,11 +1,12 @@
-/* names.h - maps the device names of commands and sweeps to devices.
+/* names.h - maps the device names "cpu", "cuda" and "emulated" of commands and sweeps to devices.
  *
  *     struct kvr_dev *dev;
  *     KVR_TRY(kvr_dev_open_named(&dev, "emulated"));
  *     kvr_dev_name(dev)                               "emulated"
  *
- * "cuda" and "emulated" are one backend, linked with nvcc's kernels or emulated ones. A program has
- * one of them and refuses the other name, so that results are never mislabelled. */
+ * "cuda" and "emulated" are the same backend, with kernels that nvcc compiled for GPUs or that run
+ * emulated on the CPU. A program contains only one of these two sets of kernels and refuses the
+ * name of the other, so that results are never mislabelled. */
 #ifndef KVR_DEVICE_NAMES_H
 #define KVR_DEVICE_NAMES_H
 
@@ -21,20 +22,21 @@ extern "C" {
 extern const char *const kvr_device_names[]; /* "cpu", "cuda", "emulated", NULL */
 #define KVR_DEVICE_HELP "cpu, cuda or emulated"
 
-/* Finds the backend of a device name; its device need not be available. False if there is no such
- * name; *out is then unchanged. */
+/* Finds the backend of a device name, even if no such device is available. Returns false and leaves
+ * *out unchanged if the name is unknown. */
 bool kvr_device_backend(const char *name, enum kvr_backend *out);
 
-/* KVR_EINVAL: no such name; KVR_EUNSUPPORTED: not in this program, with build instructions. */
+/* Returns KVR_EINVAL if the device name is unknown. Returns KVR_EUNSUPPORTED with build
+ * instructions if this program does not contain that device's kernels. */
 enum kvr_status kvr_device_check_name(const char *name);
 
-/* Errors as above, or of kvr_dev_open(). */
+/* Opens a device by name; returns the errors of kvr_device_check_name() and kvr_dev_open(). */
 enum kvr_status kvr_dev_open_named(struct kvr_dev **out, const char *name);
 
 /* Never NULL. */
 const char *kvr_dev_name(const struct kvr_dev *dev);
 
-/* Description of a device, as stored in rows. */
+/* The description of a device that result rows contain. */
 struct kvr_device_words {
     char name[128];  /* "NVIDIA H200"; "emulated"; "none" on the CPU */
     char driver[64]; /* "13.0, runtime 13.0"; "none" without a driver */
@@ -45,9 +47,9 @@ struct kvr_device_words {
 /* Describes an open device. */
 enum kvr_status kvr_dev_describe(struct kvr_dev *dev, struct kvr_device_words *out);
 
-/* Describes a device by name. A child process queries the device, so that this process holds no
- * device memory. Must not be called after this process has opened a GPU, whose driver does not
- * survive fork(). */
+/* Describes a device by name without opening it in this process: a child process queries the
+ * device, so that this process uses no device memory. The function must not be called after this
+ * process has opened a GPU, because the CUDA driver does not survive fork(). */
 enum kvr_status kvr_device_query(const char *name, struct kvr_device_words *out);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* phase.h - time spent in phases of work on a device.
+/* phase.h - measures how much time a device spends in each phase of its work.
  *
  *     enum { LINEAR, CROSS, N_PHASES };
  *     struct kvr_phases *p;
@@ -10,8 +10,9 @@
  *     kvr_phases_close(&p);
  *
  * Phases on the CPU are timed by the host's clock, phases on CUDA by events in the stream; begin
- * and end do not synchronise. Phases may nest: each counts all time between its begin and end.
- * Recorded work is not timed, since graphs contain no events. One thread at a time. */
+ * and end do not synchronise. Phases may nest, and an outer phase includes the time of inner
+ * phases. Work captured in a graph is not timed, since graphs contain no events. Only one thread at
+ * a time may use a kvr_phases. */
 #ifndef KVR_DEVICE_PHASE_H
 #define KVR_DEVICE_PHASE_H
 
@@ -28,17 +29,19 @@ struct kvr_phases;
 enum kvr_status kvr_phases_open(struct kvr_phases **out, struct kvr_dev *dev, int n_phases);
 void kvr_phases_close(struct kvr_phases **p); /* accepts NULL */
 
-/* p NULL: no measurement. Asserts that begin and end are paired. */
+/* Mark the begin and end of a phase; if p is NULL, nothing is measured. Both functions assert that
+ * begin and end are paired. */
 void kvr_phase_begin(struct kvr_phases *p, int phase);
 void kvr_phase_end(struct kvr_phases *p, int phase);
 
-/* Synchronises. Nanoseconds of every phase since open or reset; all phases must have ended. On an
- * error, including the device's own, ns is unchanged. */
+/* Synchronises the device, and writes the nanoseconds of each phase since open or reset to ns. All
+ * phases must have ended. If an error is returned, including an earlier error of the device, ns is
+ * unchanged. */
 enum kvr_status kvr_phases_read(struct kvr_phases *p, int64_t *ns);
-/* Sets all times to 0 and discards phases that have not ended. */
+/* Sets the times of all phases to 0 and discards phases that have not ended. */
 void kvr_phases_reset(struct kvr_phases *p);
 
-/* Releases all time stamps of the device's phases. All phases must have ended and been read. */
+/* Releases all timing events of the device's phases. All phases must have ended and been read. */
 void kvr_phases_forget(struct kvr_dev *dev);
 
 #ifdef __cplusplus

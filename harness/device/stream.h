@@ -1,4 +1,4 @@
-/* stream.h - a CUDA stream and its memory, on a device or emulated.
+/* stream.h - a CUDA stream and its device memory, on a GPU or on the emulated device.
  *
  *     struct kvr_stream *s;
  *     KVR_TRY(kvr_stream_open(&s));
@@ -10,9 +10,9 @@
  *     kvr_device_free(s, x);
  *     kvr_stream_close(&s);
  *
- * A program contains one of two implementations: stream_cuda.cu (nvcc) or stream_emu.cc. A
- * stream belongs to one thread. After an error, launches do nothing until a sync has returned
- * the error. */
+ * A program contains stream_cuda.cu if built with nvcc, otherwise stream_emu.cc. Only one thread
+ * may use a stream. After an error, launches do nothing until kvr_stream_sync has returned that
+ * error. */
 #ifndef KVR_DEVICE_STREAM_H
 #define KVR_DEVICE_STREAM_H
 
@@ -32,85 +32,97 @@ struct kvr_graph;
 
 /* ---- the stream -------------------------------------------------------------------------- */
 
-/* KVR_EUNSUPPORTED, with found and needed, without a usable device. */
+/* Opens a stream. Returns KVR_EUNSUPPORTED if there is no usable GPU; the message says what was
+ * found and what is required. */
 enum kvr_status kvr_stream_open(struct kvr_stream **out);
-/* Accepts NULL. Frees remaining allocations. Close its graphs first. */
+/* Closes the stream and frees its remaining allocations; *s may be NULL. The caller must close the
+ * stream's graphs first. */
 void kvr_stream_close(struct kvr_stream **s);
-/* Waits, then returns and clears the first error since the last sync. */
+/* Waits for all work in the stream, then returns and clears the first error since the last sync. */
 enum kvr_status kvr_stream_sync(struct kvr_stream *s);
 
-/* True: kernels run on the CPU under the checks of emu.cuh. */
+/* Whether kernels are emulated, that is, run on the CPU with the checks of emu.cuh. */
 bool kvr_stream_emulated(void);
-/* Compute capability, 90 for 9.0. Emulated: the value of KVREEL_EMULATED_CAPABILITY when the stream
- * was opened, by default 0. */
+/* Returns the compute capability times 10: 90 for 9.0. The emulated device has the value that the
+ * environment variable KVREEL_EMULATED_CAPABILITY had when the stream was opened, by default 0. */
 int kvr_stream_capability(const struct kvr_stream *s);
-/* Emulated: permutes the order of blocks, and of threads between barriers. No effect on a
- * device. */
+/* Sets the seed by which the emulated device permutes the execution order of thread blocks, and of
+ * threads between barriers. No effect on a GPU. */
 void kvr_stream_seed(struct kvr_stream *s, uint64_t seed);
-/* Successful launches of a kernel by name. */
+/* Returns the number of successful launches of the kernel with this name. */
 int64_t kvr_stream_launches(const struct kvr_stream *s, const char *kernel);
 
-/* The stream for NVIDIA's libraries: a cudaStream_t. Emulated: `s` itself. */
+/* Returns the stream handle to pass to NVIDIA's libraries, a cudaStream_t. On the emulated device
+ * this is `s` itself. */
 void *kvr_stream_native(struct kvr_stream *s);
 
-/* Build properties of this program's kernels. */
+/* Returns how this program's kernels were built. */
 const struct kvr_device_build *kvr_device_build(void);
 
 enum kvr_status kvr_device_info(struct kvr_stream *s, struct kvr_device_info *out);
-/* Maximum opt-in shared memory per block. Emulated: the value of KVREEL_EMULATED_SHARED when the
- * stream was opened, by default that of sm_90. */
+/* Returns the maximum opt-in shared memory per thread block, in bytes. The emulated device has the
+ * value that the environment variable KVREEL_EMULATED_SHARED had when the stream was opened, by
+ * default that of sm_90. */
 size_t kvr_stream_block_shared(const struct kvr_stream *s);
 
-/* UUIDs of the visible devices in the form of CUDA_VISIBLE_DEVICES; returns their number. The
- * emulated device is private to a process and has none, unless KVREEL_EMULATED_DEVICES gives a
- * number. */
+/* Lists the UUIDs of at most `most` visible GPUs, in the form of CUDA_VISIBLE_DEVICES, and returns
+ * their number. The emulated device has no UUID, unless the environment variable
+ * KVREEL_EMULATED_DEVICES sets a number of emulated devices. */
 int kvr_device_list(char uuid[][KVR_UUID_LEN], int most);
 
 /* ---- memory ------------------------------------------------------------------------------ */
 
-/* Stream-ordered device memory; freed memory is pooled. Initially undefined; emulated, reading it
- * is an error. KVR_ENOMEM gives the requested, free and total bytes. The emulated device has as
- * many bytes as KVREEL_EMULATED_BYTES said when the stream was opened, by default the machine's
- * memory. */
+/* Allocates device memory in stream order; freed memory is pooled. The memory is uninitialised, and
+ * the emulated device reports an error if a kernel reads it before it is written. Returns
+ * KVR_ENOMEM with the requested, free and total bytes if device memory is exhausted. The size of
+ * the emulated device is the value that the environment variable KVREEL_EMULATED_BYTES had when the
+ * stream was opened, by default the machine's memory. */
 enum kvr_status kvr_device_alloc(struct kvr_stream *s, void **p, size_t n_bytes);
 void kvr_device_free(struct kvr_stream *s, void *p); /* accepts NULL */
-/* Whether an allocation has failed because the device was full. */
+/* Whether an allocation has failed because device memory was exhausted. */
 bool kvr_stream_was_full(const struct kvr_stream *s);
 
-/* Stream-ordered copies; on return `put` has read and `get` has written host memory. */
+/* Copy n bytes from host memory to the device (put) or back (get), in stream order. When
+ * kvr_device_put returns, the host memory may be overwritten; when kvr_device_get returns, it has
+ * been written. */
 enum kvr_status kvr_device_put(struct kvr_stream *s, void *device, const void *host, size_t n);
 enum kvr_status kvr_device_get(struct kvr_stream *s, void *host, const void *device, size_t n);
-/* Copies n bytes within the device in stream order, not overlapping; asynchronous, errors surface
- * at the next sync. */
+/* Copies n bytes asynchronously between two device buffers that must not overlap, in stream order.
+ * Errors are returned by the next kvr_stream_sync. */
 void kvr_device_copy(struct kvr_stream *s, void *to, const void *from, size_t n);
-/* Fills n bytes with `value`. */
+/* Fills n bytes of device memory with `value`, in stream order. */
 void kvr_device_fill(struct kvr_stream *s, void *device, unsigned char value, size_t n);
 
 /* ---- time -------------------------------------------------------------------------------- */
 
-/* Records an event. Returns a ticket for kvr_stream_elapsed(), or -1 and an error that the next
- * sync returns. Emulated: the host's clock, since kernels run synchronously. */
+/* Records a timing event in the stream and returns its ticket for kvr_stream_elapsed(). After an
+ * error, -1 is returned, and the next kvr_stream_sync returns the error. The emulated device runs
+ * kernels synchronously and reads the host's clock. */
 int64_t kvr_stream_mark(struct kvr_stream *s);
-/* Time from event a to event b; waits for b. KVR_EINVAL: invalid ticket. */
+/* Waits for event b, and writes the nanoseconds from event a to event b to *ns. Returns KVR_EINVAL
+ * if a ticket is invalid. */
 enum kvr_status kvr_stream_elapsed(struct kvr_stream *s, int64_t a, int64_t b, int64_t *ns);
-/* Releases a ticket; its event is reused. Accepts -1. */
+/* Releases a ticket, so that its event can be reused; a ticket of -1 is ignored. */
 void kvr_stream_unmark(struct kvr_stream *s, int64_t ticket);
 /* Releases all tickets. */
 void kvr_stream_forget_marks(struct kvr_stream *s);
-/* Largest number of events that existed at the same time so far. */
+/* Returns the largest number of timing events that have existed at the same time. */
 int64_t kvr_stream_most_marks(const struct kvr_stream *s);
 
 /* ---- graphs ------------------------------------------------------------------------------ */
 
-/* Starts a capture: launches, kvr_device_copy and kvr_device_fill are recorded with their arguments
- * and not run. All other device calls of this header (alloc, free, put, get, sync, mark, graph
- * launches) are refused meanwhile and make the capture fail. Run the work once before capturing: a
- * device loads a kernel's code at its first launch. */
+/* Starts the capture of a graph: launches, kvr_device_copy and kvr_device_fill are recorded with
+ * their arguments and not executed. During capture, all other device calls of this header (alloc,
+ * free, put, get, sync, mark, graph launches) do nothing and make the capture fail. The caller must
+ * run the same work once before capturing it, because a GPU loads a kernel's code at the kernel's
+ * first launch. */
 enum kvr_status kvr_stream_capture_begin(struct kvr_stream *s);
 bool kvr_stream_capturing(const struct kvr_stream *s);
-/* *out is NULL after an error; the capture has ended in any case. */
+/* Ends the capture and returns the graph as *out. After an error the capture has ended too, and
+ * *out is NULL. */
 enum kvr_status kvr_stream_capture_end(struct kvr_stream *s, struct kvr_graph **out);
-/* Replays in stream order, on the memory used at capture. */
+/* Replays the graph in stream order; kernels access the same addresses as when the graph was
+ * captured. */
 enum kvr_status kvr_graph_launch(struct kvr_stream *s, struct kvr_graph *g);
 void kvr_graph_close(struct kvr_graph **g); /* accepts NULL */
 

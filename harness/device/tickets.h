@@ -1,5 +1,5 @@
-/* tickets.h - allocates and reuses the event numbers of a stream; common to both implementations,
- * which own the events.
+/* tickets.h - allocates and reuses the indices of a stream's timing events. stream_cuda.cu and
+ * stream_emu.cc own the events themselves.
  *
  *     int64_t t = kvr_ticket_acquire(&s->tickets);          -1: no memory
  *     ... marks[kvr_ticket_slot(&s->tickets, t)] ...    -1: invalid
@@ -15,12 +15,13 @@
 struct kvr_tickets {
     int64_t *back;              /* [max], released indices */
     int64_t n_back, max, n_all; /* n_all: indices ever used */
-    int64_t forgotten;          /* generation, stored in a ticket above its index */
+    int64_t forgotten;          /* generation, stored in the upper 32 bits of a ticket */
 };
 
 static inline int64_t kvr_ticket_acquire(struct kvr_tickets *t)
 {
-    if (!t->n_back && t->n_all == t->max) { /* make room for all, so that a release cannot fail */
+    if (!t->n_back && t->n_all == t->max) { /* reserve room to release all indices, so that a
+                                             * release cannot fail */
         const int64_t n = t->max ? 2 * t->max : 64;
         int64_t *grown = (int64_t *)realloc(t->back, (size_t)n * sizeof *grown);
 
@@ -39,7 +40,7 @@ static inline int64_t kvr_ticket_slot(const struct kvr_tickets *t, int64_t ticke
     return ticket >= 0 && ticket >> 32 == t->forgotten && slot < t->n_all ? slot : -1;
 }
 
-/* Releases a ticket once; ignores an invalid one. */
+/* Releases a ticket, which must be released only once; an invalid ticket is ignored. */
 static inline void kvr_ticket_release(struct kvr_tickets *t, int64_t ticket)
 {
     const int64_t slot = kvr_ticket_slot(t, ticket);

@@ -1,12 +1,13 @@
-/* traffic.h - compulsory memory traffic of launches on the emulated device: distinct bytes of
- * global memory read and written per launch, as if the cache kept all reused data.
+/* traffic.h - measures the compulsory global-memory traffic of kernel launches on the emulated
+ * device. Each launch counts the distinct bytes that it reads and writes, as if a GPU's caches
+ * retained all reused data.
  *
  *     kvr_stream_account(s, true);
  *     ... launches, kvr_device_copy, kvr_device_fill ...
  *     n = kvr_stream_traffic(s, lines, MOST);
  *     kvr_stream_account(s, false);
  *
- * Emulated streams only (emu_traffic.cc). */
+ * Only emulated streams have these functions (emu_traffic.cc). */
 #ifndef KVR_DEVICE_TRAFFIC_H
 #define KVR_DEVICE_TRAFFIC_H
 
@@ -17,15 +18,15 @@ extern "C" {
 #endif
 
 struct kvr_traffic_line {
-    char what[64];         /* kernel name without template arguments; "copy", "fill" */
-    int64_t launches;      /* since accounting was enabled */
+    char what[64];         /* kernel name without template arguments, "copy" or "fill" */
+    int64_t launches;      /* number of launches since accounting was enabled */
     int64_t read, written; /* bytes */
 };
 
-/* Enables accounting, from zero, or disables it. Each launch then scans the shadow of all device
- * memory. */
+/* Enables traffic accounting and sets all counts to zero, or disables it. While accounting is
+ * enabled, each launch scans the emulator's shadow memory of all device memory, which is slow. */
 void kvr_stream_account(struct kvr_stream *s, bool on);
-/* Writes at most `most` lines; returns the number of lines. */
+/* Writes at most `most` lines, one per kernel, and returns the number of lines written. */
 int kvr_stream_traffic(const struct kvr_stream *s, struct kvr_traffic_line *lines, int most);
 
 #ifdef __cplusplus
