@@ -6,11 +6,12 @@
  * writes board/index.html, board/board.json with the same content, and board/configs/ with the
  * sweeps that the page's rerun commands use.
  *
- * Runs are compared only within one model (by the weights' hash), one group of settings and one
- * machine with its GPU. If two databases contain the same cell in the same place, the first counts.
- * Methods with equal bits per element, rounded up, form a class. A method's rank is 1 + the number
- * of methods that are significantly better: paired over at least KVR_PAIRS_MIN shared prompts, with
- * Holm's correction over all pairs of the class (pairs.h). Equal ranks are ties. */
+ * Runs are compared only if model (by the weights' hash), settings, machine and GPU are equal;
+ * these four are the run's place. If two databases contain the same cell in the same place, the
+ * board shows the cell of the database listed first. Methods whose bits per element round up to the
+ * same integer form a class. A method's rank is 1 + the number of methods of its class that are
+ * significantly better; equal ranks are ties. The test is paired over at least KVR_PAIRS_MIN shared
+ * prompts, with Holm's correction over all pairs of the class (pairs.h). */
 #ifndef KVR_REPORT_BOARD_H
 #define KVR_REPORT_BOARD_H
 
@@ -18,13 +19,13 @@
 
 struct kvr_board_result {
     int n_sources, n_places, n_rows;
-    int n_shared;    /* cells that an earlier source already has */
-    int n_different; /* shared cells whose value differs between sources */
+    int n_shared;    /* cells that an earlier database already contains */
+    int n_different; /* cells of n_shared whose metric differs between the databases */
 };
 
-/* files, NULL-terminated: databases, or packages (submission.h), which are verified first.
- * KVR_EFORMAT: a package was altered; KVR_EINVAL: no such metric; KVR_ENOTFOUND: no run has this
- * metric. */
+/* `files` is NULL-terminated: databases, or exported sweeps (submission.h), whose checksums are
+ * verified first. KVR_EFORMAT: an exported sweep was altered; KVR_EINVAL: no such metric;
+ * KVR_ENOTFOUND: no run has this metric. */
 enum kvr_status kvr_board_write(const char *const *files, const char *dir, const char *metric,
                                 struct kvr_board_result *out);
 

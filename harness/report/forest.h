@@ -7,16 +7,16 @@
  *
  * writes claims.tsv, claims.gp and pictures. Claims of different metrics share one axis in units of
  * their margins: within -1 to 1 two methods are equivalent. The plot shows the claims that have an
- * interval and a margin, by verdict and then by distance from 0; r counts the others. Output is
- * deterministic. */
+ * interval and a margin, sorted by verdict and then by distance from 0. r->n_left_out counts the
+ * claims that are not shown. Output is deterministic. */
 #ifndef KVR_REPORT_FOREST_H
 #define KVR_REPORT_FOREST_H
 
 #include "harness/report/claims.h"
 #include "harness/report/plot.h"
 
-/* KVR_EINVAL: nothing to draw. Without gnuplot only data and script are written, and r->warning
- * gives the reason. */
+/* KVR_EINVAL: nothing to draw. If gnuplot is missing, only the data and the script are written, and
+ * r->warning says so. */
 enum kvr_status kvr_forest(const struct kvr_ledger *l, const char *out_dir, unsigned formats,
                            const struct kvr_plot_style *style, struct kvr_plot_result *r);
 

@@ -2,10 +2,10 @@
  *
  *     SELECT method, avg(ssim), mean_lo(ssim), mean_hi(ssim) FROM one_row_per_prompt GROUP BY method
  *
- * All statements of table.h and of `kvreel query` may call them. The level is 95 % (stats.h).
- * Values must be independent: average repeats and seeds of a prompt first. The mean of one value
- * has no interval; the interval of a median of fewer than six values is their minimum and
- * maximum. */
+ * The functions are available in `kvreel query` and in all statements run by table.h. The
+ * confidence level is 95 % (stats.h). The input values must be independent, so repeats and seeds of
+ * a prompt must be averaged first. The interval of the mean of one value is NULL. The interval of
+ * the median of fewer than six values is their minimum and maximum. */
 #ifndef KVR_REPORT_FUNCTIONS_H
 #define KVR_REPORT_FUNCTIONS_H
 

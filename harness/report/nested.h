@@ -1,7 +1,7 @@
-/* nested.h - averages nested samples, so that n counts independent ones.
+/* nested.h - averages nested samples to one value per independent unit.
  *
- * Repeats and draws are nested in seeds, seeds in prompts. Cells are averaged to one value per
- * prompt, innermost level first, before samples are counted:
+ * Repeats and draws are nested in seeds, and seeds are nested in prompts. Values are averaged from
+ * the innermost level outwards, to one value per prompt:
  *
  *     n = kvr_nest(s, n, KVR_PER_SEED);                    averages repeats and draws
  *     n = kvr_nest_pairs(a, n_a, b, n_b, d);               differences, seed by seed
@@ -11,25 +11,24 @@
 #define KVR_REPORT_NESTED_H
 
 struct kvr_sample {
-    int prompt, seed; /* ids of prompts, and of seeds within a prompt */
-    double x;         /* NaN: not measured, ignored */
+    int prompt, seed; /* number of the prompt; number of the seed within the prompt */
+    double x;         /* NaN: not measured; the sample is ignored */
 };
 
-/* The unit of n: the prompt, or the seed for questions about a single prompt. */
+/* The independent unit: the prompt, or the seed in an analysis of a single prompt. */
 enum kvr_nesting { KVR_PER_PROMPT, KVR_PER_SEED };
 
-/* Replaces s [n], in any order, by one sample per unit, ascending by prompt and seed, and returns
- * the number of these. A prompt's sample is the mean over its seeds of the mean of each seed's
- * samples, and its `seed` is 0. */
+/* Replaces the samples s [n] by one mean per unit, sorted by prompt and seed. Returns the number of
+ * units. A prompt's value is the mean of its seeds' means; its `seed` is 0. */
 int kvr_nest(struct kvr_sample *s, int n, enum kvr_nesting unit);
 
-/* d = a - b for shared prompts and seeds; a and b are results of kvr_nest. d has room for as many
- * samples as the shorter of a and b; returns the number of differences. */
+/* Writes the paired differences a - b over shared prompts and seeds to d, and returns their number.
+ * a and b are results of kvr_nest. d needs room for min(n_a, n_b) samples. */
 int kvr_nest_pairs(const struct kvr_sample *a, int n_a, const struct kvr_sample *b, int n_b,
                    struct kvr_sample *d);
 
-/* Pooled standard deviation within prompt and seed, over repeats and draws: the noise of one cell.
- * The call sorts s [n]. NaN if no prompt and seed has two samples. */
+/* Returns the noise of one cell: the standard deviation over repeats and draws, pooled over prompts
+ * and seeds. NaN if no seed has two samples. Sorts s [n] in place. */
 double kvr_nest_within(struct kvr_sample *s, int n);
 
 /* Copies the values of the samples s [n] to x [n], in the same order. */

@@ -5,8 +5,8 @@
  *     st = kvr_table_write(t, KVR_TABLE_TEXT, stdout);
  *     kvr_table_close(&t);
  *
- * A table is a row of tables.c: a statement, the display of its columns, and the columns that move
- * to the note if they are constant. */
+ * Each table is a row of tables.c. The row names the SQL statement, the format of its columns, and
+ * the columns that move to the table's note if they are constant. */
 #ifndef KVR_REPORT_REPORT_H
 #define KVR_REPORT_REPORT_H
 
@@ -14,30 +14,33 @@
 
 struct kvr_report {
     const char *name, *title;
-    const char *sql;         /* a statement of sql/ */
-    const char *const *with; /* texts for the placeholders of sql (statement.h); NULL: it has
-                              * none */
+    const char *sql;         /* the SQL statement, from sql/ */
+    const char *const *with; /* values of the placeholders in `sql` (statement.h); NULL: no
+                              * placeholders */
     enum kvr_status (*make)(struct kvr_table **out,
-                            const char *db_path); /* computed in C, instead of sql */
+                            const char *db_path); /* computes the table in C; replaces `sql` */
     const struct kvr_column *columns;             /* ends with name NULL */
     const char *const *fold;                      /* ends with NULL */
-    bool intervals;    /* add the confidence intervals of the table `intervals` */
-    bool chaos;        /* the note has the chaos floor (chaos.h) */
-    const char *empty; /* why there may be no rows; NULL: no cells of this kind */
+    bool intervals;    /* adds the confidence intervals of the table `intervals` */
+    bool chaos;        /* adds the chaos floor to the table's note (chaos.h) */
+    const char *empty; /* message for an empty table; NULL: "no cells of this kind" */
 };
 
 extern const struct kvr_report kvr_reports[]; /* ends with name NULL */
 
-/* KVR_ENOTFOUND with the nearest name; errors of kvr_table_query(). */
+/* KVR_ENOTFOUND: no such table (the message suggests the nearest name). Other errors are those of
+ * kvr_table_query(). */
 enum kvr_status kvr_report_table(struct kvr_table **out, const char *db_path, const char *name);
 
-/* "nano-host (CPU model)" of every session with cells, joined by "; ". The caller frees *out. */
+/* Sets *out to the hosts of all sessions with cells: "HOST (CPU model)", joined by "; ". The caller
+ * frees *out. */
 enum kvr_status kvr_report_hosts(char **out, const char *db_path);
 
-/* Adds a note for each incomplete sweep of the database: missing and failed cells. */
+/* Adds to the table's note the number of missing and failed cells of each incomplete sweep. */
 enum kvr_status kvr_report_note_plan(struct kvr_table *t, const char *db_path);
 
-/* Text below a figure: the hosts and the note of kvr_report_note_plan. The caller frees *out. */
+/* Sets *out to the text below a figure: the hosts, and the note of kvr_report_note_plan. The caller
+ * frees *out. */
 enum kvr_status kvr_report_footer(char **out, const char *db_path);
 
 #endif

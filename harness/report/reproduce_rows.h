@@ -7,9 +7,9 @@
 
 struct kvr_repro {
     struct kvr_reproduction *out;
-    const char *db_path;  /* NULL: no database, arithmetic only */
-    const char *quantity; /* column to compare; NULL: all */
-    bool measured;        /* only rows with a measured value, no arithmetic */
+    const char *db_path;  /* NULL: only figures that follow from arithmetic are compared */
+    const char *quantity; /* name of the quantity to compare; NULL: all quantities */
+    bool measured;        /* omits figures that follow from arithmetic */
 };
 
 /* One published figure. */
@@ -17,16 +17,16 @@ struct kvr_repro_row {
     const char *suite, *method, *quantity;
     const char *published; /* as printed; "": not published */
     double measured;       /* kvreel's value; NaN: there is none */
-    double tolerance;      /* NaN: the row has none */
+    double tolerance;      /* allowed absolute difference; NaN: no tolerance */
     const char *basis;     /* source of `measured`: "arithmetic, wan-1.3b", "nano, n = 10" */
     enum kvr_verdict verdict;
     const char *reason; /* may be "" */
 };
-/* Opens r->out->table. */
+/* Opens the table r->out->table. */
 enum kvr_status kvr_repro_open(struct kvr_repro *r);
 enum kvr_status kvr_repro_add(struct kvr_repro *r, const struct kvr_repro_row *row);
 
-/* Whether --quantity selects this quantity. */
+/* Returns whether the option --quantity selects `quantity`. */
 bool kvr_repro_wants(const struct kvr_repro *r, const char *quantity);
 
 #endif

@@ -1,12 +1,14 @@
-/* scaled.h - extrapolates time and peak memory to all layers, linearly from two numbers of layers.
+/* scaled.h - extrapolates runtime and peak memory to the whole model, linearly from runs of two
+ * reduced models with fewer layers.
  *
  *     KVR_TRY(kvr_report_scaled(&t, "out/cost-cut.db"));
  *
- * A row per model, method and settings. With x1 and x2 measured at the two smallest numbers of
- * layers l1 < l2, the prediction for L layers is x1 + (L - l1) (x2 - x1) / (l2 - l1). A part that
- * is independent of the layers is thus counted once. If the whole model was measured, the row has
- * that value and the prediction's error, error_*. A value that cannot be extrapolated is NULL, with
- * the reason in `missing`. Fidelity is not extrapolated. */
+ * The table has a row per model, method and settings. With x1 and x2 measured at the two smallest
+ * layer counts l1 < l2, the prediction for L layers is x1 + (L - l1) (x2 - x1) / (l2 - l1). Cost
+ * that does not depend on the number of layers is thus counted once. If the whole model was also
+ * measured, the row has the measured value and the prediction's relative error (columns error_*). A
+ * value that cannot be extrapolated is NULL, with the reason in `missing`. Fidelity is not
+ * extrapolated. */
 #ifndef KVR_REPORT_SCALED_H
 #define KVR_REPORT_SCALED_H
 

@@ -3,23 +3,25 @@
  *     struct kvr_settle_summary s;
  *     KVR_TRY(kvr_settle(&(struct kvr_settle_options){ .db = "kvreel.db", .out = "out" }, &s));
  *
- * A round judges the ledger (report/claims.h). The open claims with the least remaining cost, by
- * variance and by the time of their methods' cells so far, get more prompts. A claim that needs
- * more prompts than exist is measured until it is futile. Then a sweep of these methods runs
- * (run/run.h). Prompts are taken in the order of the ledger's suites, up to the first prompt with a
- * word outside the model's training (`held_out`). A round at most doubles a claim's prompts, so an
- * early estimate of the variance does not determine the sample size. All state is in the database,
- * so the same call resumes an interrupted one.
+ * A round judges the ledger (report/claims.h). It selects the open claims whose verdicts cost the
+ * least, as estimated from the variance and from cell times so far. Then a sweep runs the methods
+ * of these claims on more prompts (run/run.h). A claim that needs more prompts than exist is
+ * measured until its verdict is futile. Prompts are added in suite order. The first prompt with a
+ * word that the model was not trained on (`held_out`), and all prompts after it, are not used. A
+ * round at most doubles the number of a claim's prompts, because early estimates of the variance
+ * are unreliable. All state is in the database, so an interrupted settle resumes when it is called
+ * again.
  *
- * `settle` in a ledger is {model, suites, frames, window, control, metrics, set}, where `set` is a
- * map of other settings; or a list of such maps, one per model. Claims without a model belong to
- * the first.
+ * The ledger's entry `settle` configures the sweeps: {model, suites, frames, window, control,
+ * metrics, set}, where `set` is a map of further settings. It may also be a list of such maps, one
+ * per model. A claim that names no model is tested on the first model of the list.
  *
- * Settle adds prompts, never seeds. A new prompt costs as much as a second seed of an old one, and
- * reduces the variance of the mean, (p + s / k) / n for n prompts and k seeds, at least as much. A
- * new seed would also change the value of a prompt that was already judged, while the sequential
- * test (sequence.h) bounds false verdicts only for values that do not change. Draws of BF16
- * (`control`) show which prompts have two possible videos. */
+ * Settle adds prompts, never seeds. With n prompts, k seeds per prompt, prompt variance p and seed
+ * variance s, the variance of the mean is (p + s / k) / n. A new prompt costs as much as a second
+ * seed of an old prompt, and reduces this variance at least as much. The sequential test
+ * (sequence.h) also requires that a judged prompt's value never changes, but a new seed would
+ * change it. BF16 draws (the entry `control` gives their number) show which prompts have two
+ * possible videos. */
 #ifndef KVR_SETTLE_SETTLE_H
 #define KVR_SETTLE_SETTLE_H
 
@@ -30,12 +32,14 @@
 
 struct kvr_settle_options {
     const char *ledger;     /* NULL: results/claims.yaml */
-    const char *db, *out;   /* database; folder of the rounds' sweeps and frames */
+    const char *db, *out;   /* path of the database; folder for the sweeps and frames of all
+                             * rounds */
     const char *const *ids; /* claims, NULL-terminated; NULL: all */
-    int budget_s; /* seconds; only cells that would finish in time are started; 0: unlimited */
+    int budget_s; /* time limit in seconds, 0: unlimited; only cells that would finish in time
+                   * start */
     int jobs;
-    int most;      /* prompts beyond which a claim is futile; 0: all available */
-    int elsewhere; /* number of prompts per suite that are measured at the end in other readings and
+    int most;      /* maximum number of prompts per claim; 0: all available prompts */
+    int elsewhere; /* after the last round, prompts per suite measured with other readings and
                     * forcings */
     const struct kvr_preferences *preferences;
     FILE *progress; /* NULL: quiet */
@@ -44,27 +48,30 @@ struct kvr_settle_options {
 };
 
 struct kvr_settle_summary {
-    int rounds, cells, failed; /* number of rounds; cells that this call measured; cells that
+    int rounds, cells, failed; /* number of rounds; cells measured by this call; cells that
                                 * failed */
     int open;                  /* claims that more prompts could still decide */
-    int stuck;                 /* open claims with failed or unsupported cells */
-    bool interrupted;          /* by a signal */
+    int stuck;                 /* open claims that get no more prompts because their cells failed or
+                                * are unsupported */
+    bool interrupted;          /* a signal ended the call */
     bool out_of_budget;
 };
 
-/* KVR_ENOTFOUND: an unknown id, with the nearest; KVR_EINVAL: an invalid ledger. */
+/* KVR_ENOTFOUND: a claim id is unknown (the message suggests the nearest id). KVR_EINVAL: the
+ * ledger is invalid. */
 enum kvr_status kvr_settle(const struct kvr_settle_options *options,
                            struct kvr_settle_summary *out);
 
-/* Restricts the ledger to the claims in `ids` (NULL: all); the others get `hidden`. */
+/* Sets `hidden` for every claim of the ledger that is not in `ids` (NULL: no claim is hidden). */
 enum kvr_status kvr_settle_choose(struct kvr_ledger *l, const char *const *ids);
 
-/* Samples at which a claim has a verdict: n_needed, or fewer if `most` do not suffice, since the
- * claim is futile then. */
+/* Number of prompts to measure for a claim: n_needed, or the number that proves it futile if
+ * n_needed exceeds `most`. */
 double kvr_settle_goal(double n_needed, int most);
 
-/* The next number of prompts per suite for a claim with n samples of `now` prompts per suite of n_suites: a
- * multiple of three, at most `most`; `now` if there are no more. */
+/* Number of prompts per suite of a claim's next round: a multiple of three, at most `most`. The
+ * claim so far has n samples from `now` prompts per suite in n_suites suites. Returns `now` if
+ * there are no more prompts. */
 int kvr_settle_next(double n_needed, int n, int now, int n_suites, int most);
 
 #endif
