@@ -1,33 +1,36 @@
-/* claims_values.h - a metric of all methods, sample by sample, for claims.
+/* claims_values.h - reads a metric's value of each sample of all methods, for claims.
  *
  *     struct kvr_claim_values *v = NULL;
  *     const struct kvr_claim_value *row;
  *     KVR_TRY(kvr_claim_values_read(&v, db, &(struct kvr_claim_choice){ "psnr", "bench", "none", "nano" }, &row, &n));
  *     kvr_claim_values_free(&v);
  *
- * The database's cells are read once, and each metric once; a choice of rows is made in memory. */
+ * The function reads the database's cells once, and each metric once; later calls with other
+ * choices select from memory. */
 #ifndef KVR_REPORT_CLAIMS_VALUES_H
 #define KVR_REPORT_CLAIMS_VALUES_H
 
 #include "harness/core/status.h"
 
 struct kvr_claim_choice {
-    const char *metric, *kind, *forcing, *model; /* model "": any */
+    const char *metric, *kind, *forcing, *model; /* model "": any model */
 };
 
-/* Draws and repeats of one sample are means. Prompts with two possible videos are left out for a metric that
- * compares with the BF16 rollout. Texts are borrowed. */
+/* One sample of a method; `value` is the mean over draws and repeats. For metrics relative to the
+ * BF16 rollout, prompts with two possible videos are omitted. Strings are borrowed. */
 struct kvr_claim_value {
     const char *method, *suite;
-    int place, pair, sample; /* place: number of the prompt; pair: of prompt, seed and settings;
-                              * sample: of these and the machine */
-    int age;                 /* larger is newer */
+    int place, pair, sample; /* place: number of the prompt; pair: number of the combination of
+                              * prompt, seed and settings; sample: number of the combination of pair
+                              * and machine */
+    int age;                 /* larger for newer cells */
     double value;
 };
 
 struct kvr_claim_values;
 
-/* Rows by method, then sample. They belong to *all, which may start as NULL. */
+/* Returns the chosen rows, sorted by method and sample. The rows belong to *all, which must be NULL
+ * in the first call. */
 enum kvr_status kvr_claim_values_read(struct kvr_claim_values **all, const char *db,
                                       const struct kvr_claim_choice *choice,
                                       const struct kvr_claim_value **rows, int *n);

@@ -11,7 +11,8 @@
         .name = "published_peak_gib", .head = "published", .unit = "(GiB)", .digits = 2            \
     }
 
-/* Runtime measured under controlled conditions; runtime without them; codes of the verdict. */
+/* Columns: runtime under controlled conditions; runtime of a NOISY cell; disturbance codes that
+ * explain why it is NOISY. */
 #define COST_RUNTIME                                                                               \
     { .name = "runtime_s", .head = "runtime", .unit = "(s)", .digits = 2 },                        \
         { .name = "runtime_seen_s", .head = "no runtime:", .unit = "(s)", .digits = 2 },           \

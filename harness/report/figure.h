@@ -1,5 +1,4 @@
-/* figure.h - a figure under construction, from rows to gnuplot script; shared by the plot_*.c
- * files. */
+/* figure.h - state of a figure while rows become a gnuplot script; shared by the plot_*.c files. */
 #ifndef KVR_REPORT_FIGURE_H
 #define KVR_REPORT_FIGURE_H
 
@@ -13,29 +12,29 @@ enum {
     KVR_FIG_LINE_MAX = 256
 };
 
-/* Positions and sizes in pixels of 1/96 inch, y upwards as in gnuplot. The key is to the right of
- * the axes, in a narrow picture below. */
+/* Positions and sizes are in pixels of 1/96 inch; y points upwards, as in gnuplot. The key is to
+ * the right of the axes, or below them in a narrow picture. */
 struct kvr_fig_layout {
     double width, height, left, right, bottom, top;
     double font, label, key, title, note; /* text sizes in points */
     double mark;                          /* radius of a point's mark */
     bool key_below;
     int key_columns;
-    double key_top, key_column; /* top of the key's first line; width of a column of the key */
+    double key_top, key_column; /* y of the top of the key's first line; width of one column of the
+                                 * key */
 };
 
 struct kvr_fig_key {
     char text[80];
-    int point_type; /* gnuplot's point type; 0: a heading, -1: the front's line, -2: the line x =
-                     * y */
+    int point_type; /* gnuplot's point type; 0: heading, -1: line of the front, -2: line x = y */
     const char *rgb;
 };
 
 struct kvr_fig_axis {
     const struct kvr_plot_axis *spec;
     double lo, hi; /* drawn range */
-    bool narrow;   /* room for half as many ticks */
-    double cap;    /* > 0: the axis is stretched towards 1; values within `cap` of 1 are drawn at
+    bool narrow;   /* the axis is short and gets half as many ticks */
+    double cap;    /* > 0: the axis is logarithmic in 1 - value; values above 1 - cap are drawn at
                     * its end */
     int n_ticks;
     double tick[KVR_FIG_MAX_TICKS];
@@ -47,11 +46,13 @@ struct kvr_fig_point {
     double x_lo, x_hi, y_lo, y_hi; /* ends of intervals, scaled; NaN: missing */
     bool drawn, baseline, study;
     bool front;        /* not dominated (pareto.h) */
-    bool corner;       /* corner of the front's line, from means alone */
-    bool named;        /* labelled; in crowded figures some points are not */
-    bool bar;          /* interval is drawn; in crowded figures only at corners */
-    int family, shape; /* index into families; into kvr_fig_shapes */
-    char *text;        /* owned: the method, and its number of cells if some cells have no result */
+    bool corner;       /* corner of the front's line, which uses means only */
+    bool named;        /* the point has a label; crowded figures omit some labels */
+    bool bar;          /* the point's interval is drawn; crowded figures draw those of corners
+                        * only */
+    int family, shape; /* index into `family` of the figure; index into kvr_fig_shapes */
+    char *text;        /* label: the method, and its number of cells if some cells have no result;
+                        * owned */
 };
 
 struct kvr_figure {
@@ -63,9 +64,9 @@ struct kvr_figure {
     struct kvr_fig_layout at;
     int n_key, n_notes, n_title;
     struct kvr_fig_key key[KVR_FIG_MAX_KEY];
-    char note[KVR_FIG_MAX_NOTES][KVR_FIG_LINE_MAX]; /* the captions, split into lines */
+    char note[KVR_FIG_MAX_NOTES][KVR_FIG_LINE_MAX]; /* captions, split into lines */
     char title[2][KVR_FIG_LINE_MAX];
-    bool crowded; /* only the front's corners have bars */
+    bool crowded; /* too many points: only corners of the front have interval bars */
     int n;        /* points, sorted by x, y, name */
     struct kvr_fig_point *point;
     int n_families;
@@ -75,57 +76,62 @@ struct kvr_figure {
 };
 
 struct kvr_fig_shape {
-    double below; /* bits */
+    double below; /* upper limit of the bits per scalar */
     int point_type;
     const char *title;
 };
-extern const struct kvr_fig_shape kvr_fig_shapes[]; /* the last is for unknown bits */
+extern const struct kvr_fig_shape kvr_fig_shapes[]; /* the last shape is for methods with unknown
+                                                     * bits */
 enum { KVR_FIG_N_SHAPES = 7 };
 
-/* Whether the picture is too narrow for a key beside the axes (one column of a paper). */
+/* Returns whether the picture is too narrow for a key to the right of the axes, as in one column of
+ * a paper. */
 bool kvr_fig_is_narrow(const struct kvr_plot_style *s);
-/* Computes key, text lines and layout from the points. */
+/* Computes the key, the caption lines and the layout from the points. */
 void kvr_fig_lay_out(struct kvr_figure *f);
-int kvr_fig_key_rows(const struct kvr_figure *f); /* lines of a column of the key */
-/* Width of a text in ems of a sans-serif font, an upper bound of common ones. */
+int kvr_fig_key_rows(const struct kvr_figure *f); /* number of lines per key column */
+/* Returns the width of a text in ems: an upper bound for common sans-serif fonts. */
 double kvr_fig_ems(const char *text);
 /* Wraps text at blanks into at most n lines of at most `most` characters; returns the number of lines. */
 int kvr_fig_wrap(const char *text, int most, char lines[][KVR_FIG_LINE_MAX], int n);
-/* Writes "set terminal ..." for the picture's size and fonts. */
+/* Writes gnuplot's "set terminal" command for the picture's format, size and fonts. */
 void kvr_fig_terminal(FILE *to, unsigned format, double width, double height);
 
 /* Computes range and ticks of an axis from n values and the ends of their intervals [2 n] (NaN:
  * none). */
 void kvr_fig_fit(struct kvr_fig_axis *a, const double *v, const double *ends, int n);
-/* Writes range and ticks to the script, with functions for axis `which`: s maps a value to its
- * position, in clips it to the frame. */
+/* Writes the axis's range and ticks to the gnuplot script. Also defines two gnuplot functions for
+ * axis `which` ('x' or 'y'): s maps a value to its position, in clips a value to the axis. */
 void kvr_fig_put_axis(const struct kvr_fig_axis *a, char which, FILE *to);
-/* Writes the chaos floor of the y metric to *floor and returns its label; NULL: there is no floor,
- * or it is outside the axis. */
+/* Sets *floor to the chaos floor of the y metric and returns the floor's label. Returns NULL if the
+ * metric has no floor or the floor is outside the axis. */
 const char *kvr_fig_floor(const struct kvr_figure *f, double *floor);
 /* Computes ranges and ticks of both axes from the drawn points. */
 enum kvr_status kvr_fig_axes(struct kvr_figure *f);
-/* Position of value v between the axis's ends at lo_px and hi_px, and the inverse below. */
+/* Returns the pixel position of value v on an axis from lo_px to hi_px. */
 double kvr_fig_px(const struct kvr_fig_axis *a, double v, double lo_px, double hi_px);
-/* The position of value v on the drawn scale, which is logarithmic on a stretched axis. */
+/* Maps a value to the drawn scale, which is logarithmic on a stretched axis. */
 double kvr_fig_drawn(const struct kvr_fig_axis *a, double v);
+/* Returns the value at pixel position px; the inverse of kvr_fig_px. */
 double kvr_fig_value(const struct kvr_fig_axis *a, double px, double lo_px, double hi_px);
 
-/* Marks front and corner points. Without a column `verdict` both come from the means. */
+/* Sets `front` and `corner` of the points. If the rows have no column `verdict`, both are computed
+ * from the means. */
 void kvr_fig_front(struct kvr_figure *f);
 
-/* Adds the columns `verdict` and `p_front` of kvr_pareto() over the two axes, if both axes have a better
- * direction and the rows have a machine. */
+/* Adds the columns `verdict` and `p_front` of kvr_pareto() with the two axes as objectives. Does
+ * nothing if an axis has no better direction or the rows have no column `machine`. */
 enum kvr_status kvr_plot_verdicts(struct kvr_table **rows, const struct kvr_plot_spec *spec,
                                   const char *db_path, const struct kvr_plot_style *style);
 
-/* Adds columns NAME_lo and NAME_hi of both axes: 95 % intervals of means over prompts, or of a
- * median time; NULL for exact values and for a single prompt. */
+/* Adds the columns NAME_lo and NAME_hi for both axes: the 95 % interval of the mean over prompts,
+ * or of the median runtime. They are NULL for exact values and for a single prompt. */
 enum kvr_status kvr_plot_intervals(struct kvr_table **rows, const struct kvr_plot_spec *spec,
                                    const char *db_path, const char *where);
 
-/* Writes the files below `dir`. */
+/* Writes the figure's data to STEM.tsv below `dir`. */
 enum kvr_status kvr_fig_write_data(const struct kvr_figure *f, const char *dir);
+/* Writes the figure's gnuplot script to STEM.gp below `dir`. */
 enum kvr_status kvr_fig_write_script(const struct kvr_figure *f, const char *dir, unsigned formats);
 
 #endif

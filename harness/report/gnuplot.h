@@ -7,9 +7,9 @@
 
 #include "harness/core/status.h"
 
-/* Runs `gnuplot -d script` inside `dir`, without the user's start-up file. Without gnuplot
- * *drawn is false and `warning` gives the reason. If gnuplot fails, the error has the end of its
- * output. */
+/* Runs `gnuplot -d script` inside `dir`, without the user's start-up file. If gnuplot is not
+ * installed, *drawn is false and `warning` says so. If gnuplot fails, the error message ends with
+ * the last lines of its output. */
 enum kvr_status kvr_gnuplot_run(const char *dir, const char *script, bool *drawn, char *warning,
                                 size_t n);
 

@@ -3,9 +3,9 @@
  *     struct kvr_html_result r;
  *     KVR_TRY(kvr_html_write("out/demo.db", "report", &(struct kvr_html_options){ 0 }, &r));
  *
- * writes report/index.html, and report/assets/ with the videos. Markup, style and script come from
- * plots/report/, compiled into the program; the data are JSON in the page. The page works from
- * file://, without server or network. Output is deterministic. */
+ * writes report/index.html, and report/assets/ with the videos. HTML, CSS and JavaScript come from
+ * plots/report/ and are compiled into the program. The page contains its data as JSON. The page
+ * works from file://, without server or network. Output is deterministic. */
 #ifndef KVR_REPORT_HTML_H
 #define KVR_REPORT_HTML_H
 
@@ -16,36 +16,38 @@
 #include "harness/core/status.h"
 
 struct kvr_html_options {
-    const char *media_dir; /* the sweep's out folder; NULL: searched near the database */
-    const char *title; /* title of the page; NULL: the names of the sweeps, else of the database */
-    bool single_file;  /* embed videos in the page, as many as fit */
-    int64_t cap_bytes; /* size limit of the single file; 0: 10 MB */
+    const char *media_dir; /* the sweep's out folder; NULL: search near the database */
+    const char *title; /* page title; NULL: the names of the sweeps, or the database's file name */
+    bool single_file;  /* embeds the videos in the page, as many as fit into cap_bytes */
+    int64_t cap_bytes; /* size limit of a single-file page in bytes; 0: 10 MB */
 };
 
 struct kvr_html_result {
     char path[1024]; /* path of the page */
     int64_t bytes;   /* size of the page */
     int n_cells, n_videos;
-    /* Numbers of videos that the report omits because the file is missing, because it differs from
-     * the measured file, and because the single file has no room. */
+    /* Numbers of omitted videos. n_gone: the file is missing. n_other: the file differs from the
+     * measured file. n_no_room: cap_bytes is reached. */
     int n_gone, n_other, n_no_room;
 };
 
-/* KVR_ENOTFOUND, KVR_ESCHEMA as in kvr_store_query(); KVR_EIO, KVR_EFULL give the file. */
+/* KVR_ENOTFOUND and KVR_ESCHEMA are as in kvr_store_query(). KVR_EIO and KVR_EFULL name the file
+ * that could not be written. */
 enum kvr_status kvr_html_write(const char *db_path, const char *out_dir,
                                const struct kvr_html_options *options, struct kvr_html_result *out);
 
-/* Finds the sweep's out folder, which contains the artifact `path`: `out_dir` if not NULL, else the
- * sweep's own, else near the database. *out NULL: not found; otherwise free() it. The only failure
- * is KVR_ENOMEM. */
+/* Finds the out folder that contains the artifact `path`. It tries `out_dir` if that is not NULL,
+ * then the folder that the sweep wrote to, then folders near the database. *out is NULL if none of
+ * them contains the artifact; otherwise the caller frees it. KVR_ENOMEM. */
 enum kvr_status kvr_html_media(char **out, const char *db_path, const char *out_dir,
                                const char *path);
 
-/* The page's data as one JSON object that is safe inside a script element: it contains no '<',
- * whatever the database holds. `media`, the folder of its files, may be NULL. */
+/* Writes the page's data as one JSON object. Every '<' is escaped, so the object is safe inside a
+ * script element. `media` is the folder of videos and frames; NULL: no files. */
 enum kvr_status kvr_html_data(const char *db_path, const char *media, const char *title, FILE *to);
 
-/* Generated from plots/report/ by the Makefile. */
+/* Text of the HTML page, the CSS and the JavaScript; the Makefile generates the arrays from
+ * plots/report/. */
 extern const char kvr_report_page[], kvr_report_style[], kvr_report_script[];
 
 #endif

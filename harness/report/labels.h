@@ -1,8 +1,9 @@
 /* labels.h - places the labels of points so that they do not overlap.
  *
- * Positions are in pixels, y upwards. Each label tries positions around its point, nearest first,
- * and takes the one that overlaps labels, points, lines and bars the least and is least ambiguous
- * between points. A few rounds let earlier labels make room for later ones. Deterministic. */
+ * Positions are in pixels, y upwards. Each label tries positions around its point, nearest first.
+ * It takes the position with the least overlap with labels, points, lines and bars, and with the
+ * least ambiguity between points. The placement repeats for a few rounds, so that labels placed
+ * early move away from labels placed later. The result is deterministic. */
 #ifndef KVR_REPORT_LABELS_H
 #define KVR_REPORT_LABELS_H
 
@@ -12,9 +13,9 @@ struct kvr_label {
     double x, y;         /* position of the point */
     double width;        /* width of the text */
     double left, bottom; /* out: lower left corner of the text */
-    int leader;          /* out: the label is far from its point and needs a line to it ... */
-    double end_x, end_y; /* out: ... which ends here, at the text's edge */
-    int elsewhere;       /* out: no free place; the label is nearer to another point */
+    int leader;          /* out: the label is far from its point and needs a leader line */
+    double end_x, end_y; /* out: end of the leader line at the text's edge */
+    int elsewhere;       /* out: the label is nearer to another point's mark than to its own */
 };
 
 struct kvr_line {
@@ -22,20 +23,21 @@ struct kvr_line {
 };
 
 struct kvr_label_field {
-    double left, right, bottom, top; /* labels stay inside this box */
+    double left, right, bottom, top; /* box that contains all labels */
     double height;                   /* height of a line of text */
     double radius;                   /* radius of a point's mark */
-    int n_points;                    /* obstacles: first the marks, then other points */
-    int n_marks;                     /* a label must be nearer to its own mark than to any other */
+    int n_points;                    /* number of points that labels avoid: n_marks marks, then
+                                      * other points */
+    int n_marks;                     /* number of marks; a label must be nearer to its own mark than
+                                      * to any other mark */
     const double *px, *py;
     int n_lines;
     const struct kvr_line *lines;
-    int n_bars; /* intervals; overlapping one costs less than overlapping a line */
+    int n_bars; /* interval bars; overlap with a bar costs less than overlap with a line */
     const struct kvr_line *bars;
 };
 
-/* Chooses a position for each of n labels around its point, so that labels, marks, lines and bars overlap
- * least; sets `left` and `bottom`, and `elsewhere` where another mark is nearer. */
+/* Chooses the positions of n labels and sets their output fields. */
 void kvr_labels_place(struct kvr_label *labels, int n, const struct kvr_label_field *f);
 
 #endif

@@ -7,8 +7,8 @@
  *         use(m.row[i].name, m.row[i].value, &m.session[m.row[i].session]);
  *     kvr_measured_free(&m);
  *
- * tools/measure/measured.py writes the files: a session is one run of a package on one GPU, a row
- * is one result of a session. */
+ * tools/measure/measured.py writes both files. A session is one run of the measurement package on a
+ * GPU; a row is one result of a session. */
 #ifndef KVR_REPORT_MEASURED_H
 #define KVR_REPORT_MEASURED_H
 
@@ -19,7 +19,7 @@
 
 struct kvr_measured_session {
     char id[32], date[32], commit[48], card[64];
-    bool patched; /* the code was patched, or the working tree had uncommitted changes */
+    bool patched; /* the session's code differs from the commit */
 };
 
 struct kvr_measured_row {
@@ -35,20 +35,21 @@ struct kvr_measured {
     struct kvr_measured_row *row;         /* [n_rows], in file order */
 };
 
-/* Folder of a GPU's measurements: a name below results/measured, or a path. KVR_ENOTFOUND suggests
- * the nearest name. */
+/* Writes the path of a GPU's measurements to `out`. `gpu` is the name of a folder below
+ * results/measured, or a path. KVR_ENOTFOUND suggests the nearest name. */
 enum kvr_status kvr_measured_find(char *out, size_t n, const char *gpu);
 
-/* Names of the GPUs with measurements, sorted: a NULL-terminated array in one allocation; free()
- * it. */
+/* Lists the GPUs with measurements, sorted by name: a NULL-terminated array in one allocation,
+ * which the caller frees. */
 enum kvr_status kvr_measured_names(char ***out);
 
-/* KVR_ENOTFOUND, KVR_EIO; KVR_EFORMAT gives file, line and reason: a missing column, a row without
- * session, a value that is no number, a field that is too long. */
+/* KVR_EFORMAT names file and line: a column is missing, a row's session is unknown, a value is not
+ * a number, or a field is too long. KVR_ENOTFOUND, KVR_EIO: a file is missing or cannot be read. */
 enum kvr_status kvr_measured_read(struct kvr_measured *out, const char *dir);
 void kvr_measured_free(struct kvr_measured *m); /* accepts {0} */
 
-/* Index of the row `name` in a session; -1: the session has no such row with a value. */
+/* Returns the index of the row `name` of a session, or -1 if the session has no such row with a
+ * value. */
 int kvr_measured_row(const struct kvr_measured *m, int session, const char *name);
 
 #endif

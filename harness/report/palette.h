@@ -1,4 +1,4 @@
-/* palette.h - colours of figures, page and tests (palette.def). */
+/* palette.h - colours of figures, of the HTML report and of test images (palette.def). */
 #ifndef KVR_REPORT_PALETTE_H
 #define KVR_REPORT_PALETTE_H
 

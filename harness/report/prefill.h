@@ -1,5 +1,5 @@
-/* prefill.h - the effect of a compressed prefix on a language model: runs over texts, and their
- * table.
+/* prefill.h - summarizes language-model runs with a compressed prefix (KV cache of the first
+ * tokens).
  *
  *     struct kvr_prefill p;
  *     KVR_TRY(kvr_prefill_read(&p, "out/partial-prefill.db"));
@@ -8,16 +8,17 @@
  *                                     KVR_PREFILL_NLL, &c));
  *     kvr_prefill_free(&p);
  *
- * A place is a combination of settings, chunk and prefix, in which all methods ran over the same
- * texts. Differences are paired by text (pairs.h). The likelihood of a place is per token, not per
- * text: sum of -log p / number of tokens. */
+ * A condition is one combination of settings, chunk length and prefix length; all methods of a
+ * condition ran over the same texts. Differences between methods are paired by text (pairs.h). The
+ * mean negative log-likelihood weights tokens equally, not texts: sum of -log p / number of
+ * tokens. */
 #ifndef KVR_REPORT_PREFILL_H
 #define KVR_REPORT_PREFILL_H
 
 #include "harness/report/pairs.h"
 #include "harness/report/table.h"
 
-/* Values per text; differences are against the BF16 cache of the same text. */
+/* Metrics of one text. Differences (D_NLL, the shifts) are to the BF16 cache on the same text. */
 enum kvr_prefill_value {
     KVR_PREFILL_NLL,
     KVR_PREFILL_D_NLL,
@@ -29,48 +30,52 @@ enum kvr_prefill_value {
     KVR_PREFILL_N
 };
 
-/* One method at one place; texts are borrowed from the table. */
+/* One method in one condition; the strings are borrowed from the table. */
 struct kvr_prefill_run {
-    const char *settings, *method, *carrier; /* carrier: the method without its correction */
+    const char *settings, *method, *carrier; /* carrier: label of the method without its
+                                              * correction */
     const char *correction;                  /* "none", "taylor", ... */
-    int chunk, prefix;                       /* prefix 0: all scored tokens */
+    int chunk, prefix;                       /* in tokens; prefix 0: mean over all prefixes */
     bool baseline;
     double bits;  /* bits per cached scalar */
-    int from, to; /* rows of the table */
+    int from, to; /* rows [from, to) of the table */
     int n_texts;
 };
 
 struct kvr_prefill {
     struct kvr_table *table; /* from sql/table_prefill.sql */
     int n;
-    struct kvr_prefill_run *run; /* [n]: by settings, chunk and prefix (0 last); reference first */
+    struct kvr_prefill_run *run; /* [n], sorted by settings, chunk, prefix (0 last); BF16 comes
+                                  * first */
 };
 
-/* A database without texts has no runs. */
+/* Reads all runs of a database. A database without language-model cells yields n = 0. */
 enum kvr_status kvr_prefill_read(struct kvr_prefill *out, const char *db_path);
 void kvr_prefill_free(struct kvr_prefill *p); /* accepts {0} */
 
 bool kvr_prefill_same_condition(const struct kvr_prefill_run *a, const struct kvr_prefill_run *b);
-/* The run of `method`, of the BF16 cache, and of a correction's carrier at the place of `at`. NULL:
- * there is no such run. */
+/* Returns the run of `method` in the condition of `at`, or NULL. */
 const struct kvr_prefill_run *
 kvr_prefill_find(const struct kvr_prefill *p, const struct kvr_prefill_run *at, const char *method);
+/* Returns the run of the BF16 cache in the condition of `at`, or NULL. */
 const struct kvr_prefill_run *kvr_prefill_baseline(const struct kvr_prefill *p,
                                                    const struct kvr_prefill_run *at);
+/* Returns the run of the method of `at` without its correction in the same condition, or NULL. */
 const struct kvr_prefill_run *kvr_prefill_carrier(const struct kvr_prefill *p,
                                                   const struct kvr_prefill_run *at);
 
-/* Mean of a run's value over the tokens of all texts. */
+/* Returns the mean of a run's metric over the tokens of all its texts. */
 double kvr_prefill_mean(const struct kvr_prefill *p, const struct kvr_prefill_run *run,
                         enum kvr_prefill_value value);
-/* Compares runs a and b by their paired differences a - b over shared texts; b NULL: the values of
- * a are used instead of differences. The interval is at 95 %. KVR_ENOMEM. */
+/* Compares runs a and b by the paired differences a - b over shared texts, with a 95 % interval. If
+ * b is NULL, tests the values of a against 0. KVR_ENOMEM. */
 enum kvr_status kvr_prefill_compare(const struct kvr_prefill *p, const struct kvr_prefill_run *a,
                                     const struct kvr_prefill_run *b, enum kvr_prefill_value value,
                                     struct kvr_comparison *out);
 
-/* The table `prefill`, a row per run. `gain`: likelihood of a correction minus its carrier's,
- * tested as in pairs.h with Holm's correction over the corrections of a place. */
+/* Makes the table `prefill`, a row per run. Column `gain` is the negative log-likelihood with a
+ * correction minus that without it, tested as in pairs.h with Holm's correction over the
+ * corrections of a condition. */
 enum kvr_status kvr_report_prefill(struct kvr_table **out, const char *db_path);
 
 #endif

@@ -1,4 +1,4 @@
-/* reproduce_papers.h - adds the rows of one paper each. */
+/* reproduce_papers.h - one function per paper, which adds the paper's rows to a reproduction. */
 #ifndef KVR_REPORT_REPRODUCE_PAPERS_H
 #define KVR_REPORT_REPRODUCE_PAPERS_H
 

@@ -1,4 +1,4 @@
-/* sheet_cells.h - a contact sheet of cells of a database: the baseline and methods.
+/* sheet_cells.h - writes a contact sheet: a row of frames for the baseline and for each method.
  *
  *     const struct kvr_sheet_cells c = { .db = "kvreel.db",
  *                                        .methods = (const char *[]){ "RTN_INT2" },
@@ -14,23 +14,24 @@
 
 struct kvr_sheet_cells {
     const char *db;
-    const char *const *methods; /* as displayed; the first one determines prompt and frames */
+    const char *const *methods; /* method labels; the cell of the first method determines prompt and
+                                 * frames */
     int n_methods;
-    const char *prompt; /* id of the prompt; NULL: the first prompt, or with `worst` the one with
-                         * the lowest SSIM */
-    const char *media;  /* the sweep's out folder; NULL: searched near the database */
-    bool worst;         /* frames with the lowest SSIM instead of evenly spaced ones */
+    const char *prompt; /* id of the prompt; NULL: the first prompt, or the prompt with the lowest
+                         * SSIM if `worst` is set */
+    const char *media;  /* the sweep's out folder; NULL: search near the database */
+    bool worst;         /* shows the frames with the lowest SSIM instead of evenly spaced frames */
     int columns, scale;
 };
 
 struct kvr_sheet_origin {
-    char key[33], suite[128], prompt[128]; /* key, suite and prompt of the first method's cell */
-    int n_like;                            /* number of cells of this method and prompt */
+    char key[33], suite[128], prompt[128]; /* key, suite and prompt id of the first method's cell */
+    int n_like;                            /* number of cells of the first method and this prompt */
 };
 
-/* Only finished cells are used; all rows have the same baseline. KVR_ENOTFOUND: no such cell (with
- * the nearest method), or its frames are missing; KVR_EFORMAT: the frames differ from the measured
- * frames. */
+/* Writes the contact sheet to the file `out`. Only OK cells with the same baseline are shown.
+ * KVR_ENOTFOUND: there is no such cell (the message suggests the nearest method), or its frames are
+ * missing. KVR_EFORMAT: the frames on disk are not those that were measured. */
 enum kvr_status kvr_sheet_of_cells(const struct kvr_sheet_cells *c, const char *out,
                                    struct kvr_sheet_origin *origin);
 

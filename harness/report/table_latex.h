@@ -4,10 +4,10 @@
 
 #include "harness/report/table.h"
 
-/* Writes the table with the column heads head [n_columns], which are escaped. Columns with right
- * [n_columns] true are flush right. A number with its interval or standard error is one cell. In
- * columns with a better direction the best value is bold, among rows with the same settings that
- * save memory (compression is not 1). */
+/* Writes the table with column heads `head` [n_columns], which are already escaped. Column i is
+ * right-aligned if right [i] is true. A number and its interval or standard error share one cell.
+ * In a column with a better direction, the best value is bold. It is chosen among rows with equal
+ * settings, without rows that save no memory (compression 1). */
 void kvr_table_write_latex(const struct kvr_table *t, char *const *head, const bool *right,
                            FILE *to);
 
