@@ -1,5 +1,5 @@
-/* board_page.h - renders the board's JSON as a page of HTML and CSS only, which works from file://
- * without scripts. */
+/* board_page.h - renders the leaderboard's JSON as a page of HTML and CSS without scripts, which
+ * works from file://. */
 #ifndef KVR_REPORT_BOARD_PAGE_H
 #define KVR_REPORT_BOARD_PAGE_H
 
@@ -7,7 +7,7 @@
 
 #include "harness/core/status.h"
 
-/* `doc`: JSON from board.c; *out: malloc'd. KVR_ENOMEM. */
+/* Sets *out to the page for `doc`, the JSON of board.c; the caller frees *out. KVR_ENOMEM. */
 enum kvr_status kvr_board_page(const json_t *doc, char **out);
 
 #endif

@@ -5,7 +5,7 @@
  *     kvr_ledger_table(&l, &table);
  *     kvr_ledger_free(&l);
  *
- * A ledger is a YAML file with
+ * A ledger is a YAML file with these keys:
  *
  *     sources     paper by short name
  *     margins     equivalence margin by metric
@@ -13,12 +13,12 @@
  *     settle      the sweeps of `kvreel settle` (settle.h)
  *     claims      a list
  *
- * A claim has
+ * Every claim has these keys:
  *
  *     id, says, source, at    the statement, and where the paper makes it
  *     published               the printed difference in the metric's unit, positive in the claimed direction
  *
- * and one of
+ * One of these keys gives the tested comparison:
  *
  *     more: {metric, of, than, by, kind, forcing, suite, model, margin}    metric(of) > metric(than) + `by`, over
  *                                the prompts of both; without `than`: metric(of) > `by`
@@ -30,14 +30,15 @@
  *     ratio: {method, is}        compression of Wan 1.3B's cache at 165 frames, as printed
  *     command, why               not testable on this machine, and the command that would test it
  *
- * and optionally
+ * A claim may also have a comparison of GPU measurements:
  *
  *     card: {of, than, above or below}    the ratio of two rows of results/measured is above, or below, a
  *                                number (claims_card.c); takes precedence over CPU times
  *     card: {of, on, above or below}      a row's value, on cards whose name contains `on`
  *
- * Verdicts come from the sequential test of sequence.h, with e-BH at 5 % over all tests of the
- * ledger. They stay valid however often a growing database is judged:
+ * Verdicts come from the sequential test of sequence.h, with a false discovery rate of 5 % (e-BH)
+ * over all tests of the ledger. A verdict stays valid however often the database is judged while it
+ * grows:
  *
  *     holds            the difference exceeds the margin in the claimed direction
  *     does not hold    it exceeds the margin in the other direction
@@ -45,10 +46,11 @@
  *     futile           after at least 24 prompts, a verdict would need more than `most`
  *     cannot be told here    undecided, or not testable on this machine; see `why`
  *
- * The margin is the larger of the ledger's and the chaos part. For SSIM the chaos part is 1 - the
- * mean over the BF16 rollout's draws. For a PSNR p and the draws' floor f it is 10 log10(1 + 10^((p
- * - f) / 10)), the decibels that the chaos error adds to an error of p. The floor excludes prompts
- * with two possible videos (chaos.h). */
+ * The margin is the larger of the ledger's margin and the effect of chaos. For SSIM, the effect of
+ * chaos is 1 minus the mean SSIM between BF16 draws and the BF16 rollout. For PSNR it is
+ * 10 log10(1 + 10^((p - f) / 10)) dB, where p is the methods' PSNR and f the chaos floor: the
+ * decibels that an independent error of size f adds to an error of size p. The floor excludes
+ * prompts with two possible videos (chaos.h). */
 #ifndef KVR_REPORT_CLAIMS_H
 #define KVR_REPORT_CLAIMS_H
 
@@ -77,42 +79,49 @@ enum kvr_claim_relation {
 
 enum { KVR_CLAIM_NEEDS = 8 };
 
-/* Ratio of two measured rows on a GPU, or the value of a row on a named GPU. */
+/* The GPU test of a claim: the ratio of two rows of results/measured, or the value of one row. */
 struct kvr_claim_card {
-    const char *of, *than; /* row names; `of` NULL: the claim has no `card`; `than` "": a row's
-                            * value, not a ratio */
-    const char *on;        /* required part of the GPU's name, "H200"; "": any GPU */
+    const char *of, *than; /* row names; `of` NULL: no GPU test; `than` "": the value of row `of` is
+                            * tested, not a ratio */
+    const char *on;        /* text that the GPU's name must contain, such as "H200"; "": any GPU */
     bool above;
     double bound;
-    int n;                  /* number of sessions with both rows */
-    double lo, hi, log_sum; /* minimum and maximum of the ratios, and the sum of their logarithms */
+    int n;                  /* number of sessions that contain both rows */
+    double lo, hi, log_sum; /* minimum and maximum of the sessions' ratios, and the sum of their
+                             * logarithms */
     char gpu[64];
 };
 
-/* Texts belong to the ledger's document. */
+/* One claim. Its strings belong to the ledger's YAML document. */
 struct kvr_claim {
     const char *id, *says, *source, *at;
     enum kvr_claim_relation relation;
-    const char *metric, *of, *than, *kind, *forcing, *suite, *model, *sql; /* "": none */
-    const char *needs[KVR_CLAIM_NEEDS + 1]; /* methods; ends with NULL */
-    double by, within, fixed;               /* fixed: the ledger's margin; within: bound of an
-                                             * `alike` claim */
-    double published;                       /* NaN: not published, or in another unit */
-    char shown[320];                        /* how to reproduce it */
-    bool tested;                            /* the database has cells for it */
-    char timed_on[96]; /* devices of a ratio of times: "cpu"; "": not about time */
+    const char *metric, *of, *than, *kind, *forcing, *suite, *model, *sql; /* "": not given */
+    const char *needs[KVR_CLAIM_NEEDS + 1]; /* methods that the claim needs; ends with NULL */
+    double by, within, fixed;               /* by: required difference of `more` and `less`; within:
+                                             * largest difference of `alike`; fixed: the claim's own
+                                             * margin */
+    double published;                       /* published difference; NaN: not published, or in
+                                             * another unit */
+    char shown[320];                        /* text: the comparison that is tested */
+    bool tested;                            /* the database has cells that test the claim */
+    char timed_on[96]; /* devices whose times are compared, such as "cpu"; "": the claim is not
+                        * about time */
     bool arithmetic;
     struct kvr_sequence s;
-    double level_a, level_b; /* mean metric of `of` and `than`; NaN: unknown */
+    double level_a, level_b; /* mean of the metric over the cells of `of` and of `than`; NaN:
+                              * unknown */
     double margin;
-    double figure, lo, hi; /* mean difference and its interval at the level of e-BH */
+    double figure, lo, hi; /* mean difference, and its confidence interval at the level of the e-BH
+                            * procedure */
     double log_e;
-    double n_needed; /* required prompts; NaN: unknown, INFINITY: unreachable */
-    double cost_s;   /* of the missing prompts, in core seconds; NaN: unknown */
+    double n_needed; /* number of prompts needed for a verdict; NaN: unknown, INFINITY: no number
+                      * suffices */
+    double cost_s;   /* cost of the missing prompts in core seconds; NaN: unknown */
     enum kvr_claim_verdict verdict;
     struct kvr_claim_card card;
-    bool hidden; /* not shown in the table */
-    int next;    /* prompts per suite that `kvreel settle` would add */
+    bool hidden; /* the claim is not shown in the table */
+    int next;    /* number of prompts per suite after the next round of `kvreel settle` */
     char why[512];
     char where[320]; /* text: results with other readings, forcings and models */
 };
@@ -122,63 +131,73 @@ struct kvr_ledger {
     const struct kvr_yaml_node *sources, *methods, *margins, *settle;
     int n_claims, n_tested;
     struct kvr_claim *claim; /* owned */
-    double threshold;        /* log E at which the intervals are given */
-    double cpu_s;            /* CPU time of the cells of all tests; NaN: no database */
+    double threshold;        /* log E that defines the level of the intervals (sequence.h) */
+    double cpu_s;            /* CPU time in seconds of all cells that test claims; NaN: no
+                              * database */
     int cheapest;            /* index of the cheapest open claim; -1: no claim is open */
     int n[KVR_N_CLAIM_VERDICTS];
-    char two_videos[400]; /* prompts excluded from distances to BF16 */
+    char two_videos[400]; /* prompts with two possible videos, which distances to BF16 exclude */
 };
 
 struct kvr_claims_options {
-    int most;          /* number of available prompts; 0: KVR_CLAIMS_MOST */
-    const char *model; /* model to judge; NULL: the first of `settle`, else nano */
-    bool elsewhere;    /* fill `where` */
+    int most;          /* number of available prompts, beyond which a claim is futile; 0:
+                        * KVR_CLAIMS_MOST */
+    const char *model; /* model whose cells are judged; NULL: the first model of `settle`, or
+                        * nano */
+    bool elsewhere;    /* fills the field `where` of each claim */
 };
 
-/* Number of prompts in the suites of `kvreel settle`, without held-out words. */
+/* MOST: number of prompts without held-out words in the suites of `kvreel settle`. FUTILE_AFTER:
+ * number of prompts before which no claim is futile. */
 enum { KVR_CLAIMS_MOST = 360, KVR_CLAIMS_FUTILE_AFTER = 24 };
 
-/* path NULL: the installed results/claims.yaml. db NULL: only arithmetic claims are judged.
- * KVR_EINVAL with file, line and column: an invalid ledger. */
+/* Reads a ledger and judges its claims. `path` NULL is the installed results/claims.yaml. If `db`
+ * is NULL, only claims that follow from arithmetic are judged. KVR_EINVAL: the ledger is invalid
+ * (the message gives file, line and column). */
 enum kvr_status kvr_claims(struct kvr_ledger *out, const char *path, const char *db,
                            const struct kvr_claims_options *options);
 void kvr_ledger_free(struct kvr_ledger *l); /* accepts {0} */
 
 enum kvr_status kvr_ledger_table(const struct kvr_ledger *l, struct kvr_table **out);
 
-/* Claims of the installed ledger for which the database has cells. KVR_ENOTFOUND: no ledger. */
+/* Makes the table of the claims of the installed ledger that the database has cells for.
+ * KVR_ENOTFOUND: no ledger is installed. */
 enum kvr_status kvr_report_claims(struct kvr_table **out, const char *db_path);
 
-/* Options of a label in `methods`, {method, options}; NULL: the label is a row of the registry. */
+/* Returns the entry {method, options} of a label in the ledger's map `methods`, or NULL if the
+ * label is a row of the registry. */
 const struct kvr_yaml_node *kvr_ledger_method(const struct kvr_ledger *l, const char *label);
 
-/* --- what claims*.c share ---------------------------------------------------------------- */
+/* --- shared by the claims*.c files -------------------------------------------------------- */
 
 enum kvr_status kvr_ledger_read(struct kvr_ledger *l, const char *path);
-/* Reads the ratios of a claim's `card` below the folder `measured`; none if there is no such
- * folder. Errors of measured.h. */
+/* Reads the ratios of a claim's `card` from the GPU measurements below the folder `measured`. If
+ * the folder does not exist, c->card.n is 0. Errors are those of measured.h. */
 enum kvr_status kvr_claim_card(struct kvr_claim *c, const char *measured);
-/* Judges a claim by the ratios of its `card`, if there are any and the claim is open or the
- * database's times are those of a CPU. */
+/* Judges a claim by its GPU ratios. They replace the verdict of the database only if the claim is
+ * open or its times were measured on a CPU. */
 void kvr_claim_judge_card(struct kvr_claim *c);
-/* Computes margins, verdicts, required prompts and costs of the tested claims. */
+/* Computes the margin, verdict, n_needed and cost_s of each tested claim. */
 enum kvr_status kvr_ledger_judge(struct kvr_ledger *l, const char *db,
                                  const struct kvr_claims_options *options);
 struct kvr_claim_values; /* claims_values.h */
-/* Sets c->s to the sequence of the paired differences in `db`, and c->tested; without differences,
- * c->why gives the reason. *v caches the values. db NULL: not tested. */
+/* Adds the paired differences of the claim's cells in `db` to c->s, and sets c->tested if there are
+ * any; otherwise c->why gives the reason. *v caches the values between calls. If `db` is NULL, the
+ * claim is not tested. */
 enum kvr_status kvr_claim_sample(struct kvr_claim *c, struct kvr_claim_values **v, const char *db,
                                  const char *model);
-/* Fills `where`: results with other readings, forcings and models. */
+/* Fills c->where with the claim's results under other readings, forcings and models. */
 enum kvr_status kvr_claim_other_conditions(struct kvr_claim *c, struct kvr_claim_values **v,
                                            const char *db, const char *model);
-/* Writes the name of the method's other reading, NAME@study for NAME and vice versa; the same name
- * if there is no other reading. */
+/* Writes the name of the method's other reading: NAME@study for NAME, and NAME for NAME@study. If
+ * the method has only one reading, writes `name` itself. */
 void kvr_claim_other_reading(const char *name, char *out, size_t n);
-bool kvr_claim_has_reading(const char *name); /* a method with that reading exists */
-/* Default equivalence margin of a metric; 0: unknown metric. */
+/* Returns whether a method with this name and reading exists. */
+bool kvr_claim_has_reading(const char *name);
+/* Returns the default equivalence margin of a metric, or 0 if the metric is unknown. */
 double kvr_default_margin(const char *metric);
-/* The ledger's equivalence margin of a metric; 0: the metric has none. */
+/* Returns the ledger's equivalence margin of a metric, or 0 if the ledger gives no margin for the
+ * metric. */
 double kvr_ledger_margin(const struct kvr_ledger *l, const char *metric);
 
 #endif

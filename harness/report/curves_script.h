@@ -1,4 +1,4 @@
-/* curves_script.h - data and gnuplot script of one figure of curves. */
+/* curves_script.h - writes the data and the gnuplot script of one figure of curves. */
 #ifndef KVR_REPORT_CURVES_SCRIPT_H
 #define KVR_REPORT_CURVES_SCRIPT_H
 
@@ -20,7 +20,7 @@ struct kvr_curves_figure {
     struct kvr_curve *curve;
 };
 
-/* Writes STEM.tsv and STEM.gp below `dir`. */
+/* Writes the data STEM.tsv and the script STEM.gp below `dir`. */
 enum kvr_status kvr_curves_write(const struct kvr_curves_figure *f, const char *dir,
                                  unsigned formats);
 

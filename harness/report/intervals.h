@@ -1,23 +1,24 @@
-/* intervals.h - the summary with confidence intervals and tie groups. */
+/* intervals.h - tables of means and medians with confidence intervals and tie groups. */
 #ifndef KVR_REPORT_INTERVALS_H
 #define KVR_REPORT_INTERVALS_H
 
 #include "harness/report/table.h"
 
-/* A row per method and settings: compression, mean SSIM and PSNR, median runtime, tie group by SSIM, n ok /
- * n attempted cells. Means have 95 % intervals over prompts; seeds, repeats and draws are averaged per prompt.
- * The median has its order-statistic interval. Two methods tie unless the test of pairs.h separates them, over
- * all pairs of the settings. A group is named by the letter of its best method; a method with "ab"
- * belongs to groups a and b. */
+/* Makes a table with a row per method and settings: compression, mean SSIM and PSNR, median
+ * runtime, tie group by SSIM, number of OK and of attempted cells. Means have 95 % intervals over
+ * prompts, after averaging over seeds, repeats and draws. The median runtime has an order-statistic
+ * interval. Two methods with equal settings tie in SSIM unless they are separable (pairs.h), with
+ * Holm's correction over all pairs of methods. Tie groups are named by letters, the best group
+ * first; a method with "ab" belongs to groups a and b. */
 enum kvr_status kvr_report_intervals(struct kvr_table **out, const char *db_path);
 
-/* Fills the columns NAME_lo and NAME_hi of psnr, ssim and runtime in the table `summary` from
- * kvr_report_intervals(); drops columns without any interval. */
+/* Fills the interval columns NAME_lo and NAME_hi of psnr, ssim and runtime in the table `summary`,
+ * with the intervals of kvr_report_intervals(). Drops interval columns without values. */
 enum kvr_status kvr_report_add_intervals(struct kvr_table *t, const char *db_path);
 
-/* The table of kvr_report_intervals for each budget, over cells with an option solved for bits per
- * element (harness/plan/fit.h). Letters mark ties within a budget. Methods without a budget,
- * including BF16 and plain baselines, come last. */
+/* Like kvr_report_intervals, but grouped by memory budget in bits per element (`fit B`,
+ * harness/plan/fit.h). Tie groups compare methods of the same budget. Methods without a budget,
+ * including BF16 and the default baselines, come last. */
 enum kvr_status kvr_report_equal_bytes(struct kvr_table **out, const char *db_path);
 
 #endif

@@ -1,4 +1,4 @@
-/* pareto_race.h - objectives and contenders, shared by the pareto_*.c files. */
+/* pareto_race.h - objectives and competing methods, shared by the pareto_*.c files. */
 #ifndef KVR_REPORT_PARETO_RACE_H
 #define KVR_REPORT_PARETO_RACE_H
 
@@ -11,7 +11,7 @@
 
 enum { KVR_OBJECTIVES_MAX = 8, KVR_BOUNDS_MAX = 4 };
 
-/* Aggregation of a method's cells to one number. MEAN: over prompts. */
+/* How the values of a method's cells become one number; MEAN is the mean over prompts. */
 enum kvr_gather { KVR_GATHER_MEAN, KVR_GATHER_HARMONIC, KVR_GATHER_HIGHEST, KVR_GATHER_MIDDLE };
 
 struct kvr_objective {
@@ -19,33 +19,33 @@ struct kvr_objective {
     const char *printed; /* the objective's column in published tables */
     int better;          /* +1: higher is better, -1: lower is better */
     double margin;       /* non-inferiority margin, >= 0 */
-    bool chaos;          /* the margin is the chaos part (chaos.h) */
+    bool chaos;          /* the margin is the effect of chaos (chaos.h) */
     enum kvr_gather pool;
     bool is_column; /* of cells_wide */
-    bool noisy;     /* varies between prompts independently of the method */
-    int column;     /* index among the requested objectives */
+    bool noisy;     /* the value varies between prompts, so differences have confidence intervals */
+    int column;     /* index of the objective among the requested objectives */
 };
 
 /* A bound on a method's mean; methods beyond it do not compete. */
 struct kvr_bound {
     char name[64];
     bool is_column; /* of cells_wide */
-    int better;     /* +1: limit or more, -1: limit or less */
+    int better;     /* +1: the mean must be >= limit, -1: <= limit */
     double limit;
 };
 
-/* Parses "NAME>=VALUE,NAME<=VALUE" into list [KVR_BOUNDS_MAX]; `text` NULL gives no bounds. Names
- * are those of kvr_objectives_parse. */
+/* Parses bounds such as "ssim>=0.9,lpips<=0.2" into list [KVR_BOUNDS_MAX]. `text` NULL sets *n to
+ * 0. The names are those of kvr_objectives_parse. */
 enum kvr_status kvr_bounds_parse(struct kvr_bound *list, int *n, const char *text,
                                  const char *const *names, int n_names);
 
-/* Parses NAME:max or NAME:min joined by commas, or the name of a frontier, into list
- * [KVR_OBJECTIVES_MAX]. A name must be a known column, a metric, an objective of a frontier, or in
- * `names`, the measured metrics. KVR_EINVAL lists the allowed names. */
+/* Parses objectives such as "ssim:max,peak_bytes:min", or the name of a kvr_frontier, into list
+ * [KVR_OBJECTIVES_MAX]. NAME must be a column of cells_wide, a metric, an objective of a frontier,
+ * or one of the measured metrics `names`. KVR_EINVAL lists the allowed names. */
 enum kvr_status kvr_objectives_parse(struct kvr_objective *list, int *n, const char *text,
                                      const char *const *names, int n_names);
 
-/* Overrides default margins with the user's. */
+/* Replaces default margins by those of o->margins. */
 enum kvr_status kvr_objectives_margins(struct kvr_objective *list, int n,
                                        const struct kvr_pareto_options *o);
 
@@ -54,21 +54,22 @@ struct kvr_contender {
     bool baseline, complete;
     double v[KVR_OBJECTIVES_MAX];
     double bound_v[KVR_BOUNDS_MAX];
-    int beyond;                      /* index of the violated bound; -1: all bounds hold */
-    int from, to;                    /* rows of the contender: [from, to) */
+    int beyond;                      /* index of the violated bound; -1: no bound is violated */
+    int from, to;                    /* the contender's rows of the table: [from, to) */
     int n_seeds[KVR_OBJECTIVES_MAX]; /* number of the contender's samples of each noisy objective */
-    int n_rivals;                    /* complete methods with the same settings */
-    int by, n_by;                    /* the best method that dominates this one; the number of
-                                      * methods that do */
-    int maybe, n_maybe;              /* likewise, of methods for which dominance over this one is
-                                      * undecided */
+    int n_rivals;                    /* number of complete methods with the same settings */
+    int by, n_by;                    /* index of the best method that dominates this one (-1: no
+                                      * method); number of dominating methods */
+    int maybe, n_maybe;              /* index and number of the methods whose dominance over this
+                                      * one is undecided */
     double p_front;                  /* NaN: unknown */
 };
 
 struct kvr_race {
     const struct kvr_pareto_options *o;
     struct kvr_objective objective[KVR_OBJECTIVES_MAX];
-    int n_objectives, n_asked; /* objectives with values; requested objectives */
+    int n_objectives, n_asked; /* number of objectives with values; number of requested
+                                * objectives */
     struct kvr_bound bound[KVR_BOUNDS_MAX];
     int n_bounds;
     char left_out[256]; /* objectives without any value */
@@ -76,17 +77,18 @@ struct kvr_race {
     struct kvr_published published;
     struct kvr_contender *who;
     int n;
-    struct kvr_sample *samples; /* [objectives, rows]; a contender's samples start at its first
-                                 * row */
-    signed char *dominance; /* [n, n]: of the first method over the second, enum kvr_dominance */
+    struct kvr_sample *samples; /* [n_asked, rows]; the samples of a contender start at row
+                                 * `from` */
+    signed char *dominance;     /* [n, n] enum kvr_dominance: entry [i, j] is that of method i over
+                             * method j */
     int n_prompts;
 };
 
-/* Fills `dominance`, and n_rivals, by, maybe and p_front of each contender. */
+/* Computes `dominance` of all pairs, and n_rivals, by, maybe and p_front of each contender. */
 enum kvr_status kvr_race_judge(struct kvr_race *r);
 
-/* Differences a - b of objective k over shared prompts, into x; returns their number. d and x have room for one
- * contender's rows. */
+/* Writes the paired differences a - b of objective k over shared prompts to x, and returns their
+ * number. The scratch array d and x need room for one contender's rows. */
 int kvr_race_differences(const struct kvr_race *r, const struct kvr_contender *a,
                          const struct kvr_contender *b, int k, struct kvr_sample *d, double *x);
 

@@ -5,7 +5,7 @@
  *     ... kvr_published_cell(&p, row, "ssim") ...
  *     kvr_published_free(&p);
  *
- * The first line after the comments has the column names. Cells are texts as printed in the
+ * The first line after the comments has the column names. Every value is the text printed in the
  * paper. */
 #ifndef KVR_REPORT_PUBLISHED_H
 #define KVR_REPORT_PUBLISHED_H
@@ -17,25 +17,27 @@
 struct kvr_published {
     int n_rows, n_columns;
     char **column;     /* [n_columns] */
-    char **cell;       /* [n_rows, n_columns], "" if not published */
+    char **cell;       /* [n_rows, n_columns]; "": not published */
     char path[1024];   /* path of the file */
-    char source[1024]; /* the file's comment, on one line */
+    char source[1024]; /* comment lines of the file, joined to one line */
 };
 
-/* KVR_ENOTFOUND, KVR_EIO; KVR_EFORMAT gives file and line of a row with too few or too many
- * fields. */
+/* KVR_EFORMAT: a row has too few or too many fields (the message gives file and line).
+ * KVR_ENOTFOUND, KVR_EIO. */
 enum kvr_status kvr_published_read(struct kvr_published *out, const char *name);
 void kvr_published_free(struct kvr_published *p); /* accepts {0} */
 
-/* The text of a cell; "" if there is no such column. */
+/* Returns the text in `column` of a row, or "" if there is no such column. */
 const char *kvr_published_cell(const struct kvr_published *p, int row, const char *column);
-int kvr_published_find(const struct kvr_published *p, const char *first); /* row or -1 */
+/* Returns the index of the row whose first field is `first`, or -1. */
+int kvr_published_find(const struct kvr_published *p, const char *first);
 
-/* The number in `column` of the row that begins with `first`; NaN: there is none. */
+/* Returns the number in `column` of the row whose first field is `first`, or NaN if the field is
+ * missing or not a number. */
 double kvr_published_value(const struct kvr_published *p, const char *first, const char *column);
 
-/* Parses a printed number and its rounding error, half a unit of the last digit. False for "",
- * "inf" and text. */
+/* Parses a printed number. *rounding is half a unit of the last printed digit. Returns false for
+ * "", "inf" and any other text. */
 bool kvr_published_number(const char *text, double *value, double *rounding);
 
 #endif

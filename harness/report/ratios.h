@@ -4,8 +4,9 @@
  *     row = kvr_ratio_find(t, "RTN_INT4", "nano, frames 42, ...");
  *     kvr_table_number(t, row, KVR_RATIO);     NaN: no ratio, for the reason in KVR_RATIO_CODES
  *
- * The interval is over pairs. Load, throttling and an interval wider than 10 % (code WIDE)
- * invalidate a ratio; DRIFT does not. */
+ * The confidence interval is over pairs of rollouts. A ratio is invalid if the machine was loaded
+ * or throttled (codes of docs/sweeps.md), or if its interval is wider than 10 % (code WIDE). The
+ * code DRIFT does not invalidate a ratio. */
 #ifndef KVR_REPORT_RATIOS_H
 #define KVR_REPORT_RATIOS_H
 
@@ -24,15 +25,15 @@ enum {
 #define KVR_RATIOS_BY_SETTINGS "settings || ', ' || machine"
 #define KVR_RATIOS_BY_UNIT "rollout || machine || code || method"
 
-/* Runtime ratios of a database's ABBA pairs, one row per method and group; by: SQL expression of
- * the group, such as the two above. Without pairs the table has no rows. */
+/* Makes a table of the runtime ratios of a database's ABBA pairs, one row per method and group.
+ * `by` is the SQL expression that defines a group, such as the two above. A database without ABBA
+ * pairs yields a table without rows. */
 enum kvr_status kvr_ratios_read(struct kvr_table **out, const char *db_path, const char *by);
-int kvr_ratio_find(const struct kvr_table *t, const char *method, const char *place); /* row, or -1
-                                                                                       * if there is
-                                                                                       * none */
+/* Returns the row of this method and group, or -1. */
+int kvr_ratio_find(const struct kvr_table *t, const char *method, const char *place);
 
-/* Fills the columns runtime_ratio, ratio_lo, ratio_hi and ratio_codes of a table with `method` and
- * `of_settings`; drops them if there is no ratio at all. */
+/* Fills the columns runtime_ratio, ratio_lo, ratio_hi and ratio_codes of a table that has the
+ * columns `method` and `of_settings`. Drops these four columns if no row has a ratio. */
 enum kvr_status kvr_report_add_ratios(struct kvr_table *t, const char *db_path);
 
 #endif

@@ -74,7 +74,8 @@ double kvr_sequence_needed(const struct kvr_sequence *s, double margin, double l
 
 /* Runs the e-BH procedure (Wang and Ramdas 2022) on the evidence log_e [m]; NaN entries are
  * ignored. Sets rejected [i] if null hypothesis i is rejected at false discovery rate alpha.
- * *threshold is the log E above which the next hypothesis would be rejected. KVR_ENOMEM. */
+ * *threshold is log(m / (max(k, 1) alpha)) for k rejections: the log E that every rejected
+ * hypothesis reaches. KVR_ENOMEM. */
 enum kvr_status kvr_e_bh(const double *log_e, int m, double alpha, bool *rejected,
                          double *threshold);
 

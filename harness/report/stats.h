@@ -5,7 +5,8 @@
  *     KVR_TRY(kvr_mean_interval(x, n, 0.95, &ci));
  *
  * The intervals do not assume a normal distribution: runtimes have long tails, and prompts are few.
- * All functions are pure. x [n] must be independent samples: prompts, not cells (nested.h). */
+ * All functions are pure. The samples x [n] must be independent: one value per prompt, not per cell
+ * (nested.h). */
 #ifndef KVR_REPORT_STATS_H
 #define KVR_REPORT_STATS_H
 
@@ -16,8 +17,8 @@
 
 struct kvr_interval {
     double lo, hi;
-    double level; /* actual coverage; may differ from the requested level */
-    bool min_max; /* the samples are too few for the level; lo and hi are their minimum and
+    double level; /* actual coverage, which may differ from the requested level */
+    bool min_max; /* there are too few samples for the level: lo and hi are the minimum and
                    * maximum */
 };
 
@@ -25,33 +26,35 @@ double kvr_mean(const double *x, int n);           /* NaN if n is 0 */
 double kvr_standard_error(const double *x, int n); /* standard error of the mean; NaN if n < 2 */
 double kvr_median(const double *x, int n);         /* copies x; NaN if n is 0 or out of memory */
 
-/* Distribution-free confidence interval of the median: the narrowest symmetric pair of order statistics with
- * coverage `level`. With n < 6 no pair reaches 95 %. */
+/* Distribution-free confidence interval of the median: the narrowest symmetric pair of order
+ * statistics with coverage `level`. With n < 6 no pair of order statistics has 95 % coverage. */
 enum kvr_status kvr_median_interval(const double *x, int n, double level, struct kvr_interval *out);
 
-/* flag[i]: x[i] is further than 14.826 MAD from the median, ten standard deviations of a normal distribution.
- * Flags are for display: no value is excluded. Returns the number of flags. */
+/* Sets flag[i] if x[i] is more than 14.826 median absolute deviations from the median, which is ten
+ * standard deviations for normal data. Returns the number of flags. Flagged values are only
+ * displayed as outliers; no estimate excludes them. */
 int kvr_outliers(const double *x, int n, bool *flag);
 
-/* Confidence interval of the mean of x [n], n >= 2 (else KVR_EINVAL): Student's interval, extended
- * on the side of the long tail by Hall's transformation. With m the mean, s the standard deviation
- * (n - 1), G the skewness sqrt(n (n - 1)) / (n - 2) m3 / m2^1.5, y = t / sqrt(n) and t Student's
- * quantile of n - 1 degrees of freedom,
+/* Computes the confidence interval of the mean of x [n]: Student's interval, extended on the side
+ * of the long tail by Hall's transformation. KVR_EINVAL: n < 2. With m the mean, s the standard
+ * deviation (n - 1), G the skewness sqrt(n (n - 1)) / (n - 2) m3 / m2^1.5, y = t / sqrt(n) and t
+ * Student's quantile of n - 1 degrees of freedom,
  *
  *     lo = m - s max(y, h(y)),  hi = m + s max(y, -h(-y)),
  *     h(y) = 3 / G (cbrt(1 + G (y - G / (6 n))) - 1),
  *
  * h is the inverse of w + G w^2 / 3 + G^2 w^3 / 27 + G / (6 n), which removes most of the skewness
  * (P. Hall, On the removal of skewness by transformation, J. R. Statist. Soc. B 54 (1992) 221). The
- * interval contains the mean and is equivariant under a x + b. docs/measuring.md measures its
- * coverage; tests/report checks it. */
+ * interval contains the mean and is equivariant under affine maps a x + b. docs/measuring.md gives
+ * its measured coverage, which tests/report checks. */
 enum kvr_status kvr_mean_interval(const double *x, int n, double level, struct kvr_interval *out);
 
-/* Clips an interval to the range of possible values (SSIM <= 1); coverage is unchanged. */
+/* Clips an interval to [lo, hi], the range of possible values (SSIM <= 1), which does not change
+ * its coverage. */
 void kvr_interval_within(struct kvr_interval *ci, double lo, double hi);
 
-/* Standard normal distribution function and its inverse; the same for Student's t with df >= 1
- * degrees of freedom. */
+/* Cumulative distribution function and quantile of the standard normal distribution, and of
+ * Student's t with df >= 1 degrees of freedom. */
 double kvr_normal_cdf(double z);
 double kvr_normal_quantile(double p);
 double kvr_student_cdf(double t, int df);

@@ -5,11 +5,11 @@
  *     KVR_TRY(kvr_submission_open(&s, "a.kvresult"));      s.db: the database, in a folder of its own
  *     kvr_submission_close(&s);
  *
- * A tar archive (POSIX ustar) with, in this order, manifest.json, results.db, environment.json
- * (sessions: machine, compiler, libraries) and configs/SHA12.yaml. The manifest has size and
- * SHA-256 of every other member and of the database's checksums (store/checksum.h), and the numbers
- * of covered cells, sessions and sweeps. Checksums detect damage and careless edits; they are not a
- * signature. */
+ * The file is a tar archive (POSIX ustar) of manifest.json, results.db, environment.json (machine,
+ * compiler and libraries of each session) and configs/SHA12.yaml, in this order. The manifest gives
+ * the size and SHA-256 of every other member, the SHA-256 of the database's checksums
+ * (store/checksum.h), and the numbers of cells, sessions and sweeps. The checksums detect damage
+ * and accidental edits; they are not a signature. */
 #ifndef KVR_REPORT_SUBMISSION_H
 #define KVR_REPORT_SUBMISSION_H
 
@@ -25,18 +25,20 @@ struct kvr_submission_result {
     char sha256[KVR_SHA256_HEX]; /* hash of the exported database */
 };
 
-/* `sweep`: a sweep's name, or the first digits of its id; NULL: the only sweep. KVR_EINVAL, with
- * the names: several sweeps match, or none; KVR_EFORMAT: a checksum in the database does not
- * match. */
+/* Exports one sweep of `db` to the file `path`. `sweep` is the sweep's name or the first digits of
+ * its id; NULL exports the only sweep. KVR_EINVAL: no sweep matches, or several do (the message
+ * lists the names). KVR_EFORMAT: a checksum in the database does not match. */
 enum kvr_status kvr_submission_write(const char *db, const char *sweep, const char *path,
                                      struct kvr_submission_result *out);
 
 struct kvr_submission {
-    char *dir, *db; /* temporary folder and the database in it; NULL: not open */
+    char *dir, *db; /* paths of a temporary folder and of the database in it; NULL: not open */
 };
 
+/* Returns whether the file is an exported sweep. */
 bool kvr_submission_is(const char *path);
-/* KVR_EFORMAT: a member that does not match the manifest. */
+/* Extracts an exported sweep to a temporary folder. KVR_EFORMAT: a member does not match the
+ * manifest. */
 enum kvr_status kvr_submission_open(struct kvr_submission *out, const char *path);
 void kvr_submission_close(struct kvr_submission *s); /* accepts {0} */
 

@@ -5,10 +5,10 @@
  *     st = kvr_table_write(t, KVR_TABLE_MD, stdout);
  *     kvr_table_close(&t);
  *
- * Text, Markdown and LaTeX are for reading: heads, units, scaled and rounded values, "-" for
- * missing ones. CSV, JSON and JSONL (one object per line) are for programs: column names, stored
- * values, an empty field or null for missing ones. Separators, markup and control characters in
- * cells are escaped. */
+ * Text, Markdown and LaTeX are for readers: they show heads, units, scaled and rounded values, and
+ * "-" for a missing value. CSV, JSON and JSONL (one object per line) are for programs: they have
+ * column names and stored values; a missing value is an empty field or null. Every format escapes
+ * its separators, its markup and control characters. */
 #ifndef KVR_REPORT_TABLE_H
 #define KVR_REPORT_TABLE_H
 
@@ -25,45 +25,47 @@ enum kvr_table_format {
     KVR_TABLE_JSONL,
     KVR_N_TABLE_FORMATS
 };
-/* "txt", "md", "csv", "json", "latex", "jsonl"; KVR_EINVAL lists them. */
+/* Parses "txt", "md", "csv", "json", "latex" or "jsonl"; KVR_EINVAL lists these names. */
 enum kvr_status kvr_table_format_parse(const char *name, enum kvr_table_format *out);
 
 struct kvr_column {
-    const char *name; /* as in SQL, CSV and JSON */
+    const char *name; /* column name in SQL, CSV and JSON */
     const char *head; /* displayed name; NULL: name */
     const char *unit; /* displayed after the head; NULL: no unit */
     double scale;     /* displayed value = stored value * scale; 0 means 1 */
-    int digits;       /* displayed decimals; < 0: six significant digits */
-    int better;       /* +1: higher is better, -1: lower, 0: neither; LaTeX sets the best in bold */
-    bool groups;      /* a setting that groups rows (kvr_table_fold) */
+    int digits;       /* number of displayed decimals; < 0: six significant digits */
+    int better;       /* +1: higher is better, -1: lower is better, 0: neither; LaTeX prints the
+                       * best value in bold */
+    bool groups;      /* the column is a setting that groups rows (kvr_table_fold) */
 };
 
 struct kvr_table {
-    char *title, *note; /* owned; may be NULL. Displayed in Text, Markdown and LaTeX */
+    char *title, *note; /* shown in text, Markdown and LaTeX; owned; may be NULL */
     int n_columns, n_rows;
-    struct kvr_column *column; /* [n_columns], names and heads owned */
-    struct kvr_value *cell;    /* [n_rows, n_columns], texts owned and terminated */
-    int capacity;              /* allocated rows of `cell` */
+    struct kvr_column *column; /* [n_columns]; the table owns names and heads */
+    struct kvr_value *cell;    /* [n_rows, n_columns]; the table owns the texts, which are
+                                * NUL-terminated */
+    int capacity;              /* number of rows allocated in `cell` */
 };
 
 enum kvr_status kvr_table_open(struct kvr_table **out, int n_columns,
                                const struct kvr_column *columns);
 /* Appends a copy of a row [n_columns]. On KVR_ENOMEM the table is unchanged. */
 enum kvr_status kvr_table_add(struct kvr_table *t, const struct kvr_value *row);
-/* Replaces a cell by a copy of v. */
+/* Replaces the value at (row, column) by a copy of v. */
 enum kvr_status kvr_table_set(struct kvr_table *t, int row, int column, struct kvr_value v);
 void kvr_table_close(struct kvr_table **t);
 
-/* Rows of one read-only statement, in which {group} and similar placeholders stand for settings
- * (kvr_settings_sql). `known` (may be NULL; ends with name NULL) describes the display of columns
- * by name. */
+/* Makes a table of the rows of one read-only SQL statement. Placeholders such as {group} are
+ * replaced by the settings' columns (kvr_settings_sql). `known` gives the format of columns by
+ * name; it ends with name NULL, and may be NULL. */
 enum kvr_status kvr_table_query(struct kvr_table **out, const char *db_path, const char *sql,
                                 const struct kvr_column *known);
-/* Like kvr_table_query, for a statement with placeholders (kvr_statement_fill). `with` may be
- * NULL. */
+/* Like kvr_table_query, but first replaces the placeholders `with` in the statement
+ * (kvr_statement_fill); `with` may be NULL. */
 enum kvr_status kvr_table_query_with(struct kvr_table **out, const char *db_path, const char *sql,
                                      const char *const *with, const struct kvr_column *known);
-/* Like kvr_table_query, for a user's statement, with limits on time and size. */
+/* Like kvr_table_query, for a statement written by a user, with limits on its time and memory. */
 enum kvr_status kvr_table_query_within(struct kvr_table **out, const char *db_path, const char *sql,
                                        const struct kvr_query_limits *limits);
 
@@ -72,22 +74,22 @@ const struct kvr_value *kvr_table_at(const struct kvr_table *t, int row, int col
 double kvr_table_number(const struct kvr_table *t, int row, int column);    /* NaN: no number */
 const char *kvr_table_text(const struct kvr_table *t, int row, int column); /* "": no text */
 
-/* Moves columns of `names` (ends with NULL) with one value in all rows into the note: "model nano, frames 42".
- * Drops empty columns and settings at an uninteresting default (kvr_setting_is_omitted). The
- * remaining columns group the rows. */
+/* Moves each column of `names` (ends with NULL) whose value is equal in all rows to the table's
+ * note: "model nano, frames 42". Drops columns without values, and settings whose default is not
+ * worth showing (kvr_setting_is_omitted). The remaining columns of `names` group the rows. */
 enum kvr_status kvr_table_fold(struct kvr_table *t, const char *const *names);
 /* Drops the columns of `names` (ends with NULL) that have no value in any row. */
 void kvr_table_drop_empty(struct kvr_table *t, const char *const *names);
-/* Removes this column, if present. */
+/* Removes the column `name`, if the table has it. */
 void kvr_table_drop(struct kvr_table *t, const char *name);
-/* Appends ", text" to the note. */
+/* Appends `text` to the table's note, after ", ". */
 enum kvr_status kvr_table_note(struct kvr_table *t, const char *text);
 
-/* Converts columns of bytes (NAME_bytes, and those of the table `mem`) to MiB in displayed formats,
- * with the unit in the head. CSV and JSON are unchanged. */
+/* Shows columns of bytes (NAME_bytes, and the columns of the table `mem`) in MiB in text, Markdown
+ * and LaTeX. CSV and JSON still have bytes. */
 enum kvr_status kvr_table_mib(struct kvr_table *t);
 
-/* KVR_EFULL or KVR_EIO if a write to `to` fails. */
+/* Writes the table to the stream `to`. KVR_EFULL, KVR_EIO: a write failed. */
 enum kvr_status kvr_table_write(const struct kvr_table *t, enum kvr_table_format format, FILE *to);
 
 #endif

@@ -4,7 +4,7 @@
  *                                      kvr_value_count(n) };
  *     KVR_TRY(kvr_table_add(t, row));
  *
- * Texts are borrowed; kvr_table_add() copies them. */
+ * The constructors borrow their strings; kvr_table_add() copies them. */
 #ifndef KVR_REPORT_VALUES_H
 #define KVR_REPORT_VALUES_H
 
@@ -18,19 +18,19 @@ static inline struct kvr_value kvr_value_none(void)
     return (struct kvr_value){ .type = KVR_VALUE_NULL };
 }
 
-/* A text, also an empty one. */
+/* A text value; "" is not a missing value. */
 static inline struct kvr_value kvr_value_text(const char *s)
 {
     return (struct kvr_value){ .type = KVR_VALUE_TEXT, .text = s, .n_bytes = (int)strlen(s) };
 }
 
-/* A text; missing if empty or NULL. */
+/* A text value; NULL and "" become the missing value. */
 static inline struct kvr_value kvr_value_text_or_none(const char *s)
 {
     return s && *s ? kvr_value_text(s) : kvr_value_none();
 }
 
-/* A number; missing unless finite. */
+/* A number; NaN and infinities become the missing value. */
 static inline struct kvr_value kvr_value_number(double x)
 {
     return isfinite(x) ? (struct kvr_value){ .type = KVR_VALUE_REAL, .r = x } : kvr_value_none();
