@@ -1,13 +1,14 @@
 /* baselines.h - default baselines of a sweep: INT8 and FP8 with a scale per token and head, and
- * BF16 windows shortened to the size of the sweep's methods.
+ * BF16 sliding windows that need as many bytes as the sweep's methods.
  *
  *     KVR_TRY(kvr_baselines_make(&b, config));
  *     ... b.method[i] ...
  *
  * `baselines: auto` adds both 8-bit formats and one window to a sweep of at least three methods
  * besides BF16. It adds further windows as long as baselines are at most a quarter of the methods.
- * Windows whose size matches the most methods come first. `baselines: all` adds all baselines,
- * `baselines: none` adds none. A window as long as the cell's own is never added. */
+ * Windows that match the size of the most methods are added first. `baselines: all` adds all
+ * baselines, `baselines: none` adds none. A window as long as the cell's own attention window is
+ * not added. */
 #ifndef KVR_PLAN_BASELINES_H
 #define KVR_PLAN_BASELINES_H
 
@@ -21,18 +22,19 @@ extern const char kvr_baseline_note[];
 
 struct kvr_baselines {
     int n;
-    struct kvr_config_method method[KVR_MAX_BASELINES]; /* borrow from the config's document */
-    struct kvr_setting setting[KVR_MAX_BASELINES];      /* the options of a window ... */
-    char value[KVR_MAX_BASELINES][24]; /* ... and their text, "fit 3"; must not move */
+    struct kvr_config_method method[KVR_MAX_BASELINES]; /* their strings belong to the config's
+                                                         * document */
+    struct kvr_setting setting[KVR_MAX_BASELINES];      /* option of a window baseline */
+    char value[KVR_MAX_BASELINES][24]; /* the option's text, "fit 3"; `setting` points here */
 };
 
-/* Windows match the bits per element of the listed methods at 128 channels, rounded up to whole
- * bits; a budget in the sweep (`fit 2.5`) is used unchanged. Baselines that the sweep lists itself
- * are not added. KVR_ENOMEM. */
+/* Chooses the baselines of a sweep. The budget of a window is a method's bits per element at head
+ * dimension 128, rounded up to an integer, or the exact budget of a method with `fit B`. Baselines
+ * that the sweep already lists are not added. KVR_ENOMEM. */
 enum kvr_status kvr_baselines_make(struct kvr_baselines *b, const struct kvr_config *c);
 
 extern const char kvr_reference_plan[]; /* "BF16" */
-/* Whether the method is BF16 without options, the baseline of every group. */
+/* Returns whether the method is BF16 without options, which is the baseline of every group. */
 bool kvr_is_reference(const struct kvr_config_method *m);
 
 #endif

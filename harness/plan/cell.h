@@ -1,4 +1,4 @@
-/* cell.h - a cell of a sweep: its spec, its key and the settings of its method. */
+/* cell.h - a cell of a sweep: spec, key, and the options of its method. */
 #ifndef KVR_PLAN_CELL_H
 #define KVR_PLAN_CELL_H
 
@@ -8,14 +8,15 @@
 #include "harness/plan/fit_cache.h"
 #include "harness/store/store.h"
 
-/* Part of every key. Increment it when results for an unchanged spec change: by arithmetic of the
- * engine or the cache, noise, or the conversion of frames to bytes. */
+/* Version number that is part of every key. Increment it when the results of an unchanged spec
+ * change, for example by new arithmetic of the engine or the cache, other noise, or another
+ * conversion of frames to bytes. */
 enum { KVR_CELL_FORMAT = 1 };
 
 enum { KVR_KEY_LEN = 33, KVR_LABEL_MAX = 160 };
 
-/* Former identity of a cell, from a time when an option without effect was part of the key. Older
- * databases have the cell under the former key. */
+/* Key, rollout hash and spec that an earlier version gave the cell, when options without effect
+ * were part of the key. Older databases store the cell under this key. */
 struct kvr_former {
     char key[KVR_KEY_LEN], rollout[KVR_KEY_LEN];
     char *spec;
@@ -23,8 +24,8 @@ struct kvr_former {
 
 struct kvr_cell {
     char key[KVR_KEY_LEN];     /* hash of the spec */
-    char rollout[KVR_KEY_LEN]; /* hash of the settings that determine the frames, without metrics
-                                * and repeat */
+    char rollout[KVR_KEY_LEN]; /* hash of the spec without metrics and repeat: cells with equal
+                                * hashes have equal frames */
     char group[KVR_KEY_LEN];   /* hash of the spec without the method */
     char *spec;                /* owned */
     struct kvr_former *former; /* owned; NULL: no former identity */
@@ -36,37 +37,40 @@ struct kvr_cell {
     char model_sha256[65];
     const char *reading, *family;
     const struct kvr_config_method *method; /* NULL: an implied baseline */
-    struct kvr_fit fit;                     /* the option solved for a budget, if any */
+    struct kvr_fit fit;                     /* the option solved for a memory budget; at < 0: no
+                                             * budget */
     const struct kvr_config_model *model;
     const struct kvr_config_suite *suite;
     const struct kvr_prompt_line *prompt;
     struct kvr_settings set;
     int repeat;
-    double cost; /* predicted FLOPs (flops.h): weight in shards and time estimates */
-    /* Index of the cell that this one is compared with, which precedes it: the group's BF16 cell;
-     * for that cell itself, its own index, or with perturbed noise the unperturbed BF16 cell. */
+    double cost; /* predicted FLOPs (flops.h), used to balance shards and to estimate times */
+    /* Index of the cell that this one is compared with: the BF16 cell of its group. A BF16 cell has
+     * its own index, or if its noise is perturbed, that of the unperturbed BF16 cell. */
     int baseline;
-    int max_tokens; /* limit of a prompt's embedding: the model's text_len */
-    bool encodes;   /* the model's text encoder encodes its prompt before it runs */
-    bool no_frames; /* the model has no decoder: only cost is measured */
-    bool selected;  /* whether filter and shard select the cell */
-    bool excluded;  /* whether a rule of the config excludes the cell, for `reason`: the outcome is
-                     * EXCLUDED */
-    bool possible;  /* false: the cell is excluded, or its outcome is UNSUPPORTED for `reason` */
+    int max_tokens; /* maximum number of tokens of a prompt's embedding: the model's text_len */
+    bool encodes;   /* the model's text encoder must encode the prompt before the cell runs */
+    bool no_frames; /* the model has no decoder, so only memory and time are measured */
+    bool selected;  /* the filter and the shard select the cell */
+    bool excluded;  /* a rule of the config excludes the cell: its outcome is EXCLUDED, with
+                     * `reason` */
+    bool possible;  /* false: the cell is excluded, or cannot run for `reason` (outcome
+                     * UNSUPPORTED) */
     char reason[256];
-    char warning[256]; /* caveat about the cell's numbers; "" if there is none */
+    char warning[256]; /* warning that is stored with the cell's results; "": no warning */
 };
 
-/* Canonical JSON text, malloc'ed; NULL: out of memory, or `j` is NULL. */
+/* Returns the canonical JSON text of `j`, which the caller frees. Returns NULL if `j` is NULL or
+ * memory is exhausted. */
 char *kvr_spec_text(const json_t *j);
 
-/* Exchanges key, rollout and spec with those of `former`, which must exist. A second call restores
- * the current ones. */
+/* Swaps key, rollout and spec with those of c->former, which must not be NULL. A second call swaps
+ * them back. */
 void kvr_cell_swap_former(struct kvr_cell *c);
 
-/* Setting i of the cell's method, with the solved value if it had a budget. */
+/* Returns option i of the cell's method. An option with a budget has its solved value. */
 struct kvr_setting kvr_cell_setting(const struct kvr_cell *c, int i);
-/* Opens the cell's method with these settings. */
+/* Opens the method `spec` with the options of the cell. */
 enum kvr_status kvr_cell_scheme(const struct kvr_cell *c, const char *spec,
                                 struct kvr_scheme **out);
 

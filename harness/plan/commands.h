@@ -11,8 +11,9 @@
  *         sandbox: none              the program may use the network and write files; default: best,
  *                                    the strictest sandbox of this machine (harness/run/sandbox.h)
  *
- * {video} is the cell's MP4, {frames} its raw frames, {reference} the baseline's raw frames. The
- * program prints one JSON object {score: number, ...}; harness/run/external.h runs it. */
+ * In the command, {video} is replaced by the path of the cell's MP4, {frames} by the path of its
+ * raw frames, and {reference} by the path of the baseline's raw frames. The program prints one JSON
+ * object {score: number, ...} (harness/run/external.h). */
 #ifndef KVR_PLAN_COMMANDS_H
 #define KVR_PLAN_COMMANDS_H
 
@@ -22,21 +23,23 @@
 
 enum { KVR_MAX_COMMANDS = 16, KVR_MAX_SCORES = 64 };
 
-/* Strings belong to the document, except `name`, which may point into `own`. */
+/* One external program. Its strings belong to the YAML document, except `name`, which may point to
+ * `own`. */
 struct kvr_config_command {
-    const char *name, *command, *unit, *better; /* better is NULL if not given */
+    const char *name, *command, *unit, *better; /* unit and better: of all scores; better is NULL if
+                                                 * not given */
     const char *sandbox;                        /* "none"; NULL: the strictest available */
     char own[64];
     int timeout_s, n_scores;
     const char *score[KVR_MAX_SCORES];
 };
 
-/* KVR_EINVAL with file, line and column. */
+/* Parses one entry of `metrics`. KVR_EINVAL gives file, line and column. */
 enum kvr_status kvr_config_command_read(const struct kvr_yaml_node *n,
                                         struct kvr_config_command *out);
 
-/* The commands' part of a cell's spec: {"name", "command", "unit", "timeout_s", "scores"}, and
- * "better" and "sandbox" if given. NULL: out of memory. */
+/* Returns the JSON array of commands for a cell's spec: {"name", "command", "unit", "timeout_s",
+ * "scores"}, and "better" and "sandbox" if given. Returns NULL if out of memory. */
 json_t *kvr_config_commands_json(const struct kvr_config_command *c, int n);
 
 #endif

@@ -33,7 +33,7 @@
  *     db: kvreel.db
  *     out: out
  *
- * The strings belong to the document. */
+ * The YAML document owns the strings of the config. */
 #ifndef KVR_PLAN_CONFIG_H
 #define KVR_PLAN_CONFIG_H
 
@@ -51,11 +51,13 @@ struct kvr_config_model {
     const char *name; /* last part of the folder's path */
     char *dir;
     const struct kvr_yaml_node *at;
-    /* If the model is a trace, `name` is the recorded model's name and `dir` the trace's folder.
-     * The trace's prompt has the model's index in the only suite. NULL: not a trace. */
+    /* Recorded attention that is replayed instead of a model; NULL: an ordinary model. For a trace,
+     * `name` is the recorded model's name and `dir` the trace's folder. The config then has one
+     * suite, in which the trace's prompt has the index of this model. */
     struct kvr_trace *trace;           /* owned */
-    char id[96];                       /* the prompt's id: the folder's name without .kvtrace */
-    struct kvr_model_config attention; /* of a trace: sizes of attention only; owns nothing */
+    char id[96];                       /* trace: id of its prompt, the folder's name without
+                                        * .kvtrace */
+    struct kvr_model_config attention; /* trace: sizes of attention; owns no memory */
 };
 
 struct kvr_config_plugin {
@@ -63,13 +65,13 @@ struct kvr_config_plugin {
     const struct kvr_yaml_node *at;
 };
 
-/* Prompts of one suite, or those written in the sweep itself (name "inline"). */
+/* Prompts of one suite, or the prompts written in the sweep itself (name "inline"). */
 struct kvr_config_suite {
     const char *name;
     struct kvr_suite suite; /* {0} for inline prompts */
-    const char *list;       /* text file whose lines are the prompts; NULL: the suite is no text
-                             * file */
-    bool absent;            /* the text file is missing: the suite can be planned, but not run */
+    const char *list;       /* text file with one prompt per line; NULL: the suite is a YAML file or
+                             * inline */
+    bool absent;            /* the text file is missing, so the suite can be planned but not run */
     int frames;             /* 0: not given */
     uint64_t seed;
     int n_prompts;
@@ -90,7 +92,7 @@ struct kvr_config {
     struct kvr_yaml *doc;
     char *path;
     const char *name, *question, *db, *out;
-    char device_is[128]; /* name of the device, set by the caller: "NVIDIA H200" */
+    char device_is[128]; /* name of the device, such as "NVIDIA H200"; set by the caller */
     int n_models, n_suites, n_methods, n_metrics, n_commands;
     struct kvr_config_model *model;
     int n_plugins;
@@ -101,11 +103,13 @@ struct kvr_config {
     struct kvr_config_command *command;
     struct kvr_setting_values values[KVR_N_SETTINGS];
     struct kvr_settings set; /* the first value of each setting */
-    uint64_t zip;            /* bits 1 << enum kvr_setting_id */
-    double until; /* repeat a cell until the relative width of its median's interval; 0: off */
+    uint64_t zip;            /* settings that advance together: bit 1 << enum kvr_setting_id of
+                              * each */
+    double until; /* timed cells repeat until the interval of the median time has this relative
+                   * width; 0: off */
     const char *decide; /* metric of `until: decided`; "": run all prompts */
     struct kvr_rules rules;
-    bool (*stopped)(void); /* set by the caller; returning true cancels the plan. NULL: the plan
+    bool (*stopped)(void); /* callback that cancels planning by returning true; NULL: planning
                             * cannot be cancelled */
 };
 
@@ -117,7 +121,8 @@ struct kvr_config_source {
     const char *const *overrides;              /* "key=value", NULL-terminated; may be NULL */
 };
 
-/* KVR_EINVAL with file, line and column. */
+/* Parse a sweep from a file or from text in memory, and apply preferences and overrides. KVR_EINVAL
+ * gives file, line and column. */
 enum kvr_status kvr_config_read_from(struct kvr_config *c, const struct kvr_config_source *source);
 enum kvr_status kvr_config_read(struct kvr_config *c, const char *path,
                                 const char *const *overrides);
@@ -125,11 +130,12 @@ enum kvr_status kvr_config_read_text(struct kvr_config *c, const char *text, con
                                      const char *const *overrides);
 void kvr_config_free(struct kvr_config *c); /* accepts {0} */
 
-/* The metrics' part of a cell's spec, names and versions: {"psnr": 1}. NULL: out of memory. */
+/* Returns the metrics' names and versions as JSON for a cell's spec: {"psnr": 1}. Returns NULL if
+ * out of memory. */
 json_t *kvr_config_metrics_json(const struct kvr_config *c);
 
-/* Registers the methods of the config's plug-ins. Must be called before any of these methods is
- * looked up. */
+/* Loads the config's plug-ins and registers their methods. Must be called before any method of a
+ * plug-in is looked up. */
 enum kvr_status kvr_config_load_plugins(const struct kvr_config *c);
 
 #endif

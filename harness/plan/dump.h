@@ -6,8 +6,8 @@
 
 #include "harness/plan/config.h"
 
-/* Writes YAML, one key per line with its source as a comment. Reading the output gives the same
- * config. Ranges are expanded. KVR_EIO: a write to `to` failed. */
+/* Writes the config as YAML, one key per line, with the key's source as a comment and ranges
+ * expanded. Parsing the output yields the same config. KVR_EIO: a write to `to` failed. */
 enum kvr_status kvr_config_dump(const struct kvr_config *c, FILE *to);
 
 #endif

@@ -1,4 +1,4 @@
-/* files.h - lists every file that a sweep reads, present or missing, with its size.
+/* files.h - lists the files that a sweep reads, including missing ones, with their sizes.
  *
  *     KVR_TRY(kvr_plan_files(&config, print, NULL));
  *
@@ -8,22 +8,23 @@
 
 #include "harness/plan/config.h"
 
-/* Borrowed for the call. */
+/* One file; the strings are valid during the callback only. */
 struct kvr_plan_file {
     const char *what, *path; /* "network", "text encoder" ... */
-    int64_t bytes;           /* size; for a missing file an approximate prediction; 0: unknown */
+    int64_t bytes;           /* size in bytes; for a missing file an estimate; 0: unknown */
     bool there;
-    const char *without; /* consequence if the file is missing; "": nothing can run */
+    const char *without; /* what can still run if the file is missing; "": no cell can run */
 };
 typedef void kvr_plan_file_fn(void *ctx, const struct kvr_plan_file *file);
 
-/* Whether a prompt of the sweep is encoded by the text encoder of such a model. */
+/* Returns whether a model with this config encodes a prompt of the sweep with its text encoder. */
 bool kvr_plan_encodes(const struct kvr_config *c, const struct kvr_model_config *model);
 
-/* Lists the files that a rollout of the model in this folder reads: weights and, for Wan, text
- * encoder and decoder. Errors of kvr_model_config_read. */
+/* Calls `fn` for each file that a rollout of the model in `dir` reads: weights and, for Wan, text
+ * encoder and decoder. Errors are those of kvr_model_config_read. */
 enum kvr_status kvr_plan_model_files(const char *dir, kvr_plan_file_fn *fn, void *ctx);
 
+/* Calls `fn` for each file that the sweep reads. */
 enum kvr_status kvr_plan_files(const struct kvr_config *c, kvr_plan_file_fn *fn, void *ctx);
 
 #endif

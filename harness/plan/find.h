@@ -1,12 +1,12 @@
 /* find.h - finds models and suites by name.
  *
- * Search order:
- * 1. below the working directory;
- * 2. beside the config file and its parent folder;
- * 3. below $KVREEL_DATA;
- * 4. below PREFIX/share/kvreel of the program;
- * 5. in the folder above the program's own (a build tree);
- * 6. as a folder or file of that name in the working directory or beside the config file. */
+ * The first match in this search order is returned:
+ *     1. FOLDER/NAME in the working directory (FOLDER: models, configs/suites, ...)
+ *     2. FOLDER/NAME in the config file's folder and in the parent of that folder
+ *     3. FOLDER/NAME in $KVREEL_DATA
+ *     4. FOLDER/NAME in PREFIX/share/kvreel, where PREFIX/bin contains the program
+ *     5. FOLDER/NAME in the parent of the program's folder (a build tree)
+ *     6. NAME in the working directory or in the config file's folder */
 #ifndef KVR_PLAN_FIND_H
 #define KVR_PLAN_FIND_H
 
@@ -15,21 +15,21 @@
 #include "harness/core/status.h"
 
 struct kvr_find {
-    const char *what;   /* for messages: "model", "suite" */
+    const char *what;   /* noun for error messages: "model", "suite" */
     const char *folder; /* "models", "configs/suites" */
     const char *suffix; /* "", ".yaml" */
     const char *inside; /* file that a matching folder must contain ("config.json"), or NULL */
 };
 extern const struct kvr_find kvr_find_model, kvr_find_suite, kvr_find_config, kvr_find_trace;
 
-/* Writes the path of `name` to `out`. A name with a '/' or with the suffix is a path, relative to
- * the working directory or else to the config file. `config_path` may be NULL. KVR_ENOTFOUND
- * suggests the nearest name. */
+/* Writes the path of the model or suite `name` to `out`. A name that contains '/' or ends with the
+ * suffix is a path, relative to the working directory or else to the config file's folder.
+ * `config_path` may be NULL. KVR_ENOTFOUND suggests the nearest name. */
 enum kvr_status kvr_find_path(const struct kvr_find *f, const char *name, const char *config_path,
                               char *out, size_t n);
 
-/* All names that kvr_find_path would find, sorted, without duplicates: a NULL-terminated array in
- * one allocation; free() it. */
+/* Lists all names that kvr_find_path would find, sorted and without duplicates: a NULL-terminated
+ * array in one allocation, which the caller frees. */
 enum kvr_status kvr_find_names(const struct kvr_find *f, const char *config_path, char ***out);
 
 #endif

@@ -2,10 +2,10 @@
  *
  *     options: {frames: [fit 2, fit 3]}        in a sweep's method
  *
- * `fit B` solves one option for B bits per element of a BF16 cache of the same frames. The solution
- * is the value with the most predicted bytes at the end of the rollout (kvr_predict) within that
- * budget. The prediction is exact if the size does not depend on the data. The window is ignored:
- * all frames are counted as stored. */
+ * The value `fit B` of an option is a budget of B bits per element of an uncoded cache of the same
+ * frames. It is replaced by the option's value with the largest predicted cache size (kvr_predict)
+ * within the budget. The prediction is exact if the size does not depend on the data. It assumes
+ * that all frames of the rollout are stored, whatever the attention window. */
 #ifndef KVR_PLAN_FIT_H
 #define KVR_PLAN_FIT_H
 
@@ -14,24 +14,26 @@
 
 enum { KVR_FIT_TEXT = 32 };
 
-/* Parses the budget of a value "fit B"; false: an ordinary value. */
+/* Parses a value "fit B" and sets *bits to B. Returns false for any other value. */
 bool kvr_fit_asked(const char *value, double *bits);
 
 struct kvr_fit {
     int at;                   /* index of the solved setting; -1: no setting has a budget */
     double bits;              /* budget of the solved setting, in bits per element */
-    double predicted;         /* bits per element of the solved value */
-    char value[KVR_FIT_TEXT]; /* replaces the setting's value */
+    double predicted;         /* predicted bits per element with the solved value */
+    char value[KVR_FIT_TEXT]; /* the solved value, which replaces the text "fit B" */
 };
 
-/* Solves the option that has a budget, if there is one. KVR_EINVAL: more than one, a budget that is
- * not a positive number, or an unknown or non-numeric option. KVR_EUNSUPPORTED: every value of the
- * option exceeds the budget. KVR_EINTERRUPTED: `stopped` (NULL: never) returned true. */
+/* Solves the option with a budget; without one, out->at is -1. KVR_EINVAL: several options have
+ * budgets, the budget is not a positive number, or the option is unknown or not numeric.
+ * KVR_EUNSUPPORTED: every value of the option exceeds the budget. KVR_EINTERRUPTED: the callback
+ * `stopped` (may be NULL) returned true. */
 enum kvr_status kvr_fit_solve(struct kvr_fit *out, const char *spec,
                               const struct kvr_setting *settings, int n_settings,
                               const struct kvr_geometry *geo, int frames, bool (*stopped)(void));
 
-/* Measured lower bound of one solution's time, in core seconds; used to refuse large plans. */
+/* Returns a lower bound on the time to solve one budget, in core seconds, from a measured rate.
+ * Plans that would take too long are refused by this bound. */
 double kvr_fit_seconds(const struct kvr_geometry *geo, int frames);
 
 #endif

@@ -2,25 +2,27 @@
  *
  *     double flop = kvr_rollout_flop(config, 42, 0);     2.97e15 for Wan 1.3B
  *
- * Counts the network alone, without the decoder and without the arithmetic of the cache method. */
+ * The functions count the FLOPs of the network, without the decoder and without the codec of the
+ * cache method. */
 #ifndef KVR_PLAN_FLOPS_H
 #define KVR_PLAN_FLOPS_H
 
 #include "harness/engine/model.h"
 #include "harness/workload/trace/trace.h"
 
-/* Floating-point operations; a multiply-add counts as two. window_frames: the newest frames that
- * attention sees, including the current chunk; 0: all. The count ignores that some methods skip
- * steps. */
+/* Returns the floating-point operations of a rollout; a multiply-add counts as two. window_frames
+ * is the number of newest frames that attention sees, including the current chunk; 0 means all
+ * frames. Steps that a method skips are counted. */
 double kvr_rollout_flop(const struct kvr_model_config *c, int latent_frames, int window_frames);
 
-/* FLOPs of a language model: the teacher's forward over n tokens; and the additional cost of
- * evaluating one method, two forwards of the last layer per scored token
- * (harness/workload/text.h). */
+/* Returns the FLOPs of a language model's forward over n tokens (the teacher). */
 double kvr_teacher_flop(const struct kvr_model_config *c, int n);
+/* Returns the additional FLOPs of evaluating one method on a text of n tokens: the forward of each
+ * scored token, with two applications of the vocabulary head (harness/workload/text.h). */
 double kvr_text_flop(const struct kvr_model_config *c, int n, int chunk, int first, int scored);
 
-/* FLOPs of attention over a trace's first frames in its first layers (0: all). */
+/* Returns the FLOPs of attention when replaying the first `frames` frames and `n_layers` layers of
+ * a trace (0: all). */
 double kvr_trace_flop(const struct kvr_trace_info *i, int frames, int n_layers, int window_frames);
 
 #endif

@@ -1,21 +1,24 @@
-/* geometry.h - a model's sizes by name: wan-1.3b, wan-14b, wan-5b, a model folder, or a JSON file. */
+/* geometry.h - finds a model's sizes (layers, heads, tokens per frame) by name. */
 #ifndef KVR_PLAN_GEOMETRY_H
 #define KVR_PLAN_GEOMETRY_H
 
 #include "harness/cache/predict.h"
 #include "harness/plan/config.h"
 
-/* A file has the keys of a model's config.json. Keys that only weights need (ffn_dim,
- * freq_dim, text_dim, text_len, in_dim) may be absent; n_params is then 0. */
+/* `name` is wan-1.3b, wan-14b, wan-5b, a model folder, or a JSON file with the keys of a model's
+ * config.json. If keys for the weights' sizes are absent (ffn_dim, freq_dim, text_dim, text_len,
+ * in_dim), n_params is 0. */
 enum kvr_status kvr_geometry_find(const char *name, struct kvr_geometry *out);
-/* The geometry of a model's first n_layers layers; 0: all. KVR_EINVAL: more layers than the model
- * has, or a built-in geometry without sizes per layer. */
+/* Like kvr_geometry_find, for a model reduced to its first n_layers layers; 0 means all layers.
+ * KVR_EINVAL: the model has fewer layers, or the built-in geometry does not give the weights' size
+ * per layer. */
 enum kvr_status kvr_geometry_find_part(const char *name, int n_layers, struct kvr_geometry *out);
-/* The geometry of a sweep's model; for a trace, only the sizes of attention, without weights. */
+/* Sets *out to the geometry of a sweep's model with n_layers layers. The geometry of a trace has
+ * the sizes of attention, but no weights. */
 enum kvr_status kvr_geometry_of(const struct kvr_config_model *m, int n_layers,
                                 struct kvr_geometry *out);
-/* Sets the weights' size for this backend and compute type: CUDA stores the type itself; the CPU stores rounded
- * values as floats. */
+/* Sets the size of the weights for this backend and compute type. CUDA stores weights in the
+ * compute type; the CPU stores them as F32, rounded to the compute type. */
 void kvr_geometry_compute(struct kvr_geometry *g, enum kvr_backend backend, enum kvr_dtype compute);
 
 #endif

@@ -4,9 +4,9 @@
  *     KVR_TRY(kvr_key_options_json(&g, cell, parts, &options, &all));
  *     kvr_key_options_free(&g);
  *
- * An option is part of the key if its value changes the method. `bits: 4` for RTN_INT4, whose
- * default is 4, is not, so the cell is the same as without it. A value solved for a budget always
- * is. */
+ * An option is part of the key if its value changes the method. For example, `bits: 4` is the
+ * default of RTN_INT4, so it is not part of the key. A value solved for a budget is always part of
+ * the key. */
 #ifndef KVR_PLAN_KEY_OPTIONS_H
 #define KVR_PLAN_KEY_OPTIONS_H
 
@@ -15,19 +15,18 @@
 #include "harness/core/status.h"
 
 struct kvr_cell;
-struct kvr_counts; /* defined in given.c */
+struct kvr_counts; /* defined in key_options.c */
 
-/* Keeps, for each method, the options that are part of its cells' keys, so that they are determined
- * only once. */
+/* Cache: for each method, the options that are part of its cells' keys. */
 struct kvr_key_options {
     struct kvr_counts *counts; /* [n] */
-    int n, at;                 /* `at`: index of the entry found last */
+    int n, at;                 /* number of entries; index of the entry found last */
 };
 
-/* *out: {name: value} of the options that are part of the key; *all: {name: value} of all options,
- * or NULL if it would equal *out. `parts`: the method with all options (kvr_parts_json), or JSON
- * null for a method that cannot be opened; all options of such a method are part of the key. The
- * caller owns *out and *all. KVR_ENOMEM. */
+/* Sets *out to a JSON object {name: value} of the options that are part of the key. Sets *all to
+ * the object of all options, or to NULL if all options are part of the key. `parts` describes the
+ * method with all options (kvr_parts_json). JSON null means that the method cannot be opened; then
+ * all its options are part of the key. The caller owns *out and *all. KVR_ENOMEM. */
 enum kvr_status kvr_key_options_json(struct kvr_key_options *g, const struct kvr_cell *cell,
                                      const json_t *parts, json_t **out, json_t **all);
 void kvr_key_options_free(struct kvr_key_options *g); /* accepts {0} */

@@ -1,4 +1,4 @@
-/* parts.h - a method's resolved parts and options as JSON: the method's part of a cell's key. */
+/* parts.h - the parts and options of a method as JSON, which enter the cell's key. */
 #ifndef KVR_PLAN_PARTS_H
 #define KVR_PLAN_PARTS_H
 
@@ -6,14 +6,14 @@
 
 #include "methods/method.h"
 
-/* An object that maps each axis of a method to the text of its part with all options. Methods with
- * equal objects are equal. A budget given as a file also has its sha256. NULL: no memory. The
- * caller owns the object. */
+/* Returns a JSON object that maps each axis of a method (codec, tiers, ...) to the text of its part
+ * with all options. Methods with equal objects are equal. If an option is a file, the object also
+ * has the file's SHA-256. Returns NULL if out of memory. The caller owns the object. */
 json_t *kvr_parts_json(const struct kvr_scheme *p);
 
-/* An object that maps the name of each plug-in that the method uses to the SHA-256 of its file.
- * Cells of a rebuilt plug-in have other keys. Empty for built-in parts. NULL: out of memory. The
- * caller owns it. */
+/* Returns a JSON object that maps each plug-in of the method to the SHA-256 of its shared object,
+ * so that rebuilding a plug-in changes the keys of its cells. The object is empty for methods
+ * without plug-ins. Returns NULL if out of memory. The caller owns the object. */
 json_t *kvr_plugins_json(const struct kvr_scheme *p);
 
 #endif

@@ -4,7 +4,7 @@
  *     ... l.line[i].id ("p0001"), l.line[i].text, l.line[i].number ...
  *     kvr_prompt_list_free(&l);
  *
- * The i-th non-blank line, from 1, is prompt p000i. */
+ * The ids p0001, p0002, ... number the non-blank lines of the file. */
 #ifndef KVR_PLAN_PROMPT_LIST_H
 #define KVR_PLAN_PROMPT_LIST_H
 
@@ -19,13 +19,13 @@ struct kvr_line {
 };
 
 struct kvr_prompt_list {
-    char *all; /* memory of the texts */
+    char *all; /* memory that holds all lines */
     struct kvr_line *line;
     int n;
 };
 
-/* KVR_ENOTFOUND: no such file; KVR_EINVAL: no prompt, or too many. On failure there is nothing to
- * free. */
+/* KVR_ENOTFOUND: no such file. KVR_EINVAL: the file has no prompt, or too many. On failure the
+ * caller has nothing to free. */
 enum kvr_status kvr_prompt_list_read(struct kvr_prompt_list *l, const char *path);
 void kvr_prompt_list_free(struct kvr_prompt_list *l); /* accepts {0} */
 

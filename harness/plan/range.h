@@ -4,8 +4,8 @@
  *     16..128*2     16, 32, 64, 128        {from: 16, to: 128, times: 2}
  *     3..6          3, 4, 5, 6             {from: 3, to: 6}
  *
- * A range may replace any list, also a list of a method's options. Inside a list the range's values
- * are inserted in its place. Quoted text is not expanded. */
+ * A range is allowed wherever a list is, including the options of a method. A range inside a list
+ * is replaced by its values. Quoted text is never a range. */
 #ifndef KVR_PLAN_RANGE_H
 #define KVR_PLAN_RANGE_H
 
@@ -13,8 +13,8 @@
 
 enum { KVR_RANGE_MAX = 1000 }; /* maximum number of values of one range */
 
-/* KVR_EINVAL with file, line and column: a step in the wrong direction, or more than KVR_RANGE_MAX
- * values. */
+/* Replaces all ranges of the document by lists. KVR_EINVAL: a step has the wrong sign, or a range
+ * has more than KVR_RANGE_MAX values (the message gives file, line and column). */
 enum kvr_status kvr_ranges_expand(struct kvr_yaml *y);
 
 #endif

@@ -14,44 +14,48 @@
 #include "harness/cache/predict.h"
 #include "harness/engine/model.h"
 
-/* Config of wan-1.3b, wan-14b, wan-5b, a model folder or a file, as in kvr_geometry_find. height
- * and width in pixels, 0: the model's own. KVR_ENOTFOUND; KVR_EFORMAT: the file lacks a key;
- * KVR_EINVAL: a size that is not a whole number of latent patches. */
+/* Reads the config of a model, named as in kvr_geometry_find. height and width are the video's size
+ * in pixels; 0 means the model's default. KVR_ENOTFOUND: no such model. KVR_EFORMAT: the file lacks
+ * a key. KVR_EINVAL: the size is not a multiple of a latent patch. */
 enum kvr_status kvr_resources_config(const char *name, int height, int width,
                                      struct kvr_model_config *c);
-/* Parses "480x832": height x width in pixels, each a multiple of 16. */
+/* Parses a video size such as "480x832", height x width in pixels; both must be multiples of 16. */
 enum kvr_status kvr_resources_size(const char *text, int *height, int *width);
-/* Sets the geometry to this frame size. */
+/* Sets the tokens per frame of the geometry `g` to those of the frame size in the config `c`. */
 void kvr_resources_resize(struct kvr_geometry *g, const struct kvr_model_config *c);
 
 struct kvr_resources {
-    /* Text encoder, UMT5-XXL; 0 for a model with another encoder or with a vocabulary. */
+    /* Text encoder UMT5-XXL: bytes of the file, and of memory. 0 if the model has another text
+     * encoder or a vocabulary. */
     size_t text_file, text_bytes;
-    double text_flop; /* for a prompt of text_len tokens */
-    /* Network; `peak` is the predicted peak plus the activations. */
+    double text_flop; /* FLOPs for a prompt of text_len tokens */
+    /* Network: bytes of the activations, and peak bytes including cache, weights and
+     * activations. */
     size_t activations, peak;
     double network_flop;
-    /* Decoder of Wan's latents; 0 if latents are RGB or have another shape. */
+    /* Decoder of Wan's latents, in bytes; 0 if the latents are RGB or have another shape. */
     size_t decoder_weights, decoder_states, decoder_frames;
     double decoder_flop;
-    int frames, height, width; /* of the decoded video: pixel frames, and size in pixels */
-    size_t frames_file;        /* size of a cell's raw frames */
+    int frames, height, width; /* decoded video: number of pixel frames, height and width in
+                                * pixels */
+    size_t frames_file;        /* bytes of a cell's raw frames on disk */
 };
 
-/* Approximate sizes of Wan 2.1's files besides the network's; 0: not a Wan model. */
+/* Approximate sizes in bytes of Wan 2.1's files other than the network's weights; 0: the model is
+ * not Wan. */
 struct kvr_resources_files {
     int64_t encoder, tokenizer, decoder;
 };
 void kvr_resources_files_of(const struct kvr_model_config *c, enum kvr_decoder_kind decoder,
                             struct kvr_resources_files *out);
 
-/* Predicts memory and arithmetic of a rollout on one device; `p` is the prediction for the cache
- * alone. */
+/* Predicts the memory and FLOPs of a rollout on one device. `p` is the prediction of kvr_predict
+ * for the cache. */
 void kvr_resources_of(const struct kvr_model_config *c, const struct kvr_prediction *p, int window,
                       enum kvr_decoder_kind decoder, enum kvr_dtype decoder_compute,
                       struct kvr_resources *out);
-/* Parses the decoder's name and type. KVR_EINVAL: no such decoder or type; KVR_EUNSUPPORTED: the
- * decoder does not compute in this type. */
+/* Parses the names of a decoder and of its compute type. KVR_EINVAL: there is no such decoder or
+ * type. KVR_EUNSUPPORTED: the decoder does not support this type. */
 enum kvr_status kvr_resources_decoder(const char *decoder, const char *decoder_compute,
                                       enum kvr_decoder_kind *kind, enum kvr_dtype *type);
 

@@ -4,9 +4,9 @@
 
 #include "harness/plan/yaml.h"
 
-/* `exclude: [{when: FILTER, reason: TEXT}]`: matching cells are not run, and are stored as EXCLUDED
- * with the reason. `include: [{when: FILTER, reason: TEXT}]` excludes the cells that do not
- * match. */
+/* One rule of a config. `exclude: [{when: FILTER, reason: TEXT}]` excludes matching cells: they do
+ * not run, and are stored with outcome EXCLUDED and the reason. `include: [{when: FILTER, reason:
+ * TEXT}]` excludes cells that do not match. */
 struct kvr_rule {
     const char *when, *reason;
     bool include;

@@ -1,4 +1,4 @@
-/* setting_values.h - a sweep's values of settings (harness/store/settings.def).
+/* setting_values.h - the values that a sweep gives to settings (harness/store/settings.def).
  *
  *     struct kvr_setting_values v[KVR_N_SETTINGS] = { 0 };
  *     KVR_TRY(kvr_setting_values_read(v, root));
@@ -18,33 +18,36 @@ enum {
     KVR_WORD_FREE_TEXT = -1
 };
 
-/* The values of one setting, in the sweep's order. The value of a WORD is an index into the row's
- * words, or KVR_WORD_FREE_TEXT for a free text, which is in `at`. */
+/* The values of one setting, in the sweep's order. The value of a WORD setting is an index into the
+ * words of its row. It is KVR_WORD_FREE_TEXT for a free text, which is the text of the node
+ * `at`. */
 struct kvr_setting_values {
     int n; /* number of values; 0: the setting is neither given nor has a default */
     long long *value;
     const struct kvr_yaml_node **at; /* node of each value; the document's root for a default */
-    bool is_set;                     /* given by the sweep */
+    bool is_set;                     /* the sweep gives the setting, so `value` is not the
+                                      * default */
 };
 
 extern const char *const kvr_run_kinds[]; /* "bench", "probe", NULL */
 
-/* The words that the setting's row allows; NULL: the setting is not a word. */
+/* Returns the words that a WORD setting allows, NULL-terminated; NULL for other settings. */
 const char *const *kvr_setting_words(enum kvr_setting_id id);
 
-/* KVR_EINVAL with file, line and column: out of bounds, unknown word, listed twice, or a list for a
- * setting that is not an axis. Call kvr_setting_values_free() after a failure, too. */
+/* Reads the values of all settings. KVR_EINVAL: a value is out of bounds, an unknown word or listed
+ * twice, or a setting that is not an axis has a list (the message gives file, line and column).
+ * After a failure, too, the caller must call kvr_setting_values_free(). */
 enum kvr_status kvr_setting_values_read(struct kvr_setting_values v[KVR_N_SETTINGS],
                                         const struct kvr_yaml_node *root);
 void kvr_setting_values_free(struct kvr_setting_values v[KVR_N_SETTINGS]); /* accepts {0} */
 
-/* Stores the i-th value in its field. */
+/* Sets the field of setting `id` in *s to the i-th value of v. */
 void kvr_setting_choose(struct kvr_settings *s, enum kvr_setting_id id,
                         const struct kvr_setting_values *v, int i);
 
-/* Parses `zip: [frames, window]`, axes that advance together. *set gets bit 1 << id for each.
- * KVR_EINVAL with file, line and column: a setting that is not an axis, or axes of different
- * lengths. */
+/* Parses `zip: [frames, window]`, a list of axes that advance together, and sets bit 1 << id of
+ * *set for each axis. KVR_EINVAL: a setting is not an axis, or the axes have different lengths (the
+ * message gives file, line and column). */
 enum kvr_status kvr_zip_read(uint64_t *set, const struct kvr_setting_values v[KVR_N_SETTINGS],
                              const struct kvr_yaml_node *root);
 

@@ -1,4 +1,4 @@
-/* suite.h - a list of prompts with their seeds and length.
+/* suite.h - a list of prompts, with their seeds and the number of frames.
  *
  *     name: moviegen-nano
  *     title: one scene, one prompt
@@ -9,15 +9,17 @@
  *       - {id: mg01, text: a large red disc bounces over a plain blue background}
  *       - {id: cut1, shots: [{text: a red disc, chunks: 2}, {text: a blue square}]}
  *
- * A prompt of several shots becomes one line with each shot's first chunk (workload/shots.h); the
- * last shot lasts to the end. The embeddings of the shots are the tensors `cut1.1`, `cut1.2`, ...
- * of a pack, or each shot names its own tensor.
+ * A prompt with several shots becomes one text that marks each shot's first chunk
+ * (workload/shots.h). The last shot lasts to the end of the rollout. The shots' embeddings are the
+ * tensors `cut1.1`, `cut1.2`, ... of the pack, unless each shot names its own tensor.
  *
- * `held_out` marks a prompt with a word outside the model's training; `kvreel settle` skips it:
+ * `held_out` marks a prompt with a word that the model was not trained on. `kvreel settle` does not
+ * use such prompts:
  *
  *       - {id: mn181, text: a small red disc ..., held_out: small}
  *
- * Rollouts that continue recorded clips and are compared with the clips' continuation:
+ * With `truth`, a rollout starts with the first `given` frames of a recorded clip and is compared
+ * with the rest of the clip:
  *
  *     truth: ../../models/nano/truth.safetensors    path from this file; tensor: the prompt's id
  *     given: 6                                      latent frames of the clip that open the rollout
@@ -25,18 +27,20 @@
  *       - {id: ct01, text: ...}
  *       - {id: ct02, text: ..., truth: {file: F, tensor: T}, given: 9}    or prompt by prompt
  *
- * Image to video (Wan 2.2): the first frame is an image of the video's size; path from this file:
+ * With `image` (image to video, Wan 2.2), the first frame is an image of the video's size, at a
+ * path relative to this file:
  *
  *       - {id: dog1, text: ..., image: dog.png}
  *
- * Texts for a language model, as token ids; `text` is only a description:
+ * With `tokens`, the suite has texts for a language model as token ids; `text` is only a
+ * description:
  *
  *     tokens: texts.safetensors        path from this file; I32, tensor: the prompt's id
  *     prompts:
  *       - {id: gpl-3, text: the GNU GPL}
  *       - {id: mpl, text: ..., tokens: {file: F, tensor: T}}
  *
- * Prompt embeddings written by `kvreel embed`:
+ * With `embeddings`, prompts have embeddings computed beforehand by `kvreel embed`:
  *
  *     embeddings: pack.safetensors     path from this file; F32 or BF16 [tokens, dim], tensor: the
  *     prompts:                         prompt's id
@@ -48,17 +52,19 @@
 
 #include "harness/plan/yaml.h"
 
-/* Frames of a recorded clip, U8 [n, height, width, 3] in a safetensors file. Belongs to the
- * document. */
+/* Frames of a recorded clip, U8 [n, height, width, 3] in a safetensors file. The YAML document owns
+ * the struct. */
 struct kvr_prompt_truth {
     const char *path, *tensor;
     char sha256[65]; /* hash of the frames */
     int n, height, width;
-    int given;                                 /* latent frames, at least 1 */
+    int given;                                 /* number of latent frames of the clip that start the
+                                                * rollout, at least 1 */
     const struct kvr_yaml_node *at, *given_at; /* for messages */
 };
 
-/* A first frame, in a file that workload/image.h reads. Belongs to the document. */
+/* Image file with the first frame of a video (workload/image.h). The YAML document owns the
+ * struct. */
 struct kvr_prompt_image {
     const char *path;
     char sha256[65]; /* hash of the image's RGB bytes */
@@ -66,7 +72,7 @@ struct kvr_prompt_image {
     const struct kvr_yaml_node *at; /* for messages */
 };
 
-/* Token ids, integers [n] in a safetensors file. Belongs to the document. */
+/* Token ids of a text, integers [n] in a safetensors file. The YAML document owns the struct. */
 struct kvr_prompt_tokens {
     const char *path, *tensor;
     char sha256[65]; /* hash of the ids */
@@ -74,10 +80,11 @@ struct kvr_prompt_tokens {
     const struct kvr_yaml_node *at; /* for messages */
 };
 
-/* An embedding, F32 or BF16 [n, dim] in a safetensors file. Belongs to the document. */
+/* Embedding of a prompt, F32 or BF16 [n, dim] in a safetensors file. The YAML document owns the
+ * struct. */
 struct kvr_prompt_embedding {
     const char *path, *tensor;
-    char sha256[65]; /* hash as in struct kvr_embedding */
+    char sha256[65]; /* hash of the values, as in struct kvr_embedding */
     int n, dim;
     const struct kvr_prompt_embedding *next; /* embedding of the next shot; NULL: this is the last
                                               * shot */
@@ -86,17 +93,18 @@ struct kvr_prompt_embedding {
 
 struct kvr_prompt_line {
     const char *id, *text;
-    const char *held_out; /* a word of the text outside the model's training; NULL: there is none */
-    int index;            /* index in its suite */
+    const char *held_out; /* a word of the text that the model was not trained on; NULL: no such
+                           * word */
+    int index;            /* index of the prompt in its suite */
     const struct kvr_yaml_node *at;               /* the text, for messages */
     const struct kvr_prompt_truth *truth;         /* NULL: no recorded clip */
     const struct kvr_prompt_image *image;         /* NULL: the first frame is generated */
     const struct kvr_prompt_tokens *tokens;       /* NULL: the prompt is not for a language model */
-    const struct kvr_prompt_embedding *embedding; /* NULL: the text is encoded */
+    const struct kvr_prompt_embedding *embedding; /* NULL: a text encoder encodes `text` */
 };
 
 struct kvr_suite {
-    struct kvr_yaml *doc;             /* owns the text */
+    struct kvr_yaml *doc;             /* owns the strings */
     const char *name, *title, *model; /* title, model: "" if absent */
     int frames;                       /* 0 if absent */
     uint64_t seed;
@@ -105,25 +113,26 @@ struct kvr_suite {
 };
 
 enum kvr_status kvr_suite_read(struct kvr_suite *s, const char *path);
-/* Reads s->doc, which is freed on failure; `path` is used in messages. */
+/* Parses the YAML document s->doc, which is freed on failure; error messages name `path`. */
 enum kvr_status kvr_suite_read_doc(struct kvr_suite *s, const char *path);
 
-/* Makes a suite of this name from a text file with one prompt per line (prompt_list.h). n > 0: only the first
- * n. embeddings: path of a pack, relative to the working directory; may be NULL. */
+/* Arguments of kvr_suite_read_lines: the suite's name, a text file with one prompt per line
+ * (prompt_list.h), and the path of a pack of embeddings relative to the working directory, or NULL.
+ * If n > 0, only the first n prompts are used. */
 struct kvr_suite_list {
     const char *name, *path, *embeddings;
     int n;
 };
-/* *absent is true if the file is missing; the suite then has n prompts without text. KVR_ENOTFOUND:
- * the file is missing and n is 0. */
+/* Makes a suite from a text file. If the file is missing, *absent is true and the suite has n
+ * prompts without text. KVR_ENOTFOUND: the file is missing and n is 0. */
 enum kvr_status kvr_suite_read_lines(struct kvr_suite *s, const struct kvr_suite_list *list,
                                      bool *absent);
 void kvr_suite_free(struct kvr_suite *s); /* accepts {0} */
 
-/* Reads the `prompts` list of a suite or sweep: maps with id, text and optionally truth, given and
- * tokens, whose defaults are in `defaults` (a map, may be NULL). `out` is malloc'ed; its strings
- * belong to the document of `list`. Files of truth and tokens are read once, for a check and a
- * hash. */
+/* Reads the list `prompts` of a suite or sweep: maps with id, text and optionally truth, given and
+ * tokens. The map `defaults` gives the values that prompts omit; it may be NULL. The caller frees
+ * *out, whose strings belong to the document of `list`. The files of `truth` and `tokens` are read
+ * once, to check and hash them. */
 enum kvr_status kvr_prompts_read(struct kvr_yaml *doc, const struct kvr_yaml_node *list,
                                  const struct kvr_yaml_node *defaults, struct kvr_prompt_line **out,
                                  int *n);

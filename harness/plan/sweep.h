@@ -8,10 +8,11 @@
  *
  * A cell's spec is canonical JSON (sorted keys, no blanks) of everything that determines its
  * result; its key is the spec's hash. Equal keys mean equal results, so a run can resume. Options
- * with default values are omitted (key_options.h). Cells that differ only in the method form a
- * group and are compared with the group's BF16 cell, which is added if it is not listed. Large
- * sweeps also get the baselines of baselines.h. Each draw of perturbed noise (`jitter`) is a
- * separate group; its BF16 cell is compared with the unperturbed BF16 cell. */
+ * that do not change the method, such as defaults, are not part of the key (key_options.h). Cells
+ * that differ only in the method form a group. They are compared with the group's BF16 cell, which
+ * is added if the sweep does not list BF16. Sweeps of at least three methods besides BF16 also get
+ * the default baselines of baselines.h. Each draw of perturbed noise (`jitter`) is a separate
+ * group; its BF16 cell is compared with the unperturbed BF16 cell. */
 #ifndef KVR_PLAN_SWEEP_H
 #define KVR_PLAN_SWEEP_H
 
@@ -23,34 +24,37 @@
 #include "harness/plan/key_options.h"
 #include "harness/store/store.h"
 
-/* Facts about a model needed for planning. Borrowed for the call. */
+/* Properties of a model that planning needs. The pointers are borrowed during the call. */
 struct kvr_model_facts {
     const char *name, *sha256;
     const struct kvr_model_config *config;
-    bool decodes;            /* has a decoder for its latents */
-    const char *text_sha256; /* hash of its text encoder and tokenizer; NULL: it has none */
+    bool decodes;            /* the model has a decoder for its latents */
+    const char *text_sha256; /* hash of the model's text encoder and tokenizer; NULL: the model has
+                              * no encoder */
 };
 
 struct kvr_sweep {
     const struct kvr_config *config;
     struct kvr_baselines *unasked;      /* added baselines (baselines.h); owned */
     struct kvr_fit_cache fits;          /* solved budgets */
-    struct kvr_key_options key_options; /* method options that are part of keys */
+    struct kvr_key_options key_options; /* cached: the method options that are part of keys */
     int n_cells;
-    struct kvr_cell *cell; /* grouped; each group starts with its baseline */
+    struct kvr_cell *cell; /* cells of a group are adjacent and start with the BF16 cell */
 };
 
-/* `config` must outlive the sweep. `facts` must include those of every model but traces. All cells
- * are selected. KVR_EINVAL with file, line and column: unknown methods and options, prompts that
- * the model cannot read, frames that are not whole chunks. A valid combination that cannot run
- * becomes an UNSUPPORTED cell. */
+/* Expands a config to cells and selects all of them. `config` must outlive the sweep. `facts` needs
+ * an entry for every model except traces. KVR_EINVAL: a method or option is unknown, the model
+ * cannot read a prompt, or the number of frames is not a multiple of the chunk (the message gives
+ * file, line and column). A combination that is valid but cannot run becomes an UNSUPPORTED
+ * cell. */
 enum kvr_status kvr_sweep_make(struct kvr_sweep *s, const struct kvr_config *config,
                                const struct kvr_model_facts *facts, int n_facts);
 void kvr_sweep_free(struct kvr_sweep *s); /* accepts {0} */
 
-/* Keeps the cells in shard `shard` of `n_shards` that match `filter` (NULL: all), and their
- * baselines. Shards have equal cost (kvr_cell.cost) up to one cell; a group split between shards
- * has its baseline in each. Equal plans and costs give equal shards on every machine. */
+/* Selects the cells of shard `shard` of `n_shards` that match `filter` (NULL: all cells), and their
+ * baselines. The costs of shards (sums of kvr_cell.cost) differ by at most one cell. A group that
+ * is split between shards has its baseline in each of them. Equal plans with equal costs have the
+ * same shards on every machine. */
 enum kvr_status kvr_sweep_select(struct kvr_sweep *s, const char *filter, int shard, int n_shards);
 
 #endif

@@ -6,10 +6,10 @@
  *     KVR_TRY(kvr_yaml_int(n, 1, 100000, &frames));
  *     kvr_yaml_close(&y);
  *
- * Nodes and their text belong to the document. Refused with file, line and column: invalid YAML, a
- * duplicate key, a key that is not plain text, explicit tags, NUL characters, a second document, an
- * alias inside its own anchor. A document beyond KVR_YAML_MAX_BYTES, _DEPTH or _NODES is refused
- * too (an alias's nodes count at each use). */
+ * The document owns its nodes and their strings. The parser rejects invalid YAML, duplicate keys,
+ * keys that are not scalars, explicit tags, NUL characters, a second document, and an alias inside
+ * its own anchor. It also rejects documents beyond KVR_YAML_MAX_BYTES, _DEPTH or _NODES; the nodes
+ * of an alias count at each use. Every error gives file, line and column. */
 #ifndef KVR_PLAN_YAML_H
 #define KVR_PLAN_YAML_H
 
@@ -27,9 +27,10 @@ struct kvr_yaml_node {
     const char *file;
     int line, column;           /* from 1 */
     const char *text;           /* SCALAR */
-    bool quoted;                /* SCALAR in quotes or a block: always text */
+    bool quoted;                /* SCALAR: quoted or a block scalar, so it is never read as a number
+                                 * or boolean */
     int n;                      /* LIST, MAP: number of entries */
-    struct kvr_yaml_node **key; /* MAP: scalars */
+    struct kvr_yaml_node **key; /* MAP: [n] keys, all scalars */
     struct kvr_yaml_node **item;
     int weight; /* number of nodes in this subtree, with aliases expanded */
 };
@@ -37,53 +38,59 @@ struct kvr_yaml_node {
 struct kvr_yaml;
 
 enum kvr_status kvr_yaml_read(struct kvr_yaml **out, const char *path);
-/* Reads the file's text [*n] without parsing it; free(). Reads at most KVR_YAML_MAX_BYTES + 1
- * bytes. */
+/* Reads a file of *n bytes without parsing it, up to KVR_YAML_MAX_BYTES + 1 bytes. The caller frees
+ * *text. */
 enum kvr_status kvr_yaml_load(char **text, size_t *n, const char *path);
-/* Like kvr_yaml_read, for a text in memory; messages use `name` as the file's name. Copies `text`
- * and `name`. */
+/* Like kvr_yaml_read, but parses the n bytes at `text`. Error messages use `name` as the file's
+ * name. Copies `text` and `name`. */
 enum kvr_status kvr_yaml_read_text(struct kvr_yaml **out, const char *text, size_t n,
                                    const char *name);
 void kvr_yaml_close(struct kvr_yaml **y);
 
-/* The root node; NULL for an empty document. */
+/* Returns the root node, or NULL if the document is empty. */
 const struct kvr_yaml_node *kvr_yaml_root(const struct kvr_yaml *y);
-/* The root node for code that rewrites the tree (range.h) before other code reads it. */
+/* Returns the root node for modification. Code that rewrites the tree (range.h) must run before
+ * other code reads it. */
 struct kvr_yaml_node *kvr_yaml_root_to_change(struct kvr_yaml *y);
-/* Zeroed memory that lives as long as the document; NULL: out of memory. */
+/* Allocates n zeroed bytes that are freed with the document. Returns NULL if out of memory. */
 void *kvr_yaml_alloc(struct kvr_yaml *y, size_t n);
-const char *kvr_yaml_text_of_file(const struct kvr_yaml *y); /* as read */
+/* Returns the text of the file as it was read, without later overrides. */
+const char *kvr_yaml_text_of_file(const struct kvr_yaml *y);
 
-/* Adds or replaces a top-level entry from "key=value"; the value is YAML ("[RTN_INT4, BF16]").
- * Messages about the entry name the argument. The root must be a map. */
+/* Adds or replaces a top-level entry, given as "key=value" with a YAML value ("methods=[RTN_INT4,
+ * BF16]"). Error messages about this entry quote the assignment. The root must be a map. */
 enum kvr_status kvr_yaml_override(struct kvr_yaml *y, const char *assignment);
 
-/* Adds or replaces a top-level entry by a copy of the scalar `value`, which keeps its file, line
- * and column. */
+/* Sets the top-level entry `key` to a copy of the scalar `value`. The copy keeps the file, line and
+ * column of `value` for error messages. */
 enum kvr_status kvr_yaml_put(struct kvr_yaml *y, const char *key,
                              const struct kvr_yaml_node *value);
 
-/* Stores the message with "file:line:column: " before it; returns KVR_EINVAL. */
+/* Sets the error message to "file:line:column: " of the node and the formatted text. Returns
+ * KVR_EINVAL. */
 enum kvr_status kvr_yaml_fail(const struct kvr_yaml_node *n, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The value of `key`; NULL if `map` has no such key. */
+/* Returns the value of `key` in `map`, or NULL if the map lacks the key. */
 const struct kvr_yaml_node *kvr_yaml_get(const struct kvr_yaml_node *map, const char *key);
 
-/* Prefix of user-defined keys, which are ignored as in Compose files: a place for anchors. */
+/* Prefix of keys that the parser ignores, as in Compose files. Users define YAML anchors under such
+ * keys. */
 #define KVR_YAML_EXTENSION "x-"
 
-/* Checks that `n` is a map whose keys are all in the NULL-terminated `allowed` or extensions. */
+/* Checks that `n` is a map, and that each key is in the NULL-terminated list `allowed` or begins
+ * with KVR_YAML_EXTENSION. */
 enum kvr_status kvr_yaml_keys(const struct kvr_yaml_node *n, const char *const *allowed);
 
-/* Typed values; an error names the expected type and the given value. Numbers and booleans may be quoted, since
- * these keys take no text. */
+/* Convert a scalar to a string, an integer in [lo, hi] or a boolean. KVR_EINVAL names the expected
+ * type and the actual value. Integers and booleans may be quoted. */
 enum kvr_status kvr_yaml_string(const struct kvr_yaml_node *n, const char **out);
 enum kvr_status kvr_yaml_int(const struct kvr_yaml_node *n, long long lo, long long hi,
                              long long *out);
 enum kvr_status kvr_yaml_bool(const struct kvr_yaml_node *n, bool *out);
 
-/* "One or many": the i-th entry of a list, or the scalar or map itself as a list of one. */
+/* Number of entries of a list, and its i-th entry. A scalar or map is treated as a list whose only
+ * entry is itself. */
 int kvr_yaml_count(const struct kvr_yaml_node *n);
 const struct kvr_yaml_node *kvr_yaml_at(const struct kvr_yaml_node *n, int i);
 
