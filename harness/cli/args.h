@@ -1,4 +1,4 @@
-/* args.h - one table describes a command's options; parsing, --help and the tests read it.
+/* args.h - a command's options as a table, from which parsing and --help are generated.
  *
  *     struct run_opts { const char *db; int jobs; bool json; };
  *     static const struct kvr_arg args[] = {
@@ -8,9 +8,9 @@
  *         { 0 },
  *     };
  *
- * Accepts --opt=value, --opt value, -j4 and -j 4; `--` ends the options, and words may stand
- * between them. Every command also accepts kvr_args_common, before or after the command's name.
- * Texts are borrowed from argv. */
+ * The parser accepts --opt=value, --opt value, -j4 and -j 4. Positional arguments (words) may stand
+ * between options; after `--` all arguments are words. Every command also accepts the options
+ * kvr_args_common, before or after the command's name. String values are borrowed from argv. */
 #ifndef KVR_CLI_ARGS_H
 #define KVR_CLI_ARGS_H
 
@@ -24,7 +24,7 @@
 enum kvr_arg_type {
     KVR_ARG_T_END,
     KVR_ARG_T_FLAG, /* bool */
-    KVR_ARG_T_TEXT, /* const char *, NULL without a default */
+    KVR_ARG_T_TEXT, /* const char *; NULL if not given and without default */
     KVR_ARG_T_INT,  /* int */
     KVR_ARG_T_U64,  /* uint64_t */
     KVR_ARG_T_REAL, /* double */
@@ -78,10 +78,10 @@ struct kvr_call;
 
 struct kvr_command {
     const char *name;
-    const char *summary;  /* one line, for `kvreel help` */
+    const char *summary;  /* one-line summary, shown by `kvreel help` */
     const char *usage;    /* synopsis after "kvreel NAME " */
     const char *examples; /* example lines, shown first; NULL for hidden commands */
-    const char *details;  /* shown last; may be NULL */
+    const char *details;  /* last part of the help text; may be NULL */
     const struct kvr_arg *args;
     size_t opts_size;
     int min_words, max_words;
@@ -94,28 +94,29 @@ struct kvr_command {
 struct kvr_call {
     const struct kvr_command *command;
     const void *opts;   /* the command's own struct */
-    const char **words; /* arguments that are no options, NULL-terminated */
+    const char **words; /* positional arguments, NULL-terminated */
     int n_words;
-    bool help;                   /* -h or --help was given: nothing else was checked */
+    bool help;                   /* -h or --help was given; other arguments were not checked */
     struct kvr_arg_list plugins; /* --plugin */
     const char *cpu;             /* --cpu; NULL: not given */
     int argc;                    /* arguments of the whole program */
     char **argv;
 };
 
-/* --plugin and --cpu; offsets refer to struct kvr_call. */
+/* The options --plugin and --cpu, which are stored in struct kvr_call. */
 extern const struct kvr_arg kvr_args_common[];
 
-/* Parses common options from argv[*at] on into `call`; *at advances past them. */
+/* Parses common options, starting at argv[*at], into `call`, and advances *at to the first other
+ * argument. */
 enum kvr_status kvr_args_leading(int argc, char **argv, int *at, struct kvr_call *call);
 
-/* Parses argv[first..argc) into `opts` (opts_size bytes, defaults filled in here) and `words` (room
- * for argc + 1). KVR_EINVAL gives the option, the value and the limits, and the nearest option for
- * an unknown one. */
+/* Parses argv[first..argc) into `opts` (cmd->opts_size bytes, first set to the defaults) and
+ * `words` (room for argc + 1 pointers). KVR_EINVAL gives the option, the value and the limits; for
+ * an unknown option it suggests the nearest name. */
 enum kvr_status kvr_args_parse(const struct kvr_command *cmd, int argc, char **argv, int first,
                                void *opts, const char **words, struct kvr_call *call);
 
-/* Help text of one command: usage, examples, options. */
+/* Writes the help text of one command: usage, examples, options, details. */
 void kvr_args_help(const struct kvr_command *cmd, FILE *to);
 
 #endif

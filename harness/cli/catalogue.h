@@ -1,4 +1,4 @@
-/* catalogue.h - the registered methods as Markdown: the tables of docs/methods.md. */
+/* catalogue.h - writes the tables of docs/methods.md from the registered methods. */
 #ifndef KVR_CLI_CATALOGUE_H
 #define KVR_CLI_CATALOGUE_H
 
@@ -6,8 +6,9 @@
 
 #include "harness/core/status.h"
 
-/* Writes a row per method, then how the readings of the study and of other projects differ from the
- * paper's. Methods with the same difference share a letter or a line. */
+/* Writes a Markdown table with a row per method, followed by the differences of the other readings
+ * (study, other projects) from the paper's reading. Methods with equal differences share a letter
+ * or a line. */
 enum kvr_status kvr_catalogue_write(FILE *to);
 
 #endif

@@ -1,4 +1,4 @@
-/* environment.h - the variables that kvreel reads, and warnings for misspelt ones.
+/* environment.h - the environment variables that kvreel reads, and a check for misspelt names.
  *
  *     kvr_environment_check(stderr);     before the command runs */
 #ifndef KVR_CLI_ENVIRONMENT_H
@@ -13,8 +13,8 @@ struct kvr_variable {
 
 extern const struct kvr_variable kvr_variables[]; /* ends with name NULL */
 
-/* Prints one line for each KVREEL_* variable that is set but unknown, with the nearest known name.
- * A misspelt variable would otherwise be ignored silently. */
+/* Prints a warning for each environment variable KVREEL_* that is set but unknown, with the nearest
+ * known name. Misspelt variables would otherwise be ignored silently. */
 void kvr_environment_check(FILE *to);
 
 #endif

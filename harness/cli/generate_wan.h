@@ -12,12 +12,14 @@
 #include "harness/engine/model.h"
 
 struct kvr_wan_source {
-    const char *prompt;    /* one prompt, or shots (workload/shots.h) */
-    const char *embedding; /* file of embeddings; NULL: the folder's encoder computes them */
-    const char *name;      /* tensor in that file; NAME.1, NAME.2, ... for several shots */
-    const char *image;     /* the first frame; NULL: generated */
-    const char *device;    /* device name for the text encoder */
-    const char *out;       /* folder for prompt.safetensors, the encoded prompt */
+    const char *prompt;    /* text of one prompt, or of several shots (workload/shots.h) */
+    const char *embedding; /* file of embeddings; NULL: the model folder's text encoder encodes
+                            * `prompt` */
+    const char *name;      /* name of the tensor in `embedding`; several shots use NAME.1, NAME.2,
+                            * ... */
+    const char *image;     /* image file with the first frame; NULL: the first frame is generated */
+    const char *device;    /* name of the device that runs the text encoder */
+    const char *out;       /* folder in which the encoded prompt is stored as prompt.safetensors */
     int n_chunks;
 };
 
@@ -27,15 +29,17 @@ struct kvr_wan_input {
     float *first; /* [frame_elems]; NULL: no image */
 };
 
-/* KVR_ENOTFOUND: neither an embedding file nor a text encoder. The image is encoded on a separate
- * device, freed before the return. On failure there is nothing to close. */
+/* Reads or computes the embeddings and encodes the image. The image is encoded on a device of its
+ * own, whose memory is freed before the function returns. KVR_ENOTFOUND: there is neither an
+ * embedding file nor a text encoder. On failure the caller has nothing to close. */
 enum kvr_status kvr_wan_input_open(struct kvr_wan_input *in, const struct kvr_wan_source *from,
                                    const struct kvr_dev *dev, const struct kvr_model *model,
                                    const char *dir);
 void kvr_wan_input_close(struct kvr_wan_input *in); /* accepts {0} */
 
-/* KVR_EUNSUPPORTED: the latents are not RGB and `dir` has no decoder. KVR_EINVAL: the image has
- * another size. `image` may be NULL. Reads no weights. */
+/* Checks, without reading weights, that the model can generate a video, starting from `image` if
+ * that is not NULL. KVR_EUNSUPPORTED: the latents are not RGB and `dir` has no decoder. KVR_EINVAL:
+ * the image does not have the video's size. */
 enum kvr_status kvr_wan_check(const struct kvr_model_config *c, const char *dir, const char *image);
 
 #endif

@@ -1,4 +1,4 @@
-/* kernels.h - the CUDA part of the output of `version` and `doctor`. */
+/* kernels.h - describes the CUDA kernels and the GPU, for `kvreel version` and `kvreel doctor`. */
 #ifndef KVR_CLI_KERNELS_H
 #define KVR_CLI_KERNELS_H
 
@@ -6,11 +6,12 @@
 
 #include "harness/core/status.h"
 
-/* "emulated; ..." or "nvcc 13.0 for 8.0, 9.0, 10.0"; n bytes at buf. Returns buf. */
+/* Writes how the CUDA kernels were compiled to buf [n]: "nvcc 13.0 for 8.0, 9.0, 10.0" or
+ * "emulated; ...". Returns buf. */
 const char *kvr_kernels_text(char *buf, size_t n);
 
-/* Name, memory and versions of the device that runs these kernels, or the reason why there is
- * none. */
+/* Writes name, memory and versions of the GPU that runs the kernels to buf [n], or the reason why
+ * there is no GPU. */
 enum kvr_status kvr_kernels_device(char *buf, size_t n);
 
 #endif

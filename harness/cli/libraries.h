@@ -1,11 +1,11 @@
-/* libraries.h - the libraries this program runs with, by name and version. */
+/* libraries.h - names and versions of the libraries that this program has loaded. */
 #ifndef KVR_CLI_LIBRARIES_H
 #define KVR_CLI_LIBRARIES_H
 
 #include <jansson.h>
 
-/* {"sqlite": "3.40.1", ...}: the loaded versions, which may differ from the compiled ones. New
- * reference; NULL: out of memory. */
+/* Returns {"sqlite": "3.40.1", ...}: the versions loaded at run time, which may differ from those
+ * at compile time. The caller owns the object. Returns NULL if out of memory. */
 json_t *kvr_libraries_json(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* trace.h - shared by the subcommands of `kvreel trace`. */
+/* trace.h - options and output shared by the subcommands of `kvreel trace`. */
 #ifndef KVR_CLI_TRACE_H
 #define KVR_CLI_TRACE_H
 
@@ -17,13 +17,14 @@ struct kvr_trace_opts {
     bool no_outputs, json, quiet;
 };
 
-/* Properties of a trace and the findings of its check. NULL: out of memory. */
+/* Returns the properties of a trace and the findings of its check as JSON, or NULL if out of
+ * memory. */
 json_t *kvr_cli_trace_json(const struct kvr_trace *t, const struct kvr_trace_report *r);
 
-/* `kvreel trace synth`: the exit code. */
+/* Runs `kvreel trace synth` and returns its exit code. */
 int kvr_cli_trace_synth(const struct kvr_trace_opts *o, const char *out);
 
-/* Prints the path and the size; returns the exit code. */
+/* Prints the path and the size of a trace that was written; returns the exit code. */
 int kvr_cli_trace_written(const struct kvr_trace_opts *o, const char *out, int64_t bytes);
 
 #endif

@@ -3,7 +3,7 @@
  *     const char *kind = kvr_values_kind("generate", "method");       "methods"
  *     KVR_TRY(kvr_values_write(kind, stdout));                        one per line
  *
- * Completion scripts call the program for each value, so that suites and models of the current
+ * Shell completion scripts run the program to list values, so suites and models of the current
  * folder are included. */
 #ifndef KVR_CLI_VALUES_H
 #define KVR_CLI_VALUES_H
@@ -12,11 +12,12 @@
 
 #include "harness/core/status.h"
 
-/* option "": an argument that is no option. NULL: the value is not from a list; the shell offers
- * files where it is a file. */
+/* Returns the kind of values that an option takes; `option` "" stands for the positional argument.
+ * Returns NULL if the values are not from a list; the shell then completes file names if the value
+ * is a file. */
 const char *kvr_values_kind(const char *command, const char *option);
 
-/* Prints the values of `kind`. KVR_EINVAL lists the kinds. */
+/* Prints the values of one kind, one per line. KVR_EINVAL lists the kinds. */
 enum kvr_status kvr_values_write(const char *kind, FILE *to);
 
 #endif

@@ -1,13 +1,13 @@
-/* check.h - verifies a database, and rescues the intact part of a damaged one.
+/* check.h - verifies a database, and copies the intact part of a damaged database.
  *
  *     struct kvr_check_result r;
  *     KVR_TRY(kvr_store_check("kvreel.db", say, NULL, &r));
  *     if (r.problems) ...
  *     KVR_TRY(kvr_store_rescue("kvreel.db", "saved.db", say, NULL, &r));
  *
- * Checks SQLite's structure and constraints, the columns generated from a cell's spec, and the
- * checksum of every cell, session and sweep. Databases of earlier versions have no checksums, or
- * none for sweeps. */
+ * The check covers SQLite's file structure and constraints, the columns generated from each cell's
+ * spec, and the checksum of every cell, session and sweep. Databases of earlier versions lack some
+ * or all checksums. */
 #ifndef KVR_STORE_CHECK_H
 #define KVR_STORE_CHECK_H
 
@@ -23,20 +23,22 @@ struct kvr_check_result {
     bool checksummed;                               /* the database has checksums */
 };
 
-/* A problem as text: "cell 1d1c.. is not what was written: its checksum is another". */
+/* Receives the text of each problem: "cell 1d1c.. is not what was written: its checksum is
+ * another". */
 typedef void kvr_problem_fn(void *ctx, const char *what);
 
-/* KVR_OK with or without problems; on KVR_ENOMEM the reported problems are incomplete. `fn` may be
- * NULL. KVR_ENOTFOUND, KVR_ESCHEMA: not a database of kvreel; a file that SQLite cannot read is a
- * problem, not an error. */
+/* Checks a database and calls `fn` (may be NULL) for each problem. Returns KVR_OK even if there are
+ * problems; a file that SQLite cannot read is also a problem. KVR_ENOTFOUND: no such file.
+ * KVR_ESCHEMA: not a kvreel database. KVR_ENOMEM: some problems may not be reported. */
 enum kvr_status kvr_store_check(const char *path, kvr_problem_fn *fn, void *ctx,
                                 struct kvr_check_result *out);
 
-/* KVR_EFORMAT with the first problem and a remedy, if there is one. */
+/* Checks a database and returns KVR_EFORMAT if there is a problem. The message gives the first
+ * problem and what to do. */
 enum kvr_status kvr_store_must_be_whole(const char *path);
 
-/* Copies every intact cell, session and sweep into a new database at `to`; reports the others.
- * KVR_EINVAL: `to` exists. */
+/* Copies every intact cell, session and sweep to a new database at `to`, and calls `fn` for each
+ * damaged one. KVR_EINVAL: `to` exists. */
 enum kvr_status kvr_store_rescue(const char *path, const char *to, kvr_problem_fn *fn, void *ctx,
                                  struct kvr_check_result *out);
 

@@ -1,4 +1,5 @@
-/* insert.h - inserts rows from records: columns and bindings come from records.def.
+/* insert.h - inserts structs as database rows; records.def lists the columns and the struct
+ * members.
  *
  *     const struct kvr_row_of of = { r->key };
  *     const struct kvr_part parts[] = { { KVR_RECORD_of, &of }, { KVR_RECORD_mem, r->mem } };
@@ -10,17 +11,18 @@
 
 #include "harness/store/record.h"
 
-/* Columns taken from one record. */
+/* One struct of a row: its record in records.def, and its address. */
 struct kvr_part {
     enum kvr_record_id id;
     const void *item;
 };
 
-/* Inserts `n` rows. The last part's item advances by `step` bytes per row; the others are
- * constant. */
+/* Inserts n rows. Row i takes the columns of the last part from the struct at item + i * step; the
+ * other parts are equal in all rows. */
 enum kvr_status kvr_insert(struct kvr_store *s, const char *table, const struct kvr_part *parts,
                            int n_parts, size_t step, int n, const char *what);
-/* Like kvr_insert, with `*nth` set to the number of each row, from 0, before it is bound. */
+/* Like kvr_insert, but sets *nth to the index of each row, from 0, before the row's values are
+ * read. */
 enum kvr_status kvr_insert_counted(struct kvr_store *s, const char *table,
                                    const struct kvr_part *parts, int n_parts, size_t step, int n,
                                    int *nth, const char *what);

@@ -1,12 +1,12 @@
-/* keep.h - reduces a database to one sweep. */
+/* keep.h - deletes everything except one sweep from a database. */
 #ifndef KVR_STORE_KEEP_H
 #define KVR_STORE_KEEP_H
 
 #include "harness/store/store.h"
 
-/* Deletes cells that are neither in the plan of `sweep` (its id) nor a baseline of such a cell, all
- * other sweeps, and sessions without a cell or an attempt. The remaining rows keep their checksums.
- * One transaction, followed by VACUUM. */
+/* Keeps the sweep with id `sweep`, the cells of its plan and their baselines, and the sessions with
+ * a kept cell or attempt. All other sweeps, cells and sessions are deleted in one transaction,
+ * followed by VACUUM. The remaining rows keep their checksums. */
 enum kvr_status kvr_store_keep_sweep(struct kvr_store *s, const char *sweep);
 
 #endif

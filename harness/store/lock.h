@@ -1,8 +1,9 @@
-/* lock.h - one run per database.
+/* lock.h - a lock that allows only one run per database.
  *
- * SQLite would let two runs alternate, and both would measure the same cells. The lock is a kernel
- * lock on a file next to the database and ends with the process. It is named after the resolved
- * path; a database with several hard links is refused. */
+ * SQLite's own locks would let two runs alternate, and both would measure the same cells. This lock
+ * is a kernel lock on a file next to the database; the kernel releases it when the process ends.
+ * The file is named after the database's resolved path. A database with several hard links is
+ * rejected, since each link would have another lock. */
 #ifndef KVR_STORE_LOCK_H
 #define KVR_STORE_LOCK_H
 
@@ -10,12 +11,14 @@
 
 #include "harness/core/status.h"
 
-/* On success pass *fd to kvr_store_unlock(). KVR_EBUSY gives the holder; KVR_EIO: a file of another
- * kind has that name and is not touched. */
+/* Takes the lock. The caller passes *fd to kvr_store_unlock(). KVR_EBUSY names the process that
+ * holds the lock. KVR_EIO: a file with the lock's name exists and is not a lock file; it is not
+ * changed. */
 enum kvr_status kvr_store_lock(int *fd, const char *db_path);
 void kvr_store_unlock(int *fd); /* accepts -1 */
 
-/* Whether a process holds the lock, and which: "process 123 on HOST". Creates and takes nothing. */
+/* Sets *held if a process holds the lock, and `who` to that process: "process 123 on HOST". Does
+ * not create or take the lock. */
 enum kvr_status kvr_store_locked(const char *db_path, bool *held, char who[256]);
 
 #endif

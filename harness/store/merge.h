@@ -3,9 +3,10 @@
  *     KVR_TRY(kvr_store_open(&s, "all.db"));
  *     KVR_TRY(kvr_store_merge(s, "shard-0.db", &m));
  *
- * Merging is commutative and idempotent: cells are keyed by content, and of two attempts at one
- * cell the better one is shown (OK first, then the later one). All attempts stay in the table
- * `attempt`; contradictory measurements are listed in the view `conflict`. */
+ * Merging is commutative and idempotent, because equal cells have equal keys. Of two attempts at
+ * one cell, the row shows an OK attempt rather than a failed one, and otherwise the later attempt.
+ * The table `attempt` keeps all attempts, and the view `conflict` lists contradictory
+ * measurements. */
 #ifndef KVR_STORE_MERGE_H
 #define KVR_STORE_MERGE_H
 
@@ -13,19 +14,20 @@
 
 struct kvr_merge {
     int64_t cells;    /* cells in the shard */
-    int64_t added;    /* cells that this database did not have */
-    int64_t replaced; /* cells for which the shard's attempt was the better one */
+    int64_t added;    /* cells of the shard that this database lacked */
+    int64_t replaced; /* cells whose row now shows the shard's attempt */
 };
 
-/* One transaction. KVR_ENOTFOUND: no such file; KVR_EFORMAT: damaged; KVR_ESCHEMA: another version;
- * KVR_EINVAL: timed cells of a GPU of another name, unless kvr_store_any_card() was called. The shard is
- * only read. */
+/* Merges the database `shard`, which is only read, in one transaction. KVR_ENOTFOUND: no such file.
+ * KVR_EFORMAT: the shard is damaged. KVR_ESCHEMA: the shard has another version. KVR_EINVAL: the
+ * shard has timed cells of a GPU with another name, and kvr_store_any_card() was not called. */
 enum kvr_status kvr_store_merge(struct kvr_store *s, const char *shard, struct kvr_merge *out);
 
-/* Times of several cards may be joined; tables keep them apart by `machine`. */
+/* Allows merging timed cells of different GPUs. Tables still distinguish them by the column
+ * `machine`. */
 void kvr_store_any_card(struct kvr_store *s);
 
-/* Number of rows in the view `conflict`. */
+/* Sets *n to the number of rows of the view `conflict`. */
 enum kvr_status kvr_store_conflicts(struct kvr_store *s, int64_t *n);
 
 #endif

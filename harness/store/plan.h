@@ -1,21 +1,22 @@
-/* plan.h - the plan of a sweep in the database: its cells and their state.
+/* plan.h - stores the plan of a sweep: its cells and their states.
  *
  *     KVR_TRY(kvr_store_plan(store, &plan));               all cells, once per config
  *     KVR_TRY(kvr_store_session(store, &session));
  *     KVR_TRY(kvr_store_about(store, session.id, "state", "running"));
  *     KVR_TRY(kvr_store_started(store, key, session.id, now, ""));     a cell; its row ends that
  *
- * The plan covers the whole config even if a run is restricted to a part, so unmeasured cells show
- * as open. The views `sweeps` and `coverage` compare it with the cells. */
+ * The plan contains all cells of the config, even if a run measures only some of them. The views
+ * `sweeps` and `coverage` compare the plan with the measured cells and report the missing cells as
+ * open. */
 #ifndef KVR_STORE_PLAN_H
 #define KVR_STORE_PLAN_H
 
 #include "harness/store/store.h"
 
-/* Borrowed for the call. */
+/* One cell of a plan. The strings are borrowed during the call. */
 struct kvr_planned {
     const char *cell, *method, *model, *suite, *prompt_id, *run_kind;
-    double cost;       /* operations, or another unit common to the plan */
+    double cost;       /* predicted FLOPs, or another unit that all cells of the plan share */
     const char *state; /* "planned", "excluded", "unsupported" */
 };
 
@@ -26,10 +27,11 @@ struct kvr_plan {
     const struct kvr_planned *cell;
 };
 
-/* One transaction; an existing plan is kept except for the states of its cells. */
+/* Stores a plan in one transaction. If the plan already exists, only the states of its cells are
+ * updated. */
 enum kvr_status kvr_store_plan(struct kvr_store *s, const struct kvr_plan *plan);
 
-/* Marks a cell as left out by the stop rule, or (yes: false) includes it again. */
+/* Marks a planned cell as omitted by the stop rule; `yes` false removes the mark. */
 enum kvr_status kvr_store_enough(struct kvr_store *s, const char *sweep, const char *cell,
                                  bool yes);
 
@@ -37,12 +39,14 @@ enum kvr_status kvr_store_enough(struct kvr_store *s, const char *sweep, const c
 enum kvr_status kvr_store_about(struct kvr_store *s, const char *session, const char *name,
                                 const char *value);
 
-/* Records that a cell is being measured, on `device` ("": there is only one). Ended by
- * kvr_store_put(), or by kvr_store_stopped() if there is no row. */
+/* Records that a cell is running on `device` ("" if the machine has only one device).
+ * kvr_store_put() removes the record. */
 enum kvr_status kvr_store_started(struct kvr_store *s, const char *cell, const char *session,
                                   const char *started, const char *device);
+/* Removes the record of a running cell that ends without a row. */
 enum kvr_status kvr_store_stopped(struct kvr_store *s, const char *cell);
-/* Clears the running state of cells of dead sessions. Requires the database's lock. */
+/* Removes the records of running cells that ended sessions left behind. The caller must hold the
+ * database's lock. */
 enum kvr_status kvr_store_none_running(struct kvr_store *s);
 
 #endif

@@ -1,4 +1,4 @@
-/* record.h - structs as JSON and as rows, driven by records.def.
+/* record.h - converts structs to JSON and to database rows, as described by records.def.
  *
  *     json_t *list = kvr_records_json(KVR_RECORD_pass, pass, n_passes);       in the worker
  *     ...
@@ -6,8 +6,8 @@
  *     KVR_TRY(kvr_records_read(KVR_RECORD_pass, list, "answer: passes", (void **)&pass, &n));
  *     free(pass);                                            texts in it belong to the list
  *
- * A list is {"columns": [name, ...], "rows": [[value, ...], ...]} and is read by column name. On
- * failure KVR_EFORMAT names the field, and nothing is returned. */
+ * A list of structs is the JSON object {"columns": [name, ...], "rows": [[value, ...], ...]};
+ * columns are matched by name. KVR_EFORMAT names the invalid field, and no output is set. */
 #ifndef KVR_STORE_RECORD_H
 #define KVR_STORE_RECORD_H
 
@@ -16,7 +16,7 @@
 
 #include "harness/store/store.h"
 
-/* Fields filled by the store. */
+/* Columns of a cell's row that the store computes. */
 struct kvr_row_judged {
     const char *outcome;
     int64_t attempt;
@@ -88,26 +88,29 @@ struct kvr_field {
     const char *column;
     size_t offset;
 };
-extern const struct kvr_field kvr_fields[]; /* a record's fields are consecutive; column NULL ends
-                                             * the list */
+extern const struct kvr_field kvr_fields[]; /* fields of one record are consecutive; ends with
+                                             * column NULL */
 
-/* Value of a field; text is borrowed. */
+/* Returns the value of a field of the struct `item`; text is borrowed. */
 struct kvr_value kvr_field_value(const struct kvr_field *f, const void *item);
 
 json_t *kvr_records_json(enum kvr_record_id id, const void *items, int n); /* NULL: no memory */
-/* The caller owns `*items`, which is allocated even for n = 0. `where` starts the messages. */
+/* Reads a list of structs. The caller frees *items, which is allocated even if *n is 0. Error
+ * messages start with `where`. */
 enum kvr_status kvr_records_read(enum kvr_record_id id, const json_t *list, const char *where,
                                  void **items, int *n);
 
-/* Adds the fields of one item to an object. */
+/* Adds the fields of one struct to a JSON object. */
 enum kvr_status kvr_record_write(enum kvr_record_id id, const void *item, json_t *object);
-/* Reads the fields of one item from an object. Other members of `item` are unchanged. */
+/* Reads the fields of one struct from a JSON object. Members of `item` that are not in records.def
+ * are unchanged. */
 enum kvr_status kvr_record_read(enum kvr_record_id id, const json_t *object, const char *where,
                                 void *item);
 
-/* A metric with its series as an object; lists of them are JSON arrays. */
+/* Returns a metric with its series as a JSON object. */
 json_t *kvr_metric_json(const struct kvr_row_metric *m); /* NULL: no memory */
-/* Duplicate names are KVR_EFORMAT. A value that is not finite gets a reason. */
+/* Reads a JSON array of metrics. KVR_EFORMAT: two metrics have the same name. A value that is not
+ * finite becomes a missing value with a reason. */
 enum kvr_status kvr_metrics_read(const json_t *list, const char *where,
                                  struct kvr_row_metric **metric, int *n);
 void kvr_metrics_free(struct kvr_row_metric *metric, int n); /* accepts NULL */

@@ -1,4 +1,4 @@
-/* setting.h - the table of settings, and its uses in other modules.
+/* setting.h - the table of settings (settings.def), and access to settings.
  *
  *     struct kvr_settings s;
  *     KVR_TRY(kvr_settings_read_json(&s, spec, "worker's request"));    a cell's spec
@@ -6,9 +6,9 @@
  *
  *     char *sql = kvr_settings_sql("SELECT method, {group} FROM summary GROUP BY method, {group}");
  *
- * A new setting is a row in settings.def plus its use. Parsing of sweeps, --dump-config, product
- * and zips, filters, cell keys, worker requests, database columns and the grouping of tables are
- * generated from the row. */
+ * A new setting needs a row in settings.def and the code that uses the value. Everything else
+ * follows from the row: parsing of sweeps, --dump-config, axes and zips, filters, cell keys, worker
+ * requests, database columns, and the grouping of tables. */
 #ifndef KVR_STORE_SETTING_H
 #define KVR_STORE_SETTING_H
 
@@ -40,8 +40,8 @@ enum kvr_setting_id {
     KVR_N_SETTINGS
 };
 
-/* Values of one cell, or of a sweep if common to all its cells. Words are borrowed: for a sweep
- * from the rows' lists or its text, for a spec from its JSON. */
+/* The settings of one cell, or those common to all cells of a sweep. Strings are borrowed from
+ * settings.def, from the sweep's YAML document, or from a spec's JSON. */
 struct kvr_settings {
 #define KVR_SET_C_INT int
 #define KVR_SET_C_LONG int64_t
@@ -55,9 +55,9 @@ struct kvr_settings {
 struct kvr_setting_row {
     const char *name;
     enum kvr_setting_type type;
-    const char *def; /* default as text; NULL: the default depends on something else */
+    const char *def; /* default as text; NULL: the default depends on model or other settings */
     long long lo, hi;
-    const char *key; /* "timing.alone"; NULL: not part of a cell */
+    const char *key; /* path in the spec: "timing.alone"; NULL: not part of a cell */
     enum kvr_setting_when when;
     const char *column;
     unsigned flags;
@@ -66,34 +66,38 @@ struct kvr_setting_row {
 };
 extern const struct kvr_setting_row kvr_setting_rows[KVR_N_SETTINGS];
 
-/* INT, LONG and FLAG as a number; 0 for a WORD. */
+/* Returns the value of an INT, LONG or FLAG setting as a number, and 0 for a WORD setting. */
 long long kvr_setting_number(const struct kvr_settings *s, enum kvr_setting_id id);
-/* `word` is for WORD settings; others use `number`. */
+/* Sets the value of a setting: `word` if it is a WORD setting, else `number`. */
 void kvr_setting_put(struct kvr_settings *s, enum kvr_setting_id id, long long number,
                      const char *word);
-/* The value as a sweep spells it: "21", "true", "staged". `buf` [24] is for numbers. */
+/* Returns the value as it is written in a sweep: "21", "true", "staged". Numbers are formatted in
+ * `buf` [24]. */
 const char *kvr_setting_text(const struct kvr_settings *s, enum kvr_setting_id id, char *buf);
 
-/* All defaults; 0 or NULL for a setting whose default depends on something else. */
+/* Sets every setting to its default. Settings whose default depends on the model or other settings
+ * become 0 or NULL. */
 void kvr_settings_defaults(struct kvr_settings *s);
-/* Whether the setting applies to cells of this kind of run. */
+/* Returns whether the setting applies to cells of this kind ("bench", "probe"). */
 bool kvr_setting_counts(enum kvr_setting_id id, const char *kind);
 
-/* Adds the rollout's settings, or those of the measurement, to a spec. KVR_ENOMEM. */
+/* Adds settings to a spec: those that affect the rollout, or if `measure` is true, those that
+ * affect the measurement. KVR_ENOMEM. */
 enum kvr_status kvr_settings_write_json(const struct kvr_settings *s, bool measure, json_t *spec);
-/* Reads the settings of a complete spec, named `where` in messages. KVR_EFORMAT: missing or of
- * another type. Words belong to the spec. */
+/* Reads all settings from a spec. The strings belong to the spec. KVR_EFORMAT: a setting is missing
+ * or has another type (the message names `where`). */
 enum kvr_status kvr_settings_read_json(struct kvr_settings *s, const json_t *spec,
                                        const char *where);
 
-/* Whether `text` is omitted from keys for the setting with this column: a CHANGED setting at its
- * default. False for other columns. */
+/* Returns whether the value `text` of the setting in this column is omitted from cell keys: a
+ * KVR_KEY_CHANGED setting at its default. False for columns of other settings. */
 bool kvr_setting_is_omitted(const char *column, const char *text);
 
-/* The sweep's name of the setting with this column ("device" for "backend"); else the column. */
+/* Returns the name in a sweep of the setting that is stored in this column ("device" for
+ * "backend"), or `column` if it stores no setting. */
 const char *kvr_setting_sweep_name(const char *column);
 
-/* Replaces in a statement, with or without a table prefix:
+/* Replaces these placeholders in a statement; each may have a table prefix such as `w.`:
  *     {group}    {w.group}     columns that means are grouped by: "model, frames, window, ..."
  *     {columns}  {w.columns}   the settings of a cell: "frames, seed, window, ..."
  *     {settings} {w.settings}  the group as one text: 'model nano, frames 6, ...'; CHANGED settings
@@ -103,7 +107,7 @@ const char *kvr_setting_sweep_name(const char *column);
  *     {root}  {root_settings}  both without the draw of a cell
  *     {declarations}           of the columns generated from the cell's spec
  *     {run}                    text common to cells with the same measurement and other metrics
- * malloc'd; NULL: no memory. */
+ * The caller frees the result. Returns NULL if out of memory. */
 char *kvr_settings_sql(const char *sql);
 
 #endif

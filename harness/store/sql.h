@@ -1,4 +1,4 @@
-/* sql.h - shared by the store's files: SQLite errors as statuses, binding, helpers. */
+/* sql.h - SQLite helpers shared by the files of the store. */
 #ifndef KVR_STORE_SQL_H
 #define KVR_STORE_SQL_H
 
@@ -12,67 +12,77 @@ struct kvr_store {
     sqlite3 *db;
     char *path;
     bool has_tables;
-    bool any_card; /* merging joins timed cells of unlike GPUs */
-    char *copy;    /* path of the backup made before migration; NULL: no migration */
+    bool any_card; /* kvr_store_merge accepts timed cells of different GPUs */
+    char *copy;    /* path of the backup made before migration; NULL: the database was not
+                    * migrated */
     kvr_store_wait_fn *wait;
     void *wait_ctx;
     struct kvr_checksums checksums;
 };
 
-/* State of a file: empty; of an earlier version, or of this one before a setting existed;
- * current. */
+/* Schema of a database file: EMPTY has no tables. OLDER has an earlier version, or this version
+ * without a setting that was added later. OURS is current. */
 enum kvr_sql_form { KVR_FORM_EMPTY, KVR_FORM_OLDER, KVR_FORM_OURS };
 
-/* Status of the connection's last error, with `what` and the path in the message. */
+/* Returns the status for the connection's last error, with a message that contains `what` and the
+ * path. */
 enum kvr_status kvr_sql_fail(sqlite3 *db, const char *path, const char *what);
 
-/* KVR_ESCHEMA: another program's file, a later version, or an unknown setting. `version` may be
- * NULL. */
+/* Determines the schema's form and version; `version` may be NULL. KVR_ESCHEMA: the file belongs to
+ * another program, or has a later version or an unknown setting. */
 enum kvr_status kvr_sql_check_version(sqlite3 *db, const char *path, enum kvr_sql_form *form,
                                       int64_t *version);
 
-/* Creates the table `cell`, "cell" or "temp.cell", and its indexes; schema: "" or "temp.". */
+/* Creates the table `cell`; `schema` is "" or, for a temporary table, "temp.". */
 enum kvr_status kvr_sql_create_cell(sqlite3 *db, const char *path, const char *schema);
+/* Creates the indexes of the table `cell`. */
 enum kvr_status kvr_sql_create_cell_indexes(sqlite3 *db, const char *path, const char *schema);
-/* Creates the tables added since version 5 if missing; schema: "" or "temp.". */
+/* Creates the tables that were added after version 5, if they are missing. `schema` is "" or
+ * "temp.". */
 enum kvr_status kvr_sql_create_since_5(sqlite3 *db, const char *path, const char *schema);
-/* Copies rows of the table `from` into the table `cell` of `to_schema`. */
+/* Copies the rows of the table `from` to the table `cell` of `to_schema`. */
 enum kvr_status kvr_sql_copy_cells(sqlite3 *db, const char *path, const char *from_schema,
                                    const char *from, const char *to_schema);
 
-/* Migrates an older schema in one transaction; keeps a backup copy (s->copy). */
+/* Migrates an older schema to this version in one transaction, after copying the database to the
+ * backup s->copy. */
 enum kvr_status kvr_sql_migrate(struct kvr_store *s, int64_t version);
-/* For a read-only connection: a temporary `cell` with this version's columns. */
+/* Makes an older database readable through a read-only connection: creates a temporary table `cell`
+ * with this version's columns. */
 enum kvr_status kvr_sql_read_older(sqlite3 *db, const char *path);
-/* Opens for reading; in a read-only folder no other files are needed or created. `*frozen` (may be
- * NULL): opened as immutable. *db is NULL on failure. KVR_ENOTFOUND, KVR_ESCHEMA. */
+/* Opens a database read-only. In a read-only folder it is opened as immutable, so SQLite needs no
+ * other files; *frozen (may be NULL) tells so. *db is NULL on failure. KVR_ENOTFOUND,
+ * KVR_ESCHEMA. */
 enum kvr_status kvr_sql_open_readonly(sqlite3 **db, const char *path, bool *frozen);
-/* Copies the committed content into a new file. */
+/* Copies the committed content of a database to a new file. */
 enum kvr_status kvr_sql_copy_database(sqlite3 *from, const char *to_path);
 
-/* Creates the views in the database, or as temporary ones that hide the database's own. */
+/* Creates the views in the database. With `for_this_connection` they are temporary views, which
+ * hide those in the database. */
 enum kvr_status kvr_sql_create_views(sqlite3 *db, const char *path, bool for_this_connection);
-/* Creates the views as temporary ones, with cells_wide restricted to the rows that satisfy `where`
- * (NULL: all). KVR_EINVAL if it is not a condition. */
+/* Creates temporary views, in which cells_wide contains only the rows that satisfy `where` (NULL:
+ * all rows). KVR_EINVAL: `where` is not an SQL condition. */
 enum kvr_status kvr_sql_create_views_where(sqlite3 *db, const char *path, const char *where);
 
-/* Runs one or several statements without results. */
+/* Runs one or several SQL statements that return no rows. */
 enum kvr_status kvr_sql_exec(struct kvr_store *s, const char *sql, const char *what);
 
-/* Ends a transaction: COMMIT, or ROLLBACK if `st` or the commit fails. */
+/* Ends a transaction with COMMIT, or with ROLLBACK if `st` is an error or the commit fails. */
 enum kvr_status kvr_sql_end(struct kvr_store *s, enum kvr_status st, const char *what);
 
-/* Prepare and bind: `types` has one letter per parameter: t text (NULL pointer: NULL), i int64, d
- * double (NaN: NULL), n NULL without argument, x int64 stored as NULL. Texts are not copied, so
- * binding cannot fail; they must live until the statement has been stepped. */
+/* Prepares a statement. */
 enum kvr_status kvr_sql_prepare(struct kvr_store *s, sqlite3_stmt **out, const char *sql);
+/* Binds the parameters of a statement. `types` has one letter per parameter: t for text (a NULL
+ * pointer becomes NULL), i for int64, d for double (NaN becomes NULL), n for NULL without an
+ * argument, x for an int64 argument that becomes NULL. Texts are not copied, so they must live
+ * until the statement has been stepped. */
 void kvr_sql_bind(sqlite3_stmt *q, const char *types, ...);
 
-/* Text of the current row of `q`, NULL for NULL; borrowed until the next step. KVR_ENOMEM if SQLite
- * cannot allocate the terminated copy. */
+/* Sets *out to the text in a column of the current row, or NULL if the value is NULL. The text is
+ * valid until the next step. KVR_ENOMEM: SQLite cannot allocate the text. */
 enum kvr_status kvr_sql_text(sqlite3_stmt *q, int column, const char **out);
 
-/* Runs a bound statement without results and resets it. */
+/* Runs a statement whose parameters are bound and that returns no rows, then resets it. */
 enum kvr_status kvr_sql_step(struct kvr_store *s, sqlite3_stmt *q, const char *what);
 
 #endif

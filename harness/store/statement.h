@@ -1,27 +1,29 @@
-/* statement.h - SQL from files: NAME.sql below harness/store/sql, harness/report/sql and
- * plots/figures, embedded as kvr_statement_NAME without comments.
+/* statement.h - SQL statements compiled into the program. The build embeds each file NAME.sql of
+ * harness/store/sql, harness/report/sql and plots/figures, without comments, as kvr_statement_NAME.
  *
  *     KVR_STATEMENT(table_coverage);
  *     char *sql = kvr_statement_fill(kvr_statement_table_study, KVR_WITH("by", "w.suite, "));
  *
- * A missing file is a link error. kvr_settings_sql() in setting.h defines {group} and similar
- * placeholders. */
+ * If the file is missing, linking fails. kvr_settings_sql() in setting.h replaces {group} and
+ * similar placeholders. */
 #ifndef KVR_STORE_STATEMENT_H
 #define KVR_STORE_STATEMENT_H
 
 #include <stdio.h>
 
 #define KVR_STATEMENT(name) extern const char kvr_statement_##name[]
-/* Head of a figure's script: NAME.gp of plots/figures, with placeholders. */
+/* Declares the first part of a figure's gnuplot script: plots/figures/NAME.gp, with
+ * placeholders. */
 #define KVR_SCRIPT(name) extern const char kvr_script_##name[]
 
-/* Pairs of a placeholder's name and its replacement. */
+/* List of pairs: the name of a placeholder, and the text that replaces it. */
 #define KVR_WITH(...) ((const char *const[]){ __VA_ARGS__, 0 })
 
-/* The text with the placeholders {name} of `with` replaced; others are kept. malloc'd; NULL: no
- * memory. */
+/* Returns a copy of `text` with the placeholders of `with` replaced; unknown placeholders stay. The
+ * caller frees the copy. Returns NULL if out of memory. */
 char *kvr_statement_fill(const char *text, const char *const *with);
-/* Writes that text to a stream; the caller checks the stream for errors. */
+/* Like kvr_statement_fill, but writes the result to a stream. The caller checks the stream for
+ * errors. */
 void kvr_statement_put(FILE *to, const char *text, const char *const *with);
 
 #endif
