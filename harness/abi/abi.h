@@ -9,12 +9,12 @@ struct kvreel_method {
     struct kvr_scheme *scheme;
 };
 
-/* Copies the caller's struct `theirs` of `size` bytes into the library's struct `ours` of n bytes.
- * Fields that `theirs` lacks become 0. KVR_EINVAL if no version of the struct had this size. */
+/* Copies the caller's struct `theirs` of `size` bytes to the library's struct `ours` of n bytes.
+ * Members that `theirs` lacks become 0. KVR_EINVAL: no version of the struct had this size. */
 enum kvr_status kvr_abi_take(const char *what, void *ours, size_t n, const void *theirs,
                              size_t size);
-/* Copies `ours` into the caller's struct `theirs`, as many bytes as it has room for. The `size`
- * field of `theirs` is unchanged. */
+/* Copies the library's struct `ours` to the caller's struct `theirs`, up to the caller's size. The
+ * member `size` of `theirs` is unchanged. */
 enum kvr_status kvr_abi_give(const char *what, void *theirs, size_t size, const void *ours,
                              size_t n);
 

@@ -6,7 +6,8 @@
  *     if (!b.why[0]) kvr_bench_cudnn_run(&b, k, v);          b.out
  *     kvr_bench_cudnn_close(&b);
  *
- * A missing library or kernel is not an error: `why` gives the reason. */
+ * If cuDNN cannot be loaded or has no suitable kernel, the functions succeed and `why` gives the
+ * reason. */
 #ifndef KVR_BENCH_BENCH_CUDNN_H
 #define KVR_BENCH_BENCH_CUDNN_H
 
@@ -19,20 +20,22 @@ struct kvr_bench_cudnn {
     struct kvr_cudnn_plan *plan;
     struct kvr_cudnn_shape shape;
     struct kvr_buf q, out, work; /* q and out: BF16 [n_query,H,D]; work: cuDNN's workspace */
-    char why[512];               /* why cuDNN cannot be the reference; "" if it can */
+    char why[512];               /* why cuDNN cannot be used; "": cuDNN is ready */
 };
 
-/* On CUDA. q [n_query,H,D] is host memory. */
+/* Loads cuDNN and copies q [n_query,H,D] from host memory to the CUDA device as BF16. */
 enum kvr_status kvr_bench_cudnn_open(struct kvr_bench_cudnn *b, struct kvr_dev *dev, int heads,
                                      int d, int64_t n_query, const float *q);
 void kvr_bench_cudnn_close(struct kvr_bench_cudnn *b); /* accepts {0} */
 
 enum kvr_status kvr_bench_cudnn_keys(struct kvr_bench_cudnn *b, int64_t n_key);
 
-/* k, v BF16 [n_key,H,D] on the device. Must be called only if `why` is empty. */
+/* Runs attention over k, v BF16 [n_key,H,D] in device memory. Must be called only if `why` is
+ * "". */
 enum kvr_status kvr_bench_cudnn_run(struct kvr_bench_cudnn *b, const void *k, const void *v);
 
-/* Copies the last result to out [n_query,H,D] in host memory. Synchronises. */
+/* Copies the result of the last run to out [n_query,H,D] in host memory, and synchronises with the
+ * device. */
 enum kvr_status kvr_bench_cudnn_get(struct kvr_bench_cudnn *b, float *out);
 
 #endif

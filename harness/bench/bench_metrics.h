@@ -1,7 +1,8 @@
-/* bench_metrics.h - frames per second of every metric.
+/* bench_metrics.h - benchmark of metrics, in frames per second.
  *
- * Six frames of 480x832 in two chunks: a moving gradient, compared with a noisy copy. The reference
- * reads both videos once (memcmp). LPIPS is included if its weights are present, ST-LPIPS never. */
+ * Each metric compares two videos of six frames of 480x832 in two chunks: a moving gradient and a
+ * noisy copy of it. The reference reads both videos once (memcmp). LPIPS is timed if its weights
+ * are present; ST-LPIPS is not timed. */
 #ifndef KVR_BENCH_BENCH_METRICS_H
 #define KVR_BENCH_BENCH_METRICS_H
 
@@ -13,7 +14,7 @@ extern "C" {
 
 enum { KVR_BENCH_METRICS_ROWS = 32 };
 
-/* rounds >= 3. Writes *n_rows <= KVR_BENCH_METRICS_ROWS rows. */
+/* Writes *n_rows <= KVR_BENCH_METRICS_ROWS rows, one per metric; rounds >= 3. */
 enum kvr_status kvr_bench_metrics(struct kvr_dev *dev, int rounds, struct kvr_bench_row *rows,
                                   int *n_rows);
 

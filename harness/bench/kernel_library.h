@@ -1,11 +1,12 @@
-/* kernel_library.h - the oneDNN function equivalent to a kernel case.
+/* kernel_library.h - calls the oneDNN function that is equivalent to a CPU kernel, for benchmarks.
  *
  *     struct kvr_kernel_library *l;
  *     KVR_TRY(kvr_kernel_library_open(&l, c, &kit));       l NULL: no equivalent
  *     KVR_TRY(kvr_kernel_library_run(l));
  *     kvr_kernel_library_close(&l);
  *
- * Borrows the kit, and writes to the kernel's output arguments. */
+ * The functions borrow the kit's arguments; the oneDNN function writes to the same output arguments
+ * as the kernel. */
 #ifndef KVR_BENCH_KERNEL_LIBRARY_H
 #define KVR_BENCH_KERNEL_LIBRARY_H
 

@@ -1,10 +1,12 @@
-/* products_bf16.h - both products of attention by oneDNN in BF16, for comparison.
+/* products_bf16.h - the two matrix products of attention, Q K^T and S V, by oneDNN in BF16, as
+ * benchmark reference.
  *
  *     KVR_TRY(kvr_bf16_products_open(&p, m, n, d, ld, n_threads));
  *     status = kvr_bf16_products_run(p, thread, q, k, v, s, out);      s [m,n]; dnnl_status_t
  *     kvr_bf16_products_close(&p);
  *
- * q, k, v and s are BF16, sums and out F32. q, k, v and out are [tokens][ld]; a head is d columns. */
+ * q, k, v and the scores s are BF16; sums and out are F32. q, k, v and out are [tokens,ld] arrays,
+ * in which a head is d columns. */
 #ifndef KVR_BENCH_PRODUCTS_BF16_H
 #define KVR_BENCH_PRODUCTS_BF16_H
 
@@ -23,8 +25,8 @@ enum kvr_status kvr_bf16_products_open(struct kvr_bf16_products **out, int64_t m
                                        int64_t ld, int n_threads);
 /* Accepts NULL. */
 void kvr_bf16_products_close(struct kvr_bf16_products **p);
-/* Computes one head. `thread` selects the scratch: calls that run at the same time need different numbers below
- * n_threads. */
+/* Computes the two products of one head. `thread`, in [0, n_threads), selects the scratch memory;
+ * concurrent calls need different values. */
 int kvr_bf16_products_run(struct kvr_bf16_products *p, int thread, const kvr_bf16 *q,
                           const kvr_bf16 *k, const kvr_bf16 *v, kvr_bf16 *s, float *out);
 

@@ -1,10 +1,11 @@
 /* filter.h - selects cells: "method~^RTN & prompt=3".
  *
- * A filter is a list of terms joined by '&', all of which must match. A term is a field, an
- * operator and a value; a value that contains '&' is quoted. The operators are = != < <= > >= and,
- * for regular expressions (harness/core/regex.h), ~ !~. The fields are method (the label), name,
- * reading, family, model, suite, prompt (id, or number in the suite from 1), text, repeat, key, and
- * every setting whose row in store/settings.def has FILTER: frames, window, path, graphs, ... */
+ * A filter is a list of terms joined by '&'. A cell matches if all terms match. A term is a field,
+ * an operator and a value; a value that contains '&' is quoted. The operators are = != < <= > >=
+ * and, for regular expressions (harness/core/regex.h), ~ !~. The fields are method (the label),
+ * name, reading, family, model, suite, prompt (id, or number in the suite from 1), text, repeat,
+ * key, and every setting whose row in store/settings.def has FILTER: frames, window, path, graphs,
+ * ... */
 #ifndef KVR_PLAN_FILTER_H
 #define KVR_PLAN_FILTER_H
 

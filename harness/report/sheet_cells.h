@@ -31,7 +31,7 @@ struct kvr_sheet_origin {
 
 /* Writes the contact sheet to the file `out`. Only OK cells with the same baseline are shown.
  * KVR_ENOTFOUND: there is no such cell (the message suggests the nearest method), or its frames are
- * missing. KVR_EFORMAT: the frames on disk are not those that were measured. */
+ * missing. KVR_EFORMAT: the frames on disk differ from the measured frames. */
 enum kvr_status kvr_sheet_of_cells(const struct kvr_sheet_cells *c, const char *out,
                                    struct kvr_sheet_origin *origin);
 

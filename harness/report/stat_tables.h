@@ -31,10 +31,10 @@ struct kvr_stat_options {
  * draws and seeds are averaged per prompt (pairs.h, nested.h). */
 enum kvr_status kvr_stat_paired(struct kvr_table **out, const struct kvr_stat_options *o);
 
-/* Makes a table of the metric of free rollouts with a row per part of the video (a chunk, a prefix,
- * the last third, the whole) and method: mean, interval, and the chaos floor of the same part. A
- * column says whether the metric is significantly beyond the floor (pairs.h, Holm-adjusted over the
- * methods of that part). */
+/* Makes a table of the metric of free rollouts with a row per method and part of the video: a
+ * chunk, a prefix, the last third, or the whole. Columns: mean, interval, and the chaos floor of
+ * the same part. A column says whether the metric is significantly beyond the floor (pairs.h,
+ * Holm-adjusted over the methods of that part). */
 enum kvr_status kvr_stat_windows(struct kvr_table **out, const struct kvr_stat_options *o);
 
 /* Makes a table of error growth with a row per method. Columns, with intervals: injected error
@@ -42,9 +42,9 @@ enum kvr_status kvr_stat_windows(struct kvr_table **out, const struct kvr_stat_o
  * metric per chunk of a free rollout, fitted to each cell. */
 enum kvr_status kvr_stat_growth(struct kvr_table **out, const struct kvr_stat_options *o);
 
-/* Makes a table of the metrics that do not use the BF16 rollout as reference (no reference, or the
- * ground truth), with a row per metric and method: the paired difference to BF16, the spread of the
- * BF16 draws, and whether the difference exceeds the effect of chaos. */
+/* Makes a table of the metrics whose reference is not the BF16 rollout: metrics without reference,
+ * or against the ground truth. A row per metric and method has the paired difference to BF16, the
+ * spread of the BF16 draws, and whether the difference exceeds the effect of chaos. */
 enum kvr_status kvr_stat_distribution(struct kvr_table **out, const struct kvr_stat_options *o);
 
 /* Makes a table of the sensitivity of verdicts. A verdict says that a method is separable from the
@@ -55,10 +55,10 @@ enum kvr_status kvr_stat_sensitivity(struct kvr_table **out, const struct kvr_st
 /* Makes the table of kvr_stat_sensitivity for SSIM over a whole database, for `kvreel report`. */
 enum kvr_status kvr_report_sensitivity(struct kvr_table **out, const char *db_path);
 
-/* Compares the databases o->db and o->before over cells with equal keys, with a row per method:
- * number of cells with equal frames, mean difference of the metric and its interval, separable or
- * not, and the median ratio of controlled times. The databases may come from different machines,
- * which the note names. */
+/* Compares the databases o->db and o->before over cells with equal keys, with a row per method.
+ * Columns: number of cells with equal frames, mean difference of the metric and its interval,
+ * separable or not, and the median ratio of controlled times. The databases may come from different
+ * machines, which the note names. */
 enum kvr_status kvr_stat_runs(struct kvr_table **out, const struct kvr_stat_options *o);
 
 /* Checks that o->where selects cells of one machine, or that `across_machines` is set. KVR_EINVAL

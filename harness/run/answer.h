@@ -1,44 +1,48 @@
-/* answer.h - stores a worker's answer, or its failure, as a row. */
+/* answer.h - judges a worker's answer or failure, and stores it as the cell's row. */
 #ifndef KVR_RUN_ANSWER_H
 #define KVR_RUN_ANSWER_H
 
 #include "harness/plan/sweep.h"
 #include "harness/store/store.h"
 
-/* Result of an attempt. Borrowed. */
+/* Result of an attempt to run a cell. All pointers are borrowed. */
 struct kvr_attempt {
     const struct kvr_cell *cell;
     const char *baseline_key, *session;
     const char *started, *finished;
-    const char *answer, *log_tail; /* output of the worker; answer NULL: no worker was started */
+    const char *answer, *log_tail; /* stdout and last stderr lines of the worker; answer NULL: no
+                                    * worker was started */
     int wait_status;
-    int64_t cell_ns;         /* wall time of the worker: rollout, files, metrics, video */
-    bool timed_out, stopped; /* killed by the timeout, or by the user */
+    int64_t cell_ns;         /* wall time of the worker in nanoseconds: rollout, files, metrics and
+                              * video */
+    bool timed_out, stopped; /* the timeout, or the user, killed the worker */
     int timeout_s;
     bool answer_lost;                  /* the parent ran out of memory while it read the answer */
     bool oom_killed;                   /* the OOM killer was active while the worker ran */
-    const char *disturbed;             /* codes of disturbances while the cell ran; NULL: there were
-                                        * none */
-    const struct kvr_row_watch *watch; /* [n_watch] the observed numbers (disturbance.h) */
+    const char *disturbed;             /* codes of disturbances while the cell ran; NULL:
+                                        * undisturbed */
+    const struct kvr_row_watch *watch; /* [n_watch] observations of the machine (disturbance.h) */
     int n_watch;
-    enum kvr_outcome outcome; /* without a worker: SKIPPED or UNSUPPORTED, with `reason` */
+    enum kvr_outcome outcome; /* outcome if no worker was started: SKIPPED or UNSUPPORTED, with
+                               * `reason` */
     const char *reason;
-    const char *expected_frames; /* expected sha256 of the frames, or "" */
+    const char *expected_frames; /* SHA-256 that the frames must have; "": not checked */
 };
 
-/* What the caller learns from a stored attempt. */
+/* Outcome and results of a stored attempt. */
 struct kvr_verdict {
     enum kvr_outcome outcome;
     char reason[512];
     int64_t wall_ns;
-    double psnr, ssim; /* NaN when not measured */
+    double psnr, ssim; /* NaN: not measured */
     char frames_path[512], frames_sha256[65];
     bool noisy;
-    bool disk_full; /* the worker could not write: the row was not stored */
+    bool disk_full; /* the disk is full: the worker could not write its files, and no row was
+                     * stored */
 };
 
-/* Judges the attempt and stores it in one transaction. Errors such as KVR_EFULL come from the
- * store. */
+/* Determines the outcome of an attempt and stores it in one transaction. Errors such as KVR_EFULL
+ * are those of the store. */
 enum kvr_status kvr_attempt_store(struct kvr_store *s, const struct kvr_attempt *a,
                                   struct kvr_verdict *out);
 

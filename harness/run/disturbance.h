@@ -1,4 +1,5 @@
-/* disturbance.h - detects disturbances while a cell runs: other programs, hypervisor, clocks, GPU.
+/* disturbance.h - detects disturbances of a cell's time: other programs, the hypervisor, low
+ * clocks, a throttled GPU.
  *
  *     KVR_TRY(kvr_machine_open(&m, n_cpus, jobs, asks_gpus));           once for a session
  *     kvr_disturbance_begin(&b, &m, uuid);                        when a cell's worker starts
@@ -6,10 +7,11 @@
  *     kvr_disturbance_end(&b, &m, worker_cpu_ns);                 ... b.codes, b.watch
  *     kvr_machine_close(&m);
  *
- * Every cell is observed, timed or not. A code gives the reason why the cell's time is not used
- * (docs/sweeps.md); the observed numbers are stored in the table `watch`. CPU clocks are compared
- * with the session's fastest, a GPU's clock with its own fastest. The GPU clock of a cell is the
- * maximum of its samples, since the GPU idles while the host computes. */
+ * All cells are observed, including untimed ones. Each disturbance has a code, which explains why
+ * the cell's time is not used (docs/sweeps.md); the observations are stored in the table `watch`.
+ * The CPU clock is compared with the session's fastest CPU clock, and a GPU's clock with the
+ * fastest clock of the same GPU. A cell's GPU clock is the maximum of its samples, because the GPU
+ * idles while the host computes. */
 #ifndef KVR_RUN_DISTURBANCE_H
 #define KVR_RUN_DISTURBANCE_H
 
@@ -23,42 +25,48 @@
 
 struct kvr_machine {
     int n_cpus, jobs;
-    double mhz; /* fastest clock of this session; 0: unknown */
+    double mhz; /* fastest CPU clock of this session in MHz; 0: unknown */
     struct {
         char uuid[KVR_UUID_LEN];
         double mhz;
     } fastest[KVR_MAX_DEVICES];  /* fastest clock of each GPU in MHz; the list ends with uuid "" */
     struct kvr_gpu_states *gpus; /* NULL: no GPU, or no NVML */
-    char nvml[256];              /* NVML's version, or why it is unavailable; "": not requested */
+    char nvml[256];              /* NVML's version, or why NVML is unavailable; "": NVML was not
+                                  * requested */
 };
 
 enum { KVR_N_WATCH = 11 };
 
 struct kvr_disturbance {
-    int64_t start_ns, busy_ns, stolen_ns, looked_ns; /* the host's counters at the start */
+    int64_t start_ns, busy_ns, stolen_ns, looked_ns; /* start time; counters of the host's busy and
+                                                      * stolen CPU time at the start; time of the
+                                                      * last GPU sample */
     char uuid[KVR_UUID_LEN];                         /* "": no GPU */
     double busy_before, others; /* GPU utilisation before the cell; maximum number of other
-                                 * processes */
-    struct kvr_gpu_state gpu;   /* maximum of each number, and all throttle reasons */
+                                 * processes on the GPU */
+    struct kvr_gpu_state gpu;   /* maximum of each value over the samples; union of the throttle
+                                 * reasons */
     struct kvr_row_watch watch[KVR_N_WATCH];
     int n_watch;
     char codes[96];
 };
 
-/* `asks_gpus`: try NVML. Unavailable information is not an error; KVR_ENOMEM is. */
+/* Prepares the observation of the machine; with `asks_gpus` also loads NVML. Information that is
+ * unavailable is not an error. KVR_ENOMEM. */
 enum kvr_status kvr_machine_open(struct kvr_machine *m, int n_cpus, int jobs, bool asks_gpus);
 void kvr_machine_close(struct kvr_machine *m);
-/* Text "GPU-1: most 1980 MHz, limit 700 W, ECC on; GPU-2: ..." about uuid [n_gpus]; "" without
- * NVML. malloc'd; NULL: no memory. */
+/* Returns a description of the GPUs uuid [n_gpus]: "GPU-1: most 1980 MHz, limit 700 W, ECC on;
+ * GPU-2: ...", or "" if NVML is unavailable. The caller frees the text. Returns NULL if out of
+ * memory. */
 char *kvr_machine_gpus(const struct kvr_machine *m, const char uuid[][KVR_UUID_LEN], int n_gpus);
 
-/* Called before the worker starts: records the state of its GPU (uuid "": the cell runs on the CPU)
- * and of the machine. */
+/* Records the state of the machine and of GPU `uuid` before a cell's worker starts; "" means that
+ * the cell runs on the CPU. */
 void kvr_disturbance_begin(struct kvr_disturbance *b, struct kvr_machine *m, const char *uuid);
-/* Called while the worker runs, as often as the caller polls; now_ns limits the rate of NVML
- * queries. */
+/* Samples the GPU while the worker runs. The caller may call it at any rate; now_ns is used to
+ * limit the rate of NVML queries. */
 void kvr_disturbance_sample(struct kvr_disturbance *b, const struct kvr_machine *m, int64_t now_ns);
-/* Called after the worker has ended: fills codes and watch. worker_cpu_ns: processor time of the
+/* Computes `codes` and `watch` after the worker has ended. worker_cpu_ns is the CPU time of the
  * worker and its children. */
 void kvr_disturbance_end(struct kvr_disturbance *b, struct kvr_machine *m, int64_t worker_cpu_ns);
 

@@ -1,4 +1,4 @@
-/* encode.h - runs prompts through the models' text encoders, once, before the first cell.
+/* encode.h - encodes all prompts with the models' text encoders before the first cell starts.
  *
  *     KVR_TRY(kvr_encoder_identify(dir, false, &there, sha256)); for the plan's keys
  *     KVR_TRY(kvr_encode_waiting(&sweep, jobs, &gpus, out_dir, say, &packs));
@@ -14,17 +14,17 @@
 #include "harness/run/choose.h"
 #include "harness/run/gpus.h"
 
-/* Hash of the encoder's and the tokenizer's files in a model's folder. Reads files whose hash is
- * not cached (core/remember.h). With `cheap` no file is read, and sha256 is "" if a hash is not
- * cached. *there: whether encoder and tokenizer exist. */
+/* Computes the hash of the text encoder and the tokenizer in a model's folder, from cached file
+ * hashes (core/remember.h) where possible. With `cheap`, no file is read, and sha256 is "" if a
+ * file's hash is not cached. *there tells whether encoder and tokenizer exist. */
 enum kvr_status kvr_encoder_identify(const char *dir, bool cheap, bool *there,
                                      char sha256[KVR_SHA256_HEX]);
 
-/* Makes, for each model of the config, a pack with the embeddings of the prompts of its waiting
- * cells, computed on the cells' device. Packs are in out_dir/embeddings and named by content and
- * device; an existing pack is reused. The path is NULL if the model needs no pack. `say` may be
- * NULL. On a device, encoding runs in its own process on a free GPU, and its memory is released
- * before the first cell. */
+/* Writes one pack of embeddings per model of the config, for the prompts of the model's waiting
+ * cells. Packs are files of out_dir/embeddings, named by content and device; an existing pack is
+ * reused. *packs has one path per model, or NULL if the model needs no pack. Encoding runs on the
+ * device of the cells. On a GPU it runs in a separate process, whose memory is released before the
+ * first cell. `say` receives progress and may be NULL. */
 enum kvr_status kvr_encode_waiting(const struct kvr_sweep *sweep, const struct kvr_job *jobs,
                                    struct kvr_gpus *gpus, const char *out_dir, FILE *say,
                                    char ***packs);

@@ -1,14 +1,16 @@
-/* estimate.h - predicted cost of a plan, where the database has no history. */
+/* estimate.h - predicts the cost of a plan if the database has no measured cells to estimate
+ * from. */
 #ifndef KVR_RUN_ESTIMATE_H
 #define KVR_RUN_ESTIMATE_H
 
 #include "harness/run/choose.h"
 
-/* Predicts for the waiting jobs the FLOPs of all networks (harness/plan/flops.h) and the memory of
- * the largest cell (harness/cache/predict.h), both by phase, and the size of the stored raw frames.
- * The rate is the FLOP/s of a linear layer of Wan's width on the CPU with the plan's threads: the
- * maximum on this machine so far (core/remember.h), including a measurement of 0.1 s now. A time
- * derived from it assumes an idle machine and this rate for the whole network. 0: unknown. */
+/* Predicts the cost of the waiting jobs: per phase, the total FLOPs (harness/plan/flops.h) and the
+ * memory of the largest cell (harness/cache/predict.h); also the size of the raw frames.
+ * out->flop_per_s is the measured rate of a linear layer of Wan's width on the CPU with the plan's
+ * threads. It is the maximum of all measurements on this machine (core/remember.h), including one
+ * of 0.1 s in this call. A time derived from it assumes an idle machine and the same rate in the
+ * whole network. Unknown values are 0. */
 enum kvr_status kvr_estimate(const struct kvr_sweep *sweep, const struct kvr_job *jobs,
                              struct kvr_run_summary *out);
 

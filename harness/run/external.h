@@ -1,4 +1,4 @@
-/* external.h - external programs as metrics: a program gets a cell's files and prints JSON.
+/* external.h - runs an external program that scores a cell's files and prints the scores as JSON.
  *
  *     json_t *scores;
  *     if (kvr_external_run(&e, &scores, &unheld) == KVR_OK)      {"name": number, NaN or null}
@@ -13,20 +13,21 @@
 #include "harness/run/sandbox.h"
 
 struct kvr_external {
-    const char *command; /* words split as in a shell (quotes, backslash); not run by a shell */
+    const char *command; /* program and arguments, split like shell words (quotes, backslash); no
+                          * shell runs */
     int timeout_s;
     enum kvr_sandbox_kind sandbox; /* harness/run/sandbox.h */
     const char *video, *frames,
-        *reference; /* values of {video}, {frames}, {reference}; NULL: no such file */
+        *reference; /* paths that replace {video}, {frames} and {reference}; NULL: no such file */
 };
 
-/* Runs the program without stdin and with this process's stderr, and reads its stdout. Fails, with
- * the reason, on an unclosed quote, a missing file, or a program that cannot be started, is killed
- * or exits with a nonzero code. Also fails if it prints more than 1 MiB, or anything but one JSON
- * object of numbers and nulls, none named "sandbox". At the timeout its process group is killed.
- * kvr_json_not_finite() recognises NaN and infinities as Python prints them. On KVR_OK the caller
- * owns *out. *unheld: why a requested sandbox was not used; NULL if it was used or none was
- * requested. */
+/* Runs the program with empty stdin and this process's stderr, and parses its stdout. Fails if the
+ * command has an unclosed quote, a file is missing, or the program cannot be started, is killed or
+ * exits with a nonzero code. Also fails if the output exceeds 1 MiB or is not one JSON object of
+ * numbers and nulls; the key "sandbox" is not allowed. At the timeout the program's process group
+ * is killed. kvr_json_not_finite() recognises NaN and infinities as Python prints them. On KVR_OK
+ * the caller owns *out. *unheld is the reason why a requested sandbox was not used; NULL: it was
+ * used, or was not requested. */
 enum kvr_status kvr_external_run(const struct kvr_external *e, json_t **out, const char **unheld);
 
 #endif

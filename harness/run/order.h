@@ -1,14 +1,15 @@
-/* order.h - the start order of cells.
+/* order.h - the order in which cells start.
  *
- * Cells start round by round, so that drift of the machine affects all methods equally. Within a
- * round groups are shuffled; within a group the baseline comes first, then the methods in shuffled
- * order. The shuffle depends only on the seed and the cells' keys. */
+ * Cells start in rounds, one round per repeat, so that drift of the machine affects all methods
+ * equally. Within a round, groups (cells that differ only in the method) are shuffled. Within a
+ * group, the baseline starts first, then the methods in shuffled order. The shuffle depends only on
+ * the seed and the cells' keys. */
 #ifndef KVR_RUN_ORDER_H
 #define KVR_RUN_ORDER_H
 
 #include "harness/plan/sweep.h"
 
-/* Writes the indices of all cells in start order to *out, malloc'ed. */
+/* Sets *out to the indices of all cells in start order; the caller frees *out. */
 enum kvr_status kvr_order(int **out, const struct kvr_sweep *sweep, uint64_t seed);
 
 #endif

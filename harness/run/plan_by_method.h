@@ -1,10 +1,11 @@
-/* plan_by_method.h - a plan by method: cells to run, done, and impossible, with reasons. */
+/* plan_by_method.h - summarizes a plan by method: numbers of cells to run, done and unsupported,
+ * with reasons. */
 #ifndef KVR_RUN_PLAN_BY_METHOD_H
 #define KVR_RUN_PLAN_BY_METHOD_H
 
 #include "harness/run/choose.h"
 
-/* Calls `fn` once per method, in the order of the sweep. */
+/* Calls `fn` once per method with its cell counts, in the order of the sweep. */
 enum kvr_status kvr_plan_lines(const struct kvr_job *jobs, const struct kvr_sweep *sweep,
                                kvr_plan_line_fn *fn, void *ctx);
 

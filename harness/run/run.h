@@ -1,8 +1,9 @@
-/* run.h - runs a sweep: plans, runs the cells that the database lacks, stores the results.
+/* run.h - runs a sweep: plans its cells, runs the cells that the database lacks, and stores the
+ * results.
  *
- * Each cell runs in its own process (`kvreel worker`, with the cell as JSON on stdin and the answer
- * as JSON on stdout); the parent is the only writer of the database. A cell that crashes, hangs or
- * fails becomes a row; the sweep continues. */
+ * Each cell runs in its own process, `kvreel worker`, which reads the cell as JSON from stdin and
+ * writes its results as JSON to stdout. Only the parent process writes to the database. A cell that
+ * crashes, hangs or fails is stored with its outcome, and the sweep continues. */
 #ifndef KVR_RUN_RUN_H
 #define KVR_RUN_RUN_H
 
@@ -13,100 +14,120 @@
 #include "harness/core/status.h"
 #include "harness/plan/config.h"
 
-/* One method of a plan. Borrowed for the call. */
+/* Summary of one method's cells in a plan. The strings are valid during the callback only. */
 struct kvr_plan_line {
     const char *method;
-    int cells, to_run, done, failed, unsupported, excluded, left_out; /* numbers of cells; left_out:
-                                                                       * by `limit` */
+    int cells, to_run, done, failed, unsupported, excluded, left_out; /* numbers of cells; left_out
+                                                                       * counts those omitted
+                                                                       * because of `limit` */
     const char *model;                                                /* model of the first cell */
-    bool listed;         /* listed in the config, unlike added baselines */
-    const char *reason;  /* why the first cell that will not run does not */
-    const char *warning; /* a caveat about the method's numbers; "" if there is none */
+    bool listed;         /* the config lists the method; false for added baselines */
+    const char *reason;  /* reason of the first cell that will not run */
+    const char *warning; /* warning that applies to the method's results; "": no warning */
 };
-/* Number of prompts of each suite over which this run measures a method; INT_MAX: all. *enough:
- * whether the other prompts are not needed at all, or left for a later run. */
+/* Callback that limits how many prompts of each suite this run measures for a method; INT_MAX: all
+ * prompts. *enough true means that the other prompts are unnecessary; false leaves them for a later
+ * run. */
 typedef int kvr_most_prompts_fn(void *ctx, const char *method, bool *enough);
 typedef void kvr_plan_line_fn(void *ctx, const struct kvr_plan_line *line);
 
-/* Width of the median's confidence interval, relative to the median. */
+/* Callback that computes the width of the confidence interval of the median of x [n], divided by
+ * the median. */
 typedef double kvr_width_fn(const double *x, int n);
 
 struct kvr_plan_file; /* harness/plan/files.h */
 typedef void kvr_plan_file_fn(void *ctx, const struct kvr_plan_file *file);
 
-/* Prediction for one phase of a plan; phases do not overlap (harness/plan/resources.h). */
+/* Predicted cost of one phase of all cells: text encoding, rollout or decoding. The phases do not
+ * overlap in time (harness/plan/resources.h). */
 struct kvr_run_phase {
-    int n;                /* encoded prompts, rollouts, or decoded videos */
-    double flop;          /* FLOPs of all together */
-    int64_t memory_bytes; /* memory of the largest of them */
+    int n;                /* number of encoded prompts, of rollouts, or of decoded videos */
+    double flop;          /* total FLOPs of the phase */
+    int64_t memory_bytes; /* largest memory that one prompt, rollout or video needs */
 };
 
 struct kvr_run_options {
-    /* The sweep. A pipe can be read only once, so `kvreel run` passes its text. */
+    /* The sweep's config. `kvreel run` passes the text of a config read from a pipe, which can be
+     * read only once. */
     struct kvr_config_source sweep;
-    const char *db_path; /* NULL: from the config, else "kvreel.db" */
-    const char *out_dir; /* NULL: from the config, else "out" */
-    int jobs;            /* 0: one per core */
-    const char *filter;  /* NULL: all. "method~^RTN & prompt=3" */
-    const char *retry;   /* NULL, "failed" or "failed:TYPE" */
-    const char *retries; /* NULL, or "SIGNAL:2,..": outcomes retried at once (choose.h) */
+    const char *db_path; /* NULL: the config's `db`, or "kvreel.db" */
+    const char *out_dir; /* NULL: the config's `out`, or "out" */
+    int jobs;            /* number of concurrent cells; 0: one per core */
+    const char *filter;  /* "method~^RTN & prompt=3" (plan/filter.h); NULL: all cells */
+    const char *retry;   /* failed cells of earlier runs to run again: "failed" or "failed:TYPE";
+                          * NULL: no cells */
+    const char *retries; /* outcomes that are retried in this run: "SIGNAL:2,.." (choose.h); NULL:
+                          * no retries */
     bool force, dry_run;
-    bool stale;          /* run cells of other builds again */
-    int limit;           /* > 0: at most this many cells, in order */
+    bool stale;          /* reruns cells that another build measured */
+    int limit;           /* > 0: maximum number of cells to run */
     int shard, n_shards; /* 0 of 1: everything */
-    int budget_s;        /* > 0: start only cells that would finish within this time */
+    int budget_s;        /* > 0: time limit in seconds; only cells that would finish in time
+                          * start */
     kvr_most_prompts_fn *most_prompts; /* NULL: all prompts */
     void *most_ctx;
-    kvr_width_fn *width; /* for `until: ci_width 1%`; NULL: all repeats are run */
-    const char *costs; /* a database whose cell times weight the shards; NULL: predicted FLOPs do */
-    int timeout_s;     /* 0: from the config */
-    FILE *progress;    /* progress lines or bar; NULL: quiet */
-    kvr_plan_line_fn *plan_line; /* called for each method of a dry run; NULL: not called */
-    kvr_plan_file_fn *plan_file; /* called for each input file of a dry run; NULL: not called */
+    kvr_width_fn *width; /* decides when `until: ci_width 1%` is reached; NULL: all repeats run */
+    const char *costs;   /* database whose cell times determine the shards; NULL: predicted FLOPs
+                        * determine them */
+    int timeout_s;       /* timeout of a cell in seconds; 0: the config's `timeout_s` */
+    FILE *progress;      /* progress lines or bar; NULL: quiet */
+    kvr_plan_line_fn *plan_line; /* dry run: called for each method; may be NULL */
+    kvr_plan_file_fn *plan_file; /* dry run: called for each input file; may be NULL */
     void *plan_ctx;
     int argc;
     char **argv; /* stored with the session */
 };
 
 struct kvr_run_summary {
-    int cells;   /* cells in the plan, after filter and shard */
-    int ok;      /* cells that this run measured, with outcome OK */
-    int failed;  /* cells that this run measured, with another outcome */
-    int skipped; /* cells already in the database, excluded, or impossible for a reason */
-    int done_before, unsupported, excluded; /* the three parts of `skipped` */
-    int failed_before;      /* part of done_before: failed in the database and not retried */
-    int to_score;           /* part of done_before: has new metrics to compute from frames */
-    int scored, not_scored; /* cells of to_score with and without new scores */
-    int to_run;             /* cells that were measured, or would be in a dry run */
-    int timed_once;         /* timed cells without repeats: their spread is unknown */
+    int cells;   /* number of cells in the plan, after filter and shard */
+    int ok;      /* number of cells that this run measured with outcome OK */
+    int failed;  /* number of cells that this run measured with another outcome */
+    int skipped; /* number of cells that did not run: already in the database, unsupported or
+                  * excluded */
+    int done_before, unsupported, excluded; /* the three counts whose sum is `skipped` */
+    int failed_before;      /* cells of done_before that failed and are not retried */
+    int to_score;           /* cells of done_before with new metrics to compute from stored
+                             * frames */
+    int scored, not_scored; /* cells of to_score whose metrics were computed, and whose metrics
+                             * could not be computed */
+    int to_run;             /* cells to measure in this run, or in a dry run the cells that a run
+                             * would measure */
+    int timed_once;         /* timed cells without repeats, whose times have no interval */
     int limited;            /* cells left for a later run by `limit` or by the budget */
-    int enough;             /* repeats and prompts left out by the stop rule */
-    int later;              /* prompts left out by `most_prompts` for now */
-    int retried;            /* failed attempts that were repeated */
-    int noisy;              /* part of `ok`: the time is not reliable */
-    int n_stale;            /* part of done_before: measured by another build */
-    int64_t memory_bytes;   /* memory of the concurrent cells, from history; 0: unknown */
-    int64_t disk_bytes;     /* disk space for to_run, from history; 0: unknown */
-    int64_t estimate_ns;    /* wall time of to_run, from history; 0: unknown */
-    /* Dry run without history: predictions (estimate.h); 0: unknown. */
+    int enough;             /* cells that the stop rule made unnecessary */
+    int later;              /* cells that `most_prompts` left for a later run */
+    int retried;            /* number of retried attempts */
+    int noisy;              /* cells of `ok` with verdict NOISY */
+    int n_stale;            /* cells of done_before that another build measured */
+    int64_t memory_bytes;   /* bytes of memory of all concurrent cells, estimated from history; 0:
+                             * unknown */
+    int64_t disk_bytes;     /* bytes of disk space for the cells of to_run, estimated from history;
+                             * 0: unknown */
+    int64_t estimate_ns;    /* wall time of the cells of to_run, estimated from history; 0:
+                             * unknown */
+    /* Predictions of a dry run if the database has no history (estimate.h); 0: unknown. */
     double flop, flop_per_s;
-    int64_t predicted_bytes;                        /* bytes of the largest cell, without
-                                                     * activations */
-    struct kvr_run_phase encoder, network, decoder; /* network: with activations */
-    int64_t frames_bytes;                           /* raw frames to be stored, without videos */
-    bool unidentified; /* dry run: files are missing or not hashed yet, or the device is absent, so
-                        * it is unknown which cells were measured with them */
-    char no_device[512]; /* dry run: why the device could not be queried; "" if it could */
-    bool
-        until_decided; /* nothing was run: `until: decided` is for kvr_decide() (settle/decide.h) */
+    int64_t predicted_bytes;                        /* cache and weights of the largest cell, in
+                                                     * bytes */
+    struct kvr_run_phase encoder, network, decoder; /* predictions per phase; the memory of
+                                                     * `network` includes activations */
+    int64_t frames_bytes;                           /* bytes of the raw frames to store, without
+                                                     * videos */
+    bool unidentified; /* dry run: keys are unknown, because files are missing or not hashed yet, or
+                        * the device is absent; cells may already be in the database */
+    char no_device[512]; /* dry run: why the device could not be queried; "": it was queried */
+    bool until_decided;  /* the config has `until: decided`, so nothing ran; call kvr_decide()
+                        * (settle/decide.h) */
     bool interrupted;
     char db_path[512], out_dir[512];
 };
 
-/* KVR_OK even if cells failed (see the summary); errors concern the sweep as a whole. */
+/* Runs a sweep. Returns KVR_OK even if cells failed, which the summary counts; an error means that
+ * the sweep as a whole could not run. */
 enum kvr_status kvr_run(const struct kvr_run_options *opts, struct kvr_run_summary *out);
 
-/* `kvreel worker`: runs the one cell described on `in`, answers on `out`. Returns the exit code. */
+/* Runs `kvreel worker`: reads one cell as JSON from `in`, runs it, and writes the results as JSON
+ * to `out`. Returns the exit code. */
 int kvr_worker_main(FILE *in, FILE *out);
 
 #endif

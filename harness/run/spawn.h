@@ -1,4 +1,4 @@
-/* spawn.h - a worker process: this program again, in its own process group.
+/* spawn.h - starts this program as a worker process in its own process group.
  *
  *     KVR_TRY(kvr_child_start(&c, request, strlen(request), threads));
  *     ... poll c.out and c.err, kvr_child_read(&c) when they are ready ...
@@ -6,7 +6,8 @@
  *         ... c.answer [c.n_answer], c.tail ...
  *     kvr_child_free(&c);
  *
- * Ctrl-C at the terminal reaches only the parent; killing a child kills its group. */
+ * A Ctrl-C at the terminal signals only the parent. Killing a child kills all processes of its
+ * group. */
 #ifndef KVR_RUN_SPAWN_H
 #define KVR_RUN_SPAWN_H
 
@@ -20,31 +21,33 @@
 enum {
     KVR_TAIL_MAX = 4096,
     KVR_ANSWER_MAX = 64 << 20,
-    KVR_LIFE_FD = 3, /* in a worker: pipe that closes when the parent ends; set by KVREEL_LIFE */
+    KVR_LIFE_FD = 3, /* worker: descriptor of a pipe that closes when the parent ends; announced by
+                      * KVREEL_LIFE */
 };
 
 struct kvr_child {
     pid_t pid;
     int out, err; /* -1 if closed */
-    int life;     /* open as long as the child may live */
-    char *answer; /* its stdout, terminated */
+    int life;     /* write end of a pipe; closing it ends the child */
+    char *answer; /* stdout of the child, NUL-terminated */
     size_t n_answer, capacity;
-    bool no_room;            /* memory did not suffice for the whole answer */
-    char tail[KVR_TAIL_MAX]; /* end of its stderr, terminated */
+    bool no_room;            /* `answer` is truncated, because memory was exhausted */
+    char tail[KVR_TAIL_MAX]; /* last part of the child's stderr, NUL-terminated */
     size_t n_tail;
-    int64_t cpu_ns; /* CPU time of the child and its descendants, set when the child is reaped */
+    int64_t cpu_ns; /* CPU time of the child and its descendants in nanoseconds, set by
+                     * kvr_child_reap */
 };
 
-/* Starts `{/proc/self/exe} worker` with `request` on its stdin and OMP_NUM_THREADS set. Only the
- * GPU of UUID `gpu` is visible to it; "": all GPUs are. */
+/* Starts `/proc/self/exe worker` with `request` on stdin and OMP_NUM_THREADS set to `threads`. The
+ * child sees only the GPU with UUID `gpu`; "": all GPUs. */
 enum kvr_status kvr_child_start(struct kvr_child *c, const char *request, size_t n, int threads,
                                 const char *gpu);
 
-/* Reads available output; never blocks. */
+/* Reads the child's available output without blocking. */
 void kvr_child_read(struct kvr_child *c);
 
-/* True once the child has ended: *status is its wait status, and all output has been read. Kills
- * the rest of its group. */
+/* Returns true once the child has ended, after reading all its output and killing the rest of its
+ * process group. *status is the child's wait status. */
 bool kvr_child_reap(struct kvr_child *c, int *status);
 
 void kvr_child_kill(struct kvr_child *c);

@@ -1,7 +1,7 @@
-/* worker_encode.h - encodes prompts in a worker process, which frees its device memory at exit.
+/* worker_encode.h - encodes prompts in a worker process, whose exit frees the device memory.
  *
- * Request: {"encode": {encoder, tokenizer, device, max_tokens, threads, pack, prompts: [{id,
- * text}]}}; answer: outcome, status and reason, as for a cell. */
+ * The request to the worker is {"encode": {encoder, tokenizer, device, max_tokens, threads, pack,
+ * prompts: [{id, text}]}}. The answer has outcome, status and reason, as that of a cell. */
 #ifndef KVR_RUN_WORKER_ENCODE_H
 #define KVR_RUN_WORKER_ENCODE_H
 
@@ -9,12 +9,13 @@
 
 #include "harness/engine/text/embed.h"
 
-/* In the parent: starts a worker that sees the GPU of this UUID ("": all), and waits for it.
- * KVR_EINTERRUPTED: `stopped` (NULL: never) returned true, and the worker was killed. */
+/* Parent process: starts a worker that sees only the GPU with UUID `gpu` ("": all GPUs), and waits
+ * for it. KVR_EINTERRUPTED: the callback `stopped` (may be NULL) returned true, and the worker was
+ * killed. */
 enum kvr_status kvr_encode_in_worker(const struct kvr_embed_job *job, const char *pack, int threads,
                                      const char *gpu, bool (*stopped)(void));
 
-/* In the worker: handles the request's `encode`. */
+/* Worker process: encodes the prompts of the request's entry `encode`. */
 enum kvr_status kvr_worker_encode(const json_t *encode);
 
 #endif

@@ -1,10 +1,9 @@
-/* worker_job.h - state of a worker that measures a cell: the request, its inputs, and the answer so
- * far.
+/* worker_job.h - state of a worker that measures a cell: request, inputs, and the partial answer.
  *
  *     KVR_TRY(kvr_worker_open_truth(j, config));           worker_inputs.c
  *     KVR_TRY(kvr_worker_answer_frames(j, config, &r));    worker_frames.c
  *
- * Private to worker.c and these two. */
+ * Only worker.c, worker_inputs.c and worker_frames.c include this header. */
 #ifndef KVR_RUN_WORKER_JOB_H
 #define KVR_RUN_WORKER_JOB_H
 
@@ -18,7 +17,7 @@
 #include "harness/workload/truth.h"
 #include "harness/workload/workload.h"
 
-#define KVR_WORKER_REQUEST "worker's request" /* in messages */
+#define KVR_WORKER_REQUEST "worker's request" /* name of the request in error messages */
 
 enum { KVR_WORKER_ARTIFACTS = 3 };
 
@@ -27,14 +26,15 @@ struct kvr_worker_job {
     const char *model_dir, *out_dir, *frames, *video, *reference, *reference_sha256;
     const char *scheme, *sha256, *prompt;
     struct kvr_settings set;
-    const char *device; /* device name, if part of the key */
+    const char *device; /* device name, if the cell's key contains it */
     bool device_full;   /* an allocation failed on the device */
     int64_t memory_bytes, device_bytes;
     struct kvr_worker_memory memory; /* device memory by phase */
-    struct kvr_truth truth;          /* {0}: the cell has no recorded clip */
+    struct kvr_truth truth;          /* recorded clip; {0}: the cell has no clip */
     int64_t given;
-    float *first;     /* the video's first latent frame; NULL: it is generated */
-    float *embedding; /* [n_embeddings, text_len, text_dim]; NULL: the text is used */
+    float *first;     /* first latent frame of the video; NULL: the frame is generated */
+    float *embedding; /* [n_embeddings, text_len, text_dim]; NULL: the model reads the prompt's
+                       * text */
     int n_embeddings;
     json_t *answer;
     int n_artifacts;
@@ -42,24 +42,27 @@ struct kvr_worker_job {
     char sha[KVR_WORKER_ARTIFACTS][KVR_SHA256_HEX], truth_name[64]; /* borrowed by the artifacts */
 };
 
-/* Sets a key of the answer. Takes ownership of `value`; NULL means out of memory. */
+/* Sets a key of the answer and takes ownership of `value`. A NULL value yields KVR_ENOMEM. */
 enum kvr_status kvr_worker_add(struct kvr_worker_job *j, const char *key, json_t *value);
 
-/* Opens the inputs of the cell. Each must have the hash that is part of the cell's key. KVR_OK for
- * a cell without such an input. */
+/* Opens the recorded clip of the cell and checks that its hash is that in the cell's key. Does
+ * nothing for a cell without a clip. */
 enum kvr_status kvr_worker_open_truth(struct kvr_worker_job *j, const struct kvr_model_config *c);
-/* The image is encoded on a separate device, so neither its memory nor its time is part of the
- * cell's. */
+/* Encodes the first frame's image, after checking its hash. A separate device does this, so the
+ * cell's memory and time do not include the encoding. */
 enum kvr_status kvr_worker_encode_image(struct kvr_worker_job *j, const struct kvr_dev *dev,
                                         const struct kvr_model *model);
-/* A prompt with several shots has one embedding per shot. */
+/* Reads the prompt's embedding, after checking its hash. A prompt with several shots has one
+ * embedding per shot. */
 enum kvr_status kvr_worker_open_embedding(struct kvr_worker_job *j,
                                           const struct kvr_model_config *c);
 
-/* Writes frames, truth and video below out_dir, and adds artifacts and metrics to the answer. */
+/* Writes the frames, the ground truth and the video below out_dir, and adds artifacts and metrics
+ * to the answer. */
 enum kvr_status kvr_worker_answer_frames(struct kvr_worker_job *j, const struct kvr_model_config *c,
                                          const struct kvr_rollout_result *r);
-/* For a cell that measures only cost: every metric is NULL, with the reason. */
+/* Adds the metrics of a cell without frames, which measures only memory and time: every value is
+ * NULL with the reason `why`. */
 enum kvr_status kvr_worker_answer_no_frames(struct kvr_worker_job *j, const char *why);
 
 #endif

@@ -1,4 +1,5 @@
-/* worker_memory.h - a cell's device memory by phase: the pool's high-water mark, and NVML's count.
+/* worker_memory.h - measures a cell's device memory per phase: the memory pool's high-water mark,
+ * and the process memory that NVML reports.
  *
  *     struct kvr_worker_memory m = { 0 };
  *     KVR_TRY(kvr_worker_memory_open(&m, dev));              phase context: the empty device
@@ -6,10 +7,10 @@
  *     KVR_TRY(kvr_worker_memory_answer(&m, answer));         once the answer has metrics
  *     kvr_worker_memory_close(&m);
  *
- * Metrics pool_PHASE_bytes and nvml_PHASE_bytes; the latter is missing, with the reason, if NVML
- * does not report it. The pool retains freed memory, so NVML's count at the end of a phase is its
- * peak. Nothing is measured on the CPU, and on the emulated device only if KVREEL_NVML names a
- * library. */
+ * The answer gets the metrics pool_PHASE_bytes and nvml_PHASE_bytes. If NVML does not report the
+ * memory, nvml_PHASE_bytes has no value but a reason. The pool retains freed memory, so NVML's
+ * value at the end of a phase is the phase's peak. On the CPU nothing is measured; on the emulated
+ * device, only if KVREEL_NVML names a library. */
 #ifndef KVR_RUN_WORKER_MEMORY_H
 #define KVR_RUN_WORKER_MEMORY_H
 
@@ -24,9 +25,9 @@ enum { KVR_MEMORY_PHASES = 8 };
 
 struct kvr_worker_memory {
     bool on;
-    struct kvr_gpu_states *nvml; /* NULL: unavailable, see `why` */
+    struct kvr_gpu_states *nvml; /* NULL: NVML is unavailable, for the reason in `why` */
     char why[200], uuid[KVR_UUID_LEN];
-    size_t held; /* bytes reserved by other pools of the process */
+    size_t held; /* bytes reserved by the memory pools of other devices of the process */
     int n;
     struct kvr_memory_phase {
         const char *name; /* borrowed: a literal */
@@ -38,7 +39,8 @@ struct kvr_worker_memory {
 enum kvr_status kvr_worker_memory_open(struct kvr_worker_memory *m, struct kvr_dev *dev);
 enum kvr_status kvr_worker_memory_end(struct kvr_worker_memory *m, struct kvr_dev *dev,
                                       const char *phase);
-/* Counts the memory reserved by `dev` as held while another device is opened. */
+/* Adds the memory that `dev` has reserved to m->held, while another device of the process is
+ * measured. */
 enum kvr_status kvr_worker_memory_hold(struct kvr_worker_memory *m, struct kvr_dev *dev);
 enum kvr_status kvr_worker_memory_answer(const struct kvr_worker_memory *m, json_t *answer);
 void kvr_worker_memory_close(struct kvr_worker_memory *m);

@@ -6,8 +6,8 @@
 
 #include "harness/workload/probe.h"
 
-/* Adds every row of the probe as "probes", its overall values to "metrics", and the probe's own
- * time to "samples". `answer` must already have "metrics" and "samples". */
+/* Adds the rows of the probe as "probes", its values over all layers and steps to "metrics", and
+ * the time spent in the probe to "samples". `answer` must already have "metrics" and "samples". */
 enum kvr_status kvr_probe_answer(const struct kvr_probe *probe, int64_t probe_ns, json_t *answer);
 
 #endif

@@ -1,4 +1,4 @@
-/* worker_text.h - a language model's cell in a worker: tokens, teacher, and additions to the
+/* worker_text.h - runs a language model's cell: opens tokens and teacher, and adds results to the
  * answer.
  *
  *     struct kvr_worker_text t = { .request = r, .spec = s, .out_dir = d, .set = &set, .dev = dev };
@@ -15,7 +15,8 @@
 #include "harness/workload/text.h"
 
 struct kvr_worker_text {
-    const json_t *request, *spec; /* borrowed, like all fields before `tokens` */
+    const json_t *request, *spec; /* all fields before `tokens` are set by the caller and
+                                   * borrowed */
     const char *out_dir;
     const struct kvr_settings *set;
     struct kvr_dev *dev;
@@ -24,17 +25,18 @@ struct kvr_worker_text {
     const struct kvr_text_request *req;
 };
 
-/* Completes the request. The teacher is read from out_dir/teacher if another cell of the text
- * stored it, else computed and stored. */
+/* Reads the tokens and the teacher's outputs, and sets the remaining fields of `req`. The teacher
+ * is read from out_dir/teacher if another cell with the same text stored it; otherwise it is
+ * computed and stored there. */
 enum kvr_status kvr_worker_text_open(struct kvr_worker_text *t, struct kvr_text_request *req);
-void kvr_worker_text_close(struct kvr_worker_text *t); /* accepts a partially opened one */
+void kvr_worker_text_close(struct kvr_worker_text *t); /* accepts a partially opened struct */
 
-/* Runs the warm-up rollouts; only their times are kept, in `answer`. */
+/* Runs the warm-up passes and adds their times to `answer`; other results are discarded. */
 enum kvr_status kvr_worker_text_warm_up(struct kvr_worker_text *t, const struct kvr_scheme *scheme,
                                         json_t *answer);
 
-/* Adds nll, kl, top1 and mass over all scored tokens, their series by bin, and the number of
- * tokens. */
+/* Adds the metrics nll, kl, top1 and mass to the answer: means over all scored tokens, series with
+ * one value per bin, and the number of tokens. */
 enum kvr_status kvr_worker_text_answer(const struct kvr_text_result *r, json_t *answer);
 
 #endif

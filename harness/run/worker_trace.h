@@ -1,4 +1,5 @@
-/* worker_trace.h - a trace's cell in a worker: inputs, and additions to the answer.
+/* worker_trace.h - runs a cell that replays a trace: opens the inputs and adds results to the
+ * answer.
  *
  *     struct kvr_trace *t;
  *     ... req.path and req.attend are set ...
@@ -15,18 +16,19 @@
 #include "harness/store/setting.h"
 #include "harness/workload/replay.h"
 
-/* Completes the request. KVR_EFORMAT: the trace differs from the one that the plan hashed. */
+/* Opens the trace and sets the remaining fields of `req`. KVR_EFORMAT: the trace's hash is not that
+ * in the plan. */
 enum kvr_status kvr_worker_trace_open(struct kvr_trace **out, const json_t *spec,
                                       const json_t *request, const struct kvr_settings *set,
                                       struct kvr_replay_request *req);
 
-/* Runs n warm-up replays; only their times are kept, in `answer`. */
+/* Runs n warm-up replays and adds their times to `answer`; other results are discarded. */
 enum kvr_status kvr_worker_trace_warm_up(struct kvr_dev *dev, const struct kvr_scheme *scheme,
                                          const struct kvr_replay_request *req, int n,
                                          json_t *answer);
 
-/* Adds recorded_rel and, if outputs are compared, attn_out_mse, attn_out_rel and attn_out_cos with
- * a series by chunk. */
+/* Adds the metric recorded_rel to the answer. If outputs are compared, also adds attn_out_mse,
+ * attn_out_rel and attn_out_cos, each with one value per chunk. */
 enum kvr_status kvr_worker_trace_answer(const struct kvr_replay_request *req,
                                         const struct kvr_replay_result *r, json_t *answer);
 

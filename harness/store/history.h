@@ -17,7 +17,8 @@ struct kvr_expected {
     int64_t disk_bytes; /* disk space of the cell's artifacts */
 };
 
-/* Estimates from the OK cells of this database, which may come from other machines. */
+/* Estimates a cell's time and memory from the OK cells of this database, which may come from other
+ * machines. */
 enum kvr_status kvr_store_expect(struct kvr_store *s, const struct kvr_like *like,
                                  struct kvr_expected *out);
 

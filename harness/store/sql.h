@@ -74,8 +74,8 @@ enum kvr_status kvr_sql_end(struct kvr_store *s, enum kvr_status st, const char 
 enum kvr_status kvr_sql_prepare(struct kvr_store *s, sqlite3_stmt **out, const char *sql);
 /* Binds the parameters of a statement. `types` has one letter per parameter: t for text (a NULL
  * pointer becomes NULL), i for int64, d for double (NaN becomes NULL), n for NULL without an
- * argument, x for an int64 argument that becomes NULL. Texts are not copied, so they must live
- * until the statement has been stepped. */
+ * argument. The letter x skips an int64 argument and binds NULL. Texts are not copied, so they must
+ * live until the statement has been stepped. */
 void kvr_sql_bind(sqlite3_stmt *q, const char *types, ...);
 
 /* Sets *out to the text in a column of the current row, or NULL if the value is NULL. The text is
