@@ -26,30 +26,30 @@ extern "C" {
 struct kvr_bench_row {
     char name[96];             /* "quantise.RTN_INT4.k" */
     const char *device;        /* "cpu", "cuda", "emulated" */
-    const char *variant;       /* kernel variant of the CPU; NULL: the selected variant */
+    const char *variant;       /* kernel variant of the CPU (NULL: the selected variant) */
     const char *unit;          /* unit of `median` and `min`, such as "GB/s" */
     double median, min;        /* median and minimum of the measured quantity over rounds */
-    double ratio;              /* median over rounds of (this row / reference); NaN: no ratio, see
-                                * `missing` */
+    double ratio;              /* median over rounds of (this row / reference) (NaN: no ratio, see
+                                * `missing`) */
     double ratio_q1, ratio_q3; /* quartiles of the ratio */
-    double cold, warm;         /* like `median`, with cold or warm caches; NaN: not measured */
-    double error;              /* relative L2 error of the work's result; NaN: not measured */
+    double cold, warm;         /* like `median`, with cold or warm caches (NaN: not measured) */
+    double error;              /* relative L2 error of the work's result (NaN: not measured) */
     const char *reference;     /* name of the reference: "memcpy" */
-    char missing[512];         /* why the row has no ratio; "": the row has a ratio */
+    char missing[512];         /* why the row has no ratio ("": the row has a ratio) */
     int n;                     /* number of rounds */
     bool steady;               /* kvr_bench_steady() ended the rounds */
     bool out_of_time;          /* the time limit ended the rounds early */
     double mhz, watts;         /* medians of the GPU's clock in MHz and power in watts during the
-                                * work; 0: unknown */
-    int blocks;                /* number of resident CTAs per SM; 0: unknown */
+                                * work (0: unknown) */
+    int blocks;                /* number of resident CTAs per SM (0: unknown) */
 };
 
 /* Callbacks for rows. `row` receives each row as soon as it is complete and checked, so that rows
  * survive a failure of later rows. */
 struct kvr_bench_sink {
     void (*row)(void *ctx, const struct kvr_bench_row *row);
-    bool (*wanted)(void *ctx, const char *name); /* returns whether to measure this row; NULL: all
-                                                  * rows are measured */
+    bool (*wanted)(void *ctx, const char *name); /* returns whether to measure this row (NULL: all
+                                                  * rows are measured) */
     void *ctx;
 };
 /* Passes a row to the sink, which may be NULL. */

@@ -20,7 +20,7 @@ struct kvr_bench_cudnn {
     struct kvr_cudnn_plan *plan;
     struct kvr_cudnn_shape shape;
     struct kvr_buf q, out, work; /* q and out: BF16 [n_query,H,D]; work: cuDNN's workspace */
-    char why[512];               /* why cuDNN cannot be used; "": cuDNN is ready */
+    char why[512];               /* why cuDNN cannot be used ("": cuDNN is ready) */
 };
 
 /* Loads cuDNN and copies q [n_query,H,D] from host memory to the CUDA device as BF16. */

@@ -44,7 +44,7 @@ struct kvr_arg {
     enum kvr_arg_type type;
     size_t offset;
     const char *value; /* placeholder of the value in the help; NULL for flags */
-    const char *def;   /* default as text; NULL: zero */
+    const char *def;   /* default as text (NULL: zero) */
     double min, max;   /* INT, REAL */
     const char *help;
 };
@@ -98,7 +98,7 @@ struct kvr_call {
     int n_words;
     bool help;                   /* -h or --help was given; other arguments were not checked */
     struct kvr_arg_list plugins; /* --plugin */
-    const char *cpu;             /* --cpu; NULL: not given */
+    const char *cpu;             /* --cpu (NULL: not given) */
     int argc;                    /* arguments of the whole program */
     char **argv;
 };

@@ -13,11 +13,12 @@
 
 struct kvr_wan_source {
     const char *prompt;    /* text of one prompt, or of several shots (workload/shots.h) */
-    const char *embedding; /* file of embeddings; NULL: the model folder's text encoder encodes
-                            * `prompt` */
+    const char *embedding; /* file of embeddings (NULL: the model folder's text encoder encodes
+                            * `prompt`) */
     const char *name;      /* name of the tensor in `embedding`; several shots use NAME.1, NAME.2,
                             * ... */
-    const char *image;     /* image file with the first frame; NULL: the first frame is generated */
+    const char *image;     /* image file with the first frame (NULL: the first frame is
+                            * generated) */
     const char *device;    /* name of the device that runs the text encoder */
     const char *out;       /* folder in which the encoded prompt is stored as prompt.safetensors */
     int n_chunks;
@@ -26,7 +27,7 @@ struct kvr_wan_source {
 struct kvr_wan_input {
     float *embedding; /* [n_embeddings, text_len, text_dim] */
     int n_embeddings;
-    float *first; /* [frame_elems]; NULL: no image */
+    float *first; /* [frame_elems] (NULL: no image) */
 };
 
 /* Reads or computes the embeddings and encodes the image. The image is encoded on a device of its

@@ -5,10 +5,10 @@
  *     ... b.method[i] ...
  *
  * `baselines: auto` adds both 8-bit formats and one window to a sweep of at least three methods
- * besides BF16. It adds further windows as long as baselines are at most a quarter of the methods.
- * Windows that match the size of the most methods are added first. `baselines: all` adds all
- * baselines, `baselines: none` adds none. A window as long as the cell's own attention window is
- * not added. */
+ * besides BF16. Large sweeps get further windows, as long as baselines are at most a quarter of the
+ * methods. Windows that match the size of the most methods are added first. `baselines: all` adds
+ * all baselines, `baselines: none` adds none. A window as long as the cell's own attention window
+ * is not added. */
 #ifndef KVR_PLAN_BASELINES_H
 #define KVR_PLAN_BASELINES_H
 
@@ -24,7 +24,8 @@ struct kvr_baselines {
     int n;
     struct kvr_config_method method[KVR_MAX_BASELINES]; /* their strings belong to the config's
                                                          * document */
-    struct kvr_setting setting[KVR_MAX_BASELINES];      /* option of a window baseline */
+    struct kvr_setting setting[KVR_MAX_BASELINES];      /* the option `frames` of a window
+                                                         * baseline */
     char value[KVR_MAX_BASELINES][24]; /* the option's text, "fit 3"; `setting` points here */
 };
 

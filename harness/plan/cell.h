@@ -28,12 +28,13 @@ struct kvr_cell {
                                 * hashes have equal frames */
     char group[KVR_KEY_LEN];   /* hash of the spec without the method */
     char *spec;                /* owned */
-    struct kvr_former *former; /* owned; NULL: no former identity */
+    struct kvr_former *former; /* owned (NULL: no former identity) */
     char label[KVR_LABEL_MAX]; /* "RTN_INT4", "RTN_INT4@study bits=3" */
     char name[96];             /* "RTN_INT4" */
     char plan[96];             /* argument of kvr_scheme_open: "RTN_INT4@study+taylor" */
     char video[256];           /* file name without suffix, unique among all cells */
-    char model_label[128]; /* "nano"; of a reduced model: "NAME/layers=2,steps=1,compute=bf16" */
+    char model_label[128];     /* name of the model, or for a reduced model
+                            * "NAME/layers=2,steps=1,compute=bf16" */
     char model_sha256[65];
     const char *reading, *family;
     const struct kvr_config_method *method; /* NULL: an implied baseline */
@@ -57,15 +58,15 @@ struct kvr_cell {
     bool possible;  /* false: the cell is excluded, or cannot run for `reason` (outcome
                      * UNSUPPORTED) */
     char reason[256];
-    char warning[256]; /* warning that is stored with the cell's results; "": no warning */
+    char warning[256]; /* warning that is stored with the cell's results ("": no warning) */
 };
 
 /* Returns the canonical JSON text of `j`, which the caller frees. Returns NULL if `j` is NULL or
  * memory is exhausted. */
 char *kvr_spec_text(const json_t *j);
 
-/* Swaps key, rollout and spec with those of c->former, which must not be NULL. A second call swaps
- * them back. */
+/* Swaps key, rollout and spec with those of c->former, which must not be NULL. A second call
+ * restores the current key, rollout and spec. */
 void kvr_cell_swap_former(struct kvr_cell *c);
 
 /* Returns option i of the cell's method. An option with a budget has its solved value. */

@@ -23,18 +23,18 @@
 
 enum { KVR_MAX_COMMANDS = 16, KVR_MAX_SCORES = 64 };
 
-/* One external program. Its strings belong to the YAML document, except `name`, which may point to
- * `own`. */
+/* An external program that computes scores. The YAML document owns the strings, except `name`,
+ * which may point to `own`. */
 struct kvr_config_command {
     const char *name, *command, *unit, *better; /* unit and better: of all scores; better is NULL if
                                                  * not given */
-    const char *sandbox;                        /* "none"; NULL: the strictest available */
+    const char *sandbox;                        /* "none" (NULL: the strictest available) */
     char own[64];
     int timeout_s, n_scores;
     const char *score[KVR_MAX_SCORES];
 };
 
-/* Parses one entry of `metrics`. KVR_EINVAL gives file, line and column. */
+/* Parses an external program listed in `metrics`. KVR_EINVAL gives file, line and column. */
 enum kvr_status kvr_config_command_read(const struct kvr_yaml_node *n,
                                         struct kvr_config_command *out);
 

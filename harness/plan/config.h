@@ -48,7 +48,7 @@
 #include "metrics/metric.h"
 
 struct kvr_config_model {
-    const char *name; /* last part of the folder's path */
+    const char *name; /* name of the model: the last part of the folder's path */
     char *dir;
     const struct kvr_yaml_node *at;
     /* Recorded attention that is replayed instead of a model; NULL: an ordinary model. For a trace,
@@ -69,8 +69,8 @@ struct kvr_config_plugin {
 struct kvr_config_suite {
     const char *name;
     struct kvr_suite suite; /* {0} for inline prompts */
-    const char *list;       /* text file with one prompt per line; NULL: the suite is a YAML file or
-                             * inline */
+    const char *list;       /* text file with one prompt per line (NULL: the suite is a YAML file or
+                             * inline) */
     bool absent;            /* the text file is missing, so the suite can be planned but not run */
     int frames;             /* 0: not given */
     uint64_t seed;
@@ -81,7 +81,7 @@ struct kvr_config_suite {
 /* One method with one value for each option. */
 struct kvr_config_method {
     const char *spec;  /* as written: "RTN_INT4@study" */
-    const char *label; /* NULL: derived from the spec and the options */
+    const char *label; /* displayed label (NULL: derived from the spec and the options) */
     int n_settings;
     struct kvr_setting *setting;
     bool expanded; /* the method is one of several combinations of option lists */
@@ -102,23 +102,24 @@ struct kvr_config {
     const struct kvr_metric **metric;
     struct kvr_config_command *command;
     struct kvr_setting_values values[KVR_N_SETTINGS];
-    struct kvr_settings set; /* the first value of each setting */
+    struct kvr_settings set; /* the settings, each with its first value in the sweep */
     uint64_t zip;            /* settings that advance together: bit 1 << enum kvr_setting_id of
                               * each */
     double until; /* timed cells repeat until the interval of the median time has this relative
-                   * width; 0: off */
-    const char *decide; /* metric of `until: decided`; "": run all prompts */
+                   * width (0: off) */
+    const char *decide; /* metric of `until: decided` ("": run all prompts) */
     struct kvr_rules rules;
-    bool (*stopped)(void); /* callback that cancels planning by returning true; NULL: planning
-                            * cannot be cancelled */
+    bool (*stopped)(void); /* callback that cancels planning by returning true (NULL: planning
+                            * cannot be cancelled) */
 };
 
 struct kvr_config_source {
     const char *path;
-    const char *text; /* the file's text, from kvr_yaml_load(); NULL: read the file */
+    const char *text; /* the file's text, from kvr_yaml_load() (NULL: read the file) */
     size_t n_text;
-    const struct kvr_preferences *preferences; /* preferences.h; NULL: no preferences */
-    const char *const *overrides;              /* "key=value", NULL-terminated; may be NULL */
+    const struct kvr_preferences *preferences; /* preferences.h (NULL: no preferences) */
+    const char *const *overrides;              /* settings "key=value" that override the file;
+                                                * NULL-terminated; may be NULL */
 };
 
 /* Parse a sweep from a file or from text in memory, and apply preferences and overrides. KVR_EINVAL

@@ -24,7 +24,8 @@ extern const struct kvr_find kvr_find_model, kvr_find_suite, kvr_find_config, kv
 
 /* Writes the path of the model or suite `name` to `out`. A name that contains '/' or ends with the
  * suffix is a path, relative to the working directory or else to the config file's folder.
- * `config_path` may be NULL. KVR_ENOTFOUND suggests the nearest name. */
+ * `config_path` may be NULL. KVR_ENOTFOUND: no such model or suite (the message suggests the
+ * nearest name). */
 enum kvr_status kvr_find_path(const struct kvr_find *f, const char *name, const char *config_path,
                               char *out, size_t n);
 

@@ -3,9 +3,10 @@
  *     options: {frames: [fit 2, fit 3]}        in a sweep's method
  *
  * The value `fit B` of an option is a budget of B bits per element of an uncoded cache of the same
- * frames. It is replaced by the option's value with the largest predicted cache size (kvr_predict)
- * within the budget. The prediction is exact if the size does not depend on the data. It assumes
- * that all frames of the rollout are stored, whatever the attention window. */
+ * frames. `fit B` is replaced by the option's value with the largest predicted cache size
+ * (kvr_predict) within the budget. The prediction is exact if the size does not depend on the data.
+ * The prediction assumes that all frames of the rollout are stored, whatever the attention
+ * window. */
 #ifndef KVR_PLAN_FIT_H
 #define KVR_PLAN_FIT_H
 
@@ -18,7 +19,7 @@ enum { KVR_FIT_TEXT = 32 };
 bool kvr_fit_asked(const char *value, double *bits);
 
 struct kvr_fit {
-    int at;                   /* index of the solved setting; -1: no setting has a budget */
+    int at;                   /* index of the solved setting (-1: no setting has a budget) */
     double bits;              /* budget of the solved setting, in bits per element */
     double predicted;         /* predicted bits per element with the solved value */
     char value[KVR_FIT_TEXT]; /* the solved value, which replaces the text "fit B" */

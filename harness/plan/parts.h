@@ -7,8 +7,9 @@
 #include "methods/method.h"
 
 /* Returns a JSON object that maps each axis of a method (codec, tiers, ...) to the text of its part
- * with all options. Methods with equal objects are equal. If an option is a file, the object also
- * has the file's SHA-256. Returns NULL if out of memory. The caller owns the object. */
+ * with all options. Two methods with equal objects compute the same results. If an option is a
+ * file, the object also has the file's SHA-256. Returns NULL if out of memory. The caller owns the
+ * object. */
 json_t *kvr_parts_json(const struct kvr_scheme *p);
 
 /* Returns a JSON object that maps each plug-in of the method to the SHA-256 of its shared object,

@@ -34,14 +34,15 @@ struct kvr_preferences {
         enum kvr_preference_rank rank; /* NONE: the default */
         char *text, *from;             /* value; name of the file, variable or option that set it;
                                         * both owned */
-        int line, column;              /* position in the file `from`; 0 for other sources */
+        int line, column;              /* position in the file `from` (0: the source is not a
+                                        * file) */
         long long number;
     } v[KVR_N_PREFS];
 };
 
 /* Reads the preferences from files and environment variables; missing files are skipped.
  * KVR_EINVAL: a key is unknown or a value out of bounds (the message gives file, line and column,
- * or the variable's name). On failure `s` is empty. */
+ * or the variable's name). After a failure the struct is empty. */
 enum kvr_status kvr_preferences_read(struct kvr_preferences *s);
 void kvr_preferences_free(struct kvr_preferences *s); /* accepts {0} */
 
@@ -49,8 +50,8 @@ void kvr_preferences_free(struct kvr_preferences *s); /* accepts {0} */
 enum kvr_status kvr_preferences_option(struct kvr_preferences *s, enum kvr_preference_key key,
                                        const char *text, const char *option);
 
-/* Returns the value of a numeric preference, or `def` if no source sets it. KVR_PREF_QUIET is 0 or
- * 1. */
+/* Returns the value of a numeric preference, or `def` if no source sets it. The value of
+ * KVR_PREF_QUIET is 0 or 1. */
 int kvr_preferences_number(const struct kvr_preferences *s, enum kvr_preference_key key, int def);
 
 /* Copies the preferences of one rank into a sweep's YAML document. Preferences of rank FILE do not

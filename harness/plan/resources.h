@@ -15,8 +15,8 @@
 #include "harness/engine/model.h"
 
 /* Reads the config of a model, named as in kvr_geometry_find. height and width are the video's size
- * in pixels; 0 means the model's default. KVR_ENOTFOUND: no such model. KVR_EFORMAT: the file lacks
- * a key. KVR_EINVAL: the size is not a multiple of a latent patch. */
+ * in pixels, or 0 for the model's default size. KVR_ENOTFOUND: no such model. KVR_EFORMAT: the file
+ * lacks a key. KVR_EINVAL: the size is not a multiple of a latent patch. */
 enum kvr_status kvr_resources_config(const char *name, int height, int width,
                                      struct kvr_model_config *c);
 /* Parses a video size such as "480x832", height x width in pixels; both must be multiples of 16. */

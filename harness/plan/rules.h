@@ -4,9 +4,9 @@
 
 #include "harness/plan/yaml.h"
 
-/* One rule of a config. `exclude: [{when: FILTER, reason: TEXT}]` excludes matching cells: they do
- * not run, and are stored with outcome EXCLUDED and the reason. `include: [{when: FILTER, reason:
- * TEXT}]` excludes cells that do not match. */
+/* One `exclude` or `include` rule of a config. `exclude: [{when: FILTER, reason: TEXT}]` excludes
+ * matching cells: they do not run, and are stored with outcome EXCLUDED and the reason. `include:
+ * [{when: FILTER, reason: TEXT}]` excludes cells that do not match. */
 struct kvr_rule {
     const char *when, *reason;
     bool include;

@@ -19,10 +19,10 @@ enum {
 };
 
 /* The values of one setting, in the sweep's order. The value of a WORD setting is an index into the
- * words of its row. It is KVR_WORD_FREE_TEXT for a free text, which is the text of the node
- * `at`. */
+ * words of its row. For a free text the value is KVR_WORD_FREE_TEXT, and the text is that of the
+ * node `at`. */
 struct kvr_setting_values {
-    int n; /* number of values; 0: the setting is neither given nor has a default */
+    int n; /* number of values (0: the setting is neither given nor has a default) */
     long long *value;
     const struct kvr_yaml_node **at; /* node of each value; the document's root for a default */
     bool is_set;                     /* the sweep gives the setting, so `value` is not the
@@ -34,9 +34,9 @@ extern const char *const kvr_run_kinds[]; /* "bench", "probe", NULL */
 /* Returns the words that a WORD setting allows, NULL-terminated; NULL for other settings. */
 const char *const *kvr_setting_words(enum kvr_setting_id id);
 
-/* Reads the values of all settings. KVR_EINVAL: a value is out of bounds, an unknown word or listed
- * twice, or a setting that is not an axis has a list (the message gives file, line and column).
- * After a failure, too, the caller must call kvr_setting_values_free(). */
+/* Reads the values of all settings from a sweep's root node. KVR_EINVAL: a value is out of bounds,
+ * an unknown word or listed twice, or a setting that is not an axis has a list (the message gives
+ * file, line and column). After a failure, too, the caller must call kvr_setting_values_free(). */
 enum kvr_status kvr_setting_values_read(struct kvr_setting_values v[KVR_N_SETTINGS],
                                         const struct kvr_yaml_node *root);
 void kvr_setting_values_free(struct kvr_setting_values v[KVR_N_SETTINGS]); /* accepts {0} */

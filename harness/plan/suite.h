@@ -67,7 +67,7 @@ struct kvr_prompt_truth {
  * struct. */
 struct kvr_prompt_image {
     const char *path;
-    char sha256[65]; /* hash of the image's RGB bytes */
+    char sha256[65]; /* SHA-256 of the image's RGB bytes */
     int height, width;
     const struct kvr_yaml_node *at; /* for messages */
 };
@@ -86,21 +86,24 @@ struct kvr_prompt_embedding {
     const char *path, *tensor;
     char sha256[65]; /* hash of the values, as in struct kvr_embedding */
     int n, dim;
-    const struct kvr_prompt_embedding *next; /* embedding of the next shot; NULL: this is the last
-                                              * shot */
+    const struct kvr_prompt_embedding *next; /* embedding of the next shot (NULL: this is the last
+                                              * shot) */
     const struct kvr_yaml_node *at;          /* for messages */
 };
 
 struct kvr_prompt_line {
     const char *id, *text;
-    const char *held_out; /* a word of the text that the model was not trained on; NULL: no such
-                           * word */
+    const char *held_out; /* a word of the text that the model was not trained on (NULL: no such
+                           * word) */
     int index;            /* index of the prompt in its suite */
     const struct kvr_yaml_node *at;               /* the text, for messages */
-    const struct kvr_prompt_truth *truth;         /* NULL: no recorded clip */
-    const struct kvr_prompt_image *image;         /* NULL: the first frame is generated */
-    const struct kvr_prompt_tokens *tokens;       /* NULL: the prompt is not for a language model */
-    const struct kvr_prompt_embedding *embedding; /* NULL: a text encoder encodes `text` */
+    const struct kvr_prompt_truth *truth;         /* recorded clip (NULL: no clip) */
+    const struct kvr_prompt_image *image;         /* image with the first frame (NULL: the frame is
+                                                   * generated) */
+    const struct kvr_prompt_tokens *tokens;       /* token ids for a language model (NULL: the
+                                                   * prompt is for a video model) */
+    const struct kvr_prompt_embedding *embedding; /* embedding of the prompt (NULL: a text encoder
+                                                   * encodes `text`) */
 };
 
 struct kvr_suite {

@@ -9,10 +9,10 @@
  * A cell's spec is canonical JSON (sorted keys, no blanks) of everything that determines its
  * result; its key is the spec's hash. Equal keys mean equal results, so a run can resume. Options
  * that do not change the method, such as defaults, are not part of the key (key_options.h). Cells
- * that differ only in the method form a group. They are compared with the group's BF16 cell, which
- * is added if the sweep does not list BF16. Sweeps of at least three methods besides BF16 also get
- * the default baselines of baselines.h. Each draw of perturbed noise (`jitter`) is a separate
- * group; its BF16 cell is compared with the unperturbed BF16 cell. */
+ * that differ only in the method form a group. The cells of a group are compared with the group's
+ * BF16 cell, which is added if the sweep does not list BF16. Sweeps of at least three methods
+ * besides BF16 also get the default baselines of baselines.h. Each draw of perturbed noise
+ * (`jitter`) is a separate group; its BF16 cell is compared with the unperturbed BF16 cell. */
 #ifndef KVR_PLAN_SWEEP_H
 #define KVR_PLAN_SWEEP_H
 
@@ -29,8 +29,8 @@ struct kvr_model_facts {
     const char *name, *sha256;
     const struct kvr_model_config *config;
     bool decodes;            /* the model has a decoder for its latents */
-    const char *text_sha256; /* hash of the model's text encoder and tokenizer; NULL: the model has
-                              * no encoder */
+    const char *text_sha256; /* hash of the model's text encoder and tokenizer (NULL: the model has
+                              * no encoder) */
 };
 
 struct kvr_sweep {
@@ -42,10 +42,10 @@ struct kvr_sweep {
     struct kvr_cell *cell; /* cells of a group are adjacent and start with the BF16 cell */
 };
 
-/* Expands a config to cells and selects all of them. `config` must outlive the sweep. `facts` needs
- * an entry for every model except traces. KVR_EINVAL: a method or option is unknown, the model
- * cannot read a prompt, or the number of frames is not a multiple of the chunk (the message gives
- * file, line and column). A combination that is valid but cannot run becomes an UNSUPPORTED
+/* Expands a config to cells and selects all of them. The config must outlive the sweep. `facts`
+ * needs an entry for every model except traces. KVR_EINVAL: a method or option is unknown, the
+ * model cannot read a prompt, or the number of frames is not a multiple of the chunk (the message
+ * gives file, line and column). A combination that is valid but cannot run becomes an UNSUPPORTED
  * cell. */
 enum kvr_status kvr_sweep_make(struct kvr_sweep *s, const struct kvr_config *config,
                                const struct kvr_model_facts *facts, int n_facts);

@@ -8,8 +8,8 @@
  *
  * The document owns its nodes and their strings. The parser rejects invalid YAML, duplicate keys,
  * keys that are not scalars, explicit tags, NUL characters, a second document, and an alias inside
- * its own anchor. It also rejects documents beyond KVR_YAML_MAX_BYTES, _DEPTH or _NODES; the nodes
- * of an alias count at each use. Every error gives file, line and column. */
+ * its own anchor. The parser also rejects documents beyond KVR_YAML_MAX_BYTES, _DEPTH or _NODES;
+ * the nodes of an alias count at each use. Every error gives file, line and column. */
 #ifndef KVR_PLAN_YAML_H
 #define KVR_PLAN_YAML_H
 
@@ -29,8 +29,8 @@ struct kvr_yaml_node {
     const char *text;           /* SCALAR */
     bool quoted;                /* SCALAR: quoted or a block scalar, so it is never read as a number
                                  * or boolean */
-    int n;                      /* LIST, MAP: number of entries */
-    struct kvr_yaml_node **key; /* MAP: [n] keys, all scalars */
+    int n;                      /* LIST and MAP: number of entries */
+    struct kvr_yaml_node **key; /* MAP: [n] keys, which are all scalars */
     struct kvr_yaml_node **item;
     int weight; /* number of nodes in this subtree, with aliases expanded */
 };
@@ -49,8 +49,8 @@ void kvr_yaml_close(struct kvr_yaml **y);
 
 /* Returns the root node, or NULL if the document is empty. */
 const struct kvr_yaml_node *kvr_yaml_root(const struct kvr_yaml *y);
-/* Returns the root node for modification. Code that rewrites the tree (range.h) must run before
- * other code reads it. */
+/* Returns the root node for code that rewrites the tree (range.h). Such code must run before other
+ * code reads the tree. */
 struct kvr_yaml_node *kvr_yaml_root_to_change(struct kvr_yaml *y);
 /* Allocates n zeroed bytes that are freed with the document. Returns NULL if out of memory. */
 void *kvr_yaml_alloc(struct kvr_yaml *y, size_t n);
@@ -58,7 +58,8 @@ void *kvr_yaml_alloc(struct kvr_yaml *y, size_t n);
 const char *kvr_yaml_text_of_file(const struct kvr_yaml *y);
 
 /* Adds or replaces a top-level entry, given as "key=value" with a YAML value ("methods=[RTN_INT4,
- * BF16]"). Error messages about this entry quote the assignment. The root must be a map. */
+ * BF16]"). Error messages about this entry quote the assignment. The document's root must be a
+ * map. */
 enum kvr_status kvr_yaml_override(struct kvr_yaml *y, const char *assignment);
 
 /* Sets the top-level entry `key` to a copy of the scalar `value`. The copy keeps the file, line and

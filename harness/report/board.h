@@ -1,10 +1,10 @@
-/* board.h - a static leaderboard from several databases.
+/* board.h - writes a static leaderboard from several databases.
  *
  *     const char *const files[] = { "a.db", "b.kvresult", NULL };
  *     KVR_TRY(kvr_board_write(files, "board", "psnr", &r));
  *
- * writes board/index.html, board/board.json with the same content, and board/configs/ with the
- * sweeps that the page's rerun commands use.
+ * The call writes board/index.html, board/board.json with the same content, and board/configs/ with
+ * the sweeps that the page's rerun commands use.
  *
  * Runs are compared only if model (by the weights' hash), settings, machine and GPU are equal;
  * these four are the run's place. If two databases contain the same cell in the same place, the

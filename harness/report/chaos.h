@@ -18,8 +18,8 @@
  *     1.96 sqrt(2) s / sqrt(n)
  *
  * Here s is the standard deviation of a cell over its draws, pooled over the methods that have
- * draws; if only BF16 has draws, s is that of BF16. n is the number of cells per mean. `metric` is
- * a name in the table `metric`. *out is NaN if the database has no draws. */
+ * draws; if only BF16 has draws, s is the standard deviation of BF16. n is the number of cells per
+ * mean. `metric` is a name in the table `metric`. *out is NaN if the database has no draws. */
 enum kvr_status kvr_chaos_margin(double *out, const char *db_path, const char *metric);
 
 /* Writes the prompts with two possible videos, with the lowest PSNR of their draws: "mn006 (17.1

@@ -81,9 +81,10 @@ enum { KVR_CLAIM_NEEDS = 8 };
 
 /* The GPU test of a claim: the ratio of two rows of results/measured, or the value of one row. */
 struct kvr_claim_card {
-    const char *of, *than; /* row names; `of` NULL: no GPU test; `than` "": the value of row `of` is
-                            * tested, not a ratio */
-    const char *on;        /* text that the GPU's name must contain, such as "H200"; "": any GPU */
+    const char *of, *than; /* names of the two rows; if `of` is NULL, the claim has no GPU test; if
+                            * `than` is "", the test uses the value of row `of` instead of a
+                            * ratio */
+    const char *on;        /* text that the GPU's name must contain, such as "H200" ("": any GPU) */
     bool above;
     double bound;
     int n;                  /* number of sessions that contain both rows */
@@ -92,7 +93,7 @@ struct kvr_claim_card {
     char gpu[64];
 };
 
-/* One claim. Its strings belong to the ledger's YAML document. */
+/* One claim. The strings of a claim belong to the ledger's YAML document. */
 struct kvr_claim {
     const char *id, *says, *source, *at;
     enum kvr_claim_relation relation;
@@ -101,23 +102,24 @@ struct kvr_claim {
     double by, within, fixed;               /* by: required difference of `more` and `less`; within:
                                              * largest difference of `alike`; fixed: the claim's own
                                              * margin */
-    double published;                       /* published difference; NaN: not published, or in
-                                             * another unit */
-    char shown[320];                        /* text: the comparison that is tested */
+    double published;                       /* published difference (NaN: not published, or in
+                                             * another unit) */
+    char shown[320];                        /* description of the tested comparison, for the
+                                             * table */
     bool tested;                            /* the database has cells that test the claim */
-    char timed_on[96]; /* devices whose times are compared, such as "cpu"; "": the claim is not
-                        * about time */
+    char timed_on[96]; /* devices whose times are compared, such as "cpu" ("": the claim is not
+                        * about time) */
     bool arithmetic;
     struct kvr_sequence s;
-    double level_a, level_b; /* mean of the metric over the cells of `of` and of `than`; NaN:
-                              * unknown */
+    double level_a, level_b; /* mean of the metric over the cells of `of` and of `than` (NaN:
+                              * unknown) */
     double margin;
     double figure, lo, hi; /* mean difference, and its confidence interval at the level of the e-BH
                             * procedure */
     double log_e;
-    double n_needed; /* number of prompts needed for a verdict; NaN: unknown, INFINITY: no number
-                      * suffices */
-    double cost_s;   /* cost of the missing prompts in core seconds; NaN: unknown */
+    double n_needed; /* number of prompts needed for a verdict (NaN: unknown, INFINITY: no number
+                      * suffices) */
+    double cost_s;   /* cost of the missing prompts in core seconds (NaN: unknown) */
     enum kvr_claim_verdict verdict;
     struct kvr_claim_card card;
     bool hidden; /* the claim is not shown in the table */
@@ -132,18 +134,18 @@ struct kvr_ledger {
     int n_claims, n_tested;
     struct kvr_claim *claim; /* owned */
     double threshold;        /* log E that defines the level of the intervals (sequence.h) */
-    double cpu_s;            /* CPU time in seconds of all cells that test claims; NaN: no
-                              * database */
-    int cheapest;            /* index of the cheapest open claim; -1: no claim is open */
+    double cpu_s;            /* CPU time in seconds of all cells that test claims (NaN: no
+                              * database) */
+    int cheapest;            /* index of the cheapest open claim (-1: no claim is open) */
     int n[KVR_N_CLAIM_VERDICTS];
     char two_videos[400]; /* prompts with two possible videos, which distances to BF16 exclude */
 };
 
 struct kvr_claims_options {
-    int most;          /* number of available prompts, beyond which a claim is futile; 0:
-                        * KVR_CLAIMS_MOST */
-    const char *model; /* model whose cells are judged; NULL: the first model of `settle`, or
-                        * nano */
+    int most;          /* number of available prompts, beyond which a claim is futile (0:
+                        * KVR_CLAIMS_MOST) */
+    const char *model; /* model whose cells are judged (NULL: the first model of `settle`, or
+                        * nano) */
     bool elsewhere;    /* fills the field `where` of each claim */
 };
 
@@ -172,18 +174,18 @@ const struct kvr_yaml_node *kvr_ledger_method(const struct kvr_ledger *l, const 
 
 enum kvr_status kvr_ledger_read(struct kvr_ledger *l, const char *path);
 /* Reads the ratios of a claim's `card` from the GPU measurements below the folder `measured`. If
- * the folder does not exist, c->card.n is 0. Errors are those of measured.h. */
+ * the folder does not exist, c->card.n is 0. Errors are those of kvr_measured_read. */
 enum kvr_status kvr_claim_card(struct kvr_claim *c, const char *measured);
-/* Judges a claim by its GPU ratios. They replace the verdict of the database only if the claim is
- * open or its times were measured on a CPU. */
+/* Judges a claim by its GPU ratios. The GPU ratios replace the verdict of the database only if the
+ * claim is open, or if its times were measured on a CPU. */
 void kvr_claim_judge_card(struct kvr_claim *c);
 /* Computes the margin, verdict, n_needed and cost_s of each tested claim. */
 enum kvr_status kvr_ledger_judge(struct kvr_ledger *l, const char *db,
                                  const struct kvr_claims_options *options);
 struct kvr_claim_values; /* claims_values.h */
 /* Adds the paired differences of the claim's cells in `db` to c->s, and sets c->tested if there are
- * any; otherwise c->why gives the reason. *v caches the values between calls. If `db` is NULL, the
- * claim is not tested. */
+ * any; otherwise c->why gives the reason. *v caches the metric's values between calls. If `db` is
+ * NULL, the claim is not tested. */
 enum kvr_status kvr_claim_sample(struct kvr_claim *c, struct kvr_claim_values **v, const char *db,
                                  const char *model);
 /* Fills c->where with the claim's results under other readings, forcings and models. */

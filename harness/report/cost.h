@@ -5,12 +5,12 @@
 #include "harness/report/table.h"
 
 /* The table has a row per method and settings, taken from the cell with the median runtime. Memory
- * columns: compression, peak bytes, and the bytes of each allocation tag at the peak. Prediction
- * columns: predicted bytes, and their difference from the measured tags KV, META, SCRATCH and
- * WEIGHTS; NULL if the model's folder is missing or tokens were evicted. Time columns: runtime, its
- * ratio to BF16 with equal settings, and the time of each phase; NULL for NOISY cells. Columns
- * published_* have the study's figures (results/published); NULL for methods with options or a
- * correction. */
+ * columns are the compression, the peak bytes, and the bytes of each allocation tag at the peak.
+ * Prediction columns are the predicted bytes, and their difference from the measured tags KV, META,
+ * SCRATCH and WEIGHTS. Predictions are NULL if the model's folder is missing or tokens were
+ * evicted. Time columns are the runtime, its ratio to BF16 with equal settings, and the time of
+ * each phase. Times of NOISY cells are NULL. Columns published_* have the study's figures
+ * (results/published). Published figures are NULL for methods with options or a correction. */
 enum kvr_status kvr_report_cost(struct kvr_table **out, const char *db_path);
 
 /* Makes a table of the rollouts in results/measured/GPU and the study's figures: one row per method

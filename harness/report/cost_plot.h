@@ -5,11 +5,11 @@
  *     KVR_TRY(kvr_report_cost_card(&t, "h100"));
  *     KVR_TRY(kvr_cost_plot(t, "out/plots", KVR_PLOT_PNG, &(struct kvr_plot_style){ 0 }, &r));
  *
- * writes cost.tsv, cost.gp and pictures: one point per method and path. A mark's colour encodes the
- * method family, and its shape encodes the attention path. A letter after a label marks a result of
- * an older session. The caption gives GPU, commits, dates and unconfirmed times. Each value of the
- * column `settings` has its own figure, the second named cost-2.*; rows with equal settings must be
- * adjacent. Output is deterministic. */
+ * The call writes cost.tsv, cost.gp and pictures: one point per method and path. A mark's colour
+ * encodes the method family, and its shape encodes the attention path. A letter after a label marks
+ * a result of an older session. The caption gives GPU, commits, dates and unconfirmed times. Each
+ * value of the column `settings` has its own figure, the second named cost-2.*; rows with equal
+ * settings must be adjacent. Output is deterministic. */
 #ifndef KVR_REPORT_COST_PLOT_H
 #define KVR_REPORT_COST_PLOT_H
 

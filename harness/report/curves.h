@@ -17,12 +17,12 @@ enum kvr_curves_kind {
     KVR_CURVES_HEAT   /* one row of the map per method: columns x, and y as colour */
 };
 
-/* The SQL statement also selects method, family, is_baseline and settings. Its rows are ordered by
- * settings, the reference first, then method, then x. */
+/* The SQL statement also selects method, family, is_baseline and settings. The rows of the
+ * statement are ordered by settings, the reference first, then method, then x. */
 struct kvr_curves_spec {
     const char *name, *title, *sql;
-    const char *const *with; /* values of the placeholders in `sql` (statement.h); NULL: no
-                              * placeholders */
+    const char *const *with; /* values of the placeholders in `sql` (statement.h) (NULL: no
+                              * placeholders) */
     bool bands; /* the statement selects one `value` per prompt and x; kvr_bands() computes y, lo
                  * and hi */
     enum kvr_curves_kind kind;

@@ -7,15 +7,15 @@
 
 #include <stdio.h>
 
-void kvr_escape_text(FILE *to, const char *s);    /* a terminal */
-void kvr_escape_md(FILE *to, const char *s);      /* a cell of a Markdown table */
-void kvr_escape_latex(FILE *to, const char *s);   /* LaTeX text mode */
-void kvr_escape_csv(FILE *to, const char *s);     /* a CSV field, quoted if needed */
-void kvr_escape_json(FILE *to, const char *s);    /* a JSON string, quotes included */
+void kvr_escape_text(FILE *to, const char *s);    /* for a terminal */
+void kvr_escape_md(FILE *to, const char *s);      /* for a cell of a Markdown table */
+void kvr_escape_latex(FILE *to, const char *s);   /* for LaTeX text mode */
+void kvr_escape_csv(FILE *to, const char *s);     /* for a CSV field, quoted if needed */
+void kvr_escape_json(FILE *to, const char *s);    /* for a JSON string, with quotes */
 void kvr_escape_tsv(FILE *to, const char *s);     /* a TSV field: escapes \t,
                                                    * , \r and \\ */
-void kvr_escape_html(FILE *to, const char *s);    /* text of an element */
-void kvr_escape_gnuplot(FILE *to, const char *s); /* a gnuplot string, quotes included */
+void kvr_escape_html(FILE *to, const char *s);    /* for text of an element */
+void kvr_escape_gnuplot(FILE *to, const char *s); /* for a gnuplot string, with quotes */
 
 /* Returns the width of `s` in terminal columns, counting each UTF-8 sequence as one column. */
 int kvr_escape_width(const char *s);

@@ -17,7 +17,7 @@ enum {
 struct kvr_fig_layout {
     double width, height, left, right, bottom, top;
     double font, label, key, title, note; /* text sizes in points */
-    double mark;                          /* radius of a point's mark */
+    double mark;                          /* radius of a point's mark in pixels */
     bool key_below;
     int key_columns;
     double key_top, key_column; /* y of the top of the key's first line; width of one column of the
@@ -26,7 +26,7 @@ struct kvr_fig_layout {
 
 struct kvr_fig_key {
     char text[80];
-    int point_type; /* gnuplot's point type; 0: heading, -1: line of the front, -2: line x = y */
+    int point_type; /* gnuplot's point type (0: heading, -1: line of the front, -2: line x = y) */
     const char *rgb;
 };
 
@@ -42,8 +42,8 @@ struct kvr_fig_axis {
 
 struct kvr_fig_point {
     int row;
-    double x, y;                   /* scaled; NaN: missing */
-    double x_lo, x_hi, y_lo, y_hi; /* ends of intervals, scaled; NaN: missing */
+    double x, y;                   /* scaled (NaN: missing) */
+    double x_lo, x_hi, y_lo, y_hi; /* ends of intervals, scaled (NaN: missing) */
     bool drawn, baseline, study;
     bool front;        /* not dominated (pareto.h) */
     bool corner;       /* corner of the front's line, which uses means only */
@@ -67,7 +67,7 @@ struct kvr_figure {
     char note[KVR_FIG_MAX_NOTES][KVR_FIG_LINE_MAX]; /* captions, split into lines */
     char title[2][KVR_FIG_LINE_MAX];
     bool crowded; /* too many points: only corners of the front have interval bars */
-    int n;        /* points, sorted by x, y, name */
+    int n;        /* number of points, which are sorted by x, y and name */
     struct kvr_fig_point *point;
     int n_families;
     const char **family; /* sorted; borrowed from rows */
@@ -89,7 +89,8 @@ enum { KVR_FIG_N_SHAPES = 7 };
 bool kvr_fig_is_narrow(const struct kvr_plot_style *s);
 /* Computes the key, the caption lines and the layout from the points. */
 void kvr_fig_lay_out(struct kvr_figure *f);
-int kvr_fig_key_rows(const struct kvr_figure *f); /* number of lines per key column */
+int kvr_fig_key_rows(const struct kvr_figure *f); /* Number of lines per column of the figure's
+                                                   * key */
 /* Returns the width of a text in ems: an upper bound for common sans-serif fonts. */
 double kvr_fig_ems(const char *text);
 /* Wraps text at blanks into at most n lines of at most `most` characters; returns the number of lines. */
@@ -125,7 +126,7 @@ enum kvr_status kvr_plot_verdicts(struct kvr_table **rows, const struct kvr_plot
                                   const char *db_path, const struct kvr_plot_style *style);
 
 /* Adds the columns NAME_lo and NAME_hi for both axes: the 95 % interval of the mean over prompts,
- * or of the median runtime. They are NULL for exact values and for a single prompt. */
+ * or of the median runtime. Both columns are NULL for exact values and for a single prompt. */
 enum kvr_status kvr_plot_intervals(struct kvr_table **rows, const struct kvr_plot_spec *spec,
                                    const char *db_path, const char *where);
 

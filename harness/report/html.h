@@ -1,11 +1,11 @@
-/* html.h - an offline report in one HTML page, with the videos in a folder next to it.
+/* html.h - writes an offline report as one HTML page, with the videos in a folder next to it.
  *
  *     struct kvr_html_result r;
  *     KVR_TRY(kvr_html_write("out/demo.db", "report", &(struct kvr_html_options){ 0 }, &r));
  *
- * writes report/index.html, and report/assets/ with the videos. HTML, CSS and JavaScript come from
- * plots/report/ and are compiled into the program. The page contains its data as JSON. The page
- * works from file://, without server or network. Output is deterministic. */
+ * The call writes report/index.html, and report/assets/ with the videos. HTML, CSS and JavaScript
+ * come from plots/report/ and are compiled into the program. The page contains its data as JSON.
+ * The page works from file://, without server or network. Output is deterministic. */
 #ifndef KVR_REPORT_HTML_H
 #define KVR_REPORT_HTML_H
 
@@ -16,10 +16,12 @@
 #include "harness/core/status.h"
 
 struct kvr_html_options {
-    const char *media_dir; /* the sweep's out folder; NULL: search near the database */
-    const char *title; /* page title; NULL: the names of the sweeps, or the database's file name */
+    const char *media_dir; /* path of the sweep's out folder (NULL: search for the folder near the
+                            * database) */
+    const char *title; /* page title (NULL: the title is the names of the sweeps, or the database's
+                        * file name) */
     bool single_file;  /* embeds the videos in the page, as many as fit into cap_bytes */
-    int64_t cap_bytes; /* size limit of a single-file page in bytes; 0: 10 MB */
+    int64_t cap_bytes; /* size limit of a single-file page in bytes (0: 10 MB) */
 };
 
 struct kvr_html_result {
@@ -36,9 +38,9 @@ struct kvr_html_result {
 enum kvr_status kvr_html_write(const char *db_path, const char *out_dir,
                                const struct kvr_html_options *options, struct kvr_html_result *out);
 
-/* Finds the out folder that contains the artifact `path`. It tries `out_dir` if that is not NULL,
- * then the folder that the sweep wrote to, then folders near the database. *out is NULL if none of
- * them contains the artifact; otherwise the caller frees it. KVR_ENOMEM. */
+/* Finds the out folder that contains the artifact `path`. The search tries `out_dir` if that is not
+ * NULL, then the folder that the sweep wrote to, then folders near the database. If no folder
+ * contains the artifact, *out is NULL; otherwise the caller frees *out. KVR_ENOMEM. */
 enum kvr_status kvr_html_media(char **out, const char *db_path, const char *out_dir,
                                const char *path);
 

@@ -1,7 +1,7 @@
 /* labels.h - places the labels of points so that they do not overlap.
  *
- * Positions are in pixels, y upwards. Each label tries positions around its point, nearest first.
- * It takes the position with the least overlap with labels, points, lines and bars, and with the
+ * Positions are in pixels, y upwards. Each label tries positions around its point, nearest first. A
+ * label takes the position with the least overlap with labels, points, lines and bars, and with the
  * least ambiguity between points. The placement repeats for a few rounds, so that labels placed
  * early move away from labels placed later. The result is deterministic. */
 #ifndef KVR_REPORT_LABELS_H
@@ -24,8 +24,8 @@ struct kvr_line {
 
 struct kvr_label_field {
     double left, right, bottom, top; /* box that contains all labels */
-    double height;                   /* height of a line of text */
-    double radius;                   /* radius of a point's mark */
+    double height;                   /* height of a line of text in pixels */
+    double radius;                   /* radius of a point's mark in pixels */
     int n_points;                    /* number of points that labels avoid: n_marks marks, then
                                       * other points */
     int n_marks;                     /* number of marks; a label must be nearer to its own mark than

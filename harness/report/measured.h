@@ -24,7 +24,7 @@ struct kvr_measured_session {
 
 struct kvr_measured_row {
     int session;
-    double value; /* in `unit`; NaN: not measured */
+    double value; /* in `unit` (NaN: not measured) */
     int n;        /* number of repetitions */
     char name[120], unit[16], note[512];
 };
@@ -36,7 +36,8 @@ struct kvr_measured {
 };
 
 /* Writes the path of a GPU's measurements to `out`. `gpu` is the name of a folder below
- * results/measured, or a path. KVR_ENOTFOUND suggests the nearest name. */
+ * results/measured, or a path. KVR_ENOTFOUND: no such folder (the message suggests the nearest
+ * name). */
 enum kvr_status kvr_measured_find(char *out, size_t n, const char *gpu);
 
 /* Lists the GPUs with measurements, sorted by name: a NULL-terminated array in one allocation,

@@ -12,14 +12,14 @@
 
 struct kvr_sample {
     int prompt, seed; /* number of the prompt; number of the seed within the prompt */
-    double x;         /* NaN: not measured; the sample is ignored */
+    double x;         /* value of the sample; NaN means not measured and is ignored */
 };
 
 /* The independent unit: the prompt, or the seed in an analysis of a single prompt. */
 enum kvr_nesting { KVR_PER_PROMPT, KVR_PER_SEED };
 
-/* Replaces the samples s [n] by one mean per unit, sorted by prompt and seed. Returns the number of
- * units. A prompt's value is the mean of its seeds' means; its `seed` is 0. */
+/* Replaces the samples s [n] by one mean per unit, sorted by prompt and seed. The call returns the
+ * number of units. A prompt's value is the mean of its seeds' means; its `seed` is 0. */
 int kvr_nest(struct kvr_sample *s, int n, enum kvr_nesting unit);
 
 /* Writes the paired differences a - b over shared prompts and seeds to d, and returns their number.
@@ -28,7 +28,8 @@ int kvr_nest_pairs(const struct kvr_sample *a, int n_a, const struct kvr_sample 
                    struct kvr_sample *d);
 
 /* Returns the noise of one cell: the standard deviation over repeats and draws, pooled over prompts
- * and seeds. NaN if no seed has two samples. Sorts s [n] in place. */
+ * and seeds. The result is NaN if no seed has two samples. The call sorts the samples s [n] in
+ * place. */
 double kvr_nest_within(struct kvr_sample *s, int n);
 
 /* Copies the values of the samples s [n] to x [n], in the same order. */

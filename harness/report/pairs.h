@@ -27,11 +27,11 @@ enum {
 struct kvr_comparison {
     int n; /* number of pairs */
     double mean;
-    struct kvr_interval ci; /* interval of the mean; NaN if n < 2 */
-    double p;               /* two-sided p-value; NaN if n is 0 */
+    struct kvr_interval ci; /* confidence interval of the mean difference (NaN: n < 2) */
+    double p;               /* two-sided p-value (NaN: n is 0) */
     /* 1 minus the one-sided mid-p value for A > B: the share of sign assignments whose sum is below
-     * the observed sum; ties count half. 0.5 means no evidence; the maximum is 1 - 2^-(n + 1). NaN
-     * if n is 0. */
+     * the observed sum; ties count half. 0.5 means no evidence; the maximum is 1 - 2^-(n + 1).
+     * p_above is NaN if n is 0. */
     double p_above;
 };
 

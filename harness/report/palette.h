@@ -5,7 +5,8 @@
 struct kvr_colour {
     const char *name, *rgb; /* "RTN", "#0072B2" */
 };
-extern const struct kvr_colour kvr_palette_families[]; /* each ends with name NULL */
+extern const struct kvr_colour kvr_palette_families[]; /* each array ends with an entry whose name
+                                                        * is NULL */
 extern const struct kvr_colour kvr_palette_tags[];
 extern const struct kvr_colour kvr_palette_phases[];
 

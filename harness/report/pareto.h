@@ -10,31 +10,31 @@
  * A dominates B if A is not worse than B by more than the margin in any objective, and better by
  * more than the margin in at least one (front.h). The rule is applied to confidence intervals, so a
  * pair can also be undecided. The intervals are those of paired differences over shared prompts.
- * Their level is 1 - 0.05 / (number of rivals), so a dominance is wrong in at most one table in
- * twenty. With fewer than six prompts, noisy objectives are undecided. Bytes and compression are
- * exact. The default margin of a noisy objective is the effect of chaos on the difference of two
- * means (chaos.h). Only rows with the same settings and machine are compared. A method without a
- * value in some objective is listed as `incomplete`. A method whose mean violates a bound of
- * `bounds`, or whose bounded mean is missing, is listed as `beyond`. Methods with these two
- * verdicts do not compete. */
+ * The level of the intervals is 1 - 0.05 / (number of rivals), so at most one table in twenty has a
+ * wrong dominance. With fewer than six prompts, noisy objectives are undecided. Bytes and
+ * compression are exact. The default margin of a noisy objective is the effect of chaos on the
+ * difference of two means (chaos.h). Only rows with the same settings and machine are compared. A
+ * method without a value in some objective is listed as `incomplete`. A method whose mean violates
+ * a bound of `bounds`, or whose bounded mean is missing, is listed as `beyond`. `incomplete` and
+ * `beyond` methods neither dominate other methods nor are dominated. */
 #ifndef KVR_REPORT_PARETO_H
 #define KVR_REPORT_PARETO_H
 
 #include "harness/report/table.h"
 
 struct kvr_pareto_options {
-    const char *db_path;    /* a database; NULL: use `published` */
+    const char *db_path;    /* a database (NULL: use `published`) */
     const char *published;  /* suite whose published table of the study is used: "moviegen",
                              * "storyeval" */
     const char *objectives; /* "NAME:max,NAME:min", or the name of one of kvr_frontiers */
-    const char *where;      /* SQL condition on the view `summary` that selects methods; NULL: all
-                             * methods */
-    const char *cells;      /* SQL condition on the view `cells_wide` that selects cells; NULL: all
-                             * cells */
+    const char *where;      /* SQL condition on the view `summary` that selects methods (NULL: all
+                             * methods) */
+    const char *cells;      /* SQL condition on the view `cells_wide` that selects cells (NULL: all
+                             * cells) */
     const char *margins;    /* "NAME=VALUE,...": margins that replace the default margins */
     const char *bounds;     /* "ssim>=0.9,lpips<=0.2": methods beyond these bounds do not compete */
     bool exact;             /* compares means without intervals, as the study does */
-    bool front_only;        /* omits dominated and incomplete methods */
+    bool front_only;        /* true: omit dominated and incomplete methods from the table */
 };
 
 /* The four fronts of the study, each with its objectives. Objectives that the database lacks are

@@ -16,7 +16,7 @@ enum kvr_gather { KVR_GATHER_MEAN, KVR_GATHER_HARMONIC, KVR_GATHER_HIGHEST, KVR_
 
 struct kvr_objective {
     char name[64];
-    const char *printed; /* the objective's column in published tables */
+    const char *printed; /* name of the objective's column in published tables */
     int better;          /* +1: higher is better, -1: lower is better */
     double margin;       /* non-inferiority margin, >= 0 */
     bool chaos;          /* the margin is the effect of chaos (chaos.h) */
@@ -41,7 +41,8 @@ enum kvr_status kvr_bounds_parse(struct kvr_bound *list, int *n, const char *tex
 
 /* Parses objectives such as "ssim:max,peak_bytes:min", or the name of a kvr_frontier, into list
  * [KVR_OBJECTIVES_MAX]. NAME must be a column of cells_wide, a metric, an objective of a frontier,
- * or one of the measured metrics `names`. KVR_EINVAL lists the allowed names. */
+ * or one of the measured metrics `names`. KVR_EINVAL: a name is unknown (the message lists the
+ * allowed names). */
 enum kvr_status kvr_objectives_parse(struct kvr_objective *list, int *n, const char *text,
                                      const char *const *names, int n_names);
 
@@ -54,7 +55,7 @@ struct kvr_contender {
     bool baseline, complete;
     double v[KVR_OBJECTIVES_MAX];
     double bound_v[KVR_BOUNDS_MAX];
-    int beyond;                      /* index of the violated bound; -1: no bound is violated */
+    int beyond;                      /* index of the violated bound (-1: no bound is violated) */
     int from, to;                    /* the contender's rows of the table: [from, to) */
     int n_seeds[KVR_OBJECTIVES_MAX]; /* number of the contender's samples of each noisy objective */
     int n_rivals;                    /* number of complete methods with the same settings */

@@ -6,12 +6,12 @@
  *     if (r.warning[0])
  *         fprintf(stderr, "%s\n", r.warning);
  *
- * writes pareto.tsv, pareto.gp, pareto.svg and pareto.png below out/plots. The script reads the
- * data by column name and can be edited and rerun. A mark's colour encodes the method family, and
- * its shape encodes the bits per cached scalar. Hollow marks are methods in the study's reading.
- * Bars are 95 % intervals (columns x_lo, x_hi, y_lo, y_hi). An axis that ends at 1 is stretched
- * near 1 if most points lie above 0.9. Each group of equal settings (model, frames, window, ...)
- * has its own figure and caption; the second group is written to pareto-2.*.
+ * The call writes pareto.tsv, pareto.gp, pareto.svg and pareto.png to the folder out/plots. The
+ * script reads the data by column name and can be edited and rerun. A mark's colour encodes the
+ * method family, and its shape encodes the bits per cached scalar. Hollow marks are methods in the
+ * study's reading. Bars are 95 % intervals (columns x_lo, x_hi, y_lo, y_hi). An axis that ends at 1
+ * is stretched near 1 if most points lie above 0.9. Each group of equal settings (model, frames,
+ * window, ...) has its own figure and caption; the second group is written to pareto-2.*.
  *
  * Output is deterministic. */
 #ifndef KVR_REPORT_PLOT_H
@@ -28,9 +28,9 @@ struct kvr_plot_style;
 struct kvr_plot_result;
 
 struct kvr_plot_axis {
-    const char *column; /* column of the SQL statement */
+    const char *column; /* column of the SQL statement that gives the axis's values */
     const char *label;  /* with unit */
-    const char *of;     /* column whose text is appended to the label; NULL: nothing is appended */
+    const char *of;     /* column whose text is appended to the label (NULL: nothing is appended) */
     int better;         /* +1: higher is better, -1: lower is better, 0: neither, so the figure has
                          * no front */
     bool log;           /* logarithmic axis */
@@ -38,8 +38,8 @@ struct kvr_plot_axis {
     double lo, hi;      /* fixed limits of the axis if lo < hi; for example, SSIM ends at 1 */
 };
 
-/* A figure is a row of plots.c. Its SQL statement selects the columns of the axes and `method`
- * (text), `family` (text), `bits` (number or NULL), `is_baseline` (0 or 1), `n_ok` and
+/* A figure is a row of plots.c. The SQL statement of a figure selects the columns of the axes and
+ * `method` (text), `family` (text), `bits` (number or NULL), `is_baseline` (0 or 1), `n_ok` and
  * `n_attempted`. All other columns of the statement are only written to the data file. */
 struct kvr_plot_spec {
     const char *name, *title;
@@ -60,13 +60,13 @@ struct kvr_plot_style {
                         * columns */
     double font_pt;    /* font size of the axes in points; labels, key and notes are smaller, but at
                         * least 7 */
-    const char *title; /* NULL: the figure's own title; "": no title */
+    const char *title; /* NULL: the figure's own title ("": no title) */
     bool no_bars;
-    const char *where;  /* SQL condition on cells_wide that selects cells; NULL: all */
+    const char *where;  /* SQL condition on cells_wide that selects cells (NULL: all) */
     const char *bounds; /* bounds on means, as in pareto.h; methods beyond a bound are not in the
                          * front */
-    const char *x, *y;  /* column of the view `summary`, or metric, that replaces the figure's axis;
-                         * NULL: unchanged */
+    const char *x, *y;  /* column of the view `summary`, or metric, that replaces the figure's x or
+                         * y axis (NULL: unchanged) */
 };
 
 struct kvr_plot_result {
@@ -74,7 +74,7 @@ struct kvr_plot_result {
     int n_rows;        /* rows of the statement */
     int n_left_out;    /* rows without x or y: written to the data file, not drawn */
     bool drawn;        /* gnuplot made the pictures */
-    char warning[512]; /* why gnuplot drew no pictures; "" if it drew them */
+    char warning[512]; /* why gnuplot drew no pictures ("": the pictures were drawn) */
 };
 
 /* Writes the figure `name` below `out_dir`. KVR_ENOTFOUND: there is no such figure (the message

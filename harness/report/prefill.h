@@ -35,10 +35,11 @@ struct kvr_prefill_run {
     const char *settings, *method, *carrier; /* carrier: label of the method without its
                                               * correction */
     const char *correction;                  /* "none", "taylor", ... */
-    int chunk, prefix;                       /* in tokens; prefix 0: mean over all prefixes */
+    int chunk, prefix;                       /* numbers of tokens; prefix 0 stands for the mean over
+                                              * all prefixes */
     bool baseline;
     double bits;  /* bits per cached scalar */
-    int from, to; /* rows [from, to) of the table */
+    int from, to; /* the run's rows of the table: [from, to) */
     int n_texts;
 };
 

@@ -1,4 +1,4 @@
-/* published.h - reads published figures: results/published/NAME.csv.
+/* published.h - reads the published figures of a paper from results/published/NAME.csv.
  *
  *     struct kvr_published p;
  *     KVR_TRY(kvr_published_read(&p, "kvquant33_moviegen"));
@@ -17,7 +17,7 @@
 struct kvr_published {
     int n_rows, n_columns;
     char **column;     /* [n_columns] */
-    char **cell;       /* [n_rows, n_columns]; "": not published */
+    char **cell;       /* [n_rows, n_columns] ("": not published) */
     char path[1024];   /* path of the file */
     char source[1024]; /* comment lines of the file, joined to one line */
 };

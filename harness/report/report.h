@@ -5,8 +5,8 @@
  *     st = kvr_table_write(t, KVR_TABLE_TEXT, stdout);
  *     kvr_table_close(&t);
  *
- * Each table is a row of tables.c. The row names the SQL statement, the format of its columns, and
- * the columns that move to the table's note if they are constant. */
+ * Each table is a row of tables.c. A row of tables.c names the SQL statement, the format of its
+ * columns, and the columns that move to the table's note if they are constant. */
 #ifndef KVR_REPORT_REPORT_H
 #define KVR_REPORT_REPORT_H
 
@@ -15,15 +15,16 @@
 struct kvr_report {
     const char *name, *title;
     const char *sql;         /* the SQL statement, from sql/ */
-    const char *const *with; /* values of the placeholders in `sql` (statement.h); NULL: no
-                              * placeholders */
+    const char *const *with; /* values of the placeholders in `sql` (statement.h) (NULL: no
+                              * placeholders) */
     enum kvr_status (*make)(struct kvr_table **out,
                             const char *db_path); /* computes the table in C; replaces `sql` */
     const struct kvr_column *columns;             /* ends with name NULL */
     const char *const *fold;                      /* ends with NULL */
     bool intervals;    /* adds the confidence intervals of the table `intervals` */
     bool chaos;        /* adds the chaos floor to the table's note (chaos.h) */
-    const char *empty; /* message for an empty table; NULL: "no cells of this kind" */
+    const char *empty; /* message printed if the table has no rows; NULL selects a default
+                        * message */
 };
 
 extern const struct kvr_report kvr_reports[]; /* ends with name NULL */
@@ -32,8 +33,8 @@ extern const struct kvr_report kvr_reports[]; /* ends with name NULL */
  * kvr_table_query(). */
 enum kvr_status kvr_report_table(struct kvr_table **out, const char *db_path, const char *name);
 
-/* Sets *out to the hosts of all sessions with cells: "HOST (CPU model)", joined by "; ". The caller
- * frees *out. */
+/* Sets *out to the hosts of all sessions with cells: 'HOST (CPU model)', separated by semicolons.
+ * The caller frees *out. */
 enum kvr_status kvr_report_hosts(char **out, const char *db_path);
 
 /* Adds to the table's note the number of missing and failed cells of each incomplete sweep. */

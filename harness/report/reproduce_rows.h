@@ -7,18 +7,20 @@
 
 struct kvr_repro {
     struct kvr_reproduction *out;
-    const char *db_path;  /* NULL: only figures that follow from arithmetic are compared */
-    const char *quantity; /* name of the quantity to compare; NULL: all quantities */
-    bool measured;        /* omits figures that follow from arithmetic */
+    const char *db_path;  /* database with kvreel's measurements (NULL: compare only figures that
+                           * follow from arithmetic) */
+    const char *quantity; /* name of the quantity to compare (NULL: all quantities) */
+    bool measured;        /* true: omit figures that follow from arithmetic */
 };
 
 /* One published figure. */
 struct kvr_repro_row {
     const char *suite, *method, *quantity;
-    const char *published; /* as printed; "": not published */
-    double measured;       /* kvreel's value; NaN: there is none */
-    double tolerance;      /* allowed absolute difference; NaN: no tolerance */
-    const char *basis;     /* source of `measured`: "arithmetic, wan-1.3b", "nano, n = 10" */
+    const char *published; /* as printed ("": not published) */
+    double measured;       /* kvreel's value (NaN: there is none) */
+    double tolerance;      /* allowed absolute difference (NaN: no tolerance) */
+    const char *basis;     /* source of `measured`, such as "arithmetic, wan-1.3b" or "nano, n =
+                            * 10" */
     enum kvr_verdict verdict;
     const char *reason; /* may be "" */
 };

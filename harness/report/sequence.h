@@ -7,9 +7,9 @@
  *     kvr_e_bh(log_e, m, 0.05, rejected, &threshold);   over all claims of a ledger
  *     kvr_sequence_interval(&s, threshold, &lo, &hi);
  *
- * The e-value E(m) is the evidence against the hypothesis that the mean is m. It is the Bayes
- * factor of Student's t statistic between a normal prior of variance G = 1 on (mean - m) / sd and
- * (mean - m) / sd = 0:
+ * The e-value E(m) is the evidence against the hypothesis that the mean is m. E(m) is a Bayes
+ * factor of Student's t statistic: the alternative has a normal prior of variance G = 1 on (mean -
+ * m) / sd, and the null hypothesis has (mean - m) / sd = 0:
  *
  *     E = (1 + nG)^-1/2 [(1 + t^2 / (n - 1)) / (1 + t^2 / ((n - 1)(1 + nG)))]^(n / 2).
  *
@@ -26,8 +26,9 @@
  *     h(z) = z + g z^2 / 3 + g^2 z^3 / 27 + g / (6n),  g = min(G1, 0) - sqrt(6 n (n - 1) / ((n - 2)
  *            (n + 1)(n + 3))),  G1: skewness towards m.
  *
- * tests/report/test_sequence.c simulates the actual error rate. Very small samples miss rare
- * outliers, for example one prompt in twenty, so a verdict needs at least KVR_SEQUENCE_MIN prompts.
+ * tests/report/test_sequence.c simulates the actual error rate. Very small samples can miss
+ * outliers that occur in one prompt of twenty, so a verdict needs at least KVR_SEQUENCE_MIN
+ * prompts.
  *
  * Multiple claims are tested by the e-BH procedure (R. Wang and A. Ramdas, False discovery rate
  * control with e-values, J. R. Statist. Soc. B 84 (2022) 822). Of m claims, the k claims with the
@@ -55,8 +56,8 @@ double kvr_sequence_sd(const struct kvr_sequence *s); /* NaN if n < 2 */
 /* Returns the natural logarithm of E(m), or 0 if that is negative or n < KVR_SEQUENCE_MIN. */
 double kvr_sequence_log_e(const struct kvr_sequence *s, double m);
 
-/* Region of a mean: above the margin, below -margin, or within [-margin, margin]. The margin is >=
- * 0. */
+/* Region of a mean: above the margin, below -margin, or within [-margin, margin]. The margin of a
+ * region must be >= 0. */
 enum kvr_region { KVR_ABOVE, KVR_BELOW, KVR_WITHIN };
 
 /* Sets *region to the region of the sample mean, and *log_e to the evidence (natural logarithm of

@@ -17,9 +17,10 @@ struct kvr_sheet_cells {
     const char *const *methods; /* method labels; the cell of the first method determines prompt and
                                  * frames */
     int n_methods;
-    const char *prompt; /* id of the prompt; NULL: the first prompt, or the prompt with the lowest
-                         * SSIM if `worst` is set */
-    const char *media;  /* the sweep's out folder; NULL: search near the database */
+    const char *prompt; /* id of the prompt (NULL: the first prompt, or with `worst` the prompt with
+                         * the lowest SSIM) */
+    const char *media;  /* path of the sweep's out folder (NULL: search for the folder near the
+                         * database) */
     bool worst;         /* shows the frames with the lowest SSIM instead of evenly spaced frames */
     int columns, scale;
 };

@@ -1,7 +1,7 @@
 /* stat_tables.h - tables computed in C: paired differences, medians with intervals, coverage.
  *
- * The caller closes the tables. KVR_EINVAL: a table would mix several machines, and
- * `across_machines` is false (the message names the machines). */
+ * The caller closes the tables that these functions make. KVR_EINVAL: a table would mix several
+ * machines, and `across_machines` is false (the message names the machines). */
 #ifndef KVR_REPORT_STAT_TABLES_H
 #define KVR_REPORT_STAT_TABLES_H
 
@@ -15,7 +15,7 @@ struct kvr_stat_options {
     const char *before;    /* kvr_stat_runs: path of the earlier database */
     const char *against;   /* kvr_stat_paired: label of the method that all others are compared
                             * with */
-    const char *where;     /* SQL condition on cells_wide; NULL: free rollouts */
+    const char *where;     /* SQL condition on cells_wide (NULL: free rollouts) */
     double level;          /* confidence level of the intervals, such as 0.95; tests have error rate
                             * 1 - level */
     enum kvr_nesting unit; /* kvr_stat_paired: the independent unit, prompt or seed */

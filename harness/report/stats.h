@@ -22,9 +22,10 @@ struct kvr_interval {
                    * maximum */
 };
 
-double kvr_mean(const double *x, int n);           /* NaN if n is 0 */
-double kvr_standard_error(const double *x, int n); /* standard error of the mean; NaN if n < 2 */
-double kvr_median(const double *x, int n);         /* copies x; NaN if n is 0 or out of memory */
+double kvr_mean(const double *x, int n);           /* arithmetic mean (NaN: n is 0) */
+double kvr_standard_error(const double *x, int n); /* standard error of the mean (NaN: n < 2) */
+double kvr_median(const double *x, int n);         /* sorts a copy of x; returns NaN if n is 0 or
+                                                    * memory is exhausted */
 
 /* Distribution-free confidence interval of the median: the narrowest symmetric pair of order
  * statistics with coverage `level`. With n < 6 no pair of order statistics has 95 % coverage. */

@@ -22,17 +22,17 @@
 struct kvr_submission_result {
     char sweep[128]; /* name of the sweep */
     int64_t cells, sessions, bytes;
-    char sha256[KVR_SHA256_HEX]; /* hash of the exported database */
+    char sha256[KVR_SHA256_HEX]; /* SHA-256 of the exported database */
 };
 
 /* Exports one sweep of `db` to the file `path`. `sweep` is the sweep's name or the first digits of
- * its id; NULL exports the only sweep. KVR_EINVAL: no sweep matches, or several do (the message
- * lists the names). KVR_EFORMAT: a checksum in the database does not match. */
+ * its id, or NULL if the database has only one sweep. KVR_EINVAL: no sweep matches, or several do
+ * (the message lists the names). KVR_EFORMAT: a checksum in the database does not match. */
 enum kvr_status kvr_submission_write(const char *db, const char *sweep, const char *path,
                                      struct kvr_submission_result *out);
 
 struct kvr_submission {
-    char *dir, *db; /* paths of a temporary folder and of the database in it; NULL: not open */
+    char *dir, *db; /* paths of a temporary folder and of the database in it (NULL: not open) */
 };
 
 /* Returns whether the file is an exported sweep. */

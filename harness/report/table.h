@@ -30,8 +30,8 @@ enum kvr_status kvr_table_format_parse(const char *name, enum kvr_table_format *
 
 struct kvr_column {
     const char *name; /* column name in SQL, CSV and JSON */
-    const char *head; /* displayed name; NULL: name */
-    const char *unit; /* displayed after the head; NULL: no unit */
+    const char *head; /* displayed name (NULL: name) */
+    const char *unit; /* displayed after the head (NULL: no unit) */
     double scale;     /* displayed value = stored value * scale; 0 means 1 */
     int digits;       /* number of displayed decimals; < 0: six significant digits */
     int better;       /* +1: higher is better, -1: lower is better, 0: neither; LaTeX prints the
@@ -50,7 +50,7 @@ struct kvr_table {
 
 enum kvr_status kvr_table_open(struct kvr_table **out, int n_columns,
                                const struct kvr_column *columns);
-/* Appends a copy of a row [n_columns]. On KVR_ENOMEM the table is unchanged. */
+/* Appends a copy of a row [n_columns]. After KVR_ENOMEM the table is unchanged. */
 enum kvr_status kvr_table_add(struct kvr_table *t, const struct kvr_value *row);
 /* Replaces the value at (row, column) by a copy of v. */
 enum kvr_status kvr_table_set(struct kvr_table *t, int row, int column, struct kvr_value v);
@@ -86,7 +86,7 @@ void kvr_table_drop(struct kvr_table *t, const char *name);
 enum kvr_status kvr_table_note(struct kvr_table *t, const char *text);
 
 /* Shows columns of bytes (NAME_bytes, and the columns of the table `mem`) in MiB in text, Markdown
- * and LaTeX. CSV and JSON still have bytes. */
+ * and LaTeX. CSV and JSON still contain the numbers of bytes. */
 enum kvr_status kvr_table_mib(struct kvr_table *t);
 
 /* Writes the table to the stream `to`. KVR_EFULL, KVR_EIO: a write failed. */

@@ -1,4 +1,4 @@
-/* table_latex.h - LaTeX output of tables. */
+/* table_latex.h - writes tables as LaTeX. */
 #ifndef KVR_REPORT_TABLE_LATEX_H
 #define KVR_REPORT_TABLE_LATEX_H
 
@@ -6,8 +6,8 @@
 
 /* Writes the table with column heads `head` [n_columns], which are already escaped. Column i is
  * right-aligned if right [i] is true. A number and its interval or standard error share one cell.
- * In a column with a better direction, the best value is bold. It is chosen among rows with equal
- * settings, without rows that save no memory (compression 1). */
+ * In a column with a better direction, the best value is bold. The best value is chosen among rows
+ * with equal settings whose compression is not 1. */
 void kvr_table_write_latex(const struct kvr_table *t, char *const *head, const bool *right,
                            FILE *to);
 

@@ -1,4 +1,4 @@
-/* values.h - constructors of table values.
+/* values.h - functions that make values of table cells.
  *
  *     const struct kvr_value row[] = { kvr_value_text(method), kvr_value_number(mean),
  *                                      kvr_value_count(n) };
@@ -18,19 +18,19 @@ static inline struct kvr_value kvr_value_none(void)
     return (struct kvr_value){ .type = KVR_VALUE_NULL };
 }
 
-/* A text value; "" is not a missing value. */
+/* Makes a text value; the empty string is a text, not a missing value. */
 static inline struct kvr_value kvr_value_text(const char *s)
 {
     return (struct kvr_value){ .type = KVR_VALUE_TEXT, .text = s, .n_bytes = (int)strlen(s) };
 }
 
-/* A text value; NULL and "" become the missing value. */
+/* Makes a text value; a NULL pointer and the empty string become the missing value. */
 static inline struct kvr_value kvr_value_text_or_none(const char *s)
 {
     return s && *s ? kvr_value_text(s) : kvr_value_none();
 }
 
-/* A number; NaN and infinities become the missing value. */
+/* Makes a number; a value that is not finite becomes the missing value. */
 static inline struct kvr_value kvr_value_number(double x)
 {
     return isfinite(x) ? (struct kvr_value){ .type = KVR_VALUE_REAL, .r = x } : kvr_value_none();

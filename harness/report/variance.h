@@ -23,10 +23,10 @@
 enum kvr_status kvr_report_variance(struct kvr_table **out, const char *db_path);
 
 /* Returns 1 - (variance of x [n] within k strata, n - k degrees of freedom) / (variance of x).
- * `stratum` [n] are arbitrary labels. NaN if there are fewer than 6 degrees of freedom. */
+ * `stratum` [n] has arbitrary labels of the strata. The result is NaN if n - k < 6. */
 double kvr_saved_by_strata(const double *x, const int *stratum, int n);
 /* Returns the squared correlation r^2 of x [n] and y [n] minus its bias, (1 - r^2) / (n - 2), at
- * least 0. Pairs with a NaN are ignored. NaN if n < 8, or if x or y is constant. */
+ * least 0. Pairs with a NaN are ignored. The result is NaN if n < 8, or if x or y is constant. */
 double kvr_saved_by_control(const double *x, const double *y, int n);
 
 #endif

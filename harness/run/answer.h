@@ -19,14 +19,14 @@ struct kvr_attempt {
     int timeout_s;
     bool answer_lost;                  /* the parent ran out of memory while it read the answer */
     bool oom_killed;                   /* the OOM killer was active while the worker ran */
-    const char *disturbed;             /* codes of disturbances while the cell ran; NULL:
-                                        * undisturbed */
+    const char *disturbed;             /* codes of disturbances while the cell ran (NULL:
+                                        * undisturbed) */
     const struct kvr_row_watch *watch; /* [n_watch] observations of the machine (disturbance.h) */
     int n_watch;
     enum kvr_outcome outcome; /* outcome if no worker was started: SKIPPED or UNSUPPORTED, with
                                * `reason` */
     const char *reason;
-    const char *expected_frames; /* SHA-256 that the frames must have; "": not checked */
+    const char *expected_frames; /* SHA-256 that the frames must have ("": not checked) */
 };
 
 /* Outcome and results of a stored attempt. */

@@ -25,14 +25,14 @@
 
 struct kvr_machine {
     int n_cpus, jobs;
-    double mhz; /* fastest CPU clock of this session in MHz; 0: unknown */
+    double mhz; /* fastest CPU clock of this session in MHz (0: unknown) */
     struct {
         char uuid[KVR_UUID_LEN];
         double mhz;
     } fastest[KVR_MAX_DEVICES];  /* fastest clock of each GPU in MHz; the list ends with uuid "" */
     struct kvr_gpu_states *gpus; /* NULL: no GPU, or no NVML */
-    char nvml[256];              /* NVML's version, or why NVML is unavailable; "": NVML was not
-                                  * requested */
+    char nvml[256];              /* NVML's version, or why NVML is unavailable ("": NVML was not
+                                  * requested) */
 };
 
 enum { KVR_N_WATCH = 11 };

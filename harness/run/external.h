@@ -18,7 +18,7 @@ struct kvr_external {
     int timeout_s;
     enum kvr_sandbox_kind sandbox; /* harness/run/sandbox.h */
     const char *video, *frames,
-        *reference; /* paths that replace {video}, {frames} and {reference}; NULL: no such file */
+        *reference; /* paths that replace {video}, {frames} and {reference} (NULL: no such file) */
 };
 
 /* Runs the program with empty stdin and this process's stderr, and parses its stdout. Fails if the

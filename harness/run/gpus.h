@@ -20,7 +20,7 @@ struct kvr_gpus {
     int n;
     struct {
         char uuid[KVR_UUID_LEN];
-        int fd; /* lock file; -1: this process does not hold the lock */
+        int fd; /* lock file (-1: this process does not hold the lock) */
     } gpu[KVR_MAX_DEVICES];
 };
 

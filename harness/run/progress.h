@@ -11,8 +11,8 @@ struct kvr_progress {
     FILE *out; /* NULL: quiet */
     bool bar, color;
     int total, done, failed, jobs;
-    int64_t t0_ns, estimate_ns; /* estimate_ns: estimated time of the whole sweep, from history; 0:
-                                 * unknown */
+    int64_t t0_ns, estimate_ns; /* estimate_ns: estimated time of the whole sweep, from history (0:
+                                 * unknown) */
 };
 
 void kvr_progress_begin(struct kvr_progress *p, FILE *out, int total, int jobs,

@@ -14,12 +14,12 @@
 struct kvr_rescore_options {
     const char *db_path, *out_dir;
     const json_t *metrics;   /* {"psnr": 1, ...} */
-    const json_t *commands;  /* harness/plan/commands.h; NULL: no commands */
-    const char *const *only; /* [n_only] sorted keys of the cells to score; NULL: all cells */
+    const json_t *commands;  /* harness/plan/commands.h (NULL: no commands) */
+    const char *const *only; /* [n_only] sorted keys of the cells to score (NULL: all cells) */
     int n_only;
     bool force;            /* recomputes metrics that are already stored */
     bool (*stopped)(void); /* callback between cells; returning true stops; may be NULL */
-    FILE *progress;        /* receives one line per failed cell; NULL: quiet */
+    FILE *progress;        /* receives one line per failed cell (NULL: quiet) */
 };
 
 struct kvr_rescore_summary {

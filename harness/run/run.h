@@ -23,7 +23,7 @@ struct kvr_plan_line {
     const char *model;                                                /* model of the first cell */
     bool listed;         /* the config lists the method; false for added baselines */
     const char *reason;  /* reason of the first cell that will not run */
-    const char *warning; /* warning that applies to the method's results; "": no warning */
+    const char *warning; /* warning that applies to the method's results ("": no warning) */
 };
 /* Callback that limits how many prompts of each suite this run measures for a method; INT_MAX: all
  * prompts. *enough true means that the other prompts are unnecessary; false leaves them for a later
@@ -52,12 +52,12 @@ struct kvr_run_options {
     struct kvr_config_source sweep;
     const char *db_path; /* NULL: the config's `db`, or "kvreel.db" */
     const char *out_dir; /* NULL: the config's `out`, or "out" */
-    int jobs;            /* number of concurrent cells; 0: one per core */
-    const char *filter;  /* "method~^RTN & prompt=3" (plan/filter.h); NULL: all cells */
-    const char *retry;   /* failed cells of earlier runs to run again: "failed" or "failed:TYPE";
-                          * NULL: no cells */
-    const char *retries; /* outcomes that are retried in this run: "SIGNAL:2,.." (choose.h); NULL:
-                          * no retries */
+    int jobs;            /* number of concurrent cells (0: one per core) */
+    const char *filter;  /* "method~^RTN & prompt=3" (plan/filter.h) (NULL: all cells) */
+    const char *retry;   /* failed cells of earlier runs to run again: "failed" or "failed:TYPE"
+                          * (NULL: no cells) */
+    const char *retries; /* outcomes that are retried in this run: "SIGNAL:2,.." (choose.h) (NULL:
+                          * no retries) */
     bool force, dry_run;
     bool stale;          /* reruns cells that another build measured */
     int limit;           /* > 0: maximum number of cells to run */
@@ -66,11 +66,11 @@ struct kvr_run_options {
                           * start */
     kvr_most_prompts_fn *most_prompts; /* NULL: all prompts */
     void *most_ctx;
-    kvr_width_fn *width; /* decides when `until: ci_width 1%` is reached; NULL: all repeats run */
-    const char *costs;   /* database whose cell times determine the shards; NULL: predicted FLOPs
-                        * determine them */
-    int timeout_s;       /* timeout of a cell in seconds; 0: the config's `timeout_s` */
-    FILE *progress;      /* progress lines or bar; NULL: quiet */
+    kvr_width_fn *width; /* decides when `until: ci_width 1%` is reached (NULL: all repeats run) */
+    const char *costs;   /* database whose cell times determine the shards (NULL: predicted FLOPs
+                          * determine them) */
+    int timeout_s;       /* timeout of a cell in seconds (0: the config's `timeout_s`) */
+    FILE *progress;      /* progress lines or bar (NULL: quiet) */
     kvr_plan_line_fn *plan_line; /* dry run: called for each method; may be NULL */
     kvr_plan_file_fn *plan_file; /* dry run: called for each input file; may be NULL */
     void *plan_ctx;
@@ -99,12 +99,12 @@ struct kvr_run_summary {
     int retried;            /* number of retried attempts */
     int noisy;              /* cells of `ok` with verdict NOISY */
     int n_stale;            /* cells of done_before that another build measured */
-    int64_t memory_bytes;   /* bytes of memory of all concurrent cells, estimated from history; 0:
-                             * unknown */
-    int64_t disk_bytes;     /* bytes of disk space for the cells of to_run, estimated from history;
-                             * 0: unknown */
-    int64_t estimate_ns;    /* wall time of the cells of to_run, estimated from history; 0:
-                             * unknown */
+    int64_t memory_bytes;   /* bytes of memory of all concurrent cells, estimated from history (0:
+                             * unknown) */
+    int64_t disk_bytes;     /* bytes of disk space for the cells of to_run, estimated from history
+                             * (0: unknown) */
+    int64_t estimate_ns;    /* wall time of the cells of to_run, estimated from history (0:
+                             * unknown) */
     /* Predictions of a dry run if the database has no history (estimate.h); 0: unknown. */
     double flop, flop_per_s;
     int64_t predicted_bytes;                        /* cache and weights of the largest cell, in
@@ -115,7 +115,7 @@ struct kvr_run_summary {
                                                      * videos */
     bool unidentified; /* dry run: keys are unknown, because files are missing or not hashed yet, or
                         * the device is absent; cells may already be in the database */
-    char no_device[512]; /* dry run: why the device could not be queried; "": it was queried */
+    char no_device[512]; /* dry run: why the device could not be queried ("": it was queried) */
     bool until_decided;  /* the config has `until: decided`, so nothing ran; call kvr_decide()
                         * (settle/decide.h) */
     bool interrupted;

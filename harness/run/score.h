@@ -10,17 +10,17 @@
 /* Inputs of the metrics; all pointers are borrowed. */
 struct kvr_score_input {
     const json_t *metrics;  /* {"psnr": 1, ...}: names and versions, as in the cell's spec */
-    const json_t *commands; /* harness/plan/commands.h; NULL: no commands */
+    const json_t *commands; /* harness/plan/commands.h (NULL: no commands) */
     const struct kvr_frames *ref, *test;
-    const struct kvr_frames *truth;         /* at least as many frames as test; NULL: no ground
-                                             * truth */
+    const struct kvr_frames *truth;         /* at least as many frames as test (NULL: no ground
+                                             * truth) */
     int given;                              /* number of first frames that are copied from the
                                              * ground truth */
     int chunk, lead;                        /* as in struct kvr_metric_input */
     int prefix_step;                        /* step of prefixes in frames (kvr_metric_derive) */
-    const struct kvr_metric_prompt *prompt; /* words of the prompt; NULL: unknown */
+    const struct kvr_metric_prompt *prompt; /* words of the prompt (NULL: unknown) */
     const char *video, *frames, *reference; /* paths of the cell's files, passed to external
-                                             * programs; NULL: no such file */
+                                             * programs (NULL: no such file) */
 };
 
 /* Returns the step between the lengths of prefixes over which metrics are computed: 50 pixel frames

@@ -32,9 +32,9 @@ struct kvr_worker_job {
     struct kvr_worker_memory memory; /* device memory by phase */
     struct kvr_truth truth;          /* recorded clip; {0}: the cell has no clip */
     int64_t given;
-    float *first;     /* first latent frame of the video; NULL: the frame is generated */
-    float *embedding; /* [n_embeddings, text_len, text_dim]; NULL: the model reads the prompt's
-                       * text */
+    float *first;     /* first latent frame of the video (NULL: the frame is generated) */
+    float *embedding; /* [n_embeddings, text_len, text_dim] (NULL: the model reads the prompt's
+                       * text) */
     int n_embeddings;
     json_t *answer;
     int n_artifacts;

@@ -16,11 +16,11 @@
 #include "harness/workload/pace.h"
 
 struct kvr_worker_pace {
-    int frames;      /* number of pixel frames; 0: not measured */
+    int frames;      /* number of pixel frames (0: not measured) */
     int64_t wall_ns; /* wall time of the rollout without decoding; 0: unknown, since decoding
                       * overlapped the rollout (overlap_decode) */
     struct kvr_pace pace[KVR_N_DECODERS];
-    char missing[KVR_N_DECODERS][512]; /* why a decoder was not measured; "": it was measured */
+    char missing[KVR_N_DECODERS][512]; /* why a decoder was not measured ("": it was measured) */
 };
 
 /* Runs one more rollout per decoder. For a model with random weights and no decoder file, a random

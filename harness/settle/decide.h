@@ -9,7 +9,7 @@
  * interim analysis (look), only methods of undecided pairs run more prompts (kvr_settle_next). If
  * the metric is a distance to the BF16 rollout, no pair contains BF16. Baselines that were added
  * automatically are in no pair and run the first prompts only. All state is in the database, so an
- * interrupted run resumes when it is called again. */
+ * interrupted kvr_decide resumes when it is called again. */
 #ifndef KVR_SETTLE_DECIDE_H
 #define KVR_SETTLE_DECIDE_H
 

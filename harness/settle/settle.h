@@ -3,18 +3,18 @@
  *     struct kvr_settle_summary s;
  *     KVR_TRY(kvr_settle(&(struct kvr_settle_options){ .db = "kvreel.db", .out = "out" }, &s));
  *
- * A round judges the ledger (report/claims.h). It selects the open claims whose verdicts cost the
- * least, as estimated from the variance and from cell times so far. Then a sweep runs the methods
- * of these claims on more prompts (run/run.h). A claim that needs more prompts than exist is
- * measured until its verdict is futile. Prompts are added in suite order. The first prompt with a
- * word that the model was not trained on (`held_out`), and all prompts after it, are not used. A
- * round at most doubles the number of a claim's prompts, because early estimates of the variance
- * are unreliable. All state is in the database, so an interrupted settle resumes when it is called
- * again.
+ * A round first computes the verdicts of all claims of the ledger (report/claims.h). The round
+ * selects the open claims whose verdicts cost the least, as estimated from the variance and the
+ * cell times measured so far. Then a sweep runs the methods of these claims on more prompts
+ * (run/run.h). A claim that needs more prompts than exist is measured until its verdict is futile.
+ * Prompts are added in suite order. The first prompt with a word that the model was not trained on
+ * (`held_out`), and all prompts after it, are not used. A round at most doubles the number of a
+ * claim's prompts, because early estimates of the variance are unreliable. All state is in the
+ * database, so an interrupted kvr_settle resumes when it is called again.
  *
  * The ledger's entry `settle` configures the sweeps: {model, suites, frames, window, control,
- * metrics, set}, where `set` is a map of further settings. It may also be a list of such maps, one
- * per model. A claim that names no model is tested on the first model of the list.
+ * metrics, set}, where `set` is a map of further settings. `settle` may also be a list of such
+ * maps, one per model. A claim that names no model is tested on the first model of the list.
  *
  * Settle adds prompts, never seeds. With n prompts, k seeds per prompt, prompt variance p and seed
  * variance s, the variance of the mean is (p + s / k) / n. A new prompt costs as much as a second
@@ -34,11 +34,11 @@ struct kvr_settle_options {
     const char *ledger;     /* NULL: results/claims.yaml */
     const char *db, *out;   /* path of the database; folder for the sweeps and frames of all
                              * rounds */
-    const char *const *ids; /* claims, NULL-terminated; NULL: all */
+    const char *const *ids; /* claims, NULL-terminated (NULL: all) */
     int budget_s; /* time limit in seconds, 0: unlimited; only cells that would finish in time
                    * start */
     int jobs;
-    int most;      /* maximum number of prompts per claim; 0: all available prompts */
+    int most;      /* maximum number of prompts per claim (0: all prompts of the suites) */
     int elsewhere; /* after the last round, prompts per suite measured with other readings and
                     * forcings */
     const struct kvr_preferences *preferences;

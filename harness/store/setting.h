@@ -55,9 +55,9 @@ struct kvr_settings {
 struct kvr_setting_row {
     const char *name;
     enum kvr_setting_type type;
-    const char *def; /* default as text; NULL: the default depends on model or other settings */
+    const char *def; /* default as text (NULL: the default depends on model or other settings) */
     long long lo, hi;
-    const char *key; /* path in the spec: "timing.alone"; NULL: not part of a cell */
+    const char *key; /* path in the spec: "timing.alone" (NULL: not part of a cell) */
     enum kvr_setting_when when;
     const char *column;
     unsigned flags;

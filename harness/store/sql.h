@@ -13,8 +13,8 @@ struct kvr_store {
     char *path;
     bool has_tables;
     bool any_card; /* kvr_store_merge accepts timed cells of different GPUs */
-    char *copy;    /* path of the backup made before migration; NULL: the database was not
-                    * migrated */
+    char *copy;    /* path of the backup made before migration (NULL: the database was not
+                    * migrated) */
     kvr_store_wait_fn *wait;
     void *wait_ctx;
     struct kvr_checksums checksums;

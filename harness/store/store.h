@@ -94,8 +94,8 @@ struct kvr_row_metric {
     const char *name, *unit;
     double value;
     int n;               /* number of pooled values */
-    const char *missing; /* why there is no value; NULL: the value is valid */
-    double extra;        /* second number of the metric; NaN: the metric has only one number */
+    const char *missing; /* why there is no value (NULL: the value is valid) */
+    double extra;        /* second number of the metric (NaN: the metric has only one number) */
     int n_series;
     const double *series; /* [n_series] values, mostly one per frame; NaN is stored as NULL */
 };
@@ -147,7 +147,7 @@ struct kvr_row {
     const char *model, *suite, *prompt_id, *prompt;
     int repeat;
     bool is_baseline;
-    const char *warning; /* warning that is shown with the cell's results; NULL: no warning */
+    const char *warning; /* warning that is shown with the cell's results (NULL: no warning) */
 
     enum kvr_outcome outcome;
     const char *reason, *log_tail;  /* "": no text */
@@ -160,12 +160,12 @@ struct kvr_row {
      * blocks, and the largest block. 0: the cell has no such blocks. */
     int64_t varying_millibits, max_varying_millibits;
     int64_t peak_bytes, live_start_bytes, live_end_bytes, host_peak_bytes;
-    int64_t device_bytes; /* peak device memory; 0: no device */
+    int64_t device_bytes; /* peak device memory (0: no device) */
     const char *model_sha256, *input_sha256;
-    const char *noise;      /* disturbance codes, separated by spaces, which make the verdict NOISY;
-                             * "": undisturbed */
-    const char *time_codes; /* codes that invalidate the cell's time: `noise` and others; NULL: only
-                             * `noise` */
+    const char *noise;      /* disturbance codes, separated by spaces, which make the verdict NOISY
+                             * ("": undisturbed) */
+    const char *time_codes; /* codes that invalidate the cell's time: `noise` and others (NULL: only
+                             * `noise`) */
 
     int n_metrics, n_mem, n_passes, n_samples, n_artifacts, n_probes, n_watch;
     const struct kvr_row_metric *metric;
@@ -234,10 +234,10 @@ enum kvr_status kvr_store_known(struct kvr_store *s, const char *key, struct kvr
 
 /* The latest OK cell whose spec differs from a given spec in the metrics only. */
 struct kvr_alike {
-    char key[65];    /* key of the cell; "": no such cell */
+    char key[65];    /* key of the cell ("": no such cell) */
     char *spec;      /* owned */
-    char *frames[2]; /* paths of the frames of the cell and of its baseline, owned; NULL: no stored
-                      * frames */
+    char *frames[2]; /* paths of the frames of the cell and of its baseline, owned (NULL: no stored
+                      * frames) */
     char *sha256[2]; /* hashes of the two frame files */
 };
 enum kvr_status kvr_store_alike(struct kvr_store *s, const char *rollout, const char *spec,
@@ -289,10 +289,10 @@ struct kvr_query_function {
 struct kvr_query_limits {
     int seconds;
     int64_t bytes;     /* memory allocated by SQLite */
-    const char *where; /* SQL condition on the rows of cells_wide and of all views based on it;
-                        * NULL: all rows */
-    const struct kvr_query_function *functions; /* terminated by name NULL; NULL: no additional
-                                                 * functions */
+    const char *where; /* SQL condition on the rows of cells_wide and of all views based on it
+                        * (NULL: all rows) */
+    const struct kvr_query_function *functions; /* terminated by name NULL (NULL: no additional
+                                                 * functions) */
 };
 
 /* Runs one SQL query on a read-only connection. KVR_ENOTFOUND: no such file. KVR_ESCHEMA: the file
