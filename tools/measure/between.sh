@@ -2,6 +2,8 @@
 # between.sh - put standard input between the markers of a page.
 #
 #     COMMAND | tools/measure/between.sh FILE NAME    between <!-- NAME:begin ... --> and <!-- NAME:end -->
+#
+# Empty lines separate the text from the markers, so that it may be a table.
 set -euo pipefail
 
 file=$1
@@ -14,7 +16,9 @@ awk -v table="$table" -v name="$name" '
     !inside { print }
     index($0, "<!-- " name ":begin") == 1 {
         inside = 1; opened++
+        print ""
         while ((getline line < table) > 0) print line
+        print ""
     }
     END { if (opened != 1 || closed != 1) exit 1 }
 ' "$file" >"$table.new" || {

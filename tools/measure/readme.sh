@@ -29,12 +29,13 @@ done
 cp "$dir/figures/pareto.png" docs/img/pareto.png
 
 table=$pictures/table
+echo >"$table"
 "$kvreel" query --db "$db" --md "
     SELECT method, round(compression, 2) AS compression, round(psnr_db, 1) AS 'PSNR, dB',
            round(psnr_floor, 1) AS 'floor, dB',
            round(ssim, 4) AS SSIM, round(peak_bytes / 1048576.0, 1) AS 'peak, MiB',
            round(runtime_seen_s, 2) AS 'time seen, s', n_ok || '/' || n_attempted AS n
-    FROM summary ORDER BY compression" >"$table"
+    FROM summary ORDER BY compression" >>"$table"
 {
     echo
     echo "Means over the demo's six prompts; 42 latent frames, window 21. \`time seen\` is the median wall time, not a"
