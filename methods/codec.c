@@ -56,7 +56,7 @@ static enum kvr_status add_stage(struct kvr_codec *c, char *text)
     KVR_TRY(kvr_stage_find(&slot->stage, name));
     slot->opts = calloc(1, slot->stage->opts_size ? slot->stage->opts_size : 1);
     if (!slot->opts)
-        return kvr_fail(KVR_ENOMEM, "codec: no memory");
+        return kvr_fail(KVR_ENOMEM, "codec: out of memory");
     c->n_stages++;
     kvr_opts_defaults(slot->stage->options, slot->opts);
     if (args) {
@@ -68,7 +68,8 @@ static enum kvr_status add_stage(struct kvr_codec *c, char *text)
     if (slot->stage->table) {
         slot->table = malloc(slot->stage->table_size);
         if (!slot->table)
-            return kvr_fail(KVR_ENOMEM, "codec: no memory for the table of '%s'", name);
+            return kvr_fail(KVR_ENOMEM, "codec: out of memory while allocating the table of '%s'",
+                            name);
         slot->stage->table(slot->opts, slot->table);
     }
     return KVR_OK;
@@ -171,7 +172,7 @@ enum kvr_status kvr_codec_open(struct kvr_codec **out, const char *text, enum kv
     char *p = copy, join = 0;
 
     if (!c)
-        return kvr_fail(KVR_ENOMEM, "codec: no memory");
+        return kvr_fail(KVR_ENOMEM, "codec: out of memory");
     c->side = side;
     c->study = study;
     if (strlen(text) >= sizeof copy) {

@@ -65,7 +65,7 @@ static enum kvr_status add(const struct kvr_plugin *p, const char *path, const c
         return kvr_fail(KVR_EINVAL, "plug-in %s: more than %d plug-ins", path, KVR_PLUGIN_MAX);
     l = calloc(1, sizeof *l);
     if (!l)
-        return kvr_fail(KVR_ENOMEM, "plug-in: no memory");
+        return kvr_fail(KVR_ENOMEM, "plug-in: out of memory");
     l->plugin = p;
     strcpy(l->path, path);
     strcpy(l->sha256, sha256);

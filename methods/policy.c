@@ -79,7 +79,7 @@ static enum kvr_status read_options(void **out, const char *axis, const struct w
     enum kvr_status st = KVR_OK;
 
     if (!opts)
-        return kvr_fail(KVR_ENOMEM, "%s: %s: no memory", axis, w->name);
+        return kvr_fail(KVR_ENOMEM, "%s: %s: out of memory", axis, w->name);
     kvr_opts_defaults(table, opts);
     if (w->args)
         st = kvr_opts_parse(table, opts, w->args);
@@ -318,7 +318,8 @@ enum kvr_status kvr_summaries_add(struct kvr_summaries *s, int head, int64_t tok
     const size_t bytes = (size_t)head_dim * sizeof *k;
 
     if (!grow(s, head_dim))
-        return kvr_fail(KVR_ENOMEM, "retention: no memory for %lld summaries", (long long)s->n);
+        return kvr_fail(KVR_ENOMEM, "retention: out of memory while allocating %lld summaries",
+                        (long long)s->n);
     s->token[s->n] = (int32_t)token;
     s->head[s->n] = head;
     s->weight[s->n] = (int32_t)weight;

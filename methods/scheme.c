@@ -357,7 +357,7 @@ static int by_width(const struct kvr_setting *a, const struct kvr_setting *b)
 static enum kvr_status apply_all(struct kvr_scheme *p, const struct kvr_setting *settings, int n)
 {
     struct kvr_setting *row = calloc((size_t)n + 1, sizeof *row);
-    enum kvr_status st = row ? KVR_OK : kvr_fail(KVR_ENOMEM, "scheme: no memory");
+    enum kvr_status st = row ? KVR_OK : kvr_fail(KVR_ENOMEM, "scheme: out of memory");
 
     for (int i = 0; i < n && row; i++) {
         int at = i;
@@ -427,7 +427,7 @@ enum kvr_status kvr_scheme_open(struct kvr_scheme **out, const char *spec,
     enum kvr_status st;
 
     if (!p)
-        return kvr_fail(KVR_ENOMEM, "scheme: no memory");
+        return kvr_fail(KVR_ENOMEM, "scheme: out of memory");
     snprintf(head, sizeof head, "%.*s", plus ? (int)(plus - spec) : (int)strlen(spec), spec);
     st = split_spec(head, name, sizeof name, &reading);
     if (st == KVR_OK)

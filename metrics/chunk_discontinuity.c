@@ -49,7 +49,8 @@ static enum kvr_status largest(const double *d, int n, int k, double *mean)
     double *sorted = malloc((size_t)n * sizeof *sorted), sum = 0.0;
 
     if (!sorted)
-        return kvr_fail(KVR_ENOMEM, "chunk_discontinuity: no memory for %d frames", n);
+        return kvr_fail(KVR_ENOMEM, "chunk_discontinuity: out of memory while allocating %d frames",
+                        n);
     for (int i = 1; i < n; i++)
         sorted[i - 1] = d[i];
     qsort(sorted, (size_t)n - 1, sizeof *sorted, descending);

@@ -63,7 +63,7 @@ static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_met
     out->series = malloc((size_t)n * sizeof *out->series);
     if (!colour || !out->series) {
         free(colour);
-        return kvr_fail(KVR_ENOMEM, "colour_drift: no memory for %d frames", n);
+        return kvr_fail(KVR_ENOMEM, "colour_drift: out of memory while allocating %d frames", n);
     }
     out->n_series = n;
 #pragma omp parallel for schedule(static)

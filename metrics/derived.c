@@ -16,7 +16,7 @@ struct source {
 
 static enum kvr_status no_memory(const struct source *s)
 {
-    return kvr_fail(KVR_ENOMEM, "%s: no memory for its curves", s->m->name);
+    return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating its curves", s->m->name);
 }
 
 static void name_it(struct kvr_derived *d, const struct source *s, const char *suffix)

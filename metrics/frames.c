@@ -14,7 +14,7 @@ enum kvr_status kvr_metric_per_frame(const struct kvr_metric_input *in,
 
     out->series = malloc((size_t)end * sizeof *out->series);
     if (!out->series)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory for %d frames", name, end);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating %d frames", name, end);
     out->n_series = end;
     out->first = first;
     for (int i = 0; i < first; i++)
@@ -26,8 +26,8 @@ enum kvr_status kvr_metric_per_frame(const struct kvr_metric_input *in,
             failed = 1;
         }
     if (failed)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory for frames of %dx%d", name, in->test->width,
-                        in->test->height);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating frames of %dx%d pixels",
+                        name, in->test->width, in->test->height);
     for (int i = first; i < end; i++)
         out->value += out->series[i];
     out->value /= end - first;

@@ -50,7 +50,7 @@ enum kvr_status kvr_perceptual_frames(const char *name, kvr_perceptual_fn *fn, c
 
     out->series = malloc((size_t)n * sizeof *out->series);
     if (!out->series)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory for %d frames", name, n);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating %d frames", name, n);
     out->n_series = n;
 #pragma omp parallel
     {
@@ -66,8 +66,8 @@ enum kvr_status kvr_perceptual_frames(const char *name, kvr_perceptual_fn *fn, c
         omp_set_num_threads(threads);
     }
     if (failed)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory for frames of %dx%d", name, in->test->width,
-                        in->test->height);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating frames of %dx%d pixels",
+                        name, in->test->width, in->test->height);
     for (int i = 0; i < n; i++)
         out->value += out->series[i] / n;
     return KVR_OK;

@@ -68,7 +68,7 @@ static enum kvr_status over_chunks(const struct kvr_clip_probe *net,
     out->series = malloc((size_t)n * sizeof *out->series);
     if (!seen || !out->series) {
         free(seen);
-        return kvr_fail(KVR_ENOMEM, "prompt_score: no memory for %d frames", n);
+        return kvr_fail(KVR_ENOMEM, "prompt_score: out of memory while allocating %d frames", n);
     }
     out->n_series = n;
     out->first = first * in->chunk;

@@ -35,7 +35,7 @@ static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_met
     out->series = malloc((size_t)ref->n * sizeof *out->series);
     if (!sse || !out->series) {
         free(sse);
-        return kvr_fail(KVR_ENOMEM, "psnr: no memory for %d frames", ref->n);
+        return kvr_fail(KVR_ENOMEM, "psnr: out of memory while allocating %d frames", ref->n);
     }
     out->n_series = ref->n;
 #pragma omp parallel for schedule(static)

@@ -78,7 +78,7 @@ static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_met
     }
     out->series = malloc((size_t)ref->n * sizeof *out->series);
     if (!out->series)
-        return kvr_fail(KVR_ENOMEM, "ssim: no memory for %d frames", ref->n);
+        return kvr_fail(KVR_ENOMEM, "ssim: out of memory while allocating %d frames", ref->n);
     out->n_series = ref->n;
 #pragma omp parallel
     {
@@ -98,7 +98,8 @@ static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_met
             free(c.memory);
     }
     if (failed)
-        return kvr_fail(KVR_ENOMEM, "ssim: no memory for rows of %d pixels", ref->width);
+        return kvr_fail(KVR_ENOMEM, "ssim: out of memory while allocating rows of %d pixels",
+                        ref->width);
     for (int i = 0; i < ref->n; i++)
         out->value += out->series[i];
     out->value /= ref->n;

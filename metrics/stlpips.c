@@ -74,7 +74,7 @@ static enum kvr_status get(const struct kvr_weights *w, const char *name, int n_
                         (long long)bad);
     *out = malloc((size_t)t->n * sizeof **out);
     if (!*out)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory for '%s'", path, name);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating weight '%s'", path, name);
     return kvr_weight_f32(t, 0, t->n, *out);
 }
 

@@ -81,7 +81,7 @@ int kvreel_block_encode(kvreel_block **out, const kvreel_method *m, const float 
     KVR_TRY(kvr_abi_take("kvreel_block_shape", &s, sizeof s, shape, shape->size));
     KVR_TRY(check_shape(&s));
     *out = calloc(1, sizeof **out);
-    st = *out ? encode(*out, m->scheme, k, v, &s) : kvr_fail(KVR_ENOMEM, "block: no memory");
+    st = *out ? encode(*out, m->scheme, k, v, &s) : kvr_fail(KVR_ENOMEM, "block: out of memory");
     if (st != KVR_OK)
         kvreel_block_free(out);
     return st;
@@ -118,7 +118,7 @@ static enum kvr_status attend(const kvreel_block *b, const struct kvr_attend_nee
     enum kvr_status st;
 
     if (!spans)
-        return kvr_fail(KVR_ENOMEM, "block: no memory for %d spans", n_spans);
+        return kvr_fail(KVR_ENOMEM, "block: out of memory while allocating %d spans", n_spans);
     kvr_layer_spans(&b->layer, &seen, spans);
     st = kvr_layer_read_joint(&b->layer, &seen);
     if (st == KVR_OK)

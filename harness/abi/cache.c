@@ -48,7 +48,7 @@ int kvreel_cache_open(kvreel_cache **out, const kvreel_method *m,
     *out = NULL;
     KVR_TRY(kvr_abi_take("kvreel_cache_shape", &s, sizeof s, shape, shape->size));
     *out = calloc(1, sizeof **out);
-    st = *out ? open_cache(*out, m->scheme, &s) : kvr_fail(KVR_ENOMEM, "cache: no memory");
+    st = *out ? open_cache(*out, m->scheme, &s) : kvr_fail(KVR_ENOMEM, "cache: out of memory");
     if (st != KVR_OK)
         kvreel_cache_close(out);
     return st;

@@ -69,7 +69,7 @@ static enum kvr_status split(const char *text, char **copy, struct kvr_setting *
 
     *copy = strdup(text);
     if (!*copy)
-        return kvr_fail(KVR_ENOMEM, "method: no memory");
+        return kvr_fail(KVR_ENOMEM, "method: out of memory");
     equals = strchr(*copy, '=');
     if (!equals)
         return kvr_fail(KVR_EINVAL, "setting '%s', need key=value", text);
@@ -97,7 +97,7 @@ int kvreel_method_open(kvreel_method **out, const char *spec, const char *const 
     if (st == KVR_OK) {
         *out = calloc(1, sizeof **out);
         st = *out ? kvr_scheme_open(&(*out)->scheme, spec, set, n_set)
-                  : kvr_fail(KVR_ENOMEM, "method: no memory");
+                  : kvr_fail(KVR_ENOMEM, "method: out of memory");
     }
     for (int i = 0; i < n_set; i++)
         free(copy[i]);
@@ -185,7 +185,8 @@ static enum kvr_status tell(json_t *doc, char **json)
 {
     *json = doc ? kvr_json_text(doc, JSON_COMPACT) : NULL;
     json_decref(doc);
-    return *json ? KVR_OK : kvr_fail(KVR_ENOMEM, "methods: no memory for the JSON result");
+    return *json ? KVR_OK
+                 : kvr_fail(KVR_ENOMEM, "methods: out of memory while allocating the JSON result");
 }
 
 int kvreel_registry(char **json)

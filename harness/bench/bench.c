@@ -114,7 +114,7 @@ enum kvr_status kvr_bench_evict_all(void)
     static volatile char *kept; /* for the process: new pages cost more than the eviction */
 
     if (!kept && !(kept = malloc(n)))
-        return kvr_fail(KVR_ENOMEM, "bench: out of memory: %zu bytes to evict the caches", n);
+        return kvr_fail(KVR_ENOMEM, "bench: out of memory: %zu bytes to evict the CPU caches", n);
     for (size_t i = 0; i < n; i += LINE)
         kept[i] = (char)i;
     return KVR_OK;

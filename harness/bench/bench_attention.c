@@ -228,7 +228,7 @@ static enum kvr_status error_of(struct kit *t, struct error *out)
     int64_t n = 0;
 
     if (!p)
-        return kvr_fail(KVR_ENOMEM, "bench: no memory");
+        return kvr_fail(KVR_ENOMEM, "bench: out of memory");
     out->worst = 0;
     for (int64_t r = 0; r < t->n_query; r += every) {
         const int h = (int)(r / every % heads);

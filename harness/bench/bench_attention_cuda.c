@@ -99,7 +99,9 @@ static enum kvr_status kit_open(struct kit *t)
     t->v = malloc(all * sizeof(float));
     t->reference = malloc(N_SAMPLES * (size_t)t->s->d * sizeof *t->reference);
     if (!t->host_q || !t->host_out || !t->k || !t->v || !t->reference)
-        return kvr_fail(KVR_ENOMEM, "bench: no memory for %zu keys' channels", all);
+        return kvr_fail(KVR_ENOMEM,
+                        "bench: out of memory while allocating keys and values of %zu elements",
+                        all);
     KVR_TRY(kvr_buf_alloc(&t->all, t->dev, KVR_MEM_IO, 2 * all * sizeof(float)));
     KVR_TRY(kvr_buf_alloc(&t->q, t->dev, KVR_MEM_IO, n * sizeof(float)));
     KVR_TRY(kvr_buf_alloc(&t->out, t->dev, KVR_MEM_IO, n * sizeof(float)));
@@ -243,7 +245,7 @@ static enum kvr_status compute_reference(struct kit *t)
     double *p = malloc((size_t)t->n_key * sizeof *p);
 
     if (!p)
-        return kvr_fail(KVR_ENOMEM, "bench: no memory");
+        return kvr_fail(KVR_ENOMEM, "bench: out of memory");
     for (size_t i = 0; i < N_SAMPLES; i++)
         direct(t, sample(t, i), p, t->reference + i * (size_t)t->s->d);
     free(p);
@@ -332,7 +334,7 @@ static enum kvr_status put_bf16(struct kit *t, const float *x, int which)
     enum kvr_status st;
 
     if (!b)
-        return kvr_fail(KVR_ENOMEM, "bench: no memory");
+        return kvr_fail(KVR_ENOMEM, "bench: out of memory");
     kvr_from_f32(b, KVR_BF16, x, n);
     st = kvr_dev_put(t->dev, (kvr_bf16 *)t->raw.p + (size_t)which * n, b, n * sizeof *b);
     free(b);

@@ -150,7 +150,7 @@ static enum kvr_status check(struct kit *k, const struct kvr_bench_line *line,
     enum kvr_status st;
 
     if (!step)
-        return kvr_fail(KVR_ENOMEM, "bench: no memory");
+        return kvr_fail(KVR_ENOMEM, "bench: out of memory");
     kvr_codec_noise(p, &s);
     memcpy(k->work.p, k->x.p, k->n * sizeof(float));
     kvr_codec_transform(p->codec, k->dev, KVR_TO_SPACE, k->work.p, k->shape.n_tok, 0,

@@ -50,7 +50,7 @@ static enum kvr_status kit_open(struct kit *k)
     KVR_TRY(kvr_buf_alloc(&k->busy, k->dev, KVR_MEM_SCRATCH, emulated ? 64 : (size_t)4 << 30));
     k->host = malloc(bytes);
     if (!k->host)
-        return kvr_fail(KVR_ENOMEM, "bench: no memory");
+        return kvr_fail(KVR_ENOMEM, "bench: out of memory");
     kvr_bench_values(k->host, k->n, k->shape.head_dim);
     kvr_dev_zero(k->dev, k->from.p, k->from.n_bytes);
     for (int i = k->n_buffers - 1; i >= 0; i--) { /* distinct contents; `host` equals the first */
@@ -104,7 +104,7 @@ static enum kvr_status compare(const struct kit *k, const char *name, const stru
     bool alike;
 
     if (!x)
-        return kvr_fail(KVR_ENOMEM, "bench: no memory");
+        return kvr_fail(KVR_ENOMEM, "bench: out of memory");
     kvr_codec_decode(want, 0, k->shape.n_tok, 0, k->shape.n_heads, x);
     alike = memcmp(x, decoded, k->n * sizeof *x) == 0;
     free(x);
@@ -124,7 +124,7 @@ static enum kvr_status verify(struct kit *k, const char *name)
     struct kvr_dev *host = kvr_dev_host(k->dev);
     struct kvr_packed mine = { 0 }, want = { 0 };
     float *decoded = malloc(k->n * sizeof *decoded), *work = malloc(k->n * sizeof *work);
-    enum kvr_status st = decoded && work ? KVR_OK : kvr_fail(KVR_ENOMEM, "bench: no memory");
+    enum kvr_status st = decoded && work ? KVR_OK : kvr_fail(KVR_ENOMEM, "bench: out of memory");
 
     if (st == KVR_OK)
         st = kvr_dev_sync(k->dev);

@@ -27,7 +27,7 @@ static enum kvr_status put_queries(struct kvr_bench_cudnn *b, const float *q)
     enum kvr_status st;
 
     if (!rounded)
-        return kvr_fail(KVR_ENOMEM, "bench: no memory");
+        return kvr_fail(KVR_ENOMEM, "bench: out of memory");
     kvr_from_f32(rounded, KVR_BF16, q, n);
     st = kvr_dev_put(b->dev, b->q.p, rounded, n * sizeof *rounded);
     free(rounded);
@@ -77,7 +77,7 @@ enum kvr_status kvr_bench_cudnn_get(struct kvr_bench_cudnn *b, float *out)
 {
     const size_t n = queries(b);
     kvr_bf16 *raw = malloc(n * sizeof *raw);
-    enum kvr_status st = raw ? kvr_dev_sync(b->dev) : kvr_fail(KVR_ENOMEM, "bench: no memory");
+    enum kvr_status st = raw ? kvr_dev_sync(b->dev) : kvr_fail(KVR_ENOMEM, "bench: out of memory");
 
     if (st == KVR_OK)
         st = kvr_dev_get(b->dev, raw, b->out.p, n * sizeof *raw);

@@ -53,7 +53,7 @@ static enum kvr_status put_weights(struct kit *t)
     enum kvr_status st;
 
     if (!w)
-        return kvr_fail(KVR_ENOMEM, "bench: no memory");
+        return kvr_fail(KVR_ENOMEM, "bench: out of memory");
     for (size_t i = 0; i < n; i++)
         kvr_from_f32(w + i * padded, KVR_BF16, t->host_w + i * k, k);
     st = kvr_dev_put(t->dev, t->w.p, w, n * padded * sizeof *w);

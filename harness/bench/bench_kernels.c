@@ -166,7 +166,8 @@ static enum kvr_status trial_open(struct trial *t, const struct kvr_kernel_case 
     t->to = malloc(t->copied + 1);
     t->took = calloc((size_t)(N_RUNNERS + 2) * (size_t)rounds, sizeof *t->took);
     if (!t->from || !t->to || !t->took)
-        return kvr_fail(KVR_ENOMEM, "bench: no memory for %s", c->name);
+        return kvr_fail(KVR_ENOMEM,
+                        "bench: out of memory while allocating the buffers of kernel %s", c->name);
     memset(t->from, 1, t->copied + 1); /* commits its own pages */
     return KVR_OK;
 }

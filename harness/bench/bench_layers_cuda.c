@@ -107,7 +107,7 @@ static enum kvr_status put_bf16(struct kit *t, void *to, const float *x, size_t 
     enum kvr_status st;
 
     if (!b)
-        return kvr_fail(KVR_ENOMEM, "bench: no memory");
+        return kvr_fail(KVR_ENOMEM, "bench: out of memory");
     kvr_from_f32(b, KVR_BF16, x, n);
     st = kvr_dev_put(t->dev, to, b, n * sizeof *b);
     free(b);
@@ -180,7 +180,7 @@ static enum kvr_status kit_open(struct kit *t)
     KVR_TRY(kvr_rounds_draw_bf16(&t->host_gate, n, 5));
     t->host_y = malloc(layers * y_elements(t) * sizeof *t->host_y);
     if (!t->host_y)
-        return kvr_fail(KVR_ENOMEM, "bench: no memory");
+        return kvr_fail(KVR_ENOMEM, "bench: out of memory");
     KVR_TRY(alloc_all(t));
     KVR_TRY(fill(t));
     return open_layers(t);

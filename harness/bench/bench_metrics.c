@@ -50,7 +50,7 @@ static enum kvr_status kit_open(struct kit *k)
     k->b = malloc(n);
     k->same = malloc(n);
     if (!k->a || !k->b || !k->same)
-        return kvr_fail(KVR_ENOMEM, "bench: no memory for %d frames", FRAMES);
+        return kvr_fail(KVR_ENOMEM, "bench: out of memory while allocating %d frames", FRAMES);
     fill(k);
     k->ref = (struct kvr_frames){ FRAMES, HEIGHT, WIDTH, k->a };
     k->test = (struct kvr_frames){ FRAMES, HEIGHT, WIDTH, k->b };

@@ -55,7 +55,8 @@ static enum kvr_status take_memory(struct kvr_case_arg *a, bool aligned)
     char *block = aligned_alloc(ALIGN, guarded + 2 * copy);
 
     if (!block)
-        return kvr_fail(KVR_ENOMEM, "kernels: no memory for an argument of %zu bytes",
+        return kvr_fail(KVR_ENOMEM,
+                        "kernels: out of memory while allocating an argument of %zu bytes",
                         arg_bytes(a));
     memset(block, GUARD_BYTE, guarded + 2 * copy);
     a->block = block;
@@ -104,7 +105,7 @@ static enum kvr_status fill_floats(struct kvr_case_kit *k, const struct kvr_case
     float *x = malloc((a->n ? a->n : 1) * sizeof *x);
 
     if (!x)
-        return kvr_fail(KVR_ENOMEM, "kernels: no memory for %zu values", a->n);
+        return kvr_fail(KVR_ENOMEM, "kernels: out of memory while allocating %zu values", a->n);
     kvr_uniform(x, a->n, 11, KVR_RNG_TEST, (uint32_t)k->n_args, 0, 0);
     for (size_t i = 0; i < a->n; i++)
         x[i] = hostile_value(k->fill, 4 * x[i] - 2, i, a->row);

@@ -125,7 +125,9 @@ static enum kvr_status open_norm(struct kvr_kernel_library *l)
 static enum kvr_status open_products(struct kvr_kernel_library *l)
 {
     l->scores = malloc((size_t)l->kit->shape[0] * (size_t)l->kit->shape[3] * sizeof *l->scores);
-    return l->scores ? KVR_OK : kvr_fail(KVR_ENOMEM, "kernels: no memory for scores");
+    return l->scores ? KVR_OK
+                     : kvr_fail(KVR_ENOMEM,
+                                "kernels: out of memory while allocating the attention scores");
 }
 
 static enum kvr_status run_products(const struct kvr_kernel_library *l)
@@ -188,7 +190,7 @@ enum kvr_status kvr_kernel_library_open(struct kvr_kernel_library **out,
         return KVR_OK;
     l = calloc(1, sizeof *l);
     if (!l)
-        return kvr_fail(KVR_ENOMEM, "kernels: no memory");
+        return kvr_fail(KVR_ENOMEM, "kernels: out of memory");
     l->entry = e;
     l->kit = k;
     st = check(kvr_dnnl_engine_create(&l->engine, dnnl_cpu, 0), "engine");

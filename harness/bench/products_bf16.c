@@ -55,7 +55,7 @@ static enum kvr_status make(struct kvr_bf16_products *b, struct product *x)
         dnnl_primitive_desc_destroy(pd);
     x->memory = calloc((size_t)b->n_threads * N_ROLES, sizeof *x->memory);
     if (st == KVR_OK && !x->memory)
-        st = kvr_fail(KVR_ENOMEM, "bench: no memory");
+        st = kvr_fail(KVR_ENOMEM, "bench: out of memory");
     for (int i = 0; i < b->n_threads * N_ROLES && st == KVR_OK; i++)
         st = done(
             kvr_dnnl_memory_create(&x->memory[i], &x->of[i % N_ROLES], b->engine, DNNL_MEMORY_NONE),
@@ -115,10 +115,10 @@ enum kvr_status kvr_bf16_products_open(struct kvr_bf16_products **out, int64_t m
 
     *out = NULL;
     if (!b)
-        return kvr_fail(KVR_ENOMEM, "bench: no memory");
+        return kvr_fail(KVR_ENOMEM, "bench: out of memory");
     b->n_threads = n_threads;
     b->stream = calloc((size_t)n_threads, sizeof(dnnl_stream_t));
-    st = b->stream ? fill(b, m, n, d, ld) : kvr_fail(KVR_ENOMEM, "bench: no memory");
+    st = b->stream ? fill(b, m, n, d, ld) : kvr_fail(KVR_ENOMEM, "bench: out of memory");
     if (st != KVR_OK) {
         kvr_bf16_products_close(&b);
         return st;

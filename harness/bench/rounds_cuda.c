@@ -130,7 +130,7 @@ enum kvr_status kvr_rounds_run(const struct kvr_rounds *t, struct kvr_round_time
     char why[128];
 
     if (!load)
-        return kvr_fail(KVR_ENOMEM, "bench: no memory");
+        return kvr_fail(KVR_ENOMEM, "bench: out of memory");
     if (kvr_device_list(load->uuid, 1) == 1)
         st = kvr_gpu_states_open(&load->g, why, sizeof why);
     if (st == KVR_OK)
@@ -185,7 +185,7 @@ enum kvr_status kvr_rounds_draw_bf16(float **x, size_t n, uint32_t which)
 {
     *x = malloc(n * sizeof **x);
     if (!*x)
-        return kvr_fail(KVR_ENOMEM, "bench: no memory");
+        return kvr_fail(KVR_ENOMEM, "bench: out of memory");
     kvr_normal(*x, n, 1, KVR_RNG_SYNTHETIC, which, 0, 0);
     for (size_t i = 0; i < n; i++)
         (*x)[i] = kvr_bf16_to_f32(kvr_f32_to_bf16((*x)[i]));

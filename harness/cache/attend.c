@@ -38,8 +38,8 @@ enum kvr_status kvr_attend_reserve(struct kvr_attend_scratch *s, struct kvr_dev 
 
     s->dev = dev;
     if (n->head_dim > KVR_ATTEND_MAX_D)
-        return kvr_fail(KVR_EUNSUPPORTED, "attention: head_dim %d, at most %d", n->head_dim,
-                        KVR_ATTEND_MAX_D);
+        return kvr_fail(KVR_EUNSUPPORTED, "attention: head_dim is %d, at most %d is supported",
+                        n->head_dim, KVR_ATTEND_MAX_D);
     if (bytes.tiles)
         KVR_TRY(kvr_buf_reserve(&s->tiles, dev, KVR_MEM_SCRATCH, bytes.tiles));
     if (bytes.rows)

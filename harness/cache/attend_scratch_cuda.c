@@ -40,27 +40,31 @@ enum kvr_status kvr_cuda_attend_check(const struct kvr_attend_needs *n)
 {
     if (n->int8 && (!n->staged || n->correction))
         return kvr_fail(
-            KVR_EUNSUPPORTED, "attend int8 on a device: needs path staged and no correction%s%s",
-            n->correction ? "; the method has " : "", n->correction ? n->correction->name : "");
+            KVR_EUNSUPPORTED,
+            "attend int8 on a device: needs path staged and a method without correction%s%s",
+            n->correction ? "; this method has correction " : "",
+            n->correction ? n->correction->name : "");
     if (n->int8 && n->head_dim != KVR_BYTE_D)
-        return kvr_fail(KVR_EUNSUPPORTED, "attend int8 on a device: head_dim %d, need %d",
+        return kvr_fail(KVR_EUNSUPPORTED, "attend int8 on a device: head_dim is %d, need %d",
                         n->head_dim, KVR_BYTE_D);
     if (n->by_head && n->exact == KVR_BF16 && n->head_dim % 2)
-        return kvr_fail(KVR_EUNSUPPORTED,
-                        "retention per head on a device: head_dim %d must be even", n->head_dim);
+        return kvr_fail(
+            KVR_EUNSUPPORTED,
+            "a retention with different tokens per head on a device needs an even head_dim, not %d",
+            n->head_dim);
     if (n->causal || n->group > 1)
         return kvr_fail(KVR_EUNSUPPORTED,
-                        "no device kernels for grouped queries and causal chunks: attention with "
-                        "%d query heads on %d KV heads%s runs only on the CPU",
+                        "attention with %d query heads on %d KV heads%s runs only on the CPU: "
+                        "devices have no kernels for grouped queries or causal chunks",
                         n->n_heads * (n->group > 1 ? n->group : 1), n->n_heads,
                         n->causal ? ", causal," : "");
     if (!n->staged && n->exact != KVR_BF16)
         return kvr_fail(KVR_EUNSUPPORTED,
                         "path fused on a device needs a BF16 cache; use path staged for F32");
     if (!n->staged && n->correction && n->correction->by_scales == KVR_BY_SCALES_EXACT)
-        return kvr_fail(KVR_EUNSUPPORTED,
-                        "the correction 'exact' is for diagnosis; on a device it needs path "
-                        "staged");
+        return kvr_fail(
+            KVR_EUNSUPPORTED,
+            "correction 'exact' is a diagnostic: on a device it needs path staged, not fused");
     return KVR_OK;
 }
 
@@ -180,11 +184,10 @@ static enum kvr_status check_bytes(const struct kvr_attend_needs *n,
     const struct kvr_byte_rows rows = kvr_cuda_byte_rows(s, heads);
 
     if (!kvr_attend_bytes_supported(stream))
-        return kvr_fail(
-            KVR_EUNSUPPORTED,
-            "attend int8 on a device: compute capability %d.%d, need 9.0 and a program built for "
-            "it",
-            capability / 10, capability % 10);
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "attend int8 on a device: compute capability is %d.%d, need 9.0 and a "
+                        "program built for it",
+                        capability / 10, capability % 10);
     return kvr_attend_bytes_maps(&rows, heads)
                ? KVR_OK
                : kvr_fail(KVR_EUNSUPPORTED, "attend int8 on a device: the driver cannot create "
@@ -232,7 +235,8 @@ enum kvr_status kvr_cuda_scratch_prepare(const struct kvr_attend_needs *n,
         return KVR_OK;
     list = malloc((size_t)rows * sizeof *list);
     if (!list)
-        return kvr_fail(KVR_ENOMEM, "attention: no memory for %lld rows", (long long)rows);
+        return kvr_fail(KVR_ENOMEM, "attention: out of memory while allocating %lld rows",
+                        (long long)rows);
     for (int h = 0; h < n->n_heads; h++)
         for (int64_t t = 0; t < n->max_query; t++)
             list[h * n->max_query + t] = (int32_t)(t * n->n_heads + h);

@@ -684,7 +684,8 @@ static enum kvr_status take_queries(const struct column_walk *w, const float *q,
     enum kvr_status st;
 
     if (!row)
-        return kvr_fail(KVR_ENOMEM, "attention: no memory for %lld rows", (long long)n);
+        return kvr_fail(KVR_ENOMEM, "attention: out of memory while allocating %lld rows",
+                        (long long)n);
     for (int64_t i = 0; i < n; i++)
         row[i] = (int32_t)(kvr_column_row(w->job, i / w->shape.n_heads) * all +
                            (w->h > 0 ? w->h : 0) + i % w->shape.n_heads);
@@ -743,7 +744,8 @@ enum kvr_status kvr_columns_cuda(const struct kvr_column_job *job, struct kvr_at
     enum kvr_status st = KVR_OK;
 
     if (!capacity)
-        return kvr_fail(KVR_ENOMEM, "attention: no memory for the weights of %d keys",
+        return kvr_fail(KVR_ENOMEM,
+                        "attention: out of memory while allocating the weights of %d keys",
                         KVR_CUDA_PIECE);
     if (!job->attend->by_head)
         st = columns_of(job, s, -1, capacity);

@@ -23,19 +23,22 @@ static enum kvr_status check_shape(const struct kvr_cache_shape *s)
 {
     if (s->n_layers < 1 || s->n_heads < 1 || s->head_dim < 1 || s->tokens_per_frame < 1 ||
         s->frames_per_chunk < 1 || s->capacity_frames < 1)
-        return kvr_fail(KVR_EINVAL, "cache: every extent must be at least 1");
+        return kvr_fail(KVR_EINVAL, "cache: layers, heads, head_dim, tokens per frame, chunk and "
+                                    "capacity must each be at least 1");
     if (s->n_kv_heads < 0 || s->n_heads % kvr_cache_kv_heads(s) != 0)
         return kvr_fail(KVR_EINVAL, "cache: %d query heads must be a multiple of %d KV heads",
                         s->n_heads, s->n_kv_heads);
     if (s->window_frames < 0 || s->sink_frames < 0)
-        return kvr_fail(KVR_EINVAL, "cache: window %d, sink %d: must not be negative",
+        return kvr_fail(KVR_EINVAL,
+                        "cache: window is %d frames, sink is %d frames: neither may be negative",
                         s->window_frames, s->sink_frames);
     if (s->window_frames && s->window_frames < s->frames_per_chunk + s->sink_frames)
-        return kvr_fail(KVR_EINVAL,
-                        "cache: window of %d frames cannot hold the sink (%d) and a chunk (%d)",
-                        s->window_frames, s->sink_frames, s->frames_per_chunk);
+        return kvr_fail(
+            KVR_EINVAL,
+            "cache: a window of %d frames is smaller than the sink (%d) plus one chunk (%d)",
+            s->window_frames, s->sink_frames, s->frames_per_chunk);
     if (s->exact != KVR_BF16 && s->exact != KVR_F32)
-        return kvr_fail(KVR_EINVAL, "cache: exact type %s, expected BF16 or F32",
+        return kvr_fail(KVR_EINVAL, "cache: the uncoded type is %s, need BF16 or F32",
                         kvr_dtype_name(s->exact));
     return KVR_OK;
 }
@@ -88,15 +91,16 @@ static enum kvr_status check_attention(const struct kvr_scheme *p, const struct 
     struct kvr_thin_needs thin;
 
     if (kvr_retention_thins(&p->retention, &thin) && thin.undoes_rope && s->causal)
-        return kvr_fail(KVR_EUNSUPPORTED,
-                        "%s: rotates keys to other time positions; only video models support that",
-                        p->name);
+        return kvr_fail(
+            KVR_EUNSUPPORTED,
+            "%s: rotates keys to new time positions (RoPE), which only video models support",
+            p->name);
     for (int t = 0; t < p->n_tiers && s->causal; t++)
         for (int i = 0; i < p->k[t]->n_stages; i++)
             if (p->k[t]->stage[i].stage->undoes_rope)
                 return kvr_fail(
                     KVR_EUNSUPPORTED,
-                    "%s: '%s' rotates keys back to before RoPE; only video models support that",
+                    "%s: codec stage '%s' undoes RoPE on keys, which only video models support",
                     p->name, p->k[t]->stage[i].stage->name);
 
     for (int t = 0; t < p->n_tiers && path == KVR_PATH_FUSED && st == KVR_OK; t++)
@@ -115,10 +119,10 @@ enum kvr_status kvr_cache_open(struct kvr_cache **out, struct kvr_dev *dev,
     KVR_TRY(check_shape(shape));
     KVR_TRY(kvr_scheme_check(scheme, kvr_cache_kv_heads(shape), shape->head_dim));
     if (kvr_path_copies(path) && scheme->opts.correction)
-        return kvr_fail(
-            KVR_EUNSUPPORTED,
-            "%s: path %s does not distinguish coded keys; a correction needs path staged or fused",
-            scheme->name, kvr_path_names[path]);
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "%s: path %s attends to one dense tensor, so a correction of coded keys "
+                        "needs path staged or fused",
+                        scheme->name, kvr_path_names[path]);
     if (kvr_path_copies(path) && kvr_cache_attend_needs(scheme, shape, path).by_head)
         return kvr_fail(KVR_EUNSUPPORTED,
                         "%s: each head keeps different tokens, so path dense cannot build one "
@@ -127,12 +131,12 @@ enum kvr_status kvr_cache_open(struct kvr_cache **out, struct kvr_dev *dev,
     if (shape->attend == KVR_ATTEND_INT8 && kvr_path_copies(path))
         return kvr_fail(
             KVR_EUNSUPPORTED,
-            "attend int8: path %s does not distinguish coded keys; use path staged or fused",
+            "attend int8: path %s attends to one dense tensor; use path staged or fused",
             kvr_path_names[path]);
     KVR_TRY(check_attention(scheme, shape, path, dev));
     c = calloc(1, sizeof *c);
     if (!c)
-        return kvr_fail(KVR_ENOMEM, "cache: no memory");
+        return kvr_fail(KVR_ENOMEM, "cache: out of memory");
     c->dev = dev;
     c->scheme = scheme;
     c->shape = *shape;
@@ -140,7 +144,7 @@ enum kvr_status kvr_cache_open(struct kvr_cache **out, struct kvr_dev *dev,
     c->appended = -1;
     c->layer = calloc((size_t)shape->n_layers, sizeof *c->layer);
     if (!c->layer)
-        st = kvr_fail(KVR_ENOMEM, "cache: no memory");
+        st = kvr_fail(KVR_ENOMEM, "cache: out of memory");
     for (int i = 0; i < shape->n_layers && st == KVR_OK; i++) {
         const struct kvr_layer_geometry geo = {
             .layer = i,
@@ -256,7 +260,7 @@ enum kvr_status kvr_cache_drop(struct kvr_cache *c, int frames)
     const struct kvr_visible seen = { .n = end > 0, .run = { { 0, end } } };
 
     if (c->in_pass || frames < 0)
-        return kvr_fail(KVR_EINTERNAL, "cache: drop all but %d frames %s", frames,
+        return kvr_fail(KVR_EINTERNAL, "cache: cannot drop all but the first %d frames %s", frames,
                         c->in_pass ? "inside a pass" : "");
     for (int i = 0; i < c->shape.n_layers; i++) {
         if (frames)
@@ -283,19 +287,19 @@ static bool turns_keys(const struct kvr_scheme *p)
 enum kvr_status kvr_cache_begin_pass(struct kvr_cache *c, const struct kvr_pass *pass)
 {
     if (c->in_pass)
-        return kvr_fail(KVR_EINTERNAL, "cache: begin_pass inside a pass");
+        return kvr_fail(KVR_EINTERNAL,
+                        "cache: begin_pass was called before end_pass of the previous pass");
     if (pass->n_frames < 1 || pass->n_frames > c->shape.frames_per_chunk)
-        return kvr_fail(KVR_EINVAL, "cache: chunk of %d frames, need at most %d", pass->n_frames,
-                        c->shape.frames_per_chunk);
+        return kvr_fail(KVR_EINVAL, "cache: a pass of %d frames, need 1 to %d (one chunk)",
+                        pass->n_frames, c->shape.frames_per_chunk);
     if (pass->frame0 < 0 || pass->frame0 + pass->n_frames > c->shape.capacity_frames)
-        return kvr_fail(KVR_EINVAL, "cache: frames %d..%d beyond the capacity of %d", pass->frame0,
-                        pass->frame0 + pass->n_frames - 1, c->shape.capacity_frames);
+        return kvr_fail(KVR_EINVAL, "cache: frames %d..%d exceed the cache's capacity of %d frames",
+                        pass->frame0, pass->frame0 + pass->n_frames - 1, c->shape.capacity_frames);
     if (pass->shift != 0 && turns_keys(c->scheme))
-        return kvr_fail(
-            KVR_EUNSUPPORTED,
-            "%s: rotates keys by their frame number, but positions after a cut are %g frames "
-            "ahead (use shot_offset: 0)",
-            c->scheme->name, pass->shift);
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "%s: rotates keys by frame number, but after a prompt switch positions are "
+                        "%g frames ahead; use shot_offset: 0",
+                        c->scheme->name, pass->shift);
     c->pass = *pass;
     c->in_pass = true;
     for (int i = 0; i < c->shape.n_layers; i++)
@@ -316,7 +320,9 @@ enum kvr_status kvr_cache_append(struct kvr_cache *c, int layer, const float *k,
         (size_t)(kvr_cache_pass_tokens(c) * kvr_cache_kv_heads(&c->shape) * c->shape.head_dim);
 
     if (!c->in_pass || layer < 0 || layer >= c->shape.n_layers)
-        return kvr_fail(KVR_EINTERNAL, "cache: append to layer %d outside a pass", layer);
+        return kvr_fail(KVR_EINTERNAL,
+                        "cache: append to layer %d outside a pass, or the model has no such layer",
+                        layer);
     if (k)
         kvr_values_from_f32(c->dev, c->current_k.p, c->shape.exact, k, n);
     if (v)
@@ -399,7 +405,7 @@ static enum kvr_status store(struct kvr_cache *c, struct kvr_layer *l)
     if (kvr_retention_thins(&c->scheme->retention, &thin) && thin.oracle_scores &&
         !l->oracle_scores)
         return kvr_fail(KVR_EUNSUPPORTED,
-                        "%s: needs the attention of the whole video, which only rollouts and "
+                        "%s: needs attention weights of the whole video, which only rollouts and "
                         "traces provide",
                         c->scheme->name);
     if (kvr_scheme_is_study(c->scheme)) {
@@ -450,8 +456,9 @@ static enum kvr_status show(struct kvr_cache *c, int layer, const float *q, cons
 enum kvr_status kvr_cache_commit(struct kvr_cache *c, int layer)
 {
     if (layer < 0 || c->appended != layer || !c->pass.clean)
-        return kvr_fail(KVR_EINTERNAL,
-                        "cache: commit of layer %d without its append in a clean pass", layer);
+        return kvr_fail(
+            KVR_EINTERNAL,
+            "cache: commit of layer %d needs an append to that layer in a clean pass first", layer);
     c->appended = -1;
     if (c->observer)
         KVR_TRY(show(c, layer, NULL, NULL));
@@ -461,8 +468,9 @@ enum kvr_status kvr_cache_commit(struct kvr_cache *c, int layer)
 enum kvr_status kvr_cache_collect_past_share(struct kvr_cache *c, float *past)
 {
     if (past && !c->shape.causal)
-        return kvr_fail(KVR_EUNSUPPORTED, "cache: the attention share of the past is available "
-                                          "for causal chunks only");
+        return kvr_fail(
+            KVR_EUNSUPPORTED,
+            "cache: the share of attention on past tokens is available for causal chunks only");
     c->past = past;
     return KVR_OK;
 }
@@ -545,7 +553,9 @@ static enum kvr_status attend(struct kvr_cache *c, int layer, const struct seen_
 
     kvr_retention_thins(&c->scheme->retention, &thin);
     if (layer < 0 || c->appended != layer)
-        return kvr_fail(KVR_EINTERNAL, "cache: attend to layer %d before its append", layer);
+        return kvr_fail(KVR_EINTERNAL,
+                        "cache: attention in layer %d was called before an append to that layer",
+                        layer);
     l = &c->layer[layer];
     KVR_TRY(kvr_cache_past_spans(c, l, &n_spans));
     c->spans[n_spans++] = kvr_cache_chunk_span(c, current_keys(c), c->current_v.p);
@@ -617,14 +627,16 @@ enum kvr_status kvr_cache_attend_normed(struct kvr_cache *c, int layer, const kv
                                         const struct kvr_query_norm *norm, kvr_bf16 *out)
 {
     if (!kvr_cache_attends_bf16(c))
-        return kvr_fail(KVR_EUNSUPPORTED, "cache: %s: queries must be F32 here", c->scheme->name);
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "cache: %s: this cache attends in F32, so queries must be F32, not BF16",
+                        c->scheme->name);
     return attend(c, layer, &(struct seen_by){ .q16 = q, .out16 = out, .norm = *norm });
 }
 
 enum kvr_status kvr_cache_end_pass(struct kvr_cache *c)
 {
     if (!c->in_pass)
-        return kvr_fail(KVR_EINTERNAL, "cache: end_pass outside a pass");
+        return kvr_fail(KVR_EINTERNAL, "cache: end_pass was called without begin_pass");
     c->in_pass = false;
     return KVR_OK;
 }

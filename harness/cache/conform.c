@@ -49,12 +49,13 @@ static enum kvr_status trial_open(struct trial *t, const struct kvr_conform *c, 
     t->out = malloc(2 * n * sizeof *t->out);
     t->held = malloc(TOKENS);
     if (!t->k || !t->v || !t->out || !t->held)
-        return kvr_fail(KVR_ENOMEM, "no memory for %d tokens", TOKENS);
+        return kvr_fail(KVR_ENOMEM, "out of memory while allocating %d tokens", TOKENS);
     kvr_normal(t->k, n, seed, KVR_RNG_SYNTHETIC, 1, 0, 0);
     kvr_normal(t->v, n, seed, KVR_RNG_SYNTHETIC, 2, 0, 0);
     KVR_TRY(kvr_scheme_open(&t->scheme, c->method, NULL, 0));
     if (kvr_scheme_is_study(t->scheme))
-        return kvr_fail(KVR_EUNSUPPORTED, "readings of the study are not checked");
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "the contract tests cover intended readings only, not NAME@study");
     KVR_TRY(kvr_scheme_check(t->scheme, H, c->head_dim));
     return kvr_layer_open(&t->layer, dev, t->scheme, &geo, &t->scratch, false);
 }
@@ -149,10 +150,11 @@ static enum kvr_status check_finite(const struct trial *t, const char *of)
 {
     for (size_t i = 0; i < 2 * TOKENS * t->width; i++)
         if (!isfinite(t->out[i]))
-            return kvr_fail(KVR_ETOLERANCE,
-                            "%s: %s of token %zu, channel %zu decodes to %g, must be finite", of,
-                            i < TOKENS * t->width ? "key" : "value", i / t->width % TOKENS,
-                            i % t->width, (double)t->out[i]);
+            return kvr_fail(
+                KVR_ETOLERANCE,
+                "%s: %s of token %zu, channel %zu decodes to %g: decoded values must be finite", of,
+                i < TOKENS * t->width ? "key" : "value", i / t->width % TOKENS, i % t->width,
+                (double)t->out[i]);
     return KVR_OK;
 }
 
@@ -190,7 +192,8 @@ static enum kvr_status check_error(const struct trial *t, const char *of, double
         error[side] = error_of(t, side);
         if (!(error[side] <= 1))
             return kvr_fail(KVR_ETOLERANCE,
-                            "%s: %s have a relative squared error of %.3g: zeros would be nearer",
+                            "%s: decoded %s have a relative squared error of %.3g, at most 1 (the "
+                            "error of zeros) is allowed",
                             of, side ? "values" : "keys", error[side]);
     }
     return KVR_OK;
@@ -202,7 +205,9 @@ static enum kvr_status check_held(const struct trial *t)
 
     for (int64_t i = 0; i < TOKENS; i++)
         n += t->held[i];
-    return n ? KVR_OK : kvr_fail(KVR_ETOLERANCE, "none of %d tokens is left", TOKENS);
+    return n ? KVR_OK
+             : kvr_fail(KVR_ETOLERANCE, "none of %d tokens is visible after all chunks were stored",
+                        TOKENS);
 }
 
 static enum kvr_status round_trip(struct kvr_conform *c)
@@ -235,8 +240,10 @@ static enum kvr_status input_stays(struct kvr_conform *c)
         t = (struct trial){ 0 };
     for (size_t i = 0; st == KVR_OK && i < TOKENS * t.width; i++)
         if (memcmp(&t.k[i], &u.k[i], sizeof *t.k) != 0 || memcmp(&t.v[i], &u.v[i], sizeof *t.v))
-            st = kvr_fail(KVR_ETOLERANCE, "the input was modified at token %zu, channel %zu",
-                          i / t.width, i % t.width);
+            st = kvr_fail(
+                KVR_ETOLERANCE,
+                "the codec modified its input at token %zu, channel %zu; input must stay unchanged",
+                i / t.width, i % t.width);
     trial_close(&t);
     trial_close(&u);
     return st;
@@ -256,7 +263,8 @@ static enum kvr_status in_a_fresh_process(struct kvr_conform *c, uint32_t seed,
     pid_t pid;
 
     if (pipe(fd) != 0 || (pid = fork()) < 0)
-        return kvr_fail(KVR_EIO, "cannot start the process to compare with: %s", strerror(errno));
+        return kvr_fail(KVR_EIO, "cannot start the child process that encodes a second input: %s",
+                        strerror(errno));
     if (pid == 0) {
         struct trial t;
 
@@ -271,7 +279,7 @@ static enum kvr_status in_a_fresh_process(struct kvr_conform *c, uint32_t seed,
     if (waitpid(pid, &status, 0) != pid || status != 0 || got != (ssize_t)sizeof reply ||
         reply.st != KVR_OK)
         return kvr_fail(reply.st == KVR_OK ? KVR_EINTERNAL : reply.st,
-                        "encoding a second input in a process of its own: %s", reply.text);
+                        "the child process failed to encode a second input: %s", reply.text);
     memcpy(hex, reply.text, KVR_SHA256_HEX);
     return KVR_OK;
 }
@@ -311,12 +319,15 @@ static enum kvr_status check_bytes(const struct trial *t, int chunk)
 
     kvr_mem_stats(t->dev, &mem);
     if (resident - policy != nominal)
-        return kvr_fail(KVR_ETOLERANCE, "after chunk %d: %zu bytes held, %zu declared", chunk,
-                        resident - policy, nominal);
+        return kvr_fail(
+            KVR_ETOLERANCE,
+            "after chunk %d: the cache's buffers have %zu bytes, the codec declares %zu", chunk,
+            resident - policy, nominal);
     if (resident != mem.live[KVR_MEM_KV] + mem.live[KVR_MEM_META])
-        return kvr_fail(KVR_ETOLERANCE,
-                        "after chunk %d: %zu bytes allocated for the cache, %zu accounted for",
-                        chunk, mem.live[KVR_MEM_KV] + mem.live[KVR_MEM_META], resident);
+        return kvr_fail(
+            KVR_ETOLERANCE,
+            "after chunk %d: the allocator counts %zu bytes for the cache, its buffers have %zu",
+            chunk, mem.live[KVR_MEM_KV] + mem.live[KVR_MEM_META], resident);
     return KVR_OK;
 }
 
@@ -339,7 +350,9 @@ static enum kvr_status bytes(struct kvr_conform *c)
     trial_close(&t);
     kvr_mem_stats(c->dev, &mem);
     if (st == KVR_OK && mem.live_total)
-        st = kvr_fail(KVR_ETOLERANCE, "%zu bytes leaked when the layer is closed", mem.live_total);
+        st = kvr_fail(KVR_ETOLERANCE,
+                      "%zu bytes are still allocated after the layer was closed (a leak)",
+                      mem.live_total);
     snprintf(c->finding, sizeof c->finding, "%zu bytes, %.2fx smaller than BF16", nominal,
              nominal ? (double)bf16 / (double)nominal : INFINITY);
     return st;
@@ -361,16 +374,18 @@ static enum kvr_status check_repeatable(struct kvr_conform *c)
         st = run_one(&u, c, c->dev, 5, b);
     omp_set_num_threads(threads);
     if (st == KVR_OK && strcmp(a, b) != 0)
-        st = kvr_fail(KVR_ETOLERANCE, "the stored bytes differ between one and three threads");
+        st = kvr_fail(KVR_ETOLERANCE,
+                      "the stored bytes differ between one thread and three threads");
     if (st == KVR_OK && !same_out(&t, &u))
-        st = kvr_fail(KVR_ETOLERANCE, "the decoded values differ between one and three threads");
+        st = kvr_fail(KVR_ETOLERANCE,
+                      "the decoded values differ between one thread and three threads");
     /* A chunk that is stored again replaces its earlier version. */
     if (st == KVR_OK)
         st = store_chunk(&u, N_CHUNKS - 1);
     if (st == KVR_OK)
         st = read_all(&u, NULL);
     if (st == KVR_OK && !same_out(&t, &u))
-        st = kvr_fail(KVR_ETOLERANCE, "a chunk stored again decodes differently");
+        st = kvr_fail(KVR_ETOLERANCE, "a chunk that is stored a second time decodes differently");
     trial_close(&t);
     trial_close(&u);
     return st;
@@ -385,7 +400,7 @@ static enum kvr_status parts(struct kvr_conform *c)
     float *part = malloc(2 * TOKENS * (size_t)(H * c->head_dim) * sizeof *part);
 
     if (st == KVR_OK && !part)
-        st = kvr_fail(KVR_ENOMEM, "no memory for %d tokens", TOKENS);
+        st = kvr_fail(KVR_ENOMEM, "out of memory while allocating %d tokens", TOKENS);
     for (size_t i = 0; st == KVR_OK && i < sizeof ranges / sizeof *ranges; i++) {
         const size_t begin = (size_t)ranges[i][0] * t.width,
                      n = (size_t)(ranges[i][1] - ranges[i][0]) * t.width;
@@ -393,9 +408,10 @@ static enum kvr_status parts(struct kvr_conform *c)
         kvr_layer_dense(&t.layer, ranges[i][0], ranges[i][1], part, part + n, NULL);
         if (memcmp(part, t.out + begin, n * sizeof *part) != 0 ||
             memcmp(part + n, t.out + TOKENS * t.width + begin, n * sizeof *part) != 0)
-            st = kvr_fail(KVR_ETOLERANCE,
-                          "tokens %lld to %lld decoded alone differ from decoding all",
-                          (long long)ranges[i][0], (long long)ranges[i][1] - 1);
+            st = kvr_fail(
+                KVR_ETOLERANCE,
+                "tokens %lld to %lld decode differently alone than in a decode of all tokens",
+                (long long)ranges[i][0], (long long)ranges[i][1] - 1);
     }
     free(part);
     trial_close(&t);
@@ -442,7 +458,9 @@ static enum kvr_status check_fill(struct kvr_conform *c, const struct fill *f)
         st = check_finite(&t, f->name);
     for (size_t i = 0; st == KVR_OK && f->constant == 0 && i < 2 * TOKENS * t.width; i++)
         if (!(fabsf(t.out[i]) <= 1e-3f))
-            st = kvr_fail(KVR_ETOLERANCE, "zeros: decoded to %g", (double)t.out[i]);
+            st =
+                kvr_fail(KVR_ETOLERANCE, "an input of zeros decodes to %g, at most 1e-3 is allowed",
+                         (double)t.out[i]);
     trial_close(&t);
     return st;
 }
@@ -465,8 +483,10 @@ static enum kvr_status check_non_finite(struct kvr_conform *c, float with)
         const float x = t.out[((size_t)side * TOKENS + token) * t.width + 1];
 
         if (isfinite(x))
-            st = kvr_fail(KVR_ETOLERANCE, "%g in the %s decodes to %g", (double)with,
-                          side ? "values" : "keys", (double)x);
+            st = kvr_fail(
+                KVR_ETOLERANCE,
+                "an input of %g in the %s decodes to the finite %g; it must stay not finite",
+                (double)with, side ? "values" : "keys", (double)x);
     }
     trial_close(&t);
     return st;
@@ -512,13 +532,15 @@ static enum kvr_status fail_at(struct kvr_conform *c, uint64_t n, const struct t
     if (st == KVR_OK)
         st = read_all(&t, NULL);
     if (st == KVR_OK && !same_out(&t, want))
-        st = kvr_fail(KVR_ETOLERANCE,
-                      "after allocation %d failed, the chunk stored again decodes differently",
-                      (int)n);
+        st = kvr_fail(
+            KVR_ETOLERANCE,
+            "after allocation %d failed, the chunk decodes differently when it is stored again",
+            (int)n);
     trial_close(&t);
     kvr_mem_stats(c->dev, &mem);
     if (st == KVR_OK && mem.live_total)
-        st = kvr_fail(KVR_ETOLERANCE, "after allocation %d failed, %zu bytes leaked", (int)n,
+        st = kvr_fail(KVR_ETOLERANCE,
+                      "after allocation %d failed, %zu bytes stay allocated (a leak)", (int)n,
                       mem.live_total);
     return st;
 }
@@ -569,7 +591,8 @@ static void try_value(struct ends *e, const char *prefix, const struct kvr_opt *
     if (kvr_scheme_open(&p, e->method, &set, 1) != KVR_OK)
         return;
     if (outside)
-        e->st = kvr_fail(KVR_ETOLERANCE, "%s accepts %s, which is out of bounds", name, value);
+        e->st = kvr_fail(KVR_ETOLERANCE, "%s accepts %s, which is outside its declared bounds",
+                         name, value);
     else
         kvr_scheme_check(p, H, 64);
     kvr_scheme_close(&p);
@@ -591,13 +614,13 @@ static void try_option(void *ctx, const char *prefix, const struct kvr_opt *o, c
     if (e->st != KVR_OK)
         return;
     if (!o->help || !*o->help) {
-        e->st = kvr_fail(KVR_ETOLERANCE, "option %s%s has no help", prefix, o->name);
+        e->st = kvr_fail(KVR_ETOLERANCE, "option %s%s has no help text", prefix, o->name);
         return;
     }
     if (o->type == KVR_OPT_T_INT || o->type == KVR_OPT_T_FLOAT) {
         if (!(o->min <= o->def && o->def <= o->max)) {
-            e->st = kvr_fail(KVR_ETOLERANCE, "option %s%s: its default is out of bounds", prefix,
-                             o->name);
+            e->st = kvr_fail(KVR_ETOLERANCE, "option %s%s: its default value is outside its bounds",
+                             prefix, o->name);
             return;
         }
         try_number(e, prefix, o, o->min, false);
@@ -633,14 +656,15 @@ static enum kvr_status other_device(struct kvr_conform *c)
     enum kvr_status st;
 
     if (!c->other)
-        return kvr_fail(KVR_EUNSUPPORTED, "no other device in this program");
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "this build has no second device (CUDA or emulated) to compare with");
     st = run_one(&t, c, c->dev, 5, a);
     if (st == KVR_OK)
         st = run_one(&u, c, c->other, 5, b);
     if (st == KVR_OK && strcmp(a, b) != 0)
-        st = kvr_fail(KVR_ETOLERANCE, "the stored bytes differ from the CPU's");
+        st = kvr_fail(KVR_ETOLERANCE, "the stored bytes on this device differ from the CPU's");
     if (st == KVR_OK && !same_out(&t, &u))
-        st = kvr_fail(KVR_ETOLERANCE, "the decoded values differ from the CPU's");
+        st = kvr_fail(KVR_ETOLERANCE, "the decoded values on this device differ from the CPU's");
     trial_close(&t);
     trial_close(&u);
     return st;

@@ -20,8 +20,10 @@ enum kvr_status kvr_layer_open(struct kvr_layer *l, struct kvr_dev *dev,
     for (int t = 0; t < scheme->n_tiers && !dry; t++)
         if (kvr_codec_joint(scheme->k[t])) {
             if (!kvr_dev_in_host(dev))
-                return kvr_fail(KVR_EUNSUPPORTED, "%s: a Python method runs only on the CPU",
-                                scheme->name);
+                return kvr_fail(
+                    KVR_EUNSUPPORTED,
+                    "%s: a method written in Python runs only on the CPU; use --device cpu",
+                    scheme->name);
             KVR_TRY(kvr_codec_start_joint(scheme->k[t]));
         }
     return kvr_layer_budget(o->layer_budget, o->budget_min, o->budget_max, geo->layer,

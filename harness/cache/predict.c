@@ -52,11 +52,12 @@ enum kvr_status kvr_latent_frames(const struct kvr_geometry *geo, int n, int *ou
     const int each = geo->pixel_frames, below = n - (n - 1) % each;
 
     if (n < 1)
-        return kvr_fail(KVR_EINVAL, "%d frames, need at least 1", n);
+        return kvr_fail(KVR_EINVAL, "a video of %d frames was requested, need at least 1", n);
     if (below != n)
         return kvr_fail(KVR_EINVAL,
-                        "%d frames: %s makes 1 + %d k pixel frames; the nearest are %d and %d", n,
-                        geo->name, each, below, below + each);
+                        "a video of %d frames cannot be made: %s makes 1 + %d k pixel frames; the "
+                        "nearest lengths are %d and %d",
+                        n, geo->name, each, below, below + each);
     *out = 1 + (n - 1) / each;
     return KVR_OK;
 }
@@ -115,7 +116,7 @@ static enum kvr_status rollout_open(struct rollout *r, const struct kvr_scheme *
         .layer = calloc((size_t)n_layers, sizeof *r->layer),
     };
     if (!r->layer)
-        return kvr_fail(KVR_ENOMEM, "predict: no memory for %d layers", n_layers);
+        return kvr_fail(KVR_ENOMEM, "predict: out of memory while allocating %d layers", n_layers);
     st = kvr_dev_open(&r->dev, KVR_CPU);
     for (; g.layer < n_layers && st == KVR_OK; g.layer++)
         st = kvr_layer_open(&r->layer[g.layer], r->dev, scheme, &g, &r->scratch, true);
@@ -297,7 +298,7 @@ static enum kvr_status mask_bounds(const struct kvr_scheme *scheme, const struct
 
     trial.tiers.opts = malloc(scheme->tiers.part->opts_size);
     if (!trial.tiers.opts)
-        return kvr_fail(KVR_ENOMEM, "predict: no memory");
+        return kvr_fail(KVR_ENOMEM, "predict: out of memory");
     memcpy(trial.tiers.opts, scheme->tiers.opts, scheme->tiers.part->opts_size);
     out->nominal_min = SIZE_MAX;
     out->nominal_max = 0;
@@ -447,8 +448,10 @@ static enum kvr_status predict(const struct kvr_scheme *scheme, const struct kvr
 
     KVR_TRY(kvr_scheme_check(scheme, geo->n_heads, geo->head_dim));
     if ((int64_t)latent_frames * geo->tokens_per_frame > INT32_MAX)
-        return kvr_fail(KVR_EINVAL, "%d frames of %d tokens: token indices end at %d",
-                        latent_frames, geo->tokens_per_frame, INT32_MAX);
+        return kvr_fail(
+            KVR_EINVAL,
+            "%d latent frames of %d tokens exceed the largest token index, %d; use fewer frames",
+            latent_frames, geo->tokens_per_frame, INT32_MAX);
     KVR_TRY(rollout_open(&r, scheme, geo, latent_frames, one ? 1 : geo->n_layers));
     r.others = one ? (size_t)geo->n_layers - 1 : 0;
     *out = (struct kvr_prediction){

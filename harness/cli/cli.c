@@ -88,7 +88,7 @@ int kvr_cli_json(json_t *doc, int code)
          json_object_set_new(doc, "schema", json_integer(KVR_JSON_SCHEMA))) ||
         kvr_json_losses()) {
         json_decref(doc);
-        return kvr_cli_fail(kvr_fail(KVR_ENOMEM, "no memory for the JSON output"));
+        return kvr_cli_fail(kvr_fail(KVR_ENOMEM, "out of memory while allocating the JSON output"));
     }
     errno = 0;
     rc = json_dumpf(doc, stdout, JSON_INDENT(2) | JSON_ENCODE_ANY);

@@ -172,7 +172,7 @@ static int run(const struct kvr_call *call)
         return kvr_cli_fail(st);
     rows = calloc(MAX_ROWS, sizeof *rows);
     if (!rows)
-        return kvr_cli_fail(kvr_fail(KVR_ENOMEM, "bench: no memory"));
+        return kvr_cli_fail(kvr_fail(KVR_ENOMEM, "bench: out of memory"));
     fprintf(stderr, "bench: %s\n", kvr_machine_text(machine, sizeof machine));
     st = kvr_dev_open_named(&dev, o->device);
     if (st == KVR_OK)

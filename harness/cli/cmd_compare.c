@@ -120,7 +120,7 @@ static enum kvr_status tell_codec(json_t *doc, const char *side, const char *pat
         return KVR_OK;
     snprintf(key, sizeof key, "%s_codec", side);
     if (json_object_set_new(doc, key, json_string(v->codec)))
-        return kvr_fail(KVR_ENOMEM, "compare: no memory");
+        return kvr_fail(KVR_ENOMEM, "compare: out of memory");
     fprintf(stderr,
             "kvreel: compare: %s was decoded from %s, so the numbers include the video encoder's "
             "loss; compare raw frames (.safetensors) instead\n",

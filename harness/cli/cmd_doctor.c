@@ -212,7 +212,8 @@ static int run(const struct kvr_call *call)
     json_array_append_new(list, check_program("ffmpeg", "missing: optional, for viewing videos"));
     if (worst != KVR_OK) {
         json_decref(list);
-        return kvr_cli_fail(kvr_fail(worst, "doctor: no memory for all checks"));
+        return kvr_cli_fail(
+            kvr_fail(worst, "doctor: out of memory while building the list of checks"));
     }
     if (o->json)
         return kvr_cli_json(list, KVR_EXIT_OK);

@@ -38,7 +38,7 @@ static bool is_yaml(const char *path)
 
 static enum kvr_status no_memory(const char *path)
 {
-    return kvr_fail(KVR_ENOMEM, "%s: no memory for its prompts", path);
+    return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating the prompts", path);
 }
 
 /* Adds a prompt's shots as separate texts "ID.1", "ID.2", ... */

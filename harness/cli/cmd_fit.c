@@ -113,7 +113,7 @@ static enum kvr_status add_method(const struct job *j, const char *name, json_t 
     if (st == KVR_OK)
         frames = longest(j, asked, peak, half, other);
     if (st == KVR_OK && json_array_append_new(rows, row_json(j, scheme->name, &p, peak, frames)))
-        st = kvr_fail(KVR_ENOMEM, "fit: no memory");
+        st = kvr_fail(KVR_ENOMEM, "fit: out of memory");
     kvr_scheme_close(&scheme);
     return st == KVR_EUNSUPPORTED || (st == KVR_EINVAL && !j->o->methods.n) ? KVR_OK : st;
 }
@@ -181,7 +181,7 @@ static enum kvr_status sort_rows(json_t *rows)
     json_t **all = calloc(n + 1, sizeof(json_t *));
 
     if (!all)
-        return kvr_fail(KVR_ENOMEM, "fit: no memory");
+        return kvr_fail(KVR_ENOMEM, "fit: out of memory");
     for (size_t i = 0; i < n; i++)
         all[i] = json_incref(json_array_get(rows, i));
     qsort(all, n, sizeof(json_t *), by_peak);

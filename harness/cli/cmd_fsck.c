@@ -56,7 +56,7 @@ static int run(const struct kvr_call *call)
     int code;
 
     if (!problems)
-        return kvr_cli_fail(kvr_fail(KVR_ENOMEM, "fsck: no memory"));
+        return kvr_cli_fail(kvr_fail(KVR_ENOMEM, "fsck: out of memory"));
     st = o->output[0] ? kvr_store_rescue(db, o->output, fn, problems, &r)
                       : kvr_store_check(db, fn, problems, &r);
     code = st == KVR_OK ? report(o, db, &r, problems) : kvr_cli_fail(st);

@@ -25,7 +25,7 @@ typedef enum kvr_status list_fn(json_t *out);
 static enum kvr_status add(json_t *out, json_t *entry)
 {
     if (!entry || json_array_append_new(out, entry))
-        return kvr_fail(KVR_ENOMEM, "list: no memory");
+        return kvr_fail(KVR_ENOMEM, "list: out of memory");
     return KVR_OK;
 }
 
@@ -63,7 +63,7 @@ static enum kvr_status add_reading(json_t *out, const struct kvr_method *m, cons
     enum kvr_status st;
 
     if (!axes)
-        return kvr_fail(KVR_ENOMEM, "list: no memory");
+        return kvr_fail(KVR_ENOMEM, "list: out of memory");
     st = kvr_scheme_open(&p, spec, NULL, 0);
     if (st != KVR_OK) {
         json_decref(axes);

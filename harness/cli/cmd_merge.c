@@ -69,7 +69,7 @@ static enum kvr_status merge_folder(struct state *s, const char *dir, const char
         char *path = kvr_path_join(dir, names[i]->d_name);
 
         if (st == KVR_OK && !path)
-            st = kvr_fail(KVR_ENOMEM, "merge: no memory");
+            st = kvr_fail(KVR_ENOMEM, "merge: out of memory");
         if (st == KVR_OK && !same_file(path, out))
             st = merge_file(s, path);
         free(path);

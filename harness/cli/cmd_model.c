@@ -42,7 +42,8 @@ static enum kvr_status add_tensor(json_t *to, const struct kvr_weights *w, int i
                     kvr_weight_type(t), "shape", shape_json(t), "sha256", hex, "model_name", name,
                     "file", t->file ? t->file : in_folder);
     if (!row)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory for its tensors", kvr_weights_path(w));
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating its tensors",
+                        kvr_weights_path(w));
     if (bad)
         json_object_set_new(row, "nonfinite", json_integer(bad));
     json_array_append_new(to, row);
@@ -69,7 +70,8 @@ static enum kvr_status add_architecture(json_t *doc, const struct kvr_weights *w
     json_object_set_new(doc, "architecture", kvr_json_words(text));
     if (strcmp(json_string_value(json_object_get(doc, "kind")), "llama") == 0)
         json_object_set_new(doc, "kind", kvr_json_words(text));
-    return kvr_json_losses() ? kvr_fail(KVR_ENOMEM, "%s: no memory", kvr_weights_path(w)) : KVR_OK;
+    return kvr_json_losses() ? kvr_fail(KVR_ENOMEM, "%s: out of memory", kvr_weights_path(w))
+                             : KVR_OK;
 }
 
 static enum kvr_status describe(json_t **out, const struct kvr_weights *w,
@@ -94,7 +96,7 @@ static enum kvr_status describe(json_t **out, const struct kvr_weights *w,
                      "nonfinite", (json_int_t)nonfinite, "collisions", kvr_weights_collisions(w),
                      "memory", memory_json(w, r), "missing", missing, "tensors", tensors);
     if (!*out)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory", kvr_weights_path(w));
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory", kvr_weights_path(w));
     st = add_architecture(*out, w);
     if (st != KVR_OK)
         json_decref(*out);
@@ -128,7 +130,7 @@ static enum kvr_status config_layers(const char *dir, bool *there, int *n)
 
     *n = 0;
     if (!path)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory", dir);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory", dir);
     *there = kvr_path_exists(path);
     if (*there) {
         st = kvr_json_load(&doc, path);
@@ -262,7 +264,8 @@ static enum kvr_status check_folder(json_t **out, const char *dir)
     if (st != KVR_OK && !(st == KVR_ENOTFOUND && config))
         return st;
     *out = empty_folder(dir);
-    st = *out ? check_files(*out, files, n, n_layers) : kvr_fail(KVR_ENOMEM, "%s: no memory", dir);
+    st = *out ? check_files(*out, files, n, n_layers)
+              : kvr_fail(KVR_ENOMEM, "%s: out of memory", dir);
     for (int i = 0; i < n; i++)
         free(files[i]);
     free(files);
@@ -361,7 +364,7 @@ static enum kvr_status check_path(json_t **doc, const char *word)
     enum kvr_status st;
 
     if (!path)
-        return kvr_fail(KVR_ENOMEM, "model: no memory");
+        return kvr_fail(KVR_ENOMEM, "model: out of memory");
     for (size_t n = strlen(path); n > 1 && path[n - 1] == '/'; n--)
         path[n - 1] = 0;
     st = kvr_path_is_dir(path) ? check_folder(doc, path) : check_file(doc, word, 0, NULL);

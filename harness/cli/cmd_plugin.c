@@ -127,7 +127,7 @@ static enum kvr_status add_row(json_t *rows, const char *method, const char *che
     return json_array_append_new(rows, json_pack("{s:s, s:s, s:s, s:s, s:s}", "method", method,
                                                  "check", check, "verdict", verdict, "said",
                                                  finding, "asks", asks))
-               ? kvr_fail(KVR_ENOMEM, "plugin: no memory")
+               ? kvr_fail(KVR_ENOMEM, "plugin: out of memory")
                : KVR_OK;
 }
 
@@ -255,7 +255,7 @@ static int run(const struct kvr_call *call)
     if (st != KVR_OK)
         return kvr_cli_fail(st);
     rows = json_array();
-    st = rows ? check_all(o, p->plugin, rows, &n) : kvr_fail(KVR_ENOMEM, "plugin: no memory");
+    st = rows ? check_all(o, p->plugin, rows, &n) : kvr_fail(KVR_ENOMEM, "plugin: out of memory");
     code = st == KVR_OK ? print(o, p, rows, &n) : kvr_cli_fail(st);
     json_decref(rows);
     return code;

@@ -136,7 +136,7 @@ static enum kvr_status add_phases(json_t *doc, const struct kvr_model_config *c,
 
     if (!c)
         return json_object_set_new(doc, "phases", json_null())
-                   ? kvr_fail(KVR_ENOMEM, "predict: no memory")
+                   ? kvr_fail(KVR_ENOMEM, "predict: out of memory")
                    : KVR_OK;
     KVR_TRY(kvr_resources_decoder(o->decoder, o->decoder_compute, &kind, &type));
     kvr_resources_of(c, p, o->window, kind, type, &n);
@@ -160,7 +160,7 @@ static enum kvr_status add_phases(json_t *doc, const struct kvr_model_config *c,
                                       "network", network, "decoder", decoder, "frames", n.frames,
                                       "height", n.height, "width", n.width, "frames_file_bytes",
                                       bytes_json(n.frames_file))))
-        return kvr_fail(KVR_ENOMEM, "predict: no memory");
+        return kvr_fail(KVR_ENOMEM, "predict: out of memory");
     return KVR_OK;
 }
 
@@ -182,7 +182,7 @@ static enum kvr_status add_image(json_t *doc, const struct kvr_model_config *c)
                                          bytes_json(cost.layer), "memory_bytes",
                                          bytes_json(cost.frames + cost.scores + cost.layer), "flop",
                                          cost.flop))
-               ? kvr_fail(KVR_ENOMEM, "predict: no memory")
+               ? kvr_fail(KVR_ENOMEM, "predict: out of memory")
                : KVR_OK;
 }
 
@@ -363,7 +363,7 @@ static enum kvr_status predict(const struct predict_opts *o, struct kvr_scheme *
     if (st == KVR_OK) {
         *doc = prediction_json(*scheme, &geo, o, &p);
         st = *doc ? add_phases(*doc, known ? &config : NULL, &p, o)
-                  : kvr_fail(KVR_ENOMEM, "predict: no memory");
+                  : kvr_fail(KVR_ENOMEM, "predict: out of memory");
         if (st == KVR_OK && o->image)
             st = add_image(*doc, known ? &config : NULL);
     }

@@ -139,14 +139,14 @@ static enum kvr_status open_seeing(struct job *j, const struct kvr_model_config 
     if (j->what == LEVELS) {
         j->level = calloc(2 * (size_t)j->n_layers * (size_t)n_levels(j), sizeof *j->level);
         if (!j->level)
-            return kvr_fail(KVR_ENOMEM, "profile: no memory");
+            return kvr_fail(KVR_ENOMEM, "profile: out of memory");
         return kvr_levels_open(&j->levels, c->n_layers, c->n_heads, head_dim, j->o->bits,
                                j->o->exact);
     }
     j->measure = calloc(n, sizeof *j->measure);
     j->class = calloc(n, 1);
     if (!j->measure || !j->class)
-        return kvr_fail(KVR_ENOMEM, "profile: no memory");
+        return kvr_fail(KVR_ENOMEM, "profile: out of memory");
     return kvr_heads_open(&j->heads, j->n_layers, j->n_heads, j->o->queries, j->frames);
 }
 
@@ -178,7 +178,7 @@ static enum kvr_status open_job(struct job *j, const struct kvr_call *call)
         j->n_prompts = most;
     j->score = calloc(2 * (size_t)j->n_layers, sizeof *j->score);
     if (!j->score)
-        return kvr_fail(KVR_ENOMEM, "profile: no memory");
+        return kvr_fail(KVR_ENOMEM, "profile: out of memory");
     j->beta = j->score + j->n_layers;
     return open_seeing(j, c);
 }
@@ -305,7 +305,7 @@ static enum kvr_status save(const struct job *j)
         return write_basis(j);
     f = kvr_text_open(&text, &n);
     if (!f)
-        return kvr_fail(KVR_ENOMEM, "profile: no memory");
+        return kvr_fail(KVR_ENOMEM, "profile: out of memory");
     if (j->what == HEADS)
         write_map(j, f);
     else if (j->what == LEVELS)
@@ -313,7 +313,7 @@ static enum kvr_status save(const struct job *j)
     else
         write_budgets(j, f);
     if (!kvr_text_close(f, &text))
-        st = kvr_fail(KVR_ENOMEM, "profile: no memory");
+        st = kvr_fail(KVR_ENOMEM, "profile: out of memory");
     else if (j->o->out)
         st = write_file(j->o->out, text, n);
     else if (!j->o->json)

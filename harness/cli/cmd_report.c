@@ -35,10 +35,10 @@ static enum kvr_status write_file(const struct kvr_table *t, enum kvr_table_form
     enum kvr_status st;
 
     if (!f)
-        return kvr_fail(KVR_ENOMEM, "report: no memory");
+        return kvr_fail(KVR_ENOMEM, "report: out of memory");
     st = kvr_table_write(t, format, f);
     if (!kvr_text_close(f, &text) && st == KVR_OK)
-        st = kvr_fail(KVR_ENOMEM, "report: no memory");
+        st = kvr_fail(KVR_ENOMEM, "report: out of memory");
     if (st == KVR_OK)
         st = kvr_out_open(&out, path);
     if (st == KVR_OK) {

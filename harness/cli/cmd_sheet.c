@@ -69,7 +69,8 @@ static enum kvr_status from_files(const struct kvr_call *call)
 {
     int n = call->n_words - 1;
     struct row *rows = calloc((size_t)n + 1, sizeof *rows);
-    enum kvr_status st = rows ? of_files(call, rows, n) : kvr_fail(KVR_ENOMEM, "sheet: no memory");
+    enum kvr_status st =
+        rows ? of_files(call, rows, n) : kvr_fail(KVR_ENOMEM, "sheet: out of memory");
 
     for (int i = 0; rows && i < n; i++)
         kvr_video_free(&rows[i].video);

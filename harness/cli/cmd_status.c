@@ -93,7 +93,7 @@ static enum kvr_status read_pairs(const struct kvr_table *t, int row, const char
     char path[1024];
     enum kvr_status st =
         folder ? kvr_decide_path(folder, kvr_table_text(t, row, NAME), path, sizeof path)
-               : kvr_fail(KVR_ENOMEM, "status: no memory");
+               : kvr_fail(KVR_ENOMEM, "status: out of memory");
 
     *out = NULL;
     if (st == KVR_OK && kvr_path_exists(path))

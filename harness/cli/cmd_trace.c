@@ -84,7 +84,7 @@ static int check(const struct kvr_trace_opts *o, const char *dir)
         st = kvr_trace_check(t, o->quiet || o->json ? NULL : show_pass, NULL, &r);
     if (st == KVR_OK) {
         doc = kvr_cli_trace_json(t, &r);
-        st = doc ? KVR_OK : kvr_fail(KVR_ENOMEM, "trace: no memory");
+        st = doc ? KVR_OK : kvr_fail(KVR_ENOMEM, "trace: out of memory");
     }
     kvr_trace_close(&t);
     if (st != KVR_OK)

@@ -47,7 +47,7 @@ static enum kvr_status fill(json_t *doc, const char *dir, const struct kvr_model
     ok = ok &&
          !json_object_set_new(doc, "objects", l.known ? json_integer(l.n_objects) : json_null());
     kvr_learnt_free(&l);
-    return ok ? KVR_OK : kvr_fail(KVR_ENOMEM, "vocabulary: no memory");
+    return ok ? KVR_OK : kvr_fail(KVR_ENOMEM, "vocabulary: out of memory");
 }
 
 /* Writes a word in a prompt's form: "camera pans left", not "pan-left". */
@@ -119,10 +119,10 @@ static int run(const struct kvr_call *call)
     char *path = NULL;
     json_t *doc = json_pack("{s:s, s:[]}", "model", o->model, "words");
     enum kvr_status st = doc ? kvr_find_path(&kvr_find_model, o->model, NULL, dir, sizeof dir)
-                             : kvr_fail(KVR_ENOMEM, "vocabulary: no memory");
+                             : kvr_fail(KVR_ENOMEM, "vocabulary: out of memory");
 
     if (st == KVR_OK && !(path = kvr_path_join(dir, "config.json")))
-        st = kvr_fail(KVR_ENOMEM, "vocabulary: no memory");
+        st = kvr_fail(KVR_ENOMEM, "vocabulary: out of memory");
     if (st == KVR_OK)
         st = kvr_model_config_read(&c, path);
     if (st == KVR_OK)

@@ -81,7 +81,8 @@ static enum kvr_status encode(const struct kvr_wan_source *from, const struct kv
         st = kvr_mkdirs(from->out);
     if (st == KVR_OK) {
         *pack = kvr_path_join(from->out, "prompt.safetensors");
-        st = *pack ? kvr_embed(&job, *pack, &report) : kvr_fail(KVR_ENOMEM, "generate: no memory");
+        st = *pack ? kvr_embed(&job, *pack, &report)
+                   : kvr_fail(KVR_ENOMEM, "generate: out of memory");
     }
     free(encoder);
     free(tokenizer);
@@ -95,7 +96,7 @@ static enum kvr_status read_pack(struct kvr_wan_input *in, const struct kvr_mode
 
     in->embedding = malloc((size_t)in->n_embeddings * n_each * sizeof *in->embedding);
     if (!in->embedding)
-        return kvr_fail(KVR_ENOMEM, "generate: no memory for the prompt");
+        return kvr_fail(KVR_ENOMEM, "generate: out of memory while allocating the prompt");
     for (int i = 0; i < in->n_embeddings; i++) {
         struct kvr_embedding e;
         char tensor[MAX_NAME];
@@ -145,7 +146,7 @@ static enum kvr_status open_first(struct kvr_wan_input *in, const char *path,
     st = kvr_image_check(image.video.frames.height, image.video.frames.width, path, c);
     in->first = malloc((size_t)kvr_model_frame_elems(model) * sizeof *in->first);
     if (st == KVR_OK && !in->first)
-        st = kvr_fail(KVR_ENOMEM, "generate: no memory for the first frame");
+        st = kvr_fail(KVR_ENOMEM, "generate: out of memory while allocating the first frame");
     if (st == KVR_OK)
         st = kvr_image_latent(&image, kvr_dev_backend(dev), dir, c, in->first);
     kvr_image_close(&image);

@@ -59,7 +59,7 @@ static int choose_cpu(const char *name)
     enum kvr_status st = kvr_isa_force(name);
 
     if (st == KVR_OK && name && setenv("KVREEL_CPU", name, 1) != 0)
-        st = kvr_fail(KVR_ENOMEM, "no memory for the environment");
+        st = kvr_fail(KVR_ENOMEM, "out of memory while allocating the environment");
     return st == KVR_OK ? KVR_EXIT_OK : kvr_cli_fail(st);
 }
 
@@ -109,7 +109,7 @@ static int run(const struct kvr_command *cmd, int argc, char **argv, int first,
     if (!cmd->stops)
         hold_signals(false);
     if (!opts || !words)
-        st = kvr_fail(KVR_ENOMEM, "no memory for the command line");
+        st = kvr_fail(KVR_ENOMEM, "out of memory while allocating the command line");
     else
         st = kvr_args_parse(cmd, argc, argv, first, opts, words, &call);
     if (st != KVR_OK) {

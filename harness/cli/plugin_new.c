@@ -109,7 +109,7 @@ static enum kvr_status write_one(const char *path, const char *text, const struc
     if (to)
         fill(to, text, w);
     if (!kvr_text_close(to, &full))
-        return kvr_fail(KVR_ENOMEM, "plugin: no memory for %s", path);
+        return kvr_fail(KVR_ENOMEM, "plugin: out of memory while building the text of %s", path);
     st = kvr_out_open(&out, path);
     if (st == KVR_OK)
         st = kvr_out_write(out, full, n);
@@ -124,7 +124,7 @@ static enum kvr_status write_both(const char *const path[2], const struct words 
 {
     for (int i = 0; i < 2; i++)
         if (!path[i])
-            return kvr_fail(KVR_ENOMEM, "plugin: no memory for a path");
+            return kvr_fail(KVR_ENOMEM, "plugin: out of memory while allocating a path");
         else if (kvr_path_exists(path[i]))
             return kvr_fail(
                 KVR_EINVAL,

@@ -83,7 +83,7 @@ static enum kvr_status skip_mark(FILE *f, const char *path)
         return wrong_encoding(path, "UTF-16", "FE FF");
     for (const int keep = n >= 3 && c[0] == 0xef && c[1] == 0xbb && c[2] == 0xbf ? 3 : 0; n > keep;)
         if (ungetc(c[--n], f) == EOF) /* POSIX guarantees one; glibc allows more */
-            return kvr_fail(KVR_ENOMEM, "%s: no memory for its first bytes", path);
+            return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating its first bytes", path);
     return KVR_OK;
 }
 

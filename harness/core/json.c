@@ -144,7 +144,7 @@ static enum kvr_status parse(json_t **out, char *text, size_t n, const char *whe
     if (kvr_json_losses() != losses) {
         json_decref(*out);
         *out = NULL;
-        return kvr_fail(KVR_ENOMEM, "%s: no memory for its JSON", where);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating its JSON text", where);
     }
     if (!*out)
         return kvr_fail(KVR_EFORMAT, "%s:%d:%d: %s", where, err.line, err.column, err.text);
@@ -161,7 +161,7 @@ enum kvr_status kvr_json_parse(json_t **out, const char *text, size_t n, const c
 
     *out = NULL;
     if (!copy)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory for its JSON", where);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating its JSON text", where);
     memcpy(copy, text + skip, n - skip);
     st = parse(out, copy, n - skip, where);
     free(copy);
@@ -182,7 +182,8 @@ static enum kvr_status read_all(char **out, size_t *n, FILE *file, const char *p
 
             if (!more) {
                 free(text);
-                return kvr_fail(KVR_ENOMEM, "%s: no memory for its JSON", path);
+                return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating its JSON text",
+                                path);
             }
             text = more;
         }

@@ -52,7 +52,7 @@ enum kvr_status kvr_onednn_done(int status, const char *who, const char *what)
     if (status == dnnl_success)
         return KVR_OK;
     if (status == dnnl_out_of_memory)
-        return kvr_fail(KVR_ENOMEM, "%s: oneDNN has no memory for %s", who, what);
+        return kvr_fail(KVR_ENOMEM, "%s: oneDNN is out of memory in %s", who, what);
     if (status == dnnl_unimplemented)
         return kvr_fail(KVR_EUNSUPPORTED, "%s: oneDNN does not implement %s on this CPU", who,
                         what);

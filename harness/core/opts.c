@@ -260,7 +260,7 @@ static enum kvr_status parse_list(const struct kvr_opt *table, void *s, const ch
     char *pair;
 
     if (!copy)
-        return kvr_fail(KVR_ENOMEM, "options: no memory");
+        return kvr_fail(KVR_ENOMEM, "options: out of memory");
     if (*kvr_trim(copy)) {
         while (st == KVR_OK && (pair = strsep(&rest, ",")))
             st = parse_pair(table, s, pair);

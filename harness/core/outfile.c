@@ -36,7 +36,7 @@ static enum kvr_status open_temporary(struct kvr_out *o)
     for (int i = 0; i < NAME_TRIES; i++) {
         if (asprintf(&o->temporary, "%s.tmp-%ld-%d", o->path, (long)getpid(), i) < 0) {
             o->temporary = NULL;
-            return kvr_fail(KVR_ENOMEM, "%s: no memory", o->path);
+            return kvr_fail(KVR_ENOMEM, "%s: out of memory", o->path);
         }
         o->fd = open(o->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC,
                      o->replaces ? o->old.st_mode & 0777 : 0666);
@@ -89,10 +89,10 @@ enum kvr_status kvr_out_open(struct kvr_out **out, const char *path)
 
     *out = NULL;
     if (!o)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory", path);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory", path);
     o->fd = -1;
     o->path = strdup(path);
-    st = o->path ? open_target(o) : kvr_fail(KVR_ENOMEM, "%s: no memory", path);
+    st = o->path ? open_target(o) : kvr_fail(KVR_ENOMEM, "%s: out of memory", path);
     if (st != KVR_OK)
         kvr_out_drop(&o);
     *out = o;

@@ -94,7 +94,7 @@ enum kvr_status kvr_mkdirs(const char *path)
     enum kvr_status st = KVR_OK;
 
     if (!copy)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory", path);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory", path);
     if (!*copy)
         st = kvr_fail(KVR_EINVAL, "cannot make a directory with an empty name");
     for (char *p = copy + 1; st == KVR_OK && *copy && *p; p++) {
@@ -113,7 +113,7 @@ enum kvr_status kvr_mkdirs(const char *path)
 enum kvr_status kvr_mkdirs_above(const char *path)
 {
     char *dir = kvr_path_dir(path);
-    enum kvr_status st = dir ? kvr_mkdirs(dir) : kvr_fail(KVR_ENOMEM, "%s: no memory", path);
+    enum kvr_status st = dir ? kvr_mkdirs(dir) : kvr_fail(KVR_ENOMEM, "%s: out of memory", path);
 
     free(dir);
     return st;

@@ -44,7 +44,7 @@ static enum kvr_status insert(struct parse *p, int at, struct step s)
         struct step *bigger = realloc(r->step, (size_t)capacity * sizeof *bigger);
 
         if (!bigger)
-            return kvr_fail(KVR_ENOMEM, "regular expression: no memory");
+            return kvr_fail(KVR_ENOMEM, "regular expression: out of memory");
         r->step = bigger;
         p->capacity = capacity;
     }
@@ -237,7 +237,7 @@ enum kvr_status kvr_regex_open(struct kvr_regex **out, const char *text)
 
     *out = NULL;
     if (!r)
-        return kvr_fail(KVR_ENOMEM, "regular expression: no memory");
+        return kvr_fail(KVR_ENOMEM, "regular expression: out of memory");
     if (strlen(text) > KVR_REGEX_MAX)
         st = kvr_fail(KVR_EINVAL, "regular expression of %zu bytes, at most %d", strlen(text),
                       KVR_REGEX_MAX);
@@ -250,7 +250,7 @@ enum kvr_status kvr_regex_open(struct kvr_regex **out, const char *text)
     if (st == KVR_OK) {
         r->now = calloc(5 * (size_t)r->n + 1, sizeof *r->now);
         if (!r->now)
-            st = kvr_fail(KVR_ENOMEM, "regular expression: no memory");
+            st = kvr_fail(KVR_ENOMEM, "regular expression: out of memory");
     }
     if (st != KVR_OK) {
         kvr_regex_close(&r);

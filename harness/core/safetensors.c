@@ -230,7 +230,7 @@ static enum kvr_status parse_header(struct kvr_st *f)
     losses = kvr_json_losses();
     f->header = json_loadb(text, (size_t)len, JSON_REJECT_DUPLICATES, &err);
     if (kvr_json_losses() != losses)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory for its header", f->path);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating its header", f->path);
     if (!f->header)
         return kvr_fail(KVR_EFORMAT, "%s: header byte %d: %s", f->path, err.position, err.text);
     f->data_start = LENGTH_BYTES + (int64_t)len;
@@ -246,7 +246,7 @@ static enum kvr_status read_table(struct kvr_st *f)
     f->entries = calloc(n + 1, sizeof *f->entries);
     f->by_name = calloc(n + 1, sizeof *f->by_name);
     if (!f->entries || !f->by_name)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory for %zu tensors", f->path, n);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating %zu tensors", f->path, n);
     json_object_foreach(f->header, key, v)
     {
         struct entry *e = &f->entries[f->n_entries];
@@ -277,7 +277,7 @@ enum kvr_status kvr_st_open_memory(struct kvr_st **out, const void *bytes, size_
         f->path = strdup(name_for_messages);
     if (!f || !f->path) {
         free(f);
-        return kvr_fail(KVR_ENOMEM, "%s: no memory", name_for_messages);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory", name_for_messages);
     }
     f->bytes = bytes;
     f->n_bytes = n;
@@ -409,9 +409,10 @@ static enum kvr_status align(struct entry *e, const char *path, struct kvr_tenso
     if (!copy) {
         copy = malloc(n);
         if (!copy)
-            return kvr_fail(KVR_ENOMEM,
-                            "%s: tensor '%s': no memory for an aligned copy of %zu bytes", path,
-                            e->name, n);
+            return kvr_fail(
+                KVR_ENOMEM,
+                "%s: tensor '%s': out of memory while allocating an aligned copy of %zu bytes",
+                path, e->name, n);
         memcpy(copy, t->data, n);
         if (!atomic_compare_exchange_strong(&e->aligned, &first, copy)) {
             free(copy);

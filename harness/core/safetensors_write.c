@@ -111,7 +111,7 @@ static enum kvr_status make_header(const char *path, const struct kvr_st_item *c
     if (st == KVR_OK) {
         *text = kvr_json_text(header, JSON_COMPACT);
         if (!*text)
-            st = kvr_fail(KVR_ENOMEM, "%s: no memory for the header", path);
+            st = kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating the header", path);
     }
     json_decref(header);
     return st;
@@ -159,7 +159,7 @@ enum kvr_status kvr_st_write(const char *path, const struct kvr_st_item *items, 
     KVR_TRY(check_items(path, items, n_items));
     ordered = order(items, n_items);
     if (!ordered)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory for %d tensors", path, n_items);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating %d tensors", path, n_items);
     st = make_header(path, ordered, metadata, &header);
     if (st == KVR_OK)
         st = kvr_out_open(&o, path);

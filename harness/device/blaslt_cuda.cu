@@ -145,7 +145,7 @@ enum kvr_status kvr_blaslt_open(struct kvr_blaslt **out, struct kvr_stream *s)
 
     *out = NULL;
     if (!lt)
-        return kvr_fail(KVR_ENOMEM, "cuBLASLt: no memory");
+        return kvr_fail(KVR_ENOMEM, "cuBLASLt: out of memory");
     lt->stream = s;
     st = load(&lt->f);
     if (st == KVR_OK)
@@ -273,7 +273,7 @@ enum kvr_status kvr_blaslt_plan(struct kvr_blaslt_plan **out, struct kvr_blaslt 
 
     *out = NULL;
     if (!p)
-        return kvr_fail(KVR_ENOMEM, "cuBLASLt: no memory");
+        return kvr_fail(KVR_ENOMEM, "cuBLASLt: out of memory");
     p->f = &lt->f;
     p->bias = shape->bias;
     st = describe(p, shape);

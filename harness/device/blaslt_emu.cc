@@ -60,7 +60,7 @@ enum kvr_status kvr_blaslt_open(struct kvr_blaslt **out, struct kvr_stream *s)
     *out = (struct kvr_blaslt *)malloc(sizeof **out);
     if (!*out) {
         dlclose(lt.library);
-        return kvr_fail(KVR_ENOMEM, "cuBLASLt: no memory");
+        return kvr_fail(KVR_ENOMEM, "cuBLASLt: out of memory");
     }
     **out = lt;
     return KVR_OK;
@@ -82,7 +82,7 @@ enum kvr_status kvr_blaslt_plan(struct kvr_blaslt_plan **out, struct kvr_blaslt 
     KVR_TRY(lt->product(lt->stream, shape, NULL, NULL, NULL, NULL));
     *out = (struct kvr_blaslt_plan *)malloc(sizeof **out);
     if (!*out)
-        return kvr_fail(KVR_ENOMEM, "cuBLASLt: no memory");
+        return kvr_fail(KVR_ENOMEM, "cuBLASLt: out of memory");
     (*out)->shape = *shape;
     return KVR_OK;
 }

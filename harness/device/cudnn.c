@@ -99,7 +99,7 @@ enum kvr_status kvr_cudnn_open(struct kvr_cudnn **out, struct kvr_stream *s)
 
     *out = NULL;
     if (!c)
-        return kvr_fail(KVR_ENOMEM, "cuDNN: no memory");
+        return kvr_fail(KVR_ENOMEM, "cuDNN: out of memory");
     st = load(c);
     if (st == KVR_OK)
         st = check(c, c->Create(&c->handle), "cudnnCreate");
@@ -429,7 +429,7 @@ enum kvr_status kvr_cudnn_plan_open(struct kvr_cudnn_plan **out, struct kvr_cudn
 
     *out = NULL;
     if (!p)
-        return kvr_fail(KVR_ENOMEM, "cuDNN: no memory");
+        return kvr_fail(KVR_ENOMEM, "cuDNN: out of memory");
     st = plan_with_log(c, p, shape);
     if (st != KVR_OK) {
         kvr_cudnn_plan_close(c, &p);

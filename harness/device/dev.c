@@ -22,7 +22,7 @@ enum kvr_status kvr_dev_open(struct kvr_dev **out, enum kvr_backend backend)
                         KVR_N_BACKENDS - 1);
     dev = calloc(1, sizeof *dev);
     if (!dev)
-        return kvr_fail(KVR_ENOMEM, "device: no memory");
+        return kvr_fail(KVR_ENOMEM, "device: out of memory");
     dev->kind = kinds[backend];
     dev->backend = backend;
     if (!dev->kind->in_host)

@@ -500,8 +500,8 @@ void run(struct kvr_stream *s, const struct shape *shape, void (*body)(void *), 
     blocks = (uint64_t)grid.x * grid.y * grid.z / shape->cluster;
     order = (uint32_t *)malloc(blocks * sizeof *order);
     if (!order) {
-        record(s, "%s: the host has no memory for the order of %llu blocks", shape->name,
-               (unsigned long long)blocks);
+        record(s, "%s: the host is out of memory while allocating the order of %llu blocks",
+               shape->name, (unsigned long long)blocks);
         return;
     }
     if (s->serial + blocks > MAX_SERIAL)

@@ -34,7 +34,8 @@ enum kvr_status kvr_device_alloc(struct kvr_stream *s, void **p, size_t n)
         free(bytes);
         free(r ? r->cells : NULL);
         free(r);
-        return kvr_fail(KVR_ENOMEM, "device emulated: the host has no memory for %zu bytes", n);
+        return kvr_fail(KVR_ENOMEM,
+                        "device emulated: the host is out of memory while allocating %zu bytes", n);
     }
     memset(bytes, 0xcb, n);
     r->base = (unsigned char *)base;
@@ -94,11 +95,10 @@ static enum kvr_status span_at(const char *what, const void *p, size_t n, unsign
         return kvr_fail(KVR_EINVAL, "%s of %zu bytes is outside device memory", what, n);
     if (finest >= r->unit || split(r, finest))
         out->n_cells = cells_of(r, out->at, n, &out->cell);
-    return out->n_cells ? KVR_OK
-                        : kvr_fail(KVR_ENOMEM,
-                                   "no memory for books on %s of "
-                                   "%zu bytes",
-                                   what, n);
+    return out->n_cells
+               ? KVR_OK
+               : kvr_fail(KVR_ENOMEM, "out of memory while allocating books on %s of %zu bytes",
+                          what, n);
 }
 
 static unsigned char *bytes_of(const struct span *x)

@@ -20,7 +20,7 @@ void *keep_step(struct kvr_stream *s, const struct shape *shape, player *play, s
         return NULL;
     step = (struct step *)malloc(sizeof *step + n);
     if (!step) {
-        record(s, "no memory for a step of a graph");
+        record(s, "out of memory while allocating a step of a graph");
         return NULL;
     }
     *step = { NULL, play, *shape };
@@ -39,7 +39,7 @@ enum kvr_status kvr_stream_capture_begin(struct kvr_stream *s)
     KVR_TRY(kvr_capture_forbids(&s->capture, "kvr_stream_capture_begin"));
     s->graph = (struct kvr_graph *)calloc(1, sizeof *s->graph);
     if (!s->graph)
-        return kvr_fail(KVR_ENOMEM, "device emulated: no memory for a graph");
+        return kvr_fail(KVR_ENOMEM, "device emulated: out of memory while allocating a graph");
     s->capture.on = true;
     return KVR_OK;
 }

@@ -89,7 +89,7 @@ struct hopper *clock_block()
         fail("sm_90 barriers in a block of %u threads, emulated are at most %d", s->n_threads,
              MAX_CLOCKED);
     if (!begin_clocks(s))
-        fail("the host has no memory for barriers of sm_90");
+        fail("the host is out of memory while allocating barriers of sm_90");
     return s->hopper;
 }
 
@@ -98,7 +98,7 @@ struct hopper *clock_block()
 void clock_cluster(struct kvr_stream *s)
 {
     if (!begin_clocks(s))
-        record(s, "%s: the host has no memory for clusters", s->kernel);
+        record(s, "%s: the host is out of memory while allocating clusters", s->kernel);
 }
 
 bool is_unobserved(const struct kvr_stream *s, stamp then)

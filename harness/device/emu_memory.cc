@@ -221,7 +221,7 @@ static inline __attribute__((always_inline)) void *touch(struct region *r, uintp
     if ((at | n) & (r->unit - 1)) {
         n_cells = cells_of(r, at, n, &first);
         if (!n_cells)
-            fail("the host has no memory for the books on its memory");
+            fail("the host is out of memory for the emulator's accounting of its memory");
     } else { /* the access covers whole cells (the common case) */
         const unsigned shift = (unsigned)__builtin_ctz(r->unit);
 

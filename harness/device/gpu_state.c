@@ -102,7 +102,7 @@ enum kvr_status kvr_gpu_states_open(struct kvr_gpu_states **out, char *why, size
 
     *out = NULL;
     st = g ? kvr_library_open(&g->library, name, RTLD_NOW | RTLD_LOCAL)
-           : kvr_fail(KVR_ENOMEM, "NVML: no memory");
+           : kvr_fail(KVR_ENOMEM, "NVML: out of memory");
     if (st != KVR_OK)
         snprintf(why, n, "no NVML: %s", kvr_error());
     else if (begin(g, name, why, n))

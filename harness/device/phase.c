@@ -40,7 +40,7 @@ enum kvr_status kvr_phases_open(struct kvr_phases **out, struct kvr_dev *dev, in
 
     *out = p;
     if (!p)
-        return kvr_fail(KVR_ENOMEM, "phases: no memory for %d", n_phases);
+        return kvr_fail(KVR_ENOMEM, "phases: out of memory while allocating %d phases", n_phases);
     p->dev = dev;
     p->n = n_phases;
     return KVR_OK;

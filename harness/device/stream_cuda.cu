@@ -131,7 +131,7 @@ enum kvr_status kvr_stream_open(struct kvr_stream **out)
     KVR_TRY(kvr_device_check_facts(&facts));
     s = (struct kvr_stream *)calloc(1, sizeof *s);
     if (!s)
-        return kvr_fail(KVR_ENOMEM, "device cuda: no memory");
+        return kvr_fail(KVR_ENOMEM, "device cuda: out of memory");
     s->capability = 10 * prop.major + prop.minor;
     s->block_shared = prop.sharedMemPerBlockOptin;
     e = cudaStreamCreateWithFlags(&s->stream, cudaStreamNonBlocking);
@@ -372,7 +372,8 @@ enum kvr_status kvr_device_alloc(struct kvr_stream *s, void **p, size_t n)
         void **grown = (void **)realloc(s->live, (size_t)more * sizeof *grown);
 
         if (!grown)
-            return kvr_fail(KVR_ENOMEM, "device cuda: no memory for a list of allocations");
+            return kvr_fail(KVR_ENOMEM,
+                            "device cuda: out of memory while allocating a list of allocations");
         s->live = grown;
         s->max_live = more;
     }
@@ -565,7 +566,7 @@ enum kvr_status kvr_stream_capture_end(struct kvr_stream *s, struct kvr_graph **
     if (st == KVR_OK)
         st = explain(e);
     if (st == KVR_OK && !g)
-        st = kvr_fail(KVR_ENOMEM, "device cuda: no memory for a graph");
+        st = kvr_fail(KVR_ENOMEM, "device cuda: out of memory while allocating a graph");
     if (st == KVR_OK)
         st = explain(cudaGraphInstantiate(&g->exec, graph, 0));
     if (graph)

@@ -62,7 +62,7 @@ enum kvr_status kvr_stream_open(struct kvr_stream **out)
     KVR_TRY(capability(&sm));
     s = (struct kvr_stream *)calloc(1, sizeof *s);
     if (!s)
-        return kvr_fail(KVR_ENOMEM, "device emulated: no memory");
+        return kvr_fail(KVR_ENOMEM, "device emulated: out of memory");
     s->total_bytes = total_bytes;
     s->capability = sm;
     s->block_shared = block_shared;
@@ -79,7 +79,7 @@ enum kvr_status kvr_stream_open(struct kvr_stream **out)
         s->stacks == MAP_FAILED) {
         s->stacks = s->stacks == MAP_FAILED ? NULL : s->stacks;
         kvr_stream_close(&s);
-        return kvr_fail(KVR_ENOMEM, "device emulated: no memory");
+        return kvr_fail(KVR_ENOMEM, "device emulated: out of memory");
     }
     for (size_t i = 0; i < MAX_CLUSTER; i++) {
         s->block[i].bytes = s->shared_bytes + i * SHARED_BYTES;
@@ -236,7 +236,7 @@ int64_t kvr_stream_mark(struct kvr_stream *s)
     }
     slot = kvr_ticket_slot(&s->tickets, ticket);
     if (slot < 0 || slot >= s->max_marks) {
-        record(s, "no memory for %lld marks", (long long)s->max_marks + 1);
+        record(s, "out of memory while allocating %lld marks", (long long)s->max_marks + 1);
         return -1;
     }
     s->marks[slot] = kvr_now_ns();

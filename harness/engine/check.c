@@ -273,7 +273,7 @@ static enum kvr_status check_loop(struct kvr_checker *k)
     KVR_TRY(kvr_st_get(k->file, "noise", &noise));
     if (kvr_tensor_count(&noise) < k->chunk_elems || kvr_tensor_count(&noise) % k->chunk_elems)
         return kvr_fail(
-            KVR_EFORMAT, "%s: 'noise' has %lld values, need a multiple of %lld (one chunk)",
+            KVR_EFORMAT, "%s: tensor 'noise' has %lld values, need a multiple of %lld (one chunk)",
             kvr_st_path(k->file), (long long)kvr_tensor_count(&noise), (long long)k->chunk_elems);
     base.n_chunks = (int)(kvr_tensor_count(&noise) / k->chunk_elems);
     KVR_TRY(kvr_checker_input(k, "noise", base.n_chunks * k->chunk_elems, &base.noise));
@@ -296,7 +296,7 @@ static enum kvr_status check_file(struct kvr_checker *k, const char *name,
     enum kvr_status st = KVR_OK;
 
     if (!path)
-        return kvr_fail(KVR_ENOMEM, "check: no memory");
+        return kvr_fail(KVR_ENOMEM, "check: out of memory");
     if (!kvr_path_exists(path)) {
         free(path);
         return KVR_OK;
@@ -338,8 +338,8 @@ static enum kvr_status check_all(struct kvr_checker *k)
         KVR_TRY(check_file(k, parts[i].file, parts[i].fn));
     if (k->report->n == 0)
         return kvr_fail(KVR_ENOTFOUND,
-                        "%s: nothing recorded: need scheduler.safetensors, forward.safetensors, "
-                        "loop.safetensors or golden.safetensors",
+                        "%s: the folder has no recording: need scheduler.safetensors, "
+                        "forward.safetensors, loop.safetensors or golden.safetensors",
                         k->dir);
     return KVR_OK;
 }

@@ -30,7 +30,7 @@ static struct kvr_check_entry *new_entry(struct kvr_check_report *r, const char 
 
 static enum kvr_status no_memory(const char *name)
 {
-    return kvr_fail(KVR_ENOMEM, "check: no memory for the entry of %s", name);
+    return kvr_fail(KVR_ENOMEM, "check: out of memory while allocating the entry of %s", name);
 }
 
 static bool element(const struct kvr_tensor *t, int64_t i, double *out)
@@ -163,7 +163,7 @@ enum kvr_status kvr_check_golden(struct kvr_check_report *r, const char *dir, co
     enum kvr_status st = KVR_OK;
 
     if (!golden)
-        return kvr_fail(KVR_ENOMEM, "check: no memory");
+        return kvr_fail(KVR_ENOMEM, "check: out of memory");
     if (kvr_path_exists(golden))
         st = check(r, dir, golden, how);
     free(golden);

@@ -40,7 +40,8 @@ static enum kvr_status forward_input(struct kvr_checker *k, const struct forward
             return kvr_checker_input(k, f->x[i], k->chunk_elems, x);
     KVR_TRY(kvr_st_get(k->file, "noise", &noise));
     if (noise.dtype != KVR_F32 || kvr_tensor_count(&noise) < (f->chunk + 1) * k->chunk_elems)
-        return kvr_fail(KVR_EFORMAT, "%s: tensor 'noise' must be F32 with at least %d chunks",
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: tensor 'noise' must be F32 and contain at least %d chunks",
                         kvr_st_path(k->file), f->chunk + 1);
     *x = (const float *)noise.data + f->chunk * k->chunk_elems;
     return KVR_OK;
@@ -137,10 +138,11 @@ static enum kvr_status given_noise(void *ctx, int chunk, int step, int frame0, i
     const struct loop *l = ctx;
 
     if (step >= 0)
-        return kvr_fail(KVR_EINVAL,
-                        "check: chunk %d needs noise between denoising steps; the recording has "
-                        "only initial noise (record a UniPC model, which draws none)",
-                        chunk);
+        return kvr_fail(
+            KVR_EINVAL,
+            "check: chunk %d needs noise between denoising steps, but the recording contains only "
+            "initial noise; record a model with the UniPC sampler, which adds none",
+            chunk);
     memcpy(dst, l->noise + frame0 * frame_elems, (size_t)(n_frames * frame_elems) * sizeof *dst);
     return KVR_OK;
 }
@@ -249,8 +251,10 @@ static enum kvr_status run_loops(struct kvr_checker *k)
     KVR_TRY(kvr_st_get(k->file, "noise", &noise));
     n = kvr_tensor_count(&noise);
     if (noise.dtype != KVR_F32 || n < k->chunk_elems || n % k->chunk_elems)
-        return kvr_fail(KVR_EFORMAT, "%s: 'noise' must be F32 of whole chunks of %lld values",
-                        kvr_st_path(k->file), (long long)k->chunk_elems);
+        return kvr_fail(
+            KVR_EFORMAT,
+            "%s: tensor 'noise' must be F32 and a whole number of chunks of %lld values",
+            kvr_st_path(k->file), (long long)k->chunk_elems);
     base.noise = noise.data;
     base.n_chunks = (int)(n / k->chunk_elems);
     KVR_TRY(kvr_buf_alloc(&work, kvr_dev_host(k->dev), KVR_MEM_IO,
@@ -325,7 +329,7 @@ enum kvr_status kvr_check_lora(struct kvr_checker *k)
     struct kvr_model_use use = { .compute = k->how.compute };
     struct kvr_checker golden = *k;
     char *lora = NULL, *path = kvr_path_join(k->dir, "golden.safetensors");
-    enum kvr_status st = path ? KVR_OK : kvr_fail(KVR_ENOMEM, "check: no memory");
+    enum kvr_status st = path ? KVR_OK : kvr_fail(KVR_ENOMEM, "check: out of memory");
 
     for (int i = 0; i < 2 && st == KVR_OK && !lora; i++) {
         lora = kvr_path_join(k->dir, names[i]);
@@ -442,7 +446,7 @@ static enum kvr_status check_solver_run(struct kvr_checker *k, const char *name)
     KVR_TRY(kvr_checker_input(k, part, n_steps * r.n, &r.flows));
     work = calloc((size_t)(5 + n_steps) * (size_t)r.n, sizeof *work);
     if (!work)
-        return kvr_fail(KVR_ENOMEM, "check: no memory for %d states", n_steps);
+        return kvr_fail(KVR_ENOMEM, "check: out of memory while allocating %d states", n_steps);
     r.x = work;
     r.from = work + r.n;
     for (int i = 0; i < 3; i++)

@@ -115,10 +115,11 @@ enum kvr_status kvr_checker_input(const struct kvr_checker *k, const char *name,
 
     KVR_TRY(kvr_st_get(k->file, name, &t));
     if (t.dtype != KVR_F32)
-        return kvr_fail(KVR_EFORMAT, "%s: '%s' is %s, need F32", kvr_st_path(k->file), name,
-                        kvr_dtype_name(t.dtype));
+        return kvr_fail(KVR_EFORMAT, "%s: tensor '%s' has type %s, need F32", kvr_st_path(k->file),
+                        name, kvr_dtype_name(t.dtype));
     if (kvr_tensor_count(&t) != n)
-        return kvr_fail(KVR_EFORMAT, "%s: '%s' has %lld values, the configuration wants %lld",
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: tensor '%s' has %lld values, the model's config.json requires %lld",
                         kvr_st_path(k->file), name, (long long)kvr_tensor_count(&t), (long long)n);
     *out = t.data;
     return KVR_OK;

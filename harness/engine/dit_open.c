@@ -163,9 +163,7 @@ static enum kvr_status check_shapes(const struct kvr_dit *d)
     const int head_dim = d->c->dim / d->c->n_heads;
 
     if (d->ops->max_head_dim && head_dim > d->ops->max_head_dim)
-        return kvr_fail(KVR_EUNSUPPORTED,
-                        "dit: heads of %d channels, device %s supports at most "
-                        "%d",
+        return kvr_fail(KVR_EUNSUPPORTED, "dit: head_dim is %d, device %s supports at most %d",
                         head_dim, kvr_dev_name(d->dev), d->ops->max_head_dim);
     return KVR_OK;
 }
@@ -176,10 +174,12 @@ enum kvr_status kvr_dit_open(struct kvr_dit **out, struct kvr_dev *dev, struct k
     enum kvr_status st;
 
     if (kvr_model_is_lm(m))
-        return kvr_fail(KVR_EUNSUPPORTED, "dit: a language model generates no frames");
+        return kvr_fail(
+            KVR_EUNSUPPORTED,
+            "dit: a language model was given, need a video model, which generates frames");
     d = calloc(1, sizeof *d);
     if (!d)
-        return kvr_fail(KVR_ENOMEM, "dit: no memory");
+        return kvr_fail(KVR_ENOMEM, "dit: out of memory");
     d->dev = dev;
     d->m = m;
     d->c = kvr_model_config(m);
@@ -189,7 +189,7 @@ enum kvr_status kvr_dit_open(struct kvr_dit **out, struct kvr_dev *dev, struct k
     d->cross = calloc((size_t)d->c->n_layers, sizeof *d->cross);
     if (!d->cross) {
         free(d);
-        return kvr_fail(KVR_ENOMEM, "dit: no memory");
+        return kvr_fail(KVR_ENOMEM, "dit: out of memory");
     }
     for (int i = 0; i < d->c->n_layers; i++)
         d->cross[i] = (struct kvr_cross){ .n_keys = d->c->text_len,

@@ -39,7 +39,7 @@ enum kvr_status kvr_gemm_open_as(struct kvr_gemm **out, struct kvr_dev *dev, enu
 
     *out = NULL;
     if (compute != KVR_F32 && compute != KVR_BF16)
-        return kvr_fail(KVR_EINVAL, "gemm: compute in %s, need F32 or BF16",
+        return kvr_fail(KVR_EINVAL, "gemm: the compute type is %s, need F32 or BF16",
                         kvr_dtype_name(compute));
     KVR_TRY(kind->open(out, dev, compute));
     (*out)->kind = kind;
@@ -82,7 +82,8 @@ const char *kvr_gemm_library(const struct kvr_gemm *g)
 static enum kvr_status check_layer(int n, int k)
 {
     if (n < 1 || k < 1)
-        return kvr_fail(KVR_EINVAL, "gemm: layer of %d x %d, both must be at least 1", n, k);
+        return kvr_fail(KVR_EINVAL,
+                        "gemm: a linear layer of %d x %d was given, need at least 1 x 1", n, k);
     return KVR_OK;
 }
 
@@ -128,7 +129,7 @@ void kvr_gemm_free_scratch(struct kvr_gemm *g)
 static enum kvr_status check_rows(int64_t m)
 {
     if (m < 1)
-        return kvr_fail(KVR_EINVAL, "gemm: %lld rows, need at least 1", (long long)m);
+        return kvr_fail(KVR_EINVAL, "gemm: the input has %lld rows, need at least 1", (long long)m);
     return KVR_OK;
 }
 

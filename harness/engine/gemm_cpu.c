@@ -142,7 +142,7 @@ static enum kvr_status gemm_open(struct kvr_gemm **out, struct kvr_dev *dev, enu
     int n = omp_get_num_procs();
 
     if (!g)
-        return kvr_fail(KVR_ENOMEM, "gemm: no memory");
+        return kvr_fail(KVR_ENOMEM, "gemm: out of memory");
     g->base = (struct kvr_gemm){ .dev = dev, .compute = compute };
     g->narrow = compute == KVR_BF16 && narrow_here();
     snprintf(g->library, sizeof g->library, "oneDNN %d.%d", v->major, v->minor);
@@ -288,13 +288,13 @@ static enum kvr_status prim_get(struct gemm *g, int64_t m, int n, int k, int ld_
         struct prim **grown = realloc(g->prims, (size_t)cap * sizeof(struct prim *));
 
         if (!grown)
-            return kvr_fail(KVR_ENOMEM, "gemm: no memory for %d primitives", cap);
+            return kvr_fail(KVR_ENOMEM, "gemm: out of memory while allocating %d primitives", cap);
         g->prims = grown;
         g->cap_prims = cap;
     }
     p = calloc(1, sizeof *p);
     if (!p)
-        return kvr_fail(KVR_ENOMEM, "gemm: no memory");
+        return kvr_fail(KVR_ENOMEM, "gemm: out of memory");
     p->m = m;
     p->n = n;
     p->k = k;
@@ -431,12 +431,12 @@ static enum kvr_status linear_open(struct kvr_linear **out, struct kvr_gemm *g, 
     int n_threads;
 
     if (!l)
-        return kvr_fail(KVR_ENOMEM, "gemm: no memory");
+        return kvr_fail(KVR_ENOMEM, "gemm: out of memory");
     l->base = (struct kvr_linear){ .g = g, .n = n, .k = k, .has_bias = b != NULL };
     l->n_tiles = (n + TILE_N - 1) / TILE_N;
     l->tile = calloc((size_t)l->n_tiles, sizeof *l->tile);
     n_threads = one_thread();
-    st = l->tile ? linear_pack(l, w, b) : kvr_fail(KVR_ENOMEM, "gemm: no memory");
+    st = l->tile ? linear_pack(l, w, b) : kvr_fail(KVR_ENOMEM, "gemm: out of memory");
     threads_back(n_threads);
     if (st != KVR_OK) {
         linear_close(&l->base);
@@ -566,7 +566,7 @@ static enum kvr_status run(struct kvr_gemm *base, int64_t m, const float *x, int
         threads_back(n_threads);
     if (bad)
         return kvr_fail(bad & 2 ? KVR_ENOMEM : KVR_EINTERNAL,
-                        "gemm: oneDNN%s failed to run a tile of %lld x %d x %d",
+                        "gemm: oneDNN%s failed in a matrix product of %lld x %d x %d",
                         bad & 2 ? ", out of memory," : "", (long long)m, l[0]->n, l[0]->k);
     return KVR_OK;
 }

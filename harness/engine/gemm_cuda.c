@@ -85,7 +85,7 @@ static enum kvr_status gemm_open(struct kvr_gemm **out, struct kvr_dev *dev, enu
     enum kvr_status st;
 
     if (!g)
-        return kvr_fail(KVR_ENOMEM, "gemm: no memory");
+        return kvr_fail(KVR_ENOMEM, "gemm: out of memory");
     g->base = (struct kvr_gemm){ .dev = dev, .compute = compute };
     g->fuses = compute == KVR_BF16 && kvr_product_supported(kvr_dev_stream(dev));
     st = kvr_blaslt_open(&g->lt, kvr_dev_stream(dev));
@@ -233,7 +233,7 @@ static enum kvr_status open_with(fill_fn *fill, struct kvr_linear **out, struct 
     enum kvr_status st;
 
     if (!l)
-        return kvr_fail(KVR_ENOMEM, "gemm: no memory");
+        return kvr_fail(KVR_ENOMEM, "gemm: out of memory");
     l->base = (struct kvr_linear){ .g = g, .n = n, .k = k, .has_bias = b != NULL };
     st = fill(l, w, b);
     if (st == KVR_OK)
@@ -315,7 +315,9 @@ static enum kvr_status run_trial_fused(const struct trial *t)
     bool done;
 
     KVR_TRY(run_fused(&t->g->base, t->m, &how, 1, &t->l, &y, &done));
-    return done ? KVR_OK : kvr_fail(KVR_EUNSUPPORTED, "gemm: no fused kernel for this product");
+    return done ? KVR_OK
+                : kvr_fail(KVR_EUNSUPPORTED,
+                           "gemm: the device has no fused kernel for this matrix product");
 }
 
 static enum kvr_status run_trial(const struct trial *t)
@@ -481,7 +483,7 @@ static enum kvr_status grow(struct gemm *g)
         return KVR_OK;
     grown = realloc(g->shapes, (size_t)cap * sizeof *grown);
     if (!grown)
-        return kvr_fail(KVR_ENOMEM, "gemm: no memory for %d shapes", cap);
+        return kvr_fail(KVR_ENOMEM, "gemm: out of memory while allocating %d shapes", cap);
     g->shapes = grown;
     g->cap_shapes = cap;
     return KVR_OK;

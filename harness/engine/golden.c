@@ -48,7 +48,7 @@ static enum kvr_status read_tolerances(struct golden *g)
     g->all = (struct kvr_tolerance){ 5e-3, INFINITY };
     g->first = (struct kvr_tolerance){ 1e-3, INFINITY };
     if (!path)
-        return kvr_fail(KVR_ENOMEM, "check: no memory");
+        return kvr_fail(KVR_ENOMEM, "check: out of memory");
     if (kvr_path_exists(path)) {
         st = kvr_json_load(&root, path);
         if (st == KVR_OK)
@@ -65,7 +65,8 @@ static enum kvr_status read_tolerances(struct golden *g)
 
 static enum kvr_status fail_mismatch(const struct golden *g, const char *name, const char *want)
 {
-    return kvr_fail(KVR_EFORMAT, "%s: '%s' must be %s", kvr_st_path(g->k.file), name, want);
+    return kvr_fail(KVR_EFORMAT, "%s: recorded '%s' must be %s", kvr_st_path(g->k.file), name,
+                    want);
 }
 
 static enum kvr_status read_tensors(struct golden *g)
@@ -76,7 +77,7 @@ static enum kvr_status read_tensors(struct golden *g)
     enum kvr_status st;
 
     if (!path)
-        return kvr_fail(KVR_ENOMEM, "check: no memory");
+        return kvr_fail(KVR_ENOMEM, "check: out of memory");
     st = kvr_st_open(&g->k.file, path);
     free(path);
     KVR_TRY(st);

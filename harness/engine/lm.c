@@ -57,14 +57,15 @@ enum kvr_status kvr_lm_open(struct kvr_lm **out, struct kvr_dev *dev, struct kvr
     enum kvr_status st;
 
     if (!kvr_model_is_lm(m))
-        return kvr_fail(KVR_EUNSUPPORTED, "lm: a video model has no text tokens");
+        return kvr_fail(
+            KVR_EUNSUPPORTED,
+            "lm: a video model was given, need a language model, which reads text tokens");
     if (!kvr_dev_in_host(dev))
-        return kvr_fail(KVR_EUNSUPPORTED,
-                        "lm: language models run only on the CPU: there are no device kernels for "
-                        "grouped queries and causal chunks");
+        return kvr_fail(KVR_EUNSUPPORTED, "lm: language models run only on the CPU: devices have "
+                                          "no kernels for grouped queries and causal chunks");
     lm = calloc(1, sizeof *lm);
     if (!lm)
-        return kvr_fail(KVR_ENOMEM, "lm: no memory");
+        return kvr_fail(KVR_ENOMEM, "lm: out of memory");
     lm->dev = dev;
     lm->model = m;
     lm->c = &m->config;
@@ -217,14 +218,16 @@ static enum kvr_status check(const struct kvr_lm *lm, const int32_t *ids,
                              const struct kvr_pass *pass)
 {
     if (pass->n_frames < 1 || pass->n_frames > lm->max_tokens)
-        return kvr_fail(KVR_EINVAL, "lm: chunk of %d tokens, at most %d", pass->n_frames,
-                        lm->max_tokens);
+        return kvr_fail(KVR_EINVAL, "lm: a chunk of %d tokens was passed, need 1 to %d",
+                        pass->n_frames, lm->max_tokens);
     if (pass->frame0 + pass->n_frames > lm->c->context_length)
-        return kvr_fail(KVR_EINVAL, "lm: token %d, the model's context has %d",
+        return kvr_fail(KVR_EINVAL,
+                        "lm: token position %d exceeds the model's context of %d tokens",
                         pass->frame0 + pass->n_frames - 1, lm->c->context_length);
     for (int t = 0; t < pass->n_frames; t++)
         if (ids[t] < 0 || ids[t] >= lm->c->vocabulary_size)
-            return kvr_fail(KVR_EINVAL, "lm: token %d has id %d, the vocabulary 0..%d",
+            return kvr_fail(KVR_EINVAL,
+                            "lm: token %d has id %d, which is not in the vocabulary: need 0..%d",
                             pass->frame0 + t, ids[t], lm->c->vocabulary_size - 1);
     return KVR_OK;
 }

@@ -26,7 +26,7 @@ static enum kvr_status same_int(const struct loader *l, const char *key, int64_t
 
     KVR_TRY(kvr_gguf_int(kvr_weights_gguf(l->w->file), key, &v));
     if (v != want)
-        return kvr_fail(KVR_EFORMAT, "%s: %s is %lld, config.json says %lld",
+        return kvr_fail(KVR_EFORMAT, "%s: metadata %s is %lld, but config.json has %lld",
                         kvr_weights_path(l->w->file), key, (long long)v, (long long)want);
     return KVR_OK;
 }
@@ -38,7 +38,7 @@ static enum kvr_status same_real(const struct loader *l, const char *key, double
 
     KVR_TRY(kvr_gguf_real(kvr_weights_gguf(l->w->file), key, &v));
     if ((float)v != (float)want)
-        return kvr_fail(KVR_EFORMAT, "%s: %s is %g, config.json says %g",
+        return kvr_fail(KVR_EFORMAT, "%s: metadata %s is %g, but config.json has %g",
                         kvr_weights_path(l->w->file), key, v, want);
     return KVR_OK;
 }
@@ -55,16 +55,18 @@ static enum kvr_status check_metadata(const struct loader *l)
     struct kvr_gguf_string name;
 
     if (!g)
-        return kvr_fail(KVR_EFORMAT, "%s: %s, expected GGUF", path,
+        return kvr_fail(KVR_EFORMAT, "%s: the file's format is %s, need GGUF", path,
                         kvr_weights_format_name(kvr_weights_format(l->w->file)));
     KVR_TRY(kvr_gguf_text(g, "general.architecture", &name));
     if (name.n != 5 || memcmp(name.text, "llama", 5) != 0)
-        return kvr_fail(KVR_EUNSUPPORTED, "%s: architecture '%.*s', expected 'llama'", path,
+        return kvr_fail(KVR_EUNSUPPORTED, "%s: architecture is '%.*s', need 'llama'", path,
                         (int)(name.n < 40 ? name.n : 40), name.text);
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
         if (kvr_gguf_has(g, foreign[i]))
-            return kvr_fail(KVR_EUNSUPPORTED, "%s: %s is not supported by this engine", path,
-                            foreign[i]);
+            return kvr_fail(
+                KVR_EUNSUPPORTED,
+                "%s: metadata key %s describes a feature that this engine does not support", path,
+                foreign[i]);
     KVR_TRY(same_int(l, "llama.block_count", c->n_layers));
     KVR_TRY(same_int(l, "llama.embedding_length", c->dim));
     KVR_TRY(same_int(l, "llama.feed_forward_length", c->ffn_dim));
@@ -85,9 +87,10 @@ static enum kvr_status find(struct loader *l, const char *name, int64_t n, int64
     const struct kvr_weight *t = kvr_weights_find(l->w->file, name);
 
     if (!t)
-        return kvr_fail(KVR_ENOTFOUND, "%s: no tensor '%s'", kvr_weights_path(l->w->file), name);
+        return kvr_fail(KVR_ENOTFOUND, "%s: tensor '%s' is missing", kvr_weights_path(l->w->file),
+                        name);
     if (t->n_dims != (k ? 2 : 1) || t->shape[0] != n || (k && t->shape[1] != k))
-        return kvr_fail(KVR_EFORMAT, "%s: tensor '%s': expected [%lld, %lld]",
+        return kvr_fail(KVR_EFORMAT, "%s: tensor '%s' has another shape, need [%lld, %lld]",
                         kvr_weights_path(l->w->file), name, (long long)n, (long long)(k ? k : 1));
     l->n_used++;
     *out = t;
@@ -99,7 +102,7 @@ static enum kvr_status read_floats(struct loader *l, const struct kvr_weight *t,
     KVR_TRY(kvr_weight_f32(t, 0, t->n, to));
     for (int64_t i = 0; i < t->n; i++)
         if (!isfinite(to[i]))
-            return kvr_fail(KVR_EFORMAT, "%s: tensor '%s': element %lld is not finite",
+            return kvr_fail(KVR_EFORMAT, "%s: tensor '%s': element %lld is NaN or infinite",
                             kvr_weights_path(l->w->file), t->name, (long long)i);
     return KVR_OK;
 }
@@ -163,7 +166,7 @@ static enum kvr_status load(struct loader *l)
     KVR_TRY(check_metadata(l));
     w->block = calloc((size_t)l->c->n_layers, sizeof *w->block);
     if (!w->block)
-        return kvr_fail(KVR_ENOMEM, "lm: no memory for %d layers", l->c->n_layers);
+        return kvr_fail(KVR_ENOMEM, "lm: out of memory while allocating %d layers", l->c->n_layers);
     w->n_layers = l->c->n_layers;
     KVR_TRY(find(l, "token_embd.weight", l->c->vocabulary_size, l->c->dim, &w->embedding));
     output = w->embedding;
@@ -174,7 +177,8 @@ static enum kvr_status load(struct loader *l)
     for (int i = 0; i < w->n_layers; i++)
         KVR_TRY(load_block(l, i));
     if (l->n_used != count)
-        return kvr_fail(KVR_EUNSUPPORTED, "%s: %d tensors, this architecture has %d",
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "%s: the file has %d tensors, a model of this architecture has %d",
                         kvr_weights_path(w->file), count, l->n_used);
     return KVR_OK;
 }
@@ -188,7 +192,7 @@ enum kvr_status kvr_lm_weights_open(struct kvr_lm_weights **out, struct kvr_dev 
 
     l.w = calloc(1, sizeof *l.w);
     if (!l.w)
-        return kvr_fail(KVR_ENOMEM, "lm: no memory");
+        return kvr_fail(KVR_ENOMEM, "lm: out of memory");
     st = kvr_weights_open(&l.w->file, path);
     if (st == KVR_OK)
         st = load(&l);

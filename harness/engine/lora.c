@@ -56,12 +56,12 @@ static enum kvr_status parse(const char *path, const char *raw, char **name, int
     --*half;
     if (!stem)
         return kvr_fail(KVR_EFORMAT,
-                        "%s: '%.200s' is not a tensor of an adapter: names end in .lora_A.weight "
-                        "or .lora_B.weight",
+                        "%s: '%.200s' is not a LoRA tensor: its name must end in .lora_A.weight or "
+                        ".lora_B.weight",
                         path, raw);
     *name = malloc(stem + sizeof ".weight");
     if (!*name)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory", path);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory", path);
     memcpy(*name, begin, stem);
     strcpy(*name + stem, ".weight");
     cut_out(*name, "_fsdp_wrapped_module.");
@@ -92,10 +92,11 @@ static enum kvr_status add(struct kvr_lora *a, char *name, int half, const struc
         *p = (struct pair){ .name = name };
     }
     if (p->half[half])
-        return kvr_fail(KVR_EFORMAT, "%s: '%s' and '%s' are the same factor of '%s'",
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: tensors '%s' and '%s' are the same LoRA factor of weight '%s'",
                         kvr_weights_path(a->file), p->half[half]->name, t->name, p->name);
     if (t->n_dims != 2)
-        return kvr_fail(KVR_EFORMAT, "%s: '%s' has %d dimensions, need 2",
+        return kvr_fail(KVR_EFORMAT, "%s: LoRA tensor '%s' has %d dimensions, need 2",
                         kvr_weights_path(a->file), t->name, t->n_dims);
     p->half[half] = t;
     return KVR_OK;
@@ -108,7 +109,7 @@ static enum kvr_status read_pairs(struct kvr_lora *a)
 
     a->pair = calloc((size_t)n, sizeof *a->pair);
     if (!a->pair)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory for %d names", path, n);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating %d names", path, n);
     for (int i = 0; i < n; i++) {
         const struct kvr_weight *t = kvr_weights_at(a->file, i);
         char *name;
@@ -119,7 +120,7 @@ static enum kvr_status read_pairs(struct kvr_lora *a)
         KVR_TRY(parse(path, t->name, &name, &half));
         KVR_TRY(add(a, name, half, t));
     }
-    return a->n ? KVR_OK : kvr_fail(KVR_EFORMAT, "%s: holds no adapter", path);
+    return a->n ? KVR_OK : kvr_fail(KVR_EFORMAT, "%s: the file contains no LoRA adapter", path);
 }
 
 static enum kvr_status check_pairs(struct kvr_lora *a, int rank)
@@ -131,15 +132,16 @@ static enum kvr_status check_pairs(struct kvr_lora *a, int rank)
 
         assert(p->half[A] || p->half[B]); /* add() creates a pair with one factor */
         if (!p->half[A] || !p->half[B])
-            return kvr_fail(KVR_EFORMAT, "%s: tensor '%s' needs its %s", path,
+            return kvr_fail(KVR_EFORMAT, "%s: LoRA tensor '%s' has no matching %s", path,
                             p->half[p->half[A] ? A : B]->name, p->half[A] ? "lora_B" : "lora_A");
         if (!rank)
             rank = (int)p->half[A]->shape[0];
         if (p->half[A]->shape[0] != rank || p->half[B]->shape[1] != rank)
-            return kvr_fail(KVR_EFORMAT,
-                            "%s: '%s' and its lora_B have ranks %lld and %lld, need %d", path,
-                            p->half[A]->name, (long long)p->half[A]->shape[0],
-                            (long long)p->half[B]->shape[1], rank);
+            return kvr_fail(
+                KVR_EFORMAT,
+                "%s: LoRA factors '%s' and its lora_B have ranks %lld and %lld, need %d", path,
+                p->half[A]->name, (long long)p->half[A]->shape[0], (long long)p->half[B]->shape[1],
+                rank);
     }
     a->rank = rank;
     return KVR_OK;
@@ -152,7 +154,7 @@ enum kvr_status kvr_lora_open(struct kvr_lora **out, const char *path, int rank,
 
     *out = NULL;
     if (!a)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory", path);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory", path);
     st = kvr_weights_open(&a->file, path);
     if (st == KVR_OK)
         st = read_pairs(a);
@@ -202,8 +204,10 @@ static enum kvr_status check_finite(const struct kvr_lora *a, const struct kvr_w
 {
     for (int64_t i = 0; i < t->n; i++)
         if (!isfinite(x[i]))
-            return kvr_fail(KVR_ENAN, "%s: weight '%s' holds %g at element %lld",
-                            kvr_weights_path(a->file), t->name, (double)x[i], (long long)i);
+            return kvr_fail(
+                KVR_ENAN,
+                "%s: LoRA tensor '%s' contains %g at element %lld; weights must be finite",
+                kvr_weights_path(a->file), t->name, (double)x[i], (long long)i);
     return KVR_OK;
 }
 
@@ -217,15 +221,15 @@ enum kvr_status kvr_lora_merge(struct kvr_lora *a, const char *name, int64_t n, 
         return KVR_OK;
     p->used = true;
     if (p->half[A]->shape[1] != k || p->half[B]->shape[0] != n)
-        return kvr_fail(KVR_EFORMAT,
-                        "%s: '%s' adapts a weight of %lld x %lld, the model's is %lld x "
-                        "%lld",
-                        kvr_weights_path(a->file), name, (long long)p->half[B]->shape[0],
-                        (long long)p->half[A]->shape[1], (long long)n, (long long)k);
+        return kvr_fail(
+            KVR_EFORMAT,
+            "%s: LoRA pair '%s' adapts a weight of %lld x %lld, the model's weight is %lld x %lld",
+            kvr_weights_path(a->file), name, (long long)p->half[B]->shape[0],
+            (long long)p->half[A]->shape[1], (long long)n, (long long)k);
     for (int h = 0; h < HALVES && st == KVR_OK && w; h++) {
         x[h] = malloc((size_t)p->half[h]->n * sizeof *x[h]);
         st = x[h] ? kvr_weight_f32(p->half[h], 0, p->half[h]->n, x[h])
-                  : kvr_fail(KVR_ENOMEM, "%s: no memory", kvr_weights_path(a->file));
+                  : kvr_fail(KVR_ENOMEM, "%s: out of memory", kvr_weights_path(a->file));
         if (st == KVR_OK)
             st = check_finite(a, p->half[h], x[h]);
     }
@@ -242,7 +246,7 @@ enum kvr_status kvr_lora_check_used(const struct kvr_lora *a)
         if (!a->pair[i].used)
             return kvr_fail(
                 KVR_EFORMAT,
-                "%s: '%s' adapts '%s', which this model does not have as a linear layer",
+                "%s: LoRA tensor '%s' adapts '%s', which is not a linear layer of this model",
                 kvr_weights_path(a->file), a->pair[i].half[A]->name, a->pair[i].name);
     return KVR_OK;
 }

@@ -32,7 +32,9 @@ static enum kvr_status loader_open(struct loader *l, struct kvr_model *m, const 
     KVR_TRY(kvr_weights_open(&l->file, path));
     KVR_TRY(kvr_weights_check_names(l->file));
     l->used = calloc((size_t)kvr_weights_count(l->file), sizeof *l->used);
-    return l->used ? KVR_OK : kvr_fail(KVR_ENOMEM, "%s: no memory for its weights", path);
+    return l->used ? KVR_OK
+                   : kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating the model's weights",
+                              path);
 }
 
 static void loader_close(struct loader *l)
@@ -57,12 +59,13 @@ static enum kvr_status find(struct loader *l, const char *name, int n_dims, cons
         return kvr_fail(KVR_ENOTFOUND, "%s: weight '%s' is missing", path, name);
     l->used[t - kvr_weights_at(l->file, 0)] = true;
     if (t->n_dims != n_dims || memcmp(t->shape, shape, (size_t)n_dims * sizeof *shape) != 0)
-        return kvr_fail(KVR_EFORMAT, "%s: weight '%s' has shape %s, the configuration wants %s",
-                        path, name, kvr_shape_text(t->shape, t->n_dims, have, sizeof have),
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: weight '%s' has shape %s, the model's config.json requires %s", path,
+                        name, kvr_shape_text(t->shape, t->n_dims, have, sizeof have),
                         kvr_shape_text(shape, n_dims, want, sizeof want));
     if (!t->blocks && t->dtype != KVR_F32 && t->dtype != KVR_BF16 && t->dtype != KVR_F16)
-        return kvr_fail(KVR_EUNSUPPORTED, "%s: weight '%s' is %s, need F32, BF16 or F16", path,
-                        name, kvr_weight_type(t));
+        return kvr_fail(KVR_EUNSUPPORTED, "%s: weight '%s' has type %s, need F32, BF16 or F16",
+                        path, name, kvr_weight_type(t));
     return KVR_OK;
 }
 
@@ -71,7 +74,8 @@ static enum kvr_status check_finite(const struct loader *l, const char *name, co
 {
     for (int64_t i = 0; i < n; i++)
         if (!(x[i] - x[i] == 0))
-            return kvr_fail(KVR_ENAN, "%s: weight '%s' holds %g at element %lld",
+            return kvr_fail(KVR_ENAN,
+                            "%s: weight '%s' contains %g at element %lld; weights must be finite",
                             kvr_weights_path(l->file), name, (double)x[i], (long long)i);
     return KVR_OK;
 }
@@ -210,7 +214,8 @@ static enum kvr_status load_weights(struct loader *l)
     KVR_TRY(load_linear(l, &m->head, "head.head", c->out_dim * c->patch_h * c->patch_w, d));
     for (int i = 0; l->file && i < kvr_weights_count(l->file); i++)
         if (!l->used[i] && kvr_weights_model_name(l->file, i))
-            return kvr_fail(KVR_EFORMAT, "%s: weight '%s' is not part of this configuration",
+            return kvr_fail(KVR_EFORMAT,
+                            "%s: weight '%s' does not belong to a model of this config.json",
                             kvr_weights_path(l->file), kvr_weights_at(l->file, i)->name);
     return l->lora ? kvr_lora_check_used(l->lora) : KVR_OK;
 }
@@ -356,7 +361,7 @@ static enum kvr_status lm_paths_make(struct paths *p, const char *dir,
     p->config = kvr_path_join(dir, "config.json");
     p->weights = kvr_path_join(dir, c->gguf);
     if (!p->config || !p->weights)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory", dir);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory", dir);
     if (!kvr_path_exists(p->weights))
         return kvr_fail(KVR_ENOTFOUND, "%s: not found%s%s", p->weights,
                         c->fetch ? "; fetch it with " : "", c->fetch ? c->fetch : "");
@@ -372,7 +377,7 @@ static enum kvr_status first_there(const char *dir, const char *const *names, co
         char *path = kvr_path_join(dir, *names);
 
         if (!path)
-            return kvr_fail(KVR_ENOMEM, "%s: no memory", dir);
+            return kvr_fail(KVR_ENOMEM, "%s: out of memory", dir);
         if (kvr_path_exists(path)) {
             *out = path;
             return KVR_OK;
@@ -382,7 +387,7 @@ static enum kvr_status first_there(const char *dir, const char *const *names, co
     if (!otherwise)
         return KVR_OK;
     *out = kvr_path_join(dir, otherwise);
-    return *out ? KVR_OK : kvr_fail(KVR_ENOMEM, "%s: no memory", dir);
+    return *out ? KVR_OK : kvr_fail(KVR_ENOMEM, "%s: out of memory", dir);
 }
 
 /* Names of weight files in order of precedence. Checkpoints come first, because Wan's folders also
@@ -411,7 +416,7 @@ static enum kvr_status fail_none(const char *dir, const char *what, const char *
 
     for (int i = 0; names[i] && n < (int)sizeof list; i++)
         n += snprintf(list + n, sizeof list - (size_t)n, "%s%s", i ? ", " : "", names[i]);
-    return kvr_fail(KVR_ENOTFOUND, "%s: %snone of %s is there", dir, what, list);
+    return kvr_fail(KVR_ENOTFOUND, "%s: %sfound none of the files %s", dir, what, list);
 }
 
 /* Finds the paths of a model's files. If `may_lack`, the weights may be missing. */
@@ -420,7 +425,7 @@ static enum kvr_status paths_make(struct paths *p, const char *dir, bool may_lac
     p->config = kvr_path_join(dir, "config.json");
     p->table = kvr_path_join(dir, "prompt_table.safetensors");
     if (!p->config || !p->table)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory", dir);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory", dir);
     KVR_TRY(first_there(dir, weights_names, may_lack ? weights_names[2] : NULL, &p->weights));
     if (!p->weights)
         return fail_none(dir, "", weights_names);
@@ -432,17 +437,17 @@ static enum kvr_status find_lora(struct paths *p, const char *dir, const struct 
                                  const struct kvr_model_use *use)
 {
     if (use->lora && (c->random_weights || c->is_lm))
-        return kvr_fail(
-            KVR_EINVAL,
-            "%s: adapter %s: adapters need a video model's trained weights; these are %s", dir,
-            use->lora, c->is_lm ? "a language model's" : "drawn");
+        return kvr_fail(KVR_EINVAL,
+                        "%s: adapter %s: a LoRA adapter needs a video model with trained weights; "
+                        "these weights are %s",
+                        dir, use->lora, c->is_lm ? "a language model's" : "drawn");
     if (!use->lora && !c->lora.file)
         return KVR_OK;
     p->lora = use->lora ? strdup(use->lora) : kvr_path_join(dir, c->lora.file);
     if (!p->lora)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory", dir);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory", dir);
     if (!use->plan && !kvr_path_exists(p->lora))
-        return kvr_fail(KVR_ENOTFOUND, "%s: adapter not found", p->lora);
+        return kvr_fail(KVR_ENOTFOUND, "%s: LoRA adapter file not found", p->lora);
     return KVR_OK;
 }
 
@@ -458,7 +463,7 @@ enum kvr_status kvr_decoder_parse(const char *name, enum kvr_decoder_kind *out)
             *out = (enum kvr_decoder_kind)i;
             return KVR_OK;
         }
-    return kvr_fail(KVR_EINVAL, "no decoder '%s', need %s or %s", name,
+    return kvr_fail(KVR_EINVAL, "unknown decoder '%s', need %s or %s", name,
                     kvr_decoder_names[KVR_DECODER_VAE], kvr_decoder_names[KVR_DECODER_TAEHV]);
 }
 
@@ -472,18 +477,22 @@ static enum kvr_status find_decoder(struct kvr_model *m, const char *dir,
     m->decoder = use->decoder;
     m->decoder_compute = use->decoder_compute;
     if (use->decoder == KVR_DECODER_TAEHV && use->decoder_compute != KVR_F32)
-        return kvr_fail(KVR_EINVAL, "%s: decoder taehv computes in f32, not %s", dir,
-                        kvr_compute_word(use->decoder_compute));
+        return kvr_fail(KVR_EINVAL, "%s: decoder taehv supports only decoder_compute f32, not %s",
+                        dir, kvr_compute_word(use->decoder_compute));
     if (decodes(&m->config))
         KVR_TRY(first_there(dir, names, NULL, &m->vae));
     else if (use->decoder != KVR_DECODER_VAE)
-        return kvr_fail(KVR_EINVAL, "%s: decoder %s: its latents are not Wan's", dir,
-                        kvr_decoder_names[use->decoder]);
+        return kvr_fail(KVR_EINVAL,
+                        "%s: decoder %s decodes only Wan's latents, which this model does not have",
+                        dir, kvr_decoder_names[use->decoder]);
     else if (use->decoder_compute != KVR_F32 && !m->config.random_weights)
-        return kvr_fail(KVR_EINVAL, "%s: decoder_compute %s: its latents are not Wan's", dir,
-                        kvr_compute_word(use->decoder_compute));
+        return kvr_fail(KVR_EINVAL,
+                        "%s: decoder_compute %s needs a model with Wan's latents, which this model "
+                        "does not have",
+                        dir, kvr_compute_word(use->decoder_compute));
     if (lacks_decoder(m) && !use->plan)
-        return kvr_fail(KVR_ENOTFOUND, "%s: decoder %s: none of %s, %s is there", dir,
+        return kvr_fail(KVR_ENOTFOUND,
+                        "%s: decoder %s needs one of the files %s and %s; neither was found", dir,
                         kvr_decoder_names[use->decoder], names[0], names[1]);
     return KVR_OK;
 }
@@ -496,13 +505,13 @@ enum kvr_status kvr_model_paths(const char *dir, const struct kvr_model_config *
     *out = (struct kvr_model_paths){ 0 };
     if (c->is_lm) {
         out->weights = kvr_path_join(dir, c->gguf);
-        st = out->weights ? KVR_OK : kvr_fail(KVR_ENOMEM, "%s: no memory", dir);
+        st = out->weights ? KVR_OK : kvr_fail(KVR_ENOMEM, "%s: out of memory", dir);
     } else if (!c->random_weights) {
         st = first_there(dir, weights_names, weights_names[c->n_vocabulary ? 0 : 2], &out->weights);
     }
     if (st == KVR_OK && c->n_vocabulary) {
         out->table = kvr_path_join(dir, "prompt_table.safetensors");
-        st = out->table ? KVR_OK : kvr_fail(KVR_ENOMEM, "%s: no memory", dir);
+        st = out->table ? KVR_OK : kvr_fail(KVR_ENOMEM, "%s: out of memory", dir);
     }
     if (st == KVR_OK && decodes(c))
         st = first_there(dir, decoder_files[decoder], decoder_files[decoder][0], &out->vae);
@@ -548,7 +557,8 @@ static enum kvr_status load_all(struct kvr_model *m, const struct paths *p,
     m->blocks = calloc((size_t)m->config.n_layers, sizeof *m->blocks);
     m->vectors = calloc((size_t)(VECTORS_PER_BLOCK * m->config.n_layers + 1), sizeof *m->vectors);
     if (!m->blocks || !m->vectors)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory for %d layers", p->weights, m->config.n_layers);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating %d layers", p->weights,
+                        m->config.n_layers);
     KVR_TRY(stamp_files(m, p, before));
     l.m = m;
     l.look = use->look;
@@ -572,11 +582,12 @@ static enum kvr_status cut_number(const char *dir, const char *what, bool random
     if (wanted == 0 || wanted == *n)
         return KVR_OK;
     if (wanted < 0 || wanted > *n)
-        return kvr_fail(KVR_EINVAL, "%s: the first %d %s: it has %d", dir, wanted, what, *n);
+        return kvr_fail(KVR_EINVAL, "%s: the first %d %s were requested, the model has %d", dir,
+                        wanted, what, *n);
     if (!random)
         return kvr_fail(KVR_EINVAL,
-                        "%s: the first %d of %d %s: only models with random weights can be cut, "
-                        "this one is trained",
+                        "%s: the first %d of %d %s were requested, but only a model with random "
+                        "weights can be cut; this one is trained",
                         dir, wanted, *n, what);
     *n = wanted;
     return KVR_OK;
@@ -602,11 +613,11 @@ enum kvr_status kvr_model_open_as(struct kvr_model **out, struct kvr_dev *dev, c
     enum kvr_status st;
 
     if (!m)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory", dir);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory", dir);
     m->dev = dev;
     p.config = kvr_path_join(dir, "config.json");
     st = p.config ? kvr_model_config_read(&m->config, p.config)
-                  : kvr_fail(KVR_ENOMEM, "%s: no memory", dir);
+                  : kvr_fail(KVR_ENOMEM, "%s: out of memory", dir);
     free(p.config);
     p.config = NULL;
     if (st == KVR_OK && use->schedule)
@@ -761,13 +772,16 @@ enum kvr_status kvr_model_embed(const struct kvr_model *m, const int *ids, int n
 
     if (!c->n_vocabulary)
         return kvr_fail(KVR_EUNSUPPORTED,
-                        "model: prompts come as embeddings, it has no vocabulary");
+                        "model: has no vocabulary, so a prompt must be given as an embedding");
     if (n_ids != c->text_len)
-        return kvr_fail(KVR_EINVAL, "model: prompt of %d ids, need %d", n_ids, c->text_len);
+        return kvr_fail(KVR_EINVAL, "model: the prompt has %d token ids, need exactly %d", n_ids,
+                        c->text_len);
     for (int i = 0; i < n_ids; i++)
         if (ids[i] < 0 || ids[i] >= c->n_vocabulary)
-            return kvr_fail(KVR_EINVAL, "model: prompt id %d at position %d, must be 0..%d", ids[i],
-                            i, c->n_vocabulary - 1);
+            return kvr_fail(
+                KVR_EINVAL,
+                "model: prompt id %d at position %d is not in the vocabulary, need 0..%d", ids[i],
+                i, c->n_vocabulary - 1);
     for (int i = 0; i < n_ids; i++)
         for (int j = 0; j < c->text_dim; j++)
             P[(int64_t)i * c->text_dim + j] =
@@ -782,7 +796,7 @@ enum kvr_status kvr_model_draw_prompt(const struct kvr_model *m, const char *tex
     if (!c->random_weights)
         return kvr_fail(
             KVR_EUNSUPPORTED,
-            "model: trained weights need a prompt; only models with random weights draw one");
+            "model: trained weights need a prompt; a prompt is drawn only for random weights");
     kvr_draw_prompt(c->weights_seed, text, c->text_len, c->text_dim, P);
     return KVR_OK;
 }

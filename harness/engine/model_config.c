@@ -24,7 +24,7 @@ static enum kvr_status number_at(const struct reader *r, const char *key, const 
     double x;
 
     if (!json_is_number(v))
-        return kvr_fail(KVR_EFORMAT, "%s: %s[%d]: expected a number", r->path, key, i);
+        return kvr_fail(KVR_EFORMAT, "%s: %s[%d]: need a number", r->path, key, i);
     x = json_number_value(v);
     if (!(x >= lo && x <= hi))
         return kvr_fail(KVR_EFORMAT, "%s: %s[%d]: %g is not within %g..%g", r->path, key, i, x, lo,
@@ -80,8 +80,9 @@ static enum kvr_status must_be_on(const struct reader *r, const char *key)
 
     KVR_TRY(kvr_json_bool_opt(r->root, r->path, key, &on));
     if (!on)
-        return kvr_fail(KVR_EUNSUPPORTED, "%s: %s is false; only models with it are supported",
-                        r->path, key);
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "%s: %s is false; only models that set it to true are supported", r->path,
+                        key);
     return KVR_OK;
 }
 
@@ -119,9 +120,10 @@ static enum kvr_status read_sizes(const struct reader *r, struct kvr_model_confi
     KVR_TRY(kvr_json_int_in(r->root, r->path, "latent_width", 1, 8192, &c->latent_w));
     KVR_TRY(kvr_json_int_in(r->root, r->path, "frames_per_chunk", 1, 64, &c->frames_per_chunk));
     if (c->dim % c->n_heads || c->dim / c->n_heads % 2)
-        return kvr_fail(KVR_EFORMAT,
-                        "%s: dim %d over num_heads %d must be a whole, even head width", r->path,
-                        c->dim, c->n_heads);
+        return kvr_fail(
+            KVR_EFORMAT,
+            "%s: dim %d divided by num_heads %d must be an even whole number (head_dim)", r->path,
+            c->dim, c->n_heads);
     if (c->freq_dim % 2)
         return kvr_fail(KVR_EFORMAT, "%s: freq_dim %d must be even", r->path, c->freq_dim);
     if (c->in_dim != c->out_dim)
@@ -139,8 +141,9 @@ static enum kvr_status read_patch(const struct reader *r, struct kvr_model_confi
     for (int i = 0; i < 3; i++)
         KVR_TRY(whole_at(r, "patch_size", v, i, 1, 64, &patch[i]));
     if (patch[0] != 1)
-        return kvr_fail(KVR_EUNSUPPORTED, "%s: patch_size spans %g frames; only 1 is supported",
-                        r->path, patch[0]);
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "%s: patch_size spans %g latent frames; only 1 is supported", r->path,
+                        patch[0]);
     c->patch_h = (int)patch[1];
     c->patch_w = (int)patch[2];
     if (c->latent_h % c->patch_h || c->latent_w % c->patch_w)
@@ -176,7 +179,7 @@ static enum kvr_status read_schedule(const struct reader *r, struct kvr_model_co
     for (int i = 0; i < c->n_steps; i++) {
         KVR_TRY(whole_at(r, "denoising_steps", v, i, 1, 1000, &c->steps[i]));
         if (i && c->steps[i] >= c->steps[i - 1])
-            return kvr_fail(KVR_EFORMAT, "%s: denoising_steps must fall, found %g after %g",
+            return kvr_fail(KVR_EFORMAT, "%s: denoising_steps must decrease, found %g after %g",
                             r->path, c->steps[i], c->steps[i - 1]);
     }
     return KVR_OK;
@@ -199,8 +202,10 @@ static enum kvr_status read_latents(const struct reader *r, struct kvr_model_con
         for (int i = 0; i < 2; i++)
             KVR_TRY(number_at(r, "latent_range", v, i, -1e6, 1e6, &range[i]));
         if (!(range[0] < range[1]))
-            return kvr_fail(KVR_EFORMAT, "%s: latent_range [%g, %g] is empty", r->path, range[0],
-                            range[1]);
+            return kvr_fail(
+                KVR_EFORMAT,
+                "%s: latent_range [%g, %g] is empty: the first number must be the smaller one",
+                r->path, range[0], range[1]);
     }
     c->latent_lo = (float)range[0];
     c->latent_hi = (float)range[1];
@@ -209,16 +214,15 @@ static enum kvr_status read_latents(const struct reader *r, struct kvr_model_con
                         c->in_dim);
     KVR_TRY(kvr_json_int_in_opt(r->root, r->path, "window_frames", 0, 1024, &c->window_frames));
     if (c->window_frames && c->window_frames < c->frames_per_chunk)
-        return kvr_fail(KVR_EFORMAT, "%s: window_frames %d is less than a chunk of %d frames",
+        return kvr_fail(KVR_EFORMAT, "%s: window_frames %d is smaller than one chunk of %d frames",
                         r->path, c->window_frames, c->frames_per_chunk);
     KVR_TRY(kvr_json_int_in_opt(r->root, r->path, "sink_frames", 0, 1024, &c->sink_frames));
     if (c->window_frames && c->sink_frames > c->window_frames - c->frames_per_chunk)
-        return kvr_fail(
-            KVR_EFORMAT,
-            "%s: sink_frames %d: a window of %d frames has room for a chunk of %d and a "
-            "sink of at most %d",
-            r->path, c->sink_frames, c->window_frames, c->frames_per_chunk,
-            c->window_frames - c->frames_per_chunk);
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: sink_frames is %d; a window of %d frames minus a chunk of %d allows a "
+                        "sink of at most %d",
+                        r->path, c->sink_frames, c->window_frames, c->frames_per_chunk,
+                        c->window_frames - c->frames_per_chunk);
     if (has(r, "multi_shot_rope_offset"))
         KVR_TRY(real_in(r, "multi_shot_rope_offset", 0, 1024, &c->shot_offset));
     return KVR_OK;
@@ -235,15 +239,15 @@ static enum kvr_status read_vocabulary(const struct reader *r, struct kvr_model_
     n = json_array_size(v);
     c->vocabulary = calloc(n, sizeof *c->vocabulary);
     if (!c->vocabulary)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory for %zu words", r->path, n);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating %zu words", r->path, n);
     for (size_t i = 0; i < n; i++) {
         const json_t *word = json_array_get(v, i);
 
         if (!json_is_string(word))
-            return kvr_fail(KVR_EFORMAT, "%s: vocabulary[%zu]: expected a string", r->path, i);
+            return kvr_fail(KVR_EFORMAT, "%s: vocabulary[%zu]: need a string", r->path, i);
         c->vocabulary[i] = strdup(json_string_value(word));
         if (!c->vocabulary[i])
-            return kvr_fail(KVR_ENOMEM, "%s: no memory for %zu words", r->path, n);
+            return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating %zu words", r->path, n);
         c->n_vocabulary = (int)i + 1;
     }
     return KVR_OK;
@@ -262,13 +266,14 @@ static enum kvr_status read_weights(const struct reader *r, struct kvr_model_con
     KVR_TRY(kvr_json_object(weights, r->path, "random", &random));
     KVR_TRY(kvr_json_int(random, r->path, "seed", &seed));
     if (seed < 0 || json_object_size(weights) != 1 || json_object_size(random) != 1)
-        return kvr_fail(KVR_EFORMAT, "%s: weights: need {\"random\": {\"seed\": 0 or more}}",
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: weights: need {\"random\": {\"seed\": N}} with N of at least 0",
                         r->path);
     if (c->n_vocabulary)
-        return kvr_fail(
-            KVR_EUNSUPPORTED,
-            "%s: random weights draw their prompts; remove the vocabulary, or give weights",
-            r->path);
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "%s: a model with random weights draws its prompts; remove its vocabulary, "
+                        "or give it trained weights",
+                        r->path);
     c->random_weights = true;
     c->weights_seed = (uint64_t)seed;
     return KVR_OK;
@@ -277,7 +282,7 @@ static enum kvr_status read_weights(const struct reader *r, struct kvr_model_con
 static enum kvr_status keep_text(const char *text, char **out)
 {
     *out = strdup(text);
-    return *out ? KVR_OK : kvr_fail(KVR_ENOMEM, "model: no memory");
+    return *out ? KVR_OK : kvr_fail(KVR_ENOMEM, "model: out of memory");
 }
 
 /* Reads the key "weights": {"gguf": FILE, "fetch": COMMAND}, where COMMAND downloads FILE. */
@@ -290,7 +295,8 @@ static enum kvr_status read_lm_file(const struct reader *r, struct kvr_model_con
     KVR_TRY(kvr_json_string(weights, r->path, "gguf", &file));
     KVR_TRY(kvr_json_string_opt(weights, r->path, "fetch", &fetch));
     if (strchr(file, '/') || !file[0])
-        return kvr_fail(KVR_EFORMAT, "%s: weights.gguf '%s': a file of the same folder", r->path,
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: weights.gguf '%s': must be the name of a file in this folder", r->path,
                         file);
     KVR_TRY(keep_text(file, &c->gguf));
     return fetch ? keep_text(fetch, &c->fetch) : KVR_OK;
@@ -317,11 +323,13 @@ static enum kvr_status read_lora(const struct reader *r, struct kvr_model_config
     if (!file)
         return KVR_OK;
     if (strchr(file, '/') || !file[0])
-        return kvr_fail(KVR_EFORMAT, "%s: lora.file '%s': must be a file in this folder", r->path,
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: lora.file '%s': must be the name of a file in this folder", r->path,
                         file);
     if (c->random_weights)
         return kvr_fail(KVR_EUNSUPPORTED,
-                        "%s: lora.file: an adapter needs trained weights; these are random",
+                        "%s: lora.file: a LoRA adapter needs trained weights, but this model's "
+                        "weights are random",
                         r->path);
     return keep_text(file, &c->lora.file);
 }
@@ -344,8 +352,8 @@ static enum kvr_status read_lm(const struct reader *r, struct kvr_model_config *
     KVR_TRY(real_in(r, "eps", 0, 1, &c->eps));
     if (c->dim % c->n_heads || c->dim / c->n_heads % 2 || c->n_heads % c->n_kv_heads)
         return kvr_fail(KVR_EFORMAT,
-                        "%s: dim %d over num_heads %d must be a whole, even head width, and "
-                        "num_kv_heads %d divide num_heads",
+                        "%s: dim %d divided by num_heads %d must be an even whole number, and "
+                        "num_kv_heads %d must divide num_heads",
                         r->path, c->dim, c->n_heads, c->n_kv_heads);
     return read_lm_file(r, c);
 }
@@ -380,7 +388,7 @@ static enum kvr_status fill_ti2v(json_t *root, const char *path)
                       "latent_height", 44, "latent_width", 80, "frames_per_chunk", 8,
                       "timestep_shift", 5.0, "sampling_steps", 4, "patch_size", 1, 2, 2,
                       "window_frames", 32, "sink_frames", 8, "multi_shot_rope_offset", 8.0)) != 0)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory", path);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory", path);
     return KVR_OK;
 }
 
@@ -399,7 +407,7 @@ enum kvr_status kvr_model_config_fill(json_t *root, const char *path)
                             4096, "latent_height", 60, "latent_width", 104, "frames_per_chunk", 3,
                             "timestep_shift", 5.0, "denoising_steps", 1000, 750, 500, 250,
                             "patch_size", 1, 2, 2, "window_frames", 21)) != 0)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory", path);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory", path);
     return KVR_OK;
 }
 
@@ -413,7 +421,7 @@ enum kvr_status kvr_model_config_read(struct kvr_model_config *c, const char *pa
     KVR_TRY(kvr_json_load(&root, path));
     r.root = root;
     st = json_is_object(root) ? kvr_model_config_fill(root, path)
-                              : kvr_fail(KVR_EFORMAT, "%s: expected an object", path);
+                              : kvr_fail(KVR_EFORMAT, "%s: need a JSON object", path);
     if (st == KVR_OK)
         st = read_all(&r, c);
     json_decref(root);

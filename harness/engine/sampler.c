@@ -388,15 +388,19 @@ enum kvr_status kvr_sample(struct kvr_dit *d, struct kvr_cache *cache, int n_fra
     enum kvr_status st;
 
     if (n_frames < 1 || n_frames % r.c->frames_per_chunk)
-        return kvr_fail(KVR_EINVAL, "sampler: %d frames, need a multiple of %d", n_frames,
-                        r.c->frames_per_chunk);
+        return kvr_fail(KVR_EINVAL,
+                        "sampler: %d frames were requested, need a multiple of %d (one chunk)",
+                        n_frames, r.c->frames_per_chunk);
     if (hooks &&
         (hooks->n_given < 0 || hooks->n_given > n_frames || hooks->n_given % r.c->frames_per_chunk))
-        return kvr_fail(KVR_EINVAL, "sampler: %d given frames of %d, need a multiple of %d",
+        return kvr_fail(KVR_EINVAL,
+                        "sampler: %d given frames of %d in all: the number of given frames must be "
+                        "a multiple of %d (one chunk)",
                         hooks->n_given, n_frames, r.c->frames_per_chunk);
     if (hooks && hooks->first && hooks->n_given)
         return kvr_fail(KVR_EINVAL,
-                        "sampler: a first frame and %d given frames: use one of the two",
+                        "sampler: both a first frame (image) and %d given frames were passed; use "
+                        "one of the two",
                         hooks->n_given);
     r.n = r.frame_elems * r.c->frames_per_chunk;
     kvr_schedule_make(&r.schedule, r.c);

@@ -37,7 +37,8 @@ static enum kvr_status add(struct kvr_tune *t, const char *what, int choice)
         struct entry *more = realloc(t->entry, (size_t)cap * sizeof *more);
 
         if (!more)
-            return kvr_fail(KVR_ENOMEM, "autotune: no memory for %d products", cap);
+            return kvr_fail(KVR_ENOMEM, "autotune: out of memory while allocating %d products",
+                            cap);
         t->entry = more;
         t->cap = cap;
     }
@@ -73,7 +74,8 @@ static enum kvr_status read_file(struct kvr_tune *t, FILE *f)
     struct entry e;
 
     if (!fgets(line, sizeof line, f) || strcmp(line, t->head) != 0)
-        return kvr_fail(KVR_EFORMAT, "line 1 names another card, driver, library or version");
+        return kvr_fail(KVR_EFORMAT,
+                        "line 1 names another GPU, driver, cuBLASLt version or kvreel version");
     for (int i = 2; fgets(line, sizeof line, f); i++) {
         if (i > MOST_LINES || !read_line(line, &e))
             return kvr_fail(KVR_EFORMAT, "line %d is damaged", i);
@@ -112,7 +114,7 @@ enum kvr_status kvr_tune_open(struct kvr_tune **out, const char *path, const cha
 
     *out = NULL;
     if (!t)
-        return kvr_fail(KVR_ENOMEM, "autotune: no memory");
+        return kvr_fail(KVR_ENOMEM, "autotune: out of memory");
     snprintf(t->head, sizeof t->head, "kvreel autotune 1; %.400s; kvreel %s\n", machine,
              kvr_version());
     st = kvr_sha256_hex(machine, strlen(machine), hash);

@@ -126,19 +126,17 @@ enum kvr_status kvr_sampler_choose(struct kvr_model_config *c, const char *name)
                         name);
     if (strcmp(name, kvr_sampler_names[1 + KVR_SAMPLER_RENOISE]) == 0) {
         if (c->steps[0] == 0)
-            return kvr_fail(
-                KVR_EUNSUPPORTED,
-                "sampler renoise: the model's config lists no denoising_steps; say which, "
-                "as schedule: 5:1000-750-500-250");
+            return kvr_fail(KVR_EUNSUPPORTED,
+                            "sampler renoise: the model's config.json lists no denoising_steps; "
+                            "give them, as in schedule: 5:1000-750-500-250");
         c->sampler = KVR_SAMPLER_RENOISE;
         return KVR_OK;
     }
     if (strcmp(name, kvr_sampler_names[1 + KVR_SAMPLER_UNIPC]) != 0 && !parse(name, &steps, &shift))
-        return kvr_fail(
-            KVR_EINVAL,
-            "sampler '%s': need model, renoise, unipc, or UniPC of other steps (1..%d) and "
-            "shift, as unipc:8 or unipc:8:3",
-            name, KVR_MAX_STEPS);
+        return kvr_fail(KVR_EINVAL,
+                        "sampler '%s': need model, renoise, unipc, unipc:STEPS (1..%d) or "
+                        "unipc:STEPS:SHIFT, as in unipc:8:3",
+                        name, KVR_MAX_STEPS);
     c->sampler = KVR_SAMPLER_UNIPC;
     c->n_steps = steps;
     c->timestep_shift = shift != 0 ? shift : c->timestep_shift;

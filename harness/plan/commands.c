@@ -12,7 +12,7 @@ static enum kvr_status check_name(const struct kvr_yaml_node *at, const char *na
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
 
     if (!name[0] || strlen(name) > 63 || name[strspn(name, allowed)])
-        return kvr_yaml_fail(at, "'%s': need 1..63 letters, digits, '_' or '-'", name);
+        return kvr_yaml_fail(at, "'%s': need a name of 1..63 letters, digits, '_' or '-'", name);
     return KVR_OK;
 }
 
@@ -44,8 +44,9 @@ static enum kvr_status read_scores(const struct kvr_yaml_node *n, struct kvr_con
         KVR_TRY(kvr_yaml_string(at, &out->score[i]));
         KVR_TRY(check_name(at, out->score[i]));
         if (strcmp(out->score[i], "sandbox") == 0)
-            return kvr_yaml_fail(at, "'sandbox' is reserved: it records how the program was "
-                                     "sandboxed");
+            return kvr_yaml_fail(
+                at,
+                "the name 'sandbox' is reserved: its score records how the program was sandboxed");
         for (int j = 0; j < i; j++)
             if (strcmp(out->score[j], out->score[i]) == 0)
                 return kvr_yaml_fail(at, "'%s' is listed twice", out->score[i]);
@@ -92,7 +93,8 @@ enum kvr_status kvr_config_command_read(const struct kvr_yaml_node *n,
     }
     KVR_TRY(check_name(at, out->name));
     if (kvr_metric_find(out->name))
-        return kvr_yaml_fail(at, "'%s' is a built-in metric", out->name);
+        return kvr_yaml_fail(at, "'%s' is the name of a built-in metric; choose another name",
+                             out->name);
     if (kvr_yaml_get(n, "unit"))
         KVR_TRY(kvr_yaml_string(kvr_yaml_get(n, "unit"), &out->unit));
     if (kvr_yaml_get(n, "better"))

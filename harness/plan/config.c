@@ -23,7 +23,7 @@ static const char *const config_keys[] = { "name",    "question", "model",   "tr
 
 static enum kvr_status no_memory(void)
 {
-    return kvr_fail(KVR_ENOMEM, "config: no memory");
+    return kvr_fail(KVR_ENOMEM, "config: out of memory");
 }
 
 static enum kvr_status list_length(const struct kvr_yaml_node *n, int *out)
@@ -124,10 +124,10 @@ static enum kvr_status read_traces(struct kvr_config *c, const struct kvr_yaml_n
 
     for (int i = 0; i < 3; i++)
         if (kvr_yaml_get(root, others[i]))
-            return kvr_yaml_fail(kvr_yaml_get(root, others[i]),
-                                 "'%s' cannot be combined with 'trace', which has its own model "
-                                 "and prompt",
-                                 others[i]);
+            return kvr_yaml_fail(
+                kvr_yaml_get(root, others[i]),
+                "'%s' cannot be combined with 'trace': a trace has its own model and prompt",
+                others[i]);
     KVR_TRY(list_length(n, &count));
     c->model = calloc((size_t)count, sizeof *c->model);
     c->suite = calloc(1, sizeof *c->suite);
@@ -200,7 +200,8 @@ static enum kvr_status find_plugin(const struct kvr_config *c, const struct kvr_
                                    char **out)
 {
     KVR_TRY(find_file(c, n, out));
-    return kvr_path_exists(*out) ? KVR_OK : kvr_yaml_fail(n, "plug-in '%s' not found", n->text);
+    return kvr_path_exists(*out) ? KVR_OK
+                                 : kvr_yaml_fail(n, "plug-in file '%s' not found", n->text);
 }
 
 static enum kvr_status read_plugins(struct kvr_config *c, const struct kvr_yaml_node *root)
@@ -243,8 +244,8 @@ static enum kvr_status pick_by_id(struct kvr_config_suite *s, const struct kvr_y
             *out = s->suite.prompt[i];
             return KVR_OK;
         }
-    return kvr_yaml_fail(n, "suite '%s' has no prompt '%s' (%d prompts, '%s' to '%s')", s->name, id,
-                         s->suite.n_prompts, s->suite.prompt[0].id,
+    return kvr_yaml_fail(n, "suite '%s' has no prompt '%s'; it has %d prompts, '%s' to '%s'",
+                         s->name, id, s->suite.n_prompts, s->suite.prompt[0].id,
                          s->suite.prompt[s->suite.n_prompts - 1].id);
 }
 
@@ -275,7 +276,7 @@ static enum kvr_status pick_prompts(struct kvr_config_suite *s, const struct kvr
         KVR_TRY(pick_by_id(s, pick->item[i], &s->prompt[i]));
         for (int j = 0; j < i; j++)
             if (s->prompt[i].index == s->prompt[j].index)
-                return kvr_yaml_fail(pick->item[i], "'%s' is listed twice", s->prompt[i].id);
+                return kvr_yaml_fail(pick->item[i], "prompt '%s' is listed twice", s->prompt[i].id);
     }
     s->n_prompts = (int)n;
     return KVR_OK;
@@ -312,7 +313,7 @@ static enum kvr_status read_list(const struct kvr_config *c, const struct kvr_ya
     if (e)
         KVR_TRY(keep_path(c, e, &list.embeddings));
     if (e && !kvr_path_exists(list.embeddings))
-        return kvr_yaml_fail(e, "embeddings '%s' not found", e->text);
+        return kvr_yaml_fail(e, "embeddings file '%s' not found", e->text);
     if (pick && pick->kind == KVR_YAML_SCALAR)
         KVR_TRY(kvr_yaml_int(pick, 1, 10000, &count));
     list.n = (int)count;
@@ -342,8 +343,9 @@ static enum kvr_status read_suite(const struct kvr_config *c, const struct kvr_y
         if (kvr_yaml_get(n, "file"))
             return read_list(c, n, pick, s);
         if (kvr_yaml_get(n, "embeddings"))
-            return kvr_yaml_fail(kvr_yaml_get(n, "embeddings"),
-                                 "'embeddings' needs a 'file' of prompts; a suite names its own");
+            return kvr_yaml_fail(
+                kvr_yaml_get(n, "embeddings"),
+                "'embeddings' needs a 'file' of prompts: a suite names its own embeddings");
     }
     KVR_TRY(kvr_yaml_string(name_at, &name));
     st = kvr_find_path(&kvr_find_suite, name, c->path, path, sizeof path);
@@ -372,8 +374,9 @@ static enum kvr_status read_suites(struct kvr_config *c, const struct kvr_yaml_n
     if (n && are_prompts(prompts))
         return kvr_yaml_fail(prompts, "use 'prompts' or 'suite', not both");
     if (!n && !are_prompts(prompts))
-        return kvr_yaml_fail(prompts ? prompts : root,
-                             "missing key 'suite', or 'prompts' with a list of {id, text}");
+        return kvr_yaml_fail(
+            prompts ? prompts : root,
+            "the sweep has neither 'suite' nor 'prompts'; 'prompts' needs a list of {id, text}");
     if (!n) {
         c->suite = calloc(1, sizeof *c->suite);
         if (!c->suite)
@@ -404,7 +407,7 @@ static enum kvr_status add_method(struct kvr_config *c, const struct kvr_config_
     struct kvr_config_method *bigger;
 
     if (c->n_methods == MAX_METHODS)
-        return kvr_yaml_fail(m->at, "more than %d methods", MAX_METHODS);
+        return kvr_yaml_fail(m->at, "more than %d methods, the limit", MAX_METHODS);
     bigger = realloc(c->method, ((size_t)c->n_methods + 1) * sizeof *bigger);
     if (!bigger)
         return no_memory();
@@ -601,12 +604,13 @@ static enum kvr_status read_metric(struct kvr_config *c, const struct kvr_yaml_n
 static enum kvr_status read_command(struct kvr_config *c, const struct kvr_yaml_node *at)
 {
     if (c->n_commands == KVR_MAX_COMMANDS)
-        return kvr_yaml_fail(at, "more than %d commands", KVR_MAX_COMMANDS);
+        return kvr_yaml_fail(at, "more than %d commands, the limit", KVR_MAX_COMMANDS);
     KVR_TRY(kvr_config_command_read(at, &c->command[c->n_commands]));
     for (int j = 0; j < c->n_commands; j++)
         if (strcmp(c->command[j].name, c->command[c->n_commands].name) == 0)
-            return kvr_yaml_fail(at, "two commands named '%s': give one of them another 'name'",
-                                 c->command[j].name);
+            return kvr_yaml_fail(
+                at, "two metric commands have the name '%s': give one of them another 'name'",
+                c->command[j].name);
     c->n_commands++;
     return KVR_OK;
 }
@@ -685,7 +689,8 @@ static enum kvr_status read_settings(struct kvr_config *c, const struct kvr_yaml
     if (!c->values[KVR_SET_warmup].is_set) /* a timed sweep warms up by default */
         c->set.warmup = c->set.timing;
     if (c->set.abba > 0 && !c->set.timing)
-        return kvr_yaml_fail(kvr_yaml_get(root, "abba"), "'abba' needs 'timing: true'");
+        return kvr_yaml_fail(kvr_yaml_get(root, "abba"),
+                             "'abba' needs 'timing: true' in the sweep");
     return KVR_OK;
 }
 
@@ -717,15 +722,16 @@ static enum kvr_status read_decided(struct kvr_config *c, const struct kvr_yaml_
     m = kvr_metric_find(c->decide);
     if (!has_metric(c, c->decide) || (m && m->direction == 0))
         return kvr_yaml_fail(n,
-                             "'until: decided %s': need one of the sweep's metrics that has a "
-                             "better direction (higher or lower)",
+                             "'until: decided %s': need one of the sweep's metrics whose better "
+                             "direction (higher or lower) is known",
                              c->decide);
     if (c->n_models > 1 || c->model[0].trace)
         return kvr_yaml_fail(n,
                              "'until: decided' needs exactly one model with prompts, and no trace");
     for (i = 0; i < KVR_N_SETTINGS; i++)
         if (c->values[i].n > 1 && i != KVR_SET_seed)
-            return kvr_yaml_fail(n, "'until: decided' needs one value of '%s', not %d",
+            return kvr_yaml_fail(n,
+                                 "'until: decided' needs exactly one value of '%s', not %d values",
                                  kvr_setting_rows[i].name, c->values[i].n);
     return KVR_OK;
 }
@@ -751,7 +757,7 @@ static enum kvr_status read_until(struct kvr_config *c, const struct kvr_yaml_no
             n, "'%s': expected 'ci_width N%%' with N from 0.01 to 100, or 'decided METRIC'", text);
     c->until /= 100;
     if (!c->set.timing)
-        return kvr_yaml_fail(n, "'until' needs 'timing: true'");
+        return kvr_yaml_fail(n, "'until' needs 'timing: true' in the sweep");
     if (c->set.repeats < 7)
         return kvr_yaml_fail(n, "'until' needs 'repeats' of at least 7, not %d", c->set.repeats);
     return KVR_OK;

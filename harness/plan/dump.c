@@ -120,5 +120,5 @@ enum kvr_status kvr_config_dump(const struct kvr_config *c, FILE *to)
     for (const struct key *k = after; k->key; k++)
         write_key(to, root, k->key, k->def);
     write_metrics(to, c);
-    return ferror(to) ? kvr_fail(KVR_EIO, "config: it could not be written") : KVR_OK;
+    return ferror(to) ? kvr_fail(KVR_EIO, "config: cannot write the output") : KVR_OK;
 }

@@ -36,7 +36,7 @@ static enum kvr_status tell_or_name(const struct lister *l, const char *what, co
     char *path = found ? NULL : kvr_path_join(dir, name);
 
     if (!found && !path)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory", dir);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory", dir);
     emit_file(l, what, found ? found : path, about, without);
     free(path);
     return KVR_OK;
@@ -84,7 +84,7 @@ static enum kvr_status model_files(const struct lister *l, const struct kvr_conf
     enum kvr_decoder_kind decoder = KVR_DECODER_VAE;
     struct kvr_resources_files n;
     enum kvr_status st =
-        path ? kvr_model_config_read(&c, path) : kvr_fail(KVR_ENOMEM, "%s: no memory", dir);
+        path ? kvr_model_config_read(&c, path) : kvr_fail(KVR_ENOMEM, "%s: out of memory", dir);
 
     free(path);
     KVR_TRY(st);

@@ -69,7 +69,7 @@ static enum kvr_status parse_field(struct term *t, const char *word, const char 
             return KVR_OK;
     }
     near = kvr_nearest(word, names);
-    return kvr_fail(KVR_EINVAL, "filter '%s': no field '%s'%s%s%s", all, word,
+    return kvr_fail(KVR_EINVAL, "filter '%s': unknown field '%s'%s%s%s", all, word,
                     near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
@@ -81,7 +81,7 @@ static enum kvr_status parse_value(struct term *t, const char *all)
     t->number = strtod(t->value, &end);
     t->numeric = end != t->value && *end == 0 && !isnan(t->number);
     if (t->op >= LT && !t->numeric)
-        return kvr_fail(KVR_EINVAL, "filter '%s': '%s' is not a number to compare %s with", all,
+        return kvr_fail(KVR_EINVAL, "filter '%s': '%s' is not a number, which %s needs", all,
                         t->value, field_name(t->field));
     if (t->op != MATCH && t->op != NO_MATCH)
         return KVR_OK;
@@ -109,13 +109,14 @@ static enum kvr_status parse_term(struct term *t, const char *s, size_t n, const
         t->value = trimmed(s + at + len, n - at - len);
         if (!word || !t->value) {
             free(word);
-            return kvr_fail(KVR_ENOMEM, "filter: no memory");
+            return kvr_fail(KVR_ENOMEM, "filter: out of memory");
         }
         st = parse_field(t, word, all);
         free(word);
         return st == KVR_OK ? parse_value(t, all) : st;
     }
-    return kvr_fail(KVR_EINVAL, "filter '%s': '%.*s' has no operator (= != ~ !~ < <= > >=)", all,
+    return kvr_fail(KVR_EINVAL,
+                    "filter '%s': the term '%.*s' has no operator (= != ~ !~ < <= > >=)", all,
                     (int)n, s);
 }
 
@@ -143,12 +144,13 @@ enum kvr_status kvr_filter_open(struct kvr_filter **out, const char *text)
 
     *out = NULL;
     if (!f)
-        return kvr_fail(KVR_ENOMEM, "filter: no memory");
+        return kvr_fail(KVR_ENOMEM, "filter: out of memory");
     for (;;) {
         size_t n = term_length(s);
 
         if (f->n == MAX_TERMS) {
-            st = kvr_fail(KVR_EINVAL, "filter '%s': more than %d terms", text, MAX_TERMS);
+            st =
+                kvr_fail(KVR_EINVAL, "filter '%s': more than %d terms, the limit", text, MAX_TERMS);
             break;
         }
         st = parse_term(&f->term[f->n++], s, n, text);

@@ -117,15 +117,15 @@ static enum kvr_status fail_with_nearest(const struct kvr_find *f, const char *n
     if (kvr_find_names(f, config_path, &names) == KVR_OK)
         near = kvr_nearest(name, (const char *const *)names);
     if (near)
-        kvr_fail(KVR_ENOTFOUND, "no %s '%s' below %s/; did you mean '%s'?", f->what, name,
+        kvr_fail(KVR_ENOTFOUND, "%s '%s' not found in %s/; did you mean '%s'?", f->what, name,
                  f->folder, near);
     else
-        kvr_fail(KVR_ENOTFOUND,
-                 "no %s '%s': looked for %s/%s%s below the working directory, the config file's "
-                 "folder and its parent, $KVREEL_DATA and the program's data folder, and for "
-                 "./%s%s%s%s",
-                 f->what, name, f->folder, name, f->suffix, name, f->suffix, f->inside ? "/" : "",
-                 f->inside ? f->inside : "");
+        kvr_fail(
+            KVR_ENOTFOUND,
+            "%s '%s' not found: looked for %s/%s%s in the working directory, the config file's "
+            "folder and its parent, $KVREEL_DATA and the program's data folder, and for ./%s%s%s%s",
+            f->what, name, f->folder, name, f->suffix, name, f->suffix, f->inside ? "/" : "",
+            f->inside ? f->inside : "");
     free(names);
     return KVR_ENOTFOUND;
 }
@@ -137,7 +137,8 @@ enum kvr_status kvr_find_path(const struct kvr_find *f, const char *name, const 
     struct roots r;
 
     if (strlen(name) >= PATH_MAX)
-        return kvr_fail(KVR_EINVAL, "%s name of %zu characters", f->what, strlen(name));
+        return kvr_fail(KVR_EINVAL, "%s: the name has %zu characters, more than a path can have",
+                        f->what, strlen(name));
     if (strchr(name, '/') || kvr_path_has_suffix(name, f->suffix)) {
         if (try_path(f, name, out, n))
             return KVR_OK;
@@ -147,8 +148,8 @@ enum kvr_status kvr_find_path(const struct kvr_find *f, const char *name, const 
             if (try_path(f, path, out, n))
                 return KVR_OK;
         }
-        return kvr_fail(KVR_ENOTFOUND, "no %s at %s%s%s", f->what, name, f->inside ? "/" : "",
-                        f->inside ? f->inside : "");
+        return kvr_fail(KVR_ENOTFOUND, "%s not found at %s%s%s", f->what, name,
+                        f->inside ? "/" : "", f->inside ? f->inside : "");
     }
     data_roots(&r, config_path);
     for (int i = 0; i < r.n; i++) {
@@ -203,7 +204,7 @@ enum kvr_status kvr_find_names(const struct kvr_find *f, const char *config_path
         free(names);
         free(*out);
         *out = NULL;
-        return kvr_fail(KVR_ENOMEM, "find: no memory");
+        return kvr_fail(KVR_ENOMEM, "find: out of memory");
     }
     data_roots(&r, config_path);
     for (int i = 0; i < r.n && n >= 0; i++)
@@ -212,7 +213,7 @@ enum kvr_status kvr_find_names(const struct kvr_find *f, const char *config_path
         free(names);
         free(*out);
         *out = NULL;
-        return kvr_fail(KVR_ENOMEM, "find: no memory to list %s/", f->folder);
+        return kvr_fail(KVR_ENOMEM, "find: out of memory while listing %s/", f->folder);
     }
     qsort(names, (size_t)n, sizeof *names, by_name);
     text = (char *)(*out + MAX_NAMES + 1);

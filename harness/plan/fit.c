@@ -171,8 +171,10 @@ static enum kvr_status find_option(const struct search *s, const struct kvr_opt 
     kvr_plan_visit(scheme, match, &n);
     kvr_scheme_close(&scheme);
     if (!n.o || (n.o->type != KVR_OPT_T_INT && n.o->type != KVR_OPT_T_FLOAT))
-        return kvr_fail(KVR_EINVAL, "%s: '%s': not a numeric option of %s", n.name,
-                        s->setting[s->at].value, s->spec);
+        return kvr_fail(
+            KVR_EINVAL,
+            "%s: '%s': not a numeric option of %s; only numeric options can be solved for a budget",
+            n.name, s->setting[s->at].value, s->spec);
     *out = n.o;
     return KVR_OK;
 }
@@ -186,10 +188,12 @@ static enum kvr_status find_asked(struct kvr_fit *out, const struct kvr_setting 
         if (!kvr_fit_asked(settings[i].value, &bits))
             continue;
         if (out->at >= 0)
-            return kvr_fail(KVR_EINVAL, "%s and %s: only one option can be solved for a budget",
+            return kvr_fail(KVR_EINVAL,
+                            "%s and %s: only one option of a method can be solved for a budget",
                             settings[out->at].name, settings[i].name);
         if (!(bits > 0 && bits <= 64))
-            return kvr_fail(KVR_EINVAL, "%s: '%s': need `fit` and bits above 0, 64 at most",
+            return kvr_fail(KVR_EINVAL,
+                            "%s: '%s': need `fit BITS` with bits above 0 and at most 64",
                             settings[i].name, settings[i].value);
         out->at = i;
         out->bits = bits;
@@ -210,7 +214,8 @@ enum kvr_status kvr_fit_solve(struct kvr_fit *out, const char *spec,
     if (out->at < 0)
         return KVR_OK;
     if (n_settings > MAX_SETTINGS)
-        return kvr_fail(KVR_EINVAL, "%s: %d options, at most %d", spec, n_settings, MAX_SETTINGS);
+        return kvr_fail(KVR_EINVAL, "%s: %d options given, at most %d are allowed", spec,
+                        n_settings, MAX_SETTINGS);
     memcpy(s.setting, settings, (size_t)n_settings * sizeof *settings);
     s.at = out->at;
     s.budget = out->bits;
@@ -219,12 +224,14 @@ enum kvr_status kvr_fit_solve(struct kvr_fit *out, const char *spec,
     if (s.st != KVR_OK) /* bits_of() has set the message */
         return s.st;
     if (!s.best[0] && !s.tried)
-        return kvr_fail(KVR_EUNSUPPORTED, "%s: every value of %s is refused, the last one: %s",
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "%s: the method refuses every value of %s; the reason for the last one: %s",
                         spec, settings[s.at].name, kvr_error());
     if (!s.best[0])
-        return kvr_fail(KVR_EUNSUPPORTED,
-                        "%s: no value of %s fits %g bits; the smallest needs %.3g", spec,
-                        settings[s.at].name, s.budget, s.least);
+        return kvr_fail(
+            KVR_EUNSUPPORTED,
+            "%s: no value of %s fits a budget of %g bits per element; the smallest needs %.3g bits",
+            spec, settings[s.at].name, s.budget, s.least);
     strcpy(out->value, s.best);
     out->predicted = s.best_bits;
     return KVR_OK;

@@ -37,7 +37,7 @@ static enum kvr_status add(struct kvr_fit_cache *f, const struct kvr_solved *s)
     struct kvr_solved *more = realloc(f->solved, ((size_t)f->n + 1) * sizeof *more);
 
     if (!more)
-        return kvr_fail(KVR_ENOMEM, "plan: no memory for %d budgets", f->n + 1);
+        return kvr_fail(KVR_ENOMEM, "plan: out of memory while allocating %d budgets", f->n + 1);
     f->solved = more;
     f->at = f->n;
     f->solved[f->n++] = *s;

@@ -43,15 +43,15 @@ static enum kvr_status read_patch(const json_t *root, const char *path, struct s
 
     KVR_TRY(kvr_json_array(root, path, "patch_size", &patch));
     if (json_array_size(patch) != 3)
-        return kvr_fail(KVR_EFORMAT, "%s: patch_size: %zu entries, need 3", path,
+        return kvr_fail(KVR_EFORMAT, "%s: patch_size has %zu entries, need 3", path,
                         json_array_size(patch));
     for (size_t i = 0; i < 3; i++) {
         const json_t *v = json_array_get(patch, i);
         const json_int_t n = json_integer_value(v);
 
         if (!json_is_integer(v) || n < 1 || n > 64 || (i == 0 && n != 1))
-            return kvr_fail(KVR_EFORMAT, "%s: patch_size[%zu]: need 1, then two within 1..64", path,
-                            i);
+            return kvr_fail(KVR_EFORMAT,
+                            "%s: patch_size[%zu]: need [1, h, w] with h and w of 1..64", path, i);
         if (i)
             *to[i - 1] = (int)n;
     }
@@ -93,17 +93,17 @@ static enum kvr_status from_json(const json_t *root, const char *name, const cha
     const char *space = "vae", *type = "";
 
     if (!json_is_object(root))
-        return kvr_fail(KVR_EFORMAT, "%s: expected an object", path);
+        return kvr_fail(KVR_EFORMAT, "%s: need a JSON object", path);
     KVR_TRY(kvr_json_string_opt(root, path, "model_type", &type));
     if (strcmp(type, "llama") == 0)
-        return kvr_fail(KVR_EUNSUPPORTED,
-                        "%s: a language model (model_type llama): a geometry needs a video model",
-                        path);
+        return kvr_fail(
+            KVR_EUNSUPPORTED,
+            "%s: is a language model (model_type llama), but a geometry needs a video model", path);
     KVR_TRY(read_sizes(root, path, &s));
     KVR_TRY(kvr_json_string_opt(root, path, "latent_space", &space));
     if (n_layers < 0 || n_layers > s.layers)
-        return kvr_fail(KVR_EINVAL, "%s: the first %d layers: the model has %d", path, n_layers,
-                        s.layers);
+        return kvr_fail(KVR_EINVAL, "%s: the first %d layers were requested, the model has %d",
+                        path, n_layers, s.layers);
     s.layers = n_layers ? n_layers : s.layers;
     *out = (struct kvr_geometry){
         .n_layers = s.layers,
@@ -150,7 +150,7 @@ enum kvr_status kvr_geometry_find_part(const char *name, int n_layers, struct kv
 
         st = kvr_find_path(&kvr_find_model, name, NULL, path, sizeof path);
         if (st == KVR_ENOTFOUND && near)
-            return kvr_fail(st, "no geometry '%s'; did you mean '%s'?", name, near);
+            return kvr_fail(st, "unknown geometry '%s'; did you mean '%s'?", name, near);
         if (st != KVR_OK)
             return kvr_fail_prefix(
                 st, "geometry '%s': need wan-1.3b, wan-14b, wan-5b, a model or a config.json",

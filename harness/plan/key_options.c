@@ -19,7 +19,7 @@ struct kvr_counts {
 
 static enum kvr_status no_memory(void)
 {
-    return kvr_fail(KVR_ENOMEM, "plan: no memory for the options of a method");
+    return kvr_fail(KVR_ENOMEM, "plan: out of memory while allocating the options of a method");
 }
 
 /* Whether these options alone give the same parts. */

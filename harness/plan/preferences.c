@@ -45,7 +45,7 @@ static enum kvr_status take(struct kvr_preferences *s, int i, const struct kvr_y
     if (!copy || !from) {
         free(copy);
         free(from);
-        return kvr_fail(KVR_ENOMEM, "preferences: no memory");
+        return kvr_fail(KVR_ENOMEM, "preferences: out of memory");
     }
     free(s->v[i].text);
     free(s->v[i].from);
@@ -84,8 +84,8 @@ static enum kvr_status read_file(struct kvr_preferences *s, const char *folder, 
     enum kvr_status st;
 
     if ((size_t)snprintf(path, sizeof path, "%s%s", folder, rest) >= sizeof path)
-        return kvr_fail(KVR_EINVAL, "preferences: the path of %s has more than %d characters", rest,
-                        PATH_MAX - 1);
+        return kvr_fail(KVR_EINVAL, "preferences: the path of file %s has more than %d characters",
+                        rest, PATH_MAX - 1);
     if (access(path, F_OK) != 0)
         return KVR_OK;
     KVR_TRY(kvr_yaml_read(&doc, path));
@@ -197,5 +197,5 @@ enum kvr_status kvr_preferences_dump(const struct kvr_preferences *s, FILE *to)
         else
             fprintf(to, "%s\n", s->v[i].from ? s->v[i].from : "default");
     }
-    return ferror(to) ? kvr_fail(KVR_EIO, "preferences: they could not be written") : KVR_OK;
+    return ferror(to) ? kvr_fail(KVR_EIO, "preferences: cannot write the output") : KVR_OK;
 }

@@ -13,7 +13,7 @@ enum { MAX_LINES = 100000 };
 
 static enum kvr_status no_memory(const char *path)
 {
-    return kvr_fail(KVR_ENOMEM, "%s: no memory for its prompts", path);
+    return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating the prompts", path);
 }
 
 static enum kvr_status split(struct kvr_prompt_list *l, const char *path)
@@ -24,7 +24,8 @@ static enum kvr_status split(struct kvr_prompt_list *l, const char *path)
     for (const char *s = l->all; *s; s++)
         lines += *s == '\n';
     if (lines > MAX_LINES)
-        return kvr_fail(KVR_EINVAL, "%s: %zu lines, at most %d", path, lines, MAX_LINES);
+        return kvr_fail(KVR_EINVAL, "%s: the file has %zu lines of prompts, at most %d are allowed",
+                        path, lines, MAX_LINES);
     l->line = calloc(lines, sizeof *l->line);
     if (!l->line)
         return no_memory(path);

@@ -82,11 +82,11 @@ static enum kvr_status count(const struct kvr_yaml_node *at, const struct range 
     double k;
 
     if (!good)
-        return kvr_yaml_fail(at, "the range from %g to %g with step %s%g is empty", r->from, r->to,
-                             r->times ? "*" : "+", r->step);
+        return kvr_yaml_fail(at, "the range from %g to %g with step %s%g contains no value",
+                             r->from, r->to, r->times ? "*" : "+", r->step);
     k = r->times ? log(r->to / r->from) / log(r->step) : (r->to - r->from) / r->step;
     if (!(k < KVR_RANGE_MAX))
-        return kvr_yaml_fail(at, "a range of more than %d values", KVR_RANGE_MAX);
+        return kvr_yaml_fail(at, "a range contains more than %d values, the limit", KVR_RANGE_MAX);
     *n = (int)floor(k + 1e-9) + 1; /* 0.1 + 0.1 + 0.1 is not exactly 0.3 */
     return KVR_OK;
 }
@@ -115,7 +115,7 @@ static enum kvr_status fill(struct kvr_yaml *y, const struct kvr_yaml_node *at,
     for (int i = 0; i < n; i++) {
         item[i] = value_node(y, at, r, i);
         if (!item[i])
-            return kvr_fail(KVR_ENOMEM, "yaml: no memory");
+            return kvr_fail(KVR_ENOMEM, "yaml: out of memory");
     }
     return KVR_OK;
 }
@@ -126,7 +126,9 @@ static enum kvr_status spend(const struct kvr_yaml_node *at, int *left, int n)
     *left -= n;
     return *left >= 0
                ? KVR_OK
-               : kvr_yaml_fail(at, "ranges of more than %d values in all", KVR_YAML_MAX_NODES);
+               : kvr_yaml_fail(at,
+                               "all ranges together contain more than %d values in all, the limit",
+                               KVR_YAML_MAX_NODES);
 }
 
 /* Replaces a range by a list of its values. */
@@ -141,7 +143,7 @@ static enum kvr_status become_list(struct kvr_yaml *y, struct kvr_yaml_node *n,
     KVR_TRY(spend(&at, left, k));
     item = kvr_yaml_alloc(y, (size_t)k * sizeof *item);
     if (!item)
-        return kvr_fail(KVR_ENOMEM, "yaml: no memory");
+        return kvr_fail(KVR_ENOMEM, "yaml: out of memory");
     n->kind = KVR_YAML_LIST;
     n->key = NULL;
     n->item = item;
@@ -170,7 +172,7 @@ static enum kvr_status splice(struct kvr_yaml *y, struct kvr_yaml_node *list, in
         return KVR_OK;
     item = kvr_yaml_alloc(y, (size_t)total * sizeof *item);
     if (!item)
-        return kvr_fail(KVR_ENOMEM, "yaml: no memory");
+        return kvr_fail(KVR_ENOMEM, "yaml: out of memory");
     for (int i = 0; i < list->n; i++) {
         if (!is_range(list->item[i], &r)) {
             item[at++] = list->item[i];

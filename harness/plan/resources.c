@@ -109,8 +109,10 @@ enum kvr_status kvr_resources_config(const char *name, int height, int width,
         return KVR_OK;
     if (c->is_lm || height % sy || width % sx) {
         kvr_model_config_free(c);
-        return kvr_fail(KVR_EINVAL, "size %dx%d: %s needs multiples of %d and %d", height, width,
-                        name, sy, sx);
+        return kvr_fail(
+            KVR_EINVAL,
+            "size %dx%d: model %s needs a height divisible by %d and a width divisible by %d",
+            height, width, name, sy, sx);
     }
     c->latent_h = height / scale_of(c);
     c->latent_w = width / scale_of(c);
@@ -124,7 +126,7 @@ enum kvr_status kvr_resources_size(const char *text, int *height, int *width)
     if (sscanf(text, "%4dx%4d%n", height, width, &end) == 2 && text[end] == 0 && *height >= 1 &&
         *width >= 1 && *height <= MAX_SIDE && *width <= MAX_SIDE)
         return KVR_OK;
-    return kvr_fail(KVR_EINVAL, "size '%s': need HEIGHTxWIDTH in pixels, as 480x832", text);
+    return kvr_fail(KVR_EINVAL, "size '%s': need HEIGHTxWIDTH in pixels, as in 480x832", text);
 }
 
 void kvr_resources_resize(struct kvr_geometry *g, const struct kvr_model_config *c)
@@ -197,9 +199,9 @@ enum kvr_status kvr_resources_decoder(const char *decoder, const char *decoder_c
     KVR_TRY(kvr_decoder_parse(decoder, kind));
     KVR_TRY(kvr_compute_parse(decoder_compute, type));
     if (*kind == KVR_DECODER_TAEHV && *type != KVR_F32)
-        return kvr_fail(KVR_EUNSUPPORTED,
-                        "decoder taehv computes in f32, not %s; need f32 or "
-                        "decoder vae",
-                        kvr_compute_word(*type));
+        return kvr_fail(
+            KVR_EUNSUPPORTED,
+            "decoder taehv supports only decoder_compute f32, not %s; use f32, or decoder vae",
+            kvr_compute_word(*type));
     return KVR_OK;
 }

@@ -15,7 +15,7 @@ static enum kvr_status read_rule(const struct kvr_yaml_node *n, bool include, st
     when = kvr_yaml_get(n, "when");
     reason = kvr_yaml_get(n, "reason");
     if (!when || !reason)
-        return kvr_yaml_fail(n, "a rule needs 'when' (a filter) and 'reason'");
+        return kvr_yaml_fail(n, "a rule needs 'when' (a filter) and 'reason' (a text)");
     r->include = include;
     r->at = when;
     KVR_TRY(kvr_yaml_string(when, &r->when));
@@ -35,10 +35,10 @@ enum kvr_status kvr_rules_read(struct kvr_rules *r, const struct kvr_yaml_node *
         capacity += n ? n->n : 0;
     }
     if (capacity > MAX_RULES)
-        return kvr_yaml_fail(root, "more than %d rules", MAX_RULES);
+        return kvr_yaml_fail(root, "more than %d rules, the limit", MAX_RULES);
     r->rule = calloc((size_t)capacity + 1, sizeof *r->rule);
     if (!r->rule)
-        return kvr_fail(KVR_ENOMEM, "config: no memory");
+        return kvr_fail(KVR_ENOMEM, "config: out of memory");
     for (int k = 0; k < 2; k++) {
         const struct kvr_yaml_node *n = kvr_yaml_get(root, keys[k]);
 

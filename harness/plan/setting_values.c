@@ -39,7 +39,7 @@ const char *const *kvr_setting_words(enum kvr_setting_id id)
 
 static enum kvr_status no_memory(void)
 {
-    return kvr_fail(KVR_ENOMEM, "config: no memory");
+    return kvr_fail(KVR_ENOMEM, "config: out of memory");
 }
 
 /* Accepts text other than a setting's words, such as a list of timesteps. */
@@ -81,7 +81,7 @@ static enum kvr_status parse_word(enum kvr_setting_id id, const struct kvr_yaml_
     if (*out >= 0 || (spelt[id] && spelt[id](text))) /* find_word: -1, kept as text */
         return KVR_OK;
     near = kvr_nearest(text, words[id]);
-    return kvr_yaml_fail(n, "no %s '%s', need %s%s%s%s", kvr_setting_rows[id].name, text,
+    return kvr_yaml_fail(n, "unknown %s '%s', need %s%s%s%s", kvr_setting_rows[id].name, text,
                          list_words(words[id], list, sizeof list), near ? "; did you mean '" : "",
                          near ? near : "", near ? "'?" : "");
 }
@@ -201,8 +201,8 @@ static enum kvr_status find_axis(const struct kvr_yaml_node *n, int *out)
         axes[n_axes++] = kvr_setting_rows[*out].name;
     }
     near = kvr_nearest(name, axes);
-    return kvr_yaml_fail(n, "'%s' cannot be zipped%s%s%s", name, near ? "; did you mean '" : "",
-                         near ? near : "", near ? "'?" : "");
+    return kvr_yaml_fail(n, "'%s' cannot be zipped: it is not an axis%s%s%s", name,
+                         near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
 enum kvr_status kvr_zip_read(uint64_t *set, const struct kvr_setting_values v[KVR_N_SETTINGS],
@@ -217,7 +217,8 @@ enum kvr_status kvr_zip_read(uint64_t *set, const struct kvr_setting_values v[KV
     for (int i = 0; n && i < n->n; i++) {
         KVR_TRY(find_axis(n->item[i], &axis));
         if (length >= 0 && v[axis].n != length)
-            return kvr_yaml_fail(n->item[i], "'%s' has %d values, the axes before it %d",
+            return kvr_yaml_fail(n->item[i],
+                                 "zip: '%s' has %d values, but the axes before it have %d",
                                  kvr_setting_rows[axis].name, v[axis].n, length);
         length = v[axis].n;
         *set |= (uint64_t)1 << axis;

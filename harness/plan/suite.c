@@ -22,8 +22,9 @@ static enum kvr_status check_id(const struct kvr_yaml_node *n, const char *id)
                                   "._-";
 
     if (strspn(id, allowed) != strlen(id) || strlen(id) > MAX_ID || id[0] == '.')
-        return kvr_yaml_fail(n, "id '%s': letters, digits, '.', '_' and '-', at most %d", id,
-                             MAX_ID);
+        return kvr_yaml_fail(
+            n, "id '%s': need letters, digits, '.', '_' and '-', at most %d characters", id,
+            MAX_ID);
     return KVR_OK;
 }
 
@@ -46,7 +47,7 @@ static enum kvr_status resolve(struct kvr_yaml *doc, const struct kvr_yaml_node 
     free(dir);
     free(path);
     *out = copy;
-    return copy ? KVR_OK : kvr_fail(KVR_ENOMEM, "suite: no memory");
+    return copy ? KVR_OK : kvr_fail(KVR_ENOMEM, "suite: out of memory");
 }
 
 /* Reads FILE or {file, tensor}. `what`: the key's name, for messages. */
@@ -63,7 +64,7 @@ static enum kvr_status read_place(struct kvr_yaml *doc, const char *id, const ch
         file = kvr_yaml_get(at, "file");
         tensor = kvr_yaml_get(at, "tensor");
         if (!file)
-            return kvr_yaml_fail(at, "%s needs a 'file'", what);
+            return kvr_yaml_fail(at, "%s needs a key 'file'", what);
     }
     if (tensor)
         KVR_TRY(kvr_yaml_string(tensor, name));
@@ -110,7 +111,7 @@ static enum kvr_status read_truth(struct kvr_yaml *doc, const struct kvr_yaml_no
     KVR_TRY(kvr_yaml_int(given, 1, 100000, &frames));
     t = kvr_yaml_alloc(doc, sizeof *t);
     if (!t)
-        return kvr_fail(KVR_ENOMEM, "suite: no memory");
+        return kvr_fail(KVR_ENOMEM, "suite: out of memory");
     t->at = truth;
     t->given_at = given;
     t->given = (int)frames;
@@ -132,10 +133,11 @@ static enum kvr_status read_image(struct kvr_yaml *doc, const struct kvr_yaml_no
     if (!at)
         return KVR_OK;
     if (p->truth)
-        return kvr_yaml_fail(at, "prompt '%s' has 'image' and 'truth'; use one of the two", p->id);
+        return kvr_yaml_fail(at, "prompt '%s' has both 'image' and 'truth'; use one of the two",
+                             p->id);
     t = kvr_yaml_alloc(doc, sizeof *t);
     if (!t)
-        return kvr_fail(KVR_ENOMEM, "suite: no memory");
+        return kvr_fail(KVR_ENOMEM, "suite: out of memory");
     t->at = at;
     KVR_TRY(resolve(doc, at, &t->path));
     st = kvr_image_open(&image, t->path);
@@ -163,7 +165,7 @@ static enum kvr_status read_tokens(struct kvr_yaml *doc, const struct kvr_yaml_n
         return KVR_OK;
     t = kvr_yaml_alloc(doc, sizeof *t);
     if (!t)
-        return kvr_fail(KVR_ENOMEM, "suite: no memory");
+        return kvr_fail(KVR_ENOMEM, "suite: out of memory");
     t->at = at;
     KVR_TRY(read_place(doc, p->id, "tokens", at, &t->path, &t->tensor));
     st = kvr_tokens_open(&ids, t->path, t->tensor);
@@ -187,7 +189,7 @@ static enum kvr_status open_embedding(struct kvr_yaml *doc, const char *id,
     enum kvr_status st;
 
     if (!e)
-        return kvr_fail(KVR_ENOMEM, "suite: no memory");
+        return kvr_fail(KVR_ENOMEM, "suite: out of memory");
     e->at = at;
     KVR_TRY(read_place(doc, id, "embeddings", at, &e->path, &e->tensor));
     st = kvr_embedding_open(&rows, e->path, e->tensor);
@@ -219,17 +221,18 @@ static enum kvr_status read_embeddings_of(struct kvr_yaml *doc, const struct kvr
             continue;
         id = kvr_yaml_alloc(doc, size);
         if (!id)
-            return kvr_fail(KVR_ENOMEM, "suite: no memory");
+            return kvr_fail(KVR_ENOMEM, "suite: out of memory");
         snprintf(id, size, "%s.%d", p->id, i + 1);
         KVR_TRY(open_embedding(doc, id, own ? own : pack, &e));
         *to = e;
         to = &e->next;
         n++;
     }
-    return n == 0 || n == shots->n
-               ? KVR_OK
-               : kvr_yaml_fail(shots, "prompt '%s': %d of %d shots have embeddings", p->id, n,
-                               shots->n);
+    return n == 0 || n == shots->n ? KVR_OK
+                                   : kvr_yaml_fail(shots,
+                                                   "prompt '%s': only %d of %d shots have "
+                                                   "embeddings; give all of them one, or none",
+                                                   p->id, n, shots->n);
 }
 
 static enum kvr_status read_embedding(struct kvr_yaml *doc, const struct kvr_yaml_node *n,
@@ -270,7 +273,7 @@ static enum kvr_status read_shot(const struct kvr_yaml_node *n, bool last, const
         KVR_TRY(kvr_yaml_int(chunks, 1, 100000, &x));
     *n_chunks = (int)x;
     if (!(*text)[0] || strchr(*text, ';') || strchr(*text, '|'))
-        return kvr_yaml_fail(at, "the text of a shot must not be empty or contain ';' or '|'");
+        return kvr_yaml_fail(at, "a shot's text must not be empty or contain ';' or '|'");
     return KVR_OK;
 }
 
@@ -294,7 +297,7 @@ static enum kvr_status read_shots(struct kvr_yaml *doc, const struct kvr_yaml_no
     }
     line = kvr_yaml_alloc(doc, size);
     if (!line)
-        return kvr_fail(KVR_ENOMEM, "suite: no memory for %d shots", list->n);
+        return kvr_fail(KVR_ENOMEM, "suite: out of memory while allocating %d shots", list->n);
     for (int i = 0; i < list->n; i++) {
         const char *text;
         int n;
@@ -321,9 +324,9 @@ static enum kvr_status read_prompt(struct kvr_yaml *doc, const struct kvr_yaml_n
     text = kvr_yaml_get(n, "text");
     shots = kvr_yaml_get(n, "shots");
     if (!id || (!text && !shots))
-        return kvr_yaml_fail(n, "a prompt needs %s", id ? "a text, or shots" : "an id");
+        return kvr_yaml_fail(n, "a prompt lacks %s", id ? "a 'text' or 'shots'" : "an id");
     if (text && shots)
-        return kvr_yaml_fail(shots, "a prompt has a text or shots, not both");
+        return kvr_yaml_fail(shots, "a prompt needs either 'text' or 'shots', not both");
     KVR_TRY(kvr_yaml_string(id, &p->id));
     KVR_TRY(check_id(id, p->id));
     p->at = text ? text : shots;
@@ -332,7 +335,8 @@ static enum kvr_status read_prompt(struct kvr_yaml *doc, const struct kvr_yaml_n
     if (word)
         KVR_TRY(kvr_yaml_string(word, &p->held_out));
     if (word && !strstr(p->text, p->held_out))
-        return kvr_yaml_fail(word, "held_out '%s': the text of prompt '%s' has no such word",
+        return kvr_yaml_fail(word,
+                             "held_out '%s': the text of prompt '%s' does not contain this word",
                              p->held_out, p->id);
     KVR_TRY(read_truth(doc, n, defaults, p));
     KVR_TRY(read_image(doc, n, p));
@@ -351,7 +355,7 @@ enum kvr_status kvr_prompts_read(struct kvr_yaml *doc, const struct kvr_yaml_nod
                              MAX_PROMPTS);
     p = calloc((size_t)list->n, sizeof *p);
     if (!p)
-        return kvr_fail(KVR_ENOMEM, "suite: no memory for %d prompts", list->n);
+        return kvr_fail(KVR_ENOMEM, "suite: out of memory while allocating %d prompts", list->n);
     for (int i = 0; i < list->n; i++) {
         enum kvr_status st = read_prompt(doc, list->item[i], defaults, &p[i]);
 
@@ -390,7 +394,7 @@ static enum kvr_status read_suite(struct kvr_suite *s, const char *path)
         return kvr_fail(KVR_EINVAL, "%s: empty", path);
     KVR_TRY(kvr_yaml_keys(root, keys));
     if (!kvr_yaml_get(root, "name") || !kvr_yaml_get(root, "prompts"))
-        return kvr_yaml_fail(root, "a suite needs a name and prompts");
+        return kvr_yaml_fail(root, "a suite needs the keys 'name' and 'prompts'");
     KVR_TRY(kvr_yaml_string(kvr_yaml_get(root, "name"), &s->name));
     KVR_TRY(check_id(kvr_yaml_get(root, "name"), s->name));
     KVR_TRY(optional_text(root, "title", &s->title));

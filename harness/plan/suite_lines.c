@@ -92,7 +92,7 @@ static enum kvr_status yaml_of(const struct kvr_suite_list *list, bool absent, c
     kvr_prompt_list_free(&l);
     if (kvr_text_close(to, text))
         return KVR_OK;
-    return kvr_fail(KVR_ENOMEM, "%s: no memory for its prompts", list->path);
+    return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating the prompts", list->path);
 }
 
 enum kvr_status kvr_suite_read_lines(struct kvr_suite *s, const struct kvr_suite_list *list,
@@ -106,8 +106,8 @@ enum kvr_status kvr_suite_read_lines(struct kvr_suite *s, const struct kvr_suite
     *absent = !kvr_path_exists(list->path);
     if (*absent && list->n == 0)
         return kvr_fail(KVR_ENOTFOUND,
-                        "no list of prompts '%s'; a sweep can be planned without it if 'prompts' "
-                        "is a number",
+                        "list of prompts '%s' not found; a sweep can be planned without it if "
+                        "'prompts' is a number",
                         list->path);
     KVR_TRY(yaml_of(list, *absent, &text, &size));
     st = kvr_yaml_read_text(&s->doc, text, size, list->path);

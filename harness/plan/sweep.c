@@ -113,7 +113,7 @@ static enum kvr_status add_group(struct kvr_sweep *s, struct point *p, bool cont
     char why[256];
 
     if (c->stopped && c->stopped())
-        return kvr_fail(KVR_EINTERRUPTED, "%s: interrupted while it was planned", c->path);
+        return kvr_fail(KVR_EINTERRUPTED, "%s: planning was interrupted", c->path);
     KVR_TRY(kvr_point_check(s, p, why, sizeof why));
     p->cost = cost_of(p);
     for (int i = 0; i < c->n_methods; i++)
@@ -256,7 +256,8 @@ static enum kvr_status over_settings(struct kvr_sweep *s, struct point *p)
     const struct kvr_config *c = s->config;
 
     if (c->values[KVR_SET_frames].n == 0 && !p->suite->frames)
-        return kvr_yaml_fail(kvr_yaml_root(c->doc), "no 'frames', and suite '%s' has none",
+        return kvr_yaml_fail(kvr_yaml_root(c->doc),
+                             "the sweep has no 'frames', and suite '%s' has no default",
                              p->suite->name);
     memset(p->index, 0, sizeof p->index);
     do {
@@ -291,7 +292,9 @@ static enum kvr_status over_models(struct kvr_sweep *s, const struct kvr_model_f
             if (p.model->trace)
                 p.facts = &recorded;
             if (!p.facts)
-                return kvr_fail(KVR_EINTERNAL, "plan: model %s was not loaded", p.model->name);
+                return kvr_fail(KVR_EINTERNAL,
+                                "plan: model %s was not loaded before its cells were planned",
+                                p.model->name);
             for (int k = 0; k < p.suite->n_prompts; k++) {
                 if (p.model->trace && k != m)
                     continue; /* the trace has a suite of its own */

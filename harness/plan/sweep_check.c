@@ -22,8 +22,10 @@ enum kvr_status kvr_sweep_check_labels(const struct kvr_sweep *s, int first)
                 last->method->at, "method '%s' is listed twice%s", last->label,
                 strcmp(s->cell[i].key, last->key) == 0 ? "" : ": give one of them another label");
         if (strcmp(s->cell[i].key, last->key) == 0)
-            return kvr_yaml_fail(last->method->at, "method '%s' equals '%s' under another label",
-                                 last->label, s->cell[i].label);
+            return kvr_yaml_fail(
+                last->method->at,
+                "method '%s' equals '%s' under another label; remove one of the two", last->label,
+                s->cell[i].label);
     }
     return KVR_OK;
 }
@@ -38,11 +40,11 @@ static enum kvr_status check_truth(const struct point *p)
     if (!t)
         return KVR_OK;
     if (t->given % c->frames_per_chunk != 0 || t->given >= p->set.frames)
-        return kvr_yaml_fail(t->given_at,
-                             "prompt '%s': %d given frames of %d: need a multiple of %d (frames "
-                             "per chunk of model %s), with at least one chunk left to generate",
-                             p->prompt->id, t->given, p->set.frames, c->frames_per_chunk,
-                             p->model->name);
+        return kvr_yaml_fail(
+            t->given_at,
+            "prompt '%s': %d given frames of %d in all: need a multiple of %d (frames per chunk of "
+            "model %s), with at least one chunk left to generate",
+            p->prompt->id, t->given, p->set.frames, c->frames_per_chunk, p->model->name);
     if (t->n < p->set.frames)
         return kvr_yaml_fail(
             t->at, "prompt '%s': truth '%s' has %d frames, need at least the rollout's %d",
@@ -82,11 +84,10 @@ static enum kvr_status check_embedding(const struct point *p)
         e = e->next;
     if (!e)
         return KVR_OK;
-    return kvr_yaml_fail(
-        e->at,
-        "prompt '%s': an embedding of %d tokens of %d values, model %s takes up to "
-        "%d of %d",
-        p->prompt->id, e->n, e->dim, p->model->name, c->text_len, c->text_dim);
+    return kvr_yaml_fail(e->at,
+                         "prompt '%s': its embedding has %d tokens of %d values, model %s takes up "
+                         "to %d tokens of %d values",
+                         p->prompt->id, e->n, e->dim, p->model->name, c->text_len, c->text_dim);
 }
 
 /* Whether the language model can read the prompt's tokens with these settings. */
@@ -98,7 +99,7 @@ static enum kvr_status check_text(const struct point *p, char *why, size_t n)
 
     if (!t)
         return kvr_yaml_fail(p->prompt->at,
-                             "prompt '%s' has no 'tokens', which language model %s reads",
+                             "prompt '%s' has no 'tokens', which language model %s needs",
                              p->prompt->id, p->model->name);
     if (t->n < p->set.frames || p->set.frames > c->context_length)
         return kvr_yaml_fail(t->at,
@@ -107,7 +108,8 @@ static enum kvr_status check_text(const struct point *p, char *why, size_t n)
                              p->prompt->id, p->set.frames, t->n, c->context_length, p->model->name);
     if (kvr_text_bins(&r, p->set.frames, NULL) == 0)
         return kvr_yaml_fail(
-            t->at, "prompt '%s': %d tokens are fewer than a prefix of %d and a chunk of %d",
+            t->at,
+            "prompt '%s': its text has %d tokens, fewer than a prefix of %d and a chunk of %d",
             p->prompt->id, p->set.frames, p->set.prefix, p->set.chunk);
     if (strcmp(p->set.kind, "probe") == 0)
         snprintf(why, n,
@@ -142,17 +144,19 @@ static enum kvr_status check_trace(const struct kvr_sweep *s, const struct point
 
     if (p->set.frames > i->n_frames ||
         (p->set.frames % i->layout.frames_per_chunk != 0 && p->set.frames != i->n_frames))
-        return kvr_yaml_fail(at, "%d frames of trace '%s', need whole chunks of %d, at most %d",
-                             p->set.frames, p->prompt->id, i->layout.frames_per_chunk, i->n_frames);
+        return kvr_yaml_fail(
+            at, "%d frames of trace '%s' requested, need whole chunks of %d and at most %d",
+            p->set.frames, p->prompt->id, i->layout.frames_per_chunk, i->n_frames);
     if (p->set.model_layers > i->layout.n_layers)
-        return kvr_yaml_fail(p->model->at, "model_layers %d: trace '%s' has %d layers",
+        return kvr_yaml_fail(p->model->at, "model_layers %d: trace '%s' has only %d layers",
                              p->set.model_layers, p->prompt->id, i->layout.n_layers);
     if (p->set.chunk)
-        return kvr_yaml_fail(p->model->at, "chunk %d: trace '%s' has fixed chunks of %d",
+        return kvr_yaml_fail(p->model->at, "chunk %d: trace '%s' has fixed chunks of %d frames",
                              p->set.chunk, p->prompt->id, i->layout.frames_per_chunk);
     if (p->set.window && p->set.window < i->layout.frames_per_chunk + p->set.sink)
         return kvr_yaml_fail(
-            p->model->at, "window %d: trace '%s' needs at least %d frames (the sink and one chunk)",
+            p->model->at,
+            "window %d: trace '%s' needs a window of at least %d frames (the sink and one chunk)",
             p->set.window, p->prompt->id, i->layout.frames_per_chunk + p->set.sink);
     if (strcmp(p->set.forcing, taught) != 0)
         snprintf(why, n, "forcing %s: a trace is its own teacher", p->set.forcing);
@@ -190,11 +194,10 @@ static enum kvr_status check_shots(const struct point *p)
         return kvr_yaml_fail(p->prompt->at, "prompt '%s': %s", p->prompt->id, kvr_error());
     if (shots.n > 1 && p->prompt->embedding && !p->prompt->embedding->next) {
         kvr_shot_line_free(&shots);
-        return kvr_yaml_fail(
-            p->prompt->at,
-            "prompt '%s': %d shots need an embedding each, or none (the model's text encoder then "
-            "encodes them); one is given",
-            p->prompt->id, shots.n);
+        return kvr_yaml_fail(p->prompt->at,
+                             "prompt '%s': %d shots need one embedding each, or none (the model's "
+                             "text encoder then encodes them), but one was given",
+                             p->prompt->id, shots.n);
     }
     kvr_shot_line_free(&shots);
     return KVR_OK;
@@ -205,11 +208,12 @@ static enum kvr_status check_no_video(const struct kvr_sweep *s, const struct po
 {
     if (p->set.abba)
         return kvr_yaml_fail(s->config->values[KVR_SET_abba].at[0],
-                             "abba: %d: needs a video model, model %s is not one", p->set.abba,
-                             p->model->name);
+                             "abba: %d: needs a video model, but model %s is a language model",
+                             p->set.abba, p->model->name);
     if (p->set.fps)
         return kvr_yaml_fail(s->config->values[KVR_SET_fps].at[0],
-                             "fps: needs a video model, model %s is not one", p->model->name);
+                             "fps: needs a video model, but model %s is a language model",
+                             p->model->name);
     return KVR_OK;
 }
 
@@ -226,13 +230,14 @@ static enum kvr_status check_steps(const struct kvr_sweep *s, const struct point
         return kvr_yaml_fail(at, "chunk %d: model %s has fixed chunks of %d frames", p->set.chunk,
                              p->model->name, c->frames_per_chunk);
     if (p->set.frames % c->frames_per_chunk != 0)
-        return kvr_yaml_fail(at, "frames: %d must be a multiple of %d (frames per chunk, model %s)",
+        return kvr_yaml_fail(at,
+                             "frames: %d must be a multiple of %d (frames per chunk of model %s)",
                              p->set.frames, c->frames_per_chunk, p->model->name);
     if (p->set.model_steps &&
         (strcmp(p->set.schedule, "model") != 0 || strcmp(p->set.sampler, "model") != 0))
         return kvr_yaml_fail(s->config->values[KVR_SET_model_steps].at[0],
-                             "model_steps %d: cannot be combined with schedule %s and sampler %s, "
-                             "which set the steps",
+                             "model_steps %d: cannot be combined with schedule %s or sampler %s, "
+                             "which already set the steps",
                              p->set.model_steps, p->set.schedule, p->set.sampler);
     if (strcmp(p->set.sampler, "model") != 0) {
         struct kvr_model_config chosen = *c;

@@ -54,7 +54,7 @@ enum kvr_status kvr_sweep_check_size(const struct kvr_sweep *s);
 
 static inline enum kvr_status kvr_sweep_no_memory(void)
 {
-    return kvr_fail(KVR_ENOMEM, "plan: no memory");
+    return kvr_fail(KVR_ENOMEM, "plan: out of memory");
 }
 
 bool kvr_point_has_frames(const struct kvr_model_facts *f);

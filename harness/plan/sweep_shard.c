@@ -64,7 +64,7 @@ enum kvr_status kvr_sweep_select(struct kvr_sweep *s, const char *filter, int sh
     struct kvr_filter *f = NULL;
 
     if (n_shards < 1 || shard < 0 || shard >= n_shards)
-        return kvr_fail(KVR_EINVAL, "shard %d of %d: need 0 <= i < N", shard, n_shards);
+        return kvr_fail(KVR_EINVAL, "shard %d of %d: need i/N with 0 <= i < N", shard, n_shards);
     KVR_TRY(keep_shard(s, shard, n_shards));
     if (filter)
         KVR_TRY(kvr_filter_open(&f, filter));

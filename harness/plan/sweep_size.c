@@ -73,10 +73,11 @@ static enum kvr_status check_solving(const struct kvr_sweep *s)
     seconds = n ? n * seconds_a_budget(c) : 0;
     if (seconds <= MAX_SOLVE_S)
         return KVR_OK;
-    return kvr_fail(KVR_EINVAL,
-                    "%s: solving its %d budgets (`fit` and default baselines) takes about %.0f s, "
-                    "at most %d: use fewer budgets, `baselines: none`, or fewer values of frames",
-                    c->path, n, seconds, MAX_SOLVE_S);
+    return kvr_fail(
+        KVR_EINVAL,
+        "%s: solving its %d budgets (`fit` and default baselines) takes about %.0f s, at most %d s "
+        "are allowed: use fewer budgets, `baselines: none`, or fewer values of frames",
+        c->path, n, seconds, MAX_SOLVE_S);
 }
 
 enum kvr_status kvr_sweep_check_size(const struct kvr_sweep *s)
@@ -85,8 +86,8 @@ enum kvr_status kvr_sweep_check_size(const struct kvr_sweep *s)
 
     if (n > MAX_CELLS)
         return kvr_fail(KVR_EINVAL,
-                        "%s: about %.3g cells, at most %d: planning alone takes about %.0f s; "
-                        "split the sweep or shorten its lists",
+                        "%s: the sweep has about %.3g cells, at most %d are allowed, since "
+                        "planning alone takes about %.0f s; split the sweep or shorten its lists",
                         s->config->path, n, MAX_CELLS, n * PLAN_S_PER_CELL);
     return check_solving(s);
 }

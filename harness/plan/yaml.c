@@ -58,7 +58,7 @@ static char *doc_strdup(struct kvr_yaml *y, const char *s, size_t n)
 
 static enum kvr_status no_memory(void)
 {
-    return kvr_fail(KVR_ENOMEM, "yaml: no memory");
+    return kvr_fail(KVR_ENOMEM, "yaml: out of memory");
 }
 
 /* In parentheses because tools/lint/analyzer.h defines a macro with this name. */
@@ -155,7 +155,8 @@ static enum kvr_status add_entry(struct kvr_yaml *y, struct kvr_yaml_node *to,
     to->item[to->n++] = item;
     to->weight += item->weight + (key ? 1 : 0);
     if (to->weight > KVR_YAML_MAX_NODES)
-        return kvr_yaml_fail(item, "more than %d values, aliases expanded", KVR_YAML_MAX_NODES);
+        return kvr_yaml_fail(item, "more than %d values after aliases are expanded, the limit",
+                             KVR_YAML_MAX_NODES);
     return KVR_OK;
 }
 
@@ -173,7 +174,7 @@ static enum kvr_status build_scalar(struct builder *b, const yaml_event_t *e,
     if (e->data.scalar.tag)
         return fail_at(b, e->start_mark, "YAML tags are not supported");
     if (memchr(s, 0, n))
-        return fail_at(b, e->start_mark, "a NUL character in a value");
+        return fail_at(b, e->start_mark, "a value contains a NUL character");
     node = new_node(b, KVR_YAML_SCALAR, e->start_mark);
     if (!node)
         return no_memory();
@@ -195,9 +196,9 @@ static enum kvr_status build_alias(struct builder *b, const yaml_event_t *e,
     for (a = b->anchors; a && strcmp(a->name, name) != 0; a = a->next)
         ;
     if (!a)
-        return fail_at(b, e->start_mark, "alias of an unknown anchor");
+        return fail_at(b, e->start_mark, "the alias refers to an unknown anchor");
     if (a->open)
-        return fail_at(b, e->start_mark, "alias inside its own anchor");
+        return fail_at(b, e->start_mark, "the alias is inside the anchor that it refers to");
     copy = doc_alloc(b->doc, sizeof *copy);
     if (!copy)
         return no_memory();
@@ -214,7 +215,7 @@ static enum kvr_status check_key(const struct builder *b, const yaml_event_t *e,
     const char *text;
 
     if (e->type != YAML_SCALAR_EVENT)
-        return fail_at(b, e->start_mark, "a key must be plain text");
+        return fail_at(b, e->start_mark, "a key must be plain text, not a list or map");
     text = (const char *)e->data.scalar.value;
     for (int i = 0; i < map->n; i++)
         if (strcmp(map->key[i]->text, text) == 0)
@@ -309,7 +310,8 @@ static enum kvr_status build_document(struct builder *b, struct kvr_yaml_node **
         KVR_TRY(next_event(b, &e));
         end = e.type == YAML_STREAM_END_EVENT;
         if (e.type == YAML_DOCUMENT_START_EVENT && seen)
-            st = fail_at(b, e.start_mark, "a second document; a file must have one");
+            st = fail_at(b, e.start_mark,
+                         "the file has a second YAML document, only one is allowed");
         else if (e.type == YAML_DOCUMENT_START_EVENT)
             seen = true;
         else if (e.type != YAML_STREAM_START_EVENT && e.type != YAML_DOCUMENT_END_EVENT && !end)
@@ -330,7 +332,8 @@ static enum kvr_status parse_into(struct kvr_yaml *y, const char *text, size_t n
     if (!b.file)
         return no_memory();
     if (n > KVR_YAML_MAX_BYTES)
-        return kvr_fail(KVR_EINVAL, "%s: %zu bytes, at most %d", name, n, KVR_YAML_MAX_BYTES);
+        return kvr_fail(KVR_EINVAL, "%s: the file has %zu bytes, at most %d are allowed", name, n,
+                        KVR_YAML_MAX_BYTES);
     if (!yaml_parser_initialize(&b.parser))
         return no_memory();
     yaml_parser_set_input_string(&b.parser, (const unsigned char *)text, n);
@@ -457,9 +460,10 @@ enum kvr_status kvr_yaml_override(struct kvr_yaml *y, const char *assignment)
     struct kvr_yaml_node *value = NULL, *key;
 
     if (!eq || eq == assignment)
-        return kvr_fail(KVR_EINVAL, "'%s': an override is written key=value", assignment);
+        return kvr_fail(KVR_EINVAL, "'%s': an override must have the form key=value", assignment);
     if (!y->root || y->root->kind != KVR_YAML_MAP)
-        return kvr_fail(KVR_EINVAL, "'%s': the config is not a map of keys", assignment);
+        return kvr_fail(KVR_EINVAL, "'%s': cannot override, since the config is not a map of keys",
+                        assignment);
     KVR_TRY(parse_into(y, eq + 1, strlen(eq + 1), assignment, &value));
     key = doc_alloc(y, sizeof *key);
     if (!key)
@@ -528,7 +532,7 @@ enum kvr_status kvr_yaml_keys(const struct kvr_yaml_node *n, const char *const *
         if (allowed[j] || strncmp(word, KVR_YAML_EXTENSION, strlen(KVR_YAML_EXTENSION)) == 0)
             continue;
         near = kvr_nearest(word, allowed);
-        return kvr_yaml_fail(n->key[i], "'%s' is not a key here%s%s%s", word,
+        return kvr_yaml_fail(n->key[i], "'%s' is not a known key%s%s%s", word,
                              near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
     }
     return KVR_OK;

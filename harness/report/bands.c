@@ -55,8 +55,8 @@ enum kvr_status kvr_bands(struct kvr_table **out, const struct kvr_table *in, do
     };
     int column[N_COLUMNS] = { 0 };
     double *value = calloc((size_t)in->n_rows + 1, sizeof *value);
-    enum kvr_status st =
-        value ? kvr_table_open(out, N_COLUMNS, columns) : kvr_fail(KVR_ENOMEM, "plot: no memory");
+    enum kvr_status st = value ? kvr_table_open(out, N_COLUMNS, columns)
+                               : kvr_fail(KVR_ENOMEM, "plot: out of memory");
 
     for (int c = METHOD; c <= X; c++)
         column[c] = kvr_table_find(in, columns[c].name);

@@ -86,7 +86,7 @@ struct board {
 
 static enum kvr_status no_memory(void)
 {
-    return kvr_fail(KVR_ENOMEM, "board: no memory");
+    return kvr_fail(KVR_ENOMEM, "board: out of memory");
 }
 
 static const char *text(const struct run *r, int column)
@@ -155,7 +155,7 @@ static enum kvr_status collect(struct board *b)
         b->run[kept++] = b->run[i];
     }
     b->n_runs = kept;
-    return n ? KVR_OK : kvr_fail(KVR_ENOTFOUND, "board: no cells in %s", b->source[0].name);
+    return n ? KVR_OK : kvr_fail(KVR_ENOTFOUND, "board: no cells found in %s", b->source[0].name);
 }
 
 /* --- rows ----------------------------------------------------------------------------------- */
@@ -579,12 +579,13 @@ enum kvr_status kvr_board_write(const char *const *files, const char *dir, const
 
     *out = (struct kvr_board_result){ 0 };
     if (!b.metric || !b.metric->direction)
-        return kvr_fail(KVR_EINVAL, "board: no metric '%s' to rank by (kvreel list metrics)",
+        return kvr_fail(KVR_EINVAL,
+                        "board: '%s' is not a metric to rank by; `kvreel list metrics` lists them",
                         metric);
     while (files[n])
         n++;
     if (!n)
-        return kvr_fail(KVR_EINVAL, "board: no database is named");
+        return kvr_fail(KVR_EINVAL, "board: no database given; name at least one");
     b.source = calloc((size_t)n, sizeof *b.source);
     if (!b.source)
         return no_memory();

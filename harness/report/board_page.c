@@ -174,5 +174,7 @@ enum kvr_status kvr_board_page(const json_t *doc, char **out)
         put_sources(to, json_object_get(doc, "sources"));
         fputs("</body>\n</html>\n", to);
     }
-    return kvr_text_close(to, out) ? KVR_OK : kvr_fail(KVR_ENOMEM, "board: no memory for the page");
+    return kvr_text_close(to, out)
+               ? KVR_OK
+               : kvr_fail(KVR_ENOMEM, "board: out of memory while allocating the page");
 }

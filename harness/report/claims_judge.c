@@ -127,7 +127,7 @@ static enum kvr_status judge_all(struct kvr_ledger *l, const struct kvr_table *f
 {
     double *log_e = calloc((size_t)l->n_claims + 1, sizeof *log_e);
     bool *rejected = calloc((size_t)l->n_claims + 1, sizeof *rejected);
-    enum kvr_status st = log_e && rejected ? KVR_OK : kvr_fail(KVR_ENOMEM, "claims: no memory");
+    enum kvr_status st = log_e && rejected ? KVR_OK : kvr_fail(KVR_ENOMEM, "claims: out of memory");
     enum kvr_region region;
 
     for (int i = 0; st == KVR_OK && i < l->n_claims; i++) {

@@ -22,7 +22,7 @@ static enum kvr_status number_of(const struct kvr_yaml_node *map, const char *ke
         return KVR_OK;
     KVR_TRY(kvr_yaml_string(n, &text));
     *out = strtod(text, &end);
-    return *end || end == text || !isfinite(*out) ? kvr_yaml_fail(n, "%s: need a number", key)
+    return *end || end == text || !isfinite(*out) ? kvr_yaml_fail(n, "%s: must be a number", key)
                                                   : KVR_OK;
 }
 
@@ -63,13 +63,13 @@ double kvr_ledger_margin(const struct kvr_ledger *l, const char *metric)
 static enum kvr_status read_margins(const struct kvr_yaml_node *map)
 {
     if (map && map->kind != KVR_YAML_MAP)
-        return kvr_yaml_fail(map, "margins: need a map of metrics and numbers");
+        return kvr_yaml_fail(map, "margins: need a map from metric names to numbers");
     for (int i = 0; map && i < map->n; i++) {
         double x;
 
         KVR_TRY(number_of(map, map->key[i]->text, 0, &x));
         if (!(x >= 0))
-            return kvr_yaml_fail(map->item[i], "margin of %s: %g, need 0 or more",
+            return kvr_yaml_fail(map->item[i], "margin of metric %s: %g, must be 0 or more",
                                  map->key[i]->text, x);
     }
     return KVR_OK;
@@ -81,7 +81,7 @@ static enum kvr_status check_texts(const struct kvr_yaml_node *map, const char *
     const char *text;
 
     if (map && map->kind != KVR_YAML_MAP)
-        return kvr_yaml_fail(map, "%s: need a map of names and values", key);
+        return kvr_yaml_fail(map, "%s: need a map from names to values", key);
     for (int i = 0; map && i < map->n; i++)
         KVR_TRY(kvr_yaml_string(map->item[i], &text));
     return KVR_OK;
@@ -93,7 +93,7 @@ static enum kvr_status read_methods(const struct kvr_yaml_node *map)
     const char *text;
 
     if (map && map->kind != KVR_YAML_MAP)
-        return kvr_yaml_fail(map, "methods: need a map of labels and {method, options}");
+        return kvr_yaml_fail(map, "methods: need a map from labels to {method, options}");
     for (int i = 0; map && i < map->n; i++) {
         KVR_TRY(kvr_yaml_keys(map->item[i], keys));
         KVR_TRY(text_of(map->item[i], "method", NULL, &text));
@@ -114,7 +114,7 @@ static enum kvr_status margin_of(const struct kvr_ledger *l, struct kvr_claim *c
 {
     KVR_TRY(number_of(n, "margin", kvr_ledger_margin(l, c->metric), &c->fixed));
     return c->fixed >= 0 ? KVR_OK
-                         : kvr_yaml_fail(kvr_yaml_get(n, "margin"), "margin: need 0 or more");
+                         : kvr_yaml_fail(kvr_yaml_get(n, "margin"), "margin: must be 0 or more");
 }
 
 static enum kvr_status read_pair(const struct kvr_ledger *l, struct kvr_claim *c,
@@ -140,7 +140,7 @@ static enum kvr_status read_pair(const struct kvr_ledger *l, struct kvr_claim *c
     if (alike) {
         KVR_TRY(number_of(n, "within", NAN, &c->within));
         if (!(c->within > 0))
-            return kvr_yaml_fail(n, "'within': need a number above 0");
+            return kvr_yaml_fail(n, "'within': must be a number above 0");
         snprintf(c->shown, sizeof c->shown, "%.60s of %.60s within %g of %.60s", c->metric, c->of,
                  c->within, c->than);
     } else {
@@ -173,7 +173,7 @@ static enum kvr_status read_sql(const struct kvr_ledger *l, struct kvr_claim *c,
     KVR_TRY(margin_of(l, c, n));
     for (int i = 0; needs && i < kvr_yaml_count(needs); i++) {
         if (i == KVR_CLAIM_NEEDS)
-            return kvr_yaml_fail(needs, "needs: at most %d methods", KVR_CLAIM_NEEDS);
+            return kvr_yaml_fail(needs, "needs: lists more than %d methods", KVR_CLAIM_NEEDS);
         KVR_TRY(kvr_yaml_string(kvr_yaml_at(needs, i), &c->needs[i]));
     }
     return KVR_OK;
@@ -237,12 +237,12 @@ static enum kvr_status read_card(struct kvr_claim *c, const struct kvr_yaml_node
     KVR_TRY(text_of(n, "on", "", &c->card.on));
     if (!*c->card.than == !*c->card.on)
         return kvr_yaml_fail(
-            n, "card: need one of 'than', a row to divide by, and 'on', a card's name");
+            n, "card: need either 'than' (the row to divide by) or 'on' (a GPU's name)");
     KVR_TRY(number_of(n, "above", NAN, &c->card.bound));
     KVR_TRY(number_of(n, "below", NAN, &below));
     c->card.above = !isnan(c->card.bound);
     if (c->card.above == !isnan(below))
-        return kvr_yaml_fail(n, "card: need one of 'above' and 'below', a number");
+        return kvr_yaml_fail(n, "card: need either 'above' or 'below', each with a number");
     if (!c->card.above)
         c->card.bound = below;
     return KVR_OK;
@@ -273,10 +273,10 @@ static enum kvr_status read_claim(struct kvr_ledger *l, struct kvr_claim *c,
     KVR_TRY(text_of(n, "source", NULL, &c->source));
     KVR_TRY(number_of(n, "published", NAN, &c->published));
     if (!kvr_yaml_get(l->sources, c->source))
-        return kvr_yaml_fail(n, "source '%s' is not in 'sources'", c->source);
+        return kvr_yaml_fail(n, "source '%s' is not listed in 'sources'", c->source);
     for (int i = 0; i < l->n_claims; i++)
         if (strcmp(l->claim[i].id, c->id) == 0)
-            return kvr_yaml_fail(n, "two claims with id '%s'", c->id);
+            return kvr_yaml_fail(n, "two claims have the id '%s'", c->id);
     KVR_TRY(read_card(c, kvr_yaml_get(n, "card")));
     KVR_TRY(text_of(n, "shown_by", "", &text));
     snprintf(c->shown, sizeof c->shown, "%s", text);
@@ -296,7 +296,7 @@ static enum kvr_status read_all(struct kvr_ledger *l, const char *path)
     const struct kvr_yaml_node *root = kvr_yaml_root(l->doc), *list;
 
     if (!root)
-        return kvr_fail(KVR_EINVAL, "claims: the ledger %s is empty", path);
+        return kvr_fail(KVR_EINVAL, "claims: the ledger %s has no content", path);
     KVR_TRY(kvr_yaml_keys(root, keys));
     l->sources = kvr_yaml_get(root, "sources");
     l->margins = kvr_yaml_get(root, "margins");
@@ -304,12 +304,12 @@ static enum kvr_status read_all(struct kvr_ledger *l, const char *path)
     l->settle = kvr_yaml_get(root, "settle");
     list = kvr_yaml_get(root, "claims");
     if (!l->sources || l->sources->kind != KVR_YAML_MAP || !list || list->kind != KVR_YAML_LIST)
-        return kvr_yaml_fail(root, "need 'sources', a map, and 'claims', a list");
+        return kvr_yaml_fail(root, "the ledger needs 'sources' (a map) and 'claims' (a list)");
     KVR_TRY(read_margins(l->margins));
     KVR_TRY(read_methods(l->methods));
     l->claim = calloc((size_t)list->n + 1, sizeof *l->claim);
     if (!l->claim)
-        return kvr_fail(KVR_ENOMEM, "claims: no memory");
+        return kvr_fail(KVR_ENOMEM, "claims: out of memory");
     for (int i = 0; i < list->n; i++, l->n_claims++)
         KVR_TRY(read_claim(l, &l->claim[i], list->item[i]));
     return KVR_OK;

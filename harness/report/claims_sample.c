@@ -105,7 +105,7 @@ static enum kvr_status sample_pair(const struct kvr_claim *c, struct kvr_claim_v
     if (!sample || !pair) {
         free(sample);
         free(pair);
-        return kvr_fail(KVR_ENOMEM, "claims: no memory");
+        return kvr_fail(KVR_ENOMEM, "claims: out of memory");
     }
     a = (struct at){ rows + first_of(rows, n_rows, v->of), rows + n_rows, v->of };
     b = (struct at){ rows + first_of(rows, n_rows, v->than), rows + n_rows, v->than };
@@ -145,7 +145,7 @@ static enum kvr_status sample_sql(const char *db, const char *sql, struct pair_s
         finish(sample, t->n_rows, out);
     kvr_table_close(&t);
     if (!sample)
-        return kvr_fail(KVR_ENOMEM, "claims: no memory");
+        return kvr_fail(KVR_ENOMEM, "claims: out of memory");
     free(sample);
     return KVR_OK;
 }

@@ -111,7 +111,7 @@ static enum kvr_status metric_of(struct kvr_claim_values *v, const char *db, con
             m->value = calloc((size_t)v->cells->n_rows + 1, sizeof *m->value);
         if (!m || !m->value) {
             free(m);
-            return kvr_fail(KVR_ENOMEM, "claims: no memory");
+            return kvr_fail(KVR_ENOMEM, "claims: out of memory");
         }
         m->name = name;
         m->next = v->metrics;
@@ -191,7 +191,7 @@ enum kvr_status kvr_claim_values_read(struct kvr_claim_values **all, const char 
     if (!v)
         v = *all = calloc(1, sizeof *v);
     if (!v)
-        return kvr_fail(KVR_ENOMEM, "claims: no memory");
+        return kvr_fail(KVR_ENOMEM, "claims: out of memory");
     if (!v->cells)
         KVR_TRY(kvr_table_query_with(&v->cells, db, kvr_statement_claims_cells,
                                      KVR_WITH("two", KVR_TWO_VIDEOS_DB), NULL));
@@ -204,7 +204,7 @@ enum kvr_status kvr_claim_values_read(struct kvr_claim_values **all, const char 
             c->row = calloc((size_t)v->cells->n_rows + 1, sizeof *c->row);
         if (!c || !c->row) {
             free(c);
-            return kvr_fail(KVR_ENOMEM, "claims: no memory");
+            return kvr_fail(KVR_ENOMEM, "claims: out of memory");
         }
         c->of = *choice;
         choose(v->cells, value, c);

@@ -138,7 +138,7 @@ static enum kvr_status predict_spec(const json_t *spec, struct kvr_prediction *o
 
     KVR_TRY(kvr_settings_read_json(&set, spec, "cost"));
     if (set.evict)
-        return kvr_fail(KVR_EUNSUPPORTED, "cost: evicted tokens are not predicted");
+        return kvr_fail(KVR_EUNSUPPORTED, "cost: cannot predict cells with evict: true");
     run.latent_frames = set.frames;
     kvr_path_find(set.path, &run.path);
     kvr_attend_find(set.attend, &run.attend);

@@ -79,7 +79,7 @@ static enum kvr_status choose(struct card *c)
 {
     c->r = calloc((size_t)c->m.n_rows + 1, sizeof *c->r);
     if (!c->r)
-        return kvr_fail(KVR_ENOMEM, "cost: no memory");
+        return kvr_fail(KVR_ENOMEM, "cost: out of memory");
     for (int i = 0; i < c->m.n_rows; i++) {
         const struct kvr_measured_row *row = &c->m.row[i];
         struct rollout r = { .row = i };
@@ -200,7 +200,7 @@ static enum kvr_status fill(struct kvr_table *out, struct card *c)
         strdup("Cost on a card: seconds and peak memory of a rollout of Wan 1.3B's size with "
                "random weights, the transformer alone, beside published figures");
     if (!out->title)
-        return kvr_fail(KVR_ENOMEM, "cost: no memory");
+        return kvr_fail(KVR_ENOMEM, "cost: out of memory");
     kvr_table_drop_empty(out, empty);
     KVR_TRY(kvr_table_note(out, "to BF16: of BF16 of the same session and path, NOISY times "
                                 "included"));

@@ -125,7 +125,7 @@ static enum kvr_status add_points(struct figure *f)
     f->point = calloc(most, sizeof *f->point);
     f->at = calloc(most, sizeof *f->at);
     if (!f->point || !f->at)
-        return kvr_fail(KVR_ENOMEM, "plot cost: no memory");
+        return kvr_fail(KVR_ENOMEM, "plot cost: out of memory");
     for (int r = f->from; r < f->to; r++)
         add_card_point(f, r);
     for (int r = f->from; f->n && r < f->to; r++)
@@ -361,7 +361,7 @@ static enum kvr_status lay_out_panel(struct figure *f, int panel)
                                      .py = y };
 
     if (!x)
-        return kvr_fail(KVR_ENOMEM, "plot cost: no memory");
+        return kvr_fail(KVR_ENOMEM, "plot cost: out of memory");
     for (int i = 0; i < n; i++) {
         const struct point *q = &f->point[from + i];
 
@@ -502,13 +502,13 @@ static enum kvr_status save(const struct figure *f, const char *dir, unsigned fo
 
     snprintf(name, sizeof name, "%s.%s", f->stem, formats ? "gp" : "tsv");
     path = kvr_path_join(dir, name);
-    st = path ? KVR_OK : kvr_fail(KVR_ENOMEM, "plot cost: no memory");
+    st = path ? KVR_OK : kvr_fail(KVR_ENOMEM, "plot cost: out of memory");
     if (to && formats)
         put_script(f, formats, to);
     else if (to)
         put_data(f, to);
     if (!kvr_text_close(to, &all) && st == KVR_OK)
-        st = kvr_fail(KVR_ENOMEM, "plot cost: no memory");
+        st = kvr_fail(KVR_ENOMEM, "plot cost: out of memory");
     if (st == KVR_OK)
         st = kvr_out_open(&o, path);
     if (st == KVR_OK)
@@ -574,8 +574,9 @@ enum kvr_status kvr_cost_plot(const struct kvr_table *rows, const char *out_dir,
         free(f.at);
     }
     if (st == KVR_OK && r->n_figures == 0)
-        st = kvr_fail(KVR_EINVAL,
-                      "plot cost: nothing to draw: %d rows, none with both seconds and a peak",
-                      rows->n_rows);
+        st = kvr_fail(
+            KVR_EINVAL,
+            "plot cost: nothing to draw: none of %d rows has both a time and a peak of memory",
+            rows->n_rows);
     return st;
 }

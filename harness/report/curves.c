@@ -144,7 +144,7 @@ static enum kvr_status name_spread(struct kvr_curves_figure *f, int take)
     struct rank *rank = calloc((size_t)f->n + 1, sizeof *rank);
 
     if (!rank)
-        return kvr_fail(KVR_ENOMEM, "plot: no memory");
+        return kvr_fail(KVR_ENOMEM, "plot: out of memory");
     for (int i = 0; i < f->n; i++) {
         double sum = 0;
         int n = 0;
@@ -190,7 +190,7 @@ static enum kvr_status add_curves(struct kvr_curves_figure *f, int from, int to)
 
     f->curve = calloc((size_t)(to - from) + 1, sizeof *f->curve);
     if (!f->curve)
-        return kvr_fail(KVR_ENOMEM, "plot: no memory");
+        return kvr_fail(KVR_ENOMEM, "plot: out of memory");
     for (int r = from; r < to; r++) {
         struct kvr_curve *c = f->n ? &f->curve[f->n - 1] : NULL;
 
@@ -232,7 +232,7 @@ static enum kvr_status read_rows(struct kvr_table **rows, const struct kvr_curve
     const struct kvr_query_limits limits = { .where = where };
     char *sql = kvr_statement_fill(spec->sql, spec->with ? spec->with : KVR_WITH(NULL));
     struct kvr_table *values = NULL;
-    enum kvr_status st = sql ? KVR_OK : kvr_fail(KVR_ENOMEM, "plot: no memory");
+    enum kvr_status st = sql ? KVR_OK : kvr_fail(KVR_ENOMEM, "plot: out of memory");
 
     *rows = NULL;
     if (st == KVR_OK)
@@ -262,8 +262,9 @@ static enum kvr_status choose_metric(struct kvr_curves_spec *spec, const char *w
     }
     kvr_table_close(&t);
     if (!there || name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_.")])
-        return kvr_fail(KVR_EINVAL, "plot %s: no series of '%s'; there are %s", spec->name, name,
-                        list);
+        return kvr_fail(KVR_EINVAL,
+                        "plot %s: no series of metric '%s'; the database has series of %s",
+                        spec->name, name, list);
     for (int i = 0; i < 4; i++)
         with[i] = spec->with[i];
     with[1] = name; /* follows "metric" */
@@ -328,7 +329,8 @@ enum kvr_status kvr_curves_draw(const struct kvr_curves_spec *found, const char 
 
     *out = (struct kvr_plot_result){ .drawn = true };
     if (style->x || (style->y && (!spec.bands || strcmp(spec.name, "drift") != 0)))
-        return kvr_fail(KVR_EINVAL, "plot %s has fixed axes; drift has --metric", spec.name);
+        return kvr_fail(KVR_EINVAL, "plot %s has fixed axes; only plot drift accepts --metric",
+                        spec.name);
     if (style->y)
         KVR_TRY(choose_metric(&spec, with, text, style->y, db_path));
     KVR_TRY(read_rows(&rows, &spec, db_path, style->where));
@@ -337,8 +339,9 @@ enum kvr_status kvr_curves_draw(const struct kvr_curves_spec *found, const char 
         kvr_table_close(&rows);
         return kvr_fail(
             KVR_EINVAL,
-            "plot %s: nothing to draw: no finished cell has the numbers of this figure%s",
-            spec.name, strstr(spec.sql, "probe_") ? " (a sweep with kind: probe gives them)" : "");
+            "plot %s: nothing to draw: no finished cell has the values that this figure shows%s",
+            spec.name,
+            strstr(spec.sql, "probe_") ? " (a sweep with kind: probe measures them)" : "");
     }
     st = kvr_mkdirs(out_dir);
     if (st == KVR_OK)

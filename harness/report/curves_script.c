@@ -695,7 +695,7 @@ static enum kvr_status write_one(const struct kvr_curves_figure *f, const char *
     if (to)
         whole = put(f, formats, to);
     if (!kvr_text_close(to, &text) || !whole || !path)
-        st = kvr_fail(KVR_ENOMEM, "plot: no memory");
+        st = kvr_fail(KVR_ENOMEM, "plot: out of memory");
     if (st == KVR_OK)
         st = kvr_out_open(&o, path);
     if (st == KVR_OK) {

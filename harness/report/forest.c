@@ -60,7 +60,7 @@ static enum kvr_status choose(struct forest *f)
 {
     f->claim = calloc((size_t)f->l->n_claims + 1, sizeof(const struct kvr_claim *));
     if (!f->claim)
-        return kvr_fail(KVR_ENOMEM, "forest: no memory");
+        return kvr_fail(KVR_ENOMEM, "forest: out of memory");
     for (int i = 0; i < f->l->n_claims; i++) {
         const struct kvr_claim *c = &f->l->claim[i];
 
@@ -68,9 +68,8 @@ static enum kvr_status choose(struct forest *f)
             f->claim[f->n++] = c;
     }
     if (f->n == 0)
-        return kvr_fail(KVR_EINVAL,
-                        "plot claims: no claim has an interval and a margin; `kvreel settle all` "
-                        "measures them");
+        return kvr_fail(KVR_EINVAL, "plot claims: no claim has an interval and a margin; `kvreel "
+                                    "settle all` measures them");
     qsort(f->claim, (size_t)f->n, sizeof(const struct kvr_claim *), by_verdict);
     return KVR_OK;
 }
@@ -245,7 +244,8 @@ static enum kvr_status save(const char *dir, const char *name, const char *text,
 {
     char *path = kvr_path_join(dir, name);
     struct kvr_out *o = NULL;
-    enum kvr_status st = path ? kvr_out_open(&o, path) : kvr_fail(KVR_ENOMEM, "forest: no memory");
+    enum kvr_status st =
+        path ? kvr_out_open(&o, path) : kvr_fail(KVR_ENOMEM, "forest: out of memory");
 
     if (st == KVR_OK)
         st = kvr_out_write(o, text, n);
@@ -267,7 +267,7 @@ static enum kvr_status write_files(const struct forest *f, const char *dir, unsi
     if (to)
         put_data(f, to);
     if (!kvr_text_close(to, &text))
-        return kvr_fail(KVR_ENOMEM, "forest: no memory");
+        return kvr_fail(KVR_ENOMEM, "forest: out of memory");
     st = save(dir, "claims.tsv", text, n);
     free(text);
     KVR_TRY(st);
@@ -275,7 +275,7 @@ static enum kvr_status write_files(const struct forest *f, const char *dir, unsi
     if (to)
         put_script(f, formats, title, to);
     if (!kvr_text_close(to, &text))
-        return kvr_fail(KVR_ENOMEM, "forest: no memory");
+        return kvr_fail(KVR_ENOMEM, "forest: out of memory");
     st = save(dir, "claims.gp", text, n);
     free(text);
     return st;

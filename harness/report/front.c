@@ -113,7 +113,7 @@ enum kvr_status kvr_front_membership(const struct kvr_front *f, uint64_t seed, d
                 probability[i] += dominated(f, v, i) ? 0 : 1.0 / KVR_FRONT_RESAMPLES;
         }
     } else {
-        st = kvr_fail(KVR_ENOMEM, "front: no memory for %d methods", f->n_methods);
+        st = kvr_fail(KVR_ENOMEM, "front: out of memory while allocating %d methods", f->n_methods);
     }
     free(mean);
     free(v);

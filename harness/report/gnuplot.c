@@ -75,7 +75,7 @@ enum kvr_status kvr_gnuplot_run(const char *dir, const char *script, bool *drawn
 
     *drawn = false;
     if (pipe2(fd, O_CLOEXEC) != 0)
-        return kvr_fail(KVR_EIO, "gnuplot: cannot make a pipe: %s", strerror(errno));
+        return kvr_fail(KVR_EIO, "gnuplot: cannot create a pipe: %s", strerror(errno));
     err = start(dir, script, fd[1], &pid);
     close(fd[1]);
     if (err) {
@@ -90,7 +90,7 @@ enum kvr_status kvr_gnuplot_run(const char *dir, const char *script, bool *drawn
     if (*drawn)
         return KVR_OK;
     if (WIFSIGNALED(status))
-        return kvr_fail(KVR_EIO, "gnuplot was ended by signal %d on %s/%s: %s", WTERMSIG(status),
-                        dir, script, tail);
-    return kvr_fail(KVR_EIO, "gnuplot failed on %s/%s: %s", dir, script, tail);
+        return kvr_fail(KVR_EIO, "gnuplot was killed by signal %d while it ran %s/%s: %s",
+                        WTERMSIG(status), dir, script, tail);
+    return kvr_fail(KVR_EIO, "gnuplot failed to run %s/%s: %s", dir, script, tail);
 }

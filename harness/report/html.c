@@ -26,7 +26,7 @@ KVR_STATEMENT(page_names);
 
 static enum kvr_status no_memory(void)
 {
-    return kvr_fail(KVR_ENOMEM, "report: no memory");
+    return kvr_fail(KVR_ENOMEM, "report: out of memory");
 }
 
 /* ------------------------------------------------------------- search for the videos */
@@ -164,7 +164,9 @@ static enum kvr_status read_file(const char *path, char **out, size_t *n)
     fclose(f);
     if (!*out)
         return no_memory();
-    return *n == (size_t)info.st_size ? KVR_OK : kvr_fail(KVR_EIO, "%s: cannot be read", path);
+    return *n == (size_t)info.st_size
+               ? KVR_OK
+               : kvr_fail(KVR_EIO, "%s: the file changed while it was read", path);
 }
 
 static enum kvr_status write_file(const char *path, const char *p, size_t n)
@@ -475,7 +477,9 @@ static enum kvr_status count_cells(const char *db_path, int *n)
     KVR_TRY(kvr_table_query(&t, db_path, "SELECT count(*) FROM cell WHERE jitter = 0", NULL));
     *n = (int)kvr_table_number(t, 0, 0);
     kvr_table_close(&t);
-    return *n ? KVR_OK : kvr_fail(KVR_ENOTFOUND, "report: %s has no cells", db_path);
+    return *n ? KVR_OK
+              : kvr_fail(KVR_ENOTFOUND, "report: database %s has no cells; run a sweep first",
+                         db_path);
 }
 
 enum kvr_status kvr_html_write(const char *db_path, const char *out_dir,

@@ -285,7 +285,7 @@ enum kvr_status kvr_html_data(const char *db_path, const char *media, const char
     enum kvr_status st = KVR_OK;
 
     if (!plain)
-        return kvr_fail(KVR_ENOMEM, "report: no memory");
+        return kvr_fail(KVR_ENOMEM, "report: out of memory");
     fputs("{\"format\":1,\n\"metric_defs\":[", plain);
     put_metrics(plain);
     st = put_own_metrics(plain, db_path);
@@ -320,7 +320,7 @@ enum kvr_status kvr_html_data(const char *db_path, const char *media, const char
     }
     fputs("}\n", plain);
     if (!kvr_text_close(plain, &json) && st == KVR_OK)
-        st = kvr_fail(KVR_ENOMEM, "report: no memory for the data");
+        st = kvr_fail(KVR_ENOMEM, "report: out of memory while allocating the page's data");
     if (st == KVR_OK)
         put_safely(to, json, n);
     free(json);

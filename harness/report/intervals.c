@@ -226,7 +226,7 @@ static enum kvr_status add_group(struct kvr_table *out, const struct kvr_table *
                                    calloc(size, sizeof *workspace.x) };
     enum kvr_status st = e && workspace.a && workspace.b && workspace.d && workspace.x
                              ? KVR_OK
-                             : kvr_fail(KVR_ENOMEM, "report: no memory");
+                             : kvr_fail(KVR_ENOMEM, "report: out of memory");
     int n = 0;
 
     for (int r = from; st == KVR_OK && r < to; r++) {

@@ -71,8 +71,8 @@ static enum kvr_status get(const struct csv *c, const char *name, char *out, siz
 
     *out = 0;
     if (at >= 0 && !field(c->line, at, out, n))
-        return kvr_fail(KVR_EFORMAT, "%s:%d: %s: longer than %zu bytes", c->path, c->number, name,
-                        n - 1);
+        return kvr_fail(KVR_EFORMAT, "%s:%d: column %s: the value is longer than %zu bytes",
+                        c->path, c->number, name, n - 1);
     return KVR_OK;
 }
 
@@ -95,7 +95,8 @@ static enum kvr_status open_csv(struct csv *c, const char *dir, const char *name
     snprintf(c->head, sizeof c->head, "%s", c->line);
     for (; *needs; needs++)
         if (column(c->head, *needs) < 0)
-            return kvr_fail(KVR_EFORMAT, "%s:%d: no column '%s'", c->path, c->number, *needs);
+            return kvr_fail(KVR_EFORMAT, "%s:%d: the header has no column '%s'", c->path, c->number,
+                            *needs);
     return KVR_OK;
 }
 
@@ -116,7 +117,7 @@ static enum kvr_status add_session(struct kvr_measured *m, const struct csv *c)
     s.patched |= strcmp(text, "true") == 0;
     all = realloc(m->session, ((size_t)m->n_sessions + 1) * sizeof *all);
     if (!all)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory", c->path);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory", c->path);
     m->session = all;
     all[m->n_sessions++] = s;
     return KVR_OK;
@@ -139,8 +140,8 @@ static enum kvr_status read_number(const struct csv *c, const char *name, double
     KVR_TRY(get(c, name, text, sizeof text));
     *out = *text ? strtod(text, &end) : NAN;
     if (*text && (end == text || *end || !isfinite(*out)))
-        return kvr_fail(KVR_EFORMAT, "%s:%d: %s: '%s' is no number", c->path, c->number, name,
-                        text);
+        return kvr_fail(KVR_EFORMAT, "%s:%d: column %s: '%s' is not a number", c->path, c->number,
+                        name, text);
     return KVR_OK;
 }
 
@@ -163,7 +164,7 @@ static enum kvr_status add_row(struct kvr_measured *m, const struct csv *c)
     r.n = isnan(n) ? 0 : (int)n;
     all = realloc(m->row, ((size_t)m->n_rows + 1) * sizeof *all);
     if (!all)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory", c->path);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory", c->path);
     m->row = all;
     all[m->n_rows++] = r;
     return KVR_OK;

@@ -55,7 +55,8 @@ static enum kvr_status tail_shares(const double *d, int n, double near, double f
         *at_least = ldexp(count_above(a, n_a, b, n_b, near), -n);
         *beyond = ldexp(count_above(a, n_a, b, n_b, far), -n);
     } else {
-        st = kvr_fail(KVR_ENOMEM, "pairs: no memory for the sums of %d differences", n);
+        st = kvr_fail(KVR_ENOMEM,
+                      "pairs: out of memory while allocating the sums of %d differences", n);
     }
     free(a);
     free(b);
@@ -124,7 +125,7 @@ enum kvr_status kvr_holm(const double *p, int m, double *adjusted)
     int n = 0;
 
     if (!r)
-        return kvr_fail(KVR_ENOMEM, "pairs: no memory for %d comparisons", m);
+        return kvr_fail(KVR_ENOMEM, "pairs: out of memory while allocating %d comparisons", m);
     for (int i = 0; i < m; i++) {
         adjusted[i] = NAN;
         if (!isnan(p[i]))

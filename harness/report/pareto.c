@@ -42,7 +42,7 @@ static enum kvr_status query_cells(struct kvr_race *r)
                               "  AND NOT w.is_control\n"
                               "ORDER BY settings, w.is_baseline DESC, w.method");
     if (n >= sizeof sql)
-        return kvr_fail(KVR_EINVAL, "pareto: the condition is too long");
+        return kvr_fail(KVR_EINVAL, "pareto: the condition of --where is too long");
     return kvr_table_query_within(&r->rows, r->o->db_path, sql,
                                   &(struct kvr_query_limits){ .where = r->o->cells });
 }
@@ -169,7 +169,7 @@ static enum kvr_status contenders_of_db(struct kvr_race *r)
     r->who = calloc(n, sizeof *r->who);
     r->samples = calloc(n * KVR_OBJECTIVES_MAX, sizeof *r->samples);
     if (!x || !scratch || !r->who || !r->samples)
-        st = kvr_fail(KVR_ENOMEM, "pareto: no memory");
+        st = kvr_fail(KVR_ENOMEM, "pareto: out of memory");
     for (int from = 0, to; st == KVR_OK && from < r->rows->n_rows; from = to) {
         for (to = from + 1; to < r->rows->n_rows; to++)
             if (strcmp(kvr_table_text(r->rows, from, 0), kvr_table_text(r->rows, to, 0)) != 0 ||
@@ -186,7 +186,7 @@ static enum kvr_status contenders_of_paper(struct kvr_race *r)
 {
     r->who = calloc((size_t)r->published.n_rows + 1, sizeof *r->who);
     if (!r->who)
-        return kvr_fail(KVR_ENOMEM, "pareto: no memory");
+        return kvr_fail(KVR_ENOMEM, "pareto: out of memory");
     for (int i = 0; i < r->published.n_rows; i++) {
         struct kvr_contender *c = &r->who[r->n++];
         double rounding;
@@ -229,10 +229,10 @@ static enum kvr_status drop_empty(struct kvr_race *r)
         k--;
     }
     if (r->n == 0)
-        return kvr_fail(KVR_ENOTFOUND, "pareto: no finished cells%s%s",
+        return kvr_fail(KVR_ENOTFOUND, "pareto: the database has no finished cells%s%s",
                         r->o->where ? " where " : "", r->o->where ? r->o->where : "");
     if (r->n_objectives == 0)
-        return kvr_fail(KVR_ENOTFOUND, "pareto: no method has a value of %s", r->left_out);
+        return kvr_fail(KVR_ENOTFOUND, "pareto: no method has a measured value of %s", r->left_out);
     return KVR_OK;
 }
 
@@ -274,7 +274,7 @@ static enum kvr_status read_objectives(struct kvr_race *r)
         n = t->n_rows;
     }
     names = calloc((size_t)n + 1, sizeof *names);
-    st = names ? KVR_OK : kvr_fail(KVR_ENOMEM, "pareto: no memory");
+    st = names ? KVR_OK : kvr_fail(KVR_ENOMEM, "pareto: out of memory");
     for (int i = 0; names && i < n; i++)
         names[i] = t ? kvr_table_text(t, i, 0) : r->published.column[i];
     if (st == KVR_OK)

@@ -60,7 +60,7 @@ static enum kvr_status compare_all(struct kvr_race *r)
 
     r->dominance = calloc((size_t)r->n * (size_t)r->n, 1);
     if (!d || !x || !r->dominance)
-        st = kvr_fail(KVR_ENOMEM, "pareto: no memory for %d methods", r->n);
+        st = kvr_fail(KVR_ENOMEM, "pareto: out of memory while allocating %d methods", r->n);
     for (int i = 0; st == KVR_OK && i < r->n; i++)
         for (int j = 0; st == KVR_OK && j < r->n; j++) {
             const struct kvr_contender *a = &r->who[i], *b = &r->who[j];
@@ -169,7 +169,7 @@ static enum kvr_status membership(struct kvr_race *r, int first)
         for (int i = 0; st == KVR_OK && i < f.n_methods; i++)
             r->who[who[i]].p_front = p[i];
     } else {
-        st = kvr_fail(KVR_ENOMEM, "pareto: no memory for %d methods", r->n);
+        st = kvr_fail(KVR_ENOMEM, "pareto: out of memory while allocating %d methods", r->n);
     }
     free(value);
     free(p);

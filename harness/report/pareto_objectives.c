@@ -86,7 +86,8 @@ static enum kvr_status parse_one(struct kvr_objective *ob, const char *text, siz
     memcpy(ob->name, text, len);
     if (ob->name[strspn(ob->name,
                         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")])
-        return kvr_fail(KVR_EINVAL, "objective '%s': a name has letters, digits, '_', '-' and '.'",
+        return kvr_fail(KVR_EINVAL,
+                        "objective '%s': a name may contain only letters, digits, '_', '-' and '.'",
                         ob->name);
     for (int i = 0; i < N_KNOWN; i++)
         if (strcmp(known[i].name, ob->name) == 0) {
@@ -112,7 +113,8 @@ enum kvr_status kvr_objectives_parse(struct kvr_objective *list, int *n, const c
         size_t len = strcspn(text, ",");
 
         if (*n == KVR_OBJECTIVES_MAX)
-            return kvr_fail(KVR_EINVAL, "objectives: at most %d are allowed", KVR_OBJECTIVES_MAX);
+            return kvr_fail(KVR_EINVAL, "too many objectives: at most %d are allowed",
+                            KVR_OBJECTIVES_MAX);
         KVR_TRY(parse_one(&list[*n], text, len, names, n_names));
         list[*n].column = *n;
         ++*n;
@@ -150,7 +152,7 @@ enum kvr_status kvr_bounds_parse(struct kvr_bound *list, int *n, const char *tex
         size_t len = strcspn(text, ",");
 
         if (*n == KVR_BOUNDS_MAX)
-            return kvr_fail(KVR_EINVAL, "bounds: at most %d are allowed", KVR_BOUNDS_MAX);
+            return kvr_fail(KVR_EINVAL, "too many bounds: at most %d are allowed", KVR_BOUNDS_MAX);
         KVR_TRY(parse_bound(&list[(*n)++], text, len, names, n_names));
         text += len + (text[len] == ',');
     }
@@ -168,8 +170,8 @@ static enum kvr_status parse_margin(struct kvr_objective *list, int n_list, cons
 
     if (!equals || len == 0 || len >= sizeof name || end != text + n || end == equals + 1 ||
         !isfinite(value) || value < 0)
-        return kvr_fail(KVR_EINVAL, "margin '%.*s': need NAME=VALUE, a value of 0 or more", (int)n,
-                        text);
+        return kvr_fail(KVR_EINVAL, "margin '%.*s': need NAME=VALUE with a value of 0 or more",
+                        (int)n, text);
     memcpy(name, text, len);
     for (int k = 0; k < n_list; k++)
         if (strcmp(list[k].name, name) == 0) {
@@ -177,8 +179,8 @@ static enum kvr_status parse_margin(struct kvr_objective *list, int n_list, cons
             list[k].chaos = false;
             return KVR_OK;
         }
-    return kvr_fail(KVR_EINVAL, "margin '%s': none of the objectives (%s%s%s, ...)", name,
-                    list[0].name, n_list > 1 ? ", " : "", n_list > 1 ? list[1].name : "");
+    return kvr_fail(KVR_EINVAL, "margin '%s': this name is not one of the objectives (%s%s%s, ...)",
+                    name, list[0].name, n_list > 1 ? ", " : "", n_list > 1 ? list[1].name : "");
 }
 
 enum kvr_status kvr_objectives_margins(struct kvr_objective *list, int n,

@@ -70,7 +70,7 @@ static enum kvr_status explain_undecided(const struct kvr_race *r, const struct 
     if (!d || !x) {
         free(d);
         free(x);
-        return kvr_fail(KVR_ENOMEM, "pareto: no memory");
+        return kvr_fail(KVR_ENOMEM, "pareto: out of memory");
     }
     for (int k = 0; k < r->n_objectives; k++)
         if (r->objective[k].noisy) {
@@ -176,7 +176,7 @@ enum kvr_status kvr_race_table(const struct kvr_race *r, struct kvr_table **out)
     columns[n++] = (struct kvr_column){ .name = "settings", .digits = -1 };
     KVR_TRY(kvr_table_open(out, n, columns));
     order = ordered(r);
-    st = order ? KVR_OK : kvr_fail(KVR_ENOMEM, "pareto: no memory");
+    st = order ? KVR_OK : kvr_fail(KVR_ENOMEM, "pareto: out of memory");
     for (int i = 0; st == KVR_OK && i < r->n; i++)
         if (rank(&r->who[order[i]]) < 2 || !r->o->front_only)
             st = add_row(r, &r->who[order[i]], *out);

@@ -20,7 +20,7 @@
 
 static enum kvr_status no_memory(void)
 {
-    return kvr_fail(KVR_ENOMEM, "plot: no memory");
+    return kvr_fail(KVR_ENOMEM, "plot: out of memory");
 }
 
 enum kvr_status kvr_plot_formats_parse(const char *text, unsigned *out)
@@ -37,11 +37,13 @@ enum kvr_status kvr_plot_formats_parse(const char *text, unsigned *out)
             if (strlen(names[i]) == n && strncmp(s, names[i], n) == 0)
                 bit = bits[i];
         if (!bit)
-            return kvr_fail(KVR_EINVAL, "formats '%s': need svg, png, pdf, joined by commas", text);
+            return kvr_fail(KVR_EINVAL,
+                            "formats '%s': need a comma-separated list of svg, png and pdf", text);
         formats |= bit;
     }
     if (!formats)
-        return kvr_fail(KVR_EINVAL, "no formats: need svg, png, pdf, joined by commas");
+        return kvr_fail(KVR_EINVAL,
+                        "no formats given: need a comma-separated list of svg, png and pdf");
     *out = formats;
     return KVR_OK;
 }
@@ -625,7 +627,7 @@ static enum kvr_status check_columns(const struct kvr_plot_spec *spec, const str
 
     for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++)
         if (kvr_table_find(rows, needed[i]) < 0)
-            return kvr_fail(KVR_EINTERNAL, "plot %s: its statement gives no column '%s'",
+            return kvr_fail(KVR_EINTERNAL, "plot %s: its SQL statement returns no column '%s'",
                             spec->name, needed[i]);
     return KVR_OK;
 }
@@ -638,7 +640,8 @@ static enum kvr_status fail_empty(const struct kvr_plot_spec *spec, const struct
         strcmp(spec->x.column, "runtime_s") == 0 || strcmp(spec->y.column, "runtime_s") == 0;
     const char *codes = time && why >= 0 && rows->n_rows > 0 ? kvr_table_text(rows, 0, why) : "";
 
-    return kvr_fail(KVR_EINVAL, "plot %s: nothing to draw: %d rows, none with both %s and %s%s%s%s",
+    return kvr_fail(KVR_EINVAL,
+                    "plot %s: nothing to draw: none of %d rows has both %s and %s%s%s%s",
                     spec->name, rows->n_rows, spec->x.column, spec->y.column,
                     *codes ? "; a runtime counts only under `timing: true` on a quiet machine "
                              "(here: "
@@ -726,7 +729,7 @@ static enum kvr_status name_axis(struct kvr_plot_axis *a, char *label, size_t si
     kvr_table_close(&t);
     if (!there || name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_.")])
         return kvr_fail(KVR_EINVAL,
-                        "plot: no measure '%s'; there are compression, bits, ssim, psnr_db, "
+                        "plot: unknown measure '%s'; need one of compression, bits, ssim, psnr_db, "
                         "runtime_s, peak_bytes%s",
                         name, list);
     snprintf(label, size, "%s%s%s%s", m ? m->title : name, m && strcmp(m->unit, "1") ? " (" : "",
@@ -808,7 +811,8 @@ enum kvr_status kvr_plot(const char *db_path, const char *name, const char *out_
         return fail_unknown(name);
     spec = *found;
     if ((style->x || style->y) && !spec.x.better)
-        return kvr_fail(KVR_EINVAL, "plot %s has fixed axes; --x and --y are for pareto", name);
+        return kvr_fail(KVR_EINVAL, "plot %s has fixed axes; --x and --y apply to plot pareto only",
+                        name);
     st = restyle(&spec, label, title, sizeof title, style, db_path, &sql);
     if (st == KVR_OK)
         st = kvr_table_query_within(&rows, db_path, sql ? sql : spec.sql, &limits);

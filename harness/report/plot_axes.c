@@ -166,7 +166,7 @@ enum kvr_status kvr_fig_axes(struct kvr_figure *f)
     double *x_ends = calloc(4 * (size_t)f->n + 1, sizeof *x_ends);
     double *y_ends = calloc(2 * (size_t)f->n + 1, sizeof *y_ends);
     enum kvr_status st =
-        x && y && x_ends && y_ends ? KVR_OK : kvr_fail(KVR_ENOMEM, "plot: no memory");
+        x && y && x_ends && y_ends ? KVR_OK : kvr_fail(KVR_ENOMEM, "plot: out of memory");
     int n = 0;
 
     f->x = (struct kvr_fig_axis){ .spec = &f->spec->x };

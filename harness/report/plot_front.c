@@ -98,7 +98,7 @@ enum kvr_status kvr_plot_verdicts(struct kvr_table **rows, const struct kvr_plot
     KVR_TRY(st);
     columns = calloc(n + 2, sizeof *columns);
     row = calloc(n + 2, sizeof *row);
-    st = columns && row ? KVR_OK : kvr_fail(KVR_ENOMEM, "plot: no memory");
+    st = columns && row ? KVR_OK : kvr_fail(KVR_ENOMEM, "plot: out of memory");
     if (st == KVR_OK) {
         memcpy(columns, t->column, n * sizeof *columns);
         columns[n] = (struct kvr_column){ .name = "verdict" };

@@ -52,7 +52,7 @@ static enum kvr_status query_cells(struct kvr_table **out, const char *const nam
                  "WHERE w.outcome = 'OK' AND w.run_kind = 'bench' AND w.jitter = 0\n"
                  "ORDER BY settings, w.method",
                  value[0], value[1]) < 0)
-        return kvr_fail(KVR_ENOMEM, "plot: no memory");
+        return kvr_fail(KVR_ENOMEM, "plot: out of memory");
     st = kvr_table_query_within(out, db_path, sql, &limits);
     free(sql);
     return st;
@@ -66,7 +66,7 @@ static enum kvr_status interval_of(const struct kvr_table *cells, int from, int 
     const bool time = strcmp(name, "runtime_s") == 0;
     struct kvr_sample *s = calloc((size_t)(to - from) + 1, sizeof *s);
     double *x = calloc((size_t)(to - from) + 1, sizeof *x);
-    enum kvr_status st = s && x ? KVR_OK : kvr_fail(KVR_ENOMEM, "plot: no memory");
+    enum kvr_status st = s && x ? KVR_OK : kvr_fail(KVR_ENOMEM, "plot: out of memory");
     int n = 0;
 
     *ci = (struct kvr_interval){ .lo = NAN, .hi = NAN };
@@ -146,7 +146,7 @@ enum kvr_status kvr_plot_intervals(struct kvr_table **rows, const struct kvr_plo
     KVR_TRY(query_cells(&cells, name, db_path, where));
     columns = calloc(n + 4, sizeof *columns);
     row = calloc(n + 4, sizeof *row);
-    st = columns && row ? KVR_OK : kvr_fail(KVR_ENOMEM, "plot: no memory");
+    st = columns && row ? KVR_OK : kvr_fail(KVR_ENOMEM, "plot: out of memory");
     if (st == KVR_OK) {
         memcpy(columns, t->column, n * sizeof *columns);
         for (int i = 0; i < 4; i++) {

@@ -27,11 +27,11 @@ static enum kvr_status save(const char *dir, const char *stem, const char *suffi
     enum kvr_status st;
 
     if (asprintf(&name, "%s%s", stem, suffix) < 0)
-        return kvr_fail(KVR_ENOMEM, "plot: no memory");
+        return kvr_fail(KVR_ENOMEM, "plot: out of memory");
     path = kvr_path_join(dir, name);
     free(name);
     if (!path)
-        return kvr_fail(KVR_ENOMEM, "plot: no memory");
+        return kvr_fail(KVR_ENOMEM, "plot: out of memory");
     st = kvr_out_open(&o, path);
     if (st == KVR_OK)
         st = kvr_out_write(o, text, n);
@@ -432,10 +432,10 @@ static enum kvr_status write_file(const struct kvr_figure *f, const char *dir, c
     enum kvr_status st;
 
     if (!to)
-        return kvr_fail(KVR_ENOMEM, "plot: no memory");
+        return kvr_fail(KVR_ENOMEM, "plot: out of memory");
     put(f, formats, to);
     if (!kvr_text_close(to, &text))
-        return kvr_fail(KVR_ENOMEM, "plot: no memory");
+        return kvr_fail(KVR_ENOMEM, "plot: out of memory");
     st = save(dir, f->stem, suffix, text, n);
     free(text);
     return st;

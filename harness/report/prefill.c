@@ -59,7 +59,7 @@ enum kvr_status kvr_prefill_read(struct kvr_prefill *out, const char *db_path)
     out->run = calloc((size_t)out->table->n_rows + 1, sizeof *out->run);
     if (!out->run) {
         kvr_prefill_free(out);
-        return kvr_fail(KVR_ENOMEM, "prefill: no memory");
+        return kvr_fail(KVR_ENOMEM, "prefill: out of memory");
     }
     for (int from = 0, to; from < out->table->n_rows; from = to) {
         for (to = from + 1; to < out->table->n_rows && same_run(out->table, from, to); to++)
@@ -142,7 +142,7 @@ enum kvr_status kvr_prefill_compare(const struct kvr_prefill *p, const struct kv
     const size_t n_a = (size_t)(a->to - a->from), n_b = b ? (size_t)(b->to - b->from) : 0;
     struct kvr_sample *s = calloc(2 * n_a + n_b, sizeof *s), *d = s + n_a, *t = d + n_a;
     double *x = calloc(n_a, sizeof *x);
-    enum kvr_status st = s && x ? KVR_OK : kvr_fail(KVR_ENOMEM, "prefill: no memory");
+    enum kvr_status st = s && x ? KVR_OK : kvr_fail(KVR_ENOMEM, "prefill: out of memory");
 
     if (st == KVR_OK) {
         int n = samples(p, a, value, s);
@@ -246,7 +246,7 @@ static enum kvr_status add_place(struct kvr_table *out, const struct kvr_prefill
     const size_t n = (size_t)(to - from);
     struct kvr_comparison *gain = calloc(n, sizeof *gain);
     double *sure = calloc(2 * n, sizeof *sure);
-    enum kvr_status st = gain && sure ? KVR_OK : kvr_fail(KVR_ENOMEM, "prefill: no memory");
+    enum kvr_status st = gain && sure ? KVR_OK : kvr_fail(KVR_ENOMEM, "prefill: out of memory");
     int tests = 0;
 
     for (size_t i = 0; st == KVR_OK && i < n; i++) {

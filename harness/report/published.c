@@ -33,12 +33,12 @@ static enum kvr_status split(const struct kvr_published *p, char *line, int numb
     char *at = line;
 
     if (n_fields(line) != p->n_columns)
-        return kvr_fail(KVR_EFORMAT, "%s:%d: %d fields, need %d", p->path, number, n_fields(line),
-                        p->n_columns);
+        return kvr_fail(KVR_EFORMAT, "%s:%d: the row has %d fields, need %d", p->path, number,
+                        n_fields(line), p->n_columns);
     for (int i = 0; i < p->n_columns; i++) {
         to[i] = strdup(strsep(&at, ","));
         if (!to[i])
-            return kvr_fail(KVR_ENOMEM, "%s: no memory", p->path);
+            return kvr_fail(KVR_ENOMEM, "%s: out of memory", p->path);
     }
     return KVR_OK;
 }
@@ -52,11 +52,11 @@ static enum kvr_status add_line(struct kvr_published *p, char *line, int number)
         p->n_columns = n_fields(line);
         p->column = calloc((size_t)p->n_columns, sizeof *p->column);
         return p->column ? split(p, line, number, p->column)
-                         : kvr_fail(KVR_ENOMEM, "%s: no memory", p->path);
+                         : kvr_fail(KVR_ENOMEM, "%s: out of memory", p->path);
     }
     cell = realloc(p->cell, ((size_t)p->n_rows + 1) * n * sizeof *cell);
     if (!cell)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory", p->path);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory", p->path);
     p->cell = cell;
     memset(cell + (size_t)p->n_rows * n, 0, n * sizeof *cell);
     p->n_rows++;
@@ -82,9 +82,9 @@ enum kvr_status kvr_published_read(struct kvr_published *out, const char *name)
             st = add_line(out, line, number);
     }
     if (st == KVR_OK && !feof(f) && errno == ENOMEM)
-        st = kvr_fail(KVR_ENOMEM, "%s: no memory for a line", out->path);
+        st = kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating a line", out->path);
     if (st == KVR_OK && (ferror(f) || !out->column))
-        st = kvr_fail(KVR_EIO, "%s: cannot be read, or empty", out->path);
+        st = kvr_fail(KVR_EIO, "%s: the file is empty or cannot be read", out->path);
     free(line);
     fclose(f);
     if (st != KVR_OK)

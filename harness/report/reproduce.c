@@ -41,7 +41,7 @@ static enum kvr_status finish(struct kvr_reproduction *out, const char *title)
 
     out->table->title = strdup(title);
     if (!out->table->title)
-        return kvr_fail(KVR_ENOMEM, "reproduce: no memory");
+        return kvr_fail(KVR_ENOMEM, "reproduce: out of memory");
     for (int i = 0; i < KVR_N_VERDICTS; i++)
         if (out->n[i])
             n += (size_t)snprintf(text + n, sizeof text - n, "%s%d %s", n ? "; " : "", out->n[i],
@@ -61,16 +61,18 @@ enum kvr_status kvr_reproduce(struct kvr_reproduction *out, const char *paper, c
     *out = (struct kvr_reproduction){ 0 };
     KVR_TRY(find(paper, &i));
     if (measured && (!db_path || papers[i].rows != kvr_reproduce_study33))
-        return kvr_fail(KVR_EINVAL, "reproduce %s: what was measured is %s", paper,
-                        db_path ? "separable from predicted figures only for study33"
-                                : "in a database: --db FILE");
+        return kvr_fail(
+            KVR_EINVAL, "reproduce %s: --measured %s", paper,
+            db_path ? "applies to study33 only: other studies have no predicted values to leave out"
+                    : "needs measured values from a database: add --db FILE");
     KVR_TRY(kvr_repro_open(&r));
     st = papers[i].rows(&r);
     if (st == KVR_OK && out->table->n_rows == 0 && measured && !quantity)
-        st = kvr_fail(KVR_ENOTFOUND, "reproduce %s: no cell of its methods in its reading in %s",
+        st = kvr_fail(KVR_ENOTFOUND,
+                      "reproduce %s: no cell of the study's methods, in its reading, found in %s",
                       paper, db_path);
     else if (st == KVR_OK && out->table->n_rows == 0)
-        st = kvr_fail(KVR_ENOTFOUND, "reproduce %s: no quantity '%s'%s%s", paper,
+        st = kvr_fail(KVR_ENOTFOUND, "reproduce %s: unknown quantity '%s'%s%s", paper,
                       quantity ? quantity : "", measured ? " in " : "", measured ? db_path : "");
     if (st == KVR_OK)
         st = finish(out, papers[i].title);

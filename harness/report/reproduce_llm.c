@@ -45,7 +45,7 @@ static struct claim *add(struct claims *w, const struct kvr_prefill_run *run, co
         struct claim *more = realloc(w->claim, (size_t)capacity * sizeof *more);
 
         if (!more) {
-            kvr_fail(KVR_ENOMEM, "reproduce: no memory");
+            kvr_fail(KVR_ENOMEM, "reproduce: out of memory");
             return NULL;
         }
         w->claim = more;
@@ -235,7 +235,7 @@ static enum kvr_status judge(struct claims *w)
 {
     double *p = calloc(2 * (size_t)w->n + 1, sizeof *p);
     int tests = 0;
-    enum kvr_status st = p ? KVR_OK : kvr_fail(KVR_ENOMEM, "reproduce: no memory");
+    enum kvr_status st = p ? KVR_OK : kvr_fail(KVR_ENOMEM, "reproduce: out of memory");
 
     for (int i = 0; p && i < w->n; i++) {
         p[i] = w->claim[i].c.n ? w->claim[i].c.p : NAN;

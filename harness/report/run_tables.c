@@ -69,7 +69,7 @@ static enum kvr_status match_cells(struct job *j)
     j->sample = malloc(((size_t)n + 1) * sizeof *j->sample);
     j->x = malloc(((size_t)n + 1) * sizeof *j->x);
     if (!j->match || !j->sample || !j->x)
-        return kvr_fail(KVR_ENOMEM, "stats: no memory");
+        return kvr_fail(KVR_ENOMEM, "stats: out of memory");
     for (int i = 0; i < n; i++) {
         const char *key = kvr_table_text(j->now, i, KEY);
         int lo = 0, hi = m;
@@ -177,7 +177,7 @@ static enum kvr_status add_lines(struct kvr_table *out, struct job *j)
     const size_t size = (size_t)j->now->n_rows + 1;
     struct line *l = calloc(size, sizeof *l);
     double *p = malloc(size * sizeof *p), *holm = malloc(size * sizeof *holm);
-    enum kvr_status st = l && p && holm ? KVR_OK : kvr_fail(KVR_ENOMEM, "stats: no memory");
+    enum kvr_status st = l && p && holm ? KVR_OK : kvr_fail(KVR_ENOMEM, "stats: out of memory");
     int n = 0;
 
     for (int from = 0, to; st == KVR_OK && from < j->now->n_rows; from = to) {
@@ -228,9 +228,9 @@ enum kvr_status kvr_stat_runs(struct kvr_table **out, const struct kvr_stat_opti
     *out = NULL;
     if (!o->before)
         return kvr_fail(KVR_EINVAL,
-                        "stats: runs needs --before FILE, the database to compare with");
+                        "stats: runs needs --before FILE, the earlier database to compare with");
     if (!kvr_metric_find(o->metric))
-        return kvr_fail(KVR_EINVAL, "stats: no metric '%s'; `kvreel list metrics` has them",
+        return kvr_fail(KVR_EINVAL, "stats: unknown metric '%s'; `kvreel list metrics` lists them",
                         o->metric);
     KVR_TRY(read_cells(&j.now, o, o->db, "c.settings, c.is_baseline DESC, c.method, c.key"));
     st = read_cells(&j.before, o, o->before, "c.key");

@@ -195,7 +195,8 @@ static enum kvr_status read_rows(struct work *w)
     w->b = calloc(n, sizeof *w->b);
     w->d = calloc(n, sizeof *w->d);
     w->x = calloc(n, sizeof *w->x);
-    return w->m && w->a && w->b && w->d && w->x ? KVR_OK : kvr_fail(KVR_ENOMEM, "stats: no memory");
+    return w->m && w->a && w->b && w->d && w->x ? KVR_OK
+                                                : kvr_fail(KVR_ENOMEM, "stats: out of memory");
 }
 
 static enum kvr_status open_table(struct kvr_table **out)
@@ -225,7 +226,7 @@ enum kvr_status kvr_stat_sensitivity(struct kvr_table **out, const struct kvr_st
 
     *out = NULL;
     if (!m)
-        return kvr_fail(KVR_EINVAL, "stats: unknown metric '%s' (`kvreel list metrics`)",
+        return kvr_fail(KVR_EINVAL, "stats: unknown metric '%s'; `kvreel list metrics` lists them",
                         o->metric);
     w.sign = m->direction;
     KVR_TRY(kvr_stat_one_machine(o));

@@ -151,7 +151,7 @@ enum kvr_status kvr_e_bh(const double *log_e, int m, double alpha, bool *rejecte
     int n = 0, k = 0;
 
     if (!sorted)
-        return kvr_fail(KVR_ENOMEM, "sequence: no memory for %d claims", m);
+        return kvr_fail(KVR_ENOMEM, "sequence: out of memory while allocating %d claims", m);
     for (int i = 0; i < m; i++)
         if (!isnan(log_e[i]))
             sorted[n++] = log_e[i];

@@ -43,7 +43,7 @@ static char *quoted(const char *text)
 
 static enum kvr_status no_memory(void)
 {
-    return kvr_fail(KVR_ENOMEM, "sheet: no memory");
+    return kvr_fail(KVR_ENOMEM, "sheet: out of memory");
 }
 
 /* Runs `sql`, then `text` as an SQL string, then `rest`. */
@@ -81,12 +81,12 @@ static enum kvr_status fail_method(const struct sheet *s, const char *method)
     if (names && !there)
         near = kvr_nearest(method, names);
     if (near)
-        kvr_fail(KVR_ENOTFOUND, "sheet: %s has no cell of '%s'; did you mean '%s'?", s->c->db,
-                 method, near);
+        kvr_fail(KVR_ENOTFOUND, "sheet: database %s has no cell of method '%s'; did you mean '%s'?",
+                 s->c->db, method, near);
     else
-        kvr_fail(KVR_ENOTFOUND, "sheet: %s has no finished cell of '%s'%s%s%s", s->c->db, method,
-                 s->c->prompt ? " and prompt '" : "", s->c->prompt ? s->c->prompt : "",
-                 s->c->prompt ? "'" : "");
+        kvr_fail(KVR_ENOTFOUND, "sheet: database %s has no finished cell of method '%s'%s%s%s",
+                 s->c->db, method, s->c->prompt ? " and prompt '" : "",
+                 s->c->prompt ? s->c->prompt : "", s->c->prompt ? "'" : "");
     free(names);
     kvr_table_close(&t);
     return KVR_ENOTFOUND;
@@ -140,15 +140,18 @@ static enum kvr_status read_frames(struct sheet *s, struct kvr_video *v, const c
     KVR_TRY(kvr_html_media(&dir, s->c->db, s->c->media, path));
     file = dir ? kvr_path_join(dir, path) : NULL;
     if (dir && !file)
-        st = kvr_fail(KVR_ENOMEM, "sheet: no memory");
+        st = kvr_fail(KVR_ENOMEM, "sheet: out of memory");
     else if (!file)
-        st = kvr_fail(KVR_ENOTFOUND,
-                      "sheet: frames of %s not found: %s; name the sweep's out folder with --media",
-                      method, path);
+        st = kvr_fail(
+            KVR_ENOTFOUND,
+            "sheet: frames of method %s not found at %s; give the sweep's out folder with --media",
+            method, path);
     else
         st = kvr_sha256_file(file, hex);
     if (st == KVR_OK && strcmp(hex, sha256) != 0)
-        st = kvr_fail(KVR_EFORMAT, "sheet: %s is not the measured file: sha256 %.12s, was %.12s",
+        st = kvr_fail(KVR_EFORMAT,
+                      "sheet: %s was modified after the measurement: its sha256 is %.12s, the "
+                      "database has %.12s",
                       file, hex, sha256);
     if (st == KVR_OK)
         st = kvr_video_read(v, file);
@@ -187,7 +190,9 @@ static enum kvr_status add_key(struct sheet *s, const char *key)
     if (t->n_rows)
         st = add_row(s, t, kvr_table_text(t, 0, 0));
     else
-        st = kvr_fail(KVR_ENOTFOUND, "sheet: cell %.32s has no frames in %s", key, s->c->db);
+        st = kvr_fail(KVR_ENOTFOUND,
+                      "sheet: cell %.32s has no stored frames according to database %s", key,
+                      s->c->db);
     kvr_table_close(&t);
     return st;
 }
@@ -231,12 +236,14 @@ static enum kvr_status pick_worst(struct sheet *s, int *columns)
         s->pick[i] = (int)kvr_table_number(t, i, 0);
     kvr_table_close(&t);
     if (*columns == 0)
-        return kvr_fail(KVR_ENOTFOUND, "sheet: cell %s has no SSIM per frame", s->origin->key);
+        return kvr_fail(KVR_ENOTFOUND, "sheet: cell %s has no SSIM per frame, which --worst needs",
+                        s->origin->key);
     qsort(s->pick, (size_t)*columns, sizeof s->pick[0], ascending);
     for (int r = 0; r < s->n_rows; r++) {
         s->row[r].pick = s->pick;
         if (s->pick[0] < 0 || s->pick[*columns - 1] >= s->row[r].frames.n)
-            return kvr_fail(KVR_EFORMAT, "sheet: %s has %d frames, the series has frame %d",
+            return kvr_fail(KVR_EFORMAT,
+                            "sheet: video %s has %d frames, but the SSIM series includes frame %d",
                             s->label[r], s->row[r].frames.n, s->pick[*columns - 1]);
     }
     return KVR_OK;
@@ -269,8 +276,10 @@ enum kvr_status kvr_sheet_of_cells(const struct kvr_sheet_cells *c, const char *
 
     memset(origin, 0, sizeof *origin);
     if (c->n_methods < 1 || c->n_methods >= MAX_ROWS || c->columns > MAX_COLUMNS)
-        return kvr_fail(KVR_EINVAL, "sheet: %d methods, %d columns; need 1..%d and at most %d",
-                        c->n_methods, c->columns, MAX_ROWS - 1, MAX_COLUMNS);
+        return kvr_fail(
+            KVR_EINVAL,
+            "sheet: %d methods and %d columns requested, need 1..%d methods and at most %d columns",
+            c->n_methods, c->columns, MAX_ROWS - 1, MAX_COLUMNS);
     s = calloc(1, sizeof *s);
     if (!s)
         return no_memory();

@@ -37,7 +37,8 @@ static enum kvr_status query(struct kvr_table **t, const struct kvr_stat_options
     n = vsnprintf(sql, sizeof sql, fmt, ap);
     va_end(ap);
     if (n < 0 || (size_t)n >= sizeof sql)
-        return kvr_fail(KVR_EINVAL, "stats: condition of more than %d characters", SQL_MAX / 2);
+        return kvr_fail(KVR_EINVAL, "stats: the condition of --where has more than %d characters",
+                        SQL_MAX / 2);
     return kvr_table_query(t, o->db, sql, NULL);
 }
 
@@ -60,8 +61,8 @@ enum kvr_status kvr_stat_one_machine(const struct kvr_stat_options *o)
                   condition(o)));
     if (kvr_table_number(t, 0, 1) > 1)
         st = kvr_fail(KVR_EINVAL,
-                      "stats: measurements of unlike machines (%s); choose one with --where "
-                      "\"machine = '...'\", or use --across-machines",
+                      "stats: the cells were measured on different machines (%s); choose one with "
+                      "--where \"machine = '...'\", or use --across-machines",
                       kvr_table_text(t, 0, 0));
     kvr_table_close(&t);
     return st;
@@ -123,8 +124,8 @@ static enum kvr_status own_direction(const struct kvr_stat_options *o, int *out)
         *out = kvr_table_number(t, row, 1) > 0 ? 1 : -1;
     else if (row < t->n_rows && !o->better)
         st = kvr_fail(KVR_EINVAL,
-                      "stats: '%s' has no direction; set `better: higher` or `better: lower` "
-                      "beside its command in the sweep, or pass --better",
+                      "stats: metric '%s' has no direction; set `better: higher` or `better: "
+                      "lower` for its command in the sweep, or pass --better",
                       o->metric);
     if (row < t->n_rows && o->better)
         *out = o->better;
@@ -144,7 +145,7 @@ static enum kvr_status fail_unless_known(const struct kvr_stat_options *o)
                             NULL));
     for (int r = 0; r < t->n_rows && st == KVR_OK; r++)
         if (strcmp(kvr_table_text(t, r, 0), o->metric) == 0)
-            st = kvr_fail(KVR_EINVAL, "stats: '%s' has no number: %s", o->metric,
+            st = kvr_fail(KVR_EINVAL, "stats: metric '%s' has no numeric value: %s", o->metric,
                           kvr_table_text(t, r, 1));
     kvr_table_close(&t);
     return st;
@@ -164,7 +165,7 @@ static enum kvr_status direction(const struct kvr_stat_options *o, int *out)
         return KVR_OK;
     KVR_TRY(fail_unless_known(o));
     return kvr_fail(KVR_EINVAL,
-                    "stats: '%s' is no metric (`kvreel list metrics`), and none of runtime_s, "
+                    "stats: '%s' is neither a metric (`kvreel list metrics`) nor one of runtime_s, "
                     "peak_bytes, resident_bytes, nominal_bytes, compression, ...",
                     metric);
 }
@@ -180,7 +181,7 @@ static enum kvr_status read_values(struct kvr_table **t, const struct kvr_stat_o
 
     if (strspn(o->metric, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") !=
         strlen(o->metric))
-        return kvr_fail(KVR_EINVAL, "stats: '%s' is not a metric name", o->metric);
+        return kvr_fail(KVR_EINVAL, "stats: '%s' is not a valid metric name", o->metric);
     if (!contains(o->metric, gains) && !contains(o->metric, costs))
         return query(t, o,
                      "WITH v AS (SELECT *, {cells_wide.score:%1$s} AS value FROM cells_wide WHERE "
@@ -319,7 +320,7 @@ static enum kvr_status judge(struct race *r, const struct method *base)
     const double margin = kvr_default_margin(r->o->metric);
     double *log_e = calloc((size_t)r->n + 1, sizeof *log_e);
     bool *rejected = calloc((size_t)r->n + 1, sizeof *rejected);
-    enum kvr_status st = log_e && rejected ? KVR_OK : kvr_fail(KVR_ENOMEM, "stats: no memory");
+    enum kvr_status st = log_e && rejected ? KVR_OK : kvr_fail(KVR_ENOMEM, "stats: out of memory");
     enum kvr_region region;
 
     for (int i = 0; st == KVR_OK && i < r->n; i++) {
@@ -366,7 +367,7 @@ static const char *verdict_of(const struct race *r, const struct method *m, char
 static enum kvr_status adjust(struct race *r, const struct method *base, bool chaos)
 {
     double *p = calloc(2 * (size_t)r->n + 1, sizeof *p);
-    enum kvr_status st = p ? KVR_OK : kvr_fail(KVR_ENOMEM, "stats: no memory");
+    enum kvr_status st = p ? KVR_OK : kvr_fail(KVR_ENOMEM, "stats: out of memory");
 
     for (int i = 0; st == KVR_OK && i < r->n; i++)
         p[i] = &r->m[i] == base ? NAN : chaos ? r->m[i].chaos.p : r->m[i].c.p;
@@ -490,8 +491,8 @@ static enum kvr_status paired_table(struct kvr_table **out, struct race *r)
     if (!base)
         KVR_TRY(fail_unless_known(r->o));
     if (!base)
-        return kvr_fail(KVR_ENOTFOUND, "stats: no '%s' of method '%s' in %s%s", r->o->metric,
-                        r->o->against, r->o->db,
+        return kvr_fail(KVR_ENOTFOUND, "stats: no value of '%s' for method '%s' in %s%s",
+                        r->o->metric, r->o->against, r->o->db,
                         strcmp(r->o->metric, "runtime_s") == 0
                             ? ": a time counts only under `timing: true` on a quiet machine "
                               "(column time_codes of cells_wide)"
@@ -539,7 +540,7 @@ enum kvr_status kvr_stat_paired(struct kvr_table **out, const struct kvr_stat_op
         r.d = calloc(n, sizeof *r.d);
         r.x = calloc(n, sizeof *r.x);
         if (!r.m || !r.s || !r.d || !r.x)
-            st = kvr_fail(KVR_ENOMEM, "stats: no memory");
+            st = kvr_fail(KVR_ENOMEM, "stats: out of memory");
     }
     if (st == KVR_OK) {
         find_methods(&r, t);
@@ -667,7 +668,7 @@ enum kvr_status kvr_stat_timing(struct kvr_table **out, const struct kvr_stat_op
     x = malloc(((size_t)t->n_rows + 1) * sizeof *x);
     flag = malloc((size_t)t->n_rows + 1);
     st = x && flag ? kvr_table_open(out, (int)(sizeof columns / sizeof *columns), columns)
-                   : kvr_fail(KVR_ENOMEM, "stats: no memory");
+                   : kvr_fail(KVR_ENOMEM, "stats: out of memory");
     if (st == KVR_OK)
         st = kvr_ratios_read(&ratios, o->db, KVR_RATIOS_BY_UNIT);
     if (st == KVR_OK)
@@ -692,7 +693,7 @@ static enum kvr_status matrix(struct kvr_table **out, const struct kvr_table *t,
     int n = prompts->n_rows + 1;
     struct kvr_column *columns = calloc((size_t)n, sizeof *columns);
     struct kvr_value *row = calloc((size_t)n, sizeof *row);
-    enum kvr_status st = columns && row ? KVR_OK : kvr_fail(KVR_ENOMEM, "stats: no memory");
+    enum kvr_status st = columns && row ? KVR_OK : kvr_fail(KVR_ENOMEM, "stats: out of memory");
 
     for (int i = 0; st == KVR_OK && i < n; i++)
         columns[i].name = i ? kvr_table_text(prompts, i - 1, 0) : "method";

@@ -76,7 +76,7 @@ enum kvr_status kvr_median_interval(const double *x, int n, double level, struct
         return kvr_fail(KVR_EINVAL, "interval: no samples");
     s = sorted(x, n);
     if (!s)
-        return kvr_fail(KVR_ENOMEM, "interval: no memory");
+        return kvr_fail(KVR_ENOMEM, "interval: out of memory");
     /* [x_(k), x_(n-1-k)], counted from 0, covers the median unless k or fewer of n samples fall on
      * one side of it. */
     while (2 * (k + 1) < n - 1 && 1 - 2 * fair_coin_cdf(n, k + 1) >= level)
@@ -201,7 +201,7 @@ enum kvr_status kvr_mean_interval(const double *x, int n, double level, struct k
     double mean = kvr_mean(x, n), s, y, skew;
 
     if (n < 2)
-        return kvr_fail(KVR_EINVAL, "interval of a mean: %d values, need 2", n);
+        return kvr_fail(KVR_EINVAL, "interval of a mean: %d values given, need at least 2", n);
     s = kvr_standard_error(x, n) * sqrt(n);
     y = kvr_student_quantile(0.5 + level / 2, n - 1) / sqrt(n);
     skew = skewness(x, n);

@@ -32,7 +32,7 @@ static const char configs[] = "SELECT DISTINCT config_text FROM session ORDER BY
 
 static enum kvr_status no_memory(void)
 {
-    return kvr_fail(KVR_ENOMEM, "submission: no memory");
+    return kvr_fail(KVR_ENOMEM, "submission: out of memory");
 }
 
 /* --- a folder for the database --------------------------------------------------------------- */
@@ -130,7 +130,8 @@ static enum kvr_status add_text(struct pack *p, const char *name, char *text)
 
     if (p->n == MEMBERS_MOST) {
         free(text);
-        return kvr_fail(KVR_EINVAL, "submission: more than %d configs", MEMBERS_MOST - 3);
+        return kvr_fail(KVR_EINVAL, "submission: the sweep used more than %d config files",
+                        MEMBERS_MOST - 3);
     }
     p->n++;
     *m = (struct member){ .text = text, .bytes = (int64_t)strlen(text) };
@@ -308,11 +309,12 @@ static enum kvr_status find_sweep(const char *db, const char *want, char id[64],
     *n_sweeps = t->n_rows;
     if (n == 0)
         st = kvr_fail(KVR_EINVAL, "submission: %s: %s%s%s%s", db,
-                      want ? "no sweep '" : "no sweep in it", want ? want : "",
+                      want ? "no sweep '" : "the database has no sweep", want ? want : "",
                       want ? "'; it holds " : "", want ? known : "");
     else if (n > 1)
-        st = kvr_fail(KVR_EINVAL, "submission: %s: %d sweeps, name one with --sweep: %s", db, n,
-                      known);
+        st = kvr_fail(KVR_EINVAL,
+                      "submission: %s: the database has %d sweeps; choose one with --sweep: %s", db,
+                      n, known);
     else {
         snprintf(id, 64, "%s", kvr_table_text(t, found, 0));
         snprintf(name, 128, "%s", kvr_table_text(t, found, 1));
@@ -348,7 +350,7 @@ static enum kvr_status count(const char *db, struct kvr_submission_result *out)
     out->sessions = (int64_t)kvr_table_number(t, 0, 1);
     kvr_table_close(&t);
     return out->cells ? KVR_OK
-                      : kvr_fail(KVR_EINVAL, "submission: the sweep '%s' has no cells", out->sweep);
+                      : kvr_fail(KVR_EINVAL, "submission: sweep '%s' has no cells", out->sweep);
 }
 
 enum kvr_status kvr_submission_write(const char *db, const char *sweep, const char *path,
@@ -446,7 +448,8 @@ static enum kvr_status take(FILE *f, const char *path, const char *name, int64_t
         const size_t mine = own < (int64_t)n ? (size_t)own : n;
 
         if (fread(piece, 1, n, f) != n)
-            st = kvr_fail(KVR_EFORMAT, "%s: cut short within '%.60s'", path, name);
+            st = kvr_fail(KVR_EFORMAT, "%s: the package ends within member '%.60s' (truncated?)",
+                          path, name);
         if (st == KVR_OK)
             st = kvr_sha256_add(&h, piece, mine);
         if (st == KVR_OK && to && fwrite(piece, 1, mine, to) != mine)
@@ -471,7 +474,8 @@ static enum kvr_status read_manifest(FILE *f, const char *path, json_t **out)
 
     *out = NULL;
     if (fread(h, 1, BLOCK, f) != BLOCK || !is_header(h, name, &bytes) || bytes > MANIFEST_MOST)
-        return kvr_fail(KVR_EFORMAT, "%s: does not begin with manifest.json", path);
+        return kvr_fail(KVR_EFORMAT, "%s: not a result package: it must begin with manifest.json",
+                        path);
     to = kvr_text_open(&text, &n);
     st = to ? take(f, path, name, bytes, to, hex) : no_memory();
     if (!kvr_text_close(to, &text) && st == KVR_OK)
@@ -485,7 +489,7 @@ static enum kvr_status read_manifest(FILE *f, const char *path, json_t **out)
          strcmp("kvreel-result", json_is_string(json_object_get(*out, "kind"))
                                      ? json_string_value(json_object_get(*out, "kind"))
                                      : "") != 0))
-        st = kvr_fail(KVR_EFORMAT, "%s: manifest.json: not of kind kvreel-result", path);
+        st = kvr_fail(KVR_EFORMAT, "%s: manifest.json: the key 'kind' must be kvreel-result", path);
     return st;
 }
 
@@ -504,8 +508,10 @@ static enum kvr_status check_member(FILE *f, const char *path, const json_t *sai
     KVR_TRY(kvr_json_string(said, path, "sha256", &want_hex));
     if (fread(h, 1, BLOCK, f) != BLOCK || !is_header(h, name, &bytes) ||
         strcmp(name, want_name) != 0 || bytes != want_bytes)
-        return kvr_fail(KVR_EFORMAT, "%s: member '%.60s' of %" PRId64 " bytes is not there", path,
-                        want_name, want_bytes);
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: the package has no member '%.60s' of %" PRId64
+                        " bytes, which its manifest lists",
+                        path, want_name, want_bytes);
     if (strcmp(name, "results.db") == 0) {
         to = fopen(s->db, "wb");
         if (!to)
@@ -515,9 +521,10 @@ static enum kvr_status check_member(FILE *f, const char *path, const json_t *sai
     if (to && fclose(to) != 0 && st == KVR_OK)
         st = kvr_fail(KVR_EIO, "%s: %s", s->db, strerror(errno));
     if (st == KVR_OK && strcmp(hex, want_hex) != 0)
-        st = kvr_fail(KVR_EFORMAT,
-                      "%s: '%.60s' has sha256 %.12s..., its manifest says %.12s...: it was changed",
-                      path, name, hex, want_hex);
+        st = kvr_fail(
+            KVR_EFORMAT,
+            "%s: '%.60s' has sha256 %.12s..., its manifest has %.12s...: the member was modified",
+            path, name, hex, want_hex);
     return st;
 }
 
@@ -530,7 +537,7 @@ static enum kvr_status compare_checksums(const char *path, const json_t *doc, co
         st = checksums_json(db, &is);
     if (st == KVR_OK && !json_equal(is, json_object_get(doc, "checksums")))
         st = kvr_fail(KVR_EFORMAT,
-                      "%s: the checksums of its database are not those of its manifest", path);
+                      "%s: the checksums of results.db differ from those in its manifest", path);
     json_decref(is);
     return st == KVR_OK ? st : kvr_fail_prefix(st, "%s", kvr_path_base(path));
 }
@@ -545,9 +552,10 @@ static enum kvr_status read_all(FILE *f, const char *path, const json_t *doc,
     for (size_t i = 0; i < json_array_size(files); i++)
         KVR_TRY(check_member(f, path, json_array_get(files, i), s));
     if (fread(rest, 1, BLOCK, f) != BLOCK || memchr(rest, 'u', BLOCK))
-        return kvr_fail(KVR_EFORMAT, "%s: members that its manifest does not name", path);
+        return kvr_fail(KVR_EFORMAT, "%s: the package has members that its manifest does not list",
+                        path);
     if (!kvr_path_exists(s->db))
-        return kvr_fail(KVR_EFORMAT, "%s: no results.db in it", path);
+        return kvr_fail(KVR_EFORMAT, "%s: the package has no results.db", path);
     return compare_checksums(path, doc, s->db);
 }
 

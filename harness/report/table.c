@@ -38,13 +38,14 @@ enum kvr_status kvr_table_open(struct kvr_table **out, int n_columns,
 
     *out = NULL;
     if (!t)
-        return kvr_fail(KVR_ENOMEM, "table: no memory");
+        return kvr_fail(KVR_ENOMEM, "table: out of memory");
     t->n_columns = n_columns;
     t->column = calloc((size_t)n_columns + 1, sizeof *t->column);
     for (int i = 0; i < n_columns; i++) {
         if (!t->column || !copy_column(&t->column[i], &columns[i])) {
             kvr_table_close(&t);
-            return kvr_fail(KVR_ENOMEM, "table: no memory for %d columns", n_columns);
+            return kvr_fail(KVR_ENOMEM, "table: out of memory while allocating %d columns",
+                            n_columns);
         }
     }
     *out = t;
@@ -76,7 +77,7 @@ static enum kvr_status grow(struct kvr_table *t)
         realloc(t->cell, (size_t)capacity * (size_t)(t->n_columns + 1) * sizeof *t->cell);
 
     if (!p)
-        return kvr_fail(KVR_ENOMEM, "table: no memory for %d rows", capacity);
+        return kvr_fail(KVR_ENOMEM, "table: out of memory while allocating %d rows", capacity);
     t->cell = p;
     t->capacity = capacity;
     return KVR_OK;
@@ -97,7 +98,7 @@ enum kvr_status kvr_table_add(struct kvr_table *t, const struct kvr_value *row)
         if (bytes && !to[i].text) {
             while (i-- > 0)
                 free((char *)(uintptr_t)to[i].text);
-            return kvr_fail(KVR_ENOMEM, "table: no memory for row %d", t->n_rows);
+            return kvr_fail(KVR_ENOMEM, "table: out of memory while allocating row %d", t->n_rows);
         }
         if (row[i].type == KVR_VALUE_TEXT) /* shown text ends at a zero byte */
             to[i].n_bytes = (int)strlen(to[i].text);
@@ -121,7 +122,7 @@ static int fill(void *ctx, int n, const char *const *names, const struct kvr_val
         struct kvr_column *columns = calloc((size_t)n + 1, sizeof *columns);
 
         if (!columns) {
-            f->st = kvr_fail(KVR_ENOMEM, "table: no memory for %d columns", n);
+            f->st = kvr_fail(KVR_ENOMEM, "table: out of memory while allocating %d columns", n);
             return 1;
         }
         for (int i = 0; i < n; i++) {
@@ -136,10 +137,13 @@ static int fill(void *ctx, int n, const char *const *names, const struct kvr_val
     }
     for (int i = 0; i < n; i++)
         f->bytes += (int64_t)sizeof *row + row[i].n_bytes;
-    f->st = f->most && f->bytes > f->most
-                ? kvr_fail(KVR_ENOMEM, "query: needs more than %lld MiB (--memory)",
-                           (long long)(f->most >> 20))
-                : kvr_table_add(f->t, row);
+    f->st =
+        f->most && f->bytes > f->most
+            ? kvr_fail(
+                  KVR_ENOMEM,
+                  "query: the result needs more than %lld MiB, the limit; raise it with --memory",
+                  (long long)(f->most >> 20))
+            : kvr_table_add(f->t, row);
     return f->st != KVR_OK;
 }
 
@@ -152,7 +156,7 @@ static enum kvr_status run_filler(struct kvr_table **out, struct filler *f, cons
 
     with.functions = kvr_report_functions;
     st = text ? kvr_store_query_within(db_path, text, &with, fill, f)
-              : kvr_fail(KVR_ENOMEM, "report: no memory");
+              : kvr_fail(KVR_ENOMEM, "report: out of memory");
     free(text);
     *out = NULL;
     if (st == KVR_OK)
@@ -214,7 +218,7 @@ enum kvr_status kvr_table_mib(struct kvr_table *t)
         col->head = strndup(col->name, n);
         col->unit = strdup("(MiB)");
         if (!col->head || !col->unit)
-            return kvr_fail(KVR_ENOMEM, "table: no memory for a head");
+            return kvr_fail(KVR_ENOMEM, "table: out of memory while allocating a column head");
         col->scale = 1.0 / (1024.0 * 1024.0);
     }
     return KVR_OK;
@@ -235,7 +239,7 @@ enum kvr_status kvr_table_set(struct kvr_table *t, int row, int column, struct k
     if (v.text) {
         v.text = strdup(v.text);
         if (!v.text)
-            return kvr_fail(KVR_ENOMEM, "table: no memory");
+            return kvr_fail(KVR_ENOMEM, "table: out of memory");
     }
     free((char *)(uintptr_t)to->text);
     *to = v;
@@ -303,7 +307,7 @@ enum kvr_status kvr_table_note(struct kvr_table *t, const char *text)
     char *note = NULL;
 
     if (asprintf(&note, "%s%s%s", t->note ? t->note : "", t->note ? ", " : "", text) < 0)
-        return kvr_fail(KVR_ENOMEM, "table: no memory for a note");
+        return kvr_fail(KVR_ENOMEM, "table: out of memory while allocating a footnote");
     free(t->note);
     t->note = note;
     return KVR_OK;

@@ -100,7 +100,8 @@ static enum kvr_status make_layout(struct layout *l, const struct kvr_table *t, 
             l->head[c] = head(&t->column[c], with_ends && kvr_table_span(t, c) > 1);
         if (!l->head || !l->width || !l->number || !l->right || !l->head[c]) {
             free_layout(l, t->n_columns);
-            return kvr_fail(KVR_ENOMEM, "table: no memory for %d columns", t->n_columns);
+            return kvr_fail(KVR_ENOMEM, "table: out of memory while allocating %d columns",
+                            t->n_columns);
         }
         l->right[c] = is_right(t, c);
         for (int r = 0; r < t->n_rows; r++) {
@@ -355,7 +356,7 @@ enum kvr_status kvr_table_write(const struct kvr_table *t, enum kvr_table_format
     }
     free_layout(&l, t->n_columns);
     if (fflush(to) != 0 || ferror(to))
-        return kvr_fail(errno == ENOSPC ? KVR_EFULL : KVR_EIO, "table: cannot write: %s",
+        return kvr_fail(errno == ENOSPC ? KVR_EFULL : KVR_EIO, "table: cannot write the output: %s",
                         strerror(errno));
     return KVR_OK;
 }

@@ -331,7 +331,7 @@ enum kvr_status kvr_report_hosts(char **out, const char *db_path)
     *out = strdup(t->n_rows == 1 && kvr_table_text(t, 0, 0)[0] ? kvr_table_text(t, 0, 0)
                                                                : "unknown host");
     if (!*out)
-        st = kvr_fail(KVR_ENOMEM, "report: no memory");
+        st = kvr_fail(KVR_ENOMEM, "report: out of memory");
     kvr_table_close(&t);
     return st;
 }
@@ -367,7 +367,7 @@ enum kvr_status kvr_report_footer(char **out, const char *db_path)
     if (st == KVR_OK &&
         asprintf(out, "%s%s%s", hosts, none->note ? "; " : "", none->note ? none->note : "") < 0) {
         *out = NULL;
-        st = kvr_fail(KVR_ENOMEM, "report: no memory");
+        st = kvr_fail(KVR_ENOMEM, "report: out of memory");
     }
     free(hosts);
     kvr_table_close(&none);
@@ -440,7 +440,7 @@ static enum kvr_status finish(struct kvr_table *t, const struct kvr_report *r, c
 
     t->title = strdup(r->title);
     if (!t->title)
-        return kvr_fail(KVR_ENOMEM, "report: no memory");
+        return kvr_fail(KVR_ENOMEM, "report: out of memory");
     KVR_TRY(kvr_table_fold(t, r->fold));
     kvr_table_drop_empty(t, drawn);
     if (r->sql)

@@ -93,7 +93,7 @@ static enum kvr_status open_samples(struct samples *s, int n)
     if (!x || !k) {
         free(x);
         free(k);
-        return kvr_fail(KVR_ENOMEM, "variance: no memory");
+        return kvr_fail(KVR_ENOMEM, "variance: out of memory");
     }
     s->b = x + size;
     s->d = x + 2 * size;
@@ -232,7 +232,7 @@ static enum kvr_status add_median(struct kvr_table *out, double all[][N_WAYS], i
     double ways[N_WAYS], *x = calloc((size_t)n + 1, sizeof *x);
 
     if (!x)
-        return kvr_fail(KVR_ENOMEM, "variance: no memory");
+        return kvr_fail(KVR_ENOMEM, "variance: out of memory");
     for (int w = 0; w < N_WAYS; w++) {
         int count = 0;
 
@@ -288,7 +288,7 @@ enum kvr_status kvr_report_variance(struct kvr_table **out, const char *db_path)
     KVR_TRY(kvr_claims(&l, NULL, db_path, &(struct kvr_claims_options){ 0 }));
     all = calloc(2 * (size_t)l.n_claims + 1, sizeof *all);
     st = all ? kvr_table_open(out, (int)(sizeof columns / sizeof *columns), columns)
-             : kvr_fail(KVR_ENOMEM, "variance: no memory");
+             : kvr_fail(KVR_ENOMEM, "variance: out of memory");
     if (st == KVR_OK)
         st = add_metric(*out, &l, db_path, "ssim", all, &n_all);
     if (st == KVR_OK)

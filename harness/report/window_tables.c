@@ -35,7 +35,7 @@ static enum kvr_status open_reading(struct reading *r, const struct kvr_stat_opt
 
     *r = (struct reading){ .o = o };
     if (!m)
-        return kvr_fail(KVR_EINVAL, "stats: unknown metric '%s' (`kvreel list metrics`)",
+        return kvr_fail(KVR_EINVAL, "stats: unknown metric '%s'; `kvreel list metrics` lists them",
                         o->metric);
     r->sign = m->direction;
     r->distance = !m->alone && !m->truth;
@@ -48,7 +48,7 @@ static enum kvr_status open_reading(struct reading *r, const struct kvr_stat_opt
     r->b = calloc(n, sizeof *r->b);
     r->d = calloc(n, sizeof *r->d);
     r->x = calloc(n, sizeof *r->x);
-    return r->a && r->b && r->d && r->x ? KVR_OK : kvr_fail(KVR_ENOMEM, "stats: no memory");
+    return r->a && r->b && r->d && r->x ? KVR_OK : kvr_fail(KVR_ENOMEM, "stats: out of memory");
 }
 
 static void close_reading(struct reading *r)
@@ -165,7 +165,7 @@ static const char *verdict_text(const struct reading *r, const struct window_row
 static enum kvr_status adjust_window(struct window_row *w, int n, int *compared)
 {
     double *p = calloc(2 * (size_t)n + 1, sizeof *p);
-    enum kvr_status st = p ? KVR_OK : kvr_fail(KVR_ENOMEM, "stats: no memory");
+    enum kvr_status st = p ? KVR_OK : kvr_fail(KVR_ENOMEM, "stats: out of memory");
 
     *compared = 0;
     for (int i = 0; p && i < n; i++) {
@@ -224,7 +224,7 @@ enum kvr_status kvr_stat_windows(struct kvr_table **out, const struct kvr_stat_o
     *out = NULL;
     if (st == KVR_OK) {
         w = calloc((size_t)r.t->n_rows + 1, sizeof *w);
-        st = w ? KVR_OK : kvr_fail(KVR_ENOMEM, "stats: no memory");
+        st = w ? KVR_OK : kvr_fail(KVR_ENOMEM, "stats: out of memory");
     }
     for (int from = 0; st == KVR_OK && from < r.t->n_rows; from = w[n++].to) {
         w[n] = (struct window_row){ .from = from,

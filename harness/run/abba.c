@@ -19,7 +19,7 @@ enum kvr_status kvr_abba_open(struct kvr_abba *t, int n_blocks)
     if (t->method_ns && t->reference_ns && t->pair)
         return KVR_OK;
     kvr_abba_free(t);
-    return kvr_fail(KVR_ENOMEM, "abba: no memory for %d blocks", n_blocks);
+    return kvr_fail(KVR_ENOMEM, "abba: out of memory while allocating %d blocks", n_blocks);
 }
 
 void kvr_abba_free(struct kvr_abba *t)

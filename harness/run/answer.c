@@ -97,7 +97,7 @@ static enum kvr_status read_samples(const json_t *root, int64_t cell_ns, struct 
         n += json_array_size(json_object_get(root, lists[k][0]));
     p->sample = calloc(n, sizeof *p->sample);
     if (!p->sample)
-        return kvr_fail(KVR_ENOMEM, "run: no memory for the JSON result");
+        return kvr_fail(KVR_ENOMEM, "run: out of memory while allocating the JSON result");
     p->sample[r->n_samples++] = (struct kvr_row_sample){ "cell", 0, cell_ns - integer(o, "video") };
     json_object_foreach(o, kind, ns) p->sample[r->n_samples++] =
         (struct kvr_row_sample){ kind, 0, json_integer_value(ns) };
@@ -155,14 +155,13 @@ static enum kvr_status refuse_answer(enum kvr_status st, struct kvr_row *r, stru
 }
 
 /* Some libraries abort on a failed allocation. A worker without memory for its command line cannot
- * read its request, and prints "no memory". */
+ * read its request, and prints "out of memory". */
 static bool died_of_memory(const struct kvr_attempt *a)
 {
     static const char *const words[] = { "bad_alloc",
                                          "ut of memory",
                                          "annot allocate memory",
                                          "Thread creation failed",
-                                         "kvreel: no memory",
                                          NULL };
 
     for (int i = 0; words[i]; i++)
@@ -201,7 +200,7 @@ static enum kvr_outcome without_answer(const struct kvr_attempt *a, char *why, s
         return KVR_OUT_SIGNAL;
     }
     if (a->answer_lost) {
-        snprintf(why, n, "no memory to read the worker's answer");
+        snprintf(why, n, "out of memory while reading the worker's answer");
         return KVR_OUT_OOM_HOST;
     }
     if (died_of_memory(a)) {
@@ -320,7 +319,7 @@ static enum kvr_status judge(const struct kvr_attempt *a, struct parts *p, struc
             WEXITSTATUS(a->wait_status) == 0;
     p->root = whole ? json_loads(a->answer, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
     if (kvr_json_losses())
-        return kvr_fail(KVR_ENOMEM, "run: no memory for a worker's answer");
+        return kvr_fail(KVR_ENOMEM, "run: out of memory while allocating a worker's answer");
     outcome = text(json_object_get(p->root, "outcome"), "");
     if (!kvr_outcome_parse(outcome, &v->outcome)) {
         v->outcome = without_answer(a, v->reason, sizeof v->reason);

@@ -95,7 +95,7 @@ static enum kvr_status frames_exist(const char *out_dir, const char *name, const
     if (!name || !name[0] || !sha256)
         return KVR_OK;
     path = kvr_path_join(out_dir, name);
-    st = path ? kvr_sha256_file(path, hex) : kvr_fail(KVR_ENOMEM, "run: no memory");
+    st = path ? kvr_sha256_file(path, hex) : kvr_fail(KVR_ENOMEM, "run: out of memory");
     *yes = st == KVR_OK && strcmp(hex, sha256) == 0;
     free(path);
     return st == KVR_ENOMEM ? st : KVR_OK;
@@ -236,7 +236,7 @@ enum kvr_status kvr_choose(struct kvr_job **out, struct kvr_store *store, struct
     enum kvr_status st = parse_retry(&retry, opts->retry);
 
     if (st == KVR_OK && !jobs)
-        st = kvr_fail(KVR_ENOMEM, "run: no memory for %d cells", sweep->n_cells);
+        st = kvr_fail(KVR_ENOMEM, "run: out of memory while allocating %d cells", sweep->n_cells);
     for (int i = 0; st == KVR_OK && i < sweep->n_cells; i++) {
         struct kvr_known known = { 0 };
 

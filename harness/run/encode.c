@@ -28,7 +28,7 @@ struct texts {
 
 static enum kvr_status no_memory(void)
 {
-    return kvr_fail(KVR_ENOMEM, "run: no memory for its prompts");
+    return kvr_fail(KVR_ENOMEM, "run: out of memory while allocating the prompts");
 }
 
 enum kvr_status kvr_encoder_identify(const char *dir, bool cheap, bool *there,

@@ -257,7 +257,7 @@ enum kvr_status kvr_estimate(const struct kvr_sweep *sweep, const struct kvr_job
         seen.capacity *= 2;
     seen.at = calloc(seen.capacity, sizeof *seen.at);
     if (!seen.at)
-        return kvr_fail(KVR_ENOMEM, "run: no memory for %d cells", sweep->n_cells);
+        return kvr_fail(KVR_ENOMEM, "run: out of memory while allocating %d cells", sweep->n_cells);
     st = add_all(sweep, jobs, &seen, &threads, out);
     free(seen.at);
     return st == KVR_OK && threads ? best_rate(threads, &out->flop_per_s) : st;

@@ -45,7 +45,7 @@ static enum kvr_status substitute(const struct kvr_external *e, const char *text
     FILE *f = kvr_text_open(out, &n);
 
     if (!f)
-        return kvr_fail(KVR_ENOMEM, "external: no memory");
+        return kvr_fail(KVR_ENOMEM, "external: out of memory");
     while (*text) {
         bool found = false;
 
@@ -64,7 +64,7 @@ static enum kvr_status substitute(const struct kvr_external *e, const char *text
             fputc(*text++, f);
     }
     if (!kvr_text_close(f, out))
-        return kvr_fail(KVR_ENOMEM, "external: no memory");
+        return kvr_fail(KVR_ENOMEM, "external: out of memory");
     return KVR_OK;
 }
 
@@ -98,7 +98,7 @@ static enum kvr_status split(const struct kvr_external *e, struct words *w)
 {
     const char *p = e->command;
     char *word = calloc(1, strlen(p) + 1);
-    enum kvr_status st = word ? KVR_OK : kvr_fail(KVR_ENOMEM, "external: no memory");
+    enum kvr_status st = word ? KVR_OK : kvr_fail(KVR_ENOMEM, "external: out of memory");
     bool open_quote;
 
     while (st == KVR_OK && next_word(&p, word, &open_quote)) {
@@ -299,7 +299,7 @@ enum kvr_status kvr_external_run(const struct kvr_external *e, json_t **out, con
 {
     struct output o = { .text = malloc(MAX_OUTPUT + 1) };
     struct words w = { 0 };
-    enum kvr_status st = o.text ? split(e, &w) : kvr_fail(KVR_ENOMEM, "external: no memory");
+    enum kvr_status st = o.text ? split(e, &w) : kvr_fail(KVR_ENOMEM, "external: out of memory");
 
     *out = NULL;
     *unheld = "the program was not started";

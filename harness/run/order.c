@@ -49,7 +49,7 @@ enum kvr_status kvr_order(int **out, const struct kvr_sweep *sweep, uint64_t see
     if (!p || !order) {
         free(p);
         free(order);
-        return kvr_fail(KVR_ENOMEM, "run: no memory for %d cells", sweep->n_cells);
+        return kvr_fail(KVR_ENOMEM, "run: out of memory while allocating %d cells", sweep->n_cells);
     }
     for (int i = 0; i < sweep->n_cells; i++) {
         const struct kvr_cell *c = &sweep->cell[i];

@@ -42,7 +42,7 @@ enum kvr_status kvr_plan_lines(const struct kvr_job *jobs, const struct kvr_swee
     int n = 0;
 
     if (!lines)
-        return kvr_fail(KVR_ENOMEM, "run: no memory for a plan");
+        return kvr_fail(KVR_ENOMEM, "run: out of memory while allocating a plan");
     for (int i = 0; i < sweep->n_cells; i++)
         if (sweep->cell[i].selected)
             count(find(lines, &n, sweep->cell[i].label), &jobs[i]);

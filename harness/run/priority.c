@@ -85,7 +85,7 @@ enum kvr_status kvr_most_telling_first(int *order, const struct kvr_sweep *sweep
         free(ranked);
         free(worth);
         free(table);
-        return kvr_fail(KVR_ENOMEM, "run: no memory for %d cells", n);
+        return kvr_fail(KVR_ENOMEM, "run: out of memory while allocating %d cells", n);
     }
     for (int i = 0; i < n; i++) /* finished cells count first */
         if (jobs[i].state == KVR_DONE)
@@ -124,7 +124,7 @@ enum kvr_status kvr_time_is_known(struct kvr_store *s, const struct kvr_session 
         return KVR_OK;
     x = malloc(MOST_REPEATS * sizeof *x);
     if (!x)
-        return kvr_fail(KVR_ENOMEM, "run: no memory");
+        return kvr_fail(KVR_ENOMEM, "run: out of memory");
     st = kvr_store_times(s, cell->rollout, session, x, MOST_REPEATS, &n);
     if (st == KVR_OK && n >= LEAST_REPEATS)
         *yes = width(x, n) <= until;

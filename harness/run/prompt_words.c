@@ -22,7 +22,7 @@ enum kvr_status kvr_prompt_words_open(struct kvr_prompt_words *s, const char *mo
         return st == KVR_ENOMEM ? st : KVR_OK;
     s->word = calloc((size_t)n_chunks * KVR_PROMPT_SLOTS, sizeof *s->word);
     if (!s->word)
-        return kvr_fail(KVR_ENOMEM, "no memory for the words of a prompt");
+        return kvr_fail(KVR_ENOMEM, "out of memory while allocating the words of a prompt");
     for (int c = 0; c < n_chunks; c++)
         for (int i = 0; i < KVR_PROMPT_SLOTS; i++)
             s->word[c * KVR_PROMPT_SLOTS + i] =

@@ -118,7 +118,7 @@ static enum kvr_status read_cells(struct work *w)
         "WHERE c.outcome = 'OK' ORDER BY c.baseline, c.key";
 
     KVR_TRY(kvr_store_query(w->o->db_path, sql, read_cell, w));
-    return w->no_memory ? kvr_fail(KVR_ENOMEM, "score: no memory") : KVR_OK;
+    return w->no_memory ? kvr_fail(KVR_ENOMEM, "score: out of memory") : KVR_OK;
 }
 
 static bool has_metric(const struct cell *c, const char *name)
@@ -143,7 +143,7 @@ static enum kvr_status still_wanted(const struct work *w, const struct cell *c, 
     *commands = json_array();
     if (!*metrics || !*commands || !spec) {
         json_decref(spec);
-        return kvr_fail(KVR_ENOMEM, "score: no memory");
+        return kvr_fail(KVR_ENOMEM, "score: out of memory");
     }
     json_object_foreach((json_t *)(uintptr_t)w->o->metrics, name, version)
     {
@@ -187,7 +187,7 @@ static enum kvr_status read_reference(struct work *w, const struct cell *c, cons
     w->ref_path = NULL;
     KVR_TRY(read_frames(path, c->reference_sha256, &w->ref));
     w->ref_path = strdup(path);
-    return w->ref_path ? KVR_OK : kvr_fail(KVR_ENOMEM, "score: no memory");
+    return w->ref_path ? KVR_OK : kvr_fail(KVR_ENOMEM, "score: out of memory");
 }
 
 /* Finds the model's folder into `dir`; without it chunk sizes are unknown. */
@@ -299,7 +299,7 @@ static enum kvr_status path_of(const struct work *w, const char *name, char **ou
 {
     *out = name ? kvr_path_join(w->o->out_dir, name) : NULL;
     if (name && !*out)
-        return kvr_fail(KVR_ENOMEM, "score: no memory");
+        return kvr_fail(KVR_ENOMEM, "score: out of memory");
     if (*out && kvr_path_exists(*out) && !kvr_path_is_below(w->o->out_dir, *out))
         return kvr_fail(KVR_EFORMAT, "%s: outside of the out folder", *out);
     return KVR_OK;

@@ -196,7 +196,7 @@ static enum kvr_status rescore(struct runner *r, const char *const *keys, int n)
                                                          .stopped = asked_to_stop,
                                                          .progress = r->opts->progress },
                           &s)
-            : kvr_fail(KVR_ENOMEM, "run: no memory");
+            : kvr_fail(KVR_ENOMEM, "run: out of memory");
 
     json_decref(metrics);
     json_decref(commands);
@@ -223,7 +223,7 @@ static enum kvr_status score_new_metrics(struct runner *r)
             keys[n++] = r->sweep.cell[i].key;
     if (keys)
         qsort(keys, (size_t)n, sizeof *keys, by_name);
-    st = keys ? rescore(r, keys, n) : kvr_fail(KVR_ENOMEM, "run: no memory");
+    st = keys ? rescore(r, keys, n) : kvr_fail(KVR_ENOMEM, "run: out of memory");
     free(keys);
     return st;
 }

@@ -51,7 +51,7 @@ enum kvr_status kvr_runner_finish_drift(struct runner *r, struct worker *w)
 
     json_decref(answer);
     if (kvr_json_losses())
-        return kvr_fail(KVR_ENOMEM, "run: no memory for a worker's answer");
+        return kvr_fail(KVR_ENOMEM, "run: out of memory while allocating a worker's answer");
     r->drift_ns[r->n_drift - 1] = ns;
     if (ns > 0)
         st = kvr_store_drift(r->store, r->session.id, r->n_drift - 1, w->job->cell->key, w->started,

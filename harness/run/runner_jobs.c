@@ -44,7 +44,7 @@ static enum kvr_status start(struct runner *r, struct worker *w, struct kvr_job 
     enum kvr_status st;
 
     if (!request)
-        return kvr_fail(KVR_ENOMEM, "run: no memory for a worker's request");
+        return kvr_fail(KVR_ENOMEM, "run: out of memory while allocating a worker's request");
     memset(w, 0, sizeof *w);
     w->gpu = gpu;
     kvr_disturbance_begin(&w->disturbance, &r->machine, kvr_gpus_uuid(&r->gpus, gpu));

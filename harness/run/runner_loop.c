@@ -189,7 +189,7 @@ enum kvr_status kvr_runner_loop(struct runner *r)
 
     r->workers = calloc((size_t)r->n_workers, sizeof *r->workers);
     if (!r->workers)
-        return kvr_fail(KVR_ENOMEM, "run: no memory for %d workers", r->n_workers);
+        return kvr_fail(KVR_ENOMEM, "run: out of memory while allocating %d workers", r->n_workers);
     kvr_progress_begin(&r->progress, r->opts->progress, r->summary->to_run, r->n_workers,
                        r->summary->estimate_ns);
     if (r->summary->to_run > 0)

@@ -112,7 +112,7 @@ enum kvr_status kvr_runner_make_sweep(struct runner *r)
 
     r->stamps = calloc((size_t)n, sizeof *r->stamps);
     st = facts && models && texts && r->stamps ? kvr_dev_open(&dev, KVR_CPU)
-                                               : kvr_fail(KVR_ENOMEM, "run: no memory");
+                                               : kvr_fail(KVR_ENOMEM, "run: out of memory");
     if (st == KVR_OK)
         st = kvr_decoder_parse(r->config.set.decoder, &use.decoder);
     if (st == KVR_OK)
@@ -168,7 +168,7 @@ static enum kvr_status make_folders(const struct kvr_run_summary *s)
     enum kvr_status st = KVR_OK;
 
     for (int i = 0; i < 3 && st == KVR_OK; i++)
-        st = dirs[i] ? kvr_mkdirs(dirs[i]) : kvr_fail(KVR_ENOMEM, "run: no memory");
+        st = dirs[i] ? kvr_mkdirs(dirs[i]) : kvr_fail(KVR_ENOMEM, "run: out of memory");
     for (int i = 1; i < 3 && st == KVR_OK; i++)
         if (access(dirs[i], W_OK | X_OK) != 0)
             st = kvr_fail(KVR_EIO, "run: %s: %s", dirs[i], strerror(errno));
@@ -205,7 +205,10 @@ enum kvr_status kvr_runner_estimate(struct runner *r)
 {
     int64_t ns = 0, disk = 0, *host = calloc((size_t)r->sweep.n_cells + 1, sizeof *host);
     struct kvr_run_summary *s = r->summary;
-    enum kvr_status st = host ? KVR_OK : kvr_fail(KVR_ENOMEM, "run: no memory for an estimate");
+    enum kvr_status st =
+        host ? KVR_OK
+             : kvr_fail(KVR_ENOMEM,
+                        "run: out of memory while allocating the estimate of the run time");
     int known = 0;
 
     for (int i = 0; st == KVR_OK && r->store && i < r->sweep.n_cells; i++) {
@@ -300,7 +303,7 @@ enum kvr_status kvr_runner_cost_by_history(struct runner *r)
     enum kvr_status st;
 
     if (!ns)
-        return kvr_fail(KVR_ENOMEM, "run: no memory for costs");
+        return kvr_fail(KVR_ENOMEM, "run: out of memory while allocating the costs of cells");
     st = kvr_store_open_readonly(&history, r->opts->costs);
     for (int i = 0; st == KVR_OK && i < r->sweep.n_cells; i++) {
         const struct kvr_cell *c = &r->sweep.cell[i];

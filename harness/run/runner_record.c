@@ -101,12 +101,12 @@ static enum kvr_status out_from_db(const struct kvr_run_summary *s, char **out)
 
     *out = NULL;
     if (!dir)
-        return kvr_fail(KVR_ENOMEM, "run: no memory");
+        return kvr_fail(KVR_ENOMEM, "run: out of memory");
     there = realpath(dir, from) && realpath(s->out_dir, to);
     free(dir);
     if (there)
         *out = kvr_path_relative(from, to);
-    return *out || !there ? KVR_OK : kvr_fail(KVR_ENOMEM, "run: no memory");
+    return *out || !there ? KVR_OK : kvr_fail(KVR_ENOMEM, "run: out of memory");
 }
 
 /* The config plus command-line overrides; the last run of a plan counts. */
@@ -121,7 +121,7 @@ static enum kvr_status name_config(const struct runner *r, char **out)
         fprintf(to, " %s", *o);
     if (kvr_text_close(to, out))
         return KVR_OK;
-    return kvr_fail(KVR_ENOMEM, "run: no memory");
+    return kvr_fail(KVR_ENOMEM, "run: out of memory");
 }
 
 enum kvr_status kvr_runner_record_session(struct runner *r)
@@ -177,7 +177,7 @@ enum kvr_status kvr_runner_record_gpu_states(struct runner *r)
         snprintf(uuid[i], sizeof uuid[i], "%s", kvr_gpus_uuid(&r->gpus, i));
     text = kvr_machine_gpus(&r->machine, (const char(*)[KVR_UUID_LEN])uuid, r->gpus.n);
     if (!text)
-        return kvr_fail(KVR_ENOMEM, "run: no memory");
+        return kvr_fail(KVR_ENOMEM, "run: out of memory");
     if (text[0])
         st = kvr_session_set_fact(&r->session, "gpus", text);
     free(text);
@@ -192,7 +192,7 @@ enum kvr_status kvr_runner_identify_plan(struct runner *r)
     enum kvr_status st;
 
     if (!keys)
-        return kvr_fail(KVR_ENOMEM, "run: no memory for a plan");
+        return kvr_fail(KVR_ENOMEM, "run: out of memory while allocating a plan");
     for (int i = 0; i < r->sweep.n_cells; i++)
         memcpy(keys + (size_t)i * len, r->sweep.cell[i].key, len);
     keys[(size_t)r->sweep.n_cells * len] = 0;
@@ -211,7 +211,7 @@ enum kvr_status kvr_runner_store_plan(struct runner *r)
     enum kvr_status st;
 
     if (!planned)
-        return kvr_fail(KVR_ENOMEM, "run: no memory for a plan");
+        return kvr_fail(KVR_ENOMEM, "run: out of memory while allocating a plan");
     for (int i = 0; i < r->sweep.n_cells; i++) {
         const struct kvr_cell *c = &r->sweep.cell[i];
 

@@ -195,7 +195,7 @@ static enum kvr_status write_words(struct kvr_sandbox *s, char *const *argv, con
     s->argv =
         malloc((MAX_OWN + n_argv + n_env + 3) * sizeof *s->argv + sizeof name + sizeof s->scratch);
     if (!s->argv)
-        return kvr_fail(KVR_ENOMEM, "external: no memory");
+        return kvr_fail(KVR_ENOMEM, "external: out of memory");
     s->env = s->argv + MAX_OWN + n_argv + 1;
     s->words = (char *)(s->env + n_env + 2);
     if (s->kind == KVR_SANDBOX_BWRAP)
@@ -228,7 +228,7 @@ enum kvr_status kvr_sandbox_open(struct kvr_sandbox *s, enum kvr_sandbox_kind wa
     KVR_TRY(make_scratch(s->scratch));
     for (int i = 0; i < N_GLOB && st == KVR_OK; i++)
         if (glob(devices[i], i ? GLOB_APPEND : 0, NULL, &gpus) == GLOB_NOSPACE)
-            st = kvr_fail(KVR_ENOMEM, "external: no memory");
+            st = kvr_fail(KVR_ENOMEM, "external: out of memory");
     if (st == KVR_OK)
         st = choose(s, wanted, &gpus);
     if (st == KVR_OK)

@@ -65,7 +65,7 @@ static enum kvr_status add(json_t *list, const char *name, const char *unit, int
                                       .n_series = n_series };
 
     return json_array_append_new(list, kvr_metric_json(&m))
-               ? kvr_fail(KVR_ENOMEM, "worker: no memory for its answer")
+               ? kvr_fail(KVR_ENOMEM, "worker: out of memory while building its answer")
                : KVR_OK;
 }
 
@@ -77,7 +77,7 @@ static enum kvr_status shift(double **series, int *n, int by)
     if (*n == 0)
         return KVR_OK;
     if (!longer)
-        return kvr_fail(KVR_ENOMEM, "worker: no memory for its answer");
+        return kvr_fail(KVR_ENOMEM, "worker: out of memory while building its answer");
     for (int i = 0; i < by; i++)
         longer[i] = NAN;
     memcpy(longer + by, *series, (size_t)*n * sizeof *longer);
@@ -285,7 +285,7 @@ enum kvr_status kvr_score(const struct kvr_score_input *in, json_t **out)
 {
     struct kvr_score_weights weights;
     json_t *list = json_array(), *version, *command;
-    enum kvr_status st = list ? KVR_OK : kvr_fail(KVR_ENOMEM, "worker: no memory");
+    enum kvr_status st = list ? KVR_OK : kvr_fail(KVR_ENOMEM, "worker: out of memory");
     const char *name;
     size_t i;
 
@@ -305,7 +305,7 @@ enum kvr_status kvr_score(const struct kvr_score_input *in, json_t **out)
 enum kvr_status kvr_score_null(const struct kvr_score_input *in, const char *why, json_t **out)
 {
     json_t *list = json_array(), *version, *command;
-    enum kvr_status st = list ? KVR_OK : kvr_fail(KVR_ENOMEM, "worker: no memory");
+    enum kvr_status st = list ? KVR_OK : kvr_fail(KVR_ENOMEM, "worker: out of memory");
     const char *name;
     size_t i;
 

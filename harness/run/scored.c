@@ -8,7 +8,7 @@
 
 static enum kvr_status no_memory(void)
 {
-    return kvr_fail(KVR_ENOMEM, "score: no memory");
+    return kvr_fail(KVR_ENOMEM, "score: out of memory");
 }
 
 static enum kvr_status read_spec(const char *text, json_t **out)

@@ -147,7 +147,7 @@ enum kvr_status kvr_child_start(struct kvr_child *c, const char *request, size_t
 
     memset(c, 0, sizeof *c);
     c->out = c->err = c->life = -1;
-    st = env ? open_pipes(p) : kvr_fail(KVR_ENOMEM, "run: no memory");
+    st = env ? open_pipes(p) : kvr_fail(KVR_ENOMEM, "run: out of memory");
     if (st == KVR_OK) {
         rc = spawn(&c->pid, (const int[]){ p[0][0], p[1][1], p[2][1], p[3][0] }, env);
         if (rc != 0) {

@@ -76,7 +76,7 @@ static enum kvr_status load_request(struct kvr_worker_job *j, FILE *in)
 
     j->request = json_loadf(in, JSON_REJECT_DUPLICATES, &e);
     if (kvr_json_losses())
-        return kvr_fail(KVR_ENOMEM, "%s: no memory for it", where);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory while parsing the request", where);
     if (!j->request)
         return kvr_fail(KVR_EINVAL, "%s: %s", where, e.text);
     return KVR_OK;
@@ -209,7 +209,7 @@ static json_t *samples_json(const struct kvr_rollout_result *r)
 enum kvr_status kvr_worker_add(struct kvr_worker_job *j, const char *key, json_t *value)
 {
     return json_object_set_new(j->answer, key, value)
-               ? kvr_fail(KVR_ENOMEM, "worker: no memory for its answer")
+               ? kvr_fail(KVR_ENOMEM, "worker: out of memory while building its answer")
                : KVR_OK;
 }
 
@@ -275,7 +275,7 @@ static enum kvr_status add_own(struct kvr_worker_job *j, const char *name, int n
                                       .n_series = n_series };
 
     return json_array_append_new(json_object_get(j->answer, "metrics"), kvr_metric_json(&m))
-               ? kvr_fail(KVR_ENOMEM, "worker: no memory")
+               ? kvr_fail(KVR_ENOMEM, "worker: out of memory")
                : KVR_OK;
 }
 
@@ -412,7 +412,7 @@ static enum kvr_status answer_pixels(struct kvr_worker_job *j, int64_t ns)
     return ns == 0 || json_object_set_new(json_object_get(j->answer, "samples"), "pixels",
                                           json_integer(ns)) == 0
                ? KVR_OK
-               : kvr_fail(KVR_ENOMEM, "worker: no memory for its answer");
+               : kvr_fail(KVR_ENOMEM, "worker: out of memory while building its answer");
 }
 
 /* The network is freed first, and the decoder has its own memory accounting: it is not part of the
@@ -822,7 +822,10 @@ static enum kvr_status watch_parent(void)
     pthread_attr_setstacksize(&attr, LIFE_STACK);
     failed = pthread_create(&thread, &attr, wait_for_end, (void *)fd);
     pthread_attr_destroy(&attr);
-    return failed ? kvr_fail(KVR_ENOMEM, "no memory to watch the parent") : KVR_OK;
+    return failed
+               ? kvr_fail(KVR_ENOMEM,
+                          "out of memory while starting the thread that watches the parent process")
+               : KVR_OK;
 }
 
 /* Disables core files: a sweep that crashes a thousand times must not fill the disk. Also ends the
@@ -856,8 +859,8 @@ static enum kvr_status answer_cell(struct kvr_worker_job *j)
 /* An incomplete answer is replaced by this one, which needs no memory. */
 static bool send_answer(json_t *answer, FILE *out)
 {
-    static const char none[] = "{\"outcome\":\"OOM_HOST\",\"status\":\"ENOMEM\","
-                               "\"reason\":\"no memory for the answer\"}";
+    static const char none[] = "{\"outcome\":\"OOM_HOST\",\"status\":\"ENOMEM\",\"reason\":\"out "
+                               "of memory while allocating the answer\"}";
     char *text = kvr_json_text(answer, JSON_COMPACT);
     const bool sent = fputs(text ? text : none, out) >= 0 && fflush(out) == 0;
 

@@ -18,7 +18,7 @@ static const char where[] = "worker's request";
 
 static enum kvr_status no_memory(void)
 {
-    return kvr_fail(KVR_ENOMEM, "run: no memory for its prompts");
+    return kvr_fail(KVR_ENOMEM, "run: out of memory while allocating the prompts");
 }
 
 static char *request_of(const struct kvr_embed_job *job, const char *pack, int threads)

@@ -30,7 +30,7 @@ static enum kvr_status add_artifact(struct kvr_worker_job *j, const char *kind,
     enum kvr_status st = KVR_OK;
 
     if (!path)
-        return kvr_fail(KVR_ENOMEM, "worker: no memory");
+        return kvr_fail(KVR_ENOMEM, "worker: out of memory");
     if (stat(path, &s) != 0)
         st = kvr_fail(KVR_EIO, "%s: %s", path, strerror(errno));
     if (st == KVR_OK)
@@ -54,7 +54,7 @@ static enum kvr_status write_truth(struct kvr_worker_job *j)
     snprintf(name, sizeof j->truth_name, "frames/truth-%.32s.safetensors", j->truth.sha256);
     path = kvr_path_join(j->out_dir, name);
     if (!path)
-        return kvr_fail(KVR_ENOMEM, "worker: no memory");
+        return kvr_fail(KVR_ENOMEM, "worker: out of memory");
     if (!kvr_path_exists(path))
         st = kvr_frames_write(path, &j->truth.frames, LATENT_FPS);
     free(path);
@@ -70,7 +70,7 @@ static enum kvr_status write_frames(struct kvr_worker_job *j, const struct kvr_f
 {
     char *frames = kvr_path_join(j->out_dir, j->frames);
     enum kvr_status st = frames ? kvr_frames_write(frames, f, fps_of(j, f))
-                                : kvr_fail(KVR_ENOMEM, "worker: no memory");
+                                : kvr_fail(KVR_ENOMEM, "worker: out of memory");
 
     if (st == KVR_OK)
         st = add_artifact(j, "frames", j->frames);
@@ -91,12 +91,12 @@ static enum kvr_status write_video(struct kvr_worker_job *j, const struct kvr_fr
     if (video)
         st = kvr_mp4_write(video, f, fps_of(j, f), scale > 1 ? scale : 1);
     else
-        st = kvr_fail(KVR_ENOMEM, "worker: no memory");
+        st = kvr_fail(KVR_ENOMEM, "worker: out of memory");
     if (st == KVR_OK)
         st = add_artifact(j, "video", j->video);
     if (st == KVR_OK && json_object_set_new(json_object_get(j->answer, "samples"), "video",
                                             json_integer(kvr_now_ns() - start)))
-        st = kvr_fail(KVR_ENOMEM, "worker: no memory for its answer");
+        st = kvr_fail(KVR_ENOMEM, "worker: out of memory while building its answer");
     free(video);
     return st;
 }
@@ -140,7 +140,7 @@ static enum kvr_status compare(struct kvr_worker_job *j, const struct kvr_model_
     json_t *wanted, *list;
     enum kvr_status st = frames && (video || !j->video)
                              ? kvr_json_object(j->spec, where, "metrics", &wanted)
-                             : kvr_fail(KVR_ENOMEM, "worker: no memory");
+                             : kvr_fail(KVR_ENOMEM, "worker: out of memory");
 
     if (st == KVR_OK)
         st = kvr_prompt_words_open(&words, j->model_dir, c, j->prompt,

@@ -55,7 +55,7 @@ enum kvr_status kvr_worker_encode_image(struct kvr_worker_job *j, const struct k
     KVR_TRY(kvr_image_open(&image, file));
     j->first = malloc((size_t)kvr_model_frame_elems(model) * sizeof *j->first);
     st = j->first ? kvr_image_check(image.video.frames.height, image.video.frames.width, file, c)
-                  : kvr_fail(KVR_ENOMEM, "worker: no memory");
+                  : kvr_fail(KVR_ENOMEM, "worker: out of memory");
     if (st == KVR_OK && strcmp(image.sha256, sha256) != 0)
         st = kvr_fail(KVR_EFORMAT, "%s: the image has changed since the plan was made", file);
     if (st == KVR_OK)
@@ -97,7 +97,7 @@ enum kvr_status kvr_worker_open_embedding(struct kvr_worker_job *j,
                  : KVR_OK;
     j->embedding = malloc(n * n_each * sizeof *j->embedding);
     if (!j->embedding)
-        return kvr_fail(KVR_ENOMEM, "worker: no memory");
+        return kvr_fail(KVR_ENOMEM, "worker: out of memory");
     for (size_t i = 0; i < n; i++) {
         const json_t *own = json_is_array(spec) ? json_array_get(spec, i) : spec;
 

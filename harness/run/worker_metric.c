@@ -16,6 +16,6 @@ enum kvr_status kvr_worker_metric(json_t *metrics, const char *name, const char 
                                       .missing = missing };
 
     return json_array_append_new(metrics, kvr_metric_json(&m))
-               ? kvr_fail(KVR_ENOMEM, "worker: no memory for its answer")
+               ? kvr_fail(KVR_ENOMEM, "worker: out of memory while building its answer")
                : KVR_OK;
 }

@@ -36,7 +36,7 @@ static enum kvr_status find_file(char **path, char *missing, size_t size,
     snprintf(name, sizeof name, "drawn/%s-%d.safetensors", kvr_decoder_names[kind], c->in_dim);
     *path = kvr_path_join(out_dir, name);
     if (!*path)
-        return kvr_fail(KVR_ENOMEM, "worker: no memory");
+        return kvr_fail(KVR_ENOMEM, "worker: out of memory");
     st = kvr_path_exists(*path) ? KVR_OK : kvr_mkdirs_above(*path);
     if (st == KVR_OK && !kvr_path_exists(*path))
         st = kvr_pace_draw(c, kind, *path);

@@ -27,7 +27,7 @@ struct answer {
 
 static enum kvr_status no_memory(void)
 {
-    return kvr_fail(KVR_ENOMEM, "worker: no memory for its answer");
+    return kvr_fail(KVR_ENOMEM, "worker: out of memory while building its answer");
 }
 
 static enum kvr_status add_row(void *ctx, const struct kvr_probe_row *r)

@@ -14,7 +14,7 @@
 
 static enum kvr_status no_memory(void)
 {
-    return kvr_fail(KVR_ENOMEM, "worker: no memory for the reference rollout");
+    return kvr_fail(KVR_ENOMEM, "worker: out of memory while allocating the reference rollout");
 }
 
 /* Hashes all other settings of the spec, including ones added later. */

@@ -48,7 +48,7 @@ static enum kvr_status open_teacher(struct kvr_worker_text *t, const struct kvr_
     char *path = teacher_path(t, req);
     enum kvr_status st =
         path ? kvr_text_teacher(t->dev, req->model, &t->tokens, t->set->frames, path, &t->teacher)
-             : kvr_fail(KVR_ENOMEM, "worker: no memory");
+             : kvr_fail(KVR_ENOMEM, "worker: out of memory");
 
     free(path);
     return st;
@@ -99,7 +99,7 @@ enum kvr_status kvr_worker_text_warm_up(struct kvr_worker_text *t, const struct 
         kvr_text_result_free(&r);
     }
     return json_object_set_new(answer, "warmup_ns", list)
-               ? kvr_fail(KVR_ENOMEM, "worker: no memory for its answer")
+               ? kvr_fail(KVR_ENOMEM, "worker: out of memory while building its answer")
                : KVR_OK;
 }
 
@@ -151,7 +151,7 @@ enum kvr_status kvr_worker_text_answer(const struct kvr_text_result *r, json_t *
                 list, json_pack("{s:s, s:s, s:i, s:f, s:n, s:n, s:o}", "name", numbers[i].name,
                                 "unit", numbers[i].unit, "n", (int)r->all.tokens, "value",
                                 numbers[i].of(&r->all), "extra", "missing", "series", series)))
-            return kvr_fail(KVR_ENOMEM, "worker: no memory for its answer");
+            return kvr_fail(KVR_ENOMEM, "worker: out of memory while building its answer");
     }
     return KVR_OK;
 }

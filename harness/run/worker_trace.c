@@ -37,7 +37,7 @@ enum kvr_status kvr_worker_trace_open(struct kvr_trace **out, const json_t *spec
 
 static enum kvr_status no_memory(void)
 {
-    return kvr_fail(KVR_ENOMEM, "worker: no memory for its answer");
+    return kvr_fail(KVR_ENOMEM, "worker: out of memory while building its answer");
 }
 
 enum kvr_status kvr_worker_trace_warm_up(struct kvr_dev *dev, const struct kvr_scheme *scheme,

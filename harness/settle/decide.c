@@ -63,7 +63,7 @@ static enum kvr_status read_config(struct decide *d)
     d->against_baseline = m && !m->alone && !m->truth;
     kvr_config_free(&c);
     if (!d->question)
-        return kvr_fail(KVR_ENOMEM, "decide: no memory");
+        return kvr_fail(KVR_ENOMEM, "decide: out of memory");
     d->first = kvr_settle_next(NAN, 0, 0, d->n_suites, d->most);
     return KVR_OK;
 }
@@ -95,9 +95,8 @@ static enum kvr_status find_methods(struct decide *d)
     struct kvr_run_options o = *d->o;
 
     if (o.n_shards > 1)
-        return kvr_fail(KVR_EINVAL,
-                        "run: 'until: decided' takes no --shard, since a verdict needs all "
-                        "cells");
+        return kvr_fail(KVR_EINVAL, "run: 'until: decided' cannot be combined with --shard, since "
+                                    "a verdict needs all cells");
     o.dry_run = true;
     o.progress = NULL;
     o.plan_line = add_method;
@@ -125,8 +124,10 @@ enum kvr_status kvr_decide_path(const char *out_dir, const char *name, char *pat
         path[i] = path[i] == '/' ? '_' : path[i]; /* a name may have slashes, a file's may not */
     return n > 0 && (size_t)n < size
                ? KVR_OK
-               : kvr_fail(KVR_EINVAL, "decide: %s/%s has more than %zu characters", out_dir, name,
-                          size);
+               : kvr_fail(
+                     KVR_EINVAL,
+                     "decide: the path %s/%s has more than %zu characters; use a shorter --out",
+                     out_dir, name, size);
 }
 
 /* Writes text in single quotes on one line. */
@@ -311,7 +312,7 @@ enum kvr_status kvr_decide(const struct kvr_run_options *o, struct kvr_decide_su
 
     *out = (struct kvr_decide_summary){ 0 };
     if (!d)
-        return kvr_fail(KVR_ENOMEM, "decide: no memory");
+        return kvr_fail(KVR_ENOMEM, "decide: out of memory");
     d->o = o;
     d->sum = out;
     d->begun_ns = kvr_now_ns();
@@ -349,5 +350,5 @@ enum kvr_status kvr_decide_pairs(const char *ledger, const char *db, int most, j
     for (int i = 0; i < l.n_claims; i++)
         json_array_append_new(*out, pair_json(&l.claim[i]));
     kvr_ledger_free(&l);
-    return *out ? KVR_OK : kvr_fail(KVR_ENOMEM, "decide: no memory");
+    return *out ? KVR_OK : kvr_fail(KVR_ENOMEM, "decide: out of memory");
 }

@@ -105,7 +105,8 @@ static enum kvr_status read_plan(struct plan *p, const struct kvr_yaml_node *n, 
     KVR_TRY(kvr_yaml_keys(n, keys));
     suites = kvr_yaml_get(n, "suites");
     if (!kvr_yaml_get(n, "model") || !suites || kvr_yaml_count(suites) > SUITES)
-        return kvr_yaml_fail(n, "settle: need 'model' and 'suites', at most %d", SUITES);
+        return kvr_yaml_fail(
+            n, "settle: the plan needs 'model' and 'suites', with at most %d suites", SUITES);
     KVR_TRY(kvr_yaml_string(kvr_yaml_get(n, "model"), &p->model));
     KVR_TRY(int_of(n, "frames", 42, &p->frames));
     KVR_TRY(int_of(n, "window", 21, &p->window));
@@ -131,10 +132,11 @@ static enum kvr_status read_plans(struct settle *s)
     const struct kvr_yaml_node *n = s->l.settle;
 
     if (!n)
-        return kvr_fail(KVR_EINVAL,
-                        "settle: the ledger has no 'settle', which says model and suites");
+        return kvr_fail(
+            KVR_EINVAL,
+            "settle: the ledger has no 'settle' section, which names the model and its suites");
     if (kvr_yaml_count(n) > PLANS)
-        return kvr_yaml_fail(n, "settle: at most %d models", PLANS);
+        return kvr_yaml_fail(n, "settle: the ledger's 'settle' lists more than %d models", PLANS);
     s->n_plans = 0;
     for (int i = 0; i < kvr_yaml_count(n); i++)
         KVR_TRY(read_plan(&s->plan[s->n_plans++], kvr_yaml_at(n, i), s->o->ledger));
@@ -415,7 +417,7 @@ static enum kvr_status write_sweep(const struct settle *s, const struct round *r
 
     *path = kvr_path_join(s->o->out, "settle.yaml");
     if (!*path)
-        return kvr_fail(KVR_ENOMEM, "settle: no memory");
+        return kvr_fail(KVR_ENOMEM, "settle: out of memory");
     KVR_TRY(kvr_mkdirs(s->o->out));
     f = fopen(*path, "w");
     if (!f)
@@ -546,7 +548,7 @@ static enum kvr_status run_all(struct settle *s)
         KVR_TRY(judge(s));
         s->stuck = s->stuck ? s->stuck : calloc((size_t)s->l.n_claims + TOGETHER, sizeof *s->stuck);
         if (!s->stuck)
-            return kvr_fail(KVR_ENOMEM, "settle: no memory");
+            return kvr_fail(KVR_ENOMEM, "settle: out of memory");
         KVR_TRY(choose_round(s, &r));
         if (is_stopped(s) || r.n_claims == 0)
             break;

@@ -22,7 +22,7 @@ struct check {
 
 static enum kvr_status no_memory(const struct check *c)
 {
-    return kvr_fail(KVR_ENOMEM, "store: %s: no memory to check it", c->path);
+    return kvr_fail(KVR_ENOMEM, "store: %s: out of memory while checking it", c->path);
 }
 
 static void report_problem(struct check *c, const char *fmt, ...)
@@ -319,7 +319,7 @@ static enum kvr_status copy_rows(struct check *c, struct kvr_store *to, const ch
     }
     sqlite3_finalize(q);
     if (!select || !insert)
-        st = kvr_fail(KVR_ENOMEM, "fsck: no memory");
+        st = kvr_fail(KVR_ENOMEM, "fsck: out of memory");
     else if (sqlite3_prepare_v2(c->db, select, -1, &get, NULL) != SQLITE_OK)
         st = kvr_sql_fail(c->db, c->path, "saving");
     if (st == KVR_OK)

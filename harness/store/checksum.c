@@ -69,7 +69,7 @@ static enum kvr_status add_value(struct kvr_sha256 *h, sqlite3_stmt *q, int c)
     if (type == SQLITE_NULL)
         return KVR_OK;
     if (!name)
-        return kvr_fail(KVR_ENOMEM, "store: no memory");
+        return kvr_fail(KVR_ENOMEM, "store: out of memory");
     if (type == SQLITE_INTEGER) {
         n = snprintf(head, sizeof head, "%.64s:i%" PRId64 ",", name,
                      (int64_t)sqlite3_column_int64(q, c));
@@ -82,7 +82,7 @@ static enum kvr_status add_value(struct kvr_sha256 *h, sqlite3_stmt *q, int c)
     } else {
         text = sqlite3_column_blob(q, c);
         if (!text && sqlite3_column_bytes(q, c) > 0)
-            return kvr_fail(KVR_ENOMEM, "store: no memory");
+            return kvr_fail(KVR_ENOMEM, "store: out of memory");
         n = snprintf(head, sizeof head, "%.64s:%c%d:", name, type == SQLITE_TEXT ? 't' : 'b',
                      sqlite3_column_bytes(q, c));
     }

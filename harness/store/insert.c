@@ -72,7 +72,7 @@ enum kvr_status kvr_insert_counted(struct kvr_store *s, const char *table,
     if (n <= 0)
         return KVR_OK;
     if (!sql)
-        return kvr_fail(KVR_ENOMEM, "store: no memory");
+        return kvr_fail(KVR_ENOMEM, "store: out of memory");
     st = kvr_sql_prepare(s, &q, sql);
     sqlite3_free(sql);
     KVR_TRY(st);

@@ -54,7 +54,7 @@ static enum kvr_status name_lock(const char *db_path, char **out)
         n = asprintf(out, "%s/%s.lock", real ? real : dir, kvr_path_base(db_path));
     }
     free(dir);
-    return n >= 0 ? KVR_OK : kvr_fail(KVR_ENOMEM, "run: no memory");
+    return n >= 0 ? KVR_OK : kvr_fail(KVR_ENOMEM, "run: out of memory");
 }
 
 /* Only a lock file of an earlier run is overwritten. */

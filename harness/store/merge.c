@@ -149,7 +149,7 @@ static enum kvr_status copy_table(struct kvr_store *s, const char *name, const c
     sqlite3_finalize(q);
     st = sql ? kvr_sql_exec(s, sql, "merging") : KVR_ENOMEM;
     sqlite3_free(sql);
-    return st == KVR_ENOMEM ? kvr_fail(st, "merge: no memory") : st;
+    return st == KVR_ENOMEM ? kvr_fail(st, "merge: out of memory") : st;
 }
 
 /* Copies all tables except session and cell, which rows refer to and which are copied first. */
@@ -278,7 +278,8 @@ static enum kvr_status merge_copy(struct kvr_store *s, const char *shard, struct
 {
     char *path = sqlite3_mprintf("%s.shard-%lld", s->path, (long long)getpid());
     struct kvr_store *copy = NULL;
-    enum kvr_status st = path ? copy_file(shard, path) : kvr_fail(KVR_ENOMEM, "merge: no memory");
+    enum kvr_status st =
+        path ? copy_file(shard, path) : kvr_fail(KVR_ENOMEM, "merge: out of memory");
 
     if (st == KVR_OK)
         st = kvr_store_open(&copy, path);

@@ -149,7 +149,7 @@ enum kvr_status kvr_sql_copy_cells(sqlite3 *db, const char *path, const char *fr
     }
     sqlite3_finalize(q);
     if (!sql)
-        st = kvr_fail(KVR_ENOMEM, "store: no memory");
+        st = kvr_fail(KVR_ENOMEM, "store: out of memory");
     else if (sqlite3_exec(db, sql, NULL, NULL, NULL) != SQLITE_OK)
         st = kvr_sql_fail(db, path, "migrating the cells of an earlier version");
     sqlite3_free(sql);
@@ -170,7 +170,7 @@ static enum kvr_status drop_views(struct kvr_store *s)
     if (sqlite3_step(q) == SQLITE_ROW)
         st = kvr_sql_text(q, 0, &text);
     if (text && !(sql = sqlite3_mprintf("%s", text)))
-        st = kvr_fail(KVR_ENOMEM, "store: no memory");
+        st = kvr_fail(KVR_ENOMEM, "store: out of memory");
     if (sqlite3_finalize(q) != SQLITE_OK && st == KVR_OK)
         st = kvr_sql_fail(s->db, s->path, "listing the views");
     if (st == KVR_OK && sql)
@@ -219,7 +219,7 @@ enum kvr_status kvr_sql_migrate(struct kvr_store *s, int64_t version)
 
     s->copy = free_name(s->path, version);
     if (!s->copy)
-        return kvr_fail(KVR_ENOMEM, "store: no memory");
+        return kvr_fail(KVR_ENOMEM, "store: out of memory");
     KVR_TRY(kvr_sql_copy_database(s->db, s->copy));
     KVR_TRY(
         kvr_sql_exec(s, "PRAGMA foreign_keys = OFF; PRAGMA legacy_alter_table = ON", "opening"));

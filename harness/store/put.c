@@ -83,7 +83,7 @@ static enum kvr_status put_series(struct kvr_store *s, const char *key,
     enum kvr_status st;
 
     if (!x)
-        return kvr_fail(KVR_ENOMEM, "store: no memory");
+        return kvr_fail(KVR_ENOMEM, "store: out of memory");
     for (int i = 0; i < m->n_series; i++)
         x[i] = (struct kvr_row_series){ m->name, i, m->series[i] };
     st = put_list(s, key, "series", KVR_RECORD_series, x, sizeof *x, m->n_series);

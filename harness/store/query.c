@@ -54,7 +54,7 @@ static enum kvr_status look_for_wal(const char *path, bool *there)
     struct stat sb;
 
     if (!name)
-        return kvr_fail(KVR_ENOMEM, "store: no memory");
+        return kvr_fail(KVR_ENOMEM, "store: out of memory");
     *there = stat(name, &sb) == 0 && sb.st_size > 0;
     sqlite3_free(name);
     return KVR_OK;
@@ -78,7 +78,7 @@ static enum kvr_status open_frozen(sqlite3 **db, const char *path)
                         path, path);
     uri = frozen_uri(path);
     if (!uri)
-        return kvr_fail(KVR_ENOMEM, "store: no memory");
+        return kvr_fail(KVR_ENOMEM, "store: out of memory");
     rc = sqlite3_open_v2(uri, db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_URI,
                          NULL);
     sqlite3_free(uri);
@@ -199,12 +199,12 @@ static enum kvr_status step_rows(sqlite3 *db, const char *path, sqlite3_stmt *q,
     enum kvr_status st = KVR_OK;
 
     if (!row || !names) {
-        st = kvr_fail(KVR_ENOMEM, "query: no memory");
+        st = kvr_fail(KVR_ENOMEM, "query: out of memory");
         goto end;
     }
     for (int i = 0; i < n && st == KVR_OK; i++) {
         names[i] = sqlite3_column_name(q, i);
-        st = names[i] ? KVR_OK : kvr_fail(KVR_ENOMEM, "query: no memory");
+        st = names[i] ? KVR_OK : kvr_fail(KVR_ENOMEM, "query: out of memory");
     }
     if (st != KVR_OK || fn(ctx, n, names, NULL))
         goto end;

@@ -171,7 +171,7 @@ enum kvr_status kvr_record_write(enum kvr_record_id id, const void *item, json_t
 {
     for (const struct kvr_field *f = first_of(id); f->record == id; f++)
         if (json_object_set_new(object, f->column, to_json(f, item)))
-            return kvr_fail(KVR_ENOMEM, "record: no memory");
+            return kvr_fail(KVR_ENOMEM, "record: out of memory");
     return KVR_OK;
 }
 
@@ -271,7 +271,7 @@ enum kvr_status kvr_records_read(enum kvr_record_id id, const json_t *list, cons
     KVR_TRY(kvr_json_array(list, where, "rows", &rows));
     item = calloc(json_array_size(rows) + 1, size);
     if (!item)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory", where);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory", where);
     for (const struct kvr_field *f = first_of(id); st == KVR_OK && f->record == id; f++) {
         size_t at, i;
         json_t *row;
@@ -326,7 +326,7 @@ static enum kvr_status read_series(const json_t *list, const char *where, struct
 
     m->series = values;
     if (!values)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory", where);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory", where);
     m->n_series = (int)n;
     for (size_t i = 0; i < n; i++) {
         const json_t *v = json_array_get(list, i);
@@ -357,7 +357,7 @@ enum kvr_status kvr_metrics_read(const json_t *list, const char *where,
                                  struct kvr_row_metric **metric, int *n)
 {
     struct kvr_row_metric *all = calloc(json_array_size(list) + 1, sizeof *all);
-    enum kvr_status st = all ? KVR_OK : kvr_fail(KVR_ENOMEM, "%s: no memory", where);
+    enum kvr_status st = all ? KVR_OK : kvr_fail(KVR_ENOMEM, "%s: out of memory", where);
     size_t i = 0;
 
     *metric = NULL;

@@ -136,7 +136,7 @@ enum kvr_status kvr_session_set_fact(struct kvr_session *s, const char *name, co
         if (!f)
             free(now.name);
         free(now.value);
-        return kvr_fail(KVR_ENOMEM, "session: no memory");
+        return kvr_fail(KVR_ENOMEM, "session: out of memory");
     }
     if (f)
         free(f->value);
@@ -176,7 +176,7 @@ enum kvr_status kvr_session_identify(struct kvr_session *s)
     for (int i = 0; to && those[i]; i++)
         fprintf(to, "%s\n", kvr_session_fact(s, those[i]) ? kvr_session_fact(s, those[i]) : "");
     if (!kvr_text_close(to, &text))
-        st = kvr_fail(KVR_ENOMEM, "session: no memory");
+        st = kvr_fail(KVR_ENOMEM, "session: out of memory");
     if (st == KVR_OK)
         st = kvr_sha256_hex(text, size, hex);
     free(text);
@@ -234,7 +234,7 @@ enum kvr_status kvr_session_gather(struct kvr_session *s, int argc, char *const 
         s->governor && s->libraries && s->turbo)
         return kvr_session_identify(s);
     kvr_session_free(s);
-    return kvr_fail(KVR_ENOMEM, "session: no memory");
+    return kvr_fail(KVR_ENOMEM, "session: out of memory");
 }
 
 enum kvr_status kvr_session_build(const struct kvr_session *s, char hex[65])
@@ -243,7 +243,7 @@ enum kvr_status kvr_session_build(const struct kvr_session *s, char hex[65])
     enum kvr_status st;
 
     if (asprintf(&text, "%s\n%s\n%s\n%s", s->code, s->compiler, s->cflags, s->cpu_model) < 0)
-        return kvr_fail(KVR_ENOMEM, "session: no memory");
+        return kvr_fail(KVR_ENOMEM, "session: out of memory");
     st = kvr_sha256_hex(text, strlen(text), hex);
     free(text);
     return st;

@@ -187,7 +187,7 @@ enum kvr_status kvr_settings_write_json(const struct kvr_settings *s, bool measu
                 to = json_object_get(spec, object);
         }
         if (json_object_set_new(to, r->key + (n ? n + 1 : 0), value_json(s, id)))
-            return kvr_fail(KVR_ENOMEM, "setting %s: no memory", r->name);
+            return kvr_fail(KVR_ENOMEM, "setting %s: out of memory", r->name);
     }
     return KVR_OK;
 }

@@ -50,7 +50,7 @@ enum kvr_status kvr_sql_fail(sqlite3 *db, const char *path, const char *what)
     if (st == KVR_ESCHEMA)
         return kvr_fail(st, "store: %s: not a kvreel database (not SQLite at all)", path);
     if (st == KVR_ENOMEM) /* SQLite's text may name a secondary failure */
-        return kvr_fail(st, "store: %s: %s: no memory", path, what);
+        return kvr_fail(st, "store: %s: %s: out of memory", path, what);
     return kvr_fail(st, "store: %s: %s: %s", path, what, sqlite3_errmsg(db));
 }
 
@@ -79,7 +79,7 @@ static enum kvr_status same_cells(sqlite3 *db, const char *path, bool *same)
                         : NULL;
     int64_t n = 0;
     enum kvr_status st =
-        sql ? pragma_int(db, path, sql, &n) : kvr_fail(KVR_ENOMEM, "store: no memory");
+        sql ? pragma_int(db, path, sql, &n) : kvr_fail(KVR_ENOMEM, "store: out of memory");
 
     sqlite3_free(sql);
     free(columns);
@@ -266,7 +266,7 @@ enum kvr_status kvr_sql_text(sqlite3_stmt *q, int column, const char **out)
     const bool some = sqlite3_column_type(q, column) != SQLITE_NULL; /* NULL after a failure */
 
     *out = (const char *)sqlite3_column_text(q, column);
-    return some && !*out ? kvr_fail(KVR_ENOMEM, "store: no memory") : KVR_OK;
+    return some && !*out ? kvr_fail(KVR_ENOMEM, "store: out of memory") : KVR_OK;
 }
 
 enum kvr_status kvr_sql_step(struct kvr_store *s, sqlite3_stmt *q, const char *what)

@@ -161,7 +161,7 @@ static enum kvr_status explain_open(const char *path)
     enum kvr_status st;
 
     if (!dir)
-        return kvr_fail(KVR_ENOMEM, "store: no memory");
+        return kvr_fail(KVR_ENOMEM, "store: out of memory");
     if (kvr_path_is_dir(path))
         st = kvr_fail(KVR_EIO, "store: %s: is a folder", path);
     else if (!kvr_path_is_dir(dir))
@@ -191,7 +191,7 @@ static enum kvr_status open_with(struct kvr_store **out, const char *path, int f
     }
     if (!s || !(s->path = strdup(path))) {
         free(s);
-        return kvr_fail(KVR_ENOMEM, "store: no memory");
+        return kvr_fail(KVR_ENOMEM, "store: out of memory");
     }
     rc = sqlite3_open_v2(path, &s->db, flags | SQLITE_OPEN_NOMUTEX, NULL);
     if (rc == SQLITE_CANTOPEN)
@@ -245,7 +245,7 @@ enum kvr_status kvr_store_open_readonly(struct kvr_store **out, const char *path
     *out = NULL;
     if (!s || !(s->path = strdup(path))) {
         free(s);
-        return kvr_fail(KVR_ENOMEM, "store: no memory");
+        return kvr_fail(KVR_ENOMEM, "store: out of memory");
     }
     st = kvr_sql_open_readonly(&s->db, path, NULL);
     if (st != KVR_OK) {
@@ -266,7 +266,7 @@ enum kvr_status kvr_store_in_place(struct kvr_store *s)
         return KVR_OK;
     to = sqlite3_mprintf("%s.saved-%lld", s->path, (long long)getpid());
     if (!to)
-        return kvr_fail(KVR_ENOMEM, "store: no memory");
+        return kvr_fail(KVR_ENOMEM, "store: out of memory");
     if (kvr_sql_copy_database(s->db, to) == KVR_OK)
         st = kvr_fail(KVR_EIO,
                       "store: the database was deleted or renamed while in use (%s); results are "
@@ -351,7 +351,7 @@ static enum kvr_status text_of(sqlite3_stmt *q, int column, char **out)
 
     KVR_TRY(kvr_sql_text(q, column, &t));
     *out = t ? strdup(t) : NULL;
-    return t && !*out ? kvr_fail(KVR_ENOMEM, "store: no memory") : KVR_OK;
+    return t && !*out ? kvr_fail(KVR_ENOMEM, "store: out of memory") : KVR_OK;
 }
 
 enum kvr_status kvr_store_alike(struct kvr_store *s, const char *rollout, const char *spec,

@@ -256,7 +256,7 @@ static enum kvr_status note_unmatched(struct import *im, const char *path)
     json_array_foreach(im->out->unmatched, i,
                        known) if (strcmp(json_string_value(known), path) == 0) return KVR_OK;
     return json_array_append_new(im->out->unmatched, json_string(path))
-               ? kvr_fail(KVR_ENOMEM, "import: no memory")
+               ? kvr_fail(KVR_ENOMEM, "import: out of memory")
                : KVR_OK;
 }
 
@@ -307,7 +307,7 @@ static enum kvr_status import_dimension(struct import *im, const char *name, con
     KVR_TRY(find_scale(im, &d));
     if (json_array_size(d.videos) == 0)
         return json_array_append_new(im->out->empty, json_string(name))
-                   ? kvr_fail(KVR_ENOMEM, "import: no memory")
+                   ? kvr_fail(KVR_ENOMEM, "import: out of memory")
                    : KVR_OK;
     im->out->dimensions++;
     for (size_t i = 0; i < json_array_size(d.videos); i++)

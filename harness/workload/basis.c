@@ -24,7 +24,7 @@ enum kvr_status kvr_basis_open(struct kvr_basis **out, int n_layers, int n_heads
     struct kvr_basis *p = calloc(1, sizeof *p);
 
     if (!p)
-        return kvr_fail(KVR_ENOMEM, "basis: no memory");
+        return kvr_fail(KVR_ENOMEM, "basis: out of memory");
     *p = (struct kvr_basis){
         .n_layers = n_layers,
         .n_heads = n_heads,
@@ -35,8 +35,8 @@ enum kvr_status kvr_basis_open(struct kvr_basis **out, int n_layers, int n_heads
     };
     if (!p->n || !p->sum || !p->product) {
         kvr_basis_close(&p);
-        return kvr_fail(KVR_ENOMEM, "basis: no memory for %d layers of %d heads", n_layers,
-                        n_heads);
+        return kvr_fail(KVR_ENOMEM, "basis: out of memory while allocating %d layers of %d heads",
+                        n_layers, n_heads);
     }
     *out = p;
     return KVR_OK;
@@ -130,7 +130,8 @@ enum kvr_status kvr_basis_fit(const struct kvr_basis *p, int layer, enum kvr_sid
                         layer);
     scratch = malloc(2 * d * d * sizeof *scratch);
     if (!scratch)
-        return kvr_fail(KVR_ENOMEM, "basis: no memory for %zu x %zu", d, d);
+        return kvr_fail(KVR_ENOMEM, "basis: out of memory while allocating a matrix of %zu x %zu",
+                        d, d);
     for (size_t h = 0; h < heads; h++)
         fit_head(p->n[at], p->sum + (at * heads + h) * d, p->product + (at * heads + h) * d * d,
                  p->head_dim, scratch, out + h * (1 + d) * d, share ? share + h * d : NULL);
@@ -146,8 +147,9 @@ enum kvr_status kvr_basis_write(const struct kvr_basis *p, const char *path,
     struct kvr_st_item *item = calloc(n, sizeof *item);
     char(*name)[16] = calloc(n, sizeof *name);
     float *data = malloc(n * each * sizeof *data);
-    enum kvr_status st =
-        item && name && data ? KVR_OK : kvr_fail(KVR_ENOMEM, "basis: no memory to write");
+    enum kvr_status st = item && name && data
+                             ? KVR_OK
+                             : kvr_fail(KVR_ENOMEM, "basis: out of memory while writing the file");
 
     for (size_t i = 0; i < n && st == KVR_OK; i++) {
         snprintf(name[i], sizeof name[i], "%c.%d", "kv"[i % 2], (int)(i / 2));

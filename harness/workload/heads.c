@@ -34,7 +34,7 @@ enum kvr_status kvr_heads_open(struct kvr_heads **out, int n_layers, int n_heads
     struct kvr_heads *p = calloc(1, sizeof *p);
 
     if (!p)
-        return kvr_fail(KVR_ENOMEM, "heads: no memory");
+        return kvr_fail(KVR_ENOMEM, "heads: out of memory");
     *p = (struct kvr_heads){
         .n_layers = n_layers,
         .n_heads = n_heads,
@@ -46,8 +46,8 @@ enum kvr_status kvr_heads_open(struct kvr_heads **out, int n_layers, int n_heads
     };
     if (!p->sum || !p->score || !p->n_scores) {
         kvr_heads_close(&p);
-        return kvr_fail(KVR_ENOMEM, "heads: no memory for %d layers of %d heads", n_layers,
-                        n_heads);
+        return kvr_fail(KVR_ENOMEM, "heads: out of memory while allocating %d layers of %d heads",
+                        n_layers, n_heads);
     }
     *out = p;
     return KVR_OK;
@@ -109,7 +109,8 @@ static enum kvr_status make_room(struct kvr_heads *p, const struct kvr_cache_vie
     }
     return p->keys && p->weight
                ? KVR_OK
-               : kvr_fail(KVR_ENOMEM, "heads: no memory for %lld keys", (long long)n);
+               : kvr_fail(KVR_ENOMEM, "heads: out of memory while allocating %lld keys",
+                          (long long)n);
 }
 
 static enum kvr_status read_keys(struct kvr_heads *p, const struct kvr_cache_view *view,
@@ -221,7 +222,7 @@ static enum kvr_status classify_dummy(const struct kvr_heads *p, double share, c
     double first = 1e-30, past = 1e-30;
 
     if (!rank)
-        return kvr_fail(KVR_ENOMEM, "heads: no memory for %d heads", n);
+        return kvr_fail(KVR_ENOMEM, "heads: out of memory while allocating %d heads", n);
     for (int i = 0; i < n; i++) {
         first = fmax(first, p->sum[i].first);
         past = fmax(past, p->sum[i].past);

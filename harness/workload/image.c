@@ -61,7 +61,7 @@ enum kvr_status kvr_image_latent(const struct kvr_image *image, enum kvr_backend
     struct kvr_model_paths p = { 0 };
     struct kvr_dev *dev = NULL;
     float *x = malloc(n * sizeof *x);
-    enum kvr_status st = x ? KVR_OK : kvr_fail(KVR_ENOMEM, "image: no memory");
+    enum kvr_status st = x ? KVR_OK : kvr_fail(KVR_ENOMEM, "image: out of memory");
 
     for (size_t i = 0; x && i < n; i++)
         x[i] = ((float)f->rgb[i] / 255.0f - 0.5f) / 0.5f;

@@ -58,7 +58,7 @@ enum kvr_status kvr_learnt_read(struct kvr_learnt *l, const struct kvr_model_con
     memset(l, 0, sizeof *l);
     l->word = calloc((size_t)c->n_vocabulary + 1, sizeof *l->word);
     if (!path || !l->word)
-        st = kvr_fail(KVR_ENOMEM, "learnt: no memory");
+        st = kvr_fail(KVR_ENOMEM, "learnt: out of memory");
     else if (kvr_path_exists(path))
         st = read(l, c, path);
     if (st != KVR_OK)

@@ -23,7 +23,7 @@ enum kvr_status kvr_levels_open(struct kvr_levels **out, int n_layers, int n_hea
     struct kvr_levels *p = calloc(1, sizeof *p);
 
     if (!p)
-        return kvr_fail(KVR_ENOMEM, "levels: no memory");
+        return kvr_fail(KVR_ENOMEM, "levels: out of memory");
     *p = (struct kvr_levels){
         .n_layers = n_layers,
         .n_heads = n_heads,
@@ -35,7 +35,7 @@ enum kvr_status kvr_levels_open(struct kvr_levels **out, int n_layers, int n_hea
     };
     if (!p->sum || !p->bins) {
         kvr_levels_close(&p);
-        return kvr_fail(KVR_ENOMEM, "levels: no memory for %d layers", n_layers);
+        return kvr_fail(KVR_ENOMEM, "levels: out of memory while allocating %d layers", n_layers);
     }
     *out = p;
     return KVR_OK;

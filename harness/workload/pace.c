@@ -51,7 +51,7 @@ static enum kvr_status run(struct film *f, struct kvr_dev *dev, const struct kvr
     f->n_frame = side * c->latent_h * side * c->latent_w * 3;
     f->rgb = malloc((size_t)f->n_frame);
     if (!f->rgb)
-        return kvr_fail(KVR_ENOMEM, "decoder: no memory for a frame");
+        return kvr_fail(KVR_ENOMEM, "decoder: out of memory while allocating a frame");
     own.chunk = decode_chunk;
     own.chunk_ctx = f;
     KVR_TRY(kvr_rollout_run(dev, scheme, &own, NULL, NULL, &r));

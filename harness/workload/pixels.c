@@ -41,7 +41,8 @@ static enum kvr_status film_open(struct film *f, struct kvr_dev *dev, const stru
     f->width = kvr_decoder_scale(f->v) * c->latent_w;
     f->n_frame = (int64_t)f->height * f->width * 3;
     f->rgb = calloc((size_t)f->n, (size_t)f->n_frame);
-    return f->rgb ? KVR_OK : kvr_fail(KVR_ENOMEM, "decoder: no memory for %d frames", f->n);
+    return f->rgb ? KVR_OK
+                  : kvr_fail(KVR_ENOMEM, "decoder: out of memory while allocating %d frames", f->n);
 }
 
 static void film_close(struct film *f)
@@ -204,7 +205,7 @@ enum kvr_status kvr_pixels_start(struct kvr_pixels **out, enum kvr_backend backe
 
     *out = NULL;
     if (!p)
-        return kvr_fail(KVR_ENOMEM, "decoder: no memory");
+        return kvr_fail(KVR_ENOMEM, "decoder: out of memory");
     *p = (struct kvr_pixels){ .m = m,
                               .file = file ? *file : own_file(m),
                               .backend = backend,

@@ -12,12 +12,14 @@ static enum kvr_status make_room(struct kvr_pre_rope *rows, size_t n, int head_d
     if (!rows->angles)
         rows->angles = calloc((size_t)head_dim + 2, sizeof *rows->angles);
     if (!rows->angles)
-        return kvr_fail(KVR_ENOMEM, "profile: no memory for angles of %d channels", head_dim);
+        return kvr_fail(KVR_ENOMEM,
+                        "profile: out of memory while allocating RoPE angles of %d channels",
+                        head_dim);
     if (n <= rows->capacity)
         return KVR_OK;
     x = realloc(rows->x, n * sizeof *x);
     if (!x)
-        return kvr_fail(KVR_ENOMEM, "profile: no memory for %zu values", n);
+        return kvr_fail(KVR_ENOMEM, "profile: out of memory while allocating %zu values", n);
     rows->x = x;
     rows->capacity = n;
     return KVR_OK;

@@ -16,7 +16,7 @@ enum kvr_status kvr_probe_open(struct kvr_probe **out, const struct kvr_probe_op
                         opts->n_passes, opts->every);
     p = calloc(1, sizeof *p);
     if (!p)
-        return kvr_fail(KVR_ENOMEM, "probe: no memory");
+        return kvr_fail(KVR_ENOMEM, "probe: out of memory");
     p->opts = *opts;
     *out = p;
     return KVR_OK;
@@ -93,7 +93,8 @@ static enum kvr_status set_up(struct kvr_probe *p, const struct kvr_cache_view *
     p->shadow = calloc(layers, sizeof *p->shadow);
     if (!p->call || !p->by_age || !p->channel || !p->channel_tokens || !p->token || !p->counts ||
         !p->shadow)
-        return kvr_fail(KVR_ENOMEM, "probe: no memory for %zu tokens of %zu layers", capacity,
+        return kvr_fail(KVR_ENOMEM,
+                        "probe: out of memory while allocating %zu tokens of %zu layers", capacity,
                         layers);
     p->shape = *s;
     return open_shadow(p);
@@ -314,7 +315,7 @@ static enum kvr_status probe_call(struct kvr_probe *p, const struct kvr_cache_vi
         w.hash = calloc((size_t)x.n_past, sizeof *w.hash);
         st = w.list && w.query && w.by_age && w.hash
                  ? look_at_heads(p, &x, &w)
-                 : kvr_fail(KVR_ENOMEM, "probe: no memory for %zu queries", n);
+                 : kvr_fail(KVR_ENOMEM, "probe: out of memory while allocating %zu queries", n);
         work_free(&w);
     } else {
         st = KVR_OK;
@@ -332,7 +333,7 @@ static enum kvr_status commit(struct kvr_probe *p, const struct kvr_cache_view *
     enum kvr_status st;
 
     if (!kv)
-        return kvr_fail(KVR_ENOMEM, "probe: no memory for a chunk");
+        return kvr_fail(KVR_ENOMEM, "probe: out of memory while allocating a chunk");
     kvr_to_f32(kv, view->k, s->exact, n);
     kvr_to_f32(kv + n, view->v, s->exact, n);
     st = kvr_layer_commit(&p->shadow[view->layer], kv, kv + n,

@@ -324,5 +324,7 @@ enum kvr_status kvr_probe_attention(const struct kvr_probe_head *x, const int64_
         }
         block_free(&b);
     }
-    return ok ? KVR_OK : kvr_fail(KVR_ENOMEM, "probe: no memory for %lld keys", (long long)x->n);
+    return ok ? KVR_OK
+              : kvr_fail(KVR_ENOMEM, "probe: out of memory while allocating %lld keys",
+                         (long long)x->n);
 }

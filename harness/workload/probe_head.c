@@ -179,7 +179,7 @@ static enum kvr_status alloc(struct kvr_probe_head *x)
     if (ok && x->fate && x->log_m && x->age && x->token && x->serial && x->row)
         return KVR_OK;
     kvr_probe_head_close(x);
-    return kvr_fail(KVR_ENOMEM, "probe: no memory for %lld keys", (long long)x->n);
+    return kvr_fail(KVR_ENOMEM, "probe: out of memory while allocating %lld keys", (long long)x->n);
 }
 
 enum kvr_status kvr_probe_head_open(struct kvr_probe_head *x, const struct kvr_cache_view *view,

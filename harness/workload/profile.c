@@ -30,7 +30,7 @@ enum kvr_status kvr_profile_open(struct kvr_profile **out, int n_layers, int n_h
     const size_t each = (size_t)max_frames * (size_t)n_heads;
 
     if (!p)
-        return kvr_fail(KVR_ENOMEM, "profile: no memory");
+        return kvr_fail(KVR_ENOMEM, "profile: out of memory");
     *p = (struct kvr_profile){
         .n_layers = n_layers,
         .n_heads = n_heads,
@@ -42,7 +42,8 @@ enum kvr_status kvr_profile_open(struct kvr_profile **out, int n_layers, int n_h
     };
     if (!p->layer || !p->scratch) {
         kvr_profile_close(&p);
-        return kvr_fail(KVR_ENOMEM, "profile: no memory for %d layers of %d frames", n_layers,
+        return kvr_fail(KVR_ENOMEM,
+                        "profile: out of memory while allocating %d layers of %d frames", n_layers,
                         max_frames);
     }
     for (int i = 0; i < n_layers; i++) {
@@ -107,7 +108,7 @@ enum kvr_status kvr_profile_observe(void *ctx, const struct kvr_cache_view *view
         float *scratch = realloc(p->values, 2 * n * sizeof *scratch);
 
         if (!scratch)
-            return kvr_fail(KVR_ENOMEM, "profile: no memory for %lld tokens",
+            return kvr_fail(KVR_ENOMEM, "profile: out of memory while allocating %lld tokens",
                             (long long)view->n_tok);
         p->values = scratch;
         p->n_values = n;

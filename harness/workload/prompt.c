@@ -118,7 +118,7 @@ static enum kvr_status fail_unknown(const struct reader *r)
     int n = 0;
 
     if (!names)
-        return kvr_fail(KVR_ENOMEM, "prompt: no memory for the vocabulary");
+        return kvr_fail(KVR_ENOMEM, "prompt: out of memory while allocating the vocabulary");
     for (int i = 0; i < c->n_vocabulary; i++) {
         const char *colon = strchr(c->vocabulary[i], ':');
 

@@ -21,13 +21,13 @@ enum kvr_status kvr_record_open(struct kvr_record **out, const char *dir,
     enum kvr_status st;
 
     if (!r)
-        return kvr_fail(KVR_ENOMEM, "record: no memory");
+        return kvr_fail(KVR_ENOMEM, "record: out of memory");
     *r = (struct kvr_record){ .layout = info->layout, .grid_w = grid_w, .outputs = outputs };
     r->capacity = (int64_t)info->layout.frames_per_chunk * info->layout.tokens_per_frame;
     r->position = malloc((size_t)r->capacity * 3 * sizeof *r->position);
-    st = r->position
-             ? kvr_trace_create(&r->w, dir, info)
-             : kvr_fail(KVR_ENOMEM, "record: no memory for %lld tokens", (long long)r->capacity);
+    st = r->position ? kvr_trace_create(&r->w, dir, info)
+                     : kvr_fail(KVR_ENOMEM, "record: out of memory while allocating %lld tokens",
+                                (long long)r->capacity);
     if (st != KVR_OK)
         kvr_record_close(&r);
     *out = r;
@@ -174,7 +174,7 @@ enum kvr_status kvr_record_text(struct kvr_record *r, struct kvr_dev *dev, struc
     shape.capacity_frames = n;
     shape.exact = KVR_BF16;
     st = hidden ? kvr_scheme_open(&scheme, "BF16", NULL, 0)
-                : kvr_fail(KVR_ENOMEM, "record: no memory for %d tokens", chunk);
+                : kvr_fail(KVR_ENOMEM, "record: out of memory while allocating %d tokens", chunk);
     if (st == KVR_OK)
         st = kvr_cache_open(&cache, dev, scheme, &shape, KVR_PATH_STAGED);
     if (st == KVR_OK)

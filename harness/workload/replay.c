@@ -257,7 +257,8 @@ static enum kvr_status open_all(struct replay *r, const struct kvr_scheme *schem
     cost->pass = calloc((size_t)r->capacity, sizeof *cost->pass);
     r->result->chunk = calloc((size_t)cost->n_chunks, sizeof *r->result->chunk);
     if (!cost->pass || !r->result->chunk)
-        return kvr_fail(KVR_ENOMEM, "replay: no memory for %d passes", r->capacity);
+        return kvr_fail(KVR_ENOMEM, "replay: out of memory while allocating %d passes",
+                        r->capacity);
     kvr_phases_forget(r->dev);
     KVR_TRY(open_buffers(r));
     KVR_TRY(kvr_cache_open(&r->cache, r->dev, scheme, &r->shape, r->req->path));

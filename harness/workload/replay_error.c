@@ -36,7 +36,7 @@ static enum kvr_status open_cache(struct kvr_replay_errors *e)
     s.evict = true; /* hidden tokens never become visible again */
     e->out = malloc(n * sizeof *e->out);
     if (!e->out)
-        return kvr_fail(KVR_ENOMEM, "replay: no memory for a chunk's answers");
+        return kvr_fail(KVR_ENOMEM, "replay: out of memory while allocating a chunk's answers");
     KVR_TRY(kvr_dev_open(&e->dev, KVR_CPU));
     KVR_TRY(kvr_scheme_open(&e->bf16, "BF16", NULL, 0));
     return kvr_cache_open(&e->cache, e->dev, e->bf16, &s, KVR_PATH_STAGED);
@@ -56,7 +56,7 @@ enum kvr_status kvr_replay_errors_open(struct kvr_replay_errors **out,
         e->row = malloc(width_of(shape) * sizeof *e->row);
     }
     if (!e || !e->chunk || !e->row)
-        st = kvr_fail(KVR_ENOMEM, "replay: no memory for %d chunks", n_chunks);
+        st = kvr_fail(KVR_ENOMEM, "replay: out of memory while allocating %d chunks", n_chunks);
     else if (compare)
         st = open_cache(e);
     if (st != KVR_OK)

@@ -116,7 +116,8 @@ static enum kvr_status find_shots(struct rollout *r)
 
     r->shot = calloc((size_t)r->n_chunks, sizeof *r->shot);
     if (!r->shot)
-        return kvr_fail(KVR_ENOMEM, "rollout: no memory for %d chunks", r->n_chunks);
+        return kvr_fail(KVR_ENOMEM, "rollout: out of memory while allocating %d chunks",
+                        r->n_chunks);
     if (grammar)
         KVR_TRY(kvr_prompt_parse(r->config, r->req->prompt, r->n_chunks, &r->prompt));
     else
@@ -368,7 +369,8 @@ static enum kvr_status prepare(struct rollout *r, const struct kvr_scheme *schem
         out->latents = malloc((size_t)r->req->latent_frames *
                               (size_t)kvr_model_frame_elems(r->req->model) * sizeof *out->latents);
         if (!out->latents)
-            return kvr_fail(KVR_ENOMEM, "rollout: no memory for %d frames", r->req->latent_frames);
+            return kvr_fail(KVR_ENOMEM, "rollout: out of memory while allocating %d frames",
+                            r->req->latent_frames);
     }
     if (r->req->teacher) {
         out->n_chunks = r->n_chunks;
@@ -378,7 +380,8 @@ static enum kvr_status prepare(struct rollout *r, const struct kvr_scheme *schem
             out->chunk_error[i] = NAN;
     }
     if (!out->pass || (c->latent_is_rgb && !out->rgb) || (r->req->teacher && !out->chunk_error))
-        return kvr_fail(KVR_ENOMEM, "rollout: no memory for %d frames", r->req->latent_frames);
+        return kvr_fail(KVR_ENOMEM, "rollout: out of memory while allocating %d frames",
+                        r->req->latent_frames);
     kvr_phases_forget(r->dev);
     KVR_TRY(kvr_buf_alloc(&r->embedding, kvr_dev_host(r->dev), KVR_MEM_ACT,
                           (size_t)c->text_len * (size_t)c->text_dim * sizeof(float)));
@@ -528,7 +531,8 @@ enum kvr_status kvr_rollout_reference(struct kvr_dev *dev, const struct kvr_roll
     KVR_TRY(check_request(&plain, kvr_model_config(req->model), false));
     r.steps = calloc(n, sizeof *r.steps);
     if (!r.steps)
-        return kvr_fail(KVR_ENOMEM, "rollout: no memory for the reference's %d frames",
+        return kvr_fail(KVR_ENOMEM,
+                        "rollout: out of memory while allocating the reference's %d frames",
                         req->latent_frames);
     st = kvr_scheme_open(&scheme, "BF16", NULL, 0);
     if (st == KVR_OK)

@@ -45,7 +45,7 @@ enum kvr_status kvr_salience_open(struct kvr_salience **out, const struct kvr_ca
     size_t layers, chunks;
 
     if (!s)
-        return kvr_fail(KVR_ENOMEM, "salience: no memory");
+        return kvr_fail(KVR_ENOMEM, "salience: out of memory");
     *s = (struct kvr_salience){
         .n_layers = shape->n_layers,
         .first = last_only ? shape->n_layers - 1 : 0,
@@ -64,7 +64,8 @@ enum kvr_status kvr_salience_open(struct kvr_salience **out, const struct kvr_ca
     s->n_rows = calloc(chunks, sizeof *s->n_rows);
     if (!s->q || !s->k || !s->n_rows) {
         kvr_salience_close(&s);
-        return kvr_fail(KVR_ENOMEM, "salience: no memory for %d frames of %zu layers",
+        return kvr_fail(KVR_ENOMEM,
+                        "salience: out of memory while allocating %d frames of %zu layers",
                         shape->capacity_frames, layers);
     }
     *out = s;
@@ -194,7 +195,8 @@ enum kvr_status kvr_salience_table(const struct kvr_salience *s, float **table)
         ok = score_layer(s, i, t + (size_t)i * (size_t)s->capacity);
     if (!ok) {
         free(t);
-        return kvr_fail(KVR_ENOMEM, "salience: no memory for %lld tokens", (long long)s->n);
+        return kvr_fail(KVR_ENOMEM, "salience: out of memory while allocating %lld tokens",
+                        (long long)s->n);
     }
     *table = t;
     return KVR_OK;

@@ -66,7 +66,7 @@ static enum kvr_status add(struct kvr_shot_line *s, const char *line, const char
     s->shot[s->n].from_chunk = chunk;
     s->shot[s->n].text = trimmed(from, to);
     if (!s->shot[s->n].text)
-        return kvr_fail(KVR_ENOMEM, "prompt: no memory");
+        return kvr_fail(KVR_ENOMEM, "prompt: out of memory");
     if (!s->shot[s->n++].text[0])
         return kvr_fail(KVR_EINVAL, "prompt: shot %d has no text (character %zu)", s->n, column);
     return KVR_OK;
@@ -84,7 +84,7 @@ enum kvr_status kvr_shot_line_parse(const char *text, int n_chunks, struct kvr_s
     if (!from || chunk != 0) {
         s.shot[0].text = strdup(text);
         s.n = 1;
-        st = s.shot[0].text ? KVR_OK : kvr_fail(KVR_ENOMEM, "prompt: no memory");
+        st = s.shot[0].text ? KVR_OK : kvr_fail(KVR_ENOMEM, "prompt: out of memory");
         from = NULL;
     }
     while (from && st == KVR_OK) {

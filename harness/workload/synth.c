@@ -39,7 +39,7 @@ enum kvr_status kvr_synth_outliers(struct kvr_synth *out, int head_dim, int outl
     out->toward = calloc(1, sizeof *out->toward);
     if (!out->mean || !out->dev || !out->rho || !out->toward) {
         kvr_synth_free(out);
-        return kvr_fail(KVR_ENOMEM, "synth: no memory");
+        return kvr_fail(KVR_ENOMEM, "synth: out of memory");
     }
     for (size_t i = 0; i < KVR_SYNTH_SIDES * d; i++)
         out->dev[i] = 1;
@@ -261,7 +261,8 @@ enum kvr_status kvr_synth_write(const struct kvr_synth *s, const struct kvr_trac
     }
     st = allocated && d.state && saved_state && d.shown && d.position
              ? put_chunks(&d, w, frames, saved_state, progress, ctx)
-             : kvr_fail(KVR_ENOMEM, "synth: no memory for a frame of %d layers", d.l->n_layers);
+             : kvr_fail(KVR_ENOMEM, "synth: out of memory while allocating a frame of %d layers",
+                        d.l->n_layers);
     if (st == KVR_OK)
         st = kvr_trace_finish(&w, bytes);
     kvr_trace_drop(&w);

@@ -234,7 +234,8 @@ static enum kvr_status open_look(struct look *k, struct kvr_synth *out)
     }
     if (!allocated || !out->mean || !out->dev || !out->rho || !out->toward || !k->sum || !k->qk ||
         !k->shared || !k->clean)
-        return kvr_fail(KVR_ENOMEM, "synth: no memory for the statistics of %zu heads", heads);
+        return kvr_fail(KVR_ENOMEM,
+                        "synth: out of memory while allocating the statistics of %zu heads", heads);
     k->qq = k->qk + heads;
     k->kk = k->qq + heads;
     k->own = k->shared + KVR_TRACE_MAX_PASSES;

@@ -250,7 +250,7 @@ static enum kvr_status open_all(struct walk *w, const struct kvr_scheme *scheme)
     w->n_chunks = count_chunks(w);
     w->out->cost.pass = calloc((size_t)w->n_chunks, sizeof *w->out->cost.pass);
     if (!w->out->cost.pass)
-        return kvr_fail(KVR_ENOMEM, "text: no memory for %d chunks", w->n_chunks);
+        return kvr_fail(KVR_ENOMEM, "text: out of memory while allocating %d chunks", w->n_chunks);
     KVR_TRY(kvr_buf_alloc(&w->buf, w->dev, KVR_MEM_ACT, (2 * kv + hidden + past) * sizeof *w->k));
     w->k = w->buf.p;
     w->v = w->k + kv;
@@ -324,7 +324,7 @@ enum kvr_status kvr_text_nll(struct kvr_dev *dev, struct kvr_model *m, const int
     shape.exact = KVR_F32;
     hidden = malloc((size_t)n * (size_t)c->dim * sizeof *hidden);
     st = hidden ? kvr_scheme_open(&scheme, "BF16", NULL, 0)
-                : kvr_fail(KVR_ENOMEM, "text: no memory for %d tokens", n);
+                : kvr_fail(KVR_ENOMEM, "text: out of memory while allocating %d tokens", n);
     if (st == KVR_OK)
         st = kvr_lm_open(&lm, dev, m, n);
     if (st == KVR_OK)

@@ -77,7 +77,8 @@ enum kvr_status kvr_score_rows(struct kvr_lm *lm, int vocabulary, int dim, int64
     enum kvr_status st = KVR_OK;
 
     if (!logits)
-        return kvr_fail(KVR_ENOMEM, "text: no memory for the logits of %d tokens", ROWS);
+        return kvr_fail(KVR_ENOMEM, "text: out of memory while allocating the logits of %d tokens",
+                        ROWS);
     other = ref ? logits + (size_t)ROWS * v : NULL;
     for (int64_t at = 0; at < n && st == KVR_OK; at += ROWS) {
         const int m = n - at < ROWS ? (int)(n - at) : ROWS;

@@ -67,7 +67,8 @@ static enum kvr_status take_ids(struct kvr_tokens *t, const struct kvr_tensor *x
     if (x->dtype != KVR_I32) {
         t->own = malloc((size_t)t->n * sizeof *t->own);
         if (!t->own)
-            return kvr_fail(KVR_ENOMEM, "%s: no memory for %d token ids", path, t->n);
+            return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating %d token ids", path,
+                            t->n);
         t->id = t->own;
     }
     for (int i = 0; i < t->n; i++) {
@@ -181,7 +182,7 @@ static enum kvr_status write_file(const struct kvr_model *m, const struct kvr_te
         { "hidden", { .data = t->hidden, .dtype = KVR_F32, .n_dims = 2 } },
     };
     char *dir = kvr_path_dir(path);
-    enum kvr_status st = dir ? kvr_mkdirs(dir) : kvr_fail(KVR_ENOMEM, "text: no memory");
+    enum kvr_status st = dir ? kvr_mkdirs(dir) : kvr_fail(KVR_ENOMEM, "text: out of memory");
 
     free(dir);
     memcpy(item[0].t.shape, e.kv, sizeof e.kv);
@@ -270,7 +271,8 @@ enum kvr_status kvr_text_teacher(struct kvr_dev *dev, struct kvr_model *m,
     out->hidden = malloc(hidden * sizeof *out->hidden);
     st = out->k && out->v && out->hidden
              ? make(dev, m, t->id, out)
-             : kvr_fail(KVR_ENOMEM, "text: no memory for a teacher of %d tokens", n);
+             : kvr_fail(KVR_ENOMEM, "text: out of memory while allocating a teacher of %d tokens",
+                        n);
     if (st == KVR_OK && path)
         st = write_file(m, out, path);
     if (st != KVR_OK)

@@ -50,7 +50,8 @@ static enum kvr_status make_room(struct kvr_salience_head *s)
     s->threads = omp_get_max_threads();
     s->z = malloc((size_t)(s->threads * s->hidden) * sizeof *s->z);
     if (!s->w1 || !s->z)
-        return kvr_fail(KVR_ENOMEM, "salience head: no memory for %lld x %lld weights",
+        return kvr_fail(KVR_ENOMEM,
+                        "salience head: out of memory while allocating %lld x %lld weights",
                         (long long)s->inputs, (long long)s->hidden);
     s->b1 = s->w1 + s->inputs * s->hidden;
     s->w2 = s->b1 + s->hidden;
@@ -87,7 +88,7 @@ static enum kvr_status get(const struct kvr_st *f, const char *name, int n_dims,
                         name, kvr_dtype_name(t->dtype));
     *out = malloc((size_t)kvr_tensor_count(t) * sizeof **out);
     if (!*out)
-        return kvr_fail(KVR_ENOMEM, "salience head: no memory");
+        return kvr_fail(KVR_ENOMEM, "salience head: out of memory");
     kvr_to_f32(*out, t->data, t->dtype, (size_t)kvr_tensor_count(t));
     return KVR_OK;
 }
@@ -184,7 +185,7 @@ enum kvr_status kvr_salience_head_open(struct kvr_salience_head **out, const cha
     enum kvr_status st;
 
     if (!s)
-        return kvr_fail(KVR_ENOMEM, "salience head: no memory");
+        return kvr_fail(KVR_ENOMEM, "salience head: out of memory");
     s->q_width = (int64_t)n_query_heads * head_dim;
     s->width = (int64_t)n_heads * head_dim;
     s->inputs = s->q_width + 2 * s->width;

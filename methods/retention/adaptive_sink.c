@@ -189,8 +189,9 @@ static enum kvr_status thin(const void *opts, const struct kvr_policy_ctx *ctx, 
     float *mean = malloc(mean_floats(ctx) * sizeof *mean);
     int64_t others = 0;
     struct set s = { 0 };
-    enum kvr_status st = mean ? begin(o, ctx, dev, state, &s)
-                              : kvr_fail(KVR_ENOMEM, "adaptive_sink: no memory for means");
+    enum kvr_status st =
+        mean ? begin(o, ctx, dev, state, &s)
+             : kvr_fail(KVR_ENOMEM, "adaptive_sink: out of memory while allocating the mean keys");
 
     for (int64_t f = ctx->new0 / S; f < n && st == KVR_OK; f++) {
         int slot;

@@ -242,7 +242,7 @@ static enum kvr_status work_open(struct work *w)
     w->cosines = malloc(2 * half * sizeof *w->cosines);
     w->k = malloc(2 * n * sizeof *w->k);
     if (!w->cosines || !w->k)
-        return kvr_fail(KVR_ENOMEM, "fade: no memory for %d frames", w->o->slots);
+        return kvr_fail(KVR_ENOMEM, "fade: out of memory while allocating %d frames", w->o->slots);
     w->sines = w->cosines + half;
     w->v = w->k + n;
     return KVR_OK;

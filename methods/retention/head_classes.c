@@ -213,7 +213,8 @@ static enum kvr_status choose_segments(const struct classes_opts *o,
 
     memset(stays, 0, (size_t)ctx->n_active);
     if (!rank)
-        return kvr_fail(KVR_ENOMEM, "head_classes: no memory for %lld segments", (long long)n);
+        return kvr_fail(KVR_ENOMEM, "head_classes: out of memory while allocating %lld segments",
+                        (long long)n);
 #pragma omp parallel for schedule(static) if (elements >= WORTH_A_TEAM)
     for (int64_t i = 0; i < n; i++) {
         const int64_t frame = (first + i / o->segments) * S, s = i % o->segments;
@@ -281,7 +282,8 @@ static enum kvr_status settle(const struct classes_opts *o, const struct kvr_pol
     } else {
         rank = malloc((size_t)ctx->n_heads * sizeof *rank);
         if (!rank)
-            return kvr_fail(KVR_ENOMEM, "head_classes: no memory for %d heads", ctx->n_heads);
+            return kvr_fail(KVR_ENOMEM, "head_classes: out of memory while allocating %d heads",
+                            ctx->n_heads);
         classify_dummy(o, ctx, rank, class);
         free(rank);
     }
@@ -301,7 +303,7 @@ static enum kvr_status thin(const void *opts, const struct kvr_policy_ctx *ctx, 
     char *class = calloc((size_t)H, 1);
     uint8_t *segments = calloc((size_t)ctx->n_active + 1, 1);
     enum kvr_status st =
-        class && segments ? KVR_OK : kvr_fail(KVR_ENOMEM, "head_classes: no memory");
+        class && segments ? KVR_OK : kvr_fail(KVR_ENOMEM, "head_classes: out of memory");
     bool known = false;
 
     if (st == KVR_OK)

@@ -218,7 +218,8 @@ static enum kvr_status work_open(struct work *w)
     w->scratch = malloc((n + d * (d + 1)) * sizeof *w->scratch);
     w->rank = malloc(n * sizeof *w->rank);
     if (!w->token || !w->memory || !w->mine || !w->its || !w->score || !w->scratch || !w->rank)
-        return kvr_fail(KVR_ENOMEM, "keep: no memory for %lld tokens", (long long)w->n);
+        return kvr_fail(KVR_ENOMEM, "keep: out of memory while allocating %lld tokens",
+                        (long long)w->n);
     w->n = 0;
     for (int64_t t = 0; t < w->ctx->n_active; t++)
         if (held_by_any(w, t))
@@ -459,7 +460,9 @@ static enum kvr_status thin_together(const struct work *w)
     enum kvr_status st = KVR_OK;
 
     if (!rank || !all) {
-        st = kvr_fail(KVR_ENOMEM, "keep: no memory for %zu tokens of heads", most);
+        st = kvr_fail(KVR_ENOMEM,
+                      "keep: out of memory while allocating ranks of %zu tokens over all heads",
+                      most);
         goto done;
     }
     n = rank_rest(w, rank, all, &left);

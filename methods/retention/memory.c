@@ -88,7 +88,9 @@ static enum kvr_status angles_open(struct angles *a, int head_dim)
     a->sines = a->cosines ? a->cosines + n : NULL;
     return a->cosines
                ? KVR_OK
-               : kvr_fail(KVR_ENOMEM, "memory: no memory for angles of %d channels", head_dim);
+               : kvr_fail(KVR_ENOMEM,
+                          "memory: out of memory while allocating RoPE angles of %d channels",
+                          head_dim);
 }
 
 static void set_place(const struct angles *a, int64_t frame, int row, int col)
@@ -355,7 +357,8 @@ static enum kvr_status hold_frames(const struct work *w)
     if (!w->ctx->counts_only) {
         positions = malloc((n + 1) * sizeof *positions);
         if (!positions)
-            return kvr_fail(KVR_ENOMEM, "memory: no memory for angles of %d channels",
+            return kvr_fail(KVR_ENOMEM,
+                            "memory: out of memory while allocating RoPE angles of %d channels",
                             w->ctx->head_dim);
         set_positions(w, positions);
     }
@@ -381,7 +384,8 @@ static enum kvr_status work_open(struct work *w, const struct kvr_policy_state *
     w->raw = malloc(3 * d * sizeof *w->raw);
     w->sums = malloc(2 * (size_t)ctx->n_heads * d * sizeof *w->sums);
     if (!w->raw || !w->sums)
-        return kvr_fail(KVR_ENOMEM, "memory: no memory for %d heads", ctx->n_heads);
+        return kvr_fail(KVR_ENOMEM, "memory: out of memory while allocating %d heads",
+                        ctx->n_heads);
     return angles_open(&w->angles, ctx->head_dim);
 }
 

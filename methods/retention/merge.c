@@ -89,7 +89,7 @@ static enum kvr_status work_open(struct work *w)
     w->value = malloc(n * d * sizeof *w->value);
     w->taken = malloc((size_t)ctx->tokens_per_frame);
     if (!w->rotations || !w->rotated || !w->gone || !w->weight || !w->value || !w->taken)
-        return kvr_fail(KVR_ENOMEM, "merge: no memory for %zu tokens", n);
+        return kvr_fail(KVR_ENOMEM, "merge: out of memory while allocating %zu tokens", n);
     for (int i = 0; i < side * side; i++) {
         double *cosines = w->rotations + (size_t)i * 2 * half;
 

@@ -299,8 +299,9 @@ static enum kvr_status thin(const void *opts, const struct kvr_policy_ctx *ctx, 
     char *class = calloc((size_t)H, 1);
     struct grid g = { 0 };
     float *sums = NULL;
-    enum kvr_status st = class ? begin(o, ctx, dev, state, class, &g, &sums)
-                               : kvr_fail(KVR_ENOMEM, "pyramid: no memory for %d heads", H);
+    enum kvr_status st =
+        class ? begin(o, ctx, dev, state, class, &g, &sums)
+              : kvr_fail(KVR_ENOMEM, "pyramid: out of memory while allocating %d heads", H);
     int veil = 0;
 
     for (int h = 0; h < H && st == KVR_OK; h++) {

@@ -60,7 +60,7 @@ static enum kvr_status work_open(struct work *w, const struct kvr_policy_state *
     w->cosines = malloc(2 * half * sizeof *w->cosines);
     w->raw = malloc(2 * d * sizeof *w->raw);
     if (!w->cosines || !w->raw)
-        return kvr_fail(KVR_ENOMEM, "replay: no memory for %zu channels", d);
+        return kvr_fail(KVR_ENOMEM, "replay: out of memory while allocating %zu channels", d);
     w->sines = w->cosines + half;
     return KVR_OK;
 }

@@ -184,7 +184,7 @@ static enum kvr_status encode(const struct kvr_stage_job *job, const float *k, c
     if (!h || !options) {
         free(h);
         free(options);
-        return kvr_fail(KVR_ENOMEM, "%s: no memory", s->name);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory", s->name);
     }
     st = kvr_talk_request(
         &s->coder, job->dev,
@@ -359,7 +359,7 @@ enum kvr_status kvr_script_open(const char *path, const struct kvr_plugin **out)
     enum kvr_status st;
 
     if (!s)
-        return kvr_fail(KVR_ENOMEM, "plug-in %s: no memory", path);
+        return kvr_fail(KVR_ENOMEM, "plug-in %s: out of memory", path);
     strcpy(s->path, path); /* a path of realpath() fits */
     st = query(s);
     if (st != KVR_OK) {

@@ -236,7 +236,7 @@ static enum kvr_status hear_description(struct kvr_talk *t, char **described)
         return kvr_fail(KVR_EFORMAT, "its process sent an invalid answer");
     text = calloc(1, (size_t)head[4] + 1);
     if (!text)
-        return kvr_fail(KVR_ENOMEM, "no memory for its answer");
+        return kvr_fail(KVR_ENOMEM, "out of memory while allocating the worker's answer");
     st = receive(t, text, (size_t)head[4]);
     if (st == KVR_OK && described)
         *described = text;

@@ -427,7 +427,7 @@ START_TEST(fused_is_refused_with_a_reason)
         const char *why;
     } cases[] = {
         { "RTN_INT4", KVR_F32, 16, "path staged for F32" },
-        { "RTN_INT4+exact", KVR_BF16, 16, "diagnosis" },
+        { "RTN_INT4+exact", KVR_BF16, 16, "diagnostic" },
         { "RTN_INT4", KVR_BF16, 24, "head_dim" },
     };
     struct kvr_cache_shape shape = shape_of(cases[_i].exact, 0);

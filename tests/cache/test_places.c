@@ -177,7 +177,7 @@ START_TEST(causal_keys_are_refused)
     ck_assert_int_eq(kvr_scheme_open(&scheme, "KVQUANT_3BIT", NULL, 0), KVR_OK);
     ck_assert_int_eq(kvr_cache_open(&cache, dev, scheme, &shape, KVR_PATH_STAGED),
                      KVR_EUNSUPPORTED);
-    ck_assert_ptr_nonnull(strstr(kvr_error(), "'unrope' rotates keys back"));
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "'unrope' undoes RoPE on keys"));
     kvr_scheme_close(&scheme);
     kvr_dev_close(&dev);
 }

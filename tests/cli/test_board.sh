@@ -39,7 +39,7 @@ check "the command of a row runs its cells: $command" bash -c "cd one && ${comma
 exits 0 "by another metric" report --board two a.db --rank-by ssim
 check "says so" jq -e '.rule.metric == "ssim"' two/board.json
 exits 2 "by none" report --board two a.db --rank-by beauty
-says "is refused" "no metric 'beauty'"
+says "is refused" "'beauty' is not a metric to rank by"
 exits 2 "files without a board" report a.db
 says "are refused" 'files are named for --board'
 
@@ -91,20 +91,20 @@ refused() { # NAME PATTERN
 repack() { (cd x && tar --format=ustar -cf ../bad.kvresult manifest.json results.db environment.json configs/*); }
 cp t.kvresult bad.kvresult
 printf 'X' | dd of=bad.kvresult bs=1 seek=20000 conv=notrunc status=none
-refused "a byte of the database" "'results.db' has sha256 .* its manifest says .*: it was changed"
+refused "a byte of the database" "'results.db' has sha256 .* its manifest has .*: the member was modified"
 head -c 30000 t.kvresult >bad.kvresult
-refused "half of it" "cut short within 'results.db'"
+refused "half of it" "the package ends within member 'results.db'"
 sed 's/"cells": [0-9]*/"cells": 99/' x/manifest.json >m && cp x/manifest.json m0 && cp m x/manifest.json && repack
-refused "another count" 'the checksums of its database are not those of its manifest'
+refused "another count" 'the checksums of results.db differ from those in its manifest'
 cp m0 x/manifest.json
 sqlite3 x/results.db "UPDATE metric SET value = 99 WHERE name = 'psnr'"
 jq --arg h "$(sha256sum x/results.db | cut -c 1-64)" --argjson n "$(stat -c %s x/results.db)" \
     '(.files[] | select(.name == "results.db")) |= (.sha256 = $h | .bytes = $n)' m0 >x/manifest.json && repack
 refused "a number, and the manifest with it" 'checksum'
 cp t.kvresult bad.kvresult && (mkdir -p y && echo more >y/more && cd y && tar --format=ustar -rf ../bad.kvresult more)
-refused "a member more" 'members that its manifest does not name'
+refused "a member more" 'members that its manifest does not list'
 jq '.kind = "other"' m0 >x/manifest.json && repack
-refused "another kind" 'not of kind kvreel-result'
+refused "another kind" 'the key 'kind' must be kvreel-result'
 check "nothing is written" test ! -e three/index.html
 check "nothing is left in the temporary folder" test -z "$(ls tmp)"
 

@@ -25,13 +25,13 @@ broken() { # METHOD CHECK PATTERN: this check, and no other, says so
 }
 exits 0 "a stage that breaks nothing" plugin check "$plugins/broken.so" -m WHOLE_F16 --json
 json "is found to break nothing" '.failed == 0 and .ok >= 9'
-broken BREAKS_BYTES bytes 'after chunk 0: [0-9]+ bytes held, [0-9]+ declared'
+broken BREAKS_BYTES bytes "after chunk 0: the cache's buffers have [0-9]+ bytes, the codec declares [0-9]+"
 exits 4 "what drifts from call to call" plugin check "$plugins/broken.so" -m BREAKS_AGAIN --json
 json "is not the same again" 'any(.checks[]; .check == "again" and (.said | test("the stored bytes differ")))
     and (.checks[] | select(.check == "round trip") | .verdict == "ok")'
-broken BREAKS_PARTS parts 'decoded alone differ from decoding all'
+broken BREAKS_PARTS parts 'decode differently alone than in a decode of all tokens'
 broken BREAKS_ZEROS hostile 'crashed: SIGABRT'
-broken BREAKS_NAN hostile 'nan in the keys decodes to 0'
+broken BREAKS_NAN hostile 'an input of nan in the keys decodes to the finite 0'
 broken BREAKS_MEMORY 'no memory' 'the error is not out of memory: what is a failed allocation'
 broken BREAKS_TIME hostile 'not finished after 2 s' 2
 exits 4 "a NaN out of nothing" plugin check "$plugins/poison.so" --json

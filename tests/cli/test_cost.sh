@@ -37,7 +37,7 @@ fi
 exits 2 "a trained model is not cut" run "$cut" --dry-run --set model=nano
 says "says why, and where" 'cost-wan-cut.yaml:[0-9]+:[0-9]+: .*trained'
 exits 2 "no more layers than there are" run "$cut" --dry-run --set model_layers=31
-says "says how many" 'it has 30'
+says "says how many" 'the model has 30'
 exits 2 "nor steps" run "$cut" --dry-run --set model_steps=5
 exits 0 "predict for two layers" predict -m RTN_INT4 --geometry wan-1.3b-random --layers 2 \
     --frames 9 --json

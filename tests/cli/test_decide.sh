@@ -46,11 +46,11 @@ sed 's/^until.*/until: decided lpips/' d.yaml >bad.yaml
 exits 2 "a metric that the sweep has not" run bad.yaml --db t.db -o o
 says "with its line" "bad.yaml:14:8: 'until: decided lpips': need one of the sweep's metrics"
 exits 2 "two windows" "${run[@]}" --set 'window=[0, 3]'
-says "are two answers" "needs one value of 'window', not 2"
+says "are two answers" "needs exactly one value of 'window', not 2"
 exits 2 "one method" "${run[@]}" --set 'methods=[BF16, RTN_INT8]'
 says "is no pair" "needs 2 to 32 methods to compare besides BF16; it has one"
 exits 2 "a part of the cells" "${run[@]}" --shard 0/2
-says "gives no verdict" "takes no --shard"
+says "gives no verdict" "cannot be combined with --shard"
 check "nothing was measured" test ! -e t.db
 exits 0 "the plan" "${run[@]}" --dry-run --json
 json "has all prompts" '.to_run == 60 and (has("pairs") | not)'

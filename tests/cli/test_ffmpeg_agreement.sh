@@ -131,7 +131,7 @@ done
 cp tagged.mkv cropped.mkv
 crop cropped.mkv 0 24 24 0 0
 exits 2 "a crop that leaves nothing" compare whole.mkv cropped.mkv
-says "is refused with the file and the sides" 'cropped.mkv: its crop .24 top, 24 bottom, 0 left, 0 right. leaves nothing of 64x48'
+says "is refused with the file and the sides" 'cropped.mkv: the crop in the header .24 top, 24 bottom, 0 left, 0 right. leaves no pixel of 64x48'
 # A segment of unknown size, and the second of two tracks.
 # shellcheck disable=SC2086
 ffmpeg $source $colour -c:v ffv1 -pix_fmt yuv444p -f matroska - >stream.mkv

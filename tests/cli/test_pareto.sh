@@ -69,7 +69,7 @@ says "is answered with the known ones" "unknown objective 'ssimm'; need one of c
 exits 2 "of the published ones, too" pareto --published moviegen --objectives sim:max
 says "those of its table" "unknown objective 'sim'; .*drift_last"
 exits 2 "a margin of something else" pareto --db "$work/t.db" --margin psnr=1
-says "names the objectives" "'psnr': none of the objectives \(ssim, compression"
+says "names the objectives" "'psnr': this name is not one of the objectives \(ssim, compression"
 for bad in ssim ssim= ssim=-1 ssim=x ssim=nan =1; do
     exits 2 "margin '$bad' is refused" pareto --db "$work/t.db" --margin "$bad"
 done

@@ -68,6 +68,6 @@ check "are three videos" test "$(sort -u g.sums | wc -l)" = 3
 exits 2 "a switch that is none" generate -p "$one" -n 3 --on-switch forget
 says "is told" "keep, recache or reset"
 exits 2 "an adapter that is not there" generate -p "$one" -n 3 --lora none.pt
-says "is told" "none.pt: adapter not found"
+says "is told" "none.pt: LoRA adapter file not found"
 
 exit 0

@@ -84,7 +84,7 @@ exits 2 "with one that is not there" stats runs --db all.db --before gone.db
 cp all.db facts.db
 changed facts.db "UPDATE about SET value = 'deadbeef' WHERE name = 'machine' AND session = (SELECT session FROM cell LIMIT 1)"
 exits 2 "one with other facts is another" stats paired --db facts.db
-says "and is named" 'unlike machines \(.*#deadbeef'
+says "and is named" 'different machines \(.*#deadbeef'
 changed all.db "UPDATE session SET cpu_model = 'another' WHERE id = (SELECT session FROM cell LIMIT 1)"
 exits 2 "unlike machines are not compared" stats paired --db all.db
 says "unless asked" 'across-machines'

@@ -77,7 +77,7 @@ has "fetch it with tools/fixtures/make-lm-fixture.py"
 sed -i 's/"num_layers": 2/"num_layers": 3/' "$work/lm/config.json"
 cp "$lm/tiny.gguf" "$work/lm"
 exits 2 "another number of layers" nll "$work/lm" "$lm/texts.safetensors"
-has "llama.block_count is 2, config.json says 3"
+has "llama.block_count is 2, but config.json has 3"
 exits 0 "nll" nll "$lm" "$lm/texts.safetensors" --text a --tokens 192 --json
 same "of NumPy" "$(jq '.nll * 1000 | round' "$out")" 6275
 json "with the share of tokens found" '.tokens == 191 and (.top1 * 191 | round) == 2'

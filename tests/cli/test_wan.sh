@@ -107,7 +107,7 @@ check "BF16's pixels are within 30 dB to 60 dB of F32's" test "$(paste <(values 
     <(values "$work/o/$(frames_of "decoder_compute = 'bf16'")") |
     awk '{ d = ($1 - $2) / 255; s += d * d } END { db = -10 * log(s / NR) / log(10); print (db >= 30 && db <= 60) }')" = 1
 exits 2 "the tiny decoder in BF16" run "$work/little.yaml" --db "$work/e.db" --out "$work/e" --set decoder=taehv --set decoder_compute=bf16
-says "is refused" 'decoder taehv computes in f32, not bf16'
+says "is refused" 'decoder taehv supports only decoder_compute f32, not bf16'
 
 # With a stand-in for cuBLASLt: products are measured, then known; the session says so.
 tuned() { sql "$work/tuned-$1.db" "SELECT value FROM about WHERE name = 'autotune'"; }
@@ -127,7 +127,7 @@ says "says so" 'device'
 
 # The tiny decoder in the place of the model's own.
 exits 2 "a decoder that is not there" run "$work/little.yaml" --db "$work/e.db" --out "$work/e" --set decoder=taehv
-says "says which files it looked for" 'decoder taehv: none of taew2_1.pth, taew2_1.safetensors is there'
+says "says which files it looked for" 'decoder taehv needs one of the files taew2_1.pth and taew2_1.safetensors; neither was found'
 exits 0 "its plan" run "$work/little.yaml" --db "$work/t.db" --dry-run -q --json --set decoder=taehv
 json "lists it, with its size" '(.identified | not) and .phases.decoder.videos == 1 and ([.files[] | select(.what == "decoder")] | length == 1 and (.[0].there | not) and
     .[0].bytes == 22631078 and (.[0].path | test("/taew2_1.pth$")))'
@@ -143,7 +143,7 @@ exits 0 "its file" model check "$work/little/taew2_1.pth" --json
 json "is known" '.kind == "taehv" and (.missing | length) == 0'
 sed "s|^model: .*|model: nano|" "$work/little.yaml" >"$work/rgb.yaml"
 exits 2 "a model whose latents are pixels" run "$work/rgb.yaml" --db "$work/e.db" --out "$work/e" --set decoder=taehv
-says "has nothing to decode" "decoder taehv: its latents are not Wan's"
+says "has nothing to decode" "decoder taehv decodes only Wan's latents"
 
 # The same prompt from a pack, where no encoder is: the same frames.
 mkdir "$work/bare"
@@ -254,7 +254,7 @@ mkdir "$work/none"
 echo '{}' >"$work/none/config.json"
 exits 2 "a folder of nothing" model check "$work/none"
 exits 2 "measured, and none of the study's" reproduce study33 --measured --db "$work/b.db"
-says "says where it looked" 'no cell of its methods in its reading in .*b.db'
+says "says where it looked" 'no cell of the study's methods, in its reading, found in .*b.db'
 # Without a decoder there is cost; without encoder and pack there is nothing to read.
 rm "$work/bare/Wan2.1_VAE.pth"
 sed "s|^model: .*|model: $work/bare|" "$work/text.yaml" >"$work/mute.yaml"
@@ -276,7 +276,7 @@ json "half of its states and frames, and of all weights but biases and norms" '.
     .state_bytes == 944286720 * 2 and .weight_bytes == (73295603 - 20371) * 2 + 20371 * 4 and
     .memory_bytes == .weight_bytes + .state_bytes + .frame_bytes'
 exits 2 "predict: the tiny one has no BF16" predict -m BF16 --geometry wan-1.3b --frames 165 --decoder taehv --decoder-compute bf16
-says "which it does not" 'decoder taehv computes in f32, not bf16; need f32 or decoder vae'
+says "which it does not" 'decoder taehv supports only decoder_compute f32, not bf16; use f32, or decoder vae'
 exits 2 "predict: no such decoder" predict -m BF16 --geometry wan-1.3b --frames 165 --decoder tae
 exits 0 "predict: window 21" predict -m BF16 --geometry wan-1.3b --frames 165 --window 21 --json
 json "is less attention" '((.phases.network.flop / 2405.4e12 - 1) | fabs) < 0.001'

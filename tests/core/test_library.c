@@ -39,7 +39,7 @@ START_TEST(without_memory)
 {
     /* Where malloc() was the last to fail, and where files were looked for after it. */
     ck_assert_int_eq(opened(ENOMEM, "libx.so.1: whatever"), KVR_ENOMEM);
-    ck_assert_str_eq(kvr_error(), "libx.so.1: no memory to load it");
+    ck_assert_str_eq(kvr_error(), "libx.so.1: out of memory while loading it");
     ck_assert_int_eq(opened(ENOENT, "out of memory"), KVR_ENOMEM);
     ck_assert_int_eq(opened(ENOENT, "libx.so.1: cannot create shared object descriptor: "
                                     "Cannot allocate memory"),

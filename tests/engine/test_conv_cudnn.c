@@ -320,7 +320,7 @@ START_TEST(wrong_in_bf16)
     ck_assert_int_eq(rig_open_as(&r, KVR_CUDA, KVR_BF16, j), KVR_OK);
     ck_assert_ptr_nonnull(
         strstr(kvr_conv_context_library(r.context),
-               "cuDNN 9.10, BF16, 1 of 1 convolutions kvreel (cuDNN: convolution of 5 to 7 "
+               "cuDNN 9.10, BF16, 1 of 1 convolutions kvreel (cuDNN: the convolution of 5 to 7 "
                "channels, 3 x 3, differs "));
     rig_close(&r);
     unsetenv("KVR_TEST_CUDNN");
@@ -340,7 +340,7 @@ static const struct {
       "cuDNN 9.10, 1 of 1 convolutions kvreel (cuDNN: algorithms: CUDNN_STATUS_NOT_SUPPORTED "
       "(3000))" },
     { "fake", "wrong",
-      "cuDNN 9.10, 1 of 1 convolutions kvreel (cuDNN: convolution of 5 to 7 channels, 3 x 3, "
+      "cuDNN 9.10, 1 of 1 convolutions kvreel (cuDNN: the convolution of 5 to 7 channels, 3 x 3, "
       "differs "
       "from kvreel's own kernel by 0.000" },
     { "fake", "nan", "differs from kvreel's own kernel by nan of the largest output" },

@@ -278,7 +278,7 @@ START_TEST(cut_models)
     kvr_model_close(&model);
     ck_assert_int_eq(kvr_model_open_as(&model, dev, dir, &(struct kvr_model_use){ .n_layers = 4 }),
                      KVR_EINVAL);
-    ck_assert_ptr_nonnull(strstr(kvr_error(), "it has 3"));
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "the model has 3"));
     kvr_model_close(&whole);
 }
 END_TEST

@@ -630,7 +630,9 @@ START_TEST(given_frames_are_whole_chunks)
         hooks.n_given = bad[i];
         ck_assert_int_eq(kvr_sample(r.d, r.cache, FRAMES, kvr_noise_philox, &seed, &hooks, NULL),
                          KVR_EINVAL);
-        ck_assert_ptr_nonnull(strstr(kvr_error(), "given frames of 6, need a multiple of 2"));
+        ck_assert_ptr_nonnull(
+            strstr(kvr_error(),
+                   "given frames of 6 in all: the number of given frames must be a multiple of 2"));
     }
     rig_close(&r);
 }

@@ -492,10 +492,10 @@ static const struct {
     int rank_b, rank;
     const char *says;
 } broken[] = {
-    { "x.lora_A.weight", "y.lora_B.weight", 2, 0, "needs its lora_B" },
+    { "x.lora_A.weight", "y.lora_B.weight", 2, 0, "has no matching lora_B" },
     { "x.lora_A.weight", "x.lora_B.weight", 1, 0, "rank" },
     { "x.lora_A.weight", "x.lora_B.weight", 2, 4, "need 4" },
-    { "x.lora_A.weight", "x.bias", 2, 0, "'x.bias' is not a tensor of an adapter" },
+    { "x.lora_A.weight", "x.bias", 2, 0, "'x.bias' is not a LoRA tensor" },
 };
 
 START_TEST(broken_adapters_say_what_is_wrong)

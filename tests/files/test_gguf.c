@@ -321,7 +321,7 @@ START_TEST(invalid_tensors_are_refused)
     one(&m, "a", 33, 1, 8, 0);
     refused(&m, "whole blocks");
     one(&m, "a", 256, 1, 13, 0);
-    refused(&m, "Q5_K is not read");
+    refused(&m, "Q5_K is not supported");
     one(&m, "a", 4, 1, 77, 0);
     refused(&m, "unknown type 77");
     one(&m, "echo kvreel-payload \033[31m", 4, 1, 77, 0);

@@ -178,11 +178,11 @@ START_TEST(bad_indexes)
     write_one("m-1.safetensors", "a", 1);
     index_refused("{}", "weight_map");
     index_refused("{\"weight_map\": {}}", "no tensors");
-    index_refused("{\"weight_map\": {\"a\": 1}}", "names no file");
+    index_refused("{\"weight_map\": {\"a\": 1}}", "is not a file name");
     index_refused("{\"weight_map\": {\"a\": \"../m-1.safetensors\"}}", "in the index's folder");
     index_refused("{\"weight_map\": {\"a\": \"/etc/passwd\"}}", "in the index's folder");
     index_refused("{\"weight_map\": {\"a\": \"m-3.safetensors\"}}", "m-3.safetensors");
-    index_refused("{\"weight_map\": {\"z\": \"m-1.safetensors\"}}", "no tensor 'z'");
+    index_refused("{\"weight_map\": {\"z\": \"m-1.safetensors\"}}", "tensor 'z' is missing");
     index_refused("{\"weight_map\": {\"a\": \"m-1.safetensors\"", "json");
 }
 END_TEST

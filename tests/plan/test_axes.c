@@ -87,18 +87,18 @@ END_TEST
 static const struct {
     const char *text, *says;
 } wrong[] = {
-    { "frames: 9..3\n", "is empty" },
-    { "frames: 1..8*1\n", "is empty" },
-    { "frames: 1..10+0\n", "is empty" },
+    { "frames: 9..3\n", "contains no value" },
+    { "frames: 1..8*1\n", "contains no value" },
+    { "frames: 1..10+0\n", "contains no value" },
     { "frames: 1..100000\n", "more than 1000 values" },
     { "frames: '6..9'\n", "whole number" },
     { "frames: 6..9x\n", "whole number" },
     { "frames: [6, 9]\nwindow: [3, 6, 9]\nzip: [frames, window]\n",
-      "3 values, the axes before it 2" },
+      "3 values, but the axes before it have 2" },
     { "frames: 6\nzip: [frames, windw]\n", "did you mean 'window'" },
     { "frames: 6\nzip: frames\n", "list of axes" },
     { "frames: 6\nexclude: [{when: name=X}]\n", "needs 'when'" },
-    { "frames: 6\nexclude: [{when: nme=X, reason: r}]\n", "no field 'nme'" },
+    { "frames: 6\nexclude: [{when: nme=X, reason: r}]\n", "unknown field 'nme'" },
     { "frames: 6\nexclude: {when: name=X, reason: r}\n", "expected a list" },
     { "frames: 6\ninclude: [{when: name=X, reason: ''}]\n", "found nothing" },
 };

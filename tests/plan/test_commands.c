@@ -81,9 +81,9 @@ static const struct refused {
 } refused[] = {
     { "  - {name: x}\n", "a.yaml:5:5: missing key 'command'" },
     { "  - {command: ' '}\n", "an empty command" },
-    { "  - {command: x, name: psnr}\n", "'psnr' is a built-in metric" },
-    { "  - {command: x, name: a.b}\n", "'a.b': need 1..63 letters" },
-    { "  - {command: x}\n  - {command: x}\n", "two commands named 'x'" },
+    { "  - {command: x, name: psnr}\n", "'psnr' is the name of a built-in metric" },
+    { "  - {command: x, name: a.b}\n", "'a.b': need a name of 1..63 letters" },
+    { "  - {command: x}\n  - {command: x}\n", "two metric commands have the name 'x'" },
     { "  - {command: x, scores: [a, a]}\n", "'a' is listed twice" },
     { "  - {command: x, timeout_s: 0}\n", "timeout_s" },
     { "  - {command: x, sandbox: bwrap}\n", "'bwrap': expected best or none" },

@@ -87,7 +87,7 @@ static const struct {
 } bad[] = {
     { "", "a.yaml: empty" },
     { "- a\n", "a.yaml:1:1: expected a map of keys, found a list" },
-    { GOOD "framez: 3\n", "a.yaml:4:1: 'framez' is not a key here; did you mean 'frames'?" },
+    { GOOD "framez: 3\n", "a.yaml:4:1: 'framez' is not a known key; did you mean 'frames'?" },
     { GOOD "frames: many\n", "a.yaml:4:9: expected a whole number, got 'many'" },
     { GOOD "frames: 0\n", "a.yaml:4:9: 0 is out of range" },
     { GOOD "frames: [6, 6]\n", "a.yaml:4:13: '6' is listed twice" },
@@ -106,11 +106,12 @@ static const struct {
     { GOOD "db: [a]\n", "a.yaml:4:5: expected text, found a list" },
     { "suite: moviegen-nano\nmethods: BF16\n", "a.yaml:1:1: missing key 'model'" },
     { "model: nono\nsuite: moviegen-nano\nmethods: BF16\n",
-      "a.yaml:1:8: no model 'nono' below models/; did you mean 'nano'?" },
+      "a.yaml:1:8: model 'nono' not found in models/; did you mean 'nano'?" },
     { "model: no/where\nsuite: moviegen-nano\nmethods: BF16\n",
       "a.yaml:1:8: no model at no/where/config.json" },
     { "model: nano\nsuite: moviegen-nana\nmethods: BF16\n",
-      "a.yaml:2:8: no suite 'moviegen-nana' below configs/suites/; did you mean 'moviegen-nano'?" },
+      "a.yaml:2:8: suite 'moviegen-nana' not found in configs/suites/; did you mean "
+      "'moviegen-nano'?" },
     { "model: nano\nmethods: BF16\n", "a.yaml:1:1: missing key 'suite', or 'prompts'" },
     { "model: nano\nsuite: moviegen-nano\n", "a.yaml:1:1: missing key 'methods'" },
     { "model: nano\nprompts: [{id: a/b, text: x}]\nmethods: BF16\n", "a.yaml:2:16: id 'a/b': " },
@@ -118,7 +119,7 @@ static const struct {
     { "model: nano\nprompts:\n- {id: a, text: x}\n- {id: a, text: y}\nmethods: BF16\n",
       "a.yaml:4:3: id 'a' is given twice, first at line 3" },
     { "model: nano\nsuite: moviegen-nano\nmethods:\n  - {method: A, optionz: {}}\n",
-      "a.yaml:4:17: 'optionz' is not a key here; did you mean 'options'?" },
+      "a.yaml:4:17: 'optionz' is not a known key; did you mean 'options'?" },
     { "model: nano\nsuite: moviegen-nano\nmethods:\n  - {options: {}}\n",
       "a.yaml:4:5: missing key 'method'" },
     { "model: nano\nsuite: moviegen-nano\nmethods:\n  - {method: A, options: 3}\n",
@@ -152,7 +153,7 @@ START_TEST(overrides)
     ck_assert_int_eq(c.n_methods, 1);
     kvr_config_free(&c);
     ck_assert_int_eq(kvr_config_read_text(&c, GOOD, "a.yaml", wrong), KVR_EINVAL);
-    ck_assert_str_eq(kvr_error(), "framez=6: 'framez' is not a key here; did you mean 'frames'?");
+    ck_assert_str_eq(kvr_error(), "framez=6: 'framez' is not a known key; did you mean 'frames'?");
 }
 END_TEST
 

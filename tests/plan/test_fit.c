@@ -128,7 +128,11 @@ static const struct {
     enum kvr_status st;
     const char *why;
 } refused[] = {
-    { "RTN_INT4", { { "group", "fit 3" } }, 1, KVR_EUNSUPPORTED, "3 bits; the smallest needs 4" },
+    { "RTN_INT4",
+      { { "group", "fit 3" } },
+      1,
+      KVR_EUNSUPPORTED,
+      "3 bits per element; the smallest needs 4" },
     { "INT8_PTH",
       { { "bits", "fit 8" }, { "scale", "one" } },
       2,

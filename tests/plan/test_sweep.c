@@ -551,7 +551,7 @@ static const struct {
     { "forcing=teached", "forcing=teached: " },
     { "jitter=[1, 2]", "jitter=[1, 2]: " },
     { "jitter_bits=25", "jitter_bits=25: " },
-    { "frames=7", "frames=7: frames: 7 must be a multiple of 3 (frames per chunk, model nano)" },
+    { "frames=7", "frames=7: frames: 7 must be a multiple of 3 (frames per chunk of model nano)" },
     { "methods=[RTN_INT5]", "methods=[RTN_INT5]: " },
     { "device=gpu", "device=gpu: no device 'gpu', need cpu, cuda or emulated" },
     { "device=[cpu, cuda]", "device=[cpu, cuda]: expected text" },

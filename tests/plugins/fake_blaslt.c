@@ -113,5 +113,5 @@ enum kvr_status kvr_standin_blaslt(struct kvr_stream *s, const struct kvr_blaslt
     free(ws);
     free(bs);
     free(ys);
-    return ok ? KVR_OK : kvr_fail(KVR_EINTERNAL, "cuBLASLt stand-in: no memory");
+    return ok ? KVR_OK : kvr_fail(KVR_EINTERNAL, "cuBLASLt stand-in: out of memory");
 }

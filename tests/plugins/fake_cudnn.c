@@ -207,7 +207,7 @@ int cudnnBackendCreateDescriptor(int kind, kvr_cudnn_descr *out)
 {
     *out = calloc(1, sizeof **out);
     if (!*out)
-        return refuse(4003, "no memory");
+        return refuse(4003, "out of memory");
     (*out)->kind = kind;
     live++;
     return 0;
@@ -237,7 +237,7 @@ int cudnnBackendSetAttribute(kvr_cudnn_descr d, int name, int type, int64_t n, c
                 return refuse(NOT_FINALIZED, "a descriptor that is not finalized");
     a->values = malloc((size_t)n * size_of(type));
     if (!a->values)
-        return refuse(4003, "no memory");
+        return refuse(4003, "out of memory");
     memcpy(a->values, values, (size_t)n * size_of(type));
     a->name = name;
     a->n = n;
@@ -420,7 +420,7 @@ static int operand(struct state *s, const struct kvr_cudnn_descriptor *t, float 
         return refuse(NO_PATTERN, "a virtual tensor that nothing has computed");
     *x = s->x[id] = malloc(count(t) * sizeof(float));
     if (!*x)
-        return refuse(4003, "no memory");
+        return refuse(4003, "out of memory");
     if (!bool_of(t, KVR_CUDNN_TENSOR_IS_BY_VALUE))
         return move(s, t, *x, true);
     **x = *(const float *)pointer_of(s, id);
@@ -434,7 +434,7 @@ static int result(struct state *s, const struct kvr_cudnn_descriptor *t, float *
     if (id < 0 || id >= MAX_IDS || s->x[id])
         return refuse(KVR_CUDNN_BAD_PARAM, "a tensor computed twice");
     *x = s->x[id] = malloc(count(t) * sizeof(float));
-    return *x ? 0 : refuse(4003, "no memory");
+    return *x ? 0 : refuse(4003, "out of memory");
 }
 
 static int finish(const struct state *s, const struct kvr_cudnn_descriptor *t, float *x)
@@ -575,7 +575,7 @@ int cudnnCreate(kvr_cudnn_handle *out)
     if (told("no device"))
         return KVR_CUDNN_NOT_INITIALIZED;
     *out = calloc(1, sizeof **out);
-    return *out ? 0 : refuse(4003, "no memory");
+    return *out ? 0 : refuse(4003, "out of memory");
 }
 
 /* Everything that was made has to be gone by now. */

@@ -26,7 +26,7 @@ static enum kvr_status remember(const struct kvr_stage_job *job, float *x,
     }
     first = malloc(bytes);
     if (!first)
-        return kvr_fail(KVR_ENOMEM, "memo: no memory");
+        return kvr_fail(KVR_ENOMEM, "memo: out of memory");
     memcpy(first, x, bytes);
     return KVR_OK;
 }

@@ -130,9 +130,9 @@ START_TEST(refusals)
         { sessions, "session,name,unit,value\nwho,a,s,1\n", "rows.csv:2: session 'who'",
           KVR_EFORMAT },
         { sessions, "session,name,unit,value\nold,a,s,\nold,a,s,fast\n",
-          "rows.csv:3: value: 'fast' is no number", KVR_EFORMAT },
+          "rows.csv:3: column value: 'fast' is not a number", KVR_EFORMAT },
         { sessions, "session,name,unit,value\nold,a,seconds of a rollout,1\n",
-          "rows.csv:2: unit: longer than 15 bytes", KVR_EFORMAT },
+          "rows.csv:2: column unit: the value is longer than 15 bytes", KVR_EFORMAT },
         { "", rows, "sessions.csv: empty", KVR_EFORMAT },
     };
     struct kvr_measured m;
@@ -237,7 +237,8 @@ START_TEST(nothing_to_draw)
     t = table();
     ck_assert_int_eq(kvr_cost_plot(t, dir, KVR_PLOT_SVG, &(struct kvr_plot_style){ 0 }, &r),
                      KVR_EINVAL);
-    ck_assert_ptr_nonnull(strstr(kvr_error(), "1 rows, none with both seconds and a peak"));
+    ck_assert_ptr_nonnull(
+        strstr(kvr_error(), "none of 1 rows has both a time and a peak of memory"));
     kvr_table_close(&t);
 }
 END_TEST

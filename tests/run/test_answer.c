@@ -173,7 +173,8 @@ static enum kvr_outcome ended_with(const char *log)
 START_TEST(a_worker_without_memory)
 {
     open_nano_sweep(&n, SWEEP);
-    ck_assert_int_eq(ended_with("kvreel: no memory for the command line\n"), KVR_OUT_OOM_HOST);
+    ck_assert_int_eq(ended_with("kvreel: out of memory while allocating the command line\n"),
+                     KVR_OUT_OOM_HOST);
     ck_assert_int_eq(ended_with("kvreel: unknown command\n"), KVR_OUT_ERROR);
 }
 END_TEST

@@ -132,7 +132,7 @@ static enum kvr_status cudnn(struct kvr_dev *dev)
     enum kvr_status st;
 
     if (!q)
-        return kvr_fail(KVR_ENOMEM, "bench: no memory");
+        return kvr_fail(KVR_ENOMEM, "bench: out of memory");
     st = kvr_bench_cudnn_open(&b, dev, HEADS, DIM, TOKENS, q);
     if (st == KVR_OK)
         st = kvr_bench_cudnn_keys(&b, TOKENS);

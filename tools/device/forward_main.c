@@ -42,7 +42,7 @@ static enum kvr_status open_kit(struct kit *t, const char *dir, const char *meth
     t->prompt = malloc((size_t)t->c->text_len * (size_t)t->c->text_dim * sizeof *t->prompt);
     t->noise = malloc(n * sizeof *t->noise);
     if (!t->prompt || !t->noise)
-        return kvr_fail(KVR_ENOMEM, "forward: no memory");
+        return kvr_fail(KVR_ENOMEM, "forward: out of memory");
     shape = (struct kvr_cache_shape){
         .n_layers = t->c->n_layers,
         .n_heads = t->c->n_heads,

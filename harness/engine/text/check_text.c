@@ -64,10 +64,10 @@ static enum kvr_status read_texts(struct kvr_st *f, const struct row *r, int dim
     if (!is_integers(&t->ids) || !is_integers(&t->mask) ||
         kvr_tensor_count(&t->ids) != kvr_tensor_count(&t->mask) || t->out.dtype != KVR_F32 ||
         kvr_tensor_count(&t->out) != kvr_tensor_count(&t->ids) * dim)
-        return kvr_fail(
-            KVR_EFORMAT,
-            "%s: '%s' and '%s' must be integers [texts, length], '%s' F32 of %d values each",
-            kvr_st_path(f), r->ids, r->mask, r->out, dim);
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: tensors '%s' and '%s' must be integers [texts, length], '%s' must be "
+                        "F32 with %d values per token",
+                        kvr_st_path(f), r->ids, r->mask, r->out, dim);
     return KVR_OK;
 }
 
@@ -85,7 +85,8 @@ static enum kvr_status encode(struct kvr_umt5 *e, const struct texts *t, float *
                               int64_t *n_values)
 {
     int *ids = malloc((size_t)t->len * sizeof *ids);
-    enum kvr_status st = ids ? KVR_OK : kvr_fail(KVR_ENOMEM, "check: no memory for a text");
+    enum kvr_status st =
+        ids ? KVR_OK : kvr_fail(KVR_ENOMEM, "check: out of memory while allocating a text");
     int64_t at = 0;
 
     for (int i = 0; i < t->n && st == KVR_OK; i++) {
@@ -116,7 +117,7 @@ static enum kvr_status check_row(struct kvr_check_report *r, struct kvr_st *f, s
     KVR_TRY(read_texts(f, row, kvr_umt5_sizes(e)->dim, &t));
     got = calloc(2 * (size_t)kvr_tensor_count(&t.out) + 1, sizeof *got);
     if (!got)
-        return kvr_fail(KVR_ENOMEM, "check: no memory for %d texts", t.n);
+        return kvr_fail(KVR_ENOMEM, "check: out of memory while allocating %d texts", t.n);
     want = got + kvr_tensor_count(&t.out);
     st = encode(e, &t, got, want, &n);
     if (st == KVR_OK) {
@@ -174,7 +175,7 @@ static enum kvr_status check_file(struct kvr_check_report *r, const char *dir, c
     struct kvr_st *f = NULL;
     bool there[2] = { false, false };
     enum kvr_status st = path[0] ? kvr_embed_find(dir, &path[1], &tokenizer)
-                                 : kvr_fail(KVR_ENOMEM, "check: no memory");
+                                 : kvr_fail(KVR_ENOMEM, "check: out of memory");
 
     for (int i = 0; i < 2; i++)
         there[i] = path[i] && kvr_path_exists(path[i]);

@@ -35,7 +35,7 @@ static enum kvr_status reread(struct kvr_points *to, const struct kvr_points *fr
 
     *did = false;
     if (!bytes)
-        return kvr_fail(KVR_ENOMEM, "text: no memory for %zu characters", from->n);
+        return kvr_fail(KVR_ENOMEM, "text: out of memory while allocating %zu characters", from->n);
     for (size_t i = 0; fits && i < from->n; i++) {
         const int b = byte_of(from->at[i], latin);
 

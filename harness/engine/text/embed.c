@@ -32,7 +32,7 @@ struct embedder {
 
 static enum kvr_status no_memory(void)
 {
-    return kvr_fail(KVR_ENOMEM, "embed: no memory");
+    return kvr_fail(KVR_ENOMEM, "embed: out of memory");
 }
 
 static enum kvr_status tokenize(struct embedder *m, struct kvr_embed_report *report)
@@ -125,17 +125,20 @@ enum kvr_status kvr_embed(const struct kvr_embed_job *job, const char *out,
 
     memset(report, 0, sizeof *report);
     if (job->n < 1 || job->max_tokens < 1)
-        return kvr_fail(KVR_EINVAL, "embed: %d prompts of up to %d tokens", job->n,
-                        job->max_tokens);
+        return kvr_fail(KVR_EINVAL,
+                        "embed: %d prompts of up to %d tokens were given, need at least 1 of each",
+                        job->n, job->max_tokens);
     st = kvr_tokenizer_open(&m.tokenizer, job->tokenizer);
     if (st == KVR_OK)
         st = kvr_dev_open_named(&m.dev, job->device);
     if (st == KVR_OK)
         st = kvr_umt5_open(&m.encoder, m.dev, job->encoder);
     if (st == KVR_OK && kvr_tokenizer_count(m.tokenizer) > kvr_umt5_sizes(m.encoder)->vocabulary)
-        st = kvr_fail(KVR_EFORMAT, "%s: %d pieces, the encoder %s knows %d", job->tokenizer,
-                      kvr_tokenizer_count(m.tokenizer), job->encoder,
-                      kvr_umt5_sizes(m.encoder)->vocabulary);
+        st = kvr_fail(
+            KVR_EFORMAT,
+            "%s: the tokenizer has %d pieces, more than encoder %s has embeddings for (%d)",
+            job->tokenizer, kvr_tokenizer_count(m.tokenizer), job->encoder,
+            kvr_umt5_sizes(m.encoder)->vocabulary);
     if (st == KVR_OK)
         st = tokenize(&m, report);
     if (st == KVR_OK)
@@ -184,14 +187,16 @@ static enum kvr_status check_tensor(struct kvr_embedding *e, const char *path, c
     KVR_TRY(kvr_st_get_shaped(e->file, tensor, 2, (int64_t[]){ -1, -1 }, &e->rows));
     if ((t->dtype != KVR_F32 && t->dtype != KVR_BF16) || t->shape[0] < 1 || t->shape[1] < 1 ||
         t->shape[0] > 1 << 16 || t->shape[1] > 1 << 16)
-        return kvr_fail(KVR_EFORMAT, "%s: tensor '%s': need F32 or BF16 [tokens, dim]", path,
-                        tensor);
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: tensor '%s': need F32 or BF16 of shape [tokens, dim], each 1 to 65536",
+                        path, tensor);
     e->n = (int)t->shape[0];
     e->dim = (int)t->shape[1];
     for (int64_t i = 0; i < kvr_tensor_count(t); i++)
         if (!isfinite(value_at(t, i)))
-            return kvr_fail(KVR_ENAN, "%s: tensor '%s' holds %g at element %lld", path, tensor,
-                            (double)value_at(t, i), (long long)i);
+            return kvr_fail(
+                KVR_ENAN, "%s: tensor '%s' contains %g at element %lld; embeddings must be finite",
+                path, tensor, (double)value_at(t, i), (long long)i);
     return hash_rows(e);
 }
 
@@ -221,8 +226,9 @@ enum kvr_status kvr_embedding_fill(const struct kvr_embedding *e, int text_len, 
 
     if (e->n > text_len || e->dim != text_dim)
         return kvr_fail(KVR_EINVAL,
-                        "embedding of %d tokens of %d values, the model takes up to %d of %d", e->n,
-                        e->dim, text_len, text_dim);
+                        "the prompt's embedding has %d tokens of %d values, the model takes up to "
+                        "%d tokens of %d values",
+                        e->n, e->dim, text_len, text_dim);
     for (int64_t i = 0; i < n; i++)
         P[i] = value_at(&e->rows, i);
     memset(P + n, 0, ((size_t)text_len * (size_t)text_dim - (size_t)n) * sizeof *P);

@@ -66,10 +66,11 @@ static enum kvr_status failed(const char *what) noexcept
     try {
         throw;
     } catch (const std::bad_alloc &) {
-        return kvr_fail(KVR_ENOMEM, "%s: no memory for pieces", what);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating its pieces", what);
     } catch (const std::exception &e) {
         if (strstr(e.what(), "bad_alloc"))
-            return kvr_fail(KVR_ENOMEM, "%s: no memory for pieces: %.120s", what, e.what());
+            return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating pieces: %.120s", what,
+                            e.what());
         return kvr_fail(KVR_EINTERNAL, "%s: sentencepiece: %.120s", what, e.what());
     } catch (...) {
         return kvr_fail(KVR_EINTERNAL, "%s: sentencepiece: an unknown exception", what);
@@ -81,14 +82,14 @@ static enum kvr_status load(kvr_spiece *s, const char *path, size_t n_bytes)
     const reserve headroom(TIMES * n_bytes + LEAST);
 
     if (!headroom.is_there())
-        return kvr_fail(KVR_ENOMEM, "%s: no memory for %d times its %zu bytes", path, (int)TIMES,
-                        n_bytes);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating %d times its %zu bytes",
+                        path, (int)TIMES, n_bytes);
     const sentencepiece::util::Status status = s->processor.Load(path);
 
     /* sentencepiece opens the model file as a C++ stream, which preserves only the system's error
      * message. */
     if (!status.ok() && strstr(status.message(), strerror(ENOMEM)))
-        return kvr_fail(KVR_ENOMEM, "%s: no memory to open it", path);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory while opening it", path);
     if (!status.ok() || s->processor.GetPieceSize() < 1)
         return kvr_fail(KVR_EFORMAT, "%s: no sentencepiece model (%.80s)", path, status.message());
     return KVR_OK;
@@ -131,13 +132,14 @@ static enum kvr_status encode(const struct kvr_spiece *s, const char *text, int 
     std::vector<int> v;
 
     if (!headroom.is_there())
-        return kvr_fail(KVR_ENOMEM, "sentencepiece: no memory for a text");
+        return kvr_fail(KVR_ENOMEM, "sentencepiece: out of memory while allocating a text");
     const sentencepiece::util::Status status = s->processor.Encode(text, &v);
     if (!status.ok())
         return kvr_fail(KVR_EFORMAT, "sentencepiece: %.120s", status.message());
     *ids = static_cast<int *>(malloc((v.size() + 1) * sizeof **ids));
     if (!*ids)
-        return kvr_fail(KVR_ENOMEM, "sentencepiece: no memory for %zu pieces", v.size());
+        return kvr_fail(KVR_ENOMEM, "sentencepiece: out of memory while allocating %zu pieces",
+                        v.size());
     if (!v.empty())
         memcpy(*ids, v.data(), v.size() * sizeof **ids);
     *n = static_cast<int>(v.size());

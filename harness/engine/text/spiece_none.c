@@ -23,7 +23,9 @@ enum kvr_status kvr_spiece_encode(const struct kvr_spiece *s, const char *text, 
     (void)s;
     *ids = NULL;
     *n = 0;
-    return kvr_fail(KVR_EUNSUPPORTED, "text '%.20s': no libsentencepiece", text);
+    return kvr_fail(
+        KVR_EUNSUPPORTED,
+        "text '%.20s' cannot be tokenized: this kvreel was built without libsentencepiece", text);
 }
 
 bool kvr_spiece_is_byte(const struct kvr_spiece *s, int id)

@@ -20,11 +20,12 @@ enum kvr_status kvr_tokenizer_open(struct kvr_tokenizer **out, const char *path)
 
     *out = NULL;
     if (!t || (kvr_path_is_dir(path) && !inside))
-        st = kvr_fail(KVR_ENOMEM, "%s: no memory", path);
+        st = kvr_fail(KVR_ENOMEM, "%s: out of memory", path);
     else
         st = kvr_spiece_open(&t->pieces, inside ? inside : path);
     if (st == KVR_OK && (kvr_spiece_unknown(t->pieces) < 0 || kvr_spiece_end(t->pieces) < 0))
-        st = kvr_fail(KVR_EFORMAT, "%s: no unknown piece, or no end token", path);
+        st = kvr_fail(KVR_EFORMAT, "%s: the tokenizer model has no unknown piece or no end token",
+                      path);
     free(inside);
     if (st != KVR_OK) {
         kvr_tokenizer_close(&t);
@@ -58,7 +59,8 @@ enum kvr_status kvr_tokenize(const struct kvr_tokenizer *t, const char *text, in
 
     *n = 0;
     if (max < 1)
-        return kvr_fail(KVR_EINVAL, "tokens: room for %d, need 1", max);
+        return kvr_fail(KVR_EINVAL, "tokens: the output has room for %d tokens, need at least 1",
+                        max);
     KVR_TRY(kvr_text_clean(text, &clean));
     st = kvr_spiece_encode(t->pieces, clean, &pieces, &n_pieces);
     free(clean);

@@ -54,7 +54,7 @@ static enum kvr_status shape_of(const struct kvr_umt5 *e, const char *name, int 
                         kvr_weights_path(e->file), name, w->n_dims, n_dims);
     for (int i = 0; i < n_dims; i++) {
         if (w->shape[i] < 1 || w->shape[i] > 1 << 24)
-            return kvr_fail(KVR_EFORMAT, "%s: weight '%s': an extent of %lld",
+            return kvr_fail(KVR_EFORMAT, "%s: weight '%s' has a dimension of %lld, need 1 to 2^24",
                             kvr_weights_path(e->file), name, (long long)w->shape[i]);
         shape[i] = w->shape[i];
     }
@@ -121,14 +121,14 @@ static enum kvr_status check_tensors(struct kvr_umt5 *e)
     while (s->n_layers < MAX_LAYERS && has_layer(e, s->n_layers))
         KVR_TRY(check_layer(e, s->n_layers++));
     if (norm[0] != s->dim || s->attention % s->n_heads || s->n_buckets < 4 || s->n_buckets % 4)
-        return kvr_fail(
-            KVR_EFORMAT,
-            "%s: norm of %lld values for dim %d, %d heads of width %d in all, %d buckets: need "
-            "norm = dim, a width that the heads divide, and a multiple of 4 buckets",
-            kvr_weights_path(e->file), (long long)norm[0], s->dim, s->n_heads, s->attention,
-            s->n_buckets);
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: the norm has %lld values for dim %d; attention has %d heads and width "
+                        "%d; %d position buckets: need norm = dim, a width divisible by the heads, "
+                        "and a multiple of 4 buckets",
+                        kvr_weights_path(e->file), (long long)norm[0], s->dim, s->n_heads,
+                        s->attention, s->n_buckets);
     if (e->own->max_head_dim && s->attention / s->n_heads > e->own->max_head_dim)
-        return kvr_fail(KVR_EUNSUPPORTED, "%s: heads of %d values, this device takes up to %d",
+        return kvr_fail(KVR_EUNSUPPORTED, "%s: head_dim is %d, this device supports at most %d",
                         kvr_weights_path(e->file), s->attention / s->n_heads, e->own->max_head_dim);
     return KVR_OK;
 }
@@ -140,7 +140,7 @@ enum kvr_status kvr_umt5_open(struct kvr_umt5 **out, struct kvr_dev *dev, const 
 
     *out = NULL;
     if (!e)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory", path);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory", path);
     e->dev = dev;
     e->ops = kvr_ops_of(dev);
     e->own = kvr_umt5_ops_of(dev);
@@ -211,7 +211,8 @@ static enum kvr_status check_finite(const struct kvr_umt5 *e, const char *name, 
 {
     for (int64_t i = 0; i < n; i++)
         if (!isfinite(x[i]))
-            return kvr_fail(KVR_ENAN, "%s: weight '%s' holds %g at element %lld",
+            return kvr_fail(KVR_ENAN,
+                            "%s: weight '%s' contains %g at element %lld; weights must be finite",
                             kvr_weights_path(e->file), name, (double)x[i], (long long)i);
     return KVR_OK;
 }
@@ -460,7 +461,8 @@ static enum kvr_status encode(struct work *w, float *out)
     KVR_TRY(kvr_dev_get(w->e->dev, out, w->h, (size_t)n * sizeof *out));
     for (int64_t i = 0; i < n; i++)
         if (!isfinite(out[i]))
-            return kvr_fail(KVR_ENAN, "%s: token %lld: the encoder's output is not finite",
+            return kvr_fail(KVR_ENAN,
+                            "%s: token %lld: the text encoder's output is NaN or infinite",
                             kvr_weights_path(w->e->file), (long long)(i / w->e->s.dim));
     return KVR_OK;
 }
@@ -471,11 +473,13 @@ static enum kvr_status measure(struct work *w)
         const struct kvr_umt5_text *t = &w->texts[i];
 
         if (t->n < 1)
-            return kvr_fail(KVR_EINVAL, "umt5: text %d of %d tokens, need 1", i, t->n);
+            return kvr_fail(KVR_EINVAL, "umt5: text %d has %d tokens, need at least 1", i, t->n);
         for (int j = 0; j < t->n; j++)
             if (t->ids[j] < 0 || t->ids[j] >= w->e->s.vocabulary)
-                return kvr_fail(KVR_EINVAL, "umt5: text %d token %d: id %d, the vocabulary has %d",
-                                i, j, t->ids[j], w->e->s.vocabulary);
+                return kvr_fail(
+                    KVR_EINVAL,
+                    "umt5: text %d token %d has id %d, the vocabulary has %d ids from 0", i, j,
+                    t->ids[j], w->e->s.vocabulary);
         w->n += t->n;
         w->longest = t->n > w->longest ? t->n : w->longest;
     }

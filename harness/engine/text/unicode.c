@@ -105,7 +105,8 @@ enum kvr_status kvr_points_add(struct kvr_points *p, uint32_t c)
         uint32_t *bigger = realloc(p->at, capacity * sizeof *bigger);
 
         if (!bigger)
-            return kvr_fail(KVR_ENOMEM, "text: no memory for %zu characters", capacity);
+            return kvr_fail(KVR_ENOMEM, "text: out of memory while allocating %zu characters",
+                            capacity);
         p->at = bigger;
         p->capacity = capacity;
     }
@@ -137,7 +138,7 @@ enum kvr_status kvr_points_write(const struct kvr_points *p, char **utf8)
 
     *utf8 = to;
     if (!to)
-        return kvr_fail(KVR_ENOMEM, "text: no memory for %zu characters", p->n);
+        return kvr_fail(KVR_ENOMEM, "text: out of memory while allocating %zu characters", p->n);
     for (size_t i = 0; i < p->n; i++)
         n += (size_t)kvr_utf8_write(p->at[i], to + n);
     to[n] = 0;

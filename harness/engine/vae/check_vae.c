@@ -76,7 +76,9 @@ static enum kvr_status take(void *ctx, const float *y)
     float *to = c->frames + c->seen++ * 3 * area;
 
     if (c->seen > c->n_frames)
-        return kvr_fail(KVR_EINTERNAL, "check: more frames than %d", c->n_frames);
+        return kvr_fail(KVR_EINTERNAL,
+                        "check: the decoder returned more than the expected %d frames",
+                        c->n_frames);
     for (int64_t i = 0; i < area; i++)
         for (int k = 0; k < 3; k++)
             to[k * area + i] = y[3 * i + k];
@@ -115,7 +117,7 @@ static void tap(void *ctx, const char *name, const float *x, int64_t n)
     if (!p || p->seen == p->n_frames || c->st != KVR_OK)
         return;
     if (!p->x) {
-        c->st = kvr_fail(KVR_ENOMEM, "check: no memory for %s", full);
+        c->st = kvr_fail(KVR_ENOMEM, "check: out of memory while allocating tensor '%s'", full);
         return;
     }
     for (int64_t i = 0; i < p->area; i++)
@@ -207,19 +209,22 @@ static enum kvr_status open_clip(struct clip *c, struct kvr_dev *dev, const char
 {
     if (z->dtype != KVR_F32 || z->n_dims != 4 || z->shape[0] < 1 || z->shape[0] > 1024 ||
         z->shape[2] > 4096 || z->shape[3] > 4096)
-        return kvr_fail(KVR_EFORMAT, "%s: '%sz' must be F32 [frames, channels, h, w]",
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: tensor '%sz' must be F32 of shape [frames, channels, h, w]",
                         kvr_st_path(c->file), c->name);
     c->h = (int)z->shape[2];
     c->w = (int)z->shape[3];
     KVR_TRY(kvr_vae_open(&c->v, dev, KVR_F32, path, c->h, c->w));
     if (z->shape[1] != kvr_vae_channels(c->v))
-        return kvr_fail(KVR_EFORMAT, "%s: '%sz' has %lld channels, the decoder takes %d",
+        return kvr_fail(KVR_EFORMAT, "%s: tensor '%sz' has %lld channels, the decoder needs %d",
                         kvr_st_path(c->file), c->name, (long long)z->shape[1],
                         kvr_vae_channels(c->v));
     c->scale = kvr_vae_scale(c->v);
     c->n_frames = kvr_vae_frames((int)z->shape[0]);
     c->frames = malloc((size_t)(c->n_frames * frame_floats(c)) * sizeof *c->frames);
-    return c->frames ? KVR_OK : kvr_fail(KVR_ENOMEM, "check: no memory for %d frames", c->n_frames);
+    return c->frames ? KVR_OK
+                     : kvr_fail(KVR_ENOMEM, "check: out of memory while allocating %d frames",
+                                c->n_frames);
 }
 
 static enum kvr_status check_clip(struct kvr_check_report *r, struct kvr_st *file,
@@ -274,13 +279,14 @@ static enum kvr_status check_encoder(struct kvr_check_report *r, struct kvr_st *
     if (!scale || image.dtype != KVR_F32 || image.n_dims != 3 || image.shape[0] != 3 ||
         image.shape[1] != scale * latent.shape[1] || image.shape[2] != scale * latent.shape[2] ||
         image.shape[1] > 65536 || image.shape[2] > 65536)
-        return kvr_fail(KVR_EFORMAT, "%s: '%s' must be F32 [3, 16 h, 16 w] for '%s' [48, h, w]",
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: tensor '%s' must be F32 [3, 16 h, 16 w] to match '%s' [48, h, w]",
                         kvr_st_path(file), in, out);
     n = kvr_tensor_count(&latent);
     area = image.shape[1] * image.shape[2];
     rgb = malloc((size_t)(3 * area + n) * sizeof *rgb);
     if (!rgb)
-        return kvr_fail(KVR_ENOMEM, "check: no memory for an image");
+        return kvr_fail(KVR_ENOMEM, "check: out of memory while allocating an image");
     z = rgb + 3 * area;
     for (int64_t i = 0; i < area; i++)
         for (int c = 0; c < 3; c++)

@@ -83,7 +83,7 @@ static enum kvr_status context_open(struct kvr_conv_context **out, struct kvr_de
     enum kvr_status st;
 
     if (!r)
-        return kvr_fail(KVR_ENOMEM, "convolution: no memory");
+        return kvr_fail(KVR_ENOMEM, "convolution: out of memory");
     r->base.dev = dev;
     r->base.type = type;
     r->n_threads = omp_get_max_threads() < MAX_THREADS ? omp_get_max_threads() : MAX_THREADS;
@@ -330,7 +330,7 @@ static enum kvr_status conv_open(struct kvr_conv **out, struct kvr_conv_context 
     enum kvr_status st;
 
     if (!c)
-        return kvr_fail(KVR_ENOMEM, "convolution: no memory");
+        return kvr_fail(KVR_ENOMEM, "convolution: out of memory");
     c->base = (struct kvr_conv){ .context = context, .s = *s };
     omp_set_num_threads(1); /* oneDNN's blocking depends on the number of threads */
     st = is_narrow(c) ? build_narrow(c, weight, bias) : build(c, weight, bias);

@@ -95,7 +95,7 @@ static enum kvr_status context_open(struct kvr_conv_context **out, struct kvr_de
     enum kvr_status st;
 
     if (!r)
-        return kvr_fail(KVR_ENOMEM, "convolution: no memory");
+        return kvr_fail(KVR_ENOMEM, "convolution: out of memory");
     r->base.dev = dev;
     r->base.type = type;
     st = kvr_conv_cudnn_open(&r->lib, kvr_dev_stream(dev), r->version, sizeof r->version);
@@ -454,9 +454,8 @@ static enum kvr_status choose(struct conv *c, const struct trial *t)
             return KVR_OK;
         if (st == KVR_OK)
             kvr_fail(KVR_EUNSUPPORTED,
-                     "cuDNN: convolution of %d to %d channels, %d x %d, differs from kvreel's own "
-                     "kernel by %g of "
-                     "the largest output; at most %g is allowed",
+                     "cuDNN: the convolution of %d to %d channels, %d x %d, differs from kvreel's "
+                     "own kernel by %g of the largest output; at most %g is allowed",
                      s->in, s->out, s->kernel, s->kernel, off, most);
     }
     return KVR_EUNSUPPORTED;
@@ -495,7 +494,7 @@ static enum kvr_status conv_open(struct kvr_conv **out, struct kvr_conv_context 
     enum kvr_status st;
 
     if (!c)
-        return kvr_fail(KVR_ENOMEM, "convolution: no memory");
+        return kvr_fail(KVR_ENOMEM, "convolution: out of memory");
     c->base = (struct kvr_conv){ .context = context, .s = *s };
     c->padded = half(context) ? (s->out + 7) / 8 * 8 : s->out;
     st = upload(c, weight, bias);

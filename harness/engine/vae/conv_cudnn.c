@@ -113,7 +113,7 @@ enum kvr_status kvr_conv_cudnn_open(struct kvr_conv_cudnn **out, struct kvr_stre
 
     *out = NULL;
     if (!lib)
-        return kvr_fail(KVR_ENOMEM, "cuDNN: no memory");
+        return kvr_fail(KVR_ENOMEM, "cuDNN: out of memory");
     lib->stream = s;
     st = load(lib);
     if (st == KVR_OK)
@@ -196,8 +196,8 @@ static enum kvr_status choose(struct kvr_conv_cudnn_plan *p, const struct kvr_co
     }
     if (p->n_ways == 0)
         return kvr_fail(KVR_EUNSUPPORTED,
-                        "cuDNN: no plan in %s for %d to %d channels, kernel %d x %d, %d x %d "
-                        "pixels, with at most %zu bytes of workspace",
+                        "cuDNN: no convolution plan in %s for %d to %d channels, kernel %d x %d, "
+                        "%d x %d pixels, with at most %zu bytes of workspace",
                         kvr_dtype_name(s->type), s->in, s->out, s->kernel, s->kernel, s->width,
                         s->rows_out, most_bytes);
     return KVR_OK;
@@ -213,7 +213,7 @@ enum kvr_status kvr_conv_cudnn_plan_open(struct kvr_conv_cudnn_plan **out,
 
     *out = NULL;
     if (!p)
-        return kvr_fail(KVR_ENOMEM, "cuDNN: no memory");
+        return kvr_fail(KVR_ENOMEM, "cuDNN: out of memory");
     p->lib = lib;
     st = describe(p, shape);
     if (st == KVR_OK)

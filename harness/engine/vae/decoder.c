@@ -25,11 +25,12 @@ enum kvr_status kvr_decoder_open(struct kvr_decoder **out, struct kvr_dev *dev,
 
     *out = NULL;
     if (kind == KVR_DECODER_TAEHV && type != KVR_F32)
-        return kvr_fail(KVR_EUNSUPPORTED, "%s: decoder taehv computes in f32, not %s", path,
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "%s: decoder taehv supports only decoder_compute f32, not %s", path,
                         kvr_compute_word(type));
     d = calloc(1, sizeof *d);
     if (!d)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory", path);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory", path);
     st = kind == KVR_DECODER_TAEHV ? kvr_tae_open(&d->tae, dev, path, latent_h, latent_w)
                                    : kvr_vae_open(&d->vae, dev, type, path, latent_h, latent_w);
     if (st != KVR_OK) {

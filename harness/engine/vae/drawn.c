@@ -29,7 +29,9 @@ static enum kvr_status add(struct drawn *d, const char *layer, const char *suffi
     char *name;
 
     if (d->n == MAX_TENSORS)
-        return kvr_fail(KVR_EINTERNAL, "decoder: more than %d tensors", MAX_TENSORS);
+        return kvr_fail(KVR_EINTERNAL,
+                        "decoder: a decoder with random weights has more than %d tensors",
+                        MAX_TENSORS);
     item = &d->item[d->n];
     name = d->name[d->n];
     snprintf(name, NAME_LEN, "%.64s%s", layer, suffix);
@@ -38,7 +40,7 @@ static enum kvr_status add(struct drawn *d, const char *layer, const char *suffi
     memcpy(item->t.shape, shape, (size_t)n_dims * sizeof *shape);
     item->t.data = malloc(kvr_tensor_bytes(&item->t));
     if (!item->t.data)
-        return kvr_fail(KVR_ENOMEM, "decoder: no memory for '%s'", name);
+        return kvr_fail(KVR_ENOMEM, "decoder: out of memory while allocating tensor '%s'", name);
     kvr_draw_tensor(d->seed, name, n_random, shape, item->t.data);
     d->n++;
     return KVR_OK;
@@ -156,11 +158,11 @@ enum kvr_status kvr_decoder_draw(enum kvr_decoder_kind kind, int channels, int b
     enum kvr_status st;
 
     if (!l || (kind == KVR_DECODER_TAEHV && channels != KVR_VAE_CHANNELS))
-        return kvr_fail(KVR_EUNSUPPORTED, "decoder %s: none for latents of %d channels",
+        return kvr_fail(KVR_EUNSUPPORTED, "decoder %s: does not support latents of %d channels",
                         kvr_decoder_names[kind], channels);
     d = calloc(1, sizeof *d);
     if (!d)
-        return kvr_fail(KVR_ENOMEM, "decoder: no memory");
+        return kvr_fail(KVR_ENOMEM, "decoder: out of memory");
     d->seed = seed;
     st = kind == KVR_DECODER_TAEHV ? list_tae(d)
                                    : list_vae(d, l, base ? base : kvr_decoder_base(channels));

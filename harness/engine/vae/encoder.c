@@ -180,8 +180,10 @@ static enum kvr_status head(struct encoder *e, float *z)
                 (got[i * 2 * CHANNELS + c] - kvr_vae_2_2.mean[c]) * (1.0f / kvr_vae_2_2.std[c]);
 
             if (!isfinite(v))
-                return kvr_fail(KVR_ENAN, "%s: the image's latent %lld of channel %d is not finite",
-                                kvr_weights_path(e->file), (long long)i, c);
+                return kvr_fail(
+                    KVR_ENAN,
+                    "%s: the encoded image's latent %lld of channel %d is NaN or infinite",
+                    kvr_weights_path(e->file), (long long)i, c);
             z[c * n + i] = v;
         }
     return KVR_OK;
@@ -277,12 +279,11 @@ static enum kvr_status find_base(struct encoder *e)
 
     if (!first || first->n_dims != 5 || first->shape[0] < 1 || first->shape[0] > 4096 ||
         first->shape[1] != PIXELS)
-        return kvr_fail(
-            KVR_EFORMAT,
-            "%s: no encoder of Wan 2.2, which a first frame from an image needs: weight "
-            "'encoder.conv1.weight' %s",
-            kvr_weights_path(e->file),
-            first ? "has another shape than [base, 12, 3, 3, 3]" : "is missing");
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: the file has no Wan 2.2 encoder, which a first frame from an image "
+                        "needs: weight 'encoder.conv1.weight' %s",
+                        kvr_weights_path(e->file),
+                        first ? "does not have the shape [base, 12, 3, 3, 3]" : "is missing");
     e->base = (int)first->shape[0];
     return KVR_OK;
 }
@@ -318,8 +319,9 @@ enum kvr_status kvr_vae_encode_frame(struct kvr_dev *dev, const char *path, int 
     enum kvr_status st;
 
     if (latent_h < 1 || latent_w < 1 || latent_h > 4096 || latent_w > 4096)
-        return kvr_fail(KVR_EINVAL, "encoder: latents of %d x %d, allowed are 1..4096", latent_w,
-                        latent_h);
+        return kvr_fail(KVR_EINVAL,
+                        "encoder: the latents are %d x %d (width x height), need 1..4096 each",
+                        latent_w, latent_h);
     KVR_TRY(kvr_weights_open(&file, path));
     e.file = file;
     st = kvr_conv_context_open(&e.context, dev, KVR_F32);

@@ -19,7 +19,8 @@ enum kvr_status kvr_part_read(const struct kvr_weights *file, struct kvr_dev *de
             const double value = (double)x[i];
 
             kvr_array_free(out);
-            return kvr_fail(KVR_ENAN, "%s: weight '%s' holds %g at element %lld",
+            return kvr_fail(KVR_ENAN,
+                            "%s: weight '%s' contains %g at element %lld; weights must be finite",
                             kvr_weights_path(file), name, value, (long long)i);
         }
     return KVR_OK;

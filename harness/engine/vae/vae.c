@@ -434,7 +434,7 @@ enum kvr_status kvr_vae_open(struct kvr_vae **out, struct kvr_dev *dev, enum kvr
 
     *out = NULL;
     if (!v)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory", path);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory", path);
     v->dev = dev;
     v->type = type;
     v->elem = kvr_dtype_size(type);
@@ -442,7 +442,9 @@ enum kvr_status kvr_vae_open(struct kvr_vae **out, struct kvr_dev *dev, enum kvr
     v->h = latent_h;
     v->w = latent_w;
     if (latent_h < 1 || latent_w < 1 || latent_h > 4096 || latent_w > 4096)
-        st = kvr_fail(KVR_EINVAL, "vae: latents of %d x %d, need 1..4096 each", latent_w, latent_h);
+        st =
+            kvr_fail(KVR_EINVAL, "vae: the latents are %d x %d (width x height), need 1..4096 each",
+                     latent_w, latent_h);
     else
         st = kvr_conv_context_open(&v->context, dev, type);
     if (st == KVR_OK)

@@ -146,7 +146,7 @@ enum kvr_status kvr_aperture_read(struct kvr_crop *out, FILE *f, int nth, const 
         return KVR_OK;
     *out = (struct kvr_crop){ .display_unit = UNIT_UNKNOWN };
     return kvr_fail(KVR_EUNSUPPORTED,
-                    "%s: its clean aperture of %" PRId32 "/%" PRId32 " x %" PRId32 "/%" PRId32
+                    "%s: the clean aperture of %" PRId32 "/%" PRId32 " x %" PRId32 "/%" PRId32
                     " pixels, %" PRId32 "/%" PRId32 " and %" PRId32 "/%" PRId32
                     " from the centre, has no whole pixels of %dx%d: write it cropped first "
                     "(ffmpeg -i FILE -vf crop=... OUT)",

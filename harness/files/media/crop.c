@@ -165,8 +165,8 @@ enum kvr_status kvr_crop_read(struct kvr_crop *out, FILE *f, int nth, const char
         }
     memset(out, 0, sizeof *out);
     return kvr_fail(KVR_EFORMAT,
-                    "%s: its Matroska header does not lead to the video track, so its crop is "
-                    "unknown: remux it (ffmpeg -i FILE -c copy OUT.mkv)",
+                    "%s: the crop is unknown, since the Matroska header does not lead to the video "
+                    "track: remux the file (ffmpeg -i FILE -c copy OUT.mkv)",
                     path);
 }
 
@@ -202,8 +202,8 @@ enum kvr_status kvr_crop_apply(const struct kvr_crop *c, struct kvr_video *v, co
         return KVR_OK;
     if (w <= 0 || h <= 0)
         return kvr_fail(KVR_EFORMAT,
-                        "%s: its crop (%d top, %d bottom, %d left, %d right) leaves nothing of "
-                        "%dx%d",
+                        "%s: the crop in the header (%d top, %d bottom, %d left, %d right) leaves "
+                        "no pixel of %dx%d",
                         path, c->top, c->bottom, c->left, c->right, f->width, f->height);
     for (int i = 0; i < f->n; i++) {
         const uint8_t *from = v->pixels + (size_t)i * (size_t)f->height * row +

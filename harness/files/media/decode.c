@@ -78,17 +78,18 @@ static enum kvr_status open_decoder(struct reader *r)
     int err;
 
     if (i < 0)
-        return kvr_fail(KVR_EFORMAT, "%s: no video stream in it", r->path);
+        return kvr_fail(KVR_EFORMAT, "%s: the file has no video stream", r->path);
     codec = r->ff->avcodec_find_decoder(r->demux->streams[i]->codecpar->codec_id);
     if (!codec)
-        return kvr_fail(KVR_EUNSUPPORTED, "%s: no decoder for its video stream (%s)", r->path,
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "%s: this libavcodec cannot decode the video stream's codec (%s)", r->path,
                         r->ff->avcodec_get_name(r->demux->streams[i]->codecpar->codec_id));
     r->stream = r->demux->streams[i];
     r->dec = r->ff->avcodec_alloc_context3(codec);
     r->frame = r->ff->av_frame_alloc();
     r->pkt = r->ff->av_packet_alloc();
     if (!r->dec || !r->frame || !r->pkt)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory for the decoder", r->path);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating the decoder", r->path);
     err = r->ff->avcodec_parameters_to_context(r->dec, r->stream->codecpar);
     if (err >= 0) {
         r->dec->thread_count = 1;
@@ -119,7 +120,7 @@ static enum kvr_status open_scaler(struct reader *r)
         f->width, f->height, f->format, f->width, f->height, AV_PIX_FMT_RGB24,
         SWS_BICUBIC | SWS_ACCURATE_RND | SWS_FULL_CHR_H_INT | SWS_BITEXACT, NULL, NULL, NULL);
     if (!r->sws)
-        return kvr_fail(KVR_EUNSUPPORTED, "%s: its pixel format cannot be converted to RGB",
+        return kvr_fail(KVR_EUNSUPPORTED, "%s: the video's pixel format cannot be converted to RGB",
                         r->path);
     r->ff->sws_setColorspaceDetails(r->sws, coefficients, f->color_range == AVCOL_RANGE_JPEG,
                                     r->ff->sws_getCoefficients(SWS_CS_DEFAULT), 1, 0, 1 << 16,
@@ -137,8 +138,8 @@ static enum kvr_status grow(struct reader *r, size_t frame_bytes)
     uint8_t *p = realloc(r->out->pixels, (size_t)capacity * frame_bytes);
 
     if (!p)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory for %d frames of %zu bytes", r->path, capacity,
-                        frame_bytes);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating %d frames of %zu bytes",
+                        r->path, capacity, frame_bytes);
     r->out->pixels = p;
     r->capacity = capacity;
     return KVR_OK;
@@ -155,8 +156,8 @@ static enum kvr_status keep_frame(struct reader *r)
     if (!r->sws)
         KVR_TRY(open_scaler(r));
     if (f->width != out->width || f->height != out->height)
-        return kvr_fail(KVR_EFORMAT, "%s: frame %d is %dx%d, those before %dx%d", r->path, out->n,
-                        f->width, f->height, out->width, out->height);
+        return kvr_fail(KVR_EFORMAT, "%s: frame %d is %dx%d, but earlier frames are %dx%d", r->path,
+                        out->n, f->width, f->height, out->width, out->height);
     frame_bytes = (size_t)f->width * (size_t)f->height * 3;
     if (out->n == r->capacity)
         KVR_TRY(grow(r, frame_bytes));
@@ -194,8 +195,8 @@ static enum kvr_status read_all(struct reader *r)
         if (r->pkt->stream_index == r->stream->index) {
             r->n_packets++;
             if (r->pkt->flags & AV_PKT_FLAG_CORRUPT)
-                st = kvr_fail(KVR_EFORMAT, "%s: cut short within frame %d", r->path,
-                              r->n_packets - 1);
+                st = kvr_fail(KVR_EFORMAT, "%s: the file ends within frame %d (truncated?)",
+                              r->path, r->n_packets - 1);
             else
                 st = feed(r, r->pkt);
         }
@@ -205,13 +206,13 @@ static enum kvr_status read_all(struct reader *r)
     /* Containers with an index (MP4) give the expected number of packets. */
     expected = r->ff->avformat_index_get_entries_count(r->stream);
     if (r->n_packets < expected)
-        return kvr_fail(KVR_EFORMAT, "%s: cut short: %d of %d frames", r->path, r->n_packets,
-                        expected);
+        return kvr_fail(KVR_EFORMAT, "%s: the file ends after %d of %d frames (truncated?)",
+                        r->path, r->n_packets, expected);
     if (err != AVERROR_EOF)
         return kvr_av_fail(r->path, "damaged or cut short", err);
     KVR_TRY(feed(r, NULL));
     if (r->out->frames.n == 0)
-        return kvr_fail(KVR_EFORMAT, "%s: no frame in its video stream", r->path);
+        return kvr_fail(KVR_EFORMAT, "%s: the video stream contains no frame", r->path);
     return KVR_OK;
 }
 

@@ -91,7 +91,8 @@ enum kvr_status kvr_display_apply(const struct kvr_display *d, struct kvr_video 
         return KVR_OK;
     stored = malloc(bytes);
     if (!stored)
-        return kvr_fail(KVR_ENOMEM, "video: no memory for a frame of %dx%d", w, h);
+        return kvr_fail(KVR_ENOMEM, "video: out of memory while allocating a frame of %dx%d pixels",
+                        w, h);
     for (int i = 0; i < f->n; i++) {
         uint8_t *frame = v->pixels + (size_t)i * bytes;
 

@@ -28,8 +28,8 @@ enum kvr_status kvr_frames_write(const char *path, const struct kvr_frames *f, d
     };
 
     if (f->n <= 0 || f->height <= 0 || f->width <= 0)
-        return kvr_fail(KVR_EINVAL, "%s: no frames to write (%d of %dx%d)", path, f->n, f->width,
-                        f->height);
+        return kvr_fail(KVR_EINVAL, "%s: there are no frames to write (%d frames of %dx%d)", path,
+                        f->n, f->width, f->height);
     snprintf(text, sizeof text, "%.17g", fps);
     return kvr_st_write(path, &item, 1, metadata);
 }
@@ -43,17 +43,18 @@ static enum kvr_status read_tensor(struct kvr_video *out, const struct kvr_st *f
 
     KVR_TRY(kvr_st_get_shaped(f, "frames", 4, shape, &t));
     if (t.dtype != KVR_U8)
-        return kvr_fail(KVR_EFORMAT, "%s: tensor 'frames' is %s, need U8", kvr_st_path(f),
+        return kvr_fail(KVR_EFORMAT, "%s: tensor 'frames' has type %s, need U8", kvr_st_path(f),
                         kvr_dtype_name(t.dtype));
     for (int i = 0; i < 3; i++)
         if (t.shape[i] < 1 || t.shape[i] > INT_MAX)
-            return kvr_fail(KVR_EFORMAT, "%s: tensor 'frames': extent %lld, need 1..%d",
+            return kvr_fail(KVR_EFORMAT, "%s: tensor 'frames' has a dimension of %lld, need 1..%d",
                             kvr_st_path(f), (long long)t.shape[i], INT_MAX);
     n = kvr_tensor_bytes(&t);
     out->pixel = (struct kvr_ratio){ 1, 1 };
     out->pixels = malloc(n);
     if (!out->pixels)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory for %zu bytes of frames", kvr_st_path(f), n);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating %zu bytes of frames",
+                        kvr_st_path(f), n);
     memcpy(out->pixels, t.data, n);
     out->frames =
         (struct kvr_frames){ (int)t.shape[0], (int)t.shape[1], (int)t.shape[2], out->pixels };

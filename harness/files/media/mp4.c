@@ -153,10 +153,10 @@ static enum kvr_status open_encoder(struct writer *w, int width, int height, AVR
     int err;
 
     if (!codec)
-        return kvr_fail(KVR_EUNSUPPORTED, "%s: this libavcodec has no libx264", w->path);
+        return kvr_fail(KVR_EUNSUPPORTED, "%s: this libavcodec has no encoder libx264", w->path);
     w->enc = has_room() ? w->ff->avcodec_alloc_context3(codec) : NULL;
     if (!w->enc)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory for the encoder", w->path);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating the encoder", w->path);
     w->enc->width = width;
     w->enc->height = height;
     w->enc->pix_fmt = AV_PIX_FMT_YUV420P;
@@ -193,7 +193,8 @@ static enum kvr_status open_scaler(struct writer *w)
     /* The encoder's wide loads read past the last pixel. */
     w->big = malloc((size_t)width * (size_t)height * 3 + AV_INPUT_BUFFER_PADDING_SIZE);
     if (!w->sws || !w->frame || !w->pkt || !w->big)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory for %dx%d", w->path, width, height);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating a frame of %dx%d pixels",
+                        w->path, width, height);
     w->ff->sws_setColorspaceDetails(w->sws, bt709, 1, bt709, 0, 0, 1 << 16, 1 << 16);
     w->frame->format = w->enc->pix_fmt;
     w->frame->width = width;
@@ -218,7 +219,7 @@ static enum kvr_status open_muxer(struct writer *w, int fd)
     w->mux->flags |= AVFMT_FLAG_BITEXACT | AVFMT_FLAG_CUSTOM_IO;
     w->stream = w->ff->avformat_new_stream(w->mux, NULL);
     if (!w->stream)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory for the stream", w->path);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating the stream", w->path);
     w->stream->time_base = w->enc->time_base;
     w->stream->avg_frame_rate = w->enc->framerate;
     err = w->ff->avcodec_parameters_from_context(w->stream->codecpar, w->enc);
@@ -308,13 +309,16 @@ enum kvr_status kvr_mp4_write(const char *path, const struct kvr_frames *f, doub
 
     KVR_TRY(kvr_av_begin(&w.ff));
     if (f->n <= 0 || f->height <= 0 || f->width <= 0)
-        return kvr_fail(KVR_EINVAL, "%s: no frames to write (%d of %dx%d)", path, f->n, f->width,
-                        f->height);
+        return kvr_fail(KVR_EINVAL, "%s: there are no frames to write (%d frames of %dx%d)", path,
+                        f->n, f->width, f->height);
     if (!(fps > 0.0 && fps <= 1000.0))
-        return kvr_fail(KVR_EINVAL, "%s: %g frames per second, need above 0 to 1000", path, fps);
+        return kvr_fail(KVR_EINVAL,
+                        "%s: the frame rate is %g, need above 0 and at most 1000 frames per second",
+                        path, fps);
     if (scale < 1 || f->width > MAX_EXTENT / scale || f->height > MAX_EXTENT / scale)
-        return kvr_fail(KVR_EINVAL, "%s: %dx%d times %d, need 1..%d pixels a side", path, f->width,
-                        f->height, scale, MAX_EXTENT);
+        return kvr_fail(KVR_EINVAL,
+                        "%s: frames of %dx%d scaled by %d are too large, need 1..%d pixels a side",
+                        path, f->width, f->height, scale, MAX_EXTENT);
     KVR_TRY(kvr_out_open(&out, path));
     /* Chroma is stored per pixel pair, so both sizes are rounded up to even. */
     st = open_encoder(&w, (f->width * scale + 1) & ~1, (f->height * scale + 1) & ~1,

@@ -54,7 +54,8 @@ enum kvr_status kvr_png_write(const char *path, const uint8_t *rgb, int height, 
 
     KVR_TRY(kvr_av_begin(&ff));
     if (height <= 0 || width <= 0)
-        return kvr_fail(KVR_EINVAL, "%s: picture of %dx%d, need at least 1x1", path, width, height);
+        return kvr_fail(KVR_EINVAL, "%s: the picture has %dx%d pixels, need at least 1x1", path,
+                        width, height);
     codec = ff->avcodec_find_encoder(AV_CODEC_ID_PNG);
     if (!codec)
         return kvr_fail(KVR_EUNSUPPORTED, "%s: this libavcodec has no PNG encoder", path);
@@ -70,7 +71,7 @@ enum kvr_status kvr_png_write(const char *path, const uint8_t *rgb, int height, 
         ctx->flags |= AV_CODEC_FLAG_BITEXACT;
         st = encode(ff, path, rgb, ctx, frame, pkt);
     } else {
-        st = kvr_fail(KVR_ENOMEM, "%s: no memory for the PNG encoder", path);
+        st = kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating the PNG encoder", path);
     }
     ff->av_packet_free(&pkt);
     ff->av_frame_free(&frame);

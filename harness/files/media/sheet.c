@@ -74,19 +74,23 @@ enum kvr_status kvr_sheet_write(const char *path, const struct kvr_sheet_row *ro
     size_t n;
 
     if (n_rows < 1 || columns < 1 || scale < 1)
-        return kvr_fail(KVR_EINVAL, "%s: %d rows, %d columns, scale %d: need 1 or more", path,
-                        n_rows, columns, scale);
+        return kvr_fail(
+            KVR_EINVAL,
+            "%s: a sheet of %d rows, %d columns and scale %d was requested, need at least 1 each",
+            path, n_rows, columns, scale);
     for (int i = 0; i < n_rows; i++)
         if (rows[i].frames.n < 1 || rows[i].frames.height != first->height ||
             rows[i].frames.width != first->width)
-            return kvr_fail(KVR_EINVAL, "%s: row %d ('%s') has %d frames of %dx%d, the first %dx%d",
-                            path, i, rows[i].label ? rows[i].label : "", rows[i].frames.n,
-                            rows[i].frames.width, rows[i].frames.height, first->width,
-                            first->height);
+            return kvr_fail(
+                KVR_EINVAL, "%s: row %d ('%s') has %d frames of %dx%d, but the first row has %dx%d",
+                path, i, rows[i].label ? rows[i].label : "", rows[i].frames.n, rows[i].frames.width,
+                rows[i].frames.height, first->width, first->height);
     if (first->width < 1 || first->height < 1 ||
         (int64_t)first->width * scale * columns > MAX_EXTENT ||
         (int64_t)first->height * scale * n_rows > MAX_EXTENT)
-        return kvr_fail(KVR_EINVAL, "%s: %d columns x %d rows of %dx%d times %d, need 1..%d pixels",
+        return kvr_fail(KVR_EINVAL,
+                        "%s: a sheet of %d columns x %d rows of %dx%d scaled by %d is too large, "
+                        "need 1..%d pixels a side",
                         path, columns, n_rows, first->width, first->height, scale, MAX_EXTENT);
     l.cell_h = first->height * scale;
     l.cell_w = first->width * scale;
@@ -97,7 +101,8 @@ enum kvr_status kvr_sheet_write(const char *path, const struct kvr_sheet_row *ro
     n = (size_t)l.canvas.width * (size_t)l.canvas.height * 3;
     l.canvas.rgb = malloc(n);
     if (!l.canvas.rgb)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory for a sheet of %zu bytes", path, n);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating a sheet of %zu bytes", path,
+                        n);
     memset(l.canvas.rgb, paper, n);
     for (int i = 0; i < n_rows; i++)
         draw_row(&l, GAP + i * (2 * l.strip + l.cell_h + GAP), &rows[i]);

@@ -28,8 +28,8 @@ static enum kvr_status index_names(const char *dir, const char *index, const cha
     const char *key;
     enum kvr_status st;
 
-    st =
-        path ? kvr_json_load(&doc, path) : kvr_fail(KVR_ENOMEM, "%s: no memory for its files", dir);
+    st = path ? kvr_json_load(&doc, path)
+              : kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating the list of files", dir);
     json_object_foreach(json_object_get(doc, "weight_map"), key, v)
     {
         *hit = *hit || (json_is_string(v) && strcmp(json_string_value(v), file) == 0);
@@ -60,10 +60,11 @@ static enum kvr_status choose(char **files, int *n, const char *dir, struct dire
             continue;
         files[*n] = kvr_path_join(dir, all[i]->d_name);
         if (!files[*n])
-            return kvr_fail(KVR_ENOMEM, "%s: no memory for its files", dir);
+            return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating the list of files",
+                            dir);
         (*n)++;
     }
-    return *n ? KVR_OK : kvr_fail(KVR_ENOTFOUND, "%s: no weight file found", dir);
+    return *n ? KVR_OK : kvr_fail(KVR_ENOTFOUND, "%s: no weight file found in this folder", dir);
 }
 
 enum kvr_status kvr_weights_in_folder(char ***out, int *n, const char *dir)
@@ -81,9 +82,10 @@ enum kvr_status kvr_weights_in_folder(char ***out, int *n, const char *dir)
                         "%s: %s", dir, strerror(errno));
     *out = calloc((size_t)n_all + 1, sizeof **out);
     if (!*out)
-        st = kvr_fail(KVR_ENOMEM, "%s: no memory for its files", dir);
+        st = kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating the list of files", dir);
     else if (n_all > MAX_FILES)
-        st = kvr_fail(KVR_EFORMAT, "%s: %d files of weights, at most %d", dir, n_all, MAX_FILES);
+        st = kvr_fail(KVR_EFORMAT, "%s: the folder has %d weight files, at most %d are supported",
+                      dir, n_all, MAX_FILES);
     else
         st = choose(*out, n, dir, all, n_all);
     for (int i = 0; i < n_all; i++)

@@ -142,13 +142,14 @@ static enum kvr_status take_values(struct cursor *c, struct kvr_gguf *g, uint64_
         return refuse(c, "more metadata than there is room for (at most 65536)");
     g->values = calloc((size_t)n + 1, sizeof *g->values);
     if (!g->values)
-        return kvr_fail(KVR_ENOMEM, "%s: GGUF: no memory for its metadata", c->where);
+        return kvr_fail(KVR_ENOMEM, "%s: GGUF: out of memory while allocating its metadata",
+                        c->where);
     for (; g->n < n; g->n++)
         KVR_TRY(take_value(c, &g->values[g->n]));
     qsort(g->values, g->n, sizeof *g->values, by_key);
     for (size_t i = 1; i < g->n; i++)
         if (by_key(&g->values[i - 1], &g->values[i]) == 0)
-            return kvr_fail(KVR_EFORMAT, "%s: GGUF: the key '%s' is there twice", c->where,
+            return kvr_fail(KVR_EFORMAT, "%s: GGUF: metadata key '%s' occurs twice", c->where,
                             kvr_printable(shown, g->values[i].key, g->values[i].n_key));
     return KVR_OK;
 }
@@ -177,8 +178,8 @@ static enum kvr_status take_type(struct cursor *c, struct kvr_weight *w, const v
         return kvr_fail(KVR_EFORMAT, "%s: GGUF: tensor '%s': unknown type %" PRIu64, c->where,
                         kvr_printable(shown, name, n_name), number);
     if (t->dtype == KVR_N_DTYPES && !t->blocks)
-        return kvr_fail(KVR_EUNSUPPORTED, "%s: GGUF: tensor '%s': type %s is not read", c->where,
-                        kvr_printable(shown, name, n_name), t->name);
+        return kvr_fail(KVR_EUNSUPPORTED, "%s: GGUF: tensor '%s': type %s is not supported",
+                        c->where, kvr_printable(shown, name, n_name), t->name);
     w->dtype = t->dtype;
     w->blocks = t->blocks;
     return KVR_OK;
@@ -244,8 +245,9 @@ static enum kvr_status locate(const struct cursor *c, struct kvr_weight_list *l,
     qsort(places, (size_t)l->n, sizeof *places, by_begin);
     for (int i = 1; i < l->n; i++)
         if (places[i].begin < places[i - 1].end)
-            return kvr_fail(KVR_EFORMAT, "%s: GGUF: the data of two tensors overlap at %" PRIu64,
-                            c->where, places[i].begin);
+            return kvr_fail(KVR_EFORMAT,
+                            "%s: GGUF: the data of two tensors overlap at byte %" PRIu64, c->where,
+                            places[i].begin);
     return KVR_OK;
 }
 
@@ -276,8 +278,10 @@ static enum kvr_status take_tensors(struct cursor *c, const struct kvr_gguf *g,
         return refuse(c, "more tensors than there is room for (at most 65536)");
     offsets = calloc((size_t)n + 1, sizeof *offsets);
     places = calloc((size_t)n + 1, sizeof *places);
-    st = offsets && places ? KVR_OK
-                           : kvr_fail(KVR_ENOMEM, "%s: GGUF: no memory for its tensors", c->where);
+    st = offsets && places
+             ? KVR_OK
+             : kvr_fail(KVR_ENOMEM, "%s: GGUF: out of memory while allocating its tensors",
+                        c->where);
     for (uint64_t i = 0; st == KVR_OK && i < n; i++)
         st = take_tensor(c, l, &offsets[i]);
     if (st == KVR_OK)
@@ -316,7 +320,7 @@ enum kvr_status kvr_gguf_read(struct kvr_gguf **out, struct kvr_weight_list *l, 
     *out = NULL;
     *l = (struct kvr_weight_list){ .where = where, .file_bytes = n };
     if (!g)
-        return kvr_fail(KVR_ENOMEM, "%s: GGUF: no memory", where);
+        return kvr_fail(KVR_ENOMEM, "%s: GGUF: out of memory", where);
     g->where = where;
     st = read_all(&c, g, l);
     if (st != KVR_OK) {
@@ -357,9 +361,9 @@ static enum kvr_status find(const struct kvr_gguf *g, const char *key, bool arra
 
     *out = NULL;
     if (!v)
-        return kvr_fail(KVR_ENOTFOUND, "%s: GGUF: no key %s", g->where, key);
+        return kvr_fail(KVR_ENOTFOUND, "%s: GGUF: metadata key %s is missing", g->where, key);
     if ((v->type == ARRAY) != array)
-        return kvr_fail(KVR_EFORMAT, "%s: GGUF: key %s must %sbe an array", g->where, key,
+        return kvr_fail(KVR_EFORMAT, "%s: GGUF: metadata key %s must %sbe an array", g->where, key,
                         array ? "" : "not ");
     *out = v;
     return KVR_OK;
@@ -368,8 +372,8 @@ static enum kvr_status find(const struct kvr_gguf *g, const char *key, bool arra
 static enum kvr_status fail_type(const struct kvr_gguf *g, const char *key, const struct value *v,
                                  const char *want)
 {
-    return kvr_fail(KVR_EFORMAT, "%s: GGUF: %s is %s, need %s", g->where, key, types[v->of].name,
-                    want);
+    return kvr_fail(KVR_EFORMAT, "%s: GGUF: metadata key %s has type %s, need %s", g->where, key,
+                    types[v->of].name, want);
 }
 
 static bool is_int(enum type t)
@@ -466,8 +470,9 @@ enum kvr_status kvr_gguf_texts(const struct kvr_gguf *g, const char *key,
         return fail_type(g, key, v, "an array of strings");
     a = calloc(v->n + 1, sizeof *a);
     if (!a)
-        return kvr_fail(KVR_ENOMEM, "%s: GGUF: %s: no memory for %" PRIu64 " strings", g->where,
-                        key, v->n);
+        return kvr_fail(KVR_ENOMEM,
+                        "%s: GGUF: %s: out of memory while allocating %" PRIu64 " strings",
+                        g->where, key, v->n);
     p = v->data;
     for (uint64_t i = 0; i < v->n; i++) {
         a[i] = (struct kvr_gguf_string){ (const char *)p + 8, (size_t)kvr_little_endian(p, 8) };
@@ -488,8 +493,9 @@ enum kvr_status kvr_gguf_reals(const struct kvr_gguf *g, const char *key, double
         return fail_type(g, key, v, "an array of numbers");
     a = calloc(v->n + 1, sizeof *a);
     if (!a)
-        return kvr_fail(KVR_ENOMEM, "%s: GGUF: %s: no memory for %" PRIu64 " numbers", g->where,
-                        key, v->n);
+        return kvr_fail(KVR_ENOMEM,
+                        "%s: GGUF: %s: out of memory while allocating %" PRIu64 " numbers",
+                        g->where, key, v->n);
     for (uint64_t i = 0; i < v->n; i++)
         if (!real_at(v->of, v->data + i * (uint64_t)types[v->of].n_bytes, &a[i])) {
             free(a);

@@ -89,12 +89,14 @@ static enum kvr_status add_missing(struct kvr_kind_report *r, const struct kvr_w
         return KVR_OK;
     p = realloc(r->missing, (size_t)(r->n_missing + 1) * sizeof *p);
     if (!p)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory for the list of missing tensors",
+        return kvr_fail(KVR_ENOMEM,
+                        "%s: out of memory while allocating the list of missing tensors",
                         kvr_weights_path(w));
     r->missing = p;
     p[r->n_missing] = strdup(name);
     if (!p[r->n_missing])
-        return kvr_fail(KVR_ENOMEM, "%s: no memory for the list of missing tensors",
+        return kvr_fail(KVR_ENOMEM,
+                        "%s: out of memory while allocating the list of missing tensors",
                         kvr_weights_path(w));
     r->n_missing++;
     return KVR_OK;

@@ -27,8 +27,8 @@ enum kvr_status kvr_mapped_open(struct kvr_mapped *m, const char *path)
     } else if (sb.st_size > 0) {
         p = mmap(NULL, (size_t)sb.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (p == MAP_FAILED)
-            st = kvr_fail(KVR_EIO, "%s: mapping %lld bytes: %s", path, (long long)sb.st_size,
-                          strerror(errno));
+            st = kvr_fail(KVR_EIO, "%s: cannot map %lld bytes of the file into memory: %s", path,
+                          (long long)sb.st_size, strerror(errno));
         else
             *m = (struct kvr_mapped){ p, (size_t)sb.st_size };
     }

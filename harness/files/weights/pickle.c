@@ -50,12 +50,14 @@ static enum kvr_status grow(const struct machine *m, void *array, uint32_t n, ui
     if (n < *cap)
         return KVR_OK;
     if (n >= most)
-        return kvr_fail(KVR_EFORMAT, "%s: pickle: byte %zu: more than %u %s", m->where, m->op_at,
-                        most, what);
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: pickle: byte %zu: the file has more than %u %s, the limit", m->where,
+                        m->op_at, most, what);
     memcpy(&p, array, sizeof p);
     p = realloc(p, want * size);
     if (!p)
-        return kvr_fail(KVR_ENOMEM, "%s: pickle: no memory for %u %s", m->where, want, what);
+        return kvr_fail(KVR_ENOMEM, "%s: pickle: out of memory while allocating %u %s", m->where,
+                        want, what);
     memcpy(array, &p, sizeof p);
     *cap = want;
     return KVR_OK;
@@ -583,7 +585,7 @@ static enum kvr_status run(struct machine *m)
     if (p[0] != 0x80)
         return refuse(m, "does not begin with a protocol number");
     if (p[1] != PROTOCOL)
-        return kvr_fail(KVR_EFORMAT, "%s: pickle: protocol %d, need %d (torch.save's default)",
+        return kvr_fail(KVR_EFORMAT, "%s: pickle: protocol is %d, need %d (torch.save's default)",
                         m->where, p[1], PROTOCOL);
     for (;;) {
         m->op_at = m->at;
@@ -627,7 +629,7 @@ static enum kvr_status check_keys(const struct machine *m, const struct kvr_pk_n
     qsort(keys, n, sizeof *keys, by_key);
     for (uint32_t i = 1; i < n; i++)
         if (by_key(&keys[i - 1], &keys[i]) == 0)
-            return kvr_fail(KVR_EFORMAT, "%s: pickle: a dict holds the key '%s' twice", m->where,
+            return kvr_fail(KVR_EFORMAT, "%s: pickle: key '%s' occurs twice in a dict", m->where,
                             keys[i]->kind == KVR_PK_STR
                                 ? kvr_printable(shown, keys[i]->text, keys[i]->n)
                                 : "(an integer)");
@@ -645,7 +647,8 @@ static enum kvr_status check_dicts(const struct machine *m)
             most = m->p->nodes[i].n;
     keys = calloc(most / 2 + 1, sizeof *keys);
     if (!keys)
-        return kvr_fail(KVR_ENOMEM, "%s: pickle: no memory for %u keys", m->where, most / 2);
+        return kvr_fail(KVR_ENOMEM, "%s: pickle: out of memory while allocating %u keys", m->where,
+                        most / 2);
     for (uint32_t i = 0; st == KVR_OK && i < m->p->n_nodes; i++)
         if (m->p->nodes[i].kind == KVR_PK_DICT)
             st = check_keys(m, &m->p->nodes[i], keys);

@@ -39,7 +39,7 @@ static enum kvr_status make_room(struct kvr_shards *s, const char *path)
         s->files = files;
     names = files ? realloc(s->names, (size_t)(s->n + 1) * sizeof *names) : NULL;
     if (!names)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory for its shards", path);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating the list of shards", path);
     s->names = names;
     return KVR_OK;
 }
@@ -51,7 +51,7 @@ static enum kvr_status open_sibling(struct kvr_st **f, uint64_t *n_bytes, const 
     enum kvr_status st;
     struct stat sb;
 
-    st = path ? kvr_st_open(f, path) : kvr_fail(KVR_ENOMEM, "%s: no memory", index);
+    st = path ? kvr_st_open(f, path) : kvr_fail(KVR_ENOMEM, "%s: out of memory", index);
     if (st == KVR_OK && stat(path, &sb) == 0)
         *n_bytes = (uint64_t)sb.st_size;
     free(dir);
@@ -74,12 +74,12 @@ static enum kvr_status shard(struct kvr_shards *s, struct kvr_weight_list *l, co
         }
     if (strchr(name, '/') || name[0] == '.' || !name[0] || s->n >= MAX_SHARDS)
         return kvr_fail(KVR_EFORMAT,
-                        "%s: shard '%s': must be a file in the index's folder (at most %d of them)",
+                        "%s: shard '%s': need a file in the index's folder, at most %d files",
                         index, kvr_shown_string(shown, name), MAX_SHARDS);
     KVR_TRY(make_room(s, index));
     s->names[s->n] = strdup(name);
     if (!s->names[s->n])
-        return kvr_fail(KVR_ENOMEM, "%s: no memory for its shards", index);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating the list of shards", index);
     s->files[s->n] = NULL;
     *out = s->n++;
     KVR_TRY(open_sibling(&s->files[*out], &n_bytes, index, name));
@@ -99,8 +99,8 @@ static enum kvr_status read_index(struct kvr_shards *s, struct kvr_weight_list *
     json_object_foreach(map, name, file)
     {
         if (!json_is_string(file))
-            return kvr_fail(KVR_EFORMAT, "%s: weight_map: '%s' names no file", path,
-                            kvr_shown_string(shown, name));
+            return kvr_fail(KVR_EFORMAT, "%s: weight_map: the entry of '%s' is not a file name",
+                            path, kvr_shown_string(shown, name));
         KVR_TRY(shard(s, l, path, json_string_value(file), &i));
         KVR_TRY(add(l, s->files[i], name, s->names[i]));
     }

@@ -89,7 +89,7 @@ static enum kvr_status zip_storage(const struct reader *r, const struct kvr_pk_n
         return refuse_storage(r, key, "no record holds it");
     if (!storage_bytes(s, &need) || need != rec->n)
         return kvr_fail(KVR_EFORMAT,
-                        "%s: storage of %" PRId64 " elements %s, its record has %zu bytes",
+                        "%s: a storage of %" PRId64 " elements %s, its record has %zu bytes",
                         r->where, s->i, kvr_dtype_name(s->dtype), rec->n);
     *data = rec->data;
     return KVR_OK;
@@ -151,8 +151,8 @@ static enum kvr_status check_extent(const struct reader *r, const struct kvr_wei
             return refuse_tensor(r, "its strides overflow");
     if (last >= n_stored)
         return kvr_fail(KVR_EFORMAT,
-                        "%s: tensor '%s': its last element would be number %" PRId64
-                        " of a storage of %" PRId64,
+                        "%s: tensor '%s': its last element has index %" PRId64
+                        " in a storage of %" PRId64,
                         r->where, kvr_shown_string(shown, r->path), last, n_stored);
     return KVR_OK;
 }
@@ -171,8 +171,8 @@ static enum kvr_status add_tensor(struct reader *r, const struct kvr_pk_node *t)
     if (shape->n != stride->n)
         return refuse_tensor(r, "it has more sizes than strides, or fewer");
     if (shape->n > KVR_MAX_DIMS)
-        return kvr_fail(KVR_EFORMAT, "%s: a tensor of %u dimensions, at most %d", r->where,
-                        shape->n, KVR_MAX_DIMS);
+        return kvr_fail(KVR_EFORMAT, "%s: a tensor has %u dimensions, at most %d are supported",
+                        r->where, shape->n, KVR_MAX_DIMS);
     w.n_dims = (int)shape->n;
     copy_ints(r, shape, w.shape);
     copy_ints(r, stride, w.stride);
@@ -254,7 +254,8 @@ static enum kvr_status visit(struct reader *r, const struct kvr_pk_node *x, size
         return KVR_OK;
     }
     if (depth >= MAX_DEPTH)
-        return kvr_fail(KVR_EFORMAT, "%s: containers nested deeper than %d", r->where, MAX_DEPTH);
+        return kvr_fail(KVR_EFORMAT, "%s: containers are nested deeper than %d levels, the limit",
+                        r->where, MAX_DEPTH);
     return x->kind == KVR_PK_DICT ? visit_dict(r, x, n_path, depth + 1)
                                   : visit_items(r, x, n_path, depth + 1);
 }
@@ -385,7 +386,7 @@ static enum kvr_status collect_storages(struct reader *r)
 
     r->stored = calloc((size_t)r->p.n_nodes + 1, sizeof *r->stored);
     if (!r->stored)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory for its storages", r->where);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating its storages", r->where);
     for (uint32_t i = 0; i < r->p.n_nodes; i++) {
         const struct kvr_pk_node *s = &r->p.nodes[i], *key = &r->p.nodes[s->key];
 
@@ -465,7 +466,7 @@ enum kvr_status kvr_torch_read(struct kvr_weight_list *l, bool *legacy, const ch
 
     *l = (struct kvr_weight_list){ .where = where, .file_bytes = n };
     if (!r)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory", where);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory", where);
     r->where = where;
     r->bytes = bytes;
     r->n = n;

@@ -91,7 +91,7 @@ enum kvr_status kvr_weight_f32(const struct kvr_weight *w, int64_t first, int64_
         return KVR_OK;
     }
     if (!is_floating(w->dtype))
-        return kvr_fail(KVR_EUNSUPPORTED, "tensor '%s': dtype %s, need a floating one",
+        return kvr_fail(KVR_EUNSUPPORTED, "tensor '%s': dtype is %s, need a floating-point type",
                         kvr_shown_string(shown, w->name), kvr_dtype_name(w->dtype));
     step = PIECE_BYTES / (int64_t)kvr_dtype_size(w->dtype);
     for (int64_t i = 0; i < n; i += step) {
@@ -188,10 +188,11 @@ static enum kvr_status make_room(struct kvr_weight_list *l)
     if (l->n < l->cap)
         return KVR_OK;
     if (l->n >= KVR_WEIGHTS_MAX)
-        return kvr_fail(KVR_EFORMAT, "%s: more than %d tensors", l->where, KVR_WEIGHTS_MAX);
+        return kvr_fail(KVR_EFORMAT, "%s: the file has more than %d tensors, the limit", l->where,
+                        KVR_WEIGHTS_MAX);
     p = realloc(l->w, (size_t)cap * sizeof *p);
     if (!p)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory for %d tensors", l->where, cap);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating %d tensors", l->where, cap);
     l->w = p;
     l->cap = cap;
     return KVR_OK;
@@ -205,22 +206,24 @@ enum kvr_status kvr_weight_list_add(struct kvr_weight_list *l, const void *name,
     enum kvr_status st;
 
     if (n_name == 0 || n_name > KVR_WEIGHT_NAME_MAX || memchr(name, 0, n_name))
-        return kvr_fail(KVR_EFORMAT, "%s: tensor '%s': a name of %zu bytes, need 1..%d without NUL",
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: tensor '%s': the name has %zu bytes, need 1..%d bytes without NUL",
                         l->where, kvr_printable(shown, name, n_name), n_name, KVR_WEIGHT_NAME_MAX);
     l->name_bytes += n_name;
     if (l->name_bytes > KVR_WEIGHTS_NAME_BYTES)
-        return kvr_fail(KVR_EFORMAT, "%s: names of more than %d bytes together", l->where,
-                        KVR_WEIGHTS_NAME_BYTES);
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: all tensor names together have more than %d bytes, the limit",
+                        l->where, KVR_WEIGHTS_NAME_BYTES);
     KVR_TRY(make_room(l));
     copy = strndup(name, n_name);
     if (!copy)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory for a name", l->where);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating a name", l->where);
     st = fill(&x, l->where, copy);
     if (st == KVR_OK && (__builtin_add_overflow(l->total, (uint64_t)x.n_bytes, &l->total) ||
                          l->total / KVR_WEIGHTS_EXPANSION > l->file_bytes))
         st = kvr_fail(KVR_EFORMAT,
-                      "%s: tensor '%s': with it all tensors would be %" PRIu64
-                      " bytes, more than %d times the file's %" PRIu64,
+                      "%s: tensor '%s': up to this tensor the tensors would have %" PRIu64
+                      " bytes, more than %d times the file's size, %" PRIu64,
                       l->where, kvr_shown_string(shown, copy), l->total, KVR_WEIGHTS_EXPANSION,
                       l->file_bytes);
     if (st != KVR_OK) {
@@ -245,17 +248,17 @@ enum kvr_status kvr_weight_list_finish(struct kvr_weight_list *l)
     char shown[KVR_PRINTABLE];
 
     if (l->n == 0)
-        return kvr_fail(KVR_EFORMAT, "%s: holds no tensors", l->where);
+        return kvr_fail(KVR_EFORMAT, "%s: the file contains no tensors", l->where);
     free(l->by_name);
     l->by_name = calloc((size_t)l->n, sizeof *l->by_name);
     if (!l->by_name)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory for %d names", l->where, l->n);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating %d names", l->where, l->n);
     for (int i = 0; i < l->n; i++)
         l->by_name[i] = &l->w[i];
     qsort(l->by_name, (size_t)l->n, sizeof *l->by_name, by_name);
     for (int i = 1; i < l->n; i++)
         if (strcmp(l->by_name[i - 1]->name, l->by_name[i]->name) == 0)
-            return kvr_fail(KVR_EFORMAT, "%s: two tensors are called '%s'", l->where,
+            return kvr_fail(KVR_EFORMAT, "%s: two tensors have the name '%s'", l->where,
                             kvr_shown_string(shown, l->by_name[i]->name));
     return KVR_OK;
 }

@@ -119,11 +119,11 @@ static enum kvr_status map_names(struct kvr_weights *w)
     w->model_names = calloc((size_t)n, sizeof *w->model_names);
     w->sorted = calloc((size_t)n, sizeof *w->sorted);
     if (!w->model_names || !w->sorted)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory for %d names", w->path, n);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating %d names", w->path, n);
     kvr_names_find(&style, name_of, &w->list, n);
     for (int i = 0; i < n; i++) {
         if (!kvr_names_map(&style, w->list.w[i].name, &w->model_names[i]))
-            return kvr_fail(KVR_ENOMEM, "%s: no memory for %d names", w->path, n);
+            return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating %d names", w->path, n);
         if (w->model_names[i])
             w->sorted[w->n_sorted++] = (struct by_model_name){ w->model_names[i], i };
     }
@@ -149,7 +149,7 @@ static enum kvr_status make(struct kvr_weights **out, const char *path)
         w->path = strdup(path);
     if (!w || !w->path) {
         free(w);
-        return kvr_fail(KVR_ENOMEM, "%s: no memory", path);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory", path);
     }
     *out = w;
     return KVR_OK;
@@ -276,10 +276,10 @@ enum kvr_status kvr_weights_check_names(const struct kvr_weights *w)
         const struct by_model_name *x = &w->sorted[i - 1], *y = &w->sorted[i];
 
         if (strcmp(x->name, y->name) == 0)
-            return kvr_fail(KVR_EFORMAT, "%s: '%s' and '%s' are the same weight '%s'", w->path,
-                            kvr_shown_string(a, w->list.w[x->i].name),
-                            kvr_shown_string(b, w->list.w[y->i].name),
-                            kvr_shown_string(c, x->name));
+            return kvr_fail(
+                KVR_EFORMAT, "%s: tensors '%s' and '%s' are both the model's weight '%s'", w->path,
+                kvr_shown_string(a, w->list.w[x->i].name),
+                kvr_shown_string(b, w->list.w[y->i].name), kvr_shown_string(c, x->name));
     }
     return KVR_OK;
 }
@@ -312,7 +312,7 @@ enum kvr_status kvr_weights_read_f32(const struct kvr_weights *w, const char *na
     enum kvr_status st;
 
     if (!t)
-        return kvr_fail(KVR_ENOTFOUND, "%s: no tensor '%s'", w->path, name);
+        return kvr_fail(KVR_ENOTFOUND, "%s: tensor '%s' is missing", w->path, name);
     KVR_TRY(kvr_shape_check(w->path, name, t->n_dims, t->shape, n_dims, shape));
     KVR_TRY(kvr_array_alloc(out, kvr_dev_host(dev), tag, KVR_F32, t->n_dims, t->shape));
     st = kvr_weight_f32(t, 0, t->n, out->t.data);

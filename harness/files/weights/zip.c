@@ -88,12 +88,12 @@ static enum kvr_status read_end(struct end *e, const char *where, const unsigned
         KVR_TRY(read_end64(e, where, bytes, p - LOCATOR_BYTES));
     if (e->dir_begin > e->dir_end || e->dir_bytes != e->dir_end - e->dir_begin)
         return kvr_fail(KVR_EFORMAT,
-                        "%s: zip: a directory of %" PRIu64 " bytes at %" PRIu64
-                        " does not end at the end record, %" PRIu64,
+                        "%s: zip: the central directory of %" PRIu64 " bytes at %" PRIu64
+                        " bytes does not end at the end record, %" PRIu64,
                         where, e->dir_bytes, e->dir_begin, e->dir_end);
     if (e->n_records > MAX_RECORDS || e->n_records > e->dir_bytes / ENTRY_BYTES)
         return kvr_fail(KVR_EFORMAT,
-                        "%s: zip: %" PRIu64 " records do not fit in a directory of %" PRIu64
+                        "%s: zip: %" PRIu64 " records do not fit in a central directory of %" PRIu64
                         " bytes (at most %d are read)",
                         where, e->n_records, e->dir_bytes, MAX_RECORDS);
     return KVR_OK;
@@ -233,8 +233,8 @@ static enum kvr_status read_records(struct kvr_zipfile *z, const char *where,
 
     z->records = calloc(e->n_records + 1, sizeof *z->records);
     if (!z->records)
-        return kvr_fail(KVR_ENOMEM, "%s: zip: no memory for %" PRIu64 " records", where,
-                        e->n_records);
+        return kvr_fail(KVR_ENOMEM, "%s: zip: out of memory while allocating %" PRIu64 " records",
+                        where, e->n_records);
     for (; z->n < e->n_records; z->n++) {
         KVR_TRY(read_entry(&z->records[z->n], where, bytes, bytes + at, e->dir_end - at,
                            e->dir_begin, &used));

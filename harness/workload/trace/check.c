@@ -88,7 +88,8 @@ static enum kvr_status same_positions(struct seen *s, const struct kvr_trace_cal
         int32_t *larger = realloc(s->position, bytes);
 
         if (!larger)
-            return kvr_fail(KVR_ENOMEM, "%s: no memory for positions", kvr_st_path(c->file));
+            return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating positions",
+                            kvr_st_path(c->file));
         s->position = larger;
         memcpy(s->position, c->position.data, bytes);
         s->chunk = chunk;

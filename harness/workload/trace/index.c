@@ -106,7 +106,8 @@ static enum kvr_status read_hashes(struct kvr_trace_pass *p, const json_t *o, in
                         json_array_size(list), n_layers);
     p->sha256 = calloc((size_t)n_layers, sizeof *p->sha256);
     if (!p->sha256)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory for %d layers", where, n_layers);
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating %d layers", where,
+                        n_layers);
     for (int l = 0; l < n_layers; l++) {
         const char *hex = json_string_value(json_array_get(list, (size_t)l));
 
@@ -173,7 +174,8 @@ static enum kvr_status read_passes(struct kvr_trace_info *out, const json_t *doc
                         KVR_TRACE_MAX_FRAMES);
     out->pass = calloc(json_array_size(list), sizeof *out->pass);
     if (!out->pass)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory for %zu passes", where, json_array_size(list));
+        return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating %zu passes", where,
+                        json_array_size(list));
     while ((size_t)out->n_passes < json_array_size(list)) {
         struct kvr_trace_pass *p = &out->pass[out->n_passes];
 

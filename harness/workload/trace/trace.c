@@ -32,7 +32,7 @@ enum kvr_status kvr_trace_open(struct kvr_trace **out, const char *dir)
 
     if (t)
         t->dir = strdup(dir);
-    st = t && t->dir && path ? read_index(t, path) : kvr_fail(KVR_ENOMEM, "%s: no memory", dir);
+    st = t && t->dir && path ? read_index(t, path) : kvr_fail(KVR_ENOMEM, "%s: out of memory", dir);
     free(path);
     if (st != KVR_OK)
         kvr_trace_close(&t);
@@ -161,7 +161,8 @@ enum kvr_status kvr_trace_call_open(struct kvr_trace_call *c, const struct kvr_t
     memset(c, 0, sizeof *c);
     kvr_trace_file_name(&t->info.pass[pass], layer, name);
     path = kvr_path_join(t->dir, name);
-    st = path ? open_file(c, t, path, pass, layer) : kvr_fail(KVR_ENOMEM, "%s: no memory", t->dir);
+    st = path ? open_file(c, t, path, pass, layer)
+              : kvr_fail(KVR_ENOMEM, "%s: out of memory", t->dir);
     free(path);
     return st;
 }

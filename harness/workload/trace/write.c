@@ -21,7 +21,7 @@ struct kvr_trace_writer {
 
 static enum kvr_status no_memory(const char *dir)
 {
-    return kvr_fail(KVR_ENOMEM, "%s: no memory for the index", dir);
+    return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating the index", dir);
 }
 
 /* Refuses a folder with files, which a reader would take for a part of the trace. */

@@ -187,7 +187,9 @@ static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct 
                     (kvr_bf16 *)out->meta.p + (int64_t)(s * m.n_heads + h) * m.k * m.d, &r);
         free(r.sum);
     }
-    return allocated ? KVR_OK : kvr_fail(KVR_ENOMEM, "kmeans: no memory for %d centres", m.k);
+    return allocated
+               ? KVR_OK
+               : kvr_fail(KVR_ENOMEM, "kmeans: out of memory while allocating %d centres", m.k);
 }
 
 static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data *in, int64_t t0,

@@ -197,7 +197,8 @@ static enum kvr_status code_block(const struct kvr_stage_job *job, const struct 
     /* Allocates a padding byte for each unit, and releases the unused part at the end. */
     uint8_t *scratch = calloc((size_t)(bits / 8 + g->blocks * g->n_heads + 1), 1);
     if (!scratch)
-        return kvr_fail(KVR_ENOMEM, "kvcomp: no memory for %lld bits", (long long)bits);
+        return kvr_fail(KVR_ENOMEM, "kvcomp: out of memory while allocating %lld bits",
+                        (long long)bits);
     for (int64_t b = 0; b < g->blocks; b++)
         for (int64_t h = 0; h < g->n_heads; h++) {
             const int64_t n = pack_unit(g, q, b, h, code, params, scratch + end);
@@ -224,8 +225,9 @@ static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct 
     const struct kvcomp g = kvcomp_of(job);
     const size_t n = (size_t)(g.blocks * KVCOMP_BLOCK * g.n_heads * g.head_dim);
     uint8_t *q = malloc(n + 1);
-    enum kvr_status st = q ? code_block(job, &g, x, q, out)
-                           : kvr_fail(KVR_ENOMEM, "kvcomp: no memory for %zu symbols", n);
+    enum kvr_status st =
+        q ? code_block(job, &g, x, q, out)
+          : kvr_fail(KVR_ENOMEM, "kvcomp: out of memory while allocating %zu symbols", n);
 
     free(q);
     return st;

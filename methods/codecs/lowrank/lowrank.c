@@ -281,7 +281,10 @@ static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct 
         free(r.a);
     }
     kvr_st_close(&f);
-    return allocated ? KVR_OK : kvr_fail(KVR_ENOMEM, "lowrank: no memory for %d x %d", g.d, g.d);
+    return allocated
+               ? KVR_OK
+               : kvr_fail(KVR_ENOMEM, "lowrank: out of memory while allocating a matrix of %d x %d",
+                          g.d, g.d);
 }
 
 static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data *in, int64_t t0,

@@ -279,9 +279,10 @@ static enum kvr_status fit_vectors(const struct nuq *g, const float *x, uint8_t 
                 fit_vector(g, x, v, sorted, params);
         free(sorted);
     }
-    return allocated
-               ? KVR_OK
-               : kvr_fail(KVR_ENOMEM, "nuq: no memory for vectors of %lld", (long long)g->length);
+    return allocated ? KVR_OK
+                     : kvr_fail(KVR_ENOMEM,
+                                "nuq: out of memory while allocating vectors of %lld elements",
+                                (long long)g->length);
 }
 
 enum kvr_status kvr_nuq_count(struct nuq *g, double exact, const float *x, uint64_t *bins,
@@ -293,7 +294,8 @@ enum kvr_status kvr_nuq_count(struct nuq *g, double exact, const float *x, uint6
     nuq_measure(g, exact);
     params = malloc((size_t)nuq_value_at(g, g->n_vectors, 0));
     if (!params)
-        return kvr_fail(KVR_ENOMEM, "nuq: no memory for %lld vectors", (long long)g->n_vectors);
+        return kvr_fail(KVR_ENOMEM, "nuq: out of memory while allocating %lld vectors",
+                        (long long)g->n_vectors);
     st = fit_vectors(g, x, params);
     if (st == KVR_OK)
         *most = count(g, x, params, bins);
@@ -315,7 +317,7 @@ static enum kvr_status make_levels(const struct kvr_stage_job *job, const struct
     if (!has_table(o) || o->norm) {
         bins = calloc(NUQ_BINS, sizeof *bins);
         if (!bins)
-            return kvr_fail(KVR_ENOMEM, "nuq: no memory");
+            return kvr_fail(KVR_ENOMEM, "nuq: out of memory");
         count(g, x, params, bins);
         if (!has_table(o))
             kvr_nuq_fit_levels(bins, n, level);

@@ -331,9 +331,10 @@ static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct 
     const size_t n = (size_t)g.blocks + 1;
     uint8_t *packs = calloc(n, most), *scratches = malloc(n * scratch);
     int64_t *end = malloc(n * sizeof *end);
-    enum kvr_status st = packs && scratches && end
-                             ? code_blocks(job, &g, x, packs, scratches, end, out)
-                             : kvr_fail(KVR_ENOMEM, "packkv: no memory for %zu blocks", n - 1);
+    enum kvr_status st =
+        packs && scratches && end
+            ? code_blocks(job, &g, x, packs, scratches, end, out)
+            : kvr_fail(KVR_ENOMEM, "packkv: out of memory while allocating %zu blocks", n - 1);
 
     free(packs);
     free(scratches);

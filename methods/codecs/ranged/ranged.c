@@ -210,7 +210,7 @@ static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct 
     enum kvr_status st;
 
     if (!scratch)
-        return kvr_fail(KVR_ENOMEM, "ranged: no memory for %zu symbols", symbols);
+        return kvr_fail(KVR_ENOMEM, "ranged: out of memory while allocating %zu symbols", symbols);
     st = code_block(job, &g, x, scratch, scratch + symbols, out);
     free(scratch);
     return st;

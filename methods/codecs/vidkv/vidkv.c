@@ -228,7 +228,8 @@ static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct 
     float *scratch = malloc(((size_t)n + 1) * each * sizeof *scratch);
 
     if (!scratch)
-        return kvr_fail(KVR_ENOMEM, "vidkv: no memory for %lld groups", (long long)n);
+        return kvr_fail(KVR_ENOMEM, "vidkv: out of memory while allocating %lld groups",
+                        (long long)n);
     choose(&g, x, bits);
     sort_channels(&g, bits, easy, hard);
 #pragma omp parallel for schedule(static)
