@@ -13,8 +13,8 @@ const struct kvr_arg kvr_args_common[] = {
     KVR_ARG_LIST(struct kvr_call, plugins, "plugin", 0, "FILE",
                  "load methods and parts from a shared object or Python file"),
     KVR_ARG_TEXT(struct kvr_call, cpu, "cpu", 0, "NAME", NULL,
-                 "force CPU kernels: portable, avx2, avxvnni, avx512, vnni, amx_bf16, amx_int8 or "
-                 "neon; default: the best"),
+                 "use this variant of the CPU kernels: portable, avx2, avxvnni, avx512, vnni, "
+                 "amx_bf16, amx_int8 or neon; the default is the fastest that the CPU supports"),
     { 0 },
 };
 enum { N_COMMON = sizeof kvr_args_common / sizeof *kvr_args_common - 1 };
@@ -67,8 +67,9 @@ static enum kvr_status set_number(const struct kvr_command *cmd, const struct kv
     errno = 0;
     x = whole ? (double)strtol(text, &end, 10) : strtod(text, &end);
     if (end == text || *end || errno || !(x >= a->min && x <= a->max))
-        return kvr_fail(KVR_EINVAL, "%s: --%s: '%s', need %s from %g to %g", cmd->name, a->name,
-                        text, whole ? "a whole number" : "a number", a->min, a->max);
+        return kvr_fail(KVR_EINVAL, "%s: --%s: '%s' is not allowed, need %s from %g to %g",
+                        cmd->name, a->name, text, whole ? "a whole number" : "a number", a->min,
+                        a->max);
     if (whole)
         *(int *)at = (int)x;
     else
@@ -95,7 +96,8 @@ static enum kvr_status set_value(const struct kvr_command *cmd, const struct kvr
         errno = 0;
         x = strtoull(text, &end, 10);
         if (end == text || *end || errno || strchr(text, '-'))
-            return kvr_fail(KVR_EINVAL, "%s: --%s: '%s', need a whole number from 0 to 2^64 - 1",
+            return kvr_fail(KVR_EINVAL,
+                            "%s: --%s: '%s' is not allowed, need a whole number from 0 to 2^64 - 1",
                             cmd->name, a->name, text);
         *(uint64_t *)at = x;
         return KVR_OK;
@@ -104,7 +106,7 @@ static enum kvr_status set_value(const struct kvr_command *cmd, const struct kvr
         struct kvr_arg_list *l = at;
 
         if (l->n == KVR_ARG_LIST_MAX)
-            return kvr_fail(KVR_EINVAL, "%s: --%s given more than %d times", cmd->name, a->name,
+            return kvr_fail(KVR_EINVAL, "%s: --%s is given more than %d times", cmd->name, a->name,
                             KVR_ARG_LIST_MAX);
         l->v[l->n++] = text;
         l->v[l->n] = NULL;
@@ -114,7 +116,8 @@ static enum kvr_status set_value(const struct kvr_command *cmd, const struct kvr
     case KVR_ARG_T_END:
         break;
     }
-    return kvr_fail(KVR_EINTERNAL, "%s: --%s has no type", cmd->name, a->name);
+    return kvr_fail(KVR_EINTERNAL, "%s: the table of options gives --%s no type", cmd->name,
+                    a->name);
 }
 
 static enum kvr_status defaults(const struct kvr_command *cmd, void *opts)
@@ -143,13 +146,14 @@ static enum kvr_status parse_long(const struct kvr_command *cmd, int argc, char 
         return unknown(cmd, name, n);
     if (a->type == KVR_ARG_T_FLAG) {
         if (value)
-            return kvr_fail(KVR_EINVAL, "%s: --%s takes no value", cmd->name, a->name);
+            return kvr_fail(KVR_EINVAL, "%s: --%s takes no value: it is a flag", cmd->name,
+                            a->name);
         *(bool *)((char *)opts + a->offset) = true;
         return KVR_OK;
     }
     if (!value) {
         if (*i + 1 >= argc)
-            return kvr_fail(KVR_EINVAL, "%s: --%s needs %s", cmd->name, a->name, a->value);
+            return kvr_fail(KVR_EINVAL, "%s: --%s needs a value: %s", cmd->name, a->name, a->value);
         value = argv[++*i];
     }
     return set_value(cmd, a, opts, value);
@@ -176,7 +180,7 @@ static enum kvr_status parse_short(const struct kvr_command *cmd, int argc, char
         if (p[1])
             return set_value(cmd, a, opts, p + 1);
         if (*i + 1 >= argc)
-            return kvr_fail(KVR_EINVAL, "%s: -%c needs %s", cmd->name, *p, a->value);
+            return kvr_fail(KVR_EINVAL, "%s: -%c needs a value: %s", cmd->name, *p, a->value);
         return set_value(cmd, a, opts, argv[++*i]);
     }
     return KVR_OK;

@@ -108,11 +108,13 @@ enum kvr_status kvr_cli_settings(const struct kvr_arg_list *list, struct kvr_set
         char *eq;
 
         if (n > n_buf - used)
-            return kvr_fail(KVR_EINVAL, "options are longer than %zu bytes in all", n_buf);
+            return kvr_fail(KVR_EINVAL,
+                            "the values of -O options have more than %zu bytes together, the limit",
+                            n_buf);
         memcpy(buf + used, list->v[i], n);
         eq = strchr(buf + used, '=');
         if (!eq || eq == buf + used)
-            return kvr_fail(KVR_EINVAL, "option '%s', need key=value", list->v[i]);
+            return kvr_fail(KVR_EINVAL, "option -O '%s': need key=value", list->v[i]);
         *eq = '\0';
         out[i] = (struct kvr_setting){ .name = buf + used, .value = eq + 1 };
         used += n;
@@ -149,9 +151,10 @@ enum kvr_status kvr_cli_window(const char *command, int frames, int chunk)
 {
     return frames <= 0 || frames >= chunk
                ? KVR_OK
-               : kvr_fail(KVR_EINVAL,
-                          "%s: --window %d: must be 0 (all) or at least %d (frames per chunk)",
-                          command, frames, chunk);
+               : kvr_fail(
+                     KVR_EINVAL,
+                     "%s: --window %d: must be 0 (all frames) or at least %d (frames per chunk)",
+                     command, frames, chunk);
 }
 
 enum kvr_status kvr_cli_budget(const char *command, const char *text, int *seconds)
@@ -165,10 +168,11 @@ enum kvr_status kvr_cli_budget(const char *command, const char *text, int *secon
     x = strtod(text, &end);
     x *= *end == 'm' ? 60 : *end == 'h' ? 3600 : 1;
     if (end == text || (*end && (!strchr("smh", *end) || end[1])))
-        return kvr_fail(KVR_EINVAL, "%s: --budget '%s': need a time like 90s, 30m or 2h", command,
-                        text);
+        return kvr_fail(KVR_EINVAL, "%s: --budget '%s': need a time such as 90s, 30m or 2h",
+                        command, text);
     if (!(x >= 1 && x <= 1e7))
-        return kvr_fail(KVR_EINVAL, "%s: --budget '%s': need from 1s to 2777h", command, text);
+        return kvr_fail(KVR_EINVAL, "%s: --budget '%s': need a time from 1s to 2777h", command,
+                        text);
     *seconds = (int)x;
     return KVR_OK;
 }

@@ -105,7 +105,7 @@ static enum kvr_status find(const char *name, const struct bench **out)
         names[i] = benches[i].name;
     }
     near = kvr_nearest(name, names);
-    return kvr_fail(KVR_EINVAL, "bench: no benchmark '%s', need %s%s", name,
+    return kvr_fail(KVR_EINVAL, "bench: unknown benchmark '%s', need %s%s", name,
                     near ? "" : "one of: ", near ? near : names[0]);
 }
 
@@ -143,7 +143,7 @@ static enum kvr_status run_on(const struct bench *b, struct kvr_dev *dev,
     const enum kvr_backend backend = kvr_dev_backend(dev);
 
     if (o->shape && strcmp(b->name, "attention") != 0)
-        return kvr_fail(KVR_EINVAL, "bench: --shape applies to attention, not to %s", b->name);
+        return kvr_fail(KVR_EINVAL, "bench: --shape applies to attention only, not to %s", b->name);
     if (o->shape && !b->shape[backend])
         return kvr_fail(KVR_EUNSUPPORTED, "bench: --shape is not supported on device %s",
                         kvr_dev_name(dev));
@@ -198,18 +198,18 @@ static int run(const struct kvr_call *call)
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct bench_opts, device, "device", 0, "NAME", "cpu", KVR_DEVICE_HELP),
     KVR_ARG_TEXT(struct bench_opts, shape, "shape", 0, "QxKxHxD", NULL,
-                 "attention at this shape only: queries, keys, heads, head_dim"),
+                 "measure attention at this shape only: queries x keys x heads x head_dim"),
     KVR_ARG_INT(struct bench_opts, rounds, "rounds", 'n', "N", "45", 3, 1000,
-                "maximum number of alternating rounds"),
+                "maximum number of rounds, each of which runs the benchmark and its reference"),
     KVR_ARG_INT(struct bench_opts, seconds, "seconds", 0, "S", "60", 0, 86400,
-                "attention on the CPU: time limit of a row, seconds; 0: none"),
+                "for attention on the CPU: time limit of a row, in seconds; 0 means no limit"),
     KVR_ARG_FLAG(struct bench_opts, json, "json", 0, "print JSON"),
     { 0 },
 };
 
 const struct kvr_command kvr_command_bench = {
     .name = "bench",
-    .summary = "run micro-benchmarks against a reference",
+    .summary = "run micro-benchmarks of kernels, each against a reference",
     .usage = "codec|attention|gemm|metrics|kernels [options]",
     .examples = "  kvreel bench codec\n"
                 "  kvreel bench codec --rounds 31 --json\n"
@@ -217,19 +217,20 @@ const struct kvr_command kvr_command_bench = {
                 "  kvreel bench codec --device cuda\n"
                 "  kvreel bench kernels                          # each variant of this CPU\n",
     .details =
-        "ratio is the benchmark over the reference per round, with quartiles q1 and q3; an "
-        "emulated\n"
-        "device has none. Rounds end when they are steady, from the 15th on: median and "
-        "quartiles\n"
-        "are within 2 % of the first half's; `steady` says whether they were. cold and warm "
-        "repeat\n"
-        "five rounds (one, below 15) with an empty CPU cache, and immediately again.\n"
-        "kernels: one thread; ratio is the reference's time over the variant's (higher is "
-        "faster);\n"
-        "memcpy moves the bytes that the kernel reads and writes.\n"
-        "--shape: on the CPU a call has at most 50 GFLOP; above that a part of the queries is\n"
-        "measured over all keys, as the row's name says.\n"
-        "--seconds: a large row ends after three rounds at the earliest, and says so.\n",
+        "`ratio` is the benchmark's time divided by the reference's in the same round, with\n"
+        "quartiles q1 and q3; an emulated device has no ratio.\n"
+        "From round 15 on, rounds end when they are steady: median and quartiles are within 2\n"
+        "% of those of the first half of the rounds. Column `steady` says whether that was\n"
+        "reached.\n"
+        "Columns `cold` and `warm` repeat five rounds (one with fewer than 15 --rounds):\n"
+        "first with an empty CPU cache (cold), then immediately again (warm).\n"
+        "bench kernels uses one thread, and its ratio is the reference's time divided by the\n"
+        "variant's (higher is faster). Its memcpy copies as many bytes as the kernel reads\n"
+        "and writes.\n"
+        "With --shape on the CPU, a call does at most 50 GFLOP: a larger shape is measured\n"
+        "with fewer queries over all keys, as the row's name says.\n"
+        "With --seconds, a row that reaches its time limit ends after at least three rounds\n"
+        "and is marked.\n",
     .args = args,
     .opts_size = sizeof(struct bench_opts),
     .min_words = 1,

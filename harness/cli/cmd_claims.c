@@ -30,28 +30,31 @@ static int run(const struct kvr_call *call)
 }
 
 static const struct kvr_arg args[] = {
-    KVR_ARG_TEXT(struct claims_opts, db, "db", 0, "FILE", NULL,
-                 "database; without one only arithmetic claims are decided"),
+    KVR_ARG_TEXT(
+        struct claims_opts, db, "db", 0, "FILE", NULL,
+        "database of measured cells; without it only claims decided by arithmetic get a verdict"),
     KVR_ARG_TEXT(struct claims_opts, format, "format", 'f', "FORMAT", "txt",
-                 "txt, md, csv, json, jsonl or latex"),
+                 "output format: txt, md, csv, json, jsonl or latex"),
     KVR_ARG_INT(struct claims_opts, most, "most", 0, "N", "360", 12, 1000000,
-                "maximum number of prompts; a claim that needs more is futile"),
-    KVR_ARG_FLAG(struct claims_opts, json, "json", 0, "the same as --format json"),
+                "maximum number of prompts per claim; a claim that needs more is futile"),
+    KVR_ARG_FLAG(struct claims_opts, json, "json", 0, "print JSON, the same as --format json"),
     { 0 },
 };
 
 const struct kvr_command kvr_command_claims = {
     .name = "claims",
-    .summary = "test claims of papers against a database",
+    .summary = "test the claims of papers against measured cells in a database",
     .usage = "[LEDGER.yaml] [options]",
     .examples = "  kvreel claims --db out/study33.db\n"
                 "  kvreel claims --db out/study33.db --format csv >claims.csv\n"
                 "  kvreel claims mine.yaml --db kvreel.db --json\n",
-    .details = "A claim holds, does not hold, is equal within its margin, or is futile, by a\n"
-               "confidence sequence and e-BH over all claims: a database may be judged while it\n"
-               "grows. Claims that need a GPU or other weights name the command that would settle\n"
-               "them. `kvreel settle` measures what is missing. Default ledger:\n"
-               "results/claims.yaml.\n",
+    .details =
+        "A claim holds, does not hold, is equal within its margin, or is futile.\n"
+        "Verdicts come from a confidence sequence and e-BH over all claims, so a database may\n"
+        "be judged while it grows.\n"
+        "A claim that needs a GPU or other weights names the command that would settle it.\n"
+        "`kvreel settle` measures what is missing.\n"
+        "The default ledger of claims is results/claims.yaml.\n",
     .args = args,
     .opts_size = sizeof(struct claims_opts),
     .max_words = 1,

@@ -25,11 +25,13 @@ struct where {
     int layers, layer, tokens_per_frame, frames_per_chunk, active_tokens;
 };
 static const struct kvr_opt where_options[] = {
-    KVR_OPT_INT(struct where, layers, 1, 1, 4096, "layers of the model"),
-    KVR_OPT_INT(struct where, layer, 0, 0, 4095, "index of this layer"),
-    KVR_OPT_INT(struct where, tokens_per_frame, 1560, 1, INT_MAX, "tokens per latent frame"),
+    KVR_OPT_INT(struct where, layers, 1, 1, 4096, "number of layers of the model"),
+    KVR_OPT_INT(struct where, layer, 0, 0, 4095, "index of the layer to use, from 0"),
+    KVR_OPT_INT(struct where, tokens_per_frame, 1560, 1, INT_MAX,
+                "number of tokens per latent frame"),
     KVR_OPT_INT(struct where, frames_per_chunk, 3, 1, 4096, "frames denoised together"),
-    KVR_OPT_INT(struct where, active_tokens, 0, 0, INT_MAX, "written tokens; 0: all"),
+    KVR_OPT_INT(struct where, active_tokens, 0, 0, INT_MAX,
+                "number of tokens written so far; 0 means all"),
     { 0 },
 };
 
@@ -60,17 +62,18 @@ static enum kvr_status check_tensor(const char *path, const char *name, const st
 
     kvr_shape_text(t->shape, t->n_dims, shape, sizeof shape);
     if (t->dtype != KVR_F32 && t->dtype != KVR_F16 && t->dtype != KVR_BF16)
-        return kvr_fail(KVR_EFORMAT, "%s: %s: dtype %s, need F32, F16 or BF16", path, name,
-                        kvr_dtype_name(t->dtype));
+        return kvr_fail(KVR_EFORMAT, "%s: tensor %s: dtype is %s, need F32, F16 or BF16", path,
+                        name, kvr_dtype_name(t->dtype));
     if (t->n_dims != 3)
-        return kvr_fail(KVR_EFORMAT, "%s: %s: shape %s, need [tokens, heads, dim]", path, name,
-                        shape);
+        return kvr_fail(KVR_EFORMAT, "%s: tensor %s: shape is %s, need [tokens, heads, dim]", path,
+                        name, shape);
     if (t->shape[0] < 1 || t->shape[0] > INT32_MAX)
-        return kvr_fail(KVR_EFORMAT, "%s: %s: %lld tokens, need 1..%d", path, name,
+        return kvr_fail(KVR_EFORMAT, "%s: tensor %s: has %lld tokens, need 1..%d", path, name,
                         (long long)t->shape[0], INT32_MAX);
     for (int i = 1; i < 3; i++)
         if (t->shape[i] < 1 || t->shape[i] > MAX_EXTENT)
-            return kvr_fail(KVR_EFORMAT, "%s: %s: shape %s, heads and dim are within 1..%d", path,
+            return kvr_fail(KVR_EFORMAT,
+                            "%s: tensor %s: shape is %s, heads and dim must be within 1..%d", path,
                             name, shape, MAX_EXTENT);
     return KVR_OK;
 }
@@ -84,7 +87,8 @@ static enum kvr_status read_one(struct job *j, struct kvr_st *f, const char *pat
     KVR_TRY(kvr_st_get(f, name, &t));
     KVR_TRY(check_tensor(path, name, &t));
     if (memcmp(t.shape, k->shape, 3 * sizeof *t.shape) != 0)
-        return kvr_fail(KVR_EFORMAT, "%s: v is %s, k is %s: shapes must be equal", path,
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: tensor v has shape %s, but k has %s: shapes must be equal", path,
                         kvr_shape_text(t.shape, 3, have, sizeof have),
                         kvr_shape_text(k->shape, 3, want, sizeof want));
     kvr_array_free(to);
@@ -99,7 +103,8 @@ static enum kvr_status read_pair(struct job *j, struct kvr_st *f, const char *pa
     KVR_TRY(check_tensor(path, "k", &k));
     if (j->k.t.data && (k.shape[1] != j->k.t.shape[1] || k.shape[2] != j->k.t.shape[2]))
         return kvr_fail(KVR_EFORMAT,
-                        "%s: %lld heads of %lld channels, the previous state had %lld of %lld",
+                        "%s: the state has %lld heads of %lld channels, but the previous state has "
+                        "%lld of %lld",
                         path, (long long)k.shape[1], (long long)k.shape[2],
                         (long long)j->k.t.shape[1], (long long)j->k.t.shape[2]);
     KVR_TRY(read_one(j, f, path, &k, &j->k, "k"));
@@ -134,8 +139,8 @@ static enum kvr_status check_finite(struct job *j, const char *path)
         j->nonfinite_in += n;
         if (n && !j->o->keep_nonfinite)
             return kvr_fail(KVR_EINVAL,
-                            "%s: %c: %lld values are not finite, the first (%g) at token %lld, "
-                            "head %lld, channel %lld (--keep-nonfinite encodes them)",
+                            "%s: tensor %c: %lld values are NaN or infinite, the first (%g) at "
+                            "token %lld, head %lld, channel %lld; --keep-nonfinite encodes them",
                             path, "kv"[i], (long long)n,
                             (double)((const float *)side[i]->t.data)[first],
                             (long long)(first / dim / heads), (long long)(first / dim % heads),
@@ -185,9 +190,10 @@ static enum kvr_status draw_in(struct job *j)
                &end) != 3 ||
         j->o->draw[end] || shape[0] < 1 || shape[0] > 1 << 20 || shape[1] < 1 || shape[1] > 64 ||
         shape[2] < 1 || shape[2] > 1024)
-        return kvr_fail(KVR_EINVAL,
-                        "--draw '%s', need TOKENSxHEADSxDIM of at most %d tokens, 64 heads of 1024",
-                        j->o->draw, 1 << 20);
+        return kvr_fail(
+            KVR_EINVAL,
+            "--draw '%s': need TOKENSxHEADSxDIM with at most %d tokens, 64 heads and 1024 channels",
+            j->o->draw, 1 << 20);
     for (uint32_t i = 0; i < 2; i++) {
         KVR_TRY(kvr_array_alloc(to[i], kvr_dev_host(j->dev), KVR_MEM_IO, KVR_F32, 3, shape));
         draw_one(to[i]->t.data, shape[0], shape[1] * shape[2], i);
@@ -253,8 +259,10 @@ static enum kvr_status pass(struct job *j, const char *path)
     if (!active || active > n_tokens(j))
         active = n_tokens(j);
     if (active < j->layer.n_active)
-        return kvr_fail(KVR_EINVAL, "%s: %lld tokens, the previous state had %lld",
-                        path ? path : "", (long long)active, (long long)j->layer.n_active);
+        return kvr_fail(
+            KVR_EINVAL,
+            "%s: the cache has %lld active tokens, fewer than in the previous state (%lld)",
+            path ? path : "", (long long)active, (long long)j->layer.n_active);
     j->layer.geo.capacity = n_tokens(j);
     KVR_TRY(on_device(j, &j->k, &j->dev_k, &k));
     KVR_TRY(on_device(j, &j->v, &j->dev_v, &v));
@@ -345,7 +353,7 @@ static enum kvr_status settle(struct job *j)
 
     if (!j->o->method || !(j->o->draw || (j->o->in.n && j->o->out)))
         return kvr_fail(KVR_EINVAL,
-                        "codec: needs --method, --in and --out, or --method and --draw");
+                        "codec: needs --method with --in and --out, or --method with --draw");
     if (j->o->draw && j->o->in.n)
         return kvr_fail(KVR_EINVAL, "codec: use --draw or --in, not both");
     KVR_TRY(kvr_cli_settings(&j->o->set, set, buf, sizeof buf));
@@ -356,8 +364,8 @@ static enum kvr_status settle(struct job *j)
         else
             set[n++] = set[i];
     if (j->where.layer >= j->where.layers)
-        return kvr_fail(KVR_EINVAL, "layer=%d, need 0..%d (layers=%d)", j->where.layer,
-                        j->where.layers - 1, j->where.layers);
+        return kvr_fail(KVR_EINVAL, "layer=%d is not allowed, need 0..%d (layers=%d)",
+                        j->where.layer, j->where.layers - 1, j->where.layers);
     return kvr_scheme_open(&j->scheme, j->o->method, set, n);
 }
 
@@ -428,22 +436,25 @@ static int run(const struct kvr_call *call)
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct codec_opts, method, "method", 'm', "METHOD", NULL, "NAME, or NAME@study"),
     KVR_ARG_LIST(struct codec_opts, in, "in", 'i', "FILE",
-                 "k and v, [tokens, heads, dim]; repeat for later states of the same cache"),
-    KVR_ARG_TEXT(struct codec_opts, out, "out", 'o', "FILE", NULL, "decoded k and v, F32"),
+                 "safetensors file with k and v, [tokens, heads, dim]; repeat it for later states "
+                 "of the same KV cache"),
+    KVR_ARG_TEXT(struct codec_opts, out, "out", 'o', "FILE", NULL,
+                 "output file for decoded k and v, as F32"),
     KVR_ARG_TEXT(struct codec_opts, draw, "draw", 0, "TxHxD", NULL,
-                 "instead of --in: random tokens x heads x channels, equal on every machine"),
+                 "instead of --in: random keys and values of tokens x heads x channels, equal on "
+                 "every machine"),
     KVR_ARG_LIST(struct codec_opts, set, "option", 'O', "KEY=VALUE",
-                 "an option of the method, or one listed below"),
+                 "set an option of the method, or an option listed below"),
     KVR_ARG_TEXT(struct codec_opts, device, "device", 0, "NAME", "cpu", KVR_DEVICE_HELP),
     KVR_ARG_FLAG(struct codec_opts, keep_nonfinite, "keep-nonfinite", 0,
-                 "encode NaN and infinity instead of refusing them, and count them in the output"),
+                 "encode NaN and infinity instead of refusing them, and report their number"),
     KVR_ARG_FLAG(struct codec_opts, json, "json", 0, "print JSON"),
     { 0 },
 };
 
 const struct kvr_command kvr_command_codec = {
     .name = "codec",
-    .summary = "encode and decode keys and values of a file through one layer of a method",
+    .summary = "encode and decode the keys and values in a file with one layer of a method",
     .usage = "-m METHOD[@study] -i IN.safetensors [-i NEXT ...] -o OUT.safetensors [options]\n"
              "       kvreel codec -m METHOD[@study] --draw TxHxD [options]",
     .examples = "  kvreel codec -m RTN_INT4 -i kv.safetensors -o decoded.safetensors\n"
@@ -451,15 +462,16 @@ const struct kvr_command kvr_command_codec = {
                 " -o out.safetensors -O layers=30 -O layer=4 --json\n"
                 "  kvreel codec -m KIVI_INT4 --draw 4680x12x128 --json\n",
     .details =
-        "Besides the method's options (`kvreel show`), -O takes layers=1, layer=0,\n"
+        "Besides the method's options (`kvreel show`), -O accepts layers=1, layer=0,\n"
         "tokens_per_frame=1560, frames_per_chunk=3 and active_tokens (default: all).\n"
         "\n"
-        "In the study's reading each IN is the complete cache after a pass and is coded as a\n"
-        "whole. As intended, the first IN is coded chunk by chunk, and each further one adds its\n"
-        "new tokens. Dropped tokens are 0 in OUT; a pooled frame is repeated.\n"
+        "In the study's reading (@study), each IN is the complete KV cache after a pass, and\n"
+        "is coded as a whole. In the intended reading, the first IN is coded chunk by chunk,\n"
+        "and each further IN adds only its new tokens.\n"
+        "Dropped tokens are 0 in OUT, and a pooled frame is repeated.\n"
         "\n"
-        "`stored_sha256` covers codes, scales, zero points and indices. It is equal on every CPU\n"
-        "for equal input; the golden test compares that of --draw.\n",
+        "`stored_sha256` is the hash of codes, scales, zero points and indices. It is equal\n"
+        "on every CPU for equal input; the golden test compares the hash of --draw.\n",
     .args = args,
     .opts_size = sizeof(struct codec_opts),
     .max_words = 0,

@@ -28,15 +28,15 @@ static enum kvr_status find(const char *name, const struct kvr_metric **out)
     *out = kvr_metric_find(name);
     if (*out && (*out)->truth)
         return kvr_fail(KVR_EINVAL,
-                        "compare: %s is for sweeps; pass the truth as the first video and use the "
-                        "metric without _truth",
+                        "compare: metric %s exists only in sweeps; pass the truth as the first "
+                        "video and use the metric without _truth",
                         name);
     if (*out)
         return KVR_OK;
     for (int i = 0; i < MAX_METRICS && kvr_metrics[i]; i++)
         names[i] = kvr_metrics[i]->name;
     near = kvr_nearest(name, names);
-    return kvr_fail(KVR_EINVAL, "compare: no metric '%s'%s%s%s", name,
+    return kvr_fail(KVR_EINVAL, "compare: unknown metric '%s'%s%s%s", name,
                     near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
@@ -47,7 +47,8 @@ static enum kvr_status add_named(const struct kvr_metric **list, int *n, const c
         if (list[i] == list[*n])
             return kvr_fail(KVR_EINVAL, "compare: metric '%s' is listed twice", name);
     if (++*n == MAX_METRICS)
-        return kvr_fail(KVR_EINVAL, "compare: more than %d metrics", MAX_METRICS - 1);
+        return kvr_fail(KVR_EINVAL, "compare: --metrics lists more than %d metrics, the limit",
+                        MAX_METRICS - 1);
     return KVR_OK;
 }
 
@@ -64,12 +65,13 @@ static enum kvr_status choose(const char *text, const struct kvr_metric **list, 
         return KVR_OK;
     }
     if (strlen(text) >= sizeof copy)
-        return kvr_fail(KVR_EINVAL, "compare: --metrics has more than %zu characters",
+        return kvr_fail(KVR_EINVAL, "compare: --metrics has more than %zu characters, the limit",
                         sizeof copy - 1);
     strcpy(copy, text);
     for (char *w = strtok_r(copy, ",", &save); w; w = strtok_r(NULL, ",", &save))
         KVR_TRY(add_named(list, n, w));
-    return *n ? KVR_OK : kvr_fail(KVR_EINVAL, "compare: --metrics is empty");
+    return *n ? KVR_OK
+              : kvr_fail(KVR_EINVAL, "compare: --metrics is empty; need metric names or all");
 }
 
 /* --- values ------------------------------------------------------------------------------ */
@@ -136,8 +138,8 @@ static enum kvr_status same_pixels(const char *const *path, const struct kvr_vid
     if ((int64_t)a->pixel.num * b->pixel.den == (int64_t)b->pixel.num * a->pixel.den)
         return KVR_OK;
     return kvr_fail(KVR_EINVAL,
-                    "compare: %s has a pixel aspect ratio of %d:%d, %s of %d:%d; scale one to the "
-                    "other's",
+                    "compare: %s has a pixel aspect ratio of %d:%d, but %s has %d:%d; scale one "
+                    "video to match the other",
                     path[0], a->pixel.num, a->pixel.den, path[1], b->pixel.num, b->pixel.den);
 }
 
@@ -244,21 +246,22 @@ static int run(const struct kvr_call *call)
 
 static const struct kvr_arg args[] = {
     KVR_ARG_REAL(struct compare_opts, min_psnr, "min-psnr", 0, "DB", NULL, 0, 1000,
-                 "exit with 4 if the PSNR is lower"),
+                 "exit with code 4 if the PSNR is lower than this, in dB"),
     KVR_ARG_REAL(struct compare_opts, min_ssim, "min-ssim", 0, "X", NULL, 0, 1,
-                 "exit with 4 if the SSIM is lower"),
+                 "exit with code 4 if the SSIM is lower than this"),
     KVR_ARG_TEXT(struct compare_opts, metrics, "metrics", 'm', "LIST", NULL,
-                 "comma-separated names, or all; default: psnr,ssim,identical_frames"),
+                 "comma-separated metric names, or all; the default is psnr,ssim,identical_frames"),
     KVR_ARG_INT(struct compare_opts, chunk, "chunk", 'c', "N", "0", 0, 100000,
-                "frames per chunk, for chunk_discontinuity and colour_drift"),
-    KVR_ARG_FLAG(struct compare_opts, series, "series", 0, "with --json: include values per frame"),
+                "number of frames per chunk, for metrics chunk_discontinuity and colour_drift"),
+    KVR_ARG_FLAG(struct compare_opts, series, "series", 0,
+                 "with --json: include the value of each frame"),
     KVR_ARG_FLAG(struct compare_opts, json, "json", 0, "print JSON"),
     { 0 },
 };
 
 const struct kvr_command kvr_command_compare = {
     .name = "compare",
-    .summary = "compare two videos or raw frame files",
+    .summary = "compare two videos, or two files of raw frames",
     .usage = "REFERENCE TEST [options]",
     .examples =
         "  kvreel compare bf16.safetensors int4.safetensors  # raw frames: the real numbers\n"

@@ -260,14 +260,16 @@ static int run_completion(const struct kvr_call *call)
     const char *shell = call->words[0];
 
     if (o->values && shell)
-        return kvr_cli_fail(kvr_fail(KVR_EINVAL, "completion: --values takes no shell"));
+        return kvr_cli_fail(kvr_fail(
+            KVR_EINVAL, "completion: --values cannot be combined with the name of a shell"));
     if (o->values) {
         enum kvr_status st = kvr_values_write(o->values, stdout);
 
         return st == KVR_OK ? KVR_EXIT_OK : kvr_cli_fail(st);
     }
     if (!shell)
-        return kvr_cli_fail(kvr_fail(KVR_EINVAL, "completion: need bash, zsh or fish"));
+        return kvr_cli_fail(
+            kvr_fail(KVR_EINVAL, "completion: needs the name of a shell: bash, zsh or fish"));
     if (strcmp(shell, "bash") == 0)
         bash(stdout);
     else if (strcmp(shell, "zsh") == 0)
@@ -276,19 +278,19 @@ static int run_completion(const struct kvr_call *call)
         fish(stdout);
     else
         return kvr_cli_fail(
-            kvr_fail(KVR_EINVAL, "completion: '%s', need bash, zsh or fish", shell));
+            kvr_fail(KVR_EINVAL, "completion: unknown shell '%s', need bash, zsh or fish", shell));
     return KVR_EXIT_OK;
 }
 
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct completion_opts, values, "values", 0, "KIND", NULL,
-                 "print one list of values: methods, metrics, suites, ..."),
+                 "print the values of one kind, one per line: methods, metrics, suites, ..."),
     { 0 },
 };
 
 const struct kvr_command kvr_command_completion = {
     .name = "completion",
-    .summary = "print a shell's completion script",
+    .summary = "print the completion script of a shell",
     .usage = "bash|zsh|fish | --values KIND",
     .examples = "  source <(kvreel completion bash)\n"
                 "  kvreel completion zsh >~/.zfunc/_kvreel\n"

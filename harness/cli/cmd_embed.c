@@ -118,11 +118,12 @@ static enum kvr_status find_files(const struct embed_opts *o, char **encoder, ch
         KVR_TRY(kvr_embed_find(dir, encoder, tokenizer));
     }
     if (!*encoder && !o->encoder)
-        return kvr_fail(KVR_ENOTFOUND, "embed: no text encoder: --encoder FILE, or --model with a "
-                                       "folder that has models_t5_umt5-xxl-enc-bf16.pth");
+        return kvr_fail(KVR_ENOTFOUND,
+                        "embed: no text encoder; give --encoder FILE, or --model with a folder "
+                        "that contains models_t5_umt5-xxl-enc-bf16.pth");
     if (!*tokenizer && !o->tokenizer)
-        return kvr_fail(KVR_ENOTFOUND, "embed: no tokenizer: --tokenizer FILE, or --model with a "
-                                       "folder that has google/umt5-xxl/spiece.model");
+        return kvr_fail(KVR_ENOTFOUND, "embed: no tokenizer; give --tokenizer FILE, or --model "
+                                       "with a folder that contains google/umt5-xxl/spiece.model");
     return KVR_OK;
 }
 
@@ -170,7 +171,7 @@ static int run(const struct kvr_call *call)
     int n = 0;
 
     if (!o->prompts || !o->out)
-        return kvr_cli_fail(kvr_fail(KVR_EINVAL, "embed: needs --prompts FILE and -o PACK"));
+        return kvr_cli_fail(kvr_fail(KVR_EINVAL, "embed: needs both --prompts FILE and -o PACK"));
     if (o->threads)
         omp_set_num_threads(o->threads);
     st = embed(o, &r, &n);
@@ -190,26 +191,27 @@ static int run(const struct kvr_call *call)
 
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct embed_opts, prompts, "prompts", 'p', "FILE", NULL,
-                 "a suite (.yaml), or a text file with one prompt per line: p0001, p0002, ..."),
+                 "suite (.yaml), or text file with one prompt per line, which get the ids p0001, "
+                 "p0002, ..."),
     KVR_ARG_TEXT(struct embed_opts, out, "out", 'o', "PACK", NULL, "output safetensors file"),
     KVR_ARG_TEXT(struct embed_opts, model, "model", 0, "NAME", NULL,
-                 "model folder with encoder and tokenizer"),
+                 "model folder that contains the text encoder and the tokenizer"),
     KVR_ARG_TEXT(struct embed_opts, encoder, "encoder", 0, "FILE", NULL,
                  "encoder weights, models_t5_umt5-xxl-enc-bf16.pth"),
     KVR_ARG_TEXT(struct embed_opts, tokenizer, "tokenizer", 0, "FILE", NULL,
-                 "spiece.model, or a folder with it"),
+                 "tokenizer file spiece.model, or a folder that contains it"),
     KVR_ARG_INT(struct embed_opts, max_tokens, "max-tokens", 0, "N", "512", 1, 8192,
-                "tokens per prompt; the model's text_len"),
+                "maximum number of tokens per prompt; must be the model's text_len"),
     KVR_ARG_TEXT(struct embed_opts, device, "device", 0, "NAME", "cpu", KVR_DEVICE_HELP),
     KVR_ARG_INT(struct embed_opts, threads, "threads", 't', "N", "0", 0, 1024, "threads; 0: all"),
     KVR_ARG_FLAG(struct embed_opts, json, "json", 0, "print JSON"),
-    KVR_ARG_FLAG(struct embed_opts, quiet, "quiet", 'q', "no progress on stderr"),
+    KVR_ARG_FLAG(struct embed_opts, quiet, "quiet", 'q', "print no progress on stderr"),
     { 0 },
 };
 
 const struct kvr_command kvr_command_embed = {
     .name = "embed",
-    .summary = "encode prompts with Wan's text encoder into a pack",
+    .summary = "encode prompts with Wan's text encoder into a pack (a file of embeddings)",
     .usage = "--prompts FILE -o PACK --model DIR | --encoder FILE --tokenizer FILE",
     .examples =
         "  kvreel embed --prompts prompts.txt --model Wan2.1-T2V-1.3B -o pack.safetensors\n",

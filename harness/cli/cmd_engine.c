@@ -86,9 +86,9 @@ static int run(const struct kvr_call *call)
     int code;
 
     if (strcmp(call->words[0], "check") != 0)
-        return kvr_cli_fail(kvr_fail(KVR_EINVAL,
-                                     "engine: '%s', need check; usage: kvreel engine check DIR",
-                                     call->words[0]));
+        return kvr_cli_fail(kvr_fail(
+            KVR_EINVAL, "engine: unknown action '%s', need check; usage: kvreel engine check DIR",
+            call->words[0]));
     st = kvr_compute_parse(o->compute, &how.compute);
     if (st == KVR_OK)
         st = check(&r, call->words[1], &how);
@@ -112,20 +112,20 @@ static int run(const struct kvr_call *call)
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct engine_opts, device, "device", 0, "NAME", "cpu", KVR_DEVICE_HELP),
     KVR_ARG_TEXT(struct engine_opts, compute, "compute", 0, "TYPE", "f32",
-                 "compute type of linear layers and the cache: " KVR_COMPUTE_HELP),
+                 "compute type of linear layers and of the uncoded cache: " KVR_COMPUTE_HELP),
     KVR_ARG_FLAG(struct engine_opts, json, "json", 0, "print JSON"),
     { 0 },
 };
 
 const struct kvr_command kvr_command_engine = {
     .name = "engine",
-    .summary = "compare the engine with recorded tensors",
+    .summary = "compare the engine's results with recorded tensors",
     .usage = "check DIR [--device NAME] [--compute TYPE] [--json]",
     .examples = "  kvreel engine check tests/fixtures/wan_tiny\n"
                 "  kvreel engine check models/nano              # a model's golden rollout\n"
                 "  kvreel engine check tests/fixtures/wan_tiny --compute bf16 --device cuda\n"
                 "  kvreel engine check tests/fixtures/wan_tiny --json | jq .ok\n",
-    .details = "Exit code 4 when a tensor is out of tolerance.\n",
+    .details = "The exit code is 4 if a tensor is out of tolerance.\n",
     .args = args,
     .opts_size = sizeof(struct engine_opts),
     .min_words = 2,

@@ -248,39 +248,42 @@ static int run(const struct kvr_call *call)
 
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct fit_opts, memory, "memory", 0, "SIZE", NULL,
-                 "available memory, such as 24GiB or 80GB"),
+                 "available memory with its unit, such as 24GiB or 80GB"),
     KVR_ARG_TEXT(struct fit_opts, geometry, "geometry", 'g', "NAME|FILE", "wan-1.3b",
-                 "wan-1.3b, wan-14b, wan-5b, a model, or a config.json"),
+                 "model sizes: wan-1.3b, wan-14b, wan-5b, the name of a model, or a config.json"),
     KVR_ARG_INT(struct fit_opts, frames, "frames", 'n', "N", "165", 1, 1000000,
-                "pixel frames of the video"),
-    KVR_ARG_TEXT(struct fit_opts, size, "size", 0, "HxW", NULL,
-                 "video size in pixels, such as 720x1280; default: the model's"),
+                "number of pixel frames of the video"),
+    KVR_ARG_TEXT(
+        struct fit_opts, size, "size", 0, "HxW", NULL,
+        "height x width of the video in pixels, such as 720x1280; the default is the model's"),
     KVR_ARG_LIST(struct fit_opts, methods, "method", 'm', "METHOD",
-                 "a method (repeatable); default: all"),
-    KVR_ARG_FLAG(struct fit_opts, study, "study", 0, "use the study's reading of all methods"),
+                 "method to test (repeatable); the default is all methods"),
+    KVR_ARG_FLAG(struct fit_opts, study, "study", 0,
+                 "use the study's reading (NAME@study) of all methods"),
     KVR_ARG_TEXT(struct fit_opts, path, "path", 0, "NAME", "staged",
                  "attention path: staged, fused or dense"),
     KVR_ARG_TEXT(struct fit_opts, device, "device", 0, "NAME", "cuda", KVR_DEVICE_HELP),
     KVR_ARG_TEXT(struct fit_opts, decoder, "decoder", 0, "NAME", "vae",
-                 "decoder of Wan's latents: vae, or the tiny taehv"),
+                 "decoder of Wan's latents: vae, or taehv (tiny)"),
     KVR_ARG_TEXT(struct fit_opts, decoder_compute, "decoder-compute", 0, "TYPE", "f32",
                  KVR_COMPUTE_HELP ": the decoder's"),
     KVR_ARG_TEXT(struct fit_opts, compute, "compute", 0, "TYPE", "bf16",
-                 KVR_COMPUTE_HELP ": a device holds the weights in it"),
-    KVR_ARG_FLAG(struct fit_opts, json, "json", 0, "print a JSON array, a row per method"),
+                 KVR_COMPUTE_HELP
+                 ": compute type of linear layers, in which a device also stores the weights"),
+    KVR_ARG_FLAG(struct fit_opts, json, "json", 0, "print a JSON array with one object per method"),
     { 0 },
 };
 
 const struct kvr_command kvr_command_fit = {
     .name = "fit",
-    .summary = "list the methods that fit a memory size, and how long a video could be",
+    .summary = "list the methods that fit a memory size, and the longest video of each",
     .usage = "--memory SIZE [options]",
     .examples = "  kvreel fit --memory 24GiB\n"
                 "  kvreel fit --memory 80GB --geometry wan-14b --size 720x1280 --frames 81\n"
                 "  kvreel fit --memory 24GiB -m BF16 -m KIVI_INT2 --frames 321\n",
-    .details = "Any length of video is predicted. `run` and `generate` take whole chunks only; a "
-               "note names\n"
-               "the nearest lengths.\n",
+    .details =
+        "Videos of any length are predicted. `run` and `generate` accept whole chunks only; a\n"
+        "note names the nearest lengths that they accept.\n",
     .args = args,
     .opts_size = sizeof(struct fit_opts),
     .max_words = 0,

@@ -66,23 +66,23 @@ static int run(const struct kvr_call *call)
 
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct fsck_opts, output, "output", 'o', "FILE", "",
-                 "new database for intact rows"),
+                 "new database to which intact rows are copied"),
     KVR_ARG_FLAG(struct fsck_opts, json, "json", 0, "print the findings as JSON"),
     { 0 },
 };
 
 const struct kvr_command kvr_command_fsck = {
     .name = "fsck",
-    .summary = "check a database's checksums, and save what is intact",
+    .summary = "check a database's checksums, and copy intact rows to a new database",
     .usage = "DB [-o NEW.db]",
     .examples = "  kvreel fsck kvreel.db\n"
                 "  kvreel fsck kvreel.db -o saved.db      # save the intact rows\n",
     .details =
-        "Every cell has a checksum over its rows (metrics, series, passes, ...), every session "
-        "over\n"
-        "its facts, every sweep over its plan. `kvreel merge` and `kvreel report` refuse a "
-        "database\n"
-        "that does not match. The database is not changed. Exit code 4: damage was found.\n",
+        "Every cell has a checksum of its rows (metrics, series, passes, ...), every session\n"
+        "one of its facts, every sweep one of its plan.\n"
+        "`kvreel merge` and `kvreel report` refuse a database whose rows do not match their\n"
+        "checksums. `kvreel fsck` never changes the database that it checks.\n"
+        "The exit code is 4 if damage was found.\n",
     .args = args,
     .opts_size = sizeof(struct fsck_opts),
     .min_words = 1,

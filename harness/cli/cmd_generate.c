@@ -63,7 +63,7 @@ static enum kvr_status open_truth(struct kvr_truth *t, const struct generate_opt
                                   const struct kvr_model_config *c)
 {
     if (!o->truth != !o->given)
-        return kvr_fail(KVR_EINVAL, "generate: --truth and --given belong together");
+        return kvr_fail(KVR_EINVAL, "generate: --truth and --given must be used together");
     if (!o->truth)
         return KVR_OK;
     KVR_TRY(kvr_truth_open(t, o->truth, o->tensor));
@@ -71,8 +71,8 @@ static enum kvr_status open_truth(struct kvr_truth *t, const struct generate_opt
         t->frames.width == c->latent_w)
         return KVR_OK;
     return kvr_fail(KVR_EINVAL,
-                    "generate: %s: tensor '%s' has %d frames of %dx%d (width x height), need %d of "
-                    "%dx%d",
+                    "generate: %s: tensor '%s' has %d frames of %dx%d (width x height), need at "
+                    "least %d frames of %dx%d",
                     o->truth, o->tensor, t->frames.n, t->frames.width, t->frames.height, o->given,
                     c->latent_w, c->latent_h);
 }
@@ -125,7 +125,8 @@ static enum kvr_status roll(struct clip *c, const struct studio *s, const struct
     KVR_TRY(kvr_rollout_run(s->dev, c->scheme, &req, progress, o->quiet ? NULL : c->scheme->name,
                             &c->r));
     if (!c->r.finite)
-        return kvr_fail(KVR_ENAN, "generate: %s: a latent is not finite", c->scheme->name);
+        return kvr_fail(KVR_ENAN, "generate: %s: a generated latent is NaN or infinite",
+                        c->scheme->name);
     return KVR_OK;
 }
 
@@ -358,11 +359,13 @@ static enum kvr_status check_model(const struct generate_opts *o, const struct k
 {
     KVR_TRY(kvr_wan_check(c, dir, o->image));
     if ((o->truth || o->given) && !c->latent_is_rgb)
-        return kvr_fail(KVR_EUNSUPPORTED, "generate: --truth, --given: only models of RGB latents "
-                                          "continue frames; --image gives a "
-                                          "first frame");
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "generate: --truth and --given: only models with RGB latents can continue "
+                        "given frames; use --image for a first frame");
     if (o->embedding && c->latent_is_rgb)
-        return kvr_fail(KVR_EINVAL, "generate: --embedding %s: this model reads the prompt's words",
+        return kvr_fail(KVR_EINVAL,
+                        "generate: --embedding %s: this model reads the prompt's words, so it "
+                        "needs no embedding",
                         o->embedding);
     return check_counts(o, c);
 }
@@ -433,7 +436,7 @@ static int run(const struct kvr_call *call)
     int code;
 
     if (!o->prompt)
-        st = kvr_fail(KVR_EINVAL, "generate: no prompt; give one with -p 'a large red disc ...'");
+        st = kvr_fail(KVR_EINVAL, "generate: needs a prompt, as in -p 'a large red disc ...'");
     if (st == KVR_OK)
         st = kvr_find_path(&kvr_find_model, o->model, NULL, dir, sizeof dir);
     if (st == KVR_OK)
@@ -470,44 +473,54 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct generate_opts, device, "device", 0, "NAME", "cpu", KVR_DEVICE_HELP),
     KVR_ARG_TEXT(struct generate_opts, compute, "compute", 0, "TYPE", "f32",
                  "compute type of linear layers: " KVR_COMPUTE_HELP),
-    KVR_ARG_TEXT(struct generate_opts, sampler, "sampler", 0, "NAME", "model",
-                 "renoise, unipc, unipc:STEPS or unipc:STEPS:SHIFT; model: its own"),
-    KVR_ARG_TEXT(struct generate_opts, lora, "lora", 0, "FILE", NULL,
-                 "an adapter merged into the weights, in place of the config's"),
+    KVR_ARG_TEXT(
+        struct generate_opts, sampler, "sampler", 0, "NAME", "model",
+        "sampler: renoise, unipc, unipc:STEPS or unipc:STEPS:SHIFT; `model` means the model's own"),
+    KVR_ARG_TEXT(
+        struct generate_opts, lora, "lora", 0, "FILE", NULL,
+        "LoRA adapter to merge into the weights, instead of the adapter in the model's config"),
     KVR_ARG_TEXT(struct generate_opts, on_switch, "on-switch", 0, "NAME", "keep",
-                 "what a prompt switch does to the cache: keep, recache or reset"),
+                 "what a prompt switch does to the KV cache: keep, recache (recompute) or reset"),
     KVR_ARG_TEXT(struct generate_opts, schedule, "schedule", 0, "NAME|STEPS", "model",
-                 "self-forcing, flashdreams, lightx2v or steps (docs/wan.md); model: its own"),
-    KVR_ARG_LIST(struct generate_opts, set, "option", 'O', "KEY=VALUE", "an option of the method"),
-    KVR_ARG_U64(struct generate_opts, seed, "seed", 's', "N", "1", "seed of the noise"),
+                 "denoising schedule: self-forcing, flashdreams, lightx2v or steps (docs/wan.md); "
+                 "`model` means the model's own"),
+    KVR_ARG_LIST(struct generate_opts, set, "option", 'O', "KEY=VALUE",
+                 "set an option of the method, as in bits=3"),
+    KVR_ARG_U64(struct generate_opts, seed, "seed", 's', "N", "1", "seed of the initial noise"),
     KVR_ARG_INT(struct generate_opts, frames, "frames", 'n', "N", "42", 1, 100000, "latent frames"),
     KVR_ARG_INT(struct generate_opts, window, "window", 'w', "N", "-1", -1, 100000,
-                "newest frames attention sees; 0: all, -1: the model's"),
-    KVR_ARG_TEXT(struct generate_opts, model, "model", 0, "NAME", "nano", "model name or folder"),
+                "number of newest latent frames that attention sees; 0 means all, -1 the model's "
+                "own window"),
+    KVR_ARG_TEXT(struct generate_opts, model, "model", 0, "NAME", "nano",
+                 "model name or model folder"),
     KVR_ARG_TEXT(struct generate_opts, out, "out", 'o', "DIR", "out/generate", "output folder"),
     KVR_ARG_FLAG(struct generate_opts, reference, "reference", 'r',
-                 "also generate and keep a BF16 rollout; print PSNR and SSIM, show both on the "
-                 "sheet"),
+                 "also generate the BF16 rollout; print PSNR and SSIM against it, and show both on "
+                 "the sheet"),
     KVR_ARG_TEXT(struct generate_opts, truth, "truth", 0, "FILE", NULL,
-                 "frames to continue, U8 [n, height, width, 3] in a safetensors file"),
+                 "safetensors file with recorded frames to continue, U8 [n, height, width, 3]"),
     KVR_ARG_TEXT(struct generate_opts, tensor, "tensor", 0, "NAME", "frames",
-                 "tensor in that file"),
+                 "name of the tensor in the file of --truth"),
     KVR_ARG_INT(struct generate_opts, given, "given", 0, "N", "0", 0, 100000,
-                "given latent frames, whole chunks; the rest is the truth"),
+                "number of latent frames given from --truth, in whole chunks; the rest is compared "
+                "with the result"),
     KVR_ARG_TEXT(struct generate_opts, image, "image", 0, "FILE", NULL,
-                 "first frame, of the video's size (models of Wan 2.2's latents)"),
+                 "image of the video's size to use as first frame (models with Wan 2.2's latents)"),
     KVR_ARG_TEXT(struct generate_opts, embedding, "embedding", 0, "FILE", NULL,
-                 "embedding of the prompt (`kvreel embed`), in place of the model's text encoder"),
-    KVR_ARG_TEXT(struct generate_opts, name, "embedding-tensor", 0, "NAME", "prompt",
-                 "tensor in that file; NAME.1, NAME.2, ... for the shots of a prompt"),
+                 "file with the prompt's embedding (from `kvreel embed`), instead of the model's "
+                 "text encoder"),
+    KVR_ARG_TEXT(
+        struct generate_opts, name, "embedding-tensor", 0, "NAME", "prompt",
+        "name of the tensor in the file of --embedding; shots of a prompt use NAME.1, NAME.2, ..."),
     KVR_ARG_INT(struct generate_opts, fps, "fps", 0, "N", "0", 0, 240,
-                "frames per second of the MP4; 0: 8, of decoded latents 16"),
+                "frames per second of the MP4; 0 means 8, or 16 for decoded latents"),
     KVR_ARG_INT(struct generate_opts, scale, "scale", 0, "N", "0", 0, 64,
-                "integer upscaling of the MP4; 0: 6, of decoded latents 1"),
+                "integer factor by which the MP4's frames are enlarged; 0 means 6, or 1 for "
+                "decoded latents"),
     KVR_ARG_INT(struct generate_opts, columns, "columns", 0, "N", "8", 1, 64,
-                "frames per row of the contact sheet"),
+                "number of frames per row of the contact sheet"),
     KVR_ARG_FLAG(struct generate_opts, json, "json", 0, "print JSON"),
-    KVR_ARG_FLAG(struct generate_opts, quiet, "quiet", 'q', "no progress on stderr"),
+    KVR_ARG_FLAG(struct generate_opts, quiet, "quiet", 'q', "print no progress on stderr"),
     { 0 },
 };
 

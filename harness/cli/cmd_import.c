@@ -17,7 +17,7 @@ static enum kvr_status import(const struct import_opts *o, const char *file,
     enum kvr_status st;
 
     if (!kvr_path_exists(o->db))
-        return kvr_fail(KVR_ENOTFOUND, "import: %s: no such database", o->db);
+        return kvr_fail(KVR_ENOTFOUND, "import: %s: database not found", o->db);
     KVR_TRY(kvr_store_open(&s, o->db));
     st = kvr_store_vbench(s, file, r);
     kvr_store_close(&s);
@@ -34,7 +34,8 @@ static int run(const struct kvr_call *call)
     int code;
 
     if (strcmp(call->words[0], "vbench") != 0)
-        return kvr_cli_fail(kvr_fail(KVR_EINVAL, "import: '%s', need vbench", call->words[0]));
+        return kvr_cli_fail(
+            kvr_fail(KVR_EINVAL, "import: unknown source '%s', need vbench", call->words[0]));
     st = import(o, call->words[1], &r);
     if (st != KVR_OK)
         return kvr_cli_fail(st);
@@ -62,14 +63,14 @@ static const struct kvr_arg args[] = {
 
 const struct kvr_command kvr_command_import = {
     .name = "import",
-    .summary = "import another program's scores of a sweep's videos",
+    .summary = "import another program's scores of a sweep's videos into its database",
     .usage = "vbench FILE [options]",
     .examples = "  kvreel import vbench evaluation_results/run_eval_results.json --db out/demo.db\n"
                 "  kvreel query --db out/demo.db \"SELECT * FROM metric WHERE name LIKE "
                 "'vbench.%'\"\n",
-    .details =
-        "Videos are matched by file name. Percentages are stored as fractions; cosines keep their\n"
-        "sign. Exit code 5: no video belongs to a cell.\n",
+    .details = "Videos are matched with cells by file name. Percentages are stored as fractions;\n"
+               "cosines keep their sign.\n"
+               "The exit code is 5 if no video belongs to a cell.\n",
     .args = args,
     .opts_size = sizeof(struct import_opts),
     .min_words = 2,

@@ -216,9 +216,10 @@ static enum kvr_status find_kind(const char *name, const struct kind **out)
         names[i] = kinds[i].name;
     }
     near = kvr_nearest(name, names);
-    return kvr_fail(KVR_EINVAL,
-                    "list: '%s', need methods, readings, metrics, models or suites%s%s%s", name,
-                    near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+    return kvr_fail(
+        KVR_EINVAL,
+        "list: unknown kind '%s', need methods, readings, metrics, models or suites%s%s%s", name,
+        near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
 static int run(const struct kvr_call *call)
@@ -233,7 +234,8 @@ static int run(const struct kvr_call *call)
         return kvr_cli_fail(st);
     if (o->md) {
         if (kind->fill != list_methods || o->json)
-            return kvr_cli_fail(kvr_fail(KVR_EINVAL, "list: --md is for methods, without --json"));
+            return kvr_cli_fail(kvr_fail(
+                KVR_EINVAL, "list: --md applies to methods only, and not together with --json"));
         return kvr_cli_wrote(kvr_catalogue_write(stdout), KVR_EXIT_OK);
     }
     list = json_array();
@@ -248,7 +250,8 @@ static int run(const struct kvr_call *call)
 
 static const struct kvr_arg args[] = {
     KVR_ARG_FLAG(struct list_opts, json, "json", 0, "print a JSON array"),
-    KVR_ARG_FLAG(struct list_opts, md, "md", 0, "methods: print the catalogue as Markdown"),
+    KVR_ARG_FLAG(struct list_opts, md, "md", 0,
+                 "for methods: print the catalogue as a Markdown table"),
     { 0 },
 };
 
@@ -260,9 +263,8 @@ const struct kvr_command kvr_command_list = {
                 "  kvreel list methods --json | jq -r '.[].name'\n"
                 "  kvreel list readings --json | jq '.[] | select(.name == \"Q4_0\")'\n"
                 "  kvreel list suites\n",
-    .details = "bits_per_element is for 12 heads of 128 channels, side information included; null "
-               "if it\n"
-               "depends on the data.\n",
+    .details = "bits_per_element is computed for 12 heads of 128 channels and includes scales and\n"
+               "other side information; it is null if it depends on the data.\n",
     .args = args,
     .opts_size = sizeof(struct list_opts),
     .min_words = 1,

@@ -153,8 +153,8 @@ static int run(const struct kvr_call *call)
     const struct kvr_command *c = call->n_words ? kvr_command_find(call->words[0]) : NULL;
 
     if (call->n_words && (!c || c->hidden))
-        return kvr_cli_fail(
-            kvr_fail(KVR_EINVAL, "man: no command '%s'; `kvreel help` lists them", call->words[0]));
+        return kvr_cli_fail(kvr_fail(
+            KVR_EINVAL, "man: unknown command '%s'; `kvreel help` lists commands", call->words[0]));
     if (c)
         man_page(stdout, c);
     else
@@ -166,7 +166,7 @@ static const struct kvr_arg no_args[] = { { 0 } };
 
 const struct kvr_command kvr_command_man = {
     .name = "man",
-    .summary = "print the manual of the program or of one command",
+    .summary = "print the manual page of the program or of one command",
     .usage = "[COMMAND] >kvreel.1",
     .examples = "  kvreel man >kvreel.1\n"
                 "  kvreel man | man -l -\n"

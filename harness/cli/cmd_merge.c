@@ -132,9 +132,10 @@ static int run(const struct kvr_call *call)
         const char *w = call->words[i];
 
         if (same_file(w, o->out))
-            st = kvr_fail(KVR_EINVAL,
-                          "merge: %s is both input and output (-o %s); leave it out of the inputs",
-                          w, o->out);
+            st = kvr_fail(
+                KVR_EINVAL,
+                "merge: %s is both an input and the output (-o %s); remove it from the inputs", w,
+                o->out);
         else
             st = kvr_path_is_dir(w) ? merge_folder(&s, w, o->out) : merge_file(&s, w);
     }
@@ -150,25 +151,26 @@ static int run(const struct kvr_call *call)
 
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct merge_opts, out, "output", 'o', "FILE", "kvreel.db",
-                 "target database; created if missing"),
+                 "target database; it is created if it does not exist"),
     KVR_ARG_FLAG(struct merge_opts, any_card, "any-card", 0,
-                 "join timed cells of GPUs of different names; tables keep them apart"),
+                 "merge timed cells of GPUs with different names; tables still separate the GPUs"),
     KVR_ARG_FLAG(struct merge_opts, json, "json", 0, "print the merge report as JSON"),
     { 0 },
 };
 
 const struct kvr_command kvr_command_merge = {
     .name = "merge",
-    .summary = "merge the databases of shards (idempotent)",
+    .summary = "merge the databases of a sweep's shards (idempotent)",
     .usage = "SHARD.db|FOLDER ... [-o FILE]",
     .examples = "  kvreel merge out/shards -o kvreel.db           # all *.db of a folder\n"
                 "  kvreel merge a.db b.db -o both.db --json\n"
                 "  kvreel query --db both.db 'SELECT * FROM conflict'\n",
     .details =
-        "Of two attempts at one cell, OK is shown before any failure, then the later one. Both\n"
-        "stay in the table `attempt`. Attempts that contradict each other are rows of the view\n"
-        "`conflict`, and the exit code is 4. An unreadable file is reported, the others are\n"
-        "merged, and the exit code is 2.\n",
+        "If two attempts at a cell differ, an attempt with outcome OK counts before a failed\n"
+        "one, and a later attempt before an earlier one. Both attempts stay in table\n"
+        "`attempt`.\n"
+        "If attempts contradict each other, the view `conflict` lists them and the exit code\n"
+        "is 4. If a file cannot be read, the other files are merged and the exit code is 2.\n",
     .args = args,
     .opts_size = sizeof(struct merge_opts),
     .min_words = 1,

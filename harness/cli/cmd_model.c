@@ -278,7 +278,7 @@ static enum kvr_status check_folder(json_t **out, const char *dir)
         if (n == 0 && json_array_size(json_object_get(*out, "missing")) == 0) {
             json_decref(*out);
             *out = NULL;
-            st = kvr_fail(KVR_ENOTFOUND, "%s: no weight file found", dir);
+            st = kvr_fail(KVR_ENOTFOUND, "%s: no weight file found in this folder", dir);
         }
     } else if (strcmp(json_string_value(json_object_get(*out, "kind")), "wan folder") == 0) {
         json_array_append_new(json_object_get(*out, "missing"), json_string("config.json"));
@@ -379,9 +379,9 @@ static int run(const struct kvr_call *call)
     json_t *doc = NULL;
 
     if (strcmp(call->words[0], "check") != 0)
-        return kvr_cli_fail(kvr_fail(KVR_EINVAL,
-                                     "model: '%.40s', need check; usage: kvreel model check PATH",
-                                     call->words[0]));
+        return kvr_cli_fail(kvr_fail(
+            KVR_EINVAL, "model: unknown action '%.40s', need check; usage: kvreel model check PATH",
+            call->words[0]));
     st = check_path(&doc, call->words[1]);
     if (st != KVR_OK)
         return kvr_cli_fail(st);
@@ -395,15 +395,15 @@ static const struct kvr_arg args[] = {
 
 const struct kvr_command kvr_command_model = {
     .name = "model",
-    .summary = "check a weight file or model folder",
+    .summary = "check that a weight file or model folder can be loaded",
     .usage = "check FILE|DIR [--json]",
     .examples = "  kvreel model check self_forcing_dmd.pt\n"
                 "  kvreel model check Wan2.1-T2V-1.3B\n"
                 "  kvreel model check models/nano --json | jq .missing\n",
-    .details =
-        "Reads torch (.pt, .pth, zip and legacy), safetensors, their index.json, and GGUF; the\n"
-        "format is detected by content. Nothing in a file is executed. Exit code 2: the file is\n"
-        "refused, with the reason.\n",
+    .details = "Supported formats are torch (.pt and .pth, zip and legacy), safetensors, their\n"
+               "index.json, and GGUF; the format is detected from the content.\n"
+               "Nothing in a file is executed. The exit code is 2 if the file is refused; the\n"
+               "message gives the reason.\n",
     .args = args,
     .opts_size = sizeof(struct model_opts),
     .min_words = 2,

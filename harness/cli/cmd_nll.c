@@ -70,24 +70,26 @@ static int run(const struct kvr_call *call)
 }
 
 static const struct kvr_arg args[] = {
-    KVR_ARG_TEXT(struct nll_opts, tensor, "text", 't', "ID", NULL, "text id; default: the first"),
+    KVR_ARG_TEXT(struct nll_opts, tensor, "text", 't', "ID", NULL,
+                 "id of a text in TOKENS; the default is the first"),
     KVR_ARG_INT(struct nll_opts, tokens, "tokens", 'n', "N", "512", 2, 1 << 20, "number of tokens"),
     KVR_ARG_INT(struct nll_opts, threads, "threads", 0, "N", "0", 0, 1024,
-                "threads; 0: OpenMP's default"),
+                "number of CPU threads; 0 means OpenMP's default"),
     KVR_ARG_FLAG(struct nll_opts, json, "json", 0, "print JSON"),
     { 0 },
 };
 
 const struct kvr_command kvr_command_nll = {
     .name = "nll",
-    .summary = "compute a language model's likelihood of a text",
+    .summary = "compute a language model's log-likelihood of a text",
     .usage = "MODEL TOKENS [--text ID] [--tokens N] [--json]",
     .examples = "  kvreel nll smollm2-135m configs/suites/texts-debian.safetensors --text gpl-3\n",
     .details =
-        "Mean of -log p(token) in nats over tokens 1 .. N-1, each given all before it: one F32\n"
-        "forward without coding, for comparison with other programs. TOKENS is a safetensors\n"
-        "file with one integer tensor per text. top-1 is the share of tokens that the model finds\n"
-        "most likely.\n",
+        "The result is the mean of -log p(token), in nats, over tokens 1 to N-1, each\n"
+        "predicted from all tokens before it. It is computed by one F32 forward pass with an\n"
+        "uncoded KV cache, for comparison with other programs.\n"
+        "TOKENS is a safetensors file with one integer tensor per text. top-1 is the share of\n"
+        "tokens to which the model gives the highest probability.\n",
     .args = args,
     .opts_size = sizeof(struct nll_opts),
     .min_words = 2,

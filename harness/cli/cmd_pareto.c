@@ -38,7 +38,9 @@ static int run(const struct kvr_call *call)
     if (o->list)
         return list_frontiers();
     if (st == KVR_OK && o->published && o->where)
-        st = kvr_fail(KVR_EINVAL, "pareto: --where is about a database, not --published");
+        st = kvr_fail(
+            KVR_EINVAL,
+            "pareto: --where filters a database, so it cannot be combined with --published");
     if (st == KVR_OK && o->where)
         st = kvr_store_condition(o->db, "summary", o->where);
     if (st == KVR_OK)
@@ -61,29 +63,31 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct pareto_opts, db, "db", 0, "FILE", "kvreel.db", "database"),
     KVR_ARG_TEXT(struct pareto_opts, objectives, "objectives", 0, "LIST",
                  "ssim:max,compression:max",
-                 "NAME:max,NAME:min: columns of cells_wide or metrics; or a named set of "
-                 "objectives"),
+                 "comma-separated objectives NAME:max or NAME:min (NAME: a column of cells_wide or "
+                 "a metric), or one named set"),
     KVR_ARG_TEXT(struct pareto_opts, margins, "margin", 0, "LIST", NULL,
-                 "NAME=VALUE,...: non-inferiority margins in the objective's unit"),
+                 "comma-separated non-inferiority margins NAME=VALUE, in the objective's unit"),
     KVR_ARG_TEXT(struct pareto_opts, bounds, "bound", 0, "LIST", NULL,
-                 "NAME>=VALUE,NAME<=VALUE: methods beyond these bounds do not compete"),
+                 "comma-separated bounds NAME>=VALUE or NAME<=VALUE: methods outside them cannot "
+                 "be on the front"),
     KVR_ARG_TEXT(struct pareto_opts, where, "where", 0, "SQL", NULL,
-                 "condition on the view summary that selects methods"),
+                 "SQL condition on the view `summary` that selects methods"),
     KVR_ARG_TEXT(struct pareto_opts, published, "published", 0, "SUITE", NULL,
-                 "moviegen or storyeval: the study's printed figures instead of a database"),
+                 "use the study's printed figures (moviegen or storyeval) instead of a database"),
     KVR_ARG_FLAG(struct pareto_opts, exact, "exact", 0,
-                 "ignore intervals: every difference beyond the margin counts"),
+                 "ignore confidence intervals: every difference larger than the margin counts"),
     KVR_ARG_FLAG(struct pareto_opts, front, "front", 0, "omit dominated and incomplete methods"),
-    KVR_ARG_FLAG(struct pareto_opts, list, "list", 'l', "list the study's four sets of objectives"),
+    KVR_ARG_FLAG(struct pareto_opts, list, "list", 'l',
+                 "list the study's four named sets of objectives"),
     KVR_ARG_TEXT(struct pareto_opts, format, "format", 'f', "FORMAT", "txt",
-                 "txt, md, csv, json, jsonl or latex"),
-    KVR_ARG_FLAG(struct pareto_opts, json, "json", 0, "the same as --format json"),
+                 "output format: txt, md, csv, json, jsonl or latex"),
+    KVR_ARG_FLAG(struct pareto_opts, json, "json", 0, "print JSON, the same as --format json"),
     { 0 },
 };
 
 const struct kvr_command kvr_command_pareto = {
     .name = "pareto",
-    .summary = "compute a Pareto front, and which method dominates which",
+    .summary = "compute the Pareto front of methods, and which method dominates which",
     .usage = "[--objectives LIST] [--where SQL] [options]",
     .examples =
         "  kvreel pareto --db out/demo.db --objectives ssim:max,compression:max\n"
@@ -93,14 +97,13 @@ const struct kvr_command kvr_command_pareto = {
         "  kvreel pareto --db out/study33.db --margin ssim=0.005\n"
         "  kvreel pareto --db out/study33.db --bound 'ssim>=0.9'  # below 0.9 does not compete\n"
         "  kvreel pareto --published moviegen --objectives systems --front\n",
-    .details = "A dominates B when it is surely not worse by more than the margin anywhere and "
-               "surely\n"
-               "better by more somewhere. Surely: by the interval of paired differences over at "
-               "least six\n"
-               "shared prompts; bytes are exact. A method that may be dominated is 'undecided'. "
-               "More\n"
-               "noise never adds dominance. A method beyond a --bound is listed and does not "
-               "compete.\n",
+    .details =
+        "Method A dominates B if A is surely not worse than B by more than the margin in any\n"
+        "objective, and surely better by more than the margin in at least one.\n"
+        "`Surely` means by the confidence interval of paired differences over at least six\n"
+        "shared prompts; bytes are exact and need no interval.\n"
+        "A method that may be dominated is `undecided`. More noise in the data never adds a\n"
+        "domination. A method outside a --bound is listed, but cannot be on the front.\n",
     .args = args,
     .opts_size = sizeof(struct pareto_opts),
     .max_words = 0,

@@ -38,7 +38,7 @@ static enum kvr_status parse_width(const char *text, double *out)
     else if (*end && strcmp(end, "in") != 0)
         v = 0;
     if (!(v >= 2.0 && v <= 40.0))
-        return kvr_fail(KVR_EINVAL, "width '%s': need 2in to 40in, as in 3.35in or 85mm", text);
+        return kvr_fail(KVR_EINVAL, "width '%s': need 2in to 40in, such as 3.35in or 85mm", text);
     *out = v;
     return KVR_OK;
 }
@@ -53,17 +53,19 @@ static enum kvr_status read_style(const struct plot_opts *o, struct kvr_plot_sty
                                   .x = o->x,
                                   .y = o->y ? o->y : o->metric };
     if (o->y && o->metric)
-        return kvr_fail(KVR_EINVAL, "plot: --metric and --y are the same option; give one");
+        return kvr_fail(KVR_EINVAL,
+                        "plot: --metric and --y are the same option; give only one of them");
     if (strcmp(o->bars, "none") == 0)
         s->no_bars = true;
     else if (strcmp(o->bars, "ci") != 0)
-        return kvr_fail(KVR_EINVAL, "bars '%s': need ci or none", o->bars);
+        return kvr_fail(KVR_EINVAL, "bars '%s': need ci (confidence intervals) or none", o->bars);
     if (o->preset && strcmp(o->preset, "single") == 0)
         s->width_in = 85 / 25.4;
     else if (o->preset && strcmp(o->preset, "double") == 0)
         s->width_in = 178 / 25.4;
     else if (o->preset)
-        return kvr_fail(KVR_EINVAL, "preset '%s': need single or double", o->preset);
+        return kvr_fail(KVR_EINVAL, "preset '%s': need single or double (paper columns)",
+                        o->preset);
     return o->width ? parse_width(o->width, &s->width_in) : KVR_OK;
 }
 
@@ -88,9 +90,10 @@ static enum kvr_status plot_measured(const struct plot_opts *o, const char *name
     enum kvr_status st;
 
     if (strcmp(name, "cost") != 0)
-        return kvr_fail(KVR_EINVAL,
-                        "plot: --measured %s has the figure 'cost' alone; '%s' needs --db FILE",
-                        o->measured, name);
+        return kvr_fail(
+            KVR_EINVAL,
+            "plot: --measured %s can draw figure 'cost' only; figure '%s' needs --db FILE",
+            o->measured, name);
     st = kvr_report_cost_card(&t, o->measured);
     if (st == KVR_OK)
         st = kvr_cost_plot(t, o->out, formats, style, r);
@@ -133,28 +136,31 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct plot_opts, db, "db", 0, "FILE", "kvreel.db", "database"),
     KVR_ARG_TEXT(struct plot_opts, out, "out", 'o', "DIR", "out/plots", "output folder"),
     KVR_ARG_TEXT(struct plot_opts, ledger, "ledger", 0, "FILE", NULL,
-                 "of claims; default: results/claims.yaml"),
+                 "for figure claims: YAML file of claims; the default is results/claims.yaml"),
     KVR_ARG_TEXT(struct plot_opts, measured, "measured", 0, "GPU|DIR", NULL,
-                 "draw 'cost' of results/measured/GPU instead of a database"),
+                 "draw figure 'cost' from results/measured/GPU instead of a database"),
     KVR_ARG_TEXT(struct plot_opts, format, "format", 'f', "LIST", "svg,png", "svg, png, pdf"),
     KVR_ARG_TEXT(struct plot_opts, where, "where", 0, "SQL", NULL,
-                 "condition on cells_wide that selects cells"),
+                 "SQL condition on the view cells_wide that selects cells"),
     KVR_ARG_TEXT(struct plot_opts, bounds, "bound", 0, "LIST", NULL,
-                 "NAME>=VALUE,NAME<=VALUE: exclude methods beyond these bounds from the front"),
-    KVR_ARG_TEXT(struct plot_opts, x, "x", 0, "NAME", NULL, "another measure or metric"),
-    KVR_ARG_TEXT(struct plot_opts, y, "y", 0, "NAME", NULL, "another measure or metric"),
+                 "comma-separated bounds NAME>=VALUE or NAME<=VALUE: methods outside them cannot "
+                 "be on the front"),
+    KVR_ARG_TEXT(struct plot_opts, x, "x", 0, "NAME", NULL,
+                 "measure or metric on this axis, instead of the figure's own"),
+    KVR_ARG_TEXT(struct plot_opts, y, "y", 0, "NAME", NULL,
+                 "measure or metric on this axis, instead of the figure's own"),
     KVR_ARG_TEXT(struct plot_opts, metric, "metric", 0, "NAME", NULL,
-                 "same as --y; in drift: the metric's series"),
+                 "the same as --y; for figure drift: metric whose series is drawn"),
     KVR_ARG_TEXT(struct plot_opts, preset, "preset", 0, "NAME", NULL,
-                 "single or double: width of one or two paper columns"),
+                 "width of the figure: single or double (one or two columns of a paper)"),
     KVR_ARG_TEXT(struct plot_opts, width, "width", 0, "SIZE", NULL,
-                 "figure width, such as 85mm "
-                 "or 3.35in"),
+                 "width of the figure, such as 85mm or 3.35in"),
     KVR_ARG_REAL(struct plot_opts, font, "font-size", 0, "PT", "0", 0, 40,
-                 "font size of the axes in points; at least 7; 0: by width"),
-    KVR_ARG_TEXT(struct plot_opts, title, "title", 0, "TEXT", NULL, "figure title; '' for none"),
+                 "font size of the axes in points, at least 7; 0 derives it from the width"),
+    KVR_ARG_TEXT(struct plot_opts, title, "title", 0, "TEXT", NULL,
+                 "title of the figure; an empty title ('') draws none"),
     KVR_ARG_TEXT(struct plot_opts, bars, "bars", 0, "KIND", "ci",
-                 "ci: 95 % intervals over prompts, or none"),
+                 "error bars: ci (95 % confidence intervals over prompts) or none"),
     KVR_ARG_FLAG(struct plot_opts, list, "list", 'l', "list the figures"),
     KVR_ARG_FLAG(struct plot_opts, json, "json", 0, "print JSON"),
     { 0 },
@@ -162,7 +168,7 @@ static const struct kvr_arg args[] = {
 
 const struct kvr_command kvr_command_plot = {
     .name = "plot",
-    .summary = "draw figures with gnuplot: script, data, images",
+    .summary = "draw figures with gnuplot: write script, data and images",
     .usage = "[NAME] [options]",
     .examples = "  kvreel plot pareto\n"
                 "  kvreel plot --list\n"
@@ -171,7 +177,7 @@ const struct kvr_command kvr_command_plot = {
                 "  kvreel plot pareto --preset single --title '' --format pdf\n"
                 "  kvreel plot pareto --y sharpness --where \"suite = 'moviegen-nano'\"\n"
                 "  gnuplot figures/pareto.gp            # after editing the script\n",
-    .details = "Without gnuplot, script and data are still written.\n",
+    .details = "Without gnuplot, the script and the data are still written.\n",
     .args = args,
     .opts_size = sizeof(struct plot_opts),
     .max_words = 1,

@@ -103,7 +103,7 @@ static enum kvr_status in_child(const struct plugin_opts *o, const char *method,
     read_all(fd[0], t);
     close(fd[0]);
     if (waitpid(pid, &status, 0) != pid)
-        return kvr_fail(KVR_EIO, "plugin: waitpid: the process of a check was not found");
+        return kvr_fail(KVR_EIO, "plugin: waitpid: the child process of a check was not found");
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM) {
         t->st = KVR_EINTERNAL;
         snprintf(t->text, sizeof t->text, "not finished after %d s", o->timeout_s);
@@ -211,7 +211,7 @@ static enum kvr_status load(const char *path, const struct kvr_loaded_plugin **o
     for (int i = 0; (*out = kvr_plugin_at(i)) != NULL; i++)
         if (full && strcmp((*out)->path, full) == 0)
             break;
-    return *out ? KVR_OK : kvr_fail(KVR_EINTERNAL, "plugin: %s was not loaded", path);
+    return *out ? KVR_OK : kvr_fail(KVR_EINTERNAL, "plugin: file %s was not loaded", path);
 }
 
 static int print(const struct plugin_opts *o, const struct kvr_loaded_plugin *p, json_t *rows,
@@ -248,8 +248,8 @@ static int run(const struct kvr_call *call)
     }
     if (strcmp(call->words[0], "check") != 0)
         return kvr_cli_fail(kvr_fail(KVR_EINVAL,
-                                     "plugin: '%.40s', need new or check; usage: kvreel plugin "
-                                     "new NAME, kvreel plugin check FILE",
+                                     "plugin: unknown action '%.40s', need new or check; usage: "
+                                     "kvreel plugin new NAME, kvreel plugin check FILE",
                                      call->words[0]));
     st = load(call->words[1], &p);
     if (st != KVR_OK)
@@ -263,18 +263,20 @@ static int run(const struct kvr_call *call)
 
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct plugin_opts, method, "method", 'm', "METHOD", NULL, "only this method"),
-    KVR_ARG_TEXT(struct plugin_opts, device, "device", 0, "NAME", NULL,
-                 "device to compare with the CPU; default: any available"),
+    KVR_ARG_TEXT(
+        struct plugin_opts, device, "device", 0, "NAME", NULL,
+        "device whose results are compared with the CPU's; the default is any available device"),
     KVR_ARG_INT(struct plugin_opts, timeout_s, "timeout", 0, "S", "300", 1, 86400,
-                "time limit of one check, seconds"),
-    KVR_ARG_TEXT(struct plugin_opts, out, "out", 'o', "DIR", ".", "new: folder of the two files"),
+                "time limit of each check, in seconds"),
+    KVR_ARG_TEXT(struct plugin_opts, out, "out", 'o', "DIR", ".",
+                 "for new: folder in which the two files are created"),
     KVR_ARG_FLAG(struct plugin_opts, json, "json", 0, "print JSON"),
     { 0 },
 };
 
 const struct kvr_command kvr_command_plugin = {
     .name = "plugin",
-    .summary = "create a method, or run the contract tests on one",
+    .summary = "write a method of your own, or run the contract tests on it",
     .usage = "new NAME [-o DIR] | check FILE.so|FILE.py [-m METHOD] [--json]",
     .examples = "  kvreel plugin new MINE\n"
                 "  kvreel plugin check ./mine.so\n"
@@ -282,16 +284,15 @@ const struct kvr_command kvr_command_plugin = {
                 "  kvreel plugin check ./mine.so --json | jq '.checks[] | select(.verdict == "
                 "\"FAILED\")'\n",
     .details =
-        "new writes NAME.py, a working method in Python, and test_NAME.py.\n"
-        "Each check runs in its own process on one layer: decoded values are finite and nearer "
-        "than\n"
-        "zeros; held bytes equal declared bytes; equal input gives equal bytes for any number of\n"
-        "threads, other input other bytes; partial decoding matches; zeros, constants, outliers, "
-        "tiny\n"
-        "and large numbers pass, and NaN stays NaN; any allocation may fail; another device (CUDA "
-        "or\n"
-        "emulated) stores the same; options work at both bounds. Exit code 4: a check failed; 5:\n"
-        "nothing to check.\n",
+        "`plugin new` writes NAME.py, a working method in Python, and its test, test_NAME.py.\n"
+        "`plugin check` runs each check in its own process, on one layer:\n"
+        "decoded values are finite, and nearer to the input than zeros are; allocated bytes\n"
+        "equal declared bytes; equal input gives equal bytes for any number of threads, and\n"
+        "other input gives other bytes; decoding a part gives the same values as decoding\n"
+        "everything; zeros, constants, outliers, tiny and large numbers are accepted, and NaN\n"
+        "stays NaN; a failed allocation is reported and leaks nothing; another device (CUDA\n"
+        "or emulated) stores the same bytes; each option works at both of its bounds.\n"
+        "The exit code is 4 if a check failed, and 5 if there was nothing to check.\n",
     .args = args,
     .opts_size = sizeof(struct plugin_opts),
     .min_words = 2,

@@ -105,11 +105,11 @@ static enum kvr_status add_as_stored(json_t *doc, const struct kvr_scheme *schem
     json_t *value;
 
     if (strcmp(o->as_stored, "study") != 0)
-        return kvr_fail(KVR_EINVAL, "--as-stored %s: only 'study' is known", o->as_stored);
+        return kvr_fail(KVR_EINVAL, "--as-stored %s: the only allowed value is 'study'",
+                        o->as_stored);
     if (strcmp(geo->name, kvr_wan_1_3b.name) != 0 || o->frames != 165)
-        return kvr_fail(KVR_EINVAL,
-                        "--as-stored study: its constants are those of --geometry wan-1.3b "
-                        "--frames 165");
+        return kvr_fail(KVR_EINVAL, "--as-stored study: supported only with --geometry wan-1.3b "
+                                    "--frames 165, which the study measured");
     KVR_TRY(kvr_predict_study_peak(scheme, &s));
     KVR_TRY(published(scheme->method->name, suite, &value));
     json_object_set_new(
@@ -173,9 +173,9 @@ static enum kvr_status add_image(json_t *doc, const struct kvr_model_config *c)
 
     if (!c || c->latent_is_rgb || c->is_lm ||
         !kvr_vae_encoder_cost(c->in_dim, c->latent_h, c->latent_w, ENCODER_THREADS, &cost))
-        return kvr_fail(KVR_EUNSUPPORTED, "predict: --image: only models of Wan 2.2's latents (48 "
-                                          "channels, as wan-5b) take a first "
-                                          "frame from an image");
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "predict: --image: only models with Wan 2.2's latents (48 channels, such "
+                        "as wan-5b) accept a first frame from an image");
     return json_object_set_new(json_object_get(doc, "phases"), "image",
                                json_pack("{s:o, s:o, s:o, s:f}", "activation_bytes",
                                          bytes_json(cost.frames + cost.scores), "layer_bytes",
@@ -338,12 +338,14 @@ static enum kvr_status predict(const struct predict_opts *o, struct kvr_scheme *
     bool known;
 
     if (!o->method || !o->geometry)
-        return kvr_fail(KVR_EINVAL, "predict: needs --method and --geometry");
+        return kvr_fail(KVR_EINVAL, "predict: needs both --method and --geometry");
     KVR_TRY(kvr_cli_settings(&o->set, set, buf, sizeof buf));
     KVR_TRY(kvr_scheme_open(scheme, o->method, set, o->set.n));
     KVR_TRY(kvr_geometry_find_part(o->geometry, o->layers, &geo));
     if (!o->frames && !geo.window_frames)
-        return kvr_fail(KVR_EINVAL, "predict: needs --frames: geometry %s has no window of its own",
+        return kvr_fail(KVR_EINVAL,
+                        "predict: needs --frames, since geometry %s has no attention window to "
+                        "take as a default",
                         geo.name);
     latent_frames = geo.window_frames;
     if (o->frames)
@@ -393,36 +395,41 @@ static int run(const struct kvr_call *call)
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct predict_opts, method, "method", 'm', "METHOD", NULL, "NAME, or NAME@study"),
     KVR_ARG_TEXT(struct predict_opts, geometry, "geometry", 'g', "NAME|FILE", NULL,
-                 "wan-1.3b, wan-14b, wan-5b, a model, or a config.json"),
+                 "model sizes: wan-1.3b, wan-14b, wan-5b, the name of a model, or a config.json"),
     KVR_ARG_INT(struct predict_opts, frames, "frames", 'n', "N", NULL, 1, 1000000,
-                "pixel frames of the video; default: the model's window"),
-    KVR_ARG_TEXT(struct predict_opts, size, "size", 0, "HxW", NULL,
-                 "video size in pixels, such as 720x1280; default: the model's"),
-    KVR_ARG_INT(struct predict_opts, window, "window", 'w', "N", "0", 0, 100000,
-                "newest latent frames attention sees (affects FLOPs); 0: all"),
+                "number of pixel frames of the video; the default is the model's attention window"),
+    KVR_ARG_TEXT(
+        struct predict_opts, size, "size", 0, "HxW", NULL,
+        "height x width of the video in pixels, such as 720x1280; the default is the model's"),
+    KVR_ARG_INT(
+        struct predict_opts, window, "window", 'w', "N", "0", 0, 100000,
+        "number of newest latent frames that attention sees (affects FLOPs only); 0 means all"),
     KVR_ARG_TEXT(struct predict_opts, decoder, "decoder", 0, "NAME", "vae",
-                 "decoder of Wan's latents: vae, or the tiny taehv"),
+                 "decoder of Wan's latents: vae, or taehv (tiny)"),
     KVR_ARG_TEXT(struct predict_opts, decoder_compute, "decoder-compute", 0, "TYPE", "f32",
-                 KVR_COMPUTE_HELP ": the decoder's, as the setting decoder_compute"),
+                 KVR_COMPUTE_HELP ": compute type of the decoder, as the setting decoder_compute"),
     KVR_ARG_FLAG(struct predict_opts, image, "image", 0,
-                 "a first frame from an image: its encoder, too"),
+                 "include the image encoder, for a video that starts with a given image"),
     KVR_ARG_INT(struct predict_opts, layers, "layers", 0, "N", "0", 0, 1024,
-                "first N layers only; 0: all"),
-    KVR_ARG_LIST(struct predict_opts, set, "option", 'O', "KEY=VALUE", "an option of the method"),
+                "use only the first N layers of the model; 0 means all"),
+    KVR_ARG_LIST(struct predict_opts, set, "option", 'O', "KEY=VALUE",
+                 "set an option of the method, as in bits=3"),
     KVR_ARG_TEXT(struct predict_opts, path, "path", 0, "NAME", "staged",
                  "attention path: staged, fused or dense"),
     KVR_ARG_TEXT(struct predict_opts, device, "device", 0, "NAME", "cpu", KVR_DEVICE_HELP),
     KVR_ARG_TEXT(struct predict_opts, compute, "compute", 0, "TYPE", "f32",
-                 KVR_COMPUTE_HELP ": a device holds the weights in it"),
+                 KVR_COMPUTE_HELP
+                 ": compute type of linear layers, in which a device also stores the weights"),
     KVR_ARG_TEXT(struct predict_opts, as_stored, "as-stored", 0, "WHO", NULL,
-                 "study: peak memory with the tensor types the study stored"),
+                 "with the value `study`: predict peak memory with the tensor types that the "
+                 "study's code stored"),
     KVR_ARG_FLAG(struct predict_opts, json, "json", 0, "print JSON"),
     { 0 },
 };
 
 const struct kvr_command kvr_command_predict = {
     .name = "predict",
-    .summary = "predict bytes and peak memory of a method on a model",
+    .summary = "predict the cache bytes and peak memory of a method on a model",
     .usage = "-m METHOD[@study] --geometry NAME|FILE --frames N [options]",
     .examples = "  kvreel predict -m RTN_INT4 --geometry wan-1.3b --frames 165\n"
                 "  kvreel predict -m FLOWCACHE_PRUNE_INT4@study -O layer_budget=storyeval"
@@ -431,9 +438,9 @@ const struct kvr_command kvr_command_predict = {
                 " --as-stored study\n"
                 "  kvreel predict -m KIVI_INT2 --geometry wan-14b --size 720x1280 --frames 81\n"
                 "  kvreel predict -m KIVI_INT2 --geometry wan-1.3b-random --layers 2 --frames 21\n",
-    .details = "Any length of video is predicted. `run` and `generate` take whole chunks only; a "
-               "note names\n"
-               "the nearest lengths.\n",
+    .details =
+        "Videos of any length are predicted. `run` and `generate` accept whole chunks only; a\n"
+        "note names the nearest lengths that they accept.\n",
     .args = args,
     .opts_size = sizeof(struct predict_opts),
     .max_words = 0,

@@ -107,7 +107,7 @@ static enum kvr_status find_rule(struct job *j)
             j->rule.rule = (enum kvr_head_rule)i;
             return KVR_OK;
         }
-    return kvr_fail(KVR_EINVAL, "profile: no rule '%s', need forcing, dummy or pyramid%s%s%s",
+    return kvr_fail(KVR_EINVAL, "profile: unknown rule '%s', need forcing, dummy or pyramid%s%s%s",
                     j->o->rule, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
@@ -119,10 +119,12 @@ static enum kvr_status find_what(struct job *j, const struct kvr_call *call)
     while (what_names[i] && strcmp(what, what_names[i]) != 0)
         i++;
     if (!what_names[i])
-        return kvr_fail(KVR_EINVAL, "profile: '%s', need layers, heads, levels or basis", what);
+        return kvr_fail(KVR_EINVAL,
+                        "profile: unknown kind '%s', need layers, heads, levels or basis", what);
     j->what = (enum what)i;
     if (j->what == BASIS && !j->o->out)
-        return kvr_fail(KVR_EINVAL, "profile: basis: tensors go to a file: --out FILE");
+        return kvr_fail(KVR_EINVAL,
+                        "profile: basis writes tensors, so it needs an output file: --out FILE");
     return j->what == HEADS ? find_rule(j) : KVR_OK;
 }
 
@@ -159,7 +161,8 @@ static enum kvr_status open_job(struct job *j, const struct kvr_call *call)
 
     KVR_TRY(find_what(j, call));
     if (!(j->o->min <= j->o->max))
-        return kvr_fail(KVR_EINVAL, "profile: --min %g is above --max %g", j->o->min, j->o->max);
+        return kvr_fail(KVR_EINVAL, "profile: --min %g is greater than --max %g", j->o->min,
+                        j->o->max);
     KVR_TRY(kvr_find_path(&kvr_find_suite, j->o->suite, NULL, path, sizeof path));
     KVR_TRY(kvr_suite_read(&j->suite, path));
     KVR_TRY(kvr_find_path(&kvr_find_model, j->o->model, NULL, path, sizeof path));
@@ -457,36 +460,44 @@ static int run(const struct kvr_call *call)
 }
 
 static const struct kvr_arg args[] = {
-    KVR_ARG_TEXT(struct profile_opts, model, "model", 0, "NAME", "nano", "model name or folder"),
+    KVR_ARG_TEXT(struct profile_opts, model, "model", 0, "NAME", "nano",
+                 "model name or model folder"),
     KVR_ARG_TEXT(struct profile_opts, suite, "suite", 0, "NAME", "moviegen-nano",
                  "suite of "
                  "prompts"),
     KVR_ARG_INT(struct profile_opts, prompts, "prompts", 0, "N", "-1", -1, 100000,
-                "first N prompts; 0: all; -1: 10 for layers, 1 for heads, 4 for levels and basis"),
+                "number of prompts, from the first on; 0 means all, -1 means 10 for layers, 1 for "
+                "heads, 4 for levels and basis"),
     KVR_ARG_INT(struct profile_opts, frames, "frames", 'n', "N", "0", 0, 100000,
-                "latent frames; 0: the suite's"),
-    KVR_ARG_REAL(struct profile_opts, min, "min", 0, "X", "0.7", 0.001, 10,
-                 "budget of the layer that changes least"),
-    KVR_ARG_REAL(struct profile_opts, max, "max", 0, "X", "1.3", 0.001, 10,
-                 "budget of the layer that changes most"),
+                "number of latent frames per rollout; 0 means the suite's own number"),
+    KVR_ARG_REAL(
+        struct profile_opts, min, "min", 0, "X", "0.7", 0.001, 10,
+        "for layers: budget of the layer that changes least, a factor on the share of kept tokens"),
+    KVR_ARG_REAL(
+        struct profile_opts, max, "max", 0, "X", "1.3", 0.001, 10,
+        "for layers: budget of the layer that changes most, a factor on the share of kept tokens"),
     KVR_ARG_TEXT(struct profile_opts, rule, "rule", 0, "NAME", "forcing",
-                 "heads: classification rule: forcing, dummy or pyramid"),
+                 "for heads: classification rule (forcing, dummy or pyramid)"),
     KVR_ARG_INT(struct profile_opts, queries, "queries", 0, "N", "50", 0, 1 << 20,
-                "heads: queries sampled per chunk; 0: all"),
+                "for heads: number of queries sampled per chunk; 0 means all"),
     KVR_ARG_REAL(struct profile_opts, alpha, "alpha", 0, "X", "0.8", 0, 1,
-                 "forcing: share of nearby attention above which a head is static"),
+                 "for --rule forcing: a head is static if at least this share of its attention is "
+                 "on nearby frames"),
     KVR_ARG_REAL(struct profile_opts, dummy, "dummy", 0, "X", "0.5", 0, 1,
-                 "dummy: share of heads classified as dummy"),
+                 "for --rule dummy: share of heads classified as dummy"),
     KVR_ARG_REAL(struct profile_opts, rate, "rate", 0, "X", "0.25", 0, 1,
-                 "pyramid: share of sign changes above which a head oscillates"),
-    KVR_ARG_INT(struct profile_opts, bits, "bits", 0, "N", "3", 1, 4,
-                "levels: bits, that is 2^N levels per layer for keys and for values"),
-    KVR_ARG_REAL(struct profile_opts, exact, "exact", 0, "X", "0.01", 0, 0.5,
-                 "levels: share of outliers stored exactly and excluded here"),
+                 "for --rule pyramid: a head oscillates if its mean score changes sign at this "
+                 "share of frame distances"),
+    KVR_ARG_INT(
+        struct profile_opts, bits, "bits", 0, "N", "3", 1, 4,
+        "for levels: bits per element, that is 2^N levels per layer for keys and for values"),
+    KVR_ARG_REAL(
+        struct profile_opts, exact, "exact", 0, "X", "0.01", 0, 0.5,
+        "for levels: share of elements stored exactly as outliers, which the fit excludes"),
     KVR_ARG_TEXT(struct profile_opts, out, "out", 'o', "FILE", NULL,
-                 "output file; default: stdout"),
+                 "output file; the default is stdout"),
     KVR_ARG_FLAG(struct profile_opts, json, "json", 0, "print JSON"),
-    KVR_ARG_FLAG(struct profile_opts, quiet, "quiet", 'q', "no progress on stderr"),
+    KVR_ARG_FLAG(struct profile_opts, quiet, "quiet", 'q', "print no progress on stderr"),
     { 0 },
 };
 

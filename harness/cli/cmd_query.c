@@ -42,8 +42,9 @@ static int run(const struct kvr_call *call)
     enum kvr_status st;
 
     if (o->json + o->jsonl + o->csv + o->md + o->raw > 1)
-        return kvr_cli_fail(kvr_fail(
-            KVR_EINVAL, "query: --json, --jsonl, --csv, --md and --raw exclude each other"));
+        return kvr_cli_fail(
+            kvr_fail(KVR_EINVAL,
+                     "query: --json, --jsonl, --csv, --md and --raw cannot be combined; use one"));
     st = o->check ? kvr_store_must_be_whole(o->db) : KVR_OK;
     if (st == KVR_OK)
         st = kvr_table_query_within(&t, o->db, call->words[0], &limits);
@@ -61,35 +62,37 @@ static int run(const struct kvr_call *call)
 
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct query_opts, db, "db", 0, "FILE", "kvreel.db", "database"),
-    KVR_ARG_FLAG(struct query_opts, json, "json", 0, "rows as a JSON array of objects"),
-    KVR_ARG_FLAG(struct query_opts, jsonl, "jsonl", 0, "rows as JSON objects, one per line"),
-    KVR_ARG_FLAG(struct query_opts, csv, "csv", 0, "rows as CSV with a header"),
-    KVR_ARG_FLAG(struct query_opts, md, "md", 0, "rows as a Markdown table"),
+    KVR_ARG_FLAG(struct query_opts, json, "json", 0, "print rows as a JSON array of objects"),
+    KVR_ARG_FLAG(struct query_opts, jsonl, "jsonl", 0, "print rows as JSON objects, one per line"),
+    KVR_ARG_FLAG(struct query_opts, csv, "csv", 0, "print rows as CSV with a header line"),
+    KVR_ARG_FLAG(struct query_opts, md, "md", 0, "print rows as a Markdown table"),
     KVR_ARG_FLAG(struct query_opts, raw, "raw", 0,
-                 "unescaped values without a header, such as a config's text"),
+                 "print values unescaped and without a header, for example the text of a config"),
     KVR_ARG_INT(struct query_opts, timeout_s, "timeout", 0, "S", "60", 0, 86400,
-                "time limit, seconds; 0: none"),
+                "time limit of the query, in seconds; 0 means no limit"),
     KVR_ARG_INT(struct query_opts, memory_mib, "memory", 0, "MIB", "1024", 0, 1048576,
-                "memory limit; 0: none"),
+                "memory limit of the query's result; 0 means no limit"),
     KVR_ARG_FLAG(struct query_opts, check, "check", 0,
-                 "verify the database's checksums first (kvreel fsck)"),
+                 "verify the database's checksums first, as kvreel fsck does"),
     { 0 },
 };
 
 const struct kvr_command kvr_command_query = {
     .name = "query",
-    .summary = "query the results with read-only SQL",
+    .summary = "query a database of results with read-only SQL",
     .usage = "'SQL' [options]",
     .examples = "  kvreel query 'SELECT * FROM summary'\n"
                 "  kvreel query --md 'SELECT method, avg(ssim) FROM cells_wide GROUP BY method'\n"
                 "  kvreel query --db out/demo/demo.db --json \"SELECT * FROM failures\"\n",
     .details =
-        "For other programs: --jsonl, and tools/to-parquet.py (the whole database, or such "
-        "lines).\n"
-        "Text and Markdown show columns named ..._bytes in MiB; CSV and JSON have bytes.\n"
-        "In CSV, text that a spreadsheet would execute (starting with =, +, -, @) is prefixed "
-        "with '.\n"
-        "Tables and views: `kvreel query \"SELECT name, type FROM sqlite_schema\"`.\n",
+        "Other programs can read the output of --jsonl; tools/to-parquet.py converts it, or a\n"
+        "whole database, to Parquet.\n"
+        "Text and Markdown output shows columns named ..._bytes in MiB; CSV and JSON output\n"
+        "has bytes.\n"
+        "In CSV output, text that a spreadsheet would execute (it begins with =, +, - or @)\n"
+        "gets a leading '.\n"
+        "This query lists tables and views: `kvreel query \"SELECT name, type FROM\n"
+        "sqlite_schema\"`.\n",
     .args = args,
     .opts_size = sizeof(struct query_opts),
     .min_words = 1,

@@ -125,9 +125,10 @@ static enum kvr_status make_table(struct kvr_table **t, const struct report_opts
     if (!o->measured)
         return kvr_report_table(t, o->db, o->table ? o->table : "summary");
     if (o->table && strcmp(o->table, "cost") != 0)
-        return kvr_fail(KVR_EINVAL,
-                        "report: --measured %s has the table 'cost' alone; '%s' needs --db FILE",
-                        o->measured, o->table);
+        return kvr_fail(
+            KVR_EINVAL,
+            "report: --measured %s has only the table 'cost'; table '%s' needs --db FILE",
+            o->measured, o->table);
     st = kvr_report_cost_card(t, o->measured);
     if (st == KVR_OK &&
         (format == KVR_TABLE_TEXT || format == KVR_TABLE_MD || format == KVR_TABLE_LATEX))
@@ -148,11 +149,10 @@ static int run(const struct kvr_call *call)
     if (o->board)
         return write_board(o, call);
     if (call->n_words)
-        return kvr_cli_fail(
-            kvr_fail(KVR_EINVAL,
-                     "report: '%s': files are named for --board DIR; --db names the "
-                     "database of a table or page",
-                     call->words[0]));
+        return kvr_cli_fail(kvr_fail(
+            KVR_EINVAL,
+            "report: '%s': files are named for --board DIR only; use --db FILE for a table or page",
+            call->words[0]));
     st = o->measured ? KVR_OK : kvr_store_must_be_whole(o->db);
     if (st != KVR_OK)
         return kvr_cli_fail(st);
@@ -179,30 +179,32 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct report_opts, db, "db", 0, "FILE", "kvreel.db", "database"),
     KVR_ARG_TEXT(struct report_opts, table, "table", 't', "NAME", NULL, "table; default: summary"),
     KVR_ARG_TEXT(struct report_opts, measured, "measured", 0, "GPU|DIR", NULL,
-                 "the cost table of results/measured/GPU instead of a database"),
-    KVR_ARG_TEXT(struct report_opts, format, "format", 'f', "FORMAT", NULL,
-                 "txt, md, csv, json, jsonl or latex; default: txt"),
-    KVR_ARG_TEXT(struct report_opts, out, "out", 'o', "FILE|DIR", NULL,
-                 "output file of a table, default stdout; without --table: the page's folder"),
+                 "print table cost from results/measured/GPU instead of a database"),
+    KVR_ARG_TEXT(
+        struct report_opts, format, "format", 'f', "FORMAT", NULL,
+        "output format of a table: txt, md, csv, json, jsonl or latex; the default is txt"),
+    KVR_ARG_TEXT(
+        struct report_opts, out, "out", 'o', "FILE|DIR", NULL,
+        "output file of a table (the default is stdout); without --table: folder of the page"),
     KVR_ARG_FLAG(struct report_opts, single_file, "single-file", 0,
-                 "embed videos in the page, as many as fit"),
+                 "write the page as a single file, with as many embedded videos as fit"),
     KVR_ARG_REAL(struct report_opts, cap_mb, "cap", 0, "MB", "10", 0.5, 1000,
-                 "size limit of a single file"),
+                 "size limit of the single-file page, in MB"),
     KVR_ARG_TEXT(struct report_opts, media, "media", 0, "DIR", NULL,
-                 "the sweep's out folder; default: found near the database"),
+                 "out folder of the sweep; the default is searched near the database"),
     KVR_ARG_TEXT(struct report_opts, title, "title", 0, "TEXT", NULL,
-                 "title of the page; default: the sweeps' names"),
+                 "title of the page; the default is the names of the sweeps"),
     KVR_ARG_TEXT(struct report_opts, board, "board", 0, "DIR", NULL,
-                 "write a leaderboard of many databases or packages into DIR"),
+                 "write a leaderboard of several databases or result packages into folder DIR"),
     KVR_ARG_TEXT(struct report_opts, rank_by, "rank-by", 0, "METRIC", "psnr",
-                 "metric that the board ranks by"),
+                 "metric by which the leaderboard ranks methods"),
     KVR_ARG_FLAG(struct report_opts, list, "list", 'l', "list the tables"),
     { 0 },
 };
 
 const struct kvr_command kvr_command_report = {
     .name = "report",
-    .summary = "print tables, or write a page for the browser",
+    .summary = "print tables of results, or write a page for the browser",
     .usage =
         "[--table NAME] [--format FORMAT] | -o DIR [--single-file] | --board DIR FILE... [options]",
     .examples = "  kvreel report\n"

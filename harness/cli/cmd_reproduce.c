@@ -28,28 +28,29 @@ static int run(const struct kvr_call *call)
 }
 
 static const struct kvr_arg args[] = {
-    KVR_ARG_TEXT(struct reproduce_opts, db, "db", 0, "FILE", NULL, "database with measured values"),
-    KVR_ARG_FLAG(struct reproduce_opts, measured, "measured", 0, "study33: measured values only"),
+    KVR_ARG_TEXT(struct reproduce_opts, db, "db", 0, "FILE", NULL,
+                 "database with measured values; without it only predictions are compared"),
+    KVR_ARG_FLAG(struct reproduce_opts, measured, "measured", 0,
+                 "for study33: compare measured values only, not predicted ones"),
     KVR_ARG_TEXT(struct reproduce_opts, quantity, "quantity", 0, "NAME", NULL,
-                 "one quantity: compression, peak_vram_gib, ssim, ..."),
+                 "compare one quantity only: compression, peak_vram_gib, ssim, ..."),
     KVR_ARG_TEXT(struct reproduce_opts, format, "format", 'f', "FORMAT", "txt",
-                 "txt, md, csv, json, jsonl or latex"),
-    KVR_ARG_FLAG(struct reproduce_opts, json, "json", 0, "the same as --format json"),
+                 "output format: txt, md, csv, json, jsonl or latex"),
+    KVR_ARG_FLAG(struct reproduce_opts, json, "json", 0, "print JSON, the same as --format json"),
     { 0 },
 };
 
 const struct kvr_command kvr_command_reproduce = {
     .name = "reproduce",
-    .summary = "compare published figures with ours, each with a verdict",
+    .summary = "compare published figures with kvreel's, each with a verdict",
     .usage = "study33|jensen|jensen-llm|pafu [options]",
     .examples = "  kvreel reproduce study33 --quantity compression\n"
                 "  kvreel reproduce study33 --db out/study33.db --format md\n"
                 "  kvreel reproduce study33 --measured --db out/wan-study33.db\n"
                 "  kvreel reproduce jensen --db out/corrections.db\n"
                 "  kvreel reproduce jensen-llm --db out/partial-prefill.db\n",
-    .details = "Exit code 4: a comparable cell is out of tolerance. docs/reproduction.md explains "
-               "why\n"
-               "other cells cannot be compared (H1 to H10).\n",
+    .details = "The exit code is 4 if a comparable cell is out of tolerance. docs/reproduction.md\n"
+               "explains why other cells cannot be compared (reasons H1 to H10).\n",
     .args = args,
     .opts_size = sizeof(struct reproduce_opts),
     .min_words = 1,

@@ -37,7 +37,7 @@ static enum kvr_status parse_shard(const char *text, int *shard, int *n_shards)
         return KVR_OK;
     if (sscanf(text, "%d/%d%c", shard, n_shards, &rest) != 2 || *n_shards < 1 || *shard < 0 ||
         *shard >= *n_shards)
-        return kvr_fail(KVR_EINVAL, "run: --shard '%s', need i/N with 0 <= i < N", text);
+        return kvr_fail(KVR_EINVAL, "run: --shard '%s': need i/N with 0 <= i < N", text);
     return KVR_OK;
 }
 
@@ -268,7 +268,7 @@ static enum kvr_status read_preferences(struct kvr_preferences *s, const struct 
     if (o->jobs)
         KVR_TRY(kvr_preferences_option(s, KVR_PREF_JOBS, number, "--jobs"));
     if (o->quiet && o->progress)
-        return kvr_fail(KVR_EINVAL, "run: --quiet and --progress exclude each other");
+        return kvr_fail(KVR_EINVAL, "run: --quiet and --progress cannot be combined");
     if (o->quiet)
         return kvr_preferences_option(s, KVR_PREF_QUIET, "true", "--quiet");
     return o->progress ? kvr_preferences_option(s, KVR_PREF_QUIET, "false", "--progress") : KVR_OK;
@@ -419,54 +419,60 @@ static int run(const struct kvr_call *call)
 
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct run_opts, db, "db", 0, "FILE", NULL,
-                 "database; default: the config's, else kvreel.db"),
+                 "database of results; the default is the config's, else kvreel.db"),
     KVR_ARG_TEXT(struct run_opts, out, "out", 'o', "DIR", NULL,
-                 "frames and videos; default: the config's, else out"),
+                 "output folder for frames and videos; the default is the config's, else out"),
     KVR_ARG_INT(struct run_opts, jobs, "jobs", 'j', "N", "0", 0, 1024,
-                "cells at a time; 0: from the preferences, else one per core, which beats "
-                "threads within a cell"),
+                "number of cells that run in parallel; 0 means the preferences' number, else one "
+                "per core (faster than threads within a cell)"),
     KVR_ARG_TEXT(struct run_opts, filter, "filter", 0, "EXPR", NULL,
-                 "only matching cells, e.g. 'method~^RTN & seed=1'"),
-    KVR_ARG_FLAG(struct run_opts, dry_run, "dry-run", 'n', "show the plan and measure nothing"),
+                 "run only cells that match this filter, such as 'method~^RTN & seed=1'"),
+    KVR_ARG_FLAG(struct run_opts, dry_run, "dry-run", 'n',
+                 "show the plan without measuring anything"),
     KVR_ARG_FLAG(struct run_opts, dump_config, "dump-config", 0,
-                 "print the effective config with the source of each value"),
-    KVR_ARG_TEXT(struct run_opts, retry, "retry", 0, "WHAT", NULL,
-                 "rerun failed cells: failed, or failed:TYPE"),
+                 "print the effective config and where each value comes from"),
+    KVR_ARG_TEXT(
+        struct run_opts, retry, "retry", 0, "WHAT", NULL,
+        "run failed cells again: `failed` for all, failed:TYPE for those with one outcome"),
     KVR_ARG_TEXT(struct run_opts, retries, "retries", 0, "TYPE:N,...", NULL,
-                 "retry these failures up to N times in this run"),
-    KVR_ARG_FLAG(struct run_opts, force, "force", 0, "rerun finished cells, too"),
-    KVR_ARG_FLAG(struct run_opts, stale, "stale", 0, "rerun cells that another build measured"),
+                 "retry a cell that fails with outcome TYPE up to N times within this run"),
+    KVR_ARG_FLAG(struct run_opts, force, "force", 0,
+                 "run all cells again, including finished ones"),
+    KVR_ARG_FLAG(struct run_opts, stale, "stale", 0,
+                 "run cells again that another build of kvreel measured"),
     KVR_ARG_INT(struct run_opts, limit, "limit", 0, "N", "0", 0, 1000000,
-                "run at most N cells; 0: all"),
+                "run at most N cells; 0 means all"),
     KVR_ARG_TEXT(struct run_opts, shard, "shard", 0, "i/N", NULL,
-                 "run part i of N parts of equal cost, i from 0"),
+                 "run shard i of N shards of equal cost, with i from 0 to N - 1"),
     KVR_ARG_TEXT(struct run_opts, costs, "costs", 0, "FILE", NULL,
-                 "database whose times balance the parts; default: FLOPs"),
+                 "database whose measured times balance the shards; the default balances FLOPs"),
     KVR_ARG_TEXT(struct run_opts, budget, "budget", 0, "TIME", NULL,
-                 "time budget, e.g. 90s, 30m, 2h; the most informative cells run first"),
+                 "time limit of the whole run, such as 90s, 30m or 2h; the most informative cells "
+                 "run first"),
     KVR_ARG_INT(struct run_opts, timeout_s, "timeout", 0, "SECONDS", "0", 0, 604800,
-                "time limit per cell; 0: the config's"),
-    KVR_ARG_LIST(struct run_opts, set, "set", 's', "AXIS=VALUE", "override an axis of the config"),
-    KVR_ARG_FLAG(struct run_opts, json, "json", 0, "print the summary as JSON"),
-    KVR_ARG_FLAG(struct run_opts, quiet, "quiet", 'q', "no progress on stderr"),
+                "time limit per cell, in seconds; 0 means the config's limit"),
+    KVR_ARG_LIST(struct run_opts, set, "set", 's', "AXIS=VALUE",
+                 "replace an axis of the config, as in frames=21"),
+    KVR_ARG_FLAG(struct run_opts, json, "json", 0, "print the summary of the run as JSON"),
+    KVR_ARG_FLAG(struct run_opts, quiet, "quiet", 'q', "print no progress on stderr"),
     KVR_ARG_FLAG(struct run_opts, progress, "progress", 0,
-                 "progress on stderr, overriding the preferences"),
+                 "print progress on stderr, even if the preferences say quiet"),
     { 0 },
 };
 
 const struct kvr_command kvr_command_run = {
     .name = "run",
-    .summary = "run a sweep; finished cells are not run again",
+    .summary = "run a sweep; cells that finished earlier are not run again",
     .usage = "CONFIG.yaml [options]",
     .examples = "  kvreel run configs/demo.yaml --dry-run         # what would be done\n"
                 "  kvreel run configs/demo.yaml --db out/demo.db  # do it; again resumes\n"
                 "  kvreel run configs/demo.yaml --filter 'method=RTN_INT4' --jobs 2\n",
-    .details = "The first Ctrl-C lets running cells finish, the second stops them. The same "
-               "command\n"
-               "resumes afterwards (exit code 75).\n"
-               "db, out, timeout_s, memory_mib, jobs and quiet may also be set in\n"
-               "/etc/kvreel/config.yaml, ~/.config/kvreel/config.yaml, kvreel.yaml and the\n"
-               "environment (KVREEL_JOBS, ..); --dump-config shows the source of each value.\n",
+    .details =
+        "The first Ctrl-C lets running cells finish, and the second stops them. The exit code\n"
+        "is then 75, and the same command resumes the sweep.\n"
+        "db, out, timeout_s, memory_mib, jobs and quiet may also be set in\n"
+        "/etc/kvreel/config.yaml, ~/.config/kvreel/config.yaml, kvreel.yaml and the\n"
+        "environment (KVREEL_JOBS, ...). --dump-config shows where each value comes from.\n",
     .args = args,
     .opts_size = sizeof(struct run_opts),
     .min_words = 1,

@@ -26,8 +26,8 @@ static enum kvr_status find(const char *name, const struct kvr_metric **out)
     for (int i = 0; i < MAX_METRICS && kvr_metrics[i]; i++)
         names[i] = kvr_metrics[i]->name;
     near = kvr_nearest(name, names);
-    return kvr_fail(KVR_EINVAL, "score: no metric '%s'%s%s%s", name, near ? "; did you mean '" : "",
-                    near ? near : "", near ? "'?" : "");
+    return kvr_fail(KVR_EINVAL, "score: unknown metric '%s'%s%s%s", name,
+                    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
 static enum kvr_status choose(const struct kvr_call *call, json_t *metrics, json_t **commands)
@@ -50,14 +50,16 @@ static enum kvr_status choose(const struct kvr_call *call, json_t *metrics, json
                                               .sandbox = o->no_sandbox ? "none" : NULL };
 
         if (kvr_metric_find(o->name) || strpbrk(o->name, ". \n"))
-            return kvr_fail(
-                KVR_EINVAL,
-                "score: --name %s: must be one word without dots, and not a built-in metric's name",
-                o->name);
+            return kvr_fail(KVR_EINVAL,
+                            "score: --name %s: need one word without dots that is not the name of "
+                            "a built-in metric",
+                            o->name);
         *commands = kvr_config_commands_json(&c, 1);
     }
     if (call->n_words == 0 && !o->command)
-        return kvr_fail(KVR_EINVAL, "score: name a metric; `kvreel list metrics` lists them");
+        return kvr_fail(
+            KVR_EINVAL,
+            "score: needs a metric's name or --command; `kvreel list metrics` lists metrics");
     return KVR_OK;
 }
 
@@ -93,14 +95,17 @@ static int run(const struct kvr_call *call)
 
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct score_opts, db, "db", 0, "FILE", "kvreel.db", "database"),
-    KVR_ARG_TEXT(struct score_opts, out, "out", 'o', "DIR", "out", "folder of the sweep's frames"),
-    KVR_ARG_TEXT(struct score_opts, command, "command", 'c', "TEXT", NULL,
-                 "metric program, as in a sweep: {video}, {frames}, {reference}"),
-    KVR_ARG_TEXT(struct score_opts, name, "name", 0, "NAME", NULL, "name of its scores"),
+    KVR_ARG_TEXT(struct score_opts, out, "out", 'o', "DIR", "out",
+                 "out folder of the sweep, which has the frames"),
+    KVR_ARG_TEXT(
+        struct score_opts, command, "command", 'c', "TEXT", NULL,
+        "command line of a metric program, as in a sweep, with {video}, {frames} or {reference}"),
+    KVR_ARG_TEXT(struct score_opts, name, "name", 0, "NAME", NULL,
+                 "for --command: name of the metric in the database"),
     KVR_ARG_INT(struct score_opts, timeout_s, "timeout", 0, "S", "60", 1, 86400,
-                "time limit per cell, seconds"),
+                "time limit per cell, in seconds"),
     KVR_ARG_FLAG(struct score_opts, no_sandbox, "no-sandbox", 0,
-                 "let the program write files and use the network"),
+                 "allow the metric program to write files and use the network"),
     KVR_ARG_FLAG(struct score_opts, force, "force", 0, "recompute existing values"),
     KVR_ARG_FLAG(struct score_opts, json, "json", 0, "print JSON"),
     { 0 },
@@ -108,14 +113,14 @@ static const struct kvr_arg args[] = {
 
 const struct kvr_command kvr_command_score = {
     .name = "score",
-    .summary = "compute more metrics from the frames of finished cells",
+    .summary = "compute more metrics from the stored frames of finished cells",
     .usage = "METRIC... [options]",
     .examples =
         "  kvreel score ms_ssim lpips --db out/demo.db --out out/demo\n"
         "  kvreel score --command 'python3 score.py {video}' --name mine --db d.db -o out\n",
-    .details = "Nothing is generated again. Missing or modified frames fail only their cell (exit "
-               "code\n"
-               "3).\n",
+    .details =
+        "No video is generated again. If frames of a cell are missing or modified, only that\n"
+        "cell fails (exit code 3).\n",
     .args = args,
     .opts_size = sizeof(struct score_opts),
     .min_words = 0,

@@ -74,39 +74,41 @@ static int run(const struct kvr_call *call)
 
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct settle_opts, db, "db", 0, "FILE", "kvreel.db",
-                 "database; created if missing"),
+                 "database of cells; it is created if it does not exist"),
     KVR_ARG_TEXT(struct settle_opts, out, "out", 'o', "DIR", "out/settle",
-                 "folder of frames and of settle.yaml, the last round's sweep"),
+                 "output folder for frames and for settle.yaml, the sweep of the last round"),
     KVR_ARG_TEXT(struct settle_opts, ledger, "ledger", 0, "FILE", NULL,
-                 "ledger of claims; default: results/claims.yaml"),
+                 "YAML file of claims (ledger); the default is results/claims.yaml"),
     KVR_ARG_TEXT(struct settle_opts, budget, "budget", 0, "TIME", NULL,
-                 "time budget, e.g. 90s, 30m, 2h; the cheapest claims come first"),
+                 "time limit of the whole run, such as 90s, 30m or 2h; claims that are cheapest to "
+                 "decide come first"),
     KVR_ARG_INT(struct settle_opts, jobs, "jobs", 'j', "N", "0", 0, 1024,
-                "cells at a time; 0: one per core"),
+                "number of cells that run in parallel; 0 means one per core"),
     KVR_ARG_INT(struct settle_opts, most, "most", 0, "N", "360", 12, 1000000,
-                "maximum number of prompts; a claim that needs more is futile"),
-    KVR_ARG_INT(
-        struct settle_opts, elsewhere, "elsewhere", 0, "N", "0", 0, 1000,
-        "afterwards measure N prompts per suite in the other reading and with forcing: teacher"),
+                "maximum number of prompts per claim; a claim that needs more is futile"),
+    KVR_ARG_INT(struct settle_opts, elsewhere, "elsewhere", 0, "N", "0", 0, 1000,
+                "after the verdicts, also measure N prompts per suite in the other reading and "
+                "with forcing: teacher"),
     KVR_ARG_TEXT(struct settle_opts, format, "format", 'f', "FORMAT", "txt",
-                 "txt, md, csv, json, jsonl or latex"),
-    KVR_ARG_FLAG(struct settle_opts, json, "json", 0, "the same as --format json"),
-    KVR_ARG_FLAG(struct settle_opts, quiet, "quiet", 'q', "no progress on stderr"),
+                 "output format: txt, md, csv, json, jsonl or latex"),
+    KVR_ARG_FLAG(struct settle_opts, json, "json", 0, "print JSON, the same as --format json"),
+    KVR_ARG_FLAG(struct settle_opts, quiet, "quiet", 'q', "print no progress on stderr"),
     { 0 },
 };
 
 const struct kvr_command kvr_command_settle = {
     .name = "settle",
-    .summary = "run more prompts until each claim has a verdict",
+    .summary = "measure more prompts until each claim has a verdict",
     .usage = "CLAIM...|all [options]",
     .examples =
         "  kvreel settle prq2-quarot4 soft4-prune4 --db out/settle.db\n"
         "  kvreel settle all --db out/settle.db --budget 45m   # the same command resumes\n",
     .details =
-        "Judges the ledger (`kvreel claims`), measures more prompts for the open claims that are\n"
-        "cheapest to decide, and judges again, until each claim holds, does not hold, is equal\n"
-        "within its margin, or is futile (needs more than --most prompts). Exit code 75: the\n"
-        "time budget is spent, or Ctrl-C; the same command resumes.\n",
+        "Judges the ledger (as `kvreel claims` does), measures more prompts for the open\n"
+        "claims that are cheapest to decide, and judges again. It ends when each claim holds,\n"
+        "does not hold, is equal within its margin, or is futile (needs more than --most\n"
+        "prompts).\n"
+        "The exit code is 75 if the time limit or Ctrl-C ended it; the same command resumes.\n",
     .args = args,
     .opts_size = sizeof(struct settle_opts),
     .min_words = 1,

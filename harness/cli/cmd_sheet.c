@@ -84,14 +84,20 @@ static enum kvr_status check(const struct kvr_call *call)
     const struct sheet_opts *o = call->opts;
 
     if (o->db && call->n_words > 1)
-        return kvr_fail(KVR_EINVAL, "sheet: '%s': with --db, videos come from the database",
+        return kvr_fail(KVR_EINVAL,
+                        "sheet: '%s': with --db the videos come from the database, so no video "
+                        "file may be given",
                         call->words[1]);
     if (o->db && o->methods.n == 0)
-        return kvr_fail(KVR_EINVAL, "sheet: --db needs --method");
+        return kvr_fail(KVR_EINVAL, "sheet: --db also needs --method, the rows to draw");
     if (!o->db && (o->methods.n || o->prompt || o->media || o->worst))
-        return kvr_fail(KVR_EINVAL, "sheet: --method, --prompt, --media and --worst need --db");
+        return kvr_fail(
+            KVR_EINVAL,
+            "sheet: --method, --prompt, --media and --worst are allowed only with --db");
     if (!o->db && call->n_words < 2)
-        return kvr_fail(KVR_EINVAL, "sheet: no videos; name files, or --db FILE --method METHOD");
+        return kvr_fail(
+            KVR_EINVAL,
+            "sheet: no videos given; name video files, or use --db FILE --method METHOD");
     return KVR_OK;
 }
 
@@ -135,30 +141,31 @@ static int run(const struct kvr_call *call)
 static const struct kvr_arg args[] = {
     KVR_ARG_INT(struct sheet_opts, columns, "columns", 'c', "N", "8", 1, 64, "frames per row"),
     KVR_ARG_INT(struct sheet_opts, scale, "scale", 0, "N", "2", 1, 16,
-                "integer upscaling of the sheet"),
+                "integer factor by which the sheet's pictures are enlarged"),
     KVR_ARG_TEXT(struct sheet_opts, db, "db", 0, "FILE", NULL,
-                 "use a sweep's videos: the baseline, then each --method"),
+                 "database of a sweep: draw the baseline's video, then the video of each --method"),
     KVR_ARG_LIST(struct sheet_opts, methods, "method", 'm', "METHOD",
-                 "with --db: method label as shown by `query`"),
+                 "with --db: label of a method, as `kvreel query` shows it"),
     KVR_ARG_TEXT(struct sheet_opts, prompt, "prompt", 'p', "ID", NULL,
-                 "with --db: prompt; default: the first, or with --worst the worst"),
+                 "with --db: id of the prompt; the default is the first, or with --worst the "
+                 "prompt with the lowest SSIM"),
     KVR_ARG_FLAG(struct sheet_opts, worst, "worst", 0,
-                 "with --db: frames with the first method's lowest SSIM"),
+                 "with --db: draw the frames where the first method's SSIM is lowest"),
     KVR_ARG_TEXT(struct sheet_opts, media, "media", 0, "DIR", NULL,
-                 "with --db: the sweep's out folder; default: found near the database"),
+                 "with --db: out folder of the sweep; the default is searched near the database"),
     { 0 },
 };
 
 const struct kvr_command kvr_command_sheet = {
     .name = "sheet",
-    .summary = "draw several videos as rows of a contact sheet",
+    .summary = "draw several videos as the rows of a contact sheet",
     .usage = "OUT.png [LABEL=]VIDEO ... [options] | OUT.png --db FILE --method METHOD [options]",
     .examples = "  kvreel sheet out.png a.mp4 b.mp4\n"
                 "  kvreel sheet out.png BF16=a.safetensors INT2=b.safetensors --columns 7\n"
                 "  kvreel sheet out.png --db kvreel.db --method RTN_INT2 --prompt mg01 --worst\n",
     .details =
-        "Only finished cells are used. If a file is missing or differs from the measured one, it\n"
-        "is named and nothing is drawn.\n",
+        "With --db, only finished cells are used. If a file is missing or was modified after\n"
+        "its measurement, an error names the file and nothing is drawn.\n",
     .args = args,
     .opts_size = sizeof(struct sheet_opts),
     .min_words = 1,

@@ -187,14 +187,15 @@ static int run(const struct kvr_call *call)
 }
 
 static const struct kvr_arg args[] = {
-    KVR_ARG_LIST(struct show_opts, set, "option", 'O', "KEY=VALUE", "set an option of the method"),
+    KVR_ARG_LIST(struct show_opts, set, "option", 'O', "KEY=VALUE",
+                 "set an option of the method, as in bits=3"),
     KVR_ARG_FLAG(struct show_opts, json, "json", 0, "print JSON"),
     { 0 },
 };
 
 const struct kvr_command kvr_command_show = {
     .name = "show",
-    .summary = "describe one method: parts, options, paper",
+    .summary = "describe one method: its parts, options and paper",
     .usage = "METHOD[@study] [options]",
     .examples = "  kvreel show RTN_INT4\n"
                 "  kvreel show RTN_INT4@study --json\n"

@@ -16,7 +16,7 @@ static enum kvr_status parse_unit(const char *text, enum kvr_nesting *unit)
 {
     *unit = strcmp(text, "seed") == 0 ? KVR_PER_SEED : KVR_PER_PROMPT;
     if (*unit == KVR_PER_PROMPT && strcmp(text, "prompt") != 0)
-        return kvr_fail(KVR_EINVAL, "stats: --unit '%s', need prompt or seed", text);
+        return kvr_fail(KVR_EINVAL, "stats: --unit '%s': need prompt or seed", text);
     return KVR_OK;
 }
 
@@ -24,7 +24,7 @@ static enum kvr_status parse_better(const char *text, int *sign)
 {
     *sign = !text ? 0 : strcmp(text, "higher") == 0 ? 1 : -1;
     if (*sign < 0 && strcmp(text, "lower") != 0)
-        return kvr_fail(KVR_EINVAL, "stats: --better '%s', need higher or lower", text);
+        return kvr_fail(KVR_EINVAL, "stats: --better '%s': need higher or lower", text);
     return KVR_OK;
 }
 
@@ -68,8 +68,8 @@ static int run(const struct kvr_call *call)
         st = kvr_stat_runs(&t, &s);
     else if (st == KVR_OK)
         st = kvr_fail(KVR_EINVAL,
-                      "stats: '%s', need paired, windows, growth, distribution, sensitivity, "
-                      "timing, coverage or runs",
+                      "stats: unknown table '%s', need paired, windows, growth, distribution, "
+                      "sensitivity, timing, coverage or runs",
                       what);
     if (st == KVR_OK)
         st = kvr_report_note_plan(t, o->db);
@@ -89,31 +89,32 @@ static int run(const struct kvr_call *call)
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct stats_opts, db, "db", 0, "FILE", "kvreel.db", "database"),
     KVR_ARG_TEXT(struct stats_opts, before, "before", 0, "FILE", NULL,
-                 "runs: earlier database to compare with"),
+                 "for runs: earlier database to compare with"),
     KVR_ARG_TEXT(struct stats_opts, metric, "metric", 'm', "NAME", "ssim",
-                 "metric; paired: also runtime_s, peak_bytes, resident_bytes, compression"),
+                 "metric to compare; paired also accepts runtime_s, peak_bytes, resident_bytes and "
+                 "compression"),
     KVR_ARG_TEXT(struct stats_opts, against, "against", 0, "METHOD", "BF16",
                  "paired: reference method"),
     KVR_ARG_TEXT(struct stats_opts, where, "where", 0, "SQL", NULL,
-                 "condition on cells_wide, e.g. 'frames = 42'"),
+                 "SQL condition on the view cells_wide that selects cells, such as 'frames = 42'"),
     KVR_ARG_REAL(struct stats_opts, level, "level", 0, "P", "0.95", 0.5, 0.999,
-                 "coverage of the intervals"),
+                 "coverage probability of the confidence intervals"),
     KVR_ARG_TEXT(struct stats_opts, unit, "unit", 0, "UNIT", "prompt",
-                 "paired: independent unit: prompt, or seed within one prompt"),
-    KVR_ARG_TEXT(
-        struct stats_opts, better, "better", 0, "WAY", NULL,
-        "paired: direction of another program's metric: higher or lower; default: the sweep's"),
+                 "for paired: independent unit of the test: prompt, or seed within one prompt"),
+    KVR_ARG_TEXT(struct stats_opts, better, "better", 0, "WAY", NULL,
+                 "for paired: better direction (higher or lower) of another program's metric; the "
+                 "default is the sweep's"),
     KVR_ARG_FLAG(struct stats_opts, across, "across-machines", 0,
-                 "compare measurements of different machines"),
+                 "allow comparisons between measurements of different machines"),
     KVR_ARG_TEXT(struct stats_opts, format, "format", 'f', "FORMAT", "txt",
-                 "txt, md, csv, json, jsonl, latex"),
-    KVR_ARG_FLAG(struct stats_opts, json, "json", 0, "the same as --format json"),
+                 "output format: txt, md, csv, json, jsonl or latex"),
+    KVR_ARG_FLAG(struct stats_opts, json, "json", 0, "print JSON, the same as --format json"),
     { 0 },
 };
 
 const struct kvr_command kvr_command_stats = {
     .name = "stats",
-    .summary = "paired differences, windows of time, error growth, timing, coverage",
+    .summary = "print paired differences, windows of time, error growth, timing or coverage",
     .usage = "paired|windows|growth|distribution|sensitivity|timing|coverage|runs [options]",
     .examples =
         "  kvreel stats paired --metric ssim --against RTN_INT4\n"
@@ -123,14 +124,14 @@ const struct kvr_command kvr_command_stats = {
         "  kvreel stats runs --db now.db --before then.db    # of two commits or machines\n"
         "  kvreel stats coverage --where \"suite = 'moviegen-nano'\"\n",
     .details =
-        "Pairs share model, prompt, seed and settings. Seeds, repeats and draws are averaged per\n"
-        "prompt, so n counts prompts. 'separable': a sign-flip permutation test, Holm-adjusted "
-        "for\n"
-        "the number of methods, and an interval that excludes 0; at least 6 pairs, more with "
-        "more\n"
-        "methods. 'beyond chaos': the same test against the BF16 rollout with perturbed noise.\n"
-        "Methods of one group are not separable from its best. Different machines are compared\n"
-        "only with --across-machines.\n",
+        "The two cells of a pair have the same model, prompt, seed and settings. Values are\n"
+        "averaged over seeds, repeats and draws of a prompt, so n counts prompts.\n"
+        "`separable` means that a sign-flip permutation test is significant (Holm-adjusted\n"
+        "for the number of methods) and the confidence interval excludes 0. It needs at least\n"
+        "6 pairs, and more pairs for more methods.\n"
+        "`beyond chaos` is the same test against the BF16 rollout with perturbed noise. A\n"
+        "group contains the methods that are not separable from the group's best method.\n"
+        "Measurements of different machines are compared only with --across-machines.\n",
     .args = args,
     .opts_size = sizeof(struct stats_opts),
     .min_words = 1,

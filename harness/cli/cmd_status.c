@@ -214,15 +214,15 @@ static const struct kvr_arg args[] = {
 
 const struct kvr_command kvr_command_status = {
     .name = "status",
-    .summary = "show the progress of a database's sweeps and the time left",
+    .summary = "show the progress of a database's sweeps and the estimated time left",
     .usage = "[options]",
     .examples = "  kvreel status --db out/demo/demo.db            # while it runs, from anywhere\n"
                 "  kvreel status --db all.db --json | jq .sweeps[].open\n",
-    .details = "excluded: the config excludes the cell. unsupported: impossible with these "
-               "settings.\n"
-               "open: planned and not finished. failed: tried without a result. A session marked "
-               "as\n"
-               "running whose process is gone has died.\n",
+    .details =
+        "An excluded cell is excluded by the config. An unsupported cell is impossible with\n"
+        "its settings. An open cell is planned but not finished. A failed cell was tried and\n"
+        "has no result.\n"
+        "A session that is marked as running, but whose process is gone, has died.\n",
     .args = args,
     .opts_size = sizeof(struct status_opts),
     .min_words = 0,

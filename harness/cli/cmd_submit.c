@@ -127,14 +127,15 @@ static enum kvr_status submit(const struct submit_opts *o, const char *config)
     if (st != KVR_OK)
         return kvr_fail_prefix(st, "submit");
     if (strpbrk(o->dir, " \t\n'\"%"))
-        return kvr_fail(KVR_EINVAL,
-                        "submit: --dir '%s': sbatch takes no blanks, quotes or '%%' "
-                        "in the log's path",
-                        o->dir);
+        return kvr_fail(
+            KVR_EINVAL,
+            "submit: --dir '%s': sbatch allows no blanks, quotes or '%%' in the path of a log",
+            o->dir);
     if (!o->send) {
         if (o->shards > o->max_array)
             return kvr_fail(KVR_EINVAL,
-                            "submit: %d shards exceed one array of at most %d: use --send",
+                            "submit: %d shards exceed the limit of one job array, %d: use --send, "
+                            "which submits several",
                             o->shards, o->max_array);
         write_script(stdout, o, config, program, folder, o->shards);
         return KVR_OK;
@@ -154,7 +155,8 @@ static int run(const struct kvr_call *call)
     enum kvr_status st;
 
     if (strcmp(call->words[0], "slurm") != 0)
-        return kvr_cli_fail(kvr_fail(KVR_EINVAL, "submit: '%s', need slurm", call->words[0]));
+        return kvr_cli_fail(
+            kvr_fail(KVR_EINVAL, "submit: unknown scheduler '%s', need slurm", call->words[0]));
     st = submit(o, call->words[1]);
     if (st != KVR_OK)
         return kvr_cli_fail(st);
@@ -164,29 +166,30 @@ static int run(const struct kvr_call *call)
 
 static const struct kvr_arg args[] = {
     KVR_ARG_INT(struct submit_opts, shards, "shards", 'n', "N", "8", 1, 1000000,
-                "parts of equal cost, one task each"),
+                "number of shards (parts of equal cost); each is one task"),
     KVR_ARG_TEXT(struct submit_opts, costs, "costs", 0, "FILE", NULL,
-                 "database whose times balance the parts, readable by all nodes; default: FLOPs"),
+                 "database whose measured times balance the shards, readable by all nodes; the "
+                 "default balances FLOPs"),
     KVR_ARG_TEXT(struct submit_opts, dir, "dir", 'd', "DIR", "shards",
-                 "folder of the tasks' databases, frames and logs, on a shared disk"),
+                 "folder on a shared disk for the tasks' databases, frames and logs"),
     KVR_ARG_INT(struct submit_opts, at_once, "at-once", 0, "N", "0", 0, 100000,
-                "concurrent tasks; 0: Slurm's limit"),
+                "number of tasks that run at the same time; 0 means Slurm's limit"),
     KVR_ARG_INT(struct submit_opts, cpus, "cpus", 0, "N", "1", 1, 1024, "CPUs per task"),
     KVR_ARG_INT(struct submit_opts, jobs, "jobs", 'j', "N", "1", 1, 1024,
-                "cells at a time per task"),
+                "number of cells that run in parallel in a task"),
     KVR_ARG_TEXT(struct submit_opts, time, "time", 't', "LIMIT", NULL, "passed to sbatch"),
     KVR_ARG_TEXT(struct submit_opts, mem, "mem", 0, "SIZE", NULL, "passed to sbatch"),
     KVR_ARG_TEXT(struct submit_opts, partition, "partition", 'p', "NAME", NULL, "passed to sbatch"),
     KVR_ARG_TEXT(struct submit_opts, gpus, "gpus", 0, "N", NULL, "passed to sbatch"),
     KVR_ARG_TEXT(struct submit_opts, extra, "sbatch", 0, "OPTIONS", NULL,
-                 "further options for sbatch"),
-    KVR_ARG_INT(struct submit_opts, grace, "grace", 0, "SECONDS", "120", 1, 86400,
-                "seconds before the time limit at which a task finishes its cell and requeues"),
+                 "further options to pass to sbatch"),
+    KVR_ARG_INT(
+        struct submit_opts, grace, "grace", 0, "SECONDS", "120", 1, 86400,
+        "seconds before the time limit at which a task finishes its running cells and requeues"),
     KVR_ARG_INT(struct submit_opts, max_array, "max-array", 0, "N", "1000", 1, 1000000,
-                "tasks per array; at most Slurm's MaxArraySize - 1"),
+                "maximum number of tasks per job array; at most Slurm's MaxArraySize - 1"),
     KVR_ARG_LIST(struct submit_opts, set, "set", 's', "AXIS=VALUE",
-                 "override an axis of the "
-                 "config"),
+                 "replace an axis of the config, as in frames=21"),
     KVR_ARG_FLAG(struct submit_opts, send, "send", 0,
                  "submit the script with sbatch instead of "
                  "printing it"),
@@ -195,14 +198,13 @@ static const struct kvr_arg args[] = {
 
 const struct kvr_command kvr_command_submit = {
     .name = "submit",
-    .summary = "print or send a sweep as a Slurm job array",
+    .summary = "print a sweep as a Slurm job array, or submit it",
     .usage = "slurm CONFIG.yaml [options]",
     .examples = "  kvreel submit slurm configs/study33.yaml --shards 16 >array.sh\n"
                 "  kvreel submit slurm configs/study33.yaml --shards 16 --time 4:00:00 --send\n"
                 "  kvreel merge shards -o all.db                  # when all tasks have finished\n",
-    .details = "A requeued task resumes where it stopped. Each task writes its own database, so "
-               "only\n"
-               "the folder is shared.\n",
+    .details = "A requeued task resumes where it stopped. Each task writes its own database, so\n"
+               "tasks share only the folder.\n",
     .args = args,
     .opts_size = sizeof(struct submit_opts),
     .min_words = 2,

@@ -37,24 +37,24 @@ static int run(const struct kvr_call *call)
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct submit_result_opts, db, "db", 0, "FILE", "kvreel.db", "database"),
     KVR_ARG_TEXT(struct submit_result_opts, sweep, "sweep", 0, "NAME", NULL,
-                 "sweep to pack, by name or id; default: the only one"),
+                 "name or id of the sweep to pack; the default is the only sweep of the database"),
     KVR_ARG_TEXT(struct submit_result_opts, out, "out", 'o', "FILE", NULL,
-                 "output file; default: result.kvresult"),
+                 "output file; the default is result.kvresult"),
     KVR_ARG_FLAG(struct submit_result_opts, json, "json", 0, "print JSON"),
     { 0 },
 };
 
 const struct kvr_command kvr_command_submit_result = {
     .name = "submit-result",
-    .summary = "pack one sweep into a file that a board verifies",
+    .summary = "pack one sweep into a file that `kvreel report --board` verifies",
     .usage = "[--db FILE] [--sweep NAME] [-o FILE]",
     .examples = "  kvreel submit-result --db out/demo/demo.db -o demo.kvresult\n"
                 "  kvreel report --board board demo.kvresult other.db\n",
     .details =
-        "The file is a tar archive: manifest.json, results.db, environment.json, configs/. The\n"
-        "manifest has the size and SHA-256 of each member and of the database's checksums. They "
-        "detect\n"
-        "damage and edits; they are not a signature.\n",
+        "The output file is a tar archive with manifest.json, results.db, environment.json\n"
+        "and configs/.\n"
+        "The manifest has the size and SHA-256 of each member, and the database's checksums.\n"
+        "These checksums detect damage and edits, but they are not a signature.\n",
     .args = args,
     .opts_size = sizeof(struct submit_result_opts),
     .max_words = 0,

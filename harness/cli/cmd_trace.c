@@ -142,9 +142,10 @@ static enum kvr_status record_text(const struct kvr_trace_opts *o, struct kvr_de
     enum kvr_status st;
 
     KVR_TRY(kvr_tokens_open(&ids, o->tokens, o->tensor));
-    st = o->frames <= ids.n ? kvr_record_text(record, dev, m, ids.id, o->frames, o->chunk)
-                            : kvr_fail(KVR_EINVAL, "trace: --frames %d, tensor '%s' has %d tokens",
-                                       o->frames, o->tensor, ids.n);
+    st = o->frames <= ids.n
+             ? kvr_record_text(record, dev, m, ids.id, o->frames, o->chunk)
+             : kvr_fail(KVR_EINVAL, "trace: --frames %d exceeds tensor '%s', which has %d tokens",
+                        o->frames, o->tensor, ids.n);
     kvr_tokens_close(&ids);
     return st;
 }
@@ -159,10 +160,12 @@ static enum kvr_status look_at_options(const struct kvr_trace_opts *o, const str
                         "and no --prompt",
                         o->model);
     if (c->is_lm && o->frames > c->context_length)
-        return kvr_fail(KVR_EINVAL, "trace: --frames %d, the context of %s has %d tokens",
+        return kvr_fail(KVR_EINVAL, "trace: --frames %d exceeds the context of model %s, %d tokens",
                         o->frames, o->model, c->context_length);
     if (!c->is_lm && (!o->prompt || o->tokens))
-        return kvr_fail(KVR_EINVAL, "trace: %s needs --prompt TEXT, and no --tokens", o->model);
+        return kvr_fail(KVR_EINVAL,
+                        "trace: %s is a video model: it needs --prompt TEXT, and no --tokens",
+                        o->model);
     return KVR_OK;
 }
 
@@ -235,52 +238,59 @@ static int run(const struct kvr_call *call)
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (strcmp(call->words[0], parts[i].name) == 0)
             return parts[i].run(call->opts, call->words[1]);
-    return kvr_cli_fail(
-        kvr_fail(KVR_EINVAL, "trace: '%.40s', need record, check or synth", call->words[0]));
+    return kvr_cli_fail(kvr_fail(
+        KVR_EINVAL, "trace: unknown action '%.40s', need record, check or synth", call->words[0]));
 }
 
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct kvr_trace_opts, model, "model", 0, "NAME", "nano",
-                 "record: model name or folder"),
+                 "for record: model name or model folder"),
     KVR_ARG_TEXT(struct kvr_trace_opts, prompt, "prompt", 'p', "TEXT", NULL,
-                 "record: prompt of a video model"),
-    KVR_ARG_TEXT(struct kvr_trace_opts, tokens, "tokens", 0, "FILE", NULL,
-                 "record: tokens of a language model: integers [n] in a safetensors file"),
-    KVR_ARG_TEXT(struct kvr_trace_opts, tensor, "tensor", 0, "NAME", NULL, "tensor in that file"),
+                 "for record: prompt of a video model"),
+    KVR_ARG_TEXT(
+        struct kvr_trace_opts, tokens, "tokens", 0, "FILE", NULL,
+        "for record: safetensors file with the token ids of a language model, integers [n]"),
+    KVR_ARG_TEXT(struct kvr_trace_opts, tensor, "tensor", 0, "NAME", NULL,
+                 "name of the tensor in the file of --tokens"),
     KVR_ARG_INT(struct kvr_trace_opts, chunk, "chunk", 0, "N", "128", 1, 65536,
-                "language model: tokens per chunk"),
+                "for a language model: number of tokens per chunk"),
     KVR_ARG_INT(struct kvr_trace_opts, frames, "frames", 'n', "N", "42", 1, 100000,
-                "latent frames; for a language model tokens"),
+                "number of latent frames, or of tokens for a language model"),
     KVR_ARG_INT(struct kvr_trace_opts, window, "window", 'w', "N", "-1", -1, 100000,
-                "newest frames attention sees; 0: all, -1: the model's"),
-    KVR_ARG_U64(struct kvr_trace_opts, seed, "seed", 's', "N", "1", "seed of the noise"),
+                "number of newest latent frames that attention sees; 0 means all, -1 the model's "
+                "own window"),
+    KVR_ARG_U64(struct kvr_trace_opts, seed, "seed", 's', "N", "1", "seed of the initial noise"),
     KVR_ARG_TEXT(struct kvr_trace_opts, device, "device", 0, "NAME", "cpu", KVR_DEVICE_HELP),
     KVR_ARG_TEXT(struct kvr_trace_opts, name, "name", 0, "TEXT", NULL,
-                 "model name in the trace; default: --model"),
+                 "name of the model that the trace records; the default is --model"),
     KVR_ARG_TEXT(struct kvr_trace_opts, licence, "licence", 0, "TEXT", "unknown",
-                 "model licence in the trace"),
+                 "licence of the model that the trace records"),
     KVR_ARG_TEXT(struct kvr_trace_opts, source, "source", 0, "TEXT", "",
-                 "model source in the trace"),
+                 "source (URL) of the model that the trace records"),
     KVR_ARG_TEXT(struct kvr_trace_opts, like, "like", 0, "DIR", NULL,
-                 "synth: trace that provides the statistics"),
+                 "for synth: trace folder whose statistics are reproduced"),
     KVR_ARG_TEXT(struct kvr_trace_opts, preset, "preset", 0, "NAME", NULL,
-                 "synth: sizes of wan-1.3b, wan-14b, a model or a JSON file; default: --like's"),
+                 "for synth: sizes (wan-1.3b, wan-14b, a model or a JSON file); the default is "
+                 "those of --like"),
     KVR_ARG_INT(struct kvr_trace_opts, layers, "layers", 0, "N", "0", 0, KVR_TRACE_MAX_LAYERS,
-                "synth: layers; 0: all"),
+                "for synth: number of layers; 0 means all layers of --preset or --like"),
     KVR_ARG_INT(struct kvr_trace_opts, passes, "passes", 0, "N", "0", 0, KVR_TRACE_MAX_PASSES,
-                "synth: passes per chunk including the clean one; 0: as in --like, else 1"),
+                "for synth: passes per chunk including the clean one; 0 means as many as in "
+                "--like, else 1"),
     KVR_ARG_INT(struct kvr_trace_opts, outliers, "outliers", 0, "N", "4", 0, KVR_TRACE_MAX_HEAD_DIM,
-                "synth without --like: outlier channels per head's keys"),
+                "for synth without --like: number of outlier channels in each head's keys"),
     KVR_ARG_REAL(struct kvr_trace_opts, size, "size", 0, "X", "8", 0, 1e4,
-                 "their distance from 0, in standard deviations of the others"),
+                 "for synth without --like: magnitude of outlier channels, in standard deviations "
+                 "of the other channels"),
     KVR_ARG_REAL(struct kvr_trace_opts, rho, "rho", 0, "R", "0.9", -1, 1,
-                 "correlation of consecutive frames"),
-    KVR_ARG_REAL(struct kvr_trace_opts, toward, "toward", 0, "R", "0.2", -1, 1,
-                 "correlation of a query with its own key"),
+                 "for synth without --like: correlation between consecutive frames"),
+    KVR_ARG_REAL(
+        struct kvr_trace_opts, toward, "toward", 0, "R", "0.2", -1, 1,
+        "for synth without --like: correlation between a query and the key of its own token"),
     KVR_ARG_FLAG(struct kvr_trace_opts, no_outputs, "no-outputs", 0,
-                 "record: omit attention outputs, a third of the bytes"),
+                 "for record: omit attention outputs, which are a third of the bytes"),
     KVR_ARG_FLAG(struct kvr_trace_opts, json, "json", 0, "print JSON"),
-    KVR_ARG_FLAG(struct kvr_trace_opts, quiet, "quiet", 'q', "no progress on stderr"),
+    KVR_ARG_FLAG(struct kvr_trace_opts, quiet, "quiet", 'q', "print no progress on stderr"),
     { 0 },
 };
 
@@ -296,9 +306,8 @@ const struct kvr_command kvr_command_trace = {
         "  kvreel trace synth wan.kvtrace --like red.kvtrace --preset wan-1.3b --layers 2 -n 42\n"
         "  kvreel trace synth wan.kvtrace --preset wan-14b --outliers 6 --size 12 --layers 1 -n "
         "21\n",
-    .details =
-        "A trace is a folder; docs/kvtrace.md describes the format. `trace: red.kvtrace` in a\n"
-        "sweep replays it with every method.\n",
+    .details = "A trace is a folder; docs/kvtrace.md describes its format. A sweep with `trace:\n"
+               "red.kvtrace` replays the trace with every method.\n",
     .args = args,
     .opts_size = sizeof(struct kvr_trace_opts),
     .min_words = 2,

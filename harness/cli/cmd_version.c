@@ -52,7 +52,7 @@ static const struct kvr_arg args[] = {
 
 const struct kvr_command kvr_command_version = {
     .name = "version",
-    .summary = "git hash, compiler, kernels, libraries, CPU",
+    .summary = "print git hash, compiler, kernels, libraries and CPU",
     .usage = "[--json]",
     .examples = "  kvreel version\n  kvreel --version\n  kvreel version --json\n",
     .args = args,

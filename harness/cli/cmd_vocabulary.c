@@ -36,7 +36,7 @@ static enum kvr_status fill(json_t *doc, const char *dir, const struct kvr_model
 
     if (!c->n_vocabulary)
         return kvr_fail(KVR_EUNSUPPORTED,
-                        "vocabulary: %s takes prompt embeddings and has no words of its own", dir);
+                        "vocabulary: model %s takes prompt embeddings and has no vocabulary", dir);
     KVR_TRY(kvr_learnt_read(&l, c, dir));
     for (int i = 0; i < c->n_vocabulary; i++) {
         const char *word = word_of(c->vocabulary[i]);
@@ -138,20 +138,23 @@ static int run(const struct kvr_call *call)
 }
 
 static const struct kvr_arg args[] = {
-    KVR_ARG_TEXT(struct vocabulary_opts, model, "model", 0, "NAME", "nano", "model name or folder"),
+    KVR_ARG_TEXT(struct vocabulary_opts, model, "model", 0, "NAME", "nano",
+                 "model name or model folder"),
     KVR_ARG_FLAG(struct vocabulary_opts, json, "json", 0, "print JSON"),
     { 0 },
 };
 
 const struct kvr_command kvr_command_vocabulary = {
     .name = "vocabulary",
-    .summary = "list the words of a model's prompts, and which it has learnt",
+    .summary = "list the words that a model's prompts may use, and which of them it has learnt",
     .usage = "[--model NAME] [--json]",
     .examples = "  kvreel vocabulary\n"
                 "  kvreel vocabulary --json | jq -r '.words[] | select(.learnt).word'\n",
-    .details = "A prompt describes objects, a ground and a camera in plain words:\n"
-               "  a large red disc bounces over a plain blue background, static camera\n"
-               "Separate acts by ';'; '@N:' names the chunk at which an act begins.\n",
+    .details =
+        "A prompt describes objects, a ground and a camera in plain words:\n"
+        "  a large red disc bounces over a plain blue background, static camera\n"
+        "A semicolon separates two acts of a prompt; '@N:' before an act says that it begins\n"
+        "at chunk N.\n",
     .args = args,
     .opts_size = sizeof(struct vocabulary_opts),
     .max_words = 0,

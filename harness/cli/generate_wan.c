@@ -37,9 +37,8 @@ enum kvr_status kvr_wan_check(const struct kvr_model_config *c, const char *dir,
     kvr_model_paths_free(&p);
     return there ? KVR_OK
                  : kvr_fail(KVR_EUNSUPPORTED,
-                            "generate: %s: its latents are not RGB, and the folder has no decoder; "
-                            "`kvreel "
-                            "run` measures the cost without one",
+                            "generate: %s: the model's latents are not RGB, and its folder has no "
+                            "decoder; `kvreel run` measures the cost without a decoder",
                             dir);
 }
 
@@ -67,9 +66,8 @@ static enum kvr_status encode(const struct kvr_wan_source *from, const struct kv
 
     if (st == KVR_OK && (!encoder || !tokenizer))
         st = kvr_fail(KVR_ENOTFOUND,
-                      "generate: %s: no %s; give the prompt's embedding with --embedding FILE "
-                      "(`kvreel embed` "
-                      "writes it where a text encoder is)",
+                      "generate: %s: the folder has no %s; give the prompt's embedding with "
+                      "--embedding FILE (`kvreel embed` writes it)",
                       dir, encoder ? "tokenizer (spiece.model)" : "text encoder (models_t5*.pth)");
     for (int i = 0; i < s->n; i++) {
         name_of(ids[i], "prompt", i, s->n);

@@ -49,7 +49,7 @@ static int unknown(const char *word)
     if (near)
         kvr_fail(KVR_EINVAL, "unknown command '%s'; did you mean '%s'?", word, near);
     else
-        kvr_fail(KVR_EINVAL, "unknown command '%s'; `kvreel help` lists them", word);
+        kvr_fail(KVR_EINVAL, "unknown command '%s'; `kvreel help` lists commands", word);
     return kvr_cli_fail(KVR_EINVAL);
 }
 

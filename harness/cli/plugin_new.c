@@ -44,26 +44,28 @@ static enum kvr_status take_name(const char *name, struct words *w)
     const size_t n = strlen(name);
 
     if (n < 1 || n > MOST || !isalpha((unsigned char)name[0]))
-        return kvr_fail(KVR_EINVAL,
-                        "plugin: new '%.60s': a name begins with a letter and has 1..%d characters",
-                        name, MOST);
+        return kvr_fail(
+            KVR_EINVAL,
+            "plugin: new '%.60s': a name must begin with a letter and have 1..%d characters", name,
+            MOST);
     for (size_t i = 0; i < n; i++) {
         if (!isalnum((unsigned char)name[i]) && name[i] != '_')
-            return kvr_fail(
-                KVR_EINVAL,
-                "plugin: new '%s': invalid character '%c'; a name has letters, digits and _", name,
-                name[i]);
+            return kvr_fail(KVR_EINVAL,
+                            "plugin: new '%s': invalid character '%c'; a name may contain letters, "
+                            "digits and _",
+                            name, name[i]);
         w->name[i] = (char)toupper((unsigned char)name[i]);
         w->module[i] = (char)tolower((unsigned char)name[i]);
     }
     for (int i = 0; taken[i]; i++)
         if (strcmp(taken[i], w->module) == 0)
             return kvr_fail(KVR_EINVAL,
-                            "plugin: new '%s': %s.py would hide Python's own '%s'; choose another "
-                            "name, as MY_%s",
+                            "plugin: new '%s': %s.py would hide Python's module '%s'; choose "
+                            "another name, such as MY_%s",
                             name, w->module, w->module, w->name);
     if (kvr_method_find(w->name))
-        return kvr_fail(KVR_EINVAL, "plugin: new '%s': there is a method %s already", name,
+        return kvr_fail(KVR_EINVAL,
+                        "plugin: new '%s': a method %s already exists; choose another name", name,
                         w->name);
     snprintf(w->file, sizeof w->file, "%s.py", w->module);
     return KVR_OK;
@@ -128,7 +130,7 @@ static enum kvr_status write_both(const char *const path[2], const struct words 
         else if (kvr_path_exists(path[i]))
             return kvr_fail(
                 KVR_EINVAL,
-                "plugin: %s exists already and is not replaced; use another NAME or -o DIR",
+                "plugin: %s already exists and is not replaced; use another NAME or -o DIR",
                 path[i]);
     KVR_TRY(kvr_mkdirs_above(path[0]));
     KVR_TRY(write_one(path[0], kvr_python_new_method, w));

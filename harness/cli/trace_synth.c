@@ -43,7 +43,8 @@ static enum kvr_status find_layout(struct synth *s)
         *l = kvr_trace_info(s->like)->layout;
     }
     if (s->o->layers > l->n_layers)
-        return kvr_fail(KVR_EINVAL, "trace: --layers %d: at most %d (layers of --preset or --like)",
+        return kvr_fail(KVR_EINVAL,
+                        "trace: --layers %d was requested, but --preset or --like has at most %d",
                         s->o->layers, l->n_layers);
     l->n_layers = s->o->layers ? s->o->layers : l->n_layers;
     return KVR_OK;
@@ -100,7 +101,7 @@ int kvr_cli_trace_synth(const struct kvr_trace_opts *o, const char *out)
     enum kvr_status st = KVR_OK;
 
     if (!o->like && !o->preset)
-        st = kvr_fail(KVR_EINVAL, "trace: synth needs --preset NAME, --like DIR or both");
+        st = kvr_fail(KVR_EINVAL, "trace: synth needs --preset NAME or --like DIR, or both");
     if (st == KVR_OK && o->like)
         st = kvr_trace_open(&s.like, o->like);
     if (st == KVR_OK)

@@ -164,8 +164,9 @@ enum kvr_status kvr_values_write(const char *kind, FILE *to)
             fprintf(to, "%s\n", *w);
         return KVR_OK;
     }
-    return kvr_fail(KVR_EINVAL,
-                    "completion: no list '%s'; there are methods, metrics, models, suites, "
-                    "tables, figures, settings, commands and those of `completion bash`",
-                    kind);
+    return kvr_fail(
+        KVR_EINVAL,
+        "completion: unknown kind of values '%s', need methods, metrics, models, suites, tables, "
+        "figures, settings, commands or one that `completion bash` uses",
+        kind);
 }

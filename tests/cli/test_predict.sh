@@ -95,7 +95,7 @@ exits 0 "a first frame from an image" predict -m BF16 --geometry wan-5b --image 
 json "adds its encoder: frames of 352x640x160 and the largest layer" \
     '.phases.image | .activation_bytes > 576716800 and .layer_bytes == 44236800 and .memory_bytes == .activation_bytes + .layer_bytes'
 exits 2 "a model without that encoder" predict -m BF16 --geometry wan-1.3b --frames 21 --image
-says "is told which have one" "only models of Wan 2.2's latents"
+says "is told which have one" "only models with Wan 2.2's latents"
 
 # Lengths that no run has.
 exits 0 "41 latent frames in chunks of 8" predict -m BF16 --geometry wan-5b --frames 161 --json

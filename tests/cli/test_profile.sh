@@ -62,4 +62,4 @@ exits 0 "a method codes by them" generate -m LOWRANK_25_PRE -O basis=basis.safet
 exits 0 "and without" generate -m LOWRANK_25_PRE -n 6 -p "$a" -o without
 check "which is something else" bash -c "! cmp -s with/*.mp4 without/*.mp4"
 exits 2 "tensors do not go to stdout" profile basis --prompts 1 --frames 3
-says "says where they go" 'basis: tensors go to a file: --out FILE'
+says "says where they go" 'basis writes tensors, so it needs an output file: --out FILE'

@@ -228,7 +228,7 @@ exits 0 "plugin new" plugin new mine_too -o made
 prints "names both files" 'made/mine_too.py: the method MINE_TOO'
 check "its test passes" env KVREEL="$kvreel" "$python" made/test_mine_too.py
 exits 2 "again" plugin new mine_too -o made
-says "replaces nothing" 'made/mine_too.py exists already'
+says "replaces nothing" 'made/mine_too.py already exists'
 sed -i 's/ + top).astype/ + top + 1).astype/' made/mine_too.py
 check "its test fails when the method is broken" bash -c "! KVREEL='$kvreel' '$python' made/test_mine_too.py 2>/dev/null"
 for name in 3x a-b a/b ''; do exits 2 "no name: '$name'" plugin new "$name"; done
@@ -237,7 +237,7 @@ for name in numpy class Random; do
     says "says so" "${name,,}.py would hide Python's own '${name,,}'"
 done
 exits 2 "a method that is there" plugin new rtn_int4 -o made
-says "says so" 'there is a method RTN_INT4 already'
+says "says so" 'a method RTN_INT4 already exists'
 check "nothing is written for these" test "$(cd made && echo *.py)" = "mine_too.py test_mine_too.py"
 
 # What one writes first: all of both is kept, and the names of the parts come on top.

@@ -63,11 +63,11 @@ done
 check "the shards are the whole plan" test "$(sort -u keys | wc -l)" -eq 6
 for bad in 30x m 5mm ''; do
     exits 2 "a budget of '$bad' is none" "${run[@]}" --budget "$bad"
-    says "and what one is" "run: --budget '$bad': need a time like 90s, 30m or 2h"
+    says "and what one is" "run: --budget '$bad': need a time such as 90s, 30m or 2h"
 done
 for bad in -5m 0 1e9h nan 1e999; do
     exits 2 "a budget of '$bad' is none" "${run[@]}" --budget "$bad"
-    says "and the bounds" "run: --budget '$bad': need from 1s to 2777h"
+    says "and the bounds" "run: --budget '$bad': need a time from 1s to 2777h"
 done
 for bad in 1 'width 1%' 'ci_width 0%' 'ci_width 1%%'; do
     exits 2 "a stop rule of '$bad' is none" "${run[@]}" --set "until=$bad" --set timing=true --set repeats=8

@@ -27,7 +27,7 @@ exits 2 "a shard that is not there" merge none.db -o empty.db
 check "nothing to join leaves no database" test ! -e empty.db
 exits 2 "a database into itself" merge all.db -o all.db
 exits 2 "and by another name" merge all.db -o ./all.db
-says "says so" 'all.db is both input and output .-o ./all.db.'
+says "says so" 'all.db is both an input and the output .-o ./all.db.'
 exits 0 "a folder into a database in it" merge shards -o shards/../shards/whole.db --json
 json "takes the others" '.merged == 2'
 rm shards/whole.db

@@ -121,6 +121,6 @@ sed -i 's/^attend.*/attend: int8/' s.yaml
 KVREEL_EMULATED_CAPABILITY=8.0 exits 5 "not on another" run s.yaml --db other.db --out n -q
 check "which is told" test "$(sql other.db "SELECT count(*) FROM cells_wide WHERE outcome = 'UNSUPPORTED' AND reason LIKE 'attend int8 on a device: compute capability 8.0, need 9.0%'")" = 3
 exits 2 "of nothing" trace synth no.kvtrace -q
-says "there is none" 'synth needs --preset NAME, --like DIR or both'
+says "there is none" 'synth needs --preset NAME or --like DIR, or both'
 exits 2 "more layers than there are" trace synth no.kvtrace --like out/red.kvtrace --layers 7 -q
 says "are refused" '--layers 7: at most 6'
