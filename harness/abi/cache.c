@@ -31,9 +31,9 @@ static enum kvr_status open_cache(kvreel_cache *c, const struct kvr_scheme *sche
     enum kvr_path path = KVR_PATH_STAGED;
 
     if (s->path && !kvr_path_find(s->path, &path))
-        return kvr_fail(KVR_EINVAL, "cache: no attention path '%s'", s->path);
+        return kvr_fail(KVR_EINVAL, "cache: unknown attention path '%s'", s->path);
     if (s->attend && !kvr_attend_find(s->attend, &shape.attend))
-        return kvr_fail(KVR_EINVAL, "cache: attention cannot multiply as '%s'", s->attend);
+        return kvr_fail(KVR_EINVAL, "cache: unknown attention arithmetic '%s'", s->attend);
     c->n_layers = s->n_layers;
     KVR_TRY(kvr_dev_open(&c->dev, KVR_CPU));
     return kvr_cache_open(&c->cache, c->dev, scheme, &shape, path);
@@ -102,7 +102,8 @@ int kvreel_cache_end(kvreel_cache *c)
 int kvreel_cache_read(const kvreel_cache *c, int32_t layer, float *k, float *v, int64_t *n)
 {
     if (layer < 0 || layer >= c->n_layers)
-        return kvr_fail(KVR_EINVAL, "cache: layer %d: must be at least 0 and less than n_layers %d",
+        return kvr_fail(KVR_EINVAL,
+                        "cache: layer %d does not exist: need at least 0 and less than n_layers %d",
                         layer, c->n_layers);
     *n = kvr_cache_read(c->cache, layer, k, v);
     return *n < 0 ? kvr_fail_prefix(KVR_EIO, "cache: read") : KVR_OK;

@@ -44,7 +44,8 @@ enum kvr_status kvr_abi_take(const char *what, void *ours, size_t n, const void 
                              size_t size)
 {
     if (size < sizeof size || size > 4096)
-        return kvr_fail(KVR_EINVAL, "%s: size %zu: set it to sizeof of the struct", what, size);
+        return kvr_fail(KVR_EINVAL, "%s: the member `size` is %zu; set it to sizeof of the struct",
+                        what, size);
     memset(ours, 0, n);
     memcpy(ours, theirs, size < n ? size : n);
     return KVR_OK;
@@ -54,7 +55,8 @@ enum kvr_status kvr_abi_give(const char *what, void *theirs, size_t size, const 
                              size_t n)
 {
     if (size < sizeof size || size > 4096)
-        return kvr_fail(KVR_EINVAL, "%s: size %zu: set it to sizeof of the struct", what, size);
+        return kvr_fail(KVR_EINVAL, "%s: the member `size` is %zu; set it to sizeof of the struct",
+                        what, size);
     memcpy((char *)theirs + sizeof size, (const char *)ours + sizeof size,
            (size < n ? size : n) - sizeof size);
     return KVR_OK;
@@ -72,7 +74,7 @@ static enum kvr_status split(const char *text, char **copy, struct kvr_setting *
         return kvr_fail(KVR_ENOMEM, "method: out of memory");
     equals = strchr(*copy, '=');
     if (!equals)
-        return kvr_fail(KVR_EINVAL, "setting '%s', need key=value", text);
+        return kvr_fail(KVR_EINVAL, "setting '%s': need key=value", text);
     *equals = 0;
     *set = (struct kvr_setting){ *copy, equals + 1 };
     return KVR_OK;
@@ -88,7 +90,7 @@ int kvreel_method_open(kvreel_method **out, const char *spec, const char *const 
     *out = NULL;
     for (; settings && settings[n] && st == KVR_OK; n++) {
         if (n == SETTINGS_MAX) {
-            st = kvr_fail(KVR_EINVAL, "%s: more than %d settings", spec, SETTINGS_MAX);
+            st = kvr_fail(KVR_EINVAL, "%s: more than %d settings, the limit", spec, SETTINGS_MAX);
             break;
         }
         st = split(settings[n], &copy[n], &set[n]);

@@ -178,7 +178,9 @@ static enum kvr_status read_back(struct kit *t, const struct kvr_cache *cache, c
     float *v = (float *)t->v.p + (size_t)past * t->width;
 
     if (past + t->n_query != t->n_key)
-        return kvr_fail(KVR_EINTERNAL, "bench: %s reads %lld tokens", name, (long long)past);
+        return kvr_fail(KVR_EINTERNAL,
+                        "bench: %s has a past of %lld tokens, which does not match its keys", name,
+                        (long long)past);
     for (size_t i = 0; i < n; i++) {
         k[i] = kvr_bf16_to_f32(kvr_f32_to_bf16(x[n + i]));
         v[i] = kvr_bf16_to_f32(kvr_f32_to_bf16(x[2 * n + i]));
@@ -268,14 +270,15 @@ static enum kvr_status check(struct kit *t, const struct kvr_cache *cache, const
     KVR_TRY(error_of(t, &e));
     row->error = e.relative_l2;
     if (x->bf16 && !(e.of_values <= 0x1p-8))
-        return kvr_fail(KVR_ETOLERANCE, "bench: %s: error %g of the largest value, limit 2^-8",
+        return kvr_fail(KVR_ETOLERANCE,
+                        "bench: %s: the error is %g of the largest value, the limit is 2^-8",
                         row->name, e.of_values);
     if (!int8 && !x->bf16 && !(e.worst <= 1e-4))
-        return kvr_fail(KVR_ETOLERANCE, "bench: %s: absolute error %g, limit 1e-4", row->name,
-                        e.worst);
+        return kvr_fail(KVR_ETOLERANCE, "bench: %s: the absolute error is %g, the limit is 1e-4",
+                        row->name, e.worst);
     if (int8 && !(e.relative_l2 <= .05))
-        return kvr_fail(KVR_ETOLERANCE, "bench: %s: relative L2 error %g, limit .05", row->name,
-                        e.relative_l2);
+        return kvr_fail(KVR_ETOLERANCE, "bench: %s: the relative L2 error is %g, the limit is .05",
+                        row->name, e.relative_l2);
     return KVR_OK;
 }
 
@@ -490,7 +493,8 @@ static enum kvr_status of_shape(struct kvr_dev *dev, const struct shape *s, int 
 static enum kvr_status check_rounds(int rounds)
 {
     if (rounds < 3 || rounds > KVR_BENCH_MAX_ROUNDS)
-        return kvr_fail(KVR_EINVAL, "bench: %d rounds, need 3..%d", rounds, KVR_BENCH_MAX_ROUNDS);
+        return kvr_fail(KVR_EINVAL, "bench: %d rounds requested, need 3..%d", rounds,
+                        KVR_BENCH_MAX_ROUNDS);
     return KVR_OK;
 }
 
@@ -526,8 +530,8 @@ enum kvr_status kvr_bench_attention_at(struct kvr_dev *dev, const char *text, in
         queries < 1 || queries > 1 << 16 || keys % queries || keys < 2 * queries ||
         keys > 1 << 20 || heads < 1 || heads > 256 || d < 8 || d > MAX_D)
         return kvr_fail(KVR_EINVAL,
-                        "--shape %s: need QUERIESxKEYSxHEADSxDIM, keys a multiple of the queries "
-                        "and at least twice them, as in 768x9984x12x128",
+                        "--shape %s: need QUERIESxKEYSxHEADSxDIM, where keys are a multiple of the "
+                        "queries and at least twice as many, as in 768x9984x12x128",
                         text);
     *n_rows = 0;
     queries = kvr_bench_attention_queries(queries, keys, heads, d);

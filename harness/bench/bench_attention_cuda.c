@@ -162,8 +162,8 @@ static enum kvr_status dense(void *ctx, int iter)
 
     (void)iter;
     if (!kvr_attend_mma_accepts(kvr_stream_block_shared(s), &shape, &span))
-        return kvr_fail(KVR_EUNSUPPORTED, "bench: the dense kernel does not support head_dim %d",
-                        t->s->d);
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "bench: the dense attention kernel does not support head_dim %d", t->s->d);
     if (by_groups(t, &shape, &span))
         kvr_attend_list_cuda(s, &shape, &io, &span, 1, t->parts.p, n_parts);
     else if (kvr_attend_rows_accepts(kvr_stream_block_shared(s), &shape, &span))
@@ -284,8 +284,8 @@ static enum kvr_status check_reference(const struct kit *t, const char *name, do
     const double error = error_of(t);
 
     if (!(error <= most))
-        return kvr_fail(KVR_ETOLERANCE, "bench: %s: relative L2 error %g, limit %g", name, error,
-                        most);
+        return kvr_fail(KVR_ETOLERANCE, "bench: %s: the relative L2 error is %g, the limit is %g",
+                        name, error, most);
     return KVR_OK;
 }
 
@@ -352,7 +352,8 @@ static enum kvr_status decode_all(struct kit *t)
     float *const to[2] = { t->k + past, t->v + past };
 
     if ((size_t)stored * t->width != past)
-        return kvr_fail(KVR_EINTERNAL, "bench: %lld tokens are stored, %zu channels expected",
+        return kvr_fail(KVR_EINTERNAL,
+                        "bench: %lld tokens are stored, but %zu elements were expected",
                         (long long)stored, past);
     for (int which = 0; which < 2; which++) {
         float *all = which ? t->v : t->k;
@@ -563,7 +564,8 @@ enum kvr_status kvr_bench_attention_cuda(struct kvr_dev *dev, int rounds,
 
     *n_rows = 0;
     if (rounds < 3 || rounds > KVR_BENCH_MAX_ROUNDS)
-        return kvr_fail(KVR_EINVAL, "bench: %d rounds, need 3..%d", rounds, KVR_BENCH_MAX_ROUNDS);
+        return kvr_fail(KVR_EINVAL, "bench: %d rounds requested, need 3..%d", rounds,
+                        KVR_BENCH_MAX_ROUNDS);
     st = kit_open(&t);
     for (int i = 0; i < 4 && s->chunks[i] && st == KVR_OK; i++)
         st = at_length(&t, s->chunks[i], &to);

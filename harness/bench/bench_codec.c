@@ -132,9 +132,11 @@ static enum kvr_status check_elements(const struct kit *k, const struct kvr_benc
 
             held += exact;
             if (!(err <= tol))
-                return kvr_fail(
-                    KVR_ETOLERANCE, "bench: %s: element %zu: %g coded as %g, off by %g > %g",
-                    line->name, e, (double)want[e], (double)got[e], (double)err, (double)tol);
+                return kvr_fail(KVR_ETOLERANCE,
+                                "bench: %s: element %zu: %g decodes to %g, an error of %g; at most "
+                                "%g is allowed",
+                                line->name, e, (double)want[e], (double)got[e], (double)err,
+                                (double)tol);
         }
     }
     return KVR_OK;
@@ -276,7 +278,8 @@ static enum kvr_status check_decoded(struct kit *k, const struct kvr_bench_line 
     kvr_codec_decode(p, 0, k->shape.n_tok, 0, k->shape.n_heads, k->work.p);
     return memcmp(k->work.p, k->out.p, k->n * sizeof(float)) == 0
                ? KVR_OK
-               : kvr_fail(KVR_ETOLERANCE, "bench: %s: decoded to other floats when it was timed",
+               : kvr_fail(KVR_ETOLERANCE,
+                          "bench: %s: decoded values differ between the checked and the timed runs",
                           line->name);
 }
 
@@ -379,7 +382,7 @@ static enum kvr_status kit_of(struct kit *k, struct kvr_dev *dev,
 {
     *k = (struct kit){ .dev = dev, .rounds = rounds };
     if (rounds < 3 || rounds > MAX_ROUNDS)
-        return kvr_fail(KVR_EINVAL, "bench: %d rounds, need 3..%d", rounds, MAX_ROUNDS);
+        return kvr_fail(KVR_EINVAL, "bench: %d rounds requested, need 3..%d", rounds, MAX_ROUNDS);
     k->shape = shape ? *shape : (struct kvr_block_shape){ 4680, 12, 128 };
     k->n = (size_t)k->shape.n_tok * (size_t)k->shape.n_heads * (size_t)k->shape.head_dim;
     return kit_open(k);

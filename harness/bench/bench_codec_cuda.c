@@ -111,11 +111,12 @@ static enum kvr_status compare(const struct kit *k, const char *name, const stru
     for (int i = 0; i < KVR_MAX_STAGES; i++)
         if (!same(&mine->stage[i].codes, &want->stage[i].codes) ||
             !same(&mine->stage[i].meta, &want->stage[i].meta))
-            return kvr_fail(KVR_ETOLERANCE, "bench: %s: stage %d has other bytes than the CPU's",
-                            name, i);
-    return alike ? KVR_OK
-                 : kvr_fail(KVR_ETOLERANCE, "bench: %s: decodes to other floats than the CPU's",
-                            name);
+            return kvr_fail(KVR_ETOLERANCE,
+                            "bench: %s: codec stage %d stores other bytes than on the CPU", name,
+                            i);
+    return alike
+               ? KVR_OK
+               : kvr_fail(KVR_ETOLERANCE, "bench: %s: decoded values differ from the CPU's", name);
 }
 
 /* Checks the first buffers: coded bytes and decoded floats equal the CPU's. */
@@ -199,7 +200,7 @@ enum kvr_status kvr_bench_codec_cuda(struct kvr_dev *dev, const struct kvr_block
 
     *n_rows = 0;
     if (rounds < 3 || rounds > MAX_ROUNDS)
-        return kvr_fail(KVR_EINVAL, "bench: %d rounds, need 3..%d", rounds, MAX_ROUNDS);
+        return kvr_fail(KVR_EINVAL, "bench: %d rounds requested, need 3..%d", rounds, MAX_ROUNDS);
     k.shape = shape ? *shape : kvr_stream_emulated() ? small : wan;
     k.n = (size_t)k.shape.n_tok * (size_t)k.shape.n_heads * (size_t)k.shape.head_dim;
     st = kit_open(&k);

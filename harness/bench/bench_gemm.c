@@ -89,8 +89,9 @@ static enum kvr_status check(const struct kit *t)
 
     for (int64_t i = 0; i < (int64_t)t->s->m * t->s->n; i++)
         if (!(fabs((double)a[i] - b[i]) <= tol))
-            return kvr_fail(KVR_ETOLERANCE, "bench: gemm element %lld: %g against %g", (long long)i,
-                            (double)a[i], (double)b[i]);
+            return kvr_fail(KVR_ETOLERANCE,
+                            "bench: gemm element %lld is %g, but the reference computes %g",
+                            (long long)i, (double)a[i], (double)b[i]);
     return KVR_OK;
 }
 
@@ -150,7 +151,8 @@ enum kvr_status kvr_bench_gemm(struct kvr_dev *dev, int rounds, struct kvr_bench
                                int *n_rows)
 {
     if (rounds < 3 || rounds > KVR_BENCH_MAX_ROUNDS)
-        return kvr_fail(KVR_EINVAL, "bench: %d rounds, need 3..%d", rounds, KVR_BENCH_MAX_ROUNDS);
+        return kvr_fail(KVR_EINVAL, "bench: %d rounds requested, need 3..%d", rounds,
+                        KVR_BENCH_MAX_ROUNDS);
     *n_rows = 0;
     for (int i = 0; i < (int)N_SHAPES * (kvr_isa_has_tiles() ? 2 : 1); i++) {
         struct kit t = { .s = &shapes[i % (int)N_SHAPES],

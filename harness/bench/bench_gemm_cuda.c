@@ -139,8 +139,8 @@ static enum kvr_status verify(struct kit *t, const char *name)
             sum += (double)x[j] * (double)w[j];
         if (!(fabs(sum - (double)t->host_y[at]) <= tol))
             return kvr_fail(KVR_ETOLERANCE,
-                            "bench: %s: element %zu is %g, not %g, off by more "
-                            "than %g",
+                            "bench: %s: element %zu is %g, but %g was expected; at most %g of "
+                            "difference is allowed",
                             name, at, (double)t->host_y[at], sum, tol);
     }
     return KVR_OK;
@@ -178,7 +178,8 @@ enum kvr_status kvr_bench_gemm_cuda(struct kvr_dev *dev, int rounds,
 {
     *n_rows = 0;
     if (rounds < 3 || rounds > KVR_BENCH_MAX_ROUNDS)
-        return kvr_fail(KVR_EINVAL, "bench: %d rounds, need 3..%d", rounds, KVR_BENCH_MAX_ROUNDS);
+        return kvr_fail(KVR_EINVAL, "bench: %d rounds requested, need 3..%d", rounds,
+                        KVR_BENCH_MAX_ROUNDS);
     KVR_TRY(kvr_bench_layers_cuda(dev, rounds, sink, rows, n_rows));
     for (int i = 0; i < (int)N_SHAPES; i++) {
         struct kit t = { .dev = dev, .s = kvr_stream_emulated() ? small[i] : wan[i] };

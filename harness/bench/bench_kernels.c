@@ -154,7 +154,9 @@ static enum kvr_status trial_open(struct trial *t, const struct kvr_kernel_case 
     if (c->compared_to) {
         t->compared_to = kvr_case_find(c->compared_to);
         if (!t->compared_to)
-            return kvr_fail(KVR_EINTERNAL, "bench: %s: no case %s", c->name, c->compared_to);
+            return kvr_fail(KVR_EINTERNAL,
+                            "bench: %s: the kernel case to compare with, %s, does not exist",
+                            c->name, c->compared_to);
         KVR_TRY(kvr_case_open(&t->other, t->compared_to, c->timed, KVR_FILL_PLAIN));
     }
     t->has[MEMCPY] = true;
@@ -191,7 +193,8 @@ static enum kvr_status write_row(const struct trial *t, int who, int reference, 
     double cold[KVR_BENCH_CACHE_ROUNDS], warm[KVR_BENCH_CACHE_ROUNDS];
 
     if (*n_rows == KVR_BENCH_KERNELS_ROWS)
-        return kvr_fail(KVR_EINTERNAL, "bench: more than %d rows", KVR_BENCH_KERNELS_ROWS);
+        return kvr_fail(KVR_EINTERNAL, "bench: kernel variants give more than %d rows, the limit",
+                        KVR_BENCH_KERNELS_ROWS);
     for (int r = 0; r < t->n; r++) {
         v[r] = t->took[who * t->rounds + r];
         ratio[r] = t->took[reference * t->rounds + r] / v[r];
@@ -252,7 +255,8 @@ enum kvr_status kvr_bench_kernels(struct kvr_dev *dev, int rounds, struct kvr_be
     (void)dev; /* the CPU; other backends have no variants */
     *n_rows = 0;
     if (rounds < 3 || rounds > KVR_BENCH_MAX_ROUNDS)
-        return kvr_fail(KVR_EINVAL, "bench: %d rounds, need 3..%d", rounds, KVR_BENCH_MAX_ROUNDS);
+        return kvr_fail(KVR_EINVAL, "bench: %d rounds requested, need 3..%d", rounds,
+                        KVR_BENCH_MAX_ROUNDS);
     kvr_onednn_limit(); /* limits oneDNN to the named variant, before the others are tried */
     omp_set_num_threads(1);
     for (int l = 0; st == KVR_OK && kvr_kernel_lists[l]; l++)

@@ -277,7 +277,8 @@ static enum kvr_status check_element(const struct kit *t, enum kvr_linear_end en
     }
     if (!(fabs(got - v) <= tol))
         return kvr_fail(KVR_ETOLERANCE,
-                        "bench: %s: element %zu of layer %zu is %g, not %g, off by more than %g",
+                        "bench: %s: element %zu of layer %zu is %g, but %g was expected; at most "
+                        "%g of difference is allowed",
                         name, at, layer, got, v, tol);
     return KVR_OK;
 }

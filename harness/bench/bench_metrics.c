@@ -76,8 +76,9 @@ static enum kvr_status read_once(const struct kit *k, double *speed)
         different += memcmp(k->a + (size_t)i * FRAME_BYTES, k->same + (size_t)i * FRAME_BYTES,
                             FRAME_BYTES) != 0;
     *speed = per_second(kvr_now_ns() - t0);
-    return different ? kvr_fail(KVR_EINTERNAL, "bench: %d copies of frames differ", different)
-                     : KVR_OK;
+    return different
+               ? kvr_fail(KVR_EINTERNAL, "bench: %d copies of the same frames differ", different)
+               : KVR_OK;
 }
 
 /* *there: whether the metric has a value for these inputs. */
@@ -142,7 +143,8 @@ enum kvr_status kvr_bench_metrics(struct kvr_dev *dev, int rounds, struct kvr_be
     (void)dev; /* metrics run on the CPU */
     *n_rows = 0;
     if (rounds < 3 || rounds > KVR_BENCH_MAX_ROUNDS)
-        return kvr_fail(KVR_EINVAL, "bench: %d rounds, need 3..%d", rounds, KVR_BENCH_MAX_ROUNDS);
+        return kvr_fail(KVR_EINVAL, "bench: %d rounds requested, need 3..%d", rounds,
+                        KVR_BENCH_MAX_ROUNDS);
     st = kit_open(&k);
     for (int i = 0; st == KVR_OK && kvr_metrics[i] && *n_rows < KVR_BENCH_METRICS_ROWS; i++)
         st = time_metric(&k, kvr_metrics[i], rounds, rows, n_rows);

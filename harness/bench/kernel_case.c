@@ -148,7 +148,9 @@ enum kvr_status kvr_case_arg(struct kvr_case_kit *k, enum kvr_case_role role, en
     struct kvr_case_arg *a = &k->arg[k->n_args];
 
     if (k->n_args == KVR_CASE_ARGS)
-        return kvr_fail(KVR_EINTERNAL, "kernels: a case has more than %d arguments", KVR_CASE_ARGS);
+        return kvr_fail(KVR_EINTERNAL,
+                        "kernels: a kernel case has more than %d arguments, the limit",
+                        KVR_CASE_ARGS);
     *a = (struct kvr_case_arg){ .role = role, .type = type, .n = n, .row = row ? row : 1 };
     KVR_TRY(take_memory(a, k->aligned));
     if (role != KVR_CASE_OUT && is_float(type))
@@ -300,8 +302,8 @@ static enum kvr_status compare_numbers(const struct kvr_kernel_case *c, enum kvr
         err = error_of(have, want, size);
         if (!(err <= c->tol))
             return kvr_fail(KVR_ETOLERANCE,
-                            "%s, %s: %s: argument %d [%zu] is %.9g, %s %.9g: off by %.3g of %.3g, "
-                            "limit %.3g",
+                            "%s, %s: %s: argument %d [%zu] is %.9g, but %s computes %.9g: the "
+                            "error is %.3g of %.3g, the limit is %.3g",
                             c->name, kvr_isa_name(isa), describe_buffer(k, at), which, i, have,
                             right_by(c), want, err, size, c->tol);
     }
@@ -318,9 +320,10 @@ static enum kvr_status compare_bytes(const struct kvr_kernel_case *c, enum kvr_i
 
     for (size_t i = 0; i < arg_bytes(a); i++)
         if (have[i] != other[i])
-            return kvr_fail(
-                KVR_ETOLERANCE, "%s, %s: %s: byte %zu of argument %d is 0x%02x, %s 0x%02x", c->name,
-                kvr_isa_name(isa), describe_buffer(k, at), i, which, have[i], by, other[i]);
+            return kvr_fail(KVR_ETOLERANCE,
+                            "%s, %s: %s: byte %zu of argument %d is 0x%02x, but %s computes 0x%02x",
+                            c->name, kvr_isa_name(isa), describe_buffer(k, at), i, which, have[i],
+                            by, other[i]);
     return KVR_OK;
 }
 
@@ -333,8 +336,8 @@ static enum kvr_status compare(const struct kvr_kernel_case *c, enum kvr_isa isa
         const struct kvr_case_arg *a = &k->arg[i];
 
         if (!guards_hold(a))
-            return kvr_fail(KVR_EINTERNAL, "%s, %s: %s: wrote outside of argument %d", c->name,
-                            kvr_isa_name(isa), describe_buffer(k, at), i);
+            return kvr_fail(KVR_EINTERNAL, "%s, %s: %s: the kernel wrote outside of argument %d",
+                            c->name, kvr_isa_name(isa), describe_buffer(k, at), i);
         if (a->role == KVR_CASE_IN)
             KVR_TRY(compare_bytes(c, isa, k, i, a->before, "before it was read"));
         else if (c->tol > 0 && has_tolerance(a->type))

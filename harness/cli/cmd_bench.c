@@ -200,7 +200,7 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct bench_opts, shape, "shape", 0, "QxKxHxD", NULL,
                  "measure attention at this shape only: queries x keys x heads x head_dim"),
     KVR_ARG_INT(struct bench_opts, rounds, "rounds", 'n', "N", "45", 3, 1000,
-                "maximum number of rounds, each of which runs the benchmark and its reference"),
+                "maximum number of rounds; a round runs the benchmark and its reference once"),
     KVR_ARG_INT(struct bench_opts, seconds, "seconds", 0, "S", "60", 0, 86400,
                 "for attention on the CPU: time limit of a row, in seconds; 0 means no limit"),
     KVR_ARG_FLAG(struct bench_opts, json, "json", 0, "print JSON"),

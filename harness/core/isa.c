@@ -240,7 +240,7 @@ enum kvr_status kvr_isa_force(const char *name)
     if (kvr_isa_refused() && strncmp(name, "amx_", 4) == 0 && named(name) != KVR_N_ISA)
         return kvr_fail(KVR_EINVAL, "%s: '%s' is refused: %s; this process runs: %s", from, name,
                         kvr_isa_refused(), kvr_isa_names(usable, sizeof usable, kvr_isa_usable));
-    return kvr_fail(KVR_EINVAL, "%s: '%s' %s; this CPU runs: %s", from, name,
+    return kvr_fail(KVR_EINVAL, "%s: '%s' %s; this CPU supports: %s", from, name,
                     named(name) == KVR_N_ISA ? "is not a kernel variant"
                     : kvr_isa_compiled(named(name))
                         ? "needs instructions that this CPU does not have"

@@ -253,7 +253,7 @@ static enum kvr_status lookup(const json_t *o, const char *where, const char *ke
     if (presence == OPTIONAL && json_is_null(*v))
         *v = NULL;
     if (!*v && presence == REQUIRED)
-        return kvr_fail(KVR_EFORMAT, "%s: %s: missing, expected %s", where, key, expected);
+        return kvr_fail(KVR_EFORMAT, "%s: key %s is missing, need %s", where, key, expected);
     return KVR_OK;
 }
 

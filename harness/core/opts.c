@@ -132,7 +132,7 @@ static enum kvr_status parse_bool(const struct kvr_opt *o, const char *text, str
             return KVR_OK;
         }
     }
-    return kvr_fail(KVR_EINVAL, "option %s: '%s' is not a truth value, need true or false", o->name,
+    return kvr_fail(KVR_EINVAL, "option %s: '%s' is not allowed, need true or false", o->name,
                     text);
 }
 
@@ -150,9 +150,11 @@ static enum kvr_status parse_enum(const struct kvr_opt *o, const char *text, str
     near = kvr_nearest(text, o->names);
     list_text(o->names, list);
     if (near)
-        return kvr_fail(KVR_EINVAL, "option %s: '%s', need one of %s; did you mean '%s'?", o->name,
-                        text, list, near);
-    return kvr_fail(KVR_EINVAL, "option %s: '%s', need one of %s", o->name, text, list);
+        return kvr_fail(KVR_EINVAL,
+                        "option %s: '%s' is not allowed, need one of %s; did you mean '%s'?",
+                        o->name, text, list, near);
+    return kvr_fail(KVR_EINVAL, "option %s: '%s' is not allowed, need one of %s", o->name, text,
+                    list);
 }
 
 static enum kvr_status parse_string(const struct kvr_opt *o, const char *text, struct value *v)
@@ -160,8 +162,9 @@ static enum kvr_status parse_string(const struct kvr_opt *o, const char *text, s
     size_t len = strlen(text);
 
     if (len >= sizeof v->s)
-        return kvr_fail(KVR_EINVAL, "option %s: %zu characters, at most %zu", o->name, len,
-                        sizeof v->s - 1);
+        return kvr_fail(KVR_EINVAL,
+                        "option %s: the value has %zu characters, at most %zu are allowed", o->name,
+                        len, sizeof v->s - 1);
     memcpy(v->s, text, len);
     return KVR_OK;
 }
@@ -182,7 +185,7 @@ static enum kvr_status parse_value(const struct kvr_opt *o, const char *text, st
     case KVR_OPT_T_NONE:
         break;
     }
-    return kvr_fail(KVR_EINTERNAL, "option %s: the table gives no type", o->name);
+    return kvr_fail(KVR_EINTERNAL, "option %s: the table of options gives it no type", o->name);
 }
 
 static enum kvr_status fail_unknown(const struct kvr_opt *table, const char *name)
@@ -196,11 +199,12 @@ static enum kvr_status fail_unknown(const struct kvr_opt *table, const char *nam
         names[n++] = o->name;
     names[n] = NULL;
     if (n == 0)
-        return kvr_fail(KVR_ENOTFOUND, "option '%s' is unknown: there are no options here", name);
+        return kvr_fail(KVR_ENOTFOUND, "option '%s' is unknown: this method or part has no options",
+                        name);
     near = kvr_nearest(name, names);
     if (near)
         return kvr_fail(KVR_ENOTFOUND, "option '%s' is unknown; did you mean '%s'?", name, near);
-    return kvr_fail(KVR_ENOTFOUND, "option '%s' is unknown, there are: %s", name,
+    return kvr_fail(KVR_ENOTFOUND, "option '%s' is unknown; known options are: %s", name,
                     list_text(names, list));
 }
 

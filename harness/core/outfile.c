@@ -56,7 +56,8 @@ static enum kvr_status stat_path(const char *path, struct stat *s, bool *there)
 {
     *there = lstat(path, s) == 0;
     if (*there && S_ISLNK(s->st_mode))
-        return kvr_fail(KVR_EIO, "%s: cannot write: a symbolic link; name what it points to", path);
+        return kvr_fail(
+            KVR_EIO, "%s: cannot write to a symbolic link; give the path that it points to", path);
     if (*there && S_ISDIR(s->st_mode)) /* fail now instead of after writing */
         return fail_errno(path, "cannot write", EISDIR);
     return KVR_OK;
@@ -71,7 +72,8 @@ static enum kvr_status open_in_place(struct kvr_out *o)
     if (o->fd < 0)
         return fail_errno(o->path, "cannot open for writing", errno);
     if (fstat(o->fd, &now) != 0 || now.st_ino != o->old.st_ino || now.st_dev != o->old.st_dev)
-        return kvr_fail(KVR_EIO, "%s: cannot write: the file was replaced while it was opened",
+        return kvr_fail(KVR_EIO,
+                        "%s: cannot write: another process replaced the file while it was opened",
                         o->path);
     return KVR_OK;
 }
@@ -164,7 +166,8 @@ static enum kvr_status commit(struct kvr_out *o)
         return KVR_OK;
     KVR_TRY(stat_path(o->path, &now, &there));
     if (there && !S_ISREG(now.st_mode))
-        return kvr_fail(KVR_EIO, "%s: cannot write: the file was replaced while it was opened",
+        return kvr_fail(KVR_EIO,
+                        "%s: cannot write: another process replaced the file while it was opened",
                         o->path);
     if (rename(o->temporary, o->path) != 0)
         return fail_errno(o->path, "renaming the temporary file", errno);

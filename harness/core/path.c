@@ -85,7 +85,7 @@ static enum kvr_status make_one(const char *path)
     if (kvr_path_is_dir(path)) /* checked after mkdir, so that concurrent creators both succeed */
         return KVR_OK;
     return kvr_fail(e == ENOSPC || e == EDQUOT || e == EFBIG ? KVR_EFULL : KVR_EIO,
-                    "%s: cannot make the directory: %s", path, strerror(e));
+                    "%s: cannot create the directory: %s", path, strerror(e));
 }
 
 enum kvr_status kvr_mkdirs(const char *path)
@@ -96,7 +96,7 @@ enum kvr_status kvr_mkdirs(const char *path)
     if (!copy)
         return kvr_fail(KVR_ENOMEM, "%s: out of memory", path);
     if (!*copy)
-        st = kvr_fail(KVR_EINVAL, "cannot make a directory with an empty name");
+        st = kvr_fail(KVR_EINVAL, "cannot create a directory with an empty name");
     for (char *p = copy + 1; st == KVR_OK && *copy && *p; p++) {
         if (*p != '/')
             continue;

@@ -239,8 +239,8 @@ enum kvr_status kvr_regex_open(struct kvr_regex **out, const char *text)
     if (!r)
         return kvr_fail(KVR_ENOMEM, "regular expression: out of memory");
     if (strlen(text) > KVR_REGEX_MAX)
-        st = kvr_fail(KVR_EINVAL, "regular expression of %zu bytes, at most %d", strlen(text),
-                      KVR_REGEX_MAX);
+        st = kvr_fail(KVR_EINVAL, "regular expression has %zu bytes, at most %d are allowed",
+                      strlen(text), KVR_REGEX_MAX);
     else
         st = alternatives(&p);
     if (st == KVR_OK && *p.at)

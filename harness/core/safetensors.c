@@ -57,7 +57,7 @@ static enum kvr_status read_dtype(const struct kvr_st *f, json_t *spec, struct e
             snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", i ? ", " : "",
                      kvr_dtype_name((enum kvr_dtype)i));
         return kvr_fail(KVR_EFORMAT,
-                        "%s: tensor '%s': unknown dtype '%.40s', need one of %s: convert it first",
+                        "%s: tensor '%s': unknown dtype '%.40s', need one of %s; convert it first",
                         f->path, e->name, json_string_value(v), all);
     }
     return KVR_OK;
@@ -71,8 +71,8 @@ static enum kvr_status read_shape(const struct kvr_st *f, json_t *spec, struct e
     if (!json_is_array(v))
         return fail_entry(f, e, v ? "shape is not an array" : "shape is missing");
     if (n > KVR_MAX_DIMS)
-        return kvr_fail(KVR_EFORMAT, "%s: tensor '%s': %zu dimensions, at most %d", f->path,
-                        e->name, n, KVR_MAX_DIMS);
+        return kvr_fail(KVR_EFORMAT, "%s: tensor '%s' has %zu dimensions, at most %d are supported",
+                        f->path, e->name, n, KVR_MAX_DIMS);
     e->n_dims = (int)n;
     for (size_t i = 0; i < n; i++) {
         json_t *x = json_array_get(v, i);
@@ -121,19 +121,19 @@ static enum kvr_status read_offsets(const struct kvr_st *f, json_t *spec, struct
     if (e->begin < 0 || e->end < e->begin)
         return kvr_fail(KVR_EFORMAT,
                         "%s: tensor '%s': data_offsets [%" PRId64 ", %" PRId64
-                        ") are negative or reversed",
+                        ") must be non-negative and ascending",
                         f->path, e->name, e->begin, e->end);
     if (e->end > n_data)
         return kvr_fail(KVR_EFORMAT,
-                        "%s: tensor '%s': data ends at byte %" PRId64 ", the file has %" PRId64
-                        " (truncated?)",
+                        "%s: tensor '%s': the data end at byte %" PRId64
+                        ", but the file has only %" PRId64 " (truncated?)",
                         f->path, e->name, e->end, n_data);
     if (!size_of(e, &need))
         return fail_entry(f, e, "the shape overflows");
     if (e->end - e->begin != need)
         return kvr_fail(KVR_EFORMAT,
                         "%s: tensor '%s': data_offsets span %" PRId64
-                        " bytes, shape and dtype need %" PRId64,
+                        " bytes, but shape and dtype need %" PRId64,
                         f->path, e->name, e->end - e->begin, need);
     return KVR_OK;
 }
@@ -194,7 +194,7 @@ static enum kvr_status check_tiling(const struct kvr_st *f)
             return kvr_fail(KVR_EFORMAT, "%s: tensor '%s' overlaps tensor '%s'", f->path, e->name,
                             f->entries[i - 1].name);
         if (e->begin > done)
-            return kvr_fail(KVR_EFORMAT, "%s: tensor '%s': a hole of %" PRId64 " bytes before it",
+            return kvr_fail(KVR_EFORMAT, "%s: tensor '%s': a gap of %" PRId64 " bytes before it",
                             f->path, e->name, e->begin - done);
         done = e->end;
     }
@@ -212,17 +212,17 @@ static enum kvr_status parse_header(struct kvr_st *f)
     const char *text;
 
     if (f->n_bytes < LENGTH_BYTES)
-        return kvr_fail(KVR_EFORMAT, "%s: %zu bytes, too short for a safetensors file", f->path,
-                        f->n_bytes);
+        return kvr_fail(KVR_EFORMAT, "%s: the file has %zu bytes, too few for a safetensors file",
+                        f->path, f->n_bytes);
     for (int i = 0; i < LENGTH_BYTES; i++)
         len |= (uint64_t)f->bytes[i] << (8 * i);
     if (len > HEADER_MAX)
-        return kvr_fail(KVR_EFORMAT, "%s: header of %" PRIu64 " bytes, at most %d", f->path, len,
-                        HEADER_MAX);
+        return kvr_fail(KVR_EFORMAT, "%s: the header has %" PRIu64 " bytes, at most %d are allowed",
+                        f->path, len, HEADER_MAX);
     if (len > f->n_bytes - LENGTH_BYTES)
         return kvr_fail(KVR_EFORMAT,
-                        "%s: header of %" PRIu64 " bytes, the file has %zu more "
-                        "(truncated?)",
+                        "%s: the header has %" PRIu64
+                        " bytes, but only %zu bytes follow (truncated?)",
                         f->path, len, f->n_bytes - LENGTH_BYTES);
     text = (const char *)f->bytes + LENGTH_BYTES;
     if (len == 0 || text[0] != '{')
@@ -310,7 +310,8 @@ static enum kvr_status map_file(const char *path, void **map, size_t *n)
         *map = mmap(NULL, *n, PROT_READ, MAP_PRIVATE, fd, 0);
         if (*map == MAP_FAILED) {
             *map = NULL;
-            st = kvr_fail(KVR_EIO, "%s: mapping %zu bytes: %s", path, *n, strerror(errno));
+            st = kvr_fail(KVR_EIO, "%s: cannot map %zu bytes of the file into memory: %s", path, *n,
+                          strerror(errno));
         }
     }
     close(fd);
@@ -392,7 +393,7 @@ enum kvr_status kvr_st_view(const struct kvr_st *f, const char *name, struct kvr
 
     *out = (struct kvr_tensor){ 0 };
     if (!e)
-        return kvr_fail(KVR_ENOTFOUND, "%s: no tensor '%s'", f->path, name);
+        return kvr_fail(KVR_ENOTFOUND, "%s: tensor '%s' is missing", f->path, name);
     out->data = (void *)(uintptr_t)(f->bytes + f->data_start + e->begin);
     out->dtype = e->dtype;
     out->n_dims = e->n_dims;

@@ -74,9 +74,11 @@ static enum kvr_status add_item(const char *path, json_t *header, const struct k
     char text[256];
 
     if (strcmp(item->name, "__metadata__") == 0 || json_object_get(header, item->name))
-        return kvr_fail(KVR_EINVAL, "%s: tensor name '%s' is taken", path, item->name);
+        return kvr_fail(KVR_EINVAL, "%s: tensor name '%s' is already used or reserved", path,
+                        item->name);
     if (!checked_bytes(&item->t, &n_bytes) || __builtin_add_overflow(begin, n_bytes, end))
-        return kvr_fail(KVR_EINVAL, "%s: tensor '%s': impossible shape %s", path, item->name,
+        return kvr_fail(KVR_EINVAL, "%s: tensor '%s': the shape %s is negative or overflows", path,
+                        item->name,
                         kvr_shape_text(item->t.shape, item->t.n_dims, text, sizeof text));
     if (json_object_set_new(header, item->name, describe(&item->t, begin, *end)) != 0)
         return kvr_fail(KVR_EINVAL, "%s: tensor name '%s' is not UTF-8 text", path, item->name);
@@ -142,7 +144,7 @@ static enum kvr_status check_items(const char *path, const struct kvr_st_item *i
             return kvr_fail(KVR_EINVAL, "%s: tensor '%s': unknown dtype %d", path, items[i].name,
                             (int)items[i].t.dtype);
         if (items[i].t.n_dims < 0 || items[i].t.n_dims > KVR_MAX_DIMS)
-            return kvr_fail(KVR_EINVAL, "%s: tensor '%s': %d dimensions, need 0..%d", path,
+            return kvr_fail(KVR_EINVAL, "%s: tensor '%s' has %d dimensions, need 0..%d", path,
                             items[i].name, items[i].t.n_dims, KVR_MAX_DIMS);
     }
     return KVR_OK;

@@ -19,14 +19,14 @@ static_assert(sizeof(SHA256_CTX) <= sizeof(struct kvr_sha256), "the state has it
 enum kvr_status kvr_sha256_open(struct kvr_sha256 *h)
 {
     if (SHA256_Init((SHA256_CTX *)h->state) != 1)
-        return kvr_fail(KVR_EUNSUPPORTED, "sha256: libcrypto does not offer it");
+        return kvr_fail(KVR_EUNSUPPORTED, "sha256: libcrypto does not provide SHA-256");
     return KVR_OK;
 }
 
 enum kvr_status kvr_sha256_add(struct kvr_sha256 *h, const void *p, size_t n)
 {
     if (n > 0 && SHA256_Update((SHA256_CTX *)h->state, p, n) != 1)
-        return kvr_fail(KVR_EINTERNAL, "sha256: libcrypto refuses %zu bytes", n);
+        return kvr_fail(KVR_EINTERNAL, "sha256: libcrypto failed to hash %zu bytes", n);
     return KVR_OK;
 }
 
@@ -38,7 +38,7 @@ enum kvr_status kvr_sha256_close(struct kvr_sha256 *h, char hex[KVR_SHA256_HEX])
     if (!hex)
         return KVR_OK;
     if (SHA256_Final(md, (SHA256_CTX *)h->state) != 1)
-        return kvr_fail(KVR_EINTERNAL, "sha256: libcrypto gives no digest");
+        return kvr_fail(KVR_EINTERNAL, "sha256: libcrypto returned no digest");
     for (int i = 0; i < SHA256_DIGEST_LENGTH; i++) {
         hex[2 * i] = digits[md[i] >> 4];
         hex[2 * i + 1] = digits[md[i] & 15];

@@ -52,7 +52,7 @@ enum kvr_status kvr_shape_check(const char *file, const char *name, int n_have, 
         same = need[i] == -1 || need[i] == have[i];
     if (same)
         return KVR_OK;
-    return kvr_fail(KVR_EFORMAT, "%s: tensor '%s': shape %s, need %s", file, name,
+    return kvr_fail(KVR_EFORMAT, "%s: tensor '%s': shape is %s, need %s", file, name,
                     kvr_shape_text(have, n_have, has, sizeof has),
                     kvr_shape_text(need, n_need, needs, sizeof needs));
 }

@@ -17,10 +17,11 @@ enum kvr_status kvr_array_alloc(struct kvr_array *a, struct kvr_dev *dev, enum k
     assert(!a->buf.p && "the array still holds memory");
     *a = (struct kvr_array){ 0 };
     if (n_dims < 0 || n_dims > KVR_MAX_DIMS)
-        return kvr_fail(KVR_EINVAL, "array: %d dimensions, need 0..%d", n_dims, KVR_MAX_DIMS);
+        return kvr_fail(KVR_EINVAL, "array: %d dimensions requested, need 0..%d", n_dims,
+                        KVR_MAX_DIMS);
     for (int i = 0; i < n_dims; i++) {
         if (shape[i] < 0)
-            return kvr_fail(KVR_EINVAL, "array: negative extent in shape %s",
+            return kvr_fail(KVR_EINVAL, "array: a dimension of shape %s is negative",
                             kvr_shape_text(shape, n_dims, text, sizeof text));
         /* Every extent is checked even if another extent is 0, because kvr_tensor_count multiplies
          * all extents. */
@@ -30,7 +31,7 @@ enum kvr_status kvr_array_alloc(struct kvr_array *a, struct kvr_dev *dev, enum k
             overflow |= __builtin_mul_overflow(n_bytes, shape[i], &n_bytes);
     }
     if (overflow)
-        return kvr_fail(KVR_EINVAL, "array: shape %s of %s overflows",
+        return kvr_fail(KVR_EINVAL, "array: the number of bytes of shape %s of %s overflows",
                         kvr_shape_text(shape, n_dims, text, sizeof text), kvr_dtype_name(dtype));
     KVR_TRY(kvr_buf_alloc(&a->buf, dev, tag, empty ? 0 : (size_t)n_bytes));
     a->t.data = a->buf.p;
@@ -61,7 +62,7 @@ enum kvr_status kvr_array_read(struct kvr_array *a, struct kvr_dev *host, enum k
 
     KVR_TRY(kvr_st_view_shaped(f, name, n_dims, shape, &t));
     if (!is_floating(t.dtype))
-        return kvr_fail(KVR_EFORMAT, "%s: tensor '%s': dtype %s, need a floating one",
+        return kvr_fail(KVR_EFORMAT, "%s: tensor '%s' has type %s, need a floating-point type",
                         kvr_st_path(f), name, kvr_dtype_name(t.dtype));
     KVR_TRY(kvr_array_alloc(a, host, tag, KVR_F32, t.n_dims, t.shape));
     kvr_to_f32(a->t.data, t.data, t.dtype, (size_t)kvr_tensor_count(&t));

@@ -61,7 +61,8 @@ static enum kvr_status load(struct kvr_cudnn *c)
     KVR_CUDNN_FUNCTIONS(FUNCTION)
 #undef FUNCTION
     if (c->GetVersion() < OLDEST)
-        return kvr_fail(KVR_EUNSUPPORTED, "cuDNN: version %zu, need %d", c->GetVersion(), OLDEST);
+        return kvr_fail(KVR_EUNSUPPORTED, "cuDNN: the version is %zu, need at least %d",
+                        c->GetVersion(), OLDEST);
     return KVR_OK;
 }
 
@@ -130,7 +131,8 @@ static enum kvr_status create(const struct kvr_cudnn *c, struct kvr_cudnn_plan *
                               kvr_cudnn_descr *out)
 {
     if (p->n_descriptors == MAX_DESCRIPTORS)
-        return kvr_fail(KVR_EINTERNAL, "cuDNN: more than %d descriptors", MAX_DESCRIPTORS);
+        return kvr_fail(KVR_EINTERNAL, "cuDNN: a graph needs more than %d descriptors, the limit",
+                        MAX_DESCRIPTORS);
     KVR_TRY(check(c, c->BackendCreateDescriptor(kind, out), "a descriptor"));
     p->descriptors[p->n_descriptors++] = *out;
     return KVR_OK;
@@ -330,7 +332,8 @@ static enum kvr_status build(const struct kvr_cudnn *c, struct kvr_cudnn_plan *p
 static enum kvr_status choose(const struct kvr_cudnn *c, struct kvr_cudnn_plan *p, int mode)
 {
     kvr_cudnn_descr heuristics, configs[MAX_CONFIGS];
-    enum kvr_status st = kvr_fail(KVR_EUNSUPPORTED, "cuDNN: no kernel for this graph");
+    enum kvr_status st =
+        kvr_fail(KVR_EUNSUPPORTED, "cuDNN: the library has no kernel for this graph");
     int64_t n = 0;
 
     KVR_TRY(create(c, p, KVR_CUDNN_ENGINEHEUR, &heuristics));
@@ -403,9 +406,9 @@ static enum kvr_status explain(enum kvr_status st, const struct log *l)
     char why[320];
 
     snprintf(why, sizeof why, "%s", kvr_error());
-    return kvr_fail(st, "%s; %s%s%s%s", why, nvrtc ? nvrtc : "no NVRTC (libnvrtc.so.13 or .12)",
-                    nvrtc ? " is loaded" : " can be loaded", l->text[0] ? "; its log: " : "",
-                    l->text);
+    return kvr_fail(
+        st, "%s; %s%s%s%s", why, nvrtc ? nvrtc : "no NVRTC library (libnvrtc.so.13 or .12)",
+        nvrtc ? " is loaded" : " can be loaded", l->text[0] ? "; its log: " : "", l->text);
 }
 
 static enum kvr_status plan_with_log(const struct kvr_cudnn *c, struct kvr_cudnn_plan *p,

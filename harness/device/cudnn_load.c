@@ -109,13 +109,14 @@ static enum kvr_status load_named_library(void **library)
     if (env && strcmp(env, "none") == 0)
         return kvr_fail(KVR_EUNSUPPORTED, "cuDNN: disabled by KVREEL_CUDNN=none");
     if (!env || !env[0])
-        return kvr_stream_emulated() ? kvr_fail(KVR_EUNSUPPORTED, "cuDNN: kernels are emulated")
-                                     : load_any(library);
+        return kvr_stream_emulated()
+                   ? kvr_fail(KVR_EUNSUPPORTED, "cuDNN: not used, since the kernels are emulated")
+                   : load_any(library);
     KVR_TRY(load_named(library, env));
     if (!kvr_stream_emulated() || dlsym(*library, "kvr_on_the_emulated_device"))
         return KVR_OK;
     kvr_cudnn_unload(library);
-    return kvr_fail(KVR_EUNSUPPORTED, "cuDNN: kernels are emulated, and %s needs a GPU", env);
+    return kvr_fail(KVR_EUNSUPPORTED, "cuDNN: the kernels are emulated, but %s needs a GPU", env);
 }
 
 enum kvr_status kvr_cudnn_load(void **library)
@@ -165,6 +166,7 @@ void kvr_cudnn_unload(void **library)
 enum kvr_status kvr_cudnn_symbol(void *library, const char *name, void *function)
 {
     *(void **)function = dlsym(library, name);
-    return *(void **)function ? KVR_OK
-                              : kvr_fail(KVR_EUNSUPPORTED, "cuDNN: the library has no %s", name);
+    return *(void **)function
+               ? KVR_OK
+               : kvr_fail(KVR_EUNSUPPORTED, "cuDNN: the library has no function %s", name);
 }

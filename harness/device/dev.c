@@ -18,8 +18,8 @@ enum kvr_status kvr_dev_open(struct kvr_dev **out, enum kvr_backend backend)
 
     *out = NULL;
     if ((unsigned)backend >= KVR_N_BACKENDS)
-        return kvr_fail(KVR_EINVAL, "device: backend %d, need 0..%d", (int)backend,
-                        KVR_N_BACKENDS - 1);
+        return kvr_fail(KVR_EINVAL, "device: backend number %d does not exist, need 0..%d",
+                        (int)backend, KVR_N_BACKENDS - 1);
     dev = calloc(1, sizeof *dev);
     if (!dev)
         return kvr_fail(KVR_ENOMEM, "device: out of memory");

@@ -36,7 +36,7 @@ static enum kvr_status cpu_alloc(struct kvr_dev *dev, void **p, size_t n)
 {
     (void)dev;
     if (n > PTRDIFF_MAX - ALIGNMENT || posix_memalign(p, ALIGNMENT, n) != 0)
-        return kvr_fail(KVR_ENOMEM, "the machine has no %zu bytes", n);
+        return kvr_fail(KVR_ENOMEM, "the host is out of memory: cannot allocate %zu bytes", n);
     return KVR_OK;
 }
 

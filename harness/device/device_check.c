@@ -20,17 +20,16 @@ static int minor_of(int version)
 static enum kvr_status judge_driver(const struct kvr_device_facts *f)
 {
     if (f->driver == 0)
-        return kvr_fail(KVR_EUNSUPPORTED,
-                        "device cuda: no NVIDIA driver is loaded, need one for CUDA %d.%d" INSTEAD,
-                        major_of(f->runtime), minor_of(f->runtime));
-    /* A driver supports every CUDA runtime with the driver's major version, also runtimes with a
-     * newer minor version. */
+        return kvr_fail(
+            KVR_EUNSUPPORTED,
+            "device cuda: no NVIDIA driver is loaded, need a driver for CUDA %d.%d" INSTEAD,
+            major_of(f->runtime), minor_of(f->runtime));
+    /* A driver supports every runtime of its major version, including newer minor versions. */
     if (f->driver_refused || major_of(f->driver) < major_of(f->runtime))
-        return kvr_fail(KVR_EUNSUPPORTED,
-                        "device cuda: the driver is for CUDA %d.%d, this build needs one for "
-                        "CUDA %d.%d" INSTEAD,
-                        major_of(f->driver), minor_of(f->driver), major_of(f->runtime),
-                        minor_of(f->runtime));
+        return kvr_fail(
+            KVR_EUNSUPPORTED,
+            "device cuda: the driver supports CUDA %d.%d, this build needs CUDA %d.%d" INSTEAD,
+            major_of(f->driver), minor_of(f->driver), major_of(f->runtime), minor_of(f->runtime));
     return KVR_OK;
 }
 
@@ -43,7 +42,8 @@ enum kvr_status kvr_device_check_facts(const struct kvr_device_facts *f)
         return kvr_fail(KVR_EUNSUPPORTED, "device cuda: %s" INSTEAD, f->error);
     if (f->n_devices <= 0 && f->visible)
         return kvr_fail(KVR_EUNSUPPORTED,
-                        "device cuda: no GPU in CUDA_VISIBLE_DEVICES='%s'" INSTEAD, f->visible);
+                        "device cuda: CUDA_VISIBLE_DEVICES='%s' selects no GPU" INSTEAD,
+                        f->visible);
     if (f->n_devices <= 0)
         return kvr_fail(KVR_EUNSUPPORTED, "device cuda: the driver found no GPU" INSTEAD);
     if (f->major < KVR_DEVICE_OLDEST_MAJOR ||
@@ -55,8 +55,8 @@ enum kvr_status kvr_device_check_facts(const struct kvr_device_facts *f)
     if (f->no_image)
         return kvr_fail(
             KVR_EUNSUPPORTED,
-            "device cuda: %s has compute capability %d.%d, the kernels were built for "
-            "%s: build for it with nvcc -gencode arch=compute_%d%d,code=sm_%d%d" INSTEAD,
+            "device cuda: %s has compute capability %d.%d, but this program's kernels were built "
+            "for %s: build it with nvcc -gencode arch=compute_%d%d,code=sm_%d%d" INSTEAD,
             f->name ? f->name : "GPU 0", f->major, f->minor,
             kvr_device_archs(f->archs, archs, sizeof archs), f->major, f->minor, f->major,
             f->minor);

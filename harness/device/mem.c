@@ -73,12 +73,15 @@ enum kvr_status kvr_buf_alloc_raw(struct kvr_buf *b, struct kvr_dev *dev, enum k
     if (n_bytes == 0)
         return KVR_OK;
     if (dev->fail_after > 0 && --dev->fail_after == 0)
-        return kvr_fail(KVR_ENOMEM, "memory: %zu bytes for %s: injected failure", n_bytes,
-                        kvr_mem_tag_name(tag));
+        return kvr_fail(
+            KVR_ENOMEM,
+            "memory: allocation of %zu bytes for %s failed on request of a test (injected failure)",
+            n_bytes, kvr_mem_tag_name(tag));
     if (dev->limit_bytes > 0 && (live > dev->limit_bytes || n_bytes > dev->limit_bytes - live)) {
         dev->over_limit = true;
         return kvr_fail(KVR_ENOMEM,
-                        "memory: %zu bytes for %s with %zu in use exceed the limit of %zu bytes",
+                        "memory: allocation of %zu bytes for %s with %zu bytes in use would exceed "
+                        "the limit of %zu bytes",
                         n_bytes, kvr_mem_tag_name(tag), live, dev->limit_bytes);
     }
     if (dev->kind->alloc(dev, &p, n_bytes) != KVR_OK)

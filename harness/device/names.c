@@ -103,7 +103,7 @@ enum kvr_status kvr_device_query(const char *name, struct kvr_device_words *out)
 
     KVR_TRY(kvr_device_check_name(name));
     if (pipe(fd) != 0)
-        return kvr_fail(KVR_EIO, "device %s: pipe: %s", name, strerror(errno));
+        return kvr_fail(KVR_EIO, "device %s: cannot create a pipe: %s", name, strerror(errno));
     child = fork();
     if (child == 0)
         write_reply(fd[1], name);
@@ -115,8 +115,8 @@ enum kvr_status kvr_device_query(const char *name, struct kvr_device_words *out)
     while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
         ;
     if (n != (ssize_t)sizeof a)
-        return kvr_fail(KVR_EIO, "device %s: the process that checked it ended without an answer",
-                        name);
+        return kvr_fail(
+            KVR_EIO, "device %s: the child process that checks it ended without an answer", name);
     if (a.st != KVR_OK)
         return kvr_fail(a.st, "%s", a.error);
     *out = a.words;

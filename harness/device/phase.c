@@ -127,7 +127,7 @@ enum kvr_status kvr_phases_read(struct kvr_phases *p, int64_t *ns)
 {
     KVR_TRY(kvr_dev_sync(p->dev));
     if (settle(p, p->n_pending) != KVR_OK)
-        return kvr_fail(p->failed, "phases: the device returned no time for an interval");
+        return kvr_fail(p->failed, "phases: the device could not measure the time of a phase");
     for (int i = 0; i < p->n; i++)
         ns[i] = p->phase[i].ns;
     return KVR_OK;

@@ -77,10 +77,10 @@ enum kvr_status kvr_link_by_name(const char *out_dir, const char *prompt, const 
     if (snprintf(dir, sizeof dir, "%s/by-name/%s", out_dir, folder) >= (int)sizeof dir ||
         snprintf(link, sizeof link, "%s/%s%s", dir, name, suffix) >= (int)sizeof link ||
         snprintf(target, sizeof target, "../../%s", file) >= (int)sizeof target)
-        return kvr_fail(KVR_EIO, "run: %s: a path too long for a link", file);
+        return kvr_fail(KVR_EIO, "run: %s: the path is too long for a symbolic link", file);
     KVR_TRY(kvr_mkdirs(dir));
     if (!is_ours(link, target) &&
         snprintf(link, sizeof link, "%s/%s-%.8s%s", dir, name, key, suffix) >= (int)sizeof link)
-        return kvr_fail(KVR_EIO, "run: %s: a path too long for a link", file);
+        return kvr_fail(KVR_EIO, "run: %s: the path is too long for a symbolic link", file);
     return put_link(link, target);
 }

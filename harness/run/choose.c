@@ -35,14 +35,14 @@ static enum kvr_status parse_retry(struct retry *r, const char *text)
     else
         copy[0] = '\0';
     if (copy[strspn(copy, ",")] == '\0')
-        return kvr_fail(KVR_EINVAL, "retry '%s': expected failed, or failed:TYPE,...", text);
+        return kvr_fail(KVR_EINVAL, "retry '%s': need failed, or failed:TYPE,...", text);
     for (char *w = strtok_r(copy, ",", &save); w; w = strtok_r(NULL, ",", &save)) {
         enum kvr_outcome o;
 
         if (!kvr_outcome_parse(w, &o) || !kvr_outcome_is_failure(o))
             return kvr_fail(KVR_EINVAL,
-                            "retry '%s': '%s' is none of OOM_HOST, OOM_DEVICE, TIMEOUT, "
-                            "SIGNAL, NAN, DIVERGED, INVALID, ERROR",
+                            "retry '%s': '%s' is not one of OOM_HOST, OOM_DEVICE, TIMEOUT, SIGNAL, "
+                            "NAN, DIVERGED, INVALID, ERROR",
                             text, w);
         r->only[o] = true;
     }
@@ -64,7 +64,8 @@ enum kvr_status kvr_retries_parse(struct kvr_retries *r, const char *text)
     if (!text)
         return KVR_OK;
     if (strlen(text) >= sizeof copy)
-        return kvr_fail(KVR_EINVAL, "retries: longer than %zu characters", sizeof copy - 1);
+        return kvr_fail(KVR_EINVAL, "retries: the text is longer than %zu characters, the limit",
+                        sizeof copy - 1);
     snprintf(copy, sizeof copy, "%s", text);
     for (char *w = strtok_r(copy, ",", &save); w; w = strtok_r(NULL, ",", &save)) {
         char *colon = strchr(w, ':'), *end = NULL;
@@ -72,13 +73,15 @@ enum kvr_status kvr_retries_parse(struct kvr_retries *r, const char *text)
         enum kvr_outcome o;
 
         if (!colon || end == colon + 1 || *end || n < 1 || n > 100)
-            return kvr_fail(KVR_EINVAL, "retries '%s': '%s', need TYPE:N, N 1 to 100", text, w);
+            return kvr_fail(KVR_EINVAL,
+                            "retries '%s': '%s' must have the form TYPE:N with N from 1 to 100",
+                            text, w);
         *colon = 0;
         if (!kvr_outcome_parse(w, &o) || !may_pass(o))
-            return kvr_fail(KVR_EINVAL,
-                            "retries '%s': '%s' is none of OOM_HOST, OOM_DEVICE, TIMEOUT, SIGNAL, "
-                            "ERROR",
-                            text, w);
+            return kvr_fail(
+                KVR_EINVAL,
+                "retries '%s': '%s' is not one of OOM_HOST, OOM_DEVICE, TIMEOUT, SIGNAL, ERROR",
+                text, w);
         r->most[o] = (int)n;
     }
     return KVR_OK;

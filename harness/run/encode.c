@@ -196,7 +196,9 @@ static enum kvr_status encode(const struct texts *t, const char *dir, const char
     struct kvr_embed_report report;
 
     if (st == KVR_OK && (!encoder || !tokenizer))
-        st = kvr_fail(KVR_ENOTFOUND, "%s: its text encoder no longer exists", dir);
+        st = kvr_fail(KVR_ENOTFOUND,
+                      "%s: the text encoder or tokenizer was deleted after the sweep was planned",
+                      dir);
     if (st == KVR_OK) {
         const struct kvr_embed_job job = { .encoder = encoder,
                                            .tokenizer = tokenizer,

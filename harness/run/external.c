@@ -54,7 +54,9 @@ static enum kvr_status substitute(const struct kvr_external *e, const char *text
                 if (!holders[i].value) {
                     fclose(f);
                     free(*out);
-                    return kvr_fail(KVR_ENOTFOUND, "this cell has no %s", holders[i].name);
+                    return kvr_fail(KVR_ENOTFOUND,
+                                    "this cell has no %s, which the metric program needs",
+                                    holders[i].name);
                 }
                 fputs(holders[i].value, f);
                 text += strlen(holders[i].name);
@@ -103,9 +105,10 @@ static enum kvr_status split(const struct kvr_external *e, struct words *w)
 
     while (st == KVR_OK && next_word(&p, word, &open_quote)) {
         if (open_quote)
-            st = kvr_fail(KVR_EINVAL, "a quote is not closed in: %s", e->command);
+            st = kvr_fail(KVR_EINVAL, "the metric command has an unclosed quote: %s", e->command);
         else if (w->n == MAX_WORDS)
-            st = kvr_fail(KVR_EINVAL, "more than %d words in: %s", MAX_WORDS, e->command);
+            st = kvr_fail(KVR_EINVAL, "the metric command has more than %d words: %s", MAX_WORDS,
+                          e->command);
         else
             st = substitute(e, word, &w->word[w->n]);
         w->n += st == KVR_OK;
@@ -191,18 +194,23 @@ static enum kvr_status judge(const char *program, enum kvr_sandbox_kind kind, in
     const int sig = signal_of(status, kind);
 
     if (o->n == MAX_OUTPUT) /* killed because it printed too much */
-        return kvr_fail(KVR_EFORMAT, "%s: printed more than %d bytes", program, MAX_OUTPUT);
+        return kvr_fail(KVR_EFORMAT, "%s: the metric program printed more than %d bytes", program,
+                        MAX_OUTPUT);
     if (sig)
-        return kvr_fail(KVR_EIO, "%s: killed by signal %d (SIG%s)", program, sig,
-                        sigabbrev_np(sig) ? sigabbrev_np(sig) : "?");
+        return kvr_fail(KVR_EIO, "%s: the metric program was killed by signal %d (SIG%s)", program,
+                        sig, sigabbrev_np(sig) ? sigabbrev_np(sig) : "?");
     if (WEXITSTATUS(status) == KVR_SANDBOX_FAILED && o->n == 0 && kind == KVR_SANDBOX_LANDLOCK)
-        return kvr_fail(KVR_EIO, "%s: its sandbox could not be made, or it ended with code %d",
-                        program, KVR_SANDBOX_FAILED);
+        return kvr_fail(
+            KVR_EIO,
+            "%s: the sandbox could not be created, or the metric program ended with code %d",
+            program, KVR_SANDBOX_FAILED);
     if (WEXITSTATUS(status) == EXEC_FAILED && o->n == 0)
-        return kvr_fail(KVR_ENOTFOUND, "%s: could not be started, or ended with code %d", program,
-                        EXEC_FAILED);
+        return kvr_fail(KVR_ENOTFOUND,
+                        "%s: the metric program could not be started, or ended with code %d",
+                        program, EXEC_FAILED);
     if (WEXITSTATUS(status) != 0)
-        return kvr_fail(KVR_EIO, "%s: ended with code %d", program, WEXITSTATUS(status));
+        return kvr_fail(KVR_EIO, "%s: the metric program ended with code %d", program,
+                        WEXITSTATUS(status));
     return KVR_OK;
 }
 
@@ -235,9 +243,11 @@ static enum kvr_status run(const char *program, const struct kvr_sandbox *s, int
         close(pid_fd);
     o->text[o->n] = 0;
     if (pid < 0 || pid_fd < 0)
-        return kvr_fail(KVR_EIO, "%s: could not be started: %s", program, strerror(errno));
+        return kvr_fail(KVR_EIO, "%s: cannot start the metric program: %s", program,
+                        strerror(errno));
     if (!in_time)
-        return kvr_fail(KVR_EIO, "%s: not finished after %d s", program, timeout_s);
+        return kvr_fail(KVR_EIO, "%s: the metric program was stopped: not finished after %d s",
+                        program, timeout_s);
     return judge(program, s->kind, status, o);
 }
 
@@ -249,9 +259,12 @@ static enum kvr_status refuse_score(const char *program, const char *key, const 
     enum kvr_status st;
 
     if (strcmp(key, "sandbox") == 0)
-        return kvr_fail(KVR_EFORMAT, "%s: 'sandbox' is a reserved name", program);
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: the metric program printed the score 'sandbox', a reserved name",
+                        program);
     text = kvr_json_text(value, JSON_COMPACT | JSON_ENCODE_ANY);
-    st = kvr_fail(KVR_EFORMAT, "%s: '%s' is not a number: %.80s", program, key, text ? text : "?");
+    st = kvr_fail(KVR_EFORMAT, "%s: the score '%s' is not a number: %.80s", program, key,
+                  text ? text : "?");
     free(text);
     return st;
 }
@@ -263,9 +276,10 @@ static enum kvr_status parse(const char *program, const struct output *o, json_t
     enum kvr_status st = kvr_json_parse(&doc, o->text, strlen(o->text), "its output");
 
     if (st != KVR_OK)
-        return kvr_fail_prefix(st, "%s: printed no JSON", program);
+        return kvr_fail_prefix(st, "%s: the metric program printed no JSON", program);
     if (!json_is_object(doc) || json_object_size(doc) == 0)
-        st = kvr_fail(KVR_EFORMAT, "%s: printed JSON, but no object with scores", program);
+        st = kvr_fail(KVR_EFORMAT, "%s: the metric program printed JSON, but no object with scores",
+                      program);
     json_object_foreach(doc, key, value)
     {
         const bool score =

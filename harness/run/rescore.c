@@ -168,7 +168,9 @@ static enum kvr_status check_file(const char *path, const char *sha256)
     KVR_TRY(kvr_sha256_file(path, hex));
     if (sha256 && strcmp(hex, sha256) == 0)
         return KVR_OK;
-    return kvr_fail(KVR_EFORMAT, "%s: not the measured file: sha256 %.12s, the database has %.12s",
+    return kvr_fail(KVR_EFORMAT,
+                    "%s: the file was modified after the measurement: its sha256 is %.12s, the "
+                    "database has %.12s",
                     path, hex, sha256 ? sha256 : "none");
 }
 
@@ -301,7 +303,7 @@ static enum kvr_status path_of(const struct work *w, const char *name, char **ou
     if (name && !*out)
         return kvr_fail(KVR_ENOMEM, "score: out of memory");
     if (*out && kvr_path_exists(*out) && !kvr_path_is_below(w->o->out_dir, *out))
-        return kvr_fail(KVR_EFORMAT, "%s: outside of the out folder", *out);
+        return kvr_fail(KVR_EFORMAT, "%s: the file is outside the out folder", *out);
     return KVR_OK;
 }
 
@@ -312,11 +314,10 @@ static enum kvr_status score_cell(struct work *w, const struct cell *c, const js
     enum kvr_status st;
 
     if (!c->frames || !c->reference)
-        return kvr_fail(KVR_ENOTFOUND,
-                        "the database records no frames of the cell or its baseline");
+        return kvr_fail(KVR_ENOTFOUND, "the database lists no frames of this cell or its baseline");
     if (c->other_build)
-        return kvr_fail(KVR_EFORMAT, "another build has measured its baseline since; `kvreel run "
-                                     "--stale` measures both again");
+        return kvr_fail(KVR_EFORMAT, "another build of kvreel measured the baseline later than "
+                                     "this cell; `kvreel run --stale` measures both again");
     st = path_of(w, c->frames, &at.frames);
     if (st == KVR_OK)
         st = path_of(w, c->reference, &at.reference);

@@ -45,7 +45,8 @@ static enum kvr_status lists_are_there(const struct runner *r)
 {
     for (int i = 0; i < r->config.n_suites && !r->opts->dry_run; i++)
         if (r->config.suite[i].absent)
-            return kvr_fail(KVR_ENOTFOUND, "run: suite '%s': its prompts %s are missing",
+            return kvr_fail(KVR_ENOTFOUND,
+                            "run: suite '%s': the file of its prompts, %s, does not exist",
                             r->config.suite[i].name, r->config.suite[i].list);
     return KVR_OK;
 }

@@ -34,8 +34,8 @@ enum kvr_status kvr_runner_can_make_videos(const struct runner *r)
                    ? st
                    : kvr_fail(KVR_EINVAL,
                               "run: videos cannot be encoded: %s; install FFmpeg's libraries "
-                              "(recommended by the package kvreel), or use --set videos=false: "
-                              "raw frames are always kept",
+                              "(recommended by the package kvreel), or use --set videos=false, "
+                              "which still stores raw frames",
                               kvr_error());
     }
     return KVR_OK;
@@ -46,7 +46,8 @@ static enum kvr_status check_name(const char *what, const char *path)
 {
     return kvr_utf8_is(path)
                ? KVR_OK
-               : kvr_fail(KVR_EINVAL, "run: %s '%s': the name is not UTF-8, which workers need",
+               : kvr_fail(KVR_EINVAL,
+                          "run: %s '%s': the name must be UTF-8, since workers receive it as JSON",
                           what, path);
 }
 
@@ -151,8 +152,8 @@ enum kvr_status kvr_runner_set_paths(struct runner *r)
 
     if (strlen(db) >= sizeof s->db_path || strlen(out) >= sizeof s->out_dir)
         return kvr_fail(KVR_EINVAL,
-                        "run: the path of the database or of the out folder has more "
-                        "than %zu characters",
+                        "run: the path of the database or of the out folder has more than %zu "
+                        "characters, the limit",
                         sizeof s->db_path - 1);
     strcpy(s->db_path, db);
     strcpy(s->out_dir, out);

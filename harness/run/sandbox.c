@@ -32,12 +32,16 @@ static enum kvr_status make_scratch(char out[512])
 
     snprintf(name, sizeof name, "%s/kvreel-program-XXXXXX", tmp && tmp[0] ? tmp : "/tmp");
     if (!mkdtemp(name))
-        return kvr_fail(KVR_EIO, "external: no folder for a program to write to: %s: %s", name,
-                        strerror(errno));
+        return kvr_fail(KVR_EIO,
+                        "external: cannot create a temporary folder for a metric program: %s: %s",
+                        name, strerror(errno));
     whole = realpath(name, real);
     if (!whole || (size_t)snprintf(out, 512, "%s", whole) >= 512) {
         rmdir(name);
-        st = kvr_fail(KVR_EIO, "external: no folder for a program to write to: %s", name);
+        st = kvr_fail(
+            KVR_EIO,
+            "external: the path of the temporary folder for a metric program is too long: %s",
+            name);
     }
     return st;
 }
@@ -168,11 +172,14 @@ static enum kvr_status choose(struct kvr_sandbox *s, enum kvr_sandbox_kind wante
     if ((wanted == KVR_SANDBOX_BEST || wanted == KVR_SANDBOX_BWRAP) && bwrap_works(s, gpus))
         s->kind = KVR_SANDBOX_BWRAP;
     else if (wanted == KVR_SANDBOX_BWRAP)
-        return kvr_fail(KVR_EUNSUPPORTED, "external: bwrap does not run here");
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "external: the sandbox program bwrap cannot run on this machine");
     else if (wanted != KVR_SANDBOX_NONE && kvr_sandbox_has_landlock())
         s->kind = KVR_SANDBOX_LANDLOCK;
     else if (wanted == KVR_SANDBOX_LANDLOCK)
-        return kvr_fail(KVR_EUNSUPPORTED, "external: the kernel has no Landlock");
+        return kvr_fail(
+            KVR_EUNSUPPORTED,
+            "external: this Linux kernel does not support Landlock, which the sandbox needs");
     else
         s->kind = KVR_SANDBOX_NONE;
     if (wanted == KVR_SANDBOX_BEST && s->kind == KVR_SANDBOX_NONE)
@@ -221,8 +228,7 @@ enum kvr_status kvr_sandbox_open(struct kvr_sandbox *s, enum kvr_sandbox_kind wa
 
     memset(s, 0, sizeof *s);
     if (!is_there(argv[0]))
-        return kvr_fail(KVR_ENOTFOUND, "%s: could not be started: there is no such program",
-                        argv[0]);
+        return kvr_fail(KVR_ENOTFOUND, "%s: cannot start the program: it does not exist", argv[0]);
     s->memory_bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
     s->cpu_s = (int)(sysconf(_SC_NPROCESSORS_ONLN) * timeout_s);
     KVR_TRY(make_scratch(s->scratch));

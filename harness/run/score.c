@@ -147,7 +147,7 @@ static enum kvr_status add_truth(json_t *list, const struct kvr_metric *m,
     if (!in->truth)
         return add(list, m->name, m->unit, 0, NAN, NAN, "the prompt has no truth", NULL, 0);
     if (in->truth->n < in->test->n)
-        return kvr_fail(KVR_EINVAL, "%s: %d frames of truth, the video has %d", m->name,
+        return kvr_fail(KVR_EINVAL, "%s: the truth has %d frames, the video has %d", m->name,
                         in->truth->n, in->test->n);
     truth = kvr_frames_from(in->truth, in->given, in->test->n);
     mi.ref = &truth;
@@ -163,7 +163,8 @@ static enum kvr_status add_metric(json_t *list, const char *name, const struct k
     const struct kvr_metric *m = kvr_metric_find(name), *truth;
 
     if (!m)
-        return kvr_fail(KVR_EUNSUPPORTED, "no metric '%s' in this build", name);
+        return kvr_fail(KVR_EUNSUPPORTED, "metric '%s' does not exist in this build of kvreel",
+                        name);
     if (m->truth)
         return add_truth(list, m, in, weights);
     kvr_score_name_weights(&mi, weights);
@@ -251,7 +252,7 @@ static enum kvr_status read_sandbox(const json_t *o, const char *where, enum kvr
     *out = word ? KVR_SANDBOX_NONE : KVR_SANDBOX_BEST;
     if (!word || strcmp(word, "none") == 0)
         return KVR_OK;
-    return kvr_fail(KVR_EINVAL, "%s: sandbox '%s', expected none", where, word);
+    return kvr_fail(KVR_EINVAL, "%s: sandbox '%s' is not allowed, need none", where, word);
 }
 
 static enum kvr_status add_command(json_t *list, const json_t *o, const struct kvr_score_input *in)

@@ -18,7 +18,7 @@ static enum kvr_status read_spec(const char *text, json_t **out)
         return KVR_OK;
     json_decref(*out);
     *out = NULL;
-    return kvr_fail(KVR_EFORMAT, "score: a cell's spec is no JSON object");
+    return kvr_fail(KVR_EFORMAT, "score: the spec of a cell is not a JSON object");
 }
 
 bool kvr_scored_has_metric(const json_t *spec, const char *name, const json_t *version)

@@ -130,7 +130,8 @@ static enum kvr_status write_request(int fd, const char *p, size_t n)
             continue;
         if (k <= 0)
             return errno == EPIPE ? KVR_OK /* it has ended; its wait status says why */
-                                  : kvr_fail(KVR_EIO, "run: worker's pipe: %s", strerror(errno));
+                                  : kvr_fail(KVR_EIO, "run: cannot write to a worker's pipe: %s",
+                                             strerror(errno));
         p += k;
         n -= (size_t)k;
     }

@@ -120,7 +120,8 @@ static enum kvr_status open_scheme(const struct kvr_worker_job *j, struct kvr_sc
     json_object_foreach(options, key, value)
     {
         if (n == MAX_SETTINGS || !json_is_string(value))
-            return kvr_fail(KVR_EINVAL, "%s: options of more than %d texts", where, MAX_SETTINGS);
+            return kvr_fail(KVR_EINVAL, "%s: need at most %d method options, each a text", where,
+                            MAX_SETTINGS);
         s[n].name = key;
         s[n++].value = json_string_value(value);
     }
@@ -140,8 +141,10 @@ static enum kvr_status check_files(const struct kvr_worker_job *j, const struct 
         const char *end = strstr(key, "_sha256");
 
         if (st == KVR_OK && end && !json_equal(value, json_object_get(now, key)))
-            st = kvr_fail(KVR_EFORMAT, "%s: the file of %.*s has changed since the plan was made",
-                          scheme->name, (int)(end - key), key);
+            st = kvr_fail(
+                KVR_EFORMAT,
+                "%s: the file of option %.*s was modified after the sweep was planned; run again",
+                scheme->name, (int)(end - key), key);
     }
     json_decref(now);
     return st;
@@ -297,7 +300,7 @@ static enum kvr_status find_path(const char *name, enum kvr_path *out)
 {
     if (kvr_path_find(name, out))
         return KVR_OK;
-    return kvr_fail(KVR_EINVAL, "%s: no attention path '%s'", where, name);
+    return kvr_fail(KVR_EINVAL, "%s: unknown attention path '%s'", where, name);
 }
 
 static enum kvr_status find_switch(const char *name, enum kvr_on_switch *out)
@@ -307,7 +310,7 @@ static enum kvr_status find_switch(const char *name, enum kvr_on_switch *out)
             *out = (enum kvr_on_switch)i;
             return KVR_OK;
         }
-    return kvr_fail(KVR_EINVAL, "%s: no on_switch '%s'", where, name);
+    return kvr_fail(KVR_EINVAL, "%s: unknown value of on_switch, '%s'", where, name);
 }
 
 static enum kvr_status find_forcing(const char *name, enum kvr_forcing *out)
@@ -317,7 +320,7 @@ static enum kvr_status find_forcing(const char *name, enum kvr_forcing *out)
             *out = (enum kvr_forcing)i;
             return KVR_OK;
         }
-    return kvr_fail(KVR_EINVAL, "%s: no forcing '%s'", where, name);
+    return kvr_fail(KVR_EINVAL, "%s: unknown value of forcing, '%s'", where, name);
 }
 
 /* A rollout from other noise, discarded: it warms caches and page tables, and data-dependent state
@@ -664,10 +667,11 @@ static enum kvr_status check_plugin(const char *name, const char *sha256)
         if (strcmp(l->plugin->name, name) == 0) {
             if (sha256 && strcmp(l->sha256, sha256) == 0)
                 return KVR_OK;
-            return kvr_fail(KVR_EFORMAT, "%s: the plug-in has changed since the plan was made",
+            return kvr_fail(KVR_EFORMAT,
+                            "%s: the plug-in was modified after the sweep was planned; run again",
                             l->path);
         }
-    return kvr_fail(KVR_ENOTFOUND, "%s: no plug-in '%s' among those to load", where, name);
+    return kvr_fail(KVR_ENOTFOUND, "%s: plug-in '%s' is not in the request's list", where, name);
 }
 
 static enum kvr_status load_plugins(const struct kvr_worker_job *j)
@@ -679,7 +683,7 @@ static enum kvr_status load_plugins(const struct kvr_worker_job *j)
     json_array_foreach(paths, i, path)
     {
         if (!json_is_string(path))
-            return kvr_fail(KVR_EINVAL, "%s: plugins: expected paths", where);
+            return kvr_fail(KVR_EINVAL, "%s: plugins: need a list of paths", where);
         KVR_TRY(kvr_plugin_load(json_string_value(path)));
     }
     json_object_foreach(json_object_get(j->spec, "plugins"), name, sha256)
@@ -695,8 +699,8 @@ static enum kvr_status open_device(struct kvr_worker_job *j, struct kvr_dev **de
     KVR_TRY(kvr_dev_open_named(dev, j->set.device));
     KVR_TRY(kvr_dev_describe(*dev, &d));
     if (j->device && strcmp(j->device, d.name) != 0)
-        return kvr_fail(KVR_EINVAL, "device cuda: this is %s, the plan was made for %s", d.name,
-                        j->device);
+        return kvr_fail(KVR_EINVAL, "device cuda: this GPU is %s, but the sweep was planned for %s",
+                        d.name, j->device);
     if (j->device_bytes > 0)
         kvr_mem_set_limit(*dev, (size_t)j->device_bytes);
     return kvr_worker_memory_open(&j->memory, *dev);
@@ -708,7 +712,8 @@ static enum kvr_status open_model(struct kvr_worker_job *j, struct kvr_dev *dev,
 {
     KVR_TRY(kvr_model_open_as(model, dev, j->model_dir, use));
     if (strcmp(kvr_model_sha256(*model), j->sha256) != 0)
-        return kvr_fail(KVR_EFORMAT, "%s: the model has changed since the plan was made",
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: the model was modified after the sweep was planned; run again",
                         j->model_dir);
     KVR_TRY(kvr_worker_memory_end(&j->memory, dev, "weights"));
     KVR_TRY(kvr_worker_open_truth(j, kvr_model_config(*model)));

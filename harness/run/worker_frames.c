@@ -171,8 +171,8 @@ static enum kvr_status compare_with_reference(struct kvr_worker_job *j,
     KVR_TRY(kvr_sha256_file(j->reference, hex));
     if (j->reference_sha256 && strcmp(hex, j->reference_sha256) != 0)
         return kvr_fail(KVR_EFORMAT,
-                        "%s: not the measured baseline frames: sha256 %.12s, the database has "
-                        "%.12s",
+                        "%s: the baseline's frames were modified after the measurement: sha256 is "
+                        "%.12s, the database has %.12s",
                         j->reference, hex, j->reference_sha256);
     KVR_TRY(kvr_video_read(&ref, j->reference));
     st = compare(j, c, &ref.frames, f);

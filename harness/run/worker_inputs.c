@@ -28,14 +28,17 @@ enum kvr_status kvr_worker_open_truth(struct kvr_worker_job *j, const struct kvr
     KVR_TRY(kvr_json_string(source, where, "tensor", &tensor));
     KVR_TRY(kvr_truth_open(&j->truth, file, tensor));
     if (strcmp(j->truth.sha256, sha256) != 0)
-        return kvr_fail(KVR_EFORMAT, "%s: tensor '%s' has changed since the plan was made", file,
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: tensor '%s' was modified after the sweep was planned; run again", file,
                         tensor);
     if (j->given < j->set.frames && j->set.frames <= f->n && f->height == c->latent_h &&
         f->width == c->latent_w)
         return KVR_OK;
-    return kvr_fail(KVR_EINVAL, "%s: %d frames of %dx%d for %d of %dx%d, %lld given", where, f->n,
-                    f->width, f->height, j->set.frames, c->latent_w, c->latent_h,
-                    (long long)j->given);
+    return kvr_fail(
+        KVR_EINVAL,
+        "%s: truth has %d frames of %dx%d, the rollout needs %d of %dx%d, with %lld given frames",
+        where, f->n, f->width, f->height, j->set.frames, c->latent_w, c->latent_h,
+        (long long)j->given);
 }
 
 enum kvr_status kvr_worker_encode_image(struct kvr_worker_job *j, const struct kvr_dev *dev,
@@ -57,7 +60,8 @@ enum kvr_status kvr_worker_encode_image(struct kvr_worker_job *j, const struct k
     st = j->first ? kvr_image_check(image.video.frames.height, image.video.frames.width, file, c)
                   : kvr_fail(KVR_ENOMEM, "worker: out of memory");
     if (st == KVR_OK && strcmp(image.sha256, sha256) != 0)
-        st = kvr_fail(KVR_EFORMAT, "%s: the image has changed since the plan was made", file);
+        st = kvr_fail(KVR_EFORMAT,
+                      "%s: the image was modified after the sweep was planned; run again", file);
     if (st == KVR_OK)
         st = kvr_image_latent(&image, kvr_dev_backend(dev), j->model_dir, c, j->first);
     kvr_image_close(&image);
@@ -76,7 +80,8 @@ static enum kvr_status read_embedding(const json_t *source, const char *want,
     KVR_TRY(kvr_json_string(source, where, "tensor", &tensor));
     KVR_TRY(kvr_embedding_open(&e, file, tensor));
     if (want && strcmp(want, e.sha256) != 0)
-        st = kvr_fail(KVR_EFORMAT, "%s: tensor '%s' has changed since the plan was made", file,
+        st = kvr_fail(KVR_EFORMAT,
+                      "%s: tensor '%s' was modified after the sweep was planned; run again", file,
                       tensor);
     else
         st = kvr_embedding_fill(&e, c->text_len, c->text_dim, P);
@@ -93,7 +98,8 @@ enum kvr_status kvr_worker_open_embedding(struct kvr_worker_job *j,
     const size_t n = json_is_array(source) ? json_array_size(source) : json_is_object(source);
 
     if (!n || n > KVR_MAX_SHOTS)
-        return n ? kvr_fail(KVR_EINVAL, "%s: %zu embeddings, at most %d", where, n, KVR_MAX_SHOTS)
+        return n ? kvr_fail(KVR_EINVAL, "%s: the prompt has %zu embeddings, at most %d are allowed",
+                            where, n, KVR_MAX_SHOTS)
                  : KVR_OK;
     j->embedding = malloc(n * n_each * sizeof *j->embedding);
     if (!j->embedding)

@@ -23,7 +23,8 @@ static enum kvr_status open_tokens(struct kvr_worker_text *t)
     KVR_TRY(kvr_json_string(source, where, "tensor", &tensor));
     KVR_TRY(kvr_tokens_open(&t->tokens, file, tensor));
     if (strcmp(t->tokens.sha256, sha256) != 0)
-        return kvr_fail(KVR_EFORMAT, "%s: tensor '%s' has changed since the plan was made", file,
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: tensor '%s' was modified after the sweep was planned; run again", file,
                         tensor);
     return KVR_OK;
 }

@@ -24,7 +24,8 @@ enum kvr_status kvr_worker_trace_open(struct kvr_trace **out, const json_t *spec
     KVR_TRY(kvr_trace_open(out, dir));
     if (strcmp(kvr_trace_sha256(*out), sha256) != 0) {
         kvr_trace_close(out);
-        return kvr_fail(KVR_EFORMAT, "%s: the trace has changed since the plan was made", dir);
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: the trace was modified after the sweep was planned; run again", dir);
     }
     req->trace = *out;
     req->frames = set->frames;

@@ -270,11 +270,11 @@ enum kvr_status kvr_store_must_be_whole(const char *path)
     char first[512] = "";
 
     KVR_TRY(kvr_store_check(path, keep_first, first, &r));
-    return r.problems
-               ? kvr_fail(KVR_EFORMAT,
-                          "%s: damaged: %s%s; `kvreel fsck %s -o NEW.db` saves the intact rows",
-                          path, first, r.problems > 1 ? " (and more)" : "", path)
-               : KVR_OK;
+    return r.problems ? kvr_fail(KVR_EFORMAT,
+                                 "%s: the database is damaged: %s%s; `kvreel fsck %s -o NEW.db` "
+                                 "saves the intact rows",
+                                 path, first, r.problems > 1 ? " (and more)" : "", path)
+                      : KVR_OK;
 }
 
 /* ------------------------------------------------------------- rescue */
@@ -360,7 +360,7 @@ static enum kvr_status save_all(struct check *c, struct kvr_store *to)
 
     if (!c->out->checksummed)
         return kvr_fail(KVR_ESCHEMA,
-                        "fsck: %s: no checksums, so damage cannot be detected; `kvreel merge` "
+                        "fsck: %s: has no checksums, so damage cannot be detected; `kvreel merge` "
                         "migrates a database of an earlier version",
                         c->path);
     KVR_TRY(kvr_sql_exec(to, "PRAGMA foreign_keys = OFF; BEGIN IMMEDIATE", "saving"));
@@ -383,7 +383,7 @@ enum kvr_status kvr_store_rescue(const char *path, const char *to, kvr_problem_f
 
     memset(out, 0, sizeof *out);
     if (kvr_path_exists(to))
-        return kvr_fail(KVR_EINVAL, "fsck: %s exists; -o needs a new file", to);
+        return kvr_fail(KVR_EINVAL, "fsck: %s already exists; -o needs the name of a new file", to);
     KVR_TRY(open_to_check(&c, &open));
     if (!open)
         return KVR_OK;

@@ -51,7 +51,7 @@ static enum kvr_status select_rows(sqlite3 *db, const char *path, const char *sc
                               table[0], table[1], columns);
     sqlite3_finalize(names);
     if (!columns && sqlite3_errcode(db) != SQLITE_NOMEM)
-        return kvr_fail(KVR_ESCHEMA, "store: %s: no table '%s'", path, table[0]);
+        return kvr_fail(KVR_ESCHEMA, "store: %s: table '%s' is missing", path, table[0]);
     rc = sql ? sqlite3_prepare_v2(db, sql, -1, q, NULL) : SQLITE_ERROR;
     sqlite3_free(sql);
     return rc == SQLITE_OK ? KVR_OK : kvr_sql_fail(db, path, "checking");
@@ -192,12 +192,12 @@ enum kvr_status kvr_checksums_check(struct kvr_checksums *s, enum kvr_checksum_w
     if (!sealed[0])
         return kvr_fail(KVR_EFORMAT, "store: %s: %s %s has no checksum", s->path, name, key);
     if (rows == 0)
-        return kvr_fail(KVR_EFORMAT, "store: %s: %s %s has a checksum and no rows", s->path, name,
-                        key);
+        return kvr_fail(KVR_EFORMAT, "store: %s: %s %s has a checksum, but its rows are missing",
+                        s->path, name, key);
     return strcmp(now, sealed) == 0
                ? KVR_OK
-               : kvr_fail(KVR_EFORMAT, "store: %s: %s %s does not match its checksum", s->path,
-                          name, key);
+               : kvr_fail(KVR_EFORMAT, "store: %s: the rows of %s %s do not match their checksum",
+                          s->path, name, key);
 }
 
 void kvr_checksums_close(struct kvr_checksums *s)

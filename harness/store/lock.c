@@ -40,13 +40,12 @@ static enum kvr_status name_lock(const char *db_path, char **out)
 
     *out = NULL;
     if (!real && lstat(db_path, &sb) == 0)
-        return kvr_fail(KVR_EIO, "run: %s: a symbolic link without a target", db_path);
+        return kvr_fail(KVR_EIO, "run: %s: is a symbolic link without a target", db_path);
     if (real && stat(real, &sb) == 0 && S_ISREG(sb.st_mode) && sb.st_nlink > 1)
-        return kvr_fail(
-            KVR_EIO,
-            "run: %s: the file has %ld hard links; SQLite's journal is found by name, so use a "
-            "file with one",
-            db_path, (long)sb.st_nlink);
+        return kvr_fail(KVR_EIO,
+                        "run: %s: the file has %ld hard links, but SQLite finds its journal by "
+                        "name; use a file with one link",
+                        db_path, (long)sb.st_nlink);
     if (real) {
         n = asprintf(out, "%s.lock", real);
     } else if ((dir = kvr_path_dir(db_path)) != NULL) { /* does not exist yet */
@@ -72,14 +71,15 @@ static enum kvr_status open_lock(int *fd, const char *path)
 {
     *fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0644);
     if (*fd < 0 && errno == ELOOP)
-        return kvr_fail(KVR_EIO, "run: %s: a symbolic link, not a lock", path);
+        return kvr_fail(KVR_EIO, "run: %s: is a symbolic link, but a lock must be a regular file",
+                        path);
     if (*fd < 0)
         return kvr_fail(KVR_EIO, "run: %s: %s", path, strerror(errno));
     if (is_lock(*fd))
         return KVR_OK;
     close(*fd);
     *fd = -1;
-    return kvr_fail(KVR_EIO, "run: %s: not a kvreel lock; it is left unchanged", path);
+    return kvr_fail(KVR_EIO, "run: %s: not a lock file of kvreel; it is left unchanged", path);
 }
 
 enum kvr_status kvr_store_lock(int *fd, const char *db_path)

@@ -73,7 +73,7 @@ static enum kvr_status open_frozen(sqlite3 **db, const char *path)
     KVR_TRY(look_for_wal(path, &has_wal));
     if (has_wal)
         return kvr_fail(KVR_EIO,
-                        "store: %s: its folder is read-only, and %s-wal has rows that are not in "
+                        "store: %s: the folder is read-only, and %s-wal has rows that are not in "
                         "the database yet; copy both files to a writable folder",
                         path, path);
     uri = frozen_uri(path);
@@ -91,7 +91,7 @@ static enum kvr_status look_in(sqlite3 *db, const char *path)
 
     KVR_TRY(kvr_sql_check_version(db, path, &form, NULL));
     if (form == KVR_FORM_EMPTY)
-        return kvr_fail(KVR_ESCHEMA, "store: %s: empty, not a kvreel database", path);
+        return kvr_fail(KVR_ESCHEMA, "store: %s: the file is empty, not a kvreel database", path);
     return form == KVR_FORM_OLDER ? kvr_sql_read_older(db, path) : KVR_OK;
 }
 
@@ -105,10 +105,11 @@ enum kvr_status kvr_sql_open_readonly(sqlite3 **db, const char *path, bool *froz
     if (frozen)
         *frozen = false;
     if (stat(path, &sb) == 0 && !S_ISREG(sb.st_mode)) /* SQLite would block on a FIFO */
-        return kvr_fail(KVR_ESCHEMA, "store: %s: not a regular file, so no database", path);
+        return kvr_fail(KVR_ESCHEMA, "store: %s: not a regular file, so it cannot be a database",
+                        path);
     if (access(path, R_OK) != 0)
-        return kvr_fail(errno == ENOENT ? KVR_ENOTFOUND : KVR_EIO, "no database at %s: %s", path,
-                        strerror(errno));
+        return kvr_fail(errno == ENOENT ? KVR_ENOTFOUND : KVR_EIO,
+                        "cannot read the database %s: %s", path, strerror(errno));
     rc = sqlite3_open_v2(path, db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL);
     if (rc == SQLITE_OK) {
         sqlite3_busy_timeout(*db, BUSY_MS);
@@ -154,7 +155,7 @@ static enum kvr_status prepare(sqlite3 *db, const char *path, const char *sql, s
     if (!sqlite3_stmt_readonly(*q))
         return kvr_fail(KVR_EINVAL, "query: only read-only statements are allowed");
     if (tail && *skip_blank(tail))
-        return kvr_fail(KVR_EINVAL, "query: one statement at a time; found after it: '%.40s'",
+        return kvr_fail(KVR_EINVAL, "query: only one statement is allowed; text after it: '%.40s'",
                         skip_blank(tail));
     return KVR_OK;
 }
@@ -300,9 +301,12 @@ static enum kvr_status explain(enum kvr_status st, const struct deadline *w,
                                const struct kvr_query_limits *limits)
 {
     if (st != KVR_OK && w->late)
-        return kvr_fail(KVR_EINVAL, "query: not finished after %d s (--timeout)", limits->seconds);
+        return kvr_fail(KVR_EINVAL,
+                        "query: not finished after %d s, the limit; raise it with --timeout",
+                        limits->seconds);
     if (st == KVR_ENOMEM && limits->bytes)
-        return kvr_fail(KVR_ENOMEM, "query: needs more than %lld MiB (--memory)",
+        return kvr_fail(KVR_ENOMEM,
+                        "query: needs more than %lld MiB, the limit; raise it with --memory",
                         (long long)(limits->bytes >> 20));
     return st;
 }
@@ -366,7 +370,7 @@ enum kvr_status kvr_store_condition(const char *path, const char *view, const ch
         rc = sql ? sqlite3_prepare_v2(db, sql, -1, &q, &tail) : SQLITE_NOMEM;
         if (rc == SQLITE_ERROR || (tail && *skip_blank(tail)))
             st = kvr_fail(KVR_EINVAL, "query: '%s' is not a condition on %s: %s", where, view,
-                          rc == SQLITE_OK ? "the statement is incomplete" : sqlite3_errmsg(db));
+                          rc == SQLITE_OK ? "the SQL statement is incomplete" : sqlite3_errmsg(db));
         else if (rc != SQLITE_OK)
             st = kvr_sql_fail(db, path, "query");
         sqlite3_free(sql);

@@ -210,8 +210,8 @@ static enum kvr_status read_value(struct kvr_settings *s, enum kvr_setting_id id
     case KVR_SET_INT:
         KVR_TRY(kvr_json_int(o, where, key, &number));
         if (number < INT_MIN || number > INT_MAX)
-            return kvr_fail(KVR_EFORMAT, "%s: %s: %lld, need -2^31..2^31-1", where, key,
-                            (long long)number);
+            return kvr_fail(KVR_EFORMAT, "%s: %s: %lld is out of range, need -2^31..2^31-1", where,
+                            key, (long long)number);
         break;
     case KVR_SET_LONG:
         KVR_TRY(kvr_json_int(o, where, key, &number));

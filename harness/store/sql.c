@@ -44,11 +44,12 @@ enum kvr_status kvr_sql_fail(sqlite3 *db, const char *path, const char *what)
     enum kvr_status st = db ? status_of(db) : KVR_ENOMEM;
 
     if (st == KVR_EFULL)
-        return kvr_fail(st, "store: %s: %s: no space left (%s)", path, what, sqlite3_errmsg(db));
+        return kvr_fail(st, "store: %s: %s: no space left on the disk (%s)", path, what,
+                        sqlite3_errmsg(db));
     if (st == KVR_EBUSY)
         return kvr_fail(st, "store: %s: %s: another process is writing to it", path, what);
     if (st == KVR_ESCHEMA)
-        return kvr_fail(st, "store: %s: not a kvreel database (not SQLite at all)", path);
+        return kvr_fail(st, "store: %s: not a kvreel database (not even an SQLite file)", path);
     if (st == KVR_ENOMEM) /* SQLite's text may name a secondary failure */
         return kvr_fail(st, "store: %s: %s: out of memory", path, what);
     return kvr_fail(st, "store: %s: %s: %s", path, what, sqlite3_errmsg(db));
@@ -109,8 +110,8 @@ static enum kvr_status refuse_unknown(sqlite3 *db, const char *path)
             st = kvr_sql_fail(db, path, "reading");
         else if (!known)
             st = kvr_fail(KVR_ESCHEMA,
-                          "store: %s: its cells have the setting '%s', which this kvreel does not "
-                          "know; use a later one",
+                          "store: %s: cells have the setting '%s', which this version of kvreel "
+                          "does not know; use a later version",
                           path, name);
     }
     if (sqlite3_finalize(q) != SQLITE_OK && st == KVR_OK)
@@ -145,8 +146,8 @@ enum kvr_status kvr_sql_check_version(sqlite3 *db, const char *path, enum kvr_sq
         return kvr_fail(KVR_ESCHEMA, "store: %s: a SQLite file, but not a kvreel database", path);
     if (version < KVR_STORE_OLDEST || version > KVR_STORE_VERSION)
         return kvr_fail(KVR_ESCHEMA,
-                        "store: %s: schema version %lld, this kvreel reads %d to %d; use another "
-                        "file, or the kvreel that wrote it",
+                        "store: %s: the schema version is %lld, but this kvreel reads %d to %d; "
+                        "use another file, or the kvreel version that wrote it",
                         path, (long long)version, KVR_STORE_OLDEST, KVR_STORE_VERSION);
     KVR_TRY(same_cells(db, path, &same));
     *form = same && version == KVR_STORE_VERSION ? KVR_FORM_OURS : KVR_FORM_OLDER;
@@ -184,7 +185,7 @@ static enum kvr_status create_views(sqlite3 *db, const char *path, bool temp, co
 
         if (some && (rc == SQLITE_ERROR || (tail && *tail)))
             st = kvr_fail(KVR_EINVAL, "query: '%s' is not a condition on cells_wide: %s", where,
-                          rc == SQLITE_OK ? "the statement is incomplete" : sqlite3_errmsg(db));
+                          rc == SQLITE_OK ? "the SQL statement is incomplete" : sqlite3_errmsg(db));
         else if (rc != SQLITE_OK || sqlite3_step(q) != SQLITE_DONE)
             st = kvr_sql_fail(db, path, "creating the views");
         sqlite3_finalize(q);

@@ -110,7 +110,7 @@ static enum kvr_status create(struct kvr_store *s, enum kvr_sql_form *form)
 static enum kvr_status check_writable(struct kvr_store *s)
 {
     if (sqlite3_db_readonly(s->db, "main") == 1)
-        return kvr_fail(KVR_EIO, "store: %s: cannot be written", s->path);
+        return kvr_fail(KVR_EIO, "store: %s: the database is not writable", s->path);
     KVR_TRY(kvr_sql_exec(s, "BEGIN IMMEDIATE", "opening for writing"));
     return kvr_sql_exec(s, "ROLLBACK", "opening for writing");
 }
@@ -163,13 +163,14 @@ static enum kvr_status explain_open(const char *path)
     if (!dir)
         return kvr_fail(KVR_ENOMEM, "store: out of memory");
     if (kvr_path_is_dir(path))
-        st = kvr_fail(KVR_EIO, "store: %s: is a folder", path);
+        st = kvr_fail(KVR_EIO, "store: %s: is a folder, need a database file", path);
     else if (!kvr_path_is_dir(dir))
-        st = kvr_fail(KVR_ENOTFOUND, "store: %s: no folder %s", path, dir);
+        st = kvr_fail(KVR_ENOTFOUND, "store: %s: the folder %s does not exist", path, dir);
     else if (access(dir, W_OK) != 0)
-        st = kvr_fail(KVR_EIO, "store: %s: folder %s: %s", path, dir, strerror(errno));
+        st = kvr_fail(KVR_EIO, "store: %s: cannot write to the folder %s: %s", path, dir,
+                      strerror(errno));
     else
-        st = kvr_fail(KVR_EIO, "store: %s: cannot be opened", path);
+        st = kvr_fail(KVR_EIO, "store: %s: cannot open the database", path);
     free(dir);
     return st;
 }
@@ -274,8 +275,8 @@ enum kvr_status kvr_store_in_place(struct kvr_store *s)
                       s->path, to);
     else
         st = kvr_fail(KVR_EIO,
-                      "store: %s: deleted or renamed while in use, and the results cannot be "
-                      "saved in its folder",
+                      "store: %s: the database was deleted or renamed while in use, and the "
+                      "results cannot be saved in its folder",
                       s->path);
     sqlite3_free(to);
     return st;
@@ -337,7 +338,8 @@ enum kvr_status kvr_store_known(struct kvr_store *s, const char *key, struct kvr
     if (rc == SQLITE_ROW) {
         st = read_known(q, out);
         if (st == KVR_EFORMAT)
-            st = kvr_fail(st, "store: %s: cell %s has an unknown outcome", s->path, key);
+            st = kvr_fail(st, "store: %s: cell %s has an outcome that this kvreel does not know",
+                          s->path, key);
     } else if (rc != SQLITE_DONE) {
         st = kvr_sql_fail(s->db, s->path, "reading a cell");
     }

@@ -79,12 +79,13 @@ static enum kvr_status check_bound(const struct import *im, const char *dimensio
     if (is_cosine(dimension))
         return x >= -1.0 && x <= 1.0
                    ? KVR_OK
-                   : kvr_fail(KVR_EFORMAT, "%s: %s: %s has %g, need -1..1: a cosine", im->path,
+                   : kvr_fail(KVR_EFORMAT, "%s: %s: %s has %g, need a cosine in -1..1", im->path,
                               dimension, where, x);
     return x >= 0.0 && x <= 100.0
                ? KVR_OK
-               : kvr_fail(KVR_EFORMAT, "%s: %s: %s has %g, outside of 0..1 and of 0..100", im->path,
-                          dimension, where, x);
+               : kvr_fail(KVR_EFORMAT,
+                          "%s: %s: %s has %g, need a value in 0..1, or in 0..100 for percent",
+                          im->path, dimension, where, x);
 }
 
 struct spread {
@@ -165,7 +166,7 @@ static enum kvr_status find_scale(const struct import *im, struct dimension *d)
     return kvr_fail(
         KVR_EFORMAT,
         "%s: %s: the aggregate is %g, but the scores of its videos are %g..%g (mean %g, %d "
-        "videos): it must be their average, on the same scale or on 0..1 for 0..100",
+        "videos): it must be their mean, on the same scale or as a fraction of 100",
         im->path, d->name, d->aggregate, s.least, s.most, s.mean, s.n);
 }
 
@@ -233,7 +234,10 @@ static enum kvr_status put_cells(struct import *im, const struct dimension *d, c
         if (strcmp(own, stem) != 0 || (exact && !ends_with(path, artifact)))
             continue;
         if (rollout[0] && strcmp(rollout, its) != 0)
-            st = kvr_fail(KVR_EINVAL, "%s: '%s' is the video of several rollouts", im->path, path);
+            st = kvr_fail(
+                KVR_EINVAL,
+                "%s: '%s' belongs to several rollouts, so it cannot be matched with one cell",
+                im->path, path);
         sqlite3_snprintf(sizeof rollout, rollout, "%s", its);
         if (st == KVR_OK)
             st = kvr_checksum_check(im->store, KVR_CHECKSUM_CELL, cell);
@@ -300,7 +304,8 @@ static enum kvr_status import_dimension(struct import *im, const char *name, con
     if (!json_is_array(value) || !json_is_array(d.videos))
         return kvr_fail(KVR_EFORMAT, "%s: %s: expected [aggregate, [videos]]", im->path, name);
     if (strlen(name) > 100)
-        return kvr_fail(KVR_EFORMAT, "%s: a dimension's name of %zu characters", im->path,
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: the name of a dimension has %zu characters, more than 100", im->path,
                         strlen(name));
     if (!score_of(aggregate, &d.aggregate) && !json_is_null(aggregate))
         return refuse_value(im, name, "the aggregate", aggregate);
@@ -332,7 +337,7 @@ static enum kvr_status import_all(struct import *im, json_t *doc)
     json_object_foreach(doc, name, value) KVR_TRY(import_dimension(im, name, value));
     return im->out->dimensions || json_array_size(im->out->empty)
                ? KVR_OK
-               : kvr_fail(KVR_EFORMAT, "%s: no dimension in it", im->path);
+               : kvr_fail(KVR_EFORMAT, "%s: the file contains no dimension of VBench", im->path);
 }
 
 void kvr_vbench_free(struct kvr_vbench_result *r)
@@ -353,7 +358,8 @@ enum kvr_status kvr_store_vbench(struct kvr_store *s, const char *path,
     KVR_TRY(kvr_json_load(&doc, path));
     if (!json_is_object(doc)) {
         json_decref(doc);
-        return kvr_fail(KVR_EFORMAT, "%s: expected one object with dimensions", path);
+        return kvr_fail(KVR_EFORMAT, "%s: need one JSON object whose keys are VBench dimensions",
+                        path);
     }
     out->unmatched = json_array();
     out->empty = json_array();

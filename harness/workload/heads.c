@@ -190,7 +190,8 @@ enum kvr_status kvr_heads_observe(void *ctx, const struct kvr_cache_view *view)
 
     if (view->layer >= p->n_layers || view->shape->n_heads != p->n_heads ||
         (view->shape->n_kv_heads && view->shape->n_kv_heads != p->n_heads))
-        return kvr_fail(KVR_EINTERNAL, "heads: layer %d, need below %d; %d heads, need %d",
+        return kvr_fail(KVR_EINTERNAL,
+                        "heads: layer is %d, need less than %d; number of heads is %d, need %d",
                         view->layer, p->n_layers, view->shape->n_heads, p->n_heads);
     if (!view->q || !view->pass->clean || view->pass->frame0 == 0)
         return KVR_OK;
@@ -268,9 +269,8 @@ enum kvr_status kvr_heads_classify(const struct kvr_heads *p, const struct kvr_h
                                    char *class, double *measure)
 {
     if (!p->n_seen)
-        return kvr_fail(
-            KVR_EINVAL,
-            "heads: no cached past: all passes belong to the first chunk; raise --frames");
+        return kvr_fail(KVR_EINVAL, "heads: no pass attends to a past: all passes belong to the "
+                                    "first chunk; raise --frames");
     if (o->rule == KVR_HEADS_DUMMY)
         return classify_dummy(p, o->dummy, class, measure);
     for (int i = 0; i < p->n_layers * p->n_heads; i++) {

@@ -14,7 +14,8 @@ enum kvr_status kvr_image_open(struct kvr_image *image, const char *path)
     memset(image, 0, sizeof *image);
     KVR_TRY(kvr_video_read(&image->video, path));
     st = f->n == 1 ? kvr_sha256_hex(f->rgb, (size_t)f->height * (size_t)f->width * 3, image->sha256)
-                   : kvr_fail(KVR_EINVAL, "%s: %d frames, an image has one", path, f->n);
+                   : kvr_fail(KVR_EINVAL, "%s: the file has %d frames, need an image (one frame)",
+                              path, f->n);
     if (st != KVR_OK)
         kvr_image_close(image);
     return st;
@@ -37,17 +38,16 @@ enum kvr_status kvr_image_check(int height, int width, const char *path,
     const int scale = kvr_image_scale(c);
 
     if (!scale)
-        return kvr_fail(
-            KVR_EUNSUPPORTED,
-            "%s: only models of Wan 2.2's latents (48 channels) take a first frame from "
-            "an image",
-            path);
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "%s: only models with Wan 2.2's latents (48 channels) accept a first frame "
+                        "from an image",
+                        path);
     if (height == scale * c->latent_h && width == scale * c->latent_w)
         return KVR_OK;
     return kvr_fail(KVR_EINVAL,
-                    "%s: %dx%d pixels (width x height), the model makes %dx%d; for example: ffmpeg "
-                    "-i IMAGE -vf scale=%d:%d:force_original_aspect_ratio=increase,crop=%d:%d "
-                    "first.png",
+                    "%s: the image has %dx%d pixels (width x height), the model needs %dx%d; "
+                    "convert it, for example: ffmpeg -i IMAGE -vf "
+                    "scale=%d:%d:force_original_aspect_ratio=increase,crop=%d:%d first.png",
                     path, width, height, scale * c->latent_w, scale * c->latent_h,
                     scale * c->latent_w, scale * c->latent_h, scale * c->latent_w,
                     scale * c->latent_h);

@@ -21,13 +21,13 @@ static enum kvr_status take(struct kvr_learnt *l, const struct kvr_model_config 
     const char *text = json_string_value(word);
 
     if (!text)
-        return kvr_fail(KVR_EFORMAT, "%s: words: expected strings", path);
+        return kvr_fail(KVR_EFORMAT, "%s: words: need a list of strings", path);
     for (int i = 0; i < c->n_vocabulary; i++)
         if (strcmp(c->vocabulary[i], text) == 0) {
             l->word[i] = true;
             return KVR_OK;
         }
-    return kvr_fail(KVR_EFORMAT, "%s: words: the vocabulary has no '%s'", path, text);
+    return kvr_fail(KVR_EFORMAT, "%s: words: '%s' is not in the model's vocabulary", path, text);
 }
 
 static enum kvr_status read(struct kvr_learnt *l, const struct kvr_model_config *c,

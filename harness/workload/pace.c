@@ -22,7 +22,8 @@ static enum kvr_status take(void *ctx, const float *y)
 
     kvr_vae_bytes_of(y, f->n_frame, f->rgb, &finite);
     if (!finite)
-        return kvr_fail(KVR_ENAN, "decoder: frame %d: a pixel is not finite", f->p->frames);
+        return kvr_fail(KVR_ENAN, "decoder: frame %d: a decoded pixel is NaN or infinite",
+                        f->p->frames);
     f->p->frames++;
     return KVR_OK;
 }
@@ -105,7 +106,8 @@ enum kvr_status kvr_pace_run(struct kvr_dev *dev, const struct kvr_scheme *schem
     KVR_TRY(kvr_decoder_open(&f.v, dev, kind, type, path, c->latent_h, c->latent_w));
     st = c->in_dim == kvr_decoder_channels(f.v)
              ? run(&f, dev, scheme, req)
-             : kvr_fail(KVR_EFORMAT, "%s: a decoder of %d channels, the latents have %d", path,
+             : kvr_fail(KVR_EFORMAT,
+                        "%s: the decoder takes latents of %d channels, the model's have %d", path,
                         kvr_decoder_channels(f.v), c->in_dim);
     kvr_decoder_close(&f.v);
     free(f.rgb);

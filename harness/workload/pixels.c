@@ -34,7 +34,8 @@ static enum kvr_status film_open(struct film *f, struct kvr_dev *dev, const stru
     KVR_TRY(
         kvr_decoder_open(&f->v, dev, file->kind, file->type, file->path, c->latent_h, c->latent_w));
     if (c->in_dim != kvr_decoder_channels(f->v))
-        return kvr_fail(KVR_EFORMAT, "%s: a decoder of %d channels, the latents have %d",
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: the decoder takes latents of %d channels, the model's have %d",
                         file->path, kvr_decoder_channels(f->v), c->in_dim);
     f->n = kvr_vae_frames(latent_frames);
     f->height = kvr_decoder_scale(f->v) * c->latent_h;
@@ -71,7 +72,7 @@ static enum kvr_status take(void *ctx, const float *y)
     kvr_vae_bytes_of(y, f->n_frame, f->rgb + f->at * f->n_frame, &finite);
     f->finite = f->finite && finite;
     if (!finite)
-        return kvr_fail(KVR_ENAN, "decoder: frame %d: a pixel is not finite", f->at);
+        return kvr_fail(KVR_ENAN, "decoder: frame %d: a decoded pixel is NaN or infinite", f->at);
     f->at++;
     return KVR_OK;
 }
@@ -217,7 +218,8 @@ enum kvr_status kvr_pixels_start(struct kvr_pixels **out, enum kvr_backend backe
     pthread_cond_init(&p->changed, NULL);
     if (!p->latents || pthread_create(&p->thread, NULL, decode_frames, p) != 0) {
         destroy(p);
-        return kvr_fail(KVR_ENOMEM, "decoder: no thread for %d frames", latent_frames);
+        return kvr_fail(KVR_ENOMEM, "decoder: cannot start the thread that decodes %d frames",
+                        latent_frames);
     }
     pthread_mutex_lock(&p->lock);
     while (!p->ready)

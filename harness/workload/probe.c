@@ -12,7 +12,8 @@ enum kvr_status kvr_probe_open(struct kvr_probe **out, const struct kvr_probe_op
     struct kvr_probe *p;
 
     if (opts->n_passes < 1 || opts->every < 1)
-        return kvr_fail(KVR_EINVAL, "probe: %d passes, every %d queries: need at least 1",
+        return kvr_fail(KVR_EINVAL,
+                        "probe: %d passes and every %d-th query requested, need at least 1 each",
                         opts->n_passes, opts->every);
     p = calloc(1, sizeof *p);
     if (!p)
@@ -77,10 +78,11 @@ static enum kvr_status set_up(struct kvr_probe *p, const struct kvr_cache_view *
     const int chunks = (s->capacity_frames + s->frames_per_chunk - 1) / s->frames_per_chunk;
 
     if (!kvr_dev_in_host(view->past->dev))
-        return kvr_fail(KVR_EUNSUPPORTED, "probe: reads caches in host memory only");
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "probe: only KV caches in host memory can be probed; use device cpu");
     if (s->head_dim > KVR_CORRECTION_MAX_D)
-        return kvr_fail(KVR_EUNSUPPORTED, "probe: head_dim %d, at most %d", s->head_dim,
-                        KVR_CORRECTION_MAX_D);
+        return kvr_fail(KVR_EUNSUPPORTED, "probe: head_dim is %d, at most %d is supported",
+                        s->head_dim, KVR_CORRECTION_MAX_D);
     p->n_chunks = chunks;
     p->kv_heads = kv_heads;
     p->group = s->n_heads / kv_heads;
@@ -350,7 +352,8 @@ enum kvr_status kvr_probe_observe(void *ctx, const struct kvr_cache_view *view)
         KVR_TRY(set_up(p, view));
     if (view->pass->index < 0 || view->pass->index >= p->opts.n_passes || view->pass->chunk < 0 ||
         view->pass->chunk >= p->n_chunks)
-        return kvr_fail(KVR_EINTERNAL, "probe: pass %d of chunk %d, expected less than %d of %d",
+        return kvr_fail(KVR_EINTERNAL,
+                        "probe: pass %d of chunk %d is outside the probe's %d passes of %d chunks",
                         view->pass->index, view->pass->chunk, p->opts.n_passes, p->n_chunks);
     kvr_layer_evict(&p->shadow[view->layer], view->seen);
     if (view->q)

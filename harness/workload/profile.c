@@ -77,8 +77,8 @@ enum kvr_status kvr_profile_add(struct kvr_profile *p, const struct kvr_pass *pa
     const int n = pass->frame0 + pass->n_frames, H = p->n_heads, S = p->tokens_per_frame;
 
     if (layer >= p->n_layers || n > p->max_frames)
-        return kvr_fail(KVR_EINTERNAL, "profile: layer %d of %d, frame %d of %d", layer,
-                        p->n_layers, n, p->max_frames);
+        return kvr_fail(KVR_EINTERNAL, "profile: layer %d of %d or frame %d of %d does not exist",
+                        layer, p->n_layers, n, p->max_frames);
     struct layer *l = &p->layer[layer];
     const int overlap = l->n_before < n ? l->n_before : n;
     const int n_old = n - (int)kvr_share(0.25 * n, 1, n);
@@ -127,12 +127,12 @@ enum kvr_status kvr_profile_budgets(const struct kvr_profile *p, double lo, doub
         if (!p->layer[i].count)
             return kvr_fail(
                 KVR_EINVAL,
-                "profile: layer %d: no frame stayed in the cache over two forwards; raise --frames",
+                "profile: layer %d: no frame stayed in the cache for two passes; raise --frames",
                 i);
         score[i] = p->layer[i].sum / (double)p->layer[i].count;
         if (!isfinite(score[i]))
-            return kvr_fail(KVR_ENAN, "profile: the score of layer %d is %g, need a finite number",
-                            i, score[i]);
+            return kvr_fail(KVR_ENAN, "profile: the score of layer %d is %g, must be finite", i,
+                            score[i]);
         min = score[i] < min ? score[i] : min;
         max = score[i] > max ? score[i] : max;
     }

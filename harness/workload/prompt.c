@@ -144,17 +144,17 @@ static enum kvr_status fail_misplaced(const struct reader *r)
     for (int k = 0; k < N_KIND; k++)
         if (lookup(r->cfg, prefixes[k], r->word) >= 0 ||
             (k == MOTION && lookup_motion(r->cfg, r->word) >= 0))
-            return kvr_fail(KVR_EINVAL,
-                            "prompt: '%s' (character %zu) is %s, which %s does not have", r->word,
-                            r->column, kind_names[k], part_name(r->part));
+            return kvr_fail(KVR_EINVAL, "prompt: '%s' (character %zu) is %s, which %s cannot have",
+                            r->word, r->column, kind_names[k], part_name(r->part));
     return fail_unknown(r);
 }
 
 static enum kvr_status put(struct reader *r, int slot, int id)
 {
     if (r->is_set[slot] && r->ids[slot] != id)
-        return kvr_fail(KVR_EINVAL, "prompt: '%s' (character %zu) contradicts '%s' before it",
-                        r->word, r->column, strchr(r->cfg->vocabulary[r->ids[slot]], ':') + 1);
+        return kvr_fail(KVR_EINVAL,
+                        "prompt: '%s' (character %zu) contradicts the earlier word '%s'", r->word,
+                        r->column, strchr(r->cfg->vocabulary[r->ids[slot]], ':') + 1);
     r->is_set[slot] = true;
     r->ids[slot] = id;
     return KVR_OK;
@@ -183,7 +183,8 @@ static enum kvr_status check_model(const struct kvr_model_config *c)
         return kvr_fail(KVR_EUNSUPPORTED, "prompt: this model has no vocabulary; it takes prompt "
                                           "embeddings");
     if (c->text_len != KVR_PROMPT_SLOTS)
-        return kvr_fail(KVR_EUNSUPPORTED, "prompt: the model reads %d tokens, the grammar makes %d",
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "prompt: the model reads %d tokens, but the prompt grammar produces %d",
                         c->text_len, KVR_PROMPT_SLOTS);
     for (size_t i = 0; i < sizeof need / sizeof *need; i++)
         if (lookup(c, "", need[i]) < 0)
@@ -223,7 +224,8 @@ static enum kvr_status read_word(struct reader *r)
     r->column = (size_t)(r->at - r->text) + 1;
     while (isalpha((unsigned char)*r->at) || *r->at == '-') {
         if (n == WORD_MAX - 1)
-            return kvr_fail(KVR_EINVAL, "prompt: the word at character %zu is longer than %d",
+            return kvr_fail(KVR_EINVAL,
+                            "prompt: the word at character %zu is longer than %d letters",
                             r->column, WORD_MAX - 1);
         r->word[n++] = (char)tolower((unsigned char)*r->at++);
     }
@@ -302,8 +304,9 @@ static enum kvr_status put_camera(struct reader *r)
 static enum kvr_status enter(struct reader *r, enum part part)
 {
     if (part < r->part || (part == r->part && part != LENS))
-        return kvr_fail(KVR_EINVAL, "prompt: '%s' (character %zu) comes after %s", r->word,
-                        r->column, part_name(r->part));
+        return kvr_fail(KVR_EINVAL,
+                        "prompt: '%s' (character %zu) comes after %s; it must come earlier",
+                        r->word, r->column, part_name(r->part));
     if (part == SECOND && r->ids[OBJECT] == lookup(r->cfg, "", "<none>"))
         default_object(r, OBJECT, "white");
     r->part = part;
@@ -388,11 +391,12 @@ static enum kvr_status read_start(struct reader *r, int *chunk)
     r->column = (size_t)(r->at - r->text) + 1;
     v = isdigit((unsigned char)r->at[1]) ? strtol(r->at + 1, &end, 10) : -1;
     if (v < 0 || *end != ':')
-        return kvr_fail(KVR_EINVAL, "prompt: '@' (character %zu) begins '@chunk:', as in '@4:'",
+        return kvr_fail(KVR_EINVAL, "prompt: '@' (character %zu) must begin '@CHUNK:', as in '@4:'",
                         r->column);
     if (v >= r->n_chunks)
-        return kvr_fail(KVR_EINVAL, "prompt: '@%ld:' (character %zu): the video has chunks 0..%d",
-                        v, r->column, r->n_chunks - 1);
+        return kvr_fail(KVR_EINVAL,
+                        "prompt: '@%ld:' (character %zu): the chunk does not exist, need 0..%d", v,
+                        r->column, r->n_chunks - 1);
     *chunk = (int)v;
     r->at = end + 1;
     return KVR_OK;
@@ -429,18 +433,22 @@ static enum kvr_status read_act(struct reader *r, int *chunk)
 static enum kvr_status place_acts(struct kvr_prompt *p, int n_chunks)
 {
     if (p->n_acts > n_chunks)
-        return kvr_fail(KVR_EINVAL,
-                        "prompt: %d acts, but the video has %d chunks; each act needs a chunk",
-                        p->n_acts, n_chunks);
+        return kvr_fail(
+            KVR_EINVAL,
+            "prompt: %d acts, but the video has only %d chunks; each act needs at least one chunk",
+            p->n_acts, n_chunks);
     for (int i = 0; i < p->n_acts; i++) {
         int *from = &p->act[i].from_chunk;
 
         if (*from < 0)
             *from = i * n_chunks / p->n_acts;
         if (i == 0 && *from != 0)
-            return kvr_fail(KVR_EINVAL, "prompt: the first act begins at chunk %d, need 0", *from);
+            return kvr_fail(KVR_EINVAL,
+                            "prompt: the first act begins at chunk %d, but must begin at 0", *from);
         if (i > 0 && *from <= p->act[i - 1].from_chunk)
-            return kvr_fail(KVR_EINVAL, "prompt: act %d begins at chunk %d, not after act %d at %d",
+            return kvr_fail(KVR_EINVAL,
+                            "prompt: act %d begins at chunk %d, but must begin after act %d, which "
+                            "begins at %d",
                             i + 1, *from, i, p->act[i - 1].from_chunk);
     }
     return KVR_OK;
@@ -454,15 +462,17 @@ enum kvr_status kvr_prompt_parse(const struct kvr_model_config *cfg, const char 
 
     KVR_TRY(check_model(cfg));
     if (n_chunks < 1)
-        return kvr_fail(KVR_EINVAL, "prompt: a video of %d chunks, need at least 1", n_chunks);
+        return kvr_fail(KVR_EINVAL, "prompt: a video of %d chunks was requested, need at least 1",
+                        n_chunks);
     if (strnlen(text, KVR_PROMPT_MAX + 1) > KVR_PROMPT_MAX)
-        return kvr_fail(KVR_EINVAL, "prompt: longer than %d characters", KVR_PROMPT_MAX);
+        return kvr_fail(KVR_EINVAL, "prompt: the text is longer than %d characters, the limit",
+                        KVR_PROMPT_MAX);
     first_defaults(&r);
     for (;;) {
         int from = -1;
 
         if (p.n_acts == KVR_MAX_ACTS)
-            return kvr_fail(KVR_EINVAL, "prompt: more than %d acts", KVR_MAX_ACTS);
+            return kvr_fail(KVR_EINVAL, "prompt: more than %d acts, the limit", KVR_MAX_ACTS);
         KVR_TRY(read_act(&r, &from));
         p.act[p.n_acts].from_chunk = from;
         memcpy(p.act[p.n_acts++].ids, r.ids, sizeof r.ids);

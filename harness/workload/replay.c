@@ -59,15 +59,17 @@ static enum kvr_status check(const struct replay *r, const struct kvr_scheme *sc
     if (scheme->opts.commit == KVR_COMMIT_LAST_STEP)
         return kvr_fail(
             KVR_EUNSUPPORTED,
-            "%s: commit=last_step needs a rollout: a trace already has its clean passes",
+            "%s: commit=last_step needs a rollout: a trace already contains its clean passes",
             scheme->name);
     if (r->req->frames < 1 || r->req->frames > r->info->n_frames ||
         (r->req->frames % l->frames_per_chunk != 0 && r->req->frames != r->info->n_frames))
-        return kvr_fail(KVR_EINVAL, "replay: %d frames of %d, need whole chunks of %d, or all",
-                        r->req->frames, r->info->n_frames, l->frames_per_chunk);
+        return kvr_fail(
+            KVR_EINVAL,
+            "replay: %d frames of %d requested, need whole chunks of %d frames, or all frames",
+            r->req->frames, r->info->n_frames, l->frames_per_chunk);
     if (r->req->n_layers < 0 || r->req->n_layers > l->n_layers)
-        return kvr_fail(KVR_EINVAL, "replay: %d layers, the trace has %d", r->req->n_layers,
-                        l->n_layers);
+        return kvr_fail(KVR_EINVAL, "replay: %d layers requested, the trace has %d",
+                        r->req->n_layers, l->n_layers);
     return KVR_OK;
 }
 
@@ -81,7 +83,7 @@ static enum kvr_status fetch(const struct replay *r, const struct kvr_tensor *fr
     kvr_to_f32(host, from->data, from->dtype, (size_t)n);
     for (int64_t i = 0; i < n; i++)
         if (!isfinite(host[i]))
-            return kvr_fail(KVR_ENAN, "%s: tensor '%s': value %lld is %g: must be finite",
+            return kvr_fail(KVR_ENAN, "%s: tensor '%s': value %lld is %g; values must be finite",
                             kvr_trace_dir(r->req->trace), name, (long long)i, (double)host[i]);
     return host == dev ? KVR_OK : kvr_dev_put(r->dev, dev, host, (size_t)n * sizeof *host);
 }
@@ -99,8 +101,10 @@ static enum kvr_status check_answer(const struct replay *r, const struct kvr_tra
 {
     for (int64_t i = 0; i < n; i++)
         if (!isfinite(r->ho[i]))
-            return kvr_fail(KVR_ENAN, "replay: chunk %d pass %d layer %d: output %lld is %g",
-                            p->chunk, p->index, layer, (long long)i, (double)r->ho[i]);
+            return kvr_fail(
+                KVR_ENAN,
+                "replay: chunk %d pass %d layer %d: attention output %lld is %g, must be finite",
+                p->chunk, p->index, layer, (long long)i, (double)r->ho[i]);
     return KVR_OK;
 }
 
@@ -205,8 +209,8 @@ static enum kvr_status replay_passes(struct replay *r)
             continue;
         r->done++;
         if (r->progress && r->progress(r->progress_ctx, r->done, n_chunks))
-            return kvr_fail(KVR_EINTERRUPTED, "replay: stopped after chunk %d of %d", r->done,
-                            n_chunks);
+            return kvr_fail(KVR_EINTERRUPTED, "replay: stopped by the user after chunk %d of %d",
+                            r->done, n_chunks);
     }
     r->result->cost.wall_ns = r->ns;
     kvr_cache_bytes(r->cache, &r->result->cost.bytes);

@@ -124,7 +124,8 @@ static enum kvr_status find_shots(struct rollout *r)
         KVR_TRY(kvr_shot_line_parse(r->req->prompt ? r->req->prompt : "", r->n_chunks, &r->line));
     if (r->req->embedding && r->line.n > 1 && r->req->n_embeddings != r->line.n)
         return kvr_fail(KVR_EINVAL,
-                        "rollout: %d shots and %d embeddings: need one embedding per shot",
+                        "rollout: the prompt has %d shots, but %d embeddings were given: need one "
+                        "embedding per shot",
                         r->line.n, r->req->n_embeddings);
     for (int i = 0; i < r->n_chunks; i++)
         r->shot[i] = grammar ? kvr_prompt_act_at(&r->prompt, i) : kvr_shot_at(&r->line, i);
@@ -154,8 +155,8 @@ static enum kvr_status check_range(const struct rollout *r, int chunk, int step,
     while (fabsf(x0[at] - middle) < most)
         at++;
     return kvr_fail(KVR_EDIVERGED,
-                    "rollout: chunk %d step %d: frame %lld: value %lld is %g, limit: within %g of "
-                    "%g, the middle of the latent range",
+                    "rollout: chunk %d step %d: frame %lld: value %lld is %g; values must stay "
+                    "within %g of %g, the middle of the latent range",
                     chunk, step, (long long)((int64_t)chunk * c->frames_per_chunk + at / n_frame),
                     (long long)(at % n_frame), (double)x0[at], (double)limit, (double)middle);
 }
@@ -274,14 +275,15 @@ static enum kvr_status end_chunk(void *ctx, int chunk, int frame0, int n_frames,
                      c->latent_lo, c->latent_hi);
     if (bad >= 0) {
         r->out->finite = false;
-        return kvr_fail(KVR_ENAN, "rollout: chunk %d: frame %d: a latent is not finite", chunk,
+        return kvr_fail(KVR_ENAN,
+                        "rollout: chunk %d: frame %d: a generated latent is NaN or infinite", chunk,
                         frame0 + bad);
     }
     if (r->req->chunk)
         KVR_TRY(r->req->chunk(r->req->chunk_ctx, frame0, n_frames, x0));
     if (r->progress && r->progress(r->progress_ctx, chunk + 1, r->n_chunks))
-        return kvr_fail(KVR_EINTERRUPTED, "rollout: stopped after chunk %d of %d", chunk + 1,
-                        r->n_chunks);
+        return kvr_fail(KVR_EINTERRUPTED, "rollout: stopped by the user after chunk %d of %d",
+                        chunk + 1, r->n_chunks);
     return KVR_OK;
 }
 
@@ -289,18 +291,24 @@ static enum kvr_status check_request(const struct kvr_rollout_request *req,
                                      const struct kvr_model_config *c, bool last_step)
 {
     if (req->latent_frames < 1 || req->latent_frames % c->frames_per_chunk != 0)
-        return kvr_fail(KVR_EINVAL, "rollout: %d frames, need a multiple of %d", req->latent_frames,
-                        c->frames_per_chunk);
+        return kvr_fail(KVR_EINVAL,
+                        "rollout: %d frames requested, need a multiple of %d (one chunk)",
+                        req->latent_frames, c->frames_per_chunk);
     if (req->window_frames < 0 || req->sink_frames < 0)
-        return kvr_fail(KVR_EINVAL, "rollout: window %d, sink %d: must not be negative",
+        return kvr_fail(KVR_EINVAL,
+                        "rollout: window is %d frames, sink is %d frames: neither may be negative",
                         req->window_frames, req->sink_frames);
     if (req->n_given < 0 || req->n_given >= req->latent_frames ||
         req->n_given % c->frames_per_chunk != 0 || (req->n_given > 0 && !req->given))
-        return kvr_fail(KVR_EINVAL, "rollout: %d given frames, need a multiple of %d below %d",
-                        req->n_given, c->frames_per_chunk, req->latent_frames);
+        return kvr_fail(
+            KVR_EINVAL,
+            "rollout: %d given frames, need a multiple of %d (one chunk) that is less than %d",
+            req->n_given, c->frames_per_chunk, req->latent_frames);
     if (req->jitter_draw < 0 || req->jitter_draw > KVR_MAX_DRAW ||
         !(req->jitter_magnitude >= 0 && req->jitter_magnitude <= 1))
-        return kvr_fail(KVR_EINVAL, "rollout: jitter draw %d of magnitude %g, need 0..%d and 0..1",
+        return kvr_fail(KVR_EINVAL,
+                        "rollout: jitter draw %d of magnitude %g is not allowed, need a draw of "
+                        "0..%d and a magnitude of 0..1",
                         req->jitter_draw, req->jitter_magnitude, KVR_MAX_DRAW);
     if ((req->forcing != KVR_FORCING_NONE) != (req->teacher != NULL))
         return kvr_fail(KVR_EINVAL, "rollout: forcing '%s' %s a teacher",
@@ -311,11 +319,13 @@ static enum kvr_status check_request(const struct kvr_rollout_request *req,
                         "chunks; use forcing 'step' with commit=last_step");
     if (req->n_given > 0 && req->first)
         return kvr_fail(KVR_EINVAL,
-                        "rollout: a first frame and %d given frames: use one of the two",
+                        "rollout: both a first frame (image) and %d given frames were passed; use "
+                        "one of the two",
                         req->n_given);
     if (req->n_given > 0 && !c->latent_is_rgb)
-        return kvr_fail(KVR_EUNSUPPORTED,
-                        "rollout: given frames need an encoder for this model's latents");
+        return kvr_fail(
+            KVR_EUNSUPPORTED,
+            "rollout: given frames need a model with RGB latents, or an encoder for its latents");
     return KVR_OK;
 }
 

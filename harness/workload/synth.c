@@ -27,8 +27,8 @@ enum kvr_status kvr_synth_outliers(struct kvr_synth *out, int head_dim, int outl
     if (outliers < 0 || outliers > head_dim || !(size >= 0 && size <= 1e4) ||
         !(fabs(rho) <= 1 && fabs(r) <= 1))
         return kvr_fail(KVR_EINVAL,
-                        "synth: %d outlier channels, need 0..%d; size %g, need 0..1e4; "
-                        "correlations %g and %g, need -1..1",
+                        "synth: %d outlier channels, need 0..%d; their size is %g, need 0..1e4; "
+                        "correlations are %g and %g, need -1..1",
                         outliers, head_dim, size, rho, r);
     *out = (struct kvr_synth){
         .n_layers = 1, .n_heads = 1, .head_dim = head_dim, .n_passes = 1, .agreement = { 1 }
@@ -229,7 +229,8 @@ static enum kvr_status put_chunks(const struct draw *d, struct kvr_trace_writer 
 
         KVR_TRY(put_chunk(d, w, c, here, saved_state));
         if (progress && progress(ctx, c + 1, n))
-            return kvr_fail(KVR_EINTERRUPTED, "synth: stopped after chunk %d of %d", c + 1, n);
+            return kvr_fail(KVR_EINTERRUPTED, "synth: stopped by the user after chunk %d of %d",
+                            c + 1, n);
     }
     return KVR_OK;
 }
@@ -246,8 +247,10 @@ enum kvr_status kvr_synth_write(const struct kvr_synth *s, const struct kvr_trac
     enum kvr_status st;
 
     if (frames < 1 || frames > KVR_TRACE_MAX_FRAMES || passes < 1 || passes > KVR_TRACE_MAX_PASSES)
-        return kvr_fail(KVR_EINVAL, "synth: %d frames in %d passes a chunk, need 1..%d and 1..%d",
-                        frames, passes, KVR_TRACE_MAX_FRAMES, KVR_TRACE_MAX_PASSES);
+        return kvr_fail(
+            KVR_EINVAL,
+            "synth: %d frames in %d passes per chunk requested, need 1..%d frames and 1..%d passes",
+            frames, passes, KVR_TRACE_MAX_FRAMES, KVR_TRACE_MAX_PASSES);
     KVR_TRY(kvr_trace_create(&w, dir, info));
     chunk = (size_t)d.l->frames_per_chunk;
     d.state = calloc(state_of(&d, d.l->n_layers, 0), sizeof *d.state);

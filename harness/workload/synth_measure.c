@@ -201,10 +201,11 @@ static enum kvr_status look_at_all(struct look *k, kvr_trace_progress_fn *progre
             seen++;
         }
         if (progress && progress(ctx, p + 1, k->info->n_passes))
-            return kvr_fail(KVR_EINTERRUPTED, "synth: stopped at pass %d", p + 1);
+            return kvr_fail(KVR_EINTERRUPTED, "synth: stopped by the user at pass %d", p + 1);
     }
     return seen ? KVR_OK
-                : kvr_fail(KVR_EINVAL, "%s: no clean pass with queries to take statistics of",
+                : kvr_fail(KVR_EINVAL,
+                           "%s: the trace has no clean pass with queries, which statistics need",
                            kvr_trace_dir(k->t));
 }
 

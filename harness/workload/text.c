@@ -159,7 +159,8 @@ static enum kvr_status read_chunk(struct walk *w, int from, struct kvr_text_bin 
     st = score(w, from, bin);
     w->done++;
     if (st == KVR_OK && w->progress && w->progress(w->progress_ctx, w->done, w->n_chunks))
-        st = kvr_fail(KVR_EINTERRUPTED, "text: stopped after chunk %d of %d", w->done, w->n_chunks);
+        st = kvr_fail(KVR_EINTERRUPTED, "text: stopped by the user after chunk %d of %d", w->done,
+                      w->n_chunks);
     w->unclocked_ns += kvr_now_ns() - begin;
     return st;
 }
@@ -218,18 +219,22 @@ static enum kvr_status check(const struct walk *w, const struct kvr_scheme *sche
     const struct kvr_text_request *r = w->req;
 
     if (scheme->opts.commit == KVR_COMMIT_LAST_STEP)
-        return kvr_fail(KVR_EUNSUPPORTED, "%s: commit=last_step: a text has no denoising steps",
-                        scheme->name);
+        return kvr_fail(
+            KVR_EUNSUPPORTED,
+            "%s: commit=last_step needs a video model, since a text has no denoising steps",
+            scheme->name);
     if (r->chunk < 1 || r->first < 1 || r->scored < 1)
-        return kvr_fail(KVR_EINVAL, "text: chunk %d, prefix %d, scored %d: need at least 1 each",
+        return kvr_fail(KVR_EINVAL,
+                        "text: chunk is %d, prefix is %d, scored is %d: need at least 1 each",
                         r->chunk, r->first, r->scored);
     if (w->n > w->c->context_length)
-        return kvr_fail(KVR_EUNSUPPORTED, "text: %d tokens, the model's context has %d", w->n,
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "text: the text has %d tokens, the model's context has %d", w->n,
                         w->c->context_length);
     if (kvr_text_bins(r, w->n, NULL) == 0)
         return kvr_fail(KVR_EINVAL,
-                        "text: %d tokens are fewer than a prefix of %d and a chunk of %d", w->n,
-                        r->first, r->chunk);
+                        "text: the text has %d tokens, fewer than a prefix of %d and a chunk of %d",
+                        w->n, r->first, r->chunk);
     return KVR_OK;
 }
 
@@ -319,7 +324,8 @@ enum kvr_status kvr_text_nll(struct kvr_dev *dev, struct kvr_model *m, const int
     enum kvr_status st;
 
     if (n < 2)
-        return kvr_fail(KVR_EINVAL, "text: the likelihood of %d tokens", n);
+        return kvr_fail(KVR_EINVAL,
+                        "text: %d tokens given, the likelihood of a text needs at least 2", n);
     shape.capacity_frames = n;
     shape.exact = KVR_F32;
     hidden = malloc((size_t)n * (size_t)c->dim * sizeof *hidden);

@@ -95,7 +95,7 @@ enum kvr_status kvr_score_rows(struct kvr_lm *lm, int vocabulary, int dim, int64
                                vocabulary, next[at + i]);
         for (int i = 0; i < m; i++) { /* a fixed order for any number of threads */
             if (!isfinite(row[i].nll) || !isfinite(row[i].kl))
-                st = kvr_fail(KVR_ENAN, "text: a logit is not finite");
+                st = kvr_fail(KVR_ENAN, "text: a logit of the model is NaN or infinite");
             sums->nll += row[i].nll;
             sums->kl += row[i].kl;
             sums->top1 += row[i].agrees;

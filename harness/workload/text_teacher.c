@@ -76,7 +76,7 @@ static enum kvr_status take_ids(struct kvr_tokens *t, const struct kvr_tensor *x
 
         if (!integer_at(x, i, &id) || id < 0 || id > INT32_MAX)
             return kvr_fail(KVR_EFORMAT,
-                            "%s: tensor '%s': token %d is %" PRId64 ", need 0..%" PRId32, path,
+                            "%s: tensor '%s': token id %d is %" PRId64 ", need 0..%" PRId32, path,
                             tensor, i, id, INT32_MAX);
         if (t->own)
             t->own[i] = (int32_t)id;
@@ -98,8 +98,8 @@ enum kvr_status kvr_tokens_open(struct kvr_tokens *t, const char *path, const ch
         if (x.n_dims > 2 || (x.n_dims == 2 && x.shape[0] != 1) || n < 2 || n > 1 << 24 ||
             !is_integer(x.dtype))
             st = kvr_fail(KVR_EFORMAT,
-                          "%s: tensor '%s': %s of %d dimensions; token ids are integers [n] or "
-                          "[1,n], n in 2..%d",
+                          "%s: tensor '%s' is %s with %d dimensions; token ids must be integers "
+                          "[n] or [1,n] with n in 2..%d",
                           path, tensor, kvr_dtype_name(x.dtype), x.n_dims, 1 << 24);
     }
     if (st == KVR_OK) {
@@ -160,7 +160,9 @@ static enum kvr_status read_file(const struct kvr_model *m, int n, const char *p
     if (st == KVR_OK)
         st = kvr_st_get_shaped(out->file, "hidden", 2, e.hidden, &hidden);
     if (st == KVR_OK && (k.dtype != KVR_BF16 || v.dtype != KVR_BF16 || hidden.dtype != KVR_F32))
-        st = kvr_fail(KVR_EFORMAT, "%s: not a teacher's keys, values and hidden states", path);
+        st =
+            kvr_fail(KVR_EFORMAT,
+                     "%s: the file's keys and values must be BF16 and its hidden states F32", path);
     if (st != KVR_OK) {
         kvr_teacher_free(out);
         return st;
@@ -262,7 +264,8 @@ enum kvr_status kvr_text_teacher(struct kvr_dev *dev, struct kvr_model *m,
 
     memset(out, 0, sizeof *out);
     if (!kvr_model_is_lm(m) || n < 2 || n > t->n)
-        return kvr_fail(KVR_EINVAL, "text: %d tokens, need 2..%d, and a language model", n, t->n);
+        return kvr_fail(KVR_EINVAL, "text: %d tokens given, need 2..%d, and a language model", n,
+                        t->n);
     if (path && kvr_path_exists(path))
         return read_file(m, n, path, out);
     out->n = n;

@@ -9,11 +9,12 @@ static enum kvr_status read_frames(struct kvr_truth *t, const char *path, const 
 
     KVR_TRY(kvr_st_get(t->file, tensor, &x));
     if (x.dtype != KVR_U8 || x.n_dims != 4 || x.shape[3] != 3)
-        return kvr_fail(KVR_EFORMAT, "%s: tensor '%s': truth is U8 [n, height, width, 3]", path,
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: tensor '%s': truth must be U8 of shape [n, height, width, 3]", path,
                         tensor);
     for (int i = 0; i < 3; i++)
         if (x.shape[i] < 1 || x.shape[i] > 100000)
-            return kvr_fail(KVR_EFORMAT, "%s: tensor '%s': extent %lld, allowed are 1..100000",
+            return kvr_fail(KVR_EFORMAT, "%s: tensor '%s' has a dimension of %lld, need 1..100000",
                             path, tensor, (long long)x.shape[i]);
     t->frames = (struct kvr_frames){ (int)x.shape[0], (int)x.shape[1], (int)x.shape[2], x.data };
     return kvr_sha256_hex(x.data, (size_t)(x.shape[0] * x.shape[1] * x.shape[2] * 3), t->sha256);

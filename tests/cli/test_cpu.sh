@@ -23,7 +23,7 @@ KVREEL_CPU='' exits 0 "an empty variable says nothing" version --json
 chosen "the best" "$best"
 
 exits 2 "an unknown name" --cpu avx9 version
-says "names it, and what this CPU runs" "^kvreel: --cpu: 'avx9' is not a kernel variant; this CPU runs: portable"
+says "names it, and what this CPU runs" "^kvreel: --cpu: 'avx9' is not a kernel variant; this CPU supports: portable"
 KVREEL_CPU=avx9 exits 2 "an unknown name in the environment" list methods
 says "names the variable" "^kvreel: KVREEL_CPU: 'avx9'"
 exits 2 "no name" --cpu

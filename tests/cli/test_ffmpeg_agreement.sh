@@ -89,7 +89,7 @@ PY
     says "is refused with the matrix" 'display matrix 0.5 .*rotate the frames first'
     ffmpeg -v error -i plain.mp4 -c copy -aspect 16:9 -y wide.mp4
     exits 2 "pixels of another shape" compare plain.mp4 wide.mp4
-    says "are refused with the shapes" 'plain.mp4 has a pixel aspect ratio of 1:1, wide.mp4 of 4:3'
+    says "are refused with the shapes" 'plain.mp4 has a pixel aspect ratio of 1:1, but wide.mp4 has 4:3'
     exits 0 "the same pixels on both sides" compare wide.mp4 wide.mp4
 else
     skip "display matrices" "this ffmpeg has no libx264"

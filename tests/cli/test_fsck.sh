@@ -16,7 +16,7 @@ sqlite3 "$work/p.db" "UPDATE metric SET value = value + 1 WHERE name = 'psnr' AN
     (SELECT max(cell) FROM metric WHERE name = 'psnr' AND value IS NOT NULL)"
 key=$(sql "$work/p.db" "SELECT max(cell) FROM metric WHERE name = 'psnr' AND value IS NOT NULL")
 exits 4 "one changed value is found" fsck "$work/p.db"
-prints "and its cell named" "cell $key does not match its checksum"
+prints "and its cell named" "the rows of cell $key do not match their checksum"
 exits 2 "a query with --check refuses it" query --check --db "$work/p.db" 'SELECT 1'
 says "and says what to do" 'fsck .* saves the intact rows'
 exits 2 "so does a report" report --db "$work/p.db"
@@ -26,7 +26,7 @@ check "nothing of it is taken, and no empty database is left" test ! -e "$work/a
 cp "$work/shared.db" "$work/less.db"
 sqlite3 "$work/less.db" 'DROP TABLE metric'
 exits 2 "a table that is gone" report --db "$work/less.db"
-says "is named" "less.db: no table 'metric'"
+says "is named" "less.db: table 'metric' is missing"
 
 exits 4 "the rest is saved" fsck "$work/p.db" -o "$work/saved.db" --json
 json "all cells but that" ".cells == $n - 1 and .lost_cells == 1 and .saved != null"
@@ -44,12 +44,12 @@ exits 0 "another copy" merge "$work/shared.db" -o "$work/q.db"
 sqlite3 "$work/q.db" "DELETE FROM plan WHERE method = 'RTN_INT2'"
 sweep=$(sql "$work/q.db" 'SELECT id FROM sweep')
 exits 4 "a plan with cells less is found" fsck "$work/q.db" --json
-json "by its name" --arg s "sweep $sweep does not match its checksum" \
+json "by its name" --arg s "the rows of sweep $sweep do not match their checksum" \
     '.lost_sweeps == 1 and .lost_cells == 0 and any(.found[]; contains($s))'
 exits 2 "no report says that all is there" report --db "$work/q.db"
 again=(run "$work/p.yaml" --out "$work/out" -q --force --filter "method=RTN_INT2+taylor & prompt=mg01")
 exits 2 "nor does the sweep go on over it" "${again[@]}" --db "$work/q.db"
-says "but says why" "sweep $sweep does not match its checksum"
+says "but says why" "the rows of sweep $sweep do not match their checksum"
 exits 4 "the cells are saved without it" fsck "$work/q.db" -o "$work/r.db" --json
 json "all of them" ".cells == $n and .sweeps == 0"
 exits 0 "and the sweep makes its plan anew" "${again[@]}" --db "$work/r.db"

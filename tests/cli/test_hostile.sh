@@ -22,7 +22,7 @@ check "what is no text fails its cell" bash -c \
     "! '$kvreel' run c.yaml --db y.db -o y --filter 'prompt=red & name~FLOWCACHE' -s 'methods=[BF16, {method: FLOWCACHE_PRUNE_INT4, options: {layer_budget: bytes.txt}}]' -q >y.log 2>&1"
 check "with a reason that can be read" test "$(sql y.db "SELECT count(*) FROM cell WHERE reason LIKE '%expected one number, found ''fr%'")" = 1
 exits 2 "an out folder that no worker can be told of" run c.yaml --db y.db -o $'y\xff' -q
-says "is refused for its name" 'the name is not UTF-8'
+says "is refused for its name" 'the name must be UTF-8'
 
 # A FIFO without a writer: the command neither blocks on it nor ignores signals.
 mkfifo nobody
@@ -36,7 +36,7 @@ timeout -k 1 10 "$kvreel" run <(cat c.yaml) --dry-run >"$out" 2>"$err"
 check "a sweep that somebody writes into one is read" test $? -eq 0
 
 exits 2 "five million cells" run c.yaml --dry-run -s 'seed=1..1000' -s repeats=1000
-says "are refused with what they would take" 'cells, at most 1000000: planning alone takes about [0-9]+ s'
+says "are refused with what they would take" 'cells, at most 1000000 are allowed, since planning alone takes about [0-9]+ s'
 
 # Standard error closed: what is printed goes nowhere, least of all into the lock.
 "$kvreel" run c.yaml --db e.db -o e >/dev/null 2>&-

@@ -80,10 +80,10 @@ bad() { # NAME PATTERN JSON
 v="\"video_path\": \"${videos[0]}\", \"video_results\""
 bad "scales that fit nothing" 'x: the aggregate is 0.739, but the scores of its videos are 67.5..67.5' \
     "{\"y\": [0.5, [{$v: 0.5}]], \"x\": [0.739, [{$v: 67.5}]]}"
-bad "a score above 100" 'has 101, outside' "{\"x\": [null, [{$v: 101}]]}"
+bad "a score above 100" 'has 101, need a value in 0..1' "{\"x\": [null, [{$v: 101}]]}"
 bad "a negative score" '-0.1, outside' "{\"x\": [null, [{$v: -0.1}]]}"
-bad "a cosine above 1" 'temporal_style: video 0 .*has 1.5, need -1..1' "{\"temporal_style\": [1.5, [{$v: 1.5}]]}"
-bad "a cosine in percent" 'aggregate has 50, need -1..1' "{\"temporal_style\": [50, [{$v: 0.5}]]}"
+bad "a cosine above 1" 'temporal_style: video 0 .*has 1.5, need a cosine in -1..1' "{\"temporal_style\": [1.5, [{$v: 1.5}]]}"
+bad "a cosine in percent" 'aggregate has 50, need a cosine in -1..1' "{\"temporal_style\": [50, [{$v: 0.5}]]}"
 bad "a score as text" "x: video 0 \('.*mp4'\) has \"0.71\", need a number" "{\"x\": [0.71, [{$v: \"0.71\"}]]}"
 bad "a score of null" "x: video 0 \('.*mp4'\) has null" "{\"x\": [0.71, [{$v: null}]]}"
 bad "a score in a list" "x: video 0 .* has \[0.5\]" "{\"x\": [0.71, [{$v: [0.5]}]]}"
@@ -93,7 +93,7 @@ bad "an aggregate as text" 'x: the aggregate has "0.71"' "{\"x\": [\"0.71\", [{$
 bad "UTF-16" 'UTF-16 text .it begins with the byte order mark FF FE.: save it as UTF-8' $'\xff\xfe{}'
 bad "no pair" 'expected \[aggregate' '{"x": 0.5}'
 bad "no dimension" 'no dimension' '{}'
-bad "a list" 'expected one object' '[]'
+bad "a list" 'need one JSON object' '[]'
 bad "a video without a path" "no 'video_path'" '{"x": [0.5, [{"video_results": 0.5}]]}'
 bad "no JSON" 'bad.json:1' '{'
 exits 2 "no such file" import vbench none.json --db t.db
@@ -117,4 +117,4 @@ json "finds the one" '.stored == 1'
 same "the right one" "$(sql t.db "SELECT cell FROM metric WHERE name = 'vbench.x'")" "$cell"
 echo '{"x": [0.5, [{"video_path": "same.mp4", "video_results": 0.5}]]}' >one.json
 exits 2 "without its folder" import vbench one.json --db t.db
-says "is refused" 'is the video of several rollouts'
+says "is refused" 'belongs to several rollouts'

@@ -106,7 +106,7 @@ check "need no note" test ! -s "$err"
 for command in "predict -m BF16 --frames 33" "fit --memory 24GiB"; do
     # shellcheck disable=SC2086
     exits 2 "no geometry of a language model: $command" $command --geometry smollm2-135m
-    says "for that reason" 'config.json: a language model'
+    says "for that reason" 'config.json: is a language model'
 done
 exits 2 "no such path" predict -m BF16 --geometry wan-5b --frames 157 --path fuse
 says "lists those there are" "need staged, fused, dense or decoded; did you mean 'fused'"

@@ -149,7 +149,7 @@ exits 0 "with more it is the same cell, tried again" run tiny.yaml --db l.db --o
     --set 'methods=[BF16]' --filter prompt=red --retry failed:OOM_DEVICE --json
 json "and fits" '.ok == 1 and .cells == 1'
 exits 2 "an empty list of failures to retry" run tiny.yaml --db l.db --out l --retry failed:,
-says "with what may be there" "retry 'failed:,': expected failed, or failed:TYPE,"
+says "with what may be there" "retry 'failed:,': need failed, or failed:TYPE,"
 if emulates "an emulated device"; then
     exits 2 "a device of another build" run tiny.yaml --db d.db --out o --set device=cuda
     says "says how to build it" 'make CUDA=1'

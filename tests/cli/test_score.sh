@@ -52,7 +52,7 @@ cp "o/$video" video.mp4
 echo >>"o/$video"
 exits 3 "a video that is not the cell's" score --command 'echo {\"a\":1}' --name two --db t.db --out o --json
 json "is not scored" '.scored == 2 and .failed == 1'
-says "and the message says how" 'not the measured file'
+says "and the message says how" 'modified after the measurement'
 cp video.mp4 "o/$video"
 
 cp t.db theirs.db
@@ -60,14 +60,14 @@ cp "o/$video" beside.mp4
 changed theirs.db "UPDATE artifact SET path = '../beside.mp4' WHERE path = '$video'"
 exits 3 "a file outside of the folder" score --command 'echo {\"a\":1}' --name two --db theirs.db --out o --force --json
 json "is none of the cell's" '.scored == 2 and .failed == 1'
-says "and the message says so" 'outside of the out folder'
+says "and the message says so" 'outside the out folder'
 
 ref=$(sql t.db "SELECT artifact.path FROM artifact JOIN cell ON key = cell WHERE is_baseline AND artifact.kind = 'frames'")
 other=$(sql t.db "SELECT artifact.path FROM artifact JOIN cell ON key = cell WHERE NOT is_baseline AND artifact.kind = 'frames' LIMIT 1")
 cp "o/$ref" "o/$other"
 exits 3 "frames of another cell" score colour_drift --db t.db --out o --json
 json "fail that cell alone" '.scored == 2 and .failed == 1'
-says "and the message says how" 'not the measured file'
+says "and the message says how" 'modified after the measurement'
 rm "o/$ref"
 exits 3 "no frames of the baseline" score temporal_flicker --db t.db --out o --json
 json "fail all its cells" '.scored == 0 and .failed == 3'

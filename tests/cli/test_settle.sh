@@ -76,7 +76,7 @@ bad_ledger "an option that is a list" 's/group: 64/group: [64, 32]/' '3:[0-9]+: 
 bad_ledger "options that are a list" 's/options: {group: 64}/options: [64]/' '3:[0-9]+: options: need a map'
 bad_ledger "a metric that is a map" 's/metrics: \[psnr\]/metrics: [{command: x}]/' '4:[0-9]+: expected text, found a map'
 bad_ledger "a setting that is a list" 's/control: 0/control: 0, set: {chunk: [1, 2]}/' '4:[0-9]+: expected text, found a list'
-bad_ledger "a suite that is not there" 's/suite.yaml/sweet.yaml/' '4:[0-9]+: no suite at sweet.yaml'
+bad_ledger "a suite that is not there" 's/suite.yaml/sweet.yaml/' '4:[0-9]+: suite not found at sweet.yaml'
 sed -i 's/^settle:.*//' mine.yaml
 exits 2 "a ledger that does not say how" settle all --ledger mine.yaml --db t.db
 says "says so" "no 'settle'"

@@ -94,5 +94,5 @@ cd "$work" || exit 1
 check "the same picture again" cmp s.png m.png
 printf x >>"$(file_of RTN_INT2 mg02)"
 exits 2 "a file that is not what was measured" sheet n.png --db q.db -m RTN_INT2 --prompt mg02
-says "is refused" 'not the measured file'
+says "is refused" 'modified after the measurement'
 check "and nothing was drawn" test ! -e n.png

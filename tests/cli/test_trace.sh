@@ -25,16 +25,16 @@ prints "without answers" 'recorded of 0 calls$'
 exits 2 "a folder with something in it is not written over" trace record red.kvtrace -n 3 -q -p 'a large red disc'
 says "and why" 'red.kvtrace: not empty; a trace needs its own folder'
 exits 2 "a video model needs a prompt" trace record no.kvtrace -q
-says "and says so" 'trace: nano needs --prompt TEXT'
+says "and says so" 'trace: nano is a video model: it needs --prompt TEXT'
 exits 2 "a language model needs tokens" trace record no.kvtrace --model "$lm" -q
 says "and says so, too" 'it needs --tokens FILE and --tensor NAME'
 exits 2 "another word" trace play red.kvtrace
-says "is refused" "trace: 'play', need record"
+says "is refused" "trace: unknown action 'play', need record"
 exits 2 "no trace" trace check "$root/models/nano"
-says "is told" 'index.json: missing: not a trace, or an unfinished one'
+says "is told" 'index.json: file not found: the folder is not a trace, or its recording was not finished'
 printf 'x' | dd of=red.kvtrace/c00001-p02-l0003.safetensors bs=1 seek=5000 conv=notrunc 2>/dev/null
 exits 2 "a changed byte is seen" trace check red.kvtrace -q
-says "and where" 'c00001-p02-l0003.safetensors: sha256 is [0-9a-f]{12}, the index has [0-9a-f]{12}'
+says "and where" 'c00001-p02-l0003.safetensors: the file.s sha256 is [0-9a-f]{12}, but the index has [0-9a-f]{12}'
 
 # From a recording to the report, by the sweep that is in configs/.
 mkdir out
@@ -74,10 +74,10 @@ exits 2 "the same trace twice" run s.yaml --dry-run
 says "is refused, too" "trace 'red' is listed twice"
 sweep out/red.kvtrace 'frames: 9'
 exits 2 "more frames than there are" run s.yaml --dry-run
-says "are told" "9 frames of trace 'red', need whole chunks of 3, at most 6"
+says "are told" "9 frames of trace 'red' requested, need whole chunks of 3 and at most 6"
 sweep out/red.kvtrace 'model_layers: 7'
 exits 2 "more layers, too" run s.yaml --dry-run
-says "by number" "model_layers 7: trace 'red' has 6"
+says "by number" "model_layers 7: trace 'red' has only 6"
 sweep nowhere.kvtrace
 exits 2 "no such trace" run s.yaml --dry-run
 says "is told by its place" 's.yaml:1:8: no trace at nowhere.kvtrace'
@@ -91,7 +91,7 @@ cp -r out/red.kvtrace gone.kvtrace
 sweep gone.kvtrace
 printf x | dd of=gone.kvtrace/c00000-p00-l0000.safetensors bs=1 seek=5000 conv=notrunc 2>/dev/null
 exits 3 "a damaged trace" run s.yaml --db gone.db --out g -q
-check "is a failure that says why" test "$(sql gone.db "SELECT count(*) FROM cells_wide WHERE outcome = 'ERROR' AND reason LIKE '%c00000-p00-l0000.safetensors: sha256 is%'")" -ge 1
+check "is a failure that says why" test "$(sql gone.db "SELECT count(*) FROM cells_wide WHERE outcome = 'ERROR' AND reason LIKE '%c00000-p00-l0000.safetensors: the file''s sha256 is%'")" -ge 1
 
 # Drawn.
 exits 0 "one like a trace" trace synth like.kvtrace --like out/red.kvtrace -n 6 -q
@@ -119,8 +119,8 @@ KVREEL_EMULATED_CAPABILITY=9.0 exits 0 "are attended to by bytes on a device" ru
 check "with nearly the same error" test "$(sql bytes.db "SELECT count(*), count(DISTINCT m.value), max(abs(m.value - 0.0435)) < 0.002 FROM metric m JOIN cells_wide c ON c.key = m.cell WHERE m.name = 'attn_out_rel' AND c.method != 'BF16'")" = '4|4|1'
 sed -i 's/^attend.*/attend: int8/' s.yaml
 KVREEL_EMULATED_CAPABILITY=8.0 exits 5 "not on another" run s.yaml --db other.db --out n -q
-check "which is told" test "$(sql other.db "SELECT count(*) FROM cells_wide WHERE outcome = 'UNSUPPORTED' AND reason LIKE 'attend int8 on a device: compute capability 8.0, need 9.0%'")" = 3
+check "which is told" test "$(sql other.db "SELECT count(*) FROM cells_wide WHERE outcome = 'UNSUPPORTED' AND reason LIKE 'attend int8 on a device: compute capability is 8.0, need 9.0%'")" = 3
 exits 2 "of nothing" trace synth no.kvtrace -q
 says "there is none" 'synth needs --preset NAME or --like DIR, or both'
 exits 2 "more layers than there are" trace synth no.kvtrace --like out/red.kvtrace --layers 7 -q
-says "are refused" '--layers 7: at most 6'
+says "are refused" '--layers 7 was requested, but --preset or --like has at most 6'

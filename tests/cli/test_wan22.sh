@@ -99,7 +99,7 @@ json "are different videos" '.identical_frames == 0'
 exits 2 "neither embedding nor text encoder" generate --model "$folder" -n 6 -p first -o x
 says "is told what to give" "no text encoder .*--embedding FILE"
 exits 2 "a model of RGB latents" generate -n 6 -p 'a large red disc bounces over a plain blue background' --image one.ppm -o x
-says "takes no image" "only models of Wan 2.2's latents"
+says "takes no image" "only models with Wan 2.2's latents"
 exits 2 "frames to go on from" "${drawn[@]}" --given 2 -o x
 says "are for RGB latents" "use --image for a first frame"
 exits 2 "the words of a model" generate -n 6 -p 'a large red disc bounces over a plain blue background' --embedding one.ppm -o x
@@ -122,7 +122,7 @@ exits 2 "an image that is not there" run i.yaml --db x.db --out x --set frames=6
 says "is named" "none.ppm"
 sweep i.yaml "[$(begins "$(find "$PWD/a/frames" -name '*.safetensors' | head -1)")]"
 exits 2 "a video in its place" run i.yaml --db x.db --out x --set frames=6
-says "is told" "93 frames, an image has one"
+says "is told" "the file has 93 frames, need an image"
 sweep i.yaml "[$(begins one.ppm)]"
 sed -i 's/, embeddings: {[^}]*}//; s/text: first/text: a large red disc/; s/^model: .*/model: nano/; s/: model$/: 0/' i.yaml
 exits 5 "a model without an encoder" run i.yaml --db n.db --out n --json --set frames=6

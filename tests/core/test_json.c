@@ -99,7 +99,7 @@ START_TEST(missing_is_an_error_or_a_default)
     int n = 6;
 
     ck_assert_int_eq(kvr_json_int(o, "f", "gone", &i), KVR_EFORMAT);
-    ck_assert_str_eq(kvr_error(), "f: gone: missing, expected integer");
+    ck_assert_str_eq(kvr_error(), "f: key gone is missing, need integer");
     ck_assert_int_eq(kvr_json_int_opt(o, "f", "gone", &i), KVR_OK);
     ck_assert_int_eq(kvr_json_int_opt(o, "f", "n", &i), KVR_OK); /* null */
     ck_assert_int_eq(kvr_json_int_in_opt(o, "f", "gone", 0, 1, &n), KVR_OK);

@@ -202,8 +202,8 @@ static const struct {
     { A("U8", "[4]", "[0,1e400]"), 4, { "header byte", "" } },
     { A("U8", "[4]", "[0,4e0]"), 4, { "'a'", "two integers" } },
     { A("U8", "[4]", "[-4,0]"), 4, { "'a'", "negative" } },
-    { A("U8", "[4]", "[4,0]"), 4, { "'a'", "reversed" } },
-    { A("U8", "[4]", "[0,-4]"), 4, { "'a'", "reversed" } },
+    { A("U8", "[4]", "[4,0]"), 4, { "'a'", "ascending" } },
+    { A("U8", "[4]", "[0,-4]"), 4, { "'a'", "ascending" } },
     { A("U8", "[4]", "[-9223372036854775808,9223372036854775807]"), 4, { "'a'", "negative" } },
     { A("U8", "[4]", "[0,4]"), 3, { "'a'", "truncated" } },
     { A("U8", "[4]", "[4,8]"), 4, { "'a'", "truncated" } },
@@ -213,12 +213,12 @@ static const struct {
     { A("F32", "[0]", "[0,4]"), 4, { "'a'", "need 0" } },
     { A("F32", "[]", "[0,0]"), 0, { "'a'", "need 4" } },
     /* layout */
-    { A("U8", "[3]", "[1,4]"), 4, { "'a'", "hole" } },
+    { A("U8", "[3]", "[1,4]"), 4, { "'a'", "gap" } },
     { A("U8", "[3]", "[0,3]"), 4, { "'a'", "1 bytes after" } },
     { "{}", 1, { "1 bytes after", "" } },
     { "{" ENTRY("a", "U8", "[2]", "[0,2]") "," ENTRY("b", "U8", "[1]", "[3,4]") "}",
       4,
-      { "'b'", "hole of 1" } },
+      { "'b'", "gap of 1" } },
     { "{" ENTRY("a", "U8", "[3]", "[0,3]") "," ENTRY("b", "U8", "[2]", "[2,4]") "}",
       4,
       { "'b'", "overlaps tensor 'a'" } },
@@ -232,7 +232,7 @@ static const struct {
       4,
       { "'b'", "overlaps" } },
     { "{" ENTRY("a", "F4", "[8]", "[0,4]") "}", 4, { "'a': unknown dtype 'F4'", "BF16, F8_E4M3" } },
-    { "{" ENTRY("a", "F8_E8M0", "[4]", "[0,4]") "}", 4, { "dtype 'F8_E8M0'", "I64: convert" } },
+    { "{" ENTRY("a", "F8_E8M0", "[4]", "[0,4]") "}", 4, { "dtype 'F8_E8M0'", "I64; convert" } },
     { "{" ENTRY("a", "F6_E2M3", "[4]", "[0,3]") "}", 3, { "dtype 'F6_E2M3'", "F32, F64" } },
     { "{" ENTRY("a", "F8_E4M3FNUZ", "[4]", "[0,4]") "}", 4, { "'F8_E4M3FNUZ'", "F8_E5M2" } },
     { "{" ENTRY("a", "C64", "[1]", "[0,8]") "}", 8, { "dtype 'C64'", "need one of" } },
@@ -267,7 +267,7 @@ START_TEST(header_lengths_that_lie)
     static const uint64_t lengths[] = {
         3, 100, 99999999, 100000001, 1ull << 32, 1ull << 63, UINT64_MAX, UINT64_MAX - 7,
     };
-    static const char *const says[2] = { "header of", "" };
+    static const char *const says[2] = { "header has", "" };
 
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         unsigned char *bytes = malloc(10);
@@ -371,11 +371,11 @@ START_TEST(shapes_are_checked_and_both_are_said)
     ck_assert_int_eq(kvr_st_get_shaped(f, "empty", 2, (int64_t[]){ 0, 5 }, &t), KVR_OK);
     ck_assert_int_eq(kvr_st_get_shaped(f, "empty", 2, (int64_t[]){ -1, 5 }, &t), KVR_OK);
     ck_assert_int_eq(kvr_st_get_shaped(f, "empty", 2, (int64_t[]){ 5, 0 }, &t), KVR_EFORMAT);
-    ck_assert_ptr_nonnull(strstr(kvr_error(), "shape [0, 5], need [5, 0]"));
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "shape is [0, 5], need [5, 0]"));
     ck_assert_int_eq(kvr_st_get_shaped(f, "scalar", 0, NULL, &t), KVR_OK);
     ck_assert_int_eq(kvr_st_get_shaped(f, "scalar", 1, (int64_t[]){ -1 }, &t), KVR_EFORMAT);
     ck_assert_ptr_null(t.data);
-    ck_assert_ptr_nonnull(strstr(kvr_error(), "small: tensor 'scalar': shape [], need [-1]"));
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "small: tensor 'scalar': shape is [], need [-1]"));
     kvr_st_close(&f);
     free(bytes);
 }

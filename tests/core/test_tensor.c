@@ -49,9 +49,9 @@ START_TEST(a_shape_is_checked_against_what_is_needed)
     ck_assert_int_eq(kvr_shape_check("f", "w", 2, have, 2, any), KVR_OK);
     ck_assert_int_eq(kvr_shape_check("f", "w", 0, NULL, 0, NULL), KVR_OK);
     ck_assert_int_eq(kvr_shape_check("f", "w", 2, have, 2, turned), KVR_EFORMAT);
-    ck_assert_str_eq(kvr_error(), "f: tensor 'w': shape [2, 3], need [3, 2]");
+    ck_assert_str_eq(kvr_error(), "f: tensor 'w': shape is [2, 3], need [3, 2]");
     ck_assert_int_eq(kvr_shape_check("f", "w", 2, have, 1, have), KVR_EFORMAT);
-    ck_assert_str_eq(kvr_error(), "f: tensor 'w': shape [2, 3], need [2]");
+    ck_assert_str_eq(kvr_error(), "f: tensor 'w': shape is [2, 3], need [2]");
 }
 END_TEST
 

@@ -232,7 +232,7 @@ START_TEST(why_there_is_none)
     } opening[] = {
         { "/nowhere/libcudnn.so.9", "", "/nowhere/libcudnn.so.9" },
         { "tests/plugins/no_export.so", "", "needs a GPU" },
-        { "tests/plugins/fake_cudnn.so", "old", "version 8907, need 90000" },
+        { "tests/plugins/fake_cudnn.so", "old", "the version is 8907, need at least 90000" },
         { "tests/plugins/fake_cudnn.so", "no device",
           "cudnnCreate: CUDNN_STATUS_NOT_INITIALIZED (1001)" },
     };
@@ -253,7 +253,7 @@ START_TEST(why_there_is_none)
     /* Emulated, NVIDIA's own is not even looked for. */
     unsetenv("KVREEL_CUDNN");
     ck_assert_int_eq(kvr_cudnn_name(words, sizeof words), KVR_EUNSUPPORTED);
-    ck_assert_str_eq(kvr_error(), "cuDNN: kernels are emulated");
+    ck_assert_str_eq(kvr_error(), "cuDNN: not used, since the kernels are emulated");
     ck_assert_str_eq(words, "");
     name_library("tests/plugins/fake_cudnn.so", "no kernel");
     ck_assert_int_eq(kvr_cudnn_open(&c, stream), KVR_OK);

@@ -197,7 +197,7 @@ refused("a pass inside a pass", kvreel.KvreelError, "inside a pass", lambda: (ca
 refused("tokens that the pass has not", ValueError, "the pass needs", lambda: cache.commit(0, k, v))
 cache.reset()
 check("forgotten", cache.bytes()["resident"] == 0)
-refused("a path there is not", kvreel.KvreelError, "no attention path", lambda: kvreel.Method("BF16").cache(
+refused("a path there is not", kvreel.KvreelError, "unknown attention path", lambda: kvreel.Method("BF16").cache(
     n_layers=1, n_heads=1, head_dim=8, tokens_per_frame=1, frames_per_chunk=1, capacity_frames=1, path="short"))
 
 # --- predictions and databases --------------------------------------------------------------

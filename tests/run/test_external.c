@@ -20,24 +20,25 @@
 static const struct failure {
     const char *command, *says;
 } failures[] = {
-    { "false", "false: ended with code 1" },
-    { "/nonexistent/program x", "/nonexistent/program: could not be started" },
-    { "sh -c 'kill -9 $$'", "sh: killed by signal 9 (SIGKILL)" },
-    { "echo hello", "echo: printed no JSON" },
-    { "true", "true: printed no JSON" },
-    { "echo '[1, 2]'", "echo: printed JSON, but no object with scores" },
-    { "echo '{}'", "echo: printed JSON, but no object with scores" },
-    { "echo '{\"a\": \"high\"}'", "echo: 'a' is not a number" },
-    { "echo '{\"a\": {\"b\": 1}}'", "echo: 'a' is not a number" },
-    { "echo '{\"a\": 1, \"a\": 2}'", "echo: printed no JSON" },
-    { "echo '{\"a\": \"NaN\"}'", "echo: 'a' is not a number: \"NaN\"" },
-    { "echo '{\"a\": nan}'", "echo: printed no JSON" },
-    { "echo '{\"a\": 1} {\"a\": 2}'", "echo: printed no JSON" },
-    { "echo 'a", "a quote is not closed" },
+    { "false", "false: the metric program ended with code 1" },
+    { "/nonexistent/program x", "/nonexistent/program: cannot start the program" },
+    { "sh -c 'kill -9 $$'", "sh: the metric program was killed by signal 9 (SIGKILL)" },
+    { "echo hello", "echo: the metric program printed no JSON" },
+    { "true", "true: the metric program printed no JSON" },
+    { "echo '[1, 2]'", "echo: the metric program printed JSON, but no object with scores" },
+    { "echo '{}'", "echo: the metric program printed JSON, but no object with scores" },
+    { "echo '{\"a\": \"high\"}'", "echo: the score 'a' is not a number" },
+    { "echo '{\"a\": {\"b\": 1}}'", "echo: the score 'a' is not a number" },
+    { "echo '{\"a\": 1, \"a\": 2}'", "echo: the metric program printed no JSON" },
+    { "echo '{\"a\": \"NaN\"}'", "echo: the score 'a' is not a number: \"NaN\"" },
+    { "echo '{\"a\": nan}'", "echo: the metric program printed no JSON" },
+    { "echo '{\"a\": 1} {\"a\": 2}'", "echo: the metric program printed no JSON" },
+    { "echo 'a", "unclosed quote" },
     { "  ", "an empty command" },
-    { "echo '{\"sandbox\": 1}'", "echo: 'sandbox' is a reserved name" },
+    { "echo '{\"sandbox\": 1}'",
+      "echo: the metric program printed the score 'sandbox', a reserved name" },
     { "echo {reference}", "this cell has no {reference}" },
-    { "head -c 2000000 /dev/zero", "head: printed more than 1048576 bytes" },
+    { "head -c 2000000 /dev/zero", "head: the metric program printed more than 1048576 bytes" },
 };
 enum { N_FAILURES = sizeof failures / sizeof failures[0] };
 
@@ -133,7 +134,9 @@ START_TEST(a_timeout_takes_the_whole_group)
     close(fd);
     snprintf(command, sizeof command, "sh -c '(sleep 2; rm %s) & wait'", mark);
     ck_assert_int_ne(kvr_external_run(&e, &out, &unheld), KVR_OK);
-    ck_assert_msg(strstr(kvr_error(), "sh: not finished after 1 s") != NULL, "%s", kvr_error());
+    ck_assert_msg(
+        strstr(kvr_error(), "sh: the metric program was stopped: not finished after 1 s") != NULL,
+        "%s", kvr_error());
     ck_assert_int_lt(kvr_now_ns() - t0, (int64_t)10 * 1000000000);
     sleep(3); /* longer than the child would have taken */
     ck_assert_msg(access(mark, F_OK) == 0, "the program's child went on");

@@ -95,7 +95,7 @@ START_TEST(a_bad_latent)
     ck_assert_int_eq(kvr_pixels_start(&p, KVR_CPU, r.m, NULL, FRAMES, 1), KVR_OK);
     ck_assert_int_eq(kvr_pixels_push(p, 0, FRAMES, r.latents), KVR_OK);
     ck_assert_int_eq(kvr_pixels_finish(&p, KVR_OK, &out, &done), KVR_ENAN);
-    ck_assert_str_eq(kvr_error(), "decoder: frame 5: a pixel is not finite");
+    ck_assert_str_eq(kvr_error(), "decoder: frame 5: a decoded pixel is NaN or infinite");
     ck_assert(!out.finite);
     free(out.rgb);
     rig_close(&r);

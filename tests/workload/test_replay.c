@@ -267,7 +267,8 @@ START_TEST(takes_a_part)
         req.frames = i == 0 ? 4 : i == 1 ? 9 : 6;
         req.n_layers = i == 2 ? 7 : 0;
         ck_assert_int_eq(kvr_replay_run(dev, s, &req, NULL, NULL, &part), KVR_EINVAL);
-        ck_assert(strstr(kvr_error(), i == 2 ? "7 layers, the trace has 6" : "of 6, need whole"));
+        ck_assert(strstr(kvr_error(), i == 2 ? "7 layers requested, the trace has 6"
+                                             : "of 6 requested, need whole"));
     }
     kvr_scheme_close(&s);
     s = scheme_of("LAST_STEP"); /* the clean passes are there */

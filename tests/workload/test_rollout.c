@@ -146,7 +146,8 @@ START_TEST(refused)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         req.n_given = bad[i];
         ck_assert_int_eq(roll("BF16", &req, &r), KVR_EINVAL);
-        ck_assert_ptr_nonnull(strstr(kvr_error(), "given frames, need a multiple of 3 below 6"));
+        ck_assert_ptr_nonnull(strstr(
+            kvr_error(), "given frames, need a multiple of 3 (one chunk) that is less than 6"));
     }
     req.n_given = CHUNK;
     req.given = NULL;

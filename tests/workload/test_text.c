@@ -95,9 +95,9 @@ END_TEST
 START_TEST(ids_out_of_range)
 {
     static const int64_t wide[][3] = { { 1, -2, 3 }, { 1, 2, 1LL << 31 }, { INT64_MIN, 0, 0 } };
-    static const char *const says[] = { "token 1 is -2, need 0..2147483647",
-                                        "token 2 is 2147483648",
-                                        "token 0 is -9223372036854775808" };
+    static const char *const says[] = { "token id 1 is -2, need 0..2147483647",
+                                        "token id 2 is 2147483648",
+                                        "token id 0 is -9223372036854775808" };
     float real[] = { 1, 2, 3 };
     struct kvr_st_item item = { "t", { .dtype = KVR_I64, .n_dims = 1, .shape = { 3 } } };
     struct kvr_tokens t;
@@ -114,8 +114,8 @@ START_TEST(ids_out_of_range)
     item.t.dtype = KVR_F32;
     ck_assert_int_eq(kvr_st_write(path, &item, 1, NULL), KVR_OK);
     ck_assert_int_eq(kvr_tokens_open(&t, path, "t"), KVR_EFORMAT);
-    ck_assert_msg(strstr(kvr_error(), "F32 of 1 dimensions; token ids are integers") != NULL, "%s",
-                  kvr_error());
+    ck_assert_msg(strstr(kvr_error(), "F32 with 1 dimensions; token ids must be integers") != NULL,
+                  "%s", kvr_error());
     unlink(path);
 }
 END_TEST
@@ -249,7 +249,7 @@ START_TEST(refuses)
     ck_assert_int_eq(kvr_scheme_open(&scheme, "BF16", NULL, 0), KVR_OK);
     ck_assert_int_eq(kvr_text_run(dev, scheme, &req, NULL, NULL, &r), KVR_EINVAL);
     ck_assert_str_eq(kvr_error(),
-                     "text: 192 tokens are fewer than a prefix of 32 and a chunk of 256");
+                     "text: the text has 192 tokens, fewer than a prefix of 32 and a chunk of 256");
     req.chunk = 0;
     ck_assert_int_eq(kvr_text_run(dev, scheme, &req, NULL, NULL, &r), KVR_EINVAL);
     kvr_scheme_close(&scheme);

@@ -209,22 +209,22 @@ static void put_call(int pass, int layer, const struct kvr_trace_call *call, con
 START_TEST(refuses_damaged_folders)
 {
     make_dir();
-    refused("missing: not a trace, or an unfinished one");
+    refused("file not found: the folder is not a trace, or its recording was not finished");
     write_trace();
     shell("mv %s/c00001-p01-l0001.safetensors %s/../away.safetensors");
     refused("c00001-p01-l0001.safetensors: missing");
     shell("ln -s ../away.safetensors %s/c00001-p01-l0001.safetensors");
-    refused("c00001-p01-l0001.safetensors: missing, or not a file of this folder");
+    refused("c00001-p01-l0001.safetensors: file not found in the trace's folder");
     shell("mv %s/../away.safetensors %s/c00001-p01-l0001.safetensors");
     shell("touch %s/notes.txt");
-    refused("notes.txt: not part of the trace");
+    refused("notes.txt: the index of the trace does not list this file");
     shell("rm %s/notes.txt");
     shell("cp %s/c00000-p00-l0000.safetensors %s/c00000-p00-l0007.safetensors");
-    refused("c00000-p00-l0007.safetensors: not part of the trace");
+    refused("c00000-p00-l0007.safetensors: the index of the trace does not list this file");
     shell("rm %s/c00000-p00-l0007.safetensors");
     shell(
         "printf x | dd of=%s/c00000-p00-l0000.safetensors bs=1 seek=700 conv=notrunc 2>/dev/null");
-    refused("c00000-p00-l0000.safetensors: sha256 is");
+    refused("c00000-p00-l0000.safetensors: the file's sha256 is");
     remove_dir();
 }
 END_TEST
@@ -239,26 +239,27 @@ START_TEST(refuses_damaged_calls)
     call = fill(&c, 1, 1, F, F);
     c.k[(3 * KV + 1) * D + 5] = 0x7fc0;
     put_call(1, 1, &call, NULL);
-    refused("c00001-p00-l0001.safetensors: tensor 'k': value [3, 1, 5] is nan: must be finite");
+    refused(
+        "c00001-p00-l0001.safetensors: tensor 'k': value [3, 1, 5] is nan; values must be finite");
     call = fill(&c, 1, 1, F, F);
     c.q[0] = INFINITY;
     put_call(1, 1, &call, NULL);
-    refused("tensor 'q': value [0, 0, 0] is inf: must be finite");
+    refused("tensor 'q': value [0, 0, 0] is inf; values must be finite");
     call = fill(&c, 1, 1, F, F);
     c.position[4] = -1;
     put_call(1, 1, &call, NULL);
     refused("tensor 'position': h of token 1 is -1, need 0..16777216");
     call = fill(&c, 1, 1, F + 1, F);
     put_call(1, 1, &call, NULL);
-    refused("tensor 'position' differs from that of the chunk's first pass and layer");
+    refused("tensor 'position' differs from the one in the chunk's first pass and layer");
     call = fill(&c, 1, 1, F, F);
     call.v.shape[0] = T - 1;
     put_call(1, 1, &call, NULL);
-    refused("tensor 'v': shape [5, 2, 8], need [6, 2, 8]");
+    refused("tensor 'v': shape is [5, 2, 8], need [6, 2, 8]");
     call = fill(&c, 1, 1, F, F);
     call.v.dtype = KVR_I16;
     put_call(1, 1, &call, NULL);
-    refused("tensor 'v': I16, need F32, F16 or BF16");
+    refused("tensor 'v' has type I16, need F32, F16 or BF16");
     call = fill(&c, 1, 1, F, F);
     put_call(1, 1, &call, "more");
     refused("6 tensors, allowed are q, k, v, position and out");
@@ -273,32 +274,35 @@ END_TEST
 static const struct {
     const char *place, *value, *said;
 } lies[] = {
-    { "format", "\"kvcache\"", "format is not kvtrace" },
+    { "format", "\"kvcache\"", "the value of format must be kvtrace" },
     { "version", "2", "version" },
     { "model/licence", "\"\"", "model: licence is empty" },
     { "model/name", "\"a/b\"", "no slash" },
-    { "text", "\"a\\u001b[2J\"", "text: a control character" },
-    { "model/source", "\"a\\u009b2J\"", "source: a control character" },
+    { "text", "\"a\\u001b[2J\"", "text: contains a control character" },
+    { "model/source", "\"a\\u009b2J\"", "source: contains a control character" },
     { "seed", "-1", "seed is -1" },
-    { "window", "1", "window is 1, need sink and a chunk: 2" },
+    { "window", "1", "window is 1, need at least the sink and one chunk: 2" },
     { "layout/layers", "0", "layers" },
-    { "layout/heads", "3", "heads is 3, no multiple of kv_heads, 2" },
+    { "layout/heads", "3", "heads is 3, need a multiple of kv_heads, 2" },
     { "layout/head_dim", "257", "head_dim" },
     { "layout/tokens_per_frame", "16777217", "tokens_per_frame" },
     { "layout/causal", "1", "causal" },
-    { "rope/pairs", "\"odd\"", "pairs is neither" },
+    { "rope/pairs", "\"odd\"", "pairs must be adjacent" },
     { "rope/base", "0", "base is 0" },
-    { "rope/channels", "[4,4]", "channels of 2 axes" },
-    { "rope/channels", "[4,4,2]", "channels are 10 together, a head has 8" },
+    { "rope/channels", "[4,4]", "channels has 2 axes" },
+    { "rope/channels", "[4,4,2]", "channels sum to 10, but head_dim is 8" },
     { "rope/channels", "[3,2,2]", "channels[0] is not an even number" },
     { "passes", "[]", "0 passes, need 1" },
-    { "passes/0/clean", "false", "passes[0]: a pass without queries must be clean" },
-    { "passes/1/chunk", "2", "passes[1]: chunk 2 index 0, expected chunk 1 index 0" },
-    { "passes/2/index", "3", "passes[2]: chunk 1 index 3, expected chunk 1 index 1" },
-    { "passes/2/frames", "1", "passes[2]: 1 frames, the chunk's passes before had 2" },
-    { "passes/0/frames", "1", "only the last may have fewer than 2" },
+    { "passes/0/clean", "false", "passes[0]: a pass without queries must be a clean pass" },
+    { "passes/1/chunk", "2",
+      "passes[1]: chunk 2 index 0 follows, but the next pass must have chunk 1 index 0" },
+    { "passes/2/index", "3",
+      "passes[2]: chunk 1 index 3 follows, but the next pass must have chunk 1 index 1" },
+    { "passes/2/frames", "1",
+      "passes[2]: the pass has 1 frames, but earlier passes of the chunk have 2" },
+    { "passes/0/frames", "1", "only the last chunk may be shorter" },
     { "passes/3/frames", "3", "frames" },
-    { "passes/1/sha256", "[\"00\"]", "sha256 of 1 files, need 2" },
+    { "passes/1/sha256", "[\"00\"]", "sha256 has 1 entries, need 2" },
     { "passes/1/sha256", "[\"00\",\"11\"]", "sha256[0] is not 64 hex digits" },
 };
 
@@ -367,7 +371,7 @@ START_TEST(writer_keeps_order)
     ck_assert_int_eq(kvr_trace_put(w, &passes[1], 0, &call), KVR_EINVAL);
     ck_assert_int_eq(kvr_trace_finish(&w, NULL), KVR_EINVAL);
     ck_assert_ptr_null(w);
-    refused("missing: not a trace, or an unfinished one");
+    refused("file not found: the folder is not a trace, or its recording was not finished");
     ck_assert_int_eq(kvr_trace_create(&w, dir, &info), KVR_EINVAL); /* something is in it */
     ck_assert_ptr_null(w);
     remove_dir();

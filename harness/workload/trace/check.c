@@ -16,7 +16,8 @@ static enum kvr_status bad_value(const struct kvr_trace_call *c, const char *nam
 {
     const int64_t d = t->shape[2], h = t->shape[1];
 
-    return kvr_fail(KVR_ENAN, "%s: tensor '%s': value [%lld, %lld, %lld] is %g: must be finite",
+    return kvr_fail(KVR_ENAN,
+                    "%s: tensor '%s': value [%lld, %lld, %lld] is %g; values must be finite",
                     kvr_st_path(c->file), name, (long long)(at / (h * d)), (long long)(at / d % h),
                     (long long)(at % d), x);
 }
@@ -97,9 +98,10 @@ static enum kvr_status same_positions(struct seen *s, const struct kvr_trace_cal
     assert(s->position); /* chunk -1 does not exist */
     if (memcmp(s->position, c->position.data, bytes) == 0)
         return KVR_OK;
-    return kvr_fail(KVR_EFORMAT,
-                    "%s: tensor 'position' differs from that of the chunk's first pass and layer",
-                    kvr_st_path(c->file));
+    return kvr_fail(
+        KVR_EFORMAT,
+        "%s: tensor 'position' differs from the one in the chunk's first pass and layer",
+        kvr_st_path(c->file));
 }
 
 static enum kvr_status check_pass(const struct kvr_trace *t, int pass, struct seen *s,
@@ -149,7 +151,8 @@ static enum kvr_status fail_stranger(const char *dir, const char *name)
     snprintf(shown, sizeof shown, "%.99s", name);
     for (char *s = shown; *s; s++)
         *s = *s < ' ' || *s == 0x7f ? '?' : *s;
-    return kvr_fail(KVR_EFORMAT, "%s/%s: not part of the trace", dir, shown);
+    return kvr_fail(KVR_EFORMAT, "%s/%s: the index of the trace does not list this file", dir,
+                    shown);
 }
 
 static enum kvr_status check_folder(const struct kvr_trace *t)
@@ -159,7 +162,7 @@ static enum kvr_status check_folder(const struct kvr_trace *t)
     struct dirent *e;
 
     if (!d)
-        return kvr_fail(errno == ENOMEM ? KVR_ENOMEM : KVR_EIO, "%s: cannot be read: %s",
+        return kvr_fail(errno == ENOMEM ? KVR_ENOMEM : KVR_EIO, "%s: cannot read the folder: %s",
                         kvr_trace_dir(t), strerror(errno));
     while (st == KVR_OK && (e = readdir(d)) != NULL)
         if (!is_known_tensor(kvr_trace_info(t), e->d_name))
@@ -180,8 +183,8 @@ enum kvr_status kvr_trace_check(const struct kvr_trace *t, kvr_trace_progress_fn
     for (int p = 0; p < n && st == KVR_OK; p++) {
         st = check_pass(t, p, &s, out);
         if (st == KVR_OK && progress && progress(ctx, p + 1, n))
-            st = kvr_fail(KVR_EINTERRUPTED, "%s: stopped after pass %d of %d", kvr_trace_dir(t),
-                          p + 1, n);
+            st = kvr_fail(KVR_EINTERRUPTED, "%s: stopped by the user after pass %d of %d",
+                          kvr_trace_dir(t), p + 1, n);
     }
     free(s.position);
     return st;

@@ -25,8 +25,8 @@ enum kvr_status kvr_trace_layout_check(const struct kvr_trace_layout *l, const c
             return kvr_fail(KVR_EFORMAT, "%s: layout: %s is %d, need 1..%d", where, bound[i].name,
                             bound[i].value, bound[i].most);
     if (l->n_heads % l->n_kv_heads != 0)
-        return kvr_fail(KVR_EFORMAT, "%s: layout: heads is %d, no multiple of kv_heads, %d", where,
-                        l->n_heads, l->n_kv_heads);
+        return kvr_fail(KVR_EFORMAT, "%s: layout: heads is %d, need a multiple of kv_heads, %d",
+                        where, l->n_heads, l->n_kv_heads);
     return KVR_OK;
 }
 
@@ -53,7 +53,7 @@ static enum kvr_status read_channels(struct kvr_trace_rope *r, const json_t *lis
     int sum = 0;
 
     if (json_array_size(list) != 3)
-        return kvr_fail(KVR_EFORMAT, "%s: rope: channels of %zu axes, need 3: t, h, w", where,
+        return kvr_fail(KVR_EFORMAT, "%s: rope: channels has %zu axes, need 3: t, h, w", where,
                         json_array_size(list));
     for (size_t i = 0; i < 3; i++) {
         const json_t *n = json_array_get(list, i);
@@ -66,8 +66,8 @@ static enum kvr_status read_channels(struct kvr_trace_rope *r, const json_t *lis
         sum += (int)value;
     }
     if (sum > head_dim)
-        return kvr_fail(KVR_EFORMAT, "%s: rope: channels are %d together, a head has %d", where,
-                        sum, head_dim);
+        return kvr_fail(KVR_EFORMAT, "%s: rope: channels sum to %d, but head_dim is %d", where, sum,
+                        head_dim);
     return KVR_OK;
 }
 
@@ -86,7 +86,7 @@ static enum kvr_status read_rope(struct kvr_trace_rope *r, const json_t *doc, in
     KVR_TRY(kvr_json_array(o, where, "channels", &channels));
     KVR_TRY(kvr_json_real(o, where, "base", &r->base));
     if (strcmp(pairs, "adjacent") != 0 && strcmp(pairs, "halves") != 0)
-        return kvr_fail(KVR_EFORMAT, "%s: rope: pairs is neither adjacent nor halves", where);
+        return kvr_fail(KVR_EFORMAT, "%s: rope: pairs must be adjacent or halves", where);
     if (!(r->base > 1 && r->base <= 1e12))
         return kvr_fail(KVR_EFORMAT, "%s: rope: base is %g, need more than 1 and at most 1e12",
                         where, r->base);
@@ -102,7 +102,7 @@ static enum kvr_status read_hashes(struct kvr_trace_pass *p, const json_t *o, in
 
     KVR_TRY(kvr_json_array(o, where, "sha256", &list));
     if (json_array_size(list) != (size_t)n_layers)
-        return kvr_fail(KVR_EFORMAT, "%s: sha256 of %zu files, need %d: one of each layer", where,
+        return kvr_fail(KVR_EFORMAT, "%s: sha256 has %zu entries, need %d: one per layer", where,
                         json_array_size(list), n_layers);
     p->sha256 = calloc((size_t)n_layers, sizeof *p->sha256);
     if (!p->sha256)
@@ -128,17 +128,21 @@ static enum kvr_status check_order(const struct kvr_trace_pass *p,
     const int index = before && !before->clean ? before->index + 1 : 0;
 
     if (p->chunk != chunk || p->index != index)
-        return kvr_fail(KVR_EFORMAT, "%s: chunk %d index %d, expected chunk %d index %d", where,
-                        p->chunk, p->index, chunk, index);
+        return kvr_fail(
+            KVR_EFORMAT,
+            "%s: chunk %d index %d follows, but the next pass must have chunk %d index %d", where,
+            p->chunk, p->index, chunk, index);
     if (p->index > 0 && p->n_frames != before->n_frames)
-        return kvr_fail(KVR_EFORMAT, "%s: %d frames, the chunk's passes before had %d", where,
-                        p->n_frames, before->n_frames);
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: the pass has %d frames, but earlier passes of the chunk have %d",
+                        where, p->n_frames, before->n_frames);
     if (p->index == 0 && before && before->n_frames < l->frames_per_chunk)
         return kvr_fail(KVR_EFORMAT,
-                        "%s: a chunk after one of %d frames: only the last may have fewer than %d",
+                        "%s: only the last chunk may be shorter, but an earlier chunk has %d "
+                        "frames instead of %d",
                         where, before->n_frames, l->frames_per_chunk);
     if (!p->queries && !p->clean)
-        return kvr_fail(KVR_EFORMAT, "%s: a pass without queries must be clean", where);
+        return kvr_fail(KVR_EFORMAT, "%s: a pass without queries must be a clean pass", where);
     return KVR_OK;
 }
 
@@ -156,10 +160,12 @@ static enum kvr_status read_pass(struct kvr_trace_pass *p, const json_t *o,
     KVR_TRY(kvr_json_bool_opt(o, where, "queries", &p->queries));
     KVR_TRY(check_order(p, before, l, where));
     if ((int64_t)p->chunk * l->frames_per_chunk + p->n_frames > KVR_TRACE_MAX_FRAMES)
-        return kvr_fail(KVR_EFORMAT, "%s: more than %d frames", where, KVR_TRACE_MAX_FRAMES);
+        return kvr_fail(KVR_EFORMAT, "%s: more than %d frames, the limit", where,
+                        KVR_TRACE_MAX_FRAMES);
     p->frame0 = p->chunk * l->frames_per_chunk;
     if ((int64_t)(p->frame0 + p->n_frames) * l->tokens_per_frame > KVR_TRACE_MAX_TOKENS)
-        return kvr_fail(KVR_EFORMAT, "%s: more than %d tokens", where, KVR_TRACE_MAX_TOKENS);
+        return kvr_fail(KVR_EFORMAT, "%s: more than %d tokens, the limit", where,
+                        KVR_TRACE_MAX_TOKENS);
     return read_hashes(p, o, l->n_layers, where);
 }
 
@@ -170,8 +176,8 @@ static enum kvr_status read_passes(struct kvr_trace_info *out, const json_t *doc
 
     KVR_TRY(kvr_json_array(doc, where, "passes", &list));
     if (json_array_size(list) < 1 || json_array_size(list) > KVR_TRACE_MAX_FRAMES)
-        return kvr_fail(KVR_EFORMAT, "%s: %zu passes, need 1..%d", where, json_array_size(list),
-                        KVR_TRACE_MAX_FRAMES);
+        return kvr_fail(KVR_EFORMAT, "%s: the trace has %zu passes, need 1..%d", where,
+                        json_array_size(list), KVR_TRACE_MAX_FRAMES);
     out->pass = calloc(json_array_size(list), sizeof *out->pass);
     if (!out->pass)
         return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating %zu passes", where,
@@ -198,7 +204,7 @@ static enum kvr_status check_plain(const char *text, const char *key, const char
 
     for (; *s; s++)
         if (*s < ' ' || *s == 0x7f || (*s == 0xc2 && s[1] < 0xa0))
-            return kvr_fail(KVR_EFORMAT, "%s: %s: a control character", where, key);
+            return kvr_fail(KVR_EFORMAT, "%s: %s: contains a control character", where, key);
     return KVR_OK;
 }
 
@@ -212,7 +218,7 @@ static enum kvr_status read_about(struct kvr_trace_info *out, const json_t *doc,
     out->source = out->text = "";
     KVR_TRY(kvr_json_string(doc, where, "format", &format));
     if (strcmp(format, "kvtrace") != 0)
-        return kvr_fail(KVR_EFORMAT, "%s: format is not kvtrace", where);
+        return kvr_fail(KVR_EFORMAT, "%s: the value of format must be kvtrace", where);
     KVR_TRY(kvr_json_int_in(doc, where, "version", 1, KVR_TRACE_VERSION, &version));
     KVR_TRY(kvr_json_object(doc, where, "model", &m));
     KVR_TRY(kvr_json_string(m, where, "name", &out->model));
@@ -226,10 +232,11 @@ static enum kvr_status read_about(struct kvr_trace_info *out, const json_t *doc,
     if (seed < 0)
         return kvr_fail(KVR_EFORMAT, "%s: seed is %lld, need 0 or more", where, (long long)seed);
     if (!out->model[0] || !out->licence[0])
-        return kvr_fail(KVR_EFORMAT, "%s: model: %s is empty: say what it is, or 'unknown'", where,
+        return kvr_fail(KVR_EFORMAT, "%s: model: %s is empty: give it, or write 'unknown'", where,
                         out->model[0] ? "licence" : "name");
     if (strlen(out->model) > 64 || strpbrk(out->model, "/\\"))
-        return kvr_fail(KVR_EFORMAT, "%s: model: name: at most 64 characters, no slash", where);
+        return kvr_fail(KVR_EFORMAT, "%s: model: name may have at most 64 characters and no slash",
+                        where);
     KVR_TRY(check_plain(out->model, "name", where));
     KVR_TRY(check_plain(out->licence, "licence", where));
     KVR_TRY(check_plain(out->source, "source", where));
@@ -255,8 +262,8 @@ enum kvr_status kvr_trace_info_read(struct kvr_trace_info *out, const json_t *do
         st = read_passes(out, doc, where);
     if (st == KVR_OK && out->window_frames &&
         out->window_frames < out->layout.frames_per_chunk + out->sink_frames)
-        st = kvr_fail(KVR_EFORMAT, "%s: window is %d, need sink and a chunk: %d", where,
-                      out->window_frames, out->layout.frames_per_chunk + out->sink_frames);
+        st = kvr_fail(KVR_EFORMAT, "%s: window is %d, need at least the sink and one chunk: %d",
+                      where, out->window_frames, out->layout.frames_per_chunk + out->sink_frames);
     if (st != KVR_OK)
         kvr_trace_info_free(out);
     return st;

@@ -18,7 +18,10 @@ struct kvr_trace {
 static enum kvr_status read_index(struct kvr_trace *t, const char *path)
 {
     if (!kvr_path_exists(path))
-        return kvr_fail(KVR_ENOTFOUND, "%s: missing: not a trace, or an unfinished one", path);
+        return kvr_fail(
+            KVR_ENOTFOUND,
+            "%s: file not found: the folder is not a trace, or its recording was not finished",
+            path);
     KVR_TRY(kvr_sha256_file(path, t->sha256));
     KVR_TRY(kvr_json_load(&t->doc, path));
     return kvr_trace_info_read(&t->info, t->doc, path);
@@ -87,7 +90,7 @@ static enum kvr_status get(struct kvr_tensor *out, const struct kvr_st *file, co
 
     KVR_TRY(kvr_st_get_shaped(file, name, 3, shape, out));
     if (!is_float(out->dtype))
-        return kvr_fail(KVR_EFORMAT, "%s: tensor '%s': %s, need F32, F16 or BF16",
+        return kvr_fail(KVR_EFORMAT, "%s: tensor '%s' has type %s, need F32, F16 or BF16",
                         kvr_st_path(file), name, kvr_dtype_name(out->dtype));
     return KVR_OK;
 }
@@ -98,8 +101,8 @@ static enum kvr_status get_position(struct kvr_trace_call *c, const struct kvr_s
 
     KVR_TRY(kvr_st_get_shaped(file, "position", 2, shape, &c->position));
     if (c->position.dtype != KVR_I32)
-        return kvr_fail(KVR_EFORMAT, "%s: tensor 'position': %s, need I32", kvr_st_path(file),
-                        kvr_dtype_name(c->position.dtype));
+        return kvr_fail(KVR_EFORMAT, "%s: tensor 'position' has type %s, need I32",
+                        kvr_st_path(file), kvr_dtype_name(c->position.dtype));
     return KVR_OK;
 }
 
@@ -123,8 +126,8 @@ enum kvr_status kvr_trace_call_read(struct kvr_trace_call *c, struct kvr_st *fil
         known++;
     }
     if (kvr_st_count(file) != known)
-        return kvr_fail(KVR_EFORMAT, "%s: %d tensors, allowed are %s", kvr_st_path(file),
-                        kvr_st_count(file),
+        return kvr_fail(KVR_EFORMAT, "%s: the file has %d tensors, allowed are %s",
+                        kvr_st_path(file), kvr_st_count(file),
                         p->queries ? "q, k, v, position and out" : "k, v and position");
     x.file = file;
     *c = x;
@@ -140,11 +143,13 @@ static enum kvr_status open_file(struct kvr_trace_call *c, const struct kvr_trac
     enum kvr_status st;
 
     if (!kvr_path_is_below(t->dir, path))
-        return kvr_fail(KVR_ENOTFOUND, "%s: missing, or not a file of this folder", path);
+        return kvr_fail(KVR_ENOTFOUND, "%s: file not found in the trace's folder", path);
     KVR_TRY(kvr_sha256_file(path, hex));
     if (strcmp(hex, p->sha256[layer]) != 0)
-        return kvr_fail(KVR_EFORMAT, "%s: sha256 is %.12s, the index has %.12s", path, hex,
-                        p->sha256[layer]);
+        return kvr_fail(
+            KVR_EFORMAT,
+            "%s: the file's sha256 is %.12s, but the index has %.12s; the file was modified", path,
+            hex, p->sha256[layer]);
     KVR_TRY(kvr_st_open(&file, path));
     st = kvr_trace_call_read(c, file, &t->info, pass);
     if (st != KVR_OK)

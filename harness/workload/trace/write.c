@@ -34,12 +34,14 @@ static enum kvr_status check_empty(const char *dir)
     KVR_TRY(kvr_mkdirs(dir));
     d = opendir(dir);
     if (!d)
-        return kvr_fail(errno == ENOMEM ? KVR_ENOMEM : KVR_EIO, "%s: cannot be read: %s", dir,
-                        strerror(errno));
+        return kvr_fail(errno == ENOMEM ? KVR_ENOMEM : KVR_EIO, "%s: cannot read the folder: %s",
+                        dir, strerror(errno));
     while ((e = readdir(d)) != NULL)
         any = any || (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0);
     closedir(d);
-    return any ? kvr_fail(KVR_EINVAL, "%s: not empty; a trace needs its own folder", dir) : KVR_OK;
+    return any ? kvr_fail(KVR_EINVAL, "%s: the folder is not empty; a trace needs its own folder",
+                          dir)
+               : KVR_OK;
 }
 
 static json_t *rope_json(const struct kvr_trace_rope *r)
@@ -73,9 +75,10 @@ enum kvr_status kvr_trace_create(struct kvr_trace_writer **out, const char *dir,
 
     *out = NULL;
     if (!info->model || !info->model[0] || !info->licence || !info->licence[0])
-        return kvr_fail(KVR_EINVAL, "%s: a trace needs its model's name and licence", dir);
+        return kvr_fail(KVR_EINVAL, "%s: a trace needs the name and the licence of its model", dir);
     if (strlen(info->model) > 64 || strpbrk(info->model, "/\\"))
-        return kvr_fail(KVR_EINVAL, "%s: the model's name: at most 64 characters, no slash", dir);
+        return kvr_fail(KVR_EINVAL,
+                        "%s: the model's name may have at most 64 characters and no slash", dir);
     KVR_TRY(kvr_trace_layout_check(&info->layout, dir));
     KVR_TRY(check_empty(dir));
     w = calloc(1, sizeof *w);
@@ -112,7 +115,7 @@ static enum kvr_status begin_pass(struct kvr_trace_writer *w, const struct kvr_t
     json_t *o;
 
     if (w->layers != w->layout.n_layers)
-        return kvr_fail(KVR_EINVAL, "%s: a pass of %d layers, need %d", w->dir, w->layers,
+        return kvr_fail(KVR_EINVAL, "%s: the pass has %d layers, need %d", w->dir, w->layers,
                         w->layout.n_layers);
     o = json_pack("{s:i, s:i, s:i, s:b, s:b, s:[]}", "chunk", p->chunk, "index", p->index, "frames",
                   p->n_frames, "clean", p->clean, "queries", p->queries, "sha256");
@@ -149,8 +152,10 @@ enum kvr_status kvr_trace_put(struct kvr_trace_writer *w, const struct kvr_trace
     if (layer == 0)
         KVR_TRY(begin_pass(w, pass));
     if (layer != w->layers || layer >= w->layout.n_layers)
-        return kvr_fail(KVR_EINVAL, "%s: layer %d after %d of %d", w->dir, layer, w->layers,
-                        w->layout.n_layers);
+        return kvr_fail(
+            KVR_EINVAL,
+            "%s: layer %d was written after %d of %d layers; layers must be written in order",
+            w->dir, layer, w->layers, w->layout.n_layers);
     if (pass->queries)
         item[n++] = (struct kvr_st_item){ "q", call->q };
     if (pass->queries && call->out.data)
@@ -173,8 +178,9 @@ static enum kvr_status check_index(const struct kvr_trace_writer *w)
 
     if (w->layers != w->layout.n_layers || json_array_size(w->passes) == 0)
         return kvr_fail(KVR_EINVAL,
-                        "%s: %zu passes, %d layers of the last, need at least one of %d", w->dir,
-                        json_array_size(w->passes), w->layers, w->layout.n_layers);
+                        "%s: the trace has %zu passes and %d layers of the last pass; need at "
+                        "least one pass with all %d layers",
+                        w->dir, json_array_size(w->passes), w->layers, w->layout.n_layers);
     KVR_TRY(kvr_trace_info_read(&i, w->doc, w->dir));
     kvr_trace_info_free(&i);
     return KVR_OK;
