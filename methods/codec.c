@@ -43,12 +43,12 @@ static enum kvr_status add_stage(struct kvr_codec *c, char *text)
     char *name = kvr_trim(text), *open = strchr(name, '('), *args = NULL;
 
     if (c->n_stages == KVR_MAX_STAGES)
-        return kvr_fail(KVR_EINVAL, "codec: more than %d stages", KVR_MAX_STAGES);
+        return kvr_fail(KVR_EINVAL, "codec: more than %d stages, the limit", KVR_MAX_STAGES);
     if (open) {
         char *close = strrchr(open, ')');
 
         if (!close || close[1])
-            return kvr_fail(KVR_EINVAL, "codec: '%s': '(' without ')' at the end", name);
+            return kvr_fail(KVR_EINVAL, "codec: '%s': '(' needs a ')' at the end", name);
         *open = *close = 0;
         args = open + 1;
         name = kvr_trim(name);
@@ -145,21 +145,25 @@ static enum kvr_status check_order(const struct kvr_codec *c, const char *text, 
         const struct kvr_stage *st = c->stage[i].stage;
 
         if (st->kind != KVR_STAGE_GRID && grid)
-            return kvr_fail(KVR_EINVAL, "codec: '%s': '%s' cannot follow a grid", text, st->name);
+            return kvr_fail(KVR_EINVAL, "codec: '%s': stage '%s' cannot follow a grid stage", text,
+                            st->name);
         if (st->kind == KVR_STAGE_GRID && grid && joins[i] != '+')
-            return kvr_fail(KVR_EINVAL, "codec: '%s': grids are joined by '+'", text);
+            return kvr_fail(KVR_EINVAL, "codec: '%s': two grid stages must be joined by '+'", text);
         if (st->kind == KVR_STAGE_EXACT && exact++)
-            return kvr_fail(KVR_EINVAL, "codec: '%s': more than one '%s'", text, st->name);
+            return kvr_fail(KVR_EINVAL, "codec: '%s': stage '%s' may occur only once", text,
+                            st->name);
         if (joins[i] == '+' && (!grid || st->kind != KVR_STAGE_GRID))
-            return kvr_fail(KVR_EINVAL, "codec: '%s': '+' joins two grids", text);
+            return kvr_fail(KVR_EINVAL, "codec: '%s': '+' may join only two grid stages", text);
         for (int j = i - 1; joins[i] == '+' && j <= i; j++)
             if (leaves_nothing(c, j))
-                return kvr_fail(KVR_EINVAL, "codec: '%s': '%s' leaves nothing to a second grid",
-                                text, c->stage[j].stage->name);
+                return kvr_fail(
+                    KVR_EINVAL,
+                    "codec: '%s': stage '%s' leaves no residual for a second grid stage", text,
+                    c->stage[j].stage->name);
         grid = grid || st->kind == KVR_STAGE_GRID;
     }
     if (!grid)
-        return kvr_fail(KVR_EINVAL, "codec: '%s': no grid stage (raw, sym, ...)", text);
+        return kvr_fail(KVR_EINVAL, "codec: '%s': needs a grid stage (raw, sym, ...)", text);
     return KVR_OK;
 }
 
@@ -176,7 +180,8 @@ enum kvr_status kvr_codec_open(struct kvr_codec **out, const char *text, enum kv
     c->side = side;
     c->study = study;
     if (strlen(text) >= sizeof copy) {
-        st = kvr_fail(KVR_EINVAL, "codec: pipeline longer than %zu characters", sizeof copy - 1);
+        st = kvr_fail(KVR_EINVAL, "codec: the pipeline has more than %zu characters, the limit",
+                      sizeof copy - 1);
         goto fail;
     }
     strcpy(copy, text);
@@ -301,8 +306,8 @@ enum kvr_status kvr_codec_check_joint(const struct kvr_codec *k, const struct kv
         for (int i = 0; i < c->n_stages; i++)
             if (c->stage[i].stage->joint && (c->n_stages > 1 || strcmp(c->text, other->text) != 0))
                 return kvr_fail(KVR_EINVAL,
-                                "'%s' codes keys and values jointly: it must be the only stage of "
-                                "both pipelines, with equal options",
+                                "stage '%s' codes keys and values jointly: it must be the only "
+                                "stage of both pipelines, with equal options",
                                 c->stage[i].stage->name);
     }
     return KVR_OK;

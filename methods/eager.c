@@ -21,20 +21,18 @@ enum kvr_status kvr_eager_check(const struct kvr_codec *c)
     int grids = 0;
 
     if (!c->study)
-        return kvr_fail(KVR_EUNSUPPORTED,
-                        "launches eager: the study's order of operations, of its readings alone "
-                        "(NAME@study)");
+        return kvr_fail(KVR_EUNSUPPORTED, "launches eager: applies only to a @study reading "
+                                          "(NAME@study), whose order of operations it follows");
     for (int i = 0; i < c->n_stages; i++) {
         struct kvr_layout l;
 
         kvr_codec_layout(c, i, &(struct kvr_block_shape){ 0, 1, 1 }, &l);
         grids += c->stage[i].stage->kind == KVR_STAGE_GRID;
         if (grids > 1 || (l.form != KVR_FORM_RAW && l.form != KVR_FORM_WALSH && !l.chains))
-            return kvr_fail(
-                KVR_EUNSUPPORTED,
-                "launches eager: '%s': only raw, or one of sym and asym, with or without "
-                "hadamard",
-                c->text);
+            return kvr_fail(KVR_EUNSUPPORTED,
+                            "launches eager: codec '%s' is not supported, need raw, sym or asym, "
+                            "the latter two with or without hadamard",
+                            c->text);
     }
     return KVR_OK;
 }

@@ -79,7 +79,8 @@ static enum kvr_status from_file(const char *path, int layer, int n_layers, doub
     if (there && !S_ISREG(sb.st_mode))
         return kvr_fail(KVR_EFORMAT, "layer budget '%s': not a regular file", path);
     if (there && sb.st_size > MAX_FILE)
-        return kvr_fail(KVR_EFORMAT, "layer budget '%s': %lld bytes, at most %d", path,
+        return kvr_fail(KVR_EFORMAT,
+                        "layer budget '%s': the file has %lld bytes, at most %d are allowed", path,
                         (long long)sb.st_size, MAX_FILE);
     st = kvr_infile_open_text(&f, path);
     if (st != KVR_OK)
@@ -92,18 +93,18 @@ static enum kvr_status from_file(const char *path, int layer, int n_layers, doub
 
         at++;
         if (got < 0)
-            st = kvr_fail(KVR_EFORMAT, "%s:%d: expected one number, found '%.40s'", path, at, line);
+            st = kvr_fail(KVR_EFORMAT, "%s:%d: need one number per line, found '%.40s'", path, at,
+                          line);
         else if (got > 0 && !(x > 0 && isfinite(x)))
-            st = kvr_fail(KVR_EFORMAT, "%s:%d: budget %g, need a finite number above 0", path, at,
-                          x);
+            st = kvr_fail(KVR_EFORMAT, "%s:%d: budget %g must be finite and above 0", path, at, x);
         else if (got > 0 && n++ == layer)
             *beta = x;
     }
     if (st == KVR_OK && ferror(f))
         st = kvr_fail(KVR_EIO, "%s: %s", path, strerror(errno));
     if (st == KVR_OK && n != n_layers)
-        st = kvr_fail(KVR_EFORMAT, "%s:%d: %d budgets, the model has %d layers", path, at, n,
-                      n_layers);
+        st = kvr_fail(KVR_EFORMAT, "%s:%d: the file has %d budgets, but the model has %d layers",
+                      path, at, n, n_layers);
     free(line);
     fclose(f);
     return st;
@@ -125,12 +126,14 @@ enum kvr_status kvr_layer_budget(const char *which, double min, double max, int 
     double x = 1;
 
     if (layer < 0 || layer >= n_layers)
-        return kvr_fail(KVR_EINVAL, "layer budget: layer %d, need 0..%d", layer, n_layers - 1);
+        return kvr_fail(KVR_EINVAL, "layer budget: layer %d does not exist, need 0..%d", layer,
+                        n_layers - 1);
     if (!strcmp(which, "linear") || !strcmp(which, "falling")) {
         const int at = !strcmp(which, "linear") ? layer : n_layers - 1 - layer;
 
         if (!(min > 0 && min <= max && isfinite(max)))
-            return kvr_fail(KVR_EINVAL, "layer budget: %s from %g to %g, need 0 < min <= max",
+            return kvr_fail(KVR_EINVAL,
+                            "layer budget: %s from %g to %g is not allowed, need 0 < min <= max",
                             which, min, max);
         if (n_layers > 1)
             x = min + (double)at / (n_layers - 1) * (max - min);

@@ -46,7 +46,8 @@ static enum kvr_status find_export(void *handle, const char *path, const struct 
 
     *out = dlsym(handle, "kvr_plugin_export");
     if (!*out)
-        return kvr_fail(KVR_EFORMAT, "plug-in %s: exports no symbol 'kvr_plugin_export'", path);
+        return kvr_fail(KVR_EFORMAT, "plug-in %s: the file exports no symbol 'kvr_plugin_export'",
+                        path);
     for (int i = 0; (l = kvr_plugin_at(i)) != NULL; i++)
         if (l->plugin == *out)
             return KVR_OK; /* this file is already loaded under another name */
@@ -62,7 +63,8 @@ static enum kvr_status add(const struct kvr_plugin *p, const char *path, const c
         if (loaded[i]->plugin == p)
             return KVR_OK;
     if (n_loaded == KVR_PLUGIN_MAX)
-        return kvr_fail(KVR_EINVAL, "plug-in %s: more than %d plug-ins", path, KVR_PLUGIN_MAX);
+        return kvr_fail(KVR_EINVAL, "plug-in %s: more than %d plug-ins are loaded, the limit", path,
+                        KVR_PLUGIN_MAX);
     l = calloc(1, sizeof *l);
     if (!l)
         return kvr_fail(KVR_ENOMEM, "plug-in: out of memory");

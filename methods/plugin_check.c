@@ -16,15 +16,17 @@ static enum kvr_status check_abi(const struct kvr_plugin *p)
     size_t ours[N_STRUCTS], theirs[N_STRUCTS];
 
     if (p->abi != KVR_PLUGIN_ABI)
-        return kvr_fail(KVR_EUNSUPPORTED,
-                        "built for ABI %d, this program has ABI %d: build it again", p->abi,
-                        KVR_PLUGIN_ABI);
+        return kvr_fail(
+            KVR_EUNSUPPORTED,
+            "the plug-in was built for ABI %d, but this program has ABI %d: rebuild the plug-in",
+            p->abi, KVR_PLUGIN_ABI);
     memcpy(ours, &sizes, sizeof ours);
     memcpy(theirs, &p->sizes, sizeof theirs);
     for (int i = 0; i < N_STRUCTS; i++)
         if (theirs[i] != ours[i])
             return kvr_fail(KVR_EUNSUPPORTED,
-                            "struct %s has %zu bytes there and %zu here: build it again",
+                            "struct %s has %zu bytes in the plug-in and %zu in this program: "
+                            "rebuild the plug-in",
                             struct_names[i], theirs[i], ours[i]);
     return KVR_OK;
 }
@@ -33,12 +35,12 @@ static enum kvr_status check_abi(const struct kvr_plugin *p)
 static enum kvr_status check_name(const char *what, const char *name)
 {
     if (!name || !*name)
-        return kvr_fail(KVR_EINVAL, "%s without a name", what);
+        return kvr_fail(KVR_EINVAL, "%s without a name: it needs one", what);
     if (strlen(name) > 63 || strpbrk(name, " \t\n,=|+@()"))
-        return kvr_fail(KVR_EINVAL,
-                        "%s '%.64s': a name has at most 63 characters, none of them "
-                        "blank or in ,=|+@()",
-                        what, name);
+        return kvr_fail(
+            KVR_EINVAL,
+            "%s '%.64s': a name may have at most 63 characters, without blanks and ,=|+@()", what,
+            name);
     return KVR_OK;
 }
 
@@ -51,13 +53,14 @@ static enum kvr_status check_option(const struct kvr_opt *o, size_t opts_size)
     };
 
     if (o->type <= KVR_OPT_T_NONE || o->type > KVR_OPT_T_STRING)
-        return kvr_fail(KVR_EINVAL, "option '%s': no type %d", o->name, (int)o->type);
+        return kvr_fail(KVR_EINVAL, "option '%s': type %d does not exist", o->name, (int)o->type);
     if (o->offset > opts_size || size[o->type] > opts_size - o->offset)
-        return kvr_fail(KVR_EINVAL, "option '%s': byte %zu is outside its struct of %zu bytes",
+        return kvr_fail(KVR_EINVAL,
+                        "option '%s': its offset, byte %zu, is outside the struct of %zu bytes",
                         o->name, o->offset, opts_size);
     if (!o->help || (o->type == KVR_OPT_T_ENUM && (!o->names || !o->names[0])) ||
         (o->type == KVR_OPT_T_STRING && !o->def_text))
-        return kvr_fail(KVR_EINVAL, "option '%s': without help, choices or default", o->name);
+        return kvr_fail(KVR_EINVAL, "option '%s' has no help, no choices or no default", o->name);
     return KVR_OK;
 }
 
@@ -67,7 +70,7 @@ static enum kvr_status check_part(const char *what, const char *name, const char
     enum kvr_status st = check_name(what, name);
 
     if (st == KVR_OK && !title)
-        st = kvr_fail(KVR_EINVAL, "%s '%s' without a title", what, name);
+        st = kvr_fail(KVR_EINVAL, "%s '%s' has no title", what, name);
     for (const struct kvr_opt *o = options; st == KVR_OK && o && o->name; o++) {
         st = check_name("option", o->name);
         if (st == KVR_OK)
@@ -82,9 +85,11 @@ static enum kvr_status check_ops(const struct kvr_stage *s, const struct kvr_sta
                                  const char *device)
 {
     if (s->kind == KVR_STAGE_TRANSFORM && !ops->transform)
-        return kvr_fail(KVR_EINVAL, "stage '%s': without transform for %s", s->name, device);
+        return kvr_fail(KVR_EINVAL, "stage '%s' has no function transform() for %s", s->name,
+                        device);
     if (s->kind != KVR_STAGE_TRANSFORM && (!ops->encode || !ops->decode))
-        return kvr_fail(KVR_EINVAL, "stage '%s': without encode or decode for %s", s->name, device);
+        return kvr_fail(KVR_EINVAL, "stage '%s' has no function encode() or decode() for %s",
+                        s->name, device);
     return KVR_OK;
 }
 
@@ -92,18 +97,21 @@ static enum kvr_status check_stage(const struct kvr_stage *s)
 {
     KVR_TRY(check_part("stage", s->name, s->title, s->options, s->opts_size));
     if (strcmp(kvr_stage_name_now(s->name), s->name) != 0)
-        return kvr_fail(KVR_EINVAL, "stage '%s': the name is a former name of stage '%s'", s->name,
-                        kvr_stage_name_now(s->name));
+        return kvr_fail(KVR_EINVAL,
+                        "stage '%s': this name is a former name of stage '%s'; choose another name",
+                        s->name, kvr_stage_name_now(s->name));
     if (s->kind != KVR_STAGE_TRANSFORM && s->kind != KVR_STAGE_SHIFT &&
         s->kind != KVR_STAGE_EXACT && s->kind != KVR_STAGE_GRID)
-        return kvr_fail(KVR_EINVAL, "stage '%s': no kind %d", s->name, (int)s->kind);
+        return kvr_fail(KVR_EINVAL, "stage '%s': kind %d does not exist", s->name, (int)s->kind);
     KVR_TRY(check_ops(s, &s->cpu, "the CPU"));
     if (s->cuda)
         KVR_TRY(check_ops(s, s->cuda, "CUDA"));
     if (!s->layout && s->kind != KVR_STAGE_TRANSFORM)
-        return kvr_fail(KVR_EINVAL, "stage '%s': stores bytes but has no layout", s->name);
+        return kvr_fail(KVR_EINVAL, "stage '%s' stores bytes, but has no layout", s->name);
     if (!s->table != !s->table_size)
-        return kvr_fail(KVR_EINVAL, "stage '%s': a table of %zu bytes %s a function that writes it",
+        return kvr_fail(KVR_EINVAL,
+                        "stage '%s': a table of %zu bytes %s a function table() to write it: need "
+                        "both or neither",
                         s->name, s->table_size, s->table ? "and" : "without");
     if (!s->noise && s->kind == KVR_STAGE_EXACT)
         return kvr_fail(KVR_EINVAL,
@@ -116,12 +124,12 @@ static enum kvr_status check_tiers(const struct kvr_tiers *t)
 {
     KVR_TRY(check_part("tiers", t->name, t->title, t->options, t->opts_size));
     if (t->n_tiers < 1 || t->n_tiers > KVR_MAX_TIERS)
-        return kvr_fail(KVR_EINVAL, "tiers '%s': %d tiers, need 1..%d", t->name, t->n_tiers,
+        return kvr_fail(KVR_EINVAL, "tiers '%s' has %d tiers, need 1..%d", t->name, t->n_tiers,
                         KVR_MAX_TIERS);
     for (int i = 0; i < t->n_tiers; i++)
         KVR_TRY(check_name("tier", t->tier_names[i]));
     if (!t->assign)
-        return kvr_fail(KVR_EINVAL, "tiers '%s': without assign", t->name);
+        return kvr_fail(KVR_EINVAL, "tiers '%s' has no function assign()", t->name);
     return KVR_OK;
 }
 
@@ -129,7 +137,8 @@ static enum kvr_status check_retention(const struct kvr_retention *r)
 {
     KVR_TRY(check_part("retention", r->name, r->title, r->options, r->opts_size));
     if (!r->assign == !r->thin)
-        return kvr_fail(KVR_EINVAL, "retention '%s': %s assign and thin", r->name,
+        return kvr_fail(KVR_EINVAL,
+                        "retention '%s': %s assign() and thin(): need exactly one of them", r->name,
                         r->assign ? "with both" : "without");
     return KVR_OK;
 }
@@ -138,9 +147,12 @@ static enum kvr_status check_method(const struct kvr_method *m)
 {
     KVR_TRY(check_name("method", m->name));
     if (!m->family || !m->title || !m->paper || !m->k || !m->v)
-        return kvr_fail(KVR_EINVAL, "method '%s': without family, title, paper, k or v", m->name);
+        return kvr_fail(KVR_EINVAL,
+                        "method '%s' has no family, title, paper, k or v; all are required",
+                        m->name);
     if (m->study)
-        return kvr_fail(KVR_EINVAL, "method '%s': only the 33 methods of the study have .study",
+        return kvr_fail(KVR_EINVAL,
+                        "method '%s': .study is allowed only for the 33 methods of the study",
                         m->name);
     return KVR_OK;
 }
@@ -168,7 +180,7 @@ static enum kvr_status check(const struct kvr_plugin *p)
         return kvr_fail(KVR_EINVAL, "without a version");
     for (int i = 0; (l = kvr_plugin_at(i)) != NULL; i++)
         if (!strcmp(l->plugin->name, p->name))
-            return kvr_fail(KVR_EINVAL, "a plug-in '%s' is loaded already, from %s", p->name,
+            return kvr_fail(KVR_EINVAL, "a plug-in named '%s' is already loaded, from %s", p->name,
                             l->path);
     CHECK_LIST(stages, "stage", check_stage, kvr_stage_at)
     CHECK_LIST(tiers, "tiers", check_tiers, kvr_tiers_at)

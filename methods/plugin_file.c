@@ -55,7 +55,9 @@ enum kvr_status kvr_plugin_check_file(const char *path)
     wrong = fstat(fileno(f), &s) == 0 ? check_elf(f, (uint64_t)s.st_size) : "no size";
     fclose(f);
     if (wrong)
-        return kvr_fail(KVR_EFORMAT, "plug-in %s: not a shared object for this program: %s", path,
-                        wrong);
+        return kvr_fail(
+            KVR_EFORMAT,
+            "plug-in %s: the file is not a shared object that this program can load: %s", path,
+            wrong);
     return KVR_OK;
 }

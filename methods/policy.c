@@ -42,8 +42,8 @@ static enum kvr_status split(struct words *w, const char *axis, const char *text
     char *name, *open, *close;
 
     if (strlen(text) >= sizeof w->copy)
-        return kvr_fail(KVR_EINVAL, "%s: text of %zu characters, at most %zu", axis, strlen(text),
-                        sizeof w->copy - 1);
+        return kvr_fail(KVR_EINVAL, "%s: the text has %zu characters, at most %zu are allowed",
+                        axis, strlen(text), sizeof w->copy - 1);
     strcpy(w->copy, text);
     name = kvr_trim(w->copy);
     open = strchr(name, '(');
@@ -51,12 +51,12 @@ static enum kvr_status split(struct words *w, const char *axis, const char *text
     if (open) {
         close = strrchr(open, ')');
         if (!close || close[1])
-            return kvr_fail(KVR_EINVAL, "%s: '%s': '(' without ')' at the end", axis, name);
+            return kvr_fail(KVR_EINVAL, "%s: '%s': '(' needs a ')' at the end", axis, name);
         *open = *close = 0;
         w->args = open + 1;
         name = kvr_trim(name);
         if (!*name)
-            return kvr_fail(KVR_EINVAL, "%s: '%s': no name before '('", axis, text);
+            return kvr_fail(KVR_EINVAL, "%s: '%s': a name is missing before '('", axis, text);
     }
     w->name = name;
     return KVR_OK;

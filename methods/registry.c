@@ -85,6 +85,6 @@ enum kvr_status kvr_method_require(const struct kvr_method **out, const char *na
     for (int i = 0; i < 255 && (m = kvr_method_at(i)) != NULL; i++)
         names[i] = m->name;
     near = kvr_nearest(name, names);
-    return kvr_fail(KVR_ENOTFOUND, "no method '%s'%s%s%s (`kvreel list methods` shows them all)",
+    return kvr_fail(KVR_ENOTFOUND, "unknown method '%s'%s%s%s; `kvreel list methods` shows all",
                     name, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }

@@ -6,8 +6,9 @@
 
 const struct kvr_opt kvr_reuse_options[] = {
     KVR_OPT_FLOAT(struct kvr_reuse_opts, threshold, 1.5, 0, 1e6,
-                  "summed relative change below which a step is skipped"),
-    KVR_OPT_INT(struct kvr_reuse_opts, warmup, 0, 0, 1000, "first steps that are always computed"),
+                  "sum of relative changes up to which a denoising step is skipped"),
+    KVR_OPT_INT(struct kvr_reuse_opts, warmup, 0, 0, 1000,
+                "number of first denoising steps that are always computed"),
     { 0 }
 };
 
@@ -24,7 +25,8 @@ enum kvr_status kvr_reuse_parse(struct kvr_reuse_opts *out, bool *on, const char
     n = strlen(text);
     if (strncmp(text, name, sizeof name - 1) || text[sizeof name - 1] != '(' ||
         text[n - 1] != ')' || n >= sizeof args)
-        return kvr_fail(KVR_EINVAL, "reuse: '%s', expected rel_l1(threshold=...,warmup=...)", text);
+        return kvr_fail(KVR_EINVAL,
+                        "reuse: '%s' is not valid, need rel_l1(threshold=...,warmup=...)", text);
     snprintf(args, sizeof args, "%.*s", (int)(n - sizeof name - 1), text + sizeof name);
     return kvr_opts_parse(kvr_reuse_options, out, args);
 }

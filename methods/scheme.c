@@ -13,21 +13,28 @@ static const char *const current_names[] = { "plain", "demean", NULL };
 
 const struct kvr_opt kvr_scheme_options[] = {
     KVR_OPT_ENUM(struct kvr_scheme_opts, compute, KVR_COMPUTE_F32, compute_names,
-                 "arithmetic of the grid fit"),
+                 "arithmetic that fits the quantization grid (scales and zero points)"),
     KVR_OPT_ENUM(struct kvr_scheme_opts, launches, KVR_LAUNCHES_FUSED, launches_names,
-                 "@study: kernels of coding: fused, or eager, one per operation as in PyTorch"),
-    KVR_OPT_ENUM(struct kvr_scheme_opts, commit, KVR_COMMIT_CLEAN_PASS, commit_names,
-                 "pass whose keys and values are stored; last_step: no clean pass"),
+                 "for @study: launch fused encoding kernels, or one kernel per operation (eager), "
+                 "as PyTorch does"),
+    KVR_OPT_ENUM(
+        struct kvr_scheme_opts, commit, KVR_COMMIT_CLEAN_PASS, commit_names,
+        "pass whose keys and values are stored in the cache; last_step saves the clean pass"),
     KVR_OPT_ENUM(struct kvr_scheme_opts, current, KVR_CURRENT_PLAIN, current_names,
-                 "keys of the current chunk: plain, or without each head's mean over its channels"),
+                 "keys of the current chunk in attention: plain, or minus each head's mean over "
+                 "its channels (demean)"),
     KVR_OPT_ENUM(struct kvr_scheme_opts, correction, 0, kvr_correction_names,
-                 "correction subtracted from the scores of coded keys"),
+                 "correction that is subtracted from the scores of coded keys, against the bias of "
+                 "quantization error"),
     KVR_OPT_STRING(struct kvr_scheme_opts, layer_budget, "none",
-                   "none, linear, falling, profiled (= moviegen), storyeval, or a file"),
-    KVR_OPT_FLOAT(struct kvr_scheme_opts, budget_min, 0.7, 0, 10,
-                  "layer_budget=linear: first layer's budget; falling: last layer's"),
-    KVR_OPT_FLOAT(struct kvr_scheme_opts, budget_max, 1.3, 0, 10,
-                  "layer_budget=linear: last layer's budget; falling: first layer's"),
+                   "budget factors of the layers: none, linear, falling, profiled (= moviegen), "
+                   "storyeval, or a file"),
+    KVR_OPT_FLOAT(
+        struct kvr_scheme_opts, budget_min, 0.7, 0, 10,
+        "budget factor of the first layer for layer_budget=linear, of the last layer for falling"),
+    KVR_OPT_FLOAT(
+        struct kvr_scheme_opts, budget_max, 1.3, 0, 10,
+        "budget factor of the last layer for layer_budget=linear, of the first layer for falling"),
     { 0 }
 };
 
@@ -39,8 +46,7 @@ static enum kvr_status split_spec(const char *spec, char *name, size_t n, const 
     size_t len = at ? (size_t)(at - spec) : strlen(spec);
 
     if (len == 0 || len >= n)
-        return kvr_fail(KVR_EINVAL, "method name '%s': empty or longer than %zu characters", spec,
-                        n - 1);
+        return kvr_fail(KVR_EINVAL, "method name '%s': must have 1 to %zu characters", spec, n - 1);
     memcpy(name, spec, len);
     name[len] = 0;
     *reading = at ? at + 1 : "intended";
@@ -54,7 +60,8 @@ static enum kvr_status choose_reading(struct kvr_scheme *p, const char *reading)
 
     if (!strcmp(reading, "study") && !m->study)
         return kvr_fail(KVR_EINVAL,
-                        "%s is not one of the study's methods: it has no @study reading", m->name);
+                        "%s is not one of the study's methods, so it has no @study reading",
+                        m->name);
     p->reading = !strcmp(reading, "study") ? KVR_STUDY : KVR_INTENDED;
     if (p->reading == KVR_STUDY || !strcmp(reading, "intended"))
         return KVR_OK;
@@ -68,7 +75,8 @@ static enum kvr_status choose_reading(struct kvr_scheme *p, const char *reading)
             p->shipped = &m->shipped[i];
     }
     if (!p->shipped)
-        return kvr_fail(KVR_EINVAL, "%s has no reading @%s; it has %s", m->name, reading, known);
+        return kvr_fail(KVR_EINVAL, "%s has no reading @%s; its readings are %s", m->name, reading,
+                        known);
     return KVR_OK;
 }
 
@@ -155,8 +163,8 @@ static enum kvr_status apply(struct kvr_scheme *p, const struct kvr_setting *s)
     if (to_reuse)
         KVR_TRY(set_part("reuse", kvr_reuse_options, &p->reuse, name, s->value, &n_set));
     if (n_set == 0)
-        return kvr_fail(KVR_EINVAL, "%s has no option '%s' (`kvreel show %s` lists them)", p->name,
-                        s->name, p->method->name);
+        return kvr_fail(KVR_EINVAL, "%s has no option '%s'; `kvreel show %s` lists its options",
+                        p->name, s->name, p->method->name);
     return KVR_OK;
 }
 
@@ -231,10 +239,10 @@ static enum kvr_status open_codec(const struct kvr_scheme *p, const struct overr
     enum kvr_status st;
 
     if (named && p->reading == KVR_STUDY)
-        return kvr_fail(
-            KVR_EINVAL,
-            "%s: codec '%s': a @study reading keeps its own codecs; drop @study or this option",
-            p->name, named);
+        return kvr_fail(KVR_EINVAL,
+                        "%s: codec '%s': the codecs of a @study reading cannot be changed; drop "
+                        "@study or this option",
+                        p->name, named);
     if (named)
         text = !other ? named : side == KVR_K ? other->k : other->v;
     st = kvr_codec_open(out, text, side, p->reading == KVR_STUDY);
@@ -315,22 +323,22 @@ static enum kvr_status settle(struct kvr_scheme *p)
     KVR_TRY(settle_launches(p));
     if (p->opts.commit == KVR_COMMIT_LAST_STEP && kvr_scheme_is_study(p))
         return kvr_fail(KVR_EINVAL,
-                        "%s: commit=last_step: not available in a @study reading, whose sampler "
+                        "%s: commit=last_step is not available in a @study reading, whose sampler "
                         "has a clean pass",
                         p->name);
     if (p->opts.commit == KVR_COMMIT_EVERY_PASS && kvr_scheme_is_study(p))
         return kvr_fail(KVR_EINVAL,
-                        "%s: commit=every_pass: not available in a @study reading, which recodes "
+                        "%s: commit=every_pass is not available in a @study reading, which recodes "
                         "after every pass",
                         p->name);
     if (p->opts.current == KVR_CURRENT_DEMEAN && kvr_scheme_is_study(p))
         return kvr_fail(KVR_EINVAL,
-                        "%s: current=demean: not available in a @study reading, which attends to "
+                        "%s: current=demean is not available in a @study reading, which attends to "
                         "the coded chunk",
                         p->name);
     if (p->opts.budget_min > p->opts.budget_max)
-        return kvr_fail(KVR_EINVAL, "budget_min %g is above budget_max %g", p->opts.budget_min,
-                        p->opts.budget_max);
+        return kvr_fail(KVR_EINVAL, "budget_min %g is greater than budget_max %g",
+                        p->opts.budget_min, p->opts.budget_max);
     if (p->tiers.part && p->tiers.part->check)
         KVR_TRY(p->tiers.part->check(p->tiers.opts));
     if (p->retention.part && p->retention.part->check)
@@ -395,10 +403,10 @@ static enum kvr_status open_tiers(struct kvr_scheme *p, const struct overrides *
     const char *own = p->shipped && p->shipped->tiers ? p->shipped->tiers : p->method->tiers;
 
     if (p->reading == KVR_STUDY && override_value(g, tiers_setting))
-        return kvr_fail(
-            KVR_EINVAL,
-            "%s: tiers '%s': a @study reading keeps its own tiers; drop @study or this option",
-            p->name, override_value(g, tiers_setting));
+        return kvr_fail(KVR_EINVAL,
+                        "%s: tiers '%s': the tiers of a @study reading cannot be changed; drop "
+                        "@study or this option",
+                        p->name, override_value(g, tiers_setting));
     return kvr_tiers_open(&p->tiers, part_text(g, tiers_setting, own));
 }
 
@@ -409,10 +417,10 @@ static enum kvr_status open_retention(struct kvr_scheme *p, const struct overrid
 
     KVR_TRY(kvr_retention_open(&p->retention, part_text(g, retention_setting, own)));
     if (p->reading == KVR_STUDY && p->retention.part && p->retention.part->thin)
-        return kvr_fail(
-            KVR_EINVAL,
-            "%s: retention '%s' drops single tokens; a @study reading only drops whole frames",
-            p->name, p->retention.part->name);
+        return kvr_fail(KVR_EINVAL,
+                        "%s: retention '%s' drops single tokens, but a @study reading can drop "
+                        "only whole frames",
+                        p->name, p->retention.part->name);
     return KVR_OK;
 }
 
@@ -511,10 +519,10 @@ static enum kvr_status check_spaces(const struct kvr_scheme *p, struct kvr_codec
         if (!kvr_codec_rotated(codec[t]))
             continue;
         if (first && !kvr_codec_same_space(first, codec[t]))
-            return kvr_fail(
-                KVR_EUNSUPPORTED,
-                "%s: '%s' and '%s' use different rotations; all tiers of a cache must share one",
-                p->name, first->text, codec[t]->text);
+            return kvr_fail(KVR_EUNSUPPORTED,
+                            "%s: codecs '%s' and '%s' use different rotations, but all tiers of a "
+                            "cache must use the same",
+                            p->name, first->text, codec[t]->text);
         first = codec[t];
     }
     return KVR_OK;

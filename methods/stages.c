@@ -69,6 +69,6 @@ enum kvr_status kvr_stage_find(const struct kvr_stage **out, const char *name)
     }
     names[n] = NULL;
     near = kvr_nearest(name, names);
-    return kvr_fail(KVR_EINVAL, "codec: no stage '%s'%s%s%s", name, near ? "; did you mean '" : "",
-                    near ? near : "", near ? "'?" : "");
+    return kvr_fail(KVR_EINVAL, "codec: unknown stage '%s'%s%s%s", name,
+                    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }

@@ -25,7 +25,7 @@ static enum kvr_status get(const struct kvr_st *f, const char *name, int n_dims,
 
     KVR_TRY(kvr_st_get_shaped(f, name, n_dims, shape, &t));
     if (t.dtype != KVR_F32)
-        return kvr_fail(KVR_EFORMAT, "%s: tensor '%s' is %s, need F32", kvr_st_path(f), name,
+        return kvr_fail(KVR_EFORMAT, "%s: tensor '%s' has type %s, need F32", kvr_st_path(f), name,
                         kvr_dtype_name(t.dtype));
     *out = t.data;
     return KVR_OK;

@@ -33,7 +33,7 @@ static enum kvr_status get(const struct kvr_st *f, const char *layer, const char
     snprintf(name, sizeof name, "%s.%s", layer, what);
     KVR_TRY(kvr_st_get_shaped(f, name, n_dims, shape, &t));
     if (t.dtype != KVR_F32)
-        return kvr_fail(KVR_EFORMAT, "%s: tensor '%s' is %s, need F32", kvr_st_path(f), name,
+        return kvr_fail(KVR_EFORMAT, "%s: tensor '%s' has type %s, need F32", kvr_st_path(f), name,
                         kvr_dtype_name(t.dtype));
     *out = t.data;
     return KVR_OK;
@@ -64,15 +64,15 @@ static enum kvr_status read_words(struct kvr_clip_head *h, const struct kvr_st *
         if (len == 0)
             break;
         if (h->n_classes == KVR_CLIP_CLASSES || len >= sizeof h->word[0])
-            return kvr_fail(KVR_EFORMAT,
-                            "%s: metadata '%s': more than %d words, or one of %zu "
-                            "characters",
-                            kvr_st_path(f), h->name, KVR_CLIP_CLASSES, sizeof h->word[0]);
+            return kvr_fail(
+                KVR_EFORMAT,
+                "%s: metadata '%s': more than %d words, or a word of at least %zu characters",
+                kvr_st_path(f), h->name, KVR_CLIP_CLASSES, sizeof h->word[0]);
         memcpy(h->word[h->n_classes++], text, len);
         text += len;
     }
     return h->n_classes >= 2 ? KVR_OK
-                             : kvr_fail(KVR_EFORMAT, "%s: metadata '%s': fewer than 2 words",
+                             : kvr_fail(KVR_EFORMAT, "%s: metadata '%s': has fewer than 2 words",
                                         kvr_st_path(f), h->name);
 }
 
@@ -93,7 +93,7 @@ enum kvr_status kvr_clip_probe_open(struct kvr_clip_probe *p, const struct kvr_s
     memset(p, 0, sizeof *p);
     p->window = window ? (int)strtol(window, NULL, 10) : 0;
     if (p->window < 1 || p->window > MOST_FRAMES)
-        return kvr_fail(KVR_EFORMAT, "%s: metadata 'window' is '%s', need 1 .. %d frames",
+        return kvr_fail(KVR_EFORMAT, "%s: metadata 'window' is '%s', need 1..%d frames",
                         kvr_st_path(f), window ? window : "", MOST_FRAMES);
     for (int i = 0; i < 3; i++) {
         const struct layer *l = &layers[i];

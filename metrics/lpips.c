@@ -32,8 +32,8 @@ static enum kvr_status open_heads(struct net *net, const struct kvr_st *f)
         snprintf(name, sizeof name, "lin%d.model.1.weight", i);
         KVR_TRY(kvr_st_get_shaped(f, name, 4, shape, &t));
         if (t.dtype != KVR_F32)
-            return kvr_fail(KVR_EFORMAT, "%s: tensor '%s' is %s, need F32", kvr_st_path(f), name,
-                            kvr_dtype_name(t.dtype));
+            return kvr_fail(KVR_EFORMAT, "%s: tensor '%s' has type %s, need F32", kvr_st_path(f),
+                            name, kvr_dtype_name(t.dtype));
         net->head[i] = t.data;
     }
     return KVR_OK;

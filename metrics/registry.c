@@ -58,13 +58,13 @@ static enum kvr_status check_range(const struct kvr_metric *m, const struct kvr_
 {
     if (!(v->value >= m->lo && v->value <= m->hi))
         return kvr_fail(isfinite(v->value) ? KVR_EINTERNAL : KVR_ENAN,
-                        "%s: value %g outside [%g, %g] %s", m->name, v->value, m->lo, m->hi,
+                        "%s: value %g is outside [%g, %g] %s", m->name, v->value, m->lo, m->hi,
                         m->unit);
     for (int i = v->first; i < v->n_series; i++)
         if (!(v->series[i] >= m->lo && v->series[i] <= m->hi))
             return kvr_fail(isfinite(v->series[i]) ? KVR_EINTERNAL : KVR_ENAN,
-                            "%s: frame %d: value %g outside [%g, %g] %s", m->name, i, v->series[i],
-                            m->lo, m->hi, m->unit);
+                            "%s: frame %d: value %g is outside [%g, %g] %s", m->name, i,
+                            v->series[i], m->lo, m->hi, m->unit);
     return KVR_OK;
 }
 
@@ -76,9 +76,11 @@ enum kvr_status kvr_metric_measure(const struct kvr_metric *m, const struct kvr_
 
     memset(out, 0, sizeof *out);
     if (ref->n != test->n || ref->height != test->height || ref->width != test->width)
-        return kvr_fail(
-            KVR_EINVAL, "%s: reference has %d frames of %dx%d (width x height), test %d of %dx%d",
-            m->name, ref->n, ref->width, ref->height, test->n, test->width, test->height);
+        return kvr_fail(KVR_EINVAL,
+                        "%s: the reference has %d frames of %dx%d (width x height), but the test "
+                        "video has %d of %dx%d",
+                        m->name, ref->n, ref->width, ref->height, test->n, test->width,
+                        test->height);
     if (ref->n <= 0 || ref->height <= 0 || ref->width <= 0) {
         snprintf(out->missing, sizeof out->missing, "no frames to compare");
         return KVR_OK;

@@ -65,13 +65,13 @@ static enum kvr_status get(const struct kvr_weights *w, const char *name, int n_
     if (!t)
         return kvr_fail(KVR_ENOTFOUND, "%s: weight '%s' is missing", path, name);
     if (t->n_dims != n_dims || memcmp(t->shape, shape, (size_t)n_dims * sizeof *shape) != 0)
-        return kvr_fail(KVR_EFORMAT, "%s: weight '%s' has shape %s, ST-LPIPS has %s", path, name,
+        return kvr_fail(KVR_EFORMAT, "%s: weight '%s' has shape %s, ST-LPIPS needs %s", path, name,
                         kvr_shape_text(t->shape, t->n_dims, have, sizeof have),
                         kvr_shape_text(shape, n_dims, want, sizeof want));
     KVR_TRY(kvr_weight_nonfinite(t, &bad));
     if (bad)
-        return kvr_fail(KVR_ENAN, "%s: weight '%s' has %lld values that are not finite", path, name,
-                        (long long)bad);
+        return kvr_fail(KVR_ENAN, "%s: weight '%s' has %lld values that are NaN or infinite", path,
+                        name, (long long)bad);
     *out = malloc((size_t)t->n * sizeof **out);
     if (!*out)
         return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating weight '%s'", path, name);

@@ -107,14 +107,15 @@ enum kvr_status kvr_correction_check(const struct kvr_correction *c, const struc
 
     kvr_codec_noise(&nothing, &noise);
     if (noise.kind == KVR_NOISE_UNKNOWN || (noise.kind == KVR_NOISE_MEASURED && !c->measures))
-        return kvr_fail(KVR_EUNSUPPORTED, "correction %s: the codec '%s' %s", c->name, codec->text,
+        return kvr_fail(KVR_EUNSUPPORTED, "correction %s: codec '%s' %s", c->name, codec->text,
                         noise.kind == KVR_NOISE_UNKNOWN
-                            ? "declares no error model"
-                            : "has an error that its scales do not give; use energy");
+                            ? "declares no model of its quantization error"
+                            : "has a quantization error that does not follow from its scales; use "
+                              "correction energy");
     if (noise.rope_rotated && c->by_scales == KVR_BY_SCALES_EXACT)
         return kvr_fail(KVR_EUNSUPPORTED,
-                        "correction %s: codec '%s' codes keys before RoPE, so its errors rotate "
-                        "with the key; use taylor, flat or energy",
+                        "correction %s: codec '%s' codes keys before RoPE, which rotates their "
+                        "errors; use correction taylor, flat or energy",
                         c->name, codec->text);
     return KVR_OK;
 }

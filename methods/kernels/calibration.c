@@ -13,7 +13,7 @@ enum kvr_status kvr_calibration_check(const char *option, const char *value)
 {
     if (strlen(value) > KVR_CALIBRATION_PATH || strpbrk(value, ",|+()= "))
         return kvr_fail(KVR_EINVAL,
-                        "%s '%s': need a path of at most %d characters without blanks and ,|+()=",
+                        "%s '%s': need a path of at most %d characters, without blanks and ,|+()=",
                         option, value, KVR_CALIBRATION_PATH);
     return KVR_OK;
 }
@@ -24,12 +24,11 @@ enum kvr_status kvr_calibration_find(const char *option, const char *path,
     struct stat sb;
 
     if (!place->n_layers)
-        return kvr_fail(
-            KVR_EUNSUPPORTED,
-            "%s '%s': calibrated per layer, but the caller gives no layer index (n_layers is 0)",
-            option, path);
-    /* reject other files than regular ones, because opening a FIFO would block */
-    if (stat(path, &sb) == 0 && !S_ISREG(sb.st_mode))
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "%s '%s': the file has one entry per layer, but the caller gives no layer "
+                        "index (n_layers is 0)",
+                        option, path);
+    if (stat(path, &sb) == 0 && !S_ISREG(sb.st_mode)) /* opening a FIFO would block */
         return kvr_fail(KVR_EINVAL, "%s '%s': not a regular file", option, path);
     return KVR_OK;
 }

@@ -54,13 +54,13 @@ static enum kvr_status take(const char *path, int at, char *text, enum kvr_side 
         return KVR_OK;
     if (!read_line(text, 16, &line, row) || line.n != n)
         return kvr_fail(KVR_EFORMAT,
-                        "%s:%d: need k or v, a layer, and %d ascending levels from -1 to 1", path,
-                        at, n);
+                        "%s:%d: need k or v, a layer index, and %d ascending levels from -1 to 1",
+                        path, at, n);
     ++*lines;
     if (line.side != side || line.layer != place->layer)
         return KVR_OK;
     if (*found)
-        return kvr_fail(KVR_EFORMAT, "%s:%d: layer %d is given twice", path, at, place->layer);
+        return kvr_fail(KVR_EFORMAT, "%s:%d: layer %d is listed twice", path, at, place->layer);
     *found = true;
     memcpy(level, row, (size_t)n * sizeof *level);
     return KVR_OK;
@@ -84,8 +84,8 @@ enum kvr_status kvr_level_table_read(const char *path, enum kvr_side side,
         st = take(path, ++at, text, side, place, n, level, &lines, &found);
     if (st == KVR_OK && (!found || lines != 2 * place->n_layers))
         st = kvr_fail(KVR_EFORMAT,
-                      "%s: %d lines of levels; a model of %d layers needs two per layer, for keys "
-                      "and for values",
+                      "%s: the file has %d lines of levels; a model of %d layers needs two lines "
+                      "per layer, for keys and for values",
                       path, lines, place->n_layers);
     free(text);
     fclose(f);

@@ -84,8 +84,8 @@ static enum kvr_status get(const struct kvr_st *f, const char *name, int n_dims,
 {
     KVR_TRY(kvr_st_get_shaped(f, name, n_dims, shape, t));
     if (t->dtype != KVR_F32 && t->dtype != KVR_F16 && t->dtype != KVR_BF16)
-        return kvr_fail(KVR_EFORMAT, "%s: tensor '%s': %s, need F32, F16 or BF16", kvr_st_path(f),
-                        name, kvr_dtype_name(t->dtype));
+        return kvr_fail(KVR_EFORMAT, "%s: tensor '%s' has type %s, need F32, F16 or BF16",
+                        kvr_st_path(f), name, kvr_dtype_name(t->dtype));
     *out = malloc((size_t)kvr_tensor_count(t) * sizeof **out);
     if (!*out)
         return kvr_fail(KVR_ENOMEM, "salience head: out of memory");
@@ -102,7 +102,7 @@ static enum kvr_status take_first(struct kvr_salience_head *s, const struct kvr_
     if (st == KVR_OK) {
         s->hidden = t.shape[0];
         st = s->hidden > 0 ? make_room(s)
-                           : kvr_fail(KVR_EFORMAT, "%s: tensor 'fc1.weight': no hidden units",
+                           : kvr_fail(KVR_EFORMAT, "%s: tensor 'fc1.weight' has no hidden units",
                                       kvr_st_path(f));
     }
     if (st == KVR_OK)
@@ -128,7 +128,7 @@ static enum kvr_status take_second(struct kvr_salience_head *s, const struct kvr
         s->outputs = t.shape[0];
         st = s->outputs > 0
                  ? KVR_OK
-                 : kvr_fail(KVR_EFORMAT, "%s: tensor 'fc2.weight': no outputs", kvr_st_path(f));
+                 : kvr_fail(KVR_EFORMAT, "%s: tensor 'fc2.weight' has no outputs", kvr_st_path(f));
     }
     if (st == KVR_OK) {
         st = get(f, "fc2.bias", 1, &s->outputs, &t, &b);
@@ -151,11 +151,11 @@ static enum kvr_status check_finite(const struct kvr_salience_head *s, const str
 {
     for (int64_t i = 0; i < (s->inputs + 2) * s->hidden; i++)
         if (!isfinite(s->w1[i]))
-            return kvr_fail(KVR_ENAN, "%s: a weight is %g: must be finite", kvr_st_path(f),
+            return kvr_fail(KVR_ENAN, "%s: a weight is %g; weights must be finite", kvr_st_path(f),
                             (double)s->w1[i]);
     return isfinite(s->b2)
                ? KVR_OK
-               : kvr_fail(KVR_ENAN, "%s: tensor 'fc2.bias' is not finite", kvr_st_path(f));
+               : kvr_fail(KVR_ENAN, "%s: tensor 'fc2.bias' is NaN or infinite", kvr_st_path(f));
 }
 
 static enum kvr_status read_file(struct kvr_salience_head *s, const char *which)

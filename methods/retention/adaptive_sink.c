@@ -30,9 +30,10 @@ struct adaptive_opts {
 
 static const struct kvr_opt options[] = {
     KVR_OPT_INT(struct adaptive_opts, sink, 3, 1, 4096, "sink frames"),
-    KVR_OPT_INT(struct adaptive_opts, recent, 3, 1, 4096, "newest frames that stay, besides sinks"),
+    KVR_OPT_INT(struct adaptive_opts, recent, 3, 1, 4096,
+                "number of newest latent frames that stay in the cache, besides sinks"),
     KVR_OPT_FLOAT(struct adaptive_opts, threshold, 0.2, -2, 2,
-                  "similarity below which a sink is replaced; -2: never"),
+                  "cosine similarity below which a sink frame is replaced; -2 means never"),
     { 0 },
 };
 

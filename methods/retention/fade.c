@@ -38,9 +38,13 @@ struct fade_opts {
 };
 
 static const struct kvr_opt options[] = {
-    KVR_OPT_INT(struct fade_opts, slots, 12, 5, MAX_SLOTS, "entries that hold the past"),
-    KVR_OPT_FLOAT(struct fade_opts, fading, 0.3, 0.01, 4, "exponent of the ages"),
-    KVR_OPT_FLOAT(struct fade_opts, weight, 0.5, 0, 4, "exponent of the merge weights"),
+    KVR_OPT_INT(struct fade_opts, slots, 12, 5, MAX_SLOTS,
+                "number of entries in which the whole past is stored"),
+    KVR_OPT_FLOAT(
+        struct fade_opts, fading, 0.3, 0.01, 4,
+        "exponent of entry ages; neighbours whose ages to this power are nearest are merged"),
+    KVR_OPT_FLOAT(struct fade_opts, weight, 0.5, 0, 4,
+                  "exponent of the numbers of frames that weight a merge"),
     { 0 },
 };
 

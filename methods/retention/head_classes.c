@@ -47,18 +47,23 @@ static const char *const rule_names[] = { "forcing", "dummy", NULL };
 static const struct kvr_opt options[] = {
     KVR_OPT_ENUM(struct classes_opts, rule, FORCING, rule_names, "classification rule"),
     KVR_OPT_STRING(struct classes_opts, map, KVR_HEAD_MAP_ONLINE,
-                   "file with a letter per head, or online: from the first chunks' attention"),
+                   "file with one letter per head, or `online` to classify heads by the attention "
+                   "of the first chunks"),
     KVR_OPT_FLOAT(struct classes_opts, alpha, 0.8, 0, 1,
-                  "forcing: share of nearby attention above which a head is static"),
+                  "for rule=forcing: a head is static if at least this share of its attention is "
+                  "on nearby frames"),
     KVR_OPT_FLOAT(struct classes_opts, ratio, 0.33, 0, 1,
-                  "forcing: share of segments that dynamic heads keep"),
+                  "for rule=forcing: share of segments that dynamic heads keep"),
     KVR_OPT_FLOAT(struct classes_opts, dummy, 0.5, 0, 1,
-                  "dummy: share of a layer's heads that keep only the newest frame"),
-    KVR_OPT_INT(struct classes_opts, sink, 1, 0, 4096, "first frames that stay"),
-    KVR_OPT_INT(struct classes_opts, last, 1, 1, 4096, "newest frames that stay"),
-    KVR_OPT_INT(struct classes_opts, segments, 6, 1, 4096, "forcing: segments of a frame"),
+                  "for rule=dummy: share of a layer's heads that keep only the newest frame"),
+    KVR_OPT_INT(struct classes_opts, sink, 1, 0, 4096,
+                "number of first latent frames that stay in the cache (sink)"),
+    KVR_OPT_INT(struct classes_opts, last, 1, 1, 4096,
+                "number of newest latent frames that stay in the cache"),
+    KVR_OPT_INT(struct classes_opts, segments, 6, 1, 4096,
+                "for rule=forcing: number of segments per latent frame"),
     KVR_OPT_INT(struct classes_opts, queries, 50, 0, 1 << 20,
-                "queries per chunk used for classification; 0: all"),
+                "number of queries per chunk that classify heads; 0 means all"),
     { 0 },
 };
 

@@ -64,40 +64,52 @@ static const char *const weight_names[] = { "none",   "first",    "exponential",
                                             "convex", "gaussian", NULL };
 
 static const struct kvr_opt options[] = {
-    KVR_OPT_ENUM(struct keep_opts, score, 0, score_names, "score of a token"),
+    KVR_OPT_ENUM(struct keep_opts, score, 0, score_names,
+                 "score by which tokens are ranked for eviction"),
     KVR_OPT_FLOAT(struct keep_opts, frames, 9, 0, 1e6,
-                  "budget in frames of tokens, including the newest chunk"),
-    KVR_OPT_INT(struct keep_opts, tokens, 0, 0, 1 << 30, "budget in tokens; 0: by share or frames"),
-    KVR_OPT_FLOAT(struct keep_opts, share, 0, 0, 1,
-                  "budget as a share of the written tokens; 0: by frames"),
-    KVR_OPT_INT(struct keep_opts, sink, 0, 0, 4096, "first frames that always stay"),
-    KVR_OPT_INT(struct keep_opts, sink_tokens, 0, 0, 1 << 20, "first tokens that always stay"),
-    KVR_OPT_INT(struct keep_opts, recent, 3, 0, 4096, "newest frames that always stay"),
-    KVR_OPT_ENUM(struct keep_opts, unit, TOKEN, unit_names, "unit that is kept or dropped"),
+                  "budget of kept tokens, in latent frames, including the newest chunk"),
+    KVR_OPT_INT(struct keep_opts, tokens, 0, 0, 1 << 30,
+                "budget of kept tokens, in tokens; 0 means that share or frames sets it"),
+    KVR_OPT_FLOAT(
+        struct keep_opts, share, 0, 0, 1,
+        "budget of kept tokens, as a share of the written tokens; 0 means that frames sets it"),
+    KVR_OPT_INT(struct keep_opts, sink, 0, 0, 4096,
+                "number of first latent frames that always stay in the cache (sink)"),
+    KVR_OPT_INT(struct keep_opts, sink_tokens, 0, 0, 1 << 20,
+                "number of first tokens that always stay in the cache (sink)"),
+    KVR_OPT_INT(struct keep_opts, recent, 3, 0, 4096,
+                "number of newest latent frames that always stay in the cache"),
+    KVR_OPT_ENUM(struct keep_opts, unit, TOKEN, unit_names,
+                 "unit of eviction, which is kept or dropped as a whole"),
     KVR_OPT_ENUM(struct keep_opts, scope, LAYER, scope_names,
-                 "whether a layer or each head chooses its tokens"),
-    KVR_OPT_BOOL(struct keep_opts, beyond, true, "kept tokens stay visible outside the window"),
+                 "whether each layer or each head chooses the tokens that it keeps"),
+    KVR_OPT_BOOL(struct keep_opts, beyond, true,
+                 "whether kept tokens stay visible outside the attention window"),
     KVR_OPT_INT(struct keep_opts, queries, 50, 0, 1 << 20,
-                "scored queries per chunk for spread and newest; 0: all"),
+                "number of queries per chunk that score tokens, for query=spread and query=newest; "
+                "0 means all"),
     KVR_OPT_INT(struct keep_opts, seed, 0, 0, 1 << 30, "score=random: seed"),
     KVR_OPT_INT(struct keep_opts, pool, 1, 1, 255,
-                "pooling width of attention_window and redundancy"),
-    KVR_OPT_FLOAT(struct keep_opts, lambda, 0.07, 0, 1, "score=redundancy: weight of attention"),
+                "for score=attention_window and redundancy: pooling width in tokens"),
+    KVR_OPT_FLOAT(struct keep_opts, lambda, 0.07, 0, 1,
+                  "for score=redundancy: weight of attention against redundancy"),
     KVR_OPT_ENUM(struct keep_opts, layers, EACH, layers_names,
-                 "each: every layer's own scores; last: the last layer's for all"),
-    KVR_OPT_ENUM(
-        struct keep_opts, query, KVR_QUERY_SPREAD, query_names,
-        "scored queries: spread or newest `queries` of the chunk, its newest frame's, or all "
-        "(chunk)"),
+                 "whether each layer uses its own scores (each) or all layers use those of the "
+                 "last layer (last)"),
+    KVR_OPT_ENUM(struct keep_opts, query, KVR_QUERY_SPREAD, query_names,
+                 "queries that score tokens: `queries` of the chunk (spread or newest), its newest "
+                 "frame's, or all (chunk)"),
     KVR_OPT_ENUM(struct keep_opts, weight, KVR_PLACE_NONE, weight_names,
-                 "score=redundancy: weight by token position"),
+                 "for score=redundancy: weight of a score by the token's position"),
     KVR_OPT_INT(struct keep_opts, power, 3, 1, 100, "weight=polynomial, convex: exponent"),
     KVR_OPT_STRING(struct keep_opts, head, KVR_SALIENCE_AUTO,
-                   "score=salience: weight file of the salience head, auto or drawn (random)"),
-    KVR_OPT_ENUM(struct keep_opts, heads, EVEN, heads_names,
-                 "scope=head: even: a budget per head; adaptive: one per layer"),
+                   "for score=salience: weight file of the salience head, `auto` (bundled) or "
+                   "`drawn` (random)"),
+    KVR_OPT_ENUM(
+        struct keep_opts, heads, EVEN, heads_names,
+        "for scope=head: the same budget for each head (even), or one budget per layer (adaptive)"),
     KVR_OPT_FLOAT(struct keep_opts, floor, 0.2, 0, 1,
-                  "heads=adaptive: guaranteed share of each head's budget"),
+                  "for heads=adaptive: share of an even budget that each head is guaranteed"),
     { 0 },
 };
 
@@ -106,12 +118,14 @@ static enum kvr_status check(const void *opts)
     const struct keep_opts *o = opts;
 
     if (o->pool % 2 == 0)
-        return kvr_fail(KVR_EINVAL, "pool %d: must be odd (a window centred on the token)",
+        return kvr_fail(KVR_EINVAL, "pool %d: must be odd, since the window is centred on a token",
                         o->pool);
     if (!(o->frames > 0) && !o->tokens && !(o->share > 0))
-        return kvr_fail(KVR_EINVAL, "frames, tokens and share are all 0: set one, the budget");
+        return kvr_fail(KVR_EINVAL,
+                        "frames, tokens and share are all 0: one of them must set the budget");
     if (o->heads == ADAPTIVE && (o->scope != HEAD || o->unit != TOKEN))
-        return kvr_fail(KVR_EINVAL, "heads adaptive needs scope head and unit token, not %s and %s",
+        return kvr_fail(KVR_EINVAL,
+                        "heads=adaptive needs scope=head and unit=token, not scope=%s and unit=%s",
                         scope_names[o->scope], unit_names[o->unit]);
     return KVR_OK;
 }

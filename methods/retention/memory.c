@@ -46,17 +46,21 @@ static const char *const state_names[] = { "f32", "bf16", NULL };
 
 static const struct kvr_opt options[] = {
     KVR_OPT_ENUM(struct memory_opts, rule, SINKS, rule_names,
-                 "sinks: means in the sink frames; "
-                 "frames: in two extra frames"),
+                 "where means of dropped frames are stored: in the sink frames (sinks) or in two "
+                 "extra frames (frames)"),
     KVR_OPT_INT(struct memory_opts, sink, 3, 1, 4096, "first frames"),
     KVR_OPT_INT(struct memory_opts, recent, 3, 1, 4096,
-                "newest frames that stay, besides the current chunk"),
-    KVR_OPT_FLOAT(struct memory_opts, rate, 0.001, 0, 1, "sinks: rate of the running mean"),
-    KVR_OPT_FLOAT(struct memory_opts, slow, 0.01, 0, 1, "frames: rate of the slow mean"),
-    KVR_OPT_FLOAT(struct memory_opts, fast, 0.1, 0, 1, "frames: rate of the fast mean"),
-    KVR_OPT_ENUM(struct memory_opts, state, F32, state_names, "type of the stored means"),
+                "number of newest latent frames that stay in the cache, besides the current chunk"),
+    KVR_OPT_FLOAT(struct memory_opts, rate, 0.001, 0, 1,
+                  "for rule=sinks: update rate of the running mean"),
+    KVR_OPT_FLOAT(struct memory_opts, slow, 0.01, 0, 1,
+                  "for rule=frames: update rate of the slow running mean"),
+    KVR_OPT_FLOAT(struct memory_opts, fast, 0.1, 0, 1,
+                  "for rule=frames: update rate of the fast running mean"),
+    KVR_OPT_ENUM(struct memory_opts, state, F32, state_names, "data type of the stored means"),
     KVR_OPT_INT(struct memory_opts, row, 0, 0, 1 << 20,
-                "tokens per row of a frame; 0: 52 for Wan's 1560, else the squarest frame"),
+                "tokens per row of a latent frame; 0 means 52 for Wan's 1560 tokens, else the most "
+                "nearly square frame"),
     { 0 },
 };
 

@@ -31,11 +31,14 @@ struct merge_opts {
 };
 
 static const struct kvr_opt options[] = {
-    KVR_OPT_FLOAT(struct merge_opts, near, 0.99, -1, 2,
-                  "cosine of keys from which tokens merge; above 1: never"),
-    KVR_OPT_INT(struct merge_opts, radius, 0, 0, 8, "search radius in rows and columns"),
+    KVR_OPT_FLOAT(
+        struct merge_opts, near, 0.99, -1, 2,
+        "cosine similarity of keys from which tokens are merged; above 1 no tokens are merged"),
+    KVR_OPT_INT(struct merge_opts, radius, 0, 0, 8,
+                "search radius for similar tokens, in rows and columns of a frame"),
     KVR_OPT_INT(struct merge_opts, row, 0, 0, 1 << 20,
-                "tokens per row of a frame; 0: 52 for Wan's 1560, else the squarest frame"),
+                "tokens per row of a latent frame; 0 means 52 for Wan's 1560 tokens, else the most "
+                "nearly square frame"),
     { 0 },
 };
 

@@ -20,10 +20,10 @@ struct shot_opts {
 
 static const struct kvr_opt options[] = {
     KVR_OPT_INT(struct shot_opts, frames, 32, 1, 4096,
-                "frames of the window, including the chunk being denoised"),
+                "size of the window in latent frames, including the chunk being denoised"),
     KVR_OPT_INT(struct shot_opts, sink, 8, 0, 4096,
-                "first frames of the video that always stay, and maximum of the current shot's "
-                "first frames"),
+                "number of the video's first frames that always stay, and the maximum number of "
+                "the current shot's first frames that stay"),
     { 0 },
 };
 
@@ -33,8 +33,8 @@ static enum kvr_status check(const void *opts)
 
     if (2 * o->sink >= o->frames)
         return kvr_fail(KVR_EINVAL,
-                        "sink %d: a window of %d frames must hold two sinks and one newest frame; "
-                        "raise frames or lower sink",
+                        "sink %d: a window of %d frames is too small for two sinks and one newest "
+                        "frame; raise frames or lower sink",
                         o->sink, o->frames);
     return KVR_OK;
 }

@@ -37,17 +37,22 @@ struct pyramid_opts {
 
 static const struct kvr_opt options[] = {
     KVR_OPT_STRING(struct pyramid_opts, map, KVR_HEAD_MAP_PUBLISHED,
-                   "file with a letter w, a or v per head, or labels: the published ones"),
-    KVR_OPT_INT(struct pyramid_opts, sink, 3, 1, 4096,
-                "sink frames of anchor and veil heads; oscillating heads keep one"),
+                   "file with one letter (w, a or v) per head, or `labels` for the published "
+                   "classes of heads"),
+    KVR_OPT_INT(
+        struct pyramid_opts, sink, 3, 1, 4096,
+        "number of sink frames of anchor and veil heads; oscillating heads keep one sink frame"),
     KVR_OPT_INT(struct pyramid_opts, recent, 4, 1, 4096,
-                "newest frames that every head sees, including the current chunk"),
-    KVR_OPT_INT(struct pyramid_opts, period, 6, 1, 4096, "stride of a store in frames"),
+                "number of newest latent frames that every head sees, including the current chunk"),
+    KVR_OPT_INT(struct pyramid_opts, period, 6, 1, 4096,
+                "for oscillating and anchor heads: stride in latent frames between stored frames"),
     KVR_OPT_INT(struct pyramid_opts, each, 4, 1, 4096, "frames per store"),
-    KVR_OPT_INT(struct pyramid_opts, blocks, 4, 1, 4096, "veil: number of blocks"),
-    KVR_OPT_INT(struct pyramid_opts, span, 4, 1, 64, "veil: frames per block"),
+    KVR_OPT_INT(struct pyramid_opts, blocks, 4, 1, 4096, "for veil heads: number of pooled blocks"),
+    KVR_OPT_INT(struct pyramid_opts, span, 4, 1, 64,
+                "for veil heads: number of latent frames per pooled block"),
     KVR_OPT_INT(struct pyramid_opts, row, 0, 0, 1 << 20,
-                "veil: tokens per row of a frame; 0: 52 for Wan's 1560, else the squarest frame"),
+                "for veil heads: tokens per row of a latent frame; 0 means 52 for Wan's 1560 "
+                "tokens, else the most nearly square frame"),
     { 0 },
 };
 

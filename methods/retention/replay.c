@@ -26,8 +26,7 @@ struct replay_opts {
 
 static const struct kvr_opt options[] = {
     KVR_OPT_INT(struct replay_opts, frames, 21, 2, 4096,
-                "frames of the window, including the "
-                "newest chunk"),
+                "size of the window in latent frames, including the newest chunk"),
     { 0 },
 };
 
@@ -131,9 +130,10 @@ static enum kvr_status thin(const void *opts, const struct kvr_policy_ctx *ctx, 
     enum kvr_status st;
 
     if (past < chunk)
-        return kvr_fail(KVR_EUNSUPPORTED,
-                        "replay: a window of %d frames, need at least two chunks of %lld",
-                        o->frames, (long long)chunk);
+        return kvr_fail(
+            KVR_EUNSUPPORTED,
+            "replay: the window of %d frames is too small, need at least two chunks of %lld frames",
+            o->frames, (long long)chunk);
     if (!state->n) {
         const size_t n = 2 * (size_t)(past * S) * width * sizeof(kvr_bf16);
 

@@ -12,9 +12,11 @@ struct reset_opts {
 
 static const struct kvr_opt options[] = {
     KVR_OPT_INT(struct reset_opts, frames, 21, 1, 1 << 20,
-                "frames of the window, including the newest chunk"),
-    KVR_OPT_INT(struct reset_opts, sink, 0, 0, 4096, "first frames that always stay"),
-    KVR_OPT_INT(struct reset_opts, recent, 3, 0, 4096, "newest frames that stay after a reset"),
+                "size of the window in latent frames, including the newest chunk"),
+    KVR_OPT_INT(struct reset_opts, sink, 0, 0, 4096,
+                "number of first latent frames that always stay in the cache (sink)"),
+    KVR_OPT_INT(struct reset_opts, recent, 3, 0, 4096,
+                "number of newest latent frames that stay in the cache after a reset"),
     { 0 },
 };
 

@@ -112,8 +112,10 @@ static enum kvr_status check_finite(const struct held *h)
 
     for (size_t i = 0; i < 2 * n; i++)
         if (!isfinite(x[i]))
-            return kvr_fail(KVR_ENAN, "decode returned %f in %s, token %zu, channel %zu",
-                            (double)x[i], i < n ? "k" : "v", i % n / width, i % width);
+            return kvr_fail(
+                KVR_ENAN,
+                "decode() returned %f in %s, token %zu, channel %zu; values must be finite",
+                (double)x[i], i < n ? "k" : "v", i % n / width, i % width);
     return KVR_OK;
 }
 
@@ -213,7 +215,7 @@ static enum kvr_status alone(const struct kvr_stage_job *job, float *x, struct k
 {
     (void)x, (void)out;
     return kvr_fail(KVR_EUNSUPPORTED,
-                    "%s codes keys and values jointly: it must be the only stage of both "
+                    "stage %s codes keys and values jointly: it must be the only stage of both "
                     "pipelines, on the CPU",
                     job->stage->name);
 }
@@ -259,7 +261,7 @@ static enum kvr_status take_text(const json_t *doc, const char *key, char *out, 
     const char *text = json_string_value(json_object_get(doc, key));
 
     if (!text || strlen(text) >= n)
-        return kvr_fail(KVR_EFORMAT, "%s has %zu characters, at most %zu are taken", key,
+        return kvr_fail(KVR_EFORMAT, "%s has %zu characters, at most %zu are allowed", key,
                         text ? strlen(text) : 0, n - 1);
     strcpy(out, text);
     return KVR_OK;
@@ -273,12 +275,12 @@ static enum kvr_status take_option(struct script *s, int i, const json_t *o)
     const double max = json_number_value(json_object_get(o, "max"));
 
     if (i == MAX_OPTIONS)
-        return kvr_fail(KVR_EFORMAT, "more than %d options", MAX_OPTIONS);
+        return kvr_fail(KVR_EFORMAT, "the method has more than %d options, the limit", MAX_OPTIONS);
     KVR_TRY(take_text(o, "name", s->opt_name[i], sizeof s->opt_name[i]));
     KVR_TRY(take_text(o, "help", s->opt_help[i], sizeof s->opt_help[i]));
     if (!(min <= def && def <= max) || (whole && !(min >= INT32_MIN && max <= INT32_MAX)))
-        return kvr_fail(KVR_EFORMAT, "option '%s': %g is not within %g..%g", s->opt_name[i], def,
-                        min, max);
+        return kvr_fail(KVR_EFORMAT, "option '%s': its default %g is not within %g..%g",
+                        s->opt_name[i], def, min, max);
     s->option[i] = (struct kvr_opt){
         .name = s->opt_name[i],
         .type = whole ? KVR_OPT_T_INT : KVR_OPT_T_FLOAT,

@@ -47,8 +47,9 @@ static enum kvr_status spawn(struct kvr_talk *t, const char *path, const char *r
     if (rc == 0)
         return KVR_OK;
     t->pid = 0;
-    return kvr_fail(KVR_EUNSUPPORTED, "cannot start '%s': %s (KVREEL_PYTHON names the interpreter)",
-                    argv[0], strerror(rc));
+    return kvr_fail(KVR_EUNSUPPORTED,
+                    "cannot start '%s': %s; set KVREEL_PYTHON to a Python interpreter", argv[0],
+                    strerror(rc));
 }
 
 void kvr_talk_end(struct kvr_talk *t)
@@ -82,11 +83,12 @@ static enum kvr_status fail_exited(struct kvr_talk *t)
         kill(t->pid, SIGKILL), waitpid(t->pid, NULL, 0);
     *t = (struct kvr_talk){ 0 };
     if (got > 0 && WIFSIGNALED(status))
-        return kvr_fail(KVR_EIO, "its process was ended by signal %d (%s)", WTERMSIG(status),
-                        strsignal(WTERMSIG(status)));
+        return kvr_fail(KVR_EIO, "the Python process was killed by signal %d (%s)",
+                        WTERMSIG(status), strsignal(WTERMSIG(status)));
     if (got > 0 && WIFEXITED(status))
-        return kvr_fail(KVR_EIO, "its process ended by itself, with code %d", WEXITSTATUS(status));
-    return kvr_fail(KVR_EIO, "its process closed the pipe");
+        return kvr_fail(KVR_EIO, "the Python process ended by itself, with code %d",
+                        WEXITSTATUS(status));
+    return kvr_fail(KVR_EIO, "the Python process closed the pipe");
 }
 
 static enum kvr_status send_all(struct kvr_talk *t, const void *p, size_t n)
@@ -125,7 +127,7 @@ static enum kvr_status receive_failure(struct kvr_talk *t, int64_t status, int64
     const size_t length = (size_t)n < sizeof text - 1 ? (size_t)n : sizeof text - 1;
 
     if (n < 0 || n > LONGEST)
-        return kvr_fail(KVR_EFORMAT, "its process sent an invalid answer");
+        return kvr_fail(KVR_EFORMAT, "the Python process sent an invalid answer");
     KVR_TRY(receive(t, text, length));
     text[length] = 0;
     for (char *c = text; *c; c++) /* joined to one line */
@@ -159,12 +161,12 @@ static enum kvr_status receive_parts(struct kvr_talk *t, struct kvr_dev *dev, co
                                             : n[i] >= 0 && (size_t)n[i] <= reply->most - all;
 
         if (!fits && reply->exactly[i])
-            return kvr_fail(KVR_EFORMAT, "returned %lld bytes, need exactly %zu", (long long)n[i],
-                            reply->n_exactly[i]);
+            return kvr_fail(KVR_EFORMAT, "the method returned %lld bytes, need exactly %zu",
+                            (long long)n[i], reply->n_exactly[i]);
         if (!fits)
             return kvr_fail(KVR_EFORMAT,
-                            "returned %lld bytes and a state of %lld; at most %zu are taken "
-                            "together, keys and values in F32 and 1 KiB of structure",
+                            "the method returned %lld bytes and a state of %lld; together at most "
+                            "%zu are allowed: keys and values in F32 and 1 KiB of structure",
                             (long long)n[0], (long long)n[1], reply->most);
         reply->n[i] = (size_t)n[i];
         all += reply->exactly[i] ? 0 : reply->n[i];
@@ -199,7 +201,7 @@ enum kvr_status kvr_talk_request(struct kvr_talk *t, struct kvr_dev *dev,
     enum kvr_status st;
 
     if (!t->pid)
-        return kvr_fail(KVR_EIO, "its process failed at an earlier call");
+        return kvr_fail(KVR_EIO, "the Python process failed at an earlier call");
     KVR_TRY(send_all(t, head, sizeof head));
     for (int i = 0; i < KVR_TALK_PARTS; i++)
         KVR_TRY(send_all(t, m->part[i], m->n[i]));
@@ -228,12 +230,12 @@ static enum kvr_status hear_description(struct kvr_talk *t, char **described)
         rc = poll(&ready, 1, START_MS);
     while (rc < 0 && errno == EINTR);
     if (rc == 0)
-        return kvr_fail(KVR_EFORMAT, "not loaded within %d s", START_MS / 1000);
+        return kvr_fail(KVR_EFORMAT, "the Python file was not loaded within %d s", START_MS / 1000);
     KVR_TRY(receive(t, head, sizeof head));
     if (head[0] != SAID_OK)
         return receive_failure(t, head[0], head[4], KVR_EFORMAT);
     if (head[4] < 0 || head[4] > LONGEST)
-        return kvr_fail(KVR_EFORMAT, "its process sent an invalid answer");
+        return kvr_fail(KVR_EFORMAT, "the Python process sent an invalid answer");
     text = calloc(1, (size_t)head[4] + 1);
     if (!text)
         return kvr_fail(KVR_ENOMEM, "out of memory while allocating the worker's answer");

@@ -13,7 +13,7 @@ struct age_opts {
 };
 
 static const struct kvr_opt options[] = {
-    KVR_OPT_FLOAT(struct age_opts, ratio, 0.3, 0, 1, "newest share in the tier `recent`"),
+    KVR_OPT_FLOAT(struct age_opts, ratio, 0.3, 0, 1, "share of newest frames in the tier `recent`"),
     { 0 },
 };
 

@@ -8,9 +8,9 @@ struct depth_opts {
 };
 
 static const struct kvr_opt options[] = {
-    KVR_OPT_INT(struct depth_opts, first, 2, 0, 1024, "layers from the first on in `first`"),
+    KVR_OPT_INT(struct depth_opts, first, 2, 0, 1024, "number of first layers in the tier `first`"),
     KVR_OPT_INT(struct depth_opts, next, 10, 0, 1024,
-                "layers from the first on in `first` or `next`"),
+                "number of first layers in the tiers `first` and `next` together"),
     { 0 },
 };
 

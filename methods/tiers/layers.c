@@ -8,8 +8,8 @@ struct layers_opts {
 };
 
 static const struct kvr_opt options[] = {
-    KVR_OPT_INT(struct layers_opts, first, 2, 0, 1024, "layers from the first on in `ends`"),
-    KVR_OPT_INT(struct layers_opts, last, 2, 0, 1024, "layers up to the last in `ends`"),
+    KVR_OPT_INT(struct layers_opts, first, 2, 0, 1024, "number of first layers in the tier `ends`"),
+    KVR_OPT_INT(struct layers_opts, last, 2, 0, 1024, "number of last layers in the tier `ends`"),
     { 0 },
 };
 

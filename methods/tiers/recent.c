@@ -12,7 +12,8 @@ struct recent_opts {
 };
 
 static const struct kvr_opt options[] = {
-    KVR_OPT_INT(struct recent_opts, chunks, 2, 1, 4096, "newest chunks in the tier `recent`"),
+    KVR_OPT_INT(struct recent_opts, chunks, 2, 1, 4096,
+                "number of newest chunks in the tier `recent`"),
     { 0 },
 };
 

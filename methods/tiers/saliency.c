@@ -24,13 +24,17 @@ struct saliency_opts {
 static const char *const refresh_names[] = { "every_call", "on_growth", NULL };
 
 static const struct kvr_opt options[] = {
-    KVR_OPT_FLOAT(struct saliency_opts, recent, 0.25, 0, 1, "newest share, times the budget"),
-    KVR_OPT_FLOAT(struct saliency_opts, important, 0, 0, 1,
-                  "share of the older frames kept fine, times the budget; 0: none"),
-    KVR_OPT_FLOAT(struct saliency_opts, delta_weight, 0.7, 0, 1e6, "weight of a frame's change"),
-    KVR_OPT_FLOAT(struct saliency_opts, recency_weight, 0.3, 0, 1e6, "weight of a frame's age"),
+    KVR_OPT_FLOAT(struct saliency_opts, recent, 0.25, 0, 1,
+                  "share of newest frames in the recent tier, multiplied by the budget factor"),
+    KVR_OPT_FLOAT(
+        struct saliency_opts, important, 0, 0, 1,
+        "share of older frames in the fine tier, multiplied by the budget factor; 0 means none"),
+    KVR_OPT_FLOAT(struct saliency_opts, delta_weight, 0.7, 0, 1e6,
+                  "weight of a frame's change in its saliency score"),
+    KVR_OPT_FLOAT(struct saliency_opts, recency_weight, 0.3, 0, 1e6,
+                  "weight of a frame's recency in its saliency score"),
     KVR_OPT_ENUM(struct saliency_opts, refresh, EVERY_CALL, refresh_names,
-                 "when the study reading scores"),
+                 "when the @study reading computes saliency scores"),
     { 0 },
 };
 

@@ -9,7 +9,8 @@ struct sinks_opts {
 };
 
 static const struct kvr_opt options[] = {
-    KVR_OPT_INT(struct sinks_opts, frames, 1, 1, 4096, "latent frames in the tier `sink`"),
+    KVR_OPT_INT(struct sinks_opts, frames, 1, 1, 4096,
+                "number of first latent frames in the tier `sink`"),
     { 0 },
 };
 

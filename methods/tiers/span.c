@@ -17,9 +17,12 @@ struct span_opts {
 };
 
 static const struct kvr_opt options[] = {
-    KVR_OPT_INT(struct span_opts, chunks, 8, 1, 4096, "chunks coded as one block"),
-    KVR_OPT_INT(struct span_opts, recent, 1, 1, 4096, "newest chunks that are never coded"),
-    KVR_OPT_INT(struct span_opts, sink_keep, 0, 0, 4096, "first chunks that are never coded"),
+    KVR_OPT_INT(struct span_opts, chunks, 8, 1, 4096,
+                "number of chunks that are coded together as one block"),
+    KVR_OPT_INT(struct span_opts, recent, 1, 1, 4096,
+                "number of newest chunks that are never coded"),
+    KVR_OPT_INT(struct span_opts, sink_keep, 0, 0, 4096,
+                "number of first chunks that are never coded"),
     { 0 },
 };
 

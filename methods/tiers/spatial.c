@@ -31,14 +31,13 @@ static const char *const mode_names[] = { "topk", "threshold", "hybrid", NULL };
 
 static const struct kvr_opt options[] = {
     KVR_OPT_ENUM(struct spatial_opts, mode, HYBRID, mode_names,
-                 "mask rule: hybrid, topk or "
-                 "threshold"),
+                 "rule of the foreground mask: hybrid, topk or threshold"),
     KVR_OPT_FLOAT(struct spatial_opts, var, 0.02, 0, 1e30,
-                  "variance above which a position is "
-                  "foreground"),
+                  "variance above which a position of the frame is foreground"),
     KVR_OPT_FLOAT(struct spatial_opts, min, 0.45, 0, 1, "smallest foreground share"),
     KVR_OPT_FLOAT(struct spatial_opts, max, 0.85, 0, 1, "largest foreground share"),
-    KVR_OPT_FLOAT(struct spatial_opts, target, 0.65, 0, 1, "foreground share of topk"),
+    KVR_OPT_FLOAT(struct spatial_opts, target, 0.65, 0, 1,
+                  "for mode=topk: share of positions in the foreground"),
     { 0 },
 };
 
@@ -47,7 +46,7 @@ static enum kvr_status spatial_check(const void *opts)
     const struct spatial_opts *o = opts;
 
     if (!(o->min <= o->max))
-        return kvr_fail(KVR_EINVAL, "min %g is above max %g", o->min, o->max);
+        return kvr_fail(KVR_EINVAL, "min %g is greater than max %g", o->min, o->max);
     return KVR_OK;
 }
 

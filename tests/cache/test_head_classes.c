@@ -228,7 +228,7 @@ static const struct {
     const char *text, *why;
 } bad_maps[] = {
     { "sd\n", ":1: need 3 letters" },   { "sdx\n", ":1: need 3 letters" },
-    { "sdsd\n", ":1: need 3 letters" }, { "sds\nsds\n", "2 lines of heads, the model has 1" },
+    { "sdsd\n", ":1: need 3 letters" }, { "sds\nsds\n", "2 lines of heads, but the model has 1" },
     { "", "0 lines of heads" },
 };
 

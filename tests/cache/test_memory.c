@@ -254,7 +254,7 @@ START_TEST(rows_divide_a_frame)
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         open_kit(&t, kinds[i]);
         ck_assert_int_eq(kvr_layer_commit(&t.layer, keys, values, 0, CHUNK), KVR_EUNSUPPORTED);
-        ck_assert_msg(strstr(kvr_error(), "rows of 4 do not divide a frame of 6 positions"), "%s",
+        ck_assert_msg(strstr(kvr_error(), "a row of 4 tokens does not divide a frame of 6"), "%s",
                       kvr_error());
         kit_close(&t);
     }

@@ -149,7 +149,7 @@ json "is the second track's" '.psnr_db == 100'
 ffmpeg -v error -i tagged.mkv -c copy -aspect 16:9 -write_crc32 0 -y wide.mkv
 crop wide.mkv 0 0 0 32 0
 exits 2 "pixels of another shape after a crop" compare whole.mkv wide.mkv
-says "are refused with the shapes" 'wide.mkv of (8:3|85:32)'
+says "are refused with the shapes" 'wide.mkv has (8:3|85:32)'
 
 # --- an MP4 file's clean aperture --------------------------------------------------------------
 

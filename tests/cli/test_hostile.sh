@@ -20,7 +20,7 @@ check "with the reason" bash -c "sqlite3 -readonly z.db 'SELECT reason FROM cell
 printf '1\nfr\xff\xfe\n' >bytes.txt
 check "what is no text fails its cell" bash -c \
     "! '$kvreel' run c.yaml --db y.db -o y --filter 'prompt=red & name~FLOWCACHE' -s 'methods=[BF16, {method: FLOWCACHE_PRUNE_INT4, options: {layer_budget: bytes.txt}}]' -q >y.log 2>&1"
-check "with a reason that can be read" test "$(sql y.db "SELECT count(*) FROM cell WHERE reason LIKE '%expected one number, found ''fr%'")" = 1
+check "with a reason that can be read" test "$(sql y.db "SELECT count(*) FROM cell WHERE reason LIKE '%need one number per line, found ''fr%'")" = 1
 exits 2 "an out folder that no worker can be told of" run c.yaml --db y.db -o $'y\xff' -q
 says "is refused for its name" 'the name must be UTF-8'
 

@@ -97,13 +97,13 @@ exits 2 "a sweep whose plug-in is not there" "${run[@]}"
 says "names file and line" 'sweep\.yaml:5:.*absent\.so'
 
 exits 2 "another ABI" --plugin "$refused/other_abi.so" list methods
-says "names both numbers" "built for ABI $((abi - 1)), this program has ABI $abi"
+says "names both numbers" "built for ABI $((abi - 1)), but this program has ABI $abi"
 exits 2 "no plug-in" --plugin "$refused/no_export.so" list methods
 says "names the symbol" 'no_export\.so.*kvr_plugin_export'
 exits 2 "a pipeline with a wrong word" --plugin "$refused/unknown_stage.so" list methods
 says "names method and stage" "BROKEN_INT4.*no stage 'centre'"
 exits 2 "a name that is taken" --plugin center.so --plugin "$center" list methods
-says "says where from" "'center' is loaded already, from .*center\.so"
+says "says where from" "'center' is already loaded, from .*center\.so"
 exits 2 "a text file" --plugin sweep.yaml list methods
 says "is no shared object" 'not a shared object'
 head -c 3000 "$center" >cut.so

@@ -266,15 +266,15 @@ while read -r at way said; do
     check "$way: $said" grep -qE "^$said" <(outcome "$at")
 done <<'WAYS'
 0 raises ERROR .*bad\.py: encode: line [0-9]+: ValueError: no codes for you
-1 crashes ERROR .*bad\.py: encode: its process was ended by signal 11
-2 exits ERROR .*encode: its process ended by itself, with code 3
+1 crashes ERROR .*bad\.py: encode: the Python process was killed by signal 11
+2 exits ERROR .*encode: the Python process ended by itself, with code 3
 4 memory OOM_HOST .*encode: .*MemoryError
 5 untyped ERROR .*encode returned bytes of type set
 6 single ERROR .*encode returned ndarray; need \(bytes, state\)
-7 huge ERROR .*encode: returned [0-9]+ bytes and a state of 0; at most [0-9]+ are taken
+7 huge ERROR .*encode: the method returned [0-9]+ bytes and a state of 0; together at most [0-9]+ are allowed
 8 forges ERROR .*encode:
 9 hides ERROR .*decode: .*AttributeError
-10 nan NAN .*decode returned -?nan in v, token 0, channel 3
+10 nan NAN .*decode.. returned -?nan in v, token 0, channel 3
 11 short ERROR .*decode returned k of shape
 12 chatters OK
 WAYS
@@ -301,7 +301,7 @@ exits 2 "a name with a blank" list methods --plugin nameless.py
 says "is refused" 'two words'
 cp mine.py twin.py
 exits 2 "two files of one name" list methods --plugin mine.py --plugin twin.py
-says "are one too many" "'PY_INT4' is loaded already"
+says "are one too many" "'PY_INT4' is already loaded"
 KVREEL_PYTHON=$work/none "$kvreel" list methods --plugin mine.py >"$out" 2>"$err"
 check "no interpreter" test $? -ne 0
 says "is said" 'cannot start.*KVREEL_PYTHON'

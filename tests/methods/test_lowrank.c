@@ -216,7 +216,7 @@ START_TEST(a_file_that_is_none_is_refused)
     } bad[] = {
         { H + 1, 2 * LAYERS, LAYERS, NULL, KVR_F32, "k.1", KVR_EFORMAT },
         { H, 2 * LAYERS, LAYERS, "other", KVR_F32, "k.1", KVR_ENOTFOUND },
-        { H, 2 * LAYERS, LAYERS, NULL, KVR_BF16, "is not F32", KVR_EFORMAT },
+        { H, 2 * LAYERS, LAYERS, NULL, KVR_BF16, "must be F32", KVR_EFORMAT },
         { H, 3, LAYERS, NULL, KVR_F32, "3 tensors; a model of 2 layers", KVR_EFORMAT },
         { H, 2 * LAYERS, LAYERS + 1, NULL, KVR_F32, "4 tensors; a model of 3", KVR_EFORMAT },
         { H, 2 * LAYERS, 0, NULL, KVR_F32, "gives no layer index", KVR_EUNSUPPORTED },

@@ -268,7 +268,7 @@ START_TEST(a_file_that_is_none_is_refused)
         const char *text, *said;
         enum kvr_status status;
     } bad[] = {
-        { "k 0 -1 0 1\n", ":1: need k or v, a layer, and 4 ascending levels", KVR_EFORMAT },
+        { "k 0 -1 0 1\n", ":1: need k or v, a layer index, and 4 ascending levels", KVR_EFORMAT },
         { "k 0 -1 0 .5 1 1\n", ":1: need", KVR_EFORMAT },
         { "k 0 -1 0 1 .5\n", ":1: need", KVR_EFORMAT },
         { "k 0 -1 0 .5 1.5\n", ":1: need", KVR_EFORMAT },
@@ -276,7 +276,7 @@ START_TEST(a_file_that_is_none_is_refused)
         { "q 0 -1 0 .5 1\n", ":1: need", KVR_EFORMAT },
         { "k -1 -1 0 .5 1\n", ":1: need", KVR_EFORMAT },
         { "k 0 -1 0 .5 one\n", ":1: need", KVR_EFORMAT },
-        { "k 0 -1 0 .5 1\n#\nk 0 -1 0 .5 1\n", ":3: layer 0 is given twice", KVR_EFORMAT },
+        { "k 0 -1 0 .5 1\n#\nk 0 -1 0 .5 1\n", ":3: layer 0 is listed twice", KVR_EFORMAT },
         { "k 0 -1 0 .5 1\nv 0 -1 0 .5 1\n", "2 lines of levels; a model of 2 layers", KVR_EFORMAT },
         { "k 1 -1 0 .5 1\nv 0 -1 0 .5 1\nv 1 -1 0 .5 1\nv 0 -1 0 .5 1\n", "4 lines", KVR_EFORMAT },
         { NULL, "No such file", KVR_ENOTFOUND },

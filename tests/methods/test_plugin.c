@@ -160,8 +160,8 @@ static const struct {
     enum kvr_status status;
     const char *word;
 } cases[] = {
-    { spoil_abi, KVR_EUNSUPPORTED, "ABI 12, this program has ABI 5" },
-    { spoil_old_abi, KVR_EUNSUPPORTED, "ABI 2, this program has ABI 5" },
+    { spoil_abi, KVR_EUNSUPPORTED, "ABI 12, but this program has ABI 5" },
+    { spoil_old_abi, KVR_EUNSUPPORTED, "ABI 2, but this program has ABI 5" },
     { spoil_size, KVR_EUNSUPPORTED, "kvr_stage" },
     { spoil_last_size, KVR_EUNSUPPORTED, "kvr_policy_ctx" },
     { spoil_no_name, KVR_EINVAL, "plug-in without a name" },
@@ -175,7 +175,7 @@ static const struct {
     { spoil_stage_was_taken, KVR_EINVAL, "a former name of stage 'raw'" },
     { spoil_stage_twice, KVR_EINVAL, "'dig' comes twice" },
     { spoil_stage_kind, KVR_EINVAL, "77" },
-    { spoil_transform, KVR_EINVAL, "without transform for the CPU" },
+    { spoil_transform, KVR_EINVAL, "has no function transform() for the CPU" },
     { spoil_encode, KVR_EINVAL, "encode" },
     { spoil_decode, KVR_EINVAL, "decode" },
     { spoil_cuda, KVR_EINVAL, "for CUDA" },

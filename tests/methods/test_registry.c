@@ -486,8 +486,16 @@ static const struct {
     { "RTN_INT2", { { "recent.codec", "raw" } }, 1, NULL, "no option 'recent.codec'" },
     { "RTN_INT2", { { "codec", "rwa" } }, 1, NULL, "RTN_INT2: codec 'rwa': " },
     { "RTN_INT2", { { "tiers", "recant" } }, 1, NULL, "unknown part 'recant'" },
-    { "RTN_INT2@study", { { "codec", "raw" } }, 1, NULL, "keeps its own codecs" },
-    { "RTN_INT2@study", { { "tiers", "none" } }, 1, NULL, "keeps its own tiers" },
+    { "RTN_INT2@study",
+      { { "codec", "raw" } },
+      1,
+      NULL,
+      "the codecs of a @study reading cannot be changed" },
+    { "RTN_INT2@study",
+      { { "tiers", "none" } },
+      1,
+      NULL,
+      "the tiers of a @study reading cannot be changed" },
 };
 
 START_TEST(parts_of_other_rows)

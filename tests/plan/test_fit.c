@@ -137,7 +137,7 @@ static const struct {
       { { "bits", "fit 8" }, { "scale", "one" } },
       2,
       KVR_EUNSUPPORTED,
-      "integers need a scale" },
+      "integer codes need a scale" },
     { "RTN_INT4", { { "group", "fit 0" } }, 1, KVR_EINVAL, "bits above 0" },
     { "RTN_INT4", { { "group", "fit x" } }, 1, KVR_EINVAL, "bits above 0" },
     { "RTN_INT4", { { "axis", "fit 3" } }, 1, KVR_EINVAL, "not a numeric option of RTN_INT4" },

@@ -212,7 +212,7 @@ START_TEST(refuses_damaged_folders)
     refused("file not found: the folder is not a trace, or its recording was not finished");
     write_trace();
     shell("mv %s/c00001-p01-l0001.safetensors %s/../away.safetensors");
-    refused("c00001-p01-l0001.safetensors: missing");
+    refused("c00001-p01-l0001.safetensors: file not found");
     shell("ln -s ../away.safetensors %s/c00001-p01-l0001.safetensors");
     refused("c00001-p01-l0001.safetensors: file not found in the trace's folder");
     shell("mv %s/../away.safetensors %s/c00001-p01-l0001.safetensors");

@@ -30,22 +30,24 @@ struct ints_opts {
 static const struct kvr_opt ints_options[] = {
     KVR_OPT_INT(struct ints_opts, bits, 8, 2, 8, "bits per stored element"),
     KVR_OPT_INT(struct ints_opts, group, 0, 0, CELLS_MAX_GROUP,
-                "channels of a head sharing a scale; 0: the whole head"),
+                "number of channels of a head that share a scale; 0 means the whole head"),
     KVR_OPT_ENUM(struct ints_opts, scale, CELLS_F32, scale_names,
-                 "type of the scale; block: one FP32 scale for the block"),
+                 "data type of scales; `block` means one FP32 scale for the whole block"),
     KVR_OPT_ENUM(struct ints_opts, zero, 0, zero_names,
-                 "none, a minimum of this type, or a zero point (point: a byte; hidden: in the "
-                 "scale's low bits)"),
+                 "none, a minimum of this type, or a zero point (point: one byte; hidden: in the "
+                 "low bits of the scale)"),
     KVR_OPT_ENUM(struct ints_opts, round, CELLS_EVEN, round_names,
-                 "ties to even, away from 0 or up; trunc: toward 0"),
-    KVR_OPT_ENUM(struct ints_opts, by, CELLS_STORED, by_names,
-                 "quantize by the stored scale, the unrounded scale, or its inverse"),
-    KVR_OPT_ENUM(struct ints_opts, extreme, 0, extreme_names,
-                 "first: the first largest element gets code -2^(b-1), and the scale its sign"),
-    KVR_OPT_FLOAT(struct ints_opts, clip, 1, 0.1, 1, "factor on the range"),
+                 "rounding: ties to even, away from 0 or up; trunc rounds toward 0"),
+    KVR_OPT_ENUM(
+        struct ints_opts, by, CELLS_STORED, by_names,
+        "quantize by the stored scale, the unrounded scale, or the inverse of the unrounded scale"),
+    KVR_OPT_ENUM(
+        struct ints_opts, extreme, 0, extreme_names,
+        "first: the first element of largest magnitude gets code -2^(b-1), and the scale its sign"),
+    KVR_OPT_FLOAT(struct ints_opts, clip, 1, 0.1, 1,
+                  "factor by which the quantization range is clipped"),
     KVR_OPT_FLOAT(struct ints_opts, quantile, 1, 0.5, 1,
-                  "quantile of the magnitudes that sets "
-                  "the range"),
+                  "quantile of the group's magnitudes that sets the quantization range"),
     KVR_OPT_FLOAT(struct ints_opts, least, 0, 0, 1, "smallest scale"),
     { 0 }
 };
@@ -56,18 +58,22 @@ struct floats_opts {
     double least;
 };
 static const struct kvr_opt floats_options[] = {
-    KVR_OPT_ENUM(struct floats_opts, format, 0, format_names, "type of the elements"),
+    KVR_OPT_ENUM(struct floats_opts, format, 0, format_names,
+                 "floating-point format of the elements"),
     KVR_OPT_INT(struct floats_opts, group, 0, 0, CELLS_MAX_GROUP,
-                "channels of a head sharing a scale; 0: the whole head"),
+                "number of channels of a head that share a scale; 0 means the whole head"),
     KVR_OPT_ENUM(struct floats_opts, scale, CELLS_F32, scale_names,
-                 "type of the scale; block: one FP32 scale for the block; one: none"),
-    KVR_OPT_BOOL(struct floats_opts, relative, false,
-                 "scales relative to the block's largest magnitude, which is stored"),
+                 "data type of scales; `block` means one FP32 scale for the whole block, `one` "
+                 "means no scale"),
+    KVR_OPT_BOOL(
+        struct floats_opts, relative, false,
+        "whether scales are relative to the block's largest magnitude, which is also stored"),
     KVR_OPT_ENUM(struct floats_opts, pick, CELLS_TOP, pick_names,
-                 "scale choice; top: nothing saturates; floor: power of two rounded down (OCP); "
-                 "best: smaller error of two"),
-    KVR_OPT_ENUM(struct floats_opts, by, CELLS_STORED, by_names,
-                 "quantize by the stored scale, the unrounded scale, or its inverse"),
+                 "choice of the scale: top (no element saturates), floor (power of two rounded "
+                 "down, as in OCP) or best (smaller error of two)"),
+    KVR_OPT_ENUM(
+        struct floats_opts, by, CELLS_STORED, by_names,
+        "quantize by the stored scale, the unrounded scale, or the inverse of the unrounded scale"),
     KVR_OPT_FLOAT(struct floats_opts, least, 0, 0, 1, "smallest scale"),
     { 0 }
 };
@@ -78,18 +84,20 @@ struct gauss_opts {
 static const struct kvr_opt gauss_options[] = {
     KVR_OPT_INT(struct gauss_opts, bits, 4, 1, 4, "bits per stored element"),
     KVR_OPT_ENUM(struct gauss_opts, table, 0, table_names,
-                 "levels by exact integrals, or by the trapezoid rule"),
-    KVR_OPT_ENUM(struct gauss_opts, norm, 0, norm_names, "kept: preserve the norm"),
+                 "quantization levels from exact integrals, or from the trapezoid rule"),
+    KVR_OPT_ENUM(struct gauss_opts, norm, 0, norm_names,
+                 "plain, or kept to preserve the norm of each head's vector"),
     { 0 }
 };
 
 struct iq4_nl_opts {
     int group;
 };
-static const struct kvr_opt iq4_nl_options[] = { KVR_OPT_INT(struct iq4_nl_opts, group, 32, 8,
-                                                             CELLS_MAX_GROUP,
-                                                             "channels of a head sharing a scale"),
-                                                 { 0 } };
+static const struct kvr_opt iq4_nl_options[] = {
+    KVR_OPT_INT(struct iq4_nl_opts, group, 32, 8, CELLS_MAX_GROUP,
+                "number of channels of a head that share a scale"),
+    { 0 }
+};
 
 /* Lloyd-Max levels of the standard normal distribution, upper half, for 2, 4, 8 and 16 levels. */
 static const float lloyd[] = { 0.797884561f,                                         /**/
@@ -221,11 +229,13 @@ static struct cells cells_of(const struct kvr_stage_job *job)
 static enum kvr_status check_group(int group, int d)
 {
     if (d > CELLS_MAX_GROUP && !group)
-        return kvr_fail(KVR_EINVAL, "group 0, a whole head of %d channels: at most %d", d,
+        return kvr_fail(KVR_EINVAL,
+                        "group 0 means a whole head, here %d channels; at most %d are supported", d,
                         CELLS_MAX_GROUP);
     if (group && (group < 8 || d % group))
-        return kvr_fail(KVR_EINVAL, "group %d channels: need 8 or more that divide head_dim %d",
-                        group, d);
+        return kvr_fail(KVR_EINVAL,
+                        "group is %d channels: must be at least 8 and divide head_dim %d", group,
+                        d);
     return KVR_OK;
 }
 
@@ -234,19 +244,23 @@ static enum kvr_status ints_check(const struct kvr_stage_job *job)
     const struct ints_opts *o = job->opts;
 
     if (o->scale == CELLS_ONE)
-        return kvr_fail(KVR_EINVAL, "scale one: integers need a scale");
+        return kvr_fail(KVR_EINVAL, "scale=one is not allowed: integer codes need a scale");
     if (o->zero && o->scale == CELLS_BLOCK)
         return kvr_fail(KVR_EINVAL, "scale=block needs zero=none");
     if (!strcmp(zero_names[o->zero], "hidden") && (o->scale != CELLS_F32 || o->bits > 4))
-        return kvr_fail(KVR_EINVAL, "zero hidden has 4 bits of a scale f32 (bits %d, scale %s)",
+        return kvr_fail(KVR_EINVAL,
+                        "zero=hidden uses 4 low bits of an FP32 scale, so it needs bits of at most "
+                        "4 and scale=f32 (not bits=%d, scale=%s)",
                         o->bits, scale_names[o->scale]);
     if (o->extreme && (o->zero || o->scale == CELLS_BLOCK || o->scale == CELLS_E8M0))
-        return kvr_fail(KVR_EINVAL, "extreme first needs zero none and a scale with a sign (%s)",
-                        scale_names[o->scale]);
+        return kvr_fail(
+            KVR_EINVAL,
+            "extreme=first needs zero=none and a scale that can be negative (not scale=%s)",
+            scale_names[o->scale]);
     if (o->quantile < 1 && (o->zero || o->extreme || o->scale == CELLS_BLOCK))
         return kvr_fail(KVR_EINVAL,
-                        "quantile %g is of a group's magnitudes: zero none, extreme abs and no "
-                        "scale block",
+                        "quantile=%g applies to a group's magnitudes, so it needs zero=none, "
+                        "extreme=abs and a scale other than block",
                         o->quantile);
     return check_group(o->group, job->shape.head_dim);
 }
@@ -256,15 +270,15 @@ static enum kvr_status floats_check(const struct kvr_stage_job *job)
     const struct floats_opts *o = job->opts;
 
     if (o->scale == CELLS_ONE && o->format > 1)
-        return kvr_fail(KVR_EINVAL, "scale one: format %s has no code for a NaN",
+        return kvr_fail(KVR_EINVAL, "scale=one is not allowed: format %s has no code for NaN",
                         format_names[o->format]);
     if (o->relative && o->scale != CELLS_E4M3)
-        return kvr_fail(KVR_EINVAL, "relative scales are of type e4m3 (scale %s)",
+        return kvr_fail(KVR_EINVAL, "relative scales must have type e4m3 (not scale=%s)",
                         scale_names[o->scale]);
     if (o->pick == CELLS_FLOOR && o->scale != CELLS_E8M0)
-        return kvr_fail(KVR_EINVAL, "pick floor needs scale e8m0, not %s", scale_names[o->scale]);
+        return kvr_fail(KVR_EINVAL, "pick=floor needs scale=e8m0, not %s", scale_names[o->scale]);
     if (o->pick == CELLS_BEST && (o->scale != CELLS_E4M3 || o->format != 4))
-        return kvr_fail(KVR_EINVAL, "pick best needs format e2m1 and scale e4m3, not %s and %s",
+        return kvr_fail(KVR_EINVAL, "pick=best needs format=e2m1 and scale=e4m3, not %s and %s",
                         format_names[o->format], scale_names[o->scale]);
     return check_group(o->group, job->shape.head_dim);
 }
@@ -274,7 +288,7 @@ static enum kvr_status gauss_check(const struct kvr_stage_job *job)
     const struct gauss_opts *o = job->opts;
 
     if (o->table && o->bits < 3)
-        return kvr_fail(KVR_EINVAL, "table trapezoid: 3 or 4 bits, not bits %d", o->bits);
+        return kvr_fail(KVR_EINVAL, "table=trapezoid needs 3 or 4 bits, not %d", o->bits);
     return check_group(0, job->shape.head_dim);
 }
 

@@ -14,13 +14,14 @@ struct cube_opts {
 };
 static const struct kvr_opt options[] = {
     KVR_OPT_INT(struct cube_opts, frames, 3, 1, 64,
-                "frames per cube, reduced to a divisor of the block's"),
+                "latent frames per cube, reduced to a divisor of the block's frames"),
     KVR_OPT_INT(struct cube_opts, rows, 2, 1, 64,
-                "rows per cube, reduced to a divisor of the frame's"),
+                "rows per cube, reduced to a divisor of the frame's rows"),
     KVR_OPT_INT(struct cube_opts, cols, 4, 1, 64,
                 "columns per cube, reduced to a divisor of a row's tokens"),
     KVR_OPT_INT(struct cube_opts, row, 0, 0, 1 << 20,
-                "tokens per row of a frame; 0: 52 for Wan's 1560, else the squarest frame"),
+                "tokens per row of a latent frame; 0 means 52 for Wan's 1560 tokens, else the most "
+                "nearly square frame"),
     { 0 }
 };
 

@@ -14,9 +14,9 @@ enum { PARALLEL_FROM = 1 << 17 /* number of elements below which one thread is f
 enum kvr_status kvr_grid_check(const struct kvr_grid *g, int head_dim)
 {
     if (g->axis == KVR_AXIS_TOKENS && g->group % 8)
-        return kvr_fail(KVR_EINVAL, "group %d tokens: must be a multiple of 8", g->group);
+        return kvr_fail(KVR_EINVAL, "group is %d tokens: must be a multiple of 8", g->group);
     if (g->axis == KVR_AXIS_CHANNELS && head_dim % g->group)
-        return kvr_fail(KVR_EINVAL, "group %d channels does not divide head_dim %d", g->group,
+        return kvr_fail(KVR_EINVAL, "group is %d channels, but must divide head_dim %d", g->group,
                         head_dim);
     return KVR_OK;
 }
@@ -149,9 +149,10 @@ struct grid_opts {
 static const struct kvr_opt options[] = {
     KVR_OPT_INT(struct grid_opts, bits, 4, 2, 8, "bits per stored element"),
     KVR_OPT_ENUM(struct grid_opts, axis, KVR_AXIS_TOKENS, kvr_axis_names,
-                 "group axis: tokens, channels or a whole token"),
+                 "axis of a group that shares a scale: tokens of a channel, channels of a token, "
+                 "or a whole token"),
     KVR_OPT_INT(struct grid_opts, group, 16, 8, KVR_GRID_MAX_GROUP,
-                "elements sharing a scale (axis=token: unused)"),
+                "number of elements that share a scale (unused for axis=token)"),
     { 0 }
 };
 

@@ -16,7 +16,7 @@ struct halves_opts {
 static const struct kvr_opt options[] = {
     KVR_OPT_INT(struct halves_opts, bits, 4, 2, 8, "bits per stored element"),
     KVR_OPT_INT(struct halves_opts, group, 64, 8, MAX_GROUP,
-                "tokens of a channel sharing a scale and a minimum, a multiple of 8"),
+                "number of tokens of a channel that share a scale and a minimum, a multiple of 8"),
     { 0 }
 };
 
@@ -39,7 +39,7 @@ static enum kvr_status check(const struct kvr_stage_job *job)
     const int group = ((const struct halves_opts *)job->opts)->group;
 
     if (group % 8)
-        return kvr_fail(KVR_EINVAL, "group %d tokens: need a multiple of 8", group);
+        return kvr_fail(KVR_EINVAL, "group is %d tokens: must be a multiple of 8", group);
     return KVR_OK;
 }
 

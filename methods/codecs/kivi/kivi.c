@@ -19,11 +19,11 @@ struct kivi_opts {
 static const struct kvr_opt options[] = {
     KVR_OPT_INT(struct kivi_opts, bits, 2, 2, 8, "bits per stored element"),
     KVR_OPT_ENUM(struct kivi_opts, axis, KVR_AXIS_TOKENS, kvr_axis_names,
-                 "group axis: what shares a scale and a minimum"),
+                 "axis of a group, which shares a scale and a minimum"),
     KVR_OPT_INT(struct kivi_opts, group, 32, 8, KVR_GRID_MAX_GROUP,
-                "elements per group (axis=token: unused)"),
+                "number of elements per group (unused for axis=token)"),
     KVR_OPT_INT(struct kivi_opts, residual, 128, 8, 1 << 16,
-                "tokens coded at a time; a shorter remainder stays BF16"),
+                "number of tokens that are coded together; a shorter remainder stays BF16"),
     { 0 }
 };
 
@@ -51,7 +51,7 @@ static enum kvr_status check(const struct kvr_stage_job *job)
     const struct kvr_grid g = grid_of(job);
 
     if (o->axis == KVR_AXIS_TOKENS && o->residual % o->group)
-        return kvr_fail(KVR_EINVAL, "residual %d: need a multiple of group %d", o->residual,
+        return kvr_fail(KVR_EINVAL, "residual is %d: must be a multiple of group, %d", o->residual,
                         o->group);
     return kvr_grid_check(&g, job->shape.head_dim);
 }

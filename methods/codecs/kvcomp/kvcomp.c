@@ -21,10 +21,10 @@ struct kvcomp_opts {
 };
 static const struct kvr_opt options[] = {
     KVR_OPT_FLOAT(struct kvcomp_opts, rel, 0.1, 0.001, 1,
-                  "quantization step relative to the range"),
+                  "quantization step, relative to the range of values"),
     KVR_OPT_INT(struct kvcomp_opts, bits, 4, 2, 4, "maximum bits per symbol"),
     KVR_OPT_ENUM(struct kvcomp_opts, over, TOKEN, over_names,
-                 "tokens sharing step and zero: one (token) or 64 (block)"),
+                 "number of tokens that share step and zero point: one (token) or 64 (block)"),
     { 0 }
 };
 
@@ -48,7 +48,8 @@ static enum kvr_status check(const struct kvr_stage_job *job)
     const int most = UINT16_MAX / KVCOMP_LENGTHS * 8 / KVCOMP_BLOCK;
 
     if (job->shape.head_dim > most)
-        return kvr_fail(KVR_EINVAL, "head_dim %d: at most %d", job->shape.head_dim, most);
+        return kvr_fail(KVR_EINVAL, "head_dim is %d, at most %d is supported", job->shape.head_dim,
+                        most);
     return KVR_OK;
 }
 

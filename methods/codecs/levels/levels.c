@@ -23,8 +23,9 @@ struct levels_opts {
     int group;
 };
 
-static const struct kvr_opt options[] = { KVR_OPT_INT(struct levels_opts, group, 64, 8, MAX_GROUP,
-                                                      "channels of a head sharing a scale"),
+static const struct kvr_opt options[] = { KVR_OPT_INT(
+                                              struct levels_opts, group, 64, 8, MAX_GROUP,
+                                              "number of channels of a head that share a scale"),
                                           { 0 } };
 
 static const struct book *book_of(const struct kvr_stage_job *job)
@@ -40,8 +41,8 @@ static int group_of(const struct kvr_stage_job *job)
 static enum kvr_status check(const struct kvr_stage_job *job)
 {
     if (job->shape.head_dim % group_of(job))
-        return kvr_fail(KVR_EINVAL, "group %d channels does not divide head_dim %d", group_of(job),
-                        job->shape.head_dim);
+        return kvr_fail(KVR_EINVAL, "group is %d channels, but must divide head_dim %d",
+                        group_of(job), job->shape.head_dim);
     return KVR_OK;
 }
 

@@ -25,14 +25,15 @@ struct lowrank_opts {
 };
 static const struct kvr_opt options[] = {
     KVR_OPT_FLOAT(struct lowrank_opts, share, 0.25, 0, 1,
-                  "share of principal directions kept per head; at least one"),
+                  "share of principal directions kept per head, at least one direction"),
     { 0 }
 };
 static const struct kvr_opt principal_options[] = {
     KVR_OPT_FLOAT(struct lowrank_opts, share, 0.25, 0, 1,
-                  "share of principal directions kept per head; at least one"),
-    KVR_OPT_STRING(struct lowrank_opts, basis, KVR_CALIBRATION_FIT,
-                   "fit: per block; or a file of `kvreel profile basis`"),
+                  "share of principal directions kept per head, at least one direction"),
+    KVR_OPT_STRING(
+        struct lowrank_opts, basis, KVR_CALIBRATION_FIT,
+        "principal directions: fitted per block (fit), or a file from `kvreel profile basis`"),
     { 0 }
 };
 
@@ -244,11 +245,11 @@ static enum kvr_status open_basis(const struct kvr_stage_job *job, struct kvr_st
     st = kvr_st_count(*f) == 2 * job->place.n_layers
              ? kvr_st_get_shaped(*f, name, 3, shape, &t)
              : kvr_fail(KVR_EFORMAT,
-                        "%s: %d tensors; a model of %d layers needs two per layer, for keys and "
-                        "for values",
+                        "%s: the file has %d tensors; a model of %d layers needs two per layer, "
+                        "for keys and for values",
                         path, kvr_st_count(*f), job->place.n_layers);
     if (st == KVR_OK && t.dtype != KVR_F32)
-        st = kvr_fail(KVR_EFORMAT, "%s: tensor '%s' is not F32", path, name);
+        st = kvr_fail(KVR_EFORMAT, "%s: tensor '%s' must be F32", path, name);
     if (st == KVR_OK)
         *basis = t.data;
     else

@@ -34,19 +34,24 @@ static const char *const axis_names[] = { "tokens", "token", NULL };
 static const struct kvr_opt options[] = {
     KVR_OPT_INT(struct nuq_opts, bits, 3, 1, 4, "bits per stored element"),
     KVR_OPT_ENUM(struct nuq_opts, axis, 0, axis_names,
-                 "a vector is a channel over all tokens, or a token over all heads"),
-    KVR_OPT_FLOAT(struct nuq_opts, exact, 0.01, 0, 0.5, "share of a vector stored exactly"),
-    KVR_OPT_BOOL(struct nuq_opts, norm, false, "levels preserve mean and variance"),
+                 "vectors that share levels: a channel over all tokens, or a token over all heads"),
+    KVR_OPT_FLOAT(struct nuq_opts, exact, 0.01, 0, 0.5,
+                  "share of a vector's elements stored exactly, as outliers"),
+    KVR_OPT_BOOL(struct nuq_opts, norm, false,
+                 "whether levels are adjusted to preserve mean and variance"),
     { 0 }
 };
 static const struct kvr_opt kvquant_options[] = {
     KVR_OPT_INT(struct nuq_opts, bits, 3, 1, 4, "bits per stored element"),
     KVR_OPT_ENUM(struct nuq_opts, axis, 0, axis_names,
-                 "a vector is a channel over all tokens, or a token over all heads"),
-    KVR_OPT_FLOAT(struct nuq_opts, exact, 0.01, 0, 0.5, "share of a vector stored exactly"),
-    KVR_OPT_BOOL(struct nuq_opts, norm, false, "levels preserve mean and variance"),
-    KVR_OPT_STRING(struct nuq_opts, levels, KVR_CALIBRATION_FIT,
-                   "fit: per block; or a file of `kvreel profile levels`"),
+                 "vectors that share levels: a channel over all tokens, or a token over all heads"),
+    KVR_OPT_FLOAT(struct nuq_opts, exact, 0.01, 0, 0.5,
+                  "share of a vector's elements stored exactly, as outliers"),
+    KVR_OPT_BOOL(struct nuq_opts, norm, false,
+                 "whether levels are adjusted to preserve mean and variance"),
+    KVR_OPT_STRING(
+        struct nuq_opts, levels, KVR_CALIBRATION_FIT,
+        "quantization levels: fitted per block (fit), or a file from `kvreel profile levels`"),
     { 0 }
 };
 

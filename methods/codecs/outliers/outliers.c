@@ -35,16 +35,15 @@ struct outliers_opts {
 
 /* In the order of enum kvr_outliers_left. */
 static const char *const left_names[] = { "fill", "clamp", "keep", NULL };
-static const struct kvr_opt options[] = { KVR_OPT_FLOAT(struct outliers_opts, sigma, 6, 1, 1000,
-                                                        "outlier threshold in standard "
-                                                        "deviations"),
-                                          KVR_OPT_FLOAT(struct outliers_opts, max_ratio, 1, 0, 1,
-                                                        "maximum share of elements stored as "
-                                                        "outliers"),
-                                          KVR_OPT_ENUM(struct outliers_opts, left, KVR_LEFT_FILL,
-                                                       left_names,
-                                                       "what the grid sees instead of an outlier"),
-                                          { 0 } };
+static const struct kvr_opt options[] = {
+    KVR_OPT_FLOAT(struct outliers_opts, sigma, 6, 1, 1000,
+                  "threshold of outliers, in standard deviations"),
+    KVR_OPT_FLOAT(struct outliers_opts, max_ratio, 1, 0, 1,
+                  "maximum share of elements that are stored as outliers"),
+    KVR_OPT_ENUM(struct outliers_opts, left, KVR_LEFT_FILL, left_names,
+                 "value that the grid stage gets in place of an outlier"),
+    { 0 }
+};
 
 /* The block is divided into PIECES pieces of complete spans, independently of the number of
  * threads. */
@@ -504,7 +503,8 @@ static enum kvr_status check_size(int64_t n)
 {
     return n <= INT32_MAX
                ? KVR_OK
-               : kvr_fail(KVR_EINVAL, "outliers: %lld elements in a block, the index ends at %d",
+               : kvr_fail(KVR_EINVAL,
+                          "outliers: a block has %lld elements, but the index ends at %d",
                           (long long)n, INT32_MAX);
 }
 

@@ -23,11 +23,10 @@ struct packkv_opts {
 };
 static const struct kvr_opt options[] = {
     KVR_OPT_FLOAT(struct packkv_opts, rel, 0.1, 0.001, 1,
-                  "quantization step relative to the "
-                  "token's range"),
+                  "quantization step, relative to the token's range"),
     KVR_OPT_INT(struct packkv_opts, bits, 4, 2, MOST_BITS, "maximum bits per code"),
     KVR_OPT_ENUM(struct packkv_opts, order, GREEDY, order_names,
-                 "token order in a block: none, median of the codes, or greedy"),
+                 "order of tokens in a block: none, by the median of the codes, or greedy"),
     { 0 }
 };
 
@@ -57,7 +56,8 @@ static enum kvr_status check(const struct kvr_stage_job *job)
     const struct packkv g = packkv_of(job);
 
     if (PACKKV_ROUNDS * round_bytes(&g, g.bits) > UINT16_MAX)
-        return kvr_fail(KVR_EINVAL, "head_dim %d: too large, a unit would exceed %d bytes",
+        return kvr_fail(KVR_EINVAL,
+                        "head_dim %d is too large: a unit of coded data would exceed %d bytes",
                         job->shape.head_dim, UINT16_MAX);
     return KVR_OK;
 }

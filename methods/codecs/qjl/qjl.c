@@ -12,7 +12,7 @@ struct qjl_opts {
     int seed;
 };
 static const struct kvr_opt options[] = {
-    KVR_OPT_INT(struct qjl_opts, seed, 1, 0, 1 << 30, "seed of the projections"), { 0 }
+    KVR_OPT_INT(struct qjl_opts, seed, 1, 0, 1 << 30, "seed of the random projections"), { 0 }
 };
 
 static struct qjl qjl_of(const struct kvr_stage_job *job)
@@ -28,7 +28,8 @@ static struct qjl qjl_of(const struct kvr_stage_job *job)
 static enum kvr_status check(const struct kvr_stage_job *job)
 {
     if (job->shape.head_dim > QJL_MAX_DIM)
-        return kvr_fail(KVR_EINVAL, "head_dim %d: at most %d", job->shape.head_dim, QJL_MAX_DIM);
+        return kvr_fail(KVR_EINVAL, "head_dim is %d, at most %d is supported", job->shape.head_dim,
+                        QJL_MAX_DIM);
     return KVR_OK;
 }
 

@@ -17,10 +17,11 @@ enum { SEGMENT_BYTES = 2 * RANGED_SEGMENT + 8 };
 struct ranged_opts {
     int bins;
 };
-static const struct kvr_opt options[] = { KVR_OPT_INT(struct ranged_opts, bins, 16, 4,
-                                                      RANGED_MAX_BINS,
-                                                      "number of levels plus one; even"),
-                                          { 0 } };
+static const struct kvr_opt options[] = {
+    KVR_OPT_INT(struct ranged_opts, bins, 16, 4, RANGED_MAX_BINS,
+                "number of quantization levels plus one; must be even"),
+    { 0 }
+};
 
 static struct ranged ranged_of(const struct kvr_stage_job *job)
 {
@@ -39,7 +40,7 @@ static enum kvr_status check(const struct kvr_stage_job *job)
     const int bins = ((const struct ranged_opts *)job->opts)->bins;
 
     if (bins % 2)
-        return kvr_fail(KVR_EINVAL, "bins %d: must be even", bins);
+        return kvr_fail(KVR_EINVAL, "bins is %d: must be even", bins);
     return KVR_OK;
 }
 

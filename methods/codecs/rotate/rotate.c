@@ -16,8 +16,9 @@ struct rotate_opts {
 
 static const struct kvr_opt options[] = {
     KVR_OPT_INT(struct rotate_opts, block, 0, 0, KVR_FWHT_MAX,
-                "channels per block, a power of two; 0: the whole head"),
-    KVR_OPT_INT(struct rotate_opts, signs, 0, 0, 1 << 30, "seed of random signs; 0: none"),
+                "channels per rotated block, a power of two; 0 means the whole head"),
+    KVR_OPT_INT(struct rotate_opts, signs, 0, 0, 1 << 30,
+                "seed of random signs that precede the rotation; 0 means no signs"),
     { 0 }
 };
 
@@ -38,9 +39,10 @@ static enum kvr_status check(const struct kvr_stage_job *job)
     const int b = block_of(job), d = job->shape.head_dim;
 
     if (b < 2 || b > KVR_FWHT_MAX || (b & (b - 1)) || d % b)
-        return kvr_fail(KVR_EINVAL,
-                        "block %d of head_dim %d: need a power of two, 2..%d, that divides it", b,
-                        d, KVR_FWHT_MAX);
+        return kvr_fail(
+            KVR_EINVAL,
+            "block is %d for head_dim %d: must be a power of two, 2..%d, that divides head_dim", b,
+            d, KVR_FWHT_MAX);
     return KVR_OK;
 }
 

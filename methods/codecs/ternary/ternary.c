@@ -18,11 +18,11 @@ struct ternary_opts {
 };
 static const struct kvr_opt options[] = {
     KVR_OPT_INT(struct ternary_opts, group, 32, 8, MAX_GROUP,
-                "tokens of a channel sharing a scale, a multiple of 8"),
+                "number of tokens of a channel that share a scale, a multiple of 8"),
     KVR_OPT_FLOAT(struct ternary_opts, dead, 0.5, 0, 100,
-                  "half-width of the dead zone, in mean magnitudes"),
+                  "half-width of the dead zone around 0, in multiples of the mean magnitude"),
     KVR_OPT_BOOL(struct ternary_opts, scaled, true,
-                 "false: decode to -1, 0 or 1 without the scale"),
+                 "whether codes decode to multiples of the scale; false decodes to -1, 0 or 1"),
     { 0 }
 };
 

@@ -20,17 +20,22 @@ struct trq_opts {
     double share;
 };
 #define TRQ_OPTIONS                                                                                \
-    KVR_OPT_INT(struct trq_opts, bits, 2, 2, 8, "bits of a frame difference: 2, 4 or 8"),          \
-        KVR_OPT_INT(struct trq_opts, anchor, 4, 2, 8, "bits of the first frame: 2, 4 or 8"),       \
+    KVR_OPT_INT(struct trq_opts, bits, 2, 2, 8,                                                    \
+                "bits per element of a frame difference (residual): 2, 4 or 8"),                   \
+        KVR_OPT_INT(struct trq_opts, anchor, 4, 2, 8,                                              \
+                    "bits per element of the first frame (anchor): 2, 4 or 8"),                    \
         KVR_OPT_INT(struct trq_opts, group, 64, 8, TRQ_MAX_GROUP,                                  \
-                    "channels of a head sharing a scale, a multiple of 8"),                        \
+                    "number of channels of a head that share a scale, a multiple of 8"),           \
         KVR_OPT_INT(struct trq_opts, unit, 0, 0, 1 << 30,                                          \
-                    "tokens per predicted unit; 0: a frame, or the block")
+                    "tokens per unit that is predicted from the unit before; 0 means a frame, or " \
+                    "the whole block")
 static const struct kvr_opt options[] = { TRQ_OPTIONS, { 0 } };
 static const struct kvr_opt heads_options[] = {
     TRQ_OPTIONS,
-    KVR_OPT_INT(struct trq_opts, fine, 4, 2, 8, "bits of a fine head's difference: 2, 4 or 8"),
-    KVR_OPT_FLOAT(struct trq_opts, share, 0.667, 0, 1, "share of heads with fine residuals"),
+    KVR_OPT_INT(struct trq_opts, fine, 4, 2, 8,
+                "bits per element of a frame difference in fine heads: 2, 4 or 8"),
+    KVR_OPT_FLOAT(struct trq_opts, share, 0.667, 0, 1,
+                  "share of heads whose residuals are coded with `fine` bits"),
     { 0 }
 };
 
@@ -65,16 +70,17 @@ static enum kvr_status check(const struct kvr_stage_job *job)
     const int fine = trq_of(job).fine;
 
     if ((o->bits & (o->bits - 1)) || (o->anchor & (o->anchor - 1)))
-        return kvr_fail(KVR_EINVAL, "bits %d, anchor %d: each must be 2, 4 or 8", o->bits,
+        return kvr_fail(KVR_EINVAL, "bits is %d and anchor is %d: each must be 2, 4 or 8", o->bits,
                         o->anchor);
     if (fine & (fine - 1) || (fine && fine < o->bits))
-        return kvr_fail(KVR_EINVAL, "fine %d: must be 2, 4 or 8, and at least bits %d", fine,
+        return kvr_fail(KVR_EINVAL, "fine is %d: must be 2, 4 or 8, and at least bits, %d", fine,
                         o->bits);
     if (fine && job->shape.n_heads > TRQ_MAX_HEADS)
-        return kvr_fail(KVR_EINVAL, "%d heads: at most %d", job->shape.n_heads, TRQ_MAX_HEADS);
+        return kvr_fail(KVR_EINVAL, "the model has %d KV heads, at most %d are supported",
+                        job->shape.n_heads, TRQ_MAX_HEADS);
     if (o->group % 8 || job->shape.head_dim % o->group)
         return kvr_fail(KVR_EINVAL,
-                        "group %d channels: need a multiple of 8 that divides head_dim %d",
+                        "group is %d channels: must be a multiple of 8 that divides head_dim %d",
                         o->group, job->shape.head_dim);
     return KVR_OK;
 }

@@ -17,7 +17,8 @@ struct unrope_opts {
 };
 static const struct kvr_opt options[] = {
     KVR_OPT_INT(struct unrope_opts, row, 0, 0, 1 << 20,
-                "tokens per row of a frame; 0: 52 for Wan's 1560, else the squarest frame"),
+                "tokens per row of a latent frame; 0 means 52 for Wan's 1560 tokens, else the most "
+                "nearly square frame"),
     { 0 }
 };
 
@@ -59,10 +60,11 @@ static struct unrope unrope_of(const struct kvr_stage_job *job, int row)
 static enum kvr_status check(const struct kvr_stage_job *job)
 {
     if (job->side == KVR_V)
-        return kvr_fail(KVR_EINVAL, "values have no rotary embedding");
+        return kvr_fail(KVR_EINVAL,
+                        "stage unrope applies to keys only: values have no rotary embedding");
     if (job->shape.head_dim / 2 > UNROPE_MAX_PAIRS)
-        return kvr_fail(KVR_EUNSUPPORTED, "head_dim %d, at most %d", job->shape.head_dim,
-                        2 * UNROPE_MAX_PAIRS);
+        return kvr_fail(KVR_EUNSUPPORTED, "head_dim is %d, at most %d is supported",
+                        job->shape.head_dim, 2 * UNROPE_MAX_PAIRS);
     return KVR_OK;
 }
 

@@ -22,12 +22,11 @@ struct vidkv_opts {
 };
 static const struct kvr_opt options[] = {
     KVR_OPT_INT(struct vidkv_opts, group, 32, 8, MAX_GROUP,
-                "tokens sharing a scale and a minimum, a multiple of 8"),
+                "number of tokens that share a scale and a minimum, a multiple of 8"),
     KVR_OPT_FLOAT(struct vidkv_opts, share, 0.5, 0, 1,
-                  "share of a head's channels coded in 2 bits"),
+                  "share of a head's channels that are coded in 2 bits, the rest in fewer"),
     KVR_OPT_BOOL(struct vidkv_opts, balanced, true,
-                 "true: signs decode to -s or s; false: to 0 "
-                 "or s"),
+                 "whether 1-bit codes decode to -s or s (true), or to 0 or s (false)"),
     { 0 }
 };
 
@@ -58,9 +57,9 @@ static enum kvr_status check(const struct kvr_stage_job *job)
     const int d = job->shape.head_dim;
 
     if (o->group % 8)
-        return kvr_fail(KVR_EINVAL, "group %d tokens: need a multiple of 8", o->group);
+        return kvr_fail(KVR_EINVAL, "group is %d tokens: must be a multiple of 8", o->group);
     if (d > VIDKV_MAX_DIM)
-        return kvr_fail(KVR_EINVAL, "head_dim %d: at most %d", d, VIDKV_MAX_DIM);
+        return kvr_fail(KVR_EINVAL, "head_dim is %d, at most %d is supported", d, VIDKV_MAX_DIM);
     return KVR_OK;
 }
 
