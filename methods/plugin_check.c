@@ -35,7 +35,7 @@ static enum kvr_status check_abi(const struct kvr_plugin *p)
 static enum kvr_status check_name(const char *what, const char *name)
 {
     if (!name || !*name)
-        return kvr_fail(KVR_EINVAL, "%s without a name: it needs one", what);
+        return kvr_fail(KVR_EINVAL, "%s has no name, but needs one", what);
     if (strlen(name) > 63 || strpbrk(name, " \t\n,=|+@()"))
         return kvr_fail(
             KVR_EINVAL,

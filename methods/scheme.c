@@ -19,7 +19,7 @@ const struct kvr_opt kvr_scheme_options[] = {
                  "as PyTorch does"),
     KVR_OPT_ENUM(
         struct kvr_scheme_opts, commit, KVR_COMMIT_CLEAN_PASS, commit_names,
-        "pass whose keys and values are stored in the cache; last_step saves the clean pass"),
+        "pass whose keys and values are stored in the cache; last_step needs no clean pass"),
     KVR_OPT_ENUM(struct kvr_scheme_opts, current, KVR_CURRENT_PLAIN, current_names,
                  "keys of the current chunk in attention: plain, or minus each head's mean over "
                  "its channels (demean)"),

@@ -166,9 +166,9 @@ const struct kvr_command kvr_command_merge = {
                 "  kvreel merge a.db b.db -o both.db --json\n"
                 "  kvreel query --db both.db 'SELECT * FROM conflict'\n",
     .details =
-        "If two attempts at a cell differ, an attempt with outcome OK counts before a failed\n"
-        "one, and a later attempt before an earlier one. Both attempts stay in table\n"
-        "`attempt`.\n"
+        "If a cell has several attempts, results use an attempt with outcome OK rather than a\n"
+        "failed one, and a later attempt rather than an earlier one. All attempts stay in\n"
+        "table `attempt`.\n"
         "If attempts contradict each other, the view `conflict` lists them and the exit code\n"
         "is 4. If a file cannot be read, the other files are merged and the exit code is 2.\n",
     .args = args,

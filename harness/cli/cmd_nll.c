@@ -86,8 +86,8 @@ const struct kvr_command kvr_command_nll = {
     .examples = "  kvreel nll smollm2-135m configs/suites/texts-debian.safetensors --text gpl-3\n",
     .details =
         "The result is the mean of -log p(token), in nats, over tokens 1 to N-1, each\n"
-        "predicted from all tokens before it. It is computed by one F32 forward pass with an\n"
-        "uncoded KV cache, for comparison with other programs.\n"
+        "predicted from all tokens before it. The likelihood is computed by one F32 forward\n"
+        "pass with an uncoded KV cache, for comparison with other programs.\n"
         "TOKENS is a safetensors file with one integer tensor per text. top-1 is the share of\n"
         "tokens to which the model gives the highest probability.\n",
     .args = args,

@@ -100,10 +100,10 @@ const struct kvr_command kvr_command_pareto = {
     .details =
         "Method A dominates B if A is surely not worse than B by more than the margin in any\n"
         "objective, and surely better by more than the margin in at least one.\n"
-        "`Surely` means by the confidence interval of paired differences over at least six\n"
-        "shared prompts; bytes are exact and need no interval.\n"
-        "A method that may be dominated is `undecided`. More noise in the data never adds a\n"
-        "domination. A method outside a --bound is listed, but cannot be on the front.\n",
+        "`Surely` means that the confidence interval of paired differences over at least six\n"
+        "shared prompts shows it; bytes are exact and need no interval.\n"
+        "A method that may be dominated is `undecided`. More noise in the data never makes a\n"
+        "method dominated. A method outside a --bound is listed, but cannot be on the front.\n",
     .args = args,
     .opts_size = sizeof(struct pareto_opts),
     .max_words = 0,

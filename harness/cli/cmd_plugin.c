@@ -285,13 +285,14 @@ const struct kvr_command kvr_command_plugin = {
                 "\"FAILED\")'\n",
     .details =
         "`plugin new` writes NAME.py, a working method in Python, and its test, test_NAME.py.\n"
-        "`plugin check` runs each check in its own process, on one layer:\n"
-        "decoded values are finite, and nearer to the input than zeros are; allocated bytes\n"
-        "equal declared bytes; equal input gives equal bytes for any number of threads, and\n"
-        "other input gives other bytes; decoding a part gives the same values as decoding\n"
-        "everything; zeros, constants, outliers, tiny and large numbers are accepted, and NaN\n"
-        "stays NaN; a failed allocation is reported and leaks nothing; another device (CUDA\n"
-        "or emulated) stores the same bytes; each option works at both of its bounds.\n"
+        "`plugin check` runs each check in its own process, on one layer. Decoded values must\n"
+        "be finite, and nearer to the input than zeros are. Allocated bytes must equal\n"
+        "declared bytes. Equal input must give equal bytes for any number of threads, and\n"
+        "other input must give other bytes. Decoding a part must give the same values as\n"
+        "decoding everything. Zeros, constants, outliers, tiny and large numbers must be\n"
+        "accepted, and NaN must stay NaN. A failed allocation must be reported and leak\n"
+        "nothing. Another device (CUDA or emulated) must store the same bytes. Each option\n"
+        "must work at both of its bounds.\n"
         "The exit code is 4 if a check failed, and 5 if there was nothing to check.\n",
     .args = args,
     .opts_size = sizeof(struct plugin_opts),

@@ -90,8 +90,8 @@ const struct kvr_command kvr_command_query = {
         "Text and Markdown output shows columns named ..._bytes in MiB; CSV and JSON output\n"
         "has bytes.\n"
         "In CSV output, text that a spreadsheet would execute (it begins with =, +, - or @)\n"
-        "gets a leading '.\n"
-        "This query lists tables and views: `kvreel query \"SELECT name, type FROM\n"
+        "gets a leading apostrophe.\n"
+        "To list tables and views, run `kvreel query \"SELECT name, type FROM\n"
         "sqlite_schema\"`.\n",
     .args = args,
     .opts_size = sizeof(struct query_opts),

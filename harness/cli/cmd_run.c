@@ -467,12 +467,11 @@ const struct kvr_command kvr_command_run = {
     .examples = "  kvreel run configs/demo.yaml --dry-run         # what would be done\n"
                 "  kvreel run configs/demo.yaml --db out/demo.db  # do it; again resumes\n"
                 "  kvreel run configs/demo.yaml --filter 'method=RTN_INT4' --jobs 2\n",
-    .details =
-        "The first Ctrl-C lets running cells finish, and the second stops them. The exit code\n"
-        "is then 75, and the same command resumes the sweep.\n"
-        "db, out, timeout_s, memory_mib, jobs and quiet may also be set in\n"
-        "/etc/kvreel/config.yaml, ~/.config/kvreel/config.yaml, kvreel.yaml and the\n"
-        "environment (KVREEL_JOBS, ...). --dump-config shows where each value comes from.\n",
+    .details = "The first Ctrl-C lets running cells finish, and the second Ctrl-C stops them. An\n"
+               "interrupted run has exit code 75, and the same command resumes the sweep.\n"
+               "db, out, timeout_s, memory_mib, jobs and quiet may also be set in\n"
+               "/etc/kvreel/config.yaml, ~/.config/kvreel/config.yaml, kvreel.yaml and the\n"
+               "environment (KVREEL_JOBS, ...). --dump-config shows where each value comes from.\n",
     .args = args,
     .opts_size = sizeof(struct run_opts),
     .min_words = 1,

@@ -118,9 +118,8 @@ const struct kvr_command kvr_command_score = {
     .examples =
         "  kvreel score ms_ssim lpips --db out/demo.db --out out/demo\n"
         "  kvreel score --command 'python3 score.py {video}' --name mine --db d.db -o out\n",
-    .details =
-        "No video is generated again. If frames of a cell are missing or modified, only that\n"
-        "cell fails (exit code 3).\n",
+    .details = "`kvreel score` never generates a video again. If frames of a cell are missing or\n"
+               "modified, only that cell fails (exit code 3).\n",
     .args = args,
     .opts_size = sizeof(struct score_opts),
     .min_words = 0,

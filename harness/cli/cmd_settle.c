@@ -104,11 +104,12 @@ const struct kvr_command kvr_command_settle = {
         "  kvreel settle prq2-quarot4 soft4-prune4 --db out/settle.db\n"
         "  kvreel settle all --db out/settle.db --budget 45m   # the same command resumes\n",
     .details =
-        "Judges the ledger (as `kvreel claims` does), measures more prompts for the open\n"
-        "claims that are cheapest to decide, and judges again. It ends when each claim holds,\n"
-        "does not hold, is equal within its margin, or is futile (needs more than --most\n"
-        "prompts).\n"
-        "The exit code is 75 if the time limit or Ctrl-C ended it; the same command resumes.\n",
+        "`kvreel settle` judges the ledger (as `kvreel claims` does), measures more prompts\n"
+        "for the open claims that are cheapest to decide, and judges again. The run ends when\n"
+        "each claim holds, does not hold, is equal within its margin, or is futile (needs\n"
+        "more than --most prompts).\n"
+        "The exit code is 75 if the time limit or Ctrl-C ended the run; the same command\n"
+        "resumes it.\n",
     .args = args,
     .opts_size = sizeof(struct settle_opts),
     .min_words = 1,

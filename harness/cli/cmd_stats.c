@@ -127,8 +127,8 @@ const struct kvr_command kvr_command_stats = {
         "The two cells of a pair have the same model, prompt, seed and settings. Values are\n"
         "averaged over seeds, repeats and draws of a prompt, so n counts prompts.\n"
         "`separable` means that a sign-flip permutation test is significant (Holm-adjusted\n"
-        "for the number of methods) and the confidence interval excludes 0. It needs at least\n"
-        "6 pairs, and more pairs for more methods.\n"
+        "for the number of methods) and the confidence interval excludes 0. A separable\n"
+        "difference needs at least 6 pairs, and more pairs if more methods are compared.\n"
         "`beyond chaos` is the same test against the BF16 rollout with perturbed noise. A\n"
         "group contains the methods that are not separable from the group's best method.\n"
         "Measurements of different machines are compared only with --across-machines.\n",

@@ -219,10 +219,10 @@ const struct kvr_command kvr_command_status = {
     .examples = "  kvreel status --db out/demo/demo.db            # while it runs, from anywhere\n"
                 "  kvreel status --db all.db --json | jq .sweeps[].open\n",
     .details =
-        "An excluded cell is excluded by the config. An unsupported cell is impossible with\n"
-        "its settings. An open cell is planned but not finished. A failed cell was tried and\n"
-        "has no result.\n"
-        "A session that is marked as running, but whose process is gone, has died.\n",
+        "An excluded cell matches a rule of the config. An unsupported cell has a method that\n"
+        "its settings do not support. An open cell is planned but not finished. A failed cell\n"
+        "was tried and has no result.\n"
+        "A session that is marked as running has died if its process no longer exists.\n",
     .args = args,
     .opts_size = sizeof(struct status_opts),
     .min_words = 0,

@@ -185,7 +185,8 @@ static enum kvr_status parse_value(const struct kvr_opt *o, const char *text, st
     case KVR_OPT_T_NONE:
         break;
     }
-    return kvr_fail(KVR_EINTERNAL, "option %s: the table of options gives it no type", o->name);
+    return kvr_fail(KVR_EINTERNAL, "option %s: its entry in the table of options has no type",
+                    o->name);
 }
 
 static enum kvr_status fail_unknown(const struct kvr_opt *table, const char *name)

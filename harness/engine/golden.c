@@ -65,8 +65,8 @@ static enum kvr_status read_tolerances(struct golden *g)
 
 static enum kvr_status fail_mismatch(const struct golden *g, const char *name, const char *want)
 {
-    return kvr_fail(KVR_EFORMAT, "%s: recorded '%s' must be %s", kvr_st_path(g->k.file), name,
-                    want);
+    return kvr_fail(KVR_EFORMAT, "%s: tensor '%s' of the recording must be %s",
+                    kvr_st_path(g->k.file), name, want);
 }
 
 static enum kvr_status read_tensors(struct golden *g)

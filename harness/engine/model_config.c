@@ -62,7 +62,7 @@ static enum kvr_status array_of(const struct reader *r, const char *key, size_t 
 
     KVR_TRY(kvr_json_array(r->root, r->path, key, &v));
     if (json_array_size(v) < lo || json_array_size(v) > hi)
-        return kvr_fail(KVR_EFORMAT, "%s: %s: %zu entries, need %zu..%zu", r->path, key,
+        return kvr_fail(KVR_EFORMAT, "%s: %s has %zu entries, need %zu..%zu", r->path, key,
                         json_array_size(v), lo, hi);
     *out = v;
     return KVR_OK;

@@ -74,11 +74,12 @@ static enum kvr_status read_file(struct kvr_tune *t, FILE *f)
     struct entry e;
 
     if (!fgets(line, sizeof line, f) || strcmp(line, t->head) != 0)
-        return kvr_fail(KVR_EFORMAT,
-                        "line 1 names another GPU, driver, cuBLASLt version or kvreel version");
+        return kvr_fail(
+            KVR_EFORMAT,
+            "line 1 of the file names another GPU, driver, cuBLASLt version or kvreel version");
     for (int i = 2; fgets(line, sizeof line, f); i++) {
         if (i > MOST_LINES || !read_line(line, &e))
-            return kvr_fail(KVR_EFORMAT, "line %d is damaged", i);
+            return kvr_fail(KVR_EFORMAT, "line %d of the file is damaged", i);
         KVR_TRY(add(t, e.what, e.choice));
     }
     return KVR_OK;

@@ -37,7 +37,8 @@ static enum kvr_status read_scores(const struct kvr_yaml_node *n, struct kvr_con
     const int count = kvr_yaml_count(n);
 
     if (count < 1 || count > KVR_MAX_SCORES)
-        return kvr_yaml_fail(n, "expected 1..%d names, got %d", KVR_MAX_SCORES, count);
+        return kvr_yaml_fail(n, "expected a list of 1..%d score names, got %d", KVR_MAX_SCORES,
+                             count);
     for (int i = 0; i < count; i++) {
         const struct kvr_yaml_node *at = kvr_yaml_at(n, i);
 
@@ -65,7 +66,7 @@ static enum kvr_status read_sandbox(const struct kvr_yaml_node *n, const char **
     if (strcmp(*out, "best") == 0)
         *out = NULL;
     else if (strcmp(*out, "none") != 0)
-        return kvr_yaml_fail(n, "'%s': expected best or none", *out);
+        return kvr_yaml_fail(n, "sandbox '%s': expected best or none", *out);
     return KVR_OK;
 }
 
@@ -100,7 +101,7 @@ enum kvr_status kvr_config_command_read(const struct kvr_yaml_node *n,
     if (kvr_yaml_get(n, "better"))
         KVR_TRY(kvr_yaml_string(kvr_yaml_get(n, "better"), &out->better));
     if (out->better && strcmp(out->better, "higher") != 0 && strcmp(out->better, "lower") != 0)
-        return kvr_yaml_fail(kvr_yaml_get(n, "better"), "'%s': expected higher or lower",
+        return kvr_yaml_fail(kvr_yaml_get(n, "better"), "better '%s': expected higher or lower",
                              out->better);
     KVR_TRY(read_sandbox(kvr_yaml_get(n, "sandbox"), &out->sandbox));
     if (kvr_yaml_get(n, "scores"))

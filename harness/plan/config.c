@@ -30,7 +30,7 @@ static enum kvr_status list_length(const struct kvr_yaml_node *n, int *out)
 {
     *out = kvr_yaml_count(n);
     if (*out < 1 || *out > MAX_LIST)
-        return kvr_yaml_fail(n, "expected 1..%d entries, got %d", MAX_LIST, *out);
+        return kvr_yaml_fail(n, "expected a list of 1..%d entries, got %d", MAX_LIST, *out);
     return KVR_OK;
 }
 
@@ -256,7 +256,7 @@ static enum kvr_status pick_prompts(struct kvr_config_suite *s, const struct kvr
     long long n = all;
 
     if (pick && pick->kind == KVR_YAML_MAP)
-        return kvr_yaml_fail(pick, "expected a number of prompts or a list of ids");
+        return kvr_yaml_fail(pick, "expected a number of prompts or a list of prompt ids");
     if (pick && pick->kind == KVR_YAML_SCALAR)
         KVR_TRY(kvr_yaml_int(pick, 1, all, &n));
     if (pick && pick->kind == KVR_YAML_LIST) {

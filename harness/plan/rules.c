@@ -31,7 +31,7 @@ enum kvr_status kvr_rules_read(struct kvr_rules *r, const struct kvr_yaml_node *
         const struct kvr_yaml_node *n = kvr_yaml_get(root, keys[k]);
 
         if (n && n->kind != KVR_YAML_LIST)
-            return kvr_yaml_fail(n, "expected a list of {when, reason}");
+            return kvr_yaml_fail(n, "expected a list of rules, each {when, reason}");
         capacity += n ? n->n : 0;
     }
     if (capacity > MAX_RULES)

@@ -137,7 +137,7 @@ static enum kvr_status read_row(struct kvr_setting_values *v, enum kvr_setting_i
     if (!n && !r->def)
         return KVR_OK;
     if (count < 1 || count > MAX_LIST)
-        return kvr_yaml_fail(n, "expected 1..%d entries, got %d", MAX_LIST, count);
+        return kvr_yaml_fail(n, "expected a list of 1..%d entries, got %d", MAX_LIST, count);
     v->value = calloc((size_t)count, sizeof *v->value);
     v->at = calloc((size_t)count, sizeof *v->at);
     if (!v->value || !v->at)
@@ -213,7 +213,7 @@ enum kvr_status kvr_zip_read(uint64_t *set, const struct kvr_setting_values v[KV
 
     *set = 0;
     if (n && n->kind != KVR_YAML_LIST)
-        return kvr_yaml_fail(n, "expected a list of axes, as [frames, window]");
+        return kvr_yaml_fail(n, "expected a list of axes, as in [frames, window]");
     for (int i = 0; n && i < n->n; i++) {
         KVR_TRY(find_axis(n->item[i], &axis));
         if (length >= 0 && v[axis].n != length)

@@ -576,7 +576,7 @@ enum kvr_status kvr_cost_plot(const struct kvr_table *rows, const char *out_dir,
     if (st == KVR_OK && r->n_figures == 0)
         st = kvr_fail(
             KVR_EINVAL,
-            "plot cost: nothing to draw: none of %d rows has both a time and a peak of memory",
+            "plot cost: nothing to draw: none of %d rows has both a time and a peak memory",
             rows->n_rows);
     return st;
 }

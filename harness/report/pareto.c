@@ -42,7 +42,7 @@ static enum kvr_status query_cells(struct kvr_race *r)
                               "  AND NOT w.is_control\n"
                               "ORDER BY settings, w.is_baseline DESC, w.method");
     if (n >= sizeof sql)
-        return kvr_fail(KVR_EINVAL, "pareto: the condition of --where is too long");
+        return kvr_fail(KVR_EINVAL, "pareto: the condition of --where is too long; shorten it");
     return kvr_table_query_within(&r->rows, r->o->db_path, sql,
                                   &(struct kvr_query_limits){ .where = r->o->cells });
 }

@@ -24,7 +24,8 @@ static enum kvr_status fail_locked(int fd, const char *db_path)
     who[n > 0 ? n : 0] = 0;
     close(fd);
     return kvr_fail(KVR_EBUSY,
-                    "run: %s: another run is writing to it%s%s; wait for it, or use another --db",
+                    "run: %s: another run is writing to this database%s%s; wait for that run, or "
+                    "use another --db",
                     db_path, who[0] ? ", " : "", who);
 }
 

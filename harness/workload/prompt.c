@@ -304,9 +304,8 @@ static enum kvr_status put_camera(struct reader *r)
 static enum kvr_status enter(struct reader *r, enum part part)
 {
     if (part < r->part || (part == r->part && part != LENS))
-        return kvr_fail(KVR_EINVAL,
-                        "prompt: '%s' (character %zu) comes after %s; it must come earlier",
-                        r->word, r->column, part_name(r->part));
+        return kvr_fail(KVR_EINVAL, "prompt: '%s' (character %zu) must come before %s", r->word,
+                        r->column, part_name(r->part));
     if (part == SECOND && r->ids[OBJECT] == lookup(r->cfg, "", "<none>"))
         default_object(r, OBJECT, "white");
     r->part = part;

@@ -64,11 +64,12 @@ static enum kvr_status check_view(const struct kvr_record *r, const struct kvr_c
         s->tokens_per_frame == l->tokens_per_frame && s->frames_per_chunk == l->frames_per_chunk &&
         s->causal == l->causal)
         return KVR_OK;
-    return kvr_fail(KVR_EINTERNAL,
-                    "record: the cache has %d layers, %d heads of %d, %d tokens per frame; the "
-                    "trace has %d layers, %d heads of %d, %d tokens per frame",
-                    s->n_layers, s->n_heads, s->head_dim, s->tokens_per_frame, l->n_layers,
-                    l->n_heads, l->head_dim, l->tokens_per_frame);
+    return kvr_fail(
+        KVR_EINTERNAL,
+        "record: the cache has %d layers, %d heads of %d channels and %d tokens per frame, but the "
+        "trace has %d layers, %d heads of %d channels and %d tokens per frame",
+        s->n_layers, s->n_heads, s->head_dim, s->tokens_per_frame, l->n_layers, l->n_heads,
+        l->head_dim, l->tokens_per_frame);
 }
 
 static void fill_positions(struct kvr_record *r, int frame0, int64_t n_tok)

@@ -311,8 +311,10 @@ static enum kvr_status check_request(const struct kvr_rollout_request *req,
                         "0..%d and a magnitude of 0..1",
                         req->jitter_draw, req->jitter_magnitude, KVR_MAX_DRAW);
     if ((req->forcing != KVR_FORCING_NONE) != (req->teacher != NULL))
-        return kvr_fail(KVR_EINVAL, "rollout: forcing '%s' %s a teacher",
-                        kvr_forcing_names[req->forcing], req->teacher ? "with" : "without");
+        return kvr_fail(
+            KVR_EINVAL,
+            "rollout: forcing '%s' was requested %s a teacher rollout; need both or neither",
+            kvr_forcing_names[req->forcing], req->teacher ? "with" : "without");
     if (req->forcing == KVR_FORCING_TEACHER && last_step)
         return kvr_fail(KVR_EUNSUPPORTED,
                         "rollout: forcing 'teacher' needs a clean pass to store the teacher's "

@@ -56,7 +56,8 @@ static enum kvr_status add(struct kvr_shot_line *s, const char *line, const char
         return kvr_fail(KVR_EINVAL, "prompt: more than %d shots, the limit", KVR_MAX_SHOTS);
     if (s->n == 0 ? chunk != 0 : chunk <= s->shot[s->n - 1].from_chunk)
         return kvr_fail(KVR_EINVAL, "prompt: shot %d begins at chunk %d (character %zu), %s %d",
-                        s->n + 1, chunk, column, s->n ? "must be behind" : "need",
+                        s->n + 1, chunk, column,
+                        s->n ? "but must begin after chunk" : "but must begin at chunk",
                         s->n ? s->shot[s->n - 1].from_chunk : 0);
     if (n_chunks && chunk >= n_chunks)
         return kvr_fail(

@@ -40,11 +40,11 @@ struct fade_opts {
 static const struct kvr_opt options[] = {
     KVR_OPT_INT(struct fade_opts, slots, 12, 5, MAX_SLOTS,
                 "number of entries in which the whole past is stored"),
-    KVR_OPT_FLOAT(
-        struct fade_opts, fading, 0.3, 0.01, 4,
-        "exponent of entry ages; neighbours whose ages to this power are nearest are merged"),
+    KVR_OPT_FLOAT(struct fade_opts, fading, 0.3, 0.01, 4,
+                  "exponent of the ages of entries: the two neighbours that are nearest in age to "
+                  "this power are merged"),
     KVR_OPT_FLOAT(struct fade_opts, weight, 0.5, 0, 4,
-                  "exponent of the numbers of frames that weight a merge"),
+                  "exponent of the frame counts by which merged entries are weighted"),
     { 0 },
 };
 

@@ -59,8 +59,8 @@ static const struct kvr_opt options[] = {
                   "for rule=frames: update rate of the fast running mean"),
     KVR_OPT_ENUM(struct memory_opts, state, F32, state_names, "data type of the stored means"),
     KVR_OPT_INT(struct memory_opts, row, 0, 0, 1 << 20,
-                "tokens per row of a latent frame; 0 means 52 for Wan's 1560 tokens, else the most "
-                "nearly square frame"),
+                "tokens per row of a latent frame; 0 means 52 for Wan's frames of 1560 tokens, "
+                "else the squarest layout of a frame"),
     { 0 },
 };
 

@@ -37,8 +37,8 @@ static const struct kvr_opt options[] = {
     KVR_OPT_INT(struct merge_opts, radius, 0, 0, 8,
                 "search radius for similar tokens, in rows and columns of a frame"),
     KVR_OPT_INT(struct merge_opts, row, 0, 0, 1 << 20,
-                "tokens per row of a latent frame; 0 means 52 for Wan's 1560 tokens, else the most "
-                "nearly square frame"),
+                "tokens per row of a latent frame; 0 means 52 for Wan's frames of 1560 tokens, "
+                "else the squarest layout of a frame"),
     { 0 },
 };
 

@@ -51,8 +51,8 @@ static const struct kvr_opt options[] = {
     KVR_OPT_INT(struct pyramid_opts, span, 4, 1, 64,
                 "for veil heads: number of latent frames per pooled block"),
     KVR_OPT_INT(struct pyramid_opts, row, 0, 0, 1 << 20,
-                "for veil heads: tokens per row of a latent frame; 0 means 52 for Wan's 1560 "
-                "tokens, else the most nearly square frame"),
+                "for veil heads: tokens per row of a latent frame; 0 means 52 for Wan's frames of "
+                "1560 tokens, else the squarest layout of a frame"),
     { 0 },
 };
 

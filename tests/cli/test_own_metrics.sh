@@ -13,7 +13,7 @@ tiny_config plain.yaml 3
   {command: "echo five", name: poor, unit: B, better: lower, scores: [size]}]'; } >own.yaml
 sed 's/better: lower/better: less/' own.yaml >wrong.yaml
 exits 2 "a direction that is none" run wrong.yaml --db t.db --out o --dry-run
-says "says which there are" "'less': expected higher or lower"
+says "says which there are" "better 'less': expected higher or lower"
 exits 0 "a sweep with programs that score" run own.yaml --db t.db --out o -q
 says "says of which program nobody has a number, and why" '^kvreel: poor has no number in 6 of 6 cells: echo: the metric program printed no JSON'
 check "and of no other" test "$(grep -c 'has no number' "$err")" -eq 1

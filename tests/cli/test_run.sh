@@ -185,6 +185,6 @@ fi
 "$kvreel" run tiny.yaml --db two.db --out o -q & first=$!
 for _ in $(seq 100); do [ -s two.db.lock ] && break; sleep 0.05; done
 exits 1 "a second run on one database" run tiny.yaml --db two.db --out o
-says "names the first" "another run is writing to it, process $first "
+says "names the first" "another run is writing to this database, process $first "
 wait $first
 check "which is not disturbed" test "$(sql two.db "SELECT count(*) FROM cell WHERE outcome = 'OK'")" -eq 6

@@ -76,17 +76,17 @@ static const struct {
     bool whole; /* else behind a good file */
     const char *said;
 } damaged[] = {
-    { "4x5x6 bf16 = 3\n", false, "line 5 is damaged: measured again" },
-    { "4x5x6 bf16 = x 1.0\n", false, "line 5 is damaged" },
-    { "4x5x6 bf16 = 64 1.0\n", false, "line 5 is damaged" },
-    { "4x5x6 bf16 = -2 1.0\n", false, "line 5 is damaged" },
-    { "4x5x6 bf16 = 3 nan\n", false, "line 5 is damaged" },
-    { "4x5x6 bf16 = 3 1.0 1\n", false, "line 5 is damaged" },
-    { " = 3 1.0\n", false, "line 5 is damaged" },
-    { "4x5x6 bf16 = 3 1.0", false, "line 5 is damaged" }, /* cut */
-    { "\n", false, "line 5 is damaged" },
-    { "", true, "line 1 names another GPU" },
-    { "kvreel autotune 1; a card\n", true, "line 1 names another GPU" },
+    { "4x5x6 bf16 = 3\n", false, "line 5 of the file is damaged: measured again" },
+    { "4x5x6 bf16 = x 1.0\n", false, "line 5 of the file is damaged" },
+    { "4x5x6 bf16 = 64 1.0\n", false, "line 5 of the file is damaged" },
+    { "4x5x6 bf16 = -2 1.0\n", false, "line 5 of the file is damaged" },
+    { "4x5x6 bf16 = 3 nan\n", false, "line 5 of the file is damaged" },
+    { "4x5x6 bf16 = 3 1.0 1\n", false, "line 5 of the file is damaged" },
+    { " = 3 1.0\n", false, "line 5 of the file is damaged" },
+    { "4x5x6 bf16 = 3 1.0", false, "line 5 of the file is damaged" }, /* cut */
+    { "\n", false, "line 5 of the file is damaged" },
+    { "", true, "line 1 of the file names another GPU" },
+    { "kvreel autotune 1; a card\n", true, "line 1 of the file names another GPU" },
 };
 
 START_TEST(measured_again)
@@ -121,7 +121,8 @@ START_TEST(foreign)
     fill_file();
     t = opened("a card; driver 1; library 3");
     ck_assert(!kvr_tune_find(t, "7x8x9 bf16", &choice));
-    ck_assert_ptr_nonnull(strstr(kvr_tune_words(t), "line 1 names another GPU, driver, cuBLASLt"));
+    ck_assert_ptr_nonnull(
+        strstr(kvr_tune_words(t), "line 1 of the file names another GPU, driver, cuBLASLt"));
     kvr_tune_close(&t);
 }
 END_TEST

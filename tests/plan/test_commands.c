@@ -86,10 +86,10 @@ static const struct refused {
     { "  - {command: x}\n  - {command: x}\n", "two metric commands have the name 'x'" },
     { "  - {command: x, scores: [a, a]}\n", "'a' is listed twice" },
     { "  - {command: x, timeout_s: 0}\n", "timeout_s" },
-    { "  - {command: x, sandbox: bwrap}\n", "'bwrap': expected best or none" },
+    { "  - {command: x, sandbox: bwrap}\n", "sandbox 'bwrap': expected best or none" },
     { "  - {command: x, scores: [sandbox]}\n", "'sandbox' is reserved" },
     { "  - {comand: x}\n", "comand" },
-    { "  - {command: x, scores: []}\n", "expected 1.." },
+    { "  - {command: x, scores: []}\n", "expected a list of 1.." },
 };
 enum { N_REFUSED = sizeof refused / sizeof refused[0] };
 

@@ -91,7 +91,7 @@ static const struct {
     { GOOD "frames: many\n", "a.yaml:4:9: expected a whole number, got 'many'" },
     { GOOD "frames: 0\n", "a.yaml:4:9: 0 is out of range" },
     { GOOD "frames: [6, 6]\n", "a.yaml:4:13: '6' is listed twice" },
-    { GOOD "frames: []\n", "a.yaml:4:9: expected 1..1000 entries, got 0" },
+    { GOOD "frames: []\n", "a.yaml:4:9: expected a list of 1..1000 entries, got 0" },
     { GOOD "window: wide\n", "a.yaml:4:9: expected a whole number, got 'wide'" },
     { GOOD "evict: 1\n", "a.yaml:4:8: expected true or false, got '1'" },
     { GOOD "path: fast\n", "a.yaml:4:7: no path 'fast', need staged, fused, dense or decoded" },

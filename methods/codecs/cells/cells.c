@@ -34,16 +34,16 @@ static const struct kvr_opt ints_options[] = {
     KVR_OPT_ENUM(struct ints_opts, scale, CELLS_F32, scale_names,
                  "data type of scales; `block` means one FP32 scale for the whole block"),
     KVR_OPT_ENUM(struct ints_opts, zero, 0, zero_names,
-                 "none, a minimum of this type, or a zero point (point: one byte; hidden: in the "
-                 "low bits of the scale)"),
+                 "offset of codes: none, a minimum of this data type, or a zero point in a byte "
+                 "(point) or in the low bits of the scale (hidden)"),
     KVR_OPT_ENUM(struct ints_opts, round, CELLS_EVEN, round_names,
                  "rounding: ties to even, away from 0 or up; trunc rounds toward 0"),
     KVR_OPT_ENUM(
         struct ints_opts, by, CELLS_STORED, by_names,
         "quantize by the stored scale, the unrounded scale, or the inverse of the unrounded scale"),
-    KVR_OPT_ENUM(
-        struct ints_opts, extreme, 0, extreme_names,
-        "first: the first element of largest magnitude gets code -2^(b-1), and the scale its sign"),
+    KVR_OPT_ENUM(struct ints_opts, extreme, 0, extreme_names,
+                 "use of code -2^(b-1): abs, or first, where the first element of largest "
+                 "magnitude gets that code and the scale its sign"),
     KVR_OPT_FLOAT(struct ints_opts, clip, 1, 0.1, 1,
                   "factor by which the quantization range is clipped"),
     KVR_OPT_FLOAT(struct ints_opts, quantile, 1, 0.5, 1,
@@ -86,7 +86,8 @@ static const struct kvr_opt gauss_options[] = {
     KVR_OPT_ENUM(struct gauss_opts, table, 0, table_names,
                  "quantization levels from exact integrals, or from the trapezoid rule"),
     KVR_OPT_ENUM(struct gauss_opts, norm, 0, norm_names,
-                 "plain, or kept to preserve the norm of each head's vector"),
+                 "stored norm of a head's vector: plain, or kept, which preserves the norm of the "
+                 "decoded vector"),
     { 0 }
 };
 

@@ -20,8 +20,8 @@ static const struct kvr_opt options[] = {
     KVR_OPT_INT(struct cube_opts, cols, 4, 1, 64,
                 "columns per cube, reduced to a divisor of a row's tokens"),
     KVR_OPT_INT(struct cube_opts, row, 0, 0, 1 << 20,
-                "tokens per row of a latent frame; 0 means 52 for Wan's 1560 tokens, else the most "
-                "nearly square frame"),
+                "tokens per row of a latent frame; 0 means 52 for Wan's frames of 1560 tokens, "
+                "else the squarest layout of a frame"),
     { 0 }
 };
 

@@ -27,8 +27,7 @@ struct trq_opts {
         KVR_OPT_INT(struct trq_opts, group, 64, 8, TRQ_MAX_GROUP,                                  \
                     "number of channels of a head that share a scale, a multiple of 8"),           \
         KVR_OPT_INT(struct trq_opts, unit, 0, 0, 1 << 30,                                          \
-                    "tokens per unit that is predicted from the unit before; 0 means a frame, or " \
-                    "the whole block")
+                    "tokens per predicted unit; 0 means a frame, or the whole block")
 static const struct kvr_opt options[] = { TRQ_OPTIONS, { 0 } };
 static const struct kvr_opt heads_options[] = {
     TRQ_OPTIONS,
