@@ -198,7 +198,7 @@ START_TEST(common_options)
     ck_assert_int_eq(kvr_args_leading(3, unknown_first, &at, &leading), KVR_OK);
     ck_assert_int_eq(at, 1);
     ck_assert_int_eq(kvr_args_leading(2, no_value, &at, &leading), KVR_EINVAL);
-    ck_assert_ptr_nonnull(strstr(kvr_error(), "--cpu needs NAME"));
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "--cpu needs a value: NAME"));
 
     ck_assert_int_eq(parse("a --cpu portable --plugin b.so --jobs 3"), KVR_OK);
     ck_assert_str_eq(call.cpu, "portable");

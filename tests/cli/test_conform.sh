@@ -38,7 +38,7 @@ exits 4 "a NaN out of nothing" plugin check "$plugins/poison.so" --json
 json "is found where it is read" 'any(.checks[]; .check == "round trip" and (.said | test("value of token 0, channel 0 decodes to nan")))'
 broken REMEMBERS_F16 'other input' 'the stored bytes of an input depend on an earlier input'
 exits 4 "what writes to its input" plugin check "$plugins/broken.so" -m BREAKS_INPUT --json
-json "is found out" 'any(.checks[]; .check == "input" and (.said | test("the input was modified at token 0, channel 0")))'
+json "is found out" 'any(.checks[]; .check == "input" and (.said | test("the codec modified its input at token 0, channel 0")))'
 exits 0 "a method beside a stage that it has not" plugin check "$plugins/memo.so" --json
 json "names the stage" 'any(.checks[]; .check == "memo" and .verdict == "does not apply" and .method == "")'
 

@@ -45,7 +45,7 @@ json "a fifteenth of the cache" '.bf16_bytes == 2 * 2 * 4680 * 1536 * 2 and .lay
 exits 2 "a built-in geometry is whole" predict -m BF16 --geometry wan-1.3b --layers 2 --frames 9
 
 exits 2 "nor is there a video" generate --model wan-1.3b-random -p red -n 3
-says "says what there is" 'its latents are not RGB'
+says "says what there is" 'latents are not RGB'
 
 # The same table from figures of a card.
 exits 0 "the cost table of a measured card" report --table cost --measured h100 --format json

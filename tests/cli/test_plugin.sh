@@ -82,7 +82,7 @@ json "is another cell; the others stay" '.ok == 1 and .skipped == 2'
 printf '{"spec":%s,"plugins":["%s"],"model_dir":"%s/models/nano","out_dir":"o","frames":"f.safetensors","video":null,"reference":null,"reference_sha256":null}' \
     "$spec" "$work/center.so" "$root" >request.json
 "$kvreel" worker <request.json >"$out" 2>"$err"
-json "a worker that finds another build refuses" '.outcome == "ERROR" and (.reason | test("has changed"))'
+json "a worker that finds another build refuses" '.outcome == "ERROR" and (.reason | test("was modified after the sweep was planned"))'
 sed "s|center\.so|$refused/memo.so|; s/RTN_INT4, CENTERED_INT4/BF16, SEEN_INT4/" sweep.yaml >seen.yaml
 KVR_TEST_SEEN=$work/seen exits 0 "a method that would remember, timed behind a warm-up" run seen.yaml --db s.db \
     -o s -q --set timing=true
@@ -101,7 +101,7 @@ says "names both numbers" "built for ABI $((abi - 1)), but this program has ABI 
 exits 2 "no plug-in" --plugin "$refused/no_export.so" list methods
 says "names the symbol" 'no_export\.so.*kvr_plugin_export'
 exits 2 "a pipeline with a wrong word" --plugin "$refused/unknown_stage.so" list methods
-says "names method and stage" "BROKEN_INT4.*no stage 'centre'"
+says "names method and stage" "BROKEN_INT4.*unknown stage 'centre'"
 exits 2 "a name that is taken" --plugin center.so --plugin "$center" list methods
 says "says where from" "'center' is already loaded, from .*center\.so"
 exits 2 "a text file" --plugin sweep.yaml list methods

@@ -112,10 +112,10 @@ check "makes the same video" cmp t/BF16-seed1-0-a-small-dog-runs-1-it-sleeps.saf
 
 image small.ppm 32 32 1
 exits 2 "an image of another size for generate" "${drawn[@]}" --image small.ppm -o x
-says "is told the video's" "small.ppm: 32x32 pixels .*, the model makes 64x32"
+says "is told the video's" "small.ppm: the image has 32x32 pixels .*, the model needs 64x32"
 sweep i.yaml "[$(begins small.ppm)]"
 exits 2 "an image of another size" run i.yaml --db x.db --out x --set frames=6
-says "is told its size and that of the video" "small.ppm: 32x32 pixels .*, the model makes 64x32; .*ffmpeg"
+says "is told its size and that of the video" "small.ppm: the image has 32x32 pixels .*, the model needs 64x32; .*ffmpeg"
 says "with file and line" "i.yaml:3"
 sweep i.yaml "[$(begins none.ppm)]"
 exits 2 "an image that is not there" run i.yaml --db x.db --out x --set frames=6

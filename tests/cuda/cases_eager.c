@@ -203,8 +203,8 @@ START_TEST(refused)
     static const struct {
         const char *method, *says;
     } of[] = {
-        { "RTN_INT4", "RTN_INT4: launches eager: the study's order of operations" },
-        { "PRQ_INT4@study", "PRQ_INT4@study: launches eager: 'sym" },
+        { "RTN_INT4", "RTN_INT4: launches eager: applies only to a @study reading" },
+        { "PRQ_INT4@study", "PRQ_INT4@study: launches eager: codec 'sym" },
         { "QAQ_INT4@study", "QAQ_INT4@study: launches eager: 'outliers" },
     };
     static const char *const fits[] = { "BF16@study", "RTN_INT2@study", "KIVI_INT4@study",

@@ -158,7 +158,7 @@ START_TEST(weights_missing_misshaped_not_finite)
     const char *name = some_weights[_i];
 
     fault_refused(&(struct tiny_fault){ .without = name }, KVR_ENOTFOUND, name, "missing");
-    fault_refused(&(struct tiny_fault){ .misshape = name }, KVR_EFORMAT, name, "wants [");
+    fault_refused(&(struct tiny_fault){ .misshape = name }, KVR_EFORMAT, name, "requires [");
     fault_refused(&(struct tiny_fault){ .nan = name }, KVR_ENAN, name, "nan");
 }
 END_TEST

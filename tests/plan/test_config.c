@@ -112,10 +112,10 @@ static const struct {
     { "model: nano\nsuite: moviegen-nana\nmethods: BF16\n",
       "a.yaml:2:8: suite 'moviegen-nana' not found in configs/suites/; did you mean "
       "'moviegen-nano'?" },
-    { "model: nano\nmethods: BF16\n", "a.yaml:1:1: missing key 'suite', or 'prompts'" },
+    { "model: nano\nmethods: BF16\n", "a.yaml:1:1: the sweep has neither 'suite' nor 'prompts'" },
     { "model: nano\nsuite: moviegen-nano\n", "a.yaml:1:1: missing key 'methods'" },
     { "model: nano\nprompts: [{id: a/b, text: x}]\nmethods: BF16\n", "a.yaml:2:16: id 'a/b': " },
-    { "model: nano\nprompts: [{id: a}]\nmethods: BF16\n", "a.yaml:2:11: a prompt needs a text" },
+    { "model: nano\nprompts: [{id: a}]\nmethods: BF16\n", "a.yaml:2:11: a prompt lacks a 'text'" },
     { "model: nano\nprompts:\n- {id: a, text: x}\n- {id: a, text: y}\nmethods: BF16\n",
       "a.yaml:4:3: id 'a' is given twice, first at line 3" },
     { "model: nano\nsuite: moviegen-nano\nmethods:\n  - {method: A, optionz: {}}\n",

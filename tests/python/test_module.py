@@ -193,7 +193,7 @@ check("coded", 0 < np.max(np.abs(k3 - k)) <= 0.4, np.max(np.abs(k3 - k)))
 check("its bytes are those of two layers of blocks", cache.bytes()["resident"] == 2 * kvreel.Method("RTN_INT4").encode(
     k, v, tokens_per_frame=16, frames_per_chunk=2).bytes()["resident"])
 check("and its time is told", cache.times()["encode"] > 0 and cache.times()["attend"] > 0)
-refused("a pass inside a pass", kvreel.KvreelError, "inside a pass", lambda: (cache.begin(0, 2, True), cache.begin(0, 2, True)))
+refused("a pass inside a pass", kvreel.KvreelError, "before end_pass", lambda: (cache.begin(0, 2, True), cache.begin(0, 2, True)))
 refused("tokens that the pass has not", ValueError, "the pass needs", lambda: cache.commit(0, k, v))
 cache.reset()
 check("forgotten", cache.bytes()["resident"] == 0)
