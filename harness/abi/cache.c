@@ -31,9 +31,12 @@ static enum kvr_status open_cache(kvreel_cache *c, const struct kvr_scheme *sche
     enum kvr_path path = KVR_PATH_STAGED;
 
     if (s->path && !kvr_path_find(s->path, &path))
-        return kvr_fail(KVR_EINVAL, "cache: unknown attention path '%s'", s->path);
+        return kvr_fail(KVR_EINVAL,
+                        "cache: unknown attention path '%s', need staged, fused, dense or decoded",
+                        s->path);
     if (s->attend && !kvr_attend_find(s->attend, &shape.attend))
-        return kvr_fail(KVR_EINVAL, "cache: unknown attention arithmetic '%s'", s->attend);
+        return kvr_fail(KVR_EINVAL, "cache: unknown attention arithmetic '%s', need float or int8",
+                        s->attend);
     c->n_layers = s->n_layers;
     KVR_TRY(kvr_dev_open(&c->dev, KVR_CPU));
     return kvr_cache_open(&c->cache, c->dev, scheme, &shape, path);

@@ -89,7 +89,8 @@ static enum kvr_status check(const struct kvr_call *call)
                         "file may be given",
                         call->words[1]);
     if (o->db && o->methods.n == 0)
-        return kvr_fail(KVR_EINVAL, "sheet: --db also needs --method, the rows to draw");
+        return kvr_fail(KVR_EINVAL,
+                        "sheet: --db also needs --method, which names the rows to draw");
     if (!o->db && (o->methods.n || o->prompt || o->media || o->worst))
         return kvr_fail(
             KVR_EINVAL,

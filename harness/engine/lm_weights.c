@@ -90,7 +90,7 @@ static enum kvr_status find(struct loader *l, const char *name, int64_t n, int64
         return kvr_fail(KVR_ENOTFOUND, "%s: tensor '%s' is missing", kvr_weights_path(l->w->file),
                         name);
     if (t->n_dims != (k ? 2 : 1) || t->shape[0] != n || (k && t->shape[1] != k))
-        return kvr_fail(KVR_EFORMAT, "%s: tensor '%s' has another shape, need [%lld, %lld]",
+        return kvr_fail(KVR_EFORMAT, "%s: tensor '%s' has the wrong shape, need [%lld, %lld]",
                         kvr_weights_path(l->w->file), name, (long long)n, (long long)(k ? k : 1));
     l->n_used++;
     *out = t;

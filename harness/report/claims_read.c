@@ -173,7 +173,8 @@ static enum kvr_status read_sql(const struct kvr_ledger *l, struct kvr_claim *c,
     KVR_TRY(margin_of(l, c, n));
     for (int i = 0; needs && i < kvr_yaml_count(needs); i++) {
         if (i == KVR_CLAIM_NEEDS)
-            return kvr_yaml_fail(needs, "needs: lists more than %d methods", KVR_CLAIM_NEEDS);
+            return kvr_yaml_fail(needs, "needs: the list has more than %d methods, the limit",
+                                 KVR_CLAIM_NEEDS);
         KVR_TRY(kvr_yaml_string(kvr_yaml_at(needs, i), &c->needs[i]));
     }
     return KVR_OK;
@@ -242,7 +243,7 @@ static enum kvr_status read_card(struct kvr_claim *c, const struct kvr_yaml_node
     KVR_TRY(number_of(n, "below", NAN, &below));
     c->card.above = !isnan(c->card.bound);
     if (c->card.above == !isnan(below))
-        return kvr_yaml_fail(n, "card: need either 'above' or 'below', each with a number");
+        return kvr_yaml_fail(n, "card: need a number for either 'above' or 'below', not for both");
     if (!c->card.above)
         c->card.bound = below;
     return KVR_OK;

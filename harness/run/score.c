@@ -252,7 +252,8 @@ static enum kvr_status read_sandbox(const json_t *o, const char *where, enum kvr
     *out = word ? KVR_SANDBOX_NONE : KVR_SANDBOX_BEST;
     if (!word || strcmp(word, "none") == 0)
         return KVR_OK;
-    return kvr_fail(KVR_EINVAL, "%s: sandbox '%s' is not allowed, need none", where, word);
+    return kvr_fail(KVR_EINVAL, "%s: sandbox '%s' is not allowed; the only allowed value is none",
+                    where, word);
 }
 
 static enum kvr_status add_command(json_t *list, const json_t *o, const struct kvr_score_input *in)

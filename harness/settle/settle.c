@@ -106,7 +106,8 @@ static enum kvr_status read_plan(struct plan *p, const struct kvr_yaml_node *n, 
     suites = kvr_yaml_get(n, "suites");
     if (!kvr_yaml_get(n, "model") || !suites || kvr_yaml_count(suites) > SUITES)
         return kvr_yaml_fail(
-            n, "settle: the plan needs 'model' and 'suites', with at most %d suites", SUITES);
+            n, "settle: each entry of 'settle' needs 'model' and 'suites', with at most %d suites",
+            SUITES);
     KVR_TRY(kvr_yaml_string(kvr_yaml_get(n, "model"), &p->model));
     KVR_TRY(int_of(n, "frames", 42, &p->frames));
     KVR_TRY(int_of(n, "window", 21, &p->window));

@@ -19,7 +19,8 @@ struct kivi_opts {
 static const struct kvr_opt options[] = {
     KVR_OPT_INT(struct kivi_opts, bits, 2, 2, 8, "bits per stored element"),
     KVR_OPT_ENUM(struct kivi_opts, axis, KVR_AXIS_TOKENS, kvr_axis_names,
-                 "axis of a group, which shares a scale and a minimum"),
+                 "axis of a group that shares a scale and a minimum: tokens of a channel, channels "
+                 "of a token, or a whole token"),
     KVR_OPT_INT(struct kivi_opts, group, 32, 8, KVR_GRID_MAX_GROUP,
                 "number of elements per group (unused for axis=token)"),
     KVR_OPT_INT(struct kivi_opts, residual, 128, 8, 1 << 16,

@@ -30,7 +30,7 @@ static const char *const left_names[] = { "f32", "bf16", NULL };
 static const struct kvr_opt options[] = {
     KVR_OPT_INT(struct kmeans_opts, k, 256, 1, 256, "centroids per head"),
     KVR_OPT_INT(struct kmeans_opts, stages, 1, 1, 8,
-                "number of stages; each stage subtracts centroids from the residual"),
+                "number of stages; each stage subtracts the nearest centroids from the residual"),
     KVR_OPT_INT(struct kmeans_opts, iterations, 2, 1, 100,
                 "number of k-means iterations per stage"),
     KVR_OPT_INT(struct kmeans_opts, seed, 1234, 0, 1 << 30, "seed of the random initial centroids"),
