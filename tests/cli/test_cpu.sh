@@ -27,7 +27,7 @@ says "names it, and what this CPU runs" "^kvreel: --cpu: 'avx9' is not a kernel 
 KVREEL_CPU=avx9 exits 2 "an unknown name in the environment" list methods
 says "names the variable" "^kvreel: KVREEL_CPU: 'avx9'"
 exits 2 "no name" --cpu
-says "says what it needs" '--cpu needs NAME'
+says "says what it needs" '--cpu needs a value: NAME'
 case $(uname -m) in
 x86_64) other=neon ;;
 *) other=avx2 ;;
