@@ -158,11 +158,8 @@ static enum kvr_status refuse_answer(enum kvr_status st, struct kvr_row *r, stru
  * read its request, and prints "out of memory". */
 static bool died_of_memory(const struct kvr_attempt *a)
 {
-    static const char *const words[] = { "bad_alloc",
-                                         "ut of memory",
-                                         "annot allocate memory",
-                                         "Thread creation failed",
-                                         NULL };
+    static const char *const words[] = { "bad_alloc", "ut of memory", "annot allocate memory",
+                                         "Thread creation failed", NULL };
 
     for (int i = 0; words[i]; i++)
         if (a->log_tail && strstr(a->log_tail, words[i]))
