@@ -32,9 +32,10 @@ def _places():
 
 
 def _load():
-    # Waiting OpenMP threads would spin (docs/decisions.md). Whoever has loaded libgomp before, as
-    # PyTorch does, has decided already.
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    # Limits how long waiting OpenMP threads spin (docs/decisions.md). It has no effect if libgomp is
+    # loaded already, for example by PyTorch.
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", "1500")
     told = []
     for path in _places():
         try:

@@ -19,7 +19,6 @@ rounds=${ROUNDS:-9}
 shape=${SHAPE:-1560x14040x4x128}
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-export OMP_WAIT_POLICY=passive
 [ -z "$page" ] || exec >"$dir/page"
 
 # One run: NAME VARIANT THREADS words...; rows "name|reference<TAB>ratio (median unit)".
