@@ -43,7 +43,7 @@ static const struct kvr_opt ints_options[] = {
         "quantize by the stored scale, the unrounded scale, or the inverse of the unrounded scale"),
     KVR_OPT_ENUM(struct ints_opts, extreme, 0, extreme_names,
                  "use of code -2^(b-1): abs, or first, where the first element of largest "
-                 "magnitude gets that code and the scale its sign"),
+                 "magnitude gets that code and the scale the opposite sign"),
     KVR_OPT_FLOAT(struct ints_opts, clip, 1, 0.1, 1,
                   "factor by which the quantization range is clipped"),
     KVR_OPT_FLOAT(struct ints_opts, quantile, 1, 0.5, 1,

@@ -104,8 +104,8 @@ struct cells {
     int scale, zero, second; /* storage types of the scale and of the second number, and the kind of
                               * the second number */
     int round, by, pick, of_levels;
-    bool first_extreme; /* the scale has the sign of the element with the largest magnitude, whose
-                         * code is then -2^(b-1) */
+    bool first_extreme; /* the code of the element with the largest magnitude is -2^(b-1), and the
+                         * scale has the opposite sign of that element */
     bool relative;      /* scales are stored relative to the block's largest magnitude */
     float clip, quantile, least;
     int man, emin; /* FLOATS: mantissa bits, and smallest exponent */
