@@ -24,7 +24,8 @@ static enum kvr_status judge_driver(const struct kvr_device_facts *f)
             KVR_EUNSUPPORTED,
             "device cuda: no NVIDIA driver is loaded, need a driver for CUDA %d.%d" INSTEAD,
             major_of(f->runtime), minor_of(f->runtime));
-    /* A driver supports every runtime of its major version, including newer minor versions. */
+    /* A driver supports every CUDA runtime with the driver's major version, also runtimes with a
+     * newer minor version. */
     if (f->driver_refused || major_of(f->driver) < major_of(f->runtime))
         return kvr_fail(
             KVR_EUNSUPPORTED,

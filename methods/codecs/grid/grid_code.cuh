@@ -17,7 +17,8 @@ struct shape {
     bool asym, study, bf16;
     /* limits of a code; for a symmetric grid of b bits, before 2^(b-1) is added */
     float q_max, q_min;
-    /* offset of stored codes: 2^(b-1) for symmetric grids of b bits, and 0 for asymmetric grids */
+    /* offset of stored codes, which is 2^(b-1) for symmetric grids of b bits and 0 for asymmetric
+     * grids */
     float middle;
     /* XOR mask that turns two's complement numbers of b bits, one per byte, into codes */
     unsigned flip;
