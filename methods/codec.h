@@ -371,7 +371,7 @@ bool kvr_codec_idempotent(const struct kvr_codec *c);
 bool kvr_codec_joint(const struct kvr_codec *c); /* whether one stage codes keys and values
                                                   * jointly */
 /* Checks the two pipelines of a tier: a joint stage must be the only stage of both pipelines. Fails
- * with KVR_EINVAL or KVR_EUNSUPPORTED otherwise. */
+ * with KVR_EINVAL or KVR_EUNSUPPORTED if a joint stage is combined with another stage. */
 enum kvr_status kvr_codec_check_joint(const struct kvr_codec *k, const struct kvr_codec *v);
 
 /* Layout of the data of stage i for a block of this shape. */
@@ -443,8 +443,8 @@ enum kvr_status kvr_codec_encode_joint(const struct kvr_codec *ck, const struct 
 
 /* Decodes tokens [t0, t0+n) of heads [h0, h0+nh) to out [n,nh,D]. Any thread may call the function
  * on the CPU; on CUDA only the device's thread may call it. The function neither synchronises nor
- * allocates, except for stages without CUDA functions. If host memory runs out for such a stage,
- * `out` becomes NaN. */
+ * allocates, except for stages without CUDA functions. If host memory runs out for a stage without
+ * CUDA functions, `out` becomes NaN. */
 void kvr_codec_decode(const struct kvr_packed *p, int64_t t0, int64_t n, int h0, int nh,
                       float *out);
 /* Decodes like kvr_codec_decode, but without inverting a leading transform, so `out` is in the
@@ -484,7 +484,8 @@ enum kvr_status kvr_packed_copy(const struct kvr_packed *p, struct kvr_dev *to,
 void kvr_packed_layout(const struct kvr_packed *p, int i, struct kvr_layout *out);
 size_t kvr_packed_bytes(const struct kvr_packed *p); /* allocated bytes of codes and side
                                                       * information */
-/* Bytes by tag, by the arithmetic of the format, for this shape and this number of entries. */
+/* Bytes of codes and of side information by the arithmetic of the format, for this shape and this
+ * number of entries. */
 struct kvr_stage_bytes kvr_packed_nominal(const struct kvr_packed *p);
 /* Number of data-dependent entries of a block, over all stages. */
 int64_t kvr_packed_n_entries(const struct kvr_packed *p);

@@ -59,8 +59,7 @@ struct kvr_method {
     const char *tier_k[KVR_MAX_TIERS], *tier_v[KVR_MAX_TIERS];
     const char *tiers;     /* "age(ratio=0.3)" */
     const char *retention; /* "saliency(retained=0.45,fill=pooled)" */
-    const char *reuse;     /* feature reuse by the sampler, such as "rel_l1(threshold=1.5)"
-                            * "rel_l1(threshold=1.5)" */
+    const char *reuse;     /* feature reuse by the sampler, such as "rel_l1(threshold=1.5)" */
     bool last_step;        /* commit=last_step by default */
     const char *budget;    /* default of the option layer_budget, with factors between budget_min
                             * and budget_max */

@@ -247,7 +247,8 @@ struct kvr_retention_use {
 };
 /* Maximum number of chunks that may become one segment; 1 without `together`. */
 int kvr_tiers_max_chunks(const struct kvr_tiers_use *u);
-/* Opens the tiers that a text such as "sinks(frames=1)" names; NULL or an empty text opens none. */
+/* Opens the tiers that a text such as "sinks(frames=1)" names; NULL or an empty text opens no
+ * part. */
 enum kvr_status kvr_tiers_open(struct kvr_tiers_use *out, const char *text);
 /* Opens the retention that a text such as "keep(score=random)" names; NULL or an empty text opens
  * none. */

@@ -20,16 +20,18 @@
  * to. */
 struct kvr_attend_scratch {
     struct kvr_dev *dev;
-    struct kvr_buf tiles; /* path staged: one decoded piece, F32 */
-    struct kvr_buf rows;  /* path staged on a device, BF16 cache: the decoded K of all coded spans,
-                           * then their V */
+    struct kvr_buf tiles; /* one decoded piece in F32, for path staged */
+    struct kvr_buf rows;  /* for path staged on a device with a BF16 cache: the decoded K of all
+                           * coded spans, then their V */
     struct kvr_buf state; /* for each head and query: maximum, sum, output and scaled query */
     int64_t max_query;    /* maximum number of queries, which is the length of a head's slice of
                            * `heads` */
-    struct kvr_buf heads; /* spans of single heads on a device: one head's slice of the shared
-                           * data */
-    struct kvr_buf parts; /* BF16 on a device: partial results of split-KV (attend_split.h) */
-    struct kvr_buf coded; /* int8 on a device: keys and values quantized to bytes (byte_rows.h) */
+    struct kvr_buf heads; /* one head's slice of the shared data, for spans of single heads on a
+                           * device */
+    struct kvr_buf parts; /* partial results of split-KV in BF16 attention on a device
+                           * (attend_split.h) */
+    struct kvr_buf coded; /* keys and values quantized to bytes for int8 attention on a device
+                           * (byte_rows.h) */
 };
 
 /* Timed phases of a job: its total time, and the part of the total spent on decoding into
@@ -52,7 +54,7 @@ struct kvr_attend_job {
     bool bf16;         /* CPU: multiply in BF16 and accumulate in F32 (attend_bf16.h) */
     bool fused;        /* decode inside the attention loop; otherwise decode pieces of bounded size
                         * into scratch */
-    bool by_head;      /* some spans have the tokens of a single head (kvr_segment.head0) */
+    bool by_head;      /* some spans have tokens of one head only (kvr_segment.head0) */
     bool tensor_cores; /* a device may use BF16 tensor cores with F32 accumulation */
     struct kvr_phases *phases; /* phases to time, from index KVR_ATTEND_PHASE on; NULL disables
                                 * timing */

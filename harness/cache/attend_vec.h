@@ -12,8 +12,8 @@
 #include <immintrin.h>
 #endif
 
-/* Sizes of a GEMM micro-tile: MR x NV accumulator vectors stay in registers. AVX-512 and NEON have
- * 32 registers, the other instruction sets 16. */
+/* The micro-tile of a matrix product has MR x NV accumulator vectors, which stay in registers.
+ * AVX-512 and NEON have 32 registers, the other instruction sets 16. */
 #if KVR_ISA_AVX512
 enum { VLEN = 16, MR = 12, NV = 2 };
 #elif KVR_ISA_AVX2

@@ -47,8 +47,8 @@ enum kvr_attend_as {
                        * as with KVR_ATTEND_FLOAT */
 };
 extern const char *const kvr_attend_names[]; /* "float", "int8", NULL */
-/* Sets *out to the arithmetic of this name. Returns false and leaves *out unchanged if there is no
- * such name. */
+/* Finds the arithmetic of attention with this name and writes it to *out. Returns false and leaves
+ * *out unchanged if there is no such name. */
 bool kvr_attend_find(const char *name, enum kvr_attend_as *out);
 
 struct kvr_cache_shape {
@@ -90,8 +90,8 @@ static inline bool kvr_path_copies(enum kvr_path path)
 {
     return path == KVR_PATH_DENSE || path == KVR_PATH_DECODED;
 }
-/* Sets *out to the path of this name. Returns false and leaves *out unchanged if there is no such
- * path. */
+/* Finds the path with this name and writes it to *out. Returns false and leaves *out unchanged if
+ * there is no such path. */
 bool kvr_path_find(const char *name, enum kvr_path *out);
 
 struct kvr_pass {

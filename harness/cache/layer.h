@@ -1,11 +1,11 @@
 /* layer.h - the stored segments of one layer, and how they are made.
  *
  * In the intended reading, kvr_layer_commit codes a chunk's keys and values once, at the end of the
- * chunk's clean pass. Later its tokens may move to a coarser tier or be evicted; no token moves to
- * a finer tier. When single tokens of a segment are evicted, the remaining tokens are decoded and
- * coded again. Coding decoded values again is lossless for values that are stored exactly. In the
- * study reading, kvr_layer_recode assigns tiers to all tokens of the decoded cache and codes all of
- * them again.
+ * chunk's clean pass. Later the chunk's tokens may move to a coarser tier or be evicted; no token
+ * moves to a finer tier. When single tokens of a segment are evicted, the remaining tokens are
+ * decoded and coded again. Coding decoded values again is lossless for values that are stored
+ * exactly. In the study reading, kvr_layer_recode assigns tiers to all tokens of the decoded cache
+ * and codes all of them again.
  *
  * The functions are independent of passes and attention, so that `kvreel codec`, `kvreel predict`
  * and rollouts share them. A layer without data (`dry`) only computes the sizes of what it would

@@ -23,9 +23,9 @@ struct kvr_segment {
     int head0;              /* first head: the segment has heads [head0, head0 + k.shape.n_heads); a
                              * ZERO segment has all heads */
     bool listed;            /* not contiguous: see `list` */
-    bool summary;           /* CODED: the tokens are summaries that replace tokens evicted by a
-                             * retention */
-    int32_t weight;         /* CODED: multiplicity of each token; 0 means 1 */
+    bool summary;           /* the tokens of a CODED segment are summaries that replace tokens
+                             * evicted by a retention */
+    int32_t weight;         /* multiplicity of each token of a CODED segment; 0 means 1 */
     struct kvr_buf list;    /* token indices, ascending, int32 [n_tok], with tag KVR_MEM_META */
     struct kvr_buf shown;   /* host copy of `list`, if that is device memory */
     struct kvr_packed k, v; /* [n_tok,H,D]; POOLED: [1,H,D] */

@@ -1,5 +1,5 @@
 /* dtype_kernels.h - array conversions by CPU instruction set, which kvr_to_f32 and kvr_from_f32
- * call. The header dtype.h defines their rounding. */
+ * call. The header dtype.h defines the rounding of these conversions. */
 #ifndef KVR_CORE_DTYPE_KERNELS_H
 #define KVR_CORE_DTYPE_KERNELS_H
 

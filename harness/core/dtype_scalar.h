@@ -6,7 +6,7 @@
  * tie-breaking bit) and dropping the low 23 - m bits. A subnormal result is rounded by adding a
  * power of two whose ulp is the smallest step of the narrow format. The addition rounds to nearest
  * even, and the low bits of the sum are the number of steps. A result that rounds up to the next
- * power of two is correct in both cases. */
+ * power of two is correct for normal and for subnormal numbers. */
 #ifndef KVR_CORE_DTYPE_SCALAR_H
 #define KVR_CORE_DTYPE_SCALAR_H
 

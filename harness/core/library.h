@@ -5,7 +5,7 @@
  *     dlclose(library);
  *
  * A library that is not found may be optional, while a loader that runs out of memory is a failure.
- * The status distinguishes these two cases. */
+ * The status distinguishes a missing library from a lack of memory. */
 #ifndef KVR_CORE_LIBRARY_H
 #define KVR_CORE_LIBRARY_H
 

@@ -34,7 +34,7 @@ struct kvr_opt {
     enum kvr_opt_type type;
     size_t offset;
     double def, min, max;
-    const char *const *names; /* ENUM: names of the values, NULL-terminated; the option's int
+    const char *const *names; /* names of the values of an ENUM, NULL-terminated; the option's int
                                * is the index of a name */
     const char *def_text;     /* STRING */
     const char *help;

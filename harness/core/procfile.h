@@ -13,7 +13,7 @@
 #include <stddef.h>
 
 struct kvr_procfile {
-    int fd; /* file descriptor, or -1 without such a file, which then reads as empty */
+    int fd; /* file descriptor, or -1 if the file cannot be opened; such a file reads as empty */
     size_t at, n;
     char buf[4096];
 };

@@ -26,7 +26,7 @@ void kvr_rope_angles(int head_dim, double frame, int row, int col, double *cosin
 void kvr_rope_rotate(const float *from, int head_dim, const double *cosines, const double *sines,
                      bool back, float *to);
 
-/* Sets *out to the number of tokens per row of a frame. If `row` is not 0, this number is `row`. If
+/* Sets *out to the number of tokens per row of a frame. If `row` is not 0, the number is `row`. If
  * `row` is 0, a row has 52 tokens in Wan's frames of 1560 tokens; other frames are divided by the
  * most square factorisation. If `row` does not divide a frame, fails with KVR_EUNSUPPORTED and the
  * name of the part. */

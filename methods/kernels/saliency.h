@@ -56,7 +56,8 @@ enum kvr_status kvr_saliency_score(const struct kvr_saliency_rule *rule,
 
 /* Makes the scores of the last kvr_saliency_score available to the retention in the same call. */
 void kvr_saliency_publish(struct kvr_policy_state *state);
-/* Returns the published scores once. Returns false if no scores have been published. */
+/* Sets *out to the published scores, which are then no longer published. Returns false if no scores
+ * have been published. */
 bool kvr_saliency_take(const struct kvr_policy_ctx *ctx, struct kvr_policy_state *state,
                        struct kvr_saliency *out);
 

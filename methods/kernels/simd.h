@@ -67,7 +67,7 @@ typedef __m512i vi;
     _mm512_mask_add_epi32(a, _mm512_cmp_ps_mask(x, y, _CMP_GT_OQ), a, _mm512_set1_epi32(1))
 #define v_of_bits(i) _mm512_castsi512_ps(i)
 
-/* A vector of VL 16-bit elements: FP16, or the low halves of integers. */
+/* A vector of VL 16-bit elements, such as FP16 numbers or the low halves of integers. */
 typedef __m256i vh;
 #define h_nearest(v) _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
 #define h_floats(h) _mm512_cvtph_ps(h)

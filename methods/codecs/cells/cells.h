@@ -15,8 +15,9 @@
  * order. On the device, a division is a multiplication by the reciprocal, corrected to the rounded
  * quotient (quotient.h).
  *
- * The codes of a block are packed as in pack.h. The side information is the largest magnitude of
- * the block (FP32, if the format needs it), then the numbers of all groups, wider types first.
+ * The codes of a block are packed as in pack.h. The side information of a block is the block's
+ * largest magnitude (FP32, if the format needs it), then the numbers of all groups, wider types
+ * first.
  *
  * A group with a non-finite element gets a scale of NaN; formats without a scale have a code for
  * NaN. */

@@ -3,8 +3,8 @@
  * A block has frames of `frame` tokens, and a frame has rows of `row` tokens. Cubes of frames x
  * rows x cols tokens tile the block. Cubes are numbered first along a row, then down a frame, then
  * over frames. If the block has an incomplete frame, or token positions are unknown, the block is
- * treated as one row. A cube is then a run of consecutive tokens, and the last cube may be
- * shorter. */
+ * treated as one row. In such a block, a cube is a run of consecutive tokens, and the last cube may
+ * be shorter. */
 #ifndef KVR_METHODS_CUBE_H
 #define KVR_METHODS_CUBE_H
 
