@@ -20,19 +20,20 @@ typedef enum kvr_status kvr_round_fn(void *ctx, int iter);
 struct kvr_rounds {
     struct kvr_dev *dev; /* CUDA */
     void *ctx;
-    /* Queues the work, or the reference, once. `iter` increases by one per call and selects the
-     * buffer that the call uses. */
+    /* Launches the work, or the reference, once on the stream. `iter` increases by one per call and
+     * selects the buffer that the call uses. */
     kvr_round_fn *run, *reference;
-    /* maximum number of rounds; number of runs of the work, and of the reference, per round */
+    /* `rounds` is the maximum number of rounds. A round runs the work, and the reference, `times`
+     * times. */
     int rounds, times;
     /* memory that the filler work overwrites, or NULL for no filler work */
     const struct kvr_buf *busy;
 };
 
-/* Nanoseconds per run. Ordinary rounds cycle through buffers that exceed L2 together
- * (kvr_rounds_buffers), so only data that all runs read, such as a layer's weights, is in L2. The
- * times `warm_ns` are from extra rounds in which every run uses the same buffer, which stays in L2
- * as far as it fits. */
+/* Nanoseconds per run. Ordinary rounds cycle through buffers whose total size exceeds L2
+ * (kvr_rounds_buffers). Therefore only data that all runs read, such as a layer's weights, stays in
+ * L2. The times `warm_ns` are from extra rounds in which every run uses the same buffer, which
+ * stays in L2 as far as it fits. */
 struct kvr_round_times {
     double ns[KVR_BENCH_MAX_ROUNDS], reference_ns[KVR_BENCH_MAX_ROUNDS];
     double warm_ns[KVR_BENCH_CACHE_ROUNDS];
@@ -42,15 +43,16 @@ struct kvr_round_times {
     double mhz, watts;
 };
 
-/* Measures the rounds of t. The first rounds, which include module loading, are discarded. */
+/* Measures the work and the reference in the rounds that t describes. The first rounds, which
+ * include module loading, are discarded. */
 enum kvr_status kvr_rounds_run(const struct kvr_rounds *t, struct kvr_round_times *out);
 
 /* Fills a result row: the rate `work` / nanoseconds, the ratio to the reference, the clock
  * frequency and the power. `work` is the number of bytes or operations per run. */
 void kvr_rounds_fill(struct kvr_bench_row *row, const struct kvr_round_times *times, double work);
 
-/* Computes the number of buffers of n_bytes, at least 1 and at most `most`, that lets a buffer
- * leave L2 before its next use. */
+/* Computes the number of buffers of n_bytes, from 1 to `most`, such that L2 evicts a buffer before
+ * its next use. */
 enum kvr_status kvr_rounds_buffers(struct kvr_dev *dev, size_t n_bytes, int most, int *n);
 
 /* Allocates *x by malloc() and fills it with n random values that are exact in BF16. `which`

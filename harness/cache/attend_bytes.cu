@@ -11,14 +11,17 @@
  *
  * The products q kq^T of S are signed. An extra MMA adds KVR_BYTE_BIAS to the accumulators of S,
  * which makes the accumulators nonnegative. Every operand byte of this extra MMA is 255. One FMA
- * with the token's pair (A, C) converts an accumulator to a score in the tile's unit (byte_rows.h).
+ * with the token's pair (A, C) subtracts the bias from an accumulator and multiplies the result by
+ * the key's scale divided by 2^(22 + E) (byte_rows.h). The largest key scale of the tile is below
+ * 2^E.
  *
  * P consists of 8-bit codes: the code of a softmax weight is 255 e^(s - m), where m is the row
  * maximum within the tile. The code is rounded to an integer in FP16 arithmetic.
  *
  * The accumulators of P V are unsigned and below 2^23, because V is stored as code + 128. One FMA
- * subtracts 128 times the row's sum of weight codes and applies the row's scale. A second FMA
- * applies the channel's scale and accumulates the result in O. */
+ * per accumulator subtracts the offset, which is 128 times the row's sum of weight codes, and
+ * multiplies by the row's scale. A second FMA multiplies by the channel's scale and accumulates in
+ * O. */
 #include "harness/cache/attend_bytes.h"
 
 #include "harness/cache/attend_part.cuh"
@@ -37,14 +40,15 @@ enum {
     TILE_BYTES = KEYS * 128,
     KEY_STEPS = KVR_BYTE_KEY_STEPS * 128,
     VALUE_STEPS = KVR_BYTE_VALUE_STEPS * 128,
-    /* Byte offsets in shared memory. */
+    /* The constants AT_... are byte offsets in shared memory. */
     AT_ONES = 0, /* one swizzle atom of bytes 255; an MMA operand with stride 0 repeats this atom */
     AT_QUERIES = AT_ONES + OCTET,
     AT_KEYS = AT_QUERIES + QUERIES * 128,
     AT_VALUES = AT_KEYS + STAGES * TILE_BYTES,
     AT_KEY_STEPS = AT_VALUES + STAGES * TILE_BYTES,
     AT_VALUE_STEPS = AT_KEY_STEPS + STAGES * KEY_STEPS,
-    /* two floats per query: its quantization scale times 2^22, and the dot product q . mu */
+    /* two floats per query: its quantization scale times 2^22, and its dot product with the mean
+     * key mu */
     AT_QUERY_STEPS = AT_VALUE_STEPS + STAGES * VALUE_STEPS,
     AT_BARRIERS = AT_QUERY_STEPS + QUERIES * 8,
     N_SHARED = AT_BARRIERS + 4 * STAGES * 8,
@@ -216,8 +220,9 @@ static __device__ __forceinline__ void release(int lane, kvr_shared<uint64_t> em
         kvr_barrier_arrive(empty);
 }
 
-/* Softmax parameters of a query row for one tile. A score x in the tile's unit gets the weight code
- * 2^(x factor + shift). */
+/* Softmax parameters of a query row for one tile. The weight code of a key is 2^(x factor + shift),
+ * where x is the key's score, without the term q . mu, divided by the query's scale and by the
+ * tile's power of two 2^(22 + E). */
 struct byte_row {
     float factor, shift;
     /* e^(m - M), where m is the row maximum within the tile and M is the running row maximum */
@@ -225,9 +230,9 @@ struct byte_row {
     float rescale; /* e^(M_old - M), the factor that rescales l and O */
 };
 
-/* Converts the accumulators of S in place to scores in the tile's unit, and updates the running row
- * maximum. The function sets *odd to NaN if a key of the tile contains a NaN or an infinity, and to
- * 0 otherwise. */
+/* Converts the accumulators of S in place to scores divided by the query's scale and by the tile's
+ * power of two 2^(22 + E), and updates the running row maximum. The function sets *odd to NaN if a
+ * key of the tile contains a NaN or an infinity, and to 0 otherwise. */
 static __device__ __forceinline__ void scale_scores(kvr_whole_sums &s,
                                                     kvr_shared<const float> steps, int lane,
                                                     float log_m, kvr_shared<const float> of_queries,
@@ -261,8 +266,8 @@ static __device__ __forceinline__ void scale_scores(kvr_whole_sums &s,
             best[r] = fmaxf(best[r], __shfl_xor_sync(~0u, best[r], b));
 #pragma unroll
     for (int r = 0; r < 2; r++) {
-        /* An all-zero query has scale 0. The lower bound of `unit` prevents 0 times -infinity, so
-         * masked scores stay -infinity. */
+        /* An all-zero query has scale 0. The lower bound 1e-37 of `unit` keeps masked scores at
+         * -infinity, because 0 times -infinity would be NaN. */
         const float2 mine = kvr_as<const float2>(of_queries + 16 * r)[0]; /* scale, q . mu */
         const float unit = fmaxf(mine.x * of_tile.x, 1e-37f), factor = unit * log2e;
         const float top = fmaf(best[r], unit, mine.y + log_m), before = state.top[r];
@@ -270,8 +275,8 @@ static __device__ __forceinline__ void scale_scores(kvr_whole_sums &s,
 
         state.top[r] = now;
         row[r].factor = factor;
-        /* The subtracted term, 2^-22 times the product's magnitude, exceeds the rounding error of
-         * the FMA. Therefore no weight code exceeds 255, whatever the magnitude of the scores. */
+        /* The subtracted term, 2^-22 |best * factor|, exceeds the rounding error of the FMA.
+         * Therefore no weight code exceeds 255, whatever the magnitude of the scores. */
         row[r].shift = fmaf(-best[r], factor, log2_255) - fabsf(best[r] * factor) * 0x1p-22f;
         row[r].rescale = kvr_exp2((before - zero) * log2e);
         row[r].weight_scale = kvr_exp2((top - zero) * log2e);

@@ -1,4 +1,4 @@
-/* attend_cuda.cu - F32 attention with online softmax over tiles of decoded keys and values.
+/* attend_cuda.cu - F32 attention with online softmax over tiles of dequantized keys and values.
  *
  * A CTA computes attention for QUERIES queries of one head. Each warp computes ROWS query rows. In
  * S = Q K^T, a lane computes the scores of one key of the tile. In P V, a lane computes every 32nd
@@ -75,8 +75,9 @@ static __device__ __forceinline__ float log_sinhc(float a)
     return a - logf(2 * a) + log1pf(-expf(-2 * a));
 }
 
-/* Subtracts the correction from p, the scores of the lane's key for ROWS queries. `queries` has W
- * floats per query. Row `lane` of the tile has the key's squared scales. */
+/* Subtracts the correction of the quantization bias from p, the scores of the lane's key for
+ * ROWS queries. `queries` has W floats per query. Row `lane` of the tile has the key's squared
+ * scales. */
 template <int W>
 static __device__ __forceinline__ void correct(int by_scales, int d, int lane,
                                                kvr_shared<float> queries, kvr_shared<float> tile,
@@ -265,8 +266,9 @@ static __global__ void __launch_bounds__(THREADS, 4)
     store_piece<J>(a, first, h, lane, o, mx, sum, acc);
 }
 
-/* Each CTA applies RMSNorm and RoPE to the queries of one token. If HERE, q and out are the same
- * array, which the kernel accesses only through `out`, because both pointers are __restrict__. */
+/* Each CTA applies RMSNorm and RoPE to the queries of one token. If HERE is true, q and out are
+ * the same array, which the kernel accesses only through `out`, because both pointers are
+ * __restrict__. */
 template <bool HERE>
 static __global__ void __launch_bounds__(THREADS)
     attend_norm(struct kvr_attend_shape a, const struct kvr_query_norm norm,

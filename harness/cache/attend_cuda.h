@@ -1,8 +1,9 @@
-/* attend_cuda.h - attention over decoded pieces of the KV cache, on a CUDA stream.
+/* attend_cuda.h - attention on a CUDA stream over slices of the KV cache, which are dequantized one
+ * after the other.
  *
  *     kvr_attend_begin_cuda(s, &shape, state);
- *     for each piece, in a fixed order:
- *         decode the piece into scratch;
+ *     for each KV slice, in a fixed order:
+ *         dequantize the slice into scratch;
  *         kvr_attend_piece_cuda(s, &shape, q, &piece, state);
  *     if a second state exists:
  *         kvr_attend_merge_cuda(s, &shape, state, second);
@@ -12,12 +13,12 @@
  * softmax state and their last launch writes the output (struct kvr_attend_io).
  *
  * Every query of every head has an online-softmax state, as in attend_cpu.c: the running maximum,
- * the denominator and the accumulated output. If the keys of a piece are rotated, the caller
- * rotates a copy of the queries by kvr_fwht_cuda(). Pieces with rotated values accumulate in a
- * separate state, whose `acc` is rotated back by kvr_fwht_cuda() before the two states are merged.
- * Results are deterministic. GPU and CPU results differ by rounding, because the order of summation
- * differs. The functions of this header compute in F32 without tensor cores. All pointers are
- * device pointers. */
+ * the denominator and the accumulated output. If the keys of a KV slice are rotated, the caller
+ * rotates a copy of the queries by kvr_fwht_cuda(). KV slices with rotated values update a second
+ * softmax state. The caller rotates the accumulated output of the second state back by
+ * kvr_fwht_cuda() before the two states are merged. Results are deterministic. GPU and CPU results
+ * differ by rounding, because the order of summation differs. The functions of this header compute
+ * in F32 without tensor cores. All pointers are device pointers. */
 #ifndef KVR_CACHE_ATTEND_CUDA_H
 #define KVR_CACHE_ATTEND_CUDA_H
 
@@ -42,8 +43,9 @@ struct kvr_attend_state {
     float *acc;      /* [T,H,D] */
 };
 
-/* Queries, softmax state and output of an attention call, which consists of one or more launches. A
- * call of a single launch of attend_mma_rows or attend_list does not access the state. */
+/* Queries, softmax state and output of an attention call, which consists of one or more launches.
+ * If an attention call is a single launch of attend_mma_rows or attend_list, the launch does not
+ * access the softmax state. */
 struct kvr_attend_io {
     const float *q;             /* [T,H,D], unscaled; NULL if the queries are in q16 */
     const kvr_bf16 *q16;        /* queries as BF16, 16-byte aligned */
@@ -73,14 +75,14 @@ static inline struct kvr_attend_io kvr_attend_io_partial(const struct kvr_attend
     return some;
 }
 
-/* Decoded keys and values of a piece, and the terms of their scores. A score is the scaled dot
- * product, plus log_m, minus the query's row_bias, minus a correction. `by_scales` selects the
- * correction, which is a function of the key's squared scales s2. */
+/* Dequantized keys and values of a KV slice, with the bias and the correction of the keys' scores.
+ * A score is the scaled dot product, plus log_m, minus the query's row_bias, minus a correction.
+ * `by_scales` selects the correction, which is a function of the key's squared scales s2. */
 struct kvr_attend_piece {
     const float *k, *v; /* [n,H,D] */
     int64_t n;
-    float log_m;                  /* logarithm of the multiplicity of the tokens */
-    const float *row_bias;        /* [T,H]; NULL: 0 */
+    float log_m;                  /* log of the number of tokens that each pooled token replaces */
+    const float *row_bias;        /* [T,H], or NULL for a bias of 0 */
     enum kvr_by_scales by_scales; /* KVR_BY_SCALES_NO: s2 unused */
     /* squared scales [n,H,D] of the keys; for rotated keys, scales of the rotated channels */
     const float *s2;
@@ -90,8 +92,8 @@ struct kvr_attend_piece {
  * accumulators 0. */
 void kvr_attend_begin_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                            const struct kvr_attend_state *state);
-/* Computes the attention of the unscaled queries q [T,H,D] to the keys and values of a piece, and
- * updates the softmax state. */
+/* Computes the attention of the unscaled queries q [T,H,D] to the keys and values of a KV slice,
+ * and updates the softmax state. */
 void kvr_attend_piece_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                            const float *q, const struct kvr_attend_piece *piece,
                            const struct kvr_attend_state *state);
@@ -110,9 +112,9 @@ void kvr_attend_merge_cuda(struct kvr_stream *s, const struct kvr_attend_shape *
  * io->out16. Both states are unchanged. */
 void kvr_attend_merge_end_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                                const struct kvr_attend_io *io, const struct kvr_attend_state *from);
-/* Returns the size in floats of the buffer `parts`, sufficient for any number of keys and for up to
- * shape->n_query queries. The function returns 0 if the kernels have no split-KV for this head
- * dimension. */
+/* Returns the size in floats of the buffer `parts`, which suffices for any number of keys and for
+ * up to shape->n_query queries. The function returns 0 if the kernels have no split-KV for this
+ * head dimension. */
 size_t kvr_attend_parts_floats(const struct kvr_attend_shape *shape);
 /* Returns the split-KV partition of n_tiles tiles of keys, given n_floats floats for partial
  * results. */
@@ -135,8 +137,9 @@ void kvr_attend_finish_cuda(struct kvr_stream *s, const struct kvr_attend_shape 
 struct kvr_attend_io kvr_attend_norm_cuda(struct kvr_stream *s,
                                           const struct kvr_attend_shape *shape,
                                           const struct kvr_attend_io *io);
-/* Initializes the softmax state if io->begins is set, and writes the output if io has an output.
- * Calls use these separate passes if their attention launches do neither. */
+/* Initializes the softmax state if io->begins is set, and writes the output if io has an output. An
+ * attention call uses these separate passes if its attention launches neither initialize the
+ * softmax state nor write the output. */
 void kvr_attend_separate_passes_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                                      const struct kvr_attend_io *io);
 

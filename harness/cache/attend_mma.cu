@@ -173,12 +173,12 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
              where[SLOT] < 0 && (io.out || io.out16), io, kvr_thread(), rows, o);
 }
 
-/* Template parameter FORM of the kernel for coded spans: the padded head dimension W plus these
+/* Template parameter FORM of the kernel for quantized spans: the padded head dimension W plus these
  * flags. OVER_TOKENS_K and OVER_TOKENS_V select token groups for K and for V; without these flags
  * the kernel expects channel groups or one group per token. The other flags add support for the
- * Taylor correction, for chains of grids, and for spans whose K or V is uncoded. With ALL_PACKED
- * both K and V are `packed` sources. Shared memory has one dequantized tile, and one stage that
- * receives the next tile's codes. */
+ * Taylor correction, for chains of grids, and for spans whose K or V is unquantized. With
+ * ALL_PACKED both K and V are `packed` sources (attend_tile.cuh). Shared memory has one dequantized
+ * tile, and one stage that receives the next tile's codes. */
 enum {
     OVER_TOKENS_K = 1,
     OVER_TOKENS_V = 2,
@@ -242,7 +242,7 @@ static __device__ __forceinline__ void fetch_codes(const struct span_job &j,
 }
 
 /* Waits for the codes of a tile, then dequantizes K and V, loads the squared scales of K, and
- * overwrites outliers with their exact values. `next` has each thread's position in the outlier
+ * overwrites outliers with their exact values. `next` stores each thread's position in the outlier
  * lists of K and of V. */
 template <int FORM>
 static __device__ __forceinline__ void
@@ -379,8 +379,8 @@ static int log2_of(int64_t n)
     return shift;
 }
 
-/* Describes stage i of a codec in *out. Returns false if the kernels cannot dequantize this
- * stage. */
+/* Describes the quantization grid of codec stage i in *out. Returns false if the kernels cannot
+ * dequantize the stage. */
 static bool grid_of(const struct kvr_packed *p, int i, bool chain, struct tile_grid *out)
 {
     const int d = p->shape.head_dim;
@@ -390,7 +390,7 @@ static bool grid_of(const struct kvr_packed *p, int i, bool chain, struct tile_g
     if (l.form != KVR_FORM_INTEGER)
         return false;
     /* A codec with BF16 arithmetic rounds code * scale to BF16 before it adds the group's minimum.
-     * The attention kernels use an FMA, which does not round the product. */
+     * The attention kernels use an FMA, which does not round code * scale. */
     if (l.zero == KVR_ZERO_MINIMUM && !chain && p->codec->compute == KVR_COMPUTE_BF16)
         return false;
     *out = {};
@@ -429,7 +429,7 @@ static bool grid_of(const struct kvr_packed *p, int i, bool chain, struct tile_g
 }
 
 /* Whether a kernel for token groups accepts the source. Kernels for token groups also accept
- * uncoded rows, which have no scales. */
+ * unquantized rows, which have no scales. */
 static bool over_tokens(const struct tile_source &s)
 {
     return s.kind != GRIDS || s.grid[0].axis == KVR_AXIS_TOKENS;
@@ -503,8 +503,9 @@ enum { STATIC_SHARED = N_NUMBERS * (int)sizeof(float) + 2 * MMA_THREADS * (int)s
 /* Lays out a span's shared memory; returns false if the kernels do not support the span. Spans of
  * BF16 rows have their own kernel, with a 2-stage pipeline in shared memory. Two CTAs of the BF16
  * kernel fit on an SM of sm_80 or sm_90. On sm_86, sm_89 and sm_120 the pipeline exceeds the
- * shared-memory limit of a CTA, so the kernel for coded spans then reads the BF16 rows. The kernel
- * for coded spans also reads the uncoded tensor of a span with only K or only V coded. */
+ * shared-memory limit of a CTA, so the kernel for quantized spans then reads the BF16 rows. The
+ * kernel for quantized spans also reads the unquantized tensor of a span with only K or only V
+ * quantized. */
 static bool job_of(size_t shared, const struct kvr_attend_shape *a,
                    const struct kvr_attend_mma_span *span, struct span_job *j)
 {
@@ -595,9 +596,9 @@ template <int FORM> static void launch_axes(const struct call &c, const struct s
         launch_coded<FORM>(c, j);
 }
 
-/* Launches the kernel for a coded span with head_dim above 64. Common codecs have specialized
- * kernels without unused branches. Spans with only K or only V coded have one general kernel per
- * pair of group axes of K and V, as do smaller head dimensions. */
+/* Launches the kernel for a quantized span with head_dim above 64. Common codecs have specialized
+ * kernels without unused branches. Spans with only K or only V quantized use one general kernel per
+ * pair of group axes of K and V. */
 static void launch_wide(const struct call &c, const struct span_job &j)
 {
     constexpr int tokens = 128 + OVER_TOKENS_K + OVER_TOKENS_V;
@@ -651,8 +652,8 @@ static void add_rows(struct rows_list &l, int at, const struct span_job &j)
     l.cut.n_tiles += (j.end + TILE - 1) / TILE - j.t0 / TILE;
 }
 
-/* Launches the kernel for one span. The kernel for coded spans writes only the softmax state, so
- * the caller launches a second kernel that writes the output. */
+/* Launches the kernel for one span. The kernel for quantized spans writes only the softmax state,
+ * so the caller launches a second kernel that writes the output. */
 static void launch(const struct call &c, const struct span_job &j)
 {
     const bool wide = width_of(c.a.head_dim) == 128;

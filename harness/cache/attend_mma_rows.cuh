@@ -47,7 +47,7 @@ struct span_job {
     float log_m, scale;
     enum taylor_kind taylor;
     bool biased;
-    /* Byte offsets in shared memory */
+    /* The members at_... are byte offsets in shared memory, and n_shared is its size in bytes. */
     int at_tiles, at_scales, at_norms, at_stage[2], n_shared;
     bool plain; /* K and V are both BF16 rows, whose tiles are double-buffered in shared memory */
 };
@@ -241,7 +241,8 @@ correct(enum taylor_kind kind, int lane, kvr_shared<const kvr_bf16> a,
     }
     if (kind != TAYLOR_OCTETS)
         return;
-        /* Column n of the MMA's product is the correction of tokens [8 n, 8 n + 8) of the tile. */
+        /* Column n of the MMA's accumulator is the correction of tokens [8 n, 8 n + 8) of the
+         * tile. */
 #pragma unroll
     for (int m = 0; m < BLOCKS; m++)
 #pragma unroll

@@ -10,8 +10,8 @@
 enum { PART_QUERIES = KVR_ATTEND_SPLIT_QUERIES };
 
 /* Split-KV partition of a launch. Each of the first n_whole CTAs processes all n_tiles KV tiles for
- * one query block. The remaining CTAs process n_cut query blocks. The KV tiles of such a block are
- * split into parts of `tiles` tiles, with one CTA per part. */
+ * one query block. The remaining CTAs process n_cut query blocks. For each of these query blocks,
+ * the KV tiles are split into parts of `tiles` tiles, with one CTA per part. */
 struct cut {
     int n_tiles, n_whole, n_cut, tiles;
 };
@@ -21,8 +21,8 @@ static inline struct cut cut_of(const struct kvr_attend_split *s, int n_tiles)
     return { n_tiles, (int)s->n_whole, (int)s->n_cut, (int)s->tiles };
 }
 
-/* Work of a CTA: KV tiles [first, first + n) of head h, for PART_QUERIES queries from index `query`
- * on. */
+/* A CTA processes KV tiles [first, first + n) of head h for PART_QUERIES queries, from query index
+ * `query` on. */
 struct part {
     int first, n, h, query;
     /* slot that receives the partial result of a split query block, or -1 if the CTA writes the
@@ -66,9 +66,9 @@ static __device__ __forceinline__ struct part part_of(const struct kvr_attend_sh
 }
 
 /* Rows of a CTA in the arrays of a softmax state or of a partial result. Row i of the CTA, i < n,
- * is row at + i * step of the arrays. The choice between state and partial result changes `at` and
- * `step`, not a row address. The compiler would keep a precomputed address live across the main
- * loop, for which sm_100 has no free register. */
+ * is row at + i * step of the arrays. The structure stores row indices instead of row addresses.
+ * The compiler would keep a precomputed row address live across the main loop, for which sm_100 has
+ * no free register. */
 struct rows_at {
     int64_t at;
     int step, n;

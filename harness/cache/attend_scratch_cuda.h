@@ -13,9 +13,9 @@
 #include "harness/cache/byte_rows.h"
 
 enum {
-    KVR_CUDA_PIECE = 1024, /* tokens per decoded piece */
-    /* tokens per piece that is decoded to F32 before it is rounded to BF16; a piece [4096,12,128]
-     * takes 25 MB, which fits in L2 */
+    KVR_CUDA_PIECE = 1024, /* tokens per dequantized KV slice */
+    /* tokens per KV slice that is dequantized to F32 and then rounded to BF16; the 25 MB of a slice
+     * [4096,12,128] fit in L2 */
     KVR_CUDA_WIDE_PIECE = 4096,
     KVR_CUDA_PIECE_TILES = KVR_CUDA_PIECE / KVR_BYTE_TILE,
 };
@@ -28,8 +28,9 @@ struct kvr_cuda_sums {
 
 /* Pointers into the scratch. */
 struct kvr_cuda_head_rows {
-    float *k, *v, *s2; /* [KVR_CUDA_PIECE,H,D]: K, V and squared key scales of a decoded piece */
-    float *row_bias;   /* [T,H] */
+    /* [KVR_CUDA_PIECE,H,D]: dequantized K and V of a KV slice, and squared key scales */
+    float *k, *v, *s2;
+    float *row_bias; /* [T,H] */
     struct kvr_cuda_sums plain, rotated_v;
     float *q_rot; /* [T,H,D] */
 };
@@ -37,7 +38,7 @@ struct kvr_cuda_head_rows {
 /* Scratch arrays of one head, for attention calls whose spans have tokens of a single head. */
 struct kvr_cuda_head {
     const int32_t *list;    /* [T] */
-    float *q, *out, *k, *v; /* [T,D]; k and v have the type of the cache's uncoded tokens */
+    float *q, *out, *k, *v; /* [T,D]; k and v have the type of the cache's unquantized tokens */
 };
 
 struct kvr_cuda_head_rows kvr_cuda_head_rows_of(const struct kvr_attend_job *job,

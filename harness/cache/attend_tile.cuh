@@ -2,10 +2,11 @@
  * memory. A dequantized value is the value that grid.h defines, rounded once to BF16. Rows of
  * tokens outside the span become 0.
  *
- * Four functions fill the tile. The function fetch_rows() copies uncoded BF16 rows into the tile by
- * cp.async. The function fetch_grids() copies codes and scales into a stage by cp.async. The
- * function decode() dequantizes the stage, or rounds uncoded rows, into the tile. The function
- * put() overwrites the tile's dequantized outliers with their exact values.
+ * Four functions fill the tile. The function fetch_rows() copies unquantized BF16 rows into the
+ * tile by cp.async. The function fetch_grids() copies codes and scales into a stage by cp.async.
+ * The function decode() dequantizes the codes of the stage, or rounds unquantized rows, and stores
+ * the BF16 result to the tile. The function put() overwrites the tile's dequantized outliers with
+ * their exact values.
  *
  * Tile rows have 8 elements of padding, so that ldmatrix is free of bank conflicts. */
 #ifndef KVR_CACHE_ATTEND_TILE_CUH
@@ -20,8 +21,8 @@ enum { MMA_WARPS = 4, MMA_THREADS = 32 * MMA_WARPS, TILE = KVR_ATTEND_MMA_TILE, 
 
 enum source_kind { ROWS_BF16, ROWS_F32, ROWS_ZERO, GRIDS };
 
-/* Quantization grid of a coded tensor: codes, scales and group sizes, which are powers of two. The
- * host precomputes all numbers that would require a division on the device. */
+/* Quantization grid of a quantized tensor: codes, scales and group sizes, which are powers of two.
+ * The host precomputes all numbers that would require a division on the device. */
 struct tile_grid {
     const uint8_t *codes;
     const kvr_f16 *scales;
@@ -32,7 +33,7 @@ struct tile_grid {
     int shift;
     int groups_per_head;  /* groups per token and head, or 0 for token groups */
     int groups_per_token; /* groups per token, over all heads */
-    int n_scale_rows;     /* token groups along the tokens of the coded tensor */
+    int n_scale_rows;     /* number of token groups per channel */
     int n_scales;         /* maximum number of scales per tile */
     bool asym;
     /* Each of the masks `zero` and `minimum` is all ones if the groups of the grid have a zero
@@ -58,8 +59,8 @@ struct tile_source {
     bool packed;
 };
 
-/* Translates a source of keys or values to the description *out, which kernels use. Host only.
- * Returns false if the kernels cannot dequantize the source. */
+/* Describes a source of keys or values in *out, in the form that kernels read. Host only. Returns
+ * false if the kernels cannot dequantize the source. */
 bool kvr_tile_source_of(const struct kvr_attend_mma_source *s, struct tile_source *out);
 
 /* The span of tokens and the head that a tile belongs to. */
@@ -243,7 +244,8 @@ static __device__ __forceinline__ void fetch_rows(const kvr_bf16 *k, const kvr_b
 
 /* Flags of the template parameter HOW, which selects the sources that a kernel supports. HOW_TOKENS
  * selects token groups instead of channel groups. HOW_CHAINS adds chains of two grids, and HOW_ROWS
- * adds uncoded rows. HOW_PACKED restricts the kernel to `packed` sources. */
+ * adds unquantized rows. HOW_PACKED restricts the kernel to `packed` sources, which have a single
+ * symmetric grid of 2 or 4 bits with token groups. */
 enum { HOW_CHANNELS = 0, HOW_TOKENS = 1, HOW_CHAINS = 2, HOW_PACKED = 4, HOW_ROWS = 8 };
 
 /* Copies the codes and scales of a tile, for all grids of a source, into the stage. For every grid,
@@ -531,13 +533,13 @@ static __device__ __forceinline__ void split(const unsigned *two, struct split_s
     }
 }
 
-/* Dequantizes 8 symmetric F-bit codes, F = 2 or 4, to BF16 pairs. The 8 codes are bit field i of
- * every byte of two words. A code in the low bits of the BF16 number 2^7 gives exactly 2^7 + code.
- * Subtracting 2^7 and the grid's middle leaves d, with |d| <= 8. An FP16 scale s has 11 significant
- * bits. Therefore s = hi + lo, where hi is s rounded to BF16 and lo has at most two significant
- * bits. Hence d lo is exact, and the FMA d hi + d lo = d s is rounded once, as d s would be in F32
- * arithmetic. The argument `high` is 0x43, the upper byte of the BF16 number 2^7. Passing 0x43 as a
- * variable makes the compiler keep it in a register. */
+/* Dequantizes 8 F-bit codes of a symmetric grid, F = 2 or 4, to BF16 pairs. The 8 codes are bit
+ * field i of every byte of two words. A code in the low bits of the BF16 number 2^7 gives exactly
+ * 2^7 + code. Subtracting 2^7 and the grid's middle leaves d, with |d| <= 8. An FP16 scale s has 11
+ * significand bits. Therefore s = hi + lo, where hi is s rounded to BF16 and lo has at most two
+ * significand bits. Hence d lo is exact, and the FMA d hi + d lo = d s is rounded once, as d s
+ * would be in F32 arithmetic. The argument `high` is 0x43, the upper byte of the BF16 number 2^7.
+ * Passing 0x43 as a variable makes the compiler keep it in a register. */
 template <int F>
 static __device__ __forceinline__ void packed_values(const unsigned *raw, int i,
                                                      const struct split_scales &s, unsigned *x,
@@ -585,7 +587,7 @@ static __device__ __forceinline__ void decode_packed(const struct tile_grid &g, 
     }
 }
 
-/* Zeroes C channels of those 8 tokens of the tile that are outside the span. */
+/* Of 8 tokens of the tile, zeroes C channels of each token outside the span. */
 template <int W, int C>
 static __device__ __forceinline__ void clear_outside(const struct tile_bounds &p, int tile, int o,
                                                      kvr_shared<kvr_bf16> to)
@@ -598,8 +600,8 @@ static __device__ __forceinline__ void clear_outside(const struct tile_bounds &p
                 kvr_as<uint2>(to + i * (W + 8) + e)[0] = uint2{ 0, 0 };
 }
 
-/* Loads 8 tokens and 4 channels of uncoded rows from global memory, and stores them to the tile as
- * BF16. */
+/* Loads 8 tokens and 4 channels of unquantized rows from global memory, and stores them to the tile
+ * as BF16. */
 template <int W>
 static __device__ __forceinline__ void decode_rows(const struct tile_source &s,
                                                    const struct tile_bounds &p, int tile, int o,

@@ -5,16 +5,17 @@
  * tokens pass through a shared-memory pipeline with two stages for K and two stages for V. The
  * mbarrier `full` of a stage signals that the stage's tile has arrived. The stage's mbarrier
  * `empty` counts the eight consumer warps that release the tile. One producer thread loads BF16
- * rows by TMA. Coded rows are dequantized by all 128 producer threads into the same stages. Loaded
- * and dequantized tiles have the same 128-byte swizzle in shared memory, so the consumers do not
- * distinguish them. The producer prefetches the codes of the next tile while it dequantizes a tile.
+ * rows by TMA. Quantized rows are dequantized by all 128 producer threads into the same stages.
+ * Loaded and dequantized tiles have the same 128-byte swizzle in shared memory, so the consumers do
+ * not distinguish them. The producer prefetches the codes of the next tile while it dequantizes a
+ * tile.
  *
- * For coded spans, two CTAs with adjacent queries of one head form a cluster. In the cluster, CTA 0
- * dequantizes K, and CTA 1 dequantizes V. Each CTA copies its dequantized tile to the shared memory
- * of the other CTA (DSMEM). A stage may be refilled once the consumers of both CTAs have released
- * the stage. The mbarrier `empty` of the CTA that dequantizes the tile counts the consumer warps of
- * both CTAs. DeepSeek's FlashMLA shares tiles in a similar way. There, each of two CTAs converts
- * half of an FP8 tile to BF16 and stores that half to the shared memory of both CTAs
+ * For quantized spans, two CTAs with adjacent queries of one head form a cluster. In the cluster,
+ * CTA 0 dequantizes K, and CTA 1 dequantizes V. Each CTA copies its dequantized tile to the shared
+ * memory of the other CTA (DSMEM). A stage may be refilled once the consumers of both CTAs have
+ * released the stage. The mbarrier `empty` of the CTA that dequantizes the tile counts the consumer
+ * warps of both CTAs. DeepSeek's FlashMLA shares tiles in a similar way. There, each of two CTAs
+ * converts half of an FP8 tile to BF16 and stores that half to the shared memory of both CTAs
  * (github.com/deepseek-ai/FlashMLA, deep dive into the FP8 decoding kernel on Hopper).
  *
  * For overlap within a consumer group, the group issues S = Q K^T of tile j together with O += P V
@@ -58,7 +59,7 @@ static __device__ __forceinline__ void load_queries(const struct kvr_attend_shap
     constexpr int D = form<FORM>::D;
     const int self = (int)threadIdx.x % KVR_WARP_GROUP;
 
-    /* if a span is coded, kvr_attend_norm_cuda() has already normalized Q in a separate pass */
+    /* if a span is quantized, kvr_attend_norm_cuda() has already normalized Q in a separate pass */
     if constexpr (!form<FORM>::CODED)
         if (io.norm.inverses) {
             load_normed<D, ROWS, KVR_WARP_GROUP>(
@@ -500,7 +501,7 @@ static bool is_read(const struct tile_grid *g, bool whole_tokens)
 }
 
 /* Returns the number of quantization grids of a source, and describes the grids in *out. Returns 0
- * if the source is uncoded, has outliers or cannot be dequantized by kernels. */
+ * if the source is unquantized, has outliers or cannot be dequantized by kernels. */
 static int grids_of(const struct kvr_attend_mma_source *s, struct tile_source *out)
 {
     return s->packed && !kvr_codec_is_raw(s->packed->codec) && kvr_tile_source_of(s, out) &&
@@ -518,8 +519,8 @@ static bool is_chain(const struct tile_source *s)
 }
 
 /* Returns the template parameter FORM of the span's kernel, minus the head dimension. The result is
- * 0 for BF16 rows. For coded spans it is the bits per code, plus TOKEN_VALUES or CHAIN if the span
- * has one of these schemes. Returns -1 if the kernel does not support the span. */
+ * 0 for BF16 rows. For quantized spans the result is the bits per code, plus TOKEN_VALUES for the
+ * KIVI scheme or CHAIN for the PRQ scheme. Returns -1 if the kernel does not support the span. */
 static int kind_of(const struct kvr_attend_shape *a, const struct kvr_attend_mma_span *span)
 {
     const void *raw_k = rows_of(&span->k), *raw_v = rows_of(&span->v);
@@ -579,8 +580,8 @@ static void code_rows(struct coded_rows *out, const struct kvr_attend_mma_source
     }
 }
 
-/* A launch that is being assembled. `list` has the spans of the launch; `kind` is the kind_of() of
- * all coded spans in the list, or 0 without coded spans. */
+/* Arguments of a launch, to which the caller appends spans before the launch. `kind` is the result
+ * of kind_of() for every quantized span in `list`, or 0 if no span is quantized. */
 struct call {
     struct kvr_stream *s;
     const struct kvr_attend_shape *a;

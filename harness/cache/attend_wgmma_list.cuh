@@ -22,11 +22,11 @@ enum {
 };
 static_assert(QUERIES == CONSUMERS * ROWS, "a group has ROWS queries");
 
-/* The template parameter FORM is the head dimension plus, for coded spans, the bits per code and
- * one of three schemes. In the scheme 0 (RTN), K and V have symmetric grids with one scale per
+/* The template parameter FORM is the head dimension plus, for quantized spans, the bits per code
+ * and one of three schemes. In the scheme 0 (RTN), K and V have symmetric grids with one scale per
  * channel and token group. With TOKEN_VALUES (KIVI), K has one scale per channel and token group, V
  * has one scale per token, and both may have zero points. With CHAIN (PRQ), K and V have the grids
- * of RTN and a second, 4-bit grid that codes the residual. */
+ * of RTN and a second, 4-bit grid that quantizes the residual. */
 enum { TOKEN_VALUES = 8, BITS = 7, CHAIN = 16, MORE = 4 };
 
 template <int FORM> struct form {
@@ -37,16 +37,16 @@ template <int FORM> struct form {
         MIXED = (FORM & TOKEN_VALUES) != 0,
         CHAINED = (FORM & CHAIN) != 0,
         PANELS = D / KVR_TILE_COLUMNS,
-        /* Byte offsets in shared memory, where Q of the consumer groups is followed by the stages
-         * of K, the stages of V, and the mbarriers. Q, K and V are stored as panels of 64
-         * columns. */
+        /* The constants AT_... are byte offsets in shared memory, which has Q of the consumer
+         * groups, then the stages of K, the stages of V, and the mbarriers. Q, K and V are stored
+         * as panels of 64 columns. */
         TILE_BYTES = PANELS * TILE_PANEL,
         AT_KEYS = CONSUMERS * PANELS * Q_PANEL,
         AT_VALUES = AT_KEYS + STAGES * TILE_BYTES,
         AT_BARRIERS = AT_VALUES + STAGES * TILE_BYTES,
         N_SHARED = AT_BARRIERS + 4 * STAGES * 8,
-        /* Registers per thread after setmaxnreg. For coded spans the producer needs more registers
-         * for dequantization, at the expense of the consumers. */
+        /* Registers per thread after setmaxnreg. For quantized spans the producer needs more
+         * registers for dequantization, at the expense of the consumers. */
         OF_PRODUCER = CODED ? 120 : 24,
         OF_CONSUMER = CODED ? 192 : 240,
     };
@@ -75,10 +75,10 @@ union rows {
 /* Kernel parameter with the spans of a launch. CUDA before 12.1 limits the parameters of a kernel
  * to 4096 bytes. */
 struct span_list {
-    union rows of[2][MAX_SPANS]; /* of[0] is K, of[1] is V */
+    union rows of[2][MAX_SPANS]; /* of[0] describes K, of[1] describes V */
     int n[MAX_SPANS];
     float log_m[MAX_SPANS];
-    unsigned coded; /* bit i is set if span i is coded */
+    unsigned coded; /* bit i is set if span i is quantized */
     float scale;
     unsigned one; /* the bits of 1.0f, a run-time parameter to prevent constant folding */
     struct cut cut;

@@ -1,6 +1,6 @@
 /* attend_wgmma_producer.cuh - the producer warp group of attend_wgmma.cu. One producer thread loads
- * BF16 rows by TMA into swizzled stages of K and V. Coded rows are dequantized by all 128 producer
- * threads into the same stages. */
+ * BF16 rows by TMA into swizzled stages of K and V. Quantized rows are dequantized by all 128
+ * producer threads into the same stages. */
 #ifndef KVR_CACHE_ATTEND_WGMMA_PRODUCER_CUH
 #define KVR_CACHE_ATTEND_WGMMA_PRODUCER_CUH
 
@@ -48,7 +48,7 @@ static __device__ __forceinline__ void produce(const struct span_list &l, const 
     }
 }
 
-/* ---- coded rows --------------------------------------------------------------------------- */
+/* ---- quantized rows ----------------------------------------------------------------------- */
 
 /* Unit of work of a producer thread: the codes of UNIT tokens by 8 channels, with their scales and
  * their zero points or minima. With per-channel scales, a unit has one vector of 8 scales (N = 1).
@@ -115,7 +115,7 @@ static __device__ __forceinline__ void store_row(kvr_shared<uint8_t> tile, int o
 struct unit_scales {
     struct dequant_params<8> l;
     struct split_scales s;
-    unsigned high; /* 0x43, an argument of packed_values() */
+    unsigned high; /* 0x43, the upper byte of the BF16 number 2^7 */
 };
 
 static __device__ __forceinline__ struct tile_grid kind_of_zero(const struct coded_rows &g)
@@ -328,10 +328,11 @@ static __device__ __forceinline__ void publish(kvr_shared<uint8_t> tile, kvr_sha
     }
 }
 
-/* Loads a tile of an uncoded span by TMA, in a launch that also has coded spans. In a pair of CTAs,
- * the load is a multicast to both CTAs. One lane of each of the four warps arrives on `full`, after
- * all lanes of its warp have passed the wait for `empty`. Without this synchronization a lane could
- * fall two phases behind and wait for a parity that has already passed. */
+/* Loads a tile of an unquantized span by TMA, in a launch that also has quantized spans. In a pair
+ * of CTAs, the load is a multicast to both CTAs. One lane of each of the four warps arrives on
+ * `full`, after all lanes of its warp have passed the wait for `empty`. Without this
+ * synchronization a lane could fall two phases behind and wait for a parity that has already
+ * passed. */
 template <int FORM>
 static __device__ __forceinline__ void
 fetch_multicast(kvr_shared<uint8_t> to, const struct kvr_tensor_map &rows, int h, int t,
@@ -364,8 +365,8 @@ static __device__ __forceinline__ bool is_coded(const struct span_list &l, struc
     return l.coded >> s.span & 1;
 }
 
-/* Main loop of all 128 producer threads for coded spans. A step dequantizes one tile of K or of V.
- * A single CTA alternates between K and V. In a pair of CTAs, CTA 0 dequantizes K for both CTAs,
+/* Main loop of all 128 producer threads for quantized spans. A step dequantizes one tile of K or of
+ * V. A single CTA alternates between K and V. In a pair of CTAs, CTA 0 dequantizes K for both CTAs,
  * and CTA 1 dequantizes V. The loads of the next step are in flight during the second part of the
  * dequantization and during the wait for an empty stage. Calls of __syncwarp() keep these loads
  * between the two parts. Without these calls the compiler would sink the loads below all stores.

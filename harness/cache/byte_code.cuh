@@ -36,8 +36,8 @@ static __device__ __forceinline__ float step_of(unsigned most)
     return x < INFINITY ? x / 127.0f : NAN;
 }
 
-/* Returns a word whose lowest byte is the INT8 code of x. Adding 1.5 * 2^23 rounds the product to
- * the nearest integer, ties to even. */
+/* Returns a word whose lowest byte is the INT8 code of x. Adding 1.5 * 2^23 rounds x * by to the
+ * nearest integer, ties to even. */
 static __device__ __forceinline__ unsigned code_of(float x, float by)
 {
     return __float_as_uint(x * by + 12582912.0f);

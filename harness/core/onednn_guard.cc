@@ -5,8 +5,8 @@
 #include <new>
 
 /* Whether malloc() can provide a contiguous block of KVR_DNNL_ROOM bytes, a size below its mmap
- * threshold. The wrappers check this before a call, because oneDNN does not check the result of
- * posix_memalign() for its small objects. */
+ * threshold. The wrappers check for this block before they call oneDNN, because oneDNN does not
+ * check the result of posix_memalign() for its small objects. */
 static bool has_room() noexcept
 {
     /* volatile, so that the compiler does not optimise away malloc() and free() */

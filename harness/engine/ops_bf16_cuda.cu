@@ -76,8 +76,8 @@ static __device__ __forceinline__ struct numbers<N> again(kvr_global<const kvr_b
     return i == (int)threadIdx.x * N ? mine : load<N>(x, row + i);
 }
 
-/* parameters of LayerNorm, whose factors are one vector per frame, or one vector for all rows if
- * stride is 0 */
+/* Parameters of LayerNorm. The vectors `factor` and `add` of successive frames are `stride` floats
+ * apart. */
 struct vectors {
     int64_t stride;
     float eps, share; /* share: 1 / d */

@@ -130,8 +130,9 @@ static __global__ void __launch_bounds__(THREADS)
         y[row * columns + i] = kvr_bf16_of(i < d ? kvr_gelu_of(x[row * d + i]) : 0.0f);
 }
 
-/* If HERE, x and y are the same array, which the kernel accesses only through y. If the kernel used
- * both __restrict__ pointers, the compiler could move a load of x above a store to y. */
+/* If HERE is true, x and y are the same array, which the kernel accesses only through y. If the
+ * kernel used both __restrict__ pointers, the compiler could move a load of x above a store to
+ * y. */
 template <bool HERE>
 static __global__ void __launch_bounds__(THREADS)
     silu(int64_t n, kvr_global<const float> x, kvr_global<float> y)
@@ -245,10 +246,10 @@ static __global__ void __launch_bounds__(THREADS)
         x[i] = (1.0f - sigma) * x0[i] + sigma * eps[i];
 }
 
-/* Each thread computes one element of a linear combination. The products are float64 and are summed
- * in the order of the terms. If one of the inputs x is also the output array, `in_place` is the
- * index of this input. The kernel then reads this input from `out`, because the input's own pointer
- * is NULL. Otherwise `in_place` is -1. */
+/* Each thread computes one element of a linear combination. The kernel computes the products and
+ * their sum in float64, in the order of the terms. If one of the inputs x is also the output array,
+ * `in_place` is the index of this input. The kernel then reads this input from `out`, because the
+ * input's own pointer is NULL. Otherwise `in_place` is -1. */
 static __global__ void __launch_bounds__(THREADS)
     blend(int64_t n, int n_terms, int in_place, double c0, double c1, double c2, double c3,
           kvr_global<const float> x0, kvr_global<const float> x1, kvr_global<const float> x2,

@@ -60,7 +60,8 @@ void kvr_add_modulation_cuda(struct kvr_stream *s, int n_frames, int n_rows, int
                              float *out);
 void kvr_subtract_cuda(struct kvr_stream *s, int64_t n, const float *x, const float *y, float *out);
 void kvr_l1_cuda(struct kvr_stream *s, int64_t n, const float *x, const float *y, double *sums);
-/* The next four functions are bit-identical to the CPU. */
+/* The functions kvr_x0_from_flow_cuda(), kvr_renoise_cuda(), kvr_blend_cuda() and kvr_clamp_cuda()
+ * give bit-identical results to the CPU. */
 void kvr_x0_from_flow_cuda(struct kvr_stream *s, int64_t n, const float *x, const float *flow,
                            float sigma, float *x0);
 void kvr_renoise_cuda(struct kvr_stream *s, int64_t n, const float *x0, const float *eps,

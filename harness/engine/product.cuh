@@ -8,9 +8,9 @@
  *
  * An operand tile has KVR_PRODUCT_DEPTH lines, with one line per index k of the sum. A line
  * consists of quads. A quad has the operand's values for four adjacent rows or four adjacent
- * columns of the output. A thread accumulates 8 x 8 sums as four squares of 4 x 4 sums. The squares
- * are the outer products of the row quads `row` and row + ROW_FAR with the column quads `column`
- * and column + COLUMN_FAR. Every sum is accumulated by FMAs in ascending order of k. */
+ * columns of the output. A thread computes four 4 x 4 micro-tiles of the output. The micro-tiles
+ * combine the rows of the quads `row` and row + ROW_FAR with the columns of the quads `column` and
+ * column + COLUMN_FAR. Every sum is accumulated by FMAs in ascending order of k. */
 #ifndef KVR_ENGINE_PRODUCT_CUH
 #define KVR_ENGINE_PRODUCT_CUH
 

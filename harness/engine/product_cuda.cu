@@ -22,7 +22,7 @@ enum {
     THREADS = (1 + CONSUMERS) * KVR_WARP_GROUP,
     ROWS = 128,
     COLUMNS = 256,
-    /* Accumulator tiles [64,128] per consumer group. */
+    /* Number of accumulator tiles [64,128] per consumer group. */
     HALVES = COLUMNS / KVR_PRODUCT_BLOCK,
     DEPTH = KVR_TILE_COLUMNS,
     STAGES = 4,

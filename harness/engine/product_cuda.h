@@ -26,7 +26,7 @@ extern "C" {
 #endif
 
 enum {
-    KVR_PRODUCT_LAYERS = 4,  /* maximum layers with the same input in a launch */
+    KVR_PRODUCT_LAYERS = 4,  /* maximum number of layers per launch, all with the same input x */
     KVR_PRODUCT_BLOCK = 128, /* columns per sum of squares */
 };
 

@@ -20,10 +20,10 @@ struct kvr_spiece {
     sentencepiece::SentencePieceProcessor processor;
 };
 
-/* Memory reserve for the time in which protobuf parses a model. If an allocation throws, protobuf's
- * stack unwinding destroys message objects whose allocation failed. Therefore a failed allocation
- * must not throw: the new_handler releases the reserve at the first failed allocation. The reserve
- * is large enough for the rest of the parse. Each thread has its own reserve. */
+/* Memory reserve that the new_handler frees at the first failed allocation while protobuf parses a
+ * model, so that the retried allocation succeeds and does not throw. An exception would make
+ * protobuf's stack unwinding destroy message objects whose allocation failed. The reserve is large
+ * enough for the rest of the parse. Each thread has its own reserve. */
 class reserve
 {
   public:

@@ -36,7 +36,7 @@ static __device__ __forceinline__ kvr_global<const kvr_bf16> frame_of(const stru
 /* Position of the next K step: its kernel tap (dy, dx), its frame and its first input channel. */
 struct k_position {
     int dy, dx, frame, channel;
-    kvr_global<const kvr_bf16> pixels; /* pixel 0 of the frame, at `channel` */
+    kvr_global<const kvr_bf16> pixels; /* address of input channel `channel` in pixel 0 */
     kvr_global<const kvr_bf16> weights;
     /* Offsets, relative to `pixels`, of the chunks that this thread copies: one chunk per pixel of
      * the thread. */
@@ -240,7 +240,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
     }
     for (int s = 0, full = 0, empty = (STAGES - 1) * STAGE; s < steps; s++) {
         kvr_copy_wait<STAGES - 2>();
-        __syncthreads(); /* waits until this stage has arrived and the previous one is read */
+        __syncthreads(); /* waits until this stage has arrived and the previous stage is read */
         if (s + STAGES - 1 < steps)
             fetch<COLUMNS>(c, at, depth, n0, stages + (empty + mine));
         kvr_copy_commit();

@@ -121,8 +121,8 @@ static __global__ void __launch_bounds__(CONV_THREADS, 6)
                                             : stride2,
                                k < depth };
 
-        /* Waits until all threads have read the tiles of the previous step and `places` is
-         * complete. */
+        /* Waits until all threads have read the tiles of the previous step and have written
+         * `places`. */
         __syncthreads();
         load_pixels<T>(c, t, frame, f0, f1, f2, places, lane, rows);
         load_weights<T>(c, t.there, w, span, frame, n0, within, lane, columns);
@@ -232,7 +232,7 @@ static __device__ __forceinline__ struct kvr_vec<T, N> sum_of(const struct kvr_v
     return sum;
 }
 
-/* Each thread adds one vector FEW of elements of y to x. */
+/* Each thread adds one vector of elements of y, of type FEW, to x. */
 template <class FEW>
 static __global__ void __launch_bounds__(THREADS)
     add_pixels(int64_t n, kvr_global<const FEW> y, kvr_global<FEW> x)
@@ -466,7 +466,8 @@ void kvr_split_qkv_cuda(struct kvr_stream *s, enum kvr_dtype type, int64_t n, in
         split_as<float>(s, n, d, qkv, out);
 }
 
-/* Returns the maximum (MOST) or the sum of v over all threads of the CTA, to every thread. */
+/* Returns to every thread the maximum of v over all threads of the CTA if MOST is true, and
+ * otherwise the sum. */
 template <bool MOST>
 static __device__ __forceinline__ float all_of(float v, kvr_shared<float> warps)
 {
