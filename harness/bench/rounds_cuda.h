@@ -60,7 +60,7 @@ enum kvr_status kvr_rounds_buffers(struct kvr_dev *dev, size_t n_bytes, int most
 enum kvr_status kvr_rounds_draw_bf16(float **x, size_t n, uint32_t which);
 
 /* Sets the device name of a result row. On an emulated device, whose times do not apply to a GPU,
- * the function also replaces the ratio and the cold and warm rates by a reason. */
+ * the function also sets the ratio and the cold and warm rates to NaN, and stores the reason. */
 void kvr_rounds_judge(const struct kvr_dev *dev, struct kvr_bench_row *row);
 
 #endif

@@ -4,7 +4,8 @@
  * CTA computes attention for QUERIES queries of one head. One thread of the producer warp group
  * loads tiles by TMA. Each of the two consumer warp groups computes ROWS query rows. A consumer
  * group issues the GEMM S of tile j together with the GEMM P V of tile j - 1. The two consumer
- * groups ping-pong. The last, partial wave of CTAs is split along KV (attend_split.h).
+ * groups ping-pong, so that the softmax of one group overlaps with the GEMMs of the other group.
+ * The last, partial wave of CTAs is split along KV (attend_split.h).
  *
  * The kernel uses INT32 accumulators as floats without a conversion instruction. Reinterpreted as a
  * float, an integer x in [0, 2^23) is the denormal number x 2^-149.

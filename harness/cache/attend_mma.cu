@@ -404,7 +404,7 @@ static bool grid_of(const struct kvr_packed *p, int i, bool chain, struct tile_g
     out->bits = l.bits;
     out->axis = l.axis;
     out->n_groups = l.n_groups;
-    if (l.axis == KVR_AXIS_TOKEN) { /* a token has a single scale, so a head has one sum of q^2 */
+    if (l.axis == KVR_AXIS_TOKEN) { /* the Taylor correction needs one sum of q^2 per head */
         out->shift = 30;
         out->groups_per_head = out->groups_per_token = 1;
         out->n_scales = TILE;

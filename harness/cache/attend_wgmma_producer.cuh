@@ -269,7 +269,7 @@ template <int FORM> struct octets {
     }
 };
 
-/* Scales of the units in a struct octets. */
+/* Quantization scales of the units that a struct octets stores. */
 template <int FORM> struct octet_scales {
     typename std::conditional<form<FORM>::CHAINED, struct chain_scales, struct unit_scales>::type
         by;

@@ -11,7 +11,7 @@ enum { PIXELS = 128, COLUMNS = 32, DEPTH = KVR_PRODUCT_DEPTH, CONV_THREADS = 64,
 enum {
     ROW_LINE = PIXELS / 4 + 1,
     COLUMN_LINE = COLUMNS / 4 + 1
-}; /* lengths in quads; one quad of padding avoids bank conflicts of stores */
+}; /* line lengths in quads; one quad of padding avoids bank conflicts of stores */
 enum { QUADS_AT_ONCE = CONV_THREADS / DEPTH };
 static_assert(PIXELS / 4 % QUADS_AT_ONCE == 0 && COLUMNS / 4 % QUADS_AT_ONCE == 0,
               "every thread fetches the same number of quads");
