@@ -49,8 +49,8 @@ struct kvr_blaslt_plan {
     struct {
         cublasLtMatmulAlgo_t algo;
         size_t workspace_bytes;
-        /* The algorithm `aligned` requires pointers aligned to x_bytes, w_bytes and y_bytes; the
-         * algorithm `any` requires only 16-byte alignment. */
+        /* The algorithm `aligned` requires that the addresses of x, w and y are multiples of
+         * x_bytes, w_bytes and y_bytes; the algorithm `any` requires only 16-byte alignment. */
     } aligned, any;
     uint32_t x_bytes, w_bytes, y_bytes;
     bool bias;
@@ -130,8 +130,8 @@ enum kvr_status kvr_blaslt_find(char *words, size_t n)
     if (n)
         *words = 0;
     KVR_TRY(load(&f));
-    /* cublasLtGetVersion() returns 130100 for version 13.1.0, and encodes versions 11 and 12 in the
-     * same way */
+    /* cublasLtGetVersion() returns 10000 * major + 100 * minor + patch, for example 130100 for
+     * version 13.1.0 */
     v = f.cublasLtGetVersion();
     snprintf(words, n, "cuBLASLt %zu.%zu", v / 10000, v / 100 % 100);
     unload(&f);
@@ -173,7 +173,7 @@ static enum kvr_status describe(struct kvr_blaslt_plan *p, const struct kvr_blas
 {
     const cudaDataType_t type = s->bf16 ? CUDA_R_16BF : CUDA_R_32F;
     const cublasOperation_t transpose = CUBLAS_OP_T;
-    /* the type of both the result and the bias */
+    /* the result matrix and the bias have this type */
     const cudaDataType_t result = s->end != KVR_BLASLT_F32 ? CUDA_R_16BF : CUDA_R_32F;
     const cublasLtEpilogue_t epilogue =
         s->end == KVR_BLASLT_GELU ? (s->bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU)
@@ -194,8 +194,8 @@ static enum kvr_status describe(struct kvr_blaslt_plan *p, const struct kvr_blas
     return check(f->cublasLtMatrixLayoutCreate(&p->y, result, n, m, s->n), "output");
 }
 
-/* Returns the largest alignment that all rows of a matrix have if a row has `row_bytes` bytes and
- * the matrix starts an allocation. */
+/* Returns the largest alignment that every row has, for rows of `row_bytes` bytes in a matrix at
+ * the start of a device allocation. */
 static uint32_t alignment_of(size_t row_bytes)
 {
     uint32_t bytes = MOST_ALIGNMENT;
@@ -205,9 +205,9 @@ static uint32_t alignment_of(size_t row_bytes)
     return bytes;
 }
 
-/* Chooses an algorithm by cuBLASLt's heuristics. The heuristics receive the actual alignment of the
- * operands, as in PyTorch, because they return other algorithms for a minimum alignment of 16
- * bytes. */
+/* Chooses an algorithm by cuBLASLt's heuristics. If `aligned`, the heuristics receive the actual
+ * alignment of the operands, as in PyTorch, because they may choose another algorithm for a minimum
+ * alignment of 16 bytes. */
 static enum kvr_status choose(struct kvr_blaslt_plan *p, struct kvr_blaslt *lt,
                               const struct kvr_blaslt_shape *s, cublasLtMatmulPreference_t pref,
                               bool aligned)
@@ -245,8 +245,8 @@ static enum kvr_status choose(struct kvr_blaslt_plan *p, struct kvr_blaslt *lt,
     return KVR_OK;
 }
 
-/* Chooses the algorithms of `aligned` and `any`. The algorithm of `any` is always the first that
- * the heuristics return for 16-byte alignment. */
+/* Chooses an algorithm for operands with full alignment (`aligned`) and one for operands with
+ * 16-byte alignment (`any`). The algorithm `any` is always the first that the heuristics return. */
 static enum kvr_status choose_both(struct kvr_blaslt_plan *p, struct kvr_blaslt *lt,
                                    const struct kvr_blaslt_shape *s,
                                    cublasLtMatmulPreference_t pref)

@@ -1,5 +1,6 @@
-/* blaslt_emu.cc - implements blaslt.h for the emulator. The emulator uses no cuBLASLt, but only a
- * test's stand-in, whose file KVREEL_CUBLASLT names. */
+/* blaslt_emu.cc - implements blaslt.h for the emulator. The emulator does not use cuBLASLt. The
+ * functions call a substitute library from the tests, which the environment variable
+ * KVREEL_CUBLASLT names. */
 #include "harness/device/blaslt.h"
 
 #include <cstdio>

@@ -118,7 +118,7 @@ static void fiber_main()
     abort();
 }
 
-/* Releases the threads of block `rank` that wait at __syncthreads. All threads of the block have
+/* Releases the threads of block `rank` from __syncthreads, after all threads of the block have
  * arrived. */
 static void open_barrier(struct kvr_stream *s, unsigned rank)
 {
@@ -186,7 +186,8 @@ static unsigned source_of(enum warp_kind kind, unsigned lane, int arg, int width
     return lane;
 }
 
-/* Returns the result of a warp operation that gives all lanes of its mask the same value. */
+/* Returns the result of a warp operation that returns the same value to all lanes of its mask, such
+ * as a ballot or a reduction. */
 static uint64_t common_of(const struct warp_book *w, enum warp_kind kind, unsigned mask)
 {
     const unsigned first = (unsigned)__builtin_ctz(mask);
@@ -284,7 +285,7 @@ uint64_t warp(enum warp_kind kind, unsigned mask, uint64_t value, int arg, int w
         wait_as(IN_WARP, file, line);
         return w->result[lane];
     }
-    /* All other lanes of the mask have arrived before this lane. */
+    /* This lane is the last lane of the mask to arrive. */
     if (kind == TOGETHER) {
         void *brought[32];
 
@@ -356,8 +357,8 @@ static void record_deadlock(struct kvr_stream *s)
     }
 }
 
-/* Starts the threads of a cluster. The cluster's first block is `at`, and its blocks are adjacent
- * along x. */
+/* Starts the threads of a cluster. The cluster's first block has the index `at`, and the blocks of
+ * a cluster are adjacent along x. */
 static void start_threads(struct kvr_stream *s, const struct shape *shape, uint3 at)
 {
     const dim3 block = shape->block;
@@ -492,7 +493,8 @@ static void count_launch(struct kvr_stream *s, const char *name)
 void run(struct kvr_stream *s, const struct shape *shape, void (*body)(void *), void *arg)
 {
     const dim3 grid = shape->grid;
-    uint64_t blocks; /* number of clusters to run; without clusters, number of blocks */
+    /* number of clusters in the grid, or number of blocks if the kernel has no clusters */
+    uint64_t blocks;
     uint32_t *order;
 
     if (s->failed || refused(s, shape))

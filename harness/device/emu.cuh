@@ -7,14 +7,13 @@
  *
  * The emulator reports errors that a GPU does not report. A memory error is an access out of
  * bounds, a misaligned access, or a read of uninitialized bytes. A data race is a pair of
- * conflicting accesses to one byte in the same launch, of two threads that no barrier (within a
- * warp, no __syncwarp) orders. A barrier error is a __syncthreads that threads of the block never
- * reach because they have exited, or that threads of the block reach at different source lines. A
- * warp error is a warp operation whose mask contains an exited lane or lacks the caller, or a
- * shuffle from a lane outside the mask. The emulator also reports deadlocks. Two pointer arguments
- * of a kernel must not have equal addresses unless both are const, because nvcc treats pointer
- * arguments as __restrict__. The emulator does not detect an overlap of two arguments whose
- * addresses differ.
+ * conflicting accesses to one byte by two threads of a launch that are not ordered by a barrier or,
+ * within a warp, by __syncwarp. A barrier error is a __syncthreads that not all threads of the
+ * block reach: some have exited, or wait at another source line. A warp error is a warp operation
+ * whose mask contains an exited lane or lacks the caller, or a shuffle from a lane outside the
+ * mask. The emulator also reports deadlocks. Two pointer arguments of a kernel must not have equal
+ * addresses unless both are const, because nvcc treats pointer arguments as __restrict__. The
+ * emulator does not detect an overlap of two arguments whose addresses differ.
  *
  * The instructions of sm_90 are declared in hopper.cuh, and the rules that the emulator checks for
  * these instructions are listed in emu_hopper.cuh.
@@ -248,8 +247,8 @@ struct shape {
 
 void run(struct kvr_stream *s, const struct shape *shape, void (*body)(void *), void *arg);
 
-/* The address of a pointer argument of a kernel. For an argument that is not a pointer, `at` is
- * 0. */
+/* The address of a pointer argument of a kernel. For an argument that is not a pointer, this
+ * address (`at`) is 0. */
 struct argument {
     uintptr_t at;
     bool written;
@@ -266,16 +265,17 @@ template <class T> struct argument argument_of(const T &)
  * a pointer to const. */
 void check_apart(struct kvr_stream *s, const char *kernel, const struct argument *a, int n);
 
-/* A function that executes one operation of a stream. The emulator calls it immediately or, if the
- * stream is capturing a graph, at each launch of the graph. */
+/* A function that executes one operation of a stream. The emulator calls this function immediately
+ * or, if the stream is capturing a graph, at each launch of the graph. */
 typedef void player(struct kvr_stream *s, const struct shape *shape, void *args);
 bool capturing(const struct kvr_stream *s);
-/* Appends a graph node with n bytes of arguments for `play`. Returns NULL, and records an error on
- * the stream, if the launch is invalid or the host has no memory for the node. */
+/* Appends a graph node that calls `play`, and returns memory for the node's n bytes of arguments.
+ * Returns NULL, and records an error on the stream, if the launch is invalid or the host has no
+ * memory for the node. */
 void *keep_step(struct kvr_stream *s, const struct shape *shape, player *play, size_t n);
 
-/* A graph node stores kernel arguments as plain values. The emulator finds the region of a pointer
- * argument when the kernel runs, so it reports a graph launch that uses freed memory. */
+/* A graph node stores kernel arguments as plain values. Because the emulator finds the region of a
+ * pointer argument only when the kernel runs, it detects a graph launch that uses freed memory. */
 template <class F, class... A> struct call;
 template <class... P, class... A> struct call<void (*)(P...), A...> {
     void (*kernel)(P...);
@@ -331,8 +331,8 @@ void launch(struct kvr_stream *s, const struct shape &shape, F kernel, A... a)
 template <class T> using kvr_global = kvr_emu::pointer<T>;
 template <class T> using kvr_shared = kvr_emu::pointer<T>;
 
-/* Every use of the macro has a lambda of its own, so `id` has a different address for every
- * declared array. */
+/* Every expansion of KVR_SHARED contains its own lambda, so the address of the static variable `id`
+ * identifies one declared array. */
 #define KVR_SHARED(T, name, n)                                                                     \
     const kvr_shared<T> name = [] {                                                                \
         static const char id = 0;                                                                  \

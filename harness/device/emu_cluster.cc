@@ -98,7 +98,7 @@ void *remote_read(struct region *r, uintptr_t at, size_t n)
     return (void *)at;
 }
 
-/* Starts a remote store. When the store completes later, it performs complete_tx on the
+/* Starts a remote store. When the remote store completes, it performs complete_tx on the
  * mbarrier. */
 void remote_store(struct region *r, uintptr_t at, const void *bytes, struct region *barrier,
                   uintptr_t barrier_at)

@@ -38,9 +38,9 @@ void tick(struct kvr_stream *s, struct fiber *f)
     restamp(s, f);
 }
 
-/* Starts vector clocks for the running block or cluster. The initial views reflect the barriers so
- * far: a thread is ordered after all earlier epochs of the block, and after all earlier warp epochs
- * of its own warp. */
+/* Starts vector clocks for the running block or cluster. In the initial views (vector clocks), a
+ * thread is ordered after all earlier epochs of the block, and after all earlier warp epochs of its
+ * own warp. */
 static bool begin_clocks(struct kvr_stream *s)
 {
     struct hopper *x = s->hopper;
@@ -108,10 +108,10 @@ bool is_unobserved(const struct kvr_stream *s, stamp then)
     return by != me && clock_of(then) >= s->hopper->member[me].view.seen[by];
 }
 
-/* Returns whether an access by another block of the cluster is not ordered before the running
- * thread by the cluster barrier. An mbarrier orders a thread after reads by another block, and
- * after remote stores of that block to the mbarrier's own block. Only the cluster barrier orders a
- * thread after all other writes by another block. */
+/* Returns whether an access is by a thread of another block of the cluster, and no cluster barrier
+ * orders this access before the running thread. An mbarrier orders a thread after reads by another
+ * block, and after remote stores of that block to the mbarrier's own block. Only the cluster
+ * barrier orders a thread after all other writes by another block. */
 bool unmet(const struct kvr_stream *s, stamp then)
 {
     const unsigned by = thread_of(then);

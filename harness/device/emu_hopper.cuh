@@ -2,18 +2,19 @@
  * emu_cluster.cc, emu_tma.cc, emu_wgmma.cc and emu_setmaxnreg.cc share.
  *
  * The emulator detects races in a block that uses sm_90 by vector clocks. Every thread has a clock,
- * which advances at every synchronization of the thread. A thread also has a view: for every other
- * clock, the latest time that happens before the thread's next access. A barrier merges the views
- * of arriving threads and joins the result to the views of waiting threads. Two conflicting
- * accesses are a race if the view of the later access does not contain the earlier access.
+ * which advances at every synchronization of the thread. A thread also has a view (its vector
+ * clock): for every other clock, the latest time that happens before the thread's next access. A
+ * barrier merges the views of arriving threads and joins the result to the views of waiting
+ * threads. Two conflicting accesses are a race if the view of the later access does not contain the
+ * earlier access.
  *
  * Asynchronous operations have clocks of their own. A bulk copy uses the clock of its mbarrier's
  * phase. A wgmma uses the clock of its warp's tensor core; its reads of operands end at
  * wgmma.wait_group. A thread's second view, `fenced`, contains the generic writes that the async
  * proxy sees: the writes that were visible to the thread at its last fence.proxy.async.
  *
- * The stream's seed decides when a bulk copy completes. The emulator computes the product of a
- * wgmma at the wgmma.wait_group that waits for it.
+ * The stream's seed decides when a bulk copy completes. The emulator computes the matrix product of
+ * a wgmma only when the threads execute the wgmma.wait_group that waits for this wgmma.
  *
  * The blocks of a cluster share one set of clocks. For arrivals and stores (st.async) from other
  * blocks, an mbarrier has a separate view. Only an mbarrier wait with cluster scope joins the
@@ -102,7 +103,8 @@ namespace kvr_emu
 enum {
     PHASED = MAX_CLOCKED,
     MAX_PHASED = 112, /* maximum number of mbarriers in an emulated cluster */
-    /* index of the first clock of remote stores; every mbarrier has such a clock */
+    /* index of the first clock for remote stores; the remote stores that signal one mbarrier share
+     * a clock */
     STORED = PHASED + MAX_PHASED,
     CORES = STORED + MAX_PHASED,
     WHO = CORES + MAX_CLOCKED / 32, /* number of clocks */
@@ -111,7 +113,7 @@ enum {
     MAX_STORES = 8192, /* maximum number of remote stores in flight */
     STORE_BYTES = 16,
     MAX_PRODUCTS = 64, /* maximum number of wgmma in flight per warp group */
-    /* the arrival count and the tx-count of an mbarrier are less than this */
+    /* exclusive upper bound of the arrival count and of the tx-count of an mbarrier */
     MOST_ARRIVE = 1 << 20,
     FIELD = (1 << 14) - 1, /* largest value of a matrix descriptor's field, in units of 16 bytes */
     MOST_OFFSET = FIELD << 4,
@@ -134,19 +136,21 @@ struct phased {
     struct region *in;
     uintptr_t at;
     stamp init;
-    /* the current phase, the last phase with bulk copies, and the last phase that a thread has
-     * waited for */
+    /* numbers of three phases: the current phase, the last phase with bulk copies, and the last
+     * phase that a thread has waited for */
     uint32_t phase, copied, waited;
-    /* the last phase with remote stores, and the last phase that a thread has waited for with
-     * cluster scope */
+    /* number of the last phase with remote stores, and of the last phase that a thread has waited
+     * for with cluster scope */
     uint32_t stored, far_waited;
-    /* number of arrivals that a phase expects, and number of arrivals that are pending */
+    /* number of arrivals that a phase expects, and number of these arrivals that the current phase
+     * still lacks */
     unsigned count, lacking;
     int64_t bytes; /* tx-count */
-    /* merged views of the arrivals in the current phase, and in all completed phases */
+    /* vector clocks of the arriving threads, merged over the current phase (`open`) and over all
+     * completed phases (`done`) */
     struct view open, done;
-    /* merged views of the arrivals from other blocks in the current phase, and in all completed
-     * phases */
+    /* vector clocks of the arriving threads of other blocks, merged over the current phase (`far`)
+     * and over all completed phases (`far_done`) */
     struct view far, far_done;
 };
 
@@ -187,7 +191,8 @@ struct meeting {
 
 /* A decoded matrix descriptor. */
 struct matrix {
-    /* the shared array that contains the start address, or NULL if no array contains it */
+    /* the shared array that contains the operand's start address, or NULL if no array contains this
+     * address */
     struct region *in;
     uintptr_t at;
     unsigned leading, stride;
@@ -219,9 +224,9 @@ struct member {
     struct product product[MAX_PRODUCTS];
 };
 
-/* The setmaxnreg state of a warp: its current registers per thread (`now`), the registers per
- * thread that a pending setmaxnreg.inc requests (`wants`), and the executed setmaxnreg (`set`) with
- * their times (`at`). */
+/* Registers of a warp: its current registers per thread (`now`), and the registers per thread that
+ * a pending setmaxnreg.inc requests (`wants`). The arrays `set` and `at` contain the operands and
+ * the times of the n_set setmaxnreg that the warp has executed. */
 struct warp_registers {
     int now, wants, n_set;
     int set[MAX_SETMAXNREG];
@@ -240,7 +245,7 @@ struct hopper {
      * another block, plus 1. */
     uint32_t reached[MAX_CLUSTER][MAX_CLOCKED];
     struct member member[MAX_CLOCKED];
-    uint32_t core[MAX_CLOCKED / 32]; /* the current time of the clock of every warp's tensor core */
+    uint32_t core[MAX_CLOCKED / 32]; /* current value of the clock of every warp's tensor core */
     struct warp_registers registers[MAX_CLOCKED / 32];
     /* number of threads that wait in wgmma.wait_group, per warp group */
     unsigned in_group[MAX_CLOCKED / KVR_WARP_GROUP];
@@ -282,25 +287,26 @@ void tick(struct kvr_stream *s, struct fiber *f);
  * call in a block starts the block's vector clocks. */
 struct hopper *clock_block();
 /* Fails unless the write with stamp `then` happens before an asynchronous operation that the
- * running thread starts. `mine` is the view of the asynchronous operation. */
+ * running thread starts. The argument `mine` is the view (vector clock) of the asynchronous
+ * operation. */
 void check_written(const struct region *r, size_t at, const struct view *mine, stamp then,
                    const char *how);
 /* Wakes the threads that wait in state `why` at the barrier (or warp group) with index `on`. */
 void wake_those(struct kvr_stream *s, enum state why, int on);
 
 /* Functions of emu_mbarrier.cc. */
-/* Returns the mbarrier at address `at`. Fails unless its initialization is ordered before the
- * running thread. */
+/* Returns the mbarrier at address `at`. Fails unless the mbarrier's initialization is ordered
+ * before the running thread. */
 struct phased *phased_at(struct region *r, uintptr_t at);
 /* Completes the mbarrier's current phase if no arrivals and no bytes are pending. */
 void end_phase(struct kvr_stream *s, struct phased *b);
 
 /* Functions of emu_cluster.cc. */
-/* Checks an access of the running thread to the shared memory of block `rank`. The running thread
- * must be ordered after the start of that block. If `until` is true, the exit of that block must be
- * ordered after the access. */
+/* Checks an access of the running thread to the shared memory of block `rank`. The start of block
+ * `rank` must be ordered before the running thread. If `until` is true, the access must also be
+ * ordered before the exit of block `rank`. */
 void reach(unsigned rank, bool until, const char *how);
-/* Completes remote store i of those in flight. */
+/* Completes remote store i of the stores in flight. */
 void store_arrives(struct kvr_stream *s, unsigned i);
 
 /* Functions of emu_setmaxnreg.cc. */

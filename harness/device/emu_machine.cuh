@@ -110,8 +110,8 @@ struct cell { /* the shadow state of `unit` bytes of a region */
 };
 
 /* Initially the shadow memory of a region has one cell per 4 bytes. The first narrower access to
- * the region splits all its cells. One cell per byte from the start would need more memory and
- * time, and most accesses are 32-bit words. */
+ * the region splits all its cells. Most accesses are 32-bit words, so an initial cell per byte
+ * would only cost memory and time. */
 enum { COARSEST = 4 };
 
 struct region {
@@ -129,7 +129,7 @@ struct region {
     unsigned rank; /* cluster rank of the block whose shared memory contains the region */
 };
 
-/* A graph node, which the arguments of its operation follow in memory. */
+/* A graph node, followed in memory by the arguments of the node's operation. */
 struct alignas(16) step {
     struct step *next;
     player *play;
@@ -157,7 +157,8 @@ enum state {
 };
 
 struct fiber {
-    /* must be the first member, because `here` points both to the coordinates and to the fiber */
+    /* must be the first member, because the pointer `here` to a fiber's coordinates is cast to a
+     * pointer to the fiber */
     struct coords coords;
     struct context context;
     enum state state;
@@ -302,28 +303,30 @@ void renumber(struct kvr_stream *s);
 /* Splits the cells of a region into cells of `unit` bytes each. Returns false if the host has no
  * memory for the new cells. */
 bool split(struct region *r, unsigned unit);
-/* Finds the cells of bytes [at, at + n) of r, and splits the cells of r if these bytes are a part
- * of a cell. Returns the number of cells, or 0 if the host has no memory for the split cells. */
+/* Finds the shadow cells of bytes [at, at + n) of region r, and splits the cells of r if these
+ * bytes do not fill whole cells. Returns the number of cells, or 0 if the host has no memory for
+ * the split cells. */
 size_t cells_of(struct region *r, size_t at, size_t n, struct cell **first);
 
 /* Adds a shared array to block `rank`. Returns NULL if the block already has MAX_ARRAYS arrays. */
 struct region *add_shared(struct kvr_stream *s, unsigned rank, const void *id, const char *name,
                           size_t n);
 
-/* Suspends the running thread in state `why`, until wake() is called for it. */
+/* Suspends the running thread in state `why`, until another fiber calls wake() for this thread. */
 void wait_as(enum state why, const char *file, int line);
 void wake(struct kvr_stream *s, struct fiber *f);
 
-/* Returns whether the access with stamp `then` does not happen before the running thread's next
- * access. */
+/* Returns whether the running thread's next access is not ordered after the access with stamp
+ * `then`. */
 bool is_unobserved(const struct kvr_stream *s, stamp then);
-/* Returns whether the access with stamp `then` belongs to another block of the cluster and is not
- * ordered before the running thread by the cluster barrier. */
+/* Returns whether the access with stamp `then` is by a thread of another block of the cluster, and
+ * no cluster barrier orders this access before the running thread. */
 bool unmet(const struct kvr_stream *s, stamp then);
 /* Merge the views of the threads that meet at a __syncthreads or __syncwarp. */
 void meet_all(struct kvr_stream *s, unsigned rank);
 void meet_lanes(struct kvr_stream *s, unsigned first, unsigned mask);
-/* Completes transfer i of those in flight: the bulk copies, followed by the remote stores. */
+/* Completes transfer i: the transfers in flight are the bulk copies, followed by the remote
+ * stores. */
 void complete_transfer(struct kvr_stream *s, unsigned i);
 /* Starts the vector clocks of a cluster of several blocks. */
 void clock_cluster(struct kvr_stream *s);
@@ -336,11 +339,11 @@ void block_ended(struct kvr_stream *s);
 /* Fails if an mbarrier overlaps the n bytes of shared memory from address `at` on. */
 void check_no_mbarrier(const struct region *r, uintptr_t at, size_t n, const char *how);
 void hopper_close(struct kvr_stream *s);
-/* Writes the thread or asynchronous operation of a stamp to `text` in words. */
+/* Writes to `text` a description of the thread or asynchronous operation that a stamp names. */
 const char *describe_stamp(stamp then, char *text, size_t size);
 
-/* Add the bytes that the last launch, copy or fill has read and written to the byte counts of its
- * name. */
+/* Add the bytes that the last launch, copy or fill has read and written to the traffic counters of
+ * that kernel or operation. */
 void account_launch(struct kvr_stream *s, const char *kernel);
 void account_move(struct kvr_stream *s, const char *what, int64_t read, int64_t written);
 
@@ -350,8 +353,8 @@ static inline struct fiber *self()
     return (struct fiber *)here;
 }
 
-/* Computes the stamp of a fiber's accesses from its epochs. The function must be called after every
- * change of the epochs. */
+/* Computes the stamp of a fiber's accesses from its epochs. Callers must call this function after
+ * every change of a fiber's epochs. */
 static inline void restamp(const struct kvr_stream *s, struct fiber *f)
 {
     f->now = (stamp)s->serial << 36 | (stamp)f->epoch << 23 | (stamp)f->warp_epoch << 12 |

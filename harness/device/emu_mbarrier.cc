@@ -84,8 +84,8 @@ void end_phase(struct kvr_stream *s, struct phased *b)
     wake_those(s, AT_PHASE, i);
 }
 
-/* Arrives on the mbarrier. With `gives` the arrival has release semantics: threads that wait for
- * the phase are ordered after the arriving thread. */
+/* Arrives on the mbarrier. If `gives` is true, the arrival has release semantics: threads that wait
+ * for the phase are ordered after the arriving thread. */
 static void arrive(struct region *r, uintptr_t at, unsigned bytes, bool gives)
 {
     struct phased *b = phased_at(r, at);

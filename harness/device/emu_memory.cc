@@ -127,7 +127,7 @@ void renumber(struct kvr_stream *s)
     for (struct region *r = s->regions; r; r = r->next)
         for (size_t i = 0; i < (r->n + r->unit - 1) / r->unit; i++)
             r->cells[i] = { r->cells[i].write ? BY_HOST : 0, {} };
-    s->serial = 1; /* serial number 1 marks the shared memory of earlier blocks as unwritten */
+    s->serial = 1; /* serial number 1 means an access by the host, so the next block has number 2 */
     memset(s->shared_cells, 0, s->n_shared_cells * sizeof *s->shared_cells);
 }
 
@@ -142,11 +142,12 @@ static inline bool unordered(const struct region *r, stamp then, stamp now)
     if (serial_of(then) < running->launch_serial)
         return false;
     if (serial_of(other))
-        return !r->shared; /* an earlier block's access to shared memory cannot race */
+        /* an earlier block's access to shared memory cannot race with an access of this block */
+        return !r->shared;
     if (running->clocked)
         return is_unobserved(running, then) || (!r->shared && unmet(running, then));
     if (other >> 23 || !thread_of(other))
-        return false; /* a barrier orders the accesses, or the same thread made both */
+        return false; /* a barrier orders the two accesses, or one thread made both accesses */
     return thread_of(other) >> 5 || !(other >> 12);
 }
 
@@ -213,7 +214,7 @@ static inline __attribute__((always_inline)) void *touch(struct region *r, uintp
     if (at > r->n || n > r->n - at)
         fail("%s memory '%s': %zu bytes %s at byte %td of %zu", r->shared ? "shared" : "global",
              r->name, n, done[how], (ptrdiff_t)at, r->n);
-    if (p & (align - 1)) /* the mask requires that alignments are powers of two */
+    if (p & (align - 1)) /* this test with a mask requires that alignments are powers of two */
         fail("%s memory '%s': %zu bytes %s at byte %zu, not aligned",
              r->shared ? "shared" : "global", r->name, n, done[how], at);
     if (r->shared && p < running->block[r->rank].phased_end)

@@ -177,8 +177,8 @@ void remote_copy(struct region *to, uintptr_t at, struct region *from, uintptr_t
     s->n_coming++;
 }
 
-/* Copies the bytes of a bulk copy between blocks. The target gets the swizzle of the source, where
- * bytes that threads have written count as swizzled. */
+/* Copies the bytes of a bulk copy between blocks. The copied bytes keep the swizzle that is
+ * recorded for the source, where bytes that threads have written are assumed to be swizzled. */
 static void move_bytes(struct kvr_stream *s, const struct coming *c)
 {
     unsigned char *swizzle = s->hopper->swizzle;

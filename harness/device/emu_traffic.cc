@@ -14,7 +14,7 @@ struct kvr_emu::traffic {
 namespace kvr_emu
 {
 
-/* Returns the counts of a kernel, whose name ends before its template arguments. */
+/* Returns the traffic counters of the kernel `what`; template arguments in the name are ignored. */
 static struct kvr_traffic_line *line_of(struct traffic *t, const char *what)
 {
     const size_t n = strcspn(what, "<");

@@ -1,5 +1,5 @@
 /* emu_wgmma.cc - wgmma on the emulated device: matrix descriptors, checks of operands, and the
- * products (see emu_hopper.cuh). */
+ * matrix multiplication (see emu_hopper.cuh). */
 #include "harness/device/emu_hopper.cuh"
 
 namespace kvr_emu
@@ -152,7 +152,7 @@ static void check_operand(const struct matrix *m, bool transposed, int from, int
         }
 }
 
-/* Checks those parts of operands A and B that the tensor core of one warp reads. */
+/* Checks the rows of operand A that the tensor core of one warp reads, and operand B. */
 static void check_product(const struct product *p, int warp, int core)
 {
     if (!p->registers)
@@ -210,8 +210,9 @@ static int32_t byte_of(enum numbers numbers, uint8_t x)
     return numbers == SIGNED_BYTES ? (int8_t)x : x;
 }
 
-/* Layout of wgmma fragments. row_of() is the first of a thread's rows of A [64, 32 bytes];
- * sum_row() and sum_column() are the row and column of the thread's accumulator j. */
+/* Layout of wgmma fragments in registers. The function row_of() returns a thread's first row of A
+ * [64, 32 bytes]; sum_row() and sum_column() return the row and column of the thread's accumulator
+ * j. */
 static int row_of(int thread)
 {
     return thread / 32 * 16 + thread % 32 / 4;
@@ -225,7 +226,7 @@ static int sum_column(int thread, int j)
     return j / 4 * 8 + thread % 4 * 2 + j % 2;
 }
 
-/* Multiplies 8-bit operands into int32 accumulators, which are exact. */
+/* Multiplies 8-bit operands, and accumulates the products exactly in int32. */
 static void multiply_bytes(struct hopper *x, const struct member *group, int at)
 {
     const struct product *p = &group[0].product[at];
@@ -340,8 +341,8 @@ static void finish_products(struct kvr_stream *s, unsigned first)
         if (n_due(&group[i]) != n)
             fail("the threads of a warp group wait for different products (wgmma)");
     /* Check the operands once for every warp, because the tensor cores of the four warps read them
-     * in parallel. A shadow cell records only its last two readers, so the loop varies the order of
-     * the warps. */
+     * in parallel. A shadow cell records only its last two readers, so the loop starts with a
+     * different warp for every wgmma. */
     for (int i = 0; i < n; i++)
         for (int w = 0; w < 4; w++) {
             const int of_group = (w + i) % 4;
