@@ -312,7 +312,7 @@ size_t cells_of(struct region *r, size_t at, size_t n, struct cell **first);
 struct region *add_shared(struct kvr_stream *s, unsigned rank, const void *id, const char *name,
                           size_t n);
 
-/* Suspends the running thread in state `why`, until another fiber calls wake() for this thread. */
+/* Suspends the running thread in state `why`, until wake() is called for this thread. */
 void wait_as(enum state why, const char *file, int line);
 void wake(struct kvr_stream *s, struct fiber *f);
 

@@ -88,8 +88,8 @@ enum {
 };
 
 #ifdef KVR_EMULATED
-/* A BF16 tensor [n_tok, n_heads, head_dim] in global memory, and the box of it that a TMA copy
- * moves. */
+/* A BF16 tensor [n_tok, n_heads, head_dim] in global memory, and the number of tokens (box_tok) of
+ * the box that one TMA copy moves. */
 struct kvr_tensor_map {
     const void *rows;
     int64_t n_tok;
@@ -103,10 +103,10 @@ namespace kvr_emu
 /* Returns whether cuTensorMapEncodeTiled would accept this tensor map. */
 bool map_is_taken(const struct kvr_tensor_map *m);
 
-/* Records whether pending wgmma or the thread own the registers of a kvr_registers. */
+/* Records whether pending wgmma or the thread currently own the registers of a kvr_registers. */
 struct held {
     int under_way; /* number of wgmma in flight that use the registers */
-    /* `lent` says that wgmma in flight own the registers. `fenced` says that the thread has not
+    /* If `lent` is true, wgmma in flight own the registers. If `fenced` is true, the thread has not
      * accessed the registers since its last wgmma.fence. */
     bool lent, fenced;
 };
@@ -139,11 +139,11 @@ void return_registers(struct held *h, int pending);
  * wgmma of 8-bit operands has k = 32 and int32_t accumulators. */
 enum numbers { BF16, SIGNED_BYTES, BYTES };
 
-/* Returns an address in the shared::cluster window: the block's rank from bit KVR_RANK_SHIFT on,
- * and below it the offset in the block's shared memory. */
+/* Returns a shared::cluster address: the block's rank in the bits from KVR_RANK_SHIFT on, and the
+ * offset in the block's shared memory in the lower bits. */
 unsigned shared_address(struct region *r, uintptr_t at);
-/* Checks the fields of a matrix descriptor: the encoding drops their low four bits, so these bits
- * must be 0. */
+/* Checks that the fields of a matrix descriptor are multiples of 16, because the encoding drops the
+ * low four bits of each field. */
 void check_operand_fields(unsigned address, unsigned leading, unsigned stride);
 uint64_t operand_from(uint64_t descriptor, int n_bytes);
 /* Starts a wgmma [64,k] x [k,columns]. Matrix descriptors describe operand B and, unless a is NULL,
@@ -224,9 +224,9 @@ enum { KVR_RANK_SHIFT = 24 };
 
 /* Creates the tensor map of a 16-byte aligned BF16 tensor [n_tok, n_heads, head_dim]. A box of the
  * tensor map has box_tok tokens and KVR_TILE_COLUMNS channels of one head. A tensor copy reads
- * tokens outside [0, n_tok) as zeros. It also reads channels from head_dim on as zeros if the box
- * starts at a multiple of KVR_TILE_COLUMNS; head_dim is a multiple of 8. Returns false if the
- * driver rejects the tensor map. */
+ * tokens outside [0, n_tok) as zeros. A tensor copy also reads channels from head_dim on as zeros
+ * if the box starts at a multiple of KVR_TILE_COLUMNS; head_dim is a multiple of 8. Returns false
+ * if the driver rejects the tensor map. */
 static inline bool kvr_tensor_map_of(struct kvr_tensor_map *out, const void *rows, int64_t n_tok,
                                      int n_heads, int head_dim, int box_tok,
                                      enum kvr_swizzle swizzle)
@@ -364,8 +364,9 @@ static __device__ __forceinline__ void kvr_cluster_wait()
     asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
 }
 
-/* Arrive at named barrier `id` (1 to 15), which n_threads threads (a multiple of 32) must reach.
- * Only kvr_named_sync also waits for the barrier. */
+/* Arrive at named barrier `id` (1 to 15), which opens when n_threads threads (a multiple of 32)
+ * have arrived. The function kvr_named_sync also waits until the barrier opens, but
+ * kvr_named_arrive does not. */
 static __device__ __forceinline__ void kvr_named_sync(int id, int n_threads)
 {
     asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(n_threads) : "memory");
@@ -441,9 +442,10 @@ static __device__ __forceinline__ kvr_remote<U> kvr_remote_as(kvr_remote<T> r)
 #endif
 }
 
-/* Arrives on an mbarrier of another block (mbarrier.arrive). A thread that then returns from
- * kvr_barrier_wait_cluster may overwrite data that the arriving thread, or a thread synchronized
- * with it, has read. Writes become visible to other blocks only at a cluster barrier. */
+/* Arrives on an mbarrier of another block (mbarrier.arrive). A thread that has waited for this
+ * arrival by kvr_barrier_wait_cluster may overwrite data that the arriving thread, or any thread
+ * ordered before the arrival, has read. Writes become visible to other blocks only at a cluster
+ * barrier. */
 static __device__ __forceinline__ void kvr_remote_arrive(kvr_remote<uint64_t> b)
 {
 #ifdef KVR_EMULATED
@@ -481,10 +483,10 @@ static __device__ __forceinline__ void kvr_remote_store(kvr_remote<uint4> to, co
 #endif
 }
 
-/* Starts a bulk copy of n bytes to another block, with complete_tx on mbarrier b of that block.
- * Both addresses and n are multiples of 16. The async proxy performs the copy: generic writes to
- * the source require kvr_fence_async, and wgmma may read the target without a fence. A single
- * thread calls this function. */
+/* Starts a bulk copy of n bytes to another block, with complete_tx on mbarrier b of that block. The
+ * source address, the target address and n are multiples of 16. The async proxy performs the copy:
+ * generic writes to the source require kvr_fence_async, and wgmma may read the target without a
+ * fence. A single thread calls this function. */
 static __device__ __forceinline__ void kvr_remote_copy(kvr_remote<uint8_t> to,
                                                        kvr_shared<uint8_t> from, unsigned n,
                                                        kvr_remote<uint64_t> b)
@@ -610,11 +612,11 @@ static __device__ __forceinline__ kvr_operand kvr_operand_encode(unsigned addres
            (uint64_t)(stride >> 4) << 32 | (uint64_t)1 << 62;
 }
 
-/* Returns the descriptor of a wgmma operand in a tile with rows of 64 BF16 elements or 128 bytes. A
- * wgmma reads 16 columns of BF16 or 32 columns of bytes from the tile. From a transposed operand, a
- * wgmma reads 16 rows of BF16. The parameter `stride` is the byte distance between row r and row r
- * + 8. The parameter `leading` is the byte distance between column c and column c + 64 of a
- * transposed operand; a K-major operand ignores `leading`. */
+/* Returns the descriptor of a wgmma operand in a tile whose rows have 128 bytes, that is, 64 BF16
+ * elements. From a tile of BF16 a wgmma reads 16 columns, and from a tile of bytes 32 columns. From
+ * a transposed operand, a wgmma reads 16 rows of BF16. The parameter `stride` is the byte distance
+ * between row r and row r + 8. The parameter `leading` is the byte distance between column c and
+ * column c + 64 of a transposed operand; a K-major operand ignores `leading`. */
 static __device__ __forceinline__ kvr_operand kvr_operand_at(kvr_shared<const kvr_bf16> p,
                                                              unsigned leading, unsigned stride)
 {
@@ -628,8 +630,9 @@ static __device__ __forceinline__ kvr_operand kvr_operand_at(kvr_shared<const kv
 #endif
 }
 
-/* Returns the descriptor of the operand that starts n_bytes after operand m. The distance n_bytes
- * must be a multiple of 16, and the new start address must not overflow its field. */
+/* Returns the descriptor of an operand that starts n_bytes after the operand of descriptor m. The
+ * distance n_bytes must be a multiple of 16, and the new start address must not overflow its
+ * field. */
 static __device__ __forceinline__ kvr_operand kvr_operand_from(kvr_operand m, int n_bytes)
 {
 #ifdef KVR_EMULATED
@@ -665,7 +668,8 @@ static __device__ __forceinline__ void kvr_registers_pass(struct kvr_registers<u
 }
 #endif
 
-/* Passes the ownership of the registers r to the wgmma that follow (wgmma.fence). */
+/* Transfers the ownership of the registers r from the thread to the wgmma that follow
+ * (wgmma.fence). */
 template <class... R> static __device__ __forceinline__ void kvr_wgmma_fence(R &...r)
 {
 #ifdef KVR_EMULATED
@@ -686,8 +690,8 @@ static __device__ __forceinline__ void kvr_wgmma_commit()
 #endif
 }
 
-/* Waits until at most PENDING groups are in flight (wgmma.wait_group). Afterwards the thread owns
- * the registers r again, which no wgmma still in flight may use. */
+/* Waits until at most PENDING groups are in flight (wgmma.wait_group). Afterwards no wgmma in
+ * flight may use the registers r, and the thread owns these registers again. */
 template <int PENDING, class... R> static __device__ __forceinline__ void kvr_wgmma_wait(R &...r)
 {
     static_assert(PENDING >= 0 && PENDING <= 7, "the instruction has three bits for it");
@@ -700,11 +704,11 @@ template <int PENDING, class... R> static __device__ __forceinline__ void kvr_wg
 #endif
 }
 
-/* F32 accumulators [64,128] of a warp group. Thread 32 w + 4 g + t contains rows 16 w + g and 16 w
- * + g + 8. Of every 8 columns, the thread contains columns 2 t and 2 t + 1, as in operand c of
- * kvr_mma. */
+/* F32 accumulators [64,128] of a warp group. Thread 32 w + 4 g + t has the accumulators of rows 16
+ * w + g and 16 w + g + 8. Of every 8 columns, the thread has columns 2 t and 2 t + 1 of these rows,
+ * as in operand c of kvr_mma. */
 typedef struct kvr_registers<float, 64> kvr_sums;
-/* INT32 accumulators of 8-bit products, with the layout of kvr_sums. */
+/* INT32 accumulators [64,128] of a wgmma with 8-bit operands, in the layout of kvr_sums. */
 typedef struct kvr_registers<int, 64> kvr_whole_sums;
 
 #ifndef KVR_EMULATED
@@ -734,8 +738,8 @@ typedef struct kvr_registers<int, 64> kvr_whole_sums;
 /* clang-format on */
 #endif
 
-/* Starts the BF16 product d = a b^T, or d += a b^T if `add`. Both a [64,16] and b [128,16] are in
- * shared memory. */
+/* Starts the BF16 matrix product d = a b^T, or d += a b^T if `add`. Both a [64,16] and b [128,16]
+ * are in shared memory. */
 static __device__ __forceinline__ void kvr_wgmma(kvr_sums &d, kvr_operand a, kvr_operand b,
                                                  bool add)
 {
@@ -750,9 +754,9 @@ static __device__ __forceinline__ void kvr_wgmma(kvr_sums &d, kvr_operand a, kvr
 #endif
 }
 
-/* Starts the BF16 product d += a b. Operand a [64,16] is in registers i to i + 3 of every thread:
- * warp w has rows 16 w to 16 w + 15 in the layout of a in kvr_mma. Operand b [16,128] is in shared
- * memory and transposed (MN-major). */
+/* Starts the BF16 matrix product d += a b. Operand a [64,16] is in registers i to i + 3 of every
+ * thread: the threads of warp w contain rows 16 w to 16 w + 15, in the layout of operand a of
+ * kvr_mma. Operand b [16,128] is in shared memory and transposed (MN-major). */
 template <int N>
 static __device__ __forceinline__ void
 kvr_wgmma_transposed(kvr_sums &d, struct kvr_registers<unsigned, N> &a, int i, kvr_operand b)
@@ -767,8 +771,8 @@ kvr_wgmma_transposed(kvr_sums &d, struct kvr_registers<unsigned, N> &a, int i, k
 #endif
 }
 
-/* Starts the BF16 product d += a b for b [16,64], where d has 64 columns and every thread has 32
- * accumulators. */
+/* Starts the BF16 matrix product d += a b for b [16,64], where d has 64 columns and every thread
+ * has 32 accumulators. */
 template <int N>
 static __device__ __forceinline__ void kvr_wgmma_transposed(struct kvr_registers<float, 32> &d,
                                                             struct kvr_registers<unsigned, N> &a,
@@ -795,8 +799,8 @@ static __device__ __forceinline__ void kvr_wgmma_transposed(struct kvr_registers
                  : "l"(a), "l"(b), "r"((int)(add)))
 #endif
 
-/* Starts the int8 product d = a b^T, or d += a b^T if `add`. Both a [64,32] and b [128,32] are
- * signed bytes in shared memory. */
+/* Starts the INT8 matrix product d = a b^T, or d += a b^T if `add`. Both a [64,32] and b [128,32]
+ * are signed bytes in shared memory. */
 static __device__ __forceinline__ void kvr_wgmma_signed(kvr_whole_sums &d, kvr_operand a,
                                                         kvr_operand b, bool add)
 {
@@ -807,7 +811,7 @@ static __device__ __forceinline__ void kvr_wgmma_signed(kvr_whole_sums &d, kvr_o
 #endif
 }
 
-/* Starts the product of kvr_wgmma_signed for unsigned bytes. */
+/* Starts the matrix product of kvr_wgmma_signed, but for unsigned bytes. */
 static __device__ __forceinline__ void kvr_wgmma_bytes(kvr_whole_sums &d, kvr_operand a,
                                                        kvr_operand b, bool add)
 {
@@ -818,10 +822,10 @@ static __device__ __forceinline__ void kvr_wgmma_bytes(kvr_whole_sums &d, kvr_op
 #endif
 }
 
-/* Starts the uint8 product d = a b^T, or d += a b^T if `add`, with a [64,32] in registers i to i +
- * 3 of every thread. Thread 32 w + 4 g + t contains rows 16 w + g and 16 w + g + 8 of operand a.
- * Its first two registers contain bytes 4 t to 4 t + 3 of these two rows, and its last two
- * registers contain bytes 4 t + 16 to 4 t + 19. */
+/* Starts the UINT8 matrix product d = a b^T, or d += a b^T if `add`, with a [64,32] in registers i
+ * to i + 3 of every thread. Thread 32 w + 4 g + t contains bytes of rows 16 w + g and 16 w + g + 8
+ * of operand a. Registers i and i + 1 of the thread contain bytes 4 t to 4 t + 3 of these two rows,
+ * and registers i + 2 and i + 3 contain bytes 4 t + 16 to 4 t + 19. */
 template <int N>
 static __device__ __forceinline__ void kvr_wgmma_bytes(kvr_whole_sums &d,
                                                        struct kvr_registers<unsigned, N> &a, int i,
@@ -840,8 +844,8 @@ static __device__ __forceinline__ void kvr_wgmma_bytes(kvr_whole_sums &d,
 #endif
 }
 
-/* Starts the same uint8 product for b [64,32], where d has 64 columns and every thread has 32
- * accumulators. */
+/* Starts the same UINT8 matrix product for b [64,32], where d has 64 columns and every thread has
+ * 32 accumulators. */
 template <int N>
 static __device__ __forceinline__ void kvr_wgmma_bytes(struct kvr_registers<int, 32> &d,
                                                        struct kvr_registers<unsigned, N> &a, int i,

@@ -3,11 +3,11 @@
  *
  * A kernel has pointer parameters of type kvr_global<T>, and declares shared arrays by KVR_SHARED
  * as kvr_shared<T>. Under nvcc, kvr_global<T> is T *__restrict__ and kvr_shared<T> is T *. Under
- * the host compiler, both types are the checked pointers of emu.cuh. A kernel uses such a pointer p
- * only in p[i], *p and p + i. A kernel reads and writes whole elements, and passes p + i to atomic
- * functions. For example, KVR_LAUNCH(twice, kvr_blocks(n, 128), 128, 0, s, n, x) launches the
- * kernel `twice` on stream s with arguments n and x, blocks of 128 threads and no dynamic shared
- * memory. */
+ * the host compiler, both types are the checked pointers of emu.cuh. A kernel uses a kvr_global or
+ * kvr_shared pointer p only as p[i], *p and p + i. A kernel reads and writes whole elements, and
+ * passes an element's address p + i to atomic functions. For example, KVR_LAUNCH(twice,
+ * kvr_blocks(n, 128), 128, 0, s, n, x) launches the kernel `twice` on stream s with arguments n and
+ * x, blocks of 128 threads and no dynamic shared memory. */
 #ifndef KVR_DEVICE_KERNEL_CUH
 #define KVR_DEVICE_KERNEL_CUH
 
@@ -17,9 +17,10 @@
  * records an error on the stream, if the device does not allow this. */
 extern "C" bool kvr_stream_ask_shared(struct kvr_stream *s, const void *kernel, size_t bytes);
 
-/* Whether a launch may have `shared` bytes of dynamic shared memory. Without cudaFuncSetAttribute,
- * a block has at most 48 KiB of static plus dynamic shared memory. The macro does not know the
- * static bytes, so every launch with dynamic shared memory calls kvr_stream_ask_shared(). */
+/* Whether a launch of the kernel may use `shared` bytes of dynamic shared memory. Without
+ * cudaFuncSetAttribute, a block has at most 48 KiB of static plus dynamic shared memory. The macro
+ * does not know a kernel's static shared memory, so every launch with dynamic shared memory calls
+ * kvr_stream_ask_shared(). */
 #define KVR_MAY_SHARE(kernel, shared, s)                                                           \
     ((shared) == 0 || kvr_stream_ask_shared(s, (const void *)(kernel), (size_t)(shared)))
 
@@ -50,8 +51,8 @@ extern "C" int kvr_stream_at_once(struct kvr_stream *s, const void *kernel, int 
 extern "C" void kvr_stream_launched(struct kvr_stream *s, const char *kernel);
 
 /* Occupancy: the number of blocks of the kernel that an SM runs at once, as limited by registers,
- * threads and shared memory. The emulator ignores registers, and requires the bytes of static
- * shared memory in `declared`. */
+ * threads and shared memory. The emulator does not limit registers, and `declared` tells the
+ * emulator how many bytes of static shared memory the kernel declares. */
 #define KVR_AT_ONCE(kernel, threads, shared, declared, s)                                          \
     kvr_stream_at_once(s, (const void *)(kernel), threads, (size_t)(shared))
 

@@ -11,12 +11,12 @@
  * BF16 elements. The four registers of a contain columns 2t and 2t + 1 of rows g and g + 8, and
  * then columns 2t + 8 and 2t + 9 of these two rows. The two registers of b contain rows 2t and 2t +
  * 1 of column g, and then rows 2t + 8 and 2t + 9. The four registers of c contain columns 2t and 2t
- * + 1 of row g, and then those of row g + 8.
+ * + 1 of row g, and then columns 2t and 2t + 1 of row g + 8.
  *
  * Under nvcc, kvr_matrices and kvr_mma are PTX instructions. In the emulator, an MMA adds the exact
- * products to c in F32, in the order of k. A GPU adds them in an unspecified order, and may
- * truncate bits below 2^-23 of the largest term. Therefore tests allow an error of 16 such
- * truncations per MMA. */
+ * products to c in F32, in the order of k. A GPU adds the products in an unspecified order, and may
+ * truncate bits below 2^-23 of the largest term. Therefore tests allow an error of 16 times 2^-23
+ * of the largest term per MMA. */
 #ifndef KVR_DEVICE_MMA_CUH
 #define KVR_DEVICE_MMA_CUH
 
@@ -25,7 +25,8 @@
 
 /* ---- numbers ------------------------------------------------------------------------------ */
 
-/* Rounds two floats to the nearest BF16, ties to even. `low` becomes the low half of the result. */
+/* Rounds two floats to the nearest BF16, ties to even. The float `low` becomes the low half of the
+ * result, and `high` becomes the high half. */
 static __device__ __forceinline__ unsigned kvr_bf16_pair(float low, float high)
 {
 #ifdef KVR_EMULATED
@@ -64,8 +65,8 @@ static __device__ __forceinline__ unsigned kvr_bf16_square(unsigned pair)
 #endif
 }
 
-/* Maps each BF16 half to a signed 16-bit integer, so that integers compare as the BF16 numbers do.
- * The mapping is its own inverse. */
+/* Maps each BF16 half to a signed 16-bit integer, such that comparing two integers gives the same
+ * order as comparing their BF16 numbers. The mapping is its own inverse. */
 static __device__ __forceinline__ unsigned kvr_bf16_order(unsigned pair)
 {
 #ifdef KVR_EMULATED
@@ -73,7 +74,7 @@ static __device__ __forceinline__ unsigned kvr_bf16_order(unsigned pair)
 #else
     unsigned negative;
 
-    /* Sets all 16 bits of a half to its sign bit. */
+    /* Copies the sign bit of each half to all 16 bits of the half. */
     asm("prmt.b32 %0, %1, 0, 0xbb99;" : "=r"(negative) : "r"(pair));
 #endif
     return pair ^ (negative & 0x7fff7fffu);
@@ -186,8 +187,8 @@ static __device__ __forceinline__ int kvr_block_y()
 #endif
 }
 
-/* Returns 0, which the compiler cannot know. An address plus this 0 is computed where it is used,
- * and not hoisted out of a loop. */
+/* Returns 0, which the compiler cannot know. The compiler therefore computes an address to which
+ * this 0 is added at the address's use, and does not hoist the computation out of a loop. */
 static __device__ __forceinline__ int kvr_zero()
 {
 #ifdef KVR_EMULATED
@@ -217,8 +218,8 @@ static __device__ __forceinline__ void kvr_copy_begin(kvr_shared<uint4> to,
 #endif
 }
 
-/* Starts the same copy as kvr_copy_begin, but through the L1 cache, for data that this CTA reads
- * again. */
+/* Starts the copy of kvr_copy_begin through the L1 cache (cp.async.ca), for data that this CTA
+ * reads again. */
 static __device__ __forceinline__ void
 kvr_copy_cached_begin(kvr_shared<uint4> to, kvr_global<const uint4> from, bool there)
 {

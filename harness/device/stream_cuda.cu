@@ -20,8 +20,8 @@ enum {
 #define WORDS_(...) #__VA_ARGS__
 #define WORDS(...) WORDS_(__VA_ARGS__)
 
-/* The bytes of dynamic shared memory that the driver allows for a kernel. The stream stores these
- * numbers, because a query of the driver is slow. */
+/* The bytes of dynamic shared memory that the driver allows for a kernel. The stream caches these
+ * limits, because a query of the driver is slow. */
 struct granted {
     const void *kernel;
     size_t bytes;
@@ -101,8 +101,8 @@ static enum kvr_status failed(cudaError_t e, const char *doing)
                     "device cuda: %s: %s; --device cpu needs no GPU", doing, cudaGetErrorString(e));
 }
 
-/* Creates the stream's private memory pool, which retains freed memory. The peak of the pool
- * measures the memory of this stream alone. */
+/* Creates the stream's private memory pool, which retains freed memory. The peak use of the pool is
+ * therefore the peak memory of this stream alone. */
 static cudaError_t open_pool(struct kvr_stream *s)
 {
     struct cudaMemPoolProps props;
@@ -535,7 +535,8 @@ enum kvr_status kvr_stream_capture_begin(struct kvr_stream *s)
 static void take_counts(struct kvr_stream *s, struct launches *out)
 {
     *out = s->count;
-    /* Kernel i is the same in s->before and *out, because s->count only appends kernels. */
+    /* Index i names the same kernel in s->before and in *out, because s->count only appends
+     * kernels. */
     for (int i = 0; i < s->before.n_kernels; i++)
         out->of[i].n -= s->before.of[i].n;
     s->count = s->before;

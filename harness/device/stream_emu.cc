@@ -144,7 +144,8 @@ void *kvr_stream_native(struct kvr_stream *s)
     return s;
 }
 
-/* Records the request; if it exceeds the limit of shared memory, the launch fails. */
+/* Records the number of bytes that the kernel requests; a launch whose shared memory exceeds the
+ * device's limit fails later. */
 bool kvr_stream_ask_shared(struct kvr_stream *s, const void *kernel, size_t bytes)
 {
     int i = 0;

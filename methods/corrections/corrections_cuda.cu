@@ -30,8 +30,8 @@ static __global__ void __launch_bounds__(THREADS)
     out[i] = s * s;
 }
 
-/* Replaces every out[i] by (relative * out[i])^2. On entry `out` contains decoded values, or scales
- * if `relative` is 1. */
+/* Replaces every out[i] by (relative * out[i])^2. On entry, `out` contains dequantized values, or
+ * scales if `relative` is 1. */
 static __global__ void __launch_bounds__(THREADS)
     decoded_scales(int64_t n, float relative, kvr_global<float> out)
 {

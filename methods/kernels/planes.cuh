@@ -1,18 +1,20 @@
 /* planes.cuh - packs codes into the bit planes of pack.h on a CUDA device, eight tokens at a time.
  *
- * In a plane of f-bit fields, the codes of eight tokens fill f bytes per channel, one byte in each
- * of f rows. In all planes together, these codes fill `bits` bytes per channel. One thread packs
- * eight tokens, and the threads of a warp access contiguous bytes. A thread packs sizeof(T)
- * channels: one for uint8_t, four for uint32_t. The array element code[i] contains the codes of
- * token i, one byte per channel. Therefore one shift and one mask extract a field for all channels
- * of a thread. */
+ * In a plane of f-bit fields, the codes of eight tokens fill f rows, with one byte per channel in
+ * each row. In all planes of a `bits`-bit code together, the codes of eight tokens fill `bits`
+ * bytes per channel. One thread packs eight tokens, and the threads of a warp access contiguous
+ * bytes. A thread packs sizeof(T) channels: one for uint8_t, four for uint32_t. The array element
+ * code[i] contains the codes of token i, one byte per channel. Therefore one shift and one mask
+ * extract a field for all channels of a thread. */
 #ifndef KVR_METHODS_PLANES_CUH
 #define KVR_METHODS_PLANES_CUH
 
 #include "harness/device/kernel.cuh"
 
 struct kvr_planes {
-    int64_t n_tok, channels; /* in kernels, `channels` is in units of sizeof(T) channels */
+    /* in kernels, `channels` counts elements of type T; an element packs sizeof(T) one-byte
+     * channels */
+    int64_t n_tok, channels;
     int bits;
 };
 
@@ -73,8 +75,8 @@ static __device__ __forceinline__ int64_t load_plane(const struct kvr_planes p, 
     return plane + rows * p.channels;
 }
 
-/* Stores the codes of tokens 8 t8 to 8 t8 + 7 for sizeof(T) channels, from channel c sizeof(T) on.
- * The codes of tokens from n_tok on must be 0. */
+/* Stores the codes of tokens 8 t8 to 8 t8 + 7 for sizeof(T) channels; the first channel is c
+ * sizeof(T). The codes of tokens from n_tok on must be 0. */
 template <class T>
 static __device__ __forceinline__ void kvr_store8(const struct kvr_planes p, int64_t t8, int64_t c,
                                                   const unsigned (&code)[8], kvr_global<T> packed)
@@ -112,8 +114,8 @@ static __device__ __forceinline__ void kvr_load8(const struct kvr_planes p, int6
         load_plane<1>(p, low - 1, t8, c, code, plane, packed);
 }
 
-/* Returns the codes of one channel as eight bytes, one per token, so that a loop that is not
- * unrolled reaches the next token by a shift. */
+/* Packs the codes of one channel into a 64-bit word, one byte per token, so that a loop that is not
+ * unrolled selects a token by a shift. */
 static __device__ __forceinline__ unsigned long long kvr_bytes8(const unsigned (&code)[8])
 {
     unsigned long long all = 0;

@@ -14,9 +14,9 @@ enum {
     SUMMARY_ROWS = SUMMARY_THREADS / LANES
 };
 
-/* Returns one of the 8 partial sums of |x| of abs_sum.h: the sum over every eighth element from
- * index threadIdx.x % 8 on. Every addition depends on the previous addition, so a thread hides
- * latency by AHEAD loads before AHEAD additions. */
+/* Returns one of the 8 partial sums of |x| that abs_sum.h defines: the sum over every eighth
+ * element from index threadIdx.x % 8 on. Every addition depends on the previous addition, so a
+ * thread issues AHEAD loads before AHEAD additions to hide the latency of the loads. */
 static __device__ __forceinline__ double lane_sum(kvr_global<const float> x, int64_t at, int64_t n)
 {
     enum { AHEAD = 16 };

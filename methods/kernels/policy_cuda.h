@@ -1,8 +1,8 @@
 /* policy_cuda.h - statistics and ranking for tiers and retention on a CUDA stream.
  *
  * The comment of a function names its CPU reference, for example kvr_topk. Results are
- * bit-identical to the CPU's, except for NaN payloads, because both add the same partial sums in
- * double in the same order. All pointers are device memory. */
+ * bit-identical to the CPU's, except for NaN payloads, because the GPU and the CPU add the same
+ * partial sums in double in the same order. All pointers are device memory. */
 #ifndef KVR_METHODS_POLICY_CUDA_H
 #define KVR_METHODS_POLICY_CUDA_H
 
@@ -14,8 +14,8 @@ extern "C" {
 #endif
 
 /* The frames of k and v [n_tok,H,D], with S = tokens_per_frame tokens per frame. The first `skip`
- * tokens of the first frame are missing, so frame i has tokens i*S - skip to (i+1)*S - skip - 1, as
- * far as they exist. */
+ * tokens of the first frame are missing, so frame i consists of the existing tokens among i*S -
+ * skip to (i+1)*S - skip - 1. */
 struct kvr_frames_of {
     int64_t n_tok, skip;
     int tokens_per_frame, n_heads, head_dim;

@@ -4,7 +4,8 @@
  * one group. Then each thread encodes 8 tokens of one channel, which fill whole bytes of a bit
  * plane. Built with -fmad=false.
  *
- * The kernels need no division per element: cells_quotient and struct cut replace divisions. */
+ * The kernels avoid divisions per element: cells_quotient replaces the division by a scale, and
+ * struct cut replaces the division by the group size. */
 #include "methods/codecs/cells/cells.h"
 
 #include "methods/kernels/planes.cuh"

@@ -15,7 +15,8 @@ struct shape {
     int64_t per_token; /* number of groups per token if groups are within a token */
     int axis, group;
     bool asym, study, bf16;
-    /* limits of a code; for a symmetric grid of b bits, before 2^(b-1) is added */
+    /* range of a code; for a symmetric grid of b bits, these are the limits before 2^(b-1) is
+     * added */
     float q_max, q_min;
     /* offset of stored codes, which is 2^(b-1) for symmetric grids of b bits and 0 for asymmetric
      * grids */
@@ -23,8 +24,8 @@ struct shape {
     /* XOR mask that turns two's complement numbers of b bits, one per byte, into codes */
     unsigned flip;
     bool aligned_scales; /* whether the eight FP16 scales of eight tokens are 16-byte aligned */
-    /* 1 / q_max: the reciprocal of the number of steps in the range of an asymmetric grid, or in
-     * the smaller half of the range of a symmetric grid */
+    /* 1 / q_max, where q_max is 2^b - 1 for an asymmetric grid of b bits, and 2^(b-1) - 1 for a
+     * symmetric grid */
     float inv_q_max;
     float inv_half_range; /* 1 / 2^(b-1) */
 };
@@ -46,12 +47,13 @@ static __device__ __forceinline__ float value_of(int order)
     return __uint_as_float((unsigned)(order ^ (order >> 31 & 0x7fffffff)));
 }
 
-/* Quantization parameters of a group: q = rne((x - m) down / s + pre), with inv = 1 / s. `down` is
- * 1, or the power of two by which s is multiplied so that inv is not denormal. */
+/* Quantization parameters of a group: q = rne((x - m) down / s + pre), with the minimum m, the zero
+ * point `pre`, the scale s, and inv = 1 / s. The factor `down` is 1, or the power of two by which s
+ * has been multiplied so that inv is not denormal. */
 struct quant_params {
     float s, inv, m, pre, down;
     kvr_f16 scale, zero;
-    /* Codes must be clipped, because the FP16 scale or minimum has saturated or is NaN. */
+    /* Whether codes must be clipped, because the FP16 scale or minimum has saturated or is NaN. */
     bool clips;
 };
 
@@ -224,7 +226,8 @@ template <typename X> static __device__ __forceinline__ float to_float(X x)
         return x;
 }
 
-/* Returns the grid's bit planes with channels counted in units of sizeof(T). */
+/* Returns the grid's bit planes, where `channels` counts elements of type T; an element packs
+ * sizeof(T) one-byte channels. */
 template <class T>
 static __device__ __forceinline__ struct kvr_planes planes_of(const struct shape &g)
 {
@@ -237,9 +240,9 @@ static __device__ __forceinline__ unsigned bit_select(unsigned m, unsigned a, un
     return (a & m) | (b & ~m);
 }
 
-/* Stores the codes of tokens t0 to t0 + 15 for sizeof(T) channels, from channel c sizeof(T) on. All
- * 16 tokens must be in the block. The array `code` contains codes as pack_codes() computes them
- * before the XOR with g.flip. Returns false, and stores nothing, unless the grid has 2 or 4
+/* Stores the codes of tokens t0 to t0 + 15 for sizeof(T) channels; the first channel is c
+ * sizeof(T). All 16 tokens must be in the block. The array `code` contains codes to which the XOR
+ * with g.flip has not been applied. Returns false, and stores nothing, unless the grid has 2 or 4
  * bits. */
 template <class T>
 static __device__ __forceinline__ bool store_full(const struct shape &g, int64_t t0, int64_t c,

@@ -1,9 +1,9 @@
 /* grid_cuda.h - launchers of the integer grids.
  *
- * All pointers are device memory of the stream. A launcher has the shapes, formats, arithmetic and
- * bytes of the CPU function that its comment names, unless stated otherwise. A launcher neither
- * allocates memory nor synchronises; kvr_stream_sync() returns errors. For n = 0 no kernel is
- * launched. */
+ * All pointers are device memory of the stream. A launcher uses the shapes, formats and arithmetic
+ * of the CPU function that its comment names, and writes the same bytes, unless stated otherwise. A
+ * launcher neither allocates memory nor synchronises; kvr_stream_sync() returns errors. For n = 0
+ * no kernel is launched. */
 #ifndef KVR_METHODS_GRID_CUDA_H
 #define KVR_METHODS_GRID_CUDA_H
 
@@ -31,8 +31,8 @@ void kvr_grid_decode_cuda(struct kvr_stream *s, const struct kvr_grid *g,
  * false without a launch if the chain is not supported. A supported chain has groups of 16 tokens.
  * A single grid without rotation may also have one group per token, if x is BF16 and has at most
  * 2048 channels. The number of channels H*D must be a multiple of four. A chain with a rotation
- * must have one grid, and heads of 32, 64 or 128 channels. BF16 input requires the intended reading
- * in F32, and the alignment that F32 input would have. */
+ * must have one grid, and heads of 32, 64 or 128 channels. BF16 input requires F32 arithmetic, the
+ * paper's variant (reading) of the method, and the alignment that F32 input would have. */
 bool kvr_chain_encode_cuda(struct kvr_stream *s, const struct kvr_grid_chain *c,
                            const struct kvr_values *x, const struct kvr_stage_data *const data[2]);
 /* Decodes a chain in one launch. Returns false if the chain rotates and has two grids, heads of

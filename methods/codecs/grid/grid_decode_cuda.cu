@@ -2,8 +2,8 @@
  * grid followed by the inverse rotation, or a chain of two grids. The CPU reference is grid.c.
  *
  * Results are bit-identical to the CPU's, because every rounding is the same (built with
- * -fmad=false). The product of a code and its scale is exact in F32, so an FMA may add the
- * offset. */
+ * -fmad=false). The product of a code and its scale is exact in F32, so an FMA with the offset
+ * gives the same result as a multiplication and an addition. */
 #include <type_traits>
 
 #include "methods/codecs/grid/grid_variants.cuh"
@@ -30,8 +30,9 @@ struct part {
     int mode;
 };
 
-/* Dequantizes channels c to c + V - 1 of tokens 8 t8 to 8 t8 + 7 of one grid, and adds the results
- * to x, or stores them if `first`. The caller uses only tokens 8 t8 + begin to 8 t8 + end - 1. */
+/* Dequantizes channels c to c + V - 1 of tokens 8 t8 to 8 t8 + 7 of one grid; stores the results in
+ * x if `first`, and otherwise adds the results to x. The caller uses only tokens 8 t8 + begin to 8
+ * t8 + end - 1. */
 template <class T, bool PLAIN>
 static __device__ __forceinline__ void
 add_dequantized(const struct shape &g, int begin, int end, int64_t t8, int64_t c,
@@ -42,7 +43,7 @@ add_dequantized(const struct shape &g, int begin, int end, int64_t t8, int64_t c
     unsigned code[8];
 
     /* Load scales and codes before their first use, so that the latencies of the loads overlap. */
-    if (g.axis == KVR_AXIS_TOKENS) { /* one group contains all 8 tokens */
+    if (g.axis == KVR_AXIS_TOKENS) { /* one group contains all 8 tokens of a channel */
         const int64_t at = (int64_t)((unsigned)t8 * 8 / (unsigned)g.group) * g.planes.channels + c;
         const kvr_global<const kvr_vec<kvr_f16, V>> all = kvr_as<const kvr_vec<kvr_f16, V>>(scales);
         const kvr_vec<kvr_f16, V> scale = all[at / V];
@@ -92,7 +93,7 @@ add_dequantized(const struct shape &g, int begin, int end, int64_t t8, int64_t c
         const struct dequant l = dequant_of<PLAIN>(g, scale.v[i], zero.v[i]);
 
 #pragma unroll
-        for (int j = 0; j < V; j++) { /* the V channels have the same scale */
+        for (int j = 0; j < V; j++) { /* all V channels of a token have the same scale */
             const float v = dequantize<PLAIN>(g, code[i], j, l);
 
             x[i].v[j] = first ? v : x[i].v[j] + v;

@@ -2,22 +2,22 @@
  * reference is grid.c.
  *
  * The kernel grid_encode_tokens encodes groups along tokens, of any length; a thread reads the
- * values of its group twice. The kernel grid_encode_16 encodes groups of 16 tokens, for one grid, a
- * chain, or after a rotation; a thread has the values of its group in registers. The kernel
- * grid_encode_token encodes one group per token. The kernel grid_encode_rows encodes groups of
- * channels within a token.
+ * values of its group twice. The kernel grid_encode_16 encodes groups of 16 tokens, for a single
+ * grid, a chain of two grids, or a grid after a rotation; a thread has the values of its group in
+ * registers. The kernel grid_encode_token encodes one group per token. The kernel grid_encode_rows
+ * encodes groups of channels within a token.
  *
  * Codes, scales and zero points are bit-identical to the CPU's, because every rounding is the same
  * (built with -fmad=false). Where the CPU divides by a group's scale, kvr_quotient computes the
- * same quotient with three products. Integer comparisons find the minimum and the maximum of a
- * group, so the order of the reduction does not matter. */
+ * same quotient with three multiplications. Integer comparisons find the minimum and the maximum of
+ * a group, so the order of the reduction does not matter. */
 #include <type_traits>
 
 #include "methods/codecs/grid/grid_rotated.cuh"
 #include "methods/codecs/grid/grid_variants.cuh"
 
-/* Type of the codes that a thread stores per row, one byte per channel. In the kernels for any
- * reading, a thread encodes one channel, which reduces the size of the machine code. */
+/* Type of the codes that a thread stores per row, one byte per channel. Without PLAIN, a thread
+ * encodes only one channel, which reduces the size of the machine code. */
 template <bool PLAIN> struct codes_of {
     using type = uint32_t;
 };
@@ -29,8 +29,8 @@ enum {
     /* number of tokens whose values a thread of grid_encode_16 has in registers */
     REG_TOKENS = 16,
     SPAN = 256, /* number of channels that a CTA of grid_encode_rows encodes */
-    /* maximum number of groups of 8 tokens of SPAN channels, where a group has at least 8
-     * channels */
+    /* maximum number of groups that a CTA of grid_encode_rows encodes: 8 tokens of SPAN channels,
+     * in groups of at least 8 channels */
     GROUPS = 8 * SPAN / 8,
     TOKEN_UNITS = 512 /* maximum number of threads in a CTA of grid_encode_token */
 };
@@ -50,7 +50,7 @@ static __device__ __forceinline__ unsigned pack_codes(const struct shape &g, con
 }
 
 /* Encodes groups along tokens, of any length. Each thread encodes one group, and reads x twice, the
- * second time from the GPU's cache. */
+ * second time from the GPU's L1 or L2 cache. */
 template <bool PLAIN>
 static __global__ void __launch_bounds__(THREADS)
     grid_encode_tokens(struct shape g, unsigned strips, kvr_global<const float> x,
@@ -145,7 +145,7 @@ static __device__ __forceinline__ void store_residual(kvr_vec<unsigned, P> &, in
 }
 
 /* Quantizes the group x, which belongs to channel j of this thread. The code of token i becomes
- * byte j of code[i]. If `next`, element j of v[i] becomes the residual of x[i]. */
+ * byte j of code[i]. If `next`, the quantization residual of x[i] replaces element j of v[i]. */
 template <bool PLAIN, bool CLIPS, class Values>
 static __device__ __forceinline__ void
 encode_group(const struct shape &g, const struct quant_params &f, const struct dequant &l,
@@ -165,9 +165,9 @@ encode_group(const struct shape &g, const struct quant_params &f, const struct d
     }
 }
 
-/* Computes the range of channel j over N tokens. A BF16 register contains two channels: a call for
- * the even channel computes both ranges in `least` and `most`, and the next call, for the odd
- * channel, reads its range from there. */
+/* Computes the range of channel j over N tokens. A BF16 register contains two channels: the call
+ * for the even channel stores the ranges of both channels in `least` and `most`, and the call for
+ * the odd channel reads them there. */
 template <int V, int N>
 static __device__ __forceinline__ void range_at(const kvr_vec<float, V> (&v)[N], int j, unsigned &,
                                                 unsigned &, int &low, int &high)
@@ -198,9 +198,9 @@ static __device__ __forceinline__ void range_at(const kvr_vec<unsigned, P> (&v)[
 }
 
 /* Quantizes the groups of tokens t0 to t0 + 15 in channels c V to c V + V - 1. The first n_valid
- * tokens of v are not padding. If `next`, a second grid follows, and the residual replaces the
- * values in v. Without PLAIN, the loop over channels is not unrolled, which reduces the size of the
- * machine code; a second grid then requires V = 1. */
+ * tokens of v are not padding. If `next`, each value in v is replaced by its quantization residual,
+ * which a second grid then quantizes. Without PLAIN, the loop over channels is not unrolled, which
+ * reduces the size of the machine code. Two grids without PLAIN require V = 1. */
 template <class T, bool PLAIN, class Held>
 static __device__ __forceinline__ void
 encode_groups(const struct shape &g, int64_t t0, int64_t c, bool next, Held (&v)[REG_TOKENS],
@@ -350,8 +350,9 @@ static __device__ __forceinline__ void ranges_of(const kvr_vec<unsigned, 2> (&v)
     }
 }
 
-/* Completes a number encoded by order_of(). If `size` is 2 (BF16), only the upper 16 bits of the
- * number are valid, and the function sets the lower 16 bits. */
+/* Returns the integer to which order_of() maps a float, given the valid bits of this integer. If
+ * `size` is 2 (BF16), only the upper 16 bits of the integer are valid, and the function sets the
+ * lower 16 bits. */
 static __device__ __forceinline__ int extend_order(int order, size_t size)
 {
     const int low = order < 0 ? 0xffff : 0;
@@ -497,8 +498,9 @@ static __device__ __forceinline__ void range_of_group(kvr_global<const values<T>
 }
 
 /* Encodes groups of channels within a token. A CTA encodes 8 tokens and, in every token, several
- * groups or one wide group. A warp computes the range of a group, and a thread computes its
- * quantization parameters. Then each thread quantizes 8 tokens of sizeof(T) channels. */
+ * groups or one wide group. One warp computes the range of each group, and one thread computes the
+ * quantization parameters of each group. Then each thread quantizes 8 tokens of sizeof(T)
+ * channels. */
 template <class W>
 static __global__ void __launch_bounds__(THREADS, 5)
     grid_encode_rows(struct shape g, int64_t span, unsigned spans,
@@ -627,7 +629,8 @@ static void encode_alone(struct kvr_stream *s, const struct chain &one, const fl
         encode_rows<variant<uint32_t, ALONE, PLAIN>>(s, g, x, b);
     else if (g.axis != KVR_AXIS_TOKENS)
         encode_rows<variant<uint8_t, ALONE, PLAIN>>(s, g, x, b);
-    /* without PLAIN, a thread encodes one channel, which reduces the size of the machine code */
+    /* without PLAIN, a thread encodes only one channel, which reduces the size of the machine
+     * code */
     else if (g.group == REG_TOKENS && (wide || !PLAIN))
         encode_16<variant<typename codes_of<PLAIN>::type, ALONE, PLAIN>>(s, one, x, b);
     else

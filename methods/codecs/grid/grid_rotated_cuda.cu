@@ -18,8 +18,8 @@ enum {
     TOKENS = 16,
     WARPS = 4,
     WARP_SMEM = D * TOKENS / 4, /* size of a warp's shared memory, in units of 16 bytes */
-    /* Distance between the parameters of channels c and c + 1; with 34, a warp has no bank
-     * conflicts. */
+    /* Distance between the parameters of channels c and c + 1, in units of 16 bytes; with 34, a
+     * warp has no bank conflicts. */
     PARAM_STRIDE = 34,
     /* Distance between the codes of four tokens and of the next four; with 34, a warp has no bank
      * conflicts. */
@@ -65,8 +65,8 @@ template <int N> static __device__ __forceinline__ void butterflies(float (&v)[N
  * 4 c + t, whose low three bits are XORed with c / 16 and c / 2. This swizzle avoids bank conflicts
  * between eight threads that write channels 16 apart or read adjacent channels. */
 
-/* First phase of the transform: computes strides 1 to 8 of channels 16 p to 16 p + 15 of tokens 4 t
- * to 4 t + 3. */
+/* First phase of the transform: computes the butterflies of strides 1 to 8 of channels 16 p to 16 p
+ * + 15 of tokens 4 t to 4 t + 3. */
 static __device__ __forceinline__ void butterfly_near(kvr_global<const words> from, unsigned row,
                                                       int n_valid, int p, int t,
                                                       kvr_shared<quad> smem)
@@ -93,10 +93,10 @@ static __device__ __forceinline__ void butterfly_near(kvr_global<const words> fr
     }
 }
 
-/* Second phase of the transform: computes strides 16 to 64 of channels a, a + 16, ... of tokens 8
- * half to 8 half + 7. With SURE, the results of non-finite values are exact; without SURE, a
- * non-finite result may become any NaN. Only grids that store a minimum need SURE. The scale of a
- * group with a non-finite value is always NaN. */
+/* Second phase of the transform: computes the butterflies of strides 16 to 64 of channels a, a +
+ * 16, ... of tokens 8 half to 8 half + 7. With SURE, infinite and NaN results are also correct;
+ * without SURE, a non-finite result may become any NaN. Only grids that store a minimum need SURE.
+ * The scale of a group with a non-finite value is always NaN. */
 template <bool SURE>
 static __device__ __forceinline__ void butterfly_far(kvr_shared<quad> smem, int a, int half,
                                                      float (&w)[8][8])

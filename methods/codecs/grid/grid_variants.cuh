@@ -6,8 +6,8 @@
  * then accesses 16 bytes of values or 4 bytes of codes at a time, and a warp accesses 512 or 128
  * contiguous bytes.
  *
- * Every kernel is compiled twice: with PLAIN for the intended reading in F32, and without PLAIN for
- * any reading and arithmetic. */
+ * Every kernel is compiled twice: with PLAIN for the paper's variant (reading) with F32 arithmetic,
+ * and without PLAIN for all variants and arithmetic. */
 #ifndef KVR_METHODS_GRID_VARIANTS_CUH
 #define KVR_METHODS_GRID_VARIANTS_CUH
 
@@ -33,7 +33,7 @@ template <class Codes, enum kind K, bool Plain = true, class In = float> struct 
     using T = Codes;
     using X = In;
     static constexpr bool rotated = K == ROTATED, pair = K == PAIR, plain = Plain;
-    /* Whether values remain BF16 until their quantization. */
+    /* Whether a thread keeps its values in BF16 until the thread quantizes them. */
     static constexpr bool raw = K == ALONE && sizeof(In) == 2;
 };
 
@@ -42,8 +42,8 @@ struct dequant {
     float s, z, off;
 };
 
-/* Returns the dequantization parameters of a group. Symmetric grids ignore `zero`, and with PLAIN,
- * z is the same in all groups. */
+/* Returns the dequantization parameters of a group. Symmetric grids ignore `zero`. With PLAIN, all
+ * groups have the same z. */
 template <bool PLAIN>
 static __device__ __forceinline__ struct dequant dequant_of(const struct shape &g, kvr_f16 scale,
                                                             kvr_f16 zero)
@@ -88,8 +88,8 @@ static inline struct shape shape_of(const struct kvr_grid *g, const struct kvr_s
     return s;
 }
 
-/* Returns whether a thread may access n channels at a time, also in rows of `width` channels from
- * channel `first` on: extents are multiples of n, and addresses are aligned. */
+/* Returns whether a thread may access n channels at a time: extents are multiples of n, and
+ * addresses are aligned. This also includes rows of `width` channels from channel `first` on. */
 static inline bool vectorizable(int n, const struct shape *g, int64_t first, int64_t width,
                                 const void *x, const void *codes, const void *scales)
 {

@@ -16,8 +16,8 @@ static __device__ __forceinline__ float kvr_fwht_round(float x, bool bf16)
 }
 
 /* Transforms R rows of d values, where d is 32 V, or less than 32 if V is 1. All lanes of the warp
- * call this function. With TINY, denormal results are exact too. With `sure`, non-finite results
- * are exact; without `sure`, a non-finite result may become any NaN. */
+ * call this function. With TINY, denormal results are also exact. With `sure`, infinite and NaN
+ * results are also correct; without `sure`, a non-finite result may become any NaN. */
 template <int V, int R, bool TINY>
 static __device__ __forceinline__ void kvr_fwht_warp(kvr_vec<float, V> (&x)[R], int d, bool bf16,
                                                      bool sure = true)

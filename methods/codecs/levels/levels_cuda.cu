@@ -77,8 +77,8 @@ static __global__ void __launch_bounds__(THREADS)
     kvr_store8<uint8_t>(b.planes, t8, c, code, codes);
 }
 
-/* The part of a block that a kernel decodes: n tokens from token t0 on, and `width` channels from
- * channel `first` on. */
+/* The tokens and channels that a kernel decodes: n tokens from token t0 on, and `width` channels
+ * from channel `first` on. */
 struct part {
     int64_t t0, n, first, width;
     int mode;

@@ -1,6 +1,6 @@
 /* norm_cuda.cu - the stage `norm` on a CUDA device. A first kernel computes the norm of every
- * token, one per thread, adding in the CPU's order. A second kernel divides every element by the
- * norm, one element per thread. Built with -fmad=false. */
+ * token, one token per thread, and adds squares in the same order as the CPU. A second kernel
+ * divides every element by the norm, one element per thread. Built with -fmad=false. */
 #include "methods/codecs/norm/norm.h"
 
 enum { THREADS = 128 };

@@ -1,12 +1,12 @@
 /* outliers_cuda.cu - finds the outliers of a block, stores them in the order of their indices, and
  * restores them.
  *
- * Normally the kernels read the block only once. First, outlier_guess estimates from samples the
- * bound: the magnitude above which an element is an outlier. Then outlier_moments sums the moments
- * of every span of SPAN elements, and lists the span's candidates: elements whose magnitude exceeds
- * the estimate. The kernels that count and store outliers then read only the candidates. If a span
- * has more than ROOM candidates, these kernels read the whole span again. If the exact bound is
- * below the estimate, these kernels read all spans again. */
+ * Normally the kernels read the block only once. First, outlier_guess estimates the outlier bound
+ * from samples; an element whose magnitude exceeds the bound is an outlier. Then outlier_moments
+ * computes the moments of every span of SPAN elements, and lists the span's candidates, whose
+ * magnitudes exceed the estimate. The kernels that count and store outliers then read only the
+ * candidates. If a span has more than ROOM candidates, these kernels read the whole span again. If
+ * the exact bound is below the estimate, these kernels read all spans again. */
 #include "methods/codecs/outliers/outliers_cuda.h"
 
 #include <cfloat>
@@ -15,8 +15,8 @@
 #include "harness/device/vector.cuh"
 #include "methods/kernels/block_scan.cuh"
 
-/* The block is divided as on the CPU: into PIECES pieces of whole spans, and every span has LANES
- * partial sums. */
+/* As on the CPU, the block is divided into PIECES pieces of whole spans, and each span is summed in
+ * LANES partial sums. */
 enum {
     PIECES = 64,
     SPAN = 1024,
@@ -37,9 +37,9 @@ struct moments {
 
 static_assert(sizeof(struct moments) % 8 == 0, "what follows it in `work` is aligned");
 
-/* Selects the elements that are stored as outliers: all with |x| > bound and bits(|x|) > above, and
- * the first `ties` elements with |x| > bound and bits(|x|) == above. `bits` is the bit pattern of a
- * float as an integer. */
+/* Selects the stored outliers: of the elements with |x| > bound, all elements with bits(|x|) >
+ * above, and the first `ties` elements with bits(|x|) == above. Here bits(x) is the bit pattern of
+ * the float x as an integer. */
 struct choice {
     int64_t n_outliers; /* number of elements that are stored as outliers */
     int64_t over;       /* number of elements with |x| > bound, the upper limit of n_outliers */
@@ -59,9 +59,10 @@ struct candidate {
  * candidates [spans][ROOM] and listed [spans]. The array `listed` contains the number of candidates
  * of every span. */
 struct counts {
-    /* The number of elements with bits(|x|) above the threshold, and the number of ties. The kernel
-     * outlier_count stores the numbers of each span. The kernel outlier_offsets replaces both
-     * numbers by the number of stored outliers and of ties in all earlier spans. */
+    /* Of the elements beyond the bound, the number with bits(|x|) > choice.above, and the number
+     * with bits(|x|) == choice.above (ties). The kernel outlier_count stores both numbers for every
+     * span. The kernel outlier_offsets then replaces `above` by the number of outliers that all
+     * earlier spans store, and `ties` by the number of ties in all earlier spans. */
     int64_t above, ties;
 };
 struct work {
@@ -279,8 +280,8 @@ static __global__ void __launch_bounds__(THREADS)
 }
 
 /* Weights for merging the moments of n_b elements into the moments of n_a elements (Chan, Golub and
- * LeVeque, 1979). The weights do not depend on the data. Therefore the weights of many merges are
- * first computed in parallel. */
+ * LeVeque, 1979). The weights do not depend on the data. Therefore the threads compute the weights
+ * of many merges in parallel, before one thread merges the moments. */
 struct weights {
     double of_m2, of_mean;
 };
@@ -301,9 +302,10 @@ static __device__ __forceinline__ void merge(struct moments &a, double mean, dou
     a.mean += diff * w.of_mean;
 }
 
-/* Computes the bound. A single CTA merges the moments of the spans of every piece, and then those
- * of the PIECES pieces, in the CPU's order. Each piece has OF_PIECE threads, which load moments and
- * compute weights in parallel. The first of these threads merges the moments. */
+/* Computes the bound. A single CTA merges the moments of all spans of each piece, and then the
+ * moments of the PIECES pieces, in the same order as the CPU. Each piece has OF_PIECE threads,
+ * which load moments and compute weights in parallel. The first of these threads merges the
+ * moments. */
 enum { OF_PIECE = 8, BOUND_THREADS = PIECES * OF_PIECE };
 
 static __global__ void __launch_bounds__(BOUND_THREADS)
@@ -339,8 +341,8 @@ static __global__ void __launch_bounds__(BOUND_THREADS)
         __syncthreads();
     }
     if (!mine) {
-        /* Compute how many elements of the block precede this piece, and how many precede its end.
-         * Only the last span of the block may be incomplete. */
+        /* Compute the number of elements of the block before the start of this piece, and the
+         * number before its end. Only the last span of the block may be incomplete. */
         const int64_t before = first * SPAN < n ? first * SPAN : n;
         const int64_t to = first < end ? end * SPAN : before, behind = to < n ? to : n;
 
@@ -350,7 +352,7 @@ static __global__ void __launch_bounds__(BOUND_THREADS)
     }
     __syncthreads();
     if (!self) {
-        /* out[0] already contains the estimate, and a bound of NaN. */
+        /* The estimate is already in out[0], whose bound is still NaN. */
         struct choice c = out[0];
         struct moments all = { (double)n + padded, 0, 0 };
         float sigma;
@@ -504,7 +506,7 @@ static __global__ void __launch_bounds__(THREADS)
     const struct choice c = choice[0];
 
     if (shift < 24 && c.over <= most)
-        return; /* all elements beyond the bound are stored */
+        return; /* no selection is needed, because all elements beyond the bound are stored */
     mine[threadIdx.x] = 0;
     __syncthreads();
     for (int64_t e = (int64_t)blockIdx.x * THREADS + threadIdx.x; e < n;

@@ -20,11 +20,11 @@ extern "C" {
 enum kvr_outliers_left { KVR_LEFT_FILL, KVR_LEFT_CLAMP, KVR_LEFT_KEEP };
 
 struct kvr_outliers_rule {
-    double sigma;        /* outliers exceed this number of standard deviations in magnitude */
+    double sigma;        /* an outlier's magnitude exceeds this number of standard deviations */
     int64_t most;        /* maximum number of outliers that are stored */
     int64_t n, channels; /* number of elements (at most INT32_MAX), and number of channels H*D */
-    /* number of zeros by which the study's reading pads the block to a multiple of 16 tokens; sigma
-     * includes these zeros */
+    /* number of zeros by which the study's variant (reading) pads the block to a multiple of 16
+     * tokens; sigma includes these zeros */
     int64_t padded;
     enum kvr_outliers_left left;
     bool study;

@@ -1,5 +1,5 @@
-/* qjl_cuda.cu - decoder of the codec `qjl` on a CUDA device. Each thread decodes one element, and
- * for that purpose generates one column of the random projection S. Built with -fmad=false. */
+/* qjl_cuda.cu - decoder of the codec `qjl` on a CUDA device. Each thread decodes one element, for
+ * which the thread generates one column of the random projection S. Built with -fmad=false. */
 #include "methods/codecs/qjl/qjl.h"
 
 enum { THREADS = 128 };

@@ -49,7 +49,8 @@ template <class E, int N> struct by {
 };
 
 /* Copies channels [first, first + width) of every row; a row has `channels` channels. `first`,
- * `width` and `channels` are in units of N elements. Each CTA copies THREADS units of one row. */
+ * `width` and `channels` count vectors of N elements. Each CTA copies THREADS vectors of one
+ * row. */
 template <class W>
 static __global__ void __launch_bounds__(THREADS)
     raw_to_f32(unsigned strips, int64_t channels, int64_t first, int64_t width,
@@ -121,7 +122,8 @@ void kvr_raw_decode_cuda(struct kvr_stream *s, const struct kvr_block_shape *sha
 {
     const int64_t d = shape->head_dim, channels = shape->n_heads * d,
                   first = t0 * channels + h0 * d;
-    /* a part with all heads is contiguous, so the kernel copies one long row */
+    /* the channels of all heads are contiguous in memory, so the kernel copies them as one long
+     * row */
     const bool whole = nh == shape->n_heads;
     const struct cut c = { whole ? 1 : n, channels, first, whole ? n * channels : nh * d };
     const bool many = channels % MANY == 0 && c.first % MANY == 0 && c.width % MANY == 0 &&

@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-/* Encodes x [T,H,D] with `raw(type=bf16)`. (The encoder of type=f32 is a copy.) */
+/* Encodes x [T,H,D] with `raw(type=bf16)`. (The encoder of `raw(type=f32)` is a plain copy.) */
 void kvr_raw_encode_cuda(struct kvr_stream *s, const struct kvr_block_shape *shape, const float *x,
                          kvr_bf16 *codes);
 /* Decodes tokens [t0, t0 + n) of heads [h0, h0 + nh) to `out`. The stored type is KVR_BF16 or

@@ -1,6 +1,7 @@
 /* trq_cuda.cu - the stage `trq` (residuals between frames) on a CUDA device. A thread encodes one
  * group of channels at one position of every frame, in the order of frames. A thread decodes one
- * element, from the anchor frame on. Built with -fmad=false. */
+ * element, by reconstructing the element's position in every frame from the anchor frame to the
+ * element's frame. Built with -fmad=false. */
 #include "methods/codecs/trq/trq.h"
 
 enum { THREADS = 64 };

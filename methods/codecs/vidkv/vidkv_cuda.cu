@@ -4,8 +4,8 @@
 
 enum { THREADS = 128 };
 
-/* Dequantizes a code q of `bits` bits to q s + m. The code belongs to channel `at` of the `all`
- * channels of token t. */
+/* Dequantizes a code q of `bits` bits to q s + m. The code q belongs to channel `at` of token t,
+ * which has `all` channels. */
 static __device__ __forceinline__ float vidkv_read(const struct vidkv &g,
                                                    kvr_global<const uint8_t> codes,
                                                    kvr_global<const kvr_f16> params, int64_t t,
@@ -28,7 +28,8 @@ static __global__ void __launch_bounds__(THREADS)
     const int64_t t = p.t0 + i / p.width, channel = p.first + i % p.width;
     const int64_t h = channel / g.head_dim;
     const int c = (int)(channel % g.head_dim), n_hard = g.head_dim - g.easy;
-    int before = 0; /* number of easy channels that precede channel c */
+    /* number of channels before channel c whose DFT is quantized to 1 bit (easy channels) */
+    int before = 0;
 
     if (i >= p.n * p.width)
         return;
