@@ -1,12 +1,12 @@
 /* emu_hopper.cuh - sm_90 on the emulated device: the state that emu_hopper.cc, emu_mbarrier.cc,
  * emu_cluster.cc, emu_tma.cc, emu_wgmma.cc and emu_setmaxnreg.cc share.
  *
- * The emulator detects races in a block that uses sm_90 by vector clocks. Every thread has a clock,
- * which advances at every synchronization of the thread. A thread also has a view (its vector
- * clock): for every other clock, the latest time that happens before the thread's next access. A
- * barrier merges the views of arriving threads and joins the result to the views of waiting
- * threads. Two conflicting accesses are a race if the view of the later access does not contain the
- * earlier access.
+ * In a block that uses instructions of sm_90, the emulator detects data races by vector clocks.
+ * Every thread has a clock, which advances at every synchronization of the thread. A thread also
+ * has a view (its vector clock): for every other clock, the latest time that happens before the
+ * thread's next access. A barrier merges the views of arriving threads and joins the result to the
+ * views of waiting threads. Two conflicting accesses are a race if the view of the later access
+ * does not contain the earlier access.
  *
  * Asynchronous operations have clocks of their own. A bulk copy uses the clock of its mbarrier's
  * phase. A wgmma uses the clock of its warp's tensor core; its reads of operands end at

@@ -40,8 +40,8 @@ namespace kvr_emu
 enum {
     MAX_THREADS = 1024,
     STACK_BYTES = 144 * 1024,
-    /* The top of stack i is i % 64 * 256 bytes lower, so that stacks occupy different sets of the
-     * CPU's cache. */
+    /* The top of stack i is lowered by i % 64 * 256 bytes, so that stacks occupy different sets of
+     * the CPU's cache. */
     STACK_COLOURS = 64,
     COLOUR_BYTES = 256,
     /* upper bound of the stack bytes that a thread uses after its kernel function has returned */
@@ -325,8 +325,8 @@ bool unmet(const struct kvr_stream *s, stamp then);
 /* Merge the views of the threads that meet at a __syncthreads or __syncwarp. */
 void meet_all(struct kvr_stream *s, unsigned rank);
 void meet_lanes(struct kvr_stream *s, unsigned first, unsigned mask);
-/* Completes transfer i: the transfers in flight are the bulk copies, followed by the remote
- * stores. */
+/* Completes the transfer with index i; the bulk copies in flight have the first indices, followed
+ * by the remote stores in flight. */
 void complete_transfer(struct kvr_stream *s, unsigned i);
 /* Starts the vector clocks of a cluster of several blocks. */
 void clock_cluster(struct kvr_stream *s);

@@ -152,7 +152,8 @@ static void check_operand(const struct matrix *m, bool transposed, int from, int
         }
 }
 
-/* Checks the rows of operand A that the tensor core of one warp reads, and operand B. */
+/* Checks the operands of a wgmma that the tensor core of one warp reads, which are sixteen rows of
+ * A and all of B. */
 static void check_product(const struct product *p, int warp, int core)
 {
     if (!p->registers)
@@ -328,8 +329,8 @@ static int n_due(const struct member *m)
     return n;
 }
 
-/* Computes the wgmma that a wgmma.wait_group completes, when all threads of the warp group have
- * arrived there. */
+/* Computes the wgmma that a wgmma.wait_group completes, once all threads of the warp group have
+ * arrived at the wgmma.wait_group. */
 static void finish_products(struct kvr_stream *s, unsigned first)
 {
     struct hopper *x = s->hopper;

@@ -613,8 +613,8 @@ static __device__ __forceinline__ kvr_operand kvr_operand_encode(unsigned addres
 }
 
 /* Returns the descriptor of a wgmma operand in a tile whose rows have 128 bytes, that is, 64 BF16
- * elements. From a tile of BF16 a wgmma reads 16 columns, and from a tile of bytes 32 columns. From
- * a transposed operand, a wgmma reads 16 rows of BF16. The parameter `stride` is the byte distance
+ * elements. One wgmma reads 16 columns of a BF16 tile, or 32 columns of a tile of bytes. From a
+ * transposed operand, a wgmma reads 16 rows of BF16. The parameter `stride` is the byte distance
  * between row r and row r + 8. The parameter `leading` is the byte distance between column c and
  * column c + 64 of a transposed operand; a K-major operand ignores `leading`. */
 static __device__ __forceinline__ kvr_operand kvr_operand_at(kvr_shared<const kvr_bf16> p,

@@ -15,8 +15,8 @@
  *
  * Under nvcc, kvr_matrices and kvr_mma are PTX instructions. In the emulator, an MMA adds the exact
  * products to c in F32, in the order of k. A GPU adds the products in an unspecified order, and may
- * truncate bits below 2^-23 of the largest term. Therefore tests allow an error of 16 times 2^-23
- * of the largest term per MMA. */
+ * truncate bits below 2^-23 of the largest term. Therefore tests allow an error of 16 * 2^-23 of
+ * the largest term per MMA. */
 #ifndef KVR_DEVICE_MMA_CUH
 #define KVR_DEVICE_MMA_CUH
 

@@ -20,8 +20,8 @@ enum {
 #define WORDS_(...) #__VA_ARGS__
 #define WORDS(...) WORDS_(__VA_ARGS__)
 
-/* The bytes of dynamic shared memory that the driver allows for a kernel. The stream caches these
- * limits, because a query of the driver is slow. */
+/* The bytes of dynamic shared memory that the driver allows for a kernel. The stream caches each
+ * kernel's limit, because a query of the driver is slow. */
 struct granted {
     const void *kernel;
     size_t bytes;
@@ -101,8 +101,8 @@ static enum kvr_status failed(cudaError_t e, const char *doing)
                     "device cuda: %s: %s; --device cpu needs no GPU", doing, cudaGetErrorString(e));
 }
 
-/* Creates the stream's private memory pool, which retains freed memory. The peak use of the pool is
- * therefore the peak memory of this stream alone. */
+/* Creates the stream's private memory pool, which retains freed memory. The peak use of this
+ * private pool is the peak memory use of the stream alone. */
 static cudaError_t open_pool(struct kvr_stream *s)
 {
     struct cudaMemPoolProps props;

@@ -144,7 +144,7 @@ void *kvr_stream_native(struct kvr_stream *s)
     return s;
 }
 
-/* Records the number of bytes that the kernel requests; a launch whose shared memory exceeds the
+/* Records the bytes of dynamic shared memory that the kernel requests; a launch that exceeds the
  * device's limit fails later. */
 bool kvr_stream_ask_shared(struct kvr_stream *s, const void *kernel, size_t bytes)
 {

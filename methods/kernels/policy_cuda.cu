@@ -91,7 +91,7 @@ static __global__ void __launch_bounds__(SUMMARY_THREADS)
 }
 
 /* Computes the variance over frames of mean |v| at every position of a frame. Each position has
- * LANES threads, and the first of them accumulates the variance by Welford's algorithm. */
+ * LANES threads, and the first of these threads accumulates the variance by Welford's algorithm. */
 static __global__ void __launch_bounds__(THREADS)
     position_variance(kvr_global<const float> v, int64_t n_frames, int64_t positions,
                       int64_t channels, kvr_global<struct kvr_ranked> rank)

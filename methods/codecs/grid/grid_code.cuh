@@ -209,7 +209,7 @@ static __device__ __forceinline__ struct bit_range bit_range_of(const float (&x)
     return all;
 }
 
-/* Computes the minimum and the maximum of the floats, both encoded by order_of(). */
+/* Computes the minimum and the maximum of the floats, both as integers of order_of(). */
 static __device__ __forceinline__ void range_of(const struct bit_range &s, int &low, int &high)
 {
     low = order_of(__uint_as_float((int)s.umax < 0 ? s.umax : s.umin));

@@ -29,8 +29,8 @@ enum {
     /* number of tokens whose values a thread of grid_encode_16 has in registers */
     REG_TOKENS = 16,
     SPAN = 256, /* number of channels that a CTA of grid_encode_rows encodes */
-    /* maximum number of groups that a CTA of grid_encode_rows encodes: 8 tokens of SPAN channels,
-     * in groups of at least 8 channels */
+    /* maximum number of groups that a CTA of grid_encode_rows encodes, for 8 tokens of SPAN
+     * channels and groups of at least 8 channels */
     GROUPS = 8 * SPAN / 8,
     TOKEN_UNITS = 512 /* maximum number of threads in a CTA of grid_encode_token */
 };
@@ -165,9 +165,9 @@ encode_group(const struct shape &g, const struct quant_params &f, const struct d
     }
 }
 
-/* Computes the range of channel j over N tokens. A BF16 register contains two channels: the call
- * for the even channel stores the ranges of both channels in `least` and `most`, and the call for
- * the odd channel reads them there. */
+/* Computes the range of channel j over N tokens. A BF16 register contains two channels, so the call
+ * for the even channel stores the ranges of both channels in `least` and `most`. The call for the
+ * odd channel reads its range from `least` and `most`. */
 template <int V, int N>
 static __device__ __forceinline__ void range_at(const kvr_vec<float, V> (&v)[N], int j, unsigned &,
                                                 unsigned &, int &low, int &high)
@@ -200,7 +200,8 @@ static __device__ __forceinline__ void range_at(const kvr_vec<unsigned, P> (&v)[
 /* Quantizes the groups of tokens t0 to t0 + 15 in channels c V to c V + V - 1. The first n_valid
  * tokens of v are not padding. If `next`, each value in v is replaced by its quantization residual,
  * which a second grid then quantizes. Without PLAIN, the loop over channels is not unrolled, which
- * reduces the size of the machine code. Two grids without PLAIN require V = 1. */
+ * reduces the size of the machine code. Without PLAIN, a chain of two grids requires V = 1, that
+ * is, one channel per thread. */
 template <class T, bool PLAIN, class Held>
 static __device__ __forceinline__ void
 encode_groups(const struct shape &g, int64_t t0, int64_t c, bool next, Held (&v)[REG_TOKENS],
@@ -296,8 +297,8 @@ static __global__ void __launch_bounds__(THREADS, W::pair || !W::plain ? 3
         for (int i = 0; i < REG_TOKENS; i++) {
             Read there = {};
 
-            /* Past the end of the block, load the last token again. The duplicate does not change
-             * the range, and its code is discarded. */
+            /* Past the end of the block, load the last token again. The duplicate token does not
+             * change the range, and the code of the duplicate is discarded. */
             if (W::plain || i < n_valid)
                 there = from[row * (unsigned)(W::plain && i >= n_valid ? n_valid - 1 : i)];
             load_row(v[i], there);
@@ -312,8 +313,8 @@ static __global__ void __launch_bounds__(THREADS, W::pair || !W::plain ? 3
                                    n ? scales_2 : scales);
 }
 
-/* Computes the ranges of 8 tokens over a thread's channels, encoded by order_of(). For BF16, only
- * the upper 16 bits of a range are valid (see extend_order()). */
+/* Computes the minimum and the maximum of each of 8 tokens over a thread's channels, as integers of
+ * order_of(). For BF16, only the upper 16 bits of a range are valid (see extend_order()). */
 template <int V>
 static __device__ __forceinline__ void ranges_of(const kvr_vec<float, V> (&v)[8], int (&low)[8],
                                                  int (&high)[8])

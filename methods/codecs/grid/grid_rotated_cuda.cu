@@ -95,8 +95,8 @@ static __device__ __forceinline__ void butterfly_near(kvr_global<const words> fr
 
 /* Second phase of the transform: computes the butterflies of strides 16 to 64 of channels a, a +
  * 16, ... of tokens 8 half to 8 half + 7. With SURE, infinite and NaN results are also correct;
- * without SURE, a non-finite result may become any NaN. Only grids that store a minimum need SURE.
- * The scale of a group with a non-finite value is always NaN. */
+ * without SURE, a non-finite result may become any NaN. Only asymmetric grids, which store the
+ * minimum of a group, need SURE. The scale of a group with a non-finite value is always NaN. */
 template <bool SURE>
 static __device__ __forceinline__ void butterfly_far(kvr_shared<quad> smem, int a, int half,
                                                      float (&w)[8][8])

@@ -43,7 +43,7 @@ struct dequant {
 };
 
 /* Returns the dequantization parameters of a group. Symmetric grids ignore `zero`. With PLAIN, all
- * groups have the same z. */
+ * groups have the same zero point z. */
 template <bool PLAIN>
 static __device__ __forceinline__ struct dequant dequant_of(const struct shape &g, kvr_f16 scale,
                                                             kvr_f16 zero)
@@ -89,7 +89,8 @@ static inline struct shape shape_of(const struct kvr_grid *g, const struct kvr_s
 }
 
 /* Returns whether a thread may access n channels at a time: extents are multiples of n, and
- * addresses are aligned. This also includes rows of `width` channels from channel `first` on. */
+ * addresses are aligned. The function also checks rows of `width` channels that start at channel
+ * `first`. */
 static inline bool vectorizable(int n, const struct shape *g, int64_t first, int64_t width,
                                 const void *x, const void *codes, const void *scales)
 {

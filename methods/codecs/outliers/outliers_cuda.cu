@@ -4,9 +4,10 @@
  * Normally the kernels read the block only once. First, outlier_guess estimates the outlier bound
  * from samples; an element whose magnitude exceeds the bound is an outlier. Then outlier_moments
  * computes the moments of every span of SPAN elements, and lists the span's candidates, whose
- * magnitudes exceed the estimate. The kernels that count and store outliers then read only the
- * candidates. If a span has more than ROOM candidates, these kernels read the whole span again. If
- * the exact bound is below the estimate, these kernels read all spans again. */
+ * magnitudes exceed the estimate. The kernels outlier_count and outlier_record then read only the
+ * candidates. If a span has more than ROOM candidates, outlier_count and outlier_record read the
+ * whole span again. If the exact bound is below the estimate, outlier_count and outlier_record read
+ * all spans again. */
 #include "methods/codecs/outliers/outliers_cuda.h"
 
 #include <cfloat>
@@ -59,10 +60,11 @@ struct candidate {
  * candidates [spans][ROOM] and listed [spans]. The array `listed` contains the number of candidates
  * of every span. */
 struct counts {
-    /* Of the elements beyond the bound, the number with bits(|x|) > choice.above, and the number
-     * with bits(|x|) == choice.above (ties). The kernel outlier_count stores both numbers for every
-     * span. The kernel outlier_offsets then replaces `above` by the number of outliers that all
-     * earlier spans store, and `ties` by the number of ties in all earlier spans. */
+    /* Among the elements with |x| > bound, the number with bits(|x|) > choice.above, and the number
+     * of ties (bits(|x|) == choice.above). The kernel outlier_count stores the fields `above` and
+     * `ties` for every span. The kernel outlier_offsets then replaces `above` by the number of
+     * outliers that all earlier spans store, and `ties` by the number of ties in all earlier
+     * spans. */
     int64_t above, ties;
 };
 struct work {
@@ -304,7 +306,7 @@ static __device__ __forceinline__ void merge(struct moments &a, double mean, dou
 
 /* Computes the bound. A single CTA merges the moments of all spans of each piece, and then the
  * moments of the PIECES pieces, in the same order as the CPU. Each piece has OF_PIECE threads,
- * which load moments and compute weights in parallel. The first of these threads merges the
+ * which load moments and compute weights in parallel. The first thread of each piece merges the
  * moments. */
 enum { OF_PIECE = 8, BOUND_THREADS = PIECES * OF_PIECE };
 
@@ -323,7 +325,8 @@ static __global__ void __launch_bounds__(BOUND_THREADS)
 
     if (self < 256)
         bins[self] = 0;
-    /* the loop has the same number of iterations for all pieces, because it contains barriers */
+    /* the loop has the same number of iterations for all pieces, because the loop contains
+     * barriers */
     for (int64_t at = 0; at < each; at += OF_PIECE) {
         const int64_t i = first + at + mine;
 
@@ -341,8 +344,9 @@ static __global__ void __launch_bounds__(BOUND_THREADS)
         __syncthreads();
     }
     if (!mine) {
-        /* Compute the number of elements of the block before the start of this piece, and the
-         * number before its end. Only the last span of the block may be incomplete. */
+        /* Compute how many elements of the block precede the start of this piece, and how many
+         * elements precede the end of this piece. Only the last span of the block may be
+         * incomplete. */
         const int64_t before = first * SPAN < n ? first * SPAN : n;
         const int64_t to = first < end ? end * SPAN : before, behind = to < n ? to : n;
 
@@ -352,7 +356,7 @@ static __global__ void __launch_bounds__(BOUND_THREADS)
     }
     __syncthreads();
     if (!self) {
-        /* The estimate is already in out[0], whose bound is still NaN. */
+        /* out[0] already contains the estimate of the bound, and NaN as the exact bound. */
         struct choice c = out[0];
         struct moments all = { (double)n + padded, 0, 0 };
         float sigma;
@@ -546,8 +550,8 @@ static __global__ void __launch_bounds__(256)
             choice[0] = c;
         return;
     }
-    /* Select the bin at which the cumulative count reaches c.ties. If no bin reaches it, select bin
-     * 0. */
+    /* Select the bin at which the cumulative count reaches c.ties. If no bin reaches c.ties, select
+     * bin 0. */
     if ((above < c.ties || b == 255) && (above + mine >= c.ties || !b)) {
         c.ties -= above;
         c.above |= b << shift;

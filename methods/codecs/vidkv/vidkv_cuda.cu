@@ -28,7 +28,7 @@ static __global__ void __launch_bounds__(THREADS)
     const int64_t t = p.t0 + i / p.width, channel = p.first + i % p.width;
     const int64_t h = channel / g.head_dim;
     const int c = (int)(channel % g.head_dim), n_hard = g.head_dim - g.easy;
-    /* number of channels before channel c whose DFT is quantized to 1 bit (easy channels) */
+    /* number of easy channels (channels whose DFT is quantized to 1 bit) before channel c */
     int before = 0;
 
     if (i >= p.n * p.width)
