@@ -26,8 +26,8 @@ extern "C" {
 struct kvr_blaslt;
 struct kvr_blaslt_plan;
 
-/* The epilogue of a product: Y in F32, Y in BF16 after GELU (tanh form), or Y in BF16 without
- * GELU. */
+/* The epilogue of a product, which writes Y in F32, in BF16 after GELU (tanh form), or in BF16
+ * without GELU. */
 enum kvr_blaslt_end { KVR_BLASLT_F32, KVR_BLASLT_GELU, KVR_BLASLT_BF16 };
 
 struct kvr_blaslt_shape {
@@ -46,7 +46,7 @@ enum { KVR_BLASLT_CHOICES = 8 };
 enum kvr_status kvr_blaslt_find(char *words, size_t n);
 
 enum kvr_status kvr_blaslt_open(struct kvr_blaslt **out, struct kvr_stream *s);
-void kvr_blaslt_close(struct kvr_blaslt **lt); /* accepts NULL; close its plans first */
+void kvr_blaslt_close(struct kvr_blaslt **lt); /* *lt may be NULL; its plans must be closed first */
 
 /* Selects the library's algorithm number shape->choice for this shape. Returns KVR_EUNSUPPORTED if
  * the library has no such algorithm. */

@@ -52,8 +52,8 @@ enum kvr_status kvr_dev_info(struct kvr_dev *dev, struct kvr_device_info *out);
 
 /* Whether the host can access the device's memory directly. */
 bool kvr_dev_in_host(const struct kvr_dev *dev);
-/* Whether the host can access the memory of this backend's devices directly. No device needs to be
- * open. */
+/* Whether the host can access the memory of this backend's devices directly. This query does not
+ * need an open device. */
 bool kvr_backend_in_host(enum kvr_backend backend);
 /* Returns a device for host buffers that belong to `dev`, with accounting of its own; or `dev`
  * itself if the memory of `dev` is host memory. */
@@ -78,8 +78,8 @@ bool kvr_dev_was_full(const struct kvr_dev *dev);
 
 /* ---- graphs ------------------------------------------------------------------------------ */
 
-/* Whether the device can record work in a graph and replay it. If the device cannot, the other
- * functions of this section must not be called. */
+/* Whether the device can record work in a graph and replay it. If the device cannot record work,
+ * the other functions of this section must not be called. */
 bool kvr_dev_records(const struct kvr_dev *dev);
 /* Starts recording a graph: work until kvr_dev_record_end() is recorded and not executed.
  * harness/device/stream.h lists the allowed calls. */

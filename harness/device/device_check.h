@@ -26,9 +26,9 @@ struct kvr_device_facts {
     int n_devices;
     const char *visible; /* CUDA_VISIBLE_DEVICES, NULL if unset */
     const char *name;    /* name of device 0; NULL without a device */
-    int major, minor;    /* compute capability of device 0; 0 without a device */
+    int major, minor;    /* compute capability of device 0, or 0 without a device */
     bool no_image;       /* whether a kernel has no code for the architecture of device 0 */
-    const char *archs;   /* architectures of the kernels, in nvcc's form: "800,900,1000" */
+    const char *archs;   /* architectures of the kernels in nvcc's form, such as "800,900,1000" */
     const char *error;   /* message of any other CUDA error, or NULL */
 };
 

@@ -28,8 +28,8 @@ enum kvr_gpu_reason {
     KVR_GPU_SW_THERMAL = 0x20,
     KVR_GPU_HW_THERMAL = 0x40,
     KVR_GPU_POWER_BRAKE = 0x80,
-    /* All throttle reasons except the power limit. Each of these reasons indicates a problem of the
-     * machine. */
+    /* All throttle reasons except the power limit. Each of these throttle reasons indicates a
+     * problem of the machine. */
     KVR_GPU_SLOWED =
         KVR_GPU_HW_SLOWDOWN | KVR_GPU_SW_THERMAL | KVR_GPU_HW_THERMAL | KVR_GPU_POWER_BRAKE,
 };
@@ -46,9 +46,9 @@ struct kvr_gpu_state {
 
 struct kvr_gpu_states;
 
-/* Loads NVML. If NVML is not available, *out is NULL and why [n] receives "no NVML: REASON".
- * Otherwise why [n] receives "NVML VERSION of the driver", or "NVML" if the version is unknown. The
- * only error is KVR_ENOMEM, because kvreel then cannot tell whether NVML is available. */
+/* Loads NVML. If NVML is not available, *out is NULL and why [n] receives the reason. Otherwise why
+ * [n] receives "NVML VERSION of the driver", or "NVML" if the version is unknown. The only error is
+ * KVR_ENOMEM, because kvreel then cannot tell whether NVML is available. */
 enum kvr_status kvr_gpu_states_open(struct kvr_gpu_states **out, char *why, size_t n);
 void kvr_gpu_states_close(struct kvr_gpu_states **g); /* accepts NULL */
 

@@ -9,8 +9,8 @@ enum { KVR_UUID_LEN = 48, KVR_MAX_DEVICES = 16 };
 
 struct kvr_device_info {
     char name[128];      /* "NVIDIA H200"; "emulated"; "none" on the CPU */
-    int major, minor;    /* compute capability; emulated: as configured. All numbers of this
-                          * structure are 0 on the CPU */
+    int major, minor;    /* compute capability, configurable on the emulated device. All numbers of
+                          * this structure are 0 on the CPU */
     int driver, runtime; /* CUDA version numbers: 13000 is 13.0 */
     int n_sm;            /* number of streaming multiprocessors */
     size_t l2_bytes;

@@ -52,7 +52,7 @@ void kvr_mem_reset_peak(struct kvr_dev *dev);
 void kvr_mem_set_limit(struct kvr_dev *dev, size_t bytes);
 
 /* For tests: makes the n-th allocation from now fail with KVR_ENOMEM, where n = 1 is the next
- * allocation. n = 0 cancels this. */
+ * allocation. If n is 0, no allocation is made to fail. */
 void kvr_mem_fail_after(struct kvr_dev *dev, uint64_t n);
 
 struct kvr_buf {

@@ -35,25 +35,26 @@ struct kvr_graph;
 /* Opens a stream. Returns KVR_EUNSUPPORTED if there is no usable GPU; the message says what was
  * found and what is required. */
 enum kvr_status kvr_stream_open(struct kvr_stream **out);
-/* Closes the stream and frees its remaining allocations; *s may be NULL. The caller must close the
- * stream's graphs first. */
+/* Closes the stream and frees its remaining allocations. The caller must close the stream's graphs
+ * first. *s may be NULL. */
 void kvr_stream_close(struct kvr_stream **s);
 /* Waits for all work in the stream, then returns and clears the first error since the last sync. */
 enum kvr_status kvr_stream_sync(struct kvr_stream *s);
 
 /* Whether kernels are emulated, that is, run on the CPU with the checks of emu.cuh. */
 bool kvr_stream_emulated(void);
-/* Returns the compute capability times 10: 90 for 9.0. The emulated device has the value that the
- * environment variable KVREEL_EMULATED_CAPABILITY had when the stream was opened, by default 0. */
+/* Returns the compute capability times 10, for example 90 for 9.0. The emulated device has the
+ * value that the environment variable KVREEL_EMULATED_CAPABILITY had when the stream was opened, by
+ * default 0. */
 int kvr_stream_capability(const struct kvr_stream *s);
 /* Sets the seed by which the emulated device permutes the execution order of thread blocks, and of
- * threads between barriers. No effect on a GPU. */
+ * threads between barriers. The seed has no effect on a GPU. */
 void kvr_stream_seed(struct kvr_stream *s, uint64_t seed);
 /* Returns the number of successful launches of the kernel with this name. */
 int64_t kvr_stream_launches(const struct kvr_stream *s, const char *kernel);
 
 /* Returns the stream handle to pass to NVIDIA's libraries, a cudaStream_t. On the emulated device
- * this is `s` itself. */
+ * the handle is `s` itself. */
 void *kvr_stream_native(struct kvr_stream *s);
 
 /* Returns how this program's kernels were built. */
@@ -83,8 +84,8 @@ void kvr_device_free(struct kvr_stream *s, void *p); /* accepts NULL */
 bool kvr_stream_was_full(const struct kvr_stream *s);
 
 /* Copy n bytes from host memory to the device (put) or back (get), in stream order. When
- * kvr_device_put returns, the host memory may be overwritten; when kvr_device_get returns, it has
- * been written. */
+ * kvr_device_put returns, the host memory may be overwritten. When kvr_device_get returns, the host
+ * memory has been written. */
 enum kvr_status kvr_device_put(struct kvr_stream *s, void *device, const void *host, size_t n);
 enum kvr_status kvr_device_get(struct kvr_stream *s, void *host, const void *device, size_t n);
 /* Copies n bytes asynchronously between two device buffers that must not overlap, in stream order.

@@ -16,11 +16,11 @@
  *   lora_golden.safetensors  its forward `a` with lora.pt merged.
  *   unipc.safetensors      tables and runs of the solver.
  *
- * Decoder and text encoder have separate checks (vae/check_vae.h, text/check_text.h). Sizes come
- * from the configuration and from the files. In F32, with an exact KV cache (method F32), the
- * tolerance is a relative L2 error of 1e-5 and an absolute error of 1e-4. In BF16, the tolerance is
- * a relative L2 error of 1.2e-2 for latents and flow, and of 1.5e-2 for other tensors computed by
- * linear layers. Tables have the F32 tolerance in BF16 too. */
+ * Decoder and text encoder have separate checks (vae/check_vae.h, text/check_text.h). Tensor sizes
+ * come from the model's configuration and from the recorded files. In F32, with an exact KV cache
+ * (method F32), the tolerance is a relative L2 error of 1e-5 and an absolute error of 1e-4. In
+ * BF16, the tolerance is a relative L2 error of 1.2e-2 for latents and flow, and of 1.5e-2 for
+ * other tensors computed by linear layers. Tables have the F32 tolerance in BF16 too. */
 #ifndef KVR_ENGINE_CHECK_H
 #define KVR_ENGINE_CHECK_H
 
@@ -42,10 +42,10 @@ enum kvr_check_status {
 
 struct kvr_check_entry {
     char name[96];
-    double rel_l2;  /* ||x - golden|| / ||golden||; NaN if no values were compared */
+    double rel_l2;  /* ||x - golden|| / ||golden||, or NaN if no values were compared */
     double max_abs; /* largest |x - golden| */
     enum kvr_check_status status;
-    char note[160]; /* reason of a failed or skipped comparison, or a PSNR, or "" */
+    char note[160]; /* why the comparison failed or was skipped, or a PSNR, or "" */
 };
 
 struct kvr_check_report {
@@ -67,19 +67,20 @@ struct kvr_check_how {
 enum kvr_status kvr_engine_check(struct kvr_check_report *out, const char *dir,
                                  const struct kvr_check_how *how);
 
-/* Compares rollouts of P prompts with those in a model folder's golden.safetensors. That file has
- * prompt_tokens [P,T] I64, noise [P, chunks, steps, frames, C, H, W] and frames [P, F, C, H, W].
- * Step 0 of `noise` is the initial noise, the other steps are the noise of re-noising. In F32 the
- * report gets the entries "prompt{p}.frames" for all chunks and "prompt{p}.first" for the first two
- * chunks. Their relative L2 tolerances are "rel_l2_all" and "rel_l2_first6" of golden.json, by
- * default 5e-3 and 1e-3. In BF16 only the first chunk is compared, as "prompt{p}.first" with a
- * tolerance of at least 1.9e-2, because later chunks diverge. */
+/* Compares rollouts of P prompts with those in a model folder's golden.safetensors.
+ * golden.safetensors has prompt_tokens [P,T] I64, noise [P, chunks, steps, frames, C, H, W] and
+ * frames [P, F, C, H, W]. Step 0 of `noise` is the initial noise, the other steps are the noise of
+ * re-noising. In F32 the report gets the entries "prompt{p}.frames" for all chunks and
+ * "prompt{p}.first" for the first two chunks. The relative L2 tolerances are "rel_l2_all" of
+ * golden.json, by default 5e-3, for all chunks, and "rel_l2_first6", by default 1e-3, for the first
+ * two. In BF16 only the first chunk is compared, as "prompt{p}.first" with a tolerance of at least
+ * 1.9e-2, because later chunks diverge. */
 enum kvr_status kvr_golden_check(struct kvr_check_report *out, const char *dir,
                                  const struct kvr_check_how *how);
 
 /* Sets r->ok to whether at least one tensor was compared and no comparison failed. */
 void kvr_check_conclude(struct kvr_check_report *r);
-/* Appends the entries of `more` to r. */
+/* Appends the entries of the report `more` to the report r. */
 enum kvr_status kvr_check_append(struct kvr_check_report *r, const struct kvr_check_report *more);
 /* Whether the folder has at least one of the recorded files that kvr_engine_check reads. */
 bool kvr_engine_check_has_files(const char *dir);

@@ -65,7 +65,7 @@ void kvr_dit_reuse_counts(const struct kvr_dit *d, struct kvr_reuse_counts *out)
 
 /* A tap is a callback that receives named intermediate tensors, for `kvreel engine check` and for
  * recording traces. Tensor names are those of the parity fixtures without the test's letter, for
- * example "block0.q_rope". A tap of NULL disables these calls. */
+ * example "block0.q_rope". If fn is NULL, no tap is called. */
 typedef void kvr_dit_tap_fn(void *ctx, const char *name, const float *data, int64_t n);
 void kvr_dit_tap(struct kvr_dit *d, kvr_dit_tap_fn *fn, void *ctx);
 

@@ -11,7 +11,8 @@
  *     value = bound * (2 u - 1)    u of stream (seed, KVR_RNG_WEIGHTS, a, b), element i
  *
  * 2 u - 1 is exact in float, so only the product is rounded. a and b are the two halves of the
- * 64-bit FNV-1a hash of the tensor's name. The variance depends on the kind of tensor:
+ * 64-bit FNV-1a hash of the tensor's name. The variance of the values depends on the kind of
+ * tensor:
  *
  *     linear, convolution   variance 1 / fan-in: keeps unit variance
  *     bias                  standard deviation 0.02
@@ -31,12 +32,13 @@
 extern "C" {
 #endif
 
-/* Version of this generator. It is part of the model's hash, so that a changed generator gives a
- * different model. */
+/* Version of this generator. The version is part of the model's hash, so that a changed generator
+ * gives a different model. */
 extern const char *const kvr_draw_version;
 
 /* The random stream (a, b) and the distribution of a tensor: values are bound * (2 u - 1), or all
- * equal to `fill` if bound is 0. A device needs no other input to generate the tensor. */
+ * equal to `fill` if bound is 0. A device needs only a struct kvr_draw and the seed to generate the
+ * tensor. */
 struct kvr_draw {
     uint32_t a, b;
     float bound, fill;
@@ -52,8 +54,8 @@ void kvr_draw_to(struct kvr_dev *dev, uint64_t seed, const struct kvr_draw *d, i
 void kvr_draw_tensor(uint64_t seed, const char *name, int n_dims, const int64_t *shape, float *to);
 
 /* Writes a random prompt embedding to P [text_len, text_dim]: one row of unit variance for each
- * blank-separated word of `text`, and one for the end token. The other rows are zero, like the
- * padding of a real prompt. */
+ * blank-separated word of `text`, and one for the end token. The remaining rows of P are zero, like
+ * the padding of a real prompt. */
 void kvr_draw_prompt(uint64_t seed, const char *text, int text_len, int text_dim, float *P);
 
 #ifdef __cplusplus

@@ -21,12 +21,13 @@ struct kvr_flow {
     const struct kvr_ops *ops;
     struct kvr_gemm *gemm;
     double eps;
-    bool rounds;              /* activations are rounded to BF16 */
-    bool narrow;              /* activations are also stored as BF16 */
+    bool rounds;              /* whether activations are rounded to BF16 */
+    bool narrow;              /* whether activations are also stored as BF16 */
     void *x;                  /* [N,d]: the residual stream */
     void *y;                  /* [N,d]: the norm of x, or a residual to be added to x */
     struct kvr_residual left; /* pending residual, not yet added to x; only if `narrow` */
-    bool fuses;               /* a fused kernel multiplies, adds to x and writes sums of squares */
+    bool fuses;               /* whether one kernel can fuse a product, the residual add and sums of
+                               * squares */
     float *squares; /* [N, kvr_linear_squares(d)]: sums of squares of the first output of the last
                    * kvr_flow_layers */
     bool squared;   /* `squares` is valid */
@@ -57,8 +58,8 @@ void kvr_flow_open(struct kvr_flow *f, struct kvr_dev *dev, struct kvr_gemm *gem
 
 /* Size of one activation element in bytes. */
 size_t kvr_flow_size(const struct kvr_flow *f);
-/* Allocates the memory that layer `l` needs for m rows with epilogue `end`, which is
- * KVR_LINEAR_ROUNDED for kvr_flow_layers. */
+/* Allocates the memory that layer `l` needs for m rows with epilogue `end`. For kvr_flow_layers,
+ * `end` is KVR_LINEAR_ROUNDED. */
 enum kvr_status kvr_flow_prepare(const struct kvr_flow *f, const struct kvr_linear *l, int64_t m,
                                  enum kvr_linear_end end);
 

@@ -33,7 +33,8 @@ enum { KVR_LINEAR_MAX_FUSED = 4 };
 struct kvr_gemm;
 struct kvr_linear;
 
-/* Names of the compute types of linear layers: "f32", "bf16". KVR_EINVAL for other names. */
+/* Linear layers have compute type "f32" or "bf16"; kvr_compute_parse returns KVR_EINVAL for another
+ * name. */
 #define KVR_COMPUTE_HELP "f32 or bf16"
 const char *kvr_compute_word(enum kvr_dtype compute);
 enum kvr_status kvr_compute_parse(const char *word, enum kvr_dtype *out);
@@ -46,8 +47,8 @@ enum kvr_status kvr_gemm_open_as(struct kvr_gemm **out, struct kvr_dev *dev,
 /* Accepts NULL. Close its layers first. */
 void kvr_gemm_close(struct kvr_gemm **g);
 enum kvr_dtype kvr_gemm_compute(const struct kvr_gemm *g);
-/* Whether this backend (CUDA, or a CPU with AMX) stores the weights of BF16 layers as BF16. Other
- * CPUs store these weights as floats with BF16 values. */
+/* Whether this backend (CUDA, or a CPU with AMX) stores the weights of BF16 layers as BF16. A CPU
+ * without AMX stores the weights of BF16 layers as floats with BF16 values. */
 bool kvr_gemm_holds_bf16(enum kvr_backend backend);
 /* Enables autotuning of BF16 products. kvr_linear_prepare then measures kvreel's kernels and
  * cuBLASLt's proposals, or reads the choice of an earlier measurement (tune.h), and selects the
@@ -70,9 +71,9 @@ void kvr_linear_close(struct kvr_linear **l);
 int kvr_linear_n(const struct kvr_linear *l);
 int kvr_linear_k(const struct kvr_linear *l);
 
-/* Builds kernels and scratch for m rows, so that kvr_linear_run with m rows allocates nothing. On
- * the CPU, kvr_linear_run builds them if they are missing. On CUDA, preparing one layer prepares
- * all layers with the same n, k and presence of a bias. */
+/* Builds kernels and scratch for m rows, so that kvr_linear_run with m rows allocates no memory. On
+ * the CPU, kvr_linear_run builds missing kernels and scratch itself. On CUDA, preparing one layer
+ * prepares all layers with the same n, k and presence of a bias. */
 enum kvr_status kvr_linear_prepare(const struct kvr_linear *l, int64_t m);
 
 /* Frees the scratch of all layers; the next kvr_linear_run allocates scratch again. */
@@ -83,7 +84,7 @@ void kvr_gemm_free_scratch(struct kvr_gemm *g);
 enum kvr_status kvr_linear_run(struct kvr_gemm *g, int64_t m, const float *x, int n_layers,
                                const struct kvr_linear *const *l, float *const *y);
 
-/* ---- BF16 activations, only if kvr_gemm_narrow() ------------------------------------------ */
+/* ---- BF16 activations ---------------------------------------------------------------------- */
 
 bool kvr_gemm_narrow(const struct kvr_gemm *g);
 /* Number of columns of an input row of k values after padding with zeros. */
@@ -95,9 +96,9 @@ kvr_bf16 *kvr_gemm_input(struct kvr_gemm *g, int64_t m, int k);
 /* Rounds x [m,k] to BF16 and writes the result to the buffer of kvr_gemm_input(). */
 void kvr_gemm_store_input(struct kvr_gemm *g, int64_t m, int k, const float *x);
 
-/* The epilogue of a layer: ROUNDED rounds the product to BF16, [m,n]. GELU applies GELU and pads
- * rows like a layer's input. ADDED rounds the product, multiplies it by the gate and adds it to the
- * residual. */
+/* The operation that a layer applies to its product. KVR_LINEAR_ROUNDED rounds the product to BF16,
+ * [m,n]. KVR_LINEAR_GELU applies GELU and pads rows as a layer's input is padded. KVR_LINEAR_ADDED
+ * rounds the product, multiplies it by the gate and adds it to the residual. */
 enum kvr_linear_end { KVR_LINEAR_ROUNDED, KVR_LINEAR_GELU, KVR_LINEAR_ADDED, KVR_N_LINEAR_ENDS };
 /* BF16 input [m,columns], where columns is k or kvr_gemm_columns(k). If x is NULL, the input is in
  * the buffer of kvr_gemm_input(). */

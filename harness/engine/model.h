@@ -50,14 +50,15 @@ struct kvr_model_config {
     enum kvr_sampler sampler;
     double timestep_shift;
     int n_steps;
-    double steps[KVR_MAX_STEPS];  /* as listed, before the shift: 1000, 750, ...; unused by UniPC */
+    double steps[KVR_MAX_STEPS];  /* listed steps before the shift, such as 1000, 750; unused by
+                                   * UniPC */
     enum kvr_timesteps timesteps; /* mapping to the network's timesteps (schedules.def) */
     bool rounded_timesteps;       /* timesteps are rounded to the network's compute type */
     double context_timestep;
     enum kvr_predicts prediction;
     bool latent_is_rgb; /* latents are RGB frames in latent_range and need no decoder */
     float latent_lo, latent_hi;
-    int window_frames;  /* default attention window in frames; 0: all frames are visible */
+    int window_frames;  /* default attention window in frames, or 0 if all frames are visible */
     int sink_frames;    /* default sink: number of first frames that stay visible */
     double shot_offset; /* each cut shifts later time positions by this many frames */
     struct kvr_lora_config {
@@ -75,7 +76,7 @@ struct kvr_model_config {
     int n_kv_heads, vocabulary_size, context_length;
     double rope_base;
     char *gguf;  /* name of the GGUF file in the folder */
-    char *fetch; /* shell command that downloads the GGUF file, for messages; NULL: unknown */
+    char *fetch; /* shell command that downloads the GGUF file, for messages, or NULL */
 };
 
 /* Reads and checks a config.json; kvr_model_config_free frees the strings of `c`. */
@@ -95,7 +96,7 @@ bool kvr_sampler_is_spelt(const char *text);
  * steps. */
 enum kvr_status kvr_sampler_choose(struct kvr_model_config *c, const char *name);
 
-/* Names of the schedules: "model", then the rows of schedules.def; NULL-terminated. */
+/* The names of all schedules, "model" and the rows of schedules.def; NULL-terminated. */
 extern const char *const kvr_schedule_names[];
 /* Whether `text` is a list of descending steps of at most 1000, such as "1000-600-250", optionally
  * preceded by a shift, as in "8:1000-750". Without a shift in `text`, the model's shift applies.
@@ -106,7 +107,8 @@ bool kvr_schedule_is_list(const char *text);
  * KVR_EUNSUPPORTED for a language model, unless `name` is "model". */
 enum kvr_status kvr_schedule_choose(struct kvr_model_config *c, const char *name);
 
-/* The decoder of Wan's latents: Wan's VAE or the tiny TAEHV. "vae", "taehv"; NULL-terminated. */
+/* The kinds of decoders of Wan's latents, Wan's VAE ("vae") and the tiny decoder TAEHV ("taehv").
+ * kvr_decoder_names is NULL-terminated. */
 enum kvr_decoder_kind { KVR_DECODER_VAE, KVR_DECODER_TAEHV, KVR_N_DECODERS };
 extern const char *const kvr_decoder_names[];
 /* Returns KVR_EINVAL and lists the known decoders if `name` is unknown. */
@@ -130,17 +132,17 @@ void kvr_model_shed(struct kvr_model *m);
 
 /* Options for opening a model folder. */
 struct kvr_model_use {
-    const char *schedule;  /* argument of kvr_schedule_choose, applied before n_steps; NULL: the
-                            * model's own schedule */
-    const char *sampler;   /* argument of kvr_sampler_choose, applied after the schedule; NULL: the
-                            * model's own sampler */
-    const char *lora;      /* LoRA file used instead of the configuration's; NULL: the
-                            * configuration's LoRA file, if any */
-    int n_layers, n_steps; /* only the first n_layers layers and n_steps steps are used; 0: all. For
-                            * random weights only */
+    const char *schedule;  /* argument of kvr_schedule_choose, applied before n_steps; if NULL, the
+                            * model's own schedule is used */
+    const char *sampler;   /* argument of kvr_sampler_choose, applied after the schedule; if NULL,
+                            * the model's own sampler is used */
+    const char *lora;      /* LoRA file used instead of the configuration's; if NULL, the
+                            * configuration's LoRA file, if any, is used */
+    int n_layers, n_steps; /* number of first layers and of first steps to use, or 0 for all; only
+                            * for random weights */
     bool look;             /* read only the configuration, the hash and the weights' names and
                             * shapes; a forward is impossible */
-    bool plan;             /* with `look`: weight files may be missing, and large files are not
+    bool plan;             /* only with `look`: weight files may be missing, and large files are not
                             * hashed */
     enum kvr_decoder_kind decoder;  /* if not KVR_DECODER_VAE (0), the decoder's file must exist */
     enum kvr_dtype decoder_compute; /* KVR_F32 (0) or KVR_BF16; TAEHV always computes in F32 */
@@ -164,7 +166,7 @@ const char *kvr_model_tuned(const struct kvr_model *m);   /* kvr_gemm_tuned */
 const char *kvr_model_sha256(const struct kvr_model *m);  /* hex digits of the model's hash */
 /* Whether the weight file or the LoRA file is missing; such a folder opens only with `plan`. */
 bool kvr_model_absent(const struct kvr_model *m);
-const char *kvr_model_vae(const struct kvr_model *m); /* path of the decoder's file; NULL if the
+const char *kvr_model_vae(const struct kvr_model *m); /* path of the decoder's file, or NULL if the
                                                        * model has no decoder */
 enum kvr_decoder_kind kvr_model_decoder(const struct kvr_model *m); /* kind of the decoder */
 enum kvr_dtype kvr_model_decoder_compute(const struct kvr_model *m);
@@ -176,7 +178,7 @@ int kvr_model_tokens_per_frame(const struct kvr_model *m);
 int kvr_model_head_dim(const struct kvr_model *m);
 int64_t kvr_model_frame_elems(const struct kvr_model *m); /* in_dim * latent_h * latent_w */
 
-/* Computes the prompt embedding P [text_len, text_dim] of vocabulary ids: P[i] =
+/* Computes the prompt embedding P [text_len, text_dim] of vocabulary ids, where row i is
  * token_embedding[id[i]] + position_embedding[i]. Returns KVR_EUNSUPPORTED for a model without a
  * vocabulary. */
 enum kvr_status kvr_model_embed(const struct kvr_model *m, const int *ids, int n_ids, float *P);

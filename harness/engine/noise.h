@@ -20,8 +20,8 @@ extern "C" {
  * eps of this chunk and denoising step. */
 typedef enum kvr_status kvr_noise_fn(void *ctx, int chunk, int step, int frame0, int n_frames,
                                      int64_t frame_elems, float *dst);
-/* Philox noise: initial noise is a function of (seed, frame), eps of (seed, chunk, step, frame).
- * ctx is a const uint64_t * seed. */
+/* Generates noise by the Philox generator: initial noise depends only on (seed, frame), eps only on
+ * (seed, chunk, step, frame). ctx is a const uint64_t * to the seed. */
 kvr_noise_fn kvr_noise_philox;
 
 /* Noise with a small perturbation, used to measure how strongly a rollout amplifies small
@@ -40,7 +40,7 @@ struct kvr_noise {
 enum { KVR_MAX_DRAW = (1 << 24) - 1 };
 kvr_noise_fn kvr_noise_moved;
 
-/* Like kvr_noise_moved(), but writes to dst in memory of `dev`; asynchronous. */
+/* Like kvr_noise_moved(), but writes to dst in memory of `dev`, asynchronously. */
 enum kvr_status kvr_noise_to(struct kvr_dev *dev, const struct kvr_noise *n, int chunk, int step,
                              int frame0, int n_frames, int64_t frame_elems, float *dst);
 

@@ -29,7 +29,7 @@ enum {
     KVR_OPS_MAX_TEXT = 8192,    /* limit of cross-attention's n_keys */
     KVR_OPS_MAX_HEAD_DIM = 256, /* limit of CUDA's table */
     KVR_OPS_L1_PARTS = 256,     /* partial sums of kvr_ops.l1 */
-    KVR_OPS_LANES = 16,         /* rows of kvr_cross are padded to a multiple of this */
+    KVR_OPS_LANES = 16,         /* rows of kvr_cross are padded to a multiple of 16 floats */
 };
 
 struct kvr_rows {
@@ -43,8 +43,8 @@ struct kvr_patching {
     int n_frames, channels, height, width, ph, pw;
 };
 
-/* The prompt's keys and values, packed by cross_pack for cross_attend. The buffers fit the F32
- * layout and the BF16 layout. */
+/* The prompt's keys and values, packed by cross_pack for cross_attend. k and v are large enough for
+ * the F32 layout and for the BF16 layout. */
 struct kvr_cross {
     int n_keys, n_heads, head_dim;
     float *k; /* [H, D, round16(n_keys)] on the CPU, zero padded */
@@ -55,15 +55,15 @@ struct kvr_cross {
 };
 
 /* A residual gate * y to be added to x, with one gate vector per frame. If gate is NULL, the gate
- * is 1. If y is NULL, there is no residual. */
+ * is 1. If y is NULL, no residual is added. */
 struct kvr_residual {
     const kvr_bf16 *y;
     const float *gate;
     int64_t stride;
 };
 
-/* Scratch of cross_attend: the online softmax state, with maximum, sum and accumulator. The buffers
- * must not overlap. */
+/* Scratch of cross_attend: the online softmax state, with maximum, sum and accumulator. The three
+ * buffers must not overlap. */
 struct kvr_cross_work {
     float *max, *sum; /* [N,H] */
     float *acc;       /* [N,H,D] */
@@ -95,14 +95,14 @@ struct kvr_ops {
      * / 2]. */
     void (*rope)(struct kvr_dev *dev, const struct kvr_rows *r, int head_dim, const double *cosines,
                  const double *sines, float *x);
-    /* Applies rms_norm, then rope, in one pass over x. The pointer is NULL if a fused pass is not
-     * faster. */
+    /* Applies rms_norm, then rope, in one pass over x. rms_rope is NULL on devices where one pass
+     * is not faster. */
     void (*rms_rope)(struct kvr_dev *dev, const struct kvr_rows *r, int head_dim, const float *w,
                      double eps, const double *cosines, const double *sines, float *x);
     /* Functions named _bf16 read and write BF16, compute in F32 and round each result once; on the
-     * CPU their pointers are NULL. The two norms first add the residual `before` to x and store the
-     * rounded sum in x. Their output y has `columns` columns, and those after the first d are
-     * zero. */
+     * CPU their pointers are NULL. norm_modulate_bf16 and norm_affine_bf16 first add the residual
+     * `before` to x and store the rounded sum in x. Their output y has `columns` columns; columns
+     * after the first d are zero. */
     void (*norm_modulate_bf16)(struct kvr_dev *dev, const struct kvr_rows *r,
                                const struct kvr_residual *before, kvr_bf16 *x, const float *shift,
                                const float *scale, int64_t stride, double eps, kvr_bf16 *y,
@@ -137,8 +137,9 @@ struct kvr_ops {
     void (*cross_attend)(struct kvr_dev *dev, const struct kvr_rows *r, const struct kvr_cross *c,
                          const struct kvr_cross_work *work, const float *q, float *out);
     /* Like cross_attend, for q and out in BF16, both 16-byte aligned. Returns false and writes
-     * nothing if the kernel does not support the shape of `c`. If q is NULL, only this return value
-     * is computed. The pointer is NULL on devices without such a kernel. */
+     * nothing if the kernel does not support the shape of `c`. If q is NULL, cross_attend_bf16 only
+     * tells whether the shape is supported. cross_attend_bf16 is NULL on devices without such a
+     * kernel. */
     bool (*cross_attend_bf16)(struct kvr_dev *dev, const struct kvr_rows *r,
                               const struct kvr_cross *c, const struct kvr_cross_work *work,
                               const kvr_bf16 *q, kvr_bf16 *out);
@@ -161,21 +162,21 @@ struct kvr_ops {
     /* Computes L1 norms as sums [2, KVR_OPS_L1_PARTS]: partial sums of |x - y|, then partial sums
      * of |y|. */
     void (*l1)(struct kvr_dev *dev, int64_t n, const float *x, const float *y, double *sums);
-    /* x0 = x - sigma flow, computed in float64 and rounded to float. */
+    /* Computes x0 = x - sigma flow from the predicted flow, in float64, and rounds x0 to float. */
     void (*x0_from_flow)(struct kvr_dev *dev, int64_t n, const float *x, const float *flow,
                          float sigma, float *x0);
-    /* x = (1 - sigma) x0 + sigma eps, computed in float32. */
+    /* Re-noises x0: x = (1 - sigma) x0 + sigma eps, computed in float32. */
     void (*renoise)(struct kvr_dev *dev, int64_t n, const float *x0, const float *eps, float sigma,
                     float *x);
     /* Computes the linear combination `b` of arrays with n elements: terms are added in order in
      * float64, and the sum is rounded once to float. `out` may be one of the arrays of `b`. */
     void (*blend)(struct kvr_dev *dev, int64_t n, const struct kvr_blend *b, float *out);
-    /* Clamps x to [lo, hi]; NaN stays NaN. */
+    /* Clamps the n values of x to [lo, hi], where NaN stays NaN. */
     void (*clamp)(struct kvr_dev *dev, int64_t n, float lo, float hi, float *x);
     /* Sets *flag to 1 if any of the n values is not finite, otherwise to 0. */
     void (*not_finite)(struct kvr_dev *dev, int64_t n, const float *x, int32_t *flag);
 
-    int max_head_dim; /* largest supported head_dim of rope and cross_attend; 0: no limit */
+    int max_head_dim; /* largest head_dim that rope and cross_attend support; 0: no limit */
     bool cross_works; /* cross_attend requires a kvr_cross_work */
 };
 

@@ -135,8 +135,8 @@ INLINE void softmax_row(float *s, int n, float scale)
  * not fit in SCORES floats. */
 enum { GROUP = 4, SCORES = QUERIES * (KVR_OPS_MAX_TEXT + KVR_OPS_LANES) };
 
-/* Stride between rows of scores, in floats. It is slightly above a power of two, so that rows do
- * not map to the same sets of the CPU's cache. */
+/* Stride between rows of scores, in floats. The stride is slightly above a power of two, so that
+ * rows do not map to the same sets of the CPU's cache. */
 static inline int score_stride(const struct kvr_cross *c)
 {
     return padded(c->n_keys) + KVR_OPS_LANES;

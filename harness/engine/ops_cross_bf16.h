@@ -14,8 +14,8 @@
  * would not fit on the stack. */
 enum { KVR_CROSS_BF16_NARROWEST = 16, KVR_CROSS_BF16_WIDEST = 256 };
 
-/* Whether cross-attention of `c` runs in BF16: layers compute in BF16, the CPU has AMX, and
- * head_dim is within these limits. */
+/* Whether cross-attention of `c` runs in BF16, that is, layers compute in BF16, the CPU has AMX,
+ * and head_dim is 16 to 256. */
 bool kvr_cross_tiles(const struct kvr_cross *c);
 
 /* Packs k, v [n_keys, H*D] into c as BF16. c->k has panels of keys,
@@ -25,7 +25,7 @@ void kvr_cross_bf16_pack(struct kvr_cross *c, const float *k, const float *v);
 /* Computes kvr_ops.cross_attend over a prompt packed by kvr_cross_bf16_pack. */
 void kvr_cross_bf16_attend(const struct kvr_rows *r, const struct kvr_cross *c, const float *q,
                            float *out);
-/* Size of c->k and c->v in this layout, in floats. */
+/* Number of floats to allocate for c->k and c->v in the BF16 layout. */
 int64_t kvr_cross_bf16_k_floats(int n_keys, int n_heads, int head_dim);
 int64_t kvr_cross_bf16_v_floats(int n_keys, int n_heads, int head_dim);
 

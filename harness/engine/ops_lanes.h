@@ -12,9 +12,10 @@
 #endif
 
 /* Cross-attention multiplies a block of QUERIES tokens by VECS vectors of W floats. The QUERIES *
- * VECS accumulators, VECS operand vectors and one broadcast value must fit in the vector registers:
- * 32 with AVX-512 and NEON, 16 otherwise. Without FMA, a product needs one more register. QUERIES
- * divides the tokens per frame of nano (36) and Wan (1560), so that no tokens remain. */
+ * VECS accumulators, VECS operand vectors and one broadcast value must fit in the vector registers.
+ * AVX-512 and NEON have 32 vector registers, other variants 16. Without FMA, a product needs one
+ * more register. QUERIES divides the tokens per frame of nano (36) and Wan (1560), so that no
+ * tokens remain. */
 #if KVR_ISA_AVX512
 enum { W = 16, VECS = 1, QUERIES = 12 };
 #elif KVR_ISA_AVX2
@@ -28,8 +29,8 @@ enum { W = 4, VECS = 2, QUERIES = 4 };
 typedef float vec __attribute__((vector_size(W * sizeof(float))));
 typedef int32_t vec_bits __attribute__((vector_size(W * sizeof(float))));
 
-/* Loops over fewer values run on one thread, because starting an OpenMP team would cost more time
- * than it saves. */
+/* Minimum number of values for which a loop starts an OpenMP team; for fewer values the start would
+ * take longer than the loop. */
 enum { WORTH_A_TEAM = 1 << 16 };
 
 #define INLINE static inline __attribute__((always_inline))
@@ -145,7 +146,8 @@ INLINE vec at_most(vec x, vec bound)
  * ln2/2]. x is clamped to +-87, so that the result is never subnormal; NaN propagates. */
 INLINE vec exp_fast(vec x)
 {
-    const float magic = 12582912.0f; /* 1.5 * 2^23: adding this constant rounds to an integer */
+    const float magic = 12582912.0f; /* 1.5 * 2^23; adding this constant to a float rounds to an
+                                      * integer */
     const vec y = at_most(at_least(x, spread(-87.0f)), spread(87.0f));
     const vec n = y * 1.44269504f + magic, whole = n - magic;
     const vec r = (y - whole * 0.693359375f) + whole * 2.12194440e-4f;

@@ -9,7 +9,7 @@
  * chunk's keys and values to the KV cache; with last_step, the forward of the last step writes them
  * instead.
  *
- * Pointers passed to hooks and noise functions, and `latents`, are host memory. */
+ * Hooks and noise functions receive pointers to host memory, and `latents` is host memory. */
 #ifndef KVR_ENGINE_SAMPLER_H
 #define KVR_ENGINE_SAMPLER_H
 
@@ -36,17 +36,17 @@ void kvr_schedule_round(struct kvr_schedule *s);
 float kvr_schedule_sigma(const struct kvr_schedule *s, float t);
 int kvr_schedule_index(const struct kvr_schedule *s, float t); /* index of that entry */
 
-/* What happens to the KV cache when the prompt changes. KEEP leaves the KV cache unchanged. RECACHE
- * recomputes the visible chunks by a clean pass with the new prompt (LongLive, arXiv:2509.22622).
- * RESET drops all chunks except the sink. */
+/* Selects what happens to the KV cache when the prompt changes. KEEP leaves the KV cache unchanged.
+ * RECACHE recomputes the visible chunks by a clean pass with the new prompt (LongLive,
+ * arXiv:2509.22622). RESET drops all chunks except the sink. */
 enum kvr_on_switch { KVR_SWITCH_KEEP, KVR_SWITCH_RECACHE, KVR_SWITCH_RESET, KVR_N_SWITCHES };
 extern const char *const kvr_switch_names[]; /* "keep", "recache", "reset", NULL */
 
 /* A shot is a run of chunks that share a prompt. A cut is the first chunk of every shot but the
  * first. */
 struct kvr_shots {
-    const int *of_chunk; /* [chunks]: shot of each chunk, from 0, ascending by at most 1; NULL: the
-                          * video has one shot */
+    const int *of_chunk; /* [chunks]: shot of each chunk, from 0, ascending by at most 1; if NULL,
+                          * the video has one shot */
     double offset;       /* each cut shifts the time positions of later chunks by this many
                           * frames */
     enum kvr_on_switch on_switch;
@@ -70,15 +70,16 @@ struct kvr_sample_hooks {
     int n_given;
     enum kvr_status (*given)(void *ctx, int frame0, int n_frames, float *x0);
     /* The video's first latent frame [frame_elems] in host memory, by which Wan2.2-TI2V is
-     * conditioned on an image. It replaces frame 0 of the sample before every step and after the
-     * last step. The network is given timestep 0 for frame 0, and the step's timestep for the other
-     * frames. If `first` is NULL, frame 0 is generated; `first` must be NULL if n_given > 0. */
+     * conditioned on an image. `first` replaces frame 0 of the sample before every step and after
+     * the last step. The network is given timestep 0 for frame 0, and the step's timestep for the
+     * other frames. If `first` is NULL, frame 0 is generated; `first` must be NULL if n_given >
+     * 0. */
     const float *first;
     /* Enables teacher forcing: `forced` writes the teacher's x0 of a step to host memory. The clean
      * pass runs on the teacher's x0 of the last step, so that the next chunk is conditioned on the
-     * teacher's chunk. With `every_step`, re-noising also uses the teacher's x0. The other hooks
-     * and `latents` receive the rollout's own x0. If `forced` is NULL, teacher forcing is
-     * disabled. */
+     * teacher's chunk. With `every_step`, re-noising also uses the teacher's x0. The hooks other
+     * than `forced`, and `latents`, receive the rollout's own x0. If `forced` is NULL, teacher
+     * forcing is disabled. */
     enum kvr_status (*forced)(void *ctx, int chunk, int step, int n_frames, float *x0);
     bool every_step;
     /* Omits the clean pass: the KV cache stores the keys and values of the last denoising step,

@@ -29,7 +29,7 @@ void kvr_unipc_make(struct kvr_unipc *u, int n_steps, double shift);
 
 /* Weights of a step's terms; the weight of an unused term is 0. */
 struct kvr_unipc_weights {
-    double x;        /* weight of sample i (predictor) or i - 1 (corrector) */
+    double x;        /* weight of sample i in the predictor, i - 1 in the corrector */
     double now;      /* m_i */
     double before;   /* m_(i-1) */
     double before_2; /* m_(i-2) */

@@ -20,8 +20,8 @@
  * and by how often that sign changes over time, but does not publish the exact rule. The rule here
  * is kvreel's own: let x(d) be the mean score q . k / sqrt(D) of keys d frames before the query. A
  * head is labelled w (oscillating) if x(d) minus its mean changes sign between d and d + 1 for a
- * share of at least `rate` of all d. Other heads are labelled a (anchor) if the mean is positive,
- * otherwise v (veil). */
+ * share of at least `rate` of all d. A head that does not oscillate is labelled a (anchor) if the
+ * mean of x(d) is positive, otherwise v (veil). */
 #ifndef KVR_WORKLOAD_HEADS_H
 #define KVR_WORKLOAD_HEADS_H
 
@@ -46,9 +46,9 @@ void kvr_heads_close(struct kvr_heads **p);
  * struct kvr_heads. */
 enum kvr_status kvr_heads_observe(void *ctx, const struct kvr_cache_view *view);
 
-/* Writes the labels to class [L][H] and the values that decide them to measure [L][H]. The value is
- * the ratio A_near / (A_all - A_first), the larger of the two masses, or the share of sign changes.
- * Returns KVR_EINVAL if all passes belong to the first chunk. */
+/* Writes the labels to class [L][H] and the values that decide them to measure [L][H]. Depending on
+ * the rule, the value is A_near / (A_all - A_first), max(A_first, A_past), or the share of sign
+ * changes. Returns KVR_EINVAL if all passes belong to the first chunk. */
 enum kvr_status kvr_heads_classify(const struct kvr_heads *p, const struct kvr_head_rule_opts *o,
                                    char *class, double *measure);
 

@@ -31,7 +31,8 @@ int kvr_image_scale(const struct kvr_model_config *c);
 enum kvr_status kvr_image_check(int height, int width, const char *path,
                                 const struct kvr_model_config *c);
 /* Encodes the image to normalised latents z [channels, latent_h, latent_w] with the VAE encoder in
- * the model's folder. A device opened for this call computes the result. */
+ * the model's folder. The encoder runs on a device of its own, which is open only during the
+ * call. */
 enum kvr_status kvr_image_latent(const struct kvr_image *image, enum kvr_backend backend,
                                  const char *model_dir, const struct kvr_model_config *c, float *z);
 

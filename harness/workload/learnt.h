@@ -5,8 +5,8 @@
  *     if (l.known && !l.word[id]) ...                 the word is in the vocabulary, not in the training data
  *     kvr_learnt_free(&l);
  *
- * The list of words is in learnt.json {"words": [...], "objects": n}. It is not in config.json, so
- * that changing the list does not change the model's hash. */
+ * The list of words is in learnt.json {"words": [...], "objects": n}. The list is not in
+ * config.json, so that changing the list does not change the model's hash. */
 #ifndef KVR_WORKLOAD_LEARNT_H
 #define KVR_WORKLOAD_LEARNT_H
 

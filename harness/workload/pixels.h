@@ -12,7 +12,7 @@
  *     st = kvr_pixels_finish(&p, st, &r, &done);                  r has the same frames
  *
  * The decoder has a device of its own, so that the decoder's memory is not counted as the
- * rollout's. Decoding after the rollout does not count as time of the rollout. An overlapped
+ * rollout's. Time spent decoding after the rollout is not part of the rollout's time. An overlapped
  * decoder runs in a second thread, on CUDA with a second stream, and slows down the rollout. */
 #ifndef KVR_WORKLOAD_PIXELS_H
 #define KVR_WORKLOAD_PIXELS_H

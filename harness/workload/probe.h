@@ -9,10 +9,11 @@
  *     kvr_probe_close(&p);
  *
  * At each attention call the probe reads the method's KV cache and a BF16 cache of the same keys
- * and values. It decodes the method's codes, expands pooled and zero-filled tokens to the tokens
- * they replace, and applies corrections. It computes attention over both caches in double. p^ and p
- * are the attention weights of the method and of BF16 over all keys. S is the visible past of the
- * BF16 cache, including tokens that the method evicted, and A is the sum of weights over S:
+ * and values. The probe decodes the method's codes, expands pooled and zero-filled tokens to the
+ * tokens they replace, and applies corrections. The probe computes attention over both caches in
+ * double. p^ and p are the attention weights of the method and of BF16 over all keys. S is the
+ * visible past of the BF16 cache, including tokens that the method evicted, and A is the sum of
+ * weights over S:
  *
  *     delta_a           A^ - A: attention mass that the past gains from the current chunk
  *     jsd               1/2 KL(p || m) + 1/2 KL(p^ || m), m = (p + p^) / 2, natural logarithm

@@ -8,8 +8,8 @@
  * keys and values, codes those of clean passes, and attends with the recorded queries. A method's
  * outputs do not influence later inputs, so a replay is teacher-forced.
  *
- * With `compare`, each attention output o^ is compared with the output o of a BF16 KV cache with
- * the same window, keys and values. The memory and time of the BF16 cache are not counted. The
+ * If `compare` is set, each attention output o^ is compared with the output o of a BF16 KV cache
+ * with the same window, keys and values. The memory and time of the BF16 cache are not counted. The
  * errors e = o^ - o are summarized over all queries that have a past:
  *
  *     attn_out_mse   mean of e^2 over all channels;    attn_out_rel   sqrt(sum e^2 / sum o^2)
@@ -27,7 +27,7 @@ struct kvr_replay_request {
     const struct kvr_trace *trace;
     int frames;        /* replay only the first `frames` frames, which are whole chunks or all
                         * frames of the trace */
-    int n_layers;      /* replay only the first n_layers layers; 0: all layers */
+    int n_layers;      /* replay only the first n_layers layers, or all layers if 0 */
     int window_frames; /* 0 = all */
     int sink_frames;
     bool evict;
@@ -40,7 +40,7 @@ struct kvr_replay_request {
     bool compare; /* compare outputs with those of a BF16 KV cache */
 };
 
-/* Errors over the queries of one chunk, or of all chunks; NaN if no outputs were compared. */
+/* Errors over the queries of one chunk or of all chunks, or NaN if no outputs were compared. */
 struct kvr_replay_error {
     int64_t queries;
     double out_mse, out_rel, out_cos;
@@ -48,7 +48,8 @@ struct kvr_replay_error {
 
 struct kvr_replay_result {
     struct kvr_replay_error all, *chunk; /* chunk [cost.n_chunks], owned */
-    double recorded_rel;                 /* NaN if the trace has no outputs */
+    double recorded_rel;                 /* relative error against the recorded outputs, or NaN if
+                                          * the trace has none */
     struct kvr_rollout_result cost;      /* times, bytes and passes, but no frames */
 };
 

@@ -5,8 +5,8 @@
  *     kvr_cache_set_salience(cache, table);                        [L][capacity tokens]; free() it
  *
  * This is PaFu-KV's spatio-temporal salience (arXiv:2601.21896). Q and K are the queries and keys
- * of the clean passes of all chunks, and P = softmax(Q K^T / sqrt(D)) over all tokens without a
- * causal mask:
+ * of all chunks' clean passes. P = softmax(Q K^T / sqrt(D)) is computed over all tokens without a
+ * causal mask, and gives the salience s_j of token j:
  *
  *     up_j, diag_j, low_j = max P_ij over queries i of earlier chunks, the same chunk, later chunks
  *     s_j = (diag + low) / 2 in the first chunk, (diag + up) / 2 in the last, (up + diag + low) / 3

@@ -13,10 +13,10 @@
  * forward of the whole text through a BF16 KV cache. A chunk's error therefore shows the effect of
  * coding its own prefix only. The prefix is committed C tokens at a time, as in generation.
  *
- * Bin b has prefixes of at least P = first * 2^b tokens. Its chunks start at P, P + C, P + 2 C and
- * so on, below P + scored and below the P of bin b + 1. A bin exists if its first chunk is within
- * the text. The logits at position t - 1 predict token t, so a chunk [s, s + C) scores tokens s + 1
- * to s + C, up to the end of the text.
+ * Bin b has prefixes of at least P = first * 2^b tokens. The chunks of bin b start at P, P + C, P +
+ * 2 C and so on, below P + scored and below the P of bin b + 1. A bin exists if its first chunk is
+ * within the text. The logits at position t - 1 predict token t, so a chunk [s, s + C) scores
+ * tokens s + 1 to s + C, up to the end of the text.
  *
  *     nll   mean of -log p^(token);  p^ with the method, p the teacher's
  *     kl    mean of sum_v p(v) (log p(v) - log p^(v)), natural logarithm
@@ -37,7 +37,7 @@ extern "C" {
 struct kvr_tokens {
     struct kvr_st *file;
     const int32_t *id; /* [n], in the mapped file or in `own`; valid until kvr_tokens_close */
-    int32_t *own;      /* ids converted to I32; NULL if the file has I32 */
+    int32_t *own;      /* ids converted to I32, or NULL if the file has I32 */
     int n;
     char sha256[KVR_SHA256_HEX]; /* hash of the ids as I32 */
 };
@@ -52,7 +52,7 @@ struct kvr_teacher {
     int n;               /* number of tokens */
     kvr_bf16 *k, *v;     /* [L,n,n_kv_heads,D]: keys after RoPE */
     float *hidden;       /* [n,d]: input of kvr_lm_logits */
-    struct kvr_st *file; /* mapped file with these arrays; NULL if they are malloc'ed */
+    struct kvr_st *file; /* mapped file that has these arrays, or NULL if they are malloc'ed */
 };
 
 /* Computes the teacher of the first n tokens. If path is not NULL, the result is read from that
@@ -81,7 +81,7 @@ enum { KVR_TEXT_MAX_BINS = 24 };
 struct kvr_text_bin {
     int prefix;                 /* P */
     int64_t tokens;             /* scored tokens */
-    double nll, kl, top1, mass; /* means over scored tokens, see above */
+    double nll, kl, top1, mass; /* the four means defined above, over the bin's scored tokens */
 };
 
 struct kvr_text_result {
@@ -105,7 +105,8 @@ void kvr_text_result_free(struct kvr_text_result *r);
 
 /* Computes the mean negative log-likelihood of tokens 1 to n - 1 given all previous tokens, as
  * other programs report it. The text is one uncoded F32 chunk, so n is at most the model's context
- * length. *top1 receives the share of these tokens that the model predicts as most likely. */
+ * length. *top1 receives the share of these tokens that the model predicted as the most likely
+ * token. */
 enum kvr_status kvr_text_nll(struct kvr_dev *dev, struct kvr_model *m, const int32_t *ids, int n,
                              double *nll, double *top1);
 

@@ -10,7 +10,7 @@
 struct kvr_score_sums {
     int64_t tokens;
     double nll, kl, top1;
-    double hits; /* number of tokens that the model predicts as most likely */
+    double hits; /* number of tokens that the model predicted as the most likely token */
 };
 
 /* Scores the predictions of the hidden states hidden [n,d] against the actual next tokens next [n],

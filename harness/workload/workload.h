@@ -20,8 +20,8 @@ enum kvr_forcing {
     KVR_FORCING_NONE,
     KVR_FORCING_TEACHER, /* the method's KV cache codes the teacher's earlier chunks in clean
                           * passes */
-    KVR_FORCING_STEP,    /* like TEACHER, and each denoising step starts from the teacher's x0 of
-                          * the previous step */
+    KVR_FORCING_STEP,    /* like KVR_FORCING_TEACHER, and each denoising step starts from the
+                          * teacher's x0 of the previous step */
     KVR_N_FORCINGS
 };
 extern const char *const kvr_forcing_names[]; /* NULL-terminated: "none", "teacher", "step" */
@@ -36,7 +36,7 @@ struct kvr_rollout_request {
     const char *prompt; /* text in the model's vocabulary; with random weights any text, from which
                          * a random embedding is generated */
     /* Text embeddings [n_embeddings][text_len, text_dim], one per shot (shots.h), with zeros after
-     * the last token. If NULL, `prompt` is encoded instead. */
+     * the last token. If `embedding` is NULL, the prompt's text is encoded instead. */
     const float *embedding;
     int n_embeddings;             /* 0 means 1 */
     enum kvr_on_switch on_switch; /* action on the KV cache at a cut */
@@ -63,11 +63,11 @@ struct kvr_rollout_request {
     /* Given frames [n_given, latent_h, latent_w, 3] that start the video, for models with RGB
      * latents only. n_given must be a multiple of the frames per chunk and less than latent_frames.
      * The given frames are copied to the output unchanged, and each of their chunks has only a
-     * clean pass. NULL if no frames are given. */
+     * clean pass. `given` is NULL if no frames are given. */
     const uint8_t *given;
     int n_given;
-    /* The video's first latent frame [frame_elems], encoded from an image (image.h). Must be NULL
-     * if frames are given; if NULL, the first frame is generated. */
+    /* The video's first latent frame [frame_elems], encoded from an image (image.h). `first` must
+     * be NULL if frames are given; if `first` is NULL, the first frame is generated. */
     const float *first;
     /* Perturbation of the noise by kvr_noise_moved; if jitter_draw is 0, the noise is not
      * perturbed. */
@@ -92,8 +92,8 @@ struct kvr_pass_record {
 
 struct kvr_rollout_result {
     int n, height, width;
-    uint8_t *rgb;   /* frames [n, height, width, 3], owned; NULL with n 0 if latents are not RGB,
-                     * which a decoder (pixels.h) turns into frames */
+    uint8_t *rgb;   /* frames [n, height, width, 3], owned, or NULL with n = 0 if latents are not
+                     * RGB and need a decoder (pixels.h) */
     float *latents; /* [latent_frames, frame_elems], owned; only with keep_latents */
     bool finite;    /* whether all latents are finite */
     int64_t wall_ns;
@@ -111,8 +111,8 @@ struct kvr_rollout_result {
     struct kvr_pass_record *pass; /* owned */
     /* The relative L2 error |x - r| / |r| of the rollout's latents x against the teacher's latents
      * r, per chunk and over all chunks. The error is that of a chunk's final latents or, with
-     * KVR_FORCING_STEP, of the latents of all steps. It is NaN for given chunks and where r is 0.
-     * Without a teacher, chunk_error is NULL and latent_error is 0. */
+     * KVR_FORCING_STEP, of the latents of all steps. The error is NaN for given chunks and where r
+     * is 0. Without a teacher, chunk_error is NULL and latent_error is 0. */
     int n_chunks;
     double *chunk_error; /* owned */
     double latent_error;

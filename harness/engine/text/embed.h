@@ -32,7 +32,8 @@ struct kvr_embed_job {
 };
 
 struct kvr_embed_report {
-    int dim, longest, n_cut; /* n_cut: texts of max_tokens tokens, most of them truncated */
+    int dim, longest, n_cut; /* n_cut: number of texts that have max_tokens tokens, truncated or
+                              * not */
     int64_t n_tokens;
 };
 

@@ -6,7 +6,7 @@
 
 /* Appends to `to` the text of `from` with its character references decoded by the rules of HTML 5,
  * as Python's html.unescape does. References may be decimal or hexadecimal numbers, or names; the
- * longest known name is decoded. A semicolon after a reference is optional. */
+ * longest known name is decoded. The semicolon at the end of a character reference is optional. */
 enum kvr_status kvr_html_unescape(struct kvr_points *to, const struct kvr_points *from);
 /* Like kvr_html_unescape, by ftfy's rules: only references that end in a semicolon are decoded, and
  * lower-case names may also be written in capitals. A numeric reference stays undecoded if the

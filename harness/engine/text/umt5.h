@@ -15,8 +15,8 @@
  * model and do not affect other tokens, so they are not computed.
  *
  * Weights, of any floating-point type, are read from the mapped file one matrix at a time. All
- * texts of a call are multiplied by that matrix before the next is read, so that only one matrix is
- * in device memory. Accumulation is F32. CUDA and CPU results differ by rounding. */
+ * texts of a call are multiplied by one matrix before the next matrix is read, so that only one
+ * matrix is in device memory. Accumulation is F32. CUDA and CPU results differ by rounding. */
 #ifndef KVR_TEXT_UMT5_H
 #define KVR_TEXT_UMT5_H
 
@@ -49,8 +49,8 @@ enum kvr_status kvr_umt5_encode(struct kvr_umt5 *e, const struct kvr_umt5_text *
                                 float *out);
 
 /* Returns the peak memory in bytes of one call that encodes n_tokens tokens, whose longest text has
- * `longest` tokens. The mapped file is not included. On CUDA this is the larger of host and device
- * memory, without the GEMM library's workspace. */
+ * `longest` tokens. The peak does not include the mapped weight file. On CUDA the peak is the
+ * larger of host and device memory, without the GEMM library's workspace. */
 size_t kvr_umt5_bytes(const struct kvr_umt5_sizes *s, int64_t n_tokens, int longest, int threads);
 
 /* A tap, for tests, receives named intermediate tensors [tokens, ...] in host memory, such as

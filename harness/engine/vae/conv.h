@@ -1,6 +1,6 @@
 /* conv.h - convolutions over frames [height, width, channels]. On the CPU, oneDNN computes strips
- * of rows; F32 layers with few channels are summed in F64. On a GPU, cuDNN or kvreel's own kernel
- * computes the convolution.
+ * of rows, and a loop with F64 sums computes F32 layers with few channels. On a GPU, cuDNN or
+ * kvreel's own kernel computes the convolution.
  *
  *     struct kvr_conv_shape s = { .in = 96, .out = 96, .taps = 3, .kernel = 3, ... };
  *     KVR_TRY(kvr_conv_context_open(&context, dev, KVR_F32));
@@ -19,7 +19,7 @@
  *
  * Input frames and y are memory of the context's device; on CUDA calls are asynchronous. On the
  * CPU, the strip size does not depend on the number of threads, and a single-threaded primitive
- * computes each strip. So y does not depend on the number of threads. */
+ * computes each strip. The result y therefore does not depend on the number of threads. */
 #ifndef KVR_VAE_CONV_H
 #define KVR_VAE_CONV_H
 

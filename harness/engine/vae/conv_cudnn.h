@@ -23,7 +23,7 @@ struct kvr_conv_cudnn_plan;
  * [rows_out, width, out]. x is padded with zeros on all sides if rows_in = rows_out. If x includes
  * the rows above and below, x is padded on the left and right only. */
 struct kvr_conv_cudnn_shape {
-    enum kvr_dtype type; /* of x, w and y: KVR_F32 or KVR_BF16 */
+    enum kvr_dtype type; /* type of x, w and y, KVR_F32 or KVR_BF16 */
     int in, out, kernel; /* kernel: 1 or 3 */
     int rows_in, rows_out, width;
 };

@@ -8,8 +8,8 @@
  * Each of the 32 temporal convolutions stores its last two input frames, so that decoding frame by
  * frame gives the same result as decoding the whole clip. The two temporal convolutions that double
  * the frame rate skip a clip's first latent frame. When a layer outputs two frames, the first
- * passes through all later layers before the second is computed. So memory holds only one frame per
- * resolution, besides the stored inputs.
+ * passes through all later layers before the second is computed. Only one frame per resolution is
+ * therefore in memory, besides the stored inputs.
  *
  * Wan 2.2 has 48 latent channels and a spatial factor of 16; Wan 2.1 has 16 latent channels and a
  * spatial factor of 8. In Wan 2.2, each level except the last has a shortcut that adds its repeated
@@ -78,11 +78,12 @@ bool kvr_vae_cost(int channels, int base, int latent_h, int latent_w, enum kvr_d
                   struct kvr_vae_cost *out);
 
 /* For tests: returns the stored inputs of temporal convolution i, n_frames frames [height, width,
- * channels], oldest first, in host memory. The frames are valid until the next call. */
+ * channels], oldest first, in host memory. The returned frames are valid until the next call of
+ * kvr_vae_state. */
 enum kvr_status kvr_vae_state(struct kvr_vae *v, int i, const float *frame[2], int *n_frames,
                               int64_t *n_elems);
-/* A tap receives the named results [height, width, channels] of layers in order: "conv1",
- * "middle0", ..., "up14", "head1". If fn is NULL, the tap is removed. */
+/* A tap receives the results [height, width, channels] of all layers in order, with names from
+ * "conv1" and "middle0" to "up14" and "head1". If fn is NULL, the tap is removed. */
 typedef void kvr_vae_tap_fn(void *ctx, const char *name, const float *x, int64_t n);
 void kvr_vae_tap(struct kvr_vae *v, kvr_vae_tap_fn *fn, void *ctx);
 

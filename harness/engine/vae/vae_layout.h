@@ -19,7 +19,7 @@ struct kvr_vae_block_row {
 struct kvr_vae_up_row {
     const char *name, *tap;
     int in, out;
-    bool doubles; /* the upsampling also doubles the frame rate */
+    bool doubles; /* whether the upsampling also doubles the frame rate */
 };
 
 struct kvr_vae_layout {

@@ -25,7 +25,7 @@ struct kvr_vae_ops {
      * `silu`, SiLU is applied to the result. y may be x. */
     void (*norm)(struct kvr_dev *dev, int64_t n, int channels, bool silu, const void *x,
                  const float *gamma, void *y);
-    /* x += y, n elements. */
+    /* Adds y to x: x += y for n elements. */
     void (*add)(struct kvr_dev *dev, int64_t n, const void *y, void *x);
     /* x = max(x + y, 0) for n elements, or max(x, 0) if y is NULL; NaN stays NaN. The pointers
      * rectify, patch, halve and gather are NULL in BF16 tables. */
@@ -40,17 +40,19 @@ struct kvr_vae_ops {
     void (*unpatch)(struct kvr_dev *dev, int h, int w, const void *from, void *to);
     /* The inverse of unpatch: rearranges pixels `from` [2h, 2w, 3] into `to` [h, w, 12]. */
     void (*patch)(struct kvr_dev *dev, int h, int w, const float *from, float *to);
-    /* Copies the pixels (2i + 1, 2j + 1) of `from` [2h, 2w, channels] to `to` [h, w, channels].
-     * That turns the result of a convolution with stride 1 into the result with stride 2. */
+    /* Copies the pixels (2i + 1, 2j + 1) of `from` [2h, 2w, channels] to `to` [h, w, channels]. The
+     * copied pixels of a convolution with stride 1 are the result of the same convolution with
+     * stride 2. */
     void (*halve)(struct kvr_dev *dev, int h, int w, int channels, const float *from, float *to);
-    /* The encoder's shortcut for a clip's first frame. Frame `from` [2h, 2w, in] is the last of
-     * `times` frames, and the other frames are zero. The frames are rearranged as [in, times, 2, 2]
-     * channels of [h, w], and means over 4 * in * times / out adjacent channels are added to `to`
-     * [h, w, out]. */
+    /* Adds the encoder's shortcut of a level for a clip's first frame. Frame `from` [2h, 2w, in] is
+     * the last of `times` frames, and the other frames are zero. The frames are rearranged as [in,
+     * times, 2, 2] channels of [h, w], and means over 4 * in * times / out adjacent channels are
+     * added to `to` [h, w, out]. */
     void (*gather)(struct kvr_dev *dev, int h, int w, int in, int out, int times, const float *from,
                    float *to);
     /* Writes softmax(q k^T / sqrt(d)) v, for q, k and v in qkv [n, 3d], to out [n,d]. The buffer
-     * `out` must have room for 3 n d elements. On the CPU, `threads` threads compute the result. */
+     * `out` must have room for 3 n d elements. On the CPU, `threads` threads compute the
+     * attention. */
     enum kvr_status (*attend)(struct kvr_dev *dev, int threads, int64_t n, int d, const void *qkv,
                               float *scores, void *out);
     /* Number of floats that `scores` needs for n pixels of d channels and this number of

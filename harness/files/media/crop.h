@@ -5,8 +5,8 @@
  *     ... all frames are decoded, uncropped ...
  *     KVR_TRY(kvr_crop_apply(&crop, video, path));
  *
- * FFmpeg before version 7.1 ignores these elements; later versions export the crop as metadata but
- * do not crop. The crop refers to the stored frame, before the display matrix is applied. */
+ * FFmpeg before version 7.1 ignores Matroska's crop; later versions export the crop as metadata but
+ * do not apply it. The crop refers to the stored frame, before the display matrix is applied. */
 #ifndef KVR_MEDIA_CROP_H
 #define KVR_MEDIA_CROP_H
 
@@ -18,7 +18,7 @@
  * frame. Values in the file larger than INT_MAX are read as INT_MAX. */
 struct kvr_crop {
     int top, bottom, left, right;
-    int display_width, display_height; /* 0: the size of the cropped frame */
+    int display_width, display_height; /* if 0, the display size is that of the cropped frame */
     int display_unit;                  /* Matroska's DisplayUnit; if 4, the display size is
                                         * meaningless */
 };

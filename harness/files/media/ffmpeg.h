@@ -5,9 +5,9 @@
  *     KVR_TRY(kvr_ffmpeg_open(&ff));
  *     ff->avcodec_open2(...);
  *
- * FFmpeg's libraries depend on about 120 other libraries. Linking them would multiply the program's
- * start-up time, because the loader would have to bind all their symbols. The loaded versions must
- * match the FFmpeg headers that kvreel was compiled with. */
+ * FFmpeg's libraries depend on about 120 other libraries. Linking FFmpeg would multiply the
+ * program's start-up time, because the loader would have to bind the symbols of all these
+ * libraries. The loaded versions must match the FFmpeg headers that kvreel was compiled with. */
 #ifndef KVR_MEDIA_FFMPEG_H
 #define KVR_MEDIA_FFMPEG_H
 

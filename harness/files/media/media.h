@@ -19,9 +19,9 @@ struct kvr_ratio {
 struct kvr_video {
     struct kvr_frames frames;
     uint8_t *pixels;        /* memory of frames.rgb; free() */
-    double fps;             /* frames per second; 0 if the file does not state it */
+    double fps;             /* frames per second, or 0 if the file does not state it */
     char codec[32];         /* codec of the file; "": raw frames */
-    struct kvr_ratio pixel; /* aspect ratio of a pixel; 1:1 if the file does not state it */
+    struct kvr_ratio pixel; /* aspect ratio of a pixel, or 1:1 if the file does not state it */
 };
 void kvr_video_free(struct kvr_video *v);
 
@@ -44,7 +44,7 @@ enum kvr_status kvr_png_write(const char *path, const uint8_t *rgb, int height, 
 struct kvr_sheet_row {
     const char *label;
     struct kvr_frames frames;
-    const int *pick; /* [columns] frame indices in order; NULL: evenly spaced frames */
+    const int *pick; /* [columns] frame indices in order; if NULL, frames are evenly spaced */
 };
 enum kvr_status kvr_sheet_write(const char *path, const struct kvr_sheet_row *rows, int n_rows,
                                 int columns, int scale);

@@ -17,13 +17,13 @@ extern "C" {
 #endif
 
 struct kvr_kind_report {
-    const char
-        *kind;      /* "wan dit", "umt5 encoder", "wan vae", "taehv", "llama"; "tensors": unknown */
-    int n_layers;   /* 0 for a kind without layers */
-    char **missing; /* kvreel's names of the tensors that the file lacks */
+    const char *kind; /* "wan dit", "umt5 encoder", "wan vae", "taehv" or "llama"; "tensors" if the
+                     * kind is unknown */
+    int n_layers;     /* number of layers, or 0 for a kind of network without layers */
+    char **missing;   /* kvreel's names of the tensors that the file lacks */
     int n_missing;
     int64_t n_params;     /* number of elements in the model's floating and quantized tensors */
-    int64_t stored_bytes; /* size of these tensors in the file */
+    int64_t stored_bytes; /* size of the model's tensors in the file, in bytes */
 };
 
 /* Identifies the network in `w`. n_layers is the number of layers in the model's configuration; if

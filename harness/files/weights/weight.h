@@ -21,12 +21,12 @@ extern "C" {
 
 struct kvr_weight {
     const char *name;               /* dictionary keys from the root of the file, joined by '.' */
-    enum kvr_dtype dtype;           /* element type if `blocks` is NULL */
+    enum kvr_dtype dtype;           /* element type of a plain tensor */
     const struct kvr_quant *blocks; /* block format; NULL: a plain tensor */
     int n_dims;
     int64_t shape[KVR_MAX_DIMS];  /* row-major order: the last extent is that of contiguous
                                    * elements */
-    int64_t stride[KVR_MAX_DIMS]; /* in elements, >= 0; plain tensors only */
+    int64_t stride[KVR_MAX_DIMS]; /* strides of a plain tensor in elements, >= 0 */
     bool contiguous;              /* data[0 .. n_bytes) has all elements in row-major order */
     int64_t n;                    /* elements */
     int64_t n_bytes;              /* size of n contiguous elements in the stored type */
@@ -73,8 +73,9 @@ struct kvr_weight_list {
 };
 
 /* Appends a copy of `w` with its name, and computes the copy's n, n_bytes and contiguous. The
- * caller guarantees that all elements are within the file. Returns KVR_EFORMAT if the name is empty
- * or too long, if the number of elements overflows, or if a limit of this header is exceeded. */
+ * caller must have checked that all elements of `w` are within the file. Returns KVR_EFORMAT if the
+ * name is empty or too long, if the number of elements overflows, or if a limit of this header is
+ * exceeded. */
 enum kvr_status kvr_weight_list_add(struct kvr_weight_list *l, const void *name, size_t n_name,
                                     const struct kvr_weight *w);
 /* Sorts the list for kvr_weight_list_find. Returns KVR_EFORMAT if the list is empty or two tensors

@@ -67,7 +67,7 @@ struct kvr_trace_pass {
 };
 
 struct kvr_trace_info {
-    const char *model, *licence; /* licence: SPDX name or text, never empty */
+    const char *model, *licence; /* licence: SPDX name or text of the licence, never empty */
     const char *source, *text;   /* source: origin of the model; text: the prompt; "" if unknown */
     uint64_t seed;
     int window_frames,
@@ -90,8 +90,8 @@ void kvr_trace_close(struct kvr_trace **t); /* accepts NULL */
 
 const struct kvr_trace_info *kvr_trace_info(const struct kvr_trace *t);
 const char *kvr_trace_dir(const struct kvr_trace *t);
-/* Returns the hash of index.json. It identifies the whole trace, because index.json has the hashes
- * of all other files. */
+/* Returns the hash of index.json. The hash identifies the whole trace, because index.json has the
+ * hashes of all other files. */
 const char *kvr_trace_sha256(const struct kvr_trace *t);
 
 /* Reads a JSON document in the format of index.json, which messages call `where`. Strings in *out
@@ -113,8 +113,8 @@ struct kvr_trace_call {
     struct kvr_tensor position; /* I32 [T,3]: position of each token in time, height and width */
 };
 
-/* Opens the file of one attention call, without checking its values. Returns KVR_EFORMAT if the
- * file's hash differs from that in index.json, or if tensors are missing. */
+/* Opens the file of one attention call without checking the tensors' values. Returns KVR_EFORMAT if
+ * the file's hash differs from that in index.json, or if tensors are missing. */
 enum kvr_status kvr_trace_call_open(struct kvr_trace_call *c, const struct kvr_trace *t, int pass,
                                     int layer);
 void kvr_trace_call_close(struct kvr_trace_call *c); /* accepts {0} */
