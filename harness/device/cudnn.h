@@ -11,7 +11,7 @@
  *     out(q) = sum_j softmax_j(q . k_j / sqrt(D)) v_j
  *
  * Inputs and output are BF16, accumulation and softmax are F32, and softmax weights are rounded to
- * BF16. cudnn_load.h selects the library, which must be cuDNN 9. */
+ * BF16. The library is selected by cudnn_load.h and must be cuDNN 9. */
 #ifndef KVR_DEVICE_CUDNN_H
 #define KVR_DEVICE_CUDNN_H
 
@@ -40,8 +40,8 @@ void kvr_cudnn_plan_close(struct kvr_cudnn *c, struct kvr_cudnn_plan **p); /* ac
 /* Size of the workspace that kvr_cudnn_attend needs, in bytes; may be 0. */
 size_t kvr_cudnn_plan_bytes(const struct kvr_cudnn_plan *p);
 
-/* Computes attention in stream order. q, out [n_query,H,D] and k, v [n_key,H,D] are BF16 in device
- * memory, 16-byte aligned. kvr_cudnn_attend must not be called during graph capture. */
+/* Computes attention in stream order. The tensors q, out [n_query,H,D] and k, v [n_key,H,D] are
+ * BF16 in device memory, 16-byte aligned. The function must not be called during graph capture. */
 enum kvr_status kvr_cudnn_attend(struct kvr_cudnn *c, const struct kvr_cudnn_plan *p, const void *q,
                                  const void *k, const void *v, void *out, void *workspace);
 

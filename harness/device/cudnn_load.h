@@ -4,11 +4,12 @@
  *     KVR_TRY(kvr_cudnn_symbol(library, "cudnnCreate", &create));
  *     kvr_cudnn_unload(&library);
  *
- * kvreel does not link cuDNN. kvr_cudnn_load tries libcudnn.so.9, libcudnn.so.8 and libcudnn.so, or
- * only the library that the environment variable KVREEL_CUDNN names. KVREEL_CUDNN=none disables
- * cuDNN. On the emulated device only a test library named by KVREEL_CUDNN is loaded, which must
- * define kvr_on_the_emulated_device, because cuDNN needs a GPU. The test library receives
- * kvr_stream_native() as its stream and accesses memory by the functions of stream.h. */
+ * The library is libcudnn.so.9, libcudnn.so.8 or libcudnn.so, or the one that the environment
+ * variable KVREEL_CUDNN names. Since kvreel does not link cuDNN, it also runs without that library.
+ * KVREEL_CUDNN=none disables cuDNN. On the emulated device only a test library named by
+ * KVREEL_CUDNN is loaded, which must define kvr_on_the_emulated_device, because cuDNN needs a GPU.
+ * The test library receives kvr_stream_native() as its stream and accesses memory by the functions
+ * of stream.h. */
 #ifndef KVR_DEVICE_CUDNN_LOAD_H
 #define KVR_DEVICE_CUDNN_LOAD_H
 

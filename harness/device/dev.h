@@ -81,8 +81,8 @@ bool kvr_dev_was_full(const struct kvr_dev *dev);
 /* Whether the device can record work in a graph and replay it. If the device cannot record work,
  * the other functions of this section must not be called. */
 bool kvr_dev_records(const struct kvr_dev *dev);
-/* Starts recording a graph: work until kvr_dev_record_end() is recorded and not executed.
- * harness/device/stream.h lists the allowed calls. */
+/* Starts recording a graph: work until kvr_dev_record_end() is recorded and not executed. The
+ * allowed calls are listed in harness/device/stream.h. */
 enum kvr_status kvr_dev_record_begin(struct kvr_dev *dev);
 /* Ends the recording and returns the graph as *out. After an error the recording has ended too, and
  * *out is NULL. */

@@ -1,5 +1,5 @@
-/* device_check.h - decides whether this build can use a GPU, from a description of the GPU and its
- * driver, so that each error can be tested without a GPU.
+/* device_check.h - decides whether this build can use a GPU. The decision needs only a description
+ * of the GPU and its driver, so that each error can be tested without a GPU.
  *
  *     struct kvr_device_facts f = { .driver = 13000, .runtime = 13000, .n_devices = 1, ... };
  *     KVR_TRY(kvr_device_check_facts(&f));     KVR_EUNSUPPORTED: found and needed */

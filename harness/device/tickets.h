@@ -1,5 +1,5 @@
-/* tickets.h - allocates and reuses the indices of a stream's timing events. stream_cuda.cu and
- * stream_emu.cc own the events themselves.
+/* tickets.h - allocates and reuses the indices of a stream's timing events. The events themselves
+ * belong to stream_cuda.cu or stream_emu.cc.
  *
  *     int64_t t = kvr_ticket_acquire(&s->tickets);          -1: no memory
  *     ... marks[kvr_ticket_slot(&s->tickets, t)] ...    -1: invalid

@@ -7,7 +7,8 @@
  *     r.ok: at least one tensor was compared, and no comparison failed
  *     kvr_check_report_free(&r);
  *
- * The checked folder has config.json, dit.safetensors, and any of these files:
+ * The checked folder has config.json and dit.safetensors, and at least one of these files of
+ * recorded tensors:
  *
  *   scheduler.safetensors  tables of the sampler.
  *   forward.safetensors    single forwards a, b, c, d with intermediate tensors.
@@ -67,14 +68,14 @@ struct kvr_check_how {
 enum kvr_status kvr_engine_check(struct kvr_check_report *out, const char *dir,
                                  const struct kvr_check_how *how);
 
-/* Compares rollouts of P prompts with those in a model folder's golden.safetensors.
- * golden.safetensors has prompt_tokens [P,T] I64, noise [P, chunks, steps, frames, C, H, W] and
- * frames [P, F, C, H, W]. Step 0 of `noise` is the initial noise, the other steps are the noise of
- * re-noising. In F32 the report gets the entries "prompt{p}.frames" for all chunks and
- * "prompt{p}.first" for the first two chunks. The relative L2 tolerances are "rel_l2_all" of
- * golden.json, by default 5e-3, for all chunks, and "rel_l2_first6", by default 1e-3, for the first
- * two. In BF16 only the first chunk is compared, as "prompt{p}.first" with a tolerance of at least
- * 1.9e-2, because later chunks diverge. */
+/* Compares rollouts of P prompts with those in a model folder's golden.safetensors. The file has
+ * the tensors prompt_tokens [P,T] I64, noise [P, chunks, steps, frames, C, H, W] and frames [P, F,
+ * C, H, W]. Step 0 of `noise` is the initial noise, the other steps are the noise of re-noising. In
+ * F32 the report gets the entries "prompt{p}.frames" for all chunks and "prompt{p}.first" for the
+ * first two chunks. The relative L2 tolerances are "rel_l2_all" of golden.json, by default 5e-3,
+ * for all chunks, and "rel_l2_first6", by default 1e-3, for the first two. In BF16 only the first
+ * chunk is compared, as "prompt{p}.first" with a tolerance of at least 1.9e-2, because later chunks
+ * diverge. */
 enum kvr_status kvr_golden_check(struct kvr_check_report *out, const char *dir,
                                  const struct kvr_check_how *how);
 

@@ -8,9 +8,9 @@
  *     kvr_dit_close(&d);
  *
  * The DiT owns its activations and the cross-attention keys and values of the current prompt. The
- * DiT uses the KV cache only through kvr_cache_append and kvr_cache_attend. x and out are device
- * memory; P, t and the data passed to a tap are host memory. On CUDA a forward is asynchronous:
- * errors are returned by the next kvr_dev_sync. */
+ * DiT uses the KV cache only through kvr_cache_append and kvr_cache_attend. The arguments x and out
+ * are device memory, while P, t and the data passed to a tap are host memory. On CUDA a forward is
+ * asynchronous: errors are returned by the next kvr_dev_sync. */
 #ifndef KVR_ENGINE_DIT_H
 #define KVR_ENGINE_DIT_H
 

@@ -33,8 +33,8 @@ struct kvr_flow {
     bool squared;   /* `squares` is valid */
 };
 
-/* Parameters of the norm before a group of layers. If stride > 0, the norm is modulated, y =
- * norm(x) (1 + factor) + shift, with one vector `factor` and one vector `shift` per frame, `stride`
+/* Parameters of the norm before a group of layers. If stride > 0, the norm is modulated: y =
+ * norm(x) (1 + factor) + shift. Then `factor` and `shift` have one vector per frame, `stride`
  * floats apart. If stride is 0, y = norm(x) factor + shift with the same vectors for all frames. */
 struct kvr_flow_norm {
     const float *factor, *shift;

@@ -12,9 +12,9 @@
  * BF16. A GPU, or a CPU with AMX, then also stores W as BF16 and multiplies in BF16.
  *
  * On the CPU one thread computes each tile of Y with a single-threaded primitive, and tile sizes
- * depend on M and N alone, so Y does not depend on the number of threads. On CUDA x and y are
- * device memory, calls are asynchronous, and kvr_linear_prepare selects a kernel for each shape.
- * Only one thread may use a kvr_gemm; that thread may start an OpenMP team. */
+ * depend on M and N alone. Y therefore does not depend on the number of threads. On CUDA x and y
+ * are device memory, calls are asynchronous, and kvr_linear_prepare selects a kernel for each
+ * shape. Only one thread may use a kvr_gemm; that thread may start an OpenMP team. */
 #ifndef KVR_ENGINE_GEMM_H
 #define KVR_ENGINE_GEMM_H
 
@@ -50,9 +50,9 @@ enum kvr_dtype kvr_gemm_compute(const struct kvr_gemm *g);
 /* Whether this backend (CUDA, or a CPU with AMX) stores the weights of BF16 layers as BF16. A CPU
  * without AMX stores the weights of BF16 layers as floats with BF16 values. */
 bool kvr_gemm_holds_bf16(enum kvr_backend backend);
-/* Enables autotuning of BF16 products. kvr_linear_prepare then measures kvreel's kernels and
- * cuBLASLt's proposals, or reads the choice of an earlier measurement (tune.h), and selects the
- * fastest kernel. Autotuning has no effect on a backend with only one kernel per product. */
+/* Enables autotuning of BF16 products. Then kvr_linear_prepare selects the fastest of kvreel's
+ * kernels and cuBLASLt's proposals, by a measurement or by the stored choice of an earlier
+ * measurement (tune.h). Autotuning has no effect on a backend with only one kernel per product. */
 enum kvr_status kvr_gemm_tune(struct kvr_gemm *g);
 /* Returns kvr_tune_words() (tune.h), or "" if autotuning is disabled. */
 const char *kvr_gemm_tuned(const struct kvr_gemm *g);

@@ -1,7 +1,7 @@
 /* model.h - opens a model folder, which has config.json, the weights and, for models with their own
  * vocabulary, prompt_table.safetensors. The weights are the first of these files that exists:
- * dit.safetensors, dit.pt, self_forcing_dmd.pt, diffusion_pytorch_model.safetensors.
- * docs/weights.md lists the supported formats and tensor names.
+ * dit.safetensors, dit.pt, self_forcing_dmd.pt, diffusion_pytorch_model.safetensors. The supported
+ * formats and tensor names are listed in docs/weights.md.
  *
  *     struct kvr_model *m;
  *     KVR_TRY(kvr_model_open(&m, dev, "models/nano"));

@@ -21,17 +21,17 @@ extern "C" {
 typedef enum kvr_status kvr_noise_fn(void *ctx, int chunk, int step, int frame0, int n_frames,
                                      int64_t frame_elems, float *dst);
 /* Generates noise by the Philox generator: initial noise depends only on (seed, frame), eps only on
- * (seed, chunk, step, frame). ctx is a const uint64_t * to the seed. */
+ * (seed, chunk, step, frame). The argument ctx is a const uint64_t * to the seed. */
 kvr_noise_fn kvr_noise_philox;
 
-/* Noise with a small perturbation, used to measure how strongly a rollout amplifies small
- * differences:
+/* Generates noise with a small perturbation, to measure how strongly a rollout amplifies small
+ * differences. With the unperturbed noise eps, the perturbed noise is:
  *
  *     (eps + m eta) / sqrt(1 + m^2)
  *
- * where eta is another N(0,1) variable, which depends on the position of eps and on the draw's
+ * Here eta is another N(0,1) variable, which depends on the position of eps and on the draw's
  * number. The perturbed noise has variance 1 for any m. Noise of draw 0 is bit-identical to that of
- * kvr_noise_philox. ctx is a const struct kvr_noise *. */
+ * kvr_noise_philox. The argument ctx is a const struct kvr_noise *. */
 struct kvr_noise {
     uint64_t seed;
     int draw;         /* 0 .. KVR_MAX_DRAW */

@@ -100,9 +100,9 @@ struct kvr_ops {
     void (*rms_rope)(struct kvr_dev *dev, const struct kvr_rows *r, int head_dim, const float *w,
                      double eps, const double *cosines, const double *sines, float *x);
     /* Functions named _bf16 read and write BF16, compute in F32 and round each result once; on the
-     * CPU their pointers are NULL. norm_modulate_bf16 and norm_affine_bf16 first add the residual
-     * `before` to x and store the rounded sum in x. Their output y has `columns` columns; columns
-     * after the first d are zero. */
+     * CPU their pointers are NULL. The two BF16 norms first add the residual `before` to x and
+     * store the rounded sum in x. The output y of a BF16 norm has `columns` columns; columns after
+     * the first d are zero. */
     void (*norm_modulate_bf16)(struct kvr_dev *dev, const struct kvr_rows *r,
                                const struct kvr_residual *before, kvr_bf16 *x, const float *shift,
                                const float *scale, int64_t stride, double eps, kvr_bf16 *y,

@@ -4,7 +4,7 @@
  *
  * The kernels and their error bound are those of self-attention (harness/cache/attend_bf16.h): q /
  * sqrt(D), keys, values and softmax weights are rounded to BF16, and accumulation is F32. On a CPU
- * without AMX the same functions run in plain C. */
+ * without AMX these cross-attention functions run in plain C. */
 #ifndef KVR_ENGINE_OPS_CROSS_BF16_H
 #define KVR_ENGINE_OPS_CROSS_BF16_H
 
@@ -18,9 +18,9 @@ enum { KVR_CROSS_BF16_NARROWEST = 16, KVR_CROSS_BF16_WIDEST = 256 };
  * and head_dim is 16 to 256. */
 bool kvr_cross_tiles(const struct kvr_cross *c);
 
-/* Packs k, v [n_keys, H*D] into c as BF16. c->k has panels of keys,
- * [H][round32(n_keys)][round32(D)]. c->v has, for each head, tiles of KVR_ATTEND_TILE tokens, each
- * stored as panels of values. */
+/* Packs k, v [n_keys, H*D] into c as BF16. Keys are stored in c->k as panels,
+ * [H][round32(n_keys)][round32(D)]. Values are stored in c->v as tiles of KVR_ATTEND_TILE tokens
+ * per head, each of panels. */
 void kvr_cross_bf16_pack(struct kvr_cross *c, const float *k, const float *v);
 /* Computes kvr_ops.cross_attend over a prompt packed by kvr_cross_bf16_pack. */
 void kvr_cross_bf16_attend(const struct kvr_rows *r, const struct kvr_cross *c, const float *q,

@@ -143,7 +143,8 @@ INLINE vec at_most(vec x, vec bound)
 #endif
 
 /* Computes e^x with an error of about 2 ulp, as 2^n times a polynomial of degree 6 on [-ln2/2,
- * ln2/2]. x is clamped to +-87, so that the result is never subnormal; NaN propagates. */
+ * ln2/2]. The argument x is clamped to +-87, so that the result is never subnormal; NaN
+ * propagates. */
 INLINE vec exp_fast(vec x)
 {
     const float magic = 12582912.0f; /* 1.5 * 2^23; adding this constant to a float rounds to an

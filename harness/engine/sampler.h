@@ -6,8 +6,8 @@
  * Each chunk x starts as noise. At each step of the schedule the network predicts x0. Re-noising
  * then computes x = (1 - sigma') x0 + sigma' eps with fresh noise eps; UniPC (unipc.h) computes x
  * without noise. After the last step, a clean pass over x0 at the context timestep writes the
- * chunk's keys and values to the KV cache; with last_step, the forward of the last step writes them
- * instead.
+ * chunk's keys and values to the KV cache. With last_step, the forward of the last denoising step
+ * writes the keys and values instead.
  *
  * Hooks and noise functions receive pointers to host memory, and `latents` is host memory. */
 #ifndef KVR_ENGINE_SAMPLER_H

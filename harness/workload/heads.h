@@ -19,9 +19,9 @@
  * (arXiv:2605.13111) labels heads w, a or v. The paper labels heads by the sign of their response
  * and by how often that sign changes over time, but does not publish the exact rule. The rule here
  * is kvreel's own: let x(d) be the mean score q . k / sqrt(D) of keys d frames before the query. A
- * head is labelled w (oscillating) if x(d) minus its mean changes sign between d and d + 1 for a
- * share of at least `rate` of all d. A head that does not oscillate is labelled a (anchor) if the
- * mean of x(d) is positive, otherwise v (veil). */
+ * head is labelled w (oscillating) if x(d) minus its mean over d changes sign at a share of at
+ * least `rate` of the steps from d to d + 1. A head that does not oscillate is labelled a (anchor)
+ * if the mean of x(d) is positive, otherwise v (veil). */
 #ifndef KVR_WORKLOAD_HEADS_H
 #define KVR_WORKLOAD_HEADS_H
 

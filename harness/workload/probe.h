@@ -13,7 +13,7 @@
  * tokens they replace, and applies corrections. The probe computes attention over both caches in
  * double. p^ and p are the attention weights of the method and of BF16 over all keys. S is the
  * visible past of the BF16 cache, including tokens that the method evicted, and A is the sum of
- * weights over S:
+ * weights over S. The metrics are:
  *
  *     delta_a           A^ - A: attention mass that the past gains from the current chunk
  *     jsd               1/2 KL(p || m) + 1/2 KL(p^ || m), m = (p + p^) / 2, natural logarithm
@@ -36,9 +36,9 @@
  *     recodes           number of times a token's codes were rewritten
  *     value_changes     number of times that changed its decoded value
  *
- * p^ is defined per original token: the weight of a pooled token is divided evenly among the tokens
- * it replaces, and an evicted token has weight 0. Passes of the first chunk have no past and are
- * skipped. The rollout continues with the method's attention output. */
+ * The weights p^ are defined per original token: a pooled token's weight is divided evenly among
+ * the tokens it replaces, and an evicted token has weight 0. Passes of the first chunk have no past
+ * and are skipped. The rollout continues with the method's attention output. */
 #ifndef KVR_WORKLOAD_PROBE_H
 #define KVR_WORKLOAD_PROBE_H
 
@@ -75,13 +75,13 @@ struct kvr_probe_row {
  * returns that status. */
 typedef enum kvr_status kvr_probe_row_fn(void *ctx, const struct kvr_probe_row *row);
 
-/* Reports the metrics overall, per layer, per layer and head, per pass, per chunk and per age, and
- * also per layer and pass, layer and chunk, and layer and age. The metric delta_a is also reported
- * per layer, head, pass and chunk together. */
+/* Reports the metrics overall, per layer, and per layer and head. Also reports them per pass, per
+ * chunk and per age, over all layers and for each layer. The metric delta_a is also reported for
+ * each combination of layer, head, pass and chunk. */
 enum kvr_status kvr_probe_rows(const struct kvr_probe *p, kvr_probe_row_fn *fn, void *ctx);
 
-/* Returns the probe's self-check: the largest difference between the KV cache's attention output
- * and the probe's own result for the same inputs, divided by the output's root mean square. A value
+/* Checks the probe itself: returns the largest difference between the KV cache's attention output
+ * and the probe's result for the same inputs, relative to the output's root mean square. A value
  * larger than rounding errors means that the probe is wrong. */
 double kvr_probe_residual(const struct kvr_probe *p);
 

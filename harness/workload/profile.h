@@ -39,7 +39,7 @@ enum kvr_status kvr_profile_add(struct kvr_profile *p, const struct kvr_pass *pa
 /* Calls kvr_profile_add; a kvr_cache_observer_fn whose ctx is the struct kvr_profile. */
 enum kvr_status kvr_profile_observe(void *ctx, const struct kvr_cache_view *view);
 
-/* Computes the scores score [L] and budgets beta [L] of all layers. beta = lo + (hi - lo) (score -
+/* Computes score [L] and budget beta [L] of all layers. A layer's budget is lo + (hi - lo) (score -
  * min) / (max - min), or (lo + hi) / 2 if all scores are equal. Returns KVR_EINVAL if a layer had
  * no old frames. Returns KVR_ENAN if a score is not finite. */
 enum kvr_status kvr_profile_budgets(const struct kvr_profile *p, double lo, double hi,

@@ -16,10 +16,10 @@
  * The words of a prompt are those of the model's vocabulary without their category; for example,
  * "color:red" is written "red". Inflected forms of a motion are accepted (bounce, bouncing);
  * articles and similar words are ignored. A property that an act omits has the value of the
- * previous act. In the first act, the first object is by default a large red solid disc that is
- * still, and a second object a large white solid disc that is still. By default there is no second
- * object, the camera is static, and the background is plain blue, or plain white behind a blue
- * object. Only the motion "drift" has a direction, by default right.
+ * previous act. In the first act, object 1 is by default a still, large, red, solid disc; an object
+ * 2 is by default a still, large, white, solid disc. By default there is no second object, the
+ * camera is static, and the background is plain blue, or plain white behind a blue object. Only the
+ * motion "drift" has a direction, by default right.
  *
  * An act begins at the chunk that the prompt states. Otherwise the k-th of n acts, counted from 0,
  * begins at chunk floor(k * chunks / n). */
@@ -32,9 +32,9 @@
 extern "C" {
 #endif
 
-/* An act is encoded in 16 slots: size, colour, texture, shape, motion and direction of object 1;
- * the same six properties of object 2; background, its colour, and camera. The sixteenth slot is
- * padding. */
+/* An act is encoded in 16 slots: six for object 1 (size, colour, texture, shape, motion,
+ * direction), six for object 2, then background, background colour and camera. The sixteenth slot
+ * is padding. */
 enum { KVR_PROMPT_SLOTS = 16, KVR_MAX_ACTS = 32, KVR_PROMPT_MAX = 4096 };
 
 struct kvr_prompt {

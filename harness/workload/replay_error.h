@@ -25,8 +25,8 @@ enum kvr_status kvr_replay_errors_open(struct kvr_replay_errors **out,
 void kvr_replay_errors_close(struct kvr_replay_errors **e);
 
 enum kvr_status kvr_replay_errors_begin(struct kvr_replay_errors *e, const struct kvr_pass *pass);
-/* Adds one layer of a pass, with q, out [T,H,D] and k, v [T,Hkv,D] in host memory. call, q and out
- * must be NULL for a pass without queries. */
+/* Adds one layer of a pass, with q, out [T,H,D] and k, v [T,Hkv,D] in host memory. For a pass
+ * without queries, the arguments call, q and out must be NULL. */
 enum kvr_status kvr_replay_errors_add(struct kvr_replay_errors *e, const struct kvr_trace_pass *p,
                                       int layer, const struct kvr_trace_call *call, const float *q,
                                       const float *k, const float *v, const float *out);

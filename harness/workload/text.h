@@ -14,9 +14,9 @@
  * coding its own prefix only. The prefix is committed C tokens at a time, as in generation.
  *
  * Bin b has prefixes of at least P = first * 2^b tokens. The chunks of bin b start at P, P + C, P +
- * 2 C and so on, below P + scored and below the P of bin b + 1. A bin exists if its first chunk is
- * within the text. The logits at position t - 1 predict token t, so a chunk [s, s + C) scores
- * tokens s + 1 to s + C, up to the end of the text.
+ * 2 C and so on. All starts are below P + scored and below the prefix length of bin b + 1. A bin
+ * exists if its first chunk is within the text. The logits at position t - 1 predict token t, so a
+ * chunk [s, s + C) scores tokens s + 1 to s + C.
  *
  *     nll   mean of -log p^(token);  p^ with the method, p the teacher's
  *     kl    mean of sum_v p(v) (log p(v) - log p^(v)), natural logarithm

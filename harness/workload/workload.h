@@ -61,9 +61,9 @@ struct kvr_rollout_request {
     bool phases; /* record the time of each pass by phase; false in timed runs */
     bool graphs; /* on CUDA: kvr_dit_set_graphs */
     /* Given frames [n_given, latent_h, latent_w, 3] that start the video, for models with RGB
-     * latents only. n_given must be a multiple of the frames per chunk and less than latent_frames.
-     * The given frames are copied to the output unchanged, and each of their chunks has only a
-     * clean pass. `given` is NULL if no frames are given. */
+     * latents only. The number n_given must be a multiple of the frames per chunk and less than
+     * latent_frames. The given frames are copied to the output unchanged, and each of their chunks
+     * has only a clean pass. `given` is NULL if no frames are given. */
     const uint8_t *given;
     int n_given;
     /* The video's first latent frame [frame_elems], encoded from an image (image.h). `first` must
@@ -133,7 +133,7 @@ void kvr_rollout_result_free(struct kvr_rollout_result *r);
 struct kvr_rollout_request kvr_rollout_bare(const struct kvr_rollout_request *req);
 
 /* Runs the request with a BF16 KV cache and without forcing, and returns x0 of each chunk and step
- * as *teacher, which the caller frees with free(). x0 of given chunks is 0. The time and memory of
+ * as *teacher, which the caller frees with free(). In given chunks x0 is 0. The time and memory of
  * this run are not reported, because the next rollout resets the device's counters. After an error
  * *teacher is NULL. */
 enum kvr_status kvr_rollout_reference(struct kvr_dev *dev, const struct kvr_rollout_request *req,

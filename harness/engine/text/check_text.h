@@ -1,7 +1,7 @@
 /* check_text.h - compares the text encoder with recorded results, as part of `kvreel engine check`.
  *
- * umt5_golden.safetensors has token ids `ids` [texts, length] and their `mask`. The recorded
- * embeddings are `out` [texts, length, dim], `prompt_embeds` (zero for padding), or both.
+ * The file umt5_golden.safetensors has token ids `ids` [texts, length] and their `mask`. The
+ * recorded embeddings are `out` [texts, length, dim], `prompt_embeds` (zero for padding), or both.
  * `ids_long`, `mask_long` and `long.out` are the ids, mask and embedding of one long text. The
  * encoder is the folder's file models_t5* or umt5.safetensors. */
 #ifndef KVR_TEXT_CHECK_TEXT_H

@@ -13,8 +13,8 @@
  * references are decoded twice more. Finally, each run of white space becomes one blank, and white
  * space at both ends is removed.
  *
- * ftfy also repairs text that was garbled by other code pages or only in part; clean.c leaves such
- * text unchanged. */
+ * Python's ftfy also repairs text that was garbled by other code pages or only in part; clean.c
+ * leaves such text unchanged. */
 #ifndef KVR_TEXT_CLEAN_H
 #define KVR_TEXT_CLEAN_H
 

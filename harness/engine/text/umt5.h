@@ -1,4 +1,4 @@
-/* umt5.h - UMT5, Wan's text encoder.
+/* umt5.h - computes UMT5, Wan's text encoder.
  *
  *     struct kvr_umt5 *e;
  *     KVR_TRY(kvr_umt5_open(&e, dev, "models_t5_umt5-xxl-enc-bf16.pth"));

@@ -20,7 +20,7 @@ struct kvr_conv_cudnn;
 struct kvr_conv_cudnn_plan;
 
 /* Shape of a convolution of x [rows_in, width, in] with w [out, kernel, kernel, in] into y
- * [rows_out, width, out]. x is padded with zeros on all sides if rows_in = rows_out. If x includes
+ * [rows_out, width, out]. If rows_in = rows_out, x is padded with zeros on all sides. If x includes
  * the rows above and below, x is padded on the left and right only. */
 struct kvr_conv_cudnn_shape {
     enum kvr_dtype type; /* type of x, w and y, KVR_F32 or KVR_BF16 */

@@ -46,8 +46,8 @@ struct kvr_vae_ops {
     void (*halve)(struct kvr_dev *dev, int h, int w, int channels, const float *from, float *to);
     /* Adds the encoder's shortcut of a level for a clip's first frame. Frame `from` [2h, 2w, in] is
      * the last of `times` frames, and the other frames are zero. The frames are rearranged as [in,
-     * times, 2, 2] channels of [h, w], and means over 4 * in * times / out adjacent channels are
-     * added to `to` [h, w, out]. */
+     * times, 2, 2] channels of [h, w]. Means over 4 * in * times / out adjacent channels are added
+     * to `to` [h, w, out]. */
     void (*gather)(struct kvr_dev *dev, int h, int w, int in, int out, int times, const float *from,
                    float *to);
     /* Writes softmax(q k^T / sqrt(d)) v, for q, k and v in qkv [n, 3d], to out [n,d]. The buffer

@@ -13,11 +13,10 @@
  * u32 and offset u64. Tensor data follow, aligned to the value of the key general.alignment, by
  * default 32 bytes. A string is a u64 length and its bytes.
  *
- * kvr_gguf_read returns KVR_EFORMAT or KVR_EUNSUPPORTED for a file that has any of these:
- * - keys or names that are not UTF-8, empty, too long or duplicated;
- * - nested arrays, unknown value types, unknown or unsupported tensor types;
- * - extents that overflow or do not fill blocks;
- * - data that is misaligned, overlaps or exceeds the file. */
+ * A file is refused if a key or tensor name is not UTF-8, empty, too long or duplicated. Nested
+ * arrays, unknown value types, and unknown or unsupported tensor types are refused. A tensor is
+ * refused if its number of elements overflows or does not fill whole blocks. A tensor is also
+ * refused if its data are misaligned, overlap another tensor's data, or exceed the file. */
 #ifndef KVR_WEIGHTS_GGUF_H
 #define KVR_WEIGHTS_GGUF_H
 

@@ -26,8 +26,8 @@ struct kvr_kind_report {
     int64_t stored_bytes; /* size of the model's tensors in the file, in bytes */
 };
 
-/* Identifies the network in `w`. n_layers is the number of layers in the model's configuration; if
- * n_layers is 0, the number of layers found in the file is assumed. */
+/* Identifies the network in `w`. The argument n_layers is the number of layers in the model's
+ * configuration, or 0 to assume the number of layers found in the file. */
 enum kvr_status kvr_kind_detect(struct kvr_kind_report *r, const struct kvr_weights *w,
                                 int n_layers);
 void kvr_kind_free(struct kvr_kind_report *r);

@@ -5,9 +5,8 @@
  *     ... m.bytes[0 .. m.n) ...
  *     kvr_mapped_close(&m);
  *
- * Pages of the file become resident when they are first read. kvr_mapped_open returns KVR_ENOTFOUND
- * for a missing file, and KVR_EIO for a path that is not a regular file, such as a FIFO or a
- * device. */
+ * Pages of the file become resident when they are first read. Opening returns KVR_ENOTFOUND for a
+ * missing file, and KVR_EIO for a path that is not a regular file, such as a FIFO. */
 #ifndef KVR_WEIGHTS_MAPPED_H
 #define KVR_WEIGHTS_MAPPED_H
 

@@ -6,9 +6,9 @@
  *
  * In the zip format, the record FOLDER/data.pkl is a pickle (pickle.h) of containers and tensors,
  * and FOLDER/data/KEY is the storage KEY. The record FOLDER/byteorder is "little" or absent. A file
- * in the legacy format begins with five pickles: a magic number, the number 1001, properties of the
- * writer's machine, the saved object, and the list of storage keys. The storages follow in the
- * order of that list, each as an int64 number of elements and the elements.
+ * in the legacy format begins with five pickles: a magic number, the number 1001, the writer's
+ * machine, the saved object, and the list of storage keys. The storages follow in the order of that
+ * list, each as an int64 number of elements and the elements.
  *
  * Several tensors may be views of one storage, with offsets and strides. Each tensor must lie
  * within its storage, and a storage must have the length given by its type and number of elements.

@@ -6,9 +6,9 @@
  *     KVR_TRY(kvr_weight_list_finish(&l));
  *     kvr_weight_list_free(&l);
  *
- * A plain tensor has elements of a data type such as F32; its element (i0, i1, ...) is at data +
- * (i0 stride0 + i1 stride1 + ...) * element size. A block-quantized tensor (GGUF) is contiguous,
- * and a block never crosses a row. */
+ * A plain tensor has elements of one type such as F32. Element (i0, i1, ...) of a plain tensor is
+ * at data + (i0 stride0 + i1 stride1 + ...) * element size. A block-quantized tensor (GGUF) is
+ * contiguous, and a block never crosses a row. */
 #ifndef KVR_WEIGHTS_WEIGHT_H
 #define KVR_WEIGHTS_WEIGHT_H
 

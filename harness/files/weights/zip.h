@@ -6,15 +6,14 @@
  *     const struct kvr_zipfile_record *r = kvr_zipfile_find(&z, "archive/data.pkl", 16);
  *     kvr_zipfile_free(&z);
  *
- * Sizes and offsets of records are read from the central directory, including ZIP64 fields.
- * torch.save writes zeros for them in the local headers, so only the name and its length are read
- * from a local header.
+ * Sizes and offsets of records are read from the central directory, including ZIP64 fields. Only a
+ * record's name is read from its local header, because torch.save writes zeros for size and offset
+ * there.
  *
- * kvr_zipfile_read returns an error for an archive that has any of these:
- * - an end record that is not the file's last 22 bytes, which excludes comments;
- * - a directory whose position or length differs from the end record;
- * - compressed or encrypted records, several disks;
- * - records that exceed the file, overlap or have duplicate names. */
+ * An archive is refused if its end record is not the file's last 22 bytes, so an archive comment is
+ * not supported. An archive is refused if the directory's position or length differs from the end
+ * record. Compressed or encrypted records and archives of several disks are refused. Records that
+ * exceed the file, overlap or have duplicate names are refused. */
 #ifndef KVR_WEIGHTS_ZIP_H
 #define KVR_WEIGHTS_ZIP_H
 

@@ -1,5 +1,5 @@
 /* trace.h - reads a kvtrace, a folder with recorded queries, keys and values of a model's
- * attention, which may be larger than memory. docs/kvtrace.md defines the format.
+ * attention, which may be larger than memory. The format is defined in docs/kvtrace.md.
  *
  *     struct kvr_trace *t;
  *     KVR_TRY(kvr_trace_open(&t, "red-disc.kvtrace"));
@@ -11,7 +11,7 @@
  *         }
  *     kvr_trace_close(&t);
  *
- * index.json describes the trace. Every attention call (one pass of one layer) has its own
+ * The file index.json describes the trace. Every attention call (one pass of one layer) has its own
  * safetensors file, named by chunk, pass and layer. For an invalid file, the error names file,
  * tensor, value and limit. */
 #ifndef KVR_TRACE_TRACE_H
