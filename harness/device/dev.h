@@ -52,8 +52,8 @@ enum kvr_status kvr_dev_info(struct kvr_dev *dev, struct kvr_device_info *out);
 
 /* Whether the host can access the device's memory directly. */
 bool kvr_dev_in_host(const struct kvr_dev *dev);
-/* Whether the host can access the memory of this backend's devices directly. This query does not
- * need an open device. */
+/* Whether the host can access the memory of this backend's devices directly. The backend needs no
+ * open device for this query. */
 bool kvr_backend_in_host(enum kvr_backend backend);
 /* Returns a device for host buffers that belong to `dev`, with accounting of its own; or `dev`
  * itself if the memory of `dev` is host memory. */

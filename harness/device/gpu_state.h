@@ -46,9 +46,9 @@ struct kvr_gpu_state {
 
 struct kvr_gpu_states;
 
-/* Loads NVML. If NVML is not available, *out is NULL and why [n] receives the reason. Otherwise why
- * [n] receives "NVML VERSION of the driver", or "NVML" if the version is unknown. The only error is
- * KVR_ENOMEM, because kvreel then cannot tell whether NVML is available. */
+/* Loads NVML. If NVML is not available, *out is NULL and why [n] receives the reason. If NVML is
+ * available, why [n] receives "NVML VERSION of the driver", or "NVML" if the version is unknown.
+ * The only error is KVR_ENOMEM, because kvreel then cannot tell whether NVML is available. */
 enum kvr_status kvr_gpu_states_open(struct kvr_gpu_states **out, char *why, size_t n);
 void kvr_gpu_states_close(struct kvr_gpu_states **g); /* accepts NULL */
 

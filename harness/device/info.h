@@ -15,7 +15,7 @@ struct kvr_device_info {
     int n_sm;            /* number of streaming multiprocessors */
     size_t l2_bytes;
     size_t total_bytes, free_bytes;
-    size_t taken_peak_bytes; /* largest value of taken_bytes so far */
+    size_t taken_peak_bytes; /* largest value that taken_bytes has had */
     size_t taken_bytes;      /* device memory that the allocation pool has reserved */
 };
 

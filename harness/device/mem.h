@@ -26,7 +26,7 @@ enum kvr_mem_tag {
     KVR_MEM_META,    /* scales, zero points, indices, masks and token lists of the KV cache */
     KVR_MEM_SCRATCH, /* decoded tiles, dense copies and the current chunk */
     KVR_MEM_WEIGHTS,
-    KVR_MEM_ACT, /* activations, cross-attention keys and values */
+    KVR_MEM_ACT, /* activations, and the prompt's cross-attention keys and values */
     KVR_MEM_IO,  /* frames, noise, files */
     KVR_N_MEM_TAGS
 };
@@ -37,7 +37,7 @@ struct kvr_mem_stats {
     size_t live[KVR_N_MEM_TAGS]; /* bytes */
     size_t live_total;
     size_t peak_total;
-    size_t peak[KVR_N_MEM_TAGS];     /* each tag's bytes when peak_total was reached */
+    size_t peak[KVR_N_MEM_TAGS];     /* bytes of each tag at the time of peak_total */
     size_t tag_peak[KVR_N_MEM_TAGS]; /* each tag's own peak */
     uint64_t n_allocs;
 };

@@ -29,8 +29,8 @@ struct kvr_phases;
 enum kvr_status kvr_phases_open(struct kvr_phases **out, struct kvr_dev *dev, int n_phases);
 void kvr_phases_close(struct kvr_phases **p); /* accepts NULL */
 
-/* Mark the begin and end of a phase; if p is NULL, nothing is measured. Both functions assert that
- * begin and end are paired. */
+/* Mark the begin and end of a phase; if p is NULL, nothing is measured. kvr_phase_begin and
+ * kvr_phase_end assert that begin and end are paired. */
 void kvr_phase_begin(struct kvr_phases *p, int phase);
 void kvr_phase_end(struct kvr_phases *p, int phase);
 

@@ -37,8 +37,8 @@ extern "C" {
 enum kvr_check_status {
     KVR_CHECK_OK,
     KVR_CHECK_FAIL,
-    KVR_CHECK_NOT_BUILT, /* this build cannot compute the recorded tensor */
-    KVR_CHECK_UNKNOWN,   /* the recorded tensor's name is not known */
+    KVR_CHECK_NOT_BUILT, /* this build of kvreel cannot compute the recorded tensor */
+    KVR_CHECK_UNKNOWN,   /* kvreel does not know a tensor of the recorded name */
 };
 
 struct kvr_check_entry {

@@ -22,7 +22,7 @@ struct kvr_flow {
     struct kvr_gemm *gemm;
     double eps;
     bool rounds;              /* whether activations are rounded to BF16 */
-    bool narrow;              /* whether activations are also stored as BF16 */
+    bool narrow;              /* whether activations are stored as BF16, not only rounded */
     void *x;                  /* [N,d]: the residual stream */
     void *y;                  /* [N,d]: the norm of x, or a residual to be added to x */
     struct kvr_residual left; /* pending residual, not yet added to x; only if `narrow` */
@@ -34,8 +34,9 @@ struct kvr_flow {
 };
 
 /* Parameters of the norm before a group of layers. If stride > 0, the norm is modulated: y =
- * norm(x) (1 + factor) + shift. Then `factor` and `shift` have one vector per frame, `stride`
- * floats apart. If stride is 0, y = norm(x) factor + shift with the same vectors for all frames. */
+ * norm(x) (1 + factor) + shift. With stride > 0, `factor` and `shift` have one vector per frame,
+ * `stride` floats apart. If stride is 0, y = norm(x) factor + shift with the same vectors for all
+ * frames. */
 struct kvr_flow_norm {
     const float *factor, *shift;
     int64_t stride; /* floats between frames */
@@ -73,8 +74,8 @@ struct kvr_flow_in kvr_flow_floats(struct kvr_flow *f, int64_t m, int k, const f
  * i]. */
 enum kvr_status kvr_flow_layers(struct kvr_flow *f, const struct kvr_rows *r, struct kvr_flow_in in,
                                 int n, const struct kvr_linear *const *l, void *const *y);
-/* Runs a layer with n outputs, and writes the GELU of its result to y [N, kvr_gemm_columns(n)];
- * *out describes y as the next layer's input. */
+/* Runs a layer with n outputs, writes the GELU of its result to y [N, kvr_gemm_columns(n)], and
+ * sets *out to describe y as the next layer's input. */
 enum kvr_status kvr_flow_gelu(struct kvr_flow *f, const struct kvr_rows *r, struct kvr_flow_in in,
                               const struct kvr_linear *l, void *y, struct kvr_flow_in *out);
 /* Runs a layer with n outputs, and writes its result to y [N,n] in F32 even if activations are

@@ -50,8 +50,8 @@ enum kvr_dtype kvr_gemm_compute(const struct kvr_gemm *g);
 /* Whether this backend (CUDA, or a CPU with AMX) stores the weights of BF16 layers as BF16. A CPU
  * without AMX stores the weights of BF16 layers as floats with BF16 values. */
 bool kvr_gemm_holds_bf16(enum kvr_backend backend);
-/* Enables autotuning of BF16 products. Then kvr_linear_prepare selects the fastest of kvreel's
- * kernels and cuBLASLt's proposals, by a measurement or by the stored choice of an earlier
+/* Enables autotuning of BF16 products. With autotuning, kvr_linear_prepare selects the fastest of
+ * kvreel's kernels and cuBLASLt's proposals, by a measurement or by the stored choice of an earlier
  * measurement (tune.h). Autotuning has no effect on a backend with only one kernel per product. */
 enum kvr_status kvr_gemm_tune(struct kvr_gemm *g);
 /* Returns kvr_tune_words() (tune.h), or "" if autotuning is disabled. */
@@ -137,7 +137,8 @@ int kvr_linear_squares(int n);
 struct kvr_linear_fused {
     struct kvr_linear_in in;
     enum kvr_linear_end end;
-    const struct kvr_linear_gate *gate; /* only for KVR_LINEAR_ADDED, which adds to y[0] */
+    const struct kvr_linear_gate *gate; /* gate of KVR_LINEAR_ADDED, which adds the result to
+                                         * y[0] */
     float *squares; /* [m, kvr_linear_squares(n)]: partial sums of squares of the first layer's
                      * result; if NULL, they are not computed */
 };

@@ -43,7 +43,8 @@ struct json_t; /* jansson */
 struct kvr_model_config {
     int dim, ffn_dim, freq_dim, text_dim, text_len;
     int in_dim, out_dim, n_heads, n_layers; /* head_dim = dim / n_heads */
-    int patch_h, patch_w;                   /* the temporal patch is 1 */
+    int patch_h, patch_w;                   /* patch size of the DiT in latents; the temporal patch
+                                             * size is 1 */
     double eps;
     int latent_h, latent_w;
     int frames_per_chunk;
@@ -52,7 +53,8 @@ struct kvr_model_config {
     int n_steps;
     double steps[KVR_MAX_STEPS];  /* listed steps before the shift, such as 1000, 750; unused by
                                    * UniPC */
-    enum kvr_timesteps timesteps; /* mapping to the network's timesteps (schedules.def) */
+    enum kvr_timesteps timesteps; /* how listed steps map to the network's timesteps
+                                   * (schedules.def) */
     bool rounded_timesteps;       /* timesteps are rounded to the network's compute type */
     double context_timestep;
     enum kvr_predicts prediction;
@@ -123,7 +125,7 @@ enum kvr_status kvr_model_paths(const char *dir, const struct kvr_model_config *
                                 enum kvr_decoder_kind decoder, struct kvr_model_paths *out);
 void kvr_model_paths_free(struct kvr_model_paths *p);
 
-struct kvr_model; /* configuration and weights of a model; model_impl.h */
+struct kvr_model; /* an open model: configuration and weights */
 
 enum kvr_status kvr_model_open(struct kvr_model **out, struct kvr_dev *dev, const char *dir);
 void kvr_model_close(struct kvr_model **m);
@@ -163,7 +165,7 @@ bool kvr_model_is_lm(const struct kvr_model *m);
 enum kvr_dtype kvr_model_compute(const struct kvr_model *m);
 const char *kvr_model_library(const struct kvr_model *m); /* kvr_gemm_library */
 const char *kvr_model_tuned(const struct kvr_model *m);   /* kvr_gemm_tuned */
-const char *kvr_model_sha256(const struct kvr_model *m);  /* hex digits of the model's hash */
+const char *kvr_model_sha256(const struct kvr_model *m);  /* the model's hash in hexadecimal */
 /* Whether the weight file or the LoRA file is missing; such a folder opens only with `plan`. */
 bool kvr_model_absent(const struct kvr_model *m);
 const char *kvr_model_vae(const struct kvr_model *m); /* path of the decoder's file, or NULL if the
@@ -176,7 +178,8 @@ enum kvr_dtype kvr_model_decoder_compute(const struct kvr_model *m);
 const char *kvr_model_stamp(const struct kvr_model *m);
 int kvr_model_tokens_per_frame(const struct kvr_model *m);
 int kvr_model_head_dim(const struct kvr_model *m);
-int64_t kvr_model_frame_elems(const struct kvr_model *m); /* in_dim * latent_h * latent_w */
+int64_t kvr_model_frame_elems(const struct kvr_model *m); /* elements per latent frame: in_dim *
+                                                           * latent_h * latent_w */
 
 /* Computes the prompt embedding P [text_len, text_dim] of vocabulary ids, where row i is
  * token_embedding[id[i]] + position_embedding[i]. Returns KVR_EUNSUPPORTED for a model without a

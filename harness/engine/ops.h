@@ -7,9 +7,9 @@
  * All pointers are memory of `dev`; functions of the CPU table ignore `dev`. On CUDA calls are
  * asynchronous, and kvr_dev_sync() returns their errors. Tensors of N tokens with d values are
  * row-major. A per-frame vector applies to all tokens_per_frame tokens of its frame, and vectors of
- * successive frames are `stride` floats apart. Each row is computed by one thread from that row
- * alone, so results do not depend on the number of threads. NaN propagates. The functions allocate
- * no memory. */
+ * successive frames are `stride` floats apart. One thread computes each row of a result from the
+ * same row of the input, so results do not depend on the number of threads. NaN propagates. The
+ * functions allocate no memory. */
 #ifndef KVR_ENGINE_OPS_H
 #define KVR_ENGINE_OPS_H
 
@@ -35,7 +35,7 @@ enum {
 struct kvr_rows {
     int64_t n;            /* N */
     int d;                /* values per token */
-    int tokens_per_frame; /* tokens that share a per-frame vector */
+    int tokens_per_frame; /* number of tokens that share a per-frame vector */
 };
 
 /* Latent frames and their patches: gh x gw tokens of C * ph * pw values. */
@@ -48,7 +48,7 @@ struct kvr_patching {
 struct kvr_cross {
     int n_keys, n_heads, head_dim;
     float *k; /* [H, D, round16(n_keys)] on the CPU, zero padded */
-    float *v; /* [H, n_keys, round16(D)] on the CPU. On CUDA, k and v are [n_keys,H,D] in F32 or
+    float *v; /* [H, n_keys, round16(D)] on the CPU; on CUDA, k and v are [n_keys,H,D] in F32 or
                * BF16 */
     enum kvr_dtype compute; /* compute type of linear layers, which must not change between
                              * cross_pack and cross_attend */
@@ -157,7 +157,7 @@ struct kvr_ops {
      * per_frame[f]. */
     void (*add_modulation)(struct kvr_dev *dev, int n_frames, int n_rows, int d, const float *base,
                            const float *per_frame, bool same_for_rows, float *out);
-    /* out = x - y. */
+    /* Computes out = x - y for n elements. */
     void (*subtract)(struct kvr_dev *dev, int64_t n, const float *x, const float *y, float *out);
     /* Computes L1 norms as sums [2, KVR_OPS_L1_PARTS]: partial sums of |x - y|, then partial sums
      * of |y|. */
@@ -176,7 +176,8 @@ struct kvr_ops {
     /* Sets *flag to 1 if any of the n values is not finite, otherwise to 0. */
     void (*not_finite)(struct kvr_dev *dev, int64_t n, const float *x, int32_t *flag);
 
-    int max_head_dim; /* largest head_dim that rope and cross_attend support; 0: no limit */
+    int max_head_dim; /* largest head_dim that rope and cross_attend support, or 0 if there is no
+                       * limit */
     bool cross_works; /* cross_attend requires a kvr_cross_work */
 };
 

@@ -3,11 +3,11 @@
  * The default schedule has sigma_i = s u_i / (1 + (s-1) u_i) with shift s and u_i = 1 - i/1000, and
  * timestep_i = 1000 sigma_i. The other schedules are defined in schedules.def.
  *
- * Each chunk x starts as noise. At each step of the schedule the network predicts x0. Re-noising
- * then computes x = (1 - sigma') x0 + sigma' eps with fresh noise eps; UniPC (unipc.h) computes x
- * without noise. After the last step, a clean pass over x0 at the context timestep writes the
- * chunk's keys and values to the KV cache. With last_step, the forward of the last denoising step
- * writes the keys and values instead.
+ * Each chunk x starts as noise. At each step of the schedule the network predicts x0. The next x is
+ * (1 - sigma') x0 + sigma' eps with fresh noise eps, or is computed by UniPC (unipc.h) without
+ * noise. After the last step, a clean pass over x0 at the context timestep writes the chunk's keys
+ * and values to the KV cache. With last_step, the forward of the last denoising step writes the
+ * keys and values instead.
  *
  * Hooks and noise functions receive pointers to host memory, and `latents` is host memory. */
 #ifndef KVR_ENGINE_SAMPLER_H
@@ -23,8 +23,8 @@ extern "C" {
 
 struct kvr_schedule {
     int n_steps;
-    float timestep[KVR_MAX_STEPS]; /* the timestep given to the network */
-    float sigma[KVR_MAX_STEPS];    /* the step's sigma in x0 = x - sigma flow */
+    float timestep[KVR_MAX_STEPS]; /* timestep of each step, an input of the network */
+    float sigma[KVR_MAX_STEPS];    /* sigma of each step in x0 = x - sigma flow */
     float renoise[KVR_MAX_STEPS];  /* noise level at which the previous x0 is re-noised */
     float table_timestep[1000], table_sigma[1000];
 };

@@ -9,12 +9,12 @@
  *     puts(kvr_tune_words(t));                                 "FILE: 12 known, 1 measured"
  *     kvr_tune_close(&t);
  *
- * The autotuning file is a text file in kvreel's cache folder. Its first line names the GPU,
- * driver, library and program version. Each further line, "WHAT = CHOICE MICROSECONDS", has the
- * choice for one product. A file whose first line differs or whose lines are malformed is replaced,
- * and all products are measured again; kvr_tune_words() returns the reason. If the autotuning file
- * cannot be written, choices are valid for this process only. Several processes may append to the
- * same autotuning file. */
+ * The autotuning file is a text file in kvreel's cache folder. The first line of the autotuning
+ * file names the GPU, driver, library and program version. Every other line, "WHAT = CHOICE
+ * MICROSECONDS", has the choice for one product. If the first line differs or another line is
+ * malformed, the file is replaced and all products are measured again; kvr_tune_words() returns the
+ * reason. If the autotuning file cannot be written, choices are valid for this process only.
+ * Several processes may append to the same autotuning file. */
 #ifndef KVR_ENGINE_TUNE_H
 #define KVR_ENGINE_TUNE_H
 
@@ -29,8 +29,8 @@ enum {
 
 struct kvr_tune;
 
-/* Opens the autotuning file `path`, or autotune-HASH.txt in kvreel's cache folder if path is NULL;
- * HASH is a hash of `machine`. `machine` must not contain a line feed. */
+/* Opens the autotuning file `path`. If path is NULL, the file is autotune-HASH.txt in kvreel's
+ * cache folder, where HASH is a hash of `machine`. `machine` must not contain a line feed. */
 enum kvr_status kvr_tune_open(struct kvr_tune **out, const char *path, const char *machine);
 void kvr_tune_close(struct kvr_tune **t); /* accepts NULL */
 
@@ -39,8 +39,9 @@ void kvr_tune_close(struct kvr_tune **t); /* accepts NULL */
 bool kvr_tune_find(const struct kvr_tune *t, const char *what, int *choice);
 /* Stores the measured choice for product `what` in memory and in the autotuning file. */
 enum kvr_status kvr_tune_keep(struct kvr_tune *t, const char *what, int choice, double us);
-/* Describes in words the path of the autotuning file, and how many choices were read from it and
- * how many were measured. The string belongs to `t` and is valid until the next call. */
+/* Returns a text with the path of the autotuning file, the number of choices read from the file,
+ * and the number of measured choices. The string belongs to `t` and is valid until the next
+ * call. */
 const char *kvr_tune_words(struct kvr_tune *t);
 
 #endif

@@ -13,7 +13,7 @@
 #include "harness/workload/prompt.h"
 
 struct kvr_learnt {
-    bool known;    /* whether the folder has a learnt.json */
+    bool known;    /* whether the model's folder has a learnt.json */
     bool *word;    /* [cfg->n_vocabulary]; owned */
     int n_objects; /* largest number of objects per training prompt, 1 or 2 */
 };

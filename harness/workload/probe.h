@@ -45,7 +45,7 @@
 #include "harness/cache/cache.h"
 
 struct kvr_probe_opts {
-    int n_passes;  /* number of forwards per chunk */
+    int n_passes;  /* number of forwards (passes) per chunk */
     int every;     /* every n-th query of an attention call is evaluated */
     uint64_t seed; /* selects, with layer, chunk and pass, the first evaluated query */
 };

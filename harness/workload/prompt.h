@@ -5,7 +5,7 @@
  *                              14, &p));
  *     ... p.act[kvr_prompt_act_at(&p, chunk)].ids ...
  *
- * A prompt is one or more acts, separated by ";", "|" or "; then". Each act has this grammar:
+ * A prompt is one or more acts, separated by ";", "|" or "; then". The grammar of an act is:
  *
  *     act        = ["@" chunk ":"] object ["in front of" object]
  *                  [("over" | "on" | "against") background] ["," camera]
@@ -21,8 +21,8 @@
  * camera is static, and the background is plain blue, or plain white behind a blue object. Only the
  * motion "drift" has a direction, by default right.
  *
- * An act begins at the chunk that the prompt states. Otherwise the k-th of n acts, counted from 0,
- * begins at chunk floor(k * chunks / n). */
+ * An act begins at the chunk that the prompt states. If the prompt states no chunk, the k-th of n
+ * acts, counted from 0, begins at chunk floor(k * chunks / n). */
 #ifndef KVR_WORKLOAD_PROMPT_H
 #define KVR_WORKLOAD_PROMPT_H
 

@@ -4,9 +4,9 @@
  *     KVR_TRY(kvr_salience_measure(scheme, &shape, run_request, req, &table));
  *     kvr_cache_set_salience(cache, table);                        [L][capacity tokens]; free() it
  *
- * This is PaFu-KV's spatio-temporal salience (arXiv:2601.21896). Q and K are the queries and keys
- * of all chunks' clean passes. P = softmax(Q K^T / sqrt(D)) is computed over all tokens without a
- * causal mask, and gives the salience s_j of token j:
+ * The measure is PaFu-KV's spatio-temporal salience (arXiv:2601.21896). Q and K are the queries and
+ * keys of all chunks' clean passes. P = softmax(Q K^T / sqrt(D)) is computed over all tokens
+ * without a causal mask. The salience of token j is s_j:
  *
  *     up_j, diag_j, low_j = max P_ij over queries i of earlier chunks, the same chunk, later chunks
  *     s_j = (diag + low) / 2 in the first chunk, (diag + up) / 2 in the last, (up + diag + low) / 3

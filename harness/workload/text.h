@@ -39,7 +39,7 @@ struct kvr_tokens {
     const int32_t *id; /* [n], in the mapped file or in `own`; valid until kvr_tokens_close */
     int32_t *own;      /* ids converted to I32, or NULL if the file has I32 */
     int n;
-    char sha256[KVR_SHA256_HEX]; /* hash of the ids as I32 */
+    char sha256[KVR_SHA256_HEX]; /* hash of the token ids as I32 */
 };
 /* Reads the tensor, which must be [n] or [1,n] of any integer type with ids in 0..2^31-1. Ids are
  * checked against a model's vocabulary only when they are used. Errors name the file and the
@@ -66,7 +66,8 @@ void kvr_teacher_free(struct kvr_teacher *t); /* accepts {0} */
 struct kvr_text_request {
     struct kvr_model *model;
     const struct kvr_tokens *tokens;
-    const struct kvr_teacher *teacher; /* teacher->n is the length of the text */
+    const struct kvr_teacher *teacher; /* teacher of the text; its n is the text's length in
+                                        * tokens */
     int chunk;                         /* C */
     int first, scored;                 /* see bins above */
     int window_tokens;                 /* 0 = all */
@@ -88,7 +89,7 @@ struct kvr_text_result {
     int n_bins;
     struct kvr_text_bin bin[KVR_TEXT_MAX_BINS];
     struct kvr_text_bin all;        /* prefix 0 */
-    struct kvr_rollout_result cost; /* times, bytes and passes, but no frames */
+    struct kvr_rollout_result cost; /* times, bytes and passes of the run; it has no frames */
 };
 
 /* Returns the number of bins of a text of n tokens, and writes the shortest prefix P of each bin to

@@ -14,8 +14,8 @@
 
 struct kvr_truth {
     struct kvr_st *file;
-    struct kvr_frames frames;    /* in the mapped file; valid until kvr_truth_close */
-    char sha256[KVR_SHA256_HEX]; /* hash of the frames' bytes */
+    struct kvr_frames frames;    /* frames in the mapped file; valid until kvr_truth_close */
+    char sha256[KVR_SHA256_HEX]; /* hash of the clip's bytes */
 };
 
 /* Opens the clip named `tensor`, which must be U8 [n, height, width, 3] with positive extents.

@@ -95,13 +95,13 @@ struct kvr_rollout_result {
     uint8_t *rgb;   /* frames [n, height, width, 3], owned, or NULL with n = 0 if latents are not
                      * RGB and need a decoder (pixels.h) */
     float *latents; /* [latent_frames, frame_elems], owned; only with keep_latents */
-    bool finite;    /* whether all latents are finite */
+    bool finite;    /* whether all latents of the video are finite */
     int64_t wall_ns;
     int64_t noise_ns; /* time of noise generation on the device, included in wall_ns */
     struct kvr_dit_times dit;
     struct kvr_cache_times cache;
     struct kvr_graph_counts graphs;
-    struct kvr_reuse_counts reuse;     /* steps skipped by feature reuse */
+    struct kvr_reuse_counts reuse;     /* number of denoising steps that feature reuse skipped */
     struct kvr_cache_bytes bytes;      /* at the end */
     struct kvr_mem_stats mem;          /* peak memory since the rollout began, and each tag's bytes
                                         * at the peak */

@@ -23,7 +23,7 @@ void kvr_decoder_close(struct kvr_decoder **d); /* accepts NULL */
 enum kvr_status kvr_decoder_decode(struct kvr_decoder *d, const float *z, kvr_vae_frame_fn *frame,
                                    void *ctx);
 
-int kvr_decoder_channels(const struct kvr_decoder *d); /* channels of a latent frame */
+int kvr_decoder_channels(const struct kvr_decoder *d); /* number of channels of a latent frame */
 int kvr_decoder_scale(const struct kvr_decoder *d);    /* pixels per latent in height and in
                                                         * width */
 

@@ -5,11 +5,11 @@
  *         KVR_TRY(kvr_vae_decode(v, latents + f * 16 * 60 * 104, frame, ctx));
  *     kvr_vae_close(&v);                                 1 frame, then 4 per latent frame
  *
- * Each of the 32 temporal convolutions stores its last two input frames, so that decoding frame by
- * frame gives the same result as decoding the whole clip. The two temporal convolutions that double
- * the frame rate skip a clip's first latent frame. When a layer outputs two frames, the first
- * passes through all later layers before the second is computed. Only one frame per resolution is
- * therefore in memory, besides the stored inputs.
+ * The decoder stores the last two input frames of all 32 temporal convolutions, so that decoding
+ * frame by frame gives the same result as decoding the whole clip. The two temporal convolutions
+ * that double the frame rate skip a clip's first latent frame. When a layer outputs two frames, the
+ * first passes through all later layers before the second is computed. Only one frame per
+ * resolution is therefore in memory, besides the stored inputs.
  *
  * Wan 2.2 has 48 latent channels and a spatial factor of 16; Wan 2.1 has 16 latent channels and a
  * spatial factor of 8. In Wan 2.2, each level except the last has a shortcut that adds its repeated
@@ -46,7 +46,7 @@ enum kvr_status kvr_vae_open(struct kvr_vae **out, struct kvr_dev *dev, enum kvr
 void kvr_vae_close(struct kvr_vae **v);         /* accepts NULL */
 void kvr_vae_reset(struct kvr_vae *v);          /* the next latent frame begins a new clip */
 const char *kvr_vae_library(struct kvr_vae *v); /* kvr_conv_context_library */
-int kvr_vae_channels(const struct kvr_vae *v);  /* channels of a latent frame */
+int kvr_vae_channels(const struct kvr_vae *v);  /* number of channels of a latent frame */
 int kvr_vae_scale(const struct kvr_vae *v);     /* pixels per latent in height and in width */
 
 /* Callback that receives a decoded frame y [scale latent_h, scale latent_w, 3], before clamping to

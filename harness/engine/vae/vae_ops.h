@@ -27,8 +27,8 @@ struct kvr_vae_ops {
                  const float *gamma, void *y);
     /* Adds y to x: x += y for n elements. */
     void (*add)(struct kvr_dev *dev, int64_t n, const void *y, void *x);
-    /* x = max(x + y, 0) for n elements, or max(x, 0) if y is NULL; NaN stays NaN. The pointers
-     * rectify, patch, halve and gather are NULL in BF16 tables. */
+    /* Computes x = max(x + y, 0) for n elements, or x = max(x, 0) if y is NULL, where NaN stays
+     * NaN. The pointers rectify, patch, halve and gather are NULL in BF16 tables. */
     void (*rectify)(struct kvr_dev *dev, int64_t n, const float *y, float *x);
     /* Adds a shortcut: `from` [h, w, in] expands to `times` frames [2h, 2w, out], and frame number
      * `which` is added to `to`. The in channels are repeated to 4 * out * times channels and

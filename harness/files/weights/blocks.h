@@ -3,8 +3,8 @@
  *     const struct kvr_quant *b = kvr_quant_find("Q4_1");
  *     b->to_f32(bytes, n_blocks, rows);                        n_blocks x b->n floats
  *
- * The block formats are those of ggml. A block stores a scale d and a minimum m, both F16 and
- * little-endian, and codes q; x are the dequantized values:
+ * The block formats are those of ggml. A block stores a scale d, in some formats a minimum m, and
+ * codes q; d and m are little-endian F16. Dequantization computes values x:
  *
  *     Q4_0  32: d, 16 bytes.          x = d (q - 8). Byte j: element j low, element j + 16 high
  *     Q4_1  32: d, m, 16 bytes.       x = d q + m
@@ -16,7 +16,7 @@
  *     Q6_K 256: 128 bytes of low 4 bits, 64 bytes of high 2 bits, 16 int8 scales s, one per 16
  *               elements, d last.     x = (d s) (q - 32)
  *
- * Each product is rounded to F32, in the order that the brackets show. */
+ * The products in dequantization are rounded to F32 in the order that the brackets show. */
 #ifndef KVR_WEIGHTS_BLOCKS_H
 #define KVR_WEIGHTS_BLOCKS_H
 
@@ -37,8 +37,8 @@ struct kvr_gguf_type {
     uint32_t number;
     const char *name;
     enum kvr_dtype dtype;           /* KVR_N_DTYPES for a block type */
-    const struct kvr_quant *blocks; /* NULL if dtype is set, or if the block type is not
-                                     * supported */
+    const struct kvr_quant *blocks; /* block format, or NULL for a plain type and for an unsupported
+                                     * block type */
 };
 const struct kvr_gguf_type *kvr_gguf_type_find(uint32_t number); /* NULL: unknown */
 /* Finds a block format by its name, such as "Q4_1"; returns NULL if that format is not

@@ -32,10 +32,10 @@ enum kvr_status kvr_kind_detect(struct kvr_kind_report *r, const struct kvr_weig
                                 int n_layers);
 void kvr_kind_free(struct kvr_kind_report *r);
 
-/* Lists the weight files of a folder, sorted by name: *.safetensors, *.safetensors.index.json,
- * *.pt, *.pth and *.gguf. Shards that an index names are omitted. (*out)[*n] and its strings, which
- * are paths that start with `dir`, are malloc'd. Returns KVR_ENOTFOUND if the folder has no weight
- * files. */
+/* Lists the weight files of a folder (*.safetensors, *.safetensors.index.json, *.pt, *.pth and
+ * *.gguf), sorted by name. Shards that an index names are omitted. (*out)[*n] and its strings,
+ * which are paths that start with `dir`, are malloc'd. Returns KVR_ENOTFOUND if the folder has no
+ * weight files. */
 enum kvr_status kvr_weights_in_folder(char ***out, int *n, const char *dir);
 
 #ifdef __cplusplus

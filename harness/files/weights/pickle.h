@@ -67,7 +67,7 @@ struct kvr_pk_node {
 };
 
 struct kvr_pk_cell {
-    uint32_t node, next; /* next: index of the next cell; 0 in the last cell */
+    uint32_t node, next; /* next: index of the next cell, or 0 in the last cell */
 };
 
 struct kvr_pickle {

@@ -22,8 +22,9 @@
 extern "C" {
 #endif
 
-/* Lists the tensors of the file whose contents are bytes [n]; `bytes` and `where` must outlive the
- * list. Sets *legacy to whether the file has the legacy format. After an error `l` is empty. */
+/* Lists the tensors of the file whose contents are bytes [n]. The list contains pointers into
+ * `bytes` and `where`, which must outlive the list. Sets *legacy to whether the file has the legacy
+ * format. After an error `l` is empty. */
 enum kvr_status kvr_torch_read(struct kvr_weight_list *l, bool *legacy, const char *where,
                                const unsigned char *bytes, size_t n);
 

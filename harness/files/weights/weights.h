@@ -8,11 +8,11 @@
  *     kvr_array_free(&a);
  *     kvr_weights_close(&w);
  *
- * The file's format is detected from its content, not from its name: PyTorch (zip or legacy),
- * safetensors, GGUF, or the index.json of safetensors shards. The file stays mapped until
- * kvr_weights_close, and its pages become resident when they are first read. Opening a file can
- * fail with KVR_EFORMAT, KVR_EUNSUPPORTED, KVR_ENOTFOUND or KVR_EIO. Several threads may use one
- * reader. */
+ * Supported formats are PyTorch (zip or legacy), safetensors, GGUF, and the index.json of
+ * safetensors shards. A file's format is detected from its content, not from its name. The file
+ * stays mapped until kvr_weights_close, and its pages become resident when they are first read.
+ * Opening a file can fail with KVR_EFORMAT, KVR_EUNSUPPORTED, KVR_ENOTFOUND or KVR_EIO. Several
+ * threads may use one reader. */
 #ifndef KVR_WEIGHTS_WEIGHTS_H
 #define KVR_WEIGHTS_WEIGHTS_H
 

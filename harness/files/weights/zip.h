@@ -27,7 +27,7 @@ extern "C" {
 #endif
 
 struct kvr_zipfile_record {
-    const unsigned char *name; /* in the archive's bytes, not NUL-terminated */
+    const unsigned char *name; /* name in the archive's bytes, not NUL-terminated */
     size_t n_name;
     const unsigned char *data;
     size_t n;
