@@ -59,15 +59,16 @@ bool kvr_backend_in_host(enum kvr_backend backend);
  * itself if the memory of `dev` is host memory. */
 struct kvr_dev *kvr_dev_host(struct kvr_dev *dev);
 
-/* kvr_dev_put copies n bytes from host memory to the device, kvr_dev_get from the device to host
- * memory, in order with the device's work. When kvr_dev_put returns, the host memory has been read
- * and may be overwritten. When kvr_dev_get returns, the device is synchronised and the host memory
- * has been written. */
+/* Copies n bytes from host memory to the device, in order with the device's work. When the function
+ * returns, the host memory has been read and may be overwritten. */
 enum kvr_status kvr_dev_put(struct kvr_dev *dev, void *to, const void *host, size_t n);
+/* Copies n bytes from the device to host memory, in order with the device's work, and synchronises
+ * the device. */
 enum kvr_status kvr_dev_get(struct kvr_dev *dev, void *host, const void *from, size_t n);
 /* Copies n bytes between two device buffers that must not overlap. Errors are returned by
  * kvr_dev_sync. */
 void kvr_dev_copy(struct kvr_dev *dev, void *to, const void *from, size_t n);
+/* Sets n bytes of the device's memory to zero. Errors are returned by kvr_dev_sync. */
 void kvr_dev_zero(struct kvr_dev *dev, void *p, size_t n);
 /* Waits for all queued work of the device, and returns the first error since the last call of
  * kvr_dev_sync. */

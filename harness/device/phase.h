@@ -29,9 +29,9 @@ struct kvr_phases;
 enum kvr_status kvr_phases_open(struct kvr_phases **out, struct kvr_dev *dev, int n_phases);
 void kvr_phases_close(struct kvr_phases **p); /* accepts NULL */
 
-/* Mark the begin and end of a phase; if p is NULL, nothing is measured. kvr_phase_begin and
- * kvr_phase_end assert that begin and end are paired. */
+/* Begins a phase, which must not have begun already; if p is NULL, nothing is measured. */
 void kvr_phase_begin(struct kvr_phases *p, int phase);
+/* Ends a phase, which must have begun; if p is NULL, nothing is measured. */
 void kvr_phase_end(struct kvr_phases *p, int phase);
 
 /* Synchronises the device, and writes the nanoseconds of each phase since open or reset to ns. All

@@ -83,10 +83,11 @@ void kvr_device_free(struct kvr_stream *s, void *p); /* accepts NULL */
 /* Whether an allocation has failed because device memory was exhausted. */
 bool kvr_stream_was_full(const struct kvr_stream *s);
 
-/* Copy n bytes from host memory to the device (put) or back (get), in stream order. When
- * kvr_device_put returns, the host memory may be overwritten. When kvr_device_get returns, the host
- * memory has been written. */
+/* Copies n bytes from host memory to device memory, in stream order. When the function returns, the
+ * host memory has been read and may be overwritten. */
 enum kvr_status kvr_device_put(struct kvr_stream *s, void *device, const void *host, size_t n);
+/* Copies n bytes from device memory to host memory, in stream order. When the function returns, the
+ * host memory has been written. */
 enum kvr_status kvr_device_get(struct kvr_stream *s, void *host, const void *device, size_t n);
 /* Copies n bytes asynchronously between two device buffers that must not overlap, in stream order.
  * Errors are returned by the next kvr_stream_sync. */

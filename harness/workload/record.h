@@ -26,6 +26,7 @@ struct kvr_record;
 enum kvr_status kvr_record_open(struct kvr_record **out, const char *dir,
                                 const struct kvr_trace_info *info, int grid_w, bool outputs);
 void kvr_record_close(struct kvr_record **r);
+/* Writes the trace's index.json, closes the recording and sets *r to NULL, even after an error. */
 enum kvr_status kvr_record_finish(struct kvr_record **r, int64_t *bytes);
 
 /* Records one attention call; a kvr_cache_observer_fn whose ctx is the struct kvr_record. */

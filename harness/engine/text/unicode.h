@@ -24,6 +24,7 @@ enum { KVR_REPLACEMENT = 0xfffd };
 /* Appends the code points of a UTF-8 string. If the string is not valid UTF-8, returns KVR_EFORMAT
  * with the position of the first invalid byte. */
 enum kvr_status kvr_points_read(struct kvr_points *p, const char *utf8);
+/* Appends one code point. */
 enum kvr_status kvr_points_add(struct kvr_points *p, uint32_t c);
 enum kvr_status kvr_points_write(const struct kvr_points *p, char **utf8); /* malloc'ed */
 void kvr_points_free(struct kvr_points *p);                                /* leaves {0} */

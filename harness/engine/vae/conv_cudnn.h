@@ -40,9 +40,9 @@ enum kvr_status kvr_conv_cudnn_plan_open(struct kvr_conv_cudnn_plan **out,
                                          const struct kvr_conv_cudnn_shape *shape,
                                          size_t most_bytes);
 void kvr_conv_cudnn_plan_close(struct kvr_conv_cudnn_plan **p); /* accepts NULL */
-/* kvr_conv_cudnn_ways returns the number of usable algorithms; kvr_conv_cudnn_bytes returns the
- * workspace size of algorithm `way`, which may be 0. */
+/* Returns the number of algorithms that cuDNN has for this shape. */
 int kvr_conv_cudnn_ways(const struct kvr_conv_cudnn_plan *p);
+/* Returns the workspace size of algorithm `way` in bytes, which may be 0. */
 size_t kvr_conv_cudnn_bytes(const struct kvr_conv_cudnn_plan *p, int way);
 
 /* Computes y += w * x in stream order with algorithm `way`; all pointers are device memory. */

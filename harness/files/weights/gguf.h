@@ -39,12 +39,15 @@ struct kvr_gguf_string {
     size_t n;
 };
 
-/* Returns the value of a metadata key: kvr_gguf_int accepts all integer types, kvr_gguf_real all
- * numeric types. Returns KVR_ENOTFOUND if the key is missing. Returns KVR_EFORMAT if the value has
- * another type or is an integer beyond int64. After an error *out is unchanged. */
+/* Reads the value of a metadata key, of any integer type. Returns KVR_ENOTFOUND if the key is
+ * missing. Returns KVR_EFORMAT if the value is no integer or is beyond int64. After an error *out
+ * is unchanged. */
 enum kvr_status kvr_gguf_int(const struct kvr_gguf *g, const char *key, int64_t *out);
+/* Like kvr_gguf_int, for a value of any numeric type. */
 enum kvr_status kvr_gguf_real(const struct kvr_gguf *g, const char *key, double *out);
+/* Like kvr_gguf_int, for a value of type bool. */
 enum kvr_status kvr_gguf_bool(const struct kvr_gguf *g, const char *key, bool *out);
+/* Like kvr_gguf_int, for a string, which points into the mapped file. */
 enum kvr_status kvr_gguf_text(const struct kvr_gguf *g, const char *key,
                               struct kvr_gguf_string *out);
 /* Returns a metadata array as *out [*n], which the caller frees with free(). */

@@ -81,6 +81,7 @@ enum kvr_status kvr_weight_list_add(struct kvr_weight_list *l, const void *name,
 /* Sorts the list for kvr_weight_list_find. Returns KVR_EFORMAT if the list is empty or two tensors
  * have the same name. */
 enum kvr_status kvr_weight_list_finish(struct kvr_weight_list *l);
+/* Finds a tensor by its name in a finished list; returns NULL if there is no such tensor. */
 const struct kvr_weight *kvr_weight_list_find(const struct kvr_weight_list *l, const char *name);
 void kvr_weight_list_free(struct kvr_weight_list *l);
 
