@@ -21,7 +21,8 @@
  * come from the model's configuration and from the recorded files. In F32, with an exact KV cache
  * (method F32), the tolerance is a relative L2 error of 1e-5 and an absolute error of 1e-4. In
  * BF16, the tolerance is a relative L2 error of 1.2e-2 for latents and flow, and of 1.5e-2 for
- * other tensors computed by linear layers. Tables have the F32 tolerance in BF16 too. */
+ * other tensors computed by linear layers. Tables of the sampler and the solver have the F32
+ * tolerance in BF16 too. */
 #ifndef KVR_ENGINE_CHECK_H
 #define KVR_ENGINE_CHECK_H
 

@@ -32,7 +32,7 @@ const struct kvr_model *kvr_dit_model(const struct kvr_dit *d);
 struct kvr_dev *kvr_dit_dev(const struct kvr_dit *d);
 
 /* Computes the text MLP and every layer's cross-attention K and V of the prompt P [text_len,
- * text_dim]; they replace the keys and values of the previous prompt. */
+ * text_dim]; the keys and values of the previous prompt are discarded. */
 enum kvr_status kvr_dit_set_prompt(struct kvr_dit *d, const float *P);
 
 /* Computes the network's output for the chunk of `pass`; the model's configuration tells whether
@@ -57,8 +57,8 @@ struct kvr_graph_counts {
 void kvr_dit_graph_counts(const struct kvr_dit *d, struct kvr_graph_counts *out);
 
 struct kvr_reuse_counts {
-    int64_t compared, skipped; /* compared: denoising steps after each chunk's first; skipped: how
-                                * many of them were skipped */
+    int64_t compared, skipped; /* compared: number of denoising steps after each chunk's first;
+                                * skipped: number of skipped steps */
     double total;              /* sum of the relative feature changes of the compared steps */
 };
 void kvr_dit_reuse_counts(const struct kvr_dit *d, struct kvr_reuse_counts *out);

@@ -83,8 +83,8 @@ enum kvr_status kvr_flow_gelu(struct kvr_flow *f, const struct kvr_rows *r, stru
 enum kvr_status kvr_flow_out(struct kvr_flow *f, const struct kvr_rows *r, struct kvr_flow_in in,
                              const struct kvr_linear *l, float *y);
 /* Computes x += gate * l(in); the addition may be deferred until the next norm. `gate` is one
- * vector per frame, `stride` floats apart; if gate is NULL, the gate is 1. With `shown`, l(in) is
- * also written to y. */
+ * vector per frame, `stride` floats apart; if gate is NULL, the gate is 1. With `shown`, the
+ * layer's result l(in) is also written to y. */
 enum kvr_status kvr_flow_add(struct kvr_flow *f, const struct kvr_rows *r, struct kvr_flow_in in,
                              const struct kvr_linear *l, const float *gate, int64_t stride,
                              bool shown);

@@ -91,7 +91,7 @@ bool kvr_gemm_narrow(const struct kvr_gemm *g);
 int kvr_gemm_columns(const struct kvr_gemm *g, int k);
 
 /* Returns the input buffer [m, kvr_gemm_columns(k)] of the next run, which reads this buffer if its
- * x is NULL. A layer with this k must have been prepared for m rows. */
+ * x is NULL. Before this call, a layer with k inputs must have been prepared for m rows. */
 kvr_bf16 *kvr_gemm_input(struct kvr_gemm *g, int64_t m, int k);
 /* Rounds x [m,k] to BF16 and writes the result to the buffer of kvr_gemm_input(). */
 void kvr_gemm_store_input(struct kvr_gemm *g, int64_t m, int k, const float *x);

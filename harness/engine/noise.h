@@ -29,9 +29,9 @@ kvr_noise_fn kvr_noise_philox;
  *
  *     (eps + m eta) / sqrt(1 + m^2)
  *
- * Here eta is another N(0,1) variable, which depends on the position of eps and on the draw's
- * number. The perturbed noise has variance 1 for any m. Noise of draw 0 is bit-identical to that of
- * kvr_noise_philox. The argument ctx is a const struct kvr_noise *. */
+ * In this formula, eta is an N(0,1) variable independent of eps, generated from the position of eps
+ * and the draw's number. The perturbed noise has variance 1 for any m. Noise of draw 0 is
+ * bit-identical to that of kvr_noise_philox. The argument ctx is a const struct kvr_noise *. */
 struct kvr_noise {
     uint64_t seed;
     int draw;         /* 0 .. KVR_MAX_DRAW */

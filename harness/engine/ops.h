@@ -79,12 +79,12 @@ struct kvr_blend {
 };
 
 struct kvr_ops {
-    /* y = LN(x) * (1 + scale) + shift, where LN is LayerNorm with biased variance and without
-     * affine parameters. */
+    /* LayerNorm with modulation: y = LN(x) * (1 + scale) + shift, where LN has biased variance and
+     * no affine parameters. */
     void (*norm_modulate)(struct kvr_dev *dev, const struct kvr_rows *r, const float *x,
                           const float *shift, const float *scale, int64_t stride, double eps,
                           float *y);
-    /* y = LN(x) * w + b, with weight w [d] and bias b [d]. */
+    /* LayerNorm of each row: y = LN(x) * w + b, with weight w [d] and bias b [d]. */
     void (*norm_affine)(struct kvr_dev *dev, const struct kvr_rows *r, const float *x,
                         const float *w, const float *b, double eps, float *y);
     /* RMSNorm in place: x = x / sqrt(mean(x^2) + eps) * w, with the mean over all d values of a
@@ -95,8 +95,8 @@ struct kvr_ops {
      * / 2]. */
     void (*rope)(struct kvr_dev *dev, const struct kvr_rows *r, int head_dim, const double *cosines,
                  const double *sines, float *x);
-    /* Applies rms_norm, then rope, in one pass over x. rms_rope is NULL on devices where one pass
-     * is not faster. */
+    /* Applies rms_norm, then rope, in one pass over x. The pointer rms_rope is NULL on devices
+     * where one pass is not faster. */
     void (*rms_rope)(struct kvr_dev *dev, const struct kvr_rows *r, int head_dim, const float *w,
                      double eps, const double *cosines, const double *sines, float *x);
     /* Functions named _bf16 read and write BF16, compute in F32 and round each result once; on the
@@ -119,7 +119,8 @@ struct kvr_ops {
                           const double *sines, const kvr_bf16 *const *x, kvr_bf16 *const *y);
     void (*add_bf16)(struct kvr_dev *dev, const struct kvr_rows *r, const struct kvr_residual *from,
                      kvr_bf16 *x);
-    /* x += y * gate, with one gate vector per frame; if gate is NULL, x += y. */
+    /* Adds a gated residual: x += y * gate, with one gate vector per frame; if gate is NULL, x +=
+     * y. */
     void (*add)(struct kvr_dev *dev, const struct kvr_rows *r, const float *y, const float *gate,
                 int64_t stride, float *x);
     void (*gelu)(struct kvr_dev *dev, int64_t n, float *x);                 /* tanh form */
@@ -133,13 +134,13 @@ struct kvr_ops {
                        float *x);
     /* Packs the prompt's keys and values k, v [n_keys, H*D] into the layout of `c`. */
     void (*cross_pack)(struct kvr_dev *dev, struct kvr_cross *c, const float *k, const float *v);
-    /* out = softmax(q k^T / sqrt(D)) v without a mask, for q and out [N, H*D]. */
+    /* Computes out = softmax(q k^T / sqrt(D)) v without a mask, for q and out [N, H*D]. */
     void (*cross_attend)(struct kvr_dev *dev, const struct kvr_rows *r, const struct kvr_cross *c,
                          const struct kvr_cross_work *work, const float *q, float *out);
     /* Like cross_attend, for q and out in BF16, both 16-byte aligned. Returns false and writes
      * nothing if the kernel does not support the shape of `c`. If q is NULL, cross_attend_bf16 only
-     * tells whether the shape is supported. cross_attend_bf16 is NULL on devices without such a
-     * kernel. */
+     * tells whether the shape is supported. The pointer cross_attend_bf16 is NULL on devices
+     * without such a kernel. */
     bool (*cross_attend_bf16)(struct kvr_dev *dev, const struct kvr_rows *r,
                               const struct kvr_cross *c, const struct kvr_cross_work *work,
                               const kvr_bf16 *q, kvr_bf16 *out);

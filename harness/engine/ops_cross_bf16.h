@@ -19,8 +19,8 @@ enum { KVR_CROSS_BF16_NARROWEST = 16, KVR_CROSS_BF16_WIDEST = 256 };
 bool kvr_cross_tiles(const struct kvr_cross *c);
 
 /* Packs k, v [n_keys, H*D] into c as BF16. Keys are stored in c->k as panels,
- * [H][round32(n_keys)][round32(D)]. Values are stored in c->v as tiles of KVR_ATTEND_TILE tokens
- * per head, each of panels. */
+ * [H][round32(n_keys)][round32(D)]. Values are stored in c->v per head as tiles of KVR_ATTEND_TILE
+ * tokens; a tile consists of panels. */
 void kvr_cross_bf16_pack(struct kvr_cross *c, const float *k, const float *v);
 /* Computes kvr_ops.cross_attend over a prompt packed by kvr_cross_bf16_pack. */
 void kvr_cross_bf16_attend(const struct kvr_rows *r, const struct kvr_cross *c, const float *q,

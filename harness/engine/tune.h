@@ -1,5 +1,5 @@
-/* tune.h - stores the fastest GPU kernel of each matrix product, as autotuning measured it at first
- * use, in a file.
+/* tune.h - stores in a file which GPU kernel is the fastest for each matrix product, as measured by
+ * autotuning.
  *
  *     KVR_TRY(kvr_tune_open(&t, NULL, "NVIDIA H200; driver 13000; cuBLASLt 13.1"));
  *     if (!kvr_tune_find(t, "4680x1536x1536 bf16 bias", &choice)) {
@@ -34,8 +34,9 @@ struct kvr_tune;
 enum kvr_status kvr_tune_open(struct kvr_tune **out, const char *path, const char *machine);
 void kvr_tune_close(struct kvr_tune **t); /* accepts NULL */
 
-/* Looks up the stored choice for product `what`; returns false if that product has not been
- * measured. `what` must not contain a line feed or "=", and must be shorter than KVR_TUNE_WHAT. */
+/* Looks up the stored choice for the product named `what`; returns false if the product has not
+ * been measured. `what` must not contain a line feed or "=", and must be shorter than
+ * KVR_TUNE_WHAT. */
 bool kvr_tune_find(const struct kvr_tune *t, const char *what, int *choice);
 /* Stores the measured choice for product `what` in memory and in the autotuning file. */
 enum kvr_status kvr_tune_keep(struct kvr_tune *t, const char *what, int choice, double us);

@@ -12,16 +12,16 @@
  *
  * The rule of Forcing-KV (arXiv:2605.09681) labels a head s (static) if A_near / (A_all - A_first)
  * >= alpha, otherwise d (dynamic). The rule of Dummy Forcing (arXiv:2601.20499) labels heads f, n
- * or x. A_past is the mass on frames between the first frame and the chunk. A_first and A_past are
- * divided by their largest values over all heads of the model. The share `dummy` of heads with the
- * smallest max(A_first, A_past) is labelled x. Of the remaining heads, those with A_first > A_past
- * are labelled f, and those with A_first <= A_past n. The rule of Pyramid Forcing
- * (arXiv:2605.13111) labels heads w, a or v. The paper labels heads by the sign of their response
- * and by how often that sign changes over time, but does not publish the exact rule. The rule here
- * is kvreel's own: let x(d) be the mean score q . k / sqrt(D) of keys d frames before the query. A
- * head is labelled w (oscillating) if x(d) minus its mean over d changes sign at a share of at
- * least `rate` of the steps from d to d + 1. A head that does not oscillate is labelled a (anchor)
- * if the mean of x(d) is positive, otherwise v (veil). */
+ * or x. A_past is the mass on frames between the first frame and the chunk. Under this rule,
+ * A_first and A_past are divided by their largest values over all heads of the model. The share
+ * `dummy` of heads with the smallest max(A_first, A_past) is labelled x. Of the remaining heads,
+ * those with A_first > A_past are labelled f, and those with A_first <= A_past n. The rule of
+ * Pyramid Forcing (arXiv:2605.13111) labels heads w, a or v. The paper labels heads by the sign of
+ * their response and by how often that sign changes over time, but does not publish the exact rule.
+ * The rule here is kvreel's own: let x(d) be the mean score q . k / sqrt(D) of keys d frames before
+ * the query. A head is labelled w (oscillating) if x(d) minus its mean over d changes sign at a
+ * share of at least `rate` of the steps from d to d + 1. A head that does not oscillate is labelled
+ * a (anchor) if the mean of x(d) is positive, otherwise v (veil). */
 #ifndef KVR_WORKLOAD_HEADS_H
 #define KVR_WORKLOAD_HEADS_H
 

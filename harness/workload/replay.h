@@ -36,8 +36,8 @@ struct kvr_replay_request {
     int64_t staged_bytes;            /* see struct kvr_cache_shape */
     kvr_cache_observer_fn *observer; /* sees every call; NULL in timed runs */
     void *observer_ctx;
-    bool phases;  /* record the time of each pass by phase; false in timed runs */
-    bool compare; /* compare outputs with those of a BF16 KV cache */
+    bool phases;  /* whether to record the time of each pass by phase; false in timed runs */
+    bool compare; /* whether to compare outputs with those of a BF16 KV cache */
 };
 
 /* Errors over the queries of one chunk or of all chunks, or NaN if no outputs were compared. */

@@ -6,7 +6,7 @@
  *
  * The measure is PaFu-KV's spatio-temporal salience (arXiv:2601.21896). Q and K are the queries and
  * keys of all chunks' clean passes. P = softmax(Q K^T / sqrt(D)) is computed over all tokens
- * without a causal mask. The salience of token j is s_j:
+ * without a causal mask. The salience s_j of token j is defined by:
  *
  *     up_j, diag_j, low_j = max P_ij over queries i of earlier chunks, the same chunk, later chunks
  *     s_j = (diag + low) / 2 in the first chunk, (diag + up) / 2 in the last, (up + diag + low) / 3

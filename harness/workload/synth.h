@@ -13,10 +13,10 @@
  *     z_q = r z_k + sqrt(1 - r^2) z'            x: k, v or q
  *
  * Denoising pass i uses a z + sqrt(1 - a^2) e instead of z, where a is the measured correlation of
- * pass i with the clean pass. Channels thus have the measured means and standard deviations,
- * including outlier channels. Frames correlate with previous frames. A token's queries correlate
- * with its keys and, through them, with earlier frames. Correlations between positions and between
- * channels are not modelled. */
+ * pass i with the clean pass, and e is independent standard normal noise. Channels thus have the
+ * measured means and standard deviations, including outlier channels. Frames correlate with
+ * previous frames. A token's queries correlate with its keys and, through them, with earlier
+ * frames. Correlations between positions and between channels are not modelled. */
 #ifndef KVR_WORKLOAD_SYNTH_H
 #define KVR_WORKLOAD_SYNTH_H
 
@@ -52,10 +52,10 @@ enum kvr_status kvr_synth_measure(struct kvr_synth *out, const struct kvr_trace 
 enum kvr_status kvr_synth_outliers(struct kvr_synth *out, int head_dim, int outliers, double size,
                                    double rho, double r);
 
-/* Writes a trace with `passes` passes per chunk; the last pass is clean. info.layout may be larger
- * than the measured layout. Layer i of n then has the statistics of the measured layer at relative
- * depth i / n, and the statistics of heads and channels are repeated. Memory use is one frame of
- * all layers plus the tensors of one attention call. Equal arguments give equal traces. */
+/* Writes a trace with `passes` passes per chunk; the last pass is clean. The layout in `info` may
+ * be larger than the measured layout. Layer i of n then has the statistics of the measured layer at
+ * relative depth i / n, and the statistics of heads and channels are repeated. Memory use is one
+ * frame of all layers plus the tensors of one attention call. Equal arguments give equal traces. */
 enum kvr_status kvr_synth_write(const struct kvr_synth *s, const struct kvr_trace_info *info,
                                 int frames, int passes, const char *dir,
                                 kvr_trace_progress_fn *progress, void *ctx, int64_t *bytes);

@@ -82,7 +82,7 @@ enum { KVR_TEXT_MAX_BINS = 24 };
 struct kvr_text_bin {
     int prefix;                 /* P */
     int64_t tokens;             /* scored tokens */
-    double nll, kl, top1, mass; /* the four means defined above, over the bin's scored tokens */
+    double nll, kl, top1, mass; /* nll, kl, top1 and mass: means over the bin's scored tokens */
 };
 
 struct kvr_text_result {

@@ -41,8 +41,8 @@ struct kvr_rollout_request {
     int n_embeddings;             /* 0 means 1 */
     enum kvr_on_switch on_switch; /* action on the KV cache at a cut */
     double shot_offset;           /* each cut shifts later time positions by this many frames */
-    bool keep_latents;            /* return `latents` for a decoder (pixels.h); only if latents are
-                                   * not RGB */
+    bool keep_latents;            /* whether to return `latents` for a decoder (pixels.h); only if
+                                   * latents are not RGB */
     uint64_t seed;
     int latent_frames;
     int window_frames; /* 0 = all */
@@ -58,7 +58,7 @@ struct kvr_rollout_request {
      * NULL. */
     kvr_chunk_fn *chunk;
     void *chunk_ctx;
-    bool phases; /* record the time of each pass by phase; false in timed runs */
+    bool phases; /* whether to record the time of each pass by phase; false in timed runs */
     bool graphs; /* on CUDA: kvr_dit_set_graphs */
     /* Given frames [n_given, latent_h, latent_w, 3] that start the video, for models with RGB
      * latents only. The number n_given must be a multiple of the frames per chunk and less than

@@ -23,7 +23,8 @@ struct kvr_embed_prompt {
 struct kvr_embed_job {
     const char *encoder, *tokenizer; /* paths; the tokenizer may be a folder with spiece.model */
     const char *device;              /* device that encodes (device/names.h) */
-    int max_tokens;                  /* texts of more tokens, end token included, are truncated */
+    int max_tokens;                  /* limit of tokens per text, end token included; longer texts
+                                      * are truncated */
     int n;
     const struct kvr_embed_prompt *prompt;
     /* Called after each batch with the number of encoded texts, `done`, of all n; may be NULL. */

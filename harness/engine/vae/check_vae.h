@@ -10,8 +10,8 @@
  * first three, and `raw_second` those of the other latent frames. `image` has the clip's frames in
  * 0..1, and `video_u8` has them as bytes. `f{k}.{name}` [channel, frame, y, x] is the result of
  * layer {name} for latent frame k. vae_golden.safetensors may omit any of these result tensors. The
- * decoder is read from the same folder. If how->compute is BF16, each clip is also decoded in BF16;
- * the note of the entry `raw in bf16` has the PSNR of the pixels. */
+ * VAE decoder is read from the folder of vae_golden.safetensors. If how->compute is BF16, each clip
+ * is also decoded in BF16; the note of the entry `raw in bf16` has the PSNR of the pixels. */
 #ifndef KVR_VAE_CHECK_VAE_H
 #define KVR_VAE_CHECK_VAE_H
 
