@@ -33,11 +33,11 @@ extern "C" {
 
 enum kvreel_status {
     KVREEL_OK = 0,
-    KVREEL_EINVAL = 1, /* invalid name, option or shape */
+    KVREEL_EINVAL = 1, /* a name, an option or a shape is invalid */
     KVREEL_ENOMEM = 2,
     KVREEL_EIO = 3,
     KVREEL_EFORMAT = 5,      /* malformed file */
-    KVREEL_ENOTFOUND = 6,    /* unknown method or geometry, missing file */
+    KVREEL_ENOTFOUND = 6,    /* a method or geometry is unknown, or a file is missing */
     KVREEL_EUNSUPPORTED = 7, /* the method does not support these settings */
     KVREEL_ENAN = 11,        /* an input or result is not finite */
     KVREEL_EINTERNAL = 13,   /* functions were called in an invalid order */
@@ -89,16 +89,16 @@ struct kvreel_block_shape {
     int64_t tokens_per_frame;
     int32_t frames_per_chunk;
     int32_t layer, n_layers; /* index of the layer and number of layers, for methods with settings
-                              * per layer; 0, 0: a single layer */
+                              * per layer; both are 0 for a single layer */
 };
 
 struct kvreel_bytes {
     size_t size;       /* sizeof(struct kvreel_bytes) */
     int64_t tokens;    /* number of tokens that an uncoded cache would store */
-    uint64_t bf16;     /* bytes of these tokens in BF16 */
+    uint64_t bf16;     /* bytes of these tokens in an uncoded BF16 cache */
     uint64_t nominal;  /* bytes of the packed format, computed from the format */
     uint64_t resident; /* allocated bytes of codes, scales and other side information */
-    uint64_t codes;    /* allocated bytes of the codes only */
+    uint64_t codes;    /* allocated bytes of the quantization codes only */
 };
 
 /* Encodes the keys k and values v, both [n_tok,n_heads,head_dim], into a new block that does not
@@ -134,7 +134,7 @@ struct kvreel_cache_shape {
         sink_frames;    /* number of newest frames that attention sees (0: all), and of first frames
                          * that always stay visible */
     int32_t evict;      /* nonzero: free tokens that no later pass can see */
-    int32_t causal;     /* nonzero: causal mask within the chunk */
+    int32_t causal;     /* nonzero: attention within the chunk uses a causal mask */
     int32_t exact_f32;  /* nonzero: store uncoded keys and values as F32 instead of BF16 */
     const char *path;   /* "staged", "fused", "dense" (NULL: staged) */
     const char *attend; /* "float", "int8" (NULL: float) */

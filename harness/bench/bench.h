@@ -48,8 +48,8 @@ struct kvr_bench_row {
  * survive a failure of later rows. */
 struct kvr_bench_sink {
     void (*row)(void *ctx, const struct kvr_bench_row *row);
-    bool (*wanted)(void *ctx, const char *name); /* returns whether to measure this row (NULL: all
-                                                  * rows are measured) */
+    bool (*wanted)(void *ctx, const char *name); /* returns whether to measure the row `name` (NULL:
+                                                  * all rows are measured) */
     void *ctx;
 };
 /* Passes a row to the sink, which may be NULL. */
@@ -69,15 +69,15 @@ bool kvr_bench_steady(const double *ratio, int n);
  * or n + 1 is the maximum `most`. */
 bool kvr_bench_last(const double *ratio, int n, int most);
 
-/* Returns the number of first rounds that also time cold and warm caches. It is 1 if the maximum
- * number of rounds, `most`, is small, so that short benchmarks stay short. */
+/* Returns the number of first rounds that also time cold and warm caches. The number is 1 if the
+ * maximum number of rounds, `most`, is small, so that short benchmarks stay short. */
 static inline int kvr_bench_cache_rounds(int most)
 {
     return most < KVR_BENCH_LEAST_ROUNDS ? 1 : KVR_BENCH_CACHE_ROUNDS;
 }
 
 /* Computes a row's statistics from the values v [n] and ratios [n] of n rounds, and sorts both
- * arrays. The caller sets name, device and unit. Does not set cold and warm. */
+ * arrays. The caller sets name, device and unit. The call does not set `cold` and `warm`. */
 void kvr_bench_fill(struct kvr_bench_row *row, double *v, double *ratio, int n);
 /* Sets row->cold and row->warm to the medians of cold [n] and warm [n], the times of the first n
  * rounds. Sorts both arrays. */

@@ -6,12 +6,12 @@
  * the rate. Before timing, the output of each row must agree with softmax attention computed
  * directly over the decoded cache.
  *
- * Rows "attention.int8.METHOD.QxK" multiply quantized tokens in int8 (attend_dot.h). Their
- * reference, "own F32 of BF16", is kvreel's F32 attention over the same tokens in BF16. With AMX,
- * rows "attention.bf16.METHOD.QxK" multiply in BF16 (attend_bf16.h) and have the same reference.
- * The reference of rows ending in ".onednn" is oneDNN's BF16 products of the same shape. The
- * reference of int8 rows ending in ".bf16" is kvreel's BF16 attention. `error` is the relative L2
- * difference from the directly computed attention. */
+ * Rows "attention.int8.METHOD.QxK" multiply quantized tokens in int8 (attend_dot.h). The reference
+ * of these int8 rows, "own F32 of BF16", is kvreel's F32 attention over the same tokens in BF16.
+ * With AMX, rows "attention.bf16.METHOD.QxK" multiply in BF16 (attend_bf16.h) and have the same
+ * reference. The reference of rows ending in ".onednn" is oneDNN's BF16 products of the same shape.
+ * The reference of int8 rows ending in ".bf16" is kvreel's BF16 attention. `error` is the relative
+ * L2 difference from the directly computed attention. */
 #ifndef KVR_BENCH_ATTENTION_H
 #define KVR_BENCH_ATTENTION_H
 
@@ -19,9 +19,9 @@
 
 enum { KVR_BENCH_ATTENTION_ROWS = 64 };
 
-/* Times all rows on the CPU. `seconds` limits the time of a row's rounds (0: unlimited), but at
- * least three rounds run. It does not limit filling the cache, warm-up and check. A row that
- * reaches the limit has out_of_time set. */
+/* Runs the attention benchmark on the CPU. `seconds` limits the time of a row's rounds (0:
+ * unlimited), but at least three rounds run. Filling the cache, warm-up and check are not limited.
+ * A row that reaches the limit has out_of_time set. */
 enum kvr_status kvr_bench_attention(struct kvr_dev *dev, int rounds, double seconds,
                                     struct kvr_bench_row *rows, int *n_rows);
 /* Maximum number of floating-point operations of one timed attention call. Larger calls would take
@@ -41,11 +41,12 @@ enum kvr_status kvr_bench_attention_at(struct kvr_dev *dev, const char *shape, i
 
 /* Times attention on CUDA at Wan's size: 4680 queries, 4680 to 65520 keys, 12 heads of dimension
  * 128. The reference "cuDNN SDPA BF16" is cuDNN over the decoded cache in BF16, if cuDNN can be
- * loaded (harness/device/cudnn_load.h); rows "attention.cuDNN..." then have its rate. Otherwise the
- * reference is kvreel's dense kernel, "dense BF16", and rows "attention.dense..." have no ratio.
- * Before timing, the output of 48 queries must agree with attention computed directly in double
- * precision over the decoded cache. cuDNN's output is also checked for every cache, and cuDNN is
- * not used if the check fails. On an emulated device the shapes are small, and rows have no ratio.
+ * loaded (harness/device/cudnn_load.h); rows "attention.cuDNN..." then have its rate. Without cuDNN
+ * the reference is kvreel's dense kernel, "dense BF16", and rows "attention.dense..." have no
+ * ratio. Before timing, the output of 48 queries must agree with attention computed directly in
+ * double precision over the decoded cache. cuDNN's output is also checked for every cache, and
+ * cuDNN is not used if the check fails. On an emulated device the shapes are small, and rows have
+ * no ratio.
  *
  * Rows "attention.int8..." multiply quantized tokens in int8 (attend_bytes.h) and exist on devices
  * of compute capability 9.0 only. If a row's error exceeds the bound for 8-bit codes, the row has a

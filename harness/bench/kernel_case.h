@@ -57,8 +57,8 @@ struct kvr_case_arg {
     size_t n;     /* elements */
     size_t row;   /* number of elements per row; tolerances are relative to the largest value of a
                    * row */
-    void *p;      /* pointer passed to the kernel */
-    void *before; /* content before the kernel ran */
+    void *p;      /* the pointer that is passed to the kernel */
+    void *before; /* copy of the argument's content before the kernel ran */
     void *want;   /* expected result, from portable C or `reference` */
     void *block;  /* allocation that contains the memory of p, before and want */
 };
@@ -69,7 +69,8 @@ struct kvr_case_kit {
     bool aligned;    /* arguments are 64-byte aligned; false: offset from that by one element */
     bool has_values; /* an argument was filled, so FILL_NAN and FILL_INF have placed their value */
     int n_args;
-    struct kvr_case_arg arg[KVR_CASE_ARGS]; /* in the order of the kvr_case_arg calls */
+    struct kvr_case_arg arg[KVR_CASE_ARGS]; /* arguments, in the order of the calls of
+                                             * kvr_case_arg */
 };
 
 struct kvr_kernel_case {
@@ -79,8 +80,8 @@ struct kvr_kernel_case {
     enum kvr_status (*prepare)(struct kvr_case_kit *k);
     void (*run)(const struct kvr_case_kit *k);
     /* Computes the expected result of the selected variant in plain C, for kernels whose variants
-     * differ by design; portable C is then tested like the other variants. NULL: the expected
-     * result is that of portable C. */
+     * differ by design; portable C is then tested like the other variants. If `reference` is NULL,
+     * the expected result is that of portable C. */
     void (*reference)(const struct kvr_case_kit *k);
     const char *compared_to; /* name of another case with the same shapes that is timed for
                               * comparison; may be NULL */
@@ -89,9 +90,10 @@ struct kvr_kernel_case {
                                          * dimensions */
     int n_shapes;
     int timed[KVR_CASE_DIMS];
-    /* Tolerance. If 0, all bytes must be identical. Otherwise floats and 8-bit integers must
-     * satisfy |have - want| <= tol * size, and non-finite values must be equal. `size` computes the
-     * scale of a row; NULL: the largest finite |want| of the row. */
+    /* Tolerance of the comparison. If it is 0, all bytes must be identical. If it is > 0, floats
+     * and 8-bit integers must satisfy |have - want| <= tol * size, and non-finite values must be
+     * equal. `size` computes the scale of a row; if `size` is NULL, the scale is the largest finite
+     * |want| of the row. */
     double tol;
     double (*size)(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t row);
 };

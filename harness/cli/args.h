@@ -24,7 +24,7 @@
 enum kvr_arg_type {
     KVR_ARG_T_END,
     KVR_ARG_T_FLAG, /* bool */
-    KVR_ARG_T_TEXT, /* const char *; NULL if not given and without default */
+    KVR_ARG_T_TEXT, /* const char *, which is NULL without argument and default */
     KVR_ARG_T_INT,  /* int */
     KVR_ARG_T_U64,  /* uint64_t */
     KVR_ARG_T_REAL, /* double */
@@ -99,7 +99,7 @@ struct kvr_call {
     bool help;                   /* -h or --help was given; other arguments were not checked */
     struct kvr_arg_list plugins; /* --plugin */
     const char *cpu;             /* --cpu (NULL: not given) */
-    int argc;                    /* arguments of the whole program */
+    int argc;                    /* number of arguments of the whole program */
     char **argv;
 };
 

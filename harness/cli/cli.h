@@ -37,8 +37,9 @@ int kvr_cli_wrote(enum kvr_status st, int code);
 /* Returns whether stdout is a pipe whose reader closed it. */
 bool kvr_cli_reader_left(void);
 
-/* Version of the documents printed by --json. It is incremented when a key is removed or changes
- * its meaning, but not when a key is added. docs/schemas/ has a schema for each document. */
+/* Version of the documents printed by --json. The version is incremented when a key is removed or
+ * changes its meaning, but not when a key is added. docs/schemas/ has a schema for each
+ * document. */
 enum { KVR_JSON_SCHEMA = 1 };
 
 /* Adds "schema": KVR_JSON_SCHEMA to the object `doc`, prints it to stdout and releases it. Returns
@@ -54,7 +55,7 @@ enum kvr_status kvr_cli_whole_chunks(const char *command, const char *option, in
                                      int chunk);
 /* Prints a note to stderr if `latent_frames`, the latent frames of `frames` pixel frames, is not a
  * multiple of the chunk. Commands that only predict accept such lengths; `run` and `generate`
- * reject them. */
+ * reject such lengths. */
 struct kvr_geometry;
 void kvr_cli_note_chunks(const char *command, int frames, const struct kvr_geometry *geo,
                          int latent_frames);

@@ -17,8 +17,8 @@ struct kvr_wan_source {
                             * `prompt`) */
     const char *name;      /* name of the tensor in `embedding`; several shots use NAME.1, NAME.2,
                             * ... */
-    const char *image;     /* image file with the first frame (NULL: the first frame is
-                            * generated) */
+    const char *image;     /* image file with the first frame (NULL: the model generates the first
+                            * frame) */
     const char *device;    /* name of the device that runs the text encoder */
     const char *out;       /* folder in which the encoded prompt is stored as prompt.safetensors */
     int n_chunks;

@@ -95,6 +95,7 @@ enum kvr_status kvr_yaml_bool(const struct kvr_yaml_node *n, bool *out);
 int kvr_yaml_count(const struct kvr_yaml_node *n);
 const struct kvr_yaml_node *kvr_yaml_at(const struct kvr_yaml_node *n, int i);
 
-const char *kvr_yaml_kind_name(const struct kvr_yaml_node *n); /* "a list", "a map", ... */
+/* Returns the node's kind for error messages: "a list", "a map", ... */
+const char *kvr_yaml_kind_name(const struct kvr_yaml_node *n);
 
 #endif

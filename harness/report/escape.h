@@ -12,8 +12,7 @@ void kvr_escape_md(FILE *to, const char *s);      /* for a cell of a Markdown ta
 void kvr_escape_latex(FILE *to, const char *s);   /* for LaTeX text mode */
 void kvr_escape_csv(FILE *to, const char *s);     /* for a CSV field, quoted if needed */
 void kvr_escape_json(FILE *to, const char *s);    /* for a JSON string, with quotes */
-void kvr_escape_tsv(FILE *to, const char *s);     /* a TSV field: escapes \t,
-                                                   * , \r and \\ */
+void kvr_escape_tsv(FILE *to, const char *s);     /* for a TSV field; escapes \t, \n, \r and \\ */
 void kvr_escape_html(FILE *to, const char *s);    /* for text of an element */
 void kvr_escape_gnuplot(FILE *to, const char *s); /* for a gnuplot string, with quotes */
 

@@ -34,8 +34,8 @@ struct kvr_bound {
     double limit;
 };
 
-/* Parses bounds such as "ssim>=0.9,lpips<=0.2" into list [KVR_BOUNDS_MAX]. `text` NULL sets *n to
- * 0. The names are those of kvr_objectives_parse. */
+/* Parses bounds such as "ssim>=0.9,lpips<=0.2" into list [KVR_BOUNDS_MAX]. If `text` is NULL, the
+ * list is empty. The allowed names are those of kvr_objectives_parse. */
 enum kvr_status kvr_bounds_parse(struct kvr_bound *list, int *n, const char *text,
                                  const char *const *names, int n_names);
 

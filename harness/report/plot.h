@@ -47,7 +47,8 @@ struct kvr_plot_spec {
     struct kvr_plot_axis x, y;
     const char *const *settings; /* columns whose values define a group of settings; ends with
                                   * NULL */
-    /* Draws a figure that is not a scatter plot of x and y; NULL: each row is drawn as a point. */
+    /* Draws a figure that is not a scatter plot of x and y. If it is NULL, each row is drawn as a
+     * point. */
     enum kvr_status (*draw)(const struct kvr_table *rows, const char *out_dir, unsigned formats,
                             const struct kvr_plot_style *style, struct kvr_plot_result *out);
 };
@@ -60,7 +61,7 @@ struct kvr_plot_style {
                         * columns */
     double font_pt;    /* font size of the axes in points; labels, key and notes are smaller, but at
                         * least 7 */
-    const char *title; /* NULL: the figure's own title ("": no title) */
+    const char *title; /* title of the figure (NULL: the default title, "": no title) */
     bool no_bars;
     const char *where;  /* SQL condition on cells_wide that selects cells (NULL: all) */
     const char *bounds; /* bounds on means, as in pareto.h; methods beyond a bound are not in the

@@ -23,8 +23,8 @@ struct kvr_attempt {
                                         * undisturbed) */
     const struct kvr_row_watch *watch; /* [n_watch] observations of the machine (disturbance.h) */
     int n_watch;
-    enum kvr_outcome outcome; /* outcome if no worker was started: SKIPPED or UNSUPPORTED, with
-                               * `reason` */
+    enum kvr_outcome outcome; /* outcome SKIPPED or UNSUPPORTED of a cell whose worker was not
+                               * started */
     const char *reason;
     const char *expected_frames; /* SHA-256 that the frames must have ("": not checked) */
 };

@@ -7,11 +7,11 @@
  *     kvr_disturbance_end(&b, &m, worker_cpu_ns);                 ... b.codes, b.watch
  *     kvr_machine_close(&m);
  *
- * All cells are observed, including untimed ones. Each disturbance has a code, which explains why
- * the cell's time is not used (docs/sweeps.md); the observations are stored in the table `watch`.
- * The CPU clock is compared with the session's fastest CPU clock, and a GPU's clock with the
- * fastest clock of the same GPU. A cell's GPU clock is the maximum of its samples, because the GPU
- * idles while the host computes. */
+ * The machine is observed while any cell runs, timed or untimed. Each disturbance has a code, which
+ * explains why the cell's time is not used (docs/sweeps.md). The observations are stored in the
+ * table `watch`. The CPU clock is compared with the session's fastest CPU clock, and a GPU's clock
+ * with the fastest clock of the same GPU. A cell's GPU clock is the maximum of its samples, because
+ * the GPU idles while the host computes. */
 #ifndef KVR_RUN_DISTURBANCE_H
 #define KVR_RUN_DISTURBANCE_H
 
@@ -30,7 +30,7 @@ struct kvr_machine {
         char uuid[KVR_UUID_LEN];
         double mhz;
     } fastest[KVR_MAX_DEVICES];  /* fastest clock of each GPU in MHz; the list ends with uuid "" */
-    struct kvr_gpu_states *gpus; /* NULL: no GPU, or no NVML */
+    struct kvr_gpu_states *gpus; /* NVML's handle (NULL: no GPU, or no NVML) */
     char nvml[256];              /* NVML's version, or why NVML is unavailable ("": NVML was not
                                   * requested) */
 };
@@ -60,8 +60,8 @@ void kvr_machine_close(struct kvr_machine *m);
  * memory. */
 char *kvr_machine_gpus(const struct kvr_machine *m, const char uuid[][KVR_UUID_LEN], int n_gpus);
 
-/* Records the state of the machine and of GPU `uuid` before a cell's worker starts; "" means that
- * the cell runs on the CPU. */
+/* Records the state of the machine and of GPU `uuid` before a cell's worker starts; `uuid` "" means
+ * that the cell runs on the CPU. */
 void kvr_disturbance_begin(struct kvr_disturbance *b, struct kvr_machine *m, const char *uuid);
 /* Samples the GPU while the worker runs. The caller may call it at any rate; now_ns is used to
  * limit the rate of NVML queries. */

@@ -26,8 +26,8 @@ struct kvr_external {
  * exits with a nonzero code. Also fails if the output exceeds 1 MiB or is not one JSON object of
  * numbers and nulls; the key "sandbox" is not allowed. At the timeout the program's process group
  * is killed. kvr_json_not_finite() recognises NaN and infinities as Python prints them. On KVR_OK
- * the caller owns *out. *unheld is the reason why a requested sandbox was not used; NULL: it was
- * used, or was not requested. */
+ * the caller owns the JSON object *out. *unheld is the reason why a requested sandbox was not used,
+ * or NULL if the sandbox was used or not requested. */
 enum kvr_status kvr_external_run(const struct kvr_external *e, json_t **out, const char **unheld);
 
 #endif

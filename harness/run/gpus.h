@@ -25,7 +25,7 @@ struct kvr_gpus {
 };
 
 void kvr_gpus_open(struct kvr_gpus *g, const char uuid[][KVR_UUID_LEN], int n);
-void kvr_gpus_close(struct kvr_gpus *g); /* releases all locks; accepts {0} */
+void kvr_gpus_close(struct kvr_gpus *g); /* releases the locks of all GPUs; accepts {0} */
 
 /* Locks the first free GPU and sets *at to its index. If no GPU is free, *taken is false and *at is
  * -1. KVR_EIO: a lock file cannot be created. */

@@ -17,16 +17,16 @@ struct kvr_rescore_options {
     const json_t *commands;  /* harness/plan/commands.h (NULL: no commands) */
     const char *const *only; /* [n_only] sorted keys of the cells to score (NULL: all cells) */
     int n_only;
-    bool force;            /* recomputes metrics that are already stored */
+    bool force;            /* true: recompute metrics that are already stored */
     bool (*stopped)(void); /* callback between cells; returning true stops; may be NULL */
     FILE *progress;        /* receives one line per failed cell (NULL: quiet) */
 };
 
 struct kvr_rescore_summary {
     int cells;  /* number of OK cells in the database that `only` selects */
-    int scored; /* cells that got new metrics */
-    int had;    /* cells that already had all metrics */
-    int failed; /* cells whose frames are missing or changed */
+    int scored; /* number of cells that got new metrics */
+    int had;    /* number of cells that already had all metrics */
+    int failed; /* number of cells whose frames are missing or changed */
     bool stopped;
 };
 

@@ -50,8 +50,8 @@ struct kvr_run_options {
     /* The sweep's config. `kvreel run` passes the text of a config read from a pipe, which can be
      * read only once. */
     struct kvr_config_source sweep;
-    const char *db_path; /* NULL: the config's `db`, or "kvreel.db" */
-    const char *out_dir; /* NULL: the config's `out`, or "out" */
+    const char *db_path; /* path of the database (NULL: the config's `db`, or "kvreel.db") */
+    const char *out_dir; /* folder for frames and videos (NULL: the config's `out`, or "out") */
     int jobs;            /* number of concurrent cells (0: one per core) */
     const char *filter;  /* "method~^RTN & prompt=3" (plan/filter.h) (NULL: all cells) */
     const char *retry;   /* failed cells of earlier runs to run again: "failed" or "failed:TYPE"
@@ -59,7 +59,7 @@ struct kvr_run_options {
     const char *retries; /* outcomes that are retried in this run: "SIGNAL:2,.." (choose.h) (NULL:
                           * no retries) */
     bool force, dry_run;
-    bool stale;          /* reruns cells that another build measured */
+    bool stale;          /* true: rerun cells that another build measured */
     int limit;           /* > 0: maximum number of cells to run */
     int shard, n_shards; /* 0 of 1: everything */
     int budget_s;        /* > 0: time limit in seconds; only cells that would finish in time
@@ -68,7 +68,7 @@ struct kvr_run_options {
     void *most_ctx;
     kvr_width_fn *width; /* decides when `until: ci_width 1%` is reached (NULL: all repeats run) */
     const char *costs;   /* database whose cell times determine the shards (NULL: predicted FLOPs
-                          * determine them) */
+                          * determine the shards) */
     int timeout_s;       /* timeout of a cell in seconds (0: the config's `timeout_s`) */
     FILE *progress;      /* progress lines or bar (NULL: quiet) */
     kvr_plan_line_fn *plan_line; /* dry run: called for each method; may be NULL */
@@ -85,20 +85,21 @@ struct kvr_run_summary {
     int skipped; /* number of cells that did not run: already in the database, unsupported or
                   * excluded */
     int done_before, unsupported, excluded; /* the three counts whose sum is `skipped` */
-    int failed_before;      /* cells of done_before that failed and are not retried */
-    int to_score;           /* cells of done_before with new metrics to compute from stored
-                             * frames */
-    int scored, not_scored; /* cells of to_score whose metrics were computed, and whose metrics
-                             * could not be computed */
-    int to_run;             /* cells to measure in this run, or in a dry run the cells that a run
-                             * would measure */
-    int timed_once;         /* timed cells without repeats, whose times have no interval */
-    int limited;            /* cells left for a later run by `limit` or by the budget */
-    int enough;             /* cells that the stop rule made unnecessary */
-    int later;              /* cells that `most_prompts` left for a later run */
+    int failed_before;      /* number of cells of done_before that failed and are not retried */
+    int to_score;           /* number of cells of done_before with new metrics to compute from
+                             * stored frames */
+    int scored, not_scored; /* number of cells of to_score whose metrics were computed, and number
+                             * whose metrics could not be computed */
+    int to_run;             /* number of cells to measure in this run, or that a run would measure
+                             * (dry run) */
+    int timed_once;         /* number of timed cells without repeats, whose times have no
+                             * interval */
+    int limited;            /* number of cells that `limit` or the budget left for a later run */
+    int enough;             /* number of cells that the stop rule made unnecessary */
+    int later;              /* number of cells that `most_prompts` left for a later run */
     int retried;            /* number of retried attempts */
-    int noisy;              /* cells of `ok` with verdict NOISY */
-    int n_stale;            /* cells of done_before that another build measured */
+    int noisy;              /* number of cells of `ok` with verdict NOISY */
+    int n_stale;            /* number of cells of done_before that another build measured */
     int64_t memory_bytes;   /* bytes of memory of all concurrent cells, estimated from history (0:
                              * unknown) */
     int64_t disk_bytes;     /* bytes of disk space for the cells of to_run, estimated from history

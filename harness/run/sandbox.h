@@ -34,7 +34,7 @@ enum kvr_sandbox_kind {
 enum { KVR_SANDBOX_FILES = 3, KVR_SANDBOX_FAILED = 126 };
 
 struct kvr_sandbox {
-    enum kvr_sandbox_kind kind; /* the kind in use, never BEST */
+    enum kvr_sandbox_kind kind; /* the kind of sandbox in use, never BEST */
     const char *lacks;          /* why no sandbox works on this machine, if BEST became NONE; else
                                  * NULL */
     char scratch[512];          /* the program's writable folder */

@@ -17,7 +17,8 @@ struct kvr_score_input {
     int given;                              /* number of first frames that are copied from the
                                              * ground truth */
     int chunk, lead;                        /* as in struct kvr_metric_input */
-    int prefix_step;                        /* step of prefixes in frames (kvr_metric_derive) */
+    int prefix_step;                        /* step between prefix lengths in frames
+                                             * (kvr_metric_derive) */
     const struct kvr_metric_prompt *prompt; /* words of the prompt (NULL: unknown) */
     const char *video, *frames, *reference; /* paths of the cell's files, passed to external
                                              * programs (NULL: no such file) */
@@ -29,8 +30,8 @@ struct kvr_score_input {
 int kvr_score_prefix_step(int n_frames, int n_latent, int frames_per_chunk);
 
 /* Paths of the weights of learned metrics in a data folder (harness/plan/find.h):
- * models/lpips/alexnet.safetensors and models/stlpips/alex_shift_tolerant.pth. "": the file was not
- * found. */
+ * models/lpips/alexnet.safetensors and models/stlpips/alex_shift_tolerant.pth. A path is "" if the
+ * file was not found. */
 struct kvr_score_weights {
     char lpips[4096], stlpips[4096];
 };

@@ -14,8 +14,8 @@
 
 #include "harness/core/status.h"
 
-/* Sets *lacks if wanted_spec has a metric or program that `spec` lacks. Both are specs of cells, as
- * JSON text. KVR_EFORMAT: a spec is malformed. */
+/* Sets *lacks if wanted_spec has a metric or program that `spec` lacks. Both arguments are specs of
+ * cells, as JSON text. KVR_EFORMAT: a spec is malformed. */
 enum kvr_status kvr_scored_lacks(const char *spec, const char *wanted_spec, bool *lacks);
 /* Returns whether a spec has this metric, or this program. */
 bool kvr_scored_has_metric(const json_t *spec, const char *name, const json_t *version);

@@ -27,12 +27,12 @@ struct kvr_worker_job {
     const char *scheme, *sha256, *prompt;
     struct kvr_settings set;
     const char *device; /* device name, if the cell's key contains it */
-    bool device_full;   /* an allocation failed on the device */
+    bool device_full;   /* a memory allocation on the device failed */
     int64_t memory_bytes, device_bytes;
     struct kvr_worker_memory memory; /* device memory by phase */
     struct kvr_truth truth;          /* recorded clip; {0}: the cell has no clip */
     int64_t given;
-    float *first;     /* first latent frame of the video (NULL: the frame is generated) */
+    float *first;     /* first latent frame of the video (NULL: the model generates the frame) */
     float *embedding; /* [n_embeddings, text_len, text_dim] (NULL: the model reads the prompt's
                        * text) */
     int n_embeddings;

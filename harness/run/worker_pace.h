@@ -5,9 +5,9 @@
  *     KVR_TRY(kvr_worker_pace_answer(&p, answer));     after metrics and samples are in the answer
  *
  * The answer gets the metrics fps_transformer, fps_vae, fps_taehv, peak_vae_bytes and
- * peak_taehv_bytes. It also gets the samples paced_* (wall time of a rollout with decoding) and
- * decoded_* (its decoding time). A metric that cannot be measured is stored without value, with the
- * reason. */
+ * peak_taehv_bytes. The answer also gets the samples paced_* (wall time of a rollout with decoding)
+ * and decoded_* (its decoding time). A metric that cannot be measured is stored without value, with
+ * the reason. */
 #ifndef KVR_RUN_WORKER_PACE_H
 #define KVR_RUN_WORKER_PACE_H
 
@@ -20,12 +20,12 @@ struct kvr_worker_pace {
     int64_t wall_ns; /* wall time of the rollout without decoding; 0: unknown, since decoding
                       * overlapped the rollout (overlap_decode) */
     struct kvr_pace pace[KVR_N_DECODERS];
-    char missing[KVR_N_DECODERS][512]; /* why a decoder was not measured ("": it was measured) */
+    char missing[KVR_N_DECODERS][512]; /* why the decoder was not measured ("": it was measured) */
 };
 
 /* Runs one more rollout per decoder. For a model with random weights and no decoder file, a random
- * decoder is written to out_dir/drawn. `overlap_threads` is that of kvr_pace_run. If a decoder does
- * not fit the device's memory, its metrics have no value; other errors fail the cell. */
+ * decoder is written to out_dir/drawn. `overlap_threads` is passed to kvr_pace_run. If a decoder
+ * does not fit the device's memory, its metrics have no value; other errors fail the cell. */
 enum kvr_status kvr_worker_pace_run(struct kvr_worker_pace *p, struct kvr_dev *dev,
                                     const struct kvr_scheme *scheme,
                                     const struct kvr_rollout_request *req, const char *model_dir,

@@ -29,7 +29,7 @@ struct kvr_worker_text {
  * is read from out_dir/teacher if another cell with the same text stored it; otherwise it is
  * computed and stored there. */
 enum kvr_status kvr_worker_text_open(struct kvr_worker_text *t, struct kvr_text_request *req);
-void kvr_worker_text_close(struct kvr_worker_text *t); /* accepts a partially opened struct */
+void kvr_worker_text_close(struct kvr_worker_text *t); /* accepts a struct whose opening failed */
 
 /* Runs the warm-up passes and adds their times to `answer`; other results are discarded. */
 enum kvr_status kvr_worker_text_warm_up(struct kvr_worker_text *t, const struct kvr_scheme *scheme,

@@ -55,8 +55,8 @@ enum kvr_status kvr_checksum_write(struct kvr_store *s, enum kvr_checksum_what w
                                    const char *key);
 /* Writes the checksums that a database of an older version lacks, for all groups. */
 enum kvr_status kvr_checksum_add_missing(struct kvr_store *s, int64_t version);
-/* Checks the checksum of a group. KVR_EFORMAT: the rows changed after the checksum was written. A
- * group without rows and without a checksum is valid. */
+/* Compares the rows of a group with the stored checksum. KVR_EFORMAT: the rows changed after the
+ * checksum was written. A group without rows and without a checksum is valid. */
 enum kvr_status kvr_checksum_check(struct kvr_store *s, enum kvr_checksum_what what,
                                    const char *key);
 

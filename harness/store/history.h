@@ -14,7 +14,7 @@ struct kvr_like {
 struct kvr_expected {
     int64_t cell_ns;    /* wall time of the worker in nanoseconds (0: unknown) */
     int64_t host_bytes; /* largest peak memory of the matched workers */
-    int64_t disk_bytes; /* disk space of the cell's artifacts */
+    int64_t disk_bytes; /* bytes of the cell's artifacts on disk */
 };
 
 /* Estimates a cell's time and memory from the OK cells of this database, which may come from other

@@ -1,9 +1,9 @@
 /* lock.h - a lock that allows only one run per database.
  *
- * SQLite's own locks would let two runs alternate, and both would measure the same cells. This lock
- * is a kernel lock on a file next to the database; the kernel releases it when the process ends.
- * The file is named after the database's resolved path. A database with several hard links is
- * rejected, since each link would have another lock. */
+ * SQLite's own locks would let two runs alternate, and both would measure the same cells. The lock
+ * of a run is a kernel lock on a file next to the database. The kernel releases the lock when the
+ * process ends. The file is named after the database's resolved path. A database with several hard
+ * links is rejected, since each link would have another lock. */
 #ifndef KVR_STORE_LOCK_H
 #define KVR_STORE_LOCK_H
 

@@ -31,7 +31,7 @@ struct kvr_plan {
  * updated. */
 enum kvr_status kvr_store_plan(struct kvr_store *s, const struct kvr_plan *plan);
 
-/* Marks a planned cell as omitted by the stop rule; `yes` false removes the mark. */
+/* Marks a planned cell as omitted by the stop rule; If `yes` is false, the mark is removed. */
 enum kvr_status kvr_store_enough(struct kvr_store *s, const char *sweep, const char *cell,
                                  bool yes);
 

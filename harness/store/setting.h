@@ -55,9 +55,11 @@ struct kvr_settings {
 struct kvr_setting_row {
     const char *name;
     enum kvr_setting_type type;
-    const char *def; /* default as text (NULL: the default depends on model or other settings) */
+    const char *def; /* default as text (NULL: the default depends on the model or on other
+                      * settings) */
     long long lo, hi;
-    const char *key; /* path in the spec: "timing.alone" (NULL: not part of a cell) */
+    const char *key; /* path in the cell's spec, such as "timing.alone" (NULL: the setting is not
+                      * part of a spec) */
     enum kvr_setting_when when;
     const char *column;
     unsigned flags;
@@ -84,13 +86,13 @@ bool kvr_setting_counts(enum kvr_setting_id id, const char *kind);
 /* Adds the settings of the rollout to a spec, or with `measure` the settings of the measurement.
  * KVR_ENOMEM. */
 enum kvr_status kvr_settings_write_json(const struct kvr_settings *s, bool measure, json_t *spec);
-/* Reads all settings from a spec. The strings belong to the spec. KVR_EFORMAT: a setting is missing
- * or has another type (the message names `where`). */
+/* Reads all settings from a spec. The strings of the settings belong to the spec. KVR_EFORMAT: a
+ * setting is missing or has another type (the message names `where`). */
 enum kvr_status kvr_settings_read_json(struct kvr_settings *s, const json_t *spec,
                                        const char *where);
 
 /* Returns whether the value `text` of the setting in this column is omitted from cell keys: a
- * KVR_KEY_CHANGED setting at its default. False for columns of other settings. */
+ * KVR_KEY_CHANGED setting at its default. Returns false for all other settings. */
 bool kvr_setting_is_omitted(const char *column, const char *text);
 
 /* Returns the name in a sweep of the setting that is stored in this column ("device" for

@@ -37,8 +37,8 @@ enum kvr_status kvr_sql_check_version(sqlite3 *db, const char *path, enum kvr_sq
 enum kvr_status kvr_sql_create_cell(sqlite3 *db, const char *path, const char *schema);
 /* Creates the indexes of the table `cell`. */
 enum kvr_status kvr_sql_create_cell_indexes(sqlite3 *db, const char *path, const char *schema);
-/* Creates the tables that were added after version 5, if they are missing. `schema` is "" or
- * "temp.". */
+/* Creates the tables that were added after version 5, if they are missing. `schema` is "" for the
+ * database itself or "temp." for temporary tables. */
 enum kvr_status kvr_sql_create_since_5(sqlite3 *db, const char *path, const char *schema);
 /* Copies the rows of the table `from` to the table `cell` of `to_schema`. */
 enum kvr_status kvr_sql_copy_cells(sqlite3 *db, const char *path, const char *from_schema,
@@ -51,7 +51,7 @@ enum kvr_status kvr_sql_migrate(struct kvr_store *s, int64_t version);
  * with this version's columns. */
 enum kvr_status kvr_sql_read_older(sqlite3 *db, const char *path);
 /* Opens a database read-only. In a read-only folder it is opened as immutable, so SQLite needs no
- * other files; *frozen (may be NULL) tells so. *db is NULL on failure. KVR_ENOTFOUND,
+ * other files; *frozen is then true; `frozen` may be NULL. *db is NULL on failure. KVR_ENOTFOUND,
  * KVR_ESCHEMA. */
 enum kvr_status kvr_sql_open_readonly(sqlite3 **db, const char *path, bool *frozen);
 /* Copies the committed content of a database to a new file. */

@@ -38,7 +38,7 @@ enum kvr_outcome {
     KVR_OUT_OOM_DEVICE,
     KVR_OUT_TIMEOUT,
     KVR_OUT_SIGNAL,      /* the worker died */
-    KVR_OUT_NAN,         /* a latent is not finite */
+    KVR_OUT_NAN,         /* a latent value is NaN or infinite */
     KVR_OUT_DIVERGED,    /* latents are finite, but far outside the model's range */
     KVR_OUT_INVALID,     /* the run leaked memory, or its frames differ from those of an equal
                           * cell */
@@ -94,10 +94,11 @@ struct kvr_row_metric {
     const char *name, *unit;
     double value;
     int n;               /* number of pooled values */
-    const char *missing; /* why there is no value (NULL: the value is valid) */
+    const char *missing; /* why the metric has no value (NULL: `value` is valid) */
     double extra;        /* second number of the metric (NaN: the metric has only one number) */
     int n_series;
-    const double *series; /* [n_series] values, mostly one per frame; NaN is stored as NULL */
+    const double *series; /* [n_series] values of the metric, usually one per frame; a NaN becomes
+                           * NULL */
 };
 
 struct kvr_row_mem {
@@ -164,8 +165,8 @@ struct kvr_row {
     const char *model_sha256, *input_sha256;
     const char *noise;      /* disturbance codes, separated by spaces, which make the verdict NOISY
                              * ("": undisturbed) */
-    const char *time_codes; /* codes that invalidate the cell's time: `noise` and others (NULL: only
-                             * `noise`) */
+    const char *time_codes; /* all codes that invalidate the cell's time, including those of `noise`
+                             * (NULL: equal to `noise`) */
 
     int n_metrics, n_mem, n_passes, n_samples, n_artifacts, n_probes, n_watch;
     const struct kvr_row_metric *metric;
@@ -205,9 +206,9 @@ void kvr_store_close(struct kvr_store **s);
 
 enum kvr_status kvr_store_session(struct kvr_store *s, const struct kvr_session *session);
 
-/* Checks that the database file was not deleted or renamed while open. Otherwise the content is
- * saved in a new file, PATH.saved-PROCESS, and KVR_EIO names that file. kvr_store_put() makes the
- * same check. */
+/* Checks that the database file was not deleted or renamed while open. If it was, the database's
+ * content is saved in a new file, PATH.saved-PROCESS, and KVR_EIO names that file. kvr_store_put()
+ * makes the same check. */
 enum kvr_status kvr_store_in_place(struct kvr_store *s);
 
 /* Stores an attempt: inserts the cell's row, or replaces the row of an earlier attempt and
@@ -238,13 +239,14 @@ struct kvr_alike {
     char *spec;      /* owned */
     char *frames[2]; /* paths of the frames of the cell and of its baseline, owned (NULL: no stored
                       * frames) */
-    char *sha256[2]; /* hashes of the two frame files */
+    char *sha256[2]; /* SHA-256 of the frames of the cell and of its baseline */
 };
 enum kvr_status kvr_store_alike(struct kvr_store *s, const char *rollout, const char *spec,
                                 struct kvr_alike *out);
 void kvr_alike_free(struct kvr_alike *a); /* accepts {0} */
 
-/* Stores the idx-th repeated measurement of a timed session's baseline: `ns` is its wall time. */
+/* Stores the idx-th repeated measurement of a timed session's baseline: `ns` is the wall time in
+ * nanoseconds. */
 enum kvr_status kvr_store_drift(struct kvr_store *s, const char *session, int idx, const char *cell,
                                 const char *started, int64_t ns);
 
@@ -256,7 +258,7 @@ enum kvr_status kvr_store_untimed_drift(struct kvr_store *s, const char *session
 /* Adds a disturbance code to every OK row of the session. */
 enum kvr_status kvr_store_noisy(struct kvr_store *s, const char *session, const char *code);
 
-/* One value of a query's result. */
+/* One value in a row of a query's result. */
 enum kvr_value_type {
     KVR_VALUE_NULL,
     KVR_VALUE_INT,
@@ -272,9 +274,9 @@ struct kvr_value {
     int n_bytes;
 };
 
-/* Callback for query results. It is called once with `row` NULL to pass the column names, even if
- * there are no rows, and then once per row. A non-zero return value ends the query without
- * error. */
+/* Callback for query results. The first call has `row` NULL and passes the column names, even if
+ * there are no rows. Each further call passes one row. A non-zero return value ends the query
+ * without error. */
 typedef int kvr_row_fn(void *ctx, int n_columns, const char *const *names,
                        const struct kvr_value *row);
 
