@@ -64,8 +64,8 @@ typedef struct kvreel_method kvreel_method;
  * `settings` is a NULL-terminated list of "key=value" strings, whose keys `kvreel show` lists, or
  * NULL. On failure *out is NULL. */
 int kvreel_method_open(kvreel_method **out, const char *spec, const char *const *settings);
-/* Closes a method and sets *m to NULL; *m may be NULL. The caller must first close the method's
- * blocks and caches. */
+/* Closes a method and sets *m to NULL, if *m is not NULL already. The caller must first close the
+ * method's blocks and caches. */
 void kvreel_method_close(kvreel_method **m);
 /* Returns the method's full name, such as "RTN_INT4@study+taylor", which is valid until the method
  * is closed. */
@@ -116,8 +116,8 @@ int kvreel_block_decode(const kvreel_block *b, float *k, float *v, uint8_t *held
 int kvreel_block_attend(const kvreel_block *b, const float *q, int64_t n_query,
                         int32_t n_query_heads, float *out);
 int kvreel_block_bytes(const kvreel_block *b, struct kvreel_bytes *out);
-/* Writes the SHA-256 of the block's stored bytes, which `kvreel codec` also prints: 64 hex digits
- * and a NUL. */
+/* Writes the SHA-256 of the block's stored bytes as 64 hex digits and a NUL; `kvreel codec` prints
+ * the same hash. */
 int kvreel_block_hash(const kvreel_block *b, char hex[65]);
 
 /* ---- a cache: all layers of a rollout -------------------------------------------------------- */
@@ -152,7 +152,7 @@ int kvreel_cache_begin(kvreel_cache *c, int32_t chunk, int32_t frame0, int32_t n
 /* Appends the pass's keys and values of a layer, k and v [T,n_kv_heads,head_dim]. */
 int kvreel_cache_append(kvreel_cache *c, int32_t layer, const float *k, const float *v);
 /* Computes attention of the pass's T = n_frames * tokens_per_frame queries over the visible stored
- * tokens and the tokens appended in this pass; q and out are [T,n_heads,head_dim]. */
+ * tokens and the tokens of this pass; q and out are [T,n_heads,head_dim]. */
 int kvreel_cache_attend(kvreel_cache *c, int32_t layer, const float *q, float *out);
 /* Stores the appended tokens of a clean pass without computing attention, in place of
  * kvreel_cache_attend. */

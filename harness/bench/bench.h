@@ -1,7 +1,7 @@
 /* bench.h - rows of the micro-benchmarks (`kvreel bench`).
  *
- * A row times a work item and a reference in the same process, alternating between them, so that
- * load and clock changes affect both. The rounds end when their ratio is steady, or after a maximum
+ * A row times some work and a reference in the same process, alternating between them, so that load
+ * and clock changes affect both. The rounds end when their ratio is steady, or after a maximum
  * number of rounds:
  *
  *     for (n = 0, last = false; !last; n++) {
@@ -29,8 +29,8 @@ struct kvr_bench_row {
     const char *variant;       /* kernel variant of the CPU (NULL: the selected variant) */
     const char *unit;          /* unit of `median` and `min`, such as "GB/s" */
     double median, min;        /* median and minimum of the measured quantity over rounds */
-    double ratio;              /* median over rounds of (this row / reference) (NaN: no ratio, see
-                                * `missing`) */
+    double ratio;              /* median over rounds of this row's value divided by the reference's
+                                * value (NaN: see `missing`) */
     double ratio_q1, ratio_q3; /* quartiles of the ratio */
     double cold, warm;         /* like `median`, with cold or warm caches (NaN: not measured) */
     double error;              /* relative L2 error of the work's result (NaN: not measured) */
@@ -88,7 +88,7 @@ void kvr_bench_fill_caches(struct kvr_bench_row *row, double *cold, double *warm
 bool kvr_bench_evict(const void *p, size_t n_bytes);
 /* Evicts data from this CPU's caches by writing a buffer of twice the last-level cache's size, at
  * most 128 MiB. The buffer is kept until the process exits. Data may remain in a larger L3 and in
- * caches of other cores. Only one thread may call it at a time. KVR_ENOMEM. */
+ * caches of other cores. Only one thread at a time may call kvr_bench_evict_all. KVR_ENOMEM. */
 enum kvr_status kvr_bench_evict_all(void);
 
 /* Rotates the rows of an input by one, so that the next round has another input with the same

@@ -31,10 +31,11 @@ extern const struct kvr_bench_line kvr_bench_lines[];
 /* Fills x with test data: n floats, exact in BF16, in rows of head_dim channels. */
 void kvr_bench_values(float *x, size_t n, int head_dim);
 
-/* Times all pipelines on the CPU and writes *n_rows <= KVR_BENCH_CODEC_ROWS rows; rounds >= 3.
- * `shape` NULL is the chunk of Wan 1.3B. Each timed round encodes a different block. Before timing
- * and after the last round, decoded elements are checked: each must be within half a scale of its
- * original, and exactly stored elements within FP16 rounding. Otherwise KVR_ETOLERANCE. */
+/* Times all pipelines on the CPU and writes *n_rows <= KVR_BENCH_CODEC_ROWS rows; rounds >= 3. If
+ * `shape` is NULL, the block is a chunk of Wan 1.3B. Each timed round encodes a different block.
+ * Before timing and after the last round, decoded elements are checked: each must be within half a
+ * scale of its original, and exactly stored elements within FP16 rounding. Otherwise
+ * KVR_ETOLERANCE. */
 enum kvr_status kvr_bench_codec(struct kvr_dev *dev, const struct kvr_block_shape *shape,
                                 int rounds, struct kvr_bench_row *rows, int *n_rows);
 

@@ -66,7 +66,8 @@ struct kvr_case_arg {
 struct kvr_case_kit {
     int shape[KVR_CASE_DIMS];
     enum kvr_case_fill fill;
-    bool aligned;    /* arguments are 64-byte aligned; false: offset from that by one element */
+    bool aligned;    /* true: arguments are 64-byte aligned; false: arguments are one element off
+                      * this alignment */
     bool has_values; /* an argument was filled, so FILL_NAN and FILL_INF have placed their value */
     int n_args;
     struct kvr_case_arg arg[KVR_CASE_ARGS]; /* arguments, in the order of the calls of
@@ -90,10 +91,10 @@ struct kvr_kernel_case {
                                          * dimensions */
     int n_shapes;
     int timed[KVR_CASE_DIMS];
-    /* Tolerance of the comparison. If it is 0, all bytes must be identical. If it is > 0, floats
-     * and 8-bit integers must satisfy |have - want| <= tol * size, and non-finite values must be
-     * equal. `size` computes the scale of a row; if `size` is NULL, the scale is the largest finite
-     * |want| of the row. */
+    /* Tolerance of the comparison. A tolerance of 0 means that all bytes must be identical. With a
+     * positive tolerance, floats and 8-bit integers must satisfy |have - want| <= tol * size, and
+     * non-finite values must be equal. `size` computes the scale of a row; if `size` is NULL, the
+     * scale is the largest finite |want| of the row. */
     double tol;
     double (*size)(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t row);
 };
@@ -124,7 +125,7 @@ void kvr_case_restore(const struct kvr_case_kit *k);
 size_t kvr_case_traffic(const struct kvr_case_kit *k);
 
 /* Returns whether this CPU can run the variant and the kernel has separate code for it. Like
- * kvr_kernel_check, it changes the selected variant, so the caller must then call
+ * kvr_kernel_check, the function changes the selected variant, so the caller must then call
  * kvr_isa_force(NULL). */
 bool kvr_case_has(const struct kvr_kernel_case *c, enum kvr_isa isa);
 

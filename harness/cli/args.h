@@ -79,7 +79,7 @@ struct kvr_call;
 struct kvr_command {
     const char *name;
     const char *summary;  /* one-line summary, shown by `kvreel help` */
-    const char *usage;    /* synopsis after "kvreel NAME " */
+    const char *usage;    /* synopsis of the arguments, printed after "kvreel NAME " */
     const char *examples; /* example lines, shown first; NULL for hidden commands */
     const char *details;  /* last part of the help text; may be NULL */
     const struct kvr_arg *args;

@@ -10,7 +10,8 @@
 #include "harness/cli/args.h"
 #include "methods/method.h"
 
-/* Exit codes, which README.md and docs/ document. Scripts rely on them, so they must not change. */
+/* Exit codes, which README.md and docs/ document. Scripts rely on the exit codes, so the numbers
+ * must not change. */
 enum kvr_exit {
     KVR_EXIT_OK = 0,
     KVR_EXIT_INTERNAL = 1,
@@ -25,14 +26,15 @@ enum kvr_exit {
 extern const struct kvr_command *const kvr_commands[];
 const struct kvr_command *kvr_command_find(const char *name);
 
-/* Returns the exit code of a status: 2 for invalid input, 1 for a failure of the program. */
+/* Returns the exit code of a status, which is 2 for invalid input and 1 for a failure of the
+ * program. */
 int kvr_cli_exit(enum kvr_status st);
 
-/* Prints "kvreel: MESSAGE" to stderr and returns the exit code. */
+/* Prints the last error's message to stderr and returns the exit code of the status. */
 int kvr_cli_fail(enum kvr_status st);
 
-/* Returns the exit code after writing to stdout with status `st`: `code` on success. A pipe closed
- * by its reader (`| head`) counts as success. */
+/* Returns the exit code after writing to stdout with status `st`, which is `code` on success. A
+ * pipe closed by its reader (`| head`) counts as success. */
 int kvr_cli_wrote(enum kvr_status st, int code);
 /* Returns whether stdout is a pipe whose reader closed it. */
 bool kvr_cli_reader_left(void);
@@ -42,8 +44,9 @@ bool kvr_cli_reader_left(void);
  * document. */
 enum { KVR_JSON_SCHEMA = 1 };
 
-/* Adds "schema": KVR_JSON_SCHEMA to the object `doc`, prints it to stdout and releases it. Returns
- * `code`, or the exit code of the failure if writing fails or `doc` is NULL (out of memory). */
+/* Adds the key "schema" with value KVR_JSON_SCHEMA to the object `doc`, prints `doc` to stdout and
+ * releases it. Returns `code`, or the exit code of the failure if writing fails or `doc` is NULL
+ * (out of memory). */
 int kvr_cli_json(json_t *doc, int code);
 
 /* Prints a JSON array of objects as a text table with the columns `keys` (NULL-terminated). */
@@ -59,8 +62,8 @@ enum kvr_status kvr_cli_whole_chunks(const char *command, const char *option, in
 struct kvr_geometry;
 void kvr_cli_note_chunks(const char *command, int frames, const struct kvr_geometry *geo,
                          int latent_frames);
-/* Checks the value of --window in frames: 0 (all frames), negative (the model's default), or at
- * least one chunk. */
+/* Checks that the value of --window is 0 (all frames), negative (the model's default), or at least
+ * one chunk of frames. */
 enum kvr_status kvr_cli_window(const char *command, int frames, int chunk);
 
 /* Parses the value of --budget ("90s", "30m", "2h", "90") into seconds; NULL yields 0. */

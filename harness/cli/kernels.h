@@ -6,7 +6,7 @@
 
 #include "harness/core/status.h"
 
-/* Writes how the CUDA kernels were compiled to buf [n]: "nvcc 13.0 for 8.0, 9.0, 10.0" or
+/* Describes the build of the CUDA kernels in buf [n], such as "nvcc 13.0 for 8.0, 9.0, 10.0" or
  * "emulated; ...". Returns buf. */
 const char *kvr_kernels_text(char *buf, size_t n);
 

@@ -4,8 +4,9 @@
 
 #include <jansson.h>
 
-/* Returns {"sqlite": "3.40.1", ...}: the versions loaded at run time, which may differ from those
- * at compile time. The caller owns the object. Returns NULL if out of memory. */
+/* Returns a JSON object of library names and versions. The versions are those loaded at run time,
+ * which may differ from those at compile time. The caller owns the object. Returns NULL if out of
+ * memory. */
 json_t *kvr_libraries_json(void);
 
 #endif

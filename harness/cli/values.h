@@ -12,7 +12,7 @@
 
 #include "harness/core/status.h"
 
-/* Returns the kind of values that an option takes; `option` "" stands for the positional argument.
+/* Returns the kind of values that an option takes, or the positional argument if `option` is "".
  * Returns NULL if the values are not from a list; the shell then completes file names if the value
  * is a file. */
 const char *kvr_values_kind(const char *command, const char *option);

@@ -1,5 +1,5 @@
-/* baselines.h - default baselines of a sweep: INT8 and FP8 with a scale per token and head, and
- * BF16 sliding windows that need as many bytes as the sweep's methods.
+/* baselines.h - chooses the default baselines of a sweep, which are INT8 and FP8 with a scale per
+ * token and head, and BF16 sliding windows that need as many bytes as the sweep's methods.
  *
  *     KVR_TRY(kvr_baselines_make(&b, config));
  *     ... b.method[i] ...
@@ -17,13 +17,13 @@
 enum { KVR_MAX_BASELINES = 18 }; /* two 8-bit formats, and windows of 1 to 15 bits per element */
 extern const char *const kvr_baseline_words[]; /* "auto", "all", "none", NULL */
 
-/* Warning that is stored with each cell of a baseline. */
+/* Warning that is stored with each cell of a default baseline. */
 extern const char kvr_baseline_note[];
 
 struct kvr_baselines {
     int n;
-    struct kvr_config_method method[KVR_MAX_BASELINES]; /* their strings belong to the config's
-                                                         * document */
+    struct kvr_config_method method[KVR_MAX_BASELINES]; /* the added methods; their strings belong
+                                                         * to the config's document */
     struct kvr_setting setting[KVR_MAX_BASELINES];      /* the option `frames` of a window
                                                          * baseline */
     char value[KVR_MAX_BASELINES][24]; /* the option's text, "fit 3"; `setting` points here */

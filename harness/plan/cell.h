@@ -16,7 +16,7 @@ enum { KVR_CELL_FORMAT = 1 };
 enum { KVR_KEY_LEN = 33, KVR_LABEL_MAX = 160 };
 
 /* Key, rollout hash and spec that an earlier version gave the cell, when options without effect
- * were part of the key. Older databases store the cell under this key. */
+ * were part of the key. Older databases store the cell under the former key. */
 struct kvr_former {
     char key[KVR_KEY_LEN], rollout[KVR_KEY_LEN];
     char *spec;
@@ -28,7 +28,8 @@ struct kvr_cell {
                                 * hashes have equal frames */
     char group[KVR_KEY_LEN];   /* hash of the spec without the method */
     char *spec;                /* owned */
-    struct kvr_former *former; /* owned (NULL: no former identity) */
+    struct kvr_former *former; /* key, rollout and spec from an earlier version; owned (NULL:
+                                * unchanged since) */
     char label[KVR_LABEL_MAX]; /* "RTN_INT4", "RTN_INT4@study bits=3" */
     char name[96];             /* "RTN_INT4" */
     char plan[96];             /* argument of kvr_scheme_open: "RTN_INT4@study+taylor" */

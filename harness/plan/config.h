@@ -51,9 +51,9 @@ struct kvr_config_model {
     const char *name; /* name of the model: the last part of the folder's path */
     char *dir;
     const struct kvr_yaml_node *at;
-    /* Recorded attention that is replayed instead of a model; NULL: an ordinary model. For a trace,
-     * `name` is the recorded model's name and `dir` the trace's folder. The config then has one
-     * suite, in which the trace's prompt has the index of this model. */
+    /* Recorded attention (trace) that is replayed instead of a model, or NULL for a model. For a
+     * trace, `name` is the recorded model's name and `dir` the trace's folder. The config then has
+     * one suite, in which the trace's prompt has the index of this model. */
     struct kvr_trace *trace;           /* owned */
     char id[96];                       /* trace: id of its prompt, the folder's name without
                                         * .kvtrace */
@@ -84,7 +84,7 @@ struct kvr_config_method {
     const char *label; /* displayed label (NULL: derived from the spec and the options) */
     int n_settings;
     struct kvr_setting *setting;
-    bool expanded; /* the method is one of several combinations of option lists */
+    bool expanded; /* the method is one of several combinations from lists of option values */
     const struct kvr_yaml_node *at;
 };
 

@@ -4,9 +4,9 @@
  *     KVR_TRY(kvr_key_options_json(&g, cell, parts, &options, &all));
  *     kvr_key_options_free(&g);
  *
- * An option is part of the key if its value changes the method. For example, `bits: 4` is the
- * default of RTN_INT4, so it is not part of the key. A value solved for a budget is always part of
- * the key. */
+ * An option is part of the key if its value changes the method. For example, RTN_INT4 has 4 bits by
+ * default, so the option `bits` with value 4 is not part of the key. A value solved for a budget is
+ * always part of the key. */
 #ifndef KVR_PLAN_KEY_OPTIONS_H
 #define KVR_PLAN_KEY_OPTIONS_H
 

@@ -25,15 +25,15 @@ enum kvr_status kvr_resources_size(const char *text, int *height, int *width);
 void kvr_resources_resize(struct kvr_geometry *g, const struct kvr_model_config *c);
 
 struct kvr_resources {
-    /* Text encoder UMT5-XXL: bytes of the file, and of memory. 0 if the model has another text
-     * encoder or a vocabulary. */
+    /* Text encoder UMT5-XXL: bytes of the file, and of memory. The sizes are 0 if the model has
+     * another text encoder or a vocabulary. */
     size_t text_file, text_bytes;
     double text_flop; /* FLOPs for a prompt of text_len tokens */
     /* Network: bytes of the activations, and peak bytes including cache, weights and
      * activations. */
     size_t activations, peak;
     double network_flop;
-    /* Decoder of Wan's latents, in bytes; 0 if the latents are RGB or have another shape. */
+    /* Decoder of Wan's latents, in bytes (0: the latents are RGB or have another shape). */
     size_t decoder_weights, decoder_states, decoder_frames;
     double decoder_flop;
     int frames, height, width; /* decoded video: number of pixel frames, height and width in
@@ -41,8 +41,8 @@ struct kvr_resources {
     size_t frames_file;        /* bytes of a cell's raw frames on disk */
 };
 
-/* Approximate sizes in bytes of Wan 2.1's files other than the network's weights; 0: the model is
- * not Wan. */
+/* Approximate sizes in bytes of Wan 2.1's files other than the network's weights (0: the model is
+ * not Wan). */
 struct kvr_resources_files {
     int64_t encoder, tokenizer, decoder;
 };

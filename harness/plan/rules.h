@@ -4,9 +4,9 @@
 
 #include "harness/plan/yaml.h"
 
-/* One `exclude` or `include` rule of a config. `exclude: [{when: FILTER, reason: TEXT}]` excludes
- * matching cells: they do not run, and are stored with outcome EXCLUDED and the reason. `include:
- * [{when: FILTER, reason: TEXT}]` excludes cells that do not match. */
+/* One `exclude` or `include` rule of a config. `exclude` is a list of {when, reason}. Cells that
+ * match the filter `when` are excluded: they do not run, and are stored with outcome EXCLUDED and
+ * the reason. `include` is the same kind of list, but excludes the cells that do not match. */
 struct kvr_rule {
     const char *when, *reason;
     bool include;

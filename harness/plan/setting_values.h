@@ -24,14 +24,15 @@ enum {
 struct kvr_setting_values {
     int n; /* number of values (0: the setting is neither given nor has a default) */
     long long *value;
-    const struct kvr_yaml_node **at; /* node of each value; the document's root for a default */
+    const struct kvr_yaml_node **at; /* YAML node of each value; for a default, the document's
+                                      * root */
     bool is_set;                     /* the sweep gives the setting, so `value` is not the
                                       * default */
 };
 
 extern const char *const kvr_run_kinds[]; /* "bench", "probe", NULL */
 
-/* Returns the words that a WORD setting allows, NULL-terminated; NULL for other settings. */
+/* Returns the words that a WORD setting allows, NULL-terminated, or NULL for other settings. */
 const char *const *kvr_setting_words(enum kvr_setting_id id);
 
 /* Reads the values of all settings from a sweep's root node. KVR_EINVAL: a value is out of bounds,

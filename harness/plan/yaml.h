@@ -67,8 +67,8 @@ enum kvr_status kvr_yaml_override(struct kvr_yaml *y, const char *assignment);
 enum kvr_status kvr_yaml_put(struct kvr_yaml *y, const char *key,
                              const struct kvr_yaml_node *value);
 
-/* Sets the error message to "file:line:column: " of the node and the formatted text. Returns
- * KVR_EINVAL. */
+/* Sets the error message to the node's file, line and column, followed by the formatted text.
+ * Returns KVR_EINVAL. */
 enum kvr_status kvr_yaml_fail(const struct kvr_yaml_node *n, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -83,19 +83,19 @@ const struct kvr_yaml_node *kvr_yaml_get(const struct kvr_yaml_node *map, const 
  * with KVR_YAML_EXTENSION. */
 enum kvr_status kvr_yaml_keys(const struct kvr_yaml_node *n, const char *const *allowed);
 
-/* Convert a scalar to a string, an integer in [lo, hi] or a boolean. KVR_EINVAL names the expected
- * type and the actual value. Integers and booleans may be quoted. */
+/* The three functions convert a scalar to a string, to an integer in [lo, hi], and to a boolean.
+ * KVR_EINVAL names the expected type and the actual value. Integers and booleans may be quoted. */
 enum kvr_status kvr_yaml_string(const struct kvr_yaml_node *n, const char **out);
 enum kvr_status kvr_yaml_int(const struct kvr_yaml_node *n, long long lo, long long hi,
                              long long *out);
 enum kvr_status kvr_yaml_bool(const struct kvr_yaml_node *n, bool *out);
 
-/* Number of entries of a list, and its i-th entry. A scalar or map is treated as a list whose only
- * entry is itself. */
+/* Return the number of entries of a list, and the i-th entry of a list. A scalar or map is treated
+ * as a list whose only entry is itself. */
 int kvr_yaml_count(const struct kvr_yaml_node *n);
 const struct kvr_yaml_node *kvr_yaml_at(const struct kvr_yaml_node *n, int i);
 
-/* Returns the node's kind for error messages: "a list", "a map", ... */
+/* Returns the node's kind for error messages, such as "a list" or "a map". */
 const char *kvr_yaml_kind_name(const struct kvr_yaml_node *n);
 
 #endif

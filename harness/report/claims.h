@@ -13,12 +13,12 @@
  *     settle      the sweeps of `kvreel settle` (settle.h)
  *     claims      a list
  *
- * Every claim has these keys:
+ * Every claim of a ledger has these keys:
  *
  *     id, says, source, at    the statement, and where the paper makes it
  *     published               the printed difference in the metric's unit, positive in the claimed direction
  *
- * One of these keys gives the tested comparison:
+ * One of these keys gives the comparison that a claim states:
  *
  *     more: {metric, of, than, by, kind, forcing, suite, model, margin}    metric(of) > metric(than) + `by`, over
  *                                the prompts of both; without `than`: metric(of) > `by`
@@ -47,10 +47,10 @@
  *     cannot be told here    undecided, or not testable on this machine; see `why`
  *
  * The margin is the larger of the ledger's margin and the effect of chaos. For SSIM, the effect of
- * chaos is 1 minus the mean SSIM between BF16 draws and the BF16 rollout. For PSNR it is
- * 10 log10(1 + 10^((p - f) / 10)) dB, where p is the methods' PSNR and f the chaos floor: the
- * decibels that an independent error of size f adds to an error of size p. The floor excludes
- * prompts with two possible videos (chaos.h). */
+ * chaos is 1 minus the mean SSIM between BF16 draws and the BF16 rollout. For PSNR, the effect of
+ * chaos is 10 log10(1 + 10^((p - f) / 10)) dB, where p is the methods' PSNR and f the chaos floor.
+ * This is the number of decibels that an independent error of size f adds to an error of size p.
+ * The floor excludes prompts with two possible videos (chaos.h). */
 #ifndef KVR_REPORT_CLAIMS_H
 #define KVR_REPORT_CLAIMS_H
 
@@ -66,7 +66,7 @@ enum kvr_claim_verdict {
     KVR_CLAIM_OPEN,
     KVR_N_CLAIM_VERDICTS
 };
-extern const char *const kvr_claim_verdict_names[]; /* "holds", "does not hold", ... */
+extern const char *const kvr_claim_verdict_names[]; /* names: "holds", "does not hold", ... */
 
 enum kvr_claim_relation {
     KVR_CLAIM_MORE,
@@ -122,10 +122,10 @@ struct kvr_claim {
     double cost_s;   /* cost of the missing prompts in core seconds (NaN: unknown) */
     enum kvr_claim_verdict verdict;
     struct kvr_claim_card card;
-    bool hidden; /* the claim is not shown in the table */
+    bool hidden; /* true: the claim is not shown in the table */
     int next;    /* number of prompts per suite after the next round of `kvreel settle` */
     char why[512];
-    char where[320]; /* text: results with other readings, forcings and models */
+    char where[320]; /* text: results of the claim with other readings, forcings and models */
 };
 
 struct kvr_ledger {
@@ -142,11 +142,11 @@ struct kvr_ledger {
 };
 
 struct kvr_claims_options {
-    int most;          /* number of available prompts, beyond which a claim is futile (0:
-                        * KVR_CLAIMS_MOST) */
+    int most;          /* number of available prompts, beyond which a claim is futile; 0 means
+                        * KVR_CLAIMS_MOST */
     const char *model; /* model whose cells are judged (NULL: the first model of `settle`, or
                         * nano) */
-    bool elsewhere;    /* fills the field `where` of each claim */
+    bool elsewhere;    /* true: fill the field `where` of each claim */
 };
 
 /* MOST: number of prompts without held-out words in the suites of `kvreel settle`. FUTILE_AFTER:

@@ -16,8 +16,8 @@ struct kvr_claim_choice {
     const char *metric, *kind, *forcing, *model; /* model "": any model */
 };
 
-/* One sample of a method; `value` is the mean over draws and repeats. For metrics relative to the
- * BF16 rollout, prompts with two possible videos are omitted. Strings are borrowed. */
+/* One sample of a method, with the mean over draws and repeats in `value`. For metrics relative to
+ * the BF16 rollout, prompts with two possible videos are omitted. Strings are borrowed. */
 struct kvr_claim_value {
     const char *method, *suite;
     int place, pair, sample; /* place: number of the prompt; pair: number of the combination of

@@ -17,8 +17,9 @@ enum kvr_curves_kind {
     KVR_CURVES_HEAT   /* one row of the map per method: columns x, and y as colour */
 };
 
-/* The SQL statement also selects method, family, is_baseline and settings. The rows of the
- * statement are ordered by settings, the reference first, then method, then x. */
+/* Besides the columns of its kind, a figure's SQL statement selects method, family, is_baseline and
+ * settings. The rows of the statement are ordered by settings, the reference first, then method,
+ * then x. */
 struct kvr_curves_spec {
     const char *name, *title, *sql;
     const char *const *with; /* values of the placeholders in `sql` (statement.h) (NULL: no
@@ -27,9 +28,9 @@ struct kvr_curves_spec {
                  * and hi */
     enum kvr_curves_kind kind;
     const char *x_label, *y_label;
-    bool zero;     /* the y axis starts at 0 */
+    bool zero;     /* true: the y axis starts at 0 */
     double lo, hi; /* limits of the y axis if lo < hi */
-    bool key;      /* method names are in a key instead of at the ends of the curves */
+    bool key;      /* true: method names are in a key instead of at the ends of the curves */
 };
 extern const struct kvr_curves_spec kvr_curves[]; /* ends with name NULL */
 

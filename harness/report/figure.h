@@ -43,12 +43,12 @@ struct kvr_fig_axis {
 struct kvr_fig_point {
     int row;
     double x, y;                   /* scaled (NaN: missing) */
-    double x_lo, x_hi, y_lo, y_hi; /* ends of intervals, scaled (NaN: missing) */
+    double x_lo, x_hi, y_lo, y_hi; /* ends of the intervals of x and y, scaled (NaN: missing) */
     bool drawn, baseline, study;
     bool front;        /* not dominated (pareto.h) */
     bool corner;       /* corner of the front's line, which uses means only */
     bool named;        /* the point has a label; crowded figures omit some labels */
-    bool bar;          /* the point's interval is drawn; crowded figures draw those of corners
+    bool bar;          /* the point's interval is drawn; crowded figures draw intervals of corners
                         * only */
     int family, shape; /* index into `family` of the figure; index into kvr_fig_shapes */
     char *text;        /* label: the method, and its number of cells if some cells have no result;
@@ -66,13 +66,13 @@ struct kvr_figure {
     struct kvr_fig_key key[KVR_FIG_MAX_KEY];
     char note[KVR_FIG_MAX_NOTES][KVR_FIG_LINE_MAX]; /* captions, split into lines */
     char title[2][KVR_FIG_LINE_MAX];
-    bool crowded; /* too many points: only corners of the front have interval bars */
+    bool crowded; /* the figure has many points, so only corners of the front have interval bars */
     int n;        /* number of points, which are sorted by x, y and name */
     struct kvr_fig_point *point;
     int n_families;
     const char **family; /* sorted; borrowed from rows */
     struct kvr_fig_axis x, y;
-    struct kvr_label *label; /* [n]; unused for points that are not drawn */
+    struct kvr_label *label; /* [n] labels; entries of points that are not drawn are unused */
 };
 
 struct kvr_fig_shape {

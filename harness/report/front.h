@@ -3,7 +3,7 @@
  *
  * Each objective has a non-inferiority margin delta >= 0; smaller differences are irrelevant. [lo,
  * hi] is the interval of the gain A - B, signed so that positive values favour A; lo = hi for exact
- * objectives. Then
+ * objectives. The rule is:
  *
  *     A dominates B      if lo >= -delta in every objective, and lo > delta in one
  *     A does not if hi < -delta in one objective, or hi <= delta in all
@@ -43,8 +43,8 @@ struct kvr_front {
 /* Sets probability [i] to the share of bootstrap resamples in which no method dominates method i by
  * the rule above with lo = hi. A resample draws the same prompts for all methods. Deviations of
  * resampled means are scaled by sqrt(n / (n - 1)), because the bootstrap's variance is too small by
- * that factor (T. Hesterberg, Am. Statistician 69 (2015) 371). With fewer than two prompts the
- * means are not resampled. The result is deterministic for a given seed. KVR_ENOMEM. */
+ * that factor (Hesterberg, The American Statistician 69, 2015, 371). With fewer than two prompts
+ * the means are not resampled. The result is deterministic for a given seed. KVR_ENOMEM. */
 enum kvr_status kvr_front_membership(const struct kvr_front *f, uint64_t seed, double *probability);
 
 #endif

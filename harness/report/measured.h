@@ -19,12 +19,12 @@
 
 struct kvr_measured_session {
     char id[32], date[32], commit[48], card[64];
-    bool patched; /* the session's code differs from the commit */
+    bool patched; /* the session ran code that differs from `commit` */
 };
 
 struct kvr_measured_row {
     int session;
-    double value; /* in `unit` (NaN: not measured) */
+    double value; /* measured value in `unit` (NaN: not measured) */
     int n;        /* number of repetitions */
     char name[120], unit[16], note[512];
 };

@@ -7,11 +7,11 @@
  *
  * kvr_compare runs a sign-flip permutation test. Under the null hypothesis all 2^n sign assignments
  * of the differences d are equally likely. p is the share of sign assignments whose sum is at least
- * as far from 0 as the observed sum (R. A. Fisher, The Design of Experiments, 1935, section 21).
- * The test assumes independent prompts and, under the null, differences symmetric about 0. If the
- * means are equal but the differences are skewed, the test's error rate may exceed the nominal
- * rate. Two methods therefore count as separable only if the skewness-corrected confidence interval
- * of the mean also excludes 0. docs/measuring.md gives the measured error rate of both criteria
+ * as far from 0 as the observed sum (Fisher, The Design of Experiments, 1935, section 21). The test
+ * assumes independent prompts and, under the null, differences symmetric about 0. If the means are
+ * equal but the differences are skewed, the test's error rate may exceed the nominal rate. Two
+ * methods therefore count as separable only if the skewness-corrected confidence interval of the
+ * mean also excludes 0. docs/measuring.md gives the measured error rate of both criteria
  * together. */
 #ifndef KVR_REPORT_PAIRS_H
 #define KVR_REPORT_PAIRS_H
@@ -40,8 +40,8 @@ struct kvr_comparison {
 enum kvr_status kvr_compare(const double *d, int n, double level, struct kvr_comparison *out);
 
 /* Writes the Holm-adjusted p-values of p [m]. If all hypotheses with adjusted p <= alpha are
- * rejected, the probability of any false positive is at most alpha (S. Holm, Scand. J. Statist. 6
- * (1979) 65). A NaN in p stays NaN and is not counted as a hypothesis. KVR_ENOMEM. */
+ * rejected, the probability of any false positive is at most alpha (Holm, Scandinavian Journal of
+ * Statistics 6, 1979, 65). A NaN in p stays NaN and is not counted as a hypothesis. KVR_ENOMEM. */
 enum kvr_status kvr_holm(const double *p, int m, double *adjusted);
 
 /* Returns whether the two methods are separable: at least KVR_PAIRS_MIN pairs, adjusted p <= 1 -

@@ -24,7 +24,7 @@
 
 struct kvr_pareto_options {
     const char *db_path;    /* a database (NULL: use `published`) */
-    const char *published;  /* suite whose published table of the study is used: "moviegen",
+    const char *published;  /* suite of the study whose published table is used, "moviegen" or
                              * "storyeval" */
     const char *objectives; /* "NAME:max,NAME:min", or the name of one of kvr_frontiers */
     const char *where;      /* SQL condition on the view `summary` that selects methods (NULL: all
@@ -33,7 +33,7 @@ struct kvr_pareto_options {
                              * cells) */
     const char *margins;    /* "NAME=VALUE,...": margins that replace the default margins */
     const char *bounds;     /* "ssim>=0.9,lpips<=0.2": methods beyond these bounds do not compete */
-    bool exact;             /* compares means without intervals, as the study does */
+    bool exact;             /* true: compare means without intervals, as the study does */
     bool front_only;        /* true: omit dominated and incomplete methods from the table */
 };
 
@@ -48,7 +48,7 @@ extern const struct kvr_frontier kvr_frontiers[]; /* ends with name NULL */
  * methods, then the rest. Columns: method, verdict (front, undecided, dominated, beyond,
  * incomplete), the objectives, p_front (share of bootstrap resamples in which no method dominates
  * this one), dominated_by, why, settings. KVR_EINVAL: an objective or margin is malformed or
- * unknown. KVR_ENOTFOUND: no cell has a value for an objective, or there are no methods to
+ * unknown. KVR_ENOTFOUND: an objective has no value in any cell, or there are no methods to
  * compare. */
 enum kvr_status kvr_pareto(struct kvr_table **out, const struct kvr_pareto_options *o);
 

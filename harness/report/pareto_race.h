@@ -19,14 +19,15 @@ struct kvr_objective {
     const char *printed; /* name of the objective's column in published tables */
     int better;          /* +1: higher is better, -1: lower is better */
     double margin;       /* non-inferiority margin, >= 0 */
-    bool chaos;          /* the margin is the effect of chaos (chaos.h) */
+    bool chaos;          /* true: the margin is the effect of chaos (chaos.h) */
     enum kvr_gather pool;
     bool is_column; /* of cells_wide */
-    bool noisy;     /* the value varies between prompts, so differences have confidence intervals */
+    bool noisy;     /* true: the value varies between prompts, so differences have confidence
+                     * intervals */
     int column;     /* index of the objective among the requested objectives */
 };
 
-/* A bound on a method's mean; methods beyond it do not compete. */
+/* A bound on a method's mean; methods beyond the bound do not compete. */
 struct kvr_bound {
     char name[64];
     bool is_column; /* of cells_wide */
@@ -61,8 +62,8 @@ struct kvr_contender {
     int n_rivals;                    /* number of complete methods with the same settings */
     int by, n_by;                    /* index of the best method that dominates this one (-1: no
                                       * method); number of dominating methods */
-    int maybe, n_maybe;              /* index and number of the methods whose dominance over this
-                                      * one is undecided */
+    int maybe, n_maybe;              /* index of the best method, and number of methods, whose
+                                      * dominance over this one is undecided */
     double p_front;                  /* NaN: unknown */
 };
 
@@ -80,8 +81,8 @@ struct kvr_race {
     int n;
     struct kvr_sample *samples; /* [n_asked, rows]; the samples of a contender start at row
                                  * `from` */
-    signed char *dominance;     /* [n, n] enum kvr_dominance: entry [i, j] is that of method i over
-                             * method j */
+    signed char *dominance;     /* [n, n] values of enum kvr_dominance: entry [i, j] is the
+                                 * dominance of method i over method j */
     int n_prompts;
 };
 

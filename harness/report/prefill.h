@@ -61,7 +61,7 @@ kvr_prefill_find(const struct kvr_prefill *p, const struct kvr_prefill_run *at, 
 /* Returns the run of the BF16 cache in the condition of `at`, or NULL. */
 const struct kvr_prefill_run *kvr_prefill_baseline(const struct kvr_prefill *p,
                                                    const struct kvr_prefill_run *at);
-/* Returns the run of the method of `at` without its correction in the same condition, or NULL. */
+/* Returns the run of the same method without its correction, in the condition of `at`, or NULL. */
 const struct kvr_prefill_run *kvr_prefill_carrier(const struct kvr_prefill *p,
                                                   const struct kvr_prefill_run *at);
 

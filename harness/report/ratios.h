@@ -26,8 +26,8 @@ enum {
 #define KVR_RATIOS_BY_UNIT "rollout || machine || code || method"
 
 /* Makes a table of the runtime ratios of a database's ABBA pairs, one row per method and group.
- * `by` is the SQL expression that defines a group, such as the two above. A database without ABBA
- * pairs yields a table without rows. */
+ * `by` is the SQL expression that defines a group, such as KVR_RATIOS_BY_SETTINGS. A database
+ * without ABBA pairs yields a table without rows. */
 enum kvr_status kvr_ratios_read(struct kvr_table **out, const char *db_path, const char *by);
 /* Returns the row of this method and group, or -1. */
 int kvr_ratio_find(const struct kvr_table *t, const char *method, const char *place);

@@ -14,9 +14,9 @@
  *     E = (1 + nG)^-1/2 [(1 + t^2 / (n - 1)) / (1 + t^2 / ((n - 1)(1 + nG)))]^(n / 2).
  *
  * If the data are normal with mean m, E is a test martingale, so P(E ever reaches 1 / alpha) <=
- * alpha under any stopping rule: H. Wang and A. Ramdas, Anytime-valid t-tests and confidence
- * sequences for Gaussian means with unknown variance, Sequential Analysis 44 (2025), Theorem 4.2
- * (after T. L. Lai, Ann. Statist. 4 (1976) 265). The set {m: E(m) < 1 / alpha} is a confidence
+ * alpha under any stopping rule. See Wang and Ramdas, Anytime-valid t-tests and confidence
+ * sequences for Gaussian means with unknown variance, Sequential Analysis 44, 2025, Theorem 4.2
+ * (after Lai, Annals of Statistics 4, 1976, 265). The set {m: E(m) < 1 / alpha} is a confidence
  * sequence.
  *
  * The t statistic is biased for skewed data, so z = (mean - m) / sd is replaced by the smaller of z
@@ -30,11 +30,11 @@
  * outliers that occur in one prompt of twenty, so a verdict needs at least KVR_SEQUENCE_MIN
  * prompts.
  *
- * Multiple claims are tested by the e-BH procedure (R. Wang and A. Ramdas, False discovery rate
- * control with e-values, J. R. Statist. Soc. B 84 (2022) 822). Of m claims, the k claims with the
- * largest E get a verdict, where k is the largest number for which all k values satisfy E >= m / (k
- * alpha). The expected share of false verdicts is at most alpha under any dependence between
- * claims. */
+ * Multiple claims are tested by the e-BH procedure (Wang and Ramdas, False discovery rate control
+ * with e-values, Journal of the Royal Statistical Society B 84, 2022, 822). Of m claims, the k
+ * claims with the largest E get a verdict, where k is the largest number for which all k values
+ * satisfy E >= m / (k alpha). The expected share of false verdicts is at most alpha under any
+ * dependence between claims. */
 #ifndef KVR_REPORT_SEQUENCE_H
 #define KVR_REPORT_SEQUENCE_H
 

@@ -33,8 +33,8 @@ enum kvr_status kvr_stat_paired(struct kvr_table **out, const struct kvr_stat_op
 
 /* Makes a table of the metric of free rollouts with a row per method and part of the video: a
  * chunk, a prefix, the last third, or the whole. Columns: mean, interval, and the chaos floor of
- * the same part. A column says whether the metric is significantly beyond the floor (pairs.h,
- * Holm-adjusted over the methods of that part). */
+ * the same part of the video. A column says whether the metric is significantly beyond the floor
+ * (pairs.h, Holm-adjusted over the methods of that part). */
 enum kvr_status kvr_stat_windows(struct kvr_table **out, const struct kvr_stat_options *o);
 
 /* Makes a table of error growth with a row per method. Columns, with intervals: injected error

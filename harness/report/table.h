@@ -31,7 +31,7 @@ enum kvr_status kvr_table_format_parse(const char *name, enum kvr_table_format *
 struct kvr_column {
     const char *name; /* column name in SQL, CSV and JSON */
     const char *head; /* displayed name (NULL: name) */
-    const char *unit; /* displayed after the head (NULL: no unit) */
+    const char *unit; /* unit, displayed after the column's head (NULL: no unit) */
     double scale;     /* displayed value = stored value * scale; 0 means 1 */
     int digits;       /* number of displayed decimals; < 0: six significant digits */
     int better;       /* +1: higher is better, -1: lower is better, 0: neither; LaTeX prints the
@@ -40,7 +40,7 @@ struct kvr_column {
 };
 
 struct kvr_table {
-    char *title, *note; /* shown in text, Markdown and LaTeX; owned; may be NULL */
+    char *title, *note; /* title and note, shown in text, Markdown and LaTeX; owned; may be NULL */
     int n_columns, n_rows;
     struct kvr_column *column; /* [n_columns]; the table owns names and heads */
     struct kvr_value *cell;    /* [n_rows, n_columns]; the table owns the texts, which are

@@ -1,5 +1,5 @@
-/* by_name.h - links with readable names to result files: OUT/by-name/PROMPT/METHOD.mp4 and
- * METHOD.safetensors.
+/* by_name.h - makes links with readable names to result files, such as
+ * OUT/by-name/PROMPT/METHOD.mp4.
  *
  *     KVR_TRY(kvr_link_by_name(out, "red", "RTN_INT4", key, "videos/red-RTN_INT4-1a2b-9c8d.mp4"));
  *

@@ -7,7 +7,7 @@
 #include "harness/store/store.h"
 
 enum kvr_state {
-    KVR_LEFT_OUT, /* not selected, or no work to do */
+    KVR_LEFT_OUT, /* the cell is not selected, or has no work to do */
     KVR_WAITING,
     KVR_RUNNING,
     KVR_DONE,   /* the cell is measured, and other cells can be compared with its frames */

@@ -31,8 +31,8 @@ struct kvr_machine {
         double mhz;
     } fastest[KVR_MAX_DEVICES];  /* fastest clock of each GPU in MHz; the list ends with uuid "" */
     struct kvr_gpu_states *gpus; /* NVML's handle (NULL: no GPU, or no NVML) */
-    char nvml[256];              /* NVML's version, or why NVML is unavailable ("": NVML was not
-                                  * requested) */
+    char nvml[256];              /* NVML's version, or why NVML is unavailable; "" if NVML was not
+                                  * requested */
 };
 
 enum { KVR_N_WATCH = 11 };
@@ -55,16 +55,15 @@ struct kvr_disturbance {
  * unavailable is not an error. KVR_ENOMEM. */
 enum kvr_status kvr_machine_open(struct kvr_machine *m, int n_cpus, int jobs, bool asks_gpus);
 void kvr_machine_close(struct kvr_machine *m);
-/* Returns a description of the GPUs uuid [n_gpus]: "GPU-1: most 1980 MHz, limit 700 W, ECC on;
- * GPU-2: ...", or "" if NVML is unavailable. The caller frees the text. Returns NULL if out of
- * memory. */
+/* Describes the maximum clock, power limit and ECC mode of the GPUs uuid [n_gpus] in one text,
+ * which is "" if NVML is unavailable. The caller frees the text. Returns NULL if out of memory. */
 char *kvr_machine_gpus(const struct kvr_machine *m, const char uuid[][KVR_UUID_LEN], int n_gpus);
 
 /* Records the state of the machine and of GPU `uuid` before a cell's worker starts; `uuid` "" means
  * that the cell runs on the CPU. */
 void kvr_disturbance_begin(struct kvr_disturbance *b, struct kvr_machine *m, const char *uuid);
-/* Samples the GPU while the worker runs. The caller may call it at any rate; now_ns is used to
- * limit the rate of NVML queries. */
+/* Samples the GPU while the worker runs. The caller may sample at any rate, because now_ns limits
+ * the rate of NVML queries. */
 void kvr_disturbance_sample(struct kvr_disturbance *b, const struct kvr_machine *m, int64_t now_ns);
 /* Computes `codes` and `watch` after the worker has ended. worker_cpu_ns is the CPU time of the
  * worker and its children. */

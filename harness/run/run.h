@@ -18,9 +18,10 @@
 struct kvr_plan_line {
     const char *method;
     int cells, to_run, done, failed, unsupported, excluded, left_out; /* numbers of cells; left_out
-                                                                       * counts those omitted
+                                                                       * counts the cells omitted
                                                                        * because of `limit` */
-    const char *model;                                                /* model of the first cell */
+    const char *model;                                                /* model of the method's first
+                                                                       * cell */
     bool listed;         /* the config lists the method; false for added baselines */
     const char *reason;  /* reason of the first cell that will not run */
     const char *warning; /* warning that applies to the method's results ("": no warning) */
@@ -53,11 +54,11 @@ struct kvr_run_options {
     const char *db_path; /* path of the database (NULL: the config's `db`, or "kvreel.db") */
     const char *out_dir; /* folder for frames and videos (NULL: the config's `out`, or "out") */
     int jobs;            /* number of concurrent cells (0: one per core) */
-    const char *filter;  /* "method~^RTN & prompt=3" (plan/filter.h) (NULL: all cells) */
-    const char *retry;   /* failed cells of earlier runs to run again: "failed" or "failed:TYPE"
+    const char *filter;  /* filter of cells, such as "method~^RTN & prompt=3" (NULL: all cells) */
+    const char *retry;   /* failed cells of earlier runs that run again, "failed" or "failed:TYPE"
                           * (NULL: no cells) */
-    const char *retries; /* outcomes that are retried in this run: "SIGNAL:2,.." (choose.h) (NULL:
-                          * no retries) */
+    const char *retries; /* outcomes that are retried in this run, such as "SIGNAL:2" (NULL: no
+                          * retries; choose.h) */
     bool force, dry_run;
     bool stale;          /* true: rerun cells that another build measured */
     int limit;           /* > 0: maximum number of cells to run */
@@ -70,7 +71,7 @@ struct kvr_run_options {
     const char *costs;   /* database whose cell times determine the shards (NULL: predicted FLOPs
                           * determine the shards) */
     int timeout_s;       /* timeout of a cell in seconds (0: the config's `timeout_s`) */
-    FILE *progress;      /* progress lines or bar (NULL: quiet) */
+    FILE *progress;      /* stream for progress lines or a progress bar (NULL: quiet) */
     kvr_plan_line_fn *plan_line; /* dry run: called for each method; may be NULL */
     kvr_plan_file_fn *plan_file; /* dry run: called for each input file; may be NULL */
     void *plan_ctx;

@@ -26,8 +26,10 @@
 
 enum kvr_sandbox_kind {
     KVR_SANDBOX_BEST,     /* the first kind in this list that works on this machine */
-    KVR_SANDBOX_BWRAP,    /* requires bwrap; KVR_EUNSUPPORTED if bwrap does not work */
-    KVR_SANDBOX_LANDLOCK, /* requires Landlock; KVR_EUNSUPPORTED if Landlock does not work */
+    KVR_SANDBOX_BWRAP,    /* requires bwrap, and fails with KVR_EUNSUPPORTED if bwrap does not
+                           * work */
+    KVR_SANDBOX_LANDLOCK, /* requires Landlock, and fails with KVR_EUNSUPPORTED if Landlock does not
+                           * work */
     KVR_SANDBOX_NONE      /* no sandbox, because the user asked for none */
 };
 
@@ -59,7 +61,7 @@ void kvr_sandbox_enter(const struct kvr_sandbox *s);
 /* Removes the writable folder as far as possible, and frees the memory. */
 void kvr_sandbox_close(struct kvr_sandbox *s);
 
-/* --- kernel interfaces (sandbox_kernel.c) ------------------------------------------------- */
+/* --- Linux kernel interfaces (sandbox_kernel.c) ------------------------------------------- */
 
 /* Returns whether the kernel has Landlock and the seccomp filter supports this processor. */
 bool kvr_sandbox_has_landlock(void);

@@ -12,8 +12,8 @@ struct kvr_score_input {
     const json_t *metrics;  /* {"psnr": 1, ...}: names and versions, as in the cell's spec */
     const json_t *commands; /* harness/plan/commands.h (NULL: no commands) */
     const struct kvr_frames *ref, *test;
-    const struct kvr_frames *truth;         /* at least as many frames as test (NULL: no ground
-                                             * truth) */
+    const struct kvr_frames *truth;         /* ground truth, with at least as many frames as `test`
+                                             * (NULL: no ground truth) */
     int given;                              /* number of first frames that are copied from the
                                              * ground truth */
     int chunk, lead;                        /* as in struct kvr_metric_input */
@@ -24,9 +24,9 @@ struct kvr_score_input {
                                              * programs (NULL: no such file) */
 };
 
-/* Returns the step between the lengths of prefixes over which metrics are computed: 50 pixel frames
- * as in the study. For latent frames, which are four pixel frames each, it is the largest multiple
- * of a chunk up to 12 frames. */
+/* Returns the step between the lengths of prefixes over which metrics are computed. The step is 50
+ * pixel frames, as in the study. For latent frames, which are four pixel frames each, the step is
+ * the largest multiple of a chunk up to 12 frames. */
 int kvr_score_prefix_step(int n_frames, int n_latent, int frames_per_chunk);
 
 /* Paths of the weights of learned metrics in a data folder (harness/plan/find.h):

@@ -30,7 +30,7 @@ struct kvr_worker_job {
     bool device_full;   /* a memory allocation on the device failed */
     int64_t memory_bytes, device_bytes;
     struct kvr_worker_memory memory; /* device memory by phase */
-    struct kvr_truth truth;          /* recorded clip; {0}: the cell has no clip */
+    struct kvr_truth truth;          /* recorded clip, or {0} if the cell has no clip */
     int64_t given;
     float *first;     /* first latent frame of the video (NULL: the model generates the frame) */
     float *embedding; /* [n_embeddings, text_len, text_dim] (NULL: the model reads the prompt's
@@ -48,8 +48,8 @@ enum kvr_status kvr_worker_add(struct kvr_worker_job *j, const char *key, json_t
 /* Opens the recorded clip of the cell and checks that its hash is that in the cell's key. Does
  * nothing for a cell without a clip. */
 enum kvr_status kvr_worker_open_truth(struct kvr_worker_job *j, const struct kvr_model_config *c);
-/* Encodes the first frame's image, after checking its hash. A separate device does this, so the
- * cell's memory and time do not include the encoding. */
+/* Encodes the first frame's image, after checking its hash. The encoding runs on a separate device,
+ * so the cell's memory and time do not include it. */
 enum kvr_status kvr_worker_encode_image(struct kvr_worker_job *j, const struct kvr_dev *dev,
                                         const struct kvr_model *model);
 /* Reads the prompt's embedding, after checking its hash. A prompt with several shots has one

@@ -8,8 +8,8 @@
 
 #include "harness/core/status.h"
 
-/* Adds a metric without a series: `value` is over n samples. If `missing` is not NULL, the metric
- * has no value, for the reason `missing`. KVR_ENOMEM. */
+/* Adds a metric without a series, whose `value` is over n samples. If `missing` is not NULL, the
+ * metric has no value, for the reason `missing`. KVR_ENOMEM. */
 enum kvr_status kvr_worker_metric(json_t *metrics, const char *name, const char *unit, int n,
                                   double value, const char *missing);
 

@@ -17,8 +17,8 @@
 
 struct kvr_worker_pace {
     int frames;      /* number of pixel frames (0: not measured) */
-    int64_t wall_ns; /* wall time of the rollout without decoding; 0: unknown, since decoding
-                      * overlapped the rollout (overlap_decode) */
+    int64_t wall_ns; /* wall time of the rollout without decoding (0: unknown, since decoding
+                      * overlapped the rollout) */
     struct kvr_pace pace[KVR_N_DECODERS];
     char missing[KVR_N_DECODERS][512]; /* why the decoder was not measured ("": it was measured) */
 };

@@ -23,8 +23,8 @@ struct kvr_check_result {
     bool checksummed;                               /* the database has checksums */
 };
 
-/* Receives the text of each problem: "cell 1d1c.. is not what was written: its checksum is
- * another". */
+/* Callback that receives the text of each problem of a database, such as "cell 1d1c.. is not what
+ * was written". */
 typedef void kvr_problem_fn(void *ctx, const char *what);
 
 /* Checks a database and calls `fn` (may be NULL) for each problem. Returns KVR_OK even if there are

@@ -23,7 +23,7 @@ struct kvr_merge {
  * shard has timed cells of a GPU with another name, and kvr_store_any_card() was not called. */
 enum kvr_status kvr_store_merge(struct kvr_store *s, const char *shard, struct kvr_merge *out);
 
-/* Allows merging timed cells of different GPUs. Tables still distinguish them by the column
+/* Allows merging timed cells of different GPUs. Tables still distinguish the GPUs by the column
  * `machine`. */
 void kvr_store_any_card(struct kvr_store *s);
 

@@ -7,7 +7,8 @@
  *     free(pass);                                            texts in it belong to the list
  *
  * A list of structs is the JSON object {"columns": [name, ...], "rows": [[value, ...], ...]};
- * columns are matched by name. KVR_EFORMAT names the invalid field, and no output is set. */
+ * columns are matched by name. After KVR_EFORMAT, which names the invalid field, no output is
+ * set. */
 #ifndef KVR_STORE_RECORD_H
 #define KVR_STORE_RECORD_H
 

@@ -70,7 +70,7 @@ extern const struct kvr_setting_row kvr_setting_rows[KVR_N_SETTINGS];
 
 /* Returns the value of an INT, LONG or FLAG setting as a number, and 0 for a WORD setting. */
 long long kvr_setting_number(const struct kvr_settings *s, enum kvr_setting_id id);
-/* Sets the value of a setting: `word` if it is a WORD setting, else `number`. */
+/* Sets a WORD setting to `word`, or any other setting to `number`. */
 void kvr_setting_put(struct kvr_settings *s, enum kvr_setting_id id, long long number,
                      const char *word);
 /* Returns the value as it is written in a sweep: "21", "true", "staged". Numbers are formatted in

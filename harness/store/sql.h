@@ -12,7 +12,7 @@ struct kvr_store {
     sqlite3 *db;
     char *path;
     bool has_tables;
-    bool any_card; /* kvr_store_merge accepts timed cells of different GPUs */
+    bool any_card; /* true: kvr_store_merge accepts timed cells of different GPUs */
     char *copy;    /* path of the backup made before migration (NULL: the database was not
                     * migrated) */
     kvr_store_wait_fn *wait;
@@ -20,7 +20,7 @@ struct kvr_store {
     struct kvr_checksums checksums;
 };
 
-/* Schema of a database file: EMPTY has no tables. OLDER has an earlier version, or this version
+/* Schema of a database file. EMPTY has no tables. OLDER has an earlier version, or this version
  * without a setting that was added later. OURS is current. */
 enum kvr_sql_form { KVR_FORM_EMPTY, KVR_FORM_OLDER, KVR_FORM_OURS };
 
@@ -50,18 +50,18 @@ enum kvr_status kvr_sql_migrate(struct kvr_store *s, int64_t version);
 /* Makes an older database readable through a read-only connection: creates a temporary table `cell`
  * with this version's columns. */
 enum kvr_status kvr_sql_read_older(sqlite3 *db, const char *path);
-/* Opens a database read-only. In a read-only folder it is opened as immutable, so SQLite needs no
- * other files; *frozen is then true; `frozen` may be NULL. *db is NULL on failure. KVR_ENOTFOUND,
- * KVR_ESCHEMA. */
+/* Opens a database read-only. In a read-only folder the database is opened as immutable, so SQLite
+ * needs no other files; *frozen is then true; `frozen` may be NULL. *db is NULL on failure.
+ * KVR_ENOTFOUND, KVR_ESCHEMA. */
 enum kvr_status kvr_sql_open_readonly(sqlite3 **db, const char *path, bool *frozen);
 /* Copies the committed content of a database to a new file. */
 enum kvr_status kvr_sql_copy_database(sqlite3 *from, const char *to_path);
 
-/* Creates the views in the database. With `for_this_connection` they are temporary views, which
- * hide those in the database. */
+/* Creates the views in the database. With `for_this_connection` the new views are temporary, and
+ * hide the views in the database. */
 enum kvr_status kvr_sql_create_views(sqlite3 *db, const char *path, bool for_this_connection);
 /* Creates temporary views, in which cells_wide contains only the rows that satisfy `where` (NULL:
- * all rows). KVR_EINVAL: `where` is not an SQL condition. */
+ * all rows). If `where` is not an SQL condition, the status is KVR_EINVAL. */
 enum kvr_status kvr_sql_create_views_where(sqlite3 *db, const char *path, const char *where);
 
 /* Runs one or several SQL statements that return no rows. */
@@ -79,7 +79,7 @@ enum kvr_status kvr_sql_prepare(struct kvr_store *s, sqlite3_stmt **out, const c
 void kvr_sql_bind(sqlite3_stmt *q, const char *types, ...);
 
 /* Sets *out to the text in a column of the current row, or NULL if the value is NULL. The text is
- * valid until the next step. KVR_ENOMEM: SQLite cannot allocate the text. */
+ * valid until the next step. If SQLite cannot allocate the text, the status is KVR_ENOMEM. */
 enum kvr_status kvr_sql_text(sqlite3_stmt *q, int column, const char **out);
 
 /* Runs a statement whose parameters are bound and that returns no rows, then resets it. */

@@ -63,7 +63,7 @@ struct kvr_session {
     const char *git_hash, *compiler, *cflags; /* static strings */
     bool git_dirty;
     const char *code; /* hash of the source files that affect results; static */
-    char *libraries;  /* "sqlite 3.40.1, libyaml 0.2.5, ..." */
+    char *libraries;  /* names and versions: "sqlite 3.40.1, libyaml 0.2.5, ..." */
     char *turbo;
     const char *driver; /* device name and driver version, or "none: cpu"; borrowed */
     int64_t order_seed;
@@ -77,16 +77,16 @@ struct kvr_session_fact {
 enum kvr_status kvr_session_set_fact(struct kvr_session *s, const char *name, const char *value);
 /* Returns the value of a fact, or NULL if the session has no such fact. */
 const char *kvr_session_fact(const struct kvr_session *s, const char *name);
-/* Sets the fact "machine" to a hash of the facts that identify the machine, 8 hex digits. Must be
- * called after these facts are set. */
+/* Sets the fact "machine" to a hash of the facts that identify the machine, 8 hex digits. The call
+ * must follow the facts that identify the machine. */
 enum kvr_status kvr_session_identify(struct kvr_session *s);
 enum kvr_status kvr_session_gather(struct kvr_session *s, int argc, char *const *argv,
                                    const char *config_path, const char *config_text, int jobs);
 void kvr_session_free(struct kvr_session *s);
 
-/* Writes the hash of a build, 64 hex digits: code, compiler, flags, CPU and kernel variant. With
- * the cell's key, it covers everything that frames depend on. Frames of different builds are not
- * compared. */
+/* Writes the hash of a build, 64 hex digits: code, compiler, flags, CPU and kernel variant. The
+ * build's hash and the cell's key together cover everything that frames depend on. Frames of
+ * different builds are not compared. */
 enum kvr_status kvr_session_build(const struct kvr_session *s, char hex[65]);
 
 /* The value of a metric for one cell, or the reason why it has no value. */
@@ -94,7 +94,7 @@ struct kvr_row_metric {
     const char *name, *unit;
     double value;
     int n;               /* number of pooled values */
-    const char *missing; /* why the metric has no value (NULL: `value` is valid) */
+    const char *missing; /* why the metric has no value; NULL means that `value` is valid */
     double extra;        /* second number of the metric (NaN: the metric has only one number) */
     int n_series;
     const double *series; /* [n_series] values of the metric, usually one per frame; a NaN becomes
@@ -126,7 +126,7 @@ struct kvr_row_probe {
 };
 
 struct kvr_row_sample {
-    const char *kind; /* "rollout", "encode", "decode", "attend", "linear", "cross", "other", ... */
+    const char *kind; /* what was timed: "rollout", "encode", "decode", "attend", "linear", ... */
     int round;
     int64_t ns;
 };
@@ -141,7 +141,8 @@ struct kvr_row_artifact {
 struct kvr_row {
     const char *key, *rollout, *baseline; /* key and rollout: hashes of the cell's spec
                                            * (plan/cell.h); baseline: key of the BF16 cell */
-    const char *spec; /* canonical JSON; SQLite generates the columns of settings from it */
+    const char *spec; /* the cell's spec as canonical JSON, from which SQLite generates the columns
+                       * of settings */
     const char *session;
     const char *method; /* displayed label: "RTN_INT4", "RTN_INT4@study bits=3" */
     const char *name, *reading, *family;
@@ -158,7 +159,7 @@ struct kvr_row {
     int64_t wall_ns, bf16_bytes, nominal_bytes, resident_bytes;
     int64_t max_nominal_bytes, max_resident_bytes; /* maximum over the passes of the rollout */
     /* Size of blocks whose size depends on the data, in bits per element * 1000: mean over all such
-     * blocks, and the largest block. 0: the cell has no such blocks. */
+     * blocks, and the largest block. The sizes are 0 if the cell has no such blocks. */
     int64_t varying_millibits, max_varying_millibits;
     int64_t peak_bytes, live_start_bytes, live_end_bytes, host_peak_bytes;
     int64_t device_bytes; /* peak device memory (0: no device) */
@@ -206,9 +207,9 @@ void kvr_store_close(struct kvr_store **s);
 
 enum kvr_status kvr_store_session(struct kvr_store *s, const struct kvr_session *session);
 
-/* Checks that the database file was not deleted or renamed while open. If it was, the database's
- * content is saved in a new file, PATH.saved-PROCESS, and KVR_EIO names that file. kvr_store_put()
- * makes the same check. */
+/* Checks that the database file was not deleted or renamed while open. If it was deleted or
+ * renamed, the database's content is saved in a new file, PATH.saved-PROCESS, and KVR_EIO names
+ * that file. kvr_store_put() makes the same check. */
 enum kvr_status kvr_store_in_place(struct kvr_store *s);
 
 /* Stores an attempt: inserts the cell's row, or replaces the row of an earlier attempt and
@@ -245,14 +246,14 @@ enum kvr_status kvr_store_alike(struct kvr_store *s, const char *rollout, const 
                                 struct kvr_alike *out);
 void kvr_alike_free(struct kvr_alike *a); /* accepts {0} */
 
-/* Stores the idx-th repeated measurement of a timed session's baseline: `ns` is the wall time in
- * nanoseconds. */
+/* Stores the wall time `ns`, in nanoseconds, of the idx-th repeated measurement of a timed
+ * session's baseline. */
 enum kvr_status kvr_store_drift(struct kvr_store *s, const char *session, int idx, const char *cell,
                                 const char *started, int64_t ns);
 
 /* For an untimed session: compares the times of baselines with equal settings, which should be
- * equal for all prompts. If they differ by more than the fraction `most`, the cells' times get the
- * code DRIFT. */
+ * equal for all prompts. If the times differ by more than the fraction `most`, the cells' times get
+ * the code DRIFT. */
 enum kvr_status kvr_store_untimed_drift(struct kvr_store *s, const char *session, double most);
 
 /* Adds a disturbance code to every OK row of the session. */
@@ -280,8 +281,8 @@ struct kvr_value {
 typedef int kvr_row_fn(void *ctx, int n_columns, const char *const *names,
                        const struct kvr_value *row);
 
-/* An SQL aggregate function NAME(x): `of` computes it from the non-NULL numbers x [n] of a group. A
- * result that is not finite becomes NULL. */
+/* An SQL aggregate function NAME(x), which `of` computes from the non-NULL numbers x [n] of a
+ * group. A result that is not finite becomes NULL. */
 struct kvr_query_function {
     const char *name;
     double (*of)(const double *x, int n);
@@ -293,16 +294,16 @@ struct kvr_query_limits {
     int64_t bytes;     /* memory allocated by SQLite */
     const char *where; /* SQL condition on the rows of cells_wide and of all views based on it
                         * (NULL: all rows) */
-    const struct kvr_query_function *functions; /* terminated by name NULL (NULL: no additional
-                                                 * functions) */
+    const struct kvr_query_function *functions; /* additional SQL functions, terminated by name
+                                                 * NULL; may be NULL */
 };
 
 /* Runs one SQL query on a read-only connection. KVR_ENOTFOUND: no such file. KVR_ESCHEMA: the file
  * is not a kvreel database, or has a later version. KVR_EINVAL: the SQL is invalid, has several
  * statements, or writes. */
 enum kvr_status kvr_store_query(const char *path, const char *sql, kvr_row_fn *fn, void *ctx);
-/* Like kvr_store_query, with limits. KVR_EINVAL: also if the query exceeds the time limit.
- * KVR_ENOMEM: the query exceeds the memory limit. */
+/* Like kvr_store_query, with limits. The status is also KVR_EINVAL if the query exceeds the time
+ * limit. KVR_ENOMEM: the query exceeds the memory limit. */
 enum kvr_status kvr_store_query_within(const char *path, const char *sql,
                                        const struct kvr_query_limits *limits, kvr_row_fn *fn,
                                        void *ctx);
