@@ -133,9 +133,9 @@ struct kvreel_cache_shape {
     int32_t window_frames,
         sink_frames;    /* number of newest frames that attention sees (0: all), and of first frames
                          * that always stay visible */
-    int32_t evict;      /* nonzero: free tokens that no later pass can see */
-    int32_t causal;     /* nonzero: attention within the chunk uses a causal mask */
-    int32_t exact_f32;  /* nonzero: store uncoded keys and values as F32 instead of BF16 */
+    int32_t evict;      /* nonzero to free tokens that no later pass can see */
+    int32_t causal;     /* nonzero for a causal mask in the attention within a chunk */
+    int32_t exact_f32;  /* nonzero to store uncoded keys and values as F32 instead of BF16 */
     const char *path;   /* "staged", "fused", "dense" (NULL: staged) */
     const char *attend; /* "float", "int8" (NULL: float) */
 };

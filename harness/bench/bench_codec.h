@@ -7,7 +7,7 @@
  * The block is one chunk of Wan 1.3B, [4680,12,128], with values exact in BF16. The rate is the
  * block's BF16 bytes per second. The reference is a memcpy with the same number of threads and the
  * same traffic: the block's values plus its coded bytes. Rows are named quantise.LINE.VARIANT.tN,
- * where N is the number of threads: 1, and OpenMP's maximum. Names with .bf16 after LINE have BF16
+ * where the number of threads, N, is 1 or OpenMP's maximum. Names with .bf16 after LINE have BF16
  * input, as a cache does; all others have F32 input. */
 #ifndef KVR_BENCH_CODEC_H
 #define KVR_BENCH_CODEC_H

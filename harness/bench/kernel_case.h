@@ -66,7 +66,7 @@ struct kvr_case_arg {
 struct kvr_case_kit {
     int shape[KVR_CASE_DIMS];
     enum kvr_case_fill fill;
-    bool aligned;    /* true: arguments are 64-byte aligned; false: arguments are one element off
+    bool aligned;    /* whether arguments are 64-byte aligned; otherwise they are one element off
                       * this alignment */
     bool has_values; /* an argument was filled, so FILL_NAN and FILL_INF have placed their value */
     int n_args;

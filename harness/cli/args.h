@@ -28,7 +28,7 @@ enum kvr_arg_type {
     KVR_ARG_T_INT,  /* int */
     KVR_ARG_T_U64,  /* uint64_t */
     KVR_ARG_T_REAL, /* double */
-    KVR_ARG_T_LIST, /* struct kvr_arg_list: the option may be repeated */
+    KVR_ARG_T_LIST, /* struct kvr_arg_list, for an option that may be repeated */
 };
 
 enum { KVR_ARG_LIST_MAX = 64 };
@@ -85,8 +85,8 @@ struct kvr_command {
     const struct kvr_arg *args;
     size_t opts_size;
     int min_words, max_words;
-    bool hidden, stops;                      /* stops: the command handles SIGINT, SIGTERM and
-                                              * SIGUSR1 itself */
+    bool hidden, stops;                      /* `stops` means that the command handles SIGINT,
+                                              * SIGTERM and SIGUSR1 itself */
     int (*run)(const struct kvr_call *call); /* the exit code */
 };
 

@@ -56,8 +56,8 @@ struct kvr_cell {
     bool selected;  /* the filter and the shard select the cell */
     bool excluded;  /* a rule of the config excludes the cell: its outcome is EXCLUDED, with
                      * `reason` */
-    bool possible;  /* false: the cell is excluded, or cannot run for `reason` (outcome
-                     * UNSUPPORTED) */
+    bool possible;  /* whether the cell can run; otherwise it is excluded, or UNSUPPORTED for
+                     * `reason` */
     char reason[256];
     char warning[256]; /* warning that is stored with the cell's results ("": no warning) */
 };

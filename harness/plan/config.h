@@ -48,16 +48,16 @@
 #include "metrics/metric.h"
 
 struct kvr_config_model {
-    const char *name; /* name of the model: the last part of the folder's path */
+    const char *name; /* name of the model, which is the last part of the folder's path */
     char *dir;
     const struct kvr_yaml_node *at;
     /* Recorded attention (trace) that is replayed instead of a model, or NULL for a model. For a
      * trace, `name` is the recorded model's name and `dir` the trace's folder. The config then has
      * one suite, in which the trace's prompt has the index of this model. */
     struct kvr_trace *trace;           /* owned */
-    char id[96];                       /* trace: id of its prompt, the folder's name without
-                                        * .kvtrace */
-    struct kvr_model_config attention; /* trace: sizes of attention; owns no memory */
+    char id[96];                       /* id of the trace's prompt, which is the folder's name
+                                        * without .kvtrace */
+    struct kvr_model_config attention; /* sizes of the trace's attention; owns no memory */
 };
 
 struct kvr_config_plugin {
@@ -131,8 +131,8 @@ enum kvr_status kvr_config_read_text(struct kvr_config *c, const char *text, con
                                      const char *const *overrides);
 void kvr_config_free(struct kvr_config *c); /* accepts {0} */
 
-/* Returns the metrics' names and versions as JSON for a cell's spec: {"psnr": 1}. Returns NULL if
- * out of memory. */
+/* Returns the metrics' names and versions as a JSON object for a cell's spec. Returns NULL if out
+ * of memory. */
 json_t *kvr_config_metrics_json(const struct kvr_config *c);
 
 /* Loads the config's plug-ins and registers their methods. Must be called before any method of a

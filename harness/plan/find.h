@@ -1,6 +1,6 @@
 /* find.h - finds models and suites by name.
  *
- * The first match in this search order is returned:
+ * Models and suites are searched in this order; the first match is used:
  *     1. FOLDER/NAME in the working directory (FOLDER: models, configs/suites, ...)
  *     2. FOLDER/NAME in the config file's folder and in the parent of that folder
  *     3. FOLDER/NAME in $KVREEL_DATA

@@ -17,7 +17,7 @@
 struct kvr_cell;
 struct kvr_counts; /* defined in key_options.c */
 
-/* Cache: for each method, the options that are part of its cells' keys. */
+/* A cache of the options of each method that are part of its cells' keys. */
 struct kvr_key_options {
     struct kvr_counts *counts; /* [n] */
     int n, at;                 /* number of entries; index of the entry found last */

@@ -25,19 +25,19 @@ enum kvr_status kvr_resources_size(const char *text, int *height, int *width);
 void kvr_resources_resize(struct kvr_geometry *g, const struct kvr_model_config *c);
 
 struct kvr_resources {
-    /* Text encoder UMT5-XXL: bytes of the file, and of memory. The sizes are 0 if the model has
+    /* Bytes of the text encoder UMT5-XXL as a file and in memory. Both sizes are 0 if the model has
      * another text encoder or a vocabulary. */
     size_t text_file, text_bytes;
     double text_flop; /* FLOPs for a prompt of text_len tokens */
-    /* Network: bytes of the activations, and peak bytes including cache, weights and
-     * activations. */
+    /* Bytes of the network's activations, and peak bytes of cache, weights and activations
+     * together. */
     size_t activations, peak;
     double network_flop;
     /* Decoder of Wan's latents, in bytes (0: the latents are RGB or have another shape). */
     size_t decoder_weights, decoder_states, decoder_frames;
     double decoder_flop;
-    int frames, height, width; /* decoded video: number of pixel frames, height and width in
-                                * pixels */
+    int frames, height, width; /* number of pixel frames of the decoded video, and their height and
+                                * width in pixels */
     size_t frames_file;        /* bytes of a cell's raw frames on disk */
 };
 

@@ -14,7 +14,7 @@
  * tensors `cut1.1`, `cut1.2`, ... of the pack, unless each shot names its own tensor.
  *
  * `held_out` marks a prompt with a word that the model was not trained on. `kvreel settle` does not
- * use such prompts:
+ * use held-out prompts:
  *
  *       - {id: mn181, text: a small red disc ..., held_out: small}
  *
@@ -32,7 +32,7 @@
  *
  *       - {id: dog1, text: ..., image: dog.png}
  *
- * With `tokens`, the suite has texts for a language model as token ids; `text` is only a
+ * With `tokens`, the suite has texts for a language model as token ids, and `text` is only a
  * description:
  *
  *     tokens: texts.safetensors        path from this file; I32, tensor: the prompt's id

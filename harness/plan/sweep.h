@@ -37,7 +37,7 @@ struct kvr_sweep {
     const struct kvr_config *config;
     struct kvr_baselines *unasked;      /* added baselines (baselines.h); owned */
     struct kvr_fit_cache fits;          /* solved budgets */
-    struct kvr_key_options key_options; /* cached: the method options that are part of keys */
+    struct kvr_key_options key_options; /* cache of the method options that are part of keys */
     int n_cells;
     struct kvr_cell *cell; /* cells of a group are adjacent and start with the BF16 cell */
 };

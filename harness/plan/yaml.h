@@ -27,10 +27,10 @@ struct kvr_yaml_node {
     const char *file;
     int line, column;           /* from 1 */
     const char *text;           /* SCALAR */
-    bool quoted;                /* SCALAR: quoted or a block scalar, so it is never read as a number
-                                 * or boolean */
-    int n;                      /* LIST and MAP: number of entries */
-    struct kvr_yaml_node **key; /* MAP: [n] keys, which are all scalars */
+    bool quoted;                /* whether a SCALAR is quoted or a block scalar, and therefore
+                                 * always text */
+    int n;                      /* number of entries of a LIST or MAP */
+    struct kvr_yaml_node **key; /* keys [n] of a MAP, which are all scalars */
     struct kvr_yaml_node **item;
     int weight; /* number of nodes in this subtree, with aliases expanded */
 };
@@ -49,8 +49,8 @@ void kvr_yaml_close(struct kvr_yaml **y);
 
 /* Returns the root node, or NULL if the document is empty. */
 const struct kvr_yaml_node *kvr_yaml_root(const struct kvr_yaml *y);
-/* Returns the root node for code that rewrites the tree (range.h). Such code must run before other
- * code reads the tree. */
+/* Returns the root node for code that rewrites the tree (range.h). The rewriting must end before
+ * other code reads the tree. */
 struct kvr_yaml_node *kvr_yaml_root_to_change(struct kvr_yaml *y);
 /* Allocates n zeroed bytes that are freed with the document. Returns NULL if out of memory. */
 void *kvr_yaml_alloc(struct kvr_yaml *y, size_t n);

@@ -19,13 +19,13 @@
 
 struct kvr_board_result {
     int n_sources, n_places, n_rows;
-    int n_shared;    /* cells that an earlier database already contains */
-    int n_different; /* cells of n_shared whose metric differs between the databases */
+    int n_shared;    /* number of cells that more than one database contains */
+    int n_different; /* number of cells of n_shared whose metric differs between the databases */
 };
 
-/* `files` is NULL-terminated: databases, or exported sweeps (submission.h), whose checksums are
- * verified first. KVR_EFORMAT: an exported sweep was altered; KVR_EINVAL: no such metric;
- * KVR_ENOTFOUND: no run has this metric. */
+/* `files` is a NULL-terminated list of databases or exported sweeps (submission.h). The checksums
+ * of exported sweeps are verified first. KVR_EFORMAT: an exported sweep was altered; KVR_EINVAL: no
+ * such metric; KVR_ENOTFOUND: no run has this metric. */
 enum kvr_status kvr_board_write(const char *const *files, const char *dir, const char *metric,
                                 struct kvr_board_result *out);
 

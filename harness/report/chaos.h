@@ -1,7 +1,7 @@
 /* chaos.h - the effect of chaos (amplified rounding) on a metric, for tables and fronts.
  *
- * The floor is the distance of BF16 rollouts with perturbed noise from the unperturbed BF16 rollout
- * (view `floor`). The jitter is the standard deviation of a method's metric over draws with
+ * The chaos floor is the distance of BF16 rollouts with perturbed noise from the unperturbed BF16
+ * rollout (view `floor`). The jitter is the standard deviation of a method's metric over draws with
  * perturbed noise (view `jitter`). */
 #ifndef KVR_REPORT_CHAOS_H
 #define KVR_REPORT_CHAOS_H
@@ -12,8 +12,8 @@
  * is at most this many decibels. 35 dB is an RMS error of 4.5 levels of 255. */
 #define KVR_TWO_VIDEOS_DB "35"
 
-/* Half-width of the 95 % interval of the difference that chaos alone causes between two methods'
- * means:
+/* Computes the half-width of the 95 % interval of the difference that chaos alone causes between
+ * two methods' means:
  *
  *     1.96 sqrt(2) s / sqrt(n)
  *
@@ -22,8 +22,8 @@
  * mean. `metric` is a name in the table `metric`. *out is NaN if the database has no draws. */
 enum kvr_status kvr_chaos_margin(double *out, const char *db_path, const char *metric);
 
-/* Writes the prompts with two possible videos, with the lowest PSNR of their draws: "mn006 (17.1
- * dB), ...". Writes "" if no such prompt is known. */
+/* Writes a list of the prompts with two possible videos and the lowest PSNR of their draws, such as
+ * "mn006 (17.1 dB)". Writes "" if no such prompt is known. */
 enum kvr_status kvr_chaos_two_videos(char *out, size_t n, const char *db_path);
 
 /* Adds to a table's note the chaos floor, its number of draws, and the prompts with two possible

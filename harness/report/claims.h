@@ -37,8 +37,8 @@
  *     card: {of, on, above or below}      a row's value, on cards whose name contains `on`
  *
  * Verdicts come from the sequential test of sequence.h, with a false discovery rate of 5 % (e-BH)
- * over all tests of the ledger. A verdict stays valid however often the database is judged while it
- * grows:
+ * over all tests of the ledger. Claims may be tested again after every new prompt without loss of
+ * validity. A verdict is one of:
  *
  *     holds            the difference exceeds the margin in the claimed direction
  *     does not hold    it exceeds the margin in the other direction
@@ -79,7 +79,8 @@ enum kvr_claim_relation {
 
 enum { KVR_CLAIM_NEEDS = 8 };
 
-/* The GPU test of a claim: the ratio of two rows of results/measured, or the value of one row. */
+/* The GPU test of a claim compares the ratio of two rows of results/measured, or the value of one
+ * row, with a bound. */
 struct kvr_claim_card {
     const char *of, *than; /* names of the two rows; if `of` is NULL, the claim has no GPU test; if
                             * `than` is "", the test uses the value of row `of` instead of a
@@ -99,9 +100,8 @@ struct kvr_claim {
     enum kvr_claim_relation relation;
     const char *metric, *of, *than, *kind, *forcing, *suite, *model, *sql; /* "": not given */
     const char *needs[KVR_CLAIM_NEEDS + 1]; /* methods that the claim needs; ends with NULL */
-    double by, within, fixed;               /* by: required difference of `more` and `less`; within:
-                                             * largest difference of `alike`; fixed: the claim's own
-                                             * margin */
+    double by, within, fixed;               /* required difference of `more` and `less`, largest
+                                             * difference of `alike`, and the claim's own margin */
     double published;                       /* published difference (NaN: not published, or in
                                              * another unit) */
     char shown[320];                        /* description of the tested comparison, for the
@@ -122,10 +122,10 @@ struct kvr_claim {
     double cost_s;   /* cost of the missing prompts in core seconds (NaN: unknown) */
     enum kvr_claim_verdict verdict;
     struct kvr_claim_card card;
-    bool hidden; /* true: the claim is not shown in the table */
+    bool hidden; /* whether the table omits the claim */
     int next;    /* number of prompts per suite after the next round of `kvreel settle` */
     char why[512];
-    char where[320]; /* text: results of the claim with other readings, forcings and models */
+    char where[320]; /* text with the claim's results under other readings, forcings and models */
 };
 
 struct kvr_ledger {
@@ -146,11 +146,11 @@ struct kvr_claims_options {
                         * KVR_CLAIMS_MOST */
     const char *model; /* model whose cells are judged (NULL: the first model of `settle`, or
                         * nano) */
-    bool elsewhere;    /* true: fill the field `where` of each claim */
+    bool elsewhere;    /* whether to fill the field `where` of each claim */
 };
 
-/* MOST: number of prompts without held-out words in the suites of `kvreel settle`. FUTILE_AFTER:
- * number of prompts before which no claim is futile. */
+/* KVR_CLAIMS_MOST is the number of prompts without held-out words in the suites of `kvreel settle`.
+ * A claim cannot be futile before KVR_CLAIMS_FUTILE_AFTER prompts. */
 enum { KVR_CLAIMS_MOST = 360, KVR_CLAIMS_FUTILE_AFTER = 24 };
 
 /* Reads a ledger and judges its claims. `path` NULL is the installed results/claims.yaml. If `db`
@@ -191,8 +191,8 @@ enum kvr_status kvr_claim_sample(struct kvr_claim *c, struct kvr_claim_values **
 /* Fills c->where with the claim's results under other readings, forcings and models. */
 enum kvr_status kvr_claim_other_conditions(struct kvr_claim *c, struct kvr_claim_values **v,
                                            const char *db, const char *model);
-/* Writes the name of the method's other reading: NAME@study for NAME, and NAME for NAME@study. If
- * the method has only one reading, writes `name` itself. */
+/* Writes the name of the method's other reading, which is NAME@study for NAME and NAME for
+ * NAME@study. If the method has only one reading, writes `name` itself. */
 void kvr_claim_other_reading(const char *name, char *out, size_t n);
 /* Returns whether a method with this name and reading exists. */
 bool kvr_claim_has_reading(const char *name);

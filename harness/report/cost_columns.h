@@ -11,8 +11,8 @@
         .name = "published_peak_gib", .head = "published", .unit = "(GiB)", .digits = 2            \
     }
 
-/* Columns: runtime under controlled conditions; runtime of a NOISY cell; disturbance codes that
- * explain why it is NOISY. */
+/* Columns for the runtime under controlled conditions, the runtime of a NOISY cell, and the
+ * disturbance codes of a NOISY cell. */
 #define COST_RUNTIME                                                                               \
     { .name = "runtime_s", .head = "runtime", .unit = "(s)", .digits = 2 },                        \
         { .name = "runtime_seen_s", .head = "no runtime:", .unit = "(s)", .digits = 2 },           \

@@ -28,9 +28,9 @@ struct kvr_curves_spec {
                  * and hi */
     enum kvr_curves_kind kind;
     const char *x_label, *y_label;
-    bool zero;     /* true: the y axis starts at 0 */
+    bool zero;     /* whether the y axis starts at 0 */
     double lo, hi; /* limits of the y axis if lo < hi */
-    bool key;      /* true: method names are in a key instead of at the ends of the curves */
+    bool key;      /* whether method names are in a key instead of at the ends of the curves */
 };
 extern const struct kvr_curves_spec kvr_curves[]; /* ends with name NULL */
 

@@ -34,8 +34,8 @@ struct kvr_fig_axis {
     const struct kvr_plot_axis *spec;
     double lo, hi; /* drawn range */
     bool narrow;   /* the axis is short and gets half as many ticks */
-    double cap;    /* > 0: the axis is logarithmic in 1 - value; values above 1 - cap are drawn at
-                    * its end */
+    double cap;    /* if > 0, the axis is logarithmic in 1 - value, and values above 1 - cap are
+                    * drawn at its end */
     int n_ticks;
     double tick[KVR_FIG_MAX_TICKS];
 };
@@ -51,7 +51,7 @@ struct kvr_fig_point {
     bool bar;          /* the point's interval is drawn; crowded figures draw intervals of corners
                         * only */
     int family, shape; /* index into `family` of the figure; index into kvr_fig_shapes */
-    char *text;        /* label: the method, and its number of cells if some cells have no result;
+    char *text;        /* label of the point, with the number of cells if some cells have no result;
                         * owned */
 };
 
@@ -116,8 +116,8 @@ double kvr_fig_drawn(const struct kvr_fig_axis *a, double v);
 /* Returns the value at pixel position px; the inverse of kvr_fig_px. */
 double kvr_fig_value(const struct kvr_fig_axis *a, double px, double lo_px, double hi_px);
 
-/* Sets `front` and `corner` of the points. If the rows have no column `verdict`, both are computed
- * from the means. */
+/* Sets `front` and `corner` of the points. If the rows have no column `verdict`, `front` and
+ * `corner` are computed from the means. */
 void kvr_fig_front(struct kvr_figure *f);
 
 /* Adds the columns `verdict` and `p_front` of kvr_pareto() with the two axes as objectives. Does

@@ -21,7 +21,7 @@ struct kvr_html_options {
     const char *title; /* page title (NULL: the title is the names of the sweeps, or the database's
                         * file name) */
     bool single_file;  /* embeds the videos in the page, as many as fit into cap_bytes */
-    int64_t cap_bytes; /* size limit of a single-file page in bytes (0: 10 MB) */
+    int64_t cap_bytes; /* size limit of a single-file page in bytes; the value 0 means 10 MB */
 };
 
 struct kvr_html_result {

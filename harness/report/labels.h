@@ -12,10 +12,11 @@
 struct kvr_label {
     double x, y;         /* position of the point */
     double width;        /* width of the text */
-    double left, bottom; /* out: lower left corner of the text */
-    int leader;          /* out: the label is far from its point and needs a leader line */
-    double end_x, end_y; /* out: end of the leader line at the text's edge */
-    int elsewhere;       /* out: the label is nearer to another point's mark than to its own */
+    double left, bottom; /* lower left corner of the text, computed by kvr_labels_place */
+    int leader;          /* nonzero if the label is far from its point and needs a leader line */
+    double end_x, end_y; /* end of the leader line at the text's edge */
+    int elsewhere;       /* nonzero if the label is nearer to another point's mark than to its
+                          * own */
 };
 
 struct kvr_line {

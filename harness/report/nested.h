@@ -1,7 +1,7 @@
 /* nested.h - averages nested samples to one value per independent unit.
  *
- * Repeats and draws are nested in seeds, and seeds are nested in prompts. Values are averaged from
- * the innermost level outwards, to one value per prompt:
+ * Repeats and draws are nested in seeds, and seeds are nested in prompts. Values are averaged level
+ * by level, from repeats and draws to seeds to prompts, until each prompt has one value:
  *
  *     n = kvr_nest(s, n, KVR_PER_SEED);                    averages repeats and draws
  *     n = kvr_nest_pairs(a, n_a, b, n_b, d);               differences, seed by seed
@@ -15,7 +15,7 @@ struct kvr_sample {
     double x;         /* value of the sample; NaN means not measured and is ignored */
 };
 
-/* The independent unit: the prompt, or the seed in an analysis of a single prompt. */
+/* The independent unit is the prompt, or in an analysis of a single prompt, the seed. */
 enum kvr_nesting { KVR_PER_PROMPT, KVR_PER_SEED };
 
 /* Replaces the samples s [n] by one mean per unit, sorted by prompt and seed. The call returns the

@@ -48,8 +48,8 @@ enum kvr_status kvr_holm(const double *p, int m, double *adjusted);
  * level, and an interval of the mean difference that excludes 0. */
 bool kvr_separable(const struct kvr_comparison *c, double adjusted);
 
-/* Returns the smallest number of pairs n at which one of m comparisons can be separable: 2^(1 - n)
- * <= (1 - level) / m. */
+/* Returns the smallest number of pairs n at which one of m comparisons can be separable, that is
+ * 2^(1 - n) <= (1 - level) / m. */
 int kvr_pairs_needed(int m, double level);
 
 #endif

@@ -33,8 +33,8 @@ struct kvr_pareto_options {
                              * cells) */
     const char *margins;    /* "NAME=VALUE,...": margins that replace the default margins */
     const char *bounds;     /* "ssim>=0.9,lpips<=0.2": methods beyond these bounds do not compete */
-    bool exact;             /* true: compare means without intervals, as the study does */
-    bool front_only;        /* true: omit dominated and incomplete methods from the table */
+    bool exact;             /* whether to compare means without intervals, as the study does */
+    bool front_only;        /* whether to omit dominated and incomplete methods from the table */
 };
 
 /* The four fronts of the study, each with its objectives. Objectives that the database lacks are
@@ -45,11 +45,11 @@ struct kvr_frontier {
 extern const struct kvr_frontier kvr_frontiers[]; /* ends with name NULL */
 
 /* Makes the table of all methods: first the front, sorted by its first objective, then undecided
- * methods, then the rest. Columns: method, verdict (front, undecided, dominated, beyond,
- * incomplete), the objectives, p_front (share of bootstrap resamples in which no method dominates
- * this one), dominated_by, why, settings. KVR_EINVAL: an objective or margin is malformed or
- * unknown. KVR_ENOTFOUND: an objective has no value in any cell, or there are no methods to
- * compare. */
+ * methods, then the rest. The columns of the table are method, verdict (front, undecided,
+ * dominated, beyond, incomplete), the objectives, p_front (share of bootstrap resamples in which no
+ * method dominates this one), dominated_by, why, settings. KVR_EINVAL: an objective or margin is
+ * malformed or unknown. KVR_ENOTFOUND: an objective has no value in any cell, or there are no
+ * methods to compare. */
 enum kvr_status kvr_pareto(struct kvr_table **out, const struct kvr_pareto_options *o);
 
 #endif

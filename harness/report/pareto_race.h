@@ -17,12 +17,12 @@ enum kvr_gather { KVR_GATHER_MEAN, KVR_GATHER_HARMONIC, KVR_GATHER_HIGHEST, KVR_
 struct kvr_objective {
     char name[64];
     const char *printed; /* name of the objective's column in published tables */
-    int better;          /* +1: higher is better, -1: lower is better */
+    int better;          /* direction of improvement, +1 for higher, -1 for lower */
     double margin;       /* non-inferiority margin, >= 0 */
-    bool chaos;          /* true: the margin is the effect of chaos (chaos.h) */
+    bool chaos;          /* whether the margin is the effect of chaos (chaos.h) */
     enum kvr_gather pool;
     bool is_column; /* of cells_wide */
-    bool noisy;     /* true: the value varies between prompts, so differences have confidence
+    bool noisy;     /* whether the value varies between prompts, so that differences have confidence
                      * intervals */
     int column;     /* index of the objective among the requested objectives */
 };
@@ -31,7 +31,7 @@ struct kvr_objective {
 struct kvr_bound {
     char name[64];
     bool is_column; /* of cells_wide */
-    int better;     /* +1: the mean must be >= limit, -1: <= limit */
+    int better;     /* +1 if the mean must be >= limit, -1 if it must be <= limit */
     double limit;
 };
 

@@ -31,8 +31,8 @@ struct kvr_plot_axis {
     const char *column; /* column of the SQL statement that gives the axis's values */
     const char *label;  /* with unit */
     const char *of;     /* column whose text is appended to the label (NULL: nothing is appended) */
-    int better;         /* +1: higher is better, -1: lower is better, 0: neither, so the figure has
-                         * no front */
+    int better;         /* direction of improvement, +1 for higher, -1 for lower, or 0 if the figure
+                         * has no front */
     bool log;           /* logarithmic axis */
     double scale;       /* drawn value = stored value * scale; 0 means 1 */
     double lo, hi;      /* fixed limits of the axis if lo < hi; for example, SSIM ends at 1 */
@@ -72,8 +72,9 @@ struct kvr_plot_style {
 
 struct kvr_plot_result {
     int n_figures;     /* number of figures written, one per group of settings */
-    int n_rows;        /* rows of the statement */
-    int n_left_out;    /* rows without x or y: written to the data file, not drawn */
+    int n_rows;        /* number of rows of the statement */
+    int n_left_out;    /* number of rows without x or y, which are written to the data file but not
+                        * drawn */
     bool drawn;        /* gnuplot made the pictures */
     char warning[512]; /* why gnuplot drew no pictures ("": the pictures were drawn) */
 };

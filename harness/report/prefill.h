@@ -30,10 +30,10 @@ enum kvr_prefill_value {
     KVR_PREFILL_N
 };
 
-/* One method in one condition; the strings are borrowed from the table. */
+/* A run is one method in one condition; its strings are borrowed from the table. */
 struct kvr_prefill_run {
-    const char *settings, *method, *carrier; /* carrier: label of the method without its
-                                              * correction */
+    const char *settings, *method, *carrier; /* labels; `carrier` is the label of the method without
+                                              * its correction */
     const char *correction;                  /* "none", "taylor", ... */
     int chunk, prefix;                       /* numbers of tokens; prefix 0 stands for the mean over
                                               * all prefixes */

@@ -33,8 +33,8 @@ extern const struct kvr_report kvr_reports[]; /* ends with name NULL */
  * kvr_table_query(). */
 enum kvr_status kvr_report_table(struct kvr_table **out, const char *db_path, const char *name);
 
-/* Sets *out to the hosts of all sessions with cells: 'HOST (CPU model)', separated by semicolons.
- * The caller frees *out. */
+/* Sets *out to a text that lists the host name and CPU model of all sessions with cells. The caller
+ * frees *out. */
 enum kvr_status kvr_report_hosts(char **out, const char *db_path);
 
 /* Adds to the table's note the number of missing and failed cells of each incomplete sweep. */

@@ -19,7 +19,7 @@ enum kvr_verdict {
                                  * digits */
     KVR_VERDICT_WITHIN,         /* the values differ by at most the row's tolerance */
     KVR_VERDICT_BOUNDS,         /* data-dependent size within the format's lower and upper bound */
-    KVR_VERDICT_OUT,            /* the values are comparable and differ: `kvreel reproduce` exits
+    KVR_VERDICT_OUT,            /* the values are comparable but differ, so `kvreel reproduce` exits
                                  * with code 4 */
     KVR_VERDICT_NOT_COMPARABLE, /* measured under conditions other than the published ones */
     KVR_VERDICT_NOT_MEASURED,   /* kvreel has no value, for the reason in the row */

@@ -10,7 +10,7 @@ struct kvr_repro {
     const char *db_path;  /* database with kvreel's measurements (NULL: compare only figures that
                            * follow from arithmetic) */
     const char *quantity; /* name of the quantity to compare (NULL: all quantities) */
-    bool measured;        /* true: omit figures that follow from arithmetic */
+    bool measured;        /* whether to omit figures that follow from arithmetic */
 };
 
 /* One published figure. */

@@ -8,8 +8,8 @@
  *     kvr_sequence_interval(&s, threshold, &lo, &hi);
  *
  * The e-value E(m) is the evidence against the hypothesis that the mean is m. E(m) is a Bayes
- * factor of Student's t statistic: the alternative has a normal prior of variance G = 1 on (mean -
- * m) / sd, and the null hypothesis has (mean - m) / sd = 0:
+ * factor of Student's t statistic. The null hypothesis is (mean - m) / sd = 0, and the alternative
+ * has a normal prior of variance G = 1 on (mean - m) / sd:
  *
  *     E = (1 + nG)^-1/2 [(1 + t^2 / (n - 1)) / (1 + t^2 / ((n - 1)(1 + nG)))]^(n / 2).
  *
@@ -56,8 +56,8 @@ double kvr_sequence_sd(const struct kvr_sequence *s); /* NaN if n < 2 */
 /* Returns the natural logarithm of E(m), or 0 if that is negative or n < KVR_SEQUENCE_MIN. */
 double kvr_sequence_log_e(const struct kvr_sequence *s, double m);
 
-/* Region of a mean: above the margin, below -margin, or within [-margin, margin]. The margin of a
- * region must be >= 0. */
+/* The region that contains a mean is above the margin, below -margin, or within [-margin, margin].
+ * The margin of a region must be >= 0. */
 enum kvr_region { KVR_ABOVE, KVR_BELOW, KVR_WITHIN };
 
 /* Sets *region to the region of the sample mean, and *log_e to the evidence (natural logarithm of

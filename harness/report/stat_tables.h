@@ -12,16 +12,16 @@ struct kvr_stat_options {
     const char *db;
     const char *metric;    /* name of the metric; kvr_stat_paired also accepts a column of
                             * cells_wide */
-    const char *before;    /* kvr_stat_runs: path of the earlier database */
-    const char *against;   /* kvr_stat_paired: label of the method that all others are compared
-                            * with */
+    const char *before;    /* path of the earlier database, used by kvr_stat_runs */
+    const char *against;   /* label of the method that all others are compared with, used by
+                            * kvr_stat_paired */
     const char *where;     /* SQL condition on cells_wide (NULL: free rollouts) */
     double level;          /* confidence level of the intervals, such as 0.95; tests have error rate
                             * 1 - level */
-    enum kvr_nesting unit; /* kvr_stat_paired: the independent unit, prompt or seed */
+    enum kvr_nesting unit; /* the independent unit, prompt or seed, used by kvr_stat_paired */
     bool across_machines;
-    int better; /* kvr_stat_paired, metrics of external programs: +1: higher is better, -1: lower is
-                 * better, 0: as the sweep says */
+    int better; /* direction of an external program's metric, +1 for higher, -1 for lower, or 0 to
+                 * use the sweep's; used by kvr_stat_paired */
 };
 
 /* Makes a table with a row per method, best first: mean, standard error, and the probability that
@@ -32,14 +32,14 @@ struct kvr_stat_options {
 enum kvr_status kvr_stat_paired(struct kvr_table **out, const struct kvr_stat_options *o);
 
 /* Makes a table of the metric of free rollouts with a row per method and part of the video: a
- * chunk, a prefix, the last third, or the whole. Columns: mean, interval, and the chaos floor of
- * the same part of the video. A column says whether the metric is significantly beyond the floor
- * (pairs.h, Holm-adjusted over the methods of that part). */
+ * chunk, a prefix, the last third, or the whole. The columns are the mean, its interval, and the
+ * chaos floor of the same part of the video. A column says whether the metric is significantly
+ * beyond the floor (pairs.h, Holm-adjusted over the methods of that part). */
 enum kvr_status kvr_stat_windows(struct kvr_table **out, const struct kvr_stat_options *o);
 
-/* Makes a table of error growth with a row per method. Columns, with intervals: injected error
- * (forcing `teacher`), accumulated error (free rollout), their difference, and the slope of the
- * metric per chunk of a free rollout, fitted to each cell. */
+/* Makes a table of error growth with a row per method. The columns, with intervals, are the
+ * injected error (forcing `teacher`), the accumulated error (free rollout), their difference, and
+ * the slope of the metric per chunk of a free rollout, fitted to each cell. */
 enum kvr_status kvr_stat_growth(struct kvr_table **out, const struct kvr_stat_options *o);
 
 /* Makes a table of the metrics whose reference is not the BF16 rollout: metrics without reference,
@@ -55,10 +55,10 @@ enum kvr_status kvr_stat_sensitivity(struct kvr_table **out, const struct kvr_st
 /* Makes the table of kvr_stat_sensitivity for SSIM over a whole database, for `kvreel report`. */
 enum kvr_status kvr_report_sensitivity(struct kvr_table **out, const char *db_path);
 
-/* Compares the databases o->db and o->before over cells with equal keys, with a row per method.
- * Columns: number of cells with equal frames, mean difference of the metric and its interval,
- * separable or not, and the median ratio of controlled times. The databases may come from different
- * machines, which the note names. */
+/* Compares the databases o->db and o->before over cells with equal keys, with a row per method. The
+ * columns are the number of cells with equal frames, mean difference of the metric and its
+ * interval, separable or not, and the median ratio of controlled times. The databases may come from
+ * different machines, which the note names. */
 enum kvr_status kvr_stat_runs(struct kvr_table **out, const struct kvr_stat_options *o);
 
 /* Checks that o->where selects cells of one machine, or that `across_machines` is set. KVR_EINVAL

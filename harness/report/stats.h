@@ -24,8 +24,8 @@ struct kvr_interval {
 
 double kvr_mean(const double *x, int n);           /* arithmetic mean (NaN: n is 0) */
 double kvr_standard_error(const double *x, int n); /* standard error of the mean (NaN: n < 2) */
-double kvr_median(const double *x, int n);         /* sorts a copy of x; returns NaN if n is 0 or
-                                                    * memory is exhausted */
+double kvr_median(const double *x, int n);         /* median, from a sorted copy of x (NaN: n is 0
+                                                    * or out of memory) */
 
 /* Distribution-free confidence interval of the median: the narrowest symmetric pair of order
  * statistics with coverage `level`. With n < 6 no pair of order statistics has 95 % coverage. */
@@ -36,10 +36,10 @@ enum kvr_status kvr_median_interval(const double *x, int n, double level, struct
  * displayed as outliers; no estimate excludes them. */
 int kvr_outliers(const double *x, int n, bool *flag);
 
-/* Computes the confidence interval of the mean of x [n]: Student's interval, extended on the side
- * of the long tail by Hall's transformation. KVR_EINVAL: n < 2. With m the mean, s the standard
- * deviation (n - 1), G the skewness sqrt(n (n - 1)) / (n - 2) m3 / m2^1.5, y = t / sqrt(n) and t
- * Student's quantile of n - 1 degrees of freedom,
+/* Computes the confidence interval of the mean of x [n]. The interval is Student's interval,
+ * extended on the side of the long tail by Hall's transformation. KVR_EINVAL: n < 2. With m the
+ * mean, s the standard deviation (n - 1), G the skewness sqrt(n (n - 1)) / (n - 2) m3 / m2^1.5, y =
+ * t / sqrt(n) and t Student's quantile of n - 1 degrees of freedom,
  *
  *     lo = m - s max(y, h(y)),  hi = m + s max(y, -h(-y)),
  *     h(y) = 3 / G (cbrt(1 + G (y - G / (6 n))) - 1),

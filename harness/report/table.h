@@ -34,16 +34,16 @@ struct kvr_column {
     const char *unit; /* unit, displayed after the column's head (NULL: no unit) */
     double scale;     /* displayed value = stored value * scale; 0 means 1 */
     int digits;       /* number of displayed decimals; < 0: six significant digits */
-    int better;       /* +1: higher is better, -1: lower is better, 0: neither; LaTeX prints the
-                       * best value in bold */
+    int better;       /* direction of improvement, +1 for higher, -1 for lower, 0 for neither; LaTeX
+                       * prints the best value in bold */
     bool groups;      /* the column is a setting that groups rows (kvr_table_fold) */
 };
 
 struct kvr_table {
     char *title, *note; /* title and note, shown in text, Markdown and LaTeX; owned; may be NULL */
     int n_columns, n_rows;
-    struct kvr_column *column; /* [n_columns]; the table owns names and heads */
-    struct kvr_value *cell;    /* [n_rows, n_columns]; the table owns the texts, which are
+    struct kvr_column *column; /* columns [n_columns]; the table owns their names and heads */
+    struct kvr_value *cell;    /* values [n_rows, n_columns]; the table owns the texts, which are
                                 * NUL-terminated */
     int capacity;              /* number of rows allocated in `cell` */
 };
@@ -75,8 +75,9 @@ double kvr_table_number(const struct kvr_table *t, int row, int column);    /* N
 const char *kvr_table_text(const struct kvr_table *t, int row, int column); /* "": no text */
 
 /* Moves each column of `names` (ends with NULL) whose value is equal in all rows to the table's
- * note: "model nano, frames 42". Drops columns without values, and settings whose default is not
- * worth showing (kvr_setting_is_omitted). The remaining columns of `names` group the rows. */
+ * note, such as "model nano, frames 42". Drops columns without values, and settings whose default
+ * is not worth showing (kvr_setting_is_omitted). The remaining columns of `names` group the
+ * rows. */
 enum kvr_status kvr_table_fold(struct kvr_table *t, const char *const *names);
 /* Drops the columns of `names` (ends with NULL) that have no value in any row. */
 void kvr_table_drop_empty(struct kvr_table *t, const char *const *names);

@@ -37,8 +37,8 @@ struct kvr_verdict {
     double psnr, ssim; /* NaN: not measured */
     char frames_path[512], frames_sha256[65];
     bool noisy;
-    bool disk_full; /* the disk is full: the worker could not write its files, and no row was
-                     * stored */
+    bool disk_full; /* whether the disk is full, so that the worker could not write its files and no
+                     * row was stored */
 };
 
 /* Determines the outcome of an attempt and stores it in one transaction. Errors such as KVR_EFULL

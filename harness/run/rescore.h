@@ -17,7 +17,7 @@ struct kvr_rescore_options {
     const json_t *commands;  /* harness/plan/commands.h (NULL: no commands) */
     const char *const *only; /* [n_only] sorted keys of the cells to score (NULL: all cells) */
     int n_only;
-    bool force;            /* true: recompute metrics that are already stored */
+    bool force;            /* whether to recompute metrics that are already stored */
     bool (*stopped)(void); /* callback between cells; returning true stops; may be NULL */
     FILE *progress;        /* receives one line per failed cell (NULL: quiet) */
 };

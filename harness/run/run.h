@@ -60,11 +60,11 @@ struct kvr_run_options {
     const char *retries; /* outcomes that are retried in this run, such as "SIGNAL:2" (NULL: no
                           * retries; choose.h) */
     bool force, dry_run;
-    bool stale;          /* true: rerun cells that another build measured */
-    int limit;           /* > 0: maximum number of cells to run */
+    bool stale;          /* whether to rerun cells that another build measured */
+    int limit;           /* maximum number of cells to run (0: unlimited) */
     int shard, n_shards; /* 0 of 1: everything */
-    int budget_s;        /* > 0: time limit in seconds; only cells that would finish in time
-                          * start */
+    int budget_s;        /* time limit in seconds (0: unlimited); only cells that would finish in
+                          * time start */
     kvr_most_prompts_fn *most_prompts; /* NULL: all prompts */
     void *most_ctx;
     kvr_width_fn *width; /* decides when `until: ci_width 1%` is reached (NULL: all repeats run) */
@@ -72,8 +72,8 @@ struct kvr_run_options {
                           * determine the shards) */
     int timeout_s;       /* timeout of a cell in seconds (0: the config's `timeout_s`) */
     FILE *progress;      /* stream for progress lines or a progress bar (NULL: quiet) */
-    kvr_plan_line_fn *plan_line; /* dry run: called for each method; may be NULL */
-    kvr_plan_file_fn *plan_file; /* dry run: called for each input file; may be NULL */
+    kvr_plan_line_fn *plan_line; /* callback for each method in a dry run; may be NULL */
+    kvr_plan_file_fn *plan_file; /* callback for each input file in a dry run; may be NULL */
     void *plan_ctx;
     int argc;
     char **argv; /* stored with the session */
@@ -115,9 +115,9 @@ struct kvr_run_summary {
                                                      * `network` includes activations */
     int64_t frames_bytes;                           /* bytes of the raw frames to store, without
                                                      * videos */
-    bool unidentified; /* dry run: keys are unknown, because files are missing or not hashed yet, or
-                        * the device is absent; cells may already be in the database */
-    char no_device[512]; /* dry run: why the device could not be queried ("": it was queried) */
+    bool unidentified; /* whether a dry run does not know the keys, because files are missing or not
+                        * hashed yet, or the device is absent */
+    char no_device[512]; /* why a dry run could not query the device ("": it could) */
     bool until_decided;  /* the config has `until: decided`, so nothing ran; call kvr_decide()
                         * (settle/decide.h) */
     bool interrupted;

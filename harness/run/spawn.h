@@ -21,8 +21,8 @@
 enum {
     KVR_TAIL_MAX = 4096,
     KVR_ANSWER_MAX = 64 << 20,
-    KVR_LIFE_FD = 3, /* worker: descriptor of a pipe that closes when the parent ends; announced by
-                      * KVREEL_LIFE */
+    KVR_LIFE_FD = 3, /* a worker's descriptor of a pipe that closes when the parent ends; announced
+                      * by KVREEL_LIFE */
 };
 
 struct kvr_child {

@@ -9,13 +9,13 @@
 
 #include "harness/engine/text/embed.h"
 
-/* Parent process: starts a worker that sees only the GPU with UUID `gpu` ("": all GPUs), and waits
- * for it. KVR_EINTERRUPTED: the callback `stopped` (may be NULL) returned true, and the worker was
- * killed. */
+/* Called in the parent process: starts a worker that sees only the GPU with UUID `gpu` ("": all
+ * GPUs), and waits for it. KVR_EINTERRUPTED: the callback `stopped` (may be NULL) returned true,
+ * and the worker was killed. */
 enum kvr_status kvr_encode_in_worker(const struct kvr_embed_job *job, const char *pack, int threads,
                                      const char *gpu, bool (*stopped)(void));
 
-/* Worker process: encodes the prompts of the request's entry `encode`. */
+/* Encodes the prompts of the request's entry `encode`, in the worker process. */
 enum kvr_status kvr_worker_encode(const json_t *encode);
 
 #endif

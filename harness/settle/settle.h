@@ -50,7 +50,7 @@ struct kvr_settle_options {
 struct kvr_settle_summary {
     int rounds, cells, failed; /* number of rounds; cells measured by this call; cells that
                                 * failed */
-    int open;                  /* claims that more prompts could still decide */
+    int open;                  /* number of claims that more prompts could still decide */
     int stuck;                 /* open claims that get no more prompts because their cells failed or
                                 * are unsupported */
     bool interrupted;          /* a signal ended the call */

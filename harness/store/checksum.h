@@ -33,8 +33,8 @@ extern const int kvr_checksum_since[KVR_N_CHECKSUMS];
  * one row per group. */
 extern const char *const kvr_checksum_tables[KVR_N_CHECKSUMS][12][2];
 
-/* Cache of prepared statements for checking many groups of one SQLite schema: "main" or that of an
- * attached database. */
+/* Cache of prepared statements for checking many groups of one SQLite schema, which is "main" or
+ * that of an attached database. */
 struct kvr_checksums {
     sqlite3 *db;
     const char *path, *schema;

@@ -5,10 +5,10 @@
 #include "harness/store/store.h"
 
 struct kvr_like {
-    const char *rollout; /* first choice: cells with the same rollout */
+    const char *rollout; /* cells with the same rollout are the first choice */
     const char *model, *name, *kind, *path;
-    int frames, window; /* second choice: cells with equal model, method, frames, window and path;
-                         * third choice: cells with equal model, method and frames */
+    int frames, window; /* cells with equal model, method, frames, window and path are the second
+                         * choice; cells with equal model, method and frames are the third choice */
 };
 
 struct kvr_expected {

@@ -11,7 +11,8 @@
 
 #include "harness/store/record.h"
 
-/* One struct of a row: its record in records.def, and its address. */
+/* One struct whose members are columns of a row, given by its record in records.def and its
+ * address. */
 struct kvr_part {
     enum kvr_record_id id;
     const void *item;

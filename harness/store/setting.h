@@ -73,8 +73,8 @@ long long kvr_setting_number(const struct kvr_settings *s, enum kvr_setting_id i
 /* Sets a WORD setting to `word`, or any other setting to `number`. */
 void kvr_setting_put(struct kvr_settings *s, enum kvr_setting_id id, long long number,
                      const char *word);
-/* Returns the value as it is written in a sweep: "21", "true", "staged". Numbers are formatted in
- * `buf` [24]. */
+/* Returns a setting's value as it is written in a sweep, such as "21", "true" or "staged". Numbers
+ * are formatted in `buf` [24]. */
 const char *kvr_setting_text(const struct kvr_settings *s, enum kvr_setting_id id, char *buf);
 
 /* Sets every setting to its default. Settings whose default depends on the model or other settings

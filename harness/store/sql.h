@@ -12,7 +12,7 @@ struct kvr_store {
     sqlite3 *db;
     char *path;
     bool has_tables;
-    bool any_card; /* true: kvr_store_merge accepts timed cells of different GPUs */
+    bool any_card; /* whether kvr_store_merge accepts timed cells of different GPUs */
     char *copy;    /* path of the backup made before migration (NULL: the database was not
                     * migrated) */
     kvr_store_wait_fn *wait;

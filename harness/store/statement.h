@@ -16,7 +16,7 @@
  * placeholders. */
 #define KVR_SCRIPT(name) extern const char kvr_script_##name[]
 
-/* List of pairs: the name of a placeholder, and the text that replaces it. */
+/* Makes a list of pairs of a placeholder's name and the text that replaces it. */
 #define KVR_WITH(...) ((const char *const[]){ __VA_ARGS__, 0 })
 
 /* Returns a copy of `text` with the placeholders of `with` replaced; unknown placeholders stay. The

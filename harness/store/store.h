@@ -33,7 +33,7 @@ enum kvr_outcome {
     KVR_OUT_OK,
     KVR_OUT_EXCLUDED,    /* a rule of the config excludes the cell */
     KVR_OUT_UNSUPPORTED, /* the cell cannot run with these settings */
-    KVR_OUT_SKIPPED,     /* open: not started, because its baseline failed */
+    KVR_OUT_SKIPPED,     /* the cell is open, because its baseline failed */
     KVR_OUT_OOM_HOST,
     KVR_OUT_OOM_DEVICE,
     KVR_OUT_TIMEOUT,
@@ -43,7 +43,7 @@ enum kvr_outcome {
     KVR_OUT_INVALID,     /* the run leaked memory, or its frames differ from those of an equal
                           * cell */
     KVR_OUT_ERROR,       /* the worker reported another error, which is the reason */
-    KVR_OUT_INTERRUPTED, /* open: the user stopped the run */
+    KVR_OUT_INTERRUPTED, /* the cell is open, because the user stopped the run */
     KVR_N_OUTCOMES
 };
 const char *kvr_outcome_name(enum kvr_outcome o); /* "OK", "SKIPPED", ... */
@@ -112,7 +112,8 @@ struct kvr_row_pass {
     int chunk, pass;
     int64_t t_ns, tokens, bf16, nominal, resident, resident_kv, live_total;
     int64_t by_tag[KVR_N_MEM_TAGS]; /* live_total split by memory tag */
-    bool has_phases;                /* false: the times below are stored as NULL */
+    bool has_phases;                /* whether the times below were measured; otherwise they are
+                                     * stored as NULL */
     int64_t encode_ns, decode_ns, attend_ns, linear_ns, cross_ns, other_ns;
 };
 
@@ -139,8 +140,8 @@ struct kvr_row_artifact {
 
 /* One attempt to measure a cell. All pointers are borrowed during the call. */
 struct kvr_row {
-    const char *key, *rollout, *baseline; /* key and rollout: hashes of the cell's spec
-                                           * (plan/cell.h); baseline: key of the BF16 cell */
+    const char *key, *rollout, *baseline; /* two hashes of the cell's spec (plan/cell.h), and the
+                                           * key of the BF16 cell */
     const char *spec; /* the cell's spec as canonical JSON, from which SQLite generates the columns
                        * of settings */
     const char *session;
@@ -155,7 +156,7 @@ struct kvr_row {
     const char *reason, *log_tail;  /* "": no text */
     const char *started, *finished; /* ISO 8601, UTC */
 
-    bool measured; /* false: the numbers below are stored as NULL */
+    bool measured; /* whether the numbers below were measured; otherwise they are stored as NULL */
     int64_t wall_ns, bf16_bytes, nominal_bytes, resident_bytes;
     int64_t max_nominal_bytes, max_resident_bytes; /* maximum over the passes of the rollout */
     /* Size of blocks whose size depends on the data, in bits per element * 1000: mean over all such
@@ -197,8 +198,8 @@ enum kvr_status kvr_store_open(struct kvr_store **out, const char *path);
 typedef bool kvr_store_wait_fn(void *ctx, int64_t waited_ms);
 /* Sets the callback for locked databases. If `fn` is NULL, calls fail with KVR_EBUSY after 10 s. */
 void kvr_store_wait(struct kvr_store *s, kvr_store_wait_fn *fn, void *ctx);
-/* Opens a database read-only: no file is created or changed. A database with an older schema is
- * read without migration. */
+/* Opens a database read-only, without creating or changing any file. A database with an older
+ * schema is read without migration. */
 enum kvr_status kvr_store_open_readonly(struct kvr_store **out, const char *path);
 /* Returns the path of the backup made before migration, or NULL if the database was not
  * migrated. */
@@ -212,7 +213,7 @@ enum kvr_status kvr_store_session(struct kvr_store *s, const struct kvr_session 
  * that file. kvr_store_put() makes the same check. */
 enum kvr_status kvr_store_in_place(struct kvr_store *s);
 
-/* Stores an attempt: inserts the cell's row, or replaces the row of an earlier attempt and
+/* Stores an attempt. The call inserts the cell's row, or replaces the row of an earlier attempt and
  * increments `attempt`. If the cell was measured before and this attempt failed, the row stays, and
  * only the table `attempt` records the failure. KVR_EFULL: the disk is full; the database is
  * unchanged. */
@@ -251,7 +252,7 @@ void kvr_alike_free(struct kvr_alike *a); /* accepts {0} */
 enum kvr_status kvr_store_drift(struct kvr_store *s, const char *session, int idx, const char *cell,
                                 const char *started, int64_t ns);
 
-/* For an untimed session: compares the times of baselines with equal settings, which should be
+/* Compares, in an untimed session, the times of baselines with equal settings, which should be
  * equal for all prompts. If the times differ by more than the fraction `most`, the cells' times get
  * the code DRIFT. */
 enum kvr_status kvr_store_untimed_drift(struct kvr_store *s, const char *session, double most);
@@ -271,7 +272,7 @@ struct kvr_value {
     enum kvr_value_type type;
     int64_t i;
     double r;
-    const char *text; /* TEXT and BLOB: the bytes, valid until the callback returns */
+    const char *text; /* bytes of a TEXT or BLOB, valid until the callback returns */
     int n_bytes;
 };
 
@@ -313,8 +314,8 @@ enum kvr_status kvr_store_query_within(const char *path, const char *sql,
 enum kvr_status kvr_store_condition(const char *path, const char *view, const char *where);
 
 /* Tables and indexes that a new database gets after running sql/schema.sql and sql/cell.sql. */
-extern const char *const kvr_store_since_5[][2];    /* tables added after version 5: {name,
-                                                     * columns} */
+extern const char *const kvr_store_since_5[][2];    /* pairs {name, columns} of the tables added
+                                                     * after version 5 */
 extern const char *const kvr_store_cell_index[][2]; /* {name, text after ON}; NULL-terminated */
 
 struct kvr_store_view {
