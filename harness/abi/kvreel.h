@@ -136,8 +136,8 @@ struct kvreel_cache_shape {
     int32_t evict;      /* nonzero to free tokens that no later pass can see */
     int32_t causal;     /* nonzero for a causal mask in the attention within a chunk */
     int32_t exact_f32;  /* nonzero to store uncoded keys and values as F32 instead of BF16 */
-    const char *path;   /* "staged", "fused", "dense" (NULL: staged) */
-    const char *attend; /* "float", "int8" (NULL: float) */
+    const char *path;   /* attention path, "staged", "fused" or "dense" (NULL: staged) */
+    const char *attend; /* arithmetic of attention, "float" or "int8" (NULL: float) */
 };
 
 int kvreel_cache_open(kvreel_cache **out, const kvreel_method *m,

@@ -87,7 +87,7 @@ struct kvr_kernel_case {
     const char *compared_to; /* name of another case with the same shapes that is timed for
                               * comparison; may be NULL */
     bool aligned;            /* the kernel requires 64-byte alignment */
-    const int (*shapes)[KVR_CASE_DIMS]; /* [n_shapes]; the case defines the meaning of the
+    const int (*shapes)[KVR_CASE_DIMS]; /* shapes [n_shapes]; the case defines the meaning of their
                                          * dimensions */
     int n_shapes;
     int timed[KVR_CASE_DIMS];

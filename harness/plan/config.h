@@ -135,8 +135,8 @@ void kvr_config_free(struct kvr_config *c); /* accepts {0} */
  * of memory. */
 json_t *kvr_config_metrics_json(const struct kvr_config *c);
 
-/* Loads the config's plug-ins and registers their methods. Must be called before any method of a
- * plug-in is looked up. */
+/* Loads the config's plug-ins and registers their methods. kvr_config_load_plugins must be called
+ * before any method of a plug-in is looked up. */
 enum kvr_status kvr_config_load_plugins(const struct kvr_config *c);
 
 #endif

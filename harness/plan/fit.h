@@ -15,7 +15,7 @@
 
 enum { KVR_FIT_TEXT = 32 };
 
-/* Parses a value "fit B" and sets *bits to B. Returns false for any other value. */
+/* Parses a value "fit B" and sets *bits to B. The result is false for any other value. */
 bool kvr_fit_asked(const char *value, double *bits);
 
 struct kvr_fit {
@@ -33,8 +33,8 @@ enum kvr_status kvr_fit_solve(struct kvr_fit *out, const char *spec,
                               const struct kvr_setting *settings, int n_settings,
                               const struct kvr_geometry *geo, int frames, bool (*stopped)(void));
 
-/* Returns a lower bound on the time to solve one budget, in core seconds, from a measured rate.
- * Plans that would take too long are refused by this bound. */
+/* Returns a lower bound on the time to solve one budget, in core seconds, from a measured rate. The
+ * planner rejects a sweep if the sum of these bounds is too large. */
 double kvr_fit_seconds(const struct kvr_geometry *geo, int frames);
 
 #endif

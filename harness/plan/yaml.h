@@ -83,8 +83,9 @@ const struct kvr_yaml_node *kvr_yaml_get(const struct kvr_yaml_node *map, const 
  * with KVR_YAML_EXTENSION. */
 enum kvr_status kvr_yaml_keys(const struct kvr_yaml_node *n, const char *const *allowed);
 
-/* The three functions convert a scalar to a string, to an integer in [lo, hi], and to a boolean.
- * KVR_EINVAL names the expected type and the actual value. Integers and booleans may be quoted. */
+/* kvr_yaml_string, kvr_yaml_int and kvr_yaml_bool convert a scalar to a string, to an integer in
+ * [lo, hi], or to a boolean. KVR_EINVAL names the expected type and the actual value. Integers and
+ * booleans may be quoted. */
 enum kvr_status kvr_yaml_string(const struct kvr_yaml_node *n, const char **out);
 enum kvr_status kvr_yaml_int(const struct kvr_yaml_node *n, long long lo, long long hi,
                              long long *out);

@@ -72,7 +72,8 @@ struct kvr_figure {
     int n_families;
     const char **family; /* sorted; borrowed from rows */
     struct kvr_fig_axis x, y;
-    struct kvr_label *label; /* [n] labels; entries of points that are not drawn are unused */
+    struct kvr_label *label; /* labels [n] of the points; entries of points that are not drawn are
+                              * unused */
 };
 
 struct kvr_fig_shape {
@@ -101,8 +102,9 @@ void kvr_fig_terminal(FILE *to, unsigned format, double width, double height);
 /* Computes range and ticks of an axis from n values and the ends of their intervals [2 n] (NaN:
  * none). */
 void kvr_fig_fit(struct kvr_fig_axis *a, const double *v, const double *ends, int n);
-/* Writes the axis's range and ticks to the gnuplot script. Also defines two gnuplot functions for
- * axis `which` ('x' or 'y'): s maps a value to its position, in clips a value to the axis. */
+/* Writes the axis's range and ticks to the gnuplot script. The script also gets two gnuplot
+ * functions for axis `which`, 'x' or 'y': s maps a value to its position, and in clips a value to
+ * the axis. */
 void kvr_fig_put_axis(const struct kvr_fig_axis *a, char which, FILE *to);
 /* Sets *floor to the chaos floor of the y metric and returns the floor's label. Returns NULL if the
  * metric has no floor or the floor is outside the axis. */
@@ -120,8 +122,9 @@ double kvr_fig_value(const struct kvr_fig_axis *a, double px, double lo_px, doub
  * `corner` are computed from the means. */
 void kvr_fig_front(struct kvr_figure *f);
 
-/* Adds the columns `verdict` and `p_front` of kvr_pareto() with the two axes as objectives. Does
- * nothing if an axis has no better direction or the rows have no column `machine`. */
+/* Adds the columns `verdict` and `p_front` of kvr_pareto() with the two axes as objectives. The
+ * call does nothing if an axis has no direction of improvement or the rows have no column
+ * `machine`. */
 enum kvr_status kvr_plot_verdicts(struct kvr_table **rows, const struct kvr_plot_spec *spec,
                                   const char *db_path, const struct kvr_plot_style *style);
 

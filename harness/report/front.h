@@ -35,7 +35,7 @@ enum { KVR_FRONT_RESAMPLES = 2000 };
 struct kvr_front {
     int n_methods, n_objectives, n_prompts;
     const double *value;     /* [M, K] */
-    const double *by_prompt; /* [M, K, P] values per prompt (NaN: missing value, or exact
+    const double *by_prompt; /* values per prompt, [M, K, P] (NaN: missing value, or exact
                               * objective) */
     const double *margin;    /* [K] */
 };

@@ -26,13 +26,15 @@ struct kvr_pareto_options {
     const char *db_path;    /* a database (NULL: use `published`) */
     const char *published;  /* suite of the study whose published table is used, "moviegen" or
                              * "storyeval" */
-    const char *objectives; /* "NAME:max,NAME:min", or the name of one of kvr_frontiers */
+    const char *objectives; /* objectives such as "ssim:max,compression:max", or the name of one of
+                             * kvr_frontiers */
     const char *where;      /* SQL condition on the view `summary` that selects methods (NULL: all
                              * methods) */
     const char *cells;      /* SQL condition on the view `cells_wide` that selects cells (NULL: all
                              * cells) */
-    const char *margins;    /* "NAME=VALUE,...": margins that replace the default margins */
-    const char *bounds;     /* "ssim>=0.9,lpips<=0.2": methods beyond these bounds do not compete */
+    const char *margins;    /* margins such as "ssim=0.005", which replace the default margins */
+    const char *bounds;     /* bounds such as "ssim>=0.9,lpips<=0.2"; methods beyond a bound do not
+                             * compete */
     bool exact;             /* whether to compare means without intervals, as the study does */
     bool front_only;        /* whether to omit dominated and incomplete methods from the table */
 };

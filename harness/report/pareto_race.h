@@ -79,9 +79,9 @@ struct kvr_race {
     struct kvr_published published;
     struct kvr_contender *who;
     int n;
-    struct kvr_sample *samples; /* [n_asked, rows]; the samples of a contender start at row
+    struct kvr_sample *samples; /* samples [n_asked, rows]; the samples of a contender start at row
                                  * `from` */
-    signed char *dominance;     /* [n, n] values of enum kvr_dominance: entry [i, j] is the
+    signed char *dominance;     /* values [n, n] of enum kvr_dominance; entry [i, j] is the
                                  * dominance of method i over method j */
     int n_prompts;
 };

@@ -46,8 +46,8 @@ struct kvr_prefill_run {
 struct kvr_prefill {
     struct kvr_table *table; /* from sql/table_prefill.sql */
     int n;
-    struct kvr_prefill_run *run; /* [n], sorted by settings, chunk, prefix (0 last); BF16 comes
-                                  * first */
+    struct kvr_prefill_run *run; /* runs [n], sorted by settings, chunk and prefix (0 last), with
+                                  * BF16 first */
 };
 
 /* Reads all runs of a database. A database without language-model cells yields n = 0. */

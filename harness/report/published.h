@@ -17,7 +17,7 @@
 struct kvr_published {
     int n_rows, n_columns;
     char **column;     /* [n_columns] */
-    char **cell;       /* [n_rows, n_columns] ("": not published) */
+    char **cell;       /* printed texts [n_rows, n_columns] ("": not published) */
     char path[1024];   /* path of the file */
     char source[1024]; /* comment lines of the file, joined to one line */
 };
@@ -36,8 +36,8 @@ int kvr_published_find(const struct kvr_published *p, const char *first);
  * missing or not a number. */
 double kvr_published_value(const struct kvr_published *p, const char *first, const char *column);
 
-/* Parses a printed number. *rounding is half a unit of the last printed digit. Returns false for
- * "", "inf" and any other text. */
+/* Parses a printed number. *rounding is half a unit of the last printed digit. The result is false
+ * for "", "inf" and any other text. */
 bool kvr_published_number(const char *text, double *value, double *rounding);
 
 #endif

@@ -37,7 +37,8 @@ struct kvr_reproduction {
 };
 
 extern const char
-    *const kvr_reproduce_names[]; /* "study33", "jensen", "jensen-llm", "pafu", NULL */
+    *const kvr_reproduce_names[]; /* names of the papers: study33, jensen, jensen-llm, pafu; ends
+                                   * with NULL */
 
 /* Compares the figures of `paper`. If `db_path` is NULL, only figures that follow from arithmetic
  * are compared. `quantity` selects one column of the published table; NULL selects all. `measured`

@@ -24,9 +24,9 @@ typedef enum kvr_status kvr_abba_time(void *ctx, bool method, int64_t *ns);
 
 struct kvr_abba {
     int n_pairs;                       /* two per block */
-    int64_t *method_ns, *reference_ns; /* [n_pairs] times in nanoseconds; pair i is
+    int64_t *method_ns, *reference_ns; /* times [n_pairs] in nanoseconds; pair i is
                                         * (reference_ns[i], method_ns[i]) */
-    double *pair;                      /* [n_pairs] ratios of times, method / reference */
+    double *pair;                      /* ratios [n_pairs] of times, method / reference */
     double ratio;                      /* geometric mean of the pairs' ratios */
 };
 

@@ -21,7 +21,7 @@ struct kvr_attempt {
     bool oom_killed;                   /* the OOM killer was active while the worker ran */
     const char *disturbed;             /* codes of disturbances while the cell ran (NULL:
                                         * undisturbed) */
-    const struct kvr_row_watch *watch; /* [n_watch] observations of the machine (disturbance.h) */
+    const struct kvr_row_watch *watch; /* observations [n_watch] of the machine (disturbance.h) */
     int n_watch;
     enum kvr_outcome outcome; /* outcome SKIPPED or UNSUPPORTED of a cell whose worker was not
                                * started */

@@ -21,13 +21,13 @@ struct kvr_external {
         *reference; /* paths that replace {video}, {frames} and {reference} (NULL: no such file) */
 };
 
-/* Runs the program with empty stdin and this process's stderr, and parses its stdout. Fails if the
- * command has an unclosed quote, a file is missing, or the program cannot be started, is killed or
- * exits with a nonzero code. Also fails if the output exceeds 1 MiB or is not one JSON object of
- * numbers and nulls; the key "sandbox" is not allowed. At the timeout the program's process group
- * is killed. kvr_json_not_finite() recognises NaN and infinities as Python prints them. On KVR_OK
- * the caller owns the JSON object *out. *unheld is the reason why a requested sandbox was not used,
- * or NULL if the sandbox was used or not requested. */
+/* Runs the program with empty stdin and this process's stderr, and parses its stdout. The call
+ * fails if the command has an unclosed quote, a file is missing, or the program cannot be started,
+ * is killed or exits with a nonzero code. The call also fails if the output exceeds 1 MiB or is not
+ * one JSON object of numbers and nulls; the key "sandbox" is not allowed. At the timeout the
+ * program's process group is killed. kvr_json_not_finite() recognises NaN and infinities as Python
+ * prints them. On KVR_OK the caller owns the JSON object *out. *unheld is the reason why a
+ * requested sandbox was not used, or NULL if the sandbox was used or not requested. */
 enum kvr_status kvr_external_run(const struct kvr_external *e, json_t **out, const char **unheld);
 
 #endif

@@ -15,7 +15,7 @@ struct kvr_rescore_options {
     const char *db_path, *out_dir;
     const json_t *metrics;   /* {"psnr": 1, ...} */
     const json_t *commands;  /* harness/plan/commands.h (NULL: no commands) */
-    const char *const *only; /* [n_only] sorted keys of the cells to score (NULL: all cells) */
+    const char *const *only; /* sorted keys [n_only] of the cells to score (NULL: all cells) */
     int n_only;
     bool force;            /* whether to recompute metrics that are already stored */
     bool (*stopped)(void); /* callback between cells; returning true stops; may be NULL */

@@ -33,8 +33,8 @@ struct kvr_worker_job {
     struct kvr_truth truth;          /* recorded clip, or {0} if the cell has no clip */
     int64_t given;
     float *first;     /* first latent frame of the video (NULL: the model generates the frame) */
-    float *embedding; /* [n_embeddings, text_len, text_dim] (NULL: the model reads the prompt's
-                       * text) */
+    float *embedding; /* embeddings [n_embeddings, text_len, text_dim] (NULL: the model reads the
+                       * prompt's text) */
     int n_embeddings;
     json_t *answer;
     int n_artifacts;
@@ -45,8 +45,8 @@ struct kvr_worker_job {
 /* Sets a key of the answer and takes ownership of `value`. A NULL value yields KVR_ENOMEM. */
 enum kvr_status kvr_worker_add(struct kvr_worker_job *j, const char *key, json_t *value);
 
-/* Opens the recorded clip of the cell and checks that its hash is that in the cell's key. Does
- * nothing for a cell without a clip. */
+/* Opens the recorded clip of the cell and checks that its hash is that in the cell's key. The call
+ * does nothing for a cell without a clip. */
 enum kvr_status kvr_worker_open_truth(struct kvr_worker_job *j, const struct kvr_model_config *c);
 /* Encodes the first frame's image, after checking its hash. The encoding runs on a separate device,
  * so the cell's memory and time do not include it. */

@@ -23,7 +23,7 @@ struct kvr_decide_summary {
     int looks, pairs, open;     /* number of looks, of pairs, and of pairs without a verdict */
     int most;                   /* number of available prompts, all suites together */
     bool stopped;               /* a signal, the budget or `limit` ended the call */
-    char ledger[600];           /* path of the ledger; "" if the sweep has no pairs */
+    char ledger[600];           /* path of the ledger, or "" if the sweep has no pairs */
 };
 
 /* KVR_EINVAL: the sweep has fewer than two methods, more than KVR_DECIDE_METHODS methods, or

@@ -92,7 +92,7 @@ enum kvr_status kvr_settings_read_json(struct kvr_settings *s, const json_t *spe
                                        const char *where);
 
 /* Returns whether the value `text` of the setting in this column is omitted from cell keys: a
- * KVR_KEY_CHANGED setting at its default. Returns false for all other settings. */
+ * KVR_KEY_CHANGED setting at its default. The result is false for all other settings. */
 bool kvr_setting_is_omitted(const char *column, const char *text);
 
 /* Returns the name in a sweep of the setting that is stored in this column ("device" for

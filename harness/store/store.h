@@ -54,7 +54,7 @@ bool kvr_outcome_is_failure(enum kvr_outcome o);
 /* Provenance of a run. No string is NULL; an unknown value is "unknown". kvr_session_free frees the
  * owned strings. */
 struct kvr_session {
-    char id[40]; /* random, so sessions of merged databases do not collide */
+    char id[40]; /* random id, so that sessions of merged databases do not collide */
     char *argv;  /* JSON array */
     char *config_path, *config_text;
     char *host, *os, *cpu_model, *governor;
@@ -63,11 +63,11 @@ struct kvr_session {
     const char *git_hash, *compiler, *cflags; /* static strings */
     bool git_dirty;
     const char *code; /* hash of the source files that affect results; static */
-    char *libraries;  /* names and versions: "sqlite 3.40.1, libyaml 0.2.5, ..." */
+    char *libraries;  /* names and versions, such as "sqlite 3.40.1, libyaml 0.2.5" */
     char *turbo;
     const char *driver; /* device name and driver version, or "none: cpu"; borrowed */
     int64_t order_seed;
-    struct kvr_session_fact *fact; /* [n_facts] properties of the machine and the run */
+    struct kvr_session_fact *fact; /* properties [n_facts] of the machine and the run */
     int n_facts;
 };
 struct kvr_session_fact {
@@ -97,7 +97,7 @@ struct kvr_row_metric {
     const char *missing; /* why the metric has no value; NULL means that `value` is valid */
     double extra;        /* second number of the metric (NaN: the metric has only one number) */
     int n_series;
-    const double *series; /* [n_series] values of the metric, usually one per frame; a NaN becomes
+    const double *series; /* values [n_series] of the metric, usually one per frame; a NaN becomes
                            * NULL */
 };
 
@@ -133,7 +133,7 @@ struct kvr_row_sample {
 };
 
 struct kvr_row_artifact {
-    const char *kind, *path; /* kind: "frames" or "video"; path: relative to the out folder */
+    const char *kind, *path; /* kind "frames" or "video", and path relative to the out folder */
     int64_t bytes;
     const char *sha256;
 };
