@@ -38,9 +38,10 @@ struct kvr_html_result {
 enum kvr_status kvr_html_write(const char *db_path, const char *out_dir,
                                const struct kvr_html_options *options, struct kvr_html_result *out);
 
-/* Finds the out folder that contains the artifact `path`. The search tries `out_dir` if that is not
- * NULL, then the folder that the sweep wrote to, then folders near the database. If no folder
- * contains the artifact, *out is NULL; otherwise the caller frees *out. KVR_ENOMEM. */
+/* Finds the out folder that contains the artifact `path`. If `out_dir` is not NULL, only that
+ * folder is tried. Otherwise the search tries the folder that the sweep wrote to, and then folders
+ * near the database. If no folder contains the artifact, *out is NULL; otherwise the caller frees
+ * *out. KVR_ENOMEM. */
 enum kvr_status kvr_html_media(char **out, const char *db_path, const char *out_dir,
                                const char *path);
 
