@@ -27,8 +27,9 @@ struct kvr_gpus {
 void kvr_gpus_open(struct kvr_gpus *g, const char uuid[][KVR_UUID_LEN], int n);
 void kvr_gpus_close(struct kvr_gpus *g); /* releases the locks of all GPUs; accepts {0} */
 
-/* Locks the first free GPU and sets *at to its index. If no GPU is free, *taken is false and *at is
- * -1. KVR_EIO: a lock file cannot be created. */
+/* Locks the first free GPU and sets *at to its index. If all GPUs are locked, *taken is false and
+ * *at is -1. On a machine without GPUs, *taken is true and *at is -1. KVR_EIO: a lock file cannot
+ * be created. */
 enum kvr_status kvr_gpu_acquire(struct kvr_gpus *g, int *at, bool *taken);
 void kvr_gpu_release(struct kvr_gpus *g, int at); /* accepts -1 */
 

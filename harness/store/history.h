@@ -22,8 +22,8 @@ struct kvr_expected {
 enum kvr_status kvr_store_expect(struct kvr_store *s, const struct kvr_like *like,
                                  struct kvr_expected *out);
 
-/* Writes the SHA-256 of the frames of another cell with the same rollout, code and processor model,
- * whose frames must be identical. Writes "" if there is no such cell. */
+/* Writes the SHA-256 of the frames of another cell with the same rollout, code, compiler, flags and
+ * processor model, whose frames must be identical. Writes "" if there is no such cell. */
 enum kvr_status kvr_store_same_frames(struct kvr_store *s, const char *rollout, const char *key,
                                       const struct kvr_session *session, char sha256[65]);
 
