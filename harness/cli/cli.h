@@ -26,8 +26,8 @@ enum kvr_exit {
 extern const struct kvr_command *const kvr_commands[];
 const struct kvr_command *kvr_command_find(const char *name);
 
-/* Returns the exit code of a status, which is 2 for invalid input and 1 for a failure of the
- * program. */
+/* Returns the exit code of a status, which is 0 for KVR_OK, 2 for invalid input, 4 for
+ * KVR_ETOLERANCE, 75 for KVR_EINTERRUPTED, and 1 for all other failures. */
 int kvr_cli_exit(enum kvr_status st);
 
 /* Prints the last error's message to stderr and returns the exit code of the status. */

@@ -39,8 +39,8 @@ struct kvr_worker_memory {
 enum kvr_status kvr_worker_memory_open(struct kvr_worker_memory *m, struct kvr_dev *dev);
 enum kvr_status kvr_worker_memory_end(struct kvr_worker_memory *m, struct kvr_dev *dev,
                                       const char *phase);
-/* Adds the memory that `dev` has reserved to m->held, while another device of the process is
- * measured. */
+/* Sets m->held to the memory that `dev` has reserved. Later phases of another device of the process
+ * then include it. */
 enum kvr_status kvr_worker_memory_hold(struct kvr_worker_memory *m, struct kvr_dev *dev);
 enum kvr_status kvr_worker_memory_answer(const struct kvr_worker_memory *m, json_t *answer);
 void kvr_worker_memory_close(struct kvr_worker_memory *m);

@@ -4,9 +4,9 @@
  *     KVR_TRY(kvr_store_merge(s, "shard-0.db", &m));
  *
  * Merging is commutative and idempotent, because equal cells have equal keys. Of two attempts at
- * one cell, the row shows an OK attempt rather than a failed one, and otherwise the later attempt.
- * The table `attempt` keeps all attempts, and the view `conflict` lists contradictory
- * measurements. */
+ * one cell, the row shows the attempt with the better outcome, in the order OK, UNSUPPORTED,
+ * failed, SKIPPED, INTERRUPTED. Of two attempts with equal outcomes it shows the later attempt. The
+ * table `attempt` keeps all attempts, and the view `conflict` lists contradictory measurements. */
 #ifndef KVR_STORE_MERGE_H
 #define KVR_STORE_MERGE_H
 
