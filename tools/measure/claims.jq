@@ -18,7 +18,7 @@ def short: if . == "cannot be told here" then "open" else . end;
 def decided: .verdict != "cannot be told here";
 def arithmetic: .why // "" | startswith("arithmetic");
 def paper: .source | split(", ")[0];
-def statement: .says | sub(" has more SSIM than "; " > ") | sub(" has less SSIM than "; " < ") | cell;
+def statement: .says | sub(" has a higher SSIM than "; " > ") | sub(" has a lower SSIM than "; " < ") | cell;
 # f of each claim, below a row that names the paper.
 def papers(f): group_by(paper)[] | row(["**\(.[0] | paper)**"]), (.[] | f);
 def ids: map(id) | join(", ");

@@ -21,8 +21,8 @@ number='def at($n): . as $x | if $x == null then "-" else
 # One row for a claim and a layout, a column for each size of chunks.
 "$kvreel" reproduce jensen-llm --db "$db" --format json | jq -r "$number"'
     def what: { d_nll: "INT2 worsens the likelihood", gain: "Taylor improves on INT2",
-        mass_shift: "the coded prefix takes attention",
-        mass_shift_left: "Taylor brings that back" }[.quantity];
+        mass_shift: "the quantized prefix gains attention",
+        mass_shift_left: "Taylor reduces that shift" }[.quantity];
     map(select(what)) | map(. + { what: what, layout: (.method | sub("\\+.*"; "")) })
     | (map(.suite) | unique_by(ltrimstr("chunks of ") | tonumber)) as $suites
     | "| layout | claim | " + ($suites | join(" | ")) + " |",
