@@ -21,7 +21,7 @@ exits 2 "a query with --check refuses it" query --check --db "$work/p.db" 'SELEC
 says "and says what to do" 'fsck .* saves the intact rows'
 exits 2 "so does a report" report --db "$work/p.db"
 exits 2 "and a merge" merge "$work/p.db" -o "$work/all.db"
-says "by name" "p.db: damaged: .*$key"
+says "by name" "p.db: the database is damaged: .*$key"
 check "nothing of it is taken, and no empty database is left" test ! -e "$work/all.db"
 cp "$work/shared.db" "$work/less.db"
 sqlite3 "$work/less.db" 'DROP TABLE metric'

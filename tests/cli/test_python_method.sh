@@ -234,7 +234,7 @@ check "its test fails when the method is broken" bash -c "! KVREEL='$kvreel' '$p
 for name in 3x a-b a/b ''; do exits 2 "no name: '$name'" plugin new "$name"; done
 for name in numpy class Random; do
     exits 2 "a name that hides Python's own: $name" plugin new "$name" -o made
-    says "says so" "${name,,}.py would hide Python's own '${name,,}'"
+    says "says so" "${name,,}.py would hide Python's module '${name,,}'"
 done
 exits 2 "a method that is there" plugin new rtn_int4 -o made
 says "says so" 'a method RTN_INT4 already exists'

@@ -23,7 +23,7 @@ prints "of causal attention" 'causal$'
 prints "without answers" 'recorded of 0 calls$'
 
 exits 2 "a folder with something in it is not written over" trace record red.kvtrace -n 3 -q -p 'a large red disc'
-says "and why" 'red.kvtrace: not empty; a trace needs its own folder'
+says "and why" 'red.kvtrace: the folder is not empty; a trace needs its own folder'
 exits 2 "a video model needs a prompt" trace record no.kvtrace -q
 says "and says so" 'trace: nano is a video model: it needs --prompt TEXT'
 exits 2 "a language model needs tokens" trace record no.kvtrace --model "$lm" -q
@@ -80,7 +80,7 @@ exits 2 "more layers, too" run s.yaml --dry-run
 says "by number" "model_layers 7: trace 'red' has only 6"
 sweep nowhere.kvtrace
 exits 2 "no such trace" run s.yaml --dry-run
-says "is told by its place" 's.yaml:1:8: no trace at nowhere.kvtrace'
+says "is told by its place" 's.yaml:1:8: trace not found at nowhere.kvtrace'
 sweep out/red.kvtrace 'forcing: step'
 exits 0 "what a trace cannot be" run s.yaml --dry-run --json
 json "is a cell that is not possible" '.unsupported == 2'
