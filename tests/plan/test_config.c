@@ -94,7 +94,8 @@ static const struct {
     { GOOD "frames: []\n", "a.yaml:4:9: expected a list of 1..1000 entries, got 0" },
     { GOOD "window: wide\n", "a.yaml:4:9: expected a whole number, got 'wide'" },
     { GOOD "evict: 1\n", "a.yaml:4:8: expected true or false, got '1'" },
-    { GOOD "path: fast\n", "a.yaml:4:7: no path 'fast', need staged, fused, dense or decoded" },
+    { GOOD "path: fast\n",
+      "a.yaml:4:7: unknown path 'fast', need staged, fused, dense or decoded" },
     { GOOD "metrics: [psnr, sssim]\n",
       "a.yaml:4:17: unknown metric 'sssim'; did you mean 'ssim'?" },
     { GOOD "metrics: [psnr, psnr]\n", "a.yaml:4:17: metric 'psnr' is listed twice" },
@@ -108,7 +109,7 @@ static const struct {
     { "model: nono\nsuite: moviegen-nano\nmethods: BF16\n",
       "a.yaml:1:8: model 'nono' not found in models/; did you mean 'nano'?" },
     { "model: no/where\nsuite: moviegen-nano\nmethods: BF16\n",
-      "a.yaml:1:8: no model at no/where/config.json" },
+      "a.yaml:1:8: model not found at no/where/config.json" },
     { "model: nano\nsuite: moviegen-nana\nmethods: BF16\n",
       "a.yaml:2:8: suite 'moviegen-nana' not found in configs/suites/; did you mean "
       "'moviegen-nano'?" },

@@ -553,7 +553,7 @@ static const struct {
     { "jitter_bits=25", "jitter_bits=25: " },
     { "frames=7", "frames=7: frames: 7 must be a multiple of 3 (frames per chunk of model nano)" },
     { "methods=[RTN_INT5]", "methods=[RTN_INT5]: " },
-    { "device=gpu", "device=gpu: no device 'gpu', need cpu, cuda or emulated" },
+    { "device=gpu", "device=gpu: unknown device 'gpu', need cpu, cuda or emulated" },
     { "device=[cpu, cuda]", "device=[cpu, cuda]: expected text" },
     { "methods=[RTN_INT4@paper]", "methods=[RTN_INT4@paper]: " },
     { "methods=[{method: RTN_INT4, options: {bitz: 3}}]", "methods=" },

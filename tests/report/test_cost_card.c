@@ -126,7 +126,8 @@ START_TEST(refusals)
         const char *sessions, *rows, *says;
         enum kvr_status st;
     } bad[] = {
-        { sessions, "session,name,unit\nold,a,s\n", "rows.csv:1: no column 'value'", KVR_EFORMAT },
+        { sessions, "session,name,unit\nold,a,s\n", "rows.csv:1: the header has no column 'value'",
+          KVR_EFORMAT },
         { sessions, "session,name,unit,value\nwho,a,s,1\n", "rows.csv:2: session 'who'",
           KVR_EFORMAT },
         { sessions, "session,name,unit,value\nold,a,s,\nold,a,s,fast\n",
