@@ -407,7 +407,7 @@ static enum kvr_status explain(enum kvr_status st, const struct log *l)
 
     snprintf(why, sizeof why, "%s", kvr_error());
     return kvr_fail(
-        st, "%s; %s%s%s%s", why, nvrtc ? nvrtc : "no NVRTC library (libnvrtc.so.13 or .12)",
+        st, "%s; %s%s%s%s", why, nvrtc ? nvrtc : "no NVRTC (libnvrtc.so.13 or .12)",
         nvrtc ? " is loaded" : " can be loaded", l->text[0] ? "; its log: " : "", l->text);
 }
 
