@@ -81,7 +81,7 @@ static inline __attribute__((always_inline)) void fold_four(const vec v[4], vec 
 #if KVR_ISA_AVX2
     const vec ab = op(LOWS(v[0], v[1]), HIGHS(v[0], v[1]));
     const vec cd = op(LOWS(v[2], v[3]), HIGHS(v[2], v[3]));
-    /* each 128-bit lane has partial results of a, b, c, d */
+    /* each 128-bit lane has partial results of v[0], v[1], v[2], v[3] */
     vec all = op(PAIRS(ab, cd, 0x44), PAIRS(ab, cd, 0xee));
 
 #if KVR_ISA_AVX512
@@ -98,9 +98,9 @@ static inline __attribute__((always_inline)) void fold_four(const vec v[4], vec 
 #endif
 }
 
-/* e^x for x <= 8, computed as 2^n times a polynomial in the remainder. The relative error is below
- * 2e-7 + 6e-8 |x|; its second term comes from rounding x. Below x = -87, where e^x is under 2e-38,
- * the result is 0. e^0 is exactly 1; NaN stays NaN. */
+/* e^x for x <= 8, computed as 2^n 2^r with an integer n and a polynomial for 2^r. The relative
+ * error is below 2e-7 + 6e-8 |x|; its second term comes from rounding x. Below x = -87, where e^x
+ * is under 2e-38, the result is 0. e^0 is exactly 1; NaN stays NaN. */
 static inline vec exp_of(vec x)
 {
     /* 2^r = 1 + C1 r + ... + C6 r^6 on [-1/2, 1/2], error 2e-9 before rounding. */

@@ -6,9 +6,9 @@
  *     kvr_byte_rows_cuda(s, n_heads, k, v, n, tile, &to);       rows [n,H,128] of F32, from a tile on
  *
  * As in attend_dot.h, the mean mu of a head is subtracted from the head's keys. A key has one scale
- * per token; a value has one scale per channel and tile of KVR_BYTE_TILE tokens. The codes are laid
- * out for wgmma, with an order of tokens that turns a thread's accumulators of S into its A
- * fragments of P V:
+ * per token; a value has one scale per channel and tile of KVR_BYTE_TILE tokens. The INT8 codes
+ * have wgmma's layout. The tokens of V are permuted so that the accumulators of S = Q K^T in a
+ * thread are also its A fragments for the GEMM P V:
  *
  *     keys     [tiles,128 tokens][H][128 channels]    signed
  *     values   [tiles,128 channels][H][128 tokens]    offset by 128; within 32 tokens, token

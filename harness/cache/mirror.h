@@ -1,4 +1,5 @@
-/* mirror.h - host copies of a device's layer, for observers of a cache. */
+/* mirror.h - copies one layer of the KV cache from device to host memory, for observers
+ * (kvr_cache_observe). */
 #ifndef KVR_CACHE_MIRROR_H
 #define KVR_CACHE_MIRROR_H
 
@@ -10,7 +11,7 @@
  * kvr_layer_close, also after a failure. */
 enum kvr_status kvr_layer_mirror(const struct kvr_layer *l, struct kvr_layer *out);
 
-/* Calls `fn` with a host copy of `view`, whose pointers are device memory. */
+/* Copies `view`, whose pointers are device memory, to host memory, and calls `fn` with the copy. */
 enum kvr_status kvr_view_in_host(const struct kvr_cache_view *view, kvr_cache_observer_fn *fn,
                                  void *ctx);
 

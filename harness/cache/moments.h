@@ -1,4 +1,5 @@
-/* moments.h - statistics of coded keys for a scheme's correction.
+/* moments.h - computes statistics of quantized keys (moments), from which a correction removes the
+ * bias of attention scores.
  *
  *     KVR_TRY(kvr_moments_make(c, &seg->k, k, &back, seg->moments.p));
  *
@@ -13,13 +14,13 @@
 extern "C" {
 #endif
 
-/* Bytes with tag KVR_MEM_SCRATCH that kvr_moments_make reserves in `back` for n elements, or 0 if
- * it needs no scratch. */
+/* Bytes of scratch (tag KVR_MEM_SCRATCH) that kvr_moments_make reserves in `back` to decode n
+ * elements; 0 if decoding needs no scratch. */
 size_t kvr_moments_back_bytes(const struct kvr_correction *c, size_t n, enum kvr_backend backend);
 
-/* Computes moments [c->moments][H][D] of the coded keys k, on their device. The input x [T,H,D] has
- * the original keys, rotated if the codec rotates keys. The buffer `back` is resized to fit the
- * decoded keys. */
+/* Computes moments [c->moments][H][D] of the quantized keys `k`, on the device that stores the
+ * keys. The input x [T,H,D] has the keys before quantization, rotated if the codec rotates keys.
+ * The buffer `back` is resized to fit the decoded keys. */
 enum kvr_status kvr_moments_make(const struct kvr_correction *c, const struct kvr_packed *k,
                                  const float *x, struct kvr_buf *back, kvr_f16 *moments);
 

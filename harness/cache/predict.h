@@ -5,9 +5,9 @@
  *                         &p));
  *     ... p.nominal, p.peak ...
  *
- * The layers are run chunk by chunk as in a rollout, but dry: policies decide and codecs report
- * sizes, while no values are coded. A size that depends on the data has bounds, nominal_min and
- * nominal_max, and an explanation, `depends`. */
+ * Every layer commits the chunks of a rollout without data: policies select tokens and codecs
+ * report sizes, but nothing is quantized. A size that depends on the data has bounds, nominal_min
+ * and nominal_max, and an explanation, `depends`. */
 #ifndef KVR_CACHE_PREDICT_H
 #define KVR_CACHE_PREDICT_H
 
@@ -35,25 +35,27 @@ extern const struct kvr_geometry kvr_wan_5b;
 struct kvr_prediction {
     int latent_frames;
     int64_t tokens;       /* per layer */
-    size_t bf16, nominal; /* bytes of all layers at the end of the rollout, uncoded in BF16 and in
-                           * the packed format */
+    size_t bf16, nominal; /* bytes of all layers at the end of the rollout: uncompressed in BF16,
+                           * and in the packed format */
 
     bool data_dependent; /* `nominal` depends on the data, as the sentence `depends` explains */
     size_t nominal_min, nominal_max;
     const char *depends; /* explains how `nominal` depends on the data; if it does not, the pointer
                           * is NULL */
 
-    /* Bytes at the cache's peak, when a recoded layer's old segments have not yet been freed. The
-     * study reading also has lists of non-contiguous frames, at 4 B per token. */
+    /* Bytes of the cache at its peak, when a layer has been quantized again and its old segments
+     * are not yet freed. In the study reading, these bytes include lists of the tokens of
+     * non-contiguous frames, at 4 bytes per token. */
     struct kvr_layer_bytes at_peak;
-    size_t scratch; /* scratch of the cache: current chunk, values that are being coded, scratch of
-                     * attention */
+    size_t scratch; /* scratch of the cache: the current chunk, values being quantized, and buffers
+                     * of attention */
     size_t weights; /* 0: n_params is unknown */
     size_t peak;    /* sum of at_peak, scratch and weights; excludes activations, IO and the
                      * workspace of linear layers */
 };
 
-/* Settings of the run to predict; zeros mean path staged, F32 attention and a CPU backend. */
+/* Settings of the run to predict; fields of 0 select path `staged`, F32 attention and the CPU
+ * backend. */
 struct kvr_predict_run {
     int latent_frames;
     enum kvr_path path;
@@ -76,9 +78,9 @@ enum kvr_status kvr_predict(const struct kvr_scheme *scheme, const struct kvr_ge
 
 /* Predicts the cache's bytes and peak only, in negligible time even for a full-size model. If all
  * layers store the same number of bytes, only one layer is simulated, and the result equals that of
- * kvr_predict(). For a retention that selects tokens by the data, only one layer is simulated as
- * well. Every other layer is then counted with the final size of the simulated layer, while at_peak
- * and scratch are those of one layer. */
+ * kvr_predict(). For a retention that selects tokens by the data of each layer, only one layer is
+ * simulated as well. Then `peak` adds the simulated layer's final size for every other layer, while
+ * at_peak and scratch are those of one layer. */
 enum kvr_status kvr_predict_peak(const struct kvr_scheme *scheme, const struct kvr_geometry *geo,
                                  const struct kvr_predict_run *run, struct kvr_prediction *out);
 
@@ -90,16 +92,15 @@ enum kvr_status kvr_latent_frames(const struct kvr_geometry *geo, int n, int *ou
  * of its code tensors. */
 struct kvr_study_peak {
     const char *era;    /* "A", "B" or "C" */
-    const char *stored; /* type of the stored codes, such as "int16 codes"; for era B, why the peak
-                         * cannot be computed */
+    const char *stored; /* integer type in which the study's code of this era stores codes, such as
+                         * "int16 codes"; for era B, why the peak cannot be computed */
     bool known;
     size_t resident;    /* bytes of codes, scales, masks and indices, stored as tensors */
     size_t non_kv;      /* all memory but the cache, at the peak of the first prompt */
     size_t left_over;   /* the previous prompt's video and latents, which the study's code still
                          * references */
     size_t peak;        /* the study's peak: resident + non_kv + left_over */
-    size_t packed_peak; /* the same sum, with the bytes of the packed format in place of
-                         * `resident` */
+    size_t packed_peak; /* bytes of the packed format + non_kv + left_over */
 };
 
 /* Computes the study's peak memory for a scheme in the study reading, with the constants of

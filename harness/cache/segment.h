@@ -1,5 +1,5 @@
-/* segment.h - a set of tokens of one layer that is stored by one codec, and the token runs visible
- * to a pass. */
+/* segment.h - declares the segment (tokens of one layer, encoded by one codec) and the runs of
+ * tokens that are visible to a pass. */
 #ifndef KVR_CACHE_SEGMENT_H
 #define KVR_CACHE_SEGMENT_H
 
@@ -7,7 +7,7 @@
 #include "methods/codec.h"
 
 enum kvr_segment_kind {
-    KVR_SEG_CODED,  /* stores every token, coded by a codec */
+    KVR_SEG_CODED,  /* stores every token, encoded by a codec */
     KVR_SEG_POOLED, /* stores one mean token for all n tokens, with log m = log n added to its
                      * score */
     KVR_SEG_ZERO,   /* stands for n tokens whose keys and values are zero; stores nothing */
@@ -23,14 +23,14 @@ struct kvr_segment {
     int head0;              /* first head: the segment has heads [head0, head0 + k.shape.n_heads); a
                              * ZERO segment has all heads */
     bool listed;            /* not contiguous: see `list` */
-    bool summary;           /* the tokens of a CODED segment are summaries that replace tokens
-                             * evicted by a retention */
-    int32_t weight;         /* multiplicity of each token of a CODED segment; 0 means 1 */
+    bool summary;           /* in a CODED segment: whether the tokens are summaries by which a
+                             * retention replaces evicted tokens */
+    int32_t weight;         /* in a CODED segment: multiplicity of each token; 0 means 1 */
     struct kvr_buf list;    /* token indices, ascending, int32 [n_tok], with tag KVR_MEM_META */
-    struct kvr_buf shown;   /* host copy of `list`, if that is device memory */
+    struct kvr_buf shown;   /* host copy of `list`, if `list` is in device memory */
     struct kvr_packed k, v; /* [n_tok,H,D]; POOLED: [1,H,D] */
-    struct kvr_buf moments; /* moments of the coded keys, FP16 [moments][H][D], read by the scheme's
-                             * correction */
+    struct kvr_buf moments; /* moments of the quantized keys, FP16 [moments][H][D], which the
+                             * scheme's correction reads */
 };
 
 /* Frees the buffers of a segment. */
@@ -38,7 +38,7 @@ void kvr_segment_free(struct kvr_segment *s);
 size_t kvr_segment_resident(const struct kvr_segment *s); /* allocated bytes of codes, side
                                                            * information and token list */
 
-/* Whether the segment holds tokens of head h. */
+/* Whether the segment contains tokens of head h. */
 static inline bool kvr_segment_has_head(const struct kvr_segment *s, int h)
 {
     return !s->k.codec || (h >= s->head0 && h < s->head0 + s->k.shape.n_heads);
@@ -46,7 +46,7 @@ static inline bool kvr_segment_has_head(const struct kvr_segment *s, int h)
 
 /* Token index, counted from the rollout's start, of the segment's i-th token. */
 int64_t kvr_segment_token(const struct kvr_segment *s, int64_t i);
-/* Position of the first token of the segment whose token index is >= tok. */
+/* Position, within the segment, of the first token whose token index is at least `tok`. */
 int64_t kvr_segment_lower(const struct kvr_segment *s, int64_t tok);
 
 /* Tokens visible to a pass: at most two runs [begin, end), ascending. */
@@ -55,8 +55,7 @@ struct kvr_visible {
     int64_t run[2][2];
 };
 
-/* A run of tokens that attention reads: from a segment, or uncoded in memory (current chunk, dense
- * copy). */
+/* Uncompressed keys and values in memory: the current chunk, or a dense copy of the cache. */
 struct kvr_raw {
     const void *k, *v; /* [T,H,D] of `dtype` */
     enum kvr_dtype dtype;
@@ -65,7 +64,7 @@ struct kvr_raw {
 struct kvr_span {
     const struct kvr_segment *seg; /* NULL: raw */
     struct kvr_raw raw;
-    int64_t t0, n; /* range of stored tokens within the segment or the raw tensors */
+    int64_t t0, n; /* the span is stored tokens [t0, t0 + n) of the segment or of the raw tensors */
     float log_m;   /* logarithm of the multiplicity that all tokens of the span share */
     bool causal;   /* the current chunk under a causal mask: query t attends to tokens 0 to t
                     * only */
