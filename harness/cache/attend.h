@@ -1,13 +1,13 @@
-/* attend.h - attention over spans, on any device.
+/* attend.h - attention over spans (runs of stored tokens), on CPU or GPU.
  *
  * Spans are processed in a fixed order, and every query has its own softmax state: running maximum,
  * running sum and accumulated output. Results therefore depend neither on the number of threads nor
  * on timing. Rotated keys are multiplied with rotated queries. The output over rotated values is
  * rotated back once, at the end.
  *
- * The reference implementation is attend_cpu.c. On a CUDA stream, attend_spans_cuda.c processes the
- * same spans piece by piece, with the kernels of attend_cuda.h and attend_mma.h. Each backend is a
- * table of functions (attend_impl.h). */
+ * The reference implementation is attend_cpu.c. On a CUDA stream, attend_spans_cuda.c launches the
+ * kernels of attend_cuda.h, attend_mma.h, attend_wgmma.h and attend_bytes.h for the same spans.
+ * Each backend is a table of functions (attend_impl.h). */
 #ifndef KVR_CACHE_ATTEND_H
 #define KVR_CACHE_ATTEND_H
 
@@ -20,18 +20,17 @@
  * to. */
 struct kvr_attend_scratch {
     struct kvr_dev *dev;
-    struct kvr_buf tiles; /* one decoded piece in F32, for path staged */
-    struct kvr_buf rows;  /* for path staged on a device with a BF16 cache: the decoded K of all
-                           * coded spans, then their V */
+    struct kvr_buf tiles; /* path `staged`: F32 keys and values of the tokens that are dequantized
+                           * at a time */
+    struct kvr_buf rows;  /* path `staged` on a device, BF16 cache: dequantized keys of the
+                           * quantized spans, then their values */
     struct kvr_buf state; /* for each head and query: maximum, sum, output and scaled query */
-    int64_t max_query;    /* maximum number of queries, which is the length of a head's slice of
-                           * `heads` */
-    struct kvr_buf heads; /* one head's slice of the shared data, for spans of single heads on a
-                           * device */
-    struct kvr_buf parts; /* partial results of split-KV in BF16 attention on a device
-                           * (attend_split.h) */
-    struct kvr_buf coded; /* keys and values quantized to bytes for int8 attention on a device
-                           * (byte_rows.h) */
+    int64_t max_query;    /* maximum number of queries of a job, for which the arrays in `heads` are
+                           * allocated */
+    struct kvr_buf heads; /* on a device, for spans that have tokens of a single head: gathered
+                           * queries, outputs, keys and values of one head */
+    struct kvr_buf parts; /* BF16 on a device: partial results of split-KV (attend_split.h) */
+    struct kvr_buf coded; /* int8 on a device: keys and values quantized to bytes (byte_rows.h) */
 };
 
 /* Timed phases of a job: its total time, and the part of the total spent on decoding into
@@ -39,7 +38,7 @@ struct kvr_attend_scratch {
 enum { KVR_ATTEND_PHASE, KVR_ATTEND_DECODE, KVR_ATTEND_PHASES };
 
 struct kvr_attend_job {
-    int n_heads, head_dim; /* H and D of keys and values */
+    int n_heads, head_dim; /* number of KV heads H, and channels per head D */
     int group;             /* number of query heads per KV head; 0 means 1 */
     int64_t n_query;       /* T */
     const float *q;        /* [T,H,group,D] */
@@ -50,16 +49,17 @@ struct kvr_attend_job {
     const struct kvr_span *spans;
     int n_spans;
     const struct kvr_correction *correction; /* NULL: no correction */
-    bool int8;                               /* attend to coded tokens in int8 (attend_dot.h) */
+    bool int8;                               /* attend to quantized tokens with int8 matrix products
+                                              * (attend_dot.h) */
     bool bf16;         /* CPU: multiply in BF16 and accumulate in F32 (attend_bf16.h) */
-    bool fused;        /* decode inside the attention loop; otherwise decode pieces of bounded size
-                        * into scratch */
-    bool by_head;      /* some spans have tokens of one head only (kvr_segment.head0) */
+    bool fused;        /* dequantize inside the attention loop; otherwise dequantize a bounded
+                        * number of tokens at a time into scratch */
+    bool by_head;      /* some spans have the tokens of a single head (kvr_segment.head0) */
     bool tensor_cores; /* a device may use BF16 tensor cores with F32 accumulation */
     struct kvr_phases *phases; /* phases to time, from index KVR_ATTEND_PHASE on; NULL disables
                                 * timing */
-    float *past; /* share of each query's attention on tokens before the last, causal span,
-                  * [T,H,group], or NULL if it is not needed */
+    float *past; /* [T,H,group]: sum of each query's softmax weights over tokens before the causal
+                  * span, which is the last; NULL computes no sums */
 };
 
 enum { KVR_ATTEND_MAX_D = 256 };
@@ -74,11 +74,11 @@ struct kvr_attend_needs {
     bool staged;          /* not fused */
     bool rotated;         /* some codec rotates keys or values */
     bool wide;            /* some codec cannot decode to BF16 (kvr_codec_decodes_bf16) */
-    int64_t staged_bytes; /* path staged on a device: limit of the BF16 scratch in bytes, or 0 if it
-                           * may hold all coded tokens */
+    int64_t staged_bytes; /* path `staged` on a device: maximum bytes of the BF16 scratch; 0 means
+                           * enough for all quantized tokens */
     const struct kvr_correction *correction; /* NULL: no correction */
     bool int8;
-    int64_t max_coded;     /* maximum number of coded tokens that a job attends to */
+    int64_t max_coded;     /* maximum number of quantized tokens that a job attends to */
     int64_t max_staged;    /* maximum number of tokens of a job that are not plain rows of type
                             * `exact` */
     bool by_head, columns; /* by_head: some spans have a single head; columns: kvr_attend_columns is
@@ -120,7 +120,8 @@ struct kvr_column_job {
                                           * queries */
     bool newest;                         /* sample the newest queries instead of evenly spaced
                                           * queries */
-    int64_t current0;                    /* token index of the first uncoded token */
+    int64_t current0;                    /* token index of the first uncompressed token, that is, of
+                                          * the current chunk */
     float *sum, *max;                    /* sum and maximum of each token's weights, [tokens,H] in
                                           * host memory, which the job updates */
 };

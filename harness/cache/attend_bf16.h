@@ -1,4 +1,4 @@
-/* attend_bf16.h - CPU attention with BF16 products summed in F32, on AMX tiles.
+/* attend_bf16.h - CPU attention by BF16 matrix products with F32 accumulation, on AMX tiles.
  *
  *     const struct kvr_bf16_kernels *f = kvr_bf16_kernels();
  *     f->pack_keys(k, ld, n, d, pk);

@@ -38,8 +38,7 @@ struct tile {
     bool bytes;  /* staged in int8 */
     bool biased; /* the tile needs a bias: a token has a multiplicity, or the last panel is
                   * padded */
-    bool causal; /* the tile has tokens of the current chunk, under a causal mask, and one part
-                  * only */
+    bool causal; /* the tile is a single part: tokens of the current chunk, under a causal mask */
 };
 
 /* Position in the job's spans at which the next tile begins. */
@@ -48,15 +47,15 @@ struct cursor {
     int64_t t;
 };
 
-/* Makes the next tile of head h, or of all heads if h is -1 and every span has all heads. After the
- * last span the tile is empty. */
+/* Sets *out to the next tile of head h, or of all heads if h is -1 and every span has all heads.
+ * After the last span the tile is empty. */
 void kvr_tile_next(const struct kvr_attend_job *job, int h, struct cursor *c, struct tile *out);
 /* Decodes the tile's keys or values of head h to rows [n][D]; rotated codecs give rotated rows. */
 void kvr_tile_load(const struct kvr_attend_job *job, const struct tile *tile, int h, bool values,
                    float *rows);
 
-/* Subtracts the correction from the scores s [m][stride] of coded keys. The queries q [m][D] are
- * rotated if the tile's keys are. */
+/* Subtracts the correction from the scores s [m][stride] of quantized keys. The queries q [m][D]
+ * are rotated if the tile's keys are. */
 void kvr_tile_subtract_correction(const struct kvr_attend_job *job, const struct tile *tile, int h,
                                   const float *q, int m, float *s, int stride);
 /* Causal mask: sets the scores of query rows [r0, r0 + m) for later tokens to -infinity. */
@@ -98,8 +97,8 @@ struct state {
     float *q, *q_rot;     /* queries times 1/sqrt(D), plain and rotated, [H*T][D] */
     /* Codecs whose transform rotates keys and values, or NULL if no codec rotates them. */
     const struct kvr_codec *k_space, *v_space;
-    /* int8 only, for plain and for rotated keys: quantized queries, and each head's mean key mu
-     * [H][D]. */
+    /* Int8 attention only: quantized queries, and each head's mean key mu [H][D]. `code` and `mu`
+     * are for plain keys, `code_rot` and `mu_rot` for rotated keys. */
     struct kvr_dot_queries code, code_rot;
     float *mu, *mu_rot;
 };
@@ -109,8 +108,8 @@ struct state {
  * over past chunks. */
 bool kvr_tile_after(const struct kvr_attend_job *job, const struct state *st,
                     const struct tile *tile, int h, int64_t at, int m);
-/* Multiplies the outputs of m rows, from row `at` on, by the rescaling factors of their new
- * maximum. */
+/* Multiplies the accumulated outputs of m rows, from row `at` on, by the online softmax's factors
+ * `rescale`. */
 void kvr_state_rescale(const struct kvr_attend_job *job, const struct state *st, int64_t at, int m,
                        const float *rescale);
 

@@ -1,7 +1,7 @@
-/* attend_dot.h - int8 attention with int32 accumulation over coded keys and values, with one table
- * of functions per instruction set.
+/* attend_dot.h - int8 attention with int32 accumulation over quantized keys and values, with one
+ * table of functions per instruction set.
  *
- * A tile is decoded and requantized to 8 bits once for all queries:
+ * A tile is dequantized and requantized to 8 bits once for all queries:
  *
  *     keys      k_tc = mu_c + a_t kq_tc     a_t one scale per token, mu one mean per head
  *     values    v_tc = b_c vq_tc            b_c one scale per channel of the tile
@@ -42,7 +42,7 @@ static inline int kvr_round4(int n)
 struct kvr_dot_queries {
     int8_t *code; /* [m][round4(d)] */
     float *scale; /* [m]: g */
-    float *shift; /* term by which the offset of unsigned key codes changes the int32 sums, [m] */
+    float *shift; /* [m]: change of the int32 sums by the offset that makes key codes unsigned */
     float *mean;  /* [m]: q . mu */
 };
 

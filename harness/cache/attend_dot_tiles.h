@@ -1,10 +1,10 @@
 /* attend_dot_tiles.h - int8 matrix products on AMX tiles (tile.h). Private to attend_dot.c and its
  * test.
  *
- * The product sums[m][n] = A[m][k] B[k][n] is exact; k is a multiple of 64 and n of 16. Rows of the
- * sums are `ld` elements apart. B is in panels of 16 columns, [k/4][16][4] each, `panel` bytes
- * apart. If `keys` is true, as for scores, A is signed and B unsigned; otherwise A is unsigned and
- * B signed. */
+ * The matrix product sums[m][n] = A[m][k] B[k][n] is exact; k is a multiple of 64 and n of 16. Rows
+ * of the sums are `ld` elements apart. B is stored in panels of 16 columns with layout
+ * [k/4][16][4], `panel` bytes apart. If `keys` is true, as for scores, A is signed and B unsigned;
+ * otherwise A is unsigned and B signed. */
 #ifndef KVR_CACHE_ATTEND_DOT_TILES_H
 #define KVR_CACHE_ATTEND_DOT_TILES_H
 
@@ -20,8 +20,8 @@ struct kvr_byte_product {
     int64_t ld;
 };
 
-/* Computes one or two blocks of 16 rows by one or two panels. The function is inlined for constant
- * `keys`, `rows` and `cols`. */
+/* Computes `rows` blocks of 16 rows of A times `cols` panels of B; `rows` and `cols` are 1 or 2.
+ * The function is inlined for constant `keys`, `rows` and `cols`. */
 static inline __attribute__((always_inline)) void kvr_byte_block(struct kvr_tiles *t,
                                                                  const struct kvr_byte_product *x,
                                                                  const bool keys, const int rows,

@@ -79,7 +79,7 @@ bool kvr_attend_rows_accepts(size_t shared, const struct kvr_attend_shape *shape
 /* Attends to all spans in one launch per KVR_ATTEND_ROWS_SPANS spans. Without split-KV the result
  * is bit-identical to that of one kvr_attend_mma_cuda call per span. `parts` [n_floats] is device
  * memory for the partial results of split-KV (kvr_attend_parts_floats). If `parts` is too small for
- * all partial results, fewer query blocks are split; if `parts` is NULL, none is split. */
+ * all partial results, query blocks have fewer KV splits; if `parts` is NULL, they have none. */
 void kvr_attend_rows_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                           const struct kvr_attend_io *io, const struct kvr_attend_mma_span *span,
                           int n_spans, float *parts, size_t n_floats);

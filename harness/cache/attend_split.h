@@ -1,18 +1,19 @@
 /* attend_split.h - split-KV: divides attention over many keys among CTAs so that all SMs finish at
  * about the same time.
  *
- * An SM runs one CTA at a time, or two CTAs at half the speed each. A query block of a full wave of
- * CTAs is processed by one CTA, over all tiles of keys. The last n % SMS of n query blocks would
- * fill a wave only partly. These n % SMS blocks are split along the keys into parts, with one CTA
- * per part. A second launch merges the partial results of the parts in a fixed order. If n < SMS
- * (few queries, many keys), all query blocks are split. The number of parts minimises this
- * estimated time of the split blocks:
+ * An SM runs one CTA at a time, or two CTAs at half the speed each. Query blocks that fill whole
+ * waves of CTAs are not split: one CTA processes a block over all tiles of keys. The last n % SMS
+ * of n query blocks would fill a wave only partly. These n % SMS query blocks are divided along the
+ * keys into KV splits (parts), with one CTA per split. A second launch merges the partial results
+ * of the KV splits in a fixed order. If n < SMS (few queries, many keys), all query blocks are
+ * split. The number of KV splits per block, `parts`, minimises this estimated time of the split
+ * blocks:
  *
  *     rounds(n_cut parts / SMS) (tiles / parts + OVERHEAD),
  *
- * OVERHEAD is the extra cost of a part, in units of a tile's time: the part loads the queries, and
- * writes and merges 66 KB of partial results. SMS is a constant, so that the summation order is the
- * same on every device. */
+ * OVERHEAD is the extra time of a KV split, in units of the time per tile of keys: its CTA loads
+ * the queries and writes 66 KB of partial results, which are then merged. SMS is a constant, so
+ * that the summation order is the same on every device. */
 #ifndef KVR_CACHE_ATTEND_SPLIT_H
 #define KVR_CACHE_ATTEND_SPLIT_H
 
@@ -24,27 +25,28 @@ extern "C" {
 
 enum {
     KVR_ATTEND_SPLIT_SMS = 132,       /* number of SMs of an H100 or an H200 */
-    KVR_ATTEND_SPLIT_OVERHEAD = 4,    /* extra cost of a part, in units of a tile's time */
-    KVR_ATTEND_SPLIT_SLOTS = 2 * 132, /* maximum number of parts */
+    KVR_ATTEND_SPLIT_OVERHEAD = 4,    /* extra time of a KV split, in units of the time per tile of
+                                       * keys */
+    KVR_ATTEND_SPLIT_SLOTS = 2 * 132, /* maximum number of partial results per launch */
     KVR_ATTEND_SPLIT_QUERIES = 128    /* query rows per CTA */
 };
 
 struct kvr_attend_split {
     int64_t n_whole, n_cut; /* n_whole: number of query blocks that are not split; n_cut: number of
                              * query blocks that are split */
-    int parts;              /* parts into which each split query block is divided */
-    int64_t tiles;          /* tiles of keys per part; the last part may have fewer */
+    int parts;              /* number of KV splits per split query block */
+    int64_t tiles;          /* tiles of keys per KV split; the last split may have fewer */
 };
 
-/* Divides n_blocks query blocks, over n_tiles tiles of keys, into at most `slots` partial results.
- * The result has parts >= 1; n_cut is 0 if no block is split. */
+/* Chooses the KV splits of n_blocks query blocks over n_tiles tiles of keys, with at most `slots`
+ * partial results. The result has parts >= 1; n_cut is 0 if no block is split. */
 struct kvr_attend_split kvr_attend_split_of(int64_t n_blocks, int64_t n_tiles, int64_t slots);
 
 /* Largest number of partial results that a launch of up to n_blocks CTAs can use. */
 int64_t kvr_attend_split_slots(int64_t n_blocks);
 
-/* Estimated time in units of a tile's time: waves times tiles per CTA, including the overhead of
- * parts. */
+/* Estimated time of attention, in units of the time per tile of keys: waves times tiles per CTA,
+ * plus the overhead of KV splits. */
 int64_t kvr_attend_split_time(const struct kvr_attend_split *s, int64_t n_tiles);
 
 #ifdef __cplusplus

@@ -40,7 +40,7 @@ bool kvr_attend_list_accepts(const struct kvr_attend_shape *shape,
 /* Attends to any number of spans. Each launch takes up to KVR_ATTEND_LIST_SPANS spans, and a
  * quantized span of another layout or bit width starts a new launch. `parts` [n_floats] is device
  * memory for the partial results of split-KV (kvr_attend_parts_floats). If `parts` is too small for
- * all partial results, fewer query blocks are split; if `parts` is NULL, none is split. */
+ * all partial results, query blocks have fewer KV splits; if `parts` is NULL, they have none. */
 void kvr_attend_list_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                           const struct kvr_attend_io *io, const struct kvr_attend_mma_span *span,
                           int n_spans, float *parts, size_t n_floats);

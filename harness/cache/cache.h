@@ -9,26 +9,27 @@
  *         KVR_TRY(kvr_cache_end_pass(c));
  *     kvr_cache_close(&c);
  *
- * The cache of a layer is a list of segments, each of n tokens coded by one codec, plus the current
- * chunk in BF16. Attention adds to a token's score the logarithm of its multiplicity m_j and
- * subtracts the method's correction c:
+ * The cache of a layer is a list of segments, each of n tokens encoded by one codec, plus the
+ * current chunk in BF16. Attention adds to a token's score the logarithm of its multiplicity m_j
+ * and subtracts the method's correction c:
  *
  *     score(q, k_j) = q . k_j / sqrt(D) - c(q, j) + log m_j
  *
- * If there are fewer KV heads than query heads (GQA), k and v are [T,n_kv_heads,D], and only KV
- * heads are stored and counted. A correction uses the queries of each query head. GQA and causal
- * chunks are supported on the CPU only.
+ * If there are fewer KV heads than query heads (GQA), k and v are [T,n_kv_heads,D], and byte counts
+ * refer to the KV heads. A correction is computed for each query head, from the queries of that
+ * head. GQA and causal chunks are supported on the CPU only.
  *
- * Keys are appended after RoPE, so attention does not depend on their order in memory. The K and V
- * of a chunk's last pass, the clean pass, are committed, that is, coded once. The K and V of an
- * earlier pass are visible to that pass only. In the study reading, the whole cache, including the
- * current chunk's intermediate state, is decoded and coded again after every pass, and no token is
- * evicted.
+ * Keys are appended after RoPE, so attention does not depend on their order in memory. A chunk's
+ * last pass is the cache-update pass (`clean`, on the denoised chunk, t = 0), whose K and V are
+ * committed, that is, quantized once. The K and V of an earlier (denoising) pass are visible to
+ * that pass only. In the study reading (the variant in the study's code), the whole cache,
+ * including K and V of the unfinished chunk, is dequantized and quantized again after every pass.
+ * The study reading evicts no tokens.
  *
  * A cache may be used by one thread only. Attention uses OpenMP internally and gives identical
  * bytes for any number of threads. On a CUDA device k, v, q and out are device memory and calls are
- * asynchronous. An error is reported at the next kvr_dev_sync at the latest. A policy that uses
- * keys and values synchronises the device. */
+ * asynchronous. An error is reported at the next kvr_dev_sync at the latest. A tier or retention
+ * policy that reads keys and values synchronises the device. */
 #ifndef KVR_CACHE_CACHE_H
 #define KVR_CACHE_CACHE_H
 
@@ -42,9 +43,10 @@ extern "C" {
 
 /* Arithmetic of attention. */
 enum kvr_attend_as {
-    KVR_ATTEND_FLOAT, /* products in F32 or, on tensor cores, in BF16 with F32 accumulation */
-    KVR_ATTEND_INT8,  /* coded tokens in int8 with int32 accumulation (attend_dot.h), other tokens
-                       * as with KVR_ATTEND_FLOAT */
+    KVR_ATTEND_FLOAT, /* matrix products in F32 or, on tensor cores, in BF16 with F32
+                       * accumulation */
+    KVR_ATTEND_INT8,  /* matrix products of quantized tokens in int8 with int32 accumulation
+                       * (attend_dot.h), of other tokens as with KVR_ATTEND_FLOAT */
 };
 extern const char *const kvr_attend_names[]; /* "float", "int8", NULL */
 /* Finds the arithmetic of attention with this name and writes it to *out. Returns false and leaves
@@ -52,13 +54,14 @@ extern const char *const kvr_attend_names[]; /* "float", "int8", NULL */
 bool kvr_attend_find(const char *name, enum kvr_attend_as *out);
 
 struct kvr_cache_shape {
-    int n_layers, n_heads, head_dim; /* L; H and D of queries and outputs */
-    int n_kv_heads; /* number of KV heads, 0 for H; query head h reads KV head h / (H /
+    int n_layers, n_heads, head_dim; /* numbers of layers L and query heads H, and channels per head
+                                      * D */
+    int n_kv_heads; /* number of KV heads; 0 means H. Query head h reads KV head h / (H /
                      * n_kv_heads) */
     bool causal;    /* apply a causal mask within the chunk */
     int tokens_per_frame;
     int frames_per_chunk;
-    int capacity_frames;  /* number of frames of the whole rollout */
+    int capacity_frames;  /* number of latent frames of the whole rollout */
     int window_frames;    /* number of newest frames that are visible, including the current chunk;
                            * 0 means all frames */
     int sink_frames;      /* number of first frames of the rollout that stay visible */
@@ -66,26 +69,27 @@ struct kvr_cache_shape {
     enum kvr_dtype exact; /* type of uncoded tokens. KVR_BF16: the reference; KVR_F32: for parity
                            * checks */
     enum kvr_attend_as attend;
-    bool bf16; /* CPU with AMX: multiply uncoded and decoded tokens in BF16 (attend_bf16.h) */
-    int64_t staged_bytes; /* path staged on a device: maximum size of the BF16 scratch in bytes; 0
-                           * for no limit */
+    bool bf16;            /* on a CPU with AMX, multiply uncompressed and dequantized tokens in BF16
+                           * (attend_bf16.h) */
+    int64_t staged_bytes; /* for path `staged` on a device: maximum size of the BF16 scratch in
+                           * bytes; 0 means no limit */
 };
 
-/* How attention reads coded tokens. The results of all paths agree up to rounding. */
+/* How attention reads quantized tokens. The results of all paths agree up to rounding. */
 enum kvr_path {
-    KVR_PATH_STAGED, /* decode a piece of bounded size into scratch, attend to it, and merge the
-                      * softmax states */
-    KVR_PATH_FUSED,  /* decode inside the attention loop, without scratch */
-    KVR_PATH_DENSE,  /* decode all tokens visible to the pass into an uncompressed copy, then attend
-                      * to this copy */
-    /* The study's order of launches: in each pass and layer, the whole cache is decoded to F32 and
-     * converted to a BF16 copy, into which the current chunk is copied. Attention reads those
-     * tokens of the BF16 copy that the pass may see. */
+    KVR_PATH_STAGED, /* dequantize a bounded number of tokens into scratch, attend to these tokens,
+                      * and merge the softmax states */
+    KVR_PATH_FUSED,  /* dequantize inside the attention loop, without scratch */
+    KVR_PATH_DENSE,  /* dequantize all tokens visible to the pass into an uncompressed copy, then
+                      * attend to this copy */
+    /* As in the study's code: each pass dequantizes a layer's whole cache to F32, converts it to a
+     * BF16 copy, and copies the current chunk into the BF16 copy. Attention reads those tokens of
+     * the BF16 copy that the pass may see. */
     KVR_PATH_DECODED,
 };
 extern const char *const kvr_path_names[]; /* NULL-terminated */
-/* Whether this path attends to an uncompressed copy, where coded and uncoded keys are no longer
- * distinguished. */
+/* Whether this path attends to an uncompressed copy of the cache, in which quantized tokens cannot
+ * be told from other tokens. */
 static inline bool kvr_path_copies(enum kvr_path path)
 {
     return path == KVR_PATH_DENSE || path == KVR_PATH_DECODED;
@@ -99,20 +103,20 @@ struct kvr_pass {
     int frame0;   /* index of the chunk's first frame in the rollout */
     int n_frames; /* frames in the chunk */
     int index;    /* index of the pass within the chunk, from 0 to the number of denoising steps */
-    bool clean;   /* the chunk's last pass, whose K and V are committed */
+    bool clean;   /* the pass is the chunk's cache-update pass, whose K and V are committed */
     bool cut;     /* the chunk begins a shot: its prompt differs from that of the previous chunk */
-    /* frames by which earlier cuts shift the chunk's time positions. If a part of the method
-     * rotates keys by frame, any shift but 0 is KVR_EUNSUPPORTED.
-     *                      part of the method rotates keys by frame: KVR_EUNSUPPORTED */
+    /* Number of frames by which earlier prompt switches shift the chunk's temporal RoPE positions.
+     * If a component of the method rotates keys by frame number, any shift but 0 fails with
+     * KVR_EUNSUPPORTED. */
     double shift;
 };
 
 /* Current bytes of the cache. */
 struct kvr_cache_bytes {
-    int64_t tokens;     /* tokens per layer that an uncompressed cache would hold; in the study
-                         * reading, the capacity */
+    int64_t tokens;     /* number of tokens per layer of an uncompressed cache; in the study
+                         * reading, all tokens of the rollout (capacity) */
     size_t bf16;        /* bytes of the K and V of `tokens` tokens in BF16, all layers */
-    size_t nominal;     /* bytes of the packed format by arithmetic, all layers */
+    size_t nominal;     /* nominal bytes: computed size of all layers in the packed format */
     size_t resident;    /* bytes that segments have allocated, with tags KV and META */
     size_t resident_kv; /* bytes of `resident` with tag KV */
     struct kvr_varying varying;
@@ -135,37 +139,41 @@ void kvr_cache_close(struct kvr_cache **c);
 size_t kvr_cache_scratch_bytes(const struct kvr_scheme *scheme, const struct kvr_cache_shape *shape,
                                enum kvr_path path, enum kvr_backend backend);
 
-/* Removes all tokens, states of policies and times, before a new video. */
+/* Prepares the cache for a new video: removes all tokens, and resets the policies' states and the
+ * measured times. */
 void kvr_cache_reset(struct kvr_cache *c);
 
 /* Evicts all frames but the first `frames` frames, as if the other frames had left the window. The
- * states of the method's tiers and retention are truncated to the same frames. Later chunks may be
- * stored again, in order; chunks may be skipped. Not within a pass. */
+ * states of the method's tiers and retention are truncated to the same frames. The chunks after
+ * these frames may then be stored again, in ascending order; chunks may be skipped. Not within a
+ * pass. */
 enum kvr_status kvr_cache_drop(struct kvr_cache *c, int frames);
 /* Whether the window and sink of the cache's shape leave any frame of the chunk [frame0, frame0 +
  * n) visible to the chunk that starts at `frame`. */
 bool kvr_cache_in_window(const struct kvr_cache *c, int frame0, int n, int frame);
 
-/* Begins a pass over one layer after another. Chunks come in order, and all passes of a chunk have
- * the same frames. A pass that repeats the last committed chunk replaces the committed tokens. */
+/* Begins a pass of the model, in which every layer appends its keys and values and attends to the
+ * cache. Chunks must be passed in temporal order, and all passes of a chunk must have the same
+ * frames. A pass that repeats the last committed chunk replaces the committed tokens. */
 enum kvr_status kvr_cache_begin_pass(struct kvr_cache *c, const struct kvr_pass *pass);
 
 /* Copies k and v of the current chunk in one layer, rounded to shape.exact; T = n_frames *
  * tokens_per_frame. The copy is valid until the next append. */
 enum kvr_status kvr_cache_append(struct kvr_cache *c, int layer, const float *k, const float *v);
-/* Sets *k and *v [T,H,D] to the buffers that kvr_cache_append fills. A producer of BF16 on the
- * device may write there directly and then call kvr_cache_append with k and v NULL. Returns false
- * if the cache's uncoded tokens are not BF16. */
+/* Sets *k and *v [T,H,D] to the buffers that kvr_cache_append fills. A kernel may write BF16 keys
+ * and values to these buffers directly; the caller then calls kvr_cache_append with k and v NULL.
+ * Returns false if the cache's uncoded tokens are not BF16. */
 bool kvr_cache_current(const struct kvr_cache *c, kvr_bf16 **k, kvr_bf16 **v);
 
 /* out = softmax(q K^T / sqrt(D)) V over the visible past and the current chunk, including
- * multiplicities and the method's correction. In a clean pass, the chunk is committed after its
- * attention. On KVR_ENOMEM the cache is unchanged. */
+ * multiplicities and the method's correction. In a cache-update pass (`clean`), the chunk is
+ * committed after its attention. On KVR_ENOMEM the cache is unchanged. */
 enum kvr_status kvr_cache_attend(struct kvr_cache *c, int layer, const float *q, float *out);
 
-/* Whether attention may have BF16 queries and output. The cache must be on a device and in BF16,
- * have no observer, and have a method that does not need F32 queries. A correction by moments, a
- * score that reads attention or queries, and tokens selected per head need F32 queries. */
+/* Whether attention may have BF16 queries and output. The cache must be on a device, have
+ * uncompressed tokens in BF16 and no observer, and its method must not need F32 queries. F32
+ * queries are needed for a correction that uses moments, retention scores that read attention or
+ * queries, and token selection per head. */
 bool kvr_cache_attends_bf16(const struct kvr_cache *c);
 /* Like kvr_cache_attend, with queries and output in BF16, 16-byte aligned. Must be called only if
  * kvr_cache_attends_bf16 returns true. */
@@ -178,17 +186,20 @@ enum kvr_status kvr_cache_attend_bf16(struct kvr_cache *c, int layer, const kvr_
 enum kvr_status kvr_cache_attend_normed(struct kvr_cache *c, int layer, const kvr_bf16 *q,
                                         const struct kvr_query_norm *norm, kvr_bf16 *out);
 
-/* Commits the appended keys and values of a clean pass without computing attention. */
+/* Commits the appended keys and values of a cache-update pass (`clean`) without computing
+ * attention. */
 enum kvr_status kvr_cache_commit(struct kvr_cache *c, int layer);
 
-/* From this call on, kvr_cache_attend writes to `past` [L,T,H] the share of each query's attention
- * that falls on past chunks. T is the pass's number of tokens, and each layer writes its own slice.
- * `past` NULL ends this. Fails with KVR_EUNSUPPORTED if the cache's chunks are not causal. */
+/* From this call on, kvr_cache_attend writes to `past` [L,T,H] the sum of each query's softmax
+ * weights over the tokens of past chunks. T is the pass's number of tokens, and each layer writes
+ * its own slice. With `past` NULL, kvr_cache_attend stops writing these sums. Fails with
+ * KVR_EUNSUPPORTED if the cache's chunks are not causal. */
 enum kvr_status kvr_cache_collect_past_share(struct kvr_cache *c, float *past);
 
 /* Sets the oracle scores by which a non-causal retention selects tokens
- * (kvr_thin_needs.oracle_scores). table [L][capacity tokens] is borrowed. If a method needs oracle
- * scores and has no table, storing fails with KVR_EUNSUPPORTED. */
+ * (kvr_thin_needs.oracle_scores). The caller must keep `table` [L][capacity tokens] allocated while
+ * the cache uses it. If a method needs oracle scores and has no table, storing fails with
+ * KVR_EUNSUPPORTED. */
 void kvr_cache_set_salience(struct kvr_cache *c, const float *table);
 
 /* Ends the pass; no layer may be appended or attended to until the next kvr_cache_begin_pass. */
@@ -203,9 +214,9 @@ bool kvr_cache_only_reads(const struct kvr_cache *c);
 void kvr_cache_bytes(const struct kvr_cache *c, struct kvr_cache_bytes *out);
 
 /* Reads the decoded keys and values of the committed tokens visible to the last pass, oldest first.
- * If the pass's own chunk is committed, it is included. k, v [n_tok,H,D] are floats in host memory.
- * k or v may be NULL and is then not written. Returns the number of tokens n_tok, or -1 on a device
- * error. */
+ * The pass's own chunk is included once it is committed. k, v [n_tok,H,D] are floats in host
+ * memory. k or v may be NULL and is then not written. Returns the number of tokens n_tok, or -1 on
+ * a device error. */
 int64_t kvr_cache_read(const struct kvr_cache *c, int layer, float *k, float *v);
 
 /* Inputs and output of attention in one layer of one pass, as an observer sees them. Borrowed for
@@ -225,9 +236,9 @@ struct kvr_cache_view {
 };                                  /* All pointers are host memory: device memory is copied for the
                                      * call. */
 
-/* Calls `fn` in every later attend and commit, before the pass's keys and values are stored; in a
- * commit, q and out are NULL. An `fn` of NULL removes the observer. If `fn` fails, the attend or
- * commit returns the status of `fn`. */
+/* Calls `fn` in every later kvr_cache_attend and kvr_cache_commit, before the pass's keys and
+ * values are stored; in kvr_cache_commit, view->q and view->out are NULL. An `fn` of NULL removes
+ * the observer. If `fn` fails, kvr_cache_attend or kvr_cache_commit returns the status of `fn`. */
 typedef enum kvr_status kvr_cache_observer_fn(void *ctx, const struct kvr_cache_view *view);
 void kvr_cache_observe(struct kvr_cache *c, kvr_cache_observer_fn *fn, void *ctx);
 

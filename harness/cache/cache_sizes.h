@@ -16,12 +16,13 @@ struct kvr_cache_sizes {
     size_t current, values, dense,
         held;                       /* `current`, `values` and `dense` are allocated twice: for K
                                      * and for V */
-    size_t map, work, gather, back; /* buffers of the codecs, reserved so that passes do not
-                                     * allocate */
-    /* used if the method's retention evicts single tokens (see layer.h) */
+    size_t map, work, gather, back; /* scratch of the codecs, allocated in advance so that passes
+                                     * need not allocate */
+    /* buffers for a retention that evicts single tokens (struct kvr_layer_scratch); 0 bytes
+     * otherwise */
     size_t keep, rows, pick, pick_host, all_keys, all_values;
-    size_t weights; /* multiplicities of tokens; used if the method's retention evicts single
-                     * tokens */
+    size_t weights; /* multiplicities of tokens, for a retention that evicts single tokens; 0 bytes
+                     * otherwise */
     size_t columns; /* attention received by each token (struct kvr_columns): sums, then maxima */
     struct kvr_attend_bytes attend;
 };

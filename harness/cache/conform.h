@@ -1,4 +1,4 @@
-/* conform.h - checks that a method fulfils its contract, run on one layer.
+/* conform.h - checks on one cache layer that a compression method fulfils the contract of methods.
  *
  *     struct kvr_conform c = { .method = "MINE_INT4", .dev = dev };
  *     KVR_TRY(kvr_conform_shape(&c));
@@ -6,17 +6,18 @@
  *         st = k->run(&c);         KVR_OK; KVR_EUNSUPPORTED: does not apply; else the failure
  *     ... c.finding ...
  *
- * A layer of two heads is filled with eight chunks and a shorter ninth, as in a rollout, and then
- * decoded. The checks are for plug-ins (`kvreel plugin check`); the tests of built-in methods are
- * stricter. A faulty method may crash a check, so run each check in its own process. The checks
- * change the number of OpenMP threads. */
+ * A check stores eight full chunks and a shorter ninth in a layer of two heads, as in a rollout,
+ * and then decodes the layer. The checks are for plug-ins (`kvreel plugin check`); the tests of
+ * built-in methods are stricter. A faulty method may crash a check, so run each check in its own
+ * process. Some checks change the process's number of OpenMP threads while they run. */
 #ifndef KVR_CACHE_CONFORM_H
 #define KVR_CACHE_CONFORM_H
 
 #include "harness/device/dev.h"
 
 struct kvr_conform {
-    const char *method;    /* name of the method, optionally with a reading or a correction */
+    const char *method;    /* name of the method, optionally with a correction or a reading other
+                            * than NAME@study */
     struct kvr_dev *dev;   /* a CPU device */
     struct kvr_dev *other; /* a device whose results are compared with those of `dev`; NULL skips
                             * the comparison */
@@ -25,8 +26,8 @@ struct kvr_conform {
 };
 
 struct kvr_conform_check {
-    const char *name, *asks; /* name and requirement, such as "bytes" and "as many are held as the
-                              * layout declares" */
+    const char *name, *asks; /* name and requirement, such as "bytes" and "held bytes equal declared
+                              * bytes, and none leak" */
     enum kvr_status (*run)(struct kvr_conform *c);
 };
 extern const struct kvr_conform_check kvr_conform_checks[]; /* ends with name NULL */

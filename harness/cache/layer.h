@@ -1,11 +1,12 @@
-/* layer.h - the stored segments of one layer, and how they are made.
+/* layer.h - stores and evicts the segments of one layer's KV cache, and quantizes them again.
  *
- * In the intended reading, kvr_layer_commit codes a chunk's keys and values once, at the end of the
- * chunk's clean pass. Later the chunk's tokens may move to a coarser tier or be evicted; no token
- * moves to a finer tier. When single tokens of a segment are evicted, the remaining tokens are
- * decoded and coded again. Coding decoded values again is lossless for values that are stored
- * exactly. In the study reading, kvr_layer_recode assigns tiers to all tokens of the decoded cache
- * and codes all of them again.
+ * In the intended reading (the paper's variant of a method), kvr_layer_commit quantizes a chunk's
+ * keys and values once, after the chunk's cache-update pass (on the denoised chunk, t = 0). The
+ * chunk's tokens may later move to a coarser tier or be evicted; no token moves to a finer tier.
+ * When single tokens of a segment are evicted, the remaining tokens are dequantized and quantized
+ * again. The second quantization does not change values that the codec stores exactly. In the study
+ * reading (the variant in the study's code), kvr_layer_recode assigns tiers to all tokens of the
+ * dequantized cache and quantizes all tokens again.
  *
  * The functions are independent of passes and attention, so that `kvreel codec`, `kvreel predict`
  * and rollouts share them. A layer without data (`dry`) only computes the sizes of what it would
@@ -21,8 +22,8 @@ struct kvr_layer_geometry {
     int n_heads, head_dim;
     int tokens_per_frame, frames_per_chunk;
     int64_t capacity; /* number of tokens of the whole rollout */
-    bool alone; /* only this layer is stored, so a retention that selects in the last layer for all
-                 * layers selects in this layer */
+    bool alone; /* no other layer is stored, so a retention that selects tokens in the last layer
+                 * for all layers selects them in this layer */
 };
 
 /* Working memory (KVR_MEM_SCRATCH) that the layers of a cache share; it grows on demand. Only
@@ -34,10 +35,10 @@ struct kvr_layer_scratch {
                              * or 1 */
     struct kvr_buf weights; /* multiplicities of tokens: int32 [capacity][G], host memory, G as in
                              * `keep` */
-    struct kvr_buf rows;    /* decoded rows: first keys, then values */
+    struct kvr_buf rows;    /* decoded rows of a segment: first keys, then values */
     struct kvr_buf pick,
-        pick_host;             /* int32 indices of the rows to gather; pick_host is the host copy of
-                                * indices in device memory */
+        pick_host;             /* pick: int32 indices of the rows to gather; pick_host: host copy of
+                                * `pick`, if `pick` is in device memory */
     struct kvr_buf all_keys;   /* keys of all tokens, [capacity,H,D], if the retention requests
                                 * them */
     struct kvr_buf all_values; /* values of all tokens, [capacity,H,D], if the retention requests
@@ -63,16 +64,16 @@ struct kvr_layer {
     bool dry;
     struct kvr_segment *seg; /* segments in chunk order; in the study reading, in tier order */
     int n, cap;
-    int64_t n_coded;         /* number of segments coded so far; also the serial number of the
+    int64_t n_coded;         /* number of segments encoded so far; also the serial number of the
                               * newest segment */
     int64_t n_active;        /* tokens written so far */
     size_t study_side_bytes; /* bytes of masks and indices in the format of the study's code */
     struct kvr_varying varying;
     struct kvr_layer_bytes
-        new_bytes; /* peak bytes during the last commit or recode, when replaced segments still
-                    * existed */
-    struct kvr_policy_state state[2]; /* states of two policies: the tiers, and the retention if
-                                       * that is another part */
+        new_bytes; /* peak bytes during the last commit or recode, including replaced segments
+                    * before they were freed */
+    struct kvr_policy_state state[2]; /* states of the tier policy (index 0) and of the retention
+                                       * policy (index 1) */
     const struct kvr_columns
         *columns;               /* attention that each token received in the pass being stored, or
                                  * NULL if it is unknown */
@@ -92,16 +93,17 @@ enum kvr_status kvr_layer_open(struct kvr_layer *l, struct kvr_dev *dev,
 void kvr_layer_close(struct kvr_layer *l);
 void kvr_layer_reset(struct kvr_layer *l); /* for a new video */
 
-/* Codes tokens [tok0, tok0 + n): k and v [n,H,D] are F32, already rounded to the cache's type, or
- * NULL for a dry layer. The new tokens replace all stored tokens with an index of tok0 or more. On
- * KVR_ENOMEM the layer is unchanged. */
+/* Quantizes and stores tokens [tok0, tok0 + n). k and v [n,H,D] are F32, already rounded to the
+ * cache's type, or NULL for a dry layer. The new tokens replace all stored tokens with an index of
+ * tok0 or more. On KVR_ENOMEM the layer is unchanged. */
 enum kvr_status kvr_layer_commit(struct kvr_layer *l, const float *k, const float *v, int64_t tok0,
                                  int64_t n);
 
-/* Whether only codecs read the committed values, and no policy or correction does. */
+/* Whether codecs are the only readers of committed values, that is, no policy or correction reads
+ * them. */
 bool kvr_layer_only_codes(const struct kvr_layer *l);
-/* Like kvr_layer_commit, for BF16 values, which are not converted to F32. Must be called only if
- * kvr_layer_only_codes returns true. */
+/* Like kvr_layer_commit, but reads k and v as BF16 without a conversion to F32. Must be called only
+ * if kvr_layer_only_codes returns true. */
 enum kvr_status kvr_layer_commit_bf16(struct kvr_layer *l, const kvr_bf16 *k, const kvr_bf16 *v,
                                       int64_t tok0, int64_t n);
 
@@ -111,19 +113,19 @@ enum kvr_status kvr_layer_commit_bf16(struct kvr_layer *l, const kvr_bf16 *k, co
  * unchanged. */
 enum kvr_status kvr_layer_evict_as_last(struct kvr_layer *l);
 
-/* Codes all tokens again, as the study reading does after every pass. k, v [capacity,H,D] F32 have
- * n_active written tokens. On KVR_ENOMEM the stored segments are unchanged, but a policy may have
- * updated its scores. */
+/* Quantizes the first n_active tokens of k and v, F32 [capacity,H,D], and replaces all stored
+ * segments, as the study reading does after every pass. On KVR_ENOMEM the stored segments are
+ * unchanged, but a policy may have updated its scores. */
 enum kvr_status kvr_layer_recode(struct kvr_layer *l, const float *k, const float *v,
                                  int64_t n_active);
 
-/* Evicts the segments without a token that `seen` makes visible. */
+/* Evicts every segment that has no token visible in `seen`. */
 void kvr_layer_evict(struct kvr_layer *l, const struct kvr_visible *seen);
 
-/* Decodes the jointly coded segments (methods/joint.h) that are visible in `seen`; NULL selects all
- * segments. The function kvr_layer_dense() and spans return no status, so this function must be
- * called before they read a layer. For a segment that could not be decoded, the decoded values are
- * NaN. */
+/* Decodes the visible segments whose keys and values are encoded jointly (methods/joint.h); if
+ * `seen` is NULL, decodes all such segments. Must be called before kvr_layer_dense() or attention
+ * reads the layer, because neither returns a decoding error. For a segment that could not be
+ * decoded, the decoded values are NaN. */
 enum kvr_status kvr_layer_read_joint(const struct kvr_layer *l, const struct kvr_visible *seen);
 /* Frees the values that kvr_layer_read_joint has decoded. */
 void kvr_layer_drop_joint(const struct kvr_layer *l);
@@ -134,24 +136,25 @@ int kvr_layer_spans(const struct kvr_layer *l, const struct kvr_visible *seen,
                     struct kvr_span *spans);
 
 /* Decodes tokens [begin, end) to k, v [end-begin,H,D]; k or v may be NULL. A pooled token is
- * repeated for all tokens that it stands for; zero, dropped and unwritten tokens are 0. If `held`
- * [end-begin] is not NULL, held[i] is set to 1 if attention can see token begin + i. */
+ * repeated for all tokens that it stands for. For zeroed, evicted and not yet written tokens, k and
+ * v are 0. If `held` [end-begin] is not NULL, held[i] is set to 1 if attention can see token begin
+ * + i. */
 void kvr_layer_dense(const struct kvr_layer *l, int64_t begin, int64_t end, float *k, float *v,
                      uint8_t *held);
 
 /* Bytes of moments that a segment with this many heads stores for the scheme's correction. */
 size_t kvr_layer_moments_bytes(const struct kvr_layer *l, const struct kvr_codec *k, int heads);
 
-/* Bytes of the layer in the packed format, computed from the format's arithmetic. The definition of
- * the function explains the study reading's bytes under "byte accounting". */
+/* Nominal bytes of the layer: its computed size in the packed format. */
 size_t kvr_layer_nominal(const struct kvr_layer *l);
 /* Bytes of the hidden tokens that a retention keeps because they may become visible again.
  * kvr_layer_nominal includes these bytes, but not the memory of the retention's scores. */
 size_t kvr_layer_held_tokens_bytes(const struct kvr_layer *l);
-/* Adds the counts of `more` to those of `to`. */
+/* Adds the sums `more` over blocks of data-dependent size to `to`; to->most_bits becomes the larger
+ * of the two. */
 void kvr_varying_add(struct kvr_varying *to, const struct kvr_varying *more);
-/* Allocated bytes of all segments and of the policies' states; *codes receives the bytes of codes
- * alone. */
+/* Allocated bytes of the layer's segments and of the policies' states; *codes receives the bytes of
+ * the quantized codes, without side information. */
 size_t kvr_layer_resident(const struct kvr_layer *l, size_t *codes);
 /* Allocated bytes of the layer by tag; for a dry layer, the bytes of codes and side information
  * that it would allocate. The state of a policy has the same size whether the layer is dry or

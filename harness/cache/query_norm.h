@@ -2,9 +2,9 @@
  *
  *     u = x * inverse * weight;    pairs of u rotated in float64;    rounded once
  *
- * The arithmetic is that of kvr_ops. The linear layer that writes the queries also writes partial
- * sums of their squares (kvr_product_layer.squares), which are added in a fixed order to give
- * `inverse`. */
+ * The results are rounded like those of rms_rope in kvr_ops (harness/engine/ops.h). The linear
+ * layer that writes the queries also writes partial sums of their squares
+ * (kvr_product_layer.squares), which are added in a fixed order to give `inverse`. */
 #ifndef KVR_CACHE_QUERY_NORM_H
 #define KVR_CACHE_QUERY_NORM_H
 
@@ -17,8 +17,8 @@ extern "C" {
 #endif
 
 struct kvr_query_norm {
-    const float *inverses;         /* factors `inverse` of the queries, [T], or NULL to leave the
-                                    * queries unchanged */
+    const float *inverses;         /* [T]: RMSNorm factor `inverse` of each query token; NULL leaves
+                                    * the queries unchanged */
     const float *weight;           /* [H,D], 8-byte aligned */
     const double *cosines, *sines; /* [T,D/2]; NULL: no rotation */
 };
