@@ -21,8 +21,8 @@ struct kvr_cache_sizes {
     /* buffers for a retention that evicts single tokens (struct kvr_layer_scratch); 0 bytes
      * otherwise */
     size_t keep, rows, pick, pick_host, all_keys, all_values;
-    size_t weights; /* multiplicities of tokens, for a retention that evicts single tokens; 0 bytes
-                     * otherwise */
+    size_t weights; /* multiplicities of tokens, for a retention that assigns them
+                     * (kvr_thin_needs.weights); 0 bytes otherwise */
     size_t columns; /* attention received by each token (struct kvr_columns): sums, then maxima */
     struct kvr_attend_bytes attend;
 };

@@ -1,5 +1,5 @@
 /* dtype_kernels.h - array conversions by CPU instruction set, which kvr_to_f32 and kvr_from_f32
- * call. The header dtype.h defines the rounding of these conversions. */
+ * call. The header dtype.h defines how conversions round. */
 #ifndef KVR_CORE_DTYPE_KERNELS_H
 #define KVR_CORE_DTYPE_KERNELS_H
 
@@ -14,8 +14,8 @@ extern "C" {
 typedef void kvr_widen_fn(float *dst, const void *src, size_t n);
 typedef void kvr_narrow_fn(void *dst, const float *src, size_t n);
 
-/* Functions by element type. The functions of F32, which is copied, and of integer types and BOOL
- * are NULL. */
+/* Functions by element type. Function pointers are NULL for F32, which is copied, and for integer
+ * types and BOOL, which have no conversion. */
 struct kvr_dtype_kernels {
     kvr_widen_fn *widen[KVR_N_DTYPES];
     kvr_narrow_fn *narrow[KVR_N_DTYPES];

@@ -1,4 +1,4 @@
-/* frames.h - a video as the metrics read it: raw 8-bit RGB frames, before any video encoder. */
+/* frames.h - the video that metrics read: raw 8-bit RGB frames, before video compression. */
 #ifndef KVR_CORE_FRAMES_H
 #define KVR_CORE_FRAMES_H
 

@@ -19,7 +19,8 @@ int64_t kvr_host_peak_bytes(void);
 bool kvr_host_peak_reset(void);
 
 /* Number of processes that the kernel's OOM killer has ended on this host and in this process's
- * control group. If two readings differ, a process was killed between them. */
+ * control group. If this number has grown between two calls, the OOM killer has ended a process in
+ * between. */
 int64_t kvr_host_oom_kills(void);
 
 /* Busy CPU time of the host since boot, summed over all CPUs, or 0 if it is unknown. */

@@ -18,13 +18,13 @@
 extern "C" {
 #endif
 
-/* Opens a regular file or a pipe. A shell's `<(...)` is read to its end; a FIFO without a writer
- * reads as empty. Fails with KVR_ENOTFOUND if there is no such file, with KVR_EFORMAT for any other
- * kind of file, and with KVR_EIO or KVR_ENOMEM. */
+/* Opens a regular file or a pipe. A shell's process substitution `<(...)` is read to its end; a
+ * FIFO without a writer reads as empty. Fails with KVR_ENOTFOUND if there is no such file, and with
+ * KVR_EFORMAT for any other kind of file; other failures are KVR_EIO and KVR_ENOMEM. */
 enum kvr_status kvr_infile_open(FILE **out, const char *path);
 
-/* Opens a text file like kvr_infile_open() and skips a UTF-8 byte order mark. A UTF-16 or UTF-32
- * byte order mark is KVR_EFORMAT. */
+/* Opens a text file like kvr_infile_open() and skips a UTF-8 byte order mark. Fails with
+ * KVR_EFORMAT if the file has a UTF-16 or UTF-32 byte order mark. */
 enum kvr_status kvr_infile_open_text(FILE **out, const char *path);
 
 /* Checks that `path` is a regular file, in which a reader can seek. Errors are those of

@@ -3,18 +3,18 @@
  *     KVR_TRY(kvr_isa_force(name));       NULL: KVREEL_CPU, else the best this CPU supports
  *     kvr_fwht_kernels()->rows(x, n, d);  the table of the selected variant
  *
- * Each *_isa.c file is compiled once for portable, avx2 and avx512 (on ARM: for portable and neon).
- * A *_dot.c file is compiled for avxvnni, vnni and amx_int8 as well. A *_tile.c file is compiled
- * for portable and amx_bf16 (tile.h). A compiled variant of a file defines one constant table of
- * functions, `const struct kvr_x KVR_ISA_NAME(kvr_x)`, and no other external symbol. The file's
- * header declares KVR_ISA_TABLES(struct kvr_x, kvr_x), which defines kvr_x(), the function that
- * returns the selected variant's table. For each variant the Makefile sets KVR_ISA to the variant's
- * name, and sets to 1 the macros of its features, which are KVR_ISA_AVX2, KVR_ISA_AVX512,
- * KVR_ISA_VNNI, KVR_ISA_AVXVNNI, KVR_ISA_AMX_BF16, KVR_ISA_AMX_INT8 or KVR_ISA_NEON. KVR_ISA_AVX2
- * is set for AVX-512 variants too.
+ * Each *_isa.c file is compiled once per instruction set: portable, avx2 and avx512 (on ARM:
+ * portable and neon). A *_dot.c file is compiled for avxvnni, vnni and amx_int8 as well. A *_tile.c
+ * file is compiled for portable and amx_bf16 (tile.h). A compiled variant of a file defines one
+ * constant table of functions, `const struct kvr_x KVR_ISA_NAME(kvr_x)`, and no other external
+ * symbol. The file's header declares KVR_ISA_TABLES(struct kvr_x, kvr_x), which defines kvr_x(),
+ * the function that returns the selected variant's table. For each variant the Makefile sets
+ * KVR_ISA to the variant's name, and sets to 1 the macros of its features, which are KVR_ISA_AVX2,
+ * KVR_ISA_AVX512, KVR_ISA_VNNI, KVR_ISA_AVXVNNI, KVR_ISA_AMX_BF16, KVR_ISA_AMX_INT8 or
+ * KVR_ISA_NEON. KVR_ISA_AVX2 is set for AVX-512 variants too.
  *
- * Stored data (codes, scales, masks) is bit-identical in every variant. Floating-point sums of
- * products may differ in the last bits, since each variant has its own summation order. */
+ * Stored data (codes, scales, masks) is bit-identical in every variant. Floating-point dot products
+ * may differ in the last bits, since each variant has its own summation order. */
 #ifndef KVR_CORE_ISA_H
 #define KVR_CORE_ISA_H
 
@@ -33,8 +33,9 @@ enum kvr_isa {
     KVR_ISA_OF_AVXVNNI,  /* AVX2 and 8-bit dot products in 256-bit registers */
     KVR_ISA_OF_AVX512,   /* AVX-512 F, BW, CD, DQ, VL: x86-64-v4 */
     KVR_ISA_OF_VNNI,     /* AVX-512 and 8-bit dot products in 512-bit registers */
-    KVR_ISA_OF_AMX_BF16, /* VNNI with AVX512-BF16 and BF16 products of AMX tiles */
-    KVR_ISA_OF_AMX_INT8, /* AMX_BF16 with 8-bit products of AMX tiles */
+    KVR_ISA_OF_AMX_BF16, /* instructions of vnni, AVX512-BF16, and BF16 matrix products on AMX
+                          * tiles */
+    KVR_ISA_OF_AMX_INT8, /* instructions of amx_bf16, and int8 matrix products on AMX tiles */
     KVR_ISA_OF_NEON,     /* ARM: Advanced SIMD intrinsics with 8-bit dot products */
     KVR_N_ISA
 };

@@ -7,11 +7,11 @@
  *     ...
  *     json_decref(root);
  *
- * A getter takes the object, a name of the object for messages (file, or file and location), and a
- * key. If the key is absent or its value has the wrong type, a getter fails with KVR_EFORMAT and a
- * message such as "file: dim: expected integer, found string". The getters named *_opt accept an
- * absent key or null and then leave *out unchanged. After a failure *out is unchanged. References
- * that a getter returns belong to the object. */
+ * The arguments of a getter are a JSON object, the object's name in error messages (file, or file
+ * and location), and a key. If the key is absent or its value has the wrong type, a getter fails
+ * with KVR_EFORMAT and a message such as "file: dim: expected integer, found string". The getters
+ * named *_opt accept an absent key or null and then leave *out unchanged. After a failure *out is
+ * unchanged. References that a getter returns are borrowed from the JSON object. */
 #ifndef KVR_CORE_JSON_H
 #define KVR_CORE_JSON_H
 
@@ -31,7 +31,7 @@ extern "C" {
  * grown. */
 unsigned long kvr_json_losses(void);
 /* Like json_dumps(), but returns NULL if any allocation of the library has failed, because the text
- * of an incomplete document would give the key of another cell. Caller frees. */
+ * of an incomplete document would hash to a wrong cell key. Caller frees. */
 char *kvr_json_text(const json_t *j, size_t flags);
 
 /* Like json_string(), but accepts arbitrary bytes: invalid UTF-8 becomes U+FFFD. */

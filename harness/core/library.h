@@ -4,8 +4,8 @@
  *     ...
  *     dlclose(library);
  *
- * A library that is not found may be optional, while a loader that runs out of memory is a failure.
- * The status distinguishes a missing library from a lack of memory. */
+ * A caller can continue without an optional library, but must fail if memory is short while the
+ * library is loaded. The returned status distinguishes a missing library from exhausted memory. */
 #ifndef KVR_CORE_LIBRARY_H
 #define KVR_CORE_LIBRARY_H
 

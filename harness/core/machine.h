@@ -1,5 +1,5 @@
 /* machine.h - facts about the machine that are stored with measured times, such as its processor,
- * kernels and load. */
+ * load, and instruction set of kvreel's kernels. */
 #ifndef KVR_CORE_MACHINE_H
 #define KVR_CORE_MACHINE_H
 
@@ -16,8 +16,8 @@ const char *kvr_cpu_name(char *buf, size_t n);
 /* Load average over the last minute, or a negative number if it is unknown. */
 double kvr_machine_load(void);
 
-/* Describes the machine beside every printed time, as in "CPU NAME, kernels avx2 (forced), load
- * 0.31". */
+/* Description of the machine that is printed with measured times, as in "CPU NAME, kernels avx2
+ * (forced), load 0.31". */
 const char *kvr_machine_text(char *buf, size_t n);
 
 /* Calls `fn` for each fact that identifies the machine: cpu_vendor, cpu_family, cpu_model,

@@ -4,12 +4,12 @@
  *     float x[2];
  *     kvr_normal_pair(u[0], u[1], x);            two words of the generator -> two N(0,1)
  *
- * Two uniform words u0 and u1 give x = (r cos a, r sin a), with r = sqrt(-2 ln((u0 + 1/2) 2^-32))
- * and a = 2 pi (u1 + 1/2) 2^-32 (Box and Muller 1958). The added 1/2 keeps the logarithm away from
- * 0; the largest value is sqrt(2 ln 2^33) = 6.76. Logarithm, sine and cosine are series in double
- * precision with a fixed order of operations, so results do not depend on the math library. In
- * every build, the compiler may not contract operations to FMA. The error of each function is below
- * one unit in the last place of a double. */
+ * Two uniform 32-bit integers u0 and u1 give x = (r cos a, r sin a), with r = sqrt(-2 ln((u0 + 1/2)
+ * 2^-32)) and a = 2 pi (u1 + 1/2) 2^-32 (Box and Muller 1958). The added 1/2 keeps the logarithm
+ * away from 0; the largest value is sqrt(2 ln 2^33) = 6.76. Logarithm, sine and cosine are series
+ * in double precision with a fixed order of operations, so results do not depend on the math
+ * library. In every build, the compiler may not contract operations to FMA. The error of each
+ * function is below one unit in the last place of a double. */
 #ifndef KVR_CORE_NORMAL_PAIR_H
 #define KVR_CORE_NORMAL_PAIR_H
 
@@ -30,11 +30,11 @@ extern "C" {
 /* Natural logarithm of v 2^-33, for odd v below 2^33. With v = 2^k m, m in [sqrt(1/2), sqrt(2)) and
  * s = (m - 1) / (m + 1), ln m = 2 atanh(s) = 2 s (1 + s^2 / 3 + s^4 / 5 + ...), where |s| <=
  * 0.1716. The first omitted term of the series is 2e-19 of the sum. The differences m - 1 and m + 1
- * are exact, since m has 33 bits. */
+ * are exact in double precision, since m has at most 33 significand bits. */
 KVR_PAIR_FN double kvr_pair_ln(uint64_t v)
 {
-    const double ln2_hi = 0x1.62e42fefa38p-1; /* ln 2 in 42 bits: its product with an exponent |e|
-                                               * <= 33 is exact */
+    const double ln2_hi = 0x1.62e42fefa38p-1; /* ln 2 to 42 significand bits, so that its product
+                                               * with an exponent |e| <= 33 is exact */
     const double ln2_lo = 0x1.ef35793c7673p-45;
     double m = (double)v, s, z, p, e;
     uint64_t bits;
@@ -63,11 +63,13 @@ KVR_PAIR_FN double kvr_pair_ln(uint64_t v)
     return e * ln2_hi + (2 * s + (2 * s * (z * p) + e * ln2_lo));
 }
 
-/* Cosine and sine of an angle in (0, 2 pi). Cody-Waite reduction subtracts j quarter turns in two
- * parts. The functions of the remainder x + tail, |x| <= pi / 4, are Taylor series. */
+/* Cosine and sine of an angle in (0, 2 pi). Cody-Waite reduction subtracts j pi / 2, where pi / 2
+ * is a sum of a high and a low part. The functions of the remainder x + tail, |x| <= pi / 4, are
+ * Taylor series. */
 KVR_PAIR_FN void kvr_pair_rotate(double angle, double *cosine, double *sine)
 {
-    const double q_hi = 0x1.921fb54442dp0; /* pi / 2 in 45 bits: its product with j is exact */
+    const double q_hi = 0x1.921fb54442dp0; /* pi / 2 to 45 significand bits, so that its product
+                                            * with j is exact */
     const double q_lo = 0x1.8469898cc5170p-48;
     const int j = (int)(angle * 0.63661977236758134 + 0.5);
     const double near = angle - j * q_hi, off = j * q_lo, x = near - off, tail = (near - x) - off;

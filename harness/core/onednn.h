@@ -2,7 +2,7 @@
  *
  *     kvr_onednn_limit();    before the first computation with oneDNN
  *
- * If --cpu or KVREEL_CPU selects an instruction set, oneDNN uses no instructions beyond it either.
+ * If --cpu or KVREEL_CPU selects an instruction set, oneDNN uses no instructions beyond that set.
  * Without such a selection, oneDNN uses all instructions of the CPU that its own variable
  * ONEDNN_MAX_CPU_ISA allows. The library accepts a limit only once, so a later selection changes
  * only kvreel's own kernels.

@@ -1,5 +1,5 @@
-/* opts.h - a table of the options of a part. The YAML check, -O key=value, help, `kvreel show` and
- * the tests read this table.
+/* opts.h - table of the options of one component of a method (codec stage, tiers, retention or
+ * correction). The YAML parser, -O key=value, help, `kvreel show` and the tests read this table.
  *
  *     static const struct kvr_opt options[] = {
  *         KVR_OPT_INT(struct sym_opts, bits, 4, 2, 8, "bits per stored element"),
@@ -34,8 +34,8 @@ struct kvr_opt {
     enum kvr_opt_type type;
     size_t offset;
     double def, min, max;
-    const char *const *names; /* names of the values of an ENUM, NULL-terminated; the option's int
-                               * is the index of a name */
+    const char *const *names; /* for KVR_OPT_T_ENUM: NULL-terminated names of the values; the
+                               * option's int member is the index of a name */
     const char *def_text;     /* STRING */
     const char *help;
 };

@@ -12,8 +12,8 @@
  * Output is written to a temporary file in the target's directory; kvr_out_commit syncs this file
  * and renames it over the target. Until the commit, and after any failure, the target is unchanged.
  * A target that is replaced keeps its file mode. A target that is a device or FIFO is written
- * directly; a symbolic link is refused. A full disk or quota is KVR_EFULL, and any other error is
- * KVR_EIO; the message names the target. */
+ * directly; a symbolic link is refused. A full disk or exhausted quota gives KVR_EFULL, and any
+ * other error KVR_EIO; the message names the target. */
 #ifndef KVR_CORE_OUTFILE_H
 #define KVR_CORE_OUTFILE_H
 
@@ -33,7 +33,8 @@ enum kvr_status kvr_out_open(struct kvr_out **out, const char *path);
 enum kvr_status kvr_out_write(struct kvr_out *o, const void *p, size_t n);
 /* File descriptor of the temporary file, for libraries that seek. Remains owned by `o`. */
 int kvr_out_fd(const struct kvr_out *o);
-/* Publishes the target. On success and on failure, closes the output and sets *o to NULL. */
+/* Publishes the target. Closes the output and sets *o to NULL, whether the commit succeeds or
+ * fails. */
 enum kvr_status kvr_out_commit(struct kvr_out **o);
 /* Removes the temporary file. Accepts NULL. */
 void kvr_out_drop(struct kvr_out **o);

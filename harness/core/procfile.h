@@ -1,5 +1,5 @@
-/* procfile.h - reads lines of a small file without allocating. If a transient lack of memory turned
- * a machine fact into "unknown", the store would take the machine for another machine.
+/* procfile.h - reads lines of a small file without allocating memory. If a failed allocation turned
+ * a machine fact into "unknown", the result store would record the same machine as a different one.
  *
  *     struct kvr_procfile f;
  *     kvr_procfile_open(&f, "/proc/cpuinfo");
@@ -13,7 +13,7 @@
 #include <stddef.h>
 
 struct kvr_procfile {
-    int fd; /* file descriptor, or -1 if the file cannot be opened; such a file reads as empty */
+    int fd; /* file descriptor, or -1 if the file cannot be opened; it then reads as empty */
     size_t at, n;
     char buf[4096];
 };

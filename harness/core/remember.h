@@ -38,8 +38,8 @@ enum kvr_status kvr_file_sha256_known(const char *path, char hex[KVR_SHA256_HEX]
  * malloc. Returns NULL if there is no such folder. */
 char *kvr_cache_file(const char *name);
 
-/* Stores `now` if it exceeds all earlier values for `key` (without line feeds); returns the
- * maximum. */
+/* Stores `now` under `key` if `now` exceeds the stored value, and returns the maximum of both;
+ * `key` must not contain line feeds. */
 double kvr_best_number(const char *what, const char *key, double now);
 
 #ifdef __cplusplus

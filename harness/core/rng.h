@@ -1,10 +1,11 @@
 /* rng.h - counter-based random numbers by Philox 4x32-10 (Salmon et al., 2011).
  *
- * A number is a function of (seed, stream, index) without hidden state. Any part of a noise tensor
- * can therefore be generated on its own, on any thread, with the same result.
+ * A random number is a function of (seed, stream, index) without hidden state. Any part of a noise
+ * tensor can therefore be generated on its own, on any thread, with the same result.
  *
- * Element i of a stream is word i % 4 of block i / 4. For normal numbers, words 2j and 2j + 1 give
- * elements 2j and 2j + 1. The four words of a block are computed from this key and counter:
+ * Element i of a stream is computed from word i % 4 of Philox block i / 4. For normal numbers,
+ * words 2j and 2j + 1 give elements 2j and 2j + 1. The four words of a block are computed from this
+ * key and counter:
  *     key     = { low 32 bits of seed, high 32 bits of seed }
  *     counter = { low 32 bits of block, use << 24 | bits 32..55 of block, a, b } */
 #ifndef KVR_CORE_RNG_H
@@ -35,11 +36,12 @@ enum kvr_rng_use {
     KVR_RNG_KEEP = 10
 };
 
-/* n values N(0,1) of the stream (seed, use, a, b), starting at element `first`. The values are
- * computed by a Box-Muller transform in double precision and rounded to float (normal_pair.h). */
+/* Writes n standard normal values of the stream (seed, use, a, b), starting at element `first`, to
+ * dst. The values are computed by a Box-Muller transform in double precision and rounded to float
+ * (normal_pair.h). */
 void kvr_normal(float *dst, size_t n, uint64_t seed, enum kvr_rng_use use, uint32_t a, uint32_t b,
                 uint64_t first);
-/* n values of the stream, uniform in [0,1), which are multiples of 2^-24. */
+/* Writes n values of the stream, uniform in [0,1) and multiples of 2^-24, to dst. */
 void kvr_uniform(float *dst, size_t n, uint64_t seed, enum kvr_rng_use use, uint32_t a, uint32_t b,
                  uint64_t first);
 

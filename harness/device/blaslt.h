@@ -6,14 +6,14 @@
  *     kvr_blaslt_plan_close(&p);
  *     kvr_blaslt_close(&lt);
  *
- * The product is Y[M,N] = X[M,K] W[N,K]^T + b with accumulation in F32. X and W are both F32 (no
- * TF32) or both BF16. Bias and Y are both F32 or both BF16; with BF16, GELU can be fused if the
- * library supports it. Since kvreel does not link cuBLAS, it also runs without that library. If the
- * library is not found, kvr_blaslt_open returns an error, and the engine uses kvreel's kernels
+ * A linear layer computes Y[M,N] = X[M,K] W[N,K]^T + b with accumulation in F32. X and W are both
+ * F32 (no TF32) or both BF16. Bias and Y are both F32 or both BF16; with BF16, GELU can be fused if
+ * the library supports it. kvreel does not link cuBLAS. If the library is not found,
+ * kvr_blaslt_open returns an error, and the engine uses kvreel's kernels
  * (harness/engine/linear_cuda.h). The environment variable KVREEL_CUBLASLT names another library
  * file, or `none` to load no library. A program contains blaslt_cuda.cu if built with nvcc,
- * otherwise blaslt_emu.cc. In blaslt_emu.cc, only a test library named by KVREEL_CUBLASLT is
- * loaded, which must define kvr_on_the_emulated_device and kvr_standin_blaslt. */
+ * otherwise blaslt_emu.cc. blaslt_emu.cc loads only a test library named by KVREEL_CUBLASLT, which
+ * must define kvr_on_the_emulated_device and kvr_standin_blaslt. */
 #ifndef KVR_DEVICE_BLASLT_H
 #define KVR_DEVICE_BLASLT_H
 
@@ -26,8 +26,7 @@ extern "C" {
 struct kvr_blaslt;
 struct kvr_blaslt_plan;
 
-/* The epilogue of a product, which writes Y in F32, in BF16 after GELU (tanh form), or in BF16
- * without GELU. */
+/* Epilogue of the GEMM: store Y in F32, store GELU(Y) (tanh form) in BF16, or store Y in BF16. */
 enum kvr_blaslt_end { KVR_BLASLT_F32, KVR_BLASLT_GELU, KVR_BLASLT_BF16 };
 
 struct kvr_blaslt_shape {
@@ -54,16 +53,16 @@ enum kvr_status kvr_blaslt_plan(struct kvr_blaslt_plan **out, struct kvr_blaslt 
                                 const struct kvr_blaslt_shape *shape);
 void kvr_blaslt_plan_close(struct kvr_blaslt_plan **p);
 
-/* Runs the product in stream order. The pointers x, w, y and workspace must be 16-byte aligned;
- * bias is ignored if the shape has no bias. If the addresses of x, w and y are aligned as well as
- * their rows, up to 256 bytes, an algorithm for that alignment is used. */
+/* Computes the linear layer in stream order. x, w, y and workspace must be 16-byte aligned; bias is
+ * ignored if the shape has no bias. If the addresses of x, w and y are aligned as well as their
+ * rows, up to 256 bytes, an algorithm for that alignment is used. */
 enum kvr_status kvr_blaslt_run(struct kvr_blaslt *lt, const struct kvr_blaslt_plan *p,
                                const void *x, const void *w, const void *bias, void *y,
                                void *workspace);
 
-/* The product y [m,n] of x [m,k] and w [n,k] that a test library computes with its algorithm number
- * shape->choice. Returns KVR_EUNSUPPORTED if the test library has no such algorithm; if x is NULL,
- * only this status is computed. */
+/* Function of a test library that stands in for cuBLASLt: computes y [m,n] from x [m,k] and w [n,k]
+ * with algorithm number shape->choice. Returns KVR_EUNSUPPORTED if the test library has no such
+ * algorithm; if x is NULL, returns the status without computing y. */
 typedef enum kvr_status kvr_standin_blaslt_fn(struct kvr_stream *s,
                                               const struct kvr_blaslt_shape *shape, const void *x,
                                               const void *w, const void *bias, void *y);

@@ -32,8 +32,8 @@ struct kvr_cudnn_shape {
 enum kvr_status kvr_cudnn_open(struct kvr_cudnn **out, struct kvr_stream *s);
 void kvr_cudnn_close(struct kvr_cudnn **c); /* *c may be NULL; its plans must be closed first */
 
-/* Builds a kernel for this shape. Returns KVR_EUNSUPPORTED with the library's message if cuDNN has
- * no such kernel. */
+/* Builds cuDNN's execution plan for attention of this shape. Returns KVR_EUNSUPPORTED with the
+ * library's message if cuDNN has no kernel for the shape. */
 enum kvr_status kvr_cudnn_plan_open(struct kvr_cudnn_plan **out, struct kvr_cudnn *c,
                                     const struct kvr_cudnn_shape *shape);
 void kvr_cudnn_plan_close(struct kvr_cudnn *c, struct kvr_cudnn_plan **p); /* accepts NULL */

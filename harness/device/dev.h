@@ -65,8 +65,8 @@ enum kvr_status kvr_dev_put(struct kvr_dev *dev, void *to, const void *host, siz
 /* Copies n bytes from the device to host memory, in order with the device's work, and synchronises
  * the device. */
 enum kvr_status kvr_dev_get(struct kvr_dev *dev, void *host, const void *from, size_t n);
-/* Copies n bytes between two device buffers that must not overlap. Errors are returned by
- * kvr_dev_sync. */
+/* Copies n bytes between two device buffers that must not overlap. Errors of the copy are returned
+ * by the next kvr_dev_sync. */
 void kvr_dev_copy(struct kvr_dev *dev, void *to, const void *from, size_t n);
 /* Sets n bytes of the device's memory to zero. Errors are returned by kvr_dev_sync. */
 void kvr_dev_zero(struct kvr_dev *dev, void *p, size_t n);
@@ -79,14 +79,14 @@ bool kvr_dev_was_full(const struct kvr_dev *dev);
 
 /* ---- graphs ------------------------------------------------------------------------------ */
 
-/* Whether the device can record work in a graph and replay it. If the device cannot record work,
- * the other functions of this section must not be called. */
+/* Whether the device can record work in a graph and replay it. If the device cannot,
+ * kvr_dev_record_begin(), kvr_dev_record_end() and kvr_dev_replay() must not be called. */
 bool kvr_dev_records(const struct kvr_dev *dev);
 /* Starts recording a graph: work until kvr_dev_record_end() is recorded and not executed. The
  * allowed calls are listed in harness/device/stream.h. */
 enum kvr_status kvr_dev_record_begin(struct kvr_dev *dev);
-/* Ends the recording and returns the graph as *out. After an error the recording has ended too, and
- * *out is NULL. */
+/* Ends the recording and returns the graph as *out. If an error is returned, the recording has
+ * nevertheless ended, and *out is NULL. */
 enum kvr_status kvr_dev_record_end(struct kvr_dev *dev, struct kvr_graph **out);
 /* Replays the recorded work; kernels access the same addresses as when the work was recorded. */
 enum kvr_status kvr_dev_replay(struct kvr_dev *dev, struct kvr_graph *g);

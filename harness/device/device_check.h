@@ -20,8 +20,8 @@ extern "C" {
 enum { KVR_DEVICE_OLDEST_MAJOR = 8, KVR_DEVICE_OLDEST_MINOR = 0 };
 
 struct kvr_device_facts {
-    int driver, runtime; /* CUDA version numbers: 13000 is 13.0; driver is 0 if no driver is
-                          * installed */
+    int driver, runtime; /* CUDA version numbers, such as 13000 for 13.0; `driver` is 0 if no driver
+                          * is installed */
     bool driver_refused; /* whether the CUDA runtime rejects the driver as too old */
     int n_devices;
     const char *visible; /* CUDA_VISIBLE_DEVICES, NULL if unset */

@@ -9,13 +9,14 @@ enum { KVR_UUID_LEN = 48, KVR_MAX_DEVICES = 16 };
 
 struct kvr_device_info {
     char name[128];      /* "NVIDIA H200"; "emulated"; "none" on the CPU */
-    int major, minor;    /* compute capability, configurable on the emulated device. All numbers of
-                          * this structure are 0 on the CPU */
+    int major, minor;    /* compute capability; the emulated device has the one in
+                          * KVREEL_EMULATED_CAPABILITY. On the CPU, all numbers of this structure
+                          * are 0 */
     int driver, runtime; /* CUDA version numbers: 13000 is 13.0 */
     int n_sm;            /* number of streaming multiprocessors */
     size_t l2_bytes;
     size_t total_bytes, free_bytes;
-    size_t taken_peak_bytes; /* largest value that taken_bytes has had */
+    size_t taken_peak_bytes; /* largest value that taken_bytes has had so far */
     size_t taken_bytes;      /* device memory that the allocation pool has reserved */
 };
 

@@ -22,9 +22,9 @@ extern "C" {
 #endif
 
 enum kvr_mem_tag {
-    KVR_MEM_KV,      /* coded and uncoded keys and values that later chunks attend to */
+    KVR_MEM_KV,      /* quantized and uncompressed keys and values that later chunks attend to */
     KVR_MEM_META,    /* scales, zero points, indices, masks and token lists of the KV cache */
-    KVR_MEM_SCRATCH, /* decoded tiles, dense copies and the current chunk */
+    KVR_MEM_SCRATCH, /* dequantized tiles, dense copies of the cache, and the current chunk */
     KVR_MEM_WEIGHTS,
     KVR_MEM_ACT, /* activations, and the prompt's cross-attention keys and values */
     KVR_MEM_IO,  /* frames, noise, files */

@@ -36,7 +36,7 @@ enum kvr_status kvr_dev_open_named(struct kvr_dev **out, const char *name);
 /* Never NULL. */
 const char *kvr_dev_name(const struct kvr_dev *dev);
 
-/* The description of a device that result rows contain. */
+/* Description of a device, which is stored with every result. */
 struct kvr_device_words {
     char name[128];  /* "NVIDIA H200"; "emulated"; "none" on the CPU */
     char driver[64]; /* "13.0, runtime 13.0"; "none" without a driver */

@@ -57,7 +57,7 @@ int64_t kvr_stream_launches(const struct kvr_stream *s, const char *kernel);
  * the handle is `s` itself. */
 void *kvr_stream_native(struct kvr_stream *s);
 
-/* Returns how this program's kernels were built. */
+/* Returns which compiler and GPU architectures this program's kernels were built with. */
 const struct kvr_device_build *kvr_device_build(void);
 
 enum kvr_status kvr_device_info(struct kvr_stream *s, struct kvr_device_info *out);
@@ -90,7 +90,7 @@ enum kvr_status kvr_device_put(struct kvr_stream *s, void *device, const void *h
  * host memory has been written. */
 enum kvr_status kvr_device_get(struct kvr_stream *s, void *host, const void *device, size_t n);
 /* Copies n bytes asynchronously between two device buffers that must not overlap, in stream order.
- * Errors are returned by the next kvr_stream_sync. */
+ * Errors of the copy are returned by the next kvr_stream_sync. */
 void kvr_device_copy(struct kvr_stream *s, void *to, const void *from, size_t n);
 /* Fills n bytes of device memory with `value`, in stream order. */
 void kvr_device_fill(struct kvr_stream *s, void *device, unsigned char value, size_t n);
@@ -120,8 +120,8 @@ int64_t kvr_stream_most_marks(const struct kvr_stream *s);
  * first launch. */
 enum kvr_status kvr_stream_capture_begin(struct kvr_stream *s);
 bool kvr_stream_capturing(const struct kvr_stream *s);
-/* Ends the capture and returns the graph as *out. After an error the capture has ended too, and
- * *out is NULL. */
+/* Ends the capture and returns the graph as *out. If an error is returned, the capture has
+ * nevertheless ended, and *out is NULL. */
 enum kvr_status kvr_stream_capture_end(struct kvr_stream *s, struct kvr_graph **out);
 /* Replays the graph in stream order; kernels access the same addresses as when the graph was
  * captured. */

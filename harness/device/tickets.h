@@ -15,7 +15,8 @@
 struct kvr_tickets {
     int64_t *back;              /* [max], released indices */
     int64_t n_back, max, n_all; /* n_all: indices ever used */
-    int64_t forgotten;          /* generation, stored in the upper 32 bits of a ticket */
+    int64_t forgotten;          /* current generation; a ticket is valid only if its upper 32 bits
+                                 * equal this number */
 };
 
 static inline int64_t kvr_ticket_acquire(struct kvr_tickets *t)
