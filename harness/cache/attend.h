@@ -33,8 +33,8 @@ struct kvr_attend_scratch {
     struct kvr_buf coded; /* int8 on a device: keys and values quantized to bytes (byte_rows.h) */
 };
 
-/* Timed phases of a job: its total time, and the part of the total spent on decoding into
- * scratch. */
+/* Timed phases of a job: the total time, and the time of dequantization into scratch, which the
+ * total includes. */
 enum { KVR_ATTEND_PHASE, KVR_ATTEND_DECODE, KVR_ATTEND_PHASES };
 
 struct kvr_attend_job {
@@ -70,7 +70,7 @@ struct kvr_attend_needs {
     int group;         /* number of query heads per KV head; 0 means 1 */
     int64_t max_query; /* maximum number of queries, times the query heads per KV head */
     bool causal;
-    enum kvr_dtype exact; /* type of uncoded tokens */
+    enum kvr_dtype exact; /* type of uncompressed tokens */
     bool staged;          /* not fused */
     bool rotated;         /* some codec rotates keys or values */
     bool wide;            /* some codec cannot decode to BF16 (kvr_codec_decodes_bf16) */
@@ -122,13 +122,13 @@ struct kvr_column_job {
                                           * queries */
     int64_t current0;                    /* token index of the first uncompressed token, that is, of
                                           * the current chunk */
-    float *sum, *max;                    /* sum and maximum of each token's weights, [tokens,H] in
-                                          * host memory, which the job updates */
+    float *sum, *max;                    /* sum and maximum of each token's softmax weights,
+                                          * [tokens,H] in host memory, which the job updates */
 };
 
 /* Adds each token's softmax weights to `sum` and `max`, over the sampled queries and over all query
- * heads of a KV head. Scores are those of kvr_attend. Uses the scratch that kvr_attend_reserve
- * allocated for needs with `columns`. Synchronises. */
+ * heads of a KV head. Scores are computed as in kvr_attend. Uses the scratch that
+ * kvr_attend_reserve allocated for needs with `columns`. Synchronises. */
 enum kvr_status kvr_attend_columns(const struct kvr_column_job *job, struct kvr_attend_scratch *s);
 /* Number of sampled queries. */
 int64_t kvr_column_rows(const struct kvr_column_job *job);

@@ -17,9 +17,9 @@
  * where w is the relative error of online_softmax. The keys and values of a BF16 cache need no
  * rounding, so one factor (1 + u) is absent from the bounds of scores and of outputs.
  *
- * Panels have the layout of the second operand of an AMX product: keys [d pairs][PAD tokens][2
- * channels], values [n pairs][PAD channels][2 tokens]. The tokens of a tile, and the channels of
- * keys and queries, are zero-padded to a multiple of KVR_BF16_STEP. */
+ * Panels have the layout of the second operand of the AMX instruction TDPBF16PS: keys [d pairs][PAD
+ * tokens][2 channels], values [n pairs][PAD channels][2 tokens]. The tokens of a tile, and the
+ * channels of keys and queries, are zero-padded to a multiple of KVR_BF16_STEP. */
 #ifndef KVR_CACHE_ATTEND_BF16_H
 #define KVR_CACHE_ATTEND_BF16_H
 
@@ -29,7 +29,7 @@
 #include "harness/core/isa.h"
 
 enum {
-    KVR_BF16_STEP = 32, /* elements of the K dimension per tile product */
+    KVR_BF16_STEP = 32, /* elements along the GEMM's K dimension per AMX tile instruction */
     KVR_BF16_ROWS = 64, /* maximum query rows per softmax call */
     KVR_BF16_GROUP = 4, /* maximum number of tiles of tokens per softmax call */
 };

@@ -27,7 +27,7 @@ enum { KVR_ATTEND_BYTES_SPANS = 64 }; /* spans per launch */
 /* A span of n tokens, which begins at a multiple of KVR_BYTE_TILE tokens. Spans are consecutive. */
 struct kvr_byte_span {
     int64_t n;
-    float log_m; /* logarithm of the multiplicity that all tokens of the span share */
+    float log_m; /* logarithm of the multiplicity of the span's tokens, added to every score */
 };
 
 /* Whether the device has compute capability 9.0 and the program contains sm_90a code. */

@@ -29,8 +29,8 @@ struct part {
     int n, at;
 };
 
-/* A tile of tokens, made of parts of spans. All keys of a tile are rotated, or none of them; the
- * same holds for its values. */
+/* A tile of tokens, which come from one or more spans (`part`). All keys of a tile are rotated, or
+ * none of them; all values of a tile are rotated, or none of them. */
 struct tile {
     struct part part[TILE];
     int n_parts, n;

@@ -49,7 +49,8 @@ struct kvr_attend_mma_source {
 struct kvr_attend_mma_span {
     struct kvr_attend_mma_source k, v;
     int64_t t0, n;         /* the span is tokens [t0, t0 + n) of k and v */
-    float log_m;           /* logarithm of the multiplicity that all tokens of the span share */
+    float log_m;           /* logarithm of the multiplicity of the span's tokens, added to every
+                            * score */
     const float *row_bias; /* [T,H]: term that is subtracted from every score of a query in one
                             * head; NULL subtracts nothing */
     bool taylor;           /* subtract the Taylor correction from the scores, computed from the
@@ -76,10 +77,11 @@ void kvr_attend_mma_cuda(struct kvr_stream *s, const struct kvr_attend_shape *sh
 bool kvr_attend_rows_accepts(size_t shared, const struct kvr_attend_shape *shape,
                              const struct kvr_attend_mma_span *span);
 
-/* Attends to all spans in one launch per KVR_ATTEND_ROWS_SPANS spans. Without split-KV the result
- * is bit-identical to that of one kvr_attend_mma_cuda call per span. `parts` [n_floats] is device
- * memory for the partial results of split-KV (kvr_attend_parts_floats). If `parts` is too small for
- * all partial results, query blocks have fewer KV splits; if `parts` is NULL, they have none. */
+/* Attends to all spans, with one launch for every KVR_ATTEND_ROWS_SPANS spans. Without split-KV the
+ * result is bit-identical to that of one kvr_attend_mma_cuda call per span. `parts` [n_floats] is
+ * device memory for the partial results of split-KV (kvr_attend_parts_floats). If `parts` is too
+ * small for all partial results, query blocks have fewer KV splits; if `parts` is NULL, they have
+ * none. */
 void kvr_attend_rows_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                           const struct kvr_attend_io *io, const struct kvr_attend_mma_span *span,
                           int n_spans, float *parts, size_t n_floats);

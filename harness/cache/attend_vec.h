@@ -160,7 +160,7 @@ static inline void rows_top(float *s, int64_t stride, const float *bias, int m, 
 }
 
 /* Updates the softmax state of m rows after a tile. The row maxima become `top`. The row sums are
- * rescaled from the maxima `old` to `top` and increased by the tile's sums `part`. rescale[i]
+ * rescaled from the maxima `old` to `top`, and the tile's row sums `part` are added. rescale[i]
  * receives the rescaling factor of row i. The arrays `old`, `top` and `less` (scratch) are padded
  * to whole vectors. */
 static inline void next_state(int m, const float *old, const float *top, const float *part,

@@ -14,7 +14,7 @@
  *     values   [tiles,128 channels][H][128 tokens]    offset by 128; within 32 tokens, token
  *                                                     16 u + 8 v + 2 t + w is at 16 u + 4 t + 2 v + w
  *
- * The scales of a tile form one TMA box, whose rows have equal width:
+ * The scales of a tile are loaded as one TMA box, whose rows have equal width:
  *
  *     of keys     [tiles,9][H][32 floats]    (A, C) of each token; then 2^E and 0, or NaN if a token of
  *                                            the tile has a NaN or an infinity
@@ -23,8 +23,8 @@
  * The int32 accumulators need no conversion instruction: a bias keeps them in [0, 2^23), where the
  * bits of an integer x, read as a float, are the denormal x 2^-149. A key scale a < 2^E is stored
  * as A = a 2^(127 - E) and C = -bias a 2^(-22 - E), so that one FMA gives the score in units of
- * 2^(22 + E). For tokens past the end of a span, C is -infinity. Value scales b are stored as b
- * 2^22 / 255. */
+ * 2^(22 + E). For padding tokens past the end of a span, C is -infinity, which masks their scores.
+ * Value scales b are stored as b 2^22 / 255. */
 #ifndef KVR_CACHE_BYTE_ROWS_H
 #define KVR_CACHE_BYTE_ROWS_H
 

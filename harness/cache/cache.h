@@ -64,10 +64,11 @@ struct kvr_cache_shape {
     int capacity_frames;  /* number of latent frames of the whole rollout */
     int window_frames;    /* number of newest frames that are visible, including the current chunk;
                            * 0 means all frames */
-    int sink_frames;      /* number of first frames of the rollout that stay visible */
+    int sink_frames;      /* attention sink: number of first frames of the rollout that stay
+                           * visible */
     bool evict;           /* evict tokens that no later pass can see (rolling buffer) */
-    enum kvr_dtype exact; /* type of uncoded tokens. KVR_BF16: the reference; KVR_F32: for parity
-                           * checks */
+    enum kvr_dtype exact; /* type of uncompressed tokens: KVR_BF16 as in the BF16
+                           * reference, or KVR_F32 for parity checks */
     enum kvr_attend_as attend;
     bool bf16;            /* on a CPU with AMX, multiply uncompressed and dequantized tokens in BF16
                            * (attend_bf16.h) */
@@ -162,7 +163,7 @@ enum kvr_status kvr_cache_begin_pass(struct kvr_cache *c, const struct kvr_pass 
 enum kvr_status kvr_cache_append(struct kvr_cache *c, int layer, const float *k, const float *v);
 /* Sets *k and *v [T,H,D] to the buffers that kvr_cache_append fills. A kernel may write BF16 keys
  * and values to these buffers directly; the caller then calls kvr_cache_append with k and v NULL.
- * Returns false if the cache's uncoded tokens are not BF16. */
+ * Returns false if the cache's uncompressed tokens are not BF16. */
 bool kvr_cache_current(const struct kvr_cache *c, kvr_bf16 **k, kvr_bf16 **v);
 
 /* out = softmax(q K^T / sqrt(D)) V over the visible past and the current chunk, including
@@ -170,10 +171,10 @@ bool kvr_cache_current(const struct kvr_cache *c, kvr_bf16 **k, kvr_bf16 **v);
  * committed after its attention. On KVR_ENOMEM the cache is unchanged. */
 enum kvr_status kvr_cache_attend(struct kvr_cache *c, int layer, const float *q, float *out);
 
-/* Whether attention may have BF16 queries and output. The cache must be on a device, have
- * uncompressed tokens in BF16 and no observer, and its method must not need F32 queries. F32
- * queries are needed for a correction that uses moments, retention scores that read attention or
- * queries, and token selection per head. */
+/* Whether kvr_cache_attend_bf16, which has BF16 queries and output, may be called. The cache must
+ * be on a device, have uncompressed tokens in BF16 and no observer, and its method must not need
+ * F32 queries. F32 queries are needed for a correction that uses moments, retention scores that
+ * read attention or queries, and token selection per head. */
 bool kvr_cache_attends_bf16(const struct kvr_cache *c);
 /* Like kvr_cache_attend, with queries and output in BF16, 16-byte aligned. Must be called only if
  * kvr_cache_attends_bf16 returns true. */

@@ -33,7 +33,7 @@ static inline int kvr_cache_kv_heads(const struct kvr_cache_shape *s)
     return s->n_kv_heads ? s->n_kv_heads : s->n_heads;
 }
 
-/* Sizes and features that attention to the segments of the scheme requires. */
+/* Returns the sizes and features that attention to the scheme's segments needs. */
 struct kvr_attend_needs kvr_cache_attend_needs(const struct kvr_scheme *scheme,
                                                const struct kvr_cache_shape *s, enum kvr_path path);
 /* Bytes of every scratch buffer of a cache. */

@@ -45,14 +45,14 @@ struct kvr_layer_scratch {
                                 * them */
     struct kvr_buf back;       /* CUDA only: decoded keys, from which a correction's moments are
                                 * computed */
-    struct kvr_summaries summaries; /* tokens by which the retention replaces evicted tokens of the
-                                     * chunk being stored */
+    struct kvr_summaries summaries; /* summary tokens by which the retention replaces evicted tokens
+                                     * of the chunk being stored */
 };
 void kvr_layer_scratch_free(struct kvr_layer_scratch *s);
 
 struct kvr_layer_bytes {
-    size_t kv, meta; /* bytes of codes and of side information, with tags KVR_MEM_KV and
-                      * KVR_MEM_META */
+    size_t kv, meta; /* kv: bytes of quantized codes (tag KVR_MEM_KV); meta: bytes of side
+                      * information (tag KVR_MEM_META) */
 };
 
 struct kvr_layer {

@@ -3,7 +3,7 @@
  *
  *     KVR_TRY(kvr_moments_make(c, &seg->k, k, &back, seg->moments.p));
  *
- * Moments computed on different devices are equal up to the last bit. */
+ * Moments computed on different devices may differ in the last bit. */
 #ifndef KVR_CACHE_MOMENTS_H
 #define KVR_CACHE_MOMENTS_H
 

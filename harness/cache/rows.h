@@ -2,9 +2,9 @@
  *
  *     kvr_rows_gather(dev, x, width, list, n, tok0, out);     rows named by a list
  *
- * Every pointer is memory of `dev`, and a row has `width` floats. The functions neither allocate
- * nor synchronise; a CUDA error is reported at the next kvr_dev_sync. CPU and CUDA give identical
- * bits, except for the payloads of NaNs. */
+ * Every pointer points to memory of `dev`, and a row has `width` floats. The functions neither
+ * allocate nor synchronise; a CUDA error is reported at the next kvr_dev_sync. CPU and CUDA give
+ * identical bits, except for the payloads of NaNs. */
 #ifndef KVR_CACHE_ROWS_H
 #define KVR_CACHE_ROWS_H
 

@@ -65,7 +65,7 @@ struct kvr_span {
     const struct kvr_segment *seg; /* NULL: raw */
     struct kvr_raw raw;
     int64_t t0, n; /* the span is stored tokens [t0, t0 + n) of the segment or of the raw tensors */
-    float log_m;   /* logarithm of the multiplicity that all tokens of the span share */
+    float log_m;   /* logarithm of the multiplicity of the span's tokens, added to every score */
     bool causal;   /* the current chunk under a causal mask: query t attends to tokens 0 to t
                     * only */
 };

@@ -1,5 +1,5 @@
-/* opts.h - table of the options of one component of a method (codec stage, tiers, retention or
- * correction). The YAML parser, -O key=value, help, `kvreel show` and the tests read this table.
+/* opts.h - table of the options of a method, or of one of its components such as a codec stage or
+ * retention. The YAML parser, -O key=value, help, `kvreel show` and the tests read this table.
  *
  *     static const struct kvr_opt options[] = {
  *         KVR_OPT_INT(struct sym_opts, bits, 4, 2, 8, "bits per stored element"),

@@ -9,12 +9,11 @@
  *
  * A file has 8 bytes of little-endian header length N, then N bytes of JSON
  * {"name": {"dtype", "shape", "data_offsets": [begin, end)}, "__metadata__": {str: str}},
- * then the data. A file is refused, with a message that names the file and the tensor, for
- * - a header that is truncated, longer than 100 MB, or not a JSON object;
- * - a duplicate name, an unknown key or dtype;
- * - a shape that is negative, fractional, deeper than KVR_MAX_DIMS or overflows;
- * - offsets that are negative, reversed, beyond the file, overlapping, with holes or trailing
- *   bytes, or whose length is not shape x dtype. */
+ * then the data. The reader refuses a file, with a message that names the file and the tensor, if
+ * its header is truncated, longer than 100 MB, or not a JSON object. Duplicate tensor names, and
+ * unknown keys or dtypes of a tensor, are refused. Shapes must not have negative, fractional or
+ * overflowing extents, or more than KVR_MAX_DIMS dimensions. The tensors' data must fill the rest
+ * of the file without overlaps, holes or trailing bytes, and match shape and dtype in length. */
 #ifndef KVR_CORE_SAFETENSORS_H
 #define KVR_CORE_SAFETENSORS_H
 

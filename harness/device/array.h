@@ -1,4 +1,4 @@
-/* array.h - a tensor with memory of its own on a device.
+/* array.h - a tensor that owns its memory on a device.
  *
  *     struct kvr_array a = { 0 };
  *     KVR_TRY(kvr_array_alloc(&a, dev, KVR_MEM_ACT, KVR_F32, 2, (int64_t[]){ 3, 4 }));
