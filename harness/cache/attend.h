@@ -20,8 +20,8 @@
  * to. */
 struct kvr_attend_scratch {
     struct kvr_dev *dev;
-    struct kvr_buf tiles; /* path `staged`: F32 keys and values of the tokens that are dequantized
-                           * at a time */
+    struct kvr_buf tiles; /* path `staged`: dequantized F32 keys and values of a bounded number of
+                           * tokens */
     struct kvr_buf rows;  /* path `staged` on a device, BF16 cache: dequantized keys of the
                            * quantized spans, then their values */
     struct kvr_buf state; /* for each head and query: maximum, sum, output and scaled query */
@@ -74,8 +74,8 @@ struct kvr_attend_needs {
     bool staged;          /* not fused */
     bool rotated;         /* some codec rotates keys or values */
     bool wide;            /* some codec cannot decode to BF16 (kvr_codec_decodes_bf16) */
-    int64_t staged_bytes; /* path `staged` on a device: maximum bytes of the BF16 scratch; 0 means
-                           * enough for all quantized tokens */
+    int64_t staged_bytes; /* path `staged` on a device: maximum bytes of the BF16 scratch; if 0, the
+                           * scratch has room for all quantized tokens */
     const struct kvr_correction *correction; /* NULL: no correction */
     bool int8;
     int64_t max_coded;     /* maximum number of quantized tokens that a job attends to */

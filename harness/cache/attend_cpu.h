@@ -38,7 +38,8 @@ struct tile {
     bool bytes;  /* staged in int8 */
     bool biased; /* the tile needs a bias: a token has a multiplicity, or the last panel is
                   * padded */
-    bool causal; /* the tile is a single part: tokens of the current chunk, under a causal mask */
+    bool causal; /* all tokens of the tile belong to one span, the current chunk under a causal
+                  * mask */
 };
 
 /* Position in the job's spans at which the next tile begins. */

@@ -3,10 +3,10 @@
  *
  * An SM runs one CTA at a time, or two CTAs at half the speed each. Query blocks that fill whole
  * waves of CTAs are not split: one CTA processes a block over all tiles of keys. The last n % SMS
- * of n query blocks would fill a wave only partly. These n % SMS query blocks are divided along the
- * keys into KV splits (parts), with one CTA per split. A second launch merges the partial results
- * of the KV splits in a fixed order. If n < SMS (few queries, many keys), all query blocks are
- * split. The number of KV splits per block, `parts`, minimises this estimated time of the split
+ * of n query blocks would fill a wave only partly. These last n % SMS query blocks are divided
+ * along the keys into KV splits (parts), with one CTA per split. A second launch merges the partial
+ * results of the KV splits in a fixed order. If n < SMS (few queries, many keys), all query blocks
+ * are split. The number of KV splits per block, `parts`, minimises this estimated time of the split
  * blocks:
  *
  *     rounds(n_cut parts / SMS) (tiles / parts + OVERHEAD),

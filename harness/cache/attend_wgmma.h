@@ -4,7 +4,7 @@
  *     if (kvr_attend_list_supported(s) && kvr_attend_list_accepts() for every span)
  *         kvr_attend_list_cuda(s, &shape, &io, spans, n_spans, parts, n_floats);
  *
- * A launch computes the same attention as a call of kvr_attend_mma_cuda per span: BF16 matrix
+ * A launch computes the same attention as a call of kvr_attend_mma_cuda per span, with BF16 matrix
  * products, F32 accumulation and F32 softmax. The two launchers use different tiles, so their
  * results agree only up to rounding. Results are deterministic. Attention to a quantized span is
  * bit-identical to attention to its dequantized keys and values, stored as BF16 rows. */

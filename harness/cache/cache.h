@@ -67,8 +67,8 @@ struct kvr_cache_shape {
     int sink_frames;      /* attention sink: number of first frames of the rollout that stay
                            * visible */
     bool evict;           /* evict tokens that no later pass can see (rolling buffer) */
-    enum kvr_dtype exact; /* type of uncompressed tokens: KVR_BF16 as in the BF16
-                           * reference, or KVR_F32 for parity checks */
+    enum kvr_dtype exact; /* type of uncompressed tokens, KVR_BF16 (the reference) or KVR_F32 (for
+                           * parity checks) */
     enum kvr_attend_as attend;
     bool bf16;            /* on a CPU with AMX, multiply uncompressed and dequantized tokens in BF16
                            * (attend_bf16.h) */
@@ -90,7 +90,7 @@ enum kvr_path {
 };
 extern const char *const kvr_path_names[]; /* NULL-terminated */
 /* Whether this path attends to an uncompressed copy of the cache, in which quantized tokens cannot
- * be told from other tokens. */
+ * be distinguished from other tokens. */
 static inline bool kvr_path_copies(enum kvr_path path)
 {
     return path == KVR_PATH_DENSE || path == KVR_PATH_DECODED;
@@ -154,8 +154,9 @@ enum kvr_status kvr_cache_drop(struct kvr_cache *c, int frames);
 bool kvr_cache_in_window(const struct kvr_cache *c, int frame0, int n, int frame);
 
 /* Begins a pass of the model, in which every layer appends its keys and values and attends to the
- * cache. Chunks must be passed in temporal order, and all passes of a chunk must have the same
- * frames. A pass that repeats the last committed chunk replaces the committed tokens. */
+ * cache. The passes of successive chunks must come in temporal order, and all passes of a chunk
+ * must have the same frames. A pass that repeats the last committed chunk replaces the committed
+ * tokens. */
 enum kvr_status kvr_cache_begin_pass(struct kvr_cache *c, const struct kvr_pass *pass);
 
 /* Copies k and v of the current chunk in one layer, rounded to shape.exact; T = n_frames *

@@ -4,7 +4,7 @@
  * keys and values once, after the chunk's cache-update pass (on the denoised chunk, t = 0). The
  * chunk's tokens may later move to a coarser tier or be evicted; no token moves to a finer tier.
  * When single tokens of a segment are evicted, the remaining tokens are dequantized and quantized
- * again. The second quantization does not change values that the codec stores exactly. In the study
+ * again. Quantizing again does not change values that the codec stores exactly. In the study
  * reading (the variant in the study's code), kvr_layer_recode assigns tiers to all tokens of the
  * dequantized cache and quantizes all tokens again.
  *

@@ -78,9 +78,9 @@ enum kvr_status kvr_predict(const struct kvr_scheme *scheme, const struct kvr_ge
 
 /* Predicts the cache's bytes and peak only, in negligible time even for a full-size model. If all
  * layers store the same number of bytes, only one layer is simulated, and the result equals that of
- * kvr_predict(). For a retention that selects tokens by the data of each layer, only one layer is
- * simulated as well. Then `peak` adds the simulated layer's final size for every other layer, while
- * at_peak and scratch are those of one layer. */
+ * kvr_predict(). If a retention selects the tokens of each layer by that layer's data, only one
+ * layer is simulated as well. Then `peak` adds the simulated layer's final size for every other
+ * layer, while at_peak and scratch are those of one layer. */
 enum kvr_status kvr_predict_peak(const struct kvr_scheme *scheme, const struct kvr_geometry *geo,
                                  const struct kvr_predict_run *run, struct kvr_prediction *out);
 

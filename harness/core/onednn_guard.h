@@ -5,8 +5,8 @@
  * The library is C++: std::bad_alloc escapes from some of its C functions and would terminate the
  * program at a C frame. The wrappers return dnnl_out_of_memory for std::bad_alloc, and
  * dnnl_runtime_error for any other exception. Some functions of oneDNN dereference failed
- * allocations. Before a call that creates an object, the wrappers therefore check that memory can
- * be allocated. */
+ * allocations. Before a call that creates a oneDNN object, the wrappers therefore check that memory
+ * can be allocated. */
 #ifndef KVR_CORE_ONEDNN_GUARD_H
 #define KVR_CORE_ONEDNN_GUARD_H
 

@@ -36,7 +36,7 @@ enum kvr_gpu_reason {
 
 /* A sample of a GPU's state; values that the GPU or NVML does not report are NaN. */
 struct kvr_gpu_state {
-    double mhz, memory_mhz, most_mhz; /* in MHz: SM clock, memory clock, maximum SM clock */
+    double mhz, memory_mhz, most_mhz; /* SM clock, memory clock and maximum SM clock in MHz */
     double celsius, watts, limit_watts;
     double busy;           /* utilisation: share of recent time in which a kernel ran, 0 to 1 */
     double processes;      /* number of compute processes on the GPU */

@@ -9,7 +9,7 @@ enum { KVR_UUID_LEN = 48, KVR_MAX_DEVICES = 16 };
 
 struct kvr_device_info {
     char name[128];      /* "NVIDIA H200"; "emulated"; "none" on the CPU */
-    int major, minor;    /* compute capability; the emulated device has the one in
+    int major, minor;    /* compute capability; the emulated device reports the value of
                           * KVREEL_EMULATED_CAPABILITY. On the CPU, all numbers of this structure
                           * are 0 */
     int driver, runtime; /* CUDA version numbers: 13000 is 13.0 */
