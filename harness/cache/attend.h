@@ -20,17 +20,19 @@
  * to. */
 struct kvr_attend_scratch {
     struct kvr_dev *dev;
-    struct kvr_buf tiles; /* path `staged`: dequantized F32 keys and values of a bounded number of
-                           * tokens */
-    struct kvr_buf rows;  /* path `staged` on a device, BF16 cache: dequantized keys of the
-                           * quantized spans, then their values */
+    struct kvr_buf tiles; /* for path `staged`: dequantized F32 keys and values of a bounded number
+                           * of tokens */
+    struct kvr_buf rows;  /* for path `staged` on a device with a BF16 cache: dequantized keys of
+                           * the quantized spans, then their values */
     struct kvr_buf state; /* for each head and query: maximum, sum, output and scaled query */
     int64_t max_query;    /* maximum number of queries of a job, for which the arrays in `heads` are
                            * allocated */
     struct kvr_buf heads; /* on a device, for spans that have tokens of a single head: gathered
                            * queries, outputs, keys and values of one head */
-    struct kvr_buf parts; /* BF16 on a device: partial results of split-KV (attend_split.h) */
-    struct kvr_buf coded; /* int8 on a device: keys and values quantized to bytes (byte_rows.h) */
+    struct kvr_buf parts; /* partial results of split-KV in BF16 attention on a device
+                           * (attend_split.h) */
+    struct kvr_buf coded; /* keys and values quantized to bytes for int8 attention on a device
+                           * (byte_rows.h) */
 };
 
 /* Timed phases of a job: the total time, and the time of dequantization into scratch, which the
@@ -54,7 +56,7 @@ struct kvr_attend_job {
     bool bf16;         /* CPU: multiply in BF16 and accumulate in F32 (attend_bf16.h) */
     bool fused;        /* dequantize inside the attention loop; otherwise dequantize a bounded
                         * number of tokens at a time into scratch */
-    bool by_head;      /* some spans have the tokens of a single head (kvr_segment.head0) */
+    bool by_head;      /* some spans have tokens of one head only (kvr_segment.head0) */
     bool tensor_cores; /* a device may use BF16 tensor cores with F32 accumulation */
     struct kvr_phases *phases; /* phases to time, from index KVR_ATTEND_PHASE on; NULL disables
                                 * timing */

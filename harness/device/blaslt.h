@@ -8,12 +8,12 @@
  *
  * A linear layer computes Y[M,N] = X[M,K] W[N,K]^T + b with accumulation in F32. X and W are both
  * F32 (no TF32) or both BF16. Bias and Y are both F32 or both BF16; with BF16, GELU can be fused if
- * the library supports it. kvreel does not link cuBLAS. If the library is not found,
- * kvr_blaslt_open returns an error, and the engine uses kvreel's kernels
+ * the library supports it. Since kvreel does not link cuBLAS, it also runs without that library. If
+ * the library is not found, kvr_blaslt_open returns an error, and the engine uses kvreel's kernels
  * (harness/engine/linear_cuda.h). The environment variable KVREEL_CUBLASLT names another library
  * file, or `none` to load no library. A program contains blaslt_cuda.cu if built with nvcc,
- * otherwise blaslt_emu.cc. blaslt_emu.cc loads only a test library named by KVREEL_CUBLASLT, which
- * must define kvr_on_the_emulated_device and kvr_standin_blaslt. */
+ * otherwise blaslt_emu.cc. In blaslt_emu.cc, only a test library named by KVREEL_CUBLASLT is
+ * loaded, which must define kvr_on_the_emulated_device and kvr_standin_blaslt. */
 #ifndef KVR_DEVICE_BLASLT_H
 #define KVR_DEVICE_BLASLT_H
 
@@ -53,9 +53,9 @@ enum kvr_status kvr_blaslt_plan(struct kvr_blaslt_plan **out, struct kvr_blaslt 
                                 const struct kvr_blaslt_shape *shape);
 void kvr_blaslt_plan_close(struct kvr_blaslt_plan **p);
 
-/* Computes the linear layer in stream order. x, w, y and workspace must be 16-byte aligned; bias is
- * ignored if the shape has no bias. If the addresses of x, w and y are aligned as well as their
- * rows, up to 256 bytes, an algorithm for that alignment is used. */
+/* Computes the linear layer in stream order. The pointers x, w, y and workspace must be 16-byte
+ * aligned; bias is ignored if the shape has no bias. If the addresses of x, w and y are aligned as
+ * well as their rows, up to 256 bytes, an algorithm for that alignment is used. */
 enum kvr_status kvr_blaslt_run(struct kvr_blaslt *lt, const struct kvr_blaslt_plan *p,
                                const void *x, const void *w, const void *bias, void *y,
                                void *workspace);
