@@ -20,8 +20,9 @@ void kvr_block_widen(struct kvr_dev *dev, float *to, const kvr_bf16 *from, int64
 /* Rounds n values to BF16, in place. */
 void kvr_block_round(struct kvr_dev *dev, float *x, int64_t n);
 
-/* Whether the device can code a chain of two grids in one kernel. On other devices,
- * kvr_block_encode_chain and kvr_block_decode_chain must not be called. */
+/* Whether the device can quantize a block with a chain of two grids (the second quantizes the
+ * residual of the first) in one kernel. On other devices, kvr_block_encode_chain and
+ * kvr_block_decode_chain must not be called. */
 bool kvr_block_chains(const struct kvr_dev *dev);
 /* Encodes x [T,H,D], which is not changed, with a chain of two grids; data[i] receives the data of
  * the i-th grid. Returns false and has no effect if the shape is not supported. */

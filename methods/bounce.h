@@ -15,8 +15,8 @@ void kvr_bounce_transform(const struct kvr_stage_job *job, enum kvr_transform_wa
 enum kvr_status kvr_bounce_encode(const struct kvr_stage_job *job, float *x,
                                   struct kvr_stage_data *out);
 
-/* Decodes like the CPU function of the stage. If host memory runs out, here or in
- * kvr_bounce_transform, the output becomes NaN. A device error is reported at the next
+/* Decodes a block in device memory like the CPU function of the stage. If host memory runs out,
+ * here or in kvr_bounce_transform, the output becomes NaN. A device error is reported at the next
  * kvr_dev_sync. */
 void kvr_bounce_decode(const struct kvr_stage_job *job, const struct kvr_stage_data *in, int64_t t0,
                        int64_t n, int h0, int nh, enum kvr_decode_mode mode, float *out);

@@ -36,8 +36,8 @@ extern "C" {
 
 enum kvr_side { KVR_K, KVR_V };
 
-/* A grid is fitted in F32, or with every elementary operation rounded to BF16 as in the study's
- * quantizers. */
+/* Scales and zero points are computed in F32, or with every elementary operation rounded to BF16 as
+ * in the study's quantizers. */
 enum kvr_compute { KVR_COMPUTE_F32, KVR_COMPUTE_BF16 };
 
 struct kvr_block_shape {
@@ -72,9 +72,9 @@ enum kvr_stage_kind {
 struct kvr_stage_data {
     struct kvr_buf codes;    /* KVR_MEM_KV */
     struct kvr_buf meta;     /* scales, zero points and indices, with tag KVR_MEM_META */
-    int64_t n_entries;       /* number of entries, for stages whose size depends on the data;
-                              * otherwise 0 */
-    struct kvr_joint *joint; /* data of a stage that codes keys and values jointly; otherwise
+    int64_t n_entries;       /* number of stored entries (such as outliers), for stages whose size
+                              * depends on the data; otherwise 0 */
+    struct kvr_joint *joint; /* data of a stage that encodes keys and values jointly; otherwise
                               * NULL */
 };
 
@@ -130,24 +130,25 @@ enum kvr_form {
 
 enum kvr_zero {
     KVR_ZERO_MIDDLE,  /* z = 2^(b-1) for b bits, m = 0 */
-    KVR_ZERO_POINT,   /* z = second FP16 number of the group, m = 0 */
-    KVR_ZERO_MINIMUM, /* z = 0, m = second FP16 number of the group */
+    KVR_ZERO_POINT,   /* z = the zero point stored for the group in FP16, m = 0 */
+    KVR_ZERO_MINIMUM, /* z = 0, m = the minimum stored for the group in FP16 */
 };
 
 /* Size and format of the data that a stage stores for a block. Other modules can read data of every
- * format except OWN by this description alone. INTEGER and LEVELS: the codes q are packed planes
- * (pack.h) of [n_tok, C]. The side information is FP16: the scales s [n_groups] of the groups, then
- * their second numbers [n_groups] if `zero` uses them. */
+ * format except OWN by this description alone. In the formats INTEGER and LEVELS, the codes q
+ * [n_tok, C] are packed into bit planes (pack.h). Their side information is FP16: the scales s
+ * [n_groups], then the zero points or minima [n_groups] if `zero` requires them. */
 struct kvr_layout {
-    struct kvr_stage_bytes bytes; /* exact size of a block in bytes, without entries */
+    struct kvr_stage_bytes bytes; /* exact size of a block in bytes, without the data-dependent
+                                   * entries */
     /* Bytes per entry, for stages of data-dependent size (outliers, entropy coding). The function
-     * `encode` allocates n_entries, at most most_entries. */
+     * `encode` allocates memory for n_entries entries, at most most_entries. */
     struct kvr_stage_bytes entry;
     int64_t most_entries;
-    int unit_tokens; /* smallest number of tokens coded without padding; 0 means 1 */
+    int unit_tokens; /* smallest number of tokens quantized without padding; 0 means 1 */
     /* Groups start at multiples of this number of tokens of the rollout. A chunk's tokens after the
-     * last full group are coded again together with the next chunk. If the number is 0, groups
-     * start at the first token of the block. */
+     * last full group are quantized again together with the next chunk. If origin_tokens is 0,
+     * groups start at the first token of the block. */
     int origin_tokens;
     enum kvr_form form;
     enum kvr_dtype type; /* RAW */
@@ -158,8 +159,8 @@ struct kvr_layout {
     int64_t n_groups;
     enum kvr_zero zero;
     const float *level; /* LEVELS: [2^bits] */
-    /* INTEGER: the stage is coded by the rules of methods/codecs/grid, so one kernel may code a
-     * chain of two such stages (methods/codecs/grid/chain.h). */
+    /* INTEGER: the stage quantizes by the rules of methods/codecs/grid, so one kernel may quantize
+     * with a chain of two such stages (methods/codecs/grid/chain.h). */
     bool chains;
 };
 
@@ -168,7 +169,8 @@ struct kvr_layout {
 enum kvr_noise_kind {
     KVR_NOISE_UNKNOWN, /* unknown error: attention cannot correct for it */
     KVR_NOISE_NONE,    /* lossless */
-    KVR_NOISE_UNIFORM, /* the error is uniform within half a scale of the group */
+    KVR_NOISE_UNIFORM, /* the error is uniformly distributed in [-s/2, s/2], where s is the group's
+                        * scale */
     /* Like UNIFORM, but only the stage itself can read its scales (kvr_packed_scales). Because
      * stored scales are rounded, elements at the ends of a group may have a larger error. */
     KVR_NOISE_SCALES,
@@ -176,16 +178,16 @@ enum kvr_noise_kind {
     KVR_NOISE_MEASURED, /* no formula: bias and variance of the error have to be measured */
 };
 
-/* Error model of a coded block, with pointers that the block owns. A scale may be negative, because
- * corrections use only its square. A scale is not finite if its block contained a NaN or an
+/* Error model of a quantized block, with pointers that the block owns. A scale may be negative,
+ * because corrections use only its square. A scale is not finite if its block contained a NaN or an
  * infinity. */
 struct kvr_coding_noise {
     enum kvr_noise_kind kind;
     enum kvr_group_axis axis; /* UNIFORM, SCALES */
     int group;
     const kvr_f16 *scale; /* UNIFORM */
-    bool dead_zone;       /* UNIFORM or SCALES with levels -1, 0, 1: errors have the opposite sign
-                           * of their elements */
+    bool dead_zone;       /* UNIFORM or SCALES: the quantizer is ternary (levels -1, 0, 1), so an
+                           * error has the opposite sign of its element */
     float relative;       /* RELATIVE */
     bool rotated;         /* the error is in the space of the codec's transform, so the query must
                            * be rotated */
@@ -203,8 +205,8 @@ struct kvr_values {
     bool bf16; /* else F32 */
 };
 
-/* Values that replace outliers in the input of later stages, at n ascending flat indices; an EXACT
- * stage computes them. */
+/* Values by which an EXACT stage replaces outliers in the input of later stages. The outliers have
+ * the n ascending flat indices `at`. */
 struct kvr_instead {
     const int32_t *at;
     const float *value;
@@ -213,29 +215,29 @@ struct kvr_instead {
 
 /* A TRANSFORM is y = R x, where R is a D x D matrix that may differ between heads. */
 enum kvr_transform_way {
-    KVR_TO_SPACE,       /* R x: keys and values, before coding */
+    KVR_TO_SPACE,       /* R x: keys and values, before quantization */
     KVR_QUERY_TO_SPACE, /* R^-T q, whose dot product with R k equals that of q with k; if R is
                          * orthogonal, this is R q */
     KVR_FROM_SPACE,     /* R^-1 y: decoded values, or attention output */
 };
 
-/* Functions with which an EXACT stage finds outliers while the next stage codes n BF16 values in
- * one pass (methods/codecs/grid/once.h). An element above the bound is an outlier. An outlier is
- * replaced by the channel's nearest earlier element within the bound, or else by the channel's
- * first element within the bound. */
+/* Functions with which an EXACT stage finds outliers while the next stage quantizes n BF16 values
+ * in the same pass (methods/codecs/grid/once.h). An element whose magnitude exceeds the bound is an
+ * outlier. An outlier is replaced by the channel's nearest earlier element within the bound, or
+ * else by the channel's first element within the bound. */
 struct kvr_exact_once {
-    /* Estimates the magnitude, in bits of BF16, that the bound will probably exceed. Returns false
-     * if this block must be coded by `find`. */
+    /* Sets *least to the bits of a BF16 magnitude that is probably below the bound. Returns false
+     * if this block must be encoded by `find`. */
     bool (*likely)(const struct kvr_stage_job *job, const struct kvr_values *x, int64_t n,
                    uint16_t *least);
     /* Computes the bound from the sum of the values and the sum of their squares. The sums may be
-     * off by 2^-18 of the sum of magnitudes or of squares. Returns NaN if this block must be coded
-     * by `find`. */
+     * off by 2^-18 of the sum of magnitudes or of squares. Returns NaN if this block must be
+     * encoded by `find`. */
     float (*bound)(const struct kvr_stage_job *job, double sum, double square, int64_t n);
     /* Allocates n_exact entries, or sets *fits to false if this number is too large. */
     enum kvr_status (*alloc)(const struct kvr_stage_job *job, int64_t n, int64_t n_exact,
                              struct kvr_stage_data *out, bool *fits);
-    /* Converts n elements to the values that are stored for them. */
+    /* Converts n outliers x to the FP16 values `held` that the stage stores. */
     void (*hold)(const struct kvr_stage_job *job, kvr_f16 *held, const float *x, int64_t n);
 };
 
@@ -267,14 +269,14 @@ struct kvr_stage_ops {
     const struct kvr_exact_once *once;
 };
 
-/* Functions of a stage that codes keys and values jointly (joint.h). A joint stage is the only
+/* Functions of a stage that encodes keys and values jointly (joint.h). A joint stage is the only
  * stage of the pipelines of K and V, and it uses host memory. */
 struct kvr_joint_ops {
-    /* Prepares coding and decoding, outside of timed code; a second call has no effect. */
+    /* Prepares encoding and decoding, outside of timed code; a second call has no effect. */
     enum kvr_status (*start)(const struct kvr_stage_job *job);
     /* Encodes k and v [T,H,D], which are not changed. The data is stored into `codes` and `meta` of
-     * both outputs, which must be empty. After success and after failure, both outputs own one
-     * kvr_joint together. */
+     * both outputs, which must be empty. On success and on failure, the two outputs share ownership
+     * of one kvr_joint. */
     enum kvr_status (*encode)(const struct kvr_stage_job *job, const float *k, const float *v,
                               struct kvr_stage_data *out_k, struct kvr_stage_data *out_v);
 };
@@ -282,14 +284,14 @@ struct kvr_joint_ops {
 /* One kind of stage. The functions of a stage receive jobs whose options have passed `check`. */
 struct kvr_stage {
     const char *name;  /* name of the stage in the text of a pipeline */
-    const char *title; /* description of one line for `kvreel show` */
+    const char *title; /* one-line description for `kvreel show` */
     enum kvr_stage_kind kind;
     const struct kvr_opt *options;
     size_t opts_size;
-    const void *variant; /* data by which functions shared by several stages tell them apart;
-                          * private to the stage */
-    bool deterministic;  /* equal inputs are coded to equal bytes */
-    /* Encoding decoded values again does not change them, bit by bit, as long as the scales are
+    const void *variant; /* distinguishes stages that share the same functions; only these functions
+                          * read it */
+    bool deterministic;  /* equal inputs are encoded to equal bytes */
+    /* Encoding and decoding decoded values again reproduces them bit for bit if the scales are
      * normal FP16 numbers. */
     bool idempotent;
     /* The stage undoes the RoPE of keys, which needs a video model (kernels/rope.h). */
@@ -309,12 +311,12 @@ struct kvr_stage {
                   struct kvr_coding_noise *out);
 
     struct kvr_stage_ops cpu;
-    /* Functions for CUDA. If this pointer is NULL, values are copied to the host, coded there by
-     * the CPU functions and copied back. Coding on the host is correct but slow, because every call
-     * synchronises. */
+    /* Functions for CUDA. If this pointer is NULL, values are copied to the host, encoded or
+     * decoded there by the CPU functions, and copied back. This path is correct but slow, because
+     * every call synchronises. */
     const struct kvr_stage_ops *cuda;
-    const struct kvr_joint_ops *joint; /* functions of joint coding, or NULL if keys and values are
-                                        * coded separately */
+    const struct kvr_joint_ops *joint; /* functions of joint encoding, or NULL if keys and values
+                                        * are encoded separately */
 
     /* Writes a table of table_size bytes that depends on the options alone, such as a random
      * matrix. If this function is NULL, the stage has no table. Each codec allocates its own
@@ -338,7 +340,7 @@ struct kvr_codec {
     struct kvr_codec_stage stage[KVR_MAX_STAGES];
 };
 
-/* One coded block. A block owns the buffers of its stages and borrows the codec. */
+/* One encoded block. A block owns the buffers of its stages and borrows the codec. */
 struct kvr_packed {
     const struct kvr_codec *codec;
     struct kvr_dev *dev; /* device of the buffers, or NULL for a block without data, whose size
@@ -348,30 +350,30 @@ struct kvr_packed {
     struct kvr_stage_data stage[KVR_MAX_STAGES];
 };
 
-/* Parses the text of a pipeline. An unknown stage or option is KVR_EINVAL; the message gives the
- * nearest name. */
+/* Parses the text of a pipeline. Fails with KVR_EINVAL for an unknown stage or option; the message
+ * suggests the nearest name. */
 enum kvr_status kvr_codec_open(struct kvr_codec **out, const char *text, enum kvr_side side,
                                bool study);
 void kvr_codec_close(struct kvr_codec **c);
 
-/* Sets an option, such as "bits" or "group", on every stage that has it. *n_set becomes the number
- * of these stages. */
+/* Sets an option, such as "bits" or "group", on every stage that has the option, and *n_set to the
+ * number of these stages. */
 enum kvr_status kvr_codec_set(struct kvr_codec *c, const char *name, const char *value, int *n_set);
 
 /* Checks that all stages support this number of heads and head width; the message names the
  * stage. */
 enum kvr_status kvr_codec_check(const struct kvr_codec *c, int n_heads, int head_dim);
-/* Smallest number of tokens that all stages code without padding. */
+/* Smallest number of tokens that all stages quantize without padding. */
 int kvr_codec_unit_tokens(const struct kvr_codec *c);
 int kvr_codec_origin_tokens(const struct kvr_codec *c); /* maximum over the stages */
 bool kvr_codec_is_raw(const struct kvr_codec *c);       /* stores values unchanged */
 bool kvr_codec_is_bf16(const struct kvr_codec *c);      /* whether the codec is raw with BF16
                                                          * rows */
 bool kvr_codec_idempotent(const struct kvr_codec *c);
-bool kvr_codec_joint(const struct kvr_codec *c); /* whether one stage codes keys and values
+bool kvr_codec_joint(const struct kvr_codec *c); /* whether one stage encodes keys and values
                                                   * jointly */
-/* Checks the two pipelines of a tier: a joint stage must be the only stage of both pipelines. Fails
- * with KVR_EINVAL or KVR_EUNSUPPORTED if a joint stage is combined with another stage. */
+/* Fails with KVR_EINVAL or KVR_EUNSUPPORTED if one of a tier's two pipelines has a joint stage that
+ * is not the only stage of both pipelines. */
 enum kvr_status kvr_codec_check_joint(const struct kvr_codec *k, const struct kvr_codec *v);
 
 /* Layout of the data of stage i for a block of this shape. */
@@ -390,17 +392,18 @@ bool kvr_codec_same_space(const struct kvr_codec *a, const struct kvr_codec *b);
 void kvr_codec_transform(const struct kvr_codec *c, struct kvr_dev *dev, enum kvr_transform_way way,
                          float *x, int64_t n, int h0, int nh, int head_dim);
 
-/* Bytes of a block by the arithmetic of its format, without entries that depend on the data. */
+/* Bytes of a block, computed from its format, without data-dependent entries. */
 size_t kvr_codec_bytes(const struct kvr_codec *c, const struct kvr_block_shape *shape);
 
-/* Sums over all blocks of data-dependent size. A block that is coded twice counts twice. */
+/* Total elements and bytes of all blocks of data-dependent size. A block that is encoded twice
+ * counts twice. */
 struct kvr_varying {
     int64_t elements;
     size_t bytes;
-    double most_bits; /* bits per element of the largest block */
+    double most_bits; /* largest number of bits per element of any block */
 };
 
-/* Whether the size of a coded block depends on its values. */
+/* Whether the size of an encoded block depends on its values. */
 bool kvr_codec_varies(const struct kvr_codec *c, const struct kvr_block_shape *shape);
 
 /* Number of floats of scratch `work` that encoding needs, which is T*H*D, or more with `eager`. */
@@ -432,7 +435,7 @@ enum kvr_status kvr_codec_encode_bf16(const struct kvr_codec *c, struct kvr_dev 
                                       const kvr_bf16 *x, const struct kvr_block_shape *shape,
                                       float *work, struct kvr_packed *out);
 
-/* Starts the stage of a joint codec, once before any coding. */
+/* Starts the stage of a joint codec, once before the first block is encoded. */
 enum kvr_status kvr_codec_start_joint(const struct kvr_codec *k);
 /* Encodes keys k and values v [T,H,D] together, with a joint codec. */
 enum kvr_status kvr_codec_encode_joint(const struct kvr_codec *ck, const struct kvr_codec *cv,
@@ -443,8 +446,8 @@ enum kvr_status kvr_codec_encode_joint(const struct kvr_codec *ck, const struct 
 
 /* Decodes tokens [t0, t0+n) of heads [h0, h0+nh) to out [n,nh,D]. Any thread may call the function
  * on the CPU; on CUDA only the device's thread may call it. The function neither synchronises nor
- * allocates, except for stages without CUDA functions. If host memory runs out for a stage without
- * CUDA functions, `out` becomes NaN. */
+ * allocates, except for stages without CUDA functions. If a stage without CUDA functions runs out
+ * of host memory, `out` becomes NaN. */
 void kvr_codec_decode(const struct kvr_packed *p, int64_t t0, int64_t n, int h0, int nh,
                       float *out);
 /* Decodes like kvr_codec_decode, but without inverting a leading transform, so `out` is in the
@@ -462,7 +465,7 @@ bool kvr_codec_decodes_bf16(const struct kvr_codec *c, int n_heads, int head_dim
 void kvr_codec_decode_bf16(const struct kvr_packed *p, int64_t t0, int64_t n, int h0, int nh,
                            kvr_bf16 *out);
 
-/* Error model of a coded block. The error of a chain of grids is that of the last grid, since a
+/* Error model of a quantized block. The error of a chain of grids is that of the last grid, since a
  * grid quantizes the residual of the grid before. The pointers `scale` and `exact` are memory of
  * p->dev that the block owns. */
 void kvr_codec_noise(const struct kvr_packed *p, struct kvr_coding_noise *out);
@@ -484,8 +487,8 @@ enum kvr_status kvr_packed_copy(const struct kvr_packed *p, struct kvr_dev *to,
 void kvr_packed_layout(const struct kvr_packed *p, int i, struct kvr_layout *out);
 size_t kvr_packed_bytes(const struct kvr_packed *p); /* allocated bytes of codes and side
                                                       * information */
-/* Bytes of codes and of side information by the arithmetic of the format, for this shape and this
- * number of entries. */
+/* Nominal bytes of codes and of side information, computed from the format, the block's shape and
+ * its number of entries. */
 struct kvr_stage_bytes kvr_packed_nominal(const struct kvr_packed *p);
 /* Number of data-dependent entries of a block, over all stages. */
 int64_t kvr_packed_n_entries(const struct kvr_packed *p);
@@ -495,8 +498,8 @@ void kvr_packed_free(struct kvr_packed *p);
 /* Current name of a stage that had the name `name` in an earlier version (FORMER in methods.def),
  * or else `name`. */
 const char *kvr_stage_name_now(const char *name);
-/* Writes the canonical text with the original name of every stage, which cell keys use, truncated
- * to 256 bytes. */
+/* Writes the pipeline's canonical text with the first name that each stage had, for the keys of
+ * cells; truncates to 256 bytes. */
 void kvr_codec_first_text(const char *text, char *to, size_t n);
 
 /* Built-in stages in the order of methods.def. NULL-terminated. */
@@ -504,8 +507,8 @@ extern const struct kvr_stage *const kvr_stages[];
 /* The i-th stage, or NULL if there are fewer: built-in stages first, then those of loaded
  * plug-ins. */
 const struct kvr_stage *kvr_stage_at(int i);
-/* Finds a stage by its name; an unknown name is KVR_EINVAL, with the nearest name in the
- * message. */
+/* Finds a stage by its name. Fails with KVR_EINVAL for an unknown name; the message suggests the
+ * nearest name. */
 enum kvr_status kvr_stage_find(const struct kvr_stage **out, const char *name);
 
 #ifdef __cplusplus

@@ -19,8 +19,8 @@
  *
  * Tensors are F32. One more launch pads the last block if it is not full. Two operations need fewer
  * launches here than in PyTorch: the cast of scales, and a butterfly, which PyTorch computes as two
- * sums and a concatenation. The measured time is therefore a lower bound. Codes are packed. The
- * stored bytes and the decoded values equal those of the stage's own functions. */
+ * sums and a concatenation. The measured time is therefore a lower bound of PyTorch's time. Codes
+ * are packed. The stored bytes and the decoded values equal those of the stage's own functions. */
 #ifndef KVR_METHODS_EAGER_H
 #define KVR_METHODS_EAGER_H
 
@@ -48,7 +48,7 @@ void kvr_eager_encode(const struct kvr_stage_job *job, const float *x, float *sc
  * synchronising. */
 void kvr_eager_decode(const struct kvr_stage_job *job, const struct kvr_stage_data *in, int64_t t0,
                       int64_t n, int h0, int nh, float *out);
-/* Applies the transform to rows of head_dim floats, in place, without allocating or
+/* Applies the stage's transform to rows of head_dim floats, in place, without allocating or
  * synchronising. */
 void kvr_eager_transform(const struct kvr_stage_job *job, float *x, int64_t rows);
 

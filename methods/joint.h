@@ -1,9 +1,11 @@
-/* joint.h - keys and values that one stage codes together in another process, and decodes together.
+/* joint.h - keys and values that one stage encodes together, and decodes together, in another
+ * process.
  *
  * The stage stores codes in the key block and side information in the value block. The two blocks
  * also share a kvr_joint, which decodes both. Attention first calls kvr_joint_read, which returns a
- * status if decoding fails; afterwards it frees the decoded values by kvr_joint_drop. If a block is
- * decoded before kvr_joint_read, decoding calls it; if that fails, the decoded values are NaN. */
+ * status if decoding fails; afterwards it frees the decoded values by kvr_joint_drop. Decoding a
+ * block calls kvr_joint_read if attention has not; if that call fails, the decoded values are
+ * NaN. */
 #ifndef KVR_METHODS_JOINT_H
 #define KVR_METHODS_JOINT_H
 

@@ -22,16 +22,17 @@ extern "C" {
  * including bugs (STUDY). */
 enum kvr_reading { KVR_INTENDED, KVR_STUDY };
 
-/* When chunks are quantized in the study reading; the intended reading quantizes each chunk once,
- * at its clean pass. In both modes the whole cache is decoded and quantized again: after every
- * pass, or after the clean pass. */
+/* When the study reading decodes the whole cache and quantizes it again: after every pass of the
+ * model, or only after the cache-update pass (clean pass: on the denoised chunk, t = 0). The
+ * intended reading quantizes each chunk once, after its clean pass. */
 enum kvr_cadence { KVR_EVERY_PASS, KVR_CLEAN_PASS };
 
 /* Tokens that the study's quantizer reads: all of the capacity, or the written ones only. */
 enum kvr_study_span { KVR_SPAN_CAPACITY, KVR_SPAN_ACTIVE };
 
 /* A method as a software project ships it (NAME@project), where it differs from the row. A text
- * that is NULL is taken from the row; codecs of tiers 1 and 2 are used only if `tiers` is set. */
+ * that is NULL is taken from the row. The codecs tier_k and tier_v of tiers 1 and 2 are used only
+ * if `tiers` is set. */
 struct kvr_shipped {
     const char *project; /* "vllm" */
     const char *k, *v, *tiers, *retention;
@@ -39,8 +40,8 @@ struct kvr_shipped {
     bool every_pass;     /* commit=every_pass by default */
     bool demeans;        /* current=demean by default */
     const char *source;  /* file and commit */
-    const char *differs; /* differences from the row, and from the shipped code if kvreel's version
-                          * differs */
+    const char *differs; /* text that describes how the shipped method differs from the row, and how
+                          * kvreel differs from the shipped code */
 };
 enum { KVR_MAX_SHIPPED = 2 };
 
@@ -64,15 +65,15 @@ struct kvr_method {
     const char *budget;    /* default of the option layer_budget, with factors between budget_min
                             * and budget_max */
     double budget_min, budget_max;
-    /* Codecs of the study reading, for a method whose row, read under @study, would still differ
-     * from the study's code. If they are NULL, the row's codecs are used. */
+    /* Codecs of the study reading, for a method whose codecs `k` and `v` cannot reproduce the
+     * study's code. If they are NULL, the row's codecs are used. */
     const char *study_k, *study_v;
     enum kvr_cadence study_cadence;
     enum kvr_study_span study_span;
     const char *differs; /* one paragraph: differences between the readings, and their reasons */
     const char *note;    /* one paragraph: differences from the paper or from its authors' code */
-    struct kvr_shipped shipped[KVR_MAX_SHIPPED]; /* versions shipped by software projects; the list
-                                                  * ends with a project of NULL */
+    struct kvr_shipped shipped[KVR_MAX_SHIPPED]; /* versions shipped by software projects; an
+                                                  * element whose `project` is NULL ends the list */
 };
 
 /* Built-in methods, in the order of methods.def. NULL-terminated. */
@@ -82,32 +83,34 @@ extern const struct kvr_method *const kvr_methods[];
 const struct kvr_method *kvr_method_at(int i);
 /* The method of this name or alias, or NULL if there is none. */
 const struct kvr_method *kvr_method_find(const char *name);
-/* Like kvr_method_find, but fails with KVR_ENOTFOUND and the nearest name. */
+/* Like kvr_method_find, but an unknown name fails with KVR_ENOTFOUND, and the message suggests the
+ * nearest name. */
 enum kvr_status kvr_method_require(const struct kvr_method **out, const char *name);
 /* Writes the i-th reading of a method as kvr_scheme_open accepts it, such as NAME, NAME@study or
  * NAME@vllm, to spec [n]. Returns false if the method has fewer readings. */
 bool kvr_method_spec(const struct kvr_method *m, int i, char *spec, size_t n);
 
 struct kvr_setting {
-    /* "bits", "4"; "k.group", "32"; "recent.v.bits", "8". The value for a part is the name of
-     * another row or the part's text, as in "retention", "H2O"; "tiers", "sinks(frames=1)";
-     * "k.codec", "unrope | sym(bits=4)" */
+    /* "bits", "4"; "k.group", "32"; "recent.v.bits", "8". A setting that replaces a part
+     * (retention, tiers or codec) has as value the name of another row or the part's text, as in
+     * "retention", "H2O"; "tiers", "sinks(frames=1)"; "k.codec", "unrope | sym(bits=4)" */
     const char *name, *value;
 };
 
-/* The denoising pass whose keys and values the cache keeps. EVERY_PASS: each pass overwrites the
- * keys and values of the pass before, so those of the clean pass remain, at several times the cost.
- * LAST_STEP: the keys and values of the last denoising step remain, and there is no clean pass.
- * With LAST_STEP, K and V are computed from an input that is still noisy. The option `commit` is a
- * rule of the sampler: the cache commits whatever the sampler appends as the clean pass. */
+/* The pass of the model whose keys and values the cache keeps. CLEAN_PASS keeps those of a separate
+ * cache-update pass on the denoised chunk (t = 0). EVERY_PASS stores keys and values after each
+ * pass and overwrites them after the next pass, which costs several times as much; those of the
+ * clean pass remain. LAST_STEP keeps the keys and values of the last denoising step, computed from
+ * an input that is still noisy, and runs no clean pass. The sampler implements the option `commit`:
+ * it tells the cache which pass to store. */
 enum kvr_commit { KVR_COMMIT_CLEAN_PASS, KVR_COMMIT_LAST_STEP, KVR_COMMIT_EVERY_PASS };
 
 /* How attention reads the current chunk's keys. PLAIN reads the keys as appended. DEMEAN subtracts
  * from each head's keys their mean over the channels, as the stage `demean` does for past keys. */
 enum kvr_current { KVR_CURRENT_PLAIN, KVR_CURRENT_DEMEAN };
 
-/* Launches that code a block on a device: fused kernels, or one launch for each operation of a
- * tensor library (eager.h). */
+/* How a device encodes and decodes a block: by fused kernels, or by one kernel launch for each
+ * operation of a tensor library (eager.h). */
 enum kvr_launches { KVR_LAUNCHES_FUSED, KVR_LAUNCHES_EAGER };
 
 struct kvr_scheme_opts {
@@ -143,8 +146,8 @@ struct kvr_scheme {
  * name, or else to every codec and part that has the option. A prefix restricts a setting to some
  * parts: the name of a tier, then `k.` or `v.`; or `tiers.`, `retention.` or `reuse.`. Of two
  * settings of one option, the setting with more prefix components wins, in any order. Among
- * settings with equally many components (`k.bits`, `old.bits`), the last one by name wins, and
- * among settings of one name the last one given. The setting `retention` replaces the row's
+ * settings with equally many components (`k.bits`, `old.bits`), the alphabetically last name wins.
+ * If a name is set repeatedly, the last setting wins. The setting `retention` replaces the row's
  * retention; its value is "none", the name of another row, or the text of a part. */
 enum kvr_status kvr_scheme_open(struct kvr_scheme **out, const char *spec,
                                 const struct kvr_setting *settings, int n_settings);

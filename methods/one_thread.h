@@ -1,4 +1,4 @@
-/* one_thread.h - codes small blocks on one thread, without an OpenMP team.
+/* one_thread.h - quantizes small blocks on one thread, without an OpenMP team.
  *
  *     const int n_threads = kvr_one_thread_begin(codec, dev, n);
  *     ... loops over n elements: a region now has one thread ...
@@ -14,9 +14,9 @@
 #include "methods/codec.h"
 
 /* Sets the number of OpenMP threads to one if n is below KVR_MIN_PARALLEL_ELEMENTS and every stage
- * is fast. Fast stages are stored values, exact outliers, integer grids and the Walsh-Hadamard
- * transform. Codecs with slower stages use a team of threads. Returns the number of threads to
- * restore. */
+ * is fast. Fast stages are `raw`, exact storage of outliers, integer quantization and the
+ * Walsh-Hadamard transform. Codecs with slower stages use a team of threads. Returns the number of
+ * threads to restore. */
 int kvr_one_thread_begin(const struct kvr_codec *c, const struct kvr_dev *dev, int64_t n);
 /* Restores the number of threads that kvr_one_thread_begin returned. */
 void kvr_one_thread_end(int n_threads);

@@ -45,8 +45,8 @@ struct kvr_plugin_sizes {
     KVR_PLUGIN_STRUCTS(KVR_PLUGIN_FIELD)
 };
 
-/* The struct that a plug-in exports as `kvr_plugin_export`. A list is NULL or ends with NULL. All
- * memory of the struct must live as long as the process. */
+/* The struct that a plug-in exports as `kvr_plugin_export`. Each list is a NULL pointer or an array
+ * whose last element is NULL. All memory of the struct must live as long as the process. */
 struct kvr_plugin {
     int abi; /* first member of the struct in every ABI version */
     struct kvr_plugin_sizes sizes;

@@ -1,7 +1,7 @@
 /* policy.h - policies, which decide the codec of each token and the tokens to evict.
  *
- * A method has at most two policies, which run in this order. Each policy writes one byte per token
- * into a map:
+ * A method has at most two policies: tiers, which run first, and a retention. Each policy writes
+ * one byte per token into a map:
  *
  *     tiers       token -> tier: an index into the scheme's codecs (0 is the base)
  *     retention   tokens of tier 0 to evict -> ZERO, POOLED or DROPPED
@@ -13,10 +13,11 @@
  * A retention states in struct kvr_thin_needs which inputs it requests.
  *
  * In the intended reading (that of the paper), the map covers the tokens written so far. Only the
- * new chunk's keys and values are passed to the policy, since older ones are already coded. All
- * tokens of a frame or chunk (`unit`) get the same byte. A part with `unit = KVR_UNIT_TOKEN`
- * instead decides for each token, and only for the tokens of the new chunk. A token never moves to
- * a finer tier: the cache moves it to tier 0 or evicts it, and ignores any other move.
+ * new chunk's keys and values are passed to the policy, since older keys and values are already
+ * quantized. All tokens of a frame or chunk (`unit`) get the same byte. A part with `unit =
+ * KVR_UNIT_TOKEN` instead decides for each token, and only for the tokens of the new chunk. A
+ * stored token can only move to tier 0 or be evicted; the cache ignores any other change of its
+ * byte.
  *
  * In the study reading, the map covers the whole capacity, k and v are the decoded tensors of all
  * tokens, and every call decides again for every token. */
@@ -57,13 +58,13 @@ struct kvr_policy_ctx {
                        * token (intended reading) */
     const float *k;   /* keys [n - new0, H, D], with n = n_tok (study reading) or n_active; if NULL,
                        * only token counts are needed (`kvreel predict`) and all scores are equal */
-    const float *v;   /* values of the same tokens as k, in the same layout, or NULL as k */
+    const float *v;   /* values of the same tokens as k, in the same layout; NULL if k is NULL */
     /* k and v are memory of the device passed to `assign`. All other pointers here, the map and the
      * part's state are host memory. */
     bool cut;         /* the new chunk begins a shot: its prompt differs from that of the chunk
                        * before */
-    bool counts_only; /* for `thin`: there is no data, and only the number of kept tokens is
-                       * needed */
+    bool counts_only; /* for `thin`: keys and values do not exist, and only the number of kept
+                       * tokens is needed */
     int64_t n_stored; /* number of tokens stored before this call: new0, or n_active if the last
                        * chunk is stored again */
     /* For `thin`: keys [n_active - key0,H,D] of the tokens from index key0 on, with zeros for
@@ -71,7 +72,8 @@ struct kvr_policy_ctx {
     const float *all_keys;
     int64_t key0;
     const float *all_values; /* values of the same tokens as all_keys, in the same layout */
-    /* For `thin`: multiplicity of each stored token, [n_active][G], or NULL if not requested. */
+    /* For `thin`: multiplicity of each stored token, [n_active][G], or NULL if not requested. G is
+     * H if tokens are selected per head, else 1. */
     const int32_t *weights;
     const struct kvr_columns
         *columns; /* for `thin`: attention that each token received, or NULL if not requested or
@@ -88,11 +90,11 @@ struct kvr_policy_ctx {
                                       * requested */
 };
 
-/* Summary tokens that a thinning retention creates, in host memory. A summary (k, v) is stored by
- * head `head` at the position of `token`. From then on the summary is coded like any other token,
- * and the map `keep` of later chunks includes it. The token at that position must have been
- * evicted. Attention treats a summary as `weight` tokens with the same key and value. Summaries are
- * sorted by head, then by weight, then by token, in ascending order. */
+/* Summary tokens with which a retention replaces evicted tokens, in host memory. A summary (k, v)
+ * is stored by head `head` at the position of `token`. From then on the summary is quantized like
+ * any other token, and the map `keep` of later chunks includes it. The token at that position must
+ * have been evicted. Attention treats a summary as `weight` tokens with the same key and value.
+ * Summaries are sorted by head, then by weight, then by token, in ascending order. */
 struct kvr_summaries {
     int64_t n, capacity;
     int32_t *token, *head, *weight; /* [n] */
@@ -131,13 +133,14 @@ typedef enum kvr_status kvr_assign_fn(const void *opts, const struct kvr_policy_
                                       struct kvr_dev *dev, struct kvr_policy_state *state,
                                       uint8_t *map);
 
-/* Attention that each key receives in a chunk's clean pass: sum and maximum of its softmax weights
- * over `n_query` sampled queries and over the query heads of its KV head. The attention that keys
- * receive is computed for the retention only, so the time counts as time of the method. */
+/* Attention that each key receives in a chunk's cache-update pass (clean pass): sum and maximum of
+ * its softmax weights over `n_query` sampled queries and over the query heads of its KV head. The
+ * attention that keys receive is computed for the retention only, so the time counts as time of the
+ * method. */
 struct kvr_columns {
     int64_t n_query;
-    const float *sum, *max; /* sums and maxima, [n_active,H] in host memory; zeros for tokens that
-                             * are not stored */
+    const float *sum, *max; /* sum and maximum of the softmax weights of each key, [n_active,H] in
+                             * host memory; 0 for tokens that are not stored */
 };
 
 /* Which queries of a chunk are sampled to measure attention. */
@@ -148,7 +151,7 @@ enum kvr_query_pick {
     KVR_QUERY_CHUNK,  /* all queries of the chunk */
 };
 
-/* Inputs that a thinning retention requests. */
+/* Inputs that a retention which evicts single tokens (`thin`) requests. */
 struct kvr_thin_needs {
     bool by_head;        /* the retention selects tokens per head */
     bool by_data;        /* the selection depends on keys, values or attention */
@@ -159,11 +162,11 @@ struct kvr_thin_needs {
     bool of_last;       /* the selection of the last layer is applied to all layers */
     bool chunk_queries; /* ctx->q */
     bool oracle_scores; /* ctx->oracle_scores: not causal */
-    bool keys;          /* ctx->k, the keys of the new chunk */
-    bool values;        /* ctx->v, the values of the new chunk */
+    bool keys;          /* requests ctx->k, the keys of the new chunk */
+    bool values;        /* requests ctx->v, the values of the new chunk */
     bool all_keys;      /* ctx->all_keys */
-    int key_frames;     /* all_keys without all_values: number of frames before the new chunk whose
-                         * keys all_keys includes; 0 requests all frames */
+    int key_frames;     /* if all_keys is requested without all_values: number of frames before the
+                         * new chunk whose keys are needed; 0 requests all frames */
     bool all_values;    /* ctx->all_values, together with all_keys */
     bool undoes_rope;   /* the retention undoes the keys' RoPE, which needs a video model
                        * (kernels/rope.h) */
@@ -187,16 +190,16 @@ struct kvr_tiers {
     int n_tiers;
     const char *tier_names[KVR_MAX_TIERS]; /* "old", "recent", "important" */
     enum kvr_unit unit;
-    bool active_only; /* study reading: tokens beyond n_active are not coded, and the part maps them
-                       * to KVR_TOKEN_ZERO */
+    bool active_only; /* study reading: tokens beyond n_active are not quantized, and the tiers map
+                       * them to KVR_TOKEN_ZERO */
     enum kvr_status (*check)(const void *opts);
     /* Assigns a tier to every token. The retention runs afterwards on the same map. */
     kvr_assign_fn *assign;
     bool cuda; /* assign supports a CUDA device; otherwise kvr_tiers_assign passes it host copies */
     size_t (*study_side_bytes)(const void *opts, const struct kvr_study_counts *n); /* NULL: 0 */
     /* Number of chunks that change tier together and become one segment, in the intended reading.
-     * If the function is NULL, each chunk is one segment. With a thinning retention, chunks change
-     * tier one at a time. */
+     * If `together` is NULL, each chunk is one segment. If the retention evicts single tokens,
+     * chunks change tier one at a time. */
     int (*together)(const void *opts);
 };
 
@@ -206,14 +209,15 @@ struct kvr_retention {
     size_t opts_size;
     enum kvr_unit unit;
     enum kvr_status (*check)(const void *opts);
-    /* Changes only the bytes of tokens in tier 0. The function must be NULL if `thin` is set. */
+    /* Evicts tokens by changing their bytes in the map, for tokens of tier 0 only. `assign` must be
+     * NULL if `thin` is set. */
     kvr_assign_fn *assign;
     /* Evicts single tokens of any tier, in the intended reading only. */
     kvr_thin_fn *thin;
     void (*needs)(const void *opts, struct kvr_thin_needs *out);
     /* Whether `thin` will read ctx->columns for the chunk that begins at token new0, given the
      * layer's `state`. If `thin` will not read them, the cache does not compute the attention
-     * received in this chunk. If the function is NULL, `thin` always reads ctx->columns. */
+     * received in this chunk. If `observes` is NULL, `thin` always reads ctx->columns. */
     bool (*observes)(const void *opts, const struct kvr_policy_state *state, int64_t new0);
     bool cuda; /* assign supports a CUDA device; otherwise kvr_retention_assign passes it host
                 * copies */

@@ -4,7 +4,8 @@
  * the features a' of the previous step: r = mean|a - a'| / mean|a'|. While the sum of r since the
  * last computed step is below `threshold`, the blocks are not computed, and their residual of the
  * last computed step is added instead (FlowCache, arXiv:2602.10825). The first and the last step of
- * a chunk, the first `warmup` steps and the clean pass are always computed. */
+ * a chunk, the first `warmup` steps and the cache-update pass (clean pass: on the denoised chunk, t
+ * = 0) are always computed. */
 #ifndef KVR_METHODS_REUSE_H
 #define KVR_METHODS_REUSE_H
 

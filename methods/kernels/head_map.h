@@ -17,8 +17,8 @@
 #define KVR_HEAD_MAP_PUBLISHED "labels"
 
 /* Reads the line of layer ctx->layer to class [H]. Fails with KVR_ENOTFOUND if there is no such
- * file. Letters that are not in `letters`, or a number of heads or layers that differs from the
- * model's, are KVR_EFORMAT; the message gives the line. */
+ * file. Fails with KVR_EFORMAT if a letter is not in `letters`, or if the number of heads or layers
+ * differs from the model's; the message gives the line. */
 enum kvr_status kvr_head_map_read(const char *path, const char *letters,
                                   const struct kvr_policy_ctx *ctx, char *class);
 

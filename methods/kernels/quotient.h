@@ -1,16 +1,17 @@
-/* quotient.h - correctly rounded y / s by three products, for a divisor s that many y share.
+/* quotient.h - correctly rounded y / s by three multiplications (two of them fused), for a divisor
+ * s that many y share.
  *
  *     inv = 1 / s;                      once, rounded to nearest
  *     q = kvr_quotient(y, s, inv);      for each y
  *
  * The first approximation q0 = y inv is within 3 ulp of y / s. The remainder e = y - q0 s is a
- * multiple of ulp(q0) ulp(s) and below 8 s ulp(q0), so it has at most 3 bits more than s. If s has
- * at most 21 bits, fmaf therefore computes e exactly. Before rounding, q0 + e inv differs from y /
- * s by e times the error of inv, at most 3 2^-24 ulp. If s has p bits, y / s is at least 2^-(p+1)
- * ulp away from a rounding boundary, unless it is exactly s 2^k times a 24-bit number. The result
- * is therefore correctly rounded if s is an FP16 number (11 bits), a BF16 number (8 bits) or a
- * small integer. For the divisor sqrt(D) of the Walsh-Hadamard transform, which has 24 bits,
- * tests/methods/test_quotient.c checks every y.
+ * multiple of ulp(q0) ulp(s) and below 8 s ulp(q0), so it has at most 3 significand bits more than
+ * s. If s has at most 21 significand bits, fmaf therefore computes e exactly. Before rounding, q0 +
+ * e inv differs from y / s by e times the error of inv, at most 3 2^-24 ulp. If s has p significand
+ * bits, y / s is at least 2^-(p+1) ulp away from a rounding boundary, unless it is exactly s 2^k
+ * times a 24-bit number. The result is therefore correctly rounded if s is an FP16 number (11
+ * bits), a BF16 number (8 bits) or a small integer. For the divisor sqrt(D) of the Walsh-Hadamard
+ * transform, which has 24 significand bits, tests/methods/test_quotient.c checks every y.
  *
  * The magnitude of y must be 0, or at least 2^-100 and so small that y inv is finite. For smaller
  * magnitudes of y, the result may be off by one denormal ulp, and it is 0 if the quotient is 0. For
@@ -30,7 +31,8 @@
 KVR_QUOTIENT kvr_quotient(float y, float s, float inv)
 {
     const float q = y * inv,
-                over = fmaf(q, s, -y); /* +0 for an exact quotient q, so that a q of -0 stays -0 */
+                over = fmaf(q, s, -y); /* is +0 if the quotient q is exact, so that the correction
+                                        * leaves a q of -0 unchanged */
 
     return fabsf(over) < INFINITY ? fmaf(over, -inv, q) : q; /* `over` is NaN if y is not finite */
 }
@@ -54,9 +56,9 @@ KVR_QUOTIENT kvr_quotient_any(float y, float s, float inv)
 }
 
 /* Refines `near`, an approximation of 1 / s within 4 ulp, to 1 / s rounded to nearest, for an s of
- * at most 11 bits. The remainder e = 1 - s near has 13 bits, so fmaf computes it exactly; near + e
- * near differs from 1 / s by e e / s. For every s, tests/methods/test_quotient.c checks that this
- * error does not change the rounding. */
+ * at most 11 significand bits. The remainder e = 1 - s near has 13 significand bits, so fmaf
+ * computes it exactly; near + e near differs from 1 / s by e e / s. For every s,
+ * tests/methods/test_quotient.c checks that this error does not change the rounding. */
 KVR_QUOTIENT kvr_inverse_refine(float near, float s)
 {
     return fmaf(near, fmaf(-s, near, 1), near);

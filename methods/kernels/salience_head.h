@@ -22,8 +22,8 @@
 
 #include "harness/core/status.h"
 
-/* The argument `which` is the path of a file or one of these words. "auto" selects the bundled head
- * if its shape matches, and random weights otherwise. "drawn": random weights. */
+/* The argument `which` is the path of the network's file, "auto" or "drawn". "auto" selects the
+ * bundled head if its shape matches, and random weights otherwise. "drawn": random weights. */
 #define KVR_SALIENCE_AUTO "auto"
 #define KVR_SALIENCE_DRAWN "drawn"
 

@@ -4,12 +4,12 @@
  *     delta[f]     = mean_h |summary[f] - reference| / max(mean_h |reference|, 1e-6)
  *     score[f]     = delta_weight * delta[f] + recency_weight * f/(n-1)
  *
- * The reference summary of a frame depends on the reading. In the intended reading, a frame is
- * compared with its predecessor once, when its keys and values are new. The first frame has delta
- * 1. In the study reading, all cached frames are summarised again at every call. The last o =
- * min(n_prev, n) frames of the previous summaries are compared with the last o frames of the new
- * summaries. After a chunk of three frames, frame i is therefore compared with frame i-3, the first
- * frames keep delta 1, and a frame pruned to zeros gives deltas of 1e5.
+ * In the intended reading, the reference of a frame is its predecessor's summary, and delta is
+ * computed once, when the frame's keys and values are new. The first frame has delta 1, since it
+ * has no predecessor. In the study reading, all cached frames are summarised again at every call.
+ * The last o = min(n_prev, n) frames of the previous summaries are compared with the last o frames
+ * of the new summaries. After a chunk of three frames, frame i is therefore compared with frame
+ * i-3, the first frames keep delta 1, and a frame pruned to zeros gives deltas of 1e5.
  *
  * The tiers `saliency` and the retention `saliency` share one kvr_policy_state: the tiers compute
  * the scores, and the retention reuses them in the same call. A new state is {0}; to reset a state,
@@ -56,8 +56,8 @@ enum kvr_status kvr_saliency_score(const struct kvr_saliency_rule *rule,
 
 /* Makes the scores of the last kvr_saliency_score available to the retention in the same call. */
 void kvr_saliency_publish(struct kvr_policy_state *state);
-/* Sets *out to the published scores, which are then no longer published. Returns false if no scores
- * have been published. */
+/* Returns the scores that kvr_saliency_publish made available, at most once. Returns false if no
+ * scores are available. */
 bool kvr_saliency_take(const struct kvr_policy_ctx *ctx, struct kvr_policy_state *state,
                        struct kvr_saliency *out);
 
@@ -68,7 +68,8 @@ int64_t kvr_frame_tokens(const struct kvr_policy_ctx *ctx, int64_t f);
 /* Sets the bytes of all written tokens of frame f in `map` (policy.h) to `byte`. */
 void kvr_frame_fill(const struct kvr_policy_ctx *ctx, int64_t f, uint8_t byte, uint8_t *map);
 
-/* Computes the summary [H] of tokens [t0, t0 + n) of k and v [.,H,D]. */
+/* Computes summary [H], which is mean |K| + mean |V| per head, over tokens [t0, t0 + n) of k and v
+ * [.,H,D]. */
 void kvr_frame_summary(const float *k, const float *v, int64_t t0, int64_t n, int n_heads,
                        int head_dim, float *summary);
 /* Returns mean |now - before| / max(mean |before|, 1e-6), with means over H heads. */

@@ -5,9 +5,9 @@
  *
  * A score is computed once per chunk, either for all heads together or for one head. A score
  * function receives the stored tokens, oldest first, and then those of the new chunk. A score
- * function may keep `memory` floats per token between chunks. Older keys are already coded.
- * Information about a key must therefore be stored while the key is new, unless the score requests
- * `all_keys`. */
+ * function may keep `memory` floats per token between chunks. Keys of older chunks are already
+ * quantized. Information about a key must therefore be stored while the key is new, unless the
+ * score requests `all_keys`. */
 #ifndef KVR_METHODS_SCORES_SCORE_H
 #define KVR_METHODS_SCORES_SCORE_H
 
@@ -67,7 +67,7 @@ struct kvr_score {
 extern const struct kvr_score *const kvr_scores[]; /* NULL-terminated */
 
 /* Mean, over the heads that are scored together, of a token's sum of softmax weights in
- * ctx->columns, or of its maximum weight if `largest`. Without columns the result is 0. */
+ * ctx->columns, or of its maximum weight if `largest`. If ctx->columns is NULL, the result is 0. */
 float kvr_column_of(const struct kvr_score_job *job, int64_t token, bool largest);
 /* Key [D] of a token of the new chunk, in head h. */
 const float *kvr_new_key(const struct kvr_score_job *job, int64_t token, int h);
