@@ -22,9 +22,9 @@ extern "C" {
  * including bugs (STUDY). */
 enum kvr_reading { KVR_INTENDED, KVR_STUDY };
 
-/* When the study reading decodes the whole cache and quantizes it again: after every pass of the
- * model, or only after the cache-update pass (clean pass: on the denoised chunk, t = 0). The
- * intended reading quantizes each chunk once, after its clean pass. */
+/* When the study's variant (reading) decodes the whole cache and quantizes it again: after every
+ * pass of the model, or only after the cache-update pass (clean pass: on the denoised chunk, t =
+ * 0). The intended reading quantizes each chunk once, after its clean pass. */
 enum kvr_cadence { KVR_EVERY_PASS, KVR_CLEAN_PASS };
 
 /* Tokens that the study's quantizer reads: all of the capacity, or the written ones only. */
@@ -70,7 +70,8 @@ struct kvr_method {
     const char *study_k, *study_v;
     enum kvr_cadence study_cadence;
     enum kvr_study_span study_span;
-    const char *differs; /* one paragraph: differences between the readings, and their reasons */
+    const char *differs; /* one paragraph: differences between the method's variants (readings), and
+                          * their reasons */
     const char *note;    /* one paragraph: differences from the paper or from its authors' code */
     struct kvr_shipped shipped[KVR_MAX_SHIPPED]; /* versions shipped by software projects; an
                                                   * element whose `project` is NULL ends the list */
@@ -86,8 +87,8 @@ const struct kvr_method *kvr_method_find(const char *name);
 /* Like kvr_method_find, but an unknown name fails with KVR_ENOTFOUND, and the message suggests the
  * nearest name. */
 enum kvr_status kvr_method_require(const struct kvr_method **out, const char *name);
-/* Writes the i-th reading of a method as kvr_scheme_open accepts it, such as NAME, NAME@study or
- * NAME@vllm, to spec [n]. Returns false if the method has fewer readings. */
+/* Writes the name of the i-th variant (reading) of a method as kvr_scheme_open accepts it, such as
+ * NAME, NAME@study or NAME@vllm, to spec [n]. Returns false if the method has fewer readings. */
 bool kvr_method_spec(const struct kvr_method *m, int i, char *spec, size_t n);
 
 struct kvr_setting {
@@ -124,7 +125,8 @@ struct kvr_scheme_opts {
 };
 extern const struct kvr_opt kvr_scheme_options[];
 
-/* A method whose reading and options are resolved, from which a cache is opened. Read-only. */
+/* A method whose variant (reading) and options are resolved, from which a cache is opened.
+ * Read-only. */
 struct kvr_scheme {
     const struct kvr_method *method;
     enum kvr_reading reading;
@@ -158,7 +160,8 @@ static inline bool kvr_scheme_is_study(const struct kvr_scheme *p)
     return p->reading == KVR_STUDY;
 }
 
-/* Name of the reading, which is "intended", "study", or the name of a project. */
+/* Name of the method's variant (reading), which is "intended", "study", or the name of a
+ * project. */
 const char *kvr_scheme_reading(const struct kvr_scheme *p);
 
 /* Whether the last layer selects the retained tokens for all layers (kvr_thin_needs.of_last). */

@@ -12,15 +12,16 @@
  * head, implements `thin` instead of `assign`: it writes one byte for every token that it may keep.
  * A retention states in struct kvr_thin_needs which inputs it requests.
  *
- * In the intended reading (that of the paper), the map covers the tokens written so far. Only the
- * new chunk's keys and values are passed to the policy, since older keys and values are already
- * quantized. All tokens of a frame or chunk (`unit`) get the same byte. A part with `unit =
- * KVR_UNIT_TOKEN` instead decides for each token, and only for the tokens of the new chunk. A
- * stored token can only move to tier 0 or be evicted; the cache ignores any other change of its
- * byte.
+ * In the intended reading (the variant of a method that its paper describes), the map covers the
+ * tokens written so far. Only the new chunk's keys and values are passed to the policy, since older
+ * keys and values are already quantized. All tokens of a frame or chunk (`unit`) get the same byte.
+ * A part with `unit = KVR_UNIT_TOKEN` instead decides for each token, and only for the tokens of
+ * the new chunk. A stored token can only move to tier 0 or be evicted; the cache ignores any other
+ * change of its byte.
  *
- * In the study reading, the map covers the whole capacity, k and v are the decoded tensors of all
- * tokens, and every call decides again for every token. */
+ * In the study reading (the variant that reproduces the study's code), the map covers the whole
+ * capacity, k and v are the decoded tensors of all tokens, and every call decides again for every
+ * token. */
 #ifndef KVR_METHODS_POLICY_H
 #define KVR_METHODS_POLICY_H
 
@@ -51,13 +52,14 @@ struct kvr_policy_ctx {
     int n_heads, head_dim; /* H, D */
     double beta;           /* budget factor of this layer (kvr_layer_budget) */
 
-    int64_t n_tok;    /* length of the map in tokens: the capacity (study reading) or n_active
-                       * (intended reading) */
+    int64_t n_tok;    /* length of the map in tokens: the capacity (study's variant) or n_active
+                       * (paper's variant) */
     int64_t n_active; /* number of tokens written so far; the last frame may be partial */
-    int64_t new0;     /* first token of k and v: token 0 (study reading) or the new chunk's first
-                       * token (intended reading) */
-    const float *k;   /* keys [n - new0, H, D], with n = n_tok (study reading) or n_active; if NULL,
-                       * only token counts are needed (`kvreel predict`) and all scores are equal */
+    int64_t new0;     /* first token of k and v: token 0 (study's variant) or the new chunk's first
+                       * token (paper's variant) */
+    const float *k;   /* keys [n - new0, H, D], with n = n_tok (study's variant) or n_active; NULL
+                       * if only token counts are needed (`kvreel predict`), and all scores are then
+                       * equal */
     const float *v;   /* values of the same tokens as k, in the same layout; NULL if k is NULL */
     /* k and v are memory of the device passed to `assign`. All other pointers here, the map and the
      * part's state are host memory. */
@@ -190,8 +192,8 @@ struct kvr_tiers {
     int n_tiers;
     const char *tier_names[KVR_MAX_TIERS]; /* "old", "recent", "important" */
     enum kvr_unit unit;
-    bool active_only; /* study reading: tokens beyond n_active are not quantized, and the tiers map
-                       * them to KVR_TOKEN_ZERO */
+    bool active_only; /* study's variant: tokens beyond n_active are not quantized, and the tiers
+                       * map them to KVR_TOKEN_ZERO */
     enum kvr_status (*check)(const void *opts);
     /* Assigns a tier to every token. The retention runs afterwards on the same map. */
     kvr_assign_fn *assign;
@@ -212,7 +214,7 @@ struct kvr_retention {
     /* Evicts tokens by changing their bytes in the map, for tokens of tier 0 only. `assign` must be
      * NULL if `thin` is set. */
     kvr_assign_fn *assign;
-    /* Evicts single tokens of any tier, in the intended reading only. */
+    /* Evicts single tokens of any tier; used in the paper's variant (intended reading) only. */
     kvr_thin_fn *thin;
     void (*needs)(const void *opts, struct kvr_thin_needs *out);
     /* Whether `thin` will read ctx->columns for the chunk that begins at token new0, given the

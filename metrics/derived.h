@@ -19,9 +19,9 @@
  *     m.mean    arithmetic mean of the per-frame values, if the metric pools otherwise
  *     m.harmonic  n / sum(1 / (1 + x)) - 1 of the per-frame values x, where more is better: weighs
  *               bad frames more than the mean does
- * A metric of the whole video has m.drift only, whose series is pooled over chunks. For a metric
- * against recorded frames, m.drift counts from chunk 0, because that chunk already attends to
- * cached given frames. */
+ * For a metric of the whole video, only m.drift is derived, from the per-frame series pooled over
+ * each chunk. For a metric against recorded frames, m.drift counts from chunk 0, because that chunk
+ * already attends to cached given frames. */
 #ifndef KVR_METRICS_DERIVED_H
 #define KVR_METRICS_DERIVED_H
 
@@ -38,7 +38,8 @@ struct kvr_derived {
     char missing[128];
 };
 
-/* Derives no values if `v` has no value or no series. The step prefix_step is at least 1. */
+/* Derives no values if `v` has no value or no per-frame series. prefix_step, the step in frames
+ * between prefix lengths, is at least 1. */
 enum kvr_status kvr_metric_derive(const struct kvr_metric *m, const struct kvr_metric_input *in,
                                   const struct kvr_metric_value *v, int prefix_step,
                                   struct kvr_derived d[KVR_N_DERIVED]);

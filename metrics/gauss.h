@@ -2,7 +2,7 @@
  *
  * The weights are exp(-(dx^2 + dy^2) / (2 1.5^2)), normalised; variances and covariances are those
  * of a population. The constants are K1 = 0.01, K2 = 0.03 and L = 255. Only windows entirely inside
- * the plane count, so a border of 5 pixels is excluded. */
+ * the plane are averaged, so the windows centred in a border of 5 pixels are excluded. */
 #ifndef KVR_METRICS_GAUSS_H
 #define KVR_METRICS_GAUSS_H
 

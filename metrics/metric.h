@@ -36,10 +36,11 @@ struct kvr_metric_input {
     int chunk; /* frames generated together; 0: unknown */
     int lead;  /* frames by which the first chunk is shorter, because a VAE decodes the first latent
                 * frame to fewer frames */
-    const char *lpips_weights; /* path of a safetensors file, or NULL if there are no weights */
+    const char *lpips_weights; /* path of the LPIPS weights, a safetensors file, or NULL if there
+                                * are no weights */
     const char
-        *stlpips_weights; /* path of the authors' .pth file, or of the same tensors in another
-                           * format; may be NULL if there are no weights */
+        *stlpips_weights; /* path of the authors' .pth file with the weights of ST-LPIPS, or of the
+                           * same tensors in another format; may be NULL if there are no weights */
     const struct kvr_metric_prompt *prompt; /* NULL: unknown */
 };
 
@@ -67,8 +68,8 @@ struct kvr_metric {
     int direction;     /* +1 if higher values are better, -1 if lower values are better */
     double lo, hi;     /* valid range of the value and the series, which is checked before they are
                         * stored */
-    int version;       /* part of the cell's key; incremented when a change of the code changes
-                        * values */
+    int version;       /* version of the metric's code, part of the cell's key; incremented when a
+                        * code change alters values */
     bool alone;        /* no-reference metric, which reads the test video only */
     bool usual;        /* computed by default */
     bool whole;        /* defined for a whole video: the value is not pooled from per-frame
@@ -105,7 +106,7 @@ enum kvr_status kvr_metric_compute(const struct kvr_metric *m, const struct kvr_
                                    const struct kvr_frames *test, struct kvr_metric_value *out);
 void kvr_metric_value_free(struct kvr_metric_value *v);
 
-/* Pools the per-frame values of frames [from, to), without frames that have no value. Returns NaN
+/* Pools the per-frame values of frames [from, to), ignoring frames that have no value. Returns NaN
  * if no frame has a value. */
 double kvr_metric_pool(const struct kvr_metric *m, const double *series, int from, int to);
 

@@ -84,8 +84,8 @@ struct kvreel_block_shape {
     size_t size; /* sizeof(struct kvreel_block_shape) */
     int64_t n_tok;
     int32_t n_heads, head_dim;
-    /* The tokens are coded chunk by chunk, as a rollout commits them. tokens_per_frame 0 means that
-     * all tokens are one frame; frames_per_chunk 0 means 1. */
+    /* The tokens are quantized chunk by chunk, in the order in which a rollout stores them in the
+     * cache. tokens_per_frame 0 means that all tokens are one frame; frames_per_chunk 0 means 1. */
     int64_t tokens_per_frame;
     int32_t frames_per_chunk;
     int32_t layer, n_layers; /* index of the layer and number of layers, for methods with settings
@@ -94,9 +94,9 @@ struct kvreel_block_shape {
 
 struct kvreel_bytes {
     size_t size;       /* sizeof(struct kvreel_bytes) */
-    int64_t tokens;    /* number of tokens that an uncoded cache would store */
-    uint64_t bf16;     /* bytes of these tokens in an uncoded BF16 cache */
-    uint64_t nominal;  /* bytes of the packed format, computed from the format */
+    int64_t tokens;    /* number of tokens that a cache without compression would store */
+    uint64_t bf16;     /* bytes of these tokens in BF16 */
+    uint64_t nominal;  /* nominal bytes of the compressed tokens, computed from the packed format */
     uint64_t resident; /* allocated bytes of codes, scales and other side information */
     uint64_t codes;    /* allocated bytes of the quantization codes only */
 };
@@ -133,11 +133,13 @@ struct kvreel_cache_shape {
     int32_t window_frames,
         sink_frames;    /* number of newest frames that attention sees (0: all), and of first frames
                          * that always stay visible */
-    int32_t evict;      /* nonzero to free tokens that no later pass can see */
-    int32_t causal;     /* nonzero for a causal mask in the attention within a chunk */
-    int32_t exact_f32;  /* nonzero to store uncoded keys and values as F32 instead of BF16 */
-    const char *path;   /* attention path, "staged", "fused" or "dense" (NULL: staged) */
-    const char *attend; /* arithmetic of attention, "float" or "int8" (NULL: float) */
+    int32_t evict;      /* nonzero: free the memory of tokens that no later pass can see */
+    int32_t causal;     /* nonzero: causal mask within the chunk */
+    int32_t exact_f32;  /* nonzero: store keys and values that are not quantized as F32 instead of
+                         * BF16 */
+    const char *path;   /* how attention reads the cache: "staged", "fused" or "dense" (NULL:
+                         * "staged") */
+    const char *attend; /* "float", "int8" (NULL: float) */
 };
 
 int kvreel_cache_open(kvreel_cache **out, const kvreel_method *m,
@@ -154,7 +156,7 @@ int kvreel_cache_append(kvreel_cache *c, int32_t layer, const float *k, const fl
 /* Computes attention of the pass's T = n_frames * tokens_per_frame queries over the visible stored
  * tokens and the tokens of this pass; q and out are [T,n_heads,head_dim]. */
 int kvreel_cache_attend(kvreel_cache *c, int32_t layer, const float *q, float *out);
-/* Stores the appended tokens of a clean pass without computing attention, in place of
+/* Stores the appended tokens of a pass begun with `clean` without computing attention, in place of
  * kvreel_cache_attend. */
 int kvreel_cache_commit(kvreel_cache *c, int32_t layer);
 int kvreel_cache_end(kvreel_cache *c);

@@ -1,8 +1,8 @@
 /* bench.h - rows of the micro-benchmarks (`kvreel bench`).
  *
- * A row times some work and a reference in the same process, alternating between them, so that load
- * and clock changes affect both. The rounds end when their ratio is steady, or after a maximum
- * number of rounds:
+ * A row times a work item and a reference in the same process, alternating between them, so that
+ * load and clock changes affect both. The rounds end when the ratio of the two measurements is
+ * steady, or after a maximum number of rounds:
  *
  *     for (n = 0, last = false; !last; n++) {
  *         last = kvr_bench_last(ratio, n, rounds);
@@ -69,7 +69,7 @@ bool kvr_bench_steady(const double *ratio, int n);
  * or n + 1 is the maximum `most`. */
 bool kvr_bench_last(const double *ratio, int n, int most);
 
-/* Returns the number of first rounds that also time cold and warm caches. The number is 1 if the
+/* Returns the number of first rounds that also time cold and warm caches. The result is 1 if the
  * maximum number of rounds, `most`, is small, so that short benchmarks stay short. */
 static inline int kvr_bench_cache_rounds(int most)
 {
@@ -77,7 +77,7 @@ static inline int kvr_bench_cache_rounds(int most)
 }
 
 /* Computes a row's statistics from the values v [n] and ratios [n] of n rounds, and sorts both
- * arrays. The caller sets name, device and unit. The call does not set `cold` and `warm`. */
+ * arrays. The caller sets name, device and unit. The fields `cold` and `warm` are not set. */
 void kvr_bench_fill(struct kvr_bench_row *row, double *v, double *ratio, int n);
 /* Sets row->cold and row->warm to the medians of cold [n] and warm [n], the times of the first n
  * rounds. Sorts both arrays. */
@@ -88,7 +88,7 @@ void kvr_bench_fill_caches(struct kvr_bench_row *row, double *cold, double *warm
 bool kvr_bench_evict(const void *p, size_t n_bytes);
 /* Evicts data from this CPU's caches by writing a buffer of twice the last-level cache's size, at
  * most 128 MiB. The buffer is kept until the process exits. Data may remain in a larger L3 and in
- * caches of other cores. Only one thread at a time may call kvr_bench_evict_all. KVR_ENOMEM. */
+ * caches of other cores. Only one thread at a time may call the function. KVR_ENOMEM. */
 enum kvr_status kvr_bench_evict_all(void);
 
 /* Rotates the rows of an input by one, so that the next round has another input with the same

@@ -1,15 +1,15 @@
 /* bench_attention.h - benchmark of attention over compressed and BF16 caches.
  *
- * Rows "attention.PATH.METHOD.QxK" are the rate of Q queries over K keys in GFLOP/s, which counts 4
- * Q K H D operations and includes the time of dequantization. The reference "oneDNN products" is
- * the two products Q K^T and S V in F32 over a decoded cache, without softmax; it is an upper bound
- * of the rate. Before timing, the output of each row must agree with softmax attention computed
- * directly over the decoded cache.
+ * Rows "attention.PATH.METHOD.QxK" are the rate of Q queries over K keys in GFLOP/s: 4 Q K H D
+ * operations over the time, which includes dequantization. The reference "oneDNN products" is the
+ * two matrix products Q K^T and S V in F32 over a decoded cache, without softmax; it is an upper
+ * bound of the rate. Before timing, the output of each row must agree with softmax attention
+ * computed directly over the decoded cache.
  *
- * Rows "attention.int8.METHOD.QxK" multiply quantized tokens in int8 (attend_dot.h). The reference
- * of these int8 rows, "own F32 of BF16", is kvreel's F32 attention over the same tokens in BF16.
- * With AMX, rows "attention.bf16.METHOD.QxK" multiply in BF16 (attend_bf16.h) and have the same
- * reference. The reference of rows ending in ".onednn" is oneDNN's BF16 products of the same shape.
+ * Rows "attention.int8.METHOD.QxK" multiply quantized tokens in int8 (attend_dot.h). Their
+ * reference, "own F32 of BF16", is kvreel's F32 attention over the same tokens in BF16. With AMX,
+ * rows "attention.bf16.METHOD.QxK" multiply in BF16 (attend_bf16.h) and have the same reference.
+ * The reference of rows ending in ".onednn" is oneDNN's two BF16 matrix products of the same shape.
  * The reference of int8 rows ending in ".bf16" is kvreel's BF16 attention. `error` is the relative
  * L2 difference from the directly computed attention. */
 #ifndef KVR_BENCH_ATTENTION_H
@@ -19,9 +19,9 @@
 
 enum { KVR_BENCH_ATTENTION_ROWS = 64 };
 
-/* Runs the attention benchmark on the CPU. `seconds` limits the time of a row's rounds (0:
- * unlimited), but at least three rounds run. Filling the cache, warm-up and check are not limited.
- * A row that reaches the limit has out_of_time set. */
+/* Times all rows on the CPU. `seconds` limits the time of a row's rounds (0: unlimited), but at
+ * least three rounds run. The time of filling the cache, of warm-up and of the check is not
+ * limited. A row that reaches the limit has out_of_time set. */
 enum kvr_status kvr_bench_attention(struct kvr_dev *dev, int rounds, double seconds,
                                     struct kvr_bench_row *rows, int *n_rows);
 /* Maximum number of floating-point operations of one timed attention call. Larger calls would take

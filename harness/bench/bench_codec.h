@@ -6,8 +6,8 @@
  *
  * The block is one chunk of Wan 1.3B, [4680,12,128], with values exact in BF16. The rate is the
  * block's BF16 bytes per second. The reference is a memcpy with the same number of threads and the
- * same traffic: the block's values plus its coded bytes. Rows are named quantise.LINE.VARIANT.tN,
- * where the number of threads, N, is 1 or OpenMP's maximum. Names with .bf16 after LINE have BF16
+ * same traffic: the block's values plus its encoded bytes. Rows are named quantise.LINE.VARIANT.tN,
+ * where N is the number of threads: 1, and OpenMP's maximum. Names with .bf16 after LINE have BF16
  * input, as a cache does; all others have F32 input. */
 #ifndef KVR_BENCH_CODEC_H
 #define KVR_BENCH_CODEC_H
@@ -31,11 +31,10 @@ extern const struct kvr_bench_line kvr_bench_lines[];
 /* Fills x with test data: n floats, exact in BF16, in rows of head_dim channels. */
 void kvr_bench_values(float *x, size_t n, int head_dim);
 
-/* Times all pipelines on the CPU and writes *n_rows <= KVR_BENCH_CODEC_ROWS rows; rounds >= 3. If
- * `shape` is NULL, the block is a chunk of Wan 1.3B. Each timed round encodes a different block.
- * Before timing and after the last round, decoded elements are checked: each must be within half a
- * scale of its original, and exactly stored elements within FP16 rounding. Otherwise
- * KVR_ETOLERANCE. */
+/* Times all pipelines on the CPU and writes *n_rows <= KVR_BENCH_CODEC_ROWS rows; rounds >= 3.
+ * `shape` NULL is the chunk of Wan 1.3B. Each round encodes and decodes a different block. Before
+ * timing and after the last round, decoded elements are checked: each must be within half a scale
+ * of its original, and exactly stored elements within FP16 rounding. Otherwise KVR_ETOLERANCE. */
 enum kvr_status kvr_bench_codec(struct kvr_dev *dev, const struct kvr_block_shape *shape,
                                 int rounds, struct kvr_bench_row *rows, int *n_rows);
 
@@ -46,8 +45,8 @@ enum kvr_status kvr_bench_codec_line(struct kvr_dev *dev, const struct kvr_block
                                      struct kvr_bench_row rows[KVR_BENCH_LINE_ROWS]);
 
 /* Times all pipelines on a CUDA device. The rate is the traffic in GB/s: the block's floats plus
- * its coded bytes. The reference is a device-to-device copy with the same traffic. Before and after
- * timing, the coded bytes and decoded floats must be identical to those of the CPU, else
+ * its encoded bytes. The reference is a device-to-device copy with the same traffic. Before and
+ * after timing, the encoded bytes and decoded floats must be identical to those of the CPU, else
  * KVR_ETOLERANCE. On an emulated device the block is small, and rows have no ratio. */
 enum kvr_status kvr_bench_codec_cuda(struct kvr_dev *dev, const struct kvr_block_shape *shape,
                                      int rounds, const struct kvr_bench_sink *sink,

@@ -44,7 +44,7 @@ enum kvr_case_fill {
     KVR_FILL_CONSTANT, /* one value in all elements, with many bits set in its significand */
     KVR_FILL_OUTLIER,  /* PLAIN, with one channel of each row multiplied by 1000 */
     KVR_FILL_TINY,     /* 1e-38: denormal range */
-    KVR_FILL_HUGE,     /* 1e15, whose squares and their sums are finite in F32 */
+    KVR_FILL_HUGE,     /* values of 1e15, so that squares and sums of squares stay finite in F32 */
     KVR_FILL_NAN,      /* PLAIN, with one NaN in the first filled argument */
     KVR_FILL_INF,      /* PLAIN, with one infinity in the first filled argument */
     KVR_N_FILLS
@@ -66,12 +66,13 @@ struct kvr_case_arg {
 struct kvr_case_kit {
     int shape[KVR_CASE_DIMS];
     enum kvr_case_fill fill;
-    bool aligned;    /* whether arguments are 64-byte aligned; otherwise they are one element off
-                      * this alignment */
-    bool has_values; /* an argument was filled, so FILL_NAN and FILL_INF have placed their value */
+    bool aligned;    /* true: arguments are 64-byte aligned; false: arguments start one element
+                      * after a 64-byte boundary */
+    bool has_values; /* at least one argument was filled, so that KVR_FILL_NAN and KVR_FILL_INF have
+                      * written a NaN or an infinity */
     int n_args;
-    struct kvr_case_arg arg[KVR_CASE_ARGS]; /* arguments, in the order of the calls of
-                                             * kvr_case_arg */
+    struct kvr_case_arg arg[KVR_CASE_ARGS]; /* arguments in the order of the kvr_case_arg calls that
+                                             * added them */
 };
 
 struct kvr_kernel_case {
@@ -91,10 +92,10 @@ struct kvr_kernel_case {
                                          * dimensions */
     int n_shapes;
     int timed[KVR_CASE_DIMS];
-    /* Tolerance of the comparison. A tolerance of 0 means that all bytes must be identical. With a
-     * positive tolerance, floats and 8-bit integers must satisfy |have - want| <= tol * size, and
-     * non-finite values must be equal. `size` computes the scale of a row; if `size` is NULL, the
-     * scale is the largest finite |want| of the row. */
+    /* Tolerance. If `tol` is 0, all bytes of the results must be identical. Otherwise floats and
+     * 8-bit integers must satisfy |have - want| <= tol * size, and non-finite values must be equal.
+     * `size` computes the magnitude to which a row's tolerance is relative; if `size` is NULL, it
+     * is the row's largest finite |want|. */
     double tol;
     double (*size)(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t row);
 };
@@ -108,8 +109,8 @@ extern const struct kvr_kernel_case *const kvr_kernel_lists[];
 enum kvr_status kvr_case_arg(struct kvr_case_kit *k, enum kvr_case_role role, enum kvr_dtype type,
                              size_t n, size_t row);
 
-/* Adds the arguments of an attention product C = A B: c [m,cols] F32, a [m,inner], b [inner,cols]
- * in panels of KVR_ATTEND_PAD columns; a and b are of `type`. */
+/* Adds the arguments of an attention GEMM C = A B: c [m,cols] F32, a [m,inner], b [inner,cols] in
+ * panels of KVR_ATTEND_PAD columns; a and b are of `type`. */
 enum kvr_status kvr_case_product_args(struct kvr_case_kit *k, enum kvr_case_role c,
                                       enum kvr_dtype type, int m, int inner, int cols);
 
@@ -129,7 +130,7 @@ size_t kvr_case_traffic(const struct kvr_case_kit *k);
  * kvr_isa_force(NULL). */
 bool kvr_case_has(const struct kvr_kernel_case *c, enum kvr_isa isa);
 
-/* Returns the case `name`, or NULL. */
+/* Returns the case of this name, or NULL if no case has the name. */
 const struct kvr_kernel_case *kvr_case_find(const char *name);
 
 /* Compares the variant's results in the arguments with the expected results, which are computed

@@ -25,8 +25,8 @@ enum kvr_status kvr_bf16_products_open(struct kvr_bf16_products **out, int64_t m
                                        int64_t ld, int n_threads);
 /* Accepts NULL. */
 void kvr_bf16_products_close(struct kvr_bf16_products **p);
-/* Computes the two products of one head. `thread`, in [0, n_threads), selects the scratch memory;
- * concurrent calls need different values. */
+/* Computes the two matrix products of attention (Q K^T and S V) for one head. `thread`, in [0,
+ * n_threads), selects the scratch memory; concurrent calls need different values. */
 int kvr_bf16_products_run(struct kvr_bf16_products *p, int thread, const kvr_bf16 *q,
                           const kvr_bf16 *k, const kvr_bf16 *v, kvr_bf16 *s, float *out);
 

@@ -24,7 +24,7 @@
 enum kvr_arg_type {
     KVR_ARG_T_END,
     KVR_ARG_T_FLAG, /* bool */
-    KVR_ARG_T_TEXT, /* const char *, which is NULL without argument and default */
+    KVR_ARG_T_TEXT, /* const char *; NULL if the option is not given and has no default */
     KVR_ARG_T_INT,  /* int */
     KVR_ARG_T_U64,  /* uint64_t */
     KVR_ARG_T_REAL, /* double */
@@ -44,7 +44,7 @@ struct kvr_arg {
     enum kvr_arg_type type;
     size_t offset;
     const char *value; /* placeholder of the value in the help; NULL for flags */
-    const char *def;   /* default as text (NULL: zero) */
+    const char *def;   /* default value as text (NULL: the value is 0) */
     double min, max;   /* INT, REAL */
     const char *help;
 };
@@ -85,8 +85,8 @@ struct kvr_command {
     const struct kvr_arg *args;
     size_t opts_size;
     int min_words, max_words;
-    bool hidden, stops;                      /* `stops` means that the command handles SIGINT,
-                                              * SIGTERM and SIGUSR1 itself */
+    bool hidden, stops;                      /* `stops`: the command itself handles SIGINT, SIGTERM
+                                              * and SIGUSR1 */
     int (*run)(const struct kvr_call *call); /* the exit code */
 };
 
@@ -110,9 +110,9 @@ extern const struct kvr_arg kvr_args_common[];
  * argument. */
 enum kvr_status kvr_args_leading(int argc, char **argv, int *at, struct kvr_call *call);
 
-/* Parses argv[first..argc) into `opts` (cmd->opts_size bytes, first set to the defaults) and
- * `words` (room for argc + 1 pointers). KVR_EINVAL gives the option, the value and the limits; for
- * an unknown option it suggests the nearest name. */
+/* Parses argv[first..argc) into `opts` (cmd->opts_size bytes, initialized to the defaults) and
+ * positional arguments into `words` (room for argc + 1 pointers). KVR_EINVAL gives the option, the
+ * value and the limits; for an unknown option it suggests the nearest name. */
 enum kvr_status kvr_args_parse(const struct kvr_command *cmd, int argc, char **argv, int first,
                                void *opts, const char **words, struct kvr_call *call);
 

@@ -6,9 +6,9 @@
 
 #include "harness/core/status.h"
 
-/* Writes a Markdown table with a row per method, followed by the differences of the other readings
- * (study, other projects) from the paper's reading. Methods with equal differences share a letter
- * or a line. */
+/* Writes a Markdown table with a row per method, followed by the differences of a method's other
+ * variants (readings of the study and of other projects) from the variant of its paper. Methods
+ * whose variants differ in the same way share one lettered note or one line. */
 enum kvr_status kvr_catalogue_write(FILE *to);
 
 #endif

@@ -10,8 +10,8 @@
 #include "harness/cli/args.h"
 #include "methods/method.h"
 
-/* Exit codes, which README.md and docs/ document. Scripts rely on the exit codes, so the numbers
- * must not change. */
+/* Exit codes of the program, which README.md and docs/ document. Scripts rely on the exit codes, so
+ * these must not change. */
 enum kvr_exit {
     KVR_EXIT_OK = 0,
     KVR_EXIT_INTERNAL = 1,
@@ -30,7 +30,8 @@ const struct kvr_command *kvr_command_find(const char *name);
  * KVR_ETOLERANCE, 75 for KVR_EINTERRUPTED, and 1 for all other failures. */
 int kvr_cli_exit(enum kvr_status st);
 
-/* Prints the last error's message to stderr and returns the exit code of the status. */
+/* Prints the error message of the failure `st` to stderr, prefixed by the program's name, and
+ * returns the exit code of `st`. */
 int kvr_cli_fail(enum kvr_status st);
 
 /* Returns the exit code after writing to stdout with status `st`, which is `code` on success. A
@@ -44,7 +45,7 @@ bool kvr_cli_reader_left(void);
  * document. */
 enum { KVR_JSON_SCHEMA = 1 };
 
-/* Adds the key "schema" with value KVR_JSON_SCHEMA to the object `doc`, prints `doc` to stdout and
+/* Adds the entry `schema` (KVR_JSON_SCHEMA) to the JSON object `doc`, prints `doc` to stdout and
  * releases it. Returns `code`, or the exit code of the failure if writing fails or `doc` is NULL
  * (out of memory). */
 int kvr_cli_json(json_t *doc, int code);
@@ -56,9 +57,9 @@ enum kvr_status kvr_cli_table(const json_t *rows, const char *const *keys);
  * KVR_EINVAL names the option. */
 enum kvr_status kvr_cli_whole_chunks(const char *command, const char *option, int frames,
                                      int chunk);
-/* Prints a note to stderr if `latent_frames`, the latent frames of `frames` pixel frames, is not a
- * multiple of the chunk. Commands that only predict accept such lengths; `run` and `generate`
- * reject such lengths. */
+/* Prints a note to stderr if `latent_frames`, the number of latent frames that encode `frames`
+ * frames in pixel space, is not a multiple of the chunk length. Commands that only predict accept a
+ * partial last chunk; `run` and `generate` reject a partial chunk. */
 struct kvr_geometry;
 void kvr_cli_note_chunks(const char *command, int frames, const struct kvr_geometry *geo,
                          int latent_frames);
@@ -66,7 +67,7 @@ void kvr_cli_note_chunks(const char *command, int frames, const struct kvr_geome
  * one chunk of frames. */
 enum kvr_status kvr_cli_window(const char *command, int frames, int chunk);
 
-/* Parses the value of --budget ("90s", "30m", "2h", "90") into seconds; NULL yields 0. */
+/* Parses the value of --budget ("90s", "30m", "2h", "90") into seconds; NULL gives 0 (no limit). */
 enum kvr_status kvr_cli_budget(const char *command, const char *text, int *seconds);
 
 /* Splits "key=value" arguments into the settings `out` [list->n]. The strings are stored in `buf`

@@ -4,9 +4,9 @@
 
 #include <jansson.h>
 
-/* Returns a JSON object of library names and versions. The versions are those loaded at run time,
- * which may differ from those at compile time. The caller owns the object. Returns NULL if out of
- * memory. */
+/* Returns the versions of the loaded libraries as a JSON object that the caller owns, such as
+ * {"sqlite": "3.40.1"}. The versions at run time may differ from those at compile time. Returns
+ * NULL if out of memory. */
 json_t *kvr_libraries_json(void);
 
 #endif

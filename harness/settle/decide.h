@@ -18,12 +18,14 @@
 #include "harness/run/run.h"
 
 struct kvr_decide_summary {
-    struct kvr_run_summary run; /* summary of the last look; `ok` and `failed` are totals over all
-                                 * looks */
-    int looks, pairs, open;     /* number of looks, of pairs, and of pairs without a verdict */
-    int most;                   /* number of available prompts, all suites together */
+    struct kvr_run_summary run; /* summary of the sweep's last round; `ok` and `failed` are totals
+                                 * over all rounds */
+    int looks, pairs, open;     /* number of interim analyses, of pairs, and of pairs without a
+                                 * verdict */
+    int most;                   /* total number of available prompts in all suites */
     bool stopped;               /* a signal, the budget or `limit` ended the call */
-    char ledger[600];           /* path of the ledger, or "" if the sweep has no pairs */
+    char ledger[600];           /* path of the ledger that lists the pairs; an empty string if the
+                                 * sweep has no pairs */
 };
 
 /* KVR_EINVAL: the sweep has fewer than two methods, more than KVR_DECIDE_METHODS methods, or

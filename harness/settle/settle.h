@@ -19,9 +19,10 @@
  * Settle adds prompts, never seeds. With n prompts, k seeds per prompt, prompt variance p and seed
  * variance s, the variance of the mean is (p + s / k) / n. A new prompt costs as much as a second
  * seed of an old prompt, and reduces this variance at least as much. The sequential test
- * (sequence.h) also requires that a judged prompt's value never changes, but a new seed would
- * change it. BF16 draws (the entry `control` gives their number) show which prompts have two
- * possible videos. */
+ * (sequence.h) also requires that a prompt's value stays fixed once the test has used the value,
+ * but a new seed would change the value. BF16 reruns with slightly perturbed noise (`control` gives
+ * their number) show for which prompts the rollout is bimodal, that is, can end in two different
+ * videos. */
 #ifndef KVR_SETTLE_SETTLE_H
 #define KVR_SETTLE_SETTLE_H
 
@@ -39,8 +40,8 @@ struct kvr_settle_options {
                    * start */
     int jobs;
     int most;      /* maximum number of prompts per claim (0: all prompts of the suites) */
-    int elsewhere; /* after the last round, prompts per suite measured with other readings and
-                    * forcings */
+    int elsewhere; /* number of prompts per suite that are also measured, after the last round, with
+                    * the methods' other variants (readings) and with teacher forcing */
     const struct kvr_preferences *preferences;
     FILE *progress; /* NULL: quiet */
     int argc;

@@ -4,12 +4,13 @@
  *     delta[f]     = mean_h |summary[f] - reference| / max(mean_h |reference|, 1e-6)
  *     score[f]     = delta_weight * delta[f] + recency_weight * f/(n-1)
  *
- * In the intended reading, the reference of a frame is its predecessor's summary, and delta is
- * computed once, when the frame's keys and values are new. The first frame has delta 1, since it
- * has no predecessor. In the study reading, all cached frames are summarised again at every call.
- * The last o = min(n_prev, n) frames of the previous summaries are compared with the last o frames
- * of the new summaries. After a chunk of three frames, frame i is therefore compared with frame
- * i-3, the first frames keep delta 1, and a frame pruned to zeros gives deltas of 1e5.
+ * In the intended reading (the paper's variant), the reference of a frame is its predecessor's
+ * summary, and delta is computed once, when the frame's keys and values are new. The first frame
+ * has delta 1, since it has no predecessor. In the study reading (the variant of the study's code),
+ * all cached frames are summarised again at every call. The last o = min(n_prev, n) frames of the
+ * previous summaries are compared with the last o frames of the new summaries. After a chunk of
+ * three frames, frame i is therefore compared with frame i-3, the first frames keep delta 1, and a
+ * frame pruned to zeros gives deltas of 1e5.
  *
  * The tiers `saliency` and the retention `saliency` share one kvr_policy_state: the tiers compute
  * the scores, and the retention reuses them in the same call. A new state is {0}; to reset a state,
@@ -25,11 +26,11 @@
 
 struct kvr_saliency_rule {
     double delta_weight, recency_weight;
-    bool every_call; /* study reading: scores are computed at every call; otherwise only when the
-                      * number of frames has changed */
+    bool every_call; /* true (study's variant): scores are computed at every call; false: scores are
+                      * computed only when the number of frames has changed */
 };
 
-/* Level of a frame. In the intended reading, a frame never returns to an earlier level. */
+/* Level of a frame, which only increases over time in the paper's variant (intended reading). */
 enum kvr_frame_level {
     KVR_FRAME_FINE,   /* the frame has always been in the fine tiers */
     KVR_FRAME_COARSE, /* was in tier 0 */
@@ -41,8 +42,8 @@ struct kvr_saliency {
     int64_t n;               /* number of frames; the last frame may be partial */
     const float *delta;      /* [n] */
     const float *score;      /* [n] */
-    uint8_t *level;          /* enum kvr_frame_level of each frame, [n]; tiers and retention write
-                              * it, in the intended reading only */
+    uint8_t *level;          /* enum kvr_frame_level of each frame, [n]; tiers and retention set the
+                              * levels, in the paper's variant (intended reading) only */
     struct kvr_ranked *rank; /* [n] scratch for planning */
 };
 

@@ -13,7 +13,8 @@
  * receives bytes. The function encode may also return tuples, lists and dicts of arrays, bytes,
  * numbers and strings; decode then receives the same structure. An array is any object with
  * __array__ or DLPack; a torch tensor of any type is passed to decode as a tensor. The description
- * of a structure (keys, types, shapes) is also stored and counted, at about ten bytes per array.
+ * of a structure (keys, types, shapes) is also stored and counted in the cell's bytes, at about ten
+ * bytes per array.
  *
  * Functions with a last parameter, encode(k, v, ctx) and decode(data, state, shape, ctx), receive a
  * Context (host.py). A Context has layer, n_layers, heads, chunk, frame, tokens_per_frame,

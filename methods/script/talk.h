@@ -25,30 +25,35 @@ struct kvr_talk {
     int fd;
 };
 
-/* A request to the process, which borrows its parts. */
+/* A request to the process. Its parts are up to three byte strings, which the struct borrows; an
+ * encode request has the options, the keys and the values as parts. */
 struct kvr_message {
-    int64_t form; /* which parts are structures, as stated in the answer to the encode request */
+    int64_t form; /* for a decode request: which parts are serialized Python structures, as stated
+                   * in the answer to the encode request */
     struct kvr_block_shape shape;
     const void *part[KVR_TALK_PARTS];
     size_t n[KVR_TALK_PARTS];
 };
 
-/* The parts of an answer, received into `own`, or into `exactly` if its pointers are not NULL. */
+/* The process's answer. Its parts (byte strings) are received into `own`, or into `exactly` if the
+ * pointers in `exactly` are not NULL. */
 struct kvr_reply {
-    int64_t form;                     /* which parts of the coded data are structures */
+    int64_t form;                     /* which parts of the encoded data are serialized Python
+                                       * structures */
     size_t most;                      /* maximum number of bytes of all parts together */
-    size_t n[KVR_TALK_PARTS];         /* number of received bytes of each part */
-    struct kvr_buf own;               /* all parts one after another; owned by the caller */
-    void *exactly[KVR_TALK_PARTS];    /* destination of each part */
-    size_t n_exactly[KVR_TALK_PARTS]; /* required number of bytes of each part */
+    size_t n[KVR_TALK_PARTS];         /* number of bytes received for each part of the answer */
+    struct kvr_buf own;               /* all parts of the answer, concatenated; owned by the
+                                       * caller */
+    void *exactly[KVR_TALK_PARTS];    /* destination of each part of the answer */
+    size_t n_exactly[KVR_TALK_PARTS]; /* required number of bytes of each part of the answer */
 };
 
 /* Starts the process. If `described` is not NULL, it receives the file's description as JSON, owned
  * by the caller. The function waits at most 60 s for the description. */
 enum kvr_status kvr_talk_start(struct kvr_talk *t, const char *path, const char *role,
                                char **described);
-/* An answer whose parts differ in size from reply->n_exactly, or exceed reply->most, is
- * KVR_EFORMAT. */
+/* Sends a request and receives the answer. Fails with KVR_EFORMAT if the sizes of the answer's
+ * parts differ from reply->n_exactly, or if their total exceeds reply->most. */
 enum kvr_status kvr_talk_request(struct kvr_talk *t, struct kvr_dev *dev,
                                  const struct kvr_message *m, struct kvr_reply *reply);
 void kvr_talk_end(struct kvr_talk *t); /* accepts {0} */

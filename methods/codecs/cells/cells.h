@@ -15,9 +15,9 @@
  * order. On the device, a division is a multiplication by the reciprocal, corrected to the rounded
  * quotient (quotient.h).
  *
- * The codes of a block are packed as in pack.h. The side information of a block is the block's
- * largest magnitude (FP32, if the format needs it), then the numbers of all groups, wider types
- * first.
+ * The codes of a block are packed as in pack.h. The side information is the largest magnitude of
+ * the block (FP32, if the format needs it), then the scale and the second number of each group, the
+ * wider type first.
  *
  * A group with a non-finite element gets a scale of NaN; formats without a scale have a code for
  * NaN. */
@@ -52,7 +52,7 @@ typedef const uint8_t *cells_bytes_in;
 
 enum { CELLS_MAX_GROUP = 256, CELLS_MAX_LEVELS = 16 };
 
-/* Reads a number of `size` <= 4 bytes from offset `at` on, lowest byte first; `at` need not be
+/* Reads a little-endian number of `size` <= 4 bytes at byte offset `at`, which need not be
  * aligned. */
 CELLS unsigned cells_get(cells_bytes_in p, int64_t at, int size)
 {
@@ -74,8 +74,8 @@ static inline void cells_put(uint8_t *to, int64_t at, int size, unsigned raw)
 
 enum cells_kind { CELLS_INTS, CELLS_FLOATS, CELLS_LEVELS };
 
-/* Storage type of a number of a group. CELLS_ONE: the number is always 1 and is not stored.
- * CELLS_BLOCK: the number is computed from the block's largest magnitude. */
+/* Storage type of a group's scale or second number. CELLS_ONE: nothing is stored, and a scale of
+ * this type is 1. CELLS_BLOCK: the scale is computed from the block's largest magnitude. */
 enum cells_number {
     CELLS_ONE,
     CELLS_BLOCK,
@@ -91,8 +91,8 @@ enum cells_number {
 
 enum cells_zero { CELLS_NO_ZERO, CELLS_MINIMUM, CELLS_POINT, CELLS_HIDDEN };
 enum cells_round { CELLS_EVEN, CELLS_AWAY, CELLS_UP, CELLS_TRUNC };
-/* Divisor of the quantization: the stored scale, the scale before it is rounded, or a product with
- * the reciprocal of that scale. */
+/* How elements are scaled before rounding to codes: divided by the stored scale, divided by the
+ * scale before it is rounded, or multiplied by the reciprocal of the latter. */
 enum cells_by { CELLS_STORED, CELLS_UNROUNDED, CELLS_INVERSE };
 /* Choice of the scale. TOP maps the group's largest magnitude to the largest value of the format.
  * FLOOR rounds the scale down to a power of two, as in OCP MX. BEST maps the group's largest
@@ -113,7 +113,8 @@ struct cells {
     float top;     /* FLOATS: largest value */
     int nan;       /* FLOATS: code of NaN, or -1 if the format has no NaN */
     float level[CELLS_MAX_LEVELS];
-    /* Size of the block, and the offsets of the groups' numbers in the side information. */
+    /* Size of the block, and the offsets of the groups' scales and second numbers in the side
+     * information. */
     int64_t n_tok, channels, n_groups;
     size_t scale_at, second_at, params_bytes;
 };
@@ -161,7 +162,7 @@ CELLS float cells_quotient(float y, float s, float inv)
 }
 
 /* Rounds x, which is not NaN, to a minifloat with `man` mantissa bits, ties to even, saturating at
- * top. The sign is the highest bit. */
+ * top. In the returned code, the sign is the highest bit. */
 CELLS unsigned cells_mini(float x, int man, int emin, float top, int bits)
 {
     const float a = fminf(fabsf(x), top);
@@ -193,7 +194,8 @@ CELLS unsigned cells_mini_up(float x, int man, int emin, float top, int bits)
     return v < fabsf(x) && v < top ? q + 1 : q;
 }
 
-/* Bits in which a finite number is stored, or NaN for a group that is not finite. */
+/* Returns the bits of x rounded to the storage type `number`. A NaN, which marks a group with
+ * non-finite elements, becomes the type's NaN, or 0 for CELLS_U8. */
 CELLS unsigned cells_store(int number, float x)
 {
     unsigned h;
@@ -382,7 +384,7 @@ CELLS void cells_read(const struct cells *c, unsigned raw, unsigned z, float mos
     }
 }
 
-/* Sets the divisor of codes to the stored or to the unrounded scale. */
+/* Sets the divisor by which elements are scaled to the stored or to the unrounded scale. */
 CELLS void cells_code_by(const struct cells *c, float unrounded, struct cells_fit *f)
 {
     const float s = c->by == CELLS_STORED ? f->s : unrounded;

@@ -1,7 +1,7 @@
-/* chain.h - codes an optional transform and one or two grids in one pass.
+/* chain.h - applies an optional transform and encodes one or two grids in one pass.
  *
  * On the CPU, F32 values and intermediate results of a tile stay in a core's cache. A CUDA device
- * codes the chain in one launch (grid_cuda.h). */
+ * encodes the chain in one kernel launch (grid_cuda.h). */
 #ifndef KVR_METHODS_GRID_CHAIN_H
 #define KVR_METHODS_GRID_CHAIN_H
 
@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-/* A chain is two grids, where the second grid codes the residual of the first, or a transform
+/* A chain is two grids, where the second grid quantizes the residual of the first, or a transform
  * (kvr_fwht) and one grid. */
 struct kvr_grid_chain {
     int n; /* number of grids; with the transform, only one grid is possible */
@@ -26,9 +26,9 @@ struct kvr_grid_chain {
  * the block is too small to divide among threads, or the grids have no common tile. */
 int64_t kvr_chain_scratch(const struct kvr_grid_chain *c);
 
-/* Codes the tokens from t0 on, where t0 is 0 or a multiple of KVR_GRID_ROWS. The input is x [T,H,D]
- * with the replacements of `instead`; x is not changed. The codes of the i-th grid go to data[i].
- * The bytes equal those of the stages run one after another. */
+/* Encodes the tokens from t0 on, where t0 is 0 or a multiple of KVR_GRID_ROWS. The input is x
+ * [T,H,D], in which outliers are replaced by the values of `instead`; x is not changed. The codes
+ * of the i-th grid go to data[i]. The bytes equal those of the stages run one after another. */
 void kvr_chain_encode(const struct kvr_grid_chain *c, const struct kvr_values *x,
                       const struct kvr_instead *instead, int64_t t0, float *work,
                       const struct kvr_stage_data *const data[2]);

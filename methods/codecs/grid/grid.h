@@ -17,17 +17,18 @@
  *     m           0                    min                  0
  *     s           see fit_sym          (max - m)/Q          max((max - min)/Q, 1e-8)
  *
- * In the intended reading, codes are computed with the stored FP16 numbers; s is rounded up and m
- * down, so that no value clips. A last group that is not full has only its actual elements. In the
- * study reading, codes are computed with the unrounded s, and z is clamped, so that a range without
- * 0 saturates. Tokens are zero-padded to a multiple of 16; the padding is stored, and min and max
- * include it.
+ * In the intended reading (the paper's variant), codes are computed with the stored FP16 numbers; s
+ * is rounded up and m down, so that no value clips. The intended reading fits an incomplete last
+ * group to its actual elements, without padding. In the study reading (the variant of the study's
+ * code), codes are computed with the unrounded s, and z is clamped, so that a range without 0
+ * saturates. The study reading pads blocks with zero tokens to a multiple of 16 tokens; the padding
+ * is stored, and min and max include it.
  *
- * With compute=bf16, every subtraction, division, product and sum of encoding and decoding is
- * rounded to BF16; in the study reading, so are the operations of fitting. The intended reading
- * still stores scales and minima in FP16. Values beyond the range of FP16 clip in the intended
- * reading, where m saturates at +-65504 and s at 65504. In the study reading, s becomes infinite,
- * and the group decodes to infinities and NaN.
+ * With compute=bf16, every subtraction, division, multiplication and addition of encoding and
+ * decoding is rounded to BF16. In the study reading, so are the operations that compute scales and
+ * zero points. The intended reading still stores scales and minima in FP16. Values beyond the range
+ * of FP16 clip in the intended reading, where m saturates at +-65504 and s at 65504. In the study
+ * reading, s becomes infinite, and the group decodes to infinities and NaN.
  *
  * A NaN or infinity in a group makes its scale NaN and its zero point 0, so that the group decodes
  * to NaN.
@@ -64,7 +65,7 @@ static inline struct kvr_grid kvr_grid_of_layout(const struct kvr_layout *l)
 /* Fails with KVR_EINVAL if a group of tokens is not a multiple of 8, or a group of channels does
  * not divide head_dim. */
 enum kvr_status kvr_grid_check(const struct kvr_grid *g, int head_dim);
-/* Sets the bytes and the groups of a block of the job's shape. */
+/* Sets the size in bytes and the groups of a block of the job's shape. */
 void kvr_grid_layout(const struct kvr_grid *g, const struct kvr_stage_job *job,
                      struct kvr_layout *out);
 /* Encodes x [T,H,D] F32 to the codes and scales of `out`, whose buffers have the sizes of

@@ -10,8 +10,8 @@
 #include "methods/codecs/grid/order.h"
 #include "methods/kernels/simd.h"
 
-/* FIT: maximum number of groups that are fitted together; the shortest group has 8 elements. The
- * additional 16 groups avoid conflicts of rows in the CPU cache. */
+/* FIT: maximum number of groups that are fitted together; the shortest group has 8 elements. FIT
+ * includes 16 unused groups, so that the arrays do not start at the same cache set. */
 enum { FIT = KVR_GRID_ROWS * KVR_GRID_STRIP / 8 + 16 };
 
 /* Parameters of groups that are fitted together, as one array per field for vectorization. */
@@ -59,7 +59,8 @@ static inline void f16_down(kvr_f16 *__restrict h, const float *__restrict x, in
     }
 }
 
-/* Study reading: the scale is range / levels, at least 1e-8, and codes use the unrounded scale. */
+/* In the study's variant (reading), the scale is range / levels, at least 1e-8, and codes are
+ * computed with the unrounded scale. */
 static inline void fit_study(const struct kvr_grid *g, bool bf16, struct groups *r, int n)
 {
     const float q_top = (float)((1 << g->bits) - 1);
@@ -99,9 +100,9 @@ static inline float quotient(float x, float n)
 #endif
 }
 
-/* Intended reading of sym: codes range from -qmax-1 to qmax. The sign of s is chosen so that the
- * values of larger magnitude, positive or negative, get the negative codes. No value is clipped,
- * and the scale is never larger than in the study reading. */
+/* The paper's variant (intended reading) of `sym`: codes range from -qmax-1 to qmax. The sign of s
+ * is chosen so that the values of larger magnitude, positive or negative, get the negative codes.
+ * No value is clipped, and the scale is never larger than in the study reading. */
 static inline void fit_sym(int bits, struct groups *r, int n)
 {
     const float qmax = (float)((1 << (bits - 1)) - 1);
@@ -125,7 +126,7 @@ static inline void fit_sym(int bits, struct groups *r, int n)
     kvr_to_f32(r->s, r->scale, KVR_F16, (size_t)n);
 }
 
-/* Intended reading of asym: values are offset by the group's minimum. */
+/* The paper's variant (intended reading) of `asym`: values are offset by the group's minimum. */
 static inline void fit_asym(int bits, struct groups *r, int n)
 {
     const float q_top = (float)((1 << bits) - 1);

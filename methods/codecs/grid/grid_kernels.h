@@ -1,7 +1,8 @@
 /* grid_kernels.h - CPU functions of grid.h, one table per instruction set.
  *
- * A function codes a part of a block in the calling thread; grid.c distributes the parts among
- * threads. Codes, scales and decoded values are bit-identical for every instruction set. */
+ * A function encodes or decodes a part of a block in the calling thread; grid.c distributes the
+ * parts among threads. Codes, scales and decoded values are bit-identical for every instruction
+ * set. */
 #ifndef KVR_METHODS_GRID_KERNELS_H
 #define KVR_METHODS_GRID_KERNELS_H
 
@@ -12,7 +13,7 @@ enum {
     KVR_GRID_STRIP = 256, /* channels per strip */
     KVR_GRID_ROWS = 16,   /* tokens per strip */
     KVR_MIN_PARALLEL_ELEMENTS =
-        1 << 18 /* blocks with fewer elements are coded by one thread, in 30 to 130 us */
+        1 << 18 /* blocks with fewer elements are encoded by one thread, in 30 to 130 us */
 };
 
 /* One block as stored. */

@@ -5,23 +5,24 @@
  * to F32, and a mask those of odd channels. Even and odd channels are quantized separately, and
  * their codes are then merged into 16-bit words.
  *
- * Quantization needs no division. Let v be the value, s the scale with 11 bits, and y an
- * approximation of 1/s within 2 ulp. The code is `near`, an approximation of v/s, rounded to an
+ * Quantization needs no division. Let v be the value, s the scale with 11 significand bits, and y
+ * an approximation of 1/s within 2 ulp. The code is `near`, an approximation of v/s, rounded to an
  * integer. Two variants give the same code as the correctly rounded quotient.
  *
- * The variant without `exact` requires that v has at most 11 bits, as BF16 numbers and residuals
- * have. The difference between v and a tie h s, with h = k + 1/2, is a multiple of the smaller of
- * their last places. Therefore v/s is either a tie h or at least 2^-13 away from a tie. The
- * approximation near = fma(v, y, C) rounds v/s to a multiple of 2^-16 (of 2^-13 for 8 bits). A
- * multiple of 2^-16 is finer than the distance from a tie and coarser than the error of v y, so
- * ties stay ties.
+ * The variant without `exact` requires that v has at most 11 significand bits, as BF16 numbers and
+ * residuals have. The difference between v and a tie h s, with h = k + 1/2, is a multiple of the
+ * smaller of ulp(v) and ulp(h s). Therefore v/s is either a tie h or at least 2^-13 away from a
+ * tie. The approximation near = fma(v, y, C) rounds v/s to a multiple of 2^-16 (of 2^-13 for 8
+ * bits). A multiple of 2^-16 is finer than the distance from a tie and coarser than the error of v
+ * y, so ties stay ties.
  *
  * The variant `exact` computes near = fma(v, y, fl(v l)), where y + l is 1/s within 2^-43. The
  * approximation of `exact` is the correctly rounded quotient, because v/s is at least 2^-12 ulp
  * away from a rounding boundary (grid_encode_isa.c).
  *
- * The residual r = x - c s of a BF16 number x and a symmetric code c has at most 11 bits. If c = 0,
- * r is x. If c is not 0, then |x| >= s/2, so r is a multiple of s 2^-11 and at most s/2.
+ * The residual r = x - c s of a BF16 number x and a symmetric code c has at most 11 significand
+ * bits. If c = 0, r is x. If c is not 0, then |x| >= s/2, so r is a multiple of s 2^-11 and at most
+ * s/2.
  *
  * Adding M = 1.5 2^23 rounds a float to an integer, ties to even, in the low bits of the sum. To
  * pack several tokens into a byte, the sum of the later tokens is multiplied by 2^bits before the
@@ -50,8 +51,8 @@ struct variant {
 
 static const float magic = 12582912; /* M */
 
-/* The constant C, which is 0 for `exact`. Without `exact`, C is 1.5 times the power of two whose
- * spacing is 2^-16 (2^-13 for 8 bits). */
+/* The constant C in near = fma(v, y, C), which is 0 for `exact`. Without `exact`, C is 1.5 times
+ * the power of two whose spacing is 2^-16 (2^-13 for 8 bits). */
 ALWAYS float offset_of(struct variant variant)
 {
     return variant.exact ? 0 : variant.bits == 8 ? 1536 : 192;
@@ -434,9 +435,9 @@ ALWAYS vi clipped(vi raw, struct limits l)
     return w_min_bits(w_min(raw, l.high), l.low);
 }
 
-/* Codes 8 / bits tokens with parameters k[i] for token i. If `limits` is not NULL, values are
- * clipped to these limits, since a code of too many bits would change its neighbours. If `limits`
- * is not NULL, the tokens that follow are prefetched as well. */
+/* Quantizes 8 / bits tokens with scale and minimum k[i] for token i. If `limits` is not NULL,
+ * values are clipped to these limits, since a code of too many bits would change its neighbours. If
+ * `limits` is not NULL, the tokens that follow are prefetched as well. */
 ALWAYS void code_tokens(const struct kvr_grid_block *b, const struct kvr_narrow_rows *r, int t,
                         const struct encode_params *k, const struct limits *limits,
                         struct variant variant)
@@ -469,9 +470,9 @@ ALWAYS void code_tokens(const struct kvr_grid_block *b, const struct kvr_narrow_
     }
 }
 
-/* Codes n tokens of known ranges, where n is a multiple of 8 / bits and at most 8; the ranges are
- * mapped as in grid_fit.h. If `clip` is set, values may lie outside these ranges. Returns false if
- * a scale is at the limit of FP16. */
+/* Quantizes n tokens of known ranges, where n is a multiple of 8 / bits and at most 8; the ranges
+ * are mapped as in grid_fit.h. If `clip` is set, values may lie outside these ranges. Returns false
+ * if a scale is at the limit of FP16. */
 ALWAYS bool code_ranged(const struct kvr_grid_block *b, const struct kvr_narrow_rows *r, int n,
                         const int32_t *low, const int32_t *high, bool clip, struct variant variant)
 {

@@ -3,9 +3,9 @@
  *
  *     done = k->tokens(&block, NULL, t0, c0, m, x, stride, prefetch);   rest: kvr_grid_encoders()
  *
- * The functions support the intended reading in F32 with 2, 4 or 8 bits. A column of 16 tokens
- * stays in registers from its load to its codes, including its residual for a second grid. The
- * bytes equal those of kvr_grid_encoders() for the same values. */
+ * The functions support the paper's variant of grids (intended reading), computed in F32, with 2, 4
+ * or 8 bits. A column of 16 tokens stays in registers from its load to its codes, including its
+ * residual for a second grid. The bytes equal those of kvr_grid_encoders() for the same values. */
 #ifndef KVR_METHODS_GRID_NARROW_KERNELS_H
 #define KVR_METHODS_GRID_NARROW_KERNELS_H
 

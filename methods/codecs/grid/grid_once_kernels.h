@@ -1,5 +1,5 @@
-/* grid_once_kernels.h - codes one grid from BF16 values in the same pass that finds their outliers,
- * with one table of functions per instruction set.
+/* grid_once_kernels.h - quantizes BF16 values with one grid in the same pass that finds their
+ * outliers, with one table of functions per instruction set.
  *
  *     k->tokens(&block, &rows, m, least, &seen);     codes, sums, and sets columns aside
  *     n = k->mark(seen.stray, seen.n, bound);        once the sums have given the bound
@@ -7,7 +7,7 @@
  *
  * Only blocks that satisfy kvr_grid_is_narrow() are supported. Magnitudes of BF16 values are
  * compared as integers: |x| > bound if the low 15 bits of x exceed the upper 16 bits of the bound.
- * The bytes equal those of replacing the outliers first and coding afterwards. */
+ * The bytes equal those of replacing the outliers first and quantizing afterwards. */
 #ifndef KVR_METHODS_GRID_ONCE_KERNELS_H
 #define KVR_METHODS_GRID_ONCE_KERNELS_H
 
@@ -16,7 +16,7 @@
 /* Sixteen tokens of a channel that may include an outlier (a stray). */
 struct kvr_grid_stray {
     int32_t t0, c;   /* first token within the block, and channel */
-    kvr_bf16 before; /* value of the token before the first, or its replacement */
+    kvr_bf16 before; /* value of the token before token t0, or the replacement of that value */
     uint16_t over;   /* bit i is 1 if x[i] is an outlier */
     kvr_bf16 x[KVR_NARROW_TOKENS];
 };
@@ -31,23 +31,24 @@ struct kvr_grid_seen {
 
 struct kvr_grid_once {
     bool exists; /* false if this instruction set has none of these functions */
-    /* axis=tokens, group 16: codes 16 tokens of m channels, where m <= KVR_GRID_STRIP is a multiple
-     * of 64. A column with a magnitude above `least` is also added to the strays. Returns false if
-     * there would be too many strays, or if values are at the limits of FP16. */
+    /* axis=tokens, group 16: quantizes 16 tokens of m channels, where m <= KVR_GRID_STRIP is a
+     * multiple of 64. A column with a magnitude above `least` is also added to the strays. Returns
+     * false if there would be too many strays, or if values are at the limits of FP16. */
     bool (*tokens)(const struct kvr_grid_block *b, const struct kvr_narrow_rows *rows, int m,
                    uint16_t least, struct kvr_grid_seen *seen);
     /* Sets the field `over` of n strays; returns the number of outliers. */
     int64_t (*mark)(struct kvr_grid_stray *stray, int64_t n, uint16_t bound);
-    /* Codes the columns of n strays again, with each outlier replaced by the value of the token
+    /* Quantizes the columns of n strays again, with each outlier replaced by the value of the token
      * before it. Returns true. */
     bool (*columns)(const struct kvr_grid_block *b, const struct kvr_grid_stray *stray, int64_t n,
                     uint16_t bound);
     /* Reads one token of n channels, a multiple of 64, and adds it to the sums. Bit i % 64 of
-     * over[i / 64] is set if x[i] exceeds `least`; `range` becomes the range of the other elements,
-     * in the form that `rows` takes. Returns false if the other elements have one sign. */
+     * over[i / 64] is set if x[i] exceeds `least`; `range` becomes the range of the elements that
+     * do not exceed `least`, mapped to integers as in grid_fit.h. Returns false if the elements
+     * that do not exceed `least` all have the same sign. */
     bool (*look)(const kvr_bf16 *x, int64_t n, uint16_t least, struct kvr_grid_seen *seen,
                  uint64_t *over, int32_t range[2]);
-    /* axis=token: codes n tokens, a multiple of 8 / bits and at most 8. The ranges low and high
+    /* axis=token: quantizes n tokens, a multiple of 8 / bits and at most 8. The ranges low and high
      * [16] of the tokens are mapped as in grid_fit.h and include both signs; values outside them
      * are clipped. Returns false if a scale is at the limit of FP16. */
     bool (*rows)(const struct kvr_grid_block *b, const struct kvr_narrow_rows *rows, int n,

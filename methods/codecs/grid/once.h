@@ -1,4 +1,4 @@
-/* once.h - codes the stage `outliers` and the grid after it in the pass that finds the outliers.
+/* once.h - encodes the stage `outliers` and the grid after it in the pass that finds the outliers.
  * CPU, BF16 values.
  *
  *     KVR_TRY(kvr_once_encode(&chain, &job, &x, work, scratch, &out->stage[0], data, &done));
@@ -6,10 +6,10 @@
  *         ...                      find the outliers, then kvr_chain_encode()
  *
  * Which elements are outliers depends on all values of the block. For groups of tokens, one pass
- * codes all columns, accumulates the sums for sigma, and lists the columns with a likely outlier.
- * Columns with an actual outlier are then coded again. For groups of whole tokens, the first pass
- * lists likely outliers and the range of the other elements, and the second pass codes the tokens.
- * The bytes equal those of the stages run one after another. */
+ * quantizes all columns, accumulates the sums for sigma, and lists the columns with a likely
+ * outlier. Columns with an actual outlier are then quantized again. For groups of whole tokens, the
+ * first pass lists likely outliers and the range of the other elements, and the second pass
+ * quantizes the tokens. The bytes equal those of the stages run one after another. */
 #ifndef KVR_METHODS_GRID_ONCE_H
 #define KVR_METHODS_GRID_ONCE_H
 
@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-/* Codes a block of BF16 values. The job `exact` belongs to an EXACT stage with `once`, and
+/* Encodes a block of BF16 values. The job `exact` belongs to an EXACT stage with `once`, and
  * `entries` receives its data. The scratch `work` has T*H*D floats; `scratch` is the result of
  * kvr_chain_scratch(). If the block is not supported, *done becomes false and `entries` stays
  * empty. */

@@ -3,9 +3,9 @@
  *     y = H x / sqrt(D),   H_1 = [1],  H_2n = [ H_n  H_n ; H_n  -H_n ]
  *
  * H is in natural (Sylvester) order, and the transform is its own inverse. Butterflies with strides
- * 1, 2, 4, ... come first, and then the division. The order of butterflies and division is part of
- * the definition, because it determines the rounding. If a row has a NaN, the whole row becomes the
- * positive quiet NaN without payload. */
+ * 1, 2, 4, ... come first, and then the division by sqrt(d). The order of butterflies and division
+ * is part of the definition, because it determines the rounding. If a row has a NaN, the whole row
+ * becomes the positive quiet NaN without payload. */
 #ifndef KVR_METHODS_FWHT_H
 #define KVR_METHODS_FWHT_H
 

@@ -2,7 +2,7 @@
  *
  *     x^ = mean + sum_k c[k] u[k]        u: r directions of a head's D channels
  *
- * The sum is computed in FP32, in ascending order of k. */
+ * The sum over k is computed in FP32, in ascending order of k. */
 #ifndef KVR_METHODS_LOWRANK_H
 #define KVR_METHODS_LOWRANK_H
 

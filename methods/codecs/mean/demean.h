@@ -1,4 +1,5 @@
-/* demean.h - the operation of the stage `demean`, for rows that are not coded. */
+/* demean.h - the operation of the stage `demean`, for rows that are not quantized, such as the
+ * current chunk's keys. */
 #ifndef KVR_METHODS_DEMEAN_H
 #define KVR_METHODS_DEMEAN_H
 

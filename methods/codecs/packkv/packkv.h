@@ -7,9 +7,9 @@
  *
  * The scale s is at least max |x| / 1024, so that FP16 can represent the integer z.
  *
- * Tokens are coded in blocks of 64; the tokens after the last full block stay in BF16. The tokens
- * of a block are permuted so that neighbours are similar, and 16 consecutive tokens form a round. A
- * unit is the data of one head of a block. For each round, a unit contains:
+ * Tokens are quantized in blocks of 64; the tokens after the last full block stay in BF16. The
+ * tokens of a block are permuted so that neighbours are similar, and 16 consecutive tokens form a
+ * round. A unit is the data of one head of a block. For each round, a unit contains:
  *
  *     the smallest code m of each channel, b bits; the number n of bits of code - m, in lens bits;
  *     then channel by channel 16 n-bit numbers q - m, from the lowest bit up
@@ -25,7 +25,7 @@ enum { PACKKV_BLOCK = 64, PACKKV_ROUND = 16, PACKKV_ROUNDS = PACKKV_BLOCK / PACK
 /* The codes of a block are the tokens after the last full block of 64, BF16 [T % 64][H D], and then
  * the units. The side information of a block has, for each unit [blocks][H], its start relative to
  * the first unit and its length, uint32, and the ends of its rounds, 4 uint16. The s and z of each
- * coded token follow, in FP16, and then the permutation of each block, one byte per token. */
+ * quantized token follow, in FP16, and then the permutation of each block, one byte per token. */
 struct packkv {
     int bits, lens;
     float rel;
@@ -86,7 +86,8 @@ CELLS int64_t packkv_round_at(const struct packkv *g, cells_bytes_in params, int
     return packkv_tail(g) + (int64_t)cells_get(params, unit, 4) + before;
 }
 
-/* Number of bits of a round before the numbers of its channels. */
+/* Number of bits at the start of a round that store the channels' smallest codes m and lengths
+ * n. */
 CELLS int64_t packkv_head_bits(const struct packkv *g)
 {
     return g->head_dim * (g->bits + g->lens);
@@ -97,7 +98,8 @@ CELLS int packkv_length(const struct packkv *g, cells_bytes_in codes, int64_t ro
     return (int)packkv_bits(codes, round, g->head_dim * g->bits + c * g->lens, g->lens);
 }
 
-/* Code of channel c at position i, in a round whose numbers of this channel start at `bit`. */
+/* Code of channel c at position i of a unit. The numbers q - m of channel c start at bit `bit` of
+ * the round. */
 CELLS unsigned packkv_code(const struct packkv *g, cells_bytes_in codes, int64_t round, int64_t c,
                            int i, int64_t bit, int n)
 {

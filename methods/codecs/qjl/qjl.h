@@ -1,8 +1,8 @@
 /* qjl.h - arithmetic of the stage `qjl`, shared by CPU and CUDA.
  *
- * The stage codes a head's vector r [D] by the signs of its projections. The projection matrix S
- * [D,D] has independent normal numbers that depend on a seed only, so all heads, layers and tokens
- * share this matrix:
+ * The stage encodes a head's vector r [D] as the signs of its random projections. The projection
+ * matrix S [D,D] has independent normal numbers that depend on a seed only, so all heads, layers
+ * and tokens share this matrix:
  *
  *     n = FP16(||r||)    b_i = (S r)_i >= 0    r^ = n sqrt(pi / 2) / D  sum_i (2 b_i - 1) S_i
  *
@@ -47,7 +47,8 @@ CELLS int qjl_number(uint32_t seed, int i, int c)
     return qjl_ones(qjl_mixed(at ^ 0x2545f491u)) + qjl_ones(qjl_mixed(at ^ 0x9e3779b9u)) - 32;
 }
 
-/* Element c of r^; `sum` adds, over the projections i, 4 S[i][c] times the sign of projection i. */
+/* Element c of r^; `sum` is the sum over the projections i of 4 S[i][c] times the sign of
+ * projection i. */
 CELLS float qjl_value(const struct qjl *g, float norm, int sum)
 {
     return norm * (1.2533141f / (4 * (float)g->head_dim)) * (float)sum;

@@ -2,7 +2,7 @@
  *
  * With A = BF16(max |x|) of a token over all heads and C = bins / 2 - 1, an element x becomes the
  * symbol rne(x (C / A) + C) in [0, 2 C]. A symbol decodes to (symbol - C) / C * A. An integer range
- * coder with per-channel frequencies codes the symbols of a channel, as in CacheGen's code:
+ * coder with per-channel frequencies compresses the symbols of a channel, as in CacheGen's code:
  *
  *     f[i] = floor((65535 - bins) h[i] / T) + i,  i = 0 .. bins        h[i]: symbols below i, of T
  *     span = high - low + 1;  high = low - 1 + (span f[s + 1] >> 16);  low += span f[s] >> 16
@@ -20,8 +20,9 @@
 enum { RANGED_SEGMENT = 256, RANGED_MAX_BINS = 64 };
 
 /* The codes of a block are the bytes of the segments, channel by channel within a segment. The side
- * information of a block has the end of each channel's bytes in codes, uint32 [segments][channels],
- * and the frequencies, uint16 [channels][bins + 1]. The values A of the tokens follow, BF16 [T]. */
+ * information of a block has the offset in `codes` at which each channel's bytes end, uint32
+ * [segments][channels], and the symbol frequencies, uint16 [channels][bins + 1]. The values A of
+ * the tokens follow, BF16 [T]. */
 struct ranged {
     int bins;
     int64_t n_tok, channels, segments;

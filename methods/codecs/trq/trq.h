@@ -1,8 +1,8 @@
 /* trq.h - arithmetic of the stage `trq`, shared by CPU and CUDA.
  *
  * A block has several frames of `unit` tokens, and the last frame may be shorter. A group has G
- * consecutive channels of a head, at one token position within the frame. A group is coded frame by
- * frame, relative to the decoder's value r of the previous frame:
+ * consecutive channels of a head, at one token position within the frame. A group is quantized
+ * frame by frame, as the residual from the decoded value r of the previous frame:
  *
  *     frame 0, the anchor   s = BF16(max(max |x|, 1e-8) / qa)        q = clamp(rne(x / s), -qa, qa)
  *                           r = BF16(q s)                            qa = 2^(ba-1) - 1
@@ -16,7 +16,7 @@
  * as the decoder. A group with a non-finite value has a scale of NaN and decodes to NaN; its next
  * frame is predicted from 0.
  *
- * The stage `trq_heads` codes the residuals of some heads, the fine heads, with `fine` bits. */
+ * The stage `trq_heads` quantizes the residuals of some heads, the fine heads, to `fine` bits. */
 #ifndef KVR_METHODS_TRQ_H
 #define KVR_METHODS_TRQ_H
 

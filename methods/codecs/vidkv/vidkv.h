@@ -66,7 +66,8 @@ CELLS_BOTH int64_t vidkv_bits_at(const struct vidkv *g)
     return vidkv_sign_params_at(g) + 2 * vidkv_groups(g) * vidkv_signs(g);
 }
 
-/* Element j of the inverse DFT of the 2 easy numbers X^. */
+/* Element j of the inverse DFT of X^, which is `easy` complex coefficients, each stored as real and
+ * imaginary part. */
 CELLS float vidkv_inverse(const struct vidkv *g, int j, const float *X)
 {
     float sum = 0;
