@@ -136,8 +136,9 @@ enum kvr_zero {
 
 /* Size and format of the data that a stage stores for a block. Other modules can read data of every
  * format except OWN by this description alone. In the formats INTEGER and LEVELS, the codes q
- * [n_tok, C] are packed into bit planes (pack.h). Their side information is FP16: the scales s
- * [n_groups], then the zero points or minima [n_groups] if `zero` requires them. */
+ * [n_tok, C] are packed into bit planes (pack.h). In the formats INTEGER and LEVELS, the side
+ * information is FP16: the scales s [n_groups], then the zero points or minima [n_groups] if `zero`
+ * requires them. */
 struct kvr_layout {
     struct kvr_stage_bytes bytes; /* exact size of a block in bytes, without the data-dependent
                                    * entries */
@@ -256,16 +257,17 @@ struct kvr_stage_ops {
                               struct kvr_stage_data *out);
     /* SHIFT applies its inverse to out [n,nh,D]. EXACT overwrites the stored elements in `out`.
      * GRID sets, adds or subtracts decoded values according to `mode`. On the CPU, several threads
-     * may call this function at once. */
+     * may call `decode` at once. */
     void (*decode)(const struct kvr_stage_job *job, const struct kvr_stage_data *in, int64_t t0,
                    int64_t n, int h0, int nh, enum kvr_decode_mode mode, float *out);
-    /* EXACT, CPU only; if this function is NULL, `encode` is used. Stores outliers into `out` like
-     * `encode`, but leaves x unchanged and returns the replacement values. The pointer instead->at
-     * points into `out`, and instead->value to the end of `scratch` (T*H*D floats). */
+    /* For EXACT stages on the CPU; if `find` is NULL, `encode` is used instead. Stores outliers
+     * into `out` like `encode`, but leaves x unchanged and returns the replacement values. The
+     * pointer instead->at points into `out`, and instead->value to the end of `scratch` (T*H*D
+     * floats). */
     enum kvr_status (*find)(const struct kvr_stage_job *job, const struct kvr_values *x,
                             float *scratch, struct kvr_stage_data *out,
                             struct kvr_instead *instead);
-    /* EXACT, CPU only; if this pointer is NULL, `find` is used. */
+    /* For EXACT stages on the CPU; if `once` is NULL, `find` is used instead. */
     const struct kvr_exact_once *once;
 };
 
@@ -298,28 +300,28 @@ struct kvr_stage {
     bool undoes_rope;
 
     /* Refuses settings that are impossible with this n_heads and head_dim; the message gives the
-     * reason. If this function is NULL, all settings are accepted. */
+     * reason. If `check` is NULL, all settings are accepted. */
     enum kvr_status (*check)(const struct kvr_stage_job *job);
     /* Describes the stored data; a TRANSFORM may omit this function. If the form is not OWN, the
      * stage writes every byte of its buffers. */
     void (*layout)(const struct kvr_stage_job *job, struct kvr_layout *out);
     /* Sets the fields of the error model that the stage determines; `in` may be empty. GRID sets
-     * the kind of error and the fields of this kind; without this function, the error is unknown.
+     * the kind of error and the fields of this kind; if `noise` is NULL, the error is unknown.
      * EXACT sets `exact` and `n_exact`. SHIFT sets the kind MEASURED if it restores x incompletely,
      * and `rope_rotated` if it rotates the restored values. */
     void (*noise)(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
                   struct kvr_coding_noise *out);
 
     struct kvr_stage_ops cpu;
-    /* Functions for CUDA. If this pointer is NULL, values are copied to the host, encoded or
-     * decoded there by the CPU functions, and copied back. This path is correct but slow, because
-     * every call synchronises. */
+    /* Functions for CUDA. If `cuda` is NULL, values are copied to the host, encoded or decoded
+     * there by the CPU functions, and copied back. This path is correct but slow, because every
+     * call synchronises. */
     const struct kvr_stage_ops *cuda;
     const struct kvr_joint_ops *joint; /* functions of joint encoding, or NULL if keys and values
                                         * are encoded separately */
 
     /* Writes a table of table_size bytes that depends on the options alone, such as a random
-     * matrix. If this function is NULL, the stage has no table. Each codec allocates its own
+     * matrix. If the pointer `table` is NULL, the stage has no table. Each codec allocates its own
      * tables, and writes a table at open and whenever an option is set. */
     void (*table)(const void *opts, void *table);
     size_t table_size;

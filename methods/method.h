@@ -27,7 +27,8 @@ enum kvr_reading { KVR_INTENDED, KVR_STUDY };
  * 0). The intended reading quantizes each chunk once, after its clean pass. */
 enum kvr_cadence { KVR_EVERY_PASS, KVR_CLEAN_PASS };
 
-/* Tokens that the study's quantizer reads: all of the capacity, or the written ones only. */
+/* Tokens that the study's quantizer reads: all tokens of the cache's capacity, or only the tokens
+ * written so far. */
 enum kvr_study_span { KVR_SPAN_CAPACITY, KVR_SPAN_ACTIVE };
 
 /* A method as a software project ships it (NAME@project), where it differs from the row. A text
@@ -98,12 +99,12 @@ struct kvr_setting {
     const char *name, *value;
 };
 
-/* The pass of the model whose keys and values the cache keeps. CLEAN_PASS keeps those of a separate
- * cache-update pass on the denoised chunk (t = 0). EVERY_PASS stores keys and values after each
- * pass and overwrites them after the next pass, which costs several times as much; those of the
- * clean pass remain. LAST_STEP keeps the keys and values of the last denoising step, computed from
- * an input that is still noisy, and runs no clean pass. The sampler implements the option `commit`:
- * it tells the cache which pass to store. */
+/* The pass of the model whose keys and values the cache keeps. CLEAN_PASS keeps the keys and values
+ * of a separate cache-update pass on the denoised chunk (t = 0). EVERY_PASS stores the keys and
+ * values of each pass over those of the pass before, which costs several times as much; the keys
+ * and values of the clean pass remain. LAST_STEP keeps the keys and values of the last denoising
+ * step, computed from an input that is still noisy, and runs no clean pass. The sampler implements
+ * the option `commit`: it tells the cache which pass to store. */
 enum kvr_commit { KVR_COMMIT_CLEAN_PASS, KVR_COMMIT_LAST_STEP, KVR_COMMIT_EVERY_PASS };
 
 /* How attention reads the current chunk's keys. PLAIN reads the keys as appended. DEMEAN subtracts
@@ -182,9 +183,9 @@ const char *kvr_scheme_warning(const struct kvr_scheme *p);
 /* Checks that the scheme supports a model of this shape; the message gives the reason if not. */
 enum kvr_status kvr_scheme_check(const struct kvr_scheme *p, int n_heads, int head_dim);
 
-/* Calls `fn` with the text of every axis of the scheme. The axes are "codec_k" or "codec_k.recent"
- * and so on, "tiers", "retention", "cadence", "recode", "reuse", "correction". The axes and the
- * options of a scheme together identify it. */
+/* Calls `fn` with the text of every axis of the scheme. The axes are "tiers", "retention",
+ * "cadence", "recode", "reuse", "correction" and a codec for each of K and V and each tier, such as
+ * "codec_k" or "codec_k.recent". The axes and the options of a scheme together identify it. */
 typedef void kvr_plan_axis_fn(void *ctx, const char *axis, const char *text);
 void kvr_plan_axes(const struct kvr_scheme *p, kvr_plan_axis_fn *fn, void *ctx);
 

@@ -60,7 +60,8 @@ struct kvr_policy_ctx {
     const float *k;   /* keys [n - new0, H, D], with n = n_tok (study's variant) or n_active; NULL
                        * if only token counts are needed (`kvreel predict`), and all scores are then
                        * equal */
-    const float *v;   /* values of the same tokens as k, in the same layout; NULL if k is NULL */
+    const float *v;   /* values of the same tokens as k, in the same layout, or a NULL pointer if k
+                       * is NULL */
     /* k and v are memory of the device passed to `assign`. All other pointers here, the map and the
      * part's state are host memory. */
     bool cut;         /* the new chunk begins a shot: its prompt differs from that of the chunk
@@ -142,7 +143,7 @@ typedef enum kvr_status kvr_assign_fn(const void *opts, const struct kvr_policy_
 struct kvr_columns {
     int64_t n_query;
     const float *sum, *max; /* sum and maximum of the softmax weights of each key, [n_active,H] in
-                             * host memory; 0 for tokens that are not stored */
+                             * host memory; tokens that are not stored have zeros */
 };
 
 /* Which queries of a chunk are sampled to measure attention. */
@@ -253,11 +254,11 @@ struct kvr_retention_use {
 };
 /* Maximum number of chunks that may become one segment; 1 without `together`. */
 int kvr_tiers_max_chunks(const struct kvr_tiers_use *u);
-/* Opens the tiers that a text such as "sinks(frames=1)" names; NULL or an empty text opens no
- * part. */
+/* Opens the tiers that a text such as "sinks(frames=1)" names. A text that is NULL or empty stands
+ * for a method without tiers. */
 enum kvr_status kvr_tiers_open(struct kvr_tiers_use *out, const char *text);
-/* Opens the retention that a text such as "keep(score=random)" names; NULL or an empty text opens
- * none. */
+/* Opens the retention that a text such as "keep(score=random)" names. A text that is NULL or empty
+ * stands for a method without retention. */
 enum kvr_status kvr_retention_open(struct kvr_retention_use *out, const char *text);
 /* Whether the retention implements `thin`; *out becomes the inputs that `thin` requests, or zeros
  * for a retention without `thin`. */
@@ -277,7 +278,8 @@ void kvr_retention_close(struct kvr_retention_use *u);
  * v in host memory, and kvr_dev_host(dev) as their device. */
 enum kvr_status kvr_tiers_assign(const struct kvr_tiers_use *u, const struct kvr_policy_ctx *ctx,
                                  struct kvr_dev *dev, struct kvr_policy_state *state, uint8_t *map);
-/* Calls `assign` of the retention in the same way; `assign` must not be NULL. */
+/* Calls `assign` of the retention, which must not be NULL. A retention without `cuda` receives
+ * copies of k and v in host memory, and kvr_dev_host(dev) as its device. */
 enum kvr_status kvr_retention_assign(const struct kvr_retention_use *u,
                                      const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                                      struct kvr_policy_state *state, uint8_t *map);
@@ -286,12 +288,12 @@ enum kvr_status kvr_retention_thin(const struct kvr_retention_use *u,
                                    const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                                    struct kvr_policy_state *state, uint8_t *keep);
 
-/* Computes the budget factor *beta of a layer by the rule `which`. The rule "none" gives 1. The
- * rule "linear" gives min + l/(L-1) (max-min) to layer l of L, and 1 if L = 1. The rule "falling"
- * is linear from the last layer to the first. The rules "moviegen" and "storyeval" are the study's
- * profiled tables for 30 layers; for other L, they are interpolated linearly by relative depth. Any
- * other rule is a file with one number per line and layer, as written by `kvreel profile`, where
- * '#' starts a comment. */
+/* Computes the budget factor *beta of a layer by the rule `which`. The rule "none" sets *beta to 1.
+ * The rule "linear" sets *beta to min + l/(L-1) (max-min) for layer l of L, and to 1 if L = 1. The
+ * rule "falling" is linear from the last layer to the first. The rules "moviegen" and "storyeval"
+ * are the study's profiled tables for 30 layers; for other L, they are interpolated linearly by
+ * relative depth. Any other rule is a file with one number per line and layer, as written by
+ * `kvreel profile`, where '#' starts a comment. */
 enum kvr_status kvr_layer_budget(const char *which, double min, double max, int layer, int n_layers,
                                  double *beta);
 /* Whether the rule `which` is the path of a file. */

@@ -16,9 +16,9 @@
  * All arrays are F32 and row-major, in host memory. Functions that return int return KVREEL_OK or
  * an error code; kvreel_error() returns the message. The first member of each struct, `size`, is
  * the struct's size in the caller; a newer library treats members that an older caller lacks as 0.
- * Libraries with equal KVREEL_ABI, the number in the library's file name, remove no function and no
- * struct member. Only one thread at a time may use a block or a cache; several threads may share a
- * method. No function prints or exits the process. */
+ * While KVREEL_ABI, the number in the library's file name, is unchanged, a newer library removes no
+ * function and no struct member. Only one thread at a time may use a block or a cache; several
+ * threads may share a method. No function prints or exits the process. */
 #ifndef KVREEL_H
 #define KVREEL_H
 
@@ -137,8 +137,8 @@ struct kvreel_cache_shape {
     int32_t causal;     /* nonzero: causal mask within the chunk */
     int32_t exact_f32;  /* nonzero: store keys and values that are not quantized as F32 instead of
                          * BF16 */
-    const char *path;   /* how attention reads the cache: "staged", "fused" or "dense" (NULL:
-                         * "staged") */
+    const char *path;   /* how attention reads the cache, one of "staged", "fused" and "dense"; a
+                         * NULL pointer selects "staged" */
     const char *attend; /* "float", "int8" (NULL: float) */
 };
 

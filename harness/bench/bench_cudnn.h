@@ -19,7 +19,8 @@ struct kvr_bench_cudnn {
     struct kvr_cudnn *library;
     struct kvr_cudnn_plan *plan;
     struct kvr_cudnn_shape shape;
-    struct kvr_buf q, out, work; /* q and out are BF16 [n_query,H,D]; `work` is cuDNN's workspace */
+    struct kvr_buf q, out, work; /* `q` and `out` are BF16 [n_query,H,D], and `work` is cuDNN's
+                                  * workspace */
     char why[512];               /* why cuDNN cannot be used ("": cuDNN is ready) */
 };
 

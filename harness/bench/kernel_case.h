@@ -42,11 +42,11 @@ enum kvr_case_fill {
     KVR_FILL_PLAIN,    /* uniform in [-2, 2) */
     KVR_FILL_ZERO,     /* 0 and -0 */
     KVR_FILL_CONSTANT, /* one value in all elements, with many bits set in its significand */
-    KVR_FILL_OUTLIER,  /* PLAIN, with one channel of each row multiplied by 1000 */
+    KVR_FILL_OUTLIER,  /* values as for PLAIN, but one channel of each row is multiplied by 1000 */
     KVR_FILL_TINY,     /* 1e-38: denormal range */
     KVR_FILL_HUGE,     /* values of 1e15, so that squares and sums of squares stay finite in F32 */
-    KVR_FILL_NAN,      /* PLAIN, with one NaN in the first filled argument */
-    KVR_FILL_INF,      /* PLAIN, with one infinity in the first filled argument */
+    KVR_FILL_NAN,      /* values as for PLAIN, but the first filled argument has one NaN */
+    KVR_FILL_INF,      /* values as for PLAIN, but the first filled argument has one infinity */
     KVR_N_FILLS
 };
 const char *kvr_fill_name(enum kvr_case_fill fill);

@@ -112,7 +112,7 @@ enum kvr_status kvr_args_leading(int argc, char **argv, int *at, struct kvr_call
 
 /* Parses argv[first..argc) into `opts` (cmd->opts_size bytes, initialized to the defaults) and
  * positional arguments into `words` (room for argc + 1 pointers). KVR_EINVAL gives the option, the
- * value and the limits; for an unknown option it suggests the nearest name. */
+ * value and the limits; for an unknown option the message suggests the nearest name. */
 enum kvr_status kvr_args_parse(const struct kvr_command *cmd, int argc, char **argv, int first,
                                void *opts, const char **words, struct kvr_call *call);
 

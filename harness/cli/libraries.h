@@ -4,9 +4,9 @@
 
 #include <jansson.h>
 
-/* Returns the versions of the loaded libraries as a JSON object that the caller owns, such as
- * {"sqlite": "3.40.1"}. The versions at run time may differ from those at compile time. Returns
- * NULL if out of memory. */
+/* Returns a JSON object that maps the name of each loaded library to its version at run time, which
+ * may differ from the version at compile time. The caller owns the object. Returns NULL if out of
+ * memory. */
 json_t *kvr_libraries_json(void);
 
 #endif

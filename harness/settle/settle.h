@@ -66,8 +66,8 @@ enum kvr_status kvr_settle(const struct kvr_settle_options *options,
 /* Sets `hidden` for every claim of the ledger that is not in `ids` (NULL: no claim is hidden). */
 enum kvr_status kvr_settle_choose(struct kvr_ledger *l, const char *const *ids);
 
-/* Number of prompts to measure for a claim: n_needed, or the number that proves it futile if
- * n_needed exceeds `most`. */
+/* Number of prompts to measure for a claim: n_needed, or, if n_needed exceeds `most`, the number
+ * that proves the claim futile. */
 double kvr_settle_goal(double n_needed, int most);
 
 /* Number of prompts per suite of a claim's next round: a multiple of three, at most `most`. The

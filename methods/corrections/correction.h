@@ -53,7 +53,8 @@ struct kvr_correction {
                     * scale */
     int moments;   /* number of FP16 values per channel that a segment stores */
     /* Computes moments [number of moments][H][D] of a quantized segment from x [T,H,D], the
-     * original keys in the codec's space. The function is NULL if `moments` is 0. */
+     * original keys in the codec's space. `prepare` is NULL if the correction stores no moments
+     * (`moments` is 0). */
     void (*prepare)(const struct kvr_packed *k, const float *x, kvr_f16 *moments);
     void (*apply)(const struct kvr_correction_job *job);
 

@@ -69,7 +69,7 @@ KVR_QUOTIENT kvr_inverse_refine(float near, float s)
 KVR_QUOTIENT kvr_inverse(float s)
 {
 #ifdef KVR_EMULATED
-    const float near = 1 / s * (1 + 0x1p-22f); /* stands for a device's approximate reciprocal at
+    const float near = 1 / s * (1 + 0x1p-22f); /* emulates the device's approximate reciprocal with
                                                 * its maximum error */
 #else
     float near;

@@ -59,7 +59,7 @@ struct kvr_score {
     bool all_values;     /* also reads ctx->all_values */
     bool undoes_rope;    /* the score undoes the queries' RoPE, which needs a video model */
     bool queries;        /* reads ctx->q */
-    bool head;           /* reads a salience head's prediction from ctx->q, ctx->k and ctx->v */
+    bool head;           /* uses the salience network's prediction from ctx->q, ctx->k and ctx->v */
     bool oracle_scores;  /* reads ctx->oracle_scores: not causal */
     void (*rate)(const struct kvr_score_job *job);
 };

@@ -25,8 +25,8 @@ struct kvr_talk {
     int fd;
 };
 
-/* A request to the process. Its parts are up to three byte strings, which the struct borrows; an
- * encode request has the options, the keys and the values as parts. */
+/* A request to the Python process, with up to three byte strings (parts) that the struct borrows.
+ * The parts of an encode request are the options, the keys and the values. */
 struct kvr_message {
     int64_t form; /* for a decode request: which parts are serialized Python structures, as stated
                    * in the answer to the encode request */
@@ -35,8 +35,8 @@ struct kvr_message {
     size_t n[KVR_TALK_PARTS];
 };
 
-/* The process's answer. Its parts (byte strings) are received into `own`, or into `exactly` if the
- * pointers in `exactly` are not NULL. */
+/* An answer of the Python process. The answer's parts (byte strings) are received into `own`, or
+ * into `exactly` if the pointers in `exactly` are not NULL. */
 struct kvr_reply {
     int64_t form;                     /* which parts of the encoded data are serialized Python
                                        * structures */

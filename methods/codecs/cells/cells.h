@@ -148,8 +148,8 @@ CELLS float cells_inverse(float s)
     return fabsf(s) >= cells_pow2(-60) && fabsf(s) <= cells_pow2(60) ? 1 / s : 0;
 }
 
-/* Returns y / s, given inv = 1/s. A tiny y is divided, since only the sign of its quotient matters.
- * If the quotient is above 1e38, the result is some number above 1e38. */
+/* Returns y / s, given inv = 1/s. For a tiny y, the result is the plain quotient y / s, since only
+ * its sign matters. If the quotient is above 1e38, the result is some number above 1e38. */
 CELLS float cells_quotient(float y, float s, float inv)
 {
 #ifdef __cplusplus
@@ -337,7 +337,8 @@ CELLS unsigned cells_code(const struct cells *c, const struct cells_fit *f, floa
         return (unsigned)cells_clamp(cells_rounded(y, c->round), 0, 2 * qm + 1);
     if (c->zero != CELLS_NO_ZERO)
         return (unsigned)cells_clamp(cells_rounded(y + f->m, c->round), 0, 2 * qm + 1);
-    if (c->round == CELLS_UP) /* one sum y + (half + 0.5), as in the shipped implementation */
+    if (c->round == CELLS_UP) /* adds half + 0.5 to y in one addition, as the shipped implementation
+                               * does */
         return (unsigned)cells_clamp(floorf(y + (half + 0.5f)), c->first_extreme ? 0 : 1,
                                      2 * qm + 1);
     return (unsigned)(cells_clamp(cells_rounded(y, c->round), c->first_extreme ? -half : -qm, qm) +

@@ -19,7 +19,7 @@ struct kvr_grid_chain {
     struct kvr_stage_job job[2]; /* opts are not used */
     bool rotate;                 /* apply the transform before the grid is fitted */
     enum kvr_compute rotate_compute;
-    bool round; /* decoding rounds the sum of the grids to BF16 */
+    bool round; /* decoding rounds the sum of the two grids' decoded values to BF16 */
 };
 
 /* Number of floats of scratch that kvr_chain_encode needs. Returns 0 if the chain is not supported:

@@ -25,10 +25,11 @@
  * is stored, and min and max include it.
  *
  * With compute=bf16, every subtraction, division, multiplication and addition of encoding and
- * decoding is rounded to BF16. In the study reading, so are the operations that compute scales and
- * zero points. The intended reading still stores scales and minima in FP16. Values beyond the range
- * of FP16 clip in the intended reading, where m saturates at +-65504 and s at 65504. In the study
- * reading, s becomes infinite, and the group decodes to infinities and NaN.
+ * decoding is rounded to BF16. With compute=bf16, the study reading also rounds every operation
+ * that computes scales and zero points. The intended reading still stores scales and minima in
+ * FP16. Values beyond the range of FP16 clip in the intended reading, where m saturates at +-65504
+ * and s at 65504. In the study reading, s becomes infinite, and the group decodes to infinities and
+ * NaN.
  *
  * A NaN or infinity in a group makes its scale NaN and its zero point 0, so that the group decodes
  * to NaN.

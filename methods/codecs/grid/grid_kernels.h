@@ -80,7 +80,7 @@ static inline void kvr_grid_fetch(const void *p, size_t n)
         __builtin_prefetch((const char *)p + i, 0, 2);
 }
 
-/* Makes the block that a stage's job and data describe. */
+/* Returns the struct kvr_grid_block for a stage's job and the buffers in `data`. */
 struct kvr_grid_block kvr_grid_block_of(const struct kvr_grid *g, const struct kvr_stage_job *job,
                                         const struct kvr_stage_data *data);
 
