@@ -102,7 +102,8 @@ enum kvr_decode_mode {
     KVR_DECODE_SET, /* out = decoded */
     KVR_DECODE_ADD, /* out += decoded */
     KVR_DECODE_SUB, /* out -= decoded, which leaves the residual of a grid */
-    /* out = scale of each element, for grids with KVR_NOISE_SCALES noise only */
+    /* writes the scale of each element to `out` instead of its decoded value; only for grids with
+     * KVR_NOISE_SCALES noise */
     KVR_DECODE_SCALES,
 };
 
@@ -216,10 +217,10 @@ struct kvr_instead {
 
 /* A TRANSFORM is y = R x, where R is a D x D matrix that may differ between heads. */
 enum kvr_transform_way {
-    KVR_TO_SPACE,       /* R x: keys and values, before quantization */
-    KVR_QUERY_TO_SPACE, /* R^-T q, whose dot product with R k equals that of q with k; if R is
-                         * orthogonal, this is R q */
-    KVR_FROM_SPACE,     /* R^-1 y: decoded values, or attention output */
+    KVR_TO_SPACE,       /* R x, applied to keys and values before quantization */
+    KVR_QUERY_TO_SPACE, /* R^-T q, applied to queries, so that the dot product with R k equals q .
+                         * k; this is R q if R is orthogonal */
+    KVR_FROM_SPACE,     /* R^-1 y, applied to decoded values or to the attention output */
 };
 
 /* Functions with which an EXACT stage finds outliers while the next stage quantizes n BF16 values
@@ -246,7 +247,8 @@ struct kvr_exact_once {
  * synchronise and allocate: an EXACT stage must count its outliers. The functions `transform` and
  * `decode` neither synchronise nor allocate. */
 struct kvr_stage_ops {
-    /* TRANSFORM, its only function: maps x [n,nh,D], rows of heads [h0, h0 + nh), in place. */
+    /* The only function of a TRANSFORM stage: maps x [n,nh,D], rows of heads [h0, h0 + nh), in
+     * place. */
     void (*transform)(const struct kvr_stage_job *job, enum kvr_transform_way way, float *x,
                       int64_t n, int h0, int nh);
     /* EXACT stores outliers into `out` and removes them from x. SHIFT subtracts a mean from x and
@@ -369,8 +371,8 @@ enum kvr_status kvr_codec_check(const struct kvr_codec *c, int n_heads, int head
 int kvr_codec_unit_tokens(const struct kvr_codec *c);
 int kvr_codec_origin_tokens(const struct kvr_codec *c); /* maximum over the stages */
 bool kvr_codec_is_raw(const struct kvr_codec *c);       /* stores values unchanged */
-bool kvr_codec_is_bf16(const struct kvr_codec *c);      /* whether the codec is raw with BF16
-                                                         * rows */
+bool kvr_codec_is_bf16(const struct kvr_codec *c);      /* whether the codec stores unquantized BF16
+                                                         * values (`raw`) */
 bool kvr_codec_idempotent(const struct kvr_codec *c);
 bool kvr_codec_joint(const struct kvr_codec *c); /* whether one stage encodes keys and values
                                                   * jointly */
@@ -389,8 +391,8 @@ bool kvr_codec_rotated(const struct kvr_codec *c);
 bool kvr_codec_same_space(const struct kvr_codec *a, const struct kvr_codec *b);
 /* Applies the codec's leading transform to x [n,nh,D] in place, in F32. The rows are those of heads
  * [h0, h0 + nh), in memory of `dev` or, if `dev` is NULL, of the host. Any thread may call the
- * function on the CPU; on CUDA only the device's thread may call it. Has no effect for a codec
- * without a leading transform. */
+ * function on the CPU; on CUDA only the device's thread may call it. For a codec without a leading
+ * transform, the function has no effect. */
 void kvr_codec_transform(const struct kvr_codec *c, struct kvr_dev *dev, enum kvr_transform_way way,
                          float *x, int64_t n, int h0, int nh, int head_dim);
 

@@ -32,8 +32,8 @@ enum kvr_cadence { KVR_EVERY_PASS, KVR_CLEAN_PASS };
 enum kvr_study_span { KVR_SPAN_CAPACITY, KVR_SPAN_ACTIVE };
 
 /* A method as a software project ships it (NAME@project), where it differs from the row. A text
- * that is NULL is taken from the row. The codecs tier_k and tier_v of tiers 1 and 2 are used only
- * if `tiers` is set. */
+ * that is NULL in this struct is taken from the row of methods.def. The codecs tier_k and tier_v of
+ * tiers 1 and 2 are used only if `tiers` is set. */
 struct kvr_shipped {
     const char *project; /* "vllm" */
     const char *k, *v, *tiers, *retention;

@@ -54,8 +54,8 @@ struct kvr_plugin {
     const struct kvr_stage *const *stages;
     const struct kvr_tiers *const *tiers;
     const struct kvr_retention *const *retention;
-    const struct kvr_method *const *methods; /* .study must be false, since it is reserved for
-                                              * built-in rows */
+    const struct kvr_method *const *methods; /* the field `study` of each method must be false; only
+                                              * built-in methods may set it */
 };
 
 extern __attribute__((visibility("default"))) const struct kvr_plugin kvr_plugin_export;
@@ -75,11 +75,11 @@ struct kvr_loaded_plugin {
 };
 
 /* Loads a shared object, or a Python file NAME.py, and registers all of its contents; on failure it
- * registers nothing. Loading the same file again has no effect. Fails with KVR_ENOTFOUND if there
- * is no such file, and with KVR_EFORMAT if the file is not a shared object for this machine or
- * exports no kvr_plugin_export. Fails with KVR_EUNSUPPORTED if the plug-in was built for another
- * ABI, and with KVR_EINVAL if a part of it is refused. The message names the file and the
- * reason. */
+ * registers nothing. Loading the same file again does nothing. Fails with KVR_ENOTFOUND if there is
+ * no such file, and with KVR_EFORMAT if the file is not a shared object for this machine or exports
+ * no kvr_plugin_export. Fails with KVR_EUNSUPPORTED if the plug-in was built for another ABI, and
+ * with KVR_EINVAL if one of its stages, policies or methods is invalid. The message names the file
+ * and the reason. */
 enum kvr_status kvr_plugin_load(const char *path);
 
 /* The i-th loaded plug-in, or NULL if fewer are loaded. */

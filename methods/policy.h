@@ -50,7 +50,8 @@ struct kvr_policy_ctx {
     int tokens_per_frame; /* S */
     int frames_per_chunk;
     int n_heads, head_dim; /* H, D */
-    double beta;           /* budget factor of this layer (kvr_layer_budget) */
+    double beta;           /* factor by which this layer's budget is multiplied
+                            * (kvr_layer_budget) */
 
     int64_t n_tok;    /* length of the map in tokens: the capacity (study's variant) or n_active
                        * (paper's variant) */
@@ -200,9 +201,9 @@ struct kvr_tiers {
     kvr_assign_fn *assign;
     bool cuda; /* assign supports a CUDA device; otherwise kvr_tiers_assign passes it host copies */
     size_t (*study_side_bytes)(const void *opts, const struct kvr_study_counts *n); /* NULL: 0 */
-    /* Number of chunks that change tier together and become one segment, in the intended reading.
-     * If `together` is NULL, each chunk is one segment. If the retention evicts single tokens,
-     * chunks change tier one at a time. */
+    /* Number of chunks that change tier together and become one segment, in the paper's variant
+     * (intended reading). If `together` is NULL, each chunk is one segment. If the retention evicts
+     * single tokens, chunks change tier one at a time. */
     int (*together)(const void *opts);
 };
 

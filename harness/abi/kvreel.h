@@ -116,8 +116,8 @@ int kvreel_block_decode(const kvreel_block *b, float *k, float *v, uint8_t *held
 int kvreel_block_attend(const kvreel_block *b, const float *q, int64_t n_query,
                         int32_t n_query_heads, float *out);
 int kvreel_block_bytes(const kvreel_block *b, struct kvreel_bytes *out);
-/* Writes the SHA-256 of the block's stored bytes as 64 hex digits and a NUL; `kvreel codec` prints
- * the same hash. */
+/* Writes the SHA-256 of the block's stored bytes as 64 hex digits and a NUL. The command `kvreel
+ * codec` prints the same hash. */
 int kvreel_block_hash(const kvreel_block *b, char hex[65]);
 
 /* ---- a cache: all layers of a rollout -------------------------------------------------------- */

@@ -32,7 +32,8 @@ struct kvr_bench_row {
     double ratio;              /* median over rounds of this row's value divided by the reference's
                                 * value (NaN: see `missing`) */
     double ratio_q1, ratio_q3; /* quartiles of the ratio */
-    double cold, warm;         /* like `median`, with cold or warm caches (NaN: not measured) */
+    double cold, warm;         /* like `median`, but measured with cold or warm CPU caches (NaN: not
+                                * measured) */
     double error;              /* relative L2 error of the work's result (NaN: not measured) */
     const char *reference;     /* name of the reference: "memcpy" */
     char missing[512];         /* why the row has no ratio ("": the row has a ratio) */

@@ -31,8 +31,8 @@ void kvr_bench_cudnn_close(struct kvr_bench_cudnn *b); /* accepts {0} */
 
 enum kvr_status kvr_bench_cudnn_keys(struct kvr_bench_cudnn *b, int64_t n_key);
 
-/* Runs attention over k, v BF16 [n_key,H,D] in device memory. kvr_bench_cudnn_run must be called
- * only if `why` is "". */
+/* Runs attention over k, v BF16 [n_key,H,D] in device memory. The function must be called only if
+ * `why` is an empty string. */
 enum kvr_status kvr_bench_cudnn_run(struct kvr_bench_cudnn *b, const void *k, const void *v);
 
 /* Copies the result of the last run to out [n_query,H,D] in host memory, and synchronises with the

@@ -26,8 +26,8 @@ enum kvr_exit {
 extern const struct kvr_command *const kvr_commands[];
 const struct kvr_command *kvr_command_find(const char *name);
 
-/* Returns the exit code of a status, which is 0 for KVR_OK, 2 for invalid input, 4 for
- * KVR_ETOLERANCE, 75 for KVR_EINTERRUPTED, and 1 for all other failures. */
+/* Returns the exit code of a status, which is 2 for invalid input and 1 for a failure of the
+ * program. */
 int kvr_cli_exit(enum kvr_status st);
 
 /* Prints the error message of the failure `st` to stderr, prefixed by the program's name, and
@@ -63,8 +63,8 @@ enum kvr_status kvr_cli_whole_chunks(const char *command, const char *option, in
 struct kvr_geometry;
 void kvr_cli_note_chunks(const char *command, int frames, const struct kvr_geometry *geo,
                          int latent_frames);
-/* Checks that the value of --window is 0 (all frames), negative (the model's default), or at least
- * one chunk of frames. */
+/* Checks that the value of --window, in frames, is 0 (all frames), negative (the model's default)
+ * or at least one chunk. */
 enum kvr_status kvr_cli_window(const char *command, int frames, int chunk);
 
 /* Parses the value of --budget ("90s", "30m", "2h", "90") into seconds; NULL gives 0 (no limit). */

@@ -35,7 +35,7 @@ struct kvr_correction_job {
     const struct kvr_packed *k;
     const kvr_f16 *moments; /* moments of the segment, [number of moments][H][D], as written by
                              * `prepare` */
-    int64_t t0;             /* first key: keys [t0, t0 + n) of the segment */
+    int64_t t0;             /* index of the first of the keys [t0, t0 + n) in the segment */
     int n, h;
     const float *q, *q2; /* queries / sqrt(D) in the codec's space, and their squares, [m][D]
                           * each */

@@ -15,8 +15,8 @@ struct kvr_pack_kernels {
                   const uint8_t *codes);
     /* Sets codes[c] to the field at bit `shift` of row[c], shifted to bit `low`. */
     void (*fields)(const uint8_t *row, int f, int shift, int low, int64_t nc, uint8_t *codes);
-    /* Sets codes[c] to its bitwise or with the field at bit `shift` of row[c], shifted to bit
-     * `low`. */
+    /* Sets codes[c] to the bitwise OR of codes[c] and the field at bit `shift` of row[c], shifted
+     * to bit `low`. */
     void (*more_fields)(const uint8_t *row, int f, int shift, int low, int64_t nc, uint8_t *codes);
 };
 KVR_ISA_TABLES(struct kvr_pack_kernels, kvr_pack_kernels)

@@ -102,8 +102,9 @@ enum cells_fit_of_levels { CELLS_NORM, CELLS_NORM_KEPT, CELLS_REFIT };
 
 struct cells {
     int kind, bits, group;
-    int scale, zero, second; /* storage types of the scale and of the second number, and the kind of
-                              * the second number */
+    int scale, zero, second; /* `scale` and `second` are the storage types of the scale and the
+                              * second number; `zero` states whether the second number is a minimum
+                              * or a zero point */
     int round, by, pick, of_levels;
     bool first_extreme; /* the code of the element with the largest magnitude is -2^(b-1), and the
                          * scale has the opposite sign of that element */

@@ -294,8 +294,8 @@ ALWAYS vi up_to_half(vi x)
     return i_and(i_add(x, i_set(0x1fff)), i_set(~0x1fff));
 }
 
-/* Fits a column like v_fit(). The result is correct if scale and minimum are normal FP16 numbers,
- * which `worst` records. */
+/* Computes scale and minimum of a column like v_fit(). The result is correct if scale and minimum
+ * are normal FP16 numbers, which `worst` records. */
 ALWAYS struct v_quant_params fit_normal(struct range r, struct variant variant, vi *worst)
 {
     const vi sign = i_set(INT32_MIN);

@@ -18,8 +18,8 @@ struct kvr_narrow_rows {
     const kvr_bf16 *x;
     int64_t stride;
     int64_t t0, c0;                           /* within the block */
-    const struct kvr_grid_prefetch *prefetch; /* position of the rows to prefetch, as many as are
-                                               * encoded */
+    const struct kvr_grid_prefetch *prefetch; /* position of the rows to prefetch; as many rows are
+                                               * prefetched as are encoded */
 };
 
 struct kvr_grid_narrow {

@@ -42,10 +42,10 @@ struct kvr_grid_once {
      * before it. Returns true. */
     bool (*columns)(const struct kvr_grid_block *b, const struct kvr_grid_stray *stray, int64_t n,
                     uint16_t bound);
-    /* Reads one token of n channels, a multiple of 64, and adds it to the sums. Bit i % 64 of
-     * over[i / 64] is set if x[i] exceeds `least`; `range` becomes the range of the elements that
-     * do not exceed `least`, mapped to integers as in grid_fit.h. Returns false if the elements
-     * that do not exceed `least` all have the same sign. */
+    /* Reads one token of n channels, a multiple of 64, and adds its values and squares to the sums
+     * of `seen`. Bit i % 64 of over[i / 64] is set if x[i] exceeds `least`; `range` becomes the
+     * range of the elements that do not exceed `least`, mapped to integers as in grid_fit.h.
+     * Returns false if the elements that do not exceed `least` all have the same sign. */
     bool (*look)(const kvr_bf16 *x, int64_t n, uint16_t least, struct kvr_grid_seen *seen,
                  uint64_t *over, int32_t range[2]);
     /* axis=token: quantizes n tokens, a multiple of 8 / bits and at most 8. The ranges low and high

@@ -38,8 +38,8 @@ typedef uint32_t uvec __attribute__((vector_size(4 * LANES)));
         (v) = (vec)((nan_ & ONE_NAN) | (~nan_ & (uvec)(v)));                                       \
     } while (0)
 
-/* Butterfly of a stride h < LANES: lane j becomes x[j] + x[j+h] or x[j-h] - x[j]. With FMA the sign
- * is a factor of the product, which is exact. */
+/* Butterfly of a stride h < LANES: lane j becomes x[j] + x[j+h] or x[j-h] - x[j]. With FMA, the
+ * sign is a factor +-1 of the multiplication, which is therefore exact. */
 #ifdef KVR_SIMD
 #define SIGN(h, j) ((j) & (h) ? -1.0f : 1.0f)
 #define SIGNS_TYPE vec

@@ -14,9 +14,9 @@ enum { KVCOMP_SYMBOLS = 16, KVCOMP_LENGTHS = 16, KVCOMP_BLOCK = 64 };
 
 /* The codes of a block are the tokens after the last full block of 64, BF16 [T % 64][H D], and then
  * the units. The side information of a block starts with the length of each symbol's code word, one
- * byte each. The start of each unit [blocks][H], uint32, and its number of bytes, uint16, follow.
- * The last parts are the number of bits of each vector [T][H], uint16, and the s and z of each
- * token or block, FP16. */
+ * byte each. After the lengths, the side information has the start of each unit [blocks][H],
+ * uint32, and the unit's number of bytes, uint16. The side information ends with the number of bits
+ * of each vector [T][H], uint16, and the s and z of each token or block, FP16. */
 struct kvcomp {
     int bits;
     bool by_token;

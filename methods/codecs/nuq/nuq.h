@@ -13,9 +13,9 @@
 enum { NUQ_MAX_LEVELS = 16 };
 
 /* The codes of a block are packed as in pack.h. The side information of a block has the levels,
- * FP32 [2^b], and the middle and half range of each vector, FP16. The indices of each vector's
- * outliers [kept] follow, ascending, uint16 (uint32 for vectors longer than 65536), and then the
- * values of all outliers, FP16. */
+ * FP32 [2^b], and the middle and half range of each vector, FP16. The side information ends with
+ * the indices of each vector's outliers [kept], ascending, uint16 (uint32 for vectors longer than
+ * 65536), and then the values of all outliers, FP16. */
 struct nuq {
     int bits, n_outliers;
     bool by_token;

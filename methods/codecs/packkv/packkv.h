@@ -24,8 +24,9 @@ enum { PACKKV_BLOCK = 64, PACKKV_ROUND = 16, PACKKV_ROUNDS = PACKKV_BLOCK / PACK
 
 /* The codes of a block are the tokens after the last full block of 64, BF16 [T % 64][H D], and then
  * the units. The side information of a block has, for each unit [blocks][H], its start relative to
- * the first unit and its length, uint32, and the ends of its rounds, 4 uint16. The s and z of each
- * quantized token follow, in FP16, and then the permutation of each block, one byte per token. */
+ * the first unit and its length, uint32, and the ends of its rounds, 4 uint16. The side information
+ * ends with the s and z of each quantized token, in FP16, and then the permutation of each block,
+ * one byte per token. */
 struct packkv {
     int bits, lens;
     float rel;

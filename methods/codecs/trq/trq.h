@@ -26,8 +26,9 @@ enum { TRQ_MAX_GROUP = 256, TRQ_MAX_HEADS = 64 };
 
 /* The codes of a block are those of the anchor, then those of the residuals, stored token by token
  * and packed into bytes from the highest bit down. The side information of a block starts with the
- * scales, BF16 [T][C / G]. The zero points of the residuals follow, one byte each, as [T - unit][C
- * / G]. If there are fine heads, one byte per head follows, which is 1 for a fine head. */
+ * scales, BF16 [T][C / G]. After the scales, the side information has the zero points of the
+ * residuals, one byte each, as [T - unit][C / G]. If there are fine heads, the side information
+ * ends with one byte per head, which is 1 for a fine head. */
 struct trq {
     int bits, anchor, group;
     int64_t n_tok, unit, channels;

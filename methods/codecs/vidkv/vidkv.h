@@ -19,7 +19,8 @@ enum { VIDKV_MAX_DIM = 256, VIDKV_MAX_EASY = 128 };
 /* The codes of a block are those of the hard channels, 2 bits [T, H hard], and then the signs, 1
  * bit [T, 2 H easy], both packed as in pack.h. The side information of a block is FP16: the scales
  * and then the minima of the hard channels, [groups][H hard] each, and the scales and minima of the
- * signs, [groups][2 H easy] each. One bit per channel follows, which is 1 for an easy channel. */
+ * signs, [groups][2 H easy] each. The side information ends with one bit per channel, which is 1
+ * for an easy channel. */
 struct vidkv {
     int group, easy, n_heads, head_dim;
     bool balanced;
