@@ -57,8 +57,8 @@ enum kvr_status kvr_saliency_score(const struct kvr_saliency_rule *rule,
 
 /* Makes the scores of the last kvr_saliency_score available to the retention in the same call. */
 void kvr_saliency_publish(struct kvr_policy_state *state);
-/* Returns the scores that kvr_saliency_publish made available, at most once. Returns false if no
- * scores are available. */
+/* Sets *out to the scores that kvr_saliency_publish made available, at most once. Returns false if
+ * no scores are available. */
 bool kvr_saliency_take(const struct kvr_policy_ctx *ctx, struct kvr_policy_state *state,
                        struct kvr_saliency *out);
 
