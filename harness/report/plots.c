@@ -19,27 +19,35 @@ static const char *const pair[] = { "x_suite", "y_suite", "model",
                                     NULL };
 #undef SETTING
 
+/* Axes of several plots. */
+#define SSIM                                                                                       \
+    {                                                                                              \
+        .column = "ssim", .label = "SSIM against the BF16 rollout", .better = +1, .lo = -1.0,      \
+        .hi = 1.0                                                                                  \
+    }
+#define COMPRESSION                                                                                \
+    {                                                                                              \
+        .column = "compression",                                                                   \
+        .label = "compression of the KV cache (BF16 bytes / nominal bytes)", .better = +1,         \
+        .log = true                                                                                \
+    }
+#define PEAK_MEMORY                                                                                \
+    {                                                                                              \
+        .column = "peak_bytes", .label = "peak memory of a rollout (MiB)", .better = -1,           \
+        .scale = 1.0 / (1024.0 * 1024.0)                                                           \
+    }
+
 const struct kvr_plot_spec kvr_plots[] = {
     { .name = "pareto",
       .title = "Compression against fidelity",
       .sql = kvr_statement_figure_summary,
-      .x = { .column = "compression",
-             .label = "compression of the KV cache (BF16 bytes / nominal bytes)",
-             .better = +1,
-             .log = true },
-      .y = { .column = "ssim",
-             .label = "SSIM against the BF16 rollout",
-             .better = +1,
-             .lo = -1.0,
-             .hi = 1.0 },
+      .x = COMPRESSION,
+      .y = SSIM,
       .settings = settings },
     { .name = "psnr",
       .title = "Compression against PSNR",
       .sql = kvr_statement_figure_summary,
-      .x = { .column = "compression",
-             .label = "compression of the KV cache (BF16 bytes / nominal bytes)",
-             .better = +1,
-             .log = true },
+      .x = COMPRESSION,
       .y = { .column = "psnr_db",
              .label = "PSNR against the BF16 rollout (dB)",
              .better = +1,
@@ -50,11 +58,7 @@ const struct kvr_plot_spec kvr_plots[] = {
       .title = "Runtime against fidelity",
       .sql = kvr_statement_figure_summary,
       .x = { .column = "runtime_s", .label = "runtime of a rollout (s, median)", .better = -1 },
-      .y = { .column = "ssim",
-             .label = "SSIM against the BF16 rollout",
-             .better = +1,
-             .lo = -1.0,
-             .hi = 1.0 },
+      .y = SSIM,
       .settings = settings },
     { .name = "cost",
       .title = "Peak memory against seconds, beside published figures",
@@ -63,15 +67,8 @@ const struct kvr_plot_spec kvr_plots[] = {
     { .name = "memory",
       .title = "Peak memory against fidelity",
       .sql = kvr_statement_figure_summary,
-      .x = { .column = "peak_bytes",
-             .label = "peak memory of a rollout (MiB)",
-             .better = -1,
-             .scale = 1.0 / (1024.0 * 1024.0) },
-      .y = { .column = "ssim",
-             .label = "SSIM against the BF16 rollout",
-             .better = +1,
-             .lo = -1.0,
-             .hi = 1.0 },
+      .x = PEAK_MEMORY,
+      .y = SSIM,
       .settings = settings },
     { .name = "bits",
       .title = "Storage against fidelity, in effective bits per cached scalar",
@@ -80,23 +77,13 @@ const struct kvr_plot_spec kvr_plots[] = {
              .label = "bits per scalar, scales and indices included",
              .better = -1,
              .log = true },
-      .y = { .column = "ssim",
-             .label = "SSIM against the BF16 rollout",
-             .better = +1,
-             .lo = -1.0,
-             .hi = 1.0 },
+      .y = SSIM,
       .settings = settings },
     { .name = "compression_memory",
       .title = "Compression of the cache against peak memory",
       .sql = kvr_statement_figure_summary,
-      .x = { .column = "compression",
-             .label = "compression of the KV cache (BF16 bytes / nominal bytes)",
-             .better = +1,
-             .log = true },
-      .y = { .column = "peak_bytes",
-             .label = "peak memory of a rollout (MiB)",
-             .better = -1,
-             .scale = 1.0 / (1024.0 * 1024.0) },
+      .x = COMPRESSION,
+      .y = PEAK_MEMORY,
       .settings = settings },
     { .name = "suites",
       .title = "Agreement of suites: SSIM of one against the other",

@@ -11,6 +11,7 @@
 #include "harness/report/cost.h"
 #include "harness/report/intervals.h"
 #include "harness/report/prefill.h"
+#include "harness/report/probe_columns.h"
 #include "harness/report/scaled.h"
 #include "harness/report/stat_tables.h"
 #include "harness/report/variance.h"
@@ -28,8 +29,6 @@ KVR_STATEMENT(table_coverage);
 KVR_STATEMENT(table_replay);
 KVR_STATEMENT(table_failures);
 KVR_STATEMENT(table_probes);
-KVR_STATEMENT(table_probes_by_layer);
-KVR_STATEMENT(table_probes_by_age);
 
 #define MIB (1.0 / (1024.0 * 1024.0))
 
@@ -101,6 +100,11 @@ static const struct kvr_column columns[] = {
     { .name = "n_failed", .head = "failed" },
     { .name = NULL },
 };
+
+/* Probes of a layer's heads. Two quantities of values have no head. */
+#define HEADS                                                                                      \
+    "p.layer IS NOT NULL AND (p.head IS NOT NULL OR p.name IN ('recodes', 'value_changes')) "      \
+    "AND p.step IS NULL AND p.chunk IS NULL AND p.age IS NULL"
 
 /* Probed numbers are shares of attention, divergences and relative errors. */
 static const struct kvr_column probe_columns[] = {
@@ -281,16 +285,23 @@ const struct kvr_report kvr_reports[] = {
       .title = "Attention against a BF16 cache of the same tokens: means over all heads, with 95 "
                "% intervals over prompts",
       .sql = kvr_statement_table_probes,
+      .with = KVR_WITH("axis", "", "p.axis", "", "source", "probe_summary", "spread", "median, p95",
+                       "rows", HEADS, "quantities", KVR_PROBES),
       .columns = probe_columns,
       .fold = settings },
     { .name = "probes_by_layer",
       .title = "Attention by layer: means over its heads, with 95 % intervals over prompts",
-      .sql = kvr_statement_table_probes_by_layer,
+      .sql = kvr_statement_table_probes,
+      .with = KVR_WITH("axis", ", layer", "p.axis", ", p.layer", "source", "probe_by_layer",
+                       "spread", "median, p95", "rows", HEADS, "quantities", KVR_PROBES_BY_LAYER),
       .columns = probe_columns,
       .fold = settings },
     { .name = "probes_by_age",
       .title = "Attention by the age of a token in chunks, with 95 % intervals over prompts",
-      .sql = kvr_statement_table_probes_by_age,
+      .sql = kvr_statement_table_probes,
+      .with = KVR_WITH("axis", ", age", "p.axis", ", p.age", "source", "probe_by_age", "spread",
+                       "NULL AS median, NULL AS p95", "rows",
+                       "p.layer IS NULL AND p.age IS NOT NULL", "quantities", KVR_PROBES_BY_AGE),
       .columns = probe_columns,
       .fold = settings },
     { .name = NULL },

@@ -1,0 +1,50 @@
+/* probe_columns.h - columns of the SQL statement table_probes: the mean of each probed quantity over
+ * prompts, with its 95 % interval clipped to the quantity's range.
+ *
+ *     .with = KVR_WITH("quantities", KVR_PROBES_BY_LAYER, ...)
+ *
+ * Each macro is an SQL text and ends with a comma. The statement's rows `a` have the columns name,
+ * mean, median, p95, lo and hi. */
+#ifndef KVR_REPORT_PROBE_COLUMNS_H
+#define KVR_REPORT_PROBE_COLUMNS_H
+
+/* One statistic of a quantity: the aggregate `of` the rows with its name. */
+#define KVR_PROBE_OF(name, of) "max(" of ") FILTER (WHERE name = '" name "')"
+/* Columns NAME, NAME_lo and NAME_hi. The quantity's range is [least, most]; 9e999 is infinite. */
+#define KVR_PROBE(name, least, most)                                                               \
+    KVR_PROBE_OF(name, "mean")                                                                     \
+    " AS " name ", max(" least                                                                     \
+    ", " KVR_PROBE_OF(name, "lo") ") AS " name "_lo, min(" most                                    \
+                                  ", " KVR_PROBE_OF(name, "hi") ") AS " name "_hi,\n"
+#define KVR_PROBE_SHARE(name) KVR_PROBE(name, "0.0", "1.0")
+#define KVR_PROBE_POSITIVE(name) KVR_PROBE(name, "0.0", "9e999")
+
+#define KVR_PROBE_SHIFT KVR_PROBE("delta_a", "-1.0", "1.0")
+#define KVR_PROBE_SHIFT_SPREAD                                                                     \
+    KVR_PROBE_OF("delta_a", "median")                                                              \
+    " AS delta_a_median, " KVR_PROBE_OF("delta_a", "p95") " AS delta_a_p95,\n"
+/* The Jensen-Shannon divergence is at most log 2. */
+#define KVR_PROBE_OUTPUTS                                                                          \
+    KVR_PROBE_POSITIVE("keys_bf16")                                                                \
+    KVR_PROBE("jsd", "0.0", "0.6931471805599453")                                                  \
+    KVR_PROBE_POSITIVE("attn_out_rel")                                                             \
+    KVR_PROBE_POSITIVE("attn_out_rel_k")                                                           \
+    KVR_PROBE_POSITIVE("attn_out_rel_v") KVR_PROBE_SHARE("top1_agreement")
+#define KVR_PROBE_MASSES                                                                           \
+    KVR_PROBE_SHARE("mass_on_zero") KVR_PROBE_SHARE("mass_on_summary") KVR_PROBE_SHARE("mass_"     \
+                                                                                       "lost")
+#define KVR_PROBE_ERRORS KVR_PROBE_POSITIVE("k_rel_error") KVR_PROBE_POSITIVE("v_rel_error")
+#define KVR_PROBE_CHANGES KVR_PROBE_POSITIVE("recodes") KVR_PROBE_POSITIVE("value_changes")
+
+#define KVR_PROBES                                                                                 \
+    KVR_PROBE_SHIFT KVR_PROBE_SHIFT_SPREAD KVR_PROBE_SHARE("mass_bf16")                            \
+        KVR_PROBE_OUTPUTS KVR_PROBE_SHARE("topk_recall")                                           \
+            KVR_PROBE_MASSES KVR_PROBE_ERRORS KVR_PROBE_CHANGES
+#define KVR_PROBES_BY_LAYER                                                                        \
+    KVR_PROBE_SHIFT KVR_PROBE_SHIFT_SPREAD KVR_PROBE_SHARE("mass_bf16")                            \
+        KVR_PROBE_OUTPUTS KVR_PROBE_SHARE("topk_recall") KVR_PROBE_ERRORS
+#define KVR_PROBES_BY_AGE                                                                          \
+    KVR_PROBE_SHIFT KVR_PROBE_SHARE("mass_bf16") KVR_PROBE_SHARE("topk_recall")                    \
+        KVR_PROBE_ERRORS KVR_PROBE_CHANGES
+
+#endif
