@@ -104,7 +104,7 @@ refused "a number, and the manifest with it" 'checksum'
 cp t.kvresult bad.kvresult && (mkdir -p y && echo more >y/more && cd y && tar --format=ustar -rf ../bad.kvresult more)
 refused "a member more" 'members that its manifest does not list'
 jq '.kind = "other"' m0 >x/manifest.json && repack
-refused "another kind" 'the key 'kind' must be kvreel-result'
+refused "another kind" "the key 'kind' must be kvreel-result"
 check "nothing is written" test ! -e three/index.html
 check "nothing is left in the temporary folder" test -z "$(ls tmp)"
 
