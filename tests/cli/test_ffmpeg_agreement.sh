@@ -126,7 +126,7 @@ for sides in "4 0 0 0" "0 6 0 0" "0 0 3 0" "0 0 0 8" "4 2 6 1"; do
     exits 0 "cropped by $sides" compare shown.mkv cropped.mkv --json
     json "is compared as it is shown" '.psnr_db == 100'
     exits 2 "and not" compare whole.mkv cropped.mkv
-    says "with pixels that are not shown" "64x48.*test 6 of $((64 - left - right))x$((48 - top - bottom))"
+    says "with pixels that are not shown" "64x48.*test video has 6 of $((64 - left - right))x$((48 - top - bottom))"
 done
 cp tagged.mkv cropped.mkv
 crop cropped.mkv 0 24 24 0 0
