@@ -8,8 +8,9 @@
 
 #include "harness/report/table.h"
 
-/* A prompt has two possible videos if the PSNR between a BF16 draw and the unperturbed BF16 rollout
- * is at most this many decibels. 35 dB is an RMS error of 4.5 levels of 255. */
+/* KVR_TWO_VIDEOS_DB is a threshold in decibels. A prompt has two possible videos if the PSNR
+ * between a BF16 draw and the unperturbed BF16 rollout is at most KVR_TWO_VIDEOS_DB. 35 dB is an
+ * RMS error of 4.5 levels of 255. */
 #define KVR_TWO_VIDEOS_DB "35"
 
 /* Computes the half-width of the 95 % interval of the difference that chaos alone causes between

@@ -49,8 +49,8 @@
  * The margin is the larger of the ledger's margin and the effect of chaos. For SSIM, the effect of
  * chaos is 1 minus the mean SSIM between BF16 draws and the BF16 rollout. For PSNR, the effect of
  * chaos is 10 log10(1 + 10^((p - f) / 10)) dB, where p is the methods' PSNR and f the chaos floor.
- * This is the number of decibels that an independent error of size f adds to an error of size p.
- * The floor excludes prompts with two possible videos (chaos.h). */
+ * The effect for PSNR is the increase in decibels of an error with PSNR p when an independent error
+ * with PSNR f is added. The chaos floor excludes prompts with two possible videos (chaos.h). */
 #ifndef KVR_REPORT_CLAIMS_H
 #define KVR_REPORT_CLAIMS_H
 
@@ -66,7 +66,8 @@ enum kvr_claim_verdict {
     KVR_CLAIM_OPEN,
     KVR_N_CLAIM_VERDICTS
 };
-extern const char *const kvr_claim_verdict_names[]; /* names: "holds", "does not hold", ... */
+extern const char *const kvr_claim_verdict_names[]; /* the name of each verdict, such as "does not
+                                                     * hold" */
 
 enum kvr_claim_relation {
     KVR_CLAIM_MORE,
@@ -100,8 +101,10 @@ struct kvr_claim {
     enum kvr_claim_relation relation;
     const char *metric, *of, *than, *kind, *forcing, *suite, *model, *sql; /* "": not given */
     const char *needs[KVR_CLAIM_NEEDS + 1]; /* methods that the claim needs; ends with NULL */
-    double by, within, fixed;               /* required difference of `more` and `less`, largest
-                                             * difference of `alike`, and the claim's own margin */
+    double by, within, fixed;               /* `by`: smallest difference that a `more` or `less`
+                                             * claim states; `within`: largest difference that an
+                                             * `alike` claim states; `fixed`: the claim's margin in
+                                             * the ledger */
     double published;                       /* published difference (NaN: not published, or in
                                              * another unit) */
     char shown[320];                        /* description of the tested comparison, for the
@@ -111,8 +114,8 @@ struct kvr_claim {
                         * about time) */
     bool arithmetic;
     struct kvr_sequence s;
-    double level_a, level_b; /* mean of the metric over the cells of `of` and of `than` (NaN:
-                              * unknown) */
+    double level_a, level_b; /* mean of the metric over the cells of the method `of`, and over those
+                              * of the method `than` (NaN: unknown) */
     double margin;
     double figure, lo, hi; /* mean difference, and its confidence interval at the level of the e-BH
                             * procedure */
@@ -125,7 +128,8 @@ struct kvr_claim {
     bool hidden; /* whether the table omits the claim */
     int next;    /* number of prompts per suite after the next round of `kvreel settle` */
     char why[512];
-    char where[320]; /* text with the claim's results under other readings, forcings and models */
+    char where[320]; /* text with the claim's results for the methods' other variants (readings),
+                      * other forcings and other models */
 };
 
 struct kvr_ledger {
@@ -142,8 +146,8 @@ struct kvr_ledger {
 };
 
 struct kvr_claims_options {
-    int most;          /* number of available prompts, beyond which a claim is futile; 0 means
-                        * KVR_CLAIMS_MOST */
+    int most;          /* number of available prompts; a claim that needs more prompts is futile; 0
+                        * means KVR_CLAIMS_MOST */
     const char *model; /* model whose cells are judged (NULL: the first model of `settle`, or
                         * nano) */
     bool elsewhere;    /* whether to fill the field `where` of each claim */
@@ -153,17 +157,17 @@ struct kvr_claims_options {
  * A claim cannot be futile before KVR_CLAIMS_FUTILE_AFTER prompts. */
 enum { KVR_CLAIMS_MOST = 360, KVR_CLAIMS_FUTILE_AFTER = 24 };
 
-/* Reads a ledger and judges its claims. `path` NULL is the installed results/claims.yaml. If `db`
- * is NULL, only claims that follow from arithmetic are judged. KVR_EINVAL: the ledger is invalid
- * (the message gives file, line and column). */
+/* Reads a ledger and judges its claims. If `path` is NULL, the call reads the installed
+ * results/claims.yaml. If `db` is NULL, only claims that follow from arithmetic are judged.
+ * KVR_EINVAL: the ledger is invalid (the message gives file, line and column). */
 enum kvr_status kvr_claims(struct kvr_ledger *out, const char *path, const char *db,
                            const struct kvr_claims_options *options);
 void kvr_ledger_free(struct kvr_ledger *l); /* accepts {0} */
 
 enum kvr_status kvr_ledger_table(const struct kvr_ledger *l, struct kvr_table **out);
 
-/* Makes the table of the claims of the installed ledger that the database has cells for.
- * KVR_ENOTFOUND: no ledger is installed. */
+/* Builds a table of those published claims for which the database has cells. The claims are read
+ * from the installed ledger. KVR_ENOTFOUND: no ledger is installed. */
 enum kvr_status kvr_report_claims(struct kvr_table **out, const char *db_path);
 
 /* Returns the entry {method, options} of a label in the ledger's map `methods`, or NULL if the
@@ -173,8 +177,9 @@ const struct kvr_yaml_node *kvr_ledger_method(const struct kvr_ledger *l, const 
 /* --- shared by the claims*.c files -------------------------------------------------------- */
 
 enum kvr_status kvr_ledger_read(struct kvr_ledger *l, const char *path);
-/* Reads the ratios of a claim's `card` from the GPU measurements below the folder `measured`. If
- * the folder does not exist, c->card.n is 0. Errors are those of kvr_measured_read. */
+/* Reads the ratios of a claim's GPU test (c->card) from the GPU measurements below the folder
+ * `measured`. If the folder does not exist, c->card.n is 0. Errors are those of
+ * kvr_measured_read. */
 enum kvr_status kvr_claim_card(struct kvr_claim *c, const char *measured);
 /* Judges a claim by its GPU ratios. The GPU ratios replace the verdict of the database only if the
  * claim is open, or if its times were measured on a CPU. */
@@ -188,13 +193,14 @@ struct kvr_claim_values; /* claims_values.h */
  * NULL, the claim is not tested. */
 enum kvr_status kvr_claim_sample(struct kvr_claim *c, struct kvr_claim_values **v, const char *db,
                                  const char *model);
-/* Fills c->where with the claim's results under other readings, forcings and models. */
+/* Fills c->where with the claim's results for the methods' other variants (readings), other
+ * forcings and other models. */
 enum kvr_status kvr_claim_other_conditions(struct kvr_claim *c, struct kvr_claim_values **v,
                                            const char *db, const char *model);
-/* Writes the name of the method's other reading, which is NAME@study for NAME and NAME for
- * NAME@study. If the method has only one reading, writes `name` itself. */
+/* Writes the name of the method's other variant (reading): NAME@study for NAME, and NAME for
+ * NAME@study. If the method has only one variant, writes `name` itself. */
 void kvr_claim_other_reading(const char *name, char *out, size_t n);
-/* Returns whether a method with this name and reading exists. */
+/* Returns whether the registry has the method variant `name`, such as NAME@study. */
 bool kvr_claim_has_reading(const char *name);
 /* Returns the default equivalence margin of a metric, or 0 if the metric is unknown. */
 double kvr_default_margin(const char *metric);

@@ -5,8 +5,8 @@
  *     KVR_TRY(kvr_claim_values_read(&v, db, &(struct kvr_claim_choice){ "psnr", "bench", "none", "nano" }, &row, &n));
  *     kvr_claim_values_free(&v);
  *
- * The function reads the database's cells once, and each metric once; later calls with other
- * choices select from memory. */
+ * The function reads the database's cells once, and each metric once; later calls with another
+ * `choice` select from the values in memory. */
 #ifndef KVR_REPORT_CLAIMS_VALUES_H
 #define KVR_REPORT_CLAIMS_VALUES_H
 
@@ -29,8 +29,8 @@ struct kvr_claim_value {
 
 struct kvr_claim_values;
 
-/* Returns the chosen rows, sorted by method and sample. The rows belong to *all, which must be NULL
- * in the first call. */
+/* Returns the samples that `choice` selects, sorted by method and sample. The rows belong to *all,
+ * which must be NULL in the first call. */
 enum kvr_status kvr_claim_values_read(struct kvr_claim_values **all, const char *db,
                                       const struct kvr_claim_choice *choice,
                                       const struct kvr_claim_value **rows, int *n);

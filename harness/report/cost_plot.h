@@ -7,9 +7,10 @@
  *
  * The call writes cost.tsv, cost.gp and pictures: one point per method and path. A mark's colour
  * encodes the method family, and its shape encodes the attention path. A letter after a label marks
- * a result of an older session. The caption gives GPU, commits, dates and unconfirmed times. Each
- * value of the column `settings` has its own figure, the second named cost-2.*; rows with equal
- * settings must be adjacent. Output is deterministic. */
+ * a result that an earlier session measured. The caption names the GPU and the sessions' commits
+ * and dates, and lists the methods whose times are NOISY. Each value of the column `settings` has
+ * its own figure, the second named cost-2.*; rows with equal settings must be adjacent. Output is
+ * deterministic. */
 #ifndef KVR_REPORT_COST_PLOT_H
 #define KVR_REPORT_COST_PLOT_H
 

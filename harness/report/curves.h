@@ -18,8 +18,8 @@ enum kvr_curves_kind {
 };
 
 /* Besides the columns of its kind, a figure's SQL statement selects method, family, is_baseline and
- * settings. The rows of the statement are ordered by settings, the reference first, then method,
- * then x. */
+ * settings. The statement sorts rows by settings, with the BF16 baseline first, then by method,
+ * then by x. */
 struct kvr_curves_spec {
     const char *name, *title, *sql;
     const char *const *with; /* values of the placeholders in `sql` (statement.h) (NULL: no

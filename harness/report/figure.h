@@ -26,14 +26,15 @@ struct kvr_fig_layout {
 
 struct kvr_fig_key {
     char text[80];
-    int point_type; /* gnuplot's point type (0: heading, -1: line of the front, -2: line x = y) */
+    int point_type; /* gnuplot's point type in an entry of the key (0: the entry is a heading, -1:
+                     * line of the front, -2: line x = y) */
     const char *rgb;
 };
 
 struct kvr_fig_axis {
     const struct kvr_plot_axis *spec;
     double lo, hi; /* drawn range */
-    bool narrow;   /* the axis is short and gets half as many ticks */
+    bool narrow;   /* the picture is narrow, so the axis has half as many ticks */
     double cap;    /* if > 0, the axis is logarithmic in 1 - value, and values above 1 - cap are
                     * drawn at its end */
     int n_ticks;
@@ -46,10 +47,11 @@ struct kvr_fig_point {
     double x_lo, x_hi, y_lo, y_hi; /* ends of the intervals of x and y, scaled (NaN: missing) */
     bool drawn, baseline, study;
     bool front;        /* not dominated (pareto.h) */
-    bool corner;       /* corner of the front's line, which uses means only */
+    bool corner;       /* the point is a corner of the front's line, which is drawn from means
+                        * without intervals */
     bool named;        /* the point has a label; crowded figures omit some labels */
-    bool bar;          /* the point's interval is drawn; crowded figures draw intervals of corners
-                        * only */
+    bool bar;          /* the point's interval is drawn; crowded figures draw only the intervals of
+                        * the front's corners */
     int family, shape; /* index into `family` of the figure; index into kvr_fig_shapes */
     char *text;        /* label of the point, with the number of cells if some cells have no result;
                         * owned */
@@ -77,7 +79,7 @@ struct kvr_figure {
 };
 
 struct kvr_fig_shape {
-    double below; /* upper limit of the bits per scalar */
+    double below; /* the shape marks methods with fewer bits per cached scalar than this limit */
     int point_type;
     const char *title;
 };
@@ -107,7 +109,7 @@ void kvr_fig_fit(struct kvr_fig_axis *a, const double *v, const double *ends, in
  * the axis. */
 void kvr_fig_put_axis(const struct kvr_fig_axis *a, char which, FILE *to);
 /* Sets *floor to the chaos floor of the y metric and returns the floor's label. Returns NULL if the
- * metric has no floor or the floor is outside the axis. */
+ * metric has no chaos floor, or the chaos floor is outside the axis. */
 const char *kvr_fig_floor(const struct kvr_figure *f, double *floor);
 /* Computes ranges and ticks of both axes from the drawn points. */
 enum kvr_status kvr_fig_axes(struct kvr_figure *f);

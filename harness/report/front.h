@@ -25,8 +25,8 @@ struct kvr_gain {
     double margin;
 };
 
-/* Applies the rule to the gains g [n_objectives], n_objectives >= 1. Gains with an absolute value
- * below 1e-9 count as 0. */
+/* Applies the dominance rule to the gains g [n_objectives] of one method over another, n_objectives
+ * >= 1. Gains with an absolute value below 1e-9 count as 0. */
 enum kvr_dominance kvr_dominance(const struct kvr_gain *g, int n_objectives);
 
 enum { KVR_FRONT_RESAMPLES = 2000 };
@@ -40,11 +40,12 @@ struct kvr_front {
     const double *margin;    /* [K] */
 };
 
-/* Sets probability [i] to the share of bootstrap resamples in which no method dominates method i by
- * the rule above with lo = hi. A resample draws the same prompts for all methods. Deviations of
- * resampled means are scaled by sqrt(n / (n - 1)), because the bootstrap's variance is too small by
- * that factor (Hesterberg, The American Statistician 69, 2015, 371). With fewer than two prompts
- * the means are not resampled. The result is deterministic for a given seed. KVR_ENOMEM. */
+/* Sets probability [i] to the share of bootstrap resamples in which no method dominates method i.
+ * In a resample, gains are differences of resampled means without intervals (lo = hi). A resample
+ * draws the same prompts for all methods. Deviations of resampled means are scaled by sqrt(n / (n -
+ * 1)), because the bootstrap's variance is too small by that factor (Hesterberg, The American
+ * Statistician 69, 2015, 371). With fewer than two prompts the means are not resampled. The result
+ * is deterministic for a given seed. KVR_ENOMEM. */
 enum kvr_status kvr_front_membership(const struct kvr_front *f, uint64_t seed, double *probability);
 
 #endif

@@ -12,14 +12,15 @@
 
 struct kvr_sample {
     int prompt, seed; /* number of the prompt; number of the seed within the prompt */
-    double x;         /* value of the sample; NaN means not measured and is ignored */
+    double x;         /* value of the sample (NaN: the value was not measured and is ignored) */
 };
 
 /* The independent unit is the prompt, or in an analysis of a single prompt, the seed. */
 enum kvr_nesting { KVR_PER_PROMPT, KVR_PER_SEED };
 
 /* Replaces the samples s [n] by one mean per unit, sorted by prompt and seed. The call returns the
- * number of units. A prompt's value is the mean of its seeds' means; its `seed` is 0. */
+ * number of independent units. A prompt's value is the mean of its seeds' means; its `seed` is
+ * 0. */
 int kvr_nest(struct kvr_sample *s, int n, enum kvr_nesting unit);
 
 /* Writes the paired differences a - b over shared prompts and seeds to d, and returns their number.

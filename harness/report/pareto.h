@@ -8,22 +8,23 @@
  *     KVR_TRY(kvr_pareto(&t, &o));
  *
  * A dominates B if A is not worse than B by more than the margin in any objective, and better by
- * more than the margin in at least one (front.h). The rule is applied to confidence intervals, so a
- * pair can also be undecided. The intervals are those of paired differences over shared prompts.
- * The level of the intervals is 1 - 0.05 / (number of rivals), so at most one table in twenty has a
- * wrong dominance. With fewer than six prompts, noisy objectives are undecided. Bytes and
- * compression are exact. The default margin of a noisy objective is the effect of chaos on the
- * difference of two means (chaos.h). Only rows with the same settings and machine are compared. A
- * method without a value in some objective is listed as `incomplete`. A method whose mean violates
- * a bound of `bounds`, or whose bounded mean is missing, is listed as `beyond`. `incomplete` and
- * `beyond` methods neither dominate other methods nor are dominated. */
+ * more than the margin in at least one (front.h). Dominance is decided from confidence intervals of
+ * paired differences over shared prompts, so it can be undecided for a pair of methods. The level
+ * of the intervals is 1 - 0.05 / (number of rivals), so at most one table in twenty has a wrong
+ * dominance. With fewer than six prompts, noisy objectives are undecided. Bytes and compression are
+ * exact. The default margin of a noisy objective is the effect of chaos on the difference of two
+ * means (chaos.h). Only rows with the same settings and machine are compared. A method without a
+ * value in some objective is listed as `incomplete`. A method whose mean violates a bound of
+ * `bounds`, or whose bounded mean is missing, is listed as `beyond`. `incomplete` and `beyond`
+ * methods neither dominate other methods nor are dominated. */
 #ifndef KVR_REPORT_PARETO_H
 #define KVR_REPORT_PARETO_H
 
 #include "harness/report/table.h"
 
 struct kvr_pareto_options {
-    const char *db_path;    /* a database (NULL: use `published`) */
+    const char *db_path;    /* path of a database (NULL: the methods are those of the table
+                             * `published`) */
     const char *published;  /* suite of the study whose published table is used, "moviegen" or
                              * "storyeval" */
     const char *objectives; /* objectives such as "ssim:max,compression:max", or the name of one of

@@ -8,10 +8,11 @@
  *
  * The call writes pareto.tsv, pareto.gp, pareto.svg and pareto.png to the folder out/plots. The
  * script reads the data by column name and can be edited and rerun. A mark's colour encodes the
- * method family, and its shape encodes the bits per cached scalar. Hollow marks are methods in the
- * study's reading. Bars are 95 % intervals (columns x_lo, x_hi, y_lo, y_hi). An axis that ends at 1
- * is stretched near 1 if most points lie above 0.9. Each group of equal settings (model, frames,
- * window, ...) has its own figure and caption; the second group is written to pareto-2.*.
+ * method family, and its shape encodes the bits per cached scalar. Hollow marks are methods as the
+ * study's code implements them (NAME@study). Bars are 95 % intervals (columns x_lo, x_hi, y_lo,
+ * y_hi). An axis that ends at 1 is stretched near 1 if most points lie above 0.9. Each group of
+ * equal settings (model, frames, window, ...) has its own figure and caption; the second group is
+ * written to pareto-2.*.
  *
  * Output is deterministic. */
 #ifndef KVR_REPORT_PLOT_H
@@ -48,8 +49,8 @@ struct kvr_plot_spec {
     struct kvr_plot_axis x, y;
     const char *const *settings; /* columns whose values define a group of settings; ends with
                                   * NULL */
-    /* Draws a figure that is not a scatter plot of x and y. If it is NULL, each row is drawn as a
-     * point. */
+    /* Callback that draws a figure which is not a scatter plot of x and y (NULL: the figure is a
+     * scatter plot with one point per row). */
     enum kvr_status (*draw)(const struct kvr_table *rows, const char *out_dir, unsigned formats,
                             const struct kvr_plot_style *style, struct kvr_plot_result *out);
 };
@@ -64,7 +65,8 @@ struct kvr_plot_style {
                         * least 7 */
     const char *title; /* title of the figure (NULL: the default title, "": no title) */
     bool no_bars;
-    const char *where;  /* SQL condition on cells_wide that selects cells (NULL: all) */
+    const char *where;  /* SQL condition on the view cells_wide that selects cells (NULL: all
+                         * cells) */
     const char *bounds; /* bounds on means, as in pareto.h; methods beyond a bound are not in the
                          * front */
     const char *x, *y;  /* column of the view `summary`, or metric, that replaces the figure's x or
@@ -73,7 +75,7 @@ struct kvr_plot_style {
 
 struct kvr_plot_result {
     int n_figures;     /* number of figures written, one per group of settings */
-    int n_rows;        /* number of rows of the statement */
+    int n_rows;        /* number of rows that the figure's SQL statement returned */
     int n_left_out;    /* number of rows without x or y, which are written to the data file but not
                         * drawn */
     bool drawn;        /* gnuplot made the pictures */

@@ -18,7 +18,8 @@
 #include "harness/report/pairs.h"
 #include "harness/report/table.h"
 
-/* Metrics of one text. Differences (D_NLL, the shifts) are to the BF16 cache on the same text. */
+/* Metrics of one text. Differences (D_NLL, the shifts) are relative to the BF16 cache on the same
+ * text. */
 enum kvr_prefill_value {
     KVR_PREFILL_NLL,
     KVR_PREFILL_D_NLL,
@@ -55,13 +56,16 @@ enum kvr_status kvr_prefill_read(struct kvr_prefill *out, const char *db_path);
 void kvr_prefill_free(struct kvr_prefill *p); /* accepts {0} */
 
 bool kvr_prefill_same_condition(const struct kvr_prefill_run *a, const struct kvr_prefill_run *b);
-/* Returns the run of `method` in the condition of `at`, or NULL. */
+/* Returns the run of `method` with the settings, chunk length and prefix length of the run `at`, or
+ * NULL if there is no such run. */
 const struct kvr_prefill_run *
 kvr_prefill_find(const struct kvr_prefill *p, const struct kvr_prefill_run *at, const char *method);
-/* Returns the run of the BF16 cache in the condition of `at`, or NULL. */
+/* Returns the run of the BF16 cache with the settings, chunk length and prefix length of the run
+ * `at`, or NULL if there is no such run. */
 const struct kvr_prefill_run *kvr_prefill_baseline(const struct kvr_prefill *p,
                                                    const struct kvr_prefill_run *at);
-/* Returns the run of the same method without its correction, in the condition of `at`, or NULL. */
+/* Returns the run of the method of `at` without its correction, with equal settings, chunk length
+ * and prefix length, or NULL if there is no such run. */
 const struct kvr_prefill_run *kvr_prefill_carrier(const struct kvr_prefill *p,
                                                   const struct kvr_prefill_run *at);
 
@@ -74,9 +78,9 @@ enum kvr_status kvr_prefill_compare(const struct kvr_prefill *p, const struct kv
                                     const struct kvr_prefill_run *b, enum kvr_prefill_value value,
                                     struct kvr_comparison *out);
 
-/* Makes the table `prefill`, a row per run. Column `gain` is the negative log-likelihood with a
- * correction minus that without it, tested as in pairs.h with Holm's correction over the
- * corrections of a condition. */
+/* Builds the table `prefill`, which has one row per run. Column `gain` is the negative
+ * log-likelihood with a correction minus that without it, tested as in pairs.h with Holm's
+ * correction over the corrections of a condition. */
 enum kvr_status kvr_report_prefill(struct kvr_table **out, const char *db_path);
 
 #endif

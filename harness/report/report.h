@@ -18,10 +18,11 @@ struct kvr_report {
     const char *const *with; /* values of the placeholders in `sql` (statement.h) (NULL: no
                               * placeholders) */
     enum kvr_status (*make)(struct kvr_table **out,
-                            const char *db_path); /* computes the table in C; replaces `sql` */
+                            const char *db_path); /* callback that computes the table in C (NULL:
+                                                   * `sql` selects the rows) */
     const struct kvr_column *columns;             /* ends with name NULL */
     const char *const *fold;                      /* ends with NULL */
-    bool intervals;    /* adds the confidence intervals of the table `intervals` */
+    bool intervals;    /* fills the columns of 95 % intervals (kvr_report_add_intervals) */
     bool chaos;        /* adds the chaos floor to the table's note (chaos.h) */
     const char *empty; /* message printed if the table has no rows; NULL selects a default
                         * message */
@@ -40,8 +41,8 @@ enum kvr_status kvr_report_hosts(char **out, const char *db_path);
 /* Adds to the table's note the number of missing and failed cells of each incomplete sweep. */
 enum kvr_status kvr_report_note_plan(struct kvr_table *t, const char *db_path);
 
-/* Sets *out to the text below a figure: the hosts, and the note of kvr_report_note_plan. The caller
- * frees *out. */
+/* Sets *out to the text below a figure, which names the hosts and gives the numbers of missing and
+ * failed cells. The caller frees *out. */
 enum kvr_status kvr_report_footer(char **out, const char *db_path);
 
 #endif

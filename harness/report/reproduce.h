@@ -40,11 +40,11 @@ extern const char
     *const kvr_reproduce_names[]; /* names of the papers: study33, jensen, jensen-llm, pafu; ends
                                    * with NULL */
 
-/* Compares the figures of `paper`. If `db_path` is NULL, only figures that follow from arithmetic
- * are compared. `quantity` selects one column of the published table; NULL selects all. `measured`
- * compares only measured figures, including measured compression and peak memory; it requires paper
- * "study33" and a database, else KVR_EINVAL. KVR_ENOTFOUND: no such paper or quantity, or the
- * database lacks it. */
+/* Compares the figures published in `paper` with kvreel's values. If `db_path` is NULL, only
+ * figures that follow from arithmetic are compared. `quantity` selects one column of the published
+ * table; NULL selects all. `measured` compares only measured figures, including measured
+ * compression and peak memory; it requires paper "study33" and a database, else KVR_EINVAL.
+ * KVR_ENOTFOUND: no such paper or quantity, or the database lacks it. */
 enum kvr_status kvr_reproduce(struct kvr_reproduction *out, const char *paper, const char *db_path,
                               const char *quantity, bool measured);
 void kvr_reproduction_free(struct kvr_reproduction *r);

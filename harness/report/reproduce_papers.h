@@ -1,4 +1,5 @@
-/* reproduce_papers.h - one function per paper, which adds the paper's rows to a reproduction. */
+/* reproduce_papers.h - one function per paper, which adds the paper's published figures to the
+ * comparison table. */
 #ifndef KVR_REPORT_REPRODUCE_PAPERS_H
 #define KVR_REPORT_REPRODUCE_PAPERS_H
 

@@ -16,8 +16,9 @@ struct kvr_repro {
 /* One published figure. */
 struct kvr_repro_row {
     const char *suite, *method, *quantity;
-    const char *published; /* as printed ("": not published) */
-    double measured;       /* kvreel's value (NaN: there is none) */
+    const char *published; /* published figure, as the text printed in the paper ("": not
+                            * published) */
+    double measured;       /* kvreel's value (NaN: kvreel has no value) */
     double tolerance;      /* allowed absolute difference (NaN: no tolerance) */
     const char *basis;     /* source of `measured`, such as "arithmetic, wan-1.3b" or "nano, n =
                             * 10" */

@@ -16,8 +16,8 @@
  * If the data are normal with mean m, E is a test martingale, so P(E ever reaches 1 / alpha) <=
  * alpha under any stopping rule. See Wang and Ramdas, Anytime-valid t-tests and confidence
  * sequences for Gaussian means with unknown variance, Sequential Analysis 44, 2025, Theorem 4.2
- * (after Lai, Annals of Statistics 4, 1976, 265). The set {m: E(m) < 1 / alpha} is a confidence
- * sequence.
+ * (after Lai, Annals of Statistics 4, 1976, 265). The set of all m with E(m) < 1 / alpha is a
+ * confidence sequence.
  *
  * The t statistic is biased for skewed data, so z = (mean - m) / sd is replaced by the smaller of z
  * and its Hall transformation (stats.h). The transformation uses the sample skewness, shifted by
@@ -51,7 +51,7 @@ struct kvr_sequence {
 };
 
 void kvr_sequence_add(struct kvr_sequence *s, double x);
-double kvr_sequence_sd(const struct kvr_sequence *s); /* NaN if n < 2 */
+double kvr_sequence_sd(const struct kvr_sequence *s); /* standard deviation (NaN: n < 2) */
 
 /* Returns the natural logarithm of E(m), or 0 if that is negative or n < KVR_SEQUENCE_MIN. */
 double kvr_sequence_log_e(const struct kvr_sequence *s, double m);

@@ -15,7 +15,7 @@ struct kvr_stat_options {
     const char *before;    /* path of the earlier database, used by kvr_stat_runs */
     const char *against;   /* label of the method that all others are compared with, used by
                             * kvr_stat_paired */
-    const char *where;     /* SQL condition on cells_wide (NULL: free rollouts) */
+    const char *where;     /* SQL condition on cells_wide (NULL: cells with free rollouts) */
     double level;          /* confidence level of the intervals, such as 0.95; tests have error rate
                             * 1 - level */
     enum kvr_nesting unit; /* the independent unit, prompt or seed, used by kvr_stat_paired */
@@ -31,10 +31,10 @@ struct kvr_stat_options {
  * draws and seeds are averaged per prompt (pairs.h, nested.h). */
 enum kvr_status kvr_stat_paired(struct kvr_table **out, const struct kvr_stat_options *o);
 
-/* Makes a table of the metric of free rollouts with a row per method and part of the video: a
- * chunk, a prefix, the last third, or the whole. The columns are the mean, its interval, and the
- * chaos floor of the same part of the video. A column says whether the metric is significantly
- * beyond the floor (pairs.h, Holm-adjusted over the methods of that part). */
+/* Builds a table of a metric of free rollouts (without forcing), with a row per method and part of
+ * the video: a chunk, a prefix, the last third, or the whole video. The columns are the mean, its
+ * interval, and the chaos floor of the same part of the video. A column says whether the metric is
+ * significantly beyond the chaos floor (pairs.h, Holm-adjusted over the methods of that part). */
 enum kvr_status kvr_stat_windows(struct kvr_table **out, const struct kvr_stat_options *o);
 
 /* Makes a table of error growth with a row per method. The columns, with intervals, are the
@@ -49,7 +49,8 @@ enum kvr_status kvr_stat_distribution(struct kvr_table **out, const struct kvr_s
 
 /* Makes a table of the sensitivity of verdicts. A verdict says that a method is separable from the
  * next lower one in o->metric. Columns say whether the verdict holds with the first or second half
- * of the seeds, with half of the prompts, under a teacher, and in the other reading. */
+ * of the seeds, with half of the prompts, with forcing `teacher`, and for the method's other
+ * variant (NAME or NAME@study). */
 enum kvr_status kvr_stat_sensitivity(struct kvr_table **out, const struct kvr_stat_options *o);
 
 /* Makes the table of kvr_stat_sensitivity for SSIM over a whole database, for `kvreel report`. */

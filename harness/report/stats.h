@@ -32,8 +32,8 @@ double kvr_median(const double *x, int n);         /* median, from a sorted copy
 enum kvr_status kvr_median_interval(const double *x, int n, double level, struct kvr_interval *out);
 
 /* Sets flag[i] if x[i] is more than 14.826 median absolute deviations from the median, which is ten
- * standard deviations for normal data. Returns the number of flags. Flagged values are only
- * displayed as outliers; no estimate excludes them. */
+ * standard deviations for normal data. Returns the number of flagged values. Flagged values are
+ * only displayed as outliers; no estimate excludes them. */
 int kvr_outliers(const double *x, int n, bool *flag);
 
 /* Computes the confidence interval of the mean of x [n]. The interval is Student's interval,

@@ -5,10 +5,10 @@
  *     st = kvr_table_write(t, KVR_TABLE_MD, stdout);
  *     kvr_table_close(&t);
  *
- * Text, Markdown and LaTeX are for readers: they show heads, units, scaled and rounded values, and
- * "-" for a missing value. CSV, JSON and JSONL (one object per line) are for programs: they have
- * column names and stored values; a missing value is an empty field or null. Every format escapes
- * its separators, its markup and control characters. */
+ * Text, Markdown and LaTeX are for readers: they show column headers, units, scaled and rounded
+ * values, and "-" for a missing value. CSV, JSON and JSONL (one object per line) are for programs:
+ * they have column names and stored values; a missing value is an empty field or null. Every format
+ * escapes its separators, its markup and control characters. */
 #ifndef KVR_REPORT_TABLE_H
 #define KVR_REPORT_TABLE_H
 
@@ -31,7 +31,7 @@ enum kvr_status kvr_table_format_parse(const char *name, enum kvr_table_format *
 struct kvr_column {
     const char *name; /* column name in SQL, CSV and JSON */
     const char *head; /* displayed name (NULL: name) */
-    const char *unit; /* unit, displayed after the column's head (NULL: no unit) */
+    const char *unit; /* unit, displayed after the column header (NULL: no unit) */
     double scale;     /* displayed value = stored value * scale; 0 means 1 */
     int digits;       /* number of displayed decimals; < 0: six significant digits */
     int better;       /* direction of improvement, +1 for higher, -1 for lower, 0 for neither; LaTeX
@@ -42,7 +42,7 @@ struct kvr_column {
 struct kvr_table {
     char *title, *note; /* title and note, shown in text, Markdown and LaTeX; owned; may be NULL */
     int n_columns, n_rows;
-    struct kvr_column *column; /* columns [n_columns]; the table owns their names and heads */
+    struct kvr_column *column; /* columns [n_columns]; the table owns their names and headers */
     struct kvr_value *cell;    /* values [n_rows, n_columns]; the table owns the texts, which are
                                 * NUL-terminated */
     int capacity;              /* number of rows allocated in `cell` */
@@ -58,7 +58,8 @@ void kvr_table_close(struct kvr_table **t);
 
 /* Makes a table of the rows of one read-only SQL statement. Placeholders such as {group} are
  * replaced by the settings' columns (kvr_settings_sql). `known` gives the format of columns by
- * name; it ends with name NULL, and may be NULL. */
+ * name; the array ends with an entry whose name is NULL. If `known` is NULL, all columns have the
+ * default format. */
 enum kvr_status kvr_table_query(struct kvr_table **out, const char *db_path, const char *sql,
                                 const struct kvr_column *known);
 /* Like kvr_table_query, but first replaces the placeholders `with` in the statement
