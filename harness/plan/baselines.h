@@ -14,7 +14,9 @@
 
 #include "harness/plan/config.h"
 
-enum { KVR_MAX_BASELINES = 18 }; /* two 8-bit formats, and windows of 1 to 15 bits per element */
+/* Maximum number of default baselines: two 8-bit formats, and BF16 windows with budgets below 16
+ * bits per element. */
+enum { KVR_MAX_BASELINES = 18 };
 extern const char *const kvr_baseline_words[]; /* "auto", "all", "none", NULL */
 
 /* Warning that is stored with each cell of a default baseline. */

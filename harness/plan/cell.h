@@ -28,8 +28,8 @@ struct kvr_cell {
                                 * hashes have equal frames */
     char group[KVR_KEY_LEN];   /* hash of the spec without the method */
     char *spec;                /* owned */
-    struct kvr_former *former; /* key, rollout and spec from an earlier version; owned (NULL:
-                                * unchanged since) */
+    struct kvr_former *former; /* key, rollout hash and spec from an earlier version; owned (NULL:
+                                * they have not changed) */
     char label[KVR_LABEL_MAX]; /* "RTN_INT4", "RTN_INT4@study bits=3" */
     char name[96];             /* "RTN_INT4" */
     char plan[96];             /* argument of kvr_scheme_open: "RTN_INT4@study+taylor" */
@@ -39,7 +39,8 @@ struct kvr_cell {
     char model_sha256[65];
     const char *reading, *family;
     const struct kvr_config_method *method; /* NULL: an implied baseline */
-    struct kvr_fit fit;                     /* the option solved for a memory budget; at < 0: no
+    struct kvr_fit fit;                     /* value of the option that is solved for a memory
+                                             * budget; fit.at < 0 means that no option has a
                                              * budget */
     const struct kvr_config_model *model;
     const struct kvr_config_suite *suite;

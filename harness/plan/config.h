@@ -52,8 +52,8 @@ struct kvr_config_model {
     char *dir;
     const struct kvr_yaml_node *at;
     /* Recorded attention (trace) that is replayed instead of a model, or NULL for a model. For a
-     * trace, `name` is the recorded model's name and `dir` the trace's folder. The config then has
-     * one suite, in which the trace's prompt has the index of this model. */
+     * trace, `name` is the recorded model's name and `dir` the trace's folder. A config that lists
+     * traces has one suite; its i-th prompt belongs to the trace of model[i]. */
     struct kvr_trace *trace;           /* owned */
     char id[96];                       /* id of the trace's prompt, which is the folder's name
                                         * without .kvtrace */
@@ -103,8 +103,8 @@ struct kvr_config {
     struct kvr_config_command *command;
     struct kvr_setting_values values[KVR_N_SETTINGS];
     struct kvr_settings set; /* the settings, each with its first value in the sweep */
-    uint64_t zip;            /* settings that advance together: bit 1 << enum kvr_setting_id of
-                              * each */
+    uint64_t zip;            /* bit mask of the settings that advance together (key `zip`); the bit
+                              * of a setting is 1 << its enum kvr_setting_id */
     double until; /* timed cells repeat until the interval of the median time has this relative
                    * width (0: off) */
     const char *decide; /* metric of `until: decided` ("": run all prompts) */

@@ -18,7 +18,8 @@ struct kvr_find {
     const char *what;   /* noun for error messages: "model", "suite" */
     const char *folder; /* "models", "configs/suites" */
     const char *suffix; /* "", ".yaml" */
-    const char *inside; /* file that a matching folder must contain ("config.json"), or NULL */
+    const char *inside; /* file that a matching folder must contain, such as "config.json" (NULL:
+                         * matches are files) */
 };
 extern const struct kvr_find kvr_find_model, kvr_find_suite, kvr_find_config, kvr_find_trace;
 

@@ -25,10 +25,10 @@ struct kvr_fit {
     char value[KVR_FIT_TEXT]; /* the solved value, which replaces the text "fit B" */
 };
 
-/* Solves the option with a budget; without one, out->at is -1. KVR_EINVAL: several options have
- * budgets, the budget is not a positive number, or the option is unknown or not numeric.
- * KVR_EUNSUPPORTED: every value of the option exceeds the budget. KVR_EINTERRUPTED: the callback
- * `stopped` (may be NULL) returned true. */
+/* Solves the option whose value is `fit B`; if no option has a budget, sets out->at to -1.
+ * KVR_EINVAL: several options have budgets, the budget is not a positive number, or the option is
+ * unknown or not numeric. KVR_EUNSUPPORTED: every value of the option exceeds the budget.
+ * KVR_EINTERRUPTED: the callback `stopped` (may be NULL) returned true. */
 enum kvr_status kvr_fit_solve(struct kvr_fit *out, const char *spec,
                               const struct kvr_setting *settings, int n_settings,
                               const struct kvr_geometry *geo, int frames, bool (*stopped)(void));

@@ -22,7 +22,7 @@ double kvr_teacher_flop(const struct kvr_model_config *c, int n);
 double kvr_text_flop(const struct kvr_model_config *c, int n, int chunk, int first, int scored);
 
 /* Returns the FLOPs of attention when replaying the first `frames` frames and `n_layers` layers of
- * a trace (0: all). */
+ * a trace (0: all frames, or all layers). */
 double kvr_trace_flop(const struct kvr_trace_info *i, int frames, int n_layers, int window_frames);
 
 #endif

@@ -54,8 +54,9 @@ enum kvr_status kvr_preferences_option(struct kvr_preferences *s, enum kvr_prefe
  * KVR_PREF_QUIET is 0 or 1. */
 int kvr_preferences_number(const struct kvr_preferences *s, enum kvr_preference_key key, int def);
 
-/* Copies the preferences of one rank into a sweep's YAML document. Preferences of rank FILE do not
- * override keys of the sweep. */
+/* Copies the preferences that were set by one kind of source (`rank`: files, environment variables
+ * or command-line options) into a sweep's YAML document. Preferences from files do not override
+ * keys of the sweep. */
 enum kvr_status kvr_preferences_apply(const struct kvr_preferences *s,
                                       enum kvr_preference_rank rank, struct kvr_yaml *sweep);
 

@@ -28,16 +28,17 @@ struct kvr_resources {
     /* Bytes of the text encoder UMT5-XXL as a file and in memory. Both sizes are 0 if the model has
      * another text encoder or a vocabulary. */
     size_t text_file, text_bytes;
-    double text_flop; /* FLOPs for a prompt of text_len tokens */
+    double text_flop; /* FLOPs of encoding a prompt of text_len tokens */
     /* Bytes of the network's activations, and peak bytes of cache, weights and activations
      * together. */
     size_t activations, peak;
     double network_flop;
-    /* Decoder of Wan's latents, in bytes (0: the latents are RGB or have another shape). */
+    /* Bytes of the weights, the states and the frames of the Wan decoder (0: the latents are RGB or
+     * have another shape). */
     size_t decoder_weights, decoder_states, decoder_frames;
     double decoder_flop;
-    int frames, height, width; /* number of pixel frames of the decoded video, and their height and
-                                * width in pixels */
+    int frames, height, width; /* number of frames of the decoded video in pixel space, and the
+                                * height and width of a frame in pixels */
     size_t frames_file;        /* bytes of a cell's raw frames on disk */
 };
 

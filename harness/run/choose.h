@@ -17,7 +17,7 @@ enum kvr_state {
 struct kvr_job {
     struct kvr_cell *cell;
     enum kvr_state state;
-    char frames_path[512]; /* DONE: path of the frames below the out folder */
+    char frames_path[512]; /* path of a DONE cell's frames, relative to the out folder */
     char frames_sha256[65];
     bool expect_same_frames; /* the cell is rerun only because its frames file is missing or
                               * damaged, so the new frames must be identical */

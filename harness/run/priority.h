@@ -16,7 +16,8 @@ enum kvr_status kvr_most_telling_first(int *order, const struct kvr_sweep *sweep
 
 /* Sets *yes if the rollout's time is known precisely enough without this cell. The cell must be the
  * seventh repeat or a later one, and at least six repeats must have valid times (kvr_store_times).
- * The confidence interval of their median must have a relative width of at most `until`. */
+ * The confidence interval of the median of these times must have a relative width of at most
+ * `until`. */
 enum kvr_status kvr_time_is_known(struct kvr_store *s, const struct kvr_session *session,
                                   const struct kvr_cell *cell, double until, kvr_width_fn *width,
                                   bool *yes);

@@ -18,7 +18,8 @@ struct kvr_rescore_options {
     const char *const *only; /* sorted keys [n_only] of the cells to score (NULL: all cells) */
     int n_only;
     bool force;            /* whether to recompute metrics that are already stored */
-    bool (*stopped)(void); /* callback between cells; returning true stops; may be NULL */
+    bool (*stopped)(void); /* callback between two cells, which stops the rescoring by returning
+                            * true (NULL: no callback) */
     FILE *progress;        /* receives one line per failed cell (NULL: quiet) */
 };
 

@@ -85,7 +85,8 @@ struct kvr_run_summary {
     int failed;  /* number of cells that this run measured with another outcome */
     int skipped; /* number of cells that did not run: already in the database, unsupported or
                   * excluded */
-    int done_before, unsupported, excluded; /* the three counts whose sum is `skipped` */
+    int done_before, unsupported, excluded; /* numbers of cells measured before, unsupported cells
+                                             * and excluded cells; their sum is `skipped` */
     int failed_before;      /* number of cells of done_before that failed and are not retried */
     int to_score;           /* number of cells of done_before with new metrics to compute from
                              * stored frames */
@@ -117,7 +118,7 @@ struct kvr_run_summary {
                                                      * videos */
     bool unidentified; /* whether a dry run does not know the keys, because files are missing or not
                         * hashed yet, or the device is absent */
-    char no_device[512]; /* why a dry run could not query the device ("": it could) */
+    char no_device[512]; /* why a dry run could not query the device ("": the query succeeded) */
     bool until_decided;  /* the config has `until: decided`, so nothing ran; call kvr_decide()
                         * (settle/decide.h) */
     bool interrupted;

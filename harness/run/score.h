@@ -9,7 +9,8 @@
 
 /* Inputs of the metrics; all pointers are borrowed. */
 struct kvr_score_input {
-    const json_t *metrics;  /* {"psnr": 1, ...}: names and versions, as in the cell's spec */
+    const json_t *metrics;  /* JSON object that maps the names of metrics to their versions, as in
+                             * the cell's spec */
     const json_t *commands; /* harness/plan/commands.h (NULL: no commands) */
     const struct kvr_frames *ref, *test;
     const struct kvr_frames *truth;         /* ground truth, with at least as many frames as `test`
@@ -25,8 +26,8 @@ struct kvr_score_input {
 };
 
 /* Returns the step between the lengths of prefixes over which metrics are computed. The step is 50
- * pixel frames, as in the study. For latent frames, which are four pixel frames each, the step is
- * the largest multiple of a chunk up to 12 frames. */
+ * frames in pixel space, as in the study. For latent frames, each of which decodes to four frames
+ * in pixel space, the step is the largest multiple of the chunk length up to 12 latent frames. */
 int kvr_score_prefix_step(int n_frames, int n_latent, int frames_per_chunk);
 
 /* Paths of the weights of learned metrics in a data folder (harness/plan/find.h):
@@ -42,12 +43,13 @@ void kvr_score_name_weights(struct kvr_metric_input *in, const struct kvr_score_
 /* Computes the metrics as a JSON list of {name, unit, n, value, extra, missing, series}. With
  * ground truth, each metric NAME that has a variant NAME_truth is also computed against the truth,
  * over the frames after the given ones; series entries of given frames are NULL. A NAME_truth
- * requested without ground truth has value NULL and a reason in `missing`. A program that fails has
- * value NULL and a reason. A built-in metric that fails is a bug, so its status is returned. */
+ * requested without ground truth has value NULL and a reason in `missing`. The score of an external
+ * program that fails is NULL, with a reason in `missing`. A built-in metric that fails is a bug, so
+ * its status is returned. */
 enum kvr_status kvr_score(const struct kvr_score_input *in, json_t **out);
 
-/* Makes the same list for a cell without frames: all values are NULL with the reason `why`. The
- * frames of `in` are not used. */
+/* Makes the list of kvr_score() for a cell without frames: all values are NULL with the reason
+ * `why`. The frames of `in` are not used. */
 enum kvr_status kvr_score_null(const struct kvr_score_input *in, const char *why, json_t **out);
 
 #endif

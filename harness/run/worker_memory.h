@@ -39,8 +39,8 @@ struct kvr_worker_memory {
 enum kvr_status kvr_worker_memory_open(struct kvr_worker_memory *m, struct kvr_dev *dev);
 enum kvr_status kvr_worker_memory_end(struct kvr_worker_memory *m, struct kvr_dev *dev,
                                       const char *phase);
-/* Sets m->held to the memory that `dev` has reserved. Later phases of another device of the process
- * then include it. */
+/* Sets m->held to the bytes that `dev` has reserved. The pool bytes of later phases, measured on
+ * another device handle of the process, include m->held. */
 enum kvr_status kvr_worker_memory_hold(struct kvr_worker_memory *m, struct kvr_dev *dev);
 enum kvr_status kvr_worker_memory_answer(const struct kvr_worker_memory *m, json_t *answer);
 void kvr_worker_memory_close(struct kvr_worker_memory *m);

@@ -16,7 +16,7 @@
 #include "harness/workload/pace.h"
 
 struct kvr_worker_pace {
-    int frames;      /* number of pixel frames (0: not measured) */
+    int frames;      /* number of decoded frames in pixel space (0: not measured) */
     int64_t wall_ns; /* wall time of the rollout without decoding (0: unknown, since decoding
                       * overlapped the rollout) */
     struct kvr_pace pace[KVR_N_DECODERS];

@@ -17,8 +17,8 @@
 #include "harness/workload/workload.h"
 
 /* Like kvr_rollout_reference(), but reads the file if another cell stored it completely; otherwise
- * computes the teacher and stores it. `request` and `spec` are those of the worker. The caller
- * frees *teacher. */
+ * computes the teacher and stores it. `request` is the worker's request, and `spec` the spec of its
+ * cell. The caller frees *teacher. */
 enum kvr_status kvr_worker_reference(const json_t *request, const json_t *spec, const char *out_dir,
                                      struct kvr_dev *dev, const struct kvr_rollout_request *req,
                                      float **teacher);

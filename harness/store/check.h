@@ -38,7 +38,7 @@ enum kvr_status kvr_store_check(const char *path, kvr_problem_fn *fn, void *ctx,
 enum kvr_status kvr_store_must_be_whole(const char *path);
 
 /* Copies every intact cell, session and sweep to a new database at `to`, and calls `fn` for each
- * damaged one. KVR_EINVAL: `to` exists. */
+ * damaged cell, session or sweep. KVR_EINVAL: `to` exists. */
 enum kvr_status kvr_store_rescue(const char *path, const char *to, kvr_problem_fn *fn, void *ctx,
                                  struct kvr_check_result *out);
 

@@ -1,10 +1,11 @@
 /* checksum.h - checksums of database rows, which detect changes made by other programs.
  *
- * A checksum is the SHA-256 of the canonical text of a group of rows. There are three kinds of
- * group: a cell with its metrics, series, memory, passes, probes, samples, artifacts and attempts;
- * a session with its facts and drift; a sweep with its plan. The text excludes generated columns
- * and NULLs, so columns and tables added by later versions do not invalidate a checksum. Code that
- * changes rows of a group updates the checksum in the same transaction.
+ * A checksum is the SHA-256 of the canonical text of a group of rows. A group contains all rows of
+ * one cell, of one session or of one sweep. The rows of a cell include its metrics, series, memory,
+ * passes, probes, samples, artifacts and attempts. The rows of a session include its facts (machine
+ * and environment) and its drift. The rows of a sweep include its plan. The text excludes generated
+ * columns and NULLs, so columns and tables added by later versions do not invalidate a checksum.
+ * Code that changes rows of a group updates the checksum in the same transaction.
  *
  *     KVR_TRY(kvr_checksum_check(s, KVR_CHECKSUM_CELL, key));     before they change
  *     ...
@@ -26,11 +27,11 @@ enum kvr_checksum_what {
     KVR_N_CHECKSUMS
 };
 extern const char *const kvr_checksum_names[KVR_N_CHECKSUMS]; /* "cell", "session", "sweep" */
-/* First database version that has checksums of this kind of group. */
+/* For cells, sessions and sweeps, the first database version that has their checksums. */
 extern const int kvr_checksum_since[KVR_N_CHECKSUMS];
 
-/* For each kind of group, its tables as {table, key column}, NULL-terminated. The first table has
- * one row per group. */
+/* For cells, sessions and sweeps, a NULL-terminated list of the tables {table, key column} whose
+ * rows the checksum covers. The first table of a list has one row per cell, session or sweep. */
 extern const char *const kvr_checksum_tables[KVR_N_CHECKSUMS][12][2];
 
 /* Cache of prepared statements for checking many groups of one SQLite schema, which is "main" or
@@ -48,15 +49,15 @@ enum kvr_status kvr_checksums_check(struct kvr_checksums *s, enum kvr_checksum_w
                                     const char *key);
 void kvr_checksums_close(struct kvr_checksums *s);
 
-/* Writes the checksum of a group in the database of `s`. Prepared statements are cached until the
- * store is closed. */
+/* Writes the checksum of the cell, session or sweep `key` in the database of `s`. Prepared
+ * statements are cached until the store is closed. */
 struct kvr_store;
 enum kvr_status kvr_checksum_write(struct kvr_store *s, enum kvr_checksum_what what,
                                    const char *key);
 /* Writes the checksums that a database of an older version lacks, for all groups. */
 enum kvr_status kvr_checksum_add_missing(struct kvr_store *s, int64_t version);
-/* Compares the rows of a group with the stored checksum. KVR_EFORMAT: the rows changed after the
- * checksum was written. A group without rows and without a checksum is valid. */
+/* Compares the rows of a cell, session or sweep with the stored checksum. KVR_EFORMAT: the rows
+ * changed after the checksum was written. A `key` without rows and without a checksum is valid. */
 enum kvr_status kvr_checksum_check(struct kvr_store *s, enum kvr_checksum_what what,
                                    const char *key);
 

@@ -5,10 +5,12 @@
 #include "harness/store/store.h"
 
 struct kvr_like {
-    const char *rollout; /* cells with the same rollout are the first choice */
+    const char *rollout; /* hash of the rollout; estimates use measured cells with this hash if
+                          * there are any */
     const char *model, *name, *kind, *path;
-    int frames, window; /* cells with equal model, method, frames, window and path are the second
-                         * choice; cells with equal model, method and frames are the third choice */
+    int frames, window; /* if no measured cell has this rollout, estimates use cells with equal
+                         * kind, model, method, frames, window and path, or else with equal kind,
+                         * model, method and frames */
 };
 
 struct kvr_expected {

@@ -18,8 +18,8 @@ struct kvr_part {
     const void *item;
 };
 
-/* Inserts n rows. Row i takes the columns of the last part from the struct at item + i * step; the
- * other parts are equal in all rows. */
+/* Inserts n rows. For row i, the last element of `parts` gives the struct at address item + i *
+ * step; the columns of the other elements are equal in all rows. */
 enum kvr_status kvr_insert(struct kvr_store *s, const char *table, const struct kvr_part *parts,
                            int n_parts, size_t step, int n, const char *what);
 /* Like kvr_insert, but sets *nth to the index of each row, from 0, before the row's values are

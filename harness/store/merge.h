@@ -5,8 +5,9 @@
  *
  * Merging is commutative and idempotent, because equal cells have equal keys. Of two attempts at
  * one cell, the row shows the attempt with the better outcome, in the order OK, UNSUPPORTED,
- * failed, SKIPPED, INTERRUPTED. Of two attempts with equal outcomes it shows the later attempt. The
- * table `attempt` keeps all attempts, and the view `conflict` lists contradictory measurements. */
+ * failed, SKIPPED, INTERRUPTED. Of two attempts with equal outcomes, the row shows the later
+ * attempt. The table `attempt` keeps all attempts, and the view `conflict` lists contradictory
+ * measurements. */
 #ifndef KVR_STORE_MERGE_H
 #define KVR_STORE_MERGE_H
 

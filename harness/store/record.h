@@ -89,8 +89,8 @@ struct kvr_field {
     const char *column;
     size_t offset;
 };
-extern const struct kvr_field kvr_fields[]; /* fields of one record are consecutive; ends with
-                                             * column NULL */
+extern const struct kvr_field kvr_fields[]; /* all fields, with those of one record adjacent; the
+                                             * array ends with an entry whose column is NULL */
 
 /* Returns the value of a field of the struct `item`; text is borrowed. */
 struct kvr_value kvr_field_value(const struct kvr_field *f, const void *item);

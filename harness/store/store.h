@@ -95,7 +95,8 @@ struct kvr_row_metric {
     double value;
     int n;               /* number of pooled values */
     const char *missing; /* why the metric has no value; NULL means that `value` is valid */
-    double extra;        /* second number of the metric (NaN: the metric has only one number) */
+    double extra;        /* second value of the metric for the cell (NaN: the metric has only one
+                          * value) */
     int n_series;
     const double *series; /* values [n_series] of the metric, usually one per frame; a NaN becomes
                            * NULL */
@@ -111,14 +112,14 @@ struct kvr_row_mem {
 struct kvr_row_pass {
     int chunk, pass;
     int64_t t_ns, tokens, bf16, nominal, resident, resident_kv, live_total;
-    int64_t by_tag[KVR_N_MEM_TAGS]; /* live_total split by memory tag */
-    bool has_phases;                /* whether the times below were measured; otherwise they are
-                                     * stored as NULL */
+    int64_t by_tag[KVR_N_MEM_TAGS]; /* bytes of live_total that belong to each memory tag */
+    bool has_phases;                /* whether the times encode_ns to other_ns were measured;
+                                     * unmeasured times are stored as NULL */
     int64_t encode_ns, decode_ns, attend_ns, linear_ns, cross_ns, other_ns;
 };
 
-/* One probed value. An index of -1 means that `value` is over all layers, heads, steps, chunks or
- * ages. Values that are not finite are stored as NULL. */
+/* One probed value. An index of -1 means that `value` aggregates all layers, heads, steps, chunks
+ * or ages. Values that are not finite are stored as NULL. */
 struct kvr_row_probe {
     const char *name;
     int layer, head, step, chunk, age;
@@ -133,7 +134,8 @@ struct kvr_row_sample {
 };
 
 struct kvr_row_artifact {
-    const char *kind, *path; /* kind "frames" or "video", and path relative to the out folder */
+    const char *kind, *path; /* `kind` is "frames" or "video"; `path` is relative to the out
+                              * folder */
     int64_t bytes;
     const char *sha256;
 };
@@ -156,14 +158,16 @@ struct kvr_row {
     const char *reason, *log_tail;  /* "": no text */
     const char *started, *finished; /* ISO 8601, UTC */
 
-    bool measured; /* whether the numbers below were measured; otherwise they are stored as NULL */
+    bool measured; /* whether wall_ns to device_bytes were measured; unmeasured numbers are stored
+                    * as NULL */
     int64_t wall_ns, bf16_bytes, nominal_bytes, resident_bytes;
-    int64_t max_nominal_bytes, max_resident_bytes; /* maximum over the passes of the rollout */
+    int64_t max_nominal_bytes, max_resident_bytes; /* maximum nominal and resident bytes of the
+                                                    * cache over the passes of the rollout */
     /* Size of blocks whose size depends on the data, in bits per element * 1000: mean over all such
      * blocks, and the largest block. The sizes are 0 if the cell has no such blocks. */
     int64_t varying_millibits, max_varying_millibits;
     int64_t peak_bytes, live_start_bytes, live_end_bytes, host_peak_bytes;
-    int64_t device_bytes; /* peak device memory (0: no device) */
+    int64_t device_bytes; /* peak bytes of device memory (0: the cell used no GPU) */
     const char *model_sha256, *input_sha256;
     const char *noise;      /* disturbance codes, separated by spaces, which make the verdict NOISY
                              * ("": undisturbed) */
