@@ -46,11 +46,12 @@
  *     futile           after at least 24 prompts, a verdict would need more than `most`
  *     cannot be told here    undecided, or not testable on this machine; see `why`
  *
- * The margin is the larger of the ledger's margin and the effect of chaos. For SSIM, the effect of
- * chaos is 1 minus the mean SSIM between BF16 draws and the BF16 rollout. For PSNR, the effect of
- * chaos is 10 log10(1 + 10^((p - f) / 10)) dB, where p is the methods' PSNR and f the chaos floor.
- * The effect for PSNR is the increase in decibels of an error with PSNR p when an independent error
- * with PSNR f is added. The chaos floor excludes prompts with two possible videos (chaos.h). */
+ * The equivalence margin of a claim is the larger of the ledger's margin and the effect of chaos.
+ * For SSIM, the effect of chaos is 1 minus the mean SSIM between BF16 draws and the BF16 rollout.
+ * For PSNR, the effect of chaos is 10 log10(1 + 10^((p - f) / 10)) dB, where p is the methods' PSNR
+ * and f the chaos floor. The effect for PSNR is the increase in decibels of an error with PSNR p
+ * when an independent error with PSNR f is added. The chaos floor excludes prompts with two
+ * possible videos (chaos.h). */
 #ifndef KVR_REPORT_CLAIMS_H
 #define KVR_REPORT_CLAIMS_H
 
@@ -142,7 +143,8 @@ struct kvr_ledger {
                               * database) */
     int cheapest;            /* index of the cheapest open claim (-1: no claim is open) */
     int n[KVR_N_CLAIM_VERDICTS];
-    char two_videos[400]; /* prompts with two possible videos, which distances to BF16 exclude */
+    char two_videos[400]; /* prompts with two possible videos, which are excluded from distances to
+                           * BF16 */
 };
 
 struct kvr_claims_options {

@@ -30,7 +30,7 @@ struct kvr_curves_spec {
     const char *x_label, *y_label;
     bool zero;     /* whether the y axis starts at 0 */
     double lo, hi; /* limits of the y axis if lo < hi */
-    bool key;      /* whether method names are in a key instead of at the ends of the curves */
+    bool key;      /* whether method names are in a legend instead of at the ends of the curves */
 };
 extern const struct kvr_curves_spec kvr_curves[]; /* ends with name NULL */
 

@@ -12,22 +12,22 @@ enum {
     KVR_FIG_LINE_MAX = 256
 };
 
-/* Positions and sizes are in pixels of 1/96 inch; y points upwards, as in gnuplot. The key is to
- * the right of the axes, or below them in a narrow picture. */
+/* Positions and sizes are in pixels of 1/96 inch; y points upwards, as in gnuplot. The legend
+ * (gnuplot's key) is to the right of the axes, or below the axes in a narrow picture. */
 struct kvr_fig_layout {
     double width, height, left, right, bottom, top;
     double font, label, key, title, note; /* text sizes in points */
     double mark;                          /* radius of a point's mark in pixels */
     bool key_below;
     int key_columns;
-    double key_top, key_column; /* y of the top of the key's first line; width of one column of the
-                                 * key */
+    double key_top, key_column; /* y of the top of the legend's first line; width of one column of
+                                 * the legend */
 };
 
 struct kvr_fig_key {
     char text[80];
-    int point_type; /* gnuplot's point type in an entry of the key (0: the entry is a heading, -1:
-                     * line of the front, -2: line x = y) */
+    int point_type; /* gnuplot's point type in an entry of the legend (0: the entry is a heading,
+                     * -1: line of the front, -2: line x = y) */
     const char *rgb;
 };
 
@@ -87,13 +87,13 @@ extern const struct kvr_fig_shape kvr_fig_shapes[]; /* the last shape is for met
                                                      * bits */
 enum { KVR_FIG_N_SHAPES = 7 };
 
-/* Returns whether the picture is too narrow for a key to the right of the axes, as in one column of
- * a paper. */
+/* Returns whether the picture is too narrow for a legend to the right of the axes, as in one column
+ * of a paper. */
 bool kvr_fig_is_narrow(const struct kvr_plot_style *s);
-/* Computes the key, the caption lines and the layout from the points. */
+/* Computes the legend, the caption lines and the layout from the points. */
 void kvr_fig_lay_out(struct kvr_figure *f);
 int kvr_fig_key_rows(const struct kvr_figure *f); /* Number of lines per column of the figure's
-                                                   * key */
+                                                   * legend */
 /* Returns the width of a text in ems: an upper bound for common sans-serif fonts. */
 double kvr_fig_ems(const char *text);
 /* Wraps text at blanks into at most n lines of at most `most` characters; returns the number of lines. */

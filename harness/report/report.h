@@ -1,12 +1,12 @@
-/* report.h - predefined tables of a database.
+/* report.h - predefined tables of results, computed from a database.
  *
  *     struct kvr_table *t;
  *     KVR_TRY(kvr_report_table(&t, "kvreel.db", "summary"));
  *     st = kvr_table_write(t, KVR_TABLE_TEXT, stdout);
  *     kvr_table_close(&t);
  *
- * Each table is a row of tables.c. A row of tables.c names the SQL statement, the format of its
- * columns, and the columns that move to the table's note if they are constant. */
+ * Each table is defined by one entry of the array in tables.c. An entry gives the SQL statement,
+ * the format of its columns, and the columns that move to the table's note if they are constant. */
 #ifndef KVR_REPORT_REPORT_H
 #define KVR_REPORT_REPORT_H
 

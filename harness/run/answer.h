@@ -10,8 +10,8 @@ struct kvr_attempt {
     const struct kvr_cell *cell;
     const char *baseline_key, *session;
     const char *started, *finished;
-    const char *answer, *log_tail; /* stdout and last stderr lines of the worker; answer NULL: no
-                                    * worker was started */
+    const char *answer, *log_tail; /* `answer`: stdout of the worker (NULL: no worker was started);
+                                    * `log_tail`: last lines of its stderr */
     int wait_status;
     int64_t cell_ns;         /* wall time of the worker in nanoseconds: rollout, files, metrics and
                               * video */

@@ -26,8 +26,8 @@ struct kvr_score_input {
 };
 
 /* Returns the step between the lengths of prefixes over which metrics are computed. The step is 50
- * frames in pixel space, as in the study. For latent frames, each of which decodes to four frames
- * in pixel space, the step is the largest multiple of the chunk length up to 12 latent frames. */
+ * frames in pixel space, as in the study. A latent frame decodes to four frames in pixel space. The
+ * step over latent frames is the largest multiple of the chunk length up to 12 latent frames. */
 int kvr_score_prefix_step(int n_frames, int n_latent, int frames_per_chunk);
 
 /* Paths of the weights of learned metrics in a data folder (harness/plan/find.h):

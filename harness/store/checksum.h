@@ -34,8 +34,8 @@ extern const int kvr_checksum_since[KVR_N_CHECKSUMS];
  * rows the checksum covers. The first table of a list has one row per cell, session or sweep. */
 extern const char *const kvr_checksum_tables[KVR_N_CHECKSUMS][12][2];
 
-/* Cache of prepared statements for checking many groups of one SQLite schema, which is "main" or
- * that of an attached database. */
+/* Cache of prepared statements for checking many cells, sessions and sweeps of one SQLite schema,
+ * which is "main" or that of an attached database. */
 struct kvr_checksums {
     sqlite3 *db;
     const char *path, *schema;
@@ -54,7 +54,7 @@ void kvr_checksums_close(struct kvr_checksums *s);
 struct kvr_store;
 enum kvr_status kvr_checksum_write(struct kvr_store *s, enum kvr_checksum_what what,
                                    const char *key);
-/* Writes the checksums that a database of an older version lacks, for all groups. */
+/* Writes the checksums of cells, sessions and sweeps that a database of an older version lacks. */
 enum kvr_status kvr_checksum_add_missing(struct kvr_store *s, int64_t version);
 /* Compares the rows of a cell, session or sweep with the stored checksum. KVR_EFORMAT: the rows
  * changed after the checksum was written. A `key` without rows and without a checksum is valid. */

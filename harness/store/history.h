@@ -15,7 +15,7 @@ struct kvr_like {
 
 struct kvr_expected {
     int64_t cell_ns;    /* wall time of the worker in nanoseconds (0: unknown) */
-    int64_t host_bytes; /* largest peak memory of the matched workers */
+    int64_t host_bytes; /* largest peak host memory of the matched cells' workers */
     int64_t disk_bytes; /* bytes of the cell's artifacts on disk */
 };
 

@@ -83,7 +83,7 @@ void kvr_settings_defaults(struct kvr_settings *s);
 /* Returns whether the setting applies to cells of this kind ("bench", "probe"). */
 bool kvr_setting_counts(enum kvr_setting_id id, const char *kind);
 
-/* Adds the settings of the rollout to a spec, or with `measure` the settings of the measurement.
+/* Adds settings to a spec: those of the rollout, or if `measure` is true those of the measurement.
  * KVR_ENOMEM. */
 enum kvr_status kvr_settings_write_json(const struct kvr_settings *s, bool measure, json_t *spec);
 /* Reads all settings from a spec. The strings of the settings belong to the spec. KVR_EFORMAT: a

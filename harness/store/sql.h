@@ -20,8 +20,8 @@ struct kvr_store {
     struct kvr_checksums checksums;
 };
 
-/* Schema of a database file. EMPTY has no tables. OLDER has an earlier version, or this version
- * without a setting that was added later. OURS is current. */
+/* Schema of a database file. EMPTY has no tables. OLDER has an earlier version, or the current
+ * version without the column of a setting that was added later. OURS is current. */
 enum kvr_sql_form { KVR_FORM_EMPTY, KVR_FORM_OLDER, KVR_FORM_OURS };
 
 /* Returns the status for the connection's last error, with a message that contains `what` and the

@@ -20,9 +20,10 @@
 
 enum {
     KVR_STORE_VERSION = 8,         /* PRAGMA user_version */
-    KVR_STORE_OLDEST = 3,          /* oldest readable version; opening migrates older versions */
-    KVR_STORE_CHECKSUMS = 6,       /* first version with checksums of cells and sessions */
-    KVR_STORE_PLAN_CHECKSUMS = 7,  /* first version with checksums of sweeps and their plans */
+    KVR_STORE_OLDEST = 3,          /* oldest database version that can be read */
+    KVR_STORE_CHECKSUMS = 6,       /* first database version with checksums of cells and sessions */
+    KVR_STORE_PLAN_CHECKSUMS = 7,  /* first database version with checksums of sweeps and their
+                                    * plans */
     KVR_STORE_APP_ID = 0x6b76726c, /* PRAGMA application_id: "kvrl" */
 };
 
