@@ -28,7 +28,8 @@ struct kvr_baselines {
                                                          * to the config's document */
     struct kvr_setting setting[KVR_MAX_BASELINES];      /* the option `frames` of a window
                                                          * baseline */
-    char value[KVR_MAX_BASELINES][24]; /* the option's text, "fit 3"; `setting` points here */
+    char value[KVR_MAX_BASELINES][24]; /* text of the option `frames`, such as "fit 3"; `setting`
+                                        * points here */
 };
 
 /* Chooses the baselines of a sweep. The budget of a window is a method's bits per element at head

@@ -8,9 +8,9 @@
 #include "harness/plan/fit_cache.h"
 #include "harness/store/store.h"
 
-/* Version number that is part of every cell's key. Increment it when the results of an unchanged
- * spec change, for example by new arithmetic of the engine or the cache, other noise, or another
- * conversion of frames to bytes. */
+/* Version number that is part of every cell's key. Increment the version when the results of an
+ * unchanged spec change, for example by new arithmetic of the engine or the cache, other noise, or
+ * another conversion of frames to bytes. */
 enum { KVR_CELL_FORMAT = 1 };
 
 enum { KVR_KEY_LEN = 33, KVR_LABEL_MAX = 160 };
@@ -48,8 +48,9 @@ struct kvr_cell {
     struct kvr_settings set;
     int repeat;
     double cost; /* predicted FLOPs (flops.h), used to balance shards and to estimate times */
-    /* Index of the BF16 cell of the same group, with which the cell is compared. A BF16 cell has
-     * its own index, or if its noise is perturbed, that of the unperturbed BF16 cell. */
+    /* Index of the BF16 cell of the same group, with which the cell is compared. For a BF16 cell,
+     * `baseline` is the cell's own index, or if its noise is perturbed, the index of the
+     * unperturbed BF16 cell. */
     int baseline;
     int max_tokens; /* maximum number of tokens of a prompt's embedding: the model's text_len */
     bool encodes;   /* the model's text encoder must encode the prompt before the cell runs */

@@ -25,7 +25,7 @@ enum kvr_status kvr_resources_size(const char *text, int *height, int *width);
 void kvr_resources_resize(struct kvr_geometry *g, const struct kvr_model_config *c);
 
 struct kvr_resources {
-    /* Bytes of the text encoder UMT5-XXL as a file and in memory. Both sizes are 0 if the model has
+    /* Bytes of the text encoder UMT5-XXL as a file and in memory. The bytes are 0 if the model has
      * another text encoder or a vocabulary. */
     size_t text_file, text_bytes;
     double text_flop; /* FLOPs of encoding a prompt of text_len tokens */

@@ -21,8 +21,8 @@
 enum kvr_status kvr_cost_plot(const struct kvr_table *rows, const char *out_dir, unsigned formats,
                               const struct kvr_plot_style *style, struct kvr_plot_result *r);
 
-/* Draws the same figure from a database's rows (figure_cost.sql), with a second panel of the
- * published values. */
+/* Draws runtime against peak memory from a database's rows (figure_cost.sql), with a second panel
+ * of the published values. */
 enum kvr_status kvr_cost_figure(const struct kvr_table *rows, const char *out_dir, unsigned formats,
                                 const struct kvr_plot_style *style, struct kvr_plot_result *r);
 

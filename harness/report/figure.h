@@ -131,7 +131,8 @@ enum kvr_status kvr_plot_verdicts(struct kvr_table **rows, const struct kvr_plot
                                   const char *db_path, const struct kvr_plot_style *style);
 
 /* Adds the columns NAME_lo and NAME_hi for both axes: the 95 % interval of the mean over prompts,
- * or of the median runtime. Both columns are NULL for exact values and for a single prompt. */
+ * or of the median runtime. NAME_lo and NAME_hi are NULL for exact values and for a single
+ * prompt. */
 enum kvr_status kvr_plot_intervals(struct kvr_table **rows, const struct kvr_plot_spec *spec,
                                    const char *db_path, const char *where);
 

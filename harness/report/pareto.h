@@ -12,11 +12,11 @@
  * paired differences over shared prompts, so it can be undecided for a pair of methods. The level
  * of the intervals is 1 - 0.05 / (number of rivals), so at most one table in twenty has a wrong
  * dominance. With fewer than six prompts, noisy objectives are undecided. Bytes and compression are
- * exact. The default margin of a noisy objective is the effect of chaos on the difference of two
- * means (chaos.h). Only rows with the same settings and machine are compared. A method without a
- * value in some objective is listed as `incomplete`. A method whose mean violates a bound of
- * `bounds`, or whose bounded mean is missing, is listed as `beyond`. `incomplete` and `beyond`
- * methods neither dominate other methods nor are dominated. */
+ * exact values without confidence intervals. The default margin of a noisy objective is the effect
+ * of chaos on the difference of two means (chaos.h). Only rows with the same settings and machine
+ * are compared. A method without a value in some objective is listed as `incomplete`. A method
+ * whose mean violates a bound of `bounds`, or whose bounded mean is missing, is listed as `beyond`.
+ * `incomplete` and `beyond` methods neither dominate other methods nor are dominated. */
 #ifndef KVR_REPORT_PARETO_H
 #define KVR_REPORT_PARETO_H
 
@@ -47,12 +47,12 @@ struct kvr_frontier {
 };
 extern const struct kvr_frontier kvr_frontiers[]; /* ends with name NULL */
 
-/* Makes the table of all methods: first the front, sorted by its first objective, then undecided
- * methods, then the rest. The columns of the table are method, verdict (front, undecided,
- * dominated, beyond, incomplete), the objectives, p_front (share of bootstrap resamples in which no
- * method dominates this one), dominated_by, why, settings. KVR_EINVAL: an objective or margin is
- * malformed or unknown. KVR_ENOTFOUND: an objective has no value in any cell, or there are no
- * methods to compare. */
+/* Builds a table of all methods, sorted by verdict: methods on the front (sorted by the first
+ * objective), then undecided methods, then all other methods. The columns of the table are method,
+ * verdict (front, undecided, dominated, beyond, incomplete), the objectives, p_front (share of
+ * bootstrap resamples in which no other method dominates the method), dominated_by, why, settings.
+ * KVR_EINVAL: an objective or margin is malformed or unknown. KVR_ENOTFOUND: an objective has no
+ * value in any cell, or there are no methods to compare. */
 enum kvr_status kvr_pareto(struct kvr_table **out, const struct kvr_pareto_options *o);
 
 #endif

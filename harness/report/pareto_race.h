@@ -60,10 +60,10 @@ struct kvr_contender {
     int from, to;                    /* the contender's rows of the table: [from, to) */
     int n_seeds[KVR_OBJECTIVES_MAX]; /* number of the contender's samples of each noisy objective */
     int n_rivals;                    /* number of complete methods with the same settings */
-    int by, n_by;                    /* index of the best method that dominates this one (-1: no
-                                      * method); number of dominating methods */
+    int by, n_by;                    /* index of the best method that dominates the contender (-1:
+                                      * no method); number of methods that dominate the contender */
     int maybe, n_maybe;              /* index of the best method, and number of methods, whose
-                                      * dominance over this one is undecided */
+                                      * dominance over the contender is undecided */
     double p_front;                  /* NaN: unknown */
 };
 

@@ -14,7 +14,7 @@
 
 struct kvr_report {
     const char *name, *title;
-    const char *sql;         /* the SQL statement, from sql/ */
+    const char *sql;         /* SQL statement of the table, from a file in harness/report/sql */
     const char *const *with; /* values of the placeholders in `sql` (statement.h) (NULL: no
                               * placeholders) */
     enum kvr_status (*make)(struct kvr_table **out,
@@ -24,8 +24,7 @@ struct kvr_report {
     const char *const *fold;                      /* ends with NULL */
     bool intervals;    /* fills the columns of 95 % intervals (kvr_report_add_intervals) */
     bool chaos;        /* adds the chaos floor to the table's note (chaos.h) */
-    const char *empty; /* message printed if the table has no rows; NULL selects a default
-                        * message */
+    const char *empty; /* message printed if the table has no rows (NULL: a default message) */
 };
 
 extern const struct kvr_report kvr_reports[]; /* ends with name NULL */

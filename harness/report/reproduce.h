@@ -43,8 +43,8 @@ extern const char
 /* Compares the figures published in `paper` with kvreel's values. If `db_path` is NULL, only
  * figures that follow from arithmetic are compared. `quantity` selects one column of the published
  * table; NULL selects all. `measured` compares only measured figures, including measured
- * compression and peak memory; it requires paper "study33" and a database, else KVR_EINVAL.
- * KVR_ENOTFOUND: no such paper or quantity, or the database lacks it. */
+ * compression and peak memory; `measured` requires paper "study33" and a database, else KVR_EINVAL.
+ * KVR_ENOTFOUND: no such paper or quantity, or the database lacks the quantity. */
 enum kvr_status kvr_reproduce(struct kvr_reproduction *out, const char *paper, const char *db_path,
                               const char *quantity, bool measured);
 void kvr_reproduction_free(struct kvr_reproduction *r);

@@ -1,8 +1,8 @@
 /* variance.h - variance reduction: the share of prompts that a technique saves in testing a claim.
  *
  * The number of prompts needed for a verdict is proportional to the variance of the difference over
- * prompts. A technique saves the share 1 - (variance with it) / (variance without it). The
- * techniques are:
+ * prompts. A technique saves the share 1 - (variance with the technique) / (variance without the
+ * technique). The techniques are:
  *
  *     pairing     common random numbers: Var(A - B) against Var(A) + Var(B)
  *     two_videos  excluding prompts with two possible videos (chaos.h)

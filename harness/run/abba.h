@@ -7,9 +7,9 @@
  *
  * A block is four runs, A B B A or B A A B at random (from the seed), where A is the reference and
  * B the method. A block has two pairs of consecutive runs, (A, B) and (B, A). Linear drift of the
- * machine's speed raises the ratio B / A of one pair and lowers that of the other pair by the same
- * factor, so it cancels in the geometric mean of the block. In the ratio of two runs that are far
- * apart in time, the drift does not cancel. */
+ * machine's speed raises the ratio B / A of one pair and lowers the ratio of the other pair by the
+ * same factor. The drift therefore cancels in the geometric mean of the block. In the ratio of two
+ * runs that are far apart in time, the drift does not cancel. */
 #ifndef KVR_RUN_ABBA_H
 #define KVR_RUN_ABBA_H
 

@@ -11,7 +11,7 @@ struct kvr_attempt {
     const char *baseline_key, *session;
     const char *started, *finished;
     const char *answer, *log_tail; /* `answer`: stdout of the worker (NULL: no worker was started);
-                                    * `log_tail`: last lines of its stderr */
+                                    * `log_tail`: last lines of the worker's stderr */
     int wait_status;
     int64_t cell_ns;         /* wall time of the worker in nanoseconds: rollout, files, metrics and
                               * video */

@@ -31,8 +31,8 @@ struct kvr_machine {
         double mhz;
     } fastest[KVR_MAX_DEVICES];  /* fastest clock of each GPU in MHz; the list ends with uuid "" */
     struct kvr_gpu_states *gpus; /* NVML's handle (NULL: no GPU, or no NVML) */
-    char nvml[256];              /* NVML's version, or why NVML is unavailable; "" if NVML was not
-                                  * requested */
+    char nvml[256];              /* NVML's version, or why NVML is unavailable ("": NVML was not
+                                  * requested) */
 };
 
 enum { KVR_N_WATCH = 11 };

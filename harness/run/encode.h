@@ -23,8 +23,8 @@ enum kvr_status kvr_encoder_identify(const char *dir, bool cheap, bool *there,
 /* Writes one pack of embeddings per model of the config, for the prompts of the model's waiting
  * cells. Packs are files of out_dir/embeddings, named by content and device; an existing pack is
  * reused. *packs has one path per model, or NULL if the model needs no pack. Encoding runs on the
- * device of the cells. On a GPU it runs in a separate process, whose memory is released before the
- * first cell. `say` receives progress and may be NULL. */
+ * device of the cells. On a GPU, encoding runs in a separate process, whose memory is released
+ * before the first cell. `say` receives progress and may be NULL. */
 enum kvr_status kvr_encode_waiting(const struct kvr_sweep *sweep, const struct kvr_job *jobs,
                                    struct kvr_gpus *gpus, const char *out_dir, FILE *say,
                                    char ***packs);

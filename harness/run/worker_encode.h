@@ -1,7 +1,8 @@
 /* worker_encode.h - encodes prompts in a worker process, whose exit frees the device memory.
  *
  * The request to the worker is {"encode": {encoder, tokenizer, device, max_tokens, threads, pack,
- * prompts: [{id, text}]}}. The answer has outcome, status and reason, as that of a cell. */
+ * prompts: [{id, text}]}}. The answer has outcome, status and reason, like the answer for a
+ * cell. */
 #ifndef KVR_RUN_WORKER_ENCODE_H
 #define KVR_RUN_WORKER_ENCODE_H
 

@@ -42,7 +42,8 @@ struct kvr_worker_job {
     char sha[KVR_WORKER_ARTIFACTS][KVR_SHA256_HEX], truth_name[64]; /* borrowed by the artifacts */
 };
 
-/* Sets a key of the answer and takes ownership of `value`. A NULL value yields KVR_ENOMEM. */
+/* Sets a key of the answer and takes ownership of `value`. If `value` is NULL, the status is
+ * KVR_ENOMEM. */
 enum kvr_status kvr_worker_add(struct kvr_worker_job *j, const char *key, json_t *value);
 
 /* Opens the recorded clip of the cell and checks that its hash is that in the cell's key. The call

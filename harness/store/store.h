@@ -95,7 +95,7 @@ struct kvr_row_metric {
     const char *name, *unit;
     double value;
     int n;               /* number of pooled values */
-    const char *missing; /* why the metric has no value; NULL means that `value` is valid */
+    const char *missing; /* reason why the metric has no value (NULL: `value` is valid) */
     double extra;        /* second value of the metric for the cell (NaN: the metric has only one
                           * value) */
     int n_series;
@@ -105,9 +105,9 @@ struct kvr_row_metric {
 
 struct kvr_row_mem {
     const char *tag;
-    int64_t at_peak;  /* bytes of this tag when the sum over all tags is largest */
-    int64_t tag_peak; /* peak bytes of this tag */
-    int64_t live_end; /* bytes of this tag at the end of the cell */
+    int64_t at_peak;  /* bytes of this memory tag when the sum over all tags is largest */
+    int64_t tag_peak; /* peak bytes of this memory tag */
+    int64_t live_end; /* bytes of this memory tag at the end of the cell */
 };
 
 struct kvr_row_pass {
@@ -129,7 +129,7 @@ struct kvr_row_probe {
 };
 
 struct kvr_row_sample {
-    const char *kind; /* what was timed: "rollout", "encode", "decode", "attend", "linear", ... */
+    const char *kind; /* name of the timed phase, such as "rollout", "encode" or "attend" */
     int round;
     int64_t ns;
 };
@@ -172,8 +172,8 @@ struct kvr_row {
     const char *model_sha256, *input_sha256;
     const char *noise;      /* disturbance codes, separated by spaces, which make the verdict NOISY
                              * ("": undisturbed) */
-    const char *time_codes; /* all codes that invalidate the cell's time, including those of `noise`
-                             * (NULL: equal to `noise`) */
+    const char *time_codes; /* all disturbance codes that invalidate the cell's time, including the
+                             * codes in `noise` (NULL: equal to `noise`) */
 
     int n_metrics, n_mem, n_passes, n_samples, n_artifacts, n_probes, n_watch;
     const struct kvr_row_metric *metric;
@@ -201,7 +201,8 @@ enum kvr_status kvr_store_open(struct kvr_store **out, const char *path);
 /* Called repeatedly while another program locks the database, with the time waited so far;
  * returning false gives up. */
 typedef bool kvr_store_wait_fn(void *ctx, int64_t waited_ms);
-/* Sets the callback for locked databases. If `fn` is NULL, calls fail with KVR_EBUSY after 10 s. */
+/* Sets the callback that is called while another program locks the database. If `fn` is NULL, calls
+ * fail with KVR_EBUSY after 10 s. */
 void kvr_store_wait(struct kvr_store *s, kvr_store_wait_fn *fn, void *ctx);
 /* Opens a database read-only, without creating or changing any file. A database with an older
  * schema is read without migration. */
@@ -282,8 +283,8 @@ struct kvr_value {
 };
 
 /* Callback for query results. The first call has `row` NULL and passes the column names, even if
- * there are no rows. Each further call passes one row. A non-zero return value ends the query
- * without error. */
+ * there are no rows. Each further call of the callback passes one row. A non-zero return value ends
+ * the query without error. */
 typedef int kvr_row_fn(void *ctx, int n_columns, const char *const *names,
                        const struct kvr_value *row);
 
