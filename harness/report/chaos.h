@@ -19,8 +19,8 @@
  *     1.96 sqrt(2) s / sqrt(n)
  *
  * Here s is the standard deviation of a cell over its draws, pooled over the methods that have
- * draws; if only BF16 has draws, s is the standard deviation of BF16. n is the number of cells per
- * mean. `metric` is a name in the table `metric`. *out is NaN if the database has no draws. */
+ * draws; if only BF16 has draws, s is the standard deviation of BF16. The number of cells per mean
+ * is n. `metric` is a name in the table `metric`. *out is NaN if the database has no draws. */
 enum kvr_status kvr_chaos_margin(double *out, const char *db_path, const char *metric);
 
 /* Writes a list of the prompts with two possible videos and the lowest PSNR of their draws, such as

@@ -23,8 +23,9 @@ enum kvr_nesting { KVR_PER_PROMPT, KVR_PER_SEED };
  * 0. */
 int kvr_nest(struct kvr_sample *s, int n, enum kvr_nesting unit);
 
-/* Writes the paired differences a - b over shared prompts and seeds to d, and returns their number.
- * a and b are results of kvr_nest. d needs room for min(n_a, n_b) samples. */
+/* Writes the paired differences a - b over shared prompts and seeds to d, and returns the number of
+ * differences. The arrays a and b are results of kvr_nest. The array d needs room for min(n_a, n_b)
+ * samples. */
 int kvr_nest_pairs(const struct kvr_sample *a, int n_a, const struct kvr_sample *b, int n_b,
                    struct kvr_sample *d);
 

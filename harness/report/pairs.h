@@ -6,13 +6,13 @@
  *     if (kvr_separable(&c, adjusted[i])) ...
  *
  * kvr_compare runs a sign-flip permutation test. Under the null hypothesis all 2^n sign assignments
- * of the differences d are equally likely. p is the share of sign assignments whose sum is at least
- * as far from 0 as the observed sum (Fisher, The Design of Experiments, 1935, section 21). The test
- * assumes independent prompts and, under the null, differences symmetric about 0. If the means are
- * equal but the differences are skewed, the test's error rate may exceed the nominal rate. Two
- * methods therefore count as separable only if the skewness-corrected confidence interval of the
- * mean also excludes 0. docs/measuring.md gives the measured error rate of both criteria
- * together. */
+ * of the differences d are equally likely. The p-value is the share of sign assignments whose sum
+ * is at least as far from 0 as the observed sum (Fisher, The Design of Experiments, 1935, section
+ * 21). The test assumes independent prompts and, under the null, differences symmetric about 0. If
+ * the means are equal but the differences are skewed, the test's error rate may exceed the nominal
+ * rate. Two methods therefore count as separable only if the skewness-corrected confidence interval
+ * of the mean also excludes 0. The measured error rate of both criteria together is in
+ * docs/measuring.md. */
 #ifndef KVR_REPORT_PAIRS_H
 #define KVR_REPORT_PAIRS_H
 

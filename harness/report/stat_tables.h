@@ -57,9 +57,9 @@ enum kvr_status kvr_stat_sensitivity(struct kvr_table **out, const struct kvr_st
 enum kvr_status kvr_report_sensitivity(struct kvr_table **out, const char *db_path);
 
 /* Compares the databases o->db and o->before over cells with equal keys, with a row per method. The
- * columns are the number of cells with equal frames, mean difference of the metric and its
- * interval, separable or not, and the median ratio of controlled times. The databases may come from
- * different machines, which the note names. */
+ * columns are the number of cells with equal frames, the mean difference of the metric and its
+ * interval, whether the difference is significant, and the median ratio of controlled times. The
+ * databases may come from different machines, which the note names. */
 enum kvr_status kvr_stat_runs(struct kvr_table **out, const struct kvr_stat_options *o);
 
 /* Checks that o->where selects cells of one machine, or that `across_machines` is set. KVR_EINVAL

@@ -35,8 +35,9 @@ void kvr_worker_text_close(struct kvr_worker_text *t); /* accepts a struct whose
 enum kvr_status kvr_worker_text_warm_up(struct kvr_worker_text *t, const struct kvr_scheme *scheme,
                                         json_t *answer);
 
-/* Adds the metrics nll, kl, top1 and mass to the answer: means over all scored tokens, series with
- * one value per bin, and the number of tokens. */
+/* Adds the metrics nll, kl, top1 and mass to the answer. A metric's value is the mean over all
+ * scored tokens, and its series has one value per bin of tokens. A metric's `n` is the number of
+ * scored tokens. */
 enum kvr_status kvr_worker_text_answer(const struct kvr_text_result *r, json_t *answer);
 
 #endif

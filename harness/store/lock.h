@@ -17,8 +17,8 @@
 enum kvr_status kvr_store_lock(int *fd, const char *db_path);
 void kvr_store_unlock(int *fd); /* accepts -1 */
 
-/* Sets *held if a process holds the lock, and writes which process it is to `who`, such as "process
- * 123 on HOST". kvr_store_locked does not create or take the lock. */
+/* Sets *held if a process holds the lock, and writes a text that identifies the process to `who`,
+ * such as "process 123 on HOST". The call neither creates nor takes the lock. */
 enum kvr_status kvr_store_locked(const char *db_path, bool *held, char who[256]);
 
 #endif
