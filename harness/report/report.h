@@ -19,7 +19,7 @@ struct kvr_report {
                               * placeholders) */
     enum kvr_status (*make)(struct kvr_table **out,
                             const char *db_path); /* callback that computes the table in C (NULL:
-                                                   * `sql` selects the rows) */
+                                                   * the table comes from `sql`) */
     const struct kvr_column *columns;             /* ends with name NULL */
     const char *const *fold;                      /* ends with NULL */
     bool intervals;    /* fills the columns of 95 % intervals (kvr_report_add_intervals) */

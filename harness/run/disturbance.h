@@ -31,7 +31,7 @@ struct kvr_machine {
         double mhz;
     } fastest[KVR_MAX_DEVICES];  /* fastest clock of each GPU in MHz; the list ends with uuid "" */
     struct kvr_gpu_states *gpus; /* NVML's handle (NULL: no GPU, or no NVML) */
-    char nvml[256];              /* NVML's version, or why NVML is unavailable ("": NVML was not
+    char nvml[256];              /* NVML's version, or why NVML is unavailable ("": it was not
                                   * requested) */
 };
 

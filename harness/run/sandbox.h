@@ -13,9 +13,9 @@
  *
  * The writable folder is new, named by TMPDIR and removed afterwards. bwrap implements the sandbox
  * with kernel namespaces. If bwrap or namespaces are unavailable, Landlock restricts file access
- * and a seccomp filter restricts sockets. In all cases the program inherits no descriptors. Its
- * resource limits forbid core files, limit file size and memory to the machine's memory, and limit
- * CPU time to the timeout times the number of cores. */
+ * and a seccomp filter restricts sockets. In all cases the program inherits no descriptors. The
+ * program's resource limits forbid core files, limit file size and memory to the machine's memory,
+ * and limit CPU time to the timeout times the number of cores. */
 #ifndef KVR_RUN_SANDBOX_H
 #define KVR_RUN_SANDBOX_H
 

@@ -95,7 +95,7 @@ struct kvr_row_metric {
     const char *name, *unit;
     double value;
     int n;               /* number of pooled values */
-    const char *missing; /* reason why the metric has no value (NULL: `value` is valid) */
+    const char *missing; /* reason why the metric has no value (NULL: the value is valid) */
     double extra;        /* second value of the metric for the cell (NaN: the metric has only one
                           * value) */
     int n_series;
