@@ -10,12 +10,12 @@
  * The checked folder has config.json and dit.safetensors, and at least one of these files of
  * recorded tensors:
  *
- *   scheduler.safetensors  tables of the sampler.
- *   forward.safetensors    single forwards a, b, c, d with intermediate tensors.
- *   loop.safetensors       whole rollouts: global, roll_w{window}_s{sink}.
- *   golden.safetensors     of a model with shots: forwards a, b, c, loops plain, shots, shots_nosink.
- *   lora_golden.safetensors  its forward `a` with lora.pt merged.
- *   unipc.safetensors      tables and runs of the solver.
+ *     scheduler.safetensors    tables of the sampler
+ *     forward.safetensors      single forwards a, b, c, d with intermediate tensors
+ *     loop.safetensors         whole rollouts: global, roll_w{window}_s{sink}
+ *     golden.safetensors       model with shots: forwards a, b, c, loops plain, shots, shots_nosink
+ *     lora_golden.safetensors  forward `a` of a model with shots, with lora.pt merged
+ *     unipc.safetensors        tables and runs of the UniPC solver
  *
  * Decoder and text encoder have separate checks (vae/check_vae.h, text/check_text.h). Tensor sizes
  * come from the model's configuration and from the recorded files. In F32, with an exact KV cache
@@ -73,10 +73,10 @@ enum kvr_status kvr_engine_check(struct kvr_check_report *out, const char *dir,
  * the tensors prompt_tokens [P,T] I64, noise [P, chunks, steps, frames, C, H, W] and frames [P, F,
  * C, H, W]. Step 0 of `noise` is the initial noise, the other steps are the noise of re-noising. In
  * F32 the report gets the entries "prompt{p}.frames" for all chunks and "prompt{p}.first" for the
- * first two chunks. The relative L2 tolerances are "rel_l2_all" of golden.json, by default 5e-3,
- * for all chunks, and "rel_l2_first6", by default 1e-3, for the first two. In BF16 only the first
- * chunk is compared, as "prompt{p}.first" with a tolerance of at least 1.9e-2, because later chunks
- * diverge. */
+ * first two chunks. The relative L2 tolerance for all chunks is "rel_l2_all" of golden.json, by
+ * default 5e-3. The relative L2 tolerance for the first two chunks is "rel_l2_first6" of
+ * golden.json, by default 1e-3. In BF16 only the first chunk is compared, as "prompt{p}.first" with
+ * a tolerance of at least 1.9e-2, because later chunks diverge. */
 enum kvr_status kvr_golden_check(struct kvr_check_report *out, const char *dir,
                                  const struct kvr_check_how *how);
 

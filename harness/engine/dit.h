@@ -9,8 +9,8 @@
  *
  * The DiT owns its activations and the cross-attention keys and values of the current prompt. The
  * DiT uses the KV cache only through kvr_cache_append and kvr_cache_attend. The arguments x and out
- * are device memory, while P, t and the data passed to a tap are host memory. On CUDA a forward is
- * asynchronous: errors are returned by the next kvr_dev_sync. */
+ * are device memory. The prompt embedding P, the timesteps t and the data passed to a tap are host
+ * memory. On CUDA a forward is asynchronous: errors are returned by the next kvr_dev_sync. */
 #ifndef KVR_ENGINE_DIT_H
 #define KVR_ENGINE_DIT_H
 
@@ -35,8 +35,8 @@ struct kvr_dev *kvr_dit_dev(const struct kvr_dit *d);
  * text_dim]; the keys and values of the previous prompt are discarded. */
 enum kvr_status kvr_dit_set_prompt(struct kvr_dit *d, const float *P);
 
-/* Computes the network's output for the chunk of `pass`; the model's configuration tells whether
- * the output is the flow or x0. */
+/* Computes the network's output for the chunk that `pass` describes; the model's configuration
+ * tells whether the network predicts the flow or x0. */
 enum kvr_status kvr_dit_forward(struct kvr_dit *d, struct kvr_cache *cache, const float *x,
                                 const float *t, const struct kvr_pass *pass, float *out);
 
@@ -57,15 +57,15 @@ struct kvr_graph_counts {
 void kvr_dit_graph_counts(const struct kvr_dit *d, struct kvr_graph_counts *out);
 
 struct kvr_reuse_counts {
-    int64_t compared, skipped; /* compared: number of denoising steps after each chunk's first;
-                                * skipped: number of skipped steps */
+    int64_t compared, skipped; /* compared: number of denoising steps whose features were compared
+                                * with the previous step's; skipped: number of skipped steps */
     double total;              /* sum of the relative feature changes of the compared steps */
 };
 void kvr_dit_reuse_counts(const struct kvr_dit *d, struct kvr_reuse_counts *out);
 
 /* A tap is a callback that receives named intermediate tensors, for `kvreel engine check` and for
- * recording traces. Tensor names are those of the parity fixtures without the test's letter, for
- * example "block0.q_rope". If fn is NULL, no tap is called. */
+ * recording traces. Tensor names are those of the recorded files (check.h) without the test's
+ * prefix: "block0.q_rope", not "a.block0.q_rope". If fn is NULL, no tap is called. */
 typedef void kvr_dit_tap_fn(void *ctx, const char *name, const float *data, int64_t n);
 void kvr_dit_tap(struct kvr_dit *d, kvr_dit_tap_fn *fn, void *ctx);
 

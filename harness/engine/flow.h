@@ -24,9 +24,10 @@ struct kvr_flow {
     bool rounds;              /* whether activations are rounded to BF16 */
     bool narrow;              /* whether activations are stored as BF16, not only rounded */
     void *x;                  /* [N,d]: the residual stream */
-    void *y;                  /* [N,d]: the norm of x, or a residual to be added to x */
-    struct kvr_residual left; /* pending residual, not yet added to x; only if `narrow` */
-    bool fuses;               /* whether one kernel can fuse a product, the residual add and sums of
+    void *y;                  /* [N,d]: buffer for the norm of x, or for a residual that is to be
+                               * added to x */
+    struct kvr_residual left; /* residual whose addition to x is deferred; used only if `narrow` */
+    bool fuses;               /* whether one kernel can fuse a GEMM, the residual add and sums of
                                * squares */
     float *squares; /* [N, kvr_linear_squares(d)]: sums of squares of the first output of the last
                    * kvr_flow_layers */
@@ -64,8 +65,8 @@ size_t kvr_flow_size(const struct kvr_flow *f);
 enum kvr_status kvr_flow_prepare(const struct kvr_flow *f, const struct kvr_linear *l, int64_t m,
                                  enum kvr_linear_end end);
 
-/* Adds the pending residual to x, then computes the norm of x as the next layer's input. With
- * `shown` the norm is always written to y, not to the layers' input buffer. */
+/* Adds the pending residual to x, then computes the norm of x as the next layer's input. If `shown`
+ * is true, the norm is always written to y, not to the layers' input buffer. */
 struct kvr_flow_in kvr_flow_norm(struct kvr_flow *f, const struct kvr_rows *r,
                                  const struct kvr_flow_norm *norm, bool shown);
 /* Converts x [m,k] in F32 to the element type of a layer's input. */
@@ -83,7 +84,7 @@ enum kvr_status kvr_flow_gelu(struct kvr_flow *f, const struct kvr_rows *r, stru
 enum kvr_status kvr_flow_out(struct kvr_flow *f, const struct kvr_rows *r, struct kvr_flow_in in,
                              const struct kvr_linear *l, float *y);
 /* Computes x += gate * l(in); the addition may be deferred until the next norm. `gate` is one
- * vector per frame, `stride` floats apart; if gate is NULL, the gate is 1. With `shown`, the
+ * vector per frame, `stride` floats apart; if gate is NULL, the gate is 1. If `shown` is true, the
  * layer's result l(in) is also written to y. */
 enum kvr_status kvr_flow_add(struct kvr_flow *f, const struct kvr_rows *r, struct kvr_flow_in in,
                              const struct kvr_linear *l, const float *gate, int64_t stride,

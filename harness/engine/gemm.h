@@ -9,7 +9,8 @@
  *     kvr_gemm_close(&g);                                 after its layers
  *
  * X, Y and b are F32, accumulation is F32. With compute type BF16, X, W and b are first rounded to
- * BF16. A GPU, or a CPU with AMX, then also stores W as BF16 and multiplies in BF16.
+ * BF16. For compute type BF16, a GPU, or a CPU with AMX, also stores W as BF16 and runs the GEMM on
+ * BF16 operands.
  *
  * On the CPU one thread computes each tile of Y with a single-threaded primitive, and tile sizes
  * depend on M and N alone. Y therefore does not depend on the number of threads. On CUDA x and y
@@ -50,14 +51,15 @@ enum kvr_dtype kvr_gemm_compute(const struct kvr_gemm *g);
 /* Whether this backend (CUDA, or a CPU with AMX) stores the weights of BF16 layers as BF16. A CPU
  * without AMX stores the weights of BF16 layers as floats with BF16 values. */
 bool kvr_gemm_holds_bf16(enum kvr_backend backend);
-/* Enables autotuning of BF16 products. With autotuning, kvr_linear_prepare selects the fastest of
- * kvreel's kernels and cuBLASLt's proposals, by a measurement or by the stored choice of an earlier
- * measurement (tune.h). Autotuning has no effect on a backend with only one kernel per product. */
+/* Enables autotuning of BF16 GEMMs. With autotuning, kvr_linear_prepare selects the fastest of
+ * kvreel's kernels and of the algorithms that cuBLASLt's heuristic returns. Results of earlier
+ * measurements are read from a file (tune.h). Autotuning has no effect on a backend with only one
+ * kernel per GEMM. */
 enum kvr_status kvr_gemm_tune(struct kvr_gemm *g);
 /* Returns kvr_tune_words() (tune.h), or "" if autotuning is disabled. */
 const char *kvr_gemm_tuned(const struct kvr_gemm *g);
-/* Name of the library that computes the products, for example "oneDNN 2.6", "cuBLASLt 13.0" or
- * "kvreel (...why not cuBLASLt)". */
+/* Name of the library that computes the GEMMs, for example "oneDNN 2.6" or "cuBLASLt 13.0". If
+ * cuBLASLt is not used, the name is "kvreel", followed by the reason in parentheses. */
 const char *kvr_gemm_library(const struct kvr_gemm *g);
 
 /* Opens a layer with weights w [n,k], row-major, and bias b [n] or NULL, both in host memory. The
@@ -96,19 +98,20 @@ kvr_bf16 *kvr_gemm_input(struct kvr_gemm *g, int64_t m, int k);
 /* Rounds x [m,k] to BF16 and writes the result to the buffer of kvr_gemm_input(). */
 void kvr_gemm_store_input(struct kvr_gemm *g, int64_t m, int k, const float *x);
 
-/* The operation that a layer applies to its product. KVR_LINEAR_ROUNDED rounds the product to BF16,
- * [m,n]. KVR_LINEAR_GELU applies GELU and pads rows as a layer's input is padded. KVR_LINEAR_ADDED
- * rounds the product, multiplies it by the gate and adds it to the residual. */
+/* The epilogue of a layer's GEMM. KVR_LINEAR_ROUNDED rounds the GEMM's result [m,n] to BF16.
+ * KVR_LINEAR_GELU also applies GELU, and pads each row with zeros to kvr_gemm_columns(n) columns,
+ * as input of the next layer. KVR_LINEAR_ADDED rounds the GEMM's result, multiplies it by the gate
+ * and adds the gated result to the residual stream. */
 enum kvr_linear_end { KVR_LINEAR_ROUNDED, KVR_LINEAR_GELU, KVR_LINEAR_ADDED, KVR_N_LINEAR_ENDS };
-/* BF16 input [m,columns], where columns is k or kvr_gemm_columns(k). If x is NULL, the input is in
- * the buffer of kvr_gemm_input(). */
+/* A layer's input x [m,columns] in BF16, where columns is k or kvr_gemm_columns(k). If x is NULL,
+ * the input is in the buffer of kvr_gemm_input(). */
 struct kvr_linear_in {
     const kvr_bf16 *x;
     int columns;
 };
-/* The gate that multiplies a residual has one value per frame and channel. Gates of successive
- * frames are `stride` floats apart, and a frame has tokens_per_frame rows. If gate is NULL, all
- * gate values are 1. */
+/* The gate that multiplies a layer's result has one value per frame and channel. Gates of
+ * successive frames are `stride` floats apart, and a frame has tokens_per_frame rows. If gate is
+ * NULL, all gate values are 1. */
 struct kvr_linear_gate {
     const float *gate;
     int64_t stride;
@@ -123,13 +126,14 @@ enum kvr_status kvr_linear_prepare_end(const struct kvr_linear *l, int64_t m,
 enum kvr_status kvr_linear_run_narrow(struct kvr_gemm *g, int64_t m, struct kvr_linear_in in,
                                       int n_layers, const struct kvr_linear *const *l,
                                       enum kvr_linear_end end, kvr_bf16 *const *y);
-/* Computes sum [m,n] = round(sum + gate * round(product)). If the library has no such epilogue,
- * *left is set to true, y [m,n] receives the rounded product, and sum is unchanged. */
+/* Computes sum [m,n] = round(sum + gate * round(x W^T + b)), where `round` rounds to BF16. If the
+ * kernel selected for this shape has no such epilogue, *left is set to true, and y [m,n] receives
+ * round(x W^T + b), while `sum` is unchanged. */
 enum kvr_status kvr_linear_run_added(struct kvr_gemm *g, int64_t m, struct kvr_linear_in in,
                                      const struct kvr_linear *l, const struct kvr_linear_gate *gate,
                                      kvr_bf16 *sum, kvr_bf16 *y, bool *left);
 
-/* Whether this device has kernels that fuse the epilogue with the product. */
+/* Whether this device has kernels that fuse the epilogue with the GEMM. */
 bool kvr_gemm_fuses(const struct kvr_gemm *g);
 /* Number of partial sums of squares that a fused kernel writes per row of n columns, for a
  * following RMSNorm. */

@@ -27,8 +27,8 @@ struct kvr_lm_weights {
     struct kvr_lm_block *block; /* [n_layers] */
 };
 
-/* Checks the file's tensors against the configuration `c`, then reads and packs the weights. With
- * `look`, the file is only checked. */
+/* Checks the file's tensors against the configuration `c`, then reads and packs the weights. If
+ * `look` is true, the file is checked, but no weights are read. */
 enum kvr_status kvr_lm_weights_open(struct kvr_lm_weights **out, struct kvr_dev *dev,
                                     struct kvr_gemm *gemm, const struct kvr_model_config *c,
                                     const char *path, bool look);

@@ -51,9 +51,9 @@ struct kvr_model_config {
     enum kvr_sampler sampler;
     double timestep_shift;
     int n_steps;
-    double steps[KVR_MAX_STEPS];  /* listed steps before the shift, such as 1000, 750; unused by
-                                   * UniPC */
-    enum kvr_timesteps timesteps; /* how listed steps map to the network's timesteps
+    double steps[KVR_MAX_STEPS];  /* noise level of each listed step, in 1/1000 and before the
+                                   * shift, such as 1000, 750; unused by UniPC */
+    enum kvr_timesteps timesteps; /* how `steps` are mapped to the network's timesteps
                                    * (schedules.def) */
     bool rounded_timesteps;       /* timesteps are rounded to the network's compute type */
     double context_timestep;
@@ -62,7 +62,8 @@ struct kvr_model_config {
     float latent_lo, latent_hi;
     int window_frames;  /* default attention window in frames, or 0 if all frames are visible */
     int sink_frames;    /* default sink: number of first frames that stay visible */
-    double shot_offset; /* each cut shifts later time positions by this many frames */
+    double shot_offset; /* number of frames by which each cut shifts the time positions of later
+                         * chunks */
     struct kvr_lora_config {
         char *file; /* in the model's folder; NULL: no adapter */
         int rank;
@@ -70,7 +71,8 @@ struct kvr_model_config {
     } lora;
     int n_vocabulary;    /* 0: prompts are embeddings */
     char **vocabulary;   /* index = id */
-    bool random_weights; /* weights and prompts are drawn from weights_seed (draw.h) */
+    bool random_weights; /* weights and prompt embeddings are generated at random from weights_seed
+                          * (draw.h) */
     uint64_t weights_seed;
     /* Fields of language models (lm.h), whose frame is one token; false, 0 or NULL for video
      * models. */
@@ -100,9 +102,10 @@ enum kvr_status kvr_sampler_choose(struct kvr_model_config *c, const char *name)
 
 /* The names of all schedules, "model" and the rows of schedules.def; NULL-terminated. */
 extern const char *const kvr_schedule_names[];
-/* Whether `text` is a list of descending steps of at most 1000, such as "1000-600-250", optionally
- * preceded by a shift, as in "8:1000-750". Without a shift in `text`, the model's shift applies.
- * Other spellings of the same numbers are rejected, so that each schedule has only one name. */
+/* Whether `text` is a list of denoising steps, such as "1000-600-250", optionally preceded by a
+ * shift, as in "8:1000-750". Steps are descending noise levels in 1/1000, at most 1000. Without a
+ * shift in `text`, the model's shift applies. Other spellings of the same numbers are rejected, so
+ * that each schedule has only one name. */
 bool kvr_schedule_is_list(const char *text);
 /* Replaces the configuration's schedule by `name`, which is a name of kvr_schedule_names or a list
  * of steps. Returns KVR_EINVAL if `name` is neither a known name nor a list. Returns
@@ -140,18 +143,19 @@ struct kvr_model_use {
                             * the model's own sampler is used */
     const char *lora;      /* LoRA file used instead of the configuration's; if NULL, the
                             * configuration's LoRA file, if any, is used */
-    int n_layers, n_steps; /* number of first layers and of first steps to use, or 0 for all; only
-                            * for random weights */
+    int n_layers, n_steps; /* use only the first n_layers layers and the first n_steps denoising
+                            * steps, or all if 0; requires random weights */
     bool look;             /* read only the configuration, the hash and the weights' names and
                             * shapes; a forward is impossible */
-    bool plan;             /* only with `look`: weight files may be missing, and large files are not
-                            * hashed */
+    bool plan;             /* requires `look`; missing weight files are accepted, and large files
+                            * are not hashed */
     enum kvr_decoder_kind decoder;  /* if not KVR_DECODER_VAE (0), the decoder's file must exist */
     enum kvr_dtype decoder_compute; /* KVR_F32 (0) or KVR_BF16; TAEHV always computes in F32 */
     enum kvr_dtype compute;         /* of linear layers (gemm.h): KVR_F32 (0) or KVR_BF16 */
     bool tune;                      /* autotune linear layers (kvr_gemm_tune) */
-    const char *stamp, *sha256; /* kvr_model_stamp and kvr_model_sha256 of an earlier opening: if
-                                 * the stamp is unchanged, files are not hashed again */
+    const char *stamp, *sha256;     /* results of kvr_model_stamp and kvr_model_sha256 at an earlier
+                                     * opening; files are hashed again only if their stamp has
+                                     * changed */
 };
 /* Opens a model folder. The model's hash covers config.json, the weights, the LoRA file, the prompt
  * table and the decoder's file. Weights are copied to `dev` tensor by tensor; prompt tables stay in

@@ -16,8 +16,8 @@ extern "C" {
 #endif
 
 /* A noise function writes the noise of frames [frame0, frame0 + n_frames) to dst [n_frames,
- * frame_elems] in host memory. If step is negative, that noise is the initial noise, otherwise the
- * eps of this chunk and denoising step. */
+ * frame_elems] in host memory. If step is negative, the function writes the initial noise;
+ * otherwise it writes the re-noising noise eps of this chunk and denoising step. */
 typedef enum kvr_status kvr_noise_fn(void *ctx, int chunk, int step, int frame0, int n_frames,
                                      int64_t frame_elems, float *dst);
 /* Generates noise by the Philox generator: initial noise depends only on (seed, frame), eps only on
@@ -30,8 +30,9 @@ kvr_noise_fn kvr_noise_philox;
  *     (eps + m eta) / sqrt(1 + m^2)
  *
  * In this formula, eta is an N(0,1) variable independent of eps, generated from the position of eps
- * and the draw's number. The perturbed noise has variance 1 for any m. Noise of draw 0 is
- * bit-identical to that of kvr_noise_philox. The argument ctx is a const struct kvr_noise *. */
+ * and from `draw`. The perturbed noise has variance 1 for any m. If `draw` is 0, the noise is
+ * unperturbed, that is, bit-identical to that of kvr_noise_philox. The argument ctx is a const
+ * struct kvr_noise *. */
 struct kvr_noise {
     uint64_t seed;
     int draw;         /* 0 .. KVR_MAX_DRAW */

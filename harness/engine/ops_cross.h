@@ -55,9 +55,9 @@ static inline void copy_tile(float *tile, const float *b, int64_t b_stride, int 
             store(tile + i * WIDE + v * W, load(b + i * b_stride + v * W));
 }
 
-/* Computes out[r][l] = sum_i a[r][i] * tile[i][l] for `rows` rows of a; with `more`, the sum is
- * added to out[r][l]. The function is inlined with a constant `rows`, so that the accumulators stay
- * in registers. */
+/* Computes out[r][l] = sum_i a[r][i] * tile[i][l] for `rows` rows of a; if `more` is true, the sum
+ * is added to out[r][l]. The function is inlined with a constant `rows`, so that the accumulators
+ * stay in registers. */
 INLINE void block_product(int rows, int n, const float *a, int64_t a_stride, const float *tile,
                           float *out, int64_t out_stride, bool more)
 {
@@ -83,8 +83,8 @@ INLINE void block_product(int rows, int n, const float *a, int64_t a_stride, con
             store(out + r * out_stride + v * W, acc[r][v]);
 }
 
-/* Computes WIDE columns of the product of a [m, n] and b [n rows, b_stride], tile by tile, into m
- * rows of out. */
+/* Computes WIDE columns of the matrix product a b, where a is [m, n] and the n rows of b are
+ * b_stride floats apart, into m rows of out. Rows of b are processed in tiles. */
 static inline void columns(int m, int n, const float *a, int64_t a_stride, const float *b,
                            int64_t b_stride, float *out, int64_t out_stride)
 {
@@ -131,8 +131,8 @@ INLINE void softmax_row(float *s, int n, float scale)
         store(s + j, load(s + j) * inv);
 }
 
-/* A copied tile is used by up to GROUP blocks of QUERIES tokens, and by fewer if their scores do
- * not fit in SCORES floats. */
+/* Up to GROUP blocks of QUERIES tokens share one copied tile. Fewer blocks share a tile if the
+ * scores of GROUP blocks would exceed SCORES floats. */
 enum { GROUP = 4, SCORES = QUERIES * (KVR_OPS_MAX_TEXT + KVR_OPS_LANES) };
 
 /* Stride between rows of scores, in floats. The stride is slightly above a power of two, so that

@@ -2,9 +2,9 @@
  *
  *     if (kvr_cross_tiles(c)) { kvr_cross_bf16_pack(c, k, v); kvr_cross_bf16_attend(r, c, q, out); }
  *
- * The kernels and their error bound are those of self-attention (harness/cache/attend_bf16.h): q /
- * sqrt(D), keys, values and softmax weights are rounded to BF16, and accumulation is F32. On a CPU
- * without AMX these cross-attention functions run in plain C. */
+ * The kernels and their error bound are those of self-attention (harness/cache/attend_bf16.h).
+ * Scaled queries q / sqrt(D), keys, values and softmax weights are rounded to BF16; accumulation is
+ * F32. On a CPU without AMX these cross-attention functions run in plain C. */
 #ifndef KVR_ENGINE_OPS_CROSS_BF16_H
 #define KVR_ENGINE_OPS_CROSS_BF16_H
 
@@ -22,7 +22,7 @@ bool kvr_cross_tiles(const struct kvr_cross *c);
  * [H][round32(n_keys)][round32(D)]. Values are stored in c->v per head as tiles of KVR_ATTEND_TILE
  * tokens; a tile consists of panels. */
 void kvr_cross_bf16_pack(struct kvr_cross *c, const float *k, const float *v);
-/* Computes kvr_ops.cross_attend over a prompt packed by kvr_cross_bf16_pack. */
+/* Like cross_attend of struct kvr_ops, for a prompt packed by kvr_cross_bf16_pack. */
 void kvr_cross_bf16_attend(const struct kvr_rows *r, const struct kvr_cross *c, const float *q,
                            float *out);
 /* Number of floats to allocate for c->k and c->v in the BF16 layout. */

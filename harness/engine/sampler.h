@@ -5,9 +5,9 @@
  *
  * Each chunk x starts as noise. At each step of the schedule the network predicts x0. The next x is
  * (1 - sigma') x0 + sigma' eps with fresh noise eps, or is computed by UniPC (unipc.h) without
- * noise. After the last step, a clean pass over x0 at the context timestep writes the chunk's keys
- * and values to the KV cache. With last_step, the forward of the last denoising step writes the
- * keys and values instead.
+ * noise. After the last step, the cache-update pass, a forward on the denoised x0 at the context
+ * timestep, writes the chunk's keys and values to the KV cache. If last_step is set, the forward of
+ * the last denoising step writes these keys and values instead.
  *
  * Hooks and noise functions receive pointers to host memory, and `latents` is host memory. */
 #ifndef KVR_ENGINE_SAMPLER_H
@@ -37,8 +37,8 @@ float kvr_schedule_sigma(const struct kvr_schedule *s, float t);
 int kvr_schedule_index(const struct kvr_schedule *s, float t); /* index of that entry */
 
 /* Selects what happens to the KV cache when the prompt changes. KEEP leaves the KV cache unchanged.
- * RECACHE recomputes the visible chunks by a clean pass with the new prompt (LongLive,
- * arXiv:2509.22622). RESET drops all chunks except the sink. */
+ * RECACHE recomputes the keys and values of the visible chunks by a cache-update pass with the new
+ * prompt (LongLive, arXiv:2509.22622). RESET drops all chunks except the sink. */
 enum kvr_on_switch { KVR_SWITCH_KEEP, KVR_SWITCH_RECACHE, KVR_SWITCH_RESET, KVR_N_SWITCHES };
 extern const char *const kvr_switch_names[]; /* "keep", "recache", "reset", NULL */
 
@@ -64,9 +64,9 @@ struct kvr_sample_hooks {
     /* Called after the last pass of a chunk, when x0 is final and the chunk is committed to the KV
      * cache. */
     enum kvr_status (*chunk_end)(void *ctx, int chunk, int frame0, int n_frames, const float *x0);
-    /* Continues a recorded video: `given` writes the latents x0 [F, frame_elems] of a chunk among
-     * the first n_given frames, which must be whole chunks. A given chunk has only a clean pass,
-     * without denoising and noise. */
+    /* Continues a recorded video: `given` writes the recorded latents x0 [F, frame_elems] of a
+     * chunk. `given` is called for each chunk of the first n_given frames, a multiple of the frames
+     * per chunk. Given chunks are not denoised; only the cache-update pass runs on them. */
     int n_given;
     enum kvr_status (*given)(void *ctx, int frame0, int n_frames, float *x0);
     /* The video's first latent frame [frame_elems] in host memory, by which Wan2.2-TI2V is
@@ -75,15 +75,15 @@ struct kvr_sample_hooks {
      * other frames. If `first` is NULL, frame 0 is generated; `first` must be NULL if n_given >
      * 0. */
     const float *first;
-    /* Enables teacher forcing: `forced` writes the teacher's x0 of a step to host memory. The clean
-     * pass runs on the teacher's x0 of the last step, so that the next chunk is conditioned on the
-     * teacher's chunk. With `every_step`, re-noising also uses the teacher's x0. The hooks other
-     * than `forced`, and `latents`, receive the rollout's own x0. If `forced` is NULL, teacher
-     * forcing is disabled. */
+    /* Enables teacher forcing: `forced` writes the teacher's x0 of a step to host memory. The
+     * cache-update pass runs on the teacher's x0 of the last step, so that the next chunk is
+     * conditioned on the teacher's chunk. If `every_step` is set, each step's re-noising also
+     * starts from the teacher's x0. The other hooks and `latents` receive the rollout's own x0, not
+     * the teacher's. If `forced` is NULL, teacher forcing is disabled. */
     enum kvr_status (*forced)(void *ctx, int chunk, int step, int n_frames, float *x0);
     bool every_step;
-    /* Omits the clean pass: the KV cache stores the keys and values of the last denoising step,
-     * whose input still has noise. Given chunks always have a clean pass. */
+    /* Omits the cache-update pass: the KV cache stores the keys and values of the last denoising
+     * step, whose input still has noise. For given chunks the cache-update pass always runs. */
     bool last_step;
     /* If not NULL, phase 0 of noise_time measures the time of noise generation on the device. */
     struct kvr_phases *noise_time;

@@ -1,5 +1,5 @@
-/* tune.h - stores in a file which GPU kernel is the fastest for each matrix product, as measured by
- * autotuning.
+/* tune.h - stores the results of GEMM autotuning in a file: the fastest GPU kernel for each GEMM
+ * shape.
  *
  *     KVR_TRY(kvr_tune_open(&t, NULL, "NVIDIA H200; driver 13000; cuBLASLt 13.1"));
  *     if (!kvr_tune_find(t, "4680x1536x1536 bf16 bias", &choice)) {
@@ -11,10 +11,11 @@
  *
  * The autotuning file is a text file in kvreel's cache folder. The first line of the autotuning
  * file names the GPU, driver, library and program version. Every other line, "WHAT = CHOICE
- * MICROSECONDS", has the choice for one product. If the first line differs or another line is
- * malformed, the file is replaced and all products are measured again; kvr_tune_words() returns the
- * reason. If the autotuning file cannot be written, choices are valid for this process only.
- * Several processes may append to the same autotuning file. */
+ * MICROSECONDS", names a GEMM shape, the kernel chosen for that shape, and the kernel's time. If
+ * the first line differs or another line is malformed, the file is replaced and all GEMMs are
+ * measured again. kvr_tune_words() then returns the reason. If the autotuning file cannot be
+ * written, the choices of kernels are valid for this process only. Several processes may append to
+ * the same autotuning file. */
 #ifndef KVR_ENGINE_TUNE_H
 #define KVR_ENGINE_TUNE_H
 
@@ -25,7 +26,8 @@
 enum {
     KVR_TUNE_WHAT = 96,
     KVR_TUNE_OWN = -1
-}; /* a choice is KVR_TUNE_OWN for kvreel's own kernel, or the index of cuBLASLt's proposal */
+}; /* a choice is KVR_TUNE_OWN for kvreel's own kernel, or the index of a heuristic result of
+    * cuBLASLt */
 
 struct kvr_tune;
 
@@ -34,15 +36,16 @@ struct kvr_tune;
 enum kvr_status kvr_tune_open(struct kvr_tune **out, const char *path, const char *machine);
 void kvr_tune_close(struct kvr_tune **t); /* accepts NULL */
 
-/* Looks up the stored choice for the product named `what`; returns false if the product has not
+/* Looks up the kernel chosen for the GEMM shape named `what`; returns false if that shape has not
  * been measured. `what` must not contain a line feed or "=", and must be shorter than
  * KVR_TUNE_WHAT. */
 bool kvr_tune_find(const struct kvr_tune *t, const char *what, int *choice);
-/* Stores the measured choice for product `what` in memory and in the autotuning file. */
+/* Stores the kernel chosen for GEMM shape `what`, with its time `us`, in memory and in the
+ * autotuning file. */
 enum kvr_status kvr_tune_keep(struct kvr_tune *t, const char *what, int choice, double us);
-/* Returns a text with the path of the autotuning file, the number of choices read from the file,
- * and the number of measured choices. The string belongs to `t` and is valid until the next
- * call. */
+/* Returns a text with the path of the autotuning file, the number of GEMM shapes read from the
+ * file, and the number measured by this process. The string belongs to `t` and is valid until the
+ * next call. */
 const char *kvr_tune_words(struct kvr_tune *t);
 
 #endif

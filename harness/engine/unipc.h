@@ -27,7 +27,7 @@ struct kvr_unipc {
 /* Sets sigma_i = s b_i / (1 + (s - 1) b_i) with b_i = 0.999 (1 - i / n), shift s and n steps. */
 void kvr_unipc_make(struct kvr_unipc *u, int n_steps, double shift);
 
-/* Weights of a step's terms; the weight of an unused term is 0. */
+/* Weights of the linear combination that is a solver step; the weight of an unused term is 0. */
 struct kvr_unipc_weights {
     double x;        /* weight of sample i in the predictor, i - 1 in the corrector */
     double now;      /* m_i */
@@ -37,8 +37,8 @@ struct kvr_unipc_weights {
 /* Predictor: computes sample i + 1 from sample i, 0 <= i < n_steps. The first and the last step are
  * of order 1, the other steps of order 2. */
 struct kvr_unipc_weights kvr_unipc_predict(const struct kvr_unipc *u, int i);
-/* Corrector: recomputes sample i from sample i - 1 with m_i, 0 < i < n_steps, with the order of the
- * predictor that computed sample i. */
+/* Corrector: recomputes sample i from sample i - 1 and the prediction m_i, 0 < i < n_steps. The
+ * corrector has the same order as the predictor step that computed sample i. */
 struct kvr_unipc_weights kvr_unipc_correct(const struct kvr_unipc *u, int i);
 
 #endif

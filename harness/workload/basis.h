@@ -6,10 +6,10 @@
  *     KVR_TRY(kvr_basis_write(p, "basis.safetensors", metadata));
  *     kvr_basis_close(&p);
  *
- * The input is the keys before RoPE and the values of all clean passes. Mean and covariance are
- * computed over all tokens of all chunks. The principal components are the eigenvectors of the
- * covariance, sorted by descending eigenvalue, as the codec stage `principal`
- * (methods/codecs/lowrank) expects them. */
+ * The input is the keys before RoPE and the values of all chunks, taken from the cache-update
+ * passes. Mean and covariance are computed over all tokens of all chunks. The principal components
+ * are the eigenvectors of the covariance, sorted by descending eigenvalue, as the codec stage
+ * `principal` (methods/codecs/lowrank) expects them. */
 #ifndef KVR_WORKLOAD_BASIS_H
 #define KVR_WORKLOAD_BASIS_H
 
@@ -27,7 +27,7 @@ enum kvr_status kvr_basis_observe(void *ctx, const struct kvr_cache_view *view);
 
 /* Computes out [H][1 + D][D] for a layer's keys or values: for each head the mean, then the D
  * components. If not NULL, share [H][D] receives each component's share of the variance. Returns
- * KVR_EINVAL if no clean pass was observed. */
+ * KVR_EINVAL if no cache-update pass was observed. */
 enum kvr_status kvr_basis_fit(const struct kvr_basis *p, int layer, enum kvr_side side, float *out,
                               double *share);
 

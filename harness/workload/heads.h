@@ -5,10 +5,10 @@
  *     KVR_TRY(kvr_heads_classify(p, &rule, class, measure));
  *     kvr_heads_close(&p);
  *
- * Attention weights are evaluated at `queries` evenly spaced queries of each clean pass, except the
- * first chunk's. A_x is a head's attention mass on frames x, summed over queries and passes.
- * A_first is the mass on the video's first frame, A_near the mass on the current chunk and the
- * frame before it, and A_all the mass on all frames.
+ * Attention weights are evaluated at `queries` evenly spaced queries of each chunk's cache-update
+ * pass, except the first chunk's. A_x is a head's attention mass on frames x, summed over queries
+ * and passes. A_first is the mass on the video's first frame, A_near the mass on the current chunk
+ * and the frame before it, and A_all the mass on all frames.
  *
  * The rule of Forcing-KV (arXiv:2605.09681) labels a head s (static) if A_near / (A_all - A_first)
  * >= alpha, otherwise d (dynamic). The rule of Dummy Forcing (arXiv:2601.20499) labels heads f, n

@@ -6,11 +6,12 @@
  *     KVR_TRY(kvr_levels_fit(p, layer, KVR_K, level));
  *     kvr_levels_close(&p);
  *
- * The input is the keys and values of all clean passes, in the form that the codec stage `kvquant`
- * receives after the stage `unrope` (methods/codecs/nuq, methods/codecs/unrope). Keys are taken
- * before RoPE. A vector is one channel of a chunk's keys, or one token of its values. Each vector's
- * outliers, a share `exact` of its elements, are excluded. The 2^bits levels minimize the squared
- * error over all chunks, where an element's weight is the square of half its vector's range. */
+ * The input is the keys before RoPE and the values of all chunks, taken from the cache-update
+ * passes. The codec stage `kvquant` (methods/codecs/nuq) receives the same input after the stage
+ * `unrope` (methods/codecs/unrope). A vector is one channel of a chunk's keys, or one token of a
+ * chunk's values. Each vector's outliers, a share `exact` of the vector's elements, are excluded.
+ * The 2^bits levels minimize the squared quantization error over all chunks. Levels are relative to
+ * a vector's range, so errors are weighted by the squared half range. */
 #ifndef KVR_WORKLOAD_LEVELS_H
 #define KVR_WORKLOAD_LEVELS_H
 
@@ -28,7 +29,7 @@ void kvr_levels_close(struct kvr_levels **p);
 enum kvr_status kvr_levels_observe(void *ctx, const struct kvr_cache_view *view);
 
 /* Computes the levels of a layer's keys or values, level [2^bits], in ascending order. Returns
- * KVR_EINVAL if no clean pass was observed, or if all vectors are constant. */
+ * KVR_EINVAL if no cache-update pass was observed, or if all vectors are constant. */
 enum kvr_status kvr_levels_fit(const struct kvr_levels *p, int layer, enum kvr_side side,
                                double *level);
 

@@ -9,11 +9,11 @@
  *     kvr_probe_close(&p);
  *
  * At each attention call the probe reads the method's KV cache and a BF16 cache of the same keys
- * and values. The probe decodes the method's codes, expands pooled and zero-filled tokens to the
- * tokens they replace, and applies corrections. The probe computes attention over both caches in
- * double. p^ and p are the attention weights of the method and of BF16 over all keys. S is the
- * visible past of the BF16 cache, including tokens that the method evicted, and A is the sum of
- * weights over S. The metrics are:
+ * and values. The probe dequantizes the method's keys and values, expands pooled and zero-filled
+ * tokens to the tokens they replace, and applies the method's corrections. The probe computes
+ * attention over both caches in double. p^ and p are the attention weights of the method and of
+ * BF16 over all keys. S is the visible past of the BF16 cache, including tokens that the method
+ * evicted, and A is the sum of weights over S. The metrics are:
  *
  *     delta_a           A^ - A: attention mass that the past gains from the current chunk
  *     jsd               1/2 KL(p || m) + 1/2 KL(p^ || m), m = (p + p^) / 2, natural logarithm
@@ -47,7 +47,8 @@
 struct kvr_probe_opts {
     int n_passes;  /* number of forwards (passes) per chunk */
     int every;     /* every n-th query of an attention call is evaluated */
-    uint64_t seed; /* selects, with layer, chunk and pass, the first evaluated query */
+    uint64_t seed; /* seeds, with layer, chunk and pass, the choice of an attention call's first
+                    * evaluated query */
 };
 
 struct kvr_probe;
@@ -75,9 +76,9 @@ struct kvr_probe_row {
  * returns that status. */
 typedef enum kvr_status kvr_probe_row_fn(void *ctx, const struct kvr_probe_row *row);
 
-/* Reports the metrics overall, per layer, and per layer and head. Also reports them per pass, per
- * chunk and per age, over all layers and for each layer. The metric delta_a is also reported for
- * each combination of layer, head, pass and chunk. */
+/* Reports the metrics overall, per layer, and per layer and head. Also reports the metrics per
+ * pass, per chunk and per age, each over all layers and for every single layer. The metric delta_a
+ * is also reported for each combination of layer, head, pass and chunk. */
 enum kvr_status kvr_probe_rows(const struct kvr_probe *p, kvr_probe_row_fn *fn, void *ctx);
 
 /* Checks the probe itself: returns the largest difference between the KV cache's attention output

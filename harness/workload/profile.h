@@ -9,13 +9,13 @@
  *     kvr_profile_budgets(p, 0.7, 1.3, score, beta);
  *     kvr_profile_close(&p);
  *
- * The profile pass follows the study's procedure. A frame's summary is mean |K| + mean |V| of each
- * head. At every forward and layer, the frames' summaries are compared with those of the previous
- * forward; the newest frames of both forwards are compared with each other
- * (methods/kernels/saliency.h). The change of a frame that the previous forward did not see is 1. A
- * layer's score is the mean change over all forwards and old frames. Of n visible frames, all
- * except the newest max(1, round(0.25 n)) are old. The profile pass quantizes no keys and values,
- * so a frame's summary changes only while its chunk is denoised. */
+ * The profile pass follows the procedure of the FlowCache paper (arXiv:2602.10825). A frame's
+ * summary is mean |K| + mean |V| of each head. At every forward and layer, the frames' summaries
+ * are compared with those of the previous forward; the newest frames of both forwards are compared
+ * with each other (methods/kernels/saliency.h). The change of a frame that the previous forward did
+ * not see is 1. A layer's score is the mean change over all forwards and old frames. Of n visible
+ * frames, all except the newest max(1, round(0.25 n)) are old. Keys and values are not quantized in
+ * the profile pass, so a frame's summary changes only while that frame's chunk is denoised. */
 #ifndef KVR_WORKLOAD_PROFILE_H
 #define KVR_WORKLOAD_PROFILE_H
 

@@ -8,9 +8,9 @@
  *     KVR_TRY(kvr_record_finish(&r, &bytes));
  *     kvr_record_close(&r);                                  accepts a finished one
  *
- * The recorded keys and values are those of the current chunk, in the KV cache's type of uncoded
- * values. The recorded queries are the F32 inputs of attention. A replay of the trace is
- * bit-identical to the recorded run. */
+ * Each attention call records the keys and values of the current chunk, in the type that the KV
+ * cache uses for unquantized values. The recorded queries are the F32 inputs of attention. A replay
+ * of the trace is bit-identical to the recorded run. */
 #ifndef KVR_WORKLOAD_RECORD_H
 #define KVR_WORKLOAD_RECORD_H
 

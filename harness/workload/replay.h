@@ -5,8 +5,9 @@
  *     kvr_replay_result_free(&result);
  *
  * Passes, chunks and layers are replayed in the recorded order. The KV cache appends the recorded
- * keys and values, codes those of clean passes, and attends with the recorded queries. A method's
- * outputs do not influence later inputs, so a replay is teacher-forced.
+ * keys and values, and attends with the recorded queries. The method compresses the keys and values
+ * of cache-update passes. A method's outputs do not influence later inputs, so a replay is
+ * teacher-forced.
  *
  * If `compare` is set, each attention output o^ is compared with the output o of a BF16 KV cache
  * with the same window, keys and values. The memory and time of the BF16 cache are not counted. The

@@ -5,15 +5,15 @@
  *     kvr_cache_set_salience(cache, table);                        [L][capacity tokens]; free() it
  *
  * The measure is PaFu-KV's spatio-temporal salience (arXiv:2601.21896). Q and K are the queries and
- * keys of all chunks' clean passes. P = softmax(Q K^T / sqrt(D)) is computed over all tokens
- * without a causal mask. The salience s_j of token j is defined by:
+ * keys of all chunks, recorded in the cache-update passes. P = softmax(Q K^T / sqrt(D)) is computed
+ * over all tokens without a causal mask. The salience s_j of token j is defined by:
  *
  *     up_j, diag_j, low_j = max P_ij over queries i of earlier chunks, the same chunk, later chunks
  *     s_j = (diag + low) / 2 in the first chunk, (diag + up) / 2 in the last, (up + diag + low) / 3
  *           otherwise, diag for a single chunk; mean over query heads
  *
- * The paper takes queries and keys from a bidirectional teacher, kvreel from the causal model
- * itself. kvreel uses `queries` evenly spaced queries of each chunk. */
+ * The paper takes queries and keys from a bidirectional teacher; kvreel takes them from the causal
+ * model itself. Of each chunk, only `queries` evenly spaced queries are used. */
 #ifndef KVR_WORKLOAD_SALIENCE_H
 #define KVR_WORKLOAD_SALIENCE_H
 
@@ -21,8 +21,8 @@
 
 struct kvr_salience;
 
-/* Opens a measurement for all layers, or with last_only for the last layer; the table's rows of
- * other layers are then 0. If `queries` is 0, all queries of a chunk are used. */
+/* Opens a measurement of all layers. If last_only is true, only the last layer is measured, and the
+ * salience in all other layers is 0. If `queries` is 0, all queries of a chunk are used. */
 enum kvr_status kvr_salience_open(struct kvr_salience **out, const struct kvr_cache_shape *shape,
                                   bool last_only, int queries);
 void kvr_salience_close(struct kvr_salience **s);

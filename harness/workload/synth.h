@@ -5,18 +5,19 @@
  *     KVR_TRY(kvr_synth_write(&s, &info, frames, passes, "big.kvtrace", NULL, NULL, &bytes));
  *     kvr_synth_free(&s);
  *
- * The token at position s of frame t has, in each layer and head, keys, values and queries x
- * derived from standard normal processes z. The processes are independent, except that z_q of the
- * queries correlates with z_k of the keys.
+ * In each layer and head, keys, values and queries x are generated from standard normal processes
+ * z, where t is the frame, s the token's position in the frame, and c the channel. The processes
+ * are independent, except that z_q of the queries correlates with z_k of the keys.
  *
  *     x[t,s,c] = mean[c] + dev[c] z[t,s,c],     z[t] = rho z[t-1] + sqrt(1 - rho^2) e[t]
  *     z_q = r z_k + sqrt(1 - r^2) z'            x: k, v or q
  *
- * Denoising pass i uses a z + sqrt(1 - a^2) e instead of z, where a is the measured correlation of
- * pass i with the clean pass, and e is independent standard normal noise. Channels thus have the
- * measured means and standard deviations, including outlier channels. Frames correlate with
- * previous frames. A token's queries correlate with its keys and, through them, with earlier
- * frames. Correlations between positions and between channels are not modelled. */
+ * In denoising pass i, z is replaced by a z + sqrt(1 - a^2) e, where e is independent standard
+ * normal noise. The factor a is the measured correlation of pass i with the chunk's cache-update
+ * pass. Channels thus have the measured means and standard deviations, including outlier channels.
+ * Frames correlate with previous frames. A token's queries correlate with its keys and, through
+ * them, with earlier frames. Correlations between positions and between channels are not
+ * modelled. */
 #ifndef KVR_WORKLOAD_SYNTH_H
 #define KVR_WORKLOAD_SYNTH_H
 
@@ -29,18 +30,19 @@ struct kvr_synth {
     int n_layers, n_heads, head_dim; /* L layers, H query heads and head width D of the measured
                                       * trace */
     int n_passes;
-    float *mean, *dev; /* [L][side][H][D]: mean and standard deviation; those of a KV head are
-                        * repeated for each of its query heads */
+    float *mean, *dev; /* [L][side][H][D]: mean and standard deviation of keys, values and queries;
+                        * statistics of a KV head are repeated for each of its query heads */
     float *rho;        /* [L][side][H] */
     float *toward;     /* [L][H]: correlation r of a token's queries and keys */
-    float agreement[KVR_TRACE_MAX_PASSES]; /* [n_passes]; correlation a of each pass with the clean
-                                            * pass; the clean pass has 1 */
+    float agreement[KVR_TRACE_MAX_PASSES]; /* [n_passes]: correlation a of each pass with the
+                                            * cache-update pass, which is the last pass and has
+                                            * correlation 1 */
 };
 void kvr_synth_free(struct kvr_synth *s); /* accepts {0} */
 
 /* Measures the statistics of a trace; the tensors of only one attention call at a time are in
  * memory. The frame correlation rho is measured within chunks, and is 0 if chunks have one frame.
- * Returns KVR_EINVAL if the trace has no clean pass with queries. */
+ * Returns KVR_EINVAL if the trace has no cache-update pass with queries. */
 enum kvr_status kvr_synth_measure(struct kvr_synth *out, const struct kvr_trace *t,
                                   kvr_trace_progress_fn *progress, void *ctx);
 
@@ -52,10 +54,11 @@ enum kvr_status kvr_synth_measure(struct kvr_synth *out, const struct kvr_trace 
 enum kvr_status kvr_synth_outliers(struct kvr_synth *out, int head_dim, int outliers, double size,
                                    double rho, double r);
 
-/* Writes a trace with `passes` passes per chunk; the last pass is clean. The layout in `info` may
- * be larger than the measured layout. Layer i of n then has the statistics of the measured layer at
- * relative depth i / n, and the statistics of heads and channels are repeated. Memory use is one
- * frame of all layers plus the tensors of one attention call. Equal arguments give equal traces. */
+/* Writes a trace with `passes` passes per chunk; the last pass is the cache-update pass. The layout
+ * in `info` may be larger than the measured layout. Layer i of n then has the statistics of the
+ * measured layer at relative depth i / n, and the statistics of heads and channels are repeated.
+ * Memory use is one frame of all layers plus the tensors of one attention call. Equal arguments
+ * give equal traces. */
 enum kvr_status kvr_synth_write(const struct kvr_synth *s, const struct kvr_trace_info *info,
                                 int frames, int passes, const char *dir,
                                 kvr_trace_progress_fn *progress, void *ctx, int64_t *bytes);

@@ -8,15 +8,17 @@
  *     kvr_teacher_free(&teacher);
  *     kvr_tokens_close(&ids);
  *
- * The method's KV cache contains the coded prefix, and the following chunk of C tokens is uncoded;
- * one softmax covers both. Evaluation is teacher-forced: the prefix's keys and values come from a
- * forward of the whole text through a BF16 KV cache. A chunk's error therefore shows the effect of
- * coding its own prefix only. The prefix is committed C tokens at a time, as in generation.
+ * The method compresses the prefix in the KV cache, but not the following chunk of C tokens. One
+ * softmax covers prefix and chunk. Evaluation is teacher-forced: the prefix's keys and values come
+ * from a forward of the whole text through a BF16 KV cache. A chunk's error therefore shows only
+ * the effect of compressing that chunk's prefix. The prefix is committed C tokens at a time, as in
+ * generation.
  *
- * Bin b has prefixes of at least P = first * 2^b tokens. The chunks of bin b start at P, P + C, P +
- * 2 C and so on. All starts are below P + scored and below the prefix length of bin b + 1. A bin
- * exists if its first chunk is within the text. The logits at position t - 1 predict token t, so a
- * chunk [s, s + C) scores tokens s + 1 to s + C.
+ * Chunks are grouped in bins by the length of their prefix. Prefixes of bin b have at least P =
+ * first * 2^b tokens. The chunks of bin b start at P, P + C, P + 2 C and so on. All starts are
+ * below P + scored and below the prefix length of bin b + 1. A bin exists if its first chunk is
+ * within the text. The logits at position t - 1 predict token t, so a chunk [s, s + C) scores
+ * tokens s + 1 to s + C.
  *
  *     nll   mean of -log p^(token);  p^ with the method, p the teacher's
  *     kl    mean of sum_v p(v) (log p(v) - log p^(v)), natural logarithm
@@ -105,9 +107,9 @@ enum kvr_status kvr_text_run(struct kvr_dev *dev, const struct kvr_scheme *schem
 void kvr_text_result_free(struct kvr_text_result *r);
 
 /* Computes the mean negative log-likelihood of tokens 1 to n - 1 given all previous tokens, as
- * other programs report it. The text is one uncoded F32 chunk, so n is at most the model's context
- * length. *top1 receives the share of these tokens that the model predicted as the most likely
- * token. */
+ * other programs report it. The text is one chunk, whose keys and values stay F32, so n is at most
+ * the model's context length. *top1 receives the share of these tokens that the model predicted as
+ * the most likely token. */
 enum kvr_status kvr_text_nll(struct kvr_dev *dev, struct kvr_model *m, const int32_t *ids, int n,
                              double *nll, double *top1);
 

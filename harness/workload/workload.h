@@ -18,8 +18,8 @@ extern "C" {
  * With a teacher, a method's error is measured without accumulated drift. */
 enum kvr_forcing {
     KVR_FORCING_NONE,
-    KVR_FORCING_TEACHER, /* the method's KV cache codes the teacher's earlier chunks in clean
-                          * passes */
+    KVR_FORCING_TEACHER, /* the method's KV cache stores the keys and values of the teacher's
+                          * earlier chunks, which cache-update passes compute */
     KVR_FORCING_STEP,    /* like KVR_FORCING_TEACHER, and each denoising step starts from the
                           * teacher's x0 of the previous step */
     KVR_N_FORCINGS
@@ -40,7 +40,8 @@ struct kvr_rollout_request {
     const float *embedding;
     int n_embeddings;             /* 0 means 1 */
     enum kvr_on_switch on_switch; /* action on the KV cache at a cut */
-    double shot_offset;           /* each cut shifts later time positions by this many frames */
+    double shot_offset;           /* number of frames by which each cut shifts the time positions of
+                                   * later chunks */
     bool keep_latents;            /* whether to return `latents` for a decoder (pixels.h); only if
                                    * latents are not RGB */
     uint64_t seed;
@@ -62,8 +63,8 @@ struct kvr_rollout_request {
     bool graphs; /* on CUDA: kvr_dit_set_graphs */
     /* Given frames [n_given, latent_h, latent_w, 3] that start the video, for models with RGB
      * latents only. The number n_given must be a multiple of the frames per chunk and less than
-     * latent_frames. The given frames are copied to the output unchanged, and each of their chunks
-     * has only a clean pass. `given` is NULL if no frames are given. */
+     * latent_frames. The given frames are copied to the output unchanged; chunks of given frames
+     * are not denoised, but have a cache-update pass. `given` is NULL if no frames are given. */
     const uint8_t *given;
     int n_given;
     /* The video's first latent frame [frame_elems], encoded from an image (image.h). `first` must

@@ -5,14 +5,15 @@
  *     KVR_TRY(kvr_umt5_encode(e, texts, n, out));           out [all tokens, dim]
  *     kvr_umt5_close(&e);
  *
- * x = embedding[id]; each layer computes
+ * The encoder begins with the token embeddings, x = embedding[id]. Each layer updates x as follows:
  *
  *     x <- x + O softmax(Q K^T + bias[bucket(j - i)]) V      Q, K, V of rms(x) norm1; no 1 / sqrt(D)
  *     x <- x + fc2( fc1(h) gelu(gate(h)) )                   h = rms(x) norm2
  *
- * and the result is rms(x) norm. Linear layers have no bias. Every layer has its own bias table for
- * relative positions, with 32 buckets up to distance 128. Padding tokens are masked in the original
- * model and do not affect other tokens, so they are not computed.
+ * The encoder's result is the RMSNorm of x with the weights `norm`. Linear layers have no bias.
+ * Every layer has its own bias table for relative positions, with 32 buckets up to distance 128.
+ * Padding tokens are masked in the original model and do not affect other tokens, so they are not
+ * computed.
  *
  * Weights, of any floating-point type, are read from the mapped file one matrix at a time. All
  * texts of a call are multiplied by one matrix before the next matrix is read, so that only one

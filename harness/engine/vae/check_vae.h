@@ -6,12 +6,13 @@
  *
  * The file vae_golden.safetensors has the latents `z` [n, channels, h, w] of one clip, or `a.z`,
  * `b.z` and so on of several clips. The recorded frames of a clip are `raw` [frames, 3, H, W]
- * before clamping. `raw_one` has the frames of the first latent frame, `raw_first` those of the
- * first three, and `raw_second` those of the other latent frames. `image` has the clip's frames in
- * 0..1, and `video_u8` has them as bytes. `f{k}.{name}` [channel, frame, y, x] is the result of
- * layer {name} for latent frame k. vae_golden.safetensors may omit any of these result tensors. The
- * VAE decoder is read from the folder of vae_golden.safetensors. If how->compute is BF16, each clip
- * is also decoded in BF16; the note of the entry `raw in bf16` has the PSNR of the pixels. */
+ * before clamping. `raw_one` has the frames decoded from the first latent frame. `raw_first` has
+ * the frames decoded from the first three latent frames, and `raw_second` the clip's remaining
+ * frames. `image` has the clip's frames in 0..1, and `video_u8` has them as bytes. `f{k}.{name}`
+ * [channel, frame, y, x] is the result of layer {name} for latent frame k. vae_golden.safetensors
+ * may omit any of these result tensors. The VAE decoder is read from the folder of
+ * vae_golden.safetensors. If how->compute is BF16, each clip is also decoded in BF16; the report's
+ * entry `raw in bf16` then states the PSNR of the pixels in its note. */
 #ifndef KVR_VAE_CHECK_VAE_H
 #define KVR_VAE_CHECK_VAE_H
 

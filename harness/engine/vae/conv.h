@@ -10,9 +10,9 @@
  *     kvr_conv_context_close(&context);                        after its convolutions
  *
  * A convolution reads `taps` consecutive frames. A causal convolution reads the newest frame and
- * its predecessors; frames before the start of the clip are NULL and count as zeros. Zero padding
- * preserves height and width. If `up` is 2, height and width of the input are first doubled by
- * nearest-neighbour upsampling.
+ * its predecessors; frames before the start of the clip are passed as NULL and treated as zeros.
+ * Zero padding preserves height and width. If `up` is 2, height and width of the input are first
+ * doubled by nearest-neighbour upsampling.
  *
  * Input frames and y have the element type of the context. In a BF16 context, weights and bias are
  * rounded to BF16 too; accumulation is F32, and each result is rounded once.
@@ -62,9 +62,9 @@ struct kvr_conv;
 enum kvr_status kvr_conv_context_open(struct kvr_conv_context **out, struct kvr_dev *dev,
                                       enum kvr_dtype type);
 void kvr_conv_context_close(struct kvr_conv_context **r);
-/* Names the library that computes the convolutions opened so far, for example "oneDNN 2.6", "cuDNN
- * 9.10, BF16" or "kvreel (...why not cuDNN)". The string belongs to the context and is valid until
- * the next call. */
+/* Names the library that computes the convolutions opened so far, for example "oneDNN 2.6" or
+ * "cuDNN 9.10, BF16". If cuDNN is not used, the name is "kvreel", followed by the reason in
+ * parentheses. The string belongs to the context and is valid until the next call. */
 const char *kvr_conv_context_library(struct kvr_conv_context *r);
 
 /* Opens a convolution with weight [out, in, taps, kernel, kernel] and bias [out] in host memory,

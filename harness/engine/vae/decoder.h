@@ -27,9 +27,9 @@ int kvr_decoder_channels(const struct kvr_decoder *d); /* number of channels of 
 int kvr_decoder_scale(const struct kvr_decoder *d);    /* pixels per latent in height and in
                                                         * width */
 
-/* Computes the cost of a decoder with the published width. The VAE of Wan 2.1 has 16 latent
- * channels, that of Wan 2.2 has 48. The TAEHV decoder taew2_1 computes in F32 for any `type`.
- * Returns false if no decoder has this number of latent channels. */
+/* Calculates the memory use and the floating-point operations of the published decoder. The VAE of
+ * Wan 2.1 has 16 latent channels, that of Wan 2.2 has 48. The TAEHV decoder taew2_1 computes in F32
+ * for any `type`. Returns false if no decoder has this number of latent channels. */
 bool kvr_decoder_cost(enum kvr_decoder_kind kind, int channels, int latent_h, int latent_w,
                       enum kvr_dtype type, struct kvr_vae_cost *out);
 /* Base width of the published VAE decoder, 96 channels for Wan 2.1 and 256 for Wan 2.2. */

@@ -10,8 +10,8 @@
  * read zeros before the video's first frame, and the temporal convolutions between levels are
  * skipped for that frame.
  *
- * A convolution with stride 2 is computed with stride 1, and only its odd pixels are used.
- * Accumulation is F32. */
+ * A convolution with stride 2 is computed with stride 1, and only the pixels in odd rows and odd
+ * columns are used. Accumulation is F32. */
 #ifndef KVR_VAE_ENCODER_H
 #define KVR_VAE_ENCODER_H
 
@@ -24,16 +24,16 @@
 enum kvr_status kvr_vae_encode_frame(struct kvr_dev *dev, const char *path, int latent_h,
                                      int latent_w, const float *image, float *z);
 
-/* Memory and arithmetic of encoding one image. The weights of only one layer at a time are in
- * memory. */
+/* Memory use and floating-point operations of encoding one image. The weights of only one layer at
+ * a time are in memory. */
 struct kvr_vae_encoder_cost {
     size_t frames, scores; /* bytes of activations, and of attention scores for n_threads threads */
     size_t layer;          /* bytes of the largest layer's weights */
-    double flop;           /* floating-point operations, without products with the zero frames
-                            * before the first frame */
+    double flop;           /* floating-point operations, excluding multiplications by the zero
+                            * frames before the first frame */
 };
-/* Computes the cost for the published base width, 160 channels; returns false if no encoder has
- * this number of latent channels. */
+/* Calculates the memory use and the operations of the published encoder, whose base width is 160
+ * channels. Returns false if no encoder has this number of latent channels. */
 bool kvr_vae_encoder_cost(int channels, int latent_h, int latent_w, int n_threads,
                           struct kvr_vae_encoder_cost *out);
 /* Like kvr_vae_encoder_cost, for another base width. */

@@ -12,9 +12,9 @@
  * resolution is therefore in memory, besides the stored inputs.
  *
  * Wan 2.2 has 48 latent channels and a spatial factor of 16; Wan 2.1 has 16 latent channels and a
- * spatial factor of 8. In Wan 2.2, each level except the last has a shortcut that adds its repeated
- * input to its output, and the head outputs 2 x 2 pixels. The version is detected from the tensors
- * in the file (vae_layout.h).
+ * spatial factor of 8. In Wan 2.2, each level except the last has a shortcut that adds the level's
+ * input, repeated, to the level's output. The head of Wan 2.2 outputs 2 x 2 pixels per position.
+ * The version is detected from the tensors in the file (vae_layout.h).
  *
  * In a BF16 decoder, frames, stored inputs, weights and biases have BF16 values, and each operation
  * rounds its result once. Attention scores, softmax weights, the norms' gains and the scaling of
@@ -64,16 +64,18 @@ int kvr_vae_frames(int n_latent);
  * false. */
 void kvr_vae_bytes_of(const float *y, int64_t n, uint8_t *to, bool *finite);
 
-/* Memory and arithmetic of a decoder, calculated from the shapes of its layers. Frames, stored
- * inputs and weights have the decoder's type; biases and the norms' gains are counted as F32. */
+/* Memory use and floating-point operations of a decoder, calculated from the shapes of its layers.
+ * Frames, stored inputs and weights have the decoder's type; biases and the norms' gains are
+ * counted as F32. */
 struct kvr_vae_cost {
-    size_t weights, states, frames; /* bytes; states: stored inputs; frames: activations of all
-                                     * resolutions, with temporaries */
+    size_t weights, states, frames; /* in bytes; states: stored inputs of the temporal convolutions;
+                                     * frames: activations of all resolutions, including
+                                     * temporaries */
     double flop_first, flop_next;   /* floating-point operations of the first latent frame, and of
                                      * each later latent frame */
 };
-/* Computes the cost of a VAE decoder; returns false with *out all 0 if no VAE has this number of
- * latent channels. */
+/* Calculates the memory use and the floating-point operations of a VAE decoder. If no VAE has this
+ * number of latent channels, returns false and sets *out to zeros. */
 bool kvr_vae_cost(int channels, int base, int latent_h, int latent_w, enum kvr_dtype type,
                   struct kvr_vae_cost *out);
 

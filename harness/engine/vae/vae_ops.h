@@ -30,9 +30,9 @@ struct kvr_vae_ops {
     /* Computes x = max(x + y, 0) for n elements, or x = max(x, 0) if y is NULL, where NaN stays
      * NaN. The pointers rectify, patch, halve and gather are NULL in BF16 tables. */
     void (*rectify)(struct kvr_dev *dev, int64_t n, const float *y, float *x);
-    /* Adds a shortcut: `from` [h, w, in] expands to `times` frames [2h, 2w, out], and frame number
-     * `which` is added to `to`. The in channels are repeated to 4 * out * times channels and
-     * rearranged as [out, times, 2, 2]. */
+    /* Adds the shortcut of a decoder's level: upsamples `from` [h, w, in] to `times` frames [2h,
+     * 2w, out], and adds frame number `which` to `to`. To upsample, the `in` channels are repeated
+     * to 4 * out * times channels and rearranged as [out, times, 2, 2]. */
     void (*spread)(struct kvr_dev *dev, int h, int w, int in, int out, int times, int which,
                    const void *from, void *to);
     /* Rearranges `from` [h, w, 12], with 12 values in order (channel, column, row), into pixels
@@ -40,14 +40,14 @@ struct kvr_vae_ops {
     void (*unpatch)(struct kvr_dev *dev, int h, int w, const void *from, void *to);
     /* The inverse of unpatch: rearranges pixels `from` [2h, 2w, 3] into `to` [h, w, 12]. */
     void (*patch)(struct kvr_dev *dev, int h, int w, const float *from, float *to);
-    /* Copies the pixels (2i + 1, 2j + 1) of `from` [2h, 2w, channels] to `to` [h, w, channels]. The
-     * copied pixels of a convolution with stride 1 are the result of the same convolution with
-     * stride 2. */
+    /* Copies the pixels (2i + 1, 2j + 1) of `from` [2h, 2w, channels] to `to` [h, w, channels].
+     * Applied to the result of a convolution with stride 1, this operation gives the result of the
+     * same convolution with stride 2. */
     void (*halve)(struct kvr_dev *dev, int h, int w, int channels, const float *from, float *to);
-    /* Adds the encoder's shortcut of a level for a clip's first frame. Frame `from` [2h, 2w, in] is
-     * the last of `times` frames, and the other frames are zero. The frames are rearranged as [in,
-     * times, 2, 2] channels of [h, w]. Means over 4 * in * times / out adjacent channels are added
-     * to `to` [h, w, out]. */
+    /* Adds the encoder's shortcut of a level for a clip's first frame. The level's input is `times`
+     * frames [2h, 2w, in]: zero frames, followed by the frame `from`. This input is rearranged as
+     * in * times * 2 * 2 channels of size [h, w]. Means over 4 * in * times / out adjacent channels
+     * are added to `to` [h, w, out]. */
     void (*gather)(struct kvr_dev *dev, int h, int w, int in, int out, int times, const float *from,
                    float *to);
     /* Writes softmax(q k^T / sqrt(d)) v, for q, k and v in qkv [n, 3d], to out [n,d]. The buffer

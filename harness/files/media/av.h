@@ -8,7 +8,7 @@
  * public function that uses FFmpeg must call kvr_av_begin first. */
 enum kvr_status kvr_av_begin(const struct kvr_ffmpeg **out);
 
-/* Reports an error by kvr_fail. The message consists of path, what, FFmpeg's error text and, in
+/* Reports an error by kvr_fail. The message consists of `path`, `what`, FFmpeg's error text and, in
  * parentheses, FFmpeg's last log message. */
 enum kvr_status kvr_av_fail(const char *path, const char *what, int averror);
 

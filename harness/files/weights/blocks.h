@@ -16,7 +16,8 @@
  *     Q6_K 256: 128 bytes of low 4 bits, 64 bytes of high 2 bits, 16 int8 scales s, one per 16
  *               elements, d last.     x = (d s) (q - 32)
  *
- * The products in dequantization are rounded to F32 in the order that the brackets show. */
+ * Each product in these formulas is rounded to F32, and products in parentheses are computed
+ * first. */
 #ifndef KVR_WEIGHTS_BLOCKS_H
 #define KVR_WEIGHTS_BLOCKS_H
 
@@ -36,7 +37,7 @@ struct kvr_quant {
 struct kvr_gguf_type {
     uint32_t number;
     const char *name;
-    enum kvr_dtype dtype;           /* KVR_N_DTYPES for a block type */
+    enum kvr_dtype dtype;           /* element type, or KVR_N_DTYPES for a block type */
     const struct kvr_quant *blocks; /* block format, or NULL for a plain type and for an unsupported
                                      * block type */
 };

@@ -24,8 +24,8 @@ struct kvr_names {
  * name. */
 void kvr_names_find(struct kvr_names *s, const char *(*name)(const void *of, int i), const void *of,
                     int n);
-/* Maps a tensor name to kvreel's name *mapped, which is malloc'd, or NULL if the name does not
- * begin with the prefix `root`. Returns false if memory is exhausted. */
+/* Sets *mapped to kvreel's name of the tensor `name`, as a malloc'd string. *mapped is NULL if
+ * `name` does not begin with the prefix `root`. Returns false if memory is exhausted. */
 bool kvr_names_map(const struct kvr_names *s, const char *name, char **mapped);
 
 #ifdef __cplusplus

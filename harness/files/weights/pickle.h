@@ -38,10 +38,10 @@ enum kvr_pk_kind {
     KVR_PK_DICT,    /* first: index of the first of n cells, alternately key and value; a key is STR
                      * or INT */
     KVR_PK_GLOBAL,  /* i: row of pickle_globals.def */
-    KVR_PK_STORAGE, /* i: number of elements; key: node of the storage's key, a nonempty STR; dtype:
-                     * element type */
-    KVR_PK_TENSOR,  /* first: index of four cells: storage, offset (INT), shape and strides (TUPLE
-                     * of INT) */
+    KVR_PK_STORAGE, /* a tensor's storage; i: number of elements; key: node of the storage's key, a
+                     * nonempty STR; dtype: element type */
+    KVR_PK_TENSOR,  /* a tensor; first: index of the first of four cells, which are the storage,
+                     * offset (INT), shape and strides (TUPLE of INT) */
 };
 
 enum kvr_pk_global {

@@ -20,12 +20,12 @@ extern "C" {
 #endif
 
 struct kvr_weight {
-    const char *name;               /* dictionary keys from the root of the file, joined by '.' */
+    const char *name;               /* the tensor's name: dictionary keys from the root of the file,
+                                     * joined by '.' */
     enum kvr_dtype dtype;           /* element type of a plain tensor */
     const struct kvr_quant *blocks; /* block format; NULL: a plain tensor */
     int n_dims;
-    int64_t shape[KVR_MAX_DIMS];  /* row-major order: the last extent is that of contiguous
-                                   * elements */
+    int64_t shape[KVR_MAX_DIMS];  /* extents of all dimensions, outermost dimension first */
     int64_t stride[KVR_MAX_DIMS]; /* strides of a plain tensor in elements, >= 0 */
     bool contiguous;              /* data[0 .. n_bytes) has all elements in row-major order */
     int64_t n;                    /* elements */
@@ -39,8 +39,8 @@ struct kvr_weight {
 enum {
     KVR_WEIGHT_NAME_MAX = 1024,
     KVR_WEIGHTS_MAX = 1 << 16,
-    /* Limit of the total length of all tensor names, since a file can store a long key once that is
-     * part of many names. */
+    /* Limit of the total length of all tensor names. Names can be longer than the file, because a
+     * file stores a dictionary key once, even if the key is part of many names. */
     KVR_WEIGHTS_NAME_BYTES = 8 << 20,
     /* Limit of the total size of all tensors, as a multiple of the file's size. The total can
      * exceed the file's size because views share stored data, and an expanded view (stride 0) can
@@ -81,7 +81,8 @@ enum kvr_status kvr_weight_list_add(struct kvr_weight_list *l, const void *name,
 /* Sorts the list for kvr_weight_list_find. Returns KVR_EFORMAT if the list is empty or two tensors
  * have the same name. */
 enum kvr_status kvr_weight_list_finish(struct kvr_weight_list *l);
-/* Finds a tensor by its name in a finished list; returns NULL if there is no such tensor. */
+/* Finds a tensor by its name in a list sorted by kvr_weight_list_finish; returns NULL if there is
+ * no such tensor. */
 const struct kvr_weight *kvr_weight_list_find(const struct kvr_weight_list *l, const char *name);
 void kvr_weight_list_free(struct kvr_weight_list *l);
 

@@ -54,9 +54,9 @@ const struct kvr_weight *kvr_weights_at(const struct kvr_weights *w, int i); /* 
 /* Finds a tensor by its name in the file or by kvreel's name for it (names.h); returns NULL if
  * there is no such tensor. */
 const struct kvr_weight *kvr_weights_find(const struct kvr_weights *w, const char *name);
-/* Returns kvreel's name of tensor i, the tensor's model name. Returns NULL if the tensor belongs to
- * another network in the file, such as a critic or an optimizer, or if another tensor has the same
- * model name. */
+/* Returns the model name of tensor i, which is kvreel's name for this tensor (names.h). Returns
+ * NULL if the tensor belongs to another network in the file, such as a critic or an optimizer, or
+ * if another tensor has the same model name. */
 const char *kvr_weights_model_name(const struct kvr_weights *w, int i);
 /* Number of tensors that share a model name with another tensor. A loader must refuse a file if
  * this number is not 0. */

@@ -16,8 +16,8 @@ extern "C" {
 
 struct kvr_trace_report {
     int64_t files, bytes, values; /* bytes: of tensors */
-    int64_t tokens;               /* number of tokens in one layer, where a chunk's passes count
-                                   * once */
+    int64_t tokens;               /* number of tokens of all chunks; a token counts once, although
+                                   * each layer and pass records it */
     int outputs;                  /* calls with recorded outputs */
     double most[3];               /* largest |q|, |k|, |v| */
 };

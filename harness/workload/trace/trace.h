@@ -51,7 +51,8 @@ struct kvr_trace_layout {
  * it. */
 struct kvr_trace_rope {
     bool rotary;     /* whether RoPE was applied; if false, other fields are unused */
-    bool halves;     /* an axis of n channels has pairs (i, i + n/2), not (2i, 2i + 1) */
+    bool halves;     /* RoPE rotates the channel pairs (i, i + n/2) of an axis of n channels, not
+                      * the pairs (2i, 2i + 1) */
     int channels[3]; /* channels per head for the axes t, h, w; at most D in all */
     double base;
 };
@@ -60,9 +61,9 @@ struct kvr_trace_rope {
 struct kvr_trace_pass {
     int chunk, index; /* index: number of the pass within its chunk, from 0 */
     int frame0, n_frames;
-    bool clean;                     /* the chunk's last pass, whose keys and values later chunks
-                                     * attend to */
-    bool queries;                   /* false for a clean pass recorded without queries */
+    bool clean;                     /* whether this is the cache-update pass, the chunk's last pass,
+                                     * whose keys and values later chunks attend to */
+    bool queries;                   /* false for a cache-update pass recorded without queries */
     char (*sha256)[KVR_SHA256_HEX]; /* [L]: hashes of the pass's files */
 };
 

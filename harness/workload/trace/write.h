@@ -25,8 +25,8 @@ enum kvr_status kvr_trace_create(struct kvr_trace_writer **out, const char *dir,
                                  const struct kvr_trace_info *info);
 
 /* Writes the tensors of one attention call, whose shapes must match the layout. Calls must be
- * written in the order of passes and, within a pass, of layers. `out` of the call may have no data;
- * q must have none in a pass without queries. */
+ * written in the order of passes and, within a pass, of layers. The tensor `out` of the call may
+ * have NULL data. In a pass without queries, the tensor q must have NULL data. */
 enum kvr_status kvr_trace_put(struct kvr_trace_writer *w, const struct kvr_trace_pass *pass,
                               int layer, const struct kvr_trace_call *call);
 
