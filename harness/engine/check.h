@@ -47,7 +47,8 @@ struct kvr_check_entry {
     double rel_l2;  /* ||x - golden|| / ||golden||, or NaN if no values were compared */
     double max_abs; /* largest |x - golden| */
     enum kvr_check_status status;
-    char note[160]; /* why the comparison failed or was skipped, or a PSNR, or "" */
+    char note[160]; /* reason why the comparison failed or was skipped, or the PSNR of decoded
+                     * pixels; "" without a note */
 };
 
 struct kvr_check_report {

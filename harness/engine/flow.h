@@ -6,10 +6,10 @@
  *     KVR_TRY(kvr_flow_layers(&f, &rows, in, 3, qkv, to));          layers over it
  *     KVR_TRY(kvr_flow_add(&f, &rows, from, out, gate, stride, false));    x += gate * out(from)
  *
- * With layers in F32 every activation is F32. With layers in BF16 each layer, norm, RoPE, GELU and
- * residual add computes in F32 and rounds its result to BF16 once. A GPU stores these rounded
- * results as BF16, the CPU stores them as floats with BF16 values. Results of CPU and GPU differ
- * only by the order of summation. */
+ * If the compute type of layers is F32, every activation is F32. If the compute type is BF16, each
+ * layer, norm, RoPE, GELU and residual add computes in F32 and rounds its result to BF16 once. A
+ * GPU stores these rounded results as BF16, the CPU stores them as floats with BF16 values. Results
+ * of CPU and GPU differ only by the order of summation. */
 #ifndef KVR_ENGINE_FLOW_H
 #define KVR_ENGINE_FLOW_H
 
@@ -35,9 +35,9 @@ struct kvr_flow {
 };
 
 /* Parameters of the norm before a group of layers. If stride > 0, the norm is modulated: y =
- * norm(x) (1 + factor) + shift. With stride > 0, `factor` and `shift` have one vector per frame,
- * `stride` floats apart. If stride is 0, y = norm(x) factor + shift with the same vectors for all
- * frames. */
+ * norm(x) (1 + factor) + shift. For a modulated norm, `factor` and `shift` have one vector per
+ * frame; vectors of successive frames are `stride` floats apart. If stride is 0, y = norm(x) factor
+ * + shift with the same vectors for all frames. */
 struct kvr_flow_norm {
     const float *factor, *shift;
     int64_t stride; /* floats between frames */

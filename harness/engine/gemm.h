@@ -56,7 +56,7 @@ bool kvr_gemm_holds_bf16(enum kvr_backend backend);
  * measurements are read from a file (tune.h). Autotuning has no effect on a backend with only one
  * kernel per GEMM. */
 enum kvr_status kvr_gemm_tune(struct kvr_gemm *g);
-/* Returns kvr_tune_words() (tune.h), or "" if autotuning is disabled. */
+/* Returns the autotuning summary of kvr_tune_words() (tune.h), or "" if autotuning is disabled. */
 const char *kvr_gemm_tuned(const struct kvr_gemm *g);
 /* Name of the library that computes the GEMMs, for example "oneDNN 2.6" or "cuBLASLt 13.0". If
  * cuBLASLt is not used, the name is "kvreel", followed by the reason in parentheses. */

@@ -52,8 +52,8 @@ enum kvr_status kvr_lm_logits(struct kvr_lm *lm, int64_t n, const float *hidden,
 
 /* Compute time since the model was opened, in nanoseconds. */
 struct kvr_lm_times {
-    int64_t linear_ns, other_ns; /* linear_ns: linear layers; other_ns: norms, RoPE and the
-                                  * remaining operations */
+    int64_t linear_ns, other_ns; /* linear_ns: time in linear layers; other_ns: time in norms, RoPE
+                                  * and all remaining operations */
     int64_t logits_ns;
 };
 enum kvr_status kvr_lm_times(struct kvr_lm *lm, struct kvr_lm_times *out);

@@ -19,14 +19,15 @@
 struct kvr_lora;
 
 /* If rank is 0, the file's rank is used; if alpha is 0, alpha equals the rank. Returns KVR_EFORMAT
- * with the tensor's name if a tensor is neither lora_A nor lora_B, if its counterpart is missing,
- * or if its rank is not `rank`. */
+ * with the tensor's name if a tensor is neither lora_A nor lora_B, if one of the pair lora_A and
+ * lora_B is missing, or if a tensor's rank is not `rank`. */
 enum kvr_status kvr_lora_open(struct kvr_lora **out, const char *path, int rank, double alpha);
 void kvr_lora_close(struct kvr_lora **a); /* accepts NULL */
 
 /* Merges the adapter into weight `name`, w [n, k], in place; w is unchanged if the adapter has no
- * tensors of that name. If w is NULL, only the tensors' sizes are checked. Returns KVR_EFORMAT if
- * the adapter's sizes do not match n and k, and KVR_ENAN if a value is not finite. */
+ * tensors for that weight. If w is NULL, only the sizes of the adapter's tensors are checked.
+ * Returns KVR_EFORMAT if the adapter's sizes do not match n and k, and KVR_ENAN if a value is not
+ * finite. */
 enum kvr_status kvr_lora_merge(struct kvr_lora *a, const char *name, int64_t n, int64_t k,
                                float *w);
 

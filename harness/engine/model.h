@@ -170,7 +170,8 @@ enum kvr_dtype kvr_model_compute(const struct kvr_model *m);
 const char *kvr_model_library(const struct kvr_model *m); /* kvr_gemm_library */
 const char *kvr_model_tuned(const struct kvr_model *m);   /* kvr_gemm_tuned */
 const char *kvr_model_sha256(const struct kvr_model *m);  /* the model's hash in hexadecimal */
-/* Whether the weight file or the LoRA file is missing; such a folder opens only with `plan`. */
+/* Whether the model was opened without its weight file or its LoRA file, which only the option
+ * `plan` permits. */
 bool kvr_model_absent(const struct kvr_model *m);
 const char *kvr_model_vae(const struct kvr_model *m); /* path of the decoder's file, or NULL if the
                                                        * model has no decoder */

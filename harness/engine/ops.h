@@ -154,7 +154,7 @@ struct kvr_ops {
                                 const kvr_bf16 *q, const struct kvr_query_norm *norm,
                                 kvr_bf16 *out);
     /* out[f][row] = base[row] + per_frame[f][row], for base [rows,d], per_frame [F,rows,d] and out
-     * [F,rows,d]. With same_for_rows, per_frame is [F,d] and out[f][row] = base[row] +
+     * [F,rows,d]. If same_for_rows is true, per_frame is [F,d] and out[f][row] = base[row] +
      * per_frame[f]. */
     void (*add_modulation)(struct kvr_dev *dev, int n_frames, int n_rows, int d, const float *base,
                            const float *per_frame, bool same_for_rows, float *out);

@@ -17,9 +17,10 @@ struct kvr_reuse {
     struct kvr_buf buf;
     double *sums;    /* [2, KVR_OPS_L1_PARTS] */
     float *before;   /* [n] input of the transformer blocks at the previous step */
-    float *residual; /* [n] output minus input of the transformer blocks at the last computed
-                      * step */
-    double sum;      /* sum of the relative changes r of the input since the last computed step */
+    float *residual; /* [n] output minus input of the transformer blocks at the last step that was
+                      * not skipped */
+    double sum;      /* sum of the relative changes r of the input since the last step that was not
+                      * skipped */
     /* Counts over the rollout. */
     int64_t n_compared, n_skipped;
     double total; /* sum of r */
@@ -34,7 +35,8 @@ void kvr_reuse_close(struct kvr_reuse *r);
  * blocks. The call synchronizes the device, because the host makes the decision. */
 enum kvr_status kvr_reuse_skip(struct kvr_reuse *r, const struct kvr_pass *pass, float *x,
                                bool *skip);
-/* Stores the residual of a computed step; x [n] is the output of the transformer blocks. */
+/* Stores the residual of a step that was not skipped; x [n] is the output of the transformer
+ * blocks. */
 void kvr_reuse_keep(struct kvr_reuse *r, const struct kvr_pass *pass, const float *x);
 
 #endif

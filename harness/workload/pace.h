@@ -1,5 +1,5 @@
-/* pace.h - measures generated pixel frames per second including VAE decoding, as papers report
- * them.
+/* pace.h - measures throughput as decoded video frames per second, including the time of VAE
+ * decoding, as papers report it.
  *
  *     KVR_TRY(kvr_pace_run(dev, scheme, &req, KVR_DECODER_TAEHV, "taew2_1.pth", 0, &p));
  *     fps = kvr_pace_fps(&p);
@@ -14,7 +14,7 @@
 #include "harness/workload/workload.h"
 
 struct kvr_pace {
-    int frames;        /* number of pixel frames */
+    int frames;        /* number of decoded frames in pixel space */
     int64_t wall_ns;   /* wall-clock time of the rollout, including decoding */
     int64_t decode_ns; /* decoding time within wall_ns; in an overlapped run, only the decoding
                         * after the last chunk was denoised */
@@ -31,7 +31,7 @@ enum kvr_status kvr_pace_run(struct kvr_dev *dev, const struct kvr_scheme *schem
 
 double kvr_pace_fps(const struct kvr_pace *p);
 
-/* Number of pixel frames decoded from a rollout of latent_frames latent frames. */
+/* Number of frames in pixel space that are decoded from latent_frames latent frames. */
 int kvr_pace_frames(const struct kvr_model_config *c, int latent_frames);
 /* Writes a decoder file with random weights (vae/drawn.h) that fits the model's latents to
  * `path`. */

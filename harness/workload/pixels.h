@@ -11,8 +11,8 @@
  *     st = kvr_rollout_run(dev, scheme, &req, ..., &r);
  *     st = kvr_pixels_finish(&p, st, &r, &done);                  r has the same frames
  *
- * The decoder has a device of its own, so that the decoder's memory is not counted as the
- * rollout's. Time spent decoding after the rollout is not part of the rollout's time. An overlapped
+ * The decoder has a device of its own, so that the decoder's memory is not part of the rollout's
+ * memory. Time spent decoding after the rollout is not part of the rollout's time. An overlapped
  * decoder runs in a second thread, on CUDA with a second stream, and slows down the rollout. */
 #ifndef KVR_WORKLOAD_PIXELS_H
 #define KVR_WORKLOAD_PIXELS_H

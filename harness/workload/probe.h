@@ -62,9 +62,10 @@ void kvr_probe_close(struct kvr_probe **p);
  * observes only one rollout. */
 enum kvr_status kvr_probe_observe(void *ctx, const struct kvr_cache_view *view);
 
-/* The value of one metric for a layer, head, pass, chunk and age, where -1 means the aggregate over
- * all of them. `age` is the distance between the query's chunk and the key's chunk, in chunks. `n`
- * is the number of queries or tokens. `value` is NaN if the metric is undefined. */
+/* The value of one metric for a layer, head, pass, chunk and age, where an index of -1 means the
+ * aggregate over all values of that index. `age` is the distance between the query's chunk and the
+ * key's chunk, in chunks. `n` is the number of queries or tokens. `value` is NaN if the metric is
+ * undefined. */
 struct kvr_probe_row {
     const char *name;
     int layer, head, pass, chunk, age;

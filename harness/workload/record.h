@@ -21,7 +21,8 @@
 struct kvr_record;
 
 /* Opens a recording; info.layout must match the KV cache. Token positions are computed from grid_w,
- * the number of tokens per row of a frame. With `outputs`, attention outputs are recorded too. */
+ * the number of tokens per row of a frame. If `outputs` is true, attention outputs are recorded
+ * too. */
 enum kvr_status kvr_record_open(struct kvr_record **out, const char *dir,
                                 const struct kvr_trace_info *info, int grid_w, bool outputs);
 void kvr_record_close(struct kvr_record **r);

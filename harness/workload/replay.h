@@ -10,8 +10,8 @@
  * teacher-forced.
  *
  * If `compare` is set, each attention output o^ is compared with the output o of a BF16 KV cache
- * with the same window, keys and values. The memory and time of the BF16 cache are not counted. The
- * errors e = o^ - o of all queries that have a past are summarized as follows:
+ * with the same window, keys and values. The memory and time of the BF16 KV cache are excluded from
+ * the result. The errors e = o^ - o of all queries that have a past are summarized as follows:
  *
  *     attn_out_mse   mean of e^2 over all channels;    attn_out_rel   sqrt(sum e^2 / sum o^2)
  *     attn_out_cos   mean over queries and heads of o^ . o / (|o^| |o|); 1 where both are 0
@@ -51,8 +51,8 @@ struct kvr_replay_result {
     struct kvr_replay_error all, *chunk; /* chunk [cost.n_chunks], owned */
     double recorded_rel;                 /* relative error against the recorded outputs, or NaN if
                                           * the trace has none */
-    struct kvr_rollout_result cost;      /* times, bytes and passes of the replay; it has no
-                                          * frames */
+    struct kvr_rollout_result cost;      /* times, memory use and passes of the replay; the field
+                                          * rgb is NULL */
 };
 
 /* Returns KVR_EINVAL if the request has more frames or layers than the trace, or ends within a

@@ -9,8 +9,8 @@
  *     kvr_replay_errors_result(e, &result);
  *     kvr_replay_errors_close(&e);
  *
- * The BF16 cache is on a CPU device of its own, so that its memory is not counted as the
- * method's. */
+ * The BF16 KV cache is on a CPU device of its own, so that the memory of this cache is not part of
+ * the method's memory. */
 #ifndef KVR_WORKLOAD_REPLAY_ERROR_H
 #define KVR_WORKLOAD_REPLAY_ERROR_H
 

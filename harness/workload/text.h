@@ -91,7 +91,8 @@ struct kvr_text_result {
     int n_bins;
     struct kvr_text_bin bin[KVR_TEXT_MAX_BINS];
     struct kvr_text_bin all;        /* prefix 0 */
-    struct kvr_rollout_result cost; /* times, bytes and passes of the run; it has no frames */
+    struct kvr_rollout_result cost; /* times, memory use and passes of the run; the field rgb is
+                                     * NULL */
 };
 
 /* Returns the number of bins of a text of n tokens, and writes the shortest prefix P of each bin to

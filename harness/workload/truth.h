@@ -23,7 +23,7 @@ struct kvr_truth {
 enum kvr_status kvr_truth_open(struct kvr_truth *t, const char *path, const char *tensor);
 void kvr_truth_close(struct kvr_truth *t); /* accepts {0} */
 
-/* Returns a view of frames [from, n) of f. */
+/* Returns a view of the clip `f` without copying, with frames [from, n) only. */
 struct kvr_frames kvr_frames_from(const struct kvr_frames *f, int from, int n);
 
 #endif

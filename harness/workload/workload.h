@@ -87,7 +87,8 @@ struct kvr_pass_record {
     struct kvr_cache_bytes bytes;
     size_t live_total; /* all tags */
     size_t live[KVR_N_MEM_TAGS];
-    struct kvr_cache_times cache; /* time of this pass by phase; only with `phases` */
+    struct kvr_cache_times cache; /* time of this pass by phase; recorded only if the request sets
+                                   * `phases` */
     struct kvr_dit_times dit;
 };
 
@@ -95,25 +96,27 @@ struct kvr_rollout_result {
     int n, height, width;
     uint8_t *rgb;   /* frames [n, height, width, 3], owned, or NULL with n = 0 if latents are not
                      * RGB and need a decoder (pixels.h) */
-    float *latents; /* [latent_frames, frame_elems], owned; only with keep_latents */
+    float *latents; /* [latent_frames, frame_elems], owned; NULL unless the request sets
+                     * keep_latents */
     bool finite;    /* whether all latents of the video are finite */
     int64_t wall_ns;
     int64_t noise_ns; /* time of noise generation on the device, included in wall_ns */
     struct kvr_dit_times dit;
     struct kvr_cache_times cache;
     struct kvr_graph_counts graphs;
-    struct kvr_reuse_counts reuse;     /* number of denoising steps that feature reuse skipped */
+    struct kvr_reuse_counts reuse;     /* how many denoising steps feature reuse compared and
+                                        * skipped */
     struct kvr_cache_bytes bytes;      /* at the end */
     struct kvr_mem_stats mem;          /* peak memory since the rollout began, and each tag's bytes
                                         * at the peak */
-    size_t live_at_start, live_at_end; /* bytes before the rollout and after its memory is freed;
-                                        * must be equal */
+    size_t live_at_start, live_at_end; /* bytes allocated before the rollout, and after the rollout
+                                        * has freed its memory; must be equal */
     int n_passes;
     struct kvr_pass_record *pass; /* owned */
     /* The relative L2 error |x - r| / |r| of the rollout's latents x against the teacher's latents
      * r, per chunk and over all chunks. The error is that of a chunk's final latents or, with
-     * KVR_FORCING_STEP, of the latents of all steps. The error is NaN for given chunks and where r
-     * is 0. Without a teacher, chunk_error is NULL and latent_error is 0. */
+     * KVR_FORCING_STEP, of the latents of all steps. The error is NaN for given chunks and for
+     * chunks whose r is 0. Without a teacher, chunk_error is NULL and latent_error is 0. */
     int n_chunks;
     double *chunk_error; /* owned */
     double latent_error;

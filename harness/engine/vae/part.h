@@ -13,8 +13,8 @@
 enum kvr_status kvr_part_read(const struct kvr_weights *file, struct kvr_dev *dev, const char *name,
                               int n_dims, const int64_t *shape, struct kvr_array *out);
 
-/* Opens a convolution with the tensors LAYER.weight and LAYER.bias of the file. With `flat`, the
- * weight has four dimensions, like that of a 2D convolution. */
+/* Opens a convolution with the tensors LAYER.weight and LAYER.bias of the file. If `flat` is true,
+ * the weight tensor has four dimensions, like the weight of a 2D convolution. */
 enum kvr_status kvr_part_conv(const struct kvr_weights *file, struct kvr_conv_context *context,
                               struct kvr_dev *dev, const char *layer, bool flat,
                               const struct kvr_conv_shape *s, struct kvr_conv **out);

@@ -21,8 +21,8 @@ extern "C" {
 #endif
 
 struct kvr_vae_ops {
-    /* Normalises each of n pixels over its C channels: y = x / max(|x|, 1e-12) sqrt(C) gamma. With
-     * `silu`, SiLU is applied to the result. y may be x. */
+    /* Normalises each of n pixels over its C channels: y = x / max(|x|, 1e-12) sqrt(C) gamma. If
+     * `silu` is true, SiLU is then applied to y. y may be x. */
     void (*norm)(struct kvr_dev *dev, int64_t n, int channels, bool silu, const void *x,
                  const float *gamma, void *y);
     /* Adds y to x: x += y for n elements. */

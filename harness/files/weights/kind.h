@@ -22,7 +22,8 @@ struct kvr_kind_report {
     int n_layers;     /* number of layers, or 0 for a kind of network without layers */
     char **missing;   /* kvreel's names of the tensors that the file lacks */
     int n_missing;
-    int64_t n_params;     /* number of elements in the model's floating and quantized tensors */
+    int64_t n_params;     /* total number of elements in the model's floating-point and quantized
+                           * tensors */
     int64_t stored_bytes; /* size of the model's tensors in the file, in bytes */
 };
 

@@ -33,10 +33,10 @@ enum kvr_pk_kind {
     KVR_PK_LONG,  /* text[n]: an integer of more than 64 bits, in little-endian two's complement */
     KVR_PK_REAL,  /* a float, whose value is not stored, since weights are never scalars */
     KVR_PK_STR,   /* text[n], UTF-8 without NUL */
-    KVR_PK_TUPLE, /* first: index of the first of n cells, one cell per item */
+    KVR_PK_TUPLE, /* a tuple of n items; first: index of the first of n cells, one cell per item */
     KVR_PK_LIST,
-    KVR_PK_DICT,    /* first: index of the first of n cells, alternately key and value; a key is STR
-                     * or INT */
+    KVR_PK_DICT,    /* a dict; first: index of the first of n cells, alternately key and value; a
+                     * key is STR or INT */
     KVR_PK_GLOBAL,  /* i: row of pickle_globals.def */
     KVR_PK_STORAGE, /* a tensor's storage; i: number of elements; key: node of the storage's key, a
                      * nonempty STR; dtype: element type */
@@ -54,7 +54,8 @@ enum kvr_pk_global {
 struct kvr_pk_node {
     uint8_t kind;
     uint8_t dtype;   /* STORAGE: enum kvr_dtype */
-    uint8_t ordered; /* DICT: whether it is an OrderedDict, whose attributes are ignored */
+    uint8_t ordered; /* whether a DICT is an OrderedDict; attributes of an OrderedDict are
+                      * ignored */
     uint32_t n;
     union {
         int64_t i;

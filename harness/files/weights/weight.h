@@ -64,7 +64,8 @@ enum kvr_status kvr_weight_nonfinite(const struct kvr_weight *w, int64_t *n);
 
 struct kvr_weight_list {
     const char *where;   /* borrowed, used in messages */
-    uint64_t file_bytes; /* size of the file, for the limit KVR_WEIGHTS_EXPANSION */
+    uint64_t file_bytes; /* size of the file in bytes, to which the limit KVR_WEIGHTS_EXPANSION is
+                          * relative */
     struct kvr_weight *w;
     const struct kvr_weight **by_name;
     int n, cap;
@@ -72,10 +73,10 @@ struct kvr_weight_list {
     uint64_t name_bytes; /* size of all names */
 };
 
-/* Appends a copy of `w` with its name, and computes the copy's n, n_bytes and contiguous. The
- * caller must have checked that all elements of `w` are within the file. Returns KVR_EFORMAT if the
- * name is empty or too long, if the number of elements overflows, or if a limit of this header is
- * exceeded. */
+/* Appends a copy of `w` that has the given name, and sets the fields n, n_bytes and contiguous of
+ * the copy. The caller must have checked that all elements of `w` are within the file. Returns
+ * KVR_EFORMAT if the name is empty or too long, if the number of elements overflows, or if a limit
+ * of this header is exceeded. */
 enum kvr_status kvr_weight_list_add(struct kvr_weight_list *l, const void *name, size_t n_name,
                                     const struct kvr_weight *w);
 /* Sorts the list for kvr_weight_list_find. Returns KVR_EFORMAT if the list is empty or two tensors
