@@ -19,8 +19,8 @@
 struct kvr_lora;
 
 /* If rank is 0, the file's rank is used; if alpha is 0, alpha equals the rank. Returns KVR_EFORMAT
- * with the tensor's name if a tensor is neither lora_A nor lora_B, if one of the pair lora_A and
- * lora_B is missing, or if a tensor's rank is not `rank`. */
+ * with the tensor's name if a tensor is neither lora_A nor lora_B, if lora_A has no lora_B or vice
+ * versa, or if a tensor's rank is not `rank`. */
 enum kvr_status kvr_lora_open(struct kvr_lora **out, const char *path, int rank, double alpha);
 void kvr_lora_close(struct kvr_lora **a); /* accepts NULL */
 

@@ -83,8 +83,8 @@ INLINE void block_product(int rows, int n, const float *a, int64_t a_stride, con
             store(out + r * out_stride + v * W, acc[r][v]);
 }
 
-/* Computes WIDE columns of the matrix product a b, where a is [m, n] and the n rows of b are
- * b_stride floats apart, into m rows of out. Rows of b are processed in tiles. */
+/* Computes the matrix product out [m, WIDE] = a [m, n] b [n, WIDE]. Rows of a, b and out are
+ * a_stride, b_stride and out_stride floats apart. Rows of b are processed in tiles. */
 static inline void columns(int m, int n, const float *a, int64_t a_stride, const float *b,
                            int64_t b_stride, float *out, int64_t out_stride)
 {

@@ -25,9 +25,9 @@ enum kvr_status kvr_learnt_read(struct kvr_learnt *out, const struct kvr_model_c
 void kvr_learnt_free(struct kvr_learnt *l);
 
 /* Returns the prompt's first word that is not in the training data, as the vocabulary spells it
- * ("size:small"), or "a second object" if the prompt has two objects and training prompts had only
- * one. Returns NULL if all words are in the training data, or if the folder has no learnt.json. The
- * string belongs to `cfg`. */
+ * ("size:small"). Returns "a second object" if the prompt has two objects, but training prompts had
+ * only one. Returns NULL if all words are in the training data, or if the folder has no
+ * learnt.json. The string belongs to `cfg`. */
 const char *kvr_learnt_lacks(const struct kvr_learnt *l, const struct kvr_model_config *cfg,
                              const struct kvr_prompt *p);
 

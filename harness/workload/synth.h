@@ -6,8 +6,8 @@
  *     kvr_synth_free(&s);
  *
  * In each layer and head, keys, values and queries x are generated from standard normal processes
- * z, where t is the frame, s the token's position in the frame, and c the channel. The processes
- * are independent, except that z_q of the queries correlates with z_k of the keys.
+ * z. Here t is the frame, s a token's position in the frame, and c the channel. The processes are
+ * independent, except that z_q of the queries correlates with z_k of the keys.
  *
  *     x[t,s,c] = mean[c] + dev[c] z[t,s,c],     z[t] = rho z[t-1] + sqrt(1 - rho^2) e[t]
  *     z_q = r z_k + sqrt(1 - r^2) z'            x: k, v or q
