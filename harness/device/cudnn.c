@@ -406,9 +406,9 @@ static enum kvr_status explain(enum kvr_status st, const struct log *l)
     char why[320];
 
     snprintf(why, sizeof why, "%s", kvr_error());
-    return kvr_fail(
-        st, "%s; %s%s%s%s", why, nvrtc ? nvrtc : "no NVRTC (libnvrtc.so.13 or .12)",
-        nvrtc ? " is loaded" : " can be loaded", l->text[0] ? "; its log: " : "", l->text);
+    return kvr_fail(st, "%s; %s%s%s%s", why, nvrtc ? nvrtc : "no NVRTC (libnvrtc.so.13 or .12)",
+                    nvrtc ? " is loaded" : " can be loaded", l->text[0] ? "; its log: " : "",
+                    l->text);
 }
 
 static enum kvr_status plan_with_log(const struct kvr_cudnn *c, struct kvr_cudnn_plan *p,

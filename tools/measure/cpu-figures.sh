@@ -97,8 +97,9 @@ Speed of attention, linear layers and codecs on one machine; `kvreel bench atten
 faster) and, for one thread, the median in parentheses. Columns are kernel variant and threads ([cpu.md](cpu.md)). The reference of
 `attention.int8` rows is kvreel's own F32 attention over BF16 tokens. Relative errors against an FP64 softmax
 over the decoded cache are 5e-7 to 2.3e-6 in float. In int8 they are 1.0e-2 to 1.3e-2 with VNNI or AMX, whose codes have 8
-bits, and 1.9e-2 to 2.1e-2 with AVX2, whose codes have 7. In BF16 tiles they are 2e-3 to 9e-3, and 3.2e-2 with KIVI_INT2 at 4,800
-tokens: all values of one of its four levels are rounded alike, so these errors do not average out as the output of random keys does.
+bits, and 1.9e-2 to 2.1e-2 with AVX2, whose codes have 7. On BF16 tiles they are 2e-3 to 9e-3,
+but 3.2e-2 with KIVI_INT2 at 4,800 tokens. BF16 rounds all values of one of its four levels alike, so these errors do not
+average out as the output of random keys does.
 TEXT
 for v in $variants; do
     for t in $threads; do
