@@ -30,17 +30,15 @@
     KVR_PROBE_POSITIVE("attn_out_rel")                                                             \
     KVR_PROBE_POSITIVE("attn_out_rel_k")                                                           \
     KVR_PROBE_POSITIVE("attn_out_rel_v") KVR_PROBE_SHARE("top1_agreement")
-#define KVR_PROBE_MASSES                                                                           \
-    KVR_PROBE_SHARE("mass_on_zero")                                                                \
-    KVR_PROBE_SHARE("mass_on_summary") KVR_PROBE_SHARE("mass_"                                     \
-                                                       "lost")
+#define KVR_PROBE_MASSES KVR_PROBE_SHARE("mass_on_zero") KVR_PROBE_SHARE("mass_on_summary")
+#define KVR_PROBE_LOST KVR_PROBE_SHARE("mass_lost")
 #define KVR_PROBE_ERRORS KVR_PROBE_POSITIVE("k_rel_error") KVR_PROBE_POSITIVE("v_rel_error")
 #define KVR_PROBE_CHANGES KVR_PROBE_POSITIVE("recodes") KVR_PROBE_POSITIVE("value_changes")
 
 #define KVR_PROBES                                                                                 \
     KVR_PROBE_SHIFT KVR_PROBE_SHIFT_SPREAD KVR_PROBE_SHARE("mass_bf16")                            \
         KVR_PROBE_OUTPUTS KVR_PROBE_SHARE("topk_recall")                                           \
-            KVR_PROBE_MASSES KVR_PROBE_ERRORS KVR_PROBE_CHANGES
+            KVR_PROBE_MASSES KVR_PROBE_LOST KVR_PROBE_ERRORS KVR_PROBE_CHANGES
 #define KVR_PROBES_BY_LAYER                                                                        \
     KVR_PROBE_SHIFT KVR_PROBE_SHIFT_SPREAD KVR_PROBE_SHARE("mass_bf16")                            \
         KVR_PROBE_OUTPUTS KVR_PROBE_SHARE("topk_recall") KVR_PROBE_ERRORS
