@@ -79,7 +79,7 @@ check "and nothing is written" test ! -e no.safetensors
 exits 0 "unless it is asked for" codec -m RTN_INT4 -i nan.safetensors -o out.safetensors --keep-nonfinite --json
 json "then it is counted" '.nonfinite_in == 1 and .nonfinite_out >= 1 and .v_mse == null and .k_mse > 0'
 exits 2 "an older state after a newer one" codec -m RTN_INT4 -i more.safetensors -i some.safetensors -o out.safetensors
-says "names the tokens" '90 tokens.*120'
+says "names the tokens" '90 active tokens.*120'
 tensors odd.safetensors 20 2 24
 exits 2 "a head width that is no power of two" codec -m QUAROT_KV_INT4 -i odd.safetensors -o out.safetensors
 says "names it" 'head_dim is 24'

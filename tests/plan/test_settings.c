@@ -126,7 +126,8 @@ START_TEST(spec_is_checked)
 {
     static const char *const wrong[] = { "{\"kind\":\"bench\"}", "{}",
                                          "{\"kind\":\"bench\",\"frames\":\"6\"}" };
-    static const char *const says[] = { "x: frames: ", "x: kind: ", "x: frames: " };
+    static const char *const says[] = { "x: key frames is missing", "x: key kind is missing",
+                                        "x: frames: " };
 
     for (int i = 0; i < 3; i++) {
         json_t *spec = json_loads(wrong[i], 0, NULL);

@@ -267,11 +267,15 @@ START_TEST(forcing_and_teacher_go_together)
 
     req.forcing = KVR_FORCING_STEP;
     ck_assert_int_eq(roll("BF16", &req, &r), KVR_EINVAL);
-    ck_assert_str_eq(kvr_error(), "rollout: forcing 'step' was requested without a teacher");
+    ck_assert_str_eq(kvr_error(),
+                     "rollout: forcing 'step' was requested without a teacher rollout; "
+                     "need both or neither");
     req.forcing = KVR_FORCING_NONE;
     req.teacher = x;
     ck_assert_int_eq(roll("BF16", &req, &r), KVR_EINVAL);
-    ck_assert_str_eq(kvr_error(), "rollout: forcing 'none' was requested with a teacher");
+    ck_assert_str_eq(kvr_error(),
+                     "rollout: forcing 'none' was requested with a teacher rollout; need "
+                     "both or neither");
 }
 END_TEST
 
