@@ -5,7 +5,8 @@
  *     ... kvr_cache_open(&cache, dev, p, &shape, path) ...
  *     kvr_scheme_close(&p);
  *
- * The rows are in methods.def. A new method is a new row, and a new part is a new file. */
+ * methods.def lists the methods, one row each. A new method is a new row, and a new part is a new
+ * file. */
 #ifndef KVR_METHODS_METHOD_H
 #define KVR_METHODS_METHOD_H
 

@@ -20,8 +20,8 @@ typedef enum kvr_status kvr_round_fn(void *ctx, int iter);
 struct kvr_rounds {
     struct kvr_dev *dev; /* CUDA */
     void *ctx;
-    /* Launches the work, or the reference, once on the stream. `iter` increases by one per call and
-     * selects the buffer that the call uses. */
+    /* Launch the benchmarked kernel, or the reference kernel, once on the stream. `iter` increases
+     * by one per call and selects the buffer that the call uses. */
     kvr_round_fn *run, *reference;
     /* `rounds` is the maximum number of rounds. A round runs the work, and the reference, `times`
      * times. */

@@ -61,8 +61,8 @@ struct kvr_attend_mma_span {
  * (kvr_stream_block_shared, or SIZE_MAX for no limit). Supported head_dims are the multiples of 16
  * up to 128; supported rows are BF16 or F32. Supported codecs are `raw` and the pipelines [hadamard
  * |] [outliers |] grid [+ grid], in which a grid is the quantizer `sym` or `asym`. Group sizes must
- * be powers of two, at least 8. If K or V has two grids, the groups of every grid of K and V must
- * consist of tokens of one channel. If a codec's only quantizer is `asym` with compute=bf16, the
+ * be powers of two, at least 8. If K or V has two grids (PRQ), every quantization group must hold
+ * one channel of several tokens. If a codec's only quantizer is `asym` with compute=bf16, the
  * quantizer must not store minimums. */
 bool kvr_attend_mma_accepts(size_t shared, const struct kvr_attend_shape *shape,
                             const struct kvr_attend_mma_span *span);

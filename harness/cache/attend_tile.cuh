@@ -78,8 +78,8 @@ static __host__ __device__ __forceinline__ int stage_bytes(const struct tile_gri
 
 /* ---- fetch -------------------------------------------------------------------------------- */
 
-/* Issues cp.async copies of the tile's bit planes of codes into the stage, starting with the plane
- * of the most bits per code. Returns the size in bytes of the planes in the stage. */
+/* Issues cp.async copies of the tile's bit planes of codes into the stage, starting with the widest
+ * plane (4 bits before 2 before 1). Returns the size in bytes of the planes in the stage. */
 template <int W>
 static __device__ __forceinline__ int fetch_planes(const struct tile_grid &g,
                                                    const struct tile_bounds &p, int tile,

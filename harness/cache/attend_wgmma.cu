@@ -519,8 +519,9 @@ static bool is_chain(const struct tile_source *s)
 }
 
 /* Returns the template parameter FORM of the span's kernel, minus the head dimension. The result is
- * 0 for BF16 rows. For quantized spans the result is the bits per code, plus TOKEN_VALUES for the
- * KIVI scheme or CHAIN for the PRQ scheme. Returns -1 if the kernel does not support the span. */
+ * 0 for BF16 rows. For quantized spans the result is the number of bits per code, combined with the
+ * flag TOKEN_VALUES for KIVI or the flag CHAIN for PRQ. Returns -1 if the kernel does not support
+ * the span. */
 static int kind_of(const struct kvr_attend_shape *a, const struct kvr_attend_mma_span *span)
 {
     const void *raw_k = rows_of(&span->k), *raw_v = rows_of(&span->v);

@@ -79,7 +79,7 @@ const struct kvr_command kvr_command_fsck = {
                 "  kvreel fsck kvreel.db -o saved.db      # save the intact rows\n",
     .details =
         "Every cell has a checksum of its rows (metrics, series, passes, ...). A session has\n"
-        "a checksum of its facts, and a sweep has a checksum of its plan.\n"
+        "a checksum of its metadata, and a sweep has a checksum of its plan.\n"
         "`kvreel merge` and `kvreel report` refuse a database whose rows do not match their\n"
         "checksums. `kvreel fsck` never changes the database that it checks.\n"
         "The exit code is 4 if damage was found.\n",

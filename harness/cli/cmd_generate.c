@@ -181,7 +181,7 @@ static void stem(char *out, size_t n, const struct generate_opts *o,
 static enum kvr_status tell(json_t *doc, const char *key, const char *path)
 {
     return json_object_set_new(doc, key, json_string(path))
-               ? kvr_fail(KVR_ENOMEM, "generate: out of memory while allocating the answer")
+               ? kvr_fail(KVR_ENOMEM, "generate: out of memory while writing the JSON result")
                : KVR_OK;
 }
 

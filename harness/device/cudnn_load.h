@@ -25,7 +25,7 @@ void kvr_cudnn_unload(void **library); /* accepts NULL */
 /* Writes cuDNN's name and version, such as "cuDNN 9.10", to words [n]. Returns KVR_EUNSUPPORTED
  * with the reason if cuDNN cannot be loaded. */
 enum kvr_status kvr_cudnn_name(char *words, size_t n);
-/* Writes the name, such as "cuDNN 9.10", of the cuDNN version with this version number to words
+/* Formats the cuDNN version number `version` as a name such as "cuDNN 9.10" into the buffer words
  * [n]. */
 void kvr_cudnn_words(size_t version, char *words, size_t n);
 

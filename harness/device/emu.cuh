@@ -87,7 +87,8 @@ struct region; /* an allocation of device memory, or a shared array of one block
 struct region *find(const void *p);
 struct region *shared_array(const void *id, const char *name, size_t n_bytes);
 struct region *shared_dynamic();
-/* Returns the region of block `rank` of the cluster that belongs to the same shared array as r. */
+/* Maps r, a region of shared memory, to the same region in the shared memory of block `rank` of the
+ * cluster. */
 struct region *map_shared(struct region *r, unsigned rank);
 void *begin(struct region *r);
 /* The touch_* functions check and record an access of n bytes at address p, and return the host

@@ -93,8 +93,8 @@ struct hopper *clock_block()
     return s->hopper;
 }
 
-/* Starts the vector clocks of a cluster. The blocks of a cluster share one serial number, and every
- * thread of the cluster has its own clock. */
+/* Initializes the vector clocks of all threads of a cluster. The blocks of a cluster share one
+ * serial number, and every thread of the cluster has its own clock. */
 void clock_cluster(struct kvr_stream *s)
 {
     if (!begin_clocks(s))

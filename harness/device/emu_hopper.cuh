@@ -245,7 +245,8 @@ struct hopper {
      * another block, plus 1. */
     uint32_t reached[MAX_CLUSTER][MAX_CLOCKED];
     struct member member[MAX_CLOCKED];
-    uint32_t core[MAX_CLOCKED / 32]; /* current value of the clock of every warp's tensor core */
+    uint32_t
+        core[MAX_CLOCKED / 32]; /* per warp: logical clock of its asynchronous wgmma operations */
     struct warp_registers registers[MAX_CLOCKED / 32];
     /* number of threads that wait in wgmma.wait_group, per warp group */
     unsigned in_group[MAX_CLOCKED / KVR_WARP_GROUP];

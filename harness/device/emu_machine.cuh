@@ -328,7 +328,7 @@ void meet_lanes(struct kvr_stream *s, unsigned first, unsigned mask);
 /* Completes the transfer with index i; the bulk copies in flight have the first indices, followed
  * by the remote stores in flight. */
 void complete_transfer(struct kvr_stream *s, unsigned i);
-/* Starts the vector clocks of a cluster of several blocks. */
+/* Initializes the vector clocks of all threads of a cluster of several blocks. */
 void clock_cluster(struct kvr_stream *s);
 /* Records the error of a deadlocked thread that waits for an operation of sm_90. */
 void record_stuck(struct kvr_stream *s, const struct fiber *f);

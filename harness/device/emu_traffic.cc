@@ -1,5 +1,6 @@
-/* emu_traffic.cc - counts the global-memory bytes that each kernel accesses (traffic.h). The counts
- * come from the shadow memory, which records the last launch that accessed each byte. */
+/* emu_traffic.cc - counts the global-memory bytes that each kernel accesses (traffic.h). The
+ * numbers of bytes come from the shadow memory, which records the last launch that accessed each
+ * byte. */
 #include "harness/device/emu_machine.cuh"
 #include "harness/device/traffic.h"
 

@@ -41,7 +41,8 @@ enum kvr_status kvr_phases_read(struct kvr_phases *p, int64_t *ns);
 /* Sets the times of all phases to 0 and discards phases that have not ended. */
 void kvr_phases_reset(struct kvr_phases *p);
 
-/* Releases all timing events of the device's phases. All phases must have ended and been read. */
+/* Releases all timing events of the device's phases. kvr_phase_end must have been called for every
+ * begun phase, and the times must have been read. */
 void kvr_phases_forget(struct kvr_dev *dev);
 
 #ifdef __cplusplus

@@ -11,8 +11,8 @@
  *     value = bound * (2 u - 1)    u of stream (seed, KVR_RNG_WEIGHTS, a, b), element i
  *
  * 2 u - 1 is exact in float, so only the multiplication by `bound` rounds. The stream numbers a and
- * b are the two halves of the 64-bit FNV-1a hash of the tensor's name. The variance of the values
- * depends on the kind of tensor:
+ * b are the two halves of the 64-bit FNV-1a hash of the tensor's name. The variance of the random
+ * weights depends on the kind of tensor:
  *
  *     linear, convolution   variance 1 / fan-in: keeps unit variance
  *     bias                  standard deviation 0.02

@@ -20,7 +20,7 @@ bool kvr_fit_asked(const char *value, double *bits);
 
 struct kvr_fit {
     int at;                   /* index of the solved setting (-1: no setting has a budget) */
-    double bits;              /* budget of the solved setting, in bits per element */
+    double bits;              /* budget that the solved setting must meet, in bits per element */
     double predicted;         /* predicted bits per element with the solved value */
     char value[KVR_FIT_TEXT]; /* the solved value, which replaces the text "fit B" */
 };

@@ -15,9 +15,10 @@ enum kvr_status kvr_report_cost(struct kvr_table **out, const char *db_path);
 
 /* Makes a table of the rollouts in results/measured/GPU and the study's figures: one row per method
  * and attention path, from the newest valid rollout. `gpu` is a name or a folder (measured.h). The
- * time of a NOISY rollout is in runtime_seen_s; its runtime_s is NULL. seen_ratio is the time
- * relative to BF16 in the same session and path. Sessions that ran other code than their commit's
- * are omitted. Column `mark` is empty for the newest session, and a letter for older sessions. */
+ * time of a NOISY rollout is in runtime_seen_s; its runtime_s is NULL. seen_ratio is runtime_seen_s
+ * divided by BF16's time in the same session with the same attention path (staged, fused, dense or
+ * decoded). Sessions that ran other code than their commit's are omitted. Column `mark` is empty
+ * for the newest session, and a letter for older sessions. */
 enum kvr_status kvr_report_cost_card(struct kvr_table **out, const char *gpu);
 extern const char *const kvr_cost_card_fold[]; /* columns for kvr_table_fold() */
 

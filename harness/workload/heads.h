@@ -46,9 +46,10 @@ void kvr_heads_close(struct kvr_heads **p);
  * struct kvr_heads. */
 enum kvr_status kvr_heads_observe(void *ctx, const struct kvr_cache_view *view);
 
-/* Writes the labels to class [L][H] and the values that decide them to measure [L][H]. Depending on
- * the rule, the value is A_near / (A_all - A_first), max(A_first, A_past), or the share of sign
- * changes. Returns KVR_EINVAL if all passes belong to the first chunk. */
+/* Writes the label of each head to class [L][H], and the score that decides the label to measure
+ * [L][H]. The score is A_near / (A_all - A_first) (Forcing-KV), max(A_first, A_past) (Dummy
+ * Forcing), or the share of sign changes of x(d) minus its mean (Pyramid Forcing). Returns
+ * KVR_EINVAL if all passes belong to the first chunk. */
 enum kvr_status kvr_heads_classify(const struct kvr_heads *p, const struct kvr_head_rule_opts *o,
                                    char *class, double *measure);
 

@@ -16,10 +16,11 @@
  * The words of a prompt are those of the model's vocabulary without their category; for example,
  * "color:red" is written "red". Inflected forms of a motion are accepted (bounce, bouncing);
  * articles and similar words are ignored. A property that an act omits has the value of the
- * previous act. In the first act, object 1 is by default a still, large, red, solid disc; an object
- * 2 is by default a still, large, white, solid disc. By default there is no second object, the
- * camera is static, and the background is plain blue, or plain white behind a blue object. Only the
- * motion "drift" has a direction, by default right.
+ * previous act. In the first act (the part of the video before the first change), object 1 defaults
+ * to a still, large, red, solid disc. An object 2, if the prompt names one, defaults to a white
+ * one. By default there is no second object, the camera is static, and the background is plain
+ * blue, or plain white behind a blue object. Only the motion "drift" has a direction, by default
+ * right.
  *
  * An act begins at the chunk that the prompt states. If the prompt states no chunk, the k-th of n
  * acts, counted from 0, begins at chunk floor(k * chunks / n). */

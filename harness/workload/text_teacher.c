@@ -76,8 +76,9 @@ static enum kvr_status take_ids(struct kvr_tokens *t, const struct kvr_tensor *x
 
         if (!integer_at(x, i, &id) || id < 0 || id > INT32_MAX)
             return kvr_fail(KVR_EFORMAT,
-                            "%s: tensor '%s': token id %d is %" PRId64 ", need 0..%" PRId32, path,
-                            tensor, i, id, INT32_MAX);
+                            "%s: tensor '%s': the token at index %d has id %" PRId64
+                            ", need 0..%" PRId32,
+                            path, tensor, i, id, INT32_MAX);
         if (t->own)
             t->own[i] = (int32_t)id;
     }

@@ -95,9 +95,9 @@ END_TEST
 START_TEST(ids_out_of_range)
 {
     static const int64_t wide[][3] = { { 1, -2, 3 }, { 1, 2, 1LL << 31 }, { INT64_MIN, 0, 0 } };
-    static const char *const says[] = { "token id 1 is -2, need 0..2147483647",
-                                        "token id 2 is 2147483648",
-                                        "token id 0 is -9223372036854775808" };
+    static const char *const says[] = { "the token at index 1 has id -2, need 0..2147483647",
+                                        "the token at index 2 has id 2147483648",
+                                        "the token at index 0 has id -9223372036854775808" };
     float real[] = { 1, 2, 3 };
     struct kvr_st_item item = { "t", { .dtype = KVR_I64, .n_dims = 1, .shape = { 3 } } };
     struct kvr_tokens t;

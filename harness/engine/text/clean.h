@@ -9,9 +9,9 @@
  * longer changes the line. The repairs decode HTML character references and text whose UTF-8 bytes
  * were read as Latin-1 or Windows-1252. The repairs replace C1 controls, ligatures, fullwidth and
  * halfwidth forms, curly quotes and foreign line ends. The repairs remove terminal escapes and
- * control characters, and convert the text to Unicode's normalization form C. Afterwards, HTML
- * character references are decoded twice more. Finally, each run of white space becomes one blank,
- * and white space at both ends is removed.
+ * control characters, and convert the text to Unicode's normalization form C. After all repairs,
+ * HTML character references are decoded two more times. Finally, each run of white space becomes
+ * one blank, and white space at both ends is removed.
  *
  * Python's ftfy also repairs text that was garbled by other code pages or only in part; clean.c
  * leaves such text unchanged. */

@@ -338,7 +338,7 @@ CELLS unsigned cells_code(const struct cells *c, const struct cells_fit *f, floa
         return (unsigned)cells_clamp(cells_rounded(y, c->round), 0, 2 * qm + 1);
     if (c->zero != CELLS_NO_ZERO)
         return (unsigned)cells_clamp(cells_rounded(y + f->m, c->round), 0, 2 * qm + 1);
-    if (c->round == CELLS_UP) /* adds half + 0.5 to y in one addition, as the shipped implementation
+    if (c->round == CELLS_UP) /* adds half (2^(b-1)) + 0.5 to y in one addition, as ggml's Q4_0
                                * does */
         return (unsigned)cells_clamp(floorf(y + (half + 0.5f)), c->first_extreme ? 0 : 1,
                                      2 * qm + 1);

@@ -46,8 +46,8 @@ bool kvr_chain_decode_cuda(struct kvr_stream *s, const struct kvr_grid_chain *c,
 bool kvr_chain_decode_bf16_cuda(struct kvr_stream *s, const struct kvr_grid_chain *c,
                                 const struct kvr_stage_data *const data[2], int64_t t0, int64_t n,
                                 int h0, int nh, kvr_bf16 *out);
-/* Returns whether kvr_chain_decode_bf16_cuda supports the chain. A chain with a rotation must have
- * one grid and heads of 32, 64 or 128 channels. */
+/* Returns whether kvr_chain_decode_bf16_cuda can decode this chain of a rotation and one or two
+ * grids. A chain with a rotation must have one grid and heads of 32, 64 or 128 channels. */
 bool kvr_chain_decodes_bf16(const struct kvr_grid_chain *c);
 
 #ifdef __cplusplus

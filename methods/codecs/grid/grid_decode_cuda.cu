@@ -128,8 +128,8 @@ static __device__ __forceinline__ void store_as(kvr_bf16 &to, const kvr_vec<floa
     to = (kvr_bf16)(kvr_bf16_pair(x.v[0], 0.0f) & 0xffffu);
 }
 
-/* Each thread dequantizes up to 8 tokens of sizeof(T) channels. With a rotation, a second grid or
- * BF16 output, the decode mode must be KVR_DECODE_SET. */
+/* Each thread dequantizes up to 8 tokens of sizeof(T) adjacent channels, one per byte of the code
+ * word T. With a rotation, a second grid or BF16 output, the decode mode must be KVR_DECODE_SET. */
 template <class W>
 static __global__ void __launch_bounds__(THREADS, !W::plain || W::pair ? 5
                                                   : W::rotated         ? 6

@@ -6,8 +6,8 @@
  * computes the moments of every span of SPAN elements, and lists the span's candidates, whose
  * magnitudes exceed the estimate. The kernels outlier_count and outlier_record then read only the
  * candidates. If a span has more than ROOM candidates, outlier_count and outlier_record read the
- * whole span again. If the exact bound is below the estimate, outlier_count and outlier_record read
- * all spans again. */
+ * whole span again. If the exact outlier threshold is below the estimated one, outlier_count and
+ * outlier_record read all spans again. */
 #include "methods/codecs/outliers/outliers_cuda.h"
 
 #include <cfloat>

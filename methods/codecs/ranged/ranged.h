@@ -9,9 +9,10 @@
  *
  * As an upper end, f[bins] stands for 65536. While the top bits of low and high are equal, the
  * coder outputs them. While [low, high] straddles the middle within the inner half, the coder
- * increments the number of pending bits. At the end of a segment one more bit becomes pending, and
- * a 0 follows if low < 2^30, else a 1. Bytes are filled from the highest bit down. The coder
- * restarts for every segment of SEGMENT tokens, with the same frequencies. */
+ * increments the number of pending bits. To end a segment, the coder adds one pending bit and
+ * writes 0 if low < 2^30, else 1, and then the pending bits, which are the inverse. Bytes are
+ * filled from the highest bit down. The coder restarts for every segment of SEGMENT tokens, with
+ * the same frequencies. */
 #ifndef KVR_METHODS_RANGED_H
 #define KVR_METHODS_RANGED_H
 
