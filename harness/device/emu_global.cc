@@ -83,8 +83,8 @@ struct span {
     struct cell *cell;
 };
 
-/* Finds the n bytes of device memory from address p on; n must not be 0. Shadow cells that are
- * larger than `finest` bytes are split first. */
+/* Finds the shadow memory of the n bytes of device memory that start at address p; n must not be 0.
+ * Shadow cells that are larger than `finest` bytes are split first. */
 static enum kvr_status span_at(const char *what, const void *p, size_t n, unsigned finest,
                                struct span *out)
 {

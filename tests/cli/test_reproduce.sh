@@ -59,4 +59,4 @@ exits 4 "a changed digit is out of tolerance" reproduce study33 --quantity compr
 json "in one cell" '[.[] | select(.verdict == "OUT OF TOLERANCE") | .method] == ["RTN_INT4"]'
 sed -i '5s/,/,,/' "$work/data/results/published/kvquant33_compression.csv"
 exits 2 "a broken table is refused" reproduce study33 --quantity compression
-says "with file and line" 'kvquant33_compression.csv:5: 4 fields, need 3'
+says "with file and line" 'kvquant33_compression.csv:5: the row has 4 fields, need 3'

@@ -31,7 +31,7 @@ exits 2 "embed: no encoder" embed -p "$work/prompts.txt" --model models/nano -o 
 says "names the file" 'models_t5_umt5-xxl-enc-bf16.pth'
 exits 2 "embed: a tokenizer of another model" embed -p "$work/prompts.txt" --encoder tests/fixtures/wan_real/umt5.safetensors \
     --tokenizer tests/fixtures/wan_real/spiece.model -o "$work/x.safetensors"
-says "says both sizes" '1000 pieces, .* 512'
+says "says both sizes" '1000 pieces, .*512'
 printf 'bad \xff text\n' >"$work/bad.txt"
 exits 2 "embed: no UTF-8" embed -p "$work/bad.txt" --model "$folder" -o "$work/x.safetensors"
 says "names the prompt" "p0001.*UTF-8"

@@ -70,8 +70,8 @@ load_pixels(const struct kvr_conv_shape &c, const struct tap &t, int frame, kvr_
     }
 }
 
-/* Loads the weights of COLUMNS output channels, from n0 on, at one K index into line `lane` of the
- * shared-memory tile `columns`. */
+/* For one K index, loads the weights of output channels n0 to n0 + COLUMNS - 1 into row `lane` of
+ * the shared-memory tile `columns`. */
 template <class T>
 static __device__ __forceinline__ void
 load_weights(const struct kvr_conv_shape &c, bool there, kvr_global<const T> w, int span, int frame,

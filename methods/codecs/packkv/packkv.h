@@ -99,8 +99,8 @@ CELLS int packkv_length(const struct packkv *g, cells_bytes_in codes, int64_t ro
     return (int)packkv_bits(codes, round, g->head_dim * g->bits + c * g->lens, g->lens);
 }
 
-/* Code of channel c at position i of a unit. The numbers q - m of channel c start at bit `bit` of
- * the round. */
+/* Code of channel c at position i of a unit. The differences q - m (code minus the channel's
+ * minimum code) of channel c start at bit `bit` of the round. */
 CELLS unsigned packkv_code(const struct packkv *g, cells_bytes_in codes, int64_t round, int64_t c,
                            int i, int64_t bit, int n)
 {
