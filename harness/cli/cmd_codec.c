@@ -454,7 +454,7 @@ static const struct kvr_arg args[] = {
 
 const struct kvr_command kvr_command_codec = {
     .name = "codec",
-    .summary = "encode and decode the keys and values in a file with one layer of a method",
+    .summary = "encode and decode the keys and values in a file as one layer of a method's cache",
     .usage = "-m METHOD[@study] -i IN.safetensors [-i NEXT ...] -o OUT.safetensors [options]\n"
              "       kvreel codec -m METHOD[@study] --draw TxHxD [options]",
     .examples = "  kvreel codec -m RTN_INT4 -i kv.safetensors -o decoded.safetensors\n"

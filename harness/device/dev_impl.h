@@ -15,7 +15,7 @@ struct kvr_dev_kind {
     void (*close)(struct kvr_dev *dev); /* accepts a partly opened device */
     enum kvr_status (*info)(struct kvr_dev *dev, struct kvr_device_info *out);
 
-    /* n > 0 bytes, 64-byte aligned. KVR_ENOMEM gives the available memory. */
+    /* Allocates n > 0 bytes, aligned to 64 bytes. KVR_ENOMEM gives the available memory. */
     enum kvr_status (*alloc)(struct kvr_dev *dev, void **p, size_t n);
     void (*free)(struct kvr_dev *dev, void *p);
     enum kvr_status (*put)(struct kvr_dev *dev, void *to, const void *host, size_t n);

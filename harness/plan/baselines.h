@@ -32,9 +32,10 @@ struct kvr_baselines {
                                         * points here */
 };
 
-/* Chooses the baselines of a sweep. The budget of a window is a method's bits per element at head
- * dimension 128, rounded up to an integer, or the exact budget of a method with `fit B`. Baselines
- * that the sweep already lists are not added. KVR_ENOMEM. */
+/* Chooses the baselines of a sweep. For each method, a sliding-window baseline of equal size is
+ * added. The baseline's budget is the method's bits per element at head dimension 128, rounded up
+ * to an integer, or exactly B for a method with `fit B`. Baselines that the sweep already lists are
+ * not added. KVR_ENOMEM. */
 enum kvr_status kvr_baselines_make(struct kvr_baselines *b, const struct kvr_config *c);
 
 extern const char kvr_reference_plan[]; /* "BF16" */

@@ -89,9 +89,9 @@ weights_of(const struct kvr_conv_shape &c, kvr_global<const kvr_bf16> w,
     return w + (((at.dy + border) * c.kernel + at.dx + border) * c.taps + at.frame) * c.in;
 }
 
-/* Advances `at` to the next K step. The innermost loop runs over input channels, and the next loop
- * over the columns of a kernel row, whose pixels are then in L1. The outer loops run over frames
- * and over kernel rows. */
+/* Advances `at` to the next K step. The innermost loop runs over input channels. The next loop runs
+ * over the columns of a filter row, because the input pixels of neighbouring columns overlap and
+ * are still in L1. The outer loops run over frames and over kernel rows. */
 static __device__ __forceinline__ void advance(const struct kvr_conv_shape &c,
                                                const struct frames &f, kvr_global<const kvr_bf16> w,
                                                const int (&y)[PIXEL_ROWS],

@@ -77,7 +77,7 @@ struct kvr_trace_info {
     struct kvr_trace_layout layout;
     struct kvr_trace_rope rope;
     int n_passes, n_chunks, n_frames;
-    int most_passes;             /* largest number of passes per chunk */
+    int most_passes;             /* largest number of recorded forward passes per chunk */
     struct kvr_trace_pass *pass; /* [n_passes], in order */
 };
 

@@ -114,8 +114,8 @@ struct cells {
     float top;     /* FLOATS: largest value */
     int nan;       /* FLOATS: code of NaN, or -1 if the format has no NaN */
     float level[CELLS_MAX_LEVELS];
-    /* Size of the block, and the offsets of the groups' scales and second numbers in the side
-     * information. */
+    /* Size of the block, and the offsets in the side information of the groups' scales and of their
+     * second numbers (zero points or minimums). */
     int64_t n_tok, channels, n_groups;
     size_t scale_at, second_at, params_bytes;
 };

@@ -23,7 +23,7 @@ enum { RANGED_SEGMENT = 256, RANGED_MAX_BINS = 64 };
 /* The codes of a block are the bytes of the segments, channel by channel within a segment. The side
  * information of a block has the offset in `codes` at which each channel's bytes end, uint32
  * [segments][channels], and the symbol frequencies, uint16 [channels][bins + 1]. The side
- * information ends with the values A of the tokens, BF16 [T]. */
+ * information ends with one A = BF16(max |x|) per token, BF16 [T]. */
 struct ranged {
     int bins;
     int64_t n_tok, channels, segments;
