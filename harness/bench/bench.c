@@ -75,7 +75,8 @@ bool kvr_bench_last(const double *ratio, int n, int most)
 
 /* ---- caches ------------------------------------------------------------------------------- */
 
-/* A virtual machine reports its socket's L3 (480 MiB on a Xeon), its share is unknown. */
+/* LARGEST_CACHE bounds the size of an L3: a virtual machine reports its whole socket's (480 MiB on a
+ * Xeon). */
 enum { LINE = 64, LAST_CACHE = 32 << 20, LARGEST_CACHE = 64 << 20 };
 
 #if defined(__x86_64__)
@@ -111,7 +112,7 @@ enum kvr_status kvr_bench_evict_all(void)
     const long l3 = sysconf(_SC_LEVEL3_CACHE_SIZE), l2 = sysconf(_SC_LEVEL2_CACHE_SIZE);
     const size_t last = l3 > 0 ? (size_t)l3 : l2 > 0 ? (size_t)l2 : LAST_CACHE;
     const size_t n = 2 * (last < LARGEST_CACHE ? last : LARGEST_CACHE);
-    static volatile char *kept; /* for the process: new pages cost more than the eviction */
+    static volatile char *kept; /* never freed: mapping new pages takes longer than evicting */
 
     if (!kept && !(kept = malloc(n)))
         return kvr_fail(KVR_ENOMEM, "bench: out of memory: %zu bytes to evict the CPU caches", n);

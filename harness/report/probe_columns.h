@@ -3,12 +3,12 @@
  *
  *     .with = KVR_WITH("quantities", KVR_PROBES_BY_LAYER, ...)
  *
- * Each macro is an SQL text and ends with a comma. The statement's rows `a` have the columns name,
- * mean, median, p95, lo and hi. */
+ * A macro is the SQL text of one or more columns, each followed by a comma. The statement's rows `a`
+ * have the columns name, mean, median, p95, lo and hi. */
 #ifndef KVR_REPORT_PROBE_COLUMNS_H
 #define KVR_REPORT_PROBE_COLUMNS_H
 
-/* One statistic of a quantity: the aggregate `of` the rows with its name. */
+/* An aggregate without a comma: the value of column `of` in the row of the quantity `name`. */
 #define KVR_PROBE_OF(name, of) "max(" of ") FILTER (WHERE name = '" name "')"
 /* Columns NAME, NAME_lo and NAME_hi. The quantity's range is [least, most]; 9e999 is infinite. */
 #define KVR_PROBE(name, least, most)                                                               \
