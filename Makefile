@@ -418,13 +418,14 @@ check-kernels: $(BUILD)/kvreel $(BUILD)/tests/bench/test_kernel_cases
 # these sources, it drops. CC says for which machine.
 ALONE     := $(BUILD)/check_kernels
 ALONE_SRC := $(filter-out %/sha256.c %/version.c %/onednn.c,$(wildcard harness/core/*.c methods/kernels/*.c methods/codecs/*/*.c) \
-	$(wildcard harness/bench/kernel_case.c harness/bench/kernels_*.c harness/engine/ops.c harness/engine/ops_exact.c))
+	$(wildcard harness/bench/kernel_case.c harness/bench/kernels_*.c harness/engine/ops.c harness/engine/ops_exact.c \
+	harness/engine/ops_cross_bf16.c harness/cache/attend_bf16.c))
 ALONE_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(ISA_SRC) $(DOT_SRC) $(TILE_SRC),$(ALONE_SRC))) $(ISA_OBJ)
 $(ALONE): CFLAGS += -static -Wl,--gc-sections
 $(ALONE): tests/neon/check_kernels.c $(ALONE_OBJ)
 	$(call say,TEST,$@)
 	$(Q)rm -f $@.a && $(AR) rcs $@.a $(ALONE_OBJ)
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -Wl,--no-warnings -o $@ $< $@.a -lm
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -o $@ $< $@.a -lm
 
 NEON_CC ?= aarch64-linux-gnu-gcc
 NEON    := $(if $(shell command -v $(NEON_CC)),$(if $(shell command -v qemu-aarch64),yes))
