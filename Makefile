@@ -104,7 +104,7 @@ CUDA_TEST := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/cuda/test_%,$(wildca
 # nvcc knows where its libraries are: what is found by that name may be a link, or a script.
 CUDA_LIBS  = $(if $(NVCC),$(shell $(NVCC) --dryrun -x cu /dev/null 2>&1 | sed -n 's/^\#$$ LIBRARIES=//p')) \
 	-lcudart_static -lstdc++ -lrt -lpthread
-EMU_OBJ   := $(patsubst %.cc,$(BUILD)/%.o,$(wildcard harness/device/*.cc)) \
+EMU_OBJ   := $(patsubst %.cc,$(BUILD)/%.o,$(wildcard harness/device/emu/*.cc)) \
 	$(patsubst %.cu,$(BUILD)/%.emu.o,$(filter-out harness/device/%_cuda.cu,$(CU)))
 FAULT_OBJ   := $(patsubst %.cu,$(BUILD)/%.emu.o,$(wildcard tests/cuda/*.cu))
 KERNELS   := $(if $(CUDA),$(CUDA_OBJ),$(EMU_OBJ))
@@ -175,7 +175,7 @@ GIT_HASH  := $(or $(shell cat COMMIT 2>/dev/null),$(shell git rev-parse HEAD 2>/
 GIT_DIRTY := $(if $(wildcard COMMIT),0,$(shell git status --porcelain 2>/dev/null | grep -q . && echo 1 || echo 0))
 # What a stored number depends on: a cell that was measured by other sources is stale.
 CODE      := $(sort $(wildcard $(foreach d,harness/core harness/cache harness/workload/trace harness/files/weights harness/engine harness/engine/text harness/engine/vae \
-               harness/workload harness/files/media harness/device methods methods/* methods/*/* metrics,$d/*.c $d/*.h $d/*.def $d/*.py $d/*.cu $d/*.cuh)))
+               harness/workload harness/files/media harness/device harness/device/emu methods methods/* methods/*/* metrics,$d/*.c $d/*.h $d/*.def $d/*.py $d/*.cu $d/*.cuh)))
 CODE_HASH := $(shell cat $(CODE) | sha256sum | cut -c 1-16)
 BUILD_ID  := $(GIT_HASH) $(GIT_DIRTY) $(CODE_HASH) $(CC) $(CFLAGS) $(CUDA)
 $(BUILD)/build_id: FORCE
@@ -258,8 +258,8 @@ $(BUILD)/harness/engine/text/spiece.o $(BUILD)/harness/core/onednn_guard.o: $(BU
 	$(Q)$(CXX) $(CPPFLAGS) $(filter-out -fno-exceptions -fno-rtti,$(CXXFLAGS)) -MMD -MP -c -o $@ $<
 
 # Every access of an emulated kernel passes through here: under the sanitizers half of its time.
-$(patsubst %.cc,$(BUILD)/%.o,$(wildcard harness/device/*.cc)): OPT := $(if $(SAN),-O2 -g1,$(OPT))
-$(BUILD)/harness/device/%.o: harness/device/%.cc
+$(patsubst %.cc,$(BUILD)/%.o,$(wildcard harness/device/emu/*.cc)): OPT := $(if $(SAN),-O2 -g1,$(OPT))
+$(BUILD)/harness/device/emu/%.o: harness/device/emu/%.cc
 	$(call say,CXX,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CXX) $(CPPFLAGS) -DKVR_EMULATED $(CXXFLAGS) -MMD -MP -c -o $@ $<

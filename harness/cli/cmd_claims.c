@@ -1,6 +1,6 @@
 /* cmd_claims.c - `kvreel claims`: judges the papers' claims from a database. */
 #include "harness/cli/cli.h"
-#include "harness/report/claims.h"
+#include "harness/report/claims/claims.h"
 
 struct claims_opts {
     const char *db, *format;

@@ -1,7 +1,7 @@
 /* cmd_pareto.c - `kvreel pareto`: prints the front of any objectives, and for other methods a
  * dominating one. */
 #include "harness/cli/cli.h"
-#include "harness/report/pareto.h"
+#include "harness/report/pareto/pareto.h"
 #include "harness/report/report.h"
 #include "harness/store/store.h"
 

@@ -4,10 +4,10 @@
 
 #include "harness/cli/cli.h"
 #include "harness/report/cost.h"
-#include "harness/report/cost_plot.h"
-#include "harness/report/curves.h"
-#include "harness/report/forest.h"
-#include "harness/report/plot.h"
+#include "harness/report/plot/cost_plot.h"
+#include "harness/report/plot/curves.h"
+#include "harness/report/plot/forest.h"
+#include "harness/report/plot/plot.h"
 
 struct plot_opts {
     const char *db, *out, *ledger, *measured, *format, *where, *bounds, *metric, *x, *y, *title,

@@ -1,6 +1,6 @@
 /* cmd_query.c - `kvreel query`: runs read-only SQL on a database of results. */
 #include "harness/cli/cli.h"
-#include "harness/report/table.h"
+#include "harness/report/table/table.h"
 #include "harness/store/check.h"
 
 struct query_opts {

@@ -5,9 +5,9 @@
 #include "harness/cli/cli.h"
 #include "harness/core/memtext.h"
 #include "harness/core/outfile.h"
-#include "harness/report/board.h"
+#include "harness/report/page/board.h"
 #include "harness/report/cost.h"
-#include "harness/report/html.h"
+#include "harness/report/page/html.h"
 #include "harness/report/report.h"
 #include "harness/store/check.h"
 

@@ -1,6 +1,6 @@
 /* cmd_reproduce.c - `kvreel reproduce`: compares published figures with ours. */
 #include "harness/cli/cli.h"
-#include "harness/report/reproduce.h"
+#include "harness/report/reproduce/reproduce.h"
 
 struct reproduce_opts {
     const char *db, *format, *quantity;

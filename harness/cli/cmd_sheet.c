@@ -7,7 +7,7 @@
 #include "harness/cli/cli.h"
 #include "harness/core/path.h"
 #include "harness/files/media/media.h"
-#include "harness/report/sheet_cells.h"
+#include "harness/report/page/sheet_cells.h"
 
 struct sheet_opts {
     int columns, scale;

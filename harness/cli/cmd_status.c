@@ -7,7 +7,7 @@
 #include "harness/cli/cli.h"
 #include "harness/cli/pairs.h"
 #include "harness/core/path.h"
-#include "harness/report/table.h"
+#include "harness/report/table/table.h"
 #include "harness/settle/decide.h"
 #include "harness/store/lock.h"
 

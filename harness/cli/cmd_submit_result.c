@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "harness/cli/cli.h"
-#include "harness/report/submission.h"
+#include "harness/report/page/submission.h"
 
 struct submit_result_opts {
     const char *db, *sweep, *out;

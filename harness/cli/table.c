@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "harness/cli/cli.h"
-#include "harness/report/table.h"
+#include "harness/report/table/table.h"
 
 enum { MAX_COLUMNS = 16 };
 

@@ -25,7 +25,7 @@ extern "C" bool kvr_stream_ask_shared(struct kvr_stream *s, const void *kernel, 
     ((shared) == 0 || kvr_stream_ask_shared(s, (const void *)(kernel), (size_t)(shared)))
 
 #ifdef KVR_EMULATED
-#include "harness/device/emu.cuh"
+#include "harness/device/emu/emu.cuh"
 
 extern "C" int kvr_stream_at_once(struct kvr_stream *s, int threads, size_t bytes);
 #define KVR_AT_ONCE(kernel, threads, shared, declared, s)                                          \

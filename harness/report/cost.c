@@ -11,9 +11,9 @@
 #include "harness/engine/gemm.h"
 #include "harness/plan/geometry.h"
 #include "harness/report/cost_columns.h"
-#include "harness/report/published.h"
+#include "harness/report/table/published.h"
 #include "harness/report/ratios.h"
-#include "harness/report/values.h"
+#include "harness/report/table/values.h"
 #include "harness/store/setting.h"
 #include "harness/store/statement.h"
 

@@ -2,7 +2,7 @@
 #ifndef KVR_REPORT_COST_H
 #define KVR_REPORT_COST_H
 
-#include "harness/report/table.h"
+#include "harness/report/table/table.h"
 
 /* The table has a row per method and settings, taken from the cell with the median runtime. Memory
  * columns are the compression, the peak bytes, and the bytes of each allocation tag at the peak.

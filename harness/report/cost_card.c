@@ -10,9 +10,9 @@
 
 #include "harness/cache/cache.h"
 #include "harness/report/cost_columns.h"
-#include "harness/report/measured.h"
-#include "harness/report/published.h"
-#include "harness/report/values.h"
+#include "harness/report/table/measured.h"
+#include "harness/report/table/published.h"
+#include "harness/report/table/values.h"
 
 #define GIB (1024.0 * 1024.0 * 1024.0)
 

@@ -3,7 +3,7 @@
 #ifndef KVR_REPORT_COST_COLUMNS_H
 #define KVR_REPORT_COST_COLUMNS_H
 
-#include "harness/report/table.h"
+#include "harness/report/table/table.h"
 
 /* The macros expand to initializers of struct kvr_column without a trailing comma. */
 #define COST_PUBLISHED_PEAK                                                                        \

@@ -2,7 +2,7 @@
 #ifndef KVR_REPORT_INTERVALS_H
 #define KVR_REPORT_INTERVALS_H
 
-#include "harness/report/table.h"
+#include "harness/report/table/table.h"
 
 /* Builds a table with a row per method and settings. The columns are compression, mean SSIM and
  * PSNR, median runtime, tie group by SSIM, and the numbers of OK and of attempted cells. Means have

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "harness/report/nested.h"
-#include "harness/report/values.h"
+#include "harness/report/stats/nested.h"
+#include "harness/report/table/values.h"
 #include "harness/store/statement.h"
 
 KVR_STATEMENT(table_prefill);

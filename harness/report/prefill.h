@@ -15,8 +15,8 @@
 #ifndef KVR_REPORT_PREFILL_H
 #define KVR_REPORT_PREFILL_H
 
-#include "harness/report/pairs.h"
-#include "harness/report/table.h"
+#include "harness/report/stats/pairs.h"
+#include "harness/report/table/table.h"
 
 /* Metrics of one text. Differences (D_NLL, the shifts) are relative to the BF16 cache on the same
  * text. */

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "harness/report/values.h"
+#include "harness/report/table/values.h"
 #include "harness/store/statement.h"
 
 KVR_STATEMENT(table_ratios);

@@ -10,7 +10,7 @@
 #ifndef KVR_REPORT_RATIOS_H
 #define KVR_REPORT_RATIOS_H
 
-#include "harness/report/table.h"
+#include "harness/report/table/table.h"
 
 enum {
     KVR_RATIO_METHOD,

@@ -10,7 +10,7 @@
 #ifndef KVR_REPORT_REPORT_H
 #define KVR_REPORT_REPORT_H
 
-#include "harness/report/table.h"
+#include "harness/report/table/table.h"
 
 struct kvr_report {
     const char *name, *title;

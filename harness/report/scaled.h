@@ -12,7 +12,7 @@
 #ifndef KVR_REPORT_SCALED_H
 #define KVR_REPORT_SCALED_H
 
-#include "harness/report/table.h"
+#include "harness/report/table/table.h"
 
 enum kvr_status kvr_report_scaled(struct kvr_table **out, const char *db_path);
 

@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "harness/report/claims.h"
-#include "harness/report/nested.h"
-#include "harness/report/pairs.h"
+#include "harness/report/claims/claims.h"
+#include "harness/report/stats/nested.h"
+#include "harness/report/stats/pairs.h"
 #include "harness/report/ratios.h"
-#include "harness/report/stats.h"
-#include "harness/report/values.h"
+#include "harness/report/stats/stats.h"
+#include "harness/report/table/values.h"
 #include "metrics/metric.h"
 
 enum { MAX_METHODS = 1000, SQL_MAX = 4096 };

@@ -5,8 +5,8 @@
 #ifndef KVR_REPORT_STAT_TABLES_H
 #define KVR_REPORT_STAT_TABLES_H
 
-#include "harness/report/table.h"
-#include "harness/report/nested.h"
+#include "harness/report/table/table.h"
+#include "harness/report/stats/nested.h"
 
 struct kvr_stat_options {
     const char *db;

@@ -6,15 +6,15 @@
 #include <string.h>
 
 #include "harness/core/opts.h"
-#include "harness/report/chaos.h"
-#include "harness/report/claims.h"
+#include "harness/report/table/chaos.h"
+#include "harness/report/claims/claims.h"
 #include "harness/report/cost.h"
 #include "harness/report/intervals.h"
 #include "harness/report/prefill.h"
 #include "harness/report/probe_columns.h"
 #include "harness/report/scaled.h"
 #include "harness/report/stat_tables.h"
-#include "harness/report/variance.h"
+#include "harness/report/claims/variance.h"
 #include "harness/store/statement.h"
 
 KVR_STATEMENT(beside);

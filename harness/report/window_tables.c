@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "harness/report/stat_tables.h"
-#include "harness/report/pairs.h"
-#include "harness/report/stats.h"
-#include "harness/report/values.h"
+#include "harness/report/stats/pairs.h"
+#include "harness/report/stats/stats.h"
+#include "harness/report/table/values.h"
 #include "harness/store/statement.h"
 #include "metrics/metric.h"
 

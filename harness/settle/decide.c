@@ -9,7 +9,7 @@
 #include "harness/core/clock.h"
 #include "harness/core/path.h"
 #include "harness/plan/config.h"
-#include "harness/report/claims.h"
+#include "harness/report/claims/claims.h"
 #include "harness/settle/settle.h"
 #include "harness/store/statement.h"
 #include "metrics/metric.h"

@@ -29,7 +29,7 @@
 #include <stdio.h>
 
 #include "harness/plan/preferences.h"
-#include "harness/report/claims.h"
+#include "harness/report/claims/claims.h"
 
 struct kvr_settle_options {
     const char *ledger;     /* NULL: results/claims.yaml */

@@ -44,7 +44,7 @@ for (const c of ALL_CELLS) for (const k of Object.keys(METRICS)) if (METRICS[k].
 const title = k => METRICS[k].label + (METRICS[k].unit ? " (" + METRICS[k].unit + ")" : "");
 const show = (k, v) => num(v, METRICS[k].digits) + (METRICS[k].unit && v !== null ? "\u00a0" + METRICS[k].unit : "");
 
-// A family's colour, as in the figures of `kvreel plot` (harness/report/palette.def).
+// A family's colour, as in the figures of `kvreel plot` (harness/report/plot/palette.def).
 const FAMILY_COLOURS = new Map(D.families);
 const FAMILIES = [...new Set(CELLS.map(c => c.family))].sort();
 const familyColour = f => FAMILY_COLOURS.get(f) || "#888888";
@@ -65,7 +65,7 @@ function mark(m, scale) {
 const swatch = m => s("svg", { width: 15, height: 15, viewBox: "-8 -8 16 16", "aria-hidden": "true" }, mark(m));
 
 const state = { group: GROUPS[0] || "", suite: "", reading: "", text: "", picked: null };
-// n counts prompts: repeats are means of their seed, seeds of their prompt (harness/report/nested.h).
+// n counts prompts: repeats are means of their seed, seeds of their prompt (harness/report/stats/nested.h).
 function grouped(list, key) { // [key, mean] of [key, ..., value]
   const of = new Map();
   for (const x of list) { if (!of.has(x[key])) of.set(x[key], []); of.get(x[key]).push(x); }
@@ -131,7 +131,7 @@ function pick(name) {
   for (const fn of pickListeners) fn();
 }
 
-// The one rule of dominance, harness/report/front.h. Bytes are exact; of the rest, nothing is known with
+// The one rule of dominance, harness/report/stats/front.h. Bytes are exact; of the rest, nothing is known with
 // fewer than six prompts, and the interval of the differences over the prompts that both have says what
 // is. `rivals`: the more of them, the surer each verdict must be.
 const EXACT = ["compression", "compression_r", "resident", "peak"], PAIRS_MIN = 6;
@@ -197,7 +197,7 @@ function corners(methods, objectives) {
   const gain = (a, b, k) => (a.v[k] - b.v[k]) * METRICS[k].better;
   return full.filter(b => !full.some(a => objectives.every(k => gain(a, b, k) >= 0) && objectives.some(k => gain(a, b, k) > 0)));
 }
-// Share of the resamples of the prompts in which nobody dominates a method, as harness/report/front.h has
+// Share of the resamples of the prompts in which nobody dominates a method, as harness/report/stats/front.h has
 // it: a mean strays sqrt(n / (n - 1)) times as far as it does.
 const chances = new Map();
 function membership(methods, objectives) {

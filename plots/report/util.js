@@ -77,7 +77,7 @@ function studentQuantile(p, df) { // p >= 0.5
   return quantiles.get(key);
 }
 
-// Mean and its interval, kvr_mean_interval() of harness/report/stats.h: Student's, drawn out on the side
+// Mean and its interval, kvr_mean_interval() of harness/report/stats/stats.h: Student's, drawn out on the side
 // of the long tail by Hall's transformation (1992). One value has none.
 function mean(values, level = 0.95) {
   const v = values.filter(Number.isFinite), n = v.length, m = v.reduce((a, b) => a + b, 0) / n;

@@ -1,5 +1,5 @@
 /* faults.cu - see faults.h. */
-#include "harness/device/emu_machine.cuh"
+#include "harness/device/emu/emu_machine.cuh"
 #include "harness/device/kernel.cuh"
 
 #include "harness/device/mma.cuh"

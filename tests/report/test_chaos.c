@@ -10,10 +10,10 @@
 #include <unistd.h>
 
 #include "harness/core/rng.h"
-#include "harness/report/chaos.h"
-#include "harness/report/claims.h"
-#include "harness/report/pareto.h"
-#include "harness/report/plot.h"
+#include "harness/report/table/chaos.h"
+#include "harness/report/claims/claims.h"
+#include "harness/report/pareto/pareto.h"
+#include "harness/report/plot/plot.h"
 #include "harness/report/report.h"
 #include "harness/report/stat_tables.h"
 #include "harness/store/setting.h"

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "harness/report/claims.h"
+#include "harness/report/claims/claims.h"
 #include "tests/suite.h"
 
 static char dir[] = "/tmp/kvreel-card-XXXXXX";

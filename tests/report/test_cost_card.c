@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "harness/report/cost.h"
-#include "harness/report/cost_plot.h"
-#include "harness/report/values.h"
-#include "harness/report/measured.h"
+#include "harness/report/plot/cost_plot.h"
+#include "harness/report/table/values.h"
+#include "harness/report/table/measured.h"
 #include "tests/suite.h"
 
 static char dir[64], text[1 << 16];

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "harness/report/stats.h"
+#include "harness/report/stats/stats.h"
 #include "tests/report/draws.h"
 #include "tests/suite.h"
 

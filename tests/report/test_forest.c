@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "harness/report/forest.h"
+#include "harness/report/plot/forest.h"
 #include "tests/suite.h"
 
 enum { CLAIMS = 6 };

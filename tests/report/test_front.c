@@ -3,8 +3,8 @@
 #include <math.h>
 #include <stdbool.h>
 
-#include "harness/report/front.h"
-#include "harness/report/stats.h"
+#include "harness/report/stats/front.h"
+#include "harness/report/stats/stats.h"
 #include "tests/report/draws.h"
 #include "tests/suite.h"
 

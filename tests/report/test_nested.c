@@ -2,8 +2,8 @@
 #include <check.h>
 #include <math.h>
 
-#include "harness/report/nested.h"
-#include "harness/report/stats.h"
+#include "harness/report/stats/nested.h"
+#include "harness/report/stats/stats.h"
 #include "tests/report/draws.h"
 #include "tests/suite.h"
 

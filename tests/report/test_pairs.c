@@ -3,7 +3,7 @@
 #include <check.h>
 #include <math.h>
 
-#include "harness/report/pairs.h"
+#include "harness/report/stats/pairs.h"
 #include "tests/report/draws.h"
 #include "tests/suite.h"
 

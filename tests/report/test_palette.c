@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "harness/report/palette.h"
+#include "harness/report/plot/palette.h"
 #include "methods/method.h"
 #include "tests/suite.h"
 

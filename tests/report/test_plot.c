@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "harness/report/labels.h"
-#include "harness/report/plot.h"
+#include "harness/report/plot/labels.h"
+#include "harness/report/plot/plot.h"
 #include "tests/report/values.h"
 #include "tests/suite.h"
 

@@ -6,10 +6,10 @@
 #include <sqlite3.h>
 #include <string.h>
 
-#include "harness/report/plot.h"
+#include "harness/report/plot/plot.h"
 #include "harness/report/prefill.h"
 #include "harness/report/report.h"
-#include "harness/report/reproduce.h"
+#include "harness/report/reproduce/reproduce.h"
 #include "harness/store/setting.h"
 #include "tests/report/values.h"
 #include "tests/rows.h"

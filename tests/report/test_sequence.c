@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "harness/report/sequence.h"
-#include "harness/report/stats.h"
+#include "harness/report/stats/sequence.h"
+#include "harness/report/stats/stats.h"
 #include "tests/report/draws.h"
 #include "tests/suite.h"
 

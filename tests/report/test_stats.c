@@ -2,7 +2,7 @@
 #include <check.h>
 #include <math.h>
 
-#include "harness/report/stats.h"
+#include "harness/report/stats/stats.h"
 #include "tests/suite.h"
 
 START_TEST(normal)

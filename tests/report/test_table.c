@@ -6,9 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "harness/report/escape.h"
+#include "harness/report/table/escape.h"
 #include "harness/report/report.h"
-#include "harness/report/stats.h"
+#include "harness/report/stats/stats.h"
 #include "tests/report/values.h"
 #include "tests/suite.h"
 

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "harness/core/rng.h"
-#include "harness/report/variance.h"
+#include "harness/report/claims/variance.h"
 #include "tests/suite.h"
 
 enum { N = 600 };

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "harness/core/rng.h"
-#include "harness/report/stats.h"
+#include "harness/report/stats/stats.h"
 #include "harness/run/abba.h"
 #include "tests/suite.h"
 

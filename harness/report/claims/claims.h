@@ -1,0 +1,213 @@
+/* claims.h - tests claims of papers against a database.
+ *
+ *     struct kvr_ledger l;
+ *     KVR_TRY(kvr_claims(&l, NULL, "kvreel.db", &(struct kvr_claims_options){ 0 }));
+ *     kvr_ledger_table(&l, &table);
+ *     kvr_ledger_free(&l);
+ *
+ * A ledger is a YAML file with these keys:
+ *
+ *     sources     paper by short name
+ *     margins     equivalence margin by metric
+ *     methods     {method, options} by label, for methods that are not rows of the registry
+ *     settle      the sweeps of `kvreel settle` (settle.h)
+ *     claims      a list
+ *
+ * Every claim of a ledger has these keys:
+ *
+ *     id, says, source, at    the statement, and where the paper makes it
+ *     published               the printed difference in the metric's unit, positive in the claimed direction
+ *
+ * One of these keys gives the comparison that a claim states:
+ *
+ *     more: {metric, of, than, by, kind, forcing, suite, model, margin}    metric(of) > metric(than) + `by`, over
+ *                                the prompts of both; without `than`: metric(of) > `by`
+ *     less: {...}                metric(of) < metric(than) - `by`; without `than`: < `by`
+ *     alike: {metric, of, than, within}    their difference is at most `within`
+ *     sql: SELECT place, sample, x         general: the mean of x is above 0; `shown_by` describes x,
+ *                                `metric` or `margin` give its unit, `needs` the methods,
+ *                                `kind` and `forcing` their cells
+ *     ratio: {method, is}        compression of Wan 1.3B's cache at 165 frames, as printed
+ *     command, why               not testable on this machine, and the command that would test it
+ *
+ * A claim may also have a comparison of GPU measurements:
+ *
+ *     card: {of, than, above or below}    the ratio of two rows of results/measured is above, or below, a
+ *                                number (claims_card.c); takes precedence over CPU times
+ *     card: {of, on, above or below}      a row's value, on cards whose name contains `on`
+ *
+ * Verdicts come from the sequential test of sequence.h, with a false discovery rate of 5 % (e-BH)
+ * over all tests of the ledger. Claims may be tested again after every new prompt without loss of
+ * validity. A verdict is one of:
+ *
+ *     holds            the difference exceeds the margin in the claimed direction
+ *     does not hold    it exceeds the margin in the other direction
+ *     equal            within the margin
+ *     futile           after at least 24 prompts, a verdict would need more than `most`
+ *     cannot be told here    undecided, or not testable on this machine; see `why`
+ *
+ * The equivalence margin of a claim is the larger of the ledger's margin and the effect of chaos.
+ * For SSIM, the effect of chaos is 1 minus the mean SSIM between BF16 draws and the BF16 rollout.
+ * For PSNR, the effect of chaos is 10 log10(1 + 10^((p - f) / 10)) dB, where p is the methods' PSNR
+ * and f the chaos floor. The effect for PSNR is the increase in decibels of an error with PSNR p
+ * when an independent error with PSNR f is added. The chaos floor excludes prompts with two
+ * possible videos (chaos.h). */
+#ifndef KVR_CLAIMS_CLAIMS_H
+#define KVR_CLAIMS_CLAIMS_H
+
+#include "harness/plan/yaml.h"
+#include "harness/report/stats/sequence.h"
+#include "harness/report/table/table.h"
+
+enum kvr_claim_verdict {
+    KVR_CLAIM_HOLDS,
+    KVR_CLAIM_NOT,
+    KVR_CLAIM_EQUAL,
+    KVR_CLAIM_FUTILE,
+    KVR_CLAIM_OPEN,
+    KVR_N_CLAIM_VERDICTS
+};
+extern const char *const kvr_claim_verdict_names[]; /* the name of each verdict, such as "does not
+                                                     * hold" */
+
+enum kvr_claim_relation {
+    KVR_CLAIM_MORE,
+    KVR_CLAIM_LESS,
+    KVR_CLAIM_ALIKE,
+    KVR_CLAIM_SQL,
+    KVR_CLAIM_RATIO,
+    KVR_CLAIM_COMMAND
+};
+
+enum { KVR_CLAIM_NEEDS = 8 };
+
+/* The GPU test of a claim compares the ratio of two rows of results/measured, or the value of one
+ * row, with a bound. */
+struct kvr_claim_card {
+    const char *of, *than; /* names of the two rows; if `of` is NULL, the claim has no GPU test; if
+                            * `than` is "", the test uses the value of row `of` instead of a
+                            * ratio */
+    const char *on;        /* text that the GPU's name must contain, such as "H200" ("": any GPU) */
+    bool above;
+    double bound;
+    int n;                  /* number of sessions that contain both rows */
+    double lo, hi, log_sum; /* minimum and maximum of the sessions' ratios, and the sum of their
+                             * logarithms */
+    char gpu[64];
+};
+
+/* One claim. The strings of a claim belong to the ledger's YAML document. */
+struct kvr_claim {
+    const char *id, *says, *source, *at;
+    enum kvr_claim_relation relation;
+    const char *metric, *of, *than, *kind, *forcing, *suite, *model, *sql; /* "": not given */
+    const char *needs[KVR_CLAIM_NEEDS + 1]; /* methods that the claim needs; ends with NULL */
+    double by, within, fixed;               /* `by`: smallest difference that a `more` or `less`
+                                             * claim states; `within`: largest difference that an
+                                             * `alike` claim states; `fixed`: the claim's margin in
+                                             * the ledger */
+    double published;                       /* published difference (NaN: not published, or in
+                                             * another unit) */
+    char shown[320];                        /* description of the tested comparison, for the
+                                             * table */
+    bool tested;                            /* the database has cells that test the claim */
+    char timed_on[96]; /* devices whose times are compared, such as "cpu" ("": the claim is not
+                        * about time) */
+    bool arithmetic;
+    struct kvr_sequence s;
+    double level_a, level_b; /* mean of the metric over the cells of the method `of`, and over those
+                              * of the method `than` (NaN: unknown) */
+    double margin;
+    double figure, lo, hi; /* mean difference, and its confidence interval at the level of the e-BH
+                            * procedure */
+    double log_e;
+    double n_needed; /* number of prompts needed for a verdict (NaN: unknown, INFINITY: no number
+                      * suffices) */
+    double cost_s;   /* cost of the missing prompts in core seconds (NaN: unknown) */
+    enum kvr_claim_verdict verdict;
+    struct kvr_claim_card card;
+    bool hidden; /* whether the table omits the claim */
+    int next;    /* number of prompts per suite after the next round of `kvreel settle` */
+    char why[512];
+    char where[320]; /* text with the claim's results for the methods' other variants (readings),
+                      * other forcings and other models */
+};
+
+struct kvr_ledger {
+    struct kvr_yaml *doc; /* owned */
+    const struct kvr_yaml_node *sources, *methods, *margins, *settle;
+    int n_claims, n_tested;
+    struct kvr_claim *claim; /* owned */
+    double threshold;        /* log E that defines the level of the intervals (sequence.h) */
+    double cpu_s;            /* CPU time in seconds of all cells that test claims (NaN: no
+                              * database) */
+    int cheapest;            /* index of the cheapest open claim (-1: no claim is open) */
+    int n[KVR_N_CLAIM_VERDICTS];
+    char two_videos[400]; /* prompts with two possible videos, which are excluded from distances to
+                           * BF16 */
+};
+
+struct kvr_claims_options {
+    int most;          /* number of available prompts; a claim that needs more prompts is futile; 0
+                        * means KVR_CLAIMS_MOST */
+    const char *model; /* model whose cells are judged (NULL: the first model of `settle`, or
+                        * nano) */
+    bool elsewhere;    /* whether to fill the field `where` of each claim */
+};
+
+/* KVR_CLAIMS_MOST is the number of prompts without held-out words in the suites of `kvreel settle`.
+ * A claim cannot be futile before KVR_CLAIMS_FUTILE_AFTER prompts. */
+enum { KVR_CLAIMS_MOST = 360, KVR_CLAIMS_FUTILE_AFTER = 24 };
+
+/* Reads a ledger and judges its claims. If `path` is NULL, the call reads the installed
+ * results/claims.yaml. If `db` is NULL, only claims that follow from arithmetic are judged.
+ * KVR_EINVAL: the ledger is invalid (the message gives file, line and column). */
+enum kvr_status kvr_claims(struct kvr_ledger *out, const char *path, const char *db,
+                           const struct kvr_claims_options *options);
+void kvr_ledger_free(struct kvr_ledger *l); /* accepts {0} */
+
+enum kvr_status kvr_ledger_table(const struct kvr_ledger *l, struct kvr_table **out);
+
+/* Builds a table of those published claims for which the database has cells. The claims are read
+ * from the installed ledger. KVR_ENOTFOUND: no ledger is installed. */
+enum kvr_status kvr_report_claims(struct kvr_table **out, const char *db_path);
+
+/* Returns the entry {method, options} of a label in the ledger's map `methods`, or NULL if the
+ * label is a row of the registry. */
+const struct kvr_yaml_node *kvr_ledger_method(const struct kvr_ledger *l, const char *label);
+
+/* --- shared by the claims*.c files -------------------------------------------------------- */
+
+enum kvr_status kvr_ledger_read(struct kvr_ledger *l, const char *path);
+/* Reads the ratios of a claim's GPU test (c->card) from the GPU measurements below the folder
+ * `measured`. If the folder does not exist, c->card.n is 0. Errors are those of
+ * kvr_measured_read. */
+enum kvr_status kvr_claim_card(struct kvr_claim *c, const char *measured);
+/* Judges a claim by its GPU ratios. The GPU ratios replace the verdict of the database only if the
+ * claim is open, or if its times were measured on a CPU. */
+void kvr_claim_judge_card(struct kvr_claim *c);
+/* Computes the margin, verdict, n_needed and cost_s of each tested claim. */
+enum kvr_status kvr_ledger_judge(struct kvr_ledger *l, const char *db,
+                                 const struct kvr_claims_options *options);
+struct kvr_claim_values; /* claims_values.h */
+/* Adds the paired differences of the claim's cells in `db` to c->s, and sets c->tested if there are
+ * any; otherwise c->why gives the reason. *v caches the metric's values between calls. If `db` is
+ * NULL, the claim is not tested. */
+enum kvr_status kvr_claim_sample(struct kvr_claim *c, struct kvr_claim_values **v, const char *db,
+                                 const char *model);
+/* Fills c->where with the claim's results for the methods' other variants (readings), other
+ * forcings and other models. */
+enum kvr_status kvr_claim_other_conditions(struct kvr_claim *c, struct kvr_claim_values **v,
+                                           const char *db, const char *model);
+/* Writes the name of the method's other variant (reading): NAME@study for NAME, and NAME for
+ * NAME@study. If the method has only one variant, writes `name` itself. */
+void kvr_claim_other_reading(const char *name, char *out, size_t n);
+/* Returns whether the registry has the method variant `name`, such as NAME@study. */
+bool kvr_claim_has_reading(const char *name);
+/* Returns the default equivalence margin of a metric, or 0 if the metric is unknown. */
+double kvr_default_margin(const char *metric);
+/* Returns the ledger's equivalence margin of a metric, or 0 if the ledger gives no margin for the
+ * metric. */
+double kvr_ledger_margin(const struct kvr_ledger *l, const char *metric);
+
+#endif

@@ -1,0 +1,39 @@
+/* claims_values.h - reads a metric's value of each sample of all methods, for claims.
+ *
+ *     struct kvr_claim_values *v = NULL;
+ *     const struct kvr_claim_value *row;
+ *     KVR_TRY(kvr_claim_values_read(&v, db, &(struct kvr_claim_choice){ "psnr", "bench", "none", "nano" }, &row, &n));
+ *     kvr_claim_values_free(&v);
+ *
+ * The function reads the database's cells once, and each metric once; later calls with another
+ * `choice` select from the values in memory. */
+#ifndef KVR_CLAIMS_CLAIMS_VALUES_H
+#define KVR_CLAIMS_CLAIMS_VALUES_H
+
+#include "harness/core/status.h"
+
+struct kvr_claim_choice {
+    const char *metric, *kind, *forcing, *model; /* model "": any model */
+};
+
+/* One sample of a method, with the mean over draws and repeats in `value`. For metrics relative to
+ * the BF16 rollout, prompts with two possible videos are omitted. Strings are borrowed. */
+struct kvr_claim_value {
+    const char *method, *suite;
+    int place, pair, sample; /* place: number of the prompt; pair: number of the combination of
+                              * prompt, seed and settings; sample: number of the combination of pair
+                              * and machine */
+    int age;                 /* larger for newer cells */
+    double value;
+};
+
+struct kvr_claim_values;
+
+/* Returns the samples that `choice` selects, sorted by method and sample. The rows belong to *all,
+ * which must be NULL in the first call. */
+enum kvr_status kvr_claim_values_read(struct kvr_claim_values **all, const char *db,
+                                      const struct kvr_claim_choice *choice,
+                                      const struct kvr_claim_value **rows, int *n);
+void kvr_claim_values_free(struct kvr_claim_values **all);
+
+#endif

@@ -1,0 +1,58 @@
+/* pareto.h - the Pareto front of methods over several objectives, and the methods that each method
+ * is dominated by.
+ *
+ *     struct kvr_table *t;
+ *     struct kvr_pareto_options o = { .db_path = "out/study33.db",
+ *                                     .objectives = "ssim:max,compression:max",
+ *                                     .margins = "ssim=0.005" };
+ *     KVR_TRY(kvr_pareto(&t, &o));
+ *
+ * A dominates B if A is not worse than B by more than the margin in any objective, and better by
+ * more than the margin in at least one (front.h). Dominance is decided from confidence intervals of
+ * paired differences over shared prompts, so it can be undecided for a pair of methods. The level
+ * of the intervals is 1 - 0.05 / (number of rivals), so at most one table in twenty has a wrong
+ * dominance. With fewer than six prompts, noisy objectives are undecided. Bytes and compression are
+ * exact values without confidence intervals. The default margin of a noisy objective is the effect
+ * of chaos on the difference of two means (chaos.h). Only rows with the same settings and machine
+ * are compared. A method without a value in some objective is listed as `incomplete`. A method
+ * whose mean violates a bound of `bounds`, or whose bounded mean is missing, is listed as `beyond`.
+ * `incomplete` and `beyond` methods neither dominate other methods nor are dominated. */
+#ifndef KVR_PARETO_PARETO_H
+#define KVR_PARETO_PARETO_H
+
+#include "harness/report/table/table.h"
+
+struct kvr_pareto_options {
+    const char *db_path;    /* path of a database (NULL: the methods are those of the table
+                             * `published`) */
+    const char *published;  /* suite of the study whose published table is used, "moviegen" or
+                             * "storyeval" */
+    const char *objectives; /* objectives such as "ssim:max,compression:max", or the name of one of
+                             * kvr_frontiers */
+    const char *where;      /* SQL condition on the view `summary` that selects methods (NULL: all
+                             * methods) */
+    const char *cells;      /* SQL condition on the view `cells_wide` that selects cells (NULL: all
+                             * cells) */
+    const char *margins;    /* margins such as "ssim=0.005", which replace the default margins */
+    const char *bounds;     /* bounds such as "ssim>=0.9,lpips<=0.2"; methods beyond a bound do not
+                             * compete */
+    bool exact;             /* whether to compare means without intervals, as the study does */
+    bool front_only;        /* whether to omit dominated and incomplete methods from the table */
+};
+
+/* The four fronts of the study, each with its objectives. Objectives that the database lacks are
+ * omitted and named in the table's note. */
+struct kvr_frontier {
+    const char *name, *title, *objectives;
+};
+extern const struct kvr_frontier kvr_frontiers[]; /* ends with name NULL */
+
+/* Builds a table of all methods, sorted by verdict: methods on the front (sorted by the first
+ * objective), then undecided methods, then all other methods. The columns of the table are method,
+ * verdict (front, undecided, dominated, beyond, incomplete), the objectives, p_front (share of
+ * bootstrap resamples in which no other method dominates the method), dominated_by, why, settings.
+ * KVR_EINVAL: an objective or margin is malformed or unknown. KVR_ENOTFOUND: an objective has no
+ * value in any cell, or there are no methods to compare. */
+enum kvr_status kvr_pareto(struct kvr_table **out, const struct kvr_pareto_options *o);
+
+#endif

@@ -1,0 +1,99 @@
+/* pareto_race.h - objectives and competing methods, shared by the pareto_*.c files. */
+#ifndef KVR_PARETO_PARETO_RACE_H
+#define KVR_PARETO_PARETO_RACE_H
+
+#include <stdbool.h>
+
+#include "harness/report/pareto/pareto.h"
+#include "harness/report/table/published.h"
+#include "harness/report/stats/front.h"
+#include "harness/report/stats/nested.h"
+
+enum { KVR_OBJECTIVES_MAX = 8, KVR_BOUNDS_MAX = 4 };
+
+/* How the values of a method's cells become one number; MEAN is the mean over prompts. */
+enum kvr_gather { KVR_GATHER_MEAN, KVR_GATHER_HARMONIC, KVR_GATHER_HIGHEST, KVR_GATHER_MIDDLE };
+
+struct kvr_objective {
+    char name[64];
+    const char *printed; /* name of the objective's column in published tables */
+    int better;          /* direction of improvement, +1 for higher, -1 for lower */
+    double margin;       /* non-inferiority margin, >= 0 */
+    bool chaos;          /* whether the margin is the effect of chaos (chaos.h) */
+    enum kvr_gather pool;
+    bool is_column; /* of cells_wide */
+    bool noisy;     /* whether the value varies between prompts, so that differences have confidence
+                     * intervals */
+    int column;     /* index of the objective among the requested objectives */
+};
+
+/* A bound on a method's mean; methods beyond the bound do not compete. */
+struct kvr_bound {
+    char name[64];
+    bool is_column; /* of cells_wide */
+    int better;     /* +1 if the mean must be >= limit, -1 if it must be <= limit */
+    double limit;
+};
+
+/* Parses bounds such as "ssim>=0.9,lpips<=0.2" into list [KVR_BOUNDS_MAX]. If `text` is NULL, the
+ * list is empty. The allowed names are those of kvr_objectives_parse. */
+enum kvr_status kvr_bounds_parse(struct kvr_bound *list, int *n, const char *text,
+                                 const char *const *names, int n_names);
+
+/* Parses objectives such as "ssim:max,peak_bytes:min", or the name of a kvr_frontier, into list
+ * [KVR_OBJECTIVES_MAX]. NAME must be a column of cells_wide, a metric, an objective of a frontier,
+ * or one of the measured metrics `names`. KVR_EINVAL: a name is unknown (the message lists the
+ * allowed names). */
+enum kvr_status kvr_objectives_parse(struct kvr_objective *list, int *n, const char *text,
+                                     const char *const *names, int n_names);
+
+/* Replaces default margins by those of o->margins. */
+enum kvr_status kvr_objectives_margins(struct kvr_objective *list, int n,
+                                       const struct kvr_pareto_options *o);
+
+struct kvr_contender {
+    const char *method, *settings; /* borrowed from the rows */
+    bool baseline, complete;
+    double v[KVR_OBJECTIVES_MAX];
+    double bound_v[KVR_BOUNDS_MAX];
+    int beyond;                      /* index of the violated bound (-1: no bound is violated) */
+    int from, to;                    /* the contender's rows of the table: [from, to) */
+    int n_seeds[KVR_OBJECTIVES_MAX]; /* number of the contender's samples of each noisy objective */
+    int n_rivals;                    /* number of complete methods with the same settings */
+    int by, n_by;                    /* index of the best method that dominates the contender (-1:
+                                      * no method); number of methods that dominate the contender */
+    int maybe, n_maybe;              /* index of the best method, and number of methods, whose
+                                      * dominance over the contender is undecided */
+    double p_front;                  /* NaN: unknown */
+};
+
+struct kvr_race {
+    const struct kvr_pareto_options *o;
+    struct kvr_objective objective[KVR_OBJECTIVES_MAX];
+    int n_objectives, n_asked; /* number of objectives with values; number of requested
+                                * objectives */
+    struct kvr_bound bound[KVR_BOUNDS_MAX];
+    int n_bounds;
+    char left_out[256]; /* objectives without any value */
+    struct kvr_table *rows;
+    struct kvr_published published;
+    struct kvr_contender *who;
+    int n;
+    struct kvr_sample *samples; /* samples [n_asked, rows]; the samples of a contender start at row
+                                 * `from` */
+    signed char *dominance;     /* values [n, n] of enum kvr_dominance; entry [i, j] is the
+                                 * dominance of method i over method j */
+    int n_prompts;
+};
+
+/* Computes `dominance` of all pairs, and n_rivals, by, maybe and p_front of each contender. */
+enum kvr_status kvr_race_judge(struct kvr_race *r);
+
+/* Writes the paired differences a - b of objective k over shared prompts to x, and returns their
+ * number. The scratch array d and x need room for one contender's rows. */
+int kvr_race_differences(const struct kvr_race *r, const struct kvr_contender *a,
+                         const struct kvr_contender *b, int k, struct kvr_sample *d, double *x);
+
+enum kvr_status kvr_race_table(const struct kvr_race *r, struct kvr_table **out);
+
+#endif

@@ -1,0 +1,42 @@
+/* curves.h - figures with one series per method: curves with confidence bands, stacked memory, heat
+ * maps.
+ *
+ * kvr_plot() draws these figures by name, like those of plots.c, and writes NAME.tsv, NAME.gp and
+ * pictures. A curve's colour encodes the method family. With more than twelve methods, only methods
+ * on the front of SSIM and compression are labelled; the curves of other methods are thin and
+ * pale. */
+#ifndef KVR_PLOT_CURVES_H
+#define KVR_PLOT_CURVES_H
+
+#include "harness/report/plot/plot.h"
+
+enum kvr_curves_kind {
+    KVR_CURVES_LINES, /* columns x and y, and the band's limits lo and hi if there is a band */
+    KVR_CURVES_STACK, /* one panel per method: columns x, kv, meta, weights, rest and peak in MiB,
+                       * and at_TAG, the memory of each tag at the peak */
+    KVR_CURVES_HEAT   /* one row of the map per method: columns x, and y as colour */
+};
+
+/* Besides the columns of its kind, a figure's SQL statement selects method, family, is_baseline and
+ * settings. The statement sorts rows by settings, with the BF16 baseline first, then by method,
+ * then by x. */
+struct kvr_curves_spec {
+    const char *name, *title, *sql;
+    const char *const *with; /* values of the placeholders in `sql` (statement.h) (NULL: no
+                              * placeholders) */
+    bool bands; /* the statement selects one `value` per prompt and x; kvr_bands() computes y, lo
+                 * and hi */
+    enum kvr_curves_kind kind;
+    const char *x_label, *y_label;
+    bool zero;     /* whether the y axis starts at 0 */
+    double lo, hi; /* limits of the y axis if lo < hi */
+    bool key;      /* whether method names are in a legend instead of at the ends of the curves */
+};
+extern const struct kvr_curves_spec kvr_curves[]; /* ends with name NULL */
+
+/* Draws a figure of kvr_curves; arguments and errors are those of kvr_plot(). */
+enum kvr_status kvr_curves_draw(const struct kvr_curves_spec *spec, const char *db_path,
+                                const char *out_dir, unsigned formats,
+                                const struct kvr_plot_style *style, struct kvr_plot_result *out);
+
+#endif

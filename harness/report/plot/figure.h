@@ -1,0 +1,144 @@
+/* figure.h - state of a figure while rows become a gnuplot script; shared by the plot_*.c files. */
+#ifndef KVR_PLOT_FIGURE_H
+#define KVR_PLOT_FIGURE_H
+
+#include "harness/report/plot/labels.h"
+#include "harness/report/plot/plot.h"
+
+enum {
+    KVR_FIG_MAX_TICKS = 16,
+    KVR_FIG_MAX_KEY = 40,
+    KVR_FIG_MAX_NOTES = 12,
+    KVR_FIG_LINE_MAX = 256
+};
+
+/* Positions and sizes are in pixels of 1/96 inch; y points upwards, as in gnuplot. The legend
+ * (gnuplot's key) is to the right of the axes, or below the axes in a narrow picture. */
+struct kvr_fig_layout {
+    double width, height, left, right, bottom, top;
+    double font, label, key, title, note; /* text sizes in points */
+    double mark;                          /* radius of a point's mark in pixels */
+    bool key_below;
+    int key_columns;
+    double key_top, key_column; /* y of the top of the legend's first line; width of one column of
+                                 * the legend */
+};
+
+struct kvr_fig_key {
+    char text[80];
+    int point_type; /* gnuplot's point type in an entry of the legend (0: the entry is a heading,
+                     * -1: line of the front, -2: line x = y) */
+    const char *rgb;
+};
+
+struct kvr_fig_axis {
+    const struct kvr_plot_axis *spec;
+    double lo, hi; /* drawn range */
+    bool narrow;   /* the picture is narrow, so the axis has half as many ticks */
+    double cap;    /* if > 0, the axis is logarithmic in 1 - value, and values above 1 - cap are
+                    * drawn at its end */
+    int n_ticks;
+    double tick[KVR_FIG_MAX_TICKS];
+};
+
+struct kvr_fig_point {
+    int row;
+    double x, y;                   /* scaled (NaN: missing) */
+    double x_lo, x_hi, y_lo, y_hi; /* ends of the intervals of x and y, scaled (NaN: missing) */
+    bool drawn, baseline, study;
+    bool front;        /* not dominated (pareto.h) */
+    bool corner;       /* the point is a corner of the front's line, which is drawn from means
+                        * without intervals */
+    bool named;        /* the point has a label; crowded figures omit some labels */
+    bool bar;          /* the point's interval is drawn; crowded figures draw only the intervals of
+                        * the front's corners */
+    int family, shape; /* index into `family` of the figure; index into kvr_fig_shapes */
+    char *text;        /* label of the point, with the number of cells if some cells have no result;
+                        * owned */
+};
+
+struct kvr_figure {
+    const struct kvr_plot_spec *spec;
+    const struct kvr_plot_style *style;
+    const struct kvr_table *rows;
+    char *stem;       /* "pareto", "pareto-2"; owned */
+    char *caption[2]; /* owned */
+    struct kvr_fig_layout at;
+    int n_key, n_notes, n_title;
+    struct kvr_fig_key key[KVR_FIG_MAX_KEY];
+    char note[KVR_FIG_MAX_NOTES][KVR_FIG_LINE_MAX]; /* captions, split into lines */
+    char title[2][KVR_FIG_LINE_MAX];
+    bool crowded; /* the figure has many points, so only corners of the front have interval bars */
+    int n;        /* number of points, which are sorted by x, y and name */
+    struct kvr_fig_point *point;
+    int n_families;
+    const char **family; /* sorted; borrowed from rows */
+    struct kvr_fig_axis x, y;
+    struct kvr_label *label; /* labels [n] of the points; entries of points that are not drawn are
+                              * unused */
+};
+
+struct kvr_fig_shape {
+    double below; /* the shape marks methods with fewer bits per cached scalar than this limit */
+    int point_type;
+    const char *title;
+};
+extern const struct kvr_fig_shape kvr_fig_shapes[]; /* the last shape is for methods with unknown
+                                                     * bits */
+enum { KVR_FIG_N_SHAPES = 7 };
+
+/* Returns whether the picture is too narrow for a legend to the right of the axes, as in one column
+ * of a paper. */
+bool kvr_fig_is_narrow(const struct kvr_plot_style *s);
+/* Computes the legend, the caption lines and the layout from the points. */
+void kvr_fig_lay_out(struct kvr_figure *f);
+int kvr_fig_key_rows(const struct kvr_figure *f); /* Number of lines per column of the figure's
+                                                   * legend */
+/* Returns the width of a text in ems: an upper bound for common sans-serif fonts. */
+double kvr_fig_ems(const char *text);
+/* Wraps text at blanks into at most n lines of at most `most` characters; returns the number of lines. */
+int kvr_fig_wrap(const char *text, int most, char lines[][KVR_FIG_LINE_MAX], int n);
+/* Writes gnuplot's "set terminal" command for the picture's format, size and fonts. */
+void kvr_fig_terminal(FILE *to, unsigned format, double width, double height);
+
+/* Computes range and ticks of an axis from n values and the ends of their intervals [2 n] (NaN:
+ * none). */
+void kvr_fig_fit(struct kvr_fig_axis *a, const double *v, const double *ends, int n);
+/* Writes the axis's range and ticks to the gnuplot script. The script also gets two gnuplot
+ * functions for axis `which`, 'x' or 'y': s maps a value to its position, and in clips a value to
+ * the axis. */
+void kvr_fig_put_axis(const struct kvr_fig_axis *a, char which, FILE *to);
+/* Sets *floor to the chaos floor of the y metric and returns the floor's label. Returns NULL if the
+ * metric has no chaos floor, or the chaos floor is outside the axis. */
+const char *kvr_fig_floor(const struct kvr_figure *f, double *floor);
+/* Computes ranges and ticks of both axes from the drawn points. */
+enum kvr_status kvr_fig_axes(struct kvr_figure *f);
+/* Returns the pixel position of value v on an axis from lo_px to hi_px. */
+double kvr_fig_px(const struct kvr_fig_axis *a, double v, double lo_px, double hi_px);
+/* Maps a value to the drawn scale, which is logarithmic on a stretched axis. */
+double kvr_fig_drawn(const struct kvr_fig_axis *a, double v);
+/* Returns the value at pixel position px; the inverse of kvr_fig_px. */
+double kvr_fig_value(const struct kvr_fig_axis *a, double px, double lo_px, double hi_px);
+
+/* Sets `front` and `corner` of the points. If the rows have no column `verdict`, `front` and
+ * `corner` are computed from the means. */
+void kvr_fig_front(struct kvr_figure *f);
+
+/* Adds the columns `verdict` and `p_front` of kvr_pareto() with the two axes as objectives. The
+ * call does nothing if an axis has no direction of improvement or the rows have no column
+ * `machine`. */
+enum kvr_status kvr_plot_verdicts(struct kvr_table **rows, const struct kvr_plot_spec *spec,
+                                  const char *db_path, const struct kvr_plot_style *style);
+
+/* Adds the columns NAME_lo and NAME_hi for both axes: the 95 % interval of the mean over prompts,
+ * or of the median runtime. NAME_lo and NAME_hi are NULL for exact values and for a single
+ * prompt. */
+enum kvr_status kvr_plot_intervals(struct kvr_table **rows, const struct kvr_plot_spec *spec,
+                                   const char *db_path, const char *where);
+
+/* Writes the figure's data to STEM.tsv below `dir`. */
+enum kvr_status kvr_fig_write_data(const struct kvr_figure *f, const char *dir);
+/* Writes the figure's gnuplot script to STEM.gp below `dir`. */
+enum kvr_status kvr_fig_write_script(const struct kvr_figure *f, const char *dir, unsigned formats);
+
+#endif

@@ -1,0 +1,23 @@
+/* forest.h - draws the forest plot of a ledger: estimate, interval, margin and published value of
+ * each claim.
+ *
+ *     struct kvr_plot_result r;
+ *     KVR_TRY(kvr_forest(&ledger, "out/plots", KVR_PLOT_SVG | KVR_PLOT_PNG,
+ *                        &(struct kvr_plot_style){ 0 }, &r));
+ *
+ * The call writes claims.tsv, claims.gp and pictures. Claims of different metrics share one axis in
+ * units of their margins: within -1 to 1 two methods are equivalent. The plot shows the claims that
+ * have an interval and a margin, sorted by verdict and then by distance from 0. r->n_left_out
+ * counts the claims that are not shown. Output is deterministic. */
+#ifndef KVR_PLOT_FOREST_H
+#define KVR_PLOT_FOREST_H
+
+#include "harness/report/claims/claims.h"
+#include "harness/report/plot/plot.h"
+
+/* KVR_EINVAL: nothing to draw. If gnuplot is missing, only the data and the script are written, and
+ * r->warning says so. */
+enum kvr_status kvr_forest(const struct kvr_ledger *l, const char *out_dir, unsigned formats,
+                           const struct kvr_plot_style *style, struct kvr_plot_result *r);
+
+#endif

@@ -1,0 +1,184 @@
+/* labels.c - places labels greedily, then refines them in rounds. */
+#include "harness/report/plot/labels.h"
+
+#include <math.h>
+#include <stdbool.h>
+
+struct box {
+    double x0, y0, x1, y1;
+};
+
+/* Directions from the point, best first: right and left, above and below, corners. */
+static const struct direction {
+    double dx, dy; /* unit steps */
+    double cost;
+} directions[] = {
+    { 1, 0, 0.0 },      { -1, 0, 1.0 },      { 0.7, 0.7, 0.5 }, { 0.7, -0.7, 0.5 },
+    { -0.7, 0.7, 1.5 }, { -0.7, -0.7, 1.5 }, { 0, 1, 2.0 },     { 0, -1, 2.0 },
+};
+enum { N_DIRECTIONS = sizeof directions / sizeof directions[0], ROUNDS = 6 };
+
+static const double gaps[] = { 4, 9, 15, 22, 30, 40, 52, 66, 84 };
+enum { N_GAPS = sizeof gaps / sizeof gaps[0], NEAR_GAPS = 3 };
+
+static struct box text_box(const struct kvr_label *l, double height)
+{
+    return (struct box){ l->left, l->bottom, l->left + l->width, l->bottom + height };
+}
+
+static double overlap(const struct box *a, const struct box *b)
+{
+    double w = fmin(a->x1, b->x1) - fmax(a->x0, b->x0);
+    double h = fmin(a->y1, b->y1) - fmax(a->y0, b->y0);
+
+    return w > 0 && h > 0 ? w * h : 0.0;
+}
+
+/* Length of the segment inside the box (Liang and Barsky 1984). */
+static double inside(const struct kvr_line *s, const struct box *b)
+{
+    double dx = s->x1 - s->x0, dy = s->y1 - s->y0, t0 = 0.0, t1 = 1.0;
+    const double p[4] = { -dx, dx, -dy, dy };
+    const double q[4] = { s->x0 - b->x0, b->x1 - s->x0, s->y0 - b->y0, b->y1 - s->y0 };
+
+    for (int i = 0; i < 4; i++) {
+        if (p[i] == 0.0) {
+            if (q[i] < 0.0)
+                return 0.0;
+        } else if (p[i] < 0.0) {
+            t0 = fmax(t0, q[i] / p[i]);
+        } else {
+            t1 = fmin(t1, q[i] / p[i]);
+        }
+    }
+    return t1 > t0 ? (t1 - t0) * hypot(dx, dy) : 0.0;
+}
+
+/* Places a label so that the edge or corner facing the point is `gap` from the mark. */
+static void set_position(struct kvr_label *l, const struct kvr_label_field *f, int d, int g)
+{
+    const struct direction *dir = &directions[d];
+    double off = f->radius + gaps[g];
+
+    l->left = l->x + dir->dx * off - (dir->dx > 0 ? 0.0 : dir->dx < 0 ? l->width : l->width / 2);
+    l->bottom = l->y + dir->dy * off -
+                (dir->dy > 0   ? 0.0
+                 : dir->dy < 0 ? f->height
+                               : f->height / 2);
+    l->leader = g >= NEAR_GAPS;
+    l->end_x = fmin(fmax(l->x, l->left), l->left + l->width);
+    l->end_y = l->end_x == l->x ? fmin(fmax(l->y, l->bottom), l->bottom + f->height)
+                                : l->bottom + f->height / 2;
+}
+
+static struct kvr_line leader_of(const struct kvr_label *l)
+{
+    return (struct kvr_line){ l->x, l->y, l->end_x, l->end_y };
+}
+
+static double distance(const struct box *b, double x, double y)
+{
+    return hypot(fmax(fmax(b->x0 - x, x - b->x1), 0.0), fmax(fmax(b->y0 - y, y - b->y1), 0.0));
+}
+
+/* Number of other marks that a reader could take the label for. Without a leader line these are marks as near
+ * as its own; with one, marks adjacent to the label. */
+static int n_misread(const struct kvr_label *l, const struct box *b,
+                     const struct kvr_label_field *f)
+{
+    const double reach = l->leader ? f->radius + gaps[1] : distance(b, l->x, l->y) + 3.0;
+    int n = 0;
+
+    for (int i = 0; i < f->n_marks; i++)
+        n += (f->px[i] != l->x || f->py[i] != l->y) && distance(b, f->px[i], f->py[i]) < reach;
+    return n;
+}
+
+/* Whether two segments cross: the ends of each lie on different sides of the other. */
+static bool cross(const struct kvr_line *a, const struct kvr_line *b)
+{
+    const double ux = a->x1 - a->x0, uy = a->y1 - a->y0, vx = b->x1 - b->x0, vy = b->y1 - b->y0;
+    const double a0 = ux * (b->y0 - a->y0) - uy * (b->x0 - a->x0);
+    const double a1 = ux * (b->y1 - a->y0) - uy * (b->x1 - a->x0);
+    const double b0 = vx * (a->y0 - b->y0) - vy * (a->x0 - b->x0);
+    const double b1 = vx * (a->y1 - b->y0) - vy * (a->x1 - b->x0);
+
+    return a0 * a1 < 0 && b0 * b1 < 0;
+}
+
+static double cost(const struct kvr_label *labels, int n_placed, int self,
+                   const struct kvr_label_field *f)
+{
+    const struct kvr_label *l = &labels[self];
+    struct box b = text_box(l, f->height);
+    struct kvr_line own = leader_of(l), other;
+    double c = 0.0;
+
+    if (b.x0 < f->left || b.x1 > f->right || b.y0 < f->bottom || b.y1 > f->top)
+        c += 1e6;
+    for (int i = 0; i < n_placed; i++) {
+        struct box o = text_box(&labels[i], f->height);
+
+        if (i == self)
+            continue;
+        c += 20.0 * overlap(&b, &o);
+        other = leader_of(&labels[i]);
+        if (labels[i].leader)
+            c += 3.0 * inside(&other, &b);
+        if (l->leader)
+            c += 3.0 * inside(&own, &o);
+        if (l->leader && labels[i].leader && cross(&own, &other))
+            c += 20.0;
+    }
+    c += 30.0 * n_misread(l, &b, f);
+    for (int i = 0; i < f->n_points; i++) {
+        struct box mark = { f->px[i] - f->radius, f->py[i] - f->radius, f->px[i] + f->radius,
+                            f->py[i] + f->radius };
+
+        c += 10.0 * overlap(&b, &mark);
+        if (l->leader && (f->px[i] != l->x || f->py[i] != l->y))
+            c += 6.0 * inside(&own, &mark); /* the leader line would end at another mark */
+    }
+    for (int i = 0; i < f->n_lines; i++)
+        c += 2.0 * inside(&f->lines[i], &b);
+    for (int i = 0; i < f->n_bars; i++)
+        c += 1.0 * inside(&f->bars[i], &b);
+    return c;
+}
+
+static void settle(struct kvr_label *labels, int n_placed, int self,
+                   const struct kvr_label_field *f)
+{
+    double best = INFINITY;
+    int best_d = 0, best_g = 0;
+
+    for (int g = 0; g < N_GAPS; g++)
+        for (int d = 0; d < N_DIRECTIONS; d++) {
+            double c = gaps[g] + 4.0 * directions[d].cost;
+
+            if (c >= best)
+                continue;
+            set_position(&labels[self], f, d, g);
+            c += cost(labels, n_placed, self, f);
+            if (c < best) {
+                best = c;
+                best_d = d;
+                best_g = g;
+            }
+        }
+    set_position(&labels[self], f, best_d, best_g);
+}
+
+void kvr_labels_place(struct kvr_label *labels, int n, const struct kvr_label_field *f)
+{
+    for (int i = 0; i < n; i++)
+        settle(labels, i, i, f);
+    for (int round = 0; round < ROUNDS; round++)
+        for (int i = 0; i < n; i++)
+            settle(labels, n, i, f);
+    for (int i = 0; i < n; i++) {
+        struct box b = text_box(&labels[i], f->height);
+
+        labels[i].elsewhere = n_misread(&labels[i], &b, f) > 0;
+    }
+}

@@ -1,0 +1,16 @@
+/* palette.h - colours of figures, of the HTML report and of test images (palette.def). */
+#ifndef KVR_PLOT_PALETTE_H
+#define KVR_PLOT_PALETTE_H
+
+struct kvr_colour {
+    const char *name, *rgb; /* "RTN", "#0072B2" */
+};
+extern const struct kvr_colour kvr_palette_families[]; /* each array ends with an entry whose name
+                                                        * is NULL */
+extern const struct kvr_colour kvr_palette_tags[];
+extern const struct kvr_colour kvr_palette_phases[];
+
+/* A family's colour, the same in all figures. Never NULL. */
+const char *kvr_family_colour(const char *family);
+
+#endif

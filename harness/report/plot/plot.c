@@ -1,0 +1,825 @@
+/* plot.c - turns rows into figures: groups settings, places points and labels, writes files, runs
+ * gnuplot. */
+#include "harness/report/plot/plot.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/core/memtext.h"
+#include "harness/core/opts.h"
+#include "harness/core/path.h"
+#include "harness/report/plot/curves.h"
+#include "harness/report/table/escape.h"
+#include "harness/report/plot/figure.h"
+#include "harness/report/plot/gnuplot.h"
+#include "harness/report/report.h"
+#include "harness/store/setting.h"
+#include "metrics/metric.h"
+
+static enum kvr_status no_memory(void)
+{
+    return kvr_fail(KVR_ENOMEM, "plot: out of memory");
+}
+
+enum kvr_status kvr_plot_formats_parse(const char *text, unsigned *out)
+{
+    static const char *const names[] = { "svg", "png", "pdf" };
+    static const unsigned bits[] = { KVR_PLOT_SVG, KVR_PLOT_PNG, KVR_PLOT_PDF };
+    unsigned formats = 0;
+
+    for (const char *s = text; *s; s += strcspn(s, ","), s += *s == ',') {
+        size_t n = strcspn(s, ",");
+        unsigned bit = 0;
+
+        for (int i = 0; i < 3; i++)
+            if (strlen(names[i]) == n && strncmp(s, names[i], n) == 0)
+                bit = bits[i];
+        if (!bit)
+            return kvr_fail(KVR_EINVAL,
+                            "formats '%s': need a comma-separated list of svg, png and pdf", text);
+        formats |= bit;
+    }
+    if (!formats)
+        return kvr_fail(KVR_EINVAL,
+                        "no formats given: need a comma-separated list of svg, png and pdf");
+    *out = formats;
+    return KVR_OK;
+}
+
+/* Whether rows are from several machines; one machine is named once, below the figure. */
+static bool many_machines(const struct kvr_table *t)
+{
+    const int c = kvr_table_find(t, "machine");
+
+    for (int r = 1; c >= 0 && r < t->n_rows; r++)
+        if (strcmp(kvr_table_text(t, r, c), kvr_table_text(t, 0, c)) != 0)
+            return true;
+    return false;
+}
+
+/* Settings of one row that are equal within a figure, "model nano, frames 42, ...", without
+ * defaults. The caller frees it; NULL: no memory. */
+static char *settings_of(const struct kvr_plot_spec *spec, const struct kvr_table *t, int row)
+{
+    char *text = NULL;
+    size_t n = 0;
+    FILE *to = kvr_text_open(&text, &n);
+
+    if (!to)
+        return NULL;
+    for (const char *const *s = spec->settings; *s; s++) {
+        int c = kvr_table_find(t, *s);
+        const struct kvr_value *v = c < 0 ? NULL : kvr_table_at(t, row, c);
+        char number[32] = "";
+
+        if (!v || v->type == KVR_VALUE_NULL)
+            continue;
+        if (v->type == KVR_VALUE_INT)
+            snprintf(number, sizeof number, "%lld", (long long)v->i);
+        else if (v->type == KVR_VALUE_REAL)
+            snprintf(number, sizeof number, "%.6g", v->r);
+        if (kvr_setting_is_omitted(*s, number[0] ? number : v->text))
+            continue;
+        fprintf(to, "%s%s ", ftell(to) > 0 ? ", " : "", kvr_setting_sweep_name(*s));
+        if (number[0])
+            fputs(number, to);
+        else
+            kvr_escape_text(to, v->text);
+    }
+    if (many_machines(t)) {
+        fputs(", on ", to);
+        kvr_escape_text(to, kvr_table_text(t, row, kvr_table_find(t, "machine")));
+    }
+    kvr_text_close(to, &text);
+    return text;
+}
+
+static int shape_of(double bits)
+{
+    int k = 0;
+
+    if (!isfinite(bits))
+        return KVR_FIG_N_SHAPES - 1;
+    while (k < KVR_FIG_N_SHAPES - 2 && bits >= kvr_fig_shapes[k].below)
+        k++;
+    return k;
+}
+
+static double on_axis(const struct kvr_plot_axis *a, const struct kvr_table *t, int row)
+{
+    double v = kvr_table_number(t, row, kvr_table_find(t, a->column));
+
+    v *= a->scale == 0.0 ? 1.0 : a->scale;
+    return isfinite(v) && (!a->log || v > 0.0) ? v : NAN;
+}
+
+/* Reads a value's interval from columns NAME_lo and NAME_hi. */
+static void end_of(const struct kvr_plot_axis *a, const struct kvr_table *t, int row, double *lo,
+                   double *hi)
+{
+    const double scale = a->scale == 0.0 ? 1.0 : a->scale;
+    char name[96];
+    int c;
+
+    snprintf(name, sizeof name, "%.80s_lo", a->column);
+    c = kvr_table_find(t, name);
+    *lo = c < 0 ? NAN : scale * kvr_table_number(t, row, c);
+    snprintf(name, sizeof name, "%.80s_hi", a->column);
+    c = kvr_table_find(t, name);
+    *hi = c < 0 ? NAN : scale * kvr_table_number(t, row, c);
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static int family_index(const struct kvr_figure *f, const char *name)
+{
+    const char **found =
+        bsearch(&name, f->family, (size_t)f->n_families, sizeof *f->family, by_text);
+
+    return found ? (int)(found - f->family) : 0;
+}
+
+/* Lists the families of all groups, so that a colour has one meaning in every figure. */
+static enum kvr_status list_families(struct kvr_figure *f)
+{
+    int c = kvr_table_find(f->rows, "family"), n = 0;
+
+    f->family = calloc((size_t)f->rows->n_rows + 1, sizeof *f->family);
+    if (!f->family)
+        return no_memory();
+    for (int r = 0; r < f->rows->n_rows; r++)
+        f->family[r] = kvr_table_text(f->rows, r, c);
+    qsort(f->family, (size_t)f->rows->n_rows, sizeof *f->family, by_text);
+    for (int r = 0; r < f->rows->n_rows; r++)
+        if (n == 0 || strcmp(f->family[n - 1], f->family[r]) != 0)
+            f->family[n++] = f->family[r];
+    f->n_families = n;
+    return KVR_OK;
+}
+
+static enum kvr_status add_point(struct kvr_figure *f, int row)
+{
+    const struct kvr_table *t = f->rows;
+    struct kvr_fig_point *p = &f->point[f->n];
+    const char *method = kvr_table_text(t, row, kvr_table_find(t, "method"));
+    const int reading = kvr_table_find(t, "reading");
+    double ok = kvr_table_number(t, row, kvr_table_find(t, "n_ok"));
+    double attempted = kvr_table_number(t, row, kvr_table_find(t, "n_attempted"));
+    const int p_front = kvr_table_find(t, "p_front");
+    const double chance = p_front < 0 ? NAN : kvr_table_number(t, row, p_front);
+    char sure[32] = "";
+
+    p->row = row;
+    p->x = on_axis(&f->spec->x, t, row);
+    p->y = on_axis(&f->spec->y, t, row);
+    end_of(&f->spec->x, t, row, &p->x_lo, &p->x_hi);
+    end_of(&f->spec->y, t, row, &p->y_lo, &p->y_hi);
+    p->drawn = !isnan(p->x) && !isnan(p->y);
+    p->study = reading >= 0 && strcmp(kvr_table_text(t, row, reading), "study") == 0;
+    p->baseline = kvr_table_number(t, row, kvr_table_find(t, "is_baseline")) == 1.0;
+    p->family = family_index(f, kvr_table_text(t, row, kvr_table_find(t, "family")));
+    p->shape = shape_of(kvr_table_number(t, row, kvr_table_find(t, "bits")));
+    /* Share of resamples in which an undecided method is on the front. */
+    if (chance > 0.05 && chance < 0.95)
+        snprintf(sure, sizeof sure, ", P(front) %.2f", chance);
+    if (ok < attempted ? asprintf(&p->text, "%s (%.0f/%.0f)%s", method, ok, attempted, sure) < 0
+                       : asprintf(&p->text, "%s%s", method, sure) < 0) {
+        p->text = NULL;
+        return no_memory();
+    }
+    f->n++;
+    return KVR_OK;
+}
+
+/* Points without a position come last. */
+static int by_place(const void *pa, const void *pb)
+{
+    const struct kvr_fig_point *a = pa, *b = pb;
+
+    if (a->drawn != b->drawn)
+        return a->drawn ? -1 : 1;
+    if (a->drawn && a->x != b->x)
+        return a->x < b->x ? -1 : 1;
+    if (a->drawn && a->y != b->y)
+        return a->y < b->y ? -1 : 1;
+    return strcmp(a->text, b->text);
+}
+
+/* In a plot of agreement: whether the intervals exclude equality. */
+static bool off_line(const struct kvr_fig_point *p)
+{
+    return p->x_hi < p->y_lo || p->y_hi < p->x_lo;
+}
+
+/* Bars of many points would hide the points. Then only the front's corners have bars, or, in a plot
+ * of agreement, the points that differ. */
+static void choose_bars(struct kvr_figure *f)
+{
+    const int at_most = 30;
+    const bool line = f->spec->x.of && f->spec->y.of;
+    int n_drawn = 0, n_corners = 0;
+
+    for (int i = 0; i < f->n; i++) {
+        n_drawn += f->point[i].drawn;
+        n_corners += f->point[i].drawn && f->point[i].corner;
+    }
+    f->crowded = n_drawn > at_most && (line || n_corners > 0);
+    for (int i = 0; i < f->n; i++) {
+        struct kvr_fig_point *p = &f->point[i];
+
+        p->bar =
+            p->drawn && !f->style->no_bars && (!f->crowded || (line ? off_line(p) : p->corner));
+    }
+}
+
+static bool has_bar(const struct kvr_fig_point *p)
+{
+    return p->bar && (p->y_hi > p->y_lo || p->x_hi > p->x_lo);
+}
+
+static bool is_outside(const struct kvr_fig_axis *a, double lo, double hi)
+{
+    return lo < a->lo || hi > a->hi; /* false without an interval */
+}
+
+/* Range of a column over the drawn points: "2" or "2 to 4". False: no numbers. */
+static bool span(const struct kvr_figure *f, const char *column, char *out, size_t n)
+{
+    const int c = kvr_table_find(f->rows, column);
+    double lo = INFINITY, hi = -INFINITY;
+
+    for (int i = 0; c >= 0 && i < f->n; i++)
+        if (f->point[i].drawn) {
+            lo = fmin(lo, kvr_table_number(f->rows, f->point[i].row, c));
+            hi = fmax(hi, kvr_table_number(f->rows, f->point[i].row, c));
+        }
+    if (lo < hi)
+        snprintf(out, n, "%.0f to %.0f", lo, hi);
+    else
+        snprintf(out, n, "%.0f", hi);
+    return lo <= hi;
+}
+
+/* "n = 2 prompts per method", "n = 2 prompts (3 to 4 videos) per method": independent samples come
+ * first. */
+static void count_samples(const struct kvr_figure *f, char *out, size_t n)
+{
+    char prompts[48], videos[48];
+    const bool both = span(f, "n_prompts", prompts, sizeof prompts);
+
+    if (!span(f, "n_ok", videos, sizeof videos))
+        snprintf(out, n, "n unknown");
+    else if (!both)
+        snprintf(out, n, "n = %s per method", videos);
+    else if (strcmp(prompts, videos) == 0)
+        snprintf(out, n, "n = %s prompt%s per method", prompts, strcmp(prompts, "1") ? "s" : "");
+    else
+        snprintf(out, n, "n = %s prompt%s (%s videos) per method", prompts,
+                 strcmp(prompts, "1") ? "s" : "", videos);
+}
+
+/* Number of drawn points without a name. */
+static int count_unnamed(const struct kvr_figure *f)
+{
+    int n = 0;
+
+    for (int i = 0; i < f->n; i++)
+        n += f->point[i].drawn && !f->point[i].named;
+    return n;
+}
+
+static enum kvr_status make_captions(struct kvr_figure *f, const char *settings, const char *host,
+                                     int n_unnamed)
+{
+    const bool line = f->spec->x.of && f->spec->y.of;
+    int n_out = 0;
+    char count[160], left_out[64] = "", unnamed[64] = "";
+    bool bars = false, cut = false;
+
+    for (int i = 0; i < 2; i++) {
+        free(f->caption[i]);
+        f->caption[i] = NULL;
+    }
+    if (n_unnamed)
+        snprintf(unnamed, sizeof unnamed, "; %d without a label", n_unnamed);
+
+    count_samples(f, count, sizeof count);
+    for (int i = 0; i < f->n; i++)
+        n_out += !f->point[i].drawn;
+    if (n_out)
+        snprintf(left_out, sizeof left_out, "; %d method%s without a result omitted", n_out,
+                 n_out > 1 ? "s" : "");
+    for (int i = 0; i < f->n; i++)
+        if (has_bar(&f->point[i])) {
+            const struct kvr_fig_point *p = &f->point[i];
+
+            bars = true;
+            cut = cut || is_outside(&f->x, p->x_lo, p->x_hi) || is_outside(&f->y, p->y_lo, p->y_hi);
+        }
+    if (asprintf(&f->caption[0], "%s; %s%s%s%s%s%s%s%s%s%s", count, settings, left_out, unnamed,
+                 bars ? "; bars: 95 % intervals over prompts" : "",
+                 !bars || !f->crowded ? ""
+                 : line               ? ", only where they differ"
+                                      : ", only on the front",
+                 cut ? ", some cut by the frame" : "", f->style->where ? "; where " : "",
+                 f->style->where ? f->style->where : "",
+                 f->style->bounds ? "; beyond the front: all but " : "",
+                 f->style->bounds ? f->style->bounds : "") < 0) {
+        f->caption[0] = NULL;
+        return no_memory();
+    }
+    f->caption[1] = strdup(host);
+    return f->caption[1] ? KVR_OK : no_memory();
+}
+
+static const double px_per_pt = 96.0 / 72.0;
+
+/* With too many points for labels, labels only the front and isolated points. */
+static int choose_names(struct kvr_figure *f, int n_drawn, const double *px, const double *py)
+{
+    const double line = f->at.label * px_per_pt;
+    const double area = (f->at.right - f->at.left) * (f->at.top - f->at.bottom);
+    const int all_up_to = (int)(area / (61.0 * line * line));
+    int n = 0;
+
+    for (int i = 0; i < n_drawn; i++) {
+        struct kvr_fig_point *p = &f->point[i];
+        bool alone = true;
+
+        for (int j = 0; j < n_drawn && alone; j++) /* names are wider than high */
+            alone = j == i || hypot((px[i] - px[j]) / 4.0, py[i] - py[j]) > line;
+        p->named = n_drawn <= all_up_to || p->corner || p->baseline || alone;
+        n += p->named;
+    }
+    return n;
+}
+
+static bool overlap(const struct kvr_label *a, const struct kvr_label *b, double height)
+{
+    double w = fmin(a->left + a->width, b->left + b->width) - fmax(a->left, b->left);
+    double h = fmin(a->bottom, b->bottom) + height - fmax(a->bottom, b->bottom);
+
+    return w > 1 && h > 0.1 * height;
+}
+
+/* Drops names that still overlap others, those of the front last. */
+static void drop_covered(struct kvr_figure *f, int n_drawn, const struct kvr_label_field *field)
+{
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < n_drawn; i++) {
+            struct kvr_fig_point *p = &f->point[i];
+            const struct kvr_label *l = &f->label[i];
+            bool covers = l->left < field->left - 1 || l->left + l->width > field->right + 1;
+
+            if (!p->named || (pass == 0 && (p->corner || p->baseline)))
+                continue;
+            covers = covers || (pass == 0 && l->elsewhere);
+            for (int j = 0; j < n_drawn && !covers; j++)
+                covers = j != i && f->point[j].named && overlap(l, &f->label[j], field->height);
+            for (int j = 0; j < field->n_points && !covers; j++)
+                covers = j != i && field->px[j] > l->left - 2 &&
+                         field->px[j] < l->left + l->width + 2 && field->py[j] > l->bottom &&
+                         field->py[j] < l->bottom + field->height;
+            p->named = !covers;
+        }
+}
+
+/* Places the labels of named points and copies the positions back. */
+static enum kvr_status place_named(struct kvr_figure *f, int n_drawn, int n_named,
+                                   const struct kvr_label_field *field)
+{
+    struct kvr_label *some = calloc((size_t)n_named + 1, sizeof *some);
+    int k = 0;
+
+    if (!some)
+        return no_memory();
+    for (int i = 0; i < n_drawn; i++)
+        if (f->point[i].named)
+            some[k++] = f->label[i];
+    kvr_labels_place(some, n_named, field);
+    k = 0;
+    for (int i = 0; i < n_drawn; i++)
+        if (f->point[i].named)
+            f->label[i] = some[k++];
+    free(some);
+    return KVR_OK;
+}
+
+enum { TEXT_ROWS = 3, TEXT_COLUMNS = 64 };
+
+/* Treats the floor's text as marks that names avoid: appends them to px and py after `n`. Returns
+ * the new count. */
+static int add_floor_text(const struct kvr_figure *f, int n, double *px, double *py)
+{
+    const double line = f->at.label * px_per_pt, graph = f->at.right - f->at.left;
+    double floor, width, middle;
+    const char *text = kvr_fig_floor(f, &floor);
+
+    if (!text)
+        return n;
+    width = line * kvr_fig_ems(text);
+    middle =
+        kvr_fig_px(&f->y, floor, f->at.bottom, f->at.top) - 0.6 * 1.25 * f->at.font * px_per_pt;
+    for (int i = 0; i < TEXT_ROWS * TEXT_COLUMNS; i++, n++) {
+        px[n] = f->at.left + 0.99 * graph - width * (i % TEXT_COLUMNS) / (TEXT_COLUMNS - 1);
+        py[n] = middle + (i / TEXT_COLUMNS - 1) * 0.5 * line;
+    }
+    return n;
+}
+
+/* Pixel position of a value, clamped to the frame. */
+static double within(const struct kvr_fig_axis *a, double v, double lo_px, double hi_px)
+{
+    return kvr_fig_px(a, fmin(fmax(v, a->lo), a->hi), lo_px, hi_px);
+}
+
+/* Adds the bars of a point at (x, y) and returns their number. */
+static int add_bars(const struct kvr_figure *f, const struct kvr_fig_point *p, double x, double y,
+                    struct kvr_line *out)
+{
+    int n = 0;
+
+    if (p->bar && p->y_hi > p->y_lo)
+        out[n++] = (struct kvr_line){ x, within(&f->y, p->y_lo, f->at.bottom, f->at.top), x,
+                                      within(&f->y, p->y_hi, f->at.bottom, f->at.top) };
+    if (p->bar && p->x_hi > p->x_lo)
+        out[n++] = (struct kvr_line){ within(&f->x, p->x_lo, f->at.left, f->at.right), y,
+                                      within(&f->x, p->x_hi, f->at.left, f->at.right), y };
+    return n;
+}
+
+/* Fills labels, marks, bars and the front's steps for n_drawn points; `px` and `py` are their
+ * pixels. */
+static void put_marks(struct kvr_figure *f, int n_drawn, double *px, double *py,
+                      struct kvr_line *lines, struct kvr_line *bars, struct kvr_label_field *field)
+{
+    int last = -1;
+
+    for (int i = 0; i < n_drawn; i++) {
+        const struct kvr_fig_point *p = &f->point[i];
+
+        px[i] = kvr_fig_px(&f->x, p->x, f->at.left, f->at.right);
+        py[i] = kvr_fig_px(&f->y, p->y, f->at.bottom, f->at.top);
+        f->label[i] =
+            (struct kvr_label){ .x = px[i],
+                                .y = py[i],
+                                /* leaves room before the next name in a row */
+                                .width = f->at.label * px_per_pt * (kvr_fig_ems(p->text) + 0.7) };
+        field->n_bars += add_bars(f, p, px[i], py[i], &bars[field->n_bars]);
+        if (!p->corner)
+            continue;
+        if (last >= 0) { /* both sides of the step that ends here */
+            bool down_first = f->spec->x.better > 0;
+            double cx = down_first ? px[last] : px[i], cy = down_first ? py[i] : py[last];
+
+            lines[field->n_lines++] = (struct kvr_line){ px[last], py[last], cx, cy };
+            lines[field->n_lines++] = (struct kvr_line){ cx, cy, px[i], py[i] };
+        }
+        last = i;
+    }
+}
+
+static enum kvr_status place_labels(struct kvr_figure *f)
+{
+    struct kvr_label_field field = { .left = f->at.left + 4,
+                                     .right = f->at.right - 2,
+                                     .bottom = f->at.bottom + 2,
+                                     .top = f->at.top - 2,
+                                     .height = 1.17 * f->at.label * px_per_pt,
+                                     .radius = f->at.mark };
+    size_t n = (size_t)f->n;
+    double *px = calloc(n + TEXT_ROWS * TEXT_COLUMNS, sizeof *px);
+    double *py = calloc(n + TEXT_ROWS * TEXT_COLUMNS, sizeof *py);
+    struct kvr_line *lines = calloc(2 * n, sizeof *lines), *bars = calloc(2 * n, sizeof *bars);
+    struct kvr_label *labels = calloc(n, sizeof *labels);
+    int n_drawn = 0;
+    enum kvr_status st;
+
+    free(f->label);
+    f->label = labels;
+    if (!px || !py || !lines || !bars || !labels) {
+        free(px);
+        free(py);
+        free(lines);
+        free(bars);
+        return no_memory();
+    }
+    while (n_drawn < f->n && f->point[n_drawn].drawn)
+        n_drawn++;
+    put_marks(f, n_drawn, px, py, lines, bars, &field);
+    field.n_marks = n_drawn;
+    field.n_points = add_floor_text(f, n_drawn, px, py);
+    field.px = px;
+    field.py = py;
+    field.lines = lines;
+    field.bars = bars;
+    st = place_named(f, n_drawn, choose_names(f, n_drawn, px, py), &field);
+    if (st == KVR_OK)
+        drop_covered(f, n_drawn, &field);
+    free(px);
+    free(py);
+    free(lines);
+    free(bars);
+    return st;
+}
+
+static void free_figure(struct kvr_figure *f)
+{
+    for (int i = 0; i < f->n; i++)
+        free(f->point[i].text);
+    free(f->point);
+    free(f->label);
+    free(f->family);
+    free(f->stem);
+    free(f->caption[0]);
+    free(f->caption[1]);
+}
+
+/* Builds the figure of the rows with these settings. */
+static enum kvr_status fill_figure(struct kvr_figure *f, char *const *row_settings,
+                                   const char *settings, int number, const char *host)
+{
+    KVR_TRY(list_families(f));
+    f->point = calloc((size_t)f->rows->n_rows, sizeof *f->point);
+    if (!f->point)
+        return no_memory();
+    for (int r = 0; r < f->rows->n_rows; r++) {
+        assert(row_settings[r]);
+        if (strcmp(row_settings[r], settings) == 0)
+            KVR_TRY(add_point(f, r));
+    }
+    qsort(f->point, (size_t)f->n, sizeof *f->point, by_place);
+    if (!f->point[0].drawn)
+        return KVR_OK;
+    if ((number > 1 ? asprintf(&f->stem, "%s-%d", f->spec->name, number)
+                    : asprintf(&f->stem, "%s", f->spec->name)) < 0) {
+        f->stem = NULL;
+        return no_memory();
+    }
+    kvr_fig_front(f);
+    choose_bars(f);
+    KVR_TRY(kvr_fig_axes(f));
+    KVR_TRY(make_captions(f, settings, host, 0));
+    kvr_fig_lay_out(f);
+    KVR_TRY(place_labels(f));
+    if (!count_unnamed(f))
+        return KVR_OK;
+    KVR_TRY(make_captions(f, settings, host, count_unnamed(f))); /* the plot's size stays */
+    kvr_fig_lay_out(f);
+    return place_labels(f);
+}
+
+static enum kvr_status draw(const struct kvr_figure *f, const char *out_dir, unsigned formats,
+                            struct kvr_plot_result *out)
+{
+    enum kvr_status st;
+    char *script = NULL;
+    bool drawn;
+
+    KVR_TRY(kvr_fig_write_data(f, out_dir));
+    KVR_TRY(kvr_fig_write_script(f, out_dir, formats));
+    if (asprintf(&script, "%s.gp", f->stem) < 0)
+        return no_memory();
+    st = kvr_gnuplot_run(out_dir, script, &drawn, out->warning, sizeof out->warning);
+    out->drawn = out->drawn && drawn;
+    free(script);
+    return st;
+}
+
+/* Draws one figure per set of settings, in the order of rows. */
+static enum kvr_status draw_groups(const struct kvr_plot_spec *spec, const struct kvr_table *rows,
+                                   char *const *row_settings, const char *host, const char *out_dir,
+                                   unsigned formats, const struct kvr_plot_style *style,
+                                   struct kvr_plot_result *out)
+{
+    for (int r = 0; r < rows->n_rows; r++) {
+        struct kvr_figure f = { .spec = spec, .style = style, .rows = rows };
+        bool seen = false;
+        enum kvr_status st;
+
+        assert(row_settings[r]);
+        for (int i = 0; i < r && !seen; i++)
+            seen = strcmp(row_settings[i], row_settings[r]) == 0;
+        if (seen)
+            continue;
+        st = fill_figure(&f, row_settings, row_settings[r], out->n_figures + 1, host);
+        for (int i = 0; i < f.n; i++)
+            out->n_left_out += !f.point[i].drawn;
+        if (st == KVR_OK && f.stem) {
+            st = draw(&f, out_dir, formats, out);
+            out->n_figures++;
+        }
+        free_figure(&f);
+        KVR_TRY(st);
+    }
+    return KVR_OK;
+}
+
+static enum kvr_status check_columns(const struct kvr_plot_spec *spec, const struct kvr_table *rows)
+{
+    const char *needed[] = { "method", "family",      "bits",         "is_baseline",
+                             "n_ok",   "n_attempted", spec->x.column, spec->y.column };
+
+    for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++)
+        if (kvr_table_find(rows, needed[i]) < 0)
+            return kvr_fail(KVR_EINTERNAL, "plot %s: its SQL statement returns no column '%s'",
+                            spec->name, needed[i]);
+    return KVR_OK;
+}
+
+/* Uncontrolled times are not drawn; the caption says how many are missing and why. */
+static enum kvr_status fail_empty(const struct kvr_plot_spec *spec, const struct kvr_table *rows)
+{
+    const int why = kvr_table_find(rows, "time_codes");
+    const bool time =
+        strcmp(spec->x.column, "runtime_s") == 0 || strcmp(spec->y.column, "runtime_s") == 0;
+    const char *codes = time && why >= 0 && rows->n_rows > 0 ? kvr_table_text(rows, 0, why) : "";
+
+    return kvr_fail(KVR_EINVAL,
+                    "plot %s: nothing to draw: none of %d rows has both %s and %s%s%s%s",
+                    spec->name, rows->n_rows, spec->x.column, spec->y.column,
+                    *codes ? "; a runtime counts only under `timing: true` on a quiet machine "
+                             "(here: "
+                           : "",
+                    codes, *codes ? ")" : "");
+}
+
+enum kvr_status kvr_plot_table(const struct kvr_plot_spec *spec, const struct kvr_table *rows,
+                               const char *host, const char *out_dir, unsigned formats,
+                               const struct kvr_plot_style *style, struct kvr_plot_result *out)
+{
+    char **row_settings;
+    enum kvr_status st = KVR_OK;
+
+    *out = (struct kvr_plot_result){ .n_rows = rows->n_rows, .drawn = true };
+    KVR_TRY(check_columns(spec, rows));
+    KVR_TRY(kvr_mkdirs(out_dir));
+    row_settings = calloc((size_t)rows->n_rows + 1, sizeof *row_settings);
+    if (!row_settings)
+        return no_memory();
+    for (int r = 0; st == KVR_OK && r < rows->n_rows; r++) {
+        row_settings[r] = settings_of(spec, rows, r);
+        if (!row_settings[r])
+            st = no_memory();
+    }
+    if (st == KVR_OK)
+        st = draw_groups(spec, rows, row_settings, host, out_dir, formats, style, out);
+    for (int r = 0; r < rows->n_rows; r++)
+        free(row_settings[r]);
+    free(row_settings);
+    if (st == KVR_OK && out->n_figures == 0)
+        st = fail_empty(spec, rows);
+    return st;
+}
+
+static enum kvr_status fail_unknown(const char *name)
+{
+    const char *names[64] = { NULL };
+    const char *near;
+    int n = 0;
+
+    for (int i = 0; n < 63 && kvr_plots[i].name; i++)
+        names[n++] = kvr_plots[i].name;
+    for (int i = 0; n < 63 && kvr_curves[i].name; i++)
+        names[n++] = kvr_curves[i].name;
+    near = kvr_nearest(name, names);
+    return kvr_fail(KVR_ENOTFOUND, "no plot '%s'%s%s%s", name, near ? "; did you mean '" : "",
+                    near ? near : "", near ? "'?" : "");
+}
+
+/* An axis column of summary, with its texts; NULL: none. */
+static const struct kvr_plot_axis *known_axis(const char *name)
+{
+    for (const struct kvr_plot_spec *p = kvr_plots; p->name; p++) {
+        if (p->x.better && strcmp(p->x.column, name) == 0)
+            return &p->x;
+        if (p->y.better && strcmp(p->y.column, name) == 0)
+            return &p->y;
+    }
+    return NULL;
+}
+
+/* Finds an axis by name: a figure's axis, else a metric of the database, whose column is written to
+ * `extra` if summary lacks it. */
+static enum kvr_status name_axis(struct kvr_plot_axis *a, char *label, size_t size,
+                                 const char *name, const char *db_path, FILE *extra)
+{
+    const struct kvr_plot_axis *known = known_axis(strcmp(name, "psnr") == 0 ? "psnr_db" : name);
+    const struct kvr_metric *m = kvr_metric_find(name);
+    struct kvr_table *t;
+    bool there = false;
+    char list[512] = "";
+
+    if (known) {
+        *a = *known;
+        return KVR_OK;
+    }
+    KVR_TRY(kvr_table_query(&t, db_path, "SELECT DISTINCT name FROM metric ORDER BY name", NULL));
+    for (int r = 0; r < t->n_rows; r++) {
+        size_t n = strlen(list);
+
+        there = there || strcmp(kvr_table_text(t, r, 0), name) == 0;
+        snprintf(list + n, sizeof list - n, ", %s", kvr_table_text(t, r, 0));
+    }
+    kvr_table_close(&t);
+    if (!there || name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_.")])
+        return kvr_fail(KVR_EINVAL,
+                        "plot: unknown measure '%s'; need one of compression, bits, ssim, psnr_db, "
+                        "runtime_s, peak_bytes%s",
+                        name, list);
+    snprintf(label, size, "%s%s%s%s", m ? m->title : name, m && strcmp(m->unit, "1") ? " (" : "",
+             m && strcmp(m->unit, "1") ? m->unit : "", m && strcmp(m->unit, "1") ? ")" : "");
+    *a = (struct kvr_plot_axis){ .column = name, .label = label, .better = m ? m->direction : 0 };
+    if (m && m->hi == 1.0)
+        a->lo = fmax(m->lo, -1.0), a->hi = 1.0;
+    fprintf(extra,
+            ", (SELECT avg({w.score:%s}) FROM cells_wide w WHERE w.method = s.method\n"
+            "    AND w.settings = s.settings AND w.machine = s.machine AND w.outcome = 'OK'\n"
+            "    AND w.run_kind = 'bench') AS \"%s\"",
+            name, name);
+    return KVR_OK;
+}
+
+/* Puts the style's axes into a figure's spec and builds its statement. The caller frees *sql. */
+static enum kvr_status restyle(struct kvr_plot_spec *spec, char label[2][128], char *title,
+                               size_t size, const struct kvr_plot_style *style, const char *db_path,
+                               char **sql)
+{
+    char *extra = NULL;
+    size_t n = 0;
+    FILE *to = kvr_text_open(&extra, &n);
+    enum kvr_status st = to ? KVR_OK : no_memory();
+
+    *sql = NULL;
+    if (st == KVR_OK && style->x)
+        st = name_axis(&spec->x, label[0], sizeof label[0], style->x, db_path, to);
+    if (st == KVR_OK && style->y)
+        st = name_axis(&spec->y, label[1], sizeof label[1], style->y, db_path, to);
+    if (!kvr_text_close(to, &extra) && st == KVR_OK)
+        st = no_memory();
+    if (st == KVR_OK && (style->x || style->y)) {
+        snprintf(title, size, "%s against %s", spec->y.column, spec->x.column);
+        spec->title = title;
+        if (asprintf(sql, "SELECT s.*%s FROM (%s) s", extra, spec->sql) < 0) {
+            *sql = NULL;
+            st = no_memory();
+        }
+    }
+    free(extra);
+    return st;
+}
+
+/* Draws the rows of a statement as points of two measures. */
+static enum kvr_status draw_points(const struct kvr_plot_spec *spec, struct kvr_table **rows,
+                                   const char *db_path, const char *out_dir, unsigned formats,
+                                   const struct kvr_plot_style *style, struct kvr_plot_result *out)
+{
+    char *host = NULL;
+    enum kvr_status st;
+
+    KVR_TRY(kvr_plot_verdicts(rows, spec, db_path, style));
+    KVR_TRY(kvr_plot_intervals(rows, spec, db_path, style->where));
+    KVR_TRY(kvr_report_footer(&host, db_path));
+    st = kvr_plot_table(spec, *rows, host, out_dir, formats, style, out);
+    free(host);
+    return st;
+}
+
+enum kvr_status kvr_plot(const char *db_path, const char *name, const char *out_dir,
+                         unsigned formats, const struct kvr_plot_style *style,
+                         struct kvr_plot_result *out)
+{
+    const struct kvr_query_limits limits = { .where = style->where };
+    const struct kvr_plot_spec *found = kvr_plots;
+    struct kvr_plot_spec spec;
+    struct kvr_table *rows = NULL;
+    char *sql = NULL, label[2][128], title[256];
+    enum kvr_status st;
+
+    memset(out, 0, sizeof *out);
+    while (found->name && strcmp(found->name, name) != 0)
+        found++;
+    for (const struct kvr_curves_spec *c = kvr_curves; c->name; c++)
+        if (strcmp(c->name, name) == 0)
+            return kvr_curves_draw(c, db_path, out_dir, formats, style, out);
+    if (!found->name)
+        return fail_unknown(name);
+    spec = *found;
+    if ((style->x || style->y) && !spec.x.better)
+        return kvr_fail(KVR_EINVAL, "plot %s has fixed axes; --x and --y apply to plot pareto only",
+                        name);
+    st = restyle(&spec, label, title, sizeof title, style, db_path, &sql);
+    if (st == KVR_OK)
+        st = kvr_table_query_within(&rows, db_path, sql ? sql : spec.sql, &limits);
+    if (st == KVR_OK)
+        st = spec.draw ? spec.draw(rows, out_dir, formats, style, out)
+                       : draw_points(&spec, &rows, db_path, out_dir, formats, style, out);
+    free(sql);
+    kvr_table_close(&rows);
+    return st;
+}

@@ -1,0 +1,98 @@
+/* plot.h - figures from a database: a gnuplot script, its data, and pictures.
+ *
+ *     struct kvr_plot_result r;
+ *     KVR_TRY(kvr_plot("kvreel.db", "pareto", "out/plots", KVR_PLOT_SVG | KVR_PLOT_PNG,
+ *                      &(struct kvr_plot_style){ 0 }, &r));
+ *     if (r.warning[0])
+ *         fprintf(stderr, "%s\n", r.warning);
+ *
+ * The call writes pareto.tsv, pareto.gp, pareto.svg and pareto.png to the folder out/plots. The
+ * script reads the data by column name and can be edited and rerun. A mark's colour encodes the
+ * method family, and its shape encodes the bits per cached scalar. Hollow marks are methods as the
+ * study's code implements them (NAME@study). Bars are 95 % intervals (columns x_lo, x_hi, y_lo,
+ * y_hi). An axis that ends at 1 is stretched near 1 if most points lie above 0.9. Each group of
+ * equal settings (model, frames, window, ...) has its own figure and caption; the second group is
+ * written to pareto-2.*.
+ *
+ * Output is deterministic. */
+#ifndef KVR_PLOT_PLOT_H
+#define KVR_PLOT_PLOT_H
+
+#include "harness/report/table/table.h"
+
+enum { KVR_PLOT_SVG = 1, KVR_PLOT_PNG = 2, KVR_PLOT_PDF = 4 };
+
+/* Converts a list of formats such as "svg,png" to a bit mask. KVR_EINVAL lists the valid
+ * formats. */
+enum kvr_status kvr_plot_formats_parse(const char *text, unsigned *out);
+
+struct kvr_plot_style;
+struct kvr_plot_result;
+
+struct kvr_plot_axis {
+    const char *column; /* column of the SQL statement that gives the axis's values */
+    const char *label;  /* with unit */
+    const char *of;     /* column whose text is appended to the label (NULL: nothing is appended) */
+    int better;         /* direction of improvement, +1 for higher, -1 for lower, or 0 if the figure
+                         * has no front */
+    bool log;           /* logarithmic axis */
+    double scale;       /* drawn value = stored value * scale; 0 means 1 */
+    double lo, hi;      /* fixed limits of the axis if lo < hi; for example, SSIM ends at 1 */
+};
+
+/* A figure is a row of plots.c. The SQL statement of a figure selects the columns of the axes and
+ * `method` (text), `family` (text), `bits` (number or NULL), `is_baseline` (0 or 1), `n_ok` and
+ * `n_attempted`. All other columns of the statement are only written to the data file. */
+struct kvr_plot_spec {
+    const char *name, *title;
+    const char *sql;
+    struct kvr_plot_axis x, y;
+    const char *const *settings; /* columns whose values define a group of settings; ends with
+                                  * NULL */
+    /* Callback that draws a figure which is not a scatter plot of x and y (NULL: the figure is a
+     * scatter plot with one point per row). */
+    enum kvr_status (*draw)(const struct kvr_table *rows, const char *out_dir, unsigned formats,
+                            const struct kvr_plot_style *style, struct kvr_plot_result *out);
+};
+extern const struct kvr_plot_spec kvr_plots[]; /* ends with name NULL */
+
+/* Style of a figure, and the cells that it shows. {0}: screen width, with interval bars, all
+ * cells. */
+struct kvr_plot_style {
+    double width_in;   /* width of the picture in inches; for print, 3.35 is one column and 7 two
+                        * columns */
+    double font_pt;    /* font size of the axes in points; labels, key and notes are smaller, but at
+                        * least 7 */
+    const char *title; /* title of the figure (NULL: the default title, "": no title) */
+    bool no_bars;
+    const char *where;  /* SQL condition on the view cells_wide that selects cells (NULL: all
+                         * cells) */
+    const char *bounds; /* bounds on means, as in pareto.h; methods beyond a bound are not in the
+                         * front */
+    const char *x, *y;  /* column of the view `summary`, or metric, that replaces the figure's x or
+                         * y axis (NULL: unchanged) */
+};
+
+struct kvr_plot_result {
+    int n_figures;     /* number of figures written, one per group of settings */
+    int n_rows;        /* number of rows that the figure's SQL statement returned */
+    int n_left_out;    /* number of rows without x or y, which are written to the data file but not
+                        * drawn */
+    bool drawn;        /* gnuplot made the pictures */
+    char warning[512]; /* why gnuplot drew no pictures ("": the pictures were drawn) */
+};
+
+/* Writes the figure `name` below `out_dir`. KVR_ENOTFOUND: there is no such figure (the message
+ * suggests the nearest name). KVR_EINVAL: there is nothing to draw. If gnuplot is missing or fails,
+ * only the data and the script are written, `warning` gives the reason, and the status is
+ * KVR_OK. */
+enum kvr_status kvr_plot(const char *db_path, const char *name, const char *out_dir,
+                         unsigned formats, const struct kvr_plot_style *style,
+                         struct kvr_plot_result *out);
+
+/* Like kvr_plot, but draws the given rows; the caption names `host`. */
+enum kvr_status kvr_plot_table(const struct kvr_plot_spec *spec, const struct kvr_table *rows,
+                               const char *host, const char *out_dir, unsigned formats,
+                               const struct kvr_plot_style *style, struct kvr_plot_result *out);
+
+#endif

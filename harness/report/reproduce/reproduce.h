@@ -1,0 +1,52 @@
+/* reproduce.h - compares published figures with kvreel's, and gives each comparison a verdict.
+ *
+ *     struct kvr_reproduction r;
+ *     KVR_TRY(kvr_reproduce(&r, "study33", "out/study33.db", NULL, false));
+ *     st = kvr_table_write(r.table, KVR_TABLE_TEXT, stdout);
+ *     ... r.n[KVR_VERDICT_OUT] ...
+ *     kvr_reproduction_free(&r);
+ *
+ * Figures that follow from arithmetic (bytes, peak memory) are computed for the published model and
+ * must be equal. Figures measured on another model or machine are not expected to be equal; the row
+ * gives the reason, which docs/reproduction.md explains. */
+#ifndef KVR_REPRODUCE_REPRODUCE_H
+#define KVR_REPRODUCE_REPRODUCE_H
+
+#include "harness/report/table/table.h"
+
+enum kvr_verdict {
+    KVR_VERDICT_EXACT,          /* kvreel's value equals the published figure in all printed
+                                 * digits */
+    KVR_VERDICT_WITHIN,         /* the values differ by at most the row's tolerance */
+    KVR_VERDICT_BOUNDS,         /* data-dependent size within the format's lower and upper bound */
+    KVR_VERDICT_OUT,            /* the values are comparable but differ, so `kvreel reproduce` exits
+                                 * with code 4 */
+    KVR_VERDICT_NOT_COMPARABLE, /* measured under conditions other than the published ones */
+    KVR_VERDICT_NOT_MEASURED,   /* kvreel has no value, for the reason in the row */
+    KVR_VERDICT_NOT_PUBLISHED,  /* the paper gives no value */
+    KVR_VERDICT_HOLDS,          /* kvreel's interval confirms the published direction */
+    KVR_VERDICT_FAILS,          /* kvreel's interval confirms the opposite direction */
+    KVR_VERDICT_CANNOT_TELL,    /* kvreel's interval includes both directions */
+    KVR_N_VERDICTS
+};
+extern const char *const kvr_verdict_names[]; /* ends with NULL */
+
+struct kvr_reproduction {
+    struct kvr_table *table;
+    int n[KVR_N_VERDICTS];
+};
+
+extern const char
+    *const kvr_reproduce_names[]; /* names of the papers: study33, jensen, jensen-llm, pafu; ends
+                                   * with NULL */
+
+/* Compares the figures published in `paper` with kvreel's values. If `db_path` is NULL, only
+ * figures that follow from arithmetic are compared. `quantity` selects one column of the published
+ * table; NULL selects all. `measured` compares only measured figures, including measured
+ * compression and peak memory; `measured` requires paper "study33" and a database, else KVR_EINVAL.
+ * KVR_ENOTFOUND: no such paper or quantity, or the database lacks the quantity. */
+enum kvr_status kvr_reproduce(struct kvr_reproduction *out, const char *paper, const char *db_path,
+                              const char *quantity, bool measured);
+void kvr_reproduction_free(struct kvr_reproduction *r);
+
+#endif

@@ -1,0 +1,35 @@
+/* reproduce_rows.h - a row of a reproduction's table: a published figure, kvreel's value and the
+ * verdict. */
+#ifndef KVR_REPRODUCE_REPRODUCE_ROWS_H
+#define KVR_REPRODUCE_REPRODUCE_ROWS_H
+
+#include "harness/report/reproduce/reproduce.h"
+
+struct kvr_repro {
+    struct kvr_reproduction *out;
+    const char *db_path;  /* database with kvreel's measurements (NULL: compare only figures that
+                           * follow from arithmetic) */
+    const char *quantity; /* name of the quantity to compare (NULL: all quantities) */
+    bool measured;        /* whether to omit figures that follow from arithmetic */
+};
+
+/* One published figure. */
+struct kvr_repro_row {
+    const char *suite, *method, *quantity;
+    const char *published; /* published figure, as the text printed in the paper ("": not
+                            * published) */
+    double measured;       /* kvreel's value (NaN: kvreel has no value) */
+    double tolerance;      /* allowed absolute difference (NaN: no tolerance) */
+    const char *basis;     /* source of `measured`, such as "arithmetic, wan-1.3b" or "nano, n =
+                            * 10" */
+    enum kvr_verdict verdict;
+    const char *reason; /* may be "" */
+};
+/* Opens the table r->out->table. */
+enum kvr_status kvr_repro_open(struct kvr_repro *r);
+enum kvr_status kvr_repro_add(struct kvr_repro *r, const struct kvr_repro_row *row);
+
+/* Returns whether the option --quantity selects `quantity`. */
+bool kvr_repro_wants(const struct kvr_repro *r, const char *quantity);
+
+#endif

@@ -1,0 +1,51 @@
+/* front.h - the rule by which one method dominates another in tables, in the HTML report and in
+ * plots.
+ *
+ * Each objective has a non-inferiority margin delta >= 0; smaller differences are irrelevant. [lo,
+ * hi] is the interval of the gain A - B, signed so that positive values favour A; lo = hi for exact
+ * objectives. The rule is:
+ *
+ *     A dominates B      if lo >= -delta in every objective, and lo > delta in one
+ *     A does not if hi < -delta in one objective, or hi <= delta in all
+ *     undecided          otherwise
+ *
+ * A wider interval has a smaller lo and a larger hi, so noise can only turn dominance into an
+ * undecided result. */
+#ifndef KVR_STATS_FRONT_H
+#define KVR_STATS_FRONT_H
+
+#include <stdint.h>
+
+#include "harness/core/status.h"
+
+enum kvr_dominance { KVR_DOMINATES_NOT = -1, KVR_DOMINANCE_UNDECIDED = 0, KVR_DOMINATES = 1 };
+
+struct kvr_gain {
+    double lo, hi; /* -INFINITY, INFINITY: unknown */
+    double margin;
+};
+
+/* Applies the dominance rule to the gains g [n_objectives] of one method over another, n_objectives
+ * >= 1. Gains with an absolute value below 1e-9 count as 0. */
+enum kvr_dominance kvr_dominance(const struct kvr_gain *g, int n_objectives);
+
+enum { KVR_FRONT_RESAMPLES = 2000 };
+
+/* Values of M methods in K objectives over P prompts; larger is better in every objective. */
+struct kvr_front {
+    int n_methods, n_objectives, n_prompts;
+    const double *value;     /* [M, K] */
+    const double *by_prompt; /* values per prompt, [M, K, P] (NaN: missing value, or exact
+                              * objective) */
+    const double *margin;    /* [K] */
+};
+
+/* Sets probability [i] to the share of bootstrap resamples in which no method dominates method i.
+ * In a resample, gains are differences of resampled means without intervals (lo = hi). A resample
+ * draws the same prompts for all methods. Deviations of resampled means are scaled by sqrt(n / (n -
+ * 1)), because the bootstrap's variance is too small by that factor (Hesterberg, The American
+ * Statistician 69, 2015, 371). With fewer than two prompts the means are not resampled. The result
+ * is deterministic for a given seed. KVR_ENOMEM. */
+enum kvr_status kvr_front_membership(const struct kvr_front *f, uint64_t seed, double *probability);
+
+#endif

@@ -1,0 +1,83 @@
+/* sequence.h - anytime-valid sequential tests: a test may be evaluated after every prompt and
+ * stopped at any time.
+ *
+ *     struct kvr_sequence s = { 0 };
+ *     for (...) kvr_sequence_add(&s, x);            paired differences, one per prompt
+ *     kvr_sequence_region(&s, margin, &region, &log_e);
+ *     kvr_e_bh(log_e, m, 0.05, rejected, &threshold);   over all claims of a ledger
+ *     kvr_sequence_interval(&s, threshold, &lo, &hi);
+ *
+ * The e-value E(m) is the evidence against the hypothesis that the mean is m. E(m) is a Bayes
+ * factor of Student's t statistic. The null hypothesis is (mean - m) / sd = 0, and the alternative
+ * has a normal prior of variance G = 1 on (mean - m) / sd:
+ *
+ *     E = (1 + nG)^-1/2 [(1 + t^2 / (n - 1)) / (1 + t^2 / ((n - 1)(1 + nG)))]^(n / 2).
+ *
+ * If the data are normal with mean m, E is a test martingale, so P(E ever reaches 1 / alpha) <=
+ * alpha under any stopping rule. See Wang and Ramdas, Anytime-valid t-tests and confidence
+ * sequences for Gaussian means with unknown variance, Sequential Analysis 44, 2025, Theorem 4.2
+ * (after Lai, Annals of Statistics 4, 1976, 265). The set of all m with E(m) < 1 / alpha is a
+ * confidence sequence.
+ *
+ * The t statistic is biased for skewed data, so z = (mean - m) / sd is replaced by the smaller of z
+ * and its Hall transformation (stats.h). The transformation uses the sample skewness, shifted by
+ * one standard error (that of normal data) in the direction in which t is anti-conservative:
+ *
+ *     h(z) = z + g z^2 / 3 + g^2 z^3 / 27 + g / (6n),  g = min(G1, 0) - sqrt(6 n (n - 1) / ((n - 2)
+ *            (n + 1)(n + 3))),  G1: skewness towards m.
+ *
+ * tests/report/test_sequence.c simulates the actual error rate. Very small samples can miss
+ * outliers that occur in one prompt of twenty, so a verdict needs at least KVR_SEQUENCE_MIN
+ * prompts.
+ *
+ * Multiple claims are tested by the e-BH procedure (Wang and Ramdas, False discovery rate control
+ * with e-values, Journal of the Royal Statistical Society B 84, 2022, 822). Of m claims, the k
+ * claims with the largest E get a verdict, where k is the largest number for which all k values
+ * satisfy E >= m / (k alpha). The expected share of false verdicts is at most alpha under any
+ * dependence between claims. */
+#ifndef KVR_STATS_SEQUENCE_H
+#define KVR_STATS_SEQUENCE_H
+
+#include <stdbool.h>
+
+#include "harness/core/status.h"
+
+enum { KVR_SEQUENCE_MIN = 12 }; /* prompts before any verdict */
+
+/* Running moments of n values; {0} is the empty sequence. */
+struct kvr_sequence {
+    int n;
+    double mean, m2, m3; /* m2, m3: sums of the squared and of the cubed deviations from the mean */
+};
+
+void kvr_sequence_add(struct kvr_sequence *s, double x);
+double kvr_sequence_sd(const struct kvr_sequence *s); /* standard deviation (NaN: n < 2) */
+
+/* Returns the natural logarithm of E(m), or 0 if that is negative or n < KVR_SEQUENCE_MIN. */
+double kvr_sequence_log_e(const struct kvr_sequence *s, double m);
+
+/* The region that contains a mean is above the margin, below -margin, or within [-margin, margin].
+ * The margin of a region must be >= 0. */
+enum kvr_region { KVR_ABOVE, KVR_BELOW, KVR_WITHIN };
+
+/* Sets *region to the region of the sample mean, and *log_e to the evidence (natural logarithm of
+ * E) that the true mean is in the same region. */
+void kvr_sequence_region(const struct kvr_sequence *s, double margin, enum kvr_region *region,
+                         double *log_e);
+
+/* Sets [*lo, *hi] to the confidence sequence {m: log E(m) < log_e}; its bounds are infinite if n is
+ * too small. */
+void kvr_sequence_interval(const struct kvr_sequence *s, double log_e, double *lo, double *hi);
+
+/* Returns the smallest n at which a sequence with the mean, standard deviation and skewness of `s`
+ * would reach the evidence `log_e`. Returns INFINITY if no n below 1e7 suffices. */
+double kvr_sequence_needed(const struct kvr_sequence *s, double margin, double log_e);
+
+/* Runs the e-BH procedure (Wang and Ramdas 2022) on the evidence log_e [m]; NaN entries are
+ * ignored. Sets rejected [i] if null hypothesis i is rejected at false discovery rate alpha.
+ * *threshold is log(m / (max(k, 1) alpha)) for k rejections: the log E that every rejected
+ * hypothesis reaches. KVR_ENOMEM. */
+enum kvr_status kvr_e_bh(const double *log_e, int m, double alpha, bool *rejected,
+                         double *threshold);
+
+#endif

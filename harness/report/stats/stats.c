@@ -1,0 +1,218 @@
+/* stats.c - computes order statistics, outliers, and the interval of a mean. */
+#include "harness/report/stats/stats.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static double *sorted(const double *x, int n)
+{
+    double *copy = malloc(((size_t)n + 1) * sizeof *copy);
+
+    if (copy) {
+        memcpy(copy, x, (size_t)n * sizeof *copy);
+        qsort(copy, (size_t)n, sizeof *copy, by_value);
+    }
+    return copy;
+}
+
+double kvr_mean(const double *x, int n)
+{
+    double sum = 0;
+
+    for (int i = 0; i < n; i++)
+        sum += x[i];
+    return n > 0 ? sum / n : NAN;
+}
+
+double kvr_standard_error(const double *x, int n)
+{
+    double mean = kvr_mean(x, n), sum = 0;
+
+    if (n < 2)
+        return NAN;
+    for (int i = 0; i < n; i++)
+        sum += (x[i] - mean) * (x[i] - mean);
+    return sqrt(sum / (n - 1) / n);
+}
+
+static double middle(const double *sorted_x, int n)
+{
+    return n % 2 ? sorted_x[n / 2] : 0.5 * (sorted_x[n / 2 - 1] + sorted_x[n / 2]);
+}
+
+double kvr_median(const double *x, int n)
+{
+    double *s = n > 0 ? sorted(x, n) : NULL, m;
+
+    m = s ? middle(s, n) : NAN;
+    free(s);
+    return m;
+}
+
+/* P(B <= k) for B ~ Binomial(n, 1/2). */
+static double fair_coin_cdf(int n, int k)
+{
+    double sum = 0;
+
+    for (int i = 0; i <= k; i++)
+        sum += exp(lgamma(n + 1.0) - lgamma(i + 1.0) - lgamma(n - i + 1.0) - n * log(2.0));
+    return sum;
+}
+
+enum kvr_status kvr_median_interval(const double *x, int n, double level, struct kvr_interval *out)
+{
+    double *s;
+    int k = 0;
+
+    if (n < 1)
+        return kvr_fail(KVR_EINVAL, "interval: no samples");
+    s = sorted(x, n);
+    if (!s)
+        return kvr_fail(KVR_ENOMEM, "interval: out of memory");
+    /* [x_(k), x_(n-1-k)], counted from 0, covers the median unless k or fewer of n samples fall on
+     * one side of it. */
+    while (2 * (k + 1) < n - 1 && 1 - 2 * fair_coin_cdf(n, k + 1) >= level)
+        k++;
+    *out = (struct kvr_interval){ .lo = s[k],
+                                  .hi = s[n - 1 - k],
+                                  .level = 1 - 2 * fair_coin_cdf(n, k) };
+    out->level = n == 1 ? 0 : out->level;
+    out->min_max = out->level < level;
+    free(s);
+    return KVR_OK;
+}
+
+int kvr_outliers(const double *x, int n, bool *flag)
+{
+    const double limit = 14.826; /* 10 standard deviations of a normal, in MAD */
+    double median = kvr_median(x, n), mad, *d = malloc(((size_t)n + 1) * sizeof *d);
+    int count = 0;
+
+    for (int i = 0; d && i < n; i++)
+        d[i] = fabs(x[i] - median);
+    mad = d ? kvr_median(d, n) : NAN;
+    for (int i = 0; i < n; i++) {
+        flag[i] = fabs(x[i] - median) > limit * mad;
+        count += flag[i];
+    }
+    free(d);
+    return count;
+}
+
+double kvr_normal_cdf(double z)
+{
+    return 0.5 * erfc(-z / sqrt(2.0));
+}
+
+/* Bisection, exact to the last bits; it is not called in loops. */
+double kvr_normal_quantile(double p)
+{
+    double lo = -40, hi = 40;
+
+    if (!(p > 0))
+        return -INFINITY;
+    if (!(p < 1))
+        return INFINITY;
+    for (int i = 0; i < 200; i++) {
+        double mid = 0.5 * (lo + hi);
+
+        if (kvr_normal_cdf(mid) < p)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    return 0.5 * (lo + hi);
+}
+
+/* M. Abramowitz, I. Stegun, Handbook of Mathematical Functions, 26.7.3 and 26.7.4: finite sums in
+ * the cosine of atan(t / sqrt(df)). */
+double kvr_student_cdf(double t, int df)
+{
+    const double pi = 3.14159265358979323846, angle = atan(t / sqrt(df)), c = cos(angle);
+    double term = df % 2 ? c : 1.0, sum = 0;
+
+    for (int k = 1; k <= df / 2; k++) {
+        sum += term;
+        term *= df % 2 ? c * c * 2 * k / (2 * k + 1) : c * c * (2 * k - 1) / (2 * k);
+    }
+    if (df % 2)
+        return 0.5 + (angle + sin(angle) * sum) / pi;
+    return 0.5 + 0.5 * sin(angle) * sum;
+}
+
+double kvr_student_quantile(double p, int df)
+{
+    double lo = 0, hi = 1;
+
+    if (!(p > 0))
+        return -INFINITY;
+    if (!(p < 1))
+        return INFINITY;
+    if (p < 0.5)
+        return -kvr_student_quantile(1 - p, df);
+    while (kvr_student_cdf(hi, df) < p && hi < 1e12)
+        hi *= 2;
+    for (;;) {
+        double mid = 0.5 * (lo + hi);
+
+        if (mid <= lo || mid >= hi)
+            return lo;
+        if (kvr_student_cdf(mid, df) < p)
+            lo = mid;
+        else
+            hi = mid;
+    }
+}
+
+/* Sample skewness, corrected for its bias under normality; 0 for two samples or equal ones. */
+static double skewness(const double *x, int n)
+{
+    double mean = kvr_mean(x, n), square = 0, cube = 0;
+
+    for (int i = 0; i < n; i++) {
+        double d = x[i] - mean;
+
+        square += d * d / n;
+        cube += d * d * d / n;
+    }
+    if (n < 3 || !(square > 0))
+        return 0;
+    return sqrt((double)n * (n - 1)) / (n - 2) * cube / pow(square, 1.5);
+}
+
+static double hall(double y, double skew, int n)
+{
+    /* The limit for zero skewness, where the quotient loses its digits. */
+    if (fabs(skew) < 1e-6)
+        return y;
+    return 3 / skew * (cbrt(1 + skew * (y - skew / (6 * n))) - 1);
+}
+
+enum kvr_status kvr_mean_interval(const double *x, int n, double level, struct kvr_interval *out)
+{
+    double mean = kvr_mean(x, n), s, y, skew;
+
+    if (n < 2)
+        return kvr_fail(KVR_EINVAL, "interval of a mean: %d values given, need at least 2", n);
+    s = kvr_standard_error(x, n) * sqrt(n);
+    y = kvr_student_quantile(0.5 + level / 2, n - 1) / sqrt(n);
+    skew = skewness(x, n);
+    *out = (struct kvr_interval){ .lo = mean - s * fmax(y, hall(y, skew, n)),
+                                  .hi = mean + s * fmax(y, -hall(-y, skew, n)),
+                                  .level = level };
+    return KVR_OK;
+}
+
+void kvr_interval_within(struct kvr_interval *ci, double lo, double hi)
+{
+    ci->lo = ci->lo < lo ? lo : ci->lo; /* keeps NaN */
+    ci->hi = ci->hi > hi ? hi : ci->hi;
+}

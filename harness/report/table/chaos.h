@@ -1,0 +1,34 @@
+/* chaos.h - the effect of chaos (amplified rounding) on a metric, for tables and fronts.
+ *
+ * The chaos floor is the distance of BF16 rollouts with perturbed noise from the unperturbed BF16
+ * rollout (view `floor`). The jitter is the standard deviation of a method's metric over draws with
+ * perturbed noise (view `jitter`). */
+#ifndef KVR_TABLE_CHAOS_H
+#define KVR_TABLE_CHAOS_H
+
+#include "harness/report/table/table.h"
+
+/* KVR_TWO_VIDEOS_DB is a threshold in decibels. A prompt has two possible videos if the PSNR
+ * between a BF16 draw and the unperturbed BF16 rollout is at most KVR_TWO_VIDEOS_DB. 35 dB is an
+ * RMS error of 4.5 levels of 255. */
+#define KVR_TWO_VIDEOS_DB "35"
+
+/* Computes the half-width of the 95 % interval of the difference that chaos alone causes between
+ * two methods' means:
+ *
+ *     1.96 sqrt(2) s / sqrt(n)
+ *
+ * Here s is the standard deviation of a cell over its draws, pooled over the methods that have
+ * draws; if only BF16 has draws, s is the standard deviation of BF16. The number of cells per mean
+ * is n. `metric` is a name in the table `metric`. *out is NaN if the database has no draws. */
+enum kvr_status kvr_chaos_margin(double *out, const char *db_path, const char *metric);
+
+/* Writes a list of the prompts with two possible videos and the lowest PSNR of their draws, such as
+ * "mn006 (17.1 dB)". Writes "" if no such prompt is known. */
+enum kvr_status kvr_chaos_two_videos(char *out, size_t n, const char *db_path);
+
+/* Adds to a table's note the chaos floor, its number of draws, and the prompts with two possible
+ * videos. If there are no draws, the note says how to measure some. */
+enum kvr_status kvr_chaos_note(struct kvr_table *t, const char *db_path);
+
+#endif

@@ -1,0 +1,16 @@
+/* functions.h - SQL functions: medians, and confidence intervals of means and medians.
+ *
+ *     SELECT method, avg(ssim), mean_lo(ssim), mean_hi(ssim) FROM one_row_per_prompt GROUP BY method
+ *
+ * The functions are available in `kvreel query` and in all statements run by table.h. The
+ * confidence level is 95 % (stats.h). The input values must be independent, so repeats and seeds of
+ * a prompt must be averaged first. The interval of the mean of one value is NULL. The interval of
+ * the median of fewer than six values is their minimum and maximum. */
+#ifndef KVR_TABLE_FUNCTIONS_H
+#define KVR_TABLE_FUNCTIONS_H
+
+#include "harness/store/store.h"
+
+extern const struct kvr_query_function kvr_report_functions[]; /* ends with name NULL */
+
+#endif

@@ -1,0 +1,14 @@
+/* table_latex.h - writes tables as LaTeX. */
+#ifndef KVR_TABLE_TABLE_LATEX_H
+#define KVR_TABLE_TABLE_LATEX_H
+
+#include "harness/report/table/table.h"
+
+/* Writes the table with the column headers `head` [n_columns], which are already escaped. Column i
+ * is right-aligned if right [i] is true. A number and its interval or standard error share one
+ * cell. In a column whose metric has a direction of improvement, the best value is bold. The best
+ * value is chosen among rows with equal settings whose compression is not 1. */
+void kvr_table_write_latex(const struct kvr_table *t, char *const *head, const bool *right,
+                           FILE *to);
+
+#endif
