@@ -92,11 +92,13 @@ static struct kvr_stage_job bare_job(const struct kvr_codec *c, int i, struct kv
     };
 }
 
-static void layout_of(const struct kvr_stage_job *job, struct kvr_layout *out)
+struct kvr_layout kvr_stage_layout(const struct kvr_stage_job *job)
 {
-    *out = (struct kvr_layout){ 0 };
+    struct kvr_layout l = { 0 };
+
     if (job->stage->layout)
-        job->stage->layout(job, out);
+        job->stage->layout(job, &l);
+    return l;
 }
 
 void kvr_codec_layout(const struct kvr_codec *c, int i, const struct kvr_block_shape *shape,
@@ -104,7 +106,7 @@ void kvr_codec_layout(const struct kvr_codec *c, int i, const struct kvr_block_s
 {
     const struct kvr_stage_job job = bare_job(c, i, NULL, shape);
 
-    layout_of(&job, out);
+    *out = kvr_stage_layout(&job);
 }
 
 bool kvr_codec_varies(const struct kvr_codec *c, const struct kvr_block_shape *shape)
@@ -362,7 +364,7 @@ void kvr_packed_layout(const struct kvr_packed *p, int i, struct kvr_layout *out
 {
     const struct kvr_stage_job job = packed_job(p, i);
 
-    layout_of(&job, out);
+    *out = kvr_stage_layout(&job);
 }
 
 size_t kvr_codec_bytes(const struct kvr_codec *c, const struct kvr_block_shape *shape)
@@ -450,9 +452,8 @@ static void decode_stage(const struct kvr_stage_job *job, const struct kvr_stage
 /* Allocates the buffers of a stage whose size is known in advance. */
 static enum kvr_status alloc_stage(const struct kvr_stage_job *job, struct kvr_stage_data *out)
 {
-    struct kvr_layout l;
+    const struct kvr_layout l = kvr_stage_layout(job);
 
-    layout_of(job, &l);
     if (l.entry.codes || l.entry.meta)
         return KVR_OK;
     if (l.form != KVR_FORM_OWN) { /* the encoder will write every byte */
@@ -481,9 +482,8 @@ static bool chain_of(const struct kvr_codec *c, int first, struct kvr_dev *dev,
     }
     for (int i = first + rotate; i < c->n_stages; i++) {
         const struct kvr_stage_job job = job_of(c, i, dev, shape);
-        struct kvr_layout l;
+        const struct kvr_layout l = kvr_stage_layout(&job);
 
-        layout_of(&job, &l);
         if (!ops_of(&job) || !l.chains || out->n == 2)
             return false;
         out->grid[out->n] = kvr_grid_of_layout(&l);

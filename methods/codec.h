@@ -380,6 +380,9 @@ bool kvr_codec_joint(const struct kvr_codec *c); /* whether one stage encodes ke
  * is not the only stage of both pipelines. */
 enum kvr_status kvr_codec_check_joint(const struct kvr_codec *k, const struct kvr_codec *v);
 
+/* Layout of the data that the job's stage stores for the job's block; all zero if the stage stores
+ * no data. */
+struct kvr_layout kvr_stage_layout(const struct kvr_stage_job *job);
 /* Layout of the data of stage i for a block of this shape. */
 void kvr_codec_layout(const struct kvr_codec *c, int i, const struct kvr_block_shape *shape,
                       struct kvr_layout *out);

@@ -7,15 +7,6 @@
 
 /* ---- which codecs ------------------------------------------------------------------------ */
 
-static struct kvr_layout layout_of(const struct kvr_stage_job *job)
-{
-    struct kvr_layout l = { 0 };
-
-    if (job->stage->layout)
-        job->stage->layout(job, &l);
-    return l;
-}
-
 enum kvr_status kvr_eager_check(const struct kvr_codec *c)
 {
     int grids = 0;
@@ -39,7 +30,7 @@ enum kvr_status kvr_eager_check(const struct kvr_codec *c)
 
 bool kvr_eager_grid(const struct kvr_stage_job *job)
 {
-    return job->eager && layout_of(job).chains;
+    return job->eager && kvr_stage_layout(job).chains;
 }
 
 /* ---- encode ------------------------------------------------------------------------------ */
@@ -51,7 +42,7 @@ static int64_t channels_of(const struct kvr_stage_job *job)
 
 int64_t kvr_eager_floats(const struct kvr_stage_job *job)
 {
-    const struct kvr_layout l = layout_of(job);
+    const struct kvr_layout l = kvr_stage_layout(job);
     const int64_t n = l.n_tok * channels_of(job);
 
     return kvr_eager_grid(job) ? n + (l.n_tok > job->shape.n_tok ? n : 0) + 4 * l.n_groups : 0;
@@ -117,7 +108,9 @@ static float smallest_step(bool bf16)
 void kvr_eager_encode(const struct kvr_stage_job *job, const float *x, float *scratch,
                       struct kvr_stage_data *out)
 {
-    struct block b = { .op = kvr_eager_ops_of(job->dev), .dev = job->dev, .l = layout_of(job) };
+    struct block b = { .op = kvr_eager_ops_of(job->dev),
+                       .dev = job->dev,
+                       .l = kvr_stage_layout(job) };
     const int64_t c = channels_of(job), given = job->shape.n_tok * c;
     const bool asym = b.l.zero != KVR_ZERO_MIDDLE;
     const float half = (float)(1 << (b.l.bits - 1));
@@ -160,7 +153,7 @@ void kvr_eager_decode(const struct kvr_stage_job *job, const struct kvr_stage_da
                       int64_t n, int h0, int nh, float *out)
 {
     const struct kvr_eager_ops *op = kvr_eager_ops_of(job->dev);
-    const struct kvr_layout l = layout_of(job);
+    const struct kvr_layout l = kvr_stage_layout(job);
     const int64_t d = job->shape.head_dim;
     const struct kvr_eager_part p = { t0, n, h0 * d, nh * d, channels_of(job), l.axis, l.group };
     const bool asym = l.zero != KVR_ZERO_MIDDLE, bf16 = job->compute == KVR_COMPUTE_BF16;
