@@ -47,7 +47,16 @@ check "its session says which" grep -q ', kernels portable$' <(sql kvreel.db 'SE
 exits 0 "a table" report --table summary
 prints "names the variant" 'kernels portable'
 
-# The program starts itself again to set OMP_WAIT_POLICY, which would leave the emulator.
+# The suite sets OMP_WAIT_POLICY; users do not, so threads that wait spin for at most 1500 iterations.
+check "the wait policy that users have" env -u OMP_WAIT_POLICY OMP_NUM_THREADS=2 "$kvreel" run tiny.yaml \
+    --cpu portable --filter 'method=BF16 & prompt=red' --db spin.db --out spin
+check "computes the same frames" cmp <(sql kvreel.db 'SELECT frames_sha256 FROM attempt') \
+    <(sql spin.db 'SELECT frames_sha256 FROM attempt')
+check "and there are some" grep -qE '^[0-9a-f]{64}$' <(sql spin.db 'SELECT frames_sha256 FROM attempt')
+check "the program sets the limit before libgomp reads it" bash -c "env -u OMP_WAIT_POLICY OMP_DISPLAY_ENV=verbose \
+    '$kvreel' version 2>&1 | grep -q \"GOMP_SPINCOUNT = '1500'\""
+
+# Without OMP_WAIT_POLICY the program executes itself again to set GOMP_SPINCOUNT, which would leave the emulator.
 if [ "$(uname -m)" = x86_64 ] && has qemu-x86_64 "starts without AVX"; then
     old() { OMP_WAIT_POLICY=passive qemu-x86_64 -cpu Nehalem "$kvreel" "$@" >"$out" 2>"$err"; }
     check "starts without AVX" old list methods
