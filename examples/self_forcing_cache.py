@@ -3,8 +3,9 @@
 Its causal Wan model (github.com/guandeh17/Self-Forcing) is handed, for every layer, a dict that holds the
 whole rollout's keys and values, [batch, tokens, heads, dim] in "k" and "v", and counts in
 "global_end_index" and "local_end_index"; a pass writes its tokens at current_start, and attends to all
-before its end. A chunk's last, clean pass writes what later chunks read. That is all the model knows of
-its cache, so a manager stands beside it, and is called after each chunk's clean pass:
+before its end. The last pass of a chunk, its cache-update pass, writes the keys and values that later chunks
+read. The model has no other access to its cache. A manager therefore compresses the cache after each chunk's
+cache-update pass:
 
     kv = KvreelManager("RTN_INT4", pipeline.kv_cache1, tokens_per_frame=1560)
     ...  the pipeline's loop: denoising steps, then the pass at timestep 0 ...
@@ -34,7 +35,7 @@ class KvreelManager:
         self.tokens_per_frame = tokens_per_frame
 
     def commit(self, current_start, n_tokens):
-        """After the clean pass of the chunk at tokens [current_start, current_start + n_tokens)."""
+        """After the cache-update pass of the chunk at tokens [current_start, current_start + n_tokens)."""
         s, end = self.tokens_per_frame, current_start + n_tokens
         if current_start % s or n_tokens % s:
             raise ValueError("tokens %d..%d: no whole frames of %d" % (current_start, end, s))

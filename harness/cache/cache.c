@@ -458,7 +458,9 @@ enum kvr_status kvr_cache_commit(struct kvr_cache *c, int layer)
     if (layer < 0 || c->appended != layer || !c->pass.clean)
         return kvr_fail(
             KVR_EINTERNAL,
-            "cache: commit of layer %d needs an append to that layer in a clean pass first", layer);
+            "cache: commit of layer %d needs an append to that layer in a cache-update pass "
+            "first",
+            layer);
     c->appended = -1;
     if (c->observer)
         KVR_TRY(show(c, layer, NULL, NULL));

@@ -113,7 +113,7 @@ static enum kvr_status forward_test(struct kvr_checker *k, const struct forward_
     const int64_t n = k->chunk_elems, frame = n / n_frames;
     const struct kvr_pass pass = {
         .chunk = f->chunk, .frame0 = f->chunk * n_frames, .n_frames = n_frames, .clean = true
-    }; /* a clean pass, which stores the chunk */
+    }; /* a cache-update pass, which stores the chunk */
     float *out = work, *x0 = work + n, *keys = work + 2 * n;
     const float *x, *t = zeros;
 

@@ -55,7 +55,7 @@ static enum kvr_status run_forward(struct kvr_checker *k, const struct forward_r
     const int n = k->c->frames_per_chunk;
     const struct kvr_pass pass = {
         .chunk = f->chunk, .frame0 = f->chunk * n, .n_frames = n, .clean = true
-    }; /* a clean pass, which stores the chunk */
+    }; /* a cache-update pass, which stores the chunk */
     float *keys = work + k->chunk_elems;
     const float *x, *t;
     int64_t n_tok;

@@ -1,5 +1,5 @@
 /* sampler.c - denoises chunks. A chunk takes a few denoising steps. A step predicts x0 and then
- * re-noises x0 or integrates it by UniPC. A clean pass then writes the chunk's keys and values to
+ * re-noises x0 or integrates it by UniPC. A cache-update pass then writes the chunk's K and V to
  * the cache. */
 #include "harness/engine/sampler.h"
 
@@ -233,7 +233,7 @@ static enum kvr_status take_given(struct run *r, const struct kvr_pass *pass)
     return hand_over(r, r->x0, at);
 }
 
-/* Runs the clean pass over the chunk x, which writes its keys and values to the cache. */
+/* Runs the cache-update pass over the chunk x, which writes its keys and values to the cache. */
 static enum kvr_status clean_pass(struct run *r, struct kvr_pass *pass, const float *x)
 {
     pass->index = r->schedule.n_steps;
@@ -266,8 +266,8 @@ static bool recaches(const struct run *r)
     return r->hooks && r->hooks->shots.of_chunk && r->hooks->shots.on_switch == KVR_SWITCH_RECACHE;
 }
 
-/* Runs the clean pass again, with the current prompt, for the earlier chunks that passes of `chunk`
- * can see. */
+/* Runs the cache-update pass again, with the current prompt, for the earlier chunks that passes of
+ * `chunk` can see. */
 static enum kvr_status recache(struct run *r, int chunk)
 {
     const int n = r->c->frames_per_chunk;

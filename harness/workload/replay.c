@@ -57,10 +57,10 @@ static enum kvr_status check(const struct replay *r, const struct kvr_scheme *sc
     const struct kvr_trace_layout *l = &r->info->layout;
 
     if (scheme->opts.commit == KVR_COMMIT_LAST_STEP)
-        return kvr_fail(
-            KVR_EUNSUPPORTED,
-            "%s: commit=last_step needs a rollout: a trace already contains its clean passes",
-            scheme->name);
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "%s: commit=last_step needs a rollout: a trace already contains its "
+                        "cache-update passes",
+                        scheme->name);
     if (r->req->frames < 1 || r->req->frames > r->info->n_frames ||
         (r->req->frames % l->frames_per_chunk != 0 && r->req->frames != r->info->n_frames))
         return kvr_fail(

@@ -33,7 +33,7 @@ struct rollout {
     int n_chunks, capacity, act;
     float *steps;         /* x0 of every step, for a teacher; NULL: not kept */
     float *oracle_scores; /* input of a non-causal method; NULL: the method is causal */
-    bool last_step;       /* only given chunks have a clean pass */
+    bool last_step;       /* only given chunks have a cache-update pass */
     /* With a teacher: |x - r|^2 and |r|^2, of this chunk and of all chunks. */
     double chunk_off2, chunk_ref2, off2, ref2;
     struct kvr_cache_times cache_times; /* until the last pass */
@@ -317,8 +317,8 @@ static enum kvr_status check_request(const struct kvr_rollout_request *req,
             kvr_forcing_names[req->forcing], req->teacher ? "with" : "without");
     if (req->forcing == KVR_FORCING_TEACHER && last_step)
         return kvr_fail(KVR_EUNSUPPORTED,
-                        "rollout: forcing 'teacher' needs a clean pass to store the teacher's "
-                        "chunks; use forcing 'step' with commit=last_step");
+                        "rollout: forcing 'teacher' needs a cache-update pass to store the "
+                        "teacher's chunks; use forcing 'step' with commit=last_step");
     if (req->n_given > 0 && req->first)
         return kvr_fail(KVR_EINVAL,
                         "rollout: both a first frame (image) and %d given frames were passed; use "

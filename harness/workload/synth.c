@@ -138,8 +138,8 @@ static void draw_chunk(const struct draw *d, int layer, int frame0, int n_frames
     }
 }
 
-/* Agreement of a pass with the clean pass. Another number of passes than measured uses the pass at
- * the same relative place; the last pass is clean. */
+/* Agreement of a pass with the cache-update pass. Another number of passes than measured uses the
+ * pass at the same relative position; the last pass is the cache-update pass. */
 static float agreement(const struct draw *d, int pass)
 {
     if (pass == d->passes - 1)

@@ -1,5 +1,5 @@
-/* synth_measure.c - measures a trace's statistics from its clean passes, and the agreement of other
- * passes with them. Sums are in double precision. */
+/* synth_measure.c - measures a trace's statistics from its cache-update passes, and the agreement
+ * of other passes with them. Sums are in double precision. */
 #include "harness/workload/synth.h"
 
 #include <math.h>
@@ -18,9 +18,9 @@ struct look {
     const struct kvr_trace_info *info;
     struct channel *sum;           /* [L][side][H][D] */
     double *qk, *qq, *kk;          /* [L][H]: centred products q k, q q, k k */
-    double *shared, *own, *theirs; /* [passes]: products with the clean pass's keys, centred */
+    double *shared, *own, *theirs; /* [passes]: products with the cache-update keys, centred */
     float *value[KVR_SYNTH_SIDES]; /* [F*S][heads][D] */
-    float *clean;                  /* keys of the chunk's clean pass */
+    float *clean;                  /* keys of the chunk's cache-update pass */
 };
 
 static int heads_of(const struct look *k, int side)
@@ -106,7 +106,8 @@ static void add_toward(struct look *k, int layer, int64_t n_tok)
         }
 }
 
-/* Adds the products of a denoising pass's keys with the clean pass's, centred per channel. */
+/* Adds the products of a denoising pass's keys with those of the cache-update pass, centred per
+ * channel. */
 static void add_agreement(struct look *k, int index, int64_t n_tok)
 {
     const struct kvr_trace_layout *l = &k->info->layout;
@@ -130,7 +131,7 @@ static void add_agreement(struct look *k, int index, int64_t n_tok)
     }
 }
 
-/* Adds the chunk of this clean pass, layer by layer. */
+/* Adds the chunk of this cache-update pass, layer by layer. */
 static enum kvr_status look_at_chunk(struct look *k, int clean)
 {
     const struct kvr_trace_layout *l = &k->info->layout;
@@ -205,7 +206,8 @@ static enum kvr_status look_at_all(struct look *k, kvr_trace_progress_fn *progre
     }
     return seen ? KVR_OK
                 : kvr_fail(KVR_EINVAL,
-                           "%s: the trace has no clean pass with queries, which statistics need",
+                           "%s: the trace has no cache-update pass with queries, which "
+                           "statistics need",
                            kvr_trace_dir(k->t));
 }
 

@@ -177,7 +177,7 @@ class Cache(_Owned):
         return into if out is None else out
 
     def commit(self, layer, k, v):
-        """Of a clean pass: store without attention."""
+        """Of a cache-update pass: store without attention."""
         self._append(layer, k, v)
         call("cache_commit", self._handle, layer)
 

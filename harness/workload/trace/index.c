@@ -142,7 +142,8 @@ static enum kvr_status check_order(const struct kvr_trace_pass *p,
                         "frames instead of %d",
                         where, before->n_frames, l->frames_per_chunk);
     if (!p->queries && !p->clean)
-        return kvr_fail(KVR_EFORMAT, "%s: a pass without queries must be a clean pass", where);
+        return kvr_fail(KVR_EFORMAT, "%s: a pass without queries must be a cache-update pass",
+                        where);
     return KVR_OK;
 }
 
