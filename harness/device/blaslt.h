@@ -8,12 +8,12 @@
  *
  * A linear layer computes Y[M,N] = X[M,K] W[N,K]^T + b with accumulation in F32. X and W are both
  * F32 (no TF32) or both BF16. Bias and Y are both F32 or both BF16; with BF16, GELU can be fused if
- * the library supports it. Since kvreel does not link cuBLAS, it also runs without that library. If
- * the library is not found, kvr_blaslt_open returns an error, and the engine uses kvreel's kernels
- * (harness/engine/linear_cuda.h). The environment variable KVREEL_CUBLASLT names another library
- * file, or `none` to load no library. A program contains blaslt_cuda.cu if built with nvcc,
- * otherwise blaslt_emu.cc. In blaslt_emu.cc, only a test library named by KVREEL_CUBLASLT is
- * loaded, which must define kvr_on_the_emulated_device and kvr_standin_blaslt. */
+ * the library supports it. Since kvreel does not link cuBLASLt, it also runs without that library.
+ * If the library is not found, kvr_blaslt_open returns an error, and the engine uses kvreel's
+ * kernels (harness/engine/linear_cuda.h). The environment variable KVREEL_CUBLASLT names another
+ * library file, or `none` to load no library. A program contains blaslt_cuda.cu if built with nvcc,
+ * otherwise blaslt_emu.cc. blaslt_emu.cc loads only a test library that KVREEL_CUBLASLT names. The
+ * test library must define kvr_on_the_emulated_device and kvr_standin_blaslt. */
 #ifndef KVR_DEVICE_BLASLT_H
 #define KVR_DEVICE_BLASLT_H
 
@@ -35,8 +35,8 @@ struct kvr_blaslt_shape {
     bool bf16, bias;
     enum kvr_blaslt_end end;
     size_t workspace_bytes; /* upper limit */
-    int choice;             /* index of the library's algorithm, in the order of its heuristic's
-                             * ranking */
+    int choice;             /* index of the algorithm in the ranking of cuBLASLt's heuristic, from
+                             * 0 */
 };
 enum { KVR_BLASLT_CHOICES = 8 };
 
@@ -45,7 +45,8 @@ enum { KVR_BLASLT_CHOICES = 8 };
 enum kvr_status kvr_blaslt_find(char *words, size_t n);
 
 enum kvr_status kvr_blaslt_open(struct kvr_blaslt **out, struct kvr_stream *s);
-void kvr_blaslt_close(struct kvr_blaslt **lt); /* *lt may be NULL; its plans must be closed first */
+void kvr_blaslt_close(struct kvr_blaslt **lt); /* *lt may be NULL; all plans of *lt must be closed
+                                                * first */
 
 /* Selects the library's algorithm number shape->choice for this shape. Returns KVR_EUNSUPPORTED if
  * the library has no such algorithm. */
@@ -54,15 +55,17 @@ enum kvr_status kvr_blaslt_plan(struct kvr_blaslt_plan **out, struct kvr_blaslt 
 void kvr_blaslt_plan_close(struct kvr_blaslt_plan **p);
 
 /* Computes the linear layer in stream order. The pointers x, w, y and workspace must be 16-byte
- * aligned; bias is ignored if the shape has no bias. If the addresses of x, w and y are aligned as
- * well as their rows, up to 256 bytes, an algorithm for that alignment is used. */
+ * aligned; bias is ignored if the shape has no bias. Algorithm shape->choice runs only if each
+ * address of x, w and y is a multiple of the largest power of two, at most 256, that divides the
+ * matrix's row size in bytes. For other addresses, the algorithm that cuBLASLt's heuristic ranks
+ * first for 16-byte alignment runs. */
 enum kvr_status kvr_blaslt_run(struct kvr_blaslt *lt, const struct kvr_blaslt_plan *p,
                                const void *x, const void *w, const void *bias, void *y,
                                void *workspace);
 
 /* Function of a test library that stands in for cuBLASLt: computes y [m,n] from x [m,k] and w [n,k]
  * with algorithm number shape->choice. Returns KVR_EUNSUPPORTED if the test library has no such
- * algorithm; if x is NULL, returns the status without computing y. */
+ * algorithm. If x is NULL, the function only returns the status, without computing y. */
 typedef enum kvr_status kvr_standin_blaslt_fn(struct kvr_stream *s,
                                               const struct kvr_blaslt_shape *shape, const void *x,
                                               const void *w, const void *bias, void *y);

@@ -3,8 +3,8 @@
  *
  *     KVR_TRY(kvr_capture_forbids(&s->capture, "kvr_device_alloc"));
  *
- * A forbidden call does nothing, and the capture ends with an error that names this call, because a
- * graph without that operation must not be launched. */
+ * A forbidden call does nothing. The capture then ends with an error that names this call, because
+ * a graph without that operation must not be launched. */
 #ifndef KVR_DEVICE_CAPTURE_H
 #define KVR_DEVICE_CAPTURE_H
 

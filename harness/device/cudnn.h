@@ -30,7 +30,8 @@ struct kvr_cudnn_shape {
 };
 
 enum kvr_status kvr_cudnn_open(struct kvr_cudnn **out, struct kvr_stream *s);
-void kvr_cudnn_close(struct kvr_cudnn **c); /* *c may be NULL; its plans must be closed first */
+void kvr_cudnn_close(struct kvr_cudnn **c); /* *c may be NULL; all plans of *c must be closed
+                                             * first */
 
 /* Builds cuDNN's execution plan for attention of this shape. Returns KVR_EUNSUPPORTED with the
  * library's message if cuDNN has no kernel for the shape. */

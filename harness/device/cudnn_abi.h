@@ -2,7 +2,7 @@
  * uses, so that the build needs no cuDNN headers. In this API, descriptors with attributes form a
  * graph of operations, which cuDNN compiles to an execution plan. Constants have cuDNN's names with
  * the prefix KVR_CUDNN_. If cuDNN's headers are installed, tests/device/test_cudnn.c compares the
- * constants with them. */
+ * constants with these headers. */
 #ifndef KVR_DEVICE_CUDNN_ABI_H
 #define KVR_DEVICE_CUDNN_ABI_H
 

@@ -6,10 +6,9 @@
  *
  * The library is libcudnn.so.9, libcudnn.so.8 or libcudnn.so, or the one that the environment
  * variable KVREEL_CUDNN names. Since kvreel does not link cuDNN, it also runs without that library.
- * KVREEL_CUDNN=none disables cuDNN. On the emulated device only a test library named by
- * KVREEL_CUDNN is loaded, which must define kvr_on_the_emulated_device, because cuDNN needs a GPU.
- * The test library receives kvr_stream_native() as its stream and accesses memory by the functions
- * of stream.h. */
+ * KVREEL_CUDNN=none disables cuDNN. Since cuDNN needs a GPU, the emulated device loads only a test
+ * library that KVREEL_CUDNN names. The test library must define kvr_on_the_emulated_device. It
+ * receives kvr_stream_native() as its stream and accesses memory by the functions of stream.h. */
 #ifndef KVR_DEVICE_CUDNN_LOAD_H
 #define KVR_DEVICE_CUDNN_LOAD_H
 
@@ -18,7 +17,8 @@
 #include "harness/core/status.h"
 
 /* Loads cuDNN, and NVRTC (libnvrtc.so.13 or libnvrtc.so.12) if that library is found. NVRTC is
- * searched next to cuDNN, in the folder of NVIDIA's Python package, and on the loader's path. */
+ * searched for next to cuDNN, in the folder of NVIDIA's Python package, and on the loader's
+ * path. */
 enum kvr_status kvr_cudnn_load(void **library);
 const char *kvr_cudnn_nvrtc(void);     /* file name of the loaded NVRTC, or NULL */
 void kvr_cudnn_unload(void **library); /* accepts NULL */
@@ -29,8 +29,8 @@ enum kvr_status kvr_cudnn_name(char *words, size_t n);
  * [n]. */
 void kvr_cudnn_words(size_t version, char *words, size_t n);
 
-/* Stores the address of the library's function `name` in the function pointer that `function`
- * points to. Returns KVR_EUNSUPPORTED if the library has no such symbol. */
+/* Stores the address of cuDNN's function `name` in the function pointer that `function` points to.
+ * Returns KVR_EUNSUPPORTED if the library has no such symbol. */
 enum kvr_status kvr_cudnn_symbol(void *library, const char *name, void *function);
 
 #endif

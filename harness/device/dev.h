@@ -1,4 +1,4 @@
-/* dev.h - the interface of a device, the CPU or a GPU, for memory, ordering and timing of work.
+/* dev.h - the interface of a device, the CPU or a GPU: memory, copies, synchronisation and graphs.
  *
  *     struct kvr_dev *dev;
  *     KVR_TRY(kvr_dev_open(&dev, KVR_CUDA));
@@ -55,8 +55,8 @@ bool kvr_dev_in_host(const struct kvr_dev *dev);
 /* Whether the host can access the memory of this backend's devices directly. The backend needs no
  * open device for this query. */
 bool kvr_backend_in_host(enum kvr_backend backend);
-/* Returns a device for host buffers that belong to `dev`, with accounting of its own; or `dev`
- * itself if the memory of `dev` is host memory. */
+/* Returns a second device, which accounts for the host buffers that belong to `dev`. If the memory
+ * of `dev` is host memory, returns `dev` itself. */
 struct kvr_dev *kvr_dev_host(struct kvr_dev *dev);
 
 /* Copies n bytes from host memory to the device, in order with the device's work. When the function

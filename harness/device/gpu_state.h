@@ -48,7 +48,7 @@ struct kvr_gpu_states;
 
 /* Loads NVML. If NVML is not available, *out is NULL and why [n] receives the reason. If NVML is
  * available, why [n] receives "NVML VERSION of the driver", or "NVML" if the version is unknown.
- * The only error is KVR_ENOMEM, because kvreel then cannot tell whether NVML is available. */
+ * The only error is KVR_ENOMEM: without memory, kvreel cannot tell whether NVML is available. */
 enum kvr_status kvr_gpu_states_open(struct kvr_gpu_states **out, char *why, size_t n);
 void kvr_gpu_states_close(struct kvr_gpu_states **g); /* accepts NULL */
 
@@ -56,10 +56,10 @@ void kvr_gpu_states_close(struct kvr_gpu_states **g); /* accepts NULL */
  * the GPU. */
 bool kvr_gpu_sample(struct kvr_gpu_states *g, const char *uuid, struct kvr_gpu_state *out);
 
-/* Writes the bytes of GPU memory that process `pid` uses to *bytes. NVML may report process IDs of
- * another PID namespace, so if the GPU has only one process, that process is assumed to be `pid`.
- * If the memory is not known, the function returns false, sets *bytes to 0 and writes the reason to
- * why [n]. */
+/* Sets *bytes to the number of bytes of GPU memory that process `pid` uses. NVML may report process
+ * IDs of another PID namespace. If the GPU has only one process, that process is therefore assumed
+ * to be `pid`. If the memory is not known, the function returns false, sets *bytes to 0 and writes
+ * the reason to why [n]. */
 bool kvr_gpu_process_bytes(struct kvr_gpu_states *g, const char *uuid, int pid, int64_t *bytes,
                            char *why, size_t n);
 

@@ -9,15 +9,15 @@ enum { KVR_UUID_LEN = 48, KVR_MAX_DEVICES = 16 };
 
 struct kvr_device_info {
     char name[128];      /* "NVIDIA H200"; "emulated"; "none" on the CPU */
-    int major, minor;    /* compute capability; the emulated device reports the value of
-                          * KVREEL_EMULATED_CAPABILITY. On the CPU, all numbers of this structure
-                          * are 0 */
+    int major, minor;    /* compute capability; on the emulated device, the value of the environment
+                          * variable KVREEL_EMULATED_CAPABILITY. On the CPU, all numbers of this
+                          * structure are 0 */
     int driver, runtime; /* CUDA version numbers: 13000 is 13.0 */
     int n_sm;            /* number of streaming multiprocessors */
     size_t l2_bytes;
     size_t total_bytes, free_bytes;
-    size_t taken_peak_bytes; /* largest value that taken_bytes has had so far */
-    size_t taken_bytes;      /* device memory that the allocation pool has reserved */
+    size_t taken_peak_bytes; /* largest value of taken_bytes since the device was opened */
+    size_t taken_bytes;      /* bytes of device memory that the allocation pool has reserved */
 };
 
 struct kvr_device_build {

@@ -4,9 +4,9 @@
  *     KVR_TRY(kvr_dev_open_named(&dev, "emulated"));
  *     kvr_dev_name(dev)                               "emulated"
  *
- * "cuda" and "emulated" are the same backend, with kernels that nvcc compiled for GPUs or that run
- * emulated on the CPU. A program contains only one of these two sets of kernels and refuses the
- * name of the other, so that results are never mislabelled. */
+ * "cuda" and "emulated" are the same backend. For "cuda", nvcc compiled the kernels for GPUs; for
+ * "emulated", the kernels run emulated on the CPU. A program contains only one of these two sets of
+ * kernels and refuses the other device name, so that results are never mislabelled. */
 #ifndef KVR_DEVICE_NAMES_H
 #define KVR_DEVICE_NAMES_H
 

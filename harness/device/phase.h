@@ -9,10 +9,10 @@
  *     KVR_TRY(kvr_phases_read(p, ns));           ns[N_PHASES], since open or reset
  *     kvr_phases_close(&p);
  *
- * Phases on the CPU are timed by the host's clock, phases on CUDA by events in the stream; begin
- * and end do not synchronise. Phases may nest, and an outer phase includes the time of inner
- * phases. Work captured in a graph is not timed, since graphs contain no events. Only one thread at
- * a time may use a kvr_phases. */
+ * Phases on the CPU are timed by the host's clock, and phases on CUDA by events in the stream.
+ * kvr_phase_begin and kvr_phase_end do not synchronise the device. Phases may nest, and an outer
+ * phase includes the time of inner phases. Work captured in a graph is not timed, since graphs
+ * contain no events. Only one thread at a time may use a kvr_phases. */
 #ifndef KVR_DEVICE_PHASE_H
 #define KVR_DEVICE_PHASE_H
 
@@ -34,9 +34,9 @@ void kvr_phase_begin(struct kvr_phases *p, int phase);
 /* Ends a phase, which must have begun; if p is NULL, nothing is measured. */
 void kvr_phase_end(struct kvr_phases *p, int phase);
 
-/* Synchronises the device, and writes the nanoseconds of each phase since open or reset to ns. All
- * phases must have ended. If an error is returned, including an earlier error of the device, ns is
- * unchanged. */
+/* Synchronises the device, and writes to ns the nanoseconds spent in each phase since the last open
+ * or reset. All phases must have ended. If an error is returned, including an earlier error of the
+ * device, ns is unchanged. */
 enum kvr_status kvr_phases_read(struct kvr_phases *p, int64_t *ns);
 /* Sets the times of all phases to 0 and discards phases that have not ended. */
 void kvr_phases_reset(struct kvr_phases *p);

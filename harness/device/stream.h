@@ -63,7 +63,7 @@ const struct kvr_device_build *kvr_device_build(void);
 enum kvr_status kvr_device_info(struct kvr_stream *s, struct kvr_device_info *out);
 /* Returns the maximum opt-in shared memory per thread block, in bytes. The emulated device has the
  * value that the environment variable KVREEL_EMULATED_SHARED had when the stream was opened, by
- * default that of sm_90. */
+ * default the maximum of sm_90. */
 size_t kvr_stream_block_shared(const struct kvr_stream *s);
 
 /* Lists the UUIDs of at most `most` visible GPUs, in the form of CUDA_VISIBLE_DEVICES, and returns
@@ -75,9 +75,9 @@ int kvr_device_list(char uuid[][KVR_UUID_LEN], int most);
 
 /* Allocates device memory in stream order; freed memory is pooled. The memory is uninitialised, and
  * the emulated device reports an error if a kernel reads it before it is written. Returns
- * KVR_ENOMEM with the requested, free and total bytes if device memory is exhausted. The size of
- * the emulated device is the value that the environment variable KVREEL_EMULATED_BYTES had when the
- * stream was opened, by default the machine's memory. */
+ * KVR_ENOMEM with the requested, free and total bytes if device memory is exhausted. The memory
+ * size of the emulated device is the value that the environment variable KVREEL_EMULATED_BYTES had
+ * when the stream was opened, by default the size of the machine's memory. */
 enum kvr_status kvr_device_alloc(struct kvr_stream *s, void **p, size_t n_bytes);
 void kvr_device_free(struct kvr_stream *s, void *p); /* accepts NULL */
 /* Whether an allocation has failed because device memory was exhausted. */
@@ -101,8 +101,8 @@ void kvr_device_fill(struct kvr_stream *s, void *device, unsigned char value, si
  * error, -1 is returned, and the next kvr_stream_sync returns the error. The emulated device runs
  * kernels synchronously and reads the host's clock. */
 int64_t kvr_stream_mark(struct kvr_stream *s);
-/* Waits for event b, and writes the nanoseconds from event a to event b to *ns. Returns KVR_EINVAL
- * if a ticket is invalid. */
+/* Waits for event b, and sets *ns to the time from event a to event b in nanoseconds. Returns
+ * KVR_EINVAL if a ticket is invalid. */
 enum kvr_status kvr_stream_elapsed(struct kvr_stream *s, int64_t a, int64_t b, int64_t *ns);
 /* Releases a ticket, so that its event can be reused; a ticket of -1 is ignored. */
 void kvr_stream_unmark(struct kvr_stream *s, int64_t ticket);

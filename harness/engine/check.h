@@ -60,8 +60,8 @@ struct kvr_check_report {
 /* The device and the compute type that the check uses. */
 struct kvr_check_how {
     const char *device;     /* harness/device/names.h; NULL: the CPU */
-    enum kvr_dtype compute; /* compute type of linear layers, KVR_F32 or KVR_BF16; with BF16, clips
-                             * are also decoded in BF16 */
+    enum kvr_dtype compute; /* compute type of linear layers, KVR_F32 or KVR_BF16; with BF16, the
+                             * decoder's check also decodes in BF16 */
 };
 
 /* Compares all recorded tensors of the folder; if `how` is NULL, the engine computes in F32 on the
@@ -70,14 +70,14 @@ struct kvr_check_how {
 enum kvr_status kvr_engine_check(struct kvr_check_report *out, const char *dir,
                                  const struct kvr_check_how *how);
 
-/* Compares rollouts of P prompts with those in a model folder's golden.safetensors. The file has
- * the tensors prompt_tokens [P,T] I64, noise [P, chunks, steps, frames, C, H, W] and frames [P, F,
- * C, H, W]. Step 0 of `noise` is the initial noise, the other steps are the noise of re-noising. In
- * F32 the report gets the entries "prompt{p}.frames" for all chunks and "prompt{p}.first" for the
- * first two chunks. The relative L2 tolerance for all chunks is "rel_l2_all" of golden.json, by
- * default 5e-3. The relative L2 tolerance for the first two chunks is "rel_l2_first6" of
- * golden.json, by default 1e-3. In BF16 only the first chunk is compared, as "prompt{p}.first" with
- * a tolerance of at least 1.9e-2, because later chunks diverge. */
+/* Compares rollouts of P prompts with the rollouts recorded in a model folder's golden.safetensors.
+ * The file has the tensors prompt_tokens [P,T] I64, noise [P, chunks, steps, frames, C, H, W] and
+ * frames [P, F, C, H, W]. Step 0 of `noise` is the initial noise, and later steps are re-noising
+ * noise. In F32 the report gets the entries "prompt{p}.frames" for all chunks and "prompt{p}.first"
+ * for the first two chunks. The relative L2 tolerance for all chunks is "rel_l2_all" of
+ * golden.json, by default 5e-3. The relative L2 tolerance for the first two chunks is
+ * "rel_l2_first6" of golden.json, by default 1e-3. In BF16 only the first chunk is compared, as
+ * "prompt{p}.first" with a tolerance of at least 1.9e-2, because later chunks diverge. */
 enum kvr_status kvr_golden_check(struct kvr_check_report *out, const char *dir,
                                  const struct kvr_check_how *how);
 
@@ -88,7 +88,8 @@ enum kvr_status kvr_check_append(struct kvr_check_report *r, const struct kvr_ch
 /* Whether the folder has at least one of the recorded files that kvr_engine_check reads. */
 bool kvr_engine_check_has_files(const char *dir);
 void kvr_check_report_free(struct kvr_check_report *r);
-const char *kvr_check_status_name(enum kvr_check_status s); /* "ok", "fail", "not built", ... */
+const char *kvr_check_status_name(enum kvr_check_status s); /* name of the status, such as "not
+                                                             * built" */
 
 #ifdef __cplusplus
 }

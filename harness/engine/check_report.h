@@ -9,8 +9,9 @@ struct kvr_tolerance {
     double rel_l2, max_abs;
 };
 
-/* Compares x [n] with the recorded tensor `golden` of any numeric type, and adds the result to the
- * report as entry `name`. The comparison fails if golden does not have n elements. */
+/* Compares x [n] with the recorded tensor `golden`, and appends the result to the report as entry
+ * `name`. The recorded tensor may have any numeric type. The comparison fails if golden does not
+ * have n elements. */
 enum kvr_status kvr_check_compare(struct kvr_check_report *r, const char *name, const float *x,
                                   int64_t n, const struct kvr_tensor *golden,
                                   const struct kvr_tolerance *tol);

@@ -32,22 +32,24 @@ const struct kvr_model *kvr_dit_model(const struct kvr_dit *d);
 struct kvr_dev *kvr_dit_dev(const struct kvr_dit *d);
 
 /* Computes the text MLP and every layer's cross-attention K and V of the prompt P [text_len,
- * text_dim]; the keys and values of the previous prompt are discarded. */
+ * text_dim]. The keys and values of the previous prompt are discarded. */
 enum kvr_status kvr_dit_set_prompt(struct kvr_dit *d, const float *P);
 
-/* Computes the network's output for the chunk that `pass` describes; the model's configuration
- * tells whether the network predicts the flow or x0. */
+/* Computes the network's output for the chunk that `pass` describes. The output is the flow or x0,
+ * as `prediction` in the model's configuration states. */
 enum kvr_status kvr_dit_forward(struct kvr_dit *d, struct kvr_cache *cache, const float *x,
                                 const float *t, const struct kvr_pass *pass, float *out);
 
-/* Enables feature reuse: denoising steps whose features barely change are skipped. If opts is NULL,
- * feature reuse is disabled, which is the default. */
+/* Enables feature reuse, which skips the transformer blocks of a denoising step if their input has
+ * barely changed (methods/reuse.h). If opts is NULL, feature reuse is disabled, which is the
+ * default. */
 enum kvr_status kvr_dit_set_reuse(struct kvr_dit *d, const struct kvr_reuse_opts *opts);
 
-/* On CUDA, captures the forward as a CUDA graph at a chunk's second denoising step, and launches
- * that graph at the chunk's later steps, with the same results. A graph is used only for passes
- * that store nothing in the KV cache and have no tap, observer or feature reuse. The time of a
- * graph launch is not split by phase. Graphs are disabled by default. */
+/* On CUDA, captures the forward as a CUDA graph at a chunk's second denoising step. This step and
+ * the chunk's later steps launch the graph, with the same results as without a graph. A graph is
+ * used only for a pass that stores nothing in the KV cache, and only without a tap, a cache
+ * observer (cache.h) and feature reuse. kvr_dit_times() reports the time of graph launches as
+ * graph_ns, not per operation. Graphs are disabled by default. */
 void kvr_dit_set_graphs(struct kvr_dit *d, bool on);
 
 struct kvr_graph_counts {

@@ -1,5 +1,5 @@
-/* flow.h - computes the operations between the linear layers of a transformer block: norms,
- * residual adds, GELU, RoPE.
+/* flow.h - runs the operations of a transformer block other than attention: linear layers, norms,
+ * residual adds, GELU and RoPE.
  *
  *     kvr_flow_open(&f, dev, gemm, eps);
  *     in = kvr_flow_norm(&f, &rows, &norm, false);                  norm of x
@@ -7,8 +7,8 @@
  *     KVR_TRY(kvr_flow_add(&f, &rows, from, out, gate, stride, false));    x += gate * out(from)
  *
  * If the compute type of layers is F32, every activation is F32. If the compute type is BF16, each
- * layer, norm, RoPE, GELU and residual add computes in F32 and rounds its result to BF16 once. A
- * GPU stores these rounded results as BF16, the CPU stores them as floats with BF16 values. Results
+ * layer, norm, RoPE, GELU and residual add computes in F32 and rounds its result to BF16 once. The
+ * rounded results are stored as BF16 on a GPU, and as floats with BF16 values on the CPU. Results
  * of CPU and GPU differ only by the order of summation. */
 #ifndef KVR_ENGINE_FLOW_H
 #define KVR_ENGINE_FLOW_H
@@ -29,8 +29,8 @@ struct kvr_flow {
     struct kvr_residual left; /* residual whose addition to x is deferred; used only if `narrow` */
     bool fuses;               /* whether one kernel can fuse a GEMM, the residual add and sums of
                                * squares */
-    float *squares; /* [N, kvr_linear_squares(d)]: sums of squares of the first output of the last
-                   * kvr_flow_layers */
+    float *squares; /* [N, kvr_linear_squares(d)]: partial sums of squares of each row of y[0] of
+                     * the last kvr_flow_layers call */
     bool squared;   /* `squares` is valid */
 };
 
@@ -66,7 +66,7 @@ enum kvr_status kvr_flow_prepare(const struct kvr_flow *f, const struct kvr_line
                                  enum kvr_linear_end end);
 
 /* Adds the pending residual to x, then computes the norm of x as the next layer's input. If `shown`
- * is true, the norm is always written to y, not to the layers' input buffer. */
+ * is true, the norm is always written to y, not to the buffer of kvr_gemm_input(). */
 struct kvr_flow_in kvr_flow_norm(struct kvr_flow *f, const struct kvr_rows *r,
                                  const struct kvr_flow_norm *norm, bool shown);
 /* Converts x [m,k] in F32 to the element type of a layer's input. */
@@ -75,17 +75,17 @@ struct kvr_flow_in kvr_flow_floats(struct kvr_flow *f, int64_t m, int k, const f
  * i]. */
 enum kvr_status kvr_flow_layers(struct kvr_flow *f, const struct kvr_rows *r, struct kvr_flow_in in,
                                 int n, const struct kvr_linear *const *l, void *const *y);
-/* Runs a layer with n outputs, writes the GELU of its result to y [N, kvr_gemm_columns(n)], and
- * sets *out to describe y as the next layer's input. */
+/* Runs a layer with n outputs, and writes the GELU of its result to y [N, kvr_gemm_columns(n)].
+ * *out then describes y as the next layer's input. */
 enum kvr_status kvr_flow_gelu(struct kvr_flow *f, const struct kvr_rows *r, struct kvr_flow_in in,
                               const struct kvr_linear *l, void *y, struct kvr_flow_in *out);
 /* Runs a layer with n outputs, and writes its result to y [N,n] in F32 even if activations are
  * BF16. The input `in` must come from kvr_flow_floats, or from kvr_flow_norm without `shown`. */
 enum kvr_status kvr_flow_out(struct kvr_flow *f, const struct kvr_rows *r, struct kvr_flow_in in,
                              const struct kvr_linear *l, float *y);
-/* Computes x += gate * l(in); the addition may be deferred until the next norm. `gate` is one
- * vector per frame, `stride` floats apart; if gate is NULL, the gate is 1. If `shown` is true, the
- * layer's result l(in) is also written to y. */
+/* Computes x += gate * l(in); the addition may be deferred until the next norm. `gate` has one
+ * vector per frame, and vectors of successive frames are `stride` floats apart. If gate is NULL,
+ * the gate is 1. If `shown` is true, the layer's result l(in) is also written to y. */
 enum kvr_status kvr_flow_add(struct kvr_flow *f, const struct kvr_rows *r, struct kvr_flow_in in,
                              const struct kvr_linear *l, const float *gate, int64_t stride,
                              bool shown);
@@ -94,9 +94,9 @@ void kvr_flow_flush(struct kvr_flow *f, const struct kvr_rows *r);
 
 /* Computes the RMSNorm of x over all d channels, in place, with weights w [d]. */
 void kvr_flow_rms(const struct kvr_flow *f, const struct kvr_rows *r, const float *w, void *x);
-/* Applies RMSNorm with weights w[i], then RoPE, to the queries or keys x[i], and writes the result
- * to y[i], for i = 0, 1. If x[1] is NULL, only y[0] is written. With F32 activations, y[i] must be
- * x[i]. */
+/* For i = 0, 1, applies RMSNorm with weights w[i] and then RoPE to the array x[i] of queries or
+ * keys, and writes the result to y[i]. If x[1] is NULL, only y[0] is written. With F32 activations,
+ * y[i] must be x[i]. */
 void kvr_flow_rms_rope(const struct kvr_flow *f, const struct kvr_rows *r, const float *const w[2],
                        const struct kvr_flow_angles *a, void *const x[2], void *const y[2]);
 

@@ -9,12 +9,12 @@
  *     kvr_gemm_close(&g);                                 after its layers
  *
  * X, Y and b are F32, accumulation is F32. With compute type BF16, X, W and b are first rounded to
- * BF16. For compute type BF16, a GPU, or a CPU with AMX, also stores W as BF16 and runs the GEMM on
+ * BF16. For compute type BF16, a GPU and a CPU with AMX also store W as BF16 and run the GEMM on
  * BF16 operands.
  *
- * On the CPU one thread computes each tile of Y with a single-threaded primitive, and tile sizes
- * depend on M and N alone. Y therefore does not depend on the number of threads. On CUDA x and y
- * are device memory, calls are asynchronous, and kvr_linear_prepare selects a kernel for each
+ * On the CPU, one thread computes each tile of Y by a single-threaded oneDNN primitive, and tile
+ * sizes depend on M and N alone. Y therefore does not depend on the number of threads. On CUDA x
+ * and y are device memory, calls are asynchronous, and kvr_linear_prepare selects a kernel for each
  * shape. Only one thread may use a kvr_gemm; that thread may start an OpenMP team. */
 #ifndef KVR_ENGINE_GEMM_H
 #define KVR_ENGINE_GEMM_H
@@ -73,9 +73,9 @@ void kvr_linear_close(struct kvr_linear **l);
 int kvr_linear_n(const struct kvr_linear *l);
 int kvr_linear_k(const struct kvr_linear *l);
 
-/* Builds kernels and scratch for m rows, so that kvr_linear_run with m rows allocates no memory. On
- * the CPU, kvr_linear_run builds missing kernels and scratch itself. On CUDA, preparing one layer
- * prepares all layers with the same n, k and presence of a bias. */
+/* Builds the kernels and allocates the scratch for m rows, so that kvr_linear_run with m rows
+ * allocates no memory. On the CPU, kvr_linear_run itself creates missing kernels and scratch. On
+ * CUDA, preparing one layer prepares all layers with the same n, k and presence of a bias. */
 enum kvr_status kvr_linear_prepare(const struct kvr_linear *l, int64_t m);
 
 /* Frees the scratch of all layers; the next kvr_linear_run allocates scratch again. */
@@ -127,8 +127,8 @@ enum kvr_status kvr_linear_run_narrow(struct kvr_gemm *g, int64_t m, struct kvr_
                                       int n_layers, const struct kvr_linear *const *l,
                                       enum kvr_linear_end end, kvr_bf16 *const *y);
 /* Computes sum [m,n] = round(sum + gate * round(x W^T + b)), where `round` rounds to BF16. If the
- * kernel selected for this shape has no such epilogue, *left is set to true, and y [m,n] receives
- * round(x W^T + b), while `sum` is unchanged. */
+ * kernel selected for this shape has no such epilogue, `sum` is unchanged. *left is then set to
+ * true, and y [m,n] receives round(x W^T + b). */
 enum kvr_status kvr_linear_run_added(struct kvr_gemm *g, int64_t m, struct kvr_linear_in in,
                                      const struct kvr_linear *l, const struct kvr_linear_gate *gate,
                                      kvr_bf16 *sum, kvr_bf16 *y, bool *left);
@@ -146,8 +146,8 @@ struct kvr_linear_fused {
     float *squares; /* [m, kvr_linear_squares(n)]: partial sums of squares of the first layer's
                      * result; if NULL, they are not computed */
 };
-/* Runs layers with a fused kernel. Sets *done to false and runs nothing if no fused kernel supports
- * these layers. */
+/* Runs n_layers layers and their epilogue how->end by one fused kernel. Sets *done to false and
+ * runs nothing if no fused kernel supports these layers. */
 enum kvr_status kvr_linear_run_fused(struct kvr_gemm *g, int64_t m,
                                      const struct kvr_linear_fused *how, int n_layers,
                                      const struct kvr_linear *const *l, kvr_bf16 *const *y,

@@ -35,8 +35,8 @@ enum kvr_status kvr_lm_open(struct kvr_lm **out, struct kvr_dev *dev, struct kvr
                             int max_tokens);
 void kvr_lm_close(struct kvr_lm **lm); /* accepts NULL */
 
-/* Returns the shape of this model's KV cache; the caller sets capacity, window and attention's
- * operand type. */
+/* Returns the shape of this model's KV cache. The caller sets the cache's capacity, its window and
+ * the operand type of attention. */
 struct kvr_cache_shape kvr_lm_cache_shape(const struct kvr_model *m, int chunk);
 
 /* Callback that receives the keys after RoPE and the values, both [T,n_kv_heads,D], which a layer

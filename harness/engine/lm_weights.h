@@ -1,7 +1,8 @@
 /* lm_weights.h - reads the weights of a language model from a GGUF file. Private to harness/engine.
  *
  * Weight matrices are converted to F32 once and packed for matrix products. The token embedding is
- * read row by row from the mapped file, and a packed copy of the embedding computes the logits. */
+ * read row by row from the mapped file. The logits are computed with output.weight, or with a
+ * packed copy of the embedding if the file has no output.weight. */
 #ifndef KVR_ENGINE_LM_WEIGHTS_H
 #define KVR_ENGINE_LM_WEIGHTS_H
 
@@ -20,7 +21,8 @@ struct kvr_lm_block {
 struct kvr_lm_weights {
     struct kvr_weights *file;
     const struct kvr_weight *embedding; /* [V,d], in the file */
-    struct kvr_linear *output;          /* [V,d]: output.weight, or else the embedding */
+    struct kvr_linear *output;          /* [V,d]: layer that computes the logits, from output.weight
+                                         * or from the embedding */
     const float *output_norm;           /* [d] */
     struct kvr_array output_norm_of;
     int n_layers;

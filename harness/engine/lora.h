@@ -6,9 +6,10 @@
  *     kvr_lora_close(&a);
  *
  * W <- W + (alpha / r) B A with lora_A [r, in] and lora_B [out, r]. The adapter's tensors are under
- * the key "generator_lora" or at the top level of the file. The prefix before "base_model.model."
- * and the infixes of training wrappers are removed from tensor names. Tensors under the key
- * "critic" belong to another network and are ignored. */
+ * the key "generator_lora" or at the top level of the file. The part of a tensor's name up to and
+ * including "base_model.model." is removed. Name parts that FSDP, activation checkpointing and
+ * torch.compile insert are also removed. Tensors under the key "critic" belong to another network
+ * and are ignored. */
 #ifndef KVR_ENGINE_LORA_H
 #define KVR_ENGINE_LORA_H
 
@@ -19,8 +20,8 @@
 struct kvr_lora;
 
 /* If rank is 0, the file's rank is used; if alpha is 0, alpha equals the rank. Returns KVR_EFORMAT
- * with the tensor's name if a tensor is neither lora_A nor lora_B, if lora_A has no lora_B or vice
- * versa, or if a tensor's rank is not `rank`. */
+ * with the tensor's name if a tensor is neither lora_A nor lora_B, or if one of the two is missing
+ * for a weight. The same error is returned if the LoRA rank of a weight is not `rank`. */
 enum kvr_status kvr_lora_open(struct kvr_lora **out, const char *path, int rank, double alpha);
 void kvr_lora_close(struct kvr_lora **a); /* accepts NULL */
 

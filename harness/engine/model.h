@@ -8,16 +8,16 @@
  *     ... m->config.n_layers ...
  *     kvr_model_close(&m);
  *
- * Latents are decoded by Wan2.1_VAE.pth (or vae.pth, vae.safetensors) in the folder; the tiny
- * decoder taew2_1.pth (or taew2_1.safetensors) is used only on request. Keys that Wan's own
- * config.json (_class_name WanModel) lacks get Self-Forcing's values.
+ * Latents are decoded by Wan2.1_VAE.pth (or vae.pth, vae.safetensors) in the folder. The tiny
+ * decoder taew2_1.pth (or taew2_1.safetensors) is used only if kvr_model_use.decoder selects it.
+ * Keys that Wan's own config.json (_class_name WanModel) lacks have the values of Self-Forcing.
  *
  * A config.json with model_type "llama" describes a language model (lm.h), whose weights are in the
  * GGUF file that config.json names.
  *
  * Every size comes from config.json and is checked against the tensors' shapes. If config.json
- * requests random weights, the folder needs no other file; the model then generates noise, with the
- * time and memory of a real model (draw.h). */
+ * requests random weights, the folder needs no other file. The model's output is then noise, but a
+ * forward takes the time and memory of a real model (draw.h). */
 #ifndef KVR_ENGINE_MODEL_H
 #define KVR_ENGINE_MODEL_H
 
@@ -51,8 +51,8 @@ struct kvr_model_config {
     enum kvr_sampler sampler;
     double timestep_shift;
     int n_steps;
-    double steps[KVR_MAX_STEPS];  /* noise level of each listed step, in 1/1000 and before the
-                                   * shift, such as 1000, 750; unused by UniPC */
+    double steps[KVR_MAX_STEPS];  /* noise level of each denoising step before the shift, in 1/1000,
+                                   * such as 750; unused by UniPC */
     enum kvr_timesteps timesteps; /* how `steps` are mapped to the network's timesteps
                                    * (schedules.def) */
     bool rounded_timesteps;       /* timesteps are rounded to the network's compute type */
@@ -61,9 +61,10 @@ struct kvr_model_config {
     bool latent_is_rgb; /* latents are RGB frames in latent_range and need no decoder */
     float latent_lo, latent_hi;
     int window_frames;  /* default attention window in frames, or 0 if all frames are visible */
-    int sink_frames;    /* default sink: number of first frames that stay visible */
-    double shot_offset; /* number of frames by which each cut shifts the time positions of later
-                         * chunks */
+    int sink_frames;    /* default sink size: number of first frames that stay visible outside of
+                         * the window */
+    double shot_offset; /* number of frames by which each prompt change shifts the time positions of
+                         * all following chunks */
     struct kvr_lora_config {
         char *file; /* in the model's folder; NULL: no adapter */
         int rank;
@@ -80,7 +81,8 @@ struct kvr_model_config {
     int n_kv_heads, vocabulary_size, context_length;
     double rope_base;
     char *gguf;  /* name of the GGUF file in the folder */
-    char *fetch; /* shell command that downloads the GGUF file, for messages, or NULL */
+    char *fetch; /* shell command that downloads the GGUF file, shown in error messages; NULL if
+                  * none */
 };
 
 /* Reads and checks a config.json; kvr_model_config_free frees the strings of `c`. */
@@ -100,7 +102,8 @@ bool kvr_sampler_is_spelt(const char *text);
  * steps. */
 enum kvr_status kvr_sampler_choose(struct kvr_model_config *c, const char *name);
 
-/* The names of all schedules, "model" and the rows of schedules.def; NULL-terminated. */
+/* The names of all schedules, which are "model" for the model's own schedule and the names in
+ * schedules.def. The list is NULL-terminated. */
 extern const char *const kvr_schedule_names[];
 /* Whether `text` is a list of denoising steps, such as "1000-600-250", optionally preceded by a
  * shift, as in "8:1000-750". Steps are descending noise levels in 1/1000, at most 1000. Without a
@@ -112,7 +115,7 @@ bool kvr_schedule_is_list(const char *text);
  * KVR_EUNSUPPORTED for a language model, unless `name` is "model". */
 enum kvr_status kvr_schedule_choose(struct kvr_model_config *c, const char *name);
 
-/* The kinds of decoders of Wan's latents, Wan's VAE ("vae") and the tiny decoder TAEHV ("taehv").
+/* The decoders of Wan's latents are Wan's VAE ("vae") and the tiny decoder TAEHV ("taehv").
  * kvr_decoder_names is NULL-terminated. */
 enum kvr_decoder_kind { KVR_DECODER_VAE, KVR_DECODER_TAEHV, KVR_N_DECODERS };
 extern const char *const kvr_decoder_names[];

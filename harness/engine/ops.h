@@ -38,7 +38,8 @@ struct kvr_rows {
     int tokens_per_frame; /* number of tokens that share a per-frame vector */
 };
 
-/* Latent frames and their patches: gh x gw tokens of C * ph * pw values. */
+/* Shape of latent frames [n_frames, channels, height, width], and size ph x pw of their patches.
+ * Each patch of a frame becomes one token. */
 struct kvr_patching {
     int n_frames, channels, height, width, ph, pw;
 };
@@ -62,8 +63,8 @@ struct kvr_residual {
     int64_t stride;
 };
 
-/* Scratch of cross_attend: the online softmax state, with maximum, sum and accumulator. The three
- * buffers must not overlap. */
+/* Scratch of cross_attend: maximum, sum and accumulator of the online softmax. The three buffers
+ * must not overlap. */
 struct kvr_cross_work {
     float *max, *sum; /* [N,H] */
     float *acc;       /* [N,H,D] */
@@ -100,9 +101,9 @@ struct kvr_ops {
     void (*rms_rope)(struct kvr_dev *dev, const struct kvr_rows *r, int head_dim, const float *w,
                      double eps, const double *cosines, const double *sines, float *x);
     /* Functions named _bf16 read and write BF16, compute in F32 and round each result once; on the
-     * CPU their pointers are NULL. The two BF16 norms first add the residual `before` to x and
-     * store the rounded sum in x. The output y of a BF16 norm has `columns` columns; columns after
-     * the first d are zero. */
+     * CPU their pointers are NULL. norm_modulate_bf16 and norm_affine_bf16 first add the residual
+     * `before` to x and store the rounded sum in x. Their output y has `columns` columns; columns
+     * after the first d are zero. */
     void (*norm_modulate_bf16)(struct kvr_dev *dev, const struct kvr_rows *r,
                                const struct kvr_residual *before, kvr_bf16 *x, const float *shift,
                                const float *scale, int64_t stride, double eps, kvr_bf16 *y,
@@ -112,8 +113,8 @@ struct kvr_ops {
                              const float *b, double eps, kvr_bf16 *y, int columns);
     void (*rms_norm_bf16)(struct kvr_dev *dev, const struct kvr_rows *r, const float *w, double eps,
                           kvr_bf16 *x);
-    /* Applies RMSNorm with weights w[i], then RoPE, to x[i] and writes the result to y[i], for i =
-     * 0, 1. If x[1] is NULL, only y[0] is written. */
+    /* For i = 0, 1, applies RMSNorm with weights w[i] and then RoPE to x[i], and writes the result
+     * to y[i]. If x[1] is NULL, only y[0] is written. */
     void (*rms_rope_bf16)(struct kvr_dev *dev, const struct kvr_rows *r, int head_dim,
                           const float *const *w, double eps, const double *cosines,
                           const double *sines, const kvr_bf16 *const *x, kvr_bf16 *const *y);
@@ -144,8 +145,8 @@ struct kvr_ops {
     bool (*cross_attend_bf16)(struct kvr_dev *dev, const struct kvr_rows *r,
                               const struct kvr_cross *c, const struct kvr_cross_work *work,
                               const kvr_bf16 *q, kvr_bf16 *out);
-    /* Computes the divisors of an RMSNorm for n rows: inverses [n] = 1 / sqrt(sum over parts of
-     * squares [n,parts] / width + eps). */
+    /* Computes the factor of an RMSNorm for each of n rows, from `parts` partial sums of squares
+     * per row: inverses[i] = 1 / sqrt(sum_p squares[i][p] / width + eps). */
     void (*query_inverses)(struct kvr_dev *dev, int64_t n, const float *squares, int parts,
                            int width, double eps, float *inverses);
     /* Like cross_attend_bf16, with an RMSNorm of q fused into the load of q. */

@@ -1,8 +1,9 @@
 /* ops_cross.h - cross-attention over a packed prompt on the CPU. Only ops_isa.c includes it.
  *
- * The prompt is short: all scores of QUERIES tokens fit on the stack, so the softmax is not online.
- * Keys are stored transposed, [D, keys], so a vector holds the scores of adjacent keys. If layers
- * compute in BF16 and the CPU has AMX, ops_cross_bf16.h replaces this code. */
+ * The prompt is short, so all scores of a group of query tokens fit on the stack, and an online
+ * softmax is not needed. Keys are stored transposed, [D, keys], so that one SIMD vector has the
+ * scores of adjacent keys. If layers compute in BF16 and the CPU has AMX, ops_cross_bf16.h replaces
+ * this code. */
 #ifndef KVR_ENGINE_OPS_CROSS_H
 #define KVR_ENGINE_OPS_CROSS_H
 
@@ -12,7 +13,7 @@
 #include "harness/engine/ops_cross_bf16.h"
 #include "harness/engine/ops_lanes.h"
 
-/* Width of a register tile, in floats. */
+/* Number of output columns that block_product computes at a time. */
 enum { WIDE = VECS * W };
 _Static_assert(KVR_OPS_LANES % WIDE == 0, "rows are padded to whole blocks");
 
@@ -44,8 +45,8 @@ static inline void cross_pack(struct kvr_dev *dev, struct kvr_cross *c, const fl
     }
 }
 
-/* Number of rows of matrix b that are copied into a contiguous tile, since rows at b's own stride
- * would map to the same sets of the CPU's cache. */
+/* Number of rows of matrix b that are copied into a contiguous tile. Without the copy, rows at the
+ * stride of b would map to the same sets of the CPU's cache. */
 enum { TILE = 512 };
 
 static inline void copy_tile(float *tile, const float *b, int64_t b_stride, int n)
@@ -84,7 +85,7 @@ INLINE void block_product(int rows, int n, const float *a, int64_t a_stride, con
 }
 
 /* Computes the matrix product out [m, WIDE] = a [m, n] b [n, WIDE]. Rows of a, b and out are
- * a_stride, b_stride and out_stride floats apart. Rows of b are processed in tiles. */
+ * a_stride, b_stride and out_stride floats apart. b is processed in tiles of at most TILE rows. */
 static inline void columns(int m, int n, const float *a, int64_t a_stride, const float *b,
                            int64_t b_stride, float *out, int64_t out_stride)
 {
@@ -131,12 +132,13 @@ INLINE void softmax_row(float *s, int n, float scale)
         store(s + j, load(s + j) * inv);
 }
 
-/* Up to GROUP blocks of QUERIES tokens share one copied tile. Fewer blocks share a tile if the
- * scores of GROUP blocks would exceed SCORES floats. */
+/* A block has QUERIES query tokens. GROUP is the maximum number of blocks that share one copied
+ * tile, and SCORES is the number of floats for their scores on the stack. If the scores of GROUP
+ * blocks would exceed SCORES floats, fewer blocks share a tile. */
 enum { GROUP = 4, SCORES = QUERIES * (KVR_OPS_MAX_TEXT + KVR_OPS_LANES) };
 
-/* Stride between rows of scores, in floats. The stride is slightly above a power of two, so that
- * rows do not map to the same sets of the CPU's cache. */
+/* Stride between rows of scores, in floats. Padding by KVR_OPS_LANES floats avoids strides that are
+ * powers of two, at which rows would map to the same sets of the CPU's cache. */
 static inline int score_stride(const struct kvr_cross *c)
 {
     return padded(c->n_keys) + KVR_OPS_LANES;
@@ -187,8 +189,8 @@ static inline void cross_attend(struct kvr_dev *dev, const struct kvr_rows *r,
         kvr_cross_bf16_attend(r, c, q, out);
         return;
     }
-    /* Heads are processed one after the other, so that a head's keys and values stay in the core's
-     * private cache. */
+    /* The loop over heads is the outer loop, so that the keys and values of one head stay in a
+     * core's private cache. */
 #pragma omp parallel for schedule(static) collapse(2) if (r->n * r->d > WORTH_A_TEAM)
     for (int h = 0; h < c->n_heads; h++)
         for (int64_t g = 0; g < groups; g++) {

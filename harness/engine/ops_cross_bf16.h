@@ -4,23 +4,24 @@
  *
  * The kernels and their error bound are those of self-attention (harness/cache/attend_bf16.h).
  * Scaled queries q / sqrt(D), keys, values and softmax weights are rounded to BF16; accumulation is
- * F32. On a CPU without AMX these cross-attention functions run in plain C. */
+ * F32. For tests, the functions also run on a CPU without AMX, as plain C. */
 #ifndef KVR_ENGINE_OPS_CROSS_BF16_H
 #define KVR_ENGINE_OPS_CROSS_BF16_H
 
 #include "harness/engine/ops.h"
 
-/* Limits of head_dim. Heads narrower than 16 are computed in F32; rows of heads wider than 256
- * would not fit on the stack. */
+/* Limits of head_dim. Narrower and wider heads are computed in F32. The upper limit bounds the
+ * buffers on the stack. */
 enum { KVR_CROSS_BF16_NARROWEST = 16, KVR_CROSS_BF16_WIDEST = 256 };
 
 /* Whether cross-attention of `c` runs in BF16, that is, layers compute in BF16, the CPU has AMX,
  * and head_dim is 16 to 256. */
 bool kvr_cross_tiles(const struct kvr_cross *c);
 
-/* Packs k, v [n_keys, H*D] into c as BF16. Keys are stored in c->k as panels,
- * [H][round32(n_keys)][round32(D)]. Values are stored in c->v per head as tiles of KVR_ATTEND_TILE
- * tokens; a tile consists of panels. */
+/* Packs k, v [n_keys, H*D] into c as BF16 panels, which have the layout of an AMX operand
+ * (attend_bf16.h). The panels of keys fill c->k [H][round32(n_keys)][round32(D)]. In c->v, the
+ * values of each head are split into tiles of KVR_ATTEND_TILE tokens, and each tile is packed into
+ * panels. */
 void kvr_cross_bf16_pack(struct kvr_cross *c, const float *k, const float *v);
 /* Like cross_attend of struct kvr_ops, for a prompt packed by kvr_cross_bf16_pack. */
 void kvr_cross_bf16_attend(const struct kvr_rows *r, const struct kvr_cross *c, const float *q,

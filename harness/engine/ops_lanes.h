@@ -11,11 +11,11 @@
 #include <immintrin.h>
 #endif
 
-/* Cross-attention multiplies a block of QUERIES tokens by VECS vectors of W floats. The QUERIES *
- * VECS accumulators, VECS operand vectors and one broadcast value must fit in the vector registers.
- * AVX-512 and NEON have 32 vector registers, other variants 16. Without FMA, a multiply-add needs
- * one more register for the product. QUERIES divides the tokens per frame of nano (36) and Wan
- * (1560), so that no tokens remain. */
+/* A register tile of cross-attention has QUERIES rows, one per query token, of VECS vectors of W
+ * floats. The QUERIES * VECS accumulators, VECS operand vectors and one broadcast value must fit in
+ * the vector registers. AVX-512 and NEON have 32 vector registers, other variants 16. Without FMA,
+ * a multiply-add needs one more register for the product. QUERIES divides the tokens per frame of
+ * the models nano (36) and Wan (1560), so that no block of QUERIES tokens is incomplete. */
 #if KVR_ISA_AVX512
 enum { W = 16, VECS = 1, QUERIES = 12 };
 #elif KVR_ISA_AVX2
@@ -147,8 +147,8 @@ INLINE vec at_most(vec x, vec bound)
  * propagates. */
 INLINE vec exp_fast(vec x)
 {
-    const float magic = 12582912.0f; /* 1.5 * 2^23; adding this constant to a float rounds to an
-                                      * integer */
+    const float magic = 12582912.0f; /* 1.5 * 2^23: adding this constant to a float below 2^22 in
+                                      * magnitude rounds the float to an integer */
     const vec y = at_most(at_least(x, spread(-87.0f)), spread(87.0f));
     const vec n = y * 1.44269504f + magic, whole = n - magic;
     const vec r = (y - whole * 0.693359375f) + whole * 2.12194440e-4f;

@@ -19,11 +19,11 @@ struct kvr_reuse {
     float *before;   /* [n] input of the transformer blocks at the previous step */
     float *residual; /* [n] output minus input of the transformer blocks at the last step that was
                       * not skipped */
-    double sum;      /* sum of the relative changes r of the input since the last step that was not
-                      * skipped */
+    double sum;      /* sum of the relative L1 changes of the transformer blocks' input since the
+                      * last step that was not skipped */
     /* Counts over the rollout. */
     int64_t n_compared, n_skipped;
-    double total; /* sum of r */
+    double total; /* sum of the relative L1 changes of all compared steps */
 };
 
 enum kvr_status kvr_reuse_open(struct kvr_reuse *r, struct kvr_dev *dev, double threshold,

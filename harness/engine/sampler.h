@@ -1,13 +1,15 @@
 /* sampler.h - the few-step sampler, which generates chunks of clean latents from noise.
  *
- * The default schedule has sigma_i = s u_i / (1 + (s-1) u_i) with shift s and u_i = 1 - i/1000, and
- * timestep_i = 1000 sigma_i. The other schedules are defined in schedules.def.
+ * A schedule selects its steps from a table of 1000 noise levels. The default table with shift s
+ * has u_i = 1 - i/1000, sigma_i = s u_i / (1 + (s-1) u_i) and timestep_i = 1000 sigma_i. The other
+ * schedules are defined in schedules.def.
  *
  * Each chunk x starts as noise. At each step of the schedule the network predicts x0. The next x is
- * (1 - sigma') x0 + sigma' eps with fresh noise eps, or is computed by UniPC (unipc.h) without
- * noise. After the last step, the cache-update pass, a forward on the denoised x0 at the context
- * timestep, writes the chunk's keys and values to the KV cache. If last_step is set, the forward of
- * the last denoising step writes these keys and values instead.
+ * (1 - sigma') x0 + sigma' eps with the next step's noise level sigma' and fresh noise eps. With
+ * UniPC (unipc.h), the next x is instead computed without noise. After the last step, the
+ * cache-update pass writes the chunk's keys and values to the KV cache. This pass is a forward on
+ * the denoised x0 at the context timestep. If last_step is set, the forward of the last denoising
+ * step writes these keys and values instead.
  *
  * Hooks and noise functions receive pointers to host memory, and `latents` is host memory. */
 #ifndef KVR_ENGINE_SAMPLER_H
@@ -25,14 +27,14 @@ struct kvr_schedule {
     int n_steps;
     float timestep[KVR_MAX_STEPS]; /* timestep of each step, an input of the network */
     float sigma[KVR_MAX_STEPS];    /* sigma of each step in x0 = x - sigma flow */
-    float renoise[KVR_MAX_STEPS];  /* noise level at which the previous x0 is re-noised */
+    float renoise[KVR_MAX_STEPS];  /* noise level to which x0 of the previous step is re-noised */
     float table_timestep[1000], table_sigma[1000];
 };
 void kvr_schedule_make(struct kvr_schedule *s, const struct kvr_model_config *c);
 /* Rounds the timesteps to BF16, for a network that computes in BF16. */
 void kvr_schedule_round(struct kvr_schedule *s);
-/* Returns the sigma of the table entry whose timestep is nearest to t, the first one if several are
- * equally near. */
+/* Returns table_sigma of the entry whose table_timestep is nearest to t, or of the first such entry
+ * if several are equally near. */
 float kvr_schedule_sigma(const struct kvr_schedule *s, float t);
 int kvr_schedule_index(const struct kvr_schedule *s, float t); /* index of that entry */
 
@@ -45,10 +47,10 @@ extern const char *const kvr_switch_names[]; /* "keep", "recache", "reset", NULL
 /* A shot is a run of chunks that share a prompt. A cut is the first chunk of every shot but the
  * first. */
 struct kvr_shots {
-    const int *of_chunk; /* [chunks]: shot of each chunk, from 0, ascending by at most 1; if NULL,
-                          * the video has one shot */
-    double offset;       /* each cut shifts the time positions of later chunks by this many
-                          * frames */
+    const int *of_chunk; /* [chunks]: index of each chunk's shot, from 0, ascending by at most 1; if
+                          * NULL, the video has one shot */
+    double offset;       /* number of frames by which each cut shifts the time positions of its
+                          * chunk and of all later chunks */
     enum kvr_on_switch on_switch;
     int sink_frames; /* number of sink frames that a reset retains */
 };
@@ -64,37 +66,39 @@ struct kvr_sample_hooks {
     /* Called after the last pass of a chunk, when x0 is final and the chunk is committed to the KV
      * cache. */
     enum kvr_status (*chunk_end)(void *ctx, int chunk, int frame0, int n_frames, const float *x0);
-    /* Continues a recorded video: `given` writes the recorded latents x0 [F, frame_elems] of a
-     * chunk. `given` is called for each chunk of the first n_given frames, a multiple of the frames
-     * per chunk. Given chunks are not denoised; only the cache-update pass runs on them. */
+    /* Continues a recorded video of n_given frames, a multiple of frames_per_chunk. For each chunk
+     * of these frames, `given` writes the recorded latents to x0 [F, frame_elems]. The recorded
+     * chunks are not denoised; only the cache-update pass runs on them. */
     int n_given;
     enum kvr_status (*given)(void *ctx, int frame0, int n_frames, float *x0);
-    /* The video's first latent frame [frame_elems] in host memory, by which Wan2.2-TI2V is
-     * conditioned on an image. `first` replaces frame 0 of the sample before every step and after
-     * the last step. The network is given timestep 0 for frame 0, and the step's timestep for the
-     * other frames. If `first` is NULL, frame 0 is generated; `first` must be NULL if n_given >
-     * 0. */
+    /* The video's first latent frame [frame_elems] in host memory, which is the encoded image that
+     * conditions Wan2.2-TI2V. `first` replaces frame 0 of the first chunk's sample before each
+     * step, and frame 0 of the predicted x0 after each step. The network receives timestep 0 for
+     * frame 0, and the step's timestep for the other frames. If `first` is NULL, frame 0 is
+     * generated; `first` must be NULL if n_given > 0. */
     const float *first;
-    /* Enables teacher forcing: `forced` writes the teacher's x0 of a step to host memory. The
-     * cache-update pass runs on the teacher's x0 of the last step, so that the next chunk is
-     * conditioned on the teacher's chunk. If `every_step` is set, each step's re-noising also
-     * starts from the teacher's x0. The other hooks and `latents` receive the rollout's own x0, not
-     * the teacher's. If `forced` is NULL, teacher forcing is disabled. */
+    /* Enables teacher forcing, where the teacher is a reference rollout. `forced` writes the
+     * teacher's x0 of a chunk's step to x0 in host memory. The cache-update pass runs on the
+     * teacher's x0 of the last step, so that the next chunk is conditioned on the teacher's chunk.
+     * If `every_step` is set, the next step's sample is also computed from the teacher's x0. The
+     * other hooks and `latents` receive the rollout's own x0, not the teacher's. If `forced` is
+     * NULL, teacher forcing is disabled. */
     enum kvr_status (*forced)(void *ctx, int chunk, int step, int n_frames, float *x0);
     bool every_step;
     /* Omits the cache-update pass: the KV cache stores the keys and values of the last denoising
-     * step, whose input still has noise. For given chunks the cache-update pass always runs. */
+     * step, whose input still has noise. For the recorded chunks of `given`, the cache-update pass
+     * always runs. */
     bool last_step;
     /* If not NULL, phase 0 of noise_time measures the time of noise generation on the device. */
     struct kvr_phases *noise_time;
 };
 
 /* Resets the KV cache and generates one video. If `noise` is NULL, the device generates the noise
- * by kvr_noise_to, and noise_ctx is a const struct kvr_noise *. n_frames and hooks->n_given must be
- * multiples of frames_per_chunk. `latents` [n_frames, frame_elems] receives the video's latents and
- * may be NULL. For models with RGB latents, the last x0 of a chunk is clamped to latent_range.
- * Returns KVR_ENAN if the network's output is not finite. If a hook returns an error, kvr_sample
- * stops and returns that error. */
+ * by kvr_noise_to, and noise_ctx is a const struct kvr_noise *. Both n_frames and hooks->n_given
+ * must be multiples of frames_per_chunk. `latents` [n_frames, frame_elems] receives the video's
+ * latents and may be NULL. For models with RGB latents, the last x0 of a chunk is clamped to
+ * latent_range. Returns KVR_ENAN if the network's output is not finite. If a hook returns an error,
+ * kvr_sample stops and returns that error. */
 enum kvr_status kvr_sample(struct kvr_dit *d, struct kvr_cache *cache, int n_frames,
                            kvr_noise_fn *noise, void *noise_ctx,
                            const struct kvr_sample_hooks *hooks, float *latents);

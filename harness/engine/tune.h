@@ -11,11 +11,12 @@
  *
  * The autotuning file is a text file in kvreel's cache folder. The first line of the autotuning
  * file names the GPU, driver, library and program version. Every other line, "WHAT = CHOICE
- * MICROSECONDS", names a GEMM shape, the kernel chosen for that shape, and the kernel's time. If
- * the first line differs or another line is malformed, the file is replaced and all GEMMs are
- * measured again. kvr_tune_words() then returns the reason. If the autotuning file cannot be
- * written, the choices of kernels are valid for this process only. Several processes may append to
- * the same autotuning file. */
+ * MICROSECONDS", has a GEMM shape, the number of the kernel chosen for that shape, and the kernel's
+ * time in microseconds. If the first line does not match this process's GPU, driver and versions,
+ * or if another line is malformed, the file is replaced and all GEMMs are measured again. The text
+ * of kvr_tune_words() then includes the reason. If the autotuning file cannot be written, the
+ * measured choices are used by this process only. Several processes may append to the same
+ * autotuning file. */
 #ifndef KVR_ENGINE_TUNE_H
 #define KVR_ENGINE_TUNE_H
 
@@ -26,8 +27,8 @@
 enum {
     KVR_TUNE_WHAT = 96,
     KVR_TUNE_OWN = -1
-}; /* a choice is KVR_TUNE_OWN for kvreel's own kernel, or the index of a heuristic result of
-    * cuBLASLt */
+}; /* a choice is an algorithm's rank in cuBLASLt's heuristic, from 0, or KVR_TUNE_OWN for kvreel's
+    * own kernel */
 
 struct kvr_tune;
 

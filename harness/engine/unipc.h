@@ -11,8 +11,8 @@
  *
  * Let m be the predicted x0, alpha = 1 - sigma and lambda = log alpha - log sigma. A step of order
  * 1 is exact if m is constant in lambda, a step of order 2 if m is linear in lambda. Each step is a
- * weighted sum of samples and predictions: these functions return the weights, and the caller
- * computes the sum. */
+ * weighted sum of samples and predictions. kvr_unipc_predict and kvr_unipc_correct return the
+ * weights, and the caller computes the sum. */
 #ifndef KVR_ENGINE_UNIPC_H
 #define KVR_ENGINE_UNIPC_H
 
@@ -27,9 +27,9 @@ struct kvr_unipc {
 /* Sets sigma_i = s b_i / (1 + (s - 1) b_i) with b_i = 0.999 (1 - i / n), shift s and n steps. */
 void kvr_unipc_make(struct kvr_unipc *u, int n_steps, double shift);
 
-/* Weights of the linear combination that is a solver step; the weight of an unused term is 0. */
+/* Weights of the terms of one solver step. The weight of an unused term is 0. */
 struct kvr_unipc_weights {
-    double x;        /* weight of sample i in the predictor, i - 1 in the corrector */
+    double x;        /* weight of sample i in the predictor, of sample i - 1 in the corrector */
     double now;      /* m_i */
     double before;   /* m_(i-1) */
     double before_2; /* m_(i-2) */

@@ -1,9 +1,10 @@
 /* check_text.h - compares the text encoder with recorded results, as part of `kvreel engine check`.
  *
- * The file umt5_golden.safetensors has token ids `ids` [texts, length] and their `mask`. The
- * recorded embeddings are `out` [texts, length, dim], `prompt_embeds` (zero for padding), or both.
- * `ids_long`, `mask_long` and `long.out` are the ids, mask and embedding of one long text. The
- * encoder is the folder's file models_t5* or umt5.safetensors. */
+ * The file umt5_golden.safetensors has token ids `ids` [texts, length] and `mask`, which is 0 for
+ * padding. The recorded embeddings are `out` [texts, length, dim], `prompt_embeds` (zero for
+ * padding), or both. `bf16_weights.out` has embeddings recorded with BF16 weights. `ids_long`,
+ * `mask_long` and `long.out` are the ids, mask and embedding of one long text. The encoder is the
+ * folder's file models_t5* or umt5.safetensors. */
 #ifndef KVR_TEXT_CHECK_TEXT_H
 #define KVR_TEXT_CHECK_TEXT_H
 

@@ -21,13 +21,14 @@ struct kvr_embed_prompt {
 };
 
 struct kvr_embed_job {
-    const char *encoder, *tokenizer; /* paths; the tokenizer may be a folder with spiece.model */
+    const char *encoder, *tokenizer; /* paths of the encoder file and of the tokenizer, which is
+                                      * spiece.model or its folder */
     const char *device;              /* device that encodes (device/names.h) */
-    int max_tokens;                  /* limit of tokens per text, end token included; longer texts
-                                      * are truncated */
+    int max_tokens;                  /* maximum number of tokens per text, including the end token;
+                                      * longer texts are truncated */
     int n;
     const struct kvr_embed_prompt *prompt;
-    /* Called after each batch with the number of encoded texts, `done`, of all n; may be NULL. */
+    /* Called after each batch: `done` of the n texts are encoded. May be NULL. */
     void (*done)(void *ctx, int done, int n);
     void *ctx;
 };
@@ -46,7 +47,7 @@ enum kvr_status kvr_embed(const struct kvr_embed_job *job, const char *out,
 
 struct kvr_embedding {
     struct kvr_st *file;
-    struct kvr_tensor rows; /* F32 or BF16 [n, dim], in the mapped file */
+    struct kvr_tensor rows; /* the embedding [n, dim], F32 or BF16, in the mapped file */
     int n, dim;
     char sha256[KVR_SHA256_HEX]; /* hash of the embedding's type, shape and bytes */
 };

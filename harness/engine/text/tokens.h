@@ -5,7 +5,7 @@
  *     KVR_TRY(kvr_tokenize(t, "salt &amp; pepper", 512, ids, &n));
  *     kvr_tokenizer_close(&t);
  *
- * The text is cleaned (clean.h) and split into the sentencepiece model's pieces. Wan's tokenizer
+ * The text is cleaned (clean.h) and split into pieces of the sentencepiece model. Wan's tokenizer
  * has no byte fallback: a run of unknown characters becomes one unknown token. The last id is
  * always the end token, even if the text is truncated. Special tokens written in a prompt ("</s>",
  * "<pad>", "<extra_id_0>") are encoded as ordinary text, unlike in Python's transformers. */

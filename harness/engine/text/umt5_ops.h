@@ -23,9 +23,9 @@ enum { KVR_UMT5_MAX_HEAD_DIM = 256 }; /* limit of CUDA's table */
  * plus bias[head][j - i + span - 1]. */
 struct kvr_umt5_heads {
     const float *q, *k, *v; /* [n, H*D] */
-    const float *bias;      /* [H, 2 span - 1], span >= n */
-    float *scores;          /* scratch [threads, n] on the CPU; unused elsewhere */
-    float *out;             /* [n, H*D]; must not overlap an input */
+    const float *bias;      /* bias per relative position [H, 2 span - 1], where span >= n */
+    float *scores;          /* scratch for scores [threads, n] on the CPU; unused on CUDA */
+    float *out;             /* result [n, H*D], which must not overlap an input */
     int n, n_heads, head_dim, span;
 };
 

@@ -9,10 +9,11 @@
  * before clamping. `raw_one` has the frames decoded from the first latent frame. `raw_first` has
  * the frames decoded from the first three latent frames, and `raw_second` the clip's remaining
  * frames. `image` has the clip's frames in 0..1, and `video_u8` has them as bytes. `f{k}.{name}`
- * [channel, frame, y, x] is the result of layer {name} for latent frame k. vae_golden.safetensors
- * may omit any of these result tensors. The VAE decoder is read from the folder of
- * vae_golden.safetensors. If how->compute is BF16, each clip is also decoded in BF16; the report's
- * entry `raw in bf16` then states the PSNR of the pixels in its note. */
+ * [channel, frame, y, x] is the result of layer {name} for latent frame k. `encoder.latent` is the
+ * encoder's result for `encoder.image`, which is in -1..1. The file may omit any of these result
+ * tensors. The VAE decoder is read from the folder of vae_golden.safetensors. If how->compute is
+ * BF16, each clip is also decoded in BF16. The note of the report's entry `raw in bf16` then states
+ * the PSNR of the pixels. */
 #ifndef KVR_VAE_CHECK_VAE_H
 #define KVR_VAE_CHECK_VAE_H
 

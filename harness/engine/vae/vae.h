@@ -5,8 +5,8 @@
  *         KVR_TRY(kvr_vae_decode(v, latents + f * 16 * 60 * 104, frame, ctx));
  *     kvr_vae_close(&v);                                 1 frame, then 4 per latent frame
  *
- * The decoder stores the last two input frames of all 32 temporal convolutions, so that decoding
- * frame by frame gives the same result as decoding the whole clip. The two temporal convolutions
+ * The decoder stores the last two input frames of all 32 temporal convolutions. Decoding frame by
+ * frame therefore gives the same result as decoding the whole clip. The two temporal convolutions
  * that double the frame rate skip a clip's first latent frame. When a layer outputs two frames, the
  * first passes through all later layers before the second is computed. Only one frame per
  * resolution is therefore in memory, besides the stored inputs.

@@ -21,8 +21,8 @@ extern "C" {
 #endif
 
 struct kvr_vae_ops {
-    /* Normalises each of n pixels over its C channels: y = x / max(|x|, 1e-12) sqrt(C) gamma. If
-     * `silu` is true, SiLU is then applied to y. y may be x. */
+    /* Normalises each of n pixels x over its C channels: y = sqrt(C) gamma x / max(||x||, 1e-12),
+     * with the L2 norm ||x||. If `silu` is true, SiLU is then applied to y. y may be x. */
     void (*norm)(struct kvr_dev *dev, int64_t n, int channels, bool silu, const void *x,
                  const float *gamma, void *y);
     /* Adds y to x: x += y for n elements. */
@@ -30,9 +30,10 @@ struct kvr_vae_ops {
     /* Computes x = max(x + y, 0) for n elements, or x = max(x, 0) if y is NULL, where NaN stays
      * NaN. The pointers rectify, patch, halve and gather are NULL in BF16 tables. */
     void (*rectify)(struct kvr_dev *dev, int64_t n, const float *y, float *x);
-    /* Adds the shortcut of a decoder's level: upsamples `from` [h, w, in] to `times` frames [2h,
-     * 2w, out], and adds frame number `which` to `to`. To upsample, the `in` channels are repeated
-     * to 4 * out * times channels and rearranged as [out, times, 2, 2]. */
+    /* Adds the shortcut of a decoder's level. The level's input `from` [h, w, in] is upsampled to
+     * `times` frames [2h, 2w, out], and frame number `which` of these is added to `to`. To
+     * upsample, the `in` channels are repeated to 4 * out * times channels and rearranged as [out,
+     * times, 2, 2]. */
     void (*spread)(struct kvr_dev *dev, int h, int w, int in, int out, int times, int which,
                    const void *from, void *to);
     /* Rearranges `from` [h, w, 12], with 12 values in order (channel, column, row), into pixels
