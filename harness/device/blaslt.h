@@ -12,8 +12,9 @@
  * If the library is not found, kvr_blaslt_open returns an error, and the engine uses kvreel's
  * kernels (harness/engine/linear_cuda.h). The environment variable KVREEL_CUBLASLT names another
  * library file, or `none` to load no library. A program contains blaslt_cuda.cu if built with nvcc,
- * otherwise blaslt_emu.cc. blaslt_emu.cc loads only a test library that KVREEL_CUBLASLT names. The
- * test library must define kvr_on_the_emulated_device and kvr_standin_blaslt. */
+ * otherwise blaslt_emu.cc. The emulated device (blaslt_emu.cc) loads only a test library that
+ * KVREEL_CUBLASLT names. The test library must define kvr_on_the_emulated_device and
+ * kvr_standin_blaslt. */
 #ifndef KVR_DEVICE_BLASLT_H
 #define KVR_DEVICE_BLASLT_H
 
@@ -55,10 +56,10 @@ enum kvr_status kvr_blaslt_plan(struct kvr_blaslt_plan **out, struct kvr_blaslt 
 void kvr_blaslt_plan_close(struct kvr_blaslt_plan **p);
 
 /* Computes the linear layer in stream order. The pointers x, w, y and workspace must be 16-byte
- * aligned; bias is ignored if the shape has no bias. Algorithm shape->choice runs only if each
- * address of x, w and y is a multiple of the largest power of two, at most 256, that divides the
- * matrix's row size in bytes. For other addresses, the algorithm that cuBLASLt's heuristic ranks
- * first for 16-byte alignment runs. */
+ * aligned; bias is ignored if the shape has no bias. For each matrix, let A be the largest power of
+ * two, at most 256, that divides the row size in bytes. Algorithm shape->choice runs only if the
+ * address of each matrix is a multiple of its A. Otherwise the algorithm that cuBLASLt's heuristic
+ * ranks first for 16-byte alignment runs. */
 enum kvr_status kvr_blaslt_run(struct kvr_blaslt *lt, const struct kvr_blaslt_plan *p,
                                const void *x, const void *w, const void *bias, void *y,
                                void *workspace);

@@ -5,7 +5,7 @@
  *     kvr_dev_name(dev)                               "emulated"
  *
  * "cuda" and "emulated" are the same backend. For "cuda", nvcc compiled the kernels for GPUs; for
- * "emulated", the kernels run emulated on the CPU. A program contains only one of these two sets of
+ * "emulated", the kernels are emulated on the CPU. A program contains only one of these two sets of
  * kernels and refuses the other device name, so that results are never mislabelled. */
 #ifndef KVR_DEVICE_NAMES_H
 #define KVR_DEVICE_NAMES_H

@@ -10,9 +10,9 @@
  *     kvr_phases_close(&p);
  *
  * Phases on the CPU are timed by the host's clock, and phases on CUDA by events in the stream.
- * kvr_phase_begin and kvr_phase_end do not synchronise the device. Phases may nest, and an outer
- * phase includes the time of inner phases. Work captured in a graph is not timed, since graphs
- * contain no events. Only one thread at a time may use a kvr_phases. */
+ * Beginning or ending a phase does not synchronise the device. Phases may nest, and an outer phase
+ * includes the time of inner phases. Work captured in a graph is not timed, since graphs contain no
+ * events. Only one thread at a time may use a kvr_phases. */
 #ifndef KVR_DEVICE_PHASE_H
 #define KVR_DEVICE_PHASE_H
 
@@ -41,8 +41,8 @@ enum kvr_status kvr_phases_read(struct kvr_phases *p, int64_t *ns);
 /* Sets the times of all phases to 0 and discards phases that have not ended. */
 void kvr_phases_reset(struct kvr_phases *p);
 
-/* Releases all timing events of the device's phases. kvr_phase_end must have been called for every
- * begun phase, and the times must have been read. */
+/* Releases all timing events of the device's phases. Every phase must have ended, and the times
+ * must have been read. */
 void kvr_phases_forget(struct kvr_dev *dev);
 
 #ifdef __cplusplus

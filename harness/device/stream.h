@@ -43,9 +43,9 @@ enum kvr_status kvr_stream_sync(struct kvr_stream *s);
 
 /* Whether kernels are emulated, that is, run on the CPU with the checks of emu.cuh. */
 bool kvr_stream_emulated(void);
-/* Returns the compute capability times 10, for example 90 for 9.0. The emulated device has the
- * value that the environment variable KVREEL_EMULATED_CAPABILITY had when the stream was opened, by
- * default 0. */
+/* Returns the compute capability times 10, for example 90 for 9.0. The environment variable
+ * KVREEL_EMULATED_CAPABILITY, such as 9.0, sets the capability of the emulated device when the
+ * stream is opened. The default is 0. */
 int kvr_stream_capability(const struct kvr_stream *s);
 /* Sets the seed by which the emulated device permutes the execution order of thread blocks, and of
  * threads between barriers. The seed has no effect on a GPU. */
@@ -61,9 +61,9 @@ void *kvr_stream_native(struct kvr_stream *s);
 const struct kvr_device_build *kvr_device_build(void);
 
 enum kvr_status kvr_device_info(struct kvr_stream *s, struct kvr_device_info *out);
-/* Returns the maximum opt-in shared memory per thread block, in bytes. The emulated device has the
- * value that the environment variable KVREEL_EMULATED_SHARED had when the stream was opened, by
- * default the maximum of sm_90. */
+/* Returns the maximum opt-in shared memory per thread block, in bytes. The environment variable
+ * KVREEL_EMULATED_SHARED sets this maximum for the emulated device when the stream is opened. The
+ * default is the maximum of sm_90. */
 size_t kvr_stream_block_shared(const struct kvr_stream *s);
 
 /* Lists the UUIDs of at most `most` visible GPUs, in the form of CUDA_VISIBLE_DEVICES, and returns
@@ -75,9 +75,9 @@ int kvr_device_list(char uuid[][KVR_UUID_LEN], int most);
 
 /* Allocates device memory in stream order; freed memory is pooled. The memory is uninitialised, and
  * the emulated device reports an error if a kernel reads it before it is written. Returns
- * KVR_ENOMEM with the requested, free and total bytes if device memory is exhausted. The memory
- * size of the emulated device is the value that the environment variable KVREEL_EMULATED_BYTES had
- * when the stream was opened, by default the size of the machine's memory. */
+ * KVR_ENOMEM with the requested, free and total bytes if device memory is exhausted. The
+ * environment variable KVREEL_EMULATED_BYTES sets the memory size of the emulated device when the
+ * stream is opened. The default is the memory size of the machine. */
 enum kvr_status kvr_device_alloc(struct kvr_stream *s, void **p, size_t n_bytes);
 void kvr_device_free(struct kvr_stream *s, void *p); /* accepts NULL */
 /* Whether an allocation has failed because device memory was exhausted. */

@@ -21,8 +21,8 @@ struct kvr_tickets {
 
 static inline int64_t kvr_ticket_acquire(struct kvr_tickets *t)
 {
-    if (!t->n_back && t->n_all == t->max) { /* reserve room to release all indices, so that a
-                                             * release cannot fail */
+    if (!t->n_back && t->n_all == t->max) { /* reserves space for all indices in `back`, so that
+                                             * kvr_ticket_release cannot fail */
         const int64_t n = t->max ? 2 * t->max : 64;
         int64_t *grown = (int64_t *)realloc(t->back, (size_t)n * sizeof *grown);
 

@@ -48,8 +48,8 @@ enum kvr_status kvr_dit_set_reuse(struct kvr_dit *d, const struct kvr_reuse_opts
 /* On CUDA, captures the forward as a CUDA graph at a chunk's second denoising step. This step and
  * the chunk's later steps launch the graph, with the same results as without a graph. A graph is
  * used only for a pass that stores nothing in the KV cache, and only without a tap, a cache
- * observer (cache.h) and feature reuse. kvr_dit_times() reports the time of graph launches as
- * graph_ns, not per operation. Graphs are disabled by default. */
+ * observer (cache.h) and feature reuse. The time of graph launches is reported as graph_ns of
+ * kvr_dit_times(), not per operation. Graphs are disabled by default. */
 void kvr_dit_set_graphs(struct kvr_dit *d, bool on);
 
 struct kvr_graph_counts {

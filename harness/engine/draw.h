@@ -3,10 +3,10 @@
  *
  *     kvr_draw_tensor(1, "blocks.0.ffn.0.weight", 2, (int64_t[]){ 8960, 1536 }, w);
  *
- * Element i of a tensor is a counter-based function of (seed, the tensor's name, i) (rng.h).
- * Elements can be computed on any thread or device and in any order, and a tensor's values do not
- * depend on other layers. Values are uniformly distributed, because normal values need a logarithm,
- * whose last bits differ between platforms.
+ * A counter-based generator (rng.h) computes element i of a tensor from the seed, the tensor's name
+ * and i. Elements can be computed on any thread or device and in any order, and a tensor's values
+ * do not depend on other layers. Values are uniformly distributed, because normal values need a
+ * logarithm, whose last bits differ between platforms.
  *
  *     value = bound * (2 u - 1)    u of stream (seed, KVR_RNG_WEIGHTS, a, b), element i
  *

@@ -94,8 +94,8 @@ void kvr_flow_flush(struct kvr_flow *f, const struct kvr_rows *r);
 
 /* Computes the RMSNorm of x over all d channels, in place, with weights w [d]. */
 void kvr_flow_rms(const struct kvr_flow *f, const struct kvr_rows *r, const float *w, void *x);
-/* For i = 0, 1, applies RMSNorm with weights w[i] and then RoPE to the array x[i] of queries or
- * keys, and writes the result to y[i]. If x[1] is NULL, only y[0] is written. With F32 activations,
+/* For i = 0, 1, applies RMSNorm with weights w[i] and then RoPE to x[i], an array of queries or
+ * keys. The result is written to y[i]. If x[1] is NULL, only y[0] is written. With F32 activations,
  * y[i] must be x[i]. */
 void kvr_flow_rms_rope(const struct kvr_flow *f, const struct kvr_rows *r, const float *const w[2],
                        const struct kvr_flow_angles *a, void *const x[2], void *const y[2]);

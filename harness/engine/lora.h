@@ -20,8 +20,8 @@
 struct kvr_lora;
 
 /* If rank is 0, the file's rank is used; if alpha is 0, alpha equals the rank. Returns KVR_EFORMAT
- * with the tensor's name if a tensor is neither lora_A nor lora_B, or if one of the two is missing
- * for a weight. The same error is returned if the LoRA rank of a weight is not `rank`. */
+ * with the tensor's name if a tensor is neither lora_A nor lora_B, or if a weight has only one of
+ * these two tensors. The same error is returned if the LoRA rank of a weight is not `rank`. */
 enum kvr_status kvr_lora_open(struct kvr_lora **out, const char *path, int rank, double alpha);
 void kvr_lora_close(struct kvr_lora **a); /* accepts NULL */
 

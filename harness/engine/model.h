@@ -115,8 +115,8 @@ bool kvr_schedule_is_list(const char *text);
  * KVR_EUNSUPPORTED for a language model, unless `name` is "model". */
 enum kvr_status kvr_schedule_choose(struct kvr_model_config *c, const char *name);
 
-/* The decoders of Wan's latents are Wan's VAE ("vae") and the tiny decoder TAEHV ("taehv").
- * kvr_decoder_names is NULL-terminated. */
+/* The decoders of Wan's latents are Wan's VAE ("vae") and the tiny decoder TAEHV ("taehv"). The
+ * list kvr_decoder_names is NULL-terminated. */
 enum kvr_decoder_kind { KVR_DECODER_VAE, KVR_DECODER_TAEHV, KVR_N_DECODERS };
 extern const char *const kvr_decoder_names[];
 /* Returns KVR_EINVAL and lists the known decoders if `name` is unknown. */
@@ -140,10 +140,10 @@ void kvr_model_shed(struct kvr_model *m);
 
 /* Options for opening a model folder. */
 struct kvr_model_use {
-    const char *schedule;  /* argument of kvr_schedule_choose, applied before n_steps; if NULL, the
-                            * model's own schedule is used */
-    const char *sampler;   /* argument of kvr_sampler_choose, applied after the schedule; if NULL,
-                            * the model's own sampler is used */
+    const char *schedule;  /* name of the schedule (kvr_schedule_choose), chosen before n_steps is
+                            * applied; if NULL, the model's own schedule is used */
+    const char *sampler;   /* name of the sampler (kvr_sampler_choose), chosen after the schedule;
+                            * if NULL, the model's own sampler is used */
     const char *lora;      /* LoRA file used instead of the configuration's; if NULL, the
                             * configuration's LoRA file, if any, is used */
     int n_layers, n_steps; /* use only the first n_layers layers and the first n_steps denoising
@@ -152,7 +152,8 @@ struct kvr_model_use {
                             * shapes; a forward is impossible */
     bool plan;             /* requires `look`; missing weight files are accepted, and large files
                             * are not hashed */
-    enum kvr_decoder_kind decoder;  /* if not KVR_DECODER_VAE (0), the decoder's file must exist */
+    enum kvr_decoder_kind decoder;  /* decoder of the latents; if not KVR_DECODER_VAE (0), the
+                                     * decoder's file must exist */
     enum kvr_dtype decoder_compute; /* KVR_F32 (0) or KVR_BF16; TAEHV always computes in F32 */
     enum kvr_dtype compute;         /* of linear layers (gemm.h): KVR_F32 (0) or KVR_BF16 */
     bool tune;                      /* autotune linear layers (kvr_gemm_tune) */

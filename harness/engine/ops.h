@@ -44,8 +44,8 @@ struct kvr_patching {
     int n_frames, channels, height, width, ph, pw;
 };
 
-/* The prompt's keys and values, packed by cross_pack for cross_attend. k and v are large enough for
- * the F32 layout and for the BF16 layout. */
+/* The prompt's keys and values, packed by cross_pack for cross_attend. The buffers k and v are
+ * large enough for the F32 layout and for the BF16 layout. */
 struct kvr_cross {
     int n_keys, n_heads, head_dim;
     float *k; /* [H, D, round16(n_keys)] on the CPU, zero padded */
@@ -101,9 +101,9 @@ struct kvr_ops {
     void (*rms_rope)(struct kvr_dev *dev, const struct kvr_rows *r, int head_dim, const float *w,
                      double eps, const double *cosines, const double *sines, float *x);
     /* Functions named _bf16 read and write BF16, compute in F32 and round each result once; on the
-     * CPU their pointers are NULL. norm_modulate_bf16 and norm_affine_bf16 first add the residual
-     * `before` to x and store the rounded sum in x. Their output y has `columns` columns; columns
-     * after the first d are zero. */
+     * CPU their pointers are NULL. The norms norm_modulate_bf16 and norm_affine_bf16 first add the
+     * residual `before` to x and store the rounded sum in x. The output y of these two norms has
+     * `columns` columns; columns after the first d are zero. */
     void (*norm_modulate_bf16)(struct kvr_dev *dev, const struct kvr_rows *r,
                                const struct kvr_residual *before, kvr_bf16 *x, const float *shift,
                                const float *scale, int64_t stride, double eps, kvr_bf16 *y,
@@ -145,8 +145,8 @@ struct kvr_ops {
     bool (*cross_attend_bf16)(struct kvr_dev *dev, const struct kvr_rows *r,
                               const struct kvr_cross *c, const struct kvr_cross_work *work,
                               const kvr_bf16 *q, kvr_bf16 *out);
-    /* Computes the factor of an RMSNorm for each of n rows, from `parts` partial sums of squares
-     * per row: inverses[i] = 1 / sqrt(sum_p squares[i][p] / width + eps). */
+    /* Computes the factor of an RMSNorm for each of n rows: inverses[i] = 1 / sqrt(sum_p
+     * squares[i][p] / width + eps). Each row has `parts` partial sums of squares. */
     void (*query_inverses)(struct kvr_dev *dev, int64_t n, const float *squares, int parts,
                            int width, double eps, float *inverses);
     /* Like cross_attend_bf16, with an RMSNorm of q fused into the load of q. */

@@ -85,7 +85,8 @@ INLINE void block_product(int rows, int n, const float *a, int64_t a_stride, con
 }
 
 /* Computes the matrix product out [m, WIDE] = a [m, n] b [n, WIDE]. Rows of a, b and out are
- * a_stride, b_stride and out_stride floats apart. b is processed in tiles of at most TILE rows. */
+ * a_stride, b_stride and out_stride floats apart. Tiles of at most TILE rows of b are processed one
+ * after the other. */
 static inline void columns(int m, int n, const float *a, int64_t a_stride, const float *b,
                            int64_t b_stride, float *out, int64_t out_stride)
 {
@@ -133,8 +134,8 @@ INLINE void softmax_row(float *s, int n, float scale)
 }
 
 /* A block has QUERIES query tokens. GROUP is the maximum number of blocks that share one copied
- * tile, and SCORES is the number of floats for their scores on the stack. If the scores of GROUP
- * blocks would exceed SCORES floats, fewer blocks share a tile. */
+ * tile of keys or values. SCORES is the maximum number of attention scores on the stack. If GROUP
+ * blocks would have more than SCORES scores, fewer blocks share a tile. */
 enum { GROUP = 4, SCORES = QUERIES * (KVR_OPS_MAX_TEXT + KVR_OPS_LANES) };
 
 /* Stride between rows of scores, in floats. Padding by KVR_OPS_LANES floats avoids strides that are

@@ -4,14 +4,14 @@
  *
  * The kernels and their error bound are those of self-attention (harness/cache/attend_bf16.h).
  * Scaled queries q / sqrt(D), keys, values and softmax weights are rounded to BF16; accumulation is
- * F32. For tests, the functions also run on a CPU without AMX, as plain C. */
+ * F32. For tests, these functions also run on a CPU without AMX, as plain C. */
 #ifndef KVR_ENGINE_OPS_CROSS_BF16_H
 #define KVR_ENGINE_OPS_CROSS_BF16_H
 
 #include "harness/engine/ops.h"
 
-/* Limits of head_dim. Narrower and wider heads are computed in F32. The upper limit bounds the
- * buffers on the stack. */
+/* Limits of head_dim. Narrower and wider heads are computed in F32. The upper limit bounds the size
+ * of buffers on the stack. */
 enum { KVR_CROSS_BF16_NARROWEST = 16, KVR_CROSS_BF16_WIDEST = 256 };
 
 /* Whether cross-attention of `c` runs in BF16, that is, layers compute in BF16, the CPU has AMX,

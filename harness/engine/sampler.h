@@ -49,7 +49,7 @@ extern const char *const kvr_switch_names[]; /* "keep", "recache", "reset", NULL
 struct kvr_shots {
     const int *of_chunk; /* [chunks]: index of each chunk's shot, from 0, ascending by at most 1; if
                           * NULL, the video has one shot */
-    double offset;       /* number of frames by which each cut shifts the time positions of its
+    double offset;       /* number of frames by which each cut shifts the time positions of that
                           * chunk and of all later chunks */
     enum kvr_on_switch on_switch;
     int sink_frames; /* number of sink frames that a reset retains */
@@ -78,11 +78,11 @@ struct kvr_sample_hooks {
      * generated; `first` must be NULL if n_given > 0. */
     const float *first;
     /* Enables teacher forcing, where the teacher is a reference rollout. `forced` writes the
-     * teacher's x0 of a chunk's step to x0 in host memory. The cache-update pass runs on the
-     * teacher's x0 of the last step, so that the next chunk is conditioned on the teacher's chunk.
-     * If `every_step` is set, the next step's sample is also computed from the teacher's x0. The
-     * other hooks and `latents` receive the rollout's own x0, not the teacher's. If `forced` is
-     * NULL, teacher forcing is disabled. */
+     * teacher's x0 for this chunk and step to the array x0 [F, frame_elems] in host memory. The
+     * cache-update pass runs on the teacher's x0 of the last step, so that the next chunk is
+     * conditioned on the teacher's chunk. If `every_step` is set, the next step's sample is also
+     * computed from the teacher's x0. The other hooks and `latents` receive the rollout's own x0,
+     * not the teacher's. If `forced` is NULL, teacher forcing is disabled. */
     enum kvr_status (*forced)(void *ctx, int chunk, int step, int n_frames, float *x0);
     bool every_step;
     /* Omits the cache-update pass: the KV cache stores the keys and values of the last denoising

@@ -11,8 +11,8 @@
  *
  * Let m be the predicted x0, alpha = 1 - sigma and lambda = log alpha - log sigma. A step of order
  * 1 is exact if m is constant in lambda, a step of order 2 if m is linear in lambda. Each step is a
- * weighted sum of samples and predictions. kvr_unipc_predict and kvr_unipc_correct return the
- * weights, and the caller computes the sum. */
+ * weighted sum of samples and predictions. The weights are the results of kvr_unipc_predict and
+ * kvr_unipc_correct, and the caller computes the sum. */
 #ifndef KVR_ENGINE_UNIPC_H
 #define KVR_ENGINE_UNIPC_H
 

@@ -7,9 +7,9 @@
  *
  * Each line of a prompt is repaired as by Python's ftfy.fix_text, repeatedly until a repair no
  * longer changes the line. The repairs decode HTML character references and text whose UTF-8 bytes
- * were read as Latin-1 or Windows-1252. From the first line with a `<` on, character references are
- * not decoded by these repairs. The repairs replace C1 controls, ligatures, fullwidth and halfwidth
- * forms, curly quotes and line ends other than LF by their plain forms. The repairs remove terminal
+ * were read as Latin-1 or Windows-1252. These repairs decode no character references from the first
+ * line with a `<` on. The repairs replace C1 controls, ligatures, fullwidth and halfwidth forms,
+ * curly quotes and line ends other than LF by their plain forms. The repairs remove terminal
  * escapes and control characters, and convert the text to Unicode's normalization form C. After all
  * repairs, HTML character references are decoded two more times. Finally, each run of white space
  * becomes one blank, and white space at both ends is removed.

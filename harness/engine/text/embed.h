@@ -28,7 +28,7 @@ struct kvr_embed_job {
                                       * longer texts are truncated */
     int n;
     const struct kvr_embed_prompt *prompt;
-    /* Called after each batch: `done` of the n texts are encoded. May be NULL. */
+    /* Called after each batch, when `done` of the n texts are encoded; may be NULL. */
     void (*done)(void *ctx, int done, int n);
     void *ctx;
 };

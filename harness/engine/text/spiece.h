@@ -28,7 +28,7 @@ void kvr_spiece_close(struct kvr_spiece **s); /* accepts NULL */
 /* Encodes `text` with the model's normalizer, its pieces and, if the model has one, its byte
  * fallback. No end token is added. */
 enum kvr_status kvr_spiece_encode(const struct kvr_spiece *s, const char *text, int **ids, int *n);
-/* Whether the piece stands for a single byte, as used by the byte fallback. */
+/* Whether piece `id` encodes a single byte for the byte fallback. */
 bool kvr_spiece_is_byte(const struct kvr_spiece *s, int id);
 int kvr_spiece_count(const struct kvr_spiece *s); /* number of pieces */
 /* Returns the id of the piece for unknown text, or -1 if the model has no such piece. */

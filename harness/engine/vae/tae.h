@@ -40,8 +40,8 @@ const char *kvr_tae_library(struct kvr_tae *t); /* kvr_conv_context_library */
 enum kvr_status kvr_tae_decode(struct kvr_tae *t, const float *z, kvr_vae_frame_fn *frame,
                                void *ctx);
 
-/* Calculates the memory use and the floating-point operations of a TAEHV decoder with the layer
- * widths `widths`. */
+/* Calculates the memory use and the floating-point operations of a TAEHV decoder with `widths`
+ * channels per level. */
 extern const int kvr_tae_widths[KVR_TAE_LEVELS]; /* of taew2_1: 256, 128, 64, 64 */
 void kvr_tae_cost(const int widths[KVR_TAE_LEVELS], int latent_h, int latent_w,
                   struct kvr_vae_cost *out);

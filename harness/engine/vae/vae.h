@@ -50,7 +50,7 @@ int kvr_vae_channels(const struct kvr_vae *v);  /* number of channels of a laten
 int kvr_vae_scale(const struct kvr_vae *v);     /* pixels per latent in height and in width */
 
 /* Callback that receives a decoded frame y [scale latent_h, scale latent_w, 3], before clamping to
- * -1..1. y is host memory, valid only during the call. */
+ * -1..1. The frame y is host memory, valid only during the call. */
 typedef enum kvr_status kvr_vae_frame_fn(void *ctx, const float *y);
 /* Decodes the next latent frame z [channels, latent_h, latent_w] in host memory, in the
  * normalisation of the DiT's latents. Calls `frame` for each decoded frame. If `frame` returns a

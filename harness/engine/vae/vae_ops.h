@@ -22,7 +22,8 @@ extern "C" {
 
 struct kvr_vae_ops {
     /* Normalises each of n pixels x over its C channels: y = sqrt(C) gamma x / max(||x||, 1e-12),
-     * with the L2 norm ||x||. If `silu` is true, SiLU is then applied to y. y may be x. */
+     * with the L2 norm ||x||. If `silu` is true, SiLU is then applied to y. The arrays y and x may
+     * be the same. */
     void (*norm)(struct kvr_dev *dev, int64_t n, int channels, bool silu, const void *x,
                  const float *gamma, void *y);
     /* Adds y to x: x += y for n elements. */
