@@ -55,8 +55,8 @@ void kvr_draw_to(struct kvr_dev *dev, uint64_t seed, const struct kvr_draw *d, i
 void kvr_draw_tensor(uint64_t seed, const char *name, int n_dims, const int64_t *shape, float *to);
 
 /* Writes a random prompt embedding to P [text_len, text_dim]. Each blank-separated word of `text`
- * gets one row of unit variance, and so does the end token. The remaining rows of P are zero, like
- * the padding of a real prompt. */
+ * has one row of unit variance, as has the end token. The remaining rows of P are zero, like the
+ * padding of a real prompt. */
 void kvr_draw_prompt(uint64_t seed, const char *text, int text_len, int text_dim, float *P);
 
 #ifdef __cplusplus

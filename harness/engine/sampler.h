@@ -1,8 +1,8 @@
 /* sampler.h - the few-step sampler, which generates chunks of clean latents from noise.
  *
- * A schedule selects its steps from a table of 1000 noise levels. The default table with shift s
- * has u_i = 1 - i/1000, sigma_i = s u_i / (1 + (s-1) u_i) and timestep_i = 1000 sigma_i. The other
- * schedules are defined in schedules.def.
+ * For re-noising, a schedule selects its steps from a table of 1000 noise levels. The default table
+ * with shift s has u_i = 1 - i/1000, sigma_i = s u_i / (1 + (s-1) u_i) and timestep_i = 1000
+ * sigma_i. The other schedules are defined in schedules.def.
  *
  * Each chunk x starts as noise. At each step of the schedule the network predicts x0. The next x is
  * (1 - sigma') x0 + sigma' eps with the next step's noise level sigma' and fresh noise eps. With
@@ -71,8 +71,8 @@ struct kvr_sample_hooks {
      * chunks are not denoised; only the cache-update pass runs on them. */
     int n_given;
     enum kvr_status (*given)(void *ctx, int frame0, int n_frames, float *x0);
-    /* The video's first latent frame [frame_elems] in host memory, which is the encoded image that
-     * conditions Wan2.2-TI2V. `first` replaces frame 0 of the first chunk's sample before each
+    /* The video's first latent frame [frame_elems] in host memory. This frame is the encoded image
+     * that conditions Wan2.2-TI2V. `first` replaces frame 0 of the first chunk's sample before each
      * step, and frame 0 of the predicted x0 after each step. The network receives timestep 0 for
      * frame 0, and the step's timestep for the other frames. If `first` is NULL, frame 0 is
      * generated; `first` must be NULL if n_given > 0. */

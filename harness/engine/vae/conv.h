@@ -39,7 +39,7 @@ struct kvr_conv_frame {
     int stride;    /* elements between the starts of adjacent pixels, at least `in` */
 };
 
-/* Copies frames [taps] to f [3], an argument of a CUDA kernel, which must be zero-initialized.
+/* Copies frames [taps] to the zero-initialized array f [3], which is then passed to a CUDA kernel.
  * Returns the index of the first frame whose p is not NULL, or `taps` if there is no such frame. */
 static inline int kvr_conv_frames_copy(const struct kvr_conv_shape *s,
                                        const struct kvr_conv_frame *frames,
