@@ -1,17 +1,18 @@
 /* bench_attention.h - benchmark of attention over compressed and BF16 caches.
  *
- * Rows "attention.PATH.METHOD.QxK" are the rate of Q queries over K keys in GFLOP/s: 4 Q K H D
- * operations over the time, which includes dequantization. The reference "oneDNN products" is the
- * two matrix products Q K^T and S V in F32 over a decoded cache, without softmax; it is an upper
- * bound of the rate. Before timing, the output of each row must agree with softmax attention
+ * Rows "attention.PATH.METHOD.QxK" are the rate of attention of Q queries over K keys in GFLOP/s.
+ * The rate is 4 Q K H D operations, with H heads of dimension D, divided by the time, which
+ * includes dequantization. The reference "oneDNN products" computes the two matrix products Q K^T
+ * and S V in F32 over a decoded cache, without softmax. The rate of this reference is an upper
+ * bound for attention. After timing, the output of each row must agree with softmax attention
  * computed directly over the decoded cache.
  *
  * Rows "attention.int8.METHOD.QxK" multiply quantized tokens in int8 (attend_dot.h). Their
  * reference, "own F32 of BF16", is kvreel's F32 attention over the same tokens in BF16. With AMX,
- * rows "attention.bf16.METHOD.QxK" multiply in BF16 (attend_bf16.h) and have the same reference.
- * The reference of rows ending in ".onednn" is oneDNN's two BF16 matrix products of the same shape.
- * The reference of int8 rows ending in ".bf16" is kvreel's BF16 attention. `error` is the relative
- * L2 difference from the directly computed attention. */
+ * rows "attention.bf16.METHOD.QxK" multiply in BF16 (attend_bf16.h); their reference is also "own
+ * F32 of BF16". The reference of rows ending in ".onednn" is oneDNN's two BF16 matrix products of
+ * the same shape. The reference of int8 rows ending in ".bf16" is kvreel's BF16 attention. `error`
+ * is the relative L2 difference from the directly computed attention. */
 #ifndef KVR_BENCH_ATTENTION_H
 #define KVR_BENCH_ATTENTION_H
 
@@ -33,20 +34,20 @@ enum kvr_status kvr_bench_attention(struct kvr_dev *dev, int rounds, double seco
 int kvr_bench_attention_queries(int queries, int keys, int heads, int d);
 
 /* Times one shape, "QUERIESxKEYSxHEADSxDIM". A shape above KVR_BENCH_ATTENTION_FLOP is timed with
- * fewer queries over all keys (kvr_bench_attention_queries); the chunks of the cache have as many
- * tokens as there are queries. The row's name has the number of timed queries, so the row of
- * "4680x65520x12x128" is 120x65520. */
+ * fewer queries over all keys (kvr_bench_attention_queries). Each chunk of the cache then has as
+ * many tokens as there are queries. The row's name has the number of timed queries: the name of the
+ * row of "4680x65520x12x128" ends in 120x65520. */
 enum kvr_status kvr_bench_attention_at(struct kvr_dev *dev, const char *shape, int rounds,
                                        double seconds, struct kvr_bench_row *rows, int *n_rows);
 
 /* Times attention on CUDA at Wan's size, which is 4680 queries, 4680 to 65520 keys, 12 heads of
- * dimension 128. The reference "cuDNN SDPA BF16" is cuDNN over the decoded cache in BF16, if cuDNN
- * can be loaded (harness/device/cudnn_load.h); rows "attention.cuDNN..." then have its rate.
- * Without cuDNN the reference is kvreel's dense kernel, "dense BF16", and rows "attention.dense..."
- * have no ratio. Before timing, the output of 48 queries must agree with attention computed
- * directly in double precision over the decoded cache. cuDNN's output is also checked for every
- * cache, and cuDNN is not used if the check fails. On an emulated device the shapes are small, and
- * rows have no ratio.
+ * dimension 128. The reference "cuDNN SDPA BF16" is cuDNN's attention over the decoded cache in
+ * BF16, if cuDNN can be loaded (harness/device/cudnn_load.h). Rows "attention.cuDNN..." then have
+ * the rate of cuDNN. Without cuDNN the reference is kvreel's dense kernel, "dense BF16", and rows
+ * "attention.dense..." have no ratio. Before timing, the output of 48 queries must agree with
+ * attention computed directly in double precision over the decoded cache. cuDNN's output is also
+ * checked for every cache, and cuDNN is not used if the check fails. On an emulated device the
+ * shapes are small, and rows have no ratio.
  *
  * Rows "attention.int8..." multiply quantized tokens in int8 (attend_bytes.h) and exist on devices
  * of compute capability 9.0 only. If a row's error exceeds the bound for 8-bit codes, the row has a

@@ -6,9 +6,10 @@
  *
  * The block is one chunk of Wan 1.3B, [4680,12,128], with values exact in BF16. The rate is the
  * block's BF16 bytes per second. The reference is a memcpy with the same number of threads and the
- * same traffic: the block's values plus its encoded bytes. Rows are named quantise.LINE.VARIANT.tN,
- * where N is the number of threads: 1, and OpenMP's maximum. Names with .bf16 after LINE have BF16
- * input, as a cache does; all others have F32 input. */
+ * same traffic: the block's values plus its encoded bytes. Rows are named quantise.LINE.VARIANT.tN.
+ * LINE is the name of the codec pipeline, VARIANT is the CPU kernel variant, and N is the number of
+ * threads: 1, and OpenMP's maximum. Names with .bf16 after LINE have BF16 input, as a cache does;
+ * all others have F32 input. */
 #ifndef KVR_BENCH_CODEC_H
 #define KVR_BENCH_CODEC_H
 
@@ -33,8 +34,9 @@ void kvr_bench_values(float *x, size_t n, int head_dim);
 
 /* Times all pipelines on the CPU and writes *n_rows <= KVR_BENCH_CODEC_ROWS rows; rounds >= 3.
  * `shape` NULL is the chunk of Wan 1.3B. Each round encodes and decodes a different block. Before
- * timing and after the last round, decoded elements are checked: each must be within half a scale
- * of its original, and exactly stored elements within FP16 rounding. Otherwise KVR_ETOLERANCE. */
+ * timing and after the last round, every decoded element is compared with its original. The error
+ * must be at most half a quantization step. For outliers, which are stored in FP16, the error must
+ * be at most the rounding of FP16. Otherwise KVR_ETOLERANCE. */
 enum kvr_status kvr_bench_codec(struct kvr_dev *dev, const struct kvr_block_shape *shape,
                                 int rounds, struct kvr_bench_row *rows, int *n_rows);
 

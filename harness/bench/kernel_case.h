@@ -6,8 +6,8 @@
  *             KVR_TRY(kvr_kernel_check(c, KVR_ISA_OF_AVX2));
  *
  * The cases of a kernel table are in harness/bench/kernels_TABLE.c, and kernels.def lists the
- * tables. A case declares its arguments, and calls the kernel through the function that returns the
- * table of the selected variant:
+ * tables. A case has one function that declares the kernel's arguments, and one that calls the
+ * kernel of the selected variant through the kernel table:
  *
  *     static enum kvr_status gelu_args(struct kvr_case_kit *k)
  *     {
@@ -68,8 +68,8 @@ struct kvr_case_kit {
     enum kvr_case_fill fill;
     bool aligned;    /* true: arguments are 64-byte aligned; false: arguments start one element
                       * after a 64-byte boundary */
-    bool has_values; /* at least one argument was filled, so that KVR_FILL_NAN and KVR_FILL_INF have
-                      * written a NaN or an infinity */
+    bool has_values; /* an argument was already filled; with KVR_FILL_NAN and KVR_FILL_INF, only the
+                      * first filled argument contains a NaN or an infinity */
     int n_args;
     struct kvr_case_arg arg[KVR_CASE_ARGS]; /* arguments in the order of the kvr_case_arg calls that
                                              * added them */
@@ -81,9 +81,9 @@ struct kvr_kernel_case {
                                  * the same table are tested once */
     enum kvr_status (*prepare)(struct kvr_case_kit *k);
     void (*run)(const struct kvr_case_kit *k);
-    /* Computes the expected result of the selected variant in plain C, for kernels whose variants
-     * differ by design; portable C is then tested like the other variants. If `reference` is NULL,
-     * the expected result is that of portable C. */
+    /* Plain C function that computes the expected result of the selected variant, for kernels whose
+     * variants differ by design. Portable C is then tested like the other variants. If `reference`
+     * is NULL, the expected result is that of portable C. */
     void (*reference)(const struct kvr_case_kit *k);
     const char *compared_to; /* name of another case with the same shapes that is timed for
                               * comparison; may be NULL */
@@ -114,7 +114,8 @@ enum kvr_status kvr_case_arg(struct kvr_case_kit *k, enum kvr_case_role role, en
 enum kvr_status kvr_case_product_args(struct kvr_case_kit *k, enum kvr_case_role c,
                                       enum kvr_dtype type, int m, int inner, int cols);
 
-/* Allocates and fills the arguments of a case. kvr_case_close accepts a partially built kit. */
+/* Allocates and fills the arguments of a case. If kvr_case_open fails, kvr_case_close still frees
+ * the kit. */
 enum kvr_status kvr_case_open(struct kvr_case_kit *k, const struct kvr_kernel_case *c,
                               const int shape[KVR_CASE_DIMS], enum kvr_case_fill fill);
 void kvr_case_close(struct kvr_case_kit *k);
@@ -133,8 +134,8 @@ bool kvr_case_has(const struct kvr_kernel_case *c, enum kvr_isa isa);
 /* Returns the case of this name, or NULL if no case has the name. */
 const struct kvr_kernel_case *kvr_case_find(const char *name);
 
-/* Compares the variant's results in the arguments with the expected results, which are computed
- * from the initial content. */
+/* Checks the results that the variant wrote to the arguments of `k`. The expected results are
+ * computed from the arguments' initial content. */
 enum kvr_status kvr_case_check(const struct kvr_kernel_case *c, enum kvr_isa isa,
                                const struct kvr_case_kit *k);
 

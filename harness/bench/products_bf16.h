@@ -6,7 +6,7 @@
  *     kvr_bf16_products_close(&p);
  *
  * q, k, v and the scores s are BF16; sums and out are F32. q, k, v and out are [tokens,ld] arrays,
- * in which a head is d columns. */
+ * in which each head occupies d columns. */
 #ifndef KVR_BENCH_PRODUCTS_BF16_H
 #define KVR_BENCH_PRODUCTS_BF16_H
 

@@ -11,8 +11,8 @@
         .name = "published_peak_gib", .head = "published", .unit = "(GiB)", .digits = 2            \
     }
 
-/* Columns for the runtime under controlled conditions, the runtime of a NOISY cell, and the
- * disturbance codes of a NOISY cell. */
+/* Columns of the runtime: the runtime under controlled conditions, the runtime of a disturbed
+ * (NOISY) rollout, and the codes of the disturbances. */
 #define COST_RUNTIME                                                                               \
     { .name = "runtime_s", .head = "runtime", .unit = "(s)", .digits = 2 },                        \
         { .name = "runtime_seen_s", .head = "no runtime:", .unit = "(s)", .digits = 2 },           \

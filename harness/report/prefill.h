@@ -18,8 +18,8 @@
 #include "harness/report/stats/pairs.h"
 #include "harness/report/table/table.h"
 
-/* Metrics of one text. Differences (D_NLL, the shifts) are relative to the BF16 cache on the same
- * text. */
+/* Metrics of one text. Differences (D_NLL and the shifts of attention mass) are relative to the
+ * BF16 cache on the same text. */
 enum kvr_prefill_value {
     KVR_PREFILL_NLL,
     KVR_PREFILL_D_NLL,
@@ -33,11 +33,12 @@ enum kvr_prefill_value {
 
 /* A run is one method in one condition; its strings are borrowed from the table. */
 struct kvr_prefill_run {
-    const char *settings, *method, *carrier; /* labels; `carrier` is the label of the method without
-                                              * its correction */
+    const char *settings, *method, *carrier; /* labels; `carrier` is the label of the same method
+                                              * without the correction */
     const char *correction;                  /* "none", "taylor", ... */
-    int chunk, prefix;                       /* numbers of tokens; prefix 0 stands for the mean over
-                                              * all prefixes */
+    int chunk, prefix;                       /* chunk length and prefix length in tokens; prefix
+                                              * length 0 stands for the mean over all prefix
+                                              * lengths */
     bool baseline;
     double bits;  /* bits per cached scalar */
     int from, to; /* the run's rows of the table: [from, to) */
@@ -47,8 +48,8 @@ struct kvr_prefill_run {
 struct kvr_prefill {
     struct kvr_table *table; /* from sql/table_prefill.sql */
     int n;
-    struct kvr_prefill_run *run; /* runs [n], sorted by settings, chunk and prefix (0 last), with
-                                  * BF16 first */
+    struct kvr_prefill_run *run; /* runs [n], sorted by settings, chunk length and prefix length (0
+                                  * is last); for equal keys BF16 is first */
 };
 
 /* Reads all runs of a database. A database without language-model cells yields n = 0. */
@@ -64,8 +65,8 @@ kvr_prefill_find(const struct kvr_prefill *p, const struct kvr_prefill_run *at, 
  * `at`, or NULL if there is no such run. */
 const struct kvr_prefill_run *kvr_prefill_baseline(const struct kvr_prefill *p,
                                                    const struct kvr_prefill_run *at);
-/* Returns the run of the method of `at` without its correction, with equal settings, chunk length
- * and prefix length, or NULL if there is no such run. */
+/* Returns the run of the same method without the correction, with the settings, chunk length and
+ * prefix length of the run `at`, or NULL if there is no such run. */
 const struct kvr_prefill_run *kvr_prefill_carrier(const struct kvr_prefill *p,
                                                   const struct kvr_prefill_run *at);
 
@@ -79,8 +80,9 @@ enum kvr_status kvr_prefill_compare(const struct kvr_prefill *p, const struct kv
                                     struct kvr_comparison *out);
 
 /* Builds the table `prefill`, which has one row per run. Column `gain` is the negative
- * log-likelihood with a correction minus that without it, tested as in pairs.h with Holm's
- * correction over the corrections of a condition. */
+ * log-likelihood with a correction minus the negative log-likelihood of the same method without the
+ * correction. The gain is tested as in pairs.h. Holm's method adjusts the p-values of all gains
+ * with equal settings, chunk length and prefix length. */
 enum kvr_status kvr_report_prefill(struct kvr_table **out, const char *db_path);
 
 #endif

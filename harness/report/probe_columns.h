@@ -1,14 +1,17 @@
-/* probe_columns.h - columns of the SQL statement table_probes: the mean of each probed quantity over
- * prompts, with its 95 % interval clipped to the quantity's range.
+/* probe_columns.h - columns of the SQL statement table_probes. Each column is the mean over prompts
+ * of a quantity that the attention probes measure. Its 95 % interval is clipped to the range of the
+ * quantity.
  *
  *     .with = KVR_WITH("quantities", KVR_PROBES_BY_LAYER, ...)
  *
- * A macro is the SQL text of one or more columns, each followed by a comma. The statement's rows `a`
- * have the columns name, mean, median, p95, lo and hi. */
+ * A macro is the SQL text of one or more columns, each followed by a comma. The macros aggregate
+ * rows of the statement's subquery `a`, which has the columns name, mean, median, p95, lo and
+ * hi. */
 #ifndef KVR_REPORT_PROBE_COLUMNS_H
 #define KVR_REPORT_PROBE_COLUMNS_H
 
-/* An aggregate without a comma: the value of column `of` in the row of the quantity `name`. */
+/* SQL aggregate, without a trailing comma, that yields the value of column `of` in the row of the
+ * quantity `name`. */
 #define KVR_PROBE_OF(name, of) "max(" of ") FILTER (WHERE name = '" name "')"
 /* Columns NAME, NAME_lo and NAME_hi. The quantity's range is [least, most]; 9e999 is infinite. */
 #define KVR_PROBE(name, least, most)                                                               \

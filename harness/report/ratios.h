@@ -1,12 +1,14 @@
-/* ratios.h - runtimes relative to BF16, from consecutive rollouts (setting `abba`).
+/* ratios.h - runtimes relative to BF16, from consecutive rollouts of BF16 (A) and a method (B) in
+ * the order A B B A or B A A B (setting `abba`).
  *
  *     KVR_TRY(kvr_ratios_read(&t, db, KVR_RATIOS_BY_SETTINGS, NULL));
  *     row = kvr_ratio_find(t, "RTN_INT4", "nano, frames 42, ...");
  *     kvr_table_number(t, row, KVR_RATIO);     NaN: no ratio, for the reason in KVR_RATIO_CODES
  *
- * The confidence interval is over pairs of rollouts. A ratio is invalid if the machine was loaded
- * or throttled (codes of docs/sweeps.md), or if its interval is wider than 10 % (code WIDE). The
- * code DRIFT does not invalidate a ratio. */
+ * The confidence interval is over pairs of consecutive rollouts A and B. A ratio is invalid if the
+ * machine was loaded or throttled (codes of docs/sweeps.md), or if its interval is wider than 10 %
+ * (code WIDE). A ratio with the code DRIFT is valid, because a slower machine slows down both
+ * rollouts of a pair. */
 #ifndef KVR_REPORT_RATIOS_H
 #define KVR_REPORT_RATIOS_H
 
@@ -25,9 +27,9 @@ enum {
 #define KVR_RATIOS_BY_SETTINGS "settings || ', ' || machine"
 #define KVR_RATIOS_BY_UNIT "rollout || machine || code || method"
 
-/* Makes a table of the runtime ratios of a database's ABBA pairs, one row per method and group.
- * `by` is the SQL expression that defines a group, such as KVR_RATIOS_BY_SETTINGS. A database
- * without ABBA pairs yields a table without rows. */
+/* Makes a table of the runtime ratios in a database, one row per method and group. `by` is the SQL
+ * expression that defines a group, such as KVR_RATIOS_BY_SETTINGS. A database without rollouts with
+ * the setting `abba` yields a table without rows. */
 enum kvr_status kvr_ratios_read(struct kvr_table **out, const char *db_path, const char *by);
 /* Returns the row of this method and group, or -1. */
 int kvr_ratio_find(const struct kvr_table *t, const char *method, const char *place);

@@ -22,8 +22,10 @@ struct kvr_report {
                                                    * the table comes from `sql`) */
     const struct kvr_column *columns;             /* ends with name NULL */
     const char *const *fold;                      /* ends with NULL */
-    bool intervals;    /* fills the columns of 95 % intervals (kvr_report_add_intervals) */
-    bool chaos;        /* adds the chaos floor to the table's note (chaos.h) */
+    bool intervals;    /* whether to fill the columns of 95 % confidence intervals
+                        * (kvr_report_add_intervals) */
+    bool chaos;        /* whether the table's note gives the chaos floor, the effect of amplified
+                        * rounding (chaos.h) */
     const char *empty; /* message printed if the table has no rows (NULL: a default message) */
 };
 
@@ -33,11 +35,12 @@ extern const struct kvr_report kvr_reports[]; /* ends with name NULL */
  * kvr_table_query(). */
 enum kvr_status kvr_report_table(struct kvr_table **out, const char *db_path, const char *name);
 
-/* Sets *out to a text that lists the host name and CPU model of all sessions with cells. The caller
- * frees *out. */
+/* Sets *out to a list of the hosts on which the database's results were measured, each with its CPU
+ * model. The caller frees *out. */
 enum kvr_status kvr_report_hosts(char **out, const char *db_path);
 
-/* Adds to the table's note the number of missing and failed cells of each incomplete sweep. */
+/* Adds to the table's note the numbers of missing and failed cells (rollouts) of each incomplete
+ * sweep. */
 enum kvr_status kvr_report_note_plan(struct kvr_table *t, const char *db_path);
 
 /* Sets *out to the text below a figure, which names the hosts and gives the numbers of missing and

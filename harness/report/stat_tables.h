@@ -1,4 +1,5 @@
-/* stat_tables.h - tables computed in C: paired differences, medians with intervals, coverage.
+/* stat_tables.h - tables computed in C: paired differences, medians with intervals, numbers of
+ * completed cells.
  *
  * The caller closes the tables that these functions make. KVR_EINVAL: a table would mix several
  * machines, and `across_machines` is false (the message names the machines). */
@@ -15,13 +16,14 @@ struct kvr_stat_options {
     const char *before;    /* path of the earlier database, used by kvr_stat_runs */
     const char *against;   /* label of the method that all others are compared with, used by
                             * kvr_stat_paired */
-    const char *where;     /* SQL condition on cells_wide (NULL: cells with free rollouts) */
+    const char *where;     /* SQL condition on cells_wide (NULL: cells with free rollouts, that is,
+                            * without teacher forcing) */
     double level;          /* confidence level of the intervals, such as 0.95; tests have error rate
                             * 1 - level */
     enum kvr_nesting unit; /* the independent unit, prompt or seed, used by kvr_stat_paired */
     bool across_machines;
-    int better; /* direction of an external program's metric, +1 for higher, -1 for lower, or 0 to
-                 * use the sweep's; used by kvr_stat_paired */
+    int better; /* direction of improvement of an external program's metric: +1 for higher, -1 for
+                 * lower, 0 for the direction that the sweep gives; used by kvr_stat_paired */
 };
 
 /* Makes a table with a row per method, best first: mean, standard error, and the probability that
@@ -47,10 +49,11 @@ enum kvr_status kvr_stat_growth(struct kvr_table **out, const struct kvr_stat_op
  * spread of the BF16 draws, and whether the difference exceeds the effect of chaos. */
 enum kvr_status kvr_stat_distribution(struct kvr_table **out, const struct kvr_stat_options *o);
 
-/* Makes a table of the sensitivity of verdicts. A verdict says that a method is separable from the
- * next lower one in o->metric. Columns say whether the verdict holds with the first or second half
- * of the seeds, with half of the prompts, with forcing `teacher`, and for the method's other
- * variant (NAME or NAME@study). */
+/* Makes a table of the sensitivity of verdicts. A verdict says that a method is better in o->metric
+ * than the best of the worse methods from which it is separable (pairs.h). Columns say whether the
+ * verdict holds for only the first or second seed of each prompt, and for only the odd or even
+ * prompts. Further columns give the verdict with forcing `teacher` and for the methods' other
+ * variants (NAME or NAME@study). */
 enum kvr_status kvr_stat_sensitivity(struct kvr_table **out, const struct kvr_stat_options *o);
 
 /* Makes the table of kvr_stat_sensitivity for SSIM over a whole database, for `kvreel report`. */
@@ -58,8 +61,8 @@ enum kvr_status kvr_report_sensitivity(struct kvr_table **out, const char *db_pa
 
 /* Compares the databases o->db and o->before over cells with equal keys, with a row per method. The
  * columns are the number of cells with equal frames, the mean difference of the metric and its
- * interval, whether the difference is significant, and the median ratio of controlled times. The
- * databases may come from different machines, which the note names. */
+ * interval, whether the difference is significant, and the median ratio of the runtimes under
+ * controlled conditions. The databases may come from different machines, which the note names. */
 enum kvr_status kvr_stat_runs(struct kvr_table **out, const struct kvr_stat_options *o);
 
 /* Checks that o->where selects cells of one machine, or that `across_machines` is set. KVR_EINVAL

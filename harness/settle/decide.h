@@ -1,14 +1,16 @@
-/* decide.h - `until: decided METRIC`: runs a sweep until each pair of its methods has a verdict.
+/* decide.h - runs a sweep with the setting `until: decided METRIC`, which ends when every pair of
+ * methods has a verdict.
  *
  *     KVR_TRY(kvr_run(&run_options, &run));               run.until_decided: nothing was run
  *     KVR_TRY(kvr_decide(&run_options, &summary));
  *     KVR_TRY(kvr_decide_pairs(summary.ledger, db, summary.most, &pairs));
  *
- * The pairs are written as the claims of a ledger, OUT/NAME.decide.yaml, and tested like any other
+ * The pairs are written as claims to the file OUT/NAME.decide.yaml, and are tested like other
  * claims (report/claims.h). First, all methods run the first prompts of each suite. After each
  * interim analysis (look), only methods of undecided pairs run more prompts (kvr_settle_next). If
- * the metric is a distance to the BF16 rollout, no pair contains BF16. Baselines that were added
- * automatically are in no pair and run the first prompts only. All state is in the database, so an
+ * the metric compares a rollout with the BF16 rollout, no pair contains BF16. Baselines that kvreel
+ * added to the sweep are in no pair. The BF16 baseline runs on every prompt that a method runs on;
+ * other added baselines run on the first prompts only. All state is in the database, so an
  * interrupted kvr_decide resumes when it is called again. */
 #ifndef KVR_SETTLE_DECIDE_H
 #define KVR_SETTLE_DECIDE_H
@@ -23,18 +25,19 @@ struct kvr_decide_summary {
     int looks, pairs, open;     /* number of interim analyses, of pairs, and of pairs without a
                                  * verdict */
     int most;                   /* total number of available prompts in all suites */
-    bool stopped;               /* a signal, the budget or `limit` ended the call */
-    char ledger[600];           /* path of the ledger that lists the pairs; an empty string if the
-                                 * sweep has no pairs */
+    bool stopped;               /* a signal, the sweep's time budget or its limit on the number of
+                                 * cells ended the call */
+    char ledger[600];           /* path of the file OUT/NAME.decide.yaml, which lists the pairs ("":
+                                 * the sweep has no pairs) */
 };
 
-/* KVR_EINVAL: the sweep has fewer than two methods, more than KVR_DECIDE_METHODS methods, or
- * shards. */
+/* KVR_EINVAL: the sweep has fewer than two methods or more than KVR_DECIDE_METHODS methods, or the
+ * sweep is divided into shards. */
 enum { KVR_DECIDE_METHODS = 32 };
 enum kvr_status kvr_decide(const struct kvr_run_options *o, struct kvr_decide_summary *out);
 
-/* Returns the verdicts of a ledger's pairs as JSON: [{better, than, metric, verdict, figure, lo,
- * hi, margin, n, n_needed}]. */
+/* Reads the pairs of the file `ledger`, tests the pairs, and returns the verdicts as JSON:
+ * [{better, than, metric, verdict, figure, lo, hi, margin, n, n_needed}]. */
 enum kvr_status kvr_decide_pairs(const char *ledger, const char *db, int most, json_t **out);
 /* Path of OUT/NAME.decide.yaml. KVR_EINVAL: too long. */
 enum kvr_status kvr_decide_path(const char *out_dir, const char *name, char *path, size_t size);

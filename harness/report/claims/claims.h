@@ -18,7 +18,7 @@
  *     id, says, source, at    the statement, and where the paper makes it
  *     published               the printed difference in the metric's unit, positive in the claimed direction
  *
- * One of these keys gives the comparison that a claim states:
+ * Every claim also has one of these keys, which defines the comparison:
  *
  *     more: {metric, of, than, by, kind, forcing, suite, model, margin}    metric(of) > metric(than) + `by`, over
  *                                the prompts of both; without `than`: metric(of) > `by`
@@ -30,7 +30,7 @@
  *     ratio: {method, is}        compression of Wan 1.3B's cache at 165 frames, as printed
  *     command, why               not testable on this machine, and the command that would test it
  *
- * A claim may also have a comparison of GPU measurements:
+ * A claim may also compare GPU measurements:
  *
  *     card: {of, than, above or below}    the ratio of two rows of results/measured is above, or below, a
  *                                number (claims_card.c); takes precedence over CPU times
@@ -84,9 +84,8 @@ enum { KVR_CLAIM_NEEDS = 8 };
 /* The GPU test of a claim compares the ratio of two rows of results/measured, or the value of one
  * row, with a bound. */
 struct kvr_claim_card {
-    const char *of, *than; /* names of the two rows; if `of` is NULL, the claim has no GPU test; if
-                            * `than` is "", the test uses the value of row `of` instead of a
-                            * ratio */
+    const char *of, *than; /* names of the two rows (`of` NULL: the claim has no GPU test; `than`
+                            * "": the test uses the value of row `of` instead of a ratio) */
     const char *on;        /* text that the GPU's name must contain, such as "H200" ("": any GPU) */
     bool above;
     double bound;
@@ -101,11 +100,12 @@ struct kvr_claim {
     const char *id, *says, *source, *at;
     enum kvr_claim_relation relation;
     const char *metric, *of, *than, *kind, *forcing, *suite, *model, *sql; /* "": not given */
-    const char *needs[KVR_CLAIM_NEEDS + 1]; /* methods that the claim needs; ends with NULL */
+    const char *needs[KVR_CLAIM_NEEDS + 1]; /* methods whose cells are needed to test the claim;
+                                             * ends with NULL */
     double by, within, fixed;               /* `by`: smallest difference that a `more` or `less`
                                              * claim states; `within`: largest difference that an
-                                             * `alike` claim states; `fixed`: the claim's margin in
-                                             * the ledger */
+                                             * `alike` claim states; `fixed`: equivalence margin
+                                             * from the ledger, in the metric's unit */
     double published;                       /* published difference (NaN: not published, or in
                                              * another unit) */
     char shown[320];                        /* description of the tested comparison, for the
@@ -123,13 +123,14 @@ struct kvr_claim {
     double log_e;
     double n_needed; /* number of prompts needed for a verdict (NaN: unknown, INFINITY: no number
                       * suffices) */
-    double cost_s;   /* cost of the missing prompts in core seconds (NaN: unknown) */
+    double cost_s;   /* CPU time in core seconds that it takes to measure the prompts that the
+                      * verdict still needs (NaN: unknown) */
     enum kvr_claim_verdict verdict;
     struct kvr_claim_card card;
     bool hidden; /* whether the table omits the claim */
     int next;    /* number of prompts per suite after the next round of `kvreel settle` */
     char why[512];
-    char where[320]; /* text with the claim's results for the methods' other variants (readings),
+    char where[320]; /* text with the claim's results for the methods' other variants (NAME@study),
                       * other forcings and other models */
 };
 
@@ -138,7 +139,8 @@ struct kvr_ledger {
     const struct kvr_yaml_node *sources, *methods, *margins, *settle;
     int n_claims, n_tested;
     struct kvr_claim *claim; /* owned */
-    double threshold;        /* log E that defines the level of the intervals (sequence.h) */
+    double threshold;        /* natural logarithm of the e-value that a verdict requires; defines
+                              * the level of the confidence intervals (sequence.h) */
     double cpu_s;            /* CPU time in seconds of all cells that test claims (NaN: no
                               * database) */
     int cheapest;            /* index of the cheapest open claim (-1: no claim is open) */
@@ -152,16 +154,18 @@ struct kvr_claims_options {
                         * means KVR_CLAIMS_MOST */
     const char *model; /* model whose cells are judged (NULL: the first model of `settle`, or
                         * nano) */
-    bool elsewhere;    /* whether to fill the field `where` of each claim */
+    bool elsewhere;    /* whether to test the claims also for the methods' other variants, other
+                        * forcings and other models (field `where`) */
 };
 
-/* KVR_CLAIMS_MOST is the number of prompts without held-out words in the suites of `kvreel settle`.
- * A claim cannot be futile before KVR_CLAIMS_FUTILE_AFTER prompts. */
+/* KVR_CLAIMS_MOST is the number of prompts that `kvreel settle` can use; prompts with words that
+ * the model was not trained on are excluded. A claim cannot be futile before
+ * KVR_CLAIMS_FUTILE_AFTER prompts. */
 enum { KVR_CLAIMS_MOST = 360, KVR_CLAIMS_FUTILE_AFTER = 24 };
 
-/* Reads a ledger and judges its claims. If `path` is NULL, the call reads the installed
- * results/claims.yaml. If `db` is NULL, only claims that follow from arithmetic are judged.
- * KVR_EINVAL: the ledger is invalid (the message gives file, line and column). */
+/* Reads a ledger and computes the verdicts of its claims. If `path` is NULL, the call reads the
+ * installed results/claims.yaml. If `db` is NULL, only claims that follow from arithmetic are
+ * judged. KVR_EINVAL: the ledger is invalid (the message gives file, line and column). */
 enum kvr_status kvr_claims(struct kvr_ledger *out, const char *path, const char *db,
                            const struct kvr_claims_options *options);
 void kvr_ledger_free(struct kvr_ledger *l); /* accepts {0} */
@@ -190,17 +194,17 @@ void kvr_claim_judge_card(struct kvr_claim *c);
 enum kvr_status kvr_ledger_judge(struct kvr_ledger *l, const char *db,
                                  const struct kvr_claims_options *options);
 struct kvr_claim_values; /* claims_values.h */
-/* Adds the paired differences of the claim's cells in `db` to c->s, and sets c->tested if there are
- * any; otherwise c->why gives the reason. *v caches the metric's values between calls. If `db` is
- * NULL, the claim is not tested. */
+/* Adds the paired differences of the claim's cells in `db` to c->s, and sets c->tested. If the
+ * database has no such cells, c->tested is false and c->why gives the reason. *v caches the
+ * metric's values between calls. If `db` is NULL, the claim is not tested. */
 enum kvr_status kvr_claim_sample(struct kvr_claim *c, struct kvr_claim_values **v, const char *db,
                                  const char *model);
-/* Fills c->where with the claim's results for the methods' other variants (readings), other
+/* Fills c->where with the claim's results for the methods' other variants (NAME@study), other
  * forcings and other models. */
 enum kvr_status kvr_claim_other_conditions(struct kvr_claim *c, struct kvr_claim_values **v,
                                            const char *db, const char *model);
-/* Writes the name of the method's other variant (reading): NAME@study for NAME, and NAME for
- * NAME@study. If the method has only one variant, writes `name` itself. */
+/* Writes the name of the method's other variant: NAME@study for NAME, and NAME for NAME@study. BF16
+ * and names with another suffix, such as NAME@vllm, are written unchanged. */
 void kvr_claim_other_reading(const char *name, char *out, size_t n);
 /* Returns whether the registry has the method variant `name`, such as NAME@study. */
 bool kvr_claim_has_reading(const char *name);

@@ -1,14 +1,14 @@
-/* claims_values.h - reads a metric's value of each sample of all methods, for claims.
+/* claims_values.h - reads the samples of a metric for all methods, from which claims are tested.
  *
  *     struct kvr_claim_values *v = NULL;
  *     const struct kvr_claim_value *row;
  *     KVR_TRY(kvr_claim_values_read(&v, db, &(struct kvr_claim_choice){ "psnr", "bench", "none", "nano" }, &row, &n));
  *     kvr_claim_values_free(&v);
  *
- * The function reads the database's cells once, and each metric once; later calls with another
- * `choice` select from the values in memory. */
-#ifndef KVR_CLAIMS_CLAIMS_VALUES_H
-#define KVR_CLAIMS_CLAIMS_VALUES_H
+ * kvr_claim_values_read queries the cells of the database once, and each metric once. Later calls
+ * with another `choice` select from the values in memory. */
+#ifndef KVR_REPORT_CLAIMS_VALUES_H
+#define KVR_REPORT_CLAIMS_VALUES_H
 
 #include "harness/core/status.h"
 
@@ -16,13 +16,14 @@ struct kvr_claim_choice {
     const char *metric, *kind, *forcing, *model; /* model "": any model */
 };
 
-/* One sample of a method, with the mean over draws and repeats in `value`. For metrics relative to
+/* One sample of a method. `value` is the metric's mean over the draws (reruns with slightly
+ * perturbed noise) and repeats of one prompt, seed, settings and machine. For metrics relative to
  * the BF16 rollout, prompts with two possible videos are omitted. Strings are borrowed. */
 struct kvr_claim_value {
     const char *method, *suite;
-    int place, pair, sample; /* place: number of the prompt; pair: number of the combination of
-                              * prompt, seed and settings; sample: number of the combination of pair
-                              * and machine */
+    int place, pair, sample; /* `place` numbers the prompts, `pair` the combinations of prompt, seed
+                              * and settings, and `sample` the combinations of prompt, seed,
+                              * settings and machine */
     int age;                 /* larger for newer cells */
     double value;
 };

@@ -24,7 +24,8 @@
 enum kvr_status kvr_report_variance(struct kvr_table **out, const char *db_path);
 
 /* Returns 1 - (variance of x [n] within k strata, n - k degrees of freedom) / (variance of x).
- * `stratum` [n] has arbitrary labels of the strata. The result is NaN if n - k < 6. */
+ * `stratum` [n] gives the stratum of each value as an arbitrary integer. The result is NaN if n - k
+ * < 6. */
 double kvr_saved_by_strata(const double *x, const int *stratum, int n);
 /* Returns the squared correlation r^2 of x [n] and y [n] minus its bias, (1 - r^2) / (n - 2), at
  * least 0. Pairs with a NaN are ignored. The result is NaN if n < 8, or if x or y is constant. */

@@ -16,8 +16,8 @@
 #include "harness/core/status.h"
 
 struct kvr_html_options {
-    const char *media_dir; /* path of the sweep's out folder (NULL: search for the folder near the
-                            * database) */
+    const char *media_dir; /* path of the sweep's output folder, which contains the videos (NULL:
+                            * search for the folder near the database) */
     const char *title; /* page title (NULL: the title is the names of the sweeps, or the database's
                         * file name) */
     bool single_file;  /* embeds the videos in the page, as many as fit into cap_bytes */
@@ -38,10 +38,10 @@ struct kvr_html_result {
 enum kvr_status kvr_html_write(const char *db_path, const char *out_dir,
                                const struct kvr_html_options *options, struct kvr_html_result *out);
 
-/* Finds the out folder that contains the artifact `path`. If `out_dir` is not NULL, only that
- * folder is tried. Otherwise the search tries the folder that the sweep wrote to, and then folders
- * near the database. If no folder contains the artifact, *out is NULL; otherwise the caller frees
- * *out. KVR_ENOMEM. */
+/* Finds the output folder that contains the file `path`, a video or the frames of one. If `out_dir`
+ * is not NULL, only that folder is tried. Otherwise the search tries the folder that the sweep
+ * wrote to, and then folders near the database. If no folder contains the file, *out is NULL;
+ * otherwise the caller frees *out. KVR_ENOMEM. */
 enum kvr_status kvr_html_media(char **out, const char *db_path, const char *out_dir,
                                const char *path);
 

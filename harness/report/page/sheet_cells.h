@@ -14,12 +14,12 @@
 
 struct kvr_sheet_cells {
     const char *db;
-    const char *const *methods; /* method labels; the cell of the first method determines prompt and
-                                 * frames */
+    const char *const *methods; /* labels of the methods [n_methods]; the rollout of the first
+                                 * method determines the prompt, and with `worst` the frames */
     int n_methods;
     const char *prompt; /* id of the prompt (NULL: the first prompt, or with `worst` the prompt with
                          * the lowest SSIM) */
-    const char *media;  /* path of the sweep's out folder (NULL: search for the folder near the
+    const char *media;  /* path of the sweep's output folder (NULL: search for the folder near the
                          * database) */
     bool worst;         /* shows the frames with the lowest SSIM instead of evenly spaced frames */
     int columns, scale;
@@ -27,12 +27,14 @@ struct kvr_sheet_cells {
 
 struct kvr_sheet_origin {
     char key[33], suite[128], prompt[128]; /* key, suite and prompt id of the first method's cell */
-    int n_like;                            /* number of cells of the first method and this prompt */
+    int n_like;                            /* number of cells (rollouts) of the first method with
+                                            * this prompt */
 };
 
-/* Writes the contact sheet to the file `out`. Only OK cells with the same baseline are shown.
- * KVR_ENOTFOUND: there is no such cell (the message suggests the nearest method), or its frames are
- * missing. KVR_EFORMAT: the frames on disk differ from the measured frames. */
+/* Writes the contact sheet to the file `out`. The sheet shows only successful rollouts (outcome OK)
+ * that have the same BF16 baseline. KVR_ENOTFOUND: there is no such cell (the message suggests the
+ * nearest method), or its frames are missing. KVR_EFORMAT: the frames on disk differ from the
+ * measured frames. */
 enum kvr_status kvr_sheet_of_cells(const struct kvr_sheet_cells *c, const char *out,
                                    struct kvr_sheet_origin *origin);
 

@@ -11,22 +11,23 @@
  * more than the margin in at least one (front.h). Dominance is decided from confidence intervals of
  * paired differences over shared prompts, so it can be undecided for a pair of methods. The level
  * of the intervals is 1 - 0.05 / (number of rivals), so at most one table in twenty has a wrong
- * dominance. With fewer than six prompts, noisy objectives are undecided. Bytes and compression are
- * exact values without confidence intervals. The default margin of a noisy objective is the effect
- * of chaos on the difference of two means (chaos.h). Only rows with the same settings and machine
- * are compared. A method without a value in some objective is listed as `incomplete`. A method
- * whose mean violates a bound of `bounds`, or whose bounded mean is missing, is listed as `beyond`.
- * `incomplete` and `beyond` methods neither dominate other methods nor are dominated. */
-#ifndef KVR_PARETO_PARETO_H
-#define KVR_PARETO_PARETO_H
+ * dominance. Objectives that vary between prompts are undecided if two methods share fewer than six
+ * prompts. Bytes and compression are exact values without confidence intervals. The default margin
+ * of an objective that varies between prompts is the effect of chaos on the difference of two means
+ * (chaos.h). Only rows with the same settings and machine are compared. A method without a value in
+ * some objective is listed as `incomplete`. A method whose mean violates a bound of `bounds`, or
+ * whose bounded mean is missing, is listed as `beyond`. `incomplete` and `beyond` methods neither
+ * dominate other methods nor are dominated. */
+#ifndef KVR_REPORT_PARETO_H
+#define KVR_REPORT_PARETO_H
 
 #include "harness/report/table/table.h"
 
 struct kvr_pareto_options {
-    const char *db_path;    /* path of a database (NULL: the methods are those of the table
-                             * `published`) */
-    const char *published;  /* suite of the study whose published table is used, "moviegen" or
-                             * "storyeval" */
+    const char *db_path;    /* path of the database whose methods are compared; not used if
+                             * `published` is set */
+    const char *published;  /* suite of the study, "moviegen" or "storyeval", whose published table
+                             * is compared instead of a database (NULL: the database) */
     const char *objectives; /* objectives such as "ssim:max,compression:max", or the name of one of
                              * kvr_frontiers */
     const char *where;      /* SQL condition on the view `summary` that selects methods (NULL: all
@@ -34,14 +35,14 @@ struct kvr_pareto_options {
     const char *cells;      /* SQL condition on the view `cells_wide` that selects cells (NULL: all
                              * cells) */
     const char *margins;    /* margins such as "ssim=0.005", which replace the default margins */
-    const char *bounds;     /* bounds such as "ssim>=0.9,lpips<=0.2"; methods beyond a bound do not
-                             * compete */
+    const char *bounds;     /* bounds on means such as "ssim>=0.9,lpips<=0.2"; methods that violate
+                             * a bound are excluded from the comparison */
     bool exact;             /* whether to compare means without intervals, as the study does */
     bool front_only;        /* whether to omit dominated and incomplete methods from the table */
 };
 
-/* The four fronts of the study, each with its objectives. Objectives that the database lacks are
- * omitted and named in the table's note. */
+/* One of the four Pareto fronts that the study reports, with its list of objectives. Objectives
+ * that the database lacks are omitted and named in the table's note. */
 struct kvr_frontier {
     const char *name, *title, *objectives;
 };

@@ -19,7 +19,8 @@ struct kvr_objective {
     const char *printed; /* name of the objective's column in published tables */
     int better;          /* direction of improvement, +1 for higher, -1 for lower */
     double margin;       /* non-inferiority margin, >= 0 */
-    bool chaos;          /* whether the margin is the effect of chaos (chaos.h) */
+    bool chaos;          /* whether the margin is the effect of chaos, that is, of amplified
+                          * rounding (chaos.h) */
     enum kvr_gather pool;
     bool is_column; /* of cells_wide */
     bool noisy;     /* whether the value varies between prompts, so that differences have confidence
@@ -27,7 +28,8 @@ struct kvr_objective {
     int column;     /* index of the objective among the requested objectives */
 };
 
-/* A bound on a method's mean; methods beyond the bound do not compete. */
+/* A bound on the mean of a metric. Methods that violate the bound are excluded from the
+ * comparison. */
 struct kvr_bound {
     char name[64];
     bool is_column; /* of cells_wide */
@@ -57,13 +59,17 @@ struct kvr_contender {
     double v[KVR_OBJECTIVES_MAX];
     double bound_v[KVR_BOUNDS_MAX];
     int beyond;                      /* index of the violated bound (-1: no bound is violated) */
-    int from, to;                    /* the contender's rows of the table: [from, to) */
-    int n_seeds[KVR_OBJECTIVES_MAX]; /* number of the contender's samples of each noisy objective */
-    int n_rivals;                    /* number of complete methods with the same settings */
-    int by, n_by;                    /* index of the best method that dominates the contender (-1:
-                                      * no method); number of methods that dominate the contender */
-    int maybe, n_maybe;              /* index of the best method, and number of methods, whose
-                                      * dominance over the contender is undecided */
+    int from, to;                    /* range [from, to) of the method's rows in the table */
+    int n_seeds[KVR_OBJECTIVES_MAX]; /* number of the method's samples of each objective that varies
+                                      * between prompts */
+    int n_rivals;                    /* number of other methods with the same settings that have all
+                                      * objectives and violate no bound */
+    int by, n_by;                    /* index of a method that dominates this method, preferably one
+                                      * on the front (-1: none); number of methods that dominate
+                                      * this method */
+    int maybe, n_maybe;              /* index of a method whose dominance over this method is
+                                      * undecided, preferably one on the front (-1: none); number of
+                                      * such methods */
     double p_front;                  /* NaN: unknown */
 };
 
@@ -79,18 +85,19 @@ struct kvr_race {
     struct kvr_published published;
     struct kvr_contender *who;
     int n;
-    struct kvr_sample *samples; /* samples [n_asked, rows]; the samples of a contender start at row
-                                 * `from` */
+    struct kvr_sample *samples; /* samples [n_asked, rows] of every requested objective; the samples
+                                 * of a method start at its row `from` */
     signed char *dominance;     /* values [n, n] of enum kvr_dominance; entry [i, j] is the
                                  * dominance of method i over method j */
     int n_prompts;
 };
 
-/* Computes `dominance` of all pairs, and n_rivals, by, maybe and p_front of each contender. */
+/* Computes the field `dominance` for all pairs of methods, and the fields n_rivals, by, maybe and
+ * p_front of each method. */
 enum kvr_status kvr_race_judge(struct kvr_race *r);
 
 /* Writes the paired differences a - b of objective k over shared prompts to x, and returns their
- * number. The scratch array d and x need room for one contender's rows. */
+ * number. The scratch array d and x need as many elements as one method has rows. */
 int kvr_race_differences(const struct kvr_race *r, const struct kvr_contender *a,
                          const struct kvr_contender *b, int k, struct kvr_sample *d, double *x);
 

@@ -5,14 +5,14 @@
  *     KVR_TRY(kvr_report_cost_card(&t, "h100"));
  *     KVR_TRY(kvr_cost_plot(t, "out/plots", KVR_PLOT_PNG, &(struct kvr_plot_style){ 0 }, &r));
  *
- * The call writes cost.tsv, cost.gp and pictures: one point per method and path. A mark's colour
- * encodes the method family, and its shape encodes the attention path. A letter after a label marks
- * a result that an earlier session measured. The caption names the GPU and the sessions' commits
- * and dates, and lists the methods whose times are NOISY. Each value of the column `settings` has
- * its own figure, the second named cost-2.*; rows with equal settings must be adjacent. Output is
- * deterministic. */
-#ifndef KVR_PLOT_COST_PLOT_H
-#define KVR_PLOT_COST_PLOT_H
+ * The call writes cost.tsv, cost.gp and pictures: one point per method and attention path. A mark's
+ * colour encodes the method family, and its shape encodes the attention path. A letter after a
+ * label marks a result from an older measurement session on the GPU. The caption names the GPU and
+ * each session's commit and date. The caption also tells which times are NOISY, that is, unreliable
+ * because of disturbances. Each value of the column `settings` has its own figure; the second
+ * figure is named cost-2.*. Rows with equal settings must be adjacent. Output is deterministic. */
+#ifndef KVR_REPORT_COST_PLOT_H
+#define KVR_REPORT_COST_PLOT_H
 
 #include "harness/report/plot/plot.h"
 
@@ -21,8 +21,8 @@
 enum kvr_status kvr_cost_plot(const struct kvr_table *rows, const char *out_dir, unsigned formats,
                               const struct kvr_plot_style *style, struct kvr_plot_result *r);
 
-/* Draws runtime against peak memory from a database's rows (figure_cost.sql), with a second panel
- * of the published values. */
+/* Draws runtime against peak memory of a database's rollouts; `rows` is the result of
+ * figure_cost.sql. A second panel shows the published values. */
 enum kvr_status kvr_cost_figure(const struct kvr_table *rows, const char *out_dir, unsigned formats,
                                 const struct kvr_plot_style *style, struct kvr_plot_result *r);
 

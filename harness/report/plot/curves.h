@@ -11,10 +11,13 @@
 #include "harness/report/plot/plot.h"
 
 enum kvr_curves_kind {
-    KVR_CURVES_LINES, /* columns x and y, and the band's limits lo and hi if there is a band */
-    KVR_CURVES_STACK, /* one panel per method: columns x, kv, meta, weights, rest and peak in MiB,
-                       * and at_TAG, the memory of each tag at the peak */
-    KVR_CURVES_HEAT   /* one row of the map per method: columns x, and y as colour */
+    KVR_CURVES_LINES, /* one curve per method: columns x and y, and lo and hi if the curves have
+                       * confidence bands */
+    KVR_CURVES_STACK, /* one panel of stacked memory per method: columns x; kv, meta, scratch, act,
+                       * io and peak in MiB; and at_TAG, the memory of an allocation tag at the
+                       * peak */
+    KVR_CURVES_HEAT   /* heat map with one row per method: column x is the position in the row, and
+                       * column y the colour */
 };
 
 /* Besides the columns of its kind, a figure's SQL statement selects method, family, is_baseline and
@@ -24,8 +27,8 @@ struct kvr_curves_spec {
     const char *name, *title, *sql;
     const char *const *with; /* values of the placeholders in `sql` (statement.h) (NULL: no
                               * placeholders) */
-    bool bands; /* the statement selects one `value` per prompt and x; kvr_bands() computes y, lo
-                 * and hi */
+    bool bands; /* whether the statement selects one `value` per prompt and x, from which
+                 * kvr_bands() computes the mean y and the interval [lo, hi] */
     enum kvr_curves_kind kind;
     const char *x_label, *y_label;
     bool zero;     /* whether the y axis starts at 0 */

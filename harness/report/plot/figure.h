@@ -1,6 +1,7 @@
-/* figure.h - state of a figure while rows become a gnuplot script; shared by the plot_*.c files. */
-#ifndef KVR_PLOT_FIGURE_H
-#define KVR_PLOT_FIGURE_H
+/* figure.h - points, axes, legend and layout of one figure, from which the plot_*.c files write a
+ * gnuplot script. */
+#ifndef KVR_REPORT_FIGURE_H
+#define KVR_REPORT_FIGURE_H
 
 #include "harness/report/plot/labels.h"
 #include "harness/report/plot/plot.h"
@@ -36,7 +37,7 @@ struct kvr_fig_axis {
     double lo, hi; /* drawn range */
     bool narrow;   /* the picture is narrow, so the axis has half as many ticks */
     double cap;    /* if > 0, the axis is logarithmic in 1 - value, and values above 1 - cap are
-                    * drawn at its end */
+                    * drawn at 1 - cap */
     int n_ticks;
     double tick[KVR_FIG_MAX_TICKS];
 };
@@ -44,16 +45,17 @@ struct kvr_fig_axis {
 struct kvr_fig_point {
     int row;
     double x, y;                   /* scaled (NaN: missing) */
-    double x_lo, x_hi, y_lo, y_hi; /* ends of the intervals of x and y, scaled (NaN: missing) */
+    double x_lo, x_hi, y_lo, y_hi; /* ends of the confidence intervals of x and y, multiplied by the
+                                    * scale of the axis (NaN: no interval) */
     bool drawn, baseline, study;
     bool front;        /* not dominated (pareto.h) */
-    bool corner;       /* the point is a corner of the front's line, which is drawn from means
-                        * without intervals */
+    bool corner;       /* the point is a corner of the step line that shows the Pareto front of the
+                        * means */
     bool named;        /* the point has a label; crowded figures omit some labels */
     bool bar;          /* the point's interval is drawn; crowded figures draw only the intervals of
                         * the front's corners */
     int family, shape; /* index into `family` of the figure; index into kvr_fig_shapes */
-    char *text;        /* label of the point, with the number of cells if some cells have no result;
+    char *text;        /* label of the point, such as "RTN_INT4 (9/10)" if 9 of 10 cells succeeded;
                         * owned */
 };
 
@@ -101,12 +103,12 @@ int kvr_fig_wrap(const char *text, int most, char lines[][KVR_FIG_LINE_MAX], int
 /* Writes gnuplot's "set terminal" command for the picture's format, size and fonts. */
 void kvr_fig_terminal(FILE *to, unsigned format, double width, double height);
 
-/* Computes range and ticks of an axis from n values and the ends of their intervals [2 n] (NaN:
- * none). */
+/* Computes range and ticks of an axis from the values v [n] and the ends of their confidence
+ * intervals, ends [2 n] (NaN: no interval). */
 void kvr_fig_fit(struct kvr_fig_axis *a, const double *v, const double *ends, int n);
-/* Writes the axis's range and ticks to the gnuplot script. The script also gets two gnuplot
- * functions for axis `which`, 'x' or 'y': s maps a value to its position, and in clips a value to
- * the axis. */
+/* Writes the axis's range and ticks to the gnuplot script. The script also defines two gnuplot
+ * functions for axis `which`, 'x' or 'y'. The function sx (or sy) maps a value to its position, and
+ * inx (or iny) also clips the position to the axis. */
 void kvr_fig_put_axis(const struct kvr_fig_axis *a, char which, FILE *to);
 /* Sets *floor to the chaos floor of the y metric and returns the floor's label. Returns NULL if the
  * metric has no chaos floor, or the chaos floor is outside the axis. */

@@ -1,16 +1,17 @@
-/* forest.h - draws the forest plot of a ledger: estimate, interval, margin and published value of
- * each claim.
+/* forest.h - draws the forest plot of a ledger (YAML file of claims to test): estimate, interval,
+ * margin and published value of each claim.
  *
  *     struct kvr_plot_result r;
  *     KVR_TRY(kvr_forest(&ledger, "out/plots", KVR_PLOT_SVG | KVR_PLOT_PNG,
  *                        &(struct kvr_plot_style){ 0 }, &r));
  *
- * The call writes claims.tsv, claims.gp and pictures. Claims of different metrics share one axis in
- * units of their margins: within -1 to 1 two methods are equivalent. The plot shows the claims that
- * have an interval and a margin, sorted by verdict and then by distance from 0. r->n_left_out
- * counts the claims that are not shown. Output is deterministic. */
-#ifndef KVR_PLOT_FOREST_H
-#define KVR_PLOT_FOREST_H
+ * The call writes claims.tsv, claims.gp and pictures. Claims of different metrics share one axis,
+ * because every value is divided by the equivalence margin of its claim. Two methods are equivalent
+ * between -1 and 1. The plot shows the claims that have an interval and a margin, sorted by verdict
+ * and then by distance from 0. r->n_left_out counts the tested claims that are not shown. Output is
+ * deterministic. */
+#ifndef KVR_REPORT_FOREST_H
+#define KVR_REPORT_FOREST_H
 
 #include "harness/report/claims/claims.h"
 #include "harness/report/plot/plot.h"

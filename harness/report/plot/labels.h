@@ -1,11 +1,12 @@
 /* labels.h - places the labels of points so that they do not overlap.
  *
- * Positions are in pixels, y upwards. Each label tries positions around its point, nearest first. A
- * label takes the position with the least overlap with labels, points, lines and bars, and with the
- * least ambiguity between points. The placement repeats for a few rounds, so that labels placed
- * early move away from labels placed later. The result is deterministic. */
-#ifndef KVR_PLOT_LABELS_H
-#define KVR_PLOT_LABELS_H
+ * Positions are in pixels, y upwards. Each label tries positions around its point, nearest first.
+ * The label is placed at the position with the least overlap with labels, points, lines and bars.
+ * Positions where a reader could mistake the label for that of another point are penalized. The
+ * placement repeats for a few rounds, so that labels placed early move away from labels placed
+ * later. The result is deterministic. */
+#ifndef KVR_REPORT_LABELS_H
+#define KVR_REPORT_LABELS_H
 
 #include "harness/core/status.h"
 
@@ -27,8 +28,8 @@ struct kvr_label_field {
     double left, right, bottom, top; /* box that contains all labels */
     double height;                   /* height of a line of text in pixels */
     double radius;                   /* radius of a point's mark in pixels */
-    int n_points;                    /* number of points that labels avoid: n_marks marks, then
-                                      * other points */
+    int n_points;                    /* number of positions (px, py) that labels avoid; the first
+                                      * n_marks are marks of points */
     int n_marks;                     /* number of marks; a label must be nearer to its own mark than
                                       * to any other mark */
     const double *px, *py;
@@ -38,7 +39,8 @@ struct kvr_label_field {
     const struct kvr_line *bars;
 };
 
-/* Chooses the positions of n labels and sets their output fields. */
+/* Chooses the positions of n labels, and sets the fields left, bottom, leader, end_x, end_y and
+ * elsewhere. */
 void kvr_labels_place(struct kvr_label *labels, int n, const struct kvr_label_field *f);
 
 #endif

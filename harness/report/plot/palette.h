@@ -5,12 +5,14 @@
 struct kvr_colour {
     const char *name, *rgb; /* "RTN", "#0072B2" */
 };
-extern const struct kvr_colour kvr_palette_families[]; /* each array ends with an entry whose name
-                                                        * is NULL */
+extern const struct kvr_colour kvr_palette_families[]; /* colours of the method families, memory
+                                                        * tags and phases; each of the three arrays
+                                                        * ends with an entry whose name is NULL */
 extern const struct kvr_colour kvr_palette_tags[];
 extern const struct kvr_colour kvr_palette_phases[];
 
-/* A family's colour, the same in all figures. Never NULL. */
+/* Returns the colour of a method family, which is the same in all figures. The result is never
+ * NULL. */
 const char *kvr_family_colour(const char *family);
 
 #endif

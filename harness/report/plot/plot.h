@@ -8,11 +8,11 @@
  *
  * The call writes pareto.tsv, pareto.gp, pareto.svg and pareto.png to the folder out/plots. The
  * script reads the data by column name and can be edited and rerun. A mark's colour encodes the
- * method family, and its shape encodes the bits per cached scalar. Hollow marks are methods as the
- * study's code implements them (NAME@study). Bars are 95 % intervals (columns x_lo, x_hi, y_lo,
- * y_hi). An axis that ends at 1 is stretched near 1 if most points lie above 0.9. Each group of
- * equal settings (model, frames, window, ...) has its own figure and caption; the second group is
- * written to pareto-2.*.
+ * method family, and its shape encodes the bits per cached scalar. Hollow marks are methods in the
+ * variant NAME@study, which follows the published code of the reproduced paper. Bars are 95 %
+ * intervals (columns x_lo, x_hi, y_lo, y_hi). An axis that ends at 1 is stretched near 1 if most
+ * points lie above 0.9. Each group of equal settings (model, frames, window, ...) has its own
+ * figure and caption; the second group is written to pareto-2.*.
  *
  * Output is deterministic. */
 #ifndef KVR_PLOT_PLOT_H
@@ -32,17 +32,20 @@ struct kvr_plot_result;
 struct kvr_plot_axis {
     const char *column; /* column of the SQL statement that gives the axis's values */
     const char *label;  /* with unit */
-    const char *of;     /* column whose text is appended to the label (NULL: nothing is appended) */
+    const char *of;     /* column whose text is appended to the axis label (NULL: nothing is
+                         * appended) */
     int better;         /* direction of improvement, +1 for higher, -1 for lower, or 0 if the figure
-                         * has no front */
+                         * has no Pareto front */
     bool log;           /* logarithmic axis */
     double scale;       /* drawn value = stored value * scale; 0 means 1 */
     double lo, hi;      /* fixed limits of the axis if lo < hi; for example, SSIM ends at 1 */
 };
 
-/* A figure is a row of plots.c. The SQL statement of a figure selects the columns of the axes and
- * `method` (text), `family` (text), `bits` (number or NULL), `is_baseline` (0 or 1), `n_ok` and
- * `n_attempted`. All other columns of the statement are only written to the data file. */
+/* Each figure is defined by one entry of the array in plots.c. The SQL statement of a figure
+ * selects the columns of the axes and `method` (text), `family` (text), `bits` (number or NULL) and
+ * `is_baseline` (0 or 1). The statement also selects the numbers of successful and of attempted
+ * cells, `n_ok` and `n_attempted`. All other columns of the statement are only written to the data
+ * file. */
 struct kvr_plot_spec {
     const char *name, *title;
     const char *sql;
@@ -67,10 +70,10 @@ struct kvr_plot_style {
     bool no_bars;
     const char *where;  /* SQL condition on the view cells_wide that selects cells (NULL: all
                          * cells) */
-    const char *bounds; /* bounds on means, as in pareto.h; methods beyond a bound are not in the
-                         * front */
-    const char *x, *y;  /* column of the view `summary`, or metric, that replaces the figure's x or
-                         * y axis (NULL: unchanged) */
+    const char *bounds; /* bounds on the means of metrics, such as "ssim>=0.9" (pareto.h); methods
+                         * that violate a bound are not on the Pareto front */
+    const char *x, *y;  /* name of a metric, or of a column of the view `summary`, that replaces the
+                         * figure's x or y axis (NULL: the axis is not replaced) */
 };
 
 struct kvr_plot_result {

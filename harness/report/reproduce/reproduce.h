@@ -18,15 +18,17 @@ enum kvr_verdict {
     KVR_VERDICT_EXACT,          /* kvreel's value equals the published figure in all printed
                                  * digits */
     KVR_VERDICT_WITHIN,         /* the values differ by at most the row's tolerance */
-    KVR_VERDICT_BOUNDS,         /* data-dependent size within the format's lower and upper bound */
+    KVR_VERDICT_BOUNDS,         /* the compressed size depends on the data, and the published figure
+                                 * is within the format's bounds */
     KVR_VERDICT_OUT,            /* the values are comparable but differ, so `kvreel reproduce` exits
                                  * with code 4 */
     KVR_VERDICT_NOT_COMPARABLE, /* measured under conditions other than the published ones */
     KVR_VERDICT_NOT_MEASURED,   /* kvreel has no value, for the reason in the row */
     KVR_VERDICT_NOT_PUBLISHED,  /* the paper gives no value */
-    KVR_VERDICT_HOLDS,          /* kvreel's interval confirms the published direction */
-    KVR_VERDICT_FAILS,          /* kvreel's interval confirms the opposite direction */
-    KVR_VERDICT_CANNOT_TELL,    /* kvreel's interval includes both directions */
+    KVR_VERDICT_HOLDS,          /* kvreel's results confirm the published statement */
+    KVR_VERDICT_FAILS,          /* kvreel's results contradict the published statement */
+    KVR_VERDICT_CANNOT_TELL,    /* kvreel's results neither confirm nor contradict the published
+                                 * statement */
     KVR_N_VERDICTS
 };
 extern const char *const kvr_verdict_names[]; /* ends with NULL */
@@ -42,9 +44,9 @@ extern const char
 
 /* Compares the figures published in `paper` with kvreel's values. If `db_path` is NULL, only
  * figures that follow from arithmetic are compared. `quantity` selects one column of the published
- * table; NULL selects all. `measured` compares only measured figures, including measured
- * compression and peak memory; `measured` requires paper "study33" and a database, else KVR_EINVAL.
- * KVR_ENOTFOUND: no such paper or quantity, or the database lacks the quantity. */
+ * table; NULL selects all. If `measured` is true, only measured figures are compared, including
+ * measured compression and peak memory. `measured` requires paper "study33" and a database, else
+ * KVR_EINVAL. KVR_ENOTFOUND: no such paper or quantity, or the database lacks the quantity. */
 enum kvr_status kvr_reproduce(struct kvr_reproduction *out, const char *paper, const char *db_path,
                               const char *quantity, bool measured);
 void kvr_reproduction_free(struct kvr_reproduction *r);

@@ -2,8 +2,8 @@
  * plots.
  *
  * Each objective has a non-inferiority margin delta >= 0; smaller differences are irrelevant. [lo,
- * hi] is the interval of the gain A - B, signed so that positive values favour A; lo = hi for exact
- * objectives. The rule is:
+ * hi] is the confidence interval of the gain of A over B. The gain is the difference A - B, or B -
+ * A if lower values are better. For exact objectives lo = hi. The rule is:
  *
  *     A dominates B      if lo >= -delta in every objective, and lo > delta in one
  *     A does not if hi < -delta in one objective, or hi <= delta in all
@@ -35,8 +35,8 @@ enum { KVR_FRONT_RESAMPLES = 2000 };
 struct kvr_front {
     int n_methods, n_objectives, n_prompts;
     const double *value;     /* [M, K] */
-    const double *by_prompt; /* values per prompt, [M, K, P] (NaN: missing value, or exact
-                              * objective) */
+    const double *by_prompt; /* values per prompt, [M, K, P] (NaN: the value is missing, or the
+                              * objective does not vary between prompts) */
     const double *margin;    /* [K] */
 };
 

@@ -1,7 +1,8 @@
 /* nested.h - averages nested samples to one value per independent unit.
  *
- * Repeats and draws are nested in seeds, and seeds are nested in prompts. Values are averaged level
- * by level, from repeats and draws to seeds to prompts, until each prompt has one value:
+ * Repeats and draws (reruns with slightly perturbed noise) are nested in seeds, and seeds are
+ * nested in prompts. Values are averaged level by level, from repeats and draws to seeds to
+ * prompts, until each prompt has one value:
  *
  *     n = kvr_nest(s, n, KVR_PER_SEED);                    averages repeats and draws
  *     n = kvr_nest_pairs(a, n_a, b, n_b, d);               differences, seed by seed
@@ -29,9 +30,9 @@ int kvr_nest(struct kvr_sample *s, int n, enum kvr_nesting unit);
 int kvr_nest_pairs(const struct kvr_sample *a, int n_a, const struct kvr_sample *b, int n_b,
                    struct kvr_sample *d);
 
-/* Returns the noise of one cell: the standard deviation over repeats and draws, pooled over prompts
- * and seeds. The result is NaN if no seed has two samples. The call sorts the samples s [n] in
- * place. */
+/* Returns the standard deviation over the repeats and draws of the same prompt and seed, pooled
+ * over prompts and seeds. The result is NaN if no seed has two samples. The call sorts the samples
+ * s [n] in place. */
 double kvr_nest_within(struct kvr_sample *s, int n);
 
 /* Copies the values of the samples s [n] to x [n], in the same order. */

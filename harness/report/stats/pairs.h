@@ -20,8 +20,8 @@
 
 enum {
     KVR_PAIRS_MIN = 6,   /* 5 pairs cannot reach p < 5 %: their smallest p is 1/16 */
-    KVR_FLIPS_EXACT = 34 /* up to 34 pairs are tested by enumerating all 2^n sign assignments, more
-                          * by Student's t */
+    KVR_FLIPS_EXACT = 34 /* maximum number of pairs for which all 2^n sign assignments are
+                          * enumerated; more pairs are tested by Student's t test */
 };
 
 struct kvr_comparison {
@@ -30,8 +30,8 @@ struct kvr_comparison {
     struct kvr_interval ci; /* confidence interval of the mean difference (NaN: n < 2) */
     double p;               /* two-sided p-value (NaN: n is 0) */
     /* 1 minus the one-sided mid-p value for A > B: the share of sign assignments whose sum is below
-     * the observed sum; ties count half. 0.5 means no evidence; the maximum is 1 - 2^-(n + 1).
-     * p_above is NaN if n is 0. */
+     * the observed sum. Sign assignments with an equal sum count half. 0.5 means no evidence; the
+     * maximum is 1 - 2^-(n + 1). p_above is NaN if n is 0. */
     double p_above;
 };
 

@@ -69,8 +69,8 @@ void kvr_sequence_region(const struct kvr_sequence *s, double margin, enum kvr_r
  * too small. */
 void kvr_sequence_interval(const struct kvr_sequence *s, double log_e, double *lo, double *hi);
 
-/* Returns the smallest n at which a sequence with the mean, standard deviation and skewness of `s`
- * would reach the evidence `log_e`. Returns INFINITY if no n below 1e7 suffices. */
+/* Returns the smallest n at which the evidence of kvr_sequence_region would reach `log_e`, if mean,
+ * standard deviation and skewness stay as in `s`. Returns INFINITY if no n below 1e7 suffices. */
 double kvr_sequence_needed(const struct kvr_sequence *s, double margin, double log_e);
 
 /* Runs the e-BH procedure (Wang and Ramdas 2022) on the evidence log_e [m]; NaN entries are

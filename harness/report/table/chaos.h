@@ -1,16 +1,16 @@
-/* chaos.h - the effect of chaos (amplified rounding) on a metric, for tables and fronts.
+/* chaos.h - the effect of chaos (amplified rounding) on a metric, for tables and Pareto fronts.
  *
- * The chaos floor is the distance of BF16 rollouts with perturbed noise from the unperturbed BF16
- * rollout (view `floor`). The jitter is the standard deviation of a method's metric over draws with
- * perturbed noise (view `jitter`). */
-#ifndef KVR_TABLE_CHAOS_H
-#define KVR_TABLE_CHAOS_H
+ * A draw is a rerun of a rollout with slightly perturbed noise. The chaos floor is the distance of
+ * BF16 draws from the unperturbed BF16 rollout (view `floor`). The jitter is the standard deviation
+ * of a method's metric over the method's draws (view `jitter`). */
+#ifndef KVR_REPORT_CHAOS_H
+#define KVR_REPORT_CHAOS_H
 
 #include "harness/report/table/table.h"
 
 /* KVR_TWO_VIDEOS_DB is a threshold in decibels. A prompt has two possible videos if the PSNR
- * between a BF16 draw and the unperturbed BF16 rollout is at most KVR_TWO_VIDEOS_DB. 35 dB is an
- * RMS error of 4.5 levels of 255. */
+ * between the BF16 rollout and a rerun with slightly perturbed noise is below KVR_TWO_VIDEOS_DB. 35
+ * dB is an RMS error of 4.5 levels of an 8-bit pixel value. */
 #define KVR_TWO_VIDEOS_DB "35"
 
 /* Computes the half-width of the 95 % interval of the difference that chaos alone causes between
@@ -18,17 +18,19 @@
  *
  *     1.96 sqrt(2) s / sqrt(n)
  *
- * Here s is the standard deviation of a cell over its draws, pooled over the methods that have
- * draws; if only BF16 has draws, s is the standard deviation of BF16. The number of cells per mean
- * is n. `metric` is a name in the table `metric`. *out is NaN if the database has no draws. */
+ * Here n is the number of cells (rollouts) per mean. s is the standard deviation of one cell's
+ * metric over its draws, which are reruns with slightly perturbed noise. s is pooled over the
+ * methods that have draws; if only BF16 has draws, s is that of BF16. `metric` is the name of a
+ * metric in the database. *out is NaN if the database has no draws. */
 enum kvr_status kvr_chaos_margin(double *out, const char *db_path, const char *metric);
 
 /* Writes a list of the prompts with two possible videos and the lowest PSNR of their draws, such as
  * "mn006 (17.1 dB)". Writes "" if no such prompt is known. */
 enum kvr_status kvr_chaos_two_videos(char *out, size_t n, const char *db_path);
 
-/* Adds to a table's note the chaos floor, its number of draws, and the prompts with two possible
- * videos. If there are no draws, the note says how to measure some. */
+/* Adds to a table's note the chaos floor, the number of BF16 draws that define the chaos floor, and
+ * the prompts with two possible videos. If there are no draws, the note says how to measure
+ * some. */
 enum kvr_status kvr_chaos_note(struct kvr_table *t, const char *db_path);
 
 #endif

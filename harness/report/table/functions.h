@@ -2,12 +2,12 @@
  *
  *     SELECT method, avg(ssim), mean_lo(ssim), mean_hi(ssim) FROM one_row_per_prompt GROUP BY method
  *
- * The functions are available in `kvreel query` and in all statements run by table.h. The
- * confidence level is 95 % (stats.h). The input values must be independent, so repeats and seeds of
- * a prompt must be averaged first. The interval of the mean of one value is NULL. The interval of
- * the median of fewer than six values is their minimum and maximum. */
-#ifndef KVR_TABLE_FUNCTIONS_H
-#define KVR_TABLE_FUNCTIONS_H
+ * The functions are available in `kvreel query` and in every SQL statement that the functions of
+ * table.h run. The confidence level is 95 % (stats.h). The input values must be independent, so
+ * repeats and seeds of a prompt must be averaged first. The interval of the mean of one value is
+ * NULL. The interval of the median of fewer than six values is their minimum and maximum. */
+#ifndef KVR_REPORT_FUNCTIONS_H
+#define KVR_REPORT_FUNCTIONS_H
 
 #include "harness/store/store.h"
 

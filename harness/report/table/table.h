@@ -57,9 +57,9 @@ enum kvr_status kvr_table_set(struct kvr_table *t, int row, int column, struct k
 void kvr_table_close(struct kvr_table **t);
 
 /* Makes a table of the rows of one read-only SQL statement. Placeholders such as {group} are
- * replaced by the settings' columns (kvr_settings_sql). `known` gives the format of columns by
- * name; the array ends with an entry whose name is NULL. If `known` is NULL, all columns have the
- * default format. */
+ * replaced by the list of the columns that hold settings (kvr_settings_sql). `known` gives the
+ * format of columns by name; the array ends with an entry whose name is NULL. If `known` is NULL,
+ * all columns have the default format. */
 enum kvr_status kvr_table_query(struct kvr_table **out, const char *db_path, const char *sql,
                                 const struct kvr_column *known);
 /* Like kvr_table_query, but first replaces the placeholders `with` in the statement
@@ -76,9 +76,9 @@ double kvr_table_number(const struct kvr_table *t, int row, int column);    /* N
 const char *kvr_table_text(const struct kvr_table *t, int row, int column); /* "": no text */
 
 /* Moves each column of `names` (ends with NULL) whose value is equal in all rows to the table's
- * note, such as "model nano, frames 42". Drops columns without values, and settings whose default
- * is not worth showing (kvr_setting_is_omitted). The remaining columns of `names` group the
- * rows. */
+ * note, such as "model nano, frames 42". A column without values is dropped without a note, and so
+ * is a setting at a default that notes omit (kvr_setting_is_omitted). The remaining columns of
+ * `names` group the rows. */
 enum kvr_status kvr_table_fold(struct kvr_table *t, const char *const *names);
 /* Drops the columns of `names` (ends with NULL) that have no value in any row. */
 void kvr_table_drop_empty(struct kvr_table *t, const char *const *names);

@@ -5,9 +5,10 @@
 #include "harness/report/table/table.h"
 
 /* Writes the table with the column headers `head` [n_columns], which are already escaped. Column i
- * is right-aligned if right [i] is true. A number and its interval or standard error share one
- * cell. In a column whose metric has a direction of improvement, the best value is bold. The best
- * value is chosen among rows with equal settings whose compression is not 1. */
+ * is right-aligned if right [i] is true. A number and its interval or standard error are written to
+ * one table cell. In a column whose metric has a direction of improvement, the best value is bold.
+ * The best value is chosen among rows of compressed methods (compression not 1) with equal
+ * settings. */
 void kvr_table_write_latex(const struct kvr_table *t, char *const *head, const bool *right,
                            FILE *to);
 
