@@ -45,8 +45,8 @@ enum kvr_status kvr_bench_attention_at(struct kvr_dev *dev, const char *shape, i
  * BF16, if cuDNN can be loaded (harness/device/cudnn_load.h). Rows "attention.cuDNN..." then have
  * the rate of cuDNN. Without cuDNN the reference is kvreel's dense kernel, "dense BF16", and rows
  * "attention.dense..." have no ratio. Before timing, the output of 48 queries must agree with
- * attention computed directly in double precision over the decoded cache. cuDNN's output is also
- * checked for every cache, and cuDNN is not used if the check fails. On an emulated device the
+ * attention computed directly in double precision over the decoded cache. The output of cuDNN is
+ * also checked for every cache, and cuDNN is not used if the check fails. On an emulated device the
  * shapes are small, and rows have no ratio.
  *
  * Rows "attention.int8..." multiply quantized tokens in int8 (attend_bytes.h) and exist on devices

@@ -5,8 +5,8 @@
  *     status = kvr_bf16_products_run(p, thread, q, k, v, s, out);      s [m,n]; dnnl_status_t
  *     kvr_bf16_products_close(&p);
  *
- * q, k, v and the scores s are BF16; sums and out are F32. q, k, v and out are [tokens,ld] arrays,
- * in which each head occupies d columns. */
+ * The inputs q, k and v and the scores s are BF16; the sums and the output are F32. The arrays q,
+ * k, v and out have shape [tokens,ld], in which each head occupies d columns. */
 #ifndef KVR_BENCH_PRODUCTS_BF16_H
 #define KVR_BENCH_PRODUCTS_BF16_H
 

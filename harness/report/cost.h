@@ -9,9 +9,9 @@
  * Prediction columns are the predicted bytes, and their difference from the bytes measured with the
  * allocation tags KV, META, SCRATCH and WEIGHTS. Predictions are NULL if the model's folder is
  * missing or tokens were evicted. Time columns are the runtime, its ratio to BF16 with equal
- * settings, and the time of each phase. Times of disturbed (NOISY) cells are NULL. Columns
- * published_* have the study's figures (results/published). Published figures are NULL for methods
- * with options or a correction. */
+ * settings, and the time of each phase, such as encoding, decoding and attention. Times of
+ * disturbed (NOISY) cells are NULL. Columns published_* have the study's figures
+ * (results/published). Published figures are NULL for methods with options or a correction. */
 enum kvr_status kvr_report_cost(struct kvr_table **out, const char *db_path);
 
 /* Makes a table of the rollouts in results/measured/GPU and the study's figures: one row per method
@@ -19,7 +19,7 @@ enum kvr_status kvr_report_cost(struct kvr_table **out, const char *db_path);
  * time of a disturbed (NOISY) rollout is in column runtime_seen_s, and its runtime_s is NULL.
  * Column seen_ratio is the time of every rollout, disturbed or not, divided by BF16's time in the
  * same session with the same attention path (staged, fused, dense or decoded). Sessions that ran
- * other code than their commit's are omitted. Column `mark` is empty for results of the newest
+ * their commit with local changes are omitted. Column `mark` is empty for results of the newest
  * session, and a letter for results of older sessions. */
 enum kvr_status kvr_report_cost_card(struct kvr_table **out, const char *gpu);
 extern const char *const kvr_cost_card_fold[]; /* columns for kvr_table_fold() */

@@ -41,7 +41,7 @@ struct kvr_prefill_run {
                                               * lengths */
     bool baseline;
     double bits;  /* bits per cached scalar */
-    int from, to; /* the run's rows of the table: [from, to) */
+    int from, to; /* range [from, to) of the run's rows in the table */
     int n_texts;
 };
 
@@ -49,7 +49,7 @@ struct kvr_prefill {
     struct kvr_table *table; /* from sql/table_prefill.sql */
     int n;
     struct kvr_prefill_run *run; /* runs [n], sorted by settings, chunk length and prefix length (0
-                                  * is last); for equal keys BF16 is first */
+                                  * is last), and then by method, with BF16 first */
 };
 
 /* Reads all runs of a database. A database without language-model cells yields n = 0. */
@@ -65,8 +65,8 @@ kvr_prefill_find(const struct kvr_prefill *p, const struct kvr_prefill_run *at, 
  * `at`, or NULL if there is no such run. */
 const struct kvr_prefill_run *kvr_prefill_baseline(const struct kvr_prefill *p,
                                                    const struct kvr_prefill_run *at);
-/* Returns the run of the same method without the correction, with the settings, chunk length and
- * prefix length of the run `at`, or NULL if there is no such run. */
+/* Returns the run of the same method without its correction. Settings, chunk length and prefix
+ * length are those of the run `at`. The result is NULL if there is no such run. */
 const struct kvr_prefill_run *kvr_prefill_carrier(const struct kvr_prefill *p,
                                                   const struct kvr_prefill_run *at);
 

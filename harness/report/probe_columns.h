@@ -1,6 +1,6 @@
 /* probe_columns.h - columns of the SQL statement table_probes. Each column is the mean over prompts
- * of a quantity that the attention probes measure. Its 95 % interval is clipped to the range of the
- * quantity.
+ * of a quantity that the attention probes measure. The 95 % interval of the mean is clipped to the
+ * range of the quantity.
  *
  *     .with = KVR_WITH("quantities", KVR_PROBES_BY_LAYER, ...)
  *

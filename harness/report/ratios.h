@@ -7,8 +7,8 @@
  *
  * The confidence interval is over pairs of consecutive rollouts A and B. A ratio is invalid if the
  * machine was loaded or throttled (codes of docs/sweeps.md), or if its interval is wider than 10 %
- * (code WIDE). A ratio with the code DRIFT is valid, because a slower machine slows down both
- * rollouts of a pair. */
+ * (code WIDE). A ratio with the code DRIFT (BF16's time changed during the session) is valid,
+ * because a slower machine slows down both rollouts of a pair. */
 #ifndef KVR_REPORT_RATIOS_H
 #define KVR_REPORT_RATIOS_H
 

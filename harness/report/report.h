@@ -15,7 +15,7 @@
 struct kvr_report {
     const char *name, *title;
     const char *sql;         /* SQL statement of the table, from a file in harness/report/sql */
-    const char *const *with; /* values of the placeholders in `sql` (statement.h) (NULL: no
+    const char *const *with; /* values of the placeholders in `sql`, see statement.h (NULL: no
                               * placeholders) */
     enum kvr_status (*make)(struct kvr_table **out,
                             const char *db_path); /* callback that computes the table in C (NULL:

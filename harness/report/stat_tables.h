@@ -46,14 +46,15 @@ enum kvr_status kvr_stat_growth(struct kvr_table **out, const struct kvr_stat_op
 
 /* Makes a table of the metrics whose reference is not the BF16 rollout: metrics without reference,
  * or against the ground truth. A row per metric and method has the paired difference to BF16, the
- * spread of the BF16 draws, and whether the difference exceeds the effect of chaos. */
+ * spread of the BF16 draws (reruns with slightly perturbed noise), and whether the difference
+ * exceeds the effect of chaos. */
 enum kvr_status kvr_stat_distribution(struct kvr_table **out, const struct kvr_stat_options *o);
 
-/* Makes a table of the sensitivity of verdicts. A verdict says that a method is better in o->metric
- * than the best of the worse methods from which it is separable (pairs.h). Columns say whether the
- * verdict holds for only the first or second seed of each prompt, and for only the odd or even
- * prompts. Further columns give the verdict with forcing `teacher` and for the methods' other
- * variants (NAME or NAME@study). */
+/* Makes a table of the sensitivity of verdicts. A verdict says that method A is better in o->metric
+ * than method B. B is the best method that is worse than A and separable from A (pairs.h). Columns
+ * say whether the verdict holds for only the first or second seed of each prompt, and for only the
+ * odd or even prompts. Further columns give the verdict with forcing `teacher` and for the methods'
+ * other variants (NAME or NAME@study). */
 enum kvr_status kvr_stat_sensitivity(struct kvr_table **out, const struct kvr_stat_options *o);
 
 /* Makes the table of kvr_stat_sensitivity for SSIM over a whole database, for `kvreel report`. */

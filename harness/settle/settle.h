@@ -5,21 +5,21 @@
  *     KVR_TRY(kvr_settle(&(struct kvr_settle_options){ .db = "kvreel.db", .out = "out" }, &s));
  *
  * A round first tests all claims of the ledger (report/claims.h). A claim without a verdict is
- * open. The round selects the open claim whose verdict needs the least CPU time, and open claims of
- * similar cost. The cost is estimated from the variance and the run times measured so far. Then a
- * sweep runs the methods of the selected claims on more prompts (run/run.h). A claim that needs
- * more prompts than the suites contain is measured on KVR_CLAIMS_FUTILE_AFTER prompts. Its verdict
- * is then `futile`. Prompts are measured in the order of the suite. The first prompt with a word
- * that the model was not trained on (`held_out`), and all prompts after it, are not used. A round
- * at most doubles the number of a claim's prompts, because early estimates of the variance are
- * unreliable. All state is in the database, so an interrupted kvr_settle resumes when it is called
- * again.
+ * open. The round selects the open claim that needs the least CPU time for a verdict, and other
+ * open claims of similar cost. The cost is estimated from the variance and the run times measured
+ * so far. Then a sweep runs the methods of the selected claims on more prompts (run/run.h). A claim
+ * that needs more prompts than the suites contain is measured on KVR_CLAIMS_FUTILE_AFTER prompts.
+ * The verdict of such a claim is then `futile`. Prompts are measured in the order of the suite. The
+ * first prompt with a word that the model was not trained on (`held_out`), and all prompts after
+ * it, are not used. A round at most doubles the number of a claim's prompts, because early
+ * estimates of the variance are unreliable. All state is in the database, so an interrupted
+ * kvr_settle resumes when it is called again.
  *
  * The ledger's entry `settle` configures the sweeps: {model, suites, frames, window, control,
  * metrics, set}, where `set` is a map of further settings. `settle` may also be a list of such
  * maps, one per model. A claim that names no model is tested on the first model of the list.
  *
- * kvr_settle adds prompts, never seeds. With n prompts, k seeds per prompt, prompt variance p and
+ * The call adds prompts, never seeds. With n prompts, k seeds per prompt, prompt variance p and
  * seed variance s, the variance of the mean is (p + s / k) / n. A new prompt costs as much as a
  * second seed of an old prompt, and reduces this variance at least as much. The sequential test
  * (sequence.h) also requires that a prompt's value stays fixed once the test has used the value,
@@ -71,15 +71,15 @@ enum kvr_status kvr_settle(const struct kvr_settle_options *options,
  * hidden. */
 enum kvr_status kvr_settle_choose(struct kvr_ledger *l, const char *const *ids);
 
-/* Returns the number of prompts on which a claim is measured that needs n_needed prompts for a
- * verdict. If n_needed exceeds the number of available prompts, `most`, the result is at most
- * KVR_CLAIMS_FUTILE_AFTER, which suffices for the verdict `futile`. */
+/* Returns the target number of prompts of a claim. The target is n_needed, the estimated number of
+ * prompts that a verdict needs. If n_needed exceeds `most`, the number of available prompts, the
+ * target is at most KVR_CLAIMS_FUTILE_AFTER. That number suffices for the verdict `futile`. */
 double kvr_settle_goal(double n_needed, int most);
 
-/* Returns the number of prompts per suite on which a claim is measured after its next round. The
- * result is a multiple of three, or `most`, the number of available prompts per suite. So far the
- * claim has n samples from `now` prompts in each of n_suites suites. Returns `now` if there are no
- * more prompts. */
+/* Returns the number of prompts per suite that a claim will have after its next round. The result
+ * is a multiple of three, or `most`, the number of available prompts per suite. So far the claim
+ * has n samples from `now` prompts in each of n_suites suites. Returns `now` if there are no more
+ * prompts. */
 int kvr_settle_next(double n_needed, int n, int now, int n_suites, int most);
 
 #endif

@@ -152,7 +152,7 @@ struct kvr_ledger {
 struct kvr_claims_options {
     int most;          /* number of available prompts; a claim that needs more prompts is futile; 0
                         * means KVR_CLAIMS_MOST */
-    const char *model; /* model whose cells are judged (NULL: the first model of `settle`, or
+    const char *model; /* model whose cells test the claims (NULL: the first model of `settle`, or
                         * nano) */
     bool elsewhere;    /* whether to test the claims also for the methods' other variants, other
                         * forcings and other models (field `where`) */
@@ -165,7 +165,7 @@ enum { KVR_CLAIMS_MOST = 360, KVR_CLAIMS_FUTILE_AFTER = 24 };
 
 /* Reads a ledger and computes the verdicts of its claims. If `path` is NULL, the call reads the
  * installed results/claims.yaml. If `db` is NULL, only claims that follow from arithmetic are
- * judged. KVR_EINVAL: the ledger is invalid (the message gives file, line and column). */
+ * tested. KVR_EINVAL: the ledger is invalid (the message gives file, line and column). */
 enum kvr_status kvr_claims(struct kvr_ledger *out, const char *path, const char *db,
                            const struct kvr_claims_options *options);
 void kvr_ledger_free(struct kvr_ledger *l); /* accepts {0} */
@@ -187,8 +187,8 @@ enum kvr_status kvr_ledger_read(struct kvr_ledger *l, const char *path);
  * `measured`. If the folder does not exist, c->card.n is 0. Errors are those of
  * kvr_measured_read. */
 enum kvr_status kvr_claim_card(struct kvr_claim *c, const char *measured);
-/* Judges a claim by its GPU ratios. The GPU ratios replace the verdict of the database only if the
- * claim is open, or if its times were measured on a CPU. */
+/* Computes a claim's verdict from its GPU ratios. The GPU ratios replace the verdict of the
+ * database only if the claim is open, or if its times were measured on a CPU. */
 void kvr_claim_judge_card(struct kvr_claim *c);
 /* Computes the margin, verdict, n_needed and cost_s of each tested claim. */
 enum kvr_status kvr_ledger_judge(struct kvr_ledger *l, const char *db,

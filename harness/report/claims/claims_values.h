@@ -5,8 +5,8 @@
  *     KVR_TRY(kvr_claim_values_read(&v, db, &(struct kvr_claim_choice){ "psnr", "bench", "none", "nano" }, &row, &n));
  *     kvr_claim_values_free(&v);
  *
- * kvr_claim_values_read queries the cells of the database once, and each metric once. Later calls
- * with another `choice` select from the values in memory. */
+ * The function kvr_claim_values_read queries the cells of the database once, and the values of each
+ * metric once. Later calls with another `choice` select from the values in memory. */
 #ifndef KVR_REPORT_CLAIMS_VALUES_H
 #define KVR_REPORT_CLAIMS_VALUES_H
 

@@ -11,11 +11,11 @@
  *     teacher     a control variate: the same difference under a teacher, 1 - r^2
  *     floor       a control variate: the chaos floor of the prompt
  *
- * Verdicts already use the techniques `pairing` and `two_videos` (claims_cells.sql). Suites are
- * drawn by stratified sampling (tools/fixtures/draw-suites.py), but the intervals do not use the
- * strata. */
-#ifndef KVR_CLAIMS_VARIANCE_H
-#define KVR_CLAIMS_VARIANCE_H
+ * The verdicts of claims already use the techniques `pairing` and `two_videos` (claims_cells.sql).
+ * Suites are drawn by stratified sampling (tools/fixtures/draw-suites.py), but the intervals do not
+ * use the strata. */
+#ifndef KVR_REPORT_VARIANCE_H
+#define KVR_REPORT_VARIANCE_H
 
 #include "harness/report/table/table.h"
 

@@ -4,7 +4,7 @@
  *     KVR_TRY(kvr_board_write(files, "board", "psnr", &r));
  *
  * The call writes board/index.html, board/board.json with the same content, and board/configs/ with
- * the sweeps that the page's rerun commands use.
+ * the sweep files that the page's rerun commands use.
  *
  * Runs are compared only if model (by the weights' hash), settings, machine and GPU are equal. If
  * two databases contain the same cell, measured on the same machine and GPU, the board shows the
@@ -19,7 +19,7 @@
 
 struct kvr_board_result {
     int n_sources, n_places, n_rows;
-    int n_shared;    /* number of cells that more than one database contains */
+    int n_shared;    /* number of cells (rollouts) that more than one database contains */
     int n_different; /* number of cells that several databases contain with different values of the
                       * metric */
 };

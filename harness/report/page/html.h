@@ -38,7 +38,7 @@ struct kvr_html_result {
 enum kvr_status kvr_html_write(const char *db_path, const char *out_dir,
                                const struct kvr_html_options *options, struct kvr_html_result *out);
 
-/* Finds the output folder that contains the file `path`, a video or the frames of one. If `out_dir`
+/* Finds the output folder that contains `path`, the file of a video or of its frames. If `out_dir`
  * is not NULL, only that folder is tried. Otherwise the search tries the folder that the sweep
  * wrote to, and then folders near the database. If no folder contains the file, *out is NULL;
  * otherwise the caller frees *out. KVR_ENOMEM. */

@@ -11,7 +11,7 @@
 
 enum { KVR_OBJECTIVES_MAX = 8, KVR_BOUNDS_MAX = 4 };
 
-/* How the values of a method's cells become one number; MEAN is the mean over prompts. */
+/* How the values of a method's cells are reduced to one number; MEAN is the mean over prompts. */
 enum kvr_gather { KVR_GATHER_MEAN, KVR_GATHER_HARMONIC, KVR_GATHER_HIGHEST, KVR_GATHER_MIDDLE };
 
 struct kvr_objective {
@@ -49,7 +49,7 @@ enum kvr_status kvr_bounds_parse(struct kvr_bound *list, int *n, const char *tex
 enum kvr_status kvr_objectives_parse(struct kvr_objective *list, int *n, const char *text,
                                      const char *const *names, int n_names);
 
-/* Replaces default margins by those of o->margins. */
+/* Replaces the default margins of the objectives by the margins in the option o->margins. */
 enum kvr_status kvr_objectives_margins(struct kvr_objective *list, int n,
                                        const struct kvr_pareto_options *o);
 

@@ -1,12 +1,12 @@
 /* curves.h - figures with one series per method: curves with confidence bands, stacked memory, heat
  * maps.
  *
- * kvr_plot() draws these figures by name, like those of plots.c, and writes NAME.tsv, NAME.gp and
- * pictures. A curve's colour encodes the method family. With more than twelve methods, only methods
- * on the front of SSIM and compression are labelled; the curves of other methods are thin and
- * pale. */
-#ifndef KVR_PLOT_CURVES_H
-#define KVR_PLOT_CURVES_H
+ * The function kvr_plot() draws these figures by name, like those of plots.c, and writes NAME.tsv,
+ * NAME.gp and pictures. A curve's colour encodes the method family. With more than twelve methods,
+ * only methods on the front of SSIM and compression are labelled; the curves of other methods are
+ * thin and pale. */
+#ifndef KVR_REPORT_CURVES_H
+#define KVR_REPORT_CURVES_H
 
 #include "harness/report/plot/plot.h"
 
@@ -25,7 +25,7 @@ enum kvr_curves_kind {
  * then by x. */
 struct kvr_curves_spec {
     const char *name, *title, *sql;
-    const char *const *with; /* values of the placeholders in `sql` (statement.h) (NULL: no
+    const char *const *with; /* values of the placeholders in `sql`, see statement.h (NULL: no
                               * placeholders) */
     bool bands; /* whether the statement selects one `value` per prompt and x, from which
                  * kvr_bands() computes the mean y and the interval [lo, hi] */

@@ -6,10 +6,10 @@
  *                        &(struct kvr_plot_style){ 0 }, &r));
  *
  * The call writes claims.tsv, claims.gp and pictures. Claims of different metrics share one axis,
- * because every value is divided by the equivalence margin of its claim. Two methods are equivalent
- * between -1 and 1. The plot shows the claims that have an interval and a margin, sorted by verdict
- * and then by distance from 0. r->n_left_out counts the tested claims that are not shown. Output is
- * deterministic. */
+ * because every value is divided by the equivalence margin of its claim. On this axis, two methods
+ * are equivalent if their difference is between -1 and 1. The plot shows the claims that have an
+ * interval and a margin, sorted by verdict and then by distance from 0. The field r->n_left_out
+ * counts the tested claims that are not shown. Output is deterministic. */
 #ifndef KVR_REPORT_FOREST_H
 #define KVR_REPORT_FOREST_H
 

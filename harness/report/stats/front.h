@@ -1,9 +1,9 @@
 /* front.h - the rule by which one method dominates another in tables, in the HTML report and in
  * plots.
  *
- * Each objective has a non-inferiority margin delta >= 0; smaller differences are irrelevant. [lo,
- * hi] is the confidence interval of the gain of A over B. The gain is the difference A - B, or B -
- * A if lower values are better. For exact objectives lo = hi. The rule is:
+ * Each objective has a non-inferiority margin delta >= 0; smaller differences are irrelevant. The
+ * interval [lo, hi] is the confidence interval of the gain of A over B. The gain is the difference
+ * A - B, or B - A if lower values are better. For exact objectives lo = hi. The rule is:
  *
  *     A dominates B      if lo >= -delta in every objective, and lo > delta in one
  *     A does not if hi < -delta in one objective, or hi <= delta in all

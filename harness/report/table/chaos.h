@@ -18,9 +18,9 @@
  *
  *     1.96 sqrt(2) s / sqrt(n)
  *
- * Here n is the number of cells (rollouts) per mean. s is the standard deviation of one cell's
- * metric over its draws, which are reruns with slightly perturbed noise. s is pooled over the
- * methods that have draws; if only BF16 has draws, s is that of BF16. `metric` is the name of a
+ * Here n is the number of cells (rollouts) per mean. The standard deviation s of a cell's metric
+ * over its draws (reruns with slightly perturbed noise) is pooled over the methods that have draws.
+ * If only BF16 has draws, s is the standard deviation of the BF16 draws. `metric` is the name of a
  * metric in the database. *out is NaN if the database has no draws. */
 enum kvr_status kvr_chaos_margin(double *out, const char *db_path, const char *metric);
 
@@ -28,9 +28,8 @@ enum kvr_status kvr_chaos_margin(double *out, const char *db_path, const char *m
  * "mn006 (17.1 dB)". Writes "" if no such prompt is known. */
 enum kvr_status kvr_chaos_two_videos(char *out, size_t n, const char *db_path);
 
-/* Adds to a table's note the chaos floor, the number of BF16 draws that define the chaos floor, and
- * the prompts with two possible videos. If there are no draws, the note says how to measure
- * some. */
+/* Adds to a table's note the chaos floor, the number of BF16 draws, and the prompts with two
+ * possible videos. If there are no draws, the note says how to measure some. */
 enum kvr_status kvr_chaos_note(struct kvr_table *t, const char *db_path);
 
 #endif

@@ -7,10 +7,10 @@
  *         use(m.row[i].name, m.row[i].value, &m.session[m.row[i].session]);
  *     kvr_measured_free(&m);
  *
- * tools/measure/measured.py writes both files. A session is one run of the measurement package on a
- * GPU; a row is one result of a session. */
-#ifndef KVR_TABLE_MEASURED_H
-#define KVR_TABLE_MEASURED_H
+ * Both files are written by tools/measure/measured.py. A session is one run of the measurement
+ * package on a GPU; a row is one result of a session. */
+#ifndef KVR_REPORT_MEASURED_H
+#define KVR_REPORT_MEASURED_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -76,8 +76,8 @@ double kvr_table_number(const struct kvr_table *t, int row, int column);    /* N
 const char *kvr_table_text(const struct kvr_table *t, int row, int column); /* "": no text */
 
 /* Moves each column of `names` (ends with NULL) whose value is equal in all rows to the table's
- * note, such as "model nano, frames 42". A column without values is dropped without a note, and so
- * is a setting at a default that notes omit (kvr_setting_is_omitted). The remaining columns of
+ * note, such as "model nano, frames 42". A constant column is dropped without a note if it has no
+ * value, or a default value that notes omit (kvr_setting_is_omitted). The remaining columns of
  * `names` group the rows. */
 enum kvr_status kvr_table_fold(struct kvr_table *t, const char *const *names);
 /* Drops the columns of `names` (ends with NULL) that have no value in any row. */
