@@ -80,8 +80,8 @@ static inline int kvr_bench_cache_rounds(int most)
 /* Computes a row's statistics from the values v [n] and ratios [n] of n rounds, and sorts both
  * arrays. The caller sets name, device and unit. The fields `cold` and `warm` are not set. */
 void kvr_bench_fill(struct kvr_bench_row *row, double *v, double *ratio, int n);
-/* Sets row->cold and row->warm to the medians of cold [n] and warm [n], the times of the first n
- * rounds. Sorts both arrays. */
+/* Sets row->cold and row->warm to the medians of cold [n] and warm [n], which were measured in the
+ * first n rounds. Sorts both arrays. */
 void kvr_bench_fill_caches(struct kvr_bench_row *row, double *cold, double *warm, int n);
 
 /* Evicts the memory p [n_bytes] from this CPU's caches; code and TLB entries stay. Returns false if

@@ -20,9 +20,9 @@
 
 enum { KVR_BENCH_ATTENTION_ROWS = 64 };
 
-/* Times all rows on the CPU. `seconds` limits the time of a row's rounds (0: unlimited), but at
- * least three rounds run. The time of filling the cache, of warm-up and of the check is not
- * limited. A row that reaches the limit has out_of_time set. */
+/* Measures all rows of the benchmark on the CPU. `seconds` limits the time of a row's rounds (0:
+ * unlimited), but at least three rounds run. The time of filling the cache, of warm-up and of the
+ * check is not limited. A row that reaches the limit has out_of_time set. */
 enum kvr_status kvr_bench_attention(struct kvr_dev *dev, int rounds, double seconds,
                                     struct kvr_bench_row *rows, int *n_rows);
 /* Maximum number of floating-point operations of one timed attention call. Larger calls would take

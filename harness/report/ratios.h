@@ -31,7 +31,7 @@ enum {
  * expression that defines a group, such as KVR_RATIOS_BY_SETTINGS. A database without rollouts with
  * the setting `abba` yields a table without rows. */
 enum kvr_status kvr_ratios_read(struct kvr_table **out, const char *db_path, const char *by);
-/* Returns the row of this method and group, or -1. */
+/* Returns the index of the table row of this method and group, or -1 if there is no such row. */
 int kvr_ratio_find(const struct kvr_table *t, const char *method, const char *place);
 
 /* Fills the columns runtime_ratio, ratio_lo, ratio_hi and ratio_codes of a table that has the

@@ -89,7 +89,7 @@ struct kvr_claim_card {
     const char *on;        /* text that the GPU's name must contain, such as "H200" ("": any GPU) */
     bool above;
     double bound;
-    int n;                  /* number of sessions that contain both rows */
+    int n;                  /* number of measurement sessions that contain both rows */
     double lo, hi, log_sum; /* minimum and maximum of the sessions' ratios, and the sum of their
                              * logarithms */
     char gpu[64];
@@ -115,8 +115,8 @@ struct kvr_claim {
                         * about time) */
     bool arithmetic;
     struct kvr_sequence s;
-    double level_a, level_b; /* mean of the metric over the cells of the method `of`, and over those
-                              * of the method `than` (NaN: unknown) */
+    double level_a, level_b; /* mean of the metric over the cells of method `of`; mean over the
+                              * cells of method `than` (NaN: unknown) */
     double margin;
     double figure, lo, hi; /* mean difference, and its confidence interval at the level of the e-BH
                             * procedure */
@@ -180,7 +180,7 @@ enum kvr_status kvr_report_claims(struct kvr_table **out, const char *db_path);
  * label is a row of the registry. */
 const struct kvr_yaml_node *kvr_ledger_method(const struct kvr_ledger *l, const char *label);
 
-/* --- shared by the claims*.c files -------------------------------------------------------- */
+/* --- functions shared by the claims*.c files ---------------------------------------------- */
 
 enum kvr_status kvr_ledger_read(struct kvr_ledger *l, const char *path);
 /* Reads the ratios of a claim's GPU test (c->card) from the GPU measurements below the folder

@@ -20,8 +20,8 @@ struct kvr_sample {
 enum kvr_nesting { KVR_PER_PROMPT, KVR_PER_SEED };
 
 /* Replaces the samples s [n] by one mean per unit, sorted by prompt and seed. The call returns the
- * number of independent units. A prompt's value is the mean of its seeds' means; its `seed` is
- * 0. */
+ * number of independent units. With KVR_PER_PROMPT, a prompt's value is the mean of the means of
+ * its seeds, and the field `seed` is 0. */
 int kvr_nest(struct kvr_sample *s, int n, enum kvr_nesting unit);
 
 /* Writes the paired differences a - b over shared prompts and seeds to d, and returns the number of

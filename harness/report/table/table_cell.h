@@ -4,7 +4,7 @@
 
 #include "harness/report/table/table.h"
 
-enum { KVR_SHOWN_MAX = 352 }; /* length of the largest double printed with "%.2f" */
+enum { KVR_SHOWN_MAX = 352 }; /* upper bound of the length of a double printed with "%.2f" */
 
 /* Returns the displayed text of the value at (row, c), not escaped. Numbers are written to `buf`;
  * texts are borrowed from the table. */
