@@ -7,8 +7,8 @@
  *
  * The function kvr_claim_values_read queries the cells of the database once, and the values of each
  * metric once. Later calls with another `choice` select from the values in memory. */
-#ifndef KVR_REPORT_CLAIMS_VALUES_H
-#define KVR_REPORT_CLAIMS_VALUES_H
+#ifndef KVR_CLAIMS_CLAIMS_VALUES_H
+#define KVR_CLAIMS_CLAIMS_VALUES_H
 
 #include "harness/core/status.h"
 

@@ -14,8 +14,8 @@
  * The verdicts of claims already use the techniques `pairing` and `two_videos` (claims_cells.sql).
  * Suites are drawn by stratified sampling (tools/fixtures/draw-suites.py), but the intervals do not
  * use the strata. */
-#ifndef KVR_REPORT_VARIANCE_H
-#define KVR_REPORT_VARIANCE_H
+#ifndef KVR_CLAIMS_VARIANCE_H
+#define KVR_CLAIMS_VARIANCE_H
 
 #include "harness/report/table/table.h"
 

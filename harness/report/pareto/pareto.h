@@ -18,8 +18,8 @@
  * and machine are compared. A method without a value in some objective is listed as `incomplete`. A
  * method whose mean violates a bound of `bounds`, or whose bounded mean is missing, is listed as
  * `beyond`. `incomplete` and `beyond` methods neither dominate other methods nor are dominated. */
-#ifndef KVR_REPORT_PARETO_H
-#define KVR_REPORT_PARETO_H
+#ifndef KVR_PARETO_PARETO_H
+#define KVR_PARETO_PARETO_H
 
 #include "harness/report/table/table.h"
 

@@ -1,7 +1,7 @@
 /* bands.h - averages the curves of a metric over prompts, with a pointwise confidence interval of
  * the mean. */
-#ifndef KVR_REPORT_BANDS_H
-#define KVR_REPORT_BANDS_H
+#ifndef KVR_PLOT_BANDS_H
+#define KVR_PLOT_BANDS_H
 
 #include "harness/report/table/table.h"
 

@@ -11,8 +11,8 @@
  * each session's commit and date. The caption also tells which times are NOISY, that is, unreliable
  * because of disturbances. Each value of the column `settings` has its own figure; the second
  * figure is named cost-2.*. Rows with equal settings must be adjacent. Output is deterministic. */
-#ifndef KVR_REPORT_COST_PLOT_H
-#define KVR_REPORT_COST_PLOT_H
+#ifndef KVR_PLOT_COST_PLOT_H
+#define KVR_PLOT_COST_PLOT_H
 
 #include "harness/report/plot/plot.h"
 

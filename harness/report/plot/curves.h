@@ -5,8 +5,8 @@
  * NAME.gp and pictures. A curve's colour encodes the method family. With more than twelve methods,
  * only methods on the front of SSIM and compression are labelled; the curves of other methods are
  * thin and pale. */
-#ifndef KVR_REPORT_CURVES_H
-#define KVR_REPORT_CURVES_H
+#ifndef KVR_PLOT_CURVES_H
+#define KVR_PLOT_CURVES_H
 
 #include "harness/report/plot/plot.h"
 

@@ -1,7 +1,7 @@
 /* figure.h - points, axes, legend and layout of one figure, from which the plot_*.c files write a
  * gnuplot script. */
-#ifndef KVR_REPORT_FIGURE_H
-#define KVR_REPORT_FIGURE_H
+#ifndef KVR_PLOT_FIGURE_H
+#define KVR_PLOT_FIGURE_H
 
 #include "harness/report/plot/labels.h"
 #include "harness/report/plot/plot.h"

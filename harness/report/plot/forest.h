@@ -10,8 +10,8 @@
  * are equivalent if their difference is between -1 and 1. The plot shows the claims that have an
  * interval and a margin, sorted by verdict and then by distance from 0. The field r->n_left_out
  * counts the tested claims that are not shown. Output is deterministic. */
-#ifndef KVR_REPORT_FOREST_H
-#define KVR_REPORT_FOREST_H
+#ifndef KVR_PLOT_FOREST_H
+#define KVR_PLOT_FOREST_H
 
 #include "harness/report/claims/claims.h"
 #include "harness/report/plot/plot.h"

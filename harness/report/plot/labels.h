@@ -5,8 +5,8 @@
  * Positions where a reader could mistake the label for that of another point are penalized. The
  * placement repeats for a few rounds, so that labels placed early move away from labels placed
  * later. The result is deterministic. */
-#ifndef KVR_REPORT_LABELS_H
-#define KVR_REPORT_LABELS_H
+#ifndef KVR_PLOT_LABELS_H
+#define KVR_PLOT_LABELS_H
 
 #include "harness/core/status.h"
 

@@ -1,7 +1,7 @@
 /* reproduce_rows.h - rows of the table that compares a paper's published figures with kvreel's
  * values. */
-#ifndef KVR_REPORT_REPRODUCE_ROWS_H
-#define KVR_REPORT_REPRODUCE_ROWS_H
+#ifndef KVR_REPRODUCE_REPRODUCE_ROWS_H
+#define KVR_REPRODUCE_REPRODUCE_ROWS_H
 
 #include "harness/report/reproduce/reproduce.h"
 

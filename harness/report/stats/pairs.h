@@ -13,8 +13,8 @@
  * error rate may exceed the nominal rate. Two methods therefore count as separable only if the
  * skewness-corrected confidence interval of the mean also excludes 0. The measured error rate of
  * both criteria together is in docs/measuring.md. */
-#ifndef KVR_REPORT_PAIRS_H
-#define KVR_REPORT_PAIRS_H
+#ifndef KVR_STATS_PAIRS_H
+#define KVR_STATS_PAIRS_H
 
 #include "harness/report/stats/stats.h"
 

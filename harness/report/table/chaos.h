@@ -3,8 +3,8 @@
  * A draw is a rerun of a rollout with slightly perturbed noise. The chaos floor is the distance of
  * BF16 draws from the unperturbed BF16 rollout (view `floor`). The jitter is the standard deviation
  * of a method's metric over the method's draws (view `jitter`). */
-#ifndef KVR_REPORT_CHAOS_H
-#define KVR_REPORT_CHAOS_H
+#ifndef KVR_TABLE_CHAOS_H
+#define KVR_TABLE_CHAOS_H
 
 #include "harness/report/table/table.h"
 

@@ -6,8 +6,8 @@
  * table.h run. The confidence level is 95 % (stats.h). The input values must be independent, so
  * repeats and seeds of a prompt must be averaged first. The interval of the mean of one value is
  * NULL. The interval of the median of fewer than six values is their minimum and maximum. */
-#ifndef KVR_REPORT_FUNCTIONS_H
-#define KVR_REPORT_FUNCTIONS_H
+#ifndef KVR_TABLE_FUNCTIONS_H
+#define KVR_TABLE_FUNCTIONS_H
 
 #include "harness/store/store.h"
 

@@ -9,8 +9,8 @@
  *
  * Both files are written by tools/measure/measured.py. A session is one run of the measurement
  * package on a GPU; a row is one result of a session. */
-#ifndef KVR_REPORT_MEASURED_H
-#define KVR_REPORT_MEASURED_H
+#ifndef KVR_TABLE_MEASURED_H
+#define KVR_TABLE_MEASURED_H
 
 #include <stdbool.h>
 #include <stddef.h>
