@@ -1,4 +1,4 @@
-/* av.h - helpers for all code that calls FFmpeg, for error messages and file names. */
+/* av.h - helpers for calls of FFmpeg: loading, error messages and file names. */
 #ifndef KVR_MEDIA_AV_H
 #define KVR_MEDIA_AV_H
 
@@ -8,12 +8,12 @@
  * public function that uses FFmpeg must call kvr_av_begin first. */
 enum kvr_status kvr_av_begin(const struct kvr_ffmpeg **out);
 
-/* Reports an error by kvr_fail. The message consists of `path`, `what`, FFmpeg's error text and, in
- * parentheses, FFmpeg's last log message. */
+/* Sets the error message by kvr_fail and returns its status. The message consists of `path`,
+ * `what`, FFmpeg's error text and, in parentheses, FFmpeg's last log message. */
 enum kvr_status kvr_av_fail(const char *path, const char *what, int averror);
 
-/* Returns "file:PATH", so that FFmpeg does not read a protocol name from the path. The caller frees
- * the string, which is NULL if memory is exhausted. */
+/* Returns "file:PATH". Without the prefix "file:", FFmpeg would interpret the part of a path before
+ * ':' as a protocol. The caller frees the string, which is NULL if memory is exhausted. */
 char *kvr_av_url(const char *path);
 
 #endif

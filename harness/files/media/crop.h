@@ -5,8 +5,8 @@
  *     ... all frames are decoded, uncropped ...
  *     KVR_TRY(kvr_crop_apply(&crop, video, path));
  *
- * FFmpeg before version 7.1 ignores Matroska's crop; later versions export the crop as metadata but
- * do not apply it. The crop refers to the stored frame, before the display matrix is applied. */
+ * FFmpeg does not apply this crop to decoded frames. The crop refers to the stored frame, before
+ * rotation and mirroring by the display matrix. */
 #ifndef KVR_MEDIA_CROP_H
 #define KVR_MEDIA_CROP_H
 
@@ -18,18 +18,20 @@
  * frame. Values in the file larger than INT_MAX are read as INT_MAX. */
 struct kvr_crop {
     int top, bottom, left, right;
-    int display_width, display_height; /* if 0, the display size is that of the cropped frame */
-    int display_unit;                  /* Matroska's DisplayUnit; if 4, the display size is
-                                        * meaningless */
+    int display_width, display_height; /* size at which players display the cropped frame; 0: the
+                                        * cropped frame's own size */
+    int display_unit;                  /* unit of the display size, Matroska's DisplayUnit; 4:
+                                        * unknown, so the pixel aspect ratio is not changed */
 };
 
-/* Reads the crop of video track `nth`, counted from 0; the crop is all zeros if the track does not
- * define one. The number of bytes read is bounded for any file content. Returns KVR_EFORMAT if the
- * track is not found. */
+/* Reads the crop of video track `nth`, counted from 0. If the track does not define a crop, the
+ * crop is all zeros. At most 2^20 elements are read, so reading ends even for a corrupt file.
+ * Returns KVR_EFORMAT if the track is not found. */
 enum kvr_status kvr_crop_read(struct kvr_crop *out, FILE *f, int nth, const char *path);
 
-/* Crops all frames of the video and sets its pixel aspect ratio. Returns KVR_EFORMAT and leaves the
- * video unchanged if the crop would remove all pixels. */
+/* Crops all frames of the video. Sets the video's pixel aspect ratio so that the cropped frame has
+ * the display size, if its unit is known. Returns KVR_EFORMAT and leaves the video unchanged if the
+ * crop would remove all pixels. */
 enum kvr_status kvr_crop_apply(const struct kvr_crop *c, struct kvr_video *v, const char *path);
 
 #endif

@@ -1,4 +1,4 @@
-/* decode.h - decodes the first video stream of a file to RGB frames by FFmpeg. */
+/* decode.h - decodes the first video stream of a file to RGB frames with FFmpeg. */
 #ifndef KVR_MEDIA_DECODE_H
 #define KVR_MEDIA_DECODE_H
 

@@ -20,14 +20,14 @@ struct kvr_display {
     int xx, xy, yx, yy;
 };
 
-/* Reads the display matrix from the container, or else from the side data of the decoded `frame`,
- * or else uses the identity. Returns KVR_EUNSUPPORTED with the matrix if the matrix is not a
- * composition of quarter turns and mirroring. */
+/* Reads the display matrix from the container's stream. If the stream has no matrix, reads it from
+ * the side data of the decoded `frame`; if that has none either, the result is the identity.
+ * Returns KVR_EUNSUPPORTED if the matrix is not a composition of quarter turns and mirroring. */
 enum kvr_status kvr_display_of(struct kvr_display *out, const AVStream *stream,
                                const AVFrame *frame, const char *path);
 
-/* Rotates and mirrors all frames in place; a quarter turn swaps width and height, and inverts the
- * pixel aspect ratio. If KVR_ENOMEM is returned, the video is unchanged. */
+/* Rotates and mirrors all frames in place. A quarter turn swaps width and height, and inverts the
+ * pixel aspect ratio. If the function returns KVR_ENOMEM, the video is unchanged. */
 enum kvr_status kvr_display_apply(const struct kvr_display *d, struct kvr_video *v);
 
 #endif

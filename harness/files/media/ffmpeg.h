@@ -25,8 +25,9 @@ struct kvr_ffmpeg {
 #undef FFMPEG
 };
 
-/* Returns the process's only table of FFmpeg functions, which is never closed. If a library is
- * missing, this call and all later calls return KVR_EIO with that library's name. */
+/* Loads FFmpeg's libraries at the first call, and returns the table of their functions. The
+ * libraries stay loaded until the process ends. If a library is missing, this call and all later
+ * calls return KVR_EIO, and the error message names the library. */
 enum kvr_status kvr_ffmpeg_open(const struct kvr_ffmpeg **out);
 
 #endif

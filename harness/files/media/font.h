@@ -6,19 +6,20 @@
 
 enum { KVR_FONT_WIDTH = 5, KVR_FONT_HEIGHT = 7, KVR_FONT_ADVANCE = 6 };
 
-/* An RGB image to draw on. */
+/* RGB image that receives the labels. */
 struct kvr_canvas {
     int height, width;
     uint8_t *rgb; /* [height, width, 3] */
 };
 
 /* Draws at most the first `max_chars` characters of `text`, clipped to the canvas. (x, y) is the
- * upper left corner of the text, and each dot of the font is `scale` x `scale` pixels. A character
- * outside ASCII is drawn as one '?'. */
+ * upper left corner of the text. Each dot of the font is drawn as `scale` x `scale` pixels. A
+ * character outside ASCII is drawn as one '?'. */
 void kvr_font_draw(struct kvr_canvas *c, int x, int y, int scale, const uint8_t colour[3],
                    const char *text, int max_chars);
 
-/* Number of characters in `text`, as kvr_font_draw counts them. */
+/* Returns the number of characters in the UTF-8 string `text`; a sequence of several bytes is one
+ * character. */
 int kvr_font_count(const char *text);
 
 #endif

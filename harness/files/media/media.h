@@ -32,19 +32,19 @@ enum kvr_status kvr_frames_write(const char *path, const struct kvr_frames *f, d
 enum kvr_status kvr_video_read(struct kvr_video *out, const char *path);
 
 /* Writes an H.264 video with pixel format yuv420p, +faststart and a key frame every half second.
- * Each pixel is enlarged to `scale` x `scale` pixels. If width or height is odd, the last column or
- * row is repeated. */
+ * Each pixel is enlarged to `scale` x `scale` pixels. If the width or height is odd, the last
+ * column or row of pixels is duplicated, because yuv420p needs even sizes. */
 enum kvr_status kvr_mp4_write(const char *path, const struct kvr_frames *f, double fps, int scale);
 
 enum kvr_status kvr_png_write(const char *path, const uint8_t *rgb, int height, int width);
 
-/* Writes a contact sheet as PNG, with one row of `columns` frames per video. The frames are those
- * of `pick`, or evenly spaced from the first to the last frame. Each pixel is enlarged to `scale` x
- * `scale` pixels, rows are two pixels apart, and labels use a built-in bitmap font. */
+/* Writes a contact sheet as PNG, with one row of `columns` frames per video. Each pixel is enlarged
+ * to `scale` x `scale` pixels. Rows of the sheet are separated by two pixels. */
 struct kvr_sheet_row {
     const char *label;
     struct kvr_frames frames;
-    const int *pick; /* [columns] frame indices in order; if NULL, frames are evenly spaced */
+    const int *pick; /* indices [columns] of the video's frames to show, from left to right; NULL:
+                      * evenly spaced from the first to the last frame */
 };
 enum kvr_status kvr_sheet_write(const char *path, const struct kvr_sheet_row *rows, int n_rows,
                                 int columns, int scale);

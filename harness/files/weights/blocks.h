@@ -29,7 +29,7 @@ extern "C" {
 
 struct kvr_quant {
     const char *name;
-    int n, n_bytes; /* number of elements and number of bytes per block */
+    int n, n_bytes; /* number of elements per block, and size of a block in bytes */
     void (*to_f32)(const unsigned char *blocks, int64_t n_blocks, float *to);
 };
 
@@ -37,9 +37,10 @@ struct kvr_quant {
 struct kvr_gguf_type {
     uint32_t number;
     const char *name;
-    enum kvr_dtype dtype;           /* element type, or KVR_N_DTYPES for a block type */
-    const struct kvr_quant *blocks; /* block format, or NULL for a plain type and for an unsupported
-                                     * block type */
+    enum kvr_dtype dtype;           /* element type of a plain type, or KVR_N_DTYPES for a
+                                     * block-quantized type */
+    const struct kvr_quant *blocks; /* format of a block-quantized type; NULL: the type is plain, or
+                                     * its block format is not supported */
 };
 const struct kvr_gguf_type *kvr_gguf_type_find(uint32_t number); /* NULL: unknown */
 /* Finds a block format by its name, such as "Q4_1"; returns NULL if that format is not

@@ -9,14 +9,15 @@
  *
  * A GGUF file is little-endian and begins with "GGUF", version u32, number of tensors u64 and
  * number of metadata entries u64. Each metadata entry is a key, a type u32 and a value. Each tensor
- * descriptor is a name, number of dimensions u32, extents u64 (the contiguous extent first), type
- * u32 and offset u64. Tensor data follow, aligned to the value of the key general.alignment, by
- * default 32 bytes. A string is a u64 length and its bytes.
+ * descriptor is a name, number of dimensions u32, extents u64 (innermost dimension first), type u32
+ * and offset u64. Tensor data follow the descriptors. They are aligned to the number of bytes in
+ * the metadata key general.alignment, by default 32. A string is a u64 length and its bytes.
  *
- * A file is refused if a key or tensor name is not UTF-8, empty, too long or duplicated. Nested
+ * A file is refused if a key or tensor name is empty, too long, duplicated or invalid UTF-8. Nested
  * arrays, unknown value types, and unknown or unsupported tensor types are refused. A tensor is
- * refused if its number of elements overflows or does not fill whole blocks. A tensor is also
- * refused if its data are misaligned, overlap another tensor's data, or exceed the file. */
+ * refused if its number of elements overflows, or if its row length is not a multiple of the block
+ * size. A tensor is also refused if its data are misaligned, overlap another tensor's data, or
+ * exceed the file. */
 #ifndef KVR_WEIGHTS_GGUF_H
 #define KVR_WEIGHTS_GGUF_H
 
@@ -28,29 +29,32 @@ extern "C" {
 
 struct kvr_gguf; /* the metadata */
 
-/* Reads the metadata and lists the tensors of the file whose contents are bytes [n]. `bytes` and
- * `where` must outlive *out and `l`. After an error *out is NULL and `l` is empty. */
+/* Reads the metadata and lists the tensors of the file whose contents are bytes [n]. `where` is the
+ * file's name for error messages; `bytes` and `where` must outlive *out and `l`. After an error
+ * *out is NULL and `l` is empty. */
 enum kvr_status kvr_gguf_read(struct kvr_gguf **out, struct kvr_weight_list *l, const char *where,
                               const unsigned char *bytes, size_t n);
 void kvr_gguf_free(struct kvr_gguf **g); /* accepts NULL */
 
 struct kvr_gguf_string {
-    const char *text; /* bytes in the mapped file, not validated and not NUL-terminated */
+    const char *text; /* bytes of the string in the mapped file; they may be invalid UTF-8 and are
+                       * not NUL-terminated */
     size_t n;
 };
 
-/* Reads the value of a metadata key, of any integer type. Returns KVR_ENOTFOUND if the key is
- * missing. Returns KVR_EFORMAT if the value is no integer or is beyond int64. After an error *out
- * is unchanged. */
+/* Reads the value of a metadata key whose type is any GGUF integer type. Returns KVR_ENOTFOUND if
+ * the file lacks the key. Returns KVR_EFORMAT if the value is not an integer or does not fit
+ * int64_t. After an error *out is unchanged. */
 enum kvr_status kvr_gguf_int(const struct kvr_gguf *g, const char *key, int64_t *out);
-/* Like kvr_gguf_int, for a value of any numeric type. */
+/* Like kvr_gguf_int, for a key whose type is any integer or floating-point type. */
 enum kvr_status kvr_gguf_real(const struct kvr_gguf *g, const char *key, double *out);
-/* Like kvr_gguf_int, for a value of type bool. */
+/* Like kvr_gguf_int, for a key of type bool. */
 enum kvr_status kvr_gguf_bool(const struct kvr_gguf *g, const char *key, bool *out);
-/* Like kvr_gguf_int, for a string, which points into the mapped file. */
+/* Like kvr_gguf_int, for a key of type string. The string points into the mapped file. */
 enum kvr_status kvr_gguf_text(const struct kvr_gguf *g, const char *key,
                               struct kvr_gguf_string *out);
-/* Returns a metadata array as *out [*n], which the caller frees with free(). */
+/* Sets *out to a new array of the *n values of a metadata key of array type; the caller frees the
+ * array with free(). */
 enum kvr_status kvr_gguf_texts(const struct kvr_gguf *g, const char *key,
                                struct kvr_gguf_string **out, size_t *n);
 enum kvr_status kvr_gguf_reals(const struct kvr_gguf *g, const char *key, double **out, size_t *n);

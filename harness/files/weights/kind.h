@@ -1,5 +1,5 @@
 /* kind.h - identifies the kind of network in a weight file, the tensors that the file lacks, and
- * its size.
+ * the network's size.
  *
  *     struct kvr_kind_report r;
  *     KVR_TRY(kvr_kind_detect(&r, w, 0));
@@ -17,9 +17,9 @@ extern "C" {
 #endif
 
 struct kvr_kind_report {
-    const char *kind; /* "wan dit", "umt5 encoder", "wan vae", "taehv" or "llama"; "tensors" if the
-                     * kind is unknown */
-    int n_layers;     /* number of layers, or 0 for a kind of network without layers */
+    const char *kind; /* kind of network: "wan dit", "umt5 encoder", "wan vae", "taehv" or "llama";
+                       * "tensors" if the kind is unknown */
+    int n_layers;     /* number of layers; 0: this kind of network has no numbered layers */
     char **missing;   /* kvreel's names of the tensors that the file lacks */
     int n_missing;
     int64_t n_params;     /* total number of elements in the model's floating-point and quantized
@@ -27,16 +27,16 @@ struct kvr_kind_report {
     int64_t stored_bytes; /* size of the model's tensors in the file, in bytes */
 };
 
-/* Identifies the network in `w`. The argument n_layers is the number of layers in the model's
- * configuration, or 0 to assume the number of layers found in the file. */
+/* Identifies the network in the weight file `w`. The argument n_layers is the number of layers in
+ * the model's configuration; if it is 0, the number of layers is that found in the file. */
 enum kvr_status kvr_kind_detect(struct kvr_kind_report *r, const struct kvr_weights *w,
                                 int n_layers);
 void kvr_kind_free(struct kvr_kind_report *r);
 
 /* Lists the weight files of a folder (*.safetensors, *.safetensors.index.json, *.pt, *.pth and
- * *.gguf), sorted by name. Shards that an index names are omitted. (*out)[*n] and its strings,
- * which are paths that start with `dir`, are malloc'd. Returns KVR_ENOTFOUND if the folder has no
- * weight files. */
+ * *.gguf), sorted by name. Shards that an index.json names are omitted. *out receives an array of
+ * *n paths that start with `dir`; the caller frees the array and each path with free(). Returns
+ * KVR_ENOTFOUND if the folder has no weight files. */
 enum kvr_status kvr_weights_in_folder(char ***out, int *n, const char *dir);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
-/* names.h - maps tensor names of Wan, Self-Forcing, Diffusers, ComfyUI and Hugging Face files to
- * kvreel's names by the rules in names.def.
+/* names.h - translates the tensor names in Wan, Self-Forcing, Diffusers, ComfyUI and Hugging Face
+ * files to kvreel's names, by the rules in names.def.
  *
  *     struct kvr_names style;
  *     char *mapped;
@@ -16,12 +16,13 @@ extern "C" {
 #endif
 
 struct kvr_names {
-    const char *root; /* common prefix of the model's tensor names, or "" */
+    const char *root; /* prefix that all tensor names of the model have in the file; "": no
+                       * prefix */
     unsigned styles;  /* bits */
 };
 
-/* Detects the common prefix and the naming styles of n tensor names; name(of, i) returns the i-th
- * name. */
+/* Detects the common prefix and the naming styles of a file's n tensor names. The callback name(of,
+ * i) returns the i-th tensor name. */
 void kvr_names_find(struct kvr_names *s, const char *(*name)(const void *of, int i), const void *of,
                     int n);
 /* Sets *mapped to kvreel's name of the tensor `name`, as a malloc'd string. *mapped is NULL if

@@ -10,8 +10,9 @@
  * A pickle is a program for a stack machine. The parser supports only instructions that build None,
  * bool, int, float, str, tuple, list and dict, and only the class and function names in
  * pickle_globals.def. Any other instruction or name is an error. The parser imports no module,
- * calls no function and opens no file. A pickle may have at most 64 MiB and 2^20 objects, and a
- * memo no larger than its number of objects. A dict with a duplicate key is an error.
+ * calls no function and opens no file. A pickle may have at most 64 MiB and 2^20 objects. An index
+ * into the pickle's memo (its table of reusable objects) must be smaller than the number of objects
+ * so far. A dict with a duplicate key is an error.
  *
  * The parsed objects form a graph, not a tree: a list may be contained in several objects, or in
  * itself. A traversal of the graph must therefore limit its depth and the number of visited
@@ -30,18 +31,21 @@ enum kvr_pk_kind {
     KVR_PK_NONE,
     KVR_PK_BOOL,  /* member i: 0 or 1 */
     KVR_PK_INT,   /* member i: the value */
-    KVR_PK_LONG,  /* text[n]: an integer of more than 64 bits, in little-endian two's complement */
-    KVR_PK_REAL,  /* a float, whose value is not stored, since weights are never scalars */
+    KVR_PK_LONG,  /* an integer of more than 64 bits; member text [n]: little-endian two's
+                   * complement */
+    KVR_PK_REAL,  /* a float; its value is not stored, because weights are tensors, not Python
+                   * floats */
     KVR_PK_STR,   /* text[n], UTF-8 without NUL */
-    KVR_PK_TUPLE, /* a tuple of n items; first: index of the first of n cells, one cell per item */
+    KVR_PK_TUPLE, /* a tuple of n items; member first: index in `cells` of the linked list of its
+                   * items */
     KVR_PK_LIST,
-    KVR_PK_DICT,    /* a dict; first: index of the first of n cells, alternately key and value; a
-                     * key is STR or INT */
+    KVR_PK_DICT,    /* a dict; member first: index in `cells` of a linked list of alternating keys
+                     * and values; n: length of this list. Keys are STR or INT */
     KVR_PK_GLOBAL,  /* i: row of pickle_globals.def */
-    KVR_PK_STORAGE, /* a tensor's storage; i: number of elements; key: node of the storage's key, a
-                     * nonempty STR; dtype: element type */
-    KVR_PK_TENSOR,  /* a tensor; first: index of the first of four cells, which are the storage,
-                     * offset (INT), shape and strides (TUPLE of INT) */
+    KVR_PK_STORAGE, /* a tensor's storage; members i: number of elements; dtype: element type; key:
+                     * index in `nodes` of the storage's key, a nonempty STR */
+    KVR_PK_TENSOR,  /* a tensor; member first: index in `cells` of a linked list of four items:
+                     * storage, offset (INT), shape and strides (TUPLE of INT) */
 };
 
 enum kvr_pk_global {
@@ -68,7 +72,8 @@ struct kvr_pk_node {
 };
 
 struct kvr_pk_cell {
-    uint32_t node, next; /* next: index of the next cell, or 0 in the last cell */
+    uint32_t node, next; /* element of a linked list of nodes: node: index in `nodes`; next: index
+                          * in `cells` of the next element, or 0 at the end */
 };
 
 struct kvr_pickle {
@@ -80,9 +85,9 @@ struct kvr_pickle {
 };
 
 /* Parses one pickle from the start of bytes[n], and sets *used to the pickle's length including its
- * STOP instruction. `bytes` must stay valid until kvr_pickle_free. The message of KVR_EFORMAT has
- * the reason and the byte offset; an unsupported name is shown sanitized and truncated. After an
- * error `p` is empty. */
+ * STOP instruction. `bytes` must stay valid until kvr_pickle_free. Returns KVR_EFORMAT if the
+ * pickle is malformed or unsupported; the error message has the reason and the byte offset. After
+ * an error `p` is empty. */
 enum kvr_status kvr_pickle_read(struct kvr_pickle *p, const char *where, const unsigned char *bytes,
                                 size_t n, size_t *used);
 void kvr_pickle_free(struct kvr_pickle *p);

@@ -27,7 +27,7 @@ struct kvr_shards {
  * `path` must outlive `l`. After an error `s` and `l` are empty. */
 enum kvr_status kvr_shards_read(struct kvr_shards *s, struct kvr_weight_list *l, const char *path);
 /* Like kvr_shards_read, for one safetensors file `f` that is already open. The function takes
- * ownership of `f`, even if it returns an error. */
+ * ownership of `f`, even if the function fails. */
 enum kvr_status kvr_shards_read_one(struct kvr_shards *s, struct kvr_weight_list *l,
                                     const char *path, uint64_t n_bytes, struct kvr_st *f);
 void kvr_shards_free(struct kvr_shards *s);

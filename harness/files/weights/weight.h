@@ -8,7 +8,7 @@
  *
  * A plain tensor has elements of one type such as F32. Element (i0, i1, ...) of a plain tensor is
  * at data + (i0 stride0 + i1 stride1 + ...) * element size. A block-quantized tensor (GGUF) is
- * contiguous, and a block never crosses a row. */
+ * contiguous, and each row has a whole number of blocks. */
 #ifndef KVR_WEIGHTS_WEIGHT_H
 #define KVR_WEIGHTS_WEIGHT_H
 
@@ -27,20 +27,21 @@ struct kvr_weight {
     int n_dims;
     int64_t shape[KVR_MAX_DIMS];  /* extents of all dimensions, outermost dimension first */
     int64_t stride[KVR_MAX_DIMS]; /* strides of a plain tensor in elements, >= 0 */
-    bool contiguous;              /* data[0 .. n_bytes) has all elements in row-major order */
+    bool contiguous;              /* whether the n_bytes bytes at `data` are all elements in
+                                   * row-major order, without gaps */
     int64_t n;                    /* elements */
-    int64_t n_bytes;              /* size of n contiguous elements in the stored type */
-    const unsigned char *data;    /* element 0 in the mapped file, little-endian, of any
-                                   * alignment */
-    const char *file;             /* name of the tensor's shard, or NULL if the weights are one
-                                   * file */
+    int64_t n_bytes;              /* size of all n elements in the stored type, without gaps */
+    const unsigned char *data;    /* address of element 0 in the mapped file; elements are
+                                   * little-endian and may be unaligned */
+    const char *file;             /* name of the shard file that has the tensor; NULL: the weights
+                                   * are one file */
 };
 
 enum {
     KVR_WEIGHT_NAME_MAX = 1024,
     KVR_WEIGHTS_MAX = 1 << 16,
-    /* Limit of the total length of all tensor names. Names can be longer than the file, because a
-     * file stores a dictionary key once, even if the key is part of many names. */
+    /* Limit of the total length of all tensor names. Names can be longer in total than the file,
+     * because the file stores a dictionary key once, even if the key is part of many names. */
     KVR_WEIGHTS_NAME_BYTES = 8 << 20,
     /* Limit of the total size of all tensors, as a multiple of the file's size. The total can
      * exceed the file's size because views share stored data, and an expanded view (stride 0) can
@@ -50,22 +51,21 @@ enum {
 
 const char *kvr_weight_type(const struct kvr_weight *w); /* "F32", "BF16", "Q4_K", ... */
 
-/* Converts elements [first, first + n), in row-major order, to float. The elements must exist; for
- * a block-quantized tensor, first and n must be multiples of the block size. Returns
- * KVR_EUNSUPPORTED if the tensor has integer elements. */
+/* Converts elements [first, first + n), in row-major order, to float. The range must be within the
+ * tensor. For a block-quantized tensor, first and n must be multiples of the number of elements per
+ * block. Returns KVR_EUNSUPPORTED if the tensor has integer elements. */
 enum kvr_status kvr_weight_f32(const struct kvr_weight *w, int64_t first, int64_t n, float *to);
 /* Copies elements [first, first + n), in row-major order, of a plain tensor without conversion. */
 void kvr_weight_copy(const struct kvr_weight *w, int64_t first, int64_t n, void *to);
 /* Computes the SHA-256 of all elements in row-major order, as little-endian bytes of the stored
  * type. `hex` must have room for 65 characters. */
 enum kvr_status kvr_weight_sha256(const struct kvr_weight *w, char *hex);
-/* Counts the NaN and infinite elements; the count is 0 for types that cannot represent them. */
+/* Counts the NaN and infinite elements. The count is 0 for types without NaN and infinity. */
 enum kvr_status kvr_weight_nonfinite(const struct kvr_weight *w, int64_t *n);
 
 struct kvr_weight_list {
     const char *where;   /* borrowed, used in messages */
-    uint64_t file_bytes; /* size of the file in bytes, to which the limit KVR_WEIGHTS_EXPANSION is
-                          * relative */
+    uint64_t file_bytes; /* size of the file in bytes, for the limit KVR_WEIGHTS_EXPANSION */
     struct kvr_weight *w;
     const struct kvr_weight **by_name;
     int n, cap;
@@ -73,10 +73,10 @@ struct kvr_weight_list {
     uint64_t name_bytes; /* size of all names */
 };
 
-/* Appends a copy of `w` that has the given name, and sets the fields n, n_bytes and contiguous of
- * the copy. The caller must have checked that all elements of `w` are within the file. Returns
- * KVR_EFORMAT if the name is empty or too long, if the number of elements overflows, or if a limit
- * of this header is exceeded. */
+/* Appends a copy of `w` with the given name, and computes the copy's fields n, n_bytes and
+ * contiguous. The caller must have checked that all elements of `w` are within the file. Returns
+ * KVR_EFORMAT if the name is empty, the number of elements overflows, or a limit of this header is
+ * exceeded. */
 enum kvr_status kvr_weight_list_add(struct kvr_weight_list *l, const void *name, size_t n_name,
                                     const struct kvr_weight *w);
 /* Sorts the list for kvr_weight_list_find. Returns KVR_EFORMAT if the list is empty or two tensors
@@ -87,8 +87,8 @@ enum kvr_status kvr_weight_list_finish(struct kvr_weight_list *l);
 const struct kvr_weight *kvr_weight_list_find(const struct kvr_weight_list *l, const char *name);
 void kvr_weight_list_free(struct kvr_weight_list *l);
 
-/* Computes the number of elements of a shape. Returns false if a product overflows or an extent is
- * negative, even if another extent is 0. */
+/* Computes the number of elements of a shape. Returns false if an extent is negative or the product
+ * of the nonzero extents overflows int64_t. */
 bool kvr_shape_count(const int64_t *shape, int n_dims, int64_t *n);
 
 #ifdef __cplusplus

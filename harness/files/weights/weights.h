@@ -12,7 +12,7 @@
  * safetensors shards. A file's format is detected from its content, not from its name. The file
  * stays mapped until kvr_weights_close, and its pages become resident when they are first read.
  * Opening a file can fail with KVR_EFORMAT, KVR_EUNSUPPORTED, KVR_ENOTFOUND or KVR_EIO. Several
- * threads may use one reader. */
+ * threads may read from one struct kvr_weights concurrently. */
 #ifndef KVR_WEIGHTS_WEIGHTS_H
 #define KVR_WEIGHTS_WEIGHTS_H
 
@@ -35,14 +35,15 @@ enum kvr_weights_format {
 struct kvr_weights;
 
 enum kvr_status kvr_weights_open(struct kvr_weights **out, const char *path);
-/* Opens a weight file whose contents are in memory, for fuzzing and tests; an index.json of shards
- * is not supported. `bytes` must outlive the reader. */
+/* Opens a weight file whose contents are in memory, for fuzzing and tests. An index.json of shards
+ * is not supported. `bytes` must stay valid until kvr_weights_close. */
 enum kvr_status kvr_weights_open_memory(struct kvr_weights **out, const void *bytes, size_t n,
                                         const char *name_for_messages);
 void kvr_weights_close(struct kvr_weights **w); /* accepts NULL */
 
 enum kvr_weights_format kvr_weights_format(const struct kvr_weights *w);
-/* "torch zip", "torch legacy", "safetensors", "safetensors shards", "GGUF" */
+/* Returns the name of a file format: "torch zip", "torch legacy", "safetensors", "safetensors
+ * shards" or "GGUF". */
 const char *kvr_weights_format_name(enum kvr_weights_format f);
 const char *kvr_weights_path(const struct kvr_weights *w);
 uint64_t kvr_weights_file_bytes(const struct kvr_weights *w);         /* total over all files */
@@ -55,26 +56,26 @@ const struct kvr_weight *kvr_weights_at(const struct kvr_weights *w, int i); /* 
  * there is no such tensor. */
 const struct kvr_weight *kvr_weights_find(const struct kvr_weights *w, const char *name);
 /* Returns the model name of tensor i, which is kvreel's name for this tensor (names.h). Returns
- * NULL if the tensor belongs to another network in the file, such as a critic or an optimizer, or
+ * NULL if the tensor is not part of the model, for example a critic's or an optimizer's tensor, or
  * if another tensor has the same model name. */
 const char *kvr_weights_model_name(const struct kvr_weights *w, int i);
-/* Number of tensors that share a model name with another tensor. A loader must refuse a file if
- * this number is not 0. */
+/* Number of tensors that share a model name with another tensor. Code that loads a model must
+ * refuse the file if this number is not 0. */
 int kvr_weights_collisions(const struct kvr_weights *w);
 /* Returns KVR_EFORMAT, with the names of both tensors, if two tensors share a model name. */
 enum kvr_status kvr_weights_check_names(const struct kvr_weights *w);
 
-/* Converts a tensor of any floating or block type into a new F32 array in host memory that `dev`
- * accounts for. The tensor must have the shape `shape` [n_dims], where -1 matches any extent.
- * Returns KVR_ENOTFOUND if there is no such tensor, and KVR_EFORMAT with both shapes if its shape
- * differs. Returns KVR_EUNSUPPORTED if the tensor's elements are integers. After an error `out` is
- * empty. */
+/* Converts a tensor of any floating-point or block-quantized type into a new F32 array in host
+ * memory. The array counts as memory of `dev` with tag `tag`. The tensor must have the shape
+ * `shape` [n_dims], where -1 matches any extent. Returns KVR_ENOTFOUND if there is no such tensor,
+ * and KVR_EFORMAT if its shape differs. Returns KVR_EUNSUPPORTED if the tensor's elements are
+ * integers. After an error `out` is empty. */
 enum kvr_status kvr_weights_read_f32(const struct kvr_weights *w, const char *name, int n_dims,
                                      const int64_t *shape, struct kvr_dev *dev,
                                      enum kvr_mem_tag tag, struct kvr_array *out);
 
 /* Releases the memory pages of a tensor; reading the tensor again loads them from the file. The
- * call has no effect on a reader opened by kvr_weights_open_memory. */
+ * call has no effect on weights opened by kvr_weights_open_memory. */
 void kvr_weights_forget(const struct kvr_weights *w, const struct kvr_weight *t);
 
 #ifdef __cplusplus

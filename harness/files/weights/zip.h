@@ -10,10 +10,10 @@
  * record's name is read from its local header, because torch.save writes zeros for size and offset
  * there.
  *
- * An archive is refused if its end record is not the file's last 22 bytes, so an archive comment is
- * not supported. An archive is refused if the directory's position or length differs from the end
- * record. Compressed or encrypted records and archives of several disks are refused. Records that
- * exceed the file, overlap or have duplicate names are refused. */
+ * An archive is refused if its end record is not the file's last 22 bytes; an archive with a
+ * comment is therefore refused. An archive is also refused if the end record's position or length
+ * of the central directory is wrong. Compressed or encrypted records and archives of several disks
+ * are refused. Records that exceed the file, overlap or have duplicate names are refused. */
 #ifndef KVR_WEIGHTS_ZIP_H
 #define KVR_WEIGHTS_ZIP_H
 
@@ -27,7 +27,7 @@ extern "C" {
 #endif
 
 struct kvr_zipfile_record {
-    const unsigned char *name; /* name in the archive's bytes, not NUL-terminated */
+    const unsigned char *name; /* name of the record, in the archive's bytes; not NUL-terminated */
     size_t n_name;
     const unsigned char *data;
     size_t n;
@@ -39,12 +39,12 @@ struct kvr_zipfile {
     size_t n;
 };
 
-/* Reads the directory of the archive bytes [n], which must stay valid until kvr_zipfile_free.
- * `where` names the file in error messages. After an error `z` is empty. */
+/* Reads the central directory of the archive bytes [n], which must stay valid until
+ * kvr_zipfile_free. `where` names the file in error messages. After an error `z` is empty. */
 enum kvr_status kvr_zipfile_read(struct kvr_zipfile *z, const char *where,
                                  const unsigned char *bytes, size_t n);
 void kvr_zipfile_free(struct kvr_zipfile *z);
-/* Returns NULL if the archive has no such record. */
+/* Finds a record by its name [n]; returns NULL if the archive has no such record. */
 const struct kvr_zipfile_record *kvr_zipfile_find(const struct kvr_zipfile *z, const void *name,
                                                   size_t n);
 
