@@ -21,18 +21,18 @@ struct kvr_basis;
 enum kvr_status kvr_basis_open(struct kvr_basis **out, int n_layers, int n_heads, int head_dim);
 void kvr_basis_close(struct kvr_basis **p);
 
-/* Adds one attention call; a kvr_cache_observer_fn for a KV cache on the CPU, whose ctx is the
- * struct kvr_basis. */
+/* Observer of attention calls (kvr_cache_observer_fn) that adds a chunk's keys and values to the
+ * means and covariances. `ctx` is a struct kvr_basis *. The KV cache must be on the CPU. */
 enum kvr_status kvr_basis_observe(void *ctx, const struct kvr_cache_view *view);
 
-/* Computes out [H][1 + D][D] for a layer's keys or values: for each head the mean, then the D
- * components. If not NULL, share [H][D] receives each component's share of the variance. Returns
- * KVR_EINVAL if no cache-update pass was observed. */
+/* Computes out [H][1 + D][D] for a layer's keys or values: for each head the mean vector, then the
+ * D principal components. If not NULL, share [H][D] receives each component's share of the
+ * variance. Returns KVR_EINVAL if no cache-update pass was observed. */
 enum kvr_status kvr_basis_fit(const struct kvr_basis *p, int layer, enum kvr_side side, float *out,
                               double *share);
 
-/* Writes the results of all layers to a safetensors file with tensors "k.0", "v.0", "k.1" and so
- * on; `metadata` has the form of kvr_st_write(). */
+/* Writes the results of all layers to a safetensors file; tensors "k.0" and "v.0" belong to layer
+ * 0. `metadata` has the form that kvr_st_write() expects. */
 enum kvr_status kvr_basis_write(const struct kvr_basis *p, const char *path,
                                 const char *const *metadata);
 

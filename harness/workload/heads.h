@@ -15,13 +15,13 @@
  * or x. A_past is the mass on frames between the first frame and the chunk. Under this rule,
  * A_first and A_past are divided by their largest values over all heads of the model. The share
  * `dummy` of heads with the smallest max(A_first, A_past) is labelled x. Of the remaining heads,
- * those with A_first > A_past are labelled f, and those with A_first <= A_past n. The rule of
- * Pyramid Forcing (arXiv:2605.13111) labels heads w, a or v. The paper labels heads by the sign of
- * their response and by how often that sign changes over time, but does not publish the exact rule.
- * The rule here is kvreel's own: let x(d) be the mean score q . k / sqrt(D) of keys d frames before
- * the query. A head is labelled w (oscillating) if x(d) minus its mean over d changes sign at a
- * share of at least `rate` of the steps from d to d + 1. A head that does not oscillate is labelled
- * a (anchor) if the mean of x(d) is positive, otherwise v (veil). */
+ * those with A_first > A_past are labelled f, and the others are labelled n. The rule of Pyramid
+ * Forcing (arXiv:2605.13111) labels heads w, a or v. The paper labels heads by the sign of their
+ * response and by the number of sign changes over time, but does not publish the exact rule. kvreel
+ * therefore uses its own rule: x(d) is the mean score q . k / sqrt(D) over all pairs whose key is d
+ * frames before the query. A head is labelled w (oscillating) if x(d) minus its mean over d changes
+ * sign in at least a share `rate` of the steps from d to d + 1. A head that does not oscillate is
+ * labelled a (anchor) if the mean of x(d) is positive, otherwise v (veil). */
 #ifndef KVR_WORKLOAD_HEADS_H
 #define KVR_WORKLOAD_HEADS_H
 
@@ -37,19 +37,20 @@ struct kvr_head_rule_opts {
 
 struct kvr_heads;
 
-/* If `queries` is 0, all queries of a pass are evaluated. */
+/* Opens a measurement of `queries` queries per cache-update pass; if `queries` is 0, all queries of
+ * a pass are evaluated. */
 enum kvr_status kvr_heads_open(struct kvr_heads **out, int n_layers, int n_heads, int queries,
                                int max_frames);
 void kvr_heads_close(struct kvr_heads **p);
 
-/* Adds one attention call; a kvr_cache_observer_fn for a KV cache on the CPU, whose ctx is the
- * struct kvr_heads. */
+/* Observer of attention calls (kvr_cache_observer_fn) that adds an attention call's weights to the
+ * heads' sums. `ctx` is a struct kvr_heads *. The KV cache must be on the CPU. */
 enum kvr_status kvr_heads_observe(void *ctx, const struct kvr_cache_view *view);
 
-/* Writes the label of each head to class [L][H], and the score that decides the label to measure
- * [L][H]. The score is A_near / (A_all - A_first) (Forcing-KV), max(A_first, A_past) (Dummy
- * Forcing), or the share of sign changes of x(d) minus its mean (Pyramid Forcing). Returns
- * KVR_EINVAL if all passes belong to the first chunk. */
+/* Writes the label of each head to class [L][H], and the quantity that the rule compares with its
+ * threshold to measure [L][H]. For Forcing-KV this quantity is A_near / (A_all - A_first), for
+ * Dummy Forcing max(A_first, A_past). For Pyramid Forcing it is the share of steps at which x(d)
+ * minus its mean changes sign. Returns KVR_EINVAL if all passes belong to the first chunk. */
 enum kvr_status kvr_heads_classify(const struct kvr_heads *p, const struct kvr_head_rule_opts *o,
                                    char *class, double *measure);
 

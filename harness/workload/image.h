@@ -24,15 +24,16 @@ struct kvr_image {
 enum kvr_status kvr_image_open(struct kvr_image *image, const char *path);
 void kvr_image_close(struct kvr_image *image); /* accepts {0} */
 
-/* Pixels per latent in height and in width, or 0 if the model has no image encoder. */
+/* Returns the VAE's downscaling factor, the number of pixels per latent position in height and in
+ * width; 0: the model has no image encoder. */
 int kvr_image_scale(const struct kvr_model_config *c);
 /* Returns KVR_EUNSUPPORTED if the model has no image encoder, and KVR_EINVAL if the image does not
  * have the size of the model's videos. */
 enum kvr_status kvr_image_check(int height, int width, const char *path,
                                 const struct kvr_model_config *c);
 /* Encodes the image to normalised latents z [channels, latent_h, latent_w] with the VAE encoder in
- * the model's folder. The encoder runs on a device of its own, which is open only during the
- * call. */
+ * the model's folder. The encoder uses a separate device handle, which is closed before the
+ * function returns. */
 enum kvr_status kvr_image_latent(const struct kvr_image *image, enum kvr_backend backend,
                                  const char *model_dir, const struct kvr_model_config *c, float *z);
 

@@ -7,7 +7,8 @@
  * In a sequential run, one thread and one stream denoise a chunk and decode its frames before the
  * next chunk is denoised. In an overlapped run (pixels.h), a chunk is decoded while the next chunk
  * is denoised. The measured time ends with the last decoded frame, and excludes loading weights and
- * text encoding. The weights of decoder and network are in memory at the same time. */
+ * text encoding. The weights of the decoder and of the transformer are in memory at the same
+ * time. */
 #ifndef KVR_WORKLOAD_PACE_H
 #define KVR_WORKLOAD_PACE_H
 
@@ -16,22 +17,25 @@
 struct kvr_pace {
     int frames;        /* number of decoded frames in pixel space */
     int64_t wall_ns;   /* wall-clock time of the rollout, including decoding */
-    int64_t decode_ns; /* decoding time within wall_ns; in an overlapped run, only the decoding
-                        * after the last chunk was denoised */
-    size_t peak_bytes; /* peak memory over all memory tags since the rollout began */
+    int64_t decode_ns; /* part of wall_ns spent decoding; in an overlapped run, only the time after
+                        * the last chunk was denoised */
+    size_t peak_bytes; /* peak of the device memory allocated during the rollout, including weights
+                        * and KV cache */
 };
 
-/* Generates and decodes one video with the decoder weights `path`. The run is overlapped if
- * overlap_threads, the number of decoder threads, is not 0. Wan's VAE computes in
- * kvr_model_decoder_compute(), TAEHV in F32. Returns KVR_EFORMAT if the decoder and the model
- * differ in latent channels. Returns KVR_ENAN if a pixel is not finite. */
+/* Generates one video and decodes it with the decoder weights in the file `path`. The run is
+ * overlapped if overlap_threads, the number of decoder threads, is not 0. Wan's VAE computes in the
+ * element type that kvr_model_decoder_compute() returns, TAEHV in F32. Returns KVR_EFORMAT if the
+ * decoder and the model differ in the number of latent channels. Returns KVR_ENAN if a pixel is not
+ * finite. */
 enum kvr_status kvr_pace_run(struct kvr_dev *dev, const struct kvr_scheme *scheme,
                              const struct kvr_rollout_request *req, enum kvr_decoder_kind kind,
                              const char *path, int overlap_threads, struct kvr_pace *out);
 
 double kvr_pace_fps(const struct kvr_pace *p);
 
-/* Number of frames in pixel space that are decoded from latent_frames latent frames. */
+/* Returns the number of frames in pixel space that a decoder makes from latent_frames latent
+ * frames. */
 int kvr_pace_frames(const struct kvr_model_config *c, int latent_frames);
 /* Writes a decoder file with random weights (vae/drawn.h) that fits the model's latents to
  * `path`. */

@@ -1,12 +1,13 @@
-/* pre_rope.h - extracts the values, or the keys before RoPE, of an observed chunk as input of a
- * calibration. */
+/* pre_rope.h - extracts the values, or the keys before RoPE, of a chunk from an observed attention
+ * call, as calibration data. */
 #ifndef KVR_WORKLOAD_PRE_ROPE_H
 #define KVR_WORKLOAD_PRE_ROPE_H
 
 #include "harness/cache/cache.h"
 
 struct kvr_pre_rope {
-    double *angles; /* scratch: cosines [D/2], then sines [D/2] of one position's angles */
+    double *angles; /* scratch memory for the rotation angles of one position: cosines [D/2], then
+                     * sines [D/2] */
     float *x;       /* [n_tok,H,D] */
     size_t capacity;
 };

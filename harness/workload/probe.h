@@ -45,27 +45,28 @@
 #include "harness/cache/cache.h"
 
 struct kvr_probe_opts {
-    int n_passes;  /* number of forwards (passes) per chunk */
-    int every;     /* every n-th query of an attention call is evaluated */
-    uint64_t seed; /* seeds, with layer, chunk and pass, the choice of an attention call's first
-                    * evaluated query */
+    int n_passes;  /* number of forwards (passes) per chunk, including the cache-update pass */
+    int every;     /* step between evaluated queries of an attention call; 1: all queries are
+                    * evaluated */
+    uint64_t seed; /* seed of the random index of the first evaluated query, which differs by layer,
+                    * chunk and pass */
 };
 
 struct kvr_probe;
 
-/* Opens a probe. Both KV caches must be on the CPU; otherwise the first attention call returns
- * KVR_EUNSUPPORTED. */
+/* Opens a probe. The method's and the BF16 KV cache must both be on the CPU; otherwise the first
+ * attention call returns KVR_EUNSUPPORTED. */
 enum kvr_status kvr_probe_open(struct kvr_probe **out, const struct kvr_probe_opts *opts);
 void kvr_probe_close(struct kvr_probe **p);
 
-/* Evaluates one attention call; a kvr_cache_observer_fn whose ctx is the struct kvr_probe. A probe
- * observes only one rollout. */
+/* Observer of attention calls (kvr_cache_observer_fn) that evaluates an attention call. `ctx` is a
+ * struct kvr_probe *. A probe observes only one rollout. */
 enum kvr_status kvr_probe_observe(void *ctx, const struct kvr_cache_view *view);
 
-/* The value of one metric for a layer, head, pass, chunk and age, where an index of -1 means the
- * aggregate over all values of that index. `age` is the distance between the query's chunk and the
- * key's chunk, in chunks. `n` is the number of queries or tokens. `value` is NaN if the metric is
- * undefined. */
+/* The value of one metric for a layer, head, pass, chunk and age. An index of -1 means the
+ * aggregate over that dimension, for example over all heads. `age` is the distance between the
+ * query's chunk and the key's chunk, in chunks. `n` is the number of queries or tokens that the
+ * value aggregates. `value` is NaN if the metric is undefined. */
 struct kvr_probe_row {
     const char *name;
     int layer, head, pass, chunk, age;
@@ -77,14 +78,14 @@ struct kvr_probe_row {
  * returns that status. */
 typedef enum kvr_status kvr_probe_row_fn(void *ctx, const struct kvr_probe_row *row);
 
-/* Reports the metrics overall, per layer, and per layer and head. Also reports the metrics per
- * pass, per chunk and per age, each over all layers and for every single layer. The metric delta_a
- * is also reported for each combination of layer, head, pass and chunk. */
+/* Calls `fn` with the values of all metrics: overall, per layer, and per layer and head. Values per
+ * pass, per chunk and per age follow, over all layers and for every single layer. The metric
+ * delta_a is also reported for each combination of layer, head, pass and chunk. */
 enum kvr_status kvr_probe_rows(const struct kvr_probe *p, kvr_probe_row_fn *fn, void *ctx);
 
-/* Checks the probe itself: returns the largest difference between the KV cache's attention output
- * and the probe's result for the same inputs, relative to the output's root mean square. A value
- * larger than rounding errors means that the probe is wrong. */
+/* Checks the probe itself against the method's KV cache, by comparing their attention outputs for
+ * the same inputs. Returns the largest absolute difference, relative to the root mean square of the
+ * output. A value larger than rounding errors means that the probe has a bug. */
 double kvr_probe_residual(const struct kvr_probe *p);
 
 #endif

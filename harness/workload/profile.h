@@ -10,12 +10,15 @@
  *     kvr_profile_close(&p);
  *
  * The profile pass follows the procedure of the FlowCache paper (arXiv:2602.10825). A frame's
- * summary is mean |K| + mean |V| of each head. At every forward and layer, the frames' summaries
- * are compared with those of the previous forward; the newest frames of both forwards are compared
- * with each other (methods/kernels/saliency.h). The change of a frame that the previous forward did
- * not see is 1. A layer's score is the mean change over all forwards and old frames. Of n visible
- * frames, all except the newest max(1, round(0.25 n)) are old. Keys and values are not quantized in
- * the profile pass, so a frame's summary changes only while that frame's chunk is denoised. */
+ * summary in a layer is mean |K| + mean |V| for each head, over the frame's tokens and channels. At
+ * every forward, each layer's list of frame summaries is compared with the list of the previous
+ * forward. The lists are aligned at their newest frames: newest with newest, second newest with
+ * second newest, and so on (methods/kernels/saliency.h). A frame's change is the L1 distance of the
+ * two summaries divided by the L1 norm of the previous one. If the previous list is shorter, the
+ * change of frames without a counterpart is 1. A layer's score is the mean change over all forwards
+ * and old frames. Of n visible frames, all except the newest max(1, round(0.25 n)) are old. Keys
+ * and values are not quantized in the profile pass, so a frame's summary changes only while that
+ * frame's chunk is denoised. */
 #ifndef KVR_WORKLOAD_PROFILE_H
 #define KVR_WORKLOAD_PROFILE_H
 
@@ -23,7 +26,7 @@
 
 struct kvr_profile;
 
-/* Opens a profile for forwards over at most max_frames frames. */
+/* Opens a profile for videos of at most max_frames latent frames. */
 enum kvr_status kvr_profile_open(struct kvr_profile **out, int n_layers, int n_heads, int head_dim,
                                  int tokens_per_frame, int max_frames);
 void kvr_profile_close(struct kvr_profile **p);
@@ -32,16 +35,18 @@ void kvr_profile_close(struct kvr_profile **p);
  * scores. */
 void kvr_profile_begin(struct kvr_profile *p);
 
-/* Adds one forward of one layer, with the keys and values k, v [n_frames * tokens_per_frame, H, D]
- * of its chunk. */
+/* Adds one forward in one layer. The keys and values k, v [n_frames * tokens_per_frame, H, D] are
+ * those of the forward's chunk. */
 enum kvr_status kvr_profile_add(struct kvr_profile *p, const struct kvr_pass *pass, int layer,
                                 const float *k, const float *v);
-/* Calls kvr_profile_add; a kvr_cache_observer_fn whose ctx is the struct kvr_profile. */
+/* Observer of attention calls (kvr_cache_observer_fn) that calls kvr_profile_add. `ctx` is a struct
+ * kvr_profile *. */
 enum kvr_status kvr_profile_observe(void *ctx, const struct kvr_cache_view *view);
 
-/* Computes score [L] and budget beta [L] of all layers. A layer's budget is lo + (hi - lo) (score -
- * min) / (max - min), or (lo + hi) / 2 if all scores are equal. Returns KVR_EINVAL if a layer had
- * no old frames. Returns KVR_ENAN if a score is not finite. */
+/* Computes the score [L] and the memory budget beta [L] of all layers. A layer's budget is lo + (hi
+ * - lo) (score - min) / (max - min), with the minimum and maximum of all layers' scores. If all
+ * scores are equal, every budget is (lo + hi) / 2. Returns KVR_EINVAL if no forward had old frames.
+ * Returns KVR_ENAN if a score is not finite. */
 enum kvr_status kvr_profile_budgets(const struct kvr_profile *p, double lo, double hi,
                                     double *score, double *beta);
 

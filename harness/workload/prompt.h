@@ -5,7 +5,8 @@
  *                              14, &p));
  *     ... p.act[kvr_prompt_act_at(&p, chunk)].ids ...
  *
- * A prompt is one or more acts, separated by ";", "|" or "; then". The grammar of an act is:
+ * A prompt is one or more acts (parts of the video), separated by ";", "|" or "; then". The grammar
+ * of an act is:
  *
  *     act        = ["@" chunk ":"] object ["in front of" object]
  *                  [("over" | "on" | "against") background] ["," camera]
@@ -16,11 +17,10 @@
  * The words of a prompt are those of the model's vocabulary without their category; for example,
  * "color:red" is written "red". Inflected forms of a motion are accepted (bounce, bouncing);
  * articles and similar words are ignored. A property that an act omits has the value of the
- * previous act. In the first act (the part of the video before the first change), object 1 defaults
- * to a still, large, red, solid disc. An object 2, if the prompt names one, defaults to a white
- * one. By default there is no second object, the camera is static, and the background is plain
- * blue, or plain white behind a blue object. Only the motion "drift" has a direction, by default
- * right.
+ * previous act. In the first act, object 1 defaults to a still, large, red, solid disc. If the
+ * prompt names an object 2, its default colour is white and its other defaults are those of object
+ * 1. By default there is no second object, the camera is static, and the background is plain blue,
+ * or plain white behind a blue object. Only the motion "drift" has a direction, by default right.
  *
  * An act begins at the chunk that the prompt states. If the prompt states no chunk, the k-th of n
  * acts, counted from 0, begins at chunk floor(k * chunks / n). */
@@ -41,15 +41,16 @@ enum { KVR_PROMPT_SLOTS = 16, KVR_MAX_ACTS = 32, KVR_PROMPT_MAX = 4096 };
 struct kvr_prompt {
     int n_acts;
     struct {
-        int from_chunk;            /* first chunk of the act; ascending from 0 */
+        int from_chunk;            /* first chunk of the act; 0 in the first act, larger in each
+                                    * later act */
         int ids[KVR_PROMPT_SLOTS]; /* vocabulary indices */
     } act[KVR_MAX_ACTS];
 };
 
 /* Parses `text` for a video of n_chunks chunks. Returns KVR_EINVAL if the text does not match the
- * grammar; the message has the unknown word, its position in characters from 1, and the nearest
- * known word. Returns KVR_EUNSUPPORTED if the model has no vocabulary, or lacks words or slots that
- * the grammar needs. After an error `out` is unchanged. */
+ * grammar. For an unknown word, the error message has its position, counted in characters from 1,
+ * and the most similar known word. Returns KVR_EUNSUPPORTED if the model has no vocabulary, or
+ * lacks words or slots that the grammar needs. After an error `out` is unchanged. */
 enum kvr_status kvr_prompt_parse(const struct kvr_model_config *cfg, const char *text, int n_chunks,
                                  struct kvr_prompt *out);
 

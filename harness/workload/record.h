@@ -20,21 +20,22 @@
 
 struct kvr_record;
 
-/* Opens a recording; info.layout must match the KV cache. Token positions are computed from grid_w,
- * the number of tokens per row of a frame. If `outputs` is true, attention outputs are recorded
- * too. */
+/* Opens a recording; info.layout must match the KV cache. Each token's row and column in its frame
+ * are computed from grid_w, the number of tokens per row of a frame. If `outputs` is true,
+ * attention outputs are also recorded. */
 enum kvr_status kvr_record_open(struct kvr_record **out, const char *dir,
                                 const struct kvr_trace_info *info, int grid_w, bool outputs);
 void kvr_record_close(struct kvr_record **r);
 /* Writes the trace's index.json, closes the recording and sets *r to NULL, even after an error. */
 enum kvr_status kvr_record_finish(struct kvr_record **r, int64_t *bytes);
 
-/* Records one attention call; a kvr_cache_observer_fn whose ctx is the struct kvr_record. */
+/* Observer of attention calls (kvr_cache_observer_fn) that records an attention call. `ctx` is a
+ * struct kvr_record *. */
 enum kvr_status kvr_record_observe(void *ctx, const struct kvr_cache_view *view);
 
 /* Sets the fields of `info` that describe the model's attention and RoPE; other fields are
- * unchanged. For a language model, chunks have `chunk` tokens. Returns the number of tokens per row
- * of a frame. */
+ * unchanged. `chunk` is the number of tokens per chunk of a language model, and is not used for
+ * video models. Returns the number of tokens per row of a frame. */
 int kvr_record_describe(const struct kvr_model *m, int chunk, struct kvr_trace_info *info);
 
 /* Records a language model that reads n tokens through a BF16 KV cache, `chunk` tokens at a

@@ -9,9 +9,9 @@
  * of cache-update passes. A method's outputs do not influence later inputs, so a replay is
  * teacher-forced.
  *
- * If `compare` is set, each attention output o^ is compared with the output o of a BF16 KV cache
- * with the same window, keys and values. The memory and time of the BF16 KV cache are excluded from
- * the result. The errors e = o^ - o of all queries that have a past are summarized as follows:
+ * If `compare` is set, each attention output o^ of the method is compared with the output o of a
+ * BF16 KV cache with the same window, keys and values. The result's memory and times exclude the
+ * BF16 KV cache. The errors e = o^ - o of all queries that have a past are summarized as follows:
  *
  *     attn_out_mse   mean of e^2 over all channels;    attn_out_rel   sqrt(sum e^2 / sum o^2)
  *     attn_out_cos   mean over queries and heads of o^ . o / (|o^| |o|); 1 where both are 0
@@ -26,9 +26,9 @@
 
 struct kvr_replay_request {
     const struct kvr_trace *trace;
-    int frames;        /* replay only the first `frames` frames, which are whole chunks or all
-                        * frames of the trace */
-    int n_layers;      /* replay only the first n_layers layers, or all layers if 0 */
+    int frames;        /* number of the trace's first frames to replay: all frames, or a whole
+                        * number of chunks */
+    int n_layers;      /* number of the trace's first layers to replay; 0: all layers */
     int window_frames; /* 0 = all */
     int sink_frames;
     bool evict;
@@ -37,11 +37,13 @@ struct kvr_replay_request {
     int64_t staged_bytes;            /* see struct kvr_cache_shape */
     kvr_cache_observer_fn *observer; /* sees every call; NULL in timed runs */
     void *observer_ctx;
-    bool phases;  /* whether to record the time of each pass by phase; false in timed runs */
-    bool compare; /* whether to compare outputs with those of a BF16 KV cache */
+    bool phases;  /* whether to record the time that each pass spends encoding, decoding and
+                   * attending; false in timed runs */
+    bool compare; /* whether to compare attention outputs with those of a BF16 KV cache */
 };
 
-/* Errors over the queries of one chunk or of all chunks, or NaN if no outputs were compared. */
+/* Attention errors over the queries of one chunk or of all chunks; NaN: no outputs were
+ * compared. */
 struct kvr_replay_error {
     int64_t queries;
     double out_mse, out_rel, out_cos;
@@ -49,15 +51,15 @@ struct kvr_replay_error {
 
 struct kvr_replay_result {
     struct kvr_replay_error all, *chunk; /* chunk [cost.n_chunks], owned */
-    double recorded_rel;                 /* relative error against the recorded outputs, or NaN if
-                                          * the trace has none */
+    double recorded_rel;                 /* relative L2 error of attention outputs against the
+                                          * recorded outputs; NaN: the trace has no outputs */
     struct kvr_rollout_result cost;      /* times, memory use and passes of the replay; the field
                                           * rgb is NULL */
 };
 
-/* Returns KVR_EINVAL if the request has more frames or layers than the trace, or ends within a
- * chunk. Returns KVR_ENAN if a query, key or value of the trace, or an attention output, is not
- * finite. */
+/* Returns KVR_EINVAL if the request has more frames or layers than the trace, or if its last frame
+ * is not the last of a chunk. Returns KVR_ENAN if a query, key or value of the trace, or an
+ * attention output, is not finite. */
 enum kvr_status kvr_replay_run(struct kvr_dev *dev, const struct kvr_scheme *scheme,
                                const struct kvr_replay_request *req, kvr_progress_fn *progress,
                                void *progress_ctx, struct kvr_replay_result *out);

@@ -9,8 +9,8 @@
  *     kvr_replay_errors_result(e, &result);
  *     kvr_replay_errors_close(&e);
  *
- * The BF16 KV cache is on a CPU device of its own, so that the memory of this cache is not part of
- * the method's memory. */
+ * The BF16 KV cache uses a separate CPU device handle, so that its memory does not count as the
+ * method's memory. */
 #ifndef KVR_WORKLOAD_REPLAY_ERROR_H
 #define KVR_WORKLOAD_REPLAY_ERROR_H
 
@@ -18,15 +18,17 @@
 
 struct kvr_replay_errors;
 
-/* If `compare` is false, outputs are compared with the recorded outputs only. */
+/* If `compare` is false, attention outputs are compared with the recorded outputs only, not with a
+ * BF16 KV cache. */
 enum kvr_status kvr_replay_errors_open(struct kvr_replay_errors **out,
                                        const struct kvr_cache_shape *shape, int n_chunks,
                                        bool compare);
 void kvr_replay_errors_close(struct kvr_replay_errors **e);
 
 enum kvr_status kvr_replay_errors_begin(struct kvr_replay_errors *e, const struct kvr_pass *pass);
-/* Adds one layer of a pass, with q, out [T,H,D] and k, v [T,Hkv,D] in host memory. For a pass
- * without queries, the arguments call, q and out must be NULL. */
+/* Adds the errors of one layer's attention call in a pass. The queries q, the method's output `out`
+ * [T,H,D] and the keys and values k, v [T,Hkv,D] are in host memory. For a pass without queries,
+ * the arguments call, q and out must be NULL. */
 enum kvr_status kvr_replay_errors_add(struct kvr_replay_errors *e, const struct kvr_trace_pass *p,
                                       int layer, const struct kvr_trace_call *call, const float *q,
                                       const float *k, const float *v, const float *out);

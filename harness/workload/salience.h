@@ -12,8 +12,8 @@
  *     s_j = (diag + low) / 2 in the first chunk, (diag + up) / 2 in the last, (up + diag + low) / 3
  *           otherwise, diag for a single chunk; mean over query heads
  *
- * The paper takes queries and keys from a bidirectional teacher; kvreel takes them from the causal
- * model itself. Of each chunk, only `queries` evenly spaced queries are used. */
+ * The paper uses the queries and keys of a bidirectional teacher model; kvreel uses those of the
+ * causal model itself. Of each chunk, only `queries` evenly spaced queries are used. */
 #ifndef KVR_WORKLOAD_SALIENCE_H
 #define KVR_WORKLOAD_SALIENCE_H
 
@@ -27,11 +27,12 @@ enum kvr_status kvr_salience_open(struct kvr_salience **out, const struct kvr_ca
                                   bool last_only, int queries);
 void kvr_salience_close(struct kvr_salience **s);
 
-/* Adds one attention call; a kvr_cache_observer_fn whose ctx is the struct kvr_salience. */
+/* Observer of attention calls (kvr_cache_observer_fn) that records an attention call's queries and
+ * keys. `ctx` is a struct kvr_salience *. */
 enum kvr_status kvr_salience_observe(void *ctx, const struct kvr_cache_view *view);
 
-/* Allocates and computes the table [L][capacity tokens] of the salience of all observed tokens;
- * other tokens have salience 0. */
+/* Computes the salience of all observed tokens as a new table [L][capacity tokens], where the
+ * number of tokens is the KV cache's capacity. Tokens that were not observed have salience 0. */
 enum kvr_status kvr_salience_table(const struct kvr_salience *s, float **table);
 
 /* Callback that runs a rollout or replay through a KV cache of scheme `bf16` with the given
@@ -40,7 +41,7 @@ typedef enum kvr_status kvr_salience_run_fn(void *ctx, const struct kvr_scheme *
                                             kvr_cache_observer_fn *observer, void *observer_ctx);
 
 /* Measures the table for kvr_cache_set_salience() by one call of `run`, which must use a KV cache
- * of the given shape. If the retention of `scheme` uses no attention from later chunks, *table is
+ * of the given shape. If the eviction rule (retention) of `scheme` does not use salience, *table is
  * NULL and `run` is not called. */
 enum kvr_status kvr_salience_measure(const struct kvr_scheme *scheme,
                                      const struct kvr_cache_shape *shape, kvr_salience_run_fn *run,

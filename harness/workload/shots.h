@@ -4,7 +4,7 @@
  *
  * "@N:" begins a shot whose first chunk is N, and a semicolon ends the shot before it. A line that
  * does not start with "@0:" is one shot. For models with their own vocabulary, prompt.h parses the
- * same line, and each act of its grammar is a shot. */
+ * same line; an act of its grammar corresponds to a shot here. */
 #ifndef KVR_WORKLOAD_SHOTS_H
 #define KVR_WORKLOAD_SHOTS_H
 
@@ -23,8 +23,8 @@ struct kvr_shot_line {
 };
 
 /* Parses the prompt of a video of n_chunks chunks; if n_chunks is 0, the length is not checked.
- * Returns KVR_EINVAL with the position if first chunks do not ascend, a text is empty, or a first
- * chunk is not in the video. After an error there is nothing to free. */
+ * Returns KVR_EINVAL if a shot's text is empty, or if the first chunks of the shots do not ascend
+ * or are not in the video. After an error there is nothing to free. */
 enum kvr_status kvr_shot_line_parse(const char *text, int n_chunks, struct kvr_shot_line *out);
 void kvr_shot_line_free(struct kvr_shot_line *s); /* accepts {0} */
 /* Returns the index of the shot that contains `chunk`. */

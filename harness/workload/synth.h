@@ -15,50 +15,52 @@
  * In denoising pass i, z is replaced by a z + sqrt(1 - a^2) e, where e is independent standard
  * normal noise. The factor a is the measured correlation of pass i with the chunk's cache-update
  * pass. Channels thus have the measured means and standard deviations, including outlier channels.
- * Frames correlate with previous frames. A token's queries correlate with its keys and, through
- * them, with earlier frames. Correlations between positions and between channels are not
+ * Adjacent frames correlate by rho. A token's query correlates with its key and therefore also with
+ * keys of earlier frames. Correlations between positions in a frame and between channels are not
  * modelled. */
 #ifndef KVR_WORKLOAD_SYNTH_H
 #define KVR_WORKLOAD_SYNTH_H
 
 #include "harness/workload/trace/check.h"
 
-/* Indices of keys, values and queries in the statistics. */
+/* Indices of the dimension `side` in the statistics: keys, values and queries. */
 enum { KVR_SYNTH_K, KVR_SYNTH_V, KVR_SYNTH_Q, KVR_SYNTH_SIDES };
 
 struct kvr_synth {
-    int n_layers, n_heads, head_dim; /* L layers, H query heads and head width D of the measured
-                                      * trace */
+    int n_layers, n_heads, head_dim; /* number of layers L, number of query heads H and head width D
+                                      * of the trace that was measured */
     int n_passes;
-    float *mean, *dev; /* [L][side][H][D]: mean and standard deviation of keys, values and queries;
-                        * statistics of a KV head are repeated for each of its query heads */
+    float *mean, *dev; /* [L][side][H][D]: mean and standard deviation per channel; a KV head's
+                        * statistics are repeated for each query head that attends to it */
     float *rho;        /* [L][side][H] */
-    float *toward;     /* [L][H]: correlation r of a token's queries and keys */
+    float *toward;     /* [L][H]: correlation r of a token's query and key */
     float agreement[KVR_TRACE_MAX_PASSES]; /* [n_passes]: correlation a of each pass with the
-                                            * cache-update pass, which is the last pass and has
-                                            * correlation 1 */
+                                            * chunk's cache-update pass; 1 for the last pass, which
+                                            * is the cache-update pass */
 };
 void kvr_synth_free(struct kvr_synth *s); /* accepts {0} */
 
-/* Measures the statistics of a trace; the tensors of only one attention call at a time are in
- * memory. The frame correlation rho is measured within chunks, and is 0 if chunks have one frame.
- * Returns KVR_EINVAL if the trace has no cache-update pass with queries. */
+/* Measures the statistics of a trace. Memory use is bounded, because the tensors of only one
+ * attention call at a time are in memory. The frame correlation rho is measured between adjacent
+ * frames of one chunk, and is 0 if chunks have one frame. Returns KVR_EINVAL if the trace has no
+ * cache-update pass with queries. */
 enum kvr_status kvr_synth_measure(struct kvr_synth *out, const struct kvr_trace *t,
                                   kvr_trace_progress_fn *progress, void *ctx);
 
-/* Sets the statistics of one layer and head with unit standard deviation and with the outlier
- * channels of KIVI (arXiv:2402.02750). `outliers` channels of the keys have a mean of +-size and a
- * standard deviation of size / 4. Values have no outlier channels. Adjacent frames correlate by
- * rho, and a token's queries and keys by r. All passes of a chunk have the same keys, values and
- * queries. */
+/* Sets statistics of one layer and one head that has outlier channels as described in KIVI
+ * (arXiv:2402.02750). `outliers` channels of the keys have a mean of +-size and a standard
+ * deviation of max(1, size / 4). All other channels have mean 0 and standard deviation 1. Adjacent
+ * frames correlate by rho, and a token's query and key by r. All passes of a chunk have the same
+ * keys, values and queries. */
 enum kvr_status kvr_synth_outliers(struct kvr_synth *out, int head_dim, int outliers, double size,
                                    double rho, double r);
 
 /* Writes a trace with `passes` passes per chunk; the last pass is the cache-update pass. The layout
- * in `info` may be larger than the measured layout. Layer i of n then has the statistics of the
- * measured layer at relative depth i / n, and the statistics of heads and channels are repeated.
- * Memory use is one frame of all layers plus the tensors of one attention call. Equal arguments
- * give equal traces. */
+ * in `info` may have more layers, heads and channels than the measured trace. Layer i of n then has
+ * the statistics of the measured layer at relative depth i / n, and the statistics of heads and
+ * channels are repeated. The function holds one frame of all layers and the tensors of one
+ * attention call in memory. The function is deterministic: equal arguments give bit-identical
+ * traces. */
 enum kvr_status kvr_synth_write(const struct kvr_synth *s, const struct kvr_trace_info *info,
                                 int frames, int passes, const char *dir,
                                 kvr_trace_progress_fn *progress, void *ctx, int64_t *bytes);

@@ -15,10 +15,11 @@
  * generation.
  *
  * Chunks are grouped in bins by the length of their prefix. Prefixes of bin b have at least P =
- * first * 2^b tokens. The chunks of bin b start at P, P + C, P + 2 C and so on. All starts are
- * below P + scored and below the prefix length of bin b + 1. A bin exists if its first chunk is
- * within the text. The logits at position t - 1 predict token t, so a chunk [s, s + C) scores
- * tokens s + 1 to s + C.
+ * first * 2^b tokens, where `first` is the shortest prefix of the request. The chunks of bin b
+ * start at P, P + C, P + 2 C and so on. All starts are below P + scored, where `scored` is the
+ * request's number of scored tokens per bin, and below the P of bin b + 1. A bin exists if its
+ * first chunk ends within the text. The logits at position t - 1 predict token t, so a chunk [s, s
+ * + C) scores tokens s + 1 to s + C.
  *
  *     nll   mean of -log p^(token);  p^ with the method, p the teacher's
  *     kl    mean of sum_v p(v) (log p(v) - log p^(v)), natural logarithm
@@ -38,28 +39,32 @@ extern "C" {
 /* The token ids of one text, read from a safetensors file. */
 struct kvr_tokens {
     struct kvr_st *file;
-    const int32_t *id; /* [n], in the mapped file or in `own`; valid until kvr_tokens_close */
-    int32_t *own;      /* ids converted to I32, or NULL if the file has I32 */
+    const int32_t *id; /* token ids [n], in the mapped file or in `own`; valid until
+                        * kvr_tokens_close */
+    int32_t *own;      /* token ids converted to I32; NULL: the file has type I32 */
     int n;
     char sha256[KVR_SHA256_HEX]; /* hash of the token ids as I32 */
 };
-/* Reads the tensor, which must be [n] or [1,n] of any integer type with ids in 0..2^31-1. Ids are
- * checked against a model's vocabulary only when they are used. Errors name the file and the
- * tensor; after an error there is nothing to close. */
+/* Reads the tensor, which must be [n] or [1,n] of any integer type with ids in 0..2^31-1. Whether
+ * the ids are in a model's vocabulary is checked only when a model reads the tokens. Error messages
+ * name the file and the tensor. After an error there is nothing to close. */
 enum kvr_status kvr_tokens_open(struct kvr_tokens *t, const char *path, const char *tensor);
 void kvr_tokens_close(struct kvr_tokens *t); /* accepts {0} */
 
-/* The result of a forward of a text through a BF16 KV cache, used as the teacher. */
+/* Keys, values and hidden states of a forward of a text through a BF16 KV cache, used as the
+ * teacher. */
 struct kvr_teacher {
     int n;               /* number of tokens */
     kvr_bf16 *k, *v;     /* [L,n,n_kv_heads,D]: keys after RoPE */
     float *hidden;       /* [n,d]: input of kvr_lm_logits */
-    struct kvr_st *file; /* mapped file that has these arrays, or NULL if they are malloc'ed */
+    struct kvr_st *file; /* mapped file that has k, v and hidden; NULL: they are in memory from
+                          * malloc() */
 };
 
-/* Computes the teacher of the first n tokens. If path is not NULL, the result is read from that
- * file if it exists, and is otherwise computed and written to it. The path must be unique for
- * model, text and build, because only the shapes of the file's tensors are checked. */
+/* Computes the teacher of the first n tokens. If `path` is not NULL and this file exists, the
+ * result is read from it. If the file does not exist, the result is written to it. The path must
+ * differ between models, texts and builds, because the function checks only the shapes of the
+ * file's tensors. */
 enum kvr_status kvr_text_teacher(struct kvr_dev *dev, struct kvr_model *m,
                                  const struct kvr_tokens *t, int n, const char *path,
                                  struct kvr_teacher *out);
@@ -68,8 +73,8 @@ void kvr_teacher_free(struct kvr_teacher *t); /* accepts {0} */
 struct kvr_text_request {
     struct kvr_model *model;
     const struct kvr_tokens *tokens;
-    const struct kvr_teacher *teacher; /* teacher of the text; its n is the text's length in
-                                        * tokens */
+    const struct kvr_teacher *teacher; /* teacher of the text; teacher->n is the number of tokens
+                                        * that the workload uses */
     int chunk;                         /* C */
     int first, scored;                 /* see bins above */
     int window_tokens;                 /* 0 = all */
@@ -84,7 +89,8 @@ enum { KVR_TEXT_MAX_BINS = 24 };
 struct kvr_text_bin {
     int prefix;                 /* P */
     int64_t tokens;             /* scored tokens */
-    double nll, kl, top1, mass; /* nll, kl, top1 and mass: means over the bin's scored tokens */
+    double nll, kl, top1, mass; /* scores nll, kl, top1 and mass, as means over the bin's scored
+                                 * tokens */
 };
 
 struct kvr_text_result {
@@ -99,18 +105,18 @@ struct kvr_text_result {
  * `prefix`, which may be NULL. */
 int kvr_text_bins(const struct kvr_text_request *req, int n, int prefix[KVR_TEXT_MAX_BINS]);
 
-/* Runs the workload; the reported times exclude scoring. Returns KVR_EINVAL if the text is too
- * short for one bin. Returns KVR_EUNSUPPORTED if `dev` is not the CPU, or if the text exceeds the
- * model's context length. */
+/* Runs the workload. The times in the result exclude the time for computing scores. Returns
+ * KVR_EINVAL if the text has no complete chunk after the shortest prefix. Returns KVR_EUNSUPPORTED
+ * if `dev` is not the CPU, or if the text exceeds the model's context length. */
 enum kvr_status kvr_text_run(struct kvr_dev *dev, const struct kvr_scheme *scheme,
                              const struct kvr_text_request *req, kvr_progress_fn *progress,
                              void *progress_ctx, struct kvr_text_result *out);
 void kvr_text_result_free(struct kvr_text_result *r);
 
 /* Computes the mean negative log-likelihood of tokens 1 to n - 1 given all previous tokens, as
- * other programs report it. The text is one chunk, whose keys and values stay F32, so n is at most
- * the model's context length. *top1 receives the share of these tokens that the model predicted as
- * the most likely token. */
+ * other programs report it. The text is one chunk, whose keys and values stay F32. n is at most the
+ * model's context length. *top1 receives the top-1 accuracy: the share of these tokens that equal
+ * the model's most likely next token. */
 enum kvr_status kvr_text_nll(struct kvr_dev *dev, struct kvr_model *m, const int32_t *ids, int n,
                              double *nll, double *top1);
 

@@ -10,12 +10,13 @@
 struct kvr_score_sums {
     int64_t tokens;
     double nll, kl, top1;
-    double hits; /* number of tokens that the model predicted as the most likely token */
+    double hits; /* number of tokens that equal the model's most likely next token */
 };
 
-/* Scores the predictions of the hidden states hidden [n,d] against the actual next tokens next [n],
- * and adds the scores to `sums`. `ref` [n,d] has the teacher's hidden states; if ref is NULL, kl
- * and top1 are unchanged. Returns KVR_ENAN if a logit is not finite. */
+/* Computes next-token predictions from the hidden states hidden [n,d], and compares them with the
+ * actual next tokens next [n]. Adds the scores to `sums`. `ref` [n,d] has the hidden states of the
+ * BF16 teacher; if `ref` is NULL, kl and top1 are unchanged. Returns KVR_ENAN if a logit is not
+ * finite. */
 enum kvr_status kvr_score_rows(struct kvr_lm *lm, int vocabulary, int dim, int64_t n,
                                const float *hidden, const float *ref, const int32_t *next,
                                struct kvr_score_sums *sums);

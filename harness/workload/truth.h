@@ -1,5 +1,5 @@
-/* truth.h - reads recorded clips, whose first frames start a rollout and whose other frames are
- * compared with it. A clip is one tensor of 8-bit RGB frames.
+/* truth.h - reads recorded clips. A clip's first frames start a rollout; the other frames are
+ * compared with the generated frames. A clip is one tensor of 8-bit RGB frames.
  *
  *     struct kvr_truth t;
  *     KVR_TRY(kvr_truth_open(&t, "models/nano/truth.safetensors", "ct01"));
@@ -19,11 +19,11 @@ struct kvr_truth {
 };
 
 /* Opens the clip named `tensor`, which must be U8 [n, height, width, 3] with positive extents.
- * Errors name the file and the tensor; after an error there is nothing to close. */
+ * Error messages name the file and the tensor. After an error there is nothing to close. */
 enum kvr_status kvr_truth_open(struct kvr_truth *t, const char *path, const char *tensor);
 void kvr_truth_close(struct kvr_truth *t); /* accepts {0} */
 
-/* Returns a view of the clip `f` without copying, with frames [from, n) only. */
+/* Returns frames [from, n) of the clip `f`, as a view that shares the clip's memory. */
 struct kvr_frames kvr_frames_from(const struct kvr_frames *f, int from, int n);
 
 #endif

@@ -14,36 +14,38 @@
 extern "C" {
 #endif
 
-/* The past that a chunk is conditioned on: the rollout's own earlier chunks, or a teacher's chunks.
- * With a teacher, a method's error is measured without accumulated drift. */
+/* Selects the past that a chunk is conditioned on: the rollout's own earlier chunks, or those of a
+ * BF16 rollout (the teacher). With a teacher, a method's error is measured without accumulated
+ * drift. */
 enum kvr_forcing {
     KVR_FORCING_NONE,
-    KVR_FORCING_TEACHER, /* the method's KV cache stores the keys and values of the teacher's
-                          * earlier chunks, which cache-update passes compute */
-    KVR_FORCING_STEP,    /* like KVR_FORCING_TEACHER, and each denoising step starts from the
-                          * teacher's x0 of the previous step */
+    KVR_FORCING_TEACHER, /* cache-update passes use the teacher's chunks, so the method's KV cache
+                          * stores the keys and values of the teacher's past */
+    KVR_FORCING_STEP,    /* like KVR_FORCING_TEACHER; in addition, each denoising step starts from
+                          * the x0 that the teacher predicted in the previous step */
     KVR_N_FORCINGS
 };
 extern const char *const kvr_forcing_names[]; /* NULL-terminated: "none", "teacher", "step" */
 
-/* Callback that receives a finished chunk x0 [n_frames, frame_elems] in host memory, valid only
- * during the call. */
+/* Callback that receives a finished chunk's latents x0 [n_frames, frame_elems] in host memory; the
+ * pointer is valid only during the call. */
 typedef enum kvr_status kvr_chunk_fn(void *ctx, int frame0, int n_frames, const float *x0);
 
 /* The inputs of one rollout: prompt, seed, options of the KV cache and hooks. */
 struct kvr_rollout_request {
     struct kvr_model *model;
-    const char *prompt; /* text in the model's vocabulary; with random weights any text, from which
-                         * a random embedding is generated */
+    const char *prompt; /* prompt in the words of the model's vocabulary; for a model with random
+                         * weights, any text, which seeds a random embedding */
     /* Text embeddings [n_embeddings][text_len, text_dim], one per shot (shots.h), with zeros after
      * the last token. If `embedding` is NULL, the prompt's text is encoded instead. */
     const float *embedding;
     int n_embeddings;             /* 0 means 1 */
-    enum kvr_on_switch on_switch; /* action on the KV cache at a cut */
-    double shot_offset;           /* number of frames by which each cut shifts the time positions of
-                                   * later chunks */
-    bool keep_latents;            /* whether to return `latents` for a decoder (pixels.h); only if
-                                   * latents are not RGB */
+    enum kvr_on_switch on_switch; /* action on the KV cache at a cut, that is, when the next shot
+                                   * begins */
+    double shot_offset;           /* number of frames that each cut adds to the time positions
+                                   * (RoPE) of all later chunks */
+    bool keep_latents;            /* whether the result has `latents`, the input of a decoder
+                                   * (pixels.h); ignored if the latents are RGB pixels */
     uint64_t seed;
     int latent_frames;
     int window_frames; /* 0 = all */
@@ -55,27 +57,31 @@ struct kvr_rollout_request {
     enum kvr_dtype exact;            /* KVR_BF16 */
     kvr_cache_observer_fn *observer; /* sees every call; NULL in timed runs */
     void *observer_ctx;
-    /* Called with each finished chunk; the time of this call counts as time of the rollout. May be
+    /* Callback for each finished chunk; its run time is part of the rollout's measured time. May be
      * NULL. */
     kvr_chunk_fn *chunk;
     void *chunk_ctx;
-    bool phases; /* whether to record the time of each pass by phase; false in timed runs */
+    bool phases; /* whether to record the time that each pass spends encoding, decoding and
+                  * attending; false in timed runs */
     bool graphs; /* on CUDA: kvr_dit_set_graphs */
     /* Given frames [n_given, latent_h, latent_w, 3] that start the video, for models with RGB
      * latents only. The number n_given must be a multiple of the frames per chunk and less than
-     * latent_frames. The given frames are copied to the output unchanged; chunks of given frames
-     * are not denoised, but have a cache-update pass. `given` is NULL if no frames are given. */
+     * latent_frames. The given frames are copied to the output unchanged. Chunks of given frames
+     * are not denoised, but a cache-update pass stores their keys and values. If `given` is NULL,
+     * the model generates all frames. */
     const uint8_t *given;
     int n_given;
-    /* The video's first latent frame [frame_elems], encoded from an image (image.h). `first` must
-     * be NULL if frames are given; if `first` is NULL, the first frame is generated. */
+    /* The video's first latent frame [frame_elems], encoded from an image (image.h). If `first` is
+     * NULL, the model generates the first frame. `first` must be NULL if `given` is not. */
     const float *first;
-    /* Perturbation of the noise by kvr_noise_moved; if jitter_draw is 0, the noise is not
-     * perturbed. */
+    /* Perturbation that kvr_noise_moved adds to the noise: jitter_draw selects one of its random
+     * perturbations (0: none), and jitter_magnitude is its standard deviation relative to the
+     * noise. */
     int jitter_draw;
     double jitter_magnitude;
-    /* `teacher` [chunks, steps, frames_per_chunk, frame_elems] has x0 of each chunk and step from
-     * kvr_rollout_reference(), and must outlive the rollout. NULL with KVR_FORCING_NONE. */
+    /* `teacher` [chunks, steps, frames_per_chunk, frame_elems] is the result of
+     * kvr_rollout_reference(): x0 of each chunk and denoising step. The array must outlive the
+     * rollout, and is NULL with KVR_FORCING_NONE. */
     enum kvr_forcing forcing;
     const float *teacher;
 };
@@ -87,30 +93,30 @@ struct kvr_pass_record {
     struct kvr_cache_bytes bytes;
     size_t live_total; /* all tags */
     size_t live[KVR_N_MEM_TAGS];
-    struct kvr_cache_times cache; /* time of this pass by phase; recorded only if the request sets
-                                   * `phases` */
+    struct kvr_cache_times cache; /* time of this pass spent encoding, decoding and attending;
+                                   * recorded only if the request sets `phases` */
     struct kvr_dit_times dit;
 };
 
 struct kvr_rollout_result {
     int n, height, width;
-    uint8_t *rgb;   /* frames [n, height, width, 3], owned, or NULL with n = 0 if latents are not
-                     * RGB and need a decoder (pixels.h) */
-    float *latents; /* [latent_frames, frame_elems], owned; NULL unless the request sets
-                     * keep_latents */
+    uint8_t *rgb;   /* video frames [n, height, width, 3], owned; NULL with n = 0: the latents are
+                     * not RGB and must be decoded (pixels.h) */
+    float *latents; /* latents [latent_frames, frame_elems] of the video, owned; NULL: the request
+                     * does not set keep_latents */
     bool finite;    /* whether all latents of the video are finite */
     int64_t wall_ns;
-    int64_t noise_ns; /* time of noise generation on the device, included in wall_ns */
+    int64_t noise_ns; /* device time of noise generation, which is part of wall_ns */
     struct kvr_dit_times dit;
     struct kvr_cache_times cache;
     struct kvr_graph_counts graphs;
-    struct kvr_reuse_counts reuse;     /* how many denoising steps feature reuse compared and
-                                        * skipped */
+    struct kvr_reuse_counts reuse;     /* numbers of denoising steps that feature reuse compared
+                                        * with the previous step, and that it skipped */
     struct kvr_cache_bytes bytes;      /* at the end */
-    struct kvr_mem_stats mem;          /* peak memory since the rollout began, and each tag's bytes
-                                        * at the peak */
-    size_t live_at_start, live_at_end; /* bytes allocated before the rollout, and after the rollout
-                                        * has freed its memory; must be equal */
+    struct kvr_mem_stats mem;          /* memory peak since the rollout began, in total and split by
+                                        * memory tag */
+    size_t live_at_start, live_at_end; /* bytes allocated before the rollout began, and after it
+                                        * freed its memory; a difference is a memory leak */
     int n_passes;
     struct kvr_pass_record *pass; /* owned */
     /* The relative L2 error |x - r| / |r| of the rollout's latents x against the teacher's latents
@@ -122,7 +128,8 @@ struct kvr_rollout_result {
     double latent_error;
 };
 
-/* Callback after each chunk; a nonzero return value ends the rollout with KVR_EINTERRUPTED. */
+/* Callback after each chunk. If it returns a nonzero value, the rollout ends with
+ * KVR_EINTERRUPTED. */
 typedef int kvr_progress_fn(void *ctx, int chunks_done, int n_chunks);
 
 /* Generates one video with a KV cache of `scheme`. `progress` may be NULL. The caller frees *out by
@@ -133,13 +140,14 @@ enum kvr_status kvr_rollout_run(struct kvr_dev *dev, const struct kvr_scheme *sc
                                 void *progress_ctx, struct kvr_rollout_result *out);
 void kvr_rollout_result_free(struct kvr_rollout_result *r);
 
-/* Returns a copy of the request that has keep_latents, observer, chunk and phases disabled. */
+/* Returns a copy of the request with the options keep_latents, observer, chunk and phases
+ * disabled. */
 struct kvr_rollout_request kvr_rollout_bare(const struct kvr_rollout_request *req);
 
 /* Runs the request with a BF16 KV cache and without forcing, and returns x0 of each chunk and step
- * as *teacher, which the caller frees with free(). In given chunks x0 is 0. The time and memory of
- * this run are not reported, because the next rollout resets the device's counters. After an error
- * *teacher is NULL. */
+ * as *teacher, which the caller frees with free(). For chunks of given frames, x0 is 0. The time
+ * and memory of this run are not part of a later rollout's result, because every rollout resets the
+ * device's counters. After an error *teacher is NULL. */
 enum kvr_status kvr_rollout_reference(struct kvr_dev *dev, const struct kvr_rollout_request *req,
                                       float **teacher);
 

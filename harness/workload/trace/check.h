@@ -3,8 +3,8 @@
  *     struct kvr_trace_report r;
  *     KVR_TRY(kvr_trace_check(t, NULL, NULL, &r));
  *
- * The check ends at the first invalid value, and the error names file, tensor, value and limit.
- * Only one file is mapped at a time. */
+ * The check ends at the first invalid value, and the error message names the file, tensor, value
+ * and limit. Only one file is mapped at a time. */
 #ifndef KVR_TRACE_CHECK_H
 #define KVR_TRACE_CHECK_H
 
@@ -16,8 +16,8 @@ extern "C" {
 
 struct kvr_trace_report {
     int64_t files, bytes, values; /* bytes: of tensors */
-    int64_t tokens;               /* number of tokens of all chunks; a token counts once, although
-                                   * each layer and pass records it */
+    int64_t tokens;               /* number of tokens in all chunks; a token counts once, not once
+                                   * per layer and pass */
     int outputs;                  /* calls with recorded outputs */
     double most[3];               /* largest |q|, |k|, |v| */
 };
@@ -27,11 +27,12 @@ typedef int kvr_trace_progress_fn(void *ctx, int passes_done, int n_passes);
 
 /* Checks all files of a trace. Returns KVR_EFORMAT if the folder has a file that does not belong to
  * the trace. Returns KVR_EFORMAT if a token's position is negative, or differs between layers or
- * between passes of its chunk. Returns KVR_ENAN if a value is not finite. Errors of
- * kvr_trace_call_open are returned too. */
+ * between passes of its chunk. Returns KVR_ENAN if a value is not finite. Also returns the errors
+ * of kvr_trace_call_open. */
 enum kvr_status kvr_trace_check(const struct kvr_trace *t, kvr_trace_progress_fn *progress,
                                 void *ctx, struct kvr_trace_report *out);
-/* Checks the values of one attention call and adds their counts and maxima to the report. */
+/* Checks the values of one attention call, and adds the number of values and the largest absolute
+ * values to the report. */
 enum kvr_status kvr_trace_call_check(const struct kvr_trace_call *c, struct kvr_trace_report *r);
 
 #ifdef __cplusplus

@@ -12,8 +12,8 @@
  *     kvr_trace_close(&t);
  *
  * The file index.json describes the trace. Every attention call (one pass of one layer) has its own
- * safetensors file, named by chunk, pass and layer. For an invalid file, the error names file,
- * tensor, value and limit. */
+ * safetensors file, named by chunk, pass and layer. For an invalid file, the error message names
+ * the file, tensor, value and limit. */
 #ifndef KVR_TRACE_TRACE_H
 #define KVR_TRACE_TRACE_H
 
@@ -41,8 +41,9 @@ enum {
 
 /* Dimensions that are common to all attention calls. A frame of a language model is one token. */
 struct kvr_trace_layout {
-    int n_layers, n_heads, n_kv_heads, head_dim; /* L, H, Hkv, D; query head h reads KV head h / (H
-                                                  * / Hkv) */
+    int n_layers, n_heads, n_kv_heads, head_dim; /* numbers of layers L, query heads H and KV heads
+                                                  * Hkv, and head width D; query head h attends to
+                                                  * KV head h / (H / Hkv) */
     int tokens_per_frame, frames_per_chunk;
     bool causal; /* whether attention within a chunk is causal */
 };
@@ -51,9 +52,10 @@ struct kvr_trace_layout {
  * it. */
 struct kvr_trace_rope {
     bool rotary;     /* whether RoPE was applied; if false, other fields are unused */
-    bool halves;     /* RoPE rotates the channel pairs (i, i + n/2) of an axis of n channels, not
-                      * the pairs (2i, 2i + 1) */
-    int channels[3]; /* channels per head for the axes t, h, w; at most D in all */
+    bool halves;     /* whether RoPE rotates the channel pairs (i, i + n/2) of an axis of n
+                      * channels; false: the pairs (2i, 2i + 1) */
+    int channels[3]; /* numbers of channels per head that RoPE rotates by the position in time,
+                      * height and width; their sum is at most D */
     double base;
 };
 
@@ -64,20 +66,21 @@ struct kvr_trace_pass {
     bool clean;                     /* whether this is the cache-update pass, the chunk's last pass,
                                      * whose keys and values later chunks attend to */
     bool queries;                   /* false for a cache-update pass recorded without queries */
-    char (*sha256)[KVR_SHA256_HEX]; /* [L]: hashes of the pass's files */
+    char (*sha256)[KVR_SHA256_HEX]; /* hashes [L] of the pass's files, one file per layer */
 };
 
 struct kvr_trace_info {
     const char *model, *licence; /* licence: SPDX name or text of the licence, never empty */
-    const char *source, *text;   /* source: origin of the model; text: the prompt; "" if unknown */
+    const char *source, *text;   /* source: origin of the model; text: prompt of the recorded run;
+                                  * "": unknown */
     uint64_t seed;
     int window_frames,
-        sink_frames; /* attention window and sink of the recorded run; window 0: all frames are
-                      * visible; sink 0: no sink */
+        sink_frames; /* attention window and attention sink of the recorded run, in frames; window
+                      * 0: all frames are visible */
     struct kvr_trace_layout layout;
     struct kvr_trace_rope rope;
     int n_passes, n_chunks, n_frames;
-    int most_passes;             /* largest number of recorded forward passes per chunk */
+    int most_passes;             /* largest number of recorded passes of any chunk */
     struct kvr_trace_pass *pass; /* [n_passes], in order */
 };
 
@@ -95,12 +98,13 @@ const char *kvr_trace_dir(const struct kvr_trace *t);
  * hashes of all other files. */
 const char *kvr_trace_sha256(const struct kvr_trace *t);
 
-/* Reads a JSON document in the format of index.json, which messages call `where`. Strings in *out
- * belong to `doc`; kvr_trace_info_free frees `pass`. After an error there is nothing to free. */
+/* Reads a JSON document in the format of index.json. `where` names the document in error messages.
+ * The strings in *out are owned by `doc`; kvr_trace_info_free frees only `pass`. After an error
+ * there is nothing to free. */
 enum kvr_status kvr_trace_info_read(struct kvr_trace_info *out, const json_t *doc,
                                     const char *where);
 void kvr_trace_info_free(struct kvr_trace_info *i);
-/* Checks a layout against the bounds that apply in index.json. */
+/* Checks a layout against the limits of the format, KVR_TRACE_MAX_LAYERS and the like. */
 enum kvr_status kvr_trace_layout_check(const struct kvr_trace_layout *l, const char *where);
 
 /* The tensors of one attention call in a mapped file, with T = n_frames * tokens_per_frame
@@ -108,9 +112,11 @@ enum kvr_status kvr_trace_layout_check(const struct kvr_trace_layout *l, const c
 struct kvr_trace_call {
     struct kvr_st *file;
     int64_t n_tok;              /* T */
-    struct kvr_tensor k, v;     /* [T,Hkv,D] F32, F16 or BF16; keys after RoPE */
-    struct kvr_tensor q;        /* [T,H,D]; data is NULL in a pass without queries */
-    struct kvr_tensor out;      /* [T,H,D]: attention output; data is NULL if not recorded */
+    struct kvr_tensor k, v;     /* keys after RoPE, and values, [T,Hkv,D] F32, F16 or BF16 */
+    struct kvr_tensor q;        /* queries after RoPE [T,H,D]; data is NULL: the pass was recorded
+                                 * without queries */
+    struct kvr_tensor out;      /* attention output [T,H,D]; data is NULL: the output was not
+                                 * recorded */
     struct kvr_tensor position; /* I32 [T,3]: position of each token in time, height and width */
 };
 
@@ -119,8 +125,8 @@ struct kvr_trace_call {
 enum kvr_status kvr_trace_call_open(struct kvr_trace_call *c, const struct kvr_trace *t, int pass,
                                     int layer);
 void kvr_trace_call_close(struct kvr_trace_call *c); /* accepts {0} */
-/* Finds the tensors of an attention call in an open file, which belongs to `c` if the call
- * succeeds. */
+/* Finds the tensors of an attention call in the open file `file`. If the function succeeds, `c`
+ * owns `file`. */
 enum kvr_status kvr_trace_call_read(struct kvr_trace_call *c, struct kvr_st *file,
                                     const struct kvr_trace_info *info, int pass);
 

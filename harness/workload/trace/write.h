@@ -6,8 +6,9 @@
  *     KVR_TRY(kvr_trace_finish(&w));                                  writes index.json last
  *     kvr_trace_drop(&w);                                             or abandons it, at any time
  *
- * The caller owns the tensors, and only those of one attention call need to be in memory. A folder
- * without index.json is an unfinished trace, for which kvr_trace_open() returns KVR_ENOTFOUND. */
+ * The caller owns the tensors. Only the tensors of one attention call need to be in memory. A
+ * folder without index.json is an unfinished trace, for which kvr_trace_open() returns
+ * KVR_ENOTFOUND. */
 #ifndef KVR_TRACE_WRITE_H
 #define KVR_TRACE_WRITE_H
 
@@ -24,9 +25,10 @@ struct kvr_trace_writer;
 enum kvr_status kvr_trace_create(struct kvr_trace_writer **out, const char *dir,
                                  const struct kvr_trace_info *info);
 
-/* Writes the tensors of one attention call, whose shapes must match the layout. Calls must be
- * written in the order of passes and, within a pass, of layers. The tensor `out` of the call may
- * have NULL data. In a pass without queries, the tensor q must have NULL data. */
+/* Writes the tensors of one attention call, whose shapes must match the trace's layout. Calls must
+ * be written in the order of passes and, within a pass, of layers. The data of the tensor `out` may
+ * be NULL: the attention output is then not recorded. In a pass without queries, the data of the
+ * tensor q must be NULL. */
 enum kvr_status kvr_trace_put(struct kvr_trace_writer *w, const struct kvr_trace_pass *pass,
                               int layer, const struct kvr_trace_call *call);
 
