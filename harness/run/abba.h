@@ -5,11 +5,11 @@
  *     ... t.ratio, t.pair[0 .. t.n_pairs) ...
  *     kvr_abba_free(&t);
  *
- * A block is four runs, A B B A or B A A B at random (from the seed), where A is the reference and
- * B the method. A block has two pairs of consecutive runs, (A, B) and (B, A). Linear drift of the
- * machine's speed raises the ratio B / A of one pair and lowers the ratio of the other pair by the
- * same factor. The drift therefore cancels in the geometric mean of the block. In the ratio of two
- * runs that are far apart in time, the drift does not cancel. */
+ * A block is four runs in the order A B B A or B A A B, where A is the reference and B the method.
+ * The order is random, determined by the seed. A block has two pairs of consecutive runs, (A, B)
+ * and (B, A). Linear drift of the machine's speed raises the ratio B / A of one pair and lowers the
+ * ratio of the other pair by the same factor. The drift therefore cancels in the geometric mean of
+ * the block. In the ratio of two runs that are far apart in time, the drift does not cancel. */
 #ifndef KVR_RUN_ABBA_H
 #define KVR_RUN_ABBA_H
 
@@ -27,13 +27,14 @@ struct kvr_abba {
     int64_t *method_ns, *reference_ns; /* times [n_pairs] in nanoseconds; pair i is
                                         * (reference_ns[i], method_ns[i]) */
     double *pair;                      /* ratios [n_pairs] of times, method / reference */
-    double ratio;                      /* geometric mean of the pairs' ratios */
+    double ratio;                      /* geometric mean of the ratios in `pair` */
 };
 
 enum kvr_status kvr_abba_open(struct kvr_abba *t, int n_blocks);
 void kvr_abba_free(struct kvr_abba *t); /* accepts {0} */
 
-/* Runs all blocks and computes the ratios. KVR_EINVAL: a time is not positive. */
+/* Runs all blocks and computes the ratios. Returns KVR_EINVAL if a measured time is not
+ * positive. */
 enum kvr_status kvr_abba_run(struct kvr_abba *t, uint64_t seed, kvr_abba_time *time, void *ctx);
 
 #endif

@@ -1,11 +1,12 @@
-/* answer.h - judges a worker's answer or failure, and stores it as the cell's row. */
+/* answer.h - derives the outcome of a cell (one measured run) from its worker process's answer or
+ * failure, and stores the outcome and the results in the database. */
 #ifndef KVR_RUN_ANSWER_H
 #define KVR_RUN_ANSWER_H
 
 #include "harness/plan/sweep.h"
 #include "harness/store/store.h"
 
-/* Result of an attempt to run a cell. All pointers are borrowed. */
+/* Result of an attempt to run a cell. The caller owns all pointers. */
 struct kvr_attempt {
     const struct kvr_cell *cell;
     const char *baseline_key, *session;
@@ -13,23 +14,28 @@ struct kvr_attempt {
     const char *answer, *log_tail; /* `answer`: stdout of the worker (NULL: no worker was started);
                                     * `log_tail`: last lines of the worker's stderr */
     int wait_status;
-    int64_t cell_ns;         /* wall time of the worker in nanoseconds: rollout, files, metrics and
-                              * video */
-    bool timed_out, stopped; /* the timeout, or the user, killed the worker */
+    int64_t cell_ns;         /* wall time of the worker process in nanoseconds, including rollout,
+                              * metrics and writing of files */
+    bool timed_out, stopped; /* whether the worker was killed at the timeout, or because the user
+                              * interrupted the run */
     int timeout_s;
-    bool answer_lost;                  /* the parent ran out of memory while it read the answer */
-    bool oom_killed;                   /* the OOM killer was active while the worker ran */
-    const char *disturbed;             /* codes of disturbances while the cell ran (NULL:
-                                        * undisturbed) */
-    const struct kvr_row_watch *watch; /* observations [n_watch] of the machine (disturbance.h) */
+    bool answer_lost;                  /* whether the parent ran out of memory while it read the
+                                        * worker's answer */
+    bool oom_killed;                   /* whether the kernel's OOM killer killed a process while the
+                                        * worker ran */
+    const char *disturbed;             /* codes of disturbances of the cell's time, such as "LOAD
+                                        * CLOCK" (NULL: undisturbed) */
+    const struct kvr_row_watch *watch; /* observations [n_watch] of the machine while the worker
+                                        * ran, such as its load (disturbance.h) */
     int n_watch;
-    enum kvr_outcome outcome; /* outcome SKIPPED or UNSUPPORTED of a cell whose worker was not
-                               * started */
+    enum kvr_outcome outcome; /* outcome of a cell whose worker was not started: SKIPPED or
+                               * UNSUPPORTED */
     const char *reason;
-    const char *expected_frames; /* SHA-256 that the frames must have ("": not checked) */
+    const char *expected_frames; /* SHA-256 that the frames must have, because the cell repeats an
+                                  * earlier run ("": not checked) */
 };
 
-/* Outcome and results of a stored attempt. */
+/* Outcome and results that kvr_attempt_store derives from an attempt. */
 struct kvr_verdict {
     enum kvr_outcome outcome;
     char reason[512];
@@ -41,8 +47,8 @@ struct kvr_verdict {
                      * row was stored */
 };
 
-/* Determines the outcome of an attempt and stores it in one transaction. Errors such as KVR_EFULL
- * are those of the store. */
+/* Determines the outcome of an attempt, and stores outcome and results in one transaction. Returns
+ * the errors of the database, such as KVR_EFULL. */
 enum kvr_status kvr_attempt_store(struct kvr_store *s, const struct kvr_attempt *a,
                                   struct kvr_verdict *out);
 

@@ -3,17 +3,18 @@
  *
  *     KVR_TRY(kvr_link_by_name(out, "red", "RTN_INT4", key, "videos/red-RTN_INT4-1a2b-9c8d.mp4"));
  *
- * The links are relative symbolic links, so the folder may be moved. The result files themselves
- * have hashes in their names, so sweeps that share a folder never overwrite each other's files. If
- * the link's name is taken by another cell, the link is METHOD-KEY8.mp4. */
+ * The links are symbolic and relative, so they stay valid if the folder OUT is moved. The result
+ * files themselves have hashes in their names, so sweeps that share a folder never overwrite each
+ * other's files. If another cell's link already has the name METHOD.mp4, the new link is
+ * METHOD-KEY8.mp4, where KEY8 is the first 8 digits of the cell's key. */
 #ifndef KVR_RUN_BY_NAME_H
 #define KVR_RUN_BY_NAME_H
 
 #include "harness/core/status.h"
 
-/* Makes the link to `file`, a path "NAME-BUILD.SUFFIX" below `out_dir`. A link to the same NAME of
- * another build is replaced. If `file` does not exist, no link is made. KVR_EIO: the file system
- * has no symbolic links, or a file that is not such a link has the name; nothing is changed. */
+/* Makes the link to `file`, a path "NAME-BUILD.SUFFIX" below `out_dir`. If a link to a file with
+ * the same NAME of another build exists, it is replaced. If `file` does not exist, no link is made.
+ * Returns KVR_EIO if the file system does not support symbolic links. */
 enum kvr_status kvr_link_by_name(const char *out_dir, const char *prompt, const char *method,
                                  const char *key, const char *file);
 

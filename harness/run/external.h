@@ -1,4 +1,5 @@
-/* external.h - runs an external program that scores a cell's files and prints the scores as JSON.
+/* external.h - runs an external metric program, which reads the files of one measured run (cell)
+ * and prints scores as JSON.
  *
  *     json_t *scores;
  *     if (kvr_external_run(&e, &scores, &unheld) == KVR_OK)      {"name": number, NaN or null}
@@ -18,16 +19,18 @@ struct kvr_external {
     int timeout_s;
     enum kvr_sandbox_kind sandbox; /* harness/run/sandbox.h */
     const char *video, *frames,
-        *reference; /* paths that replace {video}, {frames} and {reference} (NULL: no such file) */
+        *reference; /* paths that replace {video}, {frames} and {reference} in the command (NULL: no
+                     * such file) */
 };
 
 /* Runs the program with empty stdin and this process's stderr, and parses its stdout. The call
- * fails if the command has an unclosed quote, a file is missing, or the program cannot be started,
- * is killed or exits with a nonzero code. The call also fails if the output exceeds 1 MiB or is not
- * one JSON object of numbers and nulls; the key "sandbox" is not allowed. At the timeout the
- * program's process group is killed. kvr_json_not_finite() recognises NaN and infinities as Python
- * prints them. On KVR_OK the caller owns the JSON object *out. *unheld is the reason why a
- * requested sandbox was not used, or NULL if the sandbox was used or not requested. */
+ * fails if the command has an unclosed quote, a file is missing, or the program cannot be started.
+ * It fails if the program is killed or exits with a nonzero code. The program's output must be one
+ * JSON object of numbers and nulls, of at most 1 MiB and without the key "sandbox"; otherwise the
+ * call fails. NaN and Infinity are allowed, as Python prints them. At the timeout the program's
+ * process group is killed. On KVR_OK the caller owns the JSON object *out. *unheld is the reason
+ * why the program did not run in the requested sandbox; NULL: it did, or no sandbox was
+ * requested. */
 enum kvr_status kvr_external_run(const struct kvr_external *e, json_t **out, const char **unheld);
 
 #endif

@@ -1,5 +1,5 @@
-/* plan_by_method.h - summarizes a plan by method: numbers of cells to run, done and unsupported,
- * with reasons. */
+/* plan_by_method.h - summarizes a plan by method: numbers of cells to run, measured earlier and
+ * unsupported, with reasons. */
 #ifndef KVR_RUN_PLAN_BY_METHOD_H
 #define KVR_RUN_PLAN_BY_METHOD_H
 

@@ -1,30 +1,30 @@
-/* priority.h - for partial runs: orders cells by information per cost, and finds unnecessary
- * cells. */
+/* priority.h - orders the cells (single runs) of a sweep by information per cost, for runs that end
+ * early, and finds unnecessary cells. */
 #ifndef KVR_RUN_PRIORITY_H
 #define KVR_RUN_PRIORITY_H
 
 #include "harness/run/choose.h"
 
-/* Sorts `order` by information per cost, most first; ties keep their order. The information of one
- * more prompt is the reduction of the variance of a method's mean over n prompts, s^2 (1/n - 1/(n +
- * 1)), so every method gets its first prompt before any method gets a second. In timed sweeps a
- * repeat counts like a prompt; in untimed sweeps repeats come last. Timed cells whose costs differ
- * by less than a factor of two keep the sweep's order. A baseline precedes the first cell that
- * needs it. */
+/* Sorts `order` by descending information per cost; ties keep their order. The information of one
+ * more prompt is the decrease of the variance of a method's mean over n prompts, s^2 (1/n - 1/(n +
+ * 1)). If costs are equal, every method therefore gets its first prompt before any method gets a
+ * second. In timed sweeps a repeat has the same information as a prompt; in untimed sweeps repeats
+ * come last. Timed cells whose costs differ by less than a factor of two keep the sweep's order. A
+ * baseline precedes the first cell that needs it. */
 enum kvr_status kvr_most_telling_first(int *order, const struct kvr_sweep *sweep,
                                        const struct kvr_job *jobs);
 
-/* Sets *yes if the rollout's time is known precisely enough without this cell. The cell must be the
- * seventh repeat or a later one, and at least six repeats must have valid times (kvr_store_times).
- * The confidence interval of the median of these times must have a relative width of at most
- * `until`. */
+/* Sets *yes to true if the rollout's time is known precisely enough without this cell. The cell
+ * must be the seventh or a later repeat, and at least six repeats must have valid times
+ * (kvr_store_times). The confidence interval of the median of these times must have a relative
+ * width of at most `until`. */
 enum kvr_status kvr_time_is_known(struct kvr_store *s, const struct kvr_session *session,
                                   const struct kvr_cell *cell, double until, kvr_width_fn *width,
                                   bool *yes);
 
-/* Sets *yes if the config's stop rule makes cell `at` unnecessary, and if the cell is a baseline,
- * also all cells that wait for it. *yes is false if the config has no stop rule or if `width` or
- * `s` is NULL. */
+/* Sets *yes to true if the config's stop rule (`until`) makes cell `at` unnecessary. If this cell
+ * is a baseline, all waiting cells that need it must also be unnecessary. If the config has no stop
+ * rule, or if `width` or `s` is NULL, *yes is false. */
 enum kvr_status kvr_is_enough(struct kvr_store *s, const struct kvr_session *session,
                               const struct kvr_sweep *sweep, const struct kvr_job *jobs, int at,
                               kvr_width_fn *width, bool *yes);

@@ -1,4 +1,5 @@
-/* prompt_words.h - the words of a prompt for each chunk, input of the metric prompt_score. */
+/* prompt_words.h - parses a prompt into the words that describe each chunk, which are an input of
+ * the metric prompt_score. */
 #ifndef KVR_RUN_PROMPT_WORDS_H
 #define KVR_RUN_PROMPT_WORDS_H
 
@@ -9,7 +10,8 @@
 
 struct kvr_prompt_words {
     struct kvr_metric_prompt prompt;
-    const char **word; /* owned array; the strings belong to the config */
+    const char **word; /* owned array [n_chunks][slots] of words; the model config owns the
+                        * strings */
     char probe[PATH_MAX];
 };
 

@@ -1,7 +1,7 @@
-/* rescore.h - computes more metrics for finished cells from their stored frames.
+/* rescore.h - computes more metrics for finished cells (measured runs) from their stored frames.
  *
- * No rollout runs: the frames are read from the out folder, checked against the hashes in the
- * database, and compared with the frames of the cell's baseline. */
+ * No model runs. The frames are read from the out folder, and their hashes are checked against the
+ * database. The metrics compare them with the frames of the cell's BF16 baseline. */
 #ifndef KVR_RUN_RESCORE_H
 #define KVR_RUN_RESCORE_H
 
@@ -18,22 +18,22 @@ struct kvr_rescore_options {
     const char *const *only; /* sorted keys [n_only] of the cells to score (NULL: all cells) */
     int n_only;
     bool force;            /* whether to recompute metrics that are already stored */
-    bool (*stopped)(void); /* callback between two cells, which stops the rescoring by returning
-                            * true (NULL: no callback) */
-    FILE *progress;        /* receives one line per failed cell (NULL: quiet) */
+    bool (*stopped)(void); /* callback between two cells; if it returns true, rescoring stops (NULL:
+                            * no callback) */
+    FILE *progress;        /* stream for one line per failed cell (NULL: no output) */
 };
 
 struct kvr_rescore_summary {
-    int cells;  /* number of OK cells in the database that `only` selects */
-    int scored; /* number of cells that got new metrics */
+    int cells;  /* number of cells in the database with outcome OK that `only` selects */
+    int scored; /* number of cells for which new metrics were computed */
     int had;    /* number of cells that already had all metrics */
     int failed; /* number of cells whose frames are missing or changed */
     bool stopped;
 };
 
 /* Computes the metrics that the stored cells lack. The results of one cell are written in one
- * transaction. If a cell fails, it is counted in `failed` and the remaining cells continue.
- * KVR_ENOTFOUND: no such database or metric. */
+ * transaction. If a cell fails, it is counted in `failed` and the remaining cells continue. Returns
+ * KVR_ENOTFOUND if the database or a metric does not exist. */
 enum kvr_status kvr_rescore(const struct kvr_rescore_options *o, struct kvr_rescore_summary *out);
 
 #endif

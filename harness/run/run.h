@@ -1,5 +1,5 @@
 /* run.h - runs a sweep: plans its cells, runs the cells that the database lacks, and stores the
- * results.
+ * results. A cell is one run of one method on one prompt and seed.
  *
  * Each cell runs in its own process, `kvreel worker`, which reads the cell as JSON from stdin and
  * writes its results as JSON to stdout. Only the parent process writes to the database. A cell that
@@ -14,21 +14,26 @@
 #include "harness/core/status.h"
 #include "harness/plan/config.h"
 
-/* Summary of one method's cells in a plan. The strings are valid during the callback only. */
+/* Counts of one method's cells in a plan, and texts that describe them. The strings are valid
+ * during the callback only. */
 struct kvr_plan_line {
     const char *method;
-    int cells, to_run, done, failed, unsupported, excluded, left_out; /* numbers of cells; left_out
-                                                                       * counts the cells omitted
-                                                                       * because of `limit` */
+    int cells, to_run, done, failed, unsupported, excluded, left_out; /* numbers of the method's
+                                                                       * cells by state; left_out:
+                                                                       * cells that do not run for
+                                                                       * another reason, such as the
+                                                                       * option `limit` */
     const char *model;                                                /* model of the method's first
                                                                        * cell */
-    bool listed;         /* the config lists the method; false for added baselines */
-    const char *reason;  /* reason of the first cell that will not run */
+    bool listed;         /* whether the config lists the method; false: the plan added it as a
+                          * baseline */
+    const char *reason;  /* why the method's first unsupported, excluded or failed cell does not
+                          * run; "": no such cell */
     const char *warning; /* warning that applies to the method's results ("": no warning) */
 };
-/* Callback that limits how many prompts of each suite this run measures for a method; INT_MAX: all
- * prompts. *enough true means that the other prompts are unnecessary; false leaves them for a later
- * run. */
+/* Callback that returns the maximum number of prompts per prompt suite that this run measures for a
+ * method; INT_MAX: all prompts. If the callback sets *enough to true, the other prompts are
+ * unnecessary; otherwise they are left for a later run. */
 typedef int kvr_most_prompts_fn(void *ctx, const char *method, bool *enough);
 typedef void kvr_plan_line_fn(void *ctx, const struct kvr_plan_line *line);
 
@@ -42,14 +47,16 @@ typedef void kvr_plan_file_fn(void *ctx, const struct kvr_plan_file *file);
 /* Predicted cost of one phase of all cells: text encoding, rollout or decoding. The phases do not
  * overlap in time (harness/plan/resources.h). */
 struct kvr_run_phase {
-    int n;                /* number of encoded prompts, of rollouts, or of decoded videos */
+    int n;                /* number of prompts to encode, of rollouts to run, or of videos to
+                           * decode */
     double flop;          /* total FLOPs of the phase */
-    int64_t memory_bytes; /* largest memory that one prompt, rollout or video needs */
+    int64_t memory_bytes; /* peak memory of the prompt, rollout or video that needs most, in
+                           * bytes */
 };
 
 struct kvr_run_options {
-    /* The sweep's config. `kvreel run` passes the text of a config read from a pipe, which can be
-     * read only once. */
+    /* The sweep's config, as a path or as text. For a config from a pipe, which can be read only
+     * once, `kvreel run` passes the text. */
     struct kvr_config_source sweep;
     const char *db_path; /* path of the database (NULL: the config's `db`, or "kvreel.db") */
     const char *out_dir; /* folder for frames and videos (NULL: the config's `out`, or "out") */
@@ -60,18 +67,20 @@ struct kvr_run_options {
     const char *retries; /* outcomes that are retried in this run, such as "SIGNAL:2" (NULL: no
                           * retries; choose.h) */
     bool force, dry_run;
-    bool stale;          /* whether to rerun cells that another build measured */
+    bool stale;          /* whether to rerun cells that another build of kvreel measured */
     int limit;           /* maximum number of cells to run (0: unlimited) */
     int shard, n_shards; /* 0 of 1: everything */
-    int budget_s;        /* time limit in seconds (0: unlimited); only cells that would finish in
-                          * time start */
+    int budget_s;        /* time limit of the run in seconds (0: unlimited); a cell starts only if
+                          * it is predicted to finish in time */
     kvr_most_prompts_fn *most_prompts; /* NULL: all prompts */
     void *most_ctx;
-    kvr_width_fn *width; /* decides when `until: ci_width 1%` is reached (NULL: all repeats run) */
-    const char *costs;   /* database whose cell times determine the shards (NULL: predicted FLOPs
-                          * determine the shards) */
+    kvr_width_fn *width; /* computes the confidence interval for the stop rule `until: ci_width 1%`
+                          * (NULL: no stop rule, all repeats run) */
+    const char *costs;   /* database with measured times of cells, used to balance the shards (NULL:
+                          * predicted FLOPs are used) */
     int timeout_s;       /* timeout of a cell in seconds (0: the config's `timeout_s`) */
-    FILE *progress;      /* stream for progress lines or a progress bar (NULL: quiet) */
+    FILE *progress;      /* stream for progress lines or a progress bar (NULL: no progress
+                          * output) */
     kvr_plan_line_fn *plan_line; /* callback for each method in a dry run; may be NULL */
     kvr_plan_file_fn *plan_file; /* callback for each input file in a dry run; may be NULL */
     void *plan_ctx;
@@ -90,43 +99,48 @@ struct kvr_run_summary {
     int failed_before;      /* number of cells of done_before that failed and are not retried */
     int to_score;           /* number of cells of done_before with new metrics to compute from
                              * stored frames */
-    int scored, not_scored; /* number of cells of to_score whose metrics were computed, and number
-                             * whose metrics could not be computed */
-    int to_run;             /* number of cells to measure in this run, or that a run would measure
-                             * (dry run) */
-    int timed_once;         /* number of timed cells without repeats, whose times have no
-                             * interval */
-    int limited;            /* number of cells that `limit` or the budget left for a later run */
-    int enough;             /* number of cells that the stop rule made unnecessary */
-    int later;              /* number of cells that `most_prompts` left for a later run */
+    int scored, not_scored; /* numbers of cells of to_score whose new metrics were computed, and
+                             * whose new metrics could not be computed */
+    int to_run;             /* number of cells that this run measures; in a dry run, number that a
+                             * run would measure */
+    int timed_once;         /* number of timed cells without repeats, for whose times no confidence
+                             * interval can be computed */
+    int limited;            /* number of cells left for a later run because of `limit` or the time
+                             * limit budget_s */
+    int enough;             /* number of cells that do not run, because the stop rule `until` is
+                             * already met */
+    int later;              /* number of cells left for a later run because of the callback
+                             * `most_prompts` */
     int retried;            /* number of retried attempts */
-    int noisy;              /* number of cells of `ok` with verdict NOISY */
+    int noisy;              /* number of cells of `ok` whose times are marked as noisy */
     int n_stale;            /* number of cells of done_before that another build measured */
-    int64_t memory_bytes;   /* bytes of memory of all concurrent cells, estimated from history (0:
-                             * unknown) */
-    int64_t disk_bytes;     /* bytes of disk space for the cells of to_run, estimated from history
-                             * (0: unknown) */
-    int64_t estimate_ns;    /* wall time of the cells of to_run, estimated from history (0:
-                             * unknown) */
-    /* Predictions of a dry run if the database has no history (estimate.h); 0: unknown. */
+    int64_t memory_bytes;   /* memory of all concurrent cells in bytes, estimated from cells in the
+                             * database (0: unknown) */
+    int64_t disk_bytes;     /* disk space for the cells of to_run in bytes, estimated from cells in
+                             * the database (0: unknown) */
+    int64_t estimate_ns;    /* wall time of the cells of to_run, estimated from cells in the
+                             * database (0: unknown) */
+    /* Predictions of a dry run if the database has no measured cells (estimate.h); 0: unknown.
+     * flop: total FLOPs; flop_per_s: measured rate of this machine. */
     double flop, flop_per_s;
-    int64_t predicted_bytes;                        /* cache and weights of the largest cell, in
-                                                     * bytes */
-    struct kvr_run_phase encoder, network, decoder; /* predictions per phase; the memory of
-                                                     * `network` includes activations */
-    int64_t frames_bytes;                           /* bytes of the raw frames to store, without
-                                                     * videos */
-    bool unidentified; /* whether a dry run does not know the keys, because files are missing or not
-                        * hashed yet, or the device is absent */
+    int64_t predicted_bytes;                        /* peak memory of KV cache and weights over all
+                                                     * cells, in bytes */
+    struct kvr_run_phase encoder, network, decoder; /* predicted costs of text encoding, rollout and
+                                                     * decoding; the memory of `network` includes
+                                                     * activations */
+    int64_t frames_bytes;                           /* size of all raw frame files to store, in
+                                                     * bytes, excluding MP4 videos */
+    bool unidentified;   /* whether a dry run cannot compute the cells' keys, because files are
+                        * missing or not hashed yet, or the device is unavailable */
     char no_device[512]; /* why a dry run could not query the device ("": the query succeeded) */
-    bool until_decided;  /* the config has `until: decided`, so nothing ran; call kvr_decide()
-                        * (settle/decide.h) */
+    bool until_decided;  /* whether the config has `until: decided`, in which case kvr_run runs
+                          * nothing and the caller must use kvr_decide() (settle/decide.h) */
     bool interrupted;
     char db_path[512], out_dir[512];
 };
 
-/* Runs a sweep. Returns KVR_OK even if cells failed, which the summary counts; an error means that
- * the sweep as a whole could not run. */
+/* Runs a sweep. Returns KVR_OK even if cells failed; the summary counts these cells. An error means
+ * that the sweep as a whole could not run. */
 enum kvr_status kvr_run(const struct kvr_run_options *opts, struct kvr_run_summary *out);
 
 /* Runs `kvreel worker`: reads one cell as JSON from `in`, runs it, and writes the results as JSON

@@ -1,4 +1,4 @@
-/* sandbox.h - runs an external metric program without network access and with write access to one
+/* sandbox.h - runs an external metric program without network access; the program can write to one
  * folder only.
  *
  *     struct kvr_sandbox s;
@@ -11,11 +11,12 @@
  *     ...                          after it has exited
  *     kvr_sandbox_close(&s);
  *
- * The writable folder is new, named by TMPDIR and removed afterwards. bwrap implements the sandbox
- * with kernel namespaces. If bwrap or namespaces are unavailable, Landlock restricts file access
- * and a seccomp filter restricts sockets. In all cases the program inherits no descriptors. The
- * program's resource limits forbid core files, limit file size and memory to the machine's memory,
- * and limit CPU time to the timeout times the number of cores. */
+ * The writable folder is created for the program, named by TMPDIR and removed afterwards. The tool
+ * bwrap implements the sandbox with kernel namespaces. If bwrap or namespaces are unavailable,
+ * Landlock restricts file access and a seccomp filter restricts sockets. In all cases the program
+ * inherits no file descriptors except stdin, stdout and stderr. Resource limits forbid core files,
+ * and limit file size and data memory to the size of the machine's memory. CPU time is limited to
+ * the timeout multiplied by the number of cores. */
 #ifndef KVR_RUN_SANDBOX_H
 #define KVR_RUN_SANDBOX_H
 
@@ -25,7 +26,7 @@
 #include "harness/core/status.h"
 
 enum kvr_sandbox_kind {
-    KVR_SANDBOX_BEST,     /* the first kind in this list that works on this machine */
+    KVR_SANDBOX_BEST,     /* first of the following kinds that works on this machine */
     KVR_SANDBOX_BWRAP,    /* requires bwrap, and fails with KVR_EUNSUPPORTED if bwrap does not
                            * work */
     KVR_SANDBOX_LANDLOCK, /* requires Landlock, and fails with KVR_EUNSUPPORTED if Landlock does not
@@ -36,9 +37,9 @@ enum kvr_sandbox_kind {
 enum { KVR_SANDBOX_FILES = 3, KVR_SANDBOX_FAILED = 126 };
 
 struct kvr_sandbox {
-    enum kvr_sandbox_kind kind; /* the kind of sandbox in use, never BEST */
-    const char *lacks;          /* why no sandbox works on this machine, if BEST became NONE; else
-                                 * NULL */
+    enum kvr_sandbox_kind kind; /* kind of sandbox in use, never KVR_SANDBOX_BEST */
+    const char *lacks;          /* why no sandbox works on this machine, if BEST was requested and
+                                 * `kind` is NONE; otherwise NULL */
     char scratch[512];          /* the program's writable folder */
     char **argv, **env;         /* for exec */
     char *words;                /* storage of env's strings */
@@ -46,19 +47,20 @@ struct kvr_sandbox {
     int cpu_s;
 };
 
-/* Prepares a sandbox for the program argv[0], searched in PATH like execvp(), and its arguments.
- * The program can read `files` wherever they are; entries may be NULL. `argv` and `files` are
- * borrowed until close. KVR_ENOTFOUND: no such program. On failure the caller has nothing to
- * close. */
+/* Prepares a sandbox for the program argv[0] with arguments argv; the program is searched in PATH,
+ * as by execvp(). The program can read the files `files` in any folder; entries may be NULL. `argv`
+ * and `files` must stay valid until kvr_sandbox_close. Returns KVR_ENOTFOUND if the program does
+ * not exist. After an error there is nothing to close. */
 enum kvr_status kvr_sandbox_open(struct kvr_sandbox *s, enum kvr_sandbox_kind wanted,
                                  char *const *argv, const char *const files[KVR_SANDBOX_FILES],
                                  int timeout_s);
 
-/* Enters the sandbox; the child calls it between fork() and exec. The function is
- * async-signal-safe. On failure the child exits with KVR_SANDBOX_FAILED. */
+/* Enters the sandbox. The child process calls this function between fork() and exec; it is
+ * async-signal-safe. If it fails, the child exits with code KVR_SANDBOX_FAILED. */
 void kvr_sandbox_enter(const struct kvr_sandbox *s);
 
-/* Removes the writable folder as far as possible, and frees the memory. */
+/* Removes the writable folder, ignoring files that cannot be removed, and frees the memory of
+ * `s`. */
 void kvr_sandbox_close(struct kvr_sandbox *s);
 
 /* --- Linux kernel interfaces (sandbox_kernel.c) ------------------------------------------- */

@@ -1,11 +1,12 @@
-/* scored.h - compares and merges the metrics and external programs of cell specs.
+/* scored.h - compares and merges the lists of metrics and external programs in cell specs. A cell
+ * spec is the JSON text that describes one run.
  *
  *     KVR_TRY(kvr_scored_lacks(has, wanted, &lacks));
  *     if (lacks)
  *         KVR_TRY(kvr_scored_with(has, wanted_metrics, wanted_commands, &spec)); ... free(spec)
  *
- * Two metrics are equal if name and version are equal; two programs are equal if their entries in
- * the spec are equal. */
+ * Two metrics are equal if their names and versions are equal. Two programs are equal if their JSON
+ * entries are equal. */
 #ifndef KVR_RUN_SCORED_H
 #define KVR_RUN_SCORED_H
 
@@ -14,18 +15,18 @@
 
 #include "harness/core/status.h"
 
-/* Sets *lacks if wanted_spec has a metric or program that `spec` lacks. Both arguments are specs of
- * cells, as JSON text. KVR_EFORMAT: a spec is malformed. */
+/* Sets *lacks to true if wanted_spec has a metric or program that `spec` lacks. Both arguments are
+ * cell specs, as JSON text. Returns KVR_EFORMAT if a spec is malformed. */
 enum kvr_status kvr_scored_lacks(const char *spec, const char *wanted_spec, bool *lacks);
-/* Returns whether a spec has this metric, or this program. */
+/* Returns true if the spec has this metric with this version, or this program. */
 bool kvr_scored_has_metric(const json_t *spec, const char *name, const json_t *version);
 bool kvr_scored_has_command(const json_t *spec, const json_t *command);
 
-/* Adds metrics and commands to a spec, and sets *out to its canonical text, which the caller frees.
- * `commands` may be NULL. */
+/* Adds metrics and programs (`commands`) to a copy of a spec, and sets *out to the canonical JSON
+ * text of the copy, which the caller frees. `commands` may be NULL. */
 enum kvr_status kvr_scored_with(const char *spec, const json_t *metrics, const json_t *commands,
                                 char **out);
-/* Like kvr_scored_with, for the metrics and programs of the spec `other`. */
+/* Like kvr_scored_with, but adds all metrics and programs of the spec `other`. */
 enum kvr_status kvr_scored_with_all(const char *spec, const char *other, char **out);
 
 #endif

@@ -6,8 +6,8 @@
  *         ... c.answer [c.n_answer], c.tail ...
  *     kvr_child_free(&c);
  *
- * A Ctrl-C at the terminal signals only the parent. Killing a child kills all processes of its
- * group. */
+ * Ctrl-C at the terminal therefore signals only the parent. kvr_child_kill kills all processes of
+ * the child's group. */
 #ifndef KVR_RUN_SPAWN_H
 #define KVR_RUN_SPAWN_H
 
@@ -21,25 +21,26 @@
 enum {
     KVR_TAIL_MAX = 4096,
     KVR_ANSWER_MAX = 64 << 20,
-    KVR_LIFE_FD = 3, /* a worker's descriptor of a pipe that closes when the parent ends; announced
-                      * by KVREEL_LIFE */
+    KVR_LIFE_FD = 3, /* file descriptor, in the worker, of a pipe that the kernel closes when the
+                      * parent ends; the environment variable KVREEL_LIFE has its number */
 };
 
 struct kvr_child {
     pid_t pid;
     int out, err; /* -1 if closed */
-    int life;     /* write end of a pipe; closing it ends the child */
-    char *answer; /* stdout of the child, NUL-terminated */
+    int life;     /* write end of the pipe at the child's KVR_LIFE_FD; when it is closed, the child
+                   * exits */
+    char *answer; /* output of the child on stdout, NUL-terminated */
     size_t n_answer, capacity;
-    bool no_room;            /* `answer` is truncated, because memory was exhausted */
-    char tail[KVR_TAIL_MAX]; /* last part of the child's stderr, NUL-terminated */
+    bool no_room;            /* whether `answer` is truncated, because memory was exhausted */
+    char tail[KVR_TAIL_MAX]; /* end of the child's output on stderr, NUL-terminated */
     size_t n_tail;
     int64_t cpu_ns; /* CPU time of the child and its descendants in nanoseconds, set by
                      * kvr_child_reap */
 };
 
-/* Starts `/proc/self/exe worker` with `request` on stdin and OMP_NUM_THREADS set to `threads`. The
- * child sees only the GPU with UUID `gpu`; "": all GPUs. */
+/* Starts `/proc/self/exe worker` with `request` on stdin and OMP_NUM_THREADS set to `threads`. Only
+ * the GPU with UUID `gpu` is visible to the child; "": all GPUs are visible. */
 enum kvr_status kvr_child_start(struct kvr_child *c, const char *request, size_t n, int threads,
                                 const char *gpu);
 
@@ -47,7 +48,7 @@ enum kvr_status kvr_child_start(struct kvr_child *c, const char *request, size_t
 void kvr_child_read(struct kvr_child *c);
 
 /* Returns true once the child has ended, after reading all its output and killing the rest of its
- * process group. *status is the child's wait status. */
+ * process group. *status receives the child's wait status, as from waitpid(). */
 bool kvr_child_reap(struct kvr_child *c, int *status);
 
 void kvr_child_kill(struct kvr_child *c);

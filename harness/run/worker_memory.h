@@ -1,5 +1,5 @@
-/* worker_memory.h - measures a cell's device memory per phase: the memory pool's high-water mark,
- * and the process memory that NVML reports.
+/* worker_memory.h - measures the device memory of a cell (one run) in phases such as loading
+ * weights: the memory pool's high-water mark, and the process's memory as reported by NVML.
  *
  *     struct kvr_worker_memory m = { 0 };
  *     KVR_TRY(kvr_worker_memory_open(&m, dev));              phase context: the empty device
@@ -7,10 +7,11 @@
  *     KVR_TRY(kvr_worker_memory_answer(&m, answer));         once the answer has metrics
  *     kvr_worker_memory_close(&m);
  *
- * The answer gets the metrics pool_PHASE_bytes and nvml_PHASE_bytes. If NVML does not report the
- * memory, nvml_PHASE_bytes has no value but a reason. The pool retains freed memory, so NVML's
- * value at the end of a phase is the phase's peak. On the CPU nothing is measured; on the emulated
- * device, only if KVREEL_NVML names a library. */
+ * The worker's JSON answer gets the metrics pool_PHASE_bytes and nvml_PHASE_bytes. If NVML does not
+ * report the memory, nvml_PHASE_bytes has a reason instead of a value. The pool retains freed
+ * memory, so NVML's value at the end of a phase is the peak since the process started. On the CPU
+ * nothing is measured. On the emulated CUDA device, nothing is measured unless KVREEL_NVML names a
+ * library that replaces NVML. */
 #ifndef KVR_RUN_WORKER_MEMORY_H
 #define KVR_RUN_WORKER_MEMORY_H
 
@@ -25,9 +26,11 @@ enum { KVR_MEMORY_PHASES = 8 };
 
 struct kvr_worker_memory {
     bool on;
-    struct kvr_gpu_states *nvml; /* NULL: NVML is unavailable, for the reason in `why` */
+    struct kvr_gpu_states *nvml; /* handle of NVML; NULL: NVML is unavailable, for the reason in
+                                  * `why` */
     char why[200], uuid[KVR_UUID_LEN];
-    size_t held; /* bytes reserved by the memory pools of other devices of the process */
+    size_t held; /* bytes reserved by the memory pool of another device handle of the process, which
+                  * later phases include */
     int n;
     struct kvr_memory_phase {
         const char *name; /* borrowed: a literal */
@@ -39,8 +42,8 @@ struct kvr_worker_memory {
 enum kvr_status kvr_worker_memory_open(struct kvr_worker_memory *m, struct kvr_dev *dev);
 enum kvr_status kvr_worker_memory_end(struct kvr_worker_memory *m, struct kvr_dev *dev,
                                       const char *phase);
-/* Sets m->held to the bytes that `dev` has reserved. The pool bytes of later phases, measured on
- * another device handle of the process, include m->held. */
+/* Sets m->held to the bytes that the memory pool of `dev` has reserved. If later phases use another
+ * device handle of the process, their pool bytes include m->held. */
 enum kvr_status kvr_worker_memory_hold(struct kvr_worker_memory *m, struct kvr_dev *dev);
 enum kvr_status kvr_worker_memory_answer(const struct kvr_worker_memory *m, json_t *answer);
 void kvr_worker_memory_close(struct kvr_worker_memory *m);

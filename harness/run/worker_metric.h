@@ -1,4 +1,4 @@
-/* worker_metric.h - adds a metric to a worker's answer.
+/* worker_metric.h - adds a metric to a worker process's JSON answer.
  *
  *     KVR_TRY(kvr_worker_metric(json_object_get(answer, "metrics"), "fps_vae", "1/s", 1, fps, NULL)); */
 #ifndef KVR_RUN_WORKER_METRIC_H
@@ -8,8 +8,8 @@
 
 #include "harness/core/status.h"
 
-/* Adds a metric without a series, whose `value` is over n samples. If `missing` is not NULL, the
- * metric has no value, for the reason `missing`. KVR_ENOMEM. */
+/* Adds a metric whose `value` summarizes n samples. If `missing` is not NULL, the metric has no
+ * value, and `missing` is the reason. KVR_ENOMEM. */
 enum kvr_status kvr_worker_metric(json_t *metrics, const char *name, const char *unit, int n,
                                   double value, const char *missing);
 

@@ -1,13 +1,13 @@
-/* worker_pace.h - measures the frames per second of a cell with setting `fps`: transformer alone,
- * and with each video decoder.
+/* worker_pace.h - measures decoded frames per second for a cell whose config sets `fps`: with the
+ * transformer alone, and with each video decoder.
  *
  *     KVR_TRY(kvr_worker_pace_run(&p, dev, scheme, &req, model_dir, out_dir, 0, r.wall_ns));
  *     KVR_TRY(kvr_worker_pace_answer(&p, answer));     after metrics and samples are in the answer
  *
- * The answer gets the metrics fps_transformer, fps_vae, fps_taehv, peak_vae_bytes and
+ * The worker's JSON answer gets the metrics fps_transformer, fps_vae, fps_taehv, peak_vae_bytes and
  * peak_taehv_bytes. The answer also gets the samples paced_* (wall time of a rollout with decoding)
- * and decoded_* (its decoding time). A metric that cannot be measured is stored without value, with
- * the reason. */
+ * and decoded_* (the decoding time in that rollout). A metric that cannot be measured has no value,
+ * but a reason. */
 #ifndef KVR_RUN_WORKER_PACE_H
 #define KVR_RUN_WORKER_PACE_H
 
@@ -16,16 +16,18 @@
 #include "harness/workload/pace.h"
 
 struct kvr_worker_pace {
-    int frames;      /* number of decoded frames in pixel space (0: not measured) */
-    int64_t wall_ns; /* wall time of the rollout without decoding (0: unknown, since decoding
+    int frames;      /* number of decoded frames in pixel space (0: the cell's config does not set
+                      * `fps`) */
+    int64_t wall_ns; /* wall time of the rollout without decoding (0: unknown, because decoding
                       * overlapped the rollout) */
     struct kvr_pace pace[KVR_N_DECODERS];
     char missing[KVR_N_DECODERS][512]; /* why the decoder was not measured ("": it was measured) */
 };
 
 /* Runs one more rollout per decoder. For a model with random weights and no decoder file, a random
- * decoder is written to out_dir/drawn. `overlap_threads` is passed to kvr_pace_run. If a decoder
- * does not fit the device's memory, its metrics have no value; other errors fail the cell. */
+ * decoder is written to out_dir/drawn. `overlap_threads` is an argument of kvr_pace_run. If a
+ * decoder does not fit into device memory, its metrics have no value. After any other error the
+ * cell fails. */
 enum kvr_status kvr_worker_pace_run(struct kvr_worker_pace *p, struct kvr_dev *dev,
                                     const struct kvr_scheme *scheme,
                                     const struct kvr_rollout_request *req, const char *model_dir,

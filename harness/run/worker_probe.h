@@ -1,4 +1,4 @@
-/* worker_probe.h - adds a probed rollout's results to a worker's answer. */
+/* worker_probe.h - adds the probe's results to a worker process's answer, a JSON object. */
 #ifndef KVR_RUN_WORKER_PROBE_H
 #define KVR_RUN_WORKER_PROBE_H
 
@@ -6,8 +6,9 @@
 
 #include "harness/workload/probe.h"
 
-/* Adds the rows of the probe as "probes", its values over all layers and steps to "metrics", and
- * the time spent in the probe to "samples". `answer` must already have "metrics" and "samples". */
+/* Adds the probe's rows to the answer as "probes", the metric values over all layers and passes to
+ * "metrics", and the time spent in the probe to "samples". `answer` must already have "metrics" and
+ * "samples". */
 enum kvr_status kvr_probe_answer(const struct kvr_probe *probe, int64_t probe_ns, json_t *answer);
 
 #endif

@@ -1,5 +1,5 @@
-/* worker_reference.h - the BF16 rollout that is the teacher of forced cells, computed once for all
- * methods.
+/* worker_reference.h - computes or loads the teacher of cells with forcing: a BF16 rollout whose
+ * chunks replace the method's own past. The teacher is the same for all methods.
  *
  *     KVR_TRY(kvr_worker_reference(request, spec, out_dir, dev, &req, &teacher));
  *     ... kvr_rollout_run() with req.teacher = teacher ...
@@ -16,9 +16,9 @@
 
 #include "harness/workload/workload.h"
 
-/* Like kvr_rollout_reference(), but reads the file if another cell stored it completely; otherwise
- * computes the teacher and stores it. `request` is the worker's request, and `spec` the spec of its
- * cell. The caller frees *teacher. */
+/* Like kvr_rollout_reference(), but reads the teacher from its file if another cell stored it.
+ * Otherwise computes the teacher and writes the file. `request` is the worker's JSON request, and
+ * `spec` the part of it that describes the cell. The caller frees *teacher. */
 enum kvr_status kvr_worker_reference(const json_t *request, const json_t *spec, const char *out_dir,
                                      struct kvr_dev *dev, const struct kvr_rollout_request *req,
                                      float **teacher);

@@ -1,5 +1,5 @@
-/* worker_text.h - runs a language model's cell: opens tokens and teacher, and adds results to the
- * answer.
+/* worker_text.h - opens the tokens and the BF16 teacher for a language model's cell, and adds the
+ * cell's results to the worker's JSON answer.
  *
  *     struct kvr_worker_text t = { .request = r, .spec = s, .out_dir = d, .set = &set, .dev = dev };
  *     KVR_TRY(kvr_worker_text_open(&t, &req));            req.model, path and attend are set
@@ -15,8 +15,7 @@
 #include "harness/workload/text.h"
 
 struct kvr_worker_text {
-    const json_t *request, *spec; /* all fields before `tokens` are set by the caller and
-                                   * borrowed */
+    const json_t *request, *spec; /* the caller sets and owns all fields before `tokens` */
     const char *out_dir;
     const struct kvr_settings *set;
     struct kvr_dev *dev;
@@ -25,19 +24,20 @@ struct kvr_worker_text {
     const struct kvr_text_request *req;
 };
 
-/* Reads the tokens and the teacher's outputs, and sets the remaining fields of `req`. The teacher
- * is read from out_dir/teacher if another cell with the same text stored it; otherwise it is
- * computed and stored there. */
+/* Reads the tokens and the teacher's keys, values and hidden states, and sets the fields of `req`
+ * that the caller did not set. The teacher is read from out_dir/teacher if another cell with the
+ * same text stored it. Otherwise the teacher is computed and stored there. */
 enum kvr_status kvr_worker_text_open(struct kvr_worker_text *t, struct kvr_text_request *req);
-void kvr_worker_text_close(struct kvr_worker_text *t); /* accepts a struct whose opening failed */
+void kvr_worker_text_close(struct kvr_worker_text *t); /* accepts a struct for which
+                                                        * kvr_worker_text_open failed */
 
 /* Runs the warm-up passes and adds their times to `answer`; other results are discarded. */
 enum kvr_status kvr_worker_text_warm_up(struct kvr_worker_text *t, const struct kvr_scheme *scheme,
                                         json_t *answer);
 
 /* Adds the metrics nll, kl, top1 and mass to the answer. A metric's value is the mean over all
- * scored tokens, and its series has one value per bin of tokens. A metric's `n` is the number of
- * scored tokens. */
+ * scored tokens, and its `n` is their number. A metric's series has one value per bin of prefix
+ * lengths (workload/text.h). */
 enum kvr_status kvr_worker_text_answer(const struct kvr_text_result *r, json_t *answer);
 
 #endif

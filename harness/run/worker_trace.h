@@ -1,5 +1,5 @@
-/* worker_trace.h - runs a cell that replays a trace: opens the inputs and adds results to the
- * answer.
+/* worker_trace.h - opens the trace for a cell that replays it, and adds the cell's results to the
+ * worker's JSON answer.
  *
  *     struct kvr_trace *t;
  *     ... req.path and req.attend are set ...
@@ -16,8 +16,8 @@
 #include "harness/store/setting.h"
 #include "harness/workload/replay.h"
 
-/* Opens the trace and sets the remaining fields of `req`. KVR_EFORMAT: the trace's hash is not that
- * in the plan. */
+/* Opens the trace, and sets the fields of `req` for trace, frames, layers, window, sink and
+ * eviction. Returns KVR_EFORMAT if the trace was modified after the sweep was planned. */
 enum kvr_status kvr_worker_trace_open(struct kvr_trace **out, const json_t *spec,
                                       const json_t *request, const struct kvr_settings *set,
                                       struct kvr_replay_request *req);
@@ -27,8 +27,9 @@ enum kvr_status kvr_worker_trace_warm_up(struct kvr_dev *dev, const struct kvr_s
                                          const struct kvr_replay_request *req, int n,
                                          json_t *answer);
 
-/* Adds the metric recorded_rel to the answer. If outputs are compared, also adds attn_out_mse,
- * attn_out_rel and attn_out_cos, each with one value per chunk. */
+/* Adds the metric recorded_rel, the attention error against the recorded outputs, to the answer. If
+ * outputs are compared with those of a BF16 KV cache, also adds attn_out_mse, attn_out_rel and
+ * attn_out_cos, each with one value per chunk. */
 enum kvr_status kvr_worker_trace_answer(const struct kvr_replay_request *req,
                                         const struct kvr_replay_result *r, json_t *answer);
 

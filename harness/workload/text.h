@@ -15,9 +15,9 @@
  * generation.
  *
  * Chunks are grouped in bins by the length of their prefix. Prefixes of bin b have at least P =
- * first * 2^b tokens, where `first` is the shortest prefix of the request. The chunks of bin b
+ * first * 2^b tokens, where `first` is the request's shortest prefix in tokens. The chunks of bin b
  * start at P, P + C, P + 2 C and so on. All starts are below P + scored, where `scored` is the
- * request's number of scored tokens per bin, and below the P of bin b + 1. A bin exists if its
+ * request's number of tokens to score per bin, and below the P of bin b + 1. A bin exists if its
  * first chunk ends within the text. The logits at position t - 1 predict token t, so a chunk [s, s
  * + C) scores tokens s + 1 to s + C.
  *
