@@ -12,8 +12,8 @@
 
 #include "harness/core/status.h"
 
-/* Makes the link to `file`, a path "NAME-BUILD.SUFFIX" below `out_dir`. If a link to a file with
- * the same NAME of another build exists, it is replaced. If `file` does not exist, no link is made.
+/* Makes the link to `file`, a path "NAME-BUILD.SUFFIX" below `out_dir`. An existing link to a file
+ * with the same NAME but another BUILD is replaced. If `file` does not exist, no link is made.
  * Returns KVR_EIO if the file system does not support symbolic links. */
 enum kvr_status kvr_link_by_name(const char *out_dir, const char *prompt, const char *method,
                                  const char *key, const char *file);

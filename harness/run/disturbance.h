@@ -32,8 +32,8 @@ struct kvr_machine {
     } fastest[KVR_MAX_DEVICES];  /* fastest clock observed on each GPU, in MHz; an entry with uuid
                                   * "" ends the list */
     struct kvr_gpu_states *gpus; /* NVML's handle (NULL: no GPU, or no NVML) */
-    char nvml[256];              /* NVML's version, or why NVML is unavailable ("": NVML was not
-                                  * requested) */
+    char nvml[256];              /* NVML's version or, if NVML is unavailable, the reason; "" if
+                                  * NVML was not requested */
 };
 
 enum { KVR_N_WATCH = 11 };

@@ -9,7 +9,7 @@
  * separately, the prediction has the total FLOPs (harness/plan/flops.h) and the peak memory over
  * all cells (harness/cache/predict.h). The total size of the raw frames is also predicted. The
  * field flop_per_s is the measured FLOP/s of a linear layer of Wan's width on the CPU, with the
- * sweep's number of threads. It is the maximum of all measurements on this machine
+ * sweep's number of threads. This value is the maximum of all measurements on this machine
  * (core/remember.h), including a measurement of 0.1 s during this call. A time derived from this
  * value assumes an idle machine and the same FLOP/s in all layers of the network. Unknown values
  * are 0. */

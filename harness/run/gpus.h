@@ -7,9 +7,9 @@
  *     kvr_gpus_close(&g);
  *
  * The lock is a kernel lock on the file kvreel-UUID.lock in $KVREEL_LOCKS, by default in /run/lock
- * or else /tmp. The kernel releases the lock when the process ends, but the file remains. If two
- * sweeps run concurrently on one machine, each may lock a GPU after any cell of the other has
- * finished. */
+ * or else /tmp. The kernel releases the lock when the process ends, but the file remains.
+ * Concurrent sweeps on one machine therefore share its GPUs: after each cell, either sweep may lock
+ * the GPU next. */
 #ifndef KVR_RUN_GPUS_H
 #define KVR_RUN_GPUS_H
 
@@ -30,12 +30,12 @@ void kvr_gpus_open(struct kvr_gpus *g, const char uuid[][KVR_UUID_LEN], int n);
 void kvr_gpus_close(struct kvr_gpus *g); /* releases the locks of all GPUs; accepts {0} */
 
 /* Locks the first free GPU and sets *at to its index. If all GPUs are locked, *taken is false and
- * *at is -1. On a machine without GPUs no lock is needed: *taken is true and *at is -1. Returns
+ * *at is -1. On a machine without GPUs, no lock is needed, so *taken is true and *at is -1. Returns
  * KVR_EIO if a lock file cannot be created. */
 enum kvr_status kvr_gpu_acquire(struct kvr_gpus *g, int *at, bool *taken);
 void kvr_gpu_release(struct kvr_gpus *g, int at); /* accepts -1 */
 
-/* Returns the UUID of the GPU with index `at`; "": `at` is -1. */
+/* Returns the UUID of the GPU with index `at`, or "" if `at` is -1. */
 const char *kvr_gpus_uuid(const struct kvr_gpus *g, int at);
 
 #endif

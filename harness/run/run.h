@@ -14,8 +14,8 @@
 #include "harness/core/status.h"
 #include "harness/plan/config.h"
 
-/* Counts of one method's cells in a plan, and texts that describe them. The strings are valid
- * during the callback only. */
+/* Summary of one method's cells in a plan: their numbers by state, and texts for the user. The
+ * strings are valid during the callback only. */
 struct kvr_plan_line {
     const char *method;
     int cells, to_run, done, failed, unsupported, excluded, left_out; /* numbers of the method's
@@ -27,12 +27,12 @@ struct kvr_plan_line {
                                                                        * cell */
     bool listed;         /* whether the config lists the method; false: the plan added it as a
                           * baseline */
-    const char *reason;  /* why the method's first unsupported, excluded or failed cell does not
-                          * run; "": no such cell */
+    const char *reason;  /* why the method's first unsupported, excluded or failed cell does not run
+                          * ("": no such cell) */
     const char *warning; /* warning that applies to the method's results ("": no warning) */
 };
 /* Callback that returns the maximum number of prompts per prompt suite that this run measures for a
- * method; INT_MAX: all prompts. If the callback sets *enough to true, the other prompts are
+ * method (INT_MAX: all prompts). If the callback sets *enough to true, the other prompts are
  * unnecessary; otherwise they are left for a later run. */
 typedef int kvr_most_prompts_fn(void *ctx, const char *method, bool *enough);
 typedef void kvr_plan_line_fn(void *ctx, const struct kvr_plan_line *line);
@@ -50,7 +50,7 @@ struct kvr_run_phase {
     int n;                /* number of prompts to encode, of rollouts to run, or of videos to
                            * decode */
     double flop;          /* total FLOPs of the phase */
-    int64_t memory_bytes; /* peak memory of the prompt, rollout or video that needs most, in
+    int64_t memory_bytes; /* maximum over the prompts, rollouts or videos of the peak memory, in
                            * bytes */
 };
 
@@ -74,8 +74,8 @@ struct kvr_run_options {
                           * it is predicted to finish in time */
     kvr_most_prompts_fn *most_prompts; /* NULL: all prompts */
     void *most_ctx;
-    kvr_width_fn *width; /* computes the confidence interval for the stop rule `until: ci_width 1%`
-                          * (NULL: no stop rule, all repeats run) */
+    kvr_width_fn *width; /* computes the interval width for the stop rule `until: ci_width 1%`
+                          * (NULL: all repeats run) */
     const char *costs;   /* database with measured times of cells, used to balance the shards (NULL:
                           * predicted FLOPs are used) */
     int timeout_s;       /* timeout of a cell in seconds (0: the config's `timeout_s`) */
@@ -101,8 +101,8 @@ struct kvr_run_summary {
                              * stored frames */
     int scored, not_scored; /* numbers of cells of to_score whose new metrics were computed, and
                              * whose new metrics could not be computed */
-    int to_run;             /* number of cells that this run measures; in a dry run, number that a
-                             * run would measure */
+    int to_run;             /* number of cells to measure: in this run or, after a dry run, in a
+                             * later run */
     int timed_once;         /* number of timed cells without repeats, for whose times no confidence
                              * interval can be computed */
     int limited;            /* number of cells left for a later run because of `limit` or the time
@@ -120,8 +120,9 @@ struct kvr_run_summary {
                              * the database (0: unknown) */
     int64_t estimate_ns;    /* wall time of the cells of to_run, estimated from cells in the
                              * database (0: unknown) */
-    /* Predictions of a dry run if the database has no measured cells (estimate.h); 0: unknown.
-     * flop: total FLOPs; flop_per_s: measured rate of this machine. */
+    /* Predictions of a dry run if the database has no measured cells (estimate.h), or 0 if unknown.
+     * The field flop is the total number of FLOPs; flop_per_s is the measured FLOP/s of this
+     * machine. */
     double flop, flop_per_s;
     int64_t predicted_bytes;                        /* peak memory of KV cache and weights over all
                                                      * cells, in bytes */
@@ -133,8 +134,8 @@ struct kvr_run_summary {
     bool unidentified;   /* whether a dry run cannot compute the cells' keys, because files are
                         * missing or not hashed yet, or the device is unavailable */
     char no_device[512]; /* why a dry run could not query the device ("": the query succeeded) */
-    bool until_decided;  /* whether the config has `until: decided`, in which case kvr_run runs
-                          * nothing and the caller must use kvr_decide() (settle/decide.h) */
+    bool until_decided;  /* whether the config has `until: decided`; kvr_run then runs nothing, and
+                          * the caller must use kvr_decide() (settle/decide.h) */
     bool interrupted;
     char db_path[512], out_dir[512];
 };

@@ -47,16 +47,17 @@ struct kvr_sandbox {
     int cpu_s;
 };
 
-/* Prepares a sandbox for the program argv[0] with arguments argv; the program is searched in PATH,
- * as by execvp(). The program can read the files `files` in any folder; entries may be NULL. `argv`
- * and `files` must stay valid until kvr_sandbox_close. Returns KVR_ENOTFOUND if the program does
- * not exist. After an error there is nothing to close. */
+/* Prepares a sandbox for the program argv[0] with arguments argv; like execvp(), the function
+ * searches the program in PATH. The program can read the files `files` in any folder; entries may
+ * be NULL. `argv` and `files` must stay valid until kvr_sandbox_close. Returns KVR_ENOTFOUND if the
+ * program does not exist. After an error there is nothing to close. */
 enum kvr_status kvr_sandbox_open(struct kvr_sandbox *s, enum kvr_sandbox_kind wanted,
                                  char *const *argv, const char *const files[KVR_SANDBOX_FILES],
                                  int timeout_s);
 
 /* Enters the sandbox. The child process calls this function between fork() and exec; it is
- * async-signal-safe. If it fails, the child exits with code KVR_SANDBOX_FAILED. */
+ * async-signal-safe. If the sandbox cannot be entered, the child exits with code
+ * KVR_SANDBOX_FAILED. */
 void kvr_sandbox_enter(const struct kvr_sandbox *s);
 
 /* Removes the writable folder, ignoring files that cannot be removed, and frees the memory of

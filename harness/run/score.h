@@ -28,12 +28,12 @@ struct kvr_score_input {
 /* Returns the step, in frames, between the lengths of the video prefixes over which metrics are
  * computed. For decoded videos the step is 50 frames, as in the published study that kvreel
  * reproduces. For frames that are latents the step is the largest multiple of the chunk length up
- * to 12, because a latent frame corresponds to four decoded frames. */
+ * to 12, since a latent frame corresponds to four decoded frames. */
 int kvr_score_prefix_step(int n_frames, int n_latent, int frames_per_chunk);
 
 /* Paths of the weights of learned metrics in a data folder (harness/plan/find.h):
- * models/lpips/alexnet.safetensors and models/stlpips/alex_shift_tolerant.pth. "": the file was not
- * found. */
+ * models/lpips/alexnet.safetensors and models/stlpips/alex_shift_tolerant.pth. A path is "" if its
+ * file was not found. */
 struct kvr_score_weights {
     char lpips[4096], stlpips[4096];
 };

@@ -21,8 +21,8 @@
 enum {
     KVR_TAIL_MAX = 4096,
     KVR_ANSWER_MAX = 64 << 20,
-    KVR_LIFE_FD = 3, /* file descriptor, in the worker, of a pipe that the kernel closes when the
-                      * parent ends; the environment variable KVREEL_LIFE has its number */
+    KVR_LIFE_FD = 3, /* number of the worker's file descriptor for a pipe that closes when the
+                      * parent ends; also passed as the environment variable KVREEL_LIFE */
 };
 
 struct kvr_child {
@@ -40,7 +40,7 @@ struct kvr_child {
 };
 
 /* Starts `/proc/self/exe worker` with `request` on stdin and OMP_NUM_THREADS set to `threads`. Only
- * the GPU with UUID `gpu` is visible to the child; "": all GPUs are visible. */
+ * the GPU with UUID `gpu` is visible to the child, or all GPUs if `gpu` is "". */
 enum kvr_status kvr_child_start(struct kvr_child *c, const char *request, size_t n, int threads,
                                 const char *gpu);
 

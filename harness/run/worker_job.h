@@ -27,12 +27,13 @@ struct kvr_worker_job {
     const char *model_dir, *out_dir, *frames, *video, *reference, *reference_sha256;
     const char *scheme, *sha256, *prompt;
     struct kvr_settings set;
-    const char *device; /* name of the device; NULL: the cell's key does not depend on the device */
+    const char *device; /* name of the device, or NULL if the cell's key does not depend on the
+                         * device */
     bool device_full;   /* whether a memory allocation on the device failed */
     int64_t memory_bytes, device_bytes;
     struct kvr_worker_memory memory; /* device memory by phase */
-    struct kvr_truth truth;          /* recorded clip with the ground truth; {0}: the cell has no
-                                      * clip */
+    struct kvr_truth truth;          /* recorded clip with the ground truth, or {0} if the cell has
+                                      * no clip */
     int64_t given;
     float *first;     /* first latent frame of the video, encoded from an image (NULL: the model
                        * generates the frame) */

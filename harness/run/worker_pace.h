@@ -6,8 +6,8 @@
  *
  * The worker's JSON answer gets the metrics fps_transformer, fps_vae, fps_taehv, peak_vae_bytes and
  * peak_taehv_bytes. The answer also gets the samples paced_* (wall time of a rollout with decoding)
- * and decoded_* (the decoding time in that rollout). A metric that cannot be measured has no value,
- * but a reason. */
+ * and decoded_* (the decoding time in that rollout). If a metric cannot be measured, the answer has
+ * a reason instead of its value. */
 #ifndef KVR_RUN_WORKER_PACE_H
 #define KVR_RUN_WORKER_PACE_H
 

@@ -6,7 +6,7 @@
 
 #include "harness/workload/probe.h"
 
-/* Adds the probe's rows to the answer as "probes", the metric values over all layers and passes to
+/* Adds all probe values to the answer as "probes". Adds the values over all layers and passes to
  * "metrics", and the time spent in the probe to "samples". `answer` must already have "metrics" and
  * "samples". */
 enum kvr_status kvr_probe_answer(const struct kvr_probe *probe, int64_t probe_ns, json_t *answer);

@@ -47,10 +47,10 @@ void kvr_heads_close(struct kvr_heads **p);
  * heads' sums. `ctx` is a struct kvr_heads *. The KV cache must be on the CPU. */
 enum kvr_status kvr_heads_observe(void *ctx, const struct kvr_cache_view *view);
 
-/* Writes the label of each head to class [L][H], and the quantity that the rule compares with its
- * threshold to measure [L][H]. For Forcing-KV this quantity is A_near / (A_all - A_first), for
- * Dummy Forcing max(A_first, A_past). For Pyramid Forcing it is the share of steps at which x(d)
- * minus its mean changes sign. Returns KVR_EINVAL if all passes belong to the first chunk. */
+/* Writes each head's label to class [L][H], and the quantity that decides the label to measure
+ * [L][H]. For Forcing-KV this quantity is A_near / (A_all - A_first), for Dummy Forcing
+ * max(A_first, A_past). For Pyramid Forcing it is the share of steps at which x(d) minus its mean
+ * changes sign. Returns KVR_EINVAL if all passes belong to the first chunk. */
 enum kvr_status kvr_heads_classify(const struct kvr_heads *p, const struct kvr_head_rule_opts *o,
                                    char *class, double *measure);
 

@@ -24,8 +24,8 @@ struct kvr_image {
 enum kvr_status kvr_image_open(struct kvr_image *image, const char *path);
 void kvr_image_close(struct kvr_image *image); /* accepts {0} */
 
-/* Returns the VAE's downscaling factor, the number of pixels per latent position in height and in
- * width; 0: the model has no image encoder. */
+/* Returns the VAE's spatial downscaling factor (pixels per latent position, in height and in
+ * width), or 0 if the model has no image encoder. */
 int kvr_image_scale(const struct kvr_model_config *c);
 /* Returns KVR_EUNSUPPORTED if the model has no image encoder, and KVR_EINVAL if the image does not
  * have the size of the model's videos. */

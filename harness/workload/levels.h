@@ -10,9 +10,9 @@
  * passes. The codec stage `kvquant` (methods/codecs/nuq) receives the same input after the stage
  * `unrope` (methods/codecs/unrope). A vector is one channel of a chunk's keys, or one token of a
  * chunk's values. Each vector's outliers, a share `exact` of the vector's elements, are excluded.
- * The 2^bits levels minimize the squared quantization error over all chunks. Levels apply to
- * vectors that are scaled to their range; the error of each vector is therefore weighted by the
- * square of half its range. */
+ * The 2^bits levels minimize the squared quantization error over all chunks. Levels are relative to
+ * each vector's range. The squared error of a vector is therefore weighted by the square of half
+ * its range. */
 #ifndef KVR_WORKLOAD_LEVELS_H
 #define KVR_WORKLOAD_LEVELS_H
 
@@ -26,7 +26,7 @@ enum kvr_status kvr_levels_open(struct kvr_levels **out, int n_layers, int n_hea
 void kvr_levels_close(struct kvr_levels **p);
 
 /* Observer of attention calls (kvr_cache_observer_fn) that adds a chunk's keys and values to the
- * samples. `ctx` is a struct kvr_levels *. The KV cache must be on the CPU. */
+ * calibration data. `ctx` is a struct kvr_levels *. The KV cache must be on the CPU. */
 enum kvr_status kvr_levels_observe(void *ctx, const struct kvr_cache_view *view);
 
 /* Computes the levels of a layer's keys or values, level [2^bits], in ascending order. Returns

@@ -28,7 +28,8 @@ enum kvr_status kvr_rollout_pixels(struct kvr_dev *dev, const struct kvr_model *
 struct kvr_pixels;
 
 struct kvr_pixels_done {
-    int64_t ns;        /* time to open the decoder, plus tail_ns */
+    int64_t ns;        /* time to open the decoder plus tail_ns, the decoding time after the
+                        * rollout */
     int64_t tail_ns;   /* time from the end of the rollout to the last decoded frame */
     size_t peak_bytes; /* peak memory of the decoder's device */
     bool device_full;  /* kvr_dev_was_full */
@@ -46,7 +47,7 @@ struct kvr_pixels_file {
 enum kvr_status kvr_pixels_start(struct kvr_pixels **out, enum kvr_backend backend,
                                  const struct kvr_model *m, const struct kvr_pixels_file *file,
                                  int latent_frames, int n_threads);
-/* Callback (kvr_chunk_fn) that passes a copy of a chunk's latents to the decoder; `ctx` is a struct
+/* Callback (kvr_chunk_fn) that passes a copy of a chunk's latents to the decoder. `ctx` is a struct
  * kvr_pixels *. */
 enum kvr_status kvr_pixels_push(void *ctx, int frame0, int n_frames, const float *latents);
 /* Waits until the last frame is decoded, and sets the fields of `r` as kvr_rollout_pixels does.

@@ -46,10 +46,9 @@
 
 struct kvr_probe_opts {
     int n_passes;  /* number of forwards (passes) per chunk, including the cache-update pass */
-    int every;     /* step between evaluated queries of an attention call; 1: all queries are
-                    * evaluated */
-    uint64_t seed; /* seed of the random index of the first evaluated query, which differs by layer,
-                    * chunk and pass */
+    int every;     /* distance between two evaluated queries of an attention call, in queries (1:
+                    * all are evaluated) */
+    uint64_t seed; /* seed for the random choice of an attention call's first evaluated query */
 };
 
 struct kvr_probe;
@@ -59,8 +58,8 @@ struct kvr_probe;
 enum kvr_status kvr_probe_open(struct kvr_probe **out, const struct kvr_probe_opts *opts);
 void kvr_probe_close(struct kvr_probe **p);
 
-/* Observer of attention calls (kvr_cache_observer_fn) that evaluates an attention call. `ctx` is a
- * struct kvr_probe *. A probe observes only one rollout. */
+/* Observer of attention calls (kvr_cache_observer_fn) that computes the metrics of an attention
+ * call. `ctx` is a struct kvr_probe *. A probe observes only one rollout. */
 enum kvr_status kvr_probe_observe(void *ctx, const struct kvr_cache_view *view);
 
 /* The value of one metric for a layer, head, pass, chunk and age. An index of -1 means the
@@ -78,9 +77,9 @@ struct kvr_probe_row {
  * returns that status. */
 typedef enum kvr_status kvr_probe_row_fn(void *ctx, const struct kvr_probe_row *row);
 
-/* Calls `fn` with the values of all metrics: overall, per layer, and per layer and head. Values per
- * pass, per chunk and per age follow, over all layers and for every single layer. The metric
- * delta_a is also reported for each combination of layer, head, pass and chunk. */
+/* Calls `fn` with the values of all metrics: overall, per layer, and per layer and head. Also
+ * reports values per pass, per chunk and per age, each over all layers and for every single layer.
+ * The metric delta_a is also reported for each combination of layer, head, pass and chunk. */
 enum kvr_status kvr_probe_rows(const struct kvr_probe *p, kvr_probe_row_fn *fn, void *ctx);
 
 /* Checks the probe itself against the method's KV cache, by comparing their attention outputs for

@@ -12,13 +12,13 @@
  * The profile pass follows the procedure of the FlowCache paper (arXiv:2602.10825). A frame's
  * summary in a layer is mean |K| + mean |V| for each head, over the frame's tokens and channels. At
  * every forward, each layer's list of frame summaries is compared with the list of the previous
- * forward. The lists are aligned at their newest frames: newest with newest, second newest with
- * second newest, and so on (methods/kernels/saliency.h). A frame's change is the L1 distance of the
- * two summaries divided by the L1 norm of the previous one. If the previous list is shorter, the
- * change of frames without a counterpart is 1. A layer's score is the mean change over all forwards
- * and old frames. Of n visible frames, all except the newest max(1, round(0.25 n)) are old. Keys
- * and values are not quantized in the profile pass, so a frame's summary changes only while that
- * frame's chunk is denoised. */
+ * forward. The k-th newest frame is compared with the k-th newest frame of the previous list
+ * (methods/kernels/saliency.h). A frame's change is the L1 distance of the two summaries, divided
+ * by the L1 norm of the previous summary. If the previous list is shorter, frames without a
+ * counterpart have change 1. A layer's score is the mean change over all forwards and old frames.
+ * Of n visible frames, all except the newest max(1, round(0.25 n)) are old. Keys and values are not
+ * quantized in the profile pass, so a frame's summary changes only while that frame's chunk is
+ * denoised. */
 #ifndef KVR_WORKLOAD_PROFILE_H
 #define KVR_WORKLOAD_PROFILE_H
 
@@ -39,8 +39,8 @@ void kvr_profile_begin(struct kvr_profile *p);
  * those of the forward's chunk. */
 enum kvr_status kvr_profile_add(struct kvr_profile *p, const struct kvr_pass *pass, int layer,
                                 const float *k, const float *v);
-/* Observer of attention calls (kvr_cache_observer_fn) that calls kvr_profile_add. `ctx` is a struct
- * kvr_profile *. */
+/* Observer of attention calls (kvr_cache_observer_fn) that calls kvr_profile_add with the current
+ * chunk's keys and values. `ctx` is a struct kvr_profile *. */
 enum kvr_status kvr_profile_observe(void *ctx, const struct kvr_cache_view *view);
 
 /* Computes the score [L] and the memory budget beta [L] of all layers. A layer's budget is lo + (hi

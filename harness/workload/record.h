@@ -29,8 +29,8 @@ void kvr_record_close(struct kvr_record **r);
 /* Writes the trace's index.json, closes the recording and sets *r to NULL, even after an error. */
 enum kvr_status kvr_record_finish(struct kvr_record **r, int64_t *bytes);
 
-/* Observer of attention calls (kvr_cache_observer_fn) that records an attention call. `ctx` is a
- * struct kvr_record *. */
+/* Observer of attention calls (kvr_cache_observer_fn) that appends an attention call to the trace.
+ * `ctx` is a struct kvr_record *. */
 enum kvr_status kvr_record_observe(void *ctx, const struct kvr_cache_view *view);
 
 /* Sets the fields of `info` that describe the model's attention and RoPE; other fields are

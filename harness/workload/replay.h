@@ -26,9 +26,9 @@
 
 struct kvr_replay_request {
     const struct kvr_trace *trace;
-    int frames;        /* number of the trace's first frames to replay: all frames, or a whole
-                        * number of chunks */
-    int n_layers;      /* number of the trace's first layers to replay; 0: all layers */
+    int frames;        /* number of frames to replay, from the start of the trace: all frames, or a
+                        * whole number of chunks */
+    int n_layers;      /* number of layers to replay, from the first layer (0: all layers) */
     int window_frames; /* 0 = all */
     int sink_frames;
     bool evict;
@@ -42,7 +42,7 @@ struct kvr_replay_request {
     bool compare; /* whether to compare attention outputs with those of a BF16 KV cache */
 };
 
-/* Attention errors over the queries of one chunk or of all chunks; NaN: no outputs were
+/* Attention errors over the queries of one chunk or of all chunks, or NaN if no outputs were
  * compared. */
 struct kvr_replay_error {
     int64_t queries;
@@ -52,7 +52,7 @@ struct kvr_replay_error {
 struct kvr_replay_result {
     struct kvr_replay_error all, *chunk; /* chunk [cost.n_chunks], owned */
     double recorded_rel;                 /* relative L2 error of attention outputs against the
-                                          * recorded outputs; NaN: the trace has no outputs */
+                                          * recorded outputs, or NaN if the trace has no outputs */
     struct kvr_rollout_result cost;      /* times, memory use and passes of the replay; the field
                                           * rgb is NULL */
 };

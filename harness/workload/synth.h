@@ -15,9 +15,9 @@
  * In denoising pass i, z is replaced by a z + sqrt(1 - a^2) e, where e is independent standard
  * normal noise. The factor a is the measured correlation of pass i with the chunk's cache-update
  * pass. Channels thus have the measured means and standard deviations, including outlier channels.
- * Adjacent frames correlate by rho. A token's query correlates with its key and therefore also with
- * keys of earlier frames. Correlations between positions in a frame and between channels are not
- * modelled. */
+ * Adjacent frames have correlation rho. A token's query correlates with its key and therefore also
+ * with keys of earlier frames. Correlations between positions in a frame and between channels are
+ * not modelled. */
 #ifndef KVR_WORKLOAD_SYNTH_H
 #define KVR_WORKLOAD_SYNTH_H
 
@@ -35,8 +35,7 @@ struct kvr_synth {
     float *rho;        /* [L][side][H] */
     float *toward;     /* [L][H]: correlation r of a token's query and key */
     float agreement[KVR_TRACE_MAX_PASSES]; /* [n_passes]: correlation a of each pass with the
-                                            * chunk's cache-update pass; 1 for the last pass, which
-                                            * is the cache-update pass */
+                                            * chunk's cache-update pass, which is the last pass */
 };
 void kvr_synth_free(struct kvr_synth *s); /* accepts {0} */
 
@@ -49,9 +48,9 @@ enum kvr_status kvr_synth_measure(struct kvr_synth *out, const struct kvr_trace 
 
 /* Sets statistics of one layer and one head that has outlier channels as described in KIVI
  * (arXiv:2402.02750). `outliers` channels of the keys have a mean of +-size and a standard
- * deviation of max(1, size / 4). All other channels have mean 0 and standard deviation 1. Adjacent
- * frames correlate by rho, and a token's query and key by r. All passes of a chunk have the same
- * keys, values and queries. */
+ * deviation of max(1, size / 4). All other channels have mean 0 and standard deviation 1. The
+ * correlation of adjacent frames is rho, and the correlation of a token's query and key is r. All
+ * passes of a chunk have the same keys, values and queries. */
 enum kvr_status kvr_synth_outliers(struct kvr_synth *out, int head_dim, int outliers, double size,
                                    double rho, double r);
 

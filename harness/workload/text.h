@@ -16,8 +16,8 @@
  *
  * Chunks are grouped in bins by the length of their prefix. Prefixes of bin b have at least P =
  * first * 2^b tokens, where `first` is the request's shortest prefix in tokens. The chunks of bin b
- * start at P, P + C, P + 2 C and so on. All starts are below P + scored, where `scored` is the
- * request's number of tokens to score per bin, and below the P of bin b + 1. A bin exists if its
+ * start at P, P + C, P + 2 C and so on. All starts are below the P of bin b + 1 and below P +
+ * scored, where `scored` is the request's number of tokens to score per bin. A bin exists if its
  * first chunk ends within the text. The logits at position t - 1 predict token t, so a chunk [s, s
  * + C) scores tokens s + 1 to s + C.
  *
@@ -41,7 +41,7 @@ struct kvr_tokens {
     struct kvr_st *file;
     const int32_t *id; /* token ids [n], in the mapped file or in `own`; valid until
                         * kvr_tokens_close */
-    int32_t *own;      /* token ids converted to I32; NULL: the file has type I32 */
+    int32_t *own;      /* token ids converted to I32, or NULL if the file has type I32 */
     int n;
     char sha256[KVR_SHA256_HEX]; /* hash of the token ids as I32 */
 };
@@ -57,12 +57,12 @@ struct kvr_teacher {
     int n;               /* number of tokens */
     kvr_bf16 *k, *v;     /* [L,n,n_kv_heads,D]: keys after RoPE */
     float *hidden;       /* [n,d]: input of kvr_lm_logits */
-    struct kvr_st *file; /* mapped file that has k, v and hidden; NULL: they are in memory from
-                          * malloc() */
+    struct kvr_st *file; /* mapped file that contains k, v and hidden, or NULL if malloc() allocated
+                          * them */
 };
 
-/* Computes the teacher of the first n tokens. If `path` is not NULL and this file exists, the
- * result is read from it. If the file does not exist, the result is written to it. The path must
+/* Computes the teacher of the first n tokens. If `path` is not NULL and the file exists, reads the
+ * result from this file instead. If the file does not exist, writes the result to it. The path must
  * differ between models, texts and builds, because the function checks only the shapes of the
  * file's tensors. */
 enum kvr_status kvr_text_teacher(struct kvr_dev *dev, struct kvr_model *m,
@@ -114,9 +114,9 @@ enum kvr_status kvr_text_run(struct kvr_dev *dev, const struct kvr_scheme *schem
 void kvr_text_result_free(struct kvr_text_result *r);
 
 /* Computes the mean negative log-likelihood of tokens 1 to n - 1 given all previous tokens, as
- * other programs report it. The text is one chunk, whose keys and values stay F32. n is at most the
- * model's context length. *top1 receives the top-1 accuracy: the share of these tokens that equal
- * the model's most likely next token. */
+ * other programs report it. The whole text is one chunk, and keys and values stay F32. Therefore n
+ * is at most the model's context length. *top1 receives the top-1 accuracy: the share of these
+ * tokens that equal the model's most likely next token. */
 enum kvr_status kvr_text_nll(struct kvr_dev *dev, struct kvr_model *m, const int32_t *ids, int n,
                              double *nll, double *top1);
 

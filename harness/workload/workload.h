@@ -19,8 +19,8 @@ extern "C" {
  * drift. */
 enum kvr_forcing {
     KVR_FORCING_NONE,
-    KVR_FORCING_TEACHER, /* cache-update passes use the teacher's chunks, so the method's KV cache
-                          * stores the keys and values of the teacher's past */
+    KVR_FORCING_TEACHER, /* cache-update passes run on the teacher's chunks, so the method's KV
+                          * cache stores the keys and values of the teacher's past */
     KVR_FORCING_STEP,    /* like KVR_FORCING_TEACHER; in addition, each denoising step starts from
                           * the x0 that the teacher predicted in the previous step */
     KVR_N_FORCINGS
@@ -34,13 +34,13 @@ typedef enum kvr_status kvr_chunk_fn(void *ctx, int frame0, int n_frames, const 
 /* The inputs of one rollout: prompt, seed, options of the KV cache and hooks. */
 struct kvr_rollout_request {
     struct kvr_model *model;
-    const char *prompt; /* prompt in the words of the model's vocabulary; for a model with random
-                         * weights, any text, which seeds a random embedding */
+    const char *prompt; /* prompt, in words of the model's vocabulary; for a model with random
+                         * weights, any text, which seeds a random text embedding */
     /* Text embeddings [n_embeddings][text_len, text_dim], one per shot (shots.h), with zeros after
      * the last token. If `embedding` is NULL, the prompt's text is encoded instead. */
     const float *embedding;
     int n_embeddings;             /* 0 means 1 */
-    enum kvr_on_switch on_switch; /* action on the KV cache at a cut, that is, when the next shot
+    enum kvr_on_switch on_switch; /* what happens to the KV cache at a cut, where the next shot
                                    * begins */
     double shot_offset;           /* number of frames that each cut adds to the time positions
                                    * (RoPE) of all later chunks */
@@ -72,11 +72,10 @@ struct kvr_rollout_request {
     const uint8_t *given;
     int n_given;
     /* The video's first latent frame [frame_elems], encoded from an image (image.h). If `first` is
-     * NULL, the model generates the first frame. `first` must be NULL if `given` is not. */
+     * NULL, the model generates the first frame. If `given` is not NULL, `first` must be NULL. */
     const float *first;
-    /* Perturbation that kvr_noise_moved adds to the noise: jitter_draw selects one of its random
-     * perturbations (0: none), and jitter_magnitude is its standard deviation relative to the
-     * noise. */
+    /* Random perturbation of the noise by kvr_noise_moved. jitter_draw selects the perturbation (0:
+     * none); jitter_magnitude is its standard deviation relative to that of the noise. */
     int jitter_draw;
     double jitter_magnitude;
     /* `teacher` [chunks, steps, frames_per_chunk, frame_elems] is the result of
@@ -100,21 +99,21 @@ struct kvr_pass_record {
 
 struct kvr_rollout_result {
     int n, height, width;
-    uint8_t *rgb;   /* video frames [n, height, width, 3], owned; NULL with n = 0: the latents are
-                     * not RGB and must be decoded (pixels.h) */
-    float *latents; /* latents [latent_frames, frame_elems] of the video, owned; NULL: the request
-                     * does not set keep_latents */
+    uint8_t *rgb;   /* video frames [n, height, width, 3], owned; if the latents are not RGB and
+                     * must be decoded (pixels.h), rgb is NULL and n is 0 */
+    float *latents; /* latents [latent_frames, frame_elems] of the video, owned, or NULL if the
+                     * request does not set keep_latents */
     bool finite;    /* whether all latents of the video are finite */
     int64_t wall_ns;
     int64_t noise_ns; /* device time of noise generation, which is part of wall_ns */
     struct kvr_dit_times dit;
     struct kvr_cache_times cache;
     struct kvr_graph_counts graphs;
-    struct kvr_reuse_counts reuse;     /* numbers of denoising steps that feature reuse compared
-                                        * with the previous step, and that it skipped */
+    struct kvr_reuse_counts reuse;     /* number of denoising steps whose features were compared
+                                        * with the previous step's, and number of skipped steps */
     struct kvr_cache_bytes bytes;      /* at the end */
-    struct kvr_mem_stats mem;          /* memory peak since the rollout began, in total and split by
-                                        * memory tag */
+    struct kvr_mem_stats mem;          /* peak of allocated memory since the rollout began, in total
+                                        * and per category (enum kvr_mem_tag) */
     size_t live_at_start, live_at_end; /* bytes allocated before the rollout began, and after it
                                         * freed its memory; a difference is a memory leak */
     int n_passes;

@@ -8,8 +8,9 @@
  * public function that uses FFmpeg must call kvr_av_begin first. */
 enum kvr_status kvr_av_begin(const struct kvr_ffmpeg **out);
 
-/* Sets the error message by kvr_fail and returns its status. The message consists of `path`,
- * `what`, FFmpeg's error text and, in parentheses, FFmpeg's last log message. */
+/* Sets the error message by kvr_fail, and returns the status that kvr_fail returns. The message
+ * consists of `path`, `what`, FFmpeg's error text and, in parentheses, FFmpeg's last log
+ * message. */
 enum kvr_status kvr_av_fail(const char *path, const char *what, int averror);
 
 /* Returns "file:PATH". Without the prefix "file:", FFmpeg would interpret the part of a path before

@@ -18,10 +18,10 @@
  * frame. Values in the file larger than INT_MAX are read as INT_MAX. */
 struct kvr_crop {
     int top, bottom, left, right;
-    int display_width, display_height; /* size at which players display the cropped frame; 0: the
-                                        * cropped frame's own size */
-    int display_unit;                  /* unit of the display size, Matroska's DisplayUnit; 4:
-                                        * unknown, so the pixel aspect ratio is not changed */
+    int display_width, display_height; /* size at which players display the cropped frame (0: the
+                                        * size of the cropped frame) */
+    int display_unit;                  /* Matroska's DisplayUnit, the unit of the display size; if
+                                        * it is 4 (unknown), the pixel aspect ratio is unchanged */
 };
 
 /* Reads the crop of video track `nth`, counted from 0. If the track does not define a crop, the
@@ -29,9 +29,9 @@ struct kvr_crop {
  * Returns KVR_EFORMAT if the track is not found. */
 enum kvr_status kvr_crop_read(struct kvr_crop *out, FILE *f, int nth, const char *path);
 
-/* Crops all frames of the video. Sets the video's pixel aspect ratio so that the cropped frame has
- * the display size, if its unit is known. Returns KVR_EFORMAT and leaves the video unchanged if the
- * crop would remove all pixels. */
+/* Crops all frames of the video. If the unit of the display size is known, sets the video's pixel
+ * aspect ratio so that players display the cropped frame at this size. Returns KVR_EFORMAT and
+ * leaves the video unchanged if the crop would remove all pixels. */
 enum kvr_status kvr_crop_apply(const struct kvr_crop *c, struct kvr_video *v, const char *path);
 
 #endif

@@ -20,9 +20,9 @@ struct kvr_display {
     int xx, xy, yx, yy;
 };
 
-/* Reads the display matrix from the container's stream. If the stream has no matrix, reads it from
- * the side data of the decoded `frame`; if that has none either, the result is the identity.
- * Returns KVR_EUNSUPPORTED if the matrix is not a composition of quarter turns and mirroring. */
+/* Reads the display matrix of the container's stream or, if the stream has none, of the decoded
+ * `frame`. If the frame has none either, the result is the identity. Returns KVR_EUNSUPPORTED if
+ * the matrix is not a composition of quarter turns and mirroring. */
 enum kvr_status kvr_display_of(struct kvr_display *out, const AVStream *stream,
                                const AVFrame *frame, const char *path);
 

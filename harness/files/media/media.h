@@ -43,8 +43,8 @@ enum kvr_status kvr_png_write(const char *path, const uint8_t *rgb, int height, 
 struct kvr_sheet_row {
     const char *label;
     struct kvr_frames frames;
-    const int *pick; /* indices [columns] of the video's frames to show, from left to right; NULL:
-                      * evenly spaced from the first to the last frame */
+    const int *pick; /* indices [columns] of the frames to show, from left to right (NULL: frames
+                      * evenly spaced from first to last) */
 };
 enum kvr_status kvr_sheet_write(const char *path, const struct kvr_sheet_row *rows, int n_rows,
                                 int columns, int scale);

@@ -10,14 +10,14 @@
  * A GGUF file is little-endian and begins with "GGUF", version u32, number of tensors u64 and
  * number of metadata entries u64. Each metadata entry is a key, a type u32 and a value. Each tensor
  * descriptor is a name, number of dimensions u32, extents u64 (innermost dimension first), type u32
- * and offset u64. Tensor data follow the descriptors. They are aligned to the number of bytes in
- * the metadata key general.alignment, by default 32. A string is a u64 length and its bytes.
+ * and offset u64. Tensor data follow the descriptors. Their alignment in bytes is the value of the
+ * metadata key general.alignment, by default 32. A string is a u64 length and its bytes.
  *
  * A file is refused if a key or tensor name is empty, too long, duplicated or invalid UTF-8. Nested
  * arrays, unknown value types, and unknown or unsupported tensor types are refused. A tensor is
- * refused if its number of elements overflows, or if its row length is not a multiple of the block
- * size. A tensor is also refused if its data are misaligned, overlap another tensor's data, or
- * exceed the file. */
+ * refused if its number of elements overflows, or if its row length is not a multiple of the number
+ * of elements per block. A tensor is also refused if its data are misaligned, overlap another
+ * tensor's data, or exceed the file. */
 #ifndef KVR_WEIGHTS_GGUF_H
 #define KVR_WEIGHTS_GGUF_H
 

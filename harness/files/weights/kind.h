@@ -17,9 +17,9 @@ extern "C" {
 #endif
 
 struct kvr_kind_report {
-    const char *kind; /* kind of network: "wan dit", "umt5 encoder", "wan vae", "taehv" or "llama";
+    const char *kind; /* kind of network: "wan dit", "umt5 encoder", "wan vae", "taehv", "llama", or
                        * "tensors" if the kind is unknown */
-    int n_layers;     /* number of layers; 0: this kind of network has no numbered layers */
+    int n_layers;     /* number of layers, or 0 for a kind of network without numbered layers */
     char **missing;   /* kvreel's names of the tensors that the file lacks */
     int n_missing;
     int64_t n_params;     /* total number of elements in the model's floating-point and quantized

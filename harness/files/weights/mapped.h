@@ -19,7 +19,7 @@ extern "C" {
 #endif
 
 struct kvr_mapped {
-    const unsigned char *bytes; /* contents of the file; NULL: the file is empty */
+    const unsigned char *bytes; /* contents of the file, or NULL if the file is empty */
     size_t n;
 };
 

@@ -16,8 +16,8 @@ extern "C" {
 #endif
 
 struct kvr_names {
-    const char *root; /* prefix that all tensor names of the model have in the file; "": no
-                       * prefix */
+    const char *root; /* prefix of all of the model's tensor names in the file; "" if they have no
+                       * common prefix */
     unsigned styles;  /* bits */
 };
 

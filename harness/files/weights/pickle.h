@@ -10,8 +10,8 @@
  * A pickle is a program for a stack machine. The parser supports only instructions that build None,
  * bool, int, float, str, tuple, list and dict, and only the class and function names in
  * pickle_globals.def. Any other instruction or name is an error. The parser imports no module,
- * calls no function and opens no file. A pickle may have at most 64 MiB and 2^20 objects. An index
- * into the pickle's memo (its table of reusable objects) must be smaller than the number of objects
+ * calls no function and opens no file. A pickle may have at most 64 MiB and 2^20 objects. A memo
+ * index (an object's number for later references) must be smaller than the number of objects parsed
  * so far. A dict with a duplicate key is an error.
  *
  * The parsed objects form a graph, not a tree: a list may be contained in several objects, or in
@@ -39,11 +39,11 @@ enum kvr_pk_kind {
     KVR_PK_TUPLE, /* a tuple of n items; member first: index in `cells` of the linked list of its
                    * items */
     KVR_PK_LIST,
-    KVR_PK_DICT,    /* a dict; member first: index in `cells` of a linked list of alternating keys
-                     * and values; n: length of this list. Keys are STR or INT */
+    KVR_PK_DICT,    /* a dict; member first: index in `cells` of a linked list of n alternating keys
+                     * (STR or INT) and values */
     KVR_PK_GLOBAL,  /* i: row of pickle_globals.def */
-    KVR_PK_STORAGE, /* a tensor's storage; members i: number of elements; dtype: element type; key:
-                     * index in `nodes` of the storage's key, a nonempty STR */
+    KVR_PK_STORAGE, /* a tensor's storage; member i: number of elements; member dtype: element type;
+                     * member key: index in `nodes` of the storage's key, a nonempty STR */
     KVR_PK_TENSOR,  /* a tensor; member first: index in `cells` of a linked list of four items:
                      * storage, offset (INT), shape and strides (TUPLE of INT) */
 };
@@ -72,8 +72,8 @@ struct kvr_pk_node {
 };
 
 struct kvr_pk_cell {
-    uint32_t node, next; /* element of a linked list of nodes: node: index in `nodes`; next: index
-                          * in `cells` of the next element, or 0 at the end */
+    uint32_t node, next; /* element of a linked list; node: index in `nodes`; next: index in `cells`
+                          * of the next element, or 0 at the end */
 };
 
 struct kvr_pickle {

@@ -27,13 +27,13 @@ struct kvr_weight {
     int n_dims;
     int64_t shape[KVR_MAX_DIMS];  /* extents of all dimensions, outermost dimension first */
     int64_t stride[KVR_MAX_DIMS]; /* strides of a plain tensor in elements, >= 0 */
-    bool contiguous;              /* whether the n_bytes bytes at `data` are all elements in
-                                   * row-major order, without gaps */
+    bool contiguous;              /* whether all elements are stored in row-major order without
+                                   * gaps, from `data` on */
     int64_t n;                    /* elements */
     int64_t n_bytes;              /* size of all n elements in the stored type, without gaps */
     const unsigned char *data;    /* address of element 0 in the mapped file; elements are
                                    * little-endian and may be unaligned */
-    const char *file;             /* name of the shard file that has the tensor; NULL: the weights
+    const char *file;             /* name of the shard file with this tensor, or NULL if the weights
                                    * are one file */
 };
 

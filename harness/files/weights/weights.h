@@ -42,8 +42,8 @@ enum kvr_status kvr_weights_open_memory(struct kvr_weights **out, const void *by
 void kvr_weights_close(struct kvr_weights **w); /* accepts NULL */
 
 enum kvr_weights_format kvr_weights_format(const struct kvr_weights *w);
-/* Returns the name of a file format: "torch zip", "torch legacy", "safetensors", "safetensors
- * shards" or "GGUF". */
+/* Returns the name of a file format, which is "torch zip", "torch legacy", "safetensors",
+ * "safetensors shards" or "GGUF". */
 const char *kvr_weights_format_name(enum kvr_weights_format f);
 const char *kvr_weights_path(const struct kvr_weights *w);
 uint64_t kvr_weights_file_bytes(const struct kvr_weights *w);         /* total over all files */
@@ -56,8 +56,8 @@ const struct kvr_weight *kvr_weights_at(const struct kvr_weights *w, int i); /* 
  * there is no such tensor. */
 const struct kvr_weight *kvr_weights_find(const struct kvr_weights *w, const char *name);
 /* Returns the model name of tensor i, which is kvreel's name for this tensor (names.h). Returns
- * NULL if the tensor is not part of the model, for example a critic's or an optimizer's tensor, or
- * if another tensor has the same model name. */
+ * NULL if the tensor is not part of the model, such as a tensor of a critic or an optimizer state.
+ * Also returns NULL if another tensor has the same model name. */
 const char *kvr_weights_model_name(const struct kvr_weights *w, int i);
 /* Number of tensors that share a model name with another tensor. Code that loads a model must
  * refuse the file if this number is not 0. */

@@ -11,8 +11,8 @@
  * there.
  *
  * An archive is refused if its end record is not the file's last 22 bytes; an archive with a
- * comment is therefore refused. An archive is also refused if the end record's position or length
- * of the central directory is wrong. Compressed or encrypted records and archives of several disks
+ * comment is therefore refused. An archive is also refused if the end record has a wrong position
+ * or length of the central directory. Compressed or encrypted records and archives of several disks
  * are refused. Records that exceed the file, overlap or have duplicate names are refused. */
 #ifndef KVR_WEIGHTS_ZIP_H
 #define KVR_WEIGHTS_ZIP_H

@@ -72,11 +72,11 @@ struct kvr_trace_pass {
 struct kvr_trace_info {
     const char *model, *licence; /* licence: SPDX name or text of the licence, never empty */
     const char *source, *text;   /* source: origin of the model; text: prompt of the recorded run;
-                                  * "": unknown */
+                                  * each is "" if unknown */
     uint64_t seed;
     int window_frames,
-        sink_frames; /* attention window and attention sink of the recorded run, in frames; window
-                      * 0: all frames are visible */
+        sink_frames; /* attention window and sink of the recorded run, in frames (window 0: all
+                      * frames are visible) */
     struct kvr_trace_layout layout;
     struct kvr_trace_rope rope;
     int n_passes, n_chunks, n_frames;
@@ -104,7 +104,7 @@ const char *kvr_trace_sha256(const struct kvr_trace *t);
 enum kvr_status kvr_trace_info_read(struct kvr_trace_info *out, const json_t *doc,
                                     const char *where);
 void kvr_trace_info_free(struct kvr_trace_info *i);
-/* Checks a layout against the limits of the format, KVR_TRACE_MAX_LAYERS and the like. */
+/* Checks a layout against the limits of the format, such as KVR_TRACE_MAX_LAYERS. */
 enum kvr_status kvr_trace_layout_check(const struct kvr_trace_layout *l, const char *where);
 
 /* The tensors of one attention call in a mapped file, with T = n_frames * tokens_per_frame
@@ -113,9 +113,9 @@ struct kvr_trace_call {
     struct kvr_st *file;
     int64_t n_tok;              /* T */
     struct kvr_tensor k, v;     /* keys after RoPE, and values, [T,Hkv,D] F32, F16 or BF16 */
-    struct kvr_tensor q;        /* queries after RoPE [T,H,D]; data is NULL: the pass was recorded
+    struct kvr_tensor q;        /* queries after RoPE [T,H,D]; data is NULL if the pass was recorded
                                  * without queries */
-    struct kvr_tensor out;      /* attention output [T,H,D]; data is NULL: the output was not
+    struct kvr_tensor out;      /* attention output [T,H,D]; data is NULL if the output was not
                                  * recorded */
     struct kvr_tensor position; /* I32 [T,3]: position of each token in time, height and width */
 };

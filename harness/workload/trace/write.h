@@ -26,9 +26,9 @@ enum kvr_status kvr_trace_create(struct kvr_trace_writer **out, const char *dir,
                                  const struct kvr_trace_info *info);
 
 /* Writes the tensors of one attention call, whose shapes must match the trace's layout. Calls must
- * be written in the order of passes and, within a pass, of layers. The data of the tensor `out` may
- * be NULL: the attention output is then not recorded. In a pass without queries, the data of the
- * tensor q must be NULL. */
+ * be written in the order of passes and, within a pass, of layers. If the data of the tensor `out`
+ * is NULL, the attention output is not recorded. In a pass without queries, the data of the tensor
+ * q must be NULL. */
 enum kvr_status kvr_trace_put(struct kvr_trace_writer *w, const struct kvr_trace_pass *pass,
                               int layer, const struct kvr_trace_call *call);
 
