@@ -20,7 +20,8 @@ enum kvr_state {
 struct kvr_job {
     struct kvr_cell *cell;
     enum kvr_state state;
-    char frames_path[512]; /* path of a DONE cell's frames, relative to the out folder */
+    char frames_path[512]; /* path of the frames file of a cell in state DONE, relative to the out
+                            * folder */
     char frames_sha256[65];
     bool expect_same_frames; /* whether the cell is rerun only because its frames file is missing or
                               * damaged; its new frames must then equal the lost ones */

@@ -14,8 +14,8 @@
 #include "harness/run/sandbox.h"
 
 struct kvr_external {
-    const char *command; /* program and arguments, split like shell words (quotes, backslash); no
-                          * shell runs */
+    const char *command; /* program and arguments, split into words as by a shell (quotes,
+                          * backslash), but run without a shell */
     int timeout_s;
     enum kvr_sandbox_kind sandbox; /* harness/run/sandbox.h */
     const char *video, *frames,

@@ -6,10 +6,10 @@
  *     if (taken) ... kvr_gpus_uuid(&g, at) ... kvr_gpu_release(&g, at);
  *     kvr_gpus_close(&g);
  *
- * The lock is a kernel lock on the file kvreel-UUID.lock in $KVREEL_LOCKS, by default in /run/lock
- * or else /tmp. The kernel releases the lock when the process ends, but the file remains.
- * Concurrent sweeps on one machine therefore share its GPUs: after each cell, either sweep may lock
- * the GPU next. */
+ * The lock is a kernel lock on the file kvreel-UUID.lock in the folder $KVREEL_LOCKS. The default
+ * folder is /run/lock, or /tmp if /run/lock is not writable. The kernel releases the lock when the
+ * process ends, but the file remains. Concurrent sweeps on one machine therefore share its GPUs:
+ * after each cell, either sweep may lock the GPU next. */
 #ifndef KVR_RUN_GPUS_H
 #define KVR_RUN_GPUS_H
 
@@ -27,7 +27,7 @@ struct kvr_gpus {
 };
 
 void kvr_gpus_open(struct kvr_gpus *g, const char uuid[][KVR_UUID_LEN], int n);
-void kvr_gpus_close(struct kvr_gpus *g); /* releases the locks of all GPUs; accepts {0} */
+void kvr_gpus_close(struct kvr_gpus *g); /* releases all GPU locks of this process; accepts {0} */
 
 /* Locks the first free GPU and sets *at to its index. If all GPUs are locked, *taken is false and
  * *at is -1. On a machine without GPUs, no lock is needed, so *taken is true and *at is -1. Returns

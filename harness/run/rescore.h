@@ -27,7 +27,8 @@ struct kvr_rescore_summary {
     int cells;  /* number of cells in the database with outcome OK that `only` selects */
     int scored; /* number of cells for which new metrics were computed */
     int had;    /* number of cells that already had all metrics */
-    int failed; /* number of cells whose frames are missing or changed */
+    int failed; /* number of cells that could not be scored, for example because their frames are
+                 * missing or changed */
     bool stopped;
 };
 

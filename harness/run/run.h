@@ -23,8 +23,8 @@ struct kvr_plan_line {
                                                                        * cells that do not run for
                                                                        * another reason, such as the
                                                                        * option `limit` */
-    const char *model;                                                /* model of the method's first
-                                                                       * cell */
+    const char *model;                                                /* name of the model in the
+                                                                       * method's first cell */
     bool listed;         /* whether the config lists the method; false: the plan added it as a
                           * baseline */
     const char *reason;  /* why the method's first unsupported, excluded or failed cell does not run
@@ -62,9 +62,9 @@ struct kvr_run_options {
     const char *out_dir; /* folder for frames and videos (NULL: the config's `out`, or "out") */
     int jobs;            /* number of concurrent cells (0: one per core) */
     const char *filter;  /* filter of cells, such as "method~^RTN & prompt=3" (NULL: all cells) */
-    const char *retry;   /* failed cells of earlier runs that run again, "failed" or "failed:TYPE"
-                          * (NULL: no cells) */
-    const char *retries; /* outcomes that are retried in this run, such as "SIGNAL:2" (NULL: no
+    const char *retry;   /* failed cells of earlier runs to rerun: "failed" or "failed:TYPE" (NULL:
+                          * no cells) */
+    const char *retries; /* numbers of retries per outcome in this run, such as "SIGNAL:2" (NULL: no
                           * retries; choose.h) */
     bool force, dry_run;
     bool stale;          /* whether to rerun cells that another build of kvreel measured */

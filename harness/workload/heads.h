@@ -11,17 +11,18 @@
  * and the frame before it, and A_all the mass on all frames.
  *
  * The rule of Forcing-KV (arXiv:2605.09681) labels a head s (static) if A_near / (A_all - A_first)
- * >= alpha, otherwise d (dynamic). The rule of Dummy Forcing (arXiv:2601.20499) labels heads f, n
- * or x. A_past is the mass on frames between the first frame and the chunk. Under this rule,
- * A_first and A_past are divided by their largest values over all heads of the model. The share
- * `dummy` of heads with the smallest max(A_first, A_past) is labelled x. Of the remaining heads,
- * those with A_first > A_past are labelled f, and the others are labelled n. The rule of Pyramid
- * Forcing (arXiv:2605.13111) labels heads w, a or v. The paper labels heads by the sign of their
- * response and by the number of sign changes over time, but does not publish the exact rule. kvreel
- * therefore uses its own rule: x(d) is the mean score q . k / sqrt(D) over all pairs whose key is d
- * frames before the query. A head is labelled w (oscillating) if x(d) minus its mean over d changes
- * sign in at least a share `rate` of the steps from d to d + 1. A head that does not oscillate is
- * labelled a (anchor) if the mean of x(d) is positive, otherwise v (veil). */
+ * >= alpha, otherwise d (dynamic). The rule of Dummy Forcing (arXiv:2601.20499) labels heads f
+ * (first frame), n (newest chunk) or x (dummy). A_past is the mass on frames between the first
+ * frame and the chunk. Under this rule, A_first and A_past are divided by their largest values over
+ * all heads of the model. The share `dummy` of heads with the smallest max(A_first, A_past) is
+ * labelled x. Of the remaining heads, those with A_first > A_past are labelled f, and the others
+ * are labelled n. The rule of Pyramid Forcing (arXiv:2605.13111) labels heads w, a or v. The paper
+ * labels heads by the sign of their response and by the number of sign changes over time, but does
+ * not publish the exact rule. kvreel therefore uses its own rule: x(d) is the mean score q . k /
+ * sqrt(D) over all pairs whose key is d frames before the query. A head is labelled w (oscillating)
+ * if x(d) minus its mean over d changes sign in at least a share `rate` of the steps from d to d +
+ * 1. A head that does not oscillate is labelled a (anchor) if the mean of x(d) is positive,
+ * otherwise v (veil). */
 #ifndef KVR_WORKLOAD_HEADS_H
 #define KVR_WORKLOAD_HEADS_H
 

@@ -31,7 +31,7 @@ struct kvr_pixels_done {
     int64_t ns;        /* time to open the decoder plus tail_ns, the decoding time after the
                         * rollout */
     int64_t tail_ns;   /* time from the end of the rollout to the last decoded frame */
-    size_t peak_bytes; /* peak memory of the decoder's device */
+    size_t peak_bytes; /* peak memory of the decoder's device handle, in bytes */
     bool device_full;  /* kvr_dev_was_full */
 };
 

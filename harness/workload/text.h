@@ -11,8 +11,8 @@
  * The method compresses the prefix in the KV cache, but not the following chunk of C tokens. One
  * softmax covers prefix and chunk. Evaluation is teacher-forced: the prefix's keys and values come
  * from a forward of the whole text through a BF16 KV cache. A chunk's error therefore shows only
- * the effect of compressing that chunk's prefix. The prefix is committed C tokens at a time, as in
- * generation.
+ * the effect of compressing that chunk's prefix. The prefix is encoded into the KV cache C tokens
+ * at a time, as in generation.
  *
  * Chunks are grouped in bins by the length of their prefix. Prefixes of bin b have at least P =
  * first * 2^b tokens, where `first` is the request's shortest prefix in tokens. The chunks of bin b

@@ -2,7 +2,7 @@
  *
  * The workload `rollout` generates a video with the engine, `trace` replays recorded tensors, and
  * `synthetic` replays random tensors with given statistics. A workload drives a KV cache through
- * begin_pass, append, attend and end_pass, and returns times, bytes and frames. */
+ * begin_pass, append, attend and end_pass, and returns times, memory use and frames. */
 #ifndef KVR_WORKLOAD_WORKLOAD_H
 #define KVR_WORKLOAD_WORKLOAD_H
 
@@ -31,7 +31,7 @@ extern const char *const kvr_forcing_names[]; /* NULL-terminated: "none", "teach
  * pointer is valid only during the call. */
 typedef enum kvr_status kvr_chunk_fn(void *ctx, int frame0, int n_frames, const float *x0);
 
-/* The inputs of one rollout: prompt, seed, options of the KV cache and hooks. */
+/* The inputs of one rollout: prompt, seed, options of the KV cache, and callbacks. */
 struct kvr_rollout_request {
     struct kvr_model *model;
     const char *prompt; /* prompt, in words of the model's vocabulary; for a model with random

@@ -31,7 +31,7 @@ struct kvr_gguf; /* the metadata */
 
 /* Reads the metadata and lists the tensors of the file whose contents are bytes [n]. `where` is the
  * file's name for error messages; `bytes` and `where` must outlive *out and `l`. After an error
- * *out is NULL and `l` is empty. */
+ * *out is NULL and the list `l` is empty. */
 enum kvr_status kvr_gguf_read(struct kvr_gguf **out, struct kvr_weight_list *l, const char *where,
                               const unsigned char *bytes, size_t n);
 void kvr_gguf_free(struct kvr_gguf **g); /* accepts NULL */

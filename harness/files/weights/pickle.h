@@ -87,7 +87,7 @@ struct kvr_pickle {
 /* Parses one pickle from the start of bytes[n], and sets *used to the pickle's length including its
  * STOP instruction. `bytes` must stay valid until kvr_pickle_free. Returns KVR_EFORMAT if the
  * pickle is malformed or unsupported; the error message has the reason and the byte offset. After
- * an error `p` is empty. */
+ * an error `p` has no nodes. */
 enum kvr_status kvr_pickle_read(struct kvr_pickle *p, const char *where, const unsigned char *bytes,
                                 size_t n, size_t *used);
 void kvr_pickle_free(struct kvr_pickle *p);

@@ -23,8 +23,8 @@ struct kvr_shards {
     int n;
 };
 
-/* Opens the shards that the index.json `path` names, and lists their tensors in `l`. Both `s` and
- * `path` must outlive `l`. After an error `s` and `l` are empty. */
+/* Opens the shards that the index file `path` names, and adds their tensors to the list `l`. Both
+ * `s` and `path` must outlive `l`. After an error `s` and the list `l` are empty. */
 enum kvr_status kvr_shards_read(struct kvr_shards *s, struct kvr_weight_list *l, const char *path);
 /* Like kvr_shards_read, for one safetensors file `f` that is already open. The function takes
  * ownership of `f`, even if the function fails. */

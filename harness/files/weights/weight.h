@@ -1,5 +1,5 @@
-/* weight.h - one tensor of a weight file of any format, and the list of tensors that each format's
- * reader fills.
+/* weight.h - describes one tensor of a weight file, and defines the list of tensors that the reader
+ * of each file format fills.
  *
  *     struct kvr_weight_list l = { .where = path, .file_bytes = n };
  *     KVR_TRY(kvr_weight_list_add(&l, name, n_name, &w));

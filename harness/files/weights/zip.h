@@ -40,7 +40,7 @@ struct kvr_zipfile {
 };
 
 /* Reads the central directory of the archive bytes [n], which must stay valid until
- * kvr_zipfile_free. `where` names the file in error messages. After an error `z` is empty. */
+ * kvr_zipfile_free. `where` names the file in error messages. After an error `z` has no records. */
 enum kvr_status kvr_zipfile_read(struct kvr_zipfile *z, const char *where,
                                  const unsigned char *bytes, size_t n);
 void kvr_zipfile_free(struct kvr_zipfile *z);

@@ -65,7 +65,8 @@ struct kvr_trace_pass {
     int frame0, n_frames;
     bool clean;                     /* whether this is the cache-update pass, the chunk's last pass,
                                      * whose keys and values later chunks attend to */
-    bool queries;                   /* false for a cache-update pass recorded without queries */
+    bool queries;                   /* whether queries were recorded; only a cache-update pass can
+                                     * have none */
     char (*sha256)[KVR_SHA256_HEX]; /* hashes [L] of the pass's files, one file per layer */
 };
 
