@@ -32,8 +32,8 @@ struct kvr_machine {
     } fastest[KVR_MAX_DEVICES];  /* fastest clock observed on each GPU, in MHz; an entry with uuid
                                   * "" ends the list */
     struct kvr_gpu_states *gpus; /* NVML's handle (NULL: no GPU, or no NVML) */
-    char nvml[256];              /* NVML's version or, if NVML is unavailable, the reason; "" if
-                                  * NVML was not requested */
+    char nvml[256];              /* NVML's version, or why NVML is unavailable, or "" if NVML was
+                                  * not requested */
 };
 
 enum { KVR_N_WATCH = 11 };
@@ -68,8 +68,8 @@ void kvr_disturbance_begin(struct kvr_disturbance *b, struct kvr_machine *m, con
 /* Samples the GPU while the worker runs. The caller may call the function at any rate; it queries
  * NVML only if enough time has passed between the last query and now_ns. */
 void kvr_disturbance_sample(struct kvr_disturbance *b, const struct kvr_machine *m, int64_t now_ns);
-/* Computes the fields `codes` and `watch` after the worker has ended. worker_cpu_ns is the CPU time
- * of the worker and its descendants. */
+/* Computes the fields `codes` and `watch` after the worker has ended. The argument worker_cpu_ns is
+ * the CPU time of the worker and its descendants. */
 void kvr_disturbance_end(struct kvr_disturbance *b, struct kvr_machine *m, int64_t worker_cpu_ns);
 
 #endif

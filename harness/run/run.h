@@ -62,8 +62,8 @@ struct kvr_run_options {
     const char *out_dir; /* folder for frames and videos (NULL: the config's `out`, or "out") */
     int jobs;            /* number of concurrent cells (0: one per core) */
     const char *filter;  /* filter of cells, such as "method~^RTN & prompt=3" (NULL: all cells) */
-    const char *retry;   /* failed cells of earlier runs to rerun: "failed" or "failed:TYPE" (NULL:
-                          * no cells) */
+    const char *retry;   /* which failed cells of earlier runs are rerun, as "failed" or
+                          * "failed:TYPE" (NULL: none) */
     const char *retries; /* numbers of retries per outcome in this run, such as "SIGNAL:2" (NULL: no
                           * retries; choose.h) */
     bool force, dry_run;
@@ -131,8 +131,8 @@ struct kvr_run_summary {
                                                      * activations */
     int64_t frames_bytes;                           /* size of all raw frame files to store, in
                                                      * bytes, excluding MP4 videos */
-    bool unidentified;   /* whether a dry run cannot compute the cells' keys, because files are
-                        * missing or not hashed yet, or the device is unavailable */
+    bool unidentified;   /* whether a dry run cannot compute the keys of cells, because files are
+                          * missing or not hashed yet, or the device is unavailable */
     char no_device[512]; /* why a dry run could not query the device ("": the query succeeded) */
     bool until_decided;  /* whether the config has `until: decided`; kvr_run then runs nothing, and
                           * the caller must use kvr_decide() (settle/decide.h) */

@@ -6,8 +6,8 @@
  *         ... c.answer [c.n_answer], c.tail ...
  *     kvr_child_free(&c);
  *
- * Ctrl-C at the terminal therefore signals only the parent. kvr_child_kill kills all processes of
- * the child's group. */
+ * Ctrl-C at the terminal therefore signals only the parent. The function kvr_child_kill kills all
+ * processes of the child's group. */
 #ifndef KVR_RUN_SPAWN_H
 #define KVR_RUN_SPAWN_H
 

@@ -18,11 +18,11 @@
  * labelled x. Of the remaining heads, those with A_first > A_past are labelled f, and the others
  * are labelled n. The rule of Pyramid Forcing (arXiv:2605.13111) labels heads w, a or v. The paper
  * labels heads by the sign of their response and by the number of sign changes over time, but does
- * not publish the exact rule. kvreel therefore uses its own rule: x(d) is the mean score q . k /
- * sqrt(D) over all pairs whose key is d frames before the query. A head is labelled w (oscillating)
- * if x(d) minus its mean over d changes sign in at least a share `rate` of the steps from d to d +
- * 1. A head that does not oscillate is labelled a (anchor) if the mean of x(d) is positive,
- * otherwise v (veil). */
+ * not publish the exact rule. The rule used here is therefore kvreel's own. It uses x(d), the mean
+ * score q . k / sqrt(D) over all pairs whose key is d frames before the query. A head is labelled w
+ * (oscillating) if x(d) minus its mean over d changes sign in at least a share `rate` of the steps
+ * from d to d + 1. A head that does not oscillate is labelled a (anchor) if the mean of x(d) is
+ * positive, otherwise v (veil). */
 #ifndef KVR_WORKLOAD_HEADS_H
 #define KVR_WORKLOAD_HEADS_H
 

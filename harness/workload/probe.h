@@ -11,8 +11,8 @@
  * At each attention call the probe reads the method's KV cache and a BF16 cache of the same keys
  * and values. The probe dequantizes the method's keys and values, expands pooled and zero-filled
  * tokens to the tokens they replace, and applies the method's corrections. The probe computes
- * attention over both caches in double. p^ and p are the attention weights of the method and of
- * BF16 over all keys. S is the visible past of the BF16 cache, including tokens that the method
+ * attention over both caches in double. Here p^ are the method's attention weights over all keys,
+ * and p those of BF16. S is the visible past of the BF16 cache, including tokens that the method
  * evicted, and A is the sum of weights over S. The metrics are:
  *
  *     delta_a           A^ - A: attention mass that the past gains from the current chunk

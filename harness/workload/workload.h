@@ -74,8 +74,9 @@ struct kvr_rollout_request {
     /* The video's first latent frame [frame_elems], encoded from an image (image.h). If `first` is
      * NULL, the model generates the first frame. If `given` is not NULL, `first` must be NULL. */
     const float *first;
-    /* Random perturbation of the noise by kvr_noise_moved. jitter_draw selects the perturbation (0:
-     * none); jitter_magnitude is its standard deviation relative to that of the noise. */
+    /* Random perturbation of the noise by kvr_noise_moved. The field jitter_draw selects the
+     * perturbation (0: none); jitter_magnitude is its standard deviation relative to that of the
+     * noise. */
     int jitter_draw;
     double jitter_magnitude;
     /* `teacher` [chunks, steps, frames_per_chunk, frame_elems] is the result of

@@ -1,7 +1,7 @@
 /* aperture.h - reads the clean aperture (clap box) of an MP4 or QuickTime file, which is the
  * visible part of a frame.
  *
- * FFmpeg does not crop decoded frames to the clean aperture. kvr_crop_apply crops them. */
+ * FFmpeg does not crop decoded frames to the clean aperture; the function kvr_crop_apply does. */
 #ifndef KVR_MEDIA_APERTURE_H
 #define KVR_MEDIA_APERTURE_H
 

@@ -17,8 +17,8 @@ extern "C" {
 #endif
 
 struct kvr_kind_report {
-    const char *kind; /* kind of network: "wan dit", "umt5 encoder", "wan vae", "taehv", "llama", or
-                       * "tensors" if the kind is unknown */
+    const char *kind; /* kind of network, which is "wan dit", "umt5 encoder", "wan vae", "taehv",
+                       * "llama", or "tensors" if the kind is unknown */
     int n_layers;     /* number of layers, or 0 for a kind of network without numbered layers */
     char **missing;   /* kvreel's names of the tensors that the file lacks */
     int n_missing;

@@ -16,8 +16,8 @@ extern "C" {
 #endif
 
 struct kvr_names {
-    const char *root; /* prefix of all of the model's tensor names in the file; "" if they have no
-                       * common prefix */
+    const char *root; /* common prefix of the model's tensor names in the file, or "" if there is
+                       * none */
     unsigned styles;  /* bits */
 };
 
