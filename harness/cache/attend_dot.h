@@ -19,13 +19,14 @@
  * quantized weights pq, so that the weights of a row sum to one.
  *
  * `top` is 127 where byte products are accumulated in int32: with AVX-512 VNNI, AVX-VNNI, NEON, and
- * portable C without SSSE3. `top` is 63 where an instruction adds pairs of products in int16 (AVX2,
- * SSSE3). The largest sum of two products, 2 * 127 * 127, fits in int16. `kvreel bench attention`
+ * portable C without SSSE3. `top` is 63 where an instruction adds pairs of products in int16
+ * (SSSE3, AVX2, AVX-512 without VNNI). An offset of 64 then makes key codes unsigned, at most 127,
+ * so the largest sum of two products, 2 * 127 * 127, fits in int16. `kvreel bench attention`
  * measures the error of int8 attention against F32.
  *
- * Bytes are packed into panels of PAD columns, with four consecutive indices of the product's K
- * dimension adjacent: keys [tokens / PAD][D / 4][PAD][4], values [D / PAD][tokens / 4][PAD][4],
- * zero-padded. */
+ * Codes of keys and values are packed into panels of PAD columns. Within a panel, four consecutive
+ * elements along the GEMM's K dimension are adjacent. Keys have the layout [tokens / PAD][D /
+ * 4][PAD][4], values [D / PAD][tokens / 4][PAD][4], padded with codes of 0.0. */
 #ifndef KVR_CACHE_ATTEND_DOT_H
 #define KVR_CACHE_ATTEND_DOT_H
 
@@ -42,7 +43,8 @@ static inline int kvr_round4(int n)
 struct kvr_dot_queries {
     int8_t *code; /* [m][round4(d)] */
     float *scale; /* [m]: g */
-    float *shift; /* [m]: change of the int32 sums by the offset that makes key codes unsigned */
+    float *shift; /* [m]: term to subtract from the query's int32 scores, because key codes have an
+                   * offset that makes them unsigned */
     float *mean;  /* [m]: q . mu */
 };
 
@@ -53,7 +55,8 @@ struct kvr_dot_kernels {
     void (*pack_queries)(const float *q, const float *mu, int m, int d,
                          const struct kvr_dot_queries *out);
     /* Quantizes n <= KVR_ATTEND_TILE key rows [n][d] to padded(n) * round4(d) bytes of codes, and
-     * writes scale [padded(n)]. A NaN in a key makes the token's scale NaN. */
+     * writes scale [padded(n)]. padded() rounds up to a multiple of PAD. A NaN in a key makes the
+     * token's scale NaN. */
     void (*pack_keys)(const float *rows, const float *mu, int n, int d, uint8_t *code,
                       float *scale);
     /* Quantizes value rows [n][d] to padded(d) * round4(n) bytes of codes, and writes scale

@@ -1,4 +1,5 @@
-/* attend_mma.h - tensor-core attention over quantized or uncompressed spans, on a CUDA stream.
+/* attend_mma.h - tensor-core attention over quantized or uncompressed spans (runs of tokens), on a
+ * CUDA stream.
  *
  *     for each span, in a fixed order:
  *         if (kvr_attend_mma_accepts(&shape, &span))
@@ -6,9 +7,9 @@
  *         else
  *             decode, then kvr_attend_piece_cuda
  *
- * To initialise the softmax state, set io.begins for the first span; to write the output, set
- * io.out for the last span. Alternatively, call kvr_attend_begin_cuda before the loop over spans
- * and kvr_attend_finish_cuda after the loop. The functions kvr_attend_mma_cuda and
+ * For the first span, set io.begins, which initialises the softmax state. For the last span, set
+ * io.out, which receives the output. Alternatively, call kvr_attend_begin_cuda before the loop over
+ * spans and kvr_attend_finish_cuda after the loop. The functions kvr_attend_mma_cuda and
  * kvr_attend_piece_cuda share one softmax state, so a loop may call both.
  *
  * The warps of a CTA dequantize a tile of 64 keys or values to BF16 in shared memory, once for all
@@ -18,13 +19,14 @@
  *     score(q, k_j) = bf16(q) . bf16(k_j) / sqrt(D) + log_m - row_bias(q) - taylor(q, j)
  *     out           = sum_j bf16(p_j) bf16(v_j) / sum_j p_j
  *
- * The dequantized k_j and v_j equal those of the CPU decoder. Results are deterministic. Tiles
- * start at multiples of 64 tokens of the span's block or tensor, so dividing a span at a multiple
- * of 64 tokens does not change the result.
+ * The dequantized k_j and v_j equal those of the CPU decoder. Results are deterministic. Tiles are
+ * aligned to 64 tokens of the block or tensor that the span reads. Dividing a span at such a
+ * boundary therefore does not change the result.
  *
  * If a codec has a Hadamard rotation H, its decoded keys and values stay in rotated space, as H x /
  * sqrt(D). For rotated keys, pass rotated queries (kvr_fwht_cuda of a copy). For rotated values,
- * use a separate softmax state, and rotate its accumulator back before merging it. */
+ * use a second softmax state. Rotate the accumulator of the second state back before the two states
+ * are merged. */
 #ifndef KVR_CACHE_ATTEND_MMA_H
 #define KVR_CACHE_ATTEND_MMA_H
 
@@ -38,8 +40,8 @@ extern "C" {
 enum { KVR_ATTEND_MMA_MAX_D = 128, KVR_ATTEND_MMA_TILE = 64, KVR_ATTEND_ROWS_SPANS = 14 };
 
 /* The block of quantized keys or values, or the uncompressed tensor, that a span reads. The host
- * reads the shape and codec of a quantized block during the call; the block's buffers are device
- * memory. */
+ * reads the shape and codec of `packed` during the call. The codes and scales of `packed` are
+ * device memory. */
 struct kvr_attend_mma_source {
     const struct kvr_packed *packed; /* NULL: use raw */
     const void *raw;                 /* [T,H,D], 16-byte aligned; NULL: zeros */
@@ -49,49 +51,50 @@ struct kvr_attend_mma_source {
 struct kvr_attend_mma_span {
     struct kvr_attend_mma_source k, v;
     int64_t t0, n;         /* the span is tokens [t0, t0 + n) of k and v */
-    float log_m;           /* logarithm of the multiplicity of the span's tokens, added to every
-                            * score */
-    const float *row_bias; /* [T,H]: term that is subtracted from every score of a query in one
-                            * head; NULL subtracts nothing */
-    bool taylor;           /* subtract the Taylor correction from the scores, computed from the
-                            * scales of k's last quantizer */
+    float log_m;           /* log of the number of original tokens that each token of the span
+                            * replaces, added to every score */
+    const float *row_bias; /* [T,H]: term per query and head that is subtracted from all scores of
+                            * the query in this head; NULL subtracts nothing */
+    bool taylor;           /* whether to subtract the Taylor correction, which is computed from the
+                            * scales of the last quantizer of K, from the scores */
 };
 
 /* Whether the launcher supports this span with `shared` bytes of shared memory per thread block
- * (kvr_stream_block_shared, or SIZE_MAX for no limit). Supported head_dims are the multiples of 16
- * up to 128; supported rows are BF16 or F32. Supported codecs are `raw` and the pipelines [hadamard
- * |] [outliers |] grid [+ grid], in which a grid is the quantizer `sym` or `asym`. Group sizes must
- * be powers of two, at least 8. If K or V has two grids (PRQ), every quantization group must hold
- * one channel of several tokens. If a codec's only quantizer is `asym` with compute=bf16, the
- * quantizer must not store minimums. */
+ * (kvr_stream_block_shared, or SIZE_MAX for no limit). head_dim must be a multiple of 16, at most
+ * 128. Uncompressed rows must be BF16 or F32. Supported codecs are `raw` and the pipelines
+ * [hadamard |] [outliers |] grid [+ grid], where brackets mark optional stages and a grid is the
+ * quantizer `sym` or `asym`. Group sizes must be powers of two, at least 8. If K or V has two grids
+ * (PRQ), every quantization group of K and V must consist of several tokens of one channel. If a
+ * codec's only quantizer is `asym` with compute=bf16, the quantizer must not store minimums. */
 bool kvr_attend_mma_accepts(size_t shared, const struct kvr_attend_shape *shape,
                             const struct kvr_attend_mma_span *span);
 
-/* The span must satisfy kvr_attend_mma_accepts. For quantized spans, a separate kernel applies the
- * query norm before attention. */
+/* The span must satisfy kvr_attend_mma_accepts. For quantized spans, a separate kernel applies
+ * RMSNorm and RoPE (io->norm) to the queries before attention. */
 void kvr_attend_mma_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                          const struct kvr_attend_io *io, const struct kvr_attend_mma_span *span);
 
 /* Whether kvr_attend_rows_cuda supports this span. The span must have BF16 rows, plain or of codec
- * `raw`, and no row bias. Two tiles of the rows must fit the shared memory of a thread block. */
+ * `raw`, and no row bias. A pipeline of two tiles of K and two tiles of V must fit into `shared`
+ * bytes of shared memory per thread block. */
 bool kvr_attend_rows_accepts(size_t shared, const struct kvr_attend_shape *shape,
                              const struct kvr_attend_mma_span *span);
 
-/* Attends to all spans, with one launch for every KVR_ATTEND_ROWS_SPANS spans. Without split-KV the
- * result is bit-identical to that of one kvr_attend_mma_cuda call per span. `parts` [n_floats] is
- * device memory for the partial results of split-KV (kvr_attend_parts_floats). If `parts` is too
- * small for all partial results, query blocks have fewer KV splits; if `parts` is NULL, they have
- * none. */
+/* Attends to n_spans spans of BF16 rows, with up to KVR_ATTEND_ROWS_SPANS spans per launch. Without
+ * split-KV the result is bit-identical to that of one kvr_attend_mma_cuda call per span. `parts`
+ * [n_floats] is device memory for the partial results of split-KV (kvr_attend_parts_floats). A
+ * smaller buffer leads to fewer KV splits per query block. If n_floats is 0 and `parts` is NULL,
+ * the keys are not split. */
 void kvr_attend_rows_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                           const struct kvr_attend_io *io, const struct kvr_attend_mma_span *span,
                           int n_spans, float *parts, size_t n_floats);
 
-/* Bytes of shared memory per thread block of kvr_attend_mma_cuda, limited to `shared`; returns 0
- * for an unsupported span. */
+/* Bytes of shared memory that kvr_attend_mma_cuda uses per thread block, if a thread block may use
+ * at most `shared` bytes. Returns 0 for an unsupported span. */
 size_t kvr_attend_mma_shared_bytes(size_t shared, const struct kvr_attend_shape *shape,
                                    const struct kvr_attend_mma_span *span);
-/* Thread blocks of kvr_attend_mma_cuda that are resident per SM on the stream's device; returns 0
- * for an unsupported span. */
+/* Number of thread blocks of kvr_attend_mma_cuda that fit on one SM of the stream's device. Returns
+ * 0 for an unsupported span. */
 int kvr_attend_mma_blocks(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                           const struct kvr_attend_mma_span *span);
 

@@ -9,7 +9,7 @@
  * are split. The number of KV splits per block, `parts`, minimises this estimated time of the split
  * blocks:
  *
- *     rounds(n_cut parts / SMS) (tiles / parts + OVERHEAD),
+ *     ceil(n_cut parts / SMS) (tiles / parts + OVERHEAD)
  *
  * OVERHEAD is the extra time of a KV split, in units of the time per tile of keys: its CTA loads
  * the queries and writes 66 KB of partial results, which are then merged. SMS is a constant, so

@@ -13,7 +13,7 @@
 #endif
 
 /* The micro-tile of a matrix product has MR x NV accumulator vectors, which stay in registers.
- * AVX-512 and NEON have 32 registers, the other instruction sets 16. */
+ * AVX-512 and NEON have 32 vector registers, the other instruction sets 16. */
 #if KVR_ISA_AVX512
 enum { VLEN = 16, MR = 12, NV = 2 };
 #elif KVR_ISA_AVX2
@@ -81,7 +81,7 @@ static inline __attribute__((always_inline)) void fold_four(const vec v[4], vec 
 #if KVR_ISA_AVX2
     const vec ab = op(LOWS(v[0], v[1]), HIGHS(v[0], v[1]));
     const vec cd = op(LOWS(v[2], v[3]), HIGHS(v[2], v[3]));
-    /* each 128-bit lane has partial results of v[0], v[1], v[2], v[3] */
+    /* element i of each 128-bit lane is a partial result of v[i] */
     vec all = op(PAIRS(ab, cd, 0x44), PAIRS(ab, cd, 0xee));
 
 #if KVR_ISA_AVX512
@@ -99,15 +99,15 @@ static inline __attribute__((always_inline)) void fold_four(const vec v[4], vec 
 }
 
 /* e^x for x <= 8, computed as 2^n 2^r with an integer n and a polynomial for 2^r. The relative
- * error is below 2e-7 + 6e-8 |x|; its second term comes from rounding x. Below x = -87, where e^x
- * is under 2e-38, the result is 0. e^0 is exactly 1; NaN stays NaN. */
+ * error is below 2e-7 + 6e-8 |x|, where the second term is the rounding error of x log2(e). Below x
+ * = -87, where e^x is under 2e-38, the result is 0. e^0 is exactly 1; NaN stays NaN. */
 static inline vec exp_of(vec x)
 {
     /* 2^r = 1 + C1 r + ... + C6 r^6 on [-1/2, 1/2], error 2e-9 before rounding. */
     const float C1 = 0.69314718246f, C2 = 0.24022647738f, C3 = 0.055503323674f,
                 C4 = 0.0096184369177f, C5 = 0.0013398876181f, C6 = 0.00015353361957f;
-    /* Adding the constant 1.5 * 2^23 + 127 to y rounds y to an integer and leaves the biased
-     * exponent in the low bits. */
+    /* Adding 1.5 * 2^23 + 127 to y = x log2(e) rounds y to an integer n. The low bits of the sum
+     * are n + 127, the exponent bits of 2^n. */
     const float magic = 12583039.0f;
     const ivec low = x < -87.0f;
     const vec y = x * 1.44269504f; /* e^x = 2^y */
@@ -132,8 +132,8 @@ static inline vec rescale_of(vec old, vec top)
     return (vec)(((ivec)exp_of(old - top) & ~same) | ((ivec)vec_of(1) & same));
 }
 
-/* Adds bias[n] (NULL adds nothing) to m rows of n scores; top[i] becomes the maximum of start[i]
- * and row i. A score of NaN does not affect the maximum. */
+/* Adds bias[n] to each of m rows of n scores, unless `bias` is NULL. Sets top[i] to the maximum of
+ * start[i] and the scores of row i. A score of NaN does not affect the maximum. */
 static inline void rows_top(float *s, int64_t stride, const float *bias, int m, int n,
                             const float *start, float *top)
 {
@@ -159,10 +159,9 @@ static inline void rows_top(float *s, int64_t stride, const float *bias, int m, 
     }
 }
 
-/* Updates the softmax state of m rows after a tile. The row maxima become `top`. The row sums are
- * rescaled from the maxima `old` to `top`, and the tile's row sums `part` are added. rescale[i]
- * receives the rescaling factor of row i. The arrays `old`, `top` and `less` (scratch) are padded
- * to whole vectors. */
+/* Updates the softmax state of m rows after a tile of scores: rescale_i = e^(old_i - top_i), sum_i
+ * = sum_i rescale_i + part_i and max_i = top_i. `part` has the tile's sums of softmax weights, and
+ * `less` is scratch. The arrays `old`, `top` and `less` are padded to whole vectors. */
 static inline void next_state(int m, const float *old, const float *top, const float *part,
                               float *less, float *max, float *sum, float *rescale)
 {

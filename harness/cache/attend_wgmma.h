@@ -1,13 +1,13 @@
 /* attend_wgmma.h - warp-specialised wgmma attention for sm_90: one launch attends to a list of
- * spans of BF16 rows or quantized keys and values.
+ * spans (runs of tokens) with BF16 or quantized keys and values.
  *
  *     if (kvr_attend_list_supported(s) && kvr_attend_list_accepts() for every span)
  *         kvr_attend_list_cuda(s, &shape, &io, spans, n_spans, parts, n_floats);
  *
- * A launch computes the same attention as a call of kvr_attend_mma_cuda per span, with BF16 matrix
- * products, F32 accumulation and F32 softmax. The two launchers use different tiles, so their
- * results agree only up to rounding. Results are deterministic. Attention to a quantized span is
- * bit-identical to attention to its dequantized keys and values, stored as BF16 rows. */
+ * Matrix products have BF16 operands and F32 accumulators, and softmax is computed in F32. The
+ * result differs only by rounding from that of one kvr_attend_mma_cuda call per span, which uses
+ * tiles of another size. Results are deterministic. Attention to a quantized span is bit-identical
+ * to attention to its dequantized keys and values, stored as BF16 rows. */
 #ifndef KVR_CACHE_ATTEND_WGMMA_H
 #define KVR_CACHE_ATTEND_WGMMA_H
 
@@ -25,22 +25,23 @@ enum {
 /* Whether the device has compute capability 9.0 and the program contains sm_90a code. */
 bool kvr_attend_list_supported(const struct kvr_stream *s);
 
-/* Whether the launcher supports this span. A span with a row bias is not supported. With a head_dim
- * of 64 or 128 the launcher supports 16-byte aligned BF16 rows, either uncompressed tokens or
- * tokens of codec `raw`. With a head_dim of 128 the launcher also supports a quantized span that
- * begins at a multiple of 16 tokens and has no correction. K and V must both be quantized to 2
- * bits, or both to 4 bits. Three layouts of quantized spans are supported. In RTN and QuaRot spans,
- * K and V have one scale per channel and group of 16 or more tokens. In KIVI spans, K has one scale
- * per channel and group of 16 or more tokens, and V has one scale per token. In PRQ spans, two
- * symmetric quantizers have scales per channel and token group; the second quantizes the residual
- * of the first to 4 bits. */
+/* Whether the launcher supports this span. A span with a row bias (a term per query that is
+ * subtracted from the scores) is not supported. With a head_dim of 64 or 128 the launcher supports
+ * 16-byte aligned BF16 rows, either uncompressed tokens or tokens of codec `raw`. With a head_dim
+ * of 128 the launcher also supports a quantized span that begins at a multiple of 16 tokens and
+ * needs no Taylor correction of its scores. K and V must both be quantized to 2 bits, or both to 4
+ * bits. Three layouts of quantized spans are supported. In RTN and QuaRot spans, K and V have one
+ * scale per channel and group of 16 or more tokens. In KIVI spans, K has one scale per channel and
+ * group of 16 or more tokens, and V has one scale per token. In PRQ spans, two symmetric quantizers
+ * have scales per channel and token group; the second quantizes the residual of the first to 4
+ * bits. */
 bool kvr_attend_list_accepts(const struct kvr_attend_shape *shape,
                              const struct kvr_attend_mma_span *span);
 
-/* Attends to any number of spans. Each launch takes up to KVR_ATTEND_LIST_SPANS spans, and a
- * quantized span of another layout or bit width starts a new launch. `parts` [n_floats] is device
- * memory for the partial results of split-KV (kvr_attend_parts_floats). If `parts` is too small for
- * all partial results, query blocks have fewer KV splits; if `parts` is NULL, they have none. */
+/* Attends to any number of spans. A launch processes up to KVR_ATTEND_LIST_SPANS spans. All
+ * quantized spans of a launch have the same layout and bit width. `parts` [n_floats] is device
+ * memory for the partial results of split-KV (kvr_attend_parts_floats). A smaller buffer leads to
+ * fewer KV splits per query block. If n_floats is 0 and `parts` is NULL, the keys are not split. */
 void kvr_attend_list_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                           const struct kvr_attend_io *io, const struct kvr_attend_mma_span *span,
                           int n_spans, float *parts, size_t n_floats);

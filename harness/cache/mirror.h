@@ -6,12 +6,13 @@
 #include "harness/cache/cache.h"
 #include "harness/cache/layer.h"
 
-/* Copies the segments of `l`, without the states of its policies, to `out` in host memory
- * (kvr_dev_host of the layer's device). Synchronises. The caller must close `out` by
+/* Copies the segments of layer `l` to `out` in host memory. The states of the layer's policies
+ * (tiers and retention) are not copied. Synchronises. The caller must close `out` by
  * kvr_layer_close, also after a failure. */
 enum kvr_status kvr_layer_mirror(const struct kvr_layer *l, struct kvr_layer *out);
 
-/* Copies `view`, whose pointers are device memory, to host memory, and calls `fn` with the copy. */
+/* Calls `fn` with `view`. If the tensors of `view` are in device memory, `fn` receives a copy of
+ * them in host memory. */
 enum kvr_status kvr_view_in_host(const struct kvr_cache_view *view, kvr_cache_observer_fn *fn,
                                  void *ctx);
 

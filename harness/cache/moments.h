@@ -1,5 +1,5 @@
-/* moments.h - computes statistics of quantized keys (moments), from which a correction removes the
- * bias of attention scores.
+/* moments.h - computes statistics of quantized keys (moments). From the moments, a correction of
+ * the attention scores removes the bias that quantization error adds in softmax.
  *
  *     KVR_TRY(kvr_moments_make(c, &seg->k, k, &back, seg->moments.p));
  *
@@ -14,13 +14,13 @@
 extern "C" {
 #endif
 
-/* Bytes of scratch (tag KVR_MEM_SCRATCH) that kvr_moments_make reserves in `back` to decode n
- * elements; 0 if decoding needs no scratch. */
+/* Bytes of scratch that kvr_moments_make allocates in `back` to decode n key elements. Returns 0 on
+ * the CPU, and for a correction without moments. */
 size_t kvr_moments_back_bytes(const struct kvr_correction *c, size_t n, enum kvr_backend backend);
 
 /* Computes moments [c->moments][H][D] of the quantized keys `k`, on the device that stores the
- * keys. The input x [T,H,D] has the keys before quantization, rotated if the codec rotates keys.
- * The buffer `back` is resized to fit the decoded keys. */
+ * keys. The input x [T,H,D] has the keys before quantization, rotated if the codec rotates keys. On
+ * CUDA, the buffer `back` is resized to fit the decoded keys. */
 enum kvr_status kvr_moments_make(const struct kvr_correction *c, const struct kvr_packed *k,
                                  const float *x, struct kvr_buf *back, kvr_f16 *moments);
 

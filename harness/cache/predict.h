@@ -1,13 +1,14 @@
-/* predict.h - memory of a rollout's cache, predicted without running it.
+/* predict.h - memory of a rollout's KV cache, predicted without running the model.
  *
  *     struct kvr_prediction p;
  *     KVR_TRY(kvr_predict(scheme, &kvr_wan_1_3b, &(struct kvr_predict_run){ .latent_frames = 42 },
  *                         &p));
  *     ... p.nominal, p.peak ...
  *
- * Every layer commits the chunks of a rollout without data: policies select tokens and codecs
- * report sizes, but nothing is quantized. A size that depends on the data has bounds, nominal_min
- * and nominal_max, and an explanation, `depends`. */
+ * The prediction simulates a rollout in which every layer stores every chunk, but without keys and
+ * values. Policies select tokens and codecs report sizes, but nothing is quantized. If the size
+ * depends on the data, nominal_min and nominal_max are bounds of the size, and `depends` explains
+ * the dependence. */
 #ifndef KVR_CACHE_PREDICT_H
 #define KVR_CACHE_PREDICT_H
 
@@ -19,10 +20,10 @@ struct kvr_geometry {
     char name[64];
     int n_layers, n_heads, head_dim;
     int tokens_per_frame, frames_per_chunk;
-    int pixel_frames;  /* pixel frames that one latent frame decodes to; only the first latent frame
-                        * decodes to a single pixel frame */
-    int window_frames; /* attention window of the model itself, in latent frames, or 0 if the model
-                        * has no window */
+    int pixel_frames;  /* number of pixel frames that a latent frame decodes to, except the first
+                        * latent frame, which decodes to one */
+    int window_frames; /* length of the model's own attention window in latent frames; 0 means no
+                        * window */
     int64_t n_params;  /* 0: unknown */
     int weight_bytes;  /* per parameter */
 };
@@ -35,52 +36,54 @@ extern const struct kvr_geometry kvr_wan_5b;
 struct kvr_prediction {
     int latent_frames;
     int64_t tokens;       /* per layer */
-    size_t bf16, nominal; /* bytes of all layers at the end of the rollout: uncompressed in BF16,
-                           * and in the packed format */
+    size_t bf16, nominal; /* cache bytes of all layers at the end of the rollout; `bf16`: without
+                           * compression, `nominal`: in the packed format */
 
-    bool data_dependent; /* `nominal` depends on the data, as the sentence `depends` explains */
+    bool data_dependent; /* whether `nominal` depends on the keys and values */
     size_t nominal_min, nominal_max;
-    const char *depends; /* explains how `nominal` depends on the data; if it does not, the pointer
-                          * is NULL */
+    const char *depends; /* sentence that explains how `nominal` depends on the data; NULL if
+                          * data_dependent is false */
 
-    /* Bytes of the cache at its peak, when a layer has been quantized again and its old segments
-     * are not yet freed. In the study reading, these bytes include lists of the tokens of
-     * non-contiguous frames, at 4 bytes per token. */
+    /* Bytes of the cache at its peak. The peak occurs while a layer stores a chunk, because new
+     * segments are allocated before the segments that they replace are freed. A segment of
+     * non-contiguous tokens includes a token list of 4 bytes per token. */
     struct kvr_layer_bytes at_peak;
-    size_t scratch; /* scratch of the cache: the current chunk, values being quantized, and buffers
-                     * of attention */
+    size_t scratch; /* bytes of the cache's scratch buffers, for the current chunk, quantization and
+                     * attention */
     size_t weights; /* 0: n_params is unknown */
     size_t peak;    /* sum of at_peak, scratch and weights; excludes activations, IO and the
                      * workspace of linear layers */
 };
 
-/* Settings of the run to predict; fields of 0 select path `staged`, F32 attention and the CPU
- * backend. */
+/* Settings of the run to predict. Zero-initialized fields select F32 attention on the CPU, which
+ * dequantizes a bounded number of tokens at a time (path `staged`). */
 struct kvr_predict_run {
     int latent_frames;
     enum kvr_path path;
     enum kvr_attend_as attend;
     enum kvr_backend backend;
-    bool no_bounds; /* compute only bytes and peak, without bounds; data_dependent stays false */
-    /* Called for every chunk of every layer; if it returns true, the prediction ends with
-     * KVR_EINTERRUPTED. NULL disables the check. */
+    bool no_bounds; /* whether to skip the bounds; nominal_min and nominal_max then equal `nominal`,
+                     * and data_dependent is false */
+    /* Callback for every chunk of every layer. If the callback returns true, the prediction ends
+     * with KVR_EINTERRUPTED. NULL disables the check. */
     bool (*stopped)(void);
 };
 
-/* Number of dry rollouts that this process has started; tests use it to limit the cost of
- * planning. */
+/* Number of rollouts that this process has simulated for predictions. Tests check this number to
+ * limit the time that planning an experiment takes. */
 int64_t kvr_predictions(void);
 
-/* Predicts the cache's bytes, their bounds and the peak of a rollout, by committing every chunk of
- * every layer without data. */
+/* Predicts the bytes of a rollout's cache, the bounds of these bytes, and the memory peak. All
+ * layers are simulated. */
 enum kvr_status kvr_predict(const struct kvr_scheme *scheme, const struct kvr_geometry *geo,
                             const struct kvr_predict_run *run, struct kvr_prediction *out);
 
-/* Predicts the cache's bytes and peak only, in negligible time even for a full-size model. If all
+/* Like kvr_predict, but without bounds, and faster if simulating a single layer suffices. If all
  * layers store the same number of bytes, only one layer is simulated, and the result equals that of
- * kvr_predict(). If a retention selects the tokens of each layer by that layer's data, only one
- * layer is simulated as well. Then `peak` adds the simulated layer's final size for every other
- * layer, while at_peak and scratch are those of one layer. */
+ * kvr_predict(). If every layer evicts tokens by its own keys, values or attention, only one layer
+ * is simulated as well, and the result is an estimate. In this case, `peak` is the peak of the
+ * simulated layer plus its final size for each of the other layers. at_peak then covers only the
+ * simulated layer. */
 enum kvr_status kvr_predict_peak(const struct kvr_scheme *scheme, const struct kvr_geometry *geo,
                                  const struct kvr_predict_run *run, struct kvr_prediction *out);
 
@@ -88,23 +91,27 @@ enum kvr_status kvr_predict_peak(const struct kvr_scheme *scheme, const struct k
  * frames gives n pixel frames, the message of KVR_EINVAL names the nearest valid n. */
 enum kvr_status kvr_latent_frames(const struct kvr_geometry *geo, int n, int *out);
 
-/* The study's peak memory: a constant plus the bytes of its cache, which depend on the integer type
- * of its code tensors. */
+/* Peak memory that the study (the paper with 33 methods, docs/glossary.md) reports for a method: a
+ * constant plus the bytes of the cache. The study's code stored quantization codes unpacked, in an
+ * integer type that changed between three eras of its runs. */
 struct kvr_study_peak {
     const char *era;    /* "A", "B" or "C" */
-    const char *stored; /* integer type in which the study's code of this era stores codes, such as
-                         * "int16 codes"; for era B, why the peak cannot be computed */
+    const char *stored; /* how the study's code stored codes in this era, such as "int16 codes over
+                         * the capacity"; for era B, the reason why the peak is unknown */
     bool known;
-    size_t resident;    /* bytes of codes, scales, masks and indices, stored as tensors */
-    size_t non_kv;      /* all memory but the cache, at the peak of the first prompt */
-    size_t left_over;   /* the previous prompt's video and latents, which the study's code still
-                         * references */
-    size_t peak;        /* the study's peak: resident + non_kv + left_over */
-    size_t packed_peak; /* bytes of the packed format + non_kv + left_over */
+    size_t resident;    /* bytes of the cache in the study's tensors (codes, scales, masks and
+                         * indices), or 0 if the peak is not `known` */
+    size_t non_kv;      /* bytes of all memory except the cache at the peak of the first prompt */
+    size_t left_over;   /* bytes of the previous prompt's video and latents, which the study's code
+                         * does not free before the next prompt */
+    size_t peak;        /* peak in bytes that the study reports: resident + non_kv + left_over */
+    size_t packed_peak; /* peak in bytes if the cache were stored in the packed format: packed bytes
+                         * + non_kv */
 };
 
-/* Computes the study's peak memory for a scheme in the study reading, with the constants of
- * wan-1.3b at 42 latent frames. */
+/* Computes the peak memory that the study reports for a method, with the constants of wan-1.3b at
+ * 42 latent frames. `scheme` must be the study reading NAME@study, which reproduces the study's
+ * code. */
 enum kvr_status kvr_predict_study_peak(const struct kvr_scheme *scheme, struct kvr_study_peak *out);
 
 #endif
