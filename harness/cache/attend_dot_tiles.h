@@ -31,7 +31,7 @@ static inline __attribute__((always_inline)) void kvr_byte_block(struct kvr_tile
     int32_t *c = x->sums, *c2 = c + KVR_TILE_ROWS * x->ld;
     const int64_t ld = x->ld * 4;
 
-    (void)t; /* only the plain C version of the tile operations keeps tiles in memory */
+    (void)t; /* `t` is used only by the plain C tile operations, which store the tiles in memory */
     KVR_TILE_ZERO(t, 0);
     KVR_TILE_ZERO(t, 1);
     KVR_TILE_ZERO(t, 2);

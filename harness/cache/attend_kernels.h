@@ -8,9 +8,9 @@
  *     f->add_values(s, lds, pv, out, ldo, n, m, d);          out += s v
  *
  * Scores and outputs are matrix products of the form C[m][n] = A[m][k] B[k][n]. B is packed into
- * panels of PAD columns, [k][PAD] each: a panel is read sequentially, so its rows do not conflict
- * in the CPU cache. The columns of B are padded with zeros to whole panels, and the caller sets the
- * scores of padded keys to -INFINITY. */
+ * panels of PAD columns, [k][PAD] each. Sequential reads of a panel avoid conflict misses in the
+ * CPU cache. The columns of B are padded with zeros to whole panels, and the caller sets the scores
+ * of padded keys to -INFINITY. */
 #ifndef KVR_CACHE_ATTEND_KERNELS_H
 #define KVR_CACHE_ATTEND_KERNELS_H
 

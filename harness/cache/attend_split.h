@@ -1,19 +1,19 @@
 /* attend_split.h - split-KV: divides attention over many keys among CTAs so that all SMs finish at
  * about the same time.
  *
- * An SM runs one CTA at a time, or two CTAs at half the speed each. Query blocks that fill whole
- * waves of CTAs are not split: one CTA processes a block over all tiles of keys. The last n % SMS
- * of n query blocks would fill a wave only partly. These last n % SMS query blocks are divided
- * along the keys into KV splits (parts), with one CTA per split. A second launch merges the partial
- * results of the KV splits in a fixed order. If n < SMS (few queries, many keys), all query blocks
- * are split. The number of KV splits per block, `parts`, minimises this estimated time of the split
- * blocks:
+ * The cost model assumes that an SM runs one CTA at a time, or two CTAs at half the speed each. SMS
+ * is the number of SMs. Query blocks that fill whole waves of CTAs are not split: one CTA processes
+ * a block over all tiles of keys. The last n % SMS of n query blocks would fill a wave only partly.
+ * These last n % SMS query blocks are divided along the keys into KV splits (parts), with one CTA
+ * per split. A second launch merges the partial results of the KV splits in a fixed order. If n <
+ * SMS (few queries, many keys), all query blocks are split. The number of KV splits per block,
+ * `parts`, minimises the estimated time of the n_cut split blocks:
  *
  *     ceil(n_cut parts / SMS) (tiles / parts + OVERHEAD)
  *
- * OVERHEAD is the extra time of a KV split, in units of the time per tile of keys: its CTA loads
- * the queries and writes 66 KB of partial results, which are then merged. SMS is a constant, so
- * that the summation order is the same on every device. */
+ * `tiles` is the number of tiles of keys, and the unit of time is the time per tile. OVERHEAD is
+ * the extra time of a KV split: loading the queries, writing 66 KB of partial results, and merging
+ * them. SMS is a constant, so that the summation order is the same on every device. */
 #ifndef KVR_CACHE_ATTEND_SPLIT_H
 #define KVR_CACHE_ATTEND_SPLIT_H
 
@@ -42,7 +42,7 @@ struct kvr_attend_split {
  * partial results. The result has parts >= 1; n_cut is 0 if no block is split. */
 struct kvr_attend_split kvr_attend_split_of(int64_t n_blocks, int64_t n_tiles, int64_t slots);
 
-/* Largest number of partial results that a launch of up to n_blocks CTAs can use. */
+/* Maximum number of partial results of a launch with up to n_blocks query blocks. */
 int64_t kvr_attend_split_slots(int64_t n_blocks);
 
 /* Estimated time of attention, in units of the time per tile of keys: waves times tiles per CTA,

@@ -49,8 +49,8 @@ enum {
     KVR_BYTE_MEAN = 64,  /* mu is the mean of a head's first 64 keys */
     KVR_BYTE_KEY_STEPS = 9,
     KVR_BYTE_VALUE_STEPS = 4,      /* rows of 32 value scales per tile and head */
-    KVR_BYTE_BIAS = 255 * 255 * 32 /* added to an integer score q . k to make it positive, since |q
-                                    * . k| <= 127 * 127 * 128 */
+    KVR_BYTE_BIAS = 255 * 255 * 32 /* added to an integer score to make it positive; the magnitude
+                                    * of a score is at most 127 * 127 * 128 */
 };
 
 struct kvr_byte_rows {

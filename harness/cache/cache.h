@@ -20,11 +20,12 @@
  * head. GQA and causal chunks are supported on the CPU only.
  *
  * Keys are appended after RoPE, so attention does not depend on their order in memory. A chunk's
- * last pass is the cache-update pass (`clean`, on the denoised chunk, t = 0), whose K and V are
- * committed, that is, quantized once. The K and V of an earlier (denoising) pass are visible to
- * that pass only. In the study reading (the variant in the study's code), the whole cache,
- * including K and V of the unfinished chunk, is dequantized and quantized again after every pass.
- * The study reading evicts no tokens.
+ * last pass is the cache-update pass (`clean`), which runs on the denoised chunk (t = 0). The K and
+ * V of this pass are committed, that is, quantized once. The K and V of an earlier (denoising) pass
+ * are visible to that pass only. The study reading of a method (the variant in the study's code)
+ * instead dequantizes and requantizes the whole cache, including the current chunk, after every
+ * pass. A few methods do so only after the cache-update pass (study_cadence). The study reading
+ * evicts no tokens.
  *
  * A cache may be used by one thread only. Attention uses OpenMP internally and gives identical
  * bytes for any number of threads. On a CUDA device k, v, q and out are device memory and calls are
@@ -45,8 +46,8 @@ extern "C" {
 enum kvr_attend_as {
     KVR_ATTEND_FLOAT, /* matrix products in F32 or, on tensor cores, in BF16 with F32
                        * accumulation */
-    KVR_ATTEND_INT8,  /* matrix products of quantized tokens in int8 with int32 accumulation
-                       * (attend_dot.h), of other tokens as with KVR_ATTEND_FLOAT */
+    KVR_ATTEND_INT8,  /* for quantized tokens, matrix products in int8 with int32 accumulation
+                       * (attend_dot.h); for other tokens, as KVR_ATTEND_FLOAT */
 };
 extern const char *const kvr_attend_names[]; /* "float", "int8", NULL */
 /* Finds the arithmetic of attention with this name and writes it to *out. Returns false and leaves
@@ -62,18 +63,18 @@ struct kvr_cache_shape {
     int tokens_per_frame;
     int frames_per_chunk;
     int capacity_frames;  /* number of latent frames of the whole rollout */
-    int window_frames;    /* number of newest frames that are visible, including the current chunk;
-                           * 0 means all frames */
+    int window_frames;    /* attention window: maximum number of visible latent frames, including
+                           * the sink and the current chunk; 0 means no limit */
     int sink_frames;      /* attention sink: number of first frames of the rollout that stay
                            * visible */
-    bool evict;           /* evict tokens that no later pass can see (rolling buffer) */
+    bool evict;           /* whether to evict tokens that no later pass can see (rolling buffer) */
     enum kvr_dtype exact; /* type of uncompressed tokens, KVR_BF16 (the reference) or KVR_F32 (for
                            * parity checks) */
     enum kvr_attend_as attend;
-    bool bf16;            /* on a CPU with AMX, multiply uncompressed and dequantized tokens in BF16
-                           * (attend_bf16.h) */
-    int64_t staged_bytes; /* for path `staged` on a device: maximum size of the BF16 scratch in
-                           * bytes; 0 means no limit */
+    bool bf16;            /* whether, on a CPU with AMX, attention to uncompressed and dequantized
+                           * tokens uses BF16 matrix products (attend_bf16.h) */
+    int64_t staged_bytes; /* for path `staged` on a CUDA device: maximum bytes of the scratch for
+                           * tokens dequantized to BF16; 0 means no limit */
 };
 
 /* How attention reads quantized tokens. The results of all paths agree up to rounding. */
@@ -114,12 +115,13 @@ struct kvr_pass {
 
 /* Current bytes of the cache. */
 struct kvr_cache_bytes {
-    int64_t tokens;     /* number of tokens per layer of an uncompressed cache; in the study
-                         * reading, all tokens of the rollout (capacity) */
-    size_t bf16;        /* bytes of the K and V of `tokens` tokens in BF16, all layers */
+    int64_t tokens;     /* number of tokens per layer that an uncompressed cache would store now; in
+                         * the study reading, all tokens of the rollout (capacity) */
+    size_t bf16;        /* bytes of K and V of `tokens` tokens in BF16, summed over all layers */
     size_t nominal;     /* nominal bytes: computed size of all layers in the packed format */
-    size_t resident;    /* bytes that segments have allocated, with tags KV and META */
-    size_t resident_kv; /* bytes of `resident` with tag KV */
+    size_t resident;    /* allocated bytes of segments and of policy states, with memory tags
+                         * KVR_MEM_KV and KVR_MEM_META */
+    size_t resident_kv; /* bytes of quantized codes (tag KVR_MEM_KV), which `resident` includes */
     struct kvr_varying varying;
 };
 
@@ -127,16 +129,15 @@ struct kvr_cache;
 struct kvr_layer;
 struct kvr_visible;
 
-/* Opens an empty cache; a method that stores nothing allocates nothing. `scheme` must outlive the
- * cache. */
+/* Opens an empty cache and allocates its scratch buffers. `scheme` must outlive the cache. */
 enum kvr_status kvr_cache_open(struct kvr_cache **out, struct kvr_dev *dev,
                                const struct kvr_scheme *scheme, const struct kvr_cache_shape *shape,
                                enum kvr_path path);
 /* Frees the cache and sets *c to NULL. */
 void kvr_cache_close(struct kvr_cache **c);
 
-/* Bytes with tag KVR_MEM_SCRATCH that kvr_cache_open would allocate on this backend. A pass frees
- * all other scratch that it allocates. */
+/* Bytes of scratch (tag KVR_MEM_SCRATCH) that kvr_cache_open would allocate in memory of a device
+ * of this backend. A pass frees all other scratch that it allocates. */
 size_t kvr_cache_scratch_bytes(const struct kvr_scheme *scheme, const struct kvr_cache_shape *shape,
                                enum kvr_path path, enum kvr_backend backend);
 
@@ -144,10 +145,10 @@ size_t kvr_cache_scratch_bytes(const struct kvr_scheme *scheme, const struct kvr
  * measured times. */
 void kvr_cache_reset(struct kvr_cache *c);
 
-/* Evicts all frames but the first `frames` frames, as if the other frames had left the window. The
- * states of the method's tiers and retention are truncated to the same frames. The chunks after
- * these frames may then be stored again, in ascending order; chunks may be skipped. Not within a
- * pass. */
+/* Evicts all frames but the first `frames` frames, as if the other frames had left the window. If
+ * `frames` is 0, the states of the method's policies (tiers and retention) are reset; otherwise
+ * they are unchanged. The chunks after these frames may then be stored again, in ascending order;
+ * chunks may be skipped. Not within a pass. */
 enum kvr_status kvr_cache_drop(struct kvr_cache *c, int frames);
 /* Whether the window and sink of the cache's shape leave any frame of the chunk [frame0, frame0 +
  * n) visible to the chunk that starts at `frame`. */
@@ -159,8 +160,8 @@ bool kvr_cache_in_window(const struct kvr_cache *c, int frame0, int n, int frame
  * tokens. */
 enum kvr_status kvr_cache_begin_pass(struct kvr_cache *c, const struct kvr_pass *pass);
 
-/* Copies k and v of the current chunk in one layer, rounded to shape.exact; T = n_frames *
- * tokens_per_frame. The copy is valid until the next append. */
+/* Copies the current chunk's k and v [T,H,D] of this layer into a buffer, rounded to shape.exact. T
+ * is n_frames * tokens_per_frame. The copy is valid until the next append. */
 enum kvr_status kvr_cache_append(struct kvr_cache *c, int layer, const float *k, const float *v);
 /* Sets *k and *v [T,H,D] to the buffers that kvr_cache_append fills. A kernel may write BF16 keys
  * and values to these buffers directly; the caller then calls kvr_cache_append with k and v NULL.
@@ -173,9 +174,10 @@ bool kvr_cache_current(const struct kvr_cache *c, kvr_bf16 **k, kvr_bf16 **v);
 enum kvr_status kvr_cache_attend(struct kvr_cache *c, int layer, const float *q, float *out);
 
 /* Whether kvr_cache_attend_bf16, which has BF16 queries and output, may be called. The cache must
- * be on a device, have uncompressed tokens in BF16 and no observer, and its method must not need
- * F32 queries. F32 queries are needed for a correction that uses moments, retention scores that
- * read attention or queries, and token selection per head. */
+ * be on a CUDA device, with uncompressed tokens in BF16, KVR_ATTEND_FLOAT, a head_dim that is a
+ * multiple of 16 up to 128, and no observer. The retention must not read attention weights or
+ * queries, and must not select tokens per head. The only supported correction is `taylor`, on path
+ * `fused`. */
 bool kvr_cache_attends_bf16(const struct kvr_cache *c);
 /* Like kvr_cache_attend, with queries and output in BF16, 16-byte aligned. Must be called only if
  * kvr_cache_attends_bf16 returns true. */
@@ -221,8 +223,8 @@ void kvr_cache_bytes(const struct kvr_cache *c, struct kvr_cache_bytes *out);
  * a device error. */
 int64_t kvr_cache_read(const struct kvr_cache *c, int layer, float *k, float *v);
 
-/* Inputs and output of attention in one layer of one pass, as an observer sees them. Borrowed for
- * the call. */
+/* Inputs and output of attention in one layer of one pass, which are passed to an observer.
+ * Borrowed for the call. */
 struct kvr_cache_view {
     const struct kvr_scheme *scheme;
     const struct kvr_cache_shape *shape;

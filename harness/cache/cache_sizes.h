@@ -2,8 +2,8 @@
  *
  *     const struct kvr_cache_sizes b = kvr_cache_sizes_of(scheme, &shape, path, backend);
  *
- * kvr_cache_open allocates buffers of these sizes, and kvr_cache_scratch_bytes (cache.h) returns
- * their sum. */
+ * kvr_cache_open allocates buffers of these sizes. kvr_cache_scratch_bytes (cache.h) returns the
+ * total bytes of those buffers that are in memory of the cache's device. */
 #ifndef KVR_CACHE_CACHE_SIZES_H
 #define KVR_CACHE_CACHE_SIZES_H
 
@@ -12,7 +12,8 @@
 
 /* Bytes of the buffers that kvr_cache_open allocates. */
 struct kvr_cache_sizes {
-    size_t demeaned; /* keys of the current chunk, with the mean key of each head subtracted */
+    size_t demeaned; /* copy of the current chunk's keys, from which the mean over the channels of
+                      * each token and head is subtracted */
     size_t current, values, dense,
         held;                       /* `current`, `values` and `dense` are allocated twice: for K
                                      * and for V */
@@ -21,9 +22,10 @@ struct kvr_cache_sizes {
     /* buffers for a retention that evicts single tokens (struct kvr_layer_scratch); 0 bytes
      * otherwise */
     size_t keep, rows, pick, pick_host, all_keys, all_values;
-    size_t weights; /* multiplicities of tokens, for a retention that assigns them
-                     * (kvr_thin_needs.weights); 0 bytes otherwise */
-    size_t columns; /* attention received by each token (struct kvr_columns): sums, then maxima */
+    size_t weights; /* numbers of original tokens that each token replaces, for a retention that
+                     * merges tokens (kvr_thin_needs.weights); 0 bytes otherwise */
+    size_t columns; /* sums, then maxima, of the softmax weights of each token (struct
+                     * kvr_columns) */
     struct kvr_attend_bytes attend;
 };
 
@@ -33,7 +35,8 @@ static inline int kvr_cache_kv_heads(const struct kvr_cache_shape *s)
     return s->n_kv_heads ? s->n_kv_heads : s->n_heads;
 }
 
-/* Returns the sizes and features that attention to the scheme's segments needs. */
+/* Returns the maximum sizes and the features of attention to a cache of this shape and method
+ * (`scheme`). */
 struct kvr_attend_needs kvr_cache_attend_needs(const struct kvr_scheme *scheme,
                                                const struct kvr_cache_shape *s, enum kvr_path path);
 /* Bytes of every scratch buffer of a cache. */

@@ -1,12 +1,14 @@
-/* layer.h - stores and evicts the segments of one layer's KV cache, and quantizes them again.
+/* layer.h - stores, requantizes and evicts the segments of one layer's KV cache. A segment is a set
+ * of tokens encoded by one codec.
  *
- * In the intended reading (the paper's variant of a method), kvr_layer_commit quantizes a chunk's
- * keys and values once, after the chunk's cache-update pass (on the denoised chunk, t = 0). The
- * chunk's tokens may later move to a coarser tier or be evicted; no token moves to a finer tier.
- * When single tokens of a segment are evicted, the remaining tokens are dequantized and quantized
- * again. Quantizing again does not change values that the codec stores exactly. In the study
- * reading (the variant in the study's code), kvr_layer_recode assigns tiers to all tokens of the
- * dequantized cache and quantizes all tokens again.
+ * The intended reading of a method is the variant that its paper describes. In this reading,
+ * kvr_layer_commit quantizes a chunk's keys and values once, after the cache-update pass (the
+ * forward on the denoised chunk, t = 0). A tier is a class of tokens with its own codec. Later
+ * commits may move tokens to a tier with a smaller codec or to the base tier (tier 0), or evict
+ * them. When single tokens of a segment are evicted, the remaining tokens are dequantized and
+ * quantized again. Quantizing again does not change values that the codec stores exactly. The study
+ * reading of a method is the variant in the study's code. In this reading, kvr_layer_recode assigns
+ * tiers to all tokens of the dequantized cache and quantizes all tokens again.
  *
  * The functions are independent of passes and attention, so that `kvreel codec`, `kvreel predict`
  * and rollouts share them. A layer without data (`dry`) only computes the sizes of what it would
@@ -22,8 +24,8 @@ struct kvr_layer_geometry {
     int n_heads, head_dim;
     int tokens_per_frame, frames_per_chunk;
     int64_t capacity; /* number of tokens of the whole rollout */
-    bool alone; /* no other layer is stored, so a retention that selects tokens in the last layer
-                 * for all layers selects them in this layer */
+    bool alone; /* whether this is the only layer that is stored; a retention that selects tokens in
+                 * the last layer, for all layers, then selects them in this layer */
 };
 
 /* Working memory (KVR_MEM_SCRATCH) that the layers of a cache share; it grows on demand. Only
@@ -31,22 +33,24 @@ struct kvr_layer_geometry {
  * `summaries`. */
 struct kvr_layer_scratch {
     struct kvr_buf gather, work, map;
-    struct kvr_buf keep;    /* whether each token is kept: [capacity][G], host memory, where G is H
-                             * or 1 */
-    struct kvr_buf weights; /* multiplicities of tokens: int32 [capacity][G], host memory, G as in
-                             * `keep` */
-    struct kvr_buf rows;    /* decoded rows of a segment: first keys, then values */
+    struct kvr_buf keep;    /* [capacity][G] in host memory: 1 for a token to keep, 0 for a token to
+                             * evict; G is H if tokens are selected per head, and otherwise 1 */
+    struct kvr_buf weights; /* int32 [capacity][G] in host memory, with G as in `keep`: number of
+                             * original tokens that each token replaces */
+    struct kvr_buf rows;    /* decoded keys of a segment, then its decoded values, for
+                             * requantization after tokens were evicted */
     struct kvr_buf pick,
-        pick_host;             /* pick: int32 indices of the rows to gather; pick_host: host copy of
-                                * `pick`, if `pick` is in device memory */
-    struct kvr_buf all_keys;   /* keys of all tokens, [capacity,H,D], if the retention requests
-                                * them */
-    struct kvr_buf all_values; /* values of all tokens, [capacity,H,D], if the retention requests
-                                * them */
+        pick_host;             /* pick: int32 indices of the rows of K and V to gather, where a row
+                                * is one token of one head; pick_host: host copy of `pick`, if
+                                * `pick` is in device memory */
+    struct kvr_buf all_keys;   /* decoded keys of all tokens, [capacity,H,D]; used only if the
+                                * retention requests keys of all tokens */
+    struct kvr_buf all_values; /* decoded values of all tokens, [capacity,H,D]; used only if the
+                                * retention requests values of all tokens */
     struct kvr_buf back;       /* CUDA only: decoded keys, from which a correction's moments are
                                 * computed */
-    struct kvr_summaries summaries; /* summary tokens by which the retention replaces evicted tokens
-                                     * of the chunk being stored */
+    struct kvr_summaries summaries; /* summary tokens with which the retention replaces evicted
+                                     * tokens during the current commit */
 };
 void kvr_layer_scratch_free(struct kvr_layer_scratch *s);
 
@@ -62,26 +66,29 @@ struct kvr_layer {
     double beta;                       /* budget factor */
     struct kvr_layer_scratch *scratch; /* borrowed */
     bool dry;
-    struct kvr_segment *seg; /* segments in chunk order; in the study reading, in tier order */
+    struct kvr_segment *seg; /* the layer's segments [n], ordered by chunk; in the study reading,
+                              * ordered by tier */
     int n, cap;
     int64_t n_coded;         /* number of segments encoded so far; also the serial number of the
                               * newest segment */
     int64_t n_active;        /* tokens written so far */
-    size_t study_side_bytes; /* bytes of masks and indices in the format of the study's code */
+    size_t study_side_bytes; /* study reading only: bytes of the masks and token indices that the
+                              * study's code stores */
     struct kvr_varying varying;
     struct kvr_layer_bytes
-        new_bytes; /* peak bytes during the last commit or recode, including replaced segments
-                    * before they were freed */
+        new_bytes; /* bytes of the segments that the last commit or recode created; the segments
+                    * that they replace are freed afterwards */
     struct kvr_policy_state state[2]; /* states of the tier policy (index 0) and of the retention
                                        * policy (index 1) */
     const struct kvr_columns
-        *columns;               /* attention that each token received in the pass being stored, or
-                                 * NULL if it is unknown */
-    const float *q;             /* queries of the pass being stored, [n,n_query_heads,D], or NULL if
-                                 * they are unknown */
+        *columns;               /* sums and maxima of the softmax weights of each token in the pass
+                                 * being stored; NULL if they were not computed */
+    const float *q;             /* F32 queries of the pass being stored, [tokens of the
+                                 * pass,n_query_heads,D]; NULL if not available */
     int n_query_heads;          /* of q */
     const float *oracle_scores; /* [capacity], see kvr_cache_set_salience; NULL: no scores */
-    bool cut;                   /* the next stored chunk begins a new shot */
+    bool cut;                   /* whether the next stored chunk begins a new shot (a prompt
+                                 * switch) */
 };
 
 /* Opens a layer that borrows dev, scheme and scratch. If `dry`, the layer computes sizes only and
@@ -99,46 +106,47 @@ void kvr_layer_reset(struct kvr_layer *l); /* for a new video */
 enum kvr_status kvr_layer_commit(struct kvr_layer *l, const float *k, const float *v, int64_t tok0,
                                  int64_t n);
 
-/* Whether codecs are the only readers of committed values, that is, no policy or correction reads
- * them. */
+/* Whether only codecs read the keys and values of a commit. This is so if the method has no tiers,
+ * no retention, no joint codec and no correction with moments. */
 bool kvr_layer_only_codes(const struct kvr_layer *l);
 /* Like kvr_layer_commit, but reads k and v as BF16 without a conversion to F32. Must be called only
  * if kvr_layer_only_codes returns true. */
 enum kvr_status kvr_layer_commit_bf16(struct kvr_layer *l, const kvr_bf16 *k, const kvr_bf16 *v,
                                       int64_t tok0, int64_t n);
 
-/* For a retention that selects in the scheme's last layer for all layers (kvr_thin_needs.of_last),
- * evicts the tokens that the last layer has evicted. This layer and the last layer must have
+/* Evicts the tokens that the last layer has evicted, for a retention that selects the tokens of all
+ * layers in the last layer (kvr_thin_needs.of_last). This layer and the last layer must have
  * committed the same chunk, and they must share their scratch. On KVR_ENOMEM the layer is
  * unchanged. */
 enum kvr_status kvr_layer_evict_as_last(struct kvr_layer *l);
 
-/* Quantizes the first n_active tokens of k and v, F32 [capacity,H,D], and replaces all stored
- * segments, as the study reading does after every pass. On KVR_ENOMEM the stored segments are
- * unchanged, but a policy may have updated its scores. */
+/* Quantizes k and v, F32 [capacity,H,D], and replaces all stored segments, as the study's code
+ * does. n_active is the number of tokens written so far. Some methods of the study quantize only
+ * these tokens, the others all `capacity` tokens. On KVR_ENOMEM the stored segments are unchanged,
+ * but a policy may have updated its scores. */
 enum kvr_status kvr_layer_recode(struct kvr_layer *l, const float *k, const float *v,
                                  int64_t n_active);
 
 /* Evicts every segment that has no token visible in `seen`. */
 void kvr_layer_evict(struct kvr_layer *l, const struct kvr_visible *seen);
 
-/* Decodes the visible segments whose keys and values are encoded jointly (methods/joint.h); if
- * `seen` is NULL, decodes all such segments. Must be called before kvr_layer_dense() or attention
- * reads the layer, because neither returns a decoding error. For a segment that could not be
- * decoded, the decoded values are NaN. */
+/* Decodes the segments whose keys and values are encoded jointly (methods/joint.h), if they have a
+ * token visible in `seen`. If `seen` is NULL, decodes all jointly encoded segments. Must be called
+ * before kvr_layer_dense() or attention reads the layer, because neither returns a decoding error.
+ * If decoding a segment fails, its decoded keys and values are NaN. */
 enum kvr_status kvr_layer_read_joint(const struct kvr_layer *l, const struct kvr_visible *seen);
 /* Frees the values that kvr_layer_read_joint has decoded. */
 void kvr_layer_drop_joint(const struct kvr_layer *l);
 
-/* Writes the spans of visible stored tokens in order; with spans == NULL, only counts them. Returns
- * their number. */
+/* Writes the stored tokens visible in `seen` to `spans`, with one span per segment and visible run.
+ * Returns the number of spans. If `spans` is NULL, only counts the spans. */
 int kvr_layer_spans(const struct kvr_layer *l, const struct kvr_visible *seen,
                     struct kvr_span *spans);
 
 /* Decodes tokens [begin, end) to k, v [end-begin,H,D]; k or v may be NULL. A pooled token is
  * repeated for all tokens that it stands for. For zeroed, evicted and not yet written tokens, k and
- * v are 0. If `held` [end-begin] is not NULL, held[i] is set to 1 if attention can see token begin
- * + i. */
+ * v are 0. Unless `held` [end-begin] is NULL, held[i] becomes 1 if token begin + i takes part in
+ * attention, as zeroed tokens also do, and otherwise 0. */
 void kvr_layer_dense(const struct kvr_layer *l, int64_t begin, int64_t end, float *k, float *v,
                      uint8_t *held);
 
@@ -147,18 +155,20 @@ size_t kvr_layer_moments_bytes(const struct kvr_layer *l, const struct kvr_codec
 
 /* Nominal bytes of the layer: its computed size in the packed format. */
 size_t kvr_layer_nominal(const struct kvr_layer *l);
-/* Bytes of the hidden tokens that a retention keeps because they may become visible again.
- * kvr_layer_nominal includes these bytes, but not the memory of the retention's scores. */
+/* Bytes of evicted tokens that the retention stores in its own state, because they may return to
+ * the cache. kvr_layer_nominal includes these bytes, but not other states of policies, such as
+ * scores. */
 size_t kvr_layer_held_tokens_bytes(const struct kvr_layer *l);
-/* Adds the sums `more` over blocks of data-dependent size to `to`; to->most_bits becomes the larger
- * of the two. */
+/* Adds the numbers of elements and bytes in `more` to those in `to`, and sets to->most_bits to the
+ * larger most_bits of `to` and `more`. Both structs describe encoded blocks whose size depends on
+ * the data. */
 void kvr_varying_add(struct kvr_varying *to, const struct kvr_varying *more);
-/* Allocated bytes of the layer's segments and of the policies' states; *codes receives the bytes of
- * the quantized codes, without side information. */
+/* Allocated bytes of the layer's segments and of the states of its policies. *codes receives the
+ * bytes of the quantized codes alone. */
 size_t kvr_layer_resident(const struct kvr_layer *l, size_t *codes);
-/* Allocated bytes of the layer by tag; for a dry layer, the bytes of codes and side information
- * that it would allocate. The state of a policy has the same size whether the layer is dry or
- * not. */
+/* Allocated bytes of the layer by memory tag. For a dry layer (without data), these are the bytes
+ * of codes and side information that the layer would allocate. The state of a policy has the same
+ * size whether the layer is dry or not. */
 struct kvr_layer_bytes kvr_layer_held(const struct kvr_layer *l);
 
 #endif

@@ -104,7 +104,8 @@ struct kvr_study_peak {
     size_t non_kv;      /* bytes of all memory except the cache at the peak of the first prompt */
     size_t left_over;   /* bytes of the previous prompt's video and latents, which the study's code
                          * does not free before the next prompt */
-    size_t peak;        /* peak in bytes that the study reports: resident + non_kv + left_over */
+    size_t peak;        /* peak in bytes that the study reports: resident + non_kv + left_over; 0 if
+                         * not `known` */
     size_t packed_peak; /* peak in bytes if the cache were stored in the packed format: packed bytes
                          * + non_kv */
 };
