@@ -24,7 +24,8 @@ struct kvr_attend_scratch {
                            * of tokens */
     struct kvr_buf rows;  /* for path `staged` on a device with a BF16 cache: dequantized keys of
                            * the quantized spans, then their values */
-    struct kvr_buf state; /* for each head and query: maximum, sum, output and scaled query */
+    struct kvr_buf state; /* softmax state (maximum, sum, output) and scaled query, for each head
+                           * and query */
     int64_t max_query;    /* maximum number of queries of a job, for which the arrays in `heads` are
                            * allocated */
     struct kvr_buf heads; /* on a device, for spans that have tokens of a single head: gathered
@@ -35,8 +36,8 @@ struct kvr_attend_scratch {
                            * (byte_rows.h) */
 };
 
-/* Timed phases of a job: the total time, and the time of dequantization into scratch, which the
- * total includes. */
+/* Timed phases of a job (an attention call): the total time, and the time of dequantization into
+ * scratch, which the total includes. */
 enum { KVR_ATTEND_PHASE, KVR_ATTEND_DECODE, KVR_ATTEND_PHASES };
 
 struct kvr_attend_job {
@@ -58,31 +59,33 @@ struct kvr_attend_job {
                         * number of tokens at a time into scratch */
     bool by_head;      /* some spans have tokens of one head only (kvr_segment.head0) */
     bool tensor_cores; /* a device may use BF16 tensor cores with F32 accumulation */
-    struct kvr_phases *phases; /* phases to time, from index KVR_ATTEND_PHASE on; NULL disables
-                                * timing */
-    float *past; /* [T,H,group]: sum of each query's softmax weights over tokens before the causal
-                  * span, which is the last; NULL computes no sums */
+    struct kvr_phases *phases; /* receives the times of the phases KVR_ATTEND_PHASE and
+                                * KVR_ATTEND_DECODE; NULL disables timing */
+    float *past; /* [T,H,group]: receives the sum of each query's softmax weights over all tokens
+                  * before the causal span, which is the last span; NULL computes no sums */
 };
 
 enum { KVR_ATTEND_MAX_D = 256 };
 
-/* Upper bounds on the sizes of a cache's jobs, and the features that these jobs use. */
+/* Upper bounds on the sizes of a cache's attention jobs, and the features that these jobs use. */
 struct kvr_attend_needs {
     int n_heads, head_dim;
     int group;         /* number of query heads per KV head; 0 means 1 */
-    int64_t max_query; /* maximum number of queries, times the query heads per KV head */
+    int64_t max_query; /* maximum number of query rows of a job per KV head: query tokens times
+                        * `group` */
     bool causal;
     enum kvr_dtype exact; /* type of uncompressed tokens */
     bool staged;          /* not fused */
-    bool rotated;         /* some codec rotates keys or values */
-    bool wide;            /* some codec cannot decode to BF16 (kvr_codec_decodes_bf16) */
+    bool rotated;         /* whether a codec of the method rotates keys or values */
+    bool wide;            /* whether a codec of the method cannot decode to BF16
+                           * (kvr_codec_decodes_bf16) */
     int64_t staged_bytes; /* path `staged` on a device: maximum bytes of the BF16 scratch; if 0, the
                            * scratch has room for all quantized tokens */
     const struct kvr_correction *correction; /* NULL: no correction */
     bool int8;
     int64_t max_coded;     /* maximum number of quantized tokens that a job attends to */
-    int64_t max_staged;    /* maximum number of tokens of a job that are not plain rows of type
-                            * `exact` */
+    int64_t max_staged;    /* path `staged`: maximum number of tokens that a job dequantizes into
+                            * scratch; 0 on other paths */
     bool by_head, columns; /* by_head: some spans have a single head; columns: kvr_attend_columns is
                             * used */
 };
@@ -97,14 +100,14 @@ struct kvr_attend_bytes kvr_attend_scratch_bytes(const struct kvr_attend_needs *
 
 /* Checks that the backend supports jobs with these needs; KVR_EUNSUPPORTED gives the reason. */
 enum kvr_status kvr_attend_check(const struct kvr_attend_needs *n, enum kvr_backend backend);
-/* Checks that the device's attention loop can decode these codecs with this correction (NULL for
- * none); KVR_EUNSUPPORTED gives the reason. */
+/* Checks that the device's attention loop can decode the codecs `k` and `v` and apply the
+ * correction `c` (NULL: no correction). KVR_EUNSUPPORTED gives the reason. */
 enum kvr_status kvr_attend_fuses(const struct kvr_dev *dev, const struct kvr_codec *k,
                                  const struct kvr_codec *v, const struct kvr_correction *c,
                                  int n_heads, int head_dim);
 
-/* Whether jobs with these needs may have BF16 queries and output. Jobs of kvr_attend_columns may
- * have F32 queries only. */
+/* Whether jobs with these needs may have BF16 queries and output. kvr_attend_columns accepts only
+ * F32 queries. */
 bool kvr_attend_accepts_bf16(const struct kvr_attend_needs *n, enum kvr_backend backend);
 
 /* Allocates the scratch for all jobs with these needs; called when a cache opens. */
@@ -128,9 +131,9 @@ struct kvr_column_job {
                                           * [tokens,H] in host memory, which the job updates */
 };
 
-/* Adds each token's softmax weights to `sum` and `max`, over the sampled queries and over all query
- * heads of a KV head. Scores are computed as in kvr_attend. Uses the scratch that
- * kvr_attend_reserve allocated for needs with `columns`. Synchronises. */
+/* Adds each token's softmax weights to `sum` and updates their maximum in `max`, over the sampled
+ * queries of all query heads of a KV head. Scores are computed as in kvr_attend. Uses the scratch
+ * that kvr_attend_reserve allocated for needs with `columns`. Synchronises. */
 enum kvr_status kvr_attend_columns(const struct kvr_column_job *job, struct kvr_attend_scratch *s);
 /* Number of sampled queries. */
 int64_t kvr_column_rows(const struct kvr_column_job *job);

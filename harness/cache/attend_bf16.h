@@ -14,12 +14,14 @@
  *     delta = ((1 + u)^2 - 1 + (d + 2) e) sum_c |q_c k_c|
  *
  * The error of an output is at most (e^(2 delta) (1 + u)^2 (1 + 2 w + 2 n e) - 1) sum_j p_j |v_j|,
- * where w is the relative error of online_softmax. The keys and values of a BF16 cache need no
- * rounding, so one factor (1 + u) is absent from the bounds of scores and of outputs.
+ * where w is the relative error of online_softmax and n the number of keys. The keys and values of
+ * a BF16 cache need no rounding, so one factor (1 + u) is absent from the bounds of scores and of
+ * outputs.
  *
- * Panels have the layout of the second operand of the AMX instruction TDPBF16PS: keys [d pairs][PAD
- * tokens][2 channels], values [n pairs][PAD channels][2 tokens]. The tokens of a tile, and the
- * channels of keys and queries, are zero-padded to a multiple of KVR_BF16_STEP. */
+ * Panels have the layout of the second operand of the AMX instruction TDPBF16PS. A panel of keys is
+ * [d / 2][PAD tokens][2 channels], and a panel of values is [n / 2][PAD channels][2 tokens]. The
+ * tokens of a tile, and the channels of keys and queries, are zero-padded to a multiple of
+ * KVR_BF16_STEP. */
 #ifndef KVR_CACHE_ATTEND_BF16_H
 #define KVR_CACHE_ATTEND_BF16_H
 
@@ -43,8 +45,8 @@ struct kvr_bf16_kernels {
     /* Packs n rows of d channels into panels; the rows are `ld` elements apart. */
     void (*pack_keys)(const kvr_bf16 *rows, int64_t ld, int n, int d, kvr_bf16 *out);
     void (*pack_values)(const kvr_bf16 *rows, int64_t ld, int n, int d, kvr_bf16 *out);
-    /* s [m][n] = q keys^T, for queries q [m][d] with d zero-padded, keys packed by pack_keys, and n
-     * a multiple of KVR_BF16_STEP. */
+    /* Computes s [m][n] = q keys^T from zero-padded queries q [m][d] and keys packed by pack_keys.
+     * n is a multiple of KVR_BF16_STEP. */
     void (*scores)(const kvr_bf16 *q, int64_t ldq, int d, const kvr_bf16 *keys, float *s,
                    int64_t lds, int m, int n);
     /* s[m][n] += bias[n]; n is a multiple of KVR_ATTEND_PAD. */

@@ -24,10 +24,12 @@ extern "C" {
 
 enum { KVR_ATTEND_BYTES_SPANS = 64 }; /* spans per launch */
 
-/* A span of n tokens, which begins at a multiple of KVR_BYTE_TILE tokens. Spans are consecutive. */
+/* A run of n tokens of struct kvr_byte_rows that begins at the first token of a tile. Spans are
+ * consecutive. */
 struct kvr_byte_span {
     int64_t n;
-    float log_m; /* logarithm of the multiplicity of the span's tokens, added to every score */
+    float log_m; /* log of the number of original tokens that each token of the span replaces, added
+                  * to every score */
 };
 
 /* Whether the device has compute capability 9.0 and the program contains sm_90a code. */
@@ -37,8 +39,9 @@ bool kvr_attend_bytes_supported(const struct kvr_stream *s);
 bool kvr_attend_bytes_maps(const struct kvr_byte_rows *rows, int n_heads);
 
 /* Attends to at most KVR_ATTEND_BYTES_SPANS non-empty spans. The queries of `io` are F32, and
- * rotated if the keys and mu are rotated. The result stays in the softmax state of `io`. `parts`
- * [n_floats] is device memory for the partial results of split-KV, as in kvr_attend_list_cuda. */
+ * rotated if the keys and mu are rotated. The result is the updated softmax state io->state.
+ * `parts` [n_floats] is device memory for the partial results of split-KV, as in
+ * kvr_attend_list_cuda. */
 void kvr_attend_bytes_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                            const struct kvr_attend_io *io, const struct kvr_byte_span *span,
                            int n_spans, const struct kvr_byte_rows *rows, float *parts,

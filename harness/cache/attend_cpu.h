@@ -36,10 +36,10 @@ struct tile {
     int n_parts, n;
     bool rot_k, rot_v;
     bool bytes;  /* staged in int8 */
-    bool biased; /* the tile needs a bias: a token has a multiplicity, or the last panel is
-                  * padded */
-    bool causal; /* all tokens of the tile belong to one span, the current chunk under a causal
-                  * mask */
+    bool biased; /* whether scores of the tile need a bias, because a token replaces several
+                  * original tokens or the last panel is padded */
+    bool causal; /* whether all tokens of the tile belong to the causal span, the current chunk
+                  * under a causal mask */
 };
 
 /* Position in the job's spans at which the next tile begins. */
@@ -118,7 +118,8 @@ void kvr_state_rescale(const struct kvr_attend_job *job, const struct state *st,
 struct staged {
     float *k;    /* [TILE / PAD][D][PAD] */
     float *v;    /* [padded D / PAD][tokens][PAD] */
-    float *bias; /* logarithm of each token's multiplicity, [TILE]; -INFINITY past the last token */
+    float *bias; /* [TILE]: log of the number of original tokens that each token replaces; -INFINITY
+                  * past the last token */
 };
 
 /* Whether the panels of the tile are BF16 (attend_bf16.h); BF16 panels use the memory of the F32
@@ -128,10 +129,10 @@ bool kvr_tile_bf16(const struct kvr_attend_job *job, const struct tile *tile);
  * panels. */
 void kvr_bf16_stage(const struct kvr_attend_job *job, const struct tile *tile, int h, bool values,
                     struct staged out);
-/* Number of the n decoded tiles, from the first on, that one softmax call can process together. */
+/* Number of tiles, counted from tile[0], that one softmax call can process together; at most n. */
 int kvr_bf16_tiles_per_softmax(const struct kvr_attend_job *job, const struct tile *tile, int n);
-/* Attends from m <= KVR_BF16_ROWS query rows, from row `at` on, to n tiles. The panels of
- * successive tiles are `next` floats apart. */
+/* Computes attention of m <= KVR_BF16_ROWS query rows, from row `at` on, to n decoded tiles. The
+ * panels of successive tiles are `next` floats apart. */
 void kvr_bf16_attend(const struct kvr_attend_job *job, const struct state *st, int h, int64_t at,
                      int m, const struct tile *tile, int n, struct staged kv, size_t next);
 
@@ -141,7 +142,8 @@ void kvr_bf16_attend(const struct kvr_attend_job *job, const struct state *st, i
 /* Number of floats that the quantized queries and mu need, for plain or for rotated keys; `rows`
  * counts the query rows of all heads. */
 size_t kvr_int8_floats(int head_dim, int n_heads, size_t rows);
-/* Points `code` and `mu` into memory from `base` on; returns the end of the memory used. */
+/* Sets the pointers in `code` and *mu to consecutive arrays from `base` on. Returns the end of
+ * these arrays. */
 float *kvr_int8_carve(float *base, int head_dim, int n_heads, size_t rows,
                       struct kvr_dot_queries *code, float **mu);
 /* Computes mu and quantizes the queries, for plain and for rotated keys. All threads of an OpenMP

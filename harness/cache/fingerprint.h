@@ -3,8 +3,8 @@
  *     KVR_TRY(kvr_layer_fingerprint(&layer, hex));
  *
  * Two layers have equal hashes if they store the same tokens in the same segments, with identical
- * bytes of codes, scales, zero points, indices, token lists and moments. The hash covers no
- * floating-point sums, so it is the same for all instruction sets of the CPU. */
+ * bytes of codes, scales, zero points, indices, token lists and moments. Stored bytes do not depend
+ * on the CPU instruction set of the kernels, so the hash does not either. */
 #ifndef KVR_CACHE_FINGERPRINT_H
 #define KVR_CACHE_FINGERPRINT_H
 

@@ -1,12 +1,12 @@
 /* dtype_scalar.h - conversions of one element without branches, so that the compiler vectorizes
  * loops over them (dtype.c, dtype_isa.c).
  *
- * A float is converted to a narrow format with m mantissa bits by integer operations on its bits. A
- * normal result is rounded by adding half a unit in its last place (minus one, plus the
- * tie-breaking bit) and dropping the low 23 - m bits. A subnormal result is rounded by adding a
- * power of two whose ulp is the smallest step of the narrow format. The addition rounds to nearest
- * even, and the low bits of the sum are the number of steps. A result that rounds up to the next
- * power of two is correct for normal and for subnormal numbers. */
+ * A float is converted to a narrow format with m mantissa bits by integer operations on its bits.
+ * For a normal result, the low 23 - m bits are dropped after adding 2^(22 - m) - 1 + b, where b is
+ * the lowest bit that remains. This rounds to nearest even. A subnormal result is rounded by adding
+ * a power of two whose ulp is the smallest step of the narrow format. The addition rounds to
+ * nearest even, and the low bits of the sum are the number of steps. If rounding up reaches the
+ * next power of two, the carry increments the exponent, which is the correct result. */
 #ifndef KVR_CORE_DTYPE_SCALAR_H
 #define KVR_CORE_DTYPE_SCALAR_H
 
@@ -18,7 +18,7 @@ static inline uint32_t pick(uint32_t is, uint32_t yes, uint32_t no)
     return (no & (is - 1u)) | (yes & (0u - is));
 }
 
-/* Rounds |x| to a number of steps of ulp(2^k), ties to even; |x| must be far below 2^k. */
+/* Returns |x| in units of ulp(2^k), rounded to nearest even; |x| must be far below 2^k. */
 static inline uint32_t count_steps(uint32_t abs_bits, float two_to_k)
 {
     return kvr_f32_bits(kvr_bits_f32(abs_bits) + two_to_k) - kvr_f32_bits(two_to_k);

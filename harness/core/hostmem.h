@@ -18,12 +18,13 @@ int64_t kvr_host_peak_bytes(void);
  * the reset. */
 bool kvr_host_peak_reset(void);
 
-/* Number of processes that the kernel's OOM killer has ended on this host and in this process's
+/* Number of OOM kills so far: the kernel's count for the host plus the count for this process's
  * control group. If this number has grown between two calls, the OOM killer has ended a process in
  * between. */
 int64_t kvr_host_oom_kills(void);
 
-/* Busy CPU time of the host since boot, summed over all CPUs, or 0 if it is unknown. */
+/* Busy CPU time of the host since boot, including steal time, summed over all CPUs; 0 if it is
+ * unknown. */
 int64_t kvr_host_busy_ns(void);
 /* Steal time of the host since boot: the time in which the hypervisor ran other guests while this
  * host had work. */

@@ -19,8 +19,9 @@ extern "C" {
 #endif
 
 /* Opens a regular file or a pipe. A shell's process substitution `<(...)` is read to its end; a
- * FIFO without a writer reads as empty. Fails with KVR_ENOTFOUND if there is no such file, and with
- * KVR_EFORMAT for any other kind of file; other failures are KVR_EIO and KVR_ENOMEM. */
+ * FIFO without a writer reads as empty. Fails with KVR_ENOTFOUND if the file does not exist, with
+ * KVR_EFORMAT if it is neither a regular file nor a pipe, and otherwise with KVR_EIO or
+ * KVR_ENOMEM. */
 enum kvr_status kvr_infile_open(FILE **out, const char *path);
 
 /* Opens a text file like kvr_infile_open() and skips a UTF-8 byte order mark. Fails with

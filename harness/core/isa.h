@@ -7,11 +7,12 @@
  * portable and neon). A *_dot.c file is compiled for avxvnni, vnni and amx_int8 as well. A *_tile.c
  * file is compiled for portable and amx_bf16 (tile.h). A compiled variant of a file defines one
  * constant table of functions, `const struct kvr_x KVR_ISA_NAME(kvr_x)`, and no other external
- * symbol. The file's header declares KVR_ISA_TABLES(struct kvr_x, kvr_x), which defines kvr_x(),
- * the function that returns the selected variant's table. For each variant the Makefile sets
- * KVR_ISA to the variant's name, and sets to 1 the macros of its features, which are KVR_ISA_AVX2,
- * KVR_ISA_AVX512, KVR_ISA_VNNI, KVR_ISA_AVXVNNI, KVR_ISA_AMX_BF16, KVR_ISA_AMX_INT8 or
- * KVR_ISA_NEON. KVR_ISA_AVX2 is set for AVX-512 variants too.
+ * symbol. The file's header contains KVR_ISA_TABLES(struct kvr_x, kvr_x). This macro defines the
+ * function kvr_x(), which returns the table of the selected variant. For each variant the Makefile
+ * defines the macro KVR_ISA as the variant's name. The Makefile also defines as 1 those of the
+ * following macros whose feature the variant uses: KVR_ISA_AVX2, KVR_ISA_AVX512, KVR_ISA_VNNI,
+ * KVR_ISA_AVXVNNI, KVR_ISA_AMX_BF16, KVR_ISA_AMX_INT8, KVR_ISA_NEON. KVR_ISA_AVX2 is set for
+ * AVX-512 variants too.
  *
  * Stored data (codes, scales, masks) is bit-identical in every variant. Floating-point dot products
  * may differ in the last bits, since each variant has its own summation order. */
@@ -28,14 +29,14 @@ extern "C" {
 #endif
 
 enum kvr_isa {
-    KVR_ISA_OF_PORTABLE, /* baseline of the build: x86-64-v2, ARMv8-A */
+    KVR_ISA_OF_PORTABLE, /* baseline of the build, x86-64-v2 or ARMv8-A */
     KVR_ISA_OF_AVX2,     /* AVX2, FMA, F16C: x86-64-v3 */
     KVR_ISA_OF_AVXVNNI,  /* AVX2 and 8-bit dot products in 256-bit registers */
     KVR_ISA_OF_AVX512,   /* AVX-512 F, BW, CD, DQ, VL: x86-64-v4 */
     KVR_ISA_OF_VNNI,     /* AVX-512 and 8-bit dot products in 512-bit registers */
-    KVR_ISA_OF_AMX_BF16, /* instructions of vnni, AVX512-BF16, and BF16 matrix products on AMX
-                          * tiles */
-    KVR_ISA_OF_AMX_INT8, /* instructions of amx_bf16, and int8 matrix products on AMX tiles */
+    KVR_ISA_OF_AMX_BF16, /* the instructions of variant vnni, AVX512-BF16, and AMX tiles for BF16
+                          * products */
+    KVR_ISA_OF_AMX_INT8, /* the instructions of variant amx_bf16, and AMX tiles for int8 products */
     KVR_ISA_OF_NEON,     /* ARM: Advanced SIMD intrinsics with 8-bit dot products */
     KVR_N_ISA
 };

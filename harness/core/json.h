@@ -25,13 +25,12 @@
 extern "C" {
 #endif
 
-/* Number of failed allocations in the JSON library so far. The library reports failed allocations
- * by NULL or -1 in many places and not at all in others; a member that is lost in this way changes
- * the document. Code that reads or writes documents therefore checks whether this number has
- * grown. */
+/* Number of failed allocations in the JSON library so far. The library (jansson) does not report
+ * every failed allocation, so a document can lose a member unnoticed. Code that reads or writes
+ * documents therefore checks whether this number has grown. */
 unsigned long kvr_json_losses(void);
-/* Like json_dumps(), but returns NULL if any allocation of the library has failed, because the text
- * of an incomplete document would hash to a wrong cell key. Caller frees. */
+/* Like json_dumps(), but returns NULL if any allocation of the library has failed. An incomplete
+ * document would give a wrong hash, and thereby a wrong key of a stored result. Caller frees. */
 char *kvr_json_text(const json_t *j, size_t flags);
 
 /* Like json_string(), but accepts arbitrary bytes: invalid UTF-8 becomes U+FFFD. */
@@ -47,8 +46,9 @@ enum kvr_status kvr_json_load(json_t **out, const char *path);
 enum kvr_status kvr_json_parse(json_t **out, const char *text, size_t n, const char *where);
 
 /* Returns "NaN", "Infinity" or "-Infinity" if kvr_json_load() or kvr_json_parse() read the value as
- * one of these words, and NULL for any other value. The library represents finite numbers only, so
- * such a value is a short string; the getters below refuse it with its name. */
+ * one of these words, and NULL for any other value. The library represents only finite numbers, so
+ * the parser replaces such a word by a special string. The getters below refuse this string with a
+ * message that names the word. */
 const char *kvr_json_not_finite(const json_t *v);
 
 enum kvr_status kvr_json_int(const json_t *o, const char *where, const char *key, int64_t *out);

@@ -1,5 +1,5 @@
-/* machine.h - facts about the machine that are stored with measured times, such as its processor,
- * load, and instruction set of kvreel's kernels. */
+/* machine.h - facts about the machine that are stored with measured times, such as the processor,
+ * the load, and the instruction set of kvreel's CPU kernels. */
 #ifndef KVR_CORE_MACHINE_H
 #define KVR_CORE_MACHINE_H
 
@@ -23,10 +23,10 @@ const char *kvr_machine_text(char *buf, size_t n);
 /* Calls `fn` for each fact that identifies the machine: cpu_vendor, cpu_family, cpu_model,
  * cpu_stepping, cpu_isa, kernels, cache_l1d, cache_l2, cache_l3, governor and others. The value of
  * an unknown fact is "unknown"; the governor of a machine without frequency scaling begins with
- * "none". Times of machines that differ in any fact are not compared. Some facts state the
- * resources that this process may use, as limited by a batch system or taskset(1): the CPUs (cpus),
- * the CPUs' NUMA nodes (cpu_nodes) and the nodes of memory (memory_nodes). The values of these
- * facts are lists of numbers such as "0-3,8". */
+ * "none". Times of machines that differ in any fact are not compared. The facts cpus, cpu_nodes and
+ * memory_nodes are lists of numbers such as "0-3,8". They state which CPUs, NUMA nodes of these
+ * CPUs, and NUMA nodes of memory this process may use. A batch system or taskset(1) can limit
+ * them. */
 typedef void kvr_fact_fn(void *ctx, const char *name, const char *value);
 void kvr_machine_facts(kvr_fact_fn *fn, void *ctx);
 

@@ -1,5 +1,5 @@
-/* normal_pair.h - Box-Muller transform made of IEEE operations alone, so that CPU and GPU give
- * identical bits.
+/* normal_pair.h - Box-Muller transform that uses only basic IEEE operations, so that CPU and GPU
+ * give identical bits.
  *
  *     float x[2];
  *     kvr_normal_pair(u[0], u[1], x);            two words of the generator -> two N(0,1)
@@ -8,8 +8,8 @@
  * 2^-32)) and a = 2 pi (u1 + 1/2) 2^-32 (Box and Muller 1958). The added 1/2 keeps the logarithm
  * away from 0; the largest value is sqrt(2 ln 2^33) = 6.76. Logarithm, sine and cosine are series
  * in double precision with a fixed order of operations, so results do not depend on the math
- * library. In every build, the compiler may not contract operations to FMA. The error of each
- * function is below one unit in the last place of a double. */
+ * library. Every build forbids the compiler to contract multiplications and additions to FMA. The
+ * error of each function is below one unit in the last place of a double. */
 #ifndef KVR_CORE_NORMAL_PAIR_H
 #define KVR_CORE_NORMAL_PAIR_H
 
@@ -29,8 +29,8 @@ extern "C" {
 
 /* Natural logarithm of v 2^-33, for odd v below 2^33. With v = 2^k m, m in [sqrt(1/2), sqrt(2)) and
  * s = (m - 1) / (m + 1), ln m = 2 atanh(s) = 2 s (1 + s^2 / 3 + s^4 / 5 + ...), where |s| <=
- * 0.1716. The first omitted term of the series is 2e-19 of the sum. The differences m - 1 and m + 1
- * are exact in double precision, since m has at most 33 significand bits. */
+ * 0.1716. The first omitted term of the series is below 2e-20 of the sum. The differences m - 1 and
+ * m + 1 are exact in double precision, since m has at most 33 significand bits. */
 KVR_PAIR_FN double kvr_pair_ln(uint64_t v)
 {
     const double ln2_hi = 0x1.62e42fefa38p-1; /* ln 2 to 42 significand bits, so that its product
@@ -64,8 +64,8 @@ KVR_PAIR_FN double kvr_pair_ln(uint64_t v)
 }
 
 /* Cosine and sine of an angle in (0, 2 pi). Cody-Waite reduction subtracts j pi / 2, where pi / 2
- * is a sum of a high and a low part. The functions of the remainder x + tail, |x| <= pi / 4, are
- * Taylor series. */
+ * is a sum of a high and a low part. Cosine and sine of the remainder x + tail, with |x| <= pi / 4,
+ * are Taylor series. */
 KVR_PAIR_FN void kvr_pair_rotate(double angle, double *cosine, double *sine)
 {
     const double q_hi = 0x1.921fb54442dp0; /* pi / 2 to 45 significand bits, so that its product

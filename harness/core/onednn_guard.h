@@ -2,11 +2,11 @@
  *
  *     DNNL_TRY(kvr_dnnl_engine_create(&engine, dnnl_cpu, 0));
  *
- * The library is C++: std::bad_alloc escapes from some of its C functions and would terminate the
- * program at a C frame. The wrappers return dnnl_out_of_memory for std::bad_alloc, and
- * dnnl_runtime_error for any other exception. Some functions of oneDNN dereference failed
- * allocations. Before a call that creates a oneDNN object, the wrappers therefore check that memory
- * can be allocated. */
+ * oneDNN is written in C++. Some functions of its C interface throw std::bad_alloc, which would
+ * terminate the program when it reaches a C function. The wrappers return dnnl_out_of_memory for
+ * std::bad_alloc, and dnnl_runtime_error for any other exception. Some functions of oneDNN
+ * dereference failed allocations. Before a call that creates a oneDNN object, the wrappers
+ * therefore check that memory can be allocated. */
 #ifndef KVR_CORE_ONEDNN_GUARD_H
 #define KVR_CORE_ONEDNN_GUARD_H
 

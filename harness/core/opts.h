@@ -27,7 +27,7 @@ enum kvr_opt_type {
     KVR_OPT_T_STRING
 };
 
-enum { KVR_OPT_STRING_MAX = 256 }; /* a string option is a char[KVR_OPT_STRING_MAX] member */
+enum { KVR_OPT_STRING_MAX = 256 }; /* size of a string option's char array */
 
 struct kvr_opt {
     const char *name;
@@ -57,9 +57,9 @@ struct kvr_opt {
 /* Sets all options in `s` to their defaults. If `table` is NULL, there are no options. */
 void kvr_opts_defaults(const struct kvr_opt *table, void *s);
 
-/* Sets one option from its value as text. For an unknown name fails with KVR_ENOTFOUND and the
- * nearest name. For a wrong type or a value out of bounds fails with KVR_EINVAL; the message gives
- * the value and the bounds. After a failure `s` is unchanged. */
+/* Sets one option from its value as text. For an unknown name, fails with KVR_ENOTFOUND and a
+ * message with the nearest known name. For a value of the wrong type or out of bounds, fails with
+ * KVR_EINVAL and a message with the value and the bounds. After a failure `s` is unchanged. */
 enum kvr_status kvr_opts_set(const struct kvr_opt *table, void *s, const char *name,
                              const char *value);
 
@@ -70,8 +70,8 @@ enum kvr_status kvr_opts_parse(const struct kvr_opt *table, void *s, const char 
 /* Writes the canonical text of one option's value, which kvr_opts_set accepts, to buf [n]. */
 const char *kvr_opts_text(const struct kvr_opt *o, const void *s, char *buf, size_t n);
 
-/* Writes "name(a=1,b=2)" with all options, or "name" if there are none, to buf, truncated at n
- * bytes. Returns buf. */
+/* Writes a text such as "name(a=1,b=2)" with all options to buf [n], truncated if buf is too short.
+ * Without options the text is "name". Returns buf. */
 const char *kvr_opts_call(const char *name, const struct kvr_opt *table, const void *s, char *buf,
                           size_t n);
 

@@ -12,8 +12,8 @@
  * Output is written to a temporary file in the target's directory; kvr_out_commit syncs this file
  * and renames it over the target. Until the commit, and after any failure, the target is unchanged.
  * A target that is replaced keeps its file mode. A target that is a device or FIFO is written
- * directly; a symbolic link is refused. A full disk or exhausted quota gives KVR_EFULL, and any
- * other error KVR_EIO; the message names the target. */
+ * directly; a symbolic link is refused. A full disk or an exhausted quota fails with KVR_EFULL, any
+ * other I/O error with KVR_EIO. The message names the target. */
 #ifndef KVR_CORE_OUTFILE_H
 #define KVR_CORE_OUTFILE_H
 

@@ -13,13 +13,13 @@ extern "C" {
 /* Joins a folder and a file name to "dir/name". Returns a copy of `name` alone if `name` is
  * absolute or `dir` is empty, and NULL if memory is short. */
 char *kvr_path_join(const char *dir, const char *name);
-/* Directory part of a path, such as "a/b" of "a/b/c", "." of "c" and "/" of "/c". Returns NULL if
- * memory is short. */
+/* Directory part of a path, such as "a/b" for "a/b/c", "." for "c" and "/" for "/c". Returns NULL
+ * if memory is short. */
 char *kvr_path_dir(const char *path);
 /* Whether the path ends in this suffix after at least one other character. The path "a.pt" has the
  * suffix ".pt", while the path ".pt" has not. For an empty suffix the result is false. */
 bool kvr_path_has_suffix(const char *path, const char *suffix);
-/* Last component of a path, such as "b.c" of "a/b.c" and "" of "a/". The result points into
+/* Last component of a path, such as "b.c" for "a/b.c" and "" for "a/". The result points into
  * `path`. */
 const char *kvr_path_base(const char *path);
 

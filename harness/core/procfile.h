@@ -1,5 +1,6 @@
-/* procfile.h - reads lines of a small file without allocating memory. If a failed allocation turned
- * a machine fact into "unknown", the result store would record the same machine as a different one.
+/* procfile.h - reads lines of a small file without allocating memory. Facts about the machine must
+ * not depend on free memory. If a failed allocation turned a fact into "unknown", the result store
+ * would regard the machine as another one.
  *
  *     struct kvr_procfile f;
  *     kvr_procfile_open(&f, "/proc/cpuinfo");
@@ -13,7 +14,8 @@
 #include <stddef.h>
 
 struct kvr_procfile {
-    int fd; /* file descriptor, or -1 if the file cannot be opened; it then reads as empty */
+    int fd; /* file descriptor; -1 if the file could not be opened, and kvr_procfile_gets then
+             * returns no line */
     size_t at, n;
     char buf[4096];
 };

@@ -6,8 +6,9 @@
  *
  * The file $XDG_CACHE_HOME/kvreel/remembered (default ~/.cache) has one line of text per result and
  * may be deleted at any time. The hash of a file of at least KVR_REMEMBER_BYTES is stored under the
- * file's device, inode, size and change times. The hash of a file modified within the last second
- * is not stored, because a later write in the same clock tick would leave its change time equal. */
+ * file's device, inode, size, modification time and change time. The hash of a file modified within
+ * the last second is not stored, because a later write within the same clock tick would leave the
+ * file's timestamps unchanged. */
 #ifndef KVR_CORE_REMEMBER_H
 #define KVR_CORE_REMEMBER_H
 
@@ -19,13 +20,13 @@
 extern "C" {
 #endif
 
-/* KVR_REMEMBER_BYTES: a smaller file is hashed in a fraction of a second, so its hash is not
- * stored. */
+/* KVR_REMEMBER_BYTES is the minimum size of a file whose hash is stored. Hashing a smaller file
+ * takes only a fraction of a second. */
 enum { KVR_REMEMBER_BYTES = 64 << 20, KVR_STAMP_LEN = 160 };
 
-/* Identifies the content of a file by a text that changes when the file is written. Returns false
- * if there is no such file. *quiet becomes false if the file was modified less than a second ago,
- * and is otherwise left unchanged. */
+/* Sets `stamp` to a text of the file's identity, size and timestamps, which changes when the file
+ * is written. Returns false if there is no such file. *quiet becomes false if the file was modified
+ * within the last second or two, and is otherwise left unchanged. */
 bool kvr_file_stamp(const char *path, char stamp[KVR_STAMP_LEN], bool *quiet);
 
 /* Like kvr_sha256_file, but returns the stored hash if there is one, and stores a computed hash. */
@@ -34,12 +35,13 @@ enum kvr_status kvr_file_sha256(const char *path, char hex[KVR_SHA256_HEX]);
  * hash is not stored, hex becomes an empty string and the status is KVR_OK. */
 enum kvr_status kvr_file_sha256_known(const char *path, char hex[KVR_SHA256_HEX]);
 
-/* Path of a file in the folder $XDG_CACHE_HOME/kvreel, whether or not the file exists, allocated by
- * malloc. Returns NULL if there is no such folder. */
+/* Path of the file `name` in the folder $XDG_CACHE_HOME/kvreel (default ~/.cache/kvreel), allocated
+ * by malloc. The file need not exist. Returns NULL if neither XDG_CACHE_HOME nor HOME is an
+ * absolute path, or if memory is short. */
 char *kvr_cache_file(const char *name);
 
-/* Stores `now` under `key` if `now` exceeds the stored value, and returns the maximum of both;
- * `key` must not contain line feeds. */
+/* Updates the stored maximum of quantity `what` for `key` by the value `now`, and returns the new
+ * maximum. `key` must not contain line feeds. */
 double kvr_best_number(const char *what, const char *key, double now);
 
 #ifdef __cplusplus

@@ -22,7 +22,8 @@ extern "C" {
  * the published known-answer vectors. */
 void kvr_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 
-/* Purpose of a stream, part of the counter; streams of different purposes are independent. */
+/* Purpose of a stream of random numbers, which is part of the counter. Streams of different
+ * purposes are independent. */
 enum kvr_rng_use {
     KVR_RNG_NOISE = 1,
     KVR_RNG_RENOISE = 2,
@@ -41,7 +42,7 @@ enum kvr_rng_use {
  * (normal_pair.h). */
 void kvr_normal(float *dst, size_t n, uint64_t seed, enum kvr_rng_use use, uint32_t a, uint32_t b,
                 uint64_t first);
-/* Writes n values of the stream, uniform in [0,1) and multiples of 2^-24, to dst. */
+/* Like kvr_normal, but with values that are uniform in [0,1) and multiples of 2^-24. */
 void kvr_uniform(float *dst, size_t n, uint64_t seed, enum kvr_rng_use use, uint32_t a, uint32_t b,
                  uint64_t first);
 

@@ -7,13 +7,14 @@
  *     KVR_TRY(kvr_st_get(f, "blocks.0.ffn.0.weight", &w));   borrowed until close
  *     kvr_st_close(&f);
  *
- * A file has 8 bytes of little-endian header length N, then N bytes of JSON
- * {"name": {"dtype", "shape", "data_offsets": [begin, end)}, "__metadata__": {str: str}},
- * then the data. The reader refuses a file, with a message that names the file and the tensor, if
- * its header is truncated, longer than 100 MB, or not a JSON object. Duplicate tensor names, and
- * unknown keys or dtypes of a tensor, are refused. Shapes must not have negative, fractional or
- * overflowing extents, or more than KVR_MAX_DIMS dimensions. The tensors' data must fill the rest
- * of the file without overlaps, holes or trailing bytes, and match shape and dtype in length. */
+ * A file has 8 bytes of little-endian header length N, then N bytes of JSON {"name": {"dtype",
+ * "shape", "data_offsets": [begin, end)}, "__metadata__": {str: str}}, then the data. The reader
+ * refuses a file whose header is truncated, longer than 100 MB, or not a JSON object. Duplicate
+ * tensor names and unknown dtypes are refused, while unknown keys of a tensor are ignored. Messages
+ * name the file and the tensor. Shapes must not have negative, fractional or overflowing extents,
+ * or more than KVR_MAX_DIMS dimensions. The data of all tensors must fill the rest of the file
+ * without overlaps, holes or trailing bytes. The length of a tensor's data must match the tensor's
+ * shape and dtype. */
 #ifndef KVR_CORE_SAFETENSORS_H
 #define KVR_CORE_SAFETENSORS_H
 
@@ -57,8 +58,9 @@ enum kvr_status kvr_st_view_shaped(const struct kvr_st *f, const char *name, int
                                    const int64_t *shape, struct kvr_tensor *out);
 
 /* Writes all tensors to a temporary file, syncs this file and renames it to `path`. `metadata` is
- * NULL or a list of keys and values, terminated by NULL. After a failure `path` is unchanged.
- * Tensors of wider types come first in the file; otherwise the tensors keep their order. */
+ * NULL or a list of alternating keys and values, terminated by NULL. After a failure `path` is
+ * unchanged. Tensors of wider types come first in the file; otherwise the tensors keep their
+ * order. */
 struct kvr_st_item {
     const char *name;
     struct kvr_tensor t;

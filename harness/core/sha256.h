@@ -1,4 +1,4 @@
-/* sha256.h - SHA-256 hashes of content, used as keys of cells and identities of files.
+/* sha256.h - SHA-256 hashes, which identify files and serve as keys of stored results.
  *
  *     char hex[KVR_SHA256_HEX];
  *     KVR_TRY(kvr_sha256_hex("abc", 3, hex));

@@ -38,7 +38,7 @@ enum kvr_status kvr_fail(enum kvr_status st, const char *fmt, ...)
 #endif
     ;
 
-/* Puts a formatted prefix and a colon before this thread's message; returns `st`. */
+/* Prepends a formatted prefix and a colon to this thread's message; returns `st`. */
 enum kvr_status kvr_fail_prefix(enum kvr_status st, const char *fmt, ...)
 #if defined(__GNUC__)
     __attribute__((format(printf, 2, 3)))

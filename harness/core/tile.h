@@ -30,9 +30,9 @@ struct kvr_tile_config {
     uint8_t rows[16];
 };
 
-/* Tiles 0 to 3 are accumulators: tiles 0 and 1 for the first block of 16 rows of A, tiles 2 and 3
- * for the second block. Tiles 4 and 5 contain the two blocks of A. Tiles 6 and 7 contain two panels
- * of B, with 16 rows each. */
+/* In a product A B, tiles 0 to 3 are accumulators: tiles 0 and 1 for the first block of 16 rows of
+ * A, tiles 2 and 3 for the second block. Tiles 4 and 5 contain the two blocks of A. Tiles 6 and 7
+ * contain two panels of B, with 16 rows each. */
 static inline struct kvr_tile_config kvr_tile_shapes(int rows_a, int rows_b)
 {
     struct kvr_tile_config c;
@@ -134,7 +134,7 @@ static inline void kvr_tile_bf16(struct kvr_tiles *t, int to, int a, int b)
         }
 }
 
-/* Adds the products of 8-bit integers to the int32 accumulators, which wrap around. */
+/* Adds the products of 8-bit integers to the int32 accumulators, which wrap around on overflow. */
 static inline void kvr_tile_bytes(struct kvr_tiles *t, int to, int a, int b, int a_signed)
 {
     for (int m = 0; m < t->config.rows[to]; m++)
