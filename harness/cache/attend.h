@@ -2,8 +2,9 @@
  *
  * Spans are processed in a fixed order, and every query has its own softmax state: running maximum,
  * running sum and accumulated output. Results therefore depend neither on the number of threads nor
- * on timing. Rotated keys are multiplied with rotated queries. The output over rotated values is
- * rotated back once, at the end.
+ * on timing. A codec may store rotated keys or values, for example by a Hadamard transform. Rotated
+ * keys are multiplied with rotated queries. The output over rotated values is rotated back once, at
+ * the end.
  *
  * The reference implementation is attend_cpu.c. On a CUDA stream, attend_spans_cuda.c launches the
  * kernels of attend_cuda.h, attend_mma.h, attend_wgmma.h and attend_bytes.h for the same spans.
@@ -16,14 +17,14 @@
 #include "harness/device/phase.h"
 #include "methods/corrections/correction.h"
 
-/* Scratch buffers that live as long as the cache; attention runs on the device that they belong
- * to. */
+/* Scratch buffers that live as long as the cache. Attention runs on the device `dev` of these
+ * buffers. */
 struct kvr_attend_scratch {
     struct kvr_dev *dev;
-    struct kvr_buf tiles; /* for path `staged`: dequantized F32 keys and values of a bounded number
-                           * of tokens */
-    struct kvr_buf rows;  /* for path `staged` on a device with a BF16 cache: dequantized keys of
-                           * the quantized spans, then their values */
+    struct kvr_buf tiles; /* keys and values of a bounded number of tokens, dequantized to F32 (path
+                           * `staged`) */
+    struct kvr_buf rows;  /* on a CUDA device with a BF16 cache: keys, then values, of quantized
+                           * spans, dequantized to BF16 (path `staged`) */
     struct kvr_buf state; /* softmax state (maximum, sum, output) and scaled query, for each head
                            * and query */
     int64_t max_query;    /* maximum number of queries of a job, for which the arrays in `heads` are
@@ -52,13 +53,14 @@ struct kvr_attend_job {
     const struct kvr_span *spans;
     int n_spans;
     const struct kvr_correction *correction; /* NULL: no correction */
-    bool int8;                               /* attend to quantized tokens with int8 matrix products
-                                              * (attend_dot.h) */
-    bool bf16;         /* CPU: multiply in BF16 and accumulate in F32 (attend_bf16.h) */
-    bool fused;        /* dequantize inside the attention loop; otherwise dequantize a bounded
-                        * number of tokens at a time into scratch */
-    bool by_head;      /* some spans have tokens of one head only (kvr_segment.head0) */
-    bool tensor_cores; /* a device may use BF16 tensor cores with F32 accumulation */
+    bool int8;                               /* whether attention to quantized tokens uses int8
+                                              * matrix products (attend_dot.h) */
+    bool bf16;         /* whether CPU attention has BF16 operands and F32 accumulators
+                        * (attend_bf16.h) */
+    bool fused;        /* whether to dequantize inside the attention loop; otherwise a bounded
+                        * number of tokens at a time is dequantized into scratch */
+    bool by_head;      /* whether some spans have tokens of one head only (kvr_segment.head0) */
+    bool tensor_cores; /* whether a CUDA device may use BF16 tensor cores with F32 accumulation */
     struct kvr_phases *phases; /* receives the times of the phases KVR_ATTEND_PHASE and
                                 * KVR_ATTEND_DECODE; NULL disables timing */
     float *past; /* [T,H,group]: receives the sum of each query's softmax weights over all tokens
@@ -86,8 +88,8 @@ struct kvr_attend_needs {
     int64_t max_coded;     /* maximum number of quantized tokens that a job attends to */
     int64_t max_staged;    /* path `staged`: maximum number of tokens that a job dequantizes into
                             * scratch; 0 on other paths */
-    bool by_head, columns; /* by_head: some spans have a single head; columns: kvr_attend_columns is
-                            * used */
+    bool by_head, columns; /* by_head: whether some spans have tokens of one head only; columns:
+                            * whether kvr_attend_columns is called */
 };
 
 /* What kvr_attend_reserve allocates. */

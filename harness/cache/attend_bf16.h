@@ -13,10 +13,10 @@
  *
  *     delta = ((1 + u)^2 - 1 + (d + 2) e) sum_c |q_c k_c|
  *
- * The error of an output is at most (e^(2 delta) (1 + u)^2 (1 + 2 w + 2 n e) - 1) sum_j p_j |v_j|,
- * where w is the relative error of online_softmax and n the number of keys. The keys and values of
- * a BF16 cache need no rounding, so one factor (1 + u) is absent from the bounds of scores and of
- * outputs.
+ * The error of an output is at most (e^(2 delta) (1 + u)^2 (1 + 2 w + 2 n e) - 1) sum_j p_j |v_j|.
+ * Here w is the relative error of online_softmax, and n is the number of keys. The keys and values
+ * of a BF16 cache need no rounding, so one factor (1 + u) is absent from the bounds of scores and
+ * of outputs.
  *
  * Panels have the layout of the second operand of the AMX instruction TDPBF16PS. A panel of keys is
  * [d / 2][PAD tokens][2 channels], and a panel of values is [n / 2][PAD channels][2 tokens]. The

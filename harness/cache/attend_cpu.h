@@ -51,15 +51,17 @@ struct cursor {
 /* Sets *out to the next tile of head h, or of all heads if h is -1 and every span has all heads.
  * After the last span the tile is empty. */
 void kvr_tile_next(const struct kvr_attend_job *job, int h, struct cursor *c, struct tile *out);
-/* Decodes the tile's keys or values of head h to rows [n][D]; rotated codecs give rotated rows. */
+/* Decodes the tile's keys of head h, or its values if `values`, to rows [n][D]. If the codec
+ * rotates keys or values, the rows stay rotated. */
 void kvr_tile_load(const struct kvr_attend_job *job, const struct tile *tile, int h, bool values,
                    float *rows);
 
 /* Subtracts the correction from the scores s [m][stride] of quantized keys. The queries q [m][D]
- * are rotated if the tile's keys are. */
+ * must be rotated if the tile's keys are rotated. */
 void kvr_tile_subtract_correction(const struct kvr_attend_job *job, const struct tile *tile, int h,
                                   const float *q, int m, float *s, int stride);
-/* Causal mask: sets the scores of query rows [r0, r0 + m) for later tokens to -infinity. */
+/* Applies the causal mask: sets to -infinity the scores of query rows [r0, r0 + m) with tokens
+ * after the query's token. */
 void kvr_tile_mask_causal(const struct kvr_attend_job *job, const struct tile *tile, int64_t r0,
                           int m, float *s, int stride);
 

@@ -14,9 +14,9 @@
  *     s_it = g_i a_t sum_c qq_ic kq_tc + q_i . mu
  *     o_ic += e^(m_i - M_i) b_c / P sum_t pq_it vq_tc
  *
- * Subtracting mu keeps channels with a large mean from dominating the scale. Subtracting mu is
- * exact in softmax as long as all tiles of a head use the same mu. The softmax denominator sums the
- * quantized weights pq, so that the weights of a row sum to one.
+ * Subtracting mu keeps channels with a large mean from dominating the scale. The term q_i . mu is
+ * computed once per query, so all tiles of a head must use the same mu. The softmax denominator
+ * sums the quantized weights pq, so that the weights of a row sum to one.
  *
  * `top` is 127 where byte products are accumulated in int32: with AVX-512 VNNI, AVX-VNNI, NEON, and
  * portable C without SSSE3. `top` is 63 where an instruction adds pairs of products in int16

@@ -21,7 +21,7 @@ struct kvr_byte_product {
 };
 
 /* Computes `rows` blocks of 16 rows of A times `cols` panels of B; `rows` and `cols` are 1 or 2.
- * The function is inlined for constant `keys`, `rows` and `cols`. */
+ * The function is inlined, so that `keys`, `rows` and `cols` are compile-time constants. */
 static inline __attribute__((always_inline)) void kvr_byte_block(struct kvr_tiles *t,
                                                                  const struct kvr_byte_product *x,
                                                                  const bool keys, const int rows,

@@ -24,9 +24,9 @@
  * boundary therefore does not change the result.
  *
  * If a codec has a Hadamard rotation H, its decoded keys and values stay in rotated space, as H x /
- * sqrt(D). For rotated keys, pass rotated queries (kvr_fwht_cuda of a copy). For rotated values,
- * use a second softmax state. Rotate the accumulator of the second state back before the two states
- * are merged. */
+ * sqrt(D). For rotated keys, pass a copy of the queries that kvr_fwht_cuda has rotated. For rotated
+ * values, use a second softmax state. Rotate the accumulator of the second state back before the
+ * two states are merged. */
 #ifndef KVR_CACHE_ATTEND_MMA_H
 #define KVR_CACHE_ATTEND_MMA_H
 

@@ -33,8 +33,8 @@ bool kvr_attend_list_supported(const struct kvr_stream *s);
  * bits. Three layouts of quantized spans are supported. In RTN and QuaRot spans, K and V have one
  * scale per channel and group of 16 or more tokens. In KIVI spans, K has one scale per channel and
  * group of 16 or more tokens, and V has one scale per token. In PRQ spans, two symmetric quantizers
- * have scales per channel and token group; the second quantizes the residual of the first to 4
- * bits. */
+ * in sequence have one scale per channel and group of 16 or more tokens. The second quantizer
+ * encodes the residual of the first in 4 bits. */
 bool kvr_attend_list_accepts(const struct kvr_attend_shape *shape,
                              const struct kvr_attend_mma_span *span);
 

@@ -48,7 +48,8 @@ enum {
     KVR_BYTE_D = 128,    /* channels per head */
     KVR_BYTE_MEAN = 64,  /* mu is the mean of a head's first 64 keys */
     KVR_BYTE_KEY_STEPS = 9,
-    KVR_BYTE_VALUE_STEPS = 4,      /* rows of 32 value scales per tile and head */
+    KVR_BYTE_VALUE_STEPS = 4,      /* number of rows, with 32 value scales each, per tile and
+                                    * head */
     KVR_BYTE_BIAS = 255 * 255 * 32 /* added to an integer score to make it positive; the magnitude
                                     * of a score is at most 127 * 127 * 128 */
 };

@@ -10,8 +10,8 @@
  *     kvr_cache_close(&c);
  *
  * The cache of a layer is a list of segments, each of n tokens encoded by one codec, plus the
- * current chunk in BF16. Attention adds to a token's score the logarithm of its multiplicity m_j
- * and subtracts the method's correction c:
+ * current chunk in BF16. The multiplicity m_j of a token is the number of original tokens that it
+ * replaces. Attention adds log m_j to the token's score and subtracts the method's correction c:
  *
  *     score(q, k_j) = q . k_j / sqrt(D) - c(q, j) + log m_j
  *
@@ -150,8 +150,8 @@ void kvr_cache_reset(struct kvr_cache *c);
  * they are unchanged. The chunks after these frames may then be stored again, in ascending order;
  * chunks may be skipped. Not within a pass. */
 enum kvr_status kvr_cache_drop(struct kvr_cache *c, int frames);
-/* Whether the window and sink of the cache's shape leave any frame of the chunk [frame0, frame0 +
- * n) visible to the chunk that starts at `frame`. */
+/* Whether any frame of [frame0, frame0 + n) is visible to the chunk that starts at `frame`, given
+ * the window and the sink of the cache's shape. */
 bool kvr_cache_in_window(const struct kvr_cache *c, int frame0, int n, int frame);
 
 /* Begins a pass of the model, in which every layer appends its keys and values and attends to the
@@ -200,10 +200,10 @@ enum kvr_status kvr_cache_commit(struct kvr_cache *c, int layer);
  * KVR_EUNSUPPORTED if the cache's chunks are not causal. */
 enum kvr_status kvr_cache_collect_past_share(struct kvr_cache *c, float *past);
 
-/* Sets the oracle scores by which a non-causal retention selects tokens
- * (kvr_thin_needs.oracle_scores). The caller must keep `table` [L][capacity tokens] allocated while
- * the cache uses it. If a method needs oracle scores and has no table, storing fails with
- * KVR_EUNSUPPORTED. */
+/* Sets the oracle scores of tokens, computed from a complete earlier run, by which a non-causal
+ * retention selects tokens (kvr_thin_needs.oracle_scores). The caller must keep `table`
+ * [L][capacity tokens] allocated while the cache uses it. If a method needs oracle scores and has
+ * no table, storing fails with KVR_EUNSUPPORTED. */
 void kvr_cache_set_salience(struct kvr_cache *c, const float *table);
 
 /* Ends the pass; no layer may be appended or attended to until the next kvr_cache_begin_pass. */

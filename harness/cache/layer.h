@@ -4,13 +4,13 @@
  * The intended reading of a method is the variant that its paper describes. In this reading,
  * kvr_layer_commit quantizes a chunk's keys and values once, after the cache-update pass (the
  * forward on the denoised chunk, t = 0). A tier is a class of tokens with its own codec. Later
- * commits may move tokens to a tier with a smaller codec or to the base tier (tier 0), or evict
- * them. When single tokens of a segment are evicted, the remaining tokens are dequantized and
- * quantized again. Quantizing again does not change values that the codec stores exactly. The study
- * reading of a method is the variant in the study's code. In this reading, kvr_layer_recode assigns
- * tiers to all tokens of the dequantized cache and quantizes all tokens again.
+ * commits may evict tokens, or move them to a tier whose codec stores fewer bytes or to the base
+ * tier (tier 0). When single tokens of a segment are evicted, the remaining tokens are dequantized
+ * and quantized again. Quantizing again does not change values that the codec stores exactly. The
+ * study reading of a method is the variant in the study's code. In this reading, kvr_layer_recode
+ * assigns tiers to all tokens of the dequantized cache and quantizes all tokens again.
  *
- * The functions are independent of passes and attention, so that `kvreel codec`, `kvreel predict`
+ * The functions of layer.h need neither passes nor attention, so `kvreel codec`, `kvreel predict`
  * and rollouts share them. A layer without data (`dry`) only computes the sizes of what it would
  * store. */
 #ifndef KVR_CACHE_LAYER_H
@@ -92,7 +92,7 @@ struct kvr_layer {
 };
 
 /* Opens a layer that borrows dev, scheme and scratch. If `dry`, the layer computes sizes only and
- * stores no values. After KVR_ENOMEM, nothing is left to free. */
+ * stores no values. After a failure, the layer owns no memory. */
 enum kvr_status kvr_layer_open(struct kvr_layer *l, struct kvr_dev *dev,
                                const struct kvr_scheme *scheme,
                                const struct kvr_layer_geometry *geo,
@@ -150,7 +150,8 @@ int kvr_layer_spans(const struct kvr_layer *l, const struct kvr_visible *seen,
 void kvr_layer_dense(const struct kvr_layer *l, int64_t begin, int64_t end, float *k, float *v,
                      uint8_t *held);
 
-/* Bytes of moments that a segment with this many heads stores for the scheme's correction. */
+/* Bytes of the moments (statistics of the keys) that a segment with `heads` heads stores for the
+ * method's score correction. */
 size_t kvr_layer_moments_bytes(const struct kvr_layer *l, const struct kvr_codec *k, int heads);
 
 /* Nominal bytes of the layer: its computed size in the packed format. */

@@ -28,9 +28,10 @@ struct kvr_geometry {
     int weight_bytes;  /* per parameter */
 };
 
-/* Wan 2.1 at 480x832, with chunks of three latent frames (Self-Forcing). */
+/* Models Wan 2.1 1.3B and 14B at 480x832 pixels, with chunks of three latent frames
+ * (Self-Forcing). */
 extern const struct kvr_geometry kvr_wan_1_3b, kvr_wan_14b;
-/* Wan2.2-TI2V-5B at 704x1280, with chunks of eight latent frames (LongLive 2.0). */
+/* Model Wan2.2-TI2V-5B at 704x1280 pixels, with chunks of eight latent frames (LongLive 2.0). */
 extern const struct kvr_geometry kvr_wan_5b;
 
 struct kvr_prediction {

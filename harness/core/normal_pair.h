@@ -9,7 +9,7 @@
  * away from 0; the largest value is sqrt(2 ln 2^33) = 6.76. Logarithm, sine and cosine are series
  * in double precision with a fixed order of operations, so results do not depend on the math
  * library. Every build forbids the compiler to contract multiplications and additions to FMA. The
- * error of each function is below one unit in the last place of a double. */
+ * error of logarithm, sine and cosine is below one unit in the last place of a double. */
 #ifndef KVR_CORE_NORMAL_PAIR_H
 #define KVR_CORE_NORMAL_PAIR_H
 
@@ -63,9 +63,9 @@ KVR_PAIR_FN double kvr_pair_ln(uint64_t v)
     return e * ln2_hi + (2 * s + (2 * s * (z * p) + e * ln2_lo));
 }
 
-/* Cosine and sine of an angle in (0, 2 pi). Cody-Waite reduction subtracts j pi / 2, where pi / 2
- * is a sum of a high and a low part. Cosine and sine of the remainder x + tail, with |x| <= pi / 4,
- * are Taylor series. */
+/* Cosine and sine of an angle in (0, 2 pi). Cody-Waite reduction subtracts the nearest multiple j
+ * pi / 2, where pi / 2 is the sum of a high and a low part. Cosine and sine of the remainder x +
+ * tail, with |x| <= pi / 4, are Taylor series. */
 KVR_PAIR_FN void kvr_pair_rotate(double angle, double *cosine, double *sine)
 {
     const double q_hi = 0x1.921fb54442dp0; /* pi / 2 to 45 significand bits, so that its product

@@ -23,9 +23,9 @@ extern "C" {
  * Thread-safe. */
 void kvr_onednn_limit(void);
 
-/* Whether oneDNN multiplies BF16 with instructions of this CPU, under its limits (--cpu,
- * ONEDNN_MAX_CPU_ISA). On other CPUs, oneDNN's BF16 primitives are missing or emulated. Applies the
- * limit. */
+/* Whether oneDNN computes BF16 products by instructions of this CPU, within the limits that --cpu
+ * and ONEDNN_MAX_CPU_ISA set. Otherwise, oneDNN's BF16 primitives are missing or emulated. Applies
+ * the limit. */
 bool kvr_onednn_has_bf16(void);
 
 /* Converts a dnnl_status_t to KVR_OK, KVR_ENOMEM, KVR_EUNSUPPORTED (not implemented) or

@@ -4,11 +4,11 @@
  *     KVR_TRY(kvr_file_sha256_known(path, hex));   "" if it would have to be computed
  *     rate = kvr_best_number("rate", key, rate);   maximum of all values given so far
  *
- * The file $XDG_CACHE_HOME/kvreel/remembered (default ~/.cache) has one line of text per result and
- * may be deleted at any time. The hash of a file of at least KVR_REMEMBER_BYTES is stored under the
- * file's device, inode, size, modification time and change time. The hash of a file modified within
- * the last second is not stored, because a later write within the same clock tick would leave the
- * file's timestamps unchanged. */
+ * The file is $XDG_CACHE_HOME/kvreel/remembered, where XDG_CACHE_HOME defaults to ~/.cache. The
+ * file has one line of text per result and may be deleted at any time. The hash of a file of at
+ * least KVR_REMEMBER_BYTES is stored under the file's device, inode, size, modification time and
+ * change time. The hash of a file modified within the last second is not stored, because a later
+ * write within the same clock tick would leave the file's timestamps unchanged. */
 #ifndef KVR_CORE_REMEMBER_H
 #define KVR_CORE_REMEMBER_H
 

@@ -11,10 +11,10 @@
  *     KVR_TILE_STORE(&t, 0, c, stride);
  *     KVR_TILE_RELEASE(&t);                      before the function returns
  *
- * A tile is up to 16 rows of 64 bytes. Without KVR_ISA_AMX_BF16 the operations are plain C, which
- * is the reference on any machine. The C code rounds as Intel's manual specifies for TDPBF16PS:
- * denormals are zero, and even and odd products have separate sums. Tile numbers in a call must be
- * literals. */
+ * A tile is up to 16 rows of 64 bytes. Without the macro KVR_ISA_AMX_BF16, the operations are plain
+ * C, which is the reference implementation on any machine. The C code rounds as Intel's manual
+ * specifies for TDPBF16PS: denormals are zero, and even and odd products have separate sums. Tile
+ * numbers in a call must be literals. */
 #ifndef KVR_CORE_TILE_H
 #define KVR_CORE_TILE_H
 
