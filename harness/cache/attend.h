@@ -125,8 +125,8 @@ struct kvr_column_job {
     const struct kvr_attend_job *attend; /* queries and spans of the job; no output is computed */
     int queries;                         /* number of sampled queries, evenly spaced; 0 samples all
                                           * queries */
-    bool newest;                         /* sample the newest queries instead of evenly spaced
-                                          * queries */
+    bool newest;                         /* whether to sample the newest queries instead of evenly
+                                          * spaced queries */
     int64_t current0;                    /* token index of the first uncompressed token, that is, of
                                           * the current chunk */
     float *sum, *max;                    /* sum and maximum of each token's softmax weights,

@@ -25,8 +25,8 @@
  * measures the error of int8 attention against F32.
  *
  * Codes of keys and values are packed into panels of PAD columns. Within a panel, four consecutive
- * elements along the GEMM's K dimension are adjacent. Keys have the layout [tokens / PAD][D /
- * 4][PAD][4], values [D / PAD][tokens / 4][PAD][4], padded with codes of the value 0. */
+ * elements along the GEMM's K dimension are adjacent. The layout of keys is [tokens / PAD][D /
+ * 4][PAD][4], that of values [D / PAD][tokens / 4][PAD][4]. Padding has the code of 0. */
 #ifndef KVR_CACHE_ATTEND_DOT_H
 #define KVR_CACHE_ATTEND_DOT_H
 

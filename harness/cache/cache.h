@@ -59,7 +59,7 @@ struct kvr_cache_shape {
                                       * D */
     int n_kv_heads; /* number of KV heads; 0 means H. Query head h reads KV head h / (H /
                      * n_kv_heads) */
-    bool causal;    /* apply a causal mask within the chunk */
+    bool causal;    /* whether to apply a causal mask within the current chunk */
     int tokens_per_frame;
     int frames_per_chunk;
     int capacity_frames;  /* number of latent frames of the whole rollout */
@@ -105,8 +105,10 @@ struct kvr_pass {
     int frame0;   /* index of the chunk's first frame in the rollout */
     int n_frames; /* frames in the chunk */
     int index;    /* index of the pass within the chunk, from 0 to the number of denoising steps */
-    bool clean;   /* the pass is the chunk's cache-update pass, whose K and V are committed */
-    bool cut;     /* the chunk begins a shot: its prompt differs from that of the previous chunk */
+    bool clean;   /* whether the pass is the chunk's cache-update pass, whose K and V are
+                   * committed */
+    bool cut;     /* whether the chunk begins a shot, that is, has another prompt than the previous
+                   * chunk */
     /* Number of frames by which earlier prompt switches shift the chunk's temporal RoPE positions.
      * If a component of the method rotates keys by frame number, any shift but 0 fails with
      * KVR_EUNSUPPORTED. */
