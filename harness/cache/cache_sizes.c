@@ -139,7 +139,7 @@ size_t kvr_cache_scratch_bytes(const struct kvr_scheme *scheme, const struct kvr
 {
     const struct kvr_cache_sizes b = kvr_cache_sizes_of(scheme, shape, path, backend);
     /* these buffers are always in host memory, which is the device's memory only on a CPU */
-    const size_t device_bytes = b.held + b.map + b.keep + b.weights + b.columns;
+    const size_t host_bytes = b.held + b.map + b.keep + b.weights + b.columns;
 
     return 2 * (b.current + b.values + b.dense) + (kvr_backend_in_host(backend) ? host_bytes : 0) +
            b.demeaned + b.work + b.gather + b.back + b.rows + b.pick + b.all_keys + b.all_values +
