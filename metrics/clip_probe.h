@@ -5,11 +5,12 @@
  *     kvr_clip_probe_frame(&p, rgb, seen);                per frame: KVR_CLIP_SEEN features
  *     kvr_clip_probe_read(&p, seen, head, share);         of p.window frames: probability per class
  *
- * A frame x = byte / 127.5 - 1 passes through three convolutions with ReLU and stride 2, and then
- * through two linear layers with ReLU, `look` and `place`. Motion is classified from the `place`
- * features of all frames, and appearance from the mean of the frames' `look` features. The metadata
- * of the network's file give the number of frames and, for each classifier head, the prompt slots
- * and the words of its classes. */
+ * A frame x = byte / 127.5 - 1 passes through three convolutions with ReLU and stride 2. Two
+ * parallel linear layers with ReLU, `look` and `place`, compute the frame's features from the last
+ * convolution. Appearance is classified from the mean of the `look` features over frames. Motion is
+ * classified from the `place` features of all frames, through a further linear layer, `path`. The
+ * metadata of the network's file give the number of frames per clip. For each classifier head, they
+ * also give the words of its classes and the slots (positions in the prompt) of these words. */
 #ifndef KVR_METRICS_CLIP_PROBE_H
 #define KVR_METRICS_CLIP_PROBE_H
 
@@ -24,8 +25,8 @@ enum {
 
 struct kvr_clip_head {
     const char *name;
-    bool moves;  /* classifies `place` features instead of `look` features */
-    int slot[2]; /* prompt slots that the head classifies; an unused slot is -1 */
+    bool moves;  /* true if the head classifies motion, false if it classifies appearance */
+    int slot[2]; /* positions in the prompt of the words that the head classifies; -1: unused */
     int n_classes;
     char word[KVR_CLIP_CLASSES][32];
     const float *weight, *bias;
@@ -41,12 +42,12 @@ struct kvr_clip_probe {
  * tensor has another shape or type or a metadata entry is invalid. */
 enum kvr_status kvr_clip_probe_open(struct kvr_clip_probe *p, const struct kvr_st *weights);
 
-/* Computes the features seen [KVR_CLIP_SEEN] of a frame rgb [48, 48, 3]. The function runs on one
- * thread and gives the same result on every machine. */
+/* Computes the features `seen` [KVR_CLIP_SEEN] of the frame `rgb` [48, 48, 3]. The function runs on
+ * one thread and gives the same result on every machine. */
 void kvr_clip_probe_frame(const struct kvr_clip_probe *p, const uint8_t *rgb, float *seen);
 
-/* Computes the class probabilities share [n_classes] of head h, which sum to 1, from the features
- * seen [window, KVR_CLIP_SEEN]. */
+/* Computes the probabilities `share` [n_classes] of the classes of head h, which sum to 1, from the
+ * features `seen` [window, KVR_CLIP_SEEN] of the frames of a clip. */
 void kvr_clip_probe_read(const struct kvr_clip_probe *p, const float *seen, int h, float *share);
 
 #endif

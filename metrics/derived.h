@@ -8,13 +8,13 @@
  *     kvr_derived_free(d);
  *
  * For metric m:
- *     m.drift   series: one value per chunk. value: last chunk minus the first chunk in which test
- *               and reference differ (or the second chunk if none does earlier). extra: that chunk
+ *     m.drift   series: one value per chunk. value: value of the last chunk minus that of chunk c,
+ *               the first after chunk 0 that differs from the reference (1 if none). extra: c
  *     m.prefix  series: over the first 1, 2, 3 .. times `prefix_step` frames. value: over the
  *               longest prefix; extra: its frames
  *     m.last    value: over the last third of the frames, in whole chunks if known; extra: its
  *               first frame
- *     m.p5      value: 5th percentile of the frames, from the bad end; extra: the worst frame
+ *     m.p5      value: 5th percentile of the frames, from the bad end; extra: worst frame's value
  *     m.min     value: the worst frame, "m.max" where less is better; extra: its first index
  *     m.mean    arithmetic mean of the per-frame values, if the metric pools otherwise
  *     m.harmonic  n / sum(1 / (1 + x)) - 1 of the per-frame values x, where more is better: weighs
@@ -30,7 +30,8 @@
 enum { KVR_DRIFT, KVR_PREFIX, KVR_P5, KVR_MEAN, KVR_LAST, KVR_HARMONIC, KVR_WORST, KVR_N_DERIVED };
 
 struct kvr_derived {
-    char name[64]; /* name, or empty if this derived value is not defined for the metric */
+    char name[64]; /* name, such as "psnr.drift", or "" if this derived value is not defined for the
+                    * metric */
     double value, extra;
     int n; /* frames pooled into `value` */
     int n_series;
@@ -38,8 +39,8 @@ struct kvr_derived {
     char missing[128];
 };
 
-/* Derives no values if `v` has no value or no per-frame series. prefix_step, the step in frames
- * between prefix lengths, is at least 1. */
+/* Derives no values if `v` has no value or no per-frame series. The argument prefix_step is the
+ * difference between successive prefix lengths, in frames, and at least 1. */
 enum kvr_status kvr_metric_derive(const struct kvr_metric *m, const struct kvr_metric_input *in,
                                   const struct kvr_metric_value *v, int prefix_step,
                                   struct kvr_derived d[KVR_N_DERIVED]);

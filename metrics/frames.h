@@ -37,7 +37,8 @@ static inline int kvr_chunk_count(const struct kvr_metric_input *in)
     return in->chunk > 0 ? (in->test->n + in->lead + in->chunk - 1) / in->chunk : 0;
 }
 
-/* First frame of chunk c, or the number of frames if c is past the last chunk. */
+/* Returns the index of the first frame of chunk c, or the number of frames if c is past the last
+ * chunk. */
 static inline int kvr_chunk_begin(const struct kvr_metric_input *in, int c)
 {
     const int at = c * in->chunk - in->lead;

@@ -17,7 +17,8 @@
 extern "C" {
 #endif
 
-/* Sums over the newest 7 rows, for each column and colour channel of interleaved RGB. */
+/* Sums over the newest 7 rows of two frames x and y: of their samples, of the squares, and of the
+ * products x y. Each array has one sum per column and colour channel of interleaved RGB. */
 struct kvr_ssim_columns {
     int32_t *x, *y, *xx, *yy, *xy; /* [row] */
 };
@@ -33,11 +34,11 @@ struct kvr_metric_kernels {
     void (*sum_colours)(const uint8_t *rgb, size_t n, uint64_t sum[3]);
     /* Sets y[i] = (299 R + 587 G + 114 B + 500) / 1000 for n pixels. */
     void (*luma)(uint8_t *y, const uint8_t *rgb, size_t n);
-    /* For n adjacent pixels from p on, in rows of w pixels, computes the Laplacian p[-1] + p[1] +
-     * p[-w] + p[w] - 4 p[0] and adds its sum and its sum of squares. */
+    /* For n adjacent pixels from p on, in rows of w pixels, computes the Laplacian L = p[-1] + p[1]
+     * + p[-w] + p[w] - 4 p[0]. Adds the sum of L to *sum and the sum of L^2 to *squares. */
     void (*laplacian)(const uint8_t *p, int w, int n, int64_t *sum, int64_t *squares);
-    /* Adds a row of the videos a and b to the column sums of ssim.c (sign 1) or removes it from
-     * them (sign -1). */
+    /* If sign is 1, adds a row of the frames a and b to the column sums `c`. If sign is -1,
+     * subtracts the row. */
     void (*ssim_add)(const struct kvr_ssim_columns *c, const uint8_t *a, const uint8_t *b, int row,
                      int sign);
     /* Computes map[i], the SSIM of the 7x7 window over columns i, i + 3, ... i + 18, for n
@@ -50,11 +51,13 @@ struct kvr_metric_kernels {
     void (*gauss_along)(const double g[11], const double *in, int n, double *out);
     /* Filters vertically: out[x] = sum_k g[k] rows[k][x], k = 0..10, for n values. */
     void (*gauss_across)(const double g[11], const double *const rows[11], int n, double *out);
-    /* Computes SSIM and contrast of n windows from the filtered maps [5, n]. */
+    /* Computes SSIM and its contrast term cs (gauss.h) of n windows from the filtered maps [5,
+     * n]. */
     void (*gauss_map)(const double *maps, int n, double *ssim, double *contrast);
     /* LPIPS: sum[i] += a[i]^2 for n positions of one channel. */
     void (*add_squares)(const float *a, size_t n, double *sum);
-    /* LPIPS: sum[i] += w (a[i] na[i] - b[i] nb[i])^2 for n positions of one channel. */
+    /* LPIPS: sum[i] += w (a[i] na[i] - b[i] nb[i])^2 for n positions of one channel; na[i] and
+     * nb[i] are reciprocal norms over channels. */
     void (*add_distance)(const float *a, const double *na, const float *b, const double *nb,
                          double w, size_t n, double *sum);
 };

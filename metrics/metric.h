@@ -25,7 +25,8 @@ extern "C" {
  * Borrowed. */
 struct kvr_metric_prompt {
     int n_chunks, n_slots;
-    const char *const *word; /* [n_chunks, n_slots] words of the model's vocabulary */
+    const char *const *word; /* words of the prompt [n_chunks, n_slots], from the model's
+                              * vocabulary */
     const char *probe;       /* path of the network's safetensors file, or NULL if there is no
                               * network */
 };
@@ -34,13 +35,13 @@ struct kvr_metric_prompt {
 struct kvr_metric_input {
     const struct kvr_frames *ref, *test;
     int chunk; /* frames generated together; 0: unknown */
-    int lead;  /* frames by which the first chunk is shorter, because a VAE decodes the first latent
-                * frame to fewer frames */
+    int lead;  /* number of frames that the first chunk lacks, because a VAE decodes the first
+                * latent frame to fewer frames */
     const char *lpips_weights; /* path of the LPIPS weights, a safetensors file, or NULL if there
                                 * are no weights */
     const char
-        *stlpips_weights; /* path of the authors' .pth file with the weights of ST-LPIPS, or of the
-                           * same tensors in another format; may be NULL if there are no weights */
+        *stlpips_weights; /* path of the weights of ST-LPIPS, which are the authors' .pth file or
+                           * the same tensors in another format; NULL if there are no weights */
     const struct kvr_metric_prompt *prompt; /* NULL: unknown */
 };
 
@@ -48,7 +49,8 @@ struct kvr_metric_value {
     double value;      /* pooled value; invalid unless missing[0] is 0 */
     double extra;      /* second number of the metric, if it has one (for psnr: the number of
                         * identical frames) */
-    int n_series;      /* number of frames, or 0 for a metric without per-frame values */
+    int n_series;      /* number of entries of `series`, one per frame; 0 for a metric without
+                        * per-frame values */
     int first;         /* first frame that has a value; earlier entries of the series are NaN */
     double *series;    /* per frame, owned */
     char missing[128]; /* reason why there is no value, or an empty string */
@@ -57,7 +59,7 @@ struct kvr_metric_value {
 /* How the per-frame values of a metric are pooled into one value. */
 enum kvr_pool {
     KVR_POOL_MEAN,
-    KVR_POOL_DB,  /* decibels of the mean of the frames' mean squared errors; `hi` is the cap */
+    KVR_POOL_DB,  /* decibels of the mean squared error over all frames, at most `hi` */
     KVR_POOL_SUM, /* a count */
 };
 
@@ -66,10 +68,10 @@ struct kvr_metric {
     const char *title; /* one line */
     const char *unit;  /* "dB", "1" */
     int direction;     /* +1 if higher values are better, -1 if lower values are better */
-    double lo, hi;     /* valid range of the value and the series, which is checked before they are
-                        * stored */
-    int version;       /* version of the metric's code, part of the cell's key; incremented when a
-                        * code change alters values */
+    double lo, hi;     /* valid range of `value` and of the entries of `series`; other results are
+                        * errors */
+    int version;       /* version of the metric, which is part of the cell's key; increment it when
+                        * a change to the code alters values */
     bool alone;        /* no-reference metric, which reads the test video only */
     bool usual;        /* computed by default */
     bool whole;        /* defined for a whole video: the value is not pooled from per-frame
@@ -93,8 +95,8 @@ struct kvr_metric {
 extern const struct kvr_metric *const kvr_metrics[];       /* NULL-terminated; without NAME_truth */
 extern const struct kvr_metric *const kvr_truth_metrics[]; /* the NAME_truth; NULL-terminated */
 const struct kvr_metric *kvr_metric_find(const char *name); /* in either list */
-/* The metric NAME_truth of NAME, or NULL if there is none, as for no-reference
- * metrics. */
+/* Returns the metric NAME_truth for the metric NAME. Returns NULL if there is no such metric, as
+ * for no-reference metrics. */
 const struct kvr_metric *kvr_metric_truth_of(const struct kvr_metric *m);
 
 /* Computes a metric of in->test. Fails with KVR_EINVAL if the shapes of the videos differ; the

@@ -13,13 +13,13 @@
 
 /* Converts pixels rgb [n, 3] to network input x [3, n]. */
 void kvr_perceptual_input(float *x, const uint8_t *rgb, size_t n);
-/* Distance d of activations a and b [channels, n] with the weights head [channels]; work [3, n] is
- * scratch. */
+/* Returns the distance d of the activations f = a and g = b [channels, n], with the weights w =
+ * head [channels]. `work` [3, n] is scratch. */
 double kvr_perceptual_distance(const float *a, const float *b, const float *head, int channels,
                                size_t n, double *work);
 
-/* Computes the distance between frame i of the two videos, on one thread. Returns false if memory
- * runs out. */
+/* Sets *value to the distance between the i-th frames of the two videos. Runs on one thread.
+ * Returns false if memory runs out. */
 typedef bool kvr_perceptual_fn(const void *net, const struct kvr_metric_input *in, int i,
                                double *value);
 /* Sets `out` to the distances of all frames and their mean. Messages give `name`. */

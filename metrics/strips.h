@@ -17,9 +17,10 @@ struct kvr_strip_layer {
     bool relu;
 };
 
-/* Output size for an input of n pixels, or 0 if the kernel does not fit. */
+/* Returns the output height (or width) for an input height (or width) of n pixels, or 0 if the
+ * kernel does not fit. */
 int kvr_strip_output_size(int n, const struct kvr_strip_layer *l);
-/* Number of floats of the column buffer. */
+/* Returns the number of floats of the buffer `col`, which contains one strip of im2col columns. */
 size_t kvr_strip_floats(const struct kvr_strip_layer *l, int out_height, int out_width);
 /* Convolves x [in, height, width] with weight [out, in, kernel, kernel] and bias [out]. Returns
  * false if oneDNN runs out of memory. */

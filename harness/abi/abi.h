@@ -10,7 +10,8 @@ struct kvreel_method {
 };
 
 /* Copies the caller's struct `theirs` of `size` bytes to the library's struct `ours` of n bytes.
- * Members that `theirs` lacks become 0. KVR_EINVAL: no version of the struct had this size. */
+ * Members that `theirs` lacks become 0. KVR_EINVAL: `size` is less than sizeof(size_t) or more than
+ * 4096. */
 enum kvr_status kvr_abi_take(const char *what, void *ours, size_t n, const void *theirs,
                              size_t size);
 /* Copies the library's struct `ours` to the caller's struct `theirs`, up to the caller's size. The

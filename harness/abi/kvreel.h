@@ -14,11 +14,12 @@
  *     kvreel_method_close(&m);
  *
  * All arrays are F32 and row-major, in host memory. Functions that return int return KVREEL_OK or
- * an error code; kvreel_error() returns the message. The first member of each struct, `size`, is
- * the struct's size in the caller; a newer library treats members that an older caller lacks as 0.
- * While KVREEL_ABI, the number in the library's file name, is unchanged, a newer library removes no
- * function and no struct member. Only one thread at a time may use a block or a cache; several
- * threads may share a method. No function prints or exits the process. */
+ * an error code; kvreel_error() returns the message. The caller sets the first member of each
+ * struct, `size`, to the sizeof of the struct. If the caller was compiled for an older library,
+ * missing members are treated as 0. KVREEL_ABI is the number in the library's file name. A newer
+ * library with the same KVREEL_ABI has all functions and struct members of the older one. Only one
+ * thread at a time may use a block or a cache; several threads may share a method. No function
+ * prints, and none ends the process. */
 #ifndef KVREEL_H
 #define KVREEL_H
 
@@ -49,9 +50,9 @@ const char *kvreel_version(void);
  * until the next failure in this thread. */
 const char *kvreel_error(void);
 
-/* Sets *json to the registry, a JSON object of arrays: methods (name, family, title, paper, study,
- * readings, bits_per_element with 12 heads of dimension 128), stages, paths, corrections,
- * geometries. Free *json with kvreel_free(). */
+/* Sets *json to the registry, a JSON object of the arrays methods, stages, paths, corrections and
+ * geometries. Each method has name, family, title, paper, study, readings and bits_per_element, the
+ * latter for 12 heads of dimension 128. Free *json with kvreel_free(). */
 int kvreel_registry(char **json);
 /* Frees memory that a function of this library returned. Accepts NULL. */
 void kvreel_free(void *p);
@@ -60,20 +61,21 @@ void kvreel_free(void *p);
 
 typedef struct kvreel_method kvreel_method;
 
-/* Opens a method. `spec` is NAME, NAME@study or NAME@project, optionally followed by +CORRECTION.
- * `settings` is a NULL-terminated list of "key=value" strings, whose keys `kvreel show` lists, or
- * NULL. On failure *out is NULL. */
+/* Opens a method. `spec` is the name of a variant: NAME as in the paper, NAME@study as in the
+ * study, or NAME@project as in another project. It may end with +CORRECTION. `settings` is NULL or
+ * a NULL-terminated list of "key=value" strings. The command `kvreel show` lists the keys. On
+ * failure *out is NULL. */
 int kvreel_method_open(kvreel_method **out, const char *spec, const char *const *settings);
-/* Closes a method and sets *m to NULL, if *m is not NULL already. The caller must first close the
- * method's blocks and caches. */
+/* Closes the method *m and sets *m to NULL. If *m is NULL, nothing happens. The caller must first
+ * close the method's blocks and caches. */
 void kvreel_method_close(kvreel_method **m);
 /* Returns the method's full name, such as "RTN_INT4@study+taylor", which is valid until the method
  * is closed. */
 const char *kvreel_method_name(const kvreel_method *m);
 
-/* Predicts the cache size of a rollout of latent_frames latent frames without running it, as a JSON
- * object in *json, to be freed with kvreel_free(). `geometry` is wan-1.3b, wan-14b, a model folder,
- * or a JSON file with the keys of a model's config.json. */
+/* Predicts the cache size of a rollout of latent_frames latent frames without running it. Sets
+ * *json to a JSON object, which the caller frees with kvreel_free(). `geometry` is wan-1.3b,
+ * wan-14b, wan-5b, a model folder, or a JSON file with the keys of a model's config.json. */
 int kvreel_predict(const kvreel_method *m, const char *geometry, int latent_frames, char **json);
 
 /* ---- a block: keys and values of one layer -------------------------------------------------- */
@@ -84,12 +86,14 @@ struct kvreel_block_shape {
     size_t size; /* sizeof(struct kvreel_block_shape) */
     int64_t n_tok;
     int32_t n_heads, head_dim;
-    /* The tokens are quantized chunk by chunk, in the order in which a rollout stores them in the
-     * cache. tokens_per_frame 0 means that all tokens are one frame; frames_per_chunk 0 means 1. */
+    /* Tokens are quantized in chunks of frames_per_chunk * tokens_per_frame tokens, as a rollout
+     * stores them in the cache. Variants of the study quantize all tokens at once. If
+     * tokens_per_frame is 0, all tokens are one frame. If frames_per_chunk is 0, it is 1. */
     int64_t tokens_per_frame;
     int32_t frames_per_chunk;
-    int32_t layer, n_layers; /* index of the layer and number of layers, for methods with settings
-                              * per layer; both are 0 for a single layer */
+    /* Index of the layer and number of layers, for methods whose settings differ between layers.
+     * Both are 0 for a single layer. */
+    int32_t layer, n_layers;
 };
 
 struct kvreel_bytes {
@@ -106,9 +110,9 @@ struct kvreel_bytes {
 int kvreel_block_encode(kvreel_block **out, const kvreel_method *m, const float *k, const float *v,
                         const struct kvreel_block_shape *shape);
 void kvreel_block_free(kvreel_block **b);
-/* Decodes keys and values, as attention reads them, to k and v [n_tok,n_heads,head_dim]. held
- * [n_tok] is 1 for stored tokens and 0 for evicted tokens, whose keys and values are set to 0. k, v
- * and held may be NULL. */
+/* Decodes keys and values, as attention reads them, to k and v [n_tok,n_heads,head_dim]. The array
+ * held [n_tok] is set to 1 for stored tokens and to 0 for evicted tokens. Keys and values of
+ * evicted tokens are set to 0. Each of k, v and held may be NULL. */
 int kvreel_block_decode(const kvreel_block *b, float *k, float *v, uint8_t *held);
 /* Computes attention over the block, out = softmax(q K^T / sqrt(head_dim)) V, with q and out
  * [n_query,n_query_heads,head_dim]. With grouped-query attention (n_query_heads > n_heads), query
@@ -131,14 +135,15 @@ struct kvreel_cache_shape {
     int32_t tokens_per_frame, frames_per_chunk;
     int32_t capacity_frames; /* number of latent frames of the whole rollout */
     int32_t window_frames,
-        sink_frames;    /* number of newest frames that attention sees (0: all), and of first frames
-                         * that always stay visible */
+        /* window_frames: number of newest latent frames that attention sees (0: all). sink_frames:
+         * number of first latent frames that always stay visible. */
+        sink_frames;
     int32_t evict;      /* nonzero: free the memory of tokens that no later pass can see */
     int32_t causal;     /* nonzero: causal mask within the chunk */
     int32_t exact_f32;  /* nonzero: store keys and values that are not quantized as F32 instead of
                          * BF16 */
-    const char *path;   /* how attention reads the cache, one of "staged", "fused" and "dense"; a
-                         * NULL pointer selects "staged" */
+    const char *path;   /* how attention reads the cache: "staged", "fused", "dense" or "decoded"
+                         * (NULL: staged) */
     const char *attend; /* "float", "int8" (NULL: float) */
 };
 
@@ -161,7 +166,8 @@ int kvreel_cache_attend(kvreel_cache *c, int32_t layer, const float *q, float *o
 int kvreel_cache_commit(kvreel_cache *c, int32_t layer);
 int kvreel_cache_end(kvreel_cache *c);
 /* Decodes the stored tokens of a layer that the next pass can see, oldest first, to k and v
- * [*n,n_kv_heads,head_dim]. k and v may be NULL; if both are NULL, the call only sets *n. */
+ * [*n,n_kv_heads,head_dim]. The arrays k and v may be NULL. If both are NULL, the function only
+ * sets *n. */
 int kvreel_cache_read(const kvreel_cache *c, int32_t layer, float *k, float *v, int64_t *n);
 int kvreel_cache_bytes(const kvreel_cache *c, struct kvreel_bytes *out);
 /* Returns the time in nanoseconds spent in encoding, decoding and attention since the cache was

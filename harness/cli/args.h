@@ -99,7 +99,7 @@ struct kvr_call {
     bool help;                   /* -h or --help was given; other arguments were not checked */
     struct kvr_arg_list plugins; /* --plugin */
     const char *cpu;             /* --cpu (NULL: not given) */
-    int argc;                    /* number of arguments of the whole program */
+    int argc;                    /* argc and argv as passed to main() */
     char **argv;
 };
 
@@ -110,9 +110,10 @@ extern const struct kvr_arg kvr_args_common[];
  * argument. */
 enum kvr_status kvr_args_leading(int argc, char **argv, int *at, struct kvr_call *call);
 
-/* Parses argv[first..argc) into `opts` (cmd->opts_size bytes, initialized to the defaults) and
- * positional arguments into `words` (room for argc + 1 pointers). KVR_EINVAL gives the option, the
- * value and the limits; for an unknown option the message suggests the nearest name. */
+/* Parses argv[first..argc). Writes option values to the command's own struct `opts`, after setting
+ * it to the defaults. Writes positional arguments to `words`, which must have room for argc + 1
+ * pointers. The message of KVR_EINVAL gives the option, the value and the limits. For an unknown
+ * option, the message suggests the nearest name. */
 enum kvr_status kvr_args_parse(const struct kvr_command *cmd, int argc, char **argv, int first,
                                void *opts, const char **words, struct kvr_call *call);
 

@@ -6,9 +6,9 @@
 
 #include "harness/core/status.h"
 
-/* Writes a Markdown table with a row per method, followed by the differences of a method's other
- * variants (readings of the study and of other projects) from the variant of its paper. Methods
- * whose variants differ in the same way share one lettered note or one line. */
+/* Writes a Markdown table of the study's methods and one of all other methods. Between the tables,
+ * lettered notes describe how the study's variants (NAME@study) differ from the variants of the
+ * papers. A column of the first table has the letters of the notes that apply to a method. */
 enum kvr_status kvr_catalogue_write(FILE *to);
 
 #endif

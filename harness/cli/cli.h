@@ -1,7 +1,7 @@
 /* cli.h - output and exit codes, shared by all commands.
  *
  * Results are printed to stdout; messages and progress go to stderr. Only code in harness/cli
- * prints or exits the process. */
+ * writes to these streams or ends the process. */
 #ifndef KVR_CLI_CLI_H
 #define KVR_CLI_CLI_H
 
@@ -26,23 +26,24 @@ enum kvr_exit {
 extern const struct kvr_command *const kvr_commands[];
 const struct kvr_command *kvr_command_find(const char *name);
 
-/* Returns the exit code of a status, which is 2 for invalid input and 1 for a failure of the
- * program. */
+/* Returns the exit code for a status. Invalid input gives 2, KVR_ETOLERANCE 4, KVR_EINTERRUPTED 75,
+ * and any other failure 1. */
 int kvr_cli_exit(enum kvr_status st);
 
 /* Prints the error message of the failure `st` to stderr, prefixed by the program's name, and
  * returns the exit code of `st`. */
 int kvr_cli_fail(enum kvr_status st);
 
-/* Returns the exit code after writing to stdout with status `st`, which is `code` on success. A
- * pipe closed by its reader (`| head`) counts as success. */
+/* Returns the exit code of a command that wrote to stdout with status `st`. It is `code` on
+ * success, and otherwise the exit code for `st`. A pipe closed by its reader (`| head`) counts as
+ * success. */
 int kvr_cli_wrote(enum kvr_status st, int code);
 /* Returns whether stdout is a pipe whose reader closed it. */
 bool kvr_cli_reader_left(void);
 
-/* Version of the documents printed by --json. The version is incremented when a key is removed or
- * changes its meaning, but not when a key is added. docs/schemas/ has a schema for each
- * document. */
+/* Version of the format of JSON documents that --json prints. The version is incremented when a key
+ * is removed or changes its meaning, but not when a key is added. The folder docs/schemas has a
+ * schema for each kind of document. */
 enum { KVR_JSON_SCHEMA = 1 };
 
 /* Adds the entry `schema` (KVR_JSON_SCHEMA) to the JSON object `doc`, prints `doc` to stdout and
@@ -53,8 +54,8 @@ int kvr_cli_json(json_t *doc, int code);
 /* Prints a JSON array of objects as a text table with the columns `keys` (NULL-terminated). */
 enum kvr_status kvr_cli_table(const json_t *rows, const char *const *keys);
 
-/* Checks that `frames`, the value of an option in latent frames, is a multiple of `chunk`.
- * KVR_EINVAL names the option. */
+/* Checks that `frames`, the value of an option in latent frames, is a multiple of `chunk`. The
+ * message of KVR_EINVAL names the option. */
 enum kvr_status kvr_cli_whole_chunks(const char *command, const char *option, int frames,
                                      int chunk);
 /* Prints a note to stderr if `latent_frames`, the number of latent frames that encode `frames`
@@ -67,7 +68,8 @@ void kvr_cli_note_chunks(const char *command, int frames, const struct kvr_geome
  * or at least one chunk. */
 enum kvr_status kvr_cli_window(const char *command, int frames, int chunk);
 
-/* Parses the value of --budget ("90s", "30m", "2h", "90") into seconds; NULL gives 0 (no limit). */
+/* Parses the value of --budget ("90s", "30m", "2h", "90") into seconds; If `text` is NULL, *seconds
+ * is 0 (no limit). */
 enum kvr_status kvr_cli_budget(const char *command, const char *text, int *seconds);
 
 /* Splits "key=value" arguments into the settings `out` [list->n]. The strings are stored in `buf`

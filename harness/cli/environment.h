@@ -13,8 +13,8 @@ struct kvr_variable {
 
 extern const struct kvr_variable kvr_variables[]; /* ends with name NULL */
 
-/* Prints a warning for each environment variable KVREEL_* that is set but unknown, with the nearest
- * known name. Misspelt variables would otherwise be ignored silently. */
+/* Prints a warning for each environment variable KVREEL_* that is set but unknown. The warning
+ * suggests the nearest known name. Misspelt variables would otherwise be ignored silently. */
 void kvr_environment_check(FILE *to);
 
 #endif

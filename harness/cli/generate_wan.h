@@ -30,9 +30,9 @@ struct kvr_wan_input {
     float *first; /* [frame_elems] (NULL: no image) */
 };
 
-/* Reads or computes the embeddings and encodes the image. The image is encoded on a device of its
- * own, whose memory is freed before the function returns. KVR_ENOTFOUND: there is neither an
- * embedding file nor a text encoder. On failure the caller has nothing to close. */
+/* Reads or computes the embeddings and encodes the image. The image encoder uses a separately
+ * opened device, whose memory is freed before the function returns. KVR_ENOTFOUND: there is neither
+ * an embedding file nor a text encoder. On failure the caller has nothing to close. */
 enum kvr_status kvr_wan_input_open(struct kvr_wan_input *in, const struct kvr_wan_source *from,
                                    const struct kvr_dev *dev, const struct kvr_model *model,
                                    const char *dir);

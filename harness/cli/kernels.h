@@ -6,12 +6,13 @@
 
 #include "harness/core/status.h"
 
-/* Describes the build of the CUDA kernels in buf [n], such as "nvcc 13.0 for 8.0, 9.0, 10.0" or
- * "emulated; ...". Returns buf. */
+/* Writes a description of how the CUDA kernels were built to buf [n]. Examples are "nvcc 13.0 for
+ * 8.0, 9.0, 10.0", where the last three are compute capabilities, and "emulated; ...". Returns
+ * buf. */
 const char *kvr_kernels_text(char *buf, size_t n);
 
-/* Writes name, memory and versions of the GPU that runs the kernels to buf [n], or the reason why
- * there is no GPU. */
+/* Writes name, memory and versions of the GPU that runs the kernels to buf [n]. If there is no GPU,
+ * the error message gives the reason. */
 enum kvr_status kvr_kernels_device(char *buf, size_t n);
 
 #endif

@@ -12,12 +12,12 @@
 
 #include "harness/core/status.h"
 
-/* Returns the kind of values that an option takes, or the positional argument if `option` is "".
- * Returns NULL if the values are not from a list; the shell then completes file names if the value
- * is a file. */
+/* Returns the kind of values that `option` accepts, such as "methods". If `option` is "", the kind
+ * is that of the command's positional arguments. Returns NULL if the accepted values are not a
+ * fixed list. The shell then completes file names, if the option accepts a file. */
 const char *kvr_values_kind(const char *command, const char *option);
 
-/* Prints the values of one kind, one per line. KVR_EINVAL lists the kinds. */
+/* Prints the values of one kind, one per line. The message of KVR_EINVAL lists the kinds. */
 enum kvr_status kvr_values_write(const char *kind, FILE *to);
 
 #endif

@@ -1,4 +1,4 @@
-/* cell.h - a cell of a sweep: spec, key, and the options of its method. */
+/* cell.h - a cell of a sweep, which is one measurement: a method, a prompt, a seed and settings. */
 #ifndef KVR_PLAN_CELL_H
 #define KVR_PLAN_CELL_H
 
@@ -8,58 +8,64 @@
 #include "harness/plan/fit_cache.h"
 #include "harness/store/store.h"
 
-/* Version number that is part of every cell's key. Increment the version when the results of an
- * unchanged spec change, for example by new arithmetic of the engine or the cache, other noise, or
- * another conversion of frames to bytes. */
+/* Version number that is part of every cell's spec and therefore of its key. Increment the version
+ * when a cell with an unchanged spec would get other results. Examples are changes to arithmetic,
+ * to noise, or to the conversion of frames to bytes. */
 enum { KVR_CELL_FORMAT = 1 };
 
 enum { KVR_KEY_LEN = 33, KVR_LABEL_MAX = 160 };
 
-/* Key, rollout hash and spec that an earlier version gave the cell, when options without effect
- * were part of the key. Older databases store the cell under the former key. */
+/* Key, rollout hash and spec by which an earlier version of kvreel identified the cell. That
+ * version included options without effect in the key. Older databases store the cell under this
+ * key. */
 struct kvr_former {
     char key[KVR_KEY_LEN], rollout[KVR_KEY_LEN];
     char *spec;
 };
 
 struct kvr_cell {
-    char key[KVR_KEY_LEN];     /* hash of the spec */
-    char rollout[KVR_KEY_LEN]; /* hash of the spec without metrics and repeat: cells with equal
-                                * hashes have equal frames */
-    char group[KVR_KEY_LEN];   /* hash of the spec without the method */
-    char *spec;                /* owned */
-    struct kvr_former *former; /* key, rollout hash and spec from an earlier version; owned (NULL:
-                                * they have not changed) */
+    char key[KVR_KEY_LEN]; /* hash of the spec */
+    /* Hash of the spec without metrics, repeat and settings of the measurement. Cells with equal
+     * hashes have equal frames. */
+    char rollout[KVR_KEY_LEN];
+    /* Hash of the spec without method, metrics, repeat and settings of the measurement. */
+    char group[KVR_KEY_LEN];
+    char *spec; /* owned */
+    /* Identification of the cell by an earlier version of kvreel (NULL: the same as the current
+     * one). Owned. */
+    struct kvr_former *former;
     char label[KVR_LABEL_MAX]; /* "RTN_INT4", "RTN_INT4@study bits=3" */
     char name[96];             /* "RTN_INT4" */
     char plan[96];             /* argument of kvr_scheme_open: "RTN_INT4@study+taylor" */
-    char video[256];           /* file name without suffix, unique among all cells */
-    char model_label[128];     /* name of the model, or for a reduced model
-                            * "NAME/layers=2,steps=1,compute=bf16" */
+    char video[256];           /* file name of the cell's video, without suffix; unique among all
+                                * cells */
+    /* Label of the model in tables: its name, followed by settings that change the model, as in
+     * "NAME/layers=2,steps=1,compute=bf16". */
+    char model_label[128];
     char model_sha256[65];
     const char *reading, *family;
     const struct kvr_config_method *method; /* NULL: an implied baseline */
-    struct kvr_fit fit;                     /* value of the option that is solved for a memory
-                                             * budget; fit.at < 0 means that no option has a
-                                             * budget */
+    /* Solution for the option with the value `fit B`, a memory budget of B bits per element
+     * (fit.h). If no option has a budget, fit.at is -1. */
+    struct kvr_fit fit;
     const struct kvr_config_model *model;
     const struct kvr_config_suite *suite;
     const struct kvr_prompt_line *prompt;
     struct kvr_settings set;
     int repeat;
     double cost; /* predicted FLOPs (flops.h), used to balance shards and to estimate times */
-    /* Index of the BF16 cell of the same group, with which the cell is compared. For a BF16 cell,
-     * `baseline` is the cell's own index, or if its noise is perturbed, the index of the
-     * unperturbed BF16 cell. */
+    /* Index in the sweep of the BF16 cell with which this cell is compared. For a BF16 cell with
+     * unperturbed noise, `baseline` is the cell's own index. For a BF16 cell with perturbed noise
+     * (setting `jitter`), `baseline` is the index of the BF16 cell with unperturbed noise. */
     int baseline;
     int max_tokens; /* maximum number of tokens of a prompt's embedding: the model's text_len */
     bool encodes;   /* the model's text encoder must encode the prompt before the cell runs */
     bool no_frames; /* the model has no decoder, so only memory and time are measured */
-    bool selected;  /* the filter and the shard select the cell */
+    bool selected;  /* true if the filter and the shard of this run include the cell */
     bool excluded;  /* a rule of the config excludes the cell: its outcome is EXCLUDED, with
                      * `reason` */
-    bool possible;  /* whether the cell can run; otherwise it is excluded, or UNSUPPORTED for
-                     * `reason` */
+    bool possible;  /* true if the cell can run; if false, `reason` says why it is EXCLUDED or
+                     * UNSUPPORTED */
     char reason[256];
     char warning[256]; /* warning that is stored with the cell's results ("": no warning) */
 };
@@ -72,7 +78,8 @@ char *kvr_spec_text(const json_t *j);
  * restores the current key, rollout and spec. */
 void kvr_cell_swap_former(struct kvr_cell *c);
 
-/* Returns option i of the cell's method. An option with a budget has its solved value. */
+/* Returns option i of the cell's method. If the option has a memory budget (`fit B`), the result
+ * has the solved value. */
 struct kvr_setting kvr_cell_setting(const struct kvr_cell *c, int i);
 /* Opens the method `spec` with the options of the cell. */
 enum kvr_status kvr_cell_scheme(const struct kvr_cell *c, const char *spec,

@@ -35,7 +35,8 @@ struct kvr_config_command {
     const char *score[KVR_MAX_SCORES];
 };
 
-/* Parses an external program listed in `metrics`. KVR_EINVAL gives file, line and column. */
+/* Parses an external program listed in `metrics`. The message of KVR_EINVAL gives file, line and
+ * column. */
 enum kvr_status kvr_config_command_read(const struct kvr_yaml_node *n,
                                         struct kvr_config_command *out);
 

@@ -53,7 +53,7 @@ struct kvr_config_model {
     const struct kvr_yaml_node *at;
     /* Recorded attention (trace) that is replayed instead of a model, or NULL for a model. For a
      * trace, `name` is the recorded model's name and `dir` the trace's folder. A config that lists
-     * traces has one suite; its i-th prompt belongs to the trace of model[i]. */
+     * traces has one suite, whose i-th prompt is the recorded prompt of model[i].trace. */
     struct kvr_trace *trace;           /* owned */
     char id[96];                       /* id of the trace's prompt, which is the folder's name
                                         * without .kvtrace */
@@ -84,7 +84,8 @@ struct kvr_config_method {
     const char *label; /* displayed label (NULL: derived from the spec and the options) */
     int n_settings;
     struct kvr_setting *setting;
-    bool expanded; /* the method is one of several combinations from lists of option values */
+    bool expanded; /* true if the config lists several values of an option, of which this method has
+                    * one */
     const struct kvr_yaml_node *at;
 };
 
@@ -102,12 +103,13 @@ struct kvr_config {
     const struct kvr_metric **metric;
     struct kvr_config_command *command;
     struct kvr_setting_values values[KVR_N_SETTINGS];
-    struct kvr_settings set; /* the settings, each with its first value in the sweep */
-    uint64_t zip;            /* bit mask of the settings that advance together (key `zip`); the bit
-                              * of a setting is 1 << its enum kvr_setting_id */
-    double until; /* timed cells repeat until the interval of the median time has this relative
-                   * width (0: off) */
-    const char *decide; /* metric of `until: decided` ("": run all prompts) */
+    struct kvr_settings set; /* settings of the sweep, each with the first of its values */
+    uint64_t zip;            /* bit mask of the settings in the list `zip`: 1 << id for a setting's
+                              * enum kvr_setting_id */
+    /* Relative width of the confidence interval of the median time at which a timed cell is no
+     * longer repeated (0: every cell runs all repeats). */
+    double until;
+    const char *decide; /* metric that `until: decided` tests ("": run all prompts) */
     struct kvr_rules rules;
     bool (*stopped)(void); /* callback that cancels planning by returning true (NULL: planning
                             * cannot be cancelled) */
@@ -122,8 +124,8 @@ struct kvr_config_source {
                                                 * NULL-terminated; may be NULL */
 };
 
-/* Parse a sweep from a file or from text in memory, and apply preferences and overrides. KVR_EINVAL
- * gives file, line and column. */
+/* Parse a sweep from a file or from text in memory, and apply preferences and overrides. The
+ * message of KVR_EINVAL gives file, line and column. */
 enum kvr_status kvr_config_read_from(struct kvr_config *c, const struct kvr_config_source *source);
 enum kvr_status kvr_config_read(struct kvr_config *c, const char *path,
                                 const char *const *overrides);

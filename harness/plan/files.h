@@ -11,14 +11,15 @@
 /* One file of a sweep; the strings are valid during the callback only. */
 struct kvr_plan_file {
     const char *what, *path; /* "network", "text encoder" ... */
-    int64_t bytes;           /* size in bytes; for a missing file an estimate; 0: unknown */
+    int64_t bytes;           /* size of the file, or an estimate if it is missing; 0: unknown */
     bool there;
     const char *without; /* which cells can still run if the file is missing ("": no cell can
                           * run) */
 };
 typedef void kvr_plan_file_fn(void *ctx, const struct kvr_plan_file *file);
 
-/* Returns whether a model with this config encodes a prompt of the sweep with its text encoder. */
+/* Returns whether at least one prompt of the sweep needs the text encoder of a model with this
+ * config. */
 bool kvr_plan_encodes(const struct kvr_config *c, const struct kvr_model_config *model);
 
 /* Calls `fn` for each file that a rollout of the model in `dir` reads: weights and, for Wan, text

@@ -3,9 +3,9 @@
  * A filter is a list of terms joined by '&'. A cell matches if all terms match. A term is a field,
  * an operator and a value; a value that contains '&' is quoted. The operators are = != < <= > >=
  * and, for regular expressions (harness/core/regex.h), ~ !~. The fields are method (the label),
- * name, reading, family, model, suite, prompt (id, or number in the suite from 1), text, repeat,
- * key, and every setting whose row in store/settings.def has FILTER: frames, window, path, graphs,
- * ... */
+ * name, reading (the method's variant), family, model, suite, prompt, text, repeat and key. The
+ * value of `prompt` is an id, or a number from 1 in the suite. Every setting with the flag FILTER
+ * in store/settings.def is also a field, such as frames, window, path and graphs. */
 #ifndef KVR_PLAN_FILTER_H
 #define KVR_PLAN_FILTER_H
 
@@ -13,7 +13,7 @@
 
 struct kvr_filter;
 
-/* Parses a filter. KVR_EINVAL gives the invalid term and the reason. */
+/* Parses a filter. The message of KVR_EINVAL gives the invalid term and the reason. */
 enum kvr_status kvr_filter_open(struct kvr_filter **out, const char *text);
 bool kvr_filter_match(const struct kvr_filter *f, const struct kvr_cell *cell);
 void kvr_filter_close(struct kvr_filter **f);

@@ -23,15 +23,15 @@ struct kvr_find {
 };
 extern const struct kvr_find kvr_find_model, kvr_find_suite, kvr_find_config, kvr_find_trace;
 
-/* Writes the path of the model or suite `name` to `out`. A name that contains '/' or ends with the
- * suffix is a path, relative to the working directory or else to the config file's folder.
+/* Writes the path of the model or suite `name` to `out`. A name that contains '/' or ends with
+ * f->suffix is a path, relative to the working directory or else to the config file's folder.
  * `config_path` may be NULL. KVR_ENOTFOUND: no such model or suite (the message suggests the
  * nearest name). */
 enum kvr_status kvr_find_path(const struct kvr_find *f, const char *name, const char *config_path,
                               char *out, size_t n);
 
-/* Lists all names that kvr_find_path would find, sorted and without duplicates: a NULL-terminated
- * array in one allocation, which the caller frees. */
+/* Sets *out to the sorted names of all models or suites in the folders of steps 1 to 5, without
+ * duplicates. The result is a NULL-terminated array in one allocation, which the caller frees. */
 enum kvr_status kvr_find_names(const struct kvr_find *f, const char *config_path, char ***out);
 
 #endif

@@ -1,12 +1,12 @@
-/* fit.h - solves an option for a memory budget.
+/* fit.h - finds the value of a method's option that meets a memory budget.
  *
  *     options: {frames: [fit 2, fit 3]}        in a sweep's method
  *
- * The value `fit B` of an option is a budget of B bits per element of an uncoded cache of the same
- * frames. `fit B` is replaced by the option's value with the largest predicted cache size
- * (kvr_predict) within the budget. The prediction is exact if the size does not depend on the data.
- * The prediction assumes that all frames of the rollout are stored, whatever the attention
- * window. */
+ * The value `fit B` of an option is a budget of B bits per element. The elements are those of an
+ * uncompressed cache of the same frames. The planner replaces `fit B` by the value with the largest
+ * predicted cache size within the budget (kvr_predict_peak). The prediction is exact if the size of
+ * the compressed cache does not depend on its content. The prediction assumes that all frames of
+ * the rollout are stored, whatever the attention window. */
 #ifndef KVR_PLAN_FIT_H
 #define KVR_PLAN_FIT_H
 
@@ -19,22 +19,23 @@ enum { KVR_FIT_TEXT = 32 };
 bool kvr_fit_asked(const char *value, double *bits);
 
 struct kvr_fit {
-    int at;                   /* index of the solved setting (-1: no setting has a budget) */
-    double bits;              /* budget that the solved setting must meet, in bits per element */
+    int at;                   /* index of the option with a budget (-1: no option has a budget) */
+    double bits;              /* the budget B, in bits per element */
     double predicted;         /* predicted bits per element with the solved value */
     char value[KVR_FIT_TEXT]; /* the solved value, which replaces the text "fit B" */
 };
 
 /* Solves the option whose value is `fit B`; if no option has a budget, sets out->at to -1.
- * KVR_EINVAL: several options have budgets, the budget is not a positive number, or the option is
- * unknown or not numeric. KVR_EUNSUPPORTED: every value of the option exceeds the budget.
+ * KVR_EINVAL: several options have budgets, the budget is not in (0, 64] bits per element, or the
+ * option is unknown or not numeric. KVR_EUNSUPPORTED: no value of the option meets the budget.
  * KVR_EINTERRUPTED: the callback `stopped` (may be NULL) returned true. */
 enum kvr_status kvr_fit_solve(struct kvr_fit *out, const char *spec,
                               const struct kvr_setting *settings, int n_settings,
                               const struct kvr_geometry *geo, int frames, bool (*stopped)(void));
 
-/* Returns a lower bound on the time to solve one budget, in core seconds, from a measured rate. The
- * planner rejects a sweep if the sum of these bounds is too large. */
+/* Returns a lower bound on the time to solve one budget, in seconds of one CPU core. It assumes 42
+ * predictions, each of which visits all earlier tokens once per chunk at a measured 20 ns per
+ * token. The planner rejects a sweep if these bounds sum to more than 600 s. */
 double kvr_fit_seconds(const struct kvr_geometry *geo, int frames);
 
 #endif

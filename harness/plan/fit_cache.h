@@ -17,7 +17,7 @@ struct kvr_solved; /* defined in fit_cache.c */
 
 struct kvr_fit_cache {
     struct kvr_solved *solved; /* [n] */
-    int n, at; /* number of entries; index of the entry that the last lookup found */
+    int n, at; /* number of entries of `solved`; index of the entry that the last lookup found */
 };
 
 /* Returns the cached solution or error for these arguments, or calls kvr_fit_solve() and caches its

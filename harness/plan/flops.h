@@ -10,19 +10,22 @@
 #include "harness/engine/model.h"
 #include "harness/workload/trace/trace.h"
 
-/* Returns the floating-point operations of a rollout; a multiply-add counts as two. window_frames
- * is the number of newest frames that attention sees, including the current chunk; 0 means all
- * frames. Steps that a method skips are counted. */
+/* Returns the FLOPs of a rollout, where a multiply-add counts as two. Attention sees the newest
+ * window_frames frames, including the current chunk; 0 means all frames. The result includes
+ * denoising steps that a method skips. */
 double kvr_rollout_flop(const struct kvr_model_config *c, int latent_frames, int window_frames);
 
-/* Returns the FLOPs of a language model's forward over n tokens (the teacher). */
+/* Returns the FLOPs of a language model's forward pass over n tokens with a BF16 KV cache. That
+ * pass is the teacher of struct kvr_teacher. */
 double kvr_teacher_flop(const struct kvr_model_config *c, int n);
-/* Returns the additional FLOPs of evaluating one method on a text of n tokens: the forward of each
- * scored token, with two applications of the vocabulary head (harness/workload/text.h). */
+/* Returns the additional FLOPs of evaluating one method on a text of n tokens. They are the forward
+ * pass of each scored token and two applications of the vocabulary head, one of them for the
+ * teacher. The arguments chunk, first and scored are as in struct kvr_text_request. */
 double kvr_text_flop(const struct kvr_model_config *c, int n, int chunk, int first, int scored);
 
-/* Returns the FLOPs of attention when replaying the first `frames` frames and `n_layers` layers of
- * a trace (0: all frames, or all layers). */
+/* Returns the FLOPs of attention when replaying the first `frames` frames of a trace. If n_layers
+ * is not 0, only the first n_layers layers are replayed. Attention sees the newest window_frames
+ * frames; 0 means all frames. */
 double kvr_trace_flop(const struct kvr_trace_info *i, int frames, int n_layers, int window_frames);
 
 #endif

@@ -7,9 +7,15 @@
  *     jobs = kvr_preferences_number(&s, KVR_PREF_JOBS, 0);
  *     kvr_preferences_free(&s);
  *
- * The sources, each overriding the preceding ones, are: defaults, /etc/kvreel/config.yaml (or in
- * $KVREEL_ETC), $XDG_CONFIG_HOME/kvreel/config.yaml (default ~/.config), ./kvreel.yaml, the sweep,
- * environment variables (KVREEL_JOBS, ...), --set, and command-line options. */
+ * Preferences are read from these sources, each of which overrides the preceding ones:
+ *     1. the defaults
+ *     2. /etc/kvreel/config.yaml, or config.yaml in the folder $KVREEL_ETC
+ *     3. $XDG_CONFIG_HOME/kvreel/config.yaml, by default ~/.config/kvreel/config.yaml
+ *     4. ./kvreel.yaml
+ *     5. the sweep
+ *     6. environment variables: KVREEL_JOBS, ...
+ *     7. the command-line option --set
+ *     8. the command-line option of the preference, such as --db */
 #ifndef KVR_PLAN_PREFERENCES_H
 #define KVR_PLAN_PREFERENCES_H
 
@@ -32,17 +38,18 @@ enum kvr_preference_rank { KVR_RANK_NONE, KVR_RANK_FILE, KVR_RANK_ENVIRONMENT, K
 struct kvr_preferences {
     struct {
         enum kvr_preference_rank rank; /* NONE: the default */
-        char *text, *from;             /* value; name of the file, variable or option that set it;
-                                        * both owned */
-        int line, column;              /* position in the file `from` (0: the source is not a
+        /* Value of the preference (`text`), and name of the file, variable or option that set it
+         * (`from`). Both are owned. */
+        char *text, *from;
+        int line, column; /* position in the file `from`, from 1 (0: `from` is not a
                                         * file) */
         long long number;
     } v[KVR_N_PREFS];
 };
 
 /* Reads the preferences from files and environment variables; missing files are skipped.
- * KVR_EINVAL: a key is unknown or a value out of bounds (the message gives file, line and column,
- * or the variable's name). After a failure the struct is empty. */
+ * KVR_EINVAL: a key is unknown or a value is out of bounds. The message gives file, line and
+ * column, or the name of the environment variable. After a failure the struct is empty. */
 enum kvr_status kvr_preferences_read(struct kvr_preferences *s);
 void kvr_preferences_free(struct kvr_preferences *s); /* accepts {0} */
 
@@ -54,9 +61,9 @@ enum kvr_status kvr_preferences_option(struct kvr_preferences *s, enum kvr_prefe
  * KVR_PREF_QUIET is 0 or 1. */
 int kvr_preferences_number(const struct kvr_preferences *s, enum kvr_preference_key key, int def);
 
-/* Copies the preferences that were set by one kind of source (`rank`: files, environment variables
- * or command-line options) into a sweep's YAML document. Preferences from files do not override
- * keys of the sweep. */
+/* Copies preferences into a sweep's YAML document. `rank` selects those that files, environment
+ * variables or command-line options have set. Preferences from files do not override keys of the
+ * sweep. */
 enum kvr_status kvr_preferences_apply(const struct kvr_preferences *s,
                                       enum kvr_preference_rank rank, struct kvr_yaml *sweep);
 

@@ -19,13 +19,13 @@ struct kvr_line {
 };
 
 struct kvr_prompt_list {
-    char *all; /* memory that holds all lines */
+    char *all; /* text of the file, into which line[i].text points */
     struct kvr_line *line;
     int n;
 };
 
-/* KVR_ENOTFOUND: no such file. KVR_EINVAL: the file has no prompt, or too many. On failure the
- * caller has nothing to free. */
+/* KVR_ENOTFOUND: no such file. KVR_EINVAL: the file has no prompt, or more than 100,000 lines. On
+ * failure the caller has nothing to free. */
 enum kvr_status kvr_prompt_list_read(struct kvr_prompt_list *l, const char *path);
 void kvr_prompt_list_free(struct kvr_prompt_list *l); /* accepts {0} */
 

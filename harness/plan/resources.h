@@ -1,5 +1,5 @@
-/* resources.h - predicts memory and FLOPs of a video model's rollout, from prompt to pixels, by
- * phase.
+/* resources.h - predicts memory and FLOPs of a video model's rollout in three phases: text encoder,
+ * network and decoder.
  *
  *     struct kvr_model_config c;
  *     KVR_TRY(kvr_resources_config("wan-1.3b", 0, 0, &c));
@@ -14,27 +14,29 @@
 #include "harness/cache/predict.h"
 #include "harness/engine/model.h"
 
-/* Reads the config of a model, named as in kvr_geometry_find. height and width are the video's size
- * in pixels, or 0 for the model's default size. KVR_ENOTFOUND: no such model. KVR_EFORMAT: the file
- * lacks a key. KVR_EINVAL: the size is not a multiple of a latent patch. */
+/* Reads the config of a model; `name` is as for kvr_geometry_find (geometry.h). The arguments
+ * height and width are the video's size in pixels, or 0 for the model's default size.
+ * KVR_ENOTFOUND: no such model. KVR_EFORMAT: the config lacks a key. KVR_EINVAL: the height or
+ * width is not a multiple of the pixels per latent patch. */
 enum kvr_status kvr_resources_config(const char *name, int height, int width,
                                      struct kvr_model_config *c);
-/* Parses a video size such as "480x832", height x width in pixels; both must be multiples of 16. */
+/* Parses a video size such as "480x832", height x width in pixels; both must be 1 to 8192. */
 enum kvr_status kvr_resources_size(const char *text, int *height, int *width);
-/* Sets the tokens per frame of the geometry `g` to those of the frame size in the config `c`. */
+/* Sets g->tokens_per_frame to the number of tokens of a frame of the size in the config `c`. */
 void kvr_resources_resize(struct kvr_geometry *g, const struct kvr_model_config *c);
 
 struct kvr_resources {
-    /* Bytes of the text encoder UMT5-XXL as a file and in memory. The bytes are 0 if the model has
-     * another text encoder or a vocabulary. */
+    /* Bytes of the text encoder UMT5-XXL as a file and in memory. Both are 0 if the model has
+     * another text encoder, or looks up words in a table (n_vocabulary) instead. */
     size_t text_file, text_bytes;
     double text_flop; /* FLOPs of encoding a prompt of text_len tokens */
-    /* Bytes of the network's activations, and peak bytes of cache, weights and activations
-     * together. */
+    /* Bytes of the network's activations (`activations`), and peak bytes of cache, weights and
+     * activations together (`peak`). */
     size_t activations, peak;
     double network_flop;
-    /* Bytes of the weights, the states and the frames of the Wan decoder (0: the latents are RGB or
-     * have another shape). */
+    /* Bytes of the Wan decoder's weights, stored inputs of temporal convolutions, and activations
+     * (struct kvr_vae_cost). All are 0 if no Wan decoder fits the latents, for example if these are
+     * RGB. */
     size_t decoder_weights, decoder_states, decoder_frames;
     double decoder_flop;
     int frames, height, width; /* number of frames of the decoded video in pixel space, and the
@@ -42,8 +44,8 @@ struct kvr_resources {
     size_t frames_file;        /* bytes of a cell's raw frames on disk */
 };
 
-/* Approximate sizes in bytes of Wan 2.1's files other than the network's weights (0: the model is
- * not Wan). */
+/* Approximate sizes in bytes of a Wan model's files other than the network's weights (0: the model
+ * has no such file). */
 struct kvr_resources_files {
     int64_t encoder, tokenizer, decoder;
 };

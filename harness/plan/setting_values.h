@@ -18,16 +18,17 @@ enum {
     KVR_WORD_FREE_TEXT = -1
 };
 
-/* The values of one setting, in the sweep's order. The value of a WORD setting is an index into the
- * words of its row. For a free text the value is KVR_WORD_FREE_TEXT, and the text is that of the
- * node `at`. */
+/* The values of one setting, in the sweep's order. The value of a setting of type WORD is an index
+ * into the setting's words (kvr_setting_words). Settings such as `schedule` also accept other text,
+ * such as a list of steps. Such text has the value KVR_WORD_FREE_TEXT, and its YAML node is in
+ * `at`. */
 struct kvr_setting_values {
-    int n; /* number of values (0: the setting is neither given nor has a default) */
+    int n; /* number of values (0: the sweep omits the setting, which has no default) */
     long long *value;
     const struct kvr_yaml_node **at; /* YAML node of each value; for a default, the document's
                                       * root */
-    bool is_set;                     /* the sweep gives the setting, so `value` is not the
-                                      * default */
+    bool is_set;                     /* true if the sweep contains the setting; if false, `value` is
+                                      * the default */
 };
 
 extern const char *const kvr_run_kinds[]; /* "bench", "probe", NULL */
@@ -36,8 +37,9 @@ extern const char *const kvr_run_kinds[]; /* "bench", "probe", NULL */
 const char *const *kvr_setting_words(enum kvr_setting_id id);
 
 /* Reads the values of all settings from a sweep's root node. KVR_EINVAL: a value is out of bounds,
- * an unknown word or listed twice, or a setting that is not an axis has a list (the message gives
- * file, line and column). After a failure, too, the caller must call kvr_setting_values_free(). */
+ * is an unknown word or is listed twice, or a setting that is not an axis has a list of values. The
+ * message gives file, line and column. The caller must call kvr_setting_values_free() even after a
+ * failure. */
 enum kvr_status kvr_setting_values_read(struct kvr_setting_values v[KVR_N_SETTINGS],
                                         const struct kvr_yaml_node *root);
 void kvr_setting_values_free(struct kvr_setting_values v[KVR_N_SETTINGS]); /* accepts {0} */
@@ -47,8 +49,8 @@ void kvr_setting_choose(struct kvr_settings *s, enum kvr_setting_id id,
                         const struct kvr_setting_values *v, int i);
 
 /* Parses `zip: [frames, window]`, a list of axes that advance together, and sets bit 1 << id of
- * *set for each axis. KVR_EINVAL: a setting is not an axis, or the axes have different lengths (the
- * message gives file, line and column). */
+ * *set for each axis. KVR_EINVAL: a setting is not an axis, or the axes have different numbers of
+ * values. The message gives file, line and column. */
 enum kvr_status kvr_zip_read(uint64_t *set, const struct kvr_setting_values v[KVR_N_SETTINGS],
                              const struct kvr_yaml_node *root);
 

@@ -1,4 +1,4 @@
-/* suite.h - a list of prompts, with their seeds and the number of frames.
+/* suite.h - a suite, which is a list of prompts with their seeds and a default number of frames.
  *
  *     name: moviegen-nano
  *     title: one scene, one prompt
@@ -10,8 +10,9 @@
  *       - {id: cut1, shots: [{text: a red disc, chunks: 2}, {text: a blue square}]}
  *
  * A prompt with several shots becomes one text that marks each shot's first chunk
- * (workload/shots.h). The last shot lasts to the end of the rollout. The shots' embeddings are the
- * tensors `cut1.1`, `cut1.2`, ... of the pack, unless each shot names its own tensor.
+ * (workload/shots.h). The last shot lasts to the end of the rollout. The embeddings of the shots of
+ * prompt `cut1` are the tensors `cut1.1`, `cut1.2`, ... of the file `embeddings`, unless each shot
+ * names its own tensor.
  *
  * `held_out` marks a prompt with a word that the model was not trained on. `kvreel settle` does not
  * use held-out prompts:
@@ -84,7 +85,7 @@ struct kvr_prompt_tokens {
  * struct. */
 struct kvr_prompt_embedding {
     const char *path, *tensor;
-    char sha256[65]; /* hash of the values, as in struct kvr_embedding */
+    char sha256[65]; /* SHA-256 of the embedding's values, as in struct kvr_embedding */
     int n, dim;
     const struct kvr_prompt_embedding *next; /* embedding of the next shot (NULL: this is the last
                                               * shot) */
@@ -116,26 +117,27 @@ struct kvr_suite {
 };
 
 enum kvr_status kvr_suite_read(struct kvr_suite *s, const char *path);
-/* Parses the YAML document s->doc, which is freed on failure; error messages name `path`. */
+/* Parses the YAML document s->doc. Error messages name `path`. On failure, s->doc is freed. */
 enum kvr_status kvr_suite_read_doc(struct kvr_suite *s, const char *path);
 
-/* Arguments of kvr_suite_read_lines: the suite's name, a text file with one prompt per line
- * (prompt_list.h), and the path of a pack of embeddings relative to the working directory, or NULL.
- * If n > 0, only the first n prompts are used. */
+/* Arguments of kvr_suite_read_lines. `name` is the name of the suite, and `path` a text file with
+ * one prompt per line (prompt_list.h). `embeddings` is a safetensors file of embeddings, relative
+ * to the working directory, or NULL. If n > 0, only the first n prompts are used. */
 struct kvr_suite_list {
     const char *name, *path, *embeddings;
     int n;
 };
 /* Makes a suite from a text file. If the file is missing, *absent is true and the suite has n
- * prompts without text. KVR_ENOTFOUND: the file is missing and n is 0. */
+ * prompts with placeholder texts. KVR_ENOTFOUND: the file is missing and n is 0. */
 enum kvr_status kvr_suite_read_lines(struct kvr_suite *s, const struct kvr_suite_list *list,
                                      bool *absent);
 void kvr_suite_free(struct kvr_suite *s); /* accepts {0} */
 
-/* Reads the list `prompts` of a suite or sweep: maps with id, text and optionally truth, given and
- * tokens. The map `defaults` gives the values that prompts omit; it may be NULL. The caller frees
- * *out, whose strings belong to the document of `list`. The files of `truth` and `tokens` are read
- * once, to check and hash them. */
+/* Reads the list `prompts` of a suite or sweep. Each prompt is a map with id and either text or
+ * shots. The keys truth, given, tokens, embeddings, image and held_out are optional. If a prompt
+ * omits truth, given, tokens or embeddings, the value is that of the map `defaults`, which may be
+ * NULL. The caller frees *out, whose strings belong to the document of `list`. All files that a
+ * prompt names are read once, to check and hash them. */
 enum kvr_status kvr_prompts_read(struct kvr_yaml *doc, const struct kvr_yaml_node *list,
                                  const struct kvr_yaml_node *defaults, struct kvr_prompt_line **out,
                                  int *n);

@@ -1,4 +1,4 @@
-/* sweep.h - expands a config to cells: method x workload x prompt x seed x settings.
+/* sweep.h - expands a config to cells: method x model x prompt x settings.
  *
  *     KVR_TRY(kvr_config_read(&config, "configs/demo.yaml", NULL));
  *     KVR_TRY(kvr_sweep_make(&sweep, &config, facts, n_facts));
@@ -6,13 +6,15 @@
  *     ... sweep->cell[i].spec ...
  *     kvr_sweep_free(&sweep);
  *
- * A cell's spec is canonical JSON (sorted keys, no blanks) of everything that determines its
- * result; its key is the spec's hash. Equal keys mean equal results, so a run can resume. Options
- * that do not change the method, such as defaults, are not part of the key (key_options.h). Cells
- * that differ only in the method form a group. The cells of a group are compared with the group's
- * BF16 cell, which is added if the sweep does not list BF16. Sweeps of at least three methods
- * besides BF16 also get the default baselines of baselines.h. Each draw of perturbed noise
- * (`jitter`) is a separate group; its BF16 cell is compared with the unperturbed BF16 cell. */
+ * A cell's spec is the canonical JSON (sorted keys, no blanks) of everything that determines the
+ * cell's result. The cell's key is the hash of its spec. Cells with equal keys have equal results,
+ * so a resumed run skips cells that the database already has. An option without effect, such as an
+ * option at its default value, is not part of the key (key_options.h). Cells that differ only in
+ * the method form a group. The cells of a group are compared with the group's BF16 cell, which is
+ * added if the sweep does not list BF16. Sweeps of at least three methods besides BF16 also get the
+ * default baselines of baselines.h. The setting `jitter` adds cells with randomly perturbed noise,
+ * and each perturbation forms a separate group. The BF16 cell of such a group is compared with the
+ * BF16 cell of unperturbed noise. */
 #ifndef KVR_PLAN_SWEEP_H
 #define KVR_PLAN_SWEEP_H
 
@@ -37,24 +39,25 @@ struct kvr_sweep {
     const struct kvr_config *config;
     struct kvr_baselines *unasked;      /* added baselines (baselines.h); owned */
     struct kvr_fit_cache fits;          /* solved budgets */
-    struct kvr_key_options key_options; /* cache of the method options that are part of keys */
+    struct kvr_key_options key_options; /* cached result: which options are part of the keys */
     int n_cells;
-    struct kvr_cell *cell; /* cells of a group are adjacent and start with the BF16 cell */
+    struct kvr_cell *cell; /* [n_cells]; the cells of a group are adjacent, its BF16 cell first */
 };
 
 /* Expands a config to cells and selects all of them. The config must outlive the sweep. `facts`
- * needs an entry for every model except traces. KVR_EINVAL: a method or option is unknown, the
- * model cannot read a prompt, or the number of frames is not a multiple of the chunk (the message
- * gives file, line and column). A combination that is valid but cannot run becomes an UNSUPPORTED
- * cell. */
+ * must have one entry per model of the config; traces need none. KVR_EINVAL: a method or option is
+ * unknown, the model cannot read a prompt, or the number of frames is not a multiple of the chunk
+ * length. The message gives file, line and column. A combination that is valid but cannot run
+ * becomes an UNSUPPORTED cell. */
 enum kvr_status kvr_sweep_make(struct kvr_sweep *s, const struct kvr_config *config,
                                const struct kvr_model_facts *facts, int n_facts);
 void kvr_sweep_free(struct kvr_sweep *s); /* accepts {0} */
 
 /* Selects the cells of shard `shard` of `n_shards` that match `filter` (NULL: all cells), and their
- * baselines. The costs of shards (sums of kvr_cell.cost) differ by at most one cell. A group that
- * is split between shards has its baseline in each of them. Equal plans with equal costs have the
- * same shards on every machine. */
+ * baselines. A shard's total cost (sum of kvr_cell.cost) deviates from the mean over shards by at
+ * most the cost of one cell, apart from repeated baselines. If a group is split between shards, its
+ * BF16 cell is in each of these shards. Shards depend only on the plan and its costs, so they are
+ * the same on every machine. */
 enum kvr_status kvr_sweep_select(struct kvr_sweep *s, const char *filter, int shard, int n_shards);
 
 #endif

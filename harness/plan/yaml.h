@@ -1,4 +1,4 @@
-/* yaml.h - parses YAML into a tree whose nodes have file, line and column.
+/* yaml.h - parses YAML into a tree. Each node records its file, line and column.
  *
  *     struct kvr_yaml *y;
  *     KVR_TRY(kvr_yaml_read(&y, "configs/demo.yaml"));
@@ -8,8 +8,9 @@
  *
  * The document owns its nodes and their strings. The parser rejects invalid YAML, duplicate keys,
  * keys that are not scalars, explicit tags, NUL characters, a second document, and an alias inside
- * its own anchor. The parser also rejects documents beyond KVR_YAML_MAX_BYTES, _DEPTH or _NODES;
- * the nodes of an alias count at each use. Every error gives file, line and column. */
+ * its own anchor. The parser also rejects a document that exceeds KVR_YAML_MAX_BYTES,
+ * KVR_YAML_MAX_DEPTH or KVR_YAML_MAX_NODES. The nodes of an aliased subtree count once per alias.
+ * Every error message gives file, line and column. */
 #ifndef KVR_PLAN_YAML_H
 #define KVR_PLAN_YAML_H
 
@@ -25,10 +26,11 @@ enum kvr_yaml_kind { KVR_YAML_SCALAR, KVR_YAML_LIST, KVR_YAML_MAP };
 struct kvr_yaml_node {
     enum kvr_yaml_kind kind;
     const char *file;
-    int line, column;           /* from 1 */
-    const char *text;           /* SCALAR */
-    bool quoted;                /* whether a SCALAR is quoted or a block scalar, and therefore
-                                 * always text */
+    int line, column; /* from 1 */
+    const char *text; /* SCALAR */
+    /* true if a SCALAR is quoted or a block scalar, so that text such as 3..6 is not a range and
+     * text such as null is not empty */
+    bool quoted;
     int n;                      /* number of entries of a LIST or MAP */
     struct kvr_yaml_node **key; /* keys [n] of a MAP, which are all scalars */
     struct kvr_yaml_node **item;
@@ -38,8 +40,9 @@ struct kvr_yaml_node {
 struct kvr_yaml;
 
 enum kvr_status kvr_yaml_read(struct kvr_yaml **out, const char *path);
-/* Reads a file of *n bytes without parsing it, up to KVR_YAML_MAX_BYTES + 1 bytes. The caller frees
- * *text. */
+/* Reads a file into *text without parsing it, and sets *n to the number of bytes read. At most
+ * KVR_YAML_MAX_BYTES + 1 bytes are read, which suffices to detect a file that is too long. The
+ * caller frees *text. */
 enum kvr_status kvr_yaml_load(char **text, size_t *n, const char *path);
 /* Like kvr_yaml_read, but parses the n bytes at `text`. Error messages use `name` as the file's
  * name. Copies `text` and `name`. */
@@ -49,17 +52,18 @@ void kvr_yaml_close(struct kvr_yaml **y);
 
 /* Returns the root node, or NULL if the document is empty. */
 const struct kvr_yaml_node *kvr_yaml_root(const struct kvr_yaml *y);
-/* Returns the root node for code that rewrites the tree (range.h). The rewriting must end before
- * other code reads the tree. */
+/* Returns the root node for range.c, which rewrites the tree. No other code may read the tree
+ * before range.c has finished. */
 struct kvr_yaml_node *kvr_yaml_root_to_change(struct kvr_yaml *y);
 /* Allocates n zeroed bytes that are freed with the document. Returns NULL if out of memory. */
 void *kvr_yaml_alloc(struct kvr_yaml *y, size_t n);
-/* Returns the text of the file as it was read, without later overrides. */
+/* Returns the text of the file as it was read, without the changes of kvr_yaml_override and
+ * kvr_yaml_put. */
 const char *kvr_yaml_text_of_file(const struct kvr_yaml *y);
 
 /* Adds or replaces a top-level entry, given as "key=value" with a YAML value ("methods=[RTN_INT4,
- * BF16]"). Error messages about this entry quote the assignment. The document's root must be a
- * map. */
+ * BF16]"). Error messages about this entry give "key=value" instead of file, line and column. The
+ * document's root must be a map. */
 enum kvr_status kvr_yaml_override(struct kvr_yaml *y, const char *assignment);
 
 /* Sets the top-level entry `key` to a copy of the scalar `value`. The copy keeps the file, line and
@@ -75,8 +79,8 @@ enum kvr_status kvr_yaml_fail(const struct kvr_yaml_node *n, const char *fmt, ..
 /* Returns the value of `key` in `map`, or NULL if the map lacks the key. */
 const struct kvr_yaml_node *kvr_yaml_get(const struct kvr_yaml_node *map, const char *key);
 
-/* Prefix of keys that the parser ignores, as in Compose files. Users define YAML anchors under keys
- * with this prefix. */
+/* Prefix of keys that the parser ignores, as in Docker Compose files. Users define YAML anchors
+ * under keys with this prefix. */
 #define KVR_YAML_EXTENSION "x-"
 
 /* Checks that `n` is a map, and that each key is in the NULL-terminated list `allowed` or begins
@@ -84,8 +88,8 @@ const struct kvr_yaml_node *kvr_yaml_get(const struct kvr_yaml_node *map, const 
 enum kvr_status kvr_yaml_keys(const struct kvr_yaml_node *n, const char *const *allowed);
 
 /* kvr_yaml_string, kvr_yaml_int and kvr_yaml_bool convert a scalar to a string, to an integer in
- * [lo, hi], or to a boolean. KVR_EINVAL names the expected type and the actual value. Integers and
- * booleans may be quoted. */
+ * [lo, hi], or to a boolean. The message of KVR_EINVAL gives the expected type and the actual
+ * value. Integers and booleans may be quoted. */
 enum kvr_status kvr_yaml_string(const struct kvr_yaml_node *n, const char **out);
 enum kvr_status kvr_yaml_int(const struct kvr_yaml_node *n, long long lo, long long hi,
                              long long *out);

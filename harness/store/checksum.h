@@ -2,10 +2,11 @@
  *
  * A checksum is the SHA-256 of the canonical text of a group of rows. A group contains all rows of
  * one cell, of one session or of one sweep. The rows of a cell include its metrics, series, memory,
- * passes, probes, samples, artifacts and attempts. The rows of a session include its facts (machine
- * and environment) and its drift. The rows of a sweep include its plan. The text excludes generated
- * columns and NULLs, so columns and tables added by later versions do not invalidate a checksum.
- * Code that changes rows of a group updates the checksum in the same transaction.
+ * passes, probes, samples, artifacts and attempts. The rows of a session include the properties of
+ * its machine (table `about`) and the repeated times of its baseline (table `drift`). The rows of a
+ * sweep include its plan. The text excludes generated columns and NULLs, so columns and tables
+ * added by later versions do not invalidate a checksum. Code that changes rows of a group updates
+ * the checksum in the same transaction.
  *
  *     KVR_TRY(kvr_checksum_check(s, KVR_CHECKSUM_CELL, key));     before they change
  *     ...
@@ -27,22 +28,24 @@ enum kvr_checksum_what {
     KVR_N_CHECKSUMS
 };
 extern const char *const kvr_checksum_names[KVR_N_CHECKSUMS]; /* "cell", "session", "sweep" */
-/* For cells, sessions and sweeps, the first database version that has their checksums. */
+/* First database version (PRAGMA user_version) that has checksums of cells, of sessions and of
+ * sweeps. */
 extern const int kvr_checksum_since[KVR_N_CHECKSUMS];
 
-/* For cells, sessions and sweeps, a NULL-terminated list of the tables {table, key column} whose
- * rows the checksum covers. The first table of a list has one row per cell, session or sweep. */
+/* Tables whose rows the checksum of a cell, of a session or of a sweep covers. Each list has
+ * entries {table, column of the key} and ends with NULL. The first table of a list has one row per
+ * cell, session or sweep. */
 extern const char *const kvr_checksum_tables[KVR_N_CHECKSUMS][12][2];
 
-/* Cache of prepared statements for checking many cells, sessions and sweeps of one SQLite schema,
- * which is "main" or that of an attached database. */
+/* Cached prepared statements for checking many cells, sessions and sweeps of one database. `schema`
+ * is the SQLite name of that database: "main", or the name of an attached database. */
 struct kvr_checksums {
     sqlite3 *db;
     const char *path, *schema;
     sqlite3_stmt *rows[KVR_N_CHECKSUMS][12], *read, *write; /* NULL: not prepared yet */
 };
 /* Like kvr_checksum_write() and kvr_checksum_check() below, but for any connection. The caller sets
- * the first three members of `s` and zeroes the rest. */
+ * the members db, path and schema of `s` and zeroes the rest. */
 enum kvr_status kvr_checksums_write(struct kvr_checksums *s, enum kvr_checksum_what what,
                                     const char *key);
 enum kvr_status kvr_checksums_check(struct kvr_checksums *s, enum kvr_checksum_what what,

@@ -5,18 +5,20 @@
 #include "harness/store/store.h"
 
 struct kvr_like {
-    const char *rollout; /* hash of the rollout; estimates use measured cells with this hash if
-                          * there are any */
+    const char *rollout; /* rollout hash (plan/cell.h); estimates use measured cells with this hash
+                          * if there are any */
     const char *model, *name, *kind, *path;
-    int frames, window; /* if no measured cell has this rollout, estimates use cells with equal
-                         * kind, model, method, frames, window and path, or else with equal kind,
-                         * model, method and frames */
+    /* If no measured cell has this rollout hash, estimates use cells with equal kind, model, method
+     * `name`, frames, window and path. If there are none either, estimates use cells with equal
+     * kind, model, method and frames. */
+    int frames, window;
 };
 
 struct kvr_expected {
-    int64_t cell_ns;    /* wall time of the worker in nanoseconds (0: unknown) */
+    int64_t cell_ns;    /* mean time of the matched cells with their videos, in nanoseconds (0: no
+                         * cell matches) */
     int64_t host_bytes; /* largest peak host memory of the matched cells' workers */
-    int64_t disk_bytes; /* bytes of the cell's artifacts on disk */
+    int64_t disk_bytes; /* mean bytes of a matched cell's artifacts on disk */
 };
 
 /* Estimates a cell's time and memory from the OK cells of this database, which may come from other
@@ -24,13 +26,15 @@ struct kvr_expected {
 enum kvr_status kvr_store_expect(struct kvr_store *s, const struct kvr_like *like,
                                  struct kvr_expected *out);
 
-/* Writes the SHA-256 of the frames of another cell with the same rollout, code, compiler, flags and
- * processor model, whose frames must be identical. Writes "" if there is no such cell. */
+/* Writes the SHA-256 of the frames of an OK cell other than `key` with the same rollout hash, code,
+ * compiler, flags and processor model. The frames of the cell `key` must be identical. Writes "" if
+ * there is no such cell. */
 enum kvr_status kvr_store_same_frames(struct kvr_store *s, const char *rollout, const char *key,
                                       const struct kvr_session *session, char sha256[65]);
 
-/* Returns up to `most` valid times in seconds of repeats of this rollout that were measured on the
- * session's machine with the same code. */
+/* Writes the wall times, in seconds, of up to `most` timed cells with this rollout hash and a valid
+ * time. Only cells that were measured on the session's machine with the session's code are used.
+ * Sets *n to the number of times. */
 enum kvr_status kvr_store_times(struct kvr_store *s, const char *rollout,
                                 const struct kvr_session *session, double *seconds, int most,
                                 int *n);

@@ -11,19 +11,19 @@
 
 #include "harness/store/record.h"
 
-/* One struct whose members are columns of a row, given by its record in records.def and its
+/* A struct whose members are columns of a row. `id` is its record in records.def, and `item` its
  * address. */
 struct kvr_part {
     enum kvr_record_id id;
     const void *item;
 };
 
-/* Inserts n rows. For row i, the last element of `parts` gives the struct at address item + i *
- * step; the columns of the other elements are equal in all rows. */
+/* Inserts n rows. The last element of `parts` is an array of n structs, `step` bytes apart, one per
+ * row. The other elements are single structs, whose values are equal in all rows. */
 enum kvr_status kvr_insert(struct kvr_store *s, const char *table, const struct kvr_part *parts,
                            int n_parts, size_t step, int n, const char *what);
-/* Like kvr_insert, but sets *nth to the index of each row, from 0, before the row's values are
- * read. */
+/* Like kvr_insert, but sets *nth to the row's index, from 0, before it reads the values of each
+ * row. If *nth is a member of an element of `parts`, the index is a column. */
 enum kvr_status kvr_insert_counted(struct kvr_store *s, const char *table,
                                    const struct kvr_part *parts, int n_parts, size_t step, int n,
                                    int *nth, const char *what);

@@ -6,8 +6,8 @@
  * Merging is commutative and idempotent, because equal cells have equal keys. Of two attempts at
  * one cell, the row shows the attempt with the better outcome, in the order OK, UNSUPPORTED,
  * failed, SKIPPED, INTERRUPTED. Of two attempts with equal outcomes, the row shows the later
- * attempt. The table `attempt` keeps all attempts, and the view `conflict` lists contradictory
- * measurements. */
+ * attempt. The table `attempt` keeps all attempts, and the view `conflict` lists pairs of OK
+ * attempts at one cell with different frames. */
 #ifndef KVR_STORE_MERGE_H
 #define KVR_STORE_MERGE_H
 
@@ -20,8 +20,9 @@ struct kvr_merge {
 };
 
 /* Merges the database `shard`, which is only read, in one transaction. KVR_ENOTFOUND: no such file.
- * KVR_EFORMAT: the shard is damaged. KVR_ESCHEMA: the shard has another version. KVR_EINVAL: the
- * shard has timed cells of a GPU with another name, and kvr_store_any_card() was not called. */
+ * KVR_EFORMAT: the shard is damaged. KVR_ESCHEMA: the shard is not a kvreel database, or has a
+ * later version. KVR_EINVAL: the shard has timed cells of a GPU with another name, and
+ * kvr_store_any_card() was not called. */
 enum kvr_status kvr_store_merge(struct kvr_store *s, const char *shard, struct kvr_merge *out);
 
 /* Allows merging timed cells of different GPUs. Tables still distinguish the GPUs by the column

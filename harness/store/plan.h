@@ -16,7 +16,8 @@
 /* One cell of a plan. The strings are borrowed during the call. */
 struct kvr_planned {
     const char *cell, *method, *model, *suite, *prompt_id, *run_kind;
-    double cost;       /* predicted FLOPs, or another unit that all cells of the plan share */
+    double cost;       /* predicted cost of the cell in FLOPs, or in another unit that all cells of
+                        * the plan share */
     const char *state; /* "planned", "excluded", "unsupported" */
 };
 
@@ -27,26 +28,27 @@ struct kvr_plan {
     const struct kvr_planned *cell;
 };
 
-/* Stores a plan in one transaction. If the plan already exists, only the states of its cells are
- * updated. */
+/* Stores a plan in one transaction. If the database already has the plan, only the states of its
+ * cells are updated. */
 enum kvr_status kvr_store_plan(struct kvr_store *s, const struct kvr_plan *plan);
 
-/* Marks a planned cell as omitted by the stop rule; If `yes` is false, the mark is removed. */
+/* Marks a planned cell as no longer needed, because `until: decided` ended the sweep. If `yes` is
+ * false, the mark is removed. */
 enum kvr_status kvr_store_enough(struct kvr_store *s, const char *sweep, const char *cell,
                                  bool yes);
 
-/* Sets a fact of a session, replacing an earlier value. */
+/* Stores a property of a session as name and value, replacing an earlier value. */
 enum kvr_status kvr_store_about(struct kvr_store *s, const char *session, const char *name,
                                 const char *value);
 
-/* Records that a cell is running on `device` ("" if the machine has only one device).
- * kvr_store_put() removes the record. */
+/* Records that a cell is running on `device` ("" if the machine has only one device). The record is
+ * removed by kvr_store_put(). */
 enum kvr_status kvr_store_started(struct kvr_store *s, const char *cell, const char *session,
                                   const char *started, const char *device);
-/* Removes the record of a running cell that ends without a row. */
+/* Removes the record of a running cell that ended without a result to store. */
 enum kvr_status kvr_store_stopped(struct kvr_store *s, const char *cell);
-/* Removes the records of running cells that ended sessions left behind. The caller must hold the
- * database's lock. */
+/* Removes all records of running cells, which sessions that were killed left behind. The caller
+ * must hold the database's lock. */
 enum kvr_status kvr_store_none_running(struct kvr_store *s);
 
 #endif

@@ -7,8 +7,8 @@
  *     free(pass);                                            texts in it belong to the list
  *
  * A list of structs is the JSON object {"columns": [name, ...], "rows": [[value, ...], ...]};
- * columns are matched by name. After KVR_EFORMAT, which names the invalid field, no output is
- * set. */
+ * columns are matched by name. If the status is KVR_EFORMAT, its message names the invalid field,
+ * and no output is set. */
 #ifndef KVR_STORE_RECORD_H
 #define KVR_STORE_RECORD_H
 
@@ -17,7 +17,7 @@
 
 #include "harness/store/store.h"
 
-/* Columns of a cell's row that the store computes. */
+/* Columns of the table `cell` that the store computes. */
 struct kvr_row_judged {
     const char *outcome;
     int64_t attempt;

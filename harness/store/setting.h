@@ -1,4 +1,4 @@
-/* setting.h - the table of settings (settings.def), and access to settings.
+/* setting.h - reads, writes and compares settings of cells and sweeps, which settings.def lists.
  *
  *     struct kvr_settings s;
  *     KVR_TRY(kvr_settings_read_json(&s, spec, "worker's request"));    a cell's spec
@@ -6,9 +6,9 @@
  *
  *     char *sql = kvr_settings_sql("SELECT method, {group} FROM summary GROUP BY method, {group}");
  *
- * A new setting needs a row in settings.def and the code that uses the value. Everything else
- * follows from the row: parsing of sweeps, --dump-config, axes and zips, filters, cell keys, worker
- * requests, database columns, and the grouping of tables. */
+ * A new setting needs a row in settings.def and the code that uses the value. The row also
+ * determines how the setting is parsed, filtered, stored and grouped in tables, and whether it is
+ * part of the cell key. */
 #ifndef KVR_STORE_SETTING_H
 #define KVR_STORE_SETTING_H
 
@@ -80,35 +80,38 @@ const char *kvr_setting_text(const struct kvr_settings *s, enum kvr_setting_id i
 /* Sets every setting to its default. Settings whose default depends on the model or other settings
  * become 0 or NULL. */
 void kvr_settings_defaults(struct kvr_settings *s);
-/* Returns whether the setting applies to cells of this kind ("bench", "probe"). */
+/* Returns whether the setting applies to cells of this kind: "bench" (a timed rollout) or "probe"
+ * (a rollout whose attention is compared with that of a BF16 cache). */
 bool kvr_setting_counts(enum kvr_setting_id id, const char *kind);
 
-/* Adds settings to a spec: those of the rollout, or if `measure` is true those of the measurement.
+/* Adds settings to a spec. If `measure` is false, these are the settings that affect the frames. If
+ * `measure` is true, these are the settings that affect only how the rollout is measured.
  * KVR_ENOMEM. */
 enum kvr_status kvr_settings_write_json(const struct kvr_settings *s, bool measure, json_t *spec);
-/* Reads all settings from a spec. The strings of the settings belong to the spec. KVR_EFORMAT: a
- * setting is missing or has another type (the message names `where`). */
+/* Reads all settings from a spec. Settings that the spec omits get their defaults. The strings of
+ * the settings belong to the spec. KVR_EFORMAT: a setting has another type, or a setting that every
+ * spec has (KVR_KEY_ALWAYS) is missing. The message starts with `where`. */
 enum kvr_status kvr_settings_read_json(struct kvr_settings *s, const json_t *spec,
                                        const char *where);
 
-/* Returns whether the value `text` of the setting in this column is omitted from cell keys: a
- * KVR_KEY_CHANGED setting at its default. The result is false for all other settings. */
+/* Returns whether `text` is the default of the setting stored in this column, so that specs can
+ * omit the setting. The result is false for a setting that every spec has (KVR_KEY_ALWAYS). */
 bool kvr_setting_is_omitted(const char *column, const char *text);
 
-/* Returns the name in a sweep of the setting that is stored in this column ("device" for
- * "backend"), or `column` if it stores no setting. */
+/* Returns the name that sweeps use for the setting stored in this column, such as "device" for the
+ * column "backend". If the column stores no setting, the result is `column`. */
 const char *kvr_setting_sweep_name(const char *column);
 
 /* Replaces these placeholders in a statement; each may have a table prefix such as `w.`:
  *     {group}    {w.group}     columns that means are grouped by: "model, frames, window, ..."
  *     {columns}  {w.columns}   the settings of a cell: "frames, seed, window, ..."
- *     {settings} {w.settings}  the group as one text: 'model nano, frames 6, ...'; CHANGED settings
- *                              are included only if changed
+ *     {settings} {w.settings}  the group as one text: 'model nano, frames 6, ...'; CHANGED and
+ *                              TOGETHER settings are included only if changed
  *     {w.score:psnr}           a metric of the run of `w`, a row of cells_wide; {w.extra:psnr}: its
  *                              second number; {w.series:psnr}: the cell whose series is used
- *     {root}  {root_settings}  both without the draw of a cell
- *     {declarations}           of the columns generated from the cell's spec
- *     {run}                    text common to cells with the same measurement and other metrics
+ *     {root}  {root_settings}  like {group} and {settings}, but without the settings of a draw
+ *     {declarations}           declarations of the columns that SQLite generates from the spec
+ *     {run}                    text that is equal for cells that differ only in their metrics
  * The caller frees the result. Returns NULL if out of memory. */
 char *kvr_settings_sql(const char *sql);
 

@@ -20,12 +20,13 @@ struct kvr_store {
     struct kvr_checksums checksums;
 };
 
-/* Schema of a database file. EMPTY has no tables. OLDER has an earlier version, or the current
- * version without the column of a setting that was added later. OURS is current. */
+/* State of the schema of a database file. EMPTY: the file has no tables. OLDER: the schema has an
+ * earlier version, or lacks the column of a setting that was added without a new version. OURS: the
+ * schema is current. */
 enum kvr_sql_form { KVR_FORM_EMPTY, KVR_FORM_OLDER, KVR_FORM_OURS };
 
-/* Returns the status for the connection's last error, with a message that contains `what` and the
- * path. */
+/* Returns the status for the last error of the connection `db`. The error message contains `path`
+ * and `what`. */
 enum kvr_status kvr_sql_fail(sqlite3 *db, const char *path, const char *what);
 
 /* Determines the schema's form and version; `version` may be NULL. KVR_ESCHEMA: the file belongs to
@@ -33,14 +34,15 @@ enum kvr_status kvr_sql_fail(sqlite3 *db, const char *path, const char *what);
 enum kvr_status kvr_sql_check_version(sqlite3 *db, const char *path, enum kvr_sql_form *form,
                                       int64_t *version);
 
-/* Creates the table `cell`; `schema` is "" or, for a temporary table, "temp.". */
+/* Creates the table `cell`. `schema` is the name of the table: "cell", or "temp.cell" for a
+ * temporary table. */
 enum kvr_status kvr_sql_create_cell(sqlite3 *db, const char *path, const char *schema);
-/* Creates the indexes of the table `cell`. */
+/* Creates the indexes of the table `cell`. `schema` is "", or "temp." for a temporary table. */
 enum kvr_status kvr_sql_create_cell_indexes(sqlite3 *db, const char *path, const char *schema);
-/* Creates the tables that were added after version 5, if they are missing. `schema` is "" for the
- * database itself or "temp." for temporary tables. */
+/* Creates the tables that were added in version 5 or later, if they are missing. `schema` is "" for
+ * the database itself or "temp." for temporary tables. */
 enum kvr_status kvr_sql_create_since_5(sqlite3 *db, const char *path, const char *schema);
-/* Copies the rows of the table `from` to the table `cell` of `to_schema`. */
+/* Copies the rows of the table `from` in `from_schema` to the table `cell` in `to_schema`. */
 enum kvr_status kvr_sql_copy_cells(sqlite3 *db, const char *path, const char *from_schema,
                                    const char *from, const char *to_schema);
 
@@ -50,15 +52,15 @@ enum kvr_status kvr_sql_migrate(struct kvr_store *s, int64_t version);
 /* Makes an older database readable through a read-only connection: creates a temporary table `cell`
  * with this version's columns. */
 enum kvr_status kvr_sql_read_older(sqlite3 *db, const char *path);
-/* Opens a database read-only. In a read-only folder the database is opened as immutable, so SQLite
- * needs no other files; *frozen is then true; `frozen` may be NULL. *db is NULL on failure.
- * KVR_ENOTFOUND, KVR_ESCHEMA. */
+/* Opens a database read-only. In a read-only folder, the database is opened as immutable, so that
+ * SQLite needs no lock or journal file. *frozen is then true; `frozen` may be NULL. *db is NULL on
+ * failure. KVR_ENOTFOUND, KVR_ESCHEMA. */
 enum kvr_status kvr_sql_open_readonly(sqlite3 **db, const char *path, bool *frozen);
 /* Copies the committed content of a database to a new file. */
 enum kvr_status kvr_sql_copy_database(sqlite3 *from, const char *to_path);
 
-/* Creates the views in the database. With `for_this_connection` the new views are temporary, and
- * hide the views in the database. */
+/* Creates the views in the database. If `for_this_connection` is true, the new views are temporary
+ * and hide the stored views of the same names. */
 enum kvr_status kvr_sql_create_views(sqlite3 *db, const char *path, bool for_this_connection);
 /* Creates temporary views, in which cells_wide contains only the rows that satisfy `where` (NULL:
  * all rows). If `where` is not an SQL condition, the status is KVR_EINVAL. */
@@ -82,7 +84,7 @@ void kvr_sql_bind(sqlite3_stmt *q, const char *types, ...);
  * valid until the next step. If SQLite cannot allocate the text, the status is KVR_ENOMEM. */
 enum kvr_status kvr_sql_text(sqlite3_stmt *q, int column, const char **out);
 
-/* Runs a statement whose parameters are bound and that returns no rows, then resets it. */
+/* Runs a prepared statement that returns no rows, then resets it and clears its parameters. */
 enum kvr_status kvr_sql_step(struct kvr_store *s, sqlite3_stmt *q, const char *what);
 
 #endif

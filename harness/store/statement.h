@@ -4,23 +4,23 @@
  *     KVR_STATEMENT(table_coverage);
  *     char *sql = kvr_statement_fill(kvr_statement_table_study, KVR_WITH("by", "w.suite, "));
  *
- * If the file is missing, linking fails. kvr_settings_sql() in setting.h replaces {group} and
- * similar placeholders. */
+ * If NAME.sql is missing, linking fails. The function kvr_settings_sql() in setting.h replaces
+ * placeholders such as {group}. */
 #ifndef KVR_STORE_STATEMENT_H
 #define KVR_STORE_STATEMENT_H
 
 #include <stdio.h>
 
 #define KVR_STATEMENT(name) extern const char kvr_statement_##name[]
-/* Declares the first part of a figure's gnuplot script: plots/figures/NAME.gp, with
- * placeholders. */
+/* Declares kvr_script_NAME, the text of plots/figures/NAME.gp, which contains placeholders. It is
+ * the first part of the gnuplot script of a figure. */
 #define KVR_SCRIPT(name) extern const char kvr_script_##name[]
 
-/* Makes a list of pairs of a placeholder's name and the text that replaces it. */
+/* Makes a NULL-terminated list that alternates names of placeholders and their replacements. */
 #define KVR_WITH(...) ((const char *const[]){ __VA_ARGS__, 0 })
 
-/* Returns a copy of `text` with the placeholders of `with` replaced; unknown placeholders stay. The
- * caller frees the copy. Returns NULL if out of memory. */
+/* Returns a copy of `text` with the placeholders of `with` replaced; unknown placeholders are
+ * unchanged. The caller frees the copy. Returns NULL if out of memory. */
 char *kvr_statement_fill(const char *text, const char *const *with);
 /* Like kvr_statement_fill, but writes the result to a stream. The caller checks the stream for
  * errors. */

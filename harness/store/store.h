@@ -7,8 +7,8 @@
  *     kvr_store_close(&s);
  *
  * Only one process may write at a time. After kvr_store_put() returns KVR_OK, the row survives a
- * crash of this process; after an error, the database is unchanged. kvr_store_query() reads with a
- * read-only connection. The tables and views are defined in sql/. */
+ * crash of this process; after an error, the database is unchanged. For reading, kvr_store_query()
+ * opens a read-only connection. The tables and views are defined in sql/. */
 #ifndef KVR_STORE_STORE_H
 #define KVR_STORE_STORE_H
 
@@ -43,7 +43,7 @@ enum kvr_outcome {
     KVR_OUT_DIVERGED,    /* latents are finite, but far outside the model's range */
     KVR_OUT_INVALID,     /* the run leaked memory, or its frames differ from those of an equal
                           * cell */
-    KVR_OUT_ERROR,       /* the worker reported another error, which is the reason */
+    KVR_OUT_ERROR,       /* the worker reported another error, which `reason` contains */
     KVR_OUT_INTERRUPTED, /* the cell is open, because the user stopped the run */
     KVR_N_OUTCOMES
 };
@@ -64,7 +64,7 @@ struct kvr_session {
     const char *git_hash, *compiler, *cflags; /* static strings */
     bool git_dirty;
     const char *code; /* hash of the source files that affect results; static */
-    char *libraries;  /* names and versions, such as "sqlite 3.40.1, libyaml 0.2.5" */
+    char *libraries;  /* names and versions of libraries: "sqlite 3.40.1, libyaml 0.2.5" */
     char *turbo;
     const char *driver; /* device name and driver version, or "none: cpu"; borrowed */
     int64_t order_seed;
@@ -74,12 +74,13 @@ struct kvr_session {
 struct kvr_session_fact {
     char *name, *value;
 };
-/* Adds a fact to a session, or replaces its value. */
+/* Adds a fact, which is a named property of the machine or the run, to a session, or replaces its
+ * value. */
 enum kvr_status kvr_session_set_fact(struct kvr_session *s, const char *name, const char *value);
 /* Returns the value of a fact, or NULL if the session has no such fact. */
 const char *kvr_session_fact(const struct kvr_session *s, const char *name);
-/* Sets the fact "machine" to a hash of the facts that identify the machine, 8 hex digits. The call
- * must follow the facts that identify the machine. */
+/* Sets the fact "machine" to a hash of the facts that identify the machine, 8 hex digits. Call the
+ * function after these facts are set. */
 enum kvr_status kvr_session_identify(struct kvr_session *s);
 enum kvr_status kvr_session_gather(struct kvr_session *s, int argc, char *const *argv,
                                    const char *config_path, const char *config_text, int jobs);
@@ -114,8 +115,8 @@ struct kvr_row_pass {
     int chunk, pass;
     int64_t t_ns, tokens, bf16, nominal, resident, resident_kv, live_total;
     int64_t by_tag[KVR_N_MEM_TAGS]; /* bytes of live_total that belong to each memory tag */
-    bool has_phases;                /* whether the times encode_ns to other_ns were measured;
-                                     * unmeasured times are stored as NULL */
+    bool has_phases;                /* true if encode_ns to other_ns were measured; otherwise, they
+                                     * are stored as NULL */
     int64_t encode_ns, decode_ns, attend_ns, linear_ns, cross_ns, other_ns;
 };
 
@@ -143,8 +144,9 @@ struct kvr_row_artifact {
 
 /* One attempt to measure a cell. All pointers are borrowed during the call. */
 struct kvr_row {
-    const char *key, *rollout, *baseline; /* two hashes of the cell's spec (plan/cell.h), and the
-                                           * key of the BF16 cell */
+    /* Hashes of the cell's spec (`key` and `rollout`, see plan/cell.h), and the key of the BF16
+     * cell with which the cell is compared (`baseline`). */
+    const char *key, *rollout, *baseline;
     const char *spec; /* the cell's spec as canonical JSON, from which SQLite generates the columns
                        * of settings */
     const char *session;
@@ -159,19 +161,19 @@ struct kvr_row {
     const char *reason, *log_tail;  /* "": no text */
     const char *started, *finished; /* ISO 8601, UTC */
 
-    bool measured; /* whether wall_ns to device_bytes were measured; unmeasured numbers are stored
-                    * as NULL */
+    bool measured; /* true if wall_ns to device_bytes were measured; otherwise, they are stored as
+                    * NULL */
     int64_t wall_ns, bf16_bytes, nominal_bytes, resident_bytes;
     int64_t max_nominal_bytes, max_resident_bytes; /* maximum nominal and resident bytes of the
                                                     * cache over the passes of the rollout */
-    /* Size of blocks whose size depends on the data, in bits per element * 1000: mean over all such
-     * blocks, and the largest block. The sizes are 0 if the cell has no such blocks. */
+    /* Mean and maximum size of the compressed blocks whose size depends on the data, in bits per
+     * element * 1000. Both are 0 if the cell has no such blocks. */
     int64_t varying_millibits, max_varying_millibits;
     int64_t peak_bytes, live_start_bytes, live_end_bytes, host_peak_bytes;
     int64_t device_bytes; /* peak bytes of device memory (0: the cell used no GPU) */
     const char *model_sha256, *input_sha256;
-    const char *noise;      /* disturbance codes, separated by spaces, which make the verdict NOISY
-                             * ("": undisturbed) */
+    const char *noise;      /* codes of disturbances, separated by spaces, which make the verdict
+                             * NOISY ("": no disturbance) */
     const char *time_codes; /* all disturbance codes that invalidate the cell's time, including the
                              * codes in `noise` (NULL: equal to `noise`) */
 
@@ -198,8 +200,8 @@ struct kvr_store;
  * or belongs to another program. KVR_EBUSY: another process is writing. KVR_EIO: the file cannot be
  * opened or written. */
 enum kvr_status kvr_store_open(struct kvr_store **out, const char *path);
-/* Called repeatedly while another program locks the database, with the time waited so far;
- * returning false gives up. */
+/* Called repeatedly while another program locks the database; waited_ms is the time waited so far.
+ * If it returns false, the waiting function fails with KVR_EBUSY. */
 typedef bool kvr_store_wait_fn(void *ctx, int64_t waited_ms);
 /* Sets the callback that is called while another program locks the database. If `fn` is NULL, calls
  * fail with KVR_EBUSY after 10 s. */
@@ -219,10 +221,10 @@ enum kvr_status kvr_store_session(struct kvr_store *s, const struct kvr_session 
  * that file. kvr_store_put() makes the same check. */
 enum kvr_status kvr_store_in_place(struct kvr_store *s);
 
-/* Stores an attempt. The call inserts the cell's row, or replaces the row of an earlier attempt and
- * increments `attempt`. If the cell was measured before and this attempt failed, the row stays, and
- * only the table `attempt` records the failure. KVR_EFULL: the disk is full; the database is
- * unchanged. */
+/* Stores an attempt. Inserts the cell's row, or replaces the row of an earlier attempt and
+ * increments the column `attempt`. If an earlier attempt was OK and this attempt is not, the row is
+ * unchanged, and only the table `attempt` records the new attempt. KVR_EFULL: the disk is full; the
+ * database is unchanged. */
 enum kvr_status kvr_store_put(struct kvr_store *s, const struct kvr_row *row);
 
 /* Adds metrics with their series to an existing cell in one transaction; metrics with equal names
@@ -230,7 +232,7 @@ enum kvr_status kvr_store_put(struct kvr_store *s, const struct kvr_row *row);
 enum kvr_status kvr_store_metrics(struct kvr_store *s, const char *cell, const char *spec,
                                   const struct kvr_row_metric *metric, int n);
 
-/* Facts about a cell that the database stores. */
+/* Stored properties of a cell, as returned by kvr_store_known(). */
 struct kvr_known {
     bool found;
     enum kvr_outcome outcome;
@@ -253,17 +255,18 @@ enum kvr_status kvr_store_alike(struct kvr_store *s, const char *rollout, const 
                                 struct kvr_alike *out);
 void kvr_alike_free(struct kvr_alike *a); /* accepts {0} */
 
-/* Stores the wall time `ns`, in nanoseconds, of the idx-th repeated measurement of a timed
- * session's baseline. */
+/* Stores one repeated measurement of a baseline in a timed session: its index `idx` and its wall
+ * time `ns` in nanoseconds. */
 enum kvr_status kvr_store_drift(struct kvr_store *s, const char *session, int idx, const char *cell,
                                 const char *started, int64_t ns);
 
-/* Compares, in an untimed session, the times of baselines with equal settings, which should be
- * equal for all prompts. If the times differ by more than the fraction `most`, the cells' times get
- * the code DRIFT. */
+/* Detects drift in an untimed session, from the wall times of baselines with equal settings, which
+ * should be equal for all prompts. If their maximum exceeds (1 + most) times their minimum, the
+ * code DRIFT is added to the time codes of all cells with these settings. */
 enum kvr_status kvr_store_untimed_drift(struct kvr_store *s, const char *session, double most);
 
-/* Adds a disturbance code to every OK row of the session. */
+/* Adds a disturbance code to every OK cell of the session, and sets the verdict of these cells to
+ * NOISY. */
 enum kvr_status kvr_store_noisy(struct kvr_store *s, const char *session, const char *code);
 
 /* One value in a row of a query's result. */
@@ -282,9 +285,9 @@ struct kvr_value {
     int n_bytes;
 };
 
-/* Callback for query results. The first call has `row` NULL and passes the column names, even if
- * there are no rows. Each further call of the callback passes one row. A non-zero return value ends
- * the query without error. */
+/* Callback for query results. In the first call, `row` is NULL and `names` are the column names,
+ * even if there are no rows. Each further call passes one row. A non-zero return value ends the
+ * query without error. */
 typedef int kvr_row_fn(void *ctx, int n_columns, const char *const *names,
                        const struct kvr_value *row);
 
@@ -315,13 +318,13 @@ enum kvr_status kvr_store_query_within(const char *path, const char *sql,
                                        const struct kvr_query_limits *limits, kvr_row_fn *fn,
                                        void *ctx);
 
-/* Checks that `where` is an SQL condition on a view. KVR_EINVAL gives the condition and the
- * reason. */
+/* Checks that `where` is an SQL condition on a view. The message of KVR_EINVAL gives the condition
+ * and the reason. */
 enum kvr_status kvr_store_condition(const char *path, const char *view, const char *where);
 
 /* Tables and indexes that a new database gets after running sql/schema.sql and sql/cell.sql. */
-extern const char *const kvr_store_since_5[][2];    /* pairs {name, columns} of the tables added
-                                                     * after version 5 */
+extern const char *const kvr_store_since_5[][2];    /* pairs {name, columns} of the tables added in
+                                                     * version 5 or later */
 extern const char *const kvr_store_cell_index[][2]; /* {name, text after ON}; NULL-terminated */
 
 struct kvr_store_view {

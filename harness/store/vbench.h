@@ -2,11 +2,12 @@
  *
  * A VBench result file is one JSON object {dimension: [aggregate, [{"video_path", "video_results"},
  * ...]], ...}. The score of a video is in 0..1, in 0..100, or a cosine in -1..1, depending on the
- * dimension. The aggregate may have another scale (imaging_quality), and may be a mean over frames
- * instead of videos (subject_consistency). Scores are stored as the metric `vbench.DIMENSION`;
- * scores in percent are divided by 100. The import infers the scale of the scores: the aggregate
- * must be an average of the scores at that scale. If no scale fits, or a value has another type,
- * the file is rejected. VBench writes NaN for a dimension without videos, which is accepted. */
+ * dimension. The aggregate may have another scale than the scores (imaging_quality). It may also be
+ * a mean over frames instead of videos (subject_consistency). Scores are stored as the metric
+ * `vbench.DIMENSION`; scores in percent are divided by 100. The file does not state the scale of
+ * the scores. The import chooses the scale at which the aggregate is a plain or weighted mean of
+ * the scores. If no scale fits, or a value is neither a number nor a boolean, the file is rejected.
+ * VBench writes NaN for a dimension without videos, which is accepted. */
 #ifndef KVR_STORE_VBENCH_H
 #define KVR_STORE_VBENCH_H
 
@@ -26,7 +27,8 @@ struct kvr_vbench_result {
 /* Imports a VBench result file in one transaction and replaces existing scores. A video belongs to
  * the cells whose video artifact has the same file name without suffix; symbolic links
  * (out/by-name) are resolved. KVR_EFORMAT: the file is malformed, or a score is out of range.
- * KVR_EINVAL: several rollouts have a video of this name, and the path does not tell which. */
+ * KVR_EINVAL: videos of several rollouts have this file name, and the path does not identify one of
+ * them. */
 enum kvr_status kvr_store_vbench(struct kvr_store *s, const char *path,
                                  struct kvr_vbench_result *out);
 void kvr_vbench_free(struct kvr_vbench_result *r); /* accepts {0} */
