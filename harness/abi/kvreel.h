@@ -134,10 +134,9 @@ struct kvreel_cache_shape {
     int32_t n_kv_heads; /* 0: n_heads */
     int32_t tokens_per_frame, frames_per_chunk;
     int32_t capacity_frames; /* number of latent frames of the whole rollout */
-    int32_t window_frames,
-        /* window_frames: number of newest latent frames that attention sees (0: all). sink_frames:
-         * number of first latent frames that always stay visible. */
-        sink_frames;
+    /* Number of newest latent frames that attention sees (`window_frames`; 0: all), and number of
+     * first latent frames that always stay visible (`sink_frames`). */
+    int32_t window_frames, sink_frames;
     int32_t evict;      /* nonzero: free the memory of tokens that no later pass can see */
     int32_t causal;     /* nonzero: causal mask within the chunk */
     int32_t exact_f32;  /* nonzero: store keys and values that are not quantized as F32 instead of

@@ -68,7 +68,7 @@ void kvr_cli_note_chunks(const char *command, int frames, const struct kvr_geome
  * or at least one chunk. */
 enum kvr_status kvr_cli_window(const char *command, int frames, int chunk);
 
-/* Parses the value of --budget ("90s", "30m", "2h", "90") into seconds; If `text` is NULL, *seconds
+/* Parses the value of --budget ("90s", "30m", "2h", "90") into seconds. If `text` is NULL, *seconds
  * is 0 (no limit). */
 enum kvr_status kvr_cli_budget(const char *command, const char *text, int *seconds);
 
