@@ -31,7 +31,8 @@ static inline size_t kvr_frame_bytes(const struct kvr_frames *f)
     return (size_t)f->height * (size_t)f->width * 3;
 }
 
-/* Number of chunks of the test video, including a partial last chunk; 0 if unknown. */
+/* Returns the number of chunks of the test video, including a partial last chunk, or 0 if the chunk
+ * length is unknown. */
 static inline int kvr_chunk_count(const struct kvr_metric_input *in)
 {
     return in->chunk > 0 ? (in->test->n + in->lead + in->chunk - 1) / in->chunk : 0;

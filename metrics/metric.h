@@ -40,8 +40,8 @@ struct kvr_metric_input {
     const char *lpips_weights; /* path of the LPIPS weights, a safetensors file, or NULL if there
                                 * are no weights */
     const char
-        *stlpips_weights; /* path of the weights of ST-LPIPS, which are the authors' .pth file or
-                           * the same tensors in another format; NULL if there are no weights */
+        *stlpips_weights; /* path of the ST-LPIPS weights (the authors' .pth file, or the same
+                           * tensors in another format), or NULL if there are no weights */
     const struct kvr_metric_prompt *prompt; /* NULL: unknown */
 };
 
@@ -49,7 +49,7 @@ struct kvr_metric_value {
     double value;      /* pooled value; invalid unless missing[0] is 0 */
     double extra;      /* second number of the metric, if it has one (for psnr: the number of
                         * identical frames) */
-    int n_series;      /* number of entries of `series`, one per frame; 0 for a metric without
+    int n_series;      /* number of entries of `series` (one per frame), or 0 for a metric without
                         * per-frame values */
     int first;         /* first frame that has a value; earlier entries of the series are NaN */
     double *series;    /* per frame, owned */

@@ -61,10 +61,10 @@ void kvreel_free(void *p);
 
 typedef struct kvreel_method kvreel_method;
 
-/* Opens a method. `spec` is the name of a variant: NAME as in the paper, NAME@study as in the
- * study, or NAME@project as in another project. It may end with +CORRECTION. `settings` is NULL or
- * a NULL-terminated list of "key=value" strings. The command `kvreel show` lists the keys. On
- * failure *out is NULL. */
+/* Opens a method. `spec` names a variant of a method, which is that of its paper (NAME), of the
+ * study (NAME@study) or of another project (NAME@project). It may end with +CORRECTION. `settings`
+ * is NULL or a NULL-terminated list of "key=value" strings. The command `kvreel show` lists the
+ * keys. On failure *out is NULL. */
 int kvreel_method_open(kvreel_method **out, const char *spec, const char *const *settings);
 /* Closes the method *m and sets *m to NULL. If *m is NULL, nothing happens. The caller must first
  * close the method's blocks and caches. */
@@ -134,15 +134,15 @@ struct kvreel_cache_shape {
     int32_t n_kv_heads; /* 0: n_heads */
     int32_t tokens_per_frame, frames_per_chunk;
     int32_t capacity_frames; /* number of latent frames of the whole rollout */
-    /* Number of newest latent frames that attention sees (`window_frames`; 0: all), and number of
-     * first latent frames that always stay visible (`sink_frames`). */
+    /* Number of newest latent frames that attention sees, or 0 for all (`window_frames`), and
+     * number of first latent frames that always stay visible (`sink_frames`). */
     int32_t window_frames, sink_frames;
     int32_t evict;      /* nonzero: free the memory of tokens that no later pass can see */
     int32_t causal;     /* nonzero: causal mask within the chunk */
     int32_t exact_f32;  /* nonzero: store keys and values that are not quantized as F32 instead of
                          * BF16 */
-    const char *path;   /* how attention reads the cache: "staged", "fused", "dense" or "decoded"
-                         * (NULL: staged) */
+    const char *path;   /* how attention reads the cache, which is "staged", "fused", "dense" or
+                         * "decoded" (NULL: staged) */
     const char *attend; /* "float", "int8" (NULL: float) */
 };
 

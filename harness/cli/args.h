@@ -43,7 +43,7 @@ struct kvr_arg {
     char letter;      /* 0: no short form */
     enum kvr_arg_type type;
     size_t offset;
-    const char *value; /* placeholder of the value in the help; NULL for flags */
+    const char *value; /* placeholder of the value in the help, or NULL for a flag */
     const char *def;   /* default value as text (NULL: the value is 0) */
     double min, max;   /* INT, REAL */
     const char *help;

@@ -60,7 +60,7 @@ enum kvr_status kvr_cli_whole_chunks(const char *command, const char *option, in
                                      int chunk);
 /* Prints a note to stderr if `latent_frames`, the number of latent frames that encode `frames`
  * frames in pixel space, is not a multiple of the chunk length. Commands that only predict accept a
- * partial last chunk; `run` and `generate` reject a partial chunk. */
+ * partial last chunk, but `run` and `generate` reject it. */
 struct kvr_geometry;
 void kvr_cli_note_chunks(const char *command, int frames, const struct kvr_geometry *geo,
                          int latent_frames);

@@ -26,9 +26,10 @@ enum { KVR_MAX_COMMANDS = 16, KVR_MAX_SCORES = 64 };
 /* An external program that computes scores. The YAML document owns the strings, except `name`,
  * which may point to `own`. */
 struct kvr_config_command {
-    const char *name, *command, *unit, *better; /* `unit` and `better` apply to all scores; `better`
-                                                 * may be NULL */
-    const char *sandbox;                        /* sandbox "none", or NULL for the strictest
+    /* The unit and `better` apply to all scores. `better` is "higher", "lower", or NULL if
+     * unknown. */
+    const char *name, *command, *unit, *better;
+    const char *sandbox; /* sandbox "none", or NULL for the strictest
                                                  * available sandbox */
     char own[64];
     int timeout_s, n_scores;

@@ -57,7 +57,7 @@ struct kvr_config_model {
     struct kvr_trace *trace;           /* owned */
     char id[96];                       /* id of the trace's prompt, which is the folder's name
                                         * without .kvtrace */
-    struct kvr_model_config attention; /* sizes of the trace's attention; owns no memory */
+    struct kvr_model_config attention; /* dimensions of the recorded attention; owns no memory */
 };
 
 struct kvr_config_plugin {
@@ -104,8 +104,8 @@ struct kvr_config {
     struct kvr_config_command *command;
     struct kvr_setting_values values[KVR_N_SETTINGS];
     struct kvr_settings set; /* settings of the sweep, each with the first of its values */
-    uint64_t zip;            /* bit mask of the settings in the list `zip`: 1 << id for a setting's
-                              * enum kvr_setting_id */
+    uint64_t zip;            /* bit mask of the settings in the list `zip`, with the bit 1 << id for
+                              * each setting `id` */
     /* Relative width of the confidence interval of the median time at which a timed cell is no
      * longer repeated (0: every cell runs all repeats). */
     double until;
@@ -120,8 +120,8 @@ struct kvr_config_source {
     const char *text; /* the file's text, from kvr_yaml_load() (NULL: read the file) */
     size_t n_text;
     const struct kvr_preferences *preferences; /* preferences.h (NULL: no preferences) */
-    const char *const *overrides;              /* settings "key=value" that override the file;
-                                                * NULL-terminated; may be NULL */
+    const char *const *overrides;              /* strings "key=value" that override entries of the
+                                                * file, terminated by NULL, or NULL */
 };
 
 /* Parse a sweep from a file or from text in memory, and apply preferences and overrides. The

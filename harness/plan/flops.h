@@ -11,8 +11,8 @@
 #include "harness/workload/trace/trace.h"
 
 /* Returns the FLOPs of a rollout, where a multiply-add counts as two. Attention sees the newest
- * window_frames frames, including the current chunk; 0 means all frames. The result includes
- * denoising steps that a method skips. */
+ * window_frames frames, including the current chunk, or all frames if window_frames is 0. The
+ * result includes denoising steps that a method skips. */
 double kvr_rollout_flop(const struct kvr_model_config *c, int latent_frames, int window_frames);
 
 /* Returns the FLOPs of a language model's forward pass over n tokens with a BF16 KV cache. That
@@ -25,7 +25,7 @@ double kvr_text_flop(const struct kvr_model_config *c, int n, int chunk, int fir
 
 /* Returns the FLOPs of attention when replaying the first `frames` frames of a trace. If n_layers
  * is not 0, only the first n_layers layers are replayed. Attention sees the newest window_frames
- * frames; 0 means all frames. */
+ * frames, or all frames if window_frames is 0. */
 double kvr_trace_flop(const struct kvr_trace_info *i, int frames, int n_layers, int window_frames);
 
 #endif

@@ -9,9 +9,9 @@
  * config.json. If one of the keys ffn_dim, freq_dim, text_dim, text_len and in_dim is absent, the
  * number of parameters is unknown and n_params is 0. */
 enum kvr_status kvr_geometry_find(const char *name, struct kvr_geometry *out);
-/* Like kvr_geometry_find, for a model reduced to its first n_layers layers; 0 means all layers.
- * KVR_EINVAL: the model has fewer layers, or `name` is wan-1.3b, wan-14b or wan-5b, which cannot be
- * reduced. */
+/* Like kvr_geometry_find, for a model reduced to its first n_layers layers, or for the whole model
+ * if n_layers is 0. KVR_EINVAL: the model has fewer layers, or `name` is wan-1.3b, wan-14b or
+ * wan-5b, which cannot be reduced. */
 enum kvr_status kvr_geometry_find_part(const char *name, int n_layers, struct kvr_geometry *out);
 /* Sets *out to the geometry of a sweep's model with n_layers layers. The geometry of a trace has
  * the sizes of attention, but no weights. */

@@ -41,8 +41,7 @@ struct kvr_preferences {
         /* Value of the preference (`text`), and name of the file, variable or option that set it
          * (`from`). Both are owned. */
         char *text, *from;
-        int line, column; /* position in the file `from`, from 1 (0: `from` is not a
-                                        * file) */
+        int line, column; /* position in the file `from`, from 1 (0: not from a file) */
         long long number;
     } v[KVR_N_PREFS];
 };

@@ -14,10 +14,10 @@
 #include "harness/cache/predict.h"
 #include "harness/engine/model.h"
 
-/* Reads the config of a model; `name` is as for kvr_geometry_find (geometry.h). The arguments
- * height and width are the video's size in pixels, or 0 for the model's default size.
- * KVR_ENOTFOUND: no such model. KVR_EFORMAT: the config lacks a key. KVR_EINVAL: the height or
- * width is not a multiple of the pixels per latent patch. */
+/* Reads the config of a model, whose name has the form that kvr_geometry_find describes
+ * (geometry.h). The arguments height and width are the video's size in pixels, or 0 for the model's
+ * default size. KVR_ENOTFOUND: no such model. KVR_EFORMAT: the config lacks a key. KVR_EINVAL: the
+ * height or width is not a multiple of the pixels per latent patch. */
 enum kvr_status kvr_resources_config(const char *name, int height, int width,
                                      struct kvr_model_config *c);
 /* Parses a video size such as "480x832", height x width in pixels; both must be 1 to 8192. */

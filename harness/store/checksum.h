@@ -38,7 +38,8 @@ extern const int kvr_checksum_since[KVR_N_CHECKSUMS];
 extern const char *const kvr_checksum_tables[KVR_N_CHECKSUMS][12][2];
 
 /* Cached prepared statements for checking many cells, sessions and sweeps of one database. `schema`
- * is the SQLite name of that database: "main", or the name of an attached database. */
+ * is the name of that database in SQLite, which is "main" or the name under which it was
+ * attached. */
 struct kvr_checksums {
     sqlite3 *db;
     const char *path, *schema;

@@ -27,8 +27,8 @@ enum kvr_status kvr_store_expect(struct kvr_store *s, const struct kvr_like *lik
                                  struct kvr_expected *out);
 
 /* Writes the SHA-256 of the frames of an OK cell other than `key` with the same rollout hash, code,
- * compiler, flags and processor model. The frames of the cell `key` must be identical. Writes "" if
- * there is no such cell. */
+ * compiler, flags and processor model. The frames of the cell `key` must be identical to these.
+ * Writes "" if there is no such cell. */
 enum kvr_status kvr_store_same_frames(struct kvr_store *s, const char *rollout, const char *key,
                                       const struct kvr_session *session, char sha256[65]);
 

@@ -11,8 +11,8 @@
 
 #include "harness/store/record.h"
 
-/* A struct whose members are columns of a row. `id` is its record in records.def, and `item` its
- * address. */
+/* A struct whose members are columns of a row. `id` names the struct's record in records.def, and
+ * `item` points to the struct. */
 struct kvr_part {
     enum kvr_record_id id;
     const void *item;
@@ -23,7 +23,7 @@ struct kvr_part {
 enum kvr_status kvr_insert(struct kvr_store *s, const char *table, const struct kvr_part *parts,
                            int n_parts, size_t step, int n, const char *what);
 /* Like kvr_insert, but sets *nth to the row's index, from 0, before it reads the values of each
- * row. If *nth is a member of an element of `parts`, the index is a column. */
+ * row. If nth points into a struct of `parts`, the index is stored in a column. */
 enum kvr_status kvr_insert_counted(struct kvr_store *s, const char *table,
                                    const struct kvr_part *parts, int n_parts, size_t step, int n,
                                    int *nth, const char *what);

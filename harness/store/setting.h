@@ -80,8 +80,8 @@ const char *kvr_setting_text(const struct kvr_settings *s, enum kvr_setting_id i
 /* Sets every setting to its default. Settings whose default depends on the model or other settings
  * become 0 or NULL. */
 void kvr_settings_defaults(struct kvr_settings *s);
-/* Returns whether the setting applies to cells of this kind: "bench" (a timed rollout) or "probe"
- * (a rollout whose attention is compared with that of a BF16 cache). */
+/* Returns whether the setting applies to cells of this kind, which is "bench" (a timed rollout) or
+ * "probe" (a rollout whose attention is compared with that of a BF16 cache). */
 bool kvr_setting_counts(enum kvr_setting_id id, const char *kind);
 
 /* Adds settings to a spec. If `measure` is false, these are the settings that affect the frames. If
@@ -89,8 +89,8 @@ bool kvr_setting_counts(enum kvr_setting_id id, const char *kind);
  * KVR_ENOMEM. */
 enum kvr_status kvr_settings_write_json(const struct kvr_settings *s, bool measure, json_t *spec);
 /* Reads all settings from a spec. Settings that the spec omits get their defaults. The strings of
- * the settings belong to the spec. KVR_EFORMAT: a setting has another type, or a setting that every
- * spec has (KVR_KEY_ALWAYS) is missing. The message starts with `where`. */
+ * the settings belong to the spec. KVR_EFORMAT: a setting has the wrong type, or a setting that
+ * every spec has (KVR_KEY_ALWAYS) is missing. The message starts with `where`. */
 enum kvr_status kvr_settings_read_json(struct kvr_settings *s, const json_t *spec,
                                        const char *where);
 

@@ -29,13 +29,14 @@ enum kvr_sql_form { KVR_FORM_EMPTY, KVR_FORM_OLDER, KVR_FORM_OURS };
  * and `what`. */
 enum kvr_status kvr_sql_fail(sqlite3 *db, const char *path, const char *what);
 
-/* Determines the schema's form and version; `version` may be NULL. KVR_ESCHEMA: the file belongs to
- * another program, or has a later version or an unknown setting. */
+/* Sets *form and *version to the state and version of the database's schema; version may be NULL.
+ * KVR_ESCHEMA: the file belongs to another program, or has a later version or an unknown
+ * setting. */
 enum kvr_status kvr_sql_check_version(sqlite3 *db, const char *path, enum kvr_sql_form *form,
                                       int64_t *version);
 
-/* Creates the table `cell`. `schema` is the name of the table: "cell", or "temp.cell" for a
- * temporary table. */
+/* Creates the table `cell`. `schema` is the name of the table, which is "cell" or, for a temporary
+ * table, "temp.cell". */
 enum kvr_status kvr_sql_create_cell(sqlite3 *db, const char *path, const char *schema);
 /* Creates the indexes of the table `cell`. `schema` is "", or "temp." for a temporary table. */
 enum kvr_status kvr_sql_create_cell_indexes(sqlite3 *db, const char *path, const char *schema);

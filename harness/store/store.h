@@ -41,8 +41,8 @@ enum kvr_outcome {
     KVR_OUT_SIGNAL,      /* the worker died */
     KVR_OUT_NAN,         /* a latent value is NaN or infinite */
     KVR_OUT_DIVERGED,    /* latents are finite, but far outside the model's range */
-    KVR_OUT_INVALID,     /* the run leaked memory, or its frames differ from those of an equal
-                          * cell */
+    KVR_OUT_INVALID,     /* the run leaked memory, or its frames differ from those of a cell with
+                          * the same rollout hash */
     KVR_OUT_ERROR,       /* the worker reported another error, which `reason` contains */
     KVR_OUT_INTERRUPTED, /* the cell is open, because the user stopped the run */
     KVR_N_OUTCOMES
@@ -52,8 +52,8 @@ bool kvr_outcome_parse(const char *name, enum kvr_outcome *out);
 bool kvr_outcome_is_open(enum kvr_outcome o);
 bool kvr_outcome_is_failure(enum kvr_outcome o);
 
-/* Provenance of a run. No string is NULL; an unknown value is "unknown". kvr_session_free frees the
- * owned strings. */
+/* Provenance of a run. No string of a session is NULL; an unknown value is "unknown". Strings that
+ * are neither static nor borrowed are freed by kvr_session_free(). */
 struct kvr_session {
     char id[40]; /* random id, so that sessions of merged databases do not collide */
     char *argv;  /* JSON array */
@@ -63,10 +63,10 @@ struct kvr_session {
     int64_t memory_bytes;
     const char *git_hash, *compiler, *cflags; /* static strings */
     bool git_dirty;
-    const char *code; /* hash of the source files that affect results; static */
-    char *libraries;  /* names and versions of libraries: "sqlite 3.40.1, libyaml 0.2.5" */
+    const char *code; /* hash of the source files that affect results; static string */
+    char *libraries;  /* names and versions of libraries, as in "sqlite 3.40.1, libyaml 0.2.5" */
     char *turbo;
-    const char *driver; /* device name and driver version, or "none: cpu"; borrowed */
+    const char *driver; /* GPU name and driver version, or "none: cpu" without a GPU; borrowed */
     int64_t order_seed;
     struct kvr_session_fact *fact; /* properties [n_facts] of the machine and the run */
     int n_facts;
@@ -74,21 +74,21 @@ struct kvr_session {
 struct kvr_session_fact {
     char *name, *value;
 };
-/* Adds a fact, which is a named property of the machine or the run, to a session, or replaces its
- * value. */
+/* Adds a fact to a session, or replaces its value. A fact is a named property of the machine or of
+ * the run. */
 enum kvr_status kvr_session_set_fact(struct kvr_session *s, const char *name, const char *value);
 /* Returns the value of a fact, or NULL if the session has no such fact. */
 const char *kvr_session_fact(const struct kvr_session *s, const char *name);
-/* Sets the fact "machine" to a hash of the facts that identify the machine, 8 hex digits. Call the
- * function after these facts are set. */
+/* Sets the fact "machine" to a hash of the facts that identify the machine, 8 hex digits. The
+ * caller must set these facts first. */
 enum kvr_status kvr_session_identify(struct kvr_session *s);
 enum kvr_status kvr_session_gather(struct kvr_session *s, int argc, char *const *argv,
                                    const char *config_path, const char *config_text, int jobs);
 void kvr_session_free(struct kvr_session *s);
 
-/* Writes the hash of a build, 64 hex digits: code, compiler, flags, CPU and kernel variant. The
- * build's hash and the cell's key together cover everything that frames depend on. Frames of
- * different builds are not compared. */
+/* Writes the hash of a build as 64 hex digits. The hash covers code, compiler, compiler flags, CPU
+ * model and kernel variant. The build's hash and the cell's key together cover everything that
+ * frames depend on. Frames of different builds are not compared. */
 enum kvr_status kvr_session_build(const struct kvr_session *s, char hex[65]);
 
 /* The value of a metric for one cell, or the reason why it has no value. */
@@ -136,8 +136,8 @@ struct kvr_row_sample {
 };
 
 struct kvr_row_artifact {
-    const char *kind, *path; /* `kind` is "frames" or "video"; `path` is relative to the out
-                              * folder */
+    /* `kind` is "frames" or "video". The path is relative to the output folder. */
+    const char *kind, *path;
     int64_t bytes;
     const char *sha256;
 };
@@ -218,7 +218,7 @@ enum kvr_status kvr_store_session(struct kvr_store *s, const struct kvr_session 
 
 /* Checks that the database file was not deleted or renamed while open. If it was deleted or
  * renamed, the database's content is saved in a new file, PATH.saved-PROCESS, and KVR_EIO names
- * that file. kvr_store_put() makes the same check. */
+ * that file. The function kvr_store_put() makes the same check. */
 enum kvr_status kvr_store_in_place(struct kvr_store *s);
 
 /* Stores an attempt. Inserts the cell's row, or replaces the row of an earlier attempt and

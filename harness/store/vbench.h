@@ -19,7 +19,8 @@ struct kvr_vbench_result {
     int dimensions;
     int videos;        /* number of video entries, summed over dimensions */
     int matched;       /* number of video entries that belong to a cell */
-    int stored;        /* number of metric rows written; cells with equal rollout share a video */
+    int stored;        /* number of metric rows written, one for each cell of a video, since cells
+                        * with equal rollout hash share a video */
     json_t *unmatched; /* names of videos that belong to no cell */
     json_t *empty;     /* names of dimensions without videos, not counted in `dimensions` */
 };
