@@ -15,8 +15,8 @@
  * function at once. */
 typedef bool kvr_frame_fn(const struct kvr_metric_input *in, int i, double *value);
 
-/* Sets series[first .. end) to the values of `fn`, and `value` to their mean. Error messages begin
- * with `name`. */
+/* Sets out->series[i] to the value of `fn` for each frame i in [first, end), and out->value to the
+ * mean of these values. Error messages begin with `name`. */
 enum kvr_status kvr_metric_per_frame(const struct kvr_metric_input *in,
                                      struct kvr_metric_value *out, const char *name, int first,
                                      int end, kvr_frame_fn *fn);

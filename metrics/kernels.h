@@ -44,8 +44,8 @@ struct kvr_metric_kernels {
     /* Computes map[i], the SSIM of the 7x7 window over columns i, i + 3, ... i + 18, for n
      * windows. */
     void (*ssim_map)(const struct kvr_ssim_columns *c, int n, double *map);
-    /* Gaussian SSIM (gauss.c): computes a, b, a^2, b^2 and a b of a row of floats, as maps [5,
-     * width] in double. */
+    /* Gaussian SSIM (gauss.c): from one row of the planes a and b, computes a, b, a^2, b^2 and a b
+     * as maps [5, width] in double. */
     void (*gauss_products)(const float *a, const float *b, int width, double *maps);
     /* Filters a row horizontally: out[x] = sum_k g[k] in[x + k], k = 0..10, for n values. */
     void (*gauss_along)(const double g[11], const double *in, int n, double *out);

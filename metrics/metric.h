@@ -46,7 +46,7 @@ struct kvr_metric_input {
 };
 
 struct kvr_metric_value {
-    double value;      /* pooled value; invalid unless missing[0] is 0 */
+    double value;      /* pooled value, valid only if `missing` is "" */
     double extra;      /* second number of the metric, if it has one (for psnr: the number of
                         * identical frames) */
     int n_series;      /* number of entries of `series` (one per frame), or 0 for a metric without
@@ -72,12 +72,12 @@ struct kvr_metric {
                         * errors */
     int version;       /* version of the metric, which is part of the cell's key; increment it when
                         * a change to the code alters values */
-    bool alone;        /* no-reference metric, which reads the test video only */
+    bool alone;        /* true for a no-reference metric, which reads the test video only */
     bool usual;        /* computed by default */
-    bool whole;        /* defined for a whole video: the value is not pooled from per-frame
-                        * values */
-    bool truth;        /* compares generated frames with the recorded frames that continue the given
-                        * clip, instead of with the BF16 rollout */
+    bool whole;        /* true if the value is defined for a whole video and not pooled from
+                        * per-frame values */
+    bool truth;        /* true if the metric compares generated frames with the recorded frames that
+                        * continue the given clip, instead of with the BF16 rollout */
     enum kvr_pool pool;
     const char *source; /* source of the definition */
     enum kvr_status (*compute)(const struct kvr_metric_input *in, struct kvr_metric_value *out);
@@ -103,7 +103,7 @@ const struct kvr_metric *kvr_metric_truth_of(const struct kvr_metric *m);
  * message gives both shapes. Checks that the result is in the metric's range. */
 enum kvr_status kvr_metric_measure(const struct kvr_metric *m, const struct kvr_metric_input *in,
                                    struct kvr_metric_value *out);
-/* Computes a metric like kvr_metric_measure, for two videos without further information. */
+/* Computes a metric like kvr_metric_measure, for an input that has only the videos ref and test. */
 enum kvr_status kvr_metric_compute(const struct kvr_metric *m, const struct kvr_frames *ref,
                                    const struct kvr_frames *test, struct kvr_metric_value *out);
 void kvr_metric_value_free(struct kvr_metric_value *v);

@@ -14,12 +14,12 @@
  *     kvreel_method_close(&m);
  *
  * All arrays are F32 and row-major, in host memory. Functions that return int return KVREEL_OK or
- * an error code; kvreel_error() returns the message. The caller sets the first member of each
- * struct, `size`, to the sizeof of the struct. If the caller was compiled for an older library,
- * missing members are treated as 0. KVREEL_ABI is the number in the library's file name. A newer
- * library with the same KVREEL_ABI has all functions and struct members of the older one. Only one
- * thread at a time may use a block or a cache; several threads may share a method. No function
- * prints, and none ends the process. */
+ * an error code; kvreel_error() returns the message. The caller sets `size`, the first member of
+ * each struct, to the size of the struct in bytes. If the caller was compiled for an older library,
+ * members that its structs lack are treated as 0. KVREEL_ABI is the number in the library's file
+ * name. A newer library with the same KVREEL_ABI has all functions and struct members of the older
+ * one. Only one thread at a time may use a block or a cache; several threads may share a method. No
+ * function prints, and none ends the process. */
 #ifndef KVREEL_H
 #define KVREEL_H
 
@@ -88,7 +88,7 @@ struct kvreel_block_shape {
     int32_t n_heads, head_dim;
     /* Tokens are quantized in chunks of frames_per_chunk * tokens_per_frame tokens, as a rollout
      * stores them in the cache. Variants of the study quantize all tokens at once. If
-     * tokens_per_frame is 0, all tokens are one frame. If frames_per_chunk is 0, it is 1. */
+     * tokens_per_frame is 0, all tokens are one frame. A frames_per_chunk of 0 means 1. */
     int64_t tokens_per_frame;
     int32_t frames_per_chunk;
     /* Index of the layer and number of layers, for methods whose settings differ between layers.
@@ -155,13 +155,14 @@ void kvreel_cache_reset(kvreel_cache *c);
  * tokens; otherwise only this pass sees them. */
 int kvreel_cache_begin(kvreel_cache *c, int32_t chunk, int32_t frame0, int32_t n_frames,
                        int32_t index, int32_t clean);
-/* Appends the pass's keys and values of a layer, k and v [T,n_kv_heads,head_dim]. */
+/* Appends the pass's keys and values of a layer, k and v [T,n_kv_heads,head_dim], with T = n_frames
+ * * tokens_per_frame. */
 int kvreel_cache_append(kvreel_cache *c, int32_t layer, const float *k, const float *v);
-/* Computes attention of the pass's T = n_frames * tokens_per_frame queries over the visible stored
- * tokens and the tokens of this pass; q and out are [T,n_heads,head_dim]. */
+/* Computes attention of the pass's T queries over the visible stored tokens and the tokens of this
+ * pass. Both q and out are [T,n_heads,head_dim], with T as in kvreel_cache_append. */
 int kvreel_cache_attend(kvreel_cache *c, int32_t layer, const float *q, float *out);
-/* Stores the appended tokens of a pass begun with `clean` without computing attention, in place of
- * kvreel_cache_attend. */
+/* Stores the appended tokens of a pass begun with `clean`, without computing attention. The caller
+ * calls either this function or kvreel_cache_attend for a layer. */
 int kvreel_cache_commit(kvreel_cache *c, int32_t layer);
 int kvreel_cache_end(kvreel_cache *c);
 /* Decodes the stored tokens of a layer that the next pass can see, oldest first, to k and v

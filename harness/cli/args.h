@@ -96,7 +96,8 @@ struct kvr_call {
     const void *opts;   /* the command's own struct */
     const char **words; /* positional arguments, NULL-terminated */
     int n_words;
-    bool help;                   /* -h or --help was given; other arguments were not checked */
+    bool help;                   /* true if -h or --help was given; later arguments were then not
+                                  * parsed */
     struct kvr_arg_list plugins; /* --plugin */
     const char *cpu;             /* --cpu (NULL: not given) */
     int argc;                    /* argc and argv as passed to main() */

@@ -59,11 +59,13 @@ struct kvr_cell {
      * (setting `jitter`), `baseline` is the index of the BF16 cell with unperturbed noise. */
     int baseline;
     int max_tokens; /* maximum number of tokens of a prompt's embedding: the model's text_len */
-    bool encodes;   /* the model's text encoder must encode the prompt before the cell runs */
-    bool no_frames; /* the model has no decoder, so only memory and time are measured */
+    bool encodes;   /* true if the model's text encoder must encode the prompt before the cell
+                     * runs */
+    bool no_frames; /* true if the model has no decoder, so that only memory and time are
+                     * measured */
     bool selected;  /* true if the filter and the shard of this run include the cell */
-    bool excluded;  /* a rule of the config excludes the cell: its outcome is EXCLUDED, with
-                     * `reason` */
+    bool excluded;  /* true if a rule of the config excludes the cell; its outcome is then EXCLUDED,
+                     * with `reason` */
     bool possible;  /* true if the cell can run; if false, `reason` says why it is EXCLUDED or
                      * UNSUPPORTED */
     char reason[256];
@@ -85,7 +87,7 @@ struct kvr_setting kvr_cell_setting(const struct kvr_cell *c, int i);
 enum kvr_status kvr_cell_scheme(const struct kvr_cell *c, const char *spec,
                                 struct kvr_scheme **out);
 
-/* Writes the first 32 hex digits of the SHA-256 of `text`. */
+/* Writes the first 32 hex digits of the SHA-256 of `text` to `key`. */
 enum kvr_status kvr_cell_hash(const char *text, char key[KVR_KEY_LEN]);
 
 #endif

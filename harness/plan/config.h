@@ -71,7 +71,8 @@ struct kvr_config_suite {
     struct kvr_suite suite; /* {0} for inline prompts */
     const char *list;       /* text file with one prompt per line (NULL: the suite is a YAML file or
                              * inline) */
-    bool absent;            /* the text file is missing, so the suite can be planned but not run */
+    bool absent;            /* true if the text file is missing, so that the suite can be planned
+                             * but not run */
     int frames;             /* 0: not given */
     uint64_t seed;
     int n_prompts;
@@ -84,8 +85,8 @@ struct kvr_config_method {
     const char *label; /* displayed label (NULL: derived from the spec and the options) */
     int n_settings;
     struct kvr_setting *setting;
-    bool expanded; /* true if the config lists several values of an option, of which this method has
-                    * one */
+    bool expanded; /* true if the config lists several values of an option, so that this method is
+                    * one of several */
     const struct kvr_yaml_node *at;
 };
 

@@ -34,7 +34,7 @@ enum kvr_status kvr_fit_solve(struct kvr_fit *out, const char *spec,
                               const struct kvr_geometry *geo, int frames, bool (*stopped)(void));
 
 /* Returns a lower bound on the time to solve one budget, in seconds of one CPU core. It assumes 42
- * predictions, each of which visits all earlier tokens once per chunk at a measured 20 ns per
+ * predictions. For every chunk, a prediction visits all earlier tokens, at a measured 20 ns per
  * token. The planner rejects a sweep if these bounds sum to more than 600 s. */
 double kvr_fit_seconds(const struct kvr_geometry *geo, int frames);
 

@@ -20,8 +20,8 @@ struct kvr_counts; /* defined in key_options.c */
 /* A cache that records, for each method, which of its options are part of the keys of its cells. */
 struct kvr_key_options {
     struct kvr_counts *counts; /* [n] */
-    int n, at;                 /* number of entries; index of the entry that the last lookup
-                                * found */
+    int n, at;                 /* number of entries of `counts`; index of the entry that the last
+                                * lookup found */
 };
 
 /* Sets *out to a JSON object {name: value} of the options that are part of the key. Sets *all to a

@@ -7,7 +7,7 @@
  *     jobs = kvr_preferences_number(&s, KVR_PREF_JOBS, 0);
  *     kvr_preferences_free(&s);
  *
- * Preferences are read from these sources, each of which overrides the preceding ones:
+ * Preferences are read from the following sources, where each source overrides the preceding ones:
  *     1. the defaults
  *     2. /etc/kvreel/config.yaml, or config.yaml in the folder $KVREEL_ETC
  *     3. $XDG_CONFIG_HOME/kvreel/config.yaml, by default ~/.config/kvreel/config.yaml
@@ -60,9 +60,9 @@ enum kvr_status kvr_preferences_option(struct kvr_preferences *s, enum kvr_prefe
  * KVR_PREF_QUIET is 0 or 1. */
 int kvr_preferences_number(const struct kvr_preferences *s, enum kvr_preference_key key, int def);
 
-/* Copies preferences into a sweep's YAML document. `rank` selects those that files, environment
- * variables or command-line options have set. Preferences from files do not override keys of the
- * sweep. */
+/* Copies preferences into a sweep's YAML document. `rank` selects preferences set by files, by
+ * environment variables or by command-line options. Preferences from files do not override keys of
+ * the sweep. */
 enum kvr_status kvr_preferences_apply(const struct kvr_preferences *s,
                                       enum kvr_preference_rank rank, struct kvr_yaml *sweep);
 

@@ -52,8 +52,8 @@ struct kvr_resources_files {
 void kvr_resources_files_of(const struct kvr_model_config *c, enum kvr_decoder_kind decoder,
                             struct kvr_resources_files *out);
 
-/* Predicts the memory and FLOPs of a rollout on one device. `p` is the prediction of kvr_predict
- * for the cache. */
+/* Predicts the memory and FLOPs of a rollout on one device. `p` is the result of kvr_predict() for
+ * the cache. */
 void kvr_resources_of(const struct kvr_model_config *c, const struct kvr_prediction *p, int window,
                       enum kvr_decoder_kind decoder, enum kvr_dtype decoder_compute,
                       struct kvr_resources *out);

@@ -30,7 +30,7 @@
 struct kvr_model_facts {
     const char *name, *sha256;
     const struct kvr_model_config *config;
-    bool decodes;            /* the model has a decoder for its latents */
+    bool decodes;            /* true if the model has a decoder for its latents */
     const char *text_sha256; /* hash of the model's text encoder and tokenizer (NULL: the model has
                               * no encoder) */
 };
@@ -39,9 +39,10 @@ struct kvr_sweep {
     const struct kvr_config *config;
     struct kvr_baselines *unasked;      /* added baselines (baselines.h); owned */
     struct kvr_fit_cache fits;          /* solved budgets */
-    struct kvr_key_options key_options; /* cached result: which options are part of the keys */
+    struct kvr_key_options key_options; /* cached sets of the options that are part of keys */
     int n_cells;
-    struct kvr_cell *cell; /* [n_cells]; the cells of a group are adjacent, its BF16 cell first */
+    struct kvr_cell *cell; /* [n_cells], with the cells of a group adjacent, and its BF16 cell
+                            * first */
 };
 
 /* Expands a config to cells and selects all of them. The config must outlive the sweep. `facts`
