@@ -155,8 +155,8 @@ void kvreel_cache_reset(kvreel_cache *c);
  * tokens; otherwise only this pass sees them. */
 int kvreel_cache_begin(kvreel_cache *c, int32_t chunk, int32_t frame0, int32_t n_frames,
                        int32_t index, int32_t clean);
-/* Appends the pass's keys and values of a layer, k and v [T,n_kv_heads,head_dim], with T = n_frames
- * * tokens_per_frame. */
+/* Appends the keys k and values v of a layer, both [T,n_kv_heads,head_dim]. The pass has T =
+ * n_frames * tokens_per_frame tokens. */
 int kvreel_cache_append(kvreel_cache *c, int32_t layer, const float *k, const float *v);
 /* Computes attention of the pass's T queries over the visible stored tokens and the tokens of this
  * pass. Both q and out are [T,n_heads,head_dim], with T as in kvreel_cache_append. */
