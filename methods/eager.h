@@ -6,7 +6,7 @@
  *     kvr_eager_decode(&job, data, t0, n, h0, nh, out);
  *     kvr_eager_transform(&job, x, rows);
  *
- * With the option `launches=eager`, measured times are those of the study's own implementation,
+ * The option `launches=eager` reproduces the times of the 33-method study's own implementation,
  * whose quantizers run in PyTorch on whole tensors. The operations and their order are those of the
  * study's formulas (tools/peers/torch_codecs.py):
  *
@@ -18,9 +18,10 @@
  *     hadamard         one butterfly per stride, / sqrt(D)
  *
  * Tensors are F32. One more launch pads the last block if it is not full. Two operations need fewer
- * launches here than in PyTorch: the cast of scales, and a butterfly, which PyTorch computes as two
- * sums and a concatenation. The measured time is therefore a lower bound of PyTorch's time. Codes
- * are packed. The stored bytes and the decoded values equal those of the stage's own functions. */
+ * launches here than in PyTorch. One is the conversion of scales to FP16; the other is a butterfly
+ * of the Walsh-Hadamard transform, which PyTorch computes as two sums and a concatenation. The
+ * measured time is therefore a lower bound of PyTorch's time. Codes are packed. The stored bytes
+ * and the decoded values equal those of the stage's own functions. */
 #ifndef KVR_METHODS_EAGER_H
 #define KVR_METHODS_EAGER_H
 
@@ -30,15 +31,15 @@
 extern "C" {
 #endif
 
-/* Fails with KVR_EUNSUPPORTED unless the codec has the study reading and consists of `raw`, or of
- * one integer grid with or without `hadamard`. */
+/* Fails with KVR_EUNSUPPORTED unless the codec reproduces the study's code (study reading) and its
+ * pipeline is `raw`, one integer grid, or `hadamard` and one integer grid. */
 enum kvr_status kvr_eager_check(const struct kvr_codec *c);
 
 /* Whether this stage is executed operation by operation; other stages use their own functions. */
 bool kvr_eager_grid(const struct kvr_stage_job *job);
 
-/* Number of floats of scratch that kvr_eager_encode needs, or 0 for a stage that is not executed
- * operation by operation. */
+/* Number of floats of scratch memory that kvr_eager_encode needs, or 0 for a stage that is not
+ * executed operation by operation. */
 int64_t kvr_eager_floats(const struct kvr_stage_job *job);
 
 /* Encodes x [T,H,D], which is not changed. The function neither allocates nor synchronises. */

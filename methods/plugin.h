@@ -1,5 +1,5 @@
-/* plugin.h - loads stages, tiers, retention parts and methods from a shared object, or a method
- * from a Python file (script/script.h).
+/* plugin.h - loads plug-ins. A shared object may contain methods, codec stages, and policies (tiers
+ * and retention). A Python file contains one method (script/script.h).
  *
  *     #include "methods/plugin.h"
  *
@@ -13,8 +13,8 @@
  * The tutorial is methods/SKELETON.md. A plug-in calls the program's kvr_* functions and runs with
  * all rights of the program.
  *
- * Plug-ins are loaded at start-up, before any part is looked up, and are never unloaded. A plug-in
- * must not be loaded while another thread reads the registry. */
+ * Plug-ins are loaded at start-up, before any method, stage or policy is looked up, and are never
+ * unloaded. While a plug-in is loaded, no other thread may look up methods, stages or policies. */
 #ifndef KVR_METHODS_PLUGIN_H
 #define KVR_METHODS_PLUGIN_H
 
@@ -25,12 +25,12 @@
 extern "C" {
 #endif
 
-/* ABI number, incremented when the meaning of anything visible to a plug-in changes, even if the
- * size of no struct does. */
+/* ABI number, incremented whenever a declaration that plug-ins use changes its meaning, even if no
+ * struct changes its size. */
 enum { KVR_PLUGIN_ABI = 5 };
 
-/* Structs shared with plug-ins. The sizes of these structs are compared when a plug-in is loaded,
- * which detects a changed header with an unchanged ABI number. */
+/* Structs shared with plug-ins. When a plug-in is loaded, the plug-in's sizes of these structs must
+ * equal the program's. This detects a changed header whose ABI number was not incremented. */
 #define KVR_PLUGIN_STRUCTS(X)                                                                      \
     X(kvr_stage)                                                                                   \
     X(kvr_tiers)                                                                                   \
@@ -48,7 +48,8 @@ struct kvr_plugin_sizes {
 /* The struct that a plug-in exports as `kvr_plugin_export`. Each list is a NULL pointer or an array
  * whose last element is NULL. All memory of the struct must live as long as the process. */
 struct kvr_plugin {
-    int abi; /* first member of the struct in every ABI version */
+    int abi; /* KVR_PLUGIN_ABI of the plug-in's headers; the first member of this struct in every
+              * ABI version */
     struct kvr_plugin_sizes sizes;
     const char *name, *version;
     const struct kvr_stage *const *stages;
@@ -71,7 +72,8 @@ enum { KVR_PLUGIN_MAX = 16, KVR_PLUGIN_PATH = 4096 };
 struct kvr_loaded_plugin {
     const struct kvr_plugin *plugin;
     char path[KVR_PLUGIN_PATH];  /* absolute */
-    char sha256[KVR_SHA256_HEX]; /* hash of the file, computed just before the file is loaded */
+    char sha256[KVR_SHA256_HEX]; /* SHA-256 of the file in hexadecimal, computed just before the
+                                  * file is loaded */
 };
 
 /* Loads a shared object, or a Python file NAME.py, and registers all of its contents; on failure it
@@ -85,11 +87,12 @@ enum kvr_status kvr_plugin_load(const char *path);
 /* The i-th loaded plug-in, or NULL if fewer are loaded. */
 const struct kvr_loaded_plugin *kvr_plugin_at(int i);
 
-/* Whether the scheme's method, or any of its stages and policies, comes from the plug-in. */
+/* Whether the plug-in defines the scheme's method, or any stage or policy that the scheme uses. */
 bool kvr_plugin_used(const struct kvr_plugin *plugin, const struct kvr_scheme *scheme);
 
-/* Checks a loaded object: its ABI number, its struct sizes, and every part except the texts of
- * methods. The file name `path` is used in messages only. */
+/* Checks the ABI number, the struct sizes, and all stages, policies and methods of a loaded shared
+ * object. The codecs and policies that its methods name are not parsed. The file name `path` is
+ * used in error messages only. */
 enum kvr_status kvr_plugin_check(const struct kvr_plugin *p, const char *path);
 
 #ifdef __cplusplus

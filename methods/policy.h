@@ -1,13 +1,14 @@
-/* policy.h - policies, which decide the codec of each token and the tokens to evict.
+/* policy.h - policies, which decide with which codec each token is quantized, and which tokens are
+ * evicted.
  *
- * A method has at most two policies: tiers, which run first, and a retention. Each policy writes
- * one byte per token into a map:
+ * A method has at most two policies. The tiers run first and assign each token to a codec; the
+ * retention then evicts tokens. A policy writes one byte per token into an array, the map:
  *
  *     tiers       token -> tier: an index into the scheme's codecs (0 is the base)
  *     retention   tokens of tier 0 to evict -> ZERO, POOLED or DROPPED
  *
- * A row of methods.def names the policies as text, such as tiers "saliency(important=0.2)" and
- * retention "saliency(retained=0.45,fill=pooled)". A policy may read the layer's new keys and
+ * A method's row in methods.def names its policies as text, such as tiers "saliency(important=0.2)"
+ * and retention "saliency(retained=0.45,fill=pooled)". A policy may read the layer's new keys and
  * values and keep a state per layer. A retention that evicts single tokens, for all heads or per
  * head, implements `thin` instead of `assign`: it writes one byte for every token that it may keep.
  * A retention states in struct kvr_thin_needs which inputs it requests.
@@ -15,7 +16,7 @@
  * In the intended reading (the variant of a method that its paper describes), the map covers the
  * tokens written so far. Only the new chunk's keys and values are passed to the policy, since older
  * keys and values are already quantized. All tokens of a frame or chunk (`unit`) get the same byte.
- * A part with `unit = KVR_UNIT_TOKEN` instead decides for each token, and only for the tokens of
+ * A policy with `unit = KVR_UNIT_TOKEN` instead decides for each token, and only for the tokens of
  * the new chunk. A stored token can only move to tier 0 or be evicted; the cache ignores any other
  * change of its byte.
  *
@@ -38,7 +39,8 @@ enum { KVR_MAX_TIERS = 3 };
 enum {
     KVR_TOKEN_ZERO = 253,    /* the token decodes to zero but stays in the softmax, as in the
                               * study's pruning */
-    KVR_TOKEN_POOLED = 254,  /* the token's frame is stored as one mean token of multiplicity n */
+    KVR_TOKEN_POOLED = 254,  /* the frame of this token is stored as one mean token, whose
+                              * multiplicity is the number of the frame's tokens */
     KVR_TOKEN_DROPPED = 255, /* evicted */
 };
 
@@ -50,60 +52,60 @@ struct kvr_policy_ctx {
     int tokens_per_frame; /* S */
     int frames_per_chunk;
     int n_heads, head_dim; /* H, D */
-    double beta;           /* factor by which this layer's budget is multiplied
-                            * (kvr_layer_budget) */
+    double beta;           /* budget factor of this layer: tiers and retention multiply the share of
+                            * tokens that they keep by this factor (kvr_layer_budget) */
 
     int64_t n_tok;    /* length of the map in tokens: the capacity (study's variant) or n_active
                        * (paper's variant) */
     int64_t n_active; /* number of tokens written so far; the last frame may be partial */
     int64_t new0;     /* first token of k and v: token 0 (study's variant) or the new chunk's first
                        * token (paper's variant) */
-    const float *k;   /* keys [n - new0, H, D], with n = n_tok (study's variant) or n_active; NULL
-                       * if only token counts are needed (`kvreel predict`), and all scores are then
-                       * equal */
-    const float *v;   /* values of the same tokens as k, in the same layout, or a NULL pointer if k
-                       * is NULL */
-    /* k and v are memory of the device passed to `assign`. All other pointers here, the map and the
-     * part's state are host memory. */
+    const float *k;   /* keys of tokens [new0, n), [n - new0, H, D], where n is n_tok (study's
+                       * variant) or n_active (paper's variant). NULL if only token counts are
+                       * needed (`kvreel predict`); all tokens then get the same score. */
+    const float *v;   /* values of the tokens of k, in the layout of k; NULL if k is NULL */
+    /* k and v are memory of the device passed to `assign`. All other pointers in this struct except
+     * q, the map and the policy's state are host memory. */
     bool cut;         /* the new chunk begins a shot: its prompt differs from that of the chunk
                        * before */
-    bool counts_only; /* for `thin`: keys and values do not exist, and only the number of kept
-                       * tokens is needed */
-    int64_t n_stored; /* number of tokens stored before this call: new0, or n_active if the last
-                       * chunk is stored again */
+    bool counts_only; /* for `thin`: true if only the number of kept tokens is needed; keys and
+                       * values then do not exist */
+    int64_t n_stored; /* number of tokens in the cache before this call: new0, or n_active if the
+                       * newest chunk is stored a second time */
     /* For `thin`: keys [n_active - key0,H,D] of the tokens from index key0 on, with zeros for
      * tokens that are not stored, or NULL if not requested. If key_frames is not set, key0 is 0. */
     const float *all_keys;
     int64_t key0;
-    const float *all_values; /* values of the same tokens as all_keys, in the same layout */
+    const float *all_values; /* values of the tokens of all_keys, in the layout of all_keys; NULL if
+                              * not requested */
     /* For `thin`: multiplicity of each stored token, [n_active][G], or NULL if not requested. G is
      * H if tokens are selected per head, else 1. */
     const int32_t *weights;
     const struct kvr_columns
-        *columns; /* for `thin`: attention that each token received, or NULL if not requested or
-                   * before the first attention */
+        *columns; /* for `thin`: attention that each token received; NULL if not requested, or if
+                   * attention has not yet run */
     /* For `thin`: the new chunk's queries [n_active - new0, n_query_heads, D], in memory of the
-     * same device as k. The pointer is NULL if queries are not requested, or before the first
-     * attention. */
+     * same device as k. The pointer is NULL if queries are not requested, or if attention has not
+     * yet run. */
     const float *q;
     int n_query_heads;
     /* For `thin`: an oracle score for each token of the whole video, from a complete earlier run.
      * The pointer is NULL if scores are not requested or do not exist. */
     const float *oracle_scores;
-    struct kvr_summaries *summaries; /* for `thin`: receives summary tokens, or NULL if not
-                                      * requested */
+    struct kvr_summaries *summaries; /* for `thin`: list to which the retention appends summary
+                                      * tokens, or NULL if not requested */
 };
 
-/* Summary tokens with which a retention replaces evicted tokens, in host memory. A summary (k, v)
- * is stored by head `head` at the position of `token`. From then on the summary is quantized like
- * any other token, and the map `keep` of later chunks includes it. The token at that position must
- * have been evicted. Attention treats a summary as `weight` tokens with the same key and value.
- * Summaries are sorted by head, then by weight, then by token, in ascending order. */
+/* Summary tokens with which a retention replaces evicted tokens, in host memory. A summary has a
+ * key k and a value v, and KV head `head` stores it at the position of the evicted token `token`.
+ * From then on the summary is quantized like any other token, and the array `keep` of later chunks
+ * includes it. Attention treats a summary as `weight` tokens with the same key and value. Summaries
+ * are sorted by head, then by weight, then by token, in ascending order. */
 struct kvr_summaries {
     int64_t n, capacity;
     int32_t *token, *head, *weight; /* [n] */
-    float *k, *v;                   /* keys and values of the summaries, [n,D]; empty if only token
-                                     * counts are needed */
+    float *k, *v;                   /* keys and values of the summaries, [n,D]; not allocated if
+                                     * only token counts are needed */
 };
 /* Appends a summary with copies of k and v [D], which are NULL if only token counts are needed.
  * Fails with KVR_ENOMEM if memory is short. */
@@ -111,7 +113,7 @@ enum kvr_status kvr_summaries_add(struct kvr_summaries *s, int head, int64_t tok
                                   int head_dim, const float *k, const float *v);
 void kvr_summaries_free(struct kvr_summaries *s);
 
-/* State of a policy for one layer, whose content only the policy knows. */
+/* State of a policy for one layer. Only the policy interprets its content. */
 struct kvr_policy_state {
     struct kvr_buf buf; /* host memory (kvr_dev_host(dev)) with tag KVR_MEM_META, resized by the
                          * policy */
@@ -119,27 +121,29 @@ struct kvr_policy_state {
      * fails. */
     struct kvr_buf next;
     int64_t n_next;
-    int64_t n;         /* private to the policy: number of frames that `buf` describes */
-    int64_t n_planned; /* private to the policy: number of frames at its last plan */
+    int64_t n;         /* private to the policy: number of frames or heads that `buf` describes */
+    int64_t n_planned; /* private to the policy: number of frames, or first token of the newest
+                        * chunk, at its last decision */
 };
 
-/* Token counts from which the side information of the study's formats is computed (see "byte
- * accounting" in the docs). */
+/* Numbers of tokens and frames from which a policy computes how many bytes of masks and indices the
+ * study's code would store (see "byte accounting" in the docs). */
 struct kvr_study_counts {
-    int64_t capacity, active; /* numbers of tokens: capacity, and tokens written so far */
+    int64_t capacity, active; /* number of tokens that the cache can store, and number of tokens
+                               * written so far */
     int64_t stored;           /* tokens stored by codecs */
     int64_t pooled_frames;
 };
 
-/* Writes the bytes of all tokens to the map. On CUDA the function synchronises if it reads keys and
- * values, because the storage layout depends on the map. */
+/* Function of a policy that writes one byte per token to `map`. If the function reads k and v on a
+ * CUDA device, it synchronises, because the host needs the result. */
 typedef enum kvr_status kvr_assign_fn(const void *opts, const struct kvr_policy_ctx *ctx,
                                       struct kvr_dev *dev, struct kvr_policy_state *state,
                                       uint8_t *map);
 
-/* Attention that each key receives in a chunk's cache-update pass (clean pass): sum and maximum of
- * its softmax weights over `n_query` sampled queries and over the query heads of its KV head. The
- * attention that keys receive is computed for the retention only, so the time counts as time of the
+/* Attention that each key receives in the cache-update pass (clean pass) of a chunk. The sum and
+ * the maximum run over `n_query` sampled queries and over the query heads that share the key's KV
+ * head. Only the retention uses these numbers, so the time to compute them counts as time of the
  * method. */
 struct kvr_columns {
     int64_t n_query;
@@ -155,15 +159,15 @@ enum kvr_query_pick {
     KVR_QUERY_CHUNK,  /* all queries of the chunk */
 };
 
-/* Inputs that a retention which evicts single tokens (`thin`) requests. */
+/* Inputs and properties of the function `thin` of a retention, which evicts single tokens. */
 struct kvr_thin_needs {
     bool by_head;        /* the retention selects tokens per head */
-    bool by_data;        /* the selection depends on keys, values or attention */
-    bool counts_by_data; /* the number of kept tokens depends on the data as well */
+    bool by_data;        /* which tokens are kept depends on keys, values or attention */
+    bool counts_by_data; /* how many tokens are kept also depends on keys, values or attention */
     bool columns;        /* ctx->columns */
     int queries;         /* sampled queries per chunk; 0: all */
     enum kvr_query_pick pick;
-    bool of_last;       /* the selection of the last layer is applied to all layers */
+    bool of_last;       /* the last layer selects the kept tokens for all layers */
     bool chunk_queries; /* ctx->q */
     bool oracle_scores; /* ctx->oracle_scores: not causal */
     bool keys;          /* requests ctx->k, the keys of the new chunk */
@@ -172,17 +176,17 @@ struct kvr_thin_needs {
     int key_frames;     /* if all_keys is requested without all_values: number of frames before the
                          * new chunk whose keys are needed; 0 requests all frames */
     bool all_values;    /* ctx->all_values, together with all_keys */
-    bool undoes_rope;   /* the retention undoes the keys' RoPE, which needs a video model
-                       * (kernels/rope.h) */
+    bool undoes_rope;   /* the retention applies the inverse RoPE to keys, which requires a video
+                         * model (kernels/rope.h) */
     bool summaries;     /* ctx->summaries; only with by_head */
     bool weights;       /* ctx->weights */
-    bool beyond_window; /* kept tokens stay visible even outside the cell's window */
+    bool beyond_window; /* attention also reads kept tokens outside the local attention window */
 };
 
-/* Selects tokens in keep [n_active][G], where 1 keeps and 0 evicts a token. G is H if by_head is
- * set, else 1. On entry, keep is 1 for all tokens that the layer stores and for the new chunk's
- * tokens. The function may change a 1 to 0, but not a 0 to 1. All pointers are host memory, and
- * `dev` is the host. */
+/* Function of a retention that evicts a token by changing its element of keep [n_active][G] from 1
+ * to 0. G is H if by_head is set, else 1. On entry, keep is 1 for all tokens that the layer stores
+ * and for the new chunk's tokens. The function must not change a 0 to 1. All pointers are host
+ * memory, and `dev` is the host. */
 typedef enum kvr_status kvr_thin_fn(const void *opts, const struct kvr_policy_ctx *ctx,
                                     struct kvr_dev *dev, struct kvr_policy_state *state,
                                     uint8_t *keep);
@@ -194,16 +198,17 @@ struct kvr_tiers {
     int n_tiers;
     const char *tier_names[KVR_MAX_TIERS]; /* "old", "recent", "important" */
     enum kvr_unit unit;
-    bool active_only; /* study's variant: tokens beyond n_active are not quantized, and the tiers
-                       * map them to KVR_TOKEN_ZERO */
+    bool active_only; /* study's variant: tokens that are not yet written (from n_active on) are not
+                       * quantized; the tiers map them to KVR_TOKEN_ZERO */
     enum kvr_status (*check)(const void *opts);
     /* Assigns a tier to every token. The retention runs afterwards on the same map. */
     kvr_assign_fn *assign;
-    bool cuda; /* assign supports a CUDA device; otherwise kvr_tiers_assign passes it host copies */
+    bool cuda; /* `assign` can read k and v in CUDA memory; if not, kvr_tiers_assign passes copies
+                * in host memory */
     size_t (*study_side_bytes)(const void *opts, const struct kvr_study_counts *n); /* NULL: 0 */
-    /* Number of chunks that change tier together and become one segment, in the paper's variant
-     * (intended reading). If `together` is NULL, each chunk is one segment. If the retention evicts
-     * single tokens, chunks change tier one at a time. */
+    /* Returns the number of consecutive chunks that move to a tier together and are quantized as
+     * one segment, in the paper's variant (intended reading). If `together` is NULL, or if the
+     * retention evicts single tokens, every chunk moves alone. */
     int (*together)(const void *opts);
 };
 
@@ -213,38 +218,40 @@ struct kvr_retention {
     size_t opts_size;
     enum kvr_unit unit;
     enum kvr_status (*check)(const void *opts);
-    /* Evicts tokens by changing their bytes in the map, for tokens of tier 0 only. `assign` must be
-     * NULL if `thin` is set. */
+    /* Evicts tokens of tier 0 by changing their bytes in the map. `assign` must be NULL if `thin`
+     * is set. */
     kvr_assign_fn *assign;
-    /* Evicts single tokens of any tier; used in the paper's variant (intended reading) only. */
+    /* Evicts single tokens of any tier. The study's variant does not call `thin`. */
     kvr_thin_fn *thin;
     void (*needs)(const void *opts, struct kvr_thin_needs *out);
     /* Whether `thin` will read ctx->columns for the chunk that begins at token new0, given the
      * layer's `state`. If `thin` will not read them, the cache does not compute the attention
      * received in this chunk. If `observes` is NULL, `thin` always reads ctx->columns. */
     bool (*observes)(const void *opts, const struct kvr_policy_state *state, int64_t new0);
-    bool cuda; /* assign supports a CUDA device; otherwise kvr_retention_assign passes it host
-                * copies */
+    bool cuda; /* `assign` can read k and v in CUDA memory; if not, kvr_retention_assign passes
+                * copies in host memory */
     size_t (*study_side_bytes)(const void *opts, const struct kvr_study_counts *n); /* NULL: 0 */
-    /* Returns a warning if the options mislead on a model of this shape, else NULL; all arguments 0
-     * stand for any shape. The argument n_heads is the number of KV heads. May be NULL. */
+    /* Returns a warning if results with these options are easily misinterpreted, else NULL. The
+     * warning may depend on the model's shape; if all three numbers are 0, the shape is unknown.
+     * The argument n_heads is the number of KV heads. May be NULL. */
     const char *(*warning)(const void *opts, int n_query_heads, int n_heads, int head_dim);
-    const char *position; /* the position at which keys are read, if it differs from the position of
-                           * their tokens, or NULL if keys are not moved */
-    bool keeps_tokens;    /* the state has keys and values that may return to the cache, so its
-                           * bytes count as bytes of the format */
+    const char *position; /* name of the rule by which keys are rotated to new RoPE positions, such
+                           * as "by age"; NULL if keys stay at the positions of their tokens */
+    bool keeps_tokens;    /* the state stores keys and values that may return to the cache, so its
+                           * bytes count as stored bytes of the method */
 };
 
-/* Built-in parts: methods/tiers/tiers.def, methods/retention/retention.def. NULL-terminated. */
+/* Built-in policies: methods/tiers/tiers.def, methods/retention/retention.def. NULL-terminated. */
 extern const struct kvr_tiers *const kvr_tiers_parts[];
 extern const struct kvr_retention *const kvr_retention_parts[];
-/* The i-th part, or NULL if there are fewer: built-in parts first, then those of loaded
+/* The i-th policy, or NULL if there are fewer: built-in policies first, then those of loaded
  * plug-ins. */
 const struct kvr_tiers *kvr_tiers_at(int i);
 const struct kvr_retention *kvr_retention_at(int i);
 
-/* A part and its options, as named by a row of methods.def. If part is NULL, the row names no such
- * part, and all tokens are kept in tier 0. Owns opts. */
+/* A policy (tiers or retention) of a method, and its options, which the struct owns. `part` is NULL
+ * if the method has no such policy: without tiers all tokens are in tier 0, and without retention
+ * all tokens are kept. */
 struct kvr_tiers_use {
     const struct kvr_tiers *part;
     void *opts;
@@ -253,7 +260,7 @@ struct kvr_retention_use {
     const struct kvr_retention *part;
     void *opts;
 };
-/* Maximum number of chunks that may become one segment; 1 without `together`. */
+/* Maximum number of chunks that the tiers quantize as one segment; 1 without `together`. */
 int kvr_tiers_max_chunks(const struct kvr_tiers_use *u);
 /* Opens the tiers that a text such as "sinks(frames=1)" names. A text that is NULL or empty stands
  * for a method without tiers. */
@@ -261,10 +268,11 @@ enum kvr_status kvr_tiers_open(struct kvr_tiers_use *out, const char *text);
 /* Opens the retention that a text such as "keep(score=random)" names. A text that is NULL or empty
  * stands for a method without retention. */
 enum kvr_status kvr_retention_open(struct kvr_retention_use *out, const char *text);
-/* Whether the retention implements `thin`; *out becomes the inputs that `thin` requests, or zeros
- * for a retention without `thin`. */
+/* Whether the retention implements `thin`. Sets *out to the inputs that `thin` requests, or to
+ * zeros if there is no `thin`. */
 bool kvr_retention_thins(const struct kvr_retention_use *u, struct kvr_thin_needs *out);
-/* Whether the retention reads the attention received in the chunk that begins at token new0. */
+/* Whether the retention reads the attention (struct kvr_columns) measured in the chunk that begins
+ * at token new0. */
 bool kvr_retention_observes(const struct kvr_retention_use *u, const struct kvr_policy_state *state,
                             int64_t new0);
 /* First token of ctx->all_keys. */
@@ -289,12 +297,13 @@ enum kvr_status kvr_retention_thin(const struct kvr_retention_use *u,
                                    const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                                    struct kvr_policy_state *state, uint8_t *keep);
 
-/* Computes the budget factor *beta of a layer by the rule `which`. The rule "none" sets *beta to 1.
- * The rule "linear" sets *beta to min + l/(L-1) (max-min) for layer l of L, and to 1 if L = 1. The
- * rule "falling" is linear from the last layer to the first. The rules "moviegen" and "storyeval"
- * are the study's profiled tables for 30 layers; for other L, they are interpolated linearly by
- * relative depth. Any other rule is a file with one number per line and layer, as written by
- * `kvreel profile`, where '#' starts a comment. */
+/* Computes the budget factor *beta of a layer by the rule `which`. Policies multiply the share of
+ * tokens that they keep by this factor. The rule "none" sets *beta to 1. The rule "linear" sets
+ * *beta to min + l/(L-1) (max-min) for layer l of L, and to 1 if L = 1. The rule "falling" is
+ * linear from the last layer to the first. The rules "moviegen" and "storyeval" are the study's
+ * profiled tables for 30 layers; for other L, they are interpolated linearly by relative depth. Any
+ * other rule is the path of a file with one line per layer, which `kvreel profile` writes: a line
+ * has one number, and '#' starts a comment. */
 enum kvr_status kvr_layer_budget(const char *which, double min, double max, int layer, int n_layers,
                                  double *beta);
 /* Whether the rule `which` is the path of a file. */

@@ -1,11 +1,13 @@
-/* reuse.h - feature reuse: a sampler rule that a method's row may carry.
+/* reuse.h - feature reuse, an optional rule of a method, by which the sampler skips the transformer
+ * in some denoising steps.
  *
- * Before each denoising step, the features a that enter the transformer's blocks are compared with
- * the features a' of the previous step: r = mean|a - a'| / mean|a'|. While the sum of r since the
- * last computed step is below `threshold`, the blocks are not computed, and their residual of the
- * last computed step is added instead (FlowCache, arXiv:2602.10825). The first and the last step of
- * a chunk, the first `warmup` steps and the cache-update pass (clean pass: on the denoised chunk, t
- * = 0) are always computed. */
+ * Before each denoising step, the sampler computes the relative change r = mean|a - a'| / mean|a'|.
+ * Here a and a' are the inputs of the first transformer block in this and in the previous step.
+ * While the sum of r since the last computed step is below `threshold`, the blocks are not
+ * computed, and their residual of the last computed step is added instead (FlowCache,
+ * arXiv:2602.10825). The first `warmup` steps, the first step and the last step of a chunk are
+ * always computed. So is the cache-update pass (clean pass), which runs on the denoised chunk at t
+ * = 0. */
 #ifndef KVR_METHODS_REUSE_H
 #define KVR_METHODS_REUSE_H
 
@@ -17,7 +19,8 @@ struct kvr_reuse_opts {
 };
 extern const struct kvr_opt kvr_reuse_options[];
 
-/* Parses a rule such as "rel_l1(threshold=1.5,warmup=0)". If `text` is NULL, sets *on to false. */
+/* Parses a rule such as "rel_l1(threshold=1.5,warmup=0)". *on becomes false if `text` is NULL,
+ * which means that features are not reused. */
 enum kvr_status kvr_reuse_parse(struct kvr_reuse_opts *out, bool *on, const char *text);
 
 #endif
