@@ -24,8 +24,8 @@ void kvr_block_round(struct kvr_dev *dev, float *x, int64_t n);
  * residual of the first) in one kernel. On other devices, kvr_block_encode_chain and
  * kvr_block_decode_chain must not be called. */
 bool kvr_block_chains(const struct kvr_dev *dev);
-/* Encodes x [T,H,D], which is not changed, with a chain of two grids; data[i] receives the data of
- * the i-th grid. Returns false and has no effect if the shape is not supported. */
+/* Encodes x [T,H,D] with a chain of two grids and does not change x. data[i] receives the codes and
+ * scales of the i-th grid. Returns false and has no effect if the shape is not supported. */
 bool kvr_block_encode_chain(struct kvr_dev *dev, const struct kvr_grid_chain *c,
                             const struct kvr_values *x, const struct kvr_stage_data *const data[2]);
 /* Decodes tokens [t0, t0 + n) of heads [h0, h0 + nh) to out [n,nh,D]. Returns false and has no
@@ -39,7 +39,8 @@ bool kvr_block_decode_chain_bf16(struct kvr_dev *dev, const struct kvr_grid_chai
                                  int h0, int nh, kvr_bf16 *out);
 /* Whether kvr_block_decode_chain_bf16 supports this chain. */
 bool kvr_block_decodes_bf16(const struct kvr_grid_chain *c);
-/* Overwrites decoded values in `out` by the exactly stored elements of a KVR_FORM_ENTRIES stage. */
+/* Overwrites those decoded values in `out` that a KVR_FORM_ENTRIES stage stores exactly (outliers)
+ * by their exact values. */
 void kvr_block_put_entries_bf16(struct kvr_dev *dev, const struct kvr_block_shape *shape,
                                 const struct kvr_stage_data *entries, int64_t t0, int64_t n, int h0,
                                 int nh, kvr_bf16 *out);

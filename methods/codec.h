@@ -14,14 +14,14 @@
  *     kvr_packed_free(&packed);
  *     kvr_codec_close(&c);
  *
- * A stage describes itself: its layout gives the storage format, its noise model the quantization
- * error, and its transform also maps queries. Attention, corrections, predictions and kernels read
- * these descriptions; no other code reads the options of a stage.
+ * A stage describes itself by functions: `layout` returns the storage format, `noise` a model of
+ * the quantization error, and `transform` also maps queries. Attention, corrections, size
+ * predictions and kernels use only these functions and never read the options of a stage.
  *
  * On a CUDA device x, work, out and the packed blocks are device memory. Packed bytes are the same
  * on CPU and CUDA, and so are decoded values, except for the payloads of NaNs.
  *
- * A codec is not changed after it is opened, so threads may share it. */
+ * Encoding and decoding do not change the codec, so several threads may use one codec. */
 #ifndef KVR_METHODS_CODEC_H
 #define KVR_METHODS_CODEC_H
 
@@ -36,8 +36,8 @@ extern "C" {
 
 enum kvr_side { KVR_K, KVR_V };
 
-/* Scales and zero points are computed in F32, or with every elementary operation rounded to BF16 as
- * in the study's quantizers. */
+/* Arithmetic of quantizers and transforms: F32, or F32 with the result of every operation rounded
+ * to BF16, as in the study's quantizers. */
 enum kvr_compute { KVR_COMPUTE_F32, KVR_COMPUTE_BF16 };
 
 struct kvr_block_shape {
@@ -46,11 +46,12 @@ struct kvr_block_shape {
     int head_dim;  /* D */
 };
 
-/* Position of a block's tokens in the rollout; a field that is 0 is unknown. */
+/* Position of a block's tokens in the rollout. Numbers are 0 if the position is unknown. */
 struct kvr_place {
     int64_t frame_tokens; /* tokens per frame; the block starts at a frame boundary */
     int64_t tok0;         /* index of the first token in the rollout */
-    bool whole;           /* the tokens are consecutive: retention has dropped none of them */
+    bool whole;           /* whether the tokens are consecutive, that is, whether retention has
+                           * evicted none of them */
     /* Token indices [n_tok] in ascending order, or NULL if the tokens are consecutive. The list is
      * device memory and belongs to the owner of the block. */
     const int32_t *list;
@@ -111,8 +112,8 @@ enum kvr_decode_mode {
  * channel c = h*D + d: */
 enum kvr_group_axis {
     KVR_AXIS_TOKENS,   /* scale[t / group * C + c], shared by `group` tokens of a channel */
-    KVR_AXIS_CHANNELS, /* scale[(t * C + c) / group], shared by `group` channels of a head of a
-                        * token */
+    KVR_AXIS_CHANNELS, /* scale[(t * C + c) / group], shared by `group` consecutive channels of one
+                        * head of one token */
     KVR_AXIS_TOKEN,    /* scale[t], shared by all heads of a token; `group` is not used */
 };
 extern const char *const kvr_axis_names[]; /* "tokens", "channels", "token" */
@@ -143,14 +144,15 @@ enum kvr_zero {
 struct kvr_layout {
     struct kvr_stage_bytes bytes; /* exact size of a block in bytes, without the data-dependent
                                    * entries */
-    /* Bytes per entry, for stages of data-dependent size (outliers, entropy coding). The function
-     * `encode` allocates memory for n_entries entries, at most most_entries. */
+    /* For stages of data-dependent size (outliers, entropy coding): bytes per entry. The function
+     * `encode` allocates kvr_stage_data.n_entries entries, which are at most most_entries. */
     struct kvr_stage_bytes entry;
     int64_t most_entries;
-    int unit_tokens; /* smallest number of tokens quantized without padding; 0 means 1 */
-    /* Groups start at multiples of this number of tokens of the rollout. A chunk's tokens after the
-     * last full group are quantized again together with the next chunk. If origin_tokens is 0,
-     * groups start at the first token of the block. */
+    int unit_tokens; /* tokens per quantization group: if the number of tokens is a multiple of
+                      * this, all groups are complete. 0 means 1. */
+    /* Groups start at multiples of this number of tokens, counted from the first token of the
+     * rollout. Tokens of an incomplete last group are quantized again together with the next chunk.
+     * If origin_tokens is 0, groups start at the first token of the block. */
     int origin_tokens;
     enum kvr_form form;
     enum kvr_dtype type; /* RAW */
@@ -161,40 +163,42 @@ struct kvr_layout {
     int64_t n_groups;
     enum kvr_zero zero;
     const float *level; /* LEVELS: [2^bits] */
-    /* INTEGER: the stage quantizes by the rules of methods/codecs/grid, so one kernel may quantize
-     * with a chain of two such stages (methods/codecs/grid/chain.h). */
+    /* INTEGER: the stage uses the quantizer of methods/codecs/grid. One kernel can then encode two
+     * such stages (methods/codecs/grid/chain.h). */
     bool chains;
 };
 
-/* Model of a codec's quantization error. A correction that needs more information than the codec's
- * model gives is refused. */
+/* Model of a codec's quantization error. A method whose correction needs more information than the
+ * error model of its codec contains cannot be opened. */
 enum kvr_noise_kind {
     KVR_NOISE_UNKNOWN, /* unknown error: attention cannot correct for it */
     KVR_NOISE_NONE,    /* lossless */
     KVR_NOISE_UNIFORM, /* the error is uniformly distributed in [-s/2, s/2], where s is the group's
                         * scale */
     /* Like UNIFORM, but only the stage itself can read its scales (kvr_packed_scales). Because
-     * stored scales are rounded, elements at the ends of a group may have a larger error. */
+     * stored scales are rounded, the error of a group's smallest and largest element may exceed
+     * s/2. */
     KVR_NOISE_SCALES,
     KVR_NOISE_RELATIVE, /* like UNIFORM, with a scale of `relative` times the decoded value */
     KVR_NOISE_MEASURED, /* no formula: bias and variance of the error have to be measured */
 };
 
-/* Error model of a quantized block, with pointers that the block owns. A scale may be negative,
- * because corrections use only its square. A scale is not finite if its block contained a NaN or an
- * infinity. */
+/* Error model of a quantized block; the block owns the memory of its pointers. A scale may be
+ * negative, because corrections use only its square. The scale of a group with a NaN or an infinity
+ * is not finite. */
 struct kvr_coding_noise {
     enum kvr_noise_kind kind;
     enum kvr_group_axis axis; /* UNIFORM, SCALES */
     int group;
     const kvr_f16 *scale; /* UNIFORM */
-    bool dead_zone;       /* UNIFORM or SCALES: the quantizer is ternary (levels -1, 0, 1), so an
-                           * error has the opposite sign of its element */
+    bool dead_zone;       /* UNIFORM or SCALES: the quantizer is ternary (levels -1, 0, 1), and the
+                           * error of an element that becomes 0 is the negated element. Errors
+                           * therefore depend on the values. */
     float relative;       /* RELATIVE */
     bool rotated;         /* the error is in the space of the codec's transform, so the query must
                            * be rotated */
-    bool rope_rotated;    /* the errors are rotated by RoPE like the keys, in channel pairs that
-                           * share a scale */
+    bool rope_rotated;    /* RoPE rotates the decoded keys and their errors; the two channels of a
+                           * rotated pair share a scale */
     /* Flat indices (t*H + h)*D + d, ascending, of elements that are stored exactly and have no
      * error. The indices are in rotated space if the transform precedes the EXACT stage. */
     const int32_t *exact;
@@ -236,25 +240,26 @@ struct kvr_exact_once {
      * off by 2^-18 of the sum of magnitudes or of squares. Returns NaN if this block must be
      * encoded by `find`. */
     float (*bound)(const struct kvr_stage_job *job, double sum, double square, int64_t n);
-    /* Allocates n_exact entries, or sets *fits to false if this number is too large. */
+    /* Allocates memory in `out` for n_exact outliers. Sets *fits to false if n_exact is too large
+     * to store. */
     enum kvr_status (*alloc)(const struct kvr_stage_job *job, int64_t n, int64_t n_exact,
                              struct kvr_stage_data *out, bool *fits);
-    /* Converts n outliers x to the FP16 values `held` that the stage stores. */
+    /* Converts n outliers x to FP16 values `held`, in which the stage stores them. */
     void (*hold)(const struct kvr_stage_job *job, kvr_f16 *held, const float *x, int64_t n);
 };
 
-/* Functions of a stage for one backend; all pointers are memory of job->dev. On CUDA, `encode` may
- * synchronise and allocate: an EXACT stage must count its outliers. The functions `transform` and
- * `decode` neither synchronise nor allocate. */
+/* Functions of a stage for one backend, CPU or CUDA; all pointers are memory of job->dev. On CUDA,
+ * `encode` may synchronise and allocate, since an EXACT stage counts its outliers before it
+ * allocates. The functions `transform` and `decode` neither synchronise nor allocate. */
 struct kvr_stage_ops {
-    /* The only function of a TRANSFORM stage: maps x [n,nh,D], rows of heads [h0, h0 + nh), in
-     * place. */
+    /* Maps the vectors x [n,nh,D] of heads [h0, h0 + nh) in place. A TRANSFORM stage has only this
+     * function. */
     void (*transform)(const struct kvr_stage_job *job, enum kvr_transform_way way, float *x,
                       int64_t n, int h0, int nh);
     /* EXACT stores outliers into `out` and removes them from x. SHIFT subtracts a mean from x and
      * stores it into `out`, or inverts RoPE in x. GRID quantizes x into `out` and does not change
-     * x. The buffers of `out` are allocated with the layout's sizes; only entries are allocated by
-     * the stage. */
+     * x. The caller has allocated the buffers of `out` with the sizes kvr_layout.bytes. A stage of
+     * data-dependent size allocates its buffers itself. */
     enum kvr_status (*encode)(const struct kvr_stage_job *job, float *x,
                               struct kvr_stage_data *out);
     /* SHIFT applies its inverse to out [n,nh,D]. EXACT overwrites the stored elements in `out`.
@@ -263,9 +268,8 @@ struct kvr_stage_ops {
     void (*decode)(const struct kvr_stage_job *job, const struct kvr_stage_data *in, int64_t t0,
                    int64_t n, int h0, int nh, enum kvr_decode_mode mode, float *out);
     /* For EXACT stages on the CPU; if `find` is NULL, `encode` is used instead. Stores outliers
-     * into `out` like `encode`, but leaves x unchanged and returns the replacement values. The
-     * pointer instead->at points into `out`, and instead->value to the end of `scratch` (T*H*D
-     * floats). */
+     * into `out` like `encode`, but leaves x unchanged and returns the replacement values.
+     * instead->at points into `out`, and instead->value into `scratch`, which has T*H*D floats. */
     enum kvr_status (*find)(const struct kvr_stage_job *job, const struct kvr_values *x,
                             float *scratch, struct kvr_stage_data *out,
                             struct kvr_instead *instead);
@@ -276,7 +280,8 @@ struct kvr_stage_ops {
 /* Functions of a stage that encodes keys and values jointly (joint.h). A joint stage is the only
  * stage of the pipelines of K and V, and it uses host memory. */
 struct kvr_joint_ops {
-    /* Prepares encoding and decoding, outside of timed code; a second call has no effect. */
+    /* Prepares encoding and decoding, so that this time is not measured as encoding. A second call
+     * has no effect. */
     enum kvr_status (*start)(const struct kvr_stage_job *job);
     /* Encodes k and v [T,H,D], which are not changed. The data is stored into `codes` and `meta` of
      * both outputs, which must be empty. On success and on failure, the two outputs share ownership
@@ -292,25 +297,26 @@ struct kvr_stage {
     enum kvr_stage_kind kind;
     const struct kvr_opt *options;
     size_t opts_size;
-    const void *variant; /* distinguishes stages that share the same functions; only these functions
-                          * read it */
-    bool deterministic;  /* equal inputs are encoded to equal bytes */
-    /* Encoding and decoding decoded values again reproduces them bit for bit if the scales are
-     * normal FP16 numbers. */
+    const void *variant; /* data by which stages that share the same functions differ; only these
+                          * functions use this pointer */
+    bool deterministic;  /* whether equal inputs are encoded to equal bytes */
+    /* Whether decoded values do not change if they are encoded and decoded again. This holds only
+     * for blocks whose scales are normal FP16 numbers. */
     bool idempotent;
-    /* The stage undoes the RoPE of keys, which needs a video model (kernels/rope.h). */
+    /* Whether the stage applies the inverse RoPE to keys, which requires a video model
+     * (kernels/rope.h). */
     bool undoes_rope;
 
     /* Refuses settings that are impossible with this n_heads and head_dim; the message gives the
      * reason. If `check` is NULL, all settings are accepted. */
     enum kvr_status (*check)(const struct kvr_stage_job *job);
-    /* Describes the stored data; a TRANSFORM may omit this function. If the form is not OWN, the
-     * stage writes every byte of its buffers. */
+    /* Describes the stored data; a TRANSFORM may omit this function. In every format except OWN,
+     * `encode` must write all bytes of its buffers, which are not zeroed. */
     void (*layout)(const struct kvr_stage_job *job, struct kvr_layout *out);
-    /* Sets the fields of the error model that the stage determines; `in` may be empty. GRID sets
-     * the kind of error and the fields of this kind; if `noise` is NULL, the error is unknown.
-     * EXACT sets `exact` and `n_exact`. SHIFT sets the kind MEASURED if it restores x incompletely,
-     * and `rope_rotated` if it rotates the restored values. */
+    /* Sets those fields of the error model that the stage determines; `in` may be empty. GRID sets
+     * `kind` and the fields that this kind uses. If `noise` is NULL, the error is unknown. EXACT
+     * sets `exact` and `n_exact`. SHIFT sets the kind MEASURED if it restores x incompletely, and
+     * `rope_rotated` if it rotates the restored values. */
     void (*noise)(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
                   struct kvr_coding_noise *out);
 
@@ -347,8 +353,8 @@ struct kvr_codec {
 /* One encoded block. A block owns the buffers of its stages and borrows the codec. */
 struct kvr_packed {
     const struct kvr_codec *codec;
-    struct kvr_dev *dev; /* device of the buffers, or NULL for a block without data, whose size
-                          * alone is known */
+    struct kvr_dev *dev; /* device of the buffers, or NULL for a block that has a size but no
+                          * data */
     struct kvr_block_shape shape;
     struct kvr_place place;
     struct kvr_stage_data stage[KVR_MAX_STAGES];
@@ -360,14 +366,14 @@ enum kvr_status kvr_codec_open(struct kvr_codec **out, const char *text, enum kv
                                bool study);
 void kvr_codec_close(struct kvr_codec **c);
 
-/* Sets an option, such as "bits" or "group", on every stage that has the option, and *n_set to the
+/* Sets an option, such as "bits" or "group", of every stage that has the option. *n_set becomes the
  * number of these stages. */
 enum kvr_status kvr_codec_set(struct kvr_codec *c, const char *name, const char *value, int *n_set);
 
 /* Checks that all stages support this number of heads and head width; the message names the
  * stage. */
 enum kvr_status kvr_codec_check(const struct kvr_codec *c, int n_heads, int head_dim);
-/* Smallest number of tokens that all stages quantize without padding. */
+/* Largest quantization group of any stage, in tokens (kvr_layout.unit_tokens). */
 int kvr_codec_unit_tokens(const struct kvr_codec *c);
 int kvr_codec_origin_tokens(const struct kvr_codec *c); /* maximum over the stages */
 bool kvr_codec_is_raw(const struct kvr_codec *c);       /* stores values unchanged */
@@ -376,8 +382,9 @@ bool kvr_codec_is_bf16(const struct kvr_codec *c);      /* whether the codec sto
 bool kvr_codec_idempotent(const struct kvr_codec *c);
 bool kvr_codec_joint(const struct kvr_codec *c); /* whether one stage encodes keys and values
                                                   * jointly */
-/* Fails with KVR_EINVAL or KVR_EUNSUPPORTED if one of a tier's two pipelines has a joint stage that
- * is not the only stage of both pipelines. */
+/* Checks the codecs of the keys and the values of one tier. If either codec has a joint stage, both
+ * must consist of this stage only; otherwise the function fails with KVR_EINVAL or
+ * KVR_EUNSUPPORTED. */
 enum kvr_status kvr_codec_check_joint(const struct kvr_codec *k, const struct kvr_codec *v);
 
 /* Layout of the data that the job's stage stores for the job's block; all zero if the stage stores
@@ -402,18 +409,19 @@ void kvr_codec_transform(const struct kvr_codec *c, struct kvr_dev *dev, enum kv
 /* Bytes of a block, computed from its format, without data-dependent entries. */
 size_t kvr_codec_bytes(const struct kvr_codec *c, const struct kvr_block_shape *shape);
 
-/* Total elements and bytes of all blocks of data-dependent size. A block that is encoded twice
- * counts twice. */
+/* Total numbers of elements and of stored bytes over all encoded blocks whose size depends on the
+ * data. If a block is encoded a second time, it is counted again. */
 struct kvr_varying {
     int64_t elements;
     size_t bytes;
-    double most_bits; /* largest number of bits per element of any block */
+    double most_bits; /* bits per element of the block with the most bits per element */
 };
 
 /* Whether the size of an encoded block depends on its values. */
 bool kvr_codec_varies(const struct kvr_codec *c, const struct kvr_block_shape *shape);
 
-/* Number of floats of scratch `work` that encoding needs, which is T*H*D, or more with `eager`. */
+/* Number of floats of scratch memory `work` that encoding needs: T*H*D, or more if c->eager is
+ * set. */
 int64_t kvr_codec_work_floats(const struct kvr_codec *c, const struct kvr_block_shape *shape);
 
 /* Encodes x [T,H,D], which is not changed. The caller owns the scratch `work` of
@@ -424,7 +432,7 @@ enum kvr_status kvr_codec_encode(const struct kvr_codec *c, struct kvr_dev *dev,
                                  const struct kvr_block_shape *shape, float *work,
                                  struct kvr_packed *out);
 
-/* Encodes like kvr_codec_encode, with the positions of the tokens. */
+/* Encodes like kvr_codec_encode; `place` is the position of the tokens in the rollout. */
 enum kvr_status kvr_codec_encode_at(const struct kvr_codec *c, struct kvr_dev *dev, const float *x,
                                     const struct kvr_block_shape *shape,
                                     const struct kvr_place *place, float *work,
@@ -463,8 +471,8 @@ void kvr_codec_decode_rotated(const struct kvr_packed *p, int64_t t0, int64_t n,
                               float *out);
 
 /* Whether a device can decode this codec to BF16, including the inverse transform, without writing
- * F32 to memory. The answer depends on the format and the head width alone, so planning can ask
- * without a device. */
+ * F32 to memory. The result depends only on the codec and the shape, so it can be computed on a
+ * machine without a GPU. */
 bool kvr_codec_decodes_bf16(const struct kvr_codec *c, int n_heads, int head_dim);
 /* Decodes like kvr_codec_decode, rounded to BF16: out [n,nh,D] is device memory, 16-byte aligned.
  * The codec must satisfy kvr_codec_decodes_bf16. The function neither synchronises nor
@@ -479,7 +487,8 @@ void kvr_codec_noise(const struct kvr_packed *p, struct kvr_coding_noise *out);
 
 /* Writes the scale of every element of a block with KVR_NOISE_SCALES to out [n,nh,D], in memory of
  * p->dev. The elements are tokens [t0, t0 + n) of heads [h0, h0 + nh), in the space of the last
- * grid. The rules for threads are those of kvr_codec_decode. */
+ * grid. Any thread may call the function on the CPU; on CUDA only the device's thread may call
+ * it. */
 void kvr_packed_scales(const struct kvr_packed *p, int64_t t0, int64_t n, int h0, int nh,
                        float *out);
 
@@ -494,19 +503,19 @@ enum kvr_status kvr_packed_copy(const struct kvr_packed *p, struct kvr_dev *to,
 void kvr_packed_layout(const struct kvr_packed *p, int i, struct kvr_layout *out);
 size_t kvr_packed_bytes(const struct kvr_packed *p); /* allocated bytes of codes and side
                                                       * information */
-/* Nominal bytes of codes and of side information, computed from the format, the block's shape and
- * its number of entries. */
+/* Bytes of codes and of side information by the definition of the format, computed from the block's
+ * shape and its number of data-dependent entries. */
 struct kvr_stage_bytes kvr_packed_nominal(const struct kvr_packed *p);
 /* Number of data-dependent entries of a block, over all stages. */
 int64_t kvr_packed_n_entries(const struct kvr_packed *p);
 /* Frees the buffers of a block. */
 void kvr_packed_free(struct kvr_packed *p);
 
-/* Current name of a stage that had the name `name` in an earlier version (FORMER in methods.def),
- * or else `name`. */
+/* Current name of the stage that was called `name` in an earlier version (FORMER in methods.def).
+ * If no stage was renamed from `name`, the result is `name`. */
 const char *kvr_stage_name_now(const char *name);
-/* Writes the pipeline's canonical text with the first name that each stage had, for the keys of
- * cells; truncates to 256 bytes. */
+/* Writes the text of a pipeline to `to` [n], with renamed stages under their first names. The hash
+ * that identifies a result uses this text, so that renaming a stage does not change the hash. */
 void kvr_codec_first_text(const char *text, char *to, size_t n);
 
 /* Built-in stages in the order of methods.def. NULL-terminated. */

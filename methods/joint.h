@@ -1,11 +1,11 @@
-/* joint.h - keys and values that one stage encodes together, and decodes together, in another
- * process.
+/* joint.h - joint coding: one codec stage encodes keys and values together, and decodes them
+ * together, in another process.
  *
  * The stage stores codes in the key block and side information in the value block. The two blocks
- * also share a kvr_joint, which decodes both. Attention first calls kvr_joint_read, which returns a
- * status if decoding fails; afterwards it frees the decoded values by kvr_joint_drop. Decoding a
- * block calls kvr_joint_read if attention has not; if that call fails, the decoded values are
- * NaN. */
+ * also share a kvr_joint, which decodes both. Before attention, kvr_joint_read decodes keys and
+ * values, and returns an error if decoding fails. After attention, kvr_joint_drop frees the decoded
+ * values. If a block is decoded without a previous kvr_joint_read, the stage calls kvr_joint_read
+ * itself, and on failure the decoded values are NaN. */
 #ifndef KVR_METHODS_JOINT_H
 #define KVR_METHODS_JOINT_H
 
@@ -24,8 +24,8 @@ struct kvr_joint {
     void (*close)(struct kvr_joint *j); /* frees j and all that it owns, except `values` */
 };
 
-/* Decodes keys and values now, even if they are already decoded; j may be NULL. Fails with KVR_ENAN
- * if a decoded value is not finite. */
+/* Decodes keys and values into j->values, even if they are already decoded. A NULL j has no effect.
+ * Fails with KVR_ENAN if a decoded value is not finite. */
 enum kvr_status kvr_joint_read(struct kvr_joint *j);
 /* Frees the decoded values. */
 void kvr_joint_drop(struct kvr_joint *j);

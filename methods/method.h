@@ -1,12 +1,12 @@
-/* method.h - cache methods; a method is a row that combines parts.
+/* method.h - cache methods. A method combines codecs, policies and other rules, which its row in
+ * methods.def names as text.
  *
  *     struct kvr_scheme *p;
  *     KVR_TRY(kvr_scheme_open(&p, "RTN_INT4@study", settings, n_settings));
  *     ... kvr_cache_open(&cache, dev, p, &shape, path) ...
  *     kvr_scheme_close(&p);
  *
- * methods.def lists the methods, one row each. A new method is a new row, and a new part is a new
- * file. */
+ * A new method needs a new row only; a new codec stage or policy also needs a source file. */
 #ifndef KVR_METHODS_METHOD_H
 #define KVR_METHODS_METHOD_H
 
@@ -19,22 +19,23 @@
 extern "C" {
 #endif
 
-/* A method is read as its paper describes it (INTENDED), or as the 33-method study ran it,
- * including bugs (STUDY). */
+/* Variant (reading) of a method: as its paper describes it (INTENDED), or as the 33-method study
+ * ran it, including bugs (STUDY). */
 enum kvr_reading { KVR_INTENDED, KVR_STUDY };
 
-/* When the study's variant (reading) decodes the whole cache and quantizes it again: after every
- * pass of the model, or only after the cache-update pass (clean pass: on the denoised chunk, t =
- * 0). The intended reading quantizes each chunk once, after its clean pass. */
+/* Passes of the model after which the study's variant (reading) decodes the whole cache and
+ * quantizes it again. EVERY_PASS means all passes; CLEAN_PASS means only the cache-update pass,
+ * which runs on the denoised chunk at t = 0. The paper's variant quantizes each chunk once, after
+ * its clean pass. */
 enum kvr_cadence { KVR_EVERY_PASS, KVR_CLEAN_PASS };
 
 /* Tokens that the study's quantizer reads: all tokens of the cache's capacity, or only the tokens
  * written so far. */
 enum kvr_study_span { KVR_SPAN_CAPACITY, KVR_SPAN_ACTIVE };
 
-/* A method as a software project ships it (NAME@project), where it differs from the row. A text
- * that is NULL in this struct is taken from the row of methods.def. The codecs tier_k and tier_v of
- * tiers 1 and 2 are used only if `tiers` is set. */
+/* Differences of a method as a software project ships it (NAME@project) from the method's row in
+ * methods.def. If a text in this struct is NULL, the text of the row applies. The codecs tier_k and
+ * tier_v of tiers 1 and 2 are used only if `tiers` is set. */
 struct kvr_shipped {
     const char *project; /* "vllm" */
     const char *k, *v, *tiers, *retention;
@@ -42,13 +43,13 @@ struct kvr_shipped {
     bool every_pass;     /* commit=every_pass by default */
     bool demeans;        /* current=demean by default */
     const char *source;  /* file and commit */
-    const char *differs; /* text that describes how the shipped method differs from the row, and how
+    const char *differs; /* text for users: how the shipped method differs from the row, and how
                           * kvreel differs from the shipped code */
 };
 enum { KVR_MAX_SHIPPED = 2 };
 
-/* One row of methods.def. A text that is NULL means that the method has no such part;
- * docs/methods.md lists all rows. */
+/* One row of methods.def. If `tiers`, `retention` or `reuse` is NULL, the method has no such
+ * component. docs/methods.md lists all rows. */
 struct kvr_method {
     const char *name;   /* the study's spelling: RTN_INT4 */
     const char *family; /* colour in plots: RTN, KIVI, ... */
@@ -64,8 +65,8 @@ struct kvr_method {
     const char *retention; /* "saliency(retained=0.45,fill=pooled)" */
     const char *reuse;     /* feature reuse by the sampler, such as "rel_l1(threshold=1.5)" */
     bool last_step;        /* commit=last_step by default */
-    const char *budget;    /* default of the option layer_budget, with factors between budget_min
-                            * and budget_max */
+    const char *budget;    /* default of the option layer_budget (kvr_layer_budget), whose factors
+                            * lie between budget_min and budget_max */
     double budget_min, budget_max;
     /* Codecs of the study reading, for a method whose codecs `k` and `v` cannot reproduce the
      * study's code. If they are NULL, the row's codecs are used. */
@@ -89,31 +90,33 @@ const struct kvr_method *kvr_method_find(const char *name);
 /* Like kvr_method_find, but an unknown name fails with KVR_ENOTFOUND, and the message suggests the
  * nearest name. */
 enum kvr_status kvr_method_require(const struct kvr_method **out, const char *name);
-/* Writes the name of the i-th variant (reading) of a method as kvr_scheme_open accepts it, such as
- * NAME, NAME@study or NAME@vllm, to spec [n]. Returns false if the method has fewer readings. */
+/* Writes the name of the i-th variant (reading) of a method to spec [n]. The name is one that
+ * kvr_scheme_open accepts, such as NAME, NAME@study or NAME@vllm. Returns false if the method has
+ * at most i variants. */
 bool kvr_method_spec(const struct kvr_method *m, int i, char *spec, size_t n);
 
 struct kvr_setting {
-    /* "bits", "4"; "k.group", "32"; "recent.v.bits", "8". A setting that replaces a part
-     * (retention, tiers or codec) has as value the name of another row or the part's text, as in
-     * "retention", "H2O"; "tiers", "sinks(frames=1)"; "k.codec", "unrope | sym(bits=4)" */
+    /* "bits", "4"; "k.group", "32"; "recent.v.bits", "8". A setting may also replace the retention,
+     * the tiers or a codec. Its value is then the name of another method, or the text of the new
+     * component, as in "retention", "H2O"; "tiers", "sinks(frames=1)"; "k.codec", "unrope |
+     * sym(bits=4)" */
     const char *name, *value;
 };
 
-/* The pass of the model whose keys and values the cache keeps. CLEAN_PASS keeps the keys and values
- * of a separate cache-update pass on the denoised chunk (t = 0). EVERY_PASS stores the keys and
- * values of each pass over those of the pass before, which costs several times as much; the keys
- * and values of the clean pass remain. LAST_STEP keeps the keys and values of the last denoising
- * step, computed from an input that is still noisy, and runs no clean pass. The sampler implements
- * the option `commit`: it tells the cache which pass to store. */
+/* The pass of the model whose keys and values the cache stores. CLEAN_PASS stores the keys and
+ * values of a separate cache-update pass on the denoised chunk (t = 0). EVERY_PASS stores the keys
+ * and values of every pass, and each pass overwrites those of the previous pass; this costs several
+ * times as much. LAST_STEP stores the keys and values of the last denoising step, whose input is
+ * still noisy, and runs no clean pass. The sampler implements the option `commit`: it tells the
+ * cache which pass to store. */
 enum kvr_commit { KVR_COMMIT_CLEAN_PASS, KVR_COMMIT_LAST_STEP, KVR_COMMIT_EVERY_PASS };
 
 /* How attention reads the current chunk's keys. PLAIN reads the keys as appended. DEMEAN subtracts
  * from each head's keys their mean over the channels, as the stage `demean` does for past keys. */
 enum kvr_current { KVR_CURRENT_PLAIN, KVR_CURRENT_DEMEAN };
 
-/* How a device encodes and decodes a block: by fused kernels, or by one kernel launch for each
- * operation of a tensor library (eager.h). */
+/* How a device encodes and decodes a block: by fused kernels (FUSED), or by one kernel launch per
+ * tensor operation, like PyTorch (EAGER, see eager.h). */
 enum kvr_launches { KVR_LAUNCHES_FUSED, KVR_LAUNCHES_EAGER };
 
 struct kvr_scheme_opts {
@@ -127,13 +130,13 @@ struct kvr_scheme_opts {
 };
 extern const struct kvr_opt kvr_scheme_options[];
 
-/* A method whose variant (reading) and options are resolved, from which a cache is opened.
+/* A method with a chosen variant (reading) and chosen options, for which a cache can be opened.
  * Read-only. */
 struct kvr_scheme {
     const struct kvr_method *method;
     enum kvr_reading reading;
-    const struct kvr_shipped *shipped; /* shipped version of the method, or NULL in the intended and
-                                        * the study reading */
+    const struct kvr_shipped *shipped; /* version that a software project ships (NAME@project), or
+                                        * NULL for other variants */
     char name[96];                     /* "RTN_INT4", "RTN_INT4@study+taylor" */
     struct kvr_scheme_opts opts;
     int n_tiers;
@@ -146,13 +149,15 @@ struct kvr_scheme {
 };
 
 /* Opens the method that `spec` names as NAME, NAME@study, NAME@intended or NAME@project, optionally
- * followed by +CORRECTION. A setting without prefix applies to the scheme's own option of that
- * name, or else to every codec and part that has the option. A prefix restricts a setting to some
- * parts: the name of a tier, then `k.` or `v.`; or `tiers.`, `retention.` or `reuse.`. Of two
- * settings of one option, the setting with more prefix components wins, in any order. Among
- * settings with equally many components (`k.bits`, `old.bits`), the alphabetically last name wins.
- * If a name is set repeatedly, the last setting wins. The setting `retention` replaces the row's
- * retention; its value is "none", the name of another row, or the text of a part. */
+ * followed by +CORRECTION. A setting without prefix applies to the option of that name in
+ * kvr_scheme_options. If there is none, the setting applies to every codec and policy that has the
+ * option. A prefix restricts a setting: `old.` to the codecs of the tier `old`, `k.` to the codecs
+ * of keys, and `old.k.` to one codec. The prefixes `tiers.`, `retention.` and `reuse.` restrict a
+ * setting to that component. If several settings affect an option, the setting with the most dots
+ * in its name wins, in any order. Among names with equally many dots (`k.bits`, `old.bits`), the
+ * alphabetically last name wins. If a name is set repeatedly, the last setting wins. The setting
+ * `retention` replaces the method's retention; its value is "none", the name of another method, or
+ * a text such as "keep(score=random)". */
 enum kvr_status kvr_scheme_open(struct kvr_scheme **out, const char *spec,
                                 const struct kvr_setting *settings, int n_settings);
 void kvr_scheme_close(struct kvr_scheme **p);
@@ -169,35 +174,36 @@ const char *kvr_scheme_reading(const struct kvr_scheme *p);
 /* Whether the last layer selects the retained tokens for all layers (kvr_thin_needs.of_last). */
 bool kvr_scheme_last_chooses(const struct kvr_scheme *p);
 
-/* Name of a tier, such as "old" or "recent", and "all" for a scheme of one tier. */
+/* Name of a tier, such as "old" or "recent"; "all" if the method has no tiers. */
 const char *kvr_scheme_tier_name(const struct kvr_scheme *p, int tier);
 
-/* Group origin of the scheme's codecs: groups of tokens start at multiples of this number of tokens
- * of the rollout (struct kvr_layout). If the group origin is 0, as always with tiers or token
- * eviction, each chunk starts its own groups. */
+/* Quantization groups of tokens start at multiples of this number of tokens, counted from the first
+ * token of the rollout (kvr_layout.origin_tokens). If the result is 0, groups start at the first
+ * token of each chunk. The result is 0 in the study's variant, with tiers, and with a retention. */
 int kvr_scheme_origin_tokens(const struct kvr_scheme *p);
 
-/* Returns a warning if the scheme's results are known to mislead (a Taylor correction with a
- * ternary grid), else NULL. */
+/* Returns a warning if the scheme's results are easily misinterpreted, for example those of a
+ * Taylor correction with a ternary grid. Returns NULL if there is no warning. */
 const char *kvr_scheme_warning(const struct kvr_scheme *p);
 
 /* Checks that the scheme supports a model of this shape; the message gives the reason if not. */
 enum kvr_status kvr_scheme_check(const struct kvr_scheme *p, int n_heads, int head_dim);
 
-/* Calls `fn` with the text of every axis of the scheme. The axes are "tiers", "retention",
- * "cadence", "recode", "reuse", "correction" and a codec for each of K and V and each tier, such as
- * "codec_k" or "codec_k.recent". The axes and the options of a scheme together identify it. */
+/* Calls `fn` with the name and the value of every property of the scheme, which `axis` and `text`
+ * receive. Properties are the codecs ("codec_k", or "codec_k.recent" with tiers), "tiers",
+ * "retention", "cadence", "recode", "position", "reuse", and the options of kvr_scheme_options. The
+ * value of a component includes its options, so these properties identify the scheme. */
 typedef void kvr_plan_axis_fn(void *ctx, const char *axis, const char *text);
 void kvr_plan_axes(const struct kvr_scheme *p, kvr_plan_axis_fn *fn, void *ctx);
 
-/* Calls `fn` with every option of the scheme and its current value, for `kvreel show` and the
- * cell's key. */
+/* Calls `fn` with every option of the scheme and its current value. `kvreel show` prints these
+ * values, and the hash that identifies a result includes them. */
 typedef void kvr_plan_visit_fn(void *ctx, const char *prefix, const struct kvr_opt *o,
                                const char *value);
 void kvr_plan_visit(const struct kvr_scheme *p, kvr_plan_visit_fn *fn, void *ctx);
 
 /* Bits per stored element, averaged over K and V, including side information but not padding. The
- * result is negative if the number of bits depends on tiers, retention or the data. */
+ * result is -1 if the method has tiers or a retention, or if a codec's size depends on the data. */
 double kvr_scheme_bits(const struct kvr_scheme *p, int n_heads, int head_dim);
 
 #ifdef __cplusplus

@@ -1,7 +1,8 @@
-/* part.h - common code of element-wise stages: ranges to decode, decode modes and CUDA dispatch.
+/* part.h - common code of element-wise codec stages: the range to decode, the decode mode, and the
+ * calls of their CUDA functions.
  *
- * The format of a stage `name` is the struct `name`, which name_of(job) computes from the stage's
- * options and the block's shape. All sizes of a block follow from this format.
+ * A stage called `name` describes the format of a block in a struct `name`. The function
+ * name_of(job) computes this struct from the stage's options and the block's shape.
  *
  *     name.h           KVR_ENCODE_LAUNCHER(name);      declares kvr_name_encode_cuda()
  *                      KVR_DECODE_LAUNCHER(name);      declares kvr_name_decode_cuda()
@@ -21,7 +22,7 @@
 #include "methods/codec.h"
 
 /* Range to decode: tokens [t0, t0 + n), and channels [first, first + width) of the H*D channels of
- * a token. The decode mode is an enum kvr_decode_mode. */
+ * a token. `mode` is an enum kvr_decode_mode. */
 struct kvr_part {
     int64_t t0, n, first, width;
     int mode;
@@ -32,7 +33,7 @@ struct kvr_part {
 
 #define KVR_LAUNCHER extern "C" void
 
-/* Writes decoded value i of a range according to `mode` (device code). */
+/* Assigns v to out[i], or adds or subtracts v, according to the decode mode (device code). */
 template <class P>
 static __device__ __forceinline__ void kvr_part_put(int mode, P out, int64_t i, float v)
 {
@@ -45,7 +46,7 @@ static __device__ __forceinline__ void kvr_part_put(int mode, P out, int64_t i, 
 
 #define KVR_LAUNCHER void
 
-/* Writes decoded value i of a range according to `mode` (host code). */
+/* Assigns v to out[i], or adds or subtracts v, according to the decode mode (host code). */
 static inline void kvr_part_put(int mode, float *out, int64_t i, float v)
 {
     out[i] = mode == KVR_DECODE_SET ? v : mode == KVR_DECODE_ADD ? out[i] + v : out[i] - v;

@@ -64,8 +64,8 @@ struct kvr_policy_ctx {
                        * variant) or n_active (paper's variant). NULL if only token counts are
                        * needed (`kvreel predict`); all tokens then get the same score. */
     const float *v;   /* values of the tokens of k, in the layout of k; NULL if k is NULL */
-    /* k and v are memory of the device passed to `assign`. All other pointers in this struct except
-     * q, the map and the policy's state are host memory. */
+    /* k, v, all_keys, all_values and q are memory of the device that is passed to the policy. All
+     * other pointers in this struct, the map and the policy's state are host memory. */
     bool cut;         /* the new chunk begins a shot: its prompt differs from that of the chunk
                        * before */
     bool counts_only; /* for `thin`: true if only the number of kept tokens is needed; keys and
