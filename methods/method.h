@@ -196,8 +196,8 @@ enum kvr_status kvr_scheme_check(const struct kvr_scheme *p, int n_heads, int he
 typedef void kvr_plan_axis_fn(void *ctx, const char *axis, const char *text);
 void kvr_plan_axes(const struct kvr_scheme *p, kvr_plan_axis_fn *fn, void *ctx);
 
-/* Calls `fn` with every option of the scheme and its current value. `kvreel show` prints these
- * values, and the hash that identifies a result includes them. */
+/* Calls `fn` with every option of the scheme and its current value. `kvreel show` uses this
+ * function to print the options. */
 typedef void kvr_plan_visit_fn(void *ctx, const char *prefix, const struct kvr_opt *o,
                                const char *value);
 void kvr_plan_visit(const struct kvr_scheme *p, kvr_plan_visit_fn *fn, void *ctx);

@@ -16,10 +16,11 @@
  *     energy   c = q . (mean k^ - mean k) + 1/2 sum_c q_c^2 (var_c k^ - var_c k)
  *
  * The means and variances are over the tokens of one segment and head. The corrections taylor,
- * exact and flat assume an error that is nearly uniform and independent of the key; the codec has
- * to declare such an error (struct kvr_coding_noise). The correction energy works for any codec
- * whose error can be measured. For rotated codecs, all quantities, including the query, are in
- * rotated space. Elements that are stored exactly have scale 0. */
+ * exact and flat assume that errors are nearly uniform and independent of the keys. They accept
+ * only a codec whose error model (struct kvr_coding_noise) states scales. The correction energy
+ * measures the error and therefore accepts any codec with a known or measurable error. If the codec
+ * has a transform, all quantities, including the query, are in the transformed space. Elements that
+ * are stored exactly (outliers) count as having scale 0. */
 #ifndef KVR_METHODS_CORRECTIONS_CORRECTION_H
 #define KVR_METHODS_CORRECTIONS_CORRECTION_H
 
@@ -30,18 +31,18 @@
 extern "C" {
 #endif
 
-/* Keys of one head of a segment, and the scores of m queries for them. */
+/* Keys [t0, t0 + n) of head h of a segment, and the scores of m queries for these keys. */
 struct kvr_correction_job {
     const struct kvr_packed *k;
     const kvr_f16 *moments; /* moments of the segment, [number of moments][H][D], as written by
                              * `prepare` */
-    int64_t t0;             /* index of the first of the keys [t0, t0 + n) in the segment */
+    int64_t t0;             /* index of the first key within the segment */
     int n, h;
-    const float *q, *q2; /* queries / sqrt(D) in the codec's space, and their squares, [m][D]
-                          * each */
+    const float *q, *q2; /* q: queries divided by sqrt(D), [m][D], in the transformed space of the
+                          * codec; q2: squares of their elements, [m][D] */
     int m, d;
-    float *s; /* scores; the score of query i and key j is s[i * stride + j], and c is subtracted in
-               * place */
+    float *s; /* scores, from which the function `apply` subtracts c; the score of query i and key j
+               * is s[i * stride + j] */
     int64_t stride;
 };
 
@@ -49,17 +50,18 @@ enum { KVR_CORRECTION_MAX_KEYS = 64, KVR_CORRECTION_MAX_D = 256 };
 
 struct kvr_correction {
     const char *name, *title;
-    bool measures; /* true if the correction uses measured moments; false if the codec must have a
-                    * scale */
-    int moments;   /* number of FP16 values per channel that a segment stores */
+    bool measures; /* whether the correction measures the error, so that the codec's error model
+                    * need not state scales */
+    int moments;   /* number of FP16 values per channel that the correction stores with every
+                    * segment */
     /* Computes moments [number of moments][H][D] of a quantized segment from x [T,H,D], the
-     * original keys in the codec's space. `prepare` is NULL if the correction stores no moments
-     * (`moments` is 0). */
+     * original keys in the transformed space of the codec. `prepare` is NULL if the correction
+     * stores no moments (`moments` is 0). */
     void (*prepare)(const struct kvr_packed *k, const float *x, kvr_f16 *moments);
     void (*apply)(const struct kvr_correction_job *job);
 
-    /* Functions for CUDA (corrections_cuda.h). If attention computes the correction from squared
-     * scales, as by_scales states, rows_cuda is NULL. */
+    /* Functions for CUDA (corrections_cuda.h). If by_scales is not KVR_BY_SCALES_NO, attention
+     * kernels compute the correction from squared scales, and rows_cuda is NULL. */
     enum kvr_by_scales by_scales;
     kvr_correction_prepare_cuda_fn *prepare_cuda;
     kvr_correction_rows_cuda_fn *rows_cuda;
@@ -67,11 +69,11 @@ struct kvr_correction {
 
 extern const struct kvr_correction *const kvr_corrections[]; /* NULL-terminated */
 extern const char *const kvr_correction_names[];             /* "none", "taylor", ... */
-/* The correction at an index into kvr_correction_names; NULL for 0 (none). */
+/* The correction with the name kvr_correction_names[index]; NULL for index 0 ("none"). */
 const struct kvr_correction *kvr_correction_at(int index);
 
-/* Checks that keys of this codec can be corrected; the message of KVR_EUNSUPPORTED gives the reason
- * if not. A lossless codec is accepted, and its correction is 0. */
+/* Checks that the correction supports this codec of keys. Fails with KVR_EUNSUPPORTED if not; the
+ * message gives the reason. A lossless codec is accepted, and its correction is 0. */
 enum kvr_status kvr_correction_check(const struct kvr_correction *c, const struct kvr_codec *codec);
 
 /* Writes the squared scales of keys [t0, t0+n) of head h to out [n][D]; the scale of an element

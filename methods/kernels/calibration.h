@@ -4,22 +4,22 @@
 
 #include "methods/codec.h"
 
-/* Value of a stage's option that names no file; the stage then fits all its parameters to the
- * block. */
+/* Value of a stage's calibration option that stands for no file. The stage then fits all its
+ * parameters to each block. */
 #define KVR_CALIBRATION_FIT "fit"
 enum { KVR_CALIBRATION_PATH = 120 };
 
-/* Whether the option's value names a calibration file; the value is empty for a stage without the
- * option. */
+/* Whether the value of a calibration option is the path of a file. The value is empty for a stage
+ * without this option. */
 bool kvr_calibration_is_file(const char *value);
 
-/* Checks the path of a calibration file. Fails with KVR_EINVAL if the path contains a comma or
- * bracket, which the codec's text reserves, or is longer than KVR_CALIBRATION_PATH. The message
- * names the option. */
+/* Checks the path of a calibration file. Fails with KVR_EINVAL if the path is longer than
+ * KVR_CALIBRATION_PATH, or contains a comma or a bracket, which have a meaning in the text of a
+ * codec. The message names the option. */
 enum kvr_status kvr_calibration_check(const char *option, const char *value);
 
-/* Checks that the calibration can be read. Fails with KVR_EUNSUPPORTED if the layer is unknown, and
- * with KVR_EINVAL if the path is not a regular file. */
+/* Checks that a stage can read the calibration of its layer. Fails with KVR_EUNSUPPORTED if the
+ * position does not state the layer, and with KVR_EINVAL if the path is not a regular file. */
 enum kvr_status kvr_calibration_find(const char *option, const char *path,
                                      const struct kvr_place *place);
 

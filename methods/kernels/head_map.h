@@ -11,8 +11,8 @@
 
 #include "methods/policy.h"
 
-/* Values of the option that name no file: classes that are determined while the method runs, or the
- * classes published with the paper. */
+/* Values of the option `map` other than a path. With "online", the method determines the classes
+ * while it runs. With "labels", it uses the classes published with the paper. */
 #define KVR_HEAD_MAP_ONLINE "online"
 #define KVR_HEAD_MAP_PUBLISHED "labels"
 

@@ -6,15 +6,17 @@
  *     v 0  ...
  *
  * For each layer, the file has one line for the keys and one for the values, in any order. Levels
- * ascend in the interval [-1, 1], to which a vector without its outliers is scaled. */
+ * ascend in the interval [-1, 1]. A channel or token without its outliers is scaled to this
+ * interval before it is quantized. */
 #ifndef KVR_METHODS_KERNELS_LEVEL_TABLE_H
 #define KVR_METHODS_KERNELS_LEVEL_TABLE_H
 
 #include "methods/codec.h"
 
-/* Reads the n levels of the layer place->layer to level [n]. Fails with KVR_ENOTFOUND or KVR_EIO if
- * the file cannot be read, and with KVR_EUNSUPPORTED if the layer is unknown. If a line is missing,
- * or the number of levels or layers differs, fails with KVR_EFORMAT; the message gives the line. */
+/* Reads the n levels of layer place->layer for keys or values (`side`) to level [n]. Fails with
+ * KVR_ENOTFOUND or KVR_EIO if the file cannot be read, and with KVR_EUNSUPPORTED if `place` does
+ * not state the layer. Fails with KVR_EFORMAT if a line is missing, or if the file has another
+ * number of levels or layers; the message gives the line. */
 enum kvr_status kvr_level_table_read(const char *path, enum kvr_side side,
                                      const struct kvr_place *place, int n, double *level);
 

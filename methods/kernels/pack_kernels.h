@@ -1,7 +1,6 @@
 /* pack_kernels.h - functions of pack.h, one table per instruction set.
  *
- * A plane has fields of f = 1, 2, 4 or 8 bits, and `low` is the lowest bit of the code that it
- * stores. */
+ * A bit plane stores bits [low, low + f) of every code in fields of f = 1, 2, 4 or 8 bits. */
 #ifndef KVR_METHODS_KERNELS_PACK_KERNELS_H
 #define KVR_METHODS_KERNELS_PACK_KERNELS_H
 

@@ -8,14 +8,15 @@
  * multiple of ulp(q0) ulp(s) and below 8 s ulp(q0), so it has at most 3 significand bits more than
  * s. If s has at most 21 significand bits, fmaf therefore computes e exactly. Before rounding, q0 +
  * e inv differs from y / s by e times the error of inv, at most 3 2^-24 ulp. If s has p significand
- * bits, y / s is at least 2^-(p+1) ulp away from a rounding boundary, unless it is exactly s 2^k
- * times a 24-bit number. The result is therefore correctly rounded if s is an FP16 number (11
- * bits), a BF16 number (8 bits) or a small integer. For the divisor sqrt(D) of the Walsh-Hadamard
- * transform, which has 24 significand bits, tests/methods/test_quotient.c checks every y.
+ * bits, y / s is at least 2^-(p+1) ulp away from every midpoint between two adjacent floats. The
+ * result is therefore correctly rounded if s is an FP16 number (11 bits), a BF16 number (8 bits) or
+ * a small integer. For the divisor sqrt(D) of the Walsh-Hadamard transform, which has 24
+ * significand bits, tests/methods/test_quotient.c checks every y.
  *
  * The magnitude of y must be 0, or at least 2^-100 and so small that y inv is finite. For smaller
  * magnitudes of y, the result may be off by one denormal ulp, and it is 0 if the quotient is 0. For
- * an infinite y, for NaN and, if s is positive, for -0 the result is that of a division. */
+ * an infinite y and for NaN, the result equals that of a division, and so does the result for y =
+ * -0 if s is positive. */
 #ifndef KVR_METHODS_QUOTIENT_H
 #define KVR_METHODS_QUOTIENT_H
 
@@ -31,8 +32,8 @@
 KVR_QUOTIENT kvr_quotient(float y, float s, float inv)
 {
     const float q = y * inv,
-                over = fmaf(q, s, -y); /* is +0 if the quotient q is exact, so that the correction
-                                        * leaves a q of -0 unchanged */
+                over = fmaf(q, s, -y); /* +0 if the quotient q is exact, so that adding the
+                                        * correction to q = -0 leaves -0 */
 
     return fabsf(over) < INFINITY ? fmaf(over, -inv, q) : q; /* `over` is NaN if y is not finite */
 }
@@ -69,8 +70,8 @@ KVR_QUOTIENT kvr_inverse_refine(float near, float s)
 KVR_QUOTIENT kvr_inverse(float s)
 {
 #ifdef KVR_EMULATED
-    const float near = 1 / s * (1 + 0x1p-22f); /* emulates the device's approximate reciprocal with
-                                                * its maximum error */
+    const float near = 1 / s * (1 + 0x1p-22f); /* deviates from 1 / s by the maximum error of the
+                                                * device's approximate reciprocal */
 #else
     float near;
 

@@ -1,8 +1,8 @@
 /* rope.h - rotary position embedding (RoPE) of a video model, and token positions within a frame.
  *
- * The cache stores keys to which RoPE has been applied. To combine keys of several positions, for
- * example to their mean, apply the inverse RoPE of their positions, combine the keys, and apply the
- * RoPE of the new position.
+ * The cache stores keys to which RoPE has been applied. To average keys of several positions, apply
+ * the inverse RoPE of each key's position, average the keys, and apply the RoPE of the new
+ * position.
  *
  *     kvr_rope_angles(D, frame, row, col, cosines, sines);
  *     kvr_rope_rotate(k, D, cosines, sines, true, raw);
@@ -17,8 +17,8 @@
 #include "harness/core/status.h"
 
 /* Computes the angles of one position as cosines and sines [D/2]. Of the c = D/2 channel pairs, the
- * first c - 2g are for time, then g for rows and g for columns, with g = floor(c / 3). The
- * frequencies of an axis are a geometric sequence that starts at 1. */
+ * first c - 2g encode time, the next g the row, and the last g the column, with g = floor(c / 3).
+ * The frequencies of an axis are a geometric sequence that starts at 1. */
 void kvr_rope_angles(int head_dim, double frame, int row, int col, double *cosines, double *sines);
 
 /* Rotates the channel pairs (2p, 2p + 1) of from [D] by the angles, or by their negatives if
@@ -27,9 +27,10 @@ void kvr_rope_rotate(const float *from, int head_dim, const double *cosines, con
                      bool back, float *to);
 
 /* Sets *out to the number of tokens per row of a frame. If `row` is not 0, the number is `row`. If
- * `row` is 0, a row has 52 tokens in Wan's frames of 1560 tokens; other frames are divided by the
- * most square factorisation. If `row` does not divide a frame, fails with KVR_EUNSUPPORTED and the
- * name of the part. */
+ * `row` is 0, Wan's frames of 1560 tokens have 52 tokens per row; for other frames, rows and
+ * columns are as nearly equal in number as possible. If `row` does not divide tokens_per_frame,
+ * fails with KVR_EUNSUPPORTED. The message names `part`, the stage or policy that calls the
+ * function. */
 enum kvr_status kvr_frame_row(const char *part, int tokens_per_frame, int row, int *out);
 
 #endif

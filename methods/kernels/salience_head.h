@@ -13,7 +13,7 @@
  *
  * The network's file is a safetensors file with the tensors fc1.weight [hidden, inputs], fc1.bias
  * [hidden], fc2.weight [outputs, hidden] and fc2.bias [outputs], of any floating-point type. The
- * script models/nano/salience.py trains a head. */
+ * script models/nano/salience.py trains such a network. */
 #ifndef KVR_METHODS_KERNELS_SALIENCE_HEAD_H
 #define KVR_METHODS_KERNELS_SALIENCE_HEAD_H
 
@@ -23,15 +23,16 @@
 #include "harness/core/status.h"
 
 /* The argument `which` is the path of the network's file, "auto" or "drawn". "auto" selects the
- * bundled head if its shape matches, and random weights otherwise. "drawn": random weights. */
+ * network that is part of the program if it was trained for this shape, and random weights
+ * otherwise. "drawn" selects random weights. */
 #define KVR_SALIENCE_AUTO "auto"
 #define KVR_SALIENCE_DRAWN "drawn"
 
 struct kvr_salience_head;
 
-/* Opens a head for Hq query heads and H KV heads. Random weights depend on `seed`. Fails with
- * KVR_ENOTFOUND if the file is missing, with KVR_EFORMAT if its shape differs, and with KVR_ENOMEM
- * if memory is short. */
+/* Opens the network for a model with n_query_heads query heads (Hq) and n_heads KV heads (H).
+ * Random weights depend on `seed`. Fails with KVR_ENOTFOUND if the file is missing, with
+ * KVR_EFORMAT if its tensors do not fit the model, and with KVR_ENOMEM if memory is short. */
 enum kvr_status kvr_salience_head_open(struct kvr_salience_head **out, const char *which,
                                        int n_query_heads, int n_heads, int head_dim, int seed);
 void kvr_salience_head_close(struct kvr_salience_head **head);

@@ -8,9 +8,9 @@
  * summary, and delta is computed once, when the frame's keys and values are new. The first frame
  * has delta 1, since it has no predecessor. In the study reading (the variant of the study's code),
  * all cached frames are summarised again at every call. The last o = min(n_prev, n) frames of the
- * previous summaries are compared with the last o frames of the new summaries. After a chunk of
- * three frames, frame i is therefore compared with frame i-3, the first frames keep delta 1, and a
- * frame pruned to zeros gives deltas of 1e5.
+ * previous summaries are compared with the last o frames of the new summaries. If a chunk has three
+ * frames, frame i is therefore compared with frame i-3, and the first three frames have delta 1.
+ * Comparison with a frame that was pruned to zeros gives a delta of about 1e5.
  *
  * The tiers `saliency` and the retention `saliency` share one kvr_policy_state: the tiers compute
  * the scores, and the retention reuses them in the same call. A new state is {0}; to reset a state,
@@ -26,31 +26,32 @@
 
 struct kvr_saliency_rule {
     double delta_weight, recency_weight;
-    bool every_call; /* true (study's variant): scores are computed at every call; false: scores are
-                      * computed only when the number of frames has changed */
+    bool every_call; /* study's variant only: true if deltas are computed at every call, false if
+                      * only when the number of frames has changed */
 };
 
-/* Level of a frame, which only increases over time in the paper's variant (intended reading). */
+/* Coarsest storage that a frame has had so far. In the paper's variant (intended reading), the
+ * level of a frame never decreases. */
 enum kvr_frame_level {
-    KVR_FRAME_FINE,   /* the frame has always been in the fine tiers */
+    KVR_FRAME_FINE,   /* the frame was never in tier 0 */
     KVR_FRAME_COARSE, /* was in tier 0 */
     KVR_FRAME_GONE,   /* evicted */
 };
 
-/* Scores of frames, borrowed from the state until the state's next use. */
+/* Scores of frames. The pointers refer to memory of the policy state and are valid until the next
+ * call that uses this state. */
 struct kvr_saliency {
     int64_t n;               /* number of frames; the last frame may be partial */
     const float *delta;      /* [n] */
     const float *score;      /* [n] */
-    uint8_t *level;          /* enum kvr_frame_level of each frame, [n]; tiers and retention set the
-                              * levels, in the paper's variant (intended reading) only */
+    uint8_t *level;          /* enum kvr_frame_level of each frame, [n]; tiers and retention write
+                              * levels in the paper's variant (intended reading) only */
     struct kvr_ranked *rank; /* [n] scratch for planning */
 };
 
 /* Scores the frames of ctx. If k and v are NULL, every delta is 1. After a failure the state is
- * unchanged. Of the functions that tiers and retention call, only kvr_saliency_score can run out of
- * memory or return a device error. On CUDA the function synchronises, because the host reads the
- * summaries. */
+ * unchanged. Fails with KVR_ENOMEM or with an error of the device; the other functions of this
+ * header cannot fail. On CUDA the function synchronises, because the host reads the summaries. */
 enum kvr_status kvr_saliency_score(const struct kvr_saliency_rule *rule,
                                    const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                                    struct kvr_policy_state *state, struct kvr_saliency *out);

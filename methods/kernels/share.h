@@ -1,9 +1,9 @@
-/* share.h - rounds a share of n items to a count.
+/* share.h - rounds a fraction of n items to a whole number of items.
  *
  *     n_recent = kvr_share(0.25 * beta * n, 1, n);
  *
- * The share x is rounded half to even, as in torch and Python, then clamped to [lo, hi]. If lo > hi
- * the result is hi, and NaN gives lo. */
+ * The number x is rounded to the nearest integer, ties to even, as in torch and Python, and then
+ * clamped to [lo, hi]. If lo > hi the result is hi, and NaN gives lo. */
 #ifndef KVR_METHODS_KERNELS_SHARE_H
 #define KVR_METHODS_KERNELS_SHARE_H
 

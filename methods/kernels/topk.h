@@ -16,7 +16,7 @@ struct kvr_ranked {
     int32_t index;
 };
 
-/* Sorts the items, best first. */
+/* Sorts the items by descending score. */
 void kvr_topk(struct kvr_ranked *item, int64_t n);
 
 /* Moves the k best items, 0 <= k <= n, before the others, in about n steps. */

@@ -1,13 +1,13 @@
-/* score.h - token scores for the retention `keep`.
+/* score.h - token scores, by which the retention `keep` selects the tokens to keep.
  *
  *     const struct kvr_score *s = kvr_scores[o->score];
  *     s->rate(&job);                         job.score[i]: the largest stay
  *
- * A score is computed once per chunk, either for all heads together or for one head. A score
- * function receives the stored tokens, oldest first, and then those of the new chunk. A score
- * function may keep `memory` floats per token between chunks. Keys of older chunks are already
- * quantized. Information about a key must therefore be stored while the key is new, unless the
- * score requests `all_keys`. */
+ * When a chunk is stored, every token gets a score, either for all heads together or for one head.
+ * A score function receives the stored tokens, oldest first, and then those of the new chunk. A
+ * score function may keep `memory` floats per token between chunks. Keys of older chunks are
+ * already quantized. A score that needs exact keys must therefore compute its data about a key
+ * while the key's chunk is new. A score that requests `all_keys` receives decoded keys instead. */
 #ifndef KVR_METHODS_SCORES_SCORE_H
 #define KVR_METHODS_SCORES_SCORE_H
 
@@ -19,7 +19,7 @@ enum { KVR_SCORE_MAX_MEMORY = 2 };
  * - 1). */
 enum kvr_place_weight {
     KVR_PLACE_NONE,
-    KVR_PLACE_FIRST,       /* tokens of the first chunk are evicted first */
+    KVR_PLACE_FIRST,       /* the tokens of the first chunk are evicted before all others */
     KVR_PLACE_EXPONENTIAL, /* the weight is .1 + .9 (1 - e^-2x) / (1 - e^-2) */
     KVR_PLACE_POLYNOMIAL,  /* the weight is .1 + .9 x^power */
     KVR_PLACE_CONVEX,      /* the weight is 2 (1 - (1 - x)^power) */
@@ -29,7 +29,7 @@ enum kvr_place_weight {
 
 struct kvr_score_opts {
     int seed;      /* for `random` */
-    int pool;      /* width, in tokens, of the maximum over neighbouring scores; 1 leaves scores
+    int pool;      /* width in tokens, odd, of a sliding maximum over the scores; 1 leaves scores
                     * unchanged */
     double lambda; /* weight of the attention term in `redundancy` */
     enum kvr_place_weight weight;
@@ -42,8 +42,8 @@ struct kvr_score_job {
     const struct kvr_policy_ctx *ctx;
     const struct kvr_score_opts *opts;
     int h0, n_heads;      /* heads scored together */
-    int64_t n, first_new; /* number of tokens; tokens from index first_new on belong to the new
-                           * chunk */
+    int64_t n, first_new; /* n: number of tokens to score; indices from first_new on are tokens of
+                           * the new chunk */
     const int32_t *token; /* [n] ascending */
     float *memory;        /* [n][memory]; 0 for new tokens */
     float *score;         /* [n] */
@@ -57,17 +57,20 @@ struct kvr_score {
     bool columns;        /* reads ctx->columns */
     bool keys, all_keys; /* reads ctx->k, ctx->all_keys */
     bool all_values;     /* also reads ctx->all_values */
-    bool undoes_rope;    /* the score undoes the queries' RoPE, which needs a video model */
+    bool undoes_rope;    /* the score applies the inverse RoPE to queries, which requires a video
+                          * model */
     bool queries;        /* reads ctx->q */
-    bool head;           /* uses the salience network's prediction from ctx->q, ctx->k and ctx->v */
+    bool head;           /* the score is the prediction of the salience network (salience_head.h),
+                          * whose inputs are ctx->q, ctx->k and ctx->v */
     bool oracle_scores;  /* reads ctx->oracle_scores: not causal */
     void (*rate)(const struct kvr_score_job *job);
 };
 
 extern const struct kvr_score *const kvr_scores[]; /* NULL-terminated */
 
-/* Mean, over the heads that are scored together, of a token's sum of softmax weights in
- * ctx->columns, or of its maximum weight if `largest`. If ctx->columns is NULL, the result is 0. */
+/* Attention that a token received: the sum of its softmax weights in ctx->columns, or the maximum
+ * weight if `largest` is set, averaged over the heads that are scored together. If ctx->columns is
+ * NULL, the result is 0. */
 float kvr_column_of(const struct kvr_score_job *job, int64_t token, bool largest);
 /* Key [D] of a token of the new chunk, in head h. */
 const float *kvr_new_key(const struct kvr_score_job *job, int64_t token, int h);
