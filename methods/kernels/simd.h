@@ -5,8 +5,8 @@
  *         v_store(y + c, v_mul(v_load(x + c), v_set(2)));
  *
  * For AVX2 and AVX-512. On other targets KVR_SIMD is undefined, and the files compile their plain
- * C, which is the reference. No other file includes this header, so its names have no prefix
- * kvr_. */
+ * C, which is the reference. Only the *_isa.c files include this header, also through other
+ * headers, so its names have no prefix kvr_. */
 #ifndef KVR_METHODS_KERNELS_SIMD_H
 #define KVR_METHODS_KERNELS_SIMD_H
 

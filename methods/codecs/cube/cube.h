@@ -1,10 +1,10 @@
 /* cube.h - index arithmetic of the stage `cube`, shared by CPU and CUDA.
  *
  * A block has frames of `frame` tokens, and a frame has rows of `row` tokens. Cubes of frames x
- * rows x cols tokens tile the block. Cubes are numbered first along a row, then down a frame, then
- * over frames. If the block has an incomplete frame, or token positions are unknown, the block is
- * treated as one row. In such a block, a cube is a run of consecutive tokens, and the last cube may
- * be shorter. */
+ * rows x cols tokens tile the block. The index of cubes increases fastest along a row, then down a
+ * frame, then over frames. If the block has an incomplete frame, or token positions are unknown,
+ * the block is treated as one row. In such a block, a cube is a run of consecutive tokens, and the
+ * last cube may be shorter. */
 #ifndef KVR_METHODS_CUBE_H
 #define KVR_METHODS_CUBE_H
 
@@ -27,8 +27,8 @@ CELLS int64_t cube_of(const struct cube *g, int64_t t)
            in_frame % g->row / g->cols;
 }
 
-/* Token j of cube i in ascending order, 0 <= j < frames * rows * cols; -1 beyond the end of the
- * block. */
+/* Index of token j of cube i, 0 <= j < frames * rows * cols. The index increases with j; it is -1
+ * if the token is beyond the end of the block. */
 CELLS int64_t cube_token(const struct cube *g, int64_t i, int64_t j)
 {
     const int64_t c = i % g->across * g->cols + j % g->cols;
@@ -39,7 +39,7 @@ CELLS int64_t cube_token(const struct cube *g, int64_t i, int64_t j)
     return t < g->n_tok ? t : -1;
 }
 
-/* Mean of n elements with this sum, as stored. */
+/* E4M3 bits of the mean of n elements whose sum is `sum`. */
 CELLS unsigned cube_mean(double sum, int64_t n)
 {
     return cells_store(CELLS_E4M3, n ? (float)(sum / (double)n) : 0);

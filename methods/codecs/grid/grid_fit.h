@@ -10,17 +10,20 @@
 #include "methods/codecs/grid/order.h"
 #include "methods/kernels/simd.h"
 
-/* FIT: maximum number of groups that are fitted together; the shortest group has 8 elements. FIT
- * includes 16 unused groups, so that the arrays do not start at the same cache set. */
+/* FIT: number of elements of the arrays in struct groups. The scales of a strip of KVR_GRID_ROWS x
+ * KVR_GRID_STRIP elements are computed together, and a group has at least 8 elements. 16 more
+ * elements keep the arrays from starting in the same cache set. */
 enum { FIT = KVR_GRID_ROWS * KVR_GRID_STRIP / 8 + 16 };
 
-/* Parameters of groups that are fitted together, as one array per field for vectorization. */
+/* Parameters of the groups of one strip, with one array per field, so that loops over groups are
+ * vectorized. */
 struct groups {
-    int32_t low[FIT], high[FIT];   /* range of each group, mapped by order_of() */
+    int32_t low[FIT], high[FIT];   /* smallest and largest value of each group, as integers that
+                                    * compare like the floats (order_of()) */
     float lo[FIT], hi[FIT];        /* range */
-    float s[FIT];                  /* a code is q = rne((x - m) / s + pre) + post, where s is never
-                                    * 0 */
-    float m[FIT], pre[FIT];        /* `post` is the same for all groups */
+    float s[FIT];                  /* divisor in q = rne((x - m) / s + pre) + post, which computes
+                                    * the code q of element x; never 0 */
+    float m[FIT], pre[FIT];        /* terms of the same formula; `post` is a constant of the grid */
     kvr_f16 scale[FIT], zero[FIT]; /* as stored */
 };
 
@@ -59,8 +62,9 @@ static inline void f16_down(kvr_f16 *__restrict h, const float *__restrict x, in
     }
 }
 
-/* In the study's variant (reading), the scale is range / levels, at least 1e-8, and codes are
- * computed with the unrounded scale. */
+/* Computes the parameters of groups in the study's variant (reading). The scale is the range
+ * divided by 2^b - 1 (asym), or the largest magnitude divided by 2^(b-1) - 1 (sym), and at least
+ * 1e-8. Codes are computed with the unrounded scale. */
 static inline void fit_study(const struct kvr_grid *g, bool bf16, struct groups *r, int n)
 {
     const float q_top = (float)((1 << g->bits) - 1);
@@ -87,8 +91,9 @@ static inline void fit_study(const struct kvr_grid *g, bool bf16, struct groups 
 }
 
 /* Computes x / n, correctly rounded, for a small integer n and x >= 0. With FMA, the quotient is
- * corrected by its remainder, as derived in grid_encode_isa.c. If the quotient underflows, only
- * whether it is 0 matters; if it overflows, the group is not finite. */
+ * corrected by its remainder, as derived in grid_encode_isa.c. The quotient may be wrong if it
+ * underflows, since callers then only use whether it is 0, or if it overflows, since the group then
+ * decodes to NaN. */
 static inline float quotient(float x, float n)
 {
 #ifdef KVR_ISA_AVX2
@@ -100,14 +105,15 @@ static inline float quotient(float x, float n)
 #endif
 }
 
-/* The paper's variant (intended reading) of `sym`: codes range from -qmax-1 to qmax. The sign of s
- * is chosen so that the values of larger magnitude, positive or negative, get the negative codes.
- * No value is clipped, and the scale is never larger than in the study reading. */
+/* Computes the scale s of `sym` in the paper's variant (intended reading). Codes range from -qmax-1
+ * to qmax. If the value of largest magnitude is positive, s is negative, so that this value gets a
+ * negative code. No value is clipped, and |s| is never larger than the scale in the study's
+ * variant. */
 static inline void fit_sym(int bits, struct groups *r, int n)
 {
     const float qmax = (float)((1 << (bits - 1)) - 1);
 
-    /* Magnitudes of both signs as integer bits, which compare like the floats. */
+    /* pos and neg: largest magnitudes of positive and of negative values, as the bits of floats */
     for (int i = 0; i < n; i++) {
         const int32_t pos = r->high[i] > 0 ? r->high[i] : 0, neg = r->low[i] < 0 ? ~r->low[i] : 0;
         const float wide = float_of(pos > neg ? pos : neg) * (1 / (qmax + 1));
@@ -126,7 +132,8 @@ static inline void fit_sym(int bits, struct groups *r, int n)
     kvr_to_f32(r->s, r->scale, KVR_F16, (size_t)n);
 }
 
-/* The paper's variant (intended reading) of `asym`: values are offset by the group's minimum. */
+/* Computes the scale s and the minimum m of `asym` in the paper's variant (intended reading). Codes
+ * are computed from x - m. */
 static inline void fit_asym(int bits, struct groups *r, int n)
 {
     const float q_top = (float)((1 << bits) - 1);
@@ -142,7 +149,7 @@ static inline void fit_asym(int bits, struct groups *r, int n)
 }
 
 #ifdef KVR_SIMD
-/* f16_up() for one vector; the result is FP16 bits as integers. */
+/* Like f16_up(), for one vector. The result is FP16 bits in 32-bit integers. */
 static inline vi v_f16_up(vf x)
 {
     const vh h = h_nearest(x);
@@ -150,7 +157,7 @@ static inline vi v_f16_up(vf x)
     return i_min(i_one_more(h_ints(h), x, h_floats(h)), i_set(0x7bff));
 }
 
-/* f16_down() for one vector; the result is FP16 bits as integers. */
+/* Like f16_down(), for one vector. The result is FP16 bits in 32-bit integers. */
 static inline vi v_f16_down(vf x)
 {
     const vh h = h_nearest(x);
@@ -169,7 +176,7 @@ static inline vf v_quotient(vf x, float n)
     return v_mul_add(v_minus_mul(q, v_set(n), x), y, q);
 }
 
-/* fit_sym() for one vector; the result is the scales' FP16 bits. */
+/* Like fit_sym(), for one vector of groups. The result is the FP16 bits of the scales. */
 static inline vi v_fit_sym(int bits, vi low, vi high)
 {
     const float qmax = (float)((1 << (bits - 1)) - 1);
@@ -187,7 +194,7 @@ static inline vf v_float_of(vi order)
     return v_of_bits(i_xor(order, i_and(i_sign(order), i_set(0x7fffffff))));
 }
 
-/* Parameters of one vector of groups, in the intended reading. */
+/* Parameters of one vector of groups, in the paper's variant (intended reading). */
 struct v_quant_params {
     vf s, m;
     vi scale, zero; /* FP16, as stored */
@@ -215,8 +222,8 @@ static inline struct v_quant_params v_fit(const struct kvr_grid *g, vi low, vi h
                                     i_pick(bad, i_set(0), zero) };
 }
 
-/* fit() for n groups by vector operations, in the intended reading; n is a multiple of VL. The
- * fields lo and hi are not written. */
+/* Like fit(), for n groups by vector operations, in the paper's variant (intended reading). n is a
+ * multiple of VL. The fields lo and hi are not written. */
 static inline void fit_vectors(const struct kvr_grid *g, struct groups *r, int n)
 {
     for (int i = 0; i < n; i += VL) {
@@ -255,10 +262,12 @@ static inline void fit(const struct kvr_grid_block *b, struct groups *r, int n)
     for (int i = 0; i < n; i++) {
         const bool bad = r->high[i] >= infinity || r->low[i] <= minus_infinity;
 
-        /* If a scale is 0, the range is 0 and x - m is 0, so any divisor is correct. */
+        /* If the scale is 0, all elements of the group have x - m = 0, so 1 is a correct divisor
+         * too. */
         r->s[i] = bad ? NAN : r->s[i] == 0 ? 1 : r->s[i];
         r->scale[i] = bad ? 0x7e00 : r->scale[i];
-        r->zero[i] = bad ? 0 : r->zero[i]; /* the sign of a NaN would depend on the processor */
+        r->zero[i] = bad ? 0 : r->zero[i]; /* 0 instead of a NaN, whose sign would depend on the
+                                            * processor */
     }
 }
 

@@ -6,7 +6,7 @@
 #include "methods/codecs/hadamard/fwht.h"
 
 struct kvr_fwht_kernels {
-    /* Like kvr_fwht, on one thread; y may be x. */
+    /* Like kvr_fwht, but on one thread and with the result in y, which may be x. */
     void (*rows)(float *y, const float *x, int64_t n_rows, int d, bool bf16);
 };
 KVR_ISA_TABLES(struct kvr_fwht_kernels, kvr_fwht_kernels)

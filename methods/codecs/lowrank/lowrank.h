@@ -8,8 +8,8 @@
 
 #include "methods/codecs/cells/cells.h"
 
-/* The codes of a block are the coefficients c, BF16 [T,H,r]; the side information of a block is,
- * per head, the mean [D] and then u [r][D], in BF16. */
+/* The codes of a block are the coefficients c, BF16 [T,H,r]. The side information of a block has,
+ * for each head, the mean [D] and then the directions u [r][D], in BF16. */
 struct lowrank {
     int64_t n_tok;
     int n_heads, d, rank;

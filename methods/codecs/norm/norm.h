@@ -1,7 +1,7 @@
 /* norm.h - arithmetic of the stage `norm`, shared by CPU and CUDA.
  *
  * The norm of a token x over all heads is n = FP16(||x||), at most 65504. The stage outputs x / n,
- * and its decoder multiplies by n. A token of zeros has n = 0 and is divided by 1. */
+ * and its decoder multiplies by n. If n is 0, the token is not divided. */
 #ifndef KVR_METHODS_NORM_H
 #define KVR_METHODS_NORM_H
 

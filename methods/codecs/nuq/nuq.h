@@ -1,8 +1,8 @@
 /* nuq.h - format and decoder of the stage `nuq`, shared by CPU and CUDA.
  *
- * A vector is a channel over the tokens of the block, or a token over all heads. The outliers of a
- * vector are stored exactly, `kept` of them. The other elements of a vector lie in a range [lo, hi]
- * and are decoded by a codebook:
+ * A vector is a channel over the tokens of the block, or a token over all heads. The narrowest
+ * range [lo, hi] is chosen that contains all elements of a vector except n_outliers. These outliers
+ * are stored as FP16 numbers, and all other elements are decoded by a codebook:
  *
  *     x^ = level[q] (hi - lo) / 2 + (lo + hi) / 2         2^b levels, common to the block */
 #ifndef KVR_METHODS_NUQ_H
@@ -12,10 +12,11 @@
 
 enum { NUQ_MAX_LEVELS = 16 };
 
-/* The codes of a block are packed as in pack.h. The side information of a block has the levels,
- * FP32 [2^b], and the middle and half range of each vector, FP16. The side information ends with
- * the indices of each vector's outliers [kept], ascending, uint16 (uint32 for vectors longer than
- * 65536), and then the values of all outliers, FP16. */
+/* The codes of a block are packed as in pack.h. The side information of a block starts with the
+ * levels, FP32 [2^b]. Next are two FP16 numbers per vector: the middle and half the width of its
+ * range. Next are the ascending indices of outliers [n_vectors][n_outliers], as uint16, or as
+ * uint32 if vectors are longer than 65536. The values of the outliers, FP16
+ * [n_vectors][n_outliers], are last. */
 struct nuq {
     int bits, n_outliers;
     bool by_token;
@@ -53,7 +54,7 @@ CELLS float nuq_value(const struct nuq *g, cells_bytes_in params, int64_t t, int
     const float half = cells_unhalf((kvr_f16)cells_get(params, nuq_middle_at(g, vector) + 2, 2));
     int low = 0, high = g->n_outliers;
 
-    while (low < high) { /* finds the first outlier index that is not below `index` */
+    while (low < high) { /* binary search for the first outlier index that is not below `index` */
         const int mid = (low + high) / 2;
 
         if ((int64_t)cells_get(params, nuq_index_at(g, vector, mid), size) < index)
@@ -70,15 +71,15 @@ CELLS float nuq_value(const struct nuq *g, cells_bytes_in params, int64_t t, int
 KVR_DECODE_LAUNCHER(nuq);
 
 #ifndef __cplusplus
-/* Adds a histogram of the elements of x [T,C] to bins [NUQ_BINS]. The elements of a vector are
- * scaled to [-1, 1], and its outliers are left out. An element's weight is 2^20 times the squared
- * ratio of its vector's half range to the largest half range, *most. Reads by_token, n_tok and
- * channels of `g` and sets the other fields. Fails with KVR_ENOMEM. */
+/* Adds a histogram of the elements of x [T,C], scaled to [-1, 1] per vector and without outliers,
+ * to bins [NUQ_BINS]. The weight of an element is 2^20 (w / *most)^2, where w is half the range of
+ * its vector, and *most becomes the largest w. The caller sets by_token, n_tok and channels of `g`,
+ * and the function sets the other fields. Fails with KVR_ENOMEM. */
 enum { NUQ_BINS = 1024 };
 enum kvr_status kvr_nuq_count(struct nuq *g, double exact, const float *x, uint64_t *bins,
                               float *most);
-/* Computes level [n], ascending, which minimises the squared error for this histogram (Lloyd's
- * algorithm, starting from uniform levels). */
+/* Computes n ascending levels by Lloyd's algorithm, which starts from uniform levels and reduces
+ * the squared quantization error of the histogram `bins`. */
 void kvr_nuq_fit_levels(const uint64_t *bins, int n, double *level);
 #endif
 

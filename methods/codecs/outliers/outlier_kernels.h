@@ -6,36 +6,37 @@
 
 #include "harness/core/isa.h"
 
-/* Count, mean and sum of squared deviations of a set of values, merged as in Chan, Golub and
- * LeVeque, 1979. Within a span of values, m2 is the sum of squares minus n mean^2, and at least 0.
- * The difference in m2 loses the digits by which mean^2 exceeds the variance; double has 16 digits,
- * and the float result needs only seven. */
+/* Number n, mean and sum m2 of squared deviations of a set of values. For up to KVR_OUTLIER_SPAN
+ * values, m2 = max(sum x^2 - n mean^2, 0). Larger sets are merged by the formulas of Chan, Golub
+ * and LeVeque (1979). The subtraction cancels leading digits if mean^2 is much larger than the
+ * variance. Double precision has nine digits more than the float result needs. */
 struct kvr_moments {
     double n, mean, m2;
 };
 
 enum { KVR_OUTLIER_SPAN = 1024 };
 
-/* F32 sums of BF16 values and of their squares. A partial sum is rounded at most 64 times before it
- * is added in double. The error is at most 2^-18 of the sum of magnitudes, and at most 2^-18 of the
- * sum of squares. */
+/* Sums of BF16 values and of their squares. Partial sums in F32 are rounded at most 64 times before
+ * they are added in double. The error is at most 2^-18 of the sum of magnitudes, and at most 2^-18
+ * of the sum of squares. */
 struct kvr_rough {
     double sum, square;
 };
 
 struct kvr_outlier_kernels {
-    /* Computes the moments of n values, 1 <= n <= KVR_OUTLIER_SPAN. Sixteen partial sums, each over
-     * every sixteenth element in order, are added in order, so every variant gives identical
-     * bits. */
+    /* Computes the moments of n values, 1 <= n <= KVR_OUTLIER_SPAN. Partial sum i adds the elements
+     * i, i + 16, i + 32, ... in order, and the sixteen partial sums are added in order. All
+     * instruction sets therefore compute identical bits. */
     struct kvr_moments (*moments)(const float *x, int64_t n);
     int64_t (*count_over)(const float *x, int64_t n, float bound); /* |x| > bound */
-    /* Lists first + i, in ascending order, for the elements i < n with |x[i]| > bound; returns
-     * their number. */
+    /* Writes first + i to `list`, in ascending order, for all i < n with |x[i]| > bound. Returns
+     * the number of written indices. */
     int64_t (*list_over)(const float *x, int64_t n, float bound, int32_t first, int32_t *list);
-    /* index of the first element with |x| > bound, or n without such an element */
+    /* Returns the smallest i with |x[i]| > bound, or n if there is none. */
     int64_t (*next_over)(const float *x, int64_t n, float bound);
-    /* n BF16 values, 1..KVR_OUTLIER_SPAN. Bit i % 64 of over[i / 64] is set if |x[i]| > least,
-     * compared as integers. The sums may differ between instruction sets. */
+    /* Reads n BF16 values, 1 <= n <= KVR_OUTLIER_SPAN. Computes the sums of x and x^2, and sets bit
+     * i % 64 of over[i / 64] if |x[i]| > least, where `least` and x have BF16 bits. The sums may
+     * differ between instruction sets. */
     struct kvr_rough (*rough)(const uint16_t *x, int64_t n, uint16_t least, uint64_t *over);
 };
 KVR_ISA_TABLES(struct kvr_outlier_kernels, kvr_outlier_kernels)

@@ -1,14 +1,14 @@
 /* qjl.h - arithmetic of the stage `qjl`, shared by CPU and CUDA.
  *
- * The stage encodes a head's vector r [D] as the signs of its random projections. The projection
- * matrix S [D,D] has independent normal numbers that depend on a seed only, so all heads, layers
- * and tokens share this matrix:
+ * The stage encodes a head's vector r [D] as the signs of its random projections. The elements of
+ * the projection matrix S [D,D] are approximately normal random numbers that depend only on a seed.
+ * All heads, layers and tokens use the same matrix:
  *
  *     n = FP16(||r||)    b_i = (S r)_i >= 0    r^ = n sqrt(pi / 2) / D  sum_i (2 b_i - 1) S_i
  *
- * With this r^, q . r^ is TurboQuant's estimate of q . r. An element of S is (popcount of 64 hashed
- * bits - 32) / 4, a binomial number with mean 0 and variance 1. Sums of multiples of 1/4 are exact,
- * so results are the same on every machine. */
+ * The dot product q . r^ is TurboQuant's estimate of q . r. An element of S is (popcount of 64
+ * hashed bits - 32) / 4, a binomial number with mean 0 and variance 1. Sums of multiples of 1/4 are
+ * exact, so results are the same on every machine. */
 #ifndef KVR_METHODS_QJL_H
 #define KVR_METHODS_QJL_H
 
@@ -16,8 +16,8 @@
 
 enum { QJL_MAX_DIM = 256 };
 
-/* The codes of a block are signs of 1 bit, packed as in pack.h; the side information of a block is
- * the norms, FP16 [T,H]. */
+/* The codes of a block are the bits b, packed as in pack.h. The side information of a block is the
+ * norms n, FP16 [T,H]. */
 struct qjl {
     uint32_t seed;
     int n_heads, head_dim;

@@ -7,12 +7,12 @@
  *     f[i] = floor((65535 - bins) h[i] / T) + i,  i = 0 .. bins        h[i]: symbols below i, of T
  *     span = high - low + 1;  high = low - 1 + (span f[s + 1] >> 16);  low += span f[s] >> 16
  *
- * As an upper end, f[bins] stands for 65536. While the top bits of low and high are equal, the
- * coder outputs them. While [low, high] straddles the middle within the inner half, the coder
- * increments the number of pending bits. To end a segment, the coder adds one pending bit and
- * writes 0 if low < 2^30, else 1, and then the pending bits, which are the inverse. Bytes are
- * filled from the highest bit down. The coder restarts for every segment of SEGMENT tokens, with
- * the same frequencies. */
+ * In the formula of high, f[bins] is replaced by 65536. While the top bits of low and high are
+ * equal, the coder outputs them. While [low, high] straddles the middle within the inner half, the
+ * coder increments the number of pending bits. At the end of a segment, the coder increments the
+ * number of pending bits. It then outputs one bit, 0 if low < 2^30 and else 1, and the pending
+ * bits, which are the inverse of that bit. Bytes are filled from the highest bit down. The coder
+ * restarts for every segment of SEGMENT tokens, with the same frequencies. */
 #ifndef KVR_METHODS_RANGED_H
 #define KVR_METHODS_RANGED_H
 
@@ -21,9 +21,9 @@
 enum { RANGED_SEGMENT = 256, RANGED_MAX_BINS = 64 };
 
 /* The codes of a block are the bytes of the segments, channel by channel within a segment. The side
- * information of a block has the offset in `codes` at which each channel's bytes end, uint32
- * [segments][channels], and the symbol frequencies, uint16 [channels][bins + 1]. The side
- * information ends with one A = BF16(max |x|) per token, BF16 [T]. */
+ * information of a block has three arrays: for every segment and channel, the offset in `codes` at
+ * which its bytes end, uint32 [segments][channels]; the cumulative symbol frequencies f, uint16
+ * [channels][bins + 1]; and A of every token, BF16 [T]. */
 struct ranged {
     int bins;
     int64_t n_tok, channels, segments;
@@ -46,7 +46,7 @@ CELLS float ranged_value(const struct ranged *g, int symbol, float size)
     return ((float)symbol - c) / c * size;
 }
 
-/* Bit number `bit` of the n bytes at `from`, or 0 beyond them. */
+/* Bit number `bit` of the n bytes from codes[from] on; 0 if there are at most `bit` bits. */
 CELLS unsigned ranged_bit(cells_bytes_in codes, int64_t from, int64_t n, int64_t bit)
 {
     return bit / 8 < n ? (unsigned)codes[from + bit / 8] >> (7 - bit % 8) & 1u : 0u;
@@ -55,7 +55,8 @@ CELLS unsigned ranged_bit(cells_bytes_in codes, int64_t from, int64_t n, int64_t
 /* State of the decoder in one segment of a channel. */
 struct ranged_reader {
     unsigned low, high, value;
-    int64_t from, n, bit; /* the segment's bytes, and the index of the next bit */
+    int64_t from, n, bit; /* offset and number of the segment's bytes in `codes`, and index of the
+                           * next bit to read */
 };
 
 CELLS struct ranged_reader ranged_open(cells_bytes_in codes, int64_t from, int64_t n)

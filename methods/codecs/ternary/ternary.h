@@ -2,14 +2,14 @@
  *
  * A group has G consecutive tokens of a channel; the last group may be shorter. The scale of a
  * group is s = FP16(mean |x|). The code q is 2 if x > dead s, 0 if x < -dead s, and 1 otherwise. A
- * code decodes to x^ = q s - s, or to q - 1 without `scaled`. */
+ * code decodes to x^ = (q - 1) s, or to q - 1 if `scaled` is false. */
 #ifndef KVR_METHODS_TERNARY_H
 #define KVR_METHODS_TERNARY_H
 
 #include "methods/codecs/cells/cells.h"
 
-/* The codes of a block have 2 bits, packed as in pack.h; the side information of a block is the
- * scales and then the minima, FP16 [groups][C] each. */
+/* The codes of a block have 2 bits and are packed as in pack.h. The side information of a block is
+ * the scales s and then the minima -s, both FP16 [groups][C]. */
 struct ternary {
     int group;
     float dead;

@@ -1,8 +1,9 @@
 /* trq.h - arithmetic of the stage `trq`, shared by CPU and CUDA.
  *
  * A block has several frames of `unit` tokens, and the last frame may be shorter. A group has G
- * consecutive channels of a head, at one token position within the frame. A group is quantized
- * frame by frame, as the residual from the decoded value r of the previous frame:
+ * consecutive channels of a head, at one token position within the frame. In the first frame of a
+ * block, the anchor, a group is quantized directly. In later frames, its difference e from the
+ * decoded value r of the previous frame is quantized:
  *
  *     frame 0, the anchor   s = BF16(max(max |x|, 1e-8) / qa)        q = clamp(rne(x / s), -qa, qa)
  *                           r = BF16(q s)                            qa = 2^(ba-1) - 1
@@ -12,11 +13,12 @@
  *                           s = BF16(s')                     q = clamp(rne(e / s + z), 0, qm)
  *                           r = BF16(r + (q - z) s)
  *
- * The range of the residual e over the group is [lo, hi]. The encoder computes the same bits of r
- * as the decoder. A group with a non-finite value has a scale of NaN and decodes to NaN; its next
+ * The range of the residual e over the group is [lo, hi]. The encoder and the decoder compute
+ * bit-identical r. A group with a non-finite value has a scale of NaN and decodes to NaN; its next
  * frame is predicted from 0.
  *
- * The stage `trq_heads` quantizes the residuals of some heads, the fine heads, to `fine` bits. */
+ * The stage `trq_heads` quantizes the residuals of some heads, called fine heads, with `fine` bits
+ * instead of `bits`. */
 #ifndef KVR_METHODS_TRQ_H
 #define KVR_METHODS_TRQ_H
 
@@ -24,16 +26,16 @@
 
 enum { TRQ_MAX_GROUP = 256, TRQ_MAX_HEADS = 64 };
 
-/* The codes of a block are those of the anchor, then those of the residuals, stored token by token
- * and packed into bytes from the highest bit down. The side information of a block starts with the
- * scales, BF16 [T][C / G]. After the scales, the side information has the zero points of the
- * residuals, one byte each, as [T - unit][C / G]. If there are fine heads, the side information
- * ends with one byte per head, which is 1 for a fine head. */
+/* The codes of a block are the codes of the anchor and then those of the residuals, token by token.
+ * Codes fill a byte from its highest bit down. The side information of a block starts with the
+ * scales, BF16 [T][C / G]. The zero points of the residuals follow, as bytes [T - unit][C / G]. If
+ * there are fine heads, the side information ends with one byte per head, which is 1 for a fine
+ * head. */
 struct trq {
     int bits, anchor, group;
     int64_t n_tok, unit, channels;
-    int fine, n_fine; /* bits per code and number of the fine heads; if both are 0, all heads use
-                       * `bits` */
+    int fine, n_fine; /* fine: bits per code of a fine head; n_fine: number of fine heads. Both are
+                       * 0 if all heads use `bits`. */
     int64_t head_dim;
     uint64_t heads; /* bit h is 1 if head h is fine */
 };
@@ -138,7 +140,7 @@ CELLS unsigned trq_code(bool anchor, int bits, const struct trq_fit *f, float e)
     return (unsigned)cells_clamp(rintf(steps + f->z), 0, qm);
 }
 
-/* Decoded value of code q, given the value r of the previous frame. */
+/* Decoded value of code q, where r is the decoded value of the previous frame. */
 CELLS float trq_value(const struct trq *g, bool anchor, const struct trq_fit *f, unsigned q,
                       float r)
 {
@@ -149,7 +151,7 @@ CELLS float trq_value(const struct trq *g, bool anchor, const struct trq_fit *f,
     return trq_round(anchor ? ((float)q - qa) * f->s : r + ((float)q - f->z) * f->s);
 }
 
-/* Value from which the next frame is predicted. */
+/* Value that is subtracted from the next frame: r, or 0 if r is NaN. */
 CELLS float trq_kept(float r)
 {
     return r != r ? 0 : r;

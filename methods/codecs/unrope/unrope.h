@@ -14,7 +14,8 @@
 
 enum { UNROPE_MAX_PAIRS = 128 };
 
-/* Parameters of a block; `list` [n_tok], or NULL, is device memory as in struct kvr_place. */
+/* Parameters of a block. `list` has the token indices [n_tok] in memory of the block's device, or
+ * is NULL if tokens are consecutive (struct kvr_place). */
 struct unrope {
     int n_heads, d;
     int64_t frame, row; /* tokens per frame and per row; if `frame` is 0, positions are unknown and
@@ -33,9 +34,9 @@ CELLS int64_t unrope_position(const struct unrope *g, int64_t token, int p)
                            : token % g->row;
 }
 
-/* Computes sine and cosine of an angle below 2^20 by elementary operations, independent of libm.
- * The angle is reduced by multiples of pi / 2, and a Taylor series follows; the error is at most
- * 1e-9. */
+/* Computes sine and cosine of an angle below 2^20 without libm, so that results are equal on all
+ * machines. The angle is reduced by multiples of pi / 2, and a Taylor series follows; the error is
+ * at most 1e-9. */
 CELLS void unrope_angle(double angle, double *cosine, double *sine)
 {
     const double k = rint(angle * 0.63661977236758134308), a = angle - k * 1.57079632679489661923;
@@ -69,8 +70,8 @@ CELLS void unrope_pair(double cosine, double sine, float *x, float *y)
     *y = (float)(a * sine + b * cosine);
 }
 
-/* Rotates tokens [t0, t0 + n) of the channels of `part`, inversely if `back`; x [n,width] is device
- * memory. */
+/* Applies RoPE, or the inverse RoPE if `back` is set, to the tokens and channels of `part`. x
+ * [n,width] is device memory. */
 KVR_LAUNCHER kvr_unrope_rotate_cuda(struct kvr_stream *s, const struct unrope *g,
                                     const struct kvr_part *part, bool back, float *x);
 
