@@ -17,12 +17,13 @@
  *     m           0                    min                  0
  *     s           see fit_sym          (max - m)/Q          max((max - min)/Q, 1e-8)
  *
- * In the intended reading (the paper's variant), codes are computed with the stored FP16 numbers; s
- * is rounded up and m down, so that no value clips. The intended reading fits an incomplete last
- * group to its actual elements, without padding. In the study reading (the variant of the study's
- * code), codes are computed with the unrounded s, and z is clamped, so that a range without 0
- * saturates. The study reading pads blocks with zero tokens to a multiple of 16 tokens; the padding
- * is stored, and min and max include it.
+ * In the intended reading (the paper's variant), codes are computed with the stored FP16 numbers. s
+ * is rounded up and m is rounded down, so no value is clipped. The intended reading fits an
+ * incomplete last group to its actual elements, without padding. In the study reading (the variant
+ * of the study's code), codes are computed with the unrounded s. Since z is clamped to [0, Q],
+ * values of a group whose range does not include 0 are clipped. The study reading pads blocks with
+ * tokens of zeros to a multiple of 16 tokens. The padding is stored, and the zeros count in min and
+ * max.
  *
  * With compute=bf16, every subtraction, division, multiplication and addition of encoding and
  * decoding is rounded to BF16. With compute=bf16, the study reading also rounds every operation
@@ -41,7 +42,7 @@
 
 #include "methods/codec.h"
 
-/* Parameters of a grid, from the options of a stage. */
+/* Parameters of an integer grid, which are options of its stage. */
 struct kvr_grid {
     int bits;
     enum kvr_group_axis axis;
@@ -51,7 +52,7 @@ struct kvr_grid {
 
 enum { KVR_GRID_MAX_GROUP = 4096, KVR_STUDY_BLOCK = 16 };
 
-/* The grid that a layout with `chains` set describes. */
+/* Returns the grid whose format the layout describes; l->chains must be set. */
 static inline struct kvr_grid kvr_grid_of_layout(const struct kvr_layout *l)
 {
     struct kvr_grid g;
@@ -66,7 +67,7 @@ static inline struct kvr_grid kvr_grid_of_layout(const struct kvr_layout *l)
 /* Fails with KVR_EINVAL if a group of tokens is not a multiple of 8, or a group of channels does
  * not divide head_dim. */
 enum kvr_status kvr_grid_check(const struct kvr_grid *g, int head_dim);
-/* Sets the size in bytes and the groups of a block of the job's shape. */
+/* Describes the storage format of a block with the job's shape. */
 void kvr_grid_layout(const struct kvr_grid *g, const struct kvr_stage_job *job,
                      struct kvr_layout *out);
 /* Encodes x [T,H,D] F32 to the codes and scales of `out`, whose buffers have the sizes of

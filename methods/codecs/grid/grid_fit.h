@@ -91,9 +91,9 @@ static inline void fit_study(const struct kvr_grid *g, bool bf16, struct groups 
 }
 
 /* Computes x / n, correctly rounded, for a small integer n and x >= 0. With FMA, the quotient is
- * corrected by its remainder, as derived in grid_encode_isa.c. The quotient may be wrong if it
- * underflows, since callers then only use whether it is 0, or if it overflows, since the group then
- * decodes to NaN. */
+ * corrected by its remainder, as derived in grid_encode_isa.c. A quotient that underflows may be
+ * inexact, because callers only test whether it is 0. A quotient that overflows may be wrong,
+ * because its group decodes to NaN. */
 static inline float quotient(float x, float n)
 {
 #ifdef KVR_ISA_AVX2

@@ -20,24 +20,26 @@ enum {
 struct kvr_grid_block {
     struct kvr_grid grid;
     bool study, bf16;
-    int64_t n_tok, stored; /* number of tokens of the block; number of stored tokens, including the
-                            * zero padding of the study reading */
+    int64_t n_tok, stored; /* n_tok: number of tokens of the block; stored: the same number plus the
+                            * tokens of zeros that pad a block in the study's variant */
     int64_t channels;      /* H*D */
     int64_t n_groups;
     uint8_t *codes;  /* planes of kvr_pack */
     kvr_f16 *scales; /* scales [n_groups], then zero points [n_groups] */
 };
 
-/* Rows to prefetch while the current rows are encoded. Only a few cache lines are prefetched at a
- * time, because a core stalls after about a dozen outstanding loads. The rows of a strip are too
- * far apart for the hardware prefetcher. Prefetching past the end of the values has no effect. */
+/* Rows to prefetch while the current rows are encoded. Software prefetches are necessary because
+ * the rows of a strip are too far apart for the hardware prefetcher. Only a few cache lines are
+ * prefetched at a time, because a core stalls after about a dozen outstanding loads. Addresses past
+ * the end of the values are allowed. */
 struct kvr_grid_prefetch {
     const char *p;
     int64_t stride; /* bytes from one row to the next */
     size_t size;    /* bytes per element */
 };
 
-/* Makes prefetching ineffective by pointing it at data that is already in the CPU cache. */
+/* Returns a prefetch position for callers with nothing to prefetch: the current rows x, which are
+ * already in the CPU cache. */
 static inline struct kvr_grid_prefetch kvr_grid_no_prefetch(const float *x, int64_t stride)
 {
     struct kvr_grid_prefetch s;
@@ -52,11 +54,12 @@ struct kvr_grid_encoders {
     /* axis=tokens: encodes tokens [t0, t0 + group) of channels [c0, c0 + m) of the block, m <=
      * KVR_GRID_STRIP. x points to element (t0, c0), and its rows are `stride` floats apart. If
      * `residual` is not NULL, it receives the F32 residual in rows `residual_stride` apart;
-     * `residual` may be x. `prefetch` is the position of the next `group` rows. */
+     * `residual` may be x. While it encodes, the function prefetches the `group` rows at
+     * `prefetch`. */
     void (*tokens)(const struct kvr_grid_block *b, int64_t t0, int64_t c0, int m, const float *x,
                    int64_t stride, float *residual, int64_t residual_stride,
                    const struct kvr_grid_prefetch *prefetch);
-    /* Whether `tokens` can write the residual, for numbers of channels that are multiples of m. */
+    /* Whether `tokens` can write the residual if the number of channels is a multiple of m. */
     bool (*returns_residual)(const struct kvr_grid_block *b, int64_t m);
     /* axis=channels or token: encodes all channels of tokens [t0, t0 + n) of the block, n <=
      * KVR_GRID_ROWS. x points to the row of t0. t0 is a multiple of 8, and so is n, except in the

@@ -4,8 +4,9 @@
  *     done = k->tokens(&block, NULL, t0, c0, m, x, stride, prefetch);   rest: kvr_grid_encoders()
  *
  * The functions support the paper's variant of grids (intended reading), computed in F32, with 2, 4
- * or 8 bits. A column of 16 tokens stays in registers from its load to its codes, including its
- * residual for a second grid. The bytes equal those of kvr_grid_encoders() for the same values. */
+ * or 8 bits. The 16 tokens of a column stay in registers until they are encoded, and so does their
+ * residual if a second grid follows. The stored bytes are identical to those of kvr_grid_encoders()
+ * for the same values. */
 #ifndef KVR_METHODS_GRID_NARROW_KERNELS_H
 #define KVR_METHODS_GRID_NARROW_KERNELS_H
 
@@ -18,24 +19,26 @@ struct kvr_narrow_rows {
     const kvr_bf16 *x;
     int64_t stride;
     int64_t t0, c0;                           /* within the block */
-    const struct kvr_grid_prefetch *prefetch; /* position of the rows to prefetch; as many rows are
-                                               * prefetched as are encoded */
+    const struct kvr_grid_prefetch *prefetch; /* first of the rows to prefetch; their number equals
+                                               * the number of rows that the call encodes */
 };
 
 struct kvr_grid_narrow {
-    int span; /* channels per step, or 0 if this instruction set has no such functions */
-    /* axis=tokens, group 16: encodes 16 tokens of m channels, a multiple of `span`. If `second` is
-     * not NULL, it is the grid of the residual. Returns the number of encoded channels, a multiple
-     * of `span`. If this number is less than m, the next `span` channels have values at the limits
-     * of FP16 and must be encoded by kvr_grid_encoders(). */
+    int span; /* number of channels that are encoded at a time; 0 if these functions do not exist
+               * for this instruction set */
+    /* axis=tokens, group 16: encodes 16 tokens of m channels, a multiple of `span`. `first`
+     * quantizes the values, and `second`, unless NULL, quantizes their residual. Returns the number
+     * of encoded channels, a multiple of `span`. If this number is less than m, a scale or minimum
+     * of the next `span` channels is near the limits of FP16, and kvr_grid_encoders() must encode
+     * these channels. */
     int (*tokens)(const struct kvr_grid_block *first, const struct kvr_grid_block *second,
                   const struct kvr_narrow_rows *rows, int m);
     /* Like `tokens` for one grid, after a Walsh-Hadamard transform in F32 of every head of d
      * channels, 64 or 128. m and the returned number are multiples of d. */
     int (*walsh)(const struct kvr_grid_block *b, const struct kvr_narrow_rows *rows, int m, int d);
     /* axis=token: encodes all channels of n tokens, where n is at most 8 and a multiple of 8 /
-     * bits, and the number of channels is a multiple of `span`. Returns false if the rows must be
-     * encoded by kvr_grid_encoders(). */
+     * bits, and the number of channels is a multiple of `span`. Returns false if a scale is near
+     * the limits of FP16; kvr_grid_encoders() must then encode the rows. */
     bool (*rows)(const struct kvr_grid_block *b, const struct kvr_narrow_rows *rows, int n);
 };
 KVR_ISA_TABLES(struct kvr_grid_narrow, kvr_grid_narrow)

@@ -5,52 +5,56 @@
  *     n = k->mark(seen.stray, seen.n, bound);        once the sums have given the bound
  *     k->columns(&block, seen.stray, seen.n, bound); codes columns with outliers again
  *
- * Only blocks that satisfy kvr_grid_is_narrow() are supported. Magnitudes of BF16 values are
- * compared as integers: |x| > bound if the low 15 bits of x exceed the upper 16 bits of the bound.
- * The bytes equal those of replacing the outliers first and quantizing afterwards. */
+ * Only blocks that satisfy kvr_grid_is_narrow() are supported. A BF16 value x exceeds the float
+ * `bound` in magnitude if the low 15 bits of x, as an integer, are greater than the upper 16 bits
+ * of `bound`. The stored bytes are identical to those of replacing all outliers first and
+ * quantizing afterwards. */
 #ifndef KVR_METHODS_GRID_ONCE_KERNELS_H
 #define KVR_METHODS_GRID_ONCE_KERNELS_H
 
 #include "methods/codecs/grid/grid_narrow_kernels.h"
 
-/* Sixteen tokens of a channel that may include an outlier (a stray). */
+/* A stray: a column of sixteen tokens of one channel, set aside because it may contain an
+ * outlier. */
 struct kvr_grid_stray {
-    int32_t t0, c;   /* first token within the block, and channel */
-    kvr_bf16 before; /* value of the token before token t0, or the replacement of that value */
+    int32_t t0, c;   /* index of the column's first token in the block, and index of its channel */
+    kvr_bf16 before; /* value of the channel at token t0 - 1, or its replacement if this value is an
+                      * outlier */
     uint16_t over;   /* bit i is 1 if x[i] is an outlier */
     kvr_bf16 x[KVR_NARROW_TOKENS];
 };
 
-/* Sums of values and of squares, and the strays found. The sums are accumulated in F32, in eight
- * lanes, and rounded at most 64 times before they are added in double. */
+/* What a pass over the block has found: the sums of values and of squares in eight lanes, and the
+ * strays. F32 partial sums are rounded at most 64 times before they are added to these doubles. */
 struct kvr_grid_seen {
     double sum[8], square[8];
-    struct kvr_grid_stray *stray; /* strays found so far, [most]; the first n are in use */
+    struct kvr_grid_stray *stray; /* array of strays with room for `most`, of which n are in use */
     int64_t n, most;
 };
 
 struct kvr_grid_once {
-    bool exists; /* false if this instruction set has none of these functions */
+    bool exists; /* whether these functions exist for this instruction set */
     /* axis=tokens, group 16: quantizes 16 tokens of m channels, where m <= KVR_GRID_STRIP is a
-     * multiple of 64. A column with a magnitude above `least` is also added to the strays. Returns
-     * false if there would be too many strays, or if values are at the limits of FP16. */
+     * multiple of 64. Appends every column with a magnitude above `least` to the strays. Returns
+     * false if there are too many strays, or if a scale or minimum is near the limits of FP16. */
     bool (*tokens)(const struct kvr_grid_block *b, const struct kvr_narrow_rows *rows, int m,
                    uint16_t least, struct kvr_grid_seen *seen);
-    /* Sets the field `over` of n strays; returns the number of outliers. */
+    /* Sets the field `over` of n strays by comparing their values with `bound`. Returns the number
+     * of outliers. */
     int64_t (*mark)(struct kvr_grid_stray *stray, int64_t n, uint16_t bound);
     /* Quantizes the columns of n strays again, with each outlier replaced by the value of the token
      * before it. Returns true. */
     bool (*columns)(const struct kvr_grid_block *b, const struct kvr_grid_stray *stray, int64_t n,
                     uint16_t bound);
     /* Reads one token of n channels, a multiple of 64, and adds its values and squares to the sums
-     * of `seen`. Bit i % 64 of over[i / 64] is set if x[i] exceeds `least`; `range` becomes the
-     * range of the elements that do not exceed `least`, mapped to integers as in grid_fit.h.
-     * Returns false if the elements that do not exceed `least` all have the same sign. */
+     * of `seen`. Sets bit i % 64 of over[i / 64] if |x[i]| exceeds `least`. `range` becomes the
+     * smallest and the largest of the other elements, mapped to integers as in grid_fit.h. Returns
+     * false if these other elements all have the same sign. */
     bool (*look)(const kvr_bf16 *x, int64_t n, uint16_t least, struct kvr_grid_seen *seen,
                  uint64_t *over, int32_t range[2]);
-    /* axis=token: quantizes n tokens, a multiple of 8 / bits and at most 8. The ranges low and high
-     * [16] of the tokens are mapped as in grid_fit.h and include both signs; values outside them
-     * are clipped. Returns false if a scale is at the limit of FP16. */
+    /* axis=token: quantizes n tokens, where n is at most 8 and a multiple of 8 / bits. low[i] <= 0
+     * <= high[i] is the range of token i, mapped to integers as in grid_fit.h; values outside this
+     * range are clipped. Returns false if a scale is at the limit of FP16. */
     bool (*rows)(const struct kvr_grid_block *b, const struct kvr_narrow_rows *rows, int n,
                  const int32_t *low, const int32_t *high);
 };

@@ -1,15 +1,16 @@
-/* once.h - encodes the stage `outliers` and the grid after it in the pass that finds the outliers.
- * CPU, BF16 values.
+/* once.h - encodes the stage `outliers` and the integer grid after it in the same pass that finds
+ * the outliers. Supports BF16 values on the CPU.
  *
  *     KVR_TRY(kvr_once_encode(&chain, &job, &x, work, scratch, &out->stage[0], data, &done));
  *     if (!done)
  *         ...                      find the outliers, then kvr_chain_encode()
  *
- * Which elements are outliers depends on all values of the block. For groups of tokens, one pass
- * quantizes all columns, accumulates the sums for sigma, and lists the columns with a likely
- * outlier. Columns with an actual outlier are then quantized again. For groups of whole tokens, the
- * first pass lists likely outliers and the range of the other elements, and the second pass
- * quantizes the tokens. The bytes equal those of the stages run one after another. */
+ * The bound above which an element is an outlier is known only after all values of the block have
+ * been read. With axis=tokens, one pass therefore quantizes all columns, computes the bound, and
+ * lists columns that probably have an outlier. Columns that actually have an outlier are then
+ * quantized again. With axis=token, a first pass lists probable outliers and computes the range of
+ * the other elements, and a second pass quantizes the tokens. The stored bytes are identical to
+ * those of running the stages one after another. */
 #ifndef KVR_METHODS_GRID_ONCE_H
 #define KVR_METHODS_GRID_ONCE_H
 
@@ -19,10 +20,10 @@
 extern "C" {
 #endif
 
-/* Encodes a block of BF16 values. The job `exact` belongs to an EXACT stage with `once`, and
- * `entries` receives its data. The scratch `work` has T*H*D floats; `scratch` is the result of
- * kvr_chain_scratch(). If the block is not supported, *done becomes false and `entries` stays
- * empty. */
+/* Encodes a block of BF16 values. `exact` is the job of an EXACT stage whose pointer `once` is not
+ * NULL, and `entries` receives the data of this stage. `work` is scratch memory of T*H*D floats,
+ * and `scratch` is the result of kvr_chain_scratch(). If the block is not supported, *done becomes
+ * false and `entries` stays empty. */
 enum kvr_status kvr_once_encode(const struct kvr_grid_chain *c, const struct kvr_stage_job *exact,
                                 const struct kvr_values *x, float *work, int64_t scratch,
                                 struct kvr_stage_data *entries,
