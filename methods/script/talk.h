@@ -5,10 +5,10 @@
  *     KVR_TRY(kvr_talk_request(&t, dev, &message, &reply));
  *     kvr_talk_end(&t);
  *
- * The interpreter is python3 or $KVREEL_PYTHON; it runs host.py, which is embedded in the program,
- * until the socket closes. If the process crashes, sends an invalid answer or raises an exception,
- * the request fails with the reason, and the process receives no further request. If the process
- * hangs, the cell's time limit ends it. */
+ * The process runs the script host.py, which is embedded in the program, until its socket is
+ * closed. The interpreter is $KVREEL_PYTHON if set, else python3. If the process crashes, sends an
+ * invalid reply or raises an exception, the request fails with the reason, and no further request
+ * is sent. If the process hangs, the time limit of the run ends it. */
 #ifndef KVR_METHODS_SCRIPT_TALK_H
 #define KVR_METHODS_SCRIPT_TALK_H
 
@@ -25,35 +25,37 @@ struct kvr_talk {
     int fd;
 };
 
-/* A request to the Python process, with up to three byte strings (parts) that the struct borrows.
- * The parts of an encode request are the options, the keys and the values. */
+/* A request to the Python process with up to three parts, which are byte strings in memory of the
+ * caller. The parts of an encode request are the options, the keys and the values. */
 struct kvr_message {
-    int64_t form; /* for a decode request: which parts are serialized Python structures, as stated
-                   * in the answer to the encode request */
+    int64_t form; /* for a decode request: bits that state which parts are serialized Python
+                   * structures, as returned by the encode request (kvr_reply.form) */
     struct kvr_block_shape shape;
     const void *part[KVR_TALK_PARTS];
     size_t n[KVR_TALK_PARTS];
 };
 
-/* An answer of the Python process. The answer's parts (byte strings) are received into `own`, or
- * into `exactly` if the pointers in `exactly` are not NULL. */
+/* A reply of the Python process, which has up to three parts (byte strings). The parts are received
+ * into `own`, or into the memory at `exactly` if these pointers are not NULL. */
 struct kvr_reply {
-    int64_t form;                     /* which parts of the encoded data are serialized Python
-                                       * structures */
+    int64_t form;                     /* bits that state which parts of encoded data are serialized
+                                       * Python structures */
     size_t most;                      /* maximum number of bytes of all parts together */
-    size_t n[KVR_TALK_PARTS];         /* number of bytes received for each part of the answer */
-    struct kvr_buf own;               /* all parts of the answer, concatenated; owned by the
-                                       * caller */
-    void *exactly[KVR_TALK_PARTS];    /* destination of each part of the answer */
-    size_t n_exactly[KVR_TALK_PARTS]; /* required number of bytes of each part of the answer */
+    size_t n[KVR_TALK_PARTS];         /* number of bytes received for each part */
+    struct kvr_buf own;               /* all parts, concatenated; the caller frees this buffer */
+    void *exactly[KVR_TALK_PARTS];    /* where each part is stored, or NULL to store all parts in
+                                       * `own` */
+    size_t n_exactly[KVR_TALK_PARTS]; /* required number of bytes of each part, if stored at
+                                       * `exactly` */
 };
 
-/* Starts the process. If `described` is not NULL, it receives the file's description as JSON, owned
- * by the caller. The function waits at most 60 s for the description. */
+/* Starts the process. If `described` is not NULL, *described becomes a JSON string that describes
+ * the file (name, options, functions); the caller frees the string. The function waits at most 60 s
+ * for the description. */
 enum kvr_status kvr_talk_start(struct kvr_talk *t, const char *path, const char *role,
                                char **described);
-/* Sends a request and receives the answer. Fails with KVR_EFORMAT if the sizes of the answer's
- * parts differ from reply->n_exactly, or if their total exceeds reply->most. */
+/* Sends a request and receives the reply. Fails with KVR_EFORMAT if the sizes of its parts differ
+ * from reply->n_exactly, or if their total exceeds reply->most. */
 enum kvr_status kvr_talk_request(struct kvr_talk *t, struct kvr_dev *dev,
                                  const struct kvr_message *m, struct kvr_reply *reply);
 void kvr_talk_end(struct kvr_talk *t); /* accepts {0} */

@@ -1,9 +1,9 @@
 /* cells.h - formats with one scale per group of channels of a head and token, for the stages
  * `ints`, `floats`, `gauss` and `iq4_nl`. CPU and CUDA share the arithmetic in this header.
  *
- * A group has G consecutive channels of one head of one token. Fitting a group gives a scale s and
- * possibly a second number m, which is a minimum or a zero point; s and m are rounded to their
- * storage types. An element x becomes a code q, which decodes to x^:
+ * A group has G consecutive channels of one head of one token. A group has a scale s and, in some
+ * formats, a second number m, which is a minimum or a zero point. Both are rounded to their storage
+ * types. An element x becomes a code q, which decodes to x^:
  *
  *     ints      x^ = (q - 2^(b-1)) s     no zero point
  *               x^ = q s + m             a minimum
@@ -11,13 +11,13 @@
  *     floats    x^ = value(q) s          value: E4M3, E5M2, E3M2, E2M3 or E2M1
  *     levels    x^ = level[q] s
  *
- * The functions are compiled for host and device and give identical bits. Sums add the channels in
- * order. On the device, a division is a multiplication by the reciprocal, corrected to the rounded
- * quotient (quotient.h).
+ * The functions are compiled for host and device and give identical bits. Sums over a group add the
+ * channels in ascending order. On the device, a division is a multiplication by the reciprocal,
+ * corrected to the rounded quotient (quotient.h).
  *
- * The codes of a block are packed as in pack.h. The side information is the largest magnitude of
- * the block (FP32, if the format needs it), then the scale and the second number of each group, the
- * wider type first.
+ * The codes of a block are packed as in pack.h. The side information starts with the largest
+ * magnitude of the block in FP32, if the format needs it. Next are the scales of all groups and the
+ * second numbers of all groups; the array of the wider type is first.
  *
  * A group with a non-finite element gets a scale of NaN; formats without a scale have a code for
  * NaN. */
@@ -74,8 +74,9 @@ static inline void cells_put(uint8_t *to, int64_t at, int size, unsigned raw)
 
 enum cells_kind { CELLS_INTS, CELLS_FLOATS, CELLS_LEVELS };
 
-/* Storage type of a group's scale or second number. CELLS_ONE: nothing is stored, and a scale of
- * this type is 1. CELLS_BLOCK: the scale is computed from the block's largest magnitude. */
+/* Storage type of a group's scale or second number. With CELLS_ONE, nothing is stored, and the
+ * scale is 1. With CELLS_BLOCK, groups store no scale, and the scale is computed from the block's
+ * largest magnitude. */
 enum cells_number {
     CELLS_ONE,
     CELLS_BLOCK,
@@ -84,45 +85,48 @@ enum cells_number {
     CELLS_BF16,
     CELLS_E4M3,
     CELLS_E8M0,
-    CELLS_E4M3_UP, /* the smallest E4M3 number that is not below the value, so that no element
-                    * clips */
+    CELLS_E4M3_UP, /* E4M3, with the scale rounded up, so that no element clips */
     CELLS_U8
 };
 
 enum cells_zero { CELLS_NO_ZERO, CELLS_MINIMUM, CELLS_POINT, CELLS_HIDDEN };
 enum cells_round { CELLS_EVEN, CELLS_AWAY, CELLS_UP, CELLS_TRUNC };
-/* How elements are scaled before rounding to codes: divided by the stored scale, divided by the
- * scale before it is rounded, or multiplied by the reciprocal of the latter. */
+/* How elements are scaled before they are rounded to codes. STORED divides by the stored scale.
+ * UNROUNDED divides by the scale before it was rounded to its storage type. INVERSE multiplies by
+ * the reciprocal of the unrounded scale. */
 enum cells_by { CELLS_STORED, CELLS_UNROUNDED, CELLS_INVERSE };
 /* Choice of the scale. TOP maps the group's largest magnitude to the largest value of the format.
- * FLOOR rounds the scale down to a power of two, as in OCP MX. BEST maps the group's largest
- * magnitude to 6 or to 4, whichever gives the smaller error. */
+ * FLOOR rounds the scale down to a power of two, as in OCP MX. BEST, for E2M1, maps the group's
+ * largest magnitude to 6 or to 4, whichever gives the smaller squared error. */
 enum cells_pick { CELLS_TOP, CELLS_FLOOR, CELLS_BEST };
 enum cells_fit_of_levels { CELLS_NORM, CELLS_NORM_KEPT, CELLS_REFIT };
 
 struct cells {
     int kind, bits, group;
-    int scale, zero, second; /* `scale` and `second` are the storage types of the scale and the
-                              * second number; `zero` states whether the second number is a minimum
-                              * or a zero point */
+    int scale, zero, second; /* scale, second: storage types (enum cells_number) of the scale and of
+                              * the second number; zero: meaning of the second number (enum
+                              * cells_zero) */
     int round, by, pick, of_levels;
-    bool first_extreme; /* the code of the element with the largest magnitude is -2^(b-1), and the
-                         * scale has the opposite sign of that element */
-    bool relative;      /* scales are stored relative to the block's largest magnitude */
+    bool first_extreme; /* whether the element of largest magnitude is mapped to -2^(b-1), by a
+                         * scale of the opposite sign */
+    bool relative;      /* whether scales are stored as fractions of a block scale, which is
+                         * computed from the block's largest magnitude */
     float clip, quantile, least;
-    int man, emin; /* FLOATS: mantissa bits, and smallest exponent */
+    int man, emin; /* FLOATS: number of mantissa bits, and exponent of the smallest normal
+                    * numbers */
     float top;     /* FLOATS: largest value */
     int nan;       /* FLOATS: code of NaN, or -1 if the format has no NaN */
     float level[CELLS_MAX_LEVELS];
-    /* Size of the block, and the offsets in the side information of the groups' scales and of their
-     * second numbers (zero points or minimums). */
+    /* Numbers of tokens, channels (H*D) and groups of the block. In the side information, scale_at
+     * and second_at are the byte offsets of the scales and of the second numbers, and params_bytes
+     * is its size. */
     int64_t n_tok, channels, n_groups;
     size_t scale_at, second_at, params_bytes;
 };
 
 struct cells_fit {
     float s, m;      /* as decoded */
-    float by, low;   /* q = (x - low) / by, or (x - low) * by if `inverse` */
+    float by, low;   /* q is the rounded (x - low) / by, or (x - low) * by if `inverse` is set */
     unsigned raw, z; /* as stored */
     bool inverse, bad;
     float inv; /* 1 / by; 0: divide by `by` */
@@ -149,8 +153,8 @@ CELLS float cells_inverse(float s)
     return fabsf(s) >= cells_pow2(-60) && fabsf(s) <= cells_pow2(60) ? 1 / s : 0;
 }
 
-/* Returns y / s, given inv = 1/s. For a tiny y, the result is the plain quotient y / s, since only
- * its sign matters. If the quotient is above 1e38, the result is some number above 1e38. */
+/* Returns y / s, correctly rounded, given inv = cells_inverse(s). If the quotient is above 1e38,
+ * the result is inexact, but also above 1e38. */
 CELLS float cells_quotient(float y, float s, float inv)
 {
 #ifdef __cplusplus
@@ -185,8 +189,7 @@ CELLS float cells_unmini(unsigned q, int man, int emin, int bits)
     return q >> (bits - 1) & 1u ? -v : v;
 }
 
-/* Rounds the magnitude of x up to a minifloat, saturating at top; codes have the order of their
- * values. */
+/* Like cells_mini(), but rounds the magnitude of x up. */
 CELLS unsigned cells_mini_up(float x, int man, int emin, float top, int bits)
 {
     const unsigned q = cells_mini(x, man, emin, top, bits);
@@ -255,7 +258,8 @@ CELLS float cells_power(float x, bool up)
     return cells_pow2(e);
 }
 
-/* Magnitude of rank `rank` among n elements, where rank 0 is the smallest. */
+/* Returns the magnitude that has index `rank` if the magnitudes of elements x[at .. at + n) are
+ * sorted in ascending order. */
 CELLS float cells_ranked(cells_in x, int64_t at, int n, int rank)
 {
     unsigned low = 0, high = 0x7f800000u;
@@ -274,7 +278,7 @@ CELLS float cells_ranked(cells_in x, int64_t at, int n, int rank)
     return cells_float(low);
 }
 
-/* Quantile of the magnitudes of n elements, interpolated linearly between ranks. */
+/* Quantile `share` of the magnitudes of elements x[at .. at + n), interpolated linearly. */
 CELLS float cells_quantile(cells_in x, int64_t at, int n, float share)
 {
     const float rank = share * (float)(n - 1);
@@ -377,8 +381,8 @@ CELLS void cells_read(const struct cells *c, unsigned raw, unsigned z, float mos
         f->s = most / top;
         f->s = f->s < c->least ? c->least : f->s;
     }
-    if (c->relative) { /* maps `most` to E4M3's largest scale, 448; for BEST to 256, since a scale
-                        * may be 1.5 times as large */
+    if (c->relative) { /* A group with magnitude `most` has the E4M3 scale 448, the largest. With
+                        * BEST it has 256, because BEST may multiply the scale by 1.5. */
         const float all = c->top * (c->pick == CELLS_BEST ? 256.0f : 448.0f);
         const float y = f->s * most;
 
@@ -386,7 +390,7 @@ CELLS void cells_read(const struct cells *c, unsigned raw, unsigned z, float mos
     }
 }
 
-/* Sets the divisor by which elements are scaled to the stored or to the unrounded scale. */
+/* Sets f->by, by which elements are divided or multiplied, according to c->by. */
 CELLS void cells_code_by(const struct cells *c, float unrounded, struct cells_fit *f)
 {
     const float s = c->by == CELLS_STORED ? f->s : unrounded;
@@ -409,7 +413,8 @@ CELLS float cells_error(const struct cells *c, cells_in x, int64_t at, const str
     return sum;
 }
 
-/* Fits the scale that maps `size` to the format's largest value, multiplied by `more`. */
+/* Computes the scale of a group with largest magnitude `size`: the scale that maps `size` to the
+ * largest value of the format, times `more`. */
 CELLS void cells_fit_floats(const struct cells *c, float size, float most, float more,
                             struct cells_fit *f)
 {
@@ -505,7 +510,8 @@ CELLS void cells_fit_levels(const struct cells *c, cells_in x, int64_t at, struc
     f->s = cells_load(c->scale, f->raw);
 }
 
-/* Fits scale and second number of the group whose first element is x[at]. */
+/* Computes the scale and the second number of the group whose first element is x[at]. `most` is the
+ * block's largest magnitude. */
 CELLS struct cells_fit cells_fit(const struct cells *c, cells_in x, int64_t at, float most)
 {
     struct cells_fit f, other;

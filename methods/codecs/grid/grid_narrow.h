@@ -10,11 +10,11 @@
  * integer. Two variants give the same code as the correctly rounded quotient.
  *
  * The variant without `exact` requires that v has at most 11 significand bits, as BF16 numbers and
- * residuals have. The difference between v and a tie h s, with h = k + 1/2, is a multiple of the
- * smaller of ulp(v) and ulp(h s). Therefore v/s is either a tie h or at least 2^-13 away from a
- * tie. The approximation near = fma(v, y, C) rounds v/s to a multiple of 2^-16 (of 2^-13 for 8
- * bits). A multiple of 2^-16 is finer than the distance from a tie and coarser than the error of v
- * y, so ties stay ties.
+ * residuals have. A tie is a quotient h = k + 1/2, halfway between two integers. The difference v -
+ * h s is a multiple of the smaller of ulp(v) and ulp(h s). Therefore v/s either equals a tie or is
+ * at least 2^-13 away from it. The approximation near = fma(v, y, C) rounds v/s to a multiple of
+ * 2^-16 (of 2^-13 for 8 bits). A multiple of 2^-16 is finer than the distance from a tie and
+ * coarser than the error of v y, so ties stay ties.
  *
  * The variant `exact` computes near = fma(v, y, fl(v l)), where y + l is 1/s within 2^-43. The
  * approximation of `exact` is the correctly rounded quotient, because v/s is at least 2^-12 ulp
@@ -43,7 +43,8 @@ enum { N = KVR_NARROW_TOKENS, SPAN = 2 * VL, MAX_ROWS = 4 /* rows per byte */ };
 
 #define ALWAYS static inline __attribute__((always_inline))
 
-/* Parameters of a grid, which are compile-time constants in each instantiation. */
+/* Parameters of a grid, passed as compile-time constants, so that the compiler generates code for
+ * every combination. */
 struct variant {
     int bits;
     bool asym, exact;
@@ -80,8 +81,8 @@ ALWAYS vf near_of(vf x, const struct encode_params *k, struct variant variant)
     return v_mul_add(v, k->y, variant.exact ? v_mul(v, k->l) : v_set(offset_of(variant)));
 }
 
-/* Quantizes 8 / bits tokens into one byte per channel, with the code of x[i] at bit i * bits.
- * Symmetric codes are returned without their bias. */
+/* Quantizes 8 / bits tokens into one byte per channel, with the code of x[i] at bit i * bits. The
+ * bias of symmetric codes is not added. */
 ALWAYS vi byte_of(const vf *x, const struct encode_params *k, int64_t each, struct variant variant)
 {
     const int per = 8 / variant.bits;
@@ -95,7 +96,8 @@ ALWAYS vi byte_of(const vf *x, const struct encode_params *k, int64_t each, stru
     return v_bits(sum);
 }
 
-/* Bias of symmetric codes, in all code fields of a 16-bit word. */
+/* Returns a 16-bit word with 2^(bits-1), the bias of symmetric codes, in every code field; 0 for
+ * asymmetric grids. */
 ALWAYS int bias_of(struct variant variant)
 {
     int bias = 0;
@@ -123,7 +125,8 @@ ALWAYS vi in_order(vf x)
     return i_xor(v_bits(x), i_and(i_sign(v_bits(x)), i_set(0x7fffffff)));
 }
 
-/* Ranges of SPAN columns of BF16 values, which are compared as integers as in grid_encode_isa.c. */
+/* Computes the smallest and the largest value of each of SPAN columns of BF16 values, which are
+ * compared as integers as in grid_encode_isa.c. */
 ALWAYS void range_of_narrow(const kvr_bf16 *x, int64_t stride, vi *low, vi *high)
 {
     vi most = i_load(x), most_bits = most;
@@ -161,7 +164,8 @@ ALWAYS bool in_fp16_range(const struct v_quant_params *f, bool asym)
     return i_none_over(asym ? i_max(scale, i_and(f->zero, size)) : scale, most);
 }
 
-/* Stores the scales and minima of SPAN groups, from those of the even and the odd channels. */
+/* Stores the scales and minima of SPAN groups by interleaving those of the even and of the odd
+ * channels. */
 ALWAYS void store_groups(const struct kvr_grid_block *b, int64_t at,
                          const struct v_quant_params *even, const struct v_quant_params *odd,
                          bool asym)
@@ -196,9 +200,10 @@ ALWAYS void fetch(const struct kvr_grid_prefetch *prefetch, int c)
                                2);
 }
 
-/* A strip of 128 columns is quantized in several passes while it is in the L1 cache, so that the
- * dependency chains of the columns' fits overlap. Vectors 2 j and 2 j + 1 have the even and the odd
- * channels of span j. */
+/* While a strip of 128 columns is in the L1 cache, a grid quantizes it in two passes. The first
+ * pass computes all scales, and the second pass computes the codes. Computing a scale is a long
+ * chain of dependent instructions, and the chains of several columns overlap in the first pass.
+ * Vectors 2 j and 2 j + 1 contain the even and the odd channels of span j. */
 enum { STRIP = 128, COLUMNS = STRIP / VL };
 
 /* Even and odd channels of tokens [i, i + 8 / bits), as F32. */
@@ -265,13 +270,14 @@ ALWAYS void take_tokens(const vf (*x)[COLUMNS], int n, struct token_rows *to)
     }
 }
 
-/* Range of a column: the bits of its smallest and of its largest float. */
+/* Range of each column of a vector: the bits of its smallest and of its largest float. */
 struct range {
     vi low, high;
 };
 
-/* Updates `worst` with a vector of FP16 numbers. `worst` exceeds 0x7bfe - 0x400 if any FP16 number
- * so far was outside [0x400, 0x7bfe], that is, was not a normal number below the largest. */
+/* Returns the maximum of `worst` and half - 0x400, as unsigned integers, for a vector `half` of
+ * FP16 numbers. The maximum exceeds 0x7bfe - 0x400 if an FP16 number is outside [0x400, 0x7bfe],
+ * that is, zero, denormal, or at least the largest finite number. */
 ALWAYS vi note_not_normal(vi worst, vi half)
 {
     return i_max_bits(worst, i_sub(half, i_set(0x400)));
@@ -294,8 +300,8 @@ ALWAYS vi up_to_half(vi x)
     return i_and(i_add(x, i_set(0x1fff)), i_set(~0x1fff));
 }
 
-/* Computes scale and minimum of a column like v_fit(). The result is correct if scale and minimum
- * are normal FP16 numbers, which `worst` records. */
+/* Computes scale and minimum of a column like v_fit(). The result is correct only if scale and
+ * minimum are normal FP16 numbers; the caller checks this by all_normal(*worst). */
 ALWAYS struct v_quant_params fit_normal(struct range r, struct variant variant, vi *worst)
 {
     const vi sign = i_set(INT32_MIN);
@@ -322,8 +328,9 @@ ALWAYS struct v_quant_params fit_normal(struct range r, struct variant variant, 
                                     i_xor(scale, i_and(over, i_set(0x8000))), i_set(0) };
 }
 
-/* Fits spans [0, n) of a strip at position p, from the ranges of their columns. Returns the number
- * of leading spans that are in_fp16_range(). */
+/* Computes and stores the scales and minima of spans [0, n) of the strip at position p, from the
+ * ranges of the columns. Returns the number of spans before the first span that is not
+ * in_fp16_range(), or n. */
 ALWAYS int fit_strip(const struct tile_position *p, int n, const struct range *r,
                      struct variant variant, struct encode_params *k)
 {
@@ -359,7 +366,7 @@ ALWAYS int fit_strip(const struct tile_position *p, int n, const struct range *r
     return n;
 }
 
-/* Computes the ranges of spans [0, n) of BF16 columns and fits them. */
+/* Like fit_strip(), for spans [0, n) of BF16 columns, whose ranges the function computes. */
 ALWAYS int fit_narrow(const struct tile_position *p, const struct kvr_narrow_rows *r, int c, int n,
                       struct variant variant, struct encode_params *k)
 {
@@ -389,7 +396,8 @@ ALWAYS void range_of_wide(const vf (*x)[COLUMNS], int n, struct variant variant,
             if (variant.asym) {
                 most = v_max(most, x[i][j]);
                 least = v_min(least, x[i][j]);
-            } else { /* as unsigned integers, the bits of negative floats are the largest */
+            } else { /* as unsigned integers, the bits of negative floats are larger than those of
+                      * positive floats, and the lowest float is the largest */
                 most = v_of_bits(i_max(v_bits(most), v_bits(x[i][j])));
                 least = v_of_bits(i_max_bits(v_bits(least), v_bits(x[i][j])));
             }
@@ -398,7 +406,7 @@ ALWAYS void range_of_wide(const vf (*x)[COLUMNS], int n, struct variant variant,
     }
 }
 
-/* Computes the ranges of spans [0, n) of F32 columns and fits them. */
+/* Like fit_strip(), for spans [0, n) of F32 columns, whose ranges the function computes. */
 ALWAYS int fit_wide(const struct tile_position *p, const vf (*x)[COLUMNS], int n,
                     struct variant variant, struct encode_params *k)
 {
@@ -425,7 +433,7 @@ ALWAYS int fit_wide(const struct tile_position *p, const vf (*x)[COLUMNS], int n
         return call(8, true, true);                                                                \
     }
 
-/* Range of a token as BF16 limits; the range includes both signs. */
+/* Smallest and largest BF16 value of a token, in all 16-bit elements; low <= 0 <= high. */
 struct limits {
     vi low, high;
 };
@@ -435,9 +443,9 @@ ALWAYS vi clipped(vi raw, struct limits l)
     return w_min_bits(w_min(raw, l.high), l.low);
 }
 
-/* Quantizes 8 / bits tokens with scale and minimum k[i] for token i. If `limits` is not NULL,
- * values are clipped to these limits, since a code of too many bits would change its neighbours. If
- * `limits` is not NULL, the tokens that follow are prefetched as well. */
+/* Quantizes 8 / bits tokens with scale and minimum k[i] for token i. If `limits` is not NULL, the
+ * function clips values to these limits, because the code of a larger value would overflow into
+ * neighbouring code fields. In this case, the function also prefetches the next tokens. */
 ALWAYS void code_tokens(const struct kvr_grid_block *b, const struct kvr_narrow_rows *r, int t,
                         const struct encode_params *k, const struct limits *limits,
                         struct variant variant)
@@ -470,9 +478,10 @@ ALWAYS void code_tokens(const struct kvr_grid_block *b, const struct kvr_narrow_
     }
 }
 
-/* Quantizes n tokens of known ranges, where n is a multiple of 8 / bits and at most 8; the ranges
- * are mapped as in grid_fit.h. If `clip` is set, values may lie outside these ranges. Returns false
- * if a scale is at the limit of FP16. */
+/* Quantizes n tokens, where n is at most 8 and a multiple of 8 / bits. The range of token i is
+ * low[i] to high[i], mapped to integers as in grid_fit.h. If `clip` is set, values outside the
+ * range are clipped; otherwise there must be none. Returns false if a scale or minimum is at the
+ * limit of FP16. */
 ALWAYS bool code_ranged(const struct kvr_grid_block *b, const struct kvr_narrow_rows *r, int n,
                         const int32_t *low, const int32_t *high, bool clip, struct variant variant)
 {

@@ -6,15 +6,16 @@
  *     m = min x    s = (max x - m) / (2^b - 1)    q = rne((x - m) / s), 0 where s is 0
  *     x^ = q s + m in FP32
  *
- * The format is LightX2V's, except that values beyond FP16 saturate at 65504. A non-finite value
- * makes the scale of its group NaN. */
+ * The format is LightX2V's, except that values beyond FP16 saturate at 65504. A group with a
+ * non-finite value gets a scale of NaN. */
 #ifndef KVR_METHODS_HALVES_H
 #define KVR_METHODS_HALVES_H
 
 #include "methods/codecs/cells/cells.h"
 
-/* The codes of a block, of `padded` tokens, are packed as in pack.h; the side information of a
- * block is the scales and then the minima, FP32 [padded / group][channels] each. */
+/* A block is padded with tokens of zeros to `padded` tokens, whose codes are packed as in pack.h.
+ * The side information of a block is the scales and then the minima, both FP32 [padded /
+ * group][channels]. */
 struct halves {
     int bits, group;
     int64_t n_tok, padded, channels;
@@ -30,7 +31,7 @@ CELLS float halves_round(float x)
     return cells_load(CELLS_F16, cells_store(CELLS_F16, x));
 }
 
-/* Fits scale and minimum of the group whose first element is x[t * channels + c]. */
+/* Computes the scale and the minimum of the group whose first element is x[t * channels + c]. */
 CELLS struct halves_fit halves_fit(const struct halves *g, cells_in x, int64_t t, int64_t c)
 {
     struct halves_fit f;

@@ -1,10 +1,11 @@
 /* kvcomp.h - format and decoder of the stage `kvcomp`, shared by CPU and CUDA.
  *
  * The codes are those of PackKV (packkv.h), with one scale and zero point per token or per 64
- * tokens, over all heads. Each block has one canonical Huffman code, built from the count of each
- * symbol plus one. A vector is the data of one head of a token, and a unit is the data of one head
- * of 64 tokens. Code words are written from their highest bit down, bytes are filled from the
- * lowest bit up, and every unit ends at a byte boundary. */
+ * tokens, over all heads. The symbols of a block are compressed by a canonical Huffman code, whose
+ * code lengths follow from the number of occurrences of each symbol plus one. The code words of one
+ * head of one token are a vector, and those of one head of 64 tokens are a unit. A code word is
+ * written from its highest bit down, into bytes that are filled from the lowest bit up. Every unit
+ * is padded to a whole byte. */
 #ifndef KVR_METHODS_KVCOMP_H
 #define KVR_METHODS_KVCOMP_H
 
@@ -13,10 +14,11 @@
 enum { KVCOMP_SYMBOLS = 16, KVCOMP_LENGTHS = 16, KVCOMP_BLOCK = 64 };
 
 /* The codes of a block are the tokens after the last full block of 64, BF16 [T % 64][H D], and then
- * the units. The side information of a block starts with the length of each symbol's code word, one
- * byte each. After the lengths, the side information has the start of each unit [blocks][H],
- * uint32, and the unit's number of bytes, uint16. The side information ends with the number of bits
- * of each vector [T][H], uint16, and the s and z of each token or block, FP16. */
+ * the units. The side information of a block starts with the code lengths of the 16 symbols, one
+ * byte each. Next is an array [blocks][H] of 6-byte entries, one per unit: the offset of the unit
+ * from the first unit, uint32, and its number of bytes, uint16. Next is the number of bits of each
+ * vector, uint16 [64 blocks][H]. The scale s and zero point z of each token, or of each 64 tokens,
+ * are last, in FP16. */
 struct kvcomp {
     int bits;
     bool by_token;

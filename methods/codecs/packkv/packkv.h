@@ -7,9 +7,9 @@
  *
  * The scale s is at least max |x| / 1024, so that FP16 can represent the integer z.
  *
- * Tokens are quantized in blocks of 64; the tokens after the last full block stay in BF16. The
- * tokens of a block are permuted so that neighbours are similar, and 16 consecutive tokens form a
- * round. A unit is the data of one head of a block. For each round, a unit contains:
+ * Tokens are quantized 64 at a time, and the tokens after the last full 64 stay in BF16. Within 64
+ * tokens, similar tokens are made neighbours by a permutation, and 16 consecutive permuted tokens
+ * form a round. The codes of one head of 64 tokens are a unit. For each round, a unit contains:
  *
  *     the smallest code m of each channel, b bits; the number n of bits of code - m, in lens bits;
  *     then channel by channel 16 n-bit numbers q - m, from the lowest bit up
@@ -23,10 +23,10 @@
 enum { PACKKV_BLOCK = 64, PACKKV_ROUND = 16, PACKKV_ROUNDS = PACKKV_BLOCK / PACKKV_ROUND };
 
 /* The codes of a block are the tokens after the last full block of 64, BF16 [T % 64][H D], and then
- * the units. The side information of a block has, for each unit [blocks][H], its start relative to
- * the first unit and its length, uint32, and the ends of its rounds, 4 uint16. The side information
- * ends with the s and z of each quantized token, in FP16, and then the permutation of each block,
- * one byte per token. */
+ * the units. The side information of a block starts with an array [blocks][H] of 16-byte entries,
+ * one per unit: the offset of the unit from the first unit and the length of the unit, both uint32,
+ * and the offsets at which its four rounds end, uint16. Next are s and z of each quantized token,
+ * in FP16. The permutation of each 64 tokens is last, one byte per token. */
 struct packkv {
     int bits, lens;
     float rel;
@@ -65,7 +65,7 @@ CELLS int64_t packkv_order_at(const struct packkv *g, int64_t block)
     return packkv_scale_at(g, g->blocks * PACKKV_BLOCK) + PACKKV_BLOCK * block;
 }
 
-/* Position of token t of a block in the block's permutation. */
+/* Returns the position of token t after the permutation of its 64 tokens, 0 to 63. */
 CELLS int packkv_slot(const struct packkv *g, cells_bytes_in params, int64_t t)
 {
     const int64_t at = packkv_order_at(g, t / PACKKV_BLOCK);
@@ -76,7 +76,7 @@ CELLS int packkv_slot(const struct packkv *g, cells_bytes_in params, int64_t t)
     return i;
 }
 
-/* Offset in codes of the round that contains position i of a unit. */
+/* Byte offset, within the codes of the block, of the round that contains position i of a unit. */
 CELLS int64_t packkv_round_at(const struct packkv *g, cells_bytes_in params, int64_t block,
                               int64_t h, int i)
 {
@@ -87,8 +87,8 @@ CELLS int64_t packkv_round_at(const struct packkv *g, cells_bytes_in params, int
     return packkv_tail(g) + (int64_t)cells_get(params, unit, 4) + before;
 }
 
-/* Number of bits at the start of a round that store the channels' smallest codes m and lengths
- * n. */
+/* Size in bits of the smallest codes m and the lengths n of all channels, with which a round
+ * starts. */
 CELLS int64_t packkv_head_bits(const struct packkv *g)
 {
     return g->head_dim * (g->bits + g->lens);
@@ -127,7 +127,8 @@ CELLS struct packkv_fit packkv_fit(float lo, float hi, float rel, bool bad)
     struct packkv_fit f;
 
     f.s = bad ? NAN : packkv_half(packkv_half(hi - lo) * rel);
-    f.s = f.s < least ? least : f.s; /* for values far from 0, FP16 could not represent z exactly */
+    f.s = f.s < least ? least : f.s; /* with a smaller scale, |z| would exceed 1024, and FP16 might
+                                      * not represent z exactly */
     f.z = f.s > 0 ? packkv_half(rintf(packkv_half(lo / f.s))) : 0;
     return f;
 }

@@ -1,8 +1,8 @@
 /* vidkv.h - arithmetic of the stage `vidkv`, shared by CPU and CUDA.
  *
- * Of a head's D channels, the `easy` channels are those with the smallest range over all tokens and
- * heads, the same in every head; the other channels are hard. A group has G consecutive tokens; the
- * last group may be shorter. Every operation is rounded to FP16:
+ * Of the D channel indices, the `easy` ones with the smallest range of values over all tokens and
+ * heads are easy channels. All other channels are hard. A group has G consecutive tokens of a
+ * channel; the last group may be shorter. Every operation is rounded to FP16:
  *
  *     a hard channel     m = min x    s = (max x - m) / 3    q = rne((x - m) / s), 0 where s is 0
  *                        x^ = q s + m
@@ -16,11 +16,11 @@
 
 enum { VIDKV_MAX_DIM = 256, VIDKV_MAX_EASY = 128 };
 
-/* The codes of a block are those of the hard channels, 2 bits [T, H hard], and then the signs, 1
- * bit [T, 2 H easy], both packed as in pack.h. The side information of a block is FP16: the scales
- * and then the minima of the hard channels, [groups][H hard] each, and the scales and minima of the
- * signs, [groups][2 H easy] each. The side information ends with one bit per channel, which is 1
- * for an easy channel. */
+/* The codes of a block are the 2-bit codes of the hard channels [T, H hard], and then the signs of
+ * X [T, 2 H easy], 1 bit each. Both arrays are packed as in pack.h. The side information of a block
+ * starts with the scales and then the minima of the hard channels, both FP16 [groups][H hard]. Next
+ * are the scales and then the minima of X, both FP16 [groups][2 H easy]. The last D bits state for
+ * each channel index whether it is easy (1) or hard (0). */
 struct vidkv {
     int group, easy, n_heads, head_dim;
     bool balanced;
@@ -55,13 +55,14 @@ CELLS_BOTH int64_t vidkv_signs_at(const struct vidkv *g)
     return (g->n_tok + 3) / 4 * vidkv_hard(g);
 }
 
-/* Offset of the scales and minima of the signs in the side information, in FP16 numbers. */
+/* Offset of the scales and minima of X in the side information, in FP16 numbers (2 bytes). */
 CELLS_BOTH int64_t vidkv_sign_params_at(const struct vidkv *g)
 {
     return 2 * vidkv_groups(g) * vidkv_hard(g);
 }
 
-/* Offset of the channels' bits in the side information, in FP16 numbers. */
+/* Offset, in FP16 numbers (2 bytes), of the bits in the side information that mark easy
+ * channels. */
 CELLS_BOTH int64_t vidkv_bits_at(const struct vidkv *g)
 {
     return vidkv_sign_params_at(g) + 2 * vidkv_groups(g) * vidkv_signs(g);
