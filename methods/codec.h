@@ -46,7 +46,7 @@ struct kvr_block_shape {
     int head_dim;  /* D */
 };
 
-/* Position of a block's tokens in the rollout. Numbers are 0 if the position is unknown. */
+/* Position of a block's tokens in the rollout. A number that is unknown is 0. */
 struct kvr_place {
     int64_t frame_tokens; /* tokens per frame; the block starts at a frame boundary */
     int64_t tok0;         /* index of the first token in the rollout */
@@ -148,8 +148,8 @@ struct kvr_layout {
      * `encode` allocates kvr_stage_data.n_entries entries, which are at most most_entries. */
     struct kvr_stage_bytes entry;
     int64_t most_entries;
-    int unit_tokens; /* tokens per quantization group: if the number of tokens is a multiple of
-                      * this, all groups are complete. 0 means 1. */
+    int unit_tokens; /* number of tokens per quantization group; 0 means 1. All groups are complete
+                      * if a block has a multiple of this number of tokens. */
     /* Groups start at multiples of this number of tokens, counted from the first token of the
      * rollout. Tokens of an incomplete last group are quantized again together with the next chunk.
      * If origin_tokens is 0, groups start at the first token of the block. */
@@ -414,7 +414,7 @@ size_t kvr_codec_bytes(const struct kvr_codec *c, const struct kvr_block_shape *
 struct kvr_varying {
     int64_t elements;
     size_t bytes;
-    double most_bits; /* bits per element of the block with the most bits per element */
+    double most_bits; /* largest number of bits per element among these blocks */
 };
 
 /* Whether the size of an encoded block depends on its values. */
@@ -503,7 +503,7 @@ enum kvr_status kvr_packed_copy(const struct kvr_packed *p, struct kvr_dev *to,
 void kvr_packed_layout(const struct kvr_packed *p, int i, struct kvr_layout *out);
 size_t kvr_packed_bytes(const struct kvr_packed *p); /* allocated bytes of codes and side
                                                       * information */
-/* Bytes of codes and of side information by the definition of the format, computed from the block's
+/* Numbers of bytes of codes and of side information that the format prescribes for the block's
  * shape and its number of data-dependent entries. */
 struct kvr_stage_bytes kvr_packed_nominal(const struct kvr_packed *p);
 /* Number of data-dependent entries of a block, over all stages. */

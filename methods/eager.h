@@ -6,9 +6,9 @@
  *     kvr_eager_decode(&job, data, t0, n, h0, nh, out);
  *     kvr_eager_transform(&job, x, rows);
  *
- * The option `launches=eager` reproduces the times of the 33-method study's own implementation,
- * whose quantizers run in PyTorch on whole tensors. The operations and their order are those of the
- * study's formulas (tools/peers/torch_codecs.py):
+ * With the option `launches=eager`, measured times approximate those of the 33-method study's own
+ * implementation, whose quantizers run in PyTorch on whole tensors. The operations and their order
+ * are those of the study's formulas (tools/peers/torch_codecs.py):
  *
  *     sym      encode  |x|, max, / qmax, max(., eps), x / s, round, clamp, to code, s to FP16
  *              decode  code to F32, * s

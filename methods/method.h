@@ -6,7 +6,8 @@
  *     ... kvr_cache_open(&cache, dev, p, &shape, path) ...
  *     kvr_scheme_close(&p);
  *
- * A new method needs a new row only; a new codec stage or policy also needs a source file. */
+ * A new method only needs a new row in methods.def; a new codec stage or policy needs a source
+ * file. */
 #ifndef KVR_METHODS_METHOD_H
 #define KVR_METHODS_METHOD_H
 
@@ -154,10 +155,10 @@ struct kvr_scheme {
  * option. A prefix restricts a setting: `old.` to the codecs of the tier `old`, `k.` to the codecs
  * of keys, and `old.k.` to one codec. The prefixes `tiers.`, `retention.` and `reuse.` restrict a
  * setting to that component. If several settings affect an option, the setting with the most dots
- * in its name wins, in any order. Among names with equally many dots (`k.bits`, `old.bits`), the
- * alphabetically last name wins. If a name is set repeatedly, the last setting wins. The setting
- * `retention` replaces the method's retention; its value is "none", the name of another method, or
- * a text such as "keep(score=random)". */
+ * in its name wins, regardless of the order of settings. Among names with equally many dots
+ * (`k.bits`, `old.bits`), the alphabetically last name wins. If a name is set repeatedly, the last
+ * setting wins. The setting `retention` replaces the method's retention; its value is "none", the
+ * name of another method, or a text such as "keep(score=random)". */
 enum kvr_status kvr_scheme_open(struct kvr_scheme **out, const char *spec,
                                 const struct kvr_setting *settings, int n_settings);
 void kvr_scheme_close(struct kvr_scheme **p);
@@ -189,10 +190,11 @@ const char *kvr_scheme_warning(const struct kvr_scheme *p);
 /* Checks that the scheme supports a model of this shape; the message gives the reason if not. */
 enum kvr_status kvr_scheme_check(const struct kvr_scheme *p, int n_heads, int head_dim);
 
-/* Calls `fn` with the name and the value of every property of the scheme, which `axis` and `text`
- * receive. Properties are the codecs ("codec_k", or "codec_k.recent" with tiers), "tiers",
- * "retention", "cadence", "recode", "position", "reuse", and the options of kvr_scheme_options. The
- * value of a component includes its options, so these properties identify the scheme. */
+/* Calls fn(ctx, axis, text) for every property of the scheme, where `axis` is the name of the
+ * property and `text` its value. Properties are the codecs ("codec_k", or "codec_k.recent" with
+ * tiers), "tiers", "retention", "cadence", "recode", "position", "reuse", and the options of
+ * kvr_scheme_options. The value of a component includes its options, so these properties identify
+ * the scheme. */
 typedef void kvr_plan_axis_fn(void *ctx, const char *axis, const char *text);
 void kvr_plan_axes(const struct kvr_scheme *p, kvr_plan_axis_fn *fn, void *ctx);
 

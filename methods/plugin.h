@@ -91,8 +91,8 @@ const struct kvr_loaded_plugin *kvr_plugin_at(int i);
 bool kvr_plugin_used(const struct kvr_plugin *plugin, const struct kvr_scheme *scheme);
 
 /* Checks the ABI number, the struct sizes, and all stages, policies and methods of a loaded shared
- * object. The codecs and policies that its methods name are not parsed. The file name `path` is
- * used in error messages only. */
+ * object. The function does not parse the texts of codecs and policies in these methods. The file
+ * name `path` is used in error messages only. */
 enum kvr_status kvr_plugin_check(const struct kvr_plugin *p, const char *path);
 
 #ifdef __cplusplus

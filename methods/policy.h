@@ -136,15 +136,15 @@ struct kvr_study_counts {
 };
 
 /* Function of a policy that writes one byte per token to `map`. If the function reads k and v on a
- * CUDA device, it synchronises, because the host needs the result. */
+ * CUDA device, it synchronises, because the host needs the map. */
 typedef enum kvr_status kvr_assign_fn(const void *opts, const struct kvr_policy_ctx *ctx,
                                       struct kvr_dev *dev, struct kvr_policy_state *state,
                                       uint8_t *map);
 
-/* Attention that each key receives in the cache-update pass (clean pass) of a chunk. The sum and
- * the maximum run over `n_query` sampled queries and over the query heads that share the key's KV
- * head. Only the retention uses these numbers, so the time to compute them counts as time of the
- * method. */
+/* Attention that each key receives in the cache-update pass (clean pass) of a chunk: the sum and
+ * the maximum of its softmax weights. Both are over `n_query` sampled queries and over the query
+ * heads that share the key's KV head. Only the retention uses these numbers, so the time to compute
+ * them counts as time of the method. */
 struct kvr_columns {
     int64_t n_query;
     const float *sum, *max; /* sum and maximum of the softmax weights of each key, [n_active,H] in
@@ -237,8 +237,8 @@ struct kvr_retention {
     const char *(*warning)(const void *opts, int n_query_heads, int n_heads, int head_dim);
     const char *position; /* name of the rule by which keys are rotated to new RoPE positions, such
                            * as "by age"; NULL if keys stay at the positions of their tokens */
-    bool keeps_tokens;    /* the state stores keys and values that may return to the cache, so its
-                           * bytes count as stored bytes of the method */
+    bool keeps_tokens;    /* whether the state stores keys and values that may return to the cache;
+                           * if so, its bytes count as stored bytes of the method */
 };
 
 /* Built-in policies: methods/tiers/tiers.def, methods/retention/retention.def. NULL-terminated. */
@@ -302,8 +302,8 @@ enum kvr_status kvr_retention_thin(const struct kvr_retention_use *u,
  * *beta to min + l/(L-1) (max-min) for layer l of L, and to 1 if L = 1. The rule "falling" is
  * linear from the last layer to the first. The rules "moviegen" and "storyeval" are the study's
  * profiled tables for 30 layers; for other L, they are interpolated linearly by relative depth. Any
- * other rule is the path of a file with one line per layer, which `kvreel profile` writes: a line
- * has one number, and '#' starts a comment. */
+ * other rule is the path of a file with one number per line and one line per layer, which `kvreel
+ * profile` can write. In this file, '#' starts a comment. */
 enum kvr_status kvr_layer_budget(const char *which, double min, double max, int layer, int n_layers,
                                  double *beta);
 /* Whether the rule `which` is the path of a file. */

@@ -6,8 +6,8 @@
  * While the sum of r since the last computed step is below `threshold`, the blocks are not
  * computed, and their residual of the last computed step is added instead (FlowCache,
  * arXiv:2602.10825). The first `warmup` steps, the first step and the last step of a chunk are
- * always computed. So is the cache-update pass (clean pass), which runs on the denoised chunk at t
- * = 0. */
+ * always computed. The cache-update pass (clean pass), which runs on the denoised chunk at t = 0,
+ * is also always computed. */
 #ifndef KVR_METHODS_REUSE_H
 #define KVR_METHODS_REUSE_H
 
@@ -19,8 +19,8 @@ struct kvr_reuse_opts {
 };
 extern const struct kvr_opt kvr_reuse_options[];
 
-/* Parses a rule such as "rel_l1(threshold=1.5,warmup=0)". *on becomes false if `text` is NULL,
- * which means that features are not reused. */
+/* Parses a rule such as "rel_l1(threshold=1.5,warmup=0)". Sets *on to false if `text` is NULL;
+ * features are then never reused. */
 enum kvr_status kvr_reuse_parse(struct kvr_reuse_opts *out, bool *on, const char *text);
 
 #endif

@@ -18,8 +18,8 @@ bool kvr_calibration_is_file(const char *value);
  * codec. The message names the option. */
 enum kvr_status kvr_calibration_check(const char *option, const char *value);
 
-/* Checks that a stage can read the calibration of its layer. Fails with KVR_EUNSUPPORTED if the
- * position does not state the layer, and with KVR_EINVAL if the path is not a regular file. */
+/* Checks that a stage can read the calibration of its layer. Fails with KVR_EUNSUPPORTED if `place`
+ * does not state the layer, and with KVR_EINVAL if the path is not that of a regular file. */
 enum kvr_status kvr_calibration_find(const char *option, const char *path,
                                      const struct kvr_place *place);
 

@@ -8,8 +8,8 @@
  *     row r, channel c:   bit 0                          bit 7
  *                         | t = r*8/f | r*8/f + 1 | ...      |
  *
- * The bytes of a row are therefore contiguous over channels, and unpacking a token shifts all bytes
- * of its row by the same number of bits. */
+ * The bytes of a row are therefore contiguous over channels. To unpack a token, all bytes of its
+ * row are shifted by the same number of bits. */
 #ifndef KVR_METHODS_KERNELS_PACK_H
 #define KVR_METHODS_KERNELS_PACK_H
 

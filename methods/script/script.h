@@ -38,7 +38,7 @@
 /* Whether the path names a Python file. */
 bool kvr_script_is(const char *path);
 
-/* Runs the file to learn its name, options and functions, and builds a plug-in with one codec stage
+/* Runs the file to read the method's name and options, and builds a plug-in with one codec stage
  * and one method. The plug-in *out lives as long as the process. Fails with KVR_EUNSUPPORTED if
  * there is no Python interpreter, and with KVR_EFORMAT if the file is invalid; the message states
  * the Python error. */

@@ -49,9 +49,9 @@ struct kvr_reply {
                                        * `exactly` */
 };
 
-/* Starts the process. If `described` is not NULL, *described becomes a JSON string that describes
- * the file (name, options, functions); the caller frees the string. The function waits at most 60 s
- * for the description. */
+/* Starts the process. If `described` is not NULL, *described becomes a JSON string with the
+ * method's name, options and other constants; the caller frees the string. The function waits at
+ * most 60 s for the description. */
 enum kvr_status kvr_talk_start(struct kvr_talk *t, const char *path, const char *role,
                                char **described);
 /* Sends a request and receives the reply. Fails with KVR_EFORMAT if the sizes of its parts differ

@@ -117,9 +117,9 @@ struct cells {
     float top;     /* FLOATS: largest value */
     int nan;       /* FLOATS: code of NaN, or -1 if the format has no NaN */
     float level[CELLS_MAX_LEVELS];
-    /* Numbers of tokens, channels (H*D) and groups of the block. In the side information, scale_at
-     * and second_at are the byte offsets of the scales and of the second numbers, and params_bytes
-     * is its size. */
+    /* Numbers of tokens, channels (H*D) and groups of the block. The scales and the second numbers
+     * start at the byte offsets scale_at and second_at of the side information, which has
+     * params_bytes bytes. */
     int64_t n_tok, channels, n_groups;
     size_t scale_at, second_at, params_bytes;
 };
@@ -381,8 +381,9 @@ CELLS void cells_read(const struct cells *c, unsigned raw, unsigned z, float mos
         f->s = most / top;
         f->s = f->s < c->least ? c->least : f->s;
     }
-    if (c->relative) { /* A group with magnitude `most` has the E4M3 scale 448, the largest. With
-                        * BEST it has 256, because BEST may multiply the scale by 1.5. */
+    if (c->relative) { /* A group whose largest magnitude is `most` gets the E4M3 scale 448, which
+                        * is the largest. With BEST, this scale is 256, because BEST may multiply it
+                        * by 1.5. */
         const float all = c->top * (c->pick == CELLS_BEST ? 256.0f : 448.0f);
         const float y = f->s * most;
 
@@ -413,8 +414,8 @@ CELLS float cells_error(const struct cells *c, cells_in x, int64_t at, const str
     return sum;
 }
 
-/* Computes the scale of a group with largest magnitude `size`: the scale that maps `size` to the
- * largest value of the format, times `more`. */
+/* Computes the scale that maps `size`, the largest magnitude of a group, to the largest value of
+ * the format, and multiplies this scale by `more`. */
 CELLS void cells_fit_floats(const struct cells *c, float size, float most, float more,
                             struct cells_fit *f)
 {

@@ -23,7 +23,8 @@ struct groups {
     float lo[FIT], hi[FIT];        /* range */
     float s[FIT];                  /* divisor in q = rne((x - m) / s + pre) + post, which computes
                                     * the code q of element x; never 0 */
-    float m[FIT], pre[FIT];        /* terms of the same formula; `post` is a constant of the grid */
+    float m[FIT], pre[FIT];        /* terms of the formula of q, in which `post` is a constant of
+                                    * the grid */
     kvr_f16 scale[FIT], zero[FIT]; /* as stored */
 };
 

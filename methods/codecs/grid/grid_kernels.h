@@ -30,8 +30,8 @@ struct kvr_grid_block {
 
 /* Rows to prefetch while the current rows are encoded. Software prefetches are necessary because
  * the rows of a strip are too far apart for the hardware prefetcher. Only a few cache lines are
- * prefetched at a time, because a core stalls after about a dozen outstanding loads. Addresses past
- * the end of the values are allowed. */
+ * prefetched at a time, because a core stalls after about a dozen outstanding loads. Prefetch
+ * addresses may lie past the end of the values. */
 struct kvr_grid_prefetch {
     const char *p;
     int64_t stride; /* bytes from one row to the next */

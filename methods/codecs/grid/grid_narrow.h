@@ -200,7 +200,7 @@ ALWAYS void fetch(const struct kvr_grid_prefetch *prefetch, int c)
                                2);
 }
 
-/* While a strip of 128 columns is in the L1 cache, a grid quantizes it in two passes. The first
+/* A strip of 128 columns stays in the L1 cache and is quantized in two passes per grid. The first
  * pass computes all scales, and the second pass computes the codes. Computing a scale is a long
  * chain of dependent instructions, and the chains of several columns overlap in the first pass.
  * Vectors 2 j and 2 j + 1 contain the even and the odd channels of span j. */
@@ -277,7 +277,7 @@ struct range {
 
 /* Returns the maximum of `worst` and half - 0x400, as unsigned integers, for a vector `half` of
  * FP16 numbers. The maximum exceeds 0x7bfe - 0x400 if an FP16 number is outside [0x400, 0x7bfe],
- * that is, zero, denormal, or at least the largest finite number. */
+ * that is, if it is zero, denormal, the largest finite number, infinite or NaN. */
 ALWAYS vi note_not_normal(vi worst, vi half)
 {
     return i_max_bits(worst, i_sub(half, i_set(0x400)));
@@ -396,8 +396,8 @@ ALWAYS void range_of_wide(const vf (*x)[COLUMNS], int n, struct variant variant,
             if (variant.asym) {
                 most = v_max(most, x[i][j]);
                 least = v_min(least, x[i][j]);
-            } else { /* as unsigned integers, the bits of negative floats are larger than those of
-                      * positive floats, and the lowest float is the largest */
+            } else { /* compared as unsigned integers, negative floats exceed positive floats, and
+                      * the most negative float is the largest */
                 most = v_of_bits(i_max(v_bits(most), v_bits(x[i][j])));
                 least = v_of_bits(i_max_bits(v_bits(least), v_bits(x[i][j])));
             }

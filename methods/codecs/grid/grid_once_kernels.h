@@ -24,8 +24,8 @@ struct kvr_grid_stray {
     kvr_bf16 x[KVR_NARROW_TOKENS];
 };
 
-/* What a pass over the block has found: the sums of values and of squares in eight lanes, and the
- * strays. F32 partial sums are rounded at most 64 times before they are added to these doubles. */
+/* Results of a pass over a block: sums of values and of squares in eight lanes, and the strays. F32
+ * partial sums are rounded at most 64 times before they are added to these doubles. */
 struct kvr_grid_seen {
     double sum[8], square[8];
     struct kvr_grid_stray *stray; /* array of strays with room for `most`, of which n are in use */

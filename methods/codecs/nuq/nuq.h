@@ -1,8 +1,8 @@
 /* nuq.h - format and decoder of the stage `nuq`, shared by CPU and CUDA.
  *
- * A vector is a channel over the tokens of the block, or a token over all heads. The narrowest
- * range [lo, hi] is chosen that contains all elements of a vector except n_outliers. These outliers
- * are stored as FP16 numbers, and all other elements are decoded by a codebook:
+ * A vector is a channel over the tokens of the block, or a token over all heads. The range [lo, hi]
+ * is the narrowest one that contains all elements of a vector except n_outliers. These outliers are
+ * stored as FP16 numbers, and all other elements are decoded by a codebook:
  *
  *     x^ = level[q] (hi - lo) / 2 + (lo + hi) / 2         2^b levels, common to the block */
 #ifndef KVR_METHODS_NUQ_H

@@ -24,9 +24,9 @@ enum { PACKKV_BLOCK = 64, PACKKV_ROUND = 16, PACKKV_ROUNDS = PACKKV_BLOCK / PACK
 
 /* The codes of a block are the tokens after the last full block of 64, BF16 [T % 64][H D], and then
  * the units. The side information of a block starts with an array [blocks][H] of 16-byte entries,
- * one per unit: the offset of the unit from the first unit and the length of the unit, both uint32,
- * and the offsets at which its four rounds end, uint16. Next are s and z of each quantized token,
- * in FP16. The permutation of each 64 tokens is last, one byte per token. */
+ * one per unit. An entry has the offset of the unit from the first unit and the length of the unit,
+ * both uint32, and the offsets at which the unit's four rounds end, uint16. Next are s and z of
+ * each quantized token, in FP16. The permutation of each 64 tokens is last, one byte per token. */
 struct packkv {
     int bits, lens;
     float rel;

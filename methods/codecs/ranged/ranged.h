@@ -21,9 +21,9 @@
 enum { RANGED_SEGMENT = 256, RANGED_MAX_BINS = 64 };
 
 /* The codes of a block are the bytes of the segments, channel by channel within a segment. The side
- * information of a block has three arrays: for every segment and channel, the offset in `codes` at
- * which its bytes end, uint32 [segments][channels]; the cumulative symbol frequencies f, uint16
- * [channels][bins + 1]; and A of every token, BF16 [T]. */
+ * information of a block starts with the offsets in `codes` at which the bytes of each segment and
+ * channel end, uint32 [segments][channels]. Next are the cumulative symbol frequencies f, uint16
+ * [channels][bins + 1]. The A of every token is last, BF16 [T]. */
 struct ranged {
     int bins;
     int64_t n_tok, channels, segments;

@@ -2,8 +2,8 @@
  *
  * A block has several frames of `unit` tokens, and the last frame may be shorter. A group has G
  * consecutive channels of a head, at one token position within the frame. In the first frame of a
- * block, the anchor, a group is quantized directly. In later frames, its difference e from the
- * decoded value r of the previous frame is quantized:
+ * block, the anchor, a group is quantized directly. In later frames, the difference e between the
+ * group x and its decoded value r in the previous frame is quantized:
  *
  *     frame 0, the anchor   s = BF16(max(max |x|, 1e-8) / qa)        q = clamp(rne(x / s), -qa, qa)
  *                           r = BF16(q s)                            qa = 2^(ba-1) - 1
