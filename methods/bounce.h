@@ -1,4 +1,4 @@
-/* bounce.h - runs a stage on the host for a CUDA device, if the stage has no CUDA functions.
+/* bounce.h - runs a codec stage that has no CUDA functions on the host, for data in CUDA memory.
  *
  * The stage's CPU functions receive copies of the data in host memory (kvr_dev_host(job->dev)).
  * Every call synchronises the device, which is correct but slow. */

@@ -211,8 +211,8 @@ struct kvr_values {
     bool bf16; /* else F32 */
 };
 
-/* Values by which an EXACT stage replaces outliers in the input of later stages. The outliers have
- * the n ascending flat indices `at`. */
+/* Values by which an EXACT stage replaces outliers in the input of later stages. `at` has the flat
+ * indices of the n outliers in ascending order. */
 struct kvr_instead {
     const int32_t *at;
     const float *value;
@@ -236,9 +236,9 @@ struct kvr_exact_once {
      * if this block must be encoded by `find`. */
     bool (*likely)(const struct kvr_stage_job *job, const struct kvr_values *x, int64_t n,
                    uint16_t *least);
-    /* Computes the bound from the sum of the values and the sum of their squares. The sums may be
-     * off by 2^-18 of the sum of magnitudes or of squares. Returns NaN if this block must be
-     * encoded by `find`. */
+    /* Computes the bound from the sum of the values and the sum of their squares. The error of
+     * `sum` may be 2^-18 times the sum of magnitudes, and that of `square` 2^-18 times the sum of
+     * squares. Returns NaN if this block must be encoded by `find`. */
     float (*bound)(const struct kvr_stage_job *job, double sum, double square, int64_t n);
     /* Allocates memory in `out` for n_exact outliers. Sets *fits to false if n_exact is too large
      * to store. */
@@ -350,7 +350,7 @@ struct kvr_codec {
     struct kvr_codec_stage stage[KVR_MAX_STAGES];
 };
 
-/* One encoded block. A block owns the buffers of its stages and borrows the codec. */
+/* One encoded block. A block owns the buffers of its stages. The codec must outlive the block. */
 struct kvr_packed {
     const struct kvr_codec *codec;
     struct kvr_dev *dev; /* device of the buffers, or NULL for a block that has a size but no
@@ -486,9 +486,9 @@ void kvr_codec_decode_bf16(const struct kvr_packed *p, int64_t t0, int64_t n, in
 void kvr_codec_noise(const struct kvr_packed *p, struct kvr_coding_noise *out);
 
 /* Writes the scale of every element of a block with KVR_NOISE_SCALES to out [n,nh,D], in memory of
- * p->dev. The elements are tokens [t0, t0 + n) of heads [h0, h0 + nh), in the space of the last
- * grid. Any thread may call the function on the CPU; on CUDA only the device's thread may call
- * it. */
+ * p->dev. The elements are tokens [t0, t0 + n) of heads [h0, h0 + nh). If the codec has a
+ * transform, they are elements of the transformed vectors. Any thread may call the function on the
+ * CPU; on CUDA only the device's thread may call it. */
 void kvr_packed_scales(const struct kvr_packed *p, int64_t t0, int64_t n, int h0, int nh,
                        float *out);
 
@@ -499,7 +499,7 @@ void kvr_packed_scales(const struct kvr_packed *p, int64_t t0, int64_t n, int h0
 enum kvr_status kvr_packed_copy(const struct kvr_packed *p, struct kvr_dev *to,
                                 struct kvr_packed *out);
 
-/* Layout of the data of stage i of a block, with or without data. */
+/* Layout of the data of stage i of a block, also of a block without data (p->dev is NULL). */
 void kvr_packed_layout(const struct kvr_packed *p, int i, struct kvr_layout *out);
 size_t kvr_packed_bytes(const struct kvr_packed *p); /* allocated bytes of codes and side
                                                       * information */

@@ -2,10 +2,10 @@
  * together, in another process.
  *
  * The stage stores codes in the key block and side information in the value block. The two blocks
- * also share a kvr_joint, which decodes both. Before attention, kvr_joint_read decodes keys and
- * values, and returns an error if decoding fails. After attention, kvr_joint_drop frees the decoded
- * values. If a block is decoded without a previous kvr_joint_read, the stage calls kvr_joint_read
- * itself, and on failure the decoded values are NaN. */
+ * also share one struct kvr_joint, whose function `read` decodes both blocks. Before attention,
+ * kvr_joint_read decodes keys and values, and returns an error if decoding fails. After attention,
+ * kvr_joint_drop frees the decoded values. If a block is decoded without a previous kvr_joint_read,
+ * the stage calls kvr_joint_read itself, and on failure the decoded values are NaN. */
 #ifndef KVR_METHODS_JOINT_H
 #define KVR_METHODS_JOINT_H
 

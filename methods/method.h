@@ -108,7 +108,7 @@ struct kvr_setting {
  * values of a separate cache-update pass on the denoised chunk (t = 0). EVERY_PASS stores the keys
  * and values of every pass, and each pass overwrites those of the previous pass; this costs several
  * times as much. LAST_STEP stores the keys and values of the last denoising step, whose input is
- * still noisy, and runs no clean pass. The sampler implements the option `commit`: it tells the
+ * still noisy, and runs no clean pass. The sampler implements the option `commit` by telling the
  * cache which pass to store. */
 enum kvr_commit { KVR_COMMIT_CLEAN_PASS, KVR_COMMIT_LAST_STEP, KVR_COMMIT_EVERY_PASS };
 
@@ -145,7 +145,8 @@ struct kvr_scheme {
     struct kvr_codec *pooled;           /* codec of mean tokens: "raw" */
     struct kvr_tiers_use tiers;         /* part NULL: one tier */
     struct kvr_retention_use retention; /* part NULL: keep everything */
-    bool reuses;                        /* whether the sampler may skip steps */
+    bool reuses;                        /* whether the sampler reuses features and may therefore
+                                         * skip denoising steps */
     struct kvr_reuse_opts reuse;
 };
 

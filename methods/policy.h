@@ -37,8 +37,8 @@ enum { KVR_MAX_TIERS = 3 };
 
 /* Values of a token's byte in the map that are not a tier index. */
 enum {
-    KVR_TOKEN_ZERO = 253,    /* the token decodes to zero but stays in the softmax, as in the
-                              * study's pruning */
+    KVR_TOKEN_ZERO = 253,    /* key and value of the token decode to zeros, but the token stays in
+                              * the softmax, as in the study's pruning */
     KVR_TOKEN_POOLED = 254,  /* the frame of this token is stored as one mean token, whose
                               * multiplicity is the number of the frame's tokens */
     KVR_TOKEN_DROPPED = 255, /* evicted */
@@ -277,7 +277,8 @@ bool kvr_retention_observes(const struct kvr_retention_use *u, const struct kvr_
                             int64_t new0);
 /* First token of ctx->all_keys. */
 int64_t kvr_thin_key0(const struct kvr_thin_needs *n, int64_t new0, int tokens_per_frame);
-/* The warning of the retention's options for a model of this shape, or NULL if there is none. */
+/* Returns the retention's warning for its options and a model of this shape, or NULL if there is
+ * none. */
 const char *kvr_retention_warning(const struct kvr_retention_use *u, int n_query_heads, int n_heads,
                                   int head_dim);
 void kvr_tiers_close(struct kvr_tiers_use *u);

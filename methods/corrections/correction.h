@@ -34,8 +34,8 @@ extern "C" {
 /* Keys [t0, t0 + n) of head h of a segment, and the scores of m queries for these keys. */
 struct kvr_correction_job {
     const struct kvr_packed *k;
-    const kvr_f16 *moments; /* moments of the segment, [number of moments][H][D], as written by
-                             * `prepare` */
+    const kvr_f16 *moments; /* statistics of the segment (moments) that `prepare` has computed,
+                             * [number of moments][H][D] */
     int64_t t0;             /* index of the first key within the segment */
     int n, h;
     const float *q, *q2; /* q: queries divided by sqrt(D), [m][D], in the transformed space of the

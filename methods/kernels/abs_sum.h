@@ -1,5 +1,5 @@
-/* abs_sum.h - sum of |x| in double, with the same result on every machine. Eight partial sums, each
- * over every eighth element in order, are added in order. */
+/* abs_sum.h - sum of |x| in double, with the same result on every machine. Partial sum i adds the
+ * elements i, i + 8, i + 16, ... in order, and the eight partial sums are added in order. */
 #ifndef KVR_METHODS_KERNELS_ABS_SUM_H
 #define KVR_METHODS_KERNELS_ABS_SUM_H
 

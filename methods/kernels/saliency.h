@@ -4,8 +4,8 @@
  *     delta[f]     = mean_h |summary[f] - reference| / max(mean_h |reference|, 1e-6)
  *     score[f]     = delta_weight * delta[f] + recency_weight * f/(n-1)
  *
- * In the intended reading (the paper's variant), the reference of a frame is its predecessor's
- * summary, and delta is computed once, when the frame's keys and values are new. The first frame
+ * In the intended reading (the paper's variant), the reference of a frame is the summary of the
+ * previous frame. delta is computed once, when the frame's keys and values are new. The first frame
  * has delta 1, since it has no predecessor. In the study reading (the variant of the study's code),
  * all cached frames are summarised again at every call. The last o = min(n_prev, n) frames of the
  * previous summaries are compared with the last o frames of the new summaries. If a chunk has three
@@ -16,8 +16,8 @@
  * the scores, and the retention reuses them in the same call. A new state is {0}; to reset a state,
  * free its buffer by kvr_buf_free(&state->buf) and set the state to {0}.
  *
- * Means are accumulated in double, token by token (abs_sum.h adds the channels of a head), and
- * rounded to float once. All other arithmetic is in float, as in torch. */
+ * For a mean, the sums over the channels of a head (abs_sum.h) are added in double, token by token.
+ * The mean is rounded to float once. All other arithmetic is in float, as in torch. */
 #ifndef KVR_METHODS_KERNELS_SALIENCY_H
 #define KVR_METHODS_KERNELS_SALIENCY_H
 
@@ -58,8 +58,8 @@ enum kvr_status kvr_saliency_score(const struct kvr_saliency_rule *rule,
 
 /* Makes the scores of the last kvr_saliency_score available to the retention in the same call. */
 void kvr_saliency_publish(struct kvr_policy_state *state);
-/* Sets *out to the scores that kvr_saliency_publish made available, at most once. Returns false if
- * no scores are available. */
+/* Sets *out to the scores that kvr_saliency_publish made available. Returns false if there are
+ * none, or if an earlier call has already returned them. */
 bool kvr_saliency_take(const struct kvr_policy_ctx *ctx, struct kvr_policy_state *state,
                        struct kvr_saliency *out);
 

@@ -53,7 +53,8 @@ struct kvr_score_job {
 
 struct kvr_score {
     const char *name, *title;
-    int memory;          /* floats stored per token, for each head or group of heads */
+    int memory;          /* number of floats that the score stores per token, for each head or group
+                          * of heads that are scored together */
     bool columns;        /* reads ctx->columns */
     bool keys, all_keys; /* reads ctx->k, ctx->all_keys */
     bool all_values;     /* also reads ctx->all_values */

@@ -247,8 +247,8 @@ CELLS float cells_load(int number, unsigned raw)
     }
 }
 
-/* Smallest power of two that is not below x >= 0 (if `up`), or largest one that is not above x; at
- * least 2^-126. */
+/* Returns the smallest power of two that is not below x (if `up` is set), or else the largest power
+ * of two that is not above x, but at least 2^-126. x is not negative. */
 CELLS float cells_power(float x, bool up)
 {
     const unsigned u = cells_bits(x);

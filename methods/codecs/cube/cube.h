@@ -10,7 +10,7 @@
 
 #include "methods/codecs/cells/cells.h"
 
-/* The side information of a block is the means, E4M3 [cubes][C]. */
+/* The side information of a block is the mean of every cube and channel, E4M3 [cubes][C]. */
 struct cube {
     int64_t n_tok, channels;
     int64_t frame, row;         /* tokens per frame and tokens per row */

@@ -16,9 +16,9 @@
  * 2^-16 (of 2^-13 for 8 bits). A multiple of 2^-16 is finer than the distance from a tie and
  * coarser than the error of v y, so ties stay ties.
  *
- * The variant `exact` computes near = fma(v, y, fl(v l)), where y + l is 1/s within 2^-43. The
- * approximation of `exact` is the correctly rounded quotient, because v/s is at least 2^-12 ulp
- * away from a rounding boundary (grid_encode_isa.c).
+ * The variant `exact` computes near = fma(v, y, fl(v l)), where y + l is 1/s within 2^-43. This
+ * `near` is the correctly rounded quotient, because v/s is at least 2^-12 ulp away from every
+ * midpoint between two adjacent floats (grid_encode_isa.c).
  *
  * The residual r = x - c s of a BF16 number x and a symmetric code c has at most 11 significand
  * bits. If c = 0, r is x. If c is not 0, then |x| >= s/2, so r is a multiple of s 2^-11 and at most

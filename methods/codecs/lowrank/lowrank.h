@@ -37,8 +37,9 @@ KVR_DECODE_LAUNCHER(lowrank);
 
 #ifndef __cplusplus
 /* Computes u [n][D], n <= D, the eigenvectors of the symmetric matrix a [D][D] with the largest
- * eigenvalues. Of equal eigenvalues the earlier one comes first, and every eigenvector's largest
- * component is positive. The matrix a is overwritten; v [D][D] is scratch. */
+ * eigenvalues. Eigenvectors with equal eigenvalues are in ascending order of their index in v. The
+ * component of largest magnitude of every eigenvector is positive. The matrix a is overwritten; v
+ * [D][D] is scratch. */
 void kvr_lowrank_directions(int d, double *a, double *v, int n, float *u);
 #endif
 

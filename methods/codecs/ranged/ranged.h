@@ -7,12 +7,13 @@
  *     f[i] = floor((65535 - bins) h[i] / T) + i,  i = 0 .. bins        h[i]: symbols below i, of T
  *     span = high - low + 1;  high = low - 1 + (span f[s + 1] >> 16);  low += span f[s] >> 16
  *
- * In the formula of high, f[bins] is replaced by 65536. While the top bits of low and high are
- * equal, the coder outputs them. While [low, high] straddles the middle within the inner half, the
- * coder increments the number of pending bits. At the end of a segment, the coder increments the
- * number of pending bits. It then outputs one bit, 0 if low < 2^30 and else 1, and the pending
- * bits, which are the inverse of that bit. Bytes are filled from the highest bit down. The coder
- * restarts for every segment of SEGMENT tokens, with the same frequencies. */
+ * In the formula of high, f[bins] is replaced by 65536. While low and high have equal top bits, the
+ * coder outputs this bit and shifts it out of both numbers. While 2^30 <= low < 2^31 <= high < 3
+ * 2^30, the coder doubles the distances of low and high from 2^31 and increments the number of
+ * pending bits. At the end of a segment, the coder increments the number of pending bits. It then
+ * outputs one bit, 0 if low < 2^30 and else 1, and the pending bits, which are the inverse of that
+ * bit. Bytes are filled from the highest bit down. The coder restarts for every segment of SEGMENT
+ * tokens, with the same frequencies. */
 #ifndef KVR_METHODS_RANGED_H
 #define KVR_METHODS_RANGED_H
 

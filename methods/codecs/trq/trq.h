@@ -14,8 +14,8 @@
  *                           r = BF16(r + (q - z) s)
  *
  * The range of the residual e over the group is [lo, hi]. The encoder and the decoder compute
- * bit-identical r. A group with a non-finite value has a scale of NaN and decodes to NaN; its next
- * frame is predicted from 0.
+ * bit-identical r. A group with a non-finite value has a scale of NaN and decodes to NaN. In the
+ * next frame, 0 replaces its r.
  *
  * The stage `trq_heads` quantizes the residuals of some heads, called fine heads, with `fine` bits
  * instead of `bits`. */
