@@ -12,8 +12,8 @@
 extern "C" {
 #endif
 
-/* A chain is one grid, two grids of which the second quantizes the residual of the first, or a
- * transform (kvr_fwht) and one grid. */
+/* A chain is one grid, two grids, or a transform (kvr_fwht) and one grid. A second grid quantizes
+ * the residual of the first. */
 struct kvr_grid_chain {
     int n; /* number of grids, 1 or 2; must be 1 if `rotate` is set */
     struct kvr_grid grid[2];

@@ -28,7 +28,8 @@ struct kvr_grid_stray {
  * partial sums are rounded at most 64 times before they are added to these doubles. */
 struct kvr_grid_seen {
     double sum[8], square[8];
-    struct kvr_grid_stray *stray; /* array of strays with room for `most`, of which n are in use */
+    struct kvr_grid_stray *stray; /* array of strays; n elements are in use, and `most` elements are
+                                   * allocated */
     int64_t n, most;
 };
 
