@@ -21,8 +21,8 @@
  * change of its byte.
  *
  * In the study reading (the variant that reproduces the study's code), the map covers the whole
- * capacity, k and v are the decoded tensors of all tokens, and every call decides again for every
- * token. */
+ * capacity of the cache. k and v are the decoded tensors of all tokens, and every call decides
+ * again for every token. */
 #ifndef KVR_METHODS_POLICY_H
 #define KVR_METHODS_POLICY_H
 

@@ -247,8 +247,7 @@ CELLS float cells_load(int number, unsigned raw)
     }
 }
 
-/* Returns the smallest power of two that is not below x (if `up` is set), or else the largest power
- * of two that is not above x, but at least 2^-126. x is not negative. */
+/* Rounds x >= 0 up (if `up` is set) or down to a power of two. The result is at least 2^-126. */
 CELLS float cells_power(float x, bool up)
 {
     const unsigned u = cells_bits(x);

@@ -52,8 +52,8 @@ static inline struct kvr_grid_prefetch kvr_grid_no_prefetch(const float *x, int6
 
 struct kvr_grid_encoders {
     /* axis=tokens: encodes tokens [t0, t0 + group) of channels [c0, c0 + m) of the block, m <=
-     * KVR_GRID_STRIP. x points to element (t0, c0), and its rows are `stride` floats apart. If
-     * `residual` is not NULL, it receives the F32 residual in rows `residual_stride` apart;
+     * KVR_GRID_STRIP. The pointer x points to element (t0, c0), and rows are `stride` floats apart.
+     * If `residual` is not NULL, it receives the F32 residual in rows `residual_stride` apart;
      * `residual` may be x. While it encodes, the function prefetches the `group` rows at
      * `prefetch`. */
     void (*tokens)(const struct kvr_grid_block *b, int64_t t0, int64_t c0, int m, const float *x,
@@ -62,8 +62,8 @@ struct kvr_grid_encoders {
     /* Whether `tokens` can write the residual if the number of channels is a multiple of m. */
     bool (*returns_residual)(const struct kvr_grid_block *b, int64_t m);
     /* axis=channels or token: encodes all channels of tokens [t0, t0 + n) of the block, n <=
-     * KVR_GRID_ROWS. x points to the row of t0. t0 is a multiple of 8, and so is n, except in the
-     * last part of the block. */
+     * KVR_GRID_ROWS. The pointer x points to the row of token t0. Both t0 and n are multiples of 8,
+     * except n at the end of the block. */
     void (*rows)(const struct kvr_grid_block *b, int64_t t0, int n, const float *x);
 };
 KVR_ISA_TABLES(struct kvr_grid_encoders, kvr_grid_encoders)

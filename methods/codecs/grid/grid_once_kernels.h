@@ -53,9 +53,9 @@ struct kvr_grid_once {
      * false if these other elements all have the same sign. */
     bool (*look)(const kvr_bf16 *x, int64_t n, uint16_t least, struct kvr_grid_seen *seen,
                  uint64_t *over, int32_t range[2]);
-    /* axis=token: quantizes n tokens, where n is at most 8 and a multiple of 8 / bits. low[i] <= 0
-     * <= high[i] is the range of token i, mapped to integers as in grid_fit.h; values outside this
-     * range are clipped. Returns false if a scale is at the limit of FP16. */
+    /* axis=token: quantizes n tokens, where n is at most 8 and a multiple of 8 / bits. The range of
+     * token i is low[i] to high[i], mapped to integers as in grid_fit.h, and includes 0. Values
+     * outside this range are clipped. Returns false if a scale is at the limit of FP16. */
     bool (*rows)(const struct kvr_grid_block *b, const struct kvr_narrow_rows *rows, int n,
                  const int32_t *low, const int32_t *high);
 };

@@ -1,8 +1,9 @@
 /* ranged.h - arithmetic of the stage `ranged`, shared by CPU and CUDA.
  *
- * With A = BF16(max |x|) of a token over all heads and C = bins / 2 - 1, an element x becomes the
- * symbol rne(x (C / A) + C) in [0, 2 C]. A symbol decodes to (symbol - C) / C * A. An integer range
- * coder with per-channel frequencies compresses the symbols of a channel, as in CacheGen's code:
+ * For a token over all heads, let A = BF16(max |x|), and let C = bins / 2 - 1. An element x becomes
+ * the symbol rne(x (C / A) + C) in [0, 2 C]. A symbol decodes to (symbol - C) / C * A. An integer
+ * range coder with per-channel frequencies compresses the symbols of a channel, as in CacheGen's
+ * code:
  *
  *     f[i] = floor((65535 - bins) h[i] / T) + i,  i = 0 .. bins        h[i]: symbols below i, of T
  *     span = high - low + 1;  high = low - 1 + (span f[s + 1] >> 16);  low += span f[s] >> 16
