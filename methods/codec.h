@@ -303,8 +303,8 @@ struct kvr_stage {
     /* Whether decoded values do not change if they are encoded and decoded again. This holds only
      * for blocks whose scales are normal FP16 numbers. */
     bool idempotent;
-    /* Whether the stage applies the inverse RoPE to keys, which requires a video model
-     * (kernels/rope.h). */
+    /* Whether the stage applies the inverse RoPE to keys; supported only for the RoPE of video
+     * models (kernels/rope.h). */
     bool undoes_rope;
 
     /* Refuses settings that are impossible with this n_heads and head_dim; the message gives the

@@ -151,7 +151,7 @@ struct kvr_columns {
                              * host memory; tokens that are not stored have zeros */
 };
 
-/* Which queries of a chunk are sampled to measure attention. */
+/* Which queries of a chunk are sampled to measure the attention that keys receive. */
 enum kvr_query_pick {
     KVR_QUERY_SPREAD, /* evenly spaced */
     KVR_QUERY_NEWEST, /* the newest ones */
@@ -176,8 +176,8 @@ struct kvr_thin_needs {
     int key_frames;     /* if all_keys is requested without all_values: number of frames before the
                          * new chunk whose keys are needed; 0 requests all frames */
     bool all_values;    /* ctx->all_values, together with all_keys */
-    bool undoes_rope;   /* the retention applies the inverse RoPE to keys, which requires a video
-                         * model (kernels/rope.h) */
+    bool undoes_rope;   /* the retention applies the inverse RoPE to keys; supported only for the
+                         * RoPE of video models (kernels/rope.h) */
     bool summaries;     /* ctx->summaries; only with by_head */
     bool weights;       /* ctx->weights */
     bool beyond_window; /* attention also reads kept tokens outside the local attention window */
@@ -284,16 +284,16 @@ const char *kvr_retention_warning(const struct kvr_retention_use *u, int n_query
 void kvr_tiers_close(struct kvr_tiers_use *u);
 void kvr_retention_close(struct kvr_retention_use *u);
 
-/* Calls `assign` of the tiers, which must not be NULL. Tiers without `cuda` receive copies of k and
- * v in host memory, and kvr_dev_host(dev) as their device. */
+/* Calls the function `assign` of the tiers; the pointer `assign` must not be NULL. Tiers without
+ * `cuda` receive copies of k and v in host memory, and kvr_dev_host(dev) as their device. */
 enum kvr_status kvr_tiers_assign(const struct kvr_tiers_use *u, const struct kvr_policy_ctx *ctx,
                                  struct kvr_dev *dev, struct kvr_policy_state *state, uint8_t *map);
-/* Calls `assign` of the retention, which must not be NULL. A retention without `cuda` receives
- * copies of k and v in host memory, and kvr_dev_host(dev) as its device. */
+/* Calls the function `assign` of the retention; the pointer `assign` must not be NULL. A retention
+ * without `cuda` receives copies of k and v in host memory, and kvr_dev_host(dev) as its device. */
 enum kvr_status kvr_retention_assign(const struct kvr_retention_use *u,
                                      const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                                      struct kvr_policy_state *state, uint8_t *map);
-/* Calls `thin` of the retention, which must not be NULL. */
+/* Calls the function `thin` of the retention; the pointer `thin` must not be NULL. */
 enum kvr_status kvr_retention_thin(const struct kvr_retention_use *u,
                                    const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                                    struct kvr_policy_state *state, uint8_t *keep);

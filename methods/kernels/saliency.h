@@ -13,7 +13,7 @@
  * Comparison with a frame that was pruned to zeros gives a delta of about 1e5.
  *
  * The tiers `saliency` and the retention `saliency` share one kvr_policy_state: the tiers compute
- * the scores, and the retention reuses them in the same call. A new state is {0}; to reset a state,
+ * the scores, and the retention reuses them in the same call. A new state is {0}. To reset a state,
  * free its buffer by kvr_buf_free(&state->buf) and set the state to {0}.
  *
  * For a mean, the sums over the channels of a head (abs_sum.h) are added in double, token by token.
@@ -63,9 +63,9 @@ void kvr_saliency_publish(struct kvr_policy_state *state);
 bool kvr_saliency_take(const struct kvr_policy_ctx *ctx, struct kvr_policy_state *state,
                        struct kvr_saliency *out);
 
-/* Number of frames written so far: ceil(active / S). */
+/* Number of frames written so far, including a partial last frame. */
 int64_t kvr_frames(const struct kvr_policy_ctx *ctx);
-/* Number of written tokens of frame f, which is S unless the last frame is partial. */
+/* Number of written tokens of frame f: ctx->tokens_per_frame, or less for a partial last frame. */
 int64_t kvr_frame_tokens(const struct kvr_policy_ctx *ctx, int64_t f);
 /* Sets the bytes of all written tokens of frame f in `map` (policy.h) to `byte`. */
 void kvr_frame_fill(const struct kvr_policy_ctx *ctx, int64_t f, uint8_t byte, uint8_t *map);

@@ -47,7 +47,7 @@ struct kvr_score_job {
     const int32_t *token; /* [n] ascending */
     float *memory;        /* [n][memory]; 0 for new tokens */
     float *score;         /* [n] */
-    float *work;          /* scratch of n + D (D + 1) floats */
+    float *work;          /* scratch memory, n + D (D + 1) floats */
     const struct kvr_salience_head *head; /* NULL unless requested */
 };
 
@@ -58,8 +58,8 @@ struct kvr_score {
     bool columns;        /* reads ctx->columns */
     bool keys, all_keys; /* reads ctx->k, ctx->all_keys */
     bool all_values;     /* also reads ctx->all_values */
-    bool undoes_rope;    /* the score applies the inverse RoPE to queries, which requires a video
-                          * model */
+    bool undoes_rope;    /* the score applies the inverse RoPE to queries; supported only for the
+                          * RoPE of video models (kernels/rope.h) */
     bool queries;        /* reads ctx->q */
     bool head;           /* the score is the prediction of the salience network (salience_head.h),
                           * whose inputs are ctx->q, ctx->k and ctx->v */

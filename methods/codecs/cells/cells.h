@@ -166,8 +166,8 @@ CELLS float cells_quotient(float y, float s, float inv)
     return y / s;
 }
 
-/* Rounds x, which is not NaN, to a minifloat with `man` mantissa bits, ties to even, saturating at
- * top. In the returned code, the sign is the highest bit. */
+/* Rounds x, which is not NaN, to a minifloat with `man` mantissa bits, ties to even. Magnitudes
+ * above `top` become `top`. The highest bit of the returned code is the sign. */
 CELLS unsigned cells_mini(float x, int man, int emin, float top, int bits)
 {
     const float a = fminf(fabsf(x), top);
