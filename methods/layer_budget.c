@@ -47,7 +47,7 @@ static double from_table(const double table[N_PROFILED], int layer, int n_layers
     return table[i] * (1 - share) + table[i + 1] * share;
 }
 
-/* Parses a line: Parses a line. Returns 1 for a number, 0 for an empty line or a comment, and -1
+/* Parses a line. Returns 1 for a number, 0 for an empty line or a comment, and -1
  * otherwise. */
 static int read_line(char *line, double *x)
 {
