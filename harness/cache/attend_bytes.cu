@@ -3,26 +3,26 @@
  * This kernel computes INT8 attention with the producer/consumer structure of attend_wgmma.cu. A
  * CTA computes attention for QUERIES queries of one head. One thread of the producer warp group
  * loads tiles by TMA. Each of the two consumer warp groups computes ROWS query rows. A consumer
- * group issues the GEMM S of tile j together with the GEMM P V of tile j - 1. The two consumer
- * groups ping-pong, so that the softmax of one group overlaps with the GEMMs of the other group.
- * The last, partial wave of CTAs is split along KV (attend_split.h).
+ * group issues the GEMM S = Q K^T of tile j together with the GEMM P V of tile j - 1. The two
+ * consumer groups ping-pong, so that the softmax of one group overlaps with the GEMMs of the other
+ * group. The last, partial wave of CTAs is split along KV (attend_split.h).
  *
  * The kernel uses INT32 accumulators as floats without a conversion instruction. Reinterpreted as a
  * float, an integer x in [0, 2^23) is the denormal number x 2^-149.
  *
- * The products q kq^T of S are signed. An extra MMA adds KVR_BYTE_BIAS to the accumulators of S,
- * which makes the accumulators nonnegative. Every operand byte of this extra MMA is 255. One FMA
- * with the token's pair (A, C) subtracts the bias from an accumulator and multiplies the result by
- * the key's scale divided by 2^(22 + E) (byte_rows.h). The largest key scale of the tile is below
- * 2^E.
+ * The accumulators of S are sums of signed INT8 products. An extra MMA adds KVR_BYTE_BIAS to the
+ * accumulators of S, which makes the accumulators nonnegative. Every operand byte of this extra MMA
+ * is 255. E is an exponent with 2^E above every key scale of the tile. One FMA, A x + C, then
+ * subtracts the bias from an accumulator x and multiplies by the key's scale divided by 2^(22 + E).
+ * The constants A and C are stored for every token (byte_rows.h).
  *
- * P consists of 8-bit codes: the code of a softmax weight is 255 e^(s - m), where m is the row
- * maximum within the tile. The code is rounded to an integer in FP16 arithmetic.
+ * P consists of 8-bit codes: the code of the softmax weight of a score s is 255 e^(s - m), where m
+ * is the row maximum within the tile. FP16 arithmetic rounds the code to an integer.
  *
- * The accumulators of P V are unsigned and below 2^23, because V is stored as code + 128. One FMA
- * per accumulator subtracts the offset, which is 128 times the row's sum of weight codes, and
- * multiplies by the row's scale. A second FMA multiplies by the channel's scale and accumulates in
- * O. */
+ * V is stored as code + 128, which is unsigned. The accumulators of P V are therefore nonnegative,
+ * and they are below 2^23 because a tile has 128 tokens. One FMA per accumulator subtracts 128
+ * times the row's sum of weight codes and multiplies by e^(m - M), where M is the running row
+ * maximum. A second FMA multiplies by the scale of the V channel and accumulates in O. */
 #include "harness/cache/attend_bytes.h"
 
 #include "harness/cache/attend_part.cuh"
@@ -37,19 +37,19 @@ enum {
     ROWS = 64,
     QUERIES = PART_QUERIES,
     STAGES = 4,
-    OCTET = 8 * 128, /* size of a swizzle atom (8 rows of 128 bytes) */
+    OCTET = 8 * 128, /* size in bytes of a swizzle atom, which has 8 rows of 128 bytes */
     TILE_BYTES = KEYS * 128,
     KEY_STEPS = KVR_BYTE_KEY_STEPS * 128,
     VALUE_STEPS = KVR_BYTE_VALUE_STEPS * 128,
     /* The constants AT_... are byte offsets in shared memory. */
-    AT_ONES = 0, /* one swizzle atom of bytes 255; an MMA operand with stride 0 repeats this atom */
+    AT_ONES = 0, /* a swizzle atom of bytes 255, which an MMA reads with stride 0 */
     AT_QUERIES = AT_ONES + OCTET,
     AT_KEYS = AT_QUERIES + QUERIES * 128,
     AT_VALUES = AT_KEYS + STAGES * TILE_BYTES,
     AT_KEY_STEPS = AT_VALUES + STAGES * TILE_BYTES,
     AT_VALUE_STEPS = AT_KEY_STEPS + STAGES * KEY_STEPS,
-    /* two floats per query: its quantization scale times 2^22, and its dot product with the mean
-     * key mu */
+    /* two floats per query: the query's quantization scale times 2^22, and the dot product of the
+     * query with the mean key mu */
     AT_QUERY_STEPS = AT_VALUE_STEPS + STAGES * VALUE_STEPS,
     AT_BARRIERS = AT_QUERY_STEPS + QUERIES * 8,
     N_SHARED = AT_BARRIERS + 4 * STAGES * 8,
@@ -64,8 +64,9 @@ static_assert(QUERIES == CONSUMERS * ROWS && D == 128 && KEYS == 128,
  * GEMMs. The group's GROUP_SYNC barrier synchronizes the threads of the group. */
 enum { PING_PONG = 1, GROUP_SYNC = PING_PONG + CONSUMERS };
 
-/* Kernel parameter with the tensor maps and the spans of a launch. The tensor maps describe every
- * 128-byte row of codes or scales as 64 BF16 elements. */
+/* Kernel parameter with the tensor maps of a launch and the spans (runs of cached tokens) that the
+ * launch processes. The tensor maps describe every 128-byte row of codes or scales as 64 BF16
+ * elements. */
 struct byte_list {
     struct kvr_tensor_map keys, values, key_steps, value_steps;
     int n_tiles[KVR_ATTEND_BYTES_SPANS];
@@ -116,8 +117,8 @@ static __device__ __forceinline__ void produce(const struct byte_list &l, const 
 
 /* ---- consumer groups ---------------------------------------------------------------------- */
 
-/* Quantizes the group's Q tile to INT8, two threads per row. The caller's named barrier then makes
- * the INT8 Q tile visible to the whole consumer group. */
+/* Quantizes the Q tile of a consumer group to INT8, with two threads per row. The caller's named
+ * barrier then makes the INT8 Q tile visible to the whole consumer group. */
 static __device__ __forceinline__ void code_queries(const struct kvr_attend_shape &a, float scale,
                                                     int query, int h, kvr_global<const float> q,
                                                     kvr_global<const float> mu,
@@ -221,9 +222,8 @@ static __device__ __forceinline__ void release(int lane, kvr_shared<uint64_t> em
         kvr_barrier_arrive(empty);
 }
 
-/* Softmax parameters of a query row for one tile. The weight code of a key is 2^(x factor + shift),
- * where x is the key's score, without the term q . mu, divided by the query's scale and by the
- * tile's power of two 2^(22 + E). */
+/* Softmax parameters of a query row for one tile. The weight code of a key is 2^(x factor + shift).
+ * Here, x = (score - q . mu) / (a 2^(22 + E)), where a is the query's quantization scale. */
 struct byte_row {
     float factor, shift;
     /* e^(m - M), where m is the row maximum within the tile and M is the running row maximum */
@@ -231,9 +231,10 @@ struct byte_row {
     float rescale; /* e^(M_old - M), the factor that rescales l and O */
 };
 
-/* Converts the accumulators of S in place to scores divided by the query's scale and by the tile's
- * power of two 2^(22 + E), and updates the running row maximum. The function sets *odd to NaN if a
- * key of the tile contains a NaN or an infinity, and to 0 otherwise. */
+/* Converts the accumulators of S in place to the x of struct byte_row, x = (score - q . mu) / (a
+ * 2^(22 + E)), where a is the query's quantization scale. The function also updates the running row
+ * maximum. It sets *odd to NaN if a key of the tile contains a NaN or an infinity, and to 0
+ * otherwise. */
 static __device__ __forceinline__ void scale_scores(kvr_whole_sums &s,
                                                     kvr_shared<const float> steps, int lane,
                                                     float log_m, kvr_shared<const float> of_queries,
@@ -276,8 +277,8 @@ static __device__ __forceinline__ void scale_scores(kvr_whole_sums &s,
 
         state.top[r] = now;
         row[r].factor = factor;
-        /* The subtracted term, 2^-22 |best * factor|, exceeds the rounding error of the FMA.
-         * Therefore no weight code exceeds 255, whatever the magnitude of the scores. */
+        /* `shift` is lowered by 2^-22 |best * factor|, which exceeds the rounding error of the FMA.
+         * Therefore no weight code exceeds 255, even for scores of large magnitude. */
         row[r].shift = fmaf(-best[r], factor, log2_255) - fabsf(best[r] * factor) * 0x1p-22f;
         row[r].rescale = kvr_exp2((before - zero) * log2e);
         row[r].weight_scale = kvr_exp2((top - zero) * log2e);
@@ -321,9 +322,9 @@ static __device__ __forceinline__ void accumulate_values(kvr_whole_sums &o,
     }
 }
 
-/* Converts the scores S to P, which consists of 8-bit weight codes in the token order of V, and
- * sums the codes of each row. If ADDS is true, the function also adds the previous tile's P V to O.
- * The FMAs for P V fill issue slots while the MUFU computes exp2. */
+/* Converts the scores S to P, which consists of 8-bit weight codes in the order in which V stores
+ * its tokens. The function also sums the weight codes of each row. If ADDS is true, it adds the
+ * previous tile's P V to O. The FMAs for P V fill issue slots while the MUFU computes exp2. */
 template <bool ADDS>
 static __device__ __forceinline__ void
 quantize_weights(kvr_whole_sums &s, const struct byte_row *row, byte_weights &out, unsigned *sum,
@@ -434,8 +435,8 @@ static __device__ __forceinline__ void store_state(const struct rows_at &r, int 
     }
 }
 
-/* Position of a tile: the index of the tile's span, and the number of the span's tiles from this
- * tile on. */
+/* Position of a tile: the index of the tile's span, and the number of tiles left in the span,
+ * including this tile. */
 struct byte_position {
     int span, left;
 };
@@ -452,8 +453,8 @@ static __device__ __forceinline__ struct byte_position position_of(const struct 
     return s;
 }
 
-/* Shared-memory operands of a consumer group: the 255 bytes of AT_ONES, the group's queries, and
- * stage 0 of K, of V, and of the scales of K and V. */
+/* Shared-memory operands of a consumer group: the swizzle atom at AT_ONES, the group's queries, and
+ * the codes and scales of K and V in pipeline stage 0. */
 struct byte_operands {
     kvr_operand ones, queries, keys, values;
     kvr_shared<const float> key_steps, value_steps;
@@ -601,7 +602,8 @@ bool kvr_attend_bytes_supported(const struct kvr_stream *s)
     return kvr_hopper_has(s, attend_bytes, THREADS);
 }
 
-/* Creates the tensor map of an array of 128-byte rows, with `each` rows per tile and head. */
+/* Creates the tensor map of an array of 128-byte rows. The array has `each` rows per tile and
+ * head. */
 static bool map_of(struct kvr_tensor_map *out, const void *rows, int64_t n_tiles, int n_heads,
                    int each, enum kvr_swizzle swizzle)
 {
@@ -644,7 +646,7 @@ void kvr_attend_bytes_cuda(struct kvr_stream *s, const struct kvr_attend_shape *
         n_tiles += l.n_tiles[i];
     }
     l.scale = 1.0f / sqrtf((float)D);
-    /* this call cannot fail, since the caller has checked kvr_attend_bytes_maps() */
+    /* creating the tensor maps cannot fail, since the caller has checked kvr_attend_bytes_maps() */
     if (!map_rows(&l, rows, heads))
         return;
     split = kvr_attend_split_for(a, n_tiles, n_floats);

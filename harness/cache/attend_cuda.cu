@@ -2,9 +2,9 @@
  *
  * A CTA computes attention for QUERIES queries of one head. Each warp computes ROWS query rows. In
  * S = Q K^T, a lane computes the scores of one key of the tile. In P V, a lane computes every 32nd
- * channel of O, and shuffles broadcast the weights P. The tile's K, its squared scales and its V
- * use the same shared-memory buffer in turn. The buffer's row stride of D + 1 floats lets 32 lanes
- * read 32 different rows without bank conflicts. */
+ * channel of O, and shuffles broadcast the weights P. The same shared-memory buffer stores first
+ * the tile's K, then the squared quantization scales of K, then the tile's V. The buffer's row
+ * stride of D + 1 floats lets 32 lanes read 32 different rows without bank conflicts. */
 #include "harness/cache/attend_cuda.h"
 
 #include "harness/cache/query_norm.cuh"
@@ -75,9 +75,9 @@ static __device__ __forceinline__ float log_sinhc(float a)
     return a - logf(2 * a) + log1pf(-expf(-2 * a));
 }
 
-/* Subtracts the correction of the quantization bias from p, the scores of the lane's key for
- * ROWS queries. `queries` has W floats per query. Row `lane` of the tile has the key's squared
- * scales. */
+/* Subtracts the correction of the quantization bias from p, the scores of the lane's key for ROWS
+ * queries. The row stride of `queries` is W floats. Row `lane` of `tile` is the key's squared
+ * quantization scales. */
 template <int W>
 static __device__ __forceinline__ void correct(int by_scales, int d, int lane,
                                                kvr_shared<float> queries, kvr_shared<float> tile,
@@ -266,8 +266,8 @@ static __global__ void __launch_bounds__(THREADS, 4)
     store_piece<J>(a, first, h, lane, o, mx, sum, acc);
 }
 
-/* Each CTA applies RMSNorm and RoPE to the queries of one token. If HERE is true, q and out are
- * the same array, which the kernel accesses only through `out`, because both pointers are
+/* Each CTA applies RMSNorm and RoPE to the queries of one token. If HERE is true, q and out are the
+ * same array. The kernel then accesses this array only through `out`, because both pointers are
  * __restrict__. */
 template <bool HERE>
 static __global__ void __launch_bounds__(THREADS)

@@ -13,12 +13,12 @@
  * softmax state and their last launch writes the output (struct kvr_attend_io).
  *
  * Every query of every head has an online-softmax state, as in attend_cpu.c: the running maximum,
- * the denominator and the accumulated output. If the keys of a KV slice are rotated, the caller
- * rotates a copy of the queries by kvr_fwht_cuda(). KV slices with rotated values update a second
- * softmax state. The caller rotates the accumulated output of the second state back by
- * kvr_fwht_cuda() before the two states are merged. Results are deterministic. GPU and CPU results
- * differ by rounding, because the order of summation differs. The functions of this header compute
- * in F32 without tensor cores. All pointers are device pointers. */
+ * the denominator and the accumulated output. If a codec stores the keys of a KV slice
+ * Hadamard-rotated, the caller rotates a copy of the queries by kvr_fwht_cuda(). KV slices with
+ * rotated values update a second softmax state. The caller rotates the accumulated output of the
+ * second state back by kvr_fwht_cuda() before the two states are merged. Results are deterministic.
+ * GPU and CPU results differ by rounding, because the order of summation differs. The functions of
+ * this header compute in F32 without tensor cores. All pointers are device pointers. */
 #ifndef KVR_CACHE_ATTEND_CUDA_H
 #define KVR_CACHE_ATTEND_CUDA_H
 
@@ -44,16 +44,17 @@ struct kvr_attend_state {
 };
 
 /* Queries, softmax state and output of an attention call, which consists of one or more launches.
- * If an attention call is a single launch of attend_mma_rows or attend_list, the launch does not
- * access the softmax state. */
+ * If an attention call is a single launch of the kernel attend_mma_rows or attend_list, the launch
+ * does not access the softmax state. */
 struct kvr_attend_io {
     const float *q;             /* [T,H,D], unscaled; NULL if the queries are in q16 */
     const kvr_bf16 *q16;        /* queries as BF16, 16-byte aligned */
-    struct kvr_query_norm norm; /* RMSNorm and RoPE that attention applies to q16; requires out16 */
+    struct kvr_query_norm norm; /* RMSNorm and RoPE that attention applies to q16; the norm requires
+                                 * out16 */
     /* Softmax state that a launch passes to the next launch of the call. */
     struct kvr_attend_state state;
     bool begins; /* true in the first launch of the call, which does not read the state */
-    /* [T,H,D], the normalized output acc / sum of the call's last launch; otherwise NULL */
+    /* normalized output acc / sum [T,H,D] of the call's last launch; NULL in earlier launches */
     float *out;
     /* BF16 alternative to `out`; if both outputs are NULL, the launch stores its softmax state */
     kvr_bf16 *out16;
@@ -82,9 +83,9 @@ struct kvr_attend_piece {
     const float *k, *v; /* [n,H,D] */
     int64_t n;
     float log_m;                  /* log of the number of tokens that each pooled token replaces */
-    const float *row_bias;        /* [T,H], or NULL for a bias of 0 */
+    const float *row_bias;        /* bias [T,H] subtracted from the scores of a query; NULL: 0 */
     enum kvr_by_scales by_scales; /* KVR_BY_SCALES_NO: s2 unused */
-    /* squared scales [n,H,D] of the keys; for rotated keys, scales of the rotated channels */
+    /* squared quantization scales [n,H,D] of the keys; for rotated keys, of the rotated channels */
     const float *s2;
 };
 
@@ -112,12 +113,12 @@ void kvr_attend_merge_cuda(struct kvr_stream *s, const struct kvr_attend_shape *
  * io->out16. Both states are unchanged. */
 void kvr_attend_merge_end_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                                const struct kvr_attend_io *io, const struct kvr_attend_state *from);
-/* Returns the size in floats of the buffer `parts`, which suffices for any number of keys and for
- * up to shape->n_query queries. The function returns 0 if the kernels have no split-KV for this
- * head dimension. */
+/* Returns the size in floats of the buffer `parts` for partial results of split-KV. The size
+ * suffices for any number of keys and for up to shape->n_query queries. The function returns 0 if
+ * the kernels have no split-KV for this head dimension. */
 size_t kvr_attend_parts_floats(const struct kvr_attend_shape *shape);
-/* Returns the split-KV partition of n_tiles tiles of keys, given n_floats floats for partial
- * results. */
+/* Returns the split-KV partition of n_tiles tiles of keys. The partition needs at most n_floats
+ * floats for partial results. */
 struct kvr_attend_split kvr_attend_split_for(const struct kvr_attend_shape *shape, int64_t n_tiles,
                                              size_t n_floats);
 /* Merges the partial results of split-KV in a fixed order and writes them to the softmax state, or

@@ -6,12 +6,13 @@
  * has rows g and g + 8 of the accumulators of a 16-row block, with g = lane / 4. In every 8
  * accumulator columns a lane has columns 2 t and 2 t + 1, with t = lane % 4 (mma.cuh).
  *
- * An extra MMA of squared queries and squared scales computes the Taylor correction. Because both
- * operands are rounded to BF16, the relative error of the correction is at most 2^-7. The rounding
- * of each operand contributes 2^-9, and squaring the rounded query contributes 2 x 2^-9. If the
- * quantization error of a score has standard deviation sigma, the score's correction is sigma^2 /
- * 2. The correction's error is then at most sigma^2 / 256, which is below sigma / 10 for sigma <
- * 25. */
+ * The Taylor correction removes the bias that quantization errors of keys add to softmax weights.
+ * An extra MMA of squared queries and squared quantization scales computes this correction. Because
+ * both operands are rounded to BF16, the relative error of the correction is at most 2^-7. The
+ * rounding of each operand contributes 2^-9, and squaring the rounded query contributes 2 x 2^-9.
+ * If the quantization error of a score has standard deviation sigma, the score's correction is
+ * sigma^2 / 2. The correction's rounding error is then at most sigma^2 / 256, which is below sigma
+ * / 10 for sigma < 25. */
 #include "harness/cache/attend_mma.h"
 
 #include "harness/cache/attend_mma_rows.cuh"
@@ -19,7 +20,7 @@
 #include "harness/cache/attend_tile.cuh"
 #include "harness/cache/query_norm.cuh"
 
-/* Maximum number of BF16 spans in a launch. */
+/* Maximum number of spans (runs of cached tokens in BF16) in a launch. */
 enum { MAX_SPANS = KVR_ATTEND_ROWS_SPANS };
 
 struct rows_list {
@@ -27,7 +28,7 @@ struct rows_list {
     int t0[MAX_SPANS], end[MAX_SPANS];
     float log_m[MAX_SPANS];
     float scale;
-    /* whether row_bias is subtracted from scores; requires one span and no split-KV */
+    /* whether row_bias is subtracted from the scores, which requires one span and no split-KV */
     bool biased;
     int at_tiles;
     struct cut cut;
@@ -174,11 +175,12 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
 }
 
 /* Template parameter FORM of the kernel for quantized spans: the padded head dimension W plus these
- * flags. OVER_TOKENS_K and OVER_TOKENS_V select token groups for K and for V; without these flags
- * the kernel expects channel groups or one group per token. The other flags add support for the
- * Taylor correction, for chains of grids, and for spans whose K or V is unquantized. With
- * ALL_PACKED both K and V are `packed` sources (attend_tile.cuh). Shared memory has one dequantized
- * tile, and one stage that receives the next tile's codes. */
+ * flags. With OVER_TOKENS_K or OVER_TOKENS_V, each scale of K or V is shared by several tokens of
+ * one channel. Otherwise each scale is shared by several channels of one token, or by the whole
+ * token. WITH_TAYLOR adds the Taylor correction. WITH_CHAINS adds tensors that are sums of two
+ * quantization grids. WITH_ROWS adds spans whose K or V is unquantized. With ALL_PACKED both K and
+ * V have a single symmetric 2-bit or 4-bit grid and no outliers. Shared memory contains one
+ * dequantized tile, and one stage that receives the next tile's codes. */
 enum {
     OVER_TOKENS_K = 1,
     OVER_TOKENS_V = 2,
@@ -216,7 +218,7 @@ template <int FORM> struct coded_form {
     static constexpr bool alike = corrected && how_k == how_v;
 };
 
-/* Base of the CTA's shared memory, and the arrays of the dequantized tile in it. */
+/* The start of the CTA's shared memory, and the arrays of the dequantized tile in this memory. */
 struct coded_tile {
     kvr_shared<uint8_t> here;
     kvr_shared<kvr_bf16> keys, values, scales, norms;
@@ -241,9 +243,9 @@ static __device__ __forceinline__ void fetch_codes(const struct span_job &j,
     kvr_copy_commit();
 }
 
-/* Waits for the codes of a tile, then dequantizes K and V, loads the squared scales of K, and
- * overwrites outliers with their exact values. `next` stores each thread's position in the outlier
- * lists of K and of V. */
+/* Waits for the codes of a tile, then dequantizes K and V. The function also loads the squared
+ * scales of K for the Taylor correction, and overwrites outliers with their exact values. `next`
+ * stores the indices of each thread's next outliers of K and of V. */
 template <int FORM>
 static __device__ __forceinline__ void
 decode_tile(const struct span_job &j, const struct tile_bounds &bounds, int tile,
@@ -313,7 +315,7 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
 {
     KVR_SHARED_DYNAMIC(uint8_t, shared);
     KVR_SHARED(float, rows, N_NUMBERS);
-    /* each thread's position in the outlier lists of K and of V */
+    /* indices of each thread's next outliers of K and of V */
     KVR_SHARED(int, next, 2 * MMA_THREADS);
     typedef coded_form<FORM> of;
     enum { W = of::W };
@@ -337,7 +339,7 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
     }
     load_state<W>(rows_of_block(a, block, h, io.state), a.head_dim, !io.begins, j.log_m, j.biased,
                   row_bias, kvr_thread(), rows, o);
-    /* The first iteration is the pipeline's prologue, which only fetches the codes of the first
+    /* The first iteration is the prologue of the pipeline. It only fetches the codes of the first
      * tile. */
 #pragma unroll 1
     for (int tile = begin - TILE; tile < j.end; tile += TILE) {
@@ -379,8 +381,8 @@ static int log2_of(int64_t n)
     return shift;
 }
 
-/* Describes the quantization grid of codec stage i in *out. Returns false if the kernels cannot
- * dequantize the stage. */
+/* Describes in *out the quantization grid of stage i of a codec pipeline. Returns false if the
+ * kernels cannot dequantize that grid. */
 static bool grid_of(const struct kvr_packed *p, int i, bool chain, struct tile_grid *out)
 {
     const int d = p->shape.head_dim;
@@ -390,7 +392,7 @@ static bool grid_of(const struct kvr_packed *p, int i, bool chain, struct tile_g
     if (l.form != KVR_FORM_INTEGER)
         return false;
     /* A codec with BF16 arithmetic rounds code * scale to BF16 before it adds the group's minimum.
-     * The attention kernels use an FMA, which does not round code * scale. */
+     * The attention kernels cannot reproduce this rounding, because they use an FMA. */
     if (l.zero == KVR_ZERO_MINIMUM && !chain && p->codec->compute == KVR_COMPUTE_BF16)
         return false;
     *out = {};
@@ -404,7 +406,8 @@ static bool grid_of(const struct kvr_packed *p, int i, bool chain, struct tile_g
     out->bits = l.bits;
     out->axis = l.axis;
     out->n_groups = l.n_groups;
-    if (l.axis == KVR_AXIS_TOKEN) { /* the Taylor correction needs one sum of q^2 per head */
+    if (l.axis == KVR_AXIS_TOKEN) { /* the scale covers all channels, so the Taylor correction sums
+                                     * q^2 per head */
         out->shift = 30;
         out->groups_per_head = out->groups_per_token = 1;
         out->n_scales = TILE;
@@ -428,8 +431,8 @@ static bool grid_of(const struct kvr_packed *p, int i, bool chain, struct tile_g
     return true;
 }
 
-/* Whether a kernel for token groups accepts the source. Kernels for token groups also accept
- * unquantized rows, which have no scales. */
+/* Whether a kernel accepts this source of keys or values with the flag OVER_TOKENS_K or
+ * OVER_TOKENS_V. These kernels also accept unquantized rows, which have no scales. */
 static bool over_tokens(const struct tile_source &s)
 {
     return s.kind != GRIDS || s.grid[0].axis == KVR_AXIS_TOKENS;
@@ -500,12 +503,12 @@ static int stage_of(const struct tile_source *s, int w)
 /* Upper bound in bytes of the static shared memory of every kernel in this file. */
 enum { STATIC_SHARED = N_NUMBERS * (int)sizeof(float) + 2 * MMA_THREADS * (int)sizeof(int) };
 
-/* Lays out a span's shared memory; returns false if the kernels do not support the span. Spans of
- * BF16 rows have their own kernel, with a 2-stage pipeline in shared memory. Two CTAs of the BF16
- * kernel fit on an SM of sm_80 or sm_90. On sm_86, sm_89 and sm_120 the pipeline exceeds the
- * shared-memory limit of a CTA, so the kernel for quantized spans then reads the BF16 rows. The
- * kernel for quantized spans also reads the unquantized tensor of a span with only K or only V
- * quantized. */
+/* Computes the shared-memory layout for a span. Returns false if the kernels do not support the
+ * span. Spans of BF16 rows have their own kernel, with a 2-stage pipeline in shared memory. Two
+ * CTAs of this BF16 kernel fit on an SM of sm_80 or sm_90. On sm_86, sm_89 and sm_120 the pipeline
+ * exceeds the shared-memory limit of a CTA, so the kernel for quantized spans then reads the BF16
+ * rows. If only K or only V of a span is quantized, the kernel for quantized spans also reads the
+ * unquantized tensor. */
 static bool job_of(size_t shared, const struct kvr_attend_shape *a,
                    const struct kvr_attend_mma_span *span, struct span_job *j)
 {
@@ -560,15 +563,14 @@ size_t kvr_attend_mma_shared_bytes(size_t shared, const struct kvr_attend_shape 
     return job_of(shared, a, span, &j) ? (size_t)(j.n_shared + STATIC_SHARED) : 0;
 }
 
-/* Arguments that all launch functions share. */
+/* Arguments of the functions launch() and launch_...(). */
 struct call {
     struct kvr_stream *s;
     dim3 blocks;
     struct kvr_attend_shape a;
     struct kvr_attend_io io;
     const float *row_bias;
-    /* if not NULL, the launch functions store the number of CTAs per SM here and launch no
-     * kernel */
+    /* if not NULL, receives the number of resident CTAs per SM, and no kernel is launched */
     int *at_once;
 };
 
@@ -597,8 +599,8 @@ template <int FORM> static void launch_axes(const struct call &c, const struct s
 }
 
 /* Launches the kernel for a quantized span with head_dim above 64. Common codecs have specialized
- * kernels without unused branches. Spans with only K or only V quantized use one general kernel per
- * pair of group axes of K and V. */
+ * kernels without unused branches. Spans with only K or only V quantized use a general kernel,
+ * which is instantiated for each combination of OVER_TOKENS_K and OVER_TOKENS_V. */
 static void launch_wide(const struct call &c, const struct span_job &j)
 {
     constexpr int tokens = 128 + OVER_TOKENS_K + OVER_TOKENS_V;
@@ -620,8 +622,8 @@ static void launch_wide(const struct call &c, const struct span_job &j)
         launch_axes<128>(c, j);
 }
 
-/* Launches one kernel for all BF16 spans of the list `l`. `j` is the job of any span of the list,
- * since all these spans have the same shared-memory layout and the same score scale. */
+/* Launches one kernel for all BF16 spans of the list `l`. `j` describes any one of these spans: all
+ * of them have the same shared-memory layout and the same score scale. */
 template <int W>
 static void launch_rows(const struct call &c, const struct span_job &j, struct rows_list &l,
                         float *parts, size_t n_floats)
@@ -694,7 +696,8 @@ void kvr_attend_rows_cuda(struct kvr_stream *s, const struct kvr_attend_shape *a
     for (int i = 0; i < n_spans; i++) {
         if (!span[i].n || !job_of(kvr_stream_block_shared(s), a, &span[i], &j))
             continue;
-        /* a later launch processes the remaining spans, so this launch writes no output */
+        /* a later launch processes the remaining spans and writes the output, so this launch writes
+         * only the softmax state */
         if (n == MAX_SPANS) {
             c.io = kvr_attend_io_partial(&c.io);
             if (wide)
