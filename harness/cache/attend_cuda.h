@@ -83,7 +83,7 @@ struct kvr_attend_piece {
     const float *k, *v; /* [n,H,D] */
     int64_t n;
     float log_m;                  /* log of the number of tokens that each pooled token replaces */
-    const float *row_bias;        /* bias [T,H] subtracted from the scores of a query; NULL: 0 */
+    const float *row_bias;        /* bias [T,H] subtracted from a query's scores; NULL: none */
     enum kvr_by_scales by_scales; /* KVR_BY_SCALES_NO: s2 unused */
     /* squared quantization scales [n,H,D] of the keys; for rotated keys, of the rotated channels */
     const float *s2;

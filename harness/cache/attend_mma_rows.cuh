@@ -13,9 +13,9 @@ static_assert((int)QUERIES == (int)PART_QUERIES, "a CTA computes PART_QUERIES qu
 
 /* Whether a main-loop step computes S for a whole tile of dequantized keys; otherwise it computes S
  * for half a tile. The accumulators of O and of a whole tile's S just fit into the registers of a
- * thread. In kernels that also dequantize, these accumulators fit on sm_90 only. The emulator uses
- * whole-tile steps for odd tiles and half-tile steps for even tiles, so that tests cover both kinds
- * of step. */
+ * thread. In kernels that also dequantize, these accumulators fit on sm_90 only. The tests run the
+ * kernels in a CPU emulator. The emulator uses whole-tile steps for odd tiles and half-tile steps
+ * for even tiles, which tests both kinds of step. */
 static __device__ __forceinline__ bool whole_tile(int tile)
 {
 #ifdef KVR_EMULATED
@@ -31,10 +31,11 @@ static __device__ __forceinline__ bool whole_tile(int tile)
  * Taylor correction's MMA. */
 enum taylor_kind {
     TAYLOR_NO,
-    TAYLOR_OCTETS, /* [8][W], one row per 8 tokens; the other MMA operand is q^2 */
-    /* [TILE][16], one column per channel group; the other MMA operand is the sums of q^2 */
+    TAYLOR_OCTETS, /* scales [8][W], with one row per 8 tokens; the MMA multiplies them by q^2 */
+    /* scales [TILE][16], with one column per channel group; the MMA multiplies them by sums of
+     * q^2 */
     TAYLOR_GROUPS,
-    TAYLOR_ELEMENTS, /* [TILE][W], with 0 as the scale of outliers; the other MMA operand is q^2 */
+    TAYLOR_ELEMENTS, /* scales [TILE][W], with 0 for outliers; the MMA multiplies them by q^2 */
 };
 enum { GROUPS = 16, GROUP_STRIDE = GROUPS + 8 };
 
@@ -47,7 +48,8 @@ struct span_job {
     float log_m, scale;
     enum taylor_kind taylor;
     bool biased;
-    /* The members at_... are byte offsets in shared memory, and n_shared is its size in bytes. */
+    /* The members at_... are byte offsets in the CTA's shared memory, and n_shared is the size of
+     * this memory in bytes. */
     int at_tiles, at_scales, at_norms, at_stage[2], n_shared;
     bool plain; /* K and V are both BF16 rows, whose tiles are double-buffered in shared memory */
 };
@@ -79,15 +81,15 @@ static __device__ __forceinline__ void clear_rest(int head_dim, int n_rows,
             kvr_as<uint2>(rows + r * (W + 8) + c)[0] = uint2{ 0, 0 };
 }
 
-/* Returns the group size, in channels, of the source's last grid, which must have channel
- * groups. */
+/* Returns the number of channels per quantization group of the keys `k`. If the keys have two
+ * grids, the second grid determines this number. The groups must be along channels. */
 static __device__ __forceinline__ int group_of(const struct tile_source &k, int head_dim)
 {
     return head_dim / (k.n_grids > 1 ? k.grid[1].groups_per_head : k.grid[0].groups_per_head);
 }
 
-/* Computes the sum of q^2 over the channels of every group, for all queries of the CTA, and stores
- * the sums as [QUERIES][GROUP_STRIDE]. */
+/* Computes sums of q^2 for all queries of the CTA, with one sum per channel group, and stores the
+ * sums as [QUERIES][GROUP_STRIDE]. */
 static __device__ __forceinline__ void load_norms(const struct kvr_attend_shape &a, int first,
                                                   int h, int group, const struct kvr_attend_io &io,
                                                   kvr_shared<kvr_bf16> out)
@@ -194,9 +196,10 @@ static __device__ __forceinline__ void scores(int lane, kvr_shared<const kvr_bf1
     }
 }
 
-/* Adds the Taylor correction of N keys to S. The operand `a` is Q or, for TAYLOR_GROUPS, the sums
- * of q^2 per channel group. `scales` has one row per key or, for TAYLOR_OCTETS, one row per 8
- * tokens of the tile. `from` is the index within the tile of the first of the N keys. */
+/* Subtracts the Taylor correction of N keys from S, by MMAs with the negative factors that
+ * load_scales() computes. The operand `a` is Q or, for TAYLOR_GROUPS, the sums of q^2 per channel
+ * group. `scales` has one row per key or, for TAYLOR_OCTETS, one row per 8 tokens of the tile.
+ * `from` is the index within the tile of the first of the N keys. */
 template <int W, int N>
 static __device__ __forceinline__ void
 correct(enum taylor_kind kind, int lane, kvr_shared<const kvr_bf16> a,
@@ -277,11 +280,11 @@ static __device__ __forceinline__ void mask_scores(int lane, int t, const struct
 }
 
 /* First half of the online softmax, which updates the row maxima. From the previous row maximum
- * `top`, the function computes the new row maximum `now` and the factor `rescale` for l and O. The
- * function also computes `shift`: a softmax weight is 2^(scaled score + shift). Element r of `now`,
- * `rescale` and `shift` belongs to row lane / 4 + 8 r of the warp. A NaN score does not become the
- * row maximum but later makes l NaN. While all scores of a row are -infinity, `rescale` and `shift`
- * use 0 as the maximum. */
+ * `top`, the function computes the new row maximum `now` and the factor `rescale` for the
+ * denominator l and for O. The function also computes `shift`: a softmax weight is 2^(scaled score
+ * + shift). Element r of `now`, `rescale` and `shift` belongs to row lane / 4 + 8 r of the warp. A
+ * NaN score does not become the row maximum but later makes l NaN. While all scores of a row are
+ * -infinity, `rescale` and `shift` use 0 as the maximum. */
 template <int N>
 static __device__ __forceinline__ void
 new_maxima(const float (*s)[N / 8][4], float scale, kvr_shared<const float> bias,
@@ -428,7 +431,8 @@ attend_keys(float scale, enum taylor_kind taylor, const struct tile_bounds &boun
 }
 
 /* Loads the softmax state of the CTA's rows, or initializes the state if `seen` is false. The score
- * bias of a row is log_m, minus the row's element of `bias` if `biased` is true. */
+ * bias of a row is log_m, the logarithm of the number of tokens that each pooled token replaces. If
+ * `biased` is true, the row's element of `bias` is subtracted from it. */
 template <int W>
 static __device__ __forceinline__ void
 load_state(const struct rows_at &at, int head_dim, bool seen, float log_m, bool biased,

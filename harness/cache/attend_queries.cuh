@@ -8,7 +8,7 @@
 #include "harness/device/mma.cuh"
 #include "harness/device/vector.cuh"
 
-/* Loads ROWS queries of head h, from query `first` on, by TEAM threads. A thread loads N channels
+/* Loads ROWS queries of head h, from query `first` on, with TEAM threads. A thread loads N channels
  * at a time and passes them as N BF16 values to put(row, channel, x). Rows past the last query, and
  * channels from head_dim to WIDTH, are passed as zeros. */
 template <int WIDTH, int ROWS, int TEAM, int N, class PUT>

@@ -14,8 +14,8 @@
 
 enum {
     KVR_CUDA_PIECE = 1024, /* tokens per dequantized KV slice */
-    /* tokens per KV slice that is dequantized to F32 and then rounded to BF16; the 25 MB of a slice
-     * [4096,12,128] fit in L2 */
+    /* tokens per KV slice that is dequantized to F32 and then rounded to BF16; an F32 slice
+     * [4096,12,128] of 25 MB fits in L2 */
     KVR_CUDA_WIDE_PIECE = 4096,
     KVR_CUDA_PIECE_TILES = KVR_CUDA_PIECE / KVR_BYTE_TILE,
 };
@@ -38,7 +38,8 @@ struct kvr_cuda_head_rows {
 /* Scratch arrays of one head, for attention calls whose spans have tokens of a single head. */
 struct kvr_cuda_head {
     const int32_t *list;    /* [T] */
-    float *q, *out, *k, *v; /* [T,D]; k and v have the type of the cache's unquantized tokens */
+    float *q, *out, *k, *v; /* arrays [T,D]; elements of k and v have the type of the cache's
+                             * unquantized tokens */
 };
 
 struct kvr_cuda_head_rows kvr_cuda_head_rows_of(const struct kvr_attend_job *job,

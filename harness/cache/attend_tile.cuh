@@ -1,6 +1,6 @@
 /* attend_tile.cuh - loads TILE keys or values of one head, and dequantizes them to BF16 in shared
- * memory. A dequantized value is the value that grid.h defines, rounded once to BF16. Rows of
- * tokens outside the span become 0.
+ * memory. A dequantized value is computed by the formula in grid.h and rounded once to BF16. Rows
+ * of tokens outside the span become 0.
  *
  * Four functions fill the tile. The function fetch_rows() copies unquantized BF16 rows into the
  * tile by cp.async. The function fetch_grids() copies codes and scales into a stage by cp.async.
@@ -21,25 +21,27 @@ enum { MMA_WARPS = 4, MMA_THREADS = 32 * MMA_WARPS, TILE = KVR_ATTEND_MMA_TILE, 
 
 enum source_kind { ROWS_BF16, ROWS_F32, ROWS_ZERO, GRIDS };
 
-/* Quantization grid of a quantized tensor: codes, scales and group sizes, which are powers of two.
- * The host precomputes all numbers that would require a division on the device. */
+/* Quantization grid of keys or values: codes, scales and group sizes. A group is a set of elements
+ * that share one scale. Token groups extend over several tokens of one channel, and channel groups
+ * over several channels of one token. Group sizes are powers of two. The host precomputes all
+ * numbers that would require a division on the device. */
 struct tile_grid {
     const uint8_t *codes;
     const kvr_f16 *scales;
-    int64_t n_groups; /* number of groups in the array of scales */
+    int64_t n_groups; /* number of quantization groups, each with one scale */
     int n_tok;
     int bits, axis;
     /* log2 of the group size, or 30 for one group per token, so that channel >> shift is 0 */
     int shift;
-    int groups_per_head;  /* groups per token and head, or 0 for token groups */
-    int groups_per_token; /* groups per token, over all heads */
+    int groups_per_head;  /* channel groups per token and head; 0 for token groups */
+    int groups_per_token; /* channel groups per token, over all heads */
     int n_scale_rows;     /* number of token groups per channel */
-    int n_scales;         /* maximum number of scales per tile */
+    int n_scales;         /* maximum number of scales that a tile needs */
     bool asym;
-    /* Each of the masks `zero` and `minimum` is all ones if the groups of the grid have a zero
-     * point or a minimum, respectively, and 0 otherwise. A symmetric grid has neither a zero point
-     * nor a minimum. The constant offset of a symmetric grid's codes is `middle`, an FP16 number in
-     * both halves of the word. */
+    /* The mask `zero` is all ones if every group has a zero point, and 0 otherwise. The mask
+     * `minimum` is all ones if every group has a minimum, and 0 otherwise. A symmetric grid has
+     * neither zero points nor minima. All codes of a symmetric grid have the same offset `middle`,
+     * an FP16 number in both halves of the word. */
     unsigned zero, minimum, middle;
     /* Whether the scales of channel groups or tokens are aligned for 16-byte copies of eight
      * scales. */
@@ -51,21 +53,22 @@ struct tile_source {
     const void *rows;
     int n_grids;
     struct tile_grid grid[MAX_GRIDS];
-    const kvr_f16 *value; /* values of the outliers, whose flat element indices `index` ascend */
+    const kvr_f16 *value; /* values of the outliers; `index` is their flat element indices,
+                           * ascending */
     const int32_t *index;
     int n_exact;
-    /* whether the source is a single symmetric grid of 2 or 4 bits with token groups and without
-     * outliers, as packed_values() requires */
+    /* whether packed_values() can dequantize the source: a single symmetric grid of 2 or 4 bits
+     * with token groups, and no outliers */
     bool packed;
 };
 
-/* Describes a source of keys or values in *out, in the form that kernels read. Host only. Returns
- * false if the kernels cannot dequantize the source. */
+/* Describes in *out a quantized or unquantized tensor of keys or values, in the form that kernels
+ * read. Host only. Returns false if the kernels cannot dequantize the tensor. */
 bool kvr_tile_source_of(const struct kvr_attend_mma_source *s, struct tile_source *out);
 
 /* The span of tokens and the head that a tile belongs to. */
 struct tile_bounds {
-    int t0, end; /* tokens [t0, end) of the span */
+    int t0, end; /* the span consists of tokens [t0, end) */
     int n_heads, head_dim, h;
 };
 
@@ -243,13 +246,15 @@ static __device__ __forceinline__ void fetch_rows(const kvr_bf16 *k, const kvr_b
 }
 
 /* Flags of the template parameter HOW, which selects the sources that a kernel supports. HOW_TOKENS
- * selects token groups instead of channel groups. HOW_CHAINS adds chains of two grids, and HOW_ROWS
- * adds unquantized rows. HOW_PACKED restricts the kernel to `packed` sources, which have a single
- * symmetric grid of 2 or 4 bits with token groups. */
+ * selects token groups (several tokens of one channel share a scale) instead of channel groups.
+ * HOW_CHAINS adds chains of two grids, in which the second grid quantizes the residual. HOW_ROWS
+ * adds unquantized rows. HOW_PACKED restricts the kernel to a single symmetric grid of 2 or 4 bits
+ * with token groups. */
 enum { HOW_CHANNELS = 0, HOW_TOKENS = 1, HOW_CHAINS = 2, HOW_PACKED = 4, HOW_ROWS = 8 };
 
-/* Copies the codes and scales of a tile, for all grids of a source, into the stage. For every grid,
- * the stage has codes [8 bits][W], then scales, then zero points or minima. */
+/* Copies the codes and scales of a tile into the stage, for every quantization grid of K or V. For
+ * every grid, the stage contains 8 * bits rows of W bytes of codes, then the scales, then the zero
+ * points or minima. */
 template <int W, int HOW>
 static __device__ __forceinline__ void fetch_grids(const struct tile_source &s,
                                                    const struct tile_bounds &p, int tile,
@@ -474,8 +479,9 @@ static __device__ __forceinline__ void decode_grid(const struct tile_grid &g, in
     }
 }
 
-/* Dequantizes 8 tokens and 4 channels of a chain of grids. The values of the grids are added in
- * F32, in the order of the grids. */
+/* Dequantizes 8 tokens and 4 channels of a chain of grids, in which the second grid quantizes the
+ * residual of the first. The dequantized values of the grids are added in F32, in the order of the
+ * grids. */
 template <int W, bool TOKENS>
 static __device__ __forceinline__ void decode_chain(const struct tile_source &s, int tile, int o,
                                                     int c, kvr_shared<uint8_t> stage,
@@ -537,9 +543,9 @@ static __device__ __forceinline__ void split(const unsigned *two, struct split_s
  * field i of every byte of two words. A code in the low bits of the BF16 number 2^7 gives exactly
  * 2^7 + code. Subtracting 2^7 and the grid's middle leaves d, with |d| <= 8. An FP16 scale s has 11
  * significand bits. Therefore s = hi + lo, where hi is s rounded to BF16 and lo has at most two
- * significand bits. Hence d lo is exact, and the FMA d hi + d lo = d s is rounded once, as d s
- * would be in F32 arithmetic. The argument `high` is 0x43, the upper byte of the BF16 number 2^7.
- * Passing 0x43 as a variable makes the compiler keep it in a register. */
+ * significand bits. Hence the product d lo is exact in BF16, and the FMA d hi + d lo gives d s,
+ * rounded once to BF16. The argument `high` is 0x43, the upper byte of the BF16 number 2^7. Passing
+ * 0x43 as a variable makes the compiler keep it in a register. */
 template <int F>
 static __device__ __forceinline__ void packed_values(const unsigned *raw, int i,
                                                      const struct split_scales &s, unsigned *x,
@@ -560,7 +566,7 @@ static __device__ __forceinline__ void packed_values(const unsigned *raw, int i,
     }
 }
 
-/* Dequantizes 8 tokens and 8 channels of a `packed` source by packed_values(). */
+/* Dequantizes 8 tokens and 8 channels of a symmetric F-bit grid by packed_values(). */
 template <int W, int F>
 static __device__ __forceinline__ void decode_packed(const struct tile_grid &g, int tile, int o,
                                                      int c, kvr_shared<uint8_t> stage,
@@ -695,7 +701,8 @@ template <bool ZEROS>
 static __device__ __forceinline__ int put(const struct tile_source &s, const struct tile_bounds &p,
                                           int tile, int next, kvr_shared<kvr_bf16> rows, int stride)
 {
-    const int channels = p.n_heads * p.head_dim; /* an element's flat index is an int32 */
+    const int channels = p.n_heads * p.head_dim; /* int suffices, since flat element indices are
+                                                  * int32 */
     const int end = tile + TILE < p.end ? tile + TILE : p.end;
     const kvr_global<const int32_t> index(s.index);
     const kvr_global<const kvr_f16> value(s.value);

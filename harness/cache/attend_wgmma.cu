@@ -487,21 +487,22 @@ static bool aligned(const void *p)
     return (uintptr_t)p % 16 == 0;
 }
 
-/* Whether the producer can dequantize this grid. If `whole_tokens`, the grid must have one group
- * per token; otherwise it must have token groups. */
+/* Whether the producer can dequantize this quantization grid. If `whole_tokens` is true, the grid
+ * must have one scale per token. Otherwise several tokens of one channel must share a scale. */
 static bool is_read(const struct tile_grid *g, bool whole_tokens)
 {
     if ((g->bits != 2 && g->bits != 4) || !aligned(g->codes) || !aligned(g->scales) ||
         g->n_groups % 8)
         return false;
-    /* The producer reads the scales of 8 tokens by one load. A token group must contain all UNIT
-     * tokens that a thread dequantizes. */
+    /* With one scale per token, the producer reads the scales of 8 tokens by one load. With token
+     * groups, all UNIT tokens that a thread dequantizes must be in the same group. */
     return whole_tokens ? g->axis == KVR_AXIS_TOKEN && g->n_tok % 8 == 0
                         : g->axis == KVR_AXIS_TOKENS && 1 << g->shift >= UNIT;
 }
 
-/* Returns the number of quantization grids of a source, and describes the grids in *out. Returns 0
- * if the source is unquantized, has outliers or cannot be dequantized by kernels. */
+/* Returns the number of quantization grids of keys or values, and describes the grids in *out.
+ * Returns 0 for unquantized tensors, for tensors with outliers, and for grids that the kernels
+ * cannot dequantize. */
 static int grids_of(const struct kvr_attend_mma_source *s, struct tile_source *out)
 {
     return s->packed && !kvr_codec_is_raw(s->packed->codec) && kvr_tile_source_of(s, out) &&
@@ -510,8 +511,8 @@ static int grids_of(const struct kvr_attend_mma_source *s, struct tile_source *o
                : 0;
 }
 
-/* Whether the source is a chain of two symmetric grids with token groups whose second grid has MORE
- * bits per code. */
+/* Whether the source consists of two symmetric grids with token groups, and the second grid, which
+ * quantizes the residual, has MORE bits per code. */
 static bool is_chain(const struct tile_source *s)
 {
     return is_read(&s->grid[0], false) && is_read(&s->grid[1], false) && !s->grid[0].asym &&

@@ -16,7 +16,7 @@ enum {
     KEYS = KVR_ATTEND_LIST_KEYS,
     STAGES = 2,
     MAX_SPANS = KVR_ATTEND_LIST_SPANS,
-    OCTET = 8 * 128, /* size of a swizzle atom (8 rows of 128 bytes) */
+    OCTET = 8 * 128, /* size in bytes of a swizzle atom, which has 8 rows of 128 bytes */
     Q_PANEL = ROWS * 128,
     TILE_PANEL = KEYS * 128,
 };
@@ -25,8 +25,8 @@ static_assert(QUERIES == CONSUMERS * ROWS, "a group has ROWS queries");
 /* The template parameter FORM is the head dimension plus, for quantized spans, the bits per code
  * and one of three schemes. In the scheme 0 (RTN), K and V have symmetric grids with one scale per
  * channel and token group. With TOKEN_VALUES (KIVI), K has one scale per channel and token group, V
- * has one scale per token, and both may have zero points. With CHAIN (PRQ), K and V have the grids
- * of RTN and a second, 4-bit grid that quantizes the residual. */
+ * has one scale per token, and K and V may have zero points or minima. With CHAIN (PRQ), K and V
+ * have the grids of RTN and a second, 4-bit grid that quantizes the residual. */
 enum { TOKEN_VALUES = 8, BITS = 7, CHAIN = 16, MORE = 4 };
 
 template <int FORM> struct form {
@@ -37,9 +37,9 @@ template <int FORM> struct form {
         MIXED = (FORM & TOKEN_VALUES) != 0,
         CHAINED = (FORM & CHAIN) != 0,
         PANELS = D / KVR_TILE_COLUMNS,
-        /* The constants AT_... are byte offsets in shared memory, which has Q of the consumer
-         * groups, then the stages of K, the stages of V, and the mbarriers. Q, K and V are stored
-         * as panels of 64 columns. */
+        /* The constants AT_... are byte offsets in shared memory. It contains the Q tiles of the
+         * consumer groups, the stages of K, the stages of V and the mbarriers, in this order. Q, K
+         * and V are stored as panels of 64 columns. */
         TILE_BYTES = PANELS * TILE_PANEL,
         AT_KEYS = CONSUMERS * PANELS * Q_PANEL,
         AT_VALUES = AT_KEYS + STAGES * TILE_BYTES,
@@ -69,18 +69,19 @@ struct coded_rows {
 
 union rows {
     struct kvr_tensor_map map;
-    struct coded_rows coded[2]; /* only chains have a second grid */
+    struct coded_rows coded[2]; /* the second grid, which only CHAIN uses, quantizes the residual */
 };
 
-/* Kernel parameter with the spans of a launch. CUDA before 12.1 limits the parameters of a kernel
- * to 4096 bytes. */
+/* Kernel parameter with the spans (runs of cached tokens in one format) of a launch. CUDA before
+ * 12.1 limits the parameters of a kernel to 4096 bytes. */
 struct span_list {
     union rows of[2][MAX_SPANS]; /* of[0] describes K, of[1] describes V */
     int n[MAX_SPANS];
     float log_m[MAX_SPANS];
     unsigned coded; /* bit i is set if span i is quantized */
     float scale;
-    unsigned one; /* the bits of 1.0f, a run-time parameter to prevent constant folding */
+    unsigned one; /* bit pattern of 1.0f, which the compiler cannot fold because it is a run-time
+                   * parameter */
     struct cut cut;
 };
 static_assert(sizeof(struct span_list) + 256 <= 4096, "arguments of a kernel");

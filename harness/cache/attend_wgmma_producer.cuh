@@ -60,9 +60,10 @@ template <int F, int N> struct unit {
     uint4 scale[N], zero[N];
 };
 
-/* Loads the unit that begins at token `at` and channel c, for head h of a span of n tokens. A unit
- * past the end of the span gets the codes of other, valid tokens. If the array of codes ends within
- * the unit, the function repeats the array's last row. */
+/* Loads the unit that begins at token `at` and channel c, for head h of a span of n tokens. For a
+ * unit past the end of the span, the function loads codes of the span's first tokens. The producer
+ * later overwrites the rows of such a unit with zeros. If the array of codes ends within the unit,
+ * the function repeats the last row of the array. */
 template <int F, int N>
 static __device__ __forceinline__ void load_unit(const struct kvr_attend_shape &a,
                                                  const struct coded_rows &g, int n, int h, int at,
@@ -185,7 +186,8 @@ decode_unit(const struct coded_rows &g, const struct unit<F, N> &x, struct unit_
     }
 }
 
-/* Scales of a unit in a chain: s[0] for the F-bit grid, s[1] for the grid of the residual. */
+/* Scales of a unit in a chain of two grids: s[0] for the F-bit grid, s[1] for the grid that
+ * quantizes the residual. */
 struct chain_scales {
     float s[2][8];
     unsigned base[8]; /* base[i] is the bit pattern of the float 2^(23 - 2 i) */
@@ -222,9 +224,9 @@ static __device__ __forceinline__ float dequant_of(const struct unit<F, 1> &x, c
     return __uint_as_float(bits) - (float)((1 << (23 - at)) + (1 << (F - 1)));
 }
 
-/* Dequantizes tokens [FIRST, END) of a unit in a chain. The products of code and scale of both
- * grids are exact in F32. The sum of the two products is rounded to F32, as on the CPU, and then to
- * BF16. */
+/* Dequantizes tokens [FIRST, END) of a unit in a chain of two grids. The products of code and scale
+ * of both grids are exact in F32. The sum of the two products is rounded to F32, as on the CPU, and
+ * then to BF16. */
 template <int F, int FIRST, int END>
 static __device__ __forceinline__ void
 decode_chained(const struct unit<F, 1> &x, const struct unit<MORE, 1> &more,
@@ -246,8 +248,8 @@ decode_chained(const struct unit<F, 1> &x, const struct unit<MORE, 1> &more,
     }
 }
 
-/* A producer thread's unit of a K or V tile, with the unit `more` of the residual's grid if the
- * span is a chain. */
+/* The unit of a K or V tile that a producer thread dequantizes. In a chain of two grids, `more` is
+ * the same unit of the second grid, which quantizes the residual. */
 template <int FORM> struct octets {
     typedef form<FORM> of;
     enum { F = of::F, LINE = of::D / 8 };
@@ -385,7 +387,8 @@ produce_coded(const struct kvr_attend_shape &a, const struct span_list &l, const
     const int row = self / line * UNIT, offset = offset_of(row, self % line * 8);
     struct octets<FORM> here, next;
     struct tile_position s = position_of(l, p.first);
-    /* 0x43 for packed_values(), in a per-thread register instead of a uniform register */
+    /* argument 0x43 of packed_values(); the shuffle forces it into a per-thread register instead of
+     * a uniform register */
     const unsigned high = of::CHAINED ? 0 : __shfl_sync(~0u, (l.one >> 24) + 4, 0);
     const unsigned zeros[4] = { 0, 0, 0, 0 };
     int values = pair ? (int)rank : 0;
