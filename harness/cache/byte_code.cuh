@@ -1,5 +1,5 @@
-/* byte_code.cuh - quantizes F32 values to INT8 codes from -127 to 127, with the rounding of
- * attend_dot.c. */
+/* byte_code.cuh - quantizes F32 values to INT8 codes from -127 to 127. The codes are bit-identical
+ * to those of the CPU code in attend_dot.c. */
 #ifndef KVR_CACHE_BYTE_CODE_CUH
 #define KVR_CACHE_BYTE_CODE_CUH
 
@@ -8,7 +8,7 @@
 #include "harness/device/kernel.cuh"
 #include "harness/device/vector.cuh"
 
-/* Returns the bits of |x| as an integer. These integers have the same order as the floats, with NaN
+/* Returns the bit pattern of |x| as an integer. Such integers compare like the floats, with NaN
  * above infinity. */
 static __device__ __forceinline__ unsigned size_of(float x)
 {
@@ -20,7 +20,8 @@ static __device__ __forceinline__ unsigned larger_of(unsigned a, unsigned b)
     return a > b ? a : b;
 }
 
-/* Returns the quantization factor 127 / most, or 0 if `most` is below 1e-30 or not finite. */
+/* Returns the factor 127 / most that maps values of magnitude up to `most` to INT8 codes. Returns 0
+ * if `most` is below 1e-30 or not finite. */
 static __device__ __forceinline__ float inverse_of(unsigned most)
 {
     const float x = __uint_as_float(most);
@@ -28,7 +29,7 @@ static __device__ __forceinline__ float inverse_of(unsigned most)
     return x >= 1e-30f && x < INFINITY ? 127.0f / x : 0.0f;
 }
 
-/* Returns the scale most / 127, or NaN if `most` is infinite or NaN. */
+/* Returns the scale most / 127 that dequantizes INT8 codes, or NaN if `most` is infinite or NaN. */
 static __device__ __forceinline__ float step_of(unsigned most)
 {
     const float x = __uint_as_float(most);
@@ -36,8 +37,8 @@ static __device__ __forceinline__ float step_of(unsigned most)
     return x < INFINITY ? x / 127.0f : NAN;
 }
 
-/* Returns a word whose lowest byte is the INT8 code of x. Adding 1.5 * 2^23 rounds x * by to the
- * nearest integer, ties to even. */
+/* Returns a word whose lowest byte is the INT8 code of x, for the quantization factor `by`. Adding
+ * 1.5 * 2^23 rounds x * by to the nearest integer, ties to even. */
 static __device__ __forceinline__ unsigned code_of(float x, float by)
 {
     return __float_as_uint(x * by + 12582912.0f);

@@ -1,14 +1,14 @@
-/* byte_rows.cu - see byte_rows.h. The codes and scales are bit-identical to those of
- * attend_dot.c. */
+/* byte_rows.cu - see byte_rows.h. The codes and scales are bit-identical to those of the CPU code
+ * in attend_dot.c. */
 #include "harness/cache/byte_rows.h"
 
 #include "harness/cache/byte_code.cuh"
 
-enum { TILE = KVR_BYTE_TILE, D = KVR_BYTE_D, LINE = 32 /* floats per row of scales */ };
+enum { TILE = KVR_BYTE_TILE, D = KVR_BYTE_D, LINE = 32 /* floats per row of the scale arrays */ };
 static_assert(TILE == 128 && D == 128, "one thread per token, or per channel, of a tile");
 
-/* Computes mu, the mean of the first n keys of every head, as attend_int8.c does. A CTA processes
- * one head, and a thread one channel. */
+/* Computes mu, the mean of the first n keys of every head, like the CPU code in attend_int8.c. A
+ * CTA processes one head, and a thread one channel. */
 static __global__ void byte_mean(int n_heads, int n, kvr_global<const float> rows,
                                  kvr_global<float> mu)
 {
@@ -20,8 +20,8 @@ static __global__ void byte_mean(int n_heads, int n, kvr_global<const float> row
     mu[at] = sum;
 }
 
-/* Quantizes one token of a head by one warp, with four channels per lane. Returns the largest |x|
- * of the token, encoded as an integer by size_of(). */
+/* A warp quantizes one token of a head, with four channels per lane. Returns the largest |x| of the
+ * token, encoded as an integer by size_of(). */
 static __device__ __forceinline__ unsigned quantize_token(float4 x, kvr_global<uint8_t> codes)
 {
     unsigned most =

@@ -1,5 +1,5 @@
-/* query_norm.cuh - see query_norm.h. The functions round like rms_norm and rms_rope in
- * engine/ops_cuda.cu. */
+/* query_norm.cuh - see query_norm.h. Results are rounded like those of the kernels rms_norm and
+ * rms_rope in engine/ops_cuda.cu. */
 #ifndef KVR_CACHE_QUERY_NORM_CUH
 #define KVR_CACHE_QUERY_NORM_CUH
 
@@ -27,10 +27,11 @@ static __device__ __forceinline__ unsigned normed(const struct query_pair &q, bo
     return kvr_bf16_pair((float)(x * q.co - y * q.si), (float)(x * q.si + y * q.co));
 }
 
-/* Loads ROWS queries of head h, from query `first` on, by TEAM threads, and applies RMSNorm and
- * RoPE. A thread processes one channel pair of every STEP-th row and passes the rounded pair to
- * put(row, pair). Rows past the last query are passed as zeros. A thread issues its loads DEPTH
- * iterations ahead, because the CTA has no other work that would hide the latency of the loads. */
+/* Loads ROWS queries of head h, from query `first` on, with TEAM threads, and applies RMSNorm and
+ * RoPE to them. A thread processes one channel pair of every STEP-th row and passes the rounded
+ * pair to put(row, pair). Rows past the last query are passed as zeros. A thread issues its loads
+ * DEPTH iterations ahead, because the CTA has no other work that would hide the latency of the
+ * loads. */
 template <int WIDTH, int ROWS, int TEAM, class PUT>
 static __device__ __forceinline__ void
 load_normed(const struct kvr_attend_shape &a, const struct kvr_query_norm &n, const kvr_bf16 *q,

@@ -10,12 +10,13 @@ extern "C" {
 #endif
 
 enum kvr_rows_way {
-    KVR_ROWS_GATHER,  /* out[i] = x[list[i] - tok0] */
-    KVR_ROWS_SCATTER, /* out[list[i] - tok0] = x[i] */
-    KVR_ROWS_REPEAT,  /* out[i] = x[0], list unused */
+    KVR_ROWS_GATHER,  /* gathers rows: out[i] = x[list[i] - tok0] */
+    KVR_ROWS_SCATTER, /* scatters rows: out[list[i] - tok0] = x[i] */
+    KVR_ROWS_REPEAT,  /* repeats one row: out[i] = x[0], with `list` unused */
 };
 
-/* Gathers, scatters or repeats n rows of `width` floats. */
+/* Gathers, scatters or repeats n rows of `width` floats. `list` [n] has token indices, and tok0 is
+ * the token index of the first row of the array that `list` indexes. */
 void kvr_rows_move_cuda(struct kvr_stream *s, enum kvr_rows_way way, const float *x, size_t width,
                         const int32_t *list, int64_t n, int64_t tok0, float *out);
 

@@ -6,12 +6,12 @@
 #include "harness/engine/gelu.cuh"
 #include "harness/engine/product.cuh"
 
-enum { TILE = 64 }; /* a CTA computes a TILE x TILE tile of Y */
+enum { TILE = 64 }; /* a CTA computes a tile of TILE x TILE elements of Y */
 
 /* ---- F32 GEMM -------------------------------------------------------------------------------- */
 
 enum { DEPTH = KVR_PRODUCT_DEPTH, QUADS = TILE / 4 };
-/* one quad of padding, so that 8 simultaneous stores access 8 different banks */
+/* one quad (four floats) of padding, so that 8 simultaneous stores access 8 different banks */
 enum { LINE = QUADS + 1 };
 enum { F32_THREADS = 64, QUADS_AT_ONCE = F32_THREADS / DEPTH };
 static_assert(QUADS % QUADS_AT_ONCE == 0, "every thread fetches the same number of quads");
@@ -149,8 +149,8 @@ static __device__ __forceinline__ void put(kvr_global<kvr_bf16> y, int64_t at, f
     y[at] = kvr_bf16_of(v);
 }
 
-/* Parameters of the gate by which added() multiplies the result before the addition
- * (kvr_linear_gate). */
+/* Parameters of the gates (kvr_linear_gate). added() multiplies the result of a linear layer by a
+ * gate before the residual addition. */
 struct gating {
     bool gated;
     int tokens_per_frame;

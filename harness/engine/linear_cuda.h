@@ -22,8 +22,8 @@ static inline int kvr_linear_padded(int k)
     return (k + KVR_LINEAR_CUDA_DEPTH - 1) / KVR_LINEAR_CUDA_DEPTH * KVR_LINEAR_CUDA_DEPTH;
 }
 
-/* Computes y [m,n] = x w^T + bias in F32, from x [m,k], w [n,k], and bias [n] or NULL. Every sum
- * over k has ascending order. */
+/* Computes y [m,n] = x w^T + bias in F32, from x [m,k], w [n,k], and bias [n] or NULL. Every sum is
+ * accumulated in ascending order of k. */
 void kvr_linear_f32_cuda(struct kvr_stream *s, int64_t m, int n, int k, const float *x,
                          const float *w, const float *bias, float *y);
 /* Computes y [m,n] = x w^T + bias by BF16 tensor cores with F32 accumulation. The operands x

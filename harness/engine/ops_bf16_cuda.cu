@@ -49,7 +49,7 @@ static __device__ __forceinline__ kvr_vec<T, N> side_by_side(kvr_global<const T>
     return kvr_as<const kvr_vec<T, N>>(x + at)[0];
 }
 
-/* Returns n + u for a residual u, or n + u g if the residual has a gate g. */
+/* Adds a residual u to the elements n: returns n + u, or n + u g if the residual has a gate g. */
 template <int N>
 static __device__ __forceinline__ struct numbers<N> plus(struct numbers<N> n, struct numbers<N> u,
                                                          bool gated, kvr_global<const float> gate,
@@ -76,8 +76,8 @@ static __device__ __forceinline__ struct numbers<N> again(kvr_global<const kvr_b
     return i == (int)threadIdx.x * N ? mine : load<N>(x, row + i);
 }
 
-/* Parameters of LayerNorm. The vectors `factor` and `add` of successive frames are `stride` floats
- * apart. */
+/* Parameters of LayerNorm. Every frame has its own vectors `factor` and `add`. The vectors of
+ * successive frames are `stride` floats apart. */
 struct vectors {
     int64_t stride;
     float eps, share; /* share: 1 / d */
@@ -97,8 +97,8 @@ template <> struct source_of<true> {
 };
 
 /* Computes y = LayerNorm(x) (1 + factor) + add with MODULATE, and y = LayerNorm(x) factor + add
- * without MODULATE. With ADD the kernel first adds the residual `from`, multiplied by its gate if
- * it has one, to x. */
+ * without MODULATE. With ADD, the kernel first adds the residual `from` to x. If the residual has a
+ * gate, `from` is multiplied by the gate before the addition. */
 template <int HOW>
 static __global__ void __launch_bounds__(THREADS)
     norm_rows(struct kvr_rows r, kvr_global<typename source_of<(HOW & ADD) != 0>::type> x,
@@ -203,8 +203,8 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* Tensors of a launch for one or two tensors, such as Q and K. The first CTAs process the rows of
- * the first tensor, and the other CTAs process the rows of the second tensor. */
+/* The one or two tensors that a launch processes, such as Q and K. The first CTAs process the rows
+ * of the first tensor, and the other CTAs process the rows of the second tensor. */
 struct both_of {
     const float *w[2];
     const kvr_bf16 *x[2];
@@ -269,8 +269,8 @@ static __global__ void __launch_bounds__(THREADS)
 
 /* ---- launchers ---------------------------------------------------------------------------- */
 
-/* Whether all vectors of eight elements are 16-byte aligned, in arrays p with rows of d elements
- * and in parameter vectors that are `stride` floats apart. */
+/* Whether all vectors of eight elements are 16-byte aligned. The arrays p have rows of d elements,
+ * and the parameter vectors of successive frames are `stride` floats apart. */
 static bool by_eight(int d, int64_t stride, const void *const *p, int n)
 {
     assert(d % 2 == 0 && stride % 2 == 0);

@@ -54,8 +54,8 @@ static __global__ void __launch_bounds__(THREADS)
         x[row + i] = x[row + i] * inv * w[i];
 }
 
-/* Computes RMSNorm and RoPE in one pass over the row in memory. A thread rotates whole channel
- * pairs. */
+/* Computes RMSNorm and RoPE of a row in one kernel, which writes the row only once. A thread
+ * rotates whole channel pairs. */
 static __global__ void __launch_bounds__(THREADS)
     rms_rope(struct kvr_rows r, int pairs_of_head, kvr_global<const float> w, float eps,
              kvr_global<const double> cosines, kvr_global<const double> sines, kvr_global<float> x)
@@ -80,7 +80,7 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* Each thread rotates one channel pair. */
+/* Each thread applies RoPE to one channel pair. */
 static __global__ void __launch_bounds__(THREADS)
     rope(int64_t n_pairs, int pairs_of_token, int pairs_of_head, kvr_global<const double> cosines,
          kvr_global<const double> sines, kvr_global<float> x)
@@ -120,7 +120,7 @@ static __global__ void __launch_bounds__(THREADS) gelu(int64_t n, kvr_global<flo
         x[i] = kvr_gelu_of(x[i]);
 }
 
-/* Each CTA computes one row. */
+/* Each CTA computes GELU of one row. */
 static __global__ void __launch_bounds__(THREADS)
     gelu_round(int d, int columns, kvr_global<const float> x, kvr_global<kvr_bf16> y)
 {
@@ -193,8 +193,9 @@ static __global__ void __launch_bounds__(THREADS)
         out[i] = x[i] - y[i];
 }
 
-/* CTA b sums every KVR_OPS_L1_PARTS-th block of THREADS values, starting at block b. The order of
- * each sum is fixed and does not depend on the scheduling of CTAs. */
+/* Computes partial sums of |x - y| and of |y|. CTA b sums every KVR_OPS_L1_PARTS-th block of
+ * THREADS values, starting at block b. The order of each sum is fixed and does not depend on the
+ * scheduling of CTAs. */
 static __global__ void __launch_bounds__(THREADS)
     l1_parts(int64_t n, kvr_global<const float> x, kvr_global<const float> y,
              kvr_global<double> sums)

@@ -22,13 +22,13 @@ void kvr_rms_norm_cuda(struct kvr_stream *s, const struct kvr_rows *r, const flo
                        float *x);
 void kvr_rope_cuda(struct kvr_stream *s, const struct kvr_rows *r, int head_dim,
                    const double *cosines, const double *sines, float *x);
-/* The result is bit-identical to that of kvr_rms_norm_cuda() followed by kvr_rope_cuda(). */
+/* The result is bit-identical to the result of kvr_rms_norm_cuda() followed by kvr_rope_cuda(). */
 void kvr_rms_rope_cuda(struct kvr_stream *s, const struct kvr_rows *r, int head_dim, const float *w,
                        double eps, const double *cosines, const double *sines, float *x);
 /* The BF16 functions read and write BF16 rows with an even number of elements. The BF16 functions
  * compute in F32 and round the result once. The norms first add the residual `before` to x, like
  * kvr_add_bf16_cuda(), and then write y [N,columns]. The function kvr_rms_rope_bf16_cuda()
- * processes two tensors: x[i] with the weights w[i] gives y[i]. */
+ * processes two tensors: it computes y[i] from x[i] with the weights w[i]. */
 void kvr_norm_modulate_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r,
                                  const struct kvr_residual *before, kvr_bf16 *x, const float *shift,
                                  const float *scale, int64_t stride, double eps, kvr_bf16 *y,

@@ -26,7 +26,7 @@ enum {
     HALVES = COLUMNS / KVR_PRODUCT_BLOCK,
     DEPTH = KVR_TILE_COLUMNS,
     STAGES = 4,
-    LINE = DEPTH * 2, /* bytes per operand row in a stage */
+    LINE = DEPTH * 2, /* bytes per row of an operand in a pipeline stage */
     OCTET = 8 * LINE,
     A_BYTES = ROWS * LINE,
     W_BYTES = COLUMNS * LINE,
@@ -59,7 +59,8 @@ struct work {
     /* `across` is the number of column tiles of all layers. `tiles` is the number of tile pairs,
      * and a cluster computes one pair at a time. */
     int m, k, tokens_per_frame, across, tiles;
-    /* number of leading tile pairs, whose two CTAs multicast weights */
+    /* number of tile pairs at the start of the schedule whose two CTAs multicast weights to each
+     * other */
     int shared;
 };
 static_assert(sizeof(struct work) <= 4096, "kernel arguments are limited to 4096 bytes");
@@ -92,8 +93,8 @@ static __device__ __forceinline__ struct tile_position position_of(const struct 
     return s;
 }
 
-/* Persistent schedule of a cluster: the index of its first tile pair, and the step to the index of
- * its next tile pair. */
+/* Persistent schedule of a cluster. first_tile() returns the index of the cluster's first tile
+ * pair, and tile_step() returns the difference between the indices of successive tile pairs. */
 static __device__ __forceinline__ int first_tile()
 {
     return kvr_block_x() / PAIR;
@@ -285,8 +286,8 @@ static __device__ __forceinline__ void finish_row(const struct work &w, const st
             high = gelu(high);
         }
         if (E == KVR_PRODUCT_RESIDUAL) {
-            /* The result is rounded to BF16 before the residual is added, as it would be with a
-             * separate residual pass. */
+            /* The result of the linear layer is rounded to BF16 before the residual addition, as if
+             * the addition were a separate pass. */
             const unsigned y = kvr_bf16_pair(low, high);
 
             low = fmaf(kvr_bf16_low(y), g[i].x, kvr_bf16_low(pair[i]));
@@ -411,7 +412,8 @@ static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
         kvr_setmaxnreg_inc<OF_CONSUMER>();
         consume<END>(w, group - 1, shared);
     }
-    /* waits, since the other CTA of the cluster may still multicast to this CTA's shared memory */
+    /* keeps this CTA alive while the other CTA of the cluster may still multicast to its shared
+     * memory */
     meet();
 #endif
 }

@@ -5,13 +5,13 @@
  *
  * The operands x and w are BF16, sums are F32, and the result is rounded to BF16 once.
  * KVR_PRODUCT_STORE computes y = sum + bias. KVR_PRODUCT_GELU computes y = GELU(sum + bias) in the
- * tanh form, with a relative error of at most 2^-18 before rounding; GELU(-infinity) is NaN.
- * KVR_PRODUCT_RESIDUAL computes y = y + gate BF16(sum + bias), or y = y + BF16(sum + bias) without
- * a gate.
+ * tanh form. Before rounding, the relative error of this GELU is at most 2^-18. GELU(-infinity) is
+ * NaN. KVR_PRODUCT_RESIDUAL computes y = y + gate BF16(sum + bias), or y = y + BF16(sum + bias)
+ * without a gate.
  *
- * For an RMSNorm after the layer, a layer can also write sums of squares of its outputs: one sum
- * per row and block of KVR_PRODUCT_BLOCK columns. Results are deterministic, because the order of
- * every sum is fixed.
+ * For a subsequent RMSNorm, a layer can also write sums of squares of its outputs, with one sum per
+ * row and per KVR_PRODUCT_BLOCK columns. Results are deterministic, because the order of every sum
+ * is fixed.
  *
  * A LayerNorm before the layer is a separate pass. With the LayerNorm fused into the producer, the
  * tensor pipe reached only 35 % utilization on an H100 (docs/cuda-internals.md). */
@@ -27,7 +27,7 @@ extern "C" {
 
 enum {
     KVR_PRODUCT_LAYERS = 4,  /* maximum number of layers per launch, all with the same input x */
-    KVR_PRODUCT_BLOCK = 128, /* columns per sum of squares */
+    KVR_PRODUCT_BLOCK = 128, /* output columns per sum of squares */
 };
 
 enum kvr_product_end { KVR_PRODUCT_STORE, KVR_PRODUCT_GELU, KVR_PRODUCT_RESIDUAL };
@@ -41,31 +41,31 @@ static inline int kvr_product_blocks(int n)
 struct kvr_product_layer {
     const kvr_bf16 *w; /* [n,k] */
     const float *bias; /* [n]; NULL: 0 */
-    kvr_bf16 *y;       /* [m,columns]; columns from n on become 0 */
+    kvr_bf16 *y;       /* output [m,columns], with zeros in columns from n on */
     int n, columns;
-    float *squares; /* [m, kvr_product_blocks(n)], or NULL to write no sums of squares */
+    float *squares; /* sums of squares [m, kvr_product_blocks(n)]; NULL writes none */
 };
 
 struct kvr_product {
     int64_t m;
-    int k;                /* columns of x and w with their zero padding */
+    int k;                /* number of columns of x and w, including zero padding */
     const kvr_bf16 *x;    /* [m,k] */
-    int tokens_per_frame; /* rows per frame, which share a gate */
+    int tokens_per_frame; /* number of rows per frame; the rows of a frame share a gate */
     enum kvr_product_end end;
     const float *gate; /* KVR_PRODUCT_RESIDUAL: [n] per frame; NULL: 1 */
     int64_t gate_stride;
     int n_layers;
     struct kvr_product_layer layer[KVR_PRODUCT_LAYERS];
-    int most_blocks; /* maximum CTAs of a launch, or 0 for one CTA per SM */
+    int most_blocks; /* maximum number of CTAs per launch; 0: 132, the SMs of an H100 */
 };
 
 /* Whether the device has compute capability 9.0 and the program contains sm_90a code. */
 bool kvr_product_supported(const struct kvr_stream *s);
 
-/* Whether the kernel supports these arguments. The depth k must be a multiple of 32, n and columns
- * must be multiples of 8, columns must be at least n (equal to n for a residual), and m * columns
- * must be below 2^31. The arrays x, w and y must be 16-byte aligned, and biases, gates and squares
- * must be 8-byte aligned. */
+/* Whether the kernel supports these arguments. The depth k must be a multiple of 32. The numbers n
+ * and `columns` must be multiples of 8, with columns >= n, and columns = n for
+ * KVR_PRODUCT_RESIDUAL. The product m * columns must be below 2^31. The arrays x, w and y must be
+ * 16-byte aligned, and biases, gates and sums of squares must be 8-byte aligned. */
 bool kvr_product_accepts(const struct kvr_product *p);
 
 /* Launches the layers of p. Returns false, without a launch, if the driver cannot create a tensor

@@ -4,17 +4,17 @@
 
 #include "harness/device/kernel.cuh"
 
-enum { THREADS = 256, WARPS = THREADS / 32 }; /* maximum threads and warps per CTA */
+enum { THREADS = 256, WARPS = THREADS / 32 }; /* maximum number of threads and of warps per CTA */
 
-/* Returns the sum of v over all threads of the CTA, to every thread. Each warp sums by a butterfly
- * of shuffles; the sums of the warps are then added in warp order. */
+/* Returns to every thread the sum of v over all threads of the CTA. Each warp sums by butterfly
+ * shuffles. The sums of the warps are then added in warp order. */
 static __device__ __forceinline__ float block_sum(float v, kvr_shared<float> warps)
 {
     float sum = 0;
 
     for (int h = 16; h; h /= 2)
         v += __shfl_xor_sync(~0u, v, h);
-    __syncthreads(); /* waits for threads that still read `warps` in the previous call */
+    __syncthreads(); /* waits until all threads have read `warps` in the previous call */
     if (threadIdx.x % 32 == 0)
         warps[threadIdx.x / 32] = v;
     __syncthreads();

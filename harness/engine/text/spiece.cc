@@ -20,10 +20,11 @@ struct kvr_spiece {
     sentencepiece::SentencePieceProcessor processor;
 };
 
-/* Memory reserve that the new_handler frees at the first failed allocation while protobuf parses a
- * model, so that the retried allocation succeeds and does not throw. An exception would make
- * protobuf's stack unwinding destroy message objects whose allocation failed. The reserve is large
- * enough for the rest of the parse. Each thread has its own reserve. */
+/* Memory that is reserved before sentencepiece parses a model or encodes a text. At the first
+ * failed allocation, the new_handler frees the reserve, and `new` retries the allocation, which
+ * then succeeds. Without the reserve, `new` would throw inside protobuf. Stack unwinding would then
+ * destroy message objects whose allocation has failed. The reserve is large enough for the rest of
+ * the parse or encoding. Each thread has its own reserve. */
 class reserve
 {
   public:
@@ -55,12 +56,12 @@ class reserve
 };
 thread_local void *reserve::held = NULL;
 
-/* A parsed model takes 13 to 15 times the memory of its file, as measured with models of 9 KB and
- * 16 KB. */
+/* A parsed model needs 13 to 15 times the size of its file in memory, as measured with model files
+ * of 9 KB and 16 KB. The reserve is TIMES the size of the file, plus LEAST bytes. */
 enum { TIMES = 32, LEAST = 1 << 20 };
 
-/* Returns the status code for the exception that is being handled. The library darts reports a
- * failed allocation only in the message of its exception. */
+/* Returns the status code for the exception that is being handled. The library darts, which
+ * sentencepiece uses, reports a failed allocation only in the message of its exception. */
 static enum kvr_status failed(const char *what) noexcept
 {
     try {
@@ -86,8 +87,8 @@ static enum kvr_status load(kvr_spiece *s, const char *path, size_t n_bytes)
                         path, (int)TIMES, n_bytes);
     const sentencepiece::util::Status status = s->processor.Load(path);
 
-    /* sentencepiece opens the model file as a C++ stream, which preserves only the system's error
-     * message. */
+    /* If sentencepiece cannot open the model file, its status contains the text of strerror(errno)
+     * but not errno. */
     if (!status.ok() && strstr(status.message(), strerror(ENOMEM)))
         return kvr_fail(KVR_ENOMEM, "%s: out of memory while opening it", path);
     if (!status.ok() || s->processor.GetPieceSize() < 1)

@@ -6,8 +6,8 @@
 
 enum { WARPS = 8, THREADS = 32 * WARPS, KEYS = 32 };
 
-/* Returns the bytes of shared memory of a CTA of relative_attend<j>: one query per warp, and one
- * tile of keys or of values. */
+/* Returns the bytes of shared memory that a CTA of relative_attend<j> needs for one query per warp
+ * and one tile of keys or values. */
 static size_t shared_bytes(int j)
 {
     return (size_t)(WARPS * 32 * j + KEYS * (32 * j + 1)) * sizeof(float);

@@ -53,8 +53,8 @@ static __global__ void __launch_bounds__(THREADS)
     out[i] = v;
 }
 
-/* Launches the kernel frame_rows with vectors of N elements. The kernel's frame strides are in
- * vectors, and a stride of 0 marks a missing frame. */
+/* Launches the kernel frame_rows with vectors of N elements. The kernel's arguments stride0 to
+ * stride2 are the strides of the frames, in vectors. A stride of 0 marks a missing frame. */
 template <class T, int N>
 static void frame_rows_as(struct kvr_stream *s, const struct kvr_conv_shape *c, int taps,
                           const struct kvr_conv_frame *f, int first, int rows, void *out)
@@ -109,8 +109,8 @@ void kvr_narrow_rows_cuda(struct kvr_stream *s, int64_t n_pixels, int padded, in
         KVR_LAUNCH(narrow_rows, kvr_blocks(n, THREADS), THREADS, 0, s, n, padded, out, from, to);
 }
 
-/* Fills x with pseudo-random test data in [-1, 1). An element is the SplitMix64 hash (Steele, Lea
- * and Flood, 2014) of its index. */
+/* Fills x with pseudo-random test data in [-1, 1). An element is computed from the SplitMix64 hash
+ * (Steele, Lea and Flood, 2014) of its index. */
 template <class T>
 static __global__ void __launch_bounds__(THREADS) any_numbers(int64_t n, kvr_global<T> x)
 {

@@ -16,9 +16,9 @@ extern "C" {
 /* Copies bias [channels] to every pixel of y [n_pixels, channels]. */
 void kvr_bias_rows_cuda(struct kvr_stream *s, enum kvr_dtype type, int64_t n_pixels, int channels,
                         const float *bias, void *y);
-/* Gathers image rows [first, first + rows) of the input frames of convolution c, upsampled by c.up,
- * in out [rows, c.width, taps, c.in]. Image rows outside [0, c.height) and frames that are NULL
- * become zeros. `taps` is 1 or c.taps. */
+/* Upsamples the input frames of convolution c by the factor c.up, and copies their image rows
+ * [first, first + rows) to out [rows, c.width, taps, c.in]. Image rows outside [0, c.height) and
+ * frames that are NULL become zeros. The number of frames, `taps`, is 1 or c.taps. */
 void kvr_frame_rows_cuda(struct kvr_stream *s, enum kvr_dtype type, const struct kvr_conv_shape *c,
                          int taps, const struct kvr_conv_frame *frames, int first, int rows,
                          void *out);

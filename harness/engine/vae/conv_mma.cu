@@ -6,7 +6,7 @@
 #include "harness/device/mma.cuh"
 
 /* A CTA computes a tile of PIXELS pixels by COLUMNS output channels. Each of the four warps
- * computes half of the tile's pixels by half of its channels. */
+ * computes half of the tile's pixels for half of the tile's channels. */
 enum { PIXELS = 128, DEPTH = KVR_CONV_MMA_DEPTH, STAGES = 3, THREADS = 128 };
 enum { ANY = 32 }; /* COLUMNS of the kernel variant that supports odd numbers of output channels */
 enum { CHUNK = 8 /* elements per cp.async */, CHUNKS = DEPTH / CHUNK };
@@ -139,8 +139,8 @@ static __device__ __forceinline__ void fetch(const struct kvr_conv_shape &c,
     }
 }
 
-/* Offsets, in elements, of the stage rows whose addresses this lane supplies to ldmatrix. The
- * offsets `a` belong to the warp's first 16 pixels and the offsets `b` to its first 16 output
+/* Offsets, in elements, of the shared-memory rows whose addresses this lane supplies to ldmatrix.
+ * The offsets `a` belong to the warp's first 16 pixels and the offsets `b` to its first 16 output
  * channels. Each array has one offset per 16 input channels of the K step. */
 struct lanes {
     int a[CHUNKS / 2], b[CHUNKS / 2];
@@ -240,7 +240,8 @@ static __global__ void __launch_bounds__(THREADS, 2)
     }
     for (int s = 0, full = 0, empty = (STAGES - 1) * STAGE; s < steps; s++) {
         kvr_copy_wait<STAGES - 2>();
-        __syncthreads(); /* waits until this stage has arrived and the previous stage is read */
+        __syncthreads(); /* waits until this stage has arrived and all threads have read the
+                          * previous stage */
         if (s + STAGES - 1 < steps)
             fetch<COLUMNS>(c, at, depth, n0, stages + (empty + mine));
         kvr_copy_commit();
@@ -273,7 +274,8 @@ static __global__ void __launch_bounds__(THREADS, 2)
 bool kvr_conv_mma_accepts(const struct kvr_conv_shape *c, const struct kvr_conv_frame *frames)
 {
     const int64_t n_in = (int64_t)(c->height / c->up) * (c->width / c->up);
-    const int64_t most = INT32_MAX; /* offsets are 32-bit integers in the kernel */
+    const int64_t most = INT32_MAX; /* largest offset, because the kernel computes offsets as 32-bit
+                                     * integers */
 
     for (int t = 0; t < c->taps; t++)
         if (frames[t].p &&

@@ -11,7 +11,8 @@ enum { PIXELS = 128, COLUMNS = 32, DEPTH = KVR_PRODUCT_DEPTH, CONV_THREADS = 64,
 enum {
     ROW_LINE = PIXELS / 4 + 1,
     COLUMN_LINE = COLUMNS / 4 + 1
-}; /* line lengths in quads; one quad of padding avoids bank conflicts of stores */
+}; /* line lengths of the shared-memory tiles in quads (four floats), with one quad of padding that
+    * avoids bank conflicts of stores */
 enum { QUADS_AT_ONCE = CONV_THREADS / DEPTH };
 static_assert(PIXELS / 4 % QUADS_AT_ONCE == 0 && COLUMNS / 4 % QUADS_AT_ONCE == 0,
               "every thread fetches the same number of quads");
@@ -70,8 +71,8 @@ load_pixels(const struct kvr_conv_shape &c, const struct tap &t, int frame, kvr_
     }
 }
 
-/* For one K index, loads the weights of output channels n0 to n0 + COLUMNS - 1 into row `lane` of
- * the shared-memory tile `columns`. */
+/* Loads the weights of output channels [n0, n0 + COLUMNS) at one K index into line `lane` of the
+ * shared-memory tile `columns`. */
 template <class T>
 static __device__ __forceinline__ void
 load_weights(const struct kvr_conv_shape &c, bool there, kvr_global<const T> w, int span, int frame,
@@ -121,8 +122,8 @@ static __global__ void __launch_bounds__(CONV_THREADS, 6)
                                             : stride2,
                                k < depth };
 
-        /* Waits until all threads have read the tiles of the previous step and have written
-         * `places`. */
+        /* Waits until all threads have read the tiles of the previous step. In the first step, the
+         * barrier also waits until `places`, the pixel coordinates, is written. */
         __syncthreads();
         load_pixels<T>(c, t, frame, f0, f1, f2, places, lane, rows);
         load_weights<T>(c, t.there, w, span, frame, n0, within, lane, columns);
@@ -304,7 +305,8 @@ void kvr_rectify_cuda(struct kvr_stream *s, int64_t n, const float *y, float *x)
         KVR_LAUNCH(rectify, kvr_blocks(n, THREADS), THREADS, 0, s, n, added, y, x);
 }
 
-/* Each thread computes one output value. */
+/* Adds the shortcut of a decoder level (kvr_vae_ops.spread). Each thread computes one value of
+ * `to`. */
 template <class T>
 static __global__ void __launch_bounds__(THREADS)
     spread(int64_t n, int w, int in, int out, int times, int which, kvr_global<const T> from,
@@ -478,7 +480,7 @@ static __device__ __forceinline__ float all_of(float v, kvr_shared<float> warps)
 
         v = MOST ? fmaxf(v, other) : v + other;
     }
-    __syncthreads(); /* waits for threads that still read `warps` in the previous call */
+    __syncthreads(); /* waits until all threads have read `warps` in the previous call */
     if (threadIdx.x % 32 == 0)
         warps[threadIdx.x / 32] = v;
     __syncthreads();

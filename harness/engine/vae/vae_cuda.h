@@ -44,7 +44,7 @@ void kvr_split_qkv_cuda(struct kvr_stream *s, enum kvr_dtype type, int64_t n, in
                         const void *qkv, float *out);
 /* Rounds the F32 array `from` [n] to the BF16 array `to` [n]. */
 void kvr_round_pixels_cuda(struct kvr_stream *s, int64_t n, const float *from, kvr_bf16 *to);
-/* Replaces each of the `rows` rows of x, of n elements, by softmax(scale x). */
+/* Replaces each row of x [rows,n] by softmax(scale x). */
 void kvr_softmax_cuda(struct kvr_stream *s, int64_t rows, int64_t n, float scale, float *x);
 
 #ifdef __cplusplus
