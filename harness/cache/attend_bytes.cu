@@ -10,19 +10,20 @@
  * The kernel uses INT32 accumulators as floats without a conversion instruction. Reinterpreted as a
  * float, an integer x in [0, 2^23) is the denormal number x 2^-149.
  *
- * The accumulators of S are sums of signed INT8 products. An extra MMA adds KVR_BYTE_BIAS to the
- * accumulators of S, which makes the accumulators nonnegative. Every operand byte of this extra MMA
- * is 255. E is an exponent with 2^E above every key scale of the tile. One FMA, A x + C, then
+ * The accumulators of S are sums of signed INT8 products. An extra MMA, whose operand bytes are all
+ * 255, adds KVR_BYTE_BIAS = 32 x 255^2 to the accumulators of S. This bias makes the accumulators
+ * nonnegative. E is an exponent with 2^E above every key scale of the tile. One FMA, A x + C, then
  * subtracts the bias from an accumulator x and multiplies by the key's scale divided by 2^(22 + E).
  * The constants A and C are stored for every token (byte_rows.h).
  *
  * P consists of 8-bit codes: the code of the softmax weight of a score s is 255 e^(s - m), where m
  * is the row maximum within the tile. FP16 arithmetic rounds the code to an integer.
  *
- * V is stored as code + 128, which is unsigned. The accumulators of P V are therefore nonnegative,
- * and they are below 2^23 because a tile has 128 tokens. One FMA per accumulator subtracts 128
- * times the row's sum of weight codes and multiplies by e^(m - M), where M is the running row
- * maximum. A second FMA multiplies by the scale of the V channel and accumulates in O. */
+ * V is stored as code + 128, which is unsigned. The accumulators of P V are therefore nonnegative.
+ * They are at most 128 x 255^2 < 2^23, because a tile has 128 tokens. One FMA per accumulator
+ * subtracts 128 times the row's sum of weight codes and multiplies by e^(m - M), where M is the
+ * running row maximum. A second FMA multiplies by the scale of the V channel and accumulates in
+ * O. */
 #include "harness/cache/attend_bytes.h"
 
 #include "harness/cache/attend_part.cuh"
@@ -42,7 +43,7 @@ enum {
     KEY_STEPS = KVR_BYTE_KEY_STEPS * 128,
     VALUE_STEPS = KVR_BYTE_VALUE_STEPS * 128,
     /* The constants AT_... are byte offsets in shared memory. */
-    AT_ONES = 0, /* a swizzle atom of bytes 255, which an MMA reads with stride 0 */
+    AT_ONES = 0, /* a swizzle atom of bytes 255, which the bias MMA reads with stride 0 */
     AT_QUERIES = AT_ONES + OCTET,
     AT_KEYS = AT_QUERIES + QUERIES * 128,
     AT_VALUES = AT_KEYS + STAGES * TILE_BYTES,
@@ -64,9 +65,8 @@ static_assert(QUERIES == CONSUMERS * ROWS && D == 128 && KEYS == 128,
  * GEMMs. The group's GROUP_SYNC barrier synchronizes the threads of the group. */
 enum { PING_PONG = 1, GROUP_SYNC = PING_PONG + CONSUMERS };
 
-/* Kernel parameter with the tensor maps of a launch and the spans (runs of cached tokens) that the
- * launch processes. The tensor maps describe every 128-byte row of codes or scales as 64 BF16
- * elements. */
+/* Kernel parameter with the tensor maps and the spans (runs of cached tokens) of a launch. The
+ * tensor maps describe every 128-byte row of codes or scales as 64 BF16 elements. */
 struct byte_list {
     struct kvr_tensor_map keys, values, key_steps, value_steps;
     int n_tiles[KVR_ATTEND_BYTES_SPANS];
@@ -213,8 +213,7 @@ static __device__ __forceinline__ void issue_values(kvr_whole_sums &o, byte_weig
     kvr_wgmma_commit();
 }
 
-/* Consumer release: this warp has read the stage and arrives on the stage's mbarrier `empty`.
- * */
+/* Consumer release: this warp has read the stage and arrives on its mbarrier `empty`. */
 static __device__ __forceinline__ void release(int lane, kvr_shared<uint64_t> empty)
 {
     __syncwarp();
@@ -223,7 +222,8 @@ static __device__ __forceinline__ void release(int lane, kvr_shared<uint64_t> em
 }
 
 /* Softmax parameters of a query row for one tile. The weight code of a key is 2^(x factor + shift).
- * Here, x = (score - q . mu) / (a 2^(22 + E)), where a is the query's quantization scale. */
+ * Here, x = (score - q . mu) / (a 2^(22 + E)), where mu is the mean key, a is the query's
+ * quantization scale, and 2^E exceeds all key scales of the tile. */
 struct byte_row {
     float factor, shift;
     /* e^(m - M), where m is the row maximum within the tile and M is the running row maximum */
@@ -231,9 +231,9 @@ struct byte_row {
     float rescale; /* e^(M_old - M), the factor that rescales l and O */
 };
 
-/* Converts the accumulators of S in place to the x of struct byte_row, x = (score - q . mu) / (a
- * 2^(22 + E)), where a is the query's quantization scale. The function also updates the running row
- * maximum. It sets *odd to NaN if a key of the tile contains a NaN or an infinity, and to 0
+/* Converts the accumulators of S in place to the numbers x = (score - q . mu) / (a 2^(22 + E)),
+ * whose symbols struct byte_row defines. The function also updates the running row maximum. The
+ * function sets *odd to NaN if a key of the tile contains a NaN or an infinity, and to 0
  * otherwise. */
 static __device__ __forceinline__ void scale_scores(kvr_whole_sums &s,
                                                     kvr_shared<const float> steps, int lane,
@@ -323,8 +323,9 @@ static __device__ __forceinline__ void accumulate_values(kvr_whole_sums &o,
 }
 
 /* Converts the scores S to P, which consists of 8-bit weight codes in the order in which V stores
- * its tokens. The function also sums the weight codes of each row. If ADDS is true, it adds the
- * previous tile's P V to O. The FMAs for P V fill issue slots while the MUFU computes exp2. */
+ * its tokens. The function also sums the weight codes of each row. If ADDS is true, the function
+ * adds the previous tile's P V to O. The FMAs for P V fill issue slots while the MUFU computes
+ * exp2. */
 template <bool ADDS>
 static __device__ __forceinline__ void
 quantize_weights(kvr_whole_sums &s, const struct byte_row *row, byte_weights &out, unsigned *sum,
@@ -377,7 +378,7 @@ static __device__ __forceinline__ void rescale_output(struct byte_state &state,
                                                       const struct byte_row *row)
 {
     if (!__any_sync(~0u, row[0].rescale != 1.0f || row[1].rescale != 1.0f))
-        return; /* O needs no rescaling if no row maximum has grown, the usual case */
+        return; /* usually no row maximum has grown, and O needs no rescaling */
 #pragma unroll
     for (int i = 0; i < D / 2; i++)
         state.out[i] *= row[i / 2 % 2].rescale;
@@ -539,7 +540,7 @@ consume(const struct kvr_attend_shape &a, const struct byte_list &l, const struc
         issue_scores(s, in.ones, in.queries, kvr_operand_from(in.keys, stage * TILE_BYTES));
         issue_values(o, weights, kvr_operand_from(in.values, before * TILE_BYTES));
         /* After its last tile, group 0 does not wait on its PING_PONG barrier, so group 1 does not
-         * arrive on that barrier. */
+         * arrive on that barrier after its own last tile. */
         if (tile + 1 < p.n || !group)
             kvr_named_arrive(PING_PONG + 1 - group, CONSUMERS * KVR_WARP_GROUP);
         kvr_wgmma_wait<0>(s, o, weights);

@@ -47,8 +47,9 @@ struct kvr_attend_state {
  * If an attention call is a single launch of the kernel attend_mma_rows or attend_list, the launch
  * does not access the softmax state. */
 struct kvr_attend_io {
-    const float *q;             /* [T,H,D], unscaled; NULL if the queries are in q16 */
-    const kvr_bf16 *q16;        /* queries as BF16, 16-byte aligned */
+    const float *q;             /* F32 queries [T,H,D], unscaled; NULL if the queries are in q16 */
+    const kvr_bf16 *q16;        /* BF16 queries [T,H,D], 16-byte aligned; NULL if the queries are in
+                                 * q */
     struct kvr_query_norm norm; /* RMSNorm and RoPE that attention applies to q16; the norm requires
                                  * out16 */
     /* Softmax state that a launch passes to the next launch of the call. */

@@ -27,8 +27,8 @@ static __device__ __forceinline__ bool whole_tile(int tile)
 #endif
 }
 
-/* Shape [rows][columns] of a tile's squared scales in shared memory, which are one operand of the
- * Taylor correction's MMA. */
+/* Shape [rows][columns] in shared memory of a tile's squared quantization scales. These scales are
+ * one operand of the MMA that computes the Taylor correction. */
 enum taylor_kind {
     TAYLOR_NO,
     TAYLOR_OCTETS, /* scales [8][W], with one row per 8 tokens; the MMA multiplies them by q^2 */

@@ -28,7 +28,8 @@ struct kvr_cuda_sums {
 
 /* Pointers into the scratch. */
 struct kvr_cuda_head_rows {
-    /* [KVR_CUDA_PIECE,H,D]: dequantized K and V of a KV slice, and squared key scales */
+    /* dequantized K and V of a KV slice, and squared quantization scales of K, each
+     * [KVR_CUDA_PIECE,H,D] */
     float *k, *v, *s2;
     float *row_bias; /* [T,H] */
     struct kvr_cuda_sums plain, rotated_v;

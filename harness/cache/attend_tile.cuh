@@ -43,8 +43,8 @@ struct tile_grid {
      * neither zero points nor minima. All codes of a symmetric grid have the same offset `middle`,
      * an FP16 number in both halves of the word. */
     unsigned zero, minimum, middle;
-    /* Whether the scales of channel groups or tokens are aligned for 16-byte copies of eight
-     * scales. */
+    /* Whether the scales of channel groups, or of whole tokens, are aligned for 16-byte copies of
+     * eight scales. */
     bool aligned_scales;
 };
 
@@ -53,8 +53,8 @@ struct tile_source {
     const void *rows;
     int n_grids;
     struct tile_grid grid[MAX_GRIDS];
-    const kvr_f16 *value; /* values of the outliers; `index` is their flat element indices,
-                           * ascending */
+    const kvr_f16 *value; /* values of the outliers, in ascending order of their flat element
+                           * indices `index` */
     const int32_t *index;
     int n_exact;
     /* whether packed_values() can dequantize the source: a single symmetric grid of 2 or 4 bits
@@ -447,7 +447,7 @@ static __device__ __forceinline__ void store_values(kvr_shared<kvr_bf16> to, con
         kvr_as<uint2>(to)[0] = uint2{ x[0], x[1] };
 }
 
-/* Dequantizes 8 tokens and C channels of a source with a single grid. */
+/* Dequantizes 8 tokens and C channels of keys or values that have a single quantization grid. */
 template <int W, bool TOKENS, int C>
 static __device__ __forceinline__ void decode_grid(const struct tile_grid &g, int tile, int o,
                                                    int c, kvr_shared<uint8_t> stage,
@@ -593,7 +593,7 @@ static __device__ __forceinline__ void decode_packed(const struct tile_grid &g, 
     }
 }
 
-/* Of 8 tokens of the tile, zeroes C channels of each token outside the span. */
+/* Among 8 tokens of the tile, zeroes C channels of every token outside the span. */
 template <int W, int C>
 static __device__ __forceinline__ void clear_outside(const struct tile_bounds &p, int tile, int o,
                                                      kvr_shared<kvr_bf16> to)

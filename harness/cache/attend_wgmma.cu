@@ -107,7 +107,7 @@ issue_values(struct kvr_registers<float, D / 2> &out,
     kvr_wgmma_commit();
 }
 
-/* Sets the scores of keys from index n of the tile on to -infinity, because they are past the end
+/* Sets the scores of keys [n, KEYS) of the tile to -infinity, because these keys are past the end
  * of the span. */
 static __device__ __forceinline__ void mask_scores(kvr_sums &s, int lane, int n)
 {
@@ -178,7 +178,7 @@ static __device__ __forceinline__ void rescale_output(struct softmax_state<D> &s
                                                       const float *rescale)
 {
     if (!__any_sync(~0u, rescale[0] != 1.0f || rescale[1] != 1.0f))
-        return; /* O needs no rescaling if no row maximum has grown, the usual case */
+        return; /* usually no row maximum has grown, and O needs no rescaling */
 #pragma unroll
     for (int i = 0; i < D / 2; i++)
         state.out[i] *= rescale[i / 2 % 2];
@@ -402,7 +402,7 @@ consume(const struct kvr_attend_shape &a, const struct span_list &l, const struc
         await<FORM>(b.full_v + before, (unsigned)((tile - 1) / STAGES) % 2);
         issue_values<D>(state.out, weights, kvr_operand_from(values, before * TILE_BYTES));
         /* After its last tile, group 0 does not wait on its PING_PONG barrier, so group 1 does not
-         * arrive on that barrier. */
+         * arrive on that barrier after its own last tile. */
         if (tile + 1 < p.n || !group)
             kvr_named_arrive(PING_PONG + 1 - group, CONSUMERS * KVR_WARP_GROUP);
         kvr_wgmma_wait<1>(s);
@@ -512,7 +512,7 @@ static int grids_of(const struct kvr_attend_mma_source *s, struct tile_source *o
 }
 
 /* Whether the source consists of two symmetric grids with token groups, and the second grid, which
- * quantizes the residual, has MORE bits per code. */
+ * quantizes the residual, has MORE = 4 bits per code. */
 static bool is_chain(const struct tile_source *s)
 {
     return is_read(&s->grid[0], false) && is_read(&s->grid[1], false) && !s->grid[0].asym &&
@@ -582,8 +582,8 @@ static void code_rows(struct coded_rows *out, const struct kvr_attend_mma_source
     }
 }
 
-/* Arguments of a launch, to which the caller appends spans before the launch. `kind` is the result
- * of kind_of() for every quantized span in `list`, or 0 if no span is quantized. */
+/* Arguments of a launch. Before the launch, the caller appends spans to `list`. `kind` is the
+ * result of kind_of() for every quantized span in `list`, or 0 if no span is quantized. */
 struct call {
     struct kvr_stream *s;
     const struct kvr_attend_shape *a;

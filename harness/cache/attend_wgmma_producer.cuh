@@ -202,8 +202,9 @@ static __device__ __forceinline__ void scale_chain(unsigned one, const uint4 &fi
 
         by.s[0][e] = kvr_float_of((kvr_f16)(e % 2 ? a >> 16 : a & 0xffffu));
         by.s[1][e] = kvr_float_of((kvr_f16)(e % 2 ? b >> 16 : b & 0xffffu));
-        /* The compiler cannot fold this constant. The compiler therefore uses one LOP3 instruction
-         * to extract a code and to OR the code with the constant. */
+        /* The compiler cannot fold this constant, because `one` is a run-time parameter. The
+         * compiler therefore uses one LOP3 instruction to extract a code and to OR the code with
+         * the constant. */
         by.base[e] = one + ((23u - 2 * (unsigned)e) << 23);
     }
 }
@@ -271,7 +272,7 @@ template <int FORM> struct octets {
     }
 };
 
-/* Quantization scales of the units that a struct octets stores. */
+/* Quantization scales of the units in a struct octets. */
 template <int FORM> struct octet_scales {
     typename std::conditional<form<FORM>::CHAINED, struct chain_scales, struct unit_scales>::type
         by;

@@ -22,7 +22,7 @@ void kvr_rms_norm_cuda(struct kvr_stream *s, const struct kvr_rows *r, const flo
                        float *x);
 void kvr_rope_cuda(struct kvr_stream *s, const struct kvr_rows *r, int head_dim,
                    const double *cosines, const double *sines, float *x);
-/* The result is bit-identical to the result of kvr_rms_norm_cuda() followed by kvr_rope_cuda(). */
+/* kvr_rms_rope_cuda() is bit-identical to kvr_rms_norm_cuda() followed by kvr_rope_cuda(). */
 void kvr_rms_rope_cuda(struct kvr_stream *s, const struct kvr_rows *r, int head_dim, const float *w,
                        double eps, const double *cosines, const double *sines, float *x);
 /* The BF16 functions read and write BF16 rows with an even number of elements. The BF16 functions

@@ -111,7 +111,7 @@ static __device__ __forceinline__ kvr_shared<uint64_t> barriers_at(kvr_shared<ui
     return kvr_as<uint64_t>(shared + AT_BARRIERS);
 }
 
-/* The producer's next load: its tile, its column k0 and its sequence number i. */
+/* The producer's next load: its tile, its first operand column k0 and its sequence number i. */
 struct fetch {
     int tile, k0;
     unsigned i;
@@ -240,9 +240,9 @@ static __device__ __forceinline__ void store_row(kvr_global<kvr_bf16> y, const u
 }
 
 /* Epilogue of KVR_PRODUCT_BLOCK columns, from column n0 on, of one row. The row's accumulators in
- * this thread are sums[4 i + 2 r] and sums[4 i + 2 r + 1], for i < PAIRS. If WHOLE, the row and all
- * columns are in bounds and the layer has a bias. The function then checks neither bounds nor the
- * bias pointer. */
+ * this thread are sums[4 i + 2 r] and sums[4 i + 2 r + 1], for i < PAIRS. If WHOLE is true, the row
+ * and all columns are in bounds and the layer has a bias. The function then checks neither bounds
+ * nor the bias pointer. */
 template <int E, bool WHOLE>
 static __device__ __forceinline__ void finish_row(const struct work &w, const struct layer &l,
                                                   kvr_sums &sums, int r, int row, int n0)
