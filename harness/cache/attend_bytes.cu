@@ -222,8 +222,8 @@ static __device__ __forceinline__ void release(int lane, kvr_shared<uint64_t> em
 }
 
 /* Softmax parameters of a query row for one tile. The weight code of a key is 2^(x factor + shift).
- * Here, x = (score - q . mu) / (a 2^(22 + E)), where mu is the mean key, a is the query's
- * quantization scale, and 2^E exceeds all key scales of the tile. */
+ * Here, x = (score - q . mu) / (a 2^(22 + E)), where mu is the mean key and a is the query's
+ * quantization scale. The power 2^E exceeds all key scales of the tile. */
 struct byte_row {
     float factor, shift;
     /* e^(m - M), where m is the row maximum within the tile and M is the running row maximum */
@@ -539,8 +539,8 @@ consume(const struct kvr_attend_shape &a, const struct byte_list &l, const struc
         kvr_wgmma_fence(s, o, weights);
         issue_scores(s, in.ones, in.queries, kvr_operand_from(in.keys, stage * TILE_BYTES));
         issue_values(o, weights, kvr_operand_from(in.values, before * TILE_BYTES));
-        /* After its last tile, group 0 does not wait on its PING_PONG barrier, so group 1 does not
-         * arrive on that barrier after its own last tile. */
+        /* Group 0 does not wait on its PING_PONG barrier after its last tile. Group 1 therefore
+         * does not arrive on that barrier after its own last tile. */
         if (tile + 1 < p.n || !group)
             kvr_named_arrive(PING_PONG + 1 - group, CONSUMERS * KVR_WARP_GROUP);
         kvr_wgmma_wait<0>(s, o, weights);

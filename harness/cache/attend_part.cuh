@@ -25,8 +25,8 @@ static inline struct cut cut_of(const struct kvr_attend_split *s, int n_tiles)
  * `query` on. */
 struct part {
     int first, n, h, query;
-    /* index of the slot in `parts` that receives the partial result of a split query block, or -1
-     * if the CTA writes the softmax state or the output */
+    /* index of the slot that receives the partial result of a split query block, or -1 if the CTA
+     * writes the softmax state or the output */
     int slot;
     /* Whether the CTA belongs to a pair 2 i, 2 i + 1 of CTAs that compute adjacent query blocks of
      * one head over the same KV tiles. */

@@ -401,8 +401,8 @@ consume(const struct kvr_attend_shape &a, const struct span_list &l, const struc
         issue_scores<D>(s, queries, kvr_operand_from(keys, stage * TILE_BYTES));
         await<FORM>(b.full_v + before, (unsigned)((tile - 1) / STAGES) % 2);
         issue_values<D>(state.out, weights, kvr_operand_from(values, before * TILE_BYTES));
-        /* After its last tile, group 0 does not wait on its PING_PONG barrier, so group 1 does not
-         * arrive on that barrier after its own last tile. */
+        /* Group 0 does not wait on its PING_PONG barrier after its last tile. Group 1 therefore
+         * does not arrive on that barrier after its own last tile. */
         if (tile + 1 < p.n || !group)
             kvr_named_arrive(PING_PONG + 1 - group, CONSUMERS * KVR_WARP_GROUP);
         kvr_wgmma_wait<1>(s);
