@@ -103,7 +103,7 @@ char *kvr_runner_request(const struct runner *r, const struct kvr_job *j, bool d
 struct kvr_job *kvr_runner_drift_due(const struct runner *r, bool cells_left);
 
 /* Picks a measured baseline for drift measurements in a resumed session, in which all baselines
- * were measured before. */
+ * have already been measured. */
 void kvr_runner_choose_drift_job(struct runner *r);
 
 /* Leaves out the prompts beyond `most_prompts`. */

@@ -47,9 +47,9 @@ struct kvr_sandbox {
     int cpu_s;
 };
 
-/* Prepares a sandbox for the program argv[0] with arguments argv; like execvp(), the function
- * searches the program in PATH. The program can read the files `files` in any folder; entries may
- * be NULL. `argv` and `files` must stay valid until kvr_sandbox_close. Returns KVR_ENOTFOUND if the
+/* Prepares a sandbox for the program argv[0] with arguments argv; like execvp(), the function looks
+ * for the program in PATH. The program can read the files `files` in any folder; entries may be
+ * NULL. `argv` and `files` must stay valid until kvr_sandbox_close. Returns KVR_ENOTFOUND if the
  * program does not exist. After an error there is nothing to close. */
 enum kvr_status kvr_sandbox_open(struct kvr_sandbox *s, enum kvr_sandbox_kind wanted,
                                  char *const *argv, const char *const files[KVR_SANDBOX_FILES],

@@ -97,7 +97,8 @@ struct kvr_race {
 enum kvr_status kvr_race_judge(struct kvr_race *r);
 
 /* Writes the paired differences a - b of objective k over shared prompts to x, and returns their
- * number. The scratch array d and x need as many elements as one method has rows. */
+ * number. Both x and the scratch array d must have space for the rows of method a, one element
+ * each. */
 int kvr_race_differences(const struct kvr_race *r, const struct kvr_contender *a,
                          const struct kvr_contender *b, int k, struct kvr_sample *d, double *x);
 
