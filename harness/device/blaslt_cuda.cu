@@ -50,7 +50,7 @@ struct kvr_blaslt_plan {
         cublasLtMatmulAlgo_t algo;
         size_t workspace_bytes;
         /* The algorithm `aligned` requires that the addresses of x, w and y are multiples of
-         * x_bytes, w_bytes and y_bytes; the algorithm `any` requires only 16-byte alignment. */
+         * x_bytes, w_bytes and y_bytes. The algorithm `any` requires only 16-byte alignment. */
     } aligned, any;
     uint32_t x_bytes, w_bytes, y_bytes;
     bool bias;
@@ -173,7 +173,7 @@ static enum kvr_status describe(struct kvr_blaslt_plan *p, const struct kvr_blas
 {
     const cudaDataType_t type = s->bf16 ? CUDA_R_16BF : CUDA_R_32F;
     const cublasOperation_t transpose = CUBLAS_OP_T;
-    /* the result matrix and the bias have this type */
+    /* element type of the result matrix and of the bias */
     const cudaDataType_t result = s->end != KVR_BLASLT_F32 ? CUDA_R_16BF : CUDA_R_32F;
     const cublasLtEpilogue_t epilogue =
         s->end == KVR_BLASLT_GELU ? (s->bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU)
@@ -194,8 +194,9 @@ static enum kvr_status describe(struct kvr_blaslt_plan *p, const struct kvr_blas
     return check(f->cublasLtMatrixLayoutCreate(&p->y, result, n, m, s->n), "output");
 }
 
-/* Returns the largest alignment that every row has, for rows of `row_bytes` bytes in a matrix at
- * the start of a device allocation. */
+/* Returns the alignment, in bytes, of all rows of a matrix at the start of a device allocation. The
+ * alignment is the largest power of two up to MOST_ALIGNMENT that divides `row_bytes`, but at least
+ * LEAST_ALIGNMENT. */
 static uint32_t alignment_of(size_t row_bytes)
 {
     uint32_t bytes = MOST_ALIGNMENT;
@@ -246,7 +247,8 @@ static enum kvr_status choose(struct kvr_blaslt_plan *p, struct kvr_blaslt *lt,
 }
 
 /* Chooses an algorithm for operands with full alignment (`aligned`) and one for operands with
- * 16-byte alignment (`any`). The algorithm `any` is always the first that the heuristics return. */
+ * 16-byte alignment (`any`). The algorithm `any` is always the first algorithm in the list that the
+ * heuristics return. */
 static enum kvr_status choose_both(struct kvr_blaslt_plan *p, struct kvr_blaslt *lt,
                                    const struct kvr_blaslt_shape *s,
                                    cublasLtMatmulPreference_t pref)

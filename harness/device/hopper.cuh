@@ -12,9 +12,9 @@
  *                                                     kvr_barrier_arrive(empty);
  *
  * An mbarrier counts arrivals and copied bytes. An mbarrier that has received the expected arrivals
- * and bytes completes its current phase and starts the next phase. A wait takes the parity p of a
- * phase, and returns once the latest phase of parity p has completed. On a newly initialized
- * mbarrier, a wait for parity 1 returns immediately.
+ * and bytes completes its current phase and starts the next phase. The argument of a wait is the
+ * parity p of a phase. The wait returns once the latest phase of parity p has completed. On a newly
+ * initialized mbarrier, a wait for parity 1 returns immediately.
  *
  * A thread's generic writes to shared memory are visible to wgmma and bulk copies only after the
  * thread has called kvr_fence_async(). Until a thread has waited for a bulk copy or a wgmma, no
@@ -39,7 +39,7 @@
  * store completes after that fence.
  *
  * A tile in shared memory has rows of 128 bytes, is aligned to 1024 bytes and uses the 128-byte
- * swizzle: chunk c (16 bytes) of row r is stored as chunk c ^ r % 8.
+ * swizzle: chunk c (16 bytes) of row r is stored as chunk c ^ (r % 8).
  *
  * Under nvcc each wrapper is one instruction of sm_90a. On other architectures KVR_HAS_WGMMA is 0,
  * and kernels that use the wrappers have empty bodies. In the emulator, vector clocks check the
@@ -103,7 +103,7 @@ namespace kvr_emu
 /* Returns whether cuTensorMapEncodeTiled would accept this tensor map. */
 bool map_is_taken(const struct kvr_tensor_map *m);
 
-/* Records whether pending wgmma or the thread currently own the registers of a kvr_registers. */
+/* Emulator state of a kvr_registers: whether the thread or a wgmma in flight owns the registers. */
 struct held {
     int under_way; /* number of wgmma in flight that use the registers */
     /* If `lent` is true, wgmma in flight own the registers. If `fenced` is true, the thread has not
@@ -224,9 +224,9 @@ enum { KVR_RANK_SHIFT = 24 };
 
 /* Creates the tensor map of a 16-byte aligned BF16 tensor [n_tok, n_heads, head_dim]. A box of the
  * tensor map has box_tok tokens and KVR_TILE_COLUMNS channels of one head. A tensor copy reads
- * tokens outside [0, n_tok) as zeros. A tensor copy also reads channels from head_dim on as zeros
- * if the box starts at a multiple of KVR_TILE_COLUMNS; head_dim is a multiple of 8. Returns false
- * if the driver rejects the tensor map. */
+ * tokens outside [0, n_tok) as zeros. Channels from head_dim on are also read as zeros, provided
+ * that the first channel of the box is a multiple of KVR_TILE_COLUMNS. The head size head_dim is a
+ * multiple of 8. Returns false if the driver rejects the tensor map. */
 static inline bool kvr_tensor_map_of(struct kvr_tensor_map *out, const void *rows, int64_t n_tok,
                                      int n_heads, int head_dim, int box_tok,
                                      enum kvr_swizzle swizzle)
@@ -364,8 +364,8 @@ static __device__ __forceinline__ void kvr_cluster_wait()
     asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
 }
 
-/* Arrive at named barrier `id` (1 to 15), which opens when n_threads threads (a multiple of 32)
- * have arrived. The function kvr_named_sync also waits until the barrier opens, but
+/* Arrive at named barrier `id` (1 to 15), which completes when n_threads threads (a multiple of 32)
+ * have arrived. The function kvr_named_sync also waits until the barrier completes, but
  * kvr_named_arrive does not. */
 static __device__ __forceinline__ void kvr_named_sync(int id, int n_threads)
 {
@@ -444,8 +444,8 @@ static __device__ __forceinline__ kvr_remote<U> kvr_remote_as(kvr_remote<T> r)
 
 /* Arrives on an mbarrier of another block (mbarrier.arrive). A thread that has waited for this
  * arrival by kvr_barrier_wait_cluster may overwrite data that the arriving thread, or any thread
- * ordered before the arrival, has read. Writes become visible to other blocks only at a cluster
- * barrier. */
+ * ordered before the arrival, has read. The arrival does not make writes visible to other blocks;
+ * only a cluster barrier does. */
 static __device__ __forceinline__ void kvr_remote_arrive(kvr_remote<uint64_t> b)
 {
 #ifdef KVR_EMULATED
@@ -484,9 +484,9 @@ static __device__ __forceinline__ void kvr_remote_store(kvr_remote<uint4> to, co
 }
 
 /* Starts a bulk copy of n bytes to another block, with complete_tx on mbarrier b of that block. The
- * source address, the target address and n are multiples of 16. The async proxy performs the copy:
- * generic writes to the source require kvr_fence_async, and wgmma may read the target without a
- * fence. A single thread calls this function. */
+ * source address, the target address and n are multiples of 16. The async proxy performs the copy.
+ * Therefore generic writes to the source require kvr_fence_async, but wgmma may read the target
+ * without a fence. A single thread calls this function. */
 static __device__ __forceinline__ void kvr_remote_copy(kvr_remote<uint8_t> to,
                                                        kvr_shared<uint8_t> from, unsigned n,
                                                        kvr_remote<uint64_t> b)
@@ -690,8 +690,8 @@ static __device__ __forceinline__ void kvr_wgmma_commit()
 #endif
 }
 
-/* Waits until at most PENDING groups are in flight (wgmma.wait_group). Afterwards no wgmma in
- * flight may use the registers r, and the thread owns these registers again. */
+/* Waits until at most PENDING groups are in flight (wgmma.wait_group). After the wait, the thread
+ * owns the registers r again. No wgmma that is still in flight may use these registers. */
 template <int PENDING, class... R> static __device__ __forceinline__ void kvr_wgmma_wait(R &...r)
 {
     static_assert(PENDING >= 0 && PENDING <= 7, "the instruction has three bits for it");

@@ -51,8 +51,8 @@ extern "C" int kvr_stream_at_once(struct kvr_stream *s, const void *kernel, int 
 extern "C" void kvr_stream_launched(struct kvr_stream *s, const char *kernel);
 
 /* Occupancy: the number of blocks of the kernel that an SM runs at once, as limited by registers,
- * threads and shared memory. The emulator does not limit registers, and `declared` tells the
- * emulator how many bytes of static shared memory the kernel declares. */
+ * threads and shared memory. The emulator does not limit registers. The argument `declared` is the
+ * size of the kernel's static shared memory in bytes; only the emulator uses this argument. */
 #define KVR_AT_ONCE(kernel, threads, shared, declared, s)                                          \
     kvr_stream_at_once(s, (const void *)(kernel), threads, (size_t)(shared))
 

@@ -147,8 +147,8 @@ static __device__ __forceinline__ unsigned kvr_bf16_fma(unsigned a, unsigned b, 
 #endif
 }
 
-/* Returns threadIdx.x, which a volatile instruction reads. The compiler therefore recomputes values
- * that depend on the thread index, instead of keeping these values in registers across a loop. */
+/* Reads threadIdx.x with a volatile instruction. The compiler therefore recomputes values that
+ * depend on the thread index, instead of keeping these values in registers across a loop. */
 static __device__ __forceinline__ int kvr_thread()
 {
 #ifdef KVR_EMULATED
@@ -157,12 +157,12 @@ static __device__ __forceinline__ int kvr_thread()
     int x;
 
     asm volatile("mov.u32 %0, %%tid.x;" : "=r"(x));
-    __builtin_assume(x >= 0); /* x >= 0 lets the compiler replace divisions of x by shifts */
+    __builtin_assume(x >= 0); /* for x >= 0, a division of x by a power of two becomes a shift */
     return x;
 #endif
 }
 
-/* Return blockIdx.x and blockIdx.y, which a volatile instruction reads as in kvr_thread(). */
+/* Read blockIdx.x and blockIdx.y with a volatile instruction, as kvr_thread() reads threadIdx.x. */
 static __device__ __forceinline__ int kvr_block_x()
 {
 #ifdef KVR_EMULATED
@@ -187,8 +187,9 @@ static __device__ __forceinline__ int kvr_block_y()
 #endif
 }
 
-/* Returns 0, which the compiler cannot know. The compiler therefore computes an address to which
- * this 0 is added at the address's use, and does not hoist the computation out of a loop. */
+/* Returns 0 from a volatile instruction, so that the compiler does not know the value. Adding this
+ * 0 to an address prevents the compiler from hoisting the computation of the address out of a
+ * loop. */
 static __device__ __forceinline__ int kvr_zero()
 {
 #ifdef KVR_EMULATED

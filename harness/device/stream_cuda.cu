@@ -20,8 +20,8 @@ enum {
 #define WORDS_(...) #__VA_ARGS__
 #define WORDS(...) WORDS_(__VA_ARGS__)
 
-/* The bytes of dynamic shared memory that the driver allows for a kernel. The stream caches each
- * kernel's limit, because a query of the driver is slow. */
+/* A number of bytes of dynamic shared memory that the driver has accepted for a kernel. The stream
+ * caches accepted requests, because a query of the driver is slow. */
 struct granted {
     const void *kernel;
     size_t bytes;
@@ -46,7 +46,7 @@ struct kvr_stream {
     void **live; /* live allocations of device memory, which kvr_stream_close() frees */
     int64_t n_live, max_live;
     struct kvr_tickets tickets;
-    cudaEvent_t *marks; /* [max_marks] reusable events, indexed by ticket */
+    cudaEvent_t *marks; /* [max_marks] timing events, indexed by kvr_ticket_slot() */
     int64_t max_marks;
     struct kvr_capture capture;
     struct launches count;  /* number of launches of every kernel so far */
@@ -91,7 +91,7 @@ static void gather(struct kvr_device_facts *f, struct cudaDeviceProp *prop)
     } else if (e != cudaSuccess && e != cudaErrorNoDevice && e != cudaErrorInsufficientDriver) {
         f->error = cudaGetErrorString(e);
     }
-    cudaGetLastError(); /* clear the error that the queries above may have set */
+    cudaGetLastError(); /* clear the error that a failed CUDA call above may have left */
 }
 
 static enum kvr_status failed(cudaError_t e, const char *doing)
@@ -241,7 +241,8 @@ bool kvr_stream_ask_shared(struct kvr_stream *s, const void *kernel, size_t byte
         return true;
     s->error = cudaFuncGetAttributes(&code, kernel);
     if (s->error == cudaSuccess && code.sharedSizeBytes + bytes > UNASKED_SHARED) {
-        /* Do not lower the kernel's limit, because another stream may depend on it. */
+        /* Do not lower the kernel's limit of dynamic shared memory, because another stream may need
+         * the present limit. */
         most = (size_t)code.maxDynamicSharedSizeBytes;
         most = most > bytes ? most : bytes;
         s->error =

@@ -30,8 +30,8 @@ static __global__ void __launch_bounds__(THREADS)
     out[i] = s * s;
 }
 
-/* Replaces every out[i] by (relative * out[i])^2. On entry, `out` contains dequantized values, or
- * scales if `relative` is 1. */
+/* Replaces every out[i] by (relative * out[i])^2. On entry, `out` contains scales (`relative` is
+ * 1), or dequantized values whose scale is `relative` times the value. */
 static __global__ void __launch_bounds__(THREADS)
     decoded_scales(int64_t n, float relative, kvr_global<float> out)
 {
@@ -102,9 +102,10 @@ static __global__ void __launch_bounds__(THREADS)
         finite_half(square_back / n - mean_back * mean_back - (square / n - mean * mean));
 }
 
-/* Computes the correction of every query and head, one per warp. Let x = scale q, and let a and b
- * be the moments of a channel's quantization error. The correction is the sum over channels of x a
- * + x^2 b / 2 if `energy`, and otherwise of x^2 a / 24. */
+/* Computes the correction of every query and head, one per warp. Let x = scale q. If `energy`, the
+ * correction is the sum over channels of x a + x^2 b / 2, where a is the mean and b the variance of
+ * the decoded keys minus that of the original keys. Otherwise the correction is the sum over
+ * channels of x^2 a / 24, where a is the mean squared scale of the keys. */
 static __global__ void __launch_bounds__(THREADS)
     correction_rows(int64_t rows, int heads, int d, float scale, bool energy,
                     kvr_global<const kvr_f16> moments, kvr_global<const float> q,

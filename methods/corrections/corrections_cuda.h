@@ -1,8 +1,9 @@
 /* corrections_cuda.h - corrections of attention scores on a CUDA stream, called through struct
  * kvr_correction.
  *
- * A correction is either one number per query and segment, or a sum over the squared scales of a
- * key. If a correction c has moments, the cache calls c->prepare_cuda(s, &packed, x, back, moments)
+ * A segment is a range of cached tokens that are quantized together. A correction is either one
+ * number per query and segment, or a sum over channels that depends on the squared scales of a key.
+ * If a correction c has moments, the cache calls c->prepare_cuda(s, &packed, x, back, moments)
  * after it has quantized a segment. Here x contains the original keys and `back` the decoded keys,
  * both in the codec's space. Before attention to a segment, queries q are transformed to the
  * codec's space. If c->by_scales is KVR_BY_SCALES_NO, c->rows_cuda(s, &packed.shape, moments, q,
@@ -23,10 +24,10 @@
 extern "C" {
 #endif
 
-/* Selects the formula of the correction that attention subtracts from the score of a query, q /
- * sqrt(D), and a key with squared scales s2. */
+/* Formula of the correction that attention subtracts from an attention score. In the formulas, q is
+ * the query divided by sqrt(D), and s2_c is the squared scale of channel c of the key. */
 enum kvr_by_scales {
-    KVR_BY_SCALES_NO,     /* no correction */
+    KVR_BY_SCALES_NO,     /* no correction by scales */
     KVR_BY_SCALES_TAYLOR, /* 1/24 sum_c q_c^2 s2_c */
     KVR_BY_SCALES_EXACT,  /* sum_c log(sinh a_c / a_c) with a_c = sqrt(q_c^2 s2_c) / 2 */
 };
@@ -46,7 +47,8 @@ void kvr_squared_scales_cuda(struct kvr_stream *s, const struct kvr_packed *k, i
  *
  * A rows function computes the correction that all keys of a segment have in common, for n_query
  * queries. Queries q [n_query,H,D] are not scaled by 1 / sqrt(D), and the output is row_bias
- * [n_query,H]. The sum over D has another order than on the CPU, but the order is fixed. */
+ * [n_query,H]. The sum over D runs in a fixed order that differs from the order on the CPU, so the
+ * result may differ from the CPU's by rounding errors. */
 typedef void kvr_correction_prepare_cuda_fn(struct kvr_stream *s, const struct kvr_packed *k,
                                             const float *x, float *back, kvr_f16 *moments);
 typedef void kvr_correction_rows_cuda_fn(struct kvr_stream *s, const struct kvr_block_shape *shape,

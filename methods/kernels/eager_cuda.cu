@@ -124,7 +124,8 @@ static __device__ __forceinline__ float joined(float a, float b, bool most)
     return most ? (b > a ? b : a) : b < a ? b : a;
 }
 
-/* Computes the minimum or maximum of every group of tokens. A thread reduces one group. */
+/* Computes the minimum or maximum of every group of p.group consecutive tokens of one channel. A
+ * thread reduces one group. */
 static __global__ void __launch_bounds__(THREADS)
     eager_reduce_tokens(bool most, struct kvr_eager_part p, unsigned strips,
                         kvr_global<const float> x, kvr_global<float> out)

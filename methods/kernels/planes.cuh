@@ -114,8 +114,8 @@ static __device__ __forceinline__ void kvr_load8(const struct kvr_planes p, int6
         load_plane<1>(p, low - 1, t8, c, code, plane, packed);
 }
 
-/* Packs the codes of one channel into a 64-bit word, one byte per token, so that a loop that is not
- * unrolled selects a token by a shift. */
+/* Packs the codes of eight tokens of one channel into a 64-bit word, one byte per token. A loop can
+ * then select a token by a shift, and need not be unrolled. */
 static __device__ __forceinline__ unsigned long long kvr_bytes8(const unsigned (&code)[8])
 {
     unsigned long long all = 0;

@@ -120,7 +120,8 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* Returns whether item a precedes item b in the order of topk.h. */
+/* Returns whether item a precedes item b in the order of topk.h: items with a score of NaN, then
+ * descending scores. Items with equal scores have ascending indices. */
 static __device__ __forceinline__ bool better(const struct kvr_ranked a, const struct kvr_ranked b)
 {
     const bool nan_a = a.score != a.score, nan_b = b.score != b.score;
@@ -132,8 +133,8 @@ static __device__ __forceinline__ bool better(const struct kvr_ranked a, const s
     return a.index < b.index;
 }
 
-/* Sorts items by their rank: the number of items that precede an item. The order is total, so no
- * two items have the same rank. */
+/* Stores every item at its rank, which is the number of items that precede the item. The order is
+ * total, so no two items have the same rank. */
 static __global__ void __launch_bounds__(THREADS)
     topk_place(kvr_global<const struct kvr_ranked> item, int64_t n,
                kvr_global<struct kvr_ranked> sorted)

@@ -24,8 +24,8 @@ static uint64_t draw(struct kvr_stream *s)
     return z ^ z >> 31;
 }
 
-/* Returns a random number, uniform in [0, n). Every context switch calls this function, so a
- * multiplication replaces the division by n. */
+/* Returns a random number, uniform in [0, n). A multiplication replaces the slower division by n,
+ * because every context switch calls this function. */
 static uint32_t random_below(struct kvr_stream *s, uint32_t n)
 {
     return (uint32_t)((draw(s) >> 32) * n >> 32);
@@ -164,8 +164,8 @@ void wait_as(enum state why, const char *file, int line)
     if (why == AT_BARRIER && ++running->block[here->rank].n_waiting == running->n_threads)
         open_barrier(running, here->rank);
     next = next_of(running);
-    /* The scheduler may select this fiber again, because a copy that it completed woke the
-     * fiber. */
+    /* The scheduler may select this fiber again: next_of() completes asynchronous copies, and a
+     * completed copy may wake this fiber. */
     if (next != &f->context)
         leave_for(&f->context, next, false);
 }
@@ -338,8 +338,8 @@ static void record_deadlock(struct kvr_stream *s)
         const unsigned mask = w->mask[i % 32];
 
         if (f->state == LEFT || (f->state == AT_BARRIER && !s->block[f->coords.rank].n_left))
-            /* this thread waits at __syncthreads for other threads, whose deadlock the loop
-             * reports */
+            /* this thread waits at __syncthreads for threads that are themselves deadlocked; report
+             * one of those threads instead */
             continue;
         here = const_cast<struct coords *>(&f->coords);
         if (f->state == AT_BARRIER)

@@ -84,7 +84,7 @@ struct span {
 };
 
 /* Finds the shadow memory of the n bytes of device memory that start at address p; n must not be 0.
- * Shadow cells that are larger than `finest` bytes are split first. */
+ * The function first splits shadow cells that are larger than `finest` bytes. */
 static enum kvr_status span_at(const char *what, const void *p, size_t n, unsigned finest,
                                struct span *out)
 {

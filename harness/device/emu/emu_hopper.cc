@@ -38,9 +38,9 @@ void tick(struct kvr_stream *s, struct fiber *f)
     restamp(s, f);
 }
 
-/* Starts vector clocks for the running block or cluster. In the initial views (vector clocks), a
- * thread is ordered after all earlier epochs of the block, and after all earlier warp epochs of its
- * own warp. */
+/* Starts vector clocks for the running block or cluster. In its initial view (vector clock), a
+ * thread is ordered after all accesses before the block's last __syncthreads, and after all
+ * accesses of its own warp before the warp's last __syncwarp. */
 static bool begin_clocks(struct kvr_stream *s)
 {
     struct hopper *x = s->hopper;
@@ -93,8 +93,9 @@ struct hopper *clock_block()
     return s->hopper;
 }
 
-/* Initializes the vector clocks of all threads of a cluster. The blocks of a cluster share one
- * serial number, and every thread of the cluster has its own clock. */
+/* Initializes the vector clocks of all threads of a cluster. The accesses of all blocks of a
+ * cluster are recorded with the same block serial number. Every thread of the cluster has its own
+ * clock. */
 void clock_cluster(struct kvr_stream *s)
 {
     if (!begin_clocks(s))

@@ -22,8 +22,8 @@
  * completes in its mbarrier's phase. A remote store has a clock of its own, because wgmma sees it
  * only after a fence.proxy.async. */
 /* The PTX ISA (9.0) states the following rules for the instructions of hopper.cuh. The emulator
- * checks every rule unless the text says otherwise. For every check, a planted fault in
- * tests/cuda/faults_*.cu or a case of test_emu.c tests that the emulator reports a violation.
+ * checks every rule unless the text says otherwise. Every check has a test that violates the rule
+ * and expects the emulator's report: a fault in tests/cuda/faults_*.cu or a case of test_emu.c.
  *
  * Rules of mbarriers (mbarrier.*). An mbarrier expects 1 to 2^20 - 1 arrivals per phase. The
  * tx-count of an mbarrier is at most 2^20 - 1. The tx-count cannot pass its lower bound of -(2^20 -
@@ -50,10 +50,11 @@
  *
  * Rules of tensor maps. The global address of a tensor map is a multiple of 16 bytes. The
  * dimensions of a tensor map are 1 to 2^32. The strides of a tensor map are multiples of 16 bytes
- * below 2^40. A box has 1 to 256 elements in each dimension, and its inner dimension is a multiple
- * of 16 bytes within the span of the swizzle. Tensor maps are tiled, not interleaved, and have
- * element strides of 1. Under nvcc, assertions check the size and the alignment of a tensor map.
- * The emulator does not check that a kernel parameter with a tensor map is __grid_constant__.
+ * below 2^40. A box has 1 to 256 elements in each dimension. The inner dimension of a box is a
+ * multiple of 16 bytes, and with the 128-byte swizzle at most 128 bytes. Tensor maps are tiled, not
+ * interleaved, and have element strides of 1. Under nvcc, assertions check the size and the
+ * alignment of a tensor map. The emulator does not check that a kernel parameter with a tensor map
+ * is __grid_constant__.
  *
  * Rules of wgmma. A block that executes wgmma consists of whole warp groups. All threads of a warp
  * group issue the same wgmma with equal descriptors. The descriptor of a wgmma operand has valid
@@ -79,8 +80,8 @@
  * accesses the shared memory of a block before the block has started or after the block has exited.
  * The target of an st.async is 16-byte aligned, and its mbarrier is in the same block as the
  * target. A thread may read data that an st.async has stored only after an mbarrier wait with
- * cluster scope. An mbarrier orders a thread only after reads by another block; only the cluster
- * barrier orders the thread after plain writes by another block.
+ * cluster scope. An mbarrier orders a thread after reads, but not after plain writes, by another
+ * block. Only the cluster barrier orders the thread after plain writes by another block.
  *
  * Rules of named barriers (bar.sync, bar.arrive). A named barrier has an index from 1 to 15. The
  * thread count of a named barrier is a multiple of 32, is at most the block's thread count, and is
@@ -103,8 +104,8 @@ namespace kvr_emu
 enum {
     PHASED = MAX_CLOCKED,
     MAX_PHASED = 112, /* maximum number of mbarriers in an emulated cluster */
-    /* index of the first clock for remote stores; the remote stores that signal one mbarrier share
-     * a clock */
+    /* index of the first clock of remote stores; every mbarrier has one clock for the remote stores
+     * that signal it */
     STORED = PHASED + MAX_PHASED,
     CORES = STORED + MAX_PHASED,
     WHO = CORES + MAX_CLOCKED / 32, /* number of clocks */
@@ -167,7 +168,8 @@ struct coming {
     uintptr_t at;
     struct kvr_tensor_map map;
     struct region *from;
-    uintptr_t source; /* address of the copy's source if it is in shared memory */
+    uintptr_t source; /* shared-memory address of the copy's source, or 0 if the copy is a box of a
+                       * tensor map */
     size_t n;         /* number of copied bytes, or 0 if the copy is a box of a tensor map */
     int c, h;
     int64_t t;
@@ -225,8 +227,9 @@ struct member {
 };
 
 /* Registers of a warp: its current registers per thread (`now`), and the registers per thread that
- * a pending setmaxnreg.inc requests (`wants`). The arrays `set` and `at` contain the operands and
- * the times of the n_set setmaxnreg that the warp has executed. */
+ * a pending setmaxnreg.inc requests (`wants`). The warp has executed n_set setmaxnreg instructions.
+ * The arrays `set` and `at` contain their operands (negative for setmaxnreg.dec) and the warp's
+ * clock values at their execution. */
 struct warp_registers {
     int now, wants, n_set;
     int set[MAX_SETMAXNREG];
@@ -241,8 +244,8 @@ struct hopper {
     struct coming coming[MAX_COMING];
     struct store store[MAX_STORES];
     struct meeting meeting;
-    /* reached[block][thread] is the time of the thread's last access to the shared memory of
-     * another block, plus 1. */
+    /* reached[block][thread] is the clock value, plus 1, of the last access of a thread of another
+     * block to the shared memory of `block`. The value 0 means that there was no access. */
     uint32_t reached[MAX_CLUSTER][MAX_CLOCKED];
     struct member member[MAX_CLOCKED];
     uint32_t

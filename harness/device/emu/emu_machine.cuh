@@ -85,11 +85,11 @@ struct context {
 /* A stamp records which thread accessed memory, and when. A stamp has only 64 bits, because every
  * shadow cell contains three stamps. Bits 36 to 63 are the serial number of the thread's block,
  * counted over all launches. A serial number of 0 means no access, and 1 means an access by the
- * host. Bits 23 to 35 are the epoch: the number of __syncthreads so far. Bits 12 to 22 are the warp
- * epoch: the number of __syncwarp since the last __syncthreads. In a block with vector clocks, bits
- * 12 to 35 are the thread's clock instead. Bits 2 to 11 are the index of the thread or of the
- * asynchronous operation's clock. Bit 1 marks an atomic operation. Bit 0 marks an asynchronous copy
- * in flight. */
+ * host. Bits 23 to 35 are the epoch: the number of __syncthreads that the block has completed. Bits
+ * 12 to 22 are the warp epoch: the number of __syncwarp that the warp has completed since the last
+ * __syncthreads. In a block with vector clocks, bits 12 to 35 are the thread's clock instead. Bits
+ * 2 to 11 are the index of the thread or of the asynchronous operation's clock. Bit 1 marks an
+ * atomic operation. Bit 0 marks an asynchronous copy in flight. */
 typedef uint64_t stamp;
 enum { COMING = 1, ATOMICALLY = 2, MAX_EPOCH = (1 << 13) - 1, MAX_WARP_EPOCH = (1 << 11) - 1 };
 static const uint32_t MAX_SERIAL = (1u << 28) - 1;
@@ -157,8 +157,8 @@ enum state {
 };
 
 struct fiber {
-    /* must be the first member, because the pointer `here` to a fiber's coordinates is cast to a
-     * pointer to the fiber */
+    /* must be the first member, because self() casts the address of this member to the address of
+     * the fiber */
     struct coords coords;
     struct context context;
     enum state state;
@@ -230,7 +230,7 @@ struct kvr_stream {
     struct kvr_capture capture;
     struct kvr_graph *graph; /* the graph that the stream is capturing */
     struct kvr_tickets tickets;
-    int64_t *marks; /* [max_marks] times of marks in ns, indexed by ticket */
+    int64_t *marks; /* [max_marks] times of the timing events in ns, indexed by kvr_ticket_slot() */
     int64_t max_marks;
     /* Serial number of the running block, and serial number of the first block of the running
      * launch. */
@@ -275,13 +275,14 @@ extern __thread struct kvr_stream *running; /* NULL outside a launch */
 
 /* Prepares the stacks of the first n fibers, with a guard page below every stack. */
 void fiber_stacks(struct kvr_stream *s, unsigned n);
-/* Prepares a fiber that starts at `entry` with an empty stack. `left` says that the previous thread
- * on this stack has returned. */
+/* Prepares a fiber that starts at `entry` with an empty stack. `left` is true if the previous
+ * thread on this stack has returned. */
 void fiber_prepare(struct context *c, void (*entry)(), bool left);
 /* Completes the first switch to a fiber. The fiber's entry function must call fiber_arrived()
  * first. */
 void fiber_arrived();
-/* Switches from context `from` to context `to`. With `for_good`, `from` is never resumed. */
+/* Switches from context `from` to context `to`. If `for_good` is true, the program never resumes
+ * `from`. */
 void leave_for(struct context *from, struct context *to, bool for_good);
 /* Stores the bounds of the calling host thread's stack, which AddressSanitizer needs at switches
  * between the host and fibers. */
@@ -289,8 +290,7 @@ void fiber_describe_host(struct context *host);
 
 /* Records an error on the stream, unless the stream already has an error. */
 void record(struct kvr_stream *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Returns whether the kernel `entry` has been allowed to use this many bytes of dynamic shared
- * memory. */
+/* Returns whether the kernel `entry` may use `bytes` bytes of dynamic shared memory. */
 bool asked_for(const struct kvr_stream *s, const void *entry, size_t bytes);
 /* Checks the launch configuration. Returns true, and records an error, if a GPU would reject the
  * configuration. */
@@ -332,8 +332,8 @@ void complete_transfer(struct kvr_stream *s, unsigned i);
 void clock_cluster(struct kvr_stream *s);
 /* Records the error of a deadlocked thread that waits for an operation of sm_90. */
 void record_stuck(struct kvr_stream *s, const struct fiber *f);
-/* Called when the running thread exits; block_ended() is called when the last thread of a block has
- * exited. */
+/* The emulator calls thread_left() when the running thread exits, and block_ended() when the last
+ * thread of a block has exited. */
 void thread_left(struct kvr_stream *s);
 void block_ended(struct kvr_stream *s);
 /* Fails if an mbarrier overlaps the n bytes of shared memory from address `at` on. */

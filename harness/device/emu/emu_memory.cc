@@ -131,14 +131,14 @@ void renumber(struct kvr_stream *s)
     memset(s->shared_cells, 0, s->n_shared_cells * sizeof *s->shared_cells);
 }
 
-/* Returns whether the accesses with stamps `then` and `now` belong to two threads of the running
- * launch that no barrier orders. */
+/* Returns whether the accesses with stamps `then` and `now` are by two threads of the running
+ * launch, and no barrier orders the two accesses. */
 static inline bool unordered(const struct region *r, stamp then, stamp now)
 {
     const stamp other = then ^ now;
 
-    /* An access by the host or by an earlier launch is ordered; a stamp of 0 means that there was
-     * no access. */
+    /* An access by the host or by an earlier launch is ordered before the running launch. A stamp
+     * of 0 means that there was no access. */
     if (serial_of(then) < running->launch_serial)
         return false;
     if (serial_of(other))
@@ -167,8 +167,8 @@ static void race(const struct region *r, size_t at, const char *before, const ch
 enum access { READ, WRITE, ATOMIC };
 static const char *const done[] = { "read", "written", "changed atomically" };
 
-/* Checks and records an access to the cell that contains byte i of the region. Callers pass a
- * constant as `how`, so that the compiler specializes the function. */
+/* Checks and records an access to the cell that contains byte i of the region. Callers pass the
+ * kind of access (`how`) as a constant, so that the compiler specializes the function. */
 static inline __attribute__((always_inline)) void touch_cell(const struct region *r, struct cell *c,
                                                              size_t i, stamp now, enum access how)
 {

@@ -178,7 +178,7 @@ void remote_copy(struct region *to, uintptr_t at, struct region *from, uintptr_t
 }
 
 /* Copies the bytes of a bulk copy between blocks. The copied bytes keep the swizzle that is
- * recorded for the source; bytes that threads have written are assumed to have the 128-byte
+ * recorded for the source. For bytes that threads have written, the emulator assumes the 128-byte
  * swizzle. */
 static void move_bytes(struct kvr_stream *s, const struct coming *c)
 {

@@ -29,8 +29,8 @@ static enum kvr_status bytes_from_env(const char *variable, size_t most, size_t 
     return KVR_OK;
 }
 
-/* Reads the compute capability from KVREEL_EMULATED_CAPABILITY, as 90 for "9.0", or as 0 if the
- * variable is not set. */
+/* Reads the compute capability from the environment variable KVREEL_EMULATED_CAPABILITY, and
+ * multiplies it by 10: "9.0" becomes 90. The result is 0 if the variable is not set. */
 static enum kvr_status capability(int *out)
 {
     const char *text = getenv("KVREEL_EMULATED_CAPABILITY");

@@ -15,7 +15,7 @@ struct shape {
     int64_t per_token; /* number of groups per token if groups are within a token */
     int axis, group;
     bool asym, study, bf16;
-    /* range of a code; for a symmetric grid of b bits, these are the limits before 2^(b-1) is
+    /* largest and smallest code; for a symmetric grid of b bits, the limits before 2^(b-1) is
      * added */
     float q_max, q_min;
     /* offset of stored codes, which is 2^(b-1) for symmetric grids of b bits and 0 for asymmetric
@@ -70,7 +70,7 @@ static __device__ __forceinline__ kvr_f16 half_up(float x)
 static __device__ __forceinline__ kvr_f16 half_down(float x)
 {
     const kvr_f16 h = kvr_half_of(x);
-    /* the next lower FP16 number has the bits + 1 if h is negative, and otherwise the bits - 1 */
+    /* the next lower FP16 number has the bit pattern h + 1 if h is negative, otherwise h - 1 */
     const unsigned down_one = h & 0x8000u ? 1u : 0xffffu;
     const unsigned down = (h + (kvr_float_of(h) > x ? down_one : 0u)) & 0xffffu;
     const unsigned size = down & 0x7fffu;
@@ -179,10 +179,10 @@ static __device__ __forceinline__ float quantize(const struct shape &g, float x,
 }
 
 /* Extremes of the bit patterns of several floats, from which range_of() computes their minimum and
- * maximum. If any float is negative, the minimum has the largest unsigned bit pattern, umax;
- * otherwise the minimum has the smallest, umin. If all floats are negative, the maximum has the
- * smallest unsigned bit pattern, umin; otherwise the maximum has the largest signed bit pattern,
- * smax. */
+ * maximum. If any float is negative, the minimum is the float with the largest unsigned bit
+ * pattern, umax. Otherwise the minimum is the float with the smallest unsigned bit pattern, umin.
+ * If all floats are negative, the maximum is the float with the smallest unsigned bit pattern,
+ * umin. Otherwise the maximum is the float with the largest signed bit pattern, smax. */
 struct bit_range {
     unsigned umin, umax;
     int smax; /* the largest signed integer */

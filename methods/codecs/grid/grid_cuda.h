@@ -25,14 +25,16 @@ void kvr_grid_decode_cuda(struct kvr_stream *s, const struct kvr_grid *g,
                           int64_t t0, int64_t n, int h0, int nh, enum kvr_decode_mode mode,
                           float *out);
 
-/* Encodes a chain in one launch; intermediate results stay in registers and shared memory.
+/* Encodes a chain (two grids, or an optional rotation and one grid) in one launch. Intermediate
+ * results stay in registers and shared memory.
  *
  * The input x [T,H,D] does not change, and data[i] receives the codes and scales of grid i. Returns
  * false without a launch if the chain is not supported. A supported chain has groups of 16 tokens.
  * A single grid without rotation may also have one group per token, if x is BF16 and has at most
  * 2048 channels. The number of channels H*D must be a multiple of four. A chain with a rotation
- * must have one grid, and heads of 32, 64 or 128 channels. BF16 input requires F32 arithmetic, the
- * paper's variant (reading) of the method, and the alignment that F32 input would have. */
+ * must have one grid, and heads of 32, 64 or 128 channels. BF16 input requires F32 arithmetic and a
+ * method whose name does not end in @study. For BF16 and F32 input, the address of x is a multiple
+ * of 16 bytes, or of D / 8 bytes with a rotation. */
 bool kvr_chain_encode_cuda(struct kvr_stream *s, const struct kvr_grid_chain *c,
                            const struct kvr_values *x, const struct kvr_stage_data *const data[2]);
 /* Decodes a chain in one launch. Returns false if the chain rotates and has two grids, heads of
@@ -46,8 +48,9 @@ bool kvr_chain_decode_cuda(struct kvr_stream *s, const struct kvr_grid_chain *c,
 bool kvr_chain_decode_bf16_cuda(struct kvr_stream *s, const struct kvr_grid_chain *c,
                                 const struct kvr_stage_data *const data[2], int64_t t0, int64_t n,
                                 int h0, int nh, kvr_bf16 *out);
-/* Returns whether kvr_chain_decode_bf16_cuda can decode this chain of a rotation and one or two
- * grids. A chain with a rotation must have one grid and heads of 32, 64 or 128 channels. */
+/* Returns whether kvr_chain_decode_bf16_cuda can decode the chain. A chain with a rotation must
+ * have one grid and heads of D = 32, 64 or 128 channels. If the grid of such a chain has groups of
+ * channels, the group size must be a multiple of D / 32. */
 bool kvr_chain_decodes_bf16(const struct kvr_grid_chain *c);
 
 #ifdef __cplusplus

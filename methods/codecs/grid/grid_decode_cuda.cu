@@ -30,9 +30,9 @@ struct part {
     int mode;
 };
 
-/* Dequantizes channels c to c + V - 1 of tokens 8 t8 to 8 t8 + 7 of one grid; stores the results in
- * x if `first`, and otherwise adds the results to x. The caller uses only tokens 8 t8 + begin to 8
- * t8 + end - 1. */
+/* Dequantizes channels c to c + V - 1 of tokens 8 t8 to 8 t8 + 7 of one grid. If `first`, the
+ * function stores the results in x, and otherwise it adds the results to x. The caller uses only
+ * tokens 8 t8 + begin to 8 t8 + end - 1. */
 template <class T, bool PLAIN>
 static __device__ __forceinline__ void
 add_dequantized(const struct shape &g, int begin, int end, int64_t t8, int64_t c,
@@ -129,7 +129,8 @@ static __device__ __forceinline__ void store_as(kvr_bf16 &to, const kvr_vec<floa
 }
 
 /* Each thread dequantizes up to 8 tokens of sizeof(T) adjacent channels, one per byte of the code
- * word T. With a rotation, a second grid or BF16 output, the decode mode must be KVR_DECODE_SET. */
+ * word T. With a rotation, a second grid or BF16 output, the decode mode must be KVR_DECODE_SET,
+ * which overwrites the output. */
 template <class W>
 static __global__ void __launch_bounds__(THREADS, !W::plain || W::pair ? 5
                                                   : W::rotated         ? 6

@@ -384,8 +384,8 @@ static __device__ __forceinline__ void code_tokens(const struct shape &g, int n_
 }
 
 /* Computes the quantization parameters of the CTA's 8 tokens, one token per thread of warp 0. The
- * range of a token is the union over warps of low[8 warp + token] to high[8 warp + token]. Returns
- * whether any code may need clipping. */
+ * range of a token is from the minimum of low[8 warp + token] to the maximum of high[8 warp +
+ * token] over all warps. Returns whether any code may need clipping. */
 template <class W>
 static __device__ __forceinline__ int
 fit_tokens(const struct shape &g, int64_t t0, int n_stored, int warps, kvr_shared<int> low,

@@ -1,14 +1,15 @@
 /* grid_rotated_cuda.cu - Hadamard rotation and quantization of heads of 128 channels, in groups of
  * 16 tokens.
  *
- * A warp encodes 16 tokens of one head. The butterflies of the Hadamard transform combine channels
- * whose indices differ in one bit. Therefore the transform has two phases, between which the lanes
- * exchange channels. In the first phase (strides 1 to 8), a thread has 16 adjacent channels of four
- * tokens. In the second phase (strides 16 to 64), a thread has every 16th channel of eight tokens,
- * so that two threads share a group. The threads exchange values through the warp's shared memory
- * in 16-byte accesses. This exchange needs half an access per element, whereas shuffles would need
- * five. Ranges, scales and codes are exchanged in the same way. The codes are stored as in
- * grid_encode_16, with four channels per thread.
+ * A warp encodes 16 tokens of one head. A butterfly of the Hadamard transform combines two channels
+ * whose indices differ in one bit, and a thread has only some of the 128 channels. Therefore the
+ * transform has two phases, between which the lanes exchange channels. In the first phase (strides
+ * 1 to 8), a thread has 16 adjacent channels of four tokens. In the second phase (strides 16 to
+ * 64), a thread has every 16th channel of eight tokens, so that two threads share a group. The
+ * threads exchange values through the warp's shared memory in 16-byte accesses. This exchange needs
+ * half an access per element, whereas shuffles would need five. The threads also exchange ranges,
+ * scales and codes through this shared memory. The codes are stored as in grid_encode_16, with four
+ * channels per thread.
  *
  * All sums and products are rounded as in fwht.h and grid.h. */
 #include "methods/codecs/grid/grid_rotated.cuh"
@@ -18,13 +19,14 @@ enum {
     TOKENS = 16,
     WARPS = 4,
     WARP_SMEM = D * TOKENS / 4, /* size of a warp's shared memory, in units of 16 bytes */
-    /* Distance between the parameters of channels c and c + 1, in units of 16 bytes; with 34, a
-     * warp has no bank conflicts. */
+    /* The quantization parameters of channel c are at AT_PARAMS + c % 4 * PARAM_STRIDE + c / 4, in
+     * units of 16 bytes. A stride of 34 avoids bank conflicts. */
     PARAM_STRIDE = 34,
-    /* Distance between the codes of four tokens and of the next four; with 34, a warp has no bank
-     * conflicts. */
+    /* Distance between the codes of four tokens and of the next four tokens, in units of 16 bytes.
+     * A stride of 34 avoids bank conflicts. */
     CODE_STRIDE = 34,
-    /* offset of the parameters, after the ranges; later, codes overwrite the ranges */
+    /* offset of the quantization parameters, in units of 16 bytes; the ranges, which the codes
+     * later overwrite, precede the parameters */
     AT_PARAMS = 2 * D
 };
 
@@ -62,8 +64,8 @@ template <int N> static __device__ __forceinline__ void butterflies(float (&v)[N
 }
 
 /* Layout of the exchanged values in shared memory. Tokens 4 t to 4 t + 3 of channel c are at index
- * 4 c + t, whose low three bits are XORed with c / 16 and c / 2. This swizzle avoids bank conflicts
- * between eight threads that write channels 16 apart or read adjacent channels. */
+ * 4 c + t, whose low three bits are XORed with c / 16 and with c / 2 % 4. This swizzle avoids bank
+ * conflicts between eight threads that write channels 16 apart or read adjacent channels. */
 
 /* First phase of the transform: computes the butterflies of strides 1 to 8 of channels 16 p to 16 p
  * + 15 of tokens 4 t to 4 t + 3. */

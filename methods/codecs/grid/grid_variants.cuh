@@ -6,8 +6,9 @@
  * then accesses 16 bytes of values or 4 bytes of codes at a time, and a warp accesses 512 or 128
  * contiguous bytes.
  *
- * Every kernel is compiled twice: with PLAIN for the paper's variant (reading) with F32 arithmetic,
- * and without PLAIN for all variants and arithmetic. */
+ * Every kernel is compiled twice. With PLAIN, a kernel supports only methods as their papers define
+ * them, with F32 arithmetic. Without PLAIN, a kernel also supports the methods named NAME@study and
+ * BF16 arithmetic. */
 #ifndef KVR_METHODS_GRID_VARIANTS_CUH
 #define KVR_METHODS_GRID_VARIANTS_CUH
 
@@ -88,9 +89,8 @@ static inline struct shape shape_of(const struct kvr_grid *g, const struct kvr_s
     return s;
 }
 
-/* Returns whether a thread may access n channels at a time: extents are multiples of n, and
- * addresses are aligned. The function also checks rows of `width` channels that start at channel
- * `first`. */
+/* Returns whether a thread may access n channels at a time. All extents, `first` and `width` must
+ * be multiples of n, and all addresses must be aligned to the size of n elements. */
 static inline bool vectorizable(int n, const struct shape *g, int64_t first, int64_t width,
                                 const void *x, const void *codes, const void *scales)
 {

@@ -10,8 +10,7 @@ extern "C" {
 
 void kvr_mean_encode_cuda(struct kvr_stream *s, float *x, int64_t n, int64_t channels,
                           kvr_f16 *mean);
-/* Adds the means of `width` channels to x. The pointer `mean` is the address of the first channel's
- * mean. */
+/* Adds the channel means `mean` [width] to each of the n rows of x [n, width]. */
 void kvr_mean_decode_cuda(struct kvr_stream *s, float *x, int64_t n, int64_t width,
                           const kvr_f16 *mean);
 /* Subtracts from every row of x [rows, d] the mean of that row. */

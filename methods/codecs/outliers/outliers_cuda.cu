@@ -38,14 +38,14 @@ struct moments {
 
 static_assert(sizeof(struct moments) % 8 == 0, "what follows it in `work` is aligned");
 
-/* Selects the stored outliers: of the elements with |x| > bound, all elements with bits(|x|) >
+/* Selects the stored outliers among the elements with |x| > bound: all elements with bits(|x|) >
  * above, and the first `ties` elements with bits(|x|) == above. Here bits(x) is the bit pattern of
  * the float x as an integer. */
 struct choice {
     int64_t n_outliers; /* number of elements that are stored as outliers */
     int64_t over;       /* number of elements with |x| > bound, the upper limit of n_outliers */
     int64_t ties;
-    float bound; /* NaN if a value of the block is not finite */
+    float bound; /* exact outlier bound, or NaN if a value of the block is not finite */
     unsigned above;
     float guess; /* estimate of the bound; elements with |x| > guess are candidates */
 };
@@ -159,8 +159,9 @@ static __device__ __forceinline__ kvr_vec<float, EACH> own(int64_t n, kvr_global
     return v;
 }
 
-/* Estimates the bound as three quarters of the bound of the sampled spans. The estimate affects
- * only the speed, not the selected outliers. A single CTA runs, with one warp per sampled span. */
+/* Estimates the outlier bound as 0.75 sigmas times the standard deviation of the elements of the
+ * sampled spans. The estimate affects only the speed, not the selected outliers. A single CTA runs,
+ * with one warp per sampled span. */
 static __global__ void __launch_bounds__(32 * SAMPLES)
     outlier_guess(int64_t n, int64_t spans, float sigmas, kvr_global<const float> x,
                   kvr_global<struct choice> out)
@@ -499,9 +500,9 @@ static __global__ void __launch_bounds__(OFFSET_THREADS)
     }
 }
 
-/* Radix select, first kernel: computes the histogram of bits [shift, shift + 8) of magnitudes.
- * Included are the magnitudes that exceed the bound and whose higher bits equal those of
- * `above`. */
+/* Radix select, first kernel: computes the histogram of bits [shift, shift + 8) of magnitudes. The
+ * histogram includes the magnitudes that exceed the bound and whose bits from shift + 8 on equal
+ * those of `above`. */
 static __global__ void __launch_bounds__(THREADS)
     outlier_histogram(int64_t n, int shift, int64_t most, kvr_global<const float> x,
                       kvr_global<const struct choice> choice, kvr_global<int> bins)
@@ -550,8 +551,8 @@ static __global__ void __launch_bounds__(256)
             choice[0] = c;
         return;
     }
-    /* Select the bin at which the cumulative count reaches c.ties. If no bin reaches c.ties, select
-     * bin 0. */
+    /* Select the bin at which the number of elements, counted from bin 255 down, reaches c.ties,
+     * the number of outliers still to be selected. If no bin reaches c.ties, select bin 0. */
     if ((above < c.ties || b == 255) && (above + mine >= c.ties || !b)) {
         c.ties -= above;
         c.above |= b << shift;
@@ -617,7 +618,7 @@ record(const struct choice &c, bool study, const kvr_vec<float, N> &v, int64_t e
         if (t[i].above) {
             const kvr_f16 h = kvr_half_of(v.v[i]);
 
-            /* An infinite FP16 value saturates to 65504. */
+            /* An infinite FP16 value saturates to +-65504, except in methods named NAME@study. */
             values[at] = (h & 0x7fffu) == 0x7c00u && !study ? (kvr_f16)(h - 1) : h;
             indices[at++] = (int32_t)(e + i);
         }
@@ -682,8 +683,9 @@ static __device__ __forceinline__ bool is_kept(kvr_global<const int32_t> index, 
     return at < n_exact && index[at] == e;
 }
 
-/* Replaces outliers in the block before its quantization. The kernel writes only outliers and reads
- * only other elements, so the order of threads does not matter. */
+/* Replaces the outliers in x, in the way that r.left selects. A later stage then quantizes x. The
+ * kernel writes only outliers and reads only other elements, so the order of threads does not
+ * matter. */
 static __global__ void __launch_bounds__(THREADS)
     outlier_leave(struct kvr_outliers_rule r, int64_t n_exact,
                   kvr_global<const struct choice> choice, kvr_global<const int32_t> indices,

@@ -2,8 +2,8 @@
  *
  * The function kvr_outliers_find_cuda selects and counts the outliers of x. The caller then reads
  * the count at kvr_outliers_count(work) with kvr_device_get, which synchronises, and allocates
- * `values` and `indices`. Finally, kvr_outliers_take_cuda stores the outliers in these arrays and
- * replaces them in x.
+ * `values` and `indices`. Finally, kvr_outliers_take_cuda stores the outliers in these arrays and,
+ * unless r->left is KVR_LEFT_KEEP, replaces the outliers in x.
  *
  * The results are bit-identical to the CPU's: counts are integers, and sigma is computed from the
  * same partial sums in the same order. All pointers are device memory, and x is 16-byte aligned. */
@@ -20,11 +20,11 @@ extern "C" {
 enum kvr_outliers_left { KVR_LEFT_FILL, KVR_LEFT_CLAMP, KVR_LEFT_KEEP };
 
 struct kvr_outliers_rule {
-    double sigma;        /* an outlier's magnitude exceeds this number of standard deviations */
+    double sigma;        /* outlier threshold, in standard deviations of the block */
     int64_t most;        /* maximum number of outliers that are stored */
     int64_t n, channels; /* number of elements (at most INT32_MAX), and number of channels H*D */
-    /* number of zeros by which the study's variant (reading) pads the block to a multiple of 16
-     * tokens; sigma includes these zeros */
+    /* number of zeros that pad the block to a multiple of 16 tokens before the standard deviation
+     * is computed; 0 except in some methods named NAME@study */
     int64_t padded;
     enum kvr_outliers_left left;
     bool study;
@@ -38,8 +38,8 @@ const void *kvr_outliers_count(const void *work);
 
 void kvr_outliers_find_cuda(struct kvr_stream *s, const struct kvr_outliers_rule *r, const float *x,
                             void *work);
-/* Stores the outliers' values [n_exact] and ascending indices [n_exact], and replaces the outliers
- * in x. */
+/* Stores the outliers' values [n_exact] and ascending indices [n_exact]. The function then replaces
+ * the outliers in x in the way that r->left selects. */
 void kvr_outliers_take_cuda(struct kvr_stream *s, const struct kvr_outliers_rule *r, float *x,
                             const void *work, int64_t n_exact, kvr_f16 *values, int32_t *indices);
 /* Restores the outliers in out [n,nh,D], which contains tokens [t0, t0 + n) of heads [h0, h0 +
@@ -47,7 +47,7 @@ void kvr_outliers_take_cuda(struct kvr_stream *s, const struct kvr_outliers_rule
 void kvr_outliers_put_cuda(struct kvr_stream *s, const struct kvr_block_shape *shape,
                            enum kvr_compute compute, const kvr_f16 *values, const int32_t *indices,
                            int64_t n_exact, int64_t t0, int64_t n, int h0, int nh, float *out);
-/* Restores outliers as kvr_outliers_put_cuda does, but rounds them to BF16. */
+/* Restores outliers as kvr_outliers_put_cuda does, but rounds their values to BF16. */
 void kvr_outliers_put_bf16_cuda(struct kvr_stream *s, const struct kvr_block_shape *shape,
                                 const kvr_f16 *values, const int32_t *indices, int64_t n_exact,
                                 int64_t t0, int64_t n, int h0, int nh, kvr_bf16 *out);

@@ -15,8 +15,8 @@ extern "C" {
 /* Encodes x [T,H,D] with `raw(type=bf16)`. (The encoder of `raw(type=f32)` is a plain copy.) */
 void kvr_raw_encode_cuda(struct kvr_stream *s, const struct kvr_block_shape *shape, const float *x,
                          kvr_bf16 *codes);
-/* Decodes tokens [t0, t0 + n) of heads [h0, h0 + nh) to `out`. The stored type is KVR_BF16 or
- * KVR_F32. */
+/* Decodes tokens [t0, t0 + n) of heads [h0, h0 + nh) to out [n,nh,D]. The stored type is KVR_BF16
+ * or KVR_F32. */
 void kvr_raw_decode_cuda(struct kvr_stream *s, const struct kvr_block_shape *shape,
                          enum kvr_dtype type, const void *codes, int64_t t0, int64_t n, int h0,
                          int nh, float *out);
