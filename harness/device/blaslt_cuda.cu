@@ -318,7 +318,7 @@ enum kvr_status kvr_blaslt_run(struct kvr_blaslt *lt, const struct kvr_blaslt_pl
     const float one = 1, zero = 0;
 
     if (!kvr_stream_may_launch(lt->stream))
-        return KVR_OK; /* the next kvr_stream_sync() returns the stream's error */
+        return KVR_OK; /* the stream has an error, which the next kvr_stream_sync() returns */
     if (p->bias)
         KVR_TRY(check(lt->f.cublasLtMatmulDescSetAttribute(
                           p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias),

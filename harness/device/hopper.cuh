@@ -22,8 +22,8 @@
  *
  * The blocks of a cluster (KVR_LAUNCH_CLUSTERS) access one another's shared memory between two
  * cluster barriers. The first barrier ensures that all blocks have started, and the second barrier
- * ensures that no block exits too early. In this example a block (left) stores to another block
- * (right):
+ * ensures that no block exits while other blocks access its shared memory. In this example a block
+ * (left) stores to another block (right):
  *
  *     kvr_cluster_arrive();                           kvr_barrier_wait_cluster(full, 0);
  *     kvr_cluster_wait();                             kvr_fence_async();
@@ -537,9 +537,9 @@ static constexpr bool kvr_registers_fit(int threads, int producer, int consumer)
     return producer + (groups - 1) * consumer <= groups * kvr_launch_registers(threads);
 }
 
-/* Change the registers per thread of a warp group to N (setmaxnreg). All warps of the warp group
- * must execute the same setmaxnreg. A setmaxnreg.inc waits until the pool has enough free
- * registers. */
+/* Change the number of registers per thread of a warp group to N (setmaxnreg). All warps of the
+ * warp group must execute the same setmaxnreg. A setmaxnreg.inc waits until the pool has enough
+ * free registers. */
 template <int N> static __device__ __forceinline__ void kvr_setmaxnreg_inc()
 {
     static_assert(N >= 24 && N <= 256 && N % 8 == 0, "registers are given in eights");
@@ -844,8 +844,8 @@ static __device__ __forceinline__ void kvr_wgmma_bytes(kvr_whole_sums &d,
 #endif
 }
 
-/* Starts the same UINT8 matrix product for b [64,32], where d has 64 columns and every thread has
- * 32 accumulators. */
+/* Starts the UINT8 matrix product d = a b^T, or d += a b^T if `add`, with a [64,32] in registers
+ * and b [64,32] in shared memory. Here d has 64 columns, and every thread has 32 accumulators. */
 template <int N>
 static __device__ __forceinline__ void kvr_wgmma_bytes(struct kvr_registers<int, 32> &d,
                                                        struct kvr_registers<unsigned, N> &a, int i,

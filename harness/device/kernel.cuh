@@ -14,7 +14,7 @@
 #include "harness/device/stream.h"
 
 /* Allows launches of the kernel with `bytes` bytes of dynamic shared memory. Returns false, and
- * records an error on the stream, if the device does not allow this. */
+ * records an error on the stream, if the device does not support this size. */
 extern "C" bool kvr_stream_ask_shared(struct kvr_stream *s, const void *kernel, size_t bytes);
 
 /* Whether a launch of the kernel may use `shared` bytes of dynamic shared memory. Without

@@ -253,7 +253,8 @@ struct hopper {
     struct warp_registers registers[MAX_CLOCKED / 32];
     /* number of threads that wait in wgmma.wait_group, per warp group */
     unsigned in_group[MAX_CLOCKED / KVR_WARP_GROUP];
-    /* The swizzle of the last bulk copy to every 16 bytes of shared memory. */
+    /* The swizzle mode of the last bulk copy to each 16-byte chunk of the cluster's shared
+     * memory. */
     unsigned char swizzle[MAX_CLUSTER * SHARED_BYTES / 16];
     /* operands and result of the wgmma that the emulator is computing */
     float a[ROWS][K], b[K][N], sums[ROWS][N];

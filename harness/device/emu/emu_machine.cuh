@@ -48,7 +48,7 @@ enum {
     LAST_FRAMES = 4096,
     MAX_ARRAYS = 32,
     REDZONE = 256, /* unused bytes between two shared arrays */
-    /* Alignment of dynamic shared memory, which holds the tiles of hopper.cuh. */
+    /* Alignment, in bytes, of dynamic shared memory, which contains the tiles of hopper.cuh. */
     TILE_ALIGN = 1024,
     MAX_SHARED = 227 * 1024,       /* bytes of shared memory that a block may use on sm_90 */
     MAX_STATIC_SHARED = 48 * 1024, /* bytes of static shared memory that a block may use */
@@ -106,7 +106,9 @@ static inline unsigned thread_of(stamp t)
 
 struct cell { /* the shadow state of `unit` bytes of a region */
     stamp write;
-    stamp read[2]; /* stamps of the last read, and of the last read by another warp */
+    stamp read[2]; /* read[0] is the stamp of the last read. read[1] is the stamp of an earlier read
+                    * by another warp or, with vector clocks, of an earlier read that no barrier
+                    * orders before the last read. */
 };
 
 /* Initially the shadow memory of a region has one cell per 4 bytes. The first narrower access to
@@ -316,13 +318,14 @@ struct region *add_shared(struct kvr_stream *s, unsigned rank, const void *id, c
 void wait_as(enum state why, const char *file, int line);
 void wake(struct kvr_stream *s, struct fiber *f);
 
-/* Returns whether the running thread's next access is not ordered after the access with stamp
- * `then`. */
+/* Returns true if no barrier orders the access with stamp `then` before the running thread's next
+ * access. */
 bool is_unobserved(const struct kvr_stream *s, stamp then);
 /* Returns whether the access with stamp `then` is by a thread of another block of the cluster, and
  * no cluster barrier orders this access before the running thread. */
 bool unmet(const struct kvr_stream *s, stamp then);
-/* Merge the views of the threads that meet at a __syncthreads or __syncwarp. */
+/* Merge the vector clocks (views) of the threads that have arrived at a __syncthreads or
+ * __syncwarp. */
 void meet_all(struct kvr_stream *s, unsigned rank);
 void meet_lanes(struct kvr_stream *s, unsigned first, unsigned mask);
 /* Completes the transfer with index i; the bulk copies in flight have the first indices, followed
@@ -342,8 +345,8 @@ void hopper_close(struct kvr_stream *s);
 /* Writes to `text` a description of the thread or asynchronous operation that a stamp names. */
 const char *describe_stamp(stamp then, char *text, size_t size);
 
-/* Add the bytes that the last launch, copy or fill has read and written to the traffic counters of
- * that kernel or operation. */
+/* Count the bytes that the last launch, copy or fill has read and written, in the traffic counters
+ * of that kernel or operation. */
 void account_launch(struct kvr_stream *s, const char *kernel);
 void account_move(struct kvr_stream *s, const char *what, int64_t read, int64_t written);
 

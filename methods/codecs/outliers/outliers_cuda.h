@@ -31,7 +31,7 @@ struct kvr_outliers_rule {
     enum kvr_compute compute;
 };
 
-/* Returns the size of `work`, which need not be initialized. */
+/* Returns the size of the buffer `work` in bytes. The buffer need not be initialized. */
 size_t kvr_outliers_work_bytes(const struct kvr_outliers_rule *r);
 /* Returns the address, in `work`, of the number of outliers (one int64_t). */
 const void *kvr_outliers_count(const void *work);
