@@ -253,7 +253,8 @@ struct kvr_cache_times {
     int64_t encode_ns, decode_ns, attend_ns; /* encode_ns and attend_ns do not include decode_ns */
     int64_t observer_ns;                     /* time in the observer; 0 without an observer */
 };
-/* Reads the times; synchronises the device. On a device error *out is not written. */
+/* Synchronizes the device and writes the times since the last reset to *out. If the device reports
+ * an error, *out is not written. */
 enum kvr_status kvr_cache_times(const struct kvr_cache *c, struct kvr_cache_times *out);
 
 #ifdef __cplusplus

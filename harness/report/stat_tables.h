@@ -18,8 +18,8 @@ struct kvr_stat_options {
                             * kvr_stat_paired */
     const char *where;     /* SQL condition on cells_wide (NULL: cells with free rollouts, that is,
                             * without teacher forcing) */
-    double level;          /* confidence level of the intervals, such as 0.95; tests have error rate
-                            * 1 - level */
+    double level;          /* confidence level of the intervals, such as 0.95; tests have
+                            * significance level 1 - level */
     enum kvr_nesting unit; /* the independent unit, prompt or seed, used by kvr_stat_paired */
     bool across_machines;
     int better; /* direction of improvement of an external program's metric: +1 for higher, -1 for

@@ -6,7 +6,7 @@
 #include "harness/run/choose.h"
 
 /* Predicts the cost of the cells that have not run yet. For text encoding, rollout and decoding
- * separately, the prediction has the total FLOPs (harness/plan/flops.h) and the peak memory over
+ * separately, the prediction gives the total FLOPs (harness/plan/flops.h) and the peak memory over
  * all cells (harness/cache/predict.h). The total size of the raw frames is also predicted. The
  * field flop_per_s is the measured FLOP/s of a linear layer of Wan's width on the CPU, with the
  * sweep's number of threads. This value is the maximum of all measurements on this machine
