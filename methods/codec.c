@@ -43,7 +43,7 @@ static enum kvr_status add_stage(struct kvr_codec *c, char *text)
     char *name = kvr_trim(text), *open = strchr(name, '('), *args = NULL;
 
     if (c->n_stages == KVR_MAX_STAGES)
-        return kvr_fail(KVR_EINVAL, "codec: more than %d stages, the limit", KVR_MAX_STAGES);
+        return kvr_fail(KVR_EINVAL, "codec: more than the limit of %d stages", KVR_MAX_STAGES);
     if (open) {
         char *close = strrchr(open, ')');
 
@@ -182,7 +182,7 @@ enum kvr_status kvr_codec_open(struct kvr_codec **out, const char *text, enum kv
     c->side = side;
     c->study = study;
     if (strlen(text) >= sizeof copy) {
-        st = kvr_fail(KVR_EINVAL, "codec: the pipeline has more than %zu characters, the limit",
+        st = kvr_fail(KVR_EINVAL, "codec: the pipeline has more than the limit of %zu characters",
                       sizeof copy - 1);
         goto fail;
     }

@@ -232,8 +232,9 @@ enum kvr_transform_way {
  * outlier. An outlier is replaced by the channel's nearest earlier element within the bound, or
  * else by the channel's first element within the bound. */
 struct kvr_exact_once {
-    /* Sets *least to the bits of a BF16 magnitude that is probably below the bound. Returns false
-     * if this block must be encoded by `find`. */
+    /* Estimates a magnitude that is probably below the outlier bound, before the bound is known,
+     * and sets *least to its BF16 bits. Returns false if this block is not supported; outliers are
+     * then found in a pass of their own, before quantization. */
     bool (*likely)(const struct kvr_stage_job *job, const struct kvr_values *x, int64_t n,
                    uint16_t *least);
     /* Computes the bound from the sum of the values and the sum of their squares. The error of

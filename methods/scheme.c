@@ -240,7 +240,7 @@ static enum kvr_status open_codec(const struct kvr_scheme *p, const struct overr
 
     if (named && p->reading == KVR_STUDY)
         return kvr_fail(KVR_EINVAL,
-                        "%s: codec '%s': the codecs of a @study reading cannot be changed; drop "
+                        "%s: codec '%s': the codecs of a method with @study are fixed; drop "
                         "@study or this option",
                         p->name, named);
     if (named)
@@ -404,7 +404,7 @@ static enum kvr_status open_tiers(struct kvr_scheme *p, const struct overrides *
 
     if (p->reading == KVR_STUDY && override_value(g, tiers_setting))
         return kvr_fail(KVR_EINVAL,
-                        "%s: tiers '%s': the tiers of a @study reading cannot be changed; drop "
+                        "%s: tiers '%s': the tiers of a method with @study are fixed; drop "
                         "@study or this option",
                         p->name, override_value(g, tiers_setting));
     return kvr_tiers_open(&p->tiers, part_text(g, tiers_setting, own));

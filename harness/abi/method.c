@@ -90,7 +90,7 @@ int kvreel_method_open(kvreel_method **out, const char *spec, const char *const 
     *out = NULL;
     for (; settings && settings[n] && st == KVR_OK; n++) {
         if (n == SETTINGS_MAX) {
-            st = kvr_fail(KVR_EINVAL, "%s: more than %d settings, the limit", spec, SETTINGS_MAX);
+            st = kvr_fail(KVR_EINVAL, "%s: more than the limit of %d settings", spec, SETTINGS_MAX);
             break;
         }
         st = split(settings[n], &copy[n], &set[n]);

@@ -112,7 +112,7 @@ static enum kvr_status compare(const struct kit *k, const char *name, const stru
         if (!same(&mine->stage[i].codes, &want->stage[i].codes) ||
             !same(&mine->stage[i].meta, &want->stage[i].meta))
             return kvr_fail(KVR_ETOLERANCE,
-                            "bench: %s: codec stage %d stores other bytes than on the CPU", name,
+                            "bench: %s: the bytes of codec stage %d differ from the CPU's", name,
                             i);
     return alike
                ? KVR_OK

@@ -149,7 +149,7 @@ enum kvr_status kvr_case_arg(struct kvr_case_kit *k, enum kvr_case_role role, en
 
     if (k->n_args == KVR_CASE_ARGS)
         return kvr_fail(KVR_EINTERNAL,
-                        "kernels: a kernel case has more than %d arguments, the limit",
+                        "kernels: a kernel case has more than the limit of %d arguments",
                         KVR_CASE_ARGS);
     *a = (struct kvr_case_arg){ .role = role, .type = type, .n = n, .row = row ? row : 1 };
     KVR_TRY(take_memory(a, k->aligned));

@@ -33,7 +33,7 @@ struct kvr_attend_kernels {
     void (*add_values)(const float *p, int64_t stride, const float *values, float *out, int64_t ldo,
                        int n, int m, int d);
 
-    /* Updates the online softmax of m <= KVR_ATTEND_ROWS rows by n scores per row. n <=
+    /* Updates the online softmax of m <= KVR_ATTEND_ROWS rows with n scores per row. n <=
      * KVR_ATTEND_TILE is a multiple of PAD. bias[n] is added to the scores first; NULL adds
      * nothing. The new maximum is M = max(max_i, max_j s_ij), and scores and sums become:
      *

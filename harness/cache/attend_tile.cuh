@@ -479,9 +479,9 @@ static __device__ __forceinline__ void decode_grid(const struct tile_grid &g, in
     }
 }
 
-/* Dequantizes 8 tokens and 4 channels of a chain of grids, in which the second grid quantizes the
- * residual of the first. The dequantized values of the grids are added in F32, in the order of the
- * grids. */
+/* Dequantizes a tile of 8 tokens by 4 channels of a chain of grids, in which the second grid
+ * quantizes the residual of the first. The dequantized values of the grids are added in F32, in the
+ * order of the grids. */
 template <int W, bool TOKENS>
 static __device__ __forceinline__ void decode_chain(const struct tile_source &s, int tile, int o,
                                                     int c, kvr_shared<uint8_t> stage,

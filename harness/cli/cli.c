@@ -108,9 +108,9 @@ enum kvr_status kvr_cli_settings(const struct kvr_arg_list *list, struct kvr_set
         char *eq;
 
         if (n > n_buf - used)
-            return kvr_fail(KVR_EINVAL,
-                            "the values of -O options have more than %zu bytes together, the limit",
-                            n_buf);
+            return kvr_fail(
+                KVR_EINVAL,
+                "the values of -O options have more than the limit of %zu bytes together", n_buf);
         memcpy(buf + used, list->v[i], n);
         eq = strchr(buf + used, '=');
         if (!eq || eq == buf + used)

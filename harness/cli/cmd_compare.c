@@ -47,7 +47,7 @@ static enum kvr_status add_named(const struct kvr_metric **list, int *n, const c
         if (list[i] == list[*n])
             return kvr_fail(KVR_EINVAL, "compare: metric '%s' is listed twice", name);
     if (++*n == MAX_METRICS)
-        return kvr_fail(KVR_EINVAL, "compare: --metrics lists more than %d metrics, the limit",
+        return kvr_fail(KVR_EINVAL, "compare: --metrics lists more than the limit of %d metrics",
                         MAX_METRICS - 1);
     return KVR_OK;
 }
@@ -65,7 +65,7 @@ static enum kvr_status choose(const char *text, const struct kvr_metric **list, 
         return KVR_OK;
     }
     if (strlen(text) >= sizeof copy)
-        return kvr_fail(KVR_EINVAL, "compare: --metrics has more than %zu characters, the limit",
+        return kvr_fail(KVR_EINVAL, "compare: --metrics has more than the limit of %zu characters",
                         sizeof copy - 1);
     strcpy(copy, text);
     for (char *w = strtok_r(copy, ",", &save); w; w = strtok_r(NULL, ",", &save))

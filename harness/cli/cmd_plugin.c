@@ -269,7 +269,7 @@ static const struct kvr_arg args[] = {
     KVR_ARG_INT(struct plugin_opts, timeout_s, "timeout", 0, "S", "300", 1, 86400,
                 "time limit of each check, in seconds"),
     KVR_ARG_TEXT(struct plugin_opts, out, "out", 'o', "DIR", ".",
-                 "for new: folder in which the two files are created"),
+                 "for `new`: folder in which the method's file and its test are created"),
     KVR_ARG_FLAG(struct plugin_opts, json, "json", 0, "print JSON"),
     { 0 },
 };

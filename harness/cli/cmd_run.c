@@ -452,7 +452,7 @@ static const struct kvr_arg args[] = {
     KVR_ARG_INT(struct run_opts, timeout_s, "timeout", 0, "SECONDS", "0", 0, 604800,
                 "time limit per cell, in seconds; 0 means the config's limit"),
     KVR_ARG_LIST(struct run_opts, set, "set", 's', "AXIS=VALUE",
-                 "replace an axis of the config, as in frames=21"),
+                 "override the values of an axis of the config, as in frames=21"),
     KVR_ARG_FLAG(struct run_opts, json, "json", 0, "print the summary of the run as JSON"),
     KVR_ARG_FLAG(struct run_opts, quiet, "quiet", 'q', "print no progress on stderr"),
     KVR_ARG_FLAG(struct run_opts, progress, "progress", 0,

@@ -189,7 +189,7 @@ static const struct kvr_arg args[] = {
     KVR_ARG_INT(struct submit_opts, max_array, "max-array", 0, "N", "1000", 1, 1000000,
                 "maximum number of tasks per job array; at most Slurm's MaxArraySize - 1"),
     KVR_ARG_LIST(struct submit_opts, set, "set", 's', "AXIS=VALUE",
-                 "replace an axis of the config, as in frames=21"),
+                 "override the values of an axis of the config, as in frames=21"),
     KVR_ARG_FLAG(struct submit_opts, send, "send", 0,
                  "submit the script with sbatch instead of "
                  "printing it"),

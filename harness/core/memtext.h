@@ -1,4 +1,4 @@
-/* memtext.h - a stream that prints into memory and reports every failed allocation.
+/* memtext.h - a stdio stream that writes to memory and reports every failed allocation.
  *
  *     FILE *to = kvr_text_open(&text, &n);
  *     if (to)

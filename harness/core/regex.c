@@ -130,7 +130,7 @@ static enum kvr_status parentheses(struct parse *p)
 {
     if (++p->depth > KVR_REGEX_DEPTH)
         return kvr_fail(KVR_EINVAL,
-                        "regular expression: more than %d nested parentheses, the limit",
+                        "regular expression: more than the limit of %d nested parentheses",
                         KVR_REGEX_DEPTH);
     KVR_TRY(alternatives(p));
     if (*p->at != ')')
@@ -221,7 +221,8 @@ static enum kvr_status alternatives(struct parse *p)
         p->r->step[begin].other = p->r->n;
         /* Each further alternative is one recursion deeper, so the depth limits their number. */
         if (++p->depth > KVR_REGEX_DEPTH)
-            return kvr_fail(KVR_EINVAL, "regular expression: more than %d alternatives, the limit",
+            return kvr_fail(KVR_EINVAL,
+                            "regular expression: more than the limit of %d alternatives",
                             KVR_REGEX_DEPTH);
         KVR_TRY(alternatives(p));
         p->depth--;

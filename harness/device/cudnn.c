@@ -131,7 +131,7 @@ static enum kvr_status create(const struct kvr_cudnn *c, struct kvr_cudnn_plan *
                               kvr_cudnn_descr *out)
 {
     if (p->n_descriptors == MAX_DESCRIPTORS)
-        return kvr_fail(KVR_EINTERNAL, "cuDNN: a graph needs more than %d descriptors, the limit",
+        return kvr_fail(KVR_EINTERNAL, "cuDNN: a graph needs more than the limit of %d descriptors",
                         MAX_DESCRIPTORS);
     KVR_TRY(check(c, c->BackendCreateDescriptor(kind, out), "a descriptor"));
     p->descriptors[p->n_descriptors++] = *out;

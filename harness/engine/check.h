@@ -61,7 +61,7 @@ struct kvr_check_report {
 struct kvr_check_how {
     const char *device;     /* harness/device/names.h; NULL: the CPU */
     enum kvr_dtype compute; /* compute type of linear layers, KVR_F32 or KVR_BF16; with BF16, the
-                             * decoder's check also decodes in BF16 */
+                             * check decodes the latents twice, in F32 and in BF16 */
 };
 
 /* Compares all recorded tensors of the folder; if `how` is NULL, the engine computes in F32 on the

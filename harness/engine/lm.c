@@ -57,9 +57,8 @@ enum kvr_status kvr_lm_open(struct kvr_lm **out, struct kvr_dev *dev, struct kvr
     enum kvr_status st;
 
     if (!kvr_model_is_lm(m))
-        return kvr_fail(
-            KVR_EUNSUPPORTED,
-            "lm: a video model was given, need a language model, which reads text tokens");
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "lm: the model is a video model; this workload needs a language model");
     if (!kvr_dev_in_host(dev))
         return kvr_fail(KVR_EUNSUPPORTED, "lm: language models run only on the CPU: devices have "
                                           "no kernels for grouped queries and causal chunks");

@@ -43,8 +43,8 @@ struct json_t; /* jansson */
 struct kvr_model_config {
     int dim, ffn_dim, freq_dim, text_dim, text_len;
     int in_dim, out_dim, n_heads, n_layers; /* head_dim = dim / n_heads */
-    int patch_h, patch_w;                   /* patch size of the DiT in latents; the temporal patch
-                                             * size is 1 */
+    int patch_h, patch_w;                   /* height and width of a DiT patch, in latent pixels;
+                                             * the temporal patch size is 1 */
     double eps;
     int latent_h, latent_w;
     int frames_per_chunk;

@@ -407,7 +407,7 @@ static enum kvr_status add_method(struct kvr_config *c, const struct kvr_config_
     struct kvr_config_method *bigger;
 
     if (c->n_methods == MAX_METHODS)
-        return kvr_yaml_fail(m->at, "more than %d methods, the limit", MAX_METHODS);
+        return kvr_yaml_fail(m->at, "more than the limit of %d methods", MAX_METHODS);
     bigger = realloc(c->method, ((size_t)c->n_methods + 1) * sizeof *bigger);
     if (!bigger)
         return no_memory();
@@ -604,7 +604,7 @@ static enum kvr_status read_metric(struct kvr_config *c, const struct kvr_yaml_n
 static enum kvr_status read_command(struct kvr_config *c, const struct kvr_yaml_node *at)
 {
     if (c->n_commands == KVR_MAX_COMMANDS)
-        return kvr_yaml_fail(at, "more than %d commands, the limit", KVR_MAX_COMMANDS);
+        return kvr_yaml_fail(at, "more than the limit of %d commands", KVR_MAX_COMMANDS);
     KVR_TRY(kvr_config_command_read(at, &c->command[c->n_commands]));
     for (int j = 0; j < c->n_commands; j++)
         if (strcmp(c->command[j].name, c->command[c->n_commands].name) == 0)

@@ -149,8 +149,8 @@ enum kvr_status kvr_filter_open(struct kvr_filter **out, const char *text)
         size_t n = term_length(s);
 
         if (f->n == MAX_TERMS) {
-            st =
-                kvr_fail(KVR_EINVAL, "filter '%s': more than %d terms, the limit", text, MAX_TERMS);
+            st = kvr_fail(KVR_EINVAL, "filter '%s': more than the limit of %d terms", text,
+                          MAX_TERMS);
             break;
         }
         st = parse_term(&f->term[f->n++], s, n, text);

@@ -86,7 +86,8 @@ static enum kvr_status count(const struct kvr_yaml_node *at, const struct range 
                              r->from, r->to, r->times ? "*" : "+", r->step);
     k = r->times ? log(r->to / r->from) / log(r->step) : (r->to - r->from) / r->step;
     if (!(k < KVR_RANGE_MAX))
-        return kvr_yaml_fail(at, "a range contains more than %d values, the limit", KVR_RANGE_MAX);
+        return kvr_yaml_fail(at, "a range contains more than the limit of %d values",
+                             KVR_RANGE_MAX);
     *n = (int)floor(k + 1e-9) + 1; /* 0.1 + 0.1 + 0.1 is not exactly 0.3 */
     return KVR_OK;
 }
@@ -126,9 +127,9 @@ static enum kvr_status spend(const struct kvr_yaml_node *at, int *left, int n)
     *left -= n;
     return *left >= 0
                ? KVR_OK
-               : kvr_yaml_fail(at,
-                               "all ranges together contain more than %d values in all, the limit",
-                               KVR_YAML_MAX_NODES);
+               : kvr_yaml_fail(
+                     at, "all ranges together contain more than the limit of %d values in all",
+                     KVR_YAML_MAX_NODES);
 }
 
 /* Replaces a range by a list of its values. */

@@ -35,7 +35,7 @@ enum kvr_status kvr_rules_read(struct kvr_rules *r, const struct kvr_yaml_node *
         capacity += n ? n->n : 0;
     }
     if (capacity > MAX_RULES)
-        return kvr_yaml_fail(root, "more than %d rules, the limit", MAX_RULES);
+        return kvr_yaml_fail(root, "more than the limit of %d rules", MAX_RULES);
     r->rule = calloc((size_t)capacity + 1, sizeof *r->rule);
     if (!r->rule)
         return kvr_fail(KVR_ENOMEM, "config: out of memory");

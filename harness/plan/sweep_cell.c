@@ -11,7 +11,7 @@
 static enum kvr_status grow(struct kvr_sweep *s, struct kvr_cell **out)
 {
     if (s->n_cells == MAX_CELLS)
-        return kvr_fail(KVR_EINVAL, "%s: the sweep has more than %d cells, the limit",
+        return kvr_fail(KVR_EINVAL, "%s: the sweep has more than the limit of %d cells",
                         s->config->path, MAX_CELLS);
     if ((s->n_cells & (s->n_cells - 1)) == 0) {
         size_t capacity = s->n_cells ? 2 * (size_t)s->n_cells : 1;

@@ -155,7 +155,7 @@ static enum kvr_status add_entry(struct kvr_yaml *y, struct kvr_yaml_node *to,
     to->item[to->n++] = item;
     to->weight += item->weight + (key ? 1 : 0);
     if (to->weight > KVR_YAML_MAX_NODES)
-        return kvr_yaml_fail(item, "more than %d values after aliases are expanded, the limit",
+        return kvr_yaml_fail(item, "more than the limit of %d values after aliases are expanded",
                              KVR_YAML_MAX_NODES);
     return KVR_OK;
 }

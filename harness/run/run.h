@@ -120,9 +120,9 @@ struct kvr_run_summary {
                              * the database (0: unknown) */
     int64_t estimate_ns;    /* wall time of the cells of to_run, estimated from cells in the
                              * database (0: unknown) */
-    /* Predictions of a dry run if the database has no measured cells (estimate.h), or 0 if unknown.
-     * The field flop is the total number of FLOPs; flop_per_s is the measured FLOP/s of this
-     * machine. */
+    /* Predicted costs (estimate.h). A dry run computes them only if the database has no measured
+     * cells; otherwise, and if they are unknown, they are 0. The field flop is the total number of
+     * FLOPs; flop_per_s is the measured FLOP/s of this machine. */
     double flop, flop_per_s;
     int64_t predicted_bytes;                        /* peak memory of KV cache and weights over all
                                                      * cells, in bytes */

@@ -41,7 +41,7 @@ void kvr_score_weights(struct kvr_score_weights *w);
 /* Sets the paths of weights in a metric's input to strings of `w`, which must outlive `in`. */
 void kvr_score_name_weights(struct kvr_metric_input *in, const struct kvr_score_weights *w);
 
-/* Computes the metrics as a JSON list of {name, unit, n, value, extra, missing, series}. If there
+/* Computes the metrics as a JSON array of {name, unit, n, value, extra, missing, series}. If there
  * is ground truth, each metric NAME that has a variant NAME_truth is also computed against the
  * ground truth. This variant excludes the given frames, which are copies of the ground truth: their
  * entries in the series are NULL. If a variant NAME_truth is requested without ground truth, its

@@ -15,8 +15,8 @@ struct kvr_like {
 };
 
 struct kvr_expected {
-    int64_t cell_ns;    /* mean time of the matched cells with their videos, in nanoseconds (0: no
-                         * cell matches) */
+    int64_t cell_ns;    /* mean wall time of a matched cell, including decoding and writing its
+                         * video, in nanoseconds (0: no cell matches) */
     int64_t host_bytes; /* largest peak host memory of the matched cells' workers */
     int64_t disk_bytes; /* mean bytes of a matched cell's artifacts on disk */
 };

@@ -306,7 +306,7 @@ static enum kvr_status explain(enum kvr_status st, const struct deadline *w,
                         limits->seconds);
     if (st == KVR_ENOMEM && limits->bytes)
         return kvr_fail(KVR_ENOMEM,
-                        "query: needs more than %lld MiB, the limit; raise it with --memory",
+                        "query: needs more than the limit of %lld MiB; raise it with --memory",
                         (long long)(limits->bytes >> 20));
     return st;
 }

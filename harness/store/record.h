@@ -96,7 +96,7 @@ extern const struct kvr_field kvr_fields[]; /* all fields, with those of one rec
 struct kvr_value kvr_field_value(const struct kvr_field *f, const void *item);
 
 json_t *kvr_records_json(enum kvr_record_id id, const void *items, int n); /* NULL: no memory */
-/* Reads a JSON list of structs. The caller frees *items, which is allocated even if *n is 0. Error
+/* Reads a JSON array of structs. The caller frees *items, which is allocated even if *n is 0. Error
  * messages start with the text `where`. */
 enum kvr_status kvr_records_read(enum kvr_record_id id, const json_t *list, const char *where,
                                  void **items, int *n);

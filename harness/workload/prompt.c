@@ -471,7 +471,7 @@ enum kvr_status kvr_prompt_parse(const struct kvr_model_config *cfg, const char 
         int from = -1;
 
         if (p.n_acts == KVR_MAX_ACTS)
-            return kvr_fail(KVR_EINVAL, "prompt: more than %d acts, the limit", KVR_MAX_ACTS);
+            return kvr_fail(KVR_EINVAL, "prompt: more than the limit of %d acts", KVR_MAX_ACTS);
         KVR_TRY(read_act(&r, &from));
         p.act[p.n_acts].from_chunk = from;
         memcpy(p.act[p.n_acts++].ids, r.ids, sizeof r.ids);

@@ -53,7 +53,7 @@ static enum kvr_status add(struct kvr_shot_line *s, const char *line, const char
     const size_t column = (size_t)(from - line) + 1;
 
     if (s->n == KVR_MAX_SHOTS)
-        return kvr_fail(KVR_EINVAL, "prompt: more than %d shots, the limit", KVR_MAX_SHOTS);
+        return kvr_fail(KVR_EINVAL, "prompt: more than the limit of %d shots", KVR_MAX_SHOTS);
     if (s->n == 0 ? chunk != 0 : chunk <= s->shot[s->n - 1].from_chunk)
         return kvr_fail(KVR_EINVAL, "prompt: shot %d begins at chunk %d (character %zu), %s %d",
                         s->n + 1, chunk, column,

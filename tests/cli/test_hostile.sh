@@ -8,7 +8,7 @@ tiny_config c.yaml
 deep=$(printf '(%.0s' $(seq 400))
 stars=$(printf 'a*%.0s' $(seq 60))
 exits 2 "a filter of 400 parentheses" run c.yaml --dry-run --filter "method~$deep"
-says "is refused by depth" 'more than 50 nested parentheses'
+says "is refused by depth" 'more than the limit of 50 nested parentheses'
 check "a filter that takes others hours takes no time" \
     timeout 5 "$kvreel" run c.yaml --dry-run --filter "text~${stars}b\$"
 exits 2 "counts in braces" run c.yaml --dry-run --filter 'method~a{1000}'

@@ -79,7 +79,7 @@ endless='WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT'
 exits 2 "a statement without end is given up" query --db "$work/held.db" --timeout 1 "$endless max(x) FROM n"
 says "and says when" 'not finished after 1 s'
 exits 1 "a table without end as well" query --db "$work/held.db" --memory 64 "$endless x, zeroblob(1000) FROM n"
-says "and says how much" 'needs more than 64 MiB'
+says "and says how much" 'needs more than the limit of 64 MiB'
 exits 1 "and what SQLite takes itself" query --db "$work/held.db" --memory 64 \
     "SELECT length(group_concat(printf('%10000d', x))) FROM ($endless x FROM n LIMIT 100000)"
 

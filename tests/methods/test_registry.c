@@ -490,12 +490,12 @@ static const struct {
       { { "codec", "raw" } },
       1,
       NULL,
-      "the codecs of a @study reading cannot be changed" },
+      "the codecs of a method with @study are fixed" },
     { "RTN_INT2@study",
       { { "tiers", "none" } },
       1,
       NULL,
-      "the tiers of a @study reading cannot be changed" },
+      "the tiers of a method with @study are fixed" },
 };
 
 START_TEST(parts_of_other_rows)

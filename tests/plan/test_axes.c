@@ -90,7 +90,7 @@ static const struct {
     { "frames: 9..3\n", "contains no value" },
     { "frames: 1..8*1\n", "contains no value" },
     { "frames: 1..10+0\n", "contains no value" },
-    { "frames: 1..100000\n", "more than 1000 values" },
+    { "frames: 1..100000\n", "more than the limit of 1000 values" },
     { "frames: '6..9'\n", "whole number" },
     { "frames: 6..9x\n", "whole number" },
     { "frames: [6, 9]\nwindow: [3, 6, 9]\nzip: [frames, window]\n",

@@ -178,7 +178,7 @@ START_TEST(hostile_lengths)
     for (int i = 0; i < KVR_MAX_ACTS + 1; i++)
         memcpy(s + 5 * i, "disc|", 6);
     ck_assert_int_eq(kvr_prompt_parse(&nano, s, 1000, &p), KVR_EINVAL);
-    ck_assert_ptr_nonnull(strstr(kvr_error(), "more than 32 acts"));
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "more than the limit of 32 acts"));
     s[5 * KVR_MAX_ACTS - 1] = '\0';
     ck_assert_int_eq(kvr_prompt_parse(&nano, s, 1000, &p), KVR_OK);
     ck_assert_int_eq(p.n_acts, KVR_MAX_ACTS);

@@ -69,7 +69,7 @@ START_TEST(there_is_a_most)
         snprintf(line + strlen(line), 16, "; @%d: a", i);
     }
     ck_assert_int_eq(kvr_shot_line_parse(line, 0, &s), KVR_EINVAL);
-    ck_assert_ptr_nonnull(strstr(kvr_error(), "more than 32"));
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "more than the limit of 32"));
 }
 END_TEST
 

@@ -51,7 +51,7 @@ static enum kvr_status grow(const struct machine *m, void *array, uint32_t n, ui
         return KVR_OK;
     if (n >= most)
         return kvr_fail(KVR_EFORMAT,
-                        "%s: pickle: byte %zu: the file has more than %u %s, the limit", m->where,
+                        "%s: pickle: byte %zu: the file has more than the limit of %u %s", m->where,
                         m->op_at, most, what);
     memcpy(&p, array, sizeof p);
     p = realloc(p, want * size);

@@ -188,7 +188,7 @@ static enum kvr_status make_room(struct kvr_weight_list *l)
     if (l->n < l->cap)
         return KVR_OK;
     if (l->n >= KVR_WEIGHTS_MAX)
-        return kvr_fail(KVR_EFORMAT, "%s: the file has more than %d tensors, the limit", l->where,
+        return kvr_fail(KVR_EFORMAT, "%s: the file has more than the limit of %d tensors", l->where,
                         KVR_WEIGHTS_MAX);
     p = realloc(l->w, (size_t)cap * sizeof *p);
     if (!p)
@@ -212,7 +212,7 @@ enum kvr_status kvr_weight_list_add(struct kvr_weight_list *l, const void *name,
     l->name_bytes += n_name;
     if (l->name_bytes > KVR_WEIGHTS_NAME_BYTES)
         return kvr_fail(KVR_EFORMAT,
-                        "%s: all tensor names together have more than %d bytes, the limit",
+                        "%s: all tensor names together have more than the limit of %d bytes",
                         l->where, KVR_WEIGHTS_NAME_BYTES);
     KVR_TRY(make_room(l));
     copy = strndup(name, n_name);

@@ -173,7 +173,7 @@ static enum kvr_status read_sql(const struct kvr_ledger *l, struct kvr_claim *c,
     KVR_TRY(margin_of(l, c, n));
     for (int i = 0; needs && i < kvr_yaml_count(needs); i++) {
         if (i == KVR_CLAIM_NEEDS)
-            return kvr_yaml_fail(needs, "needs: the list has more than %d methods, the limit",
+            return kvr_yaml_fail(needs, "needs: the list has more than the limit of %d methods",
                                  KVR_CLAIM_NEEDS);
         KVR_TRY(kvr_yaml_string(kvr_yaml_at(needs, i), &c->needs[i]));
     }

@@ -141,7 +141,7 @@ static int fill(void *ctx, int n, const char *const *names, const struct kvr_val
         f->most && f->bytes > f->most
             ? kvr_fail(
                   KVR_ENOMEM,
-                  "query: the result needs more than %lld MiB, the limit; raise it with --memory",
+                  "query: the result needs more than the limit of %lld MiB; raise it with --memory",
                   (long long)(f->most >> 20))
             : kvr_table_add(f->t, row);
     return f->st != KVR_OK;

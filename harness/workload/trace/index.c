@@ -161,11 +161,11 @@ static enum kvr_status read_pass(struct kvr_trace_pass *p, const json_t *o,
     KVR_TRY(kvr_json_bool_opt(o, where, "queries", &p->queries));
     KVR_TRY(check_order(p, before, l, where));
     if ((int64_t)p->chunk * l->frames_per_chunk + p->n_frames > KVR_TRACE_MAX_FRAMES)
-        return kvr_fail(KVR_EFORMAT, "%s: more than %d frames, the limit", where,
+        return kvr_fail(KVR_EFORMAT, "%s: more than the limit of %d frames", where,
                         KVR_TRACE_MAX_FRAMES);
     p->frame0 = p->chunk * l->frames_per_chunk;
     if ((int64_t)(p->frame0 + p->n_frames) * l->tokens_per_frame > KVR_TRACE_MAX_TOKENS)
-        return kvr_fail(KVR_EFORMAT, "%s: more than %d tokens, the limit", where,
+        return kvr_fail(KVR_EFORMAT, "%s: more than the limit of %d tokens", where,
                         KVR_TRACE_MAX_TOKENS);
     return read_hashes(p, o, l->n_layers, where);
 }

@@ -101,7 +101,7 @@ void kvr_round_bf16_cuda(struct kvr_stream *s, float *x, int64_t n)
         to_rounded<1>(s, n, x);
 }
 
-/* The part of a block that a kernel copies, in elements. */
+/* The part of a stored block of K or V that one launch copies; all fields count elements. */
 struct cut {
     int64_t rows, channels, first, width;
 };
