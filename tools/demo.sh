@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# demo.sh - BF16 and the RTN methods on the bundled model: a table, a figure, videos.
+# demo.sh - runs BF16 and the RTN methods on the bundled model, and writes a table, a figure and videos.
 #
 #     tools/demo.sh build/kvreel
 #
-# Everything lands in out/demo. Run it again and finished cells are not measured again.
+# All output is in out/demo. A second run does not measure finished cells again.
 set -euo pipefail
 
 kvreel=${1:-build/kvreel}
@@ -23,7 +23,7 @@ echo
 "$kvreel" plot pareto --db "$db" -o "$dir/figures" >/dev/null
 "$kvreel" report --db "$db" --media "$dir/run" -o "$dir/report" >/dev/null
 
-# Each prompt under every cache, one row each, from the raw frames of the run.
+# One contact sheet per prompt, with one row of frames per method, from the raw frames of the run.
 mkdir -p "$dir/sheets"
 "$kvreel" query --db "$db" --csv "SELECT DISTINCT prompt_id FROM cell ORDER BY prompt_id" |
     tail -n +2 | tr -d '\r' | while read -r prompt; do

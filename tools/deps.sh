@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# deps.sh - install through apt what building, testing and the demo need and this machine lacks.
+# deps.sh - installs, with apt, the missing dependencies of building, testing and the demo.
 #
 #     tools/deps.sh           compiler, libraries, the test framework, gnuplot, ffmpeg, Python with NumPy
-#     tools/deps.sh --lint    those, and what `make lint` runs
-#     tools/deps.sh --neon    those, and what `make check-kernels-neon` runs: a compiler for ARM, and
-#                             QEMU for single programs, which also plays an x86 without AVX
-#     tools/deps.sh --tests   those of the first line, and all else that a test can use: a browser, shells,
-#                             QEMU, Slurm, a virtual environment (tools/test/test-venv.sh), a metric's weights.
-#                             KVREEL_TEST_ALL=1 is the same
+#     tools/deps.sh --lint    the same, and the tools of `make lint`
+#     tools/deps.sh --neon    the same as without an option, and the tools of `make check-kernels-neon`: a
+#                             compiler for ARM, and QEMU, which also emulates an x86 CPU without AVX
+#     tools/deps.sh --tests   the same as without an option, and the optional dependencies of tests: a browser,
+#                             shells, QEMU, Slurm, a virtual environment (tools/test/test-venv.sh) and the
+#                             weights of the metric stlpips. KVREEL_TEST_ALL=1 selects --tests
 #
-# Says what it installs. Asks nothing as root or with a sudo that needs no password.
-# With nothing missing it touches neither the network nor the package lists.
+# The script prints the packages that it installs. It asks for a password only if sudo needs one. If no
+# package is missing, it uses neither the network nor the package lists.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -41,7 +41,7 @@ if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
     exit 0
 fi
 
-# What pip has, after apt.
+# Installs the dependencies that pip has, after those of apt.
 finish() {
     case $what in
     --lint)
@@ -91,7 +91,7 @@ quiet() {
         exit 1
     fi
 }
-# A list that cannot be refreshed may still do: the packages may be in the cache.
+# A failed refresh of the package lists is no error: the packages may be in apt's cache.
 "${as_root[@]}" apt-get update >"$log" 2>&1 || echo "deps: apt-get update failed, going on" >&2
 quiet "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
     apt-get install -y --no-install-recommends "${missing[@]}"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# device-check.sh - tests and benchmarks of the CUDA kernels on a machine with a GPU and a driver. The package is
-# built where nvcc is; the machine with the GPU builds nothing.
+# device-check.sh - tests and benchmarks of the CUDA kernels on a machine with a GPU and a driver. The package
+# is built on a machine with nvcc. The machine with the GPU builds nothing.
 #
 #     tools/device-check.sh --pack FILE [--emulated]   builds an archive: kvreel, kernels, tests, libraries (tools/device/pack.sh)
-#     tools/device-check.sh --run FILE OUT             unpacks it and runs it; OUT gets the results (tools/device/run.sh)
+#     tools/device-check.sh --run FILE OUT             unpacks and runs the archive; results are in OUT (tools/device/run.sh)
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
 
@@ -32,11 +32,11 @@ if [[ $2 == *.tar ]] || command -v xz >/dev/null; then
 else
     python3 -c 'import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2], filter="tar")' "$2" "$place"
 fi || exit 2
-# What the package leaves out because a checkout has it.
+# Links the checkout's fixtures and models, which the package does not contain.
 for f in tests/fixtures models/*; do
     [ -e "$place/$f" ] || [ ! -e "$f" ] || { mkdir -p "$(dirname "$place/$f")" && ln -s "$checkout/$f" "$place/$f"; }
 done
-if [ -n "${DONE:-}" ]; then # run.sh changes to the package
+if [ -n "${DONE:-}" ]; then # run.sh changes to the package's folder, so paths must be absolute
     read -ra done_files <<<"$DONE"
     DONE=$(realpath -m "${done_files[@]}" | paste -sd ' ')
     export DONE

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# pack.sh - one archive with what tools/device-check.sh --run needs on a machine with a GPU: kvreel, the
-# tests of its kernels, rows of bench, and every library but the C library's and NVIDIA's.
+# pack.sh - builds the archive that tools/device-check.sh --run needs on a machine with a GPU: kvreel, the
+# tests of its kernels, the benchmarks, and all libraries except the C library's and NVIDIA's.
 #
-#     tools/device-check.sh --pack FILE.tar.xz              kernels by nvcc for ARCH (default 90)
-#     tools/device-check.sh --pack FILE.tar.xz --emulated   kernels emulated, to try it out
+#     tools/device-check.sh --pack FILE.tar.xz              kernels compiled by nvcc for ARCH (default 90)
+#     tools/device-check.sh --pack FILE.tar.xz --emulated   emulated kernels, to test the package without a GPU
 #
-# FILE.tar is not compressed.
-# DATA=1 adds tests/fixtures/wan_tiny and models/nano (26 MB that a checkout has). BUILD names the build
-# folder (default build-device; emulated: build). MOST_MIB (default 45) bounds the archive, LEVEL (3) is xz's.
-# PROGRAMS="bin/tests/NAME=FILE ..." packs these files instead of what make builds.
+# A FILE that ends in .tar is not compressed. DATA=1 adds tests/fixtures/wan_tiny and models/nano (26 MB,
+# which a checkout already has). BUILD is the build folder (default build-device, with --emulated build).
+# MOST_MIB is the maximum size of the archive in MiB (default 45). LEVEL is the preset of xz (default 3).
+# PROGRAMS="bin/tests/NAME=FILE ..." packs these files instead of building and packing the default ones.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -36,7 +36,7 @@ if [ -z "${PROGRAMS:-}" ]; then
     for f in "$build"/device/tests/*/test_*[!.]?; do
         [ ! -x "$f" ] || PROGRAMS+=" bin/${f#"$build/device/"}=$f"
     done
-    PROGRAMS+=" bin/examples/plugin/center.so=$build/examples/plugin/center.so" # of a test, beside it
+    PROGRAMS+=" bin/examples/plugin/center.so=$build/examples/plugin/center.so" # a plug-in that a test loads
 fi
 
 place=$(mktemp -d)
@@ -45,9 +45,10 @@ mkdir -p "$place/bin/tests" "$place/lib" "$place/gcc"
 for program in $PROGRAMS; do
     mkdir -p "$(dirname "$place/${program%%=*}")"
     cp "${program#*=}" "$place/${program%%=*}"
-    strip "$place/${program%%=*}" 2>/dev/null || true # or it is a script
+    strip "$place/${program%%=*}" 2>/dev/null || true # strip fails on scripts, which stay unchanged
 done
-# GCC's own libraries are taken where the machine has none (a newer one has all of the older one's symbols).
+# GCC's libraries go to a folder of their own: run.sh uses them only on a machine that lacks one. A newer GCC
+# library has all symbols of an older one.
 ldd "$place/bin/kvreel" | awk '$3 ~ /^\// { print $3 }' | while read -r lib; do
     case $lib in
     */libc.so.* | */libm.so.* | */libdl.so.* | */libpthread.so.* | */librt.so.* | */ld-linux*) ;;
@@ -68,7 +69,7 @@ cp --parents configs/cost-wan.yaml configs/cost-card.yaml configs/cost-cut.yaml 
     echo "packed=$(date -u +%Y-%m-%dT%H:%M:%SZ)"
 } >"$place/package"
 mkdir -p "$(dirname "$file")"
-# Ten programs with one library in each: a window that holds several of them finds the rest alike.
+# Ten programs contain the same static library. With a 128 MiB dictionary, xz stores it only about once.
 case $file in
 *.tar) tar -C "$place" -cf "$file" . ;;
 *) tar -C "$place" -cf - . | xz -T1 --lzma2=preset="${LEVEL:-3}",dict=128MiB >"$file" ;;

@@ -1,24 +1,25 @@
 #!/usr/bin/env bash
-# run.sh - what an unpacked package does on a machine with a GPU (tools/device-check.sh --run FILE OUT).
+# run.sh - tests and benchmarks of an unpacked package on a machine with a GPU (tools/device-check.sh --run
+# FILE OUT).
 #
 #     bash tools/device/run.sh OUT
 #
 # OUT gets report.json, rows.jsonl, tests.tsv, rollouts.db, rollouts.csv, log.txt and logs.tar.gz.
 #
-#     LIMIT_S=520    all of it ends within so many seconds
-#     PARTS="..."    of: tests attention forward rollouts gemm codecs profile (the default), memcheck racecheck
-#     METHODS="..."  methods of forward and rollouts
-#     PATHS="..."    paths of rollouts: staged fused
-#     CASES=REGEX    cases of tests whose "PROGRAM CASE" matches
-#     CHECK_S=15     one check of a test, or one row, takes no longer
-#     JOBS=8         processes of tests at once
-#     DONE="FILE ..." databases of earlier packages of this card: their methods are left out, BF16 is not
-#     DRY=1          check the settings, show what would run, and measure nothing
+#     LIMIT_S=520    time limit of the whole script, in seconds
+#     PARTS="..."    the default: tests attention forward rollouts gemm codecs profile; also memcheck racecheck
+#     METHODS="..."  methods of the parts forward and rollouts
+#     PATHS="..."    attention paths of the part rollouts: staged fused
+#     CASES=REGEX    runs the test cases whose "PROGRAM CASE" matches
+#     CHECK_S=15     time limit of one check of a test, in seconds (of one forward: 5 s more)
+#     JOBS=8         number of parallel test processes
+#     DONE="FILE ..." databases of earlier packages on this GPU: their methods are skipped, except BF16
+#     DRY=1          checks the settings, prints the selected parts, and measures nothing
 #
-# Settings are checked before anything runs: a misspelt part, method or filter costs no minute of the card.
-# Every case of a test is cut into processes of few checks, each with one context. A check that hangs or
-# crashes costs its own limit: the next process goes on behind it. Everything that is measured is
-# written when it is known.
+# All settings are checked first, so that a misspelt part, method or filter uses no GPU time. The checks of a
+# test case are divided among several processes with one CUDA context each. A check that hangs or crashes ends
+# only its own process; a new process continues with the next check. Each result is written as soon as it is
+# known.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 2
 
@@ -48,9 +49,10 @@ if [ "${1:-}" = --case ]; then
         rc=$?
         echo "$program" >>"$out/logs/contexts"
         cat "$log.now" >>"$log"
-        # A process that was stopped because the part ended did not hang.
+        # A process that was stopped at the part's deadline did not hang.
         ended=$([ "$(date +%s)" -ge "$KVR_DEADLINE" ] && echo 1)
-        # Rows of what began; the check that began last and did not end is what stopped the process.
+        # Writes a row for each check that began. If the last check did not end, its state is crash or
+        # timeout.
         last=$(awk -v p="$program" -v c="$case" -v rows="$out/logs/$name.rows" -v rc="$rc" -v ended="$ended" '
             function row(state, ms) { printf "%s\t%s\t%s\t%s\t%s\t%.3f\t%s\n", p, c, n, what, state, ms / 1e3, said >>rows; open = 0; said = "" }
             /^> / { n = $2; what = $3; open = 1; said = ""; next }
@@ -61,9 +63,10 @@ if [ "${1:-}" = --case ]; then
                 print n == "" ? -1 : n
             }' "$log.now")
         rm -f "$log.now"
-        # 0, 1: it ran to its end. Else it stopped behind a failure (3), or was stopped.
+        # Exit codes 0 and 1: the process ran all its checks. Exit code 3: it stopped after a failed check.
+        # Other codes: it was stopped by a limit or crashed.
         [ "$rc" -gt 1 ] || break
-        if [ "$last" -lt 0 ]; then # before its first check
+        if [ "$last" -lt 0 ]; then # no check had begun
             printf '%s\t%s\t%s\t-\tcrash\t0\texit %d: %s\n' "$program" "$case" "$part/$parts" "$rc" "$(tail -n 1 "$log" | tr '\t' ' ')" >>"$out/logs/$name.rows"
             break
         fi
@@ -88,7 +91,7 @@ jobs=${JOBS:-8}
 rounds=$([ "$backend" = cuda ] && echo 15 || echo 3)
 exec > >(tee -a "$logs/log.txt") 2>&1
 tee=$!
-finish() { # STATUS, when all that was said is written
+finish() { # STATUS: exits after tee has written all output
     rm -rf "$logs"
     exec >&- 2>&-
     wait "$tee"
@@ -96,12 +99,12 @@ finish() { # STATUS, when all that was said is written
 }
 
 say() { printf '%4d s  %s\n' $(($(date +%s) - begin)) "$*"; }
-left() { # of all, and of a part that ends at most so many seconds from now
+left() { # [SECONDS]: remaining seconds, at most SECONDS
     local most=${1:-9999} all=$((limit - 6 - ($(date +%s) - begin)))
     echo $((most < all ? most : all))
 }
 
-# Libraries: the package's, and NVIDIA's where only Python looks for them.
+# Library path: the package's libraries, then NVIDIA's libraries in Python's site-packages.
 KVR_LIBS=$PWD/lib
 for lib in libstdc++.so.6 libgomp.so.1 libgcc_s.so.1; do
     ldconfig -p 2>/dev/null | grep -q "$lib" || { KVR_LIBS+=:$PWD/gcc && break; }
@@ -129,7 +132,7 @@ fi
 say "package $(tr '\n' ' ' <package)"
 say "GPU ${gpu:-none}; libraries $KVR_LIBS"
 
-# Does the device still answer? A process of ours opens it and copies.
+# Checks that the device still works: a program opens it and copies memory.
 answers=true
 answer() {
     [ "$answers" = true ] || return 1
@@ -143,7 +146,7 @@ answer() {
 
 # ---- tests ------------------------------------------------------------------------------------------
 
-# In the order of what they tell: first what was wrong on a device once.
+# Order of the test cases: first those that have failed on a GPU before.
 first='attention on tensor cores|attention by bytes|products of warp groups|stages|linear layers|wan|ops'
 cases() { # PROGRAM PART PARTS CASE, a line each
     local program case n per programs
@@ -166,14 +169,14 @@ cases() { # PROGRAM PART PARTS CASE, a line each
         done
     done >"$logs/all-cases"
 }
-list_cases() { [ -s "$logs/all-cases" ] || (cases >/dev/null); } # a subshell: its `wait` is for its own children
-tests() { # at most so many seconds
+list_cases() { [ -s "$logs/all-cases" ] || (cases >/dev/null); } # in a subshell, so that `wait` does not wait for tee
+tests() { # SECONDS: time limit
     list_cases
     { grep -E "	($first)" "$logs/all-cases"; grep -vE "	($first)" "$logs/all-cases"; } |
         awk -F'\t' -v want="${CASES:-.}" '($1 " " $4) ~ want' >"$logs/cases"
     export KVR_DEADLINE=$(($(date +%s) + $(left "$1")))
     tr '\t\n' '\0\0' <"$logs/cases" | xargs -0 -r -n 4 -P "$jobs" bash tools/device/run.sh --case "$out"
-    touch "$logs/contexts" # of no case, where there is no device
+    touch "$logs/contexts" # empty if no test ran, for example without a device
     report_tests
     if grep -qE '	(timeout|crash)	' "$out/tests.tsv"; then answer || true; fi
 }
@@ -191,8 +194,9 @@ kernels_in_all() { cat "$logs"/cuda_test_kernels-*.log 2>/dev/null | sed -n 's/^
 
 # ---- rows -------------------------------------------------------------------------------------------
 
-# rows PART SECONDS COMMAND...: its rows of JSON. The program says "> NAME" before each; one that fails or
-# takes longer than ROW_S seconds is named in a row of its own, and the next process leaves out what has begun.
+# rows PART SECONDS COMMAND...: runs a benchmark that prints JSON rows on stdout and "> NAME" on stderr before
+# each row. A row that fails, or takes more than ROW_S seconds, is written with its name and the error. The
+# next process skips all rows that have begun.
 rows() {
     local part=$1 end=$(($(date +%s) + $(left "$2"))) rc tries why
     shift 2
@@ -206,7 +210,7 @@ rows() {
             ours timeout -k 1 $((end - $(date +%s))) "$@" 2>"$logs/now" >>"$logs/$part.jsonl"
         rc=$?
         cat "$logs/now" >>"$logs/$part.err"
-        # A line that a limit cut off is no row.
+        # Deletes lines that are incomplete because the process was stopped.
         sed -i '/^{.*}$/!d' "$logs/$part.jsonl"
         if [ "$rc" -ne 0 ]; then
             why=$(grep -v '^> ' "$logs/now" | tail -n 1 | tr -d '"\\')
@@ -221,7 +225,7 @@ rows() {
     done
     say "$part: $(wc -l <"$logs/$part.jsonl") rows ($*)"
 }
-forward() { # a forward of each method; the paths of the attention inside are the cache's
+forward() { # SECONDS: one forward of each method on each path
     local m model=models/wan-1.3b-random end=$(($(date +%s) + $(left "$1")))
     if [ "$backend" = emulated ]; then
         model=$logs/model
@@ -235,15 +239,15 @@ forward() { # a forward of each method; the paths of the attention inside are th
         for path in ${PATHS:-staged fused}; do
             [ "$(date +%s)" -lt "$end" ] || break 2
             rows forward "$((check_s + 5))" bin/forward "$model" "$m" 4 "$([ "$backend" = cuda ] && echo 5 || echo 1)" "$path"
-            [ "$m" != BF16 ] || break # it is coded on neither path
+            [ "$m" != BF16 ] || break # BF16 has no encoded segments, so its paths are equal
         done
     done
 }
 
 # ---- rollouts ---------------------------------------------------------------------------------------
 
-# The whole sweep is kvreel's own: a cell that hangs costs its limit there.
-write_sweep() { # of METHODS and PATHS
+# Writes the config of the part rollouts. kvreel run limits the time of each cell.
+write_sweep() { # from METHODS and PATHS
     local list paths
     read -ra list <<<"${METHODS:-BF16 RTN_INT4 KIVI_INT2 QUAROT_KV_INT4 PRQ_INT4 QAQ_INT4}"
     read -ra paths <<<"${PATHS:-staged fused}"
@@ -266,13 +270,13 @@ videos: false
 timeout_s: ${CELL_S:-60}
 END
 }
-sweep() { # SECONDS CONFIG DB ARGUMENT...: `kvreel run` of it
+sweep() { # SECONDS CONFIG DB ARGUMENT...: runs `kvreel run`
     local most=$1 config=$2 db=$3
     shift 3
-    [ "$backend" = cuda ] || set -- --set "device=$backend" "$@" # a config for a card, tried out
+    [ "$backend" = cuda ] || set -- --set "device=$backend" "$@" # runs a GPU's config on the emulated device
     KVREEL_DATA=${CONFIG_DATA:-$PWD} ours timeout -s INT -k 8 "$most" bin/kvreel run "$config" --db "$db" --out "$logs/rollouts.out" "$@"
 }
-# Sets args: RUN_ARGS, its filter without the methods of DONE. Every package has a BF16 of its own.
+# Sets args to RUN_ARGS, with a filter that excludes the methods of DONE. BF16 is measured in every package.
 run_args() {
     local file i at=-1 methods
     read -ra args <<<"${RUN_ARGS:-}"
@@ -293,12 +297,13 @@ rollouts() {
         return 0
     fi
     run_args
-    # A sweep of timed cells ends by itself, with the baseline once more; a kill would leave its times NOISY.
+    # --budget ends a timed sweep early enough to measure the baseline once more. A killed sweep's times would
+    # be NOISY.
     [ -z "${CONFIG:-}" ] || args+=(--budget "$((most > 30 ? most - 8 : most))s")
     sweep "$most" "${CONFIG:-$logs/rollouts.yaml}" "$logs/rollouts.db" "${args[@]}" >"$logs/rollouts.txt" 2>&1
     say "rollouts: exit $?, $(grep -c '] wan' "$logs/rollouts.txt") cells"
     sed 's/^/        /' "$logs/rollouts.txt" | tail -n 40
-    # As one file that is closed: what a kill left in the write-ahead log is in it.
+    # Merging writes one closed database, which includes rows that a killed run left in the write-ahead log.
     ours timeout 20 bin/kvreel merge "$logs/rollouts.db" -o "$out/rollouts.db" >>"$logs/rollouts.txt" 2>&1
     ours timeout 20 bin/kvreel query --db "$out/rollouts.db" --csv 'SELECT * FROM summary' >"$out/rollouts.csv" 2>>"$logs/rollouts.txt"
     rm -rf "$logs/rollouts.out" "$out"/rollouts.db-wal "$out"/rollouts.db-shm "$out"/rollouts.db.lock
@@ -321,7 +326,8 @@ profile() {
     done
 }
 
-# sanitizer TOOL SECONDS: the tests of kernels in one process; what it finds is in its log.
+# sanitizer TOOL SECONDS: runs each case of cuda/test_kernels under compute-sanitizer and counts the errors in
+# its log.
 sanitizer() {
     local tool=$1 sanitizer end rc
     sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
@@ -335,7 +341,8 @@ sanitizer() {
         case=${case//\~/ }
         [[ "cuda/test_kernels $case" =~ ${CASES:-.} ]] || continue
         [ $((end - $(date +%s))) -ge 5 ] || break
-        # A test asks for more memory than there is: that error of the runtime is meant.
+        # One test requests more memory than the GPU has, so errors that the CUDA API returns are not
+        # reported.
         CK_RUN_CASE=$case LD_LIBRARY_PATH=$KVR_LIBS timeout -k 1 $((end - $(date +%s))) "$sanitizer" --tool "$tool" --report-api-errors no \
             --error-exitcode 9 bin/tests/cuda/test_kernels >"$logs/$tool-${case// /_}.log" 2>&1
         rc=$?
@@ -351,13 +358,13 @@ sanitizer() {
 
 refused=
 refuse() { echo "device-check: $*"; refused=yes; }
-wanted_part() { # NAME...: is one of them among the parts?
+wanted_part() { # NAME...: succeeds if one of them is in PARTS
     local name
     for name; do [[ " $parts " != *" $name "* ]] || return 0; done
     return 1
 }
-check_sweep() { # CONFIG ARGUMENT...: does kvreel take it, and is there a cell?
-    # The plan of one cell: all of cost-card.yaml's are 10 s of a core.
+check_sweep() { # CONFIG ARGUMENT...: succeeds if kvreel accepts the config and at least one cell is left
+    # Plans one cell only: planning all cells of cost-card.yaml takes 10 s.
     if ! sweep 60 "$1" "$logs/plan.db" --dry-run --limit 1 "${@:2}" >"$logs/plan" 2>&1; then
         refuse "rollouts: $(sed -n 's/^kvreel: //p' "$logs/plan" | tail -n 1 | grep . || tail -n 1 "$logs/plan")"
     elif grep -q '^0 cells:' "$logs/plan"; then
@@ -369,7 +376,7 @@ check_cases() {
     wanted_part tests || among='^cuda/test_kernels '
     list_cases
     cut -f 1,4 "$logs/all-cases" | tr '\t' ' ' | grep -E "$among" | sort -u >"$logs/names"
-    grep -q '^cuda/test_kernels ' "$logs/names" || return 0 # no device: the tests themselves say so
+    grep -q '^cuda/test_kernels ' "$logs/names" || return 0 # no device: the tests report it
     grep -qE -- "$CASES" "$logs/names" ||
         refuse "CASES=$CASES: no test case matches; there are: $(paste -sd, "$logs/names" | sed 's/,/, /g')"
 }
@@ -404,7 +411,7 @@ check_settings() {
 
 text() { [ -n "$1" ] && printf '"%s"' "$(tr -d '"\\' <<<"$1" | tr '\t' ' ')" || printf null; }
 number() { [[ ${1// /} =~ ^[0-9.]+$ ]] && printf '%s' "${1// /}" || printf null; }
-array() { # lines of stdin as an array
+array() { # prints the lines of stdin as a JSON array
     sed 's/$/,/' | sed '$ s/,$//' | { printf '[\n' && cat && printf ']'; }
 }
 report() {

@@ -1,10 +1,9 @@
 #!/bin/sh
-# embed-texts.sh - files as C: `embed-texts.sh FILE...` prints a text kvr_statement_NAME for each
-# NAME.sql, kvr_script_NAME for each NAME.gp, kvr_python_NAME for each NAME.py.
+# embed-texts.sh - prints files as C strings: `embed-texts.sh FILE...` defines kvr_statement_NAME for each
+# NAME.sql, kvr_script_NAME for each NAME.gp and kvr_python_NAME for each NAME.py.
 #
-# Comments of SQL (two dashes and a blank, at the start of a line or behind blanks) and empty lines
-# stay in the file; everything else is the text, to the letter, without the last line's end. A
-# script goes as it is.
+# From SQL files, empty lines and comments are removed. A comment begins with two dashes and a blank, at the
+# start of a line or after a blank. The string ends without a newline. Scripts are copied unchanged.
 set -eu
 for file; do
     case $file in

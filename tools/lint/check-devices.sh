@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# check-devices.sh - fails on code that compares a device's backend.
+# check-devices.sh - fails if code compares a device's backend.
 #
 #     tools/lint/check-devices.sh [ROOT]
 #
-# Differences between devices are functions in a table [KVR_N_BACKENDS] or properties of a device
-# (harness/device/dev.h). Files for one device (*_cuda* in the name) may use its stream; no file may
-# branch on the presence of a stream.
+# A difference between devices belongs in a function table [KVR_N_BACKENDS] or in a property of the device
+# (harness/device/dev.h). Files for one device (*_cuda* in the name) may use its stream. No file may branch on
+# whether a stream exists.
 set -euo pipefail
 
 cd "${1:-$(dirname "$0")/../..}"

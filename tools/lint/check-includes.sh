@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# check-includes.sh - calls go one way: fails on an include that docs/architecture.md does not allow.
+# check-includes.sh - fails if a file includes a header of a folder that docs/architecture.md does not allow.
 #
 #     tools/lint/check-includes.sh [ROOT]
 #
-# The table there has a row for each folder: its name, what it is, and the folders that its files may
-# include from, by name, or `nothing`. Folders that are not in the table, names that are no folders
-# and circles are found, too.
+# The table of that page has a row for each folder: its name, its purpose, and the folders whose headers its
+# files may include, or `nothing`. The script also reports folders without a row, rows without a folder, and
+# cycles.
 set -euo pipefail
 
 cd "${1:-$(dirname "$0")/../..}"
@@ -15,8 +15,8 @@ find harness methods metrics -type f \( -name '*.[ch]' -o -name '*.cc' -o -name 
     -o -name '*.def' \) -print0 | sort -z | xargs -0 grep -nE '^[ \t]*#[ \t]*include[ \t]*"' /dev/null |
     awk -v table="$table" '
     function say(text) { print text; bad = 1 }
-    # "harness/store/sql.h" and "methods/codecs/x.c" belong to "store" and "methods"; a folder within
-    # one that has a row of its own, such as "engine/vae", to itself.
+    # "harness/store/sql.h" belongs to the folder "store", "methods/codecs/x.c" to "methods". A subfolder that
+    # has its own row, such as "engine/vae", is a folder of its own.
     function folder(path,    part, at) {
         at = split(path, part, "/")
         if (part[1] != "harness") return part[1]
@@ -42,7 +42,7 @@ find harness methods metrics -type f \( -name '*.[ch]' -o -name '*.cc' -o -name 
         for (name in asked)
             if (!(name in known)) say(table ": the row of " asked[name] " names " name ", which has no row")
     }
-    # Depth first; a folder that is met again on the way down closes a circle.
+    # Depth-first search: a folder that is reached again on the current path closes a cycle.
     function walk(name, way,    i) {
         if (state[name] == 2) return
         if (state[name] == 1) { say(table ": a circle: " way " > " name); return }

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# check-index.sh - tools/README.md has one line for each script of tools/, and no line without a script.
+# check-index.sh - fails if a script of tools/ has no line in tools/README.md, or a line has no script.
 #
 #     tools/lint/check-index.sh [ROOT]
 #
-# tools/peers has an index of its own, tools/peers/README.md.
+# The scripts of tools/peers are listed in tools/peers/README.md instead.
 set -euo pipefail
 cd "${1:-$(dirname "$0")/../..}/tools"
 

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# check-library.sh - can the built library be opened late, in a process that has loaded much else?
+# check-library.sh - checks that a process that has loaded many other libraries can still load libkvreel.so.
 #
 #     tools/lint/check-library.sh build/libkvreel.so
 #
-# glibc keeps about 1.6 KiB of static TLS for libraries that are opened after the start of the program.
-# A library that addresses its thread-local data by an offset (STATIC_TLS) competes for that with all
-# others. Buffers belong to codecs and caches, not to the library: TLS and each writable object are
-# limited, but for the reserve of harness/core/json.c, which must be there when there is no memory.
+# glibc reserves about 1.6 KiB of static thread-local storage (TLS) for libraries that are loaded after the
+# program's start. All such libraries that use static TLS (flag STATIC_TLS) share this reserve, so kvreel must
+# not use it. The script also limits the size of the library's TLS and of each writable object, because codecs
+# and caches own their buffers. The one exception is the reserve of harness/core/json.c, which is needed after
+# an allocation has failed.
 set -uo pipefail
 
 library=${1:?usage: tools/lint/check-library.sh LIBRARY}

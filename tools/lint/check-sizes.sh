@@ -3,16 +3,17 @@
 #
 #     tools/lint/check-sizes.sh [ROOT]    compare with ROOT/tools/lint/sizes.baseline
 #
-# Lines of a function are those between its braces. Tests are left out: their tables are data. The baseline lists the
-# exceptions with their present size, which may only fall; an entry that is no longer needed fails, too.
+# The lines of a function are those between its braces. Tests are not checked, because their tables are data.
+# The baseline lists the exceptions with their present size. An exception that grows, or that is no longer
+# needed, is an error.
 set -euo pipefail
 export LC_ALL=C
 cd "${1:-$(dirname "$0")/../..}"
 found=$(mktemp)
 trap 'rm -f "$found"' EXIT
 
-# FILE NAME LINES of each function and file above its limit; NAME is "-" for a file. clang-format puts the braces
-# of a function, and of nothing else that has code, into column 1.
+# Prints FILE NAME LINES for each function and file above its limit; NAME is "-" for a file. clang-format puts
+# only a function's braces into column 1.
 find harness methods metrics plots \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.cc' \) -print | sort |
     xargs -d '\n' awk -v most_function=60 -v most_file=900 '
         function end_file() { if (lines > most_file) print file, "-", lines }

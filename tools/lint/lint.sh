@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# lint.sh - formatting, static analysis, headers that stand alone, and a second compiler.
+# lint.sh - checks formatting, headers that must compile alone, static analysis, and compilation by clang.
 #
-#     tools/lint/lint.sh           what takes minutes on two cores
-#     tools/lint/lint.sh --all     what compiles everything again, too: clang for every instruction set, nvcc
-#     ONLY='cppcheck'              the steps whose name matches
+#     tools/lint/lint.sh           the steps that take minutes on two cores
+#     tools/lint/lint.sh --all     also the steps that compile everything again: clang for every instruction set, nvcc
+#     ONLY='cppcheck'              only the steps whose name matches
 #
-# A tool that is not installed, and a step that is left to --all, are named; whatever is found fails the
-# goal. tools/deps.sh --lint installs the tools.
+# The script names each missing tool and each step that needs --all. Any finding is a failure. tools/deps.sh
+# --lint installs the tools.
 set -uo pipefail
 
 mapfile -t sources < <(git ls-files '*.c')
@@ -47,7 +47,7 @@ strict=(-Wstrict-prototypes -Wmissing-prototypes)
 flags=($(pkg-config --cflags jansson yaml-0.1 sqlite3 libcrypto libavformat libavcodec libavutil \
     libswscale check 2>/dev/null) -I. -D_GNU_SOURCE)
 
-# each N FILE... -- COMMAND...: COMMAND with N files at a time, one command per core.
+# each N FILE... -- COMMAND...: runs COMMAND with at most N files at a time, one process per core.
 each() {
     local n=$1 files=()
     shift
@@ -64,7 +64,7 @@ alone() { # language standard compiler headers...
     shift 3
     work=$(mktemp -d)
     for h in "$@"; do
-        # The include comes twice: a header without a guard fails here.
+        # Includes each header twice: a header without an include guard fails here.
         printf '#include "%s"\n#include "%s"\n' "$h" "$h" >"$work/${h//\//__}.in"
         wrappers+=("$work/${h//\//__}.in")
     done
@@ -80,7 +80,7 @@ alone_emulated() { # headers...
     alone c++ c++17 g++ "$@"
 }
 
-# Names the files; `make format` mends them.
+# Prints the files that are not formatted; `make format` formats them.
 formatted() {
     each 16 "$@" -- clang-format --dry-run -Werror 2>&1 | sed -n 's/^\([^ :]*\):[0-9]*:[0-9]*: error: .*/\1/p' | sort -u >"$log.files"
     cat "$log.files"
@@ -91,13 +91,13 @@ clang_builds() {
     each 8 "${sources[@]}" -- clang -std=c17 "${warn[@]}" "${strict[@]}" "${flags[@]}" -march=native -fopenmp -fsyntax-only
 }
 
-# The emulated build of the CUDA sources, by the second compiler.
+# Compiles the emulated build of the CUDA sources with clang.
 clang_builds_cuda() {
     local f plain=() throwing=() rc=0
     for f in "${cuda[@]}"; do
         case $f in
-        harness/device/*_cuda.cu) ;;                            # nvcc's alone
-        */onednn_guard.cc | */spiece.cc) throwing+=("$f") ;; # where exceptions of libraries end
+        harness/device/*_cuda.cu) ;; # only for nvcc
+        */onednn_guard.cc | */spiece.cc) throwing+=("$f") ;; # C++ with exceptions, which these files catch
         *) plain+=("$f") ;;
         esac
     done
@@ -107,14 +107,15 @@ clang_builds_cuda() {
     return "$rc"
 }
 
-# clang's analyser follows the paths through a source.
+# Runs clang's static analyser, which follows the paths through each source file.
 analyzed() {
     local options=(--analyze --analyzer-output text -Xclang -analyzer-werror -std=c17 "${flags[@]}" -march=native -fopenmp)
     each 4 "$@" -- clang "${options[@]}" -include tools/lint/analyzer.h
 }
 
-# nvcc takes every kernel, and none spills registers but the rare forms of attend_mma_coded: two grids
-# (139, 143), one of keys and values not coded (172 to 175).
+# nvcc must compile every kernel without register spills. The exceptions are variants of attend_mma_coded for
+# head dimension 128 with the Taylor correction and chains of grids: FORM 143, and 172 to 175 (K or V
+# unquantized).
 no_spills() {
     make -s V=1 cuda || return 1
     find "${BUILD:-build}" -name '*.cuda.o.log' -exec cat {} + |
@@ -124,7 +125,8 @@ no_spills() {
              END { if (!n) print "no kernel was compiled"; exit bad || !n }'
 }
 
-# What warp groups ask for (setmaxnreg, from PTX) beside what ptxas gave their kernel: more hangs on a device.
+# Compares the registers that warp groups request (setmaxnreg, in PTX) with those that ptxas allocated for the
+# kernel. A larger request hangs on a GPU.
 registers_fit() {
     local f rc=0 work
     work=$(mktemp -d)
@@ -136,7 +138,7 @@ registers_fit() {
     return "$rc"
 }
 
-later() { # name: not a step of minutes
+later() { # name: succeeds with --all, otherwise prints that the step was left out
     [ -n "$all" ] && return 0
     echo "left  $1: make lint-all"
     return 1
@@ -159,7 +161,7 @@ if have gcc 'headers alone'; then
     seam=()
     for h in "${headers[@]}"; do
         case $h in
-        methods/*/* | methods/part.h) ;; # shared with kernels, where C++ is a device's
+        methods/*/* | methods/part.h) ;; # kernels share these headers, and only the CUDA build compiles them as C++
         harness/core/*.h | harness/cache/cache.h | methods/*.h) seam+=("$h") ;;
         esac
     done
@@ -172,13 +174,14 @@ if have clang 'the second compiler'; then
     step "clang takes every source" clang_builds
     step "clang takes every CUDA source, emulated" clang_builds_cuda
 fi
-# All but the tests: Check's macros hide which assertions end a function. A new folder is in it.
+# All sources except the tests, in which Check's macros hide the assertions that end a function.
 mapfile -t product < <(printf '%s\n' "${sources[@]}" | grep -v '^tests/')
 if have cppcheck cppcheck; then
-    # System headers are not read (they take minutes), so loops that hide in their macros are
-    # spelled out here.
-    # Scratch memory holds floats, integers or BF16 at different times. invalidPointerCast warns of each
-    # cast between them, although no value is read as another type.
+    # cppcheck does not read system headers, which would take minutes, so these definitions replace jansson's
+    # loop macros.
+    #
+    # invalidPointerCast is suppressed: scratch memory has floats, integers or BF16 at different times.
+    # cppcheck would report each cast between them, although no value is read with another type.
     step "cppcheck" cppcheck --quiet --error-exitcode=1 --std=c11 --language=c -I. -D_GNU_SOURCE \
         '-Djson_object_foreach(o,k,v)=while((k=next_key(o))&&(v=next_value(o)))' \
         '-Djson_array_foreach(a,i,v)=while((v=element(a,i=next_index(a))))' \
@@ -192,7 +195,7 @@ fi
 if have clang 'loops' && later "clang's optimiser, for every instruction set"; then
     step "clang's optimiser is silent about loops, for every instruction set" make -s -j"$cores" CC=clang loops
 fi
-[ -z "$(command -v nvcc)" ] && [ -x /usr/local/cuda/bin/nvcc ] && PATH=$PATH:/usr/local/cuda/bin # where the Makefile looks, too
+[ -z "$(command -v nvcc)" ] && [ -x /usr/local/cuda/bin/nvcc ] && PATH=$PATH:/usr/local/cuda/bin # as in the Makefile
 if have nvcc 'machine code of the CUDA kernels' && have python3 'machine code of the CUDA kernels'; then
     if NVDISASM=$(bash tools/sass/nvdisasm.sh --install 2>&1); then
         export NVDISASM

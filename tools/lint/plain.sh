@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# plain.sh - finds text that CONTRIBUTING.md's rules of language exclude, and fails where there is more of it.
+# plain.sh - finds text that the language rules of CONTRIBUTING.md exclude, and fails if the number of
+# findings grows.
 #
 #     tools/lint/plain.sh [ROOT]            compare with ROOT/tools/lint/plain.baseline
 #     tools/lint/plain.sh --list [FILE...]  list every finding (in these files)
-#     tools/lint/plain.sh --lower [ROOT]    lower the baseline to what is found; it is never raised
+#     tools/lint/plain.sh --lower [ROOT]    lower the baseline to the present counts; it is never raised
 #
-# Findings are phrases that stand in for a noun, sentences above 35 words in headers and documents, and
-# identifiers that were renamed (tools/lint/plain.awk has the lists). The baseline has one count for each kind
-# and folder; a count above it fails, and the findings on changed lines are listed.
+# A finding is a phrase that replaces a noun, a sentence above 35 words in a header or document, or a renamed
+# identifier (lists in tools/lint/plain.awk). The baseline has one count for each kind of finding and folder.
+# If a count is exceeded, the script lists the findings on changed lines and fails.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 export LC_ALL=C
@@ -22,7 +23,7 @@ findings() { # [FILE...]
     if [ $# -gt 0 ]; then awk -f "$here/plain.awk" "$@"; else text_files | xargs -d '\n' awk -f "$here/plain.awk"; fi
 }
 
-# KIND FOLDER COUNT; a folder is the first two parts of the path.
+# Prints KIND FOLDER COUNT for each kind and folder. A folder is the first two components of the path.
 counts() {
     awk '{ split($2, at, ":"); n = split(at[1], dir, "/")
            folder = n == 1 ? "." : n == 2 ? dir[1] : dir[1] "/" dir[2]
@@ -30,7 +31,8 @@ counts() {
          END { for (k in count) print k, count[k] }' | sort
 }
 
-# Of the findings of this kind and folder, those on lines changed since the baseline; without git, all.
+# Lists the findings of one kind and folder on lines changed since the baseline. Without git, it lists all of
+# them.
 list() { # KIND FOLDER FINDINGS
     local base
     base=$(git log -1 --format=%H -- tools/lint/plain.baseline 2>/dev/null) || base=

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# between.sh - put standard input between the markers of a page.
+# between.sh - replaces the text between two markers of a page with standard input.
 #
 #     COMMAND | tools/measure/between.sh FILE NAME    between <!-- NAME:begin ... --> and <!-- NAME:end -->
 #
-# Empty lines separate the text from the markers, so that it may be a table.
+# An empty line separates the text from each marker, because a Markdown table needs one.
 set -euo pipefail
 
 file=$1

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# claims.sh - write docs/claims.md and docs/img/claims.png: the verdicts of results/claims.yaml on a database.
+# claims.sh - writes docs/claims.md and docs/img/claims.png: the verdicts of a database on
+# results/claims.yaml.
 #
-#     tools/measure/claims.sh build/kvreel out/settle.db     several databases: kvreel merge them first
+#     tools/measure/claims.sh build/kvreel out/settle.db     `kvreel merge` joins several databases first
 #
-# tools/measure/claims.jq lays out the rows of `kvreel claims --json`; needs jq.
+# tools/measure/claims.jq formats the rows of `kvreel claims --json`. The script needs jq.
 set -euo pipefail
 
 kvreel=${1:-build/kvreel}

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# cpu-figures.sh - the tables of docs/cpu-figures.md, from runs of this build on this machine.
+# cpu-figures.sh - measures this build on this machine and writes the tables of docs/cpu-figures.md.
 #
 #     tools/measure/cpu-figures.sh BUILD/kvreel [docs/cpu-figures.md]
 #     VARIANTS='avx2' THREADS='1' ROUNDS=9 SHAPE=768x9984x12x128 tools/measure/cpu-figures.sh ...
 #
-# Without a page the tables go to standard output. Sections of the page that this script does not
-# write, such as those of other machines, stay at its end.
+# Without a page, the script writes the tables to standard output. Sections of the page that the script does
+# not write, such as those of other machines, are kept at the page's end.
 #
-# Every figure is a same-run ratio with the reference named above its table; the machine should have
-# nothing else to do (the load stands above each table). About ten minutes on two cores.
+# Each figure is a ratio to the reference named above its table, measured in the same run. The machine should
+# be idle; its load is printed above the table, too. A run takes about ten minutes on two cores.
 set -euo pipefail
 
 kvreel=$1 page=${2:-}
@@ -21,7 +21,8 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 [ -z "$page" ] || exec >"$dir/page"
 
-# One run: NAME VARIANT THREADS words...; rows "name|reference<TAB>ratio (median unit)".
+# measure NAME VARIANT THREADS ARGUMENT...: runs `kvreel bench ARGUMENT...` and writes its JSON to
+# $dir/NAME.VARIANT.THREADS.
 measure() {
     local name=$1 variant=$2 n=$3
     shift 3
@@ -30,7 +31,7 @@ measure() {
     sed -n 's/^bench: //p' "$dir/log" >"$dir/machine.$name.$variant.$n"
 }
 
-# The fields of one JSON document of rows, a line each: name, reference, ratio, median, unit, error.
+# Prints one line per row of a JSON file, with tabs between name, reference, ratio, median, unit and error.
 fields() {
     tr -d '\n' <"$1" | sed 's/}, *{/}\n{/g' | sed 's/[][]//g' | awk '
         function field(key,   m) {
@@ -58,7 +59,7 @@ table() { # NAME TITLE
         fields "$dir/$name.$f" >"$dir/$name.$f.tsv"
         tsv+=("$dir/$name.$f.tsv")
     done
-    # A cell is "ratio (median)"; an error beyond what the page says stops.
+    # A table cell is "ratio (median)". An error above its limit stops the script.
     awk -F'\t' -v n="${#files[@]}" -v heads="$(printf '%s\t' "${files[@]/./, }")" '
         BEGIN { split(heads, head, "\t"); for (f = 1; f <= n; f++) one[f] = head[f] ~ /, 1$/ }
         FNR == 1 { file++ }
@@ -69,9 +70,11 @@ table() { # NAME TITLE
             if (!index(refs, $2)) refs = refs (refs == "" ? "" : ", ") $2
             unit = $5
             cell[key, file] = $3 == "null" ? "-" : one[file] ? sprintf("%.2f (%.3g)", $3, $4) : sprintf("%.2f", $3)
-            # int8 without VNNI has 7-bit codes (attend_dot.c): twice the error. bench holds BF16 rows to 2^-8 of the RMS
-            # of the values; an average of N random values is at most sqrt(N) times smaller, which bounds the error
-            # relative to the output (KIVI_INT2 at 4,800 keys: .0007 of the values, .03 of the output).
+            # Limits of the error. int8 without VNNI has 7-bit codes (attend_dot.c), so its limit is twice as
+            # large. bench allows BF16 rows an error of 2^-8 relative to the RMS of the values. The average of
+            # N random values is at most sqrt(N) times smaller than the values, so the error relative to the
+            # output is at most sqrt(N) / 256. For example, KIVI_INT2 at 4,800 keys has an error of .0007 of
+            # the values and .03 of the output.
             match(key, /x[0-9]+/)
             limit = key ~ /int8/ ? (head[file] ~ /^(portable|avx2|avx512),/ ? .04 : .02) \
                 : key ~ /\.bf16\./ ? sqrt(substr(key, RSTART + 1, RLENGTH - 1)) / 256 : 1e-5
@@ -115,14 +118,15 @@ table attention "Attention"
 threads=1 table large "Attention, a longer cache ($shape)"
 table gemm "Linear layers"
 
-# Codecs: each run has rows of one and of more threads, which are columns here; the ratio alone.
+# Each codec run measures one thread and several threads, which are two columns here. Cells have only the
+# ratio.
 threads=2
 printf '\n## Codecs\n\n'
 for v in $variants; do
     printf '* %s: %s\n' "$v" "$(cat "$dir/machine.codec.$v.2")"
     fields "$dir/codec.$v.2" | sed "s/^/$v\t/"
 done >"$dir/codec.all"
-# memcpy's own rate tells a slow host (4 GB/s) from an idle one (10 GB/s and more).
+# The rate of memcpy shows whether the host was busy (4 GB/s) or idle (10 GB/s and more).
 awk -F'\t' '$2 ~ /\.t1$/ && $4 > 0 { rate = $5 / $4; if (!n++ || rate < low) low = rate; if (rate > high) high = rate; unit = $6 }
     END { printf "* memcpy, one thread: %.2g to %.2g %s over the rows\n", low, high, unit }' "$dir/codec.all"
 grep INT4 "$dir/codec.all" | awk -F'\t' '
@@ -150,7 +154,7 @@ grep INT4 "$dir/codec.all" | awk -F'\t' '
         }
     }'
 
-# A section is a heading of level two and what follows it.
+# Appends the old page's sections that this run did not write. A section is a level-2 heading and its text.
 if [ -n "$page" ]; then
     if [ -e "$page" ]; then
         awk 'FNR == NR { if (/^## /) written[$0] = 1; next }

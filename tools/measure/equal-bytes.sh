@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# equal-bytes.sh - put the table of a database between the markers of docs/equal-bytes.md.
+# equal-bytes.sh - writes the table of a database between the markers of docs/equal-bytes.md.
 #
 #     build/kvreel run configs/budget-nano.yaml
 #     tools/measure/equal-bytes.sh KVREEL out/budget-nano.db [FILE]     FILE: default docs/equal-bytes.md
 set -euo pipefail
 
-# The page leaves out PSNR, solved frames and the runtime, which such a sweep does not control, and names the budget once.
+# Drops the columns PSNR, solved frames and runtime, which this sweep does not control, and prints each budget
+# once.
 "$1" report --db "$2" --table equal_bytes --format md | awk '
     /^\| method / { next }
     /^\|---/ { next }
@@ -25,6 +26,6 @@ set -euo pipefail
         print cell[1] " | " cell[2] " | " cell[3] " | " cell[4] " |"
         next
     }
-    # The note, one sentence for each of its parts.
+    # Splits the note below the table into sentences.
     { sub(/, (the )?means (include|are over) the draws/, ". Means include the draws"); sub(/, (settings )?model /, ". Settings: model ") }
     { print }' | "$(dirname "$0")/between.sh" "${3:-docs/equal-bytes.md}" equal-bytes

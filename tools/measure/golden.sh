@@ -1,30 +1,31 @@
 #!/usr/bin/env bash
-# golden.sh - measure again what is under version control in results/golden, and say what changed.
+# golden.sh - measures the results in results/golden again and reports the differences.
 #
 #     tools/measure/golden.sh build/kvreel [--write] [--part codes|forced|free] [--method NAME [--as OTHER]]
 #                                          [-- ARGUMENTS FOR kvreel]
 #
-# A free rollout is chaotic: on another CPU, which sums in another order, its PSNR moves by a
-# decibel. So there are three parts, each held as tightly as it can be on every machine:
+# A free rollout is chaotic: another CPU adds in another order, which changes the PSNR by about 1 dB. Three
+# parts therefore have different tolerances, each as tight as all CPUs allow:
 #
-#   codes    What every method stores for keys and values that are drawn: bytes and a hash of codes,
-#            scales, zero points and indices. Equal. No sum of products is in it.
-#   forced   configs/golden.yaml: keys and bytes are equal. `latent_error` E = |x - r| / |r|, of
-#            single forwards over a past that is given, may move by 6e-5 (see below).
-#   free     configs/golden-free.yaml: the value under version control lies where the next of the
-#            five draws would, x_1 .. x_5 of mean m and standard deviation s:
-#            |x - m| <= t s sqrt(1 + 1/5), t = 8.610, Student's with 4 degrees, 99.9 % two-sided.
+#   codes    The bytes and a hash of the codes, scales, zero points and indices that each method stores for
+#            pseudorandom keys and values. They must be equal, since no sum of products is involved.
+#   forced   configs/golden.yaml. Cell keys and bytes must be equal. `latent_error` E = |x - r| / |r| of single
+#            forwards, whose past comes from the BF16 rollout, may differ by 6e-5 (derived below).
+#   free     configs/golden-free.yaml. The committed PSNR x must lie in the prediction interval of five new
+#            draws with mean m and standard deviation s: |x - m| <= t s sqrt(1 + 1/5). t = 8.610 is
+#            Student's t with 4 degrees of freedom, two-sided 99.9 %.
 #
-# Where 6e-5 comes from. Keys and values of two CPUs differ by d = 1e-6 of themselves (sums of some
-# hundred terms, each rounded by 2^-24 = 6e-8, in several layers). A share d / q of them then lies on
-# two sides of a border between levels that are q apart and becomes another level: an error of
-# q sqrt(d / q) = sqrt(d q) of their size. BF16, which both rollouts are rounded to, has q = 2^-8:
-# 6e-5, whatever the method, and E is in units of |r|. Codes of two bits have q near 1, but a value
-# on the border is half a level off on either side, so that the size of its error stays. Measured on
-# portable, avx2 and avx512, 18 methods whose E is .0025 to .29: 2.2e-5 at most. RTN_INT2 with a step
-# that is off by one part in 256 is off by 7e-4 (tests/cli/test_golden.sh).
+# Derivation of 6e-5. Keys and values of two CPUs differ by a relative d = 1e-6: sums of some hundred terms,
+# each rounded by 2^-24 = 6e-8, in several layers. Let q be the relative distance of two quantization levels.
+# A fraction d / q of the values then rounds to the neighbouring level, which is an RMS error of q sqrt(d / q)
+# = sqrt(d q). Both rollouts are rounded to BF16, where q = 2^-8. This gives 6e-5 for every method, in units
+# of |r|. Two-bit codes have q near 1. However, a value between two levels has an error of half a step with
+# either level, so |x - r| does not change.
 #
-# --as runs another method under the name of one: a change that has to be found.
+# The largest difference measured is 2.2e-5, over portable, avx2, avx512 and 18 methods with E from .0025 to
+# .29. An RTN_INT2 whose step is wrong by 1/256 differs by 7e-4 (tests/cli/test_golden.sh).
+#
+# --as measures the method OTHER in place of NAME, to test that a difference is reported.
 # shellcheck disable=SC2317 # new_* are called by the name of their part
 set -uo pipefail
 
@@ -48,7 +49,8 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 bad=0
 
-# sweep CONFIG: into $dir/golden.db, of one method if one was asked for.
+# sweep CONFIG: runs a config into $dir/golden.db, with only BF16 and the method of --method if that was
+# given.
 sweep() {
     local set=()
     [ -z "$method" ] || set=(--set "methods=[BF16, {method: ${as:-$method}, label: $method}]")
@@ -67,12 +69,12 @@ codes_of() { # NAMES
         "$kvreel" codec -m "${as:-$n}" --draw 432x2x64 -O tokens_per_frame=144 -O frames_per_chunk=1 \
             --json "${extra[@]}" >"$dir/code-$n" || return
     done
-    # jq takes longer to start than a codec: once for all of them.
+    # One jq for all files: jq takes longer to start than a codec to run.
     jq -r '[(input_filename | sub(".*/code-"; "")), .nominal_bytes, .resident_bytes, .stored_sha256] |
         join(",")' "${@/#/$dir/code-}"
 }
 
-# In two halves, one on each core.
+# Encodes with the methods in two processes, one per core.
 new_codes() {
     local names=("$method") half
     [ -n "$method" ] || mapfile -t names < <("$kvreel" list methods --json |
@@ -92,7 +94,7 @@ new_forced() {
          FROM cell c JOIN metric m ON m.cell = c.key AND m.name = 'latent_error' ORDER BY c.method"
 }
 
-# Draw 0 goes under version control; the others are what it is compared within.
+# Draw 0 of the committed file is compared with all five draws of this run.
 new_free() {
     sweep configs/golden-free.yaml
     ask "SELECT c.method, coalesce(json_extract(c.spec, '\$.jitter'), 0) AS draw,
@@ -104,7 +106,8 @@ new_free() {
 differences='
     function off(a, b) { return a > b ? a - b : b - a }
     function say(what) { print "golden: " part ": " $1 ": " what; bad = 1 }
-    # Equal, but for the last column of `forced`, where a NaN is a difference.
+    # All columns must be equal, except the last one of `forced`, which has a tolerance. NaN counts as a
+    # difference.
     function compare(    o, i) {
         split(old[$1], o, ",")
         for (i = 2; i <= nf; i++)

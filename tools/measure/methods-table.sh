@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# methods-table.sh - put the registry's tables between the markers of docs/methods.md.
+# methods-table.sh - writes the registry's tables between the markers of docs/methods.md.
 #
 #     tools/measure/methods-table.sh KVREEL [FILE]    rewrites FILE (default: docs/methods.md)
 set -euo pipefail

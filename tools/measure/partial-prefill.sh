@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# partial-prefill.sh - put the tables of a database between the markers of docs/partial-prefill.md.
+# partial-prefill.sh - writes the tables of a database between the markers of docs/partial-prefill.md.
 #
 #     build/kvreel run configs/partial-prefill.yaml
 #     tools/measure/partial-prefill.sh KVREEL out/partial-prefill.db [FILE]   FILE: docs/partial-prefill.md
@@ -10,7 +10,7 @@ db=$2
 page=${3:-docs/partial-prefill.md}
 tools=$(dirname "$0")
 
-# A number with so many places, as jq has none.
+# at($n): a number with $n decimal places, which jq has no function for.
 # shellcheck disable=SC2016 # $n is jq's
 number='def at($n): . as $x | if $x == null then "-" else
     ((if $x < 0 then -$x else $x end) * pow(10; $n) | round | tostring
@@ -18,7 +18,7 @@ number='def at($n): . as $x | if $x == null then "-" else
     | (if $x < 0 and ($d | tonumber) > 0 then "-" else "" end) + $d[:-$n] + "." + $d[-$n:] end;
     def span($a; $b; $c): if $a == null then "-" else "\($a | at(3)) [\($b | at(3)), \($c | at(3))]" end;'
 
-# One row for a claim and a layout, a column for each size of chunks.
+# One row per layout and claim, one column per chunk size.
 "$kvreel" reproduce jensen-llm --db "$db" --format json | jq -r "$number"'
     def what: { d_nll: "INT2 worsens the likelihood", gain: "Taylor improves on INT2",
         mass_shift: "the quantized prefix gains attention",
@@ -44,7 +44,7 @@ number='def at($n): . as $x | if $x == null then "-" else
          + (span(.gain; .gain_lo; .gain_hi) + (if .verdict then ", \(.verdict)" else "" end)) + " |")' |
     "$tools/between.sh" "$page" all-prefixes
 
-# A row for a method, a column for each prefix; baselines added by default are not part of the study.
+# One row per method, one column per prefix length. Baselines that the sweep added are left out.
 "$kvreel" report -t prefill --db "$db" --format json | jq -r "$number"'
     map(select(.chunk == 128 and .prefix_tokens != null
         and (.method | test("^(ASYM2_G32|ASYM2_G32.taylor|KIVI_INT2|RTN_INT2)$")))) as $all

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# readme.sh - bring the README's pictures and its table up to date with results/measured/h100 and the last `make demo`.
+# readme.sh - updates the README's pictures and table from results/measured/h100 and the last `make demo`.
 #
 #     tools/measure/readme.sh build/kvreel
 set -euo pipefail

@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
-# oracles.sh - kvreel's rows beside peers' own code, in a virtual environment outside of the repository.
+# oracles.sh - compares kvreel's methods with the code of other projects, in a virtual environment outside the
+# tree.
 #
-#   tools/peers/oracles.sh                 all; makes the environment first (about 6 GB, torch with it)
-#   tools/peers/oracles.sh --table         rows for README.md as well
-#   tools/peers/oracles.sh --python PY     with the packages that PY has; what is missing is named and left out
-#   tools/peers/oracles.sh --packages      what it installs, in pip's words
+#   tools/peers/oracles.sh                 all comparisons; first makes the environment (about 6 GB, includes torch)
+#   tools/peers/oracles.sh --table         also prints rows for README.md
+#   tools/peers/oracles.sh --python PY     uses the interpreter PY; comparisons whose package it lacks are named
+#   tools/peers/oracles.sh --packages      prints the packages that the environment needs
 #
-# From the environment: PEERS_VENV, where the virtual environment is (~/.cache/kvreel/peers); KVREEL, the binary.
-# Ends with 1 when one disagrees, and without --python also when one could not run.
+# PEERS_VENV is the environment's folder (default ~/.cache/kvreel/peers), KVREEL the binary. The exit status
+# is 1 if a comparison fails or, without --python, could not run.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 2
 
 packages=(numpy safetensors torch gguf==0.19.0 torchao==0.18.0 kvpress==0.5.5 transformers==5.2.0 flashdreams==0.1.0)
-bare=(quant-videogen==0.1.0 sglang==0.5.23) # they ask for another torch, and for a server's packages
+bare=(quant-videogen==0.1.0 sglang==0.5.23) # their dependencies (another torch, a server) are not installed
 venv=${PEERS_VENV:-${XDG_CACHE_HOME:-$HOME/.cache}/kvreel/peers}
 python='' table=()
 while [ $# -gt 0 ]; do
@@ -33,10 +34,10 @@ if [ -z "$python" ]; then
             echo "${packages[*]} ${bare[*]}" >"$venv/made" || exit 1
     fi
 fi
-noise=$(mktemp) # what the peers' packages warn of, shown when a script fails
+noise=$(mktemp) # stderr of one script, printed if it fails
 trap 'rm -f "$noise"' EXIT
 peers=(gguf torchao kvpress flashdreams flashdreams_wan)
-[ -z "$strict" ] || peers+=(sglang qvg) # of `bare`, which only this script's own environment has
+[ -z "$strict" ] || peers+=(sglang qvg) # packages of `bare`, which only this script's environment has
 for peer in "${peers[@]}"; do
     "$python" "tools/peers/oracle_$peer.py" "${table[@]}" 2>"$noise"
     case $? in

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# run.sh - every peer that is installed, beside kvreel, into one markdown file.
+# run.sh - measures kvreel and every installed peer (another project's code), and writes one markdown file.
 #
 #   tools/peers/run.sh OUT.md [PYTHON]
 #
-# PYTHON has the packages that tools/peers/README.md names; without it python3. From the
-# environment: STUDY, a checkout of the study's repository; GGML, a folder of ggml's shared
-# libraries built for this CPU; THREADS ("1,2"), ROUNDS; SHAPES, attention at other shapes than
-# those of `kvreel bench attention`, of the peers alone; KVREEL, the binary; ISA=avx2, avx512 or amx,
-# which limits kvreel, PyTorch with MKL and oneDNN to that instruction set (ggml has its build's). What is not
-# installed is named and left out; a peer that disagrees makes the exit status 1.
+# PYTHON (default python3) needs the packages in tools/peers/README.md; a missing one is named and skipped.
+# Variables:
+#   STUDY=FOLDER      checkout of the study's repository
+#   GGML=FOLDER       ggml's shared libraries, built for this CPU
+#   THREADS=1,2 ROUNDS=N KVREEL=BINARY SHAPES=...    SHAPES: attention shapes of the peers' measurement
+#   ISA=avx2|avx512|amx    limits kvreel, PyTorch with MKL, and oneDNN to these instructions, but not ggml
+# The exit status is 1 if a peer's result disagrees with kvreel's.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 2
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# deb.sh - a Debian package of the program that was built.
+# deb.sh - makes a Debian package of the built program.
 #
 #     tools/release/deb.sh KVREEL CC FOLDER
 #
-# FOLDER receives kvreel_VERSION_ARCH.deb, whose path is the only line of stdout. It depends on the
-# libraries that the program is linked with. FFmpeg's, opened only to encode a video, are
-# recommended. The same sources and compiler give the same file.
-# KVREEL_DEB_LEVEL says how hard xz tries, 0 to 9.
+# The script writes FOLDER/kvreel_VERSION_ARCH.deb and prints its path on stdout. The package depends on the
+# libraries that the program is linked with. It recommends FFmpeg's libraries, which are opened only to encode
+# a video. The same sources and compiler give the same file. KVREEL_DEB_LEVEL is xz's compression level, 0 to
+# 9.
 set -euo pipefail
 
 kvreel=$1 cc=$2 folder=$3
@@ -22,16 +22,16 @@ git=$(git rev-parse --short=10 HEAD 2>/dev/null || true)
 arch=$(dpkg --print-architecture)
 
 bash tools/release/install.sh install "$kvreel" "$cc" "$root" /usr >&2
-rm "$root/usr/share/kvreel/installed.txt" # dpkg knows what it installed
+rm "$root/usr/share/kvreel/installed.txt" # dpkg has its own list of installed files
 strip --strip-unneeded "$root/usr/bin/kvreel" "$root"/usr/lib/libkvreel.so.*
 find "$root/usr/share/man" -name '*.1' -exec gzip -9n {} +
 mv "$root/usr/share/doc/kvreel/LICENSE" "$root/usr/share/doc/kvreel/copyright"
-mkdir -p "$root/usr/share/zsh/vendor-completions" # where Debian's zsh looks
+mkdir -p "$root/usr/share/zsh/vendor-completions" # Debian's zsh searches this folder
 mv "$root/usr/share/zsh/site-functions/_kvreel" "$root/usr/share/zsh/vendor-completions/"
 rmdir "$root/usr/share/zsh/site-functions"
 
 printf 'Source: kvreel\n\nPackage: kvreel\nArchitecture: any\n' >"$folder/shlibs/debian/control"
-program=$(realpath "$root/usr/bin/kvreel") # from here: FOLDER may be relative
+program=$(realpath "$root/usr/bin/kvreel") # absolute, because the next command changes the folder
 depends=$(cd "$folder/shlibs" && dpkg-shlibdeps -O "$program" 2>/dev/null |
     sed -n 's/^shlibs:Depends=//p')
 opened=$(dpkg -S libavformat.so libavcodec.so libavutil.so libswscale.so 2>/dev/null |

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# dist.sh - a release of the sources of the commit that is checked out, with a bill of materials.
+# dist.sh - makes a source release of the checked-out commit, with a bill of materials.
 #
 #     tools/release/dist.sh KVREEL FOLDER
 #
-# FOLDER receives kvreel-VERSION.tar.gz and kvreel-VERSION.spdx.json. The archive has the tracked
-# files, COMMIT (the hash, which a build without git stores with its results) and the same bill.
-# One commit gives one archive, byte for byte. The bill of materials (SPDX 2.3) has every file with
-# its sha256, the libraries linked or opened at run time, and the programs started, with their versions
-# on the build machine.
+# The script writes FOLDER/kvreel-VERSION.tar.gz and FOLDER/kvreel-VERSION.spdx.json. The archive has the
+# tracked files, the bill of materials, and the file COMMIT. A build without git stores the hash in COMMIT
+# with its results. The same commit gives the same archive, byte for byte. The bill of materials (SPDX 2.3)
+# lists every file with its sha256. It also lists the libraries that kvreel links or opens and the programs
+# that it starts, with their versions on the build machine.
 set -euo pipefail
 
 kvreel=$1 folder=$2
@@ -22,7 +22,7 @@ trap 'rm -rf "$stage"' EXIT
 git archive --format=tar --prefix="$name/" HEAD | tar xf - -C "$stage"
 echo "$commit" >"$stage/$name/COMMIT"
 
-# name, command that prints its version, licence, use
+# Columns: name, pkg-config name (-: none), licence, SPDX relationship.
 libraries() {
     printf '%s\t%s\t%s\t%s\n' \
         dnnl - Apache-2.0 DYNAMIC_LINK \

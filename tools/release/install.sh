@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# install.sh - put kvreel below a prefix, or take it away again.
+# install.sh - installs kvreel below a prefix, or uninstalls it.
 #
 #     tools/release/install.sh install   KVREEL CC DESTDIR PREFIX
 #     tools/release/install.sh uninstall KVREEL CC DESTDIR PREFIX
 #
-# What was put there, folders included, is listed in PREFIX/share/kvreel/installed.txt; uninstall
-# removes what the list has and no more, so that it also works from another version's sources.
-# Run from the repository's root. Files are made in a folder of their own first: a failure on the
-# way leaves the prefix as it was.
+# PREFIX/share/kvreel/installed.txt lists all installed files and new folders. uninstall removes only these,
+# so it also works from the sources of another version. Run the script from the repository's root. It first
+# collects all files in a temporary folder, so that a failure before the last step leaves the prefix
+# unchanged.
 set -euo pipefail
 
 verb=$1 kvreel=$2 cc=$3 prefix=${5%/}
@@ -17,10 +17,10 @@ list=$to/share/kvreel/installed.txt
 remove() {
     local path
     [ -e "$list" ] || return 0
-    # Files before the folders they lie in, folders from the deepest.
+    # In reverse order, files come before their folder, and subfolders before their parent.
     sort -r "$list" | while IFS= read -r path; do
         case $path in
-        */) rmdir "$to/$path" 2>/dev/null || true ;; # others may have put something there
+        */) rmdir "$to/$path" 2>/dev/null || true ;; # other programs may have files in it
         *) rm -f "$to/$path" ;;
         esac
     done
@@ -42,13 +42,13 @@ version=$("$kvreel" version --json | jq -r .version)
 
 install -D -m 755 "$kvreel" "$stage/bin/kvreel"
 
-# --- data: what a name in a sweep stands for
+# --- data: models, suites and published results that sweeps refer to by name
 mkdir -p "$stage/share/kvreel/results"
 git ls-files -z models configs results/published 2>/dev/null | grep -qz . &&
     git ls-files -z models configs results/published | xargs -0 cp --parents -t "$stage/share/kvreel" ||
     cp -r --parents models configs results/published "$stage/share/kvreel"
 
-# --- headers: the closure of a plug-in's single include
+# --- headers: all that the plug-in example includes, directly and indirectly
 mkdir -p "$stage/include/kvreel"
 "$cc" -MM -I. -D_GNU_SOURCE -std=c17 examples/plugin/center.c | tr -d '\\' | tr ' ' '\n' | grep '\.h$\|\.def$' | sort -u |
     xargs cp --parents -t "$stage/include/kvreel"
@@ -78,7 +78,7 @@ Libs: -L\${libdir} -lkvreel
 Cflags: -I\${includedir} -D_GNU_SOURCE -std=c17
 PC
 
-# --- the manual, completion, documents, licence
+# --- manual, shell completion, documents, licence
 man=$stage/share/man/man1
 mkdir -p "$man"
 "$kvreel" man >"$man/kvreel.1"
@@ -96,8 +96,8 @@ doc=$stage/share/doc/kvreel
 mkdir -p "$doc"
 cp -r --parents README.md LICENSE docs methods/SKELETON.md examples/plugin/center.c "$doc"
 
-# --- put it there
-remove # of an earlier version
+# --- copy everything to the prefix
+remove # an earlier version
 find "$stage" -type d -exec chmod 755 {} +
 find "$stage" -type f ! -path "$stage/bin/*" -exec chmod 644 {} +
 (cd "$stage" && find . -mindepth 1 -type d -printf '%P/\n' | sort) | while IFS= read -r dir; do

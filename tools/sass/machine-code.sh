@@ -1,7 +1,9 @@
 # shellcheck shell=bash
-# machine-code.sh - sourced by sass.sh and sass-streams.sh: the tools they need, a folder, and a compiler.
+# machine-code.sh - sourced by sass.sh and sass-streams.sh: finds the tools and defines the function
+# machine_code.
 #
-# Sets `work`, a folder that is removed at exit. Where a tool is missing, it is named and the exit status is 77.
+# It sets `work`, a temporary folder that is removed at exit. If a tool is missing, it prints the tool's name
+# and exits with status 77.
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 nvcc=${NVCC:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
 nvdisasm=$(bash tools/sass/nvdisasm.sh 2>/dev/null) || nvdisasm=nvdisasm
@@ -11,7 +13,7 @@ done
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# Writes the disassembly of a kernel file to $work/NAME.hex.
+# Compiles a kernel file and writes its disassembly to $work/NAME.hex.
 machine_code() { # FILE.cu ARCH
     local name
     name=$work/$(basename "$1" .cu)

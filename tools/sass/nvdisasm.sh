@@ -3,9 +3,9 @@
 #
 #     tools/sass/nvdisasm.sh [--install]
 #
-# NVDISASM where that is set; else the one of PATH or beside nvcc (CUDA Toolkit); else the one of the Python
-# package nvidia-cuda-nvdisasm, which --install puts into ${XDG_CACHE_HOME:-~/.cache}/kvreel/nvdisasm.
-# Exit status 77: there is none.
+# The order of preference is NVDISASM, PATH, the folder of nvcc (CUDA Toolkit), and the Python package
+# nvidia-cuda-nvdisasm, which --install puts into ${XDG_CACHE_HOME:-~/.cache}/kvreel/nvdisasm. Exit status 77
+# means that there is no disassembler.
 set -uo pipefail
 folder=${XDG_CACHE_HOME:-$HOME/.cache}/kvreel/nvdisasm
 nvcc=${NVCC:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}

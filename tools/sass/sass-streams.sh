@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# sass-streams.sh - checks the machine code of codecs and of the forward's passes against
-# tools/sass/sass-streams.txt: code that fits the instruction cache, no spills, and for the kernels named
-# there the modelled rate beside a copy (sass_stream.py).
+# sass-streams.sh - checks the machine code of the codecs' and the forward's kernels against
+# tools/sass/sass-streams.txt. The code must fit the instruction cache and must not spill registers. For the
+# kernels listed there, the modelled rate relative to a copy is also checked (sass_stream.py).
 #
 #     tools/sass/sass-streams.sh [--markdown]
 #
-# Needs what tools/sass/sass.sh needs; without it the exit status is 77.
+# The script needs the tools of tools/sass/sass.sh; if one is missing, the exit status is 77.
 set -uo pipefail
 . "$(dirname "$0")/machine-code.sh"
 for source in methods/*/*.cu methods/codecs/*/*.cu harness/engine/*.cu; do

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# sass.sh - the machine code of attention and convolution kernels, held to tools/sass/sass-limits.txt.
+# sass.sh - checks the machine code of attention and convolution kernels against tools/sass/sass-limits.txt.
 #
 #     tools/sass/sass.sh [--markdown]
 #
-# Compiles harness/cache/attend_mma.cu and harness/engine/vae/conv_mma.cu for sm_90, attend_wgmma.cu, attend_bytes.cu
-# and harness/engine/product_cuda.cu for sm_90a, and reads the machine code: registers of warp groups (setmaxnreg.py), instructions and modelled time
-# (sass_model.py). Needs nvcc, nvdisasm (tools/sass/nvdisasm.sh) and Python 3; without one the exit status is 77.
+# The script compiles attend_mma.cu and conv_mma.cu for sm_90, and attend_wgmma.cu, attend_bytes.cu and
+# product_cuda.cu for sm_90a. From the machine code it checks the registers of warp groups (setmaxnreg.py),
+# instruction counts and modelled time (sass_model.py). It needs nvcc, nvdisasm (tools/sass/nvdisasm.sh) and
+# Python 3; if one is missing, the exit status is 77.
 set -uo pipefail
 . "$(dirname "$0")/machine-code.sh"
 machine_code harness/cache/attend_mma.cu sm_90 && machine_code harness/cache/attend_wgmma.cu sm_90a &&

@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
-# fault-malloc.sh - one allocation fails, in every command: does each say so, and nothing else?
+# fault-malloc.sh - lets one allocation fail in each run of a command, and checks that the command reports it.
 #
 #     tools/test/fault-malloc.sh BUILD [MOST [COMMAND-PATTERN [I/N]]]
 #
-# Of each command every place that allocates (tests/faults/malloc_fault.c says what a place is), or
-# MOST of them, spread evenly, and MOST/4 allocations at even distances beside. With I/N the I-th
-# of N shares of these: what takes hours in one piece. A try is
-#     crash     a signal ended it (or its worker), or it did not end within 60 s
-#     other     exit 0, but stdout or a file that the command writes (of a sweep: cells, metrics, frames)
-#               is not what it is without the fault; or a database that is none
-#     untyped   another exit, and neither stderr nor the cell's reason speaks of memory
-# One line per command, then the sums; the exit is 1 unless all are 0. What went wrong is listed in
-# BUILD/fault-malloc.log, or FAULT_LOG: command, n, verdict, exit, what was said.
+# A place is a call stack that allocates (tests/faults/malloc_fault.c). The script tries the first allocation
+# of every place of each command. With MOST, it tries only MOST places, evenly spread, and MOST/4 further
+# allocations. With I/N, it tries the I-th of N shares, since all take hours. Faults are counted as
+#     crash     a signal ended the command or its worker, or it ran for more than 60 s
+#     other     the exit status is 0, but stdout or a written file (for a sweep: cells, metrics, frames) differs
+#               from a run without a fault; or the database is damaged
+#     untyped   another exit status, but neither stderr nor the cell's reason mentions memory
+# The script prints one line per command, then the totals; the exit status is 1 unless all are 0. Each fault
+# is listed in BUILD/fault-malloc.log, or FAULT_LOG: command, number of the allocation, kind, exit status,
+# message.
 set -uo pipefail
 
 build=$(realpath "$1")
@@ -24,7 +25,7 @@ log=${FAULT_LOG:-$build/fault-malloc.log}
 root=$PWD
 work=$(mktemp -d "${TMPDIR:-/tmp}/kvreel-fault-XXXXXX")
 trap 'rm -rf "$work"' EXIT
-# One thread: the order of allocations is the same every time.
+# With one thread, the order of allocations is the same in every run.
 export KVREEL_DATA=$root OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive
 export XDG_CONFIG_HOME=$work/none XDG_CACHE_HOME=$work/cache KVREEL_ETC=$work/none
 : >"$log"
@@ -39,7 +40,7 @@ frames: 3
 baselines: none
 YAML
 sed 's/prompts: 2/prompts: 1/; s/^methods.*/methods: [BF16, RTN_INT4]/' sweep.yaml >one.yaml
-# What commands look at, made when the first of them is tried.
+# The next functions make the inputs of the commands, when the first command needs them.
 make_base() {
     [ ! -e base.db ] || return 0
     "$kvreel" run sweep.yaml --db base.db --out out -q >/dev/null 2>run.err || {
@@ -117,7 +118,7 @@ commands=(
     "plugin check $build/examples/plugin/center.so --json"
 )
 
-make_scores() { # another program's, of a video of the sweep
+make_scores() { # a file of VBench's scores for a video of the sweep
     make_base || return 1
     [ -e r.json ] || (cd out/videos && set -- *.mp4 && echo "{\"imaging_quality\": [0.5, [{\"video_path\": \"$1\", \"video_results\": 50}]]}") >r.json
 }
@@ -125,7 +126,7 @@ make_trace() {
     [ -e red.kvtrace ] || "$kvreel" trace record red.kvtrace -n 3 -w 3 -q -p 'a large red disc'
 }
 
-# What a sweep has found, without times: of one cell per line its key, bytes, frames, metrics.
+# Prints a sweep's results without times: for each cell its key, bytes, hash of the frames, and metrics.
 found() { # DB
     sqlite3 -readonly "$1" "SELECT c.key, c.nominal_bytes, c.resident_bytes,
         (SELECT group_concat(kind || ' ' || sha256, ' ') FROM (SELECT kind, sha256 FROM artifact a WHERE a.cell = c.key AND kind = 'frames')),
@@ -133,7 +134,7 @@ found() { # DB
         FROM cell c WHERE outcome = 'OK' ORDER BY key" 2>&1
 }
 
-# The files that a command has written: of a database what is in it.
+# Prints hashes of the files that a command has written; for a database, the hash of its content.
 written() {
     local db
     find s.png page figures made -type f -exec sha256sum {} + 2>/dev/null | sort -k 2
@@ -154,24 +155,25 @@ try() { # NTH [PLACES]: runs $command; sets rc, leaves files out.txt and err.txt
     esac
     read -ra words <<<"$call"
     words=("${words[@]//+/ }")
-    # A benchmark empties the caches with 64 MiB a row, which need not be new pages every time.
+    # For bench, glibc reuses memory: clearing the CPU caches takes 64 MiB per row, which need not be new
+    # pages each time.
     [[ $command != "bench "* ]] || tunables=glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=1073741824
     timeout -k 5 "${2:+6}60" env LD_PRELOAD="$shim" GLIBC_TUNABLES="$tunables" FAULT_IN="$in" FAULT_NTH="$1" ${2:+FAULT_PLACES="$2"} "$kvreel" "${words[@]}" >out.txt 2>err.txt
     rc=$?
     case $command in
     "sweep in "*) found new.db >out.txt ;;
-    "bench "*) # all but what a clock says
+    "bench "*) # replaces all measured values
         sed -i -E '/"(median|min|ratio|ratio_q1|ratio_q3|cold|warm|error|n)"/s/: [0-9].*/: N/; s/"steady": .*/"steady": N/' out.txt
         ;;
     *" --db new.db"*) found new.db >>out.txt ;;
     *" -o "* | "sheet "* | *" made "*) [ "$rc" -ne 0 ] || written >>out.txt ;;
-    *--dry-run*) # how fast a layer went just now, where what is remembered of it could not be read
+    *--dry-run*) # replaces the layer's measured rate, whose stored value may be unreadable
         sed -i -E 's/"(flop_per_s|at_least_s)": [0-9][0-9.e+-]*/"\1": N/' out.txt
         ;;
     esac
 }
-# Why checks of a plug-in failed, a line each; fails when one that did not says something else than it should
-# (but how many allocations it has seen).
+# For `plugin check`: prints the reason of each failed check, one per line. It fails if a check that did not
+# fail differs from the run without a fault. The check "no memory" may count another number of allocations.
 broken() {
     jq -e --slurpfile want want.txt '[.checks, $want[0].checks | map(select(.verdict != "FAILED") | del(select(.check == "no memory").said))] | .[0] - .[1] == []' out.txt >/dev/null &&
         jq -r '.checks[] | select(.verdict == "FAILED").said' out.txt
@@ -194,19 +196,19 @@ judge() { # sets verdict from rc, out.txt, err.txt and what they should be
         elif ! grep -qi memory err.txt; then
             verdict=untyped
         fi
-    elif [[ $command == "plugin check "* ]] && [ "$rc" -eq 4 ]; then # a check, not the command, had no memory
+    elif [[ $command == "plugin check "* ]] && [ "$rc" -eq 4 ]; then # a check, not the command, ran out of memory
         broken >said.txt || verdict=other
-        ! grep -qv memory said.txt || grep -qi memory err.txt || verdict=untyped # libgomp says it there, and ends its process
+        ! grep -qv memory said.txt || grep -qi memory err.txt || verdict=untyped # libgomp reports it there and ends its process
         ! grep -q crashed said.txt || verdict=crash
     elif [ "$rc" -eq "$want_rc" ] && { [ "$stable" = no ] || cmp -s out.txt want.txt; }; then
-        : # it could do without
+        : # the command did not need this allocation
     elif [ "$rc" -eq 0 ]; then
         verdict=other
     elif ! grep -qi memory err.txt; then
         verdict=untyped
     fi
 }
-said() { # why, in one line
+said() { # the reason in one line
     local text
     text=$(tail -n 1 err.txt)
     [ ! -s new.db ] || text="$text | $(sqlite3 -readonly new.db "SELECT outcome || ': ' || reason FROM attempt WHERE outcome NOT IN ('OK', 'SKIPPED') LIMIT 1" 2>&1)"
@@ -226,7 +228,7 @@ for command in "${commands[@]}"; do
     try 0
     cp out.txt want.txt
     want_rc=$rc
-    try 0 "$work/places" # a second time: what a clock or a load says is not the same twice
+    try 0 "$work/places" # a second run shows whether the output depends on time or load
     stable=no
     cmp -s out.txt want.txt && stable=yes
     count=$(tail -n 1 places 2>/dev/null)

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# fuzz-planted.sh - does each of these fuzz targets find the fault that tests/fuzz/planted/TARGET.sed puts into its
-# parser? A target that does not would not find one of ours either.
+# fuzz-planted.sh - checks that each fuzz target finds the fault that tests/fuzz/planted/TARGET.sed adds to
+# its parser. A target that does not find this fault would not find a real one either.
 #
-# Called by `make fuzz-planted` as fuzz-planted.sh BUILD SECONDS [TARGET N SEED...]... The seeds alone must
-# pass, on the parser as it is; from them the fault is looked for. Exit code 1: one was not found.
+# `make fuzz-planted` calls it as fuzz-planted.sh BUILD SECONDS [TARGET N SEED...]... First, the unchanged
+# parser must accept all seeds. Then the target searches for the fault, starting from the seeds. Exit status 1
+# means that a fault was not found.
 set -uo pipefail
 build=$1 seconds=$2
 shift 2

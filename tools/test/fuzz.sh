@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# fuzz.sh - gives fuzz targets new inputs, and tells what of each parser they reach.
+# fuzz.sh - runs fuzz targets on new inputs and prints how much of each parser they cover.
 #
-#   make fuzz SECONDS=60                 all of them, a minute each
-#   make fuzz SECONDS=600 FUZZ=torch     one, longer
+#   make fuzz SECONDS=60                 all targets, one minute each
+#   make fuzz SECONDS=600 FUZZ=torch     one target, ten minutes
 #
-# Called as fuzz.sh BUILD SECONDS [TARGET N SEED...]... Inputs that reach something new are kept in
-# BUILD/fuzz/corpus/TARGET and go on from there the next time. What crashes, hangs (10 s) or leaks is in
-# BUILD/fuzz/faults/TARGET-*: `BUILD/fuzz/TARGET FILE` does it again, and the file becomes a
-# seed. Exit code 1: there is such a file.
+# make calls it as fuzz.sh BUILD SECONDS [TARGET N SEED...]... Inputs that reach new code are kept in
+# BUILD/fuzz/corpus/TARGET, and the next run starts with them. Inputs that crash, hang (10 s) or leak memory
+# are written to BUILD/fuzz/faults/TARGET-*, and the exit status is then 1. `BUILD/fuzz/TARGET FILE` repeats
+# such a fault. Add the file to the seeds.
 set -uo pipefail
 build=$1 seconds=$2
 shift 2
 
-# "COVERED_FUNC: hits: 3 edges: 5/9 name file:line" and UNCOVERED_FUNC lines to "214/260 82%": a
-# target is built with its parser alone counted (PARSER_name of the Makefile).
+# Adds up libFuzzer's lines "COVERED_FUNC: hits: 3 edges: 5/9 name file:line" and "UNCOVERED_FUNC: ..." and
+# prints "214/260 82%". Only the target's parser is instrumented (PARSER_name of the Makefile).
 reached() { # LOG
     awk '!/tests\/fuzz/ && match($0, /edges: [0-9]+\/[0-9]+/) {
             split(substr($0, RSTART + 7, RLENGTH - 7), e, "/")
@@ -32,7 +32,7 @@ while [ $# -gt 0 ]; do
     shift $((2 + n))
     corpus=$build/fuzz/corpus/$name log=$build/fuzz/faults/$name.log
     mkdir -p "$corpus"
-    for seed in "${seeds[@]}"; do # what is larger than the limit is cut: those of models are too large
+    for seed in "${seeds[@]}"; do # larger files, such as models, would be cut
         [ "$(stat -c %s "$seed")" -gt 65536 ] || cp -n "$seed" "$corpus/seed-$(basename "$(dirname "$seed")")-$(basename "$seed")"
     done
     words=()

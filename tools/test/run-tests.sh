@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# run-tests.sh - run the test programs, then the end-to-end tests of the command line.
+# run-tests.sh - runs the test programs, then the tests of the command line.
 #
 #     tools/test/run-tests.sh BUILD [TEST ...]
 #
-# BUILD holds kvreel and receives the logs. KVREEL_UNIT_ONLY=1 leaves the command line tests
-# out. The twenty tests that took the most processor time are listed. The last line is
-# "N passed, M failed": Check's checks and the command line's together.
-# As many run at a time as there are cores, up to 4 (KVREEL_TEST_JOBS says another number); what
-# they say is printed in their order. One whose source has a line that begins with "alone:", with
-# the reason, runs after all others with nothing beside it; one with a line that begins with "long:"
-# begins before the others, so that no core waits for it in the end.
+# BUILD is the folder of kvreel; logs are written there, too. KVREEL_UNIT_ONLY=1 skips the command-line tests.
+# The output lists the twenty tests that took the most processor time. Its last line is "N passed, M failed",
+# which counts the checks of all tests. By default one test per core runs at a time, at most 4
+# (KVREEL_TEST_JOBS sets another number). Their output is printed in a fixed order. A test whose source has a
+# line "alone: REASON" runs after all others, by itself. A test with a line "long: REASON" starts before the
+# others, so that it does not end last.
 #
-# A test that does not run prints "skip - NAME (REASON)". The last lines say for which reasons and what
-# runs those tests. With KVREEL_TEST_ALL=1 a reason that tests/hardware.txt does not list fails.
+# A skipped test prints "skip - NAME (REASON)". The output ends with the number of skips per reason and what
+# is needed to run them. With KVREEL_TEST_ALL=1, a skip whose reason tests/hardware.txt does not list is a
+# failure.
 set -uo pipefail
 
 build=$1
@@ -21,14 +21,15 @@ logs=$build/test-logs
 mkdir -p "$logs"
 cores=$(nproc 2>/dev/null || echo 2)
 jobs=${KVREEL_TEST_JOBS:-$((cores < 4 ? cores : 4))}
-# Two threads each, so that what runs in parallel is tested as such.
+# Each test has two threads, so that parallel code is tested.
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((cores < 2 ? 1 : 2))}
-# Waiting threads that spin steal the cores of other work on the machine, each other's included.
+# Waiting threads sleep: spinning threads would use the cores that other tests need.
 export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
 export CK_VERBOSITY=${CK_VERBOSITY:-normal}
-# A wrong test must not hang the run; sanitizers are slow, so the limit is wide.
+# Time limit of one test program or script, in seconds. It is large, because sanitizers are slow.
 limit=${KVREEL_TEST_TIMEOUT:-900}
-# Of one test within a program; the 4 s of Check are little on a machine that does other things.
+# Time limit of one test function in a program, in seconds. Check's default of 4 s is too short on a busy
+# machine.
 export CK_DEFAULT_TIMEOUT=${CK_DEFAULT_TIMEOUT:-120}
 
 passed=0
@@ -36,11 +37,11 @@ failed=0
 broken=()
 skips=$logs/skips # REASON<TAB>NAME, one line each
 : >"$skips"
-# What the tests call Python (the scripts of one run all ask, else).
+# The Python interpreter of the tests, searched once for all scripts.
 KVREEL_PYTHON=$(bash tools/test/test-python.sh)
 export KVREEL_PYTHON
 
-# One line per program; a failing one shows its log.
+# Prints one line per test program or script, and the end of its log if it failed.
 report() { # name rc n_passed n_failed seconds log processor_ms
     passed=$((passed + $3))
     failed=$((failed + $4))
@@ -60,7 +61,7 @@ note_skips() { # log
 
 report_unit() { # name rc seconds log processor_ms
     local line checks=0 failures=0 errors=0
-    # Check ends with "98%: Checks: 52, Failures: 1, Errors: 0", one line per runner.
+    # Each of a program's runners prints a line such as "98%: Checks: 52, Failures: 1, Errors: 0".
     while read -r line; do
         if [[ $line =~ ^[0-9]+%:\ Checks:\ ([0-9]+),\ Failures:\ ([0-9]+),\ Errors:\ ([0-9]+) ]]; then
             checks=$((checks + BASH_REMATCH[1]))
@@ -70,7 +71,7 @@ report_unit() { # name rc seconds log processor_ms
     done <"$4"
     local bad=$((failures + errors))
     if [ "$2" -ne 0 ] && [ "$bad" -eq 0 ]; then
-        bad=1 # crashed, timed out, or a sanitizer spoke after the last check
+        bad=1 # a crash, a timeout, or a sanitizer's report after the last check
     elif ! grep -q '%: Checks: ' "$4"; then
         bad=1
         echo "no summary of checks in the output" >>"$4"
@@ -94,7 +95,7 @@ report_cli() { # name rc seconds log processor_ms
     note_skips "$4"
 }
 
-# --- which, and in which order ------------------------------------------------------------
+# --- selection and order of the tests -----------------------------------------------------
 
 name_of() { # path of a program or a script
     local name=${1#"$build"/}
@@ -120,25 +121,25 @@ done
 together=(${long[@]+"${long[@]}"} ${together[@]+"${together[@]}"})
 tests=(${together[@]+"${together[@]}"} ${alone[@]+"${alone[@]}"})
 
-# --- running them -------------------------------------------------------------------------
+# --- execution ----------------------------------------------------------------------------
 
-declare -A place # of a process: its test's place in the order
-began=()         # by place
-rcs=()           # by place; unset: it has not ended
+declare -A place # process id -> index in tests
+began=() # start time, by index in tests
+rcs=() # exit status, by index; unset while the test runs
 took=()
 cpu_ms=()
-all_ms=0 # processor time of all that have ended
+all_ms=0 # processor time of all tests that have ended
 n_running=0
 n_reported=0
 
-# What the scripts share (tests/cli/lib.sh): made by the first that needs it, gone with this run.
+# A folder for results that several scripts use (tests/cli/lib.sh). The first script that needs one makes it.
 KVREEL_TEST_SHARED=$(mktemp -d "${TMPDIR:-/tmp}/kvreel-shared-XXXXXX")
 export KVREEL_TEST_SHARED
 
 finish() {
     local pid
     for pid in "${!place[@]}"; do
-        kill "$pid" 2>/dev/null # `timeout` hands it on
+        kill "$pid" 2>/dev/null # `timeout` passes the signal on to its command
     done
     chmod -R u+w "$KVREEL_TEST_SHARED"
     rm -rf "$KVREEL_TEST_SHARED"
@@ -159,7 +160,8 @@ start() { # place
     n_running=$((n_running + 1))
 }
 
-# Of what has ended, with all that it started: `times` tells "1m2.345s 0m0.678s", user and system.
+# Sets children to the processor time, in ms, of all ended tests and their child processes. The second line of
+# `times` has it as "1m2.345s 0m0.678s", user and system.
 children_ms() {
     local user system t
     times >"$logs/times"
@@ -212,8 +214,8 @@ if [ $((passed + failed)) -eq 0 ]; then
     failed=1
 fi
 
-# Of each reason: how many, and what runs them.
-lacking() { # REASON: prints what it takes, fails where a package would do
+# Prints the number of skips for each reason, and what is needed to run those tests.
+lacking() { # REASON: prints what the tests need; fails if installing a package would be enough
     local pattern takes
     while IFS=$'\t' read -r pattern takes; do
         [[ $pattern != '#'* ]] && [[ $1 =~ ^($pattern)$ ]] && { echo "$takes"; return 0; }
