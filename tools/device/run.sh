@@ -146,7 +146,7 @@ answer() {
 
 # ---- tests ------------------------------------------------------------------------------------------
 
-# Order of the test cases: first those that have failed on a GPU before.
+# Test cases that have failed on a GPU before run first.
 first='attention on tensor cores|attention by bytes|products of warp groups|stages|linear layers|wan|ops'
 cases() { # PROGRAM PART PARTS CASE, a line each
     local program case n per programs

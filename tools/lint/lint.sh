@@ -125,8 +125,8 @@ no_spills() {
              END { if (!n) print "no kernel was compiled"; exit bad || !n }'
 }
 
-# Compares the registers that warp groups request (setmaxnreg, in PTX) with those that ptxas allocated for the
-# kernel. A larger request hangs on a GPU.
+# Compares the registers that warp groups request (setmaxnreg, in PTX) with the kernel's registers in ptxas' log. A
+# larger request hangs on a GPU.
 registers_fit() {
     local f rc=0 work
     work=$(mktemp -d)

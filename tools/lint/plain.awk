@@ -1,15 +1,15 @@
-# plain.awk - finds the phrases, long sentences and old names that tools/lint/plain.sh reports.
+# plain.awk - finds the phrases, long sentences and renamed identifiers that tools/lint/plain.sh reports.
 #
-# Reads comments and string literals of C and CUDA, comments of SQL and shell, and Markdown outside of
-# code blocks. Prints "KIND FILE:LINE: TEXT (to line LAST)" per finding; KIND is phrase, long or name.
+# It reads comments and string literals of C and CUDA, comments of SQL, shell and Python, and Markdown outside code
+# blocks. For each finding it prints "KIND FILE:LINE: TEXT (to line LAST)". KIND is phrase, long or name.
 
 BEGIN {
-    # Clauses that stand where the field has a noun. Words are lower case, one space apart.
+    # Clauses that replace a noun of the field. Words are lower case and separated by one space.
     n_phrases = split("whoever|those who|who multiplies|who multiply|who decodes|who fetches|who reads|" \
         "who writes|who asks|of which|that which|what comes of|what becomes of|what is asked|is asked|" \
         "are asked|asks of|as they are|those that|is told|are told|nobody|in so far as|by turns|" \
         "it is asked of|who wants", phrases, "|")
-    # Identifiers that were renamed. `unrope` stays: it is a stage's name in configs and content keys.
+    # Identifiers that were renamed. `unrope` is not listed: it is a stage's name in configs and content keys.
     names = "^(kvr_more_registers|kvr_fewer_registers|[a-z0-9_]*_turned|kvr_turned[a-z_]*|n_sets|soften[a-z_]*|" \
         "byte_kept|byte_worth|spot_of|raise_tops|shrink_output|sins|n_sins|" \
         "kvr_(beside|said|given|fits|need|seal|sealer|effort|few|told)(_[a-z_]+)?|weigh|shrink|" \
@@ -63,7 +63,8 @@ function prose(text,    n, i, w) {
     }
 }
 
-# A line of a comment, without its marks. Code samples and drawings are indented by four or more.
+# Reads one line of a comment without its comment marks. Lines indented by four or more are code samples or
+# drawings.
 function comment_line(text) {
     sub(/^[ \t]*\*?/, "", text)
     if (text ~ /^[ \t]*$/ || text ~ /^ ? ? ?[-*0-9]+[.)]? / || text ~ /^[ \t]*[-=+|]/)

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# slurm-one-node.sh - a Slurm of one node on this machine, for tests. As root, on a machine that is
-# to be thrown away (a container): it writes /etc/slurm/slurm.conf.
+# slurm-one-node.sh - runs Slurm with one node on this machine, for tests. Run it as root and only in a container or
+# on another disposable machine: it writes /etc/slurm/slurm.conf.
 #
-#     tools/test/slurm-one-node.sh start     munged, slurmctld, slurmd, without jobs of an earlier run; waits until
-#                                            the node is idle
-#     tools/test/slurm-one-node.sh logs      state of nodes and jobs, ends of the daemons' logs
-#     tools/test/slurm-one-node.sh stop      and waits until they have ended
+#     tools/test/slurm-one-node.sh start     starts munged, slurmctld and slurmd without earlier jobs, and waits
+#                                            until the node is idle
+#     tools/test/slurm-one-node.sh logs      prints the state of nodes and jobs, and the ends of the daemons' logs
+#     tools/test/slurm-one-node.sh stop      stops the daemons and waits until they have ended
 set -eu
 
 start() {

@@ -1,57 +1,60 @@
 #!/usr/bin/env bash
-# test-honesty.sh - which tests pass although what they test is absent?
+# test-honesty.sh - lists the tests that pass although a dependency is missing.
 #
-#     tools/test/test-honesty.sh BUILD [BREAK [TEST]]     those whose name matches the regular expression, else all
+#     tools/test/test-honesty.sh BUILD [BREAK [TEST]]     only breaks and tests that match the regular expressions
 #
-# Takes one thing away at a time, in a copy of the tracked files, and runs the tests whose source names it:
+# In a copy of the tracked files, the script removes one dependency at a time and runs the tests whose source names
+# it. These removals are called breaks:
 #
 #     program NAME      a program that the tests call is not in PATH
-#     kvreel NAME       /bin/true, or /bin/false, in place of kvreel: every script
-#     python true       /bin/true in place of Python
+#     kvreel NAME       /bin/true or /bin/false replaces kvreel; every script runs
+#     python true       /bin/true replaces Python
 #     library           libkvreel.so is not a library
 #     plugins           the plug-ins are not built
 #     fixture NAME      the folder tests/fixtures/NAME is empty
 #     data FOLDER       a folder that tests read is empty
-#     variable NAME=X   an environment variable turns a path off
+#     variable NAME=X   an environment variable disables a code path
 #
-#     kernel OBJECT     a variant for an instruction set, or an emulated CUDA kernel, is not compiled. No test is run:
-#                       another object refers to it, so that the program does not link
+#     kernel OBJECT     an object file, of kernels for one instruction set or of emulated CUDA kernels, is missing.
+#                       No test runs: the break is noticed if another object needs its symbols, so that linking fails
 #
-# A test notices when it fails or prints a skip for a reason that is not of hardware (tests/hardware.txt); a script is
-# stopped there. One that passes all the same is printed, unless tests/honesty.txt
-# says why it may: BREAK<TAB>TEST<TAB>REASON. Exit status 1 when there is one, or a line there is not needed.
+# A test notices a break if it fails, or skips for a reason that is not in tests/hardware.txt. A script is stopped
+# at that point. A test that passes is printed, unless a line BREAK<TAB>TEST<TAB>REASON in tests/honesty.txt
+# explains it. The exit status is 1 if a pass is not explained, or if a line of tests/honesty.txt is not needed.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 
 build=$(realpath "${1:?usage: tools/test/test-honesty.sh BUILD [PATTERN]}")
 pattern=${2:-.} tests_wanted=${3:-.}
-work=$(mktemp -d "$build/honesty-XXXXXX") # beside the programs, which are linked to
+work=$(mktemp -d "$build/honesty-XXXXXX") # on the same file system as the programs, which are hard-linked
 trap 'rm -rf "$work"' EXIT
 jobs=${KVREEL_TEST_JOBS:-$(nproc)}
-limit=${HONESTY_LIMIT:-300} # a test that waits for what does not come has noticed
+limit=${HONESTY_LIMIT:-300} # a test that hangs without its dependency counts as failed
 KVREEL_PYTHON=$(bash tools/test/test-python.sh)
 export KVREEL_PYTHON CK_DEFAULT_TIMEOUT=120 OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive
 unset KVREEL_TEST_ALL
-# What a script says when it notices.
+# The reasons of tests/hardware.txt as one regular expression; another skip is a noticed break.
 hardware=$(grep -v '^#' tests/hardware.txt | cut -f 1 | paste -sd '|')
 export hardware
 : >"$work/results"
 
 # --- a copy of the tree ----------------------------------------------------------------------
 
-# linked FROM TO: TO becomes a folder with a link for each entry of FROM.
+# linked FROM TO: makes the folder TO with a symbolic link to each entry of FROM.
 linked() {
     mkdir -p "$2"
     find "$1" -mindepth 1 -maxdepth 1 -exec ln -sfn -t "$2" {} +
 }
-# A copy, since tests write into what they take for the sources; of the build what tests ask for.
+# Makes a copy of the tracked files, because tests write into the source folder, and of the build files that tests
+# use.
 fresh() {
     local name
     tree=$work/tree.$((n_trees += 1))
     mkdir -p "$tree/build"
     git ls-files -z | xargs -0 cp -p --parents -t "$tree"
-    [ ! -d models/stlpips ] || cp -rp models/stlpips "$tree/models/" # fetched, not tracked
-    # A program finds plug-ins beside itself, so that links to folders would lead it back.
+    [ ! -d models/stlpips ] || cp -rp models/stlpips "$tree/models/" # downloaded, not tracked
+    # Hard links, because a program searches for plug-ins beside itself and would follow symbolic links to the
+    # original.
     for name in libkvreel.so libkvreel.so.1 examples tests; do cp -rpl "$build/$name" "$tree/build/$name"; done
     cp -p "$build/kvreel" "$tree/build/kvreel"
 }
@@ -59,7 +62,7 @@ n_trees=0
 
 # --- running ---------------------------------------------------------------------------------
 
-# In the tree, with the words in `with` as environment. Prints BREAK, TEST and what came of it.
+# Runs one test in TREE with the variables ENV. Records BREAK, TEST and the result: fails, skips or PASSES.
 one() { # BREAK TEST TREE ENV...
     local name=$1 test=$2 tree=$3 log rc command
     shift 3
@@ -69,7 +72,8 @@ one() { # BREAK TEST TREE ENV...
     *.sh) command=(bash "$test" build/kvreel) ;;
     *) command=("build/$test") ;;
     esac
-    # The script ends at its next line after the one at which awk does.
+    # awk ends at the first failure or skip that counts; the test script ends when it next writes to the closed
+    # pipe.
     env "$@" timeout -k 5 "$limit" "${command[@]}" 2>&1 | timeout $((limit + 10)) awk '
         /^FAIL - / { print "fails"; exit }
         /^skip - / && $0 !~ ("\\((" ENVIRON["hardware"] ")\\)$") { print "skips"; exit }' >"$log"
@@ -105,7 +109,7 @@ settle() {
 }
 wanted() { [[ $1 =~ $pattern ]]; }
 
-# naming REGEX: the scripts and the built programs whose source matches.
+# naming REGEX: prints the scripts, and the built test programs, whose source matches.
 naming() {
     local f
     for f in $(grep -lE -- "$1" tests/cli/test_*.sh) $(grep -lE -- "$1" tests/*/test_*.c); do
@@ -135,7 +139,7 @@ fi
 for program in gnuplot ffmpeg ffprobe jq sqlite3 node git man zsh fish qemu-x86_64 objdump nm; do
     wanted "program $program" && command -v "$program" >/dev/null || continue
     called="(^|[^a-z_./-])$program [^=]"
-    case $program in # by what tests/cli/lib.sh has
+    case $program in # functions of tests/cli/lib.sh that call the program
     jq) called+='|^ *json "' ;;
     sqlite3) called='(^|[^a-z_./-])sqlite3 [^=*]|\bsql [a-z"$]|^ *(changed|unsealed) "' ;;
     esac
@@ -189,13 +193,13 @@ for variable in KVREEL_CPU=portable OMP_THREAD_LIMIT=1; do
     fresh
     case $variable in
     KVREEL_CPU*) tests='tests/methods/test_isa tests/cli/test_cpu.sh tests/bench/test_kernel_cases' ;;
-    *) tests=$(naming '\bset_threads\(|^ *three_threads') ;; # those that need several threads
+    *) tests=$(naming '\bset_threads\(|^ *three_threads') ;; # tests that need several threads
     esac
     for t in $tests; do try "variable $variable" "$t" "$variable"; done
     settle
 done
 
-# Kernels: strong symbols that another object refers to.
+# The break `kernel` is noticed if another object file refers to a strong symbol of the object.
 if wanted kernel; then
     find "$build/harness" "$build/methods" "$build/metrics" -name '*.o' ! -name '*.cuda.o' -exec nm -gA {} + | awk -v build="$build/" '
         { file = $1; sub(/:[^:]*$/, "", file); kind = $(NF - 1) }
@@ -216,13 +220,13 @@ if wanted kernel; then
     done <"$work/kernels"
 fi
 
-# --- what came of it -------------------------------------------------------------------------
+# --- results ---------------------------------------------------------------------------------
 
 n=$(wc -l <"$work/results")
 grep -vE '^(#|$)' tests/honesty.txt | cut -f 1,2 | sort >"$work/explained"
 awk -F'\t' '$3 == "PASSES" { print $1 "\t" $2 }' "$work/results" | sort >"$work/passes"
 comm -23 "$work/passes" "$work/explained" | sed 's/\t/: /; s/$/ passes/'
-# Explained tests that this run tried.
+# Lines of tests/honesty.txt whose test was run but did not pass.
 cut -f 1,2 "$work/results" | sort >"$work/tried"
 comm -12 "$work/explained" "$work/tried" | comm -23 - "$work/passes" | sed 's/\t/: /; s/$/ does not pass: its line in tests\/honesty.txt is not needed/'
 printf '%d runs: %d failed, %d skipped, %d passed, %d of them explained\n' "$n" \

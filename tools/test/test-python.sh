@@ -3,8 +3,8 @@
 #
 #     KVREEL_PYTHON=$(tools/test/test-python.sh)
 #
-# KVREEL_PYTHON where that is set; else the tests' virtual environment (tools/test/test-venv.sh); else the
-# first of python3 and /usr/bin/python3 that has numpy; else python3.
+# The interpreter is KVREEL_PYTHON if that is set, else that of the tests' virtual environment
+# (tools/test/test-venv.sh), else the first of python3 and /usr/bin/python3 that has numpy, else python3.
 venv=${KVREEL_TEST_VENV:-${XDG_CACHE_HOME:-$HOME/.cache}/kvreel/test-venv}
 
 if [ -n "${KVREEL_PYTHON-}" ]; then

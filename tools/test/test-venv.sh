@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# test-venv.sh - a virtual environment, outside the tree, with the packages that some tests need.
+# test-venv.sh - makes a virtual environment, outside the tree, with the Python packages that some tests need.
 #
-#     tools/test/test-venv.sh              make it, or add what it lacks
-#     KVREEL_TEST_VENV=FOLDER              where; else ${XDG_CACHE_HOME:-~/.cache}/kvreel/test-venv
-#     KVREEL_TORCH_INDEX=URL               a pip index with CPU builds of torch, asked first; default: none
+#     tools/test/test-venv.sh              makes it, or adds missing packages
+#     KVREEL_TEST_VENV=FOLDER              its folder; default ${XDG_CACHE_HOME:-~/.cache}/kvreel/test-venv
+#     KVREEL_TORCH_INDEX=URL               a pip index with CPU builds of torch, searched first; default: none
 #
-# The CPU build of torch takes 0.2 GB; pip's own index may bring one with CUDA's libraries, 6 GB. The peers whose
-# code is an oracle (tools/peers/oracles.sh) add 70 MB. FOLDER/made lists what was installed.
+# The CPU build of torch takes 0.2 GB. The build of pip's default index may include CUDA's libraries (6 GB). The
+# projects that tools/peers/oracles.sh compares with take 70 MB. FOLDER/made lists the installed packages.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

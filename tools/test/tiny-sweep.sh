@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# tiny-sweep.sh - a sweep of two cells, parent and workers, under a tool that looks at every access.
+# tiny-sweep.sh - runs a sweep of two cells, main process and workers, under a memory or race checker.
 #
-#     tools/test/tiny-sweep.sh valgrind KVREEL     every byte that is read was written, and is ours
-#     tools/test/tiny-sweep.sh threads KVREEL      two threads never meet at a byte unordered: KVREEL is
-#                                                  built by `make tsan`
+#     tools/test/tiny-sweep.sh valgrind KVREEL     finds reads of uninitialized or foreign memory
+#     tools/test/tiny-sweep.sh threads KVREEL      finds data races with ThreadSanitizer; `make tsan` builds
+#                                                  this KVREEL
 #
-# The model has the first sizes at which every kernel of a rollout runs, and random weights. valgrind
-# knows no AVX-512, so its kernels are those of AVX2, and one thread, because it runs one at a time anyway.
-# Exit code 1: there were complaints, or the sweep failed.
+# The model has random weights and the smallest sizes with which a rollout runs all its kernels. Under valgrind,
+# which does not support AVX-512, the AVX2 kernels run, with one thread, because valgrind never runs two at the same
+# time. The exit status is 1 if there was a finding or the sweep failed.
 set -uo pipefail
 tool=$1
 kvreel=$(realpath "$2")
@@ -30,9 +30,9 @@ methods: [BF16, RTN_INT4]
 frames: 6
 timeout_s: 3600
 YAML
-# What libraries do among themselves (libomp, oneDNN, FFmpeg) is not instrumented, and left out by this.
+# Ignores races inside libraries that are not instrumented (libomp, oneDNN, FFmpeg).
 look="exitcode=66 ignore_noninstrumented_modules=1"
-# Two threads at one variable, with and without an order: what is to find races finds one, and no other.
+# Checks the race checker: it must report a race on n without the OpenMP reduction, and none with it.
 finds_races() {
     local order code
     for order in '' 'reduction(+ : n)'; do
@@ -56,7 +56,7 @@ C
         [ "$code" -eq "$([ -n "$order" ] && echo 0 || echo 66)" ] || return 1
     done
 }
-sweep() { # [COMMAND...]: before kvreel
+sweep() { # [COMMAND...]: the command runs kvreel
     "$@" "$kvreel" run "$work/c.yaml" --db "$work/db" -o "$work/out" -q --jobs 1
 }
 case $tool in
@@ -65,7 +65,8 @@ valgrind)
     sweep valgrind -q --trace-children=yes --log-file="$work/log.%p"
     ;;
 threads)
-    # libarcher tells ThreadSanitizer what OpenMP's barriers order; libomp loads it from its own folder.
+    # ThreadSanitizer learns from libarcher which accesses OpenMP's barriers order. libomp loads libarcher from its
+    # own folder.
     if ! finds_races; then
         echo "threads: clang's ThreadSanitizer with libomp and libarcher does not tell a race from an order here" >&2
         cat "$work/race.log" >&2

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# build.sh - every fuzz target with its seeds into $OUT, the way that OSS-Fuzz asks.
+# build.sh - builds every fuzz target, with its seeds, into $OUT, as OSS-Fuzz requires.
 #
 #   OUT=/tmp/out bash tests/fuzz/oss-fuzz/build.sh
 #
-# CC and CFLAGS are those of the targets and of the parsers that they are for; the rest is built by
-# HOST_CC. Packages: those of docs/install.md. Targets that read files of the repository get them.
+# CC and CFLAGS compile the targets and the parsers that they test; HOST_CC compiles the rest. docs/install.md lists
+# the packages that the build needs. Files of the repository that targets read are copied, too.
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 out=${OUT:?where the targets go}
@@ -19,14 +19,14 @@ for source in tests/fuzz/fuzz_*.c; do
     t=${t#fuzz_}
     cp "$build/fuzz/$t" "$out/fuzz_$t"
     mkdir -p "$build/fuzz/seeds/$t"
-    make -s fuzz-list FUZZ="$t" | tr ' ' '\n' | while read -r seed; do # names repeat in folders
+    make -s fuzz-list FUZZ="$t" | tr ' ' '\n' | while read -r seed; do # file names are not unique
         [ ! -f "$seed" ] || cp "$seed" "$build/fuzz/seeds/$t/${seed//\//_}"
     done
     (cd "$build/fuzz/seeds/$t" && python3 -m zipfile -c "$out/fuzz_${t}_seed_corpus.zip" ./*)
     printf '[libfuzzer]\nmax_len = 65536\ntimeout = 10\n' >"$out/fuzz_$t.options"
     [ ! -e "tests/fuzz/dict/$t.dict" ] || cp "tests/fuzz/dict/$t.dict" "$out/fuzz_$t.dict" # found by its name
 done
-for f in models/nano/config.json tests/fixtures/wan_real/spiece.model; do # read from where they run
+for f in models/nano/config.json tests/fixtures/wan_real/spiece.model; do # paths that targets open
     mkdir -p "$out/$(dirname "$f")"
     cp "$f" "$out/$f"
 done
