@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# lib.sh - what the end-to-end tests of the command line share. Each script is called from the
-# repository's root as `bash tests/cli/test_x.sh path/to/kvreel` and prints one line per check:
-# "ok - ...", "FAIL - ..." or "skip - ... (reason)". Its exit status is 1 when one failed.
+# lib.sh - functions of the command-line tests. Each script runs from the repository's root as `bash
+# tests/cli/test_x.sh path/to/kvreel` and prints one line per check: "ok - ...", "FAIL - ..." or "skip - ...
+# (reason)". Its exit status is 1 if a check failed.
 
 kvreel=$(realpath "$1")
 root=$PWD
@@ -9,9 +9,9 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/kvreel-cli-XXXXXX")
 out=$work/stdout
 err=$work/stderr
 n_failed=0
-# What tests call Python; asked before the cache folder is another.
+# The tests' Python interpreter, searched before XDG_CACHE_HOME changes.
 python=$(bash tools/test/test-python.sh)
-export KVREEL_DATA=$root # models/ and configs/, wherever a test runs
+export KVREEL_DATA=$root # finds models/ and configs/ from any folder
 # The user's own settings must not affect the tests.
 export XDG_CONFIG_HOME=$work/none XDG_CACHE_HOME=$work/cache KVREEL_ETC=$work/none
 unset KVREEL_DB KVREEL_OUT KVREEL_TIMEOUT_S KVREEL_MEMORY_MIB KVREEL_JOBS KVREEL_QUIET
@@ -27,13 +27,14 @@ trap finish EXIT
 
 ok() { echo "ok - $*"; }
 skip() { echo "skip - $1 ($2)"; }
-# has TOOL NAME: or the check NAME is skipped.
+# has PROGRAM NAME: fails, and prints that the check NAME is skipped, if PROGRAM is not installed.
 has() {
     command -v "$1" >/dev/null && return
     skip "$2" "$1 is not installed"
     return 1
 }
-# python_has 'MODULE...' NAME: the same of what $python can import. It must be Python: /bin/true imports everything.
+# python_has 'MODULE...' NAME: the same if $python cannot import a module. The import must print a word, because
+# /bin/true in place of Python would also succeed.
 python_has() {
     local module
     for module in $1; do
@@ -42,15 +43,15 @@ python_has() {
         return 1
     done
 }
-# A browser without a window: $browser, or the check NAME is skipped.
-# shellcheck disable=SC2034  # read by the scripts
+# Sets $browser to a headless browser, or prints that the check NAME is skipped.
+# shellcheck disable=SC2034  # the scripts read it
 has_browser() { # NAME
     browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) && return
     skip "$1" "chromium is not installed"
     return 1
 }
-# emulates NAME: this program's kernels run on the CPU, or the check NAME is skipped. A program that does not say
-# which it has fails.
+# emulates NAME: succeeds if kvreel has emulated CUDA kernels, otherwise prints that the check NAME is skipped. It
+# is a failed check if `kvreel version` does not state the kind of kernels.
 emulates() {
     local has
     has=$("$kvreel" version | sed -n 's/^ *CUDA kernels *//p')
@@ -66,7 +67,7 @@ fail() {
     n_failed=$((n_failed + 1))
 }
 
-# check NAME COMMAND...: passes when the command succeeds.
+# check NAME COMMAND...: passes if the command succeeds.
 check() {
     local name=$1
     shift
@@ -78,7 +79,7 @@ check() {
     fi
 }
 
-# exits CODE NAME ARGS...: runs kvreel with ARGS, keeps $out and $err, passes on that exit code.
+# exits CODE NAME ARGS...: runs kvreel with ARGS, writes $out and $err, and passes if the exit status is CODE.
 exits() {
     local want=$1 name=$2 rc
     shift 2
@@ -92,35 +93,36 @@ exits() {
     fi
 }
 
-# says NAME PATTERN: passes when the last stderr matches the extended regular expression.
+# says NAME PATTERN: passes if the last stderr matches the extended regular expression.
 says() { check "$1" grep -qE -- "$2" "$err"; }
-# prints NAME PATTERN: the same for stdout.
+# prints NAME PATTERN: passes if the last stdout matches.
 prints() { check "$1" grep -qE -- "$2" "$out"; }
-# json NAME [OPTION...] FILTER: passes when the jq filter is true of the last stdout, which is not empty (of
-# nothing jq 1.6 finds everything true).
+# json NAME [OPTION...] FILTER: passes if the last stdout is not empty and the jq filter is true of it. With empty
+# input, jq 1.6 would succeed for every filter.
 json() { check "$1" holds_true "${@:2}"; }
 holds_true() { [ -s "$out" ] && jq -e "$@" "$out"; }
 
-# three_threads: for what compares numbers of threads. OMP_THREAD_LIMIT would make it compare one with itself.
+# three_threads: for tests that compare numbers of threads. It checks that OMP_THREAD_LIMIT allows three threads.
 three_threads() {
     export OMP_NUM_THREADS=3
     check "OpenMP may start three threads" test "${OMP_THREAD_LIMIT:-3}" -ge 3
 }
 
-# sql FILE STATEMENT: one value, for checks of the database behind kvreel's back.
+# sql FILE STATEMENT: prints a result of sqlite3, so that checks of a database do not depend on kvreel.
 sql() { sqlite3 -readonly "$1" "$2"; }
 
-# changed DB STATEMENTS: a database with other results than were measured, sealed as if they had been.
+# changed DB STATEMENTS: changes a database with SQL and recomputes its checksums, so that kvreel accepts the
+# changed results.
 changed() {
     unsealed "$1" "$2" || fail "the database is changed"
     "$kvreel" merge "$1" -o "$1.changed" >"$out" 2>"$err"
-    case $? in 0 | 4) ;; *) fail "the database is changed: $(cat "$err")" ;; esac # 4: shards contradict
+    case $? in 0 | 4) ;; *) fail "the database is changed: $(cat "$err")" ;; esac # 4: shards contradict each other
     mv "$1.changed" "$1" && rm -f "$1-wal" "$1-shm"
 }
-# The same as a database of the version that had no checksums.
+# unsealed DB STATEMENTS: changes a database, and makes it a version-5 database, which has no checksums.
 unsealed() { sqlite3 "$1" "$2; DROP TABLE seal; PRAGMA user_version = 5"; }
 
-# A sweep that takes seconds: two prompts, three methods, 6 frames.
+# Writes the config of a sweep that takes seconds: two prompts, three methods, 6 frames.
 tiny_config() { # FILE [FRAMES]
     cat >"$1" <<YAML
 question: does the path from a prompt to the database hold together?
@@ -133,9 +135,9 @@ frames: ${2:-6}
 YAML
 }
 
-# shared_sweep CONFIG DB OUT: what `kvreel run CONFIG --db DB --out OUT` leaves behind. Of scripts
-# that are run together (tools/test/run-tests.sh) the first measures, the others get copies of their own.
-# For tests of what is done with results, not of how they come about.
+# shared_sweep CONFIG DB OUT: provides the results of `kvreel run CONFIG --db DB --out OUT`. If several scripts run
+# together (tools/test/run-tests.sh), the first one runs the sweep and all get copies. It is for tests that use
+# results, not for tests of the run.
 shared_sweep() {
     local place lock
     place=${KVREEL_TEST_SHARED:-$work}/sweep-$(sha256sum <"$1" | cut -c 1-16)
@@ -155,8 +157,8 @@ shared_sweep() {
     cp -r "$place/out" "$3"
 }
 
-# For every script that needs a sweep with something of everything in it: two suites, one of them
-# with two prompts, both readings, a correction, a mixed method. 18 cells of three chunks.
+# Writes the config of a sweep with many features: two suites, one with two prompts, a method in both readings, a
+# correction, and a method with two codecs. It has 18 cells of three chunks.
 common_config() { # FILE
     cat >"$1" <<'YAML'
 question: what can be done with what a sweep leaves behind?

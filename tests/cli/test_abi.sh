@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# libkvreel.so by itself: a C program of its header alone, and what it lets others see.
+# libkvreel.so: its exported symbols match the header, and a C program that includes only the header uses it.
 . tests/cli/lib.sh || exit 1
 library=$(dirname "$kvreel")/libkvreel.so
 cc=${CC:-gcc}
@@ -14,7 +14,7 @@ check "its name has the number" bash -c "objdump -p '$library' | grep -q 'SONAME
 nm -D --defined-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort >"$work/there"
 grep -oE '\bkvreel_[a-z0-9_]+\(' harness/abi/kvreel.h | tr -d '(' | sort -u >"$work/said"
 check "what it lets others see is what the header says" diff "$work/there" "$work/said"
-# A function that goes, or changes, breaks who was built before: then the number is raised, and this list starts anew.
+# Removing or changing a function breaks existing programs, so it requires a higher ABI number and a new list.
 for name in abi version error registry free method_open method_close method_name predict block_encode block_free \
     block_decode block_attend block_bytes block_hash cache_open cache_close cache_reset cache_begin cache_append \
     cache_attend cache_commit cache_end cache_read cache_bytes cache_times to_f32; do
@@ -23,12 +23,13 @@ done
 check "the number is that of this list" test "$abi" -eq 1
 check "a program of the header alone builds" "$cc" -std=c17 -Wall -Wextra -Werror -I harness/abi tests/abi/use.c \
     -o "$work/use" -L "$(dirname "$library")" -lkvreel -lm -Wl,-rpath,"$(dirname "$library")"
-case $library in # the program would have to have the runtime too
+case $library in # with sanitizers, the program itself would need their runtime
 */build-*) skip "a program of the library" "the library was built with sanitizers" ;;
 *) check "and runs" "$work/use" ;;
 esac
 
-# Opened late: a copy of GNU's OpenMP under a name of its own is what a wheel of torch brings along.
+# A process with much static TLS loads the library last. A renamed copy of libgomp acts as a second OpenMP runtime,
+# such as that of a torch wheel.
 check "thread-local and writable data are small" bash tools/lint/check-library.sh "$library"
 check "a program that opens it late builds" "$cc" -std=c17 -D_GNU_SOURCE -I. -Wall -Wextra -Werror -pthread tests/abi/late.c \
     -o "$work/late" -lm -ldl
@@ -42,7 +43,7 @@ gomp=$(printf '%s\n' "${needed[@]}" | grep '/libgomp\.so\.1$')
 case $library in
 */build-*) skip "the library opened late" "the library was built with sanitizers" ;;
 *)
-    # As much as qjl's buffer once took: the library could not be opened by any program.
+    # 66592 bytes of static TLS, as an earlier version needed for QJL's buffer: no program could load the library.
     "$cc" -shared -fPIC -DBYTES=66592 tests/abi/eater.c -o "$work/large.so"
     check "the check refuses a library with 66592 bytes of static TLS" bash -c \
         '! bash tools/lint/check-library.sh "$1" >"$2" && grep -q "66592 bytes of thread-local data" "$2" && grep -q STATIC_TLS "$2"' \

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What a user can get wrong, and what a machine can do to him: a message and an exit code.
+# Wrong user input, and a full or read-only disk, give a message and an exit status.
 . tests/cli/lib.sh || exit 1
 tiny_config "$work/tiny.yaml"
 cd "$work" || exit 1
@@ -31,7 +31,7 @@ exits 2 "no YAML at all" "${run[@]}" bad.yaml
 says "file and line" 'bad.yaml:[0-9]+:[0-9]+: '
 check "no database was made for any of these" test ! -e t.db
 
-# Weights
+# Model weights.
 model=$root/models/nano
 copy_model() {
     rm -rf m
@@ -53,7 +53,7 @@ exits 2 "weights of another shape" "${run[@]}" bad.yaml
 says "names tensor and shapes" 'ffn.*760'
 exits 2 "missing weights, generate" generate --model ./nowhere -p 'a large red disc' -o g
 
-# Databases
+# Database files.
 sqlite3 other.db 'CREATE TABLE t(x); PRAGMA user_version=3;'
 exits 2 "a database that is not ours" run tiny.yaml --db other.db --out o
 says "names it" 'other.db'
@@ -73,7 +73,7 @@ says "names it" 'cut.db'
 echo 'not a database' >text.db
 exits 2 "a file that is no database" query --db text.db 'SELECT 1'
 
-# A disk that is full or read-only: in a mount namespace of our own, gone with the process.
+# A full and a read-only disk, simulated by a tmpfs in a mount namespace that ends with its process.
 in_tmpfs() { # options, script
     local ns=(unshare -m)
     [ "$(id -u)" -eq 0 ] || ns=(unshare -Urm)

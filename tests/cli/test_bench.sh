@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# bench: every micro-benchmark runs behind its correctness gate and has the contract's keys.
-# long: what is measured is behind a check of every value.
+# bench: every micro-benchmark checks its results before it measures, and its JSON has the documented keys.
+# long: every measured value is checked first.
 . tests/cli/lib.sh || exit 1
 
-# Attention at the bundled model's shape and at Wan's heads over fewer keys: what its own shapes take
-# is filling caches with 4800 keys, chunk by chunk.
+# Attention at nano's shape and at Wan's head count with fewer keys. Wan's own shape has 4800 keys, which would
+# mostly measure how the cache is filled chunk by chunk.
 for what in codec gemm 'attention --shape 108x756x3x64' 'attention --shape 96x1152x12x128'; do
     read -ra words <<<"$what"
     exits 0 "bench $what" bench "${words[@]}" --rounds 3 --json
@@ -22,16 +22,16 @@ json "a kernel is beside portable C, memcpy and the library" \
     '[.[] | select(.name == "ops.gelu" and .variant != "portable") | .reference] | unique == ["memcpy", "oneDNN gelu", "portable"] or length == 0'
 variants=$("$kvreel" doctor --json | jq -r '.[] | select(.name == "CPU kernels").found | split("; ")[1] | ltrimstr("this CPU runs ") | split(", ")[]')
 for v in $variants; do
-    case $v in avxvnni | vnni | amx_*) continue ;; esac # tables of their own for a few kernels alone
-    # Kernels on tiles exist as portable C and for AMX alone.
+    case $v in avxvnni | vnni | amx_*) continue ;; esac # these variants have few kernels
+    # Kernels on tiles have only a portable and an AMX variant.
     json "every kernel was timed as $v" \
         "(map(select(.variant | test(\"^(portable|amx_.*)\$\") | not).name) | unique) as \$all | (\$all - (map(select(.variant == \"$v\").name) | unique)) == []"
 done
-# So small a call settles on any machine: one row of the dozen at least does not need 400 turns.
+# A call this small becomes steady on any machine, so at least one row ends before 400 rounds.
 OMP_NUM_THREADS=1 exits 0 "bench attention until it is steady" bench attention --shape 16x64x2x32 --rounds 400 --json
 json "rounds end by themselves" 'any(.[]; .steady and .n >= 15 and .n < 400)'
-# oneDNN limited to AVX2 has no BF16 products: three rows without a reference where our own tiles run,
-# and linear layers in BF16 fall back to F32 products of rounded values.
+# With AVX2 only, oneDNN has no BF16 products. Three rows then have no reference if kvreel's own AMX kernels run,
+# and BF16 linear layers compute F32 products of rounded values.
 tiled=0
 [ -z "${KVREEL_CPU:-}" ] && [[ $variants == *amx_bf16* ]] && tiled=3
 ONEDNN_MAX_CPU_ISA=AVX2 exits 0 "bench attention, oneDNN without BF16" bench attention --shape 8x16x1x16 --rounds 3 --json

@@ -43,7 +43,7 @@ says "is refused" "'beauty' is not a metric to rank by"
 exits 2 "files without a board" report a.db
 says "are refused" 'files are named for --board'
 
-# Another machine, another model: other places. The same cells again: once.
+# Other machines and other models get a ranking of their own. The same cells in a second file count once.
 cp a.db b.db
 changed b.db "UPDATE session SET cpu_model = 'Another CPU', driver = 'a card 1.0'"
 cp a.db c.db
@@ -68,7 +68,7 @@ check "gives the same bytes" cmp a.kvresult again.kvresult
 exits 0 "a board of packages" report --board one a.kvresult b.db
 check "calls them verified" grep -q 'a.kvresult, a package, verified' one/index.html
 
-# Two sweeps in one database: one of them is packed.
+# With two sweeps in one database, submit-result packs only the selected one.
 sed 's/frames: 3/frames: 6/; s/prompts: 7/prompts: 1/; s/, RTN_INT4.*/, RTN_INT4]/' s.yaml >t.yaml
 exits 0 "a second sweep" run t.yaml --db a.db -o out -q
 exits 2 "no sweep is named" submit-result --db a.db -o b.kvresult
@@ -83,7 +83,7 @@ rm -rf x && mkdir x && tar xf t.kvresult -C x
 exits 0 "its database is whole" fsck x/results.db
 check "without the other's cells" test "$(sql x/results.db "SELECT group_concat(DISTINCT frames) || ' ' || (SELECT count(*) FROM sweep) FROM cell")" = "6 1"
 
-# Whatever is changed in a package is found.
+# Every change of a package is detected.
 refused() { # NAME PATTERN
     exits 2 "$1" report --board three bad.kvresult
     says "$1: says why" "$2"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The walks of docs/bring-your-own.md; those in Python where there is one with numpy.
+# The commands of docs/bring-your-own.md run; those in Python only if numpy is installed.
 . tests/cli/lib.sh || exit 1
 . tests/cli/walk.sh || exit 1
 . tests/cli/python.sh || exit 1
@@ -18,6 +18,6 @@ needs_python "a method in Python"
 python_has torch "a method in torch" || exit 0
 walk "$clone" method docs/bring-your-own.md bash
 check "the method's cells are there" test "$(sql "$clone/out/own/method.db" "SELECT count(*) FROM cell WHERE outcome = 'OK'")" -eq 3
-# 8 bits a value and 16 for each head of a token, and a description of 24 bytes a chunk.
+# Bytes: 8 bits per value, 16 per head and token, and 24 bytes of metadata per chunk.
 check "with the bytes it returned" test "$(sql "$clone/out/own/method.db" "SELECT compression BETWEEN 1.5 AND 2 FROM summary WHERE method = 'TORCH_INT8'")" = 1
 left_clean "$clone" docs/bring-your-own.md

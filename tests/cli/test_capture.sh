@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tools/capture/kvtrace.py, where Python has PyTorch, and the examples that use it.
+# tools/capture/kvtrace.py and the examples that use it compile, and with PyTorch they run.
 . tests/cli/lib.sh || exit 1
 . tests/cli/python.sh || exit 1
 needs_python "the recorder for PyTorch"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# cost-card.yaml, emulated: a tiny model of Wan's make goes through it in two packages, which are joined. Times of
-# an emulated device never count, so that those of a card are planted for what reads them.
+# configs/cost-card.yaml on an emulated device: a tiny Wan model is measured in two runs, and `kvreel merge` joins
+# them. Times of an emulated device are never used, so GPU times are written into the databases.
 set -uo pipefail
 . "$(dirname "$0")/lib.sh"
 
@@ -23,7 +23,7 @@ check "BF16 is measured again, in a session of its own" test "$(sql again.db "SE
     FROM drift JOIN cell ON key = cell WHERE name = 'BF16'")" = '2 6'
 check "nothing that was there" test "$(sql again.db "SELECT count(*) FROM attempt")" = 3
 
-# The card's own times: BF16 takes $3 ns, the other method $4.
+# card DB NAME BF16_NS [OTHER_NS]: replaces the device by a GPU, and the times of BF16 and of the other method.
 card() { changed "$1" "UPDATE cell SET spec = json_set(spec, '\$.device', '$2'), time_codes = '',
     verdict_codes = '', verdict = 'VALID', wall_ns = iif(is_baseline, $3, ${4:-$3}); UPDATE drift SET ns = $3"; }
 card a.db 'NVIDIA A' 3000000000
@@ -47,7 +47,8 @@ check "as the plot of a measured card" grep -q 'seconds of a rollout, measured' 
 exits 2 "its axes are fixed" plot cost --db all.db -o figures -f svg --y ssim
 says "says so" 'plot cost has fixed axes'
 
-# The study's order of launches beside ours, and frames per second with a decoder, on the small Wan that has one.
+# The study's launches (`eager`) and fused kernels, and frames per second with a decoder, on the small Wan with a
+# decoder.
 cp -r "$root/tests/fixtures/wan_folder" little
 jq '.latent_height = 2 | .latent_width = 2' "$root/tests/fixtures/wan_folder/config.json" >little/config.json
 exits 0 "both paths, with frames per second" run "$root/configs/cost-card.yaml" --set model=little --set device=emulated --set frames=3 \

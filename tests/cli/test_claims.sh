@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The ledger of claims: complete, readable, and the page is of the same claims.
+# results/claims.yaml is complete and readable, and docs/claims.md has the same claims.
 . tests/cli/lib.sh || exit 1
 
 exits 0 "claims without a database" claims --json
@@ -34,7 +34,8 @@ END
 exits 0 "a ledger of one's own" claims mine.yaml --db t.db --json
 json "two prompts are too few, and that is said" \
     '.[0].n == 2 and .[0].figure > 0 and (.[0].why | test("2 prompts, 12 are needed"))'
-# The same run on another machine, under other metrics: METHOD's cells again, newer, with PSNR larger by MORE.
+# elsewhere METHOD MORE: adds the method's cells again, as newer ones of another machine, with PSNR increased by
+# MORE.
 elsewhere() { # METHOD MORE
     local names cells sessions
     names=$(sql u.db "SELECT group_concat(name) FROM pragma_table_xinfo('cell') WHERE hidden = 0")

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# codec: K and V from file to file through every method, and what hostile files get.
+# codec: every method encodes and decodes K and V from a file to a file, and damaged files are refused.
 . tests/cli/lib.sh || exit 1
 cd "$work" || exit 1
 three_threads
 
-# tensors FILE TOKENS HEADS DIM [DTYPE [V_TOKENS [POISON]]]: k and v as a safetensors file, made of
-# the bits of 1.x numbers; POISON replaces the first four bytes of v.
+# tensors FILE TOKENS HEADS DIM [DTYPE [V_TOKENS [POISON]]]: writes random k and v with magnitudes near 1 to a
+# safetensors file. POISON replaces the first four bytes of v.
 tensors() {
     local file=$1 t=$2 h=$3 d=$4 dtype=${5:-F32} tv=${6:-$2} poison=${7:-} size=4
     [ "$dtype" = F32 ] || [ "$dtype" = I32 ] || size=2
@@ -39,20 +39,20 @@ json "it decodes to about what went in" '.k_mse > 0 and .k_mse < 0.1 and .nonfin
 check "OUT has k and v, F32, of the same shape" bash -c \
     "head -c 400 out.safetensors | grep -aq '\"dtype\":\"F32\",\"shape\":\[90,2,16\]'"
 exits 0 "the study's reading" codec -m RTN_INT4@study -i kv.safetensors -o out.safetensors --json
-# ceil(90 / 16) = 6 blocks: 96 tokens of 32 channels in 4 bits, 6 * 32 steps of 2 B, twice.
+# ceil(90 / 16) = 6 blocks. K and V each have 96 tokens of 32 channels in 4 bits and 6 * 32 step sizes of 2 B.
 json "its bytes, padding included" '.reading == "study" and .nominal_bytes == 2 * (96 * 32 / 2 + 2 * 6 * 32)'
 exits 0 "F32 keeps every bit" codec -m F32 -i kv.safetensors -o out.safetensors --json
 json "no error" '.k_mse == 0 and .v_mse == 0'
 exits 0 "successive states" codec -m F32 -i kv.safetensors -i kv.safetensors -o twice.safetensors
 check "adding nothing changes nothing" cmp out.safetensors twice.safetensors
-tensors large.safetensors 1100 2 128 BF16 # two grids in one pass: one thread codes fewer than 2^18 elements
+tensors large.safetensors 1100 2 128 BF16 # 281,600 elements; fewer than 2^18 run on one thread
 for method in KIVI_INT2 PRQ_INT4; do
     exits 0 "$method" codec -m "$method" -i large.safetensors -o a.safetensors
     OMP_NUM_THREADS=1 exits 0 "with one thread" codec -m "$method" -i large.safetensors -o b.safetensors
     check "the same bytes" cmp a.safetensors b.safetensors
 done
 
-# Heads that every method's groups of channels divide.
+# A head dimension that the channel groups of every method divide.
 tensors one.safetensors 1 1 128
 tensors some.safetensors 90 1 128
 tensors more.safetensors 120 1 128 BF16
@@ -62,7 +62,7 @@ for method in $methods; do
         "$kvreel" codec -m "$method" -i some.safetensors -i more.safetensors -o out.safetensors \
             -O tokens_per_frame=10 -O layers=4 -O layer=2 --json >"two-$method" 2>>"err-$method"
 done
-# jq takes longer to start than a codec: once for all of them.
+# One jq for all files: starting it takes longer than a codec.
 jq -r 'select(.nominal_bytes > 0 and .nonfinite_out == 0) | "\(input_filename): \(.tokens)"' one-* two-* >coded
 for method in $methods; do
     check "$method: one token, and two states" bash -c "grep -qxF 'one-$method: 1' coded && grep -qxF 'two-$method: 120' coded ||
@@ -114,7 +114,7 @@ says "names it" 'bitz'
 exits 2 "no input" codec -m RTN_INT4 -o out.safetensors
 exits 2 "a file that is not there" codec -m RTN_INT4 -i nowhere.safetensors -o out.safetensors
 
-# Keys and values that are drawn: the same on every machine and in every variant.
+# --draw makes pseudorandom keys and values that are the same on every machine and with every instruction set.
 exits 0 "--draw" codec -m KIVI_INT2 --draw 288x2x64 -O tokens_per_frame=144 -O frames_per_chunk=1 --json
 json "a hash of what is stored" '.tokens == 288 and (.stored_sha256 | test("^[0-9a-f]{64}$"))'
 drawn=$(jq -r .stored_sha256 "$out")
@@ -136,7 +136,7 @@ for shape in 288x2 0x2x64 288x2x64x1 288x2x-64 x; do
 done
 exits 2 "--draw and --in" codec -m KIVI_INT2 --draw 288x2x64 -i kv.safetensors
 
-# An emulated device packs the bytes of the CPU, and a device that this program does not have says so.
+# An emulated device writes the same bytes as the CPU. A device that this build lacks is refused.
 exits 2 "no such device" codec -m RTN_INT4 -i kv.safetensors -o out.safetensors --device gpu
 says "names those there are" "device 'gpu', need cpu, cuda or emulated"
 emulates "an emulated device" || exit 0

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# completion and man: nothing that --help knows is missing, and the shells can read it.
+# completion and man contain every command and option of --help, and the shells and man can parse them.
 . tests/cli/lib.sh || exit 1
 
 commands=$("$kvreel" help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
@@ -32,7 +32,7 @@ for shell in bash zsh fish man; do
             [[ $line == *"$want"* ]] || missing+=" $c:--$o"
         done
     done
-    for o in plugin cpu; do # of every command
+    for o in plugin cpu; do # options of every command
         case $shell in
         fish) want="kvreel -l $o " ;;
         man) want="\\-\\-$o\\fR" ;;
@@ -88,7 +88,7 @@ exits 2 "values and a shell" completion bash --values methods
 
 mkdir "$work/bin"
 ln -s "$kvreel" "$work/bin/kvreel"
-# What a shell offers for a line, one per line. The last word of the line is the one being typed.
+# offered_SHELL LINE WORD: prints what the shell offers to complete WORD at the end of LINE, one candidate per line.
 offered_bash() { # LINE
     PATH=$work/bin:$PATH bash -c "source $work/bash
         compopt() { :; }
@@ -98,7 +98,8 @@ offered_bash() { # LINE
 offered_fish() {
     PATH=$work/bin:$PATH fish --no-config -c "source $work/fish; complete -C '$1 $2'" | cut -f 1
 }
-# zsh completes in a terminal alone: a pseudo terminal of its own, whose compadd tells what it is given.
+# zsh completes only in a terminal, so it runs in a pseudo terminal. A replaced compadd writes the candidates to a
+# file.
 cat >"$work/ask.zsh" <<'ZSH'
 zmodload zsh/zpty
 zpty z zsh -f -i
@@ -119,7 +120,7 @@ offered_zsh() {
 mkdir "$work/zsh-dir"
 cp "$work/zsh" "$work/zsh-dir/_kvreel"
 
-offers() { # SHELL WHAT LINE WORD: and nothing that does not begin with WORD
+offers() { # SHELL WHAT LINE WORD: offers WHAT, and only candidates that begin with WORD
     local got
     got=$("offered_$1" "$3" "$4" | sort -u)
     if grep -qxF -- "$2" <<<"$got" && ! grep -vE "^(${4//+/\\+}|$)" <<<"$got" | grep -q .; then

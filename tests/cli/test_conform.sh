@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# plugin check: what keeps to the contract passes, and each rule that is broken is found, told by name.
+# plugin check: a plug-in that keeps the contract passes, and each broken rule is found and named.
 . tests/cli/lib.sh || exit 1
 abi=$(sed -n 's/.*KVR_PLUGIN_ABI = \([0-9]*\).*/\1/p' methods/plugin.h)
 build=$(realpath "$(dirname "$kvreel")")
@@ -18,7 +18,7 @@ exits 0 "in words" plugin check "$build/examples/plugin/center.so"
 prints "every check has a line" '^CENTERED_INT4 +no memory +ok +[0-9]+ allocations'
 prints "and there is a sum" '^center 1\.0: (9|10) checks passed, 0 failed, [01] not applicable$'
 
-broken() { # METHOD CHECK PATTERN: this check, and no other, says so
+broken() { # METHOD CHECK PATTERN: only this check fails, with this message
     exits 4 "$1" plugin check "$plugins/broken.so" -m "$1" --timeout "${4:-300}" --json
     json "$1: $2 is broken" --arg c "$2" --arg p "$3" \
         '[.checks[] | select(.verdict == "FAILED")] | length == 1 and .[0].check == $c and (.[0].said | test($p))'

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# cost: Wan's sizes without its weights. Every method on a small model of the same make, a few in a
-# one-chunk, one-layer cut of the real sizes; what they hold is what arithmetic predicts, and what
-# they cannot show is NULL.
+# cost: Wan's sizes with random weights. Every method runs on a small model of the same architecture, and a few run
+# with one chunk and one layer of the real sizes. Memory equals the prediction, and results without a value are
+# NULL.
 # long: every method, and layers of Wan's size.
 . tests/cli/lib.sh || exit 1
 cd "$work" || exit 1
@@ -11,7 +11,7 @@ few='[BF16, RTN_INT2@study]'
 exits 0 "list models" list models --json
 json "says whose weights are none" 'map({(.name): .weights}) | add | ."wan-1.3b-random" == "random" and .nano == "trained"'
 
-# What is planned, without drawing 1.4e9 weights.
+# A dry run does not generate the 1.4e9 random weights.
 exits 0 "every method is planned" run "$root/configs/cost-wan.yaml" --set frames=12 --dry-run --json
 json "33 study rows in both readings, at two windows" \
     '[.methods[].method] | (map(select(endswith("@study"))) | length == 33) and length >= 68'
@@ -23,7 +23,7 @@ json "an estimate by arithmetic, a warm-up for each" \
 json "memory of the largest: 33 GB of keys and values or less, and the weights" \
     '.predicted_bytes > 1.7e10 and .predicted_bytes < 4e10'
 
-# A plan reads names and shapes: less memory than the weights alone would take.
+# A dry run reads only names and shapes: it needs less memory than the weights.
 if ! "$kvreel" version | grep -q -- -fsanitize; then
     (
         ulimit -v 3000000
@@ -33,7 +33,7 @@ if ! "$kvreel" version | grep -q -- -fsanitize; then
     check "a plan packs no weights" test $? -eq 0
 fi
 
-# Parts are of random models alone, and not larger than the whole.
+# Only random models can be cut, and a cut cannot have more layers or steps than the model.
 exits 2 "a trained model is not cut" run "$cut" --dry-run --set model=nano
 says "says why, and where" 'cost-wan-cut.yaml:[0-9]+:[0-9]+: .*trained'
 exits 2 "no more layers than there are" run "$cut" --dry-run --set model_layers=31
@@ -47,7 +47,7 @@ exits 2 "a built-in geometry is whole" predict -m BF16 --geometry wan-1.3b --lay
 exits 2 "nor is there a video" generate --model wan-1.3b-random -p red -n 3
 says "says what there is" 'latents are not RGB'
 
-# The same table from figures of a card.
+# The cost table from a GPU's committed figures.
 exits 0 "the cost table of a measured card" report --table cost --measured h100 --format json
 json "one row a method and path, each with card, date and commit" \
     'length >= 17 and (map([.method, .path]) | unique | length) == length and
@@ -61,13 +61,14 @@ exits 2 "other figures, too" plot pareto --measured h100
 exits 2 "a card without figures" report --table cost --measured h1000
 says "says which is near" "did you mean 'h100'"
 
-# Every method, small. Linear layers have a work space that no prediction has, the same for all. What
-# hangs on the data is predicted at its cheapest or most plausible (exact outliers, lists of frames
-# that lie apart, which frames are coded anew when their ranks change) and may miss by half a percent.
-# Where tokens stay by the data so do the segments that are coded anew: all of a layer's when tokens are
-# drawn, few when they lie together, so that the peak may miss by one layer's state. Where it is how many
-# that hangs on the data, all may stay, or none. An entropy coder's bytes lie between none and what the
-# codes take.
+# Every method on a small model. The measured peak exceeds the prediction by the linear layers' workspace, which no
+# prediction includes and which is the same for all methods. Sizes that depend on the data are predicted for the
+# cheapest or most plausible case and may be wrong by 0.5 %. These are exact outliers, lists of separate frames, and
+# frames that are encoded again when their ranks change.
+#
+# If the data decides which tokens are kept, it also decides how many segments of a layer are encoded again. The
+# peak may then be wrong by one layer's maximum size. If the data decides how many tokens are kept, it may be all or
+# none. An entropy coder's output lies between zero bytes and the codes' size.
 mkdir -p models/small
 jq '.dim = 256 | .ffn_dim = 384 | .text_dim = 64 | .text_len = 16 | .num_heads = 2 | .num_layers = 2 |
     .latent_height = 16 | .latent_width = 24' "$root/models/wan-1.3b-random/config.json" \

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# --cpu and KVREEL_CPU: where the name may stand, who refuses one, and that workers and the
-# database have it; one binary starts on a machine that has no AVX.
+# --cpu and KVREEL_CPU: where the option may stand and which names are refused. Workers use the same variant, and
+# the database stores it. The same binary starts on a CPU without AVX.
 . tests/cli/lib.sh || exit 1
 unset KVREEL_CPU
 
-chosen() { # NAME VARIANT: the last `version --json` says so
+chosen() { # NAME VARIANT: the last `version --json` has this variant
     json "$1" ".variant == \"$2\""
 }
 exits 0 "before the command" --cpu portable version --json
@@ -47,7 +47,7 @@ check "its session says which" grep -q ', kernels portable$' <(sql kvreel.db 'SE
 exits 0 "a table" report --table summary
 prints "names the variant" 'kernels portable'
 
-# The suite sets OMP_WAIT_POLICY; users do not, so threads that wait spin for at most 1500 iterations.
+# The test suite sets OMP_WAIT_POLICY. Users do not, so their waiting threads spin for at most 1500 iterations.
 check "the wait policy that users have" env -u OMP_WAIT_POLICY OMP_NUM_THREADS=2 "$kvreel" run tiny.yaml \
     --cpu portable --filter 'method=BF16 & prompt=red' --db spin.db --out spin
 check "computes the same frames" cmp <(sql kvreel.db 'SELECT frames_sha256 FROM attempt') \
@@ -56,7 +56,7 @@ check "and there are some" grep -qE '^[0-9a-f]{64}$' <(sql spin.db 'SELECT frame
 check "the program sets the limit before libgomp reads it" bash -c "env -u OMP_WAIT_POLICY OMP_DISPLAY_ENV=verbose \
     '$kvreel' version 2>&1 | grep -q \"GOMP_SPINCOUNT = '1500'\""
 
-# Without OMP_WAIT_POLICY the program executes itself again to set GOMP_SPINCOUNT, which would leave the emulator.
+# OMP_WAIT_POLICY is set because otherwise kvreel executes itself again to set GOMP_SPINCOUNT, outside the emulator.
 if [ "$(uname -m)" = x86_64 ] && has qemu-x86_64 "starts without AVX"; then
     old() { OMP_WAIT_POLICY=passive qemu-x86_64 -cpu Nehalem "$kvreel" "$@" >"$out" 2>"$err"; }
     check "starts without AVX" old list methods

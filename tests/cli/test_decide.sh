@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# until: decided: pairs of methods get prompts until each has a verdict; errors, a limit, and the same command again.
+# until: decided: pairs of methods get prompts until each pair has a verdict. Also errors, a limit, and a second
+# run.
 . tests/cli/lib.sh || exit 1
 cd "$work" || exit 1
 

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# What the reference study's harness got wrong, H1 to H10, must be impossible here: a check of each
-# on a small sweep.
+# Defects H1 to H10 of the reference study's harness are impossible in kvreel: one check for each, on a small sweep.
 . tests/cli/lib.sh || exit 1
 cd "$work" || exit 1
 cat >a.yaml <<'YAML'

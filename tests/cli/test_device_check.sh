@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# A package for a GPU (tools/device-check.sh) is built and run, emulated; measured figures are data. No GPU is needed.
+# Builds and runs the package of tools/device-check.sh with emulated kernels. Committed GPU figures are valid data.
+# No GPU is needed.
 . tests/cli/lib.sh || exit 1
 sources=$(cd "$root" && git ls-files '*.cu' | grep -v ^tests/)
 groups='harness/cache/attend_bytes.cu harness/cache/attend_wgmma.cu harness/engine/product_cuda.cu'
@@ -7,14 +8,15 @@ make -s -C "$root" -n CUDA=1 V=1 NVCC=nvcc BUILD="$work/b" cuda >"$out" 2>"$err"
 check "every source of kernels is compiled, once" \
     test "$(grep -o -- '-c -o [^ ]* [^ ]*\.cu ' "$out" | cut -d' ' -f4 | sort)" = "$(sort <<<"$sources")"
 check "warp group kernels for sm_90a" test "$(grep -- sm_90a "$out" | grep -o '[^ ]*\.cu ' | sort -u | xargs)" = "$groups"
-# The model's figures are those of the documentation.
+# The modelled figures are equal in tools/device/model.tsv and the documentation.
 for kernel in 'rows, warp groups |727' 'pair of CTAs (sm_90a), 4 bits over tokens |633' 'pair, 2 bits, values by token |573'; do
     check "docs/cuda-internals.md has ${kernel#*|} TFLOP/s" awk -F'|' -v k="${kernel%|*}" -v v="${kernel#*|}" \
         'index($2, " " k) == 1 && $5 + 0 == v { found = 1 } END { exit !found }' "$root/docs/cuda-internals.md"
     check "and so has the model" grep -q "	${kernel#*|}000	" "$root/tools/device/model.tsv"
 done
 
-# A staged forward over five chunks: BF16's, its attention at the staged rate. As measured, the newest session with both.
+# A forward of RTN_INT4 on the staged path over five chunks: BF16's time, with its attention's time scaled by the
+# modelled staged rate. Measured rollouts: the newest session that has both methods.
 check "a staged RTN_INT4 forward takes at most 1.15 of BF16's, by the model" awk -F'\t' '{ v[$1] = $2 }
     END { all = v["forward.BF16.5spans"]; a = v["forward.BF16.5spans:attention"]
           for (n = 9360; n <= 65520; n += 56160)
@@ -27,12 +29,12 @@ for method in RTN_INT4 KIVI_INT2 QUAROT_KV_INT4 PRQ_INT4; do
         "$root/results/measured/h100/rows.csv"
 done
 
-# ---- a package: built here, run elsewhere; what hangs or crashes there costs its own limit ------------
+# ---- a package is built and run; a test that hangs or crashes ends only its own process ----------------
 
-program() { # NAME: what a bench or a forward does, as a script: a row, a hang, a failure, a row
+program() { # NAME: a script in place of bench or forward: a row, a hang, a failure, a row
     cat >"$work/$1" <<'END'
 #!/bin/sh
-[ $# -gt 1 ] && [ "$2" != cudnn ] || exit 0 # does the device answer? has cuDNN a kernel?
+[ $# -gt 1 ] && [ "$2" != cudnn ] || exit 0 # the calls that check the device and cuDNN succeed
 for row in one hangs fails two; do
     printf '%s\n' "$KVR_BENCH_SKIP" | grep -qx "$row" && continue
     echo "> $row" >&2
@@ -106,7 +108,7 @@ check "an archive is needed" test $? -eq 2
 
 # ---- settings are checked before anything runs --------------------------------------------------------
 
-# Lists the cases of the real one.
+# A script that lists the test cases of the real test_kernels.
 {
     printf '#!/bin/sh\n'
     sed -n 's/.*tcase_create("\([^"]*\)").*/printf "\1\\t3\\n"/p' "$root"/tests/cuda/cases_*.c
@@ -114,7 +116,7 @@ check "an archive is needed" test $? -eq 2
 chmod +x "$work/kernels"
 MOST_MIB=200 PROGRAMS="bin/kvreel=$kvreel bin/bench=$work/bench bin/forward=$work/forward bin/tests/cuda/test_kernels=$work/kernels" \
     tool --pack "$work/d.tar" --emulated
-dry() { # NAME VARIABLES: the settings are good
+dry() { # NAME VARIABLES: the settings are accepted
     (export DRY=1 && eval "export $2" && tool --run "$work/d.tar" "$work/dry")
     check "$1: $2" test $? -eq 0
     grep -q 'settings are good' "$out" || fail "$1: $(cat "$out" "$err")"
@@ -134,7 +136,8 @@ refused 'PARTS=rollouts CONFIG=configs/cost-crd.yaml' 'configs/cost-crd.yaml: no
 refused 'PARTS=rollouts DONE=/nothing.db' 'DONE: /nothing.db: no such file'
 refused 'PARTS=memcheck CASES=atention' 'no test case matches; there are: .*cuda/test_kernels wan'
 refused 'PARTS=profile KERNELS=attend_lst' "no kernel 'attend_lst'"
-# Every call that tools/device/README.md lists, and its minutes. A span without PARTS has the variables of the last one with it.
+# The calls that tools/device/README.md lists are accepted, and LIMIT_S is their number of minutes. A call with only
+# RUN_ARGS also has the variables of the previous complete call.
 sed -n '/^## Figures to confirm/,$p' "$root/tools/device/README.md" | grep '^| .* | .* | .* | [0-9]' >"$work/confirm"
 check "tools/device/README.md has calls" test "$(wc -l <"$work/confirm")" -ge 9
 full=
@@ -148,14 +151,14 @@ while IFS='|' read -r _ what spans _ minutes _; do
     done < <(grep -oE '`[^`]*(PARTS|RUN_ARGS)=[^`]*`' <<<"$spans" | tr -d '`')
     check "tools/device/README.md,$what: $seconds s are its minutes" awk -v s="$seconds" -v m="${minutes//[!0-9.]/}" 'BEGIN { exit !(s == 60 * m) }'
 done <"$work/confirm"
-# And those of docs/claims.md.
+# The calls that docs/claims.md lists are accepted, too.
 sed -n 's/^| [0-9]* minutes* of [^|]*| `"\(.*\)"` |.*/\1/p' "$root/docs/claims.md" | sed 's/\\|/|/g' >"$work/claims"
 check "docs/claims.md has calls" test "$(wc -l <"$work/claims")" -ge 5
 while read -r args; do
     dry docs/claims.md "CONFIG=configs/cost-card.yaml PARTS=rollouts LIMIT_S=240 RUN_ARGS='$args'"
 done <"$work/claims"
 
-# ---- measured figures are data ------------------------------------------------------------------------
+# ---- committed figures of GPUs ------------------------------------------------------------------------
 
 check "docs/cuda.md has the table of results/measured" python3 "$root/tools/measure/measured.py" check
 sed 's/^\(| 4680x4680 | BF16 | \)[0-9.]*/\1999/' "$root/docs/cuda.md" >"$work/cuda.md"

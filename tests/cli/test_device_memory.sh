@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Device memory by phase: the pool's high-water mark beside NVML's count, by a library that stands in for it.
+# Device memory per phase: the pool's high-water mark and NVML's count, with a replacement for NVML's library.
 set -uo pipefail
 . "$(dirname "$0")/lib.sh"
 
@@ -23,7 +23,7 @@ t() { "$kvreel" query --db "$1" --csv "$2" | tail -n 1; }
 export KVREEL_EMULATED_DEVICES=1 KVREEL_LOCKS=$work KVREEL_NVML=${kvreel%/*}/tests/plugins/fake_nvml.so
 MiB=1048576
 
-# What NVML says at the end of context, weights, rollout and decode.
+# KVR_TEST_GPU_MEMORY: NVML's MiB after the context, the weights, the rollout and the decoder.
 KVR_TEST_GPU_MEMORY='100 150 160 400' exits 0 "a cell" run m.yaml --db a.db --out a -q
 check "each phase has both" test "$(t a.db "SELECT group_concat(name || ' ' || (value / $MiB), ', ') FROM (SELECT * FROM metric
     WHERE name LIKE 'nvml_%' ORDER BY value)")" = \

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# docs/methods.md against the registry, and the check against a table that is out of date.
+# docs/methods.md agrees with the registry, and the check notices an outdated table.
 . tests/cli/lib.sh || exit 1
 
 exits 0 "list methods --md" list methods --md
@@ -22,13 +22,13 @@ for project in qvg lightx2v; do
     check "docs/methods.md has the departures of @$project" grep -q "^### Departures of \`@$project\`" docs/methods.md
 done
 
-# What the page says there is.
+# docs/methods.md has a section for each stage, tier rule and correction.
 while read -r part; do
     check "docs/methods.md speaks of $part" grep -q "^### .*\b$part\b" docs/methods.md
 done < <(sed -n 's/^\(STAGE\|TIERS\|CORRECTION\)(\(.*\))$/\2/p' methods/methods.def \
     methods/tiers/tiers.def methods/corrections/corrections.def)
 
-# Every test that the page of rules names is there.
+# Every test that docs/rules.md names exists.
 n=0
 while IFS=: read -r file name; do
     n=$((n + 1))

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# engine check: parity with recorded tensors, and a damaged recording that must not pass.
+# engine check: the network's outputs agree with recorded tensors, and changed weights fail.
 . tests/cli/lib.sh || exit 1
 fixture=$(dirname "$(find tests/fixtures -name forward.safetensors | head -n 1)")
 
@@ -23,7 +23,7 @@ says "names it" 'fp8'
 exits 2 "no such device" engine check "$fixture" --device tpu
 says "names it" 'tpu'
 
-# A hundred weights become zero.
+# Sets a hundred F32 weights to zero.
 cp -r "$fixture" "$work/hurt"
 chmod -R u+w "$work/hurt"
 size=$(stat -c %s "$work/hurt/dit.safetensors")
@@ -38,7 +38,7 @@ head -c 5000 "$fixture/dit.safetensors" >"$work/hurt/dit.safetensors"
 exits 2 "truncated weights" engine check "$work/hurt"
 says "names the file" 'dit.safetensors'
 
-# A model's own limits are the ones that hold.
+# The tolerances in a model's golden.json are used.
 cp -r models/nano "$work/nano"
 chmod -R u+w "$work/nano"
 echo '{"rel_l2_all": 1e-9, "rel_l2_first6": 1e-4}' >"$work/nano/golden.json"
