@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# psnr and ssim_ffmpeg against FFmpeg's own psnr and ssim filters, on lossless RGB.
+# psnr and ssim_ffmpeg agree with FFmpeg's psnr and ssim filters, on lossless RGB video.
 . tests/cli/lib.sh || exit 1
 cd "$work" || exit 1
 
-# The filters print six decimals, and their ssim multiplies in single precision.
+# Tolerance: the filters print six decimals, and the ssim filter computes in single precision.
 tolerance=1e-4
 
 if ! command -v ffmpeg >/dev/null || ! ffmpeg -hide_banner -filters 2>/dev/null | grep -q ' ssim '; then
@@ -11,14 +11,14 @@ if ! command -v ffmpeg >/dev/null || ! ffmpeg -hide_banner -filters 2>/dev/null 
     exit 0
 fi
 
-# make SOURCE FILTER NAME: twelve frames of a test picture as planes of 8-bit RGB.
+# make SOURCE FILTER NAME: writes twelve frames of a test picture, as 8-bit planar RGB, to NAME.mkv.
 make() {
     ffmpeg -v error -f lavfi -i "$1" -frames:v 12 -vf "$2,format=gbrp" -c:v ffv1 -pix_fmt gbrp \
         -y "$3.mkv"
 }
 
-# filter NAME WORD: the number behind WORD that the filter prints for test.mkv against ref.mkv.
-# Without vector code: FFmpeg 5.1's calls any two pictures of 8x8 the same.
+# filter NAME WORD: prints the number after WORD in the filter's output for test.mkv and ref.mkv. SIMD is disabled,
+# because in FFmpeg 5.1 it reports that any two 8x8 pictures are equal.
 filter() {
     ffmpeg -cpuflags 0 -nostdin -v info -i test.mkv -i ref.mkv -lavfi "[0:v][1:v]$1" -f null - 2>&1 |
         sed -n "s/.*$2:\([-0-9.]*\).*/\1/p" | tail -n 1
@@ -41,16 +41,16 @@ for size in 8x8 64x48 101x75; do
     done
 done
 
-# The check itself can fail.
+# The comparison itself can fail.
 if near 0.5 0.5002 || near "" 0.5; then
     fail "numbers that are not near pass"
 else
     ok "numbers that are not near do not pass"
 fi
 
-# --- as players show it ------------------------------------------------------------------------
+# --- rotation and flips ------------------------------------------------------------------------
 
-# upright NAME: what FFmpeg shows of NAME.mp4, lossless.
+# upright NAME: writes NAME.mp4 as FFmpeg displays it to a lossless file.
 upright() { ffmpeg -v error -i "$1.mp4" -c:v ffv1 -pix_fmt gbrp -y "$1-shown.mkv"; }
 ffmpeg -v error -f lavfi -i testsrc2=size=64x48:rate=12 -frames:v 6 -c:v libx264 -qp 0 -pix_fmt yuv444p -y plain.mp4
 if [ -s plain.mp4 ]; then
@@ -71,7 +71,7 @@ if [ -s plain.mp4 ]; then
             says "and is not what is stored" '48x64|64x48'
         fi
     done
-    # Flips by the stream's own message (SEI), a matrix that is no turn by the container's.
+    # A flip in the stream's SEI message, and a display matrix in the container that is not a rotation.
     if ffmpeg -v error -i plain.mp4 -c copy -bsf:v h264_metadata=display_orientation=insert:flip=horizontal -y flipped.mp4; then
         ffmpeg -v error -i plain.mp4 -vf hflip -c:v ffv1 -pix_fmt gbrp -y mirrored.mkv
         exits 0 "mirrored by the stream" compare flipped.mp4 mirrored.mkv --json
@@ -97,7 +97,7 @@ fi
 
 # --- a Matroska file's crop --------------------------------------------------------------------
 
-# crop FILE NTH TOP BOTTOM LEFT RIGHT: in place of the NTH track's colour, which is as long.
+# crop FILE NTH TOP BOTTOM LEFT RIGHT: writes a crop over the NTH track's colour element, which has the same length.
 crop() {
     python3 - "$@" <<'PY'
 import sys
@@ -132,7 +132,7 @@ cp tagged.mkv cropped.mkv
 crop cropped.mkv 0 24 24 0 0
 exits 2 "a crop that leaves nothing" compare whole.mkv cropped.mkv
 says "is refused with the file and the sides" 'cropped.mkv: the crop in the header .24 top, 24 bottom, 0 left, 0 right. leaves no pixel of 64x48'
-# A segment of unknown size, and the second of two tracks.
+# A segment of unknown size, and a crop of the second of two tracks.
 # shellcheck disable=SC2086
 ffmpeg $source $colour -c:v ffv1 -pix_fmt yuv444p -f matroska - >stream.mkv
 crop stream.mkv 0 4 2 6 1
@@ -145,7 +145,7 @@ ffmpeg -v error -f lavfi -i testsrc2=size=16x16:rate=12:duration=0.5 -i whole.mk
 crop both.mkv 1 4 2 6 1
 exits 0 "the second track's crop" compare shown.mkv both.mkv --json
 json "is the second track's" '.psnr_db == 100'
-# The display size is that of the cropped picture.
+# The display size applies to the cropped picture.
 ffmpeg -v error -i tagged.mkv -c copy -aspect 16:9 -write_crc32 0 -y wide.mkv
 crop wide.mkv 0 0 0 32 0
 exits 2 "pixels of another shape after a crop" compare whole.mkv wide.mkv
@@ -153,7 +153,7 @@ says "are refused with the shapes" 'wide.mkv has (8:3|85:32)'
 
 # --- an MP4 file's clean aperture --------------------------------------------------------------
 
-# aperture FILE: the terms of its clap, appended to the sample entry; the movie is at the file's end.
+# aperture FILE TERM...: appends a clap box with these terms to the sample entry. The moov box is at the file's end.
 aperture() {
     python3 - "$@" <<'PY'
 import struct, sys
@@ -169,7 +169,8 @@ open(path, "wb").write(data)
 PY
 }
 if [ -s plain.mp4 ]; then
-    # Crop, and its clap: the centre of the aperture is right of and below that of the frame.
+    # Each line has FFmpeg's crop filter and the clap terms. The clap offsets move the aperture's centre right and
+    # down.
     while read -r box terms; do
         cp plain.mp4 clean.mp4
         # shellcheck disable=SC2086

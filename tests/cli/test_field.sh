@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Files as other systems and templating tools save them, and names as people write them.
+# Files as other systems and template programs write them, and names as users type them.
 . tests/cli/lib.sh || exit 1
 cd "$work" || exit 1
 mark=$'\xef\xbb\xbf'
 plan() { exits 0 "$1" run "$2" --db p.db --dry-run; }
 
-# A byte order mark of UTF-8 before every kind of text that is read.
+# A UTF-8 byte order mark is accepted at the start of every kind of text file.
 mkdir -p configs/suites
 tiny_config plain.yaml
 { printf %s "$mark"; cat plain.yaml; } >bom.yaml
@@ -30,20 +30,20 @@ for encoding in UTF-16LE UTF-16BE UTF-32LE UTF-32BE; do
 done
 exits 0 "a filter out of a marked file" run plain.yaml --dry-run --db p.db --filter "${mark}seed=1"
 
-# Everything in quotes.
+# All values in quotes.
 sed 's/^frames: 6/frames: "6"\nwindow: ["6", "0"]\nseed: "1"\nrepeats: '"'2'"'\nevict: "false"/' plain.yaml >quoted.yaml
 plan "numbers and truth values in quotes" quoted.yaml
 cp "$out" quoted.out
 sed 's/^frames: 6/frames: 6\nwindow: [6, 0]\nseed: 1\nrepeats: 2\nevict: false/' plain.yaml >bare.yaml
 plan "the same without" bare.yaml
-# The estimate of time depends on what else runs.
+# The estimated time is not compared, because it depends on the machine's load.
 check "mean the same" diff <(grep -v "TFLOP/s" "$out") <(grep -v "TFLOP/s" quoted.out)
 
-# A key for anchors.
+# Keys that begin with x- are allowed, for YAML anchors.
 sed 's/^frames: 6/frames: *f/; 1i x-common: &f [6]\nx-more: {a: 1}' plain.yaml >anchors.yaml
 plan "keys that begin with x-" anchors.yaml
 
-# A model folder in the working directory, by its bare name; one in models/ goes first.
+# A model may be the bare name of a folder in the working directory. A folder in models/ has priority.
 cp -r "$root/models/nano" mine
 sed 's/^model: nano/model: mine/' plain.yaml >mine.yaml
 plan "a model folder in the working directory" mine.yaml
@@ -56,7 +56,7 @@ sed 's/^model: nano/model: absent/' plain.yaml >absent.yaml
 exits 2 "no such folder" run absent.yaml --dry-run
 says "says where it looked" 'and for ./absent/config.json|did you mean'
 
-# Options by their own names.
+# Messages name the option of the command.
 while read -r words; do
     # shellcheck disable=SC2086
     exits 2 "$words" $words -p 'a large red disc'
@@ -73,7 +73,7 @@ WORDS
 exits 2 "profile" profile -n 1
 says "names them too" 'profile: --frames 1: must be a multiple of 3'
 
-# Tensors behind a header that no padding ends, as safetensors wrote them until 2023.
+# Tensors after a header without padding, as safetensors wrote until 2023.
 if command -v python3 >/dev/null; then
     for pad in 0 1 2 3; do
         python3 - $pad >odd.safetensors <<'PY'
@@ -91,7 +91,7 @@ else
     skip "tensors behind a header that no padding ends" "no python3 here"
 fi
 
-# A GGUF by the architecture that it names, whatever its tensors are called.
+# model check names a GGUF by the architecture in its header, whatever its tensors are called.
 if command -v python3 >/dev/null; then
     for architecture in llama qwen2 gemma3; do
         python3 - "$architecture" >"$architecture.gguf" <<'PY'

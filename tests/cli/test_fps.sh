@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Frames per second (setting fps): the transformer alone, with each decoder; what is inside, what refuses them.
+# Frames per second (setting fps): of the transformer alone and with each decoder. What the time includes, and
+# errors.
 set -uo pipefail
 . "$(dirname "$0")/lib.sh"
 
@@ -22,7 +23,7 @@ Y
 exits 0 "a sweep with frames per second" run f.yaml --db f.db --out f -j 1 -q
 t() { "$kvreel" query --db "$1" --csv "$2" | tail -n +2; }
 
-# 6 latent frames are 21 of pixels. Whole rollout with decoding inside, decoding being a part of it.
+# 6 latent frames are 21 pixel frames. The time with a decoder is that of the whole rollout and includes decoding.
 check "frames over the wall time" test "$(t f.db "SELECT count(*) FROM metric m JOIN sample s ON s.cell = m.cell
     WHERE (m.name, s.kind) IN (('fps_transformer', 'rollout'), ('fps_vae', 'paced_vae')) AND m.unit = '1/s'
     AND abs(m.value * s.ns / 21e9 - 1) < 1e-9")" = 4

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A database that is not what was written to it is refused, named, and the rest of it saved.
+# A damaged database is refused with the name of the damaged part, and fsck -o saves the rest.
 set -uo pipefail
 . "$(dirname "$0")/lib.sh"
 
@@ -35,11 +35,11 @@ exits 0 "and can be read" report --db "$work/saved.db"
 exits 0 "and merged" merge "$work/saved.db" -o "$work/all.db"
 exits 2 "nothing is written over" fsck "$work/p.db" -o "$work/saved.db"
 
-# A metric beside a damaged one must not make it look whole.
+# Adding a metric must not renew the checksum of a damaged cell.
 exits 2 "scores are not added to it" score --db "$work/p.db" --out "$work/out" --metrics sharpness
 exits 4 "so that it is still found" fsck "$work/p.db"
 
-# A changed plan would hide cells that were never measured.
+# A changed plan would hide cells that were not measured.
 exits 0 "another copy" merge "$work/shared.db" -o "$work/q.db"
 sqlite3 "$work/q.db" "DELETE FROM plan WHERE method = 'RTN_INT2'"
 sweep=$(sql "$work/q.db" 'SELECT id FROM sweep')

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# generate: a prompt becomes a video, a contact sheet and raw frames.
+# generate: writes a video, a contact sheet and raw frames for a prompt.
 . tests/cli/lib.sh || exit 1
 cd "$work" || exit 1
 three_threads

@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
-# What is under version control in results/golden is what this program measures, on any CPU; and
-# the comparison finds changes that are real.
+# On any CPU, kvreel measures the results in results/golden, and tools/measure/golden.sh reports real changes.
 # long: every method, and rollouts of many draws.
 . tests/cli/lib.sh || exit 1
 
 check "codes, figures under a teacher and free rollouts are what they were" \
     bash tools/measure/golden.sh "$kvreel"
 
-# finds NAME PATTERN ARGS...: the comparison fails, for this reason.
+# finds NAME PATTERN ARGS...: passes if the comparison fails with a message that matches PATTERN.
 finds() {
     local name=$1 pattern=$2
     shift 2
@@ -18,7 +17,7 @@ finds() {
     fi
 }
 
-# Groups of tokens are multiples of 8: one more than 16 is 24.
+# A token group's size is a multiple of 8, so the next size after 16 is 24.
 finds "another group: other codes" 'codes: RTN_INT2: stored_sha256' \
     --part codes --method RTN_INT2 -- -O group=24
 off=$(dirname "$kvreel")/tests/plugins/off_step.so
@@ -29,7 +28,7 @@ fi
 finds "a step off by one part in 256 where it is written: other codes" \
     'codes: RTN_INT2: stored_sha256' \
     --part codes --method RTN_INT2 --as OFF_WRITTEN_INT2 -- --plugin "$off"
-# Where it is read no byte is another: that is for the figures.
+# A wrong step in the decoder changes no stored byte; the part `forced` detects it below.
 check "a step off where it is read: the same codes" bash tools/measure/golden.sh "$kvreel" \
     --part codes --method RTN_INT2 --as OFF_READ_INT2 -- --plugin "$off"
 for where in WRITTEN READ; do
@@ -37,7 +36,7 @@ for where in WRITTEN READ; do
         --part forced --method RTN_INT2 --as "OFF_${where}_INT2" -- --plugin "$off"
 done
 
-# Every kind of number can fail: damaged where it is kept, measured as ever.
+# The comparison fails for a wrong number of each kind: one committed value of each part is changed here.
 mkdir -p "$work/results/golden"
 ln -s "$root/configs" "$root/models" "$work/"
 cd "$work" || exit 1

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# test_hostile.sh - hostile arguments, closed descriptors and signals do not damage a run.
+# test_hostile.sh - unusual arguments, closed descriptors and signals do not damage a run.
 # shellcheck source=tests/cli/lib.sh
 . "$(dirname "$0")/lib.sh"
 cd "$work" || exit 1
@@ -24,7 +24,7 @@ check "with a reason that can be read" test "$(sql y.db "SELECT count(*) FROM ce
 exits 2 "an out folder that no worker can be told of" run c.yaml --db y.db -o $'y\xff' -q
 says "is refused for its name" 'the name must be UTF-8'
 
-# A FIFO without a writer: the command neither blocks on it nor ignores signals.
+# A FIFO without a writer is refused at once. It neither blocks the command nor makes it ignore signals.
 mkfifo nobody
 for ask in 'run nobody --dry-run' 'query --db nobody SELECT' 'fsck nobody' 'merge nobody -o all.db'; do
     # shellcheck disable=SC2086
@@ -38,22 +38,22 @@ check "a sweep that somebody writes into one is read" test $? -eq 0
 exits 2 "five million cells" run c.yaml --dry-run -s 'seed=1..1000' -s repeats=1000
 says "are refused with what they would take" 'cells, at most 1000000 are allowed, since planning alone takes about [0-9]+ s'
 
-# Standard error closed: what is printed goes nowhere, least of all into the lock.
+# With stderr closed, messages are lost and are not written to the lock file, which could get descriptor 2.
 "$kvreel" run c.yaml --db e.db -o e >/dev/null 2>&-
 check "with standard error closed the sweep is whole" test "$(sql e.db "SELECT count(*) FROM cell WHERE outcome = 'OK'")" = 6
 check "and the lock says who held it, nothing else" bash -c "[[ \$(cat e.db.lock) =~ ^process\ [0-9]+\ on\ [^\ ]+\$ ]]"
 
-# Another seed into the same folder: what the first run left is still what it measured.
+# A run with another seed into the same folder does not change the first run's files.
 exits 0 "the same sweep of another seed, beside it" run c.yaml --db e.db -o e -q --filter prompt=red -s seed=4
 sqlite3 -readonly -separator '  ' e.db 'SELECT sha256, path FROM artifact' >e/sums
 check "each cell has files of its own" test "$(cut -d ' ' -f 3- e/sums | sort | uniq -d)|$(grep -c videos/ e/sums)" = "|9"
 check "and each is what was measured" bash -c "cd e && sha256sum --quiet -c sums"
 
-# A limit to the size of files is a full disk, not a death.
+# A limit on the file size (ulimit -f) is reported like a full disk, without a crash.
 (ulimit -f 200; "$kvreel" run c.yaml --db f.db -o f -q >f.out 2>f.err; echo $? >f.rc)
 check "a limit to files' size ends with a reason" bash -c "[ \$(cat f.rc) -lt 100 ] && [ \$(cat f.rc) -gt 0 ] && grep -qi 'space\|too large' f.err"
 
-# A config that comes slowly holds the program where it has just begun.
+# A FIFO with an incomplete config stops kvreel while it reads the config.
 mkfifo slow
 begin() { # pid: of a program that waits for the rest of its config
     exec 4<>slow
@@ -75,7 +75,7 @@ begin without_stderr
 check "with standard error closed nothing else stands in its place" test "$(readlink "/proc/$pid/fd/2")" = /dev/null
 go_on
 
-# A plug-in that sends SIGTERM twice while it is loaded: before the command begins.
+# A plug-in sends SIGTERM twice while it is loaded, before the command begins.
 stops=$(dirname "$kvreel")/tests/plugins/stops.so
 if [ -e "$stops" ]; then
     env --default-signal=TERM "$kvreel" --plugin "$stops" run c.yaml --db t.db -o t >"$out" 2>"$err"
@@ -85,7 +85,7 @@ else
     skip "SIGTERM before the command begins" "no $stops: make cli-test builds it"
 fi
 
-# Signals in the first instants.
+# SIGTERM in the first 0.1 s of a run.
 n_heard=0
 for ms in 0 0.005 0.02 0.05 0.1; do
     env --default-signal=TERM "$kvreel" run c.yaml --db "s$ms.db" -o s --jobs 1 >s.out 2>s.err &

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# The report's page: made from a sweep, opened in a browser where there is one.
-# alone: the page's player is watched while it plays, by the clock.
+# The report's HTML page: it is written from a sweep and, if there is a browser, opened in it.
+# alone: the page's video player is checked against the clock.
 set -uo pipefail
 . "$(dirname "$0")/lib.sh"
 
 common_config "$work/page.yaml"
 shared_sweep "$work/page.yaml" "$work/page.db" "$work/out"
-# The bundled model refuses such prompts; other models and merged databases may hold them.
+# The bundled model refuses such prompts, but other models and merged databases may contain them.
 changed "$work/page.db" "UPDATE cell SET prompt_id = 'red', prompt = 'a </script><script>window.owned = 1</script>' ||
     ' <b class=evil>disc</b> & a \"quoted\" one' WHERE prompt_id =
     (SELECT min(prompt_id) FROM cell)"
@@ -25,12 +25,12 @@ says "and says what it leaves out" 'omitted'
 check "no address of anywhere else" bash -c "! grep -oE '(https?:)?//[a-z0-9.-]+\.[a-z]{2,}' '$work/rep/index.html' | grep -v www.w3.org"
 check "nothing ends a script early" test "$(grep -o '</script' "$work/rep/index.html" | wc -l)" -eq 3
 check "what is not beside the methods is said" bash -c "tr -d '\n' <'$work/rep/index.html' | grep -q '\"beside\":{\"c\":\[\"missing\"\],\"r\":\[\[\"INT8 (INT8_PTH), FP8 (FP8_PTH), BF16 over a shorter window'"
-# The page's published rows are those of `kvreel reproduce`; without the tables it says so.
+# The page has the same published rows as `kvreel reproduce`. Without the tables, it has a message.
 exits 0 "published figures as a table" reproduce study33 --db "$work/page.db" -f csv
 csv_exact=$(grep -c ',exact,' "$out")
 page_exact=$(grep -o '"study33".*"verdicts":\[\["exact",[0-9]*' "$work/rep/index.html" | grep -o '[0-9]*$')
 check "are the page's: $csv_exact exact" test "$csv_exact" -gt 0 -a "$csv_exact" = "$page_exact"
-# Databases come from others: a page holds the videos that were measured, and no other file.
+# A database may come from someone else, so the page contains only the measured videos and no other file.
 cp "$work/page.db" "$work/theirs.db"
 cp -r "$work/out" "$work/theirs"
 echo secret >"$work/secret"
@@ -59,7 +59,7 @@ exits 0 "tables are as before" report --db "$work/page.db" --table summary --for
 check "in a file" grep -q '^method,' "$work/t.csv"
 
 has_browser "the page in a browser" || exit 0
-open_page() { # FILE SIZE: the page as it is after a while, its complaints in $err
+open_page() { # FILE SIZE: prints the page's DOM after it has loaded; console messages are in $err
     timeout -k 5 90 "$browser" --headless --no-sandbox --disable-gpu --autoplay-policy=no-user-gesture-required \
         --user-data-dir="$work/profile" --window-size="$2" --enable-logging=stderr --timeout=20000 \
         --dump-dom "file://$1" >"$out" 2>"$err"
@@ -69,11 +69,11 @@ check "it opens from file://" grep -q 'data-ready="1"' "$out"
 check "what is not beside the methods stands at its head" grep -q '<dt>Missing baselines</dt><dd>INT8 (INT8_PTH), FP8 (FP8_PTH)' "$out"
 check "without a word on the console" bash -c "! grep CONSOLE '$err'"
 
-# The checks are a script of their own, which the page's policy would rightly refuse. They take a
-# while, so the browser stays until they are done.
+# The checks are a separate script, which the page's content security policy would refuse. The browser runs until
+# the checks end.
 run_checks() { # FILE SIZE NAME
     local pid
-    : >"$err" # the last run's end is not this one's
+    : >"$err" # so that a message of the previous run does not count
     "$browser" --headless --no-sandbox --disable-gpu --autoplay-policy=no-user-gesture-required \
         --user-data-dir="$work/profile-$3" --window-size="$2" --enable-logging=stderr \
         --remote-debugging-port=0 "file://$1" >/dev/null 2>"$err" &

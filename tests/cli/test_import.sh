@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# import vbench: scales, file names, and files that are none.
+# import vbench: scales, file names, and invalid files.
 . tests/cli/lib.sh || exit 1
 tiny_config "$work/tiny.yaml"
 cd "$work" || exit 1
@@ -7,7 +7,7 @@ cd "$work" || exit 1
 mapfile -t videos < <(find o/videos -name '*.mp4' | sort)
 check "three videos" test ${#videos[@]} -eq 3
 
-# The scale of VBench's own files: imaging_quality has 0..100 below an aggregate of 0..1.
+# VBench's files mix scales: imaging_quality is 0..100 per video, but its aggregate is 0..1.
 cat >r.json <<JSON
 {
   "subject_consistency": [0.9, [
@@ -103,12 +103,12 @@ exits 2 "another kind" import vbensh r.json --db t.db
 echo '{"x": [0.5, [{"video_path": "elsewhere.mp4", "video_results": 0.5}]]}' >far.json
 exits 5 "nothing belongs here" import vbench far.json --db t.db
 
-# Paths as Windows writes them.
+# Windows paths.
 printf '{"windows": [0.25, [{"video_path": "C:\\\\clips\\\\%s", "video_results": 0.25}]]}' "${videos[0]##*/}" >windows.json
 exits 0 "a path of Windows" import vbench windows.json --db t.db
 same "its file name counts" "$(value windows "${videos[0]}")" 0.25
 
-# One file name, several rollouts: the folders tell them apart, or nothing does.
+# If several rollouts have a video of the same name, the folder must identify one of them.
 changed t.db "UPDATE artifact SET path = 'run' || cell || '/same.mp4' WHERE kind = 'video'"
 cell=$(sql t.db "SELECT cell FROM artifact WHERE kind = 'video' LIMIT 1")
 echo "{\"x\": [0.5, [{\"video_path\": \"/data/run$cell/same.mp4\", \"video_results\": 0.5}]]}" >one.json

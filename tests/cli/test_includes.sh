@@ -34,7 +34,7 @@ planted "a circle in the table is found" \
 sed -i "/^| \`$media\`/d" "$work/tree/docs/architecture.md"
 planted "a row that is gone is found" 'the row of [a-z/]* names files/media, which has no row'
 
-# The index of tools/.
+# check-index.sh: tools/README.md lists exactly the scripts of tools/.
 index_of() { bash "$root/tools/lint/check-index.sh" "$1" >"$out" 2>&1; }
 check "tools/README.md has every script" index_of "$root"
 cp -r "$root/tools" "$work/tree/"

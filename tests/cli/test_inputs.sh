@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Every command that opens a file named by the user: a FIFO without a writer, a folder and an endless device are
-# refused at once, by name, and stay unchanged.
+# Every command that opens a file named by the user refuses a FIFO without a writer, a folder and an endless device.
+# It does so at once, names the file and does not change it.
 . tests/cli/lib.sh || exit 1
 cd "$work" || exit 1
 cat >c.yaml <<'YAML'
@@ -17,7 +17,7 @@ ask run c.yaml --db good.db -o good -q || fail "a database: $(cat "$err")"
 echo '{}' >r.json
 echo 'a small dog runs' >prompt.txt
 
-# X: the name that is given. A folder is what some of these want; what is in it is not.
+# X stands for the file. Commands that accept a folder must refuse the content of this one.
 anything=(
     "run X --dry-run"
     "run c.yaml --db X -o o"
@@ -79,7 +79,7 @@ ln -s /dev/zero a_device.mp4
 for kind in fifo folder device; do
     wrong=''
     for words in "${anything[@]}"; do
-        [[ $kind != folder || $words != "merge X -o all.db" ]] || continue # of shards, none of which is there
+        [[ $kind != folder || $words != "merge X -o all.db" ]] || continue # a folder without shards
         read -ra call <<<"${words//X/a_$kind}"
         call=("${call[@]/PROMPT/a large red disc bounces over a plain blue background}")
         ask "${call[@]}"
@@ -93,7 +93,7 @@ for kind in fifo folder device; do
     check "and is one still" "is_$kind" "a_$kind"
 done
 
-# What is looked for without a word of it.
+# kvreel also opens these files although no option names them.
 mkdir -p etc/kvreel cache/kvreel
 mkfifo etc/kvreel/config.yaml cache/kvreel/remembered
 XDG_CONFIG_HOME=$work/etc XDG_CACHE_HOME=$work/cache ask run c.yaml --dry-run

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# install, uninstall and the Debian package: what is put there works from there, and goes again.
+# install, uninstall and the Debian package: the installed files work in their place, and uninstall removes them.
 # long: a package is built twice.
 . tests/cli/lib.sh || exit 1
 unset KVREEL_DATA
-export KVREEL_DEB_LEVEL=0 # what is packed is looked at, not how small it is
+export KVREEL_DEB_LEVEL=0 # fastest compression, because the test does not check the size
 cc=${CC:-gcc}
 dest=$work/dest
 to=$dest/opt/kvreel
@@ -22,7 +22,7 @@ done
 check "a page per command" test "$(find "$to/share/man/man1" -name 'kvreel-*.1' | wc -l)" -eq \
     "$("$kvreel" completion --values commands | wc -l)"
 
-# From there, and from nowhere near the sources.
+# The installed program works in a folder without access to the sources.
 mkdir "$work/away" && cd "$work/away" || exit 1
 ours=$kvreel
 kvreel=$to/bin/kvreel
@@ -32,7 +32,7 @@ exits 0 "it generates" generate --frames 3 -q -p 'a large red disc' -o g
 exits 0 "it reproduces" reproduce study33 --quantity compression
 exits 0 "it runs a sweep that came with it" run "$to/share/kvreel/configs/first.yaml" --set frames=3 --limit 1 -q
 
-# A plug-in knows the headers from pkg-config alone.
+# A plug-in and a program compile with the flags of pkg-config.
 if has pkg-config "what pkg-config knows"; then
     export PKG_CONFIG_PATH=$to/lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$dest
     check "pkg-config reads it" pkg-config --exists --print-errors kvreel
@@ -46,13 +46,13 @@ if has pkg-config "what pkg-config knows"; then
     if [[ $ours != *build-* ]]; then
         check "and runs" env LD_LIBRARY_PATH="$to/lib" ./use
     fi
-    case $ours in # a sanitizer's runtime has to be in both
+    case $ours in # the program and the plug-in would need the same sanitizer
     *build-*) skip "the plug-in is loaded" "the program was built with other flags" ;;
     *) exits 0 "and is loaded" --plugin ./center.so show CENTERED_INT4 ;;
     esac
 fi
 
-# Again, and away.
+# A second installation changes nothing, and uninstall removes only kvreel's files.
 kvreel=$ours
 cd "$root" || exit 1
 n=$(wc -l <"$to/share/kvreel/installed.txt")
@@ -91,7 +91,7 @@ fi
 
 # --- the recipes ----------------------------------------------------------------------------
 
-# No images are built here: what the recipes name has to be there.
+# The recipes build no image in this test; only the files and goals that they name are checked.
 while read -r goal; do
     check "the Containerfile's goal $goal" make -n "$goal"
 done < <(sed -n 's/^RUN make .* \([a-z]*\)$/\1/p' tools/container/Containerfile)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Ctrl-C and kill -9 in the middle of a sweep: what was measured stays, the rest follows, and
-# nothing is measured twice.
+# Ctrl-C and kill -9 in the middle of a sweep: finished cells stay, the same command runs the rest, and no cell is
+# measured twice.
 . tests/cli/lib.sh || exit 1
 tiny_config "$work/long.yaml" 9
 sed -i 's/^frames/seed: [1, 2, 3]\nframes/' "$work/long.yaml"
@@ -8,7 +8,7 @@ cd "$work" || exit 1
 
 measured() { sql "$1" "SELECT count(*) FROM cell WHERE outcome='OK'" 2>/dev/null || echo 0; }
 
-# start DB: in the background, with SIGINT as a terminal would deliver it.
+# start DB: runs the sweep in the background, with the default action for SIGINT as in a terminal.
 start() {
     env --default-signal=INT "$kvreel" run long.yaml --db "$1" --out "o-$1" --jobs 1 >run.out 2>run.err &
     pid=$!
@@ -19,7 +19,7 @@ start() {
     done
 }
 
-# What was measured before the stop, as text: it must be there unchanged afterwards.
+# The rows measured before the stop, which must be unchanged afterwards.
 rows() { sql "$1" "SELECT key, started, finished, attempt FROM cell WHERE outcome='OK' ORDER BY key"; }
 
 resume() { # DB NAME
@@ -57,7 +57,7 @@ n=$(measured kill.db)
 check "kill -9 left what was measured ($n of 18)" bash -c "test $n -ge 2 && test $n -lt 18"
 resume kill.db "after kill -9"
 
-# A plan of a full-size model solves budgets for some time: a signal ends it, not the last budget.
+# Planning a full-size model solves budgets for several seconds. A signal ends it before the last budget.
 cat >budgets.yaml <<'YAML'
 question: how long is a plan?
 model: wan-1.3b-random
@@ -78,8 +78,8 @@ check "SIGTERM ends a plan with exit 75" test "$rc" -eq 75
 check "and at once ($(($(date +%s) - start)) s)" test $(($(date +%s) - start)) -le 5
 check "and says so" grep -q 'interrupted' dry.err
 
-# Before the first cell prompts go through the encoder of a device, in a process of its own: one that
-# takes long, and one that waits for a GPU that another has.
+# Before the first cell, a process encodes the prompts on the device. A signal ends it, both while it encodes and
+# while it waits for a GPU that another process uses.
 if "$kvreel" version | grep -q 'kernels *emulated'; then
     cat >encode.yaml <<YAML
 question: how long is an encoder?
@@ -95,7 +95,7 @@ YAML
     stops() { # name
         "$kvreel" run encode.yaml --db encode.db --out encode -q 2>encode.err &
         pid=$!
-        for _ in $(seq 300); do # its lock is there once it looks for a GPU
+        for _ in $(seq 300); do # the lock file exists as soon as the process looks for a GPU
             [ -f kvreel-emulated-0.lock ] && break
             sleep 0.1
         done

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# test_killed.sh - a runner that is killed at any instant leaves no process and no half file behind.
+# test_killed.sh - a run that is killed at any moment leaves no process and no incomplete file with a final name.
 # shellcheck source=tests/cli/lib.sh
 . "$(dirname "$0")/lib.sh"
 cd "$work" || exit 1
@@ -8,9 +8,10 @@ tiny_config c.yaml 15
 exits 0 "the sweep, in peace" run c.yaml --db clean.db -o clean -q
 (cd clean && find frames videos -type f -exec sha256sum {} + | sort -k 2) >want
 
-# alive SESSION: the processes of a session that still run; a zombie does not.
+# alive SESSION: prints the session's running processes, without zombies.
 alive() { ps -o pid=,stat= -s "$1" | awk '$2 !~ /^Z/ { print $1 }'; }
-# spent SESSION: of each the processor's time that it has had, in ms. A busy machine lets a worker wait, not work.
+# spent SESSION: prints the processor time of each process, in ms. On a busy machine it does not advance while a
+# worker waits.
 spent() {
     local p
     for p in $(alive "$1"); do
@@ -25,7 +26,8 @@ for i in $(seq $kills); do
     [ $((i % 5)) -ne 1 ] || rm -rf k.db* k
     setsid "$kvreel" run c.yaml --db k.db -o k --jobs 2 -q >run.out 2>&1 &
     pid=$!
-    # After so much work of a worker's, of every fifth the runner's, so that no machine is too busy for it.
+    # Kills the run after a given processor time of a worker or, in every fifth run, of the main process. Processor
+    # time makes the moment independent of the machine's load.
     while [ -n "$(alive $pid)" ]; do
         spent $pid | awk -v at=$((i * 43 % 160)) -v pid=$pid -v own=$((i % 5 == 0)) '($1 == pid) == own && $2 >= at { n++ } END { exit !n }' && break
         sleep 0.005
@@ -35,7 +37,7 @@ for i in $(seq $kills); do
     wait $pid 2>/dev/null
     have=$(names)
     declare -A began=()
-    for turn in $(seq 6000); do # a minute at least, for those who sleep on
+    for turn in $(seq 6000); do # at least a minute, for processes that sleep
         now=$(spent $pid)
         [ -n "$now" ] || break
         [ "$turn" -lt 6000 ] || late=$((late + 1))
@@ -46,7 +48,7 @@ for i in $(seq $kills); do
         sleep 0.01
     done
     [ "$have" = "$(names)" ] || after=$((after + 1))
-    # What has its final name is what the sweep in peace has under it, to the byte.
+    # Each file with a final name equals, byte for byte, the same file of the undisturbed sweep.
     [ ! -d k ] || (cd k && find . -path './[fv]*' -type f ! -name '*.part*' ! -name '*.tmp-*' -exec sha256sum {} + | sed 's|\./||' | sort -k 2) >have
     [ ! -s have ] || [ -z "$(comm -23 <(sort have) <(sort want))" ] || partial=$((partial + 1))
 done

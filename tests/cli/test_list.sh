@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# list, show, help, version: the registry in words and in JSON, and what a typing error gets.
+# list, show, help and version: the registry as text and as JSON, and messages for misspelt names.
 . tests/cli/lib.sh || exit 1
 
 exits 0 "list methods" list methods

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# One goal runs as many jobs as there are cores, or as many as -j says; several goals keep their order. Fuzz targets
+# make with one goal runs one job per core, or the number of -j. Several goals run in their order. Fuzz targets
 # without seeds are an error.
 set -uo pipefail
 . "$(dirname "$0")/lib.sh"
 
 cores=$(nproc)
-flags() { # make's arguments: the flags that a recipe of this Makefile gets
+flags() { # ARGUMENT...: prints the flags that this Makefile passes to a recipe
     env -u MAKELEVEL -u MAKEFLAGS -u MFLAGS make -s -C "$root" -f "$work/flags.mk" "$@" 2>&1
 }
 cat >"$work/flags.mk" <<'MK'
@@ -24,7 +24,7 @@ check "with -j3: three" jobs_are "flags -j3" -j3 flags
 check "with -j1: one" jobs_are "flags -j1" -j1 flags
 check "two goals: one after the other" jobs_are $'flags \ntwo ' flags two
 
-# With -j1 the goal ends at the missing seeds, before it builds anything.
+# -j1: make stops at the missing seeds before it builds anything.
 goal() { env -u MAKELEVEL -u MAKEFLAGS -u MFLAGS make -s -j1 -C "$root" "$@" >"$out" 2>"$err"; }
 check "every fuzz target has seeds" goal fuzz-corpus
 for g in fuzz-seeds fuzz fuzz-planted; do

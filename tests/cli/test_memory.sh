@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Any allocation of a command may fail: it must succeed without it or report that memory ran out. `make
-# fault-malloc` tries all commands for hours; here are the quick ones in which it found faults.
+# If any one allocation fails, a command must succeed without it or report that memory ran out. `make fault-malloc`
+# tests all commands for hours; this script tests fast commands in which it has found defects.
 . tests/cli/lib.sh || exit 1
 build=$(dirname "$kvreel")
 shim=$build/tests/faults/malloc_fault.so
@@ -13,24 +13,25 @@ export FAULT_LOG=$work/faults
 without_memory() { # COMMAND-PATTERN
     bash tools/test/fault-malloc.sh "$build" 0 "$1" || { cat "$FAULT_LOG" && false; }
 }
-# What doctor looks for with the loader is not there, and is: stand-ins for the driver's libraries.
+# doctor loads libraries of the GPU driver: once they are absent, once replacements exist.
 check "doctor, without a GPU's libraries" without_memory '^doctor'
 export KVREEL_NVML=$build/tests/plugins/fake_nvml.so KVREEL_CUDNN=$build/tests/plugins/fake_cudnn.so
 check "doctor, with them" without_memory '^doctor'
 unset KVREEL_NVML KVREEL_CUDNN
 
-# Rows that could not be sorted were none.
+# Defect: if sorting failed, the rows were missing.
 check "which methods fit" without_memory '^fit'
 
-# What opens a plug-in opens it with the loader, too.
+# Loading a plug-in also allocates in the dynamic loader.
 check "a method of a plug-in" without_memory '^--plugin'
 
-# The n-th allocation below one function: the output, and what is written to `made`, is what it is with
-# memory, or memory is named. Each of these took no memory for something else, at these places among others.
+# told NAME FUNCTION N... -- COMMAND...: lets the N-th allocation in FUNCTION and its callees fail. The output and
+# the files in $made must equal those without the fault, or the message must mention memory. Each call below had a
+# defect at some of these allocations.
 cd "$work" || exit 1
 made=''
 sums() { [ -z "$made" ] || find "$made" -type f -exec sha256sum {} + | sort -k 2; }
-# A plan times one product to tell what its cells take at least: two runs differ there.
+# A dry run times one matrix product to estimate the minimum time, so these two numbers differ between runs.
 untimed() { sed -i -E 's/"(flop_per_s|at_least_s)": [0-9.e+]+/"\1": TIMED/' "$1"; }
 told() { # NAME FUNCTION N... -- COMMAND...
     local name=$1 function=$2 n places=() rc
@@ -59,14 +60,14 @@ baselines: all
 frames: 3
 YAML
 plan=(run plan.yaml --dry-run --json)
-# An option whose codec there was no memory for counted, and its cell had another key.
+# Defect: an option whose codec could not be allocated was part of the key, so the cell had another key.
 told "options that count" kvr_key_options_json 10 11 14 15 -- "${plan[@]}"
 told "budgets of the windows beside" kvr_baselines_make 9 11 -- "${plan[@]}"
 told "what a cell would take" kvr_estimate 1 3 5 7 -- "${plan[@]}"
 told "a codec's options" kvr_opts_parse 1 2 -- show RTN_INT4
 told "a filter's expression" kvr_regex_open 1 2 3 -- run plan.yaml --dry-run --json --filter 'method~^RTN'
 
-# Libraries that are C++ inside: an exception that met ours ended the program, and protobuf crashed on its way.
+# C++ libraries. Defects: an exception that reached kvreel's C code ended the program, and protobuf crashed.
 made=pack.safetensors
 echo 'a red disc' >prompts.txt
 embed=(embed -p prompts.txt --model "$root/tests/fixtures/wan_folder" -o pack.safetensors --max-tokens 3 -q)
@@ -75,7 +76,7 @@ told "a text's tokens" kvr_spiece_encode 1 2 3 4 -- "${embed[@]}"
 made=''
 told "a product of oneDNN" kvr_dnnl_sgemm 1 2 -- bench attention --shape 8x16x1x16 --rounds 3
 
-# A database that there was no memory to look at is not a damaged one.
+# A database that could not be checked for lack of memory must not be reported as damaged.
 cd "$root" || exit 1
 common_config "$work/p.yaml"
 shared_sweep "$work/p.yaml" "$work/a.db" "$work/out"
@@ -86,7 +87,7 @@ told "where a sweep's files are" kvr_html_media 1 2 3 -- sheet s.png --db a.db -
 told "what a cell would have taken" kvr_scheme_open 1 2 3 -- report --db a.db --table cost
 told "who writes to a database" kvr_store_locked 1 2 -- status --db a.db
 
-# A text that is printed into memory had a hole where there was none to make it longer.
+# Defect: a text that was printed to memory had a gap if its buffer could not grow.
 made=page
 told "a page" kvr_escape_json 1 3 -- report --db a.db --media out -o page
 made=figures
@@ -99,11 +100,11 @@ made=''
 "$kvreel" trace record red.kvtrace -n 3 -w 3 -q -p 'a large red disc' >"$out" 2>"$err"
 told "a trace's folder" kvr_trace_check 1 2 -- trace check red.kvtrace
 
-# SQLite gives no text where there is no memory to end it, and says that it was none.
+# Defect: if SQLite cannot allocate a text's terminator, it returns NULL, which was read as a missing text.
 cp a.db scored.db
 told "scores" kvr_rescore 33600 33618 33637 -- score sharpness --db scored.db -o out --force
 
-# A worker got the descriptors that there was no memory to change, ours among them.
+# Defect: if the descriptor table could not be allocated, the worker inherited all descriptors of kvreel.
 cat >one.yaml <<'YAML'
 model: nano
 suite: {suite: moviegen-nano, prompts: 1}

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The table of metrics in the documentation says what the program says.
+# The documentation's table of metrics agrees with `kvreel list metrics`.
 . tests/cli/lib.sh || exit 1
 
 exits 0 "list metrics" list metrics --json
@@ -16,7 +16,7 @@ check "no other metric is in the table" test \
     "$(jq 'map(select(.needs_truth | not)) | length' "$work/metrics.json")" -eq \
     "$(grep -cE '^\| `[a-z_]+` \|.*\| (higher|lower) \|' docs/measuring.md)"
 
-# Those against the truth have no rows of their own: each is a metric of the table, and named.
+# A `_truth` metric has no row of its own: it is named, and a row of the table has the metric without the suffix.
 json "a metric against the truth is one against the reference" '. as $all | all(.[] |
     select(.needs_truth); . as $t | any($all[]; .needs_reference and .name + "_truth" == $t.name
     and .unit == $t.unit and .better == $t.better and .version == $t.version))'

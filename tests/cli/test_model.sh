@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# model check: what files of weights are, what they lack; nothing in them runs or is shown.
+# model check: reports the content of weight files and missing tensors. It neither runs nor prints code in the
+# files.
 . tests/cli/lib.sh || exit 1
 
 pt=tests/fixtures/pt
@@ -25,7 +26,7 @@ json "says what is missing" '.missing | index("config.json") != null'
 jq '.num_layers = 7' models/nano/config.json >"$work/lacking/config.json"
 exits 0 "a configuration of more layers" model check "$work/lacking" --json
 json "names the missing tensors" '.missing | index("blocks.6.modulation") != null'
-# A configuration that a rollout refuses is no model.
+# A configuration that a rollout would refuse is an error.
 while IFS='|' read -r change reason; do
     sed "$change" models/nano/config.json >"$work/lacking/config.json"
     exits 2 "$reason" model check "$work/lacking"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A value that is no number ends its cell, INVALID, with chunk, step and frame; no other cell
-# notices. Once from a model (a word of its vocabulary that one prompt alone uses, and from chunk 2
-# on), once from a method (a plug-in whose cache reads back a NaN, in chunk 1 for the first time).
+# A NaN ends its cell with the verdict INVALID and the chunk, step and frame; other cells are not affected. Once the
+# NaN is in the model: in a word of its vocabulary that only one prompt uses, from chunk 2 on. Once it is in a
+# method: a plug-in's cache returns NaN, first in chunk 1.
 . tests/cli/lib.sh || exit 1
 plugin=$(dirname "$kvreel")/tests/plugins/poison.so
 if [ ! -e "$plugin" ]; then
@@ -62,7 +62,7 @@ check "no number of theirs is kept" test "$(sql t.db "SELECT (SELECT count(*) FR
     ON key = cell WHERE outcome <> 'OK') + (SELECT count(*) FROM cell WHERE outcome <> 'OK' AND
     (wall_ns IS NOT NULL OR nominal_bytes IS NOT NULL)) + (SELECT count(*) FROM artifact JOIN cell
     ON key = cell WHERE outcome <> 'OK')")" = 0
-frames() { # MODEL: of the prompt that both models can do
+frames() { # MODEL: hashes of the frames of the prompt that both models can generate
     sql t.db "SELECT group_concat(sha256) FROM (SELECT a.sha256 FROM artifact a JOIN cell c ON
         c.key = a.cell WHERE a.kind = 'frames' AND c.model = '$1' AND c.prompt_id = 'fine'
         ORDER BY c.name)"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# kvreel's rows beside peers' own code, as far as their packages are installed (`make peers` installs all).
+# kvreel's methods agree with the code of other projects that is installed (`make peers` installs all of them).
 . tests/cli/lib.sh || exit 1
 . tests/cli/python.sh || exit 1
 needs_python "peers' own code"
@@ -10,7 +10,7 @@ grep -E '^(ok|FAIL|skip) - ' "$out"
 n_failed=$((n_failed + $(grep -c '^FAIL - ' "$out")))
 check "every peer says something" test "$(grep -cE '^(ok|skip) - ' "$out")" -ge 5
 check "and the exit code is of what they say" test "$rc" -eq "$([ "$n_failed" -eq 0 ] && echo 0 || echo 1)"
-# A row that is another one is found.
+# Comparing with another method (Q4_0 in place of Q8_0) is reported as a disagreement.
 if grep -q "^ok - Q8_0" "$out"; then
     sed 's/row in ("Q8_0", .*/row in ("Q8_0",):/; s/decoded(row,/decoded("Q4_0",/' tools/peers/oracle_gguf.py >"$work/oracle_wrong.py"
     cp tools/peers/oracle.py "$work/"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# A number of another program's is a metric like the others: unit and direction, stats, fronts, page.
+# A metric of an external program is treated like a built-in one: unit, direction, statistics, fronts and report.
 . tests/cli/lib.sh || exit 1
 cd "$work" || exit 1
 cat >mine.sh <<'SH'
-# Bytes of a cell's compressed video: something that a method changes. It tries to leave a file behind.
+# Prints the size of the cell's video, which depends on the method. It also tries to write a file.
 (echo x >"./left-$2") 2>/dev/null
 printf '{"size": %s}' "$(stat -c %s "$1")"
 SH

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The report's page as somebody uses it: its sections, its address, what it saves; the command that it
-# shows for a cell is run, and videos that are not those of their cells are not shown.
+# The report's page in use: its sections, its address, and what it saves. The command that it shows for a cell runs,
+# and it shows no video that is not the cell's.
 set -uo pipefail
 . "$(dirname "$0")/lib.sh"
 
@@ -27,7 +27,7 @@ baselines: none
 control: 1
 out: runs
 YAML
-# The length comes from the command line, so that a cell's command has to say it, too.
+# The number of frames comes from the command line, so the command that the page shows must contain it.
 kvreel=$work/bin/kvreel
 "$kvreel" run page.yaml --db page.db --set frames=6 --filter 'kind=bench' -q >"$out" 2>"$err" ||
     fail "the sweep runs: $(tail -n 3 "$err")"
@@ -46,7 +46,7 @@ before=$(frames_of "$failed")
 changed page.db "UPDATE cell SET log_tail = 'rtn cell log' WHERE method = 'RTN_INT2';
     UPDATE cell SET outcome = 'TIMEOUT', reason = 'ran too long', verdict = 'INVALID', verdict_codes = 'FAILED',
     log_tail = 'the last words' WHERE key = '$failed'"
-# Not the cell's: gone, another size, another content of the same size.
+# Videos that are not the measured ones: a missing file, another size, and other content of the same size.
 rm "runs/$(video_of "${bad[0]}")"
 echo x >>"runs/$(video_of "${bad[1]}")"
 printf '\001' | dd of="runs/$(video_of "${bad[2]}")" bs=1 seek=2000 conv=notrunc 2>/dev/null
@@ -83,7 +83,7 @@ while IFS= read -r line; do
 done < <(sed -n 's/.*CONSOLE[^"]*"check: \(.*\)", source: .*/\1/p' "$err")
 check "nothing else on the console" bash -c "! grep CONSOLE '$err' | grep -vE '\"(check|again): '"
 
-# What is in the address is what is seen: in a page that was just opened, under its own policy.
+# A newly opened page shows the view that its address describes, under the page's content security policy.
 open_page() { # URL
     timeout -k 5 90 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$work/profile" --window-size=1400,900 \
         --enable-logging=stderr --timeout=20000 --dump-dom "$1" >"$out" 2>"$err2"
@@ -97,7 +97,7 @@ check "a measure chosen" grep -q 'aria-label="PSNR over ' "$out"
 check "a cell opened" grep -q "<dd>$failed</dd>" "$out"
 check "without a word on the console" bash -c "! grep CONSOLE '$err2'"
 
-# The commands shown on the page run unchanged.
+# The commands that the page shows run unchanged.
 mapfile -t commands < <(sed -n 's/.*CONSOLE[^"]*"again: \([A-Za-z0-9+/=]*\)", source: .*/\1/p' "$err")
 check "commands of three cells" test "${#commands[@]}" -eq 6
 PATH=$work/bin:$PATH
@@ -106,7 +106,7 @@ for c in "${commands[@]}"; do
     echo "$c" | base64 -d >"again$i.sh"
     i=$((i + 1))
 done
-# Attempts at a command's cell, and at any that is neither that nor the reference it is compared with.
+# Attempts of the command's cell, and of all cells except this one and its reference.
 key_of() { grep -o 'key=[0-9a-f]*' "$1" | cut -c 5-; }
 attempts() { sql "$1" "SELECT count(*) FROM attempt WHERE cell = '$2'"; }
 others() { sql "$1" "SELECT count(*) FROM attempt WHERE cell NOT IN (SELECT key FROM cell WHERE key = '$2' UNION SELECT baseline FROM cell WHERE key = '$2')"; }
@@ -122,7 +122,8 @@ again() { # DB SCRIPT
 for i in 0 1 2 3 4 5; do again page.db "again$i.sh"; done
 check "the failed one is measured now" test "$(sql page.db "SELECT outcome FROM cell WHERE key = '$failed'")" = OK
 check "with the same frames" test "$(frames_of "$failed")" = "$before"
-# From another folder the config is not found by its name: the second form has it from the database.
+# In another folder, the config is not found by its path, so the second form of the command reads it from the
+# database.
 mkdir other
 cd other || exit 1
 "$kvreel" run "$work/page.yaml" --db o.db --out out --set frames=3 --filter 'window=3 & prompt=red & kind=bench' -q >"$out" 2>"$err" ||
