@@ -1,15 +1,15 @@
 # shellcheck shell=bash
-# python.sh - for tests in Python, after lib.sh: $python is an interpreter with numpy, or the script
-# ends here and says what it skipped. KVREEL_PYTHON names another one (tools/test/test-python.sh).
+# python.sh - functions for tests in Python, sourced after lib.sh. $python is the interpreter of
+# tools/test/test-python.sh; KVREEL_PYTHON selects another one.
 
 library=$(dirname "$kvreel")/libkvreel.so
 
-needs_python() { # WHAT
+needs_python() { # NAME: ends the script, with the check NAME skipped, if $python has no numpy
     has "$python" "$1" && python_has numpy "$1" || exit 0
     export PYTHONPATH=$root/python:$root/tests/python PYTHONDONTWRITEBYTECODE=1 KVREEL_LIB=$library KVREEL_PYTHON=$python
 }
 
-needs_library() { # WHAT: the library inside Python; a sanitizer's runtime would have to be there first
+needs_library() { # NAME: ends the script if $python cannot load libkvreel.so, for example one with a sanitizer
     case $library in
     */build-*)
         skip "$1" "the library was built with sanitizers"
@@ -22,7 +22,7 @@ needs_library() { # WHAT: the library inside Python; a sanitizer's runtime would
     }
 }
 
-# Its lines are ours.
+# Runs a Python test and adds its checks to those of this script.
 runs_python() { # FILE ARGS...
     "$python" "$@" >"$out" 2>"$err"
     local rc=$?

@@ -104,7 +104,7 @@ told "a trace's folder" kvr_trace_check 1 2 -- trace check red.kvtrace
 cp a.db scored.db
 told "scores" kvr_rescore 33600 33618 33637 -- score sharpness --db scored.db -o out --force
 
-# Defect: if the descriptor table could not be allocated, the worker inherited all descriptors of kvreel.
+# Defect: if posix_spawn_file_actions_adddup2() ran out of memory, the worker inherited a descriptor of kvreel.
 cat >one.yaml <<'YAML'
 model: nano
 suite: {suite: moviegen-nano, prompts: 1}

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Fronts: the study's four from its own figures, and any objectives of a sweep.
+# Pareto fronts: the study's four, from its published figures, and fronts of any objectives of a sweep.
 set -uo pipefail
 . "$(dirname "$0")/lib.sh"
 
-front() { # SUITE FRONTIER: its members, sorted, on one line
+front() { # SUITE FRONTIER: prints the front's methods, sorted, on one line
     "$kvreel" pareto --published "$1" --objectives "$2" --front --json | jq -r '[.[].method] | sort | join(" ")'
 }
 members() { # NAME SUITE FRONTIER MEMBER...
@@ -40,7 +40,8 @@ json "has one winner, and says why" \
 exits 0 "under a limit" pareto --db "$work/t.db" --objectives compression:max \
     --where 'compression < 4 AND ssim > 0' --json
 json "the next one wins" '[.[] | select(.verdict == "front") | .method] == ["RTN_INT4"] and length == 2'
-# What is cheap and wrong is no rival: the two-bit grid has the smallest cache, and worse frames.
+# A method whose error exceeds the bound does not dominate others. RTN_INT2 has the smallest cache and larger
+# errors.
 worst=$(sql "$work/t.db" "SELECT max(psnr_db) + 0.01 FROM summary WHERE method = 'RTN_INT2'")
 exits 0 "with a bound of error" pareto --db "$work/t.db" --objectives compression:max --bound "psnr_db>=$worst,ssim>=-1" --json
 json "who is beyond it dominates nobody" '[.[] | .method + " " + .verdict] == ["RTN_INT4 front", "BF16 dominated", "RTN_INT2 beyond"]'
@@ -74,8 +75,8 @@ for bad in ssim ssim= ssim=-1 ssim=x ssim=nan =1; do
     exits 2 "margin '$bad' is refused" pareto --db "$work/t.db" --margin "$bad"
 done
 
-# Twelve prompts, their fidelity written by hand: FLAT loses 0.1 to RTN_INT4 on each and needs the
-# same bytes, NEAR is RTN_INT4 with noise of 0.001 and half the bytes, WILD the same with noise of 0.1.
+# Twelve prompts with planted SSIM. Relative to RTN_INT4, FLAT loses 0.1 on each prompt with the same bytes. NEAR
+# has noise of 0.001 and half the bytes, WILD noise of 0.1 and half the bytes.
 cp "$work/t.db" "$work/p.db"
 stored=$(sqlite3 "$work/p.db" "SELECT group_concat(name) FROM pragma_table_info('cell')")
 changed "$work/p.db" "
@@ -114,9 +115,9 @@ json "and says by whom and why" \
     'any(.[]; .method == "RTN_INT4" and .dominated_by == "NEAR" and (.why | test("compression .* instead of")))'
 verdict "a margin of 0.2 makes all of one quality: the small ones are the front" \
     "$of"' $v == {"NEAR": "front", "WILD": "front", "RTN_INT4": "dominated", "FLAT": "dominated"}' --margin ssim=0.2
-# Figures fade who is dominated for sure, and no other.
+# The figure fades exactly the methods whose verdict is dominated.
 exits 0 "the figure" plot pareto --db "$work/p.db" -o "$work/fig" --format svg
-faded() { # the methods that are pale, and those that have the verdict
+faded() { # prints the faded methods, and those with the verdict
     awk -F'\t' 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
         $at["front"] == 0 { print "pale", $at["method"] }
         $at["verdict"] == "dominated" { print "dominated", $at["method"] }' "$work/fig/pareto.tsv"
@@ -124,7 +125,7 @@ faded() { # the methods that are pale, and those that have the verdict
 check "has the verdicts" test "$(faded | sort | paste -sd' ')" = "dominated FLAT pale FLAT"
 exits 0 "the figure of three methods" plot pareto --db "$work/t.db" -o "$work/fig" --format svg
 check "has a line that says what it is" grep -q "front of the means" "$work/fig/pareto.gp"
-# The page has the same rule, in JavaScript.
+# The HTML page computes the same front in JavaScript.
 if has node "the page's front"; then
     exits 0 "the page of twelve prompts" report --db "$work/p.db" --media "$work/out" -o "$work/page"
     for margin in 0 0.01 0.2; do
@@ -135,7 +136,7 @@ if has node "the page's front"; then
     json "has one method beyond it" '[.[] | select(.verdict == "beyond") | .method] == ["FLAT"]'
     check "is the page's" node "$root/tests/cli/page_numbers.js" "$work/page/index.html" 0 "$out" 'ssim>=0.8'
 fi
-# Repeats are no prompts.
+# Repeats of a prompt do not increase n.
 for i in 1 2 3; do
     changed "$work/p.db" "CREATE TABLE x AS SELECT $stored FROM cell WHERE prompt_id = 'p0' AND key NOT LIKE '%r_';
     CREATE TABLE m AS SELECT * FROM metric WHERE cell IN (SELECT key FROM x);

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# peers: the comparisons with other programs time nothing that disagrees with kvreel.
+# tools/peers: a comparison with another program is not timed if its result disagrees with kvreel's.
 . tests/cli/lib.sh || exit 1
 
 export PYTHONDONTWRITEBYTECODE=1
@@ -22,7 +22,7 @@ PY
 check "without its packages run.sh leaves a peer out" \
     env PATH="/usr/bin:/bin" tools/peers/run.sh "$work/none.md" "$(command -v false)"
 
-# Tables of two instruction sets side by side: a row that one lacks, a column that is not asked for.
+# by_isa.py joins tables of two instruction sets: one table lacks a row, and one column is not requested.
 printf '## T\n\n- CPU: x\n\n| who | GB/s | over |\n|---|---|---|\n| a | 1.5 (1.2 .. 1.6) | 2 |\n| b | 3 | - |\n' >"$work/one.md"
 printf '## T\n\n| who | GB/s | over |\n|---|---|---|\n| a | 4 | 5 |\n' >"$work/two.md"
 by_isa() { "$python" tools/peers/by_isa.py "$@" >"$out" 2>"$err"; }
@@ -40,7 +40,7 @@ no_isa() { ! by_isa "$work/one.md"; }
 check "a file without a name is refused" no_isa
 check "with what is needed" grep -q "one.md: need NAME=FILE" "$err"
 
-# The language model's forward beside NumPy's, of a random model of 48 kB.
+# The language model's forward agrees with NumPy's, on a random model of 48 kB.
 lm=tests/fixtures/lm
 numpy_nll() { # options...
     "$python" tools/peers/lm_numpy.py --kvreel "$kvreel" --threads 1 --model $lm --ids $lm/texts.safetensors \
@@ -60,7 +60,7 @@ import attention
 rows = ["attention.fused.BF16.192x4800", "attention.bf16.BF16.108x756", "attention.bf16.BF16.108x756.onednn"]
 assert attention.row_shapes(rows) == ["192x4800", "108x756"], attention.row_shapes(rows)
 PY
-# The study's interface over our transcription: as it is, and with a code off by one.
+# A replacement for the study's package agrees with kvreel; with one code off by one, it does not.
 mkdir -p "$work/good/kv_quant" "$work/bad"
 cat >"$work/good/kv_quant/rtn.py" <<'PY'
 import torch_codecs

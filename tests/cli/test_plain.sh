@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tools/lint/plain.sh finds what CONTRIBUTING.md's rules of language exclude, and a baseline may only fall.
+# tools/lint/plain.sh finds text that CONTRIBUTING.md's language rules exclude. A baseline can only be lowered.
 set -uo pipefail
 . "$(dirname "$0")/lib.sh"
 
@@ -51,7 +51,7 @@ echo '/* Nobody. */' >"$tree/harness/core/a.c"
 bash "$root/tools/lint/plain.sh" --lower "$tree"
 check "the baseline is lowered" grep -qx 'phrase harness/core 1' "$tree/tools/lint/plain.baseline"
 
-( # Of a folder with old findings, only those on changed lines are listed.
+( # In a folder that has old findings, only those on changed lines are listed.
     cd "$tree" && git init -q . && git add . && git -c user.name=t -c user.email=t@t commit -qm one &&
         echo '/* Whoever reads. */' >>harness/core/a.c
 )

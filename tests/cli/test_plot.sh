@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every figure of `kvreel plot`: script and data are written, the same each time, and drawn.
+# kvreel plot writes the script and data of every figure, reproducibly, and draws it.
 set -uo pipefail
 . "$(dirname "$0")/lib.sh"
 
@@ -8,7 +8,7 @@ shared_sweep "$work/p.yaml" "$work/p.db" "$work/out"
 exits 2 "a figure of times that nobody took care of" plot runtime --db "$work/p.db" -o "$work/a"
 says "is none" 'none of [0-9]+ rows has both runtime_s and ssim'
 says "and why is said" 'timing: true.*UNTIMED'
-changed "$work/p.db" "UPDATE cell SET time_codes = ''" # as if they had been timed
+changed "$work/p.db" "UPDATE cell SET time_codes = ''" # as in a sweep with timing: true
 cat >"$work/probe.yaml" <<'YAML'
 question: can every figure of probed cells be drawn?
 model: nano
@@ -54,7 +54,7 @@ sed 's/^methods: .*/methods: [BF16, RTN_INT2, RTN_INT4, RTN_INT8, KIVI_INT2, KIV
 "$kvreel" plot --list >"$work/plots"
 check "there are figures" test "$(wc -l <"$work/plots")" -ge 14
 while read -r name _; do
-    [ "$name" != claims ] || continue # of a ledger: tests/report/test_forest.c
+    [ "$name" != claims ] || continue # needs a ledger: tests/report/test_forest.c
     db=$work/p.db
     case $name in
     age_* | mass_shift) db=$work/probe.db ;;
@@ -71,7 +71,7 @@ while read -r name _; do
         check "$name has a picture" grep -q '</svg>' "$work/a/$name.svg"
     fi
 done <"$work/plots"
-# The curve of one method against SQLite's own mean.
+# The curve of one method equals the mean that SQLite computes.
 want=$(sql "$work/p.db" "SELECT printf('%.6f', avg(value)) FROM series JOIN cell ON cell = key
     WHERE series.name = 'ssim' AND idx = 8 AND method = 'RTN_INT2'")
 check "the last point of drift is the mean over prompts" \
@@ -80,7 +80,7 @@ exits 2 "no such figure" plot drfit --db "$work/p.db" -o "$work/a"
 says "the nearest is named" "did you mean 'drift'"
 exits 2 "nothing was probed" plot mass_shift --db "$work/p.db" -o "$work/a"
 
-# Intervals by default, in the data too: those of `kvreel report --table intervals`.
+# Figures have confidence intervals by default, equal to those of `kvreel report --table intervals`.
 exits 0 "the front again" plot pareto --db "$work/p.db" -o "$work/a" --format svg
 column() { awk -F '\t' -v name="$2" -v method="$3" 'NR == 1 {for (i = 1; i <= NF; i++) at[$i] = i; next}
     $at["method"] == method {print $at[name]}' "$1"; }
@@ -90,7 +90,7 @@ for end in lo hi; do
     want=$(jq -r ".[] | select(.method == \"RTN_INT2\") | .ssim_$end" "$work/intervals.json")
     check "y_$end is the table's: $got, $want" awk -v a="$got" -v b="$want" 'BEGIN {exit !(a != "" && (a - b) ^ 2 < 1e-14)}'
 done
-# Of the suite with two prompts alone there is one, and it is that of any other statement.
+# Only the suite with two prompts has an interval, and a query gives the same one.
 exits 0 "suites again" plot suites --db "$work/p.db" -o "$work/a" --format svg
 for end in lo hi; do
     got=$(column "$work/a/suites.tsv" x_$end RTN_INT2)
@@ -111,7 +111,7 @@ check "bars are drawn" grep -q 'with yerrorbars' "$work/a/pareto.gp"
 exits 0 "without them" plot pareto --db "$work/p.db" -o "$work/nobars" --format svg --bars none
 check "none is drawn" bash -c "! grep -q errorbars '$work/nobars/pareto.gp'"
 exits 2 "bars of another kind" plot pareto --db "$work/p.db" -o "$work/a" --bars sd
-# A mark of the study's reading is hollow, a family's colour hangs on nothing else.
+# Marks of the study's reading are hollow. A family's colour does not depend on the other methods in the figure.
 filled=$(column "$work/a/pareto.tsv" point_type RTN_INT4)
 check "hollow is one less than filled" test "$(column "$work/a/pareto.tsv" point_type RTN_INT4@study)" -eq $((filled - 1))
 exits 0 "some of the cells" plot pareto --db "$work/p.db" -o "$work/some" --format svg --where "family = 'SPATIAL' OR is_baseline"
@@ -128,7 +128,7 @@ exits 2 "what is no condition" plot pareto --db "$work/p.db" -o "$work/some" --w
 says "is said so" 'not a condition'
 exits 2 "nor two statements" plot pareto --db "$work/p.db" -o "$work/some" --where '1); DROP TABLE cell; --'
 check "nothing is dropped" test "$(sql "$work/p.db" 'SELECT count(*) > 0 FROM cell')" = 1
-# Other measures.
+# Other metrics on the axes.
 exits 0 "another y" plot pareto --db "$work/p.db" -o "$work/xy" --format svg --metric psnr --x runtime_s
 check "is there" test "$(column "$work/xy/pareto.tsv" y RTN_INT2)" = "$(column "$work/xy/pareto.tsv" psnr_db RTN_INT2)"
 exits 2 "a measure that nobody has" plot pareto --db "$work/p.db" -o "$work/xy" --y beauty
@@ -137,7 +137,7 @@ exits 2 "of curves, too" plot drift --db "$work/p.db" -o "$work/xy" --metric bea
 exits 0 "drift of another metric" plot drift --db "$work/p.db" -o "$work/xy" --format svg --metric psnr
 check "is that figure's" bash -c "cmp <(sed 1d '$work/xy/drift.tsv') <(sed 1d '$work/a/drift_psnr.tsv')"
 exits 2 "where axes cannot be chosen" plot kv_bytes --db "$work/p.db" -o "$work/xy" --y psnr
-# For paper: the width that was asked for, and no text below 7 points.
+# Figures for papers have the requested width and no text below 7 points.
 for name in pareto drift kv_bytes memory_trace suites; do
     for preset in single double; do
         exits 0 "$name for paper, $preset" plot "$name" --db "$work/p.db" -o "$work/$preset" --format svg,pdf --preset $preset --title "A title"
@@ -153,5 +153,5 @@ done
 exits 0 "a width of one's own" plot pareto --db "$work/p.db" -o "$work/wide" --format svg --width 85mm --title '' --font-size 9
 check "without a title" bash -c "cmp <(grep 'viewBox' '$work/single/pareto.svg' | grep -o '0 0 [0-9]*') <(grep viewBox '$work/wide/pareto.svg' | grep -o '0 0 [0-9]*') && ! grep -q 'Compression against' '$work/wide/pareto.gp'"
 exits 2 "a width that is none" plot pareto --db "$work/p.db" -o "$work/wide" --width 85furlongs
-# Bands stay inside the axis.
+# Bands do not extend beyond the axis.
 check "bands are held inside" grep -qF 'iny($' "$work/a/drift.gp"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# predict: bytes without a run, the published table, and what cannot be predicted.
+# predict: bytes without a run, the study's published ratios, and what cannot be predicted.
 . tests/cli/lib.sh || exit 1
 cd "$work" || exit 1
 wan="--geometry wan-1.3b --frames 165"
@@ -15,7 +15,7 @@ json "what is not predicted is null" '.peak_by_tag.ACT == null and (.peak_by_tag
 json "the peak is the sum of what is" '.peak_bytes == ([.peak_by_tag[] | numbers] | add)'
 json "nothing depends on the data" '.data_dependent == false'
 
-# Four decimals of the published ratios.
+# The published compression ratios, to four decimals.
 while read -r method movie story; do
     # shellcheck disable=SC2086
     got=$("$kvreel" predict -m "$method@study" $wan --json | jq '.compression * 10000 | round')
@@ -97,7 +97,7 @@ json "adds its encoder: frames of 352x640x160 and the largest layer" \
 exits 2 "a model without that encoder" predict -m BF16 --geometry wan-1.3b --frames 21 --image
 says "is told which have one" "only models with Wan 2.2's latents"
 
-# Lengths that no run has.
+# Lengths that are not a whole number of chunks.
 exits 0 "41 latent frames in chunks of 8" predict -m BF16 --geometry wan-5b --frames 161 --json
 json "are predicted" '.latent_frames == 41'
 says "with a note of the nearest that are run" '161 frames are 41 latent frames, not a multiple of 8 .* 157 or 189 frames$'

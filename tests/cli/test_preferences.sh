@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Settings from files and the environment: which beats which, where each comes from, what is
-# refused, and that results know nothing of them.
+# Preferences from files and the environment: their precedence and origin, what is refused, and that they do not
+# change results.
 . tests/cli/lib.sh || exit 1
 tiny_config "$work/tiny.yaml"
 cd "$work" || exit 1
 export HOME=$work/home XDG_CONFIG_HOME=$work/xdg KVREEL_ETC=$work/etc
 mkdir -p home/.config/kvreel xdg/kvreel etc
 dump=(run tiny.yaml --dump-config)
-# from KEY VALUE ORIGIN: what --dump-config must say; a comment where no sweep has the key.
+# from KEY VALUE ORIGIN: checks a line of --dump-config. A key that sweeps do not have is in a comment there.
 from() { exits 0 "$1 from $3" "${dump[@]}" && prints "it is $2" "^(# )?$1: \"?$2\"? +# $3\$"; }
 
 from db kvreel.db default
@@ -50,7 +50,7 @@ from jobs 7 "$work/home/.config/kvreel/config.yaml:1"
 XDG_CONFIG_HOME=xdg from jobs 7 "$work/home/.config/kvreel/config.yaml:1"
 HOME=/dev/null from jobs 3 "$work/etc/config.yaml:2"
 
-# refused NAME TEXT PATTERN: kvreel.yaml with that text.
+# refused NAME TEXT PATTERN: checks that kvreel.yaml with this text is refused with a message that matches.
 refused() {
     printf '%b' "$2" >kvreel.yaml
     exits 2 "$1" "${dump[@]}"
@@ -75,7 +75,7 @@ says "is named" 'KVREEL_JOBS: .*many'
 KVREEL_OUT='' exits 0 "an empty variable says nothing" "${dump[@]}"
 prints "and the default stands" '^out: out +# default$'
 
-# In force, and no part of a result.
+# Preferences take effect and are not part of a result.
 rm -r etc home xdg
 one=(--filter 'prompt=red & method=BF16')
 exits 0 "a run without settings" run tiny.yaml "${one[@]}" --db plain.db --out o

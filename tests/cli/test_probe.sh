@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What two-bit keys do to the bundled model's attention, from a config to a table.
+# Probes of the bundled model's attention with two-bit keys, from a config to a table.
 . tests/cli/lib.sh || exit 1
 tiny_config "$work/tiny.yaml" 12
 cd "$work" || exit 1
@@ -28,8 +28,8 @@ json "the summary counts timed cells alone" 'length == 4 and all(.[]; .n_ok == 2
 check "some thousands of numbers a cell at most" \
     test "$(sql t.db 'SELECT max(n) FROM (SELECT count(*) AS n FROM probe GROUP BY cell)')" -lt 5000
 
-# The study's sweep has both kinds in one database: every method and reading, and six automatic baselines, on a
-# prompt per suite.
+# The study's sweep has cells of both kinds, bench and probe: every method and reading and six automatic baselines,
+# on one prompt per suite.
 for part in probe:144 bench:1776; do
     exits 0 "study33, ${part%:*}" run "$root/configs/study33.yaml" --dry-run --json \
         --db "$work/none.db" --filter "kind=${part%:*}"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# profile: layer budgets from BF16 rollouts, as a file that layer_budget takes.
+# profile: writes layer budgets from BF16 rollouts to a file for the option layer_budget.
 . tests/cli/lib.sh || exit 1
 cd "$work" || exit 1
 three_threads
@@ -18,7 +18,7 @@ says "names the nearest" 'moviegen-nano'
 exits 2 "limits the wrong way round" profile --min 1.3 --max 0.7
 exits 2 "frames that make no whole chunks" profile --prompts 1 --frames 7
 
-# Classes of heads, as a file that map= takes.
+# profile heads: writes classes of heads to a file for the option map.
 exits 0 "profile heads" profile heads --frames 9 -o heads.txt --json -q
 json "a letter for every head of one prompt" \
     '.prompts == 1 and (.map | length) == 6 and all(.map[]; test("^[sd]+$")) and .rule == "forcing"'
@@ -37,7 +37,8 @@ says "names the nearest" "did you mean 'pyramid'"
 exits 2 "a profile there is not" profile head
 exits 2 "a rollout without a past" profile heads --frames 3
 
-# `profile levels` writes a file for levels=; its cell has another key and other frames.
+# profile levels: writes quantization levels to a file for the option levels; cells with it have another key and
+# other frames.
 exits 0 "profile levels" profile levels --prompts 1 --frames 3 --bits 2 -o levels.txt --json -q
 json "four ascending levels for the keys and the values of every layer" \
     '.prompts == 1 and .bits == 2 and ([.k, .v] | all(length == 6 and all(.[]; length == 4 and . == sort and .[0] >= -1 and .[3] <= 1)))'
@@ -52,7 +53,7 @@ check "which is something else" bash -c "! cmp -s with/*.mp4 without/*.mp4"
 exits 2 "levels of another width" generate -m KVQUANT_3BIT -O levels=levels.txt -n 6 -p "$a" -o x
 says "names file and line" 'levels.txt:[0-9]*: need k or v, a layer index, and 8'
 
-# Directions, as a file that basis= takes.
+# profile basis: writes basis vectors to a file for the option basis.
 exits 0 "profile basis" profile basis --prompts 1 --frames 3 -o basis.safetensors --json -q
 json "how much of the variance a quarter of them has" \
     '.prompts == 1 and (.quarter | [.k, .v] | all(length == 6 and all(.[]; length == 3 and all(.[]; . > 0.25 and . <= 1.000001))))'

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The Python module kvreel: what it codes, attends to, predicts and reads is what the program does.
+# The Python module kvreel gives the same codes, attention, predictions and results as the program.
 . tests/cli/lib.sh || exit 1
 . tests/cli/python.sh || exit 1
 needs_python "the Python module"
@@ -9,7 +9,7 @@ common_config "$work/common.yaml"
 shared_sweep "$work/common.yaml" "$work/db" "$work/out"
 runs_python tests/python/test_module.py "$kvreel" "$work/db" "$work"
 
-# From the tree into a folder, with the library inside.
+# pip installs the module from the source folder, with the library inside.
 if python_has "pip setuptools" "pip install"; then
     mkdir -p "$work/tree/build"
     cp -r python "$work/tree/"
@@ -24,7 +24,7 @@ x = numpy.ones((16, 1, 64), numpy.float32)
 assert kvreel.encode(\"RTN_INT4\", x, x).bytes()[\"resident\"] > 0'"
 fi
 
-# Either may be first: both bring threads, and torch most of the static TLS.
+# kvreel and torch can be imported in either order. Both start threads, and torch uses most of the static TLS.
 if python_has torch "beside torch"; then
     three_threads
     for order in "torch, kvreel" "kvreel, torch"; do
@@ -38,6 +38,6 @@ assert a.hash() == kvreel.Method('TURBOQUANT_PROD_4BIT').encode(k, v).hash()"
     done
 fi
 
-# As caches of others' pipelines.
+# The module's caches in the pipelines of other projects.
 export KVREEL_LIB=$library
 runs_python tests/python/test_caches.py "$root/examples"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A method written in Python is a row of a sweep like any other; one that goes wrong fails its own cells.
+# A method written in Python is used in a sweep like any other. An error in it fails only its own cells.
 . tests/cli/lib.sh || exit 1
 . tests/cli/python.sh || exit 1
 needs_python "methods written in Python"
@@ -18,7 +18,7 @@ exits 2 "keys and values with other options" codec -m PY_INT4 --plugin mine.py -
 says "are refused" 'jointly.*equal options'
 exits 2 "a correction of an error nobody knows" codec -m PY_INT4+taylor --plugin mine.py --draw 16x2x8
 
-# 64 tokens of 2 heads of 32: 4 bits an element and 16 for each head of a token, of keys and of values.
+# 64 tokens, 2 heads, 32 channels: 4 bits per element and 16 bits per head and token, for keys and values.
 exits 0 "codec" codec -m PY_INT4 --plugin mine.py --draw 64x2x32 -O tokens_per_frame=16 -O frames_per_chunk=1 --json
 json "every byte it returned is counted, and no other" '.nominal_bytes == 2 * 64 * 2 * (32 / 2 + 2) and .resident_bytes == .nominal_bytes'
 json "and it codes" '.k_mse > 0 and .k_mse < 0.3 and .nonfinite_out == 0'
@@ -26,7 +26,7 @@ exits 0 "the same method in other words" codec -m RTN_INT4 --draw 64x2x32 -O axi
     -O tokens_per_frame=16 -O frames_per_chunk=1 --json
 json "takes the same bytes in C" '.nominal_bytes == 2 * 64 * 2 * (32 / 2 + 2)'
 
-# A decoder that raises fails the command with its own message, in every command, and yields no number.
+# If decode raises an exception, every command fails with its message and reports no number.
 cat >forgets.py <<'PY'
 """decode finds nothing of what encode kept: it runs in another process"""
 NAME = "FORGETS"
@@ -57,16 +57,16 @@ return np.zeros(shape) + np.nan, np.zeros(shape)|.*nan in k, token 0
 pass|TypeError: decode returned NoneType
 BODIES
 
-# --- what researchers return --------------------------------------------------------------------
+# --- types that encode may return ---------------------------------------------------------------
 
-# bytes_of NAME: what codec counts for the method, 2 x 64 x 2 x 32 values.
+# bytes_of NAME: prints the bytes that codec counts for the method, for 2 x 64 x 2 x 32 values.
 bytes_of() {
     exits 0 "$1 codes" codec -m "$1" --plugin shapes.py --draw 64x2x32 -O layers=3 -O layer=1 -O tokens_per_frame=16 -O frames_per_chunk=2 "${@:2}" --json
     json "$1 comes back" '.k_mse < 1e-4 and .v_mse < 1e-4 and .nonfinite_out == 0'
     jq .resident_bytes "$out"
 }
-# The same F16 numbers in every form: an array, arrays in tuples and dicts, objects that only speak DLPack
-# or __array__, with texts, numbers and empty arrays beside them.
+# The same F16 numbers in several forms: an array, arrays in tuples and dicts, and objects with only DLPack or
+# __array__. With them are strings, numbers and empty arrays.
 for form in array tuple nested dlpack array_interface scalars; do
     cat >shapes.py <<PY
 """$form"""
@@ -129,7 +129,8 @@ def decode(data, state, shape):
 PY
     bytes_of SHAPES >got
     grep -v '^[0-9]' got
-    # Two chunks, each with a description: its length, and for an array kind, "<f2", the number of extents and each.
+    # Bytes of the structure, for each of two chunks: its length; for an array its kind, "<f2", the number of
+    # dimensions, and each dimension.
     case $form in array | array_interface) want=16384 ;; tuple) want=$((16384 + 2 * (1 + 2 + 2 * 9))) ;;
     nested) want=$((16384 + 2 * (1 + 2 + 9 + 1 + 2 + 2 + 2 + 9 + 2 + 5 + 1))) ;; dlpack) want=$((16384 + 2 * (1 + 2 + 2 * 9))) ;;
     scalars) want=$((16384 + 2 * (2 + 1 + 2 + 2 * (2 + 9) + 2 + 3 + 2 + 9 + 2 + 4 + 2 + 1 + 2 + 8))) ;; esac
@@ -174,20 +175,20 @@ def decode(data, state, shape):
 PY
         exits 0 "torch, $type" codec -m SHAPES --plugin shapes.py --draw 64x2x32 --json
         size=$([ $type = float32 ] && echo 4 || echo 2)
-        # 1 length, 2 dict, 6 key, 1 kind, 1 + n type, 5 shape
+        # Structure: 1 B length, 2 dict, 6 key, 1 kind, 1 + n type name, 5 shape.
         json "is counted to the byte" ".resident_bytes == 8192 + 256 * $size + 16 + ${#type} and .k_mse < 2e-3"
         sed -i -e 's/{"scale": torch.nn.Parameter(scale)}/(scale[0], {"v": scale[1]}, None)/' \
             -e 's/assert state\["scale"\]/k, rest, none = state; assert none is None and k/' \
             -e 's/state\["scale"\].float()/torch.stack([k, rest["v"]]).float()/' shapes.py
         exits 0 "torch, $type, in a tuple and a dict" codec -m SHAPES --plugin shapes.py --draw 64x2x32 --json
-        # 1 length, 2 tuple, 2 dict, 2 key, 1 None; twice 1 kind, 1 + n type, 4 shape
+        # Structure: 1 B length, 2 tuple, 2 dict, 2 key, 1 None; twice 1 kind, 1 + n type name, 4 shape.
         json "is counted to the byte" ".resident_bytes == 8192 + 256 * $size + 8 + 2 * (6 + ${#type}) and .k_mse < 2e-3"
     done
 else
     skip "methods that return tensors of torch" "Python has no torch"
 fi
 
-# encode(k, v, ctx): of a chunk that is not the first, in a layer that is not the first.
+# encode(k, v, ctx): ctx describes the block, here of a later chunk and a later layer.
 cat >place.py <<'PY'
 """what a method is told of its block"""
 import numpy as np
@@ -223,7 +224,7 @@ for row in '(4,)' '(float("nan"), 2, 8, "x")' '(4, 2, float("inf"), "x")' '4'; d
     says "names it" "OPTIONS: bits: need \\(default, lowest, highest, 'what it is'\\)"
 done
 
-# The files to begin with.
+# plugin new writes a method and its test.
 exits 0 "plugin new" plugin new mine_too -o made
 prints "names both files" 'made/mine_too.py: the method MINE_TOO'
 check "its test passes" env KVREEL="$kvreel" "$python" made/test_mine_too.py
@@ -240,13 +241,14 @@ exits 2 "a method that is there" plugin new rtn_int4 -o made
 says "says so" 'a method RTN_INT4 already exists'
 check "nothing is written for these" test "$(cd made && echo *.py)" = "mine_too.py test_mine_too.py"
 
-# What one writes first: all of both is kept, and the names of the parts come on top.
+# A first method as users write it: encode returns k and v. All their bytes are counted, plus the names of the
+# parts.
 printf '%s\n' 'NAME = "KEEPS"' 'def encode(k, v): return b"", {"k": k, "v": v}' \
     'def decode(data, state, shape): return state["k"], state["v"]' >keeps.py
 exits 0 "a method that keeps everything" codec -m KEEPS --plugin keeps.py --draw 64x2x32 --json
 json "is exact, and costs a little more than F32" '.k_mse == 0 and .v_mse == 0 and .nominal_bytes > 32768 and .nominal_bytes < 32868'
 
-# --- a sweep, with every way to go wrong in it ----------------------------------------------
+# --- a sweep with every kind of error -------------------------------------------------------
 
 for name in bad unreadable nameless; do cp "$root/tests/python/hostile/method.py" "$name.py"; done
 cat >sweep.yaml <<'YAML'
@@ -280,7 +282,7 @@ done <<'WAYS'
 WAYS
 one() { sql t.db "SELECT $2 FROM summary WHERE method = '$1'"; }
 check "it stands beside RTN_INT4" test -n "$(one RTN_INT4 psnr_db)" -a -n "$(one PY_INT4 psnr_db)"
-# 4 + 16 / head_dim bits an element, to the byte.
+# 4 + 16 / head_dim bits per element, exactly.
 check "with the bytes it returned" awk -v c="$(one PY_INT4 compression)" -v d="$(jq '.dim / .num_heads' "$root/models/nano/config.json")" \
     'BEGIN { want = 16 / (4 + 16 / d); exit !(d > 0 && c > want - 1e-6 && c < want + 1e-6) }'
 check "an option of its own is another row" test -n "$(one 'PY_INT4 bits=3' psnr_db)"

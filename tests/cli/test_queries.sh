@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Every query of docs/queries.md answers, and every table of `kvreel report` can be made.
+# Every query of docs/queries.md returns rows, and every table of `kvreel report` can be made.
 set -uo pipefail
 . "$(dirname "$0")/lib.sh"
 
 common_config "$work/q.yaml"
 shared_sweep "$work/q.yaml" "$work/q.db" "$work/out"
-# One cell that did not work out, for the queries about those.
+# One failed cell, for the queries about failures.
 changed "$work/q.db" "UPDATE cell SET outcome = 'TIMEOUT', reason = 'longer than 1 s', verdict = 'INVALID',
     verdict_codes = 'TIMEOUT' WHERE key = (SELECT max(key) FROM cell WHERE method = 'RTN_INT4')"
 
@@ -21,16 +21,16 @@ done
 
 "$kvreel" report --list >"$work/tables"
 while read -r name _; do
-    case $name in probe* | truth | prefill | replay | variance | scaled) continue ;; esac # of probed cells, clips, texts, traces, teacher forcing, layers
+    case $name in probe* | truth | prefill | replay | variance | scaled) continue ;; esac # their cells are not in this sweep
     exits 0 "table $name" report --db "$work/q.db" -t "$name" -f csv
-    if [ "$name" = sensitivity ]; then # three prompts make no verdict that could be sensitive
+    if [ "$name" = sensitivity ]; then # three prompts give no verdict
         says "table $name is empty and says why" 'no rows: .*no two methods are separable'
     else
         check "table $name has rows" test "$(wc -l <"$out")" -gt 1
     fi
     exits 0 "table $name in LaTeX" report --db "$work/q.db" -t "$name" -f latex
 done <"$work/tables"
-# Against SQLite's own arithmetic.
+# Columns equal the means that SQLite computes.
 exits 0 "the study's columns" report --db "$work/q.db" -t appendix_c -f json
 want=$(sql "$work/q.db" "SELECT avg(value) FROM metric JOIN cell ON cell = key WHERE metric.name = 'ssim'
     AND method = 'RTN_INT2' AND suite = 'storyeval-nano'")
@@ -49,11 +49,11 @@ prints "means stand with their intervals" '[0-9]_\{-[0-9.]+\}\^\{\+[0-9.]+\}\$'
 prints "the best in bold" '\\(mathbf|textbf)\{[0-9]'
 cp "$work/intervals.json" "$out"
 json "means lie inside" '[.[] | select(.ssim_lo != null) | .ssim_lo <= .ssim and .ssim <= .ssim_hi] | length > 2 and all'
-# RTN_INT2 loses to BF16 on all three prompts, as a fair coin does once in eight times.
+# RTN_INT2 is worse than BF16 on all three prompts. A fair coin gives this with probability 1/8, so it is a tie.
 json "three prompts tell nobody apart" 'all(.[] | select(.ssim != null); .tie == "a")'
 json "a failed cell is counted" 'any(.[]; .method == "RTN_INT4" and .n == "2/3")'
 
-# For other programs.
+# Output formats for other programs.
 exits 0 "rows as lines" query --db "$work/q.db" --jsonl 'SELECT * FROM cells_wide'
 jq -s . "$out" >"$work/lines.json"
 exits 0 "and as one document" query --db "$work/q.db" --json 'SELECT * FROM cells_wide'
@@ -87,7 +87,7 @@ else
     check "to-parquet.py says what it needs" bash -c "'$python' tools/to-parquet.py '$work/q.db' -o '$work/parquet' 2>&1 | grep -q 'pip install pyarrow'"
 fi
 
-# A repeat is no prompt: whatever a table makes of a mean's spread, a video that was made again adds nothing.
+# A repeat is not another prompt: it does not change the interval of any mean.
 cp "$work/q.db" "$work/r.db"
 stored=$(sqlite3 "$work/r.db" "SELECT group_concat(name) FROM pragma_table_info('cell')")
 changed "$work/r.db" "CREATE TABLE x AS SELECT $stored FROM cell WHERE name = 'RTN_INT2' AND prompt_id = (SELECT min(prompt_id)
@@ -108,8 +108,8 @@ changed "$work/r.db" "UPDATE cell SET method = 'RTN_INT2@study', reading = 'stud
 exits 0 "beside published figures" reproduce study33 --db "$work/r.db" --quantity ssim --json
 json "n counts prompts, too" '[.[] | select(.method == "RTN_INT2") | .basis | capture("n = (?<n>[0-9]+)").n] | sort == ["1", "2"]'
 
-# Every mean of every table has an interval, given enough prompts. Metrics that this sweep lacks (truth, traces,
-# probes) are planted in its cells, to test the tables.
+# Every mean of every table has an interval if there are enough prompts. Metrics that this sweep lacks (truth,
+# traces, probes) are written into its database.
 cp "$work/q.db" "$work/i.db"
 changed "$work/i.db" "CREATE TABLE n AS SELECT name, scale FROM (SELECT 'psnr_truth' AS name, 30 AS scale UNION ALL
         SELECT 'psnr_truth.drift', -2 UNION ALL SELECT 'ssim_truth', 0.9 UNION ALL SELECT 'attn_out_rel', 0.3 UNION ALL
@@ -133,14 +133,14 @@ means='["ssim", "psnr_db", "lpips", "runtime_s", "drift", "smoothness", "sharpne
     "k_rel_error", "v_rel_error", "recodes", "value_changes", "encode_s", "decode_s", "attend_s"]'
 for table in summary intervals truth cache_size bias replay table2 appendix_c probes probes_by_layer probes_by_age; do
     exits 0 "table $table" report --db "$work/i.db" -t $table -f json
-    case $table in truth | appendix_c) # suite by suite, and one has one prompt
+    case $table in truth | appendix_c) # separate rows per suite; one suite has only one prompt
         jq '[.[] | select(.suite == "moviegen-nano")]' "$out" >"$work/two" && mv "$work/two" "$out" ;;
     esac
     json "each mean lies inside an interval" --argjson means "$means" '[.[] as $r | $means[] | select($r[.] != null) |
         . as $m | sub("_(db|s)$"; "") as $s | (if $r[$s + "_lo"] then $s else $m end) as $s |
         $r[$s + "_lo"] != null and $r[$s + "_lo"] <= $r[$m] + 1e-12 and $r[$m] <= $r[$s + "_hi"] + 1e-12] | length > 2 and all'
 done
-# The same by hand.
+# The same interval from a query.
 exits 0 "against the truth" report --db "$work/i.db" -t truth -f json
 cp "$out" "$work/truth.json"
 exits 0 "by hand" query --db "$work/i.db" --json "SELECT c.method, avg(m.value) AS mean, max(0.0, mean_lo(m.value)) AS lo, mean_hi(m.value) AS hi

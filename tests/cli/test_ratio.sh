@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Ratios of times from neighbouring rollouts (setting abba): where they are stored, what refuses them, and
-# which tables and claims use them.
+# Ratios of times from neighbouring rollouts (setting abba): where they are stored, when they are missing, and which
+# tables and claims use them.
 set -uo pipefail
 . "$(dirname "$0")/lib.sh"
 
@@ -28,7 +28,8 @@ check "with both times of a pair" test "$(t "SELECT count(*) FROM series r JOIN 
     b.kind = 'abba_reference' AND b.round = r.idx WHERE r.name = 'runtime_ratio'
     AND abs(r.value - a.ns * 1.0 / b.ns) < 1e-12")" = 48
 
-# Planted: 1.05 in pairs that swing by 2 %, under the code that a drift of the session gives.
+# Writes a ratio of 1.05 with a swing of 2 % between pairs, and time code DRIFT, as from a machine whose speed
+# drifts.
 edit "UPDATE series SET value = 1.05 * iif(idx % 2, 1.02, 1 / 1.02) WHERE name = 'runtime_ratio'"
 edit "UPDATE metric SET value = 1.05 WHERE name = 'runtime_ratio'"
 edit "UPDATE cell SET time_codes = 'DRIFT'"

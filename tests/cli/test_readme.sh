@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# README.md as typed: every command of it, in order, in a fresh clone.
+# The commands of README.md run in their order, in a fresh clone.
 # long: a sweep, its tables and figures.
 . tests/cli/lib.sh || exit 1
 . tests/cli/walk.sh || exit 1
@@ -13,10 +13,10 @@ left_clean "$clone" README
 cd "$clone" || exit 1
 check "the sweep was measured" test "$(sql kvreel.db "SELECT count(*) FROM cell WHERE outcome = 'OK'")" -ge 16
 
-# A query that finds nothing teaches nothing.
+# The queries of README.md find rows.
 blocks_of README.md "$work/queries" plain
 n=0
-rows() { # COMMAND: its output has lines, and nothing says that there were none
+rows() { # COMMAND: its output has lines, and no message reports 0 rows
     bash -c "$1" >"$out" 2>"$err" && test -s "$out" && ! grep -q ' 0 rows' "$err"
 }
 while IFS= read -r -d '' line; do
@@ -27,6 +27,6 @@ done < <(cat "$work"/queries/* | awk '/^build\/kvreel query/ { on = 1 } on { tex
 check "it has queries" test "$n" -ge 3
 check "every file it makes by name is there" ls out/look/sheet.png out/look/worst.png out/site/index.html out/figures
 
-# Every page of the documentation is there to be found, once.
+# README.md links every page of docs/ exactly once.
 sed -n '/^## Read on/,$p' README.md | grep -o '(docs/[^)]*)' | sort >"$work/linked"
 check "it links every page of docs/, and none twice" diff "$work/linked" <(ls docs/*.md | sed 's/.*/(&)/' | sort)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# dist and reproducible: one commit gives one archive and, of a sample of its objects, one binary.
+# dist and reproducible: the same commit gives the same archive and, for a sample of objects, the same binary.
 . tests/cli/lib.sh || exit 1
 git rev-parse HEAD >"$work/head" 2>/dev/null || {
     skip "the release" "not a git checkout"
@@ -27,7 +27,7 @@ json "identifiers are unique and well formed" '[.packages[].SPDXID, .files[].SPD
     ($i | length) == ($i | unique | length) and all($i[]; test("^SPDXRef-[A-Za-z0-9.-]+$"))'
 json "relations name what there is" '([.packages[].SPDXID, .files[].SPDXID, .SPDXID] | map({(.): 1}) | add) as $i |
     all(.relationships[]; $i[.spdxElementId] and $i[.relatedSpdxElement])'
-# What the linker put in is what the bill says.
+# The bill of materials lists the linked libraries.
 linked=$(readelf -d "$kvreel" | sed -n 's/.*NEEDED.*\[\([a-z]*[a-z+0-9]*\)[-.].*/\1/p' | sed 's/^\(ld\|libc\|libm\)$/glibc/' | sort -u | tr '\n' ' ')
 check "nine libraries are linked" test "$linked" = "glibc libcrypto libdnnl libgomp libjansson libsentencepiece libsqlite3 libstdc++ libyaml "
 json "the bill has them with versions" '[.relationships[] | select(.relationshipType == "DYNAMIC_LINK").relatedSpdxElement] as $l |

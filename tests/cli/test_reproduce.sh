@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Published figures against ours: what arithmetic decides must agree, and a damaged digit is seen.
+# reproduce: figures computed by arithmetic agree with the published ones, and a changed digit is detected.
 set -uo pipefail
 . "$(dirname "$0")/lib.sh"
 
 exits 0 "study33: compression agrees" reproduce study33 --quantity compression --json
-# 63 rows were published as 33 + 30; three have no ratio; QAQ x 2, TPTQ and one SPATIAL row depend on
-# the data, on both suites.
+# 63 rows were published, 33 + 30, and three have no ratio. Two QAQ rows, TPTQ and one SPATIAL row depend on the
+# data, on both suites.
 json "every closed-form row is exact" \
     '([.[] | select(.verdict == "exact")] | length) == 52
      and ([.[] | select(.verdict == "data-dependent, within bounds") | .method] | unique | length) == 4
@@ -24,7 +24,7 @@ exits 0 "pafu" reproduce pafu --json
 json "cache sizes are whole frames" \
     '[.[] | select(.quantity == "cache_tokens") | .verdict == "exact"] | length == 5 and all'
 
-# Ours in the same form: what was kept, in frames or tokens.
+# Cells of kvreel are shown in the paper's form, with the kept frames or tokens.
 cat >"$work/pafu.yaml" <<END
 name: pafu
 model: nano

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# run, query, compare, report, plot on a sweep that takes seconds.
+# run, query, compare, report and plot on a sweep that takes seconds.
 # long: some fifty cells.
 . tests/cli/lib.sh || exit 1
 tiny_config "$work/tiny.yaml"
@@ -23,7 +23,7 @@ exits 2 "a filter that is none" "${run[@]}" --filter 'methd~x'
 exits 5 "a filter nothing passes" "${run[@]}" --filter 'method=BF16 & seed=987654'
 exits 2 "a shard that is none" "${run[@]}" --shard 3/2
 
-# The encoder comes last in a cell, and a cell is not good without it.
+# A cell encodes its video last and fails if that fails.
 exits 0 "a video" run tiny.yaml --db w.db --out v --filter 'prompt=red & method=BF16'
 video=$(sql w.db "SELECT path FROM artifact WHERE kind = 'video'")
 rm "v/$video"
@@ -32,8 +32,8 @@ exits 3 "a video that cannot be written" run tiny.yaml --db v.db --out v --filte
 check "is a failed cell that names it" test \
     "$(sql v.db "SELECT count(*) FROM cell WHERE outcome = 'ERROR' AND reason GLOB '*$video*'")" -eq 1
 
-# Sweeps share an out folder: none writes over what another one measured.
-all_there() { # DATABASE OUT: every file is the one that was measured
+# Sweeps with the same output folder do not overwrite each other's files.
+all_there() { # DATABASE OUT: every file has the measured hash
     sqlite3 -readonly -separator '  ' "$1" "SELECT sha256, '$2/' || path FROM artifact" | sha256sum -c --quiet
 }
 exits 0 "a sweep" run tiny.yaml --db early.db --out shared -q
@@ -48,7 +48,7 @@ $(find shared/by-name -type l | wc -l) $(find -L shared/by-name -type l | wc -l)
 mv shared moved
 check "also when the folder is moved" test -s moved/by-name/green/BF16.mp4
 mv moved shared
-# A program that scores a cell may ask for the video: it is there when the program starts.
+# The video exists when a metric program that takes it starts.
 echo 'test -s "$1" && printf "{\"there\": 1}"' >see.sh
 { cat tiny.yaml; echo 'metrics: [psnr, {command: "sh ./see.sh {video}", name: see, scores: [there]}]'; } >see.yaml
 exits 0 "a program that looks at videos" run see.yaml --db see.db --out see --filter 'prompt=red & method=BF16'
@@ -153,7 +153,7 @@ says "with what may be there" "retry 'failed:,': need failed, or failed:TYPE,"
 if emulates "an emulated device"; then
     exits 2 "a device of another build" run tiny.yaml --db d.db --out o --set device=cuda
     says "says how to build it" 'make CUDA=1'
-    # Less than one layer's weights: nothing fits.
+    # A device with less memory than one layer's weights.
     export KVREEL_EMULATED_DEVICES=1 KVREEL_LOCKS=$work KVREEL_NVML=$work/none.so
     KVREEL_EMULATED_BYTES=1000 exits 3 "a device that is too small" run tiny.yaml --db d.db --out o \
         --set device=emulated
@@ -163,8 +163,8 @@ if emulates "an emulated device"; then
     check "the session names the device" test "$(sql d.db 'SELECT driver FROM session')" = 'emulated device'
     check "and why nobody tells of its clocks" test \
         "$(sql d.db "SELECT count(*) FROM about WHERE name = 'nvml' AND value GLOB 'no NVML: *none.so*'")" -eq 1
-    # Two chunks on the emulated device and on the CPU: the same but for BF16's roundings. A model of
-    # one small layer, with a decoder: an emulated thread is slow.
+    # A cell of two chunks on the emulated device and on the CPU differs only by BF16 rounding. The model has one
+    # small layer and a decoder, because emulated threads are slow.
     one=(run tiny.yaml --set "model=$root/tests/fixtures/wan_folder" --set 'methods=[BF16]' --filter prompt=red)
     export KVREEL_NVML=${kvreel%/*}/tests/plugins/fake_nvml.so
     KVR_TEST_GPU='1980 95 40 80 1' exits 0 "a cell on an emulated device" "${one[@]}" --db e.db --out e \

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# What tools/sass/sass_model.py reads out of machine code, on a listing whose numbers are known.
+# tools/sass/sass_model.py reads the right numbers from machine code, on listings with known numbers.
 . tests/cli/lib.sh || exit 1
 has "$python" "what is read out of machine code" || exit 0
-# Input: one instruction per line, its stall before its text, and labels unchanged. Output: as of nvdisasm -hex.
+# Converts lines "STALL INSTRUCTION", and labels, to a listing as nvdisasm -hex writes it.
 listing() {
     printf '\t//----- nvinfo : EIATTR_REGCOUNT\n\t.word\tindex@(_Z%d%sILi128EEvv)\n\t.word\t0x000000a8\n' ${#1} "$1"
     printf '\t.section\t.text._Z%d%sILi128EEvv,"ax",@progbits\n.text._Z%d%sILi128EEvv:\n' ${#1} "$1" ${#1} "$1"
     awk '/^\.L/ { print; next }
         { stall = $1; $1 = ""; at = n++ * 16
-          # Nothing is written or read behind a scoreboard: 7 and 7; waits for none.
+          # Scoreboards: 7 and 7 mean that none is set; the wait mask is 0.
           printf "        /*%04x*/                  %s ;    /* 0x0000000000000000 */\n", at, $0
           printf "                                        /* 0x%x0000000000 */\n", 2 * (stall + 7 * 32 + 7 * 256) }'
 }
@@ -41,7 +41,7 @@ check "what the code fixes of its time" test "$(row 'fixed stalls')" = 10
 check "local memory" test "$(row 'local memory')" = 1
 check "registers" test "$(row registers)" = 168
 check "bytes of code" test "$(row 'code, B')" = 176
-# Two products hold their pipe for 6 cycles each, and two warps share it.
+# Two products use the tensor pipe for 6 cycles each, and two warps share the pipe.
 check "the products bound the time" awk -v c="$(row 'cycles (model)')" 'BEGIN { exit !(c >= 22 && c <= 26) }'
 printf 'attend<128>\t14\t176\t1\t3\tLDS>=1\n' >"$work/limits"
 model 0 "a way that has to decode, three rounds" --limits "$work/limits"
@@ -61,8 +61,8 @@ printf 'attend<128>\t14\t176\t1\t3\tSTS.128>=1\n' >"$work/limits"
 model 1 "of a kind that is nowhere" --limits "$work/limits"
 printf 'attend<128>\t13\t100\t0\t1\tLDG>=1\n' >"$work/limits"
 model 1 "instructions that are nowhere" --limits "$work/limits"
-# A warp group's wgmma: 16 products of 16 x 8 x 16 per warp, 1.1 x 64 cycles of its tensor core, asynchronous until
-# the wait; what follows takes 8 x 8 cycles of another pipe.
+# A wgmma of a warp group is 16 products of 16 x 8 x 16 per warp. It uses the tensor core for 1.1 x 64 cycles,
+# asynchronously until the wait. The instructions after it use another pipe for 8 x 8 cycles.
 {
     echo '.L_x_1:'
     echo '1 BAR.SYNC.DEFER_BLOCK R2, 0x100'
@@ -85,7 +85,7 @@ model 0 "within the limit of their time" --limits "$work/limits"
 sed -i 's/^\(  *.\*[0-9a-f]*\*.  *\)BAR.ARV.*;/\1NOP ;/; s/^\(  *.\*[0-9a-f]*\*.  *\)BAR.SYNC.*;/\1NOP ;/' "$work/k.hex"
 model 1 "one group alone" --warps 1 --limits "$work/limits"
 says "has its tensor cores wait" 'of the time of its tensor cores, limit 1.15'
-# A warp that decodes for those which multiply takes slots of theirs, and they wait for it.
+# A producer warp that decodes takes issue slots of the consumer warps, which wait for it.
 listing pipeline <<'CODE' >"$work/k.hex"
 .L_x_1:
 1 HGMMA.64x128x16.F32.BF16 R24, gdesc[UR8], R24, gsb0
@@ -119,7 +119,7 @@ check "and its time" awk -v a="$alone" -v c="$(row 'cycles (model)')" 'BEGIN { e
 printf 'pipeline<128>\t14\t400\t0\t1\tdecodes:STS.128>=2\n' >"$work/limits"
 model 1 "a loop that nobody has" --limits "$work/limits"
 says "is named" 'no loop decodes'
-# 13 stores of 4 warps are 26,624 bytes; between multiprocessors 14.4 bytes move per cycle.
+# 13 stores of 4 warps are 26,624 bytes. Between multiprocessors, 14.4 bytes move per cycle.
 sed -i 's/PRMT R6, R4, R5, R6/STS.128 [R7], R8/' "$work/k.hex"
 printf 'pipeline<128>\t14\t400\t0\t1\tdecodes:STS.128>=13\n' >"$work/limits"
 model 0 "many stores" --limits "$work/limits"
@@ -128,8 +128,8 @@ printf 'pipeline<128>\t14\t400\t0\t1\tpair\tdecodes:STS.128>=13\n' >"$work/limit
 model 0 "those of a pair" --limits "$work/limits"
 check "take what sending them does" \
     awk -v c="$(row 'cycles (model)')" 'BEGIN { exit !(c >= 1843 && c <= 1853) }'
-# The epilogue of a tile: instructions after the loop of products up to the next tile's loop. An mbarrier wait that
-# is retried is no loop; an arrival before the loop's end is.
+# The epilogue of a tile is the code between the loop of products and the next tile's loop. A retried mbarrier wait
+# does not count as a loop. A loop that arrives at an mbarrier before its end does.
 listing layer <<'CODE' >"$work/k.hex"
 .L_x_0:
 1 MOV R1, R2
@@ -163,7 +163,7 @@ check "and rates of a network's layers" grep -q '4680 x 1536 x 8960 [0-9]* TFLOP
 printf 'layer<128>\t7\t400\t0\t1\tfinish:STG.E.64>=3\n' >"$work/limits"
 model 1 "an end that nobody has" --limits "$work/limits"
 says "is named" 'no way finishes'
-# A loop over spans around that over tiles, which is the one that counts.
+# Of two nested loops, over spans and over tiles, the inner one counts.
 listing spans <<'CODE' >"$work/k.hex"
 .L_x_1:
 1 STS [R5], R6
@@ -175,8 +175,8 @@ listing spans <<'CODE' >"$work/k.hex"
 CODE
 model 0 "a loop around the loop"
 check "is not what a tile takes" test "$(row instructions)" = 2
-# How many of 132 multiprocessors are busy, and for how long: 444 blocks of 512 tiles are cut as
-# tests/cache/test_split.c has it.
+# How many of 132 multiprocessors are busy, and for how long. 444 blocks of 512 tiles are divided as in
+# tests/cache/test_split.c.
 check "blocks are cut and laid out" "$python" -c '
 import sys; sys.path.insert(0, "tools/sass")
 import sass_model as m
@@ -184,9 +184,9 @@ assert m.cut(444, 512) == [512] * 396 + [103 + 4] * 48 * 4 + [100 + 4] * 48
 assert m.cut(264, 512) == [512] * 264 and m.cut(12, 2) == [2] * 12
 assert m.makespan([10] * 132, [5]) == 50 and m.makespan([10] * 133, [5]) == 100
 assert m.makespan([10] * 264, [3, 5]) == 50
-# One of 133 has another beside it, until which is done both are slower.
+# One of 133 blocks shares a multiprocessor; while both run, both are slower.
 assert m.makespan([10] * 132 + [4], [3, 5]) == 4 * 5 + 6 * 3'
-# Of bytes a product has twice the columns of one of BF16, and takes its time.
+# A product of bytes has twice as many columns as one of BF16 and takes the same time.
 check "products of bytes take half the time" "$python" -c '
 import sys; sys.path.insert(0, "tools/sass")
 import sass_model as m
@@ -194,7 +194,8 @@ bf16 = m.Instruction(0, "HGMMA.64x128x16.F32.BF16 R24, gdesc[UR8], R24")
 byte = m.Instruction(0, "IGMMA.64x128x32.U8.U8 R24, R148, gdesc[UR8], R24, gsb0")
 assert (m.products(bf16), m.products(byte)) == (16, 32)
 assert m.held_by(bf16) == m.held_by(byte) == 64 * 1.1'
-# A product that takes 1.1 times its time at the peak rate; what a block and a launch take besides.
+# The model's constants (1.1 times the peak time per product, and the overhead of a block and a launch) reproduce
+# times measured on an H100.
 check "what an H100 took comes of the constants" python3 -c '
 import sys; sys.path.insert(0, "tools/sass")
 import sass_model as m

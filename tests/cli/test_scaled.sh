@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Whole models from parts: a line through two numbers of layers; planted times come out exactly, and peaks of a model
-# that is measured both ways. What cannot be scaled is NULL with the reason.
+# The table `scaled` extrapolates a whole model from cuts with two numbers of layers. Planted times are exact, and
+# peaks agree with the whole model's. A result that cannot be extrapolated is NULL with the reason.
 set -uo pipefail
 . "$(dirname "$0")/lib.sh"
 
@@ -27,7 +27,7 @@ json "cannot be scaled, and says why" 'length == 3 and all(.[]; .scaled_runtime_
     .scaled_peak_bytes == null and (.missing | test("another model_layers")))'
 part 4
 part 0
-# Planted: 1 s of what does not grow, .5 s a layer for BF16 and .75 s for others; twice the layers of a part.
+# Plants times: a constant 1 s, plus .5 s per layer for BF16 and .75 s for other methods.
 changed s.db "UPDATE cell SET time_codes = NULL, verdict_codes = '', verdict = 'VALID', wall_ns = 1000000000 +
     (CASE coalesce(json_extract(spec, '\$.model.layers'), 0) WHEN 0 THEN 8 ELSE json_extract(spec, '\$.model.layers') END) *
     iif(method = 'BF16', 500000000, 750000000)"
@@ -53,7 +53,7 @@ json "has 8160 tokens a frame" '.tokens == 21 * 8160 and .layers == 30 and .bf16
 exits 0 "predict for 14B" predict -m BF16 -g wan-14b-random --frames 81 --json
 json "has 40 layers of 5120" '.tokens == 21 * 1560 and .bf16_bytes == 40 * 2 * 2 * 21 * 1560 * 5120'
 
-# At 480p, by arithmetic: a line through two and four layers is all 30.
+# At 480p, the line through the predictions for two and four layers gives that for all 30 layers.
 for m in BF16 FORCING_KV RTN_INT4 KIVI_INT2; do
     for n in 2 4 0; do
         exits 0 "predict $m in $n layers (0: all)" predict -m "$m" --geometry wan-1.3b-random --layers "$n" --frames 81 \

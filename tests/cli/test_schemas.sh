@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# docs/schemas: real outputs against them, and the checker against documents that are wrong.
+# Outputs conform to docs/schemas, and the checker finds errors in wrong documents.
 . tests/cli/lib.sh || exit 1
 schemas=$root/docs/schemas
 
 faults() { # SCHEMA DOCUMENT
     jq -rn --slurpfile s "$1" --slurpfile d "$2" -f "$root/tests/cli/schema.jq"
 }
-# Every key of the document, and of objects in its lists, has its line in the schema.
+# unknown SCHEMA DOCUMENT: prints the document's keys that the schema lacks, also in objects inside lists.
 unknown() { # SCHEMA DOCUMENT
     jq -rn --slurpfile s "$1" --slurpfile d "$2" '
         def u($s; $at): if type == "object" then to_entries[] | .key as $k |
@@ -23,7 +23,7 @@ conforms() { # SCHEMA NAME ARGS...
     cp "$out" "$work/document"
     fits "$schema" "$name"
 }
-fits() { # SCHEMA NAME, of the document
+fits() { # SCHEMA NAME: checks the last document
     local schema=$1 name=$2
     seen+=" $schema"
     check "$name is what docs/schemas/$schema.json says" test -z "$(faults "$schemas/$schema.json" "$work/document" | tee >(cat >&2))"
@@ -89,11 +89,11 @@ for file in "$schemas"/*.json; do
 done
 check "every command that prints JSON has one" test -z "$(for c in $("$kvreel" completion --values commands); do
     "$kvreel" "$c" --help | grep -q -- '--json' || continue
-    case $c in list | query | report | stats | pareto | claims | settle | reproduce | bench) continue ;; esac # rows, lists
+    case $c in list | query | report | stats | pareto | claims | settle | reproduce | bench) continue ;; esac # print lists
     [ -e "$schemas/$c.json" ] || echo "$c"
 done | tee >(cat >&2))"
 
-# A checker that finds nothing would agree to everything.
+# The checker must find planted errors.
 cp "$work/document" good.json
 wrong() { # NAME SCHEMA FILTER DOCUMENT
     jq "$3" "$4" >wrong.json

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# score: metrics added to a finished sweep equal the metrics of a sweep that computes them itself.
+# score: metrics added to a finished sweep equal those of a sweep that computes them itself.
 . tests/cli/lib.sh || exit 1
 tiny_config "$work/tiny.yaml"
 cd "$work" || exit 1
@@ -12,7 +12,7 @@ rows="SELECT method, m.name, round(m.value, 12), m.unit, m.n, round(m.extra, 12)
 series="SELECT method, s.name, idx, round(s.value, 12) FROM series s JOIN cell ON key = s.cell
     ORDER BY 1, 2, 3"
 
-# A run with more metrics is a score: none of the rollouts is made again.
+# A run with additional metrics only computes the metrics; it does not repeat a rollout.
 cp t.db run.db
 exits 0 "a run with more metrics" run tiny.yaml --out o --filter 'prompt=red' --db run.db --json \
     --set 'metrics=[psnr, ssim, sharpness, chunk_discontinuity, ms_ssim]'
@@ -26,7 +26,7 @@ json "are there" '.had == 3'
 rm "o/$(sql run.db "SELECT artifact.path FROM artifact JOIN cell ON cell = key WHERE artifact.kind = 'frames' AND name = 'RTN_INT4'")"
 exits 0 "without its frames" run tiny.yaml --out o --filter 'prompt=red' --db run.db --json -n --set 'metrics=[psnr, temporal_flicker]'
 json "a cell is run, the others are scored" '.to_run == 1 and .to_score == 2'
-run --db t.db --force # those frames are here again
+run --db t.db --force # writes the deleted frames again
 
 exits 0 "score" score sharpness chunk_discontinuity ms_ssim --db t.db --out o --json
 json "three cells" '.cells == 3 and .scored == 3 and .had == 0 and .failed == 0'

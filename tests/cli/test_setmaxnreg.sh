@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What tools/sass/setmaxnreg.py reads out of PTX, ptxas' log and machine code: which splits of registers hang.
+# tools/sass/setmaxnreg.py reads PTX, ptxas' log and machine code, and finds register counts that would hang.
 . tests/cli/lib.sh || exit 1
 if ! command -v python3 >/dev/null; then
     echo "skip - there is no python3"

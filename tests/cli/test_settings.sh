@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Settings, from a sweep to a table: no mean over cells that differ in one, no rollout counted
-# twice, no label that stands for two methods; and what a run says of what it found.
+# Settings, from a sweep to a table: a mean is over cells with equal settings, each rollout counts once, and a label
+# names one method. Also the counts and messages of a run.
 . tests/cli/lib.sh || exit 1
 cd "$work" || exit 1
 
@@ -13,7 +13,7 @@ frames: 6
 path: [staged, dense]
 YAML
 
-# Cell keys equal those written before the settings table existed.
+# Cell keys are equal to those of a database of schema 3, which had no table of settings.
 sqlite3 old.db <"$root/tests/fixtures/schema_3.sql"
 exits 0 "a dry run on a database of schema 3" run a.yaml --db old.db --out o --dry-run --json
 json "finds its cells" '.cells == 4 and .done_before == 4 and .to_run == 0'
@@ -27,11 +27,11 @@ exits 0 "a run on it" run a.yaml --db old.db --out o
 says "tells where it is as it was" "migrated to schema $(sqlite3 old.db 'PRAGMA user_version'); backup: old.db.schema3"
 check "and that is so" test "$(sqlite3 old.db.schema3 'PRAGMA user_version')" = 3
 
-# What is uncoded was called `exact`, and is in the specs of cells, whose keys stay.
+# Schema 3 called unquantized tensors `exact`. The stored specs keep this word, because it is part of the keys.
 exits 0 "what methods were made of" report --db old.db -t options -f json
 json "is told in today's words" '[.[] | select(.method == "BF16") | .codec_k, .codec_v] | unique == ["raw(type=bf16)"]'
 
-# Two suites, two paths, one metric more the second time, one label for two methods.
+# Two suites, two paths, an additional metric in the second run, and one label for two methods.
 cat >b.yaml <<'YAML'
 question: are these means of what belongs together?
 model: nano
@@ -86,14 +86,14 @@ for table in summary intervals cost; do
     json "has them apart" '[.[].method | select(startswith("int4"))] | unique == ["int4 defaults", "int4 group=8"]'
 done
 
-# Cells that failed in an earlier run are counted apart.
+# Cells that failed in an earlier run are counted separately.
 changed b.db "UPDATE cell SET outcome = 'TIMEOUT', reason = 'longer than 1 s', verdict = 'INVALID',
     verdict_codes = 'TIMEOUT' WHERE key = (SELECT max(key) FROM cell WHERE method = 'int4' AND path = 'dense')"
 exits 3 "a sweep with a cell that failed before" run b.yaml --db b.db --out o -q -s 'path=[staged, dense]'
 prints "counts it" '0 failed, 12 not run \(11 done before, 1 failed before, 0 unsupported, 0 excluded\)'
 says "says so" '1 cells failed, 1 of them in an earlier run'
 
-# What an entropy coder takes depends on the data: mean and largest block stand with the cell.
+# The bits of an entropy coder depend on the data: the cell has their mean and their maximum per block.
 cat >e.yaml <<'YAML'
 question: what does an entropy coder take?
 model: nano
@@ -112,7 +112,7 @@ json "and none of those of fixed bytes" '[.[] | select(.method == "RTN_INT4") | 
 exits 0 "a summary without it" report --db old.db -t summary -f json
 json "goes without" '[.[] | has("varying_bits")] | unique == [false]'
 
-# videos: false encodes no video, except for a metric program that takes one.
+# videos: false encodes no video, unless a metric program takes one.
 cat >v.yaml <<'YAML'
 question: is a cell the same without its video?
 model: nano

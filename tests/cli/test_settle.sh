@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# settle: rounds until claims have a verdict, a budget that stops it, and the same command that goes on.
+# settle: rounds of prompts until claims have a verdict, a time budget that ends them, and a second run that
+# continues.
 . tests/cli/lib.sh || exit 1
 cd "$work" || exit 1
 
@@ -60,7 +61,7 @@ exits 0 "the forest plot" plot claims --ledger mine.yaml --db t.db -o figures
 prints "one figure" "claims: 1 figure"
 check "and whom it has" grep -q "	sure	holds	" figures/claims.tsv
 
-# The ledger's suites are found from its folder; the sweep that it becomes lies in another.
+# A ledger's suites are found relative to its folder, although the generated sweep is in another folder.
 mkdir "a ledger's"
 cp suite.yaml "a ledger's"
 cp mine.yaml "a ledger's"

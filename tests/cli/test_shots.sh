@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Prompts of several shots, from a sweep to videos: what a cut does to the cache, how a chunk gets from step to
-# step, and embeddings shot by shot.
+# Prompts of several shots, from a sweep to videos: the cache at a cut, samplers, and one embedding per shot.
 . tests/cli/lib.sh || exit 1
 cd "$work" || exit 1
 
@@ -48,7 +47,7 @@ sweep bad.yaml "[{id: cut, text: $one, shots: [{text: $one}]}]"
 exits 2 "a text and shots" run bad.yaml --db x.db --out x
 says "is told" "not both"
 
-# A model of drawn weights takes any text; a method that turns keys by their frame takes no offset.
+# A model with random weights accepts any text. A shot offset is accepted for BF16.
 sed 's/^model: nano/model: wan-1.3b-random/; s/^frames: 15/frames: 9/' shots.yaml >drawn.yaml
 exits 0 "drawn weights" run drawn.yaml --db d.db --out d --dry-run --json -s model_layers=1 -s model_steps=1
 json "take shots" '.cells == 2'
@@ -59,7 +58,7 @@ f=$(jq -r '.[0].f' "$out")
 was=$(sql a.db "SELECT a.frames_sha256 FROM cell c JOIN attempt a ON a.cell = c.key WHERE c.name = 'BF16' AND c.on_switch = 'keep'")
 check "is not what there was without" bash -c '[[ $0 =~ ^[0-9a-f]{64}$ && $1 =~ ^[0-9a-f]{64}$ && $0 != "$1" ]]' "$f" "$was"
 
-# One rollout at a time.
+# The same with generate.
 for how in keep recache reset; do
     exits 0 "generate: $how" generate -p "@0: $one; @1: a large white square spins" -n 9 -o "g/$how" --on-switch "$how" -q --json
     sha256sum "$(jq -r .frames_file "$out")" | cut -c1-64 >>g.sums

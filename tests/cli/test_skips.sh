@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# tools/test/run-tests.sh: skips are listed by reason. With KVREEL_TEST_ALL=1 only those for the hardware
-# pass.
+# tools/test/run-tests.sh lists skips by reason. With KVREEL_TEST_ALL=1, only hardware reasons are accepted.
 . tests/cli/lib.sh || exit 1
 mkdir -p "$work/tree/tests/cli" "$work/tree/tools/test" "$work/tree/build"
 cp tools/test/run-tests.sh tools/test/test-python.sh "$work/tree/tools/test"
@@ -34,7 +33,7 @@ script a 'echo "ok - one"; exit 3'
 check "as does one that ends with an error" fails
 script a 'echo "FAIL - one"'
 check "and one that says so" fails
-# What pip or apt could bring is no reason of hardware.
+# A package that pip or apt can install is not a hardware reason.
 check "tests/hardware.txt lists no package" bash -c '! grep -v "^#" "$1/tests/hardware.txt" | grep -iE "python|package|module|not installed"' - "$root"
 rm tests/cli/test_a.sh
 for i in $(seq 20); do script "t$i" 'echo "ok - one"'; done

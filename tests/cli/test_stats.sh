@@ -5,7 +5,7 @@ tiny_config "$work/tiny.yaml"
 cd "$work" || exit 1
 mkdir shards
 
-# By prompt: with so few cells --shard 0/2 may well be all of them.
+# The shards are divided by prompt: with so few cells, --shard 0/2 could contain all of them.
 exits 0 "one half" run tiny.yaml --db shards/s0.db --out o --filter prompt=red -q
 exits 0 "the other" run tiny.yaml --db shards/s1.db --out o --filter prompt=green -q
 exits 0 "merge a folder" merge shards -o all.db --json
@@ -41,7 +41,7 @@ exits 0 "bytes in a query" query --db all.db --csv "SELECT x'00ff00' AS b"
 prints "are counted" '<3 bytes>'
 exits 2 "no number to compare with" run tiny.yaml --dry-run --filter 'frames>=nan'
 
-# The same cell with other frames: both attempts stay, and are reported.
+# Another database has the same cells with other frames: both attempts are kept, and the conflict is reported.
 cp all.db other.db
 changed other.db "UPDATE attempt SET frames_sha256 = 'f' || frames_sha256, n = n + 1"
 exits 4 "contradicting shards" merge other.db -o all.db --json
@@ -65,7 +65,7 @@ exits 2 "stats of nothing known" stats mean --db all.db
 exits 2 "an unknown metric" stats paired -m psrn --db all.db
 exits 2 "an unknown method to compare with" stats paired --against NONE --db all.db
 
-# Two databases: the same cells, measured by another commit.
+# Two databases with the same cells, measured by two commits.
 cp all.db then.db
 changed then.db "UPDATE metric SET value = value - 0.25 WHERE name = 'ssim' AND cell IN (SELECT key FROM cell WHERE method = 'RTN_INT2')"
 changed then.db "UPDATE artifact SET sha256 = '$(printf '%064d' 1)' WHERE kind = 'frames' AND cell IN (SELECT key FROM cell WHERE method = 'RTN_INT2' LIMIT 1)"
@@ -80,7 +80,7 @@ prints "it says who measured what" 'before: then.db, commit .*an old one; 0 cell
 exits 2 "without the other one" stats runs --db all.db
 exits 2 "with one that is not there" stats runs --db all.db --before gone.db
 
-# Two machines in one database: a hash of its facts identifies a machine, not the name of its processor.
+# Two machines in one database: a machine is identified by a hash of its properties, not by its processor's name.
 cp all.db facts.db
 changed facts.db "UPDATE about SET value = 'deadbeef' WHERE name = 'machine' AND session = (SELECT session FROM cell LIMIT 1)"
 exits 2 "one with other facts is another" stats paired --db facts.db

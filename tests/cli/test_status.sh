@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# test_status.sh - the plan in the database: what is open is seen to be, while it runs and after.
+# test_status.sh - the plan is stored in the database, so open cells are listed during a run and afterwards.
 # shellcheck source=tests/cli/lib.sh
 . "$(dirname "$0")/lib.sh"
 cd "$work" || exit 1
@@ -43,7 +43,7 @@ check "needs no note" bash -c "! grep -q 'NOT ALL' '$out'"
 exits 0 "and has nothing open" status --db a.db --json
 json "in its status" '.sweeps[0] | .ok == 5 and .open == 0 and .excluded == 1 and .narrowed == ""'
 
-# A sweep whose cells another one has measured is listed, too.
+# A sweep is listed even if another sweep has measured all its cells.
 for m in '[BF16, RTN_INT4]' '[BF16]'; do
     printf '%s\n' 'question: q' 'model: nano' "methods: $m" 'frames: 6' 'baselines: none' 'control: 0' \
         'prompts: [{id: p, text: a large red disc drifts right}]' >shared.yaml
@@ -53,7 +53,7 @@ json "has nothing left to run" '.ok == 0 and .done_before == 1'
 exits 0 "its status" status --db shared.db --json
 json "is that of the last run" '[.sweeps[] | select(.cells == 1 and .ok == 1 and .open == 0)] | length == 1'
 
-# Runs of one second: the later one tells, whatever their names.
+# Of two runs that began in the same second, the later one counts, whatever their ids.
 cp a.db second.db
 sqlite3 second.db "UPDATE session SET started = (SELECT max(started) FROM session)"
 exits 0 "runs of one second" status --db second.db --json
@@ -63,7 +63,7 @@ sqlite3 second.db "UPDATE about SET value = '9' || value WHERE name = 'began_ns'
 exits 0 "another one later" status --db second.db --json
 json "is the last" '.sweeps[0].narrowed == "filter method=RTN_INT2"'
 
-# A failure of a method that the config no longer has: status and failures tell of the same run.
+# A failed cell of a method that the config no longer has: `status` and the view `failures` refer to the same run.
 cp a.db narrow.db
 sqlite3 narrow.db "UPDATE cell SET outcome = 'TIMEOUT', verdict = 'INVALID', verdict_codes = 'TIMEOUT', reason = 'slow' WHERE method = 'RTN_INT2' AND outcome = 'OK'"
 exits 0 "status of a failed cell" status --db narrow.db --json
@@ -78,7 +78,7 @@ exits 0 "failures of the last run" query --db narrow.db --json "SELECT method FR
 json "neither" 'length == 0'
 mv c.yaml.all c.yaml
 
-# While it runs, and when it has died.
+# Status during a run, and after the run was killed.
 sed -i 's/frames: 6/frames: 96/' c.yaml
 "$kvreel" run c.yaml --db b.db -o out2 --jobs 1 -q >/dev/null 2>&1 &
 pid=$!

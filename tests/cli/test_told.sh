@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Notices on stderr: no rows, an encoder's losses, a misspelt variable, MiB; and the files that a command leaves for
-# the next one.
+# Messages on stderr: no rows, losses of a video encoder, a misspelt variable, sizes in MiB. Also files that one
+# command writes and another reads.
 . tests/cli/lib.sh || exit 1
 
 common_config "$work/q.yaml"
@@ -55,11 +55,11 @@ says "it warns, too" 'raw frames'
 exits 0 "generate of the baseline with a reference" generate -m BF16 -p "$prompt" --frames 6 --reference -q -o g --json
 json "keeps one file" 'has("reference_frames_file") | not'
 
-# --- sheet out of a database ----------------------------------------------------------------
+# --- sheet from a database ----------------------------------------------------------------
 
 exits 0 "sheet of cells" sheet s.png --db q.db --method RTN_INT2 --prompt mg02
 says "tells the prompt" 'prompt mg02 of moviegen-nano'
-# The same picture as from the files by hand.
+# The picture equals the one made from the files.
 file_of() { # method prompt
     echo "out/$(sql q.db "SELECT a.path FROM cell JOIN artifact a ON a.cell = key WHERE kind = 'frames' AND jitter = 0 AND
         method = '$1' AND prompt_id = '$2'")"

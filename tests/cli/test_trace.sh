@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Traces: recorded, checked, refused.
+# Traces are recorded, checked, replayed and generated; damaged ones are refused.
 . tests/cli/lib.sh || exit 1
 cd "$work" || exit 1
 lm=$root/tests/fixtures/lm
@@ -36,7 +36,7 @@ printf 'x' | dd of=red.kvtrace/c00001-p02-l0003.safetensors bs=1 seek=5000 conv=
 exits 2 "a changed byte is seen" trace check red.kvtrace -q
 says "and where" 'c00001-p02-l0003.safetensors: the file.s sha256 is [0-9a-f]{12}, but the index has [0-9a-f]{12}'
 
-# From a recording to the report, by the sweep that is in configs/.
+# From a recording to the report, with the sweep configs/trace.yaml.
 mkdir out
 exits 0 "one is recorded" trace record out/red.kvtrace -n 6 -q -p 'a large red disc drifts right'
 exits 0 "and another" trace record out/green.kvtrace -n 6 -q -p 'a large green square drifts left'
@@ -93,7 +93,7 @@ printf x | dd of=gone.kvtrace/c00000-p00-l0000.safetensors bs=1 seek=5000 conv=n
 exits 3 "a damaged trace" run s.yaml --db gone.db --out g -q
 check "is a failure that says why" test "$(sql gone.db "SELECT count(*) FROM cells_wide WHERE outcome = 'ERROR' AND reason LIKE '%c00000-p00-l0000.safetensors: the file''s sha256 is%'")" -ge 1
 
-# Drawn.
+# Generated traces of pseudorandom numbers.
 exits 0 "one like a trace" trace synth like.kvtrace --like out/red.kvtrace -n 6 -q
 exits 0 "is a trace" trace check like.kvtrace --json
 json "of the same sizes and passes" '.layout.heads == 3 and .passes == 10 and .outputs == 0 and .source == "drawn to the statistics of a trace of nano"'
@@ -111,7 +111,7 @@ sweep one.kvtrace
 exits 0 "and on the CPU" run s.yaml --db one.db --out n -q
 check "from the same bytes" test "$(sql one.db "SELECT count(*) || ' ' || count(DISTINCT max_resident_bytes) || ' ' || count(DISTINCT backend) FROM cells_wide WHERE method = 'RTN_INT4' AND outcome = 'OK'")" = '2 1 2'
 check "with the same error" test "$(sql one.db "SELECT count(*), min(m.value) > 0.001, max(m.value) - min(m.value) <= 0.001 * min(m.value) FROM metric m JOIN cells_wide c ON c.key = m.cell WHERE m.name = 'attn_out_rel' AND c.method = 'RTN_INT4'")" = '2|1|1'
-# Attention by bytes: on compute capability 9.0, and refused elsewhere.
+# INT8 attention runs on compute capability 9.0 and is refused on others.
 exits 0 "heads of 128" trace synth bytes.kvtrace --preset "$root/tests/fixtures/wan_tiny/config.json" \
     --layers 1 -n 9 --outliers 6 --size 12 -q
 printf 'trace: bytes.kvtrace\nmethods: [RTN_INT4, QUAROT_KV_INT4]\nattend: [float, int8]\ndevice: emulated\n' >s.yaml

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Databases in trouble: held by another program, opened by many at once, in a folder that cannot be
-# written; statements without end; texts that a spreadsheet would run.
+# Databases: locked by another program, opened by many processes, and in a read-only folder. Also endless
+# statements, and texts that a spreadsheet would execute.
 set -uo pipefail
 . "$(dirname "$0")/lib.sh"
 
 tiny_config "$work/t.yaml" 6
 
-# Another program takes the database while a sweep runs, for longer than SQLite is patient.
+# Another program locks the database during a sweep, for longer than SQLite's busy timeout.
 "$kvreel" run "$work/t.yaml" --db "$work/held.db" --out "$work/out" --jobs 1 >"$out" 2>"$work/said" &
 sweep=$!
 for _ in $(seq 600); do
@@ -21,7 +21,7 @@ check "and says what it waits for" grep -q 'another program is writing to .*held
 check "nothing is dropped" test "$(sql "$work/held.db" \
     "SELECT count(*) FROM cell WHERE outcome = 'OK'")" -eq "$(sql "$work/held.db" 'SELECT count(*) FROM cell')"
 
-# First opens at once: of six merges into a new file each joins its shard.
+# Concurrent first opens: each of six merges into the same new file succeeds.
 for round in 1 2 3 4; do
     pids=()
     for _ in 1 2 3 4 5 6; do
@@ -34,7 +34,7 @@ for round in 1 2 3 4; do
 done
 [ ! -s "$work/merges" ] || cat "$work/merges"
 
-# Without FFmpeg's libraries a sweep says so before anything is computed, and can do without videos.
+# Without FFmpeg's libraries, a sweep fails before it computes anything. With videos: false it runs.
 mkdir "$work/none"
 for name in avformat avcodec avutil swscale; do
     for v in 55 56 57 58 59 60 61 62; do : >"$work/none/lib$name.so.$v"; done
@@ -49,7 +49,7 @@ prints "doctor knows" '^note +videos +unavailable: FFmpeg'
 "${hidden[@]}" run "$work/t.yaml" --db "$work/mute.db" --out "$work/mute" -q --set videos=false >"$out" 2>"$err"
 check "without videos it runs" test $? -eq 0
 
-# A folder that cannot be written: SQLite's journal needs two files there.
+# A read-only folder: SQLite's write-ahead log needs two files in it.
 mkdir "$work/fixed"
 cp "$work/held.db" "$work/fixed/a.db"
 sqlite3 "$work/fixed/a.db" 'PRAGMA wal_checkpoint(TRUNCATE)' >/dev/null
@@ -74,7 +74,7 @@ else
 fi
 chmod 755 "$work/fixed"
 
-# Limits of a statement.
+# Limits on a statement's time and memory.
 endless='WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT'
 exits 2 "a statement without end is given up" query --db "$work/held.db" --timeout 1 "$endless max(x) FROM n"
 says "and says when" 'not finished after 1 s'
@@ -83,6 +83,6 @@ says "and says how much" 'needs more than the limit of 64 MiB'
 exits 1 "and what SQLite takes itself" query --db "$work/held.db" --memory 64 \
     "SELECT length(group_concat(printf('%10000d', x))) FROM ($endless x FROM n LIMIT 100000)"
 
-# CSV.
+# CSV output does not contain formulas.
 exits 0 "formulas" query --db "$work/held.db" --csv "SELECT '=1+1' AS a, '@x' AS b, '-' AS c, -3 AS d, 'a=b' AS e"
 prints "have a quote before them, numbers and a dash have not" "^\"'=1\+1\",\"'@x\",-,-3,a=b"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Rollouts that continue rendered clips: given frames stay unchanged, and every `_truth` metric covers the generated
-# frames only.
+# Rollouts that continue recorded clips: given frames stay unchanged, and every `_truth` metric covers only the
+# generated frames.
 . tests/cli/lib.sh || exit 1
 cd "$work" || exit 1
 cp "$root/models/nano/truth.safetensors" t.safetensors
@@ -46,7 +46,7 @@ check "the worst frame is the lowest of the curve, by its place in the video" te
     AND s.value IS NOT NULL ORDER BY s.value, s.idx LIMIT 1")"
 check "the last third begins behind the given frames, too" test "$(metric RTN_INT2 ct01 psnr_truth.last extra)" = 8.0
 
-# The tensors' bytes lie at the end of the files.
+# The tensors' bytes are at the ends of the files.
 frames=$(sql t.db "SELECT a.path FROM artifact a JOIN cell c ON c.key = a.cell
     WHERE a.kind = 'frames' AND c.name = 'RTN_INT2' AND c.prompt_id = 'ct01'")
 truth=$(sql t.db "SELECT DISTINCT path FROM artifact WHERE kind = 'truth'")

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# vocabulary: which words a prompt may have, and which of them the model has learnt.
+# vocabulary: the words that a prompt may have, and which of them the model has learnt.
 . tests/cli/lib.sh || exit 1
 
 exits 0 "vocabulary" vocabulary
@@ -16,13 +16,13 @@ says "it says why there are none" 'embeddings'
 exits 2 "of an unknown model" vocabulary --model nanno
 says "it names the nearest" 'nano'
 
-# The suites ask for nothing that the model never saw: each prompt by `generate`, which says so.
+# The prompts of the suite have only learnt words: `generate` prints no warning about them.
 cp -r models/nano "$work/nano"
 yaml_prompts() { sed -n 's/^.*text: *\(.*[^ }]\) *}*$/\1/p' "$1" | sed "s/^['\"]//;s/['\"]$//"; }
 n=0 unlearnt=
 while read -r prompt; do
     n=$((n + 1))
-    [ $((n % 5)) -eq 1 ] || continue # parsing is the same for all, rollouts cost
+    [ $((n % 5)) -eq 1 ] || continue # every fifth prompt, because rollouts take time
     "$kvreel" generate --frames 3 -q -o "$work/g" -p "$prompt" >"$out" 2>"$err" || unlearnt+=" [$prompt: $(cat "$err")]"
     grep -q 'not learnt' "$err" && unlearnt+=" [$prompt]"
 done < <(yaml_prompts configs/suites/moviegen-nano.yaml)

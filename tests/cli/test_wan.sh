@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The files of Wan 2.1, small and random: prompts to embeddings.
+# A small random model with the files of Wan 2.1: embeddings, sweeps, decoding and predictions.
 . tests/cli/lib.sh || exit 1
 folder=$root/tests/fixtures/wan_folder
 
@@ -20,7 +20,7 @@ exits 0 "embed: files by name" embed -p "$work/prompts.txt" --encoder "$folder/m
 check "the same bytes" cmp "$work/pack.safetensors" "$work/pack2.safetensors"
 exits 0 "embed: on a device" embed -p "$work/prompts.txt" --model "$folder" -o "$work/there.safetensors" -q --json --device emulated
 json "as many tokens" '.prompts == 2 and .dim == 32'
-# What a pack holds behind its header, F32 in the order of the file.
+# rows FILE: prints the pack's tensors, F32 in the file's order, without its header.
 rows() { od -An -v -tf4 -w4 -j $((8 + $(od -An -td8 -N8 "$1"))) "$1"; }
 check "to roundings the same rows, not to the bit" test "$(paste <(rows "$work/pack.safetensors") <(rows "$work/there.safetensors") |
     awk '{ d = $1 - $2; if (d < 0) d = -d; if (!(d <= 1e-5)) far++; n += d > 0 } END { print (NR > 256 && n > 0 && !far) }')" = 1
@@ -37,7 +37,7 @@ exits 2 "embed: no UTF-8" embed -p "$work/bad.txt" --model "$folder" -o "$work/x
 says "names the prompt" "p0001.*UTF-8"
 check "nothing is written" test ! -e "$work/x.safetensors"
 
-# From the text of a prompt to a report: tokens, embeddings, 9 latent frames, 33 frames of pixels.
+# From a prompt's text to a report: tokens, embeddings, 9 latent frames, 33 pixel frames.
 cat >"$work/text.yaml" <<YAML
 name: wan-small
 model: $folder
@@ -64,7 +64,7 @@ check "has the three methods" test "$(grep -cE '^(BF16|RTN_INT4|KIVI_INT2) ' "$o
 exits 0 "the same again" run "$work/text.yaml" --db "$work/a.db" --out "$work/a" -q --json
 json "runs nothing" '.to_run == 0 and .done_before == 3'
 
-# The same by a device, of fewer pixels: encoder, network and decoder, each when the one before it is gone.
+# The same with fewer pixels, on the CPU and on a device: encoder, network and decoder, one after the other.
 mkdir "$work/little"
 cp -r "$folder"/. "$work/little/"
 jq '.latent_height = 2 | .latent_width = 2' "$folder/config.json" >"$work/little/config.json"
@@ -81,13 +81,13 @@ check "the session says that it failed, and why" test "$(sql "$work/blocked.db" 
 check "two packs, one for each device" test "$(find "$work/e/embeddings" -name '*.safetensors' | wc -l)" = 2
 check "two videos of 9 frames" test "$(sql "$work/e.db" "SELECT group_concat(n, ' ') FROM metric JOIN cell ON cell = key WHERE metric.name = 'psnr'")" = "9 9"
 check "decoded there, too" test "$(sql "$work/e.db" "SELECT count(*) FROM sample WHERE kind = 'pixels' AND ns > 0")" = 2
-# What the cache rounds to BF16 may have gone the other way, and so a byte of pixels.
+# A value that the cache rounds to BF16 may be rounded the other way, which changes a pixel's byte by 1.
 mapfile -t both < <(find "$work/e/frames" -name '*.safetensors')
 values() { od -An -v -tu1 -w1 -j $((8 + $(od -An -td8 -N8 "$1"))) "$1"; }
 check "the same pictures, but for roundings" test "$(paste <(values "${both[0]}") <(values "${both[1]}") |
     awk '{ d = $1 - $2; if (d < -1 || d > 1) far++; n += d != 0 } END { print (NR == 9 * 16 * 16 * 3 && !far && n < NR / 10) }')" = 1
 
-# Two chunks, decoded after the rollout or while the next one is denoised: the same bytes. In BF16, others.
+# Two chunks, decoded after the rollout or during the next chunk: the frames are equal. A BF16 decoder makes others.
 for device in cpu emulated; do
     for how in overlap_decode=false overlap_decode=true decoder_compute=bf16; do
         exits 0 "two chunks on $device, $how" run "$work/little.yaml" --db "$work/o-$device.db" --out "$work/o" -q --json \
@@ -109,7 +109,7 @@ check "BF16's pixels are within 30 dB to 60 dB of F32's" test "$(paste <(values 
 exits 2 "the tiny decoder in BF16" run "$work/little.yaml" --db "$work/e.db" --out "$work/e" --set decoder=taehv --set decoder_compute=bf16
 says "is refused" 'decoder taehv supports only decoder_compute f32, not bf16'
 
-# With a stand-in for cuBLASLt: products are measured, then known; the session says so.
+# autotune, with a replacement for cuBLASLt: products are measured in the first run and known in the second.
 tuned() { sql "$work/tuned-$1.db" "SELECT value FROM about WHERE name = 'autotune'"; }
 for how in first second off; do
     flag=$([ $how = off ] && echo false || echo true)
@@ -121,11 +121,11 @@ check "then known" grep -qE ": [1-9][0-9]* known, 0 measured$" <(tuned second)
 check "not where it is turned off" test -z "$(tuned off)"
 check "the file names the device and the library" grep -qE '^kvreel autotune 1; emulated.*; driver .*; cuBLASLt stand-in; kvreel ' <(cat "$work"/tuned/kvreel/autotune-*.txt)
 
-# Packs are a device's: a sweep has one.
+# The embeddings of a sweep come from one device.
 exits 2 "devices are no axis" run "$work/little.yaml" --db "$work/e.db" --out "$work/e" --set 'device=[cpu, emulated]'
 says "says so" 'device'
 
-# The tiny decoder in the place of the model's own.
+# The tiny decoder TAEHV in place of the model's decoder.
 exits 2 "a decoder that is not there" run "$work/little.yaml" --db "$work/e.db" --out "$work/e" --set decoder=taehv
 says "says which files it looked for" 'decoder taehv needs one of the files taew2_1.pth and taew2_1.safetensors; neither was found'
 exits 0 "its plan" run "$work/little.yaml" --db "$work/t.db" --dry-run -q --json --set decoder=taehv
@@ -145,7 +145,7 @@ sed "s|^model: .*|model: nano|" "$work/little.yaml" >"$work/rgb.yaml"
 exits 2 "a model whose latents are pixels" run "$work/rgb.yaml" --db "$work/e.db" --out "$work/e" --set decoder=taehv
 says "has nothing to decode" "decoder taehv decodes only Wan's latents"
 
-# The same prompt from a pack, where no encoder is: the same frames.
+# A pack gives the same frames as the prompt's text, without a text encoder.
 mkdir "$work/bare"
 cp "$folder"/{config.json,self_forcing_dmd.pt,Wan2.1_VAE.pth} "$work/bare/"
 cat >"$work/pack.yaml" <<YAML
@@ -178,7 +178,8 @@ exits 2 "a pack that is not there" run "$work/none.yaml" --db "$work/b.db" --out
 says "is named" 'none.safetensors'
 
 hex() { od -An -tx1 | tr -d ' \n' | tr a-f A-F; }
-# Lists of prompts, a line each, as other programs keep them; what of the study is beside its figures.
+# Prompt lists with one prompt per line, as other programs store them. Results of the study's methods beside its
+# figures.
 printf 'a small dog runs\n\nsalt &amp; "pepper"\\ in the rain\xe2\x80\xa8 at night\n' >"$work/list.txt"
 cat >"$work/lists.yaml" <<YAML
 name: lists
@@ -215,7 +216,7 @@ json "VBench's among them, beside the published" 'any(.[]; .method == "RTN_INT4"
 exits 2 "measured, and no database" reproduce study33 --measured
 exits 2 "measured of another paper" reproduce jensen --measured --db "$work/d.db"
 
-# The study's own workload, without any of its files.
+# A dry run of the study's workload without any of its files.
 mkdir "$work/empty"
 cd "$work/empty" || exit 1
 exits 0 "the study's plan needs no file" run "$root/configs/wan-study33.yaml" --dry-run -q --json
@@ -223,7 +224,8 @@ json "both readings of 33 methods, 20 prompts, and draws of BF16" '(.identified 
     all(.methods[]; .unsupported == 0 and (.to_run == 20 or .method == "BF16"))'
 json "what is missing, with sizes" '[.files[] | select(.there | not) | .what] == ["network", "decoder", "text encoder", "tokenizer", "prompts", "prompts"]
     and [.files[].bytes][:4] == [5675987200, 507570124, 11361820672, 4548313]'
-# 20 x 2405.4 TFLOP for each method and 559.9 of the decoder (specs/wan_causal); 165 frames of 480x832.
+# Per video: 2405.4 TFLOP of the network and 559.9 of the decoder (specs/wan_causal). 20 videos per method, each of
+# 165 frames of 480x832.
 json "operations by phase" '((.phases.network.flop / (.to_run * 2405.4e12) - 1) | fabs) < 0.001 and
     ((.phases.decoder.flop / (.to_run * 559.9e12) - 1) | fabs) < 0.001 and .phases.encoder.prompts == 20'
 json "memory by phase, and disk" '.phases.network.memory_bytes > 1.4e10 and .phases.decoder.memory_bytes > 4e9 and
@@ -233,7 +235,7 @@ json "takes less" '.phases.decoder.memory_bytes == 4 * (9845507 + 33546240 + 108
 exits 0 "in words" run "$root/configs/wan-study33.yaml" --dry-run -q
 prints "a file that is missing" '^text encoder +about 10.58 GiB +MISSING .*models_t5.*; without it only prompts with embeddings'
 prints "a phase" '^  decoder +[0-9]+ videos +4.42 GiB of its device'
-# A program with emulated kernels plans for a GPU that is elsewhere.
+# A program with emulated kernels plans for a GPU of another machine.
 if "$kvreel" doctor 2>/dev/null | grep -q 'emulated'; then
     exits 0 "planned for a GPU" run "$root/configs/wan-study33.yaml" --dry-run -q --json --set device=cuda --set compute=bf16
     json "as many cells, the reason, memory of a GPU" '(.identified | not) and (.no_device | test("emulated kernels"))
@@ -255,13 +257,13 @@ echo '{}' >"$work/none/config.json"
 exits 2 "a folder of nothing" model check "$work/none"
 exits 2 "measured, and none of the study's" reproduce study33 --measured --db "$work/b.db"
 says "says where it looked" 'no cell of the study.s methods, in its reading, found in .*b.db'
-# Without a decoder there is cost; without encoder and pack there is nothing to read.
+# Without a decoder, only the cost is measured. Without an encoder and a pack, a prompt is unsupported.
 rm "$work/bare/Wan2.1_VAE.pth"
 sed "s|^model: .*|model: $work/bare|" "$work/text.yaml" >"$work/mute.yaml"
 exits 5 "neither encoder nor pack" run "$work/mute.yaml" --db "$work/c.db" --out "$work/c" -q --json
 json "is unsupported" '.ok == 0 and .unsupported == 3'
 
-# What would it take? By arithmetic, against specs/wan_causal: 2970.5 and 2405.4 TFLOP, 559.9 of the decoder.
+# predict: TFLOP of the network, 2970.5 and with a window 2405.4, and of the decoder, 559.9 (specs/wan_causal).
 exits 0 "predict: 165 frames" predict -m BF16 --geometry wan-1.3b --frames 165 --json
 json "operations of network and decoder" '((.phases.network.flop / 2970.5e12 - 1) | fabs) < 0.001 and
     ((.phases.decoder.flop / 559.9e12 - 1) | fabs) < 0.001'
@@ -271,7 +273,7 @@ exits 0 "predict: the tiny decoder" predict -m BF16 --geometry wan-1.3b --frames
 json "is small" '.phases.decoder.name == "taehv" and .phases.decoder.memory_bytes == 4 * (9845507 + 33546240 + 108625920) and
     .phases.decoder.flop < 559.9e12 / 20'
 exits 0 "predict: a decoder in BF16" predict -m BF16 --geometry wan-1.3b --frames 165 --decoder-compute bf16 --json
-# 944,286,720 elements of states; weights of 73,295,603 parameters, 20,371 of them in F32
+# Decoder: 944,286,720 elements of state; 73,295,603 parameters, 20,371 of them in F32.
 json "half of its states and frames, and of all weights but biases and norms" '.phases.decoder | .compute == "bf16" and
     .state_bytes == 944286720 * 2 and .weight_bytes == (73295603 - 20371) * 2 + 20371 * 4 and
     .memory_bytes == .weight_bytes + .state_bytes + .frame_bytes'
@@ -298,7 +300,7 @@ check "as far as it says fits" test "$(peak "$reach")" -le $((24 << 30))
 check "a chunk more does not" test "$(peak $((reach + 12)))" -gt $((24 << 30))
 exits 0 "fit: too little" fit --memory 4GB -m BF16 --json
 json "does not fit" '.[0].fits == false and .[0].max_frames < 165'
-# 720x1280 of 9 frames: little of a cache, and a decoder of 9.85 GiB in its place afterwards.
+# 9 frames of 720x1280: a small cache, and later a decoder of 9.85 GiB, which decides.
 for memory in 9 10; do
     exits 0 "fit: $memory GiB" fit --memory ${memory}GiB -m KIVI_INT2 --size 720x1280 --frames 9 --json
     json "by the larger phase" --argjson m $memory '.[0].peak_bytes < 9 * 1073741824 and .[0].decoder_bytes > 9.8 * 1073741824 and

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A small Wan 2.2 from prompts to pixels, MP4 and report: shots, a first frame from an image, the solver;
-# stopped in the middle of a cell by Ctrl-C and by kill -9, and resumed to the same bytes.
+# A small Wan 2.2 from prompts to pixels, MP4 and report, with shots, a first frame from an image, and the solver. A
+# cell that Ctrl-C or kill -9 stops gives the same bytes after it was resumed.
 . tests/cli/lib.sh || exit 1
 folder=$root/tests/fixtures/wan22
 cd "$work" || exit 1
@@ -39,7 +39,7 @@ check "is a page" test -s page/index.html
 check "the window and the sink are the model's" \
     test "$(sql a.db "SELECT count(*) FROM cell WHERE sink = 2 AND window = 6")" = 4
 
-# stop SIGNAL DB: once a cell is there and another one is being measured.
+# stop SIGNAL DB: sends the signal when one cell is stored and the next one runs.
 stop() {
     env --default-signal=INT "$kvreel" run wan.yaml --db "$2" --out "o-$2" --jobs 1 >run.out 2>run.err &
     pid=$!
@@ -61,7 +61,7 @@ for signal in INT KILL; do
     check "SIG$signal: and an MP4 each" test "$(find o-$signal.db/videos -name '*.mp4' | wc -l)" = 4
 done
 
-# A first frame. Any image that FFmpeg reads; the bytes count, not the name.
+# The first frame from any image that FFmpeg reads. Its content counts, not its name.
 image() { # image FILE WIDTH HEIGHT FIRST
     printf 'P6\n%d %d\n255\n' "$2" "$3" >"$1"
     seq "$4" 99999 | head -c $(($2 * $3 * 3)) >>"$1"
@@ -83,7 +83,7 @@ check "and another video" test "$(sums i.db | cut -d'|' -f2 | sort -u | wc -l)" 
 exits 0 "on an emulated device" run i.yaml --db e.db --out e --json --set frames=4 --set device=emulated --filter method=BF16
 json "too" '.ok == 1'
 
-# `generate` makes the same video of the same image, seed and embedding.
+# `generate` makes the same video from the same image, seed and embedding.
 drawn=(generate --model "$folder" -n 6 -p first --embedding "$folder/golden.safetensors" --embedding-tensor prompt_a)
 film() { sql i.db "SELECT a.path FROM cell c JOIN artifact a ON a.cell = c.key WHERE c.method = 'BF16' AND a.kind = 'frames' AND c.spec LIKE '%$1%'"; }
 seed=$(sql i.db "SELECT seed FROM cell LIMIT 1")
@@ -128,7 +128,7 @@ sed -i 's/, embeddings: {[^}]*}//; s/text: first/text: a large red disc/; s/^mod
 exits 5 "a model without an encoder" run i.yaml --db n.db --out n --json --set frames=6
 json "is not supported" '.unsupported == 2 and .ok == 0'
 
-# What the ledger says to run for LongLive, as a plan on the emulated device.
+# The commands of results/claims.yaml for LongLive pass a dry run on the emulated device.
 cd "$root" || exit 1
 grep -A6 -E '^  - id: (longlive2-|fps-longlive|fkv-longlive|dummy-speed)' results/claims.yaml |
     sed -nE 's/^ *command: "kvreel (.*)"$/\1/p

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# make wheel: the wheel has all that the library needs, and works in an environment that has numpy alone,
-# from another folder, before and after torch.
+# make wheel: the wheel contains all that the library needs. It works in an environment with only numpy, from
+# another folder, and before and after torch.
 . tests/cli/lib.sh || exit 1
 . tests/cli/python.sh || exit 1
 needs_python "the wheel"
@@ -16,7 +16,7 @@ case $wheel in
 esac
 check "again: the one in the folder" test "$(bash tools/release/wheel.sh "$library" "$work/dist" 2>"$err" | tail -n 1)" = "$wheel"
 
-# A clean environment: numpy is a copy.
+# A new virtual environment, into which numpy is copied.
 check "an environment" "$python" -m venv "$work/clean"
 site=$("$work/clean/bin/python" -c 'import site; print(site.getsitepackages()[0])')
 "$python" -c 'import numpy, os; print(os.path.dirname(numpy.__file__))' >"$work/numpy"

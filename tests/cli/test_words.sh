@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Excluded, unsupported, open, failed: one meaning each, in status, stats, the views and on the page.
+# Excluded, unsupported, open and failed cells: status, stats, the views and the page use the words alike.
 . tests/cli/lib.sh || exit 1
 cd "$work" || exit 1
 tiny_config w.yaml 3
