@@ -50,8 +50,8 @@ has_browser() { # NAME
     skip "$1" "chromium is not installed"
     return 1
 }
-# emulates NAME: succeeds if kvreel has emulated CUDA kernels, otherwise prints that the check NAME is skipped. It
-# is a failed check if `kvreel version` does not state the kind of kernels.
+# emulates NAME: succeeds if kvreel has emulated CUDA kernels, otherwise prints that the check NAME is skipped. The
+# check NAME fails if `kvreel version` does not state the kind of kernels.
 emulates() {
     local has
     has=$("$kvreel" version | sed -n 's/^ *CUDA kernels *//p')

@@ -1,6 +1,6 @@
-# schema.jq - is a document what a JSON Schema says? Of the draft 2020-12 it knows what docs/schemas/
-# uses: type, const, enum, required, properties, additionalProperties, items, minimum, maximum,
-# pattern, minItems. Prints one line per fault, nothing when there is none.
+# schema.jq - checks a document against a JSON Schema. It supports the keywords of draft 2020-12 that docs/schemas/
+# uses: type, const, enum, required, properties, additionalProperties, items, minimum, maximum, pattern, minItems.
+# It prints one line per error.
 #
 #     jq -rn --slurpfile s SCHEMA --slurpfile d DOCUMENT -f tests/cli/schema.jq
 

@@ -23,7 +23,7 @@ json "a kernel is beside portable C, memcpy and the library" \
 variants=$("$kvreel" doctor --json | jq -r '.[] | select(.name == "CPU kernels").found | split("; ")[1] | ltrimstr("this CPU runs ") | split(", ")[]')
 for v in $variants; do
     case $v in avxvnni | vnni | amx_*) continue ;; esac # these variants have few kernels
-    # Kernels on tiles have only a portable and an AMX variant.
+    # Kernels on AMX tiles have only a portable and an AMX variant.
     json "every kernel was timed as $v" \
         "(map(select(.variant | test(\"^(portable|amx_.*)\$\") | not).name) | unique) as \$all | (\$all - (map(select(.variant == \"$v\").name) | unique)) == []"
 done

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A leaderboard of many databases, and the packages that are handed in.
+# report --board ranks the methods of several databases, and submit-result packs a database for it.
 . tests/cli/lib.sh || exit 1
 cat >"$work/s.yaml" <<'YAML'
 question: which rows keep the small model's video?
@@ -12,9 +12,9 @@ YAML
 shared_sweep "$work/s.yaml" "$work/a.db" "$work/out"
 cd "$work" || exit 1
 
-# Planted scores: KIVI_INT2 is better than RTN_INT2 on every prompt, QUAROT_KV_INT4 than RTN_INT4 on every
-# second one.
-score() { # METHOD EXPRESSION OF i, the prompt's number
+# Planted PSNR: KIVI_INT2 is better than RTN_INT2 on every prompt. QUAROT_KV_INT4 is better than RTN_INT4 on every
+# second prompt.
+score() { # METHOD EXPRESSION: SQL that sets the method's PSNR; i is the prompt's number
     echo "UPDATE metric SET value = (SELECT $2 FROM (SELECT key, dense_rank() OVER (ORDER BY prompt_id) AS i FROM cell
         WHERE method = '$1') WHERE key = metric.cell) WHERE name = 'psnr' AND cell IN (SELECT key FROM cell WHERE method = '$1')"
 }

@@ -23,7 +23,8 @@ check "BF16 is measured again, in a session of its own" test "$(sql again.db "SE
     FROM drift JOIN cell ON key = cell WHERE name = 'BF16'")" = '2 6'
 check "nothing that was there" test "$(sql again.db "SELECT count(*) FROM attempt")" = 3
 
-# card DB NAME BF16_NS [OTHER_NS]: replaces the device by a GPU, and the times of BF16 and of the other method.
+# card DB NAME BF16_NS [OTHER_NS]: stores the GPU NAME as the device, and these times for BF16 and for the other
+# method.
 card() { changed "$1" "UPDATE cell SET spec = json_set(spec, '\$.device', '$2'), time_codes = '',
     verdict_codes = '', verdict = 'VALID', wall_ns = iif(is_baseline, $3, ${4:-$3}); UPDATE drift SET ns = $3"; }
 card a.db 'NVIDIA A' 3000000000
@@ -47,8 +48,7 @@ check "as the plot of a measured card" grep -q 'seconds of a rollout, measured' 
 exits 2 "its axes are fixed" plot cost --db all.db -o figures -f svg --y ssim
 says "says so" 'plot cost has fixed axes'
 
-# The study's launches (`eager`) and fused kernels, and frames per second with a decoder, on the small Wan with a
-# decoder.
+# A small Wan with a decoder: frames per second, and the study's launches (`eager`) compared with fused kernels.
 cp -r "$root/tests/fixtures/wan_folder" little
 jq '.latent_height = 2 | .latent_width = 2' "$root/tests/fixtures/wan_folder/config.json" >little/config.json
 exits 0 "both paths, with frames per second" run "$root/configs/cost-card.yaml" --set model=little --set device=emulated --set frames=3 \

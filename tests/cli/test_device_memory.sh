@@ -23,7 +23,7 @@ t() { "$kvreel" query --db "$1" --csv "$2" | tail -n 1; }
 export KVREEL_EMULATED_DEVICES=1 KVREEL_LOCKS=$work KVREEL_NVML=${kvreel%/*}/tests/plugins/fake_nvml.so
 MiB=1048576
 
-# KVR_TEST_GPU_MEMORY: NVML's MiB after the context, the weights, the rollout and the decoder.
+# KVR_TEST_GPU_MEMORY: the MiB that NVML reports after the context, the weights, the rollout and the decoder.
 KVR_TEST_GPU_MEMORY='100 150 160 400' exits 0 "a cell" run m.yaml --db a.db --out a -q
 check "each phase has both" test "$(t a.db "SELECT group_concat(name || ' ' || (value / $MiB), ', ') FROM (SELECT * FROM metric
     WHERE name LIKE 'nvml_%' ORDER BY value)")" = \

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# On any CPU, kvreel measures the results in results/golden, and tools/measure/golden.sh reports real changes.
+# On any CPU, kvreel reproduces results/golden, and tools/measure/golden.sh reports real changes.
 # long: every method, and rollouts of many draws.
 . tests/cli/lib.sh || exit 1
 

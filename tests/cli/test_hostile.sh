@@ -38,7 +38,7 @@ check "a sweep that somebody writes into one is read" test $? -eq 0
 exits 2 "five million cells" run c.yaml --dry-run -s 'seed=1..1000' -s repeats=1000
 says "are refused with what they would take" 'cells, at most 1000000 are allowed, since planning alone takes about [0-9]+ s'
 
-# With stderr closed, messages are lost and are not written to the lock file, which could get descriptor 2.
+# If stderr is closed, the lock file could get descriptor 2. Messages must not be written to it.
 "$kvreel" run c.yaml --db e.db -o e >/dev/null 2>&-
 check "with standard error closed the sweep is whole" test "$(sql e.db "SELECT count(*) FROM cell WHERE outcome = 'OK'")" = 6
 check "and the lock says who held it, nothing else" bash -c "[[ \$(cat e.db.lock) =~ ^process\ [0-9]+\ on\ [^\ ]+\$ ]]"
@@ -55,7 +55,7 @@ check "a limit to files' size ends with a reason" bash -c "[ \$(cat f.rc) -lt 10
 
 # A FIFO with an incomplete config stops kvreel while it reads the config.
 mkfifo slow
-begin() { # pid: of a program that waits for the rest of its config
+begin() { # COMMAND...: starts it and waits until it reads the config; sets pid
     exec 4<>slow
     "$@" 4>&- &
     pid=$!

@@ -57,7 +57,7 @@ n=$(measured kill.db)
 check "kill -9 left what was measured ($n of 18)" bash -c "test $n -ge 2 && test $n -lt 18"
 resume kill.db "after kill -9"
 
-# Planning a full-size model solves budgets for several seconds. A signal ends it before the last budget.
+# Planning a full-size model takes long, because it solves budgets. A signal ends it at once.
 cat >budgets.yaml <<'YAML'
 question: how long is a plan?
 model: wan-1.3b-random

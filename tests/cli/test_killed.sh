@@ -10,8 +10,8 @@ exits 0 "the sweep, in peace" run c.yaml --db clean.db -o clean -q
 
 # alive SESSION: prints the session's running processes, without zombies.
 alive() { ps -o pid=,stat= -s "$1" | awk '$2 !~ /^Z/ { print $1 }'; }
-# spent SESSION: prints the processor time of each process, in ms. On a busy machine it does not advance while a
-# worker waits.
+# spent SESSION: prints the processor time of each process, in ms. It does not advance while a worker waits for a
+# busy processor.
 spent() {
     local p
     for p in $(alive "$1"); do

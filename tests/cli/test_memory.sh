@@ -13,7 +13,7 @@ export FAULT_LOG=$work/faults
 without_memory() { # COMMAND-PATTERN
     bash tools/test/fault-malloc.sh "$build" 0 "$1" || { cat "$FAULT_LOG" && false; }
 }
-# doctor loads libraries of the GPU driver: once they are absent, once replacements exist.
+# doctor loads the GPU driver's libraries. It is tested without them and with replacements.
 check "doctor, without a GPU's libraries" without_memory '^doctor'
 export KVREEL_NVML=$build/tests/plugins/fake_nvml.so KVREEL_CUDNN=$build/tests/plugins/fake_cudnn.so
 check "doctor, with them" without_memory '^doctor'

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A NaN ends its cell with the verdict INVALID and the chunk, step and frame; other cells are not affected. Once the
-# NaN is in the model: in a word of its vocabulary that only one prompt uses, from chunk 2 on. Once it is in a
-# method: a plug-in's cache returns NaN, first in chunk 1.
+# A NaN ends its cell with the verdict INVALID and the chunk, step and frame; other cells are not affected. One NaN
+# is in the model: in a word of its vocabulary that only one prompt uses, from chunk 2 on. Another NaN comes from a
+# method: a plug-in's cache returns it, first in chunk 1.
 . tests/cli/lib.sh || exit 1
 plugin=$(dirname "$kvreel")/tests/plugins/poison.so
 if [ ! -e "$plugin" ]; then
@@ -35,7 +35,7 @@ seed: 2
 YAML
 exits 3 "a sweep with NaNs in it ends with failed cells" run sweep.yaml --db t.db -o o -q --json
 json "and goes on to its end" '.cells == 12 and .ok == 6'
-cells() { # CONDITION: one line per cell
+cells() { # CONDITION: prints one line per cell
     sql t.db "SELECT model || ' ' || prompt_id || ' ' || name || ' ' || outcome || ' ' || verdict
         FROM cell WHERE $1 ORDER BY model, prompt_id, name"
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The report's page in use: its sections, its address, and what it saves. The command that it shows for a cell runs,
-# and it shows no video that is not the cell's.
+# The report's HTML page in a browser: its sections, its address, and the files that it saves. The command that it
+# shows for a cell runs, and it shows no video that is not the cell's.
 set -uo pipefail
 . "$(dirname "$0")/lib.sh"
 

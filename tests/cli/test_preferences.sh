@@ -7,7 +7,7 @@ cd "$work" || exit 1
 export HOME=$work/home XDG_CONFIG_HOME=$work/xdg KVREEL_ETC=$work/etc
 mkdir -p home/.config/kvreel xdg/kvreel etc
 dump=(run tiny.yaml --dump-config)
-# from KEY VALUE ORIGIN: checks a line of --dump-config. A key that sweeps do not have is in a comment there.
+# from KEY VALUE ORIGIN: checks a line of --dump-config. It prints keys that are not part of a sweep as comments.
 from() { exits 0 "$1 from $3" "${dump[@]}" && prints "it is $2" "^(# )?$1: \"?$2\"? +# $3\$"; }
 
 from db kvreel.db default

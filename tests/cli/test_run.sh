@@ -23,7 +23,7 @@ exits 2 "a filter that is none" "${run[@]}" --filter 'methd~x'
 exits 5 "a filter nothing passes" "${run[@]}" --filter 'method=BF16 & seed=987654'
 exits 2 "a shard that is none" "${run[@]}" --shard 3/2
 
-# A cell encodes its video last and fails if that fails.
+# A cell encodes its video last, and the cell fails if the encoding fails.
 exits 0 "a video" run tiny.yaml --db w.db --out v --filter 'prompt=red & method=BF16'
 video=$(sql w.db "SELECT path FROM artifact WHERE kind = 'video'")
 rm "v/$video"

@@ -129,7 +129,7 @@ model 0 "those of a pair" --limits "$work/limits"
 check "take what sending them does" \
     awk -v c="$(row 'cycles (model)')" 'BEGIN { exit !(c >= 1843 && c <= 1853) }'
 # The epilogue of a tile is the code between the loop of products and the next tile's loop. A retried mbarrier wait
-# does not count as a loop. A loop that arrives at an mbarrier before its end does.
+# does not count as a loop. A loop that contains an mbarrier arrival counts.
 listing layer <<'CODE' >"$work/k.hex"
 .L_x_0:
 1 MOV R1, R2
@@ -203,7 +203,7 @@ def near(got, measured, share):
     assert abs(got / measured - 1) <= share, (got, measured)
 near(m.attention_rate(4680, 2495, True), 562, .02)
 near(m.attention_rate(9360, 2495, True), 631, .02)
-near(140 * 1111 + 7925, 163700, .01)                         # cycles of a tile of linear_wgmma<2>
+near(140 * 1111 + 7925, 163700, .01) # cycles per tile of linear_wgmma<2>
 near(2 * 4680 * 1536 * 8960 / (m.layer_cycles((4680, 1536, 8960), 1111, 7925) / m.CLOCK) / 1e12, 641, .05)
 near(2 * 4680 * 4608 * 1536 / (m.layer_cycles((4680, 4608, 1536), 2186, 4639) / m.CLOCK) / 1e12, 335, .05)
 near(m.attention_cycles(23400, 2873, True) / m.attention_cycles(23400, 2495, True), 1.152, .05)

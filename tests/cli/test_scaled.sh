@@ -53,7 +53,7 @@ json "has 8160 tokens a frame" '.tokens == 21 * 8160 and .layers == 30 and .bf16
 exits 0 "predict for 14B" predict -m BF16 -g wan-14b-random --frames 81 --json
 json "has 40 layers of 5120" '.tokens == 21 * 1560 and .bf16_bytes == 40 * 2 * 2 * 21 * 1560 * 5120'
 
-# At 480p, the line through the predictions for two and four layers gives that for all 30 layers.
+# At 480p, the predicted peaks and operations for 2, 4 and all 30 layers lie on a line.
 for m in BF16 FORCING_KV RTN_INT4 KIVI_INT2; do
     for n in 2 4 0; do
         exits 0 "predict $m in $n layers (0: all)" predict -m "$m" --geometry wan-1.3b-random --layers "$n" --frames 81 \

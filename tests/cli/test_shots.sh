@@ -47,7 +47,7 @@ sweep bad.yaml "[{id: cut, text: $one, shots: [{text: $one}]}]"
 exits 2 "a text and shots" run bad.yaml --db x.db --out x
 says "is told" "not both"
 
-# A model with random weights accepts any text. A shot offset is accepted for BF16.
+# A model with random weights accepts any text.
 sed 's/^model: nano/model: wan-1.3b-random/; s/^frames: 15/frames: 9/' shots.yaml >drawn.yaml
 exits 0 "drawn weights" run drawn.yaml --db d.db --out d --dry-run --json -s model_layers=1 -s model_steps=1
 json "take shots" '.cells == 2'

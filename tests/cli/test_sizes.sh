@@ -7,7 +7,7 @@ tree=$work/tree
 mkdir -p "$tree/tools/lint" "$tree"/{harness,methods,metrics,plots}
 : >"$tree/tools/lint/sizes.baseline"
 lines() { seq "$1" | sed 's/.*/    x++;/'; }
-long() { # NAME LINES: a function over two lines, behind an array and a struct of as many lines
+long() { # NAME LINES: a function whose signature has two lines, after an array and a struct of 70 lines each
     printf 'static const int table[] = {\n'
     lines 70
     printf '};\n\nstruct s\n{\n'

@@ -53,7 +53,7 @@ json "has nothing left to run" '.ok == 0 and .done_before == 1'
 exits 0 "its status" status --db shared.db --json
 json "is that of the last run" '[.sweeps[] | select(.cells == 1 and .ok == 1 and .open == 0)] | length == 1'
 
-# Of two runs that began in the same second, the later one counts, whatever their ids.
+# Of two runs that began in the same second, status shows the later one, whatever their ids.
 cp a.db second.db
 sqlite3 second.db "UPDATE session SET started = (SELECT max(started) FROM session)"
 exits 0 "runs of one second" status --db second.db --json

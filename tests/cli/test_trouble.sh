@@ -83,6 +83,6 @@ says "and says how much" 'needs more than the limit of 64 MiB'
 exits 1 "and what SQLite takes itself" query --db "$work/held.db" --memory 64 \
     "SELECT length(group_concat(printf('%10000d', x))) FROM ($endless x FROM n LIMIT 100000)"
 
-# CSV output does not contain formulas.
+# CSV output puts a quote before texts that a spreadsheet would execute as formulas.
 exits 0 "formulas" query --db "$work/held.db" --csv "SELECT '=1+1' AS a, '@x' AS b, '-' AS c, -3 AS d, 'a=b' AS e"
 prints "have a quote before them, numbers and a dash have not" "^\"'=1\+1\",\"'@x\",-,-3,a=b"

@@ -54,7 +54,7 @@ tail -c $((9 * frame)) "o/$frames" >made
 tail -c $((42 * frame)) "o/$truth" >real
 check "the given frames are the truth's, byte for byte" cmp -n $((6 * frame)) made real
 check "the next ones are not" sh -c "! cmp -s -n $((7 * frame)) made real"
-clip() { # FILE: frames 6, 7, 8 as a video
+clip() { # FILE: prints frames 6 to 8 as a video
     local h='{"frames":{"dtype":"U8","shape":[3,48,48,3],"data_offsets":[0,20736]}}'
     printf '%b%s' "\\x$(printf %02x ${#h})\\0\\0\\0\\0\\0\\0\\0" "$h"
     tail -c +$((6 * frame + 1)) "$1" | head -c $((3 * frame))

@@ -87,7 +87,8 @@ values() { od -An -v -tu1 -w1 -j $((8 + $(od -An -td8 -N8 "$1"))) "$1"; }
 check "the same pictures, but for roundings" test "$(paste <(values "${both[0]}") <(values "${both[1]}") |
     awk '{ d = $1 - $2; if (d < -1 || d > 1) far++; n += d != 0 } END { print (NR == 9 * 16 * 16 * 3 && !far && n < NR / 10) }')" = 1
 
-# Two chunks, decoded after the rollout or during the next chunk: the frames are equal. A BF16 decoder makes others.
+# Two chunks, decoded after the rollout or during the next chunk: the frames are equal. A BF16 decoder gives other
+# frames.
 for device in cpu emulated; do
     for how in overlap_decode=false overlap_decode=true decoder_compute=bf16; do
         exits 0 "two chunks on $device, $how" run "$work/little.yaml" --db "$work/o-$device.db" --out "$work/o" -q --json \
@@ -121,7 +122,7 @@ check "then known" grep -qE ": [1-9][0-9]* known, 0 measured$" <(tuned second)
 check "not where it is turned off" test -z "$(tuned off)"
 check "the file names the device and the library" grep -qE '^kvreel autotune 1; emulated.*; driver .*; cuBLASLt stand-in; kvreel ' <(cat "$work"/tuned/kvreel/autotune-*.txt)
 
-# The embeddings of a sweep come from one device.
+# All embeddings of a sweep come from one device, so `device` may have only one value.
 exits 2 "devices are no axis" run "$work/little.yaml" --db "$work/e.db" --out "$work/e" --set 'device=[cpu, emulated]'
 says "says so" 'device'
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Excluded, unsupported, open and failed cells: status, stats, the views and the page use the words alike.
+# Excluded, unsupported, open and failed cells: status, stats, the views and the page use each word with the same
+# meaning.
 . tests/cli/lib.sh || exit 1
 cd "$work" || exit 1
 tiny_config w.yaml 3

@@ -148,7 +148,7 @@ answer() {
 
 # Test cases that have failed on a GPU before run first.
 first='attention on tensor cores|attention by bytes|products of warp groups|stages|linear layers|wan|ops'
-cases() { # PROGRAM PART PARTS CASE, a line each
+cases() { # writes lines PROGRAM PART PARTS CASE to $logs/all-cases
     local program case n per programs
     programs=$(cd bin/tests && find . -type f | sed 's|^\./||' | sort)
     for program in $programs; do

@@ -1,5 +1,5 @@
-# claims.jq - turns the rows of `kvreel claims --json` into the sections of docs/claims.md, with each claim's id in
-# backquotes once. $fixed[0]: the verdicts that a fixed number of prompts gave (results/claims-fixed-n.json).
+# claims.jq - formats the rows of `kvreel claims --json` as the sections of docs/claims.md, with the id of each
+# claim in backquotes once. $fixed[0] has the verdicts at a fixed number of prompts (results/claims-fixed-n.json).
 
 def cell: gsub("\\|"; "\\|");
 def number:

@@ -10,7 +10,7 @@ db=$2
 page=${3:-docs/partial-prefill.md}
 tools=$(dirname "$0")
 
-# at($n): a number with $n decimal places, which jq has no function for.
+# at($n): formats a number with $n decimal places. jq has no function for this.
 # shellcheck disable=SC2016 # $n is jq's
 number='def at($n): . as $x | if $x == null then "-" else
     ((if $x < 0 then -$x else $x end) * pow(10; $n) | round | tostring

@@ -3,9 +3,10 @@
 #
 #     tools/test/fault-malloc.sh BUILD [MOST [COMMAND-PATTERN [I/N]]]
 #
-# A place is a call stack that allocates (tests/faults/malloc_fault.c). The script tries the first allocation
-# of every place of each command. With MOST, it tries only MOST places, evenly spread, and MOST/4 further
-# allocations. With I/N, it tries the I-th of N shares, since all take hours. Faults are counted as
+# A place is a call stack that allocates (tests/faults/malloc_fault.c). The script tries the first allocation of
+# every place of each command. With MOST, it tries only MOST places and MOST/4 further allocations, both evenly
+# spread. With I/N, it tries only every N-th of them, from the I-th on. All of them take hours. Faults are counted
+# as
 #     crash     a signal ended the command or its worker, or it ran for more than 60 s
 #     other     the exit status is 0, but stdout or a written file (for a sweep: cells, metrics, frames) differs
 #               from a run without a fault; or the database is damaged
@@ -143,7 +144,7 @@ written() {
 
 all=0 crash=0 other=0 untyped=0
 n_commands=0
-try() { # NTH [PLACES]: runs $command; sets rc, leaves files out.txt and err.txt
+try() { # NTH [PLACES]: runs $command with the NTH allocation failing; sets rc, writes out.txt and err.txt
     local call=$command in='' tunables='' words
     rm -rf all.db* s.png page figures new.db* out2 made
     case $command in
@@ -155,8 +156,8 @@ try() { # NTH [PLACES]: runs $command; sets rc, leaves files out.txt and err.txt
     esac
     read -ra words <<<"$call"
     words=("${words[@]//+/ }")
-    # For bench, glibc reuses memory: clearing the CPU caches takes 64 MiB per row, which need not be new
-    # pages each time.
+    # bench clears the CPU caches with a 64 MiB buffer per row. With these settings, glibc reuses the buffer's
+    # pages.
     [[ $command != "bench "* ]] || tunables=glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=1073741824
     timeout -k 5 "${2:+6}60" env LD_PRELOAD="$shim" GLIBC_TUNABLES="$tunables" FAULT_IN="$in" FAULT_NTH="$1" ${2:+FAULT_PLACES="$2"} "$kvreel" "${words[@]}" >out.txt 2>err.txt
     rc=$?
@@ -178,7 +179,7 @@ broken() {
     jq -e --slurpfile want want.txt '[.checks, $want[0].checks | map(select(.verdict != "FAILED") | del(select(.check == "no memory").said))] | .[0] - .[1] == []' out.txt >/dev/null &&
         jq -r '.checks[] | select(.verdict == "FAILED").said' out.txt
 }
-judge() { # sets verdict from rc, out.txt, err.txt and what they should be
+judge() { # sets verdict: compares rc, out.txt and err.txt with the run without a fault
     verdict=
     if [ "$rc" -ge 124 ]; then
         verdict=crash
@@ -208,7 +209,7 @@ judge() { # sets verdict from rc, out.txt, err.txt and what they should be
         verdict=untyped
     fi
 }
-said() { # the reason in one line
+said() { # prints the reason in one line
     local text
     text=$(tail -n 1 err.txt)
     [ ! -s new.db ] || text="$text | $(sqlite3 -readonly new.db "SELECT outcome || ': ' || reason FROM attempt WHERE outcome NOT IN ('OK', 'SKIPPED') LIMIT 1" 2>&1)"

@@ -35,7 +35,7 @@ export CK_DEFAULT_TIMEOUT=${CK_DEFAULT_TIMEOUT:-120}
 passed=0
 failed=0
 broken=()
-skips=$logs/skips # REASON<TAB>NAME, one line each
+skips=$logs/skips # one line per skip: REASON<TAB>NAME
 : >"$skips"
 # The Python interpreter of the tests, searched once for all scripts.
 KVREEL_PYTHON=$(bash tools/test/test-python.sh)
@@ -148,7 +148,7 @@ trap finish EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-start() { # place
+start() { # INDEX in tests
     local t=${tests[$1]} log
     log=$(log_of "$t")
     began[$1]=$SECONDS

@@ -55,14 +55,14 @@ CONF
     within 30 "munged does not answer" answers munge -n
     : >/var/log/slurm/slurmctld.log
     : >/var/log/slurm/slurmd.log
-    slurmctld -c # without the jobs of a run that was killed
+    slurmctld -c # -c: without the jobs of an earlier, killed run
     within 60 "slurmctld does not answer" answers scontrol ping
     slurmd
     within 120 "the node does not become idle" idle
 }
 
 answers() { timeout 10 "$@" >/dev/null 2>&1; }
-# "idle*" is a node that does not answer.
+# The state "idle*" means that the node does not answer.
 idle() { timeout 10 sinfo -h -o %t 2>/dev/null | grep -qx idle; }
 
 within() { # seconds message command...
@@ -84,7 +84,7 @@ logs() {
     tail -n 25 /var/log/slurm/slurmctld.log /var/log/slurm/slurmd.log 2>&1 || true
 }
 
-# Only the daemons that this script started, by their pid files.
+# Stops only the daemons that this script started, found by their pid files.
 stop() {
     local files=(/run/slurmd.pid /run/slurmctld.pid)
     grep -qs '^ClusterName=kvreel$' /etc/slurm/slurm.conf || return 0
@@ -94,7 +94,7 @@ stop() {
         [ -r "$f" ] || continue
         pid=$(cat "$f")
         kill "$pid" 2>/dev/null || continue
-        # The next start needs their ports.
+        # The next start needs the daemons' ports.
         for _ in $(seq 100); do
             kill -0 "$pid" 2>/dev/null || break
             sleep 0.1
