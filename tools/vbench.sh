@@ -14,8 +14,8 @@ out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 command -v "${VBENCH:-vbench}" >/dev/null || { echo "vbench.sh: no program '${VBENCH:-vbench}'" >&2; exit 127; }
 "${VBENCH:-vbench}" evaluate --mode custom_input --videos_path "$video" --dimension "$@" --output_path "$out" >&2
-# VBench's file is {dimension: [aggregate, [{video_path, video_results}]], ...}. Python parses it, because
-# VBench needs Python anyway but not jq.
+# VBench's file is {dimension: [aggregate, [{video_path, video_results}]], ...}. Python parses it: VBench requires
+# Python, but jq may be missing.
 python3 - "$out"/*_eval_results.json <<'PY'
 import json, sys
 print(json.dumps({name: found[0] for path in sys.argv[1:] for name, found in json.load(open(path)).items()}))

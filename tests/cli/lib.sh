@@ -157,7 +157,7 @@ shared_sweep() {
     cp -r "$place/out" "$3"
 }
 
-# Writes the config of a sweep with many features: two suites, one with two prompts, a method in both readings, a
+# Writes the config of a sweep with many features: two suites (of one and two prompts), a method in both readings, a
 # correction, and a method with two codecs. It has 18 cells of three chunks.
 common_config() { # FILE
     cat >"$1" <<'YAML'

@@ -43,7 +43,8 @@ gomp=$(printf '%s\n' "${needed[@]}" | grep '/libgomp\.so\.1$')
 case $library in
 */build-*) skip "the library opened late" "the library was built with sanitizers" ;;
 *)
-    # 66592 bytes of static TLS, as an earlier version needed for QJL's buffer: no program could load the library.
+    # An earlier version needed 66592 bytes of static TLS for QJL's buffer, so that no program could load the
+    # library.
     "$cc" -shared -fPIC -DBYTES=66592 tests/abi/eater.c -o "$work/large.so"
     check "the check refuses a library with 66592 bytes of static TLS" bash -c \
         '! bash tools/lint/check-library.sh "$1" >"$2" && grep -q "66592 bytes of thread-local data" "$2" && grep -q STATIC_TLS "$2"' \

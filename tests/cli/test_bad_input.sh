@@ -73,7 +73,7 @@ says "names it" 'cut.db'
 echo 'not a database' >text.db
 exits 2 "a file that is no database" query --db text.db 'SELECT 1'
 
-# A full and a read-only disk, simulated by a tmpfs in a mount namespace that ends with its process.
+# A tmpfs simulates a full and a read-only disk, in a mount namespace that ends with its process.
 in_tmpfs() { # options, script
     local ns=(unshare -m)
     [ "$(id -u)" -eq 0 ] || ns=(unshare -Urm)

@@ -67,8 +67,8 @@ says "says which is near" "did you mean 'h100'"
 # frames that are encoded again when their ranks change.
 #
 # If the data decides which tokens are kept, it also decides how many segments of a layer are encoded again. The
-# peak may then be wrong by one layer's maximum size. If the data decides how many tokens are kept, it may be all or
-# none. An entropy coder's output lies between zero bytes and the codes' size.
+# peak may then be wrong by one layer's maximum size. If the data decides how many tokens are kept, the error may be
+# as large as the cache of all tokens. An entropy coder's output may have any size up to that of the codes.
 mkdir -p models/small
 jq '.dim = 256 | .ffn_dim = 384 | .text_dim = 64 | .text_len = 16 | .num_heads = 2 | .num_layers = 2 |
     .latent_height = 16 | .latent_width = 24' "$root/models/wan-1.3b-random/config.json" \

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# until: decided: pairs of methods get prompts until each pair has a verdict. Also errors, a limit, and a second
-# run.
+# until: decided: pairs of methods get prompts until each pair has a verdict. The test also covers errors, a limit,
+# and a second run.
 . tests/cli/lib.sh || exit 1
 cd "$work" || exit 1
 

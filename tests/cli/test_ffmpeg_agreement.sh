@@ -71,7 +71,7 @@ if [ -s plain.mp4 ]; then
             says "and is not what is stored" '48x64|64x48'
         fi
     done
-    # A flip in the stream's SEI message, and a display matrix in the container that is not a rotation.
+    # The stream's SEI message has a flip. The container has a display matrix that is not a rotation.
     if ffmpeg -v error -i plain.mp4 -c copy -bsf:v h264_metadata=display_orientation=insert:flip=horizontal -y flipped.mp4; then
         ffmpeg -v error -i plain.mp4 -vf hflip -c:v ffv1 -pix_fmt gbrp -y mirrored.mkv
         exits 0 "mirrored by the stream" compare flipped.mp4 mirrored.mkv --json
@@ -132,7 +132,7 @@ cp tagged.mkv cropped.mkv
 crop cropped.mkv 0 24 24 0 0
 exits 2 "a crop that leaves nothing" compare whole.mkv cropped.mkv
 says "is refused with the file and the sides" 'cropped.mkv: the crop in the header .24 top, 24 bottom, 0 left, 0 right. leaves no pixel of 64x48'
-# A segment of unknown size, and a crop of the second of two tracks.
+# The crop is also found in a segment of unknown size, and in the second of two tracks.
 # shellcheck disable=SC2086
 ffmpeg $source $colour -c:v ffv1 -pix_fmt yuv444p -f matroska - >stream.mkv
 crop stream.mkv 0 4 2 6 1
@@ -169,8 +169,8 @@ open(path, "wb").write(data)
 PY
 }
 if [ -s plain.mp4 ]; then
-    # Each line has FFmpeg's crop filter and the clap terms. The clap offsets move the aperture's centre right and
-    # down.
+    # Each line has FFmpeg's crop filter and the clap terms. Positive clap offsets move the aperture's centre right
+    # and down.
     while read -r box terms; do
         cp plain.mp4 clean.mp4
         # shellcheck disable=SC2086

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Files as other systems and template programs write them, and names as users type them.
+# kvreel reads files as other systems and template programs write them, and accepts names as users type them.
 . tests/cli/lib.sh || exit 1
 cd "$work" || exit 1
 mark=$'\xef\xbb\xbf'
@@ -30,7 +30,7 @@ for encoding in UTF-16LE UTF-16BE UTF-32LE UTF-32BE; do
 done
 exits 0 "a filter out of a marked file" run plain.yaml --dry-run --db p.db --filter "${mark}seed=1"
 
-# All values in quotes.
+# Numbers and truth values may be in quotes.
 sed 's/^frames: 6/frames: "6"\nwindow: ["6", "0"]\nseed: "1"\nrepeats: '"'2'"'\nevict: "false"/' plain.yaml >quoted.yaml
 plan "numbers and truth values in quotes" quoted.yaml
 cp "$out" quoted.out
@@ -73,7 +73,7 @@ WORDS
 exits 2 "profile" profile -n 1
 says "names them too" 'profile: --frames 1: must be a multiple of 3'
 
-# Tensors after a header without padding, as safetensors wrote until 2023.
+# kvreel reads tensors after a header without padding, as safetensors wrote until 2023.
 if command -v python3 >/dev/null; then
     for pad in 0 1 2 3; do
         python3 - $pad >odd.safetensors <<'PY'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Frames per second (setting fps): of the transformer alone and with each decoder. Also: which phases the time
-# includes, and when the metric is missing.
+# Frames per second (setting fps): of the transformer alone and with each decoder. The test also covers which phases
+# the time includes, and when the metric is missing.
 set -uo pipefail
 . "$(dirname "$0")/lib.sh"
 

@@ -93,7 +93,7 @@ for kind in fifo folder device; do
     check "and is one still" "is_$kind" "a_$kind"
 done
 
-# kvreel also opens these files although no option names them.
+# No option names these files, but kvreel also opens them.
 mkdir -p etc/kvreel cache/kvreel
 mkfifo etc/kvreel/config.yaml cache/kvreel/remembered
 XDG_CONFIG_HOME=$work/etc XDG_CACHE_HOME=$work/cache ask run c.yaml --dry-run

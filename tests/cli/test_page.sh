@@ -46,7 +46,7 @@ before=$(frames_of "$failed")
 changed page.db "UPDATE cell SET log_tail = 'rtn cell log' WHERE method = 'RTN_INT2';
     UPDATE cell SET outcome = 'TIMEOUT', reason = 'ran too long', verdict = 'INVALID', verdict_codes = 'FAILED',
     log_tail = 'the last words' WHERE key = '$failed'"
-# Videos that are not the measured ones: a missing file, another size, and other content of the same size.
+# The page must not show these videos: a missing file, another size, and other content of the same size.
 rm "runs/$(video_of "${bad[0]}")"
 echo x >>"runs/$(video_of "${bad[1]}")"
 printf '\001' | dd of="runs/$(video_of "${bad[2]}")" bs=1 seek=2000 conv=notrunc 2>/dev/null
@@ -106,7 +106,7 @@ for c in "${commands[@]}"; do
     echo "$c" | base64 -d >"again$i.sh"
     i=$((i + 1))
 done
-# Attempts of the command's cell, and of all cells except this one and its reference.
+# Counts the attempts of the command's cell, and of all cells except this one and its reference.
 key_of() { grep -o 'key=[0-9a-f]*' "$1" | cut -c 5-; }
 attempts() { sql "$1" "SELECT count(*) FROM attempt WHERE cell = '$2'"; }
 others() { sql "$1" "SELECT count(*) FROM attempt WHERE cell NOT IN (SELECT key FROM cell WHERE key = '$2' UNION SELECT baseline FROM cell WHERE key = '$2')"; }

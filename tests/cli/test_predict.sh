@@ -97,7 +97,7 @@ json "adds its encoder: frames of 352x640x160 and the largest layer" \
 exits 2 "a model without that encoder" predict -m BF16 --geometry wan-1.3b --frames 21 --image
 says "is told which have one" "only models with Wan 2.2's latents"
 
-# Lengths that are not a whole number of chunks.
+# predict accepts lengths that are not a whole number of chunks.
 exits 0 "41 latent frames in chunks of 8" predict -m BF16 --geometry wan-5b --frames 161 --json
 json "are predicted" '.latent_frames == 41'
 says "with a note of the nearest that are run" '161 frames are 41 latent frames, not a multiple of 8 .* 157 or 189 frames$'

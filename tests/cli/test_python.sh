@@ -38,6 +38,6 @@ assert a.hash() == kvreel.Method('TURBOQUANT_PROD_4BIT').encode(k, v).hash()"
     done
 fi
 
-# The module's caches in the pipelines of other projects.
+# The module's caches work in the pipelines of other projects.
 export KVREEL_LIB=$library
 runs_python tests/python/test_caches.py "$root/examples"

@@ -282,7 +282,7 @@ done <<'WAYS'
 WAYS
 one() { sql t.db "SELECT $2 FROM summary WHERE method = '$1'"; }
 check "it stands beside RTN_INT4" test -n "$(one RTN_INT4 psnr_db)" -a -n "$(one PY_INT4 psnr_db)"
-# 4 + 16 / head_dim bits per element, exactly.
+# Each element takes exactly 4 + 16 / head_dim bits.
 check "with the bytes it returned" awk -v c="$(one PY_INT4 compression)" -v d="$(jq '.dim / .num_heads' "$root/models/nano/config.json")" \
     'BEGIN { want = 16 / (4 + 16 / d); exit !(d > 0 && c > want - 1e-6 && c < want + 1e-6) }'
 check "an option of its own is another row" test -n "$(one 'PY_INT4 bits=3' psnr_db)"

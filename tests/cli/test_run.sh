@@ -153,7 +153,7 @@ says "with what may be there" "retry 'failed:,': need failed, or failed:TYPE,"
 if emulates "an emulated device"; then
     exits 2 "a device of another build" run tiny.yaml --db d.db --out o --set device=cuda
     says "says how to build it" 'make CUDA=1'
-    # A device with less memory than one layer's weights.
+    # The device has less memory than one layer's weights.
     export KVREEL_EMULATED_DEVICES=1 KVREEL_LOCKS=$work KVREEL_NVML=$work/none.so
     KVREEL_EMULATED_BYTES=1000 exits 3 "a device that is too small" run tiny.yaml --db d.db --out o \
         --set device=emulated

@@ -175,8 +175,8 @@ listing spans <<'CODE' >"$work/k.hex"
 CODE
 model 0 "a loop around the loop"
 check "is not what a tile takes" test "$(row instructions)" = 2
-# How many of 132 multiprocessors are busy, and for how long. 444 blocks of 512 tiles are divided as in
-# tests/cache/test_split.c.
+# The model computes how many of 132 multiprocessors are busy, and for how long. 444 blocks of 512 tiles are divided
+# as in tests/cache/test_split.c.
 check "blocks are cut and laid out" "$python" -c '
 import sys; sys.path.insert(0, "tools/sass")
 import sass_model as m

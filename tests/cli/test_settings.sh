@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Settings, from a sweep to a table: a mean is over cells with equal settings, each rollout counts once, and a label
-# names one method. Also the counts and messages of a run.
+# names one method. The test also covers the counts and messages of a run.
 . tests/cli/lib.sh || exit 1
 cd "$work" || exit 1
 
@@ -31,7 +31,7 @@ check "and that is so" test "$(sqlite3 old.db.schema3 'PRAGMA user_version')" = 
 exits 0 "what methods were made of" report --db old.db -t options -f json
 json "is told in today's words" '[.[] | select(.method == "BF16") | .codec_k, .codec_v] | unique == ["raw(type=bf16)"]'
 
-# Two suites, two paths, an additional metric in the second run, and one label for two methods.
+# The sweep has two suites and two paths. Its second run has another metric, and one label for two methods.
 cat >b.yaml <<'YAML'
 question: are these means of what belongs together?
 model: nano

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Prompts of several shots, from a sweep to videos: the cache at a cut, samplers, and one embedding per shot.
+# Prompts of several shots, from a sweep to videos: the cache at a cut, the samplers, and one embedding per shot.
 . tests/cli/lib.sh || exit 1
 cd "$work" || exit 1
 

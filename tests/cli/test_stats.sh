@@ -65,7 +65,7 @@ exits 2 "stats of nothing known" stats mean --db all.db
 exits 2 "an unknown metric" stats paired -m psrn --db all.db
 exits 2 "an unknown method to compare with" stats paired --against NONE --db all.db
 
-# Two databases with the same cells, measured by two commits.
+# stats runs compares two databases with the same cells, measured by two commits.
 cp all.db then.db
 changed then.db "UPDATE metric SET value = value - 0.25 WHERE name = 'ssim' AND cell IN (SELECT key FROM cell WHERE method = 'RTN_INT2')"
 changed then.db "UPDATE artifact SET sha256 = '$(printf '%064d' 1)' WHERE kind = 'frames' AND cell IN (SELECT key FROM cell WHERE method = 'RTN_INT2' LIMIT 1)"

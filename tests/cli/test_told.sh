@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Messages on stderr: no rows, losses of a video encoder, a misspelt variable, sizes in MiB. Also files that one
-# command writes and another reads.
+# Messages on stderr: no rows, losses of a video encoder, a misspelt variable, sizes in MiB. The test also covers
+# files that one command writes and another reads.
 . tests/cli/lib.sh || exit 1
 
 common_config "$work/q.yaml"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Databases: locked by another program, opened by many processes, and in a read-only folder. Also endless
-# statements, and texts that a spreadsheet would execute.
+# Databases: locked by another program, opened by many processes, and in a read-only folder. The test also covers
+# endless statements, and texts that a spreadsheet would execute.
 set -uo pipefail
 . "$(dirname "$0")/lib.sh"
 

@@ -179,8 +179,8 @@ exits 2 "a pack that is not there" run "$work/none.yaml" --db "$work/b.db" --out
 says "is named" 'none.safetensors'
 
 hex() { od -An -tx1 | tr -d ' \n' | tr a-f A-F; }
-# Prompt lists with one prompt per line, as other programs store them. Results of the study's methods beside its
-# figures.
+# Prompt lists with one prompt per line, as other programs store them. reproduce shows results of the study's
+# methods beside its figures.
 printf 'a small dog runs\n\nsalt &amp; "pepper"\\ in the rain\xe2\x80\xa8 at night\n' >"$work/list.txt"
 cat >"$work/lists.yaml" <<YAML
 name: lists
@@ -264,7 +264,7 @@ sed "s|^model: .*|model: $work/bare|" "$work/text.yaml" >"$work/mute.yaml"
 exits 5 "neither encoder nor pack" run "$work/mute.yaml" --db "$work/c.db" --out "$work/c" -q --json
 json "is unsupported" '.ok == 0 and .unsupported == 3'
 
-# predict: TFLOP of the network, 2970.5 and with a window 2405.4, and of the decoder, 559.9 (specs/wan_causal).
+# Expected TFLOP (specs/wan_causal): 2970.5 of the network, 2405.4 with a window of 21 frames, 559.9 of the decoder.
 exits 0 "predict: 165 frames" predict -m BF16 --geometry wan-1.3b --frames 165 --json
 json "operations of network and decoder" '((.phases.network.flop / 2970.5e12 - 1) | fabs) < 0.001 and
     ((.phases.decoder.flop / 559.9e12 - 1) | fabs) < 0.001'

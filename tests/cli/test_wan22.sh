@@ -61,7 +61,8 @@ for signal in INT KILL; do
     check "SIG$signal: and an MP4 each" test "$(find o-$signal.db/videos -name '*.mp4' | wc -l)" = 4
 done
 
-# The first frame from any image that FFmpeg reads. Its content counts, not its name.
+# The first frame may come from any image that FFmpeg reads. The cell depends on the image's content, not on its
+# name.
 image() { # image FILE WIDTH HEIGHT FIRST
     printf 'P6\n%d %d\n255\n' "$2" "$3" >"$1"
     seq "$4" 99999 | head -c $(($2 * $3 * 3)) >>"$1"

@@ -194,9 +194,9 @@ kernels_in_all() { cat "$logs"/cuda_test_kernels-*.log 2>/dev/null | sed -n 's/^
 
 # ---- rows -------------------------------------------------------------------------------------------
 
-# rows PART SECONDS COMMAND...: runs a benchmark that prints JSON rows on stdout and "> NAME" on stderr before
-# each row. A row that fails, or takes more than ROW_S seconds, is written with its name and the error. The
-# next process skips all rows that have begun.
+# rows PART SECONDS COMMAND...: runs a benchmark that prints JSON rows on stdout and "> NAME" on stderr before each
+# row. A row that fails, or takes more than ROW_S seconds, is written with its name and the error. The next process
+# skips all rows that an earlier process has begun.
 rows() {
     local part=$1 end=$(($(date +%s) + $(left "$2"))) rc tries why
     shift 2
