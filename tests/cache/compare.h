@@ -1,4 +1,5 @@
-/* compare.h - shared by tests over every method: their number, and differences of outputs. */
+/* compare.h - helpers for tests that run every method: number of methods, head width, largest
+ * difference of two outputs. */
 #ifndef KVR_TESTS_CACHE_COMPARE_H
 #define KVR_TESTS_CACHE_COMPARE_H
 
@@ -9,7 +10,8 @@
 #include "harness/core/rng.h"
 #include "methods/method.h"
 
-/* The largest difference; NaN when there is one. */
+/* Returns the largest absolute difference of a[n] and b[n], or NaN if one of the differences is
+ * NaN. */
 static inline double worst(const float *a, const float *b, size_t n)
 {
     double w = 0;
@@ -17,13 +19,15 @@ static inline double worst(const float *a, const float *b, size_t n)
     for (size_t i = 0; i < n; i++) {
         const double e = fabs((double)a[i] - b[i]);
 
-        if (w == w && !(e <= w)) /* a NaN, once met, stays */
+        /* Once w is NaN, it stays NaN. */
+        if (w == w && !(e <= w))
             w = e;
     }
     return w;
 }
 
-/* The narrowest heads, of `least` channels or more, that the method can be run with. */
+/* Returns the smallest head width that the method accepts: `least`, doubled until it fits, at
+ * most 128 channels. */
 static inline int head_dim_for(const char *spec, int n_heads, int least)
 {
     struct kvr_scheme *p;
@@ -37,7 +41,8 @@ static inline int head_dim_for(const char *spec, int n_heads, int least)
     return d;
 }
 
-/* Does every head keep tokens of its own? Then there is no dense path. */
+/* Returns whether the method selects tokens for each head separately. Such a method has no dense
+ * path. */
 static inline bool keeps_by_head(const char *spec)
 {
     struct kvr_thin_needs needs;
@@ -49,7 +54,7 @@ static inline bool keeps_by_head(const char *spec)
     return needs.by_head;
 }
 
-/* Input of a non-causal method: a random score per token. */
+/* Sets a random importance score for every token, the input that non-causal methods need. */
 static inline void set_random_salience(struct kvr_cache *c)
 {
     static float table[1 << 14];

@@ -14,7 +14,7 @@ struct kit {
     struct kvr_layer layer;
 };
 
-/* A method with one option set. The geometry's number of layers is 1. */
+/* Opens one layer of `method` with one option set. `geo` must describe a model of one layer. */
 static inline void kit_open(struct kit *t, const char *method, const struct kvr_setting *set,
                             const struct kvr_layer_geometry *geo)
 {
@@ -32,8 +32,8 @@ static inline void kit_close(struct kit *t)
     kvr_dev_close(&t->dev);
 }
 
-/* Commit n tokens from token `at` on of keys and values [all tokens, width]; then all up to there is
- * read back, as kvr_layer_dense() does. */
+/* Commits n tokens of keys and values [all tokens, width], from token `at` on. Then reads tokens
+ * 0 to at + n back into k, v and held, as kvr_layer_dense() does. */
 static inline void kit_store(struct kit *t, const float *keys, const float *values, int width,
                              int64_t at, int n, float *k, float *v, uint8_t *held)
 {

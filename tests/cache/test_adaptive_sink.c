@@ -1,4 +1,4 @@
-/* test_adaptive_sink.c - sink replacement against a slow reference. */
+/* test_adaptive_sink.c - adaptive replacement of sink frames, against a slow reference. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -59,7 +59,8 @@ static bool among(const int *list, int n, int frame)
     return false;
 }
 
-/* Frame by frame: a list of sinks, a queue of others. Storing a chunk anew changes nothing here. */
+/* The reference replays the rule frame by frame, with a list of sink frames and a queue of
+ * recent ones. Storing a chunk a second time must not change the selection. */
 START_TEST(the_least_alike_gives_way)
 {
     static const char *const thresholds[] = { "-2", "0", "0.2", "1.01" };
@@ -102,7 +103,7 @@ START_TEST(the_least_alike_gives_way)
 }
 END_TEST
 
-/* A still picture never changes its sinks. */
+/* In a video of equal frames, no sink frame is ever replaced. */
 START_TEST(a_still_picture)
 {
     struct kit t;

@@ -1,5 +1,5 @@
-/* test_as_shipped.c - a cache as LongLive 2.0 ships it: keys of the current chunk without their means, and
- * chunks coded in every pass. */
+/* test_as_shipped.c - a cache configured as LongLive 2.0 ships it. Keys of the current chunk
+ * lose their channel mean, and every pass quantizes its chunk. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -13,12 +13,14 @@
 
 enum { S = 5, FRAMES = 2, H = 2, D = 64, CHUNKS = 3, PASSES = 3, T = S * FRAMES, N = T * H * D };
 
-/* Inputs of a pass: rounded to BF16, so that no store changes them. */
+/* Draws the keys (what = 0), values (1) or queries (2) of a pass. They are rounded to BF16, so a
+ * BF16 cache stores them exactly. */
 static void draw(float *x, int chunk, int pass, int what)
 {
     kvr_normal(x, N, 5, KVR_RNG_TEST, (uint32_t)(chunk * 16 + pass * 4 + what), 0, 0);
     for (int i = 0; i < N; i++) {
-        if (what == 0) /* keys whose means are not those of their neighbours */
+        /* Shift each key by its own constant, so that the key means differ. */
+        if (what == 0)
             x[i] += (float)(i / D % 7) - 3;
         x[i] = kvr_bf16_to_f32(kvr_f32_to_bf16(x[i]));
     }
@@ -29,8 +31,9 @@ struct kit {
     struct kvr_scheme *scheme;
     struct kvr_cache *cache;
     float out[CHUNKS][PASSES][N];
-    float seen[N]; /* the newest keys that a watcher saw */
-    int64_t coded; /* segments */
+    float seen[N]; /* keys that the observer saw last */
+    /* number of coded segments that the observer saw last */
+    int64_t coded;
 };
 
 static struct kit a, b;
@@ -44,7 +47,7 @@ static enum kvr_status look(void *ctx, const struct kvr_cache_view *view)
     return KVR_OK;
 }
 
-/* The watcher is the only reader of F32 values on a device. */
+/* `balanced` makes the channels of each query sum to 0. */
 static void rollout(struct kit *k, const char *spec, const struct kvr_setting *set, int n_set,
                     enum kvr_backend backend, bool balanced)
 {
@@ -76,7 +79,7 @@ static void rollout(struct kit *k, const char *spec, const struct kvr_setting *s
 
             for (int i = 0; i < 3; i++)
                 draw(x[i], c, p, i);
-            for (int i = 0; balanced && i < N; i += 2) /* every query's channels sum to nothing */
+            for (int i = 0; balanced && i < N; i += 2)
                 x[2][i + 1] = -x[2][i];
             for (int i = 0; i < 3; i++)
                 ck_assert_int_eq(kvr_dev_put(k->dev, on[i], x[i], sizeof x[i]), KVR_OK);
@@ -96,7 +99,8 @@ static void rollout(struct kit *k, const char *spec, const struct kvr_setting *s
 static const struct kvr_setting smooth[] = { { "current", "demean" },
                                              { "k.codec", "demean | raw(type=f32)" } };
 
-/* In double precision over keys without their means: the chunk's own, and the clean ones before. */
+/* Attention in double precision over keys without their means. The past consists of the last
+ * pass of every earlier chunk. */
 static void attend_by_hand(int chunk, int pass, double *out)
 {
     static float k[CHUNKS][N], v[CHUNKS][N], q[N];
@@ -139,8 +143,9 @@ static double apart(const float *x, const double *want)
     return sqrt(off / all);
 }
 
-/* Keys lose their means in every pass. The current chunk's are rounded to BF16 once more, 2^-9 of each, which
- * moves scores of deviation 3 by 0.004 on average; plain keys are 0.5 away. */
+/* Every pass subtracts the mean from each key. The keys of the current chunk are rounded to BF16
+ * once more afterwards. This error, 2^-9 relative, moves scores of standard deviation 3 by 0.004
+ * on average. With plain keys the outputs would differ by 0.5. */
 START_TEST(softmax_reads_keys_without_their_means)
 {
     static double want[N];
@@ -158,7 +163,8 @@ START_TEST(softmax_reads_keys_without_their_means)
 }
 END_TEST
 
-/* A query whose channels sum to nothing cannot tell: the same to rounding. */
+/* Where a query's channels sum to 0, subtracting the mean from the keys changes its scores by
+ * rounding errors only. */
 START_TEST(a_balanced_query_sees_no_difference)
 {
     static double want[N];
@@ -175,7 +181,7 @@ START_TEST(a_balanced_query_sees_no_difference)
 }
 END_TEST
 
-/* A probe compares with keys as they were made. */
+/* The observer sees the keys as appended, with their means. */
 START_TEST(a_watcher_sees_keys_as_appended)
 {
     float k[N];
@@ -186,7 +192,8 @@ START_TEST(a_watcher_sees_keys_as_appended)
 }
 END_TEST
 
-/* What earlier passes stored is replaced: the same bytes come out, and each pass has coded. */
+/* Each pass replaces what the previous pass of its chunk stored. The outputs equal those of a
+ * cache that quantizes in the last pass only. */
 START_TEST(every_pass_codes_and_the_last_stays)
 {
     const struct kvr_setting once = { "commit", "clean_pass" };
@@ -199,7 +206,8 @@ START_TEST(every_pass_codes_and_the_last_stays)
 }
 END_TEST
 
-/* Sums in another order may round a key to the other side, 2^-8 of it; on tensor cores weights are BF16, too. */
+/* The backends sum a key's mean in different orders, which may round the key to the neighbouring
+ * BF16 number, 2^-8 away. On tensor cores, attention weights are rounded to BF16, too. */
 START_TEST(a_device_agrees)
 {
     static double want[N];
@@ -216,8 +224,8 @@ START_TEST(a_device_agrees)
 }
 END_TEST
 
-/* A probe computes what attention returned, from the keys that it reads: 1e-5 of the output's size, as of other
- * methods (tests/workload/test_probe.c). */
+/* The probe recomputes attention from the keys that the cache's attention read. It reaches the
+ * cache's output within 1e-5 of its size, as with other methods (tests/workload/test_probe.c). */
 START_TEST(a_probe_reads_what_attention_reads)
 {
     const struct kvr_probe_opts opts = { .n_passes = PASSES, .every = 1 };

@@ -1,6 +1,6 @@
-/* test_attend_bf16.c - CPU attention in BF16: against a softmax in double within the bound of
- * attend_bf16.h, by plain C's tiles on any machine and by AMX where there is one; and that the two
- * agree to the last bit. */
+/* test_attend_bf16.c - CPU attention in BF16 against a softmax in double precision, within the
+ * bound of attend_bf16.h. It runs on portable C and, where present, on AMX. Both give the same
+ * bits. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -17,7 +17,8 @@ enum { MAX_KEYS = RAW + WIDE + ZEROS + CAUSAL };
 static const int widths[] = { 16, 24, 64, 80, 128, 160 };
 enum { N_WIDTHS = (int)(sizeof widths / sizeof *widths) };
 
-/* Rows of all keys in the order of the spans, in double for the reference. */
+/* k and v have one row per key, in the order of the spans. They hold the stored values for the
+ * double-precision reference. */
 struct kit {
     struct kvr_dev *dev;
     int d;
@@ -36,8 +37,8 @@ static void round_some(float *x, kvr_bf16 *x16, size_t n)
     kvr_to_f32(x, x16, KVR_BF16, n);
 }
 
-/* 300 keys in BF16 (four whole tiles and a part), 37 in F32, a zero token that stands for five, and the
- * queries' own in BF16, causal. */
+/* Four spans of keys: 300 in BF16 (four whole tiles and a partial one), 37 in F32, one zero
+ * token with multiplicity 5, and the queries' own keys in BF16 with a causal mask. */
 static struct kit *kit_of(int d, bool fused)
 {
     struct kit *t = calloc(1, sizeof *t);
@@ -99,12 +100,12 @@ static void attend(struct kit *t)
     kvr_attend_release(&s);
 }
 
-/* Squares of errors and of outputs. */
+/* Sums of squares, of the errors and of the reference outputs. */
 struct squares {
     double off, all;
 };
 
-/* Largest error of a query and head in units of its bound. */
+/* Returns the largest error over the channels of query r, head h, as a multiple of its bound. */
 static double error_of(const struct kit *t, int r, int h, struct squares *squares)
 {
     const int d = t->d, n = RAW + WIDE + ZEROS + r + 1;
@@ -139,13 +140,13 @@ static double error_of(const struct kit *t, int r, int h, struct squares *square
         err = fabs((double)got[c] - out) / (grow * size);
         squares->off += ((double)got[c] - out) * ((double)got[c] - out);
         squares->all += out * out;
-        if (!(err <= worst)) /* NaN stays */
+        if (!(err <= worst)) /* once NaN, `worst` stays NaN */
             worst = err;
     }
     return worst;
 }
 
-/* Widths, staged and fused, by plain C and by AMX. */
+/* Loops over head widths, the staged and the fused path, and the portable and the AMX kernels. */
 START_TEST(within_the_bound)
 {
     const char *by = _i / (2 * N_WIDTHS) ? "amx_bf16" : "portable";
@@ -166,14 +167,15 @@ START_TEST(within_the_bound)
         off = sqrt(squares.off / squares.all);
         printf("D %d, %s, %s: off by up to %.3f of the bound, together by %.2g\n", t->d,
                t->job.fused ? "fused" : "staged", by, worst, off);
-        /* Rounding errors are independent: a key left out would be .05. F32 would be 1e-6. */
+        /* The relative L2 error must show BF16 rounding: F32 arithmetic would give 1e-6, a
+         * missing key .05. */
         ck_assert_msg(off <= 0x1p-7 && off >= 0x1p-12, "off by %g together", off);
     }
     kit_close(t);
 }
 END_TEST
 
-/* The same kernel calls on plain C's tiles and on the CPU's. */
+/* Each kernel gives the same bits in portable C as on AMX. Without AMX the test is skipped. */
 START_TEST(plain_tiles_are_the_instructions)
 {
     enum { M = 45, N = 96, D = 80 };
@@ -185,7 +187,7 @@ START_TEST(plain_tiles_are_the_instructions)
     kvr_from_f32(q, KVR_BF16, x, M * N);
     kvr_normal(x, N * N, 7, KVR_RNG_TEST, 2, 0, 0);
     for (int i = 0; i < N * N; i += 7)
-        x[i] *= 1e-38f; /* denormal products */
+        x[i] *= 1e-38f; /* makes products denormal */
     kvr_from_f32(panels, KVR_BF16, x, N * N);
     for (int i = 0; i < 2; i++) {
         const struct kvr_bf16_kernels *f;

@@ -1,5 +1,5 @@
-/* test_attend_kernels.c - every variant of the CPU attention kernels against a softmax in double,
- * on adversarial inputs. */
+/* test_attend_kernels.c - every ISA variant of the CPU attention kernels against a softmax in
+ * double precision, on adversarial inputs. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -22,7 +22,8 @@ static const struct shape {
 };
 enum { N_SHAPES = (int)(sizeof shapes / sizeof *shapes) };
 
-/* One tile: inputs, what two tiles in a row come to, and room for every layout. */
+/* Inputs of one tile of keys, the running maxima, sums and outputs, and buffers for each packed
+ * layout. */
 struct kit {
     struct shape s;
     float q[MAX_M * MAX_D], k[MAX_N * MAX_D], v[MAX_N * MAX_D], bias[MAX_N];
@@ -96,7 +97,8 @@ static void add_tile_int8(struct kit *t)
     b->add_values(t->p, t->weight, t->vq, t->vs, t->out, dp, n, m, dp);
 }
 
-/* Relative L2 of the rows' outputs against double, NaN when there is one. */
+/* Returns the relative L2 error of the outputs against double precision, or NaN if an output is
+ * NaN. */
 static double error_of(const struct kit *t)
 {
     const int d = t->s.d, dp = padded(d);
@@ -125,7 +127,7 @@ static double error_of(const struct kit *t)
     return all > 0 ? sqrt(e / all) : e;
 }
 
-/* Nothing is written past what is said. */
+/* Checks that no kernel writes past the end of a buffer: the guard bytes there still hold 0x5a. */
 static void guards_stand(const struct kit *t)
 {
     const struct {
@@ -161,8 +163,8 @@ static bool choose(int isa)
     return true;
 }
 
-/* F32 sums of up to 256 products: 16 * 2^-24 = 1e-6 of scores, which is as much of the weights;
- * exponentials to 1e-6. */
+/* F32 sums of up to 256 products give scores an error of sqrt(256) * 2^-24 = 1e-6. The weights
+ * get the same relative error, and the exponential adds another 1e-6. */
 START_TEST(f32_agrees)
 {
     for (int isa = 0; isa < KVR_N_ISA; isa++) {
@@ -174,7 +176,8 @@ START_TEST(f32_agrees)
         add_tile_f32(t);
         ck_assert_msg(error_of(t) <= 5e-6, "%s %dx%dx%d: %g", kvr_isa_name(isa), t->s.m, t->s.n,
                       t->s.d, error_of(t));
-        add_tile_f32(t); /* the same keys again: the same mean */
+        /* The same keys and values again leave the weighted mean unchanged. */
+        add_tile_f32(t);
         ck_assert(error_of(t) <= 5e-6);
         guards_stand(t);
         t->out[0] = NAN;
@@ -184,8 +187,9 @@ START_TEST(f32_agrees)
 }
 END_TEST
 
-/* See int8_agrees in test_paths.c: .032 with codes up to 63, .018 with 127, for normal numbers in
- * rows of 32. Rows of 128 and 256 have larger maxima (2.8, 3.0): a third more. */
+/* The expected errors are derived at int8_agrees in test_paths.c: .032 with codes up to 63 and
+ * .018 with codes up to 127, for normal values in rows of 32. Rows of 128 and 256 have larger
+ * maxima (2.8 and 3.0), so the limits are a third larger. */
 START_TEST(int8_agrees)
 {
     for (int isa = 0; isa < KVR_N_ISA; isa++) {
@@ -207,7 +211,7 @@ START_TEST(int8_agrees)
 }
 END_TEST
 
-/* What is stored as bytes is the same in all variants with the same largest code, to the byte. */
+/* All ISA variants with the same largest code give the same codes. */
 START_TEST(codes_are_the_same)
 {
     struct kit *first[128] = { NULL };
@@ -236,8 +240,8 @@ START_TEST(codes_are_the_same)
 }
 END_TEST
 
-/* A row, a token or a channel that holds something not finite is not finite in the output; the
- * others are untouched by a bad channel or query. */
+/* A NaN or infinity in a query makes that query's output non-finite, in a value its channel, in
+ * a key all outputs. Other queries and channels stay finite. */
 START_TEST(nan_stays)
 {
     static const float bad[] = { NAN, INFINITY, -INFINITY };
@@ -278,8 +282,8 @@ START_TEST(nan_stays)
 }
 END_TEST
 
-/* Scores far apart: weights below e^-87 are 0, the sum is that of what is left. Huge, tiny and
- * constant numbers; zeros. */
+/* F32 kernels with keys scaled from 0 to 1e4, then byte kernels with constant values from 0 to
+ * 1e4. Weights below e^-87 underflow to 0 and must not disturb the sum of the others. */
 START_TEST(extremes)
 {
     static const float sizes[] = { 0, 1e-38f, 1e-20f, 30, 1e4f };
@@ -295,7 +299,8 @@ START_TEST(extremes)
             for (int j = 0; j < s.n * s.d; j++)
                 t->k[j] *= sizes[i];
             add_tile_f32(t);
-            /* Scores of size x are rounded to x 2^-24 and summed over 64: e^s is off by as much. */
+            /* F32 scores of size x have an error of x 2^-24, which becomes a relative error of
+             * the weights e^s. */
             ck_assert_msg(error_of(t) <= 5e-6 * (1 + sizes[i]), "%s keys of %g: %g",
                           kvr_isa_name(isa), (double)sizes[i], error_of(t));
             free(t);
@@ -307,7 +312,7 @@ START_TEST(extremes)
             for (int j = 0; j < s.m * s.d; j++) {
                 const float o = t->out[j] / t->sum[j / s.d];
 
-                /* Below 1e-30 a channel is as good as zero. */
+                /* Channels below 1e-30 may be quantized to 0. */
                 ck_assert_msg(fabsf(o - sizes[i]) <= 1e-5f * sizes[i] + 1e-30f, "%s: %g for %g",
                               kvr_isa_name(isa), (double)o, (double)sizes[i]);
             }
@@ -316,7 +321,8 @@ START_TEST(extremes)
 }
 END_TEST
 
-/* Keys that share a large mean: with mu taken off, the error is that of keys without it. */
+/* Keys share a large mean in one channel. Once it is passed as mu and subtracted, the error is
+ * as small as without it. */
 START_TEST(a_mean_costs_nothing)
 {
     const struct shape s = { 16, 64, 64 };
@@ -347,7 +353,8 @@ START_TEST(a_mean_costs_nothing)
 }
 END_TEST
 
-/* Products of bytes through plain C's tiles (attend_dot_tiles.h): exact, for any rows and panels. */
+/* attend_dot_tiles.h multiplies bytes in portable C. Its sums are exact for any number of rows
+ * and panels. */
 START_TEST(byte_tiles_are_exact)
 {
     enum { M = 48, N = 80, K = 128 };
@@ -376,13 +383,14 @@ START_TEST(byte_tiles_are_exact)
                 }
                 ck_assert_int_eq(sums[i * N + j], want);
             }
-        for (int i = m * N; i < M * N; i++) /* rows from m on are not written */
+        /* Rows from m on must not be written. */
+        for (int i = m * N; i < M * N; i++)
             ck_assert_int_eq(sums[i], 0x5a5a5a5a);
     }
 }
 END_TEST
 
-/* AMX adds the same integers as AVX512-VNNI, and turns them into floats alike. */
+/* AMX and AVX512-VNNI sum to the same integers and convert them to the same floats. */
 START_TEST(amx_bytes_are_vnni)
 {
     static const char *const by[] = { "vnni", "amx_int8" };

@@ -1,4 +1,4 @@
-/* test_cache.c - the cache against a direct double-precision softmax. */
+/* test_cache.c - attention through the cache against a direct softmax in double precision. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -55,7 +55,8 @@ static float *normal(size_t n, uint32_t a, uint32_t b)
     return x;
 }
 
-/* One pass of a chunk over both layers. q, k, v are functions of (chunk, layer, pass). */
+/* Runs one pass of a chunk over both layers. Queries, keys and values are drawn by (chunk,
+ * layer, pass). */
 static void run_pass(struct kit *k, int chunk, int index, bool clean, float *out)
 {
     const size_t n = (size_t)(CHUNK * H * k->shape.head_dim);
@@ -77,7 +78,8 @@ static void run_pass(struct kit *k, int chunk, int index, bool clean, float *out
     ck_assert_int_eq(kvr_cache_end_pass(k->cache), KVR_OK);
 }
 
-/* softmax(q K^T / sqrt(D)) V in double, K and V [n,H,D]. Returns the worst absolute error. */
+/* Computes softmax(q K^T / sqrt(D)) V in double precision, with K and V [n,H,D]. Returns the
+ * largest absolute error of `out`. */
 static double worst_error(const float *q, const float *k, const float *v, int64_t n, int d,
                           const float *out)
 {
@@ -104,7 +106,8 @@ static double worst_error(const float *q, const float *k, const float *v, int64_
                 for (int64_t j = 0; j < n; j++)
                     o += p[j] * v[(j * H + h) * d + c];
                 e = fabs(o / sum - out[(t * H + h) * d + c]);
-                if (worst == worst && !(e <= worst)) /* a NaN, once met, stays */
+                /* once NaN, `worst` stays NaN */
+                if (worst == worst && !(e <= worst))
                     worst = e;
             }
         }
@@ -123,9 +126,9 @@ static const struct {
     { "RTN_K2_V4", 24, 0, 0, 3, false },
 };
 
-/* Attention over what kvr_cache_read says is seen, plus the current chunk, is the definition:
- * it must hold for every method, window, sink and ragged head width. F32 sums of up to 540
- * values of order 1: 540 * 2^-24 * a few = 1e-4 worst, 2e-5 allowed since errors average. */
+/* Attention equals a softmax over what kvr_cache_read returns plus the current chunk, for every
+ * method, window, sink and head width. F32 sums of up to 540 values of order 1 have a worst
+ * error of about 1e-4. Since rounding errors average out, 2e-5 is allowed. */
 START_TEST(attention_is_softmax_over_what_is_read)
 {
     struct kit k;
@@ -152,7 +155,8 @@ START_TEST(attention_is_softmax_over_what_is_read)
     memcpy(kk + past * H * d, ck, n * sizeof *ck);
     memcpy(vv + past * H * d, cv, n * sizeof *cv);
 
-    /* Frames visible: the newest window - sink and the first sink, the chunk's own included. */
+    /* Past frames visible: the window, which includes the sink and the current chunk, less the
+     * current chunk. */
     int end = (last + 1) * FRAMES, frames = end - FRAMES;
     if (shapes[_i].window && end > shapes[_i].window)
         frames = shapes[_i].window - FRAMES;
@@ -161,7 +165,7 @@ START_TEST(attention_is_softmax_over_what_is_read)
     double err = worst_error(q, kk, vv, past + CHUNK, d, out);
     ck_assert_msg(err <= 2e-5, "%s D %d: error %g", shapes[_i].method, d, err);
 
-    /* The comparison can fail: one changed value must show. */
+    /* Changing one value must exceed the limit. */
     cv[5] += 100;
     memcpy(vv + past * H * d, cv, n * sizeof *cv);
     ck_assert(!(worst_error(q, kk, vv, past + CHUNK, d, out) <= 2e-5));
@@ -175,7 +179,7 @@ START_TEST(attention_is_softmax_over_what_is_read)
 }
 END_TEST
 
-/* Reading an F32 cache gives back the very bits that the clean pass appended, in order. */
+/* Reading an F32 cache returns the bits that the clean passes appended, in order. */
 START_TEST(clean_pass_is_what_stays)
 {
     struct kit k;
@@ -194,7 +198,7 @@ START_TEST(clean_pass_is_what_stays)
         ck_assert_mem_eq(kk + (size_t)c * n, want, n * sizeof *want);
         free(want);
     }
-    /* A further clean pass of the same chunk replaces it. */
+    /* A second clean pass of a chunk replaces what the first one stored. */
     run_pass(&k, 1, 7, true, out);
     ck_assert_int_eq(kvr_cache_read(k.cache, 0, kk, NULL), 2 * CHUNK);
     float *want = normal(n, 107, 1);
@@ -229,7 +233,7 @@ START_TEST(same_bytes_for_any_thread_count)
 }
 END_TEST
 
-/* Bytes: INT4 with one FP16 scale per 16 tokens of a channel. 45 tokens are 3 blocks. */
+/* An INT4 chunk has one FP16 step per 16 tokens of a channel: 45 tokens are 3 blocks. */
 START_TEST(bytes_are_what_the_format_says)
 {
     struct kit k;
@@ -244,7 +248,8 @@ START_TEST(bytes_are_what_the_format_says)
         run_pass(&k, c, 0, true, out);
     kvr_cache_bytes(k.cache, &b);
     kvr_mem_stats(k.dev, &m);
-    ck_assert_int_eq(b.tokens, 2 * CHUNK); /* window of two chunks, the rest evicted */
+    /* The window holds two chunks; older ones are evicted. */
+    ck_assert_int_eq(b.tokens, 2 * CHUNK);
     ck_assert_uint_eq(b.bf16, 2 * 2 * 2 * CHUNK * H * d * 2u);
     ck_assert_uint_eq(b.nominal, 2 * 2 * 2 * (codes + steps));
     ck_assert_uint_eq(b.resident, b.nominal);
@@ -258,7 +263,7 @@ START_TEST(bytes_are_what_the_format_says)
 }
 END_TEST
 
-/* Whichever allocation fails, the call says so and the cache is as it was. */
+/* If any one allocation fails, the call returns an error and the cache is unchanged. */
 START_TEST(failed_allocation_changes_nothing)
 {
     struct kit k;
@@ -291,14 +296,14 @@ START_TEST(failed_allocation_changes_nothing)
         ck_assert_uint_eq(before.live_total, after.live_total);
         ck_assert_int_eq(kvr_cache_read(k.cache, 0, NULL, NULL), CHUNK);
     }
-    ck_assert_int_ge(failures, 4); /* codes and steps of K and of V */
+    ck_assert_int_ge(failures, 4); /* at least codes and steps, of keys and of values */
     free(out);
     free(q);
     kit_close(&k);
 }
 END_TEST
 
-/* A NaN key is not lost on the way through the packed cache. */
+/* A NaN key makes the output NaN, also through packed storage. */
 START_TEST(nan_reaches_the_output)
 {
     const char *const methods[] = { "F32", "BF16", "RTN_INT4", "RTN_INT2" };

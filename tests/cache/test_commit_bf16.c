@@ -1,5 +1,6 @@
-/* test_commit_bf16.c - storing BF16 rows gives the same bytes as storing their floats, for every
- * method whose codecs alone read the values, also with groups that do not start at chunks. */
+/* test_commit_bf16.c - storing BF16 rows gives the same bytes as storing the same values as F32
+ * rows. This holds for every method whose stored bytes depend on its codecs alone, also where
+ * groups straddle chunks. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +40,8 @@ static struct rows *rows_make(void)
     return r;
 }
 
-/* Keys and values [n,WIDTH] from token t on, where the device has them. */
+/* Commits tokens t to t + n of keys and values [n,WIDTH]. For a device, the rows are copied to
+ * it first. */
 static enum kvr_status commit(struct kvr_layer *l, struct kvr_buf *put, const struct rows *r,
                               bool bf16, int64_t t, int64_t n)
 {
@@ -58,7 +60,8 @@ static enum kvr_status commit(struct kvr_layer *l, struct kvr_buf *put, const st
     return kvr_dev_sync(l->dev);
 }
 
-/* False: more than codecs look at what this scheme stores. */
+/* Stores all tokens and writes the layer's fingerprint to `hex`. Returns false, with nothing
+ * stored, if parts other than codecs read the values. */
 static bool store(enum kvr_backend device, struct kvr_scheme *p, const struct rows *r, bool bf16,
                   char hex[KVR_SHA256_HEX])
 {
@@ -143,6 +146,7 @@ int main(void)
     tcase_set_timeout(tc, 300);
     tcase_add_test(tc, of_every_method);
     tcase_add_loop_test(tc, on_a_device_too, 0, sizeof on_a_device / sizeof *on_a_device);
-    suite_add_tcase(s, tc); /* OpenMP's threads do not survive a fork */
+    /* run_suite() does not fork: OpenMP's threads do not survive it. */
+    suite_add_tcase(s, tc);
     return run_suite(s);
 }

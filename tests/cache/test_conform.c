@@ -1,5 +1,5 @@
 /* test_conform.c - built-in methods pass the checks of `kvreel plugin check`. Failing plug-ins,
- * which may crash, are tested in tests/cli/test_conform.sh. */
+ * which may crash, are tested by tests/cli/test_conform.sh. */
 #include <check.h>
 #include <string.h>
 
@@ -8,8 +8,8 @@
 #include "methods/method.h"
 #include "tests/suite.h"
 
-/* A grid, tiers with a fixed point, exact values, a rotation, what gives up tokens, what pools them,
- * heads apart from each other, and nothing at all. */
+/* One method of each kind: exact values, a grid, a grid with a zero point, outliers, a rotation,
+ * tiers, an eviction, a residual codec, and mean pooling. */
 static const char *const methods[] = {
     "BF16",           "RTN_INT4",       "KIVI_INT2",
     "QAQ_INT2",       "QUAROT_KV_INT4", "AGE_TIER_INT4",
@@ -28,7 +28,7 @@ START_TEST(what_is_built_in_keeps_to_them)
         const enum kvr_status st = k->run(&c);
 
         if (strcmp(k->name, "device") == 0)
-            ck_assert_int_eq(st, KVR_EUNSUPPORTED); /* none was given */
+            ck_assert_int_eq(st, KVR_EUNSUPPORTED); /* no device was passed */
         else
             ck_assert_msg(st == KVR_OK, "%s: %s: %s", methods[_i], k->name, kvr_error());
     }
@@ -61,6 +61,7 @@ int main(void)
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, what_is_built_in_keeps_to_them, 0, N_METHODS);
     tcase_add_test(tc, the_studys_readings_are_left_to_its_own_tests);
-    suite_add_tcase(s, tc); /* OpenMP's threads do not survive a fork */
+    /* run_suite() does not fork: OpenMP's threads do not survive it. */
+    suite_add_tcase(s, tc);
     return run_suite(s);
 }

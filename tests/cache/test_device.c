@@ -1,5 +1,5 @@
-/* test_device.c - the cache on an emulated CUDA device stores the CPU's bytes and attends equally,
- * for every method.
+/* test_device.c - for every method, the cache on an emulated CUDA device stores the same bytes as
+ * on the CPU, and its attention agrees.
  *
  * long: every method on an emulated device. */
 #include <check.h>
@@ -19,7 +19,8 @@
 enum { S = 7, FRAMES = 3, H = 2, MAX_D = 128, CHUNKS = 3, CHUNK = S * FRAMES };
 enum { N = CHUNK * H * MAX_D, CAPACITY = CHUNKS * N };
 
-static int D = 16; /* more where a method cannot be run with so few; what is not used is 0 */
+/* Channels per head, more for methods that need wider heads. Unused parts of the buffers are 0. */
+static int D = 16;
 
 static struct kvr_cache_shape shape_of(enum kvr_dtype exact, int window)
 {
@@ -34,7 +35,8 @@ static struct kvr_cache_shape shape_of(enum kvr_dtype exact, int window)
                                      .exact = exact };
 }
 
-/* What came of a rollout: outputs of every pass, what is stored at the end. */
+/* Result of a rollout: the outputs of every pass, and the keys, values and bytes stored at the
+ * end. */
 struct result {
     float out[CHUNKS][2][N];
     float k[CAPACITY], v[CAPACITY];
@@ -42,9 +44,10 @@ struct result {
     struct kvr_cache_bytes bytes;
 };
 
-static bool unasked; /* what clean passes leave is committed, without queries */
-/* Queries and output: F32; F32 rounded to BF16; BF16; BF16 queries normalized and rotated by the host (FINISHED)
- * or by attention (NORMED). */
+/* If true, clean passes call kvr_cache_commit() without queries instead of kvr_cache_attend(). */
+static bool unasked;
+/* Type of queries and outputs: F32, F32 rounded to BF16, or BF16. FINISHED queries are BF16
+ * normalized and rotated by the test, NORMED ones by the attention kernel. */
 static enum { AS_FLOATS, ROUNDED, AS_BF16, FINISHED, NORMED } queries;
 
 static float inverses[CHUNK], weight[H * MAX_D];
@@ -62,7 +65,7 @@ static void draw_norm(void)
     }
 }
 
-/* The definition of query_norm.h. */
+/* Normalizes and rotates a BF16 query in place, by the definition of query_norm.h. */
 static void finish(kvr_bf16 *q)
 {
     for (int i = 0; i < CHUNK * H * D; i += 2) {
@@ -124,7 +127,8 @@ static void attend_bf16(struct kvr_cache *c, struct kvr_dev *dev, void *on_devic
     kvr_to_f32(out, host, KVR_BF16, n);
 }
 
-/* `x` [3][N] of the host to the device and the output back. */
+/* Copies keys, values and queries `x` [3][N] to the device, runs one pass and copies the output
+ * back. */
 static void pass_on(struct kvr_cache *c, struct kvr_dev *dev, struct kvr_buf *b, float *x,
                     bool clean, float *out)
 {
@@ -182,7 +186,8 @@ static void rollout(const char *spec, enum kvr_backend backend, enum kvr_path pa
         }
     r->n_read = kvr_cache_read(cache, 0, r->k, r->v);
     kvr_cache_bytes(cache, &r->bytes);
-    kvr_mem_stats(dev, &mem); /* what segments say they hold is what the device's books say */
+    /* The stored bytes that the segments report must equal the device's allocation counter. */
+    kvr_mem_stats(dev, &mem);
     ck_assert_uint_eq(mem.live[KVR_MEM_KV], r->bytes.resident_kv);
     kvr_cache_close(&cache);
     kvr_scheme_close(&scheme);
@@ -194,9 +199,9 @@ static void rollout(const char *spec, enum kvr_backend backend, enum kvr_path pa
 
 static struct result cpu, cuda;
 
-/* The same codes on both, so the same values read, to the bit; outputs differ by F32 sums of up to
- * 63 keys in another order and by transforms on the other side of a product, as the CPU's own
- * paths do (test_paths.c): 2e-5. */
+/* Both backends hold the same codes, so the decoded values are bit-identical. Outputs may differ
+ * by 2e-5. F32 sums of up to 63 keys run in another order, and transforms may be applied on the
+ * other side of a product, as between the CPU's own paths (test_paths.c). */
 static void compare(const char *spec, enum kvr_path path, int window)
 {
     double w;
@@ -233,7 +238,7 @@ START_TEST(every_method_agrees)
 }
 END_TEST
 
-/* The other paths, with windows and what corrections add; the dense path forgets what was coded. */
+/* Specs for the staged path with corrections, and for the dense and decoded paths with a window. */
 static const char *const some[] = {
     "BF16",
     "KIVI_INT2+taylor",
@@ -254,9 +259,9 @@ START_TEST(paths_and_corrections_agree)
 }
 END_TEST
 
-/* A BF16 cache meets tensor cores: q, k, v and weights are rounded to BF16, 2^-9 relative. With
- * entries of variance 1 and D = 16 a score is off by about 2^-9 sqrt(2/3), standard deviation, and
- * an output, a mean of values, by less; 2^-6 is ten of them. */
+/* With a BF16 cache, tensor cores round q, k, v and weights to BF16, 2^-9 relative. At D = 16
+ * and entries of variance 1, this moves a score by a standard deviation of about 2^-9 sqrt(2/3).
+ * An output is a mean of values and moves less. The limit 2^-6 is ten standard deviations. */
 static void compare_bf16(const char *spec, enum kvr_path path, int window)
 {
     double w;
@@ -270,7 +275,7 @@ static void compare_bf16(const char *spec, enum kvr_path path, int window)
     ck_assert_msg(!memcmp(cpu.v, cuda.v, sizeof cpu.v), "%s: values differ", spec);
 }
 
-/* Do the codec's layouts have forms that the fused kernel reads where they are? */
+/* Returns whether the fused kernel can decode all stages of the codec. */
 static bool reads_in_place(const struct kvr_codec *c)
 {
     const struct kvr_block_shape block = { CHUNK, H, D };
@@ -346,7 +351,8 @@ static bool takes_bf16(const char *spec, enum kvr_backend backend, enum kvr_path
     return takes;
 }
 
-/* BF16 queries, and BF16 that comes of them: the bits of the same queries as floats, rounded. */
+/* BF16 queries give the same output bits as the same queries passed as F32, with the output
+ * rounded to BF16. */
 START_TEST(bf16_queries)
 {
     static const struct {
@@ -394,7 +400,8 @@ START_TEST(bf16_queries)
 }
 END_TEST
 
-/* Queries normalized and rotated by attention are bit-identical to the host's. */
+/* Queries that attention normalizes and rotates itself give the same bits as queries that the
+ * host has finished. */
 START_TEST(normed_queries)
 {
     static const char *const specs[] = { "BF16", "RTN_INT4", "QUAROT_KV_INT2" };
@@ -417,7 +424,8 @@ START_TEST(normed_queries)
 }
 END_TEST
 
-/* What the fused kernel does not do is refused when the cache is opened. */
+/* A cache on the fused path fails to open, with a reason, where the fused kernel does not
+ * support its configuration. */
 START_TEST(fused_is_refused_with_a_reason)
 {
     static const struct {
@@ -446,9 +454,9 @@ START_TEST(fused_is_refused_with_a_reason)
 }
 END_TEST
 
-/* Where a block may have less shared memory than the kernel of rows asks for the one of coded spans
- * reads them; where it may have less than that one asks for, what is staged is multiplied in F32 and
- * fused is refused. The emulated device refuses a launch that asks for more than there is. */
+/* With 50000 B of shared memory per block, the kernel of coded spans also reads the uncoded
+ * rows. With 30000 B, the staged path multiplies in F32 and the fused path is refused. The
+ * emulated device rejects launches that ask for more shared memory than that. */
 START_TEST(with_little_shared_memory)
 {
     static const char *const specs[] = { "BF16", "RTN_INT4", "KIVI_INT2+taylor" };
@@ -458,10 +466,12 @@ START_TEST(with_little_shared_memory)
     struct kvr_scheme *scheme;
     struct kvr_cache *cache = NULL;
 
-    if (!kvr_stream_emulated()) /* a device has what it has */
+    /* A real device's shared memory cannot be limited. */
+    if (!kvr_stream_emulated())
         return;
     D = 64;
-    setenv("KVREEL_EMULATED_SHARED", "50000", 1); /* rows ask for 57344, codes for 38912 and more */
+    /* the kernel of rows needs 57344 B, that of coded spans 38912 B or more */
+    setenv("KVREEL_EMULATED_SHARED", "50000", 1);
     compare_bf16(spec, KVR_PATH_STAGED, 0);
     compare_bf16(spec, KVR_PATH_FUSED, 0);
     setenv("KVREEL_EMULATED_SHARED", "30000", 1);
@@ -479,8 +489,8 @@ START_TEST(with_little_shared_memory)
 }
 END_TEST
 
-/* What is read back is decoded and fetched by blocks of tokens: a wait for the device takes longer
- * than decoding a token. */
+/* Reading back decodes and copies blocks of tokens, since waiting for the device takes longer
+ * than decoding one token. */
 START_TEST(read_back_in_blocks)
 {
     const struct kvr_cache_shape shape = shape_of(KVR_F32, 0);
@@ -517,7 +527,7 @@ START_TEST(read_back_in_blocks)
 }
 END_TEST
 
-/* Attention that a device has no kernels for is refused when the cache opens. */
+/* A cache fails to open if the device has no kernel for its kind of attention. */
 START_TEST(a_device_says_what_it_cannot_do)
 {
     static const struct {
@@ -551,7 +561,8 @@ START_TEST(a_device_says_what_it_cannot_do)
 }
 END_TEST
 
-/* What a watcher is shown, in numbers that must be the same: what is stored, to the bit. */
+/* What an observer saw in each pass: number of segments, and a weighted sum of stored keys and
+ * inputs. Backends must agree to the bit. */
 struct seen {
     int n;
     double sum[CHUNKS * 2];

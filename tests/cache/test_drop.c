@@ -1,5 +1,5 @@
-/* test_drop.c - a cache that is emptied in the middle of a video, for every part of a method: chunks may be stored
- * again with those left out that a window had passed, and the video goes on. */
+/* test_drop.c - kvr_cache_drop() empties the cache in the middle of a video. Chunks inside the
+ * window are then stored again, and the video continues with every method. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -70,7 +70,8 @@ static struct kvr_cache *open_cache(struct kvr_scheme *scheme, enum kvr_status *
     return c;
 }
 
-/* As a rollout that recaches at the cut to chunk 7: 0 and 5, 6 are what it sees (window 12, sink 3). */
+/* Drops the cache before chunk 7, as a rollout with a recache at a shot cut does. With a window
+ * of 12 frames and a sink of 3, chunks 0, 5 and 6 are stored again. */
 START_TEST(every_method_goes_on_from_what_is_stored_again)
 {
     const struct kvr_method *m = kvr_method_at(_i);
@@ -106,7 +107,8 @@ START_TEST(every_method_goes_on_from_what_is_stored_again)
 }
 END_TEST
 
-/* The window's frames and no others: BF16 after it is emptied and filled again is what it was. */
+/* After a drop and a refill, a BF16 cache returns the frames of the window with the same bits as
+ * before. */
 START_TEST(what_is_seen_is_what_was_seen)
 {
     static float before[N];

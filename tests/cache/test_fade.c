@@ -15,7 +15,8 @@ enum { FRAMES = CHUNKS * F, TOKENS = FRAMES * S };
 static float keys[TOKENS * W], values[TOKENS * W], got_k[TOKENS * W], got_v[TOKENS * W];
 static uint8_t held[TOKENS];
 
-/* The same key everywhere, turned to its place; a value is its frame's number, and its token's. */
+/* All keys are one vector, rotated to the token's position. A value holds its frame, its token
+ * within the frame, and its head. */
 static void make(void)
 {
     double co[D / 2], si[D / 2];
@@ -43,7 +44,7 @@ struct kit {
     struct kvr_layer layer;
 };
 
-/* A rollout of `frames`, the last chunk stored twice. */
+/* A rollout over `frames` frames. The last chunk is stored twice. */
 static void roll(struct kit *t, const char *retention, int frames)
 {
     const struct kvr_setting set[] = { { "retention", retention } };
@@ -79,8 +80,8 @@ static void done(struct kit *t)
     kvr_dev_close(&t->dev);
 }
 
-/* Checks that the entry of frame `at` is rotated to `time`, after up to 121 rotations that each round to
- * F32. */
+/* Checks that the entry of frame `at` is rotated to frame position `time`. Up to 121 earlier
+ * rotations have each rounded to F32. */
 static void is_turned_to(int at, int time)
 {
     for (int i = at * S * W; i < (at + 1) * S * W; i++) {
@@ -91,14 +92,15 @@ static void is_turned_to(int at, int time)
     }
 }
 
-/* Entries [spans[i]] and the times they are read at, after so many frames: FadeMem's worked examples.
- */
+/* FadeMem's worked examples: after `frames` frames, entry i averages span[i] frames and is read
+ * at frame position time[i]. */
 static const struct {
     int frames, span[12], time[12];
 } fade_cases[] = {
     { 12, { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 }, { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 } },
     { 15, { 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1 }, { 0, 2, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14 } },
-    /* read 18 before the chunk being made: times 0 1 2 3 4 5 8 11 13 15 16 17 */
+    /* The published positions count from frame 21, 18 before the current chunk: 0 1 2 3 4 5 8 11
+     * 13 15 16 17. */
     { 39,
       { 4, 8, 4, 4, 4, 4, 4, 2, 2, 1, 1, 1 },
       { 21, 22, 23, 24, 25, 26, 29, 32, 34, 36, 37, 38 } },
@@ -117,9 +119,11 @@ START_TEST(fading_is_the_published)
         for (int s = 0; s < S * H; s++) {
             const float *v = got_v + i * S * W + s * D;
 
-            if (i == 0) /* the anchor: frame 0 and no other */
+            if (i == 0) /* entry 0, the anchor, is frame 0 alone */
                 ck_assert(v[0] == 0);
-            else /* a mean of its frames; one of two and more is strictly within them */
+            /* An entry is a weighted mean of its frames. With two or more, it lies strictly
+             * between the first and the last. */
+            else
                 ck_assert_msg(v[0] >= (float)first && v[0] <= (float)(first + span - 1) &&
                                   (span == 1 || (v[0] > (float)first + .2f &&
                                                  v[0] < (float)(first + span - 1) - .2f)),
@@ -136,7 +140,7 @@ START_TEST(fading_is_the_published)
 }
 END_TEST
 
-/* Where young frames are the nearest ones the newest stays by itself all the same. */
+/* The newest frame is not merged, even where recent frames are the most similar. */
 START_TEST(the_newest_is_not_merged)
 {
     struct kit t;
@@ -149,7 +153,8 @@ START_TEST(the_newest_is_not_merged)
 }
 END_TEST
 
-/* A long video fills all times but for the newest three with the oldest entries at the beginning. */
+/* After 360 frames, entries 0 to 2 are read at positions 342 to 344, and the three newest
+ * entries at their own frames, 357 to 359. */
 START_TEST(fading_goes_on)
 {
     struct kit t;
@@ -164,7 +169,8 @@ START_TEST(fading_goes_on)
 }
 END_TEST
 
-/* Of a window of 21: once chunk `begin` is stored, which frames are in the places of the one before. */
+/* Cases for a window of 21 frames. Once the chunk at frame `begin` is stored, the previous
+ * chunk's entries hold the values of frames first, first + step and first + 2 step. */
 static const struct {
     int begin, first, step;
 } replay_cases[] = { { 21, 17, -1 }, { 24, 14, -1 }, { 36, 2, -1 }, { 39, 0, 1 }, { 57, 17, -1 } };
@@ -178,13 +184,13 @@ START_TEST(replay_is_the_published)
     for (int f = 0; f < begin + F; f++)
         ck_assert_msg(held[f * S] == (f >= begin + F - 18), "frame %d", f);
     for (int i = 0; i < F; i++) {
-        is_turned_to(begin + i, begin + i); /* what was just made */
+        is_turned_to(begin + i, begin + i); /* the newest chunk */
         ck_assert(got_v[(begin + i) * S * W] == (float)(begin + i));
         for (int j = (before + i) * S * W; j < (before + i + 1) * S * W; j++) {
             const float want = keys[j];
 
             ck_assert_msg(fabsf(got_k[j] - want) <= .04f, "%g, not %g", (double)got_k[j],
-                          (double)want); /* remembered as BF16 */
+                          (double)want); /* stored as BF16 */
         }
         ck_assert_msg(got_v[(before + i) * S * W] ==
                           (float)(replay_cases[_i].first + i * replay_cases[_i].step),
@@ -194,7 +200,7 @@ START_TEST(replay_is_the_published)
 }
 END_TEST
 
-/* Nothing is played again before the window is full, and the first frames are what they were. */
+/* Before the window is full, no frame is replayed and stored frames are unchanged. */
 START_TEST(replay_waits_for_the_window)
 {
     struct kit t;
@@ -202,7 +208,7 @@ START_TEST(replay_waits_for_the_window)
     roll(&t, "replay(frames=21)", 21);
     ck_assert_mem_eq(got_k + 3 * S * W, keys + 3 * S * W, 18 * S * W * sizeof(float));
     ck_assert_mem_eq(got_v + 3 * S * W, values + 3 * S * W, 18 * S * W * sizeof(float));
-    /* The 18 frames of the window, and the first 18 in BF16 beside them. */
+    /* The layer stores the window's 18 frames, and the first 18 frames in BF16 for the replay. */
     ck_assert_uint_eq(kvr_layer_nominal(&t.layer),
                       2 * 18 * S * W * (sizeof(float) + sizeof(kvr_bf16)));
     done(&t);

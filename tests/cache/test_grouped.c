@@ -1,7 +1,8 @@
 /* test_grouped.c - fewer KV heads than query heads (GQA), and causal chunks.
  *
- * Against a direct softmax in double, and against a cache that holds every KV head once for each
- * query head that reads it: then attention is the same and bytes are not. */
+ * Attention is compared with a direct softmax in double precision. It is also compared with a
+ * cache that stores each KV head once per query head. That cache gives the same attention and
+ * takes G times the bytes. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -14,11 +15,11 @@
 
 enum { H = 6, KV = 2, G = H / KV, D = 64, CHUNK = 96, CHUNKS = 3, N = CHUNK * CHUNKS };
 
-/* All tokens of all chunks. */
+/* Queries, keys and values of all tokens of all chunks. */
 struct data {
     float *q;       /* [N,H,D] */
     float *k, *v;   /* [N,KV,D] */
-    float *k6, *v6; /* [N,H,D]: the same, repeated */
+    float *k6, *v6; /* [N,H,D]: KV heads repeated for each of their query heads */
 };
 
 static float *normal(size_t n, uint32_t a)
@@ -105,7 +106,8 @@ static void kit_close(struct kit *k)
     kvr_dev_close(&k->dev);
 }
 
-/* All chunks, each attended to and then stored; out [N,H,D], past [N,H] or NULL. */
+/* Attends to each chunk and stores it. Writes out [N,H,D] and, unless `past` is NULL, the
+ * attention weight of the past, past [N,H]. */
 static void run(struct kit *k, const float *q, const float *key, const float *v, int kv_heads,
                 float *out, float *past)
 {
@@ -127,7 +129,8 @@ static void run(struct kit *k, const float *q, const float *key, const float *v,
     }
 }
 
-/* Query (t, h) over tokens [0, n): out [D], and the share of tokens before `chunk0`. */
+/* Attention of query (t, h) over tokens [0, n) in double precision. Writes out [D] and returns
+ * the attention weight of tokens before `chunk0`. */
 static double direct(const struct data *a, int t, int h, int n, int chunk0, double *out)
 {
     double *p = malloc((size_t)n * sizeof *p), top = -INFINITY, sum = 0, past = 0;
@@ -156,9 +159,9 @@ static double direct(const struct data *a, int t, int h, int n, int chunk0, doub
 
 static const enum kvr_path paths[] = { KVR_PATH_STAGED, KVR_PATH_FUSED, KVR_PATH_DENSE };
 
-/* Keys and values are BF16 numbers, which method BF16 stores exactly. Weights sum to 1 and
- * scores are a few units: sums of 64 products are off by 64 x 6e-8 x 8 = 3e-5 at most, and so is e
- * to their power. */
+/* Keys and values are BF16 numbers, which method BF16 stores exactly. Weights sum to 1, and
+ * scores have magnitude up to 8. So sums of 64 products are off by at most 64 x 6e-8 x 8 = 3e-5,
+ * which is also the relative error of the weights. */
 START_TEST(is_the_softmax_of_its_own_head)
 {
     struct data a = data_make();
@@ -195,8 +198,8 @@ static const char *const methods[] = { "BF16",           "RTN_INT4",        "RTN
                                        "QUAROT_KV_INT4", "KIVI_INT2+taylor" };
 enum { N_METHODS = sizeof methods / sizeof *methods };
 
-/* Codes, steps and moments of a head hang on that head alone, so both caches hold the same numbers
- * and the same loops meet them in other blocks: F32 rounding of some 300 terms is left. */
+/* Codes, steps and moments are computed per head, so both caches hold the same numbers. Blocks
+ * differ, which leaves F32 rounding in sums of about 300 terms. */
 START_TEST(is_a_cache_of_repeated_heads)
 {
     const enum kvr_attend_as as = _i < N_METHODS ? KVR_ATTEND_FLOAT : KVR_ATTEND_INT8;
@@ -217,7 +220,7 @@ START_TEST(is_a_cache_of_repeated_heads)
     kvr_cache_bytes(k.cache, &bytes);
     kvr_cache_bytes(k6.cache, &bytes6);
     ck_assert_uint_eq(bytes.bf16 * G, bytes6.bf16);
-    /* KIVI's values have one scale and zero point per token, whatever the number of heads. */
+    /* KIVI stores one scale and zero point per token for the values of all heads. */
     const size_t shared = strncmp(methods[_i % N_METHODS], "KIVI", 4) == 0 ? (size_t)N * 4 : 0;
 
     ck_assert_uint_eq((bytes.nominal - shared) * G, bytes6.nominal - shared);
@@ -230,7 +233,7 @@ START_TEST(is_a_cache_of_repeated_heads)
 }
 END_TEST
 
-/* What is committed without attention is what a clean pass with it commits. */
+/* kvr_cache_commit() stores the same bytes as a clean pass with attention. */
 START_TEST(a_chunk_is_stored_without_attention)
 {
     struct data a = data_make();
@@ -244,7 +247,8 @@ START_TEST(a_chunk_is_stored_without_attention)
     for (int i = 0; i < 2; i++) {
         kit_open(&k[i], "RTN_INT4", KV, true, KVR_PATH_STAGED, KVR_ATTEND_FLOAT);
         ck_assert_int_eq(kvr_cache_begin_pass(k[i].cache, &pass), KVR_OK);
-        ck_assert_int_eq(kvr_cache_commit(k[i].cache, 0), KVR_EINTERNAL); /* nothing appended */
+        /* Nothing was appended yet. */
+        ck_assert_int_eq(kvr_cache_commit(k[i].cache, 0), KVR_EINTERNAL);
         ck_assert_int_eq(kvr_cache_append(k[i].cache, 0, a.k, a.v), KVR_OK);
         ck_assert_int_eq(i ? kvr_cache_commit(k[i].cache, 0)
                            : kvr_cache_attend(k[i].cache, 0, a.q, out),

@@ -1,4 +1,5 @@
-/* test_head_classes.c - head classes: classification, and the tokens each class keeps. */
+/* test_head_classes.c - classes of attention heads: how heads are classified, and which tokens
+ * each class keeps. */
 #include <check.h>
 #include <omp.h>
 #include <stdio.h>
@@ -12,7 +13,8 @@
 
 enum { S = 6, F = 3, H = 3, D = 8, CHUNK = S * F, CHUNKS = 4, TOKENS = CHUNK * CHUNKS, W = H * D };
 
-/* A layer after all chunks; sums [TOKENS,H] are what every pass's queries give (NULL: unknown). */
+/* A layer and its inputs; held[h][t] says whether head h holds token t. store() takes the
+ * attention weights as sums [TOKENS,H], or NULL if there are none. */
 struct kit {
     struct kvr_dev *dev;
     struct kvr_scheme *scheme;
@@ -69,7 +71,8 @@ static void close_kit(struct kit *t)
     kvr_dev_close(&t->dev);
 }
 
-/* Weights: head 0 looks near by, head 1 far back, head 2 at the first frame. */
+/* Attention weights of the keys. Head 0 attends to the newest frame, head 1 to the middle
+ * frames, head 2 to the first frame. */
 static void fill_sums(float *sums)
 {
     for (int t = 0; t < TOKENS; t++) {
@@ -96,11 +99,13 @@ START_TEST(forcing)
     fill_sums(sums);
     open_kit(&t, "FORCING_KV", NULL, 0);
     ck_assert_int_eq(store(&t, 0, sums), KVR_OK);
-    for (int h = 0; h < H; h++) /* no past, no classes: all stays */
+    /* The first chunk has no past to classify heads by, so it is stored whole. */
+    for (int h = 0; h < H; h++)
         ck_assert_int_eq(frames_held(&t, h, 0, F), CHUNK);
     ck_assert_int_eq(store(&t, 1, sums), KVR_OK);
-    /* Heads 0 and 2, whose weights beyond the sink are near by, are static. Head 1 is dynamic: of
-     * the 18 segments of frames 2, 3 and 4 it keeps 6, a third, besides the sink and the newest. */
+    /* Heads 0 and 2 put their weight on the sink or on near frames, so they are static. Head 1
+     * is dynamic: of the 18 segments of frames 2 to 4 it keeps a third, 6, besides the sink and
+     * the newest frame. */
     ck_assert_int_eq(frames_held(&t, 0, 0, 6), 2 * S);
     ck_assert_int_eq(frames_held(&t, 0, 0, 1), S);
     ck_assert_int_eq(frames_held(&t, 0, 5, 1), S);
@@ -109,7 +114,7 @@ START_TEST(forcing)
     ck_assert_int_eq(frames_held(&t, 1, 1, 1), 0);
     ck_assert_int_eq(frames_held(&t, 1, 2, 3), 6); /* segments of one token */
     ck_assert_int_eq(frames_held(&t, 2, 0, 6), 2 * S);
-    /* Classes hold, whatever is attended to later. */
+    /* Classes do not change with later attention weights. */
     memset(sums, 0, sizeof sums);
     ck_assert_int_eq(store(&t, 2, sums), KVR_OK);
     ck_assert_int_eq(frames_held(&t, 0, 0, 9), 2 * S);
@@ -118,10 +123,8 @@ START_TEST(forcing)
 }
 END_TEST
 
-/* Of dynamic heads the segments that change stay: one whose keys are those of the next frame goes.
- */
-/* Attention is observed until classes are fixed: not of the first chunk, of the second, and of that
- * again if it is stored again. */
+/* The cache collects attention weights until heads are classified, which happens at the second
+ * chunk. It collects them again if that chunk is stored again. */
 START_TEST(attention_is_observed_until_classes_are_fixed)
 {
     static const char *const methods[] = { "FORCING_KV", "DUMMY_FORCING" };
@@ -142,9 +145,10 @@ START_TEST(attention_is_observed_until_classes_are_fixed)
         ck_assert_int_eq(store(&t, 1, sums), KVR_OK);
         ck_assert(kvr_retention_observes(u, &t.layer.state[1], CHUNK));
         ck_assert(!kvr_retention_observes(u, &t.layer.state[1], 2 * CHUNK));
-        ck_assert_int_eq(store(&t, 2, NULL), KVR_OK); /* classes are known */
+        ck_assert_int_eq(store(&t, 2, NULL), KVR_OK); /* uses the known classes */
         ck_assert(!kvr_retention_observes(u, &t.layer.state[1], 3 * CHUNK));
-        /* Keys: of the anchor frame and the new chunk. */
+        /* FORCING_KV reads keys, from the last frame before the new chunk on. DUMMY_FORCING
+         * reads none. */
         ck_assert(kvr_retention_thins(u, &needs));
         ck_assert_int_eq(needs.all_keys, m == 0);
         ck_assert_int_eq(kvr_thin_key0(&needs, 2 * CHUNK, S), 2 * CHUNK - S);
@@ -161,7 +165,9 @@ START_TEST(what_changes_stays)
 
     fill_sums(sums);
     open_kit(&t, "FORCING_KV", NULL, 0);
-    for (int f = 2; f < 5; f++) /* positions 0 to 3 rest from frame 2 to 5 */
+    /* Positions 0 to 3 have the same keys in frames 2 to 5. A dynamic head keeps the segments
+     * that change, at positions 4 and 5. */
+    for (int f = 2; f < 5; f++)
         memcpy(t.k + (f + 1) * S * W, t.k + 2 * S * W, 4 * W * sizeof(float));
     ck_assert_int_eq(store(&t, 0, sums), KVR_OK);
     ck_assert_int_eq(store(&t, 1, sums), KVR_OK);
@@ -181,16 +187,20 @@ START_TEST(dummy)
     static struct kit t;
 
     fill_sums(sums);
-    for (int i = 0; i < TOKENS; i++) /* head 0 attends to the chunk at hand alone */
+    /* Head 0 attends to the current chunk alone, which makes it a dummy head. */
+    for (int i = 0; i < TOKENS; i++)
         sums[i * H] = i >= CHUNK ? 1 : 0;
     open_kit(&t, "DUMMY_FORCING", &third, 1);
     ck_assert_int_eq(store(&t, 0, sums), KVR_OK);
     ck_assert_int_eq(store(&t, 1, sums), KVR_OK);
-    ck_assert_int_eq(frames_held(&t, 0, 0, 6), S); /* a dummy: the newest frame */
+    /* A dummy head keeps the newest frame. */
+    ck_assert_int_eq(frames_held(&t, 0, 0, 6), S);
     ck_assert_int_eq(frames_held(&t, 0, 5, 1), S);
-    ck_assert_int_eq(frames_held(&t, 1, 0, 6), 3 * S); /* the newest chunk */
+    /* This head keeps the newest chunk. */
+    ck_assert_int_eq(frames_held(&t, 1, 0, 6), 3 * S);
     ck_assert_int_eq(frames_held(&t, 1, 3, 3), 3 * S);
-    ck_assert_int_eq(frames_held(&t, 2, 0, 6), S); /* the first frame */
+    /* This head keeps the first frame. */
+    ck_assert_int_eq(frames_held(&t, 2, 0, 6), S);
     ck_assert_int_eq(frames_held(&t, 2, 0, 1), S);
     close_kit(&t);
 }
@@ -243,7 +253,8 @@ START_TEST(a_map_that_is_none)
     ck_assert_int_eq(store(&t, 0, NULL), KVR_OK);
     ck_assert_int_eq(store(&t, 1, NULL), KVR_EFORMAT);
     ck_assert_msg(strstr(kvr_error(), bad_maps[_i].why) != NULL, "%s", kvr_error());
-    for (int h = 0; h < H; h++) /* as it was */
+    /* The first chunk is unchanged. */
+    for (int h = 0; h < H; h++)
         ck_assert_int_eq(frames_held(&t, h, 0, F), CHUNK);
     close_kit(&t);
     unlink(path);

@@ -1,5 +1,5 @@
-/* test_keep.c - the retention `keep`: a full budget changes nothing, budgets hold, protected tokens
- * stay, and its weights are softmax's. */
+/* test_keep.c - the retention `keep`: a budget of all tokens changes nothing, smaller budgets
+ * are met, and protected tokens stay. Its attention weights are those of a softmax. */
 #include <check.h>
 #include <math.h>
 #include <omp.h>
@@ -17,10 +17,10 @@
 
 enum { S = 10, FRAMES = 3, H = 2, D = 16, CHUNKS = 5, CHUNK = S * FRAMES, N = CHUNK * H * D };
 
-/* What a rollout came to. */
+/* Outputs of a rollout's last passes, and the tokens stored before its last pass. */
 struct result {
     float out[CHUNKS * N];
-    uint8_t held[H][CHUNKS * CHUNK]; /* at the end, by head */
+    uint8_t held[H][CHUNKS * CHUNK]; /* 1 for each stored token of a head */
     int64_t n[H];
 };
 
@@ -40,7 +40,8 @@ static enum kvr_status count_held(void *ctx, const struct kvr_cache_view *view)
     return KVR_OK;
 }
 
-/* The watcher sees what was held before the pass: of the last chunk's, all but its own tokens. */
+/* Each chunk has two passes. The observer records what is stored before a pass, so the final
+ * state leaves out the last chunk. */
 static void rollout(const char *spec, const struct kvr_setting *set, int n_set, int window,
                     struct result *r)
 {
@@ -95,8 +96,8 @@ static int n_scores(void)
 
 static struct result got, want;
 
-/* A budget of all there is: the bytes of BF16, whatever is scored, by layer and by head, with and
- * without a window. */
+/* With share=1 no token is dropped, so the outputs equal BF16's for every score. The loop covers
+ * both scopes, with and without a window. */
 START_TEST(giving_up_nothing_is_bf16)
 {
     const struct kvr_setting set[] = { { "score", kvr_scores[_i / 4]->name },
@@ -112,8 +113,8 @@ START_TEST(giving_up_nothing_is_bf16)
 }
 END_TEST
 
-/* The budget to the token, after every chunk but the first; the test above would pass if it were
- * ignored. */
+/* After every chunk but the first, each head stores exactly 37 tokens. The outputs must differ
+ * from BF16's, which proves that the option has an effect. */
 START_TEST(the_budget_is_kept)
 {
     const struct kvr_setting set[] = { { "score", kvr_scores[_i / 2]->name },
@@ -125,17 +126,19 @@ START_TEST(the_budget_is_kept)
     rollout("STREAMING_LLM", set, 5, 9, &got);
     for (int h = 0; h < H; h++) {
         ck_assert_int_eq(got.n[h], 37);
-        ck_assert(got.held[h][0] && got.held[h][1]);        /* the sink */
-        for (int t = 3 * CHUNK + 2 * S; t < 4 * CHUNK; t++) /* the newest frame but the chunk's */
+        ck_assert(got.held[h][0] && got.held[h][1]); /* the two protected sink tokens */
+        /* the newest frame before the last chunk */
+        for (int t = 3 * CHUNK + 2 * S; t < 4 * CHUNK; t++)
             ck_assert(got.held[h][t]);
     }
     rollout("BF16", NULL, 0, 9, &want);
     ck_assert(memcmp(got.out, want.out, sizeof got.out) != 0);
-    ck_assert(memcmp(got.out, want.out, N * sizeof(float)) == 0); /* chunk 0 has no past */
+    /* Chunk 0 has no past to drop. */
+    ck_assert(memcmp(got.out, want.out, N * sizeof(float)) == 0);
 }
 END_TEST
 
-/* Heads choose for themselves where attention decides. */
+/* Where attention weights are the score, two heads keep different tokens. */
 START_TEST(heads_differ)
 {
     rollout("H2O", &(struct kvr_setting){ "frames", "4" }, 1, 0, &got);
@@ -145,8 +148,8 @@ START_TEST(heads_differ)
 }
 END_TEST
 
-/* Two heads share one budget: the total is fixed, and each head keeps at least its floor. A floor of 1 equals
- * an even split. */
+/* Two heads share one budget. The total is fixed, and each head keeps at least its floor, as a
+ * share of an even split. A floor of 1 gives each head the same number of tokens. */
 START_TEST(heads_share_a_budget)
 {
     struct kvr_setting set[] = { { "frames", "4" }, { "recent", "1" }, { "floor", "0.5" } };
@@ -167,13 +170,14 @@ START_TEST(heads_share_a_budget)
 }
 END_TEST
 
-/* A window kept by `keep` is the cache's own window. */
+/* ROLLING_WINDOW, a method of `keep`, gives the same outputs as the cache's own window. */
 START_TEST(a_rolling_window_is_the_window)
 {
     const struct kvr_setting six = { "frames", "6" };
 
     rollout("BF16", NULL, 0, 9, &want);
-    rollout("ROLLING_WINDOW", &six, 1, 0, &got); /* six of the past, three of the chunk's own */
+    /* 6 past frames and the current chunk's 3 are a window of 9. */
+    rollout("ROLLING_WINDOW", &six, 1, 0, &got);
     ck_assert(memcmp(got.out, want.out, sizeof got.out) == 0);
 }
 END_TEST
@@ -191,13 +195,15 @@ START_TEST(random_is_seeded)
 }
 END_TEST
 
-/* Nine frames full: at the third chunk all but the newest frame go, and it fills up again. */
+/* When 9 frames are stored, the reset drops all but the sink and the newest frame. Then the
+ * cache fills up again. */
 START_TEST(a_reset_empties)
 {
     const struct kvr_setting set[] = { { "frames", "9" }, { "recent", "1" }, { "sink", "1" } };
     int64_t n = 0;
 
-    rollout("HARD_RESET", set, 3, 0, &got); /* the last pass sees four chunks stored */
+    /* The last pass sees the tokens of four stored chunks. */
+    rollout("HARD_RESET", set, 3, 0, &got);
     for (int t = 0; t < 4 * CHUNK; t++) {
         const bool held = t < S || t >= 3 * CHUNK - S;
 
@@ -208,7 +214,7 @@ START_TEST(a_reset_empties)
 }
 END_TEST
 
-/* Whole frames stay or go. */
+/* Where the unit is a frame, a frame is kept or dropped whole. */
 START_TEST(units_are_whole)
 {
     rollout("RANDOM_FRAMES", &(struct kvr_setting){ "frames", "5" }, 1, 0, &got);
@@ -218,11 +224,12 @@ START_TEST(units_are_whole)
 }
 END_TEST
 
-/* ---- columns ------------------------------------------------------------------------------- */
+/* ---- attention weights per key ------------------------------------------------------------- */
 
 enum { T = 70, KEYS = 150 };
 
-/* Sums and maxima of softmax(q k / sqrt(D)) in double over queries 0, 7, 14, ..., or the newest. */
+/* Sums and maxima over queries of softmax(q k / sqrt(D)), in double precision. The queries are
+ * the `newest` ones or evenly spread, every 7th at 10 queries of 70. */
 static void slow_columns(const float *q, const float *k, int queries, bool newest, double *sum,
                          double *max)
 {
@@ -248,8 +255,9 @@ static void slow_columns(const float *q, const float *k, int queries, bool newes
         }
 }
 
-/* Weights are at most 1, of sums of 150 terms in F32 (150 2^-24, 9e-6 relative at worst) and an
- * e^x right to 2e-7 and 6e-8 |x|: 2e-5 for one weight, times the number of queries for a sum. */
+/* A weight of at most 1 comes from a sum of 150 F32 terms, with a relative error of at most 150
+ * 2^-24 = 9e-6. The exponential adds 2e-7 + 6e-8 |x|. Together this is below 2e-5 per weight,
+ * and a sum over queries may be off by that times their number. */
 START_TEST(columns_are_softmax)
 {
     const enum kvr_backend backend = _i % 2 ? KVR_CUDA : KVR_CPU;
@@ -293,14 +301,16 @@ START_TEST(columns_are_softmax)
         ck_assert_msg(fabs(max[i] - slow_max[i]) <= 2e-5, "%d: max %g, %g", i, (double)max[i],
                       slow_max[i]);
     }
-    ck_assert(!(fabs(sum[3] - slow_sum[4]) <= 2e-5 * queries)); /* keys differ by more */
+    /* Sums of neighbouring keys differ by more than the limit. */
+    ck_assert(!(fabs(sum[3] - slow_sum[4]) <= 2e-5 * queries));
     kvr_attend_release(&scratch);
     kvr_buf_free(&on);
     kvr_dev_close(&dev);
 }
 END_TEST
 
-/* The newest frame's, all, so many of the newest: what the option says in words is what numbers say. */
+/* Values of `query` and `queries` that select the same queries keep the same tokens. The five
+ * newest queries select other tokens than three spread ones. */
 START_TEST(queries_are_picked)
 {
     static const struct {
@@ -325,7 +335,8 @@ START_TEST(queries_are_picked)
         if (cases[i].same_query) {
             rollout("SNAPKV", same, 3, 0, &want);
             ck_assert_msg(memcmp(&got, &want, sizeof got) == 0, "query %s", cases[i].query);
-        } else { /* and it matters which */
+            /* Another choice of queries changes the selection. */
+        } else {
             ck_assert(memcmp(got.held, chunk.held, sizeof got.held) != 0);
         }
     }
@@ -350,7 +361,7 @@ END_TEST
 
 /* ---- scores -------------------------------------------------------------------------------- */
 
-/* Four tokens of one head, the last two new. */
+/* Scores four tokens of one head. The last two are new. */
 static void rate_by(const struct kvr_score *by, const struct kvr_score_opts *opts,
                     const struct kvr_policy_ctx *ctx, float *memory, float *score)
 {
@@ -386,7 +397,7 @@ static const struct kvr_score *score_named(const char *name)
 
 START_TEST(scores_by_hand)
 {
-    const float k[] = { 3, 4, 0, 2 }; /* of tokens 2 and 3 */
+    const float k[] = { 3, 4, 0, 2 }; /* keys of the new tokens, 2 and 3 */
     const float all[] = { 1, 0, 1, 0, 3, 4, 0, 2 };
     const float sum[] = { .25f, .5f, 1, .25f }, max[] = { .5f, .75f, .25f, 1 };
     const struct kvr_columns columns = { 2, sum, max };
@@ -405,7 +416,8 @@ START_TEST(scores_by_hand)
     rate(score_named("key_norm"), &ctx, memory, score);
     ck_assert(score[0] == -1 && score[1] == -2 && score[2] == -5 && score[3] == -2);
     memset(memory, 0, sizeof memory);
-    rate(score_named("key_diff"), &ctx, memory, score); /* the mean is (1.5, 3) */
+    /* The mean key is (1.5, 3). */
+    rate(score_named("key_diff"), &ctx, memory, score);
     ck_assert(fabs(score[2] + (4.5 + 12) / (5 * sqrt(11.25))) <= 1e-6);
     ck_assert(fabs(score[3] + 3 / sqrt(11.25)) <= 1e-6);
     memory[0] = 1;
@@ -414,26 +426,28 @@ START_TEST(scores_by_hand)
     ck_assert(score[0] == 1.25f && score[1] == .5f && score[2] == 1 && score[3] == .25f);
     memset(memory, 0, sizeof memory);
     memory[0] = 1;
-    rate(score_named("attention_mean"), &ctx, memory, score); /* of 4 queries, and of 2 */
+    /* Tokens 0 and 1 have been seen by 4 queries, tokens 2 and 3 by 2. */
+    rate(score_named("attention_mean"), &ctx, memory, score);
     ck_assert(score[0] == 1.25f / 4 && score[1] == .5f / 4 && score[2] == .5f);
     memset(memory, 0, sizeof memory);
     memory[1] = .875f;
     rate(score_named("attention_max"), &ctx, memory, score);
     ck_assert(score[0] == .5f && score[1] == .875f && score[3] == 1);
     memset(memory, 0, sizeof memory);
-    memory[0] = .125f; /* diag of token 0 */
-    memory[1] = .875f; /* low of token 0 */
+    memory[0] = .125f; /* state of token 0: its largest weight within its own chunk */
+    memory[1] = .875f; /* state of token 0: its largest weight from later chunks */
     rate(score_named("attention_causal"), &ctx, memory, score);
     ck_assert(score[0] == .5f && score[1] == .375f && score[2] == .125f && score[3] == .5f);
-    /* Queries of two heads that read one: (1,2) (3,4), (5,6) (7,8); their sum is (16,20). */
+    /* Two query heads read one KV head. Their queries are (1,2), (3,4) and (5,6), (7,8), with
+     * the sum (16,20). */
     struct kvr_policy_ctx asked = ctx;
 
     asked.q = (const float[]){ 1, 2, 3, 4, 5, 6, 7, 8 };
     asked.n_query_heads = 2;
     rate(score_named("logits"), &asked, memory, score);
     ck_assert(score[0] == 16 && score[1] == 16 && score[2] == 128 && score[3] == 40);
-    /* Keys of length 1: (1,0) twice, (.6,.8), (0,1), their sum (2.6,1.8); R is softmax of
-     * (2.6-1)/4, the same, (1.56+1.44-1)/4, (1.8-1)/4. */
+    /* Unit keys are (1,0) twice, (.6,.8) and (0,1), with the sum (2.6,1.8). R is the softmax of
+     * each key's mean cosine with the others: (2.6-1)/4 twice, (1.56+1.44-1)/4 and (1.8-1)/4. */
     rate(score_named("redundancy"), &ctx, memory, score);
     const double e[] = { exp(.4), exp(.4), exp(.5), exp(.2) };
 
@@ -443,7 +457,8 @@ START_TEST(scores_by_hand)
 }
 END_TEST
 
-/* Two query heads of two tokens: (1,2) (3,4), (5,6) (7,8); mean (4,5), covariances 5. */
+/* Two query heads with two tokens each: (1,2), (3,4) and (5,6), (7,8). Their mean is (4,5), and
+ * all entries of their covariance are 5. */
 START_TEST(expectation_by_hand)
 {
     const float q[] = { 1, 2, 3, 4, 5, 6, 7, 8 };
@@ -476,8 +491,8 @@ START_TEST(expectation_by_hand)
 }
 END_TEST
 
-/* Of two channels the rotation is one of time, by the frame. The queries are one vector Q and -Q / 2
- * before it, at frames 2 and 3: their mean is Q / 4, their mean length 3 |Q| / 4. */
+/* With two channels, RoPE rotates by the frame only. Before rotation the queries are Q and -Q /
+ * 2, at frames 2 and 3. Their mean is Q / 4 and their mean length 3 |Q| / 4. */
 START_TEST(turns_by_hand)
 {
     const double Q[] = { 1.5, -.5 }, size = sqrt(2.5);
@@ -516,8 +531,8 @@ START_TEST(turns_by_hand)
 }
 END_TEST
 
-/* Of four tokens in chunks of two, against the formulas written out; the score less its minimum is
- * what is weighed. */
+/* Weights by position, of four tokens in chunks of two, against the written formulas. The weight
+ * multiplies the score less its minimum. */
 START_TEST(places_are_weighed)
 {
     const float all[] = { 1, 0, 1, 0, 3, 4, 0, 2 }, sum[] = { .25f, .5f, 1, .25f };
@@ -554,7 +569,7 @@ START_TEST(places_are_weighed)
         for (int i = 0; i < 4; i++) {
             const double off = w == KVR_PLACE_FIRST && i < 2 ? 1e6 : 0;
 
-            /* F32 near 10^6 is right to 1/32. */
+            /* F32 numbers near 10^6 are spaced 1/16 apart, so rounding is off by up to 1/32. */
             ck_assert_msg(fabs(score[i] + off - (plain[i] - bottom) * weight[w][i]) <=
                               (off > 0 ? .04 : 1e-6),
                           "weight %d, token %d: %g", w, i, (double)score[i]);

@@ -1,5 +1,5 @@
-/* test_kivi.c - KIVI's residual: for any chunking, complete blocks of 128 tokens are quantized as
- * if they came at once, and the rest stays exact. */
+/* test_kivi.c - KIVI's residual window. However chunks are cut, complete blocks of 128 tokens
+ * are quantized as if they arrived at once, and the remaining tokens stay exact. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ enum { RESIDUAL = 128 };
 static float x[2][N * W], got[2][N * W], want[N * W];
 static uint8_t held[N];
 
-/* Keys or values up to `n` by one call of the codec. */
+/* Quantizes the first n keys or values by one call of the codec and decodes them into `want`. */
 static void at_once(struct kvr_dev *dev, const struct kvr_codec *c, const float *from, int64_t n)
 {
     const struct kvr_block_shape s = { n, H, D };
@@ -54,7 +54,8 @@ START_TEST(a_chunk_does_not_show)
         const int64_t n = (int64_t)(chunk + 1) * CHUNK, coded = n / RESIDUAL * RESIDUAL;
         size_t bytes = 0;
 
-        for (int twice = 0; twice < 2; twice++) /* a chunk may be stored anew */
+        /* Storing a chunk twice must not change the result. */
+        for (int twice = 0; twice < 2; twice++)
             ck_assert_msg(kvr_layer_commit(&layer, x[0] + chunk * CHUNK * W,
                                            x[1] + chunk * CHUNK * W, (int64_t)chunk * CHUNK,
                                            CHUNK) == KVR_OK,
@@ -70,7 +71,7 @@ START_TEST(a_chunk_does_not_show)
         }
         for (int i = 0; i < layer.n; i++)
             bytes += kvr_packed_bytes(&layer.seg[i].k) + kvr_packed_bytes(&layer.seg[i].v);
-        /* b bits, 32 for a group of 32, and 16 of what waits. */
+        /* Coded values take b bits plus 32 bits per group of 32, uncoded ones 16 bits. */
         ck_assert_uint_eq(bytes, (size_t)(2 * W * (coded * (_i ? 5 : 3) + (n - coded) * 16) / 8));
     }
     kvr_layer_close(&layer);

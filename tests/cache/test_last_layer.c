@@ -1,5 +1,5 @@
-/* test_last_layer.c - `layers=last`: all layers keep the last layer's selection, at the predicted
- * size. */
+/* test_last_layer.c - with `layers=last`, all layers keep the tokens that the last layer
+ * selects, at the predicted size. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ struct kit {
     struct kvr_dev *dev;
     struct kvr_scheme *scheme;
     struct kvr_cache *cache;
-    uint8_t held[LAYERS][H][CHUNKS * CHUNK]; /* before the last pass */
+    uint8_t held[LAYERS][H][CHUNKS * CHUNK]; /* tokens held by each head before the last pass */
 };
 
 static enum kvr_status see(void *ctx, const struct kvr_cache_view *view)
@@ -43,7 +43,8 @@ static struct kvr_cache_shape shape_of(int layers)
                                      .exact = KVR_BF16 };
 }
 
-/* Layer `layer` of the video is layer 0 of a cache of one layer. */
+/* Runs a video over `layers` layers. With one layer, its inputs are those of the video's last
+ * layer. */
 static void run(struct kit *t, const char *spec, const struct kvr_setting *set, int n, int layers,
                 enum kvr_backend backend)
 {
@@ -90,7 +91,8 @@ static void close_kit(struct kit *t)
 
 static struct kit all, one, each;
 
-/* Every layer holds what a cache of the last layer alone holds, which is not what each would. */
+/* Every layer keeps the tokens that a cache of the last layer alone keeps. With layers=each the
+ * layers keep different tokens. */
 START_TEST(all_keep_what_the_last_keeps)
 {
     static const char *const specs[] = { "H2O", "PAFU_CAUSAL_INT8", "PAFU_SEH", "RANDOM_KEEP" };
@@ -111,7 +113,8 @@ START_TEST(all_keep_what_the_last_keeps)
         for (int h = 0; h < H; h++) {
             int64_t n = 0;
 
-            if (strcmp(spec, "RANDOM_KEEP") != 0) /* which draws by the layer's number */
+            /* RANDOM_KEEP is left out: its draw depends on the layer's index. */
+            if (strcmp(spec, "RANDOM_KEEP") != 0)
                 ck_assert_msg(!memcmp(all.held[l][h], one.held[0][h], sizeof one.held[0][h]),
                               "%s: layer %d, head %d", spec, l, h);
             ck_assert(!memcmp(all.held[l][h], all.held[LAYERS - 1][h], sizeof one.held[0][h]));
@@ -130,8 +133,8 @@ START_TEST(all_keep_what_the_last_keeps)
 }
 END_TEST
 
-/* The other layers hold the whole chunk until the last has chosen: the peak, to the byte, where the
- * data decides nothing. */
+/* Until the last layer has selected tokens, the other layers hold the whole chunk. The predicted
+ * peak includes this, to the byte. */
 START_TEST(the_peak_is_predicted)
 {
     const struct kvr_setting set[] = { { "tokens", "31" }, { "layers", _i ? "last" : "each" } };
@@ -162,7 +165,8 @@ START_TEST(the_peak_is_predicted)
 }
 END_TEST
 
-/* Without the future scores the append fails with the reason, and stores nothing. */
+/* A non-causal method without its future scores fails to append, gives the reason, and stores
+ * nothing. */
 START_TEST(non_causal_needs_the_future)
 {
     const struct kvr_cache_shape shape = shape_of(1);

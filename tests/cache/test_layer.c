@@ -1,5 +1,5 @@
-/* test_layer.c - one layer of every method in both readings: invariants, and the study's recoding
- * against a slow reference. */
+/* test_layer.c - one layer of every method, as the method's authors intend it and as the study
+ * reads it. Checks invariants, and the study's requantization against a slow reference. */
 #include <check.h>
 #include <math.h>
 #include <omp.h>
@@ -13,11 +13,12 @@
 #include "tests/normals.h"
 #include "tests/threads.h"
 
-/* 8 chunks of 3 frames of 10 tokens, and a cut short ninth. */
+/* 8 chunks of 3 frames of 10 tokens, and a ninth chunk of 13 tokens. */
 enum { S = 10, F = 3, H = 2, CHUNK = S * F, FULL = 8 * CHUNK };
 enum { TOKENS = FULL + 13, LAYERS = 4 };
 
-static int D = 16; /* of heads; more where a method cannot be run with so few */
+/* Channels per head, more for methods that need wider heads. */
+static int D = 16;
 #define WIDTH (H * D)
 
 struct kit {
@@ -60,7 +61,7 @@ static void kit_open(struct kit *t, const char *method, bool study)
                      KVR_OK);
 }
 
-/* What is left on the device afterwards is a leak. */
+/* Checks that closing the layer frees all of its device memory. */
 static void kit_close(struct kit *t)
 {
     struct kvr_mem_stats mem;
@@ -83,7 +84,8 @@ static int64_t end_of(int chunk)
 }
 enum { N_CHUNKS = (TOKENS + CHUNK - 1) / CHUNK };
 
-/* The layer after chunk `c`: committed, or recoded with zeros where nothing is written yet. */
+/* Stores chunk `c`. A regular scheme commits the chunk's tokens. A scheme of the study
+ * requantizes the whole layer, with zeros for tokens not yet written. */
 static enum kvr_status store(struct kit *t, int c)
 {
     const int64_t begin = (int64_t)c * CHUNK, end = end_of(c);
@@ -104,7 +106,8 @@ static enum kvr_status store(struct kit *t, int c)
     return st;
 }
 
-/* k, then v, then held, in one allocation. */
+/* Returns the decoded keys, then the values, in one allocation of 2 * TOKENS * WIDTH floats.
+ * Writes `held` unless it is NULL. */
 static float *dense(const struct kit *t, uint8_t *held)
 {
     float *x = malloc(2 * (size_t)TOKENS * WIDTH * sizeof *x);
@@ -123,9 +126,10 @@ static size_t lists(const struct kit *t)
     return n;
 }
 
-/* Nominal, resident and allocated bytes agree. The layer holds more than the format counts by
- * the memory of its policy, but for tokens that a policy keeps to give them back; as the study counts, a token list is part of side information
- * (study_side_bytes, 8 B an index and 1 B a mask entry) instead of the 4 B an entry held. */
+/* Checks that nominal, resident and allocated bytes agree. Resident bytes exceed nominal bytes
+ * by the policy's state, less the tokens that a policy keeps for later. The study counts token
+ * lists as side information, with 8 B per index and 1 B per mask entry, where the layer stores 4
+ * B per entry. */
 static void check_bytes(const struct kit *t)
 {
     const size_t policy = t->layer.state[0].buf.n_bytes + t->layer.state[1].buf.n_bytes -
@@ -148,7 +152,8 @@ static void check_bytes(const struct kit *t)
                       t->scheme->name, resident, policy, nominal);
 }
 
-/* Check writes down where every assertion stands: one for all values, not one for each. */
+/* The Check library logs every assertion, so values are checked here with one result for all of
+ * them. */
 static bool all_finite(const float *x)
 {
     for (size_t i = 0; i < 2 * (size_t)TOKENS * WIDTH; i++)
@@ -157,7 +162,7 @@ static bool all_finite(const float *x)
     return true;
 }
 
-/* held[begin .. end) that are set. */
+/* Number of set entries in held[begin .. end). */
 static int64_t count(const uint8_t *held, int64_t begin, int64_t end)
 {
     int64_t n = 0;
@@ -167,8 +172,8 @@ static int64_t count(const uint8_t *held, int64_t begin, int64_t end)
     return n;
 }
 
-/* Every token of a head once, written ones all there unless the scheme drops frames; segments
- * ascend. */
+/* Checks that each head holds a token at most once and that segments ascend. Unless the scheme
+ * drops tokens, all written tokens must be there. */
 static void check_cover(const struct kit *t, int64_t active, const uint8_t *held)
 {
     const bool study = kvr_scheme_is_study(t->scheme);
@@ -176,16 +181,20 @@ static void check_cover(const struct kit *t, int64_t active, const uint8_t *held
     const bool drops = !study && retention && !strstr(retention, "pooled");
     uint8_t seen[TOKENS] = { 0 }, seen_by[TOKENS][H] = { 0 };
     const int64_t newest = (active - 1) / CHUNK * CHUNK;
-    /* Does the newest chunk compete with the past for a budget? Then that is a chunk's tokens. */
+    /* Whether the newest chunk competes with the past for the budget. The budget is then one
+     * chunk's tokens. */
     const bool competes = drops && strstr(retention, "recent=0") && !strstr(retention, "score=age");
-    const bool empties = drops && !strcmp(retention, "reset"); /* all but the newest chunk goes */
-    const bool moves = drops && !strcmp(retention, "fade");    /* frame i's place is entry i's */
+    /* whether only the newest chunk stays */
+    const bool empties = drops && !strcmp(retention, "reset");
+    /* whether entry i is stored at frame i's position */
+    const bool moves = drops && !strcmp(retention, "fade");
     int64_t n, n_bad = 0;
 
     for (int i = 0; i < t->layer.n; i++) {
         const struct kvr_segment *s = &t->layer.seg[i];
 
-        if (i && !study) /* chunk by chunk; study: tier by tier */
+        /* Segments ascend by chunk, except in the study, which orders them by tier. */
+        if (i && !study)
             ck_assert_int_ge(s->tok0 / CHUNK, t->layer.seg[i - 1].tok0 / CHUNK);
         ck_assert_int_gt(s->n_tok, 0);
         for (int64_t j = 0; j < s->n_tok; j++) {
@@ -195,7 +204,7 @@ static void check_cover(const struct kit *t, int64_t active, const uint8_t *held
                 if (!kvr_segment_has_head(s, h))
                     continue;
                 if (at < 0 || at >= TOKENS || seen_by[at][h])
-                    n_bad++; /* nowhere, or twice */
+                    n_bad++; /* out of range or duplicate */
                 else
                     seen[at] = seen_by[at][h] = 1;
             }
@@ -211,14 +220,15 @@ static void check_cover(const struct kit *t, int64_t active, const uint8_t *held
     else
         ck_assert_msg(n == active, "%s: %lld of %lld tokens", t->scheme->name, (long long)n,
                       (long long)active);
-    /* The newest chunk is always there, but where it competes with the past for a budget. */
+    /* The newest chunk is complete, unless it competes with the past for the budget. */
     if (!competes && !moves)
         ck_assert_int_eq(count(held, newest, active), active - newest);
 }
 
-/* Coded tokens are where they belong: a misplaced one would be off by two variances; the
- * coarsest grid, two bits over 16 values, by less than half of one. Signs of a sketch are off by
- * pi/2 of what is left to them, .57 of a key by two levels, and of few tokens by up to twice that. */
+/* Checks that decoded tokens are close to the token at their position. A misplaced token has a
+ * mean squared error of 2, the coarsest grid (2 bits over 16 values) less than 0.5. A QJL sketch
+ * has pi/2 times its squared residual: .57 after two-level codes, and up to twice that with few
+ * tokens. */
 static void check_values(const struct kit *t, const float *x)
 {
     const double limit = strstr(t->scheme->method->k, "qjl") ? 1 : 0.5;
@@ -269,7 +279,8 @@ static void run_all(struct kit *t, const char *method, bool study)
         ck_assert_msg(store(t, c) == KVR_OK, "%s", kvr_error());
 }
 
-/* Both readings of method _i / 2; false: it has not this one. */
+/* Returns whether method _i / 2 has reading _i % 2: 0 as intended by its authors, 1 as in the
+ * study. */
 static bool has_reading(int i)
 {
     return i % 2 == 0 || kvr_methods[i / 2]->study;
@@ -291,7 +302,8 @@ START_TEST(nothing_is_lost)
 }
 END_TEST
 
-/* A bit that flips anywhere in a buffer is seen, and flipping it back undoes that. */
+/* A flipped bit anywhere in a buffer changes the layer's fingerprint, and flipping it back
+ * restores it. */
 static void flips_are_seen(const struct kvr_layer *l, const struct kvr_buf *b, const char *hex)
 {
     char now[KVR_SHA256_HEX];
@@ -316,7 +328,8 @@ static void check_fingerprints(const struct kvr_layer *a, const struct kvr_layer
     ck_assert_int_eq(kvr_layer_fingerprint(a, hex), KVR_OK);
     ck_assert_int_eq(kvr_layer_fingerprint(b, other), KVR_OK);
     ck_assert_str_eq(hex, other);
-    for (int i = 0; i<a->n; i += a->n> 1 ? a->n - 1 : 1) { /* the first and the last segment */
+    /* only the first and the last segment */
+    for (int i = 0; i<a->n; i += a->n> 1 ? a->n - 1 : 1) {
         const struct kvr_segment *s = &a->seg[i];
 
         flips_are_seen(a, &s->list, hex);
@@ -363,8 +376,8 @@ START_TEST(same_input_same_bytes)
 }
 END_TEST
 
-/* A chunk given again replaces what it stored: as intended, the same bytes. Where groups lie across
- * chunks the older tokens of one are coded from what they read as, and are as near as before. */
+/* Storing a chunk a second time gives the same bytes. Where groups straddle chunks, the older
+ * tokens of a group are requantized from their decoded values, and the error bound still holds. */
 START_TEST(a_chunk_again)
 {
     struct kit t;
@@ -390,8 +403,8 @@ START_TEST(a_chunk_again)
 }
 END_TEST
 
-/* The n-th allocation of the fourth chunk fails, for every n there is: what was stored is as it
- * was, and as intended trying again gives what an undisturbed run gives. */
+/* If the n-th allocation of the fourth chunk fails, the stored state is unchanged, for every n.
+ * Outside the study, a retry gives the result of an undisturbed run. */
 START_TEST(failing_allocations)
 {
     struct kit whole;
@@ -440,7 +453,7 @@ START_TEST(failing_allocations)
 }
 END_TEST
 
-/* Segments without a visible token are dropped; the others are unchanged. */
+/* Eviction drops the segments without a visible token and leaves the others unchanged. */
 START_TEST(eviction)
 {
     const struct kvr_visible seen = { 1, { { FULL - 2 * CHUNK, TOKENS } } };
@@ -461,12 +474,14 @@ START_TEST(eviction)
     ck_assert(!memcmp(x + end + from, y + end + from, (end - from) * sizeof *x));
     ck_assert(!memcmp(held + from / WIDTH, held_after + from / WIDTH, (end - from) / WIDTH));
     if (kvr_tiers_max_chunks(&t.scheme->tiers) > 1 ||
-        kvr_scheme_origin_tokens(t.scheme) > CHUNK) { /* a segment is seen in part */
+        /* the first segment is visible in part */
+        kvr_scheme_origin_tokens(t.scheme) > CHUNK) {
         ck_assert_int_gt(t.layer.seg[0].tok0 + t.layer.seg[0].n_tok, seen.run[0][0]);
         from = (size_t)t.layer.seg[0].tok0 * WIDTH;
     }
     ck_assert_int_eq(count(held_after, 0, (int64_t)from / WIDTH), 0);
-    /* What is not seen may be part of what is, or gone already. */
+    /* Tokens outside the window may share a segment with visible ones, or may have been dropped
+     * earlier. Otherwise eviction frees memory. */
     if (count(held, 0, (int64_t)from / WIDTH) == 0)
         ck_assert_uint_eq(kvr_layer_resident(&t.layer, &codes), before);
     else
@@ -478,15 +493,16 @@ START_TEST(eviction)
 }
 END_TEST
 
-/* ---- a slow model of the study's recoding -------------------------------------------------- */
+/* ---- a slow model of the study's requantization -------------------------------------------- */
 
 static float f16(float x)
 {
     return kvr_f16_to_f32(kvr_f32_to_f16(x));
 }
 
-/* Rows list[0 .. n) of x through SYM(b) or ASYM(b), written to out. Blocks of 16 listed rows, the
- * last padded with zeros; `whole` tokens share a set on V of KIVI, else 16 tokens of a channel. */
+/* Quantizes rows list[0 .. n) of x by SYM(b) or ASYM(b) and writes the decoded rows to out. A
+ * group has one scale for 16 listed rows of a channel, the last group padded with zeros. With
+ * `whole`, as for KIVI's values, a group is all channels of one token. */
 static void slow_grid(const float *x, const int *list, int n, int bits, bool asym, bool whole,
                       float *out)
 {
@@ -528,7 +544,8 @@ static int share(double x, int lo, int hi)
     return n < lo ? lo : n > hi ? hi : n;
 }
 
-/* The positions in `tier` 1; 80 % of S with the largest variance over all frames. */
+/* Writes the foreground mask: the 80 % of positions in a frame whose mean |v| varies most over
+ * the frames. */
 static void slow_mask(const float *v, bool fg[S])
 {
     const int frames = TOKENS / S;
@@ -557,7 +574,7 @@ static void slow_mask(const float *v, bool fg[S])
     }
 }
 
-/* tier of each token; -1: not coded. */
+/* Writes the tier of each token, or -1 for tokens that are not quantized. */
 static void slow_split(enum split split, const float *v, int active, double beta, int *tier)
 {
     const int n_frames = (active + S - 1) / S;
@@ -579,7 +596,8 @@ static void slow_split(enum split split, const float *v, int active, double beta
         case HYBRID:
             tier[t] = t >= active ? -1 : t / S >= n_frames - recent;
             break;
-        case MASK: /* what is beyond whole frames is foreground */
+        /* Tokens after the last whole frame count as foreground. */
+        case MASK:
             tier[t] = t >= TOKENS / S * S || fg[t % S];
             break;
         }
@@ -588,7 +606,7 @@ static void slow_split(enum split split, const float *v, int active, double beta
 static const struct {
     const char *method;
     enum split split;
-    int bits[2]; /* of each tier; 16: BF16 */
+    int bits[2]; /* bits per value of each tier, where 16 means BF16 */
     bool asym;
 } slow[] = {
     { "RTN_INT2", NONE, { 2 }, false },
@@ -629,8 +647,8 @@ static void slow_recode(int row, const float *k, const float *v, int active, dou
     }
 }
 
-/* States after each chunk; channels of one sign and a large one among them, so that KIVI's zero
- * point saturates. Codes at a rounding tie may differ by one: at most 0.1 % of them. */
+/* Compares the state after each chunk. Some channels have one sign or a large scale, so that
+ * KIVI's zero point saturates. Up to 0.1 % of the codes may differ by one, at rounding ties. */
 START_TEST(recoding_is_the_slow_model)
 {
     struct kit t;
@@ -665,7 +683,7 @@ START_TEST(recoding_is_the_slow_model)
 }
 END_TEST
 
-/* The comparison can fail: one value of the slow model's input is another. */
+/* The comparison fails after one input value of the slow model is changed. */
 START_TEST(the_comparison_notices)
 {
     float *want, *got;
@@ -679,14 +697,15 @@ START_TEST(the_comparison_notices)
     got = dense(&t, NULL);
     for (size_t i = 0; i < 2 * (size_t)TOKENS * WIDTH; i++)
         n_far += !(fabsf(got[i] - want[i]) <= 1e-5f);
-    ck_assert_int_ge(n_far, 8); /* its block of 16 has another step */
+    /* The changed value also changes the step of its block of 16. */
+    ck_assert_int_ge(n_far, 8);
     free(got);
     free(want);
     kit_close(&t);
 }
 END_TEST
 
-/* States that end within a chunk and a frame go on where they ended. */
+/* Commits that end within a chunk or a frame continue from there. */
 START_TEST(commits_of_any_length)
 {
     static const int ends[] = { 1, 7, 10, 29, 30, 61, 90, 200, TOKENS };
@@ -717,8 +736,8 @@ START_TEST(commits_of_any_length)
 }
 END_TEST
 
-/* What blocks took whose bytes depend on their values, of all that were coded; of others nothing.
- */
+/* The layer counts the elements and bytes of blocks whose size depends on their values. For
+ * other codecs the counters stay 0. */
 static const struct {
     const char *method;
     bool varies;
@@ -764,7 +783,8 @@ int main(void)
     SRunner *sr;
     int failed, n = 0;
 
-    omp_set_num_threads(1); /* tensors are tiny; waking threads would take most of the time */
+    /* With tensors this small, waking threads would take most of the time. */
+    omp_set_num_threads(1);
     while (kvr_methods[n])
         n++;
     suite_add_tcase(s, tc);

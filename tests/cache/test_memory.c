@@ -1,4 +1,4 @@
-/* test_memory.c - moving averages of evicted tokens, against a slow pre-RoPE cache. */
+/* test_memory.c - moving averages of evicted tokens, against a slow cache of keys before RoPE. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -16,11 +16,12 @@
 enum { S = 6, ROW = 3, F = 3, H = 2, D = 16, CHUNK = S * F, W = H * D, CHUNKS = 8 };
 enum { FRAMES = CHUNKS * F, TOKENS = FRAMES * S };
 
-static float raw[TOKENS * W], keys[TOKENS * W], values[TOKENS * W]; /* before rotation, after */
+/* `raw` are the keys before rotation, `keys` after. */
+static float raw[TOKENS * W], keys[TOKENS * W], values[TOKENS * W];
 static float got_k[TOKENS * W], got_v[TOKENS * W];
 static uint8_t held[TOKENS];
 
-/* x turned to a place, in double. */
+/* Rotates x to the position of (frame, token), with angles in double precision. */
 static void place(const float *x, int frame, int token, float *to)
 {
     double co[D / 2], si[D / 2];
@@ -55,8 +56,8 @@ static void store(struct kit *t, int chunk)
     kit_store(t, keys, values, W, (int64_t)chunk * CHUNK, CHUNK, got_k, got_v, held);
 }
 
-/* Of a head's vector x before rotation and value v: is that what is held in the place of a token,
- * at this time? */
+/* Checks that head h's entry at `token` equals key x, rotated to frame position `time`, and
+ * value v. */
 static void is_held(int64_t token, int h, int time, const float *x, const float *v)
 {
     float want[D];
@@ -64,7 +65,7 @@ static void is_held(int64_t token, int h, int time, const float *x, const float 
     place(x, time, (int)(token % S), want);
     ck_assert_int_eq(held[token], 1);
     for (int c = 0; c < D; c++) {
-        /* Turned there and back in F32, of values of a few units. */
+        /* The stored key was rotated back and forth in F32, with values of a few units. */
         ck_assert_msg(fabsf(got_k[token * W + h * D + c] - want[c]) <= 4e-6f,
                       "token %lld head %d channel %d: %g, not %g", (long long)token, h, c,
                       (double)got_k[token * W + h * D + c], (double)want[c]);
@@ -72,8 +73,7 @@ static void is_held(int64_t token, int h, int time, const float *x, const float 
     }
 }
 
-/* Frame by frame what is held: `first` of them in a row from the start, and those from `recent` on.
- */
+/* Checks that of n frames exactly frames [0, first) and [recent, n) are stored. */
 static void holds(int n, int first, int recent)
 {
     for (int f = 0; f < n; f++)
@@ -81,9 +81,9 @@ static void holds(int n, int first, int recent)
             ck_assert_msg(held[f * S + s] == (f < first || f >= recent), "of %d frames %d", n, f);
 }
 
-/* Each sink position: rate E + (1 - rate) S, of every chunk that is given up; also when a chunk is
- * stored anew. Rate 0 is a sink that moves with the newest frames, rate 1 the newest chunk given
- * up. */
+/* Each sink position becomes rate E + (1 - rate) S for every evicted chunk, where E is the
+ * evicted value and S the sink's. Storing a chunk twice must count it once. At rate 0 only the
+ * sink's position moves; at rate 1 the sink is the chunk evicted last. */
 START_TEST(sinks_are_means)
 {
     static const double rates[] = { 0, 0.25, 1 };
@@ -107,7 +107,8 @@ START_TEST(sinks_are_means)
             ck_assert(!memcmp(got_k, keys, (size_t)(n * S * W) * sizeof *keys));
             continue;
         }
-        for (int i = 0; i < CHUNK * W; i++) { /* the chunk before the newest */
+        /* the chunk before the newest, now evicted */
+        for (int i = 0; i < CHUNK * W; i++) {
             const int at = (c - 1) * CHUNK * W + i;
 
             want_k[i] = (float)(rate * raw[at] + (1 - rate) * want_k[i]);
@@ -125,7 +126,7 @@ START_TEST(sinks_are_means)
 }
 END_TEST
 
-/* The mean of a head over frames [begin, end), key (before rotation) and value. */
+/* Mean of a head's keys before rotation, and of its values, over frames [begin, end). */
 static void mean_of(int begin, int end, int h, float *k, float *v)
 {
     double sum[2 * D] = { 0 };
@@ -141,8 +142,8 @@ static void mean_of(int begin, int end, int h, float *k, float *v)
     }
 }
 
-/* MemRoPE with sink 3, recent 4: frames 5..7 make the first mean, 8..10 what is added to it, the
- * authors' own example; and so on. */
+/* MemRoPE with 3 sink frames and 4 recent ones. As in the authors' example, frames 5 to 7 give
+ * the first mean, and each later chunk adds three frames to it. */
 START_TEST(frames_are_means)
 {
     float mean[2][2][D], m[2][D];
@@ -184,7 +185,7 @@ START_TEST(frames_are_means)
 }
 END_TEST
 
-/* The authors' golden numbers: values that are their frame's number. */
+/* The authors' published numbers, for values that equal their frame's index. */
 START_TEST(published_example)
 {
     struct kit t;
@@ -194,7 +195,8 @@ START_TEST(published_example)
         values[i] = (float)(i / W / S);
     for (int c = 0; c < 5; c++)
         store(&t, c);
-    for (int c = 0; c < 4; c++) { /* 0 1 2 | 6.03 6.3 | 11 12 13 14 */
+    /* frames stored: 0 1 2 | means 6.03 6.3 | 11 12 13 14 */
+    for (int c = 0; c < 4; c++) {
         ck_assert(fabsf(got_v[3 * S * W + c] - 6.03f) <= 1e-5f);
         ck_assert(fabsf(got_v[4 * S * W + c] - 6.3f) <= 1e-5f);
         ck_assert(got_v[2 * S * W + c] == 2 && got_v[11 * S * W + c] == 11);
@@ -203,7 +205,8 @@ START_TEST(published_example)
 }
 END_TEST
 
-/* Remembered in BF16 a mean of rate .001 stands still in most places, in F32 in none. */
+/* With rate .001, a mean stored in BF16 stays unchanged at most positions, since the update
+ * rounds away. In F32 it changes at nearly all of them. */
 START_TEST(bf16_stalls)
 {
     int same[2] = { 0 };
@@ -225,7 +228,7 @@ START_TEST(bf16_stalls)
 }
 END_TEST
 
-/* What is held does not grow, and neither does what is remembered. */
+/* Once the window is full, neither the stored tokens nor the policy's state grow. */
 START_TEST(bytes_are_flat)
 {
     size_t before = 0, codes;
@@ -237,14 +240,16 @@ START_TEST(bytes_are_flat)
         ck_assert(c < 4 || kvr_layer_resident(&t.layer, &codes) == before);
         before = kvr_layer_resident(&t.layer, &codes);
     }
-    /* 9 frames of keys and values in F32; a frame's number and two means of both for each head. */
+    /* The layer stores 9 frames of F32 keys and values. The state is a frame index of 8 B and
+     * two means of a key and a value per head. */
     ck_assert_uint_eq(kvr_layer_nominal(&t.layer), 9 * S * W * 2 * sizeof(float));
     ck_assert_uint_eq(before, 9 * S * W * 2 * sizeof(float) + 8 + 4 * W * sizeof(float));
     kit_close(&t);
 }
 END_TEST
 
-/* `row` must divide a frame, in every retention with that option; other values are refused. */
+/* `row` must divide the number of tokens per frame, for every retention with that option. Other
+ * values are refused. */
 START_TEST(rows_divide_a_frame)
 {
     static const char *const kinds[] = { "memory(rule=frames,row=4)", "merge(row=4)",
@@ -261,7 +266,7 @@ START_TEST(rows_divide_a_frame)
 }
 END_TEST
 
-/* A language model turns its keys otherwise. */
+/* Causal models are refused: language models use another rotation of the keys. */
 START_TEST(not_of_texts)
 {
     const struct kvr_cache_shape shape = { .n_layers = 1,

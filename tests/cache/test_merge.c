@@ -1,5 +1,5 @@
-/* test_merge.c - merged near-duplicates with a multiplicity give the same softmax as the
- * originals. */
+/* test_merge.c - near-duplicate tokens merged into one with a multiplicity give the same
+ * attention as all of them. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -17,8 +17,8 @@ enum { FRAMES = CHUNKS * F, TOKENS = FRAMES * S, TIME = D / 2 - 2 * (D / 6) };
 
 static float keys[CHUNKS * N], values[CHUNKS * N], queries[CHUNKS * N];
 
-/* Keys of a still picture that changes every `each` frames; values differ in every frame. The channel pairs that
- * time rotates are 0, so equal keys stay equal. */
+/* Draws keys that are equal for `each` frames in a row, and values that differ in every frame.
+ * The channel pairs that RoPE rotates by time are 0, so keys of equal frames stay equal. */
 static void draw(int each)
 {
     float still[S * W];
@@ -33,7 +33,7 @@ static void draw(int each)
     }
 }
 
-/* Stored tokens of each head, and of how many they speak. */
+/* For each head, the number of stored tokens and the sum of their multiplicities. */
 struct count {
     int64_t stored[H], meant[H];
 };
@@ -55,7 +55,7 @@ static enum kvr_status count(void *ctx, const struct kvr_cache_view *view)
     return KVR_OK;
 }
 
-/* A device's fused path multiplies BF16; elsewhere all is F32. */
+/* The fused path on a device multiplies in BF16, all others in F32. */
 static bool in_bf16(enum kvr_path path, enum kvr_backend backend)
 {
     return path == KVR_PATH_FUSED && backend == KVR_CUDA;
@@ -113,8 +113,9 @@ static void rollout(const char *spec, const char *near, const char *radius, enum
 
 static float want[CHUNKS * N], got[CHUNKS * N];
 
-/* Four frames of a kind: a fourth of the tokens, which stand for all of them, and the same answers
- * as of all. By both paths, on a device, and as integers, which see exact keys as floats. */
+/* Groups of four equal frames: a fourth of the tokens is stored with multiplicity, and the
+ * outputs equal those of all tokens. Covers both paths, a device, and integer attention, which
+ * treats exact keys as floats. */
 START_TEST(copies_are_one)
 {
     static const struct {
@@ -127,8 +128,8 @@ START_TEST(copies_are_one)
                 { KVR_PATH_STAGED, KVR_CUDA, KVR_ATTEND_FLOAT },
                 { KVR_PATH_FUSED, KVR_CUDA, KVR_ATTEND_FLOAT } };
     const bool bf16 = in_bf16(how[_i].path, how[_i].backend);
-    /* Sums in another order, of values of a few units; a mean value in BF16 is off by 2^-9 of it.
-     */
+    /* F32 sums in another order differ by 1e-5 for values of a few units. A mean value rounded
+     * to BF16 is off by 2^-9 relative. */
     const double allowed = bf16 ? 0.03 : 1e-5;
     struct count n;
 
@@ -136,7 +137,8 @@ START_TEST(copies_are_one)
     rollout(bf16 ? "BF16" : "F32", NULL, NULL, how[_i].path, how[_i].backend, how[_i].as, want,
             NULL);
     rollout("TEMPCACHE_LIKE", "0.99", "0", how[_i].path, how[_i].backend, how[_i].as, got, &n);
-    for (int h = 0; h < H; h++) { /* before the last chunk: 9 frames, of 3 pictures */
+    /* Before the last chunk, 9 frames of 3 distinct pictures are stored. */
+    for (int h = 0; h < H; h++) {
         ck_assert_int_eq(n.stored[h], 3 * S);
         ck_assert_int_eq(n.meant[h], 9 * S);
     }
@@ -145,7 +147,8 @@ START_TEST(copies_are_one)
 }
 END_TEST
 
-/* Nothing is like anything: all tokens, and the same answers to the bit. */
+/* With near=1.5 no two tokens are similar enough. All tokens stay, and the outputs are bit-
+ * identical. */
 START_TEST(joining_nothing_is_all)
 {
     struct count n;
@@ -158,8 +161,8 @@ START_TEST(joining_nothing_is_all)
 }
 END_TEST
 
-/* Keys of a picture turned to their places are found again a frame later, and a column further when
- * it moves so and the search is that wide. */
+/* A frame that repeats is recognized although RoPE rotated its keys to another time. A picture
+ * that moves by one column per frame is recognized only with radius 1. */
 START_TEST(rotated_positions)
 {
     for (int moves = 0; moves < 2; moves++) {
@@ -184,7 +187,7 @@ START_TEST(rotated_positions)
         rollout("TEMPCACHE_LIKE", "0.999", "1", KVR_PATH_STAGED, KVR_CPU, KVR_ATTEND_FLOAT, got,
                 &n);
         ck_assert_int_eq(n.meant[0], 9 * S);
-        /* Of three columns one comes anew with every frame and row. */
+        /* A moving picture adds one new column of three in each of 8 frames and 2 rows. */
         ck_assert_int_eq(n.stored[0], moves ? S + 8 * 2 : S);
     }
 }

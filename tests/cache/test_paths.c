@@ -1,4 +1,5 @@
-/* test_paths.c - decoded, dense, staged and fused give the same attention, for every method. */
+/* test_paths.c - the attention paths decoded, dense, staged and fused give the same outputs, for
+ * every method. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -14,9 +15,10 @@
 
 enum { S = 18, FRAMES = 3, H = 2, LAYERS = 2, CHUNKS = 6, CHUNK = S * FRAMES };
 
-static int D = 32; /* more where a method cannot be run with so few */
+/* Channels per head, more for methods that need wider heads. */
+static int D = 32;
 
-/* The outputs of all chunks' last passes, layer 1. */
+/* Runs a rollout and writes the outputs of layer 1 in the last pass of every chunk. */
 static void rollout_as(const char *spec, enum kvr_path path, enum kvr_dtype exact, int window,
                        enum kvr_attend_as attend, float *out)
 {
@@ -69,10 +71,10 @@ static void rollout(const char *spec, enum kvr_path path, enum kvr_dtype exact, 
     rollout_as(spec, path, exact, window, KVR_ATTEND_FLOAT, out);
 }
 
-/* Exact tokens in F32, so that the dense copy loses nothing: what is left are F32 sums of up to
- * 324 keys in another order and, for rotated codecs, transforms on the other side of a product:
- * values of order 1, errors of order sqrt(324) 2^-24 (1e-6), 2e-5 allowed. A study reading rounds
- * nothing here either. Score errors of the same size become relative errors of the weights. */
+/* Uncoded tokens are F32, so the dense copy loses nothing, and neither does a reading of the
+ * study. F32 sums of up to 324 keys run in another order, and transforms may be applied on the
+ * other side of a product. For values of order 1 this gives errors of sqrt(324) 2^-24 = 1e-6;
+ * 2e-5 is allowed. Errors of scores become relative errors of weights. */
 START_TEST(paths_agree)
 {
     const struct kvr_method *m = kvr_methods[_i];
@@ -121,11 +123,12 @@ static double relative_l2(const float *reference, const float *x, size_t n)
     return sqrt(e / all);
 }
 
-/* Numbers are normal, so that a row of 32 has its largest near 2.2 and a channel of 64 tokens near
- * 2.5. With codes up to 63 the steps are .035 and .04 and errors (a step over sqrt 12) .010 and
- * .011; those of the queries, up to 127, are .005. Scores are off by sqrt(.010^2 + .005^2) = .011,
- * and so are weights; with the values' .011 the output is off by .016 of its size, .009 with codes
- * up to 127. Twice that: coarse grids make a few rows larger than normal ones are. */
+/* Values are normal, so the largest is near 2.2 in a row of 32 and near 2.5 in a channel of 64
+ * tokens. With codes up to 63, steps are .035 and .04, and their errors (step / sqrt 12) .010
+ * and .011. Query codes up to 127 have an error of .005. Scores and weights are off by
+ * sqrt(.010^2 + .005^2) = .011. With the values' .011 the output is off by .016 of its size, or
+ * .009 with codes up to 127. The limits are twice that, because coarse grids make some rows
+ * larger than normal. */
 START_TEST(int8_agrees)
 {
     const struct kvr_method *m = kvr_methods[_i];
@@ -162,8 +165,8 @@ START_TEST(int8_agrees)
 }
 END_TEST
 
-/* Something is coded, so bytes are multiplied: the result is not F32's. A cache that codes nothing
- * gives the same bytes. */
+/* The byte path is used where something is coded, so the result differs from F32. A cache
+ * without coded tokens gives the same bytes. */
 START_TEST(int8_does_something)
 {
     const size_t n = (size_t)(CHUNKS * CHUNK * H * D);
@@ -180,8 +183,9 @@ START_TEST(int8_does_something)
 }
 END_TEST
 
-/* With a BF16 cache the dense path rounds what codecs give to BF16: 2^-9 relative on keys makes
- * scores of order 1 off by 2^-9, weights and outputs too; 2^-6 leaves room for several sigma. */
+/* With a BF16 cache, the dense path rounds decoded values to BF16. A relative error of 2^-9 in
+ * keys moves scores of order 1, weights and outputs by 2^-9. The limit 2^-6 is several standard
+ * deviations. */
 START_TEST(dense_rounds_to_bf16)
 {
     const size_t n = (size_t)(CHUNKS * CHUNK * H * D);
@@ -210,7 +214,7 @@ START_TEST(corrected_paths_agree)
     rollout(corrected[_i], KVR_PATH_STAGED, KVR_F32, 0, staged);
     rollout(corrected[_i], KVR_PATH_FUSED, KVR_F32, 0, other);
     ck_assert_msg(worst(staged, other, n) <= 2e-5, "%s", corrected[_i]);
-    /* It does something, and nothing to the first chunk, which has no coded past. */
+    /* The correction changes the outputs, except for the first chunk, which has no coded past. */
     snprintf(plain, sizeof plain, "%s", corrected[_i]);
     *strchr(plain, '+') = 0;
     rollout(plain, KVR_PATH_STAGED, KVR_F32, 0, other);

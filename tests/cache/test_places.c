@@ -1,5 +1,5 @@
-/* test_places.c - stages receive the positions of a block's tokens: runs, lists of a tier, lists of
- * a retention, on both backends. */
+/* test_places.c - codec stages receive the positions of a block's tokens on both backends. They
+ * come as a run, as the token list of a tier, or as that of a retention. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,8 @@ static float keys[LAYERS][CHUNKS * N];
 
 struct seen {
     int segments, lists, summaries;
-    double error, size; /* of what keys read as, over all that were held */
+    /* squared error and squared norm of the decoded keys, summed over all stored tokens */
+    double error, size;
 };
 
 static void look_at(struct seen *all, const struct kvr_segment *s, int layer)
@@ -51,7 +52,7 @@ static void look_at(struct seen *all, const struct kvr_segment *s, int layer)
     free(back);
 }
 
-/* What a device holds is shown as a copy on the host, its lists among it. */
+/* On a device, the observer gets a host copy of the stored segments, with their token lists. */
 static enum kvr_status look(void *ctx, const struct kvr_cache_view *view)
 {
     for (int i = 0; i < view->past->n; i++)
@@ -60,8 +61,8 @@ static enum kvr_status look(void *ctx, const struct kvr_cache_view *view)
     return KVR_OK;
 }
 
-/* Keys that are one vector before their rotation, and a little noise: wherever it is turned back for
- * another place than it was turned to, four levels are far too few. */
+/* Draws keys that are one vector plus a little noise before rotation. If a codec undoes the
+ * rotation of a wrong position, its 8 levels are far too few. */
 static void draw(float *x, int layer, int chunk)
 {
     float base[W], noise[W];
@@ -84,7 +85,7 @@ static void draw(float *x, int layer, int chunk)
 static const struct {
     const char *spec;
     struct kvr_setting set[3];
-    int lists; /* there must be some */
+    int lists; /* nonzero: segments with token lists must occur */
 } cases[] = {
     { "KVQUANT_3BIT", { { NULL, NULL } }, 0 },
     { "KVQUANT_3BIT", { { "retention", "KEY_DIFF" }, { "retention.frames", "5" } }, 1 },
@@ -148,7 +149,8 @@ START_TEST(stages_are_told_where)
     ck_assert_msg(kvr_dev_sync(dev) == KVR_OK, "%s", kvr_error());
     ck_assert_int_gt(seen.segments, 0);
     ck_assert_msg((seen.lists > 0) >= cases[which].lists, "no token was left out");
-    /* 8 levels over .1 of noise in 4: 1e-5; turned back for other places .1 and more. */
+    /* 8 levels over noise of .1 around a vector of size 4 give a relative error of 1e-5. With a
+     * wrong position it is .1 or more. */
     ck_assert_msg(seen.error <= 1e-3 * seen.size, "%s: %g of %g", cases[which].spec, seen.error,
                   seen.size);
     kvr_buf_free(&buf);
@@ -158,7 +160,7 @@ START_TEST(stages_are_told_where)
 }
 END_TEST
 
-/* A language model turns its keys otherwise. */
+/* Causal models are refused: language models use another rotation of the keys. */
 START_TEST(causal_keys_are_refused)
 {
     const struct kvr_cache_shape shape = { .n_layers = 1,

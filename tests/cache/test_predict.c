@@ -1,6 +1,7 @@
-/* test_predict.c - dry rollouts: the study's byte counts and peaks, and real caches.
+/* test_predict.c - predictions by dry rollouts: byte counts and peaks as the study published them,
+ * and those of real caches.
  *
- * long: every method, on an emulated device, too. */
+ * long: every method, also on an emulated device. */
 #include <check.h>
 #include <math.h>
 #include <omp.h>
@@ -44,7 +45,8 @@ static struct kvr_prediction predict(const char *name, const char *budget, const
     return out;
 }
 
-/* Re-derived from the published ratios, to the byte; 0: StoryEval as MovieGen. */
+/* Nominal bytes, recomputed from the published ratios to the byte. story = 0 means that
+ * StoryEval's bytes equal MovieGen's. */
 static const struct {
     const char *method;
     size_t movie, story;
@@ -97,7 +99,7 @@ START_TEST(study_bytes)
     ck_assert_uint_eq(p.bf16, 12076646400);
     ck_assert_msg(p.nominal == table[_i].movie, "%s: %zu bytes, published %zu", table[_i].method,
                   p.nominal, table[_i].movie);
-    /* Six decimals are given. */
+    /* Ratios were published with six decimals. */
     ck_assert(fabs((double)p.bf16 / (double)p.nominal - table[_i].movie_ratio) <= 5.1e-7);
     p = predict(table[_i].method, "storyeval", "0.7", "1.3");
     ck_assert_msg(p.nominal == story, "%s: %zu bytes, published %zu", table[_i].method, p.nominal,
@@ -106,7 +108,7 @@ START_TEST(study_bytes)
 }
 END_TEST
 
-/* Every row of the study is in the table. */
+/* The table has every method of the study. */
 START_TEST(no_row_is_missing)
 {
     int n = 0;
@@ -121,7 +123,7 @@ END_TEST
 
 static const struct {
     const char *method;
-    double narrow, wide; /* linear 0.75 .. 1.25, 0.7 .. 1.3 */
+    double narrow, wide; /* ratios with linear layer budgets of 0.75 to 1.25 and of 0.7 to 1.3 */
 } linear[] = {
     { "FLOWCACHE_HYBRID_INT2", 4.5404, 4.5404 },
     { "FLOWCACHE_ADAPTIVE_INT2", 4.1901, 4.1918 },
@@ -135,7 +137,7 @@ START_TEST(linear_budgets)
 {
     struct kvr_prediction p = predict(linear[_i].method, "linear", "0.75", "1.25");
 
-    /* Four decimals are given. */
+    /* Ratios were published with four decimals. */
     ck_assert(fabs((double)p.bf16 / (double)p.nominal - linear[_i].narrow) <= 5.1e-5);
     p = predict(linear[_i].method, "linear", "0.7", "1.3");
     ck_assert(fabs((double)p.bf16 / (double)p.nominal - linear[_i].wide) <= 5.1e-5);
@@ -155,7 +157,8 @@ START_TEST(data_dependent_rows)
         ck_assert(p.nominal_min <= p.nominal && p.nominal <= p.nominal_max);
         ck_assert((p.nominal_min == p.nominal_max) == !depends);
     }
-    /* What was published lies within: 9,545,031 and 1,879,100 outliers; ratio 3.6834. */
+    /* The predicted range includes the published 9,545,031 outliers of QAQ, 1,879,100 of TPTQ,
+     * and the ratio 3.6834 of the spatial method. */
     struct kvr_prediction p = predict("QAQ_INT2", NULL, NULL, NULL);
 
     ck_assert_uint_ge(p.nominal_max, 2272233600 + 6 * 9545031u);
@@ -164,15 +167,15 @@ START_TEST(data_dependent_rows)
     p = predict("SPATIAL_MIXED_FG_RTN_INT4_BG_RTN_INT2", NULL, NULL, NULL);
     ck_assert((double)p.nominal_min <= 12076646400 / 3.6834);
     ck_assert((double)p.nominal_max >= 12076646400 / 3.6834);
-    /* 45 % and 85 % of 1560 positions are 702 and 1326; times 42 frames, in blocks of 16; a block
-     * of a channel takes 8 + 2 B in four bits, 4 + 2 B in two. */
+    /* 45 % and 85 % of 1560 positions are 702 and 1326. Times 42 frames, they are quantized in
+     * blocks of 16. A block of one channel takes 8 + 2 B at four bits and 4 + 2 B at two. */
     ck_assert_uint_eq(p.nominal_min, 30 * (9 * 65520 + (size_t)3072 * (1843 * 10 + 2253 * 6)));
     ck_assert_uint_eq(p.nominal_max, 30 * (9 * 65520 + (size_t)3072 * (3481 * 10 + 615 * 6)));
 }
 END_TEST
 
-/* Peak memory in GiB as published with four decimals; packed: what the same state takes packed,
- * with two. 0: not given. */
+/* Peak memory in GiB, published with four decimals. `packed` is the peak with packed codes,
+ * published with two decimals, or 0 if it was not published. */
 static const struct {
     const char *method;
     double published, packed, tol;
@@ -198,12 +201,13 @@ static const struct {
     { "SPATIAL_MIXED_FG_RTN_INT4_BG_RTN_INT4", 14.3775, 0, 1e-4 },
     { "SPATIAL_MIXED_FG_KIVI_INT4_BG_KIVI_INT2", 14.3833, 0, 1e-4 },
     { "SPATIAL_MIXED_FG_QUAROT_KV_INT4_BG_RTN_INT2", 14.3760, 0, 1e-4 },
-    /* Outliers are not in: 9.5 million of 6 B are 0.054 GiB, TPTQ's at most 0.014, and its
-     * published rows differ by 0.09 between the suites. */
+    /* Predictions leave out outliers. QAQ's 9.5 million outliers of 6 B are 0.054 GiB, TPTQ's at
+     * most 0.014 GiB. TPTQ's published rows differ by 0.09 GiB between the suites. */
     { "QAQ_INT2", 14.4214, 0, 0.06 },
     { "QAQ_INT4", 14.4218, 0, 0.06 },
     { "TPTQ_INT2", 19.8546, 0, 0.11 },
-    /* Skipping steps keeps a residual of 0.0274 GiB, which is no part of the cache. */
+    /* FlowCache's skipped steps store a residual of 0.0274 GiB, which does not belong to the
+     * cache. */
     { "FLOWCACHE_NATIVE", 19.3075, 0, 0.03 },
     { "FLOWCACHE_NATIVE_SOFT_PRUNE_INT4", 11.7387, 0, 0.03 },
 };
@@ -217,7 +221,8 @@ START_TEST(study_peaks)
     ck_assert(s.known);
     ck_assert_uint_eq(s.left_over, 799119360);
     ck_assert_uint_eq(s.peak, s.resident + s.non_kv + s.left_over);
-    /* Four decimals, and an allocator that rounds each tensor up to 512 B. */
+    /* Peaks were published with four decimals, and the study's allocator rounds each tensor up
+     * to 512 B. */
     ck_assert_msg(fabs((double)s.peak / GiB - peaks[_i].published) <= peaks[_i].tol,
                   "%s: %.4f GiB, published %.4f", peaks[_i].method, (double)s.peak / GiB,
                   peaks[_i].published);
@@ -264,20 +269,21 @@ START_TEST(pixel_frames)
 }
 END_TEST
 
-/* A small model, so that real caches of every method are quick: its heads are as narrow as the
- * method's groups allow. */
+/* A small model, so that caches of every method run quickly. Its heads are as narrow as the
+ * method allows. */
 static struct kvr_geometry small = {
     .name = "small",
     .n_layers = 3,
     .n_heads = 2,
-    .head_dim = 16, /* or more */
+    /* raised for methods that need wider heads */
+    .head_dim = 16,
     .tokens_per_frame = 12,
     .frames_per_chunk = 3,
     .pixel_frames = 1,
 };
 enum { SMALL_FRAMES = 12, SMALL_MOST = 36 * 2 * 128 };
 
-/* Values of a chunk's keys. */
+/* Number of values in one chunk's keys. */
 static size_t chunk_values(void)
 {
     return (size_t)(small.frames_per_chunk * small.tokens_per_frame) *
@@ -289,7 +295,7 @@ static void fill(float *x, uint32_t a, uint32_t b)
     drawn_normals(x, chunk_values(), 11, a, b);
 }
 
-/* A rollout of two forwards per chunk through a real cache. */
+/* Runs a rollout through a real cache; `twice` runs two passes per chunk. */
 static void roll(struct kvr_cache *c, struct kvr_dev *dev, bool twice)
 {
     static float host[3 * SMALL_MOST];
@@ -371,8 +377,8 @@ static void compare(const struct kvr_scheme *scheme, enum kvr_path path, enum kv
     if (!p.data_dependent) {
         ck_assert_msg(bytes.nominal == p.nominal, "%s: nominal %zu, predicted %zu", scheme->name,
                       bytes.nominal, p.nominal);
-        /* The study's scored tiers need lists of their tokens where the scores, which a dry
-         * rollout does not have, choose frames apart. */
+        /* The study's scored tiers need a list of token indices where scores select separate
+         * frames. A dry rollout has no scores, so it leaves the lists out. */
         const size_t lists =
             scored(scheme) ? sizeof(int32_t) * (size_t)p.tokens * (size_t)(small.n_layers + 1) : 0;
         const size_t meta = mem.peak[KVR_MEM_META];
@@ -393,7 +399,7 @@ static void compare(const struct kvr_scheme *scheme, enum kvr_path path, enum kv
     kvr_dev_close(&dev);
 }
 
-/* All of the method's codecs can be decoded inside the attention loop of a device. */
+/* Returns whether the device's fused attention kernel can decode all codecs of the method. */
 static bool fuses(const struct kvr_scheme *p)
 {
     struct kvr_dev *dev;
@@ -407,7 +413,7 @@ static bool fuses(const struct kvr_scheme *p)
     return all;
 }
 
-/* Every row, both readings, all paths: what a cache took is what was predicted. */
+/* For every method, reading and path, the bytes of a real cache equal the prediction. */
 START_TEST(predicted_is_measured)
 {
     if (left_out_sanitized(_i))
@@ -431,12 +437,14 @@ START_TEST(predicted_is_measured)
 }
 END_TEST
 
-/* The same on a device, by the path that is its own; what its kernels do not decode is staged. */
+/* The same on a device, on the fused path, or on the staged path where the kernels cannot decode
+ * the method. */
 START_TEST(predicted_is_measured_on_a_device)
 {
     if (left_out_sanitized(_i))
         return;
-    small.n_layers = 2; /* an emulated thread is slow, and what is compared is bytes */
+    /* Emulated threads are slow, and only bytes are compared. */
+    small.n_layers = 2;
     small.tokens_per_frame = 6;
     small.head_dim = head_dim_for(kvr_methods[_i]->name, small.n_heads, 16);
     for (int reading = 0; reading < 1 + kvr_methods[_i]->study; reading++) {
@@ -456,7 +464,8 @@ int main(void)
     SRunner *sr;
     int failed;
 
-    omp_set_num_threads(1); /* tensors are tiny; waking threads would take most of the time */
+    /* With tensors this small, waking threads would take most of the time. */
+    omp_set_num_threads(1);
     suite_add_tcase(s, tc);
     tcase_set_timeout(tc, 300);
     tcase_add_loop_test(tc, study_bytes, 0, N_TABLE);

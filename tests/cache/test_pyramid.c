@@ -1,4 +1,5 @@
-/* test_pyramid.c - Pyramid Forcing: frames kept by each label, and blocks as means. */
+/* test_pyramid.c - Pyramid Forcing: the frames kept for each label of a head, and blocks stored
+ * as means. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -83,8 +84,9 @@ static int64_t tokens_of(const struct kvr_layer *l, int h, int64_t begin, int64_
     return n;
 }
 
-/* With 42 frames stored, of 60 positions as of Wan's 1560: 26, 8 and 5 frames, which with the three
- * being made are the 29, 11 and 8 of the authors' arithmetic; 156, 172 and 32 heads. */
+/* 42 frames are stored, with 60 positions each instead of Wan's 1560. A head keeps 26, 8 or 5 of
+ * them. The authors count 29, 11 and 8, which include the current chunk's 3 frames. Of 360
+ * heads, 156, 172 and 32 have these budgets. */
 START_TEST(published)
 {
     enum { WAN = 60, WAN_FRAMES = 42 };
@@ -120,7 +122,7 @@ START_TEST(published)
 }
 END_TEST
 
-/* Frame by frame, of an oscillating, an anchor and a veil head, after every chunk. */
+/* Checks after every chunk which frames an oscillating, an anchor and a veil head keep. */
 START_TEST(what_stays)
 {
     const struct kvr_setting row = { "row", "3" };
@@ -130,7 +132,8 @@ START_TEST(what_stays)
     kvr_normal(values, TOKENS * W, 5, KVR_RNG_TEST, 2, 0, 0);
     open_kit(&t, &small, "wav", &row, 1, false);
     for (int c = 0; c < CHUNKS; c++) {
-        const int n = (c + 1) * F, end = n - 1; /* one frame is recent */
+        /* One frame is recent. */
+        const int n = (c + 1) * F, end = n - 1;
 
         store(&t, c);
         for (int f = 0; f < n; f++) {
@@ -142,7 +145,8 @@ START_TEST(what_stays)
                              f < 1 || f >= end || newer < 4 ? S : 0);
             ck_assert_int_eq(tokens_of(&t.layer, 1, f * S, (f + 1) * S),
                              f < 3 || f >= end || (f % 6 == 0 && newer < 4) ? S : 0);
-            /* Six positions in rows of three are two squares, in the place of tokens 0 and 2. */
+            /* Six positions in rows of three make two squares, stored at the positions of tokens
+             * 0 and 2. */
             ck_assert_int_eq(tokens_of(&t.layer, 2, f * S, (f + 1) * S),
                              f < 3 || f >= end                                             ? S
                              : f >= 4 && f % 4 == 0 && newer_block >= 0 && newer_block < 4 ? 2
@@ -153,8 +157,8 @@ START_TEST(what_stays)
 }
 END_TEST
 
-/* A block is the mean of its tokens, also when its last chunk is stored anew; one of equal keys is
- * that key. */
+/* A block stores the mean of its tokens, also if its last chunk is stored twice. A block of
+ * equal keys stores that key. */
 START_TEST(blocks_are_means)
 {
     const struct kvr_setting row = { "row", "3" };
@@ -168,7 +172,8 @@ START_TEST(blocks_are_means)
     open_kit(&t, &small, "vvv", &row, 1, false);
     for (int c = 0; c < 5; c++) {
         store(&t, c);
-        if (c == 1 || c == 4) /* in chunk 4 the third block becomes whole */
+        /* chunk 4 completes the third block */
+        if (c == 1 || c == 4)
             store(&t, c);
     }
     kvr_layer_dense(&t.layer, 0, 5 * CHUNK, k, v, NULL);
@@ -186,7 +191,7 @@ START_TEST(blocks_are_means)
                             mean_k += keys[from] / (8.0 * across);
                             mean_v += values[from] / (8.0 * across);
                         }
-                /* BF16 keeps 8 bits. */
+                /* Means are stored in BF16, with 8 significant bits. */
                 ck_assert(fabs(k[at] - mean_k) <= fabs(mean_k) / 256 + 1e-6);
                 ck_assert(fabs(v[at] - mean_v) <= fabs(mean_v) / 256 + 1e-6);
                 if (b == 2)
@@ -196,7 +201,7 @@ START_TEST(blocks_are_means)
 }
 END_TEST
 
-/* Anchors of every frame without a bound are a whole window. */
+/* With a period of 1 and no bound on their number, anchor frames are the whole window. */
 START_TEST(all_of_it)
 {
     const struct kvr_setting set[] = { { "period", "1" }, { "each", "4096" } };

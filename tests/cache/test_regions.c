@@ -1,5 +1,6 @@
-/* test_regions.c - parallel regions of a layer at the bundled model's shape: one per call of attention, with
- * decoding inside, and none in append and store for codecs that are quicker than waking a team. */
+/* test_regions.c - number of OpenMP parallel regions per pass of a layer, at the bundled model's
+ * shape. Attention takes one, which also decodes. Append and store take none where the codec is
+ * faster than waking a thread team. */
 #include <check.h>
 #include <dlfcn.h>
 #include <omp.h>
@@ -15,7 +16,7 @@ enum { TOKENS = FRAME * FRAMES, WIDTH = HEADS * D, THREADS = 2 };
 #if defined(__GNUC__) && !defined(__clang__)
 static int n_regions;
 
-/* Stands before libgomp's: counts what starts a team. */
+/* Overrides libgomp's GOMP_parallel and counts the parallel regions that start a thread team. */
 void GOMP_parallel(void (*fn)(void *), void *data, unsigned n_threads, unsigned flags);
 
 void GOMP_parallel(void (*fn)(void *), void *data, unsigned n_threads, unsigned flags)

@@ -1,12 +1,13 @@
-/* test_rows.c - rows.h gives the same bits on both backends. */
+/* test_rows.c - the functions of rows.h give the same bits on both backends. */
 #include "harness/cache/rows.h"
 #include "tests/methods/codec_tools.h"
 #include "tests/suite.h"
 
-/* Listed rows [LISTED] of some that begin at token TOK0. */
+/* LISTED of ROWS rows are selected by absolute token index; the first row is token TOK0. */
 enum { ROWS = 19, TOK0 = 7, LISTED = 6 };
 static const int32_t list[LISTED] = { 7, 9, 10, 15, 24, 25 };
-static const size_t widths[] = { 1, 6, 32, 520 }; /* 16 bytes divide the rows of two */
+/* rows of 32 and of 520 floats are multiples of 16 bytes */
+static const size_t widths[] = { 1, 6, 32, 520 };
 
 struct side {
     struct kvr_dev *dev;
@@ -69,7 +70,7 @@ static void to_and_from_f32(struct side *s, size_t width)
     kvr_values_from_f32(s->dev, s->out.p, KVR_F32, s->x.p, ROWS * width);
     kvr_dev_zero(s->dev, s->x.p, ROWS * width * sizeof(float));
     kvr_values_to_f32(s->dev, s->x.p, s->out.p, KVR_F32, ROWS * width);
-    kvr_values_round(s->dev, KVR_F32, s->out.p, ROWS * width); /* changes nothing */
+    kvr_values_round(s->dev, KVR_F32, s->out.p, ROWS * width); /* F32 to F32 changes nothing */
 }
 
 static void round_to_bf16(struct side *s, size_t width)
@@ -101,7 +102,8 @@ START_TEST(backends_agree)
     struct side cpu, cuda;
 
     fill_block(x, &shape, fill, 3);
-    for (size_t i = 0; i < n; i++) /* not what BF16 holds already */
+    /* Values that BF16 cannot represent. */
+    for (size_t i = 0; i < n; i++)
         x[i] *= 1.001f;
     open_side(&cpu, KVR_CPU, x, width);
     open_side(&cuda, KVR_CUDA, x, width);
@@ -123,10 +125,10 @@ START_TEST(backends_agree)
 }
 END_TEST
 
-/* What each does, by hand. */
+/* Checks each function against a result worked out by hand. */
 START_TEST(meaning)
 {
-    const float x[4] = { 1, 2, 30, 40 }; /* two rows of two */
+    const float x[4] = { 1, 2, 30, 40 }; /* two rows of two values */
     const int32_t second[] = { 101 };
     struct kvr_dev *dev = open_dev();
     float out[6] = { 0 };

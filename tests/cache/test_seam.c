@@ -1,5 +1,5 @@
-/* test_seam.c - codec descriptions and their users: attention in a plug-in's transformed space,
- * corrections by noise model, data-dependent sizes. */
+/* test_seam.c - properties that codecs declare and the code that uses them: attention in a plug-
+ * in's transformed space, corrections by noise model, and data-dependent sizes. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ static float *floats(size_t n)
     return x;
 }
 
-/* The outputs of all chunks' last passes [CHUNKS][N]. */
+/* Returns the outputs of the last pass of every chunk, [CHUNKS][N]. */
 static float *rollout(const char *spec, enum kvr_backend backend, enum kvr_path path)
 {
     const struct kvr_cache_shape shape = {
@@ -71,8 +71,8 @@ static float *rollout(const char *spec, enum kvr_backend backend, enum kvr_path 
     return out;
 }
 
-/* Powers of two round nothing: what differs is the order of sums, as between the CPU's own paths
- * (test_paths.c): 2e-5. */
+/* Scaling by powers of two does not round. Only the order of sums differs, as between the CPU's
+ * own paths (test_paths.c), so 2e-5 is allowed. */
 static void same_output(const char *spec, enum kvr_backend backend, enum kvr_path path,
                         const float *want)
 {
@@ -83,8 +83,8 @@ static void same_output(const char *spec, enum kvr_backend backend, enum kvr_pat
     free(got);
 }
 
-/* Queries go to the space of the keys by R^-T and outputs come back by R^-1, head by head:
- * attention over skewed keys and values is attention over the keys and values. */
+/* With transformed keys and values, R^-T maps queries to the keys' space and R^-1 maps outputs
+ * back, head by head. The result equals attention over the plain keys and values. */
 START_TEST(a_transform_does_not_show)
 {
     float *want = rollout("F32", KVR_CPU, KVR_PATH_STAGED);
@@ -119,7 +119,7 @@ START_TEST(two_transforms_are_refused)
 }
 END_TEST
 
-/* By what a codec says of its error: 1 where the correction is taken. */
+/* For each codec, by its declared noise model: 1 where it accepts the correction. */
 static const struct {
     const char *method;
     int taylor, exact, flat, energy;
@@ -149,14 +149,17 @@ START_TEST(a_correction_needs_to_know)
         if (st != KVR_OK)
             ck_assert_msg(strstr(kvr_error(), corrected[_i].why) && strstr(kvr_error(), names[c]),
                           "%s", kvr_error());
-        else /* where nothing is coded with an error it changes nothing, and says so */
+        /* Where the codec has no quantization error, the correction changes nothing and a
+         * warning says so. */
+        else
             ck_assert_int_eq(kvr_scheme_warning(p) != NULL, !strcmp(corrected[_i].method, "BF16"));
         kvr_scheme_close(&p);
     }
 }
 END_TEST
 
-/* A step of .09 times what is decoded; the correction does something, the same on both backends. */
+/* The codec's step is .09 times the decoded value. The correction changes the outputs, equally
+ * on both backends. */
 START_TEST(relative_noise_is_corrected)
 {
     float *plain = rollout("SHORT_E4M3", KVR_CPU, KVR_PATH_STAGED);
@@ -171,7 +174,8 @@ START_TEST(relative_noise_is_corrected)
     ck_assert(worst(plain, want, (size_t)CHUNKS * N) > 1e-5);
     same_output("SHORT_E4M3+taylor", KVR_CPU, KVR_PATH_FUSED, want);
     same_output("SHORT_E4M3+taylor", KVR_CUDA, KVR_PATH_STAGED, want);
-    same_output("SHORT_E4M3+exact", KVR_CUDA, KVR_PATH_STAGED, want); /* steps are small */
+    /* holds since steps are small */
+    same_output("SHORT_E4M3+exact", KVR_CUDA, KVR_PATH_STAGED, want);
     kvr_normal(x, (size_t)T * H * D, 3, KVR_RNG_TEST, 9, 1, 0);
     ck_assert_int_eq(kvr_dev_open(&dev, KVR_CPU), KVR_OK);
     ck_assert_int_eq(kvr_codec_open(&c, "short", KVR_K, false), KVR_OK);
@@ -190,8 +194,8 @@ START_TEST(relative_noise_is_corrected)
 }
 END_TEST
 
-/* A third of the elements are 0: what is held follows the data, on either device, and predictions
- * name the least and the most. */
+/* A sparse codec leaves out zeros, here a third of the elements. Its bytes follow the data on
+ * both backends, and a prediction gives their minimum and maximum. */
 START_TEST(bytes_follow_the_data)
 {
     const struct kvr_block_shape shape = { 20, H, D };

@@ -1,4 +1,4 @@
-/* test_shots.c - the retention `multi_shot_sink` against the buffer that it is defined by. */
+/* test_shots.c - the retention `multi_shot_sink` against the buffer of frames that defines it. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,20 +13,22 @@ enum { S = 3, H = 2, D = 16, CHUNKS = 14, MAX_FRAMES = 8 * CHUNKS };
 
 static const struct kind {
     int frames, sink, chunk;
-    int cuts[4]; /* chunks; 0: no more */
+    int cuts[4]; /* first chunks of new shots; 0 ends the list */
 } kinds[] = {
     { 8, 2, 2, { 2, 5 } },      { 8, 2, 2, { 0 } },     { 8, 2, 2, { 1, 2, 3, 9 } },
     { 32, 8, 8, { 3, 4, 11 } }, { 12, 4, 2, { 2, 7 } }, { 12, 3, 3, { 1, 6, 7 } },
     { 12, 0, 3, { 4 } },
 };
 
-/* The buffer of the definition: frames in order, moved left behind a protected prefix. */
+/* The defining buffer: frames in order. When it is full, frames behind a protected prefix shift
+ * left. */
 struct buffer {
     int frame[MAX_FRAMES];
-    int n, pinned_at; /* -1: none */
+    /* pinned_at: index of the pinned frames, or -1 if none are pinned */
+    int n, pinned_at;
 };
 
-/* A chunk's first pass makes room for it, and puts it at the end. */
+/* A chunk's first pass drops as many frames as needed to fit the chunk, and then appends it. */
 static void enter(struct buffer *b, const struct kind *k, int frame0)
 {
     const int pinned = k->sink < k->chunk ? k->sink : k->chunk;
@@ -74,8 +76,8 @@ static enum kvr_status look(void *ctx, const struct kvr_cache_view *view)
     return KVR_OK;
 }
 
-/* Both passes of every chunk see what the buffer has, whatever the codec; the clean one twice, so that
- * a chunk is stored anew. */
+/* Every pass of every chunk sees the frames in the buffer, with any codec. The clean pass runs
+ * twice, so that each chunk is stored twice. */
 static void follow(const struct kind *k, const char *codec)
 {
     char text[64];
@@ -115,7 +117,8 @@ static void follow(const struct kind *k, const char *codec)
             ck_assert_int_eq(kvr_cache_append(cache, 0, x, x), KVR_OK);
             ck_assert_int_eq(kvr_cache_attend(cache, 0, x, x), KVR_OK);
             ck_assert_int_eq(kvr_cache_end_pass(cache), KVR_OK);
-            if (p == 2) /* its own tokens are stored by now */
+            /* After a clean pass the chunk's own tokens are stored as well. */
+            if (p == 2)
                 continue;
             for (int i = 0; i < b.n - k->chunk; i++)
                 ck_assert_msg(seen.frame[b.frame[i]], "%s: chunk %d pass %d: frame %d is gone",
@@ -149,7 +152,8 @@ START_TEST(sinks_need_room)
 }
 END_TEST
 
-/* Positions that are ahead of their frames: refused where a part turns keys back by the frame. */
+/* Near positions run ahead of frame indices, so stages that undo the rotation by frame index are
+ * refused. */
 START_TEST(shifted_positions_are_not_turned_back)
 {
     static const char *const specs[] = { "BF16", "SINK_WINDOW_NEAR" };

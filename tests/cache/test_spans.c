@@ -1,4 +1,4 @@
-/* test_spans.c - segments of several chunks, and groups at absolute positions. */
+/* test_spans.c - segments that span several chunks, and groups at absolute token positions. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@ struct kit {
     struct kvr_scheme *scheme;
     struct kvr_layer layer;
     struct kvr_layer_scratch scratch;
-    float *k, *v; /* [TOKENS,H,D], values of BF16 */
+    float *k, *v; /* [TOKENS,H,D], rounded to BF16 */
 };
 
 static float *normal(uint32_t a)
@@ -74,7 +74,8 @@ static void commit(struct kit *t, int chunk)
                   "%s", kvr_error());
 }
 
-/* "0-240:0 240-270:1": runs of tokens and their tiers. */
+/* Checks the layer's segments against text such as "0-240:0 240-270:1": token runs and their
+ * tiers. */
 static void expect(const struct kit *t, const char *want)
 {
     char text[512] = "";
@@ -89,8 +90,8 @@ static void expect(const struct kit *t, const char *want)
     ck_assert_str_eq(text, want);
 }
 
-/* Nothing is coded until there are eight chunks and a newer one, then all of them as one: the bytes
- * are those of their values coded at one time. Each chunk is coded once. */
+/* Chunks stay uncoded until eight are complete and a newer one follows. Then all eight are coded
+ * as one segment. Its bytes equal those of one call of the codec over their values. */
 START_TEST(chunks_wait_for_each_other)
 {
     static const char *const specs[] = { "TRQ_INT2", "QVG_INT2@qvg" };
@@ -105,7 +106,8 @@ START_TEST(chunks_wait_for_each_other)
     for (int c = 0; c < 8; c++)
         commit(&t, c);
     expect(&t, "0-30:1 30-60:1 60-90:1 90-120:1 120-150:1 150-180:1 180-210:1 210-240:1");
-    commit(&t, 7); /* the newest one may be given again */
+    /* The newest chunk may be stored again. */
+    commit(&t, 7);
     commit(&t, 8);
     expect(&t, "0-240:0 240-270:1");
     ck_assert_int_eq(kvr_codec_encode_at(t.scheme->k[0], t.dev, t.k, &span, &place, work, &whole),
@@ -115,7 +117,8 @@ START_TEST(chunks_wait_for_each_other)
 
         ck_assert_uint_eq(a->codes.n_bytes, b->codes.n_bytes);
         ck_assert_uint_eq(a->meta.n_bytes, b->meta.n_bytes);
-        if (a->codes.n_bytes) /* a stage that turns keys stores nothing */
+        /* A stage that rotates keys stores nothing. */
+        if (a->codes.n_bytes)
             ck_assert_mem_eq(a->codes.p, b->codes.p, a->codes.n_bytes);
         if (a->meta.n_bytes)
             ck_assert_mem_eq(a->meta.p, b->meta.p, a->meta.n_bytes);
@@ -129,10 +132,9 @@ START_TEST(chunks_wait_for_each_other)
 }
 END_TEST
 
-/* Quant VideoGen's options: keep_recent, the newest chunks that wait besides; sink_keep, the first
- * that wait for good, their span coded without them, with centres of its own; and eviction, which
- * gives uncoded chunks up one by one, but what was coded as one only when all of it is out of
- * sight. */
+/* Options of Quant VideoGen. `recent` keeps that many more newest chunks uncoded. `sink_keep`
+ * leaves the first chunks uncoded for good, and the coded span starts after them. Eviction drops
+ * uncoded chunks one by one, but a coded span only once none of it is visible. */
 START_TEST(chunks_are_kept_and_evicted)
 {
     static const struct kvr_setting set[] = { { "recent", "2" }, { "sink_keep", "1" } };
@@ -148,7 +150,8 @@ START_TEST(chunks_are_kept_and_evicted)
     commit(&t, 9);
     expect(&t, "0-30:1 30-240:0 240-270:1 270-300:1");
     commit(&t, 10);
-    kvr_layer_evict(&t.layer, &seen); /* a frame of the coded seven chunks is seen */
+    /* one frame of the seven coded chunks is still visible */
+    kvr_layer_evict(&t.layer, &seen);
     expect(&t, "30-240:0 240-270:1 270-300:1 300-330:1");
     seen.run[0][0] = 240;
     kvr_layer_evict(&t.layer, &seen);
@@ -157,9 +160,9 @@ START_TEST(chunks_are_kept_and_evicted)
 }
 END_TEST
 
-/* Chunks of 30 tokens, groups of 64: what a chunk leaves over is coded again with the next one, so
- * what is held takes whole groups of all tokens. A group all of whose tokens came at one time is
- * coded from them, another one from what was decoded. */
+/* Chunks have 30 tokens, groups 64. An incomplete group is requantized with the next chunk, so
+ * the stored bytes are those of whole groups over all tokens. A group is quantized from the
+ * original values only if all its tokens arrived at once, else from decoded values. */
 START_TEST(groups_lie_at_absolute_places)
 {
     struct kvr_block_shape all = { 5 * CHUNK, H, D };
@@ -175,14 +178,16 @@ START_TEST(groups_lie_at_absolute_places)
     commit(&t, 2);
     expect(&t, "0-64:0 64-90:0");
     commit(&t, 3);
-    commit(&t, 3); /* given again: the shared tokens are still there */
+    /* Stored again: the tokens shared with the previous group are still there. */
+    commit(&t, 3);
     expect(&t, "0-64:0 64-120:0");
     commit(&t, 4);
     expect(&t, "0-64:0 64-128:0 128-150:0");
     ck_assert_uint_eq(kvr_layer_nominal(&t.layer), kvr_codec_bytes(t.scheme->k[0], &all) +
                                                        kvr_codec_bytes(t.scheme->v[0], &all));
     kvr_layer_dense(&t.layer, 0, 5 * CHUNK, k, NULL, NULL);
-    for (int i = 0; i < 5 * CHUNK * D; i++) /* four codings at most, of 8 bits over some 6 sigma */
+    /* At most four quantizations, at 8 bits over about 6 standard deviations. */
+    for (int i = 0; i < 5 * CHUNK * D; i++)
         ck_assert_msg(fabsf(k[i] - t.k[i]) <= 0.15f, "token %d: %g, was %g", i / D, (double)k[i],
                       (double)t.k[i]);
     free(k);
@@ -190,7 +195,7 @@ START_TEST(groups_lie_at_absolute_places)
 }
 END_TEST
 
-/* Where tokens are given up by the piece, chunks move one by one. */
+/* Where a retention drops single tokens, chunks are coded one by one. */
 START_TEST(thinning_moves_chunks_alone)
 {
     static const struct kvr_setting keep = { "retention", "keep(score=age,frames=40)" };
@@ -209,7 +214,8 @@ START_TEST(thinning_moves_chunks_alone)
 }
 END_TEST
 
-/* LightX2V's pools for Self-Forcing, by a dry rollout: 21 and 42 frames of Wan 1.3B. */
+/* LightX2V's published pool sizes for Self-Forcing, by a dry rollout over 21 and 42 frames of
+ * Wan 1.3B. */
 START_TEST(a_rollout_takes_the_published_bytes)
 {
     static const struct {

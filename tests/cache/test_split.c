@@ -1,10 +1,11 @@
-/* How attention over many keys is cut into blocks (harness/cache/attend_split.h). */
+/* test_split.c - how attention over many keys is split into parts
+ * (harness/cache/attend_split.h). */
 #include "harness/cache/attend_split.h"
 #include "tests/suite.h"
 
 enum { SMS = KVR_ATTEND_SPLIT_SMS };
 
-/* Every tile of every block is somebody's, within the room there is. */
+/* The parts of every block cover all its key tiles, and partial results fit the available slots. */
 START_TEST(all_tiles_are_covered)
 {
     static const int64_t slots[] = { 0, 1, 7, 264 };
@@ -17,7 +18,8 @@ START_TEST(all_tiles_are_covered)
                 ck_assert_int_eq(s.n_whole + s.n_cut, blocks);
                 ck_assert_int_ge(s.parts, 1);
                 ck_assert_int_ge(s.parts * s.tiles, tiles);
-                ck_assert_int_lt((s.parts - 1) * s.tiles, tiles); /* no part is empty */
+                /* no part is empty */
+                ck_assert_int_lt((s.parts - 1) * s.tiles, tiles);
                 ck_assert(!s.n_cut || s.n_cut * s.parts <= slots[i]);
                 ck_assert(s.n_cut ? s.parts > 1 && s.n_whole % SMS == 0 : s.parts == 1);
                 ck_assert_int_le(s.n_cut * s.parts, kvr_attend_split_slots(blocks));
@@ -25,7 +27,7 @@ START_TEST(all_tiles_are_covered)
 }
 END_TEST
 
-/* Fewer queries than were asked for need no more room. */
+/* With more blocks of queries, the number of slots for partial results never shrinks. */
 START_TEST(room_grows_with_queries)
 {
     for (int64_t blocks = 1; blocks < 700; blocks++)
@@ -47,8 +49,9 @@ static double efficiency(int64_t blocks, int64_t keys, double *balance)
     return ideal / (double)time;
 }
 
-/* Of Wan's chunk, 37 pieces of 12 heads, at all 14 lengths; of a third of it; of 64 queries, whose 12
- * pieces would leave nine of ten multiprocessors idle. docs/cuda-internals.md has the figures. */
+/* Efficiency with a chunk of Wan (37 blocks of queries times 12 heads) over 1 to 14 chunks of
+ * keys, and with a third of a chunk. Last, 64 queries: 12 unsplit blocks would leave nine of ten
+ * multiprocessors idle. docs/cuda-internals.md has the figures. */
 START_TEST(multiprocessors_end_together)
 {
     double balance;
@@ -60,7 +63,8 @@ START_TEST(multiprocessors_end_together)
         ck_assert_msg(balance >= (k < 2 ? 0.95 : 0.98), "%d keys: %g", 4680 * k, balance);
         ck_assert_msg(efficiency(156, 4680 * k, &balance) >= (k < 3 ? 0.89 : 0.95), "%d keys", k);
     }
-    /* What tools/sass/sass_model.py reckons with: 48 pieces of 5 parts, of 103 tiles each but the last. */
+    /* The case that tools/sass/sass_model.py computes: 48 blocks split into 5 parts, of 103
+     * tiles each except the last. */
     const struct kvr_attend_split s = kvr_attend_split_of(444, 512, KVR_ATTEND_SPLIT_SLOTS);
 
     ck_assert(s.n_whole == 396 && s.n_cut == 48 && s.parts == 5 && s.tiles == 103);
