@@ -5,7 +5,7 @@ enum { MAX_LIVE = 512 };
 
 struct kvr_stream *both_stream;
 struct kvr_dev *both_dev;
-/* Allocations; `n` bytes of each are between its guards. */
+/* Live allocations. The n bytes of each lie between its guards. */
 static struct {
     unsigned char *p;
     size_t n;
@@ -14,7 +14,8 @@ static int n_live;
 
 static size_t guard_bytes(void)
 {
-    return kvr_stream_emulated() ? 0 : 256; /* as aligned as an allocation */
+    /* 256 bytes keep the alignment of an allocation. */
+    return kvr_stream_emulated() ? 0 : 256;
 }
 
 static void put(void *device, const void *host, size_t n)
@@ -22,7 +23,7 @@ static void put(void *device, const void *host, size_t n)
     ck_assert_msg(kvr_device_put(both_stream, device, host, n) == KVR_OK, "%s", kvr_error());
 }
 
-/* n bytes between two guards of g. */
+/* Allocates n bytes between two guards of g bytes. */
 static void *alloc(size_t n, size_t g)
 {
     void *p;
@@ -61,7 +62,7 @@ void *both_inout(const void *host, size_t n)
     return p;
 }
 
-/* The guards surround the whole allocation; the n bytes may be only its first part. */
+/* The guards surround the whole allocation. The n bytes to copy may be only its first part. */
 void both_get(void *host, const void *out, size_t n, const char *what)
 {
     const size_t g = guard_bytes();

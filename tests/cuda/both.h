@@ -1,7 +1,7 @@
 /* both.h - shared by tests of CUDA kernels: one stream, copies, guarded outputs.
  *
- * Emulated, buffers have their exact size and every access is checked; on a device outputs lie
- * between guard bytes. */
+ * On an emulated device, buffers have their exact size and every access is checked. On a GPU,
+ * outputs lie between guard bytes. */
 #ifndef KVR_TESTS_BOTH_H
 #define KVR_TESTS_BOTH_H
 
@@ -11,13 +11,14 @@
 extern struct kvr_stream *both_stream; /* opened by main() */
 extern struct kvr_dev *both_dev;       /* a device on the same backend */
 
-/* Device memory with a copy of these n bytes. */
+/* Returns device memory with a copy of the n bytes at `host`. */
 void *both_in(const void *host, size_t n);
-/* Device memory for n bytes of output, uninitialized. */
+/* Returns uninitialized device memory for n bytes of output. */
 void *both_out(size_t n);
-/* Device memory for n bytes of output, initialized from `host`. */
+/* Returns device memory for n bytes of output, initialized from `host`. */
 void *both_inout(const void *host, size_t n);
-/* Synchronizes; fails the test on an error; copies the output to host; checks its guard bytes. */
+/* Synchronizes the stream, copies n bytes of output to the host and checks the guard bytes.
+ * Fails the test on an error. */
 void both_get(void *host, const void *out, size_t n, const char *what);
 /* Frees all memory from both_in, both_out and both_inout. */
 void both_free(void);

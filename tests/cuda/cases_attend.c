@@ -1,12 +1,14 @@
 /* cases_attend.c - attention over pieces: CPU against CUDA.
  *
- * u = 2^-24. A score is a sequential sum of D products (CUDA starts from log m): its error is at
- * most (D + 4) u S, where S is the largest sum of magnitudes |q_d k_d| / sqrt(D) + |log m| of a
- * query. A weight depends on two scores (its own and the maximum) on each of two sides: error
- * 4 (D + 4) u S, plus 4 u of the exponential (exp_neg: 2e-7, which is 3.4 u). Numerator and
- * denominator each sum n weights, with an error of n u in either order. The output is a mean of v,
- * so its error is at most max|v| times 2 (4 (D + 4) u S + 4 u + n u) on either side. Merging pieces
- * rescales earlier sums once per piece: u each, within n u. */
+ * u = 2^-24. A score is a sequential sum of D products; CUDA starts it from log m. Its error is at
+ * most (D + 4) u S, where S is a query's largest sum of magnitudes |q_d k_d| / sqrt(D) + |log m|. A
+ * weight depends on two scores (its own and the maximum) on each of two backends: 4 (D + 4) u S.
+ * Its exponential adds 4 u (exp_neg: 2e-7 = 3.4 u). Numerator and denominator each sum n weights,
+ * with an error of n u in either order.
+ *
+ * The output is a mean of v, so its error is at most max|v| times 2 (4 (D + 4) u S + 4 u + n u)
+ * on either backend. Merging pieces rescales earlier sums once per piece, with an error of u
+ * each, which n u covers. */
 #include "harness/cache/attend.h"
 #include "harness/cache/attend_cuda.h"
 #include "methods/codecs/grid/grid_cuda.h"
@@ -23,8 +25,8 @@ struct attend_case {
     int64_t n[MAX_PIECES];
     float log_m[MAX_PIECES];
 };
-/* Numbers of queries, keys and channels that are no multiple of a block, tile or warp;
- * multiplicities. */
+/* Numbers of queries, keys and channels that are no multiple of a block, tile or warp. Some keys
+ * have a multiplicity. */
 static const struct attend_case cases[] = {
     { { 1, 1, 8 }, 1, { 1 }, { 0 } },
     { { 5, 2, 20 }, 2, { 7, 40 }, { 0, 2.5f } },
@@ -75,7 +77,8 @@ static void on_the_cpu(const struct kvr_attend_shape *a, const float *q,
     kvr_dev_close(&dev);
 }
 
-/* Largest difference allowed between both sides, as derived above. */
+/* Returns the largest difference allowed between the backends, as derived at the top of this
+ * file. */
 static double tolerance(const struct kvr_attend_shape *a, const float *q, const float *k,
                         const float *v, int64_t n, float top_log_m)
 {
@@ -105,7 +108,8 @@ static void close_to(const float *want, const float *got, int64_t n, double tol,
                          (long long)i, (double)want[i], (double)got[i], tol);
 }
 
-/* With scores in the thousands the bound is only meaningful for fills of size 1. */
+/* With scores in the thousands the bound is too large to mean anything, so only fills with
+ * values of about 1 are used. */
 static const enum fill attend_fills[] = {
     FILL_NORMAL, FILL_ZERO, FILL_CONSTANT, FILL_OUTLIER_CHANNEL, FILL_TINY, FILL_NAN, FILL_INF
 };
@@ -156,7 +160,8 @@ START_TEST(pieces)
     on_the_cpu(&a, q, spans, c->n_pieces, want);
     close_to(want, got, a.n_query * width,
              fill == FILL_NAN || fill == FILL_INF
-                 ? 1e-3 /* the finite values: v of size 1 to 5, as in a normal fill */
+                 /* Finite outputs, with v of size 1 to 5 as in a normal fill. */
+                 ? 1e-3
                  : tolerance(&a, q, k, v, shape.n_tok, top_log_m),
              fill_names[fill]);
     both_free();
@@ -168,7 +173,7 @@ START_TEST(pieces)
 }
 END_TEST
 
-/* Encodes the i-th segment's K and V of this shape; k, v [n_tok,H,D] receive what the CPU decodes. */
+/* Encodes the i-th segment's keys and values. k, v [n_tok,H,D] receive the CPU's decoded values. */
 static void encode_segment(struct kvr_codec *c, struct kvr_dev *dev,
                            const struct kvr_block_shape *shape, uint32_t i, float *x, float *work,
                            struct kvr_segment *seg, float *k, float *v)
@@ -181,7 +186,7 @@ static void encode_segment(struct kvr_codec *c, struct kvr_dev *dev,
     kvr_codec_decode(&seg->v, 0, shape->n_tok, 0, shape->n_heads, v);
 }
 
-/* Decodes all of a grid on the device, without the rotation before it. */
+/* Decodes a whole grid stage on the device, without undoing the rotation that precedes it. */
 static void decode_grid(const struct kvr_grid *g, const struct kvr_stage_job *job,
                         const struct kvr_stage_data *d, float *d_out)
 {
@@ -190,8 +195,9 @@ static void decode_grid(const struct kvr_grid *g, const struct kvr_stage_job *jo
                          job->shape.n_heads, KVR_DECODE_SET, d_out);
 }
 
-/* Keys and values as a method packs them: decoded on the device into scratch, then attended to;
- * rotated ones with rotated queries, in a state of their own, rotated back, merged. */
+/* Segments packed by two codecs are decoded into scratch on the device and attended to. The
+ * second codec rotates its keys and values, so queries are rotated, too. Its softmax state is
+ * separate: the weighted values in it are rotated back before the merge. */
 START_TEST(packed_and_rotated)
 {
     enum { T = 19, H = 2, D = 32, N = 48, W = H * D };
@@ -224,7 +230,8 @@ START_TEST(packed_and_rotated)
     kvr_fwht_cuda(both_stream, d_rotated, T * H, D, KVR_COMPUTE_F32);
     kvr_attend_begin_cuda(both_stream, &a, &st);
     kvr_attend_begin_cuda(both_stream, &a, &st_rotated);
-    for (int i = 0; i < 2; i++) { /* stage i is the grid: a rotation precedes the second one */
+    /* Stage i is the grid: in the second codec, a rotation precedes it. */
+    for (int i = 0; i < 2; i++) {
         decode_grid(&g, &job, &seg[i].k.stage[i], d_k);
         decode_grid(&g, &job, &seg[i].v.stage[i], d_v);
         kvr_attend_piece_cuda(both_stream, &a, i ? d_rotated : d_q, i ? &rotated_piece : &piece,
@@ -234,7 +241,8 @@ START_TEST(packed_and_rotated)
     kvr_attend_merge_cuda(both_stream, &a, &st, &st_rotated);
     kvr_attend_finish_cuda(both_stream, &a, &st, d_out);
     both_get(got, d_out, sizeof got, "packed");
-    /* The rotations add log2(D) roundings of q and of the output; the bound's D covers them. */
+    /* The rotations add log2(D) roundings to q and to the output, which the bound's (D + 4) u
+     * covers. */
     close_to(want, got, T * W, 2 * tolerance(&a, q, decoded, values, 2 * N, 0.5f), "packed");
     both_free();
     for (int i = 0; i < 2; i++) {
@@ -313,7 +321,8 @@ END_TEST
 
 /* ---- one softmax, however its keys are cut -------------------------------------------------- */
 
-/* Pieces of keys, each seen by one of several states, which are merged into the first in turn. */
+/* Pieces of keys. Each is attended to with one of several softmax states, and all states are
+ * merged into the first. */
 enum { MAX_CUTS = 24, N_STATES = 3 };
 struct cuts {
     int n;
@@ -321,8 +330,8 @@ struct cuts {
     int state[MAX_CUTS];
 };
 
-/* A random plan; tokens before and after `fixed` never share a piece. Plan 0 is two pieces and one
- * state; the others sometimes leave a state empty. */
+/* Draws a random plan, in which no piece has tokens on both sides of `fixed`. Plan 0 has two
+ * pieces and one state. Other plans sometimes leave a state empty. */
 static struct cuts draw_cuts(uint32_t plan, int64_t n, int64_t fixed)
 {
     struct cuts c = { .n = 0 };
@@ -343,7 +352,7 @@ static struct cuts draw_cuts(uint32_t plan, int64_t n, int64_t fixed)
     return c;
 }
 
-/* Keys, values and queries; each key before FIXED represents e^FIXED_LOG_M tokens. */
+/* Queries, keys and values. Each key before FIXED has the multiplicity e^FIXED_LOG_M. */
 enum { SPLIT_T = 5, SPLIT_H = 2, SPLIT_D = 24, SPLIT_N = 97, FIXED = 40 };
 enum { SPLIT_W = SPLIT_H * SPLIT_D };
 static const float FIXED_LOG_M = 1.5f;
@@ -418,9 +427,9 @@ static void split_on_cuda(const struct split_data *x, const struct cuts *c, floa
     both_free();
 }
 
-/* Within rounding of the definition for any cuts. Each new maximum rescales the sums by an
- * exponential of old - new: an error of 3 u per tile and merge, plus u |old - new|, which add up to
- * at most 2 u S. The other side's share of tolerance() covers this. */
+/* For any cuts, the output is within rounding of the definition. Each new maximum rescales the
+ * sums by exp(old - new), with an error of 3 u per tile and merge plus u |old - new|. These add
+ * up to at most 2 u S, which the other backend's share of tolerance() covers. */
 START_TEST(any_cuts)
 {
     static const enum fill fills[] = { FILL_NORMAL, FILL_OUTLIER_CHANNEL, FILL_OFFSET };
@@ -439,7 +448,7 @@ START_TEST(any_cuts)
 }
 END_TEST
 
-/* The same cuts give the same bits for any order of blocks and threads. */
+/* The same cuts give bit-identical results for any order of blocks and threads. */
 START_TEST(same_cuts_same_bits)
 {
     const struct cuts c = draw_cuts((uint32_t)_i + 1, SPLIT_N, FIXED);
@@ -458,7 +467,8 @@ START_TEST(same_cuts_same_bits)
 }
 END_TEST
 
-/* Weights in double: sums and maxima over queries, [n,H][2] of all pieces one after the other. */
+/* Attention weights in double precision: their sums and maxima over the queries, [n,H][2], for
+ * the keys of all pieces in order. */
 static void slow_columns(const struct attend_case *c, const float *q, const float *k,
                          const float *s2, int64_t n, bool taylor, double *out)
 {
@@ -495,7 +505,8 @@ static void slow_columns(const struct attend_case *c, const float *q, const floa
     free(p);
 }
 
-/* A weight has the error of an output of values of size 1; a sum has that error per query. */
+/* A weight has the error of an output with values of size 1. A sum over queries has that error
+ * per query. */
 START_TEST(columns)
 {
     const struct attend_case *c = &cases[_i / 2];

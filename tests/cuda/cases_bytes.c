@@ -1,11 +1,13 @@
-/* cases_bytes.c - int8 attention on a device: codes bit by bit, results against sums in double over
- * the same codes, and against the CPU's attention.
+/* cases_bytes.c - int8 attention on a device. Codes are compared bit by bit. Outputs are compared
+ * with sums in double precision over the same codes, and with the CPU's attention.
  *
  * Sums of products are exact. A weight is p = 255 e^(s - m), rounded to an integer. Before rounding
- * its error is p (2 e + 2^-11 + 32 u), with e the error of a score, below, and 2^-11 from FP16. So
- * it rounds as in double, unless it lies that close to the midpoint of two codes; each such weight
- * may be one code off. An F32 sum has an error of n_tiles 8 u of its terms' magnitudes; an output
- * adds 256 u of 127 scales, because the multiplied codes have 128 added. */
+ * its error is p (2 e + 2^-11 + 32 u), where e is the error of a score (derived below) and 2^-11
+ * that of FP16. So the weight rounds as in double precision, unless it lies within this error of
+ * the midpoint of two codes. Each such weight may be one code off.
+ *
+ * An F32 sum over n_tiles tiles has an error of 8 u n_tiles times its terms' magnitudes. An
+ * output adds 256 u of 127 scales, because the multiplied codes have 128 added. */
 #include "harness/cache/attend.h"
 #include "harness/cache/attend_bytes.h"
 #include "tests/cuda/both.h"
@@ -60,9 +62,9 @@ static int code_of(float x, float by)
 struct coded {
     int n_tiles;
     float *mu;        /* [H,D] */
-    int *left, *span; /* [tiles]: valid tokens */
+    int *left, *span; /* for each tile, its number of valid tokens and its span */
     int8_t *k, *v;    /* [tiles,TILE,H,D] */
-    float *a, *b;     /* [tiles,TILE,H]; [tiles,H,D] */
+    float *a, *b;     /* scales of the keys, [tiles,TILE,H], and of the values, [tiles,H,D] */
 };
 
 static int tiles_of(const struct byte_case *c)
@@ -143,7 +145,7 @@ static void coded_free(struct coded *z)
 
 /* ---- on the device ------------------------------------------------------------------------- */
 
-/* Quantizes all spans into rows of exactly as many tiles. */
+/* Quantizes all spans on the device, into exactly as many tiles as they need. */
 static struct kvr_byte_rows device_rows(const struct byte_case *c, const float *k, const float *v,
                                         void **scratch)
 {
@@ -184,13 +186,13 @@ static int64_t tokens_of(const struct byte_case *c)
     return n;
 }
 
-/* Byte of token t within a tile's row of values. */
+/* Returns the byte index of token t in a tile's row of values. */
 static int value_slot(int t)
 {
     return t / 16 * 16 + t % 8 / 2 * 4 + t % 16 / 8 * 2 + t % 2;
 }
 
-/* Codes and scales of a tile's keys of head h. */
+/* Compares the codes and scales of a tile's keys of head h with the reference. */
 static void check_keys(const struct kvr_byte_rows *at, const struct coded *z, int H, int tile,
                        int h, const char *what)
 {
@@ -224,7 +226,7 @@ static void check_keys(const struct kvr_byte_rows *at, const struct coded *z, in
     ck_assert(has_nan ? isnan(of_tile[1]) : of_tile[1] == 0);
 }
 
-/* Codes and scales of a tile's values of head h. */
+/* Compares the codes and scales of a tile's values of head h with the reference. */
 static void check_values(const struct kvr_byte_rows *at, const struct coded *z, int H, int tile,
                          int h, const char *what)
 {
@@ -286,9 +288,9 @@ struct answer {
 
 /* The query's scale and mean term, and its scores over one tile. */
 struct query_scores {
-    float x[D], most; /* scaled query; largest magnitude */
+    float x[D], most; /* scaled query, and its largest magnitude */
     double g, mean, mean_size;
-    double s[TILE], m, e; /* scores of a tile, their maximum, their error bound */
+    double s[TILE], m, e; /* scores of a tile, their maximum, and the bound of their error */
     bool bad_row;         /* a scale is not finite */
 };
 
@@ -330,7 +332,8 @@ static void scores_of_tile(const struct byte_case *c, const struct coded *z, int
         s->e = fmax(s->e, unit / 2 + 16 * u * (fabs(unit * dot) + fabs(s->mean) + 2));
         s->m = fmax(s->m, s->s[t]);
     }
-    s->e += 2 * D * u * s->mean_size; /* common to all tiles; it counts in lse */
+    /* This error is common to all tiles, but it counts in lse. */
+    s->e += 2 * D * u * s->mean_size;
 }
 
 /* Online softmax: rescales the sums and adds the tile's weights and values. */
@@ -380,7 +383,8 @@ static void answer_of(const struct byte_case *c, const struct coded *z, const fl
         add_tile(c, z, tile, h, &s, &sum, r);
     }
     sum.den_off +=
-        sum.den * (2 * r->lse_off + 8 * u * (double)(z->n_tiles + 8)); /* weight_scale of tiles */
+        /* Rescaling by weight_scale rounds once per tile. */
+        sum.den * (2 * r->lse_off + 8 * u * (double)(z->n_tiles + 8));
     for (int i = 0; i < D; i++) {
         const double all = r->off[i] + sum.size[i] * (2 * r->lse_off + 8 * u * (z->n_tiles + 8));
 
@@ -393,7 +397,7 @@ static void answer_of(const struct byte_case *c, const struct coded *z, const fl
     r->lse_off += sum.den_off / (sum.den - sum.den_off) + 8 * u * fabs(sum.M);
 }
 
-/* Largest ratio of an error to its bound. */
+/* Returns the largest ratio of an error to its bound. */
 static double hold_to(const struct byte_case *c, const struct coded *z, const float *q,
                       const float *out, const float *mx, const float *sum, const char *what)
 {
@@ -468,7 +472,9 @@ START_TEST(attention)
                                     both_out(rows * D * sizeof(float)) };
     d_out = both_out(rows * D * sizeof(float));
     parts = both_out(n_parts * sizeof(float));
-    for (int i = 0; i < 3; i++) { /* split, and with other seeds: identical */
+    /* The first two runs are unsplit with different seeds, the third is split along keys. All
+     * must give identical bits. */
+    for (int i = 0; i < 3; i++) {
         const bool cut = i == 2;
 
         kvr_stream_seed(both_stream, 50 + (uint64_t)i);
@@ -521,7 +527,7 @@ struct job_inputs {
     const float *q;
     const void *raw; /* [JOB_NOW, JOB_H, D] */
     enum kvr_dtype exact;
-    int n; /* tokens of the segment */
+    int n; /* number of tokens of the coded segment */
 };
 
 /* Runs the job on `at` into `out`. Returns the launches of attend_bytes; 0 on the CPU. */
@@ -579,10 +585,11 @@ static int64_t run_job(const struct job_inputs *x, struct kvr_dev *at, bool int8
     return n_launches;
 }
 
-/* A job of a coded span, uncoded tokens and another coded span: 8-bit on a device and on the CPU, and F32 on the
- * CPU. On normal numbers 8-bit attention has a relative error of .012, 7-bit (a CPU without byte products) .019
- * (docs/decisions.md); both errors together, with tokens in BF16, .03. Scratch of 16 tiles is filled three times by
- * 2 x 2500 tokens. */
+/* A job with a coded span, uncoded tokens and another coded span, in 8 bits on a device and on
+ * the CPU, and in F32 on the CPU. On normal values, 8-bit attention has a relative error of
+ * .012, and 7-bit attention (CPUs without byte products) .019 (docs/decisions.md). Both errors
+ * and tokens in BF16 give at most .03. The scratch of 16 tiles is filled three times by 2 x 2500
+ * tokens. */
 START_TEST(jobs)
 {
     static const struct {
@@ -642,7 +649,7 @@ end:
 }
 END_TEST
 
-/* Unsupported jobs are refused with the requirement that they miss. */
+/* An unsupported job is refused, and the message names the requirement that it does not meet. */
 START_TEST(what_it_refuses)
 {
     static const struct {

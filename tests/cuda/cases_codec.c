@@ -1,16 +1,17 @@
 /* cases_codec.c - grids and the transform: CPU against CUDA.
  *
  * Packed bytes must be equal, and so must decoded values, except for NaN payloads. The kernels
- * perform the CPU's operations in the CPU's order, each rounded once (no contraction), and IEEE
- * division and square root are correctly rounded. So there is no tolerance. */
+ * perform the CPU's operations in the CPU's order, and round each once, without contraction.
+ * IEEE division and square root are correctly rounded. So there is no tolerance. */
 #include "methods/codecs/hadamard/fwht.h"
 #include "methods/codecs/raw/raw_cuda.h"
 #include "methods/codecs/grid/grid_cuda.h"
 #include "methods/codecs/hadamard/fwht_cuda.h"
 #include "tests/cuda/both.h"
 
-/* Axes with group sizes that take different code paths: shorter and longer than a warp or than the
- * channels that a block codes at a time; blocks of tokens that end within a byte. */
+/* Axes with group sizes that use different code paths. Groups are shorter and longer than a
+ * warp, and than the number of channels that a block codes at a time. Some blocks of tokens end
+ * within a byte. */
 struct axis_case {
     enum kvr_group_axis axis;
     int group;
@@ -27,7 +28,8 @@ static const struct axis_case axes[] = {
 };
 enum { N_AXES = sizeof axes / sizeof axes[0] };
 
-/* bits, asym, study, compute: every width, and every reading at the widths that methods use. */
+/* Values of (bits, asym, study, compute): every width, and each reading at the widths that
+ * methods use. */
 static const struct {
     int bits;
     bool asym, study;
@@ -163,7 +165,8 @@ static void free_data(struct kvr_stage_data *d)
     kvr_buf_free(&d->meta);
 }
 
-/* Coded stage by stage on the CPU: cpu[i] of grid i. */
+/* Encodes a block on the CPU, one grid stage after the other. cpu[i] receives the output of grid
+ * i. */
 static void code_chain(const struct kvr_grid_chain *c, float *x, struct kvr_stage_data *cpu)
 {
     const struct kvr_block_shape *s = &c->job[0].shape;
@@ -179,7 +182,7 @@ static void code_chain(const struct kvr_grid_chain *c, float *x, struct kvr_stag
     }
 }
 
-/* Tokens [t0, t0 + n) of the last head. */
+/* Decodes tokens [t0, t0 + n) of the last head on the CPU. */
 static void decode_chain(const struct kvr_grid_chain *c, const struct kvr_stage_data *cpu,
                          int64_t t0, int64_t n, float *out)
 {
@@ -226,7 +229,8 @@ static void check_chain(struct kvr_grid_chain *c, enum fill fill)
         fetch(&gpu[i], device[i].codes.p, device[i].meta.p, fill_names[fill]);
         ck_assert_mem_eq(gpu[i].meta.p, cpu[i].meta.p, cpu[i].meta.n_bytes);
         ck_assert_mem_eq(gpu[i].codes.p, cpu[i].codes.p, cpu[i].codes.n_bytes);
-        c->job[i].compute = c->n > 1 ? KVR_COMPUTE_F32 : c->job[i].compute; /* as decoding */
+        /* Use the arithmetic type of decoding. */
+        c->job[i].compute = c->n > 1 ? KVR_COMPUTE_F32 : c->job[i].compute;
     }
     decode_chain(c, cpu, t0, part, work);
     d_out = both_out(some * sizeof *got);
@@ -253,7 +257,7 @@ static struct kvr_grid_chain chain_for(int r, const struct kvr_block_shape *shap
     };
 }
 
-/* One head per warp: 32, 64 and 128 channels. */
+/* Head widths at which a warp processes one head: 32, 64 and 128 channels. */
 START_TEST(transform_and_grid)
 {
     static const struct kvr_block_shape shapes[] = { { 37, 2, 32 }, { 21, 2, 64 }, { 18, 2, 128 } };
@@ -286,7 +290,7 @@ START_TEST(two_grids)
 }
 END_TEST
 
-/* Unsupported chains are refused without a launch. */
+/* Unsupported chains of stages are refused without a launch. */
 START_TEST(chains_refused)
 {
     static const struct kvr_stage_data none = { 0 };
@@ -344,10 +348,11 @@ START_TEST(transform)
 }
 END_TEST
 
-/* The CPU's bytes, including NaNs; read back completely and in part, as BF16 and as F32. */
+/* The kernels give the CPU's bytes, including NaNs. They decode the whole block and a part of
+ * it, to BF16 and to F32. */
 START_TEST(exact)
 {
-    /* One element per thread, and eight. */
+    /* Widths with one element per thread (19) and with eight (24). */
     const struct kvr_block_shape shape = { 11, 3, _i / 2 % 2 ? 24 : 19 };
     const size_t n = elements(&shape);
     const enum fill fill = (enum fill)(_i / 4);
@@ -360,7 +365,8 @@ START_TEST(exact)
     const size_t part = 4 * 2 * (size_t)shape.head_dim;
 
     fill_block(x, &shape, fill, 1);
-    for (size_t i = 0; i < n; i++) /* not exact in BF16 */
+    /* Values that BF16 cannot represent. */
+    for (size_t i = 0; i < n; i++)
         x[i] *= 1.001f;
     ck_assert_int_eq(kvr_codec_encode(c, dev, x, &shape, work, &packed), KVR_OK);
     if (!f32) {

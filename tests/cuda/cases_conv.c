@@ -1,33 +1,33 @@
 /* cases_conv.c - convolutions in BF16 on tensor cores, against sums in float64.
  *
- * u = 2^-24; S is the sum of the magnitudes of a value's products and bias, N their number.
- * Products of BF16 are exact in F32. Tensor cores add groups of 16 in an unspecified order and may
- * truncate bits below 2^-23 of the largest: 16 truncations per group, N 2^-23 S for N products and
- * the bias. The result is rounded to BF16 once: error at most 2^-8 of its value. A wrong tap,
- * frame, channel or border changes a value by the order of S / sqrt(N), for most values far above
- * that. */
+ * u = 2^-24. An output sums N products and a bias; S is the sum of their magnitudes. Products of
+ * BF16 values are exact in F32. Tensor cores add groups of 16 in an unspecified order and may
+ * truncate bits below 2^-23 of the largest term. That is 16 truncations per group, or an error
+ * of 2^-23 N S in all. The result is rounded to BF16 once, with an error of at most 2^-8 of its
+ * value. A wrong tap, frame, channel or border would change most outputs by far more, about S /
+ * sqrt(N). */
 #include "harness/engine/vae/conv_mma.h"
 #include "harness/engine/vae/vae_cuda.h"
 #include "tests/cuda/both.h"
 
 static const struct {
     struct kvr_conv_shape s;
-    int n_frames, stride; /* input frames; elements from pixel to pixel */
+    int n_frames, stride; /* number of input frames; elements from one pixel to the next */
 } convs[] = {
-    /* without, with partial and with full history; odd and even numbers of columns below a tile */
+    /* no, partial and full history of frames, with odd and even numbers of columns below a tile */
     { { .in = 32, .out = 7, .taps = 3, .kernel = 3, .height = 5, .width = 7, .up = 1 }, 1, 32 },
     { { .in = 32, .out = 3, .taps = 3, .kernel = 3, .height = 5, .width = 7, .up = 1 }, 2, 32 },
     { { .in = 64, .out = 12, .taps = 3, .kernel = 3, .height = 9, .width = 15, .up = 1 }, 3, 64 },
-    /* no frame */
+    /* no input frame */
     { { .in = 32, .out = 34, .taps = 3, .kernel = 3, .height = 2, .width = 3, .up = 1 }, 0, 32 },
-    /* Wan's 96 channels; the third tile of 128 pixels has 29 */
+    /* Wan's 96 channels, with 29 of 128 pixels in the third tile */
     { { .in = 96, .out = 96, .taps = 3, .kernel = 3, .height = 15, .width = 19, .up = 1 }, 3, 96 },
     /* tiles of 32, 96 and 128 columns, partial and full */
     { { .in = 32, .out = 33, .taps = 1, .kernel = 3, .height = 1, .width = 257, .up = 1 }, 1, 40 },
     { { .in = 32, .out = 130, .taps = 2, .kernel = 3, .height = 4, .width = 5, .up = 1 }, 2, 32 },
     { { .in = 64, .out = 256, .taps = 1, .kernel = 1, .height = 32, .width = 8, .up = 1 }, 1, 64 },
     { { .in = 32, .out = 226, .taps = 1, .kernel = 3, .height = 7, .width = 2, .up = 1 }, 1, 32 },
-    /* temporal only; one of two interleaved frames, upsampled */
+    /* a temporal kernel only, and one of two interleaved frames, upsampled */
     { { .in = 64, .out = 128, .taps = 3, .kernel = 1, .height = 5, .width = 3, .up = 1 }, 2, 64 },
     { { .in = 64, .out = 48, .taps = 1, .kernel = 3, .height = 10, .width = 14, .up = 2 }, 1, 128 },
     { { .in = 32, .out = 1, .taps = 1, .kernel = 1, .height = 1, .width = 1, .up = 1 }, 1, 32 },
@@ -54,7 +54,8 @@ static kvr_bf16 *filled(int64_t n, enum fill fill, uint32_t seed)
     return to;
 }
 
-/* Memory that must not be read is NaN: elements between pixels, weights of missing frames. */
+/* Memory that the kernel must not read is NaN: elements between pixels, and weights of missing
+ * frames. */
 static void job_open(struct job *j, int which, enum fill fill)
 {
     const struct kvr_block_shape b = { convs[which].s.out, 1, 1 };
@@ -103,7 +104,7 @@ static void compute(struct job *j)
     both_get(j->y, d_y, size, "convolution");
 }
 
-/* Value i of y in float64, and the sum of the magnitudes of its terms. */
+/* Value i of y in float64. *sizes receives the sum of its terms' magnitudes. */
 static double defined(const struct job *j, int64_t i, double *sizes)
 {
     const struct kvr_conv_shape *c = &j->s;
@@ -140,7 +141,7 @@ static void check_all(const struct job *j)
         const double want = defined(j, i, &sizes), got = (double)kvr_bf16_to_f32(j->y[i]);
         const double tol = n * 0x1p-23 * sizes * (1 + 0x1p-8) + 0x1p-8 * fabs(want);
 
-        /* beyond F32's range: an infinity or NaN on either side */
+        /* Beyond the range of F32, both must be non-finite. */
         if (sizes < 3e38 ? !(fabs(got - want) <= tol) : isfinite(got))
             ck_abort_msg("pixel %lld, channel %lld: %g, want %g within %g",
                          (long long)(i / j->s.out), (long long)(i % j->s.out), got, want, tol);
@@ -158,7 +159,7 @@ START_TEST(sums_on_tensor_cores)
 }
 END_TEST
 
-/* Both of our kernels round nearly the same sum. */
+/* The kernels on tensor cores and on CUDA cores round nearly the same sum to BF16. */
 START_TEST(as_on_cuda_cores)
 {
     struct job j;
@@ -246,7 +247,7 @@ START_TEST(refused)
     c.in = 16;
     ck_assert(!kvr_conv_mma_accepts(&c, f));
     c = fits;
-    c.height = c.width = 16384; /* 2^28 pixels of 96 channels */
+    c.height = c.width = 16384; /* 2^28 pixels of 96 channels are too many */
     ck_assert(!kvr_conv_mma_accepts(&c, f));
     f[1].stride = 100;
     ck_assert(!kvr_conv_mma_accepts(&fits, f));

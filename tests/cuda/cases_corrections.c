@@ -57,7 +57,7 @@ static void add_codec(struct codecs *all, const char *text, bool study, enum kvr
     all->c[all->n++] = c;
 }
 
-/* Every codec used for keys, once. */
+/* Opens each codec that is used for keys once. */
 static struct codecs open_codecs(void)
 {
     struct codecs all = { .n = 0 };
@@ -84,8 +84,8 @@ static void close_codecs(struct codecs *all)
         kvr_codec_close(&all->c[--all->n]);
 }
 
-/* Decoders of keys run on the device's own stream, so everything is launched there, after the
- * copies. */
+/* Decoders of keys run on the device's own stream. So all launches use that stream, once the
+ * copies are complete. */
 static struct kvr_stream *on_stream(void)
 {
     ck_assert_msg(kvr_stream_sync(both_stream) == KVR_OK, "%s", kvr_error());
@@ -98,7 +98,7 @@ static void get(void *host, const void *out, size_t n, const char *what)
     both_get(host, out, n, what);
 }
 
-/* A block on both backends: original and decoded keys, in the codec's space. */
+/* A block on both backends, with its original and decoded keys in the codec's space. */
 struct block {
     struct kvr_dev *dev;
     struct kvr_packed p, on_device;
@@ -240,10 +240,11 @@ enum { QUERIES = 5, CURRENT = 9, FIRST = 17 /* keys of the first of two pieces *
 struct scene {
     const struct kvr_correction *corr; /* NULL: none */
     const struct block *b;
-    struct kvr_packed v;   /* values of the block, uncoded */
-    float *q, *now, *vals; /* host; [QUERIES,H,D], [CURRENT,H,D], [T,H,D] */
-    kvr_f16 *moments;      /* NULL: none */
-    float log_m;           /* of the block's tokens */
+    struct kvr_packed v; /* values of the block, uncoded */
+    /* on the host: queries [QUERIES,H,D], uncoded keys [CURRENT,H,D], values [T,H,D] */
+    float *q, *now, *vals;
+    kvr_f16 *moments; /* NULL: none */
+    float log_m;      /* log multiplicity of the block's tokens */
 };
 
 static size_t moment_bytes(const struct scene *s)
@@ -321,7 +322,8 @@ static void on_the_cpu(const struct scene *s, float *out)
     kvr_attend_release(&scratch);
 }
 
-/* The correction as a device's caller requests it, without naming one. */
+/* Runs attention on the device through the interface of its callers, which does not name the
+ * correction. */
 static void on_cuda(const struct scene *s, float *out)
 {
     const struct kvr_block_shape *shape = &s->b->p.shape;
@@ -391,7 +393,7 @@ static double largest(const float *x, size_t n)
     return top;
 }
 
-/* C of the comment above, with |q|^2 <= q2. */
+/* Returns the term C of the bound at the top of this file, for |q|^2 <= q2. */
 static double size_of_correction(const struct scene *s, double q2)
 {
     const int heads = s->b->p.shape.n_heads, d = s->b->p.shape.head_dim;
@@ -459,8 +461,8 @@ static double compare(const struct scene *s, const float *want, const float *got
     return most;
 }
 
-/* Both backends agree on a block's output; returns whether the correction changes it by more than
- * the tolerance. */
+/* Checks that both backends agree on a block's output. Returns whether the correction changes
+ * the output by more than the tolerance. */
 static bool check_scene(const struct block *b, const struct kvr_codec *exact,
                         const struct kvr_correction *corr)
 {
@@ -484,8 +486,8 @@ static bool check_scene(const struct block *b, const struct kvr_codec *exact,
     return moved;
 }
 
-/* Every correction over one coded block; moved[i] counts the cases in which correction i has a
- * visible effect. */
+/* Checks every correction over one coded block. moved[i] counts the cases in which correction i
+ * has a visible effect. */
 static void check_attention(const struct kvr_codec *c, const struct kvr_block_shape *shape,
                             enum fill fill, int *moved)
 {
@@ -499,7 +501,8 @@ static void check_attention(const struct kvr_codec *c, const struct kvr_block_sh
     kvr_codec_close(&raw);
 }
 
-/* With scores in the thousands no bound is meaningful: fills of size 1, and hostile ones. */
+/* With scores in the thousands no bound is meaningful, so the fills have values of about 1, or
+ * are zero, tiny or non-finite. */
 static const enum fill attend_fills[] = { FILL_NORMAL, FILL_OUTLIER_CHANNEL,
                                           FILL_ZERO,   FILL_TINY,
                                           FILL_NAN,    FILL_INF };
@@ -525,7 +528,7 @@ START_TEST(attention)
 }
 END_TEST
 
-/* Every head width with its own kernel, and widths that are no multiple of a vector. */
+/* Every head width that has its own kernel, and widths that are no multiple of a vector. */
 START_TEST(widths)
 {
     static const int width[] = { 20, 64, 72, 128, 256 };

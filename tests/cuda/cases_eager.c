@@ -1,14 +1,15 @@
-/* cases_eager.c - launches=eager: one launch per operation, the bytes and values of the fused kernels.
+/* cases_eager.c - launches=eager runs one launch per operation and gives the bytes and values of
+ * the fused kernels.
  *
- * No tolerance: each operation is rounded once on either backend, in the order of the formula, and so are those of
- * the stages. */
+ * There is no tolerance. On either backend, each operation is rounded once, in the order of the
+ * formula, as in the fused stages. */
 #include <omp.h>
 
 #include "methods/eager.h"
 #include "methods/method.h"
 #include "tests/cuda/both.h"
 
-/* Pipelines of the study's methods, and axes, groups and widths that make their own paths. */
+/* Pipelines of the study's methods, and axes, groups and widths that use their own code paths. */
 static const char *const pipelines[] = {
     "sym(bits=2)",
     "sym(bits=4)",
@@ -25,14 +26,15 @@ static const char *const pipelines[] = {
 };
 enum { N_PIPELINES = sizeof pipelines / sizeof *pipelines };
 
-/* Blocks of 16 tokens whole and ragged; channels that four do and do not divide. */
+/* Blocks of 16 tokens, whole and partial. Numbers of channels that are and are not multiples of
+ * four. */
 static const struct kvr_block_shape shapes[] = {
     { 32, 2, 32 }, { 37, 1, 16 }, { 9, 3, 16 }, { 1, 1, 64 }, { 18, 1, 8 },
 };
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
 struct side {
-    struct kvr_dev *dev; /* borrowed */
+    struct kvr_dev *dev; /* not owned */
     struct kvr_buf x, work, out;
     struct kvr_packed packed;
 };
@@ -61,7 +63,7 @@ static void side_close(struct side *s)
     kvr_buf_free(&s->out);
 }
 
-/* Tokens [t0, t0 + n) of heads [h0, h0 + nh) on the host. */
+/* Decodes tokens [t0, t0 + n) of heads [h0, h0 + nh) and returns them in host memory. */
 static float *decoded(struct side *s, int64_t t0, int64_t n, int h0, int nh, size_t *size)
 {
     float *y;
@@ -160,7 +162,8 @@ static int64_t launches(void)
     return n;
 }
 
-/* The counts of eager.h, for 16 tokens and for 17, which take one launch more. */
+/* Number of launches, as stated in eager.h, for 16 tokens and for 17. The 17th token adds one
+ * launch. */
 START_TEST(one_launch_per_operation)
 {
     static const struct {
@@ -170,7 +173,8 @@ START_TEST(one_launch_per_operation)
         { "sym(bits=4)", 9, 2 },
         { "asym(bits=4)", 16, 3 },
         { "asym(bits=2,axis=token)", 16, 3 },
-        { "hadamard | sym(bits=4)", 9 + 6, 2 + 6 }, /* 32 channels: 5 strides and a division */
+        /* for 32 channels: 5 butterfly strides and a division */
+        { "hadamard | sym(bits=4)", 9 + 6, 2 + 6 },
     };
 
     for (size_t i = 0; i < sizeof of / sizeof *of; i++)
@@ -196,7 +200,7 @@ START_TEST(one_launch_per_operation)
 }
 END_TEST
 
-/* What has no such form is refused with its name, before anything runs. */
+/* A pipeline without an eager form is refused before anything runs, and the message names it. */
 START_TEST(refused)
 {
     static const struct kvr_setting eager = { "launches", "eager" };

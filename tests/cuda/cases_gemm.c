@@ -1,14 +1,14 @@
 /* cases_gemm.c - linear layers on a device: kvreel's kernels, and cuBLASLt if present.
  *
- * Compared with sums in float64, whose own rounding is negligible. u = 2^-24; S is the sum of the
- * magnitudes |x w| of a value, K its number of terms.
+ * The reference are sums in float64, whose own rounding is negligible. u = 2^-24. An output sums K
+ * terms x w; S is the sum of their magnitudes. Error bounds:
  *
- *   F32    K fused products and sums, in order, and the bias: (K + 1) u (S + |bias|)
- *   BF16   products are exact; tensor cores add groups of them in an unspecified order and may
- *          truncate bits below 2^-23 of the largest: 16 times per 16 terms, K 2^-23 S
- * cuBLASLt another order of summation: the second bound for both types
+ *   F32       K fused products and sums in order, and the bias: (K + 1) u (S + |bias|)
+ *   BF16      Products are exact. Tensor cores add groups of 16 in an unspecified order and may
+ *             truncate bits below 2^-23 of the largest term, 16 times per group: K 2^-23 S
+ *   cuBLASLt  The order of summation is unknown: the second bound for both types
  *
- * Sums beyond float: infinity or NaN on either side. */
+ * Sums beyond the range of F32 must be non-finite in both. */
 #include "harness/device/blaslt.h"
 #include "harness/engine/linear_cuda.h"
 #include "harness/engine/ops_cuda.h"
@@ -26,7 +26,7 @@ struct job {
     int64_t m;
     int n, k, padded;
     float *x, *w, *bias, *y;
-    double *want, *size; /* [m,n]: the sums, and those of magnitudes */
+    double *want, *size; /* [m,n]: sums, and sums of magnitudes */
 };
 
 static void job_open(struct job *j, int which, enum fill fill)
@@ -67,7 +67,8 @@ static void job_close(struct job *j)
     free(j->size);
 }
 
-/* `cut`: error bound relative to the sum of magnitudes. */
+/* Compares y with the reference. `cut` is the error bound per term, relative to the sum of
+ * magnitudes. */
 static void check(const struct job *j, const float *d_y, bool biased, double cut, const char *what)
 {
     both_get(j->y, d_y, (size_t)(j->m * j->n) * sizeof(float), what);
@@ -81,7 +82,8 @@ static void check(const struct job *j, const float *d_y, bool biased, double cut
     }
 }
 
-/* Input as the layers receive it: BF16, zero from column k on. */
+/* Copies x to the device as the layers expect it: in BF16, with rows padded by zeros from column
+ * k on. */
 static kvr_bf16 *padded_bf16(const struct job *j, int64_t rows, const float *x)
 {
     kvr_bf16 *p = calloc((size_t)(rows * j->padded), sizeof *p), *d;
@@ -160,7 +162,7 @@ START_TEST(product_and_gelu)
 }
 END_TEST
 
-/* Sign and payload of a NaN depend on the machine. */
+/* Compares bits, except for the sign and payload of NaNs, which depend on the machine. */
 static bool same_bf16(const kvr_bf16 *a, const kvr_bf16 *b, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -169,8 +171,8 @@ static bool same_bf16(const kvr_bf16 *a, const kvr_bf16 *b, size_t n)
     return true;
 }
 
-/* A product added to the output, with or without a gate: the product is rounded, added in one
- * operation, and the sum is rounded again. */
+/* A product is added to the output, with or without a gate. The product is rounded, multiplied
+ * and added in one operation, and the sum is rounded again. */
 START_TEST(product_and_sum)
 {
     const bool gated = _i / (N_SHAPES * N_FILLS);
@@ -213,7 +215,7 @@ START_TEST(product_and_sum)
 }
 END_TEST
 
-/* Bit-identical to kvr_f32_to_bf16, and zero from column k on. */
+/* kvr_linear_round_cuda() gives the bits of kvr_f32_to_bf16, and zeros from column k on. */
 START_TEST(rounding)
 {
     enum { M = 5, K = 37, ALL = M * 64 };
@@ -224,7 +226,7 @@ START_TEST(rounding)
     ck_assert_int_eq(kvr_linear_padded(K), 64);
     fill_block(x, &shape, (enum fill)_i, 4);
     for (int i = 0; i < M * K; i++)
-        x[i] *= 1.0f + 0.37f * (float)(i % 11) / 11; /* not exact in BF16 */
+        x[i] *= 1.0f + 0.37f * (float)(i % 11) / 11; /* values that BF16 cannot represent */
     kvr_linear_round_cuda(both_stream, M, K, 64, both_in(x, sizeof x), out);
     both_get(got, out, sizeof got, "rounded");
     for (int i = 0; i < ALL; i++)
@@ -309,7 +311,8 @@ START_TEST(library)
         float *y = both_out(out);
         const enum kvr_status st = kvr_blaslt_plan(&p, lt, &shape);
 
-        if (st == KVR_EUNSUPPORTED) /* for odd leading dimensions */
+        /* cuBLASLt may refuse odd leading dimensions. */
+        if (st == KVR_EUNSUPPORTED)
             continue;
         ck_assert_msg(st == KVR_OK, "%s", kvr_error());
         ck_assert_msg(kvr_blaslt_run(lt, p, x[bf16], w[bf16], bias, y, workspace) == KVR_OK, "%s",
@@ -322,9 +325,9 @@ START_TEST(library)
 }
 END_TEST
 
-/* The library's GELU must agree, too. It is the tanh form. Its error is the sum's, amplified at
- * most 1.13 times by GELU, plus the rounding to BF16, at most 2^-8 of the value; its exponential
- * may add 2^-10 of the value. */
+/* The library's GELU, in the tanh form, must agree, too. GELU amplifies the sum's error by at
+ * most 1.13. Rounding to BF16 adds at most 2^-8 of the value, and the library's exponential may
+ * add 2^-10 of it. */
 START_TEST(library_gelu)
 {
     const struct kvr_blaslt_shape shape = { .m = 16,

@@ -1,9 +1,9 @@
-/* cases_lists.c - attention on tensor cores over lists of spans: one launch against several and against sums in double
- * (mma_reference.h). */
+/* cases_lists.c - attention on tensor cores over lists of spans: one launch against several
+ * launches and against sums in double precision (mma_reference.h). */
 #include "harness/engine/ops_cuda.h"
 #include "tests/cuda/mma_reference.h"
 
-/* More spans than fit into one launch, of different sizes, one of them empty. */
+/* More spans than one launch accepts, of different sizes. One is empty. */
 enum { LIST_T = 150, LIST_H = 2, LIST_D = 128, LIST_N = 700, LIST_SPANS = 18 };
 enum { LIST_W = LIST_H * LIST_D };
 static const struct list_span {
@@ -60,7 +60,7 @@ static void close_list(struct list_data *x)
     free(x->v);
 }
 
-/* Attention over all spans in double; returns the error bound of the output. */
+/* Computes attention over all spans in double precision. Returns the error bound of the output. */
 static double list_in_double(const struct list_data *x, double *want)
 {
     struct mma_case c = { .a = { LIST_T, LIST_H, LIST_D } };
@@ -88,9 +88,10 @@ static double list_in_double(const struct list_data *x, double *want)
     return mma_bound(&c, &z, false);
 }
 
-/* One launch of attend_wgmma.cu or attend_mma.cu, with split-KV and without, and attend_mma.cu span by span: all
- * within the bound. Results are the same bits in any order of blocks and threads; without split-KV one launch of
- * attend_mma.cu has the bits of its spans one by one. */
+/* Each kernel attends to the list of spans within the bound: attend_wgmma.cu and attend_mma.cu
+ * in one launch, with and without split-KV, and attend_mma.cu with one launch per span. Results
+ * are bit-identical in any order of blocks and threads. Without split-KV, one launch of
+ * attend_mma.cu gives the bits of one launch per span. */
 START_TEST(lists)
 {
     enum { N = LIST_T * LIST_W, SLOTS = 12 };
@@ -135,7 +136,8 @@ START_TEST(lists)
             memcpy(whole, got, N * sizeof *got);
         else if (by_span)
             ck_assert_mem_eq(whole, got, N * sizeof *got);
-        if (i % 3 != 2) /* all spans: two launches; the first four: one */
+        /* All spans take two launches, the first four take one. */
+        if (i % 3 != 2)
             for (int n = LIST_SPANS; n; n = n == LIST_SPANS ? 4 : 0)
                 mma_ends_alike(&a, how, x.span, n, cut ? parts : NULL, cut ? n_parts : 0, x.q,
                                "ends");
@@ -148,7 +150,8 @@ START_TEST(lists)
 }
 END_TEST
 
-/* Queries, norm weights and rotation angles of `a`; the sums of squares in NORM_PARTS parts. */
+/* Queries, norm weights and rotation angles for attention of shape `a`. The sums of squares come
+ * in NORM_PARTS parts. */
 enum { NORM_PARTS = 3 };
 struct norm_inputs {
     size_t n;
@@ -196,7 +199,8 @@ static struct norm_inputs norm_inputs(const struct kvr_attend_shape *a)
     return x;
 }
 
-/* Normalizes `to`, a copy of the queries, by rms_norm or rms_rope. rms_rope takes two tensors; `spare` is the other. */
+/* Normalizes `to`, a copy of the queries, with rms_norm or rms_rope. rms_rope processes two
+ * tensors: `spare` is the second. */
 static void norm_by_pass(const struct norm_inputs *x, const struct kvr_attend_shape *a,
                          bool rotates, kvr_bf16 *to, kvr_bf16 *spare)
 {
@@ -215,7 +219,7 @@ static const struct norm_case {
     struct kvr_attend_shape a;
     int how;
     bool cut;
-    const char *codec; /* of K and V; RAW: BF16 rows */
+    const char *codec; /* codec of K and V, or RAW for BF16 rows */
 } norm_cases[] = {
     { { 150, 2, 128 }, BY_LIST, false, RAW },
     { { 150, 2, 128 }, BY_LIST, true, RAW },
@@ -228,9 +232,9 @@ static const struct norm_case {
     { { 20, 2, 128 }, BY_LIST, false, "sym(bits=4)" },
 };
 
-/* Queries normalized, and optionally rotated, while they are loaded are bit-identical to the output of rms_norm or
- * rms_rope. Queries are small integers, so sums of their squares do not depend on the order. They may lie in the
- * kernel's own output buffer. */
+/* Attention that normalizes, and optionally rotates, its queries on load gives the bits of
+ * rms_norm or rms_rope followed by attention. Queries are small integers, so the sums of their
+ * squares do not depend on the order. The queries may lie in the kernel's own output buffer. */
 START_TEST(normed_queries)
 {
     enum { SLOTS = 12, TOKENS = 200 };
@@ -285,9 +289,10 @@ START_TEST(normed_queries)
 }
 END_TEST
 
-/* Coded spans of one format and plain rows in one launch are bit-identical to plain rows of the decoded values.
- * Spans end within a tile, an octet and a group; queries fill no block. A head has one CTA, a pair that shares
- * decoded tiles, or a pair and a single CTA; one head of three CTAs makes the total odd. */
+/* One launch with coded spans of one format and plain rows gives the bits of plain rows with the
+ * decoded values. Spans end within a tile, an octet and a group, and no block of queries is
+ * full. A head uses one CTA, a pair of CTAs that shares decoded tiles, or a pair and a single
+ * CTA. The case of one head with three CTAs has an odd total. */
 static const struct list_queries {
     int n, heads;
 } list_queries[] = { { 300, 2 }, { 200, 2 }, { 67, 2 }, { 300, 1 } };
@@ -313,10 +318,11 @@ static const struct coded_list {
     { "sym(bits=4) + sym(bits=4)", "sym(bits=4)", 168, false },
     { "outliers(sigma=2) | sym(bits=4)", "sym(bits=4)", 168, false },
     { "sym(bits=4)", "sym(bits=4)", LONG,
-      true }, /* split along keys: three pieces, four parts each */
+      /* Split along keys: three query blocks, with four KV splits each. */
+      true },
 };
 
-/* The decoded values as BF16 rows on the device. */
+/* Copies the decoded values to the device as BF16 rows. */
 static struct kvr_attend_mma_source decoded(const struct mma_held *x, size_t n)
 {
     kvr_bf16 *raw = malloc(n * sizeof *raw);
@@ -362,7 +368,8 @@ static void run_coded_list(const struct coded_list *c, enum fill fill,
                                                  .n = at[i].n,
                                                  .log_m = at[i].log_m };
         coded[i] = plain[i];
-        if (i == 1) /* uncoded, and does not begin at an octet */
+        /* This span is uncoded and does not begin at an octet. */
+        if (i == 1)
             continue;
         coded[i].k = k.source;
         coded[i].v = v.source;

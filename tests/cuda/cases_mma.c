@@ -1,11 +1,11 @@
-/* cases_mma.c - attention on tensor cores, one span at a time, against the CPU and against sums in double
- * (mma_reference.h). */
+/* cases_mma.c - attention on tensor cores with one span per launch, against the CPU and against
+ * sums in double precision (mma_reference.h). */
 #include "harness/engine/ops_cuda.h"
 #include "methods/codecs/hadamard/fwht.h"
 #include "tests/cuda/mma_reference.h"
 
-/* Partial CTAs, tiles and warps; spans that begin and end within a tile, an octet or a group; codecs of every
- * kind. */
+/* Partial CTAs, tiles and warps. Spans begin and end within a tile, an octet or a group. Codecs
+ * are of every kind. */
 static const struct mma_case cases[] = {
     { RAW, RAW, KVR_BF16, { 20, 2, 16 }, 30, 0, 30, 0, .hostile = true },
     { RAW, RAW, KVR_BF16, { 37, 2, 64 }, 150, 3, 140, 0.7f, .bias = true },
@@ -89,7 +89,7 @@ static const struct mma_case cases[] = {
       67,
       0,
       .taylor = true },
-    /* Wide heads: each of their kernels. */
+    /* Wide heads, for each kernel that supports them. */
     { "sym(bits=4)", "sym(bits=2)", 0, { 40, 2, 128 }, 200, 3, 190, 0, .hostile = true },
     { "sym(bits=2,group=64)",
       "sym(bits=4,group=8)",
@@ -200,7 +200,7 @@ static const struct mma_case cases[] = {
 };
 enum { N_CASES = sizeof cases / sizeof cases[0] };
 
-/* The CPU's attention over the same segment. */
+/* Runs the CPU's attention over the same segment. */
 static void on_the_cpu(const struct mma_case *c, const float *q, struct mma_held *k,
                        struct mma_held *v, double *out)
 {
@@ -244,7 +244,7 @@ static const enum fill fills[] = { FILL_NORMAL, FILL_ZERO, FILL_CONSTANT, FILL_O
                                    FILL_OFFSET, FILL_TINY, FILL_NAN,      FILL_INF };
 enum { N_OF_FILLS = sizeof fills / sizeof fills[0] };
 
-/* Queries and row biases of a case, and their output and log sums in double. */
+/* Queries and row biases of a case, and the reference outputs and log sums in double precision. */
 struct truth {
     float *q, *bias;
     double *out, *lse;
@@ -290,7 +290,7 @@ static void free_truth(struct truth *t)
     free(t->lse);
 }
 
-/* log sum = m + log l of each row. */
+/* Compares each row's log sum, m + log l, with the reference. */
 static void check_log_sums(const struct mma_case *c, const struct kvr_attend_state *st,
                            const struct truth *t, const char *what)
 {
@@ -331,7 +331,8 @@ static void run_case(const struct mma_case *c, enum fill fill)
     span.taylor = c->taylor;
     ck_assert_msg(kvr_attend_mma_accepts(kvr_stream_block_shared(both_stream), &a, &span), "%s",
                   what);
-    if (fill == FILL_NORMAL) /* the bound is tight enough to fail */
+    /* Checks that the bound is tight enough to detect an error. */
+    if (fill == FILL_NORMAL)
         ck_assert_msg(tol < 0.05 * t.z.top, "%s: %g of %g", what, tol, t.z.top);
     const struct kvr_attend_io io = mma_between(both_in(t.q, (size_t)n * sizeof *t.q), &st);
 
@@ -367,7 +368,8 @@ START_TEST(sources)
 }
 END_TEST
 
-/* A span gives the same bits whole and in parts that end at tile boundaries, in any order of blocks and threads. */
+/* A span gives the same bits whole and in parts that end at tile boundaries. The order of blocks
+ * and threads does not matter. */
 START_TEST(parts_and_orders)
 {
     static const struct mma_case c = {
@@ -414,7 +416,8 @@ START_TEST(parts_and_orders)
 }
 END_TEST
 
-/* Spans cut at any token, and alternating with the kernel of attend_cuda.h, stay within the bound. */
+/* Spans are cut at any token and alternate with the kernel of attend_cuda.h. The output stays
+ * within the bound. */
 START_TEST(turns)
 {
     enum { T = 21, H = 2, D = 48, N = 150, W = H * D };
@@ -460,8 +463,9 @@ START_TEST(turns)
 }
 END_TEST
 
-/* Scores of about 10000 whose terms are exact in F32, so the bound has no term for rounding of sums. With _i, also a
- * segment of m zero tokens, represented by one token with score log m. */
+/* Scores are about 10000 and their terms are exact in F32, so the bound has no term for the
+ * rounding of sums. With _i = 1 there is also a segment of m zero tokens, represented by one
+ * token with score log m. */
 START_TEST(far_apart)
 {
     enum { T = 18, H = 1, D = 16, N = 70 };
@@ -496,7 +500,8 @@ START_TEST(far_apart)
         kvr_attend_mma_cuda(both_stream, &c.a, &io, &zeros);
     kvr_attend_finish_cuda(both_stream, &c.a, &st, d_out);
     both_get(got, d_out, sizeof got, "far apart");
-    for (int i = 0; i < T * D && _i; i++) /* all of the weight is on the zeros */
+    /* The zero tokens have all of the weight. */
+    for (int i = 0; i < T * D && _i; i++)
         ck_assert_float_eq(got[i], 0);
     if (!_i)
         mma_within(want, got, T * D, z.top * ((1 + mma_half) * exp(32 * mma_u * z.S) - 1),
@@ -505,7 +510,7 @@ START_TEST(far_apart)
 }
 END_TEST
 
-/* kvr_attend_mma_accepts() names the codecs and head sizes that the launcher supports. */
+/* kvr_attend_mma_accepts() accepts exactly the codecs and head sizes that the launcher supports. */
 START_TEST(what_it_takes)
 {
     static const struct {
@@ -545,8 +550,9 @@ START_TEST(what_it_takes)
 }
 END_TEST
 
-/* BF16 rows with 128 channels: on sm_90 and sm_80 two CTAs per SM have room for two stages each. On sm_86, sm_89
- * and sm_120 a CTA has 101,376 bytes, which is room for one stage. */
+/* Shared memory for BF16 rows with 128 channels. On sm_90 and sm_80, two CTAs per SM have room
+ * for two stages each. On sm_86, sm_89 and sm_120, a CTA has 101,376 bytes, enough for one
+ * stage. */
 START_TEST(shared_memory_limits)
 {
     static const kvr_bf16 raw[8] __attribute__((aligned(16)));

@@ -1,17 +1,16 @@
 /* cases_ops.c - norms, RoPE, elementwise and sampler operations: CPU against CUDA.
  *
- * u = 2^-24 is half an ulp of 1. Each side's result is within its own bound of the formula's
- * value, so the two are within the sum of the bounds:
+ * u = 2^-24 is half an ulp of 1. The backends may differ by the sum of their error bounds:
  *
- *   sums     a lane adds d/16 (CPU) or d/256 (CUDA) values, then the lanes: relative to the sum
- *            of magnitudes at most (d/16 + 16) u =: e. A mean is off by e max|x|, which the norm
- *            multiplies by inv; a sum of squares is off by e of itself, and by the square of the
- *            mean's error. With X = max|x| inv, the norm, at most 2X in size, is off by e X +
- *            2X (e + e^2 X^2), and the last products by 4u of their size.
- *   gelu     e^z of both sides is within 4 ulp and z of both is off by a few u |z|, |z| <= 88:
- *            (4 + 88 * 4) 2u of the exponential, which moves u / (1 + e^z) by at most as much
- *   rope     float64 is rounded to float once: 1 ulp of at most |a| + |b|
- *   add      CPU with or without FMA, CUDA with: one rounding of the product apart */
+ *   sums  A lane adds d/16 (CPU) or d/256 (CUDA) values, then lanes are added. The error is at
+ *         most e = (d/16 + 16) u times the sum of magnitudes. A mean is off by e max|x|, which the
+ *         norm multiplies by inv. A sum of squares is off by e of itself, plus the square of the
+ *         mean's error. Let X = max|x| inv. The norm is at most 2X in size and off by
+ *         e X + 2X (e + e^2 X^2). The last products add 4u of their size.
+ *   gelu  e^z is within 4 ulp on either backend. z is off by a few u |z| with |z| <= 88. So the
+ *         exponential is off by (4 + 88 * 4) 2u, and u / (1 + e^z) by at most as much.
+ *   rope  float64 is rounded to float once: 1 ulp of at most |a| + |b|.
+ *   add   CUDA uses FMA, the CPU may not: one rounding of the product apart. */
 #include "harness/engine/draw_cuda.h"
 #include "harness/engine/noise.h"
 #include "harness/engine/linear_cuda.h"
@@ -26,7 +25,7 @@ static const struct kvr_rows row_cases[] = {
 };
 enum { N_ROWS = sizeof row_cases / sizeof row_cases[0] };
 
-/* Fills a block of rows as if it were one head. */
+/* Fills r->n rows of r->d values like a block with one head. */
 static float *filled(const struct kvr_rows *r, enum fill fill, uint32_t seed)
 {
     const struct kvr_block_shape shape = { r->n, 1, r->d };
@@ -43,7 +42,8 @@ static void near_to(float want, float got, double tol, const char *what, int64_t
                      (double)want, (double)got, tol);
 }
 
-/* max|x| / sqrt(variance + eps), or with the mean square for RMS. */
+/* Returns max|x| / sqrt(variance + eps), or with the mean square instead of the variance if
+ * !centre. */
 static double spread(const float *x, int d, double eps, bool centre)
 {
     double mean = 0, square = 0, top = 0;
@@ -59,7 +59,8 @@ static double spread(const float *x, int d, double eps, bool centre)
     return top / sqrt(square + eps);
 }
 
-/* Largest difference between two norms of a row, times a factor of size f. */
+/* Returns the largest difference between two backends' norms of a row, multiplied by a factor of
+ * size f. */
 static double norm_bound(const float *x, int d, bool centre, double f)
 {
     const double e = (d / 16 + 16) * u, X = spread(x, d, 1e-6, centre);
@@ -193,7 +194,7 @@ START_TEST(passes_in_one)
 }
 END_TEST
 
-/* Whether the BF16 number equals `want`, known within `bound`, rounded to BF16. */
+/* Checks a BF16 result against `want`, which is known within `bound` and then rounded to BF16. */
 static void near_rounded(float want, kvr_bf16 got, double bound, const char *what, int64_t at)
 {
     const float rounded = kvr_bf16_to_f32(kvr_f32_to_bf16(want));
@@ -204,12 +205,12 @@ static void near_rounded(float want, kvr_bf16 got, double bound, const char *wha
             what, at);
 }
 
-/* Rows of BF16 on the host and the device, and vectors for norms and modulation. */
+/* Rows of BF16 on the host and on the device, and vectors for norms and modulation. */
 enum { BF16_ROWS = 7, BF16_HEADS = 3, BF16_MOST = BF16_HEADS * 24, BF16_COLUMNS = 96 };
 struct bf16_rows {
     struct kvr_rows r;
     int head_dim, width, columns;
-    float *x; /* the values of `narrow` */
+    float *x; /* the values of `narrow` as F32 */
     kvr_bf16 *narrow, *d_narrow;
     float mod[8 * BF16_MOST], *d_mod;
     size_t dense;
@@ -239,7 +240,7 @@ static void bf16_rows_close(struct bf16_rows *t)
     free(t->x);
 }
 
-/* LayerNorm with one vector for all rows (affine), or modulated by a vector per frame. */
+/* LayerNorm with one vector for all rows (affine), or with one vector per frame (modulated). */
 static void check_norm_bf16(struct bf16_rows *t, bool affine)
 {
     const struct kvr_residual none = { NULL, NULL, 0 };
@@ -319,8 +320,9 @@ static void check_rms_bf16(struct bf16_rows *t)
                      "RMS norm", i);
 }
 
-/* Passes between layers in BF16, eight numbers at a time and two: the CPU's results for the same values,
- * rounded to BF16; one unit apart where a value lies near the middle of two. */
+/* Passes between layers in BF16, with eight numbers at a time and with two. They give the CPU's
+ * results for the same values, rounded to BF16. Values near a rounding midpoint may be one unit
+ * off. */
 START_TEST(passes_in_bf16)
 {
     static const int head_dims[] = { 20, 24 }; /* 24: rows of 72, a multiple of eight */
@@ -340,7 +342,8 @@ END_TEST
 START_TEST(sum_and_norm_in_one)
 {
     enum { N = 7, MOST = 304, COLUMNS = 320 };
-    const int WIDTH = _i / N_FILLS / 4 ? MOST : 300; /* eight elements at a time, two */
+    /* widths for eight elements at a time and for two */
+    const int WIDTH = _i / N_FILLS / 4 ? MOST : 300;
     const struct kvr_rows r = { N, WIDTH, 2 };
     const size_t size = (size_t)(N * WIDTH) * sizeof(kvr_bf16);
     const size_t rounded = N * COLUMNS * sizeof(kvr_bf16);
@@ -434,7 +437,8 @@ START_TEST(activations)
     float *x = filled(&r, fill, 8), *want = floats((size_t)n), *got = floats((size_t)n);
     float *d_x, *d_y = both_out(size);
 
-    if (fill == FILL_NORMAL) /* also the tails */
+    /* larger values, to reach the tails of the functions */
+    if (fill == FILL_NORMAL)
         for (int64_t i = 0; i < n; i++)
             x[i] *= 6;
     d_x = both_inout(x, size);
@@ -444,7 +448,8 @@ START_TEST(activations)
     for (int64_t i = 0; i < n; i++)
         near_to(want[i], got[i], 712 * u * fabs((double)want[i]), "silu", i);
     both_get(want, d_y, size, "silu");
-    d_y = both_inout(x, size); /* in place: the same result */
+    /* In place, the result must be the same. */
+    d_y = both_inout(x, size);
     kvr_silu_cuda(both_stream, n, d_y, d_y);
     both_get(got, d_y, size, "silu in place");
     ck_assert_msg(memcmp(want, got, size) == 0, "silu in place differs");
@@ -557,7 +562,8 @@ START_TEST(sampling)
         kvr_blend_cuda(both_stream, n, &b, d_next);
         same_floats(want, d_next, n, "blended");
     }
-    for (int j = 0; j < KVR_BLEND_MAX; j++) { /* term j is overwritten */
+    /* The output overwrites term j. */
+    for (int j = 0; j < KVR_BLEND_MAX; j++) {
         struct kvr_blend b = { KVR_BLEND_MAX, { 1.7, -0.3, 0.02, -1.1 }, { y, y, y, y } };
         float *d_place = both_inout(x, size);
 
@@ -610,7 +616,7 @@ START_TEST(finding_what_is_not_finite)
 }
 END_TEST
 
-/* n terms of one sign in float64: both sides are within n 2^-53 of the sum. */
+/* Sums of n terms of one sign in float64. Either backend is within n 2^-53 of the exact sum. */
 START_TEST(changes)
 {
     static const struct kvr_rows cases[] = { { 1, 1, 1 }, { 1, 255, 1 }, { 70, 1100, 1 } };
@@ -629,7 +635,8 @@ START_TEST(changes)
         both_get(got, d_sums, sizeof got, "l1");
         if (seed == 1)
             memcpy(first, got, sizeof first);
-        ck_assert_mem_eq(first, got, sizeof first); /* in any order of blocks */
+        /* identical for any order of blocks */
+        ck_assert_mem_eq(first, got, sizeof first);
         both_free();
     }
     for (int part = 0; part < 2; part++) {
@@ -709,8 +716,8 @@ START_TEST(drawing)
 }
 END_TEST
 
-/* Frames that end within a generator block or within a launch; all combinations of step and
- * frame. */
+/* Frames end within a generator block or within a launch. Steps and frames come in all
+ * combinations. */
 static const struct {
     int chunk, step, frame0, n_frames;
     int64_t frame_elems;
@@ -726,8 +733,8 @@ static const struct {
 };
 enum { N_NOISES = sizeof noises / sizeof noises[0] };
 
-/* Bit-identical to the CPU, without tolerance: normal_pair.h has no operation whose rounding may
- * differ. */
+/* Noise is bit-identical to the CPU's, without tolerance: normal_pair.h has no operation whose
+ * rounding may differ. */
 START_TEST(noise)
 {
     const int64_t n = noises[_i].n_frames * noises[_i].frame_elems;

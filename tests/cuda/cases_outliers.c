@@ -1,7 +1,8 @@
 /* cases_outliers.c - exactly stored elements: CPU against CUDA.
  *
- * Entries and the replaced values are bit-identical: the kept elements depend on sigma alone, whose
- * sums in double run over the same pieces in the same order on both sides. */
+ * Stored entries and replaced values are bit-identical. Which elements are stored depends on
+ * sigma alone. Its sums in double precision run over the same pieces in the same order on both
+ * backends. */
 #include "methods/codecs/outliers/outliers_cuda.h"
 #include "tests/cuda/both.h"
 
@@ -13,17 +14,21 @@ static const struct {
     enum kvr_compute compute;
 } outlier_cases[] = {
     { { 37, 2, 32 }, 3, 1, KVR_LEFT_FILL, false, KVR_COMPUTE_F32 },
-    { { 37, 2, 32 }, 2, 0.01, KVR_LEFT_FILL, false, KVR_COMPUTE_F32 }, /* not all are kept */
+    /* some outliers exceed the limit and are not stored */
+    { { 37, 2, 32 }, 2, 0.01, KVR_LEFT_FILL, false, KVR_COMPUTE_F32 },
     { { 37, 2, 32 }, 1, 0.02, KVR_LEFT_FILL, true, KVR_COMPUTE_BF16 },
     { { 5, 1, 8 }, 1, 1, KVR_LEFT_FILL, false, KVR_COMPUTE_F32 }, /* runs of outliers */
     { { 21, 3, 24 }, 3, 1, KVR_LEFT_CLAMP, true, KVR_COMPUTE_BF16 },
     { { 21, 3, 24 }, 2, 0.005, KVR_LEFT_CLAMP, false, KVR_COMPUTE_F32 },
     { { 33, 2, 40 }, 2, 1, KVR_LEFT_KEEP, true, KVR_COMPUTE_F32 },
-    { { 33, 2, 40 }, 2, 0, KVR_LEFT_KEEP, false, KVR_COMPUTE_F32 },       /* none may be kept */
+    /* the limit is 0, so none may be stored */
+    { { 33, 2, 40 }, 2, 0, KVR_LEFT_KEEP, false, KVR_COMPUTE_F32 },
     { { 66, 8, 128 }, 2.5, 0.003, KVR_LEFT_FILL, true, KVR_COMPUTE_F32 }, /* several spans */
     { { 1, 1, 1 }, 1, 1, KVR_LEFT_FILL, false, KVR_COMPUTE_F32 },
-    { { 66, 8, 128 }, 3.5, 1, KVR_LEFT_FILL, false, KVR_COMPUTE_F32 }, /* candidates suffice */
-    { { 66, 8, 128 }, 3.5, 0.0005, KVR_LEFT_CLAMP, false, KVR_COMPUTE_F32 }, /* and are cut */
+    /* the list of candidates suffices */
+    { { 66, 8, 128 }, 3.5, 1, KVR_LEFT_FILL, false, KVR_COMPUTE_F32 },
+    /* and is cut off by the limit */
+    { { 66, 8, 128 }, 3.5, 0.0005, KVR_LEFT_CLAMP, false, KVR_COMPUTE_F32 },
 };
 enum { N_CASES = sizeof outlier_cases / sizeof outlier_cases[0] };
 
@@ -37,8 +42,8 @@ static struct kvr_codec *codec_of(int i)
     return open_codec(text, KVR_K, outlier_cases[i].study, outlier_cases[i].compute);
 }
 
-/* Writes kept elements over existing values in a part of the block, from the other backend's
- * entries. */
+/* Writes the stored elements over existing values in a part of the block, from the other
+ * backend's entries. */
 static void check_put(const struct kvr_stage *stage, const struct kvr_stage_job *job,
                       const struct kvr_stage_data *cpu, int64_t t0, int64_t n, int h0, int nh,
                       const char *what)
@@ -61,7 +66,7 @@ static void check_put(const struct kvr_stage *stage, const struct kvr_stage_job 
     free(got);
 }
 
-/* The stored values and indices have the CPU's bytes. */
+/* Checks that the stored values and indices have the CPU's bytes. */
 static void check_entries(const struct kvr_stage_data *cpu, const void *values, const void *indices,
                           const char *what)
 {
@@ -74,7 +79,8 @@ static void check_entries(const struct kvr_stage_data *cpu, const void *values, 
     free(host);
 }
 
-/* With `loud` the spans that the bound is guessed from have eight times the others' spread. */
+/* With `loud`, the spans from which the kernel estimates its bound have eight times the spread
+ * of the others. */
 static void check_outliers(int which, enum fill fill, bool loud)
 {
     const struct kvr_block_shape shape = outlier_cases[which].shape;
@@ -116,7 +122,8 @@ static void check_outliers(int which, enum fill fill, bool loud)
             x[i] *= 8;
     }
     for (int64_t i = 2048; i < 3072 && loud; i += 100)
-        x[i] = i % 200 ? 40 : -41; /* outliers below the guess */
+        /* outliers below the estimated bound */
+        x[i] = i % 200 ? 40 : -41;
     d_x = both_inout(x, (size_t)n * sizeof *x);
     work = both_out(kvr_outliers_work_bytes(&rule));
     kvr_outliers_find_cuda(both_stream, &rule, d_x, work);
@@ -154,14 +161,15 @@ START_TEST(outliers)
 }
 END_TEST
 
-/* A guess above the bound does not list all outliers. */
+/* If the estimated bound is too high, the list of candidates lacks some outliers. The result
+ * must still equal the CPU's. */
 START_TEST(loud_samples)
 {
     check_outliers(10, FILL_NORMAL, true);
 }
 END_TEST
 
-/* The cases include kept elements, a truncated list, and an empty one. */
+/* The cases include stored elements, a list cut off by the limit, and an empty list. */
 START_TEST(cases_are_not_empty)
 {
     const struct kvr_block_shape shape = outlier_cases[1].shape;

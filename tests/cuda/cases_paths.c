@@ -1,12 +1,12 @@
-/* cases_paths.c - kvr_attend() on an emulated device of a given compute capability: which launches a cache's spans
- * share. */
+/* cases_paths.c - kvr_attend() on an emulated device of a given compute capability: which spans
+ * of a cache share a launch. */
 #include "tests/cuda/mma_reference.h"
 
 /* A device, BF16 rows that serve as keys and values, queries and output. */
 struct path {
     struct kvr_dev *dev, *host;
     struct kvr_buf rows, q, out;
-    struct kvr_segment seg; /* coded, if the test has one */
+    struct kvr_segment seg; /* coded segment, if the test has one */
     struct mma_held k, v;
 };
 
@@ -17,7 +17,7 @@ static void put_buf(struct path *x, struct kvr_buf *to, enum kvr_mem_tag what, c
     ck_assert_int_eq(kvr_dev_put(x->dev, to->p, from, n), KVR_OK);
 }
 
-/* `capability`: NULL for the default. */
+/* Opens the device. capability = NULL uses the default. */
 static void open_path(struct path *x, const char *capability)
 {
     *x = (struct path){ .host = open_dev() };
@@ -34,7 +34,7 @@ static void put_rows(struct path *x, const kvr_bf16 *raw, size_t n_raw, const fl
     ck_assert_int_eq(kvr_buf_alloc(&x->out, x->dev, KVR_MEM_ACT, n_q * sizeof *q), KVR_OK);
 }
 
-/* A segment coded as `of` says. The BF16 rows are its keys before coding. */
+/* Encodes a segment as the case `of` describes. The BF16 rows are its keys before encoding. */
 static void put_coded(struct path *x, const struct mma_case *of, const float *q)
 {
     const size_t n = (size_t)(of->n_tok * of->a.n_heads * of->a.head_dim);
@@ -67,7 +67,7 @@ static void close_path(struct path *x)
     both_free();
 }
 
-/* One head; `out` receives n_query * head_dim floats. */
+/* Runs attention with one head. `out` receives n_query * head_dim floats. */
 static void attend_path(struct path *x, const struct kvr_span *span, int n_spans, int n_query,
                         int head_dim, bool tensor_cores, bool fused,
                         struct kvr_attend_scratch *scratch, float *out)
@@ -95,8 +95,8 @@ static int64_t launches(const struct path *x, const char *kernel)
     return kvr_stream_launches(kvr_dev_stream(x->dev), kernel);
 }
 
-/* A cache's plain spans share a launch: of attend_wgmma.cu on compute capability 9.0 with heads of 64 or 128
- * channels, else of attend_mma.cu. */
+/* Plain spans of a cache share one launch. On compute capability 9.0 with heads of 64 or 128
+ * channels, it is one of attend_wgmma.cu, otherwise of attend_mma.cu. */
 START_TEST(plain_spans_share_a_launch)
 {
     static const struct {
@@ -138,14 +138,16 @@ START_TEST(plain_spans_share_a_launch)
         if (!i)
             memcpy(first, out, sizeof out);
         for (int k = 0; k < T * d && d == 128; k++)
-            ck_assert_float_eq_tol(out[k], first[k], 0.02f); /* h of values up to 1, and weights */
+            /* h = 2^-9 of values up to 1, and of weights */
+            ck_assert_float_eq_tol(out[k], first[k], 0.02f);
         kvr_attend_release(&scratch);
         close_path(&x);
     }
 }
 END_TEST
 
-/* Path fused: coded spans that attend_wgmma.cu dequantizes share its launch with the plain ones. */
+/* On the fused path, coded spans that attend_wgmma.cu dequantizes share its launch with plain
+ * spans. */
 START_TEST(coded_spans_share_a_launch)
 {
     static const struct {
@@ -187,10 +189,11 @@ START_TEST(coded_spans_share_a_launch)
         attend_path(&x, span, 2, T, D, true, true, &scratch, out);
         ck_assert_int_eq(launches(&x, "attend_list"), t[i].lists);
         ck_assert_int_eq(launches(&x, "attend_mma_coded"), t[i].spans);
-        /* The reference: F32, path staged. */
+        /* Reference: F32 on the staged path. */
         ck_assert_int_eq(kvr_attend_reserve(&scratch, x.dev, &staged), KVR_OK);
         attend_path(&x, span, 2, T, D, false, false, &scratch, want);
-        for (int j = 0; j < T * D; j++) /* h of values up to 4, and weights */
+        /* h = 2^-9 of values up to 4, and of weights */
+        for (int j = 0; j < T * D; j++)
             ck_assert_float_eq_tol(out[j], want[j], 0.06f);
         kvr_attend_release(&scratch);
         close_path(&x);
@@ -198,9 +201,9 @@ START_TEST(coded_spans_share_a_launch)
 }
 END_TEST
 
-/* Path staged: all coded spans of a call are one launch with the uncoded ones. With a limit on the scratch they
- * take several, whose softmax states are merged. Tiles then differ, and so does the rounding of weights: results
- * agree to 2^-9 of values up to 4. */
+/* On the staged path, all coded spans of a call share one launch with the uncoded ones. A
+ * limited scratch takes several launches, whose softmax states are merged. Tiles then differ,
+ * and so does the rounding of weights, so results agree to 2^-9 of values up to 4. */
 START_TEST(staged_in_fills)
 {
     static const struct {

@@ -1,4 +1,4 @@
-/* cases_policy.c - statistics, ranks and means: CPU against CUDA, bit-identical. */
+/* cases_policy.c - statistics, ranks and means for policies: CPU against CUDA, bit-identical. */
 #include "methods/kernels/abs_sum.h"
 #include "methods/kernels/policy_cuda.h"
 #include "methods/kernels/saliency.h"
@@ -58,7 +58,7 @@ START_TEST(summaries)
 }
 END_TEST
 
-/* Ties, NaN, infinities and both zeros; unordered indices. */
+/* Scores with ties, NaN, infinities and both zeros, and indices in no order. */
 START_TEST(topk)
 {
     const int64_t n = (int64_t[]){ 1, 7, 256, 600 }[_i % 4];

@@ -1,10 +1,10 @@
 /* cases_product.c - wgmma linear layers with fused epilogues (product_cuda.h), against separate
  * passes.
  *
- * Emulated, sums run over k in the order of linear_bf16, so results are bit-identical to that
- * kernel's after one rounding, except for GELU. On a device, with S the sum of magnitudes, a sum of
- * K terms is within (K + 1) 2^-23 (S + |bias|) of the sum in float64 (cases_gemm.c), and rounding
- * to BF16 adds 2^-8 of the value.
+ * On an emulated device, sums run over k in the order of linear_bf16. After one rounding, results
+ * are bit-identical to that kernel's, except for GELU. On a GPU, a sum of K terms is within (K + 1)
+ * 2^-23 (S + |bias|) of the sum in float64 (cases_gemm.c), where S is the sum of magnitudes.
+ * Rounding to BF16 adds 2^-8 of the value.
  *
  * Sums of squares over 128 columns are chains of 36 additions. */
 #include "harness/engine/linear_cuda.h"
@@ -19,7 +19,7 @@ static const struct {
     { 45, 256, 192, 192, 15 }, { 129, 192, 256, 256, 129 }, { 66, 448, 392, 416, 11 },
 };
 enum { N_SHAPES = sizeof shapes / sizeof shapes[0], HOSTILE = 2 };
-/* Normal fills use every shape, hostile fills only those with more than one frame per tile. */
+/* Normal fills use every shape. Hostile fills use only shapes with more than one frame per tile. */
 static const int hostile[HOSTILE] = { 1, 3 };
 enum { N_CASES = N_SHAPES + HOSTILE * (N_FILLS - 1) };
 
@@ -34,9 +34,9 @@ static enum fill fill_of(int i)
 }
 
 struct job {
-    int64_t m, stride; /* stride of per-frame vectors */
+    int64_t m, stride; /* stride: elements between the vectors of consecutive frames */
     int k, n, columns, frame;
-    kvr_bf16 *a, *w, *y;     /* [m,k], [n,k], [m,n]: the residual stream */
+    kvr_bf16 *a, *w, *y;     /* [m,k], [n,k], [m,n], where y is the residual stream */
     float *bias, *gate;      /* [n], [frames,stride] */
     double *sum, *magnitude; /* [m,n] */
 };
@@ -65,7 +65,7 @@ static kvr_bf16 *filled(int64_t rows, int columns, enum fill fill, uint32_t seed
 
 /* ---- the definition ------------------------------------------------------------------------- */
 
-/* Sum of squares of a block in the kernel's order: four lanes, then their sums. */
+/* Sum of squares of a block, in the kernel's order: four lanes, then the sum over lanes. */
 static float squares_of_block(const kvr_bf16 *x, int count)
 {
     float lane[4] = { 0 };
@@ -137,7 +137,7 @@ static void job_close(struct job *j)
     free(j->magnitude);
 }
 
-/* Sums over A, for the first n columns. */
+/* Computes the sums over the rows of a, for the first n columns. */
 static void sum_up(struct job *j, const kvr_bf16 *a, int n)
 {
     for (int64_t i = 0; i < j->m * n; i++) {
@@ -157,7 +157,7 @@ static double gelu_of(double u)
     return u / (1 + exp(-2 * 0.7978845608028654 * (u + 0.044715 * u * u * u)));
 }
 
-/* Adds a layer's result to x as the separate pass does. */
+/* Adds a layer's result to x as the separate pass does it. */
 static kvr_bf16 added(float sum, float gate, float x)
 {
     return kvr_f32_to_bf16(fmaf(kvr_bf16_to_f32(kvr_f32_to_bf16(sum)), gate, x));
@@ -168,7 +168,7 @@ static kvr_bf16 *in16(const kvr_bf16 *x, int64_t rows, int columns)
     return both_in(x, (size_t)(rows * columns) * sizeof *x);
 }
 
-/* A layer of the first n columns, with or without a bias. */
+/* Returns a layer with the first n columns, with or without a bias. */
 static struct kvr_product_layer layer_of(const struct job *j, int n, int columns, bool biased,
                                          bool squares)
 {
@@ -192,7 +192,7 @@ static void run(const struct kvr_product *p)
 
 /* ---- checks --------------------------------------------------------------------------------- */
 
-/* Output and sums of squares of a layer over `a`; a residual adds to j->y. */
+/* Checks the output and the sums of squares of a layer over `a`. A residual layer adds to j->y. */
 static void check(struct job *j, const struct kvr_product *p, int which, const kvr_bf16 *a,
                   const char *what)
 {
@@ -258,7 +258,8 @@ static void check(struct job *j, const struct kvr_product *p, int which, const k
     free(got);
 }
 
-/* Two layers of different widths over the same rows; GELU; a residual with and without a gate. */
+/* Two layers of different widths over the same rows, with GELU, and with a residual with and
+ * without a gate. */
 START_TEST(plain_rows)
 {
     struct job j;
@@ -376,13 +377,14 @@ START_TEST(what_is_taken)
     REFUSED(layer[0].squares, at + 1);
     REFUSED(gate, at + 1);
     REFUSED(gate_stride, 1);
-    REFUSED(end, KVR_PRODUCT_RESIDUAL); /* 16 columns, 8 of the layer */
+    /* Only 8 of the 16 output columns belong to the layer. */
+    REFUSED(end, KVR_PRODUCT_RESIDUAL);
     p.layer[0].n = 16;
     ck_assert(kvr_product_accepts(&p));
 }
 END_TEST
 
-/* Only on compute capability 9.0. */
+/* The kernel is supported on compute capability 9.0 only. */
 START_TEST(where_it_is)
 {
     static const char *const capability[] = { "8.0", "9.0", "10.0" };

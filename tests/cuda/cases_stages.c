@@ -1,5 +1,5 @@
-/* cases_stages.c - every registered stage in every pipeline that may contain it: bytes and values
- * equal the CPU's, except for NaN signs and payloads (same_coded). */
+/* cases_stages.c - every registered stage in every pipeline that may contain it. Bytes and
+ * values equal the CPU's, except for NaN signs and payloads (same_coded). */
 #include <stdarg.h>
 
 #include "methods/corrections/correction.h"
@@ -7,7 +7,7 @@
 #include "tests/cuda/both.h"
 #include "tests/suite.h"
 
-/* No multiple of 8 or 16 tokens; one token; heads of 64. */
+/* Numbers of tokens that are no multiple of 8 or 16, one token, and heads of 64 channels. */
 static const struct kvr_block_shape shapes[] = { { 41, 3, 32 }, { 1, 1, 32 }, { 19, 2, 64 } };
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
@@ -66,7 +66,7 @@ static void same_packed(const struct kvr_packed *want, const struct kvr_packed *
     }
 }
 
-/* place->list, if any, is host memory. */
+/* Compares both backends on a block at `place`. place->list is host memory or NULL. */
 static void compare_at(const struct kvr_codec *c, const struct kvr_place *place,
                        const struct kvr_block_shape *shape, enum fill fill)
 {
@@ -99,7 +99,8 @@ static void compare_at(const struct kvr_codec *c, const struct kvr_place *place,
                   kvr_error());
     ck_assert_msg(kvr_dev_sync(both_dev) == KVR_OK, "%s: %s", what, kvr_error());
     same_packed(&a, &b, fill, what);
-    for (int h = 0; h < 2; h++) { /* the whole block; the last head's last two thirds */
+    /* The first pass decodes the whole block, the second the last head's last two thirds. */
+    for (int h = 0; h < 2; h++) {
         const int h0 = h ? shape->n_heads - 1 : 0, nh = shape->n_heads - h0;
         const int64_t from = h ? t0 : 0, run = h ? part : shape->n_tok;
         const size_t some = (size_t)(run * nh * shape->head_dim);
@@ -137,9 +138,9 @@ static void compare(const struct kvr_codec *c, const struct kvr_block_shape *sha
     compare_at(c, &(struct kvr_place){ 0 }, shape, fill);
 }
 
-/* One block that gives every stage something to do launches all kernels of a codec. Under the
- * sanitizers the other fills are skipped, except non-finite and non-integer values on the first
- * shape. */
+/* Returns whether a fill is left out under the sanitizers. FILL_OUTLIER_CHANNEL launches all
+ * kernels of a codec. Of the others, only non-finite and non-integer values on the first shape
+ * are kept. */
 static bool left_out_of_fills(int shape, enum fill f)
 {
     return sanitized() && f != FILL_OUTLIER_CHANNEL &&
@@ -164,8 +165,8 @@ START_TEST(every_stage)
 }
 END_TEST
 
-/* Token positions are given: consecutive frames with a partial last one, scattered tokens, and
- * complete frames. */
+/* Stages with given token positions: consecutive frames with a partial last one, scattered
+ * tokens, and complete frames. */
 START_TEST(every_stage_with_a_place)
 {
     const struct kvr_block_shape *shape = &shapes[0];
@@ -202,7 +203,7 @@ static void relative(const struct kvr_stage_job *job, const struct kvr_stage_dat
     out->relative = 0.0625f;
 }
 
-/* A grid that declares a relative error: its scales are derived from the decoded values. */
+/* The scales of a grid that declares a relative error are derived from the decoded values. */
 START_TEST(relative_steps)
 {
     struct kvr_codec *c = open_codec("hadamard | sym(bits=8)", KVR_K, false, KVR_COMPUTE_F32);
@@ -216,7 +217,8 @@ START_TEST(relative_steps)
 }
 END_TEST
 
-/* Options other than the defaults that methods use, each once: formats, scales, readings. */
+/* Runs each distinct pipeline of the methods once, with their options for formats, scales and
+ * readings. */
 START_TEST(every_method)
 {
     static const struct kvr_block_shape shape = { 21, 2, 64 };
@@ -250,7 +252,7 @@ START_TEST(every_method)
 }
 END_TEST
 
-/* BF16 values, coded directly or after conversion to F32. */
+/* BF16 values are encoded directly or after conversion to F32, with equal results. */
 START_TEST(of_bf16)
 {
     static const char *const texts[] = { "sym(bits=4)",

@@ -55,7 +55,7 @@ START_TEST(a_full_device_says_so)
     ck_assert(kvr_device_alloc(s, &p, 2 * before.total_bytes) == KVR_ENOMEM && !p);
     ck_assert_msg(strstr(kvr_error(), asked) && strstr(kvr_error(), "free"), "%s", kvr_error());
     ck_assert(kvr_stream_was_full(s));
-    /* The stream remains usable and its accounting correct. */
+    /* After an error, the stream remains usable and its accounting correct. */
     ck_assert_msg(kvr_device_alloc(s, &p, 1 << 20) == KVR_OK, "%s", kvr_error());
     ck_assert_msg(kvr_stream_sync(s) == KVR_OK, "%s", kvr_error());
     ck_assert(kvr_device_info(s, &after) == KVR_OK && after.taken_peak_bytes >= 1 << 20);
@@ -65,7 +65,7 @@ START_TEST(a_full_device_says_so)
 }
 END_TEST
 
-/* All alignments, between guard bytes. */
+/* Copies and fills at every alignment, between guard bytes. */
 START_TEST(copies_and_fills)
 {
     unsigned char x[257], got[300], want[300];
@@ -135,7 +135,8 @@ START_TEST(a_graph_does_it_again)
     ck_assert_msg(kvr_stream_capture_begin(s) == KVR_OK, "%s", kvr_error());
     some_work(s, to, from);
     ck_assert_msg(kvr_stream_capture_end(s, &g) == KVR_OK, "%s", kvr_error());
-    ck_assert_int_eq(kvr_stream_launches(s, "fwht_rows"), 2); /* nothing ran */
+    /* Capturing runs nothing. */
+    ck_assert_int_eq(kvr_stream_launches(s, "fwht_rows"), 2);
     for (int i = 1; i <= 3; i++) {
         kvr_device_fill(s, to, 0xff, sizeof got);
         ck_assert_msg(kvr_graph_launch(s, g) == KVR_OK, "%s", kvr_error());

@@ -1,11 +1,12 @@
 /* cases_wan.c - kernels of Wan's text encoder and VAE decoder on a device, against their
  * definitions on the CPU or sums in float64.
  *
- * u = 2^-24. A score is a sum of D products and a bias, within (D + 1) u of the sum of their
- * magnitudes S, on either side. The weight adds a subtraction and an exponential of up to |s - top|
- * <= 2 S: its relative error is e = (D + 1) u S + 2 S u + 4 u, and the mean of n values is within
- * (2 e + (n + 4) u) max|v|. The two sides are within twice that. A convolution sums N products in
- * some order: N u of the sum of their magnitudes. */
+ * u = 2^-24. On either backend, a score is a sum of D products and a bias, within (D + 1) u of
+ * the sum S of their magnitudes. The weight adds a subtraction and an exponential of up to |s -
+ * top| <= 2 S. Its relative error is e = (D + 1) u S + 2 S u + 4 u, and the mean of n values is
+ * within (2 e + (n + 4) u) max|v|. The backends are within twice that of each other. A
+ * convolution sums N products in some order, with an error of N u times the sum of their
+ * magnitudes. */
 #include "harness/engine/linear_cuda.h"
 #include "harness/engine/text/umt5_cuda.h"
 #include "harness/engine/vae/conv_aid_cuda.h"
@@ -40,7 +41,7 @@ static double largest(const float *x, int64_t n)
     return most;
 }
 
-/* Text lengths and heads; a `span` beyond the text belongs to a longer text of the same call. */
+/* Text lengths and heads. A `span` larger than n belongs to a longer text of the same call. */
 static const struct {
     int n, n_heads, head_dim, span;
 } texts[] = {
@@ -125,7 +126,8 @@ static const struct {
     { { .in = 16, .out = 16, .taps = 1, .kernel = 1, .height = 1, .width = 1, .up = 1 }, 1, 16 },
 };
 
-/* In float64: the sum over existing inputs, and that of the products' magnitudes. */
+/* Convolves in float64. Returns the sum over existing inputs; *sizes receives the sum of the
+ * products' magnitudes. */
 static double convolved(const struct kvr_conv_shape *c, const float *const *frame, int stride,
                         const float *w, int64_t pixel, int out, double *sizes)
 {
@@ -205,7 +207,7 @@ START_TEST(pixel_norms)
                             both_in(gamma, (size_t)C * sizeof(float)), d_y);
         both_get(got, d_y, size, "pixel norm");
         for (int i = 0; i < N * C; i++) {
-            /* the slope of x / (1 + e^-x) is at most 1.1 */
+            /* The slope of x / (1 + e^-x) is at most 1.1. */
             const double v = sqrt((double)C) * fabs((double)gamma[i % C]);
 
             near_to(want[i], got[i], 1.1 * (C / 2.0 + 16) * u * v, "pixel norm", i);
@@ -250,8 +252,8 @@ static const struct {
     int in, out, times, which;
 } spreads[] = { { 8, 8, 2, 0 }, { 8, 8, 2, 1 }, { 8, 4, 1, 0 }, { 4, 4, 1, 0 }, { 3, 6, 2, 1 } };
 
-/* A level's shortcut: bit-identical to the CPU and to the definition, which repeats every channel
- * and rearranges the repeats as [out, times, 2, 2]. */
+/* The shortcut of a VAE level is bit-identical to the CPU's and to its definition. It repeats
+ * every channel and rearranges the repeats as [out, times, 2, 2]. */
 START_TEST(spreading_a_level)
 {
     enum { H = 3, W = 5 };
@@ -288,7 +290,8 @@ START_TEST(spreading_a_level)
 }
 END_TEST
 
-/* Channel (c, column, row) of a pixel moves to its position among the four output pixels. */
+/* unpatch() moves channel (c, column, row) of a pixel to its position among the four output
+ * pixels. */
 START_TEST(taking_patches_apart)
 {
     enum { H = 2, W = 3, N = 12 * H * W };
@@ -313,7 +316,7 @@ START_TEST(taking_patches_apart)
 }
 END_TEST
 
-/* patch is the inverse of unpatch, and halving keeps the odd pixels: exact copies. */
+/* patch() is the inverse of unpatch(), and halving keeps the odd pixels. Both are exact copies. */
 START_TEST(making_patches_and_halving)
 {
     enum { H = 2, W = 3, C = 5, N = 12 * H * W, IN = 4 * H * W * C, OUT = H * W * C };
@@ -345,8 +348,8 @@ static const struct {
     int in, out, times;
 } gathers[] = { { 6, 6, 1 }, { 4, 8, 2 }, { 8, 4, 2 } };
 
-/* Channels as [in, times, 2, 2], averaged in groups of `group`; frames before the last are zero.
- * Sums of at most 16 terms: 16 roundings. */
+/* Channels are viewed as [in, times, 2, 2] and averaged in groups of `group`. Frames before the
+ * last are zero. Sums have at most 16 terms, so at most 16 roundings. */
 START_TEST(gathering_a_level)
 {
     enum { H = 3, W = 2, MOST = 4 * H * W * 8 };
@@ -378,7 +381,8 @@ START_TEST(gathering_a_level)
 }
 END_TEST
 
-/* A bias in every pixel; rows of an upsampled frame, with zeros outside: exact copies. */
+/* A bias is written to every pixel. Rows of an upsampled frame are copied exactly, with zeros
+ * outside the frame. */
 START_TEST(around_a_convolution)
 {
     enum { H = 6, W = 10, IN = 4, STRIDE = 9, FIRST = -1, ROWS = 8 };
@@ -408,8 +412,8 @@ START_TEST(around_a_convolution)
 }
 END_TEST
 
-/* Different numbers of both signs; the largest difference is found at any position, and so is a
- * NaN. */
+/* Values differ and have both signs. The largest difference is found at any position, and so is
+ * a NaN. */
 START_TEST(how_far_apart)
 {
     enum { N = 40000 };
@@ -424,7 +428,8 @@ START_TEST(how_far_apart)
         ck_assert(x[i] >= -1 && x[i] <= 1);
         sum += x[i];
     }
-    ck_assert_msg(fabs(sum / N) <= 0.02, "a mean of %g", sum / N); /* sigma is 0.003 */
+    /* The mean's standard deviation is 0.003. */
+    ck_assert_msg(fabs(sum / N) <= 0.02, "a mean of %g", sum / N);
     for (size_t k = 0; k < 2 * sizeof places / sizeof *places; k++) {
         const int at = places[k / 2];
         float d = 0, most = 0;
@@ -447,8 +452,8 @@ START_TEST(how_far_apart)
 }
 END_TEST
 
-/* Attention over a whole frame, by three kernels and two products; the last case has more queries
- * than fit in one pass. */
+/* Attention over a whole frame, by three kernels and two matrix products. The last case has more
+ * queries than fit in one pass. */
 START_TEST(attention_of_pixels)
 {
     static const struct {
@@ -479,7 +484,7 @@ START_TEST(attention_of_pixels)
 }
 END_TEST
 
-/* ---- frames in BF16 --------------------------------------------------------------------------- */
+/* ---- frames in BF16 ------------------------------------------------------------------------- */
 
 static kvr_bf16 *drawn_bf16(int64_t n, uint32_t seed)
 {
@@ -491,7 +496,7 @@ static kvr_bf16 *drawn_bf16(int64_t n, uint32_t seed)
     return to;
 }
 
-/* Nearly the same number, rounded once: equal, or adjacent. */
+/* Checks that two BF16 results are equal or adjacent. Both round nearly the same number once. */
 static void neighbours(const kvr_bf16 *want, const kvr_bf16 *got, int64_t n, double besides,
                        const char *what)
 {
@@ -503,7 +508,7 @@ static void neighbours(const kvr_bf16 *want, const kvr_bf16 *got, int64_t n, dou
     }
 }
 
-/* Norms with an even and an odd number of channels; sums of 8 elements at a time and of one. */
+/* Norms with an even and an odd number of channels. Sums process 8 elements at a time, or one. */
 START_TEST(norms_and_sums_in_bf16)
 {
     static const int widths[] = { 7, 32, 100 };
@@ -541,7 +546,7 @@ START_TEST(norms_and_sums_in_bf16)
 }
 END_TEST
 
-/* Sums in F32, 4 elements at a time and one. */
+/* Sums in F32, with 4 elements at a time and with one. */
 START_TEST(sums_of_pixels)
 {
     enum { N = 1028 };
@@ -562,7 +567,8 @@ START_TEST(sums_of_pixels)
 }
 END_TEST
 
-/* Bit-identical to the CPU, whose F32 results follow the definition. */
+/* Kernels around a VAE level in BF16 are bit-identical to the CPU's, whose F32 results follow
+ * the definition. */
 START_TEST(around_a_level_in_bf16)
 {
     enum { H = 3, W = 5, N_P = 12 * H * W };
@@ -590,8 +596,8 @@ START_TEST(around_a_level_in_bf16)
 }
 END_TEST
 
-/* Rows of three adjacent frames, the oldest missing; 8 channels form a vector, 5 do not. Padding
- * channels are removed. */
+/* Gathers rows of three adjacent frames; the oldest frame is missing. 8 channels form a vector,
+ * 5 do not. Padding channels are removed. */
 START_TEST(rows_of_all_taps)
 {
     enum { H = 5, W = 3, FIRST = -1, ROWS = 4, TAPS = 3 };
@@ -628,7 +634,7 @@ START_TEST(rows_of_all_taps)
 }
 END_TEST
 
-/* Computed in F32, so one rounding apart. */
+/* Attention is computed in F32 on both backends, so results are at most one rounding apart. */
 START_TEST(attention_of_pixels_in_bf16)
 {
     enum { N = 77, D = 20 };

@@ -300,7 +300,7 @@ static __global__ void too_much_shared(kvr_global<float> x)
     tile[threadIdx.x] = x[global_index()];
 }
 
-/* Uses 2,560 bytes of static shared memory, and dynamic shared memory. */
+/* Uses 2,560 bytes of static shared memory, and some dynamic shared memory. */
 static __global__ void static_and_dynamic(kvr_global<float> x)
 {
     KVR_SHARED(float, tile, 640);
@@ -346,7 +346,8 @@ COMMIT(many_barriers, 0)
 COMMIT(too_much_shared, 0)
 COMMIT(static_and_dynamic, 47744)
 
-/* Launches a kernel with dynamic shared memory that was not requested for it. */
+/* Launches a kernel with dynamic shared memory, without first requesting its size for the
+ * kernel. */
 static void launch_unasked(struct kvr_stream *s, float *x, size_t bytes)
 {
     const struct kvr_emu::shape shape = { "static_and_dynamic",

@@ -1,4 +1,4 @@
-/* faults.h - kernels with one planted fault each, or none, for tests/cuda/test_emu.c. Emulated only. */
+/* faults.h - kernels with one planted fault or none, for tests/cuda/test_emu.c. Emulated only. */
 #ifndef KVR_TESTS_FAULTS_H
 #define KVR_TESTS_FAULTS_H
 
@@ -10,24 +10,25 @@ extern "C" {
 
 enum { FAULT_THREADS = 64, FAULT_BLOCKS = 4 };
 
-/* Each launches FAULT_BLOCKS blocks of FAULT_THREADS on x, one float per thread. */
+/* `commit` launches FAULT_BLOCKS blocks of FAULT_THREADS threads on x, which has one float per
+ * thread. */
 struct fault {
     const char *name;
     void (*commit)(struct kvr_stream *s, float *x);
-    const char *expect; /* part of the message; NULL: no fault */
+    const char *expect; /* part of the expected error message, or NULL if the kernel has no fault */
 };
 extern const struct fault faults[];
 extern const int n_faults;
 
-/* y[block] = sum of its threads' x: a tree in shared memory, then shuffles. */
+/* y[block] = sum of x over the block's threads, by a tree in shared memory and then by shuffles. */
 void fault_sum(struct kvr_stream *s, const float *x, float *y);
-/* out[i] += 1 atomically by every thread, i = thread % 3. */
+/* Every thread adds 1 to out[thread % 3] atomically. */
 void fault_count(struct kvr_stream *s, int *out);
-/* order[k] = the k-th thread to run: an order that kernels must not depend on. */
+/* order[k] = the k-th thread to run. Kernels must not depend on this order. */
 void fault_order(struct kvr_stream *s, int *next, int *order);
-/* Advance the block serial to its last value. */
+/* Advances the serial number of blocks to its last value. */
 void fault_age(struct kvr_stream *s);
-/* Every warp operation: out [8, FAULT_THREADS]. */
+/* Runs every warp operation. out [8, FAULT_THREADS]. */
 void fault_warp(struct kvr_stream *s, int *out);
 
 #ifdef __cplusplus

@@ -88,7 +88,7 @@ static __global__ void named_arrives_and_reads(kvr_global<float> x)
     x[i] = tile[63 - i];
 }
 
-/* Each warp has a barrier of its own, which does not order it after the other warp. */
+/* Each warp has its own barrier, which does not order it after the other warp. */
 static __global__ void named_of_others(kvr_global<float> x)
 {
     KVR_SHARED(float, tile, FAULT_THREADS);
@@ -145,7 +145,7 @@ static __global__ void registers_too_many(kvr_global<float> x)
     kvr_setmaxnreg_inc<240>();
 }
 
-/* No warp group releases registers before setmaxnreg.inc. */
+/* setmaxnreg.inc, although no warp group has released registers before. */
 static __global__ void registers_not_given(kvr_global<float> x)
 {
     if (!threadIdx.x)

@@ -27,7 +27,7 @@ enum fault_kind {
     GLOBAL_UNMET,
     READ_UNFENCED, /* no fence between the wait and the wgmma that reads remote stores */
     COPY_NOT_BEGUN,
-    /* A remote load reads bytes that only an mbarrier orders. */
+    /* A remote load reads bytes that only an mbarrier orders before it. */
     READS_UNMET,
     GIVES_UNFENCED, /* a bulk copy reads generic writes without a fence */
     GIVES_OTHERS,   /* a bulk copy reads other threads' writes without a barrier */

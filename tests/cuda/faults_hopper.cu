@@ -9,7 +9,7 @@ enum fault_kind {
     NONE,
     WRITES_UNFENCED,   /* wgmma reads generic writes without a fence */
     BARRIERS_UNFENCED, /* the initialization of the copies' mbarriers is not fenced */
-    BARRIER_UNSYNCED,  /* no __syncthreads between the initialization and the use of mbarriers */
+    BARRIER_UNSYNCED,  /* no __syncthreads between the initialization of mbarriers and their use */
     BARRIER_MISSING,   /* an mbarrier is not initialized */
     BARRIER_OVERWRITTEN,
     BARRIER_READ,       /* a plain load reads an mbarrier */
@@ -30,7 +30,7 @@ enum fault_kind {
     NOT_SWIZZLED,
     BETWEEN_ROWS, /* an operand starts inside a group of 8 rows */
     PAST_THE_END,
-    ANOTHER_OPERAND, /* one warp has another operand */
+    ANOTHER_OPERAND, /* one warp passes a different operand */
     A_THREAD_LEAVES,
     PRODUCTS_LEFT,
     COPY_LEFT,

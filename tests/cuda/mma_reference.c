@@ -17,7 +17,8 @@ void mma_hold(struct mma_held *out, const struct mma_case *c, const char *text, 
 
     *out = (struct mma_held){ .x = floats(n), .read = floats(n) };
     fill_block(out->x, &shape, fill, 7 + (uint32_t)side);
-    for (size_t i = 0; i < n && c->taylor && side == KVR_K; i++) /* steps that differ */
+    /* Channels of different sizes, so that quantization steps differ. */
+    for (size_t i = 0; i < n && c->taylor && side == KVR_K; i++)
         out->x[i] *= 0.3f * (float)(1 + i * (size_t)c->n_tok / n / 8 % 5);
     if (text) {
         out->codec = open_codec(text, side, c->study, KVR_COMPUTE_F32);

@@ -1,7 +1,7 @@
-/* test_codec_cuda.c - the codecs of every method on both backends: identical packed bytes, and
- * either unpacks the other's, bit-identical except for NaN payloads.
+/* test_codec_cuda.c - the codecs of every method give identical packed bytes on both backends.
+ * Either backend unpacks the other's bytes, bit-identical except for NaN payloads.
  *
- * No tolerance: the kernels do the CPU's operations in the CPU's order (cases_codec.c). */
+ * There is no tolerance: the kernels do the CPU's operations in the CPU's order (cases_codec.c). */
 #include <limits.h>
 #include <unistd.h>
 
@@ -23,7 +23,7 @@ static struct wanted {
 } codecs[MAX_CODECS];
 static int n_codecs;
 
-/* For use before Check runs, when its assertions are not available. */
+/* Exits the program on failure. Used before Check runs, when its assertions are not available. */
 static void need(bool so)
 {
     if (!so) {
@@ -68,14 +68,14 @@ static void want_all(void)
                 want_plan(spec, (enum kvr_compute)c);
 }
 
-/* Token counts that blocks of 16 and of 8 do not divide; several heads, to decode a subset; head widths with
- * specialized kernels. */
+/* Token counts that are no multiple of 16 or 8, several heads to decode a subset of, and head
+ * widths with specialized kernels. */
 static const struct kvr_block_shape shapes[] = {
     { 41, 3, 32 }, { 1, 2, 128 }, { 18, 2, 64 }, { 139, 1, 32 }
 };
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
-/* The i-th shape, or the next one that the codec supports. */
+/* Returns the i-th shape, or the next one that the codec supports. */
 static const struct kvr_block_shape *fitting_shape(const struct kvr_codec *c, int i)
 {
     for (int s = 0; s < N_SHAPES; s++) {
@@ -135,7 +135,7 @@ struct part {
     bool rotated;
 };
 
-/* Decodes `p`, a block of the backend of `s`, to host memory. */
+/* Decodes part `d` of a block on the backend of `s`, to host memory. */
 static void decode(struct side *s, const struct kvr_packed *p, const struct part *d, float *host)
 {
     const size_t n = (size_t)d->n * (size_t)d->nh * (size_t)p->shape.head_dim * sizeof *host;
@@ -183,8 +183,8 @@ static void same_bytes(const struct kvr_packed *host, const struct kvr_packed *d
     }
 }
 
-/* Compares the CPU's block with the device's, copied to the host; then decodes the CPU's block on
- * the device. */
+/* Compares the CPU's block with the device's, copied to the host. Then decodes the CPU's block
+ * on the device. */
 static void cross(struct side *a, struct side *b, const struct part *d, const float *want,
                   float *got, size_t n, const char *codec, const char *fill)
 {
@@ -219,8 +219,8 @@ static void same_steps(struct side *a, struct side *b)
     ck_assert_uint_eq(one, other);
 }
 
-/* kvr_codec_decode_bf16 equals kvr_codec_decode rounded once; guard values before and after are
- * unchanged. */
+/* kvr_codec_decode_bf16 equals kvr_codec_decode rounded once. Guard values before and after the
+ * output are unchanged. */
 static void same_as_bf16(struct side *s, const struct part *d, const float *want, size_t n,
                          const char *codec, const char *fill)
 {
@@ -294,7 +294,8 @@ START_TEST(every_codec)
     struct kvr_codec *c = open_codec(w->text, w->side, w->study, w->compute);
 
     for (int f = 0; f < N_FILLS; f++)
-        if (w->compute == KVR_COMPUTE_F32 || f % 3 == 0) /* BF16 arithmetic: every third fill */
+        /* With BF16 arithmetic, only every third fill is run. */
+        if (w->compute == KVR_COMPUTE_F32 || f % 3 == 0)
             compare(c, fitting_shape(c, f), (enum fill)f);
     compare(c, fitting_shape(c, 0), FILL_OUTLIER_CHANNEL);
     kvr_codec_close(&c);
@@ -359,8 +360,8 @@ START_TEST(decode_only_launches)
 }
 END_TEST
 
-/* For each n the n-th allocation fails: an error, and no memory is held, until all allocations
- * succeed. */
+/* The n-th allocation fails, for n = 1, 2, ..., until encoding succeeds. Each failure returns an
+ * error and leaves no memory allocated. */
 START_TEST(memory_runs_out)
 {
     struct kvr_codec *c =
@@ -389,7 +390,8 @@ START_TEST(memory_runs_out)
         ck_assert_uint_eq(before.live_total, after.live_total);
         ck_assert(st == KVR_OK || st == KVR_ENOMEM);
     } while (st != KVR_OK);
-    ck_assert_uint_eq(fail, 6); /* five: work, entries' values and indices, codes, scales */
+    /* Encoding makes five allocations: work, the entries' values and indices, codes, and scales. */
+    ck_assert_uint_eq(fail, 6);
     kvr_buf_free(&d_x);
     kvr_buf_free(&work);
     kvr_codec_close(&c);
@@ -397,7 +399,7 @@ START_TEST(memory_runs_out)
 }
 END_TEST
 
-/* Path of BUILD/name; BUILD is the parent of this program's folder. */
+/* Writes the path of BUILD/name, where BUILD is the parent of this program's folder. */
 static void built(const char *name, char *path, size_t size)
 {
     char self[PATH_MAX];
@@ -412,8 +414,8 @@ static void built(const char *name, char *path, size_t size)
     ck_assert_uint_lt((size_t)snprintf(path, size, "%s/%s", self, name), size);
 }
 
-/* Stages without CUDA functions run on the host: a SHIFT stage; and an EXACT stage, a grid and a
- * transform whose CUDA functions were removed. */
+/* Stages without CUDA functions run on the host: a SHIFT stage of a plug-in, and an EXACT stage,
+ * a grid and a transform whose CUDA functions were removed. */
 START_TEST(plugin_stage)
 {
     static const char *const texts[] = { "center | sym(bits=4)", "hadamard | center | asym(bits=2)",
@@ -451,7 +453,7 @@ START_TEST(every_kind_bounced)
 }
 END_TEST
 
-/* Without host memory the output must not look valid. */
+/* If host memory runs out, the output must not look valid. */
 START_TEST(bounced_without_memory)
 {
     struct kvr_codec *c = open_codec("sym(bits=4)", KVR_K, false, KVR_COMPUTE_F32);
@@ -481,7 +483,7 @@ START_TEST(bounced_without_memory)
 }
 END_TEST
 
-/* A damaged byte is detected. */
+/* The comparison detects a damaged byte. */
 START_TEST(comparison_can_fail)
 {
     struct kvr_codec *c = open_codec("sym(bits=4)", KVR_K, false, KVR_COMPUTE_F32);
@@ -524,7 +526,8 @@ int main(void)
     tcase_add_loop_test(tc, every_kind_bounced, 0, 4);
     tcase_add_test(tc, bounced_without_memory);
     tcase_add_test(tc, comparison_can_fail);
-    tcase_add_loop_test(tc, plugin_stage, 0, 3); /* last: loaded plug-ins stay */
+    /* The plug-in tests are last, since loaded plug-ins stay. */
+    tcase_add_loop_test(tc, plugin_stage, 0, 3);
     suite_add_tcase(s, tc);
     failed = run_suite(s);
     kvr_dev_close(&cuda);

@@ -1,5 +1,5 @@
 /* test_emu.c - faults that the emulated device must report, results that it must compute, and
- * effects of the seed. */
+ * the effect of its seed. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,7 +58,7 @@ START_TEST(fault_is_caught)
 }
 END_TEST
 
-/* An error stays until kvr_stream_sync; launches after it do not run. */
+/* An error stays until kvr_stream_sync reports it. Launches after the error do not run. */
 START_TEST(errors_stay)
 {
     struct kvr_stream *s = open_stream(1);
@@ -107,7 +107,7 @@ START_TEST(atomics_add_up)
 }
 END_TEST
 
-/* Block serials restart, and the shadow keeps which bytes are initialized. */
+/* When block serials run out, they restart. The shadow memory keeps which bytes are initialized. */
 START_TEST(old_streams_go_on)
 {
     struct kvr_stream *s = open_stream(1);
@@ -144,7 +144,7 @@ static void order_of(uint64_t seed, int order[N])
     kvr_stream_close(&s);
 }
 
-/* A seed determines the order of blocks and threads. */
+/* The seed determines the order of blocks and threads. */
 START_TEST(seeds_are_orders)
 {
     int a[N], b[N], c[N], seen[N] = { 0 };
@@ -203,14 +203,15 @@ START_TEST(copies_stay_inside)
 }
 END_TEST
 
-/* Small integers, whose sums are exact. */
+/* Returns a small integer, so that sums are exact. */
 static int number(int i, int of)
 {
     return (i * 37 + i / 64 * 11 + of) % 7 - 3;
 }
 
-/* Bulk copies with zero fill beyond the last row; K-major and transposed operands, from shared memory and registers.
- * The transposed product runs in both blocks of a cluster, whose addresses contain the block's rank. */
+/* wgmma with K-major and transposed operands, from shared memory and from registers. Bulk copies
+ * fill with zeros beyond the last row. The transposed product runs in both blocks of a cluster,
+ * whose addresses contain the block's rank. */
 START_TEST(products_of_a_warp_group)
 {
     enum { D = 64, WIDE = 2 * D, ROWS = HOPPER_ROWS, COLUMNS = HOPPER_COLUMNS };
@@ -249,7 +250,7 @@ START_TEST(products_of_a_warp_group)
 }
 END_TEST
 
-/* Tensor maps that cuTensorMapEncodeTiled refuses. */
+/* Tensor maps that cuTensorMapEncodeTiled refuses, and similar ones that it accepts. */
 START_TEST(maps_are_refused)
 {
     static const struct {
@@ -275,7 +276,8 @@ START_TEST(maps_are_refused)
 }
 END_TEST
 
-/* Signed and unsigned, from shared memory and registers; exact, at the ends of the range, too. */
+/* 8-bit products, signed and unsigned, from shared memory and from registers. They are exact,
+ * also at the ends of the range. */
 START_TEST(products_of_bytes)
 {
     enum { D = 128, ROWS = HOPPER_ROWS, COLUMNS = HOPPER_COLUMNS };
@@ -332,13 +334,14 @@ START_TEST(blocks_exchange)
     cluster_give(s, d);
     ck_assert_msg(kvr_stream_sync(s) == KVR_OK, "%s", kvr_error());
     ck_assert_int_eq(kvr_device_get(s, x, d, sizeof x), KVR_OK);
-    for (int i = 0; i < N; i++) /* two ranks per cluster */
+    /* x[i] = thread + FAULT_THREADS * rank, with two ranks per cluster. */
+    for (int i = 0; i < N; i++)
         ck_assert_float_eq(x[i], (float)(i % (2 * FAULT_THREADS)));
     kvr_stream_close(&s);
 }
 END_TEST
 
-/* wgmma on operands that both blocks store remotely and that one multicasts. */
+/* wgmma on operands that both blocks store remotely, and on a tile that one block multicasts. */
 START_TEST(products_of_a_cluster)
 {
     enum { D = 64, WIDE = 2 * D, ROWS = HOPPER_ROWS, COLUMNS = HOPPER_COLUMNS };

@@ -10,7 +10,7 @@
 #include "harness/engine/product_cuda.h"
 #include "tests/cuda/both.h"
 
-/* Kernels that cannot be emulated, with the reason. */
+/* Kernels that cannot be emulated, each with the reason. */
 static const char *const need_device[][2] = {
 #define NEEDS_DEVICE(name, why) { #name, why },
 #define LIBRARY(name, what)
@@ -20,7 +20,7 @@ static const char *const need_device[][2] = {
     { NULL, NULL }
 };
 
-/* Functions performed by libraries' kernels. */
+/* Operations that kernels of libraries perform. */
 static const char *const libraries =
 #define NEEDS_DEVICE(name, why)
 #define LIBRARY(name, what) " " #name " (" what ");"
@@ -34,7 +34,7 @@ enum { MAX_KERNELS = 512 };
 static char kernels[MAX_KERNELS][128];
 static int n_kernels;
 
-/* Kernels whose instructions only some devices have. */
+/* Returns whether this device lacks the instructions that a kernel needs. */
 static bool of_other_devices(const char *name)
 {
     if (kvr_stream_emulated())
@@ -52,7 +52,7 @@ static bool needs_device(const char *name)
     return false;
 }
 
-/* The name of the kernel whose definition begins at `at`; "" if there is none. */
+/* Writes the name of the kernel whose definition begins at `at`, or "" if there is none. */
 static void kernel_name(const char *at, char *name, size_t size)
 {
     const char *end = strchr(at, '('), *p;
@@ -105,7 +105,7 @@ static void find_kernels(void)
     }
 }
 
-/* All sources were read, kernel names are unique, and those of kernels.def are among them. */
+/* All sources were read, kernel names are unique, and the names in kernels.def are among them. */
 START_TEST(kernels_are_found)
 {
     ck_assert_int_ge(n_kernels, 50);
@@ -132,7 +132,7 @@ static bool executed(const char *name)
            kvr_stream_launches(kvr_dev_stream(both_dev), name) > 0;
 }
 
-/* The last test: every kernel that can run here was executed. */
+/* The last test: every kernel that can run on this device was executed. */
 START_TEST(every_kernel_was_executed)
 {
     static char missing[MAX_KERNELS * 130];
@@ -161,7 +161,7 @@ static void say(void)
            kvr_stream_emulated() ? "emulated" : "device");
 }
 
-/* For a process that runs only some checks (tools/device/run.sh): prints the executed kernels. */
+/* Prints the executed kernels, for a process that runs only some checks (tools/device/run.sh). */
 static void say_executed(void)
 {
     for (int i = 0; i < n_kernels && both_stream && both_dev; i++)
@@ -189,7 +189,8 @@ int main(void)
         return EXIT_FAILURE;
     }
     kvr_stream_seed(both_stream, 7);
-    omp_set_num_threads(1); /* cases are small: waking threads would dominate */
+    /* Cases are small: waking threads would take most of the time. */
+    omp_set_num_threads(1);
     tcase_add_test(tc, kernels_are_found);
     suite_add_tcase(s, tc);
     add_case(s, cases_codec());

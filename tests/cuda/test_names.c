@@ -1,4 +1,5 @@
-/* test_names.c - devices by name, and their description without opening them in this process. */
+/* test_names.c - opening devices by name, and describing them in a child process without opening
+ * them in this one. */
 #include <check.h>
 #include <string.h>
 
@@ -61,7 +62,7 @@ START_TEST(a_child_asks)
 }
 END_TEST
 
-/* A failure in the child process is reported here. */
+/* This process reports a failure of the child process. */
 START_TEST(a_child_fails)
 {
     struct kvr_device_words words;
@@ -79,7 +80,8 @@ int main(void)
     TCase *tc = tcase_create("device names");
 
     suite_add_tcase(s, tc);
-    tcase_add_test(tc, a_child_asks); /* first: a GPU's driver does not survive a fork */
+    /* First, because a GPU's driver does not survive a fork. */
+    tcase_add_test(tc, a_child_asks);
     tcase_add_test(tc, names_open_what_they_say);
     tcase_add_test(tc, other_names_are_refused);
     if (kvr_stream_emulated())

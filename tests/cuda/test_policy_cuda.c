@@ -41,7 +41,8 @@ static void close_side(struct side *s)
     kvr_buf_free(&s->v);
 }
 
-/* Decides after `active` tokens; in the intended reading the last `fresh` of them are given. */
+/* Runs the policies after `active` tokens. As intended by their authors, they get only the last
+ * `fresh` tokens; in the study, all of them. */
 static enum kvr_status decide(struct side *s, const struct kvr_scheme *p, int64_t active,
                               int64_t fresh, double beta)
 {
@@ -128,7 +129,7 @@ START_TEST(every_policy)
 }
 END_TEST
 
-/* A part without CUDA functions, as in a plug-in, receives copies. */
+/* A policy without CUDA functions, as in a plug-in, receives copies in host memory. */
 START_TEST(parts_without_cuda)
 {
     struct kvr_scheme *p = plan_of(_i);
@@ -154,7 +155,8 @@ START_TEST(parts_without_cuda)
 }
 END_TEST
 
-/* The n-th allocation on the device, then on its host, fails: an error, and no memory is held. */
+/* The n-th allocation fails, on the device or on its host. The call returns an error and leaves
+ * no memory allocated. */
 START_TEST(memory_runs_out)
 {
     struct kvr_scheme *p = plan_of(_i / 2);

@@ -1,4 +1,5 @@
-/* test_stream.c - refused devices and their messages; memory, time and graphs of a stream. */
+/* test_stream.c - refused devices and their messages, and the memory, timing and graphs of a
+ * stream. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,7 @@ enum { N = FAULT_BLOCKS * FAULT_THREADS };
 static const struct {
     const char *what;
     struct kvr_device_facts facts;
-    const char *says[4]; /* parts of the message; none: the device is usable */
+    const char *says[4]; /* parts of the message, none if the device is usable */
 } judged[] = {
     { "usable", { FACTS(13000, 13000, 1, 9, 0) }, { NULL } },
     { "oldest", { FACTS(13000, 13000, 1, 8, 0) }, { NULL } },
@@ -137,7 +138,8 @@ START_TEST(a_capacity_is_a_number)
         ck_assert_ptr_null(s);
     }
     unsetenv("KVREEL_EMULATED_BYTES");
-    setenv("KVREEL_EMULATED_SHARED", "300000", 1); /* no block has as much */
+    /* No GPU has as much shared memory per block. */
+    setenv("KVREEL_EMULATED_SHARED", "300000", 1);
     expect(kvr_stream_open(&s), KVR_EINVAL, "KVREEL_EMULATED_SHARED='300000'");
     setenv("KVREEL_EMULATED_SHARED", "101376", 1);
     s = open_stream();
@@ -206,7 +208,7 @@ START_TEST(copies_stay_inside)
 }
 END_TEST
 
-/* A copy also copies the shadow of each byte: here that the last word is uninitialized. */
+/* A copy also copies the shadow of each byte. Here the last word is uninitialized. */
 START_TEST(copies_of_nothing_are_nothing)
 {
     struct kvr_stream *s = open_stream();
@@ -249,7 +251,8 @@ START_TEST(marks_are_in_order)
         kvr_stream_forget_marks(s);
         expect(kvr_stream_elapsed(s, a, b, &ns), KVR_EINVAL, "there are 0");
     }
-    a = kvr_stream_mark(s); /* a released ticket is reused */
+    /* A released ticket is used again. */
+    a = kvr_stream_mark(s);
     kvr_stream_unmark(s, a);
     ck_assert_int_eq(kvr_stream_mark(s), a);
     ck_assert_int_eq(kvr_stream_most_marks(s), 201);
@@ -279,7 +282,8 @@ static struct work open_work(struct kvr_stream *s)
 static void some_work(struct kvr_stream *s, const struct work *w)
 {
     kvr_device_copy(s, w->copy, w->x, N * sizeof(float));
-    kvr_device_fill(s, w->copy, 0, FAULT_THREADS * sizeof(float)); /* of the first block */
+    /* overwrites the values of the first block */
+    kvr_device_fill(s, w->copy, 0, FAULT_THREADS * sizeof(float));
     fault_sum(s, w->copy, w->sums);
     fault_sum(s, w->x, w->sums + FAULT_BLOCKS);
 }
@@ -301,7 +305,8 @@ START_TEST(a_graph_does_it_again)
     some_work(s, &w);
     ck_assert_msg(kvr_stream_capture_end(s, &g) == KVR_OK, "%s", kvr_error());
     ck_assert_int_eq(kvr_device_get(s, after, w.sums, sizeof after), KVR_OK);
-    ck_assert_mem_eq(before, after, sizeof after); /* nothing ran */
+    /* Capturing runs nothing. */
+    ck_assert_mem_eq(before, after, sizeof after);
     ck_assert_int_eq(kvr_stream_launches(s, "sum_kernel"), 2);
 
     for (int i = 0; i < 3; i++) {
@@ -314,7 +319,7 @@ START_TEST(a_graph_does_it_again)
     }
     ck_assert_int_eq(kvr_stream_launches(s, "sum_kernel"), 8);
 
-    /* The graph reads the memory's content at launch, not at capture. */
+    /* The graph reads memory at launch, not at capture. */
     for (int i = 0; i < N; i++)
         x[i] = 1;
     ck_assert_int_eq(kvr_device_put(s, w.x, x, sizeof x), KVR_OK);
@@ -329,7 +334,8 @@ START_TEST(a_graph_does_it_again)
 }
 END_TEST
 
-/* Each is one call that is forbidden during capture; `spare` is 4 bytes of device memory. */
+/* Each of these functions makes one call that is forbidden during capture. `spare` is 4 bytes of
+ * device memory. */
 static enum kvr_status sin_alloc(struct kvr_stream *s, void *spare)
 {
     void *p;
@@ -430,8 +436,8 @@ START_TEST(captures_do_not_nest_graphs)
 }
 END_TEST
 
-/* A launch that no device would accept is refused at capture; a fault at run time is reported
- * then. */
+/* A launch that no device would accept is refused at capture. A fault at run time is reported at
+ * run time. */
 START_TEST(graphs_report_their_faults)
 {
     struct kvr_stream *s = open_stream();
