@@ -1,5 +1,5 @@
-/* test_dtype.c - every narrow value, every midpoint, and a sweep of floats, against a definition of
- * round to nearest even. */
+/* test_dtype.c - conversions of every narrow value, every midpoint, and a sweep of floats,
+ * against a definition of round to nearest even. */
 #include "harness/core/dtype.h"
 #include "tests/suite.h"
 
@@ -7,13 +7,16 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { SWEEP_STEP = 4099 }; /* prime: no pattern of low bits, 2046 floats of each exponent */
+/* SWEEP_STEP is a prime, so low bits have no pattern, and each exponent gets 2046 floats. */
+enum { SWEEP_STEP = 4099 };
 
 struct format {
     const char *name;
     enum kvr_dtype dtype;
     int bits, mantissa, bias;
-    bool has_inf; /* the top exponent is infinity and NaN; else only all ones is NaN */
+    /* has_inf: the top exponent is infinity and NaN. Otherwise NaN has all bits set except the
+     * sign. */
+    bool has_inf;
 };
 
 static const struct format formats[] = {
@@ -57,7 +60,7 @@ static unsigned sign_bit(const struct format *f)
     return 1u << (f->bits - 1);
 }
 
-/* Code of the largest finite value. */
+/* Returns the code of the largest finite value. */
 static unsigned top_code(const struct format *f)
 {
     unsigned all = sign_bit(f) - 1;
@@ -72,7 +75,8 @@ static bool is_nan_code(const struct format *f, unsigned code)
     return f->has_inf ? a > top_code(f) + 1 : a > top_code(f);
 }
 
-/* What the code after the largest finite one would be worth: overflow rounds towards it. */
+/* Returns the value of a nonnegative code. Also defined for the code after the largest finite
+ * one, towards which overflow rounds. */
 static double value(const struct format *f, unsigned abs_code)
 {
     int e = (int)(abs_code >> f->mantissa);
@@ -83,7 +87,7 @@ static double value(const struct format *f, unsigned abs_code)
     return ldexp((1u << f->mantissa) + m, e - f->bias - f->mantissa);
 }
 
-/* The definition: of the two neighbours the nearer, at a tie the even code. */
+/* The definition of rounding: the nearer of two neighbours, or the even code in a tie. */
 static unsigned nearest(const struct format *f, double x)
 {
     unsigned sign = signbit(x) ? sign_bit(f) : 0;
@@ -202,7 +206,7 @@ START_TEST(corners)
 }
 END_TEST
 
-/* Pinned by hand, so that a mistake shared by code and definition would show. */
+/* Values worked out by hand, which would show an error common to the code and the definition. */
 START_TEST(known_values)
 {
     ck_assert_uint_eq(kvr_f32_to_bf16(1.0f), 0x3f80);
@@ -231,7 +235,7 @@ static bool same_bits(const void *a, const void *b, size_t n)
     return memcmp(a, b, n) == 0;
 }
 
-/* The bulk calls against the scalar ones, bit for bit, NaN payloads included. */
+/* The bulk conversions equal the scalar ones bit for bit, including NaN payloads. */
 START_TEST(bulk_widening_is_the_scalar_one)
 {
     const struct format *f = &formats[_i];
@@ -241,7 +245,8 @@ START_TEST(bulk_widening_is_the_scalar_one)
     float *dst = malloc((n + 1) * sizeof *dst);
 
     ck_assert(src && dst);
-    for (size_t c = 0; c < n; c++) { /* one byte off: the source need not be aligned */
+    /* The source is off by one byte, since it need not be aligned. */
+    for (size_t c = 0; c < n; c++) {
         uint16_t h = (uint16_t)c;
 
         if (size == 2)
@@ -268,7 +273,8 @@ START_TEST(bulk_narrowing_is_the_scalar_one)
 {
     const struct format *f = &formats[_i];
     size_t size = kvr_dtype_size(f->dtype);
-    enum { N = 1021 }; /* odd, so that every tail length turns up */
+    /* N is odd, so that every tail length occurs. */
+    enum { N = 1021 };
     float src[N];
     unsigned char dst[2 * N + 1];
     uint64_t u = 0;

@@ -86,18 +86,21 @@ START_TEST(folders_and_whole_files)
 
     ck_assert_int_eq(kvr_out_open(&o, file), KVR_OK);
     ck_assert_int_eq(kvr_out_write(o, "new", 3), KVR_OK);
-    ck_assert_str_eq(read_text(file, buf), "old"); /* until the commit */
+    /* The old content stays until the commit. */
+    ck_assert_str_eq(read_text(file, buf), "old");
     kvr_out_drop(&o);
     ck_assert_ptr_null(o);
     kvr_out_drop(&o);
     ck_assert_str_eq(read_text(file, buf), "old");
     put(file, "newer");
     ck_assert_str_eq(read_text(file, buf), "newer");
-    ck_assert_int_eq(kvr_out_open(&o, deep), KVR_EIO); /* a folder */
+    /* A folder cannot be opened for writing. */
+    ck_assert_int_eq(kvr_out_open(&o, deep), KVR_EIO);
     ck_assert_ptr_null(o);
 
     ck_assert_int_eq(unlink(file), 0);
-    while (strlen(deep) > strlen(root)) { /* each is empty: no temporary was left */
+    /* Each folder can be removed, so no temporary file was left. */
+    while (strlen(deep) > strlen(root)) {
         char *up = kvr_path_dir(deep);
 
         ck_assert_int_eq(rmdir(deep), 0);
@@ -140,7 +143,8 @@ START_TEST(what_is_no_file_stays_what_it_is)
     ck_assert(S_ISFIFO(mode_of(fifo)));
     ck_assert_int_eq(close(reader), 0);
 
-    if (mknod(node, S_IFCHR | 0600, makedev(1, 3)) == 0) { /* a /dev/null of one's own; root only */
+    /* A character device like /dev/null. Only root can make one. */
+    if (mknod(node, S_IFCHR | 0600, makedev(1, 3)) == 0) {
         put(node, "nothing");
         ck_assert(S_ISCHR(mode_of(node)));
         unlink(node);
@@ -158,7 +162,7 @@ START_TEST(what_is_no_file_stays_what_it_is)
     ck_assert_int_eq(mode_of(file) & 07777, 0640);
     ck_assert_str_eq(read_text(file, buf), "new");
 
-    /* It became a link while it was written. */
+    /* The path becomes a symbolic link while the file is being written. */
     ck_assert_int_eq(unlink(link), 0);
     ck_assert_int_eq(kvr_out_open(&o, link), KVR_OK);
     ck_assert_int_eq(symlink(file, link), 0);
@@ -178,7 +182,7 @@ START_TEST(clock_moves_forward)
 
     usleep(2000);
     t1 = kvr_now_ns();
-    ck_assert_int_ge(t1 - t0, 2000000); /* usleep never sleeps less */
+    ck_assert_int_ge(t1 - t0, 2000000); /* usleep sleeps at least this long */
 }
 END_TEST
 

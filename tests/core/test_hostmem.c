@@ -1,4 +1,4 @@
-/* test_hostmem.c - a memory spike of a millisecond is measured. */
+/* test_hostmem.c - a memory peak of one millisecond is measured. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 enum { SPIKE = 64 << 20 };
 
-/* SPIKE bytes, touched, for about a millisecond. */
+/* Maps and touches SPIKE bytes for about one millisecond. */
 static void spike(void)
 {
     char *p = mmap(NULL, SPIKE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -29,15 +29,17 @@ START_TEST(host_peak_sees_a_spike)
     int64_t before, after;
 
     if (!kvr_host_peak_reset())
-        return; /* the kernel was built without it: what remains is the peak of the process */
+        return; /* without this kernel feature only the peak of the whole process is known */
     before = kvr_host_peak_bytes();
     ck_assert_int_gt(before, 0);
     spike();
     after = kvr_host_peak_bytes();
-    /* All of it, less the pages that the process gave back meanwhile: an eighth is wide. */
+    /* The peak includes the spike, less pages that the process freed meanwhile. An eighth is a
+     * generous limit. */
     ck_assert_int_ge(after - before, SPIKE - SPIKE / 8);
     ck_assert(kvr_host_peak_reset());
-    ck_assert_int_lt(kvr_host_peak_bytes(), after - SPIKE / 2); /* and forgotten after a reset */
+    /* A reset forgets the spike. */
+    ck_assert_int_lt(kvr_host_peak_bytes(), after - SPIKE / 2);
 }
 END_TEST
 
@@ -54,7 +56,7 @@ START_TEST(allocator_peak_sees_a_spike)
     kvr_buf_free(&b);
     kvr_mem_stats(dev, &s);
     ck_assert_uint_eq(s.peak_total, (size_t)SPIKE + (1 << 20));
-    ck_assert_uint_eq(s.peak[KVR_MEM_SCRATCH], SPIKE); /* by tag, at that instant */
+    ck_assert_uint_eq(s.peak[KVR_MEM_SCRATCH], SPIKE); /* by tag, at the time of the total peak */
     ck_assert_uint_eq(s.peak[KVR_MEM_KV], 1 << 20);
     ck_assert_uint_eq(s.live[KVR_MEM_SCRATCH], 0);
     kvr_buf_free(&held);
@@ -69,7 +71,8 @@ START_TEST(counters_move)
 
     ck_assert_int_ge(kvr_host_oom_kills(), 0);
     ck_assert_int_gt(busy, 0);
-    do /* the counter has a resolution of 10 ms */
+    /* The counter has a resolution of 10 ms. */
+    do
         clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
     while (t.tv_sec == 0 && t.tv_nsec < 200000000);
     ck_assert_int_ge(kvr_host_busy_ns() - busy, 50000000);

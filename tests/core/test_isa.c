@@ -1,9 +1,9 @@
-/* test_isa.c - tests the choice of a kernel variant, and that code compiled for one instruction set
- * stays in the objects of its variant.
+/* test_isa.c - tests the choice of an ISA variant of the kernels, and that code compiled for one
+ * instruction set stays in the objects of its variant.
  *
  * The program must start on every x86-64-v2 machine. Therefore functions of core and portable
- * kernels contain no newer instruction. A variant exports only its table: if it exported a helper,
- * the linker could use that copy of the helper for all variants. */
+ * kernels contain no newer instruction. A variant exports only its table: if it exported a
+ * helper, the linker could use that copy of the helper for all variants. */
 #include "harness/core/isa.h"
 
 #include <check.h>

@@ -101,7 +101,7 @@ START_TEST(missing_is_an_error_or_a_default)
     ck_assert_int_eq(kvr_json_int(o, "f", "gone", &i), KVR_EFORMAT);
     ck_assert_str_eq(kvr_error(), "f: key gone is missing, need integer");
     ck_assert_int_eq(kvr_json_int_opt(o, "f", "gone", &i), KVR_OK);
-    ck_assert_int_eq(kvr_json_int_opt(o, "f", "n", &i), KVR_OK); /* null */
+    ck_assert_int_eq(kvr_json_int_opt(o, "f", "n", &i), KVR_OK); /* a null counts as missing */
     ck_assert_int_eq(kvr_json_int_in_opt(o, "f", "gone", 0, 1, &n), KVR_OK);
     ck_assert(i == 5 && n == 6);
     ck_assert_int_eq(kvr_json_int_opt(o, "f", "i", &i), KVR_OK);
@@ -110,8 +110,8 @@ START_TEST(missing_is_an_error_or_a_default)
 }
 END_TEST
 
-/* Messages with arbitrary bytes from files or names become valid JSON: UTF-8 is kept, every other byte becomes
- * U+FFFD. */
+/* Messages with arbitrary bytes from files or names become valid JSON. UTF-8 is kept, and every
+ * other byte becomes U+FFFD. */
 START_TEST(words)
 {
 #define WHAT "\xef\xbf\xbd"
@@ -119,8 +119,10 @@ START_TEST(words)
         { "", "" },
         { "fr\xc3\xbchling \xf0\x9f\x8e\xac", "fr\xc3\xbchling \xf0\x9f\x8e\xac" },
         { "found '\xff\xfe'", "found '" WHAT WHAT "'" },
-        { "cut \xe2\x82", "cut " WHAT WHAT },                 /* in the middle of a character */
-        { "\xc0\xaf\xed\xa0\x80", WHAT WHAT WHAT WHAT WHAT }, /* overlong, a surrogate */
+        /* ends in the middle of a character */
+        { "cut \xe2\x82", "cut " WHAT WHAT },
+        /* An overlong encoding and a surrogate. */
+        { "\xc0\xaf\xed\xa0\x80", WHAT WHAT WHAT WHAT WHAT },
         { "\xf4\x90\x80\x80.", WHAT WHAT WHAT WHAT "." },
     };
 
@@ -175,8 +177,8 @@ START_TEST(files)
 }
 END_TEST
 
-/* Python's json writes what JSON does not have: read by name, refused where a number is wanted, and a
- * string of the same letters stays a string. */
+/* Python's json module writes NaN and Infinity, which JSON does not have. They can be read, are
+ * refused where a number is needed, and stay text within strings. */
 START_TEST(numbers_of_python)
 {
     static const char content[] = "{\"n\": NaN, \"p\":Infinity, \"m\": [-Infinity],\n"
@@ -203,7 +205,8 @@ START_TEST(numbers_of_python)
     json_decref(o);
     ck_assert_int_eq(load_text("{\"a\": -Infinity,\n \"b\": NaN, nan}", &o, path), KVR_EFORMAT);
     snprintf(place, sizeof place, "%s:2:", path);
-    says(place); /* columns are those of the file */
+    /* Columns are those of the file. */
+    says(place);
     says(":14: ");
     ck_assert_int_eq(load_text("{\"a\": NaNs}", &o, path), KVR_EFORMAT);
     ck_assert_int_eq(load_text("{NaN: 1}", &o, path),
@@ -215,7 +218,7 @@ END_TEST
 START_TEST(byte_order_marks)
 {
     static const struct {
-        const char *text, *says; /* NULL: read */
+        const char *text, *says; /* expected error message, or NULL if the file is valid */
     } cases[] = {
         { "\xef\xbb\xbf{\"a\": 1}", NULL },
         { "\xff\xfe{", "UTF-16 text (it begins with the byte order mark FF FE): save it as UTF-8" },

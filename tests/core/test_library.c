@@ -1,5 +1,5 @@
-/* test_library.c - a loader without memory is distinguished from a missing library. This file
- * replaces the loader and returns glibc's messages. */
+/* test_library.c - if dlopen() fails for lack of memory, the error differs from that of a
+ * missing library. This file replaces dlopen() and returns glibc's messages. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <string.h>
@@ -37,14 +37,14 @@ static enum kvr_status opened(int error, const char *text)
 
 START_TEST(without_memory)
 {
-    /* Where malloc() was the last to fail, and where files were looked for after it. */
+    /* errno is ENOMEM if malloc() failed last, and ENOENT if files were searched afterwards. */
     ck_assert_int_eq(opened(ENOMEM, "libx.so.1: whatever"), KVR_ENOMEM);
     ck_assert_str_eq(kvr_error(), "libx.so.1: out of memory while loading it");
     ck_assert_int_eq(opened(ENOENT, "out of memory"), KVR_ENOMEM);
     ck_assert_int_eq(opened(ENOENT, "libx.so.1: cannot create shared object descriptor: "
                                     "Cannot allocate memory"),
                      KVR_ENOMEM);
-    /* The reason without the object's name: there was no memory to put both together. */
+    /* glibc reports the reason without the library's name if it had no memory to join both. */
     ck_assert_int_eq(opened(ENOENT, "cannot open shared object file"), KVR_ENOMEM);
     ck_assert_int_eq(opened(ENOENT, NULL), KVR_ENOMEM);
 }

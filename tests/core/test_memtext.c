@@ -1,4 +1,4 @@
-/* test_memtext.c - text printed into memory is complete, or there is none. */
+/* test_memtext.c - text printed to memory is either complete or reported as failed. */
 #include <check.h>
 #include <errno.h>
 #include <stdbool.h>
@@ -8,7 +8,7 @@
 #include "harness/core/memtext.h"
 #include "tests/suite.h"
 
-/* --- memory that ends once ----------------------------------------------------------------- */
+/* --- an allocation that fails once ------------------------------------------------------------ */
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
@@ -21,7 +21,8 @@
 #define OTHERS_ALLOCATE
 #endif
 
-static size_t refused; /* so much or more, once; 0: nothing */
+/* The next allocation of at least this many bytes fails; 0 fails none. */
+static size_t refused;
 
 #ifndef OTHERS_ALLOCATE
 void *__libc_malloc(size_t n);
@@ -85,7 +86,8 @@ START_TEST(nothing_is_a_text)
 }
 END_TEST
 
-/* glibc's own stream goes on behind the hole, and says that it printed everything. */
+/* After a failed allocation, glibc's stream loses text but reports success. kvr_text_close()
+ * must report the failure. */
 START_TEST(a_hole_is_told)
 {
 #ifndef OTHERS_ALLOCATE

@@ -1,4 +1,4 @@
-/* test_opts.c - option tables: bounds, types, lists, text, near misses. */
+/* test_opts.c - option tables: bounds, types, lists, text, and suggestions for misspelled names. */
 #include "harness/core/opts.h"
 #include "tests/suite.h"
 
@@ -164,7 +164,8 @@ START_TEST(lists)
     ck_assert_int_eq(kvr_opts_parse(table, &s, "=3"), KVR_ENOTFOUND);
     ck_assert_int_eq(kvr_opts_parse(NULL, NULL, "bits=3"), KVR_ENOTFOUND);
     ck_assert_int_eq(kvr_opts_parse(NULL, NULL, ""), KVR_OK);
-    ck_assert_int_eq(memcmp(&s, &before, sizeof s), 0); /* no half of a bad list stays */
+    /* An invalid list changes no option. */
+    ck_assert_int_eq(memcmp(&s, &before, sizeof s), 0);
 }
 END_TEST
 
@@ -204,12 +205,15 @@ START_TEST(nearest_names)
     char longest[500];
 
     ck_assert_str_eq(kvr_nearest("rtn_int4", names), "RTN_INT4");
-    ck_assert_str_eq(kvr_nearest("RTN_INT5", names), "RTN_INT2"); /* a tie: the first */
-    ck_assert_str_eq(kvr_nearest("RTN_IN4T", names), "RTN_INT4"); /* a swap is one edit */
+    /* In a tie, the first name is suggested. */
+    ck_assert_str_eq(kvr_nearest("RTN_INT5", names), "RTN_INT2");
+    /* A transposition is one edit. */
+    ck_assert_str_eq(kvr_nearest("RTN_IN4T", names), "RTN_INT4");
     ck_assert_str_eq(kvr_nearest("fb16", names), "bf16");
     ck_assert_str_eq(kvr_nearest("RTNK2V4", names), "RTN_K2_V4");
     ck_assert_ptr_null(kvr_nearest("quarot", names));
-    ck_assert_ptr_null(kvr_nearest("bf", names)); /* 2 edits > 1 + 2 / 3 */
+    /* Two edits exceed the limit of 1 + 2 / 3. */
+    ck_assert_ptr_null(kvr_nearest("bf", names));
     ck_assert_ptr_null(kvr_nearest("bf16", none));
     memset(longest, 'x', sizeof longest);
     longest[sizeof longest - 1] = '\0';

@@ -1,4 +1,5 @@
-/* test_regex.c - agrees with POSIX, in bounded time where POSIX takes seconds. */
+/* test_regex.c - the matcher agrees with POSIX, and takes bounded time for patterns that take
+ * POSIX seconds. */
 #include "harness/core/regex.h"
 
 #include <regex.h>
@@ -59,7 +60,7 @@ START_TEST(refused)
 }
 END_TEST
 
-/* a?a?...aa... and a*a*...b take a backtracking matcher hours. */
+/* A backtracking matcher would take hours for a?a?...aa... and a*a*...b. */
 START_TEST(bounded)
 {
     char pattern[401] = "", text[2001];
@@ -77,7 +78,7 @@ START_TEST(bounded)
 }
 END_TEST
 
-/* Random small ones, against the C library. */
+/* Random short patterns give the same result as the C library. */
 START_TEST(as_posix)
 {
     static const char *const pieces[] = { "a",     "b",     ".", "[ab]", "[^a]", "(a|b)",

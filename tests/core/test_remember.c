@@ -1,4 +1,4 @@
-/* test_remember.c - hashes of large files are cached, and never stale. */
+/* test_remember.c - hashes of large files are cached, and a cached hash is never outdated. */
 #include "harness/core/remember.h"
 #include "tests/suite.h"
 
@@ -26,7 +26,7 @@ static void close_folder(void)
     ck_assert_int_eq(system(command), 0);
 }
 
-/* A hole, so that it takes no room; its first byte is `c`. */
+/* Makes a sparse file, which takes no disk space. Its first byte is `c`. */
 static void make_large(char c)
 {
     const int fd = open(large, O_WRONLY | O_CREAT, 0600);
@@ -59,13 +59,15 @@ START_TEST(a_large_file_is_read_once)
     ck_assert_str_eq(b, ""); /* not hashed yet */
     ck_assert_int_eq(kvr_file_sha256(large, a), KVR_OK);
     ck_assert_int_eq(kvr_file_sha256_known(large, b), KVR_OK);
-    ck_assert_str_eq(b, ""); /* written a moment ago: a stamp would not show the next write */
+    /* The file was written a moment ago. Its timestamp might not change with the next write, so
+     * its hash is not cached. */
+    ck_assert_str_eq(b, "");
     usleep(2200000);
     ck_assert_int_eq(kvr_file_sha256(large, b), KVR_OK);
     ck_assert_str_eq(a, b);
     ck_assert_int_eq(kvr_file_sha256_known(large, b), KVR_OK);
     ck_assert_str_eq(a, b);
-    /* The stored hash is returned, if its line is complete. */
+    /* A cached hash is returned if its line is complete. */
     ck_assert(kvr_file_stamp(large, stamp, &quiet) && quiet);
     memset(a, '7', sizeof a - 1);
     snprintf(line, sizeof line, "sha256 %s = %s\n", stamp, a);
@@ -80,7 +82,7 @@ START_TEST(a_large_file_is_read_once)
     write_cache(line);
     ck_assert_int_eq(kvr_file_sha256_known(large, b), KVR_OK);
     ck_assert_str_eq(b, "");
-    /* A file that was written to is another. */
+    /* After a write the cached hash is not used. */
     ck_assert_int_eq(kvr_file_sha256(large, a), KVR_OK);
     make_large('b');
     ck_assert_int_eq(kvr_file_sha256_known(large, b), KVR_OK);
@@ -117,7 +119,7 @@ START_TEST(the_best_of_all_runs_counts)
     write_cache("rate a = much\nrate b = nan\n");
     ck_assert_double_eq(kvr_best_number("rate", "a", 1), 1);
     ck_assert_double_eq(kvr_best_number("rate", "b", 1), 1);
-    /* Without a place to keep it what is measured now has to do. */
+    /* If the cache cannot be written, the current measurement is returned. */
     setenv("XDG_CACHE_HOME", "/proc/none", 1);
     ck_assert_double_eq(kvr_best_number("rate", "a", 0.5), 0.5);
 }

@@ -102,8 +102,9 @@ START_TEST(streams_differ)
 }
 END_TEST
 
-/* Bounds are five standard errors of the statistic over n samples: sd/sqrt(n) for a mean,
- * sqrt((kurtosis - 1)/n) var for a variance. The draws are fixed, so this never flickers. */
+/* Bounds are five standard errors of the statistic over n samples: sd / sqrt(n) for a mean,
+ * sqrt((kurtosis - 1) / n) var for a variance. The samples are fixed, so the result never
+ * changes. */
 START_TEST(normal_moments)
 {
     float *x = malloc(N * sizeof *x);
@@ -157,15 +158,16 @@ START_TEST(uniform_moments)
 }
 END_TEST
 
-/* x / |y| in units of 2^-52. */
+/* Returns the error of x against y in units of 2^-52 of y. */
 static double ulps(double x, long double y)
 {
     return (double)(fabsl((long double)x - y) / fabsl(y)) * 0x1p52;
 }
 
-/* Against the library's long double, 11 bits more precise. The last addition rounds by 1/2 unit at most. Of
- * the logarithm the quotient s does so too, and its later terms are a hundredth of it: 1.1 units. Of cosine and
- * sine the correction is a sixth of the sum and has four roundings of 1/2: 1/2 + 1/3. */
+/* Compares with the library's long double, which has 11 more bits. The last addition rounds by
+ * at most 1/2 unit. In the logarithm the quotient s also rounds by 1/2, and its later terms are
+ * a hundredth of it: 1.1 units. In cosine and sine the correction is a sixth of the sum and has
+ * four roundings of 1/2: 1/2 + 1/3 units. */
 START_TEST(logarithm_and_turn_are_exact_to_a_unit)
 {
     static const uint32_t ends[] = { 0,          1,          2,          0x3fffffff, 0x40000000,
@@ -189,7 +191,7 @@ START_TEST(logarithm_and_turn_are_exact_to_a_unit)
 }
 END_TEST
 
-/* A double within a unit rounds to another float with a chance of 2^-28. */
+/* A double that is off by one unit rounds to another float with a probability of 2^-28. */
 START_TEST(normals_are_those_of_the_library)
 {
     enum { PAIRS = 1 << 18 };

@@ -1,4 +1,4 @@
-/* test_safetensors.c - valid files, malformed files, and writing. */
+/* test_safetensors.c - reading valid and malformed files, and writing. */
 #include "harness/core/safetensors.h"
 #include "harness/device/array.h"
 #include "tests/suite.h"
@@ -14,7 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* A full disk, made here: this write() stands before the C library's. */
+/* Simulates a full disk: this write() replaces the C library's. */
 static size_t disk_left = SIZE_MAX;
 
 ssize_t write(int fd, const void *p, size_t n)
@@ -30,7 +30,8 @@ ssize_t write(int fd, const void *p, size_t n)
     return (ssize_t)syscall(SYS_write, fd, p, n);
 }
 
-/* length, header, data; in a block of exactly its size, so that a sanitizer sees overreads. */
+/* Builds a file from length, header and data. The block has exactly its size, so that sanitizers
+ * detect overreads. */
 static unsigned char *build(const char *header, size_t n_data, size_t *n)
 {
     size_t len = strlen(header);
@@ -65,7 +66,8 @@ START_TEST(good_file)
 
     ck_assert_int_eq(kvr_st_open_memory(&f, bytes, n, "small"), KVR_OK);
     ck_assert_int_eq(kvr_st_count(f), 4);
-    ck_assert_str_eq(kvr_st_name(f, 0), "a"); /* data order, not header order */
+    /* Tensors are ordered by data offset, not by header position. */
+    ck_assert_str_eq(kvr_st_name(f, 0), "a");
     ck_assert_str_eq(kvr_st_name(f, 1), "empty");
     ck_assert_str_eq(kvr_st_name(f, 2), "b");
     ck_assert_str_eq(kvr_st_name(f, 3), "scalar");
@@ -110,7 +112,7 @@ START_TEST(no_tensors_at_all)
 }
 END_TEST
 
-/* The reference reader (safetensors 0.8.0) takes these too. */
+/* The reference reader (safetensors 0.8.0) accepts these files, too. */
 START_TEST(what_the_reference_reads)
 {
     static const char entry[] = "\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]";
@@ -134,13 +136,13 @@ START_TEST(what_the_reference_reads)
 }
 END_TEST
 
-/* Headers that lie. `says`: what the message must name besides the file. */
+/* Malformed headers. `says` are words that the message must contain besides the file name. */
 static const struct {
     const char *header;
     size_t n_data;
     const char *says[2];
 } hostile[] = {
-    /* not the JSON it should be */
+    /* not a JSON object */
     { "", 0, { "JSON object", "" } },
     { " {}", 0, { "JSON object", "" } },
     { "[]", 0, { "JSON object", "" } },
@@ -152,7 +154,7 @@ static const struct {
     { "{\"\xff\":{}}", 0, { "header byte", "" } },
     { "{\"a\\u0000b\":{}}", 0, { "header byte", "" } },
     { "{" ENTRY("a", "U8", "[1]", "[0,1]") ",}", 1, { "header byte", "" } },
-    /* duplicates */
+    /* duplicate keys */
     { "{" ENTRY("a", "U8", "[1]", "[0,1]") "," ENTRY("a", "U8", "[1]", "[1,2]") "}",
       2,
       { "duplicate", "\"a\"" } },
@@ -319,7 +321,8 @@ START_TEST(truncated_anywhere)
 }
 END_TEST
 
-/* Every byte of a small file replaced by hostile ones: refused, or still inside the file. */
+/* Each byte of a small file is replaced by hostile values. The file is either refused, or all
+ * data stays inside the file. */
 START_TEST(damaged_anywhere)
 {
     static const unsigned char with[] = {
@@ -354,7 +357,8 @@ START_TEST(damaged_anywhere)
         }
         bytes[at] = was;
     }
-    ck_assert_int_gt(accepted, 0); /* the data, and letters of names */
+    /* Changes in the data and in letters of names are accepted. */
+    ck_assert_int_gt(accepted, 0);
     ck_assert_int_gt(refused, accepted);
     free(bytes);
 }
@@ -381,7 +385,7 @@ START_TEST(shapes_are_checked_and_both_are_said)
 }
 END_TEST
 
-/* A tensor at an odd address: it is copied once, and the copy is aligned. */
+/* A tensor at an unaligned address is copied once, to aligned memory. */
 START_TEST(unaligned_data)
 {
     static const char header[] =
@@ -421,7 +425,7 @@ START_TEST(unaligned_data)
 }
 END_TEST
 
-/* A folder of its own for files. */
+/* A temporary folder for files. */
 static char dir[PATH_MAX], target[PATH_MAX + 32];
 
 static void make_dir(void)
@@ -499,7 +503,8 @@ START_TEST(what_is_written_reads_back)
     ck_assert_int_eq(stat(target, &sb), 0);
     ck_assert_int_eq(sb.st_mode & 0777, 0644);
     check_round_trip();
-    ck_assert_int_eq(kvr_st_write(target, items, N_ITEMS, metadata), KVR_OK); /* over itself */
+    /* The file is overwritten. */
+    ck_assert_int_eq(kvr_st_write(target, items, N_ITEMS, metadata), KVR_OK);
     check_round_trip();
     ck_assert_int_eq(count_files(), 1);
     umask(mask);
@@ -543,7 +548,8 @@ START_TEST(read_f32_converts)
 }
 END_TEST
 
-/* The disk fills after each number of bytes in turn: the old file stands, no litter. */
+/* The disk is full after every possible number of bytes. The old file stays unchanged, and no
+ * temporary file is left. */
 START_TEST(full_disk_leaves_the_old_file)
 {
     struct stat sb;
@@ -578,9 +584,11 @@ START_TEST(unwritable_places)
     snprintf(path, sizeof path, "%s/no/such/folder.safetensors", dir);
     ck_assert_int_eq(kvr_st_write(path, items, N_ITEMS, NULL), KVR_EIO);
     ck_assert_ptr_nonnull(strstr(kvr_error(), path));
-    ck_assert_int_eq(kvr_st_write(dir, items, N_ITEMS, NULL), KVR_EIO); /* a folder */
+    /* The target is a folder. */
+    ck_assert_int_eq(kvr_st_write(dir, items, N_ITEMS, NULL), KVR_EIO);
     ck_assert_int_eq(kvr_st_write(target, items, N_ITEMS, metadata), KVR_OK);
-    if (geteuid() != 0) { /* root may write anywhere */
+    /* Root may write anywhere. */
+    if (geteuid() != 0) {
         ck_assert_int_eq(chmod(dir, 0500), 0);
         ck_assert_int_eq(kvr_st_write(target, items, 1, NULL), KVR_EIO);
         ck_assert_int_eq(chmod(dir, 0700), 0);
@@ -630,12 +638,13 @@ START_TEST(files_that_are_none)
     ck_assert_ptr_nonnull(strstr(kvr_error(), target));
     ck_assert_int_eq(kvr_st_open(&f, dir), KVR_EIO);
     ck_assert_int_eq(mkfifo(target, 0600), 0);
-    ck_assert_int_eq(kvr_st_open(&f, target), KVR_EIO); /* and does not wait for a writer */
+    /* A FIFO is refused without waiting for a writer. */
+    ck_assert_int_eq(kvr_st_open(&f, target), KVR_EIO);
     unlink(target);
     file = fopen(target, "w");
     ck_assert_ptr_nonnull(file);
     fclose(file);
-    ck_assert_int_eq(kvr_st_open(&f, target), KVR_EFORMAT); /* empty */
+    ck_assert_int_eq(kvr_st_open(&f, target), KVR_EFORMAT); /* an empty file */
     ck_assert_ptr_nonnull(strstr(kvr_error(), target));
     remove_dir();
 }

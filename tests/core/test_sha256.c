@@ -1,4 +1,4 @@
-/* test_sha256.c - FIPS 180-4 examples, partial input, files. */
+/* test_sha256.c - SHA-256: examples of FIPS 180-4, input in parts, and files. */
 #include "harness/core/sha256.h"
 #include "tests/suite.h"
 

@@ -1,4 +1,4 @@
-/* test_tensor.c - shapes. */
+/* test_tensor.c - element counts, bytes and text of tensor shapes. */
 #include "harness/core/tensor.h"
 #include "tests/suite.h"
 
@@ -29,7 +29,9 @@ START_TEST(shape_text)
     ck_assert_str_eq(kvr_shape_text(shape, 4, buf, sizeof buf), "[3, 16, 6, -1]");
     ck_assert_str_eq(kvr_shape_text(shape, 1, buf, sizeof buf), "[3]");
     ck_assert_str_eq(kvr_shape_text(shape, 0, buf, sizeof buf), "[]");
-    for (size_t n = 1; n < 15; n++) { /* cut short, always terminated, never past the end */
+    /* With a short buffer the text is cut off and terminated, and nothing is written past the
+     * end. */
+    for (size_t n = 1; n < 15; n++) {
         memset(buf, 'x', sizeof buf);
         kvr_shape_text(shape, 4, buf, n);
         ck_assert_uint_eq(strlen(buf), n - 1);

@@ -1,5 +1,5 @@
-/* planted.c - a test program with every kind of failure on a device, for its runner
- * (tests/cli/test_device_check.sh): checks that pass, fail, hang, crash and exit. */
+/* planted.c - a test program whose tests pass, fail, hang, crash and exit.
+ * tests/cli/test_device_check.sh runs it to test the runner of device checks. */
 #include <check.h>
 #include <signal.h>
 #include <unistd.h>

@@ -129,7 +129,7 @@ static kvr_bf16 *draw(size_t n, uint32_t which, void **device)
     return b;
 }
 
-/* One query of one head, in double. */
+/* Attention of one query of one head in double precision. */
 static void direct(const struct kvr_cudnn_shape *s, const kvr_bf16 *q, const kvr_bf16 *k,
                    const kvr_bf16 *v, int64_t row, int head, double *out)
 {
@@ -152,8 +152,8 @@ static void direct(const struct kvr_cudnn_shape *s, const kvr_bf16 *q, const kvr
         out[c] /= sum;
 }
 
-/* Weights and output are rounded to BF16: each within 2^-9 of itself, and weights add up to 1, so an
- * output is within 2^-9 of the greatest value, and of itself. */
+/* Weights and outputs are rounded to BF16, each by 2^-9 relative. Weights sum to 1. So an output
+ * is off by at most 2^-9 of the largest value and 2^-9 of itself. */
 static void hold(const struct kvr_cudnn_shape *s, const kvr_bf16 *q, const kvr_bf16 *k,
                  const kvr_bf16 *v, const kvr_bf16 *out)
 {
@@ -191,7 +191,7 @@ static void attend(const struct kvr_cudnn_shape *s)
     ck_assert_msg(kvr_cudnn_attend(c, p, q, k, v, out, work) == KVR_OK, "%s", kvr_error());
     ck_assert_int_eq(kvr_device_get(stream, got, out, n * sizeof *got), KVR_OK);
     hold(s, hq, hk, hv, got);
-    /* What the library refuses comes out in its words. */
+    /* The library's error message is part of the error. */
     ck_assert_int_eq(kvr_cudnn_attend(c, p, q, k, v, out, NULL), KVR_EINTERNAL);
     ck_assert_ptr_nonnull(strstr(kvr_error(), "no workspace"));
     kvr_cudnn_plan_close(c, &p);
@@ -218,13 +218,14 @@ START_TEST(what_it_computes)
     ck_assert_str_eq(words, "cuDNN 9.19");
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         attend(&shapes[i]);
-    name_library("tests/plugins/fake_cudnn.so", "second"); /* the next proposal is taken */
+    /* The second proposed plan is used. */
+    name_library("tests/plugins/fake_cudnn.so", "second");
     attend(&shapes[0]);
     close_stream();
 }
 END_TEST
 
-/* Whatever keeps it from computing, there is a reason to print. */
+/* If cuDNN cannot be used, the error states the reason. */
 START_TEST(why_there_is_none)
 {
     static const struct {
@@ -250,7 +251,7 @@ START_TEST(why_there_is_none)
                           strncmp(kvr_error(), "cuDNN: ", 7) == 0,
                       "%s", kvr_error());
     }
-    /* Emulated, NVIDIA's own is not even looked for. */
+    /* On the emulated device, NVIDIA's library is not searched for. */
     unsetenv("KVREEL_CUDNN");
     ck_assert_int_eq(kvr_cudnn_name(words, sizeof words), KVR_EUNSUPPORTED);
     ck_assert_str_eq(kvr_error(), "cuDNN: not used, since the kernels are emulated");
@@ -268,7 +269,8 @@ START_TEST(why_there_is_none)
     ck_assert_ptr_nonnull(strstr(kvr_error(), "no kernel for this graph"));
     ck_assert_ptr_nonnull(strstr(kvr_error(), "its log: Reason: no engine takes it"));
     ck_assert_ptr_null(strstr(kvr_error(), "function called"));
-    setenv("CUDNN_LOGDEST_DBG", "stderr", 1); /* the library writes it itself */
+    /* The library writes its log itself. */
+    setenv("CUDNN_LOGDEST_DBG", "stderr", 1);
     ck_assert_int_eq(kvr_cudnn_plan_open(&p, c, &shape), KVR_EUNSUPPORTED);
     ck_assert_ptr_null(strstr(kvr_error(), "its log"));
     unsetenv("CUDNN_LOGDEST_DBG");
@@ -278,7 +280,8 @@ START_TEST(why_there_is_none)
 }
 END_TEST
 
-/* cuDNN and NVRTC as Python's packages have them: in folders of their own. Last: what is loaded stays. */
+/* cuDNN and NVRTC in separate folders, as Python packages install them. This is the last test,
+ * since loaded libraries stay. */
 START_TEST(nvrtc_is_found_beside_it)
 {
     static const struct kvr_cudnn_shape shape = { 5, 9, 2, 16 };

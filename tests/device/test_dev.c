@@ -1,4 +1,4 @@
-/* test_dev.c - every kind of device satisfies dev.h, and describes itself correctly. */
+/* test_dev.c - every kind of device satisfies dev.h and describes itself correctly. */
 #include "harness/device/dev.h"
 
 #include <string.h>
@@ -48,7 +48,8 @@ START_TEST(memory_is_moved_in_order)
     ck_assert_int_eq(kvr_dev_put(dev, a.p, in, N), KVR_OK);
     kvr_dev_copy(dev, b.p, a.p, N);
     kvr_dev_zero(dev, (char *)b.p + 10, N - 20);
-    kvr_dev_zero(dev, a.p, N); /* after the copy: b keeps what a was */
+    /* Runs after the copy, so b has the former content of a. */
+    kvr_dev_zero(dev, a.p, N);
     kvr_dev_zero(dev, a.p, 0);
     kvr_dev_copy(dev, b.p, a.p, 0);
     memset(out, 0xee, N);
@@ -62,14 +63,15 @@ START_TEST(memory_is_moved_in_order)
 }
 END_TEST
 
-/* Where work can be recorded it is not done until it is replayed, and then each time. */
+/* On devices that record graphs, recorded work runs at each replay, and not before the first. */
 START_TEST(what_is_recorded_is_done_again)
 {
     struct kvr_dev *dev = open_dev(_i);
     struct kvr_graph *graph = NULL;
     struct kvr_buf a = { 0 }, b = { 0 };
 
-    kvr_dev_graph_close(dev, &graph); /* none: nothing to do, on any device */
+    /* Closing no graph has no effect on any device. */
+    kvr_dev_graph_close(dev, &graph);
     ck_assert(kvr_dev_records(dev) == (_i == KVR_CUDA));
     for (int round = 0; kvr_dev_records(dev) && round < 3; round++) {
         unsigned char value = (unsigned char)(round + 1), out = 0;

@@ -31,7 +31,8 @@ START_TEST(aligned_and_zero_filled)
     static const size_t sizes[] = { 1, 2, 63, 64, 65, 4095, 4096, 1 << 20 };
     struct kvr_dev *dev = open_cpu();
 
-    for (int round = 0; round < 3; round++) { /* later rounds get used memory back */
+    /* Later rounds reuse freed memory. */
+    for (int round = 0; round < 3; round++) {
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
             struct kvr_buf b = get(dev, KVR_MEM_KV, sizes[i]);
             const unsigned char *p = b.p;
@@ -51,7 +52,8 @@ START_TEST(aligned_and_zero_filled)
     }
     kvr_dev_close(&dev);
     ck_assert_ptr_null(dev);
-    kvr_dev_close(&dev); /* again: nothing to do */
+    /* Closing it again has no effect. */
+    kvr_dev_close(&dev);
 }
 END_TEST
 
@@ -81,9 +83,11 @@ START_TEST(peak_by_tag_at_its_instant)
     struct kvr_buf spike, more;
 
     kvr_buf_free(&act);
-    spike = get(dev, KVR_MEM_SCRATCH, 9000); /* 10000: the peak, with no ACT in it */
+    /* The peak of 10000 bytes has no ACT memory. */
+    spike = get(dev, KVR_MEM_SCRATCH, 9000);
     kvr_buf_free(&spike);
-    more = get(dev, KVR_MEM_KV, 3000); /* KV is highest now, the total is not */
+    /* KV memory is at its maximum now, but the total is not. */
+    more = get(dev, KVR_MEM_KV, 3000);
 
     kvr_mem_stats(dev, &s);
     ck_assert_uint_eq(s.live_total, 4000);
@@ -133,12 +137,15 @@ START_TEST(limit_is_kept_and_lifted)
     ck_assert_uint_eq(s.live_total, 600);
     ck_assert_uint_eq(s.peak_total, 600);
     ck_assert_uint_eq(s.n_allocs, 1);
-    ck_assert_int_eq(kvr_buf_alloc(&b, dev, KVR_MEM_META, 400), KVR_OK); /* exactly full */
+    /* The device is exactly full. */
+    ck_assert_int_eq(kvr_buf_alloc(&b, dev, KVR_MEM_META, 400), KVR_OK);
     kvr_buf_free(&b);
-    kvr_mem_set_limit(dev, 100); /* below what is in use */
+    /* below the bytes in use */
+    kvr_mem_set_limit(dev, 100);
     ck_assert_int_eq(kvr_buf_alloc(&b, dev, KVR_MEM_META, 1), KVR_ENOMEM);
     ck_assert_int_eq(kvr_buf_alloc(&b, dev, KVR_MEM_META, SIZE_MAX), KVR_ENOMEM);
-    ck_assert(kvr_dev_was_full(dev)); /* a cell that comes to this is out of the device's memory */
+    /* Experiments that fail so are reported as out of device memory. */
+    ck_assert(kvr_dev_was_full(dev));
     kvr_mem_set_limit(dev, 0);
     ck_assert_int_eq(kvr_buf_alloc(&b, dev, KVR_MEM_META, 5000), KVR_OK);
     kvr_buf_free(&b);
@@ -177,7 +184,8 @@ START_TEST(nth_allocation_fails_once)
             kvr_buf_free(&b[i]);
     }
     kvr_mem_fail_after(dev, 1);
-    kvr_mem_fail_after(dev, 0); /* called off */
+    /* cancelled */
+    kvr_mem_fail_after(dev, 0);
     kvr_buf_free(&(struct kvr_buf){ 0 });
     struct kvr_buf b = get(dev, KVR_MEM_KV, 1);
     kvr_buf_free(&b);

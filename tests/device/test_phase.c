@@ -1,4 +1,4 @@
-/* test_phase.c - phase times on both kinds of device. */
+/* test_phase.c - times of phases on the CPU and on the emulated device. */
 #include <time.h>
 
 #include "harness/core/clock.h"
@@ -27,7 +27,8 @@ static struct kvr_dev *open_dev(int which)
     return dev;
 }
 
-/* The emulated device's own time is the host's: a pause of the host lies between two marks. */
+/* Phases add up, and an outer phase includes an inner one. The emulated device measures host
+ * time, so a pause of the host lies between two marks. */
 START_TEST(intervals_add_up_and_enclose)
 {
     struct kvr_dev *dev = open_dev(_i);
@@ -45,14 +46,16 @@ START_TEST(intervals_add_up_and_enclose)
         pause_a_little();
     }
     all = kvr_now_ns() - start;
-    for (int again = 0; again < 2; again++) { /* reading changes nothing */
+    /* Reading does not change the times. */
+    for (int again = 0; again < 2; again++) {
         ck_assert_int_eq(kvr_phases_read(p, ns), KVR_OK);
         ck_assert_int_ge(ns[INNER], 2 * PAUSE_NS);
         ck_assert_int_ge(ns[OUTER], ns[INNER] + 2 * PAUSE_NS);
         ck_assert_int_le(ns[OUTER], all - 2 * PAUSE_NS);
         ck_assert_int_eq(ns[NEVER], 0);
     }
-    kvr_phase_begin(p, INNER); /* adds to what was read */
+    /* Adds to the time that was read. */
+    kvr_phase_begin(p, INNER);
     pause_a_little();
     kvr_phase_end(p, INNER);
     all = ns[INNER];
@@ -75,7 +78,8 @@ START_TEST(reset_forgets_what_is_open)
     kvr_phase_end(p, OUTER);
     kvr_phase_begin(p, INNER);
     kvr_phases_reset(p);
-    kvr_phase_begin(p, INNER); /* not a second begin */
+    /* After the reset this is the only begin. */
+    kvr_phase_begin(p, INNER);
     kvr_phase_end(p, INNER);
     ck_assert_int_eq(kvr_phases_read(p, ns), KVR_OK);
     ck_assert_int_eq(ns[OUTER], 0);
@@ -85,7 +89,7 @@ START_TEST(reset_forgets_what_is_open)
 }
 END_TEST
 
-/* A graph has no marks: what is captured is not timed, and does not spoil the capture. */
+/* Work captured in a graph is not timed, and timing does not disturb the capture. */
 START_TEST(a_capture_is_not_timed)
 {
     struct kvr_dev *dev = open_dev(1);
@@ -111,7 +115,8 @@ START_TEST(a_capture_is_not_timed)
     kvr_phase_end(p, OUTER);
     ck_assert_int_eq(kvr_phases_read(p, ns), KVR_OK);
     ck_assert_int_eq(ns[INNER], 0);
-    ck_assert_int_ge(ns[OUTER], PAUSE_NS); /* it began before and ended after */
+    /* The outer phase began before the capture and ended after it. */
+    ck_assert_int_ge(ns[OUTER], PAUSE_NS);
     kvr_graph_close(&g);
     kvr_buf_free(&b);
     kvr_phases_close(&p);
@@ -119,8 +124,8 @@ START_TEST(a_capture_is_not_timed)
 }
 END_TEST
 
-/* A rollout of minutes takes no more marks than a second of it: what the device has got to is added up
- * on the way, and phases that are closed or reset leave none behind. */
+/* The number of timing marks does not grow with the number of phases: completed ones are added
+ * up and reused. Closed or reset phases free their marks. */
 START_TEST(marks_are_used_again)
 {
     enum { MANY = 20000, PHASES = 3 };
@@ -146,7 +151,8 @@ START_TEST(marks_are_used_again)
         most = kvr_stream_most_marks(s);
         ck_assert_msg(most > 0 && most <= 4096, "%lld marks", (long long)most);
         if (round == 2)
-            kvr_phases_forget(dev); /* what is pending is void, and is not given back twice */
+            /* Pending marks become invalid and are not freed twice. */
+            kvr_phases_forget(dev);
         ck_assert_int_eq(kvr_phases_read(p, ns), round == 2 ? KVR_EINVAL : KVR_OK);
         if (!round) {
             ck_assert(ns[INNER] > 0 && ns[INNER] <= ns[OUTER] && ns[OUTER] <= start);

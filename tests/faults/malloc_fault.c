@@ -1,17 +1,22 @@
-/* malloc_fault.c - makes the n-th allocation of a program fail. Preloaded:
+/* malloc_fault.c - makes the n-th allocation of a program fail. It is preloaded:
  *
  *     LD_PRELOAD=build/tests/faults/malloc_fault.so FAULT_NTH=17 kvreel list methods
- *     LD_PRELOAD=... FAULT_PLACES=FILE kvreel list methods     which are worth it, into FILE
+ *         fails allocation 17
+ *     LD_PRELOAD=... FAULT_PLACES=FILE kvreel list methods
+ *         fails none, and appends to FILE the numbers of the allocations worth failing
  *     LD_PRELOAD=... FAULT_WITHIN=kvr_scheme_open FAULT_NTH=2 kvreel list methods
- *                                                              the second of that function and of those it calls
+ *         fails allocation 2 among those of this function and its callees
  *
- * A place is the program's own callers and the last three of any library's: SQLite asks a hundred
- * thousand times from a thousand of them.
- * FILE gets a line for the first allocation of each, its number, and at the end how many there are.
- * Counted from main() on: what the loader and the libraries' constructors take is not the
- * program's. A process that is forked goes on from its parent's number, and adds its places to FILE
- * when it ends by _exit(). FAULT_IN=worker counts in `kvreel worker` alone, else workers are left alone; other
- * programs that it starts (gnuplot, metrics) always are. */
+ * FILE gets one line for each place in the code: the number of the first allocation there. The last
+ * line is the number of all allocations. A place is identified by the program's own functions on
+ * the stack and the three innermost functions. SQLite, for instance, makes a hundred thousand
+ * allocations at a thousand places.
+ *
+ * Counting starts at main(), which leaves out the loader and the constructors of libraries. A
+ * forked process continues its parent's count, and appends its places to FILE when it calls
+ * _exit(). Only kvreel processes are counted, not other programs that they start (gnuplot,
+ * metrics). With FAULT_IN=worker only `kvreel worker` processes are counted, otherwise only the
+ * others. */
 #include <errno.h>
 #include <execinfo.h>
 #include <link.h>
@@ -27,12 +32,12 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
-/* glibc's own, which need no look-up that would itself allocate. */
+/* glibc's own functions. Looking up the replaced ones with dlsym() would itself allocate. */
 void *__libc_malloc(size_t n);
 void *__libc_calloc(size_t n, size_t size);
 void *__libc_realloc(void *p, size_t n);
 void *__libc_memalign(size_t alignment, size_t n);
-/* What is put in the place of glibc's has no header of its own. */
+/* Functions replaced here that no included header declares. */
 void *memalign(size_t alignment, size_t n);
 int __libc_start_main(int (*start)(int, char **, char **), int argc, char **argv,
                       void (*init)(void), void (*fini)(void), void (*unload)(void), void *stack);
@@ -42,12 +47,13 @@ static atomic_long n_asked;
 static long fail_at;
 
 enum { DEPTH = 64, OURS = 2, LAST = 3, MAX_PLACES = 1 << 16 };
-static uint64_t seen[MAX_PLACES]; /* hashes of stacks, open addressing; 0 is free */
+static uint64_t seen[MAX_PLACES]; /* hashes of stacks, by open addressing; 0 marks a free entry */
 static long first_of[MAX_PLACES], n_places;
 static pthread_mutex_t places = PTHREAD_MUTEX_INITIALIZER;
 static bool looking, telling;
-static uintptr_t text_start, text_end;     /* of the program itself */
-static uintptr_t within_start, within_end; /* of the function whose allocations count; 0: all do */
+static uintptr_t text_start, text_end; /* address range of the program's own code */
+/* Address range of the function whose allocations count, or 0 to count all. */
+static uintptr_t within_start, within_end;
 
 static int first_object(struct dl_phdr_info *info, size_t size, void *unused)
 {
@@ -58,7 +64,7 @@ static int first_object(struct dl_phdr_info *info, size_t size, void *unused)
             text_start = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
             text_end = text_start + info->dlpi_phdr[i].p_memsz;
         }
-    return 1; /* the program comes first */
+    return 1; /* the program is the first object */
 }
 
 static void remember(long n)
@@ -113,7 +119,8 @@ static bool is_within(void)
     return found;
 }
 
-/* A function that the program exports, as all are that are not static. */
+/* Finds the address range of a function that the program exports. It exports all functions that
+ * are not static. */
 static void look_within(const char *name)
 {
     void *at = dlsym(RTLD_DEFAULT, name);
@@ -128,8 +135,8 @@ static void look_within(const char *name)
     within_end = within_start + symbol->st_size;
 }
 
-/* FFmpeg asserts that it could set an encoder's defaults; room for them has been made sure of before:
- * harness/files/media/mp4.c. */
+/* FFmpeg asserts that it could set an encoder's defaults, so these allocations never fail.
+ * harness/files/media/mp4.c checks for sufficient memory beforehand. */
 static uintptr_t defaults_start, defaults_end;
 
 static bool has_room_for_defaults(void)
@@ -156,7 +163,7 @@ static bool fails(void)
     if (!atomic_load_explicit(&counting, memory_order_relaxed))
         return false;
     if (!looking && atomic_load(&n_asked) >= fail_at)
-        return false; /* it has failed: stacks are of no use any more */
+        return false; /* after the failure no stack is needed */
     if (within_end && !is_within())
         return false;
     n = atomic_fetch_add(&n_asked, 1) + 1;
@@ -211,7 +218,8 @@ void *aligned_alloc(size_t alignment, size_t n)
     return memalign(alignment, n);
 }
 
-/* oneDNN's small objects, for which room has been made sure of: harness/core/onednn_guard.cc. */
+/* Returns whether this is a small allocation of oneDNN, which never fails here.
+ * harness/core/onednn_guard.cc checks for sufficient memory beforehand. */
 static bool has_room(const void *caller, size_t n)
 {
     enum { SMALL = 32 * 1024 };
@@ -236,7 +244,8 @@ static void tell(void)
     FILE *f;
 
     atomic_store(&counting, false);
-    f = fopen(getenv("FAULT_PLACES"), "a"); /* behind those of its children */
+    /* Appended to the lines of the child processes. */
+    f = fopen(getenv("FAULT_PLACES"), "a");
     if (f) {
         for (long i = 0; i < n_places; i++)
             fprintf(f, "%ld\n", first_of[i]);
@@ -250,11 +259,12 @@ void _exit(int status)
     if (looking)
         tell();
     syscall(SYS_exit_group, status);
-    abort(); /* it did not return */
+    abort(); /* not reached */
 }
 
-/* FFmpeg's libraries bring some fifty others, whose constructors (GLib's, C++'s) end the process
- * when they get no memory: nothing that is written here can keep them from it. */
+/* Does not count while FFmpeg's libraries are loaded. They load about fifty other libraries,
+ * whose constructors (GLib's, C++'s) end the process if they get no memory. This program cannot
+ * prevent that. */
 void *dlopen(const char *name, int flags)
 {
     const bool was = atomic_load(&counting);
@@ -278,7 +288,8 @@ void *dlopen(const char *name, int flags)
     return handle;
 }
 
-/* The one that was started first, and itself again as its workers, by the file. */
+/* Returns whether this process runs the program that was started first, or a worker of it.
+ * Compares the executable files. */
 static bool is_the_program(void)
 {
     char is[64];
@@ -307,7 +318,8 @@ static int counted_main(int argc, char **argv, char **env)
         if (getenv("FAULT_WITHIN"))
             look_within(getenv("FAULT_WITHIN"));
         dl_iterate_phdr(first_object, NULL);
-        backtrace(callers, 2); /* whose first call loads a library */
+        /* The first call of backtrace() loads a library, which allocates. */
+        backtrace(callers, 2);
         if (looking)
             atexit(tell);
         atomic_store(&counting, true);

@@ -35,13 +35,13 @@ static inline size_t elements(const struct kvr_block_shape *s)
     return (size_t)s->n_tok * (size_t)s->n_heads * (size_t)s->head_dim;
 }
 
-/* The element that FILL_NAN and FILL_INF spoil. */
+/* Index of the element that FILL_NAN and FILL_INF replace by NaN or infinity. */
 static inline size_t spoiled(const struct kvr_block_shape *s)
 {
     return elements(s) / 2;
 }
 
-/* Values that BF16 holds. */
+/* Fills a block with values that BF16 represents exactly. */
 static inline void fill_block(float *x, const struct kvr_block_shape *s, enum fill how,
                               uint32_t seed)
 {
@@ -75,7 +75,7 @@ static inline void fill_block(float *x, const struct kvr_block_shape *s, enum fi
 
 enum { GUARD = 64 };
 
-/* n bytes between two guards; free with guarded_free. */
+/* Allocates n bytes between two guards. Free them with guarded_free(). */
 static inline void *guarded(size_t n)
 {
     unsigned char *p = malloc(n + 2 * GUARD);
@@ -103,13 +103,14 @@ static inline void guarded_free(void *at)
     free((unsigned char *)at - GUARD);
 }
 
-/* Equal bits, or both NaN; 0 and -0 are equal. */
+/* Returns whether the bits are equal, or both values are NaN. 0 and -0 count as equal. */
 static inline bool same(float a, float b)
 {
     return a == b || (isnan(a) && isnan(b));
 }
 
-/* Is the element of `size` bytes at p a NaN: FP32; BF16 or FP16; E4M3? */
+/* Returns whether the element at p is NaN: FP32 for a size of 4 bytes, BF16 or FP16 for 2, E4M3
+ * for 1. */
 static inline bool holds_nan(const unsigned char *p, size_t size)
 {
     uint32_t u = 0;
@@ -122,9 +123,10 @@ static inline bool holds_nan(const unsigned char *p, size_t size)
     return (u & 0x7f) == 0x7f;
 }
 
-/* Equal bytes of codes or side information. IEEE 754 leaves sign and payload of a NaN that arithmetic gives to
- * the machine: a GPU gives 0x7fffffff, x86 0xffc00000. With nan_may_differ, of a device and a block that
- * has no finite result everywhere, bytes may differ where an aligned element is NaN on both sides. */
+/* Returns whether n bytes of codes or side information are equal. IEEE 754 leaves the sign and
+ * payload of a computed NaN to the machine: a GPU gives 0x7fffffff, x86 0xffc00000. With
+ * nan_may_differ, bytes may also differ where an aligned element is NaN on both sides. This is
+ * for blocks with non-finite results that a device has encoded. */
 static inline bool same_coded(const void *want, const void *got, size_t n, bool nan_may_differ)
 {
     const unsigned char *a = want, *b = got;
@@ -169,7 +171,7 @@ static inline float *floats(size_t n)
     return p;
 }
 
-/* A block coded where its place is known, and read back. */
+/* A block that was encoded at a known position, and its decoded values. */
 struct placed {
     struct kvr_codec *codec;
     struct kvr_dev *dev;
@@ -208,7 +210,8 @@ static inline double squared_error(const float *a, const float *b, size_t n)
     return sum;
 }
 
-/* What the codec `text`, of keys, makes of x; how many entries its first stage listed. */
+/* Encodes x with the codec `text` for keys and decodes it to y. Returns the number of entries
+ * that the first stage lists. */
 static inline int64_t there_and_back(const char *text, const struct kvr_block_shape *shape,
                                      const float *x, float *y)
 {
@@ -228,13 +231,13 @@ static inline int64_t there_and_back(const char *text, const struct kvr_block_sh
     return n;
 }
 
-/* Pipelines that every stage of a kind can stand in; %s is its name. */
+/* Pipelines into which every stage of a kind fits. %s stands for its name. */
 static const char *const grid_pipelines[] = { "%s", "hadamard | %s", "sym(bits=2) + %s",
                                               "%s + asym(bits=4)", "outliers(sigma=2) | %s" };
 static const char *const shift_pipelines[] = { "%s | sym(bits=4)", "%s | asym(bits=2,axis=token)" };
 
-/* Writes the i-th valid pipeline built from the registered stages to `text`; false past the last. Combinations
- * that cannot be opened (a grid after `exact`) are not counted. */
+/* Writes the i-th valid pipeline of the registered stages to `text`. Returns false past the last
+ * one. Combinations that cannot be opened, such as a grid after `exact`, are skipped. */
 static inline bool stage_pipeline(int i, char *text, size_t n)
 {
     const struct kvr_stage *s;
@@ -268,7 +271,7 @@ static inline int n_stage_pipelines(void)
     return n;
 }
 
-/* Groups that fit into heads of 32 channels and into the tests' blocks. */
+/* Sets group sizes that fit heads of 32 channels and the blocks of these tests. */
 static inline void fit_groups(struct kvr_codec *c)
 {
     int n;

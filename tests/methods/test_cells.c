@@ -8,14 +8,15 @@
 
 enum { MOST = 32 };
 
-/* The first elements of a token of n channels, the others 0; its codes; what they decode to. */
+/* The first `given` elements of a token with n channels (the others are 0), their codes, and
+ * their decoded values. */
 static const struct {
     const char *text;
     int n, given;
     float x[8];
-    int code[8]; /* stored, so without a sign; -1: not compared */
+    int code[8]; /* as stored, without a sign; -1: not compared */
     float back[8];
-    float tol; /* of back, relative: of the digits that are given */
+    float tol; /* relative tolerance of the decoded values, from the number of digits given */
 } examples[] = {
     { "ints(bits=8,by=inverse,least=1e-6)",
       4,
@@ -89,7 +90,7 @@ static const struct {
       { 69 * .016524f, -127 * .016524f, 25 * .016524f, 113 * .016524f, 13 * .016524f,
         -10 * .016524f, .016524f },
       1e-4f },
-    /* The first group's maximum as a 4 errs less than as a 6. */
+    /* The group has a smaller error if its maximum is coded as 4 instead of 6. */
     { "floats(format=e2m1,group=16,scale=e4m3,relative=true,pick=best)",
       32,
       4,
@@ -97,7 +98,7 @@ static const struct {
       { 6, 5, 3 + 8, 1 },
       { 3, 2.25f, -1.125f, .375f },
       0 },
-    /* Floor: 7 / 2^(2 - 2) saturates at 6; ceil: 2^1. */
+    /* With pick=floor the scale is 2^(2 - 2) and 7 saturates at 6. With pick=ceil it is 2^1. */
     { "floats(format=e2m1,group=32,scale=e8m0,pick=floor)",
       32,
       2,
@@ -113,7 +114,7 @@ static const struct {
       { 64 + 128, -64 + 128 },
       { 128, -128 },
       0 },
-    /* .75 of the range is coded: 4 is clipped to 3. */
+    /* With clip=0.75 the grid covers .75 of the range, so 4 is clipped to 3. */
     { "ints(bits=2,clip=0.75)", 8, 2, { 4, -1 }, { 3, 2 }, { 3, 0 }, 0 },
     { "ints(bits=2,quantile=0.5)",
       8,
@@ -157,19 +158,19 @@ START_TEST(worked_examples)
 }
 END_TEST
 
-/* All values of a format, ascending, from 0. */
+/* For each format, the number of nonnegative finite values. */
 static const struct {
     const char *format;
     int n;
-    double low, top; /* the smallest but 0, the largest */
+    double low, top; /* smallest and largest positive value */
 } formats[] = { { "e4m3", 127, 0x1p-9, 448 },
                 { "e5m2", 124, 0x1p-16, 57344 },
                 { "e3m2", 32, 0x1p-4, 28 },
                 { "e2m3", 32, 0.125, 7.5 },
                 { "e2m1", 8, 0.5, 6 } };
 
-/* Every value is its own code, halves go to the even code, and what lies beyond saturates. The
- * largest value is in every group, so that the scale is 1. */
+/* Each value of a format is encoded exactly. Midpoints round to the even code, and values beyond
+ * the range saturate. Each group contains the largest value, so that its scale is 1. */
 START_TEST(small_floats)
 {
     const int n = formats[_i].n;
@@ -185,7 +186,7 @@ START_TEST(small_floats)
     c = open_codec(text, KVR_K, false, KVR_COMPUTE_F32);
     x[255] = (float)formats[_i].top;
     ck_assert_int_eq(kvr_codec_encode(c, dev, x, &s, work, &p), KVR_OK);
-    /* What each code reads as: by the decoder, from codes written by hand. */
+    /* Decodes hand-written codes to find the value of each code. */
     struct kvr_layout l;
 
     kvr_codec_layout(c, 0, &s, &l);
@@ -197,7 +198,9 @@ START_TEST(small_floats)
     kvr_packed_free(&p);
     ck_assert(value[0] == 0 && (double)value[1] == formats[_i].low);
     ck_assert((double)value[n - 1] == formats[_i].top);
-    for (int i = 0; i < 255; i++) { /* values, then halves between two of them, negative */
+    /* Even elements are values of the format, odd ones are negative midpoints between two
+     * values. */
+    for (int i = 0; i < 255; i++) {
         const int j = i / 2 % (n - 1);
 
         x[i] = i % 2 ? -(value[j] + (value[j + 1] - value[j]) / 2) : value[j];
@@ -217,8 +220,8 @@ START_TEST(small_floats)
 }
 END_TEST
 
-/* D of a quantizer of the normal distribution: integrated over +-10 sigma in steps of 1/5000, an
- * error far below the digits that are given. */
+/* Distortion of a quantizer with these levels for the normal distribution. It is integrated over
+ * +-10 sigma in steps of 1/5000, with an error far below the digits given. */
 static double distortion(const float *level, int n)
 {
     double sum = 0;
@@ -234,8 +237,9 @@ static double distortion(const float *level, int n)
     return sum / 5000 / sqrt(2 * acos(-1));
 }
 
-/* Published for 1 to 4 bits as .363, .117, .030 and .009. Of heads of 128 a little less: on a
- * sphere coordinates have lighter tails, 3 D / (D + 2) is their fourth moment. */
+/* The published distortions for 1 to 4 bits are .363, .117, .030 and .009. With heads of 128
+ * channels they are slightly smaller: coordinates on a sphere have lighter tails, with a fourth
+ * moment of 3 D / (D + 2). */
 START_TEST(distortions_of_gauss)
 {
     static const double want[] = { 0.36338, 0.11748, 0.034548, 0.0095010 };
@@ -260,7 +264,7 @@ START_TEST(distortions_of_gauss)
     }
     ck_assert_msg(error / size <= want[bits - 1] && error / size >= 0.96 * want[bits - 1],
                   "%s: %g, in the limit %g", text, error / size, want[bits - 1]);
-    /* The levels, read with a scale of 1. */
+    /* Decodes each code with a scale of 1 to read the levels. */
     ((kvr_f16 *)p.stage[0].meta.p)[0] = 0x3c00;
     for (int t = 0; t < 1 << bits; t++) {
         uint8_t codes[8 * 16];
@@ -282,8 +286,8 @@ START_TEST(distortions_of_gauss)
 }
 END_TEST
 
-/* norm=kept: what is decoded is as long as what was coded, by FP16's 11 bits; a power of two times
- * a head changes the norm alone. */
+/* With norm=kept, decoded heads have the norm of the original ones within FP16's 2^-11.
+ * Multiplying a head by a power of two changes its stored norm alone. */
 START_TEST(norms_are_kept)
 {
     const struct kvr_block_shape s = { 2, 1, 128 };
@@ -311,7 +315,7 @@ START_TEST(norms_are_kept)
 }
 END_TEST
 
-/* Bits per stored scalar, keys and values averaged. */
+/* Bits per stored scalar, averaged over keys and values. */
 static const struct {
     const char *method;
     double bits;
@@ -348,8 +352,8 @@ static const struct {
     { "JENSEN_INT2", 2.75 },
 };
 
-/* 21 latent frames of Wan 1.3B take 6,038,323,200 bytes of BF16; scales of a block, and relative
- * ones, have one FP32 number for the block of each of 60 tensors. */
+/* 21 latent frames of Wan 1.3B take 6,038,323,200 bytes in BF16. A scale per block, or a
+ * relative scale, adds one FP32 number for each of 60 tensors. */
 START_TEST(sizes_are_the_published)
 {
     const struct kvr_block_shape s = { 21 * 1560, 12, 128 };
@@ -366,9 +370,9 @@ START_TEST(sizes_are_the_published)
 }
 END_TEST
 
-/* A scale rounded up to E4M3 clips nothing: no element is off by more than half of it, and it is the
- * next E4M3 from what is wanted, 1/8 above at the most. To the nearest some are clipped. Rounding of
- * x / s and of q s in FP32: 2^-22 of the largest code. */
+/* If scales are rounded up to E4M3, no element is clipped: each is within half a scale. The
+ * scale is at most 1/8 above the exact one. If scales are rounded to nearest, some elements are
+ * clipped. x / s and q s round in FP32, by 2^-22 of the largest code. */
 START_TEST(scales_rounded_up_clip_nothing)
 {
     static const char *const text[] = { "ints(group=32,scale=e4m3up)",
@@ -385,7 +389,7 @@ START_TEST(scales_rounded_up_clip_nothing)
 
         kvr_normal(x, n, 17, KVR_RNG_TEST, 4, 0, 0);
         for (size_t i = 0; i < n; i++)
-            x[i] *= 16; /* so that no scale is below E4M3's smallest normal number */
+            x[i] *= 16; /* keeps all scales above E4M3's smallest normal number */
         ck_assert_int_eq(kvr_codec_encode(c, dev, x, &s, work, &p), KVR_OK);
         kvr_codec_decode(&p, 0, s.n_tok, 0, 1, y);
         kvr_packed_scales(&p, 0, s.n_tok, 0, 1, scale);

@@ -1,4 +1,4 @@
-/* test_codec.c - pipelines: text form, bytes, and common invariants. */
+/* test_codec.c - codec pipelines: text form, bytes, and invariants of all of them. */
 #include "tests/methods/codec_tools.h"
 
 #include <omp.h>
@@ -30,10 +30,10 @@ static const char *const pipelines[] = {
 };
 enum { N_CHOSEN = sizeof pipelines / sizeof *pipelines };
 
-/* Those, then what every registered stage can stand in. */
+/* The pipelines above, plus the valid pipelines of every registered stage. */
 static int n_pipelines;
 
-/* Pipeline and reading of a loop test's index. */
+/* Opens the pipeline and reading that the index of a loop test stands for. */
 static struct kvr_codec *codec_of(int i)
 {
     const int which = i % n_pipelines, reading = i / n_pipelines;
@@ -53,11 +53,11 @@ START_TEST(errors_name_the_thing)
     static const struct {
         const char *text, *word;
     } bad[] = {
-        { "syn(bits=4)", "sym" },        /* nearest stage */
-        { "sym(bit=4)", "bits" },        /* nearest option */
-        { "outlier | sym", "outliers" }, /* nearest stage */
-        { "sym(bits=1)", "1" },          /* value */
-        { "sym(bits=9)", "8" },          /* limit */
+        { "syn(bits=4)", "sym" },        /* the message names the nearest stage */
+        { "sym(bit=4)", "bits" },        /* the message names the nearest option */
+        { "outlier | sym", "outliers" }, /* the message names the nearest stage */
+        { "sym(bits=1)", "1" },          /* the message repeats the value */
+        { "sym(bits=9)", "8" },          /* the message states the limit */
         { "sym(axis=chanels)", "channels" },
         { "outliers(sigma=0)|sym", "0" },
         { "", "''" },
@@ -91,7 +91,7 @@ START_TEST(text_is_canonical)
     ck_assert_int_eq(a->n_stages, b->n_stages);
     for (int i = 0; i < a->n_stages; i++) {
         ck_assert_ptr_eq(a->stage[i].stage, b->stage[i].stage);
-        /* memcmp(NULL, NULL, 0) is not for us to call. */
+        /* memcmp(NULL, NULL, 0) would be undefined behaviour. */
         ck_assert(a->stage[i].stage->opts_size == 0 ||
                   memcmp(a->stage[i].opts, b->stage[i].opts, a->stage[i].stage->opts_size) == 0);
     }
@@ -100,7 +100,8 @@ START_TEST(text_is_canonical)
 }
 END_TEST
 
-/* `raw` was `exact`: specs may say either, and what keys are made of says the first. */
+/* `raw` was formerly named `exact`. Specs may use either name. kvr_codec_first_text(), which
+ * serves content keys, writes the former name. */
 START_TEST(a_former_name_is_the_same_stage)
 {
     static const struct {
@@ -132,7 +133,7 @@ START_TEST(a_former_name_is_the_same_stage)
         kvr_codec_close(&c);
     }
     kvr_codec_first_text("raw(type=bf16) | raw", first, 5);
-    ck_assert_str_eq(first, "exac"); /* what does not fit is cut off */
+    ck_assert_str_eq(first, "exac"); /* Text beyond the buffer is cut off. */
 }
 END_TEST
 
@@ -222,7 +223,7 @@ START_TEST(failed_allocation_leaves_nothing)
             ck_assert_uint_eq(stats.live_total, 0);
     }
     ck_assert_int_eq(st, KVR_OK);
-    ck_assert_int_gt(n, 2); /* at least one did fail */
+    ck_assert_int_gt(n, 2); /* At least one allocation has failed. */
     kvr_mem_fail_after(dev, 0);
     kvr_packed_free(&p);
     kvr_codec_close(&c);
@@ -274,7 +275,7 @@ static bool same_bytes(const struct kvr_buf *a, const struct kvr_buf *b)
     return a->n_bytes == b->n_bytes && (!a->n_bytes || memcmp(a->p, b->p, a->n_bytes) == 0);
 }
 
-/* Large enough that several threads have something to do, decoding included. */
+/* The block is large enough for several threads to encode and decode parts of it. */
 START_TEST(threads_change_nothing)
 {
     const struct kvr_block_shape s = { 1100, 4, 64 };
@@ -307,7 +308,8 @@ START_TEST(threads_change_nothing)
 }
 END_TEST
 
-/* BF16 values: a single grid takes them tile by tile, too. */
+/* Encoding BF16 values gives the same bytes with any number of threads, also for a single grid,
+ * which encodes tile by tile. */
 START_TEST(bf16_and_threads_change_nothing)
 {
     const struct kvr_block_shape s = { 1100, 4, 64 };
@@ -342,10 +344,11 @@ START_TEST(bf16_and_threads_change_nothing)
 }
 END_TEST
 
-/* A codec that says it is idempotent is, five times over; and some do. */
+/* A codec that declares itself idempotent is so over five rounds. sym(bits=4) in F32 declares
+ * it. */
 START_TEST(idempotent_as_declared)
 {
-    /* Not FILL_HUGE: the study's INT2 step is infinite there. */
+    /* FILL_HUGE is left out: the study's INT2 step is infinite there. */
     const enum fill fills[] = { FILL_NORMAL, FILL_OUTLIER_CHANNEL, FILL_OFFSET, FILL_ZERO,
                                 FILL_CONSTANT };
     const struct kvr_block_shape *s = &shapes[4];
@@ -418,9 +421,9 @@ static float step_of(const struct kvr_coding_noise *s, size_t e, size_t channels
     return kvr_f16_to_f32(s->scale[e / channels]);
 }
 
-/* As intended nothing is clipped, so in the space of the steps each element is within half a
- * step, and some come near it: steps are the right ones, and in the right places. Four roundings
- * of floats of the element's size besides. Held elements keep FP16's 11 bits. */
+/* In the intended reading nothing is clipped. In the codec's space each element is within half a
+ * step, plus four F32 roundings of its size. Some elements come near half a step, which shows
+ * that the reported steps are right. Exactly stored elements are within FP16's 2^-11. */
 START_TEST(steps_bound_the_error)
 {
     const struct kvr_block_shape *s = &shapes[4];
@@ -463,7 +466,8 @@ START_TEST(steps_bound_the_error)
     if (held_elsewhere)
         ck_assert(steps.exact == NULL && steps.n_exact == 0);
     else if (known) {
-        for (int i = 0; i < c->n_stages; i++) /* an entropy stage's entries are bytes */
+        /* Entries of an entropy stage are bytes, so only entries of EXACT stages count. */
+        for (int i = 0; i < c->n_stages; i++)
             if (c->stage[i].stage->kind == KVR_STAGE_EXACT)
                 k -= p.stage[i].n_entries;
         ck_assert_int_eq(k, 0);
@@ -491,7 +495,7 @@ static size_t group_of(const struct kvr_layout *l, size_t e, size_t channels)
     return e / channels;
 }
 
-/* One element by what the layout says alone. */
+/* Decodes one element from the layout's description alone. */
 static float read_by_layout(const struct kvr_layout *l, const struct kvr_stage_data *in, size_t e,
                             size_t channels)
 {
@@ -515,7 +519,7 @@ static float read_by_layout(const struct kvr_layout *l, const struct kvr_stage_d
     return ((float)q - (l->zero == KVR_ZERO_POINT ? second : (float)(1 << (l->bits - 1)))) * s;
 }
 
-/* A layout is complete: decoding by the layout alone gives the values of the stage's decoder. */
+/* Decoding by the layout's description alone gives the values of the stage's own decoder. */
 START_TEST(layouts_say_how_to_read)
 {
     const struct kvr_block_shape *s = &shapes[4];
@@ -573,7 +577,7 @@ START_TEST(only_the_ternary_grid_says_so)
 }
 END_TEST
 
-/* The study's accounting: N blocks of 16 tokens, P(m, b) = ceil(m b / 8). */
+/* The study's byte count: N blocks of 16 tokens, with P(m, b) = ceil(m b / 8) bytes for m codes. */
 static size_t packed_bits(size_t m, int b)
 {
     return (m * (size_t)b + 7) / 8;
@@ -618,7 +622,7 @@ START_TEST(bytes_are_the_studys)
             ck_assert_uint_eq(bytes_of(text, KVR_K, len, 1001), codes + 4 * blocks * ch + 6 * 1001);
         }
     }
-    /* 30 layers of K and V, the published totals. */
+    /* The published totals for keys and values of 30 layers. */
     ck_assert_uint_eq(60 * bytes_of("sym(bits=4)", KVR_K, 65520, 0), 3773952000u);
     ck_assert_uint_eq(60 * bytes_of("sym(bits=2)", KVR_K, 65520, 0), 2264371200u);
     ck_assert_uint_eq(30 * (bytes_of("asym(bits=4)", KVR_K, 65520, 0) +
@@ -657,7 +661,8 @@ int main(void)
     tcase_add_loop_test(tc, layouts_say_how_to_read, 0, 2 * n_pipelines);
     tcase_add_test(tc, only_the_ternary_grid_says_so);
     tcase_add_test(tc, bytes_are_the_studys);
-    srunner_set_fork_status(sr, CK_NOFORK); /* OpenMP's threads do not survive a fork */
+    /* No fork: OpenMP's threads do not survive it. */
+    srunner_set_fork_status(sr, CK_NOFORK);
     srunner_run_all(sr, CK_NORMAL);
     failed = srunner_ntests_failed(sr);
     srunner_free(sr);

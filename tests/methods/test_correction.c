@@ -1,4 +1,5 @@
-/* test_correction.c - corrections against Monte Carlo, and their effect on attention mass. */
+/* test_correction.c - corrections against a Monte Carlo simulation, and their effect on
+ * attention mass. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -22,7 +23,7 @@ static float *normal(size_t n, float scale, uint32_t a)
     return x;
 }
 
-/* Keys [T,1,D] through a codec, and what a correction keeps of them. */
+/* Encoded keys [T,1,D], and the moments that a correction stores for them. */
 struct coded {
     struct kvr_dev *dev;
     struct kvr_packed p;
@@ -55,7 +56,8 @@ static void coded_free(struct coded *c)
     kvr_dev_close(&c->dev);
 }
 
-/* c of one key for one query (already divided by sqrt(D) and in the codec's space). */
+/* Returns the correction c of one key for one query. The query is already divided by sqrt(D) and
+ * in the codec's space. */
 static double correction_of(const struct kvr_correction *corr, const struct coded *c,
                             const float *q, int64_t key)
 {
@@ -78,7 +80,8 @@ static double correction_of(const struct kvr_correction *corr, const struct code
     return -(double)s;
 }
 
-/* log E exp(q . delta), delta_c uniform in +-s_c/2, with antithetic pairs: exp(e) + exp(-e). */
+/* Estimates log E exp(q . delta), with delta_c uniform in +-s_c/2. Uses antithetic pairs: exp(e)
+ * + exp(-e). */
 static double monte_carlo(const float *q, const float *s2, int samples, uint32_t stream)
 {
     float *u = malloc((size_t)samples * D * sizeof *u);
@@ -111,8 +114,8 @@ static const char *const layouts[] = {
     "ints(bits=4,group=32,scale=e8m0)",
 };
 
-/* Within 2 %: 40,000 antithetic samples leave about 0.5 % at the largest c here (1.3), less
- * below; Taylor itself is off by 0.3 % there. */
+/* The formulas agree with the simulation within 2 %. 40,000 antithetic samples leave about 0.5 %
+ * at the largest c here, 1.3, where Taylor itself is off by 0.3 %. */
 START_TEST(formula_is_what_uniform_errors_do)
 {
     const float scales[] = { 0.5f, 1, 2, 4 };
@@ -136,8 +139,9 @@ START_TEST(formula_is_what_uniform_errors_do)
                       taylor, mc);
         ck_assert_msg(fabs(exact / mc - 1) <= 0.02, "%s: exact %g, Monte Carlo %g", layouts[_i],
                       exact, mc);
-        ck_assert(taylor >= exact * (1 - 1e-5)); /* a^2/6 is an upper bound of log(sinh a / a) */
-        /* Four times the correction, the known slip of twice the step, must not pass. */
+        /* a^2/6 is an upper bound of log(sinh a / a). */
+        ck_assert(taylor >= exact * (1 - 1e-5));
+        /* Taking twice the step gives four times the correction, which must not pass. */
         ck_assert(!(fabs(4 * taylor / mc - 1) <= 0.02));
     }
     coded_free(&c);
@@ -147,7 +151,7 @@ START_TEST(formula_is_what_uniform_errors_do)
 }
 END_TEST
 
-/* flat is the mean of taylor over the keys; FP16 moments: 2^-11 relative. */
+/* `flat` is the mean of `taylor` over the keys. Its FP16 moments round by 2^-11 relative. */
 START_TEST(flat_is_the_mean_of_taylor)
 {
     const struct kvr_correction *flat = kvr_correction_at(3), *taylor = kvr_correction_at(1);
@@ -169,8 +173,9 @@ START_TEST(flat_is_the_mean_of_taylor)
 }
 END_TEST
 
-/* 1560 keys to code and 400 exact ones, Gaussian, and queries with scores of standard deviation 2,
- * so that about 0.8 of the mass is cached; za, zc: sums of exponentials over both, uncoded. */
+/* 1560 Gaussian keys to encode, 400 exact ones, and queries. Scores have a standard deviation of
+ * 2, and the encoded keys have about 0.8 of the attention mass. za and zc are the sums of
+ * exponentials over both groups before encoding. */
 struct scene {
     float *x, *q;
     double za[QUERIES], zc[QUERIES];
@@ -185,7 +190,7 @@ static double dot(const float *a, const float *b)
     return s;
 }
 
-/* Drawn once, for all codecs. */
+/* Returns the scene, which is drawn once for all codecs. */
 static const struct scene *the_scene(void)
 {
     static struct scene s;
@@ -206,7 +211,7 @@ static const struct scene *the_scene(void)
     return &s;
 }
 
-/* c of all cached keys for one query. */
+/* Writes the correction c of all encoded keys for one query. */
 static void corrections_of(const struct kvr_correction *corr, const struct coded *c, const float *q,
                            float *out)
 {
@@ -236,7 +241,7 @@ static void corrections_of(const struct kvr_correction *corr, const struct coded
     }
 }
 
-/* Mean shift of the attention mass on the cached keys: coded, and corrected. */
+/* Mean shift of the attention mass on the encoded keys, without correction and with it. */
 static void mass_shifts(const struct kvr_codec *codec, const struct kvr_correction *corr,
                         double *plain, double *fixed)
 {
@@ -269,7 +274,7 @@ static void mass_shifts(const struct kvr_codec *codec, const struct kvr_correcti
     free(back);
 }
 
-/* Every codec of every method, both readings: energy brings the shift under 0.01. */
+/* For every codec of every method in each of its readings, `energy` brings the shift below 0.01. */
 START_TEST(energy_holds_for_every_registered_codec)
 {
     char seen[256][256], spec[128];
@@ -302,12 +307,13 @@ START_TEST(energy_holds_for_every_registered_codec)
             kvr_scheme_close(&p);
         }
     ck_assert_int_ge(n_seen, 12);
-    ck_assert_int_ge(n_large, 4); /* the uncorrected shift is there to be removed */
+    ck_assert_int_ge(n_large, 4); /* Several codecs have a shift above 0.01 without correction. */
 }
 END_TEST
 
-/* Asymmetric two bits, as here and as published, with scales of E4M3 and minima of BF16: plain
- * steals mass, taylor gives most of it back. */
+/* 2-bit asymmetric codes, with kvreel's scales and with the published E4M3 scales and BF16
+ * minima. Uncorrected, the encoded keys gain attention mass; `taylor` removes at least 70 % of
+ * the gain. */
 START_TEST(taylor_returns_stolen_mass)
 {
     static const char *const carriers[] = { "asym(bits=2,axis=channels,group=32)",
@@ -323,8 +329,9 @@ START_TEST(taylor_returns_stolen_mass)
 }
 END_TEST
 
-/* Scales stored in a stage's own type are reported as decoded: decoded values differ by a whole number of
- * scales. Products and sums of F32 and a BF16 minimum: 2^-20 of the values. */
+/* Scales stored in a stage's own type are reported as decoded: decoded values differ by whole
+ * multiples of a scale. Sums of F32 products and a BF16 minimum have an error of 2^-20 of the
+ * values. */
 START_TEST(scales_are_those_of_the_grid)
 {
     struct kvr_codec *codec;
@@ -353,14 +360,14 @@ START_TEST(scales_are_those_of_the_grid)
 }
 END_TEST
 
-/* Elements held exactly have no error, hence no share in the correction. */
+/* Exactly stored elements have no error, so they do not contribute to the correction. */
 START_TEST(exact_elements_do_not_count)
 {
     struct kvr_codec *codec;
     struct coded c;
     float *x = normal(64 * D, 1, 8), q[D] = { 0 }, s2[D];
 
-    x[10 * D + 3] = 500; /* beyond 6 sigma of what stays an all but Gaussian block */
+    x[10 * D + 3] = 500; /* An outlier beyond 6 sigma of a block that is nearly Gaussian. */
     ck_assert_int_eq(kvr_codec_open(&codec, "outliers(sigma=6) | asym(bits=2)", KVR_K, false),
                      KVR_OK);
     code(&c, codec, x, 64, NULL);
@@ -389,7 +396,8 @@ START_TEST(misleading_plans_are_named)
     ck_assert_int_eq(kvr_scheme_open(&p, "KIVI_INT2+taylor", NULL, 0), KVR_OK);
     ck_assert_ptr_null(kvr_scheme_warning(p));
     kvr_scheme_close(&p);
-    /* Three levels; the paper's own; a rule that rounds towards 0; uneven levels. */
+    /* taylor warns about three levels (QVG) and accepts its own paper's codec (JENSEN). It is
+     * refused where codes round towards 0 (INT8_PTH) or levels are uneven (TURBOQUANT). */
     ck_assert_int_eq(kvr_scheme_open(&p, "QVG_INT2+taylor", NULL, 0), KVR_OK);
     ck_assert_ptr_nonnull(kvr_scheme_warning(p));
     kvr_scheme_close(&p);

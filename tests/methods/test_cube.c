@@ -1,12 +1,13 @@
-/* test_cube.c - cube means: indexing, stored bytes, residual. */
+/* test_cube.c - means of cubes of neighbouring tokens: which tokens a cube has, stored bytes,
+ * and the residual. */
 #include "tests/methods/codec_tools.h"
 
 #include "methods/codecs/cube/cube.h"
 #include "methods/method.h"
 #include "tests/suite.h"
 
-/* Two frames of 2 x 4 tokens in cubes of 2 x 1 x 2: each cube has two neighbours of a row in the first frame and the
- * same positions in the second. */
+/* Two frames of 2 x 4 tokens in cubes of 2 frames x 1 row x 2 columns. Each cube has two
+ * neighbours of a row, in both frames. */
 START_TEST(worked_example)
 {
     static const struct kvr_place place = { .frame_tokens = 8, .whole = true };
@@ -19,7 +20,8 @@ START_TEST(worked_example)
     float x[16 * 8];
     struct placed t;
 
-    for (int i = 0; i < 16 * 8; i++) /* about their mean, by as much up as down */
+    /* Values lie around the cube's mean, equally far above and below. */
+    for (int i = 0; i < 16 * 8; i++)
         x[i] = cube[of[i / 8]].value * (i / 8 % 2 ? 0.75f : 1.25f);
     placed_open(&t, "cube(frames=2,rows=1,cols=2,row=4) | raw(type=f32)", &s, &place, x);
     ck_assert_uint_eq(t.packed.stage[0].meta.n_bytes, 4 * 8);
@@ -36,7 +38,8 @@ START_TEST(worked_example)
 }
 END_TEST
 
-/* 8 bits for 24 elements: a chunk of Wan's is 13 x 15 cubes, and nothing is padded. */
+/* An 8-bit mean per cube of 24 elements adds 1/3 bit. A chunk of Wan has 13 x 15 cubes per
+ * channel, without padding. */
 START_TEST(a_third_of_a_bit)
 {
     const struct kvr_block_shape s = { 3 * 1560, 12, 128 };
@@ -56,15 +59,16 @@ START_TEST(a_third_of_a_bit)
 
             ck_assert_uint_eq(b.codes + b.meta, (size_t)(rows[i].bits / 8 * 4680 * 1536 + 0.5));
         }
-        /* 2^16 tokens: 2730 cubes of 24 and one of 16. */
+        /* 2^16 tokens are 2730 cubes of 24 tokens and one of 16. */
         ck_assert(fabs(kvr_scheme_bits(p, 12, 128) - rows[i].bits) <= 1e-4);
         kvr_scheme_close(&p);
     }
 }
 END_TEST
 
-/* Blocks, the largest cubes allowed, and the cubes chosen to divide them; 0: runs of consecutive tokens, for partial
- * frames and blocks that lost tokens. */
+/* Blocks, the largest cube allowed, and the size that the stage chooses so that cubes divide the
+ * block. A size of 0 means runs of consecutive tokens, which are used for partial frames and for
+ * blocks that lost tokens. */
 static const struct {
     int n_tok, frame, row, most[3], size[3];
     bool lost;
@@ -76,7 +80,8 @@ static const struct {
     { 7, 16, 4, { 1, 2, 4 }, { 0 }, false },        { 17, 16, 4, { 64, 64, 64 }, { 0 }, false },
 };
 
-/* The cube of token i: its frame, row and column, each over the cube's size; without cubes, runs of tokens. */
+/* Returns a number for the cube of token i, made from its frame, row and column, each divided by
+ * the cube's size. Without cubes, it is the index of a run of tokens. */
 static int64_t cube_index_of(int64_t i, int which)
 {
     const int *most = blocks[which].most, *size = blocks[which].size;
@@ -87,8 +92,8 @@ static int64_t cube_index_of(int64_t i, int which)
     return (i / frame / size[0] * 1000 + i % frame / row / size[1]) * 1000 + i % row / size[2];
 }
 
-/* Each token is in one cube, the one that says so; what is kept is the mean of its tokens, rounded
- * to the nearest of E4M3's, whose steps near x are |x| / 8 at the most. */
+/* Each token belongs to the cube that cube_index_of() names. The stage stores the cube's mean,
+ * rounded to the nearest E4M3 number, whose steps near x are at most |x| / 8. */
 START_TEST(every_token_has_its_cube)
 {
     const struct kvr_block_shape s = { blocks[_i].n_tok, 2, 8 };
@@ -130,7 +135,8 @@ START_TEST(every_token_has_its_cube)
             ck_assert_msg(fabs(took - want) <= fabs(want) / 16 + 1e-5, "%s: token %d lost %g of %g",
                           text, (int)i, took, want);
         }
-    for (int n = 0; n < names * 16; n++) { /* each was written by someone */
+    /* Each stored mean is the mean of some cube. */
+    for (int n = 0; n < names * 16; n++) {
         bool found = false;
 
         for (int64_t i = 0; i < s.n_tok && !found; i++)
@@ -139,7 +145,7 @@ START_TEST(every_token_has_its_cube)
                         fabs(sum[label[i]][e] / count[label[i]]) / 16;
         ck_assert_msg(found, "%s: mean %d is nobody's", text, n);
     }
-    /* A piece reads as the whole does. */
+    /* Decoding a single token gives the same values as decoding the whole block. */
     for (int64_t i = 0; i < s.n_tok; i++) {
         float part[8];
 
@@ -151,7 +157,8 @@ START_TEST(every_token_has_its_cube)
 }
 END_TEST
 
-/* A scene that moves little: what is near is alike, and the same grid errs less. */
+/* In a scene with little motion, neighbouring tokens are similar. Subtracting cube means lowers
+ * the error of the same grid to a quarter or less. */
 START_TEST(neighbours_that_are_alike_cost_less)
 {
     enum { ROW = 8, FRAME = 64, W = 2 * 32 };

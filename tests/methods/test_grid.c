@@ -1,13 +1,12 @@
 /* test_grid.c - `sym` and `asym` against their definitions, one element at a time.
  *
- * The definition here knows nothing of strips, planes or vectors: it walks the elements of one
- * set, fits it, and says what each decodes to. Codes follow: within a set, equal decoded
- * values are equal codes. Decoded values have to be equal, not close: both sides do the same
- * roundings in the same order. */
+ * The reference does not know the vectorized layout. It takes the elements of one group,
+ * computes the scale, and decodes each element. Within a group, equal decoded values mean equal
+ * codes. Decoded values must be bit-identical, because both sides round in the same order. */
 #include "tests/methods/codec_tools.h"
 #include "tests/suite.h"
 
-/* Round to the tensor's type. */
+/* Rounds to the arithmetic type, BF16 or F32. */
 static float r16(float x, bool bf16)
 {
     return bf16 ? kvr_bf16_to_f32(kvr_f32_to_bf16(x)) : x;
@@ -18,12 +17,13 @@ static float clamp(float x, float lo, float hi)
     return x < lo ? lo : x > hi ? hi : x;
 }
 
-/* The FP16 numbers next to x, by search, 65504 at most. */
+/* Find the FP16 number next to x, above or below, by search; at most 65504. */
 static float half_at_least(float x)
 {
-    unsigned lo = 0, hi = 0x7bff; /* magnitudes: their values ascend */
+    unsigned lo = 0, hi = 0x7bff; /* FP16 magnitudes, in the order of their values */
 
-    if (x < 0) { /* the largest magnitude not beyond -x */
+    /* Finds the largest magnitude up to -x. */
+    if (x < 0) {
         while (lo < hi) {
             const unsigned mid = (lo + hi + 1) / 2;
 
@@ -60,7 +60,8 @@ struct spec {
     int bits;
 };
 
-/* One set of n elements, `padded` zeros among them but not in x; decoded in place. */
+/* Quantizes one group of n elements in place. `padded` means that the group also has zeros that
+ * are not in x. */
 static void define_set(const struct spec *g, float *x[], int n, bool padded)
 {
     const float top = (float)((1 << g->bits) - 1), qmax = (float)((1 << (g->bits - 1)) - 1);
@@ -72,7 +73,8 @@ static void define_set(const struct spec *g, float *x[], int n, bool padded)
         lo = *x[i] < lo ? *x[i] : lo;
         hi = *x[i] > hi ? *x[i] : hi;
     }
-    if (!finite) { /* noticed: the whole set */
+    /* A non-finite element makes the whole group NaN. */
+    if (!finite) {
         for (int i = 0; i < n; i++)
             *x[i] = NAN;
         return;
@@ -132,7 +134,7 @@ static void define_block(const struct spec *g, enum axis axis, int group,
 
             for (int t = t0; t < t_end && t < t0 + group; t++)
                 set[n++] = &x[t * width + c];
-            /* The study stores whole blocks of 16 tokens. */
+            /* The study pads to whole blocks of 16 tokens. */
             define_set(g, set, n, g->study && n < group && (t0 + n) % 16 != 0);
         }
     for (int t = 0; axis != TOKENS && t < t_end; t++)
@@ -227,14 +229,16 @@ START_TEST(ragged_shapes)
 }
 END_TEST
 
-/* Hand-worked: study33.md section 8.2, items 7 and 8, and what is intended instead. */
+/* Values from 8 to 12, a range without 0. The study's zero point saturates at 0, so every value
+ * decodes to 15 steps. The intended reading is within half a step. */
 START_TEST(the_study_saturates_a_range_without_zero)
 {
     const struct kvr_block_shape shape = { 16, 1, 16 };
     struct kvr_dev *dev = open_dev();
     float x[256], work[256], got[256];
 
-    for (int i = 0; i < 256; i++) /* 8, 8.25, ..., 11.75, 12: step 4/15 */
+    /* 8, 8.25, ..., 11.75, 12, with a step of 4/15. */
+    for (int i = 0; i < 256; i++)
         x[i] = i / 16 == 15 ? 12.0f : 8.0f + 0.25f * (float)(i / 16);
     for (int study = 0; study < 2; study++) {
         struct kvr_codec *c = open_codec("asym(bits=4)", KVR_K, study, KVR_COMPUTE_F32);
@@ -243,16 +247,18 @@ START_TEST(the_study_saturates_a_range_without_zero)
         ck_assert_int_eq(kvr_codec_encode(c, dev, x, &shape, work, &p), KVR_OK);
         kvr_codec_decode(&p, 0, 16, 0, 1, got);
         for (int i = 0; i < 256; i++) {
-            if (study) /* z = 0, q = 15, s = fp16(4/15) */
+            /* The study has z = 0, q = 15 and s = fp16(4/15). */
+            if (study)
                 ck_assert(same(got[i], 15 * half(4.0f / 15)));
-            else /* half a step, and a step rounded up by at most 2^-10 of it */
+            /* Half a step; the step is rounded up by at most 2^-10. */
+            else
                 ck_assert(fabsf(got[i] - x[i]) <= 0.5f * 4 / 15 * (1 + 0x1p-10f));
         }
         kvr_packed_free(&p);
         kvr_codec_close(&c);
     }
     for (int i = 0; i < 256; i++)
-        x[i] = 0.75f; /* constant: eps underflows FP16, so the study decodes 0 */
+        x[i] = 0.75f; /* a constant: eps underflows in FP16, so the study decodes 0 */
     for (int study = 0; study < 2; study++) {
         struct kvr_codec *c = open_codec("asym(bits=4)", KVR_K, study, KVR_COMPUTE_F32);
         struct kvr_packed p;
@@ -268,7 +274,8 @@ START_TEST(the_study_saturates_a_range_without_zero)
 }
 END_TEST
 
-/* From -2 to 1: as intended four levels, -2 to 1; the study's step is 2, and 1/2 rounds to 0. */
+/* Values from -2 to 1. The intended reading uses four levels, -2 to 1. The study's step is 2,
+ * and 1/2 rounds to 0, so it uses two. */
 START_TEST(levels_in_use)
 {
     const struct kvr_block_shape shape = { 16, 1, 16 };
@@ -284,7 +291,8 @@ START_TEST(levels_in_use)
 
         ck_assert_int_eq(kvr_codec_encode(c, dev, x, &shape, work, &p), KVR_OK);
         kvr_codec_decode(&p, 0, 16, 0, 1, got);
-        for (int t = 1; t < 16; t++) /* x ascends, so levels do */
+        /* x ascends, so each change is a new level. */
+        for (int t = 1; t < 16; t++)
             n += got[t * 16] != got[(t - 1) * 16];
         ck_assert_int_eq(n, study ? 2 : 4);
         kvr_packed_free(&p);
@@ -294,8 +302,8 @@ START_TEST(levels_in_use)
 }
 END_TEST
 
-/* The sign of a NaN that arithmetic makes depends on the processor, and must not reach stored bytes.
- * One NaN per group of a channel, of either sign, in F32 and in BF16. */
+/* The sign of a computed NaN depends on the processor and must not reach stored bytes. Each
+ * group of a channel has one NaN of either sign, in F32 and in BF16. */
 START_TEST(the_sign_of_a_nan_is_not_stored)
 {
     const struct kvr_block_shape shape = { 32, 2, 32 };
@@ -341,7 +349,8 @@ START_TEST(the_sign_of_a_nan_is_not_stored)
 }
 END_TEST
 
-/* A comparison that could not fail would pass this too. */
+/* One flipped bit in the codes changes exactly one decoded element, which the comparison
+ * detects. */
 START_TEST(a_damaged_byte_is_seen)
 {
     const struct kvr_block_shape shape = { 33, 2, 16 };

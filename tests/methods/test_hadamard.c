@@ -26,9 +26,9 @@ static double norm_of(const float *x, int d)
     return sqrt(sum);
 }
 
-/* Each of the log2 D strides rounds once, relative to the result's own size, and so does the
- * quotient; the transform keeps lengths, so the error's length is at most
- * (log2 D + 1) u |x|, first order in u, the unit roundoff. Two more for the second order. */
+/* Each of the log2 D strides rounds once relative to the result, and so does the division. The
+ * transform keeps lengths. So the error has a length of at most (log2 D + 1) u |x| to first
+ * order in u, the unit roundoff. Two more u cover the second order. */
 static double tolerance(const float *x, int d, double u)
 {
     return (log2(d) + 3) * u * norm_of(x, d);
@@ -65,7 +65,7 @@ START_TEST(is_the_matrix)
 }
 END_TEST
 
-/* Stride by stride, each sum rounded: to the bit. */
+/* The transform stride by stride with each sum rounded. The fast one must equal it bit for bit. */
 static void by_definition(float *x, int d, bool bf16)
 {
     for (int h = 1; h < d; h *= 2)
@@ -90,7 +90,7 @@ START_TEST(rounds_where_the_definition_does)
     const bool bf16 = _i / N_WIDTHS;
 
     for (int how = 0; how < N_FILLS; how++) {
-        /* More rows than one thread is given. */
+        /* Enough rows for several threads. */
         const struct kvr_block_shape shape = { 300, 1, d };
         const size_t n = elements(&shape);
         float *x = floats(n), *y = floats(n);
@@ -152,7 +152,7 @@ START_TEST(other_widths_are_refused)
 }
 END_TEST
 
-/* decode_rotated leaves H x: turning it back is decode. */
+/* decode_rotated returns H x. Applying the transform again gives the result of decode. */
 START_TEST(rotation_can_be_left_in_place)
 {
     const struct kvr_block_shape shape = { 37, 3, 64 };
@@ -191,6 +191,7 @@ int main(void)
     tcase_add_loop_test(tc, rounds_where_the_definition_does, 0, 2 * N_WIDTHS);
     tcase_add_loop_test(tc, twice_is_the_identity, 0, N_WIDTHS);
     tcase_add_test(tc, other_widths_are_refused);
-    tcase_add_test(tc, rotation_can_be_left_in_place); /* OpenMP's threads do not survive a fork */
+    /* No fork: OpenMP's threads do not survive it. */
+    tcase_add_test(tc, rotation_can_be_left_in_place);
     return run_suite(s);
 }

@@ -4,7 +4,7 @@
 #include "methods/kernels/pack.h"
 #include "tests/suite.h"
 
-/* Four tokens of a channel, then zeros that lie inside their range. */
+/* Four tokens of one channel. The group is filled up with zeros, which lie inside their range. */
 START_TEST(worked_example)
 {
     static const float in[] = { .1f, -.7f, 1.3f, .31f };
@@ -26,18 +26,19 @@ START_TEST(worked_example)
     for (int t = 0; t < 4; t++) {
         kvr_unpack_token(p.stage[0].codes.p, 8, 8, 2, t, 0, 8, q);
         ck_assert_uint_eq(q[0], code[t]);
-        /* Given as BF16. */
+        /* The expected values are rounded to BF16. */
         ck_assert_msg(fabsf(kvr_bf16_to_f32(kvr_f32_to_bf16(back[t * 8])) - want[t]) <= 1e-7f,
                       "%.9g, not %.9g", (double)back[t * 8], (double)want[t]);
     }
-    ck_assert(back[1] == 0); /* a channel of zeros */
+    ck_assert(back[1] == 0); /* a channel of zeros decodes to 0 */
     kvr_packed_free(&p);
     kvr_codec_close(&c);
     kvr_dev_close(&dev);
 }
 END_TEST
 
-/* b + 64 / 64 bits, tokens rounded up to whole groups: of 21 and 42 frames, K and V, 30 layers. */
+/* b + 64 / 64 bits per element, with tokens rounded up to whole groups. Totals are for 21 and 42
+ * frames, keys and values of 30 layers. */
 START_TEST(sizes_are_the_published)
 {
     static const struct {
@@ -63,7 +64,7 @@ static float half(float x)
     return kvr_f16_to_f32(kvr_f32_to_f16(x));
 }
 
-/* Values that FP16 holds, a ragged last group: its missing tokens are zeros. */
+/* Values are exact in FP16. The last group is incomplete and filled up with zeros. */
 START_TEST(the_slow_model)
 {
     const struct kvr_block_shape s = { 37, 2, 16 };

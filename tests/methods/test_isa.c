@@ -37,7 +37,7 @@ static void fill_hard(float *x, const struct kvr_block_shape *s, int how)
     kvr_normal(x, n, 3, KVR_RNG_TEST, 5, (uint32_t)how, 1);
     for (size_t i = 0; i < n; i++)
         switch (how - N_FILLS) {
-        case 0: /* ties in rounding */
+        case 0: /* ties when rounding */
             x[i] = 0.5f * (float)(int)(8 * x[i]);
             break;
         case 1: /* zeros of both signs */
@@ -46,7 +46,7 @@ static void fill_hard(float *x, const struct kvr_block_shape *s, int how)
         case 2: /* subnormal numbers */
             x[i] *= 1e-42f;
             break;
-        case 3: /* numbers about the largest float */
+        case 3: /* numbers near the largest float */
             x[i] *= 1e38f;
             break;
         case 4:
@@ -58,10 +58,10 @@ static void fill_hard(float *x, const struct kvr_block_shape *s, int how)
         case 6:
             x[i] = fabsf(x[i]);
             break;
-        case 7: /* negative numbers, beyond FP16's lowest */
+        case 7: /* negative numbers beyond FP16's lowest */
             x[i] = -1e5f * fabsf(x[i]);
             break;
-        case 8: /* ranges whose scales are about FP16's largest number */
+        case 8: /* ranges whose scales are near FP16's largest number */
             x[i] *= 2e5f;
             break;
         case 9: /* large values at the beginning, so that no later value exceeds the bound */
@@ -70,7 +70,7 @@ static void fill_hard(float *x, const struct kvr_block_shape *s, int how)
         case 10: /* a part of the block in which every value is large */
             x[i] = i / 1024 == 2 ? copysignf(100, x[i]) : x[i];
             break;
-        default: /* numbers about FP16's smallest */
+        default: /* numbers near FP16's smallest */
             x[i] *= 6e-8f;
             break;
         }
@@ -105,7 +105,7 @@ static void check_same(const float *want, const float *got, size_t n, const char
                          (double)want[i]);
 }
 
-/* One block, coded with one grid and decoded, by the variant in force. */
+/* One block that the chosen ISA variant has encoded and decoded. */
 struct coded {
     struct kvr_stage_bytes bytes;
     struct kvr_stage_data data;

@@ -5,7 +5,7 @@
 #include "methods/method.h"
 #include "tests/suite.h"
 
-/* Bits per scalar of Quant VideoGen for N tokens in a block, with BF16 centres. */
+/* Bits per scalar that Quant VideoGen publishes for blocks of N tokens, with BF16 centres. */
 static const struct {
     const char *method;
     int64_t n;
@@ -31,7 +31,7 @@ START_TEST(sizes_are_the_published)
 
     ck_assert_msg(kvr_scheme_open(&p, published[_i].method, NULL, 0) == KVR_OK, "%s", kvr_error());
     bits = 8 * (double)kvr_codec_bytes(p->k[0], &s) / scalars;
-    /* Three decimals are given. */
+    /* Bits were published with three decimals. */
     ck_assert_msg(fabs(bits - published[_i].bits) <= 5.1e-4, "%s: %g bits, published %g",
                   published[_i].method, bits, published[_i].bits);
     kvr_scheme_close(&p);
@@ -52,7 +52,8 @@ static void draw(float *x, uint32_t seed)
             x[i * D + c] = 0.1f * x[i * D + c] + centre[i * 7 % 20 * D + c];
 }
 
-/* X = R + sum C: FP32 sums of as many numbers as there are stages err by less than 1e-6 here. */
+/* X = R + sum C: the residual R plus one centre C per stage. FP32 sums of that many numbers are
+ * off by less than 1e-6 here. */
 START_TEST(nothing_is_lost)
 {
     char text[64];
@@ -77,7 +78,7 @@ START_TEST(nothing_is_lost)
 }
 END_TEST
 
-/* left=bf16: the grid sees BF16 numbers, those nearest to what it would have seen. */
+/* With left=bf16, the grid receives the residual rounded to BF16. */
 START_TEST(what_is_left_may_be_rounded)
 {
     float *x = floats(T * H * D), *work = floats(T * H * D);
@@ -108,8 +109,8 @@ START_TEST(what_is_left_may_be_rounded)
 }
 END_TEST
 
-/* After forty iterations, when nothing moves any more, every label is that of the nearest centre,
- * by distances in double, but for rounding. */
+/* After 40 iterations the labels have converged. Each is the nearest centre by distances in
+ * double precision, up to rounding. */
 START_TEST(labels_are_of_the_nearest)
 {
     float *x = floats(T * H * D), *work = floats(T * H * D);
@@ -142,7 +143,8 @@ START_TEST(labels_are_of_the_nearest)
                 mine = k == label[t * H + h] ? far : mine;
                 least = fmin(least, far);
             }
-            /* Converged: centres are the means of these labels. 64 roundings of sums that size. */
+            /* Since centres are the means of these labels, only rounding is left: 64 roundings
+             * of sums of this size. */
             ck_assert_msg(mine <= least + 1e-5 * size, "%g, the nearest is at %g", mine, least);
             left += mine;
             all += size;
@@ -192,7 +194,7 @@ START_TEST(a_seed_is_a_result)
 }
 END_TEST
 
-/* Fewer tokens than centres; one token, which is its own centre up to BF16. */
+/* A block of one token, which is its own centre, rounded to BF16. The residual is BF16, too. */
 START_TEST(few_tokens)
 {
     const struct kvr_block_shape s = { 1, H, D };
@@ -205,7 +207,8 @@ START_TEST(few_tokens)
     code(&p, dev, c, x, &s);
     ck_assert_uint_eq(p.stage[0].meta.n_bytes, H * D * sizeof(kvr_bf16));
     kvr_codec_decode(&p, 0, 1, 0, H, y);
-    for (int i = 0; i < H * D; i++) /* two BF16 numbers: 16 bits */
+    /* Two BF16 numbers add up to 16 bits. */
+    for (int i = 0; i < H * D; i++)
         ck_assert(fabsf(x[i] - y[i]) <= 0x1p-16f * fabsf(x[i]));
     kvr_packed_free(&p);
     kvr_codec_close(&c);

@@ -1,5 +1,5 @@
-/* test_kvcomp.c - KVComp: lossless coding of the symbols, size near the entropy bound, constants,
- * and absent symbols. */
+/* test_kvcomp.c - KVComp: lossless Huffman coding of the symbols, size near the entropy,
+ * constants, and absent symbols. */
 #include "tests/methods/codec_tools.h"
 
 #include "tests/suite.h"
@@ -8,7 +8,8 @@ enum { T = 150, H = 2, D = 16, W = H * D };
 
 static const struct kvr_block_shape shape = { T, H, D };
 
-/* Its codes are PackKV's, whatever the data: a code by lengths loses nothing. */
+/* KVComp decodes to the same values as PackKV for any data, since its variable-length code is
+ * lossless. */
 START_TEST(symbols_come_back)
 {
     static const char *const text[][2] = { { "kvcomp", "packkv" },
@@ -23,7 +24,8 @@ START_TEST(symbols_come_back)
 }
 END_TEST
 
-/* One step per 64 tokens: the symbols, and hence their entropy, follow from the decoded values. */
+/* Each block of 64 tokens has one step, so the symbols follow from the decoded values. The
+ * stored bytes are within 5 % of the symbols' entropy. */
 START_TEST(bytes_are_near_entropy)
 {
     const int64_t n = T / 64 * 64 * W;
@@ -56,7 +58,8 @@ START_TEST(bytes_are_near_entropy)
 }
 END_TEST
 
-/* 6 bytes a unit and 2 a vector, .131 bits; 16 of the code, 4 a token or 64. */
+/* Side information: 6 bytes per unit and 2 per vector are .131 bits per element. The code adds
+ * 16 bytes, and the scales 4 bytes per token or per 64 tokens. */
 START_TEST(sizes_are_the_published)
 {
     const struct kvr_block_shape s = { 32768, 12, 128 };

@@ -1,4 +1,4 @@
-/* test_layer_budget.c - a layer's budget factor: rules, tables, files. */
+/* test_layer_budget.c - budget factor of each layer: built-in rules, profiled tables, and files. */
 #include "methods/policy.h"
 #include "tests/suite.h"
 
@@ -23,16 +23,18 @@ START_TEST(rules)
     ck_assert(budget("none", 3, 30) == 1);
     ck_assert(budget("linear", 0, 1) == 1);
     ck_assert(budget("linear", 0, 30) == 0.7);
-    /* 0.7 + (10/20) 0.6: one rounding per operation */
+    /* 0.7 + (10/20) 0.6, with one rounding per operation */
     ck_assert(fabs(budget("linear", 10, 21) - 1.0) <= 4e-16);
     ck_assert(fabs(budget("linear", 29, 30) - 1.3) <= 4e-16);
     ck_assert(budget("falling", 0, 1) == 1);
-    for (int l = 0; l < 30; l++) /* the same, from the last layer back */
+    /* `falling` is `linear` from the last layer to the first. */
+    for (int l = 0; l < 30; l++)
         ck_assert(budget("falling", l, 30) == budget("linear", 29 - l, 30));
 }
 END_TEST
 
-/* Ends and means as published. A table of six decimals: the mean is off by at most 5e-7. */
+/* The tables' end points and means equal the published ones. With six decimals, a mean is off by
+ * at most 5e-7. */
 START_TEST(profiled_tables)
 {
     double movie = 0, story = 0;
@@ -55,7 +57,7 @@ START_TEST(other_depths_take_the_same_relative_depth)
     ck_assert(budget("moviegen", 0, 1) == 1);
     ck_assert(budget("moviegen", 0, 8) == 1.3);
     ck_assert(fabs(budget("moviegen", 7, 8) - 1.112231) <= 4e-16);
-    /* 59 layers: every second one is an entry, the others lie half way. */
+    /* With 59 layers, every second one is a table entry. The layers between them are midpoints. */
     for (int l = 0; l < 29; l++) {
         const double a = budget("storyeval", l, 30), b = budget("storyeval", l + 1, 30);
 
@@ -97,7 +99,7 @@ START_TEST(files)
     with_file("0\n1\n1\n", KVR_EFORMAT, ":1: budget 0", &beta);
     with_file("1\n-1\n1\n", KVR_EFORMAT, ":2: budget -1", &beta);
     with_file("", KVR_EFORMAT, "0 budgets", &beta);
-    ck_assert(beta == -1); /* untouched by what failed */
+    ck_assert(beta == -1); /* a refused file leaves beta unchanged */
 }
 END_TEST
 

@@ -1,18 +1,18 @@
-/* test_levels.c - codebooks against the definition in double, and the sizes that the study's
- * geometry gives. */
+/* test_levels.c - fixed codebooks against their definition in double precision, and their sizes
+ * at the study's geometry. */
 #include "tests/methods/codec_tools.h"
 
 #include "methods/kernels/pack.h"
 #include "methods/method.h"
 #include "tests/suite.h"
 
-/* By stage: what stands in its table. */
+/* Expected table entries of each codebook stage. */
 static const struct {
     const char *text;
     int n;
-    double level[4]; /* the lowest, the one below the middle, the one above, the highest */
+    double level[4]; /* the lowest level, the two next to the middle, and the highest */
     const char *method;
-    uint64_t bytes_21; /* of 21 latent frames of Wan 1.3B, keys and values of 30 layers */
+    uint64_t bytes_21; /* bytes for 21 latent frames of Wan 1.3B, keys and values of 30 layers */
 } codebooks[] = {
     { "nf4(group=32)", 16, { -1, 0, 0.07958029955625534, 1 }, "NF4_G64", 1603929600 },
 };
@@ -44,9 +44,9 @@ START_TEST(tables_ascend)
 }
 END_TEST
 
-/* Every code is that of a nearest level, by distances in double; where two are equally near, the
- * lower. x / s rounds once, by 2^-24 of itself, so a code may be the next one where the distances
- * differ by no more. */
+/* Each code is that of the nearest level, by distances in double precision; ties go to the lower
+ * code. x / s rounds once, by 2^-24 relative. So a neighbouring code is accepted if the
+ * distances differ by no more than this. */
 START_TEST(codes_are_nearest)
 {
     const struct kvr_block_shape s = { 37, 2, 64 };
@@ -61,7 +61,8 @@ START_TEST(codes_are_nearest)
     for (int f = 0; f < N_FINITE_FILLS; f++) {
         struct kvr_packed p;
 
-        if (f == FILL_TINY || f == FILL_BEYOND_FP16) /* the scale is no normal FP16 number */
+        /* The scale is not a normal FP16 number. */
+        if (f == FILL_TINY || f == FILL_BEYOND_FP16)
             continue;
         fill_block(x, &s, (enum fill)f, 2);
         ck_assert_int_eq(kvr_codec_encode(c, dev, x, &s, work, &p), KVR_OK);
@@ -94,7 +95,7 @@ START_TEST(codes_are_nearest)
 }
 END_TEST
 
-/* Levels times a power of two are read back as they were. */
+/* Levels times a power of two are decoded exactly. */
 START_TEST(levels_are_themselves)
 {
     struct kvr_codec *c = open_codec(codebooks[_i].text, KVR_K, false, KVR_COMPUTE_F32);

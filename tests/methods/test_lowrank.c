@@ -1,4 +1,5 @@
-/* test_lowrank.c - principal directions: bytes, blocks of low rank, and the optimal error. */
+/* test_lowrank.c - principal directions: stored bytes, blocks of low rank, and the error of the
+ * best approximation. */
 #include "tests/methods/codec_tools.h"
 
 #include <unistd.h>
@@ -7,7 +8,8 @@
 #include "methods/codecs/lowrank/lowrank.h"
 #include "tests/suite.h"
 
-/* A quarter of the channels in BF16: 4 bits, and 33 vectors of 128 for a head. */
+/* A quarter of the channels is stored in BF16, which is 4 bits per element. A head also stores
+ * 33 vectors of 128 values: the mean and 32 directions. */
 START_TEST(sizes)
 {
     const struct kvr_block_shape s = { 4680, 12, 128 };
@@ -21,14 +23,15 @@ END_TEST
 enum { T = 150, H = 2, D = 32, W = H * D };
 static const struct kvr_block_shape shape = { T, H, D };
 
-/* Tokens that vary along `n` directions about a mean, those of variances 1, 1/4, 1/16, ... */
+/* Draws tokens that vary along n directions around a mean, with variances 1, 1/4, 1/16, ... */
 static void draw(float *x, int n)
 {
     float u[D * D], mean[W], c[D];
 
     kvr_normal(u, D * D, 3, KVR_RNG_TEST, 1, 0, 0);
     kvr_normal(mean, W, 3, KVR_RNG_TEST, 2, 0, 0);
-    for (int i = 0; i < n; i++) { /* orthonormal */
+    /* Gram-Schmidt makes the directions orthonormal. */
+    for (int i = 0; i < n; i++) {
         double size = 0;
 
         for (int j = 0; j < i; j++) {
@@ -54,7 +57,8 @@ static void draw(float *x, int n)
     }
 }
 
-/* Squared error, and that of reading the mean alone. */
+/* Returns the squared error of the codec. `all` receives the squared error of decoding every
+ * token to the mean. */
 static double error_of(const char *text, const float *x, double *all)
 {
     struct kvr_codec *c = open_codec(text, KVR_K, false, KVR_COMPUTE_F32);
@@ -87,7 +91,8 @@ static double error_of(const char *text, const float *x, double *all)
     return sum;
 }
 
-/* As many directions as the block has: what is left is BF16's rounding, 2^-9 of each coordinate. */
+/* If the block has no more directions than the codec stores, only BF16's rounding is left: 2^-9
+ * of each coordinate. */
 START_TEST(blocks_of_few_directions)
 {
     float *x = floats(T * W);
@@ -95,14 +100,14 @@ START_TEST(blocks_of_few_directions)
 
     draw(x, 4);
     error = error_of("lowrank(share=0.125)", x, &all);
-    /* Mean, coordinates and directions are rounded: three times 2^-9, of the mean of size 3 too. */
+    /* Mean, coordinates and directions are each rounded, by 2^-9. The mean has size 3. */
     ck_assert_msg(error <= 9 * 0x1p-18 * (all + 9.0 * T * W), "%g of %g", error, all);
     free(x);
 }
 END_TEST
 
-/* Of directions of variances 1, 1/4, 1/16 .. two leave 1/16 + 1/64 + .. of 4/3: 6.25 %, and a
- * sample of 150 tokens of two heads is within a third of that. No two directions leave less. */
+/* With variances 1, 1/4, 1/16, ..., two directions leave 1/16 + 1/64 + ... of 4/3, or 6.25 %. No
+ * two directions leave less. A sample of 150 tokens with two heads is within a third of that. */
 START_TEST(the_largest_are_kept)
 {
     float *x = floats(T * W);
@@ -115,9 +120,9 @@ START_TEST(the_largest_are_kept)
 }
 END_TEST
 
-/* ---- directions of a calibration --------------------------------------------------------------- */
+/* ---- directions from a calibration file ----------------------------------------------------- */
 
-/* Without a file it is `lowrank`, byte for byte. */
+/* Without a file, `principal` gives the bytes of `lowrank`. */
 START_TEST(without_a_file_they_are_the_blocks_own)
 {
     float *x = floats(T * W);
@@ -142,8 +147,8 @@ END_TEST
 enum { LAYERS = 2 };
 static char file[80];
 
-/* Of layer l the mean l, of keys channel c + l (modulo D) as direction c, of values channel c + l
- * + 1. `heads`, `name` and `dtype`: what is wrong with it. */
+/* Writes a calibration file. The mean of layer l is l. Direction c is channel c + l modulo D for
+ * keys and c + l + 1 for values. `heads`, `name` and `dtype` plant an error. */
 static void write_basis(int heads, const char *name, enum kvr_dtype dtype, int n)
 {
     static float data[2 * LAYERS][H + 1][1 + D][D];
@@ -167,7 +172,7 @@ static void write_basis(int heads, const char *name, enum kvr_dtype dtype, int n
     ck_assert_msg(kvr_st_write(file, item, n, NULL) == KVR_OK, "%s", kvr_error());
 }
 
-/* Each direction is one channel: kept channels decode exactly, the others to the mean. */
+/* Each direction is one channel. Stored channels decode to their values, the others to the mean. */
 START_TEST(a_layer_has_its_own)
 {
     const int layer = _i % 2;
@@ -191,7 +196,7 @@ START_TEST(a_layer_has_its_own)
         const bool kept = (i % D - layer - values + D) % D < D / 4;
         const float want = kept ? x[i] : (float)layer;
 
-        /* A coordinate is rounded to BF16: 2^-9 of it, |x| + 1 at the most. */
+        /* A coordinate, at most |x| + 1, is rounded to BF16 by 2^-9. */
         ck_assert_msg(fabsf(y[i] - want) <= 0x1p-8f * (fabsf(want) + 1), "channel %d: %g reads %g",
                       i % D, (double)x[i], (double)y[i]);
     }

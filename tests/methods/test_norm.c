@@ -1,4 +1,5 @@
-/* test_norm.c - normalised tokens: only norms carry magnitude, and they are counted. */
+/* test_norm.c - normalized tokens: only their norms depend on their size, and the norms' bytes
+ * are counted. */
 #include "tests/methods/codec_tools.h"
 
 #include "tests/suite.h"
@@ -15,7 +16,8 @@ static struct kvr_packed encode(const struct kvr_codec *c, struct kvr_dev *dev, 
     return p;
 }
 
-/* Every second token 2^9 times as long: the same codes and scales, other lengths. */
+/* Every second token of y is 2^9 times as long as in x. Codes and scales stay the same; only the
+ * norms differ. */
 START_TEST(long_tokens_cost_the_others_nothing)
 {
     struct kvr_codec *c = open_codec("norm | asym(bits=2,group=32)", KVR_K, false, KVR_COMPUTE_F32);
@@ -53,7 +55,8 @@ START_TEST(long_tokens_cost_the_others_nothing)
 }
 END_TEST
 
-/* What is divided by comes back: a quotient and a product, each right to 2^-24. */
+/* Dividing by the norm and multiplying again restores the values. Each operation rounds by
+ * 2^-24. */
 START_TEST(nothing_is_lost)
 {
     struct kvr_codec *c = open_codec("norm | raw(type=f32)", KVR_K, false, KVR_COMPUTE_F32);
@@ -75,7 +78,8 @@ START_TEST(nothing_is_lost)
 }
 END_TEST
 
-/* OScaR: 3 bits of a grid, and 16 for a token of 12 heads of 128. */
+/* OScaR: 3 bits per element for the grid, and a 16-bit norm per token of 12 heads of 128
+ * channels. */
 START_TEST(sizes_are_the_published)
 {
     const struct kvr_block_shape s = { 4608, 12, 128 };

@@ -1,4 +1,4 @@
-/* test_nuq.c - levels fitted to a block: bytes, outliers, and optimality. */
+/* test_nuq.c - quantization levels fitted to a block: bytes, outliers, and optimality. */
 #include "tests/methods/codec_tools.h"
 
 #include <sys/stat.h>
@@ -7,7 +7,8 @@
 #include "methods/codecs/nuq/nuq.h"
 #include "tests/suite.h"
 
-/* b + .32 bits and a little, KVQuant's own figure: 1 % exact in 32 bits, a range of 32 bits. */
+/* KVQuant's b + .32 bits: 1 % of the elements are stored exactly with 32 bits each. Each vector
+ * adds a range of 32 bits, and the block its levels. */
 START_TEST(sizes)
 {
     const struct kvr_block_shape s = { 4680, 12, 128 };
@@ -24,7 +25,7 @@ END_TEST
 enum { T = 200, H = 2, D = 32, W = H * D };
 static const struct kvr_block_shape shape = { T, H, D };
 
-/* Two humps, and an element of every vector far away. */
+/* Draws two clusters around 1 and -1, and one outlier of 30 in every vector. */
 static void draw(float *x, bool by_token)
 {
     kvr_normal(x, T * W, 7, KVR_RNG_TEST, 1, 0, 0);
@@ -34,7 +35,8 @@ static void draw(float *x, bool by_token)
         x[i] = 0.1f * x[i] + (i * 7 % 13 < 5 ? 1.0f : -1.0f);
         if (place == vector * 5 % (by_token ? W : T))
             x[i] = 30;
-        x[i] = kvr_bf16_to_f32(kvr_f32_to_bf16(x[i])); /* FP16 holds it: exact is exact */
+        /* FP16 represents these values, so exactly stored ones are exact. */
+        x[i] = kvr_bf16_to_f32(kvr_f32_to_bf16(x[i]));
     }
 }
 
@@ -50,8 +52,8 @@ static struct kvr_packed code(struct kvr_dev *dev, const struct kvr_codec *c, co
     return p;
 }
 
-/* What lies far away is read as FP16 and does not widen the range: humps of .1 within +-1.4 are
- * read to within a cell; a level is the mean of the elements that are coded as it. */
+/* Outliers are stored in FP16 and do not widen the range. The clusters, with sigma .1 within
+ * +-1.4, are decoded to within a cell. Each level is the mean of the elements coded with it. */
 START_TEST(levels_are_means)
 {
     const bool by_token = _i % 2;
@@ -98,13 +100,14 @@ START_TEST(levels_are_means)
         error += ((double)x[i] - (double)y[i]) * ((double)x[i] - (double)y[i]);
     }
     for (int q = 0; q < 1 << bits; q++)
-        if (weight[q] > 0) { /* means of bins of 2 / 1024 */
+        /* Levels are means over histogram bins of width 2 / 1024. */
+        if (weight[q] > 0) {
             const double level = cells_float(cells_get(meta, 4 * q, 4));
 
             ck_assert_msg(fabs(sum[q] / weight[q] - level) <= 4e-3, "%s: level %d is %g, mean %g",
                           text, q, level, sum[q] / weight[q]);
         }
-    /* A uniform grid over the same range errs by step^2 / 12. */
+    /* A uniform grid over this range would have a squared error of step^2 / 12. */
     ck_assert_msg(error / (T * W) <= 0.6 * pow(2.8 / (1 << bits), 2) / 12, "%s: %g", text,
                   error / (T * W));
     kvr_packed_free(&p);
@@ -115,7 +118,8 @@ START_TEST(levels_are_means)
 }
 END_TEST
 
-/* norm=true: the variance of what is read is that of what was coded; without, it is less. */
+/* With norm=true, decoded values have the variance of the original ones. Without it their
+ * variance is smaller. */
 START_TEST(norm_keeps_the_variance)
 {
     float *x = floats(T * W), *y = floats(T * W);
@@ -139,7 +143,7 @@ START_TEST(norm_keeps_the_variance)
         kvr_codec_close(&c);
     }
     ck_assert_msg(read[0] <= 0.95 * given, "%g of %g", read[0], given);
-    /* By vectors of unlike ranges, weighted: to a few percent. */
+    /* Vectors have different ranges and weights, so the variance is met within 3 %. */
     ck_assert_msg(fabs(read[1] / given - 1) <= 0.03, "%g of %g", read[1], given);
     kvr_dev_close(&dev);
     free(x);
@@ -147,7 +151,7 @@ START_TEST(norm_keeps_the_variance)
 }
 END_TEST
 
-/* ---- calibrated levels ------------------------------------------------------------------------ */
+/* ---- levels from a calibration file ---------------------------------------------------------- */
 
 static char table[64];
 
@@ -189,7 +193,7 @@ static const char two_layers[] = "# of a test\n"
                                  "k 1 -0.9 -0.1 0.2 1\n"
                                  "v 1 -0.5 0 0 0.5\n";
 
-/* Without a file it is `nuq`, byte for byte. */
+/* Without a file, `kvquant` gives the bytes of `nuq`. */
 START_TEST(without_a_file_they_are_the_blocks_own)
 {
     struct kvr_codec *a = open_codec("nuq(bits=2,norm=true)", KVR_K, false, KVR_COMPUTE_F32);
@@ -214,7 +218,8 @@ START_TEST(without_a_file_they_are_the_blocks_own)
 }
 END_TEST
 
-/* Keys and values of a layer have its own line, and are coded as its nearest level. */
+/* Keys and values of each layer use their own line of the file, and are coded with the nearest
+ * of its levels. */
 START_TEST(a_layer_has_its_own)
 {
     static const double want[2][2][4] = { { { -.75, -.25, .25, .75 }, { -1, -.5, 0, .5 } },
@@ -248,7 +253,7 @@ START_TEST(a_layer_has_its_own)
 
         for (int q = 0; q < 4; q++)
             best = fmin(best, fabs(level[q] * (double)half + (double)middle - (double)x[i]));
-        /* Beside a boundary either level is as near, but for FP32's rounding. */
+        /* At a boundary, either level is nearest within FP32's rounding. */
         ck_assert_msg(fabs((double)y[i] - (double)x[i]) <= best + 1e-5, "%g reads %g", (double)x[i],
                       (double)y[i]);
     }
@@ -310,7 +315,8 @@ START_TEST(a_file_that_is_none_is_refused)
 END_TEST
 enum { N_BAD_TABLES = 14 };
 
-/* A path stands in the codec's text, and nothing else may. */
+/* The path is part of the codec's text, so it must not contain the text's separators or be
+ * longer than 120 characters. */
 START_TEST(a_path_is_refused_that_is_no_word)
 {
     static const char *const bad[] = { "a,b", "a)", "a|b", "a b" };

@@ -1,15 +1,17 @@
-/* test_outliers.c - which elements are stored exactly, and their replacement for the grid. */
+/* test_outliers.c - which elements are stored exactly, and the values that replace them for the
+ * grid. */
 #include "tests/methods/codec_tools.h"
 #include "tests/suite.h"
 #include "tests/threads.h"
 
 #include <omp.h>
 
-/* What the stage is defined to do, one element at a time. */
+/* Reference: the stage's definition, one element at a time. held[i] says whether element i is
+ * stored exactly; n is their number. */
 struct want {
     bool *held;
     int64_t n;
-    float *left; /* what the grid sees */
+    float *left; /* input of the grid */
 };
 
 static float bound_by_definition(const float *x, int64_t n, int64_t padded, double tau, bool bf16)
@@ -46,7 +48,8 @@ static struct want define(const float *x, const struct kvr_block_shape *s, doubl
     struct want w = { calloc((size_t)n, sizeof *w.held), 0, floats((size_t)n) };
 
     ck_assert_ptr_nonnull(w.held);
-    while (w.n < most) { /* the largest not yet taken, the first of equal ones */
+    /* Selects the largest remaining element, the first one if several are equal. */
+    while (w.n < most) {
         int64_t best = -1;
 
         for (int64_t i = 0; i < n; i++)
@@ -90,7 +93,8 @@ static float as_held(float x, bool study)
     return isinf(v) && !study ? copysignf(65504, v) : v;
 }
 
-/* With raw(type=f32) for a grid, decoding shows what the grid saw. */
+/* Compares the stage with the reference. With raw(type=f32) as the grid, decoding the grid
+ * returns its input. */
 static void compare(double tau, double max_ratio, enum left left, bool study, bool bf16,
                     const struct kvr_block_shape *s, const float *x, bool want_some)
 {
@@ -143,8 +147,8 @@ static void compare(double tau, double max_ratio, enum left left, bool study, bo
     guarded_free(got);
 }
 
-/* Normal numbers with some large ones: single, in runs along a channel, at the first tokens, and
- * one channel of nothing else. */
+/* Fills a block with normal numbers and large ones: single, in runs along a channel, at the
+ * first tokens, and a channel with large values only. */
 static float *block(const struct kvr_block_shape *s)
 {
     const size_t n = elements(s), width = (size_t)(s->n_heads * s->head_dim);
@@ -156,7 +160,8 @@ static float *block(const struct kvr_block_shape *s)
         if (t < 4)
             x[t * width + 3] = 100;
         if (t >= 20 && t < 23)
-            x[t * width + 5] = -100; /* ties in magnitude */
+            /* elements of equal magnitude */
+            x[t * width + 5] = -100;
     }
     x[7 * width + 1] = 64;
     return x;
@@ -172,7 +177,8 @@ START_TEST(holds_and_leaves_what_is_defined)
 }
 END_TEST
 
-/* 37 * 96 elements: 0.003 of them are 10, in the midst of the equal ones. */
+/* The cap of 0.003 allows 10 of 37 * 96 elements, which cuts through elements of equal
+ * magnitude. */
 START_TEST(a_cap_keeps_the_largest)
 {
     const struct kvr_block_shape s = { 37, 3, 32 };
@@ -199,7 +205,8 @@ START_TEST(hostile_fills)
 }
 END_TEST
 
-/* Held in the study as FP16's infinity, as intended as its largest number. */
+/* Values beyond FP16 are stored as infinity in the study, and as FP16's largest number in the
+ * intended reading. */
 START_TEST(values_beyond_fp16)
 {
     const struct kvr_block_shape s = { 16, 1, 64 };
@@ -213,7 +220,7 @@ START_TEST(values_beyond_fp16)
 }
 END_TEST
 
-/* What is not finite hides in no list of exact elements. */
+/* A non-finite value reaches the output; storing it as an outlier must not hide it. */
 START_TEST(nan_reaches_the_output)
 {
     const struct kvr_block_shape s = { 32, 2, 32 };
@@ -243,7 +250,8 @@ START_TEST(nan_reaches_the_output)
 }
 END_TEST
 
-/* As intended outliers do not widen the grid: the step is what it would be without them. */
+/* In the intended reading, an outlier does not change the grid's scales: they are those of the
+ * block without it. */
 START_TEST(filled_outliers_leave_the_range_alone)
 {
     const struct kvr_block_shape s = { 16, 1, 64 };
@@ -256,7 +264,7 @@ START_TEST(filled_outliers_leave_the_range_alone)
     struct kvr_coding_noise sa, sb;
 
     fill_block(x, &s, FILL_NORMAL, 12);
-    x[5 * 64 + 7] = x[4 * 64 + 7]; /* what filling leaves there */
+    x[5 * 64 + 7] = x[4 * 64 + 7]; /* the value that replaces the outlier */
     ck_assert_int_eq(kvr_codec_encode(without, dev, x, &s, work, &b), KVR_OK);
     x[5 * 64 + 7] = 500;
     ck_assert_int_eq(kvr_codec_encode(with, dev, x, &s, work, &a), KVR_OK);
@@ -276,7 +284,7 @@ START_TEST(filled_outliers_leave_the_range_alone)
 }
 END_TEST
 
-/* Outliers and their grid. */
+/* Checks that the outliers and the grid have equal bytes. */
 static void same_stages(const struct kvr_packed *want, const struct kvr_packed *got)
 {
     for (int k = 0; k < 2; k++) {
@@ -289,8 +297,8 @@ static void same_stages(const struct kvr_packed *want, const struct kvr_packed *
     }
 }
 
-/* The threshold lies at or next to the magnitude v of some elements, as far as 2^-14 of it; sums in
- * F32 are off by up to 2^-18 of the variance. */
+/* Sets the threshold to the magnitude v of some elements, and to values around it up to 2^-14
+ * away. F32 sums are off by up to 2^-18 of the variance, but the selection must not change. */
 static void same_at_threshold(const float *x, const kvr_bf16 *narrow,
                               const struct kvr_block_shape *s, float sigma, float v)
 {
@@ -340,7 +348,8 @@ START_TEST(bf16_selects_what_f32_does)
 }
 END_TEST
 
-/* One element in 64 is an outlier: with room for them one pass finds and codes, else several do. */
+/* One element in 64 is an outlier. If max_ratio has room for them, one pass finds and encodes
+ * them, otherwise several passes do. */
 START_TEST(same_bytes_for_any_thread_count)
 {
     const char *const text =
@@ -370,8 +379,8 @@ START_TEST(same_bytes_for_any_thread_count)
 }
 END_TEST
 
-/* Outliers at the first tokens, in a run of 40 tokens across threads' parts and groups, in the last
- * tokens, in a channel of nothing else, and in one that has them in every group. */
+/* Places outliers at the first tokens, in a run of 40 tokens across parts of threads and groups,
+ * and at the last tokens. One channel has only outliers, and one has some in every group. */
 static void fill_runs(float *x, kvr_bf16 *narrow, const struct kvr_block_shape *s)
 {
     const size_t n = elements(s), width = (size_t)(s->n_heads * s->head_dim);
@@ -393,7 +402,8 @@ static void fill_runs(float *x, kvr_bf16 *narrow, const struct kvr_block_shape *
     kvr_to_f32(x, narrow, KVR_BF16, n);
 }
 
-/* BF16 blocks are coded while their outliers are found; x is coded in place, stage by stage. */
+/* Encoding a BF16 block finds and encodes outliers in one pass. Encoding x in place runs the
+ * stages one after the other. Both give the same bytes. */
 static void same_in_one_pass(const float *x, const kvr_bf16 *narrow,
                              const struct kvr_block_shape *s, int sigma, const char *grid)
 {
@@ -434,7 +444,8 @@ static const char *const grids[] = { "asym(bits=4)",
 
 START_TEST(one_pass_stores_what_the_stages_do)
 {
-    static const int sigma[] = { 2, 3, 6 }; /* many columns hold outliers; some; few */
+    /* With sigma=2 many columns have outliers, with 3 some, with 6 few. */
+    static const int sigma[] = { 2, 3, 6 };
     const struct kvr_block_shape s = { _i % 2 ? 1403 : 1408, 3, 64 };
     float *x = floats(elements(&s));
     kvr_bf16 *narrow = calloc(elements(&s), sizeof *narrow);
@@ -447,7 +458,7 @@ START_TEST(one_pass_stores_what_the_stages_do)
 }
 END_TEST
 
-/* The spans from which the bound is guessed are six times as large as the others. */
+/* The spans from which the bound is estimated have six times the size of the others. */
 START_TEST(a_loud_sample)
 {
     const struct kvr_block_shape s = { 1408, 3, 64 };

@@ -1,4 +1,5 @@
-/* test_pack.c - packed planes: every width, ragged lengths, every run of channels. */
+/* test_pack.c - packed bit planes: every bit width, numbers of tokens that fill no byte, and
+ * every run of channels. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,7 @@ static void check_guard(const uint8_t *p, size_t n)
             ck_abort_msg("byte %d after the end was written", i);
 }
 
-/* A token in the layout of pack.h, field by field. */
+/* Reads the code of token t and channel c from the layout drawn in pack.h. */
 static unsigned by_the_drawing(const uint8_t *packed, int64_t n_tok, int bits, int64_t t, int64_t c)
 {
     unsigned value = 0;
@@ -46,7 +47,7 @@ START_TEST(round_trip)
 
     ck_assert_ptr_nonnull(packed);
     memset(packed, 0xa5, n + GUARD);
-    /* In pieces of 8 tokens and of uneven runs of channels, last piece first. */
+    /* Packs in pieces of 8 tokens and uneven runs of channels, the last piece first. */
     for (int64_t t0 = (n_tok - 1) / 8 * 8; t0 >= 0; t0 -= 8)
         for (int64_t c0 = 0; c0 < C;) {
             const int64_t m = n_tok - t0 < 8 ? n_tok - t0 : 8;
@@ -78,7 +79,7 @@ START_TEST(round_trip)
 }
 END_TEST
 
-/* Fields that no token has are 0: equal codes give equal bytes. */
+/* Unused fields are 0, so that equal codes give equal bytes. */
 START_TEST(spare_fields_are_zero)
 {
     uint8_t codes[3 * C], packed[2 * C];
@@ -91,7 +92,7 @@ START_TEST(spare_fields_are_zero)
 }
 END_TEST
 
-/* Width times tokens, rounded up to bytes plane by plane. */
+/* Bytes are bits times tokens, rounded up to bytes in each plane. */
 START_TEST(bytes_are_the_formula)
 {
     for (int64_t t = 0; t <= 40; t++) {

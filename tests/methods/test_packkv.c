@@ -14,7 +14,8 @@ START_TEST(an_order_is_no_loss)
     int64_t n[3];
 
     fill_block(x, &shape, (enum fill)(_i % N_FILLS), 3);
-    if (_i >= N_FILLS) /* tokens of four kinds, taking turns: 16 of a kind need few bits */
+    /* Tokens of four kinds alternate. A group of 16 tokens of one kind needs few bits. */
+    if (_i >= N_FILLS)
         for (int t = 0; t < T; t++)
             for (int c = 0; c < W; c++)
                 x[t * W + c] = x[t % 4 * W + c] + 1e-3f * x[t * W + c];
@@ -62,7 +63,8 @@ START_TEST(values_by_the_slow_model)
 }
 END_TEST
 
-/* Packs, 16 bytes a unit, 4 a token, and a byte a token for its place. */
+/* The published upper bound: the packed codes, 16 bytes per unit, 4 per token, and one byte per
+ * token for its position. */
 START_TEST(most_is_the_published)
 {
     const struct kvr_block_shape s = { 32768, 12, 128 };

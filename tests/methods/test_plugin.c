@@ -1,5 +1,5 @@
-/* test_plugin.c - every error a plug-in's exports can have; and the example's stage in other
- * pipelines. */
+/* test_plugin.c - every error that a plug-in's exports can have, and the example plug-in's stage
+ * in several pipelines. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -36,7 +36,7 @@ static enum kvr_status assign(const void *opts, const struct kvr_policy_ctx *ctx
     return KVR_OK;
 }
 
-/* A valid plug-in; each case breaks one part of it. */
+/* The exports of a valid plug-in. Each case breaks one of them. */
 struct parts {
     struct kvr_opt option[2];
     struct kvr_stage stage[2];
@@ -258,7 +258,7 @@ static double mse(const char *pipeline, const float *x, const struct kvr_block_s
     kvr_codec_decode(&packed, 0, s->n_tok, 0, s->n_heads, y);
     for (int64_t i = 0; i < n; i++)
         sum += ((double)y[i] - (double)x[i]) * ((double)y[i] - (double)x[i]);
-    /* One head of a few tokens is the same piece of the whole. */
+    /* Decoding 7 tokens of one head gives the same values as decoding the whole block. */
     kvr_codec_decode(&packed, 5, 7, 1, 1, work);
     for (int64_t t = 0; t < 7; t++)
         for (int d = 0; d < s->head_dim; d++)
@@ -298,10 +298,10 @@ START_TEST(the_example_does_what_it_says)
     ck_assert(!kvr_plugin_used(l->plugin, scheme));
     kvr_scheme_close(&scheme);
 
-    /* Channel c sits at c - 32 and moves by a normal of sigma 1. The step follows the largest
-     * magnitude of 16 tokens: about |c - 32| + 2 plain, about 2 centred. The error is step^2/12,
-     * so the mean over channels of (|c-32| + 2)^2 / 2^2 > 80 separates the two; a tenth is
-     * wide. */
+    /* Channel c is c - 32 plus a normal of sigma 1. The step is proportional to the largest
+     * magnitude of 16 tokens: about |c - 32| + 2 without centring, about 2 with it. The error is
+     * step^2 / 12. So the errors' ratio is the mean over channels of (|c - 32| + 2)^2 / 2^2,
+     * which is above 80. The limit of 10 is generous. */
     kvr_normal(x, N, 5, KVR_RNG_TEST, 0, 0, 0);
     for (int i = 0; i < N; i++)
         x[i] += (float)(i % (H * D) - 32);
@@ -310,9 +310,9 @@ START_TEST(the_example_does_what_it_says)
     nothing = mse("center(share=0) | sym(bits=4)", x, &shape, y, work);
     ck_assert_msg(centred <= plain / 10, "centred %g, plain %g", centred, plain);
     ck_assert_msg(nothing == plain, "share=0 is %g, plain %g", nothing, plain);
-    /* In rotated space the means are other numbers, but the stage stands between as well. */
+    /* In the rotated space the channel means differ, but `center` still removes them. */
     ck_assert(mse("hadamard | center | sym(bits=4)", x, &shape, y, work) <= plain / 10);
-    /* Exact after the mean is off and on again: one rounding each way, of numbers below 64. */
+    /* `raw` is exact. Only subtracting and adding the mean rounds, for numbers below 64. */
     ck_assert(mse("center | raw(type=f32)", x, &shape, y, work) <= 1e-10);
     free(x);
     free(y);
@@ -328,7 +328,8 @@ int main(void)
     tcase_add_test(tc, in_order_is_accepted);
     tcase_add_loop_test(tc, a_wrong_thing_is_named, 0, N_CASES);
     tcase_add_test(tc, refused_files_leave_nothing);
-    tcase_add_test(tc, the_example_does_what_it_says); /* last: what is loaded stays */
+    /* The last test, since loaded plug-ins stay. */
+    tcase_add_test(tc, the_example_does_what_it_says);
     suite_add_tcase(s, tc);
     return run_suite(s);
 }

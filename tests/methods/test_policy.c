@@ -1,4 +1,4 @@
-/* test_policy.c - parts by name, and the position-based tiers: recent, age, spatial. */
+/* test_policy.c - policies are opened by name, and tiers by position: recent, age, spatial. */
 #include "harness/core/rng.h"
 #include "methods/kernels/share.h"
 #include "methods/kernels/topk.h"
@@ -18,7 +18,7 @@ static void open_dev(void)
     ck_assert_int_eq(kvr_dev_open(&dev, KVR_CPU), KVR_OK);
 }
 
-/* Asserts that every buffer was given back. */
+/* Asserts that every buffer was freed. */
 static void close_dev(void)
 {
     kvr_dev_close(&dev);
@@ -26,7 +26,7 @@ static void close_dev(void)
 
 enum { GUARD = 0xa5, MAP_MAX = 4096 };
 
-/* The map that `text` gives, with guard bytes behind it. */
+/* Returns the map that the policy `text` assigns. Checks the guard bytes behind it. */
 static uint8_t *assign(const char *text, const struct kvr_policy_ctx *ctx)
 {
     static uint8_t map[MAP_MAX];
@@ -38,14 +38,15 @@ static uint8_t *assign(const char *text, const struct kvr_policy_ctx *ctx)
     ck_assert_msg(kvr_tiers_open(&use, text) == KVR_OK, "%s", kvr_error());
     ck_assert_int_eq(use.part->assign(use.opts, ctx, dev, &state, map), KVR_OK);
     for (int64_t t = ctx->n_tok; t < MAP_MAX; t++)
-        if (map[t] != GUARD) /* not an assertion each: Check remembers every one it passed */
+        /* Not one assertion per byte: the Check library stores every assertion that passed. */
+        if (map[t] != GUARD)
             ck_abort_msg("%s: wrote behind the map, at %d", text, (int)t);
     kvr_buf_free(&state.buf);
     kvr_tiers_close(&use);
     return map;
 }
 
-/* Expected bytes as text: '0', '1', ..., 'z' for zero, '.' for not written. */
+/* Compares the map with text: '0', '1', ... for a tier, 'z' for zero, '.' for not written. */
 static void expect(const uint8_t *map, const char *want)
 {
     for (int64_t t = 0; want[t]; t++) {
@@ -56,7 +57,7 @@ static void expect(const uint8_t *map, const char *want)
     }
 }
 
-/* Frames of 2 tokens, chunks of 3 frames. */
+/* A context with frames of 2 tokens and chunks of 3 frames. */
 static struct kvr_policy_ctx small(bool study, int64_t n_tok, int64_t n_active)
 {
     return (struct kvr_policy_ctx){ .study = study,
@@ -77,11 +78,11 @@ START_TEST(recent_takes_the_tail)
     expect(assign("recent(chunks=2)", &c), "000000111111111111zzzzzz");
     expect(assign("recent(chunks=1)", &c), "000000000000111111zzzzzz");
     expect(assign("recent(chunks=9)", &c), "111111111111111111zzzzzz");
-    c.n_active = 15; /* in the study the window slides by tokens, */
+    c.n_active = 15; /* in the study the window slides by tokens */
     expect(assign("recent(chunks=1)", &c), "000000000111111zzzzzzzzz");
     c.n_active = 0;
     expect(assign("recent", &c), "zzzzzzzzzzzzzzzzzzzzzzzz");
-    c = small(false, 24, 15); /* as intended by chunks */
+    c = small(false, 24, 15); /* in the intended reading it moves by chunks */
     expect(assign("recent(chunks=1)", &c), "000000000000111");
     expect(assign("recent(chunks=2)", &c), "000000111111111");
     expect(assign("recent(chunks=4)", &c), "111111111111111");
@@ -94,7 +95,8 @@ START_TEST(span_waits_for_whole_ones)
 {
     struct kvr_policy_ctx c = small(false, 0, 12);
 
-    expect(assign("span(chunks=2)", &c), "111111111111"); /* the newest of two is not counted */
+    /* Of two chunks the newest does not count, so the span is not complete. */
+    expect(assign("span(chunks=2)", &c), "111111111111");
     c = small(false, 0, 18);
     expect(assign("span(chunks=2)", &c), "000000000000111111");
     expect(assign("span(chunks=2,recent=2)", &c), "111111111111111111");
@@ -115,16 +117,18 @@ START_TEST(age_takes_a_share)
 {
     struct kvr_policy_ctx c = small(true, 24, 6);
 
-    /* Of the capacity: rne(7.2) = 7, all of it not yet written. */
+    /* 30 % of the capacity of 24 tokens is 7.2, rounded half to even to 7. None of them is
+     * written yet. */
     expect(assign("age(ratio=0.3)", &c), "000000000000000001111111");
     expect(assign("age(ratio=0)", &c), "000000000000000000000001");
     expect(assign("age(ratio=1)", &c), "111111111111111111111111");
-    c.n_tok = 5; /* rne(2.5) = 2 */
+    c.n_tok = 5; /* 2.5 rounds to 2 */
     c.n_active = 5;
     expect(assign("age(ratio=0.5)", &c), "00011");
-    c = small(false, 24, 24); /* of 4 chunks: rne(1.2) = 1 */
+    c = small(false, 24, 24); /* 30 % of 4 chunks is 1.2, rounded to 1 */
     expect(assign("age(ratio=0.3)", &c), "000000000000000000111111");
-    expect(assign("age(ratio=0.4)", &c), "000000000000111111111111"); /* rne(1.6) = 2 */
+    /* 1.6 rounds to 2. */
+    expect(assign("age(ratio=0.4)", &c), "000000000000111111111111");
     c = small(false, 24, 6);
     expect(assign("age(ratio=0.3)", &c), "111111");
     c = small(false, 24, 0);
@@ -132,7 +136,8 @@ START_TEST(age_takes_a_share)
 }
 END_TEST
 
-/* Frames of S = 4 positions, one head of two channels; value (frame, position) -> v. */
+/* Sets the value v at (frame, position). Frames have S = 4 positions and one head with two
+ * channels. */
 static void set_v(float *v, int64_t frame, int64_t position, float x)
 {
     v[(frame * 4 + position) * 2] = x;
@@ -144,8 +149,8 @@ START_TEST(spatial_ranks_variance_over_frames)
     float v[32] = { 0 };
     struct kvr_policy_ctx c = small(true, 12, 8);
 
-    /* Means over two written frames of a capacity of three. Position 0 rests at 4, 1 changes
-     * 0 -> 1, 2 changes 2 -> 2.5, 3 is nothing. */
+    /* Variances over two written frames of a capacity of three. Position 0 stays at 4, position
+     * 1 changes from 0 to 1, position 2 from 2 to 2.5, and position 3 is 0. */
     c.tokens_per_frame = 4;
     c.v = v;
     for (int f = 0; f < 2; f++) {
@@ -153,8 +158,8 @@ START_TEST(spatial_ranks_variance_over_frames)
         set_v(v, f, 1, (float)f);
         set_v(v, f, 2, 2 + 0.5f * (float)f);
     }
-    /* The study: variances over 3 frames, the empty one included:
-     * 0: 4,4,0 -> 3.56   1: 0,1,0 -> 0.22   2: 2,2.5,0 -> 1.17   3: 0. */
+    /* The study computes variances over 3 frames, including the empty one. Position 0 has 4, 4,
+     * 0: 3.56; position 1 has 0, 1, 0: 0.22; position 2 has 2, 2.5, 0: 1.17; position 3 has 0. */
     expect(assign("spatial(mode=topk,min=0.25,target=0.25)", &c), "100010001000");
     expect(assign("spatial(mode=topk,min=0.25,target=0.5)", &c), "101010101010");
     expect(assign("spatial(mode=threshold,min=0.25,max=1,var=0.2)", &c), "111011101110");
@@ -163,14 +168,15 @@ START_TEST(spatial_ranks_variance_over_frames)
     expect(assign("spatial(mode=hybrid,min=0.25,max=0.75,target=0.25,var=0.2)", &c),
            "111011101110");
     expect(assign("spatial(mode=hybrid,min=0.25,max=0.5,target=0.25,var=0.2)", &c),
-           "100010001000"); /* three pass, two may: the target decides */
-    c.n_tok = 14;           /* tokens beyond whole frames are foreground */
+           /* three positions pass the threshold, but max allows two, so `target` decides */
+           "100010001000");
+    c.n_tok = 14; /* tokens after the last whole frame are foreground */
     expect(assign("spatial(mode=topk,min=0.25,target=0.25)", &c), "10001000100011");
     c.n_tok = 7; /* fewer than two frames */
     expect(assign("spatial", &c), "1111111");
 
-    /* As intended: of the chunk's two written frames, for its tokens alone.
-     * 0: 0   1: 0.25   2: 0.0625   3: 0. */
+    /* The intended reading uses the two written frames of the chunk, for the chunk's tokens
+     * only. Variances of positions 0 to 3 are 0, 0.25, 0.0625 and 0. */
     c = small(false, 0, 16);
     c.tokens_per_frame = 4;
     c.new0 = 8;
@@ -187,17 +193,17 @@ START_TEST(spatial_counts_without_values)
 {
     struct kvr_policy_ctx c = small(true, 8, 8);
 
-    c.tokens_per_frame = 4; /* rne(0.65 * 4) = 3 */
+    c.tokens_per_frame = 4; /* 0.65 * 4 = 2.6 rounds to 3 */
     expect(assign("spatial", &c), "11101110");
     expect(assign("spatial(mode=threshold)", &c), "11101110");
     c.study = false;
     expect(assign("spatial", &c), "11101110");
-    c.frames_per_chunk = 1; /* no variance is ever seen */
+    c.frames_per_chunk = 1; /* chunks of one frame never have a variance */
     expect(assign("spatial", &c), "11111111");
 }
 END_TEST
 
-/* Against the plain two-pass formula. */
+/* Compares with the two-pass formula of the variance. */
 START_TEST(spatial_is_the_formula)
 {
     enum { S = 37, F = 7, C = 26 };
@@ -225,7 +231,8 @@ START_TEST(spatial_is_the_formula)
             var[s] += (a[f] - mean) * (a[f] - mean) / F;
     }
     memset(want, 0, sizeof want);
-    for (int k = 0; k < 24; k++) { /* rne(0.65 * 37 = 24.05) */
+    /* 0.65 * 37 = 24.05 rounds to 24. */
+    for (int k = 0; k < 24; k++) {
         int best = -1;
 
         for (int s = 0; s < S; s++)
@@ -369,7 +376,8 @@ START_TEST(shares_round_half_to_even)
     ck_assert_int_eq(kvr_share(3.5, 1, 9), 4);
     ck_assert_int_eq(kvr_share(0.2, 1, 9), 1);
     ck_assert_int_eq(kvr_share(9.6, 1, 9), 9);
-    ck_assert_int_eq(kvr_share(0.2, 1, 0), 0); /* of nothing, nothing */
+    /* A share of no tokens is none. */
+    ck_assert_int_eq(kvr_share(0.2, 1, 0), 0);
     ck_assert_int_eq(kvr_share(NAN, 1, 9), 1);
     ck_assert_int_eq(kvr_share(INFINITY, 1, 9), 9);
 }
@@ -386,8 +394,8 @@ START_TEST(topk_has_a_total_order)
 }
 END_TEST
 
-/* Scores of a few values, so that many tie, or of many, some not finite; ascending, falling or
- * mixed. */
+/* Returns a score: one of a few values with many ties and non-finite ones, ascending,
+ * descending, or mixed. */
 static float some_score(int which, int i, int n)
 {
     static const float odd[] = { NAN, INFINITY, -INFINITY, 0.0f, -0.0f, 1, -1, 1e-40f };
@@ -402,7 +410,7 @@ static float some_score(int which, int i, int n)
     case 3:
         return (float)((int64_t)i * 7919 % 4099) - 2000;
     default:
-        return i < n / 2 ? (float)i : (float)(n - i); /* a pipe organ */
+        return i < n / 2 ? (float)i : (float)(n - i); /* ascending, then descending */
     }
 }
 

@@ -1,4 +1,5 @@
-/* test_qjl.c - signs of projections: unbiased, the variance of the formula, published sizes. */
+/* test_qjl.c - signs of random projections: unbiased products, the variance of the formula, and
+ * published sizes. */
 #include "tests/methods/codec_tools.h"
 
 #include "methods/codecs/qjl/qjl.h"
@@ -8,7 +9,7 @@ enum { D = 128, N = 4000 };
 
 static const struct kvr_block_shape shape = { N, 1, D };
 
-/* What `text` makes of x [N,D]. */
+/* Encodes and decodes x [N,D] with the codec `text`. */
 static void through(const char *text, const float *x, float *y)
 {
     struct kvr_codec *c = open_codec(text, KVR_K, false, KVR_COMPUTE_F32);
@@ -33,7 +34,8 @@ static double dot(const float *a, const float *b)
     return sum;
 }
 
-/* Projections are of mean 0 and variance 1: of 16384 numbers to .04, five times what chance leaves. */
+/* Entries of the projection have mean 0 and variance 1. For 16384 numbers, .04 is five standard
+ * errors of the mean. */
 START_TEST(projections_are_normal_enough)
 {
     double sum = 0, square = 0, fourth = 0;
@@ -51,8 +53,8 @@ START_TEST(projections_are_normal_enough)
 }
 END_TEST
 
-/* q . r^ - q . r over pairs of normal vectors: its mean is within four of its own errors of 0, its
- * variance within 8 % of ((pi / 2) |q|^2 |r|^2 - (q . r)^2) / D. */
+/* The error q . r^ - q . r over pairs of normal vectors. Its mean is within four standard errors
+ * of 0. Its variance is within 8 % of ((pi / 2) |q|^2 |r|^2 - (q . r)^2) / D. */
 START_TEST(products_have_no_bias)
 {
     float *r = floats(elements(&shape)), *q = floats(elements(&shape)),
@@ -73,7 +75,7 @@ START_TEST(products_have_no_bias)
                    D / N;
     }
     ck_assert_msg(fabs(sum) <= 4 * sqrt(square / N), "bias %g of %g", sum, sqrt(square));
-    /* Of r with itself: by one draw of 128 projections, each of whose lengths errs by 6 %. */
+    /* For r with itself, one draw of 128 projections is used. The length of each is off by 6 %. */
     ck_assert_msg(fabs(own - 1) <= .02, "r . r^ is %g |r|^2", own);
     ck_assert_msg(fabs(square / formula - 1) <= .08, "variance %g, formula %g", square, formula);
     free(r);
@@ -82,8 +84,8 @@ START_TEST(products_have_no_bias)
 }
 END_TEST
 
-/* TurboQuant's distortion of products, times D over |q|^2 |k|^2: 1.57 times that of the levels before
- * it, which are .3634, .1175 and .0345. */
+/* TurboQuant's distortion of products, multiplied by D and divided by |q|^2 |k|^2. It is 1.57
+ * times that of the preceding levels: .3634, .1175 and .0345. */
 START_TEST(distortions_are_the_published)
 {
     static const double want[] = { .5708, .1846, .0542 };
@@ -106,7 +108,7 @@ START_TEST(distortions_are_the_published)
 }
 END_TEST
 
-/* b + 32 / 128 bits. */
+/* b + 32 / 128 bits per element. */
 START_TEST(sizes_are_the_published)
 {
     const struct kvr_block_shape s = { 32760, 12, D };

@@ -1,5 +1,5 @@
-/* test_quotient.c - kvr_quotient against division, bit-identical: for every 11-bit divisor, and the
- * square roots of the Walsh-Hadamard transform. */
+/* test_quotient.c - kvr_quotient gives the bits of a division, for every 11-bit divisor and for
+ * the square roots of the Walsh-Hadamard transform. */
 #include "methods/kernels/quotient.h"
 
 #include <stdlib.h>
@@ -18,14 +18,14 @@ static void check(float y, float s, float inv)
         ck_abort_msg("%a / %a: finite: %a", (double)y, (double)s, (double)want);
 }
 
-/* How far apart the dividends are that are tried for each divisor of 11 bits: a prime, another first
- * one for each. KVREEL_EVERY=1 tries all 2^33 pairs. */
+/* Step between the dividends tried for each 11-bit divisor. It is a prime, and each divisor
+ * starts at another dividend. With KVREEL_EVERY=1 all 2^33 pairs are tried. */
 static unsigned stride(void)
 {
     return getenv("KVREEL_EVERY") ? 1 : 1021;
 }
 
-/* Exponents and signs come out exactly in every step, so one of each significand will do. */
+/* Exponents and signs are exact in every operation, so one dividend per significand is enough. */
 START_TEST(steps)
 {
     const unsigned every = stride();
@@ -40,14 +40,15 @@ START_TEST(steps)
             wrong += kvr_quotient_finite(y, s, inv) != y / s;
         }
         ck_assert_msg(wrong == 0, "%u wrong by %u", wrong, m);
-        for (unsigned q = 0; q < 512; q++) /* what is nearest to where codes change */
+        /* Dividends next to the values at which a code changes. */
+        for (unsigned q = 0; q < 512; q++)
             for (int near = -2; near <= 2; near++)
                 check(kvr_bits_f32(kvr_f32_bits(((float)q + 0.5f) * s) + (unsigned)near), s, inv);
     }
 }
 END_TEST
 
-/* From 4 units of the last place below it to 4 above. */
+/* Approximations of 1 / s from 4 ulp below to 4 ulp above are refined to the rounded 1 / s. */
 START_TEST(inverses)
 {
     for (unsigned m = 1024; m < 2048; m++)
@@ -81,7 +82,7 @@ START_TEST(roots)
 }
 END_TEST
 
-/* What is 0, infinite or not a number; and at the ends of what the header allows. */
+/* Zeros, infinities, NaN, and the limits of the range that the header allows. */
 START_TEST(edges)
 {
     static const float y[] = { 0.0f, -0.0f,     INFINITY,          -INFINITY,
@@ -90,16 +91,19 @@ START_TEST(edges)
 
     for (size_t i = 0; i < sizeof y / sizeof *y; i++)
         for (size_t j = 0; j < sizeof s / sizeof *s; j++)
-            if (y[i] != 0 || s[j] > 0) /* of a negative divisor either zero may come out */
+            /* With a negative divisor, a zero may have either sign. */
+            if (y[i] != 0 || s[j] > 0)
                 check(y[i], s[j], 1 / s[j]);
     ck_assert(kvr_quotient(0, -3, 1.0f / -3) == 0);
     ck_assert(isnan(kvr_quotient_any(NAN, 3, 1.0f / 3)));
     ck_assert(kvr_quotient_any(-INFINITY, 3, 1.0f / 3) == -INFINITY);
-    ck_assert(kvr_quotient_any(0x1p127f, 1e-8f, 1 / 1e-8f) == INFINITY); /* which is too much */
+    /* The quotient exceeds the range of F32. */
+    ck_assert(kvr_quotient_any(0x1p127f, 1e-8f, 1 / 1e-8f) == INFINITY);
 }
 END_TEST
 
-/* Below: off by a last place of what is smallest, and 0 for no other than the quotient. */
+/* For subnormal dividends, the result is off by at most 2^-149, and it is 0 only if the quotient
+ * is. */
 START_TEST(below)
 {
     static const float s[] = { 3, 7, 127, 255, 11.3137083f };
@@ -114,7 +118,7 @@ START_TEST(below)
 }
 END_TEST
 
-/* Divisors of 24 bits, by two corrections. */
+/* Divisors with 24 significant bits, for which two corrections are needed. */
 START_TEST(any_divisor)
 {
     unsigned state = 1;
@@ -127,7 +131,8 @@ START_TEST(any_divisor)
         state = state * 1664525u + 1013904223u;
         y = kvr_bits_f32(0x3f800000u | (state >> 9));
         ck_assert(kvr_quotient_any(y, s, 1 / s) == y / s);
-        y = ((float)(i % 255) + 0.5f) * s; /* nearly where a code changes */
+        /* dividends near the values at which a code changes */
+        y = ((float)(i % 255) + 0.5f) * s;
         ck_assert(kvr_quotient_any(y, s, 1 / s) == y / s);
     }
 }

@@ -1,4 +1,4 @@
-/* test_ranged.c - range coding: worked bytes, and lossless decoding. */
+/* test_ranged.c - range coding: bytes worked out by hand, and lossless decoding. */
 #include "tests/methods/codec_tools.h"
 
 #include "methods/codecs/ranged/ranged.h"
@@ -16,8 +16,8 @@ static struct kvr_packed code(struct kvr_dev *dev, const struct kvr_codec *c, co
     return p;
 }
 
-/* Eight tokens whose channel 0 has the symbols 15 15 16 14 15 15 16 15 of 31, channel 1 the size;
- * and the same four times over. */
+/* Eight tokens. Channel 0 has the symbols 15 15 16 14 15 15 16 15, and channel 1 the largest
+ * magnitude, 15. The second case repeats the tokens four times. */
 START_TEST(worked_example)
 {
     static const int symbol[] = { 15, 15, 16, 14, 15, 15, 16, 15 };
@@ -50,8 +50,9 @@ START_TEST(worked_example)
 }
 END_TEST
 
-/* What is read is what the symbols, worked out again, stand for: of every fill, over several
- * segments, in any part; and no block takes more than the layout says. */
+/* Decoded values equal those of the recomputed symbols, for every fill and over several
+ * segments. Decoding a part gives the same values. No block exceeds the size that the layout
+ * states. */
 START_TEST(every_code_comes_back)
 {
     static const int bins[] = { 4, 16, 32, 64 };
@@ -100,8 +101,8 @@ START_TEST(every_code_comes_back)
 }
 END_TEST
 
-/* Uniform symbols take what the layout allows, but for little; a constant channel next to nothing.
- */
+/* Uniform symbols take nearly the size that the layout allows, a constant channel next to
+ * nothing. */
 START_TEST(bytes_follow_the_data)
 {
     const struct kvr_block_shape s = { 1024, 1, 16 };

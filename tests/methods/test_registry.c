@@ -8,7 +8,7 @@
 #include "tests/some_methods.h"
 #include "tests/suite.h"
 
-/* The study's names, in its order. */
+/* The names of the study's methods, in its order. */
 static const char *const study33[] = {
     "BF16",
     "RTN_INT2",
@@ -58,7 +58,8 @@ static int n_methods(void)
 
 enum { READINGS = 2 + KVR_MAX_SHIPPED };
 
-/* Row and reading of a loop test's index; NULL for a reading there is not. */
+/* Opens the method and reading that the index of a loop test stands for. Returns NULL if the
+ * method does not have that reading. */
 static struct kvr_scheme *plan_of(int i, const struct kvr_setting *s, int n)
 {
     struct kvr_scheme *p;
@@ -106,12 +107,12 @@ START_TEST(the_study_is_complete)
             ck_assert_str_eq(kvr_methods[i]->name, study33[n++]);
         }
     ck_assert_int_eq(n, N_STUDY);
-    ck_assert_ptr_null(kvr_method_at(n_methods())); /* nothing is loaded here */
+    ck_assert_ptr_null(kvr_method_at(n_methods())); /* No plug-in is loaded here. */
     ck_assert_ptr_null(kvr_method_at(1 << 20));
 }
 END_TEST
 
-/* The canonical text names every option, so it is the codec, and stays itself. */
+/* The canonical text names every option. Parsing it gives the same codec and the same text. */
 static void reparse(const struct kvr_codec *c)
 {
     struct kvr_codec *again;
@@ -186,7 +187,7 @@ START_TEST(readings_are_told_apart)
     kvr_plan_axes(p, add_axis, &b);
     kvr_scheme_close(&p);
     if (!m->study && !strncmp(m->shipped[0].differs, "None", 4))
-        ck_assert_str_eq(a.text, b.text); /* the row is theirs */
+        ck_assert_str_eq(a.text, b.text); /* the built-in method equals its authors' version */
     else
         ck_assert_str_ne(a.text, b.text);
 }
@@ -205,7 +206,7 @@ START_TEST(two_shapes_fit)
 }
 END_TEST
 
-/* One option at one value: "k.bits", "2". */
+/* One option with a value to try, such as "k.bits" and "2". */
 struct
 try {
     char name[96], value[KVR_OPT_STRING_MAX];
@@ -242,7 +243,8 @@ static void add_option(void *ctx, const char *prefix, const struct kvr_opt *o, c
     struct tries *all = ctx;
 
     ck_assert_msg(o->help && *o->help, "%s%s has no help", prefix, o->name);
-    add_try(all, prefix, o, false, value); /* what it is, it can be set to */
+    /* An option accepts its own current value. */
+    add_try(all, prefix, o, false, value);
     switch (o->type) {
     case KVR_OPT_T_INT:
     case KVR_OPT_T_FLOAT:
@@ -270,8 +272,9 @@ static void add_option(void *ctx, const char *prefix, const struct kvr_opt *o, c
     }
 }
 
-/* At its limits an option is taken, or refused in words: together with the others it may be
- * impossible (saliency(recent=1,important=1)). Beyond them it is refused. */
+/* At its limits an option is accepted, or refused with a message: together with other options a
+ * limit may be impossible, as in saliency(recent=1,important=1). Beyond its limits it is
+ * refused. */
 START_TEST(options_hold_at_both_ends)
 {
     struct tries *all = calloc(1, sizeof *all);
@@ -309,7 +312,7 @@ START_TEST(options_hold_at_both_ends)
 }
 END_TEST
 
-/* Cells keep the row's name, and with it their keys. */
+/* An alias opens the method under its own name, so results keep their content keys. */
 START_TEST(an_alias_is_its_row)
 {
     struct kvr_scheme *p;
@@ -333,7 +336,8 @@ START_TEST(unknown_names_are_refused)
     ck_assert_int_ne(kvr_scheme_open(&p, "RTN_INT8@study", NULL, 0), KVR_OK);
     ck_assert_int_ne(kvr_scheme_open(&p, "RTN_INT4@both", NULL, 0), KVR_OK);
     ck_assert_int_ne(kvr_scheme_open(&p, "RTN_INT4@vllm", NULL, 0), KVR_OK);
-    ck_assert(strstr(kvr_error(), "@study") != NULL); /* what there is */
+    /* The message lists the readings that exist. */
+    ck_assert(strstr(kvr_error(), "@study") != NULL);
     ck_assert_int_ne(kvr_scheme_open(&p, "INT8_PTH@study", NULL, 0), KVR_OK);
     ck_assert_int_ne(kvr_scheme_open(&p, "INT8_PTH@llamacpp", NULL, 0), KVR_OK);
     ck_assert(strstr(kvr_error(), "@vllm") != NULL);
@@ -344,7 +348,7 @@ START_TEST(unknown_names_are_refused)
 }
 END_TEST
 
-/* What an option is set to, as `show` would print it: "PREFIXname=value ". */
+/* Options as `show` would print them: "PREFIXname=value ". */
 struct said {
     char text[8192];
 };
@@ -357,8 +361,8 @@ static void say_option(void *ctx, const char *prefix, const struct kvr_opt *o, c
     snprintf(s->text + n, sizeof s->text - n, " %s%s=%s", prefix, o->name, value);
 }
 
-/* A narrower name holds over a wider one, and of two as narrow the last by name, in whichever order
- * they are given: a cell's are kept sorted, and its worker reads them so. */
+/* A narrower option name (k.bits) overrides a wider one (bits). Of two equally narrow names, the
+ * last in alphabetical order wins. The order of the settings does not matter. */
 START_TEST(options_have_no_order)
 {
     static const struct {
@@ -398,14 +402,15 @@ START_TEST(options_have_no_order)
 }
 END_TEST
 
-/* Loops that take the methods which bring a part meet every stage, tiers, retention and reuse that
- * any scheme is made of, told from the schemes themselves; and they save most of the time. */
+/* Some loops run only the methods for which brings_a_part() is true. Together these use every
+ * stage, tier policy and retention of all methods. They are at most half of the methods. */
 START_TEST(some_methods_bring_every_part)
 {
     static const void *met[256];
     int n_met = 0, n_some = 0, n = n_methods();
 
-    for (int round = 0; round < 2; round++) /* first what the chosen ones have */
+    /* The first round collects the parts of the chosen methods. */
+    for (int round = 0; round < 2; round++)
         for (int i = 0; i < READINGS * n; i++) {
             struct kvr_scheme *p =
                 round || brings_a_part(i / READINGS) ? plan_of(i, NULL, 0) : NULL;
@@ -444,14 +449,14 @@ START_TEST(some_methods_bring_every_part)
 }
 END_TEST
 
-/* Parts of other rows, by a name or a text, the narrower name over the wider one in any order; their
- * options beside them. */
+/* Options that replace parts by those of other methods, by name or by text, together with the
+ * parts' own options. A narrower name overrides a wider one in any order. */
 static const struct {
     const char *spec;
     struct kvr_setting set[3];
     int n;
-    const char *axis; /* all of its line; NULL: refused ... */
-    const char *word; /* ... and why */
+    const char *axis; /* complete text of the axis, or NULL if the settings are refused */
+    const char *word; /* part of the message if they are refused */
 } others[] = {
     { "RTN_INT2",
       { { "codec", "KIVI_INT4" } },

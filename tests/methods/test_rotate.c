@@ -1,5 +1,5 @@
-/* test_rotate.c - block rotations with signs, against the definition in double; means subtracted
- * and restored. */
+/* test_rotate.c - block rotations with random signs, against the definition in double precision;
+ * and means that are subtracted and restored. */
 #include "tests/methods/codec_tools.h"
 
 #include "tests/suite.h"
@@ -15,14 +15,14 @@ static const struct {
                   { "rotate(block=32,signs=7) | raw(type=f32)", 32, true },
                   { "rotate(signs=1) | raw(type=f32)", 128, true } };
 
-/* H[i][j] of Sylvester's matrix: -1 to the number of bits that i and j share. */
+/* Entry H[i][j] of Sylvester's matrix: -1 to the number of bits that i and j have in common. */
 static double walsh(int i, int j)
 {
     return __builtin_popcount((unsigned)(i & j)) % 2 ? -1 : 1;
 }
 
-/* The signs show in what a unit vector becomes: H has only +1 in row 0. Seven stages of sums of 128
- * floats err by less than 1e-5 here. */
+/* A rotated unit vector shows its sign, since row 0 of H has only +1. Seven butterfly stages
+ * over 128 floats are off by less than 1e-5 here. */
 START_TEST(is_what_it_says)
 {
     struct kvr_codec *c = open_codec(rotations[_i].text, KVR_K, false, KVR_COMPUTE_F32);
@@ -38,7 +38,8 @@ START_TEST(is_what_it_says)
     memcpy(q, x, sizeof x);
     kvr_codec_transform(c, NULL, KVR_TO_SPACE, y, ROWS, 0, 1, D);
     kvr_codec_transform(c, NULL, KVR_QUERY_TO_SPACE, q, ROWS, 0, 1, D);
-    ck_assert_mem_eq(y, q, sizeof y); /* orthogonal */
+    /* The rotation is orthogonal, so queries are transformed like keys. */
+    ck_assert_mem_eq(y, q, sizeof y);
     for (int r = 0; r < ROWS; r++)
         for (int i = 0; i < D; i++) {
             double want = 0;
@@ -75,8 +76,8 @@ START_TEST(blocks_have_to_fit)
 }
 END_TEST
 
-/* Channels of large offset: the error of 4 bits is as if there were none, and the offset is back.
- */
+/* With `mean`, a channel with a large offset has the same 4-bit error as one without, and the
+ * offset is restored. */
 START_TEST(offsets_cost_nothing)
 {
     const struct kvr_block_shape s = { 512, 1, 64 };
@@ -100,7 +101,7 @@ START_TEST(offsets_cost_nothing)
         kvr_packed_free(&p);
         kvr_codec_close(&c);
     }
-    /* Steps of 2.5 sigma / 7 and of 30 / 7. */
+    /* The steps are 2.5 sigma / 7 with `mean` and 30 / 7 without. */
     ck_assert_msg(error[1] <= 0.02 && error[0] >= 0.5, "%g and %g", error[0], error[1]);
     kvr_dev_close(&dev);
     free(x);
@@ -109,7 +110,7 @@ START_TEST(offsets_cost_nothing)
 }
 END_TEST
 
-/* What it takes off is gone, and says so. */
+/* `demean` does not restore the mean, so the codec reports its noise as measured only. */
 START_TEST(demean_forgets)
 {
     const struct kvr_block_shape s = { 1, 1, 8 };

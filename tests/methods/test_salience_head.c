@@ -1,4 +1,5 @@
-/* test_salience_head.c - the salience head: its output, its file, and random weights. */
+/* test_salience_head.c - the network that predicts token importance: its output, its weight
+ * file, and random weights. */
 #include <check.h>
 #include <math.h>
 #include <omp.h>
@@ -13,7 +14,7 @@
 #include "methods/policy.h"
 #include "tests/suite.h"
 
-/* Three query heads over one of keys and values. */
+/* Three query heads share one KV head. */
 enum { HQ = 3, H = 1, D = 4, IN = HQ * D + 2 * H * D, HIDDEN = 5, OUT = 2, N = 7 };
 
 static float w1[HIDDEN * IN], b1[HIDDEN], w2[OUT * HIDDEN], b2[OUT];
@@ -89,7 +90,8 @@ static double slow(int t)
     return sum / OUT;
 }
 
-/* Sums of 20 terms of order 1 in F32: 20 2^-24 of about 5, 6e-6; 5 such terms. */
+/* Sums of 20 terms of order 1 in F32, up to about 5, have an error of 20 2^-24 * 5 = 6e-6. The
+ * output has 5 such terms. */
 START_TEST(it_is_its_formula)
 {
     struct kvr_salience_head *head;
@@ -137,7 +139,8 @@ START_TEST(other_files_are_refused)
 }
 END_TEST
 
-/* The program carries the bundled model's; another shape has weights drawn from the seed. */
+/* With "auto", the bundled model's shape uses weights that are built into the program. Other
+ * shapes use weights drawn from the seed. */
 START_TEST(whose_weights)
 {
     static float big[2 * 3 * 64], a[2], b[2];
@@ -164,7 +167,7 @@ START_TEST(whose_weights)
 }
 END_TEST
 
-/* A sweep says so beforehand, and of what is not causal, too. */
+/* A warning says that weights are random, or that a score is not causal. */
 START_TEST(it_is_said)
 {
     struct kvr_retention_use u;

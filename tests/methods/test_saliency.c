@@ -1,4 +1,4 @@
-/* test_saliency.c - FlowCache's tiers and retention: counts, bytes, scores, states. */
+/* test_saliency.c - FlowCache's tiers and retention: frame counts, bytes, scores, and state. */
 #include "harness/core/rng.h"
 #include "methods/kernels/saliency.h"
 #include "methods/policy.h"
@@ -20,13 +20,13 @@ static void open_dev(void)
     ck_assert_int_eq(kvr_dev_open(&dev, KVR_CPU), KVR_OK);
 }
 
-/* Asserts that every buffer was given back. */
+/* Asserts that every buffer was freed. */
 static void close_dev(void)
 {
     kvr_dev_close(&dev);
 }
 
-/* A pair of parts with the state they share. */
+/* Tiers and a retention, with the state that they share. */
 struct parts {
     struct kvr_tiers_use tiers;
     struct kvr_retention_use retention;
@@ -68,9 +68,10 @@ static void assign(struct parts *p, const struct kvr_policy_ctx *ctx, uint8_t *m
     ck_assert_msg(try_assign(p, ctx, map) == KVR_OK, "%s", kvr_error());
 }
 
-/* The study's chunk counts with its profiled budgets, of 42 frames:
- * recent and important at 0.2; recent, important, retained, pruned at important 0.1 and retained
- * 0.3, then 0.45; StoryEval at 0.45. */
+/* The study's numbers of frames per tier for 42 frames, with its profiled layer budgets: recent
+ * and important frames at important=0.2; then {recent, important, retained, pruned} at
+ * important=0.1 with retained=0.3 (at30) and 0.45 (at45). story45 is at45 with StoryEval's
+ * budgets. */
 static const struct {
     double movie;
     int recent, important;
@@ -123,7 +124,7 @@ static struct kvr_policy_ctx study_ctx(double beta, int n)
                                     .n_active = (int64_t)n * S };
 }
 
-/* Tokens of every kind among the first n_active; the rest must be ZERO. */
+/* Number of tokens of each kind among the first n_active. Later tokens must be ZERO. */
 struct tally {
     int64_t tier[3], zero, pooled, dropped;
 };
@@ -131,7 +132,8 @@ struct tally {
 static struct tally count(const uint8_t *map, const struct kvr_policy_ctx *ctx)
 {
     struct tally n = { 0 };
-    int64_t odd = 0; /* one assertion for all tokens: Check remembers every one it passed */
+    /* counted for one assertion at the end: the Check library stores every assertion that passed */
+    int64_t odd = 0;
 
     for (int64_t t = 0; t < ctx->n_tok; t++) {
         if (t >= ctx->n_active)
@@ -151,7 +153,7 @@ static struct tally count(const uint8_t *map, const struct kvr_policy_ctx *ctx)
     return n;
 }
 
-/* What the counts alone give: no keys, no values. */
+/* Counts tokens without keys and values. */
 static struct tally predict(const char *tiers, const char *retention, double beta, int n)
 {
     static uint8_t map[CAPACITY];
@@ -196,8 +198,8 @@ START_TEST(published_counts)
 }
 END_TEST
 
-/* Logged shares, mean over blocks and layers, to one unit of the sixth digit: 0.47250445 is on
- * record as 0.472505, so the last digit was rounded twice. */
+/* The study's logged shares of tokens, averaged over blocks and layers, within one unit of the
+ * sixth digit. It logged 0.472505 for 0.47250445, so the last digit was rounded twice. */
 static void check_averages(const char *tiers, const char *retention, const double want[4])
 {
     double share[4] = { 0 };
@@ -228,7 +230,8 @@ START_TEST(logged_averages)
 }
 END_TEST
 
-/* K and V of n tokens, b bits in blocks of 16 with an FP16 scale per channel. */
+/* Bytes of keys and values of n tokens at `bits` bits, in blocks of 16 with an FP16 scale per
+ * channel. */
 static int64_t rtn(int64_t n, int bits)
 {
     const int64_t blocks = (n + 15) / 16;
@@ -243,7 +246,7 @@ static int64_t kivi(int64_t n, int bits)
     return 2 * (blocks * 16 * C * bits / 8) + 4 * blocks * C + 4 * blocks * 16;
 }
 
-/* Bytes of all layers: tiers coded as `fine` and `coarse` say, and the side information. */
+/* Bytes of all layers: tiers at fine_bits and coarse_bits, plus side information. */
 static int64_t total_bytes(const char *tiers, const char *retention, bool story, int fine_bits,
                            int coarse_bits, int64_t (*code)(int64_t n, int bits))
 {
@@ -264,7 +267,8 @@ static int64_t total_bytes(const char *tiers, const char *retention, bool story,
             sum += (int64_t)p.tiers.part->study_side_bytes(p.tiers.opts, &n);
         if (p.retention.part && p.retention.part->study_side_bytes)
             sum += (int64_t)p.retention.part->study_side_bytes(p.retention.opts, &n);
-        sum += n.pooled_frames * 2 * C * 2; /* two BF16 means */
+        /* two BF16 means per pooled frame */
+        sum += n.pooled_frames * 2 * C * 2;
         close_parts(&p);
     }
     return sum;
@@ -314,7 +318,7 @@ START_TEST(published_bytes)
 }
 END_TEST
 
-/* A small cache: frames of 5 tokens, 3 heads of 6 channels, 42 frames. */
+/* A small cache: 42 frames of 5 tokens, with 3 heads of 6 channels. */
 enum { s_ = 5, H_ = 3, D_ = 6, W_ = H_ * D_, F_ = 42 };
 
 static struct kvr_policy_ctx small(bool study, double beta, int n_frames)
@@ -330,8 +334,8 @@ static struct kvr_policy_ctx small(bool study, double beta, int n_frames)
                                     .n_active = n_frames * s_ };
 }
 
-/* The rules of the study once more, in the plainest words: everything in double, no shared
- * helpers, the plan kept as bytes. */
+/* A second implementation of the study's rules, without shared helpers. It computes in double
+ * precision and stores the plan as bytes. */
 struct slow {
     int n_prev, n_plan;
     double prev[F_][H_];
@@ -357,7 +361,7 @@ static double slow_mean(const float *x, int f, int h)
     return sum / (s_ * D_);
 }
 
-/* Give `to` to the k best of the frames marked `from`. */
+/* Changes the k frames with the best scores among those marked `from` to `to`. */
 static void slow_pick(uint8_t *plan, int n, const double *score, uint8_t from, uint8_t to, int k)
 {
     for (; k > 0; k--) {
@@ -385,7 +389,7 @@ static void slow_study(struct slow *w, const float *k, const float *v, int n, do
         for (int h = 0; h < H_; h++)
             now[f][h] = slow_mean(k, f, h) + slow_mean(v, f, h);
     for (int f = 0; f < n; f++) {
-        const int before = w->n_prev - (n - f); /* counted from the end */
+        const int before = w->n_prev - (n - f); /* index counted from the last frame */
         double change = 0, size = 0, delta = 1;
 
         if (before >= 0 && w->n_prev) {
@@ -419,7 +423,7 @@ static void slow_study(struct slow *w, const float *k, const float *v, int n, do
                                                : w->plan[f];
 }
 
-/* Frames [f0, f1) of x: new normals, each head and frame with a size of its own. */
+/* Draws frames [f0, f1) of x from normals, each head and frame with a scale of its own. */
 static void draw(float *x, int f0, int f1, uint32_t stream)
 {
     kvr_normal(x + f0 * s_ * W_, (size_t)((f1 - f0) * s_ * W_), 11, KVR_RNG_TEST, stream, 0, 0);
@@ -448,8 +452,8 @@ static void run_study(const char *tiers, const char *retention, double important
             struct kvr_policy_ctx ctx = small(true, beta, n);
             uint8_t before[F_];
 
-            /* The block's three frames are new at every call; all else moves a little, as it
-             * does when it is decoded and coded again; what was pruned is zeros. */
+            /* The newest three frames are redrawn in every call. Older values change a little,
+             * as by requantization, and pruned ones are zero. */
             draw(k, n - 3, n, (uint32_t)(n * 8 + call));
             draw(v, n - 3, n, (uint32_t)(n * 8 + call + 1000));
             for (int i = 0; i < (n - 3) * s_ * W_; i++)
@@ -473,7 +477,8 @@ static void run_study(const char *tiers, const char *retention, double important
                 n_moved += before[f] != slow.plan[f];
         }
     }
-    /* The run has something to get wrong; where 0.25 beta passes 1 all frames are recent. */
+    /* Plans change often enough to reveal errors. If 0.25 beta exceeds 1, all frames are recent
+     * and no plan changes. */
     ck_assert_msg(beta > 4 ? n_moved == 0 : n_moved > 20, "beta %g: %d moved", beta, n_moved);
     close_parts(&p);
 }
@@ -491,7 +496,7 @@ START_TEST(study_is_the_text)
 }
 END_TEST
 
-/* Constant frames: a frame of keys g and values g in every channel has summary 2g. */
+/* Fills frame f with +-g. With such keys and values the frame's summary is 2g. */
 static void constant(float *x, int f, float g)
 {
     for (int i = 0; i < s_ * W_; i++)
@@ -513,7 +518,8 @@ START_TEST(deltas_by_hand)
         constant(x, f, g[f]);
     ctx.k = ctx.v = x;
     ck_assert_int_eq(kvr_saliency_score(&plain, &ctx, dev, &state, &s), KVR_OK);
-    for (int pass = 0; pass < 2; pass++) { /* a chunk given twice replaces itself */
+    /* A chunk that is stored twice replaces itself. */
+    for (int pass = 0; pass < 2; pass++) {
         ctx = small(false, 1, 6);
         ctx.new0 = 3 * s_;
         ctx.k = ctx.v = x + 3 * s_ * W_;
@@ -521,13 +527,14 @@ START_TEST(deltas_by_hand)
         ck_assert_int_eq(s.n, 6);
         for (int f = 0; f < 6; f++) {
             ck_assert(s.delta[f] == intended[f]);
-            /* 0.7 d + 0.3 f/5 in float: three roundings of numbers below 2 */
+            /* 0.7 d + 0.3 f/5 in float has three roundings of numbers below 2. */
             ck_assert(fabs(s.score[f] - (0.7 * intended[f] + 0.06 * f)) <= 3 * 1.2e-7);
         }
     }
     kvr_buf_free(&state.buf);
 
-    /* The study: three frames, then six against the last three of before. */
+    /* The study: three frames, then six, compared with the last three frames of the previous
+     * call. */
     state = (struct kvr_policy_state){ 0 };
     ctx = small(true, 1, 3);
     ctx.k = ctx.v = x;
@@ -539,7 +546,8 @@ START_TEST(deltas_by_hand)
     static const float study[] = { 1, 1, 1, 2, 0.5f, 1 };
     for (int f = 0; f < 6; f++)
         ck_assert(s.delta[f] == study[f]);
-    constant(x, 5, 2); /* was zeros: the floor of 1e-6 makes 4 / 1e-6 */
+    /* Frame 5 was zero. The change is divided by at least 1e-6, which gives 4 / 1e-6. */
+    constant(x, 5, 2);
     ck_assert_int_eq(kvr_saliency_score(&plain, &ctx, dev, &state, &s), KVR_OK);
     ck_assert(s.delta[0] == 0 && s.delta[4] == 0);
     ck_assert(fabs(s.delta[5] - 4e6) <= 1);
@@ -552,7 +560,7 @@ static int rank_of_byte(uint8_t b)
     return b == RECENT || b == IMPORTANT ? 2 : b == OLD ? 1 : 0;
 }
 
-/* delta [F_] of the frames k, v: relative L1 change of the pooled keys and values. */
+/* Writes delta [F_], the relative L1 change of each frame's pooled keys and values. */
 static void slow_deltas(const float *k, const float *v, double *delta)
 {
     for (int f = 0; f < F_; f++) {
@@ -568,13 +576,14 @@ static void slow_deltas(const float *k, const float *v, double *delta)
     }
 }
 
-/* Expected tiers of n frames, and how many each tier gets. */
+/* Expected tiers of n frames, and the number of frames in each tier. */
 struct expected {
-    uint8_t tier[F_]; /* or KVR_TOKEN_DROPPED */
+    uint8_t tier[F_]; /* tier of a frame, or KVR_TOKEN_DROPPED */
     int n_recent, n_important, n_rest, n_retained;
 };
 
-/* level [F_]: rank of the tier that a frame has had so far; it cannot rise again. */
+/* level [F_] is the rank of the tier that a frame has had so far. A frame cannot return to a
+ * higher tier. */
 static struct expected expect_tiers(int n, double beta, double important, double retained,
                                     const double *delta, const uint8_t *level)
 {
@@ -605,8 +614,8 @@ static struct expected expect_tiers(int n, double beta, double important, double
     return e;
 }
 
-/* As intended, block by block: counts follow the budget, nothing comes back, the choice is by
- * the deltas of the exact frames. */
+/* The intended reading, chunk by chunk. Numbers of frames follow the budget, frames never return
+ * to a higher tier, and the choice uses the deltas of exact frames. */
 static void run_intended(double beta, double important, double retained)
 {
     static float k[F_ * s_ * W_], v[F_ * s_ * W_];
@@ -642,7 +651,8 @@ static void run_intended(double beta, double important, double retained)
         }
         ck_assert_int_eq(got[RECENT], e.n_recent);
         ck_assert_int_eq(got[IMPORTANT], e.n_important);
-        /* Rounding may ask for one more than was kept before; dropped frames cannot fill it. */
+        /* Rounding may ask for one more frame than was kept before. Dropped frames cannot fill
+         * that place. */
         ck_assert_int_le(got[OLD], e.n_retained < e.n_rest ? e.n_retained : e.n_rest);
         ck_assert_int_ge(got[OLD], e.n_retained < e.n_rest ? e.n_retained - 1 : e.n_rest);
     }
@@ -680,7 +690,8 @@ START_TEST(fills)
         uint8_t map[F_ * s_];
         int n = 0;
 
-        ctx.n_active -= 2; /* a last frame of three tokens */
+        /* The last frame has three tokens only. */
+        ctx.n_active -= 2;
         ctx.n_tok -= fill[i].study ? 0 : 2;
         assign(&p, &ctx, map);
         for (int64_t t = 0; t < ctx.n_active; t++)
@@ -688,7 +699,8 @@ START_TEST(fills)
                 ck_assert_int_eq(map[t], fill[i].byte);
                 n++;
             }
-        /* 12 frames: 3 recent, 1 important, rem 8, 4 stay, 4 are given up. */
+        /* Of 12 frames, 3 are recent and 1 is important. Of the other 8, 4 stay and 4 are
+         * dropped. */
         ck_assert_int_eq(n, 4 * s_);
         ck_assert_int_eq(map[ctx.n_active - 1], RECENT);
         close_parts(&p);
@@ -696,7 +708,8 @@ START_TEST(fills)
 }
 END_TEST
 
-/* Retention under other tiers scores for itself and touches tier 0 alone. */
+/* With tiers of another policy, the retention computes its own scores and drops frames of tier 0
+ * only. */
 START_TEST(retention_alone)
 {
     static float k[F_ * s_ * W_], v[F_ * s_ * W_];
@@ -718,7 +731,7 @@ START_TEST(retention_alone)
             gone += map[f * s_] == KVR_TOKEN_DROPPED;
             ck_assert(f < n - 3 || map[f * s_] == RECENT);
         }
-        /* Half of 0, 3, 6, 9 frames, half to even: 0, 2, 3, 4. */
+        /* Half of 0, 3, 6 and 9 frames, rounded half to even: 0, 2, 3 and 4. */
         static const int want[] = { 0, 2, 3, 4 };
         ck_assert_int_eq(stay, want[n / 3 - 1]);
         ck_assert_int_eq(gone, n - 3 - stay);
@@ -727,7 +740,7 @@ START_TEST(retention_alone)
 }
 END_TEST
 
-/* Whatever allocation fails, a second try gives what the first would have given. */
+/* If any one allocation fails, a second try gives the map that the first would have given. */
 START_TEST(failed_memory_changes_nothing)
 {
     static float k[F_ * s_ * W_], v[F_ * s_ * W_];
@@ -778,7 +791,7 @@ START_TEST(threads_change_nothing)
             ctx.k = k;
             ctx.v = v;
             ck_assert_int_eq(kvr_saliency_score(&plain, &ctx, dev, &state, &s), KVR_OK);
-            ctx.k = v; /* so that the study has something to compare */
+            ctx.k = v; /* so that the study has previous frames to compare with */
             ctx.n_active -= 3 * s_;
             ck_assert_int_eq(kvr_saliency_score(&plain, &ctx, dev, &state, &s), KVR_OK);
             if (threads == 1)

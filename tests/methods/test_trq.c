@@ -1,13 +1,13 @@
-/* test_trq.c - frame differences: worked examples, published sizes, and encoder state equal to the
- * decoder's. */
+/* test_trq.c - temporal residual quantization of frame differences: worked examples, published
+ * sizes, and equal state in encoder and decoder. */
 #include "tests/methods/codec_tools.h"
 
 #include "methods/codecs/trq/trq.h"
 #include "methods/method.h"
 #include "tests/suite.h"
 
-/* Frames of one token of 8 channels: values, codes and what they read; the rest of each group
- * repeats the last of those given. */
+/* Frames of one token with 8 channels: values, codes, and decoded values. The last given value
+ * repeats to the end of the group. */
 static const struct {
     int frames, given;
     float x[2][4];
@@ -25,7 +25,8 @@ static const struct {
       { { 0xb5, 0x8e }, { 0x9c } },
       { { 1.140625f, -.5703125f, .28515625f, 2 },
         { 1.140625f, -.7734375f, .48828125f, 1.59375f } } },
-    /* The anchor is 0, so what is coded is the frame itself: of one sign, saturated; constant. */
+    /* The anchor frame is 0, so the second frame is coded as it is. Its values have one sign and
+     * the last one saturates, or they are constant. */
     { 2,
       4,
       { { 0 }, { 1, 1.5f, 2, 3 } },
@@ -54,7 +55,8 @@ START_TEST(worked_examples)
     if (s.n_tok == 2)
         ck_assert_uint_eq(codes[4], examples[_i].byte[1][0]);
     for (int i = 0; i < 8 * s.n_tok; i++)
-        if (i % 8 < given) { /* read as BF16: 8 bits of the products given */
+        /* The expected products are exact, but decoding rounds to BF16. */
+        if (i % 8 < given) {
             const float want = examples[_i].back[i / 8][i % 8];
 
             ck_assert_msg(fabsf(back[i] - want) <= fabsf(want) * 0x1p-8f, "%d reads %.9g, not %.9g",
@@ -66,7 +68,8 @@ START_TEST(worked_examples)
 }
 END_TEST
 
-/* 24 frames of Wan 1.3B: an anchor of 4.25 bits and 23 frames of 2.375, or 4.375. */
+/* 24 frames of Wan 1.3B: an anchor frame with 4.25 bits per element and 23 frames with 2.375, or
+ * 4.375 with bits=4. */
 START_TEST(sizes_are_the_published)
 {
     const struct kvr_block_shape s = { 24 * 1560, 12, 128 };
@@ -86,8 +89,8 @@ END_TEST
 enum { S = 6, F = 5, H = 2, D = 32, W = H * D };
 static const struct kvr_block_shape shape = { S * F - 2, H, D };
 
-/* What the decoder has of frame t - 1, and frame t, make the codes of frame t and what it reads,
- * to the bit, when they are worked out again; the last frame is short. */
+/* The codes and decoded values of frame t follow, bit for bit, from frame t and the decoder's
+ * frame t - 1. The last frame is incomplete. */
 START_TEST(the_decoder_has_what_was_predicted_from)
 {
     static const struct kvr_place place = { .frame_tokens = S };
@@ -130,7 +133,7 @@ START_TEST(the_decoder_has_what_was_predicted_from)
                               fill_names[fill], (int)t, (double)y[t * W + at + i], (double)want);
             }
         }
-    /* A frame alone, a head alone: the same. */
+    /* Decoding one token of one head gives the same values as decoding the whole block. */
     for (int64_t t = 1; t < shape.n_tok; t += 7) {
         float part[D];
 
@@ -147,8 +150,8 @@ START_TEST(the_decoder_has_what_was_predicted_from)
 }
 END_TEST
 
-/* Where frames hardly change two bits are as good as the anchor's four, and errors do not add up.
- */
+/* If frames do not change, 2-bit differences reduce the error of the 4-bit anchor frame, and
+ * errors do not accumulate. */
 START_TEST(still_frames_cost_nothing)
 {
     static const struct kvr_block_shape s = { 24 * S, H, D };
@@ -193,7 +196,7 @@ START_TEST(impossible_settings_are_refused)
 }
 END_TEST
 
-/* No head fine, or all: `trq` of either width. */
+/* With 4 bits for no head, or for all heads, `trq_heads` equals `trq` with that many bits. */
 START_TEST(heads_alike_are_trq)
 {
     static const char *const text[][2] = {
@@ -224,7 +227,8 @@ START_TEST(heads_alike_are_trq)
 }
 END_TEST
 
-/* The head whose frames differ has 4 bits, and errs less than it would have; the other has 2. */
+/* The head whose frames differ more gets 4 bits, the other one 2. Each decodes like `trq` with
+ * that many bits. */
 START_TEST(the_head_that_changes_is_fine)
 {
     static const char *const text[] = { "trq_heads(share=0.5,group=16)", "trq(bits=2,group=16)",
@@ -235,7 +239,8 @@ START_TEST(the_head_that_changes_is_fine)
     struct kvr_dev *dev = open_dev();
 
     fill_block(x, &shape, FILL_NORMAL, 8);
-    for (int64_t t = S; t < shape.n_tok; t++) /* the first head hardly changes */
+    /* Frames of the first head hardly change. */
+    for (int64_t t = S; t < shape.n_tok; t++)
         for (int c = 0; c < D; c++)
             x[t * W + c] = x[(t - S) * W + c] + x[t * W + c] / 64;
     for (int k = 0; k < 3; k++) {
@@ -257,7 +262,8 @@ START_TEST(the_head_that_changes_is_fine)
 }
 END_TEST
 
-/* 3.731 bits of 24 frames of 12 heads, 8 of them fine, and a byte a head. */
+/* 24 frames of 12 heads take 3.731 bits per element if 8 heads get 4 bits. Each head adds one
+ * byte. */
 START_TEST(fine_heads_cost_what_is_published)
 {
     const struct kvr_block_shape s = { 24 * 1560, 12, 128 };

@@ -1,5 +1,5 @@
-/* test_unrope.c - pre-RoPE coding: inverse rotation and rotation match the model's, and its
- * benefit. */
+/* test_unrope.c - keys coded before RoPE: the codec undoes and restores the model's rotation,
+ * which lowers the error. */
 #include "tests/methods/codec_tools.h"
 
 #include "methods/codecs/unrope/unrope.h"
@@ -9,14 +9,14 @@
 
 enum { S = 12, ROW = 4, T = 41, H = 2 };
 
-/* Tokens here and there, ascending. */
+/* Lists T token indices in ascending order, with gaps. */
 static void scatter(int32_t list[T])
 {
     for (int t = 0; t < T; t++)
         list[t] = 5 * t + t % 3;
 }
 
-/* x [T,H,D] as a model of this width would turn it. */
+/* Rotates x [T,H,D] as a model with this head width does. */
 static void rotate(float *x, int head_dim, const struct kvr_place *place)
 {
     double cosines[UNROPE_MAX_PAIRS], sines[UNROPE_MAX_PAIRS];
@@ -31,11 +31,12 @@ static void rotate(float *x, int head_dim, const struct kvr_place *place)
     }
 }
 
-/* Two roundings to FP32 of a turn each: 3e-7 of a pair's length, which is 6 at the most. */
+/* Two rotations round to FP32 by 3e-7 of a pair's length, which is at most 6. */
 static const float turned_twice = 2e-6f;
 
-/* What is coded is the key before the model turned it, what is read the key that came; a run from a
- * frame far on, a run that begins within a frame, tokens here and there. */
+/* The codes hold keys as they were before the model's rotation, and decoding restores the
+ * rotated keys. Positions are a run from token 0, a run far into the video, a run that starts
+ * within a frame, and a token list. */
 START_TEST(the_models_turns_are_undone)
 {
     static const int widths[] = { 10, 16, 64, 128 };
@@ -62,7 +63,8 @@ START_TEST(the_models_turns_are_undone)
         ck_assert_msg(fabsf(t.back[i] - x[i]) <= turned_twice, "%g reads %g", (double)x[i],
                       (double)t.back[i]);
     }
-    for (int64_t i = 0; i < T; i += 3) { /* a token and a head alone */
+    /* Decodes one token of one head. */
+    for (int64_t i = 0; i < T; i += 3) {
         float part[128];
 
         kvr_codec_decode(&t.packed, i, 1, 1, 1, part);
@@ -90,7 +92,8 @@ START_TEST(an_unknown_place_is_left_alone)
 }
 END_TEST
 
-/* KVQuant's reason: channels that are steady before the rotation are coded well by channel. */
+/* KVQuant's motivation: channels that hardly vary before the rotation have a small error when
+ * each is quantized per channel. */
 START_TEST(steady_channels_stay_steady)
 {
     static const struct kvr_place place = { .frame_tokens = S };
@@ -118,7 +121,8 @@ START_TEST(steady_channels_stay_steady)
 }
 END_TEST
 
-/* Angles of any position below 2^20 beside the library's, at every quarter and around. */
+/* The stage's cosines and sines equal the library's within 1e-9, for the angles of any position
+ * below 2^20, near every quarter turn and elsewhere. */
 START_TEST(angles_are_the_librarys)
 {
     for (int i = 0; i < 200000; i++) {
@@ -161,11 +165,12 @@ START_TEST(what_cannot_be_turned_is_refused)
     ck_assert_int_eq(kvr_codec_check(k, 2, 258), KVR_EUNSUPPORTED);
     ck_assert_int_eq(kvr_codec_check(v, 2, 64), KVR_EINVAL);
     ck_assert_ptr_nonnull(strstr(kvr_error(), "values have no rotary embedding"));
-    /* The grid's error is rotated with the key, so the stage must not report the grid's own noise. */
+    /* The grid's error is rotated with the key, so the stage must not report the grid's own
+     * noise model. */
     kvr_codec_noise(&(struct kvr_packed){ .codec = k, .shape = { 0, 1, 1 } }, &noise);
     ck_assert_int_eq(noise.kind, KVR_NOISE_MEASURED);
     kvr_codec_close(&k);
-    /* Nor where a channel of a pair may be exact, and the other not. */
+    /* The same holds where one channel of a pair may be stored exactly and the other not. */
     k = open_codec("unrope | outliers | asym(axis=channels,group=32)", KVR_K, false,
                    KVR_COMPUTE_F32);
     kvr_codec_noise(&(struct kvr_packed){ .codec = k, .shape = { 0, 1, 1 } }, &noise);
@@ -175,8 +180,8 @@ START_TEST(what_cannot_be_turned_is_refused)
 }
 END_TEST
 
-/* Where the channels of a pair share a scale, what taylor takes off, sum_c q_c^2 s_c^2, is the same of
- * a query as it is and of one turned back to the key's place: rounded to 2^-24 a product. */
+/* If the channels of a pair share a scale, taylor's sum_c q_c^2 s_c^2 is the same for a query as
+ * for the query rotated back to the key's position. Each product rounds by 2^-24. */
 START_TEST(lengths_of_pairs_do_not_turn)
 {
     static const char *const text[] = { "unrope(row=4) | ints(bits=2,group=16,zero=f16)",

@@ -4,7 +4,7 @@
 
 #include "tests/suite.h"
 
-/* What `text` makes of x. */
+/* Encodes and decodes x with the codec `text`. */
 static void through(const char *text, const struct kvr_block_shape *s, const float *x, float *y)
 {
     struct kvr_codec *c = open_codec(text, KVR_K, false, KVR_COMPUTE_F32);
@@ -20,7 +20,8 @@ static void through(const char *text, const struct kvr_block_shape *s, const flo
     free(work);
 }
 
-/* A group of one value is that value, or, as it is shipped, its sign. */
+/* A group of equal values decodes to that value. With scaled=false, as VidKV ships it, it
+ * decodes to the value's sign. */
 START_TEST(a_constant_is_exact)
 {
     static const float value[] = { 3.5f, -.25f, 0 };
@@ -38,7 +39,7 @@ START_TEST(a_constant_is_exact)
 }
 END_TEST
 
-/* Three levels, by the definition. */
+/* Ternary values against their definition. */
 START_TEST(values_by_the_slow_model)
 {
     const struct kvr_block_shape s = { 45, 2, 16 };
@@ -72,8 +73,8 @@ static double half(double x)
     return (double)kvr_f16_to_f32(kvr_f32_to_f16((float)x));
 }
 
-/* The half of the 16 channels with the narrow range is coded as signs. The reference computes in double, so FP16
- * roundings may differ: tolerance 2^-10 of the largest. */
+/* The 8 of 16 channels with the narrow range are coded as signs. The reference computes in
+ * double precision, so FP16 roundings may differ. The tolerance is 2^-10 of the largest value. */
 START_TEST(keys_by_the_slow_model)
 {
     enum { T = 32, D = 16, E = 8 };
@@ -84,7 +85,7 @@ START_TEST(keys_by_the_slow_model)
 
     fill_block(x, &s, FILL_NORMAL, 5);
     for (int i = 0; i < T * D; i++)
-        x[i] *= i % 2 ? 8 : 1; /* even channels are easy */
+        x[i] *= i % 2 ? 8 : 1; /* even channels have the narrow range */
     through(balanced ? "vidkv" : "vidkv(balanced=false)", &s, x, y);
     for (int t = 0; t < T; t++)
         for (int f = 0; f < E; f++) {
@@ -100,7 +101,8 @@ START_TEST(keys_by_the_slow_model)
 
             for (int f = 0; f < E; f++)
                 for (int part = 0; part < 2; part++) {
-                    /* sin 0 and sin pi are not quite 0: such a part is all zeros, and reads 0. */
+                    /* The imaginary parts at frequencies 0 and E / 2 are 0 and decode to 0,
+                     * whereas sin() is not exactly 0 there. */
                     const double w = part ? -sin(2 * M_PI * f * j / E) : cos(2 * M_PI * f * j / E);
                     double mean = 0;
 
@@ -127,7 +129,8 @@ START_TEST(keys_by_the_slow_model)
 }
 END_TEST
 
-/* 3.5 and 3 bits, 1.142 GiB of 21 frames; D bits a block say which channels are easy. */
+/* 3.5 and 3 bits per element, or 1.142 GiB for 21 frames. D bits per block mark the channels
+ * with a narrow range. */
 START_TEST(sizes_are_the_published)
 {
     const struct kvr_block_shape s = { 32768, 12, 128 }, frames = { 21 * 1560, 12, 128 };
