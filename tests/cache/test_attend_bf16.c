@@ -100,7 +100,7 @@ static void attend(struct kit *t)
     kvr_attend_release(&s);
 }
 
-/* Sums of squares, of the errors and of the reference outputs. */
+/* Sums of the squared errors (off) and of the squared reference outputs (all). */
 struct squares {
     double off, all;
 };

@@ -240,8 +240,9 @@ START_TEST(codes_are_the_same)
 }
 END_TEST
 
-/* A NaN or infinity in a query makes that query's output non-finite, in a value its channel, in
- * a key all outputs. Other queries and channels stay finite. */
+/* A non-finite element in a query makes all outputs of that query non-finite. One in a value
+ * makes its channel non-finite for every query. A NaN in a key makes all outputs non-finite. All
+ * other outputs stay finite. */
 START_TEST(nan_stays)
 {
     static const float bad[] = { NAN, INFINITY, -INFINITY };
@@ -321,8 +322,8 @@ START_TEST(extremes)
 }
 END_TEST
 
-/* Keys share a large mean in one channel. Once it is passed as mu and subtracted, the error is
- * as small as without it. */
+/* Keys share a mean of 40 in one channel. If it is passed as mu, the kernel subtracts it, and
+ * the error is as small as for keys with mean 0. */
 START_TEST(a_mean_costs_nothing)
 {
     const struct shape s = { 16, 64, 64 };

@@ -155,8 +155,8 @@ START_TEST(attention_is_softmax_over_what_is_read)
     memcpy(kk + past * H * d, ck, n * sizeof *ck);
     memcpy(vv + past * H * d, cv, n * sizeof *cv);
 
-    /* Past frames visible: the window, which includes the sink and the current chunk, less the
-     * current chunk. */
+    /* The window includes the sink and the current chunk. So the visible past is the window less
+     * one chunk. */
     int end = (last + 1) * FRAMES, frames = end - FRAMES;
     if (shapes[_i].window && end > shapes[_i].window)
         frames = shapes[_i].window - FRAMES;

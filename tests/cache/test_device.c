@@ -401,7 +401,7 @@ START_TEST(bf16_queries)
 END_TEST
 
 /* Queries that attention normalizes and rotates itself give the same bits as queries that the
- * host has finished. */
+ * test has normalized and rotated. */
 START_TEST(normed_queries)
 {
     static const char *const specs[] = { "BF16", "RTN_INT4", "QUAROT_KV_INT2" };
@@ -456,7 +456,7 @@ END_TEST
 
 /* With 50000 B of shared memory per block, the kernel of coded spans also reads the uncoded
  * rows. With 30000 B, the staged path multiplies in F32 and the fused path is refused. The
- * emulated device rejects launches that ask for more shared memory than that. */
+ * emulated device rejects launches that exceed the limit. */
 START_TEST(with_little_shared_memory)
 {
     static const char *const specs[] = { "BF16", "RTN_INT4", "KIVI_INT2+taylor" };

@@ -196,10 +196,10 @@ START_TEST(dummy)
     /* A dummy head keeps the newest frame. */
     ck_assert_int_eq(frames_held(&t, 0, 0, 6), S);
     ck_assert_int_eq(frames_held(&t, 0, 5, 1), S);
-    /* This head keeps the newest chunk. */
+    /* Head 1 keeps the newest chunk. */
     ck_assert_int_eq(frames_held(&t, 1, 0, 6), 3 * S);
     ck_assert_int_eq(frames_held(&t, 1, 3, 3), 3 * S);
-    /* This head keeps the first frame. */
+    /* Head 2 keeps the first frame. */
     ck_assert_int_eq(frames_held(&t, 2, 0, 6), S);
     ck_assert_int_eq(frames_held(&t, 2, 0, 1), S);
     close_kit(&t);

@@ -170,7 +170,7 @@ START_TEST(heads_share_a_budget)
 }
 END_TEST
 
-/* ROLLING_WINDOW, a method of `keep`, gives the same outputs as the cache's own window. */
+/* ROLLING_WINDOW, a method based on `keep`, gives the same outputs as the cache's own window. */
 START_TEST(a_rolling_window_is_the_window)
 {
     const struct kvr_setting six = { "frames", "6" };
@@ -228,8 +228,8 @@ END_TEST
 
 enum { T = 70, KEYS = 150 };
 
-/* Sums and maxima over queries of softmax(q k / sqrt(D)), in double precision. The queries are
- * the `newest` ones or evenly spread, every 7th at 10 queries of 70. */
+/* Sums and maxima of softmax(q k / sqrt(D)) over queries, in double precision. The queries are
+ * the `newest` ones or evenly spread: every 7th if 10 of 70 are used. */
 static void slow_columns(const float *q, const float *k, int queries, bool newest, double *sum,
                          double *max)
 {

@@ -127,9 +127,9 @@ static size_t lists(const struct kit *t)
 }
 
 /* Checks that nominal, resident and allocated bytes agree. Resident bytes exceed nominal bytes
- * by the policy's state, less the tokens that a policy keeps for later. The study counts token
- * lists as side information, with 8 B per index and 1 B per mask entry, where the layer stores 4
- * B per entry. */
+ * by the policy's state, but tokens that a policy stores in its state count as nominal. The
+ * study counts token lists as side information, with 8 B per index and 1 B per mask entry. The
+ * layer stores 4 B per entry. */
 static void check_bytes(const struct kit *t)
 {
     const size_t policy = t->layer.state[0].buf.n_bytes + t->layer.state[1].buf.n_bytes -

@@ -65,7 +65,8 @@ static void is_held(int64_t token, int h, int time, const float *x, const float 
     place(x, time, (int)(token % S), want);
     ck_assert_int_eq(held[token], 1);
     for (int c = 0; c < D; c++) {
-        /* The stored key was rotated back and forth in F32, with values of a few units. */
+        /* The stored key was rotated back and forth in F32. For values of a few units this
+         * rounds by up to 4e-6. */
         ck_assert_msg(fabsf(got_k[token * W + h * D + c] - want[c]) <= 4e-6f,
                       "token %lld head %d channel %d: %g, not %g", (long long)token, h, c,
                       (double)got_k[token * W + h * D + c], (double)want[c]);
@@ -83,7 +84,7 @@ static void holds(int n, int first, int recent)
 
 /* Each sink position becomes rate E + (1 - rate) S for every evicted chunk, where E is the
  * evicted value and S the sink's. Storing a chunk twice must count it once. At rate 0 only the
- * sink's position moves; at rate 1 the sink is the chunk evicted last. */
+ * sink's position moves. At rate 1 the sink is the chunk evicted last. */
 START_TEST(sinks_are_means)
 {
     static const double rates[] = { 0, 0.25, 1 };

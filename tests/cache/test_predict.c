@@ -167,8 +167,8 @@ START_TEST(data_dependent_rows)
     p = predict("SPATIAL_MIXED_FG_RTN_INT4_BG_RTN_INT2", NULL, NULL, NULL);
     ck_assert((double)p.nominal_min <= 12076646400 / 3.6834);
     ck_assert((double)p.nominal_max >= 12076646400 / 3.6834);
-    /* 45 % and 85 % of 1560 positions are 702 and 1326. Times 42 frames, they are quantized in
-     * blocks of 16. A block of one channel takes 8 + 2 B at four bits and 4 + 2 B at two. */
+    /* 45 % and 85 % of 1560 positions are 702 and 1326. Their tokens in 42 frames are quantized
+     * in blocks of 16. A block of one channel takes 8 + 2 B at four bits and 4 + 2 B at two. */
     ck_assert_uint_eq(p.nominal_min, 30 * (9 * 65520 + (size_t)3072 * (1843 * 10 + 2253 * 6)));
     ck_assert_uint_eq(p.nominal_max, 30 * (9 * 65520 + (size_t)3072 * (3481 * 10 + 615 * 6)));
 }
@@ -437,8 +437,8 @@ START_TEST(predicted_is_measured)
 }
 END_TEST
 
-/* The same on a device, on the fused path, or on the staged path where the kernels cannot decode
- * the method. */
+/* On a device, real bytes equal the prediction, too. The path is fused, or staged where the
+ * kernels cannot decode the method. */
 START_TEST(predicted_is_measured_on_a_device)
 {
     if (left_out_sanitized(_i))

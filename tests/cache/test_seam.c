@@ -174,7 +174,7 @@ START_TEST(relative_noise_is_corrected)
     ck_assert(worst(plain, want, (size_t)CHUNKS * N) > 1e-5);
     same_output("SHORT_E4M3+taylor", KVR_CPU, KVR_PATH_FUSED, want);
     same_output("SHORT_E4M3+taylor", KVR_CUDA, KVR_PATH_STAGED, want);
-    /* holds since steps are small */
+    /* With steps this small, `exact` and `taylor` agree. */
     same_output("SHORT_E4M3+exact", KVR_CUDA, KVR_PATH_STAGED, want);
     kvr_normal(x, (size_t)T * H * D, 3, KVR_RNG_TEST, 9, 1, 0);
     ck_assert_int_eq(kvr_dev_open(&dev, KVR_CPU), KVR_OK);

@@ -152,8 +152,8 @@ START_TEST(sinks_need_room)
 }
 END_TEST
 
-/* Near positions run ahead of frame indices, so stages that undo the rotation by frame index are
- * refused. */
+/* A pass may shift its positions ahead of the frame indices. A method that undoes the rotation
+ * by frame index refuses such a pass. */
 START_TEST(shifted_positions_are_not_turned_back)
 {
     static const char *const specs[] = { "BF16", "SINK_WINDOW_NEAR" };

@@ -178,7 +178,7 @@ START_TEST(groups_lie_at_absolute_places)
     commit(&t, 2);
     expect(&t, "0-64:0 64-90:0");
     commit(&t, 3);
-    /* Stored again: the tokens shared with the previous group are still there. */
+    /* Stored again: the tokens that share a group with the previous chunk are still there. */
     commit(&t, 3);
     expect(&t, "0-64:0 64-120:0");
     commit(&t, 4);

@@ -259,7 +259,7 @@ START_TEST(packed_and_rotated)
 }
 END_TEST
 
-/* Merging an empty state has no effect, on either side. */
+/* Merging an empty state has no effect, whether it is the source or the destination. */
 START_TEST(merge_with_nothing)
 {
     enum { T = 3, H = 2, D = 8, W = H * D };

@@ -6,8 +6,8 @@
  * that of FP16. So the weight rounds as in double precision, unless it lies within this error of
  * the midpoint of two codes. Each such weight may be one code off.
  *
- * An F32 sum over n_tiles tiles has an error of 8 u n_tiles times its terms' magnitudes. An
- * output adds 256 u of 127 scales, because the multiplied codes have 128 added. */
+ * An F32 sum over n_tiles tiles has an error of 8 u n_tiles times its terms' magnitudes. The
+ * multiplied codes have 128 added, which adds an error of 256 u times 127 scales to an output. */
 #include "harness/cache/attend.h"
 #include "harness/cache/attend_bytes.h"
 #include "tests/cuda/both.h"
@@ -328,7 +328,8 @@ static void scores_of_tile(const struct byte_case *c, const struct coded *z, int
             dot += code_of(s->x[i], inverse(s->most)) * z->k[row * D + i];
         s->bad_row |= isnan(z->a[row]);
         s->s[t] = unit * dot + s->mean + (double)c->log_m[z->span[tile]];
-        /* The bias is rounded: a quarter of a unit, once in C and once with the sum. */
+        /* The bias is rounded twice, by a quarter of a unit each: once in C and once with the
+         * sum. */
         s->e = fmax(s->e, unit / 2 + 16 * u * (fabs(unit * dot) + fabs(s->mean) + 2));
         s->m = fmax(s->m, s->s[t]);
     }
@@ -530,7 +531,8 @@ struct job_inputs {
     int n; /* number of tokens of the coded segment */
 };
 
-/* Runs the job on `at` into `out`. Returns the launches of attend_bytes; 0 on the CPU. */
+/* Runs the job on `at` into `out`. Returns the number of launches of attend_bytes, or 0 on the
+ * CPU. */
 static int64_t run_job(const struct job_inputs *x, struct kvr_dev *at, bool int8, float *out)
 {
     const size_t n_q = JOB_T * JOB_H * D, n_now = JOB_NOW * JOB_H * D;

@@ -1,21 +1,21 @@
 /* cases_corrections.c - corrections: CPU against CUDA.
  *
- * Squared scales and moments must be equal: the same operations in the same order. A correction is
- * a sum over D in another order. With u = 2^-24 and q the query divided by sqrt(D), the error of a
- * score is at most (2 D + 4) u times
+ * Squared scales and moments must be equal, because both backends do the same operations in the
+ * same order. Sums over D run in another order. Let u = 2^-24, and let q be the query divided by
+ * sqrt(D). Then the error of a score is at most (2 D + 4) u times
  *
  *     S = |q| |k| + |log m| + C
  *
- * Norms bound the sum of magnitudes, in rotated space too; each of D + 4 roundings contributes u,
- * and a rotation of q log2 D more. C is
+ * Norms bound the sum of magnitudes, also in rotated space. Each of D + 4 roundings contributes u,
+ * and rotating q contributes log2 D more. C depends on the correction:
  *
  *     taylor, flat    |q|^2 max s^2 / 24
- *     exact           3/2 |q| |s|: the error of log(sinh a / a) is 8 u a below a = 1/2, and
- *                     8 u (a + 1) above (a, log 2a, log1p: one or two roundings each), a + 1 <= 3 a;
- *                     the a sum up to |q| |s| / 2
+ *     exact           3/2 |q| |s|. The error of log(sinh a / a) is 8 u a below a = 1/2. Above,
+ *                     it is 8 u (a + 1) <= 24 u a, since a, log 2a and log1p round once or
+ *                     twice each. The sum of all a is at most |q| |s| / 2.
  *     energy          |q| |shift of the mean| + |q|^2 max |shift of the variance| / 2
  *
- * The rest follows cases_attend.c. */
+ * The error of the output follows as in cases_attend.c. */
 #include "harness/cache/attend.h"
 #include "harness/cache/attend_cuda.h"
 #include "methods/method.h"

@@ -277,7 +277,7 @@ START_TEST(order_does_not_show)
 }
 END_TEST
 
-/* A library that is present must agree; without one the reason must be given. */
+/* If cuBLASLt is present, it must agree with the reference. If not, the error states the reason. */
 START_TEST(library)
 {
     struct kvr_blaslt *lt;

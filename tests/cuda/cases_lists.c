@@ -292,7 +292,7 @@ END_TEST
 /* One launch with coded spans of one format and plain rows gives the bits of plain rows with the
  * decoded values. Spans end within a tile, an octet and a group, and no block of queries is
  * full. A head uses one CTA, a pair of CTAs that shares decoded tiles, or a pair and a single
- * CTA. The case of one head with three CTAs has an odd total. */
+ * CTA. One head with three CTAs makes the number of CTAs odd. */
 static const struct list_queries {
     int n, heads;
 } list_queries[] = { { 300, 2 }, { 200, 2 }, { 67, 2 }, { 300, 1 } };

@@ -27,7 +27,7 @@ static const struct {
     { { 1, 1, 1 }, 1, 1, KVR_LEFT_FILL, false, KVR_COMPUTE_F32 },
     /* the list of candidates suffices */
     { { 66, 8, 128 }, 3.5, 1, KVR_LEFT_FILL, false, KVR_COMPUTE_F32 },
-    /* and is cut off by the limit */
+    /* the list of candidates is cut off by the limit */
     { { 66, 8, 128 }, 3.5, 0.0005, KVR_LEFT_CLAMP, false, KVR_COMPUTE_F32 },
 };
 enum { N_CASES = sizeof outlier_cases / sizeof outlier_cases[0] };

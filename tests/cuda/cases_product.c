@@ -137,7 +137,7 @@ static void job_close(struct job *j)
     free(j->magnitude);
 }
 
-/* Computes the sums over the rows of a, for the first n columns. */
+/* Computes the product of a and the first n rows of w in float64, and the sums of magnitudes. */
 static void sum_up(struct job *j, const kvr_bf16 *a, int n)
 {
     for (int64_t i = 0; i < j->m * n; i++) {

@@ -112,7 +112,7 @@ START_TEST(multiplying)
 }
 END_TEST
 
-/* ---- the decoder of pixels ------------------------------------------------------------------- */
+/* ---- VAE decoder ----------------------------------------------------------------------------- */
 
 static const struct {
     struct kvr_conv_shape s;
@@ -246,7 +246,8 @@ START_TEST(rectifying)
 }
 END_TEST
 
-/* ---- what lies around a library's convolution ---------------------------------------------- */
+/* ---- operations around a library's convolution
+ * ------------------------------------------------ */
 
 static const struct {
     int in, out, times, which;

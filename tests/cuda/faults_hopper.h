@@ -24,8 +24,8 @@ enum { HOPPER_ROWS = 64, HOPPER_COLUMNS = 128, HOPPER_TILES = 3, HOPPER_TOKENS =
 /* Returns whether the emulated driver accepts a tensor map of [n_tok,n_heads,head_dim] with
  * boxes of box_tok tokens. */
 bool hopper_map(const void *rows, int64_t n_tok, int n_heads, int head_dim, int box_tok);
-/* out [64,128] = sum over tiles t of a b_t^T. a is [64,64] in F32. b_t [128,64] has the BF16
- * rows 128 t to 128 t + 127 of head 1 of b [300,2,64]. */
+/* out [64,128] = sum over tiles t of a b_t^T, with a [64,64] in F32. b [300,2,64] is BF16, and
+ * b_t [128,64] are its rows 128 t to 128 t + 127 of head 1. */
 void hopper_sum(struct kvr_stream *s, const float *a, const void *b, float *out);
 /* out [2,64,128] = a b, once per block of a cluster of two. a is [64,64] in F32, rounded to
  * BF16. b has BF16 rows [64,1,128]. */

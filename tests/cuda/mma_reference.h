@@ -73,7 +73,7 @@ void mma_one_query(const struct mma_case *c, const float *q, double bias, const 
                    struct mma_sizes *z);
 /* Returns the bound of a score's error, against sums in double precision or against the CPU. */
 double mma_score_bound(const struct mma_case *c, const struct mma_sizes *z, bool cpu);
-/* Returns the bound of an output's error, against the same. */
+/* Returns the bound of an output's error, against sums in double precision or against the CPU. */
 double mma_bound(const struct mma_case *c, const struct mma_sizes *z, bool cpu);
 /* Fails unless |want - got| <= tol; NaN matches NaN. */
 void mma_within(const double *want, const float *got, int64_t n, double tol, const char *what);

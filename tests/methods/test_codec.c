@@ -661,7 +661,7 @@ int main(void)
     tcase_add_loop_test(tc, layouts_say_how_to_read, 0, 2 * n_pipelines);
     tcase_add_test(tc, only_the_ternary_grid_says_so);
     tcase_add_test(tc, bytes_are_the_studys);
-    /* No fork: OpenMP's threads do not survive it. */
+    /* Without forks, since OpenMP's threads do not survive them. */
     srunner_set_fork_status(sr, CK_NOFORK);
     srunner_run_all(sr, CK_NORMAL);
     failed = srunner_ntests_failed(sr);

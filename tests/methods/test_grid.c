@@ -302,8 +302,9 @@ START_TEST(levels_in_use)
 }
 END_TEST
 
-/* The sign of a computed NaN depends on the processor and must not reach stored bytes. Each
- * group of a channel has one NaN of either sign, in F32 and in BF16. */
+/* The sign of a computed NaN depends on the processor and must not reach stored bytes. Blocks
+ * with NaNs in several groups give the same bytes for positive and negative NaNs, in F32 and in
+ * BF16. */
 START_TEST(the_sign_of_a_nan_is_not_stored)
 {
     const struct kvr_block_shape shape = { 32, 2, 32 };

@@ -65,7 +65,8 @@ START_TEST(is_the_matrix)
 }
 END_TEST
 
-/* The transform stride by stride with each sum rounded. The fast one must equal it bit for bit. */
+/* The transform stride by stride with each sum rounded. The fast transform must equal it bit for
+ * bit. */
 static void by_definition(float *x, int d, bool bf16)
 {
     for (int h = 1; h < d; h *= 2)
@@ -191,7 +192,7 @@ int main(void)
     tcase_add_loop_test(tc, rounds_where_the_definition_does, 0, 2 * N_WIDTHS);
     tcase_add_loop_test(tc, twice_is_the_identity, 0, N_WIDTHS);
     tcase_add_test(tc, other_widths_are_refused);
-    /* No fork: OpenMP's threads do not survive it. */
+    /* run_suite() does not fork: OpenMP's threads do not survive it. */
     tcase_add_test(tc, rotation_can_be_left_in_place);
     return run_suite(s);
 }

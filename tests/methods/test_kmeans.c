@@ -207,7 +207,7 @@ START_TEST(few_tokens)
     code(&p, dev, c, x, &s);
     ck_assert_uint_eq(p.stage[0].meta.n_bytes, H * D * sizeof(kvr_bf16));
     kvr_codec_decode(&p, 0, 1, 0, H, y);
-    /* Two BF16 numbers add up to 16 bits. */
+    /* A sum of two BF16 numbers has 16 significant bits. */
     for (int i = 0; i < H * D; i++)
         ck_assert(fabsf(x[i] - y[i]) <= 0x1p-16f * fabsf(x[i]));
     kvr_packed_free(&p);

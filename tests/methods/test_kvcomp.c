@@ -58,8 +58,9 @@ START_TEST(bytes_are_near_entropy)
 }
 END_TEST
 
-/* Side information: 6 bytes per unit and 2 per vector are .131 bits per element. The code adds
- * 16 bytes, and the scales 4 bytes per token or per 64 tokens. */
+/* Side information: 6 bytes per unit of 8192 elements and 2 per head vector of 128 are .131 bits
+ * per element. The Huffman code adds 16 bytes, and the scales 4 bytes per token or per 64
+ * tokens. */
 START_TEST(sizes_are_the_published)
 {
     const struct kvr_block_shape s = { 32768, 12, 128 };

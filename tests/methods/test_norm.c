@@ -1,5 +1,5 @@
-/* test_norm.c - normalized tokens: only their norms depend on their size, and the norms' bytes
- * are counted. */
+/* test_norm.c - normalized tokens: codes and scales do not depend on a token's norm, and the
+ * bytes of the norms are counted. */
 #include "tests/methods/codec_tools.h"
 
 #include "tests/suite.h"

@@ -143,7 +143,7 @@ START_TEST(norm_keeps_the_variance)
         kvr_codec_close(&c);
     }
     ck_assert_msg(read[0] <= 0.95 * given, "%g of %g", read[0], given);
-    /* Vectors have different ranges and weights, so the variance is met within 3 %. */
+    /* Vectors have different ranges and weights, so the variance agrees within 3 %. */
     ck_assert_msg(fabs(read[1] / given - 1) <= 0.03, "%g of %g", read[1], given);
     kvr_dev_close(&dev);
     free(x);

@@ -63,8 +63,8 @@ START_TEST(values_by_the_slow_model)
 }
 END_TEST
 
-/* The published upper bound: the packed codes, 16 bytes per unit, 4 per token, and one byte per
- * token for its position. */
+/* The published upper bound: the packed codes, 16 bytes per head of a block, 4 per token, and
+ * one byte per token for its position. */
 START_TEST(most_is_the_published)
 {
     const struct kvr_block_shape s = { 32768, 12, 128 };

@@ -75,7 +75,8 @@ START_TEST(products_have_no_bias)
                    D / N;
     }
     ck_assert_msg(fabs(sum) <= 4 * sqrt(square / N), "bias %g of %g", sum, sqrt(square));
-    /* For r with itself, one draw of 128 projections is used. The length of each is off by 6 %. */
+    /* The product of r with itself uses one draw of 128 projections, each with a length error of
+     * 6 %. */
     ck_assert_msg(fabs(own - 1) <= .02, "r . r^ is %g |r|^2", own);
     ck_assert_msg(fabs(square / formula - 1) <= .08, "variance %g, formula %g", square, formula);
     free(r);

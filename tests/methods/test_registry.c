@@ -449,8 +449,9 @@ START_TEST(some_methods_bring_every_part)
 }
 END_TEST
 
-/* Options that replace parts by those of other methods, by name or by text, together with the
- * parts' own options. A narrower name overrides a wider one in any order. */
+/* Cases in which options replace parts of a method by those of another one, given by name or by
+ * text. The parts' own options can be set, too. A narrower name overrides a wider one in any
+ * order. */
 static const struct {
     const char *spec;
     struct kvr_setting set[3];

@@ -15,7 +15,8 @@ static const struct {
                   { "rotate(block=32,signs=7) | raw(type=f32)", 32, true },
                   { "rotate(signs=1) | raw(type=f32)", 128, true } };
 
-/* Entry H[i][j] of Sylvester's matrix: -1 to the number of bits that i and j have in common. */
+/* Entry H[i][j] of Sylvester's matrix: (-1)^n, where n is the number of bits that i and j have
+ * in common. */
 static double walsh(int i, int j)
 {
     return __builtin_popcount((unsigned)(i & j)) % 2 ? -1 : 1;
@@ -110,7 +111,7 @@ START_TEST(offsets_cost_nothing)
 }
 END_TEST
 
-/* `demean` does not restore the mean, so the codec reports its noise as measured only. */
+/* `demean` does not restore the mean, so the codec has no formula for its error. */
 START_TEST(demean_forgets)
 {
     const struct kvr_block_shape s = { 1, 1, 8 };

@@ -68,9 +68,9 @@ static void assign(struct parts *p, const struct kvr_policy_ctx *ctx, uint8_t *m
     ck_assert_msg(try_assign(p, ctx, map) == KVR_OK, "%s", kvr_error());
 }
 
-/* The study's numbers of frames per tier for 42 frames, with its profiled layer budgets: recent
- * and important frames at important=0.2; then {recent, important, retained, pruned} at
- * important=0.1 with retained=0.3 (at30) and 0.45 (at45). story45 is at45 with StoryEval's
+/* The study's numbers of frames per tier, for 42 frames and its profiled layer budgets. recent
+ * and important are those at important=0.2. at30 and at45 are {recent, important, retained,
+ * pruned} at important=0.1, with retained=0.3 and 0.45. story45 is at45 with StoryEval's
  * budgets. */
 static const struct {
     double movie;
@@ -389,7 +389,8 @@ static void slow_study(struct slow *w, const float *k, const float *v, int n, do
         for (int h = 0; h < H_; h++)
             now[f][h] = slow_mean(k, f, h) + slow_mean(v, f, h);
     for (int f = 0; f < n; f++) {
-        const int before = w->n_prev - (n - f); /* index counted from the last frame */
+        /* index in the previous call, counted from the last frame */
+        const int before = w->n_prev - (n - f);
         double change = 0, size = 0, delta = 1;
 
         if (before >= 0 && w->n_prev) {

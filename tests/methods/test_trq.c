@@ -196,7 +196,8 @@ START_TEST(impossible_settings_are_refused)
 }
 END_TEST
 
-/* With 4 bits for no head, or for all heads, `trq_heads` equals `trq` with that many bits. */
+/* With share=0 no head gets 4 bits, and `trq_heads` equals `trq(bits=2)`. With share=1 all do,
+ * and it equals `trq(bits=4)`. */
 START_TEST(heads_alike_are_trq)
 {
     static const char *const text[][2] = {
