@@ -8,7 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* "BUILD/tests/ROOM/test_x" -> "BUILD/NAME" in buf [n], which is returned. */
+/* Writes "BUILD/NAME" to buf [n] and returns it, where this test program is
+ * "BUILD/tests/FOLDER/test_x". */
 static inline const char *built_file(const char *name, char *buf, size_t n)
 {
     char exe[2048];

@@ -1,4 +1,4 @@
-/* nano_sweep.h - the cells of a config of the bundled model, without its weights.
+/* nano_sweep.h - plans the cells of a sweep over the bundled model, without reading its weights.
  *
  *     struct nano_sweep n;
  *     open_nano_sweep(&n, "model: nano\n...");     n.sweep.cell ...

@@ -1,4 +1,5 @@
-/* normals.h - kvr_normal() with a cache, for tests that loop over all methods with the same data.
+/* normals.h - kvr_normal() with a cache, for tests that use the same random data for every
+ * method.
  *
  *     drawn_normals(x, n, 3, a, b);     as kvr_normal(x, n, 3, KVR_RNG_TEST, a, b, 0) */
 #ifndef KVR_TESTS_NORMALS_H
@@ -10,7 +11,8 @@
 
 #include "harness/core/rng.h"
 
-enum { MAX_DRAWN = 128 }; /* streams; what comes after them is drawn each time */
+/* number of cached streams; the numbers of further streams are generated at every call */
+enum { MAX_DRAWN = 128 };
 
 static inline void drawn_normals(float *x, size_t n, uint64_t seed, uint32_t a, uint32_t b)
 {
@@ -34,7 +36,7 @@ static inline void drawn_normals(float *x, size_t n, uint64_t seed, uint32_t a, 
         drawn[i].a = a;
         drawn[n_drawn++].b = b;
     }
-    if (drawn[i].n < n) { /* a longer one begins as the shorter one does */
+    if (drawn[i].n < n) { /* a longer stream begins with the numbers of the shorter one */
         free(drawn[i].x);
         drawn[i].x = malloc(n * sizeof *x);
         ck_assert_ptr_nonnull(drawn[i].x);

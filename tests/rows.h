@@ -1,4 +1,5 @@
-/* rows.h - a valid session and cell for the database, for tests that set only what they test.
+/* rows.h - a valid session and a valid cell to store, for tests that set only the fields that they
+ * check.
  *
  *     struct kvr_row r = example_row("k1", "s0", KVR_OUT_OK);
  *     r.method = r.name = "RTN_INT2";
@@ -8,13 +9,13 @@
 
 #include "harness/store/store.h"
 
-/* What the columns of a cell are made of. */
+/* JSON spec of the example cell, from which the database fills its setting columns. */
 #define EXAMPLE_SPEC                                                                               \
     "{\"backend\":\"cpu\",\"evict\":false,\"frames\":6,\"kind\":\"bench\",\"options\":{},"         \
     "\"parts\":{},\"path\":\"staged\",\"plan\":\"p\",\"seed\":1,\"sink\":0,\"threads\":1,"         \
     "\"window\":21}"
 
-/* Session s0. Nothing of it is owned. */
+/* Session "s0" of a run on the CPU. All its strings are literals, so there is nothing to free. */
 static inline struct kvr_session example_session(void)
 {
     return (struct kvr_session){ .id = "s0",
@@ -37,7 +38,8 @@ static inline struct kvr_session example_session(void)
                                  .driver = "none: cpu" };
 }
 
-/* Its own baseline; measured where it is OK. `key` and `session` are borrowed. */
+/* A cell with outcome `o` that is its own baseline; it is marked as measured if `o` is OK. The row
+ * borrows `key` and `session`. */
 static inline struct kvr_row example_row(const char *key, const char *session, enum kvr_outcome o)
 {
     return (struct kvr_row){ .key = key,

@@ -1,8 +1,11 @@
-/* some_methods.h - a representative subset of methods for loops where all would take too long.
+/* some_methods.h - a representative subset of methods, for test loops that would take too long over
+ * all methods.
  *
- * A method is taken when one of its readings has something that no earlier method has: a stage, a width of
- * its codes, a named option value (scale=block), tiers, a retention or a reuse rule. So new parts are tested
- * without a change here; another group size or threshold is not taken. tests/methods/test_registry.c checks this. */
+ * A method belongs to the subset if one of its readings (versions) has a part that no earlier
+ * method has: a codec stage, a code width, a named option value (scale=block), tiers, a retention
+ * or a reuse rule. A new part is therefore tested without a change to this file. A method that
+ * differs only in group size or threshold is left out. tests/methods/test_registry.c checks the
+ * subset. */
 #ifndef KVR_TESTS_SOME_METHODS_H
 #define KVR_TESTS_SOME_METHODS_H
 
@@ -22,7 +25,7 @@ struct method_parts {
     int n;
 };
 
-/* True when it was not there. */
+/* Adds the part "OF WHAT" to `all`; true if it was not in `all` before. */
 static inline bool method_parts_add(struct method_parts *all, const char *what, const char *of)
 {
     char part[METHOD_PART];
@@ -36,8 +39,9 @@ static inline bool method_parts_add(struct method_parts *all, const char *what, 
     return true;
 }
 
-/* The parts of a codec's canonical text: "hadamard | sym(bits=4,group=16)" has the stages hadamard
- * and sym, and of sym the option bits=4. */
+/* Adds the stages and options named in a codec's canonical text; true if one was new. For example,
+ * "hadamard | sym(bits=4,group=16)" adds the stages hadamard and sym, and the option bits=4 of
+ * sym. */
 static inline bool method_parts_of_codec(struct method_parts *all, const struct kvr_codec *c)
 {
     char text[sizeof c->text], *at, *rest = text;
@@ -58,7 +62,7 @@ static inline bool method_parts_of_codec(struct method_parts *all, const struct 
     return news;
 }
 
-/* Does the scheme have a part that is not in `all` yet? Now it is. */
+/* Adds the parts of the scheme to `all`; true if one of them was new. */
 static inline bool method_parts_of(struct method_parts *all, const struct kvr_scheme *p)
 {
     bool news = false;
@@ -76,7 +80,7 @@ static inline bool method_parts_of(struct method_parts *all, const struct kvr_sc
     return news;
 }
 
-/* Does method i bring something? Asked once of all. */
+/* Does method i belong to the subset? The first call computes the answer for all methods. */
 static inline bool brings_a_part(int i)
 {
     static bool brings[MAX_SOME_METHODS];
@@ -102,7 +106,8 @@ static inline bool brings_a_part(int i)
     return brings[i];
 }
 
-/* The sanitizers see the methods that bring a part; a plain build sees all. */
+/* True if tests skip method i: under the sanitizers they skip every method outside the subset,
+ * otherwise none. */
 static inline bool left_out_sanitized(int i)
 {
     return sanitized() && !brings_a_part(i);

@@ -6,9 +6,10 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-/* Under the sanitizers an emulated device takes ten times as long. They must see every code path once, not
- * every value. So a test may use fewer values there, but not fewer kernels, stages, policies or corrections
- * (tests/cuda/test_kernels.c and tests/some_methods.h count them). */
+/* True in a build with sanitizers, where an emulated device takes ten times as long. Tests must
+ * still run every code path once there, but not with every value. A test may use fewer values, but
+ * not fewer kernels, stages, policies or corrections: tests/cuda/test_kernels.c and
+ * tests/some_methods.h count them. */
 static inline bool sanitized(void)
 {
 #ifdef __SANITIZE_ADDRESS__
@@ -30,13 +31,13 @@ static inline int run_in_mode(Suite *s, enum fork_status mode)
     return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-/* In this process: OpenMP's threads do not survive a fork. */
+/* Runs all tests in this process, because OpenMP's threads do not survive a fork. */
 static inline int run_suite(Suite *s)
 {
     return run_in_mode(s, CK_NOFORK);
 }
 
-/* Each test in a process of its own. */
+/* Runs each test in its own process. */
 static inline int run_suite_forked(Suite *s)
 {
     return run_in_mode(s, CK_FORK_GETENV);

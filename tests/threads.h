@@ -1,7 +1,7 @@
-/* threads.h - a number of OpenMP threads that is really there.
+/* threads.h - sets the number of OpenMP threads and asserts that the runtime provides them.
  *
- * What compares the results of several numbers of threads would compare one with itself where the runtime gives fewer
- * (OMP_THREAD_LIMIT, a build without OpenMP). */
+ * The runtime may provide fewer threads (OMP_THREAD_LIMIT, a build without OpenMP). A test that
+ * compares results of several thread counts would then compare a result with itself. */
 #ifndef KVR_TESTS_THREADS_H
 #define KVR_TESTS_THREADS_H
 

@@ -1,4 +1,4 @@
-/* tiny_model.c - writes what harness/engine/model.c reads. */
+/* tiny_model.c - writes a small model folder in the format that harness/engine/model.c reads. */
 #include "tests/tiny_model.h"
 
 #include <check.h>

@@ -7,30 +7,32 @@
 struct tiny_size {
     int dim, ffn, freq, text_dim, text_len, channels, heads, layers;
     int patch_h, patch_w, height, width, frames;
-    int words;         /* vocabulary; 0: none */
-    const char *steps; /* of denoising, a JSON list; NULL: [1000, 500] */
-    const char *keys;  /* more JSON keys: ", \"prediction\": \"x0\""; may be NULL */
+    int words;         /* number of words in the vocabulary; 0: no vocabulary */
+    const char *steps; /* timesteps of the denoising schedule, a JSON list; NULL: [1000, 500] */
+    /* further keys of config.json, such as ", \"prediction\": \"x0\""; NULL: none */
+    const char *keys;
 };
 
-/* What to do to the weights; all zero: nothing. */
+/* A fault in the weight file; with all fields zero there is none. */
 struct tiny_fault {
-    const char *without;  /* leave this tensor out */
-    const char *misshape; /* give this one an element more in its last dimension */
-    const char *extra;    /* an additional tensor */
-    const char *twice;    /* write this one a second time behind the prefix "model." */
-    const char *prefix;   /* before every name */
-    const char *nan;      /* this tensor's last element */
-    enum kvr_dtype dtype; /* of all weights: F32 is 0 */
-    const char *file;     /* dit.safetensors when NULL */
+    const char *without;  /* name of a tensor to leave out */
+    const char *misshape; /* name of a tensor whose last dimension gets one more element */
+    const char *extra;    /* name of an additional tensor */
+    const char *twice;    /* name of a tensor to write once more, with the prefix "model." */
+    const char *prefix;   /* prefix of every tensor name */
+    const char *nan;      /* name of a tensor whose last element is NaN */
+    enum kvr_dtype dtype; /* type of all weights; 0 is F32 */
+    const char *file;     /* name of the weight file; NULL: dit.safetensors */
 };
 
-/* Asserts through Check. `dir` becomes a fresh folder, "/tmp/kvr_model_XXXXXX". */
+/* Writes a model into a new folder and stores the folder's path, "/tmp/kvr_model_XXXXXX", in `dir`.
+ * Failures are Check assertions. */
 void tiny_model_make(char dir[64], const struct tiny_size *s, const struct tiny_fault *fault);
 void tiny_model_remove(const char *dir);
 
-/* config.json alone, replaced by `text`. */
+/* Replaces the config.json in `dir` with `text`. */
 void tiny_model_config(const char *dir, const char *text);
-/* The text tiny_model_make wrote; free() it. */
+/* The text of the config.json that tiny_model_make() writes for `s`; free() it. */
 char *tiny_model_config_text(const struct tiny_size *s);
 
 #endif

@@ -1,4 +1,5 @@
-/* eater.c - a library with BYTES of static TLS, to exhaust a process's reserve (late.c). */
+/* eater.c - a library with BYTES of static thread-local storage (TLS). late.c loads copies of it
+ * until the process has no static TLS left. */
 #ifndef BYTES
 #define BYTES 1
 #endif

@@ -2,9 +2,10 @@
  *
  *     late LIBRARY SCRATCH EATER.so,... NEEDED.so... [-- OTHER_OPENMP.so]
  *
- * Loads the NEEDED libraries, then copies of the eaters until glibc has no static TLS left for any of
- * them, then LIBRARY. It is used with threads, closed, opened and used again, in the main thread and in
- * one that is younger than the library. With another OpenMP runtime, loops of both run in turn. */
+ * The program loads the NEEDED libraries, then copies of each eater until glibc has no static TLS
+ * left for another copy, then LIBRARY. It uses LIBRARY in the main thread and in a thread created
+ * after loading. It then closes LIBRARY, opens it again and repeats both uses. If OTHER_OPENMP.so
+ * is given, loops of the two OpenMP runtimes run alternately. */
 #include <dlfcn.h>
 #include <math.h>
 #include <pthread.h>
@@ -17,7 +18,7 @@
 enum { TOKENS = 512, HEADS = 4, DIM = 64, N = TOKENS * HEADS * DIM, MOST_EATERS = 4096 };
 
 static float k[N], v[N], k2[N], v2[N];
-static char hash[65]; /* of the first time */
+static char hash[65]; /* of the block encoded by the first use */
 static const char *library;
 
 struct calls {
@@ -64,7 +65,7 @@ static struct calls opened(void)
     };
 }
 
-/* Codes, decodes and compares with the first time. */
+/* Encodes and decodes a block; its hash must equal the hash of the first use. */
 static void use(const struct calls *c)
 {
     struct kvreel_block_shape s = { sizeof s, .n_tok = TOKENS, .n_heads = HEADS, .head_dim = DIM };
@@ -120,7 +121,7 @@ static int copied(const char *from, const char *to)
     return out && fclose(out) == 0 && good;
 }
 
-/* Copies of each eater until one is refused for want of static TLS. */
+/* Loads copies of each eater until dlopen() fails for lack of static TLS. */
 static void eat(const char *scratch, char *eaters)
 {
     int n = 0;
@@ -149,7 +150,7 @@ static void count(void *n)
     __atomic_fetch_add((int *)n, 1, __ATOMIC_RELAXED);
 }
 
-/* A loop of the other runtime, by four threads. */
+/* Runs a loop of the other OpenMP runtime with four threads. */
 static void other_loop(void (*parallel)(void (*)(void *), void *, unsigned, unsigned))
 {
     int n = 0;

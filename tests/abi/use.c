@@ -47,7 +47,8 @@ static void check_method(void)
     kvreel_method_close(&m);
 }
 
-/* What a later header adds, an earlier caller does not have: the struct ends before it. */
+/* A caller built with an older header passes a shorter struct, without the fields that were added
+ * later. The field `size` is its length in bytes. */
 static void check_sizes(const kvreel_method *m)
 {
     struct kvreel_block_shape s = { .n_tok = TOKENS, .n_heads = HEADS, .head_dim = DIM };
@@ -59,7 +60,7 @@ static void check_sizes(const kvreel_method *m)
 
     check("a struct without its size", kvreel_block_encode(&b, m, k, v, &s) == KVREEL_EINVAL);
     s.size = offsetof(struct kvreel_block_shape, tokens_per_frame);
-    s.tokens_per_frame = -5; /* beyond what the caller says it has */
+    s.tokens_per_frame = -5; /* beyond `size`, so it must be ignored */
     check("a shorter struct", !kvreel_block_encode(&b, m, k, v, &s));
     check("a longer one", !kvreel_block_bytes(b, &later.bytes) && later.beyond == 77 &&
                               later.bytes.size == sizeof later && later.bytes.tokens == TOKENS);
@@ -80,7 +81,8 @@ static void check_block(const kvreel_method *m)
     check("decoded", !kvreel_block_decode(b, k2, v2, NULL));
     for (int i = 0; i < N; i++)
         worst = fmaxf(worst, fmaxf(fabsf(k2[i] - k[i]), fabsf(v2[i] - v[i])));
-    /* 8 bits over values of at most 1: half a step of 1/128, and the FP16 scale. */
+    /* 8-bit codes of values up to 1 in size: the error is at most half a step of 1/128 plus the
+     * rounding of the FP16 scale. */
     check("near what was coded", worst > 0 && worst <= 0.005f);
     check("its bytes", !kvreel_block_bytes(b, &bytes) && bytes.resident == bytes.nominal &&
                            bytes.resident < bytes.bf16 && bytes.bf16 == 2 * 2 * N);

@@ -1,4 +1,5 @@
-/* test_bench_attention.c - `kvreel bench attention --shape`: number of queries, and rows. */
+/* test_bench_attention.c - `kvreel bench attention --shape`: the number of queries that it
+ * computes, and its result rows. */
 #include <string.h>
 
 #include "harness/bench/bench_attention.h"
@@ -11,7 +12,7 @@ START_TEST(large_shapes_are_cut_to_a_part_of_their_queries)
         int queries, keys, heads, d, want;
     } cases[] = {
         { 108, 756, 3, 64, 108 },      { 192, 4800, 12, 128, 192 }, { 1560, 9360, 2, 128, 1560 },
-        { 4680, 65520, 12, 128, 120 }, { 4673, 65422, 12, 128, 1 }, /* a prime */
+        { 4680, 65520, 12, 128, 120 }, { 4673, 65422, 12, 128, 1 }, /* 4673 is a prime */
         { 1, 1 << 20, 256, 256, 1 },
     };
 
@@ -47,7 +48,7 @@ START_TEST(a_shape_has_a_row_for_every_path_and_method)
 }
 END_TEST
 
-/* However large a shape is, a row comes. */
+/* A benchmark returns a row however large its shape is: the time limit ends the rounds. */
 START_TEST(rounds_end_with_their_time)
 {
     struct kvr_bench_row rows[KVR_BENCH_ATTENTION_ROWS];
@@ -76,5 +77,5 @@ int main(void)
     tcase_add_test(t, large_shapes_are_cut_to_a_part_of_their_queries);
     tcase_add_test(t, a_shape_has_a_row_for_every_path_and_method);
     tcase_add_test(t, rounds_end_with_their_time);
-    return run_suite(s); /* OpenMP's threads do not survive a fork */
+    return run_suite(s);
 }

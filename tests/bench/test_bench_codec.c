@@ -1,4 +1,5 @@
-/* test_bench_codec.c - the codec benchmark: its rows, and rejection of wrong results. */
+/* test_bench_codec.c - the codec benchmark: its result rows, and the rejection of a codec with
+ * wrong results. */
 #include <check.h>
 #include <math.h>
 #include <omp.h>
@@ -56,8 +57,8 @@ static void load_memo(void)
     ck_assert_msg(kvr_plugin_load(path) == KVR_OK, "%s", kvr_error());
 }
 
-/* A codec that caches its first result passes a check before the timed rounds, because the input has not changed
- * yet. bench must detect it. */
+/* A codec that caches its first result passes a check before the timed rounds, because the input
+ * has not changed yet. bench must detect it. */
 START_TEST(what_remembers_is_found)
 {
     static const struct kvr_bench_line honest = { "honest", "sym(bits=4)", KVR_K },
@@ -102,7 +103,7 @@ START_TEST(rounds_end_when_they_are_steady)
         n++;
     while (!kvr_bench_last(wandering, m, 100))
         m++;
-    ck_assert_int_eq(n, KVR_BENCH_LEAST_ROUNDS); /* this one is the last */
+    ck_assert_int_eq(n, KVR_BENCH_LEAST_ROUNDS); /* the smallest n that ends the rounds */
     ck_assert_int_eq(m, 99);
     ck_assert(kvr_bench_steady(still, 40) && !kvr_bench_steady(wandering, 40));
     ck_assert(!kvr_bench_steady(still, KVR_BENCH_LEAST_ROUNDS - 1));
@@ -111,7 +112,8 @@ START_TEST(rounds_end_when_they_are_steady)
 }
 END_TEST
 
-/* The least of several, so that a busy machine does not decide. */
+/* Compares the shortest of 9 times with and without caches, because a busy machine lengthens some
+ * of them. */
 START_TEST(what_is_cold_is_slower)
 {
     enum { BYTES = 1 << 18, ROUNDS = 9 };
@@ -132,7 +134,8 @@ START_TEST(what_is_cold_is_slower)
                 kvr_bench_evict((void *)x, BYTES);
             t0 = kvr_now_ns();
             for (size_t i = 0; i < BYTES / sizeof *x; i += 64 / sizeof *x)
-                sum += x[i * 17 % (BYTES / sizeof *x)]; /* in an order that is not guessed */
+                /* in an order that the prefetcher cannot predict */
+                sum += x[i * 17 % (BYTES / sizeof *x)];
             t0 = kvr_now_ns() - t0;
             *least = t0 < *least ? t0 : *least;
         }
@@ -177,6 +180,6 @@ int main(void)
     tcase_add_test(tc, rounds_end_when_they_are_steady);
     tcase_add_test(tc, what_is_cold_is_slower);
     tcase_add_test(tc, what_remembers_is_found);
-    tcase_add_test(tc, what_cannot_be_run_is_refused); /* OpenMP's threads do not survive a fork */
+    tcase_add_test(tc, what_cannot_be_run_is_refused);
     return run_suite(s);
 }

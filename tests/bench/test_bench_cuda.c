@@ -1,4 +1,5 @@
-/* test_bench_cuda.c - benchmarks of an emulated CUDA device: checks, rows, and no ratio. */
+/* test_bench_cuda.c - benchmarks on an emulated CUDA device: their checks and rows. An emulated
+ * device gets no speed ratio. */
 #include <check.h>
 #include <math.h>
 #include <string.h>
@@ -28,7 +29,7 @@ static void close_device(struct kvr_dev *dev)
     kvr_dev_close(&dev);
 }
 
-/* Rows come one by one, whole, in the order in which they are given back. */
+/* The sink receives each row once it is complete, in the order of the returned array. */
 static int n_told;
 
 static void hear(void *ctx, const struct kvr_bench_row *row)
@@ -53,7 +54,7 @@ START_TEST(rows_of_coding)
     ck_assert_msg(kvr_bench_codec_cuda(dev, &shape, 3, &sink, rows, &n) == KVR_OK, "%s",
                   kvr_error());
     ck_assert_int_eq(n_told, n);
-    ck_assert_int_eq(n, 2 * lines); /* there and back */
+    ck_assert_int_eq(n, 2 * lines); /* per line, one row that quantises and one that dequantises */
     for (int i = 0; i < n; i++) {
         const char *what = i % 2 ? "dequantise." : "quantise.";
 
@@ -87,7 +88,8 @@ START_TEST(coding_is_refused)
 }
 END_TEST
 
-/* Behind the gate: every row was held to a direct softmax. By mma.sync; by warp groups. */
+/* A row is returned only after its result agreed with a direct softmax. Loop: mma.sync kernels,
+ * then warp-group kernels. */
 START_TEST(rows_of_attention)
 {
     static const char *const paths[] = { "dense", "staged", "fused", "int8" };
@@ -114,7 +116,7 @@ START_TEST(rows_of_attention)
         ck_assert_ptr_nonnull(strstr(rows[i].missing, "emulated"));
     }
     ck_assert(of[0] == 2 && of[1] == 4 && of[2] == 4 && of[3] == (_i ? 3 : 0));
-    for (int i = 0; i < n; i++) /* bytes are not floats, and near them */
+    for (int i = 0; i < n; i++) /* INT8 attention has a quantization error, but a small one */
         ck_assert(!strstr(rows[i].name, "int8") || (rows[i].error > .001 && rows[i].error < .03));
     ck_assert((kvr_stream_launches(kvr_dev_stream(dev), "attend_list") > 0) == _i);
     ck_assert((kvr_stream_launches(kvr_dev_stream(dev), "attend_mma_rows") > 0) == !_i);
@@ -126,7 +128,8 @@ START_TEST(rows_of_attention)
 }
 END_TEST
 
-/* Where cuDNN is present, it is the reference of every row; its result is verified before it is timed. */
+/* Where cuDNN is present, it is the reference of every row. Its result is verified before it is
+ * timed. */
 START_TEST(attention_beside_cudnn)
 {
     static const struct {
@@ -161,7 +164,7 @@ START_TEST(attention_beside_cudnn)
             ck_assert(rows[k].n == 3 && rows[k].median > 0 && isnan(rows[k].ratio));
         }
         ck_assert_int_eq(own, i ? 0 : 2);
-        for (uint64_t k = 1; k < 12; k += 3) { /* its own memory, too */
+        for (uint64_t k = 1; k < 12; k += 3) { /* including the benchmark's own memory for cuDNN */
             kvr_mem_fail_after(dev, k);
             ck_assert_int_eq(kvr_bench_attention_cuda(dev, 3, NULL, rows, &n), KVR_ENOMEM);
         }
@@ -190,7 +193,8 @@ static void count(void *ctx, const struct kvr_bench_row *row)
     n_told++;
 }
 
-/* What is not wanted is not measured; what is, needs nothing of it. */
+/* A benchmark measures only the rows whose names the filter accepts, and an accepted row does not
+ * depend on a rejected one. */
 START_TEST(rows_left_out)
 {
     static const struct {
@@ -282,8 +286,8 @@ static enum kvr_status clocked(void *ctx, int iter)
     return note(ctx, 'w', iter);
 }
 
-/* Two warm-up rounds, one round on a single buffer, then the measured rounds; work and reference use the same
- * buffers in the same order. */
+/* Two warm-up rounds, one round on a single buffer, then the measured rounds. Work and reference
+ * use the same buffers in the same order. */
 START_TEST(turns_alternate)
 {
     enum { WARM = 2 * 4, SAME = 3, ALL = WARM + SAME + 3 * 4 };
@@ -298,7 +302,7 @@ START_TEST(turns_alternate)
     ck_assert_int_eq(kvr_rounds_run(&t, times), KVR_OK);
     ck_assert_int_eq(d.n, ALL);
     for (int i = 0; i < d.n; i++) {
-        const int k = i < WARM ? i : i - SAME; /* index among the rotating rounds */
+        const int k = i < WARM ? i : i - SAME; /* index without the single-buffer rounds */
         const bool same = i >= WARM && i < WARM + SAME;
 
         ck_assert_int_eq(d.what[i], !same && k % 4 < 2 ? 'r' : 'w');
@@ -321,7 +325,7 @@ START_TEST(turns_alternate)
 }
 END_TEST
 
-/* Clocks are those of the work, not of an idle device before or after it. */
+/* Clocks are read while the work runs, not on the idle device before or after it. */
 START_TEST(clocks_are_looked_at_under_load)
 {
     struct kvr_round_times *times = calloc(1, sizeof *times);

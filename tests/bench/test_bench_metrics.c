@@ -1,4 +1,4 @@
-/* test_bench_metrics.c - every metric that needs no weights has a speed. */
+/* test_bench_metrics.c - every metric that needs no weights has a benchmark row. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ START_TEST(a_row_for_every_metric)
         char name[64];
 
         if (strcmp(kvr_metrics[i]->name, "prompt_score") == 0)
-            continue; /* reads frames of the bundled model's size alone */
+            continue; /* accepts only frames of the bundled model's size */
         snprintf(name, sizeof name, "metric.%s", kvr_metrics[i]->name);
         if (strstr(name, "lpips") && at < n && strcmp(rows[at].name, name) != 0)
             continue; /* no weights here */
@@ -45,6 +45,6 @@ int main(void)
 
     tcase_set_timeout(tc, 120);
     tcase_add_test(tc, a_row_for_every_metric);
-    suite_add_tcase(s, tc); /* OpenMP's threads do not survive a fork */
+    suite_add_tcase(s, tc);
     return run_suite(s);
 }

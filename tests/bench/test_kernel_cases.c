@@ -1,5 +1,5 @@
-/* test_kernel_cases.c - every kernel variant this CPU supports against portable C on adversarial
- * inputs; and that the comparison detects errors. */
+/* test_kernel_cases.c - compares every kernel variant that this CPU supports with portable C on
+ * adversarial inputs, and checks that the comparison detects errors. */
 #include "harness/bench/kernel_case.h"
 
 #include <check.h>
@@ -28,7 +28,7 @@ START_TEST(variants_agree)
 }
 END_TEST
 
-/* ---- a kernel that goes wrong in its second variant ---------------------------------------- */
+/* ---- a kernel whose non-portable variant can be made wrong --------------------------------- */
 
 static enum { RIGHT, LAST_BIT, NAN_LOST, NAN_MADE, ZERO_KEPT, BEHIND, BEFORE, INPUT } fault;
 
@@ -77,7 +77,7 @@ static void twice(const struct kvr_case_kit *k)
 
 static int a_table;
 
-/* Each variant has a copy of its own. */
+/* The portable variant has one table, all other variants share another. */
 static const void *tables(void)
 {
     return (const char *)&a_table + (kvr_isa() == KVR_ISA_OF_PORTABLE);
@@ -124,7 +124,7 @@ START_TEST(faults_are_seen)
     struct kvr_kernel_case c = exact;
 
     if (isa == KVR_ISA_OF_PORTABLE)
-        return; /* this CPU has no other */
+        return; /* this CPU has only portable C */
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         enum kvr_status st;
 
@@ -157,7 +157,7 @@ static void otherwise(const struct kvr_case_kit *k)
     ((float *)k->arg[1].p)[2] += 1;
 }
 
-/* What a case brings is what its variants are compared with, portable C as well. */
+/* If a case has a reference function, every variant is compared with it, portable C included. */
 START_TEST(a_reference_decides)
 {
     struct kvr_kernel_case c = exact;
@@ -173,7 +173,7 @@ START_TEST(a_reference_decides)
 }
 END_TEST
 
-/* ---- integers of 8 bits: by one, or not at all --------------------------------------------- */
+/* ---- 8-bit integers: an error of 1 passes, an error of 2 fails ----------------------------- */
 
 static enum kvr_status codes_args(struct kvr_case_kit *k)
 {
@@ -212,7 +212,7 @@ START_TEST(codes_have_a_tolerance)
 }
 END_TEST
 
-/* A kernel whose table is AVX2's in the wider variants, too, is run once. */
+/* Variants that share one kernel table, as AVX-512 may share AVX2's, are run once. */
 START_TEST(shared_tables_are_one)
 {
     int n[KVR_N_ISA] = { 0 }, usable = 0;

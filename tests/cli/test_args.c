@@ -44,7 +44,7 @@ static struct opts got;
 static const char *words[MAX_WORDS + 1];
 static struct kvr_call call;
 
-/* Parse a line that is split at blanks; "kvreel try" is put before it. */
+/* Parses `line`, split at blanks, as the arguments that follow "kvreel try". */
 static enum kvr_status parse(const char *line)
 {
     static char buf[512];
@@ -100,7 +100,7 @@ START_TEST(values_that_look_like_options)
     ck_assert(!got.flag);
     ck_assert_str_eq(call.words[0], "--flag");
     ck_assert_str_eq(call.words[1], "-j");
-    ck_assert_int_eq(parse("-"), KVR_OK); /* a lone dash is a word */
+    ck_assert_int_eq(parse("-"), KVR_OK); /* a lone dash is an argument, not an option */
     ck_assert_str_eq(call.words[0], "-");
 }
 END_TEST
@@ -111,7 +111,7 @@ START_TEST(lists_grow)
     ck_assert_int_eq(got.list.n, 3);
     ck_assert_str_eq(got.list.v[1], "y=2");
     ck_assert_ptr_null(got.list.v[3]);
-    ck_assert_int_eq(parse("a"), KVR_OK); /* nothing is left of the call before */
+    ck_assert_int_eq(parse("a"), KVR_OK); /* the previous call leaves no values behind */
     ck_assert_int_eq(got.list.n, 0);
 }
 END_TEST
@@ -154,7 +154,7 @@ END_TEST
 
 START_TEST(help_wins)
 {
-    ck_assert_int_eq(parse("--help"), KVR_OK); /* although a word is missing */
+    ck_assert_int_eq(parse("--help"), KVR_OK); /* although the required argument is missing */
     ck_assert(call.help);
     ck_assert_int_eq(parse("-fh"), KVR_OK);
     ck_assert(call.help);
@@ -178,7 +178,8 @@ START_TEST(help_has_everything)
 }
 END_TEST
 
-/* --plugin and --cpu, of every command: before its word and among its own options. */
+/* --plugin and --cpu are options of every command; they may precede or follow the command's
+ * name. */
 START_TEST(common_options)
 {
     static char *argv[] = {
@@ -191,7 +192,7 @@ START_TEST(common_options)
 
     ck_assert_int_eq(kvr_args_leading(7, argv, &at, &leading), KVR_OK);
     ck_assert_int_eq(at, 6);
-    ck_assert_str_eq(leading.cpu, "neon"); /* the last one */
+    ck_assert_str_eq(leading.cpu, "neon"); /* the last --cpu counts */
     ck_assert_int_eq(leading.plugins.n, 1);
     ck_assert_str_eq(leading.plugins.v[0], "a.so");
     at = 1;

@@ -1,4 +1,4 @@
-/* files.h - whole files in exact-size allocations, for tests. */
+/* files.h - reads whole files into allocations of exactly their size, for tests. */
 #ifndef KVR_TESTS_WEIGHTS_FILES_H
 #define KVR_TESTS_WEIGHTS_FILES_H
 
@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* NULL when it is not there. free() it. */
+/* Returns the file's bytes and sets *n to their number; NULL if the file cannot be read. free() the
+ * result. */
 static inline unsigned char *read_file(const char *path, size_t *n)
 {
     FILE *f = fopen(path, "rb");

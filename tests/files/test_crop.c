@@ -1,5 +1,6 @@
-/* test_crop.c - the crop of a Matroska header: of the track asked for, wherever the tracks are, and
- * refused when the header is cut; the pixels and their aspect ratio after it. */
+/* test_crop.c - the crop in Matroska and MP4 headers. The requested track's crop is found wherever
+ * the tracks are, and a cut header is refused. Also the frames and their pixel aspect ratio after
+ * cropping. */
 #include <check.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -28,10 +29,10 @@ static const struct read_case {
     int nth;
     struct kvr_crop want;
 } reads[] = {
-    { "cropped", 0, { 4, 2, 6, 1, 85, 48, 0 } }, /* an audio track before it */
+    { "cropped", 0, { 4, 2, 6, 1, 85, 48, 0 } }, /* an audio track precedes the video track */
     { "second", 0, { 0 } },
-    { "second", 1, { 4, 2, 6, 1, 0, 0, 0 } }, /* a segment of unknown size */
-    { "late", 0, { 4, 2, 6, 1, 0, 0, 0 } },   /* the tracks follow clusters */
+    { "second", 1, { 4, 2, 6, 1, 0, 0, 0 } }, /* the segment's size is unknown */
+    { "late", 0, { 4, 2, 6, 1, 0, 0, 0 } },   /* the tracks follow the clusters */
 };
 
 START_TEST(crop_of_the_track_is_read)
@@ -67,7 +68,7 @@ START_TEST(cut_headers_are_refused)
     ck_assert_ptr_nonnull(bytes);
     for (size_t cut = 1; cut < n; cut++)
         if (read_bytes(&c, bytes, cut, reads[_i].nth) == KVR_OK)
-            /* Complete tracks may be followed by a cut one. */
+            /* A cut header may be accepted only if it still has the whole requested track. */
             ck_assert_mem_eq(&c, &reads[_i].want, sizeof c);
     ck_assert_int_eq(read_bytes(&c, bytes, n - 8, 1), KVR_EFORMAT);
     ck_assert_int_eq(c.top, 0);
@@ -75,7 +76,8 @@ START_TEST(cut_headers_are_refused)
 }
 END_TEST
 
-/* Of an MP4 with an audio track before two of video; cut short, it has no aperture or this one. */
+/* An MP4 with an audio track before two video tracks. The whole file gives each track's clean
+ * aperture, a cut file gives none. */
 START_TEST(apertures_are_read)
 {
     static const struct kvr_crop want[] = { { 4, 4, 2, 2, 0, 0, 4 },
@@ -102,18 +104,20 @@ END_TEST
 
 static const struct apply_case {
     struct kvr_crop crop;
-    int width, height, first; /* of 6x4 pixels numbered by rows */
+    /* size and first pixel of the result; the 6x4 pixels are numbered row by row */
+    int width, height, first;
     struct kvr_ratio pixel;
     enum kvr_status st;
 } applied[] = {
-    { { 0 }, 6, 4, 0, { 3, 2 }, KVR_OK }, /* left as the decoder gave it */
+    { { 0 }, 6, 4, 0, { 3, 2 }, KVR_OK }, /* no crop: the frame is unchanged */
     { { 1, 0, 0, 0, 0, 0, 0 }, 6, 3, 6, { 1, 1 }, KVR_OK },
     { { 0, 1, 2, 0, 0, 0, 0 }, 4, 3, 2, { 1, 1 }, KVR_OK },
     { { 1, 2, 2, 3, 7, 2, 0 }, 1, 1, 8, { 7, 2 }, KVR_OK },
     { { 0, 0, 0, 3, 6, 4, 3 }, 3, 4, 0, { 2, 1 }, KVR_OK },
     { { 2, 0, 0, 0, 6, 4, 4 }, 6, 2, 12, { 3, 2 }, KVR_OK }, /* an unknown unit */
     { { 1, 0, 0, 0, INT_MAX, 1, 0 }, 6, 3, 6, { INT_MAX, 2 }, KVR_OK },
-    { { 0, 0, 0, 5, INT_MAX, 1, 0 }, 1, 4, 0, { INT_MAX, 1 }, KVR_OK }, /* 4 times that */
+    /* 4 INT_MAX, which is limited to INT_MAX */
+    { { 0, 0, 0, 5, INT_MAX, 1, 0 }, 1, 4, 0, { INT_MAX, 1 }, KVR_OK },
     { { 2, 2, 0, 0, 0, 0, 0 }, 6, 4, 0, { 3, 2 }, KVR_EFORMAT },
     { { 0, 0, INT_MAX, INT_MAX, 0, 0, 0 }, 6, 4, 0, { 3, 2 }, KVR_EFORMAT },
 };

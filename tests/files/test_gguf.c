@@ -1,11 +1,11 @@
-/* test_gguf.c - GGUF: metadata, blocks against ggml's decoder, malformed files. */
+/* test_gguf.c - GGUF files: metadata, blocks compared with ggml's decoder, malformed files. */
 #include <string.h>
 
 #include "harness/files/weights/weights.h"
 #include "tests/suite.h"
 #include "tests/files/files.h"
 
-/* A file in the making. */
+/* A GGUF file under construction. */
 struct maker {
     unsigned char b[1 << 14];
     size_t n;
@@ -105,7 +105,8 @@ static void make_good(struct maker *m)
     put(m, 0x7c00, 2);
 }
 
-/* In a block of exactly its size. */
+/* Opens a copy of b [n] in an allocation of exactly n bytes, so that a sanitizer detects reads
+ * beyond it. */
 static enum kvr_status open_copy(struct kvr_weights **w, unsigned char **copy, const void *b,
                                  size_t n)
 {
@@ -201,8 +202,8 @@ START_TEST(tensors_are_rows)
 }
 END_TEST
 
-/* The file holds blocks, and what ggml's to_float made of them (tools/peers/ggml_blocks.py): the
- * same to the bit. */
+/* The file has quantized blocks and their values from ggml's to_float (tools/peers/ggml_blocks.py).
+ * kvreel must decode the blocks to the same bits. */
 START_TEST(blocks_decode_as_ggml_does)
 {
     static const char *const names[] = { "Q4_0", "Q4_1", "Q5_1", "Q8_0", "Q4_K", "Q6_K" };
@@ -240,7 +241,7 @@ static void refused(const struct maker *m, const char *why)
     free(copy);
 }
 
-/* A file of one tensor, F32 [1, 4] with 16 bytes of data unless said otherwise. */
+/* A file with one tensor and 16 bytes of data, enough for F32 [1, 4]. */
 static void one(struct maker *m, const char *name, uint64_t width, uint64_t rows, uint32_t type,
                 uint64_t offset)
 {

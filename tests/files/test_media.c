@@ -1,5 +1,5 @@
-/* test_media.c - round trips: raw frames and PNG exactly, H.264 closely; missing, truncated and
- * misplaced files are named in errors. */
+/* test_media.c - round trips: raw frames and PNG are exact, H.264 is close. Errors name files that
+ * are missing, truncated or in the wrong place. */
 #include <check.h>
 #include <math.h>
 #include <stdbool.h>
@@ -29,7 +29,7 @@ static void remove_dir(void)
     memcpy(dir + sizeof dir - 7, "XXXXXX", 6);
 }
 
-/* In place of the C library's: which files were brought to the disk. */
+/* Replaces fsync() of the C library and records the inodes of the synced files. */
 static ino_t synced[16];
 static int n_synced;
 
@@ -42,8 +42,8 @@ int fsync(int fd)
     return (int)syscall(SYS_fsync, fd);
 }
 
-/* Of the C library's memory: so many bytes, with room behind them or without, lie before a page that
- * cannot be touched. */
+/* Replaces malloc() and free(): the next allocation of `guarded` to `guarded` + ROOM bytes ends at
+ * an inaccessible page. */
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define OTHERS_ALLOCATE
@@ -54,7 +54,7 @@ int fsync(int fd)
 #if defined(__GLIBC__) && !defined(OTHERS_ALLOCATE)
 #define GUARDED
 enum { ROOM = 64, PAGE = 4096, MOST = 64 * PAGE };
-static size_t guarded; /* bytes; 0: none */
+static size_t guarded; /* size of that allocation in bytes; 0: none */
 static uint8_t *guarded_at, *guarded_pages;
 
 void *__libc_malloc(size_t n);
@@ -89,7 +89,8 @@ static const char *in_dir(char *buf, size_t n, const char *name)
     return buf;
 }
 
-/* A disc that moves one pixel a frame over a slow ramp that gets greener by two levels a frame. */
+/* A disc that moves one pixel per frame over a slow ramp whose green rises by two levels per
+ * frame. */
 static struct kvr_video disc(int n, int height, int width)
 {
     struct kvr_video v = { .fps = 16 };
@@ -162,7 +163,7 @@ START_TEST(png_round_trip)
 }
 END_TEST
 
-/* height, width, scale, frames, fps -> size in the file */
+/* height, width, scale, frames, fps -> height and width of the video file */
 static const struct mp4_case {
     int height, width, scale, n;
     double fps;
@@ -180,8 +181,9 @@ START_TEST(mp4_round_trip)
     struct kvr_video v = disc(mc->n, mc->height, mc->width), back;
     char path[128];
     size_t w = (size_t)mc->width, h = (size_t)mc->height, s = (size_t)mc->scale;
-    /* Chroma of pixel pairs is shared, which blurs the disc's edge unless it is enlarged: 4 to 9
-     * levels of 255 measured below scale 3, 1 above. Red and blue swapped cost 40. */
+    /* H.264 stores one chroma value per 2x2 pixels, which blurs the disc's edge unless the picture
+     * is enlarged. The measured error is 4 to 9 of 255 levels below scale 3, and 1 from scale 3.
+     * Swapping red and blue gives 40. */
     double tol = mc->scale < 3 ? 12.0 : 4.0;
 
     in_dir(path, sizeof path, "a.mp4");
@@ -190,7 +192,7 @@ START_TEST(mp4_round_trip)
     ck_assert_int_eq(back.frames.n, mc->n);
     ck_assert_int_eq(back.frames.height, mc->out_height);
     ck_assert_int_eq(back.frames.width, mc->out_width);
-    /* FFmpeg keeps the rate as a fraction with a bounded denominator. */
+    /* FFmpeg stores the frame rate as a fraction with a bounded denominator. */
     ck_assert_msg(fabs(back.fps - mc->fps) <= 1e-4 * mc->fps, "fps %g, wrote %g", back.fps,
                   mc->fps);
     for (size_t t = 0; t < (size_t)mc->n; t++) {
@@ -208,7 +210,7 @@ START_TEST(mp4_round_trip)
         }
         rmse = sqrt(sse / (3.0 * (double)(w * h)));
         ck_assert_msg(rmse <= tol, "frame %zu: rmse %g", t, rmse);
-        /* The frame before or after would be off by 2. */
+        /* The preceding or following frame would be off by 2. */
         ck_assert_msg(fabs(green) <= 1.0, "frame %zu: green off by %g", t, green);
     }
     kvr_video_free(&back);
@@ -244,7 +246,8 @@ START_TEST(mp4_is_deterministic)
 }
 END_TEST
 
-/* Before it gets its name it is on the disk, and no link that lies there is followed. */
+/* The file is synced to the disk before it gets its final name, and a link with that name is
+ * replaced, not followed. */
 START_TEST(mp4_is_whole_and_its_own)
 {
     struct kvr_video v = disc(3, 8, 8);
@@ -279,7 +282,8 @@ START_TEST(mp4_is_whole_and_its_own)
 }
 END_TEST
 
-/* swscale's wide loads go past the last pixel of a picture. */
+/* swscale's wide loads read beyond the last pixel of a picture, so the writer must give it padded
+ * memory. */
 START_TEST(mp4_reads_its_own_memory)
 {
 #ifdef GUARDED
@@ -302,7 +306,8 @@ START_TEST(mp4_on_a_full_disk)
     char path[128];
 
     in_dir(path, sizeof path, "full.mp4");
-    if (mknod(path, S_IFCHR | 0600, makedev(1, 7)) == 0) { /* a /dev/full of one's own; root only */
+    /* a private /dev/full, which only root can create */
+    if (mknod(path, S_IFCHR | 0600, makedev(1, 7)) == 0) {
         ck_assert_int_eq(kvr_mp4_write(path, &v.frames, 16, 1), KVR_EFULL);
         ck_assert_msg(strstr(kvr_error(), path) != NULL, "%s", kvr_error());
         unlink(path);

@@ -1,4 +1,5 @@
-/* test_names.c - other programs' tensor names, shards, and kinds of files. */
+/* test_names.c - translates other programs' tensor names, reads weights split into shards, and
+ * detects the kind of a weight file. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,7 +10,7 @@
 #include "tests/suite.h"
 
 struct pair {
-    const char *theirs, *ours; /* NULL: not the model's */
+    const char *theirs, *ours; /* `ours` is NULL if the model has no such tensor */
 };
 
 struct style_case {
@@ -154,7 +155,7 @@ START_TEST(shards_are_one_file)
     ck_assert_int_eq(kvr_weight_f32(kvr_weights_find(w, "net.b"), 0, 2, x), KVR_OK);
     ck_assert(x[0] == 3 && x[1] == 6);
     kvr_weights_close(&w);
-    /* The folder shows the index and leaves its shards to it. */
+    /* Listing the folder gives the index file, but not the shards that the index names. */
     ck_assert_int_eq(kvr_weights_in_folder(&files, &n, dir), KVR_OK);
     ck_assert_int_eq(n, 1);
     ck_assert_ptr_nonnull(strstr(files[0], index_name));
@@ -213,7 +214,7 @@ START_TEST(the_bundled_model_is_whole)
     ck_assert_int_eq(r.n_missing, 0);
     ck_assert_int_eq(kvr_weights_collisions(w), 0);
     kvr_kind_free(&r);
-    /* A configuration of more layers than the file has: 27 tensors lack for each. */
+    /* A model config with one layer more than the file: that layer's 27 tensors are missing. */
     ck_assert_int_eq(kvr_kind_detect(&r, w, 7), KVR_OK);
     ck_assert_int_eq(r.n_missing, 27);
     kvr_kind_free(&r);

@@ -1,7 +1,9 @@
-/* test_torch.c - .pt files: valid ones exactly, hostile ones refused, damaged ones survived.
+/* test_torch.c - .pt files: valid files are read exactly, hostile files are refused, damaged files
+ * do no harm.
  *
- * tests/fixtures/pt is written by tools/fixtures/make-pt-fixtures.py; ../shared/fixtures/real, where it is,
- * holds files of torch itself and many more that lie. */
+ * tools/fixtures/make-pt-fixtures.py writes tests/fixtures/pt. If the folder
+ * ../shared/fixtures/real exists, it has files written by torch itself and many more forged
+ * ones. */
 #include <jansson.h>
 #include <string.h>
 #include <time.h>
@@ -14,7 +16,7 @@
 
 static const char ours[] = "tests/fixtures/pt", real[] = "../shared/fixtures/real";
 
-/* The marker that hostile files would print or run: it must be in no message. */
+/* No message may contain "payload", the marker that hostile files would print or run. */
 static void check_quiet(const char *file)
 {
     ck_assert_msg(!strstr(kvr_error(), "payload"), "%s: %s", file, kvr_error());
@@ -36,7 +38,7 @@ static void check_tensor(const struct kvr_weights *w, const char *file, const ch
     ck_assert_msg(strcmp(hex, sha256) == 0, "%s: %s: other bytes", file, name);
 }
 
-/* "[2,3]" as kvr_shape_text writes it. */
+/* Writes the shape "[2,3]" as kvr_shape_text() does, with a blank after each comma. */
 static void spaced(char *to, const char *shape)
 {
     for (; *shape; shape++) {
@@ -91,7 +93,8 @@ START_TEST(model_names_and_floats)
 
     ck_assert_int_eq(kvr_dev_open(&dev, KVR_CPU), KVR_OK);
     ck_assert_int_eq(kvr_weights_open(&w, "tests/fixtures/pt/good.pt"), KVR_OK);
-    ck_assert_ptr_nonnull(kvr_weights_find(w, "t")); /* without generator_ema, model, wrapper */
+    /* the prefixes generator_ema, model and wrapper are removed */
+    ck_assert_ptr_nonnull(kvr_weights_find(w, "t"));
     ck_assert_int_eq(
         kvr_weights_read_f32(w, "x", 2, (int64_t[]){ 2, -1 }, dev, KVR_MEM_WEIGHTS, &a), KVR_OK);
     ck_assert_mem_eq(a.t.data, rows, sizeof rows);
@@ -109,7 +112,7 @@ START_TEST(model_names_and_floats)
 }
 END_TEST
 
-/* Everything that a reader hands out is read: a sanitizer sees what lies outside. */
+/* Reads every tensor of the file, so that a sanitizer detects data outside the file. */
 static enum kvr_status read_all(const unsigned char *bytes, size_t n)
 {
     unsigned char *copy = malloc(n ? n : 1);
@@ -133,7 +136,8 @@ static enum kvr_status read_all(const unsigned char *bytes, size_t n)
     return st;
 }
 
-/* Many tensors under one long key: the file holds it once, the list would hold it every time. */
+/* Many tensors may share one long key, which the file stores once but the list stores for each
+ * tensor. The list limits their total length. */
 START_TEST(names_are_bounded)
 {
     struct kvr_weight_list l = { .where = "list", .file_bytes = 1 << 20 };

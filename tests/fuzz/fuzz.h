@@ -1,4 +1,4 @@
-/* fuzz.h - what every fuzz target is: called by libFuzzer, or by replay.c with files.
+/* fuzz.h - the entry point of every fuzz target; libFuzzer calls it, or replay.c with files.
  *
  *     make fuzz FUZZ=gguf SECONDS=60      or
  *     make fuzz-seeds */
@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* 0; what must not be is an abort. */
+/* Runs one input and returns 0. A failed check aborts the process. */
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 
 #endif

@@ -1,4 +1,5 @@
-/* fuzz_answer.c - whatever a worker answers, its cell becomes a row, whole or as a failure. */
+/* fuzz_answer.c - any answer of a worker becomes a database row, of a complete cell or of a failed
+ * one. */
 #include "tests/fuzz/fuzz.h"
 
 #include <assert.h>
@@ -7,7 +8,7 @@
 #include "tests/fuzz/fuzz_text.h"
 #include "tests/rows.h"
 
-/* A database in memory with a session for cells, replaced every EACH inputs. */
+/* A database in memory with one session; every EACH inputs a new one replaces it. */
 static struct kvr_store *open_store(void)
 {
     enum { EACH = 500 };

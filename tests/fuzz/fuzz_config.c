@@ -1,5 +1,4 @@
-/* fuzz_config.c - whatever the bytes say, a sweep is read or refused with a message.
- *
+/* fuzz_config.c - any bytes as a sweep file are either read or refused with a message.
  * Run from the repository's root. */
 #include "tests/fuzz/fuzz.h"
 

@@ -1,5 +1,5 @@
-/* fuzz_crop.c - whatever the bytes say, a Matroska or MP4 header is refused with a message, or the
- * crop of its first or second video track leaves pixels or is refused. */
+/* fuzz_crop.c - any bytes as a Matroska or MP4 header are refused with a message or give a crop.
+ * The crop either leaves at least one pixel or is refused. */
 #include "tests/fuzz/fuzz.h"
 
 #include <assert.h>

@@ -1,5 +1,5 @@
-/* fuzz_filter.c - whatever the text says, a filter of cells is refused with a message or answers of
- * any cell. */
+/* fuzz_filter.c - any text as a filter of cells is refused with a message, or can be evaluated for
+ * a cell. */
 #include "tests/fuzz/fuzz.h"
 
 #include <assert.h>
@@ -26,7 +26,7 @@ static void match(const struct kvr_filter *f)
     char buf[24];
 
     kvr_settings_defaults(&cell.set);
-    for (int i = 0; i < KVR_N_SETTINGS; i++) /* words that hang on something else */
+    for (int i = 0; i < KVR_N_SETTINGS; i++) /* settings without a default get a value */
         if (!kvr_setting_text(&cell.set, (enum kvr_setting_id)i, buf))
             kvr_setting_put(&cell.set, (enum kvr_setting_id)i, 0, "model");
     kvr_filter_match(f, &cell);

@@ -1,8 +1,7 @@
-/* fuzz_gguf.c - whatever the bytes say, a GGUF file is refused with a message or every tensor and
- * the metadata of it can be read.
- *
- * With libFuzzer: clang -fsanitize=fuzzer,address,undefined, seed tests/fixtures/gguf/blocks.gguf.
- */
+/* fuzz_gguf.c - any bytes as a GGUF file are refused with a message, or every tensor and the
+ * metadata can be read.
+ * With libFuzzer: clang -fsanitize=fuzzer,address,undefined, seed
+ * tests/fixtures/gguf/blocks.gguf. */
 #include "tests/fuzz/fuzz.h"
 
 #include <assert.h>

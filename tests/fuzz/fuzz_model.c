@@ -1,5 +1,5 @@
-/* fuzz_model.c - whatever the bytes say, a model's config.json is refused with a message or read; a
- * schedule likewise. */
+/* fuzz_model.c - any bytes as a model's config.json, or as its schedule, are either read or refused
+ * with a message. */
 #include "tests/fuzz/fuzz.h"
 
 #include <assert.h>

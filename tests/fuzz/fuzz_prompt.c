@@ -1,5 +1,5 @@
-/* fuzz_prompt.c - whatever the text says, the small model's grammar refuses it with a message or
- * makes acts of known words. Run from the repository's root. */
+/* fuzz_prompt.c - any text as a prompt of the bundled model is refused with a message, or parsed
+ * into words of the vocabulary. Run from the repository's root. */
 #include "tests/fuzz/fuzz.h"
 
 #include <assert.h>

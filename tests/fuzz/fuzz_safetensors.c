@@ -1,6 +1,5 @@
-/* fuzz_safetensors.c - whatever the bytes say, the reader refuses them with a message or hands
- * out tensors that lie inside them.
- *
+/* fuzz_safetensors.c - any bytes as a safetensors file are refused with a message, or give tensors
+ * whose data lies inside the bytes.
  * With libFuzzer: clang -fsanitize=fuzzer,address,undefined. */
 #include "tests/fuzz/fuzz.h"
 

@@ -1,5 +1,5 @@
-/* fuzz_settings.c - whatever JSON a cell's spec is, its settings are refused with a message, or
- * what is written of them reads as the same again. */
+/* fuzz_settings.c - any JSON as a cell's spec is refused with a message, or its settings stay the
+ * same when written and read again. */
 #include "tests/fuzz/fuzz.h"
 
 #include <assert.h>

@@ -1,5 +1,5 @@
-/* fuzz_shards.c - whatever the bytes say, an index of shards is refused with a message. Its files
- * are names in a folder of nothing. */
+/* fuzz_shards.c - any bytes as an index of weight shards are either read or refused with a message.
+ * None of the shards that the index names exists. */
 #include "tests/fuzz/fuzz.h"
 
 #include <assert.h>

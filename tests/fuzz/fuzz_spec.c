@@ -1,6 +1,5 @@
-/* fuzz_spec.c - whatever the text says, a method's spec and settings are refused with a message or
- * make a scheme that says what it is.
- *
+/* fuzz_spec.c - any text as a method's spec and settings is refused with a message, or gives a
+ * scheme whose options are within bounds and can be listed.
  * The first line is the spec, each other line NAME=VALUE. */
 #include "tests/fuzz/fuzz.h"
 
@@ -17,7 +16,7 @@ static void ask(void *ctx, const char *axis, const char *text)
     *(size_t *)ctx += strlen(axis) + strlen(text);
 }
 
-/* What was taken lies within the bounds of its option. */
+/* An accepted number lies within the bounds of its option. */
 static void check(void *ctx, const char *prefix, const struct kvr_opt *o, const char *value)
 {
     const double x = strtod(value, NULL);

@@ -1,4 +1,4 @@
-/* fuzz_suite.c - whatever the bytes say, a file of prompts is refused with a message or read. */
+/* fuzz_suite.c - any bytes as a file of prompts are either read or refused with a message. */
 #include "tests/fuzz/fuzz.h"
 
 #include <assert.h>

@@ -1,4 +1,4 @@
-/* fuzz_text.h - the bytes of a fuzz target as a text, and as a file that only it sees. */
+/* fuzz_text.h - passes the bytes of a fuzz input as a text or as an in-memory file. */
 #ifndef KVR_TESTS_FUZZ_TEXT_H
 #define KVR_TESTS_FUZZ_TEXT_H
 
@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* A block of exactly n + 1 bytes, terminated; free() it. */
+/* A copy of the bytes in a block of exactly n + 1 bytes, terminated; free() it. */
 static inline char *fuzz_text(const uint8_t *bytes, size_t n)
 {
     char *text = malloc(n + 1);
@@ -21,7 +21,8 @@ static inline char *fuzz_text(const uint8_t *bytes, size_t n)
     return text;
 }
 
-/* The name of a file in memory with these bytes, until the next call. */
+/* Writes the bytes to an in-memory file and returns the file's name, which is valid until the next
+ * call. */
 static inline const char *fuzz_file(const uint8_t *bytes, size_t n)
 {
     static char name[64];

@@ -1,5 +1,5 @@
-/* fuzz_tokens.c - whatever the text says, it is cleaned or refused as no UTF-8, what is clean stays
- * UTF-8, and its tokens are of the vocabulary. Run from the repository's root. */
+/* fuzz_tokens.c - any text is cleaned, or refused if it is not UTF-8. The cleaned text is UTF-8,
+ * and its tokens belong to the vocabulary. Run from the repository's root. */
 #include "tests/fuzz/fuzz.h"
 
 #include <assert.h>

@@ -1,6 +1,5 @@
-/* fuzz_torch.c - whatever the bytes say, a file of torch is refused with a message or every tensor
- * of it can be read. What is no zip is tried as a bare pickle, too.
- *
+/* fuzz_torch.c - any bytes as a .pt file are refused with a message, or every tensor can be read.
+ * Bytes that are no zip archive are also tried as a bare pickle.
  * With libFuzzer: clang -fsanitize=fuzzer,address,undefined, seeds in tests/fixtures/pt. */
 #include "tests/fuzz/fuzz.h"
 

@@ -1,5 +1,6 @@
-/* fuzz_trace.c - whatever the bytes say, an index of a trace is refused with a message or holds
- * what its header promises; as a call's file likewise, and all its values can be looked at. */
+/* fuzz_trace.c - any bytes as the index of an attention trace are refused with a message, or keep
+ * the bounds that trace/check.h promises. Any bytes as the file of one attention call are refused,
+ * or all its values can be read. */
 #include "tests/fuzz/fuzz.h"
 
 #include <assert.h>

@@ -1,5 +1,5 @@
-/* fuzz_vbench.c - whatever the bytes say, a file of VBench's results is refused with a message, and
- * then nothing of it is there, or scores the video that there is. */
+/* fuzz_vbench.c - any bytes as a VBench result file either store scores for the matching video, or
+ * are refused with a message and an empty result. */
 #include "tests/fuzz/fuzz.h"
 
 #include <assert.h>
@@ -8,7 +8,7 @@
 #include "tests/fuzz/fuzz_text.h"
 #include "tests/rows.h"
 
-/* A database in memory with a session for cells, replaced every EACH inputs. */
+/* A database in memory with one session and one cell; every EACH inputs a new one replaces it. */
 static struct kvr_store *open_store(void)
 {
     enum { EACH = 500 };

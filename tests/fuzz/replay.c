@@ -1,4 +1,5 @@
-/* replay.c - the main program of a fuzz target without libFuzzer: each file named is an input. */
+/* replay.c - the main program of a fuzz target without libFuzzer; each argument names a file with
+ * one input. */
 #include "tests/fuzz/fuzz.h"
 
 #include <stdio.h>
@@ -6,7 +7,7 @@
 
 enum { STEP = 1 << 16 };
 
-/* A block of exactly *n bytes, so that a sanitizer sees one byte too far. */
+/* A block of exactly *n bytes, so that a sanitizer detects a read beyond its end. */
 static uint8_t *read_file(const char *path, size_t *n)
 {
     FILE *file = fopen(path, "rb");

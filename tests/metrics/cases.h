@@ -1,4 +1,5 @@
-/* cases.h - pairs of small videos generated equally in C and Python, with scikit-image's results.
+/* cases.h - pairs of small videos that C and Python generate identically, with their metric values
+ * from scikit-image.
  *
  *     def lcg(n, x):                       # bytes of a linear congruential generator
  *         for i in range(n):

@@ -1,4 +1,4 @@
-/* drawn.h - weights generated equally in C and Python.
+/* drawn.h - random weights that C and Python generate identically.
  *
  *     def mix(n, seed):                                 # uint32, wrapping
  *         x = arange(n) * 0x9E3779B1 + seed * 0x85EBCA6B
@@ -24,7 +24,7 @@ static inline float mix(uint32_t i, uint32_t seed)
     return (float)(x >> 8) * 0x1p-24f;
 }
 
-/* (mix - offset) * scale; its data is the caller's to free. */
+/* A tensor of (mix - offset) * scale; the caller frees its data. */
 static inline struct kvr_st_item drawn(const char *name, int n_dims, const int64_t *shape,
                                        uint32_t seed, float offset, float scale)
 {

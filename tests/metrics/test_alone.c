@@ -1,5 +1,6 @@
-/* test_alone.c - metrics of the test video by itself, against numpy (float64), their edges, and
- * every metric on hostile sizes. Videos as in cases.h, `b` of each; chunks of 2 frames.
+/* test_alone.c - metrics that need no reference video, compared with numpy (float64); their edge
+ * cases; every metric on hostile sizes. The videos are `b` of the pairs in cases.h, in chunks of 2
+ * frames.
  *
  *     temporal_flicker:  mean(1 - mean(abs(diff(b, axis=0)), (1, 2, 3)) / 255)
  *     linear_smoothness: mean(1 - mean(abs(b[1:-1] - (b[:-2] + b[2:]) / 2), (1, 2, 3)) / 255)
@@ -45,8 +46,8 @@ static const struct recorded {
 };
 enum { N_RECORDED = sizeof recorded / sizeof recorded[0] };
 
-/* Sums are exact integers; what follows is a few roundings of numbers up to 5e4, and for
- * colour_drift the difference of means near 128. */
+/* The sums are exact integers. What follows them is a few roundings of numbers up to 5e4;
+ * colour_drift also subtracts means near 128. */
 static double tolerance(double value)
 {
     return 1e-13 * fabs(value) + 1e-12;
@@ -99,7 +100,7 @@ START_TEST(the_reference_takes_no_part)
 }
 END_TEST
 
-/* Frame i is a flat i / 2 * 50: every second step is a jump of 50, the others of nothing. */
+/* Frame i is flat with level 50 floor(i / 2): the level jumps by 50 before every second frame. */
 START_TEST(a_jump_at_every_border)
 {
     struct pair p = make_pair(CASE_FLAT, 6, 4, 5);
@@ -108,7 +109,8 @@ START_TEST(a_jump_at_every_border)
     for (int i = 0; i < 6; i++)
         memset(p.b + i * 4 * 5 * 3, i / 2 * 50, 4 * 5 * 3);
     v = measure("chunk_discontinuity", &p, 2);
-    /* Two jumps d among five differences: d / (2 d / 5); nothing inside to divide by. */
+    /* value: two of five differences are d, so the mean at borders over the mean is d / (2 d / 5).
+     * extra: NaN, because the differences inside chunks are 0. */
     ck_assert_msg(fabs(v.value - 2.5) <= 1e-15 && isnan(v.extra), "%g %g", v.value, v.extra);
     kvr_metric_value_free(&v);
     v = measure("colour_drift", &p, 2);
@@ -147,7 +149,8 @@ START_TEST(what_cannot_be_had_has_a_reason)
 }
 END_TEST
 
-/* No crash, no number without a frame it comes from: sanitizers look on. */
+/* No size causes a crash, and no metric returns a number without a frame to compute it from.
+ * Sanitizers detect bad reads. */
 START_TEST(hostile_sizes)
 {
     static const int sizes[][3] = { { 1, 1, 1 },   { 2, 1, 1 },  { 3, 1, 1 }, { 1, 3, 2 },
@@ -212,6 +215,6 @@ int main(void)
     tcase_add_test(tc, what_cannot_be_had_has_a_reason);
     tcase_add_test(tc, hostile_sizes);
     tcase_add_test(tc, same_bytes_for_any_thread_count);
-    suite_add_tcase(s, tc); /* OpenMP's threads do not survive a fork */
+    suite_add_tcase(s, tc);
     return run_suite(s);
 }

@@ -1,4 +1,5 @@
-/* test_derived.c - curves over chunks and prefixes and drift, against values computed by hand. */
+/* test_derived.c - values derived from a metric's frames (curves over chunks and prefixes, drift),
+ * compared with values computed by hand. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +10,8 @@
 
 enum { N = 8, H = 4, W = 5, FRAME = H * W * 3 };
 
-/* Frames of chunks 0 and 1 (two frames each) are the reference's, chunk 2 is off by 2, the last
- * by 4: MSE 0, 0, 4, 16. */
+/* Four chunks of two frames. Chunks 0 and 1 equal the reference, chunk 2 is off by 2, chunk 3 by 4:
+ * MSE 0, 0, 4, 16. */
 static struct pair late_harm(void)
 {
     struct pair p = make_pair(CASE_FLAT, N, H, W);
@@ -40,7 +41,7 @@ static void derive(const char *name, const struct pair *p, int chunk, int step,
 
 static void close_to(double got, double want)
 {
-    /* A power, a mean and a logarithm of numbers below 100. */
+    /* Rounding of a power, a mean and a logarithm of numbers below 100. */
     ck_assert_msg(fabs(got - want) <= 1e-12 * (1.0 + fabs(want)), "%.15g, not %.15g", got, want);
 }
 
@@ -56,10 +57,10 @@ START_TEST(psnr_is_pooled_as_squared_errors)
     close_to(d[0].series[1], 100.0);
     close_to(d[0].series[2], db(4));
     close_to(d[0].series[3], db(16));
-    close_to(d[0].value, db(16) - db(4)); /* from chunk 2 on, where the two first differ */
+    close_to(d[0].value, db(16) - db(4)); /* counted from chunk 2, the first that differs */
     close_to(d[0].extra, 2);
     ck_assert_str_eq(d[1].name, "psnr.prefix");
-    ck_assert_int_eq(d[1].n_series, 2); /* 3 and 6 of 8 frames */
+    ck_assert_int_eq(d[1].n_series, 2); /* prefixes of 3 and of 6 frames */
     close_to(d[1].series[0], 100.0);
     close_to(d[1].value, db(8.0 / 6.0));
     close_to(d[1].extra, 6);
@@ -72,15 +73,16 @@ START_TEST(psnr_is_pooled_as_squared_errors)
     ck_assert(d[KVR_HARMONIC].value < d[KVR_MEAN].value); /* bad frames weigh more */
     ck_assert_str_eq(d[KVR_WORST].name, "psnr.min");
     close_to(d[KVR_WORST].value, db(16));
-    close_to(d[KVR_WORST].extra, 6); /* the first of the two */
+    close_to(d[KVR_WORST].extra, 6); /* the first of two equally bad frames */
     ck_assert_int_eq(d[KVR_WORST].n, N);
     kvr_derived_free(d);
     free_pair(&p);
 }
 END_TEST
 
-/* Behind given frames the first chunk reads a cache, so it is where drift begins, whether or not it
- * equals the truth; the numbers are those of the metric itself. */
+/* After given frames the first chunk already reads the cache. Drift against the truth is therefore
+ * counted from that chunk, even if it equals the truth. The series equals that of the metric
+ * against the baseline. */
 START_TEST(against_the_truth_from_the_first_chunk)
 {
     struct pair p = late_harm();
@@ -101,7 +103,8 @@ START_TEST(against_the_truth_from_the_first_chunk)
 }
 END_TEST
 
-/* Whatever compares has its twin, with all of its properties; the others have none. */
+/* Every metric that compares with the baseline has a twin with the same properties that compares
+ * with the truth. Other metrics have none. */
 START_TEST(every_comparison_has_a_truth)
 {
     int n = 0;
@@ -129,7 +132,7 @@ START_TEST(means_of_what_has_a_value)
     struct pair p = late_harm();
     struct kvr_derived d[KVR_N_DERIVED];
 
-    /* |difference| of neighbours: -, 0, 0, 0, 2, 0, 2, 0. */
+    /* |difference| to the previous frame: none, 0, 0, 0, 2, 0, 2, 0. */
     derive("temporal_flicker", &p, 2, 5, d);
     close_to(d[0].series[0], 1.0); /* frame 1 alone */
     close_to(d[0].series[2], 1.0 - 1.0 / 255);
@@ -137,9 +140,9 @@ START_TEST(means_of_what_has_a_value)
     close_to(d[1].value, 1.0 - 0.5 / 255);
     close_to(d[2].value, 1.0 - 2.0 / 255);
     close_to(d[KVR_WORST].value, 1.0 - 2.0 / 255);
-    close_to(d[KVR_WORST].extra, 4); /* frame 0 has no neighbour before it */
+    close_to(d[KVR_WORST].extra, 4); /* frame 0 has no previous frame */
     ck_assert_str_eq(d[3].name, "");
-    /* A third of eight frames is two; the chunk that begins there has both. */
+    /* The last third of eight frames is two frames, both of chunk 3. */
     ck_assert_str_eq(d[KVR_LAST].name, "temporal_flicker.last");
     close_to(d[KVR_LAST].value, 1.0 - 1.0 / 255);
     close_to(d[KVR_LAST].extra, 6);
@@ -175,8 +178,9 @@ START_TEST(worse_is_the_other_end_where_less_is_better)
     ck_assert_str_eq(d[KVR_WORST].name, "colour_drift.max");
     close_to(d[KVR_WORST].value, 4 * sqrt(3));
     close_to(d[KVR_WORST].extra, 6);
-    close_to(d[0].value, 2 * sqrt(3));          /* chunk 3 less chunk 2 */
-    ck_assert_str_eq(d[KVR_HARMONIC].name, ""); /* it would weigh the good frames more */
+    close_to(d[0].value, 2 * sqrt(3)); /* chunk 3 minus chunk 2 */
+    /* where less is better, a harmonic mean would favour the good frames */
+    ck_assert_str_eq(d[KVR_HARMONIC].name, "");
     kvr_derived_free(d);
     free_pair(&p);
 }
@@ -196,8 +200,9 @@ START_TEST(the_baseline_drifts_from_its_second_chunk)
 }
 END_TEST
 
-/* A VAE's first latent frame is one picture, the others are several: chunks of 0, 1 2 3, 4 5 6, 7
- * when a chunk is 3 and 2 of the first are not there. */
+/* A VAE decodes the first latent frame to one frame and later ones to several, so the first chunk
+ * is shorter. With chunks of 3 frames, of which the first lacks 2, the chunks are 0 | 1 2 3 | 4 5 6
+ * | 7. */
 START_TEST(a_short_first_chunk)
 {
     struct pair p = late_harm();
@@ -216,14 +221,15 @@ START_TEST(a_short_first_chunk)
     kvr_derived_free(d);
     kvr_metric_value_free(&v);
     ck_assert_int_eq(kvr_metric_measure(kvr_metric_find("chunk_discontinuity"), &in, &v), KVR_OK);
-    /* Jumps of 2 before frames 4 and 6: 4 is a border, as are 1 and 7; 2, 3, 5, 6 are inside. */
+    /* The video jumps by 2 before frames 4 and 6. Frame 4 is at a chunk border, like 1 and 7;
+     * frames 2, 3, 5 and 6 are inside a chunk. */
     close_to(v.extra, (2 / 3.0) / (2 / 4.0));
     close_to(v.value, (4 / 3.0) / (4 / 7.0));
     ck_assert_int_eq(kvr_metric_derive(kvr_metric_find("chunk_discontinuity"), &in, &v, 4, d),
                      KVR_OK);
     ck_assert_str_eq(d[0].name, "chunk_discontinuity.drift");
-    ck_assert(isnan(d[0].series[0])); /* frame 0 has no difference */
-    ck_assert_str_eq(d[1].name, "");  /* a ratio over a prefix is no mean of these */
+    ck_assert(isnan(d[0].series[0])); /* frame 0 has no difference to a previous frame */
+    ck_assert_str_eq(d[1].name, "");  /* the ratio of a prefix is not a mean of per-frame values */
     ck_assert_str_eq(d[2].name, "");
     kvr_derived_free(d);
     kvr_metric_value_free(&v);
@@ -267,7 +273,7 @@ START_TEST(reasons)
     derive("psnr", &p, 8, 4, d);
     ck_assert_str_eq(d[0].missing, "no chunk after the first that can differ");
     kvr_derived_free(d);
-    derive("ssim", &p, 2, 4, d); /* 4x5 pixels: no ssim, nothing to derive */
+    derive("ssim", &p, 2, 4, d); /* ssim is not defined for 4x5 pixels, so nothing is derived */
     ck_assert_str_eq(d[0].name, "");
     kvr_derived_free(d);
     free_pair(&p);
@@ -289,6 +295,6 @@ int main(void)
     tcase_add_test(tc, a_short_first_chunk);
     tcase_add_test(tc, a_harmonic_mean_has_its_limit);
     tcase_add_test(tc, reasons);
-    suite_add_tcase(s, tc); /* OpenMP's threads do not survive a fork */
+    suite_add_tcase(s, tc);
     return run_suite(s);
 }

@@ -1,11 +1,11 @@
-/* test_gauss.c - SSIM under a Gaussian window, over scales, and as FFmpeg has it, against
- * recorded values. Videos as in cases.h; luma y = (299 r + 587 g + 114 b + 500) // 1000.
+/* test_gauss.c - SSIM under a Gaussian window, over scales, and as FFmpeg computes it, against
+ * recorded values. The videos are those of cases.h; luma y = (299 r + 587 g + 114 b + 500) // 1000.
  *
  *     ssim_gauss:  mean over frames of scikit-image 0.26.0's structural_similarity(y0, y1,
  *                  gaussian_weights=True, sigma=1.5, use_sample_covariance=False,
  *                  data_range=255), y as float64
- *     ssim_ffmpeg: 8x8 sums at multiples of 4, in numpy int64; tests/cli/test_ffmpeg.sh asks
- *                  FFmpeg itself
+ *     ssim_ffmpeg: 8x8 sums at multiples of 4, in numpy int64; tests/cli/test_ffmpeg_agreement.sh
+ *                  runs FFmpeg itself
  *     ms_ssim:     numpy float64, np.convolve(..., 'valid') along both axes, np.pad(mode='edge')
  *                  before every halving */
 #include <math.h>
@@ -37,8 +37,8 @@ static const struct recorded {
 };
 enum { N_RECORDED = sizeof recorded / sizeof recorded[0] };
 
-/* E[x^2] - E[x]^2 of values up to 65025 loses 65025 * 2^-53 * a few = 3e-11 in double, set
- * against C2 = 58.5: about 1e-12 of SSIM where the picture is flat. */
+/* In double, E[x^2] - E[x]^2 of values up to 65025 loses a few times 65025 * 2^-53, about 3e-11.
+ * Relative to C2 = 58.5 that is about 1e-12 of SSIM in a flat picture. */
 static const double tol = 1e-11;
 
 static struct kvr_metric_value measure(const char *name, const struct pair *p)
@@ -103,7 +103,7 @@ START_TEST(one_damaged_pixel_is_seen)
 END_TEST
 
 static const double black_on_white[] = { 6.5025 / 65031.5025, 416.0 / (16320.0 * 16320.0 + 416.0),
-                                         0.292950478 }; /* the first ^ 0.1333 */
+                                         0.292950478 }; /* 1e-4^0.1333 */
 
 START_TEST(extremes_stay_in_range)
 {
@@ -114,11 +114,11 @@ START_TEST(extremes_stay_in_range)
     memset(p.a, 0, m);
     memset(p.b, 255, m);
     v = measure(names[_i], &p);
-    /* Only the means differ: C1 / (255^2 + C1) = 1e-4, in one scale of five for ms_ssim. FFmpeg's
-     * C1 is a 64th of it. */
+    /* Only the means differ: SSIM is C1 / (255^2 + C1) = 1e-4. MS-SSIM has this factor in one of
+     * five scales. FFmpeg's C1 is 64 times smaller. */
     ck_assert_msg(fabs(v.value - black_on_white[_i]) <= 1e-8, "%s: %.17g", names[_i], v.value);
     kvr_metric_value_free(&v);
-    for (size_t i = 0; i < m; i++) { /* a board and its negative */
+    for (size_t i = 0; i < m; i++) { /* a checkerboard and its negative */
         p.a[i] = (i / 3 + i / (3 * 165)) % 2 ? 255 : 0;
         p.b[i] = (uint8_t)(255 - p.a[i]);
     }
@@ -186,6 +186,6 @@ int main(void)
     tcase_add_loop_test(tc, extremes_stay_in_range, 0, 3);
     tcase_add_test(tc, too_small_is_missing_with_the_sizes);
     tcase_add_loop_test(tc, same_bytes_for_any_thread_count, 0, 3);
-    suite_add_tcase(s, tc); /* OpenMP's threads do not survive a fork */
+    suite_add_tcase(s, tc);
     return run_suite(s);
 }

@@ -1,5 +1,5 @@
-/* test_lpips.c - the network against the authors' package (lpips 0.1.4 in torch, float64) with
- * weights that C and Python make alike, and what happens without weights or with wrong ones.
+/* test_lpips.c - compares LPIPS with the authors' package (lpips 0.1.4 in torch, float64) on
+ * weights that C and Python generate identically. Also tests missing and wrong weights.
  *
  *     layer i:  weight = (mix(n, 2 i + 1) - 0.5) * s[i]    s = 0.2, 0.1, 0.1, 0.07, 0.08
  *               bias   = (mix(n, 2 i + 2) - 0.5) * 0.1     head = mix(n, 20 + i)
@@ -28,7 +28,7 @@ static const struct {
 
 static char path[] = "/tmp/kvreel-lpips-XXXXXX";
 
-/* All tensors but the `drop`-th. */
+/* Writes all tensors except tensor number `drop`. */
 static void write_weights(int drop)
 {
     struct kvr_st_item items[N_TENSORS];
@@ -84,10 +84,10 @@ static const struct recorded {
 };
 enum { N_RECORDED = sizeof recorded / sizeof recorded[0] };
 
-/* Sums of up to 3456 products in float: about sqrt(3456) 2^-24 = 4e-6 of an activation, and the
- * distance is quadratic in differences that are not much smaller than the activations, except
- * for `faint`, where the absolute bound decides: an activation is off by 4e-6 of its norm, so a
- * difference of 1e-4 (the square root of 1e-8) by 4e-2 of it. */
+/* Sums of up to 3456 products in float have an error of about sqrt(3456) 2^-24 = 4e-6 of an
+ * activation. The distance is the square of differences nearly as large as the activations, so its
+ * relative error is near 1e-5. In `faint` the differences are only 1e-4 of the activations
+ * (distance 1e-8), so the same error is 4e-2 of a difference: there the absolute bound decides. */
 static double tolerance(double value)
 {
     return 1e-5 * value + 1e-8;
@@ -130,7 +130,7 @@ START_TEST(zero_for_the_same_and_symmetric)
 }
 END_TEST
 
-/* 31 is the least size that survives the two maxima; 30 leaves nothing. */
+/* 31 pixels is the smallest side that leaves a pixel after the two max poolings; 30 leaves none. */
 START_TEST(hostile_sizes)
 {
     static const int size[] = { 1, 30, 31 };
@@ -213,7 +213,7 @@ int main(void)
     tcase_add_test(tc, a_tensor_short_is_an_error);
     tcase_add_test(tc, same_bytes_for_any_thread_count);
     suite_add_tcase(s, tc);
-    srunner_set_fork_status(sr, CK_NOFORK); /* OpenMP's threads do not survive a fork */
+    srunner_set_fork_status(sr, CK_NOFORK); /* a forked child would lose OpenMP's threads */
     srunner_run_all(sr, CK_NORMAL);
     failed = srunner_ntests_failed(sr);
     srunner_free(sr);

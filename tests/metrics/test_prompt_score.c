@@ -1,8 +1,9 @@
-/* test_prompt_score.c - the probe in C is the one that was trained, and tells videos apart.
+/* test_prompt_score.c - the prompt-recognition network in C gives the values of the trained one,
+ * and distinguishes videos.
  *
- * The clips are those of models/nano/truth.safetensors, which the probe was not trained on. The
- * figures are PyTorch's (models/nano/probe.py, the mean over the five heads of the softmax of the
- * prompt's word, window by window). */
+ * The clips are those of models/nano/truth.safetensors, on which the network was not trained. The
+ * recorded values are PyTorch's (models/nano/probe.py): per window of frames, each of five heads
+ * gives the softmax of the prompt's word, and the value is their mean. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -13,7 +14,7 @@
 #include "tests/suite.h"
 
 static const struct clip {
-    const char *name, *prompt, *other; /* other: of one word */
+    const char *name, *prompt, *other; /* other: prompt with one word changed */
     double value, first;
 } clips[] = {
     { "ct01", "a large red disc drifts right over a plain blue background",
@@ -68,7 +69,7 @@ START_TEST(as_trained)
 
     measure(c, c->prompt, 42, &v);
     ck_assert_str_eq(v.missing, "");
-    /* Sums of up to 1152 products in float, in another order. */
+    /* Sums of up to 1152 products in float, added in another order than PyTorch's. */
     ck_assert_msg(fabs(v.value - c->value) <= 1e-5, "%.9g, recorded %.9g", v.value, c->value);
     ck_assert_msg(fabs(v.series[6] - c->first) <= 1e-5, "%.9g, recorded %.9g", v.series[6],
                   c->first);
@@ -77,7 +78,8 @@ START_TEST(as_trained)
 }
 END_TEST
 
-/* One word that is another costs a fifth: what a head gave to the right one. */
+/* One wrong word of five lowers the score by a fifth: its head gives that word almost no
+ * probability. */
 START_TEST(another_word_is_seen)
 {
     const struct clip *c = &clips[_i];
@@ -90,7 +92,8 @@ START_TEST(another_word_is_seen)
 }
 END_TEST
 
-/* Where acts change within the window motion is left out, and asked again behind it. */
+/* If the motion word changes within a window of frames, the score leaves it out; after that window
+ * it counts again. */
 START_TEST(acts)
 {
     struct kvr_metric_value v;

@@ -1,4 +1,5 @@
-/* test_psnr.c - PSNR against recorded values, its cap, and the checks of the registry. */
+/* test_psnr.c - PSNR compared with recorded values, its cap of 100 dB, and the checks of the metric
+ * registry. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +44,8 @@ START_TEST(identical_frames_neither_infinite_nor_lost)
     ck_assert_int_eq(kvr_metric_compute(kvr_metric_find("psnr"), &p.ref, &p.test, &v), KVR_OK);
     ck_assert(v.series[0] == 100.0);
     ck_assert(v.extra == 1.0);
-    /* A quarter of the error is gone, about 10 log10(4/3) = 1.25 dB; frames differ by noise. */
+    /* One of four frames now has no error: PSNR rises by about 10 log10(4/3) = 1.25 dB. The frames'
+     * noise differs a little. */
     ck_assert_msg(v.value > whole + 1.0 && v.value < whole + 1.5, "%g after %g", v.value, whole);
     kvr_metric_value_free(&v);
 
@@ -59,7 +61,8 @@ START_TEST(identical_frames_neither_infinite_nor_lost)
 }
 END_TEST
 
-/* Both sums must survive the largest possible error over more than one block. */
+/* The per-block and the total sum of squared errors must not overflow at the largest possible
+ * error. */
 START_TEST(black_against_white_is_zero)
 {
     int height = 200, width = 301;
@@ -155,6 +158,6 @@ int main(void)
     tcase_add_test(tc, shapes_must_agree);
     tcase_add_test(tc, values_out_of_range_are_refused);
     tcase_add_test(tc, registry_is_well_formed);
-    suite_add_tcase(s, tc); /* OpenMP's threads do not survive a fork */
+    suite_add_tcase(s, tc);
     return run_suite(s);
 }

@@ -1,4 +1,5 @@
-/* test_ssim.c - SSIM against recorded values of scikit-image, its edges, its symmetry. */
+/* test_ssim.c - SSIM compared with recorded values of scikit-image, its edge cases, its
+ * symmetry. */
 #include <math.h>
 #include <omp.h>
 #include <stdlib.h>
@@ -8,8 +9,8 @@
 #include "tests/suite.h"
 #include "tests/threads.h"
 
-/* The oracle filters in double: its running window sums carry an error of about 1e-11 in
- * values up to 65025, set against C2 = 58.5 in the denominator. Ours is exact up to there. */
+/* scikit-image filters in double. Its running window sums have an error of about 1e-11 for values
+ * up to 65025, relative to C2 = 58.5 in the denominator. kvreel's sums are exact integers. */
 static const double tol = 1e-10;
 
 START_TEST(recorded_values)
@@ -55,7 +56,7 @@ START_TEST(one_damaged_byte_is_seen)
 }
 END_TEST
 
-/* The largest sums the integers have to hold: (49 * 255)^2 and twice that. */
+/* The largest sums that the integers must hold are (49 * 255)^2 and twice that. */
 START_TEST(extremes_do_not_overflow)
 {
     size_t m = 8 * 8 * 3;
@@ -70,7 +71,7 @@ START_TEST(extremes_do_not_overflow)
     ck_assert_int_eq(kvr_metric_compute(kvr_metric_find("ssim"), &w, &w, &v), KVR_OK);
     ck_assert(v.value == 1.0);
     kvr_metric_value_free(&v);
-    /* Flat 255 against flat 0: the variances vanish and C1 / (255^2 + C1) is left. */
+    /* Flat 255 against flat 0: the variances are 0, so SSIM is C1 / (255^2 + C1). */
     ck_assert_int_eq(kvr_metric_compute(kvr_metric_find("ssim"), &w, &b, &v), KVR_OK);
     ck_assert_msg(fabs(v.value - c1 / (255.0 * 255.0 + c1)) <= tol, "%.15g", v.value);
     kvr_metric_value_free(&v);
@@ -122,6 +123,6 @@ int main(void)
     tcase_add_test(tc, extremes_do_not_overflow);
     tcase_add_test(tc, frames_smaller_than_the_window);
     tcase_add_test(tc, same_bytes_for_any_thread_count);
-    suite_add_tcase(s, tc); /* OpenMP's threads do not survive a fork */
+    suite_add_tcase(s, tc);
     return run_suite(s);
 }

@@ -1,11 +1,11 @@
-/* test_stlpips.c - the network against its definition in numpy, in doubles, with drawn weights;
- * with the authors' weights, where they are (make metric-stlpips), against the authors' package.
+/* test_stlpips.c - compares ST-LPIPS with its definition in numpy (float64) on generated weights.
+ * If the authors' weights are present (make metric-stlpips), also with the authors' package.
  *
  *     layer i:  weight = (mix(n, 2 i + 1) - 0.5) * s[i]    s = 0.2, 0.1, 0.1, 0.07, 0.08
  *               bias   = (mix(n, 2 i + 2) - 0.5) * 0.1     head = mix(n, 20 + i)
  *
- * The convolutions are einsum over sliding_window_view, the border of the blur numpy.pad's
- * mode='reflect'; no code is shared. */
+ * In numpy, convolutions are einsum over sliding_window_view, and the blur pads with numpy.pad's
+ * mode='reflect'. The two implementations share no code. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static const struct {
 
 static char path[] = "/tmp/kvreel-stlpips-XXXXXX";
 
-/* All tensors but the `drop`-th. */
+/* Writes all tensors except tensor number `drop`. */
 static void write_weights(int drop)
 {
     struct kvr_st_item items[N_TENSORS];
@@ -84,8 +84,9 @@ static const struct recorded {
 };
 enum { N_RECORDED = sizeof recorded / sizeof recorded[0] };
 
-/* As of lpips: sums of up to 3456 products in float are off by about 4e-6 of an activation, and the
- * distance is quadratic in differences not much smaller; of `smooth` they are a fortieth. */
+/* As in test_lpips.c, sums of up to 3456 products in float have an error of about 4e-6 of an
+ * activation. The distance is the square of differences nearly as large as the activations; in
+ * `smooth` they are 1/40 of them. */
 static double tolerance(double value)
 {
     return 2e-5 * value + 1e-8;
@@ -108,8 +109,8 @@ START_TEST(recorded_values)
 }
 END_TEST
 
-/* stlpips_pytorch 0.0.2, in float64. Leaving out the scaling of the input or changing R and B moves
- * one of these by as little as 0.1 %. */
+/* Values of stlpips_pytorch 0.0.2 in float64. Leaving out the input scaling, or swapping R and B,
+ * changes one of them by as little as 0.1 %. */
 static const double published[] = { 0.00829820332331, 0.0104423821716, 0.020074488425,
                                     0.360338305228 };
 
@@ -133,7 +134,7 @@ START_TEST(the_authors_weights)
             side[k] = (struct kvr_frames){ 1, (int)t[k].shape[0], (int)t[k].shape[1], t[k].data };
         }
         ck_assert_msg(measure(&side[0], &side[1], AUTHORS, &v) == KVR_OK, "%s", kvr_error());
-        /* Their own float32 is off by 2e-7; sums here run in another order. */
+        /* The authors' own float32 result is off by 2e-7; kvreel adds in another order. */
         ck_assert_msg(fabs(v.value - published[i]) <= 2e-6, "pair %d: %.10g, theirs %.10g", i,
                       v.value, published[i]);
         kvr_metric_value_free(&v);
@@ -159,7 +160,7 @@ START_TEST(zero_for_the_same_and_symmetric)
 }
 END_TEST
 
-/* 21 is the least side whose last blur has something to mirror. */
+/* 21 is the smallest side for which the last blur has a pixel to mirror. */
 START_TEST(hostile_sizes)
 {
     static const int size[] = { 1, 20, 21 };

@@ -1,5 +1,5 @@
-/* test_variants.c - every variant of the metrics' kernels against the portable one, bit-identical,
- * on sizes that are no multiple of a vector, extremes, NaN. */
+/* test_variants.c - every variant of the metric kernels gives the bits of the portable one, for
+ * sizes that are no multiple of a vector, extreme values and NaN. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ enum { N_SIZES = sizeof sizes / sizeof *sizes };
 
 static uint8_t a[3 * MOST], b[3 * MOST], c[3 * MOST];
 
-/* fill 0: noise; 1: 0 against 255, the largest differences; 2: alike. */
+/* fill 0: noise; 1: 0 against 255, the largest differences; 2: equal videos. */
 static void fill_bytes(int fill)
 {
     uint32_t s = 5;
@@ -29,8 +29,8 @@ static void fill_bytes(int fill)
     }
 }
 
-/* Runs `results` under the portable variant and under each other that this CPU has; what they
- * write, n bytes, has to be the same. */
+/* Runs `results` under the portable variant and under every other variant of this CPU. Each must
+ * write the same n bytes. */
 static void same_everywhere(void (*results)(size_t size, void *out), size_t size, size_t n)
 {
     uint8_t *want = malloc(n), *have = malloc(n);
@@ -72,7 +72,7 @@ static void lumas(size_t n, void *out)
     kvr_metric_kernels()->luma(out, a, n);
 }
 
-/* The largest n is a row of the widest frames; the sums go on from call to call. */
+/* The largest n is a row of the widest frames. The second call adds to the sums of the first. */
 static void laplacians(size_t n, void *out)
 {
     int64_t *sums = out;
@@ -105,7 +105,7 @@ START_TEST(sums_of_bytes)
 }
 END_TEST
 
-/* Its quotient by multiplication, for every sum that three bytes can have. */
+/* The kernel divides by 1000 with a multiplication; all 2^24 colours must give the exact luma. */
 START_TEST(luma_of_every_sum)
 {
     uint8_t rgb[3 * 256], y[256];
@@ -123,7 +123,7 @@ START_TEST(luma_of_every_sum)
 }
 END_TEST
 
-/* One row of SSIM's map after `rows` rows. */
+/* One row of the SSIM map, from column sums to which 8 rows were added and 1 subtracted. */
 static void uniform_map(size_t n, void *out)
 {
     const struct kvr_metric_kernels *k = kvr_metric_kernels();
@@ -193,7 +193,8 @@ START_TEST(maps_of_doubles)
 }
 END_TEST
 
-/* Whole metrics: value and series. LPIPS, whose features a library computes, is not among them. */
+/* Compares values and series of whole metrics. LPIPS is left out because a library computes its
+ * features. */
 START_TEST(metrics_are_the_same)
 {
     static const struct {

@@ -1,9 +1,11 @@
-/* check_kernels.c - tests/bench/test_kernel_cases.c without a test framework and without libraries:
- * what is compiled for another kind of CPU runs under an emulator as one static program.
+/* check_kernels.c - the kernel checks of tests/bench/test_kernel_cases.c without a test framework
+ * and libraries. A build for another CPU architecture is one static program, which runs in an
+ * emulator.
  *
  *     qemu-aarch64 -cpu max build-neon/check_kernels neon
  *
- * With a name, that variant alone is checked, and has to be there. */
+ * With the name of a variant, only that variant is checked, and the program fails if this CPU lacks
+ * it. */
 #include <stdio.h>
 #include <string.h>
 
