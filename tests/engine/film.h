@@ -1,4 +1,4 @@
-/* film.h - what a decoder of pixels gave, beside what was recorded. */
+/* film.h - collects the frames that a decoder returns and compares them with recorded frames. */
 #ifndef KVR_TESTS_ENGINE_FILM_H
 #define KVR_TESTS_ENGINE_FILM_H
 
@@ -10,14 +10,14 @@
 #include "harness/core/safetensors.h"
 #include "harness/engine/vae/decoder.h"
 
-/* Frames as they come [height, width, 3], one behind the other. */
+/* `n` decoded frames [n, height, width, 3], n_frame floats each. */
 struct film {
     int n;
     int64_t n_frame;
     float *y;
 };
 
-/* Room for what n latent frames [16, h, w] give, of z [n, 16, h, w]. */
+/* An empty film with space for the frames that `n` latent frames of z [n, 16, h, w] decode to. */
 static inline struct film film_of(const struct kvr_tensor *z, int n)
 {
     const int64_t n_frame = 3 * 64 * z->shape[2] * z->shape[3];
@@ -34,13 +34,13 @@ static inline enum kvr_status film_take(void *ctx, const float *y)
     return KVR_OK;
 }
 
-/* The i-th latent frame of z. */
+/* Latent frame i of z [n, 16, h, w]. */
 static inline const float *film_latent(const struct kvr_tensor *z, int i)
 {
     return (const float *)z->data + i * 16 * z->shape[2] * z->shape[3];
 }
 
-/* Relative distance from want [n, 3, h, w] once that is scaled and shifted. */
+/* Relative L2 distance of the film from scale * want + shift, where want is [n, 3, h, w]. */
 static inline double film_apart(const struct film *f, const struct kvr_tensor *want, double scale,
                                 double shift)
 {

@@ -1,5 +1,5 @@
-/* test_conv.c - convolutions on the CPU against sums in F64: narrow layers to the last bit, others within the
- * bound of an F32 sum. */
+/* test_conv.c - compares convolutions on the CPU with sums in F64. Narrow layers must agree to the
+ * last bit, others within the error bound of an F32 sum. */
 #include <check.h>
 #include <math.h>
 #include <omp.h>
@@ -12,7 +12,7 @@
 
 static const struct job {
     struct kvr_conv_shape s;
-    int there;   /* the newest frames of s.taps; the others are NULL */
+    int there;   /* number of newest frames of s.taps; the earlier ones are NULL */
     bool narrow; /* at most 48 channels in and out */
 } jobs[] = {
     { { .in = 5, .out = 7, .taps = 3, .kernel = 3, .height = 3, .width = 4, .up = 1 }, 1, true },
@@ -41,7 +41,7 @@ static size_t n_y(const struct kvr_conv_shape *s)
     return (size_t)s->height * (size_t)s->width * (size_t)s->out;
 }
 
-/* Output o of pixel (y, x), and the sum of the products' sizes. */
+/* Returns output `o` of pixel (y, x) in F64; *size is the sum of the products' absolute values. */
 static double direct(const struct job *j, const float *w, const float *bias, float *const *frame,
                      int y, int x, int o, double *size)
 {
@@ -67,8 +67,8 @@ static double direct(const struct job *j, const float *w, const float *bias, flo
     return sum;
 }
 
-/* N products in F32: off by at most (N + 1) 2^-24 of the sum of their sizes. In F64 the sum is off by
- * (N + 1) 2^-53 of that, and its rounding by 2^-24 of itself. */
+/* A sum of N products in F32 is off by at most (N + 1) 2^-24 of the sum of their absolute values. A
+ * narrow layer adds in F64, which is off by (N + 1) 2^-53 of that sum, and rounds to F32 once. */
 static void compare(const struct job *j, const float *w, const float *bias, float *const *frame,
                     const float *got)
 {

@@ -1,5 +1,5 @@
-/* test_conv_cudnn.c - convolutions on a device by a stand-in for cuDNN, compared with the CPU's; also with the
- * library missing, and with wrong results. */
+/* test_conv_cudnn.c - compares convolutions by a stand-in for cuDNN on an emulated device with the
+ * CPU's. Also tests a missing library and one with wrong results. */
 #include <check.h>
 #include <dlfcn.h>
 #include <math.h>
@@ -31,7 +31,8 @@ struct rig {
     struct kvr_buf x[3], y;
 };
 
-/* A convolution of numbers drawn: `there` frames of those it reads, pixels `stride` apart. */
+/* A convolution of random numbers. `there` of its input frames exist, the others are NULL. Pixels
+ * are `stride` values apart. */
 struct job {
     struct kvr_conv_shape s;
     int there, stride;
@@ -42,13 +43,13 @@ static const struct job jobs[] = {
     { { .in = 6, .out = 4, .taps = 2, .kernel = 3, .height = 5, .width = 3, .up = 1 }, 2, 6 },
     { { .in = 6, .out = 12, .taps = 3, .kernel = 1, .height = 5, .width = 3, .up = 1 }, 2, 6 },
     { { .in = 4, .out = 12, .taps = 1, .kernel = 1, .height = 1, .width = 2, .up = 1 }, 1, 4 },
-    /* of doubled frames: one band of 6 rows, and four of 35 */
+    /* upsampled by 2: one band of 6 rows, and four bands of 35 rows */
     { { .in = 4, .out = 3, .taps = 1, .kernel = 3, .height = 6, .width = 10, .up = 2 }, 1, 9 },
     { { .in = 2, .out = 2, .taps = 1, .kernel = 3, .height = 140, .width = 2, .up = 2 }, 1, 4 },
-    /* vectors of 8 channels, and as many of the output as tensor cores want */
+    /* channels in multiples of 8: vector loads, and outputs as tensor cores need them */
     { { .in = 8, .out = 16, .taps = 3, .kernel = 3, .height = 3, .width = 4, .up = 1 }, 2, 8 },
     { { .in = 8, .out = 8, .taps = 1, .kernel = 1, .height = 3, .width = 4, .up = 1 }, 1, 8 },
-    /* wide ones: on the CPU by oneDNN */
+    /* more than 48 channels: oneDNN computes them on the CPU */
     { { .in = 50, .out = 4, .taps = 2, .kernel = 1, .height = 4, .width = 3, .up = 1 }, 2, 50 },
     { { .in = 5, .out = 52, .taps = 3, .kernel = 3, .height = 3, .width = 4, .up = 1 }, 3, 5 },
 };
@@ -101,7 +102,8 @@ static void rig_close(struct rig *r)
     kvr_dev_close(&r->dev);
 }
 
-/* n values drawn by `key` into memory of the rig's device, in its type. */
+/* Allocates n values of the rig's type in device memory and fills them with random numbers of
+ * stream `key`. */
 static void put_drawn(struct rig *r, struct kvr_buf *to, int64_t n, int key)
 {
     const size_t bytes = (size_t)n * kvr_dtype_size(r->type);
@@ -115,7 +117,7 @@ static void put_drawn(struct rig *r, struct kvr_buf *to, int64_t n, int key)
     free(x);
 }
 
-/* Into y [height, width, out], floats, malloc'ed. */
+/* Runs the convolution and sets *y to a malloc'ed float array [height, width, out]. */
 static enum kvr_status convolve(struct rig *r, const struct job *j, float **y)
 {
     const struct kvr_conv_shape *s = &j->s;
@@ -143,8 +145,8 @@ static enum kvr_status convolve(struct rig *r, const struct job *j, float **y)
     return st;
 }
 
-/* Sums of up to 135 products below 1/4 in F32, in some order: 135 x 2^-24 x 34 is 3e-4, seen are
- * some 1e-7. */
+/* Largest difference of two F32 results. Two sums of up to 135 products below 1/4, in different
+ * orders, differ by at most 135 x 2^-24 x 34 = 3e-4; about 1e-7 was measured. */
 static double furthest(const struct job *j, const float *a, const float *b)
 {
     const int64_t n = (int64_t)j->s.height * j->s.width * j->s.out;
@@ -184,11 +186,11 @@ START_TEST(as_on_the_cpu)
     ck_assert_str_eq(kvr_conv_context_library(there.context), "cuDNN 9.10");
     before = convolutions();
     ck_assert_msg(convolve(&there, j, &got) == KVR_OK, "%s", kvr_error());
-    /* once for each frame that there is; of a doubled one for each band */
+    /* one library call per existing frame; with upsampling one per band */
     ck_assert_int_eq(convolutions() - before, j->s.height == 140 ? 4 : j->there);
     ck_assert_msg(furthest(j, got, want) <= 1e-6, "%g", furthest(j, got, want));
-    /* The work space is in the books, under the tag of what is no result; the frames of the trial
-     * are gone. */
+    /* The library's workspace is counted as scratch memory. The frames allocated for the trial run
+     * are freed. */
     kvr_mem_stats(there.dev, &mem);
     ck_assert_uint_eq(mem.live[KVR_MEM_SCRATCH],
                       4096 + (j->s.up == 1 ? 0
@@ -201,8 +203,8 @@ START_TEST(as_on_the_cpu)
 }
 END_TEST
 
-/* Values that may round to neighbours in BF16, and by how much they may be off besides: some differ,
- * most do not. */
+/* Two values may round to neighbouring BF16 numbers and also differ by `besides`. At most 1 of 8
+ * values may differ. */
 static void as_rounded(const struct job *j, const float *want, const float *got, double besides)
 {
     const int64_t n = (int64_t)j->s.height * j->s.width * j->s.out;
@@ -218,8 +220,8 @@ static void as_rounded(const struct job *j, const float *want, const float *got,
     ck_assert_int_ge(same, n - n / 8);
 }
 
-/* In BF16 the CPU, the library and the own kernel multiply the same rounded numbers and round each sum
- * once: two sums of 135 products in F32 are 1e-6 apart at most, as above. */
+/* In BF16 the CPU, the library and kvreel's kernel multiply the same rounded numbers and round each
+ * sum once. Before rounding, two F32 sums of 135 products differ by at most 1e-6, as above. */
 START_TEST(in_bf16)
 {
     const struct job *j = &jobs[_i];
@@ -243,7 +245,8 @@ START_TEST(in_bf16)
     ck_assert_int_eq(mem.live[KVR_MEM_SCRATCH] == 4096, in_place);
     before = convolutions();
     ck_assert_msg(convolve(&r, j, &got[0]) == KVR_OK, "%s", kvr_error());
-    ck_assert_int_eq(convolutions() - before, j->s.height == 140 ? 4 : 1); /* all taps at once */
+    /* one call for all taps */
+    ck_assert_int_eq(convolutions() - before, j->s.height == 140 ? 4 : 1);
     rig_close(&r);
     setenv("KVREEL_CUDNN", "none", 1);
     ck_assert_int_eq(rig_open_as(&r, KVR_CUDA, KVR_BF16, j), KVR_OK);
@@ -253,7 +256,8 @@ START_TEST(in_bf16)
     rig_close(&r);
     as_rounded(j, want, got[0], 1e-6);
     as_rounded(j, want, got[1], 1e-6);
-    /* Factors off by 2^-9 each, below 1/4, and the last rounding: by chance far less. */
+    /* Each factor below 1/4 is rounded by up to 2^-9, and so is the sum. Random signs make the
+     * error far smaller than this bound. */
     ck_assert_msg(furthest(j, want, exact) <= 135 * 0x1p-10 && furthest(j, want, exact) > 0, "%g",
                   furthest(j, want, exact));
     free(exact);
@@ -263,7 +267,7 @@ START_TEST(in_bf16)
 }
 END_TEST
 
-/* kvr_conv_mma_accepts() the first three. */
+/* kvr_conv_mma_accepts() accepts the first ON_TENSOR_CORES of these jobs. */
 static const struct job own_jobs[] = {
     { { .in = 32, .out = 34, .taps = 3, .kernel = 3, .height = 3, .width = 4, .up = 1 }, 1, 32 },
     { { .in = 64, .out = 40, .taps = 3, .kernel = 1, .height = 5, .width = 3, .up = 1 }, 3, 64 },
@@ -273,9 +277,9 @@ static const struct job own_jobs[] = {
 };
 enum { N_OWN = sizeof own_jobs / sizeof *own_jobs, ON_TENSOR_CORES = 3 };
 
-/* Without the library and where it refuses, BF16 runs on tensor cores where the shape fits and F32 never
- * does. Sums of up to 288 products below 1/4 in F32, in two orders, each within 288 x 2^-23 of a sum of sizes
- * of at most 72: 2.5e-3, seen are below 1e-5. */
+/* Without the library, or where it refuses, kvreel's kernels run: BF16 on tensor cores if the shape
+ * fits, F32 never. Two F32 sums of 288 products below 1/4 in different orders differ by at most 288
+ * x 2^-23 x 72 = 2.5e-3; less than 1e-5 was measured. */
 START_TEST(on_tensor_cores)
 {
     const struct job *j = &own_jobs[_i];
@@ -309,7 +313,7 @@ START_TEST(on_tensor_cores)
 }
 END_TEST
 
-/* In BF16, too, the library is held to the own kernel. */
+/* In BF16, too, the library's result is compared with kvreel's kernel before it is used. */
 START_TEST(wrong_in_bf16)
 {
     const struct job *j = &jobs[1];
@@ -327,7 +331,8 @@ START_TEST(wrong_in_bf16)
 }
 END_TEST
 
-/* What the library is, what it does, and what is said of it. */
+/* The library's path, the fault of the stand-in, and the beginning or a part of the reported
+ * reason. */
 static const struct {
     const char *library, *does, *said;
 } without[] = {
@@ -347,7 +352,7 @@ static const struct {
     { "fake", "fails", "CUDNN_STATUS_EXECUTION_FAILED (5000))" },
 };
 
-/* Then the own kernel computes: the same bytes as without a library. */
+/* If the library cannot be used, kvreel's kernel gives the same bytes as without a library. */
 START_TEST(by_the_own_kernel)
 {
     const struct job *j = &jobs[1];
@@ -382,7 +387,8 @@ START_TEST(by_the_own_kernel)
 }
 END_TEST
 
-/* A failure after it has agreed is one of the computation. */
+/* A library call that fails after the first comparison has passed is an error of the
+ * computation. */
 START_TEST(a_late_failure)
 {
     const struct job *j = &jobs[0];
@@ -401,7 +407,7 @@ START_TEST(a_late_failure)
 }
 END_TEST
 
-/* Pixels of a frame that are further apart than it reads go to the own kernel. */
+/* If the pixels of a frame are further apart than its channels, kvreel's kernel computes. */
 START_TEST(apart)
 {
     const struct job j = { jobs[3].s, 3, 8 };
@@ -424,12 +430,12 @@ START_TEST(apart)
 }
 END_TEST
 
-/* Decoder and encoder of Wan 2.2 by the library, against recorded results. */
+/* The library computes the decoder and encoder of Wan 2.2, compared with recorded results. */
 START_TEST(a_whole_vae)
 {
     const struct kvr_check_how how = { .device = "emulated" };
     struct kvr_check_report r = { 0 };
-    void *kept; /* or the count goes when the VAE closes the library */
+    void *kept; /* keeps the library loaded, because its counter is lost when the VAE closes it */
     long before;
 
     use_fake();

@@ -1,5 +1,5 @@
-/* test_draw.c - weights and prompts drawn from a seed: the formula element by element, its scales, the same bytes
- * for any thread count, and a rollout of a model without weight files. */
+/* test_draw.c - random weights and prompts generated from a seed: the documented formula, its
+ * variances, the same bytes for any thread count, and a rollout of a model without weight files. */
 #include "harness/engine/draw.h"
 
 #include <check.h>
@@ -19,13 +19,15 @@
 static const int64_t wide[2] = { 300, 500 };
 enum { WIDE = 300 * 500, STEPS = 4 };
 
-/* The header's words once more, one element at a time, from the generator's blocks. */
+/* Computes single elements by the formula in the header, directly from blocks of the Philox
+ * generator. */
 START_TEST(formula_holds)
 {
     float *w = malloc(WIDE * sizeof *w);
     const char name[] = "blocks.3.ffn.0.weight";
     const float bound = (float)(sqrt(1.0 / 500) * sqrt(3.0));
-    uint64_t h = 14695981039346656037u; /* FNV-1a, as published: offset basis, prime 2^40 + 435 */
+    /* FNV-1a with its published offset basis, and prime 2^40 + 435 */
+    uint64_t h = 14695981039346656037u;
 
     for (const char *s = name; *s; s++)
         h = (h ^ (unsigned char)*s) * 1099511628211u;
@@ -52,8 +54,8 @@ static double mean_square(const float *x, int64_t n)
     return sum / (double)n;
 }
 
-/* The mean of n squares of a uniform number has a relative deviation of sqrt(0.8 / n): 0.0023
- * here; five of them. */
+/* The mean of n squares of a uniform number has a relative standard deviation of sqrt(0.8 / n),
+ * here 0.0023. The tolerance is five of them. */
 START_TEST(scales_are_those_stated)
 {
     const int64_t conv[5] = { 600, 16, 1, 2, 2 }, rows[3] = { 1, 6, 25000 }, one[1] = { WIDE };
@@ -62,7 +64,8 @@ START_TEST(scales_are_those_stated)
 
     kvr_draw_tensor(1, "a.weight", 2, wide, w);
     ck_assert(fabs(mean_square(w, WIDE) * 500 - 1) <= tol);
-    kvr_draw_tensor(1, "patch_embedding.weight", 5, conv, w); /* 38400 elements: twice as wide */
+    /* 38400 elements: the standard deviation is twice as large */
+    kvr_draw_tensor(1, "patch_embedding.weight", 5, conv, w);
     ck_assert(fabs(mean_square(w, 38400) * 64 - 1) <= 2 * tol);
     kvr_draw_tensor(1, "blocks.0.modulation", 3, rows, w);
     ck_assert(fabs(mean_square(w, WIDE) * 25000 - 1) <= tol);
@@ -92,7 +95,8 @@ START_TEST(threads_and_names)
     kvr_draw_tensor(1, "b.weight", 2, wide, b);
     for (int i = 0; i < WIDE; i++)
         product += (double)a[i] * b[i] * 500;
-    ck_assert(fabs(product / WIDE) <= 5 / sqrt(WIDE)); /* unit variances, five deviations */
+    /* variances are 1: five standard deviations */
+    ck_assert(fabs(product / WIDE) <= 5 / sqrt(WIDE));
     free(a);
     free(b);
 }
@@ -103,7 +107,7 @@ START_TEST(prompts)
     enum { LEN = 6, DIM = 1000 };
     float a[LEN * DIM], b[LEN * DIM], zeros[LEN * DIM] = { 0 };
 
-    kvr_draw_prompt(1, "a red  disc", LEN, DIM, a); /* three words and the end */
+    kvr_draw_prompt(1, "a red  disc", LEN, DIM, a); /* three words and the end token */
     ck_assert(fabs(mean_square(a, 4 * DIM) - 1) <= 5 * sqrt(0.8 / (4 * DIM)));
     ck_assert_mem_eq(a + 4 * DIM, zeros, 2 * DIM * sizeof *a);
     kvr_draw_prompt(1, "a blue disc", LEN, DIM, b);
@@ -162,8 +166,8 @@ static void teardown(void)
 #define RANDOM ", \"weights\": {\"random\": {\"seed\": 5}}"
 
 struct moments {        /* mean squares */
-    double least, most; /* of queries, keys and values */
-    double stream;      /* the highest behind a layer */
+    double least, most; /* smallest and largest of queries, keys and values */
+    double stream;      /* largest of the residual stream after a layer */
 };
 
 static void on_tap(void *ctx, const char *name, const float *x, int64_t n)
@@ -179,8 +183,8 @@ static void on_tap(void *ctx, const char *name, const float *x, int64_t n)
     m->most = fmax(m->most, mean_square(x, n));
 }
 
-/* One pass through thirty layers: queries, keys and values of each of them within a factor of two
- * of unit variance, the residual stream no more than a fifth of a unit further with each. */
+/* One pass through thirty layers. The mean square of every layer's queries, keys and values stays
+ * between 0.5 and 2, and each layer adds at most 0.2 to that of the residual stream. */
 START_TEST(activations_stay_sane)
 {
     const struct kvr_cache_shape shape = { .n_layers = 30,
@@ -236,7 +240,8 @@ static void roll(struct kvr_model *model, const char *method, struct kvr_rollout
     kvr_scheme_close(&scheme);
 }
 
-/* Latents without a decoder: bytes, peaks and times, and no frames. */
+/* Without a decoder a rollout ends with latents: it reports bytes, peaks and times, but has no
+ * frames. */
 START_TEST(rollout_without_frames)
 {
     struct kvr_rollout_result exact, coded;
@@ -260,7 +265,8 @@ START_TEST(rollout_without_frames)
 }
 END_TEST
 
-/* A part is the whole's first layers and steps, under the whole's hash. */
+/* A model cut to n_layers and n_steps has the first layers and steps of the whole model, and the
+ * whole model's hash. */
 START_TEST(cut_models)
 {
     const struct kvr_model_use part = { .n_layers = 2, .n_steps = 1 };
@@ -283,7 +289,8 @@ START_TEST(cut_models)
 }
 END_TEST
 
-/* Config and hash of a model whose weights would take gigabytes, without them. */
+/* Opening with `look` reads a model's config and hash, but does not generate weights of several
+ * gigabytes. */
 START_TEST(looking_draws_nothing)
 {
     const struct kvr_model_use look = { .look = true };
@@ -301,7 +308,7 @@ START_TEST(looking_draws_nothing)
 }
 END_TEST
 
-/* And of one with trained weights: names and shapes are read, nothing is packed for products. */
+/* Opening trained weights with `look` reads names and shapes; no matrix is packed. */
 START_TEST(looking_packs_nothing)
 {
     const struct kvr_model_use look = { .look = true };
@@ -311,7 +318,7 @@ START_TEST(looking_packs_nothing)
     write_config(1, RANDOM);
     ck_assert_int_eq(kvr_model_open_as(&model, dev, "models/nano", &look), KVR_OK);
     kvr_mem_stats(dev, &mem);
-    ck_assert_uint_le(mem.peak_total, 64 << 10); /* the table of a prompt's words, of 16 MB */
+    ck_assert_uint_le(mem.peak_total, 64 << 10); /* the vocabulary's table alone would take 16 MB */
     ck_assert_int_eq(kvr_model_config(model)->n_layers, 6);
     kvr_model_close(&model);
 }

@@ -1,4 +1,5 @@
-/* test_drawn.c - drawn decoders: they open, hold what arithmetic says, decode to finite frames. */
+/* test_drawn.c - decoders with random weights: they open, use as much memory as computed, and
+ * decode to finite frames. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -60,7 +61,8 @@ START_TEST(it_decodes)
 }
 END_TEST
 
-/* The first of three frames' values of a decoder of 96 channels, as Wan 2.1 has them. */
+/* The decoded values of a decoder of 96 channels, the width of Wan 2.1: 9 frames of 16x16 pixels
+ * from three latent frames. */
 enum { REAL = 9 * 16 * 16 * 3 };
 struct values {
     float y[REAL];
@@ -76,8 +78,8 @@ static enum kvr_status keep(void *ctx, const float *y)
     return KVR_OK;
 }
 
-/* BF16's pixels beside F32's with drawn weights of the real widths: about 120 roundings of 2^-9 / sqrt(3)
- * add up to 1.2e-2 of a value's size, 38 dB below it. */
+/* Compares pixels in BF16 and in F32, with random weights at Wan's widths. About 120 roundings of
+ * 2^-9 / sqrt(3) add up to a relative error of 1.2e-2, which is 38 dB below the values. */
 START_TEST(in_bf16_at_real_widths)
 {
     static struct values v[2];
@@ -114,8 +116,9 @@ START_TEST(in_bf16_at_real_widths)
 }
 END_TEST
 
-/* A device's books beside the arithmetic, in either type. In BF16 tensor cores want multiples of 8 outputs:
- * the head's 3 are 8, with weights of 27 x 96 and a bias each. */
+/* Compares the memory that a device counts with the computed size, in F32 and in BF16. Tensor cores
+ * need outputs in multiples of 8, so in BF16 the head's 3 outputs are padded to 8, with 27 x 96
+ * weights and a bias each. */
 START_TEST(the_books_of_a_device)
 {
     const enum kvr_dtype type = _i ? KVR_BF16 : KVR_F32;

@@ -1,4 +1,5 @@
-/* test_lm.c - the language model against a forward written in NumPy (tools/fixtures/make-lm-fixture.py). */
+/* test_lm.c - compares the language model with a forward pass in NumPy
+ * (tools/fixtures/make-lm-fixture.py). */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -42,7 +43,8 @@ static const float *wanted(const char *name)
     return t.data;
 }
 
-/* All tokens in chunks of `chunk` through a cache that holds floats. */
+/* Runs all tokens in chunks of `chunk` tokens. The cache has method BF16; only its current chunk
+ * stays F32. */
 static void read_in_chunks(int chunk, float *hidden, float *logits)
 {
     struct kvr_cache_shape shape = kvr_lm_cache_shape(model, chunk);
@@ -85,10 +87,10 @@ static double worst(const float *a, const float *b, int n)
     return most;
 }
 
-/* Whole, in even chunks, in chunks with a short one last. Method BF16 stores what is past as BF16:
- * with one chunk nothing is past, and F32 sums of 192 terms of unit size remain. With more, keys
- * are off by 2^-9 of a value of some units: a score by a few hundredths, and hidden states of unit
- * size by what the softmax makes of that. */
+/* One chunk, even chunks, and chunks of which the last is shorter. The cache stores earlier chunks
+ * in BF16. With one chunk there are none, and only the rounding of F32 sums of 192 terms remains.
+ * With more chunks, keys of a few units are off by 2^-9, scores by a few hundredths, and the
+ * softmax passes that on to the hidden states. */
 START_TEST(is_what_numpy_gives)
 {
     static const struct {
@@ -130,7 +132,7 @@ START_TEST(likelihood_is_numpys)
 }
 END_TEST
 
-/* Order, neighbours and the past matter: what would make a wrong forward pass the test above. */
+/* Changing token 100 changes the hidden states of every later token and of no earlier one. */
 START_TEST(sees_the_past_and_nothing_else)
 {
     float hidden[N * D], other[N * D], logits[V];

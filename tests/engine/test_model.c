@@ -1,4 +1,5 @@
-/* test_model.c - model folders that are right in every spelling, and wrong in every way. */
+/* test_model.c - model folders: valid ones in every accepted notation, and invalid ones of every
+ * kind. */
 #include "harness/engine/model.h"
 
 #include <check.h>
@@ -35,13 +36,13 @@ static void open_dev(void)
     ck_assert_int_eq(kvr_dev_open(&dev, KVR_CPU), KVR_OK);
 }
 
-/* Closing asserts that nothing is left alive. */
+/* Closing the device asserts that no memory is left allocated. */
 static void close_dev(void)
 {
     kvr_dev_close(&dev);
 }
 
-/* Opening `dir` fails with `want`, and the message holds both texts. */
+/* Opening `dir` must fail with status `want`, and the message must contain `text` and `also`. */
 static void refused(const char *dir, enum kvr_status want, const char *text, const char *also)
 {
     struct kvr_model *m = NULL;
@@ -121,7 +122,8 @@ START_TEST(spellings_of_real_checkpoints)
 }
 END_TEST
 
-/* Files of torch, where they are: F32 under generator_ema, and BF16 beside two other models. */
+/* Checkpoints written by torch, if they are present: F32 under the key generator_ema, and BF16 next
+ * to two other models. */
 START_TEST(torch_checkpoints)
 {
     static const char *const files[] = { "sf_f32.pt", "train_snapshot_bf16.pt" };
@@ -217,7 +219,7 @@ static const char *const required[] = {
     "denoising_steps",
 };
 
-/* config.json with one key changed to `value`, or removed when that is NULL. */
+/* Opening must fail if config.json has `key` changed to `value`, or removed if `value` is NULL. */
 static void config_refused(const char *key, const char *value, enum kvr_status want)
 {
     char dir[64], *text = tiny_model_config_text(&size), *changed;
@@ -276,7 +278,7 @@ static const struct {
     { "prediction", "3", KVR_EFORMAT },
     { "latent_space", "\"rbg\"", KVR_EFORMAT },
     { "latent_range", "[1, -1]", KVR_EFORMAT },
-    { "window_frames", "1", KVR_EFORMAT }, /* less than a chunk */
+    { "window_frames", "1", KVR_EFORMAT }, /* smaller than a chunk */
     { "qk_norm", "false", KVR_EUNSUPPORTED },
     { "model_type", "\"i2v\"", KVR_EFORMAT },
     { "vocabulary", "[1]", KVR_EFORMAT },
@@ -324,7 +326,8 @@ START_TEST(hash_follows_the_weights)
 }
 END_TEST
 
-/* Any failing allocation is reported, and all memory is freed (close_dev asserts it). */
+/* For every n, a failure of the n-th allocation is reported and all memory is freed, which
+ * close_dev() asserts. */
 START_TEST(every_allocation_may_fail)
 {
     char dir[64];
@@ -347,7 +350,8 @@ START_TEST(every_allocation_may_fail)
 }
 END_TEST
 
-/* The hash of `use` is trusted only while the files are unchanged. */
+/* kvr_model_open_as() returns the hash in `use` only while the files are unchanged: `known` says
+ * whether they are. */
 static void check_hash(const char *dir, const struct kvr_model_use *use, bool known)
 {
     struct kvr_model *m;
@@ -366,12 +370,13 @@ START_TEST(unchanged_files_are_not_hashed_again)
 
     tiny_model_make(dir, &size, NULL);
     ck_assert_int_eq(kvr_model_open(&m, dev, dir), KVR_OK);
-    ck_assert_str_eq(kvr_model_stamp(m), ""); /* too young: the next write may have its times */
+    /* files just written get no stamp: another write could have the same time */
+    ck_assert_str_eq(kvr_model_stamp(m), "");
     kvr_model_close(&m);
     stamp[0] = 0;
     check_hash(dir, &use, false);
 
-    sleep(3); /* seconds are compared, so two and a bit pass before a file is old enough */
+    sleep(3); /* file times are compared in seconds, so a file must be more than 2 s old */
     ck_assert_int_eq(kvr_model_open(&m, dev, dir), KVR_OK);
     ck_assert_uint_eq(strlen(kvr_model_stamp(m)), 64);
     strcpy(stamp, kvr_model_stamp(m));
@@ -381,7 +386,8 @@ START_TEST(unchanged_files_are_not_hashed_again)
     check_hash(dir, &use, false);
     stamp[5] ^= 1;
 
-    /* The same bytes, size and time of modification: what the kernel notes still tells. */
+    /* The same bytes are written again and the modification time is restored, but the change time
+     * (ctime) differs. */
     snprintf(path, sizeof path, "%s/dit.safetensors", dir);
     struct stat before;
     ck_assert_int_eq(stat(path, &before), 0);
@@ -419,6 +425,6 @@ int main(void)
     tcase_add_test(tc, hash_follows_the_weights);
     tcase_add_test(tc, unchanged_files_are_not_hashed_again);
     tcase_add_test(tc, every_allocation_may_fail);
-    suite_add_tcase(s, tc); /* OpenMP's threads do not survive a fork */
+    suite_add_tcase(s, tc);
     return run_suite(s);
 }

@@ -1,4 +1,4 @@
-/* test_nano.c - the bundled model's own recorded rollout, frame by frame. */
+/* test_nano.c - reproduces the bundled model's recorded rollout frame by frame. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,8 @@
 #include "harness/engine/check.h"
 #include "tests/suite.h"
 
-/* The repository's model, and the weights it began from where they lie beside the checkout. */
+/* The bundled model, and the weights that its training started from, if they are next to the
+ * checkout. */
 static const char *const folders[] = { "models/nano", "../shared/models/nano_start" };
 
 START_TEST(recorded_rollout_is_reproduced)
@@ -47,6 +48,6 @@ int main(void)
     tcase_set_timeout(tc, 0);
     tcase_add_loop_test(tc, recorded_rollout_is_reproduced, 0, sizeof folders / sizeof *folders);
     tcase_add_test(tc, a_folder_without_a_recording_says_so);
-    suite_add_tcase(s, tc); /* OpenMP's threads do not survive a fork */
+    suite_add_tcase(s, tc);
     return run_suite(s);
 }

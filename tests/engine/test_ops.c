@@ -1,5 +1,5 @@
-/* test_ops.c - each small operation and the linear layer against its formula in double precision,
- * on sizes that fill no vector and no block, and with NaN. */
+/* test_ops.c - compares each small operation and the linear layer with its formula in double
+ * precision, on sizes that are no multiple of a vector or block, and with NaN. */
 #include "harness/engine/ops.h"
 #include "harness/engine/ops_cross_bf16.h"
 
@@ -16,9 +16,9 @@
 #include "methods/kernels/rope.h"
 #include "tests/suite.h"
 
-/* Sums of d float32 products in vector lanes: the error of a row's mean or norm stays below
- * sqrt(d) half ulps of its largest term, 1e-6 for d <= 1100 and values of size 1; everything
- * after it is a handful of roundings. Outputs are of size 1 to 4. */
+/* A row's mean or norm is a sum of d float32 products in vector lanes. Its error stays below
+ * sqrt(d) half ulps of the largest term, 1e-6 for d <= 1100 and values of size 1. The operations
+ * after it add a few roundings. Outputs are of size 1 to 4. */
 static const double tol = 5e-6;
 
 static float *fresh(int64_t n, uint32_t stream)
@@ -82,7 +82,8 @@ START_TEST(layer_norm)
         double mean, inv;
 
         moments(x + n * r.d, r.d, eps, &mean, &inv);
-        /* A row of one value has variance 0: its error grows by 1/sqrt(eps), but x - mean = 0. */
+        /* A row of one value has variance 0, so the factor 1/sqrt(eps) is large, but x - mean is
+         * 0. */
         for (int i = 0; i < r.d; i++) {
             int64_t at = n * r.d + i;
             double norm = (x[at] - mean) * inv;
@@ -91,7 +92,7 @@ START_TEST(layer_norm)
             near_to(z[at], norm * w[i] + b[i], 4 * tol, "affine", at);
         }
     }
-    x[0] = NAN; /* row 0 is lost, the others are as they were */
+    x[0] = NAN; /* row 0 becomes NaN, the other rows stay as they are */
     float kept = r.n > 1 ? y[r.d] : 0;
     kvr_ops_cpu()->norm_modulate(NULL, &r, x, mod, mod + r.d, stride, eps, y);
     ck_assert(isnan(y[0]) && isnan(y[r.d - 1]));
@@ -150,8 +151,8 @@ START_TEST(gated_add)
 }
 END_TEST
 
-/* Relative error of e^x is 2 ulp (2.4e-7), of the quotient one more. Where the function is
- * below 1e-30 in size, it may be 0 in the one and tiny in the other. */
+/* e^x has a relative error of 2 ulp (2.4e-7), the quotient one more. Results below 1e-30 in size
+ * may be 0 on one side and tiny on the other. */
 START_TEST(activations)
 {
     enum { N = 20011 };
@@ -168,18 +169,18 @@ START_TEST(activations)
     kvr_ops_cpu()->silu(NULL, N, x, s);
     for (int i = 0; i < N; i++) {
         double u = x[i], z = sqrt(2 / M_PI) * (u + 0.044715 * u * u * u);
-        /* 0.5 u (1 + tanh z), without the cancellation that -z brings to double precision */
+        /* 0.5 u (1 + tanh z), without the cancellation in double precision for negative z */
         double gelu = u / (1 + exp(-2 * z)), silu = u / (1 + exp(-u));
 
         if (i == 3) {
             ck_assert(isnan(g[i]) && isnan(s[i]));
             continue;
         }
-        /* z has six roundings to float32 (two constants, u u, b u u, the sum, the product) where
-         * nothing fuses, so e^(-2z) inherits up to 6 |2z| half ulps: 12 * 6e-8 |z| */
+        /* without fused operations z has six roundings to float32 (two constants, u u, b u u, the
+         * sum, the product), so e^(-2z) inherits up to 6 |2z| half ulps: 12 * 6e-8 |z| */
         near_to(g[i], gelu, 1e-30 + fabs(gelu) * (6e-7 + 7.2e-7 * fabs(z)), "gelu", i);
         near_to(s[i], silu, 1e-30 + fabs(silu) * 6e-7, "silu", i);
-        if (fabs(u) < 3) /* the form in which it is written down */
+        if (fabs(u) < 3) /* also by the formula in its usual form */
             near_to(g[i], 0.5 * u * (1 + tanh(z)), 1e-6, "gelu", i);
     }
 }
@@ -202,7 +203,8 @@ START_TEST(sinusoid)
 }
 END_TEST
 
-/* Pairs are adjacent; time takes what height and width leave, and each axis starts at 1. */
+/* Rotary position embedding of adjacent pairs. Time gets the channels that height and width leave,
+ * and each axis starts at frequency 1. */
 START_TEST(rotary)
 {
     static const int dims[] = { 2, 6, 16, 64, 128 };
@@ -331,7 +333,7 @@ START_TEST(cross_attention)
 }
 END_TEST
 
-/* Largest error of a query and head in units of attend_bf16.h's bound. */
+/* Largest error of a query's output in one head, in units of the bound stated in attend_bf16.h. */
 static double bf16_error(const struct cross_case *c, const float *q, const float *k, const float *v,
                          const float *got, int64_t n, int h)
 {
@@ -361,8 +363,9 @@ static double bf16_error(const struct cross_case *c, const float *q, const float
     return worst;
 }
 
-/* Packed and attended in BF16 by the chosen variant's tiles, in plain C without AMX; in a layer that
- * computes in BF16 with AMX the table's functions give the same bits, elsewhere those of F32. */
+/* Keys and values are packed and attended in BF16 by the tiles of the chosen variant, or in plain C
+ * without AMX. The table's functions must give the same bits in a layer that computes in BF16 with
+ * AMX. Without AMX they compute in F32 and differ. */
 START_TEST(cross_attention_bf16)
 {
     const struct cross_case *c = &cross_cases[_i];
@@ -403,8 +406,7 @@ START_TEST(cross_attention_bf16)
     kvr_ops_cpu()->cross_pack(NULL, &other, k, v);
     kvr_ops_cpu()->cross_attend(NULL, &r, &other, NULL, q, table);
     ck_assert_int_eq(memcmp(table, out, (size_t)n * sizeof *out) == 0, kvr_isa_has_tiles());
-    for (int64_t i = 0; i < (int64_t)c->keys * r.d;
-         i++) /* weights sum to one, but for their rounding */
+    for (int64_t i = 0; i < (int64_t)c->keys * r.d; i++) /* the output is the sum of the weights */
         v[i] = 1;
     kvr_cross_bf16_pack(&cross, k, v);
     kvr_cross_bf16_attend(&r, &cross, q, out);
@@ -444,7 +446,7 @@ static void round_all(float *x, int64_t n)
         x[i] = kvr_bf16_to_f32(kvr_f32_to_bf16(x[i]));
 }
 
-/* Loop: shapes, then the same in BF16. */
+/* Loop: shapes in F32, then the same shapes in BF16. */
 START_TEST(linear_layer)
 {
     const struct linear_case *c = &linear_cases[_i % N_LINEAR];
@@ -465,7 +467,7 @@ START_TEST(linear_layer)
                   kvr_error());
     const struct kvr_linear *const layers[1] = { l };
     ck_assert_msg(kvr_linear_run(g, c->m, x, 1, layers, &y) == KVR_OK, "%s", kvr_error());
-    if (bf16) { /* what the layer has rounded, all of it */
+    if (bf16) { /* rounds the operands as the layer does */
         round_all(x, c->m * c->k);
         round_all(b, c->n);
         round_all(w, (int64_t)c->n * c->k);
@@ -476,7 +478,8 @@ START_TEST(linear_layer)
 
             for (int k = 0; k < c->k; k++)
                 sum += (double)x[m * c->k + k] * w[(int64_t)n * c->k + k];
-            /* k products of size 1: sqrt(k) half ulps of a sum of size sqrt(k) */
+            /* a sum of k products of size 1 has size sqrt(k); its error is about sqrt(k) half
+             * ulps */
             near_to(y[m * c->n + n], sum, 1e-6 * (c->k + 1), "linear", m * c->n + n);
         }
     ck_assert(y[c->m * c->n] == guard);
@@ -495,7 +498,7 @@ START_TEST(linear_layer)
 }
 END_TEST
 
-/* KVREEL_CPU=avx2 is a machine without AVX-512, in the library's products as well. */
+/* With KVREEL_CPU=avx2, oneDNN also uses no AVX-512 instructions. */
 START_TEST(library_keeps_to_the_forced_set)
 {
 #if defined(__x86_64__)
@@ -529,7 +532,8 @@ START_TEST(other_types_are_refused)
 }
 END_TEST
 
-/* The n-th allocation fails: nothing is left behind (the device asserts that on close). */
+/* The n-th allocation fails: no memory is left allocated, which the device asserts when it is
+ * closed. */
 START_TEST(linear_without_memory)
 {
     float w[64 * 8] = { 0 }, b[64] = { 0 };
@@ -572,6 +576,6 @@ int main(void)
     tcase_add_test(tc, other_types_are_refused);
     tcase_add_test(tc, library_keeps_to_the_forced_set);
     tcase_add_test(tc, linear_without_memory);
-    suite_add_tcase(s, tc); /* OpenMP's threads do not survive a fork */
+    suite_add_tcase(s, tc);
     return run_suite(s);
 }

@@ -1,5 +1,5 @@
-/* test_sampler.c - the schedule against recorded tables, where noise comes from, and the order of
- * things in a rollout. */
+/* test_sampler.c - compares the denoising schedule with recorded tables; tests what noise depends
+ * on, and the order of calls in a rollout. */
 #include "harness/engine/sampler.h"
 
 #include <check.h>
@@ -20,8 +20,8 @@ static const struct kvr_model_config wan = { .timestep_shift = 5,
 
 /* ---- schedule ------------------------------------------------------------------------- */
 
-/* The recorded table is reproduced to the last float but a few; 2e-9 is far below the 6e-8
- * that one float near 1 is wide. */
+/* All but a few floats equal the recorded table. The bound of 2e-9 is far below 6e-8, the spacing
+ * of floats near 1. */
 START_TEST(tables_are_the_recorded_ones)
 {
     struct kvr_model_config c = wan;
@@ -53,7 +53,7 @@ START_TEST(table_follows_its_formula)
     for (int i = 0; i < 1000; i++) {
         double u = 1 - i / 1000.0, sigma = 5 * u / (1 + 4 * u);
 
-        /* four float32 roundings of numbers below 5, relative to sigma's size: 3e-7 */
+        /* four float32 roundings of numbers below 5: an error of 3e-7 relative to sigma */
         ck_assert_msg(fabs(s.table_sigma[i] - sigma) <= 3e-7, "sigma %d", i);
         ck_assert_msg(fabs(s.table_timestep[i] - 1000 * sigma) <= 4e-4, "timestep %d", i);
     }
@@ -114,14 +114,14 @@ START_TEST(noise_is_a_function_of_its_place)
     uint64_t seed = 5, other = 6;
     float a[F * N], b[F * N], c[F * N];
 
-    /* initial noise belongs to the frame, whatever chunk asks for it */
+    /* initial noise depends on the frame, not on the chunk that contains it */
     kvr_noise_philox(&seed, 1, -1, 3, F, N, a);
     kvr_noise_philox(&seed, 9, -1, 4, 2, N, b);
     ck_assert(memcmp(a + N, b, 2 * N * sizeof *a) == 0);
     ck_assert(memcmp(a, b, N * sizeof *a) != 0);
     kvr_noise_philox(&other, 1, -1, 3, F, N, b);
     ck_assert(memcmp(a, b, N * sizeof *a) != 0);
-    /* re-noising belongs to (chunk, step, frame), and is not the initial noise */
+    /* re-noising depends on (chunk, step, frame) and differs from the initial noise */
     kvr_noise_philox(&seed, 1, 0, 3, F, N, b);
     ck_assert(memcmp(a, b, N * sizeof *a) != 0);
     kvr_noise_philox(&seed, 1, 1, 3, F, N, c);
@@ -151,7 +151,7 @@ START_TEST(moved_noise_is_a_function_of_its_place_and_draw)
     float a[F * N], b[F * N], c[F * N];
 
     for (int step = -1; step < 2; step++) {
-        n.draw = 0; /* which is not moved */
+        n.draw = 0; /* draw 0 is not perturbed */
         kvr_noise_philox(&seed, 1, step, 3, F, N, a);
         kvr_noise_moved(&n, 1, step, 3, F, N, b);
         ck_assert(memcmp(a, b, sizeof a) == 0);
@@ -159,20 +159,21 @@ START_TEST(moved_noise_is_a_function_of_its_place_and_draw)
         kvr_noise_moved(&n, 1, step, 3, F, N, b);
         kvr_noise_moved(&n, 1, step, 3, F, N, c);
         ck_assert(memcmp(b, c, sizeof b) == 0);
-        /* 900 values of variance 1: their root mean square is within 1 +- 5 / sqrt(1800). */
+        /* The perturbation is 900 values of variance 1 times 2^-10. Their root mean square is
+         * within 5 / sqrt(1800) of 1. */
         ck_assert(fabs(root_mean_square(a, b, F * N) * 0x1p10 - 1) <= 0.12);
-        n.draw = 2; /* two draws are independent: sqrt(2) apart */
+        n.draw = 2; /* two draws are independent, so their distance is sqrt(2) times as large */
         kvr_noise_moved(&n, 1, step, 3, F, N, c);
         ck_assert(fabs(root_mean_square(b, c, F * N) * 0x1p10 - sqrt(2)) <= 0.17);
     }
-    /* the first noise belongs to the frame, the later ones to chunk and step */
+    /* a draw's initial noise depends on the frame, its later noise on chunk and step */
     kvr_noise_moved(&n, 1, -1, 3, F, N, a);
     kvr_noise_moved(&n, 9, -1, 4, 2, N, b);
     ck_assert(memcmp(a + N, b, 2 * N * sizeof *a) == 0);
     kvr_noise_moved(&n, 1, 0, 3, F, N, a);
     kvr_noise_moved(&n, 1, 0, 3, 1, N, b);
     ck_assert(memcmp(a, b, N * sizeof *a) == 0);
-    /* however far it is moved, its variance stays */
+    /* a perturbation of any magnitude leaves the variance at 1 */
     n.magnitude = 1;
     kvr_noise_moved(&n, 1, 0, 3, F, N, b);
     ck_assert(fabs(root_mean_square(b, NULL, F * N) - 1) <= 0.12);
@@ -213,7 +214,7 @@ static const struct tiny_size rgb_size = {
 
 enum { CHUNKS = 3, FRAMES = 2 * CHUNKS };
 
-static enum kvr_backend backend; /* where the rig computes */
+static enum kvr_backend backend; /* the backend on which the rig computes */
 
 static void on_the_cpu(void)
 {
@@ -259,7 +260,7 @@ static void rig_open(struct rig *r, const struct tiny_size *size)
     ck_assert_int_eq(kvr_dit_set_prompt(r->d, r->P), KVR_OK);
 }
 
-/* Closing the device asserts that nothing is left. */
+/* Closing the device asserts that no memory is left allocated. */
 static void rig_close(struct rig *r)
 {
     kvr_cache_close(&r->cache);
@@ -274,7 +275,7 @@ struct diary {
     char text[256];
     float last[512]; /* the newest x0 */
     int64_t chunk;
-    int stop_at; /* chunk_begin of this chunk ends the run; -1: none */
+    int stop_at; /* the hook chunk_begin of this chunk stops the rollout; -1: no stop */
 };
 
 static enum kvr_status begin(void *ctx, int chunk)
@@ -332,7 +333,7 @@ START_TEST(hooks_come_in_order)
 }
 END_TEST
 
-/* Nothing of one rollout reaches the next. */
+/* A rollout does not depend on the rollouts before it. */
 START_TEST(a_rollout_repeats)
 {
     struct rig r;
@@ -349,7 +350,7 @@ START_TEST(a_rollout_repeats)
     ck_assert_int_eq(kvr_sample(r.d, r.cache, FRAMES, kvr_noise_philox, &seed, NULL, c), KVR_OK);
     ck_assert(memcmp(a, c, n * (size_t)r.chunk * sizeof *a) == 0);
     ck_assert(memcmp(a, b, n * (size_t)r.chunk * sizeof *a) != 0);
-    /* another prompt is another video, and coming back to it is not */
+    /* another prompt gives another video, and the first prompt gives the first video again */
     r.P[0] += 1;
     ck_assert_int_eq(kvr_dit_set_prompt(r.d, r.P), KVR_OK);
     ck_assert_int_eq(kvr_sample(r.d, r.cache, FRAMES, kvr_noise_philox, &seed, NULL, b), KVR_OK);
@@ -358,14 +359,14 @@ START_TEST(a_rollout_repeats)
     ck_assert_int_eq(kvr_dit_set_prompt(r.d, r.P), KVR_OK);
     ck_assert_int_eq(kvr_sample(r.d, r.cache, FRAMES, kvr_noise_philox, &seed, NULL, b), KVR_OK);
     ck_assert(memcmp(a, b, n * (size_t)r.chunk * sizeof *a) == 0);
-    /* nor does it matter who draws the noise */
+    /* the built-in noise gives the same video as the noise callback */
     ck_assert_int_eq(kvr_sample(r.d, r.cache, FRAMES, NULL, &drawn, NULL, b), KVR_OK);
     ck_assert(memcmp(a, b, n * (size_t)r.chunk * sizeof *a) == 0);
     rig_close(&r);
 }
 END_TEST
 
-/* ---- frames that are given ------------------------------------------------------------- */
+/* ---- given frames ---------------------------------------------------------------------- */
 
 struct gift {
     struct diary diary;
@@ -384,8 +385,9 @@ static enum kvr_status give(void *ctx, int frame0, int n_frames, float *x0)
     return KVR_OK;
 }
 
-/* A rollout that goes on from what another one made is that other one: noise belongs to its place,
- * and the clean pass over the same frames leaves the same cache, so not a bit may differ. */
+/* If the given frames are those of an earlier rollout, the result is that rollout, bit for bit.
+ * Noise depends only on its position, and the clean pass over the same frames fills the same
+ * cache. */
 START_TEST(given_chunks_are_committed_as_generated_ones)
 {
     const int n_given = 2 * (_i + 1);
@@ -424,13 +426,13 @@ static enum kvr_status teach(void *ctx, int chunk, int index, int n_frames, floa
 {
     const struct gift *g = ctx;
 
-    ck_assert_int_eq(index, 1); /* the last of two; the other is not asked for */
+    ck_assert_int_eq(index, 1); /* the teacher gives x0 of the last step only */
     memcpy(x0, g->from + 2 * chunk * g->frame, (size_t)(n_frames * g->frame) * sizeof *x0);
     return KVR_OK;
 }
 
-/* A chunk under a teacher is the chunk of a rollout that was given all of the teacher's earlier
- * ones, to the bit; and the hooks see it, not the teacher's. */
+/* A chunk that is forced by a teacher equals, bit for bit, the chunk after the teacher's earlier
+ * chunks as given frames. The hooks see the forced rollout's chunk, not the teacher's. */
 START_TEST(a_forced_chunk_goes_on_from_the_teacher)
 {
     struct gift g = { .diary = { .stop_at = -1 } };
@@ -462,10 +464,11 @@ START_TEST(a_forced_chunk_goes_on_from_the_teacher)
 }
 END_TEST
 
-/* x0 of every chunk and step, of one rollout, kept and given back to another. */
+/* The x0 of every chunk and step of one rollout, recorded and then used as another rollout's
+ * teacher. */
 struct trajectory {
     float x0[CHUNKS][2][512];
-    int64_t chunk; /* values */
+    int64_t chunk; /* values per chunk */
     int asked;
 };
 
@@ -488,9 +491,9 @@ static enum kvr_status give_step(void *ctx, int chunk, int index, int n_frames, 
     return KVR_OK;
 }
 
-/* Forced at every step to what it would have done, a rollout does that; forced to anything else at
- * the first step of the first chunk, it ends that chunk elsewhere, and no other: each begins anew
- * from the teacher. */
+/* A rollout that is forced at every step to its own x0 does not change. Forcing another x0 at the
+ * first step of chunk 0 changes only that chunk, because the next chunk starts from the teacher
+ * again. */
 START_TEST(forced_steps_are_what_comes_next)
 {
     struct trajectory t = { .asked = 0 };
@@ -515,7 +518,7 @@ START_TEST(forced_steps_are_what_comes_next)
 }
 END_TEST
 
-/* What entered each chunk's last step, worked out as the sampler does it. */
+/* The input of each chunk's last step, computed as the sampler does. */
 struct last_inputs {
     float x[CHUNKS][512];
     uint64_t seed;
@@ -556,8 +559,8 @@ static enum kvr_status count_pass(void *ctx, const struct kvr_cache_view *view)
     return KVR_OK;
 }
 
-/* Without clean passes a chunk has as many passes as steps, and the cache holds what clean passes
- * would make of what entered the last steps, at their timestep: not a bit may differ. */
+/* Without clean passes a chunk has as many passes as steps. The cache then equals, bit for bit,
+ * that of clean passes over the inputs of the last steps, at their timestep. */
 START_TEST(the_last_step_stays)
 {
     struct tiny_size size = flow_size;
@@ -584,7 +587,7 @@ START_TEST(the_last_step_stays)
     kvr_cache_observe(r.cache, NULL, NULL);
     ck_assert_int_eq(kvr_sample(r.d, r.cache, FRAMES, kvr_noise_philox, &seed, NULL, usual),
                      KVR_OK);
-    ck_assert(memcmp(a, usual, (size_t)r.chunk * sizeof *a) == 0); /* the first has no past */
+    ck_assert(memcmp(a, usual, (size_t)r.chunk * sizeof *a) == 0); /* chunk 0 has no past */
     ck_assert(memcmp(a + r.chunk, usual + r.chunk, (size_t)r.chunk * sizeof *a) != 0);
     if (backend == KVR_CPU) {
         ck_assert_msg(kvr_sample(r.d, r.cache, FRAMES, kvr_noise_philox, &seed, &forced, b) ==
@@ -596,7 +599,7 @@ START_TEST(the_last_step_stays)
 }
 END_TEST
 
-/* What is generated depends on what was given. */
+/* The generated frames depend on the given frames. */
 START_TEST(other_given_frames_are_another_video)
 {
     struct gift g = { .diary = { .stop_at = -1 } };
@@ -638,9 +641,9 @@ START_TEST(given_frames_are_whole_chunks)
 }
 END_TEST
 
-/* A model of RGB frames is clamped to its range, at the end of a chunk and not before. */
+/* The x0 of an RGB model is clamped to its range at the end of a chunk, not at earlier steps. */
 struct extremes {
-    float lo[2], hi[2]; /* of step 0, of step 1 */
+    float lo[2], hi[2]; /* extremes of x0 at step 0 and at step 1 */
     int64_t chunk;
 };
 
@@ -695,7 +698,7 @@ START_TEST(not_a_number_ends_the_run)
 }
 END_TEST
 
-/* Once a shape has been seen, a noisy pass asks the allocator for nothing. */
+/* A noisy pass of a shape that has been run before allocates nothing. */
 START_TEST(forward_allocates_nothing)
 {
     const struct kvr_pass pass = { .n_frames = 2 };
@@ -736,7 +739,7 @@ START_TEST(forward_refuses)
     rig_open(&r, &flow_size);
     ck_assert_int_eq(kvr_dit_forward(r.d, r.cache, x, t, &pass, out), KVR_EINVAL);
     pass.n_frames = 2;
-    pass.frame0 = 1023; /* frames 1023 and 1024: positions end at 1023 */
+    pass.frame0 = 1023; /* frames 1023 and 1024, but positions end at 1023 */
     ck_assert_int_eq(kvr_dit_forward(r.d, r.cache, x, t, &pass, out), KVR_EINVAL);
     ck_assert_ptr_nonnull(strstr(kvr_error(), "1023"));
     pass.frame0 = 0;
@@ -785,5 +788,5 @@ int main(void)
     suite_add_tcase(s, tc);
     suite_add_tcase(s, rollouts("CPU", on_the_cpu));
     suite_add_tcase(s, rollouts("CUDA", on_cuda));
-    return run_suite(s); /* OpenMP's threads do not survive a fork */
+    return run_suite(s);
 }

@@ -1,4 +1,4 @@
-/* test_schedules.c - schedules by name, against what the programs themselves compute. */
+/* test_schedules.c - compares named schedules with values that the original programs compute. */
 #include <check.h>
 #include <jansson.h>
 #include <math.h>
@@ -47,8 +47,8 @@ static const struct {
                { "self-forcing-unwarped", "self_forcing_unwarped" },
                { "flashdreams", "flashdreams" } };
 
-/* The recorded values are float32 in 10 digits. Another order of the table's few roundings moves a
- * sigma by up to 2e-7, a timestep by 2e-4. */
+/* The recorded values are float32 with 10 digits. The table's few roundings in another order change
+ * a sigma by up to 2e-7 and a timestep by 2e-4. */
 START_TEST(as_recorded)
 {
     json_t *want = fixture(warped[_i].fixture), *steps = json_object_get(want, "steps");
@@ -121,7 +121,7 @@ START_TEST(a_list)
     choose(&named, "self-forcing");
     ck_assert(memcmp(list.timestep, named.timestep, 4 * sizeof *list.timestep) == 0);
     ck_assert(memcmp(list.sigma, named.sigma, 4 * sizeof *list.sigma) == 0);
-    choose(&list, "1000-500"); /* the model's shift, 3: u = 1/2 gives 1.5 / 2 */
+    choose(&list, "1000-500"); /* with the model's shift of 3, u = 1/2 gives 1.5 / 2 */
     ck_assert_int_eq(list.n_steps, 2);
     ck_assert(fabs(list.sigma[1] - 0.75) <= 2e-7);
     choose(&list, "model");
@@ -185,7 +185,7 @@ START_TEST(in_a_sweep)
     for (int i = 1; i < 4; i++)
         ck_assert_str_ne(s.cell[i].group, s.cell[i - 1].group);
     ck_assert_ptr_nonnull(strstr(s.cell[2].spec, "\"schedule\":\"8:1000-500\""));
-    /* two steps and the clean pass cost less than four and it */
+    /* two steps and a clean pass cost less than four steps and a clean pass */
     ck_assert(s.cell[2].cost < s.cell[1].cost);
     kvr_sweep_free(&s);
     kvr_config_free(&c);
@@ -199,7 +199,7 @@ START_TEST(in_a_sweep)
 }
 END_TEST
 
-/* Other steps, another video. */
+/* Another schedule gives another video. */
 START_TEST(it_reaches_the_sampler)
 {
     static const char *const names[] = { NULL, "model", "lightx2v", "1000-500" };

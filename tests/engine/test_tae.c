@@ -1,5 +1,5 @@
-/* test_tae.c - the tiny decoder, frame after frame, against whole clips in double precision
- * (tools/fixtures/make-taehv-fixture.py), on the CPU and on the emulated device. */
+/* test_tae.c - the tiny decoder, frame by frame, compared with whole clips decoded in double
+ * precision (tools/fixtures/make-taehv-fixture.py), on the CPU and on the emulated device. */
 #include "harness/engine/vae/tae.h"
 
 #include <check.h>
@@ -18,7 +18,8 @@
 
 #define FOLDER "tests/fixtures/wan_real/"
 
-static const int widths[KVR_TAE_LEVELS] = { 12, 8, 6, 4 }; /* of the fixture */
+/* channels per level of the fixture's decoder */
+static const int widths[KVR_TAE_LEVELS] = { 12, 8, 6, 4 };
 static struct kvr_st *golden;
 
 static void open_all(void)
@@ -74,7 +75,7 @@ static struct film decode(struct rig *r, int n)
     return f;
 }
 
-/* What is recorded is in 0..1. */
+/* The recorded pixels are in 0..1, those of the film in -1..1. */
 static double apart(const struct film *f, const struct kvr_tensor *want)
 {
     return film_apart(f, want, 2, -1);
@@ -82,7 +83,8 @@ static double apart(const struct film *f, const struct kvr_tensor *want)
 
 static const char *const clips[] = { "a", "b" };
 
-/* Rounding is 1e-6 in float32, a bound of 1e-5 far below any mistake. Again after a reset. */
+/* Rounding in float32 is 1e-6; the bound of 1e-5 is far below the effect of any mistake. A second
+ * run after a reset must give the same bytes. */
 START_TEST(as_recorded)
 {
     struct film f, again;
@@ -101,7 +103,7 @@ START_TEST(as_recorded)
 }
 END_TEST
 
-/* By the own kernels, and by what stands in for cuDNN. */
+/* Computes with kvreel's own kernels, and with the stand-in for cuDNN. */
 START_TEST(on_a_device)
 {
     struct film f;
@@ -141,7 +143,7 @@ START_TEST(the_same_bytes)
 }
 END_TEST
 
-/* What the arithmetic says is what the allocator holds, and more frames take no more. */
+/* The computed memory equals what the allocator counts, and more frames need no more. */
 START_TEST(memory)
 {
     struct kvr_mem_stats one, more;
@@ -167,8 +169,9 @@ START_TEST(memory)
 }
 END_TEST
 
-/* Of taew2_1 at 480x832, from the table of its layers: 9,844,611 parameters and biases of zeros where
- * it has none, states of 3 x (256 h w + 128 x 4 h w + 64 x 16 h w), 527 GFLOP for a latent frame. */
+/* taew2_1 at 480x832, computed from the table of its layers: 9,844,611 parameters, plus zero biases
+ * where a layer has none; states of 3 x (256 h w + 128 x 4 h w + 64 x 16 h w); 527 GFLOP per latent
+ * frame. */
 START_TEST(real_sizes)
 {
     struct kvr_vae_cost c;

@@ -1,5 +1,5 @@
-/* test_threads.c - the same bytes with 1, 2 and 3 threads: every operation and the linear layer
- * on sizes that are divided among a team, then a whole rollout. */
+/* test_threads.c - 1, 2 and 3 threads give the same bytes: in every operation and the linear layer,
+ * on sizes that are divided among threads, and in a whole rollout. */
 #include <check.h>
 #include <omp.h>
 #include <stdlib.h>
@@ -15,7 +15,8 @@
 
 enum { MAX_TEAM = 3 };
 
-/* Rows and widths that no vector and no team divides; large enough to be dealt out. */
+/* Numbers of rows and columns that neither the vector width nor the number of threads divides. The
+ * operations are large enough to use several threads. */
 static const struct kvr_rows rows = { 409, 203, 100 };
 enum { N = 409 * 203, HEADS = 7, HEAD_DIM = 29, KEYS = 21 };
 
@@ -137,7 +138,8 @@ static const struct linear_case linear_cases[] = {
 };
 enum { N_LINEAR = sizeof linear_cases / sizeof *linear_cases };
 
-/* The team may change between opening and running, and the layer may be packed by any. */
+/* The number of threads may differ between opening a layer and running it. A layer packed by any
+ * number of threads gives the same result. */
 START_TEST(linear_layers)
 {
     const struct linear_case *c = &linear_cases[_i];
@@ -161,7 +163,7 @@ START_TEST(linear_layers)
 
             set_threads(team);
             ck_assert_int_eq(kvr_linear_run(g, c->m, x, 2, two, to), KVR_OK);
-            ck_assert_int_eq(omp_get_max_threads(), team); /* left as it was */
+            ck_assert_int_eq(omp_get_max_threads(), team); /* unchanged */
             ck_assert(memcmp(y, z, bytes) == 0);
             if (packed == 1 && team == 1)
                 memcpy(first, y, bytes);
@@ -181,7 +183,7 @@ START_TEST(linear_layers)
 }
 END_TEST
 
-/* 90 tokens of width 800 a chunk: above what the operations want before they use a team. */
+/* 90 tokens of width 800 per chunk are enough for every operation to use several threads. */
 static const struct tiny_size size = { .dim = 800,
                                        .ffn = 500,
                                        .freq = 32,
@@ -260,6 +262,6 @@ int main(void)
     tcase_add_loop_test(tc, operations, 0, N_OPS);
     tcase_add_loop_test(tc, linear_layers, 0, N_LINEAR);
     tcase_add_loop_test(tc, rollouts, 0, sizeof methods / sizeof *methods);
-    suite_add_tcase(s, tc); /* OpenMP's threads do not survive a fork */
+    suite_add_tcase(s, tc);
     return run_suite(s);
 }

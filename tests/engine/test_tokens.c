@@ -1,4 +1,5 @@
-/* test_tokens.c - cleaning and tokens against what Wan's own tokenizer makes of the same texts. */
+/* test_tokens.c - compares the cleaning of prompts, and their tokens, with the output of Wan's own
+ * tokenizer. */
 #include "harness/engine/text/tokens.h"
 
 #include <check.h>
@@ -62,7 +63,8 @@ static bool same_ids(const json_t *want, const int *ids, int n)
     return true;
 }
 
-/* All but the four with literal special tokens have Wan's ids; those have what is documented. */
+/* The ids equal Wan's, except in the four texts with literal special tokens, whose ids are those
+ * documented. */
 START_TEST(tokens_as_recorded)
 {
     struct kvr_tokenizer *t;
@@ -96,16 +98,18 @@ END_TEST
 static const struct {
     const char *text, *clean;
 } more[] = {
-    { "a\xcc\x81\xcc\xa3", "\xe1\xba\xa1\xcc\x81" },            /* marks are put in order */
+    { "a\xcc\x81\xcc\xa3", "\xe1\xba\xa1\xcc\x81" },            /* combining marks are sorted */
     { "\xe1\x84\x92\xe1\x85\xa1\xe1\x86\xab", "\xed\x95\x9c" }, /* Hangul */
-    { "\xef\xbf\xa3", "\xcc\x84" },                 /* a wide macron is a blank and a mark */
+    /* a full-width macron becomes a blank and a combining mark */
+    { "\xef\xbf\xa3", "\xcc\x84" },
     { "\xe0\xa5\x98", "\xe0\xa4\x95\xe0\xa4\xbc" }, /* excluded from composition */
     { "&#x80;&#129;x&#xfdd0;y&#0;", "\xe2\x82\xac\xc2\x81xy\xef\xbf\xbd" },
     { "&notit; &NTILDE;&nosuch;&#;&", "\xc2\xacit; \xc3\x91&nosuch;&#;&" },
-    { "<i> &amp;\n&amp;amp;", "<i> & &" }, /* three rounds of references, two behind a '<' */
+    { "<i> &amp;\n&amp;amp;", "<i> & &" }, /* three rounds of entity decoding, two after a '<' */
     { "\x1b[1;31mred\x1b[0", "red[0" },
     { "cr\r\n\rlf", "cr lf" },
-    { "\xc3\x83\xc2\xa9 but \xe4\xb8\x80", "\xc3\x83\xc2\xa9 but \xe4\xb8\x80" }, /* no code page */
+    /* mojibake of no known code page stays */
+    { "\xc3\x83\xc2\xa9 but \xe4\xb8\x80", "\xc3\x83\xc2\xa9 but \xe4\xb8\x80" },
     { "caf\xc3\xa9", "caf\xc3\xa9" },
     { "", "" },
 };

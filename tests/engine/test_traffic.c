@@ -1,6 +1,7 @@
-/* test_traffic.c - what one forward moves: launches and bytes of every kernel, predicted, and counted
- * by the emulated device on small models; the prediction at Wan's size is the ledger of docs/cuda-internals.md.
- * A pass that somebody adds to a block fails the count. */
+/* test_traffic.c - the launches and bytes of every kernel in one forward pass. The predicted
+ * numbers must equal those that the emulated device counts on small models. The prediction for
+ * Wan's size is the table in docs/cuda-internals.md. A kernel that is added to a block therefore
+ * makes the test fail. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +19,7 @@
 #include "harness/engine/linear_cuda.h"
 #include "tests/suite.h"
 
-/* Of a model, and of what is cached: a forward over `past` chunks, in BF16. */
+/* Sizes of a model and of the cache: a forward pass in BF16 over `past` chunks. */
 struct size {
     int dim, heads, ffn, freq, text_dim, text, channels, height, width, layers, past;
 };
@@ -49,8 +50,8 @@ static void write_model(const struct size *s)
 
 enum { MOST = 128 };
 
-/* The ledger of a forward that stores nothing, over `past` chunks that a method has stored; groups: on a
- * device of compute capability 9.0, which has the warp-group kernels. */
+/* Counts the traffic of a forward pass that stores nothing, over `past` chunks that the method has
+ * stored. groups: on a device of compute capability 9.0, which has the warp-group kernels. */
 static int count_of(const struct size *s, bool groups, const char *method, enum kvr_path path,
                     struct kvr_traffic_line *lines)
 {
@@ -131,8 +132,8 @@ static int64_t padded(int64_t k)
     return kvr_linear_padded((int)k);
 }
 
-/* Linear layers of m rows, so many alike: inputs and weights in BF16, padded, biases in F32, results of
- * `size` bytes a value. */
+/* Adds `times` linear layers of m rows. Inputs and weights are BF16 with padded rows, biases F32,
+ * results `size` bytes per value. */
 static void layers(struct prediction *p, int64_t times, int64_t m, int64_t n, int64_t k, int size)
 {
     p->launches += times;
@@ -140,8 +141,8 @@ static void layers(struct prediction *p, int64_t times, int64_t m, int64_t n, in
     p->written += times * m * n * size;
 }
 
-/* Rows of queries whose keys are cut into parts, and how many parts: of one layer's own keys, the
- * chunks before and this one, in tiles of so many each. */
+/* Number of query rows whose keys attention cuts into parts; *parts is the number of parts per row.
+ * The keys are those of the past chunks and the current one, in tiles of `tile` keys. */
 static int64_t rows_cut(const struct size *s, int64_t N, int tile, int *parts)
 {
     const struct kvr_attend_shape shape = { N, s->heads, s->dim / s->heads };
@@ -159,13 +160,14 @@ static int64_t rows_cut(const struct size *s, int64_t N, int tile, int *parts)
     return n;
 }
 
-/* Weights and bias of layers with an epilogue. */
+/* Adds the weights and biases of `times` layers whose kernel has an epilogue. */
 static void fused(struct prediction *p, int64_t times, int64_t n, int64_t k)
 {
     p->read += times * (n * padded(k) * 2 + n * 4);
 }
 
-/* The layers of blocks on warp groups, residual sums and GELU in their epilogues. */
+/* The linear layers of all blocks in warp-group kernels, with residual sums and GELU in their
+ * epilogues. */
 static struct prediction fused_layers(const struct size *s)
 {
     const int64_t L = s->layers, F = 3, N = F * s->height * s->width / 4, d = s->dim, f = s->ffn;
@@ -177,11 +179,13 @@ static struct prediction fused_layers(const struct size *s)
     fused(&p, 6 * L, d, d);
     fused(&p, L, f, d);
     fused(&p, L, d, f);
-    /* Patches to x. Of normalised rows: queries, keys and values; the prompt's queries; the hidden layer. */
+    /* Patches are embedded into x. From normalised rows: queries, keys and values; the queries of
+     * cross-attention; the hidden layer. */
     p.read += N * padded(C) * 2 + L * 3 * N * padded(d) * 2;
     p.written += x + L * (4 * x + hidden);
-    p.written += L * 2 * N * ((d + 127) / 128) * 4; /* queries' sums of squares */
-    /* Three are added to x, two by a gate, one of the hidden layer. */
+    p.written += L * 2 * N * ((d + 127) / 128) * 4; /* sums of squares of queries */
+    /* Three layers add to x, two of them through a gate; one of the three reads the hidden
+     * layer. */
     p.read += L * (2 * x + hidden + 3 * x + 2 * vectors);
     p.written += L * 3 * x;
     return p;
@@ -191,20 +195,24 @@ static int predict(const struct size *s, bool groups, struct prediction *out)
 {
     const int64_t L = s->layers, F = 3, N = F * s->height * s->width / 4, d = s->dim, f = s->ffn;
     const int64_t C = 4 * s->channels, q = s->freq, x = N * d * 2, half = d / s->heads / 2;
-    const int64_t a_row = d / s->heads * 4; /* of sums; half of it of what they come to */
-    const bool list = groups && (2 * half == 64 || 2 * half == 128); /* its own keys */
+    /* bytes of one partial row in F32; a result row in BF16 has half of them */
+    const int64_t a_row = d / s->heads * 4;
+    /* self-attention has this kernel */
+    const bool list = groups && (2 * half == 64 || 2 * half == 128);
     int parts;
     const int64_t rows = rows_cut(s, N, list ? KVR_ATTEND_LIST_KEYS : 64, &parts),
                   cut = rows * a_row / 2, sums = rows * (a_row + 2 * 4);
     const int64_t keys = (s->past + 1) * N * d * 2 * 2, prompt = s->text * d * 2 * 2;
-    const int64_t norms = 3 * L + 1;                                 /* the head's, too */
-    const int64_t turned = groups ? 1 : 2, blocks = (d + 127) / 128; /* keys, and queries */
-    /* Of queries that attention norms, and turns. */
+    /* three per block and one in the head */
+    const int64_t norms = 3 * L + 1;
+    /* rotates keys, without warp groups also queries */
+    const int64_t turned = groups ? 1 : 2, blocks = (d + 127) / 128;
+    /* Queries that attention itself normalises and rotates. */
     const int64_t norm = groups ? (N + d) * 4 : 0, angles = groups ? 2 * N * half * 8 : 0;
     const struct prediction none = { 0 };
     struct prediction products = { "linear_bf16", PRODUCTS, 0, 0, 0 };
     const struct prediction all[] = {
-        /* Into patches, and three times for the time. */
+        /* The input patches, and three layers of the time embedding. */
         { "linear_round", ELEMENTS, 4, N * C * 4 + F * (q + 2 * d) * 4,
           N * padded(C) * 2 + F * (padded(q) + 2 * padded(d)) * 2 },
         { "silu", ELEMENTS, 2, 2 * F * d * 4, 2 * F * d * 4 },
@@ -213,11 +221,11 @@ static int predict(const struct size *s, bool groups, struct prediction *out)
           (L * 6 + 2) * F * d * 4 },
         { "norm_rows", ELEMENTS, norms, norms * x + ((2 * L + 1) * F * 2 + L * 2) * d * 4,
           norms * N * padded(d) * 2 },
-        /* Queries, and keys to where the cache has them. */
+        /* Rotates queries in place, and keys into the cache. */
         { "rope_rows", ELEMENTS, L, L * (turned * (x + d * 4) + 2 * N * half * 8), L * turned * x },
         { "rms_rows", ELEMENTS, groups ? 0 : L, L * (x + d * 4), L * x },
         { "query_inverses", ELEMENTS, groups ? 2 * L : 0, 2 * L * N * blocks * 4, 2 * L * N * 4 },
-        /* Its own keys, in parts or not, and the prompt's. */
+        /* Self-attention, whose keys may be cut into parts, and cross-attention. */
         { list ? "attend_list" : "attend_mma_rows", ATTENTION, 2 * L,
           L * (2 * x + keys + prompt + 2 * norm + angles), L * (2 * x - cut + parts * sums) },
         cut ? (struct prediction){ "attend_parts", ATTENTION, L, L * parts * sums, L * cut } : none,
@@ -234,9 +242,10 @@ static int predict(const struct size *s, bool groups, struct prediction *out)
         layers(&products, 6 * L, N, d, d, 2);
         layers(&products, L, N, f, d, 2);
         products.written +=
-            L * N * (padded(f) - f) * 2; /* columns added by padding: zeros after GELU */
+            L * N * (padded(f) - f) * 2; /* padding columns, which stay zero after GELU */
         layers(&products, L, N, d, f, 2);
-        products.read += 3 * L * x + 2 * L * F * d * 4; /* three are added to x, two by a gate */
+        /* three layers add to x, two through a gate */
+        products.read += 3 * L * x + 2 * L * F * d * 4;
     }
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i].launches)
@@ -245,23 +254,25 @@ static int predict(const struct size *s, bool groups, struct prediction *out)
     return n;
 }
 
-/* ---- what it could be -------------------------------------------------------------------- */
+/* ---- lower bounds ------------------------------------------------------------------------ */
 
-/* Of a forward's bytes, whatever its kernels: activations of a block as BF16, each read and written
- * once by every launch that has to; weights of its layers; keys and values. */
+/* Least bytes of a forward pass, whatever its kernels. Activations of a block are BF16, read and
+ * written once by every launch that needs them. Weights of its layers, and keys and values, are
+ * read once. */
 struct least {
     double activations, weights, keys;
 };
 
-/* Rows of d that a block's launches read and write, with residuals and GELU in the products before
- * them; beside these the hidden layer is written and read. `fused`: norms and rotation are in products,
- * too. */
+/* Number of rows of d values that the launches of a block read and write, if residual sums and GELU
+ * are part of the linear layers. The hidden layer is counted separately. fused: norms and rotation
+ * are part of the linear layers, too. */
 static int rows_moved(bool fused)
 {
     const int products =
-        (1 + 3) + (1 + 1) + (1 + 1) + (1 + 1) + (1 + 1); /* QKV, out, Q, out, FFN */
-    const int residuals = 3, attention = 2 * (1 + 1);    /* queries in, what they come to out */
-    const int norms = 3 * (1 + 1), rotation = 2 * (1 + 1) + (1 + 1); /* Q, K; the prompt's Q */
+        (1 + 3) + (1 + 1) + (1 + 1) + (1 + 1) + (1 + 1); /* QKV, output, cross Q, output, FFN */
+    const int residuals = 3, attention = 2 * (1 + 1);    /* reads queries, writes results */
+    /* Q and K; cross-attention's Q */
+    const int norms = 3 * (1 + 1), rotation = 2 * (1 + 1) + (1 + 1);
 
     return products + residuals + attention + (fused ? 0 : norms + rotation);
 }
@@ -286,7 +297,7 @@ static const struct kvr_traffic_line *find(const struct kvr_traffic_line *lines,
     return NULL;
 }
 
-/* To the launch and to the byte, and nothing besides. */
+/* The counted launches and bytes of every kernel equal the prediction, and no other kernel runs. */
 START_TEST(counted_as_predicted)
 {
     static const struct size sizes[] = { { 64, 2, 96, 32, 32, 16, 4, 8, 8, 2, 1 },
@@ -313,19 +324,21 @@ START_TEST(counted_as_predicted)
 }
 END_TEST
 
-/* Path staged: codes are read once, all coded keys and values are written once as BF16, and the launches and
- * bytes of everything else exceed those of an uncoded cache by at most 10 %. No kernel of F32 scratch runs. */
+/* Path staged: codes are read once, and all decoded keys and values are written once as BF16.
+ * Everything else needs at most 10 % more launches and bytes than an uncoded cache. No kernel uses
+ * F32 scratch memory. */
 START_TEST(staged_is_one_launch_over_bf16)
 {
     static const struct {
         const char *method;
-        double bits; /* stored per element, scales included */
+        double bits; /* stored bits per element, scales included */
     } t[] = {
         { "RTN_INT4", 5 }, { "KIVI_INT2", 3.125 }, { "QUAROT_KV_INT4", 5 }, { "PRQ_INT4", 10 }
     };
     static const struct size s = { 128, 2, 96, 32, 32, 16, 4, 16, 24, 2, 2 };
     struct kvr_traffic_line plain[MOST], staged[MOST];
-    const int64_t values = 2 * s.past * 3 * (s.height * s.width / 4) * s.dim; /* of a layer */
+    /* keys and values of a layer */
+    const int64_t values = 2 * s.past * 3 * (s.height * s.width / 4) * s.dim;
     const int n_plain = count(&s, _i % 2, plain),
               n = count_of(&s, _i % 2, t[_i / 2].method, KVR_PATH_STAGED, staged);
     int decoders = 0;
@@ -359,8 +372,8 @@ START_TEST(staged_is_one_launch_over_bf16)
 }
 END_TEST
 
-/* At Wan 1.3B's size with 21 frames visible: all coded tokens of a layer fit the BF16 scratch at once, 0.2 GB of K
- * and V, and nothing is staged in F32. */
+/* At Wan 1.3B's size with 21 visible frames, the BF16 scratch memory of 0.2 GB holds all coded keys
+ * and values of a layer at once. Nothing is staged in F32. */
 START_TEST(staged_scratch_at_wans_size)
 {
     static const char *const methods[] = { "RTN_INT4", "KIVI_INT2", "QUAROT_KV_INT4", "PRQ_INT4",
@@ -389,20 +402,21 @@ START_TEST(staged_scratch_at_wans_size)
 }
 END_TEST
 
-/* Path decoded, in a pass that stores nothing: each layer's whole cache is filled with zeros, decoded to F32,
- * read again and written as BF16; the chunk is copied in. The study's reading does so for the capacity, which
- * has room for the chunk, and also where it codes again. */
+/* Path decoded, in a pass that stores nothing. Each layer's whole cache is filled with zeros,
+ * decoded to F32, read again and written as BF16; the chunk is copied in. The study's reading
+ * decodes the capacity, which includes the chunk, and does so again where it encodes again. */
 START_TEST(decoded_moves_the_whole_cache)
 {
     static const struct size s = { 128, 2, 96, 32, 32, 16, 4, 16, 24, 2, 2 };
-    const int64_t chunk = 2 * 3 * (s.height * s.width / 4) * s.dim * s.layers; /* values, K and V */
+    /* number of values of K and V */
+    const int64_t chunk = 2 * 3 * (s.height * s.width / 4) * s.dim * s.layers;
     const int64_t values = s.past * chunk;
     struct kvr_traffic_line plain[MOST], lines[MOST];
     const int n_plain = count(&s, _i, plain),
               n = count_of(&s, _i, "RTN_INT4", KVR_PATH_DECODED, lines);
     const struct {
         const char *what;
-        int64_t launches, read, written; /* beyond an uncoded cache's */
+        int64_t launches, read, written; /* in excess of an uncoded cache's */
     } want[] = { { "fill", 2 * s.layers, 0, 4 * values },
                  { "raw_to_bf16", 2 * s.layers, 4 * values, 2 * values },
                  { "copy", 2 * s.layers, 2 * chunk, 2 * chunk } };
@@ -432,7 +446,8 @@ START_TEST(decoded_moves_the_whole_cache)
 }
 END_TEST
 
-/* What the device counts is what its kernels touch: a fill writes, a copy reads and writes. */
+/* The device counts the bytes that its kernels touch: a fill writes them, a copy reads and writes
+ * them. */
 START_TEST(the_account_itself)
 {
     struct kvr_traffic_line lines[4];
@@ -461,7 +476,8 @@ END_TEST
 
 static const struct size wan = { 1536, 12, 8960, 256, 4096, 512, 16, 60, 104, 30, 4 };
 
-/* Whether a table's line is of this name and has the cell in the column of capability 9.0, or of others. */
+/* Does a table line have the name, and the cell in the column of capability 9.0 (`nine`) or in that
+ * of others? */
 static bool has_cell(const char *line, const char *name, bool nine, const char *cell)
 {
     const size_t n = strlen(name);
@@ -479,14 +495,14 @@ static bool has_cell(const char *line, const char *name, bool nine, const char *
     return strncmp(at, cell, strlen(cell)) == 0 && strncmp(at + strlen(cell), " |", 2) == 0;
 }
 
-/* The ledger of docs/cuda-internals.md: a forward of Wan's 1.3B over five chunks, in GB; _i: on capability 9.0. */
+/* The table in docs/cuda-internals.md: a forward pass of Wan 1.3B over five chunks, in GB. Loop:
+ * other capabilities, then 9.0. */
 START_TEST(at_wans_size)
 {
     static const struct {
         double passes, all, activations;
     } most[2] = { { 5.5e9, 27.5e9, 20e9 }, { 4e9, 25.2e9, 17.6e9 } };
-    const struct least least =
-        least_of(&wan, false); /* the bound: weights and keys are read at least once */
+    const struct least least = least_of(&wan, false); /* weights and keys are read at least once */
     struct prediction p[MOST];
     const int n = predict(&wan, _i, p);
     int64_t launches[N_KINDS] = { 0 };
@@ -500,7 +516,7 @@ START_TEST(at_wans_size)
         launches[p[i].kind] += p[i].launches;
         bytes[p[i].kind] += (double)(p[i].read + p[i].written);
         if (strcmp(p[i].what, "attend_parts") == 0)
-            parts = 2 * (double)p[i].read; /* written by the launch before */
+            parts = 2 * (double)p[i].read; /* an earlier launch wrote them */
     }
     all = bytes[ELEMENTS] + bytes[PRODUCTS] + bytes[ATTENTION];
     activations = all - least.weights - least.keys - parts;
@@ -527,7 +543,7 @@ START_TEST(at_wans_size)
 }
 END_TEST
 
-/* And the lower bounds that docs/cuda-internals.md states below its formula. */
+/* The lower bounds that docs/cuda-internals.md states below its formula. */
 START_TEST(the_least)
 {
     static const char *const name[] = { "n keys", "19 replaces 31" };

@@ -1,4 +1,5 @@
-/* test_tune.c - the file of measured choices, and products tuned with a stand-in for cuBLASLt. */
+/* test_tune.c - the file of measured kernel choices, and the tuning of matrix products with a
+ * stand-in for cuBLASLt. */
 #include "harness/engine/tune.h"
 
 #include <check.h>
@@ -50,7 +51,8 @@ static void fill_file(void)
 
     ck_assert_int_eq(kvr_tune_keep(t, "4x5x6 bf16", 3, 1.5), KVR_OK);
     ck_assert_int_eq(kvr_tune_keep(t, "7x8x9 bf16", KVR_TUNE_OWN, 0), KVR_OK);
-    ck_assert_int_eq(kvr_tune_keep(t, "4x5x6 bf16", 2, 1.25), KVR_OK); /* of another process */
+    /* a later measurement of another process */
+    ck_assert_int_eq(kvr_tune_keep(t, "4x5x6 bf16", 2, 1.25), KVR_OK);
     kvr_tune_close(&t);
 }
 
@@ -70,10 +72,10 @@ START_TEST(kept)
 }
 END_TEST
 
-/* What a file may hold besides its head and good lines, and what is said of it. */
+/* Damaged text in the file, and the beginning or a part of what is reported. */
 static const struct {
     const char *text;
-    bool whole; /* else behind a good file */
+    bool whole; /* the whole file; false: appended to a valid file */
     const char *said;
 } damaged[] = {
     { "4x5x6 bf16 = 3\n", false, "line 5 of the file is damaged: measured again" },
@@ -83,7 +85,8 @@ static const struct {
     { "4x5x6 bf16 = 3 nan\n", false, "line 5 of the file is damaged" },
     { "4x5x6 bf16 = 3 1.0 1\n", false, "line 5 of the file is damaged" },
     { " = 3 1.0\n", false, "line 5 of the file is damaged" },
-    { "4x5x6 bf16 = 3 1.0", false, "line 5 of the file is damaged" }, /* cut */
+    /* the line's end is missing */
+    { "4x5x6 bf16 = 3 1.0", false, "line 5 of the file is damaged" },
     { "\n", false, "line 5 of the file is damaged" },
     { "", true, "line 1 of the file names another GPU" },
     { "kvreel autotune 1; a card\n", true, "line 1 of the file names another GPU" },
@@ -104,7 +107,7 @@ START_TEST(measured_again)
     ck_assert(!kvr_tune_find(t, "7x8x9 bf16", &choice));
     ck_assert_int_eq(kvr_tune_keep(t, "7x8x9 bf16", 1, 2), KVR_OK);
     kvr_tune_close(&t);
-    t = opened("a card; driver 1; library 2"); /* replaced as a whole */
+    t = opened("a card; driver 1; library 2"); /* the file has been replaced */
     ck_assert(kvr_tune_find(t, "7x8x9 bf16", &choice) && choice == 1);
     ck_assert(!kvr_tune_find(t, "4x5x6 bf16", &choice));
     ck_assert_ptr_nonnull(strstr(kvr_tune_words(t), ": 1 known, 0 measured"));
@@ -112,7 +115,7 @@ START_TEST(measured_again)
 }
 END_TEST
 
-/* Another card, driver or library. */
+/* A file of another GPU, driver or library is not used. */
 START_TEST(foreign)
 {
     struct kvr_tune *t;
@@ -127,7 +130,7 @@ START_TEST(foreign)
 }
 END_TEST
 
-/* A folder that cannot be made is no error: nothing is kept. */
+/* If the cache folder cannot be created, that is no error: choices are kept in memory only. */
 START_TEST(nowhere)
 {
     struct kvr_tune *t;
@@ -150,7 +153,7 @@ END_TEST
 
 enum { M = 6, N = 16, K = 32 };
 
-/* How often the stand-in computed by each of its proposals. */
+/* How often the stand-in has computed with each of its three proposals. */
 static const long *counts(void)
 {
     void *library = dlopen(fake, RTLD_NOW);
@@ -196,7 +199,7 @@ static void rig_close(struct rig *r)
     kvr_dev_close(&r->dev);
 }
 
-/* The layer's rounded result is right: a sum of 32 products in F32, rounded to BF16 once. */
+/* Runs the layer and checks its result: a sum of 32 products in F32, rounded to BF16 once. */
 static void run_once(struct rig *r)
 {
     const struct kvr_linear *l = r->l;
@@ -220,7 +223,8 @@ static void run_once(struct rig *r)
     }
 }
 
-/* What the stand-in does, which of its proposals is then used (-1: kvreel's kernel), untuned and tuned. */
+/* The stand-in's fault, and the proposal that is used without and with tuning; -1: kvreel's
+ * kernel. */
 static const struct {
     const char *does;
     int untuned, tuned;
@@ -234,8 +238,9 @@ START_TEST(the_fastest)
 
     if (cards[_i].does)
         setenv("KVR_TEST_BLASLT", cards[_i].does, 1);
-    /* Kvreel's kernel takes some 5 ms emulated, and 30 ms under checks: more than the second proposal, less
-     * than 200 ms. Where the first two fail it is the third or kvreel's; either is right. */
+    /* Kvreel's emulated kernel takes about 5 ms, and 30 ms with sanitizers: longer than the second
+     * proposal, but less than 200 ms. If the first two proposals fail, either the third or kvreel's
+     * kernel is right. */
     for (int tuned = 0; tuned < 2; tuned++) {
         const int by = tuned ? cards[_i].tuned : cards[_i].untuned;
         const long *now = counts();
@@ -246,7 +251,7 @@ START_TEST(the_fastest)
         memcpy(before, now, sizeof before);
         if (fails && !tuned) {
             rig_close(&r);
-            continue; /* it fails to run */
+            continue; /* untuned, the failing proposal would be used */
         }
         run_once(&r);
         for (int i = 0; i < 3; i++)
@@ -260,7 +265,7 @@ START_TEST(the_fastest)
 }
 END_TEST
 
-/* A second process measures nothing, and uses what the first has found. */
+/* A second process measures nothing and uses the first one's choices. */
 START_TEST(known_from_the_file)
 {
     const long *now = counts();
@@ -282,7 +287,8 @@ START_TEST(known_from_the_file)
 }
 END_TEST
 
-/* F32 is not tuned, nor is a device without a library: nothing is said, and no file is made. */
+/* Neither F32 nor a device without the library is tuned: nothing is reported, and no file is
+ * written. */
 START_TEST(nothing_to_tune)
 {
     struct kvr_dev *dev;
@@ -302,7 +308,8 @@ START_TEST(nothing_to_tune)
 }
 END_TEST
 
-/* On capability 9.0 one launch is held against product and pass, and what the file says is done. */
+/* On capability 9.0 tuning compares one fused launch with a matrix product and a separate pass. The
+ * layer then follows the choice in the file. */
 START_TEST(one_launch_or_two)
 {
     const struct kvr_linear_gate gate = { .tokens_per_frame = 1 };
@@ -336,7 +343,7 @@ START_TEST(one_launch_or_two)
                                           (const struct kvr_linear *const[]){ r.l }, &sum, &done),
                      KVR_OK);
     ck_assert_int_eq(done, _i == 0);
-    if (!done) /* then the other way is there */
+    if (!done) /* then the two launches are possible */
         ck_assert_int_eq(kvr_linear_run_added(r.g, M, with.in, r.l, &gate, sum, r.y.p, &left),
                          KVR_OK);
     ck_assert_int_eq(kvr_dev_sync(r.dev), KVR_OK);

@@ -1,5 +1,5 @@
-/* test_umt5.c - the text encoder against a double-precision run of the original's code, on the CPU
- * and on the emulated device. */
+/* test_umt5.c - compares the text encoder with a run of the original code in double precision, on
+ * the CPU and on the emulated device. */
 #include "harness/engine/text/umt5.h"
 
 #include <check.h>
@@ -83,7 +83,7 @@ static double apart(const float *x, const float *want, int64_t n)
     return sqrt(off / all);
 }
 
-/* Rows of the texts, of a golden tensor with LEN rows a text. */
+/* The largest relative distance of a text's rows from a golden tensor with LEN rows per text. */
 static double worst(const float *x, const char *name, int width)
 {
     double most = 0;
@@ -127,7 +127,8 @@ struct taps {
     double worst;
 };
 
-/* Parts of block 0 are recorded for the second text, which is the second in the call. */
+/* Compares the recorded intermediate tensors of block 0, which belong to the second text of the
+ * call. */
 static void compare_tap(void *ctx, const char *name, const float *data, int64_t n)
 {
     struct taps *t = ctx;
@@ -149,7 +150,8 @@ static void compare_tap(void *ctx, const char *name, const float *data, int64_t 
     t->seen++;
 }
 
-/* Every part, in float32: rounding is 3e-7 of it, the smallest mistake far above 1e-5. */
+/* In float32, rounding is 3e-7 of every intermediate tensor. The bound of 1e-5 is far below the
+ * effect of the smallest mistake. */
 START_TEST(as_recorded)
 {
     struct kvr_umt5 *e = encoder(devs[_i], FOLDER "umt5.safetensors");
@@ -168,7 +170,7 @@ START_TEST(as_recorded)
 }
 END_TEST
 
-/* Weights are BF16, sums F32: against double arithmetic on the same weights. */
+/* Weights in BF16, sums in F32; compared with double precision on the same weights. */
 START_TEST(bf16_weights)
 {
     struct kvr_umt5 *e = encoder(devs[_i], FOLDER "models_t5_tiny-enc-bf16.pth");
@@ -183,7 +185,7 @@ START_TEST(bf16_weights)
 }
 END_TEST
 
-/* 150 tokens reach every bucket. */
+/* A text of 150 tokens uses every bucket of relative positions. */
 START_TEST(every_bucket)
 {
     struct kvr_umt5 *e = encoder(devs[_i], FOLDER "umt5.safetensors");
@@ -198,7 +200,8 @@ START_TEST(every_bucket)
 }
 END_TEST
 
-/* What else is in the call changes roundings at most, and threads change nothing. */
+/* Other texts in the same call change at most roundings, and the number of threads changes
+ * nothing. */
 START_TEST(alone_and_in_company)
 {
     struct kvr_umt5 *e = encoder(devs[_i], FOLDER "umt5.safetensors");
@@ -216,8 +219,8 @@ START_TEST(alone_and_in_company)
 }
 END_TEST
 
-/* What the arithmetic promises is what the allocator saw, but for oneDNN's padding of packed
- * matrices; and at full size it is under 2 GiB for 2048 tokens. */
+/* The predicted memory equals the allocator's, apart from oneDNN's padding of packed matrices. At
+ * full size it is under 2 GiB for 2048 tokens. */
 START_TEST(memory)
 {
     const struct kvr_umt5_sizes xxl = { 256384, 4096, 4096, 10240, 64, 24, 32 };
@@ -237,7 +240,8 @@ START_TEST(memory)
     kvr_mem_stats(kvr_dev_host(dev), &host);
     said = kvr_umt5_bytes(kvr_umt5_sizes(e), n, n, 1);
     ck_assert_msg(mem.peak_total <= said + 65536, "%zu, said %zu", mem.peak_total, said);
-    /* On a device a matrix is there once, and the other time in the host's memory. */
+    /* The prediction counts a matrix twice: on a device one copy is in device memory, the other in
+     * the host's. */
     ck_assert_msg(mem.peak_total >= (_i ? said / 2 : said * 3 / 4), "%zu, said %zu", mem.peak_total,
                   said);
     ck_assert_msg(host.peak_total <= said + 65536, "%zu, said %zu", host.peak_total, said);

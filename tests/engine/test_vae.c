@@ -1,5 +1,5 @@
-/* test_vae.c - the decoder against a double-precision run of the original's code, on the CPU and on
- * the emulated device. */
+/* test_vae.c - compares the decoder with a run of the original code in double precision, on the CPU
+ * and on the emulated device. */
 #include "harness/engine/vae/vae.h"
 
 #include <check.h>
@@ -82,7 +82,7 @@ static struct film decode(struct rig *r, const struct kvr_tensor *z, int n)
 
 static const char *const clips[] = { "a", "b", "c", "d" };
 
-/* Rounding is 1e-6 in float32, a bound of 1e-5 far below any mistake. */
+/* Rounding in float32 is 1e-6; the bound of 1e-5 is far below the effect of any mistake. */
 START_TEST(as_recorded)
 {
     struct kvr_tensor z, raw;
@@ -126,7 +126,7 @@ START_TEST(bytes_as_recorded)
             for (int64_t p = 0; p < area; p++)
                 apart += bytes[i * f.n_frame + p * 3 + c] !=
                          ((const uint8_t *)u8.data)[(i * 3 + c) * area + p];
-    /* A value within rounding of a byte's edge may fall on the other side: 1e-6 of 1/255. */
+    /* A value that is within 1e-6 of a step between bytes may round to either. */
     ck_assert_msg(apart <= f.n * f.n_frame / 1000, "%lld bytes differ", (long long)apart);
     f.y[5] = NAN;
     kvr_vae_bytes_of(f.y, f.n_frame, bytes, &finite);
@@ -137,8 +137,8 @@ START_TEST(bytes_as_recorded)
 }
 END_TEST
 
-/* Every layer's result of the first two latent frames. A doubled frame's twin comes when all that
- * follows the first has been shown. */
+/* Compares every layer's result for the first two latent frames. A layer that doubles frames
+ * reports its second frame after all later layers have processed the first. */
 struct taps {
     int latent, seen, n_names;
     struct {
@@ -148,7 +148,7 @@ struct taps {
     double worst;
 };
 
-/* Which of a latent frame's frames this layer shows now. */
+/* Number of earlier results of this layer for the current latent frame. */
 static int64_t turn(struct taps *t, const char *name)
 {
     int i = 0;
@@ -212,12 +212,13 @@ START_TEST(layers_and_states)
                          KVR_OK);
         ck_assert_int_eq(kvr_vae_state(r.v, 0, frame, &seen, &n), KVR_OK);
         ck_assert_int_eq(seen, taps.latent + 1);
-        /* what doubles frames has not seen the first latent one */
+        /* a layer that doubles frames skips the first latent frame */
         ck_assert_int_eq(kvr_vae_state(r.v, 11, frame, &seen, &n), KVR_OK);
         ck_assert_int_eq(seen, taps.latent);
     }
     ck_assert_msg(taps.worst <= 1e-5, "a layer is off by %g", taps.worst);
-    /* 20 layers of the first frame; of the second 6 show one, 4 two and 10 four */
+    /* 20 results for the first latent frame; for the second 7 layers give one, 4 give two and 9
+     * give four */
     ck_assert_int_eq(taps.seen, 20 + 7 + 2 * 4 + 4 * 9);
     for (size_t i = 0; i < sizeof recorded / sizeof *recorded; i++) {
         struct kvr_tensor want;
@@ -236,7 +237,7 @@ START_TEST(layers_and_states)
             for (int64_t e = 0; e < n; e++) {
                 const int64_t c = e % want.shape[0], p = e / want.shape[0];
                 const double v = ((const float *)want.data)[(c * 2 + f) * area + p];
-                const int mine = f - (2 - n_frames); /* one that was never pushed is zeros */
+                const int mine = f - (2 - n_frames); /* a frame that was never pushed is zeros */
 
                 worst = fmax(worst, fabs((mine >= 0 ? (double)frame[mine][e] : 0) - v));
             }
@@ -247,7 +248,7 @@ START_TEST(layers_and_states)
 }
 END_TEST
 
-/* Two latent frames of pixels on a device, and the same again after a reset. */
+/* Decodes two latent frames on a device, and again after a reset: the bytes are the same. */
 START_TEST(on_a_device)
 {
     struct kvr_tensor z, raw;
@@ -268,9 +269,9 @@ START_TEST(on_a_device)
 }
 END_TEST
 
-/* In BF16 some 30 layers round frames and weights four times each, 2^-9 / sqrt(3) every time. Independent
- * errors add up as their root, sqrt(120) 1.1e-3 = 1.2e-2; these weights, of 4 channels, double that:
- * by layer it grows from 3.5e-3 to 2.5e-2. */
+/* In BF16 about 30 layers round frames and weights four times each, by 2^-9 / sqrt(3) = 1.1e-3.
+ * Independent errors add up to sqrt(120) 1.1e-3 = 1.2e-2. With these weights of 4 channels the
+ * error is twice that: it grows from 3.5e-3 to 2.5e-2 over the layers. */
 START_TEST(in_bf16)
 {
     struct kvr_tensor z, raw;
@@ -300,7 +301,7 @@ START_TEST(in_bf16)
 }
 END_TEST
 
-/* Another clip after a reset, and other threads, change no byte. */
+/* A clip gives the same bytes after another clip and a reset, and with any number of threads. */
 START_TEST(the_same_bytes)
 {
     struct kvr_tensor z;
@@ -325,8 +326,8 @@ START_TEST(the_same_bytes)
 }
 END_TEST
 
-/* What the arithmetic says is what the allocator holds, beside strips and padded weights: and more
- * frames take no more. */
+/* The computed memory equals the allocator's, apart from scratch strips and padded weights. More
+ * frames need no more. */
 START_TEST(memory)
 {
     struct kvr_vae_cost cost;
@@ -342,7 +343,7 @@ START_TEST(memory)
     free(f.y);
     kvr_mem_stats(r.dev, &one);
     kvr_vae_reset(r.v);
-    f = decode(&r, &z, _i ? 1 : 7); /* emulated, frames take long */
+    f = decode(&r, &z, _i ? 1 : 7); /* frames take long on the emulated device */
     free(f.y);
     kvr_mem_stats(r.dev, &seven);
     kvr_vae_cost(16, BASE, 3, 2, KVR_F32, &cost);
@@ -357,9 +358,10 @@ START_TEST(memory)
 }
 END_TEST
 
-/* The arithmetic of the real decoder at 480x832, as counted layer by layer elsewhere: 944,286,720
- * elements of states, 73.3 M parameters, 4.35 and 13.55 TFLOP. */
-enum { REAL_VECTORS = 96 * (127 + 85) + 16 + 3 }; /* biases and norms' factors, in widths */
+/* Sizes of the real decoder at 480x832, also counted layer by layer: states of 944,286,720
+ * elements, 73.3 M parameters, 4.35 TFLOP for the first latent frame and 13.55 for each later
+ * one. */
+enum { REAL_VECTORS = 96 * (127 + 85) + 16 + 3 }; /* number of biases and norm factors */
 
 START_TEST(real_sizes)
 {
@@ -370,11 +372,11 @@ START_TEST(real_sizes)
     ck_assert_uint_eq(c.weights, (size_t)(73295331 + 272) * sizeof(float));
     ck_assert_msg(fabs(c.flop_first / 4.35e12 - 1) <= 0.005, "%g", c.flop_first);
     ck_assert_msg(fabs(c.flop_next / 13.55e12 - 1) <= 0.005, "%g", c.flop_next);
-    ck_assert_uint_le(c.states + c.weights + c.frames, (size_t)11 << 29); /* 5.5 GiB, in floats */
+    ck_assert_uint_le(c.states + c.weights + c.frames, (size_t)11 << 29); /* 5.5 GiB in F32 */
     kvr_vae_cost(16, 96, 60, 104, KVR_BF16, &half);
     ck_assert_uint_eq(2 * half.states, c.states);
     ck_assert_uint_eq(2 * half.frames, c.frames);
-    /* norms' factors and biases stay F32: 2 bytes more of each */
+    /* norm factors and biases stay F32, 2 bytes more than in BF16 */
     ck_assert_uint_eq(2 * half.weights - c.weights, (size_t)REAL_VECTORS * sizeof(float));
     ck_assert(half.flop_first == c.flop_first && half.flop_next == c.flop_next);
 }

@@ -1,5 +1,5 @@
-/* test_wan22.c - Wan 2.2 as LongLive 2.0 runs it: the solver, adapters, shots, a first frame; and recorded
- * folders on the CPU and on the emulated device. */
+/* test_wan22.c - Wan 2.2 as LongLive 2.0 runs it: the solver, adapters, shots, and a first frame.
+ * Recorded folders are reproduced on the CPU and on the emulated device. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -20,8 +20,8 @@
 
 #define SOLVER "tests/fixtures/wan22/unipc.safetensors"
 
-/* Folders of parity data: drawn and recorded by tools/fixtures/make-wan22-fixture.py; and, where it is at
- * hand, recorded on LongLive 2.0's own modules. */
+/* Folders with recorded results. tools/fixtures/make-wan22-fixture.py generates the first; the
+ * second, if present, is recorded with LongLive 2.0's own modules. */
 static const char *const folders[] = { "tests/fixtures/wan22", "../shared/fixtures/wan22" };
 
 /* ---- the solver -------------------------------------------------------------------------- */
@@ -36,7 +36,7 @@ static const float *recorded(struct kvr_st *f, const char *name, int64_t n)
     return t.data;
 }
 
-/* Equal in every bit. */
+/* The tables equal the recorded ones in every bit. */
 START_TEST(tables_are_the_recorded_ones)
 {
     static const int steps[] = { 2, 4, 8, 20 }, shifts[] = { 1, 3, 5, 8 };
@@ -60,7 +60,8 @@ START_TEST(tables_are_the_recorded_ones)
 }
 END_TEST
 
-/* 1000 sigma is a whole number or a hair above it: the scheduler's largest sigma, .999 in F32, is above .999. */
+/* 1000 sigma may be slightly above a whole number: the scheduler's largest sigma, .999 in F32, is
+ * above .999. Its timestep must be that number. */
 START_TEST(whole_timesteps_are_kept)
 {
     static const float wanted[] = { 999, 832, 666, 499, 333, 166 };
@@ -101,7 +102,7 @@ static void run_blend(const struct run *r, struct kvr_unipc_weights w, const flo
     kvr_blend(r->n, &b, out);
 }
 
-/* m of step i is in r->m[0]. */
+/* Advances the run by step i, whose x0 prediction is in r->m[0]. */
 static void run_on(struct run *r, int i)
 {
     if (i > 0)
@@ -120,7 +121,7 @@ static void run_shift(struct run *r)
     r->m[0] = oldest;
 }
 
-/* 1e-6 of the largest state: a float32 rounding a step, eight steps. */
+/* The bound is 1e-6 of the largest state: one float32 rounding per step, for eight steps. */
 START_TEST(given_flows_lead_to_the_recorded_states)
 {
     enum { N = 2 * 48 * 3 * 4 };
@@ -151,8 +152,8 @@ START_TEST(given_flows_lead_to_the_recorded_states)
 }
 END_TEST
 
-/* x0 that never changes is where any number of steps leads, and on the way the sample is between it
- * and the noise as the sigmas say. */
+/* If x0 never changes, any number of steps ends at it. At every step the sample is (1 - sigma) x0 +
+ * sigma noise. */
 START_TEST(a_constant_prediction_is_reached)
 {
     struct run r = { 0 };
@@ -273,8 +274,8 @@ static void forward(struct kit *k, int chunk, bool clean, const float *x, float 
     ck_assert_int_eq(kvr_cache_end_pass(k->cache), KVR_OK);
 }
 
-/* The sampler is the solver over the network: the same bytes by hand. Nothing is drawn but the first
- * noise. */
+/* The sampler gives the bytes of a hand-written loop of solver and network. Only the initial noise
+ * is random. */
 static enum kvr_status first_noise(void *ctx, int chunk, int step, int frame0, int n_frames,
                                    int64_t frame_elems, float *dst)
 {
@@ -343,8 +344,8 @@ static void sample(struct kit *k, const struct kvr_shots *shots, bool one_prompt
 
 static const int cut_at_2[CHUNKS] = { 0, 0, 1, 1, 1 };
 
-/* A cut between equal prompts that adds nothing to positions is no cut, kept or passed again; one that
- * adds is. */
+/* A cut between equal prompts without an offset of positions changes nothing, whether the cache is
+ * kept or computed again. With an offset it changes the video. */
 START_TEST(a_cut_to_the_same_prompt)
 {
     static const int none[CHUNKS] = { 0 };
@@ -379,8 +380,8 @@ static enum kvr_status stop_at_cut(void *ctx, int chunk, int step, const float *
     return chunk == 2 ? KVR_EINTERRUPTED : KVR_OK;
 }
 
-/* What the cut's first pass sees: kept as it was; or what the chunks leave that pass again under the
- * new prompt; or the sink. */
+/* The keys that the cut's first pass sees. KEEP leaves the cache as it is, RECACHE runs the past
+ * chunks again under the new prompt, RESET keeps only the sink. */
 START_TEST(what_a_switch_does_to_the_cache)
 {
     static float keys[3][2 * CHUNKS * 4 * 32];
@@ -408,7 +409,7 @@ START_TEST(what_a_switch_does_to_the_cache)
     ck_assert_int_eq(n[KVR_SWITCH_RECACHE], n[KVR_SWITCH_KEEP]);
     ck_assert_mem_ne(keys[KVR_SWITCH_RECACHE], keys[KVR_SWITCH_KEEP],
                      (size_t)n[KVR_SWITCH_KEEP] * sizeof(float));
-    /* By hand: the first two chunks under the second prompt over an empty cache. */
+    /* RECACHE by hand: the first two chunks under the second prompt over an empty cache. */
     sample(&k, &(struct kvr_shots){ .of_chunk = cut_at_2 }, false, 2, k.latents);
     kvr_cache_reset(k.cache);
     ck_assert_int_eq(kvr_dit_set_prompt(k.d, k.prompt[1]), KVR_OK);
@@ -420,7 +421,7 @@ START_TEST(what_a_switch_does_to_the_cache)
 }
 END_TEST
 
-/* A window that has passed chunks: those alone that the cut sees pass again. */
+/* After the window has dropped chunks, RECACHE runs only those that the cut still sees. */
 START_TEST(what_the_window_passed_stays_gone)
 {
     static const int late[CHUNKS] = { 0, 0, 0, 0, 1 };
@@ -512,7 +513,8 @@ START_TEST(broken_adapters_say_what_is_wrong)
 }
 END_TEST
 
-/* The adapter belongs to the model: without it, with it and with its scale changed are three. */
+/* The adapter is part of the model: without it, with it and with another scale the model has three
+ * different hashes. */
 START_TEST(an_adapter_is_part_of_the_hash)
 {
     static const char *const lora_keys[] = {
@@ -558,7 +560,7 @@ END_TEST
 
 /* ---- the folder ----------------------------------------------------------------------------- */
 
-/* Loop index: bit 0 the device, the rest the folder. */
+/* Bit 0 of the loop index selects the device, the other bits select the folder. */
 static const char *device_of(int i)
 {
     return i % 2 ? "emulated" : "cpu";
@@ -596,7 +598,7 @@ static bool has(const struct kvr_check_report *r, const char *name)
     return false;
 }
 
-/* The device sums in another order: within the same bound. */
+/* The device adds in another order, but satisfies the same bound. */
 START_TEST(the_recorded_network_agrees)
 {
     const struct kvr_check_how how = { .device = device_of(_i) };
@@ -619,7 +621,8 @@ START_TEST(the_recorded_network_agrees)
 }
 END_TEST
 
-/* A sink of 3 frames, chunks of 4: the window keeps part of the first chunk. No shots are pinned. */
+/* With a sink of 3 frames and chunks of 4, the window keeps a part of the first chunk. No shot is
+ * pinned. */
 START_TEST(a_sink_of_part_of_a_chunk)
 {
     static const char *const parts[] = { "plain.latents",        "plain.cache_k_last",
@@ -639,7 +642,7 @@ START_TEST(a_sink_of_part_of_a_chunk)
 }
 END_TEST
 
-/* Decoder; of the own folder the encoder, too. */
+/* Compares the decoder, and in kvreel's own folder also the encoder. */
 START_TEST(the_recorded_vae_agrees)
 {
     const struct kvr_check_how how = { .device = device_of(_i) };
@@ -659,8 +662,8 @@ END_TEST
 
 /* ---- a first frame ------------------------------------------------------------------------- */
 
-/* The encoder's frames are those predicted, to the byte; of Wan's own size by its layers' shapes: 640 x 640 x 27
- * weights, and the frame of 352 x 640 x 160. */
+/* The memory of the encoder's frames is predicted to the byte. At Wan's own size the prediction
+ * follows from the layers' shapes: weights of 640 x 640 x 27, and frames of 352 x 640 x 160. */
 START_TEST(memory_of_the_encoder)
 {
     struct kvr_vae_encoder_cost cost;
@@ -686,7 +689,7 @@ END_TEST
 
 struct first {
     float frame[CHUNK / 2];
-    float seen[2]; /* largest difference from it of x0's frame 0, of frame 1 */
+    float seen[2]; /* largest |x0 - frame| in x0's frame 0 and frame 1 */
 };
 
 static enum kvr_status look_at_first(void *ctx, int chunk, int step, const float *x0, int n_frames)
@@ -700,7 +703,8 @@ static enum kvr_status look_at_first(void *ctx, int chunk, int step, const float
     return KVR_OK;
 }
 
-/* In every step and in the video; what follows depends on it. */
+/* The given first frame stays in x0 at every step and in the video. The other frames depend on
+ * it. */
 START_TEST(a_first_frame_is_kept)
 {
     struct first f = { 0 };
@@ -744,7 +748,8 @@ int main(void)
     tcase_add_loop_test(tc, broken_adapters_say_what_is_wrong, 0, sizeof broken / sizeof *broken);
     tcase_add_test(tc, an_adapter_is_part_of_the_hash);
     tcase_add_test(tc, a_first_frame_is_kept);
-    tcase_add_loop_test(tc, the_recorded_network_agrees, 0, 3); /* emulated: the small one */
+    /* on the emulated device only the small folder */
+    tcase_add_loop_test(tc, the_recorded_network_agrees, 0, 3);
     tcase_add_test(tc, memory_of_the_encoder);
     tcase_add_loop_test(tc, a_sink_of_part_of_a_chunk, 0, 2);
     tcase_add_loop_test(tc, the_recorded_vae_agrees, 0, 4);

@@ -1,5 +1,5 @@
-/* test_wan_tiny.c - the engine against recorded tensors of a small Wan model, and whether the
- * comparison would notice that something is wrong. */
+/* test_wan_tiny.c - compares the engine with recorded tensors of a small Wan model, and checks that
+ * damaged weights fail the comparison. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -27,8 +27,9 @@ static const struct kvr_check_entry *find(const struct kvr_check_report *r, cons
     return NULL;
 }
 
-/* Tolerances are the fixture's own contract: 1e-5 and 1e-4, twenty times the rounding of float32
- * against float64 and below the smallest mistake its authors found to hide (7e-5). */
+/* The tolerances, 1e-5 and 1e-4, are stated in the fixture. They are twenty times the rounding of
+ * float32 against float64. They are below 7e-5, the effect of the smallest mistake that the
+ * fixture's authors considered. */
 START_TEST(every_tensor_agrees)
 {
     struct kvr_check_report r;
@@ -47,8 +48,7 @@ START_TEST(every_tensor_agrees)
 }
 END_TEST
 
-/* Not one recorded result may drop out of the comparison unnoticed: inputs are all there is to
- * subtract from what the files hold. */
+/* Every recorded tensor that is not an input must be compared. */
 START_TEST(every_recorded_result_is_compared)
 {
     static const char *const inputs[] = { "prompt_embeds", "a.x",        "a.timestep", "b.timestep",
@@ -76,7 +76,7 @@ START_TEST(every_recorded_result_is_compared)
 }
 END_TEST
 
-/* The same through torch's own file: weights from a .pt under other names. */
+/* The comparison also passes with weights from a .pt file of torch, under other tensor names. */
 START_TEST(a_torch_checkpoint_agrees)
 {
     static const char real[] = "../shared/fixtures/real/pt";
@@ -103,7 +103,7 @@ START_TEST(a_torch_checkpoint_agrees)
     ck_assert_msg(kvr_engine_check(&r, dir, NULL) == KVR_OK, "%s", kvr_error());
     for (int i = 0; i < r.n; i++) {
         if (strncmp(r.entries[i].name, "bf16.", 5) == 0)
-            continue; /* of the other checkpoint */
+            continue; /* recorded with another checkpoint */
         ck_assert_msg(r.entries[i].rel_l2 <= 1e-5, "%s: %g", r.entries[i].name,
                       r.entries[i].rel_l2);
         n_compared++;
@@ -129,7 +129,7 @@ static void in_folder(const struct folder *d, const char *name, char out[512])
     snprintf(out, 512, "%s/%s", d->path, name);
 }
 
-/* A folder whose files are links to the fixture's. */
+/* Makes a folder whose files are links to those of the fixture. */
 static void folder_make(struct folder *d)
 {
     strcpy(d->path, "/tmp/kvr_engine_XXXXXX");
@@ -176,7 +176,7 @@ static char *read_whole(const char *path, size_t *n)
     return bytes;
 }
 
-/* In the folder's copy of `file`, overwrite `count` bytes of `tensor` from byte `at` on. */
+/* In the folder's copy of `file`, overwrites `count` bytes of `tensor` from byte `at` on. */
 static void damage(const struct folder *d, const char *file, const char *tensor, size_t at,
                    const void *with, size_t count)
 {
@@ -205,7 +205,7 @@ static void damage(const struct folder *d, const char *file, const char *tensor,
 
 static const struct {
     struct kvr_check_how how;
-    bool whole; /* rollouts, too: on an emulated device they take most of a minute */
+    bool whole; /* compare rollouts, too; on an emulated device they take most of a minute */
 } elsewhere[] = {
     { { "cpu", KVR_BF16 }, true },
     { { "emulated", KVR_F32 }, false },
@@ -233,7 +233,8 @@ START_TEST(every_tensor_agrees_elsewhere)
         ck_assert_msg(r.entries[i].status == KVR_CHECK_OK, "%s: relative L2 %g %s",
                       r.entries[i].name, r.entries[i].rel_l2, r.entries[i].note);
     ck_assert(r.ok);
-    for (size_t i = 0; i < 4; i++) { /* the contract's own numbers; and BF16 it is */
+    /* the results satisfy the contract's bounds and are not those of F32 */
+    for (size_t i = 0; i < 4; i++) {
         const struct kvr_check_entry *e = find(&r, latents[i]);
 
         if (!e)
@@ -254,7 +255,7 @@ START_TEST(every_tensor_agrees_elsewhere)
 }
 END_TEST
 
-/* The comparison in BF16 is not so wide that anything passes. */
+/* In BF16, too, the comparison detects damage. */
 START_TEST(bf16_notices_damage)
 {
     const struct kvr_check_how how = { .compute = KVR_BF16 };
@@ -291,10 +292,10 @@ static const char *const damaged_weights[] = {
     "head.head.bias",
 };
 
-/* One byte of one weight: the top one, that is its sign and most of its exponent. */
+/* Overwrites the top byte of one weight, its sign and most of its exponent. */
 START_TEST(one_wrong_weight_byte_is_noticed)
 {
-    const unsigned char wrong = 0x40; /* 2.0 and more, where weights are below 1 or near it */
+    const unsigned char wrong = 0x40; /* makes a weight 2.0 or more; weights are below about 1 */
     const char *tensor = damaged_weights[_i];
     const struct kvr_check_entry *e;
     struct kvr_check_report r;
@@ -307,7 +308,7 @@ START_TEST(one_wrong_weight_byte_is_noticed)
     e = find(&r, "global.latents");
     ck_assert_ptr_nonnull(e);
     ck_assert_int_eq(e->status, KVR_CHECK_FAIL);
-    e = find(&r, "shift5.sigmas"); /* no weight takes part in it */
+    e = find(&r, "shift5.sigmas"); /* computed without weights */
     ck_assert_ptr_nonnull(e);
     ck_assert_int_eq(e->status, KVR_CHECK_OK);
     kvr_check_report_free(&r);
@@ -335,7 +336,8 @@ START_TEST(nan_never_agrees)
 }
 END_TEST
 
-/* A folder without a decoder, or without an encoder: said, and neither good nor bad. */
+/* A folder without a decoder or encoder: their comparison is reported as absent, neither passed nor
+ * failed. */
 START_TEST(absent_parts_are_not_claimed)
 {
     static const char *const files[] = { "vae_golden.safetensors", "umt5_golden.safetensors" };
@@ -366,7 +368,8 @@ START_TEST(absent_parts_are_not_claimed)
 }
 END_TEST
 
-/* The decoder and the encoder of an ordinary folder, in float32 against float64: 1.1e-6 at most. */
+/* Decoder and encoder of an ordinary folder, in float32 compared with float64: the error is at most
+ * 1.1e-6. */
 START_TEST(decoder_and_encoder_agree)
 {
     static const char *const results[] = { "a.raw", "b.raw",    "a.f1.up14",       "a.video_u8",
@@ -413,6 +416,6 @@ int main(void)
     tcase_add_test(tc, absent_parts_are_not_claimed);
     tcase_add_test(tc, decoder_and_encoder_agree);
     tcase_add_test(tc, empty_folder_says_why);
-    suite_add_tcase(s, tc); /* OpenMP's threads do not survive a fork */
+    suite_add_tcase(s, tc);
     return run_suite(s);
 }

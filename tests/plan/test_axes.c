@@ -1,4 +1,4 @@
-/* test_axes.c - the sweep language: ranges, zipped axes, rules, groups of methods. */
+/* test_axes.c - the axes of a sweep file: ranges, zipped axes, rules, groups of methods. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -117,7 +117,7 @@ START_TEST(refused)
 }
 END_TEST
 
-/* Small ranges by the thousand: refused, and not after gigabytes. */
+/* 5000 ranges of 900 values each are refused before they take gigabytes. */
 START_TEST(too_many_ranges)
 {
     char *text = NULL;
@@ -145,7 +145,7 @@ START_TEST(zipped)
                        BASE "methods: [BF16]\nframes: [6, 9, 12]\nwindow: [3, 6, 9]\n"
                             "sink: [0, 3]\nzip: [frames, window]\n") == KVR_OK,
                   "%s", kvr_error());
-    ck_assert_int_eq(s.n_cells, 3 * 2); /* the sink is not zipped */
+    ck_assert_int_eq(s.n_cells, 3 * 2); /* sink is not among the zipped axes */
     for (int i = 0; i < s.n_cells; i++)
         ck_assert_int_eq(s.cell[i].set.window, s.cell[i].set.frames - 3);
     drop(&c, &s);
@@ -199,7 +199,8 @@ START_TEST(groups)
     ck_assert_msg(make(&c, &s, BASE "methods: [BF16, study33]\nframes: 6\nbaselines: none\n") ==
                       KVR_OK,
                   "%s", kvr_error());
-    ck_assert_int_eq(s.n_cells, 33 + 4); /* BF16 is one of them, and listed once; its draws */
+    /* study33 contains BF16, which is planned once; 4 cells are BF16's draws */
+    ck_assert_int_eq(s.n_cells, 33 + 4);
     drop(&c, &s);
     ck_assert_msg(make(&c, &s,
                        BASE
@@ -217,7 +218,8 @@ START_TEST(groups)
 }
 END_TEST
 
-/* A timed cell is another cell; one that is not timed keeps the key that it had. */
+/* `timing` changes a cell's key but not its rollout's hash; without `timing` the spec has no such
+ * key. */
 START_TEST(timing_is_in_the_key)
 {
     struct kvr_config a, b, w;

@@ -1,4 +1,4 @@
-/* test_commands.c - external programs among a sweep's metrics. */
+/* test_commands.c - external programs as metrics of a sweep. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,7 +69,8 @@ START_TEST(json_has_what_a_worker_needs)
     ck_assert_int_eq(json_array_size(list), 1);
     ck_assert_str_eq(json_string_value(json_object_get(json_array_get(list, 0), "name")), "score");
     ck_assert_int_eq(json_array_size(json_object_get(json_array_get(list, 0), "scores")), 1);
-    /* Cells that were scored before there was a sandbox stay the same cells. */
+    /* A command without a sandbox has no key for it, so that cells scored before sandboxes existed
+     * keep their keys. */
     ck_assert_ptr_null(json_object_get(json_array_get(list, 0), "sandbox"));
     json_decref(list);
     kvr_config_free(&c);

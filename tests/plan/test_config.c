@@ -1,4 +1,4 @@
-/* test_config.c - the keys of a sweep, and every error. */
+/* test_config.c - the keys of a sweep file, and every error message. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,7 +83,7 @@ START_TEST(everything)
 END_TEST
 
 static const struct {
-    const char *text, *message; /* message: what must stand at its beginning */
+    const char *text, *message; /* message: how the error message begins */
 } bad[] = {
     { "", "a.yaml: empty" },
     { "- a\n", "a.yaml:1:1: expected a map of keys, found a list" },
@@ -170,7 +170,7 @@ START_TEST(shipped_configs)
 }
 END_TEST
 
-/* A config elsewhere finds what stands beside it, and $KVREEL_DATA. */
+/* Names of suites and models are found next to the sweep file and in $KVREEL_DATA. */
 START_TEST(data_folders)
 {
     char **names, path[256];

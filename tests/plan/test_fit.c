@@ -1,5 +1,5 @@
-/* test_fit.c - fitting an option to a budget: the largest value that fits according to predictions;
- * unsolvable cases are refused with the reason. */
+/* test_fit.c - fitting an option to a budget of bits: the solver finds the largest value whose
+ * predicted bytes fit. Unsolvable cases are refused with the reason. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -31,19 +31,19 @@ static double bits_of(const char *spec, const struct kvr_setting *set, int n)
     return 16 * (double)out.nominal / (double)out.bf16;
 }
 
-/* What fits, and a little more that does not. */
+/* For each `asked` budget the solution must fit, and the slightly larger value `more` must not. */
 static const struct {
     const char *method, *option, *asked, *more;
-    double bits, least; /* the budget, and what is wasted at most */
+    double bits, least; /* bits: the budget; least: bits by which the solution may stay below it */
 } fits[] = {
-    /* A frame of 21 is .762 bits: whole frames waste less than one. */
+    /* One frame of 21 is 0.762 bits per element, so whole frames leave less than that unused. */
     { "ROLLING_WINDOW", "frames", "fit 3", "5", 3, 0.762 },
     { "STREAMING_LLM", "frames", "fit 2.5", "3.4", 2.5, 0.05 },
     { "H2O", "tokens", "fit 4", "200", 4, 0.05 },
     { "RTN_INT4", "group", "fit 5", "16", 5, 0.8 },
     { "RTN_INT4", "bits", "fit 4", "4", 4, 1.1 },
     { "AGE_TIER_INT2", "ratio", "fit 4", "0.9", 4, 0.5 },
-    /* Of most lengths nothing can be made: a group of 32 has to divide it. */
+    /* A group of 32 must divide the residual length, so most lengths are impossible. */
     { "KIVI_R128_INT2", "residual", "fit 4", "128", 4, 0.12 },
 };
 
@@ -68,7 +68,7 @@ START_TEST(the_most_that_fits)
 }
 END_TEST
 
-/* Other settings hold while one is solved, another retention among them. */
+/* While one option is solved, the other settings apply, for example another retention. */
 START_TEST(beside_others)
 {
     const struct kvr_setting set[] = { { "retention", "ROLLING_WINDOW" },
@@ -85,7 +85,8 @@ START_TEST(beside_others)
     solved[2].value = fit.value;
     ck_assert(bits_of("RTN_INT4", solved, 4) <= 2);
     ck_assert(bits_of("RTN_INT4", solved, 4) >= 1.9);
-    ck_assert(strtod(fit.value, NULL) > 2 * 2.625); /* far more than BF16's 2.625 frames */
+    /* at 2 bits BF16 fits only 2.625 frames; RTN_INT4 fits more than twice as many */
+    ck_assert(strtod(fit.value, NULL) > 2 * 2.625);
 }
 END_TEST
 
@@ -106,7 +107,8 @@ static bool after_three(void)
     return ++n_asked > 3;
 }
 
-/* Solving a full-size model's budget takes long, so it can be interrupted after any chunk of a layer. */
+/* Solving a full-size model's budget takes long, so it can be interrupted after any chunk of a
+ * layer. */
 START_TEST(interrupted)
 {
     const struct kvr_setting set = { "frames", "fit 3" };
@@ -156,7 +158,8 @@ START_TEST(refusals)
 }
 END_TEST
 
-/* The setting `retention`: a row's, a text, none; never the study's. */
+/* The setting `retention` accepts a method's name, a part's text or none. The study's reading
+ * refuses a retention that drops single tokens. */
 START_TEST(another_retention)
 {
     struct kvr_setting set = { "retention", "H2O" };

@@ -1,5 +1,5 @@
-/* test_plan_cost.c - planning cost per cell in allocations and dry rollouts, which do not depend on
- * the machine. */
+/* test_plan_cost.c - the cost of planning a cell, counted in allocations and dry rollouts, which do
+ * not depend on the machine. */
 #include <check.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "harness/run/estimate.h"
 #include "tests/suite.h"
 
-/* --- allocations, counted --------------------------------------------------------------- */
+/* --- counting of allocations ------------------------------------------------------------ */
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
@@ -64,10 +64,10 @@ static void free_model(void)
     kvr_model_config_free(&model);
 }
 
-/* What was needed to plan a sweep, and to say before it is run what it will take. */
+/* What planning a sweep and estimating its run time needed. */
 struct cost {
     int cells;
-    long allocations; /* of the plan */
+    long allocations; /* by the planner */
     long dry_planned, dry_estimated;
 };
 
@@ -108,22 +108,22 @@ static struct cost cost_of(const char *methods, int seeds)
     return cost;
 }
 
-/* 181 to 185 were counted. */
+/* `most` leaves room above the 181 to 185 allocations per cell that were measured. */
 static const struct {
     const char *methods;
-    int n;     /* of them */
-    long most; /* allocations a cell */
+    int n;     /* number of methods in `methods` */
+    long most; /* maximum number of allocations per cell */
 } cases[] = {
     { "[BF16, RTN_INT4, KIVI_INT2@study]", 3, 280 },
-    /* What an option changes is found out once for a method, not for each of its cells. */
+    /* The effect of an option is computed once per method, not once per cell. */
     { "[BF16, {method: RTN_INT4, options: {bits: [2, 3], group: 16, k.bits: 2}}]", 3, 280 },
     { "[BF16, {method: RTN_INT4, options: {group: fit 5}}, {method: STREAMING_LLM, options: "
       "{frames: [fit 2.5, fit 3]}}]",
       4, 280 },
 };
 
-/* Ten times the seeds are ten times the cells: with no dry rollout more, in the plan or in what is
- * said of it, and allocations that grow with the cells alone. */
+/* Ten times the seeds are ten times the cells. Planning and estimating then need no further dry
+ * rollout, and the allocations grow in proportion to the cells. */
 START_TEST(a_cell_costs_little)
 {
     enum { FEW = 20, MANY = 200 };

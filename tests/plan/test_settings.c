@@ -1,4 +1,4 @@
-/* test_settings.c - uses of a settings.def row: parsing, keys, JSON, filters, SQL. */
+/* test_settings.c - every use of a row of settings.def: parsing, keys, JSON, filters, SQL. */
 #include <check.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -52,8 +52,9 @@ static void drop(struct kvr_config *c, struct kvr_sweep *s)
     kvr_config_free(c);
 }
 
-/* Written by the program as it was before settings were rows, when graphs was the newest: cells of
- * databases in the world are found again by these. Only KVR_CELL_FORMAT may change them. */
+/* Keys written before settings became rows of settings.def, when `graphs` was the newest setting.
+ * Existing databases find their cells by these keys, so only a new KVR_CELL_FORMAT may change
+ * them. */
 static const struct {
     const char *a, *b, *group, *key;
 } pinned[] = {
@@ -98,7 +99,7 @@ START_TEST(keys_stay)
 }
 END_TEST
 
-/* What the worker reads is what the plan wrote. */
+/* A worker reads from the spec the settings that the planner wrote. */
 START_TEST(spec_is_read_back)
 {
     struct kvr_settings back;
@@ -140,7 +141,8 @@ START_TEST(spec_is_checked)
 }
 END_TEST
 
-/* Whatever the row: a value that is none is refused where it stands, and its name is known. */
+/* For every setting, an invalid value is refused with its line and column, and the dump of a sweep
+ * has the setting's name. */
 START_TEST(every_row_is_read)
 {
     const struct kvr_setting_row *r = &kvr_setting_rows[_i];
@@ -187,7 +189,7 @@ START_TEST(every_row_is_told)
 }
 END_TEST
 
-/* A default that is written in a sweep is the cell that does not say it. */
+/* A default value that is written in a sweep gives the same cell as a sweep without it. */
 START_TEST(defaults_are_values)
 {
     const struct kvr_setting_row *r = &kvr_setting_rows[_i];
@@ -231,7 +233,7 @@ START_TEST(every_filter)
 }
 END_TEST
 
-/* Every word of a setting is known to the module that uses it. */
+/* The module that uses a setting accepts every word that the setting allows. */
 START_TEST(words_are_known)
 {
     const char *const *w = kvr_setting_words(KVR_SET_path);
@@ -298,7 +300,8 @@ END_TEST
 KVR_STATEMENT(table_coverage);
 KVR_STATEMENT(figure_drift);
 
-/* A file is its text without comments; places are filled, those of the settings after them. */
+/* A compiled-in SQL statement is its file without comments. kvr_statement_fill() replaces its
+ * {placeholders}, then kvr_settings_sql() those of settings and metrics. */
 START_TEST(statements)
 {
     char *score = kvr_settings_sql("SELECT {w.score:psnr}, {extra:x.y} FROM w");

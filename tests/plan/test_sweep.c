@@ -1,4 +1,5 @@
-/* test_sweep.c - cells and their keys: same settings same key, any other setting another key. */
+/* test_sweep.c - cells and their keys: equal settings give equal keys, any other setting another
+ * key. */
 #include <check.h>
 #include <jansson.h>
 #include <math.h>
@@ -28,7 +29,8 @@ static void free_model(void)
 
 #define SHA "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
-/* The nano model's config under a made-up hash: keys do not hang on its weights. */
+/* Plans cells of the bundled model's config with a made-up hash of its weights, which need not
+ * exist. */
 static enum kvr_status make(struct kvr_config *c, struct kvr_sweep *s, const char *text,
                             const char *const *overrides, const char *sha256)
 {
@@ -74,7 +76,7 @@ START_TEST(baseline_is_implied)
     ck_assert_str_eq(s.cell[0].group, s.cell[1].group);
     ck_assert_str_ne(s.cell[0].rollout, s.cell[1].rollout);
     drop(&c, &s);
-    { /* listed or implied: the same cell */
+    { /* BF16 may be listed or implied: the cells are the same */
         static const char *const both[] = { "methods=[RTN_INT4, BF16]", NULL };
         struct kvr_config c2;
         struct kvr_sweep s2;
@@ -90,7 +92,7 @@ START_TEST(baseline_is_implied)
 }
 END_TEST
 
-/* Keys of databases in the world: they may change with KVR_CELL_FORMAT alone. */
+/* Keys that existing databases contain: only a new KVR_CELL_FORMAT may change them. */
 START_TEST(pinned)
 {
     struct kvr_config c;
@@ -99,7 +101,7 @@ START_TEST(pinned)
     json_t *spec;
 
     ck_assert_int_eq(kvr_cell_hash("abc", key), KVR_OK);
-    ck_assert_str_eq(key, "ba7816bf8f01cfea414140de5dae2223"); /* FIPS 180-2 */
+    ck_assert_str_eq(key, "ba7816bf8f01cfea414140de5dae2223"); /* published in FIPS 180-2 */
     must_make(&c, &s, ONE, NULL);
     ck_assert_str_eq(s.cell[0].group, "d9d76aa01c427de674a45bb6d4d9780c");
     spec = json_loads(s.cell[1].spec, JSON_REJECT_DUPLICATES, NULL);
@@ -153,7 +155,8 @@ START_TEST(any_setting_changes_the_key)
 }
 END_TEST
 
-/* An option that says what is so anyway, however it is said, is the cell without a word. */
+/* An option that repeats a method's own value, in whatever notation, gives the cell without that
+ * option. */
 static const char *const same_cells[][2] = {
     { "methods=[RTN_INT4]", "methods=[{method: RTN_INT4, options: {bits: 4}}]" },
     { "methods=[RTN_INT4]",
@@ -168,7 +171,7 @@ static const char *const same_cells[][2] = {
       "methods=[{method: RTN_INT4, options: {bits: 3, group: 16, k.bits: 3}}]" },
 };
 
-/* Is the method that a worker makes of the spec the plan's? */
+/* Checks that the method built from a cell's spec, as a worker does, equals the planned one. */
 static void is_read_back(const char *text)
 {
     json_t *spec = json_loads(text, 0, NULL), *parts, *value;
@@ -206,8 +209,8 @@ START_TEST(what_is_so_anyway_is_no_other_cell)
 }
 END_TEST
 
-/* What changes the method counts, whatever the order it is said in, and so does the answer to a
- * budget; what was found of one method is found of all its cells. */
+/* Options that change the method are in the spec, in whatever order they are given, and so is the
+ * solution of a budget. A solution found for a method is in the specs of all its cells. */
 START_TEST(what_changes_the_method_counts)
 {
     static const char *const said[] = {
@@ -232,7 +235,7 @@ START_TEST(what_changes_the_method_counts)
 }
 END_TEST
 
-/* What does not change frames leaves the rollout's hash alone. */
+/* Settings that do not change frames do not change the rollout's hash. */
 START_TEST(rollout_is_without_metrics)
 {
     static const char *const fewer[] = { "metrics=[psnr]", "repeats=2", NULL };
@@ -251,7 +254,8 @@ START_TEST(rollout_is_without_metrics)
 }
 END_TEST
 
-/* A probe is a cell of its own, with its own baseline, of the same rollout; never repeated. */
+/* A probe cell has its own key and baseline but the rollout hash of the timed cell. Probes are
+ * never repeated. */
 START_TEST(kinds_are_apart)
 {
     static const char *const both[] = { "kind=[bench, probe]", "repeats=2", NULL };
@@ -273,7 +277,7 @@ START_TEST(kinds_are_apart)
     ck_assert_int_eq(kvr_sweep_select(&s, "kind=probe", 0, 1), KVR_OK);
     ck_assert(s.cell[5].selected && s.cell[4].selected && !s.cell[1].selected);
 
-    /* The stride is part of a probe's key, and of no other. */
+    /* The stride `probe_every` is part of a probe's key, but not of other cells' keys. */
     must_make(&c2, &s2, ONE, third);
     ck_assert_int_eq(s2.cell[1].set.probe_every, 3);
     ck_assert_str_ne(s2.cell[1].key, s.cell[5].key);
@@ -285,7 +289,7 @@ START_TEST(kinds_are_apart)
 }
 END_TEST
 
-/* Of each suite the first prompts that the sweep takes, whichever they are. */
+/* probe_prompts: 2 probes the first two prompts that the sweep uses of each suite. */
 START_TEST(probes_of_some_prompts)
 {
     static const char text[] = "model: nano\n"
@@ -303,7 +307,7 @@ START_TEST(probes_of_some_prompts)
     must_make(&c2, &s2, text, two);
     ck_assert_int_eq(s2.n_cells, 2 * 4 + 2 * 3);
     for (int i = 0; i < s2.n_cells; i++) {
-        while (strcmp(s.cell[k].key, s2.cell[i].key) != 0) /* the same cells, fewer of them */
+        while (strcmp(s.cell[k].key, s2.cell[i].key) != 0) /* s2 has a subset of the cells of s */
             ck_assert_int_lt(++k, s.n_cells);
         if (strcmp(s2.cell[i].set.kind, "probe") == 0 && s2.cell[i].baseline == i)
             strcat(strcat(probed, s2.cell[i].prompt->id), " ");
@@ -341,8 +345,9 @@ START_TEST(product)
 }
 END_TEST
 
-/* Eight bits per token and head and windows of the methods' bytes: in sweeps of three methods by
- * themselves, else as one says; never twice, and no part of another cell's key. */
+/* Baselines that are added automatically: 8 bits per token and head, and windows with the bytes of
+ * the methods. They are added for three methods or more besides BF16, or as `baselines` says, never
+ * twice. They do not change other cells' keys. */
 START_TEST(unasked)
 {
     static const char text[] =
@@ -361,15 +366,17 @@ START_TEST(unasked)
         const char *label[6];
     } cases[] = {
         { { "baselines=auto" },
-          { "INT8_PTH", "FP8_PTH", "ROLLING_WINDOW frames=13* fit=5" } }, /* most take 5 bits */
-        { { "baselines=auto", "window=12" }, { "INT8_PTH", "FP8_PTH" } }, /* it would show more */
+          /* most methods take about 5 bits */
+          { "INT8_PTH", "FP8_PTH", "ROLLING_WINDOW frames=13* fit=5" } },
+        /* at that budget it would show more than 12 frames */
+        { { "baselines=auto", "window=12" }, { "INT8_PTH", "FP8_PTH" } },
         { { "baselines=none" }, { NULL } },
         { { "baselines=auto", few }, { NULL } },
         { { "baselines=auto", three }, { "INT8_PTH", "FP8_PTH", "ROLLING_WINDOW frames=* fit=3" } },
         { { "baselines=all", few },
           { "INT8_PTH", "FP8_PTH", "ROLLING_WINDOW frames=* fit=3",
             "ROLLING_WINDOW frames=13* fit=5" } },
-        { { "baselines=all", some }, { "FP8_PTH" } }, /* of 9 bits it is 23 frames of 21 */
+        { { "baselines=all", some }, { "FP8_PTH" } }, /* 9 bits would be 23 of 21 frames */
     };
     struct kvr_config c, c0;
     struct kvr_sweep s, off;
@@ -400,8 +407,9 @@ START_TEST(unasked)
 }
 END_TEST
 
-/* What is dear in a plan is a budget solved by dry rollouts: so many of them as there are budgets
- * and lengths, whatever else is listed; those of windows shown unasked, and refusals, too. */
+/* The expensive part of planning is solving a budget by dry rollouts. The planner solves each pair
+ * of budget and video length once, whatever else is listed. That includes the budgets of added
+ * window baselines and budgets without a solution. */
 START_TEST(solved_once)
 {
     static const char text[] =
@@ -443,8 +451,8 @@ START_TEST(solved_once)
 }
 END_TEST
 
-/* What would take too long is refused before anything of it is done, with the time it would take.
- */
+/* A sweep whose budgets would take longer to solve than allowed is refused before any dry rollout,
+ * with the estimated time. */
 START_TEST(too_long_to_solve)
 {
     static const char text[] =
@@ -466,8 +474,8 @@ START_TEST(too_long_to_solve)
 }
 END_TEST
 
-/* Of the BF16 rollout alone: by themselves where they are cheap, as many as one says, or none. A
- * default is no part of a key, so that what was measured before stays what it is. */
+/* Control draws of the BF16 rollout: added by default where they are cheap, otherwise `control`
+ * many, or none. A default is not part of a key, so that earlier results keep their keys. */
 START_TEST(controls)
 {
     static const char text[] =
@@ -512,8 +520,8 @@ START_TEST(controls)
 }
 END_TEST
 
-/* A draw is a group of its own; its baseline hangs on the one that is not moved. Repeats have none
- * of their own, and neither has a probe. */
+/* A draw is a group of cells of its own. The baseline of the group's BF16 cell is the BF16 cell
+ * without jitter. Draws are neither repeated nor probed. */
 START_TEST(draws_hang_on_the_unmoved)
 {
     static const char text[] = "model: nano\n"
@@ -532,7 +540,7 @@ START_TEST(draws_hang_on_the_unmoved)
     ck_assert_int_eq(s.cell[5].set.jitter, 1);
     ck_assert_int_eq(s.cell[7].set.jitter, 2);
     ck_assert_int_eq(s.cell[9].set.jitter, 0);
-    /* What is not moved keeps its key, however far the draws are. */
+    /* A cell without jitter keeps its key, whatever the size of the draws' jitter. */
     must_make(&c0, &plain, text, (const char *const[]){ "jitter_bits=4", NULL });
     ck_assert_int_eq(plain.n_cells, 2);
     ck_assert_str_eq(plain.cell[1].key, s.cell[1].key);
@@ -602,7 +610,7 @@ START_TEST(devices_are_apart)
     ck_assert_str_eq(s3.cell[1].set.device, "cuda");
     ck_assert_str_ne(s.cell[1].rollout, s2.cell[1].rollout);
     ck_assert_str_ne(s2.cell[1].rollout, s3.cell[1].rollout);
-    /* One GPU's cells are not another's; the CPU's keys have no word of it. */
+    /* Cells of different GPUs have different keys; the spec of a CPU cell names no device. */
     ck_assert_int_eq(kvr_config_read_text(&c4, ONE, "a.yaml", cuda), KVR_OK);
     snprintf(c4.device_is, sizeof c4.device_is, "NVIDIA X");
     memset(&s4, 0, sizeof s4);
@@ -617,7 +625,7 @@ START_TEST(devices_are_apart)
 }
 END_TEST
 
-/* A place in the file when there is one. */
+/* A refusal names its line and column in the file. */
 START_TEST(refusal_has_a_place)
 {
     struct kvr_config c;
@@ -645,7 +653,7 @@ START_TEST(impossible_is_a_cell)
 }
 END_TEST
 
-/* Latents that nothing decodes have a cost all the same. */
+/* Without a decoder a rollout has no frames, but it is possible and measures its cost. */
 START_TEST(no_decoder_no_frames)
 {
     struct kvr_config c;
@@ -662,7 +670,8 @@ START_TEST(no_decoder_no_frames)
 }
 END_TEST
 
-/* Prompts of random weights are drawn: any text will do. A part of a model is not the model. */
+/* Prompts of a model with random weights are generated from their text, so any text will do. A
+ * model cut to fewer layers or steps has other keys than the whole model. */
 START_TEST(parts_of_random_models)
 {
     static const char text[] = "model: nano\nprompts: [{id: p1, text: whatever}]\n"
@@ -691,7 +700,7 @@ START_TEST(parts_of_random_models)
             ck_assert_str_ne(group[i], group[k]);
         }
     }
-    ck_assert_str_eq(key[0], key[5]); /* the default, said aloud */
+    ck_assert_str_eq(key[0], key[5]); /* float32 is the default */
 }
 END_TEST
 
@@ -710,7 +719,7 @@ static int count(const struct kvr_sweep *s)
 
 static const struct {
     const char *text;
-    int n; /* selected of 24, baselines included; < 0: refused */
+    int n; /* expected number of selected cells of 24, baselines included; < 0: refused */
 } filters[] = {
     { "method~^RTN", 24 },
     { "method=BF16", 8 },
@@ -719,7 +728,7 @@ static const struct {
     { "prompt=3", 3 },
     { "prompt<=2 & method=BF16", 2 },
     { "prompt!=3 & method!=RTN_INT2", 14 },
-    { "text~'red' & method=BF16", -2 }, /* some, checked by hand below */
+    { "text~'red' & method=BF16", -2 }, /* some cells, checked in the test */
     { "seed>=1000 & seed<1002", 6 },
     { "frames=6", 24 },
     { "frames>6", 0 },
@@ -729,7 +738,8 @@ static const struct {
     { "methud=BF16", -1 },
     { "method", -1 },
     { "method~[", -1 },
-    { "method~a++++++++++++++++++++++++++++++++++++++++", 0 }, /* of POSIX it took gigabytes */
+    /* POSIX regex took gigabytes for it */
+    { "method~a++++++++++++++++++++++++++++++++++++++++", 0 },
     { "method~((a{99}){99}){99}", -1 },
     { "seed<many", -1 },
     { "", -1 },
@@ -761,7 +771,7 @@ START_TEST(filter)
 }
 END_TEST
 
-/* What shard i of n has to do, and of every cell how many shards have it. */
+/* The cost of shard i of n; adds 1 to `times` of each of its cells. */
 static double shard_cost(struct kvr_sweep *s, int i, int n, int *times)
 {
     double cost = 0;
@@ -775,7 +785,7 @@ static double shard_cost(struct kvr_sweep *s, int i, int n, int *times)
     return cost;
 }
 
-/* Shards are complete, and nothing but a baseline is in two of them. */
+/* Every cell is in exactly one shard; only a baseline may be in several. */
 START_TEST(shards)
 {
     struct kvr_config c;
@@ -793,8 +803,8 @@ START_TEST(shards)
 }
 END_TEST
 
-/* Of cells of unlike cost (a long one is four short ones and more), each of n shards has its n-th,
- * to a cell and a baseline; one prompt with many methods is no single shard's, either. */
+/* Cells of unequal cost: a long one costs more than four short ones. Each of n shards must get 1/n
+ * of the cost, give or take a cell and a baseline. This holds also if all cells have one prompt. */
 static const struct {
     const char *config;
     int n_shards;

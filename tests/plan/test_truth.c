@@ -1,4 +1,4 @@
-/* test_truth.c - prompts with ground-truth frames: accepted and refused input, keys. */
+/* test_truth.c - prompts with ground-truth frames: accepted and refused input, and their keys. */
 #include <check.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ static struct kvr_model_config model;
 static char dir[64], path[96];
 static uint8_t clip[BYTES];
 
-/* Tensors a and b (b the same but for a byte), and some that are no clips. */
+/* Writes the clips a and b, which differ in one byte, and tensors that are not valid clips. */
 static void write_clips(void)
 {
     static uint8_t other[BYTES];
@@ -61,7 +61,7 @@ static void tear_down(void)
     ck_assert_int_eq(system(cmd), 0);
 }
 
-/* A sweep over `prompts`, as if it lay in dir. */
+/* Plans a sweep over `prompts`, as if its file were in `dir`. */
 static enum kvr_status make(struct kvr_config *c, struct kvr_sweep *s, const char *prompts)
 {
     const struct kvr_model_facts facts = { .name = "nano", .sha256 = SHA, .config = &model };
@@ -108,7 +108,7 @@ START_TEST(read_and_keyed)
     truth = json_object_get(spec, "truth");
     ck_assert_str_eq(json_string_value(json_object_get(truth, "sha256")), hex);
     ck_assert_int_eq(json_integer_value(json_object_get(truth, "given")), 6);
-    ck_assert_uint_eq(json_object_size(truth), 2); /* and not where it lies */
+    ck_assert_uint_eq(json_object_size(truth), 2); /* without the path */
     json_decref(spec);
     drop(&c, &s);
 }
@@ -125,7 +125,7 @@ static void group_of(const char *prompts, char group[KVR_KEY_LEN])
     drop(&c, &s);
 }
 
-/* The frames and how many are given make the cell; the name of the file does not. */
+/* The clip's frames and the number of given frames determine the key; the file's name does not. */
 START_TEST(keys)
 {
     char none[KVR_KEY_LEN], a[KVR_KEY_LEN], other[KVR_KEY_LEN], cmd[300];
@@ -179,7 +179,7 @@ START_TEST(refused)
 }
 END_TEST
 
-/* All of the rollout is compared, or none. */
+/* A truth that is shorter than the rollout is refused. */
 START_TEST(truth_is_as_long_as_the_rollout)
 {
     static const char *const longer[] = { "frames=12", NULL };
@@ -200,7 +200,7 @@ START_TEST(truth_is_as_long_as_the_rollout)
 }
 END_TEST
 
-/* A suite says it once; a prompt may say otherwise. */
+/* A suite sets truth and given frames for all its prompts; a prompt may override them. */
 START_TEST(of_a_suite)
 {
     struct kvr_suite s;
@@ -225,7 +225,7 @@ START_TEST(of_a_suite)
 }
 END_TEST
 
-/* The bundled suite names clips of its own prompts: the file has the text of each. */
+/* The bundled suite has a clip for every prompt, and the clip file stores each prompt's text. */
 START_TEST(bundled)
 {
     struct kvr_suite s;
@@ -245,10 +245,10 @@ START_TEST(bundled)
 }
 END_TEST
 
-/* An option that names a file, and what the key calls the file's hash. */
+/* An option whose value names a file, and the spec's key for the hash of that file. */
 struct file_option {
     const char *method, *option, *hash;
-    const char *words[2]; /* values that are no files */
+    const char *words[2]; /* values of the option that name no file */
 };
 static const struct file_option file_options[] = {
     { "FLOWCACHE_ADAPTIVE_INT2", "layer_budget", "layer_budget_sha256", { "linear", "storyeval" } },
@@ -257,7 +257,8 @@ static const struct file_option file_options[] = {
     { "KVQUANT_3BIT", "rest.k.levels", "rest.k.levels_sha256", { "fit", "fit" } },
 };
 
-/* A file is keyed by what it says; without one keys are as they were. */
+/* The key of a cell whose option names a file with `text`, or has the value `word`. Only with a
+ * file does the spec have the file's hash. */
 static void file_key(const struct file_option *o, const char *text, const char *word,
                      char key[KVR_KEY_LEN])
 {

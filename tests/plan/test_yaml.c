@@ -1,4 +1,4 @@
-/* test_yaml.c - line numbers are right, and errors name them. */
+/* test_yaml.c - line and column numbers of nodes, and errors that name them. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +42,8 @@ START_TEST(places)
     ck_assert(b);
     n = kvr_yaml_get(root, "text");
     v = 0;
-    ck_assert_int_eq(kvr_yaml_int(n, 0, 100, &v), KVR_OK); /* templating tools quote everything */
+    /* a quoted number is accepted, because templating tools quote every value */
+    ck_assert_int_eq(kvr_yaml_int(n, 0, 100, &v), KVR_OK);
     ck_assert_int_eq(v, 42);
     ck_assert_int_eq(kvr_yaml_string(n, &s), KVR_OK);
     ck_assert_str_eq(s, "42");
@@ -82,7 +83,7 @@ START_TEST(refusals)
 }
 END_TEST
 
-/* Ten levels of ten: ten billion values in two hundred bytes. */
+/* Ten levels of aliases to ten values each: 10^10 values in 200 bytes are refused. */
 START_TEST(billion_laughs)
 {
     struct kvr_yaml *y;
@@ -187,7 +188,7 @@ START_TEST(overrides)
 }
 END_TEST
 
-/* What stands in quotes is the number or truth value that is wanted, and nothing looser than it. */
+/* A quoted value is accepted as a number or truth value, but only in its exact unquoted form. */
 START_TEST(quoted_values)
 {
     static const struct {
@@ -237,7 +238,8 @@ START_TEST(extensions)
 }
 END_TEST
 
-/* Every prefix of a document and every damaged byte: a tree or a message, never more. */
+/* Every prefix of a document and every flipped bit gives a tree or an error message, never a
+ * crash. */
 START_TEST(damage)
 {
     static const char good[] =

@@ -1,5 +1,5 @@
-/* broken.c - FP16 elements with a stage that breaks one rule at a time, for `kvreel plugin check`
- * to find. */
+/* broken.c - a stage that stores FP16 elements and breaks one rule of plug-ins per method. `kvreel
+ * plugin check` must find each. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -63,7 +63,7 @@ static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data 
     const int64_t d = job->shape.head_dim, width = job->shape.n_heads * d;
     const int64_t from = rule_of(job) == PARTS ? 0 : t0;
 
-    (void)mode; /* it is the only grid of its pipelines */
+    (void)mode; /* no pipeline has a second grid, so the mode is always KVR_DECODE_SET */
     for (int64_t t = 0; t < n; t++)
         for (int64_t c = 0; c < nh * d; c++)
             out[t * nh * d + c] =

@@ -1,8 +1,9 @@
-/* fake_blaslt.c - stands in for NVIDIA's cuBLASLt on the emulated device, in float64. No plug-in.
+/* fake_blaslt.c - replaces NVIDIA's cuBLASLt on the emulated device and computes in float64. It is
+ * not a kvreel plug-in.
  *
- * It proposes three algorithms. The second is the fastest: the others sleep for 30 ms. KVR_TEST_BLASLT
- * says what it does besides: "slow" (all sleep, 200 ms), "fails" (the first two fail to run), "refuses" (has
- * no product). */
+ * It proposes three algorithms. The second is the fastest: the others sleep for 30 ms. The variable
+ * KVR_TEST_BLASLT selects a fault: "slow" (all three sleep for 200 ms), "fails" (the first two fail
+ * to run), "refuses" (no algorithm is proposed). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +32,7 @@ static void wait_ms(long ms)
     nanosleep(&(struct timespec){ 0, ms * 1000000 }, NULL);
 }
 
-/* n values of the device as floats. */
+/* Copies n device values of `type` to a new array of floats; NULL on failure. */
 static float *fetch(struct kvr_stream *s, const void *from, enum kvr_dtype type, size_t n)
 {
     const size_t bytes = n * kvr_dtype_size(type);

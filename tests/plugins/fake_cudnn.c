@@ -1,9 +1,10 @@
-/* fake_cudnn.c - stands in for NVIDIA's cuDNN on the emulated device: it takes a graph of products,
- * functions by elements and reductions, as strictly as the library's documentation says, and computes
- * it operation by operation, knowing nothing of attention. The variable KVR_TEST_CUDNN says what is
- * wrong with it: "no device", "old", "no proposals", "no kernel", "second" (the first of two
- * proposals cannot be built), "wrong" (products are off by two hundredths), "compiled" (no proposals
- * unless the process has loaded an NVRTC). No plug-in. */
+/* fake_cudnn.c - replaces NVIDIA's cuDNN on the emulated device. It is not a kvreel plug-in.
+ *
+ * It accepts a graph of matrix products, elementwise functions and reductions, checks it as
+ * strictly as cuDNN's documentation says, and computes it operation by operation. It knows nothing
+ * of attention. The variable KVR_TEST_CUDNN selects a fault: "no device", "old", "no proposals",
+ * "no kernel", "second" (the first of two proposals cannot be built), "wrong" (products are off by
+ * 0.02), "compiled" (no proposals unless the process has loaded NVRTC). */
 #include <dlfcn.h>
 #include <math.h>
 #include <stdbool.h>
@@ -20,7 +21,7 @@
 KVR_CUDNN_FUNCTIONS(FUNCTION)
 #undef FUNCTION
 
-/* What a program with emulated kernels looks for. */
+/* A program with emulated kernels loads only libraries with this symbol. */
 EXPORT extern const char kvr_on_the_emulated_device;
 const char kvr_on_the_emulated_device = 1;
 
@@ -41,7 +42,8 @@ struct kvr_cudnn_descriptor {
     int kind, n_attributes, proposal;
     bool final;
     struct attribute attributes[MAX_ATTRIBUTES];
-    struct kvr_cudnn_descriptor *graph; /* of proposals: what they are for */
+    /* of an engine heuristic: the graph that its proposals are for */
+    struct kvr_cudnn_descriptor *graph;
 };
 
 static int live;
@@ -80,7 +82,7 @@ static int refuse(int status, const char *why)
     return status;
 }
 
-/* The library opens NVRTC by its name. */
+/* True if the process has loaded NVRTC, which the library opens by name. */
 static bool compiles(void)
 {
     void *nvrtc = dlopen("libnvrtc.so.12", RTLD_NOW | RTLD_NOLOAD);
@@ -92,7 +94,8 @@ static bool compiles(void)
 
 /* ---- descriptors ------------------------------------------------------------------------- */
 
-/* Attributes of each kind of descriptor: type, number of elements (0: any) and whether it is required. */
+/* Attributes of each kind of descriptor: type, number of elements (0: any) and whether it is
+ * required. */
 static const struct rule {
     int kind, name, type, n;
     bool must;
@@ -245,7 +248,7 @@ int cudnnBackendSetAttribute(kvr_cudnn_descr d, int name, int type, int64_t n, c
     return 0;
 }
 
-/* ---- what is finalized ------------------------------------------------------------------- */
+/* ---- checks when a descriptor is finalized ----------------------------------------------- */
 
 static bool same_dims(const struct kvr_cudnn_descriptor *a, const struct kvr_cudnn_descriptor *b)
 {
@@ -267,7 +270,7 @@ static int finalize_product(const struct kvr_cudnn_descriptor *op)
     return 0;
 }
 
-/* A second operand has the first one's extents, or 1 of them. */
+/* The second operand must have the extents of the first, or 1 in some dimensions. */
 static int finalize_pointwise(const struct kvr_cudnn_descriptor *op)
 {
     const struct kvr_cudnn_descriptor *x = descr_of(op, KVR_CUDNN_OPERATION_POINTWISE_XDESC),
@@ -345,7 +348,7 @@ int cudnnBackendGetAttribute(kvr_cudnn_descr d, int name, int type, int64_t room
 
 /* ---- computing --------------------------------------------------------------------------- */
 
-/* Values of tensors by their ids, in the order of their extents. */
+/* Values of each tensor by its id, in row-major order of its extents. */
 struct state {
     struct kvr_stream *stream;
     const struct kvr_cudnn_descriptor *pack;
@@ -359,7 +362,7 @@ static size_t count(const struct kvr_cudnn_descriptor *t)
     return (size_t)(d[0] * d[1] * d[2] * d[3]);
 }
 
-/* Where element i of that order lies in memory. */
+/* The position in memory of element i of that order. */
 static size_t place(const struct kvr_cudnn_descriptor *t, size_t i)
 {
     const int64_t *d = list_of(t, KVR_CUDNN_TENSOR_DIMENSIONS),
@@ -406,7 +409,7 @@ static int move(const struct state *s, const struct kvr_cudnn_descriptor *t, flo
     return rc;
 }
 
-/* The values of an operand: computed before, or brought from memory now. */
+/* Sets *x to the values of an operand: an earlier result, or a copy from device memory. */
 static int operand(struct state *s, const struct kvr_cudnn_descriptor *t, float **x)
 {
     const int64_t id = list_of(t, KVR_CUDNN_TENSOR_UNIQUE_ID)[0];
@@ -501,12 +504,12 @@ static int pointwise(struct state *s, const struct kvr_cudnn_descriptor *op)
     rc = rc ? rc : result(s, ty, &y);
     if (rc)
         return rc;
-    for (size_t i = 0; i < count(tx); i++) /* one for all, or one for a row */
+    for (size_t i = 0; i < count(tx); i++) /* b has one value for all elements, or one per row */
         y[i] = apply(mode, x[i], !b ? 0 : count(tb) == 1 ? b[0] : b[i / (size_t)last_dim]);
     return finish(s, ty, y);
 }
 
-/* Over the last extent. */
+/* Reduces over the last dimension. */
 static int reduction(struct state *s, const struct kvr_cudnn_descriptor *op)
 {
     const struct kvr_cudnn_descriptor *tx = descr_of(op, KVR_CUDNN_OPERATION_REDUCTION_XDESC),
@@ -578,7 +581,7 @@ int cudnnCreate(kvr_cudnn_handle *out)
     return *out ? 0 : refuse(4003, "out of memory");
 }
 
-/* Everything that was made has to be gone by now. */
+/* Aborts if a descriptor was not destroyed. */
 int cudnnDestroy(kvr_cudnn_handle h)
 {
     free(h);

@@ -1,10 +1,11 @@
-/* fake_cudnn_conv.c - stands in for the convolutions of NVIDIA's cuDNN on the emulated device: of one
- * image, channels last, in float64. No plug-in.
+/* fake_cudnn_conv.c - replaces the convolutions of NVIDIA's cuDNN on the emulated device, for one
+ * image with channels last, in float64. It is not a kvreel plug-in.
  *
- * It offers three ways: one that is not the same every time, one that is wrong by a thousandth (in
- * BF16 by a twentieth), and a right one that takes work space. BF16 wants the math of tensor cores,
- * F32 that without TF32, as on a device. KVR_TEST_CUDNN says what it does besides: "wrong" (all of them
- * are), "nan", "refuses" (no way), "dead" (no context), "fails" (to compute). */
+ * It offers three algorithms. The first changes its result from call to call; the second is wrong
+ * by 1/1000 (in BF16 by 1/20); the third is right and needs workspace. As on a GPU, BF16 requires
+ * tensor-core math and F32 requires math without TF32. The variable KVR_TEST_CUDNN selects a fault:
+ * "wrong" (all algorithms are), "nan", "refuses" (offers none), "dead" (creates no context),
+ * "fails" (to compute). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +26,7 @@ enum {
 enum { FLOATS = 0, BFLOATS = 9 };            /* types */
 enum { CHANGING = 2, WRONG = 6, RIGHT = 1 }; /* algorithms */
 
-struct shape { /* of a tensor, or of weights: out, in, rows, columns */
+struct shape { /* of a tensor; of weights: outputs, inputs, rows, columns */
     int n, c, h, w, type;
 };
 struct convolution {
@@ -240,7 +241,7 @@ static enum kvr_dtype type_of(const struct shape *s)
     return s->type == BFLOATS ? KVR_BF16 : KVR_F32;
 }
 
-/* What a device's memory holds, here. */
+/* Copies a tensor from device memory to a new array of floats; NULL on failure. */
 static float *fetch(const void *from, const struct shape *s)
 {
     const size_t n = count(s), bytes = n * kvr_dtype_size(type_of(s));
@@ -258,7 +259,7 @@ static float *fetch(const void *from, const struct shape *s)
     return x;
 }
 
-/* The reverse. */
+/* Copies an array of floats to a tensor in device memory. */
 static bool store(void *to, const struct shape *s, const float *x)
 {
     const size_t n = count(s), bytes = n * kvr_dtype_size(type_of(s));

@@ -1,8 +1,11 @@
-/* fake_nvml.c - stands in for NVIDIA's management library: one GPU, "emulated-0", whose state is in
- * the variable KVR_TEST_GPU: "MHZ CELSIUS REASONS BUSY PROCESSES", or "no driver". Of what kvreel
- * asks it has neither the highest clock nor the limit of power. KVR_TEST_GPU_MEMORY is what the calling
- * process uses in MiB, one a call: "100 300 900"; "other 5 6": of two other processes; "hidden": not told.
- * No plug-in. */
+/* fake_nvml.c - replaces NVIDIA's management library (NVML). It is not a kvreel plug-in.
+ *
+ * It has one GPU, "emulated-0", whose state is the variable KVR_TEST_GPU: "MHZ CELSIUS REASONS BUSY
+ * PROCESSES", or "no driver". It lacks two functions that kvreel uses, those for the highest clock
+ * and the power limit.
+ *
+ * KVR_TEST_GPU_MEMORY is the calling process's GPU memory in MiB, one number per call: "100 300
+ * 900". "other 5 6" reports two other processes instead, "hidden" reports no number. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,7 +59,7 @@ EXPORT int nvmlDeviceGetHandleByUUID(const char *uuid, void **out);
 EXPORT int nvmlDeviceGetHandleByUUID(const char *uuid, void **out)
 {
     *out = NULL;
-    return strncmp(uuid, "emulated-", 9) == 0 ? 0 : 6; /* not found */
+    return strncmp(uuid, "emulated-", 9) == 0 ? 0 : 6; /* 6: not found */
 }
 
 EXPORT int nvmlDeviceGetClockInfo(void *gpu, int which, unsigned *mhz);
@@ -83,7 +86,7 @@ EXPORT int nvmlDeviceGetPowerUsage(void *gpu, unsigned *milliwatts)
     return 0;
 }
 
-/* As libraries of before it was renamed have it. */
+/* The function's name in NVML versions before it was renamed to ...EventReasons. */
 EXPORT int nvmlDeviceGetCurrentClocksThrottleReasons(void *gpu, unsigned long long *bits);
 EXPORT int nvmlDeviceGetCurrentClocksThrottleReasons(void *gpu, unsigned long long *bits)
 {
@@ -107,7 +110,7 @@ struct process {
     unsigned gpu_instance, compute_instance;
 };
 
-/* The n-th number of a text, or its last. */
+/* Number n of a text, or the last one, in MiB; returned in bytes. */
 static unsigned long long number(const char *text, int n)
 {
     unsigned long long x = 0;
@@ -134,7 +137,7 @@ EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(void *gpu, unsigned *n, void 
     (void)gpu;
     if (!list || !said) {
         *n = now().processes;
-        return *n ? 7 : 0; /* no room for them */
+        return *n ? 7 : 0; /* 7: the list is too small */
     }
     if (strncmp(said, "other", 5) == 0) {
         to[0] = (struct process){ 1, number(said + 5, 0), 0, 0 };

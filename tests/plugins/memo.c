@@ -1,5 +1,6 @@
-/* memo.c - a codec that codes its first input from then on: fast in benchmarks with constant input,
- * and wrong. Another one reports, in the file KVR_TEST_SEEN, repeated blocks. */
+/* memo.c - a codec that encodes its first input again at every call, which is fast in benchmarks
+ * with constant input, and wrong. A second codec writes to the file KVR_TEST_SEEN whether a block
+ * repeats an earlier one. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* odd.c - kinds of stages without a built-in example: a non-orthogonal per-head transform, a grid
- * without noise model, one with relative error, and one of data-dependent size. */
+/* odd.c - stages of kinds that no built-in stage has: a non-orthogonal transform per head, a grid
+ * without noise model, a grid with relative error, and one whose size depends on the data. */
 #include <string.h>
 
 #include "methods/plugin.h"
@@ -9,7 +9,7 @@ static int64_t n_elements(const struct kvr_stage_job *job)
     return job->shape.n_tok * job->shape.n_heads * job->shape.head_dim;
 }
 
-/* ---- skew: y_c = x_c 2^e, e by head and channel, so that nothing is rounded ------------------ */
+/* ---- skew: y_c = x_c 2^e with e by head and channel: exact in floating point ----------------- */
 
 static void skew(const struct kvr_stage_job *job, enum kvr_transform_way way, float *x, int64_t n,
                  int h0, int nh)
@@ -74,7 +74,7 @@ static void plain_decode(const struct kvr_stage_job *job, const struct kvr_stage
         }
 }
 
-/* Three bits of mantissa: a step of 2^-3 to 2^-4 of the element. */
+/* E4M3 has a 3-bit mantissa: the step is 2^-3 to 2^-4 of the element. */
 static void short_noise(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
                         struct kvr_coding_noise *out)
 {

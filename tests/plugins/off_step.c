@@ -1,5 +1,5 @@
-/* off_step.c - RTN_INT2 with a scale off by one part in 256, when encoding or decoding: errors for
- * the golden test to find. */
+/* off_step.c - RTN_INT2 with a scale that is off by one part in 256, either in encoding or in
+ * decoding. The golden test must detect it. */
 #include "methods/plugin.h"
 
 static const float off = 1 + 0x1p-8f;
@@ -15,7 +15,8 @@ static enum kvr_status leave(const struct kvr_stage_job *job, float *x, struct k
     return KVR_OK;
 }
 
-/* A grid's scale follows its block: with every value off, the scale is, and no code moves. */
+/* Scales every value: the grid's scale follows the block, so only the scale is off and the codes
+ * stay the same. */
 static enum kvr_status stretch(const struct kvr_stage_job *job, float *x,
                                struct kvr_stage_data *out)
 {

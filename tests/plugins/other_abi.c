@@ -1,4 +1,4 @@
-/* other_abi.c - a plug-in of the previous ABI, otherwise valid. */
+/* other_abi.c - a valid plug-in, except that it declares the previous ABI version. */
 #include "methods/plugin.h"
 
 const struct kvr_plugin kvr_plugin_export = {

@@ -1,4 +1,4 @@
-/* poison.c - a codec that decodes a NaN: a sweep with a broken method. */
+/* poison.c - a codec that decodes a NaN, for a sweep with a broken method. */
 #include <math.h>
 
 #include "methods/plugin.h"
