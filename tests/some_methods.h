@@ -2,10 +2,10 @@
  * all methods.
  *
  * A method belongs to the subset if one of its readings (versions) has a part that no earlier
- * method has: a codec stage, a code width, a named option value (scale=block), tiers, a retention
- * or a reuse rule. A new part is therefore tested without a change to this file. A method that
- * differs only in group size or threshold is left out. tests/methods/test_registry.c checks the
- * subset. */
+ * method has. Parts are codec stages, code widths, named option values (scale=block), tiers, a
+ * retention and a reuse rule. A new part is therefore tested without a change to this file. A
+ * method that differs only in group size or threshold is left out. tests/methods/test_registry.c
+ * checks the subset. */
 #ifndef KVR_TESTS_SOME_METHODS_H
 #define KVR_TESTS_SOME_METHODS_H
 

@@ -87,7 +87,7 @@ static double worst(const float *a, const float *b, int n)
     return most;
 }
 
-/* One chunk, even chunks, and chunks of which the last is shorter. The cache stores earlier chunks
+/* One chunk, even chunks, and chunks with a shorter one at the end. The cache stores earlier chunks
  * in BF16. With one chunk there are none, and only the rounding of F32 sums of 192 terms remains.
  * With more chunks, keys of a few units are off by 2^-9, scores by a few hundredths, and the
  * softmax passes that on to the hidden states. */

@@ -92,7 +92,7 @@ START_TEST(layer_norm)
             near_to(z[at], norm * w[i] + b[i], 4 * tol, "affine", at);
         }
     }
-    x[0] = NAN; /* row 0 becomes NaN, the other rows stay as they are */
+    x[0] = NAN; /* row 0 becomes NaN, the other rows do not change */
     float kept = r.n > 1 ? y[r.d] : 0;
     kvr_ops_cpu()->norm_modulate(NULL, &r, x, mod, mod + r.d, stride, eps, y);
     ck_assert(isnan(y[0]) && isnan(y[r.d - 1]));

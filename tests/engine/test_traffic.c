@@ -1,7 +1,6 @@
-/* test_traffic.c - the launches and bytes of every kernel in one forward pass. The predicted
- * numbers must equal those that the emulated device counts on small models. The prediction for
- * Wan's size is the table in docs/cuda-internals.md. A kernel that is added to a block therefore
- * makes the test fail. */
+/* test_traffic.c - the launches and bytes of every kernel in one forward pass. The prediction must
+ * equal the emulated device's counts on small models. The prediction for Wan's size is the table in
+ * docs/cuda-internals.md. A kernel that is added to a block therefore makes the test fail. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -421,7 +421,7 @@ START_TEST(what_a_switch_does_to_the_cache)
 }
 END_TEST
 
-/* After the window has dropped chunks, RECACHE runs only those that the cut still sees. */
+/* After the window has dropped chunks, RECACHE runs only the chunks that the cut still sees. */
 START_TEST(what_the_window_passed_stays_gone)
 {
     static const int late[CHUNKS] = { 0, 0, 0, 0, 1 };

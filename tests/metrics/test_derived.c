@@ -201,8 +201,8 @@ START_TEST(the_baseline_drifts_from_its_second_chunk)
 END_TEST
 
 /* A VAE decodes the first latent frame to one frame and later ones to several, so the first chunk
- * is shorter. With chunks of 3 frames, of which the first lacks 2, the chunks are 0 | 1 2 3 | 4 5 6
- * | 7. */
+ * is shorter. With chunks of 3 frames and a first chunk that lacks 2, the chunks are 0 | 1 2 3 | 4
+ * 5 6 | 7. */
 START_TEST(a_short_first_chunk)
 {
     struct pair p = late_harm();

@@ -1,4 +1,4 @@
-/* draws.h - samples of known mean for simulations: element (trial, i) of a distribution. */
+/* draws.h - random samples of known mean for simulations; sample `trial` of a distribution. */
 #ifndef KVR_TESTS_STATS_DRAWS_H
 #define KVR_TESTS_STATS_DRAWS_H
 
@@ -13,7 +13,8 @@ enum { DRAWS_MAX = 64 };
 static const char *const draws_name[N_DRAWS] = { "normal", "Laplace", "exponential",
                                                  "lognormal (sigma 0.5)", "lognormal (sigma 1)" };
 
-/* x [n], n <= DRAWS_MAX, of mean 0; skewness 0, 0, 2, 1.75, 6.18. */
+/* Writes x [n], n <= DRAWS_MAX, with mean 0. The skewness of the five distributions is 0, 0, 2,
+ * 1.75 and 6.18. */
 static inline void draw(double *x, int n, enum draws kind, uint64_t seed, uint32_t trial)
 {
     float z[2 * DRAWS_MAX];
@@ -23,7 +24,7 @@ static inline void draw(double *x, int n, enum draws kind, uint64_t seed, uint32
     else
         kvr_normal(z, DRAWS_MAX, seed, KVR_RNG_TEST, trial, (uint32_t)n, 0);
     for (int i = 0; i < n; i++) {
-        double e = -log1p(-(double)z[i]); /* of a uniform number: exponential */
+        double e = -log1p(-(double)z[i]); /* exponential, from a uniform number */
 
         switch (kind) {
         case LAPLACE:

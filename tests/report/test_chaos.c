@@ -1,5 +1,5 @@
-/* test_chaos.c - what is only chaos is not told from BF16, and what is more is; over 100 simulated
- * sweeps. */
+/* test_chaos.c - over 100 simulated sweeps, a difference that is only chaos is not separated from
+ * BF16, and a larger difference is. */
 #include <check.h>
 #include <jansson.h>
 #include <math.h>
@@ -34,7 +34,7 @@ static void exec(const char *sql)
     ck_assert_msg(sqlite3_exec(raw, sql, NULL, NULL, &why) == SQLITE_OK, "%s: %s", sql, why);
 }
 
-/* The error of method m grows by so many decibels a chunk. */
+/* Decibels per chunk by which the error of method m grows. */
 static double growth(int m)
 {
     return m == 0 ? 0.25 : m == 1 ? 0.5 : 1.5;
@@ -76,7 +76,7 @@ static void put(struct kvr_store *s, const char *session, int m, int prompt, int
     set.seed = 100 * seed + prompt;
     set.jitter = draw;
     set.forcing = forcing;
-    /* The first chunk is the reference's; prompts differ by what they lose in all chunks. */
+    /* Chunk 0 equals the reference. In every other chunk, prompts differ by a constant. */
     for (int c = 0; c < CHUNKS; c++)
         chunk[c] = c == 0 && draw == 0 ? 100 : 50 - growth(m) * c + 0.1 * prompt;
     ck_assert_int_eq(kvr_settings_write_json(&set, false, spec), KVR_OK);
@@ -104,7 +104,7 @@ static void put(struct kvr_store *s, const char *session, int m, int prompt, int
     json_decref(spec);
 }
 
-/* Cells of a sweep; their values are drawn anew for every sweep. */
+/* Stores the cells of a sweep; draw_values() replaces their PSNR in each simulated sweep. */
 static void make_sweep(void)
 {
     static char arg0[] = "kvreel";
@@ -141,9 +141,10 @@ static void drop_sweep(void)
     ck_assert_int_eq(system(cmd), 0);
 }
 
-/* Decibels: of a prompt about 58 +- 5, of a seed of it +- 2, of a draw `strays`; what a draw does
- * is skewed to the bad side, as two videos are. WORSE loses half a decibel more. A twin of BF16
- * that sums in another order is as far from the BF16 rollout as a draw is. */
+/* Generates PSNR values in dB: 58 with a standard deviation of 5 per prompt and 2 per seed. Each
+ * draw adds `strays` times a skewed number with a long tail to the bad side. Method WORSE loses
+ * another 0.5 dB. TWIN is BF16 with another order of sums: it is as far from the BF16 rollout as a
+ * draw is. */
 static void draw_values(uint64_t seed, double strays)
 {
     float of_prompt[PROMPTS], of_seed[SEEDS], z[3 * (DRAWS + 1)];
@@ -212,7 +213,7 @@ START_TEST(a_twin_is_not_told_apart)
         ck_assert_msg(kvr_stat_paired(&t, &o) == KVR_OK, "%s", kvr_error());
         twins += strcmp(cell_of(t, "TWIN", "beyond_chaos"), "no") == 0;
         found += strcmp(cell_of(t, "WORSE", "beyond_chaos"), "yes") == 0;
-        if (i == 0) { /* the floor is BF16's row; the jitter is a cell's */
+        if (i == 0) { /* the floor is the row of BF16; the jitter is per cell */
             const double floor = number_of(t, "BF16", "mean"),
                          jitter = number_of(t, "TWIN", "jitter");
 
@@ -226,7 +227,7 @@ START_TEST(a_twin_is_not_told_apart)
 }
 END_TEST
 
-/* Of the same sweep without BF16's draws nothing can be said, and that is said. */
+/* Without BF16's draws no method can be compared with chaos, and the report says so. */
 START_TEST(without_a_control)
 {
     const struct kvr_stat_options o = {
@@ -257,7 +258,8 @@ START_TEST(without_a_control)
 }
 END_TEST
 
-/* The margin is the one of chaos.h, from the methods' own draws; a gain below it is none. */
+/* The front uses the margin of chaos.h, computed from the methods' own draws. A gain below the
+ * margin does not count. */
 START_TEST(fronts_have_the_margin)
 {
     struct kvr_pareto_options o = { .db_path = db, .objectives = "psnr_db:max,compression:max" };
@@ -268,7 +270,7 @@ START_TEST(fronts_have_the_margin)
     ck_assert_int_eq(kvr_chaos_margin(&margin, db, "psnr"), KVR_OK);
     expected = 1.96 * sqrt(2.0) / sqrt(PROMPTS * SEEDS * (DRAWS + 1));
     ck_assert_msg(fabs(margin / expected - 1) < 0.15, "margin %g, about %g", margin, expected);
-    /* With ten times the chaos WORSE is half a decibel worse for sure no more. */
+    /* With ten times the chaos, 0.5 dB no longer make WORSE dominated. */
     ck_assert_msg(kvr_pareto(&t, &o) == KVR_OK, "%s", kvr_error());
     ck_assert_str_eq(cell_of(t, "WORSE", "verdict"), "dominated");
     ck_assert_str_eq(cell_of(t, "BF16", "verdict"), "front");
@@ -277,7 +279,7 @@ START_TEST(fronts_have_the_margin)
     ck_assert_msg(kvr_pareto(&t, &o) == KVR_OK, "%s", kvr_error());
     ck_assert_str_ne(cell_of(t, "WORSE", "verdict"), "dominated");
     kvr_table_close(&t);
-    /* What the user says counts instead. */
+    /* A margin set by the user replaces the computed one. */
     draw_values(3, 1.0);
     o.margins = "psnr_db=2";
     ck_assert_msg(kvr_pareto(&t, &o) == KVR_OK, "%s", kvr_error());
@@ -286,7 +288,7 @@ START_TEST(fronts_have_the_margin)
 }
 END_TEST
 
-/* A prompt whose BF16 rollout is far from itself is named. */
+/* The report names a prompt whose BF16 rollout is far from its own draws. */
 START_TEST(two_videos_are_named)
 {
     struct kvr_table *t;
@@ -295,7 +297,8 @@ START_TEST(two_videos_are_named)
     draw_values(4, 1.0);
     exec("UPDATE metric SET value = 22 WHERE cell = '0-7-1-2'");
     ck_assert_msg(kvr_report_table(&t, db, "summary") == KVR_OK, "%s", kvr_error());
-    ck_assert_int_eq(t->n_rows, 2 * 3); /* draws are no rows, forced rollouts are */
+    /* forced rollouts have rows of their own, draws have none */
+    ck_assert_int_eq(t->n_rows, 2 * 3);
     said = strstr(t->note, "prompts with two possible videos, whose distances say little: "
                            "p07 (22.0 dB)");
     ck_assert(said);
@@ -317,7 +320,7 @@ static double of_window(const struct kvr_table *t, const char *window, const cha
     ck_abort_msg("no row of %s, %s", window, method);
 }
 
-/* Every window has its own floor: that of BF16's draws over the same frames. */
+/* The chaos floor of a window of frames is computed from BF16's draws over the same frames. */
 START_TEST(windows)
 {
     const struct kvr_stat_options o = { .db = db, .metric = "psnr", .level = 0.95 };
@@ -341,7 +344,8 @@ START_TEST(windows)
 }
 END_TEST
 
-/* Injected error, accumulated error and growth rate; a chunk equal to the reference has no rate. */
+/* Injected error, accumulated error and growth rate per method. A chunk that equals the reference
+ * is left out of the rate. */
 START_TEST(errors_grow)
 {
     const struct kvr_stat_options o = { .db = db, .metric = "psnr", .level = 0.95 };
@@ -361,7 +365,8 @@ START_TEST(errors_grow)
 }
 END_TEST
 
-/* What is no distance from BF16: a paired difference beside what BF16's draws stray by. */
+/* A metric that is not a distance from BF16: the paired difference is compared with the spread of
+ * BF16's draws. */
 START_TEST(distribution)
 {
     const struct kvr_stat_options o = { .db = db, .level = 0.95 };
@@ -377,7 +382,7 @@ START_TEST(distribution)
 }
 END_TEST
 
-/* TWIN is above WORSE, with half of the rollouts, too; under the teacher the two are equal. */
+/* TWIN ranks above WORSE, also with half of the rollouts. Under the teacher the two are equal. */
 START_TEST(sensitivity)
 {
     const struct kvr_stat_options o = { .db = db, .metric = "psnr", .level = 0.95 };
@@ -395,7 +400,8 @@ START_TEST(sensitivity)
     ck_assert_str_eq(cell_of(t, "TWIN", "other_reading"), "-");
     ck_assert_str_eq(cell_of(t, "TWIN", "same_side"), "4 of 5");
     kvr_table_close(&t);
-    /* Of one seed of one half TWIN is made the worse one. */
+    /* Lowers TWIN's PSNR by 9 dB in seed 1. WORSE then ranks above TWIN, but not in the subset
+     * `seeds_1` of the seeds. */
     exec("UPDATE metric SET value = value - 9 WHERE name = 'psnr' AND cell LIKE '1-%-1-%'");
     ck_assert_int_eq(kvr_stat_sensitivity(&t, &o), KVR_OK);
     ck_assert_str_eq(cell_of(t, "WORSE", "above"), "TWIN");
@@ -420,8 +426,8 @@ static bool in_file(const char *name, const char *text)
     return strstr(got, text);
 }
 
-/* The figure shades what is within the floor and has the probability of being on the front; without
- * draws it shades nothing. */
+/* The figure shades the range within the chaos floor, and its data has each method's probability of
+ * being on the front. Without draws nothing is shaded. */
 START_TEST(figures_shade_the_floor)
 {
     struct kvr_plot_result r;
@@ -479,7 +485,8 @@ static const struct {
     { "l", "does not hold", "" },
 };
 
-/* A claim is found to hold, or not to, to be equal, or not to be told, each with its reason. */
+/* A claim's verdict is holds, does not hold, equal, or cannot be told; each comes with its
+ * reason. */
 START_TEST(ledger_of_claims)
 {
     struct kvr_ledger l;
@@ -491,14 +498,15 @@ START_TEST(ledger_of_claims)
     snprintf(path, sizeof path, "%s/claims.yaml", dir);
     f = fopen(path, "w");
     ck_assert(f && fputs(ledger, f) >= 0 && fclose(f) == 0);
-    /* Two decibels apart and both as far from BF16 as its own draws: chaos has three of them. */
+    /* The methods differ by 2 dB, and each is as far from BF16 as BF16's draws are. The chaos
+     * margin is 3 dB, so they are equal. */
     exec("UPDATE metric SET value = value - 1.5 WHERE name = 'psnr' AND cell LIKE '2-%'");
     ck_assert_msg(kvr_claims(&l, path, db, &(struct kvr_claims_options){ 0 }) == KVR_OK, "%s",
                   kvr_error());
     ck_assert_int_eq(l.claim[0].verdict, KVR_CLAIM_EQUAL);
     ck_assert_double_eq_tol(l.claim[0].margin, 10 * log10(2), 0.2);
     kvr_ledger_free(&l);
-    /* 25 dB further off chaos has nothing to do with it. */
+    /* At 25 dB below the floor chaos no longer matters, and the margin is 0.25 dB. */
     exec("UPDATE metric SET value = value - 25 WHERE name = 'psnr' AND (cell LIKE '1-%' OR cell "
          "LIKE "
          "'2-%')");
@@ -519,7 +527,7 @@ START_TEST(ledger_of_claims)
     }
     kvr_table_close(&t);
     kvr_ledger_free(&l);
-    /* Without a database only arithmetic gives verdicts. */
+    /* Without a database only claims that arithmetic decides have a verdict. */
     ck_assert_int_eq(kvr_claims(&l, path, NULL, &(struct kvr_claims_options){ 0 }), KVR_OK);
     ck_assert_int_eq(l.n[KVR_CLAIM_HOLDS], 1);
     ck_assert_int_eq(l.n[KVR_CLAIM_NOT], 1);
@@ -543,8 +551,9 @@ static struct kvr_ledger judged(const char *text, int most)
     return l;
 }
 
-/* A prompt whose BF16 rollout is far from its own draws is no part of a distance from BF16, and named; of
- * other metrics it is. A suite's prefix chooses prompts; the verdict under a teacher is a column. */
+/* A prompt whose BF16 rollout is far from its own draws is left out of distances from BF16, and
+ * named. Other metrics use it. A claim about a suite uses the prompts with its prefix. The verdict
+ * under a teacher is in the column `where`. */
 START_TEST(claims_choose_prompts)
 {
     static const char text[] =
@@ -573,8 +582,9 @@ START_TEST(claims_choose_prompts)
 }
 END_TEST
 
-/* Thirty values that end a hundredth beyond the margin: with few prompts to be had futile, with many
- * open, and the number that is needed is the same; on the margin itself no number is enough. */
+/* Thirty values with a mean 0.01 beyond the margin. The claim is futile if few prompts exist and
+ * open if many do; the number needed is the same. With the mean on the margin no number is
+ * enough. */
 START_TEST(claims_may_be_futile)
 {
     static const char text[] = "sources: {here: this test}\n"

@@ -1,4 +1,5 @@
-/* test_claims_card.c - verdicts from measured figures of a GPU: both ways, too close, patched, several sessions. */
+/* test_claims_card.c - verdicts on claims from figures measured on a GPU: claims that hold and that
+ * do not, differences that are too small, modified builds, several sessions. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

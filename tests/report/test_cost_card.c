@@ -1,4 +1,5 @@
-/* test_cost_card.c - figures of a GPU: the reader's refusals, the cost table, and what the picture says. */
+/* test_cost_card.c - figures measured on a GPU: input that the reader refuses, the cost table, and
+ * the text of its figure. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -102,7 +103,8 @@ START_TEST(newest_of_each_name)
     ck_assert_double_eq_tol(value(t, 0, "published_peak_gib"), 19.2801, 1e-9);
     ck_assert_str_eq(word(t, 0, "mark"), "");
     ck_assert_str_eq(word(t, 0, "card"), "A card, of course");
-    r = row_of(t, "RTN_INT4", "staged"); /* NOISY: no runtime; beside BF16 of its own session */
+    /* NOISY, so no runtime; the ratio is to BF16 of the same session */
+    r = row_of(t, "RTN_INT4", "staged");
     ck_assert_double_nan(value(t, r, "runtime_s"));
     ck_assert_double_eq(value(t, r, "runtime_seen_s"), 5.5);
     ck_assert_str_eq(word(t, r, "time_codes"), "UNATTRIBUTED");
@@ -152,12 +154,14 @@ START_TEST(picture)
 
     ck_assert_msg(kvr_cost_plot(t, dir, KVR_PLOT_SVG, &(struct kvr_plot_style){ 0 }, &r) == KVR_OK,
                   "%s", kvr_error());
-    ck_assert(r.n_rows == 6 && r.n_figures == 1 && r.n_left_out == 3); /* without a peak */
+    /* these have no peak memory */
+    ck_assert(r.n_rows == 6 && r.n_figures == 1 && r.n_left_out == 3);
     read("cost.tsv");
     ck_assert_ptr_nonnull(strstr(text, "1\tBF16\tstaged\t5\t14\t7\t"));
     ck_assert_ptr_nonnull(strstr(text, "1\tRTN_INT4 (b)\tfused\t10\t6\t6\t"));
     ck_assert_ptr_nonnull(strstr(text, "2\tRTN_INT4\tpublished\t86.3\t19.98"));
-    ck_assert_ptr_null(strstr(strstr(text, "2\tRTN_INT4\t") + 1, "2\tRTN_INT4\t")); /* once */
+    /* published values appear once */
+    ck_assert_ptr_null(strstr(strstr(text, "2\tRTN_INT4\t") + 1, "2\tRTN_INT4\t"));
     read("cost.gp");
     ck_assert_ptr_nonnull(
         strstr(text, "Cost of a KV cache on one A card, of course, 2026-01-02, commit bbbbbbb"));
@@ -169,7 +173,8 @@ START_TEST(picture)
 }
 END_TEST
 
-/* Another group of settings is another figure; a model's name and the codes stand in the caption. */
+/* Each group of settings has its own figure. The model's name and the time codes are in the
+ * caption. */
 START_TEST(figures_of_a_database)
 {
     static const struct kvr_column columns[] = {

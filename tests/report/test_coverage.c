@@ -1,5 +1,5 @@
-/* test_coverage.c - the interval of a mean covers what it says, by simulation; the BCa bootstrap,
- * which it replaced, does not. */
+/* test_coverage.c - simulates how often the interval of a mean covers the mean, and that the BCa
+ * bootstrap, which kvreel no longer uses, covers it too rarely. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -72,9 +72,10 @@ static double coverage(interval_fn *f, enum draws kind, int n, uint32_t trials)
     return 100.0 * covered / trials;
 }
 
-/* At least 93 % of what is symmetric, 90 % of what is skewed; docs/measuring.md has 95.5 to 97 and
- * 90.5 to 96, to 0.1. The standard deviation here is 0.2 to 0.3. Not more than 98: the interval is
- * to be no longer than it must. */
+/* Least coverage of the 95 % interval, in percent: 93 for symmetric and 90 for skewed
+ * distributions. docs/measuring.md states 95.5 to 97 and 90.5 to 96, to 0.1. The simulation's
+ * standard deviation is 0.2 to 0.3. Coverage above 98 fails, too, because the interval would be too
+ * long. */
 static const struct {
     enum draws kind;
     double least;
@@ -95,8 +96,8 @@ START_TEST(interval_covers)
 }
 END_TEST
 
-/* The promise can be broken: at n = 6 the BCa interval covers some 85 % of normal samples and 80 %
- * of lognormal ones. */
+/* The test can fail: at n = 6 the BCa interval covers about 85 % of normal samples and 80 % of
+ * lognormal samples. */
 START_TEST(bca_does_not)
 {
     double normal = coverage(bca, NORMAL, 6, BCA_TRIALS);

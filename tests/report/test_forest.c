@@ -1,4 +1,5 @@
-/* test_forest.c - the forest plot: who is on it, in which order, and what its files say. */
+/* test_forest.c - the forest plot of claims: which claims it shows, their order, and the text of
+ * its files. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -11,7 +12,7 @@ enum { CLAIMS = 6 };
 
 static char dir[64], text[1 << 16];
 
-/* n values that alternate between mean - .01 and mean + .01. */
+/* A sequence of n values that alternate between mean - .01 and mean + .01. */
 static struct kvr_sequence about(double mean, int n)
 {
     struct kvr_sequence s = { 0 };
@@ -81,7 +82,8 @@ START_TEST(rows_by_verdict)
                   kvr_error());
     ck_assert(r.n_figures == 1 && r.n_rows == CLAIMS && r.n_left_out == 2);
     read("claims.tsv");
-    /* Order: claims that hold, the largest effect first; equal; contrary. Claims without interval or margin are left out. */
+    /* Order: claims that hold, the largest effect first, then equal ones, then contrary ones.
+     * Claims without an interval or a margin are left out. */
     ck_assert(at("\tlarge\tholds") < at("\tsmall\tholds"));
     ck_assert(at("\tsmall\tholds") < at("\twithin\tequal"));
     ck_assert(at("\twithin\tequal") < at("\tcontrary\tdoes not hold"));

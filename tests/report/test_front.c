@@ -1,4 +1,5 @@
-/* test_front.c - the rule of dominance: by hand, and that noise never makes more of it. */
+/* test_front.c - the rule of Pareto dominance on examples by hand, and that noise never adds
+ * dominance. */
 #include <check.h>
 #include <math.h>
 #include <stdbool.h>
@@ -34,8 +35,8 @@ END_TEST
 
 enum { METHODS = 8, PROMPTS = 10 };
 
-/* The rule before: what may be noise is no difference; dominates who is never worse and once
- * better. */
+/* The rule that kvr_dominance() replaced: a method dominates if no objective is significantly worse
+ * and one is significantly better. */
 static enum kvr_dominance old_rule(const struct kvr_gain *g, int n)
 {
     bool better = false;
@@ -48,8 +49,8 @@ static enum kvr_dominance old_rule(const struct kvr_gain *g, int n)
     return better ? KVR_DOMINATES : KVR_DOMINATES_NOT;
 }
 
-/* Methods whose bytes are exact and whose quality is `quality` plus noise x spread: how many pairs
- * are dominance. */
+/* Counts the dominated pairs among methods with exact bytes and noisy quality. Quality is a random
+ * mean plus `spread` times noise per prompt. */
 static int count(enum kvr_dominance (*judge)(const struct kvr_gain *, int), uint32_t trial,
                  double spread, double margin)
 {
@@ -80,7 +81,7 @@ static int count(enum kvr_dominance (*judge)(const struct kvr_gain *, int), uint
     return n;
 }
 
-/* The means stay, the noise about them grows: dominance only ever becomes less. */
+/* With constant means and growing noise, the number of dominated pairs never increases. */
 START_TEST(noise_makes_no_dominance)
 {
     const double margin = 0.1 * (_i % 3);
@@ -98,7 +99,7 @@ START_TEST(noise_makes_no_dominance)
             before = last = now;
         }
     }
-    ck_assert_int_gt(first, 60); /* there was some to lose */
+    ck_assert_int_gt(first, 60); /* there was dominance to lose */
     ck_assert_int_eq(last, 0);
 }
 END_TEST
@@ -115,13 +116,15 @@ START_TEST(noise_made_dominance)
 }
 END_TEST
 
-/* Methods 0 and 1 have the same bytes; 0 is better by 1 on average of six prompts, with a standard
- * deviation of sqrt(6), so that a mean of six strays by 1 and is below 0 in Phi(-1) = 15.9 % of the
- * samples. In as many resamples 1 is on the front and 0 is not. Of six symmetric values the
- * resampled mean is not quite normal, and 2000 resamples have a standard deviation of 0.8 %. */
+/* Methods 0 and 1 have the same bytes. Method 0 is better by 1 on average of six prompts, with a
+ * standard deviation of sqrt(6), so that the mean's is 1. A resampled mean is below 0 with
+ * probability Phi(-1) = 15.9 %; then 1 is on the front instead of 0. The tolerance covers the
+ * standard deviation of 2000 resamples, 0.8 %, and that a mean of six values is not quite
+ * normal. */
 START_TEST(membership)
 {
-    const double value[] = { 1, 3, 1, 2, 9, 1.5, 0, 1 }; /* of each method: bytes, quality */
+    /* bytes and quality of each method; more is better */
+    const double value[] = { 1, 3, 1, 2, 9, 1.5, 0, 1 };
     const double z[] = { -1.2, -0.9, -0.6, 0.6, 0.9, 1.2 };
     const double margin[] = { 0, 0 };
     double by_prompt[4 * 2 * 6], p[4], q[4], square = 0;
@@ -143,7 +146,8 @@ START_TEST(membership)
     ck_assert_int_eq(kvr_front_membership(&f, 1, p), KVR_OK);
     ck_assert_msg(fabs(p[1] - 0.159) <= 0.03, "the worse is on the front in %g", p[1]);
     ck_assert_double_le(fabs(p[0] + p[1] - 1), 1e-9);
-    ck_assert(fabs(p[2] - 1) <= 1e-9 && p[3] == 0); /* the best bytes; the worst of all */
+    /* method 2 is best in bytes, method 3 worst in both */
+    ck_assert(fabs(p[2] - 1) <= 1e-9 && p[3] == 0);
     ck_assert_int_eq(kvr_front_membership(&f, 1, q), KVR_OK);
     for (int i = 0; i < 4; i++)
         ck_assert_double_eq(p[i], q[i]);

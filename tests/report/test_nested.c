@@ -1,4 +1,4 @@
-/* test_nested.c - repeats, draws and seeds are no samples of their own. */
+/* test_nested.c - repeats, draws and seeds of a prompt do not count as independent samples. */
 #include <check.h>
 #include <math.h>
 
@@ -9,8 +9,8 @@
 
 START_TEST(means_of_means)
 {
-    /* Prompt 1: seed 1 has 1 and 3, seed 2 has 6; prompt 2 has one cell, and one without a value.
-     */
+    /* Prompt 1 has the values 1 and 3 in seed 1, and 6 in seed 2. Prompt 2 has one value and a
+     * missing one. */
     struct kvr_sample s[] = { { 2, 9, 10 }, { 1, 1, 3 }, { 1, 2, 6 }, { 2, 8, NAN }, { 1, 1, 1 } };
     struct kvr_sample again[] = { { 1, 2, 6 }, { 1, 1, 1 }, { 1, 1, 3 }, { 2, 9, 10 } };
     double x[2];
@@ -19,7 +19,7 @@ START_TEST(means_of_means)
     ck_assert(s[0].prompt == 1 && s[0].seed == 1 && s[0].x == 2 && s[1].x == 6 && s[2].x == 10);
     ck_assert_int_eq(kvr_nest(s, 3, KVR_PER_PROMPT), 2);
     kvr_nest_values(s, 2, x);
-    ck_assert(x[0] == 4 && x[1] == 10); /* not 10 / 3: each seed weighs the same */
+    ck_assert(x[0] == 4 && x[1] == 10); /* the mean of seed means, not 10 / 3 */
     ck_assert_int_eq(kvr_nest(again, 4, KVR_PER_PROMPT), 2);
     ck_assert(again[0].x == 4 && again[1].x == 10);
     ck_assert_int_eq(kvr_nest(s, 0, KVR_PER_PROMPT), 0);
@@ -38,9 +38,9 @@ START_TEST(pairs_by_seed)
 }
 END_TEST
 
-/* Six prompts of three seeds, the prompts' spread five times the seeds': the interval over prompts
- * covers, eighteen cells taken for eighteen prompts do not (Student's t of 17 on means that stray
- * like those of six: some 70 %). */
+/* Six prompts with three seeds each; the standard deviation over prompts is five times that over
+ * seeds. The interval over prompts covers the mean. An interval that treats the 18 cells as
+ * independent covers it only in about 70 %. */
 START_TEST(nested_coverage)
 {
     int nested = 0, flat = 0, trials = 2000;

@@ -1,5 +1,5 @@
-/* test_pairs.c - the test of paired differences: by hand, by counting, and its rate of false
- * alarms. */
+/* test_pairs.c - the sign-flip test of paired differences: examples by hand, comparison with
+ * enumeration, and the rate of false positives. */
 #include <check.h>
 #include <math.h>
 
@@ -17,21 +17,22 @@ START_TEST(by_hand)
     ck_assert(c.n == 0 && isnan(c.p) && isnan(c.p_above) && isnan(c.ci.lo));
     ck_assert_int_eq(kvr_compare(one, 1, 0.95, &c), KVR_OK);
     ck_assert(c.p == 1 && c.p_above == 0.75 &&
-              isnan(c.ci.lo)); /* sums -3, 3: a tie and one below */
+              isnan(c.ci.lo)); /* sums -3 and 3: one equal, one below */
     ck_assert_int_eq(kvr_compare(zero, 3, 0.95, &c), KVR_OK);
     ck_assert(c.p == 1 && c.p_above == 0.5 && c.ci.lo == 0 && c.ci.hi == 0);
-    /* +-1 +-2 +-3 +-1, sixteen sums: 7 once, 5 twice, 3 twice, 1 three times, and their negatives.
-     * Seen is 5: three sums are >= 5, so p = 6/16, and 13/16 below with 2/16 equal. */
+    /* The 16 sums of +-1 +-2 +-3 +-1 are 7 once, 5 twice, 3 twice, 1 three times, and their
+     * negatives. The observed sum is 5. Three sums are >= 5, so p = 6/16. For p_above, 13/16 are
+     * below and 2/16 equal. */
     ck_assert_int_eq(kvr_compare(four, 4, 0.95, &c), KVR_OK);
     ck_assert(c.p == 6.0 / 16 && c.p_above == (13 + 0.5 * 2) / 16 && c.mean == 1.25);
     ck_assert_int_eq(kvr_compare(same, 6, 0.95, &c), KVR_OK);
     ck_assert(c.p == 2.0 / 64 && c.p_above == 1 - 1.0 / 128 && kvr_separable(&c, c.p));
     ck_assert_int_eq(kvr_compare(same, 5, 0.95, &c), KVR_OK);
-    ck_assert(!kvr_separable(&c, 0)); /* too few, whatever p says */
+    ck_assert(!kvr_separable(&c, 0)); /* five pairs are too few for any p */
 }
 END_TEST
 
-/* Against counting all signs, one after the other; equal sums count as such. */
+/* Compares with an enumeration of all signs; sums that differ only by rounding count as equal. */
 START_TEST(by_counting)
 {
     const int n = 2 + _i;
@@ -41,7 +42,7 @@ START_TEST(by_counting)
 
     draw(d, n, _i % 2 ? NORMAL : EXPONENTIAL, 5, (uint32_t)_i);
     for (int i = 0; i < n; i++) {
-        if (_i % 3 == 0) /* many equal sums, of numbers that are not exact in binary */
+        if (_i % 3 == 0) /* many equal sums of numbers that are not exact in binary */
             d[i] = 0.1 * round(3 * d[i]);
         seen += d[i];
     }
@@ -55,15 +56,15 @@ START_TEST(by_counting)
         equal += fabs(sum - seen) <= 1e-9;
     }
     ck_assert_int_eq(kvr_compare(d, n, 0.95, &c), KVR_OK);
-    ck_assert_double_eq(c.p, ldexp(far, -n)); /* counts over powers of two are exact */
+    ck_assert_double_eq(c.p, ldexp(far, -n)); /* a count divided by a power of two is exact */
     ck_assert_double_eq(c.p_above, ldexp(below + 0.5 * equal, -n));
 }
 END_TEST
 
-/* From all 2^34 sums to Student's distribution is no step: the same differences with one more at
- * their mean. Another pair and a smaller spread make p some 10 % smaller; a sum of 34 flipped terms
- * is normal but for its kurtosis, -2 sum d^4 / (sum d^2)^2 = -0.1 or so, which moves a p of some
- * percent by about a tenth of itself. */
+/* From 34 to 35 pairs the test changes from all 2^34 sums to Student's distribution. The 35th
+ * difference equals the mean, so p may fall only a little: by about 10 % for the extra pair and the
+ * smaller spread. A sum of 34 sign-flipped terms has an excess kurtosis of -2 sum d^4 / (sum
+ * d^2)^2, about -0.1. That changes a p of a few percent by a tenth of itself. */
 START_TEST(many_pairs)
 {
     double d[KVR_FLIPS_EXACT + 1], mean;
@@ -85,7 +86,8 @@ END_TEST
 
 START_TEST(holm)
 {
-    /* 0.01 x 4, 0.02 x 3, 0.03 x 2 = 0.06 = the one before, 0.5 x 1; one without a test. */
+    /* 0.01 x 4, 0.02 x 3, then 0.03 x 2 = 0.06, at least the previous one; 0.5 x 1; NaN is not
+     * tested. */
     const double p[] = { 0.03, 0.5, NAN, 0.01, 0.02 }, one[] = { 0.04 };
     const double want[] = { 0.06, 0.5, NAN, 0.04, 0.06 };
     double got[5];
@@ -95,16 +97,17 @@ START_TEST(holm)
         ck_assert(isnan(want[i]) ? isnan(got[i]) : fabs(got[i] - want[i]) <= 1e-15);
     ck_assert_int_eq(kvr_holm(one, 1, got), KVR_OK);
     ck_assert_double_eq(got[0], 0.04);
-    /* 2^-5 = 0.031, 2^-9 = 0.00195 <= 0.05 / 25 = 0.002 < 2^-8, 2^-10 <= 0.05 / 33. */
+    /* n pairs can reach p = 2^(1 - n): 2^-5 = 0.031 <= 0.05; 2^-9 = 0.00195 <= 0.05 / 25 = 0.002 <
+     * 2^-8; 2^-10 <= 0.05 / 33. */
     ck_assert_int_eq(kvr_pairs_needed(1, 0.95), 6);
     ck_assert_int_eq(kvr_pairs_needed(25, 0.95), 10);
     ck_assert_int_eq(kvr_pairs_needed(33, 0.95), 11);
 }
 END_TEST
 
-/* Of differences without a difference of means, at most 6 % are separable at nominal 5 %:
- * symmetric ones, and skewed ones of skewness to 2, which break the assumption of the sign test.
- * The standard deviation of a rate is 0.3 %. */
+/* If the means do not differ, at most 6 % of the tests may be significant at a nominal 5 %. This
+ * holds for symmetric differences, and for skewed ones (skewness up to 2), which break an
+ * assumption of the sign-flip test. The rate's standard deviation is 0.3 %. */
 static const int sizes[] = { 6, 7, 10, 16, 33 };
 static const enum draws kinds[] = { NORMAL, LAPLACE, EXPONENTIAL, LOGNORMAL_HALF };
 enum {
@@ -125,7 +128,7 @@ static double false_rate(enum draws kind, int n, bool sign_test_alone)
         draw(d, n, kind, 15, t);
         ck_assert_int_eq(kvr_mean_interval(d, n, 0.95, &ci), KVR_OK);
         if (!sign_test_alone && ci.lo <= 0 && ci.hi >= 0)
-            continue; /* not separable: the sums need not be counted */
+            continue; /* not significant, so p is not needed */
         ck_assert_int_eq(kvr_compare(d, n, 0.95, &c), KVR_OK);
         alarms += sign_test_alone ? c.p <= 0.05 : kvr_separable(&c, c.p);
     }
@@ -143,15 +146,16 @@ START_TEST(false_alarms)
 }
 END_TEST
 
-/* The limit can be broken: signs alone are wrong too often where differences are skewed. */
+/* The test can fail: the sign-flip test alone has too many false positives for skewed
+ * differences. */
 START_TEST(signs_alone_do_not)
 {
     ck_assert_double_ge(false_rate(EXPONENTIAL, 8, true), 7);
-    ck_assert_double_le(false_rate(LAPLACE, 8, true), 6); /* exact where they are symmetric */
+    ck_assert_double_le(false_rate(LAPLACE, 8, true), 6); /* exact for symmetric differences */
 }
 END_TEST
 
-/* What is there is found: a shift of one and a half standard deviations, ten pairs. */
+/* Power: a shift of 1.5 standard deviations in ten pairs is found. */
 START_TEST(power)
 {
     int found = 0, trials = 1000;
@@ -166,7 +170,7 @@ START_TEST(power)
         ck_assert_int_eq(kvr_compare(d, 10, 0.95, &c), KVR_OK);
         found += kvr_separable(&c, c.p);
     }
-    /* Student's test, which normal data deserve, finds 98.6 %; this one some 94. */
+    /* Student's test, the best for normal data, finds 98.6 %; this test finds about 94 %. */
     ck_assert_int_ge(found, trials * 90 / 100);
 }
 END_TEST

@@ -1,5 +1,5 @@
-/* test_palette.c - one table of colours: every family has its own, whatever else is there, and can
- * be told from paper and from the page's dark card. */
+/* test_palette.c - the table of colours: every family has its own colour, and it stands out from
+ * white paper and from the page's dark cards. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -48,8 +48,8 @@ START_TEST(each_family_of_the_registry_has_its_own)
 }
 END_TEST
 
-/* Marks are 8 pixels and more and outlined: 1.9 to 1 can be seen; 1.8 is what yellow has on white.
- */
+/* Marks are outlined and at least 8 pixels wide, so a contrast of 1.9 to 1 is visible. Yellow on
+ * white has 1.8. */
 START_TEST(all_stand_out_on_light_and_dark)
 {
     const struct kvr_colour *const lists[] = { kvr_palette_families, kvr_palette_tags,

@@ -1,6 +1,5 @@
-/* test_plot.c - the script and the data of a figure against golden files, hostile names, the
- * front, label placement, and what happens without gnuplot.
- *
+/* test_plot.c - compares a figure's script and data with golden files; tests hostile names, the
+ * front, the placement of labels, and plotting without gnuplot.
  * KVREEL_GOLDEN=write rewrites the golden files; look at the difference before keeping it. */
 #include <check.h>
 #include <math.h>
@@ -44,7 +43,7 @@ static void remove_dir(void)
     memcpy(dir + sizeof dir - 7, "XXXXXX", 6);
 }
 
-/* malloc'd, NULL when there is no such file. */
+/* The file's text, malloc'ed; NULL if there is no such file. */
 static char *slurp(const char *path)
 {
     FILE *f = fopen(path, "rb");
@@ -103,7 +102,8 @@ static struct kvr_table *make_rows(const struct row *rows, int n)
     return t;
 }
 
-/* What a quote, a tab, a back-quoted command, a macro or a comment sign could do to a script. */
+/* Names with a quote, a tab, a backquoted command, a macro and a comment sign, which a gnuplot
+ * script could execute. */
 static const struct row golden_rows[] = {
     { "BF16", "BF16", 1.0, 1.0, 4, 21 },
     { "RTN_INT4", "RTN", 3.2, 0.71, 4, 21 },
@@ -135,7 +135,8 @@ static void compare_golden(const char *name)
     free(want);
 }
 
-/* Most lie above 0.9, so each nine is a step; and in a column's width no text is below 7 points. */
+/* If most values are above 0.9, the axis is stretched so that each further nine takes the same
+ * length. No text in a figure of column width is below 7 points. */
 START_TEST(near_one_is_stretched)
 {
     static const struct row rows[] = { { "BF16", "BF16", 1.0, 1.0, 4, 21 },
@@ -160,8 +161,8 @@ START_TEST(near_one_is_stretched)
 }
 END_TEST
 
-/* Of many points the front's corners alone have a bar; the data has all intervals. What is 1 is not
- * outside of an axis that ends there. */
+/* With many points only those on the front have an error bar; the data has all intervals. An axis
+ * that ends at 1 includes the value 1. */
 START_TEST(many_points_stay_readable)
 {
     enum { MANY = 40 };
@@ -197,7 +198,7 @@ START_TEST(many_points_stay_readable)
             n_bars += bar;
     }
     ck_assert_int_eq(n_lines, MANY + 1);
-    ck_assert_int_eq(n_bars, 1 + MANY / 2); /* BF16 and the better half */
+    ck_assert_int_eq(n_bars, 1 + MANY / 2); /* BF16 and the better half of the methods */
     ck_assert_int_eq(sscanf(strstr(script, "set yrange ["),
                             "set yrange [%*[^:]:%lf]\nsy(v) = -log10(1 - v > %lf", &top, &cap),
                      2);
@@ -208,7 +209,7 @@ START_TEST(many_points_stay_readable)
 }
 END_TEST
 
-/* Without gnuplot there are no figures to look at: a skip. */
+/* True if gnuplot drew the figure; without gnuplot, reports a skip. */
 static bool drawn(const struct kvr_plot_result *r)
 {
     if (r->drawn)
@@ -240,7 +241,7 @@ START_TEST(script_and_data_are_golden)
 }
 END_TEST
 
-/* The pictures, too, are the same twice; and hostile names are shown, not obeyed. */
+/* Two runs give the same picture, and hostile names appear as text. */
 START_TEST(pictures_are_deterministic)
 {
     struct kvr_table *t = make_rows(golden_rows, N_GOLDEN);
@@ -287,8 +288,8 @@ START_TEST(settings_are_not_mixed)
 }
 END_TEST
 
-/* Of an axis that is stretched and runs along the narrow side of a page: no more numbers than stand
- * beside each other, six of six characters. Both axes of one measure are the same. */
+/* A stretched axis along the narrow side of a page has at most six numbers of six characters, so
+ * that they do not overlap. Two axes of the same metric have the same numbers. */
 START_TEST(numbers_have_room)
 {
     static const struct kvr_column columns[] = {
@@ -309,7 +310,7 @@ START_TEST(numbers_have_room)
     while (strcmp(suites->name, "suites") != 0)
         suites++;
     spec = *suites;
-    spec.name = "pareto"; /* whose files are removed */
+    spec.name = "pareto"; /* the fixture removes its files */
     ck_assert_int_eq(kvr_table_open(&t, 10, columns), KVR_OK);
     for (int i = 0; i < 5; i++) {
         const struct kvr_value v[] = {
@@ -326,7 +327,7 @@ START_TEST(numbers_have_room)
     y = strstr(script, "set ytics (");
     ck_assert(x && y);
     *strchr(x, '\n') = *strchr(y, '\n') = '\0';
-    ck_assert_str_eq(x + 5, y + 5); /* behind "set x", "set y" */
+    ck_assert_str_eq(x + 5, y + 5); /* without "set x" and "set y" */
     for (const char *c = x; (c = strchr(c, ',')); c++)
         n++;
     ck_assert_msg(n >= 3 && n <= 6, "%d numbers: %s", n, x);
@@ -335,8 +336,8 @@ START_TEST(numbers_have_room)
 }
 END_TEST
 
-/* Two machines are two figures, which say whose they are. A bar of more than the axis holds is cut,
- * which the caption says; settings go by the names that a sweep has. */
+/* Results of two machines go into two figures that name them. A bar beyond the axis is cut, and the
+ * caption says so. Captions use the setting names of sweep files. */
 START_TEST(machines_are_not_mixed)
 {
     static const struct kvr_column columns[] = {
@@ -479,7 +480,7 @@ START_TEST(every_plot_reads_the_store)
 }
 END_TEST
 
-/* BF16 and 15 methods, each of two prompts in two seeds, with frames and passes. */
+/* Stores BF16 and 15 methods, each with two prompts and two seeds, per-frame values and passes. */
 static void fill_many(const char *path)
 {
     enum { METHODS = 16, CELLS = METHODS * 4 };
@@ -528,7 +529,8 @@ static void fill_many(const char *path)
     kvr_store_close(&s);
 }
 
-/* What is independent, and who has no name or no panel, stands below the figure. */
+/* The caption states the number of independent samples, and the methods that have no label or no
+ * panel. */
 START_TEST(captions_say_what_is_shown)
 {
     static const struct {
@@ -549,7 +551,7 @@ START_TEST(captions_say_what_is_shown)
         script = slurp(in_dir(name));
         ck_assert_ptr_nonnull(script);
         for (line = strstr(script, "set label 1001"); line; line = strstr(line, "set label 1001")) {
-            const char *from = strchr(line, '\'') + 1; /* the note's lines, joined again */
+            const char *from = strchr(line, '\'') + 1; /* joins the caption's lines */
 
             strncat(joined, from, strcspn(from, "'"));
             strcat(joined, " ");
@@ -563,7 +565,7 @@ START_TEST(captions_say_what_is_shown)
 }
 END_TEST
 
-/* Where a name stands; false: nowhere. */
+/* Sets (x, y) to the position of a method's label; false if it has none. */
 static bool place_of(const char *script, const char *name, double *x, double *y)
 {
     char want[64];
@@ -574,7 +576,7 @@ static bool place_of(const char *script, const char *name, double *x, double *y)
     return at && sscanf(at + strlen(want), "%lf,%lf", x, y) == 2;
 }
 
-/* The words below the floor's edge are in the way of names. */
+/* Labels do not cover the text below the edge of the floor. */
 START_TEST(names_leave_the_floor_its_words)
 {
     const double floor = 60;
@@ -645,7 +647,7 @@ START_TEST(names_and_formats_are_checked)
 }
 END_TEST
 
-/* Twelve points on a small circle: no two names may cover each other or leave the field. */
+/* Twelve marks on a small circle: no two labels overlap or leave the plot area. */
 START_TEST(labels_do_not_overlap)
 {
     enum { N = 12 };
@@ -687,8 +689,8 @@ static double from_text(const struct kvr_label *l, double height, double x, doub
                  fmax(fmax(l->bottom - y, y - l->bottom - height), 0));
 }
 
-/* Pairs of marks close above each other, with marks around them: a name stands nearer to its own
- * mark than to any other, or has a line to it and stands beside none. */
+/* For pairs of close marks with other marks around them: a label is nearer to its own mark than to
+ * any other. Otherwise it has a leader line and is near no mark. */
 START_TEST(names_are_not_another_marks)
 {
     /* The marks of fifteen methods in a figure of compression against PSNR. */
@@ -725,11 +727,11 @@ START_TEST(names_are_not_another_marks)
         ck_assert_msg(taken_for < 0 || l[i].elsewhere, "name %d stands at mark %d", i, taken_for);
         wrong += taken_for >= 0;
     }
-    ck_assert_int_le(wrong, 2); /* three marks within 12 pixels are too close for three names */
+    ck_assert_int_le(wrong, 2); /* three marks within 12 pixels have no space for three labels */
 }
 END_TEST
 
-/* A name does not stand on an interval where there is room beside it. */
+/* A label does not cover an interval's bar if there is space next to it. */
 START_TEST(names_leave_bars_free)
 {
     const double x = 300, y = 200;

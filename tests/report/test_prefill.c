@@ -1,5 +1,5 @@
-/* test_prefill.c - runs of texts as a table: what is paired with what, how sure it is, and what the
- * paper's claims come to. */
+/* test_prefill.c - the table of partial-prefill runs: which runs are paired, the intervals of
+ * differences, and the verdicts on the paper's claims. */
 #include <check.h>
 #include <jansson.h>
 #include <math.h>
@@ -17,8 +17,8 @@
 
 enum { TEXTS = 8, BINS = 2 };
 
-/* Per method: NLL and attention mass above BF16's. Texts differ more than methods, so only differences paired by
- * text are significant. */
+/* Per method: NLL and attention mass in excess of BF16's. Texts differ more than methods, so only
+ * differences paired by text are significant. */
 static const struct {
     const char *label, *correction;
     double nll, mass;
@@ -32,7 +32,8 @@ enum { METHODS = sizeof methods / sizeof methods[0] };
 
 static char db[64];
 
-/* Text t by method m behind prefix b. energy: the sign alternates between texts, so no difference is significant. */
+/* NLL of text t with method m after prefix b. For method 4 (energy) the sign of the difference
+ * alternates between texts, so it is not significant. */
 static double nll_of(int m, int t, int b)
 {
     const double turns = m == 4 ? (t % 2 ? 0.3 : -0.3) : 0.01 * (t % 3);
@@ -146,7 +147,7 @@ START_TEST(runs_are_places_and_methods)
     ck_assert_int_eq(p.n, (BINS + 1) * METHODS);
     ck_assert(p.run[0].baseline && p.run[0].prefix == 256 && p.run[METHODS].prefix == 512 &&
               p.run[2 * METHODS].prefix == 0);
-    ck_assert_str_eq(p.run[1].method, "A"); /* before its corrections */
+    ck_assert_str_eq(p.run[1].method, "A"); /* a method comes before its corrections */
     r = run_of(&p, "A+taylor", 512);
     ck_assert(r->n_texts == TEXTS && r->chunk == 128 && r->bits == 3.0);
     ck_assert_str_eq(r->carrier, "A");
@@ -157,7 +158,7 @@ START_TEST(runs_are_places_and_methods)
 }
 END_TEST
 
-/* Tokens count, not bins: 100 behind the first prefix, 300 behind the second. */
+/* The mean is over tokens, not over bins: 100 tokens follow the first prefix, 300 the second. */
 START_TEST(means_are_over_tokens)
 {
     struct kvr_prefill p;
@@ -182,7 +183,8 @@ START_TEST(differences_are_paired_by_text)
                      KVR_OK);
     ck_assert_int_eq(c.n, TEXTS);
     ck_assert_double_eq_tol(c.mean, -0.75, 1e-12);
-    ck_assert_double_eq_tol(c.ci.hi - c.ci.lo, 0, 1e-9); /* the same of every text */
+    /* the difference is the same for every text */
+    ck_assert_double_eq_tol(c.ci.hi - c.ci.lo, 0, 1e-9);
     ck_assert_int_eq(
         kvr_prefill_compare(&p, run_of(&p, "A", 512), NULL, KVR_PREFILL_MASS_SHIFT, &c), KVR_OK);
     ck_assert_double_eq_tol(c.mean, 0.2, 1e-12);
@@ -235,8 +237,9 @@ static const char *verdict_of(const struct kvr_reproduction *r, const char *meth
     return NULL;
 }
 
-/* What was put in: A is above BF16, A+taylor below A and never below BF16, attention goes to the
- * prefix and half of it comes back beyond BF16's. */
+/* The stored values are constructed so that A has a higher NLL than BF16, and A+taylor a lower one
+ * than A but not lower than BF16. A adds 0.10 to BF16's attention mass on the prefix; A+taylor is
+ * 0.05 below BF16's. */
 START_TEST(claims_have_a_verdict)
 {
     struct kvr_reproduction r;
@@ -259,7 +262,8 @@ START_TEST(claims_have_a_verdict)
 }
 END_TEST
 
-/* The other way round: a correction that makes it worse, for sure; a likelihood below BF16. */
+/* The contrary claims: A+taylor is made worse than A, and its NLL after the first prefix is lowered
+ * below BF16's. */
 START_TEST(claims_can_fail)
 {
     struct kvr_reproduction r;
@@ -312,7 +316,7 @@ int main(void)
     tcase_add_test(tc, the_table_tells_corrections_apart);
     tcase_add_test(tc, claims_have_a_verdict);
     tcase_add_test(tc, figures_have_a_curve_per_method);
-    tcase_add_test(tc, claims_can_fail); /* the last: it changes the database */
+    tcase_add_test(tc, claims_can_fail); /* last, because it changes the database */
     suite_add_tcase(s, tc);
     return run_suite(s);
 }

@@ -1,4 +1,5 @@
-/* test_sequence.c - verdicts under continuous looking: by hand, rates of false ones, prompts saved. */
+/* test_sequence.c - verdicts on claims that are tested after every prompt: examples by hand, rates
+ * of false verdicts, and the number of prompts saved. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,10 +10,11 @@
 #include "tests/report/draws.h"
 #include "tests/suite.h"
 
-enum { MOST = 192, CLAIMS = 30 }; /* prompts; claims of a ledger */
+enum { MOST = 192, CLAIMS = 30 }; /* prompts per claim; claims per ledger */
 static const double alpha = 0.05;
 
-/* Standard deviations of draws.h, for effects in units of it. */
+/* Standard deviations of the distributions in draws.h, so that effects can be stated in units of
+ * them. */
 static double sd_of(enum draws kind)
 {
     switch (kind) {
@@ -27,7 +29,8 @@ static double sd_of(enum draws kind)
     }
 }
 
-/* x [MOST] of mean 0 and deviation 1, its long tail upwards or, of odd trials, downwards. */
+/* Fills x [MOST] with mean 0 and standard deviation 1. The long tail is upwards in even trials and
+ * downwards in odd ones. */
 static void sample(double *x, enum draws kind, uint64_t seed, uint32_t trial)
 {
     for (uint32_t b = 0; b < MOST / DRAWS_MAX; b++)
@@ -61,9 +64,9 @@ START_TEST(by_hand)
     ck_assert_double_eq_tol(s.m3, cube, 1e-10);
     ck_assert(kvr_sequence_log_e(&s, 3) == 0);
     ck_assert(kvr_sequence_log_e(&s, 1) > kvr_sequence_log_e(&s, 2));
-    /* z of m = 2: 0.978945; g = -0.472262 (the standard error of no skewness);
-     * h = z + g z^2 / 3 + g^2 z^3 / 27 + g / 144 = 0.832553, t^2 = 16.6355;
-     * log E = -log(25) / 2 + 12 (log(1 + t^2 / 23) - log(1 + t^2 / 575)) = 4.5791. */
+    /* For the mean m = 2: z = 0.978945, and g = -0.472262 is the standard error of a skewness of 0.
+     * h = z + g z^2 / 3 + g^2 z^3 / 27 + g / 144 = 0.832553, t^2 = 16.6355. log E = -log(25) / 2 +
+     * 12 (log(1 + t^2 / 23) - log(1 + t^2 / 575)) = 4.5791. */
     ck_assert_double_eq_tol(kvr_sequence_log_e(&s, 2), 4.5791, 1e-4);
     kvr_sequence_region(&s, 0.5, &region, &log_e);
     ck_assert(region == KVR_ABOVE && log_e == kvr_sequence_log_e(&s, 0.5));
@@ -73,7 +76,8 @@ START_TEST(by_hand)
     ck_assert_double_eq_tol(kvr_sequence_log_e(&s, lo), log(20), 1e-9);
     ck_assert_double_eq_tol(kvr_sequence_log_e(&s, hi), log(20), 1e-9);
     ck_assert(lo < 3 && 3 < hi && fabs(lo + hi - 6) <= 1e-9);
-    /* Too few, whatever they say; equal values; and n that is needed has what it promises. */
+    /* Fewer than KVR_SEQUENCE_MIN prompts give no evidence, whatever their values. Equal values
+     * give an interval of width 0. */
     s = of(x, KVR_SEQUENCE_MIN - 1);
     ck_assert(kvr_sequence_log_e(&s, -100) == 0);
     kvr_sequence_interval(&s, log(20), &lo, &hi);
@@ -100,13 +104,15 @@ START_TEST(needed)
     kvr_sequence_region(&s, 0.005, &region, &log_e);
     n = kvr_sequence_needed(&s, 0.005, log(200));
     ck_assert(log_e < log(200) && n > 24 && isfinite(n));
-    /* The same values again and again: their mean and skewness stay, sd nearly. */
+    /* Repeating the same values keeps their mean and skewness, and nearly their standard
+     * deviation. */
     more = (struct kvr_sequence){ 0 };
     for (int i = 0; i < n; i++)
         kvr_sequence_add(&more, x[i % 24]);
     kvr_sequence_region(&more, 0.005, &region, &log_e);
     ck_assert_double_eq_tol(log_e, log(200), 1.0);
-    ck_assert(isinf(kvr_sequence_needed(&s, fabs(s.mean), log(200)))); /* on the margin itself */
+    /* the mean is on the margin */
+    ck_assert(isinf(kvr_sequence_needed(&s, fabs(s.mean), log(200))));
 }
 END_TEST
 
@@ -116,7 +122,8 @@ START_TEST(e_bh)
     bool told[7];
     double threshold;
 
-    /* Six claims: with three told each needs 6 / (3 x .05) = 40; a fourth would need 30. */
+    /* Six claims are tested; NaN is none. With three verdicts each needs evidence of 6 / (3 x .05)
+     * = 40. The fourth, 39, is enough because four need only 30. */
     ck_assert_int_eq(kvr_e_bh(log_e, 7, alpha, told, &threshold), KVR_OK);
     ck_assert(told[0] && told[2] && told[4] && told[5] && !told[1] && !told[3] && !told[6]);
     ck_assert_double_eq_tol(threshold, log(6 / (4 * alpha)), 1e-12);
@@ -127,8 +134,8 @@ START_TEST(e_bh)
 }
 END_TEST
 
-/* How often the evidence against the true mean ever reaches 1 / alpha, from 12 to 192 prompts, in
- * percent. 4000 trials: a standard deviation of .35 where it is 5. */
+/* Percentage of trials in which the evidence against the true mean ever reaches 1 / level, after 12
+ * to 192 prompts. With 4000 trials a rate of 5 % has a standard deviation of .35 %. */
 static double ever_false(enum draws kind, double level)
 {
     enum { TRIALS = 4000 };
@@ -156,13 +163,14 @@ START_TEST(one_claim)
     printf("sequence: %-22s false at 5 %%: %.2f %%, at 0.5 %%: %.2f %%\n", draws_name[_i], five,
            half);
     ck_assert_msg(five <= 5, "%s: %.2f %% false", draws_name[_i], five);
-    /* Far out on the tail the skewness of a lognormal is not known from its sample: twice. */
+    /* Far in the tail, the skewness of a lognormal cannot be estimated from its sample: the rate
+     * may be more than twice the level. */
     ck_assert_msg(half <= (_i == LOGNORMAL ? 1.4 : 0.5), "%s: %.2f %% false", draws_name[_i], half);
 }
 END_TEST
 
-/* Student's interval of a fixed n, looked at after every prompt, is false far more often: what the
- * sequence is for. */
+/* Student's interval for a fixed n, tested after every prompt, is wrong far more often than its
+ * level. The sequence avoids that. */
 START_TEST(fixed_interval_does_not)
 {
     enum { TRIALS = 500 };
@@ -187,9 +195,9 @@ END_TEST
 
 /* --- a ledger --------------------------------------------------------------------------- */
 
-/* True means in units of the deviation of a prompt, the margin being a tenth: a third of the claims
- * stand where a verdict is most easily false, on the margin, a third hold by .3 to 2.1 deviations, a
- * third are equal or do not hold. */
+/* True means in standard deviations over prompts; the margin is 0.1. A third of the claims is on
+ * the margin, where false verdicts are most likely. A third holds by .3 to 2.1, and a third is
+ * equal or does not hold. */
 enum { LEDGERS = 200 };
 static const double margin = 0.1;
 
@@ -204,13 +212,13 @@ static double true_mean(int i)
 }
 
 struct ledger_result {
-    double false_share;     /* of the verdicts that were ever told, mean over ledgers */
-    int any_false;          /* ledgers */
-    int told[CLAIMS];       /* how often */
-    int n[CLAIMS][LEDGERS]; /* prompts at which it was told; MOST where it was not */
+    double false_share;     /* share of false verdicts, averaged over ledgers */
+    int any_false;          /* number of ledgers with a false verdict */
+    int told[CLAIMS];       /* number of ledgers in which the claim got a verdict */
+    int n[CLAIMS][LEDGERS]; /* number of prompts at its verdict; MOST if there is none */
 };
 
-/* One verdict of one claim: is it so? On the margin itself both neighbours are. */
+/* Is a claim's verdict false? On the margin itself both neighbouring verdicts are true. */
 static bool is_false(enum kvr_region told, double mean)
 {
     return told == KVR_ABOVE   ? mean <= margin
@@ -218,7 +226,8 @@ static bool is_false(enum kvr_region told, double mean)
                                : fabs(mean) > margin;
 }
 
-/* After each prompt every open claim is judged by e-BH over all, and a verdict once told stays. */
+/* After each prompt, e-BH is applied to all claims, and open claims may get a verdict. A verdict is
+ * final. */
 static void run_ledgers(struct ledger_result *r)
 {
     static double x[CLAIMS][MOST];
@@ -258,8 +267,8 @@ static void run_ledgers(struct ledger_result *r)
     }
 }
 
-/* What a ledger with one n for all claims takes: the least n at which Student's interval at level
- * 1 - alpha / CLAIMS is inside of the region of the true mean for nine of ten samples. */
+/* Prompts that a ledger with the same n for all claims needs. It is the least n at which Student's
+ * interval at level 1 - alpha / CLAIMS lies inside the true region in nine of ten samples. */
 static int fixed_n(double effect)
 {
     for (int n = KVR_SEQUENCE_MIN; n < 4000; n++) {
@@ -302,7 +311,7 @@ START_TEST(ledger)
            CLAIMS, 100 * r.false_share, 100.0 * r.any_false / LEDGERS, (double)all / LEDGERS,
            CLAIMS, planned, 100 * kvr_median(saved, n), 100 * kvr_median(own, n));
     ck_assert_msg(r.false_share <= alpha, "%.3f of the verdicts are false", r.false_share);
-    for (int i = 14; i < 20; i++) /* and it does tell: effects of .9 deviations and more */
+    for (int i = 14; i < 20; i++) /* effects of .9 and more do get a verdict */
         ck_assert_msg(r.told[i] >= 0.95 * LEDGERS, "claim %d told %d times", i, r.told[i]);
     ck_assert_msg(kvr_median(saved, n) >= 0.5, "saves %.2f", kvr_median(saved, n));
 }

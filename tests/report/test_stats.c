@@ -1,4 +1,4 @@
-/* test_stats.c - quantiles and intervals against tables and closed forms. */
+/* test_stats.c - compares quantiles and intervals with published tables and closed forms. */
 #include <check.h>
 #include <math.h>
 
@@ -7,17 +7,17 @@
 
 START_TEST(normal)
 {
-    /* NIST/SEMATECH e-Handbook, table of the standard normal: five digits are given. */
+    /* NIST/SEMATECH e-Handbook, table of the standard normal distribution, with five digits. */
     ck_assert_double_le(fabs(kvr_normal_cdf(1.0) - 0.84134), 5e-6);
     ck_assert_double_le(fabs(kvr_normal_cdf(-2.0) - 0.02275), 5e-6);
     ck_assert_double_le(fabs(kvr_normal_quantile(0.975) - 1.95996), 5e-6);
-    for (double p = 0.01; p < 1; p += 0.07) /* halving ends at neighbouring numbers */
+    for (double p = 0.01; p < 1; p += 0.07) /* bisection ends at neighbouring numbers */
         ck_assert_double_le(fabs(kvr_normal_cdf(kvr_normal_quantile(p)) - p), 1e-14);
     ck_assert(isinf(kvr_normal_quantile(0)));
 }
 END_TEST
 
-/* Two of three prompts at 1 leave an interval beyond it, which no SSIM can be in. */
+/* Of three SSIM values two are 1. Their interval must not extend beyond 1. */
 START_TEST(interval_ends_where_values_do)
 {
     const double x[] = { 1, 1, 0.9 };
@@ -44,8 +44,9 @@ START_TEST(median_of_few)
 }
 END_TEST
 
-/* Ranks, from 1, of the 95 % interval: W. J. Conover, Practical Nonparametric Statistics, and
- * the binomial sums themselves: n = 6: 1..6 (96.875 %), 9: 2..8 (96.09 %), 20: 6..15 (95.86 %). */
+/* Ranks, from 1, of the ends of the 95 % interval of a median: n = 6: 1..6 (96.875 %), 9: 2..8
+ * (96.09 %), 20: 6..15 (95.86 %). Sources: W. J. Conover, Practical Nonparametric Statistics, and
+ * the binomial sums. */
 static const struct {
     int n, lo, hi;
     double level;
@@ -76,14 +77,14 @@ START_TEST(outliers)
 
     ck_assert_int_eq(kvr_outliers(x, 7, flag), 1);
     ck_assert(flag[6] && !flag[0] && !flag[3]);
-    x[6] = 11.0; /* six times as far as the rest is not yet ten standard deviations */
+    x[6] = 11.0; /* six times as far as the others is less than ten standard deviations */
     ck_assert_int_eq(kvr_outliers(x, 7, flag), 0);
 }
 END_TEST
 
 START_TEST(student)
 {
-    /* NIST/SEMATECH e-Handbook, table of Student's t: three digits are given. */
+    /* NIST/SEMATECH e-Handbook, table of Student's t distribution, with three decimals. */
     static const struct {
         int df;
         double p, t;
@@ -114,15 +115,16 @@ START_TEST(mean_interval)
     ck_assert_int_eq(kvr_mean_interval(same, 1, 0.95, &a), KVR_EINVAL);
     ck_assert_int_eq(kvr_mean_interval(same, 4, 0.95, &a), KVR_OK);
     ck_assert(a.lo == 2 && a.hi == 2);
-    /* Without skewness Student's: sum of squares 20, so s / sqrt(4) = sqrt(20 / 3) / 2 = 1.29099,
-     * times t of 3 degrees of freedom, 3.18245 (the table's last digit: 5e-6). */
+    /* Without skewness the interval is Student's. The sum of squares is 20, so s / sqrt(4) =
+     * sqrt(20 / 3) / 2 = 1.29099, times t with 3 degrees of freedom, 3.18245 (rounded by up to
+     * 5e-6). */
     ck_assert_int_eq(kvr_mean_interval(even, 4, 0.95, &a), KVR_OK);
     ck_assert_double_le(fabs(a.hi - 1.29099 * 3.18245), 2e-5);
     ck_assert_double_eq(a.lo, -a.hi);
-    /* m 5, s sqrt(110 / 3) = 6.055301, y = 3.182446 / 2 = 1.591223, m2 27.5, m3 157.5,
-     * G = sqrt(12) / 2 x 157.5 / 27.5^1.5 = 1.891656. 1 + G (-y - G / 24) = -2.159145 with the
-     * cube root -1.292490, so -h(-y) = 3 / G x 2.292490 = 3.635688 > y: hi = 5 + s x 3.635688.
-     * h(y) = 0.902050 < y: the short side is Student's. The seven digits leave some 1e-5. */
+    /* Mean 5, s = sqrt(110 / 3) = 6.055301, y = 3.182446 / 2 = 1.591223, m2 = 27.5, m3 = 157.5, G =
+     * sqrt(12) / 2 x 157.5 / 27.5^1.5 = 1.891656. 1 + G (-y - G / 24) = -2.159145 has the cube root
+     * -1.292490. So -h(-y) = 3 / G x 2.292490 = 3.635688 > y, and hi = 5 + s x 3.635688. h(y) =
+     * 0.902050 < y, so the short side is Student's. Seven digits leave an error of about 1e-5. */
     ck_assert_int_eq(kvr_mean_interval(right, 4, 0.95, &a), KVR_OK);
     ck_assert_double_le(fabs(a.hi - 27.015184), 5e-5);
     ck_assert_double_le(fabs(a.lo - (5 - 6.055301 * 1.591223)), 5e-5);

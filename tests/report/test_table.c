@@ -1,4 +1,5 @@
-/* test_table.c - the five ways to text, hostile cells, folding, and reading from SQL. */
+/* test_table.c - a table in five text formats: hostile cells, folding of equal columns, and reading
+ * from SQL. */
 #include <check.h>
 #include <jansson.h>
 #include <math.h>
@@ -93,7 +94,8 @@ START_TEST(markdown)
 }
 END_TEST
 
-/* Programs get what is stored: no scaling, no rounding, and every digit that is needed. */
+/* CSV and JSON contain the stored values: not scaled, not rounded, and with every digit that is
+ * needed to read them back. */
 START_TEST(csv_and_json_keep_the_values)
 {
     struct kvr_table *t = sample();
@@ -137,8 +139,8 @@ START_TEST(latex)
 }
 END_TEST
 
-/* For a paper: the best of each group of settings is bold, the reference takes no part, and a
- * number stands with what it may be off by. */
+/* In LaTeX the best value of each group of settings is bold, without the reference, and a value has
+ * its error. */
 START_TEST(latex_marks_the_best)
 {
     static const struct kvr_column cols[] = {
@@ -195,7 +197,7 @@ START_TEST(latex_marks_the_best)
 }
 END_TEST
 
-/* Where bits stand for compression, they tell the reference. */
+/* A table with a column `bits` instead of `compression` recognizes the reference by its bits. */
 START_TEST(latex_knows_the_reference_by_its_bits)
 {
     static const struct kvr_column cols[] = { { .name = "method" },
@@ -219,7 +221,7 @@ START_TEST(latex_knows_the_reference_by_its_bits)
 }
 END_TEST
 
-/* A table shows the interval in the cell of its mean. */
+/* Text and Markdown show an interval in the cell of its mean. */
 START_TEST(an_interval_stands_behind_its_mean)
 {
     static const struct kvr_column cols[] = {
@@ -265,7 +267,7 @@ START_TEST(an_interval_stands_behind_its_mean)
 }
 END_TEST
 
-/* What a statement may call beside SQLite's own functions. */
+/* Functions that SQL statements may call in addition to SQLite's. */
 START_TEST(statements_have_intervals)
 {
     static const double x[] = { 3, 1, 4, 1, 5, 9, 2 };
@@ -292,7 +294,7 @@ START_TEST(statements_have_intervals)
     ck_assert(kvr_table_number(t, 1, 1) == mean.lo && kvr_table_number(t, 1, 2) == mean.hi);
     ck_assert(kvr_table_number(t, 1, 3) == 3);
     ck_assert(kvr_table_number(t, 1, 4) == median.lo && kvr_table_number(t, 1, 5) == median.hi);
-    ck_assert(kvr_table_number(t, 0, 3) == 8.5); /* one number is a median, and no interval */
+    ck_assert(kvr_table_number(t, 0, 3) == 8.5); /* one number has a median but no interval */
     for (int c = 1; c < 6; c++) {
         ck_assert(c == 3 || isnan(kvr_table_number(t, 0, c)));
         ck_assert(isnan(kvr_table_number(t, 2, c)) && isnan(kvr_table_number(t, 3, c)));
@@ -326,7 +328,7 @@ static int count(const char *s, char c)
     return n;
 }
 
-/* One name with everything that ends a cell somewhere. */
+/* A name with every character that ends a cell in one of the formats. */
 static const char hostile[] = "a|b,\"c\"\t\n\\d<x>&$#_{}^~%'`e`\x1b[31m\xff";
 
 START_TEST(hostile_text_stays_in_its_cell)
@@ -340,7 +342,8 @@ START_TEST(hostile_text_stays_in_its_cell)
     ck_assert_int_eq(kvr_table_open(&t, 2, c), KVR_OK);
     ck_assert_int_eq(kvr_table_add(t, row), KVR_OK);
 
-    s = written(t, KVR_TABLE_TEXT); /* head, rule, one line; nothing a terminal obeys */
+    /* heading, rule and one row, without control sequences of a terminal */
+    s = written(t, KVR_TABLE_TEXT);
     ck_assert_ptr_null(strchr(s, '\x1b'));
     ck_assert_ptr_null(strchr(s, '\t'));
     ck_assert_ptr_nonnull(strstr(s, "  7\n"));
@@ -453,7 +456,7 @@ START_TEST(names_are_suggested)
 }
 END_TEST
 
-/* A database as a sweep leaves it; every table of the report can be made from it. */
+/* Every table of the report can be made from the database that a sweep writes. */
 START_TEST(every_report_reads_the_store)
 {
     char path[] = "/tmp/kvreel-test-table-XXXXXX";
@@ -469,8 +472,8 @@ START_TEST(every_report_reads_the_store)
 
         ck_assert_msg(kvr_report_table(&t, path, kvr_reports[i].name) == KVR_OK, "%s: %s",
                       kvr_reports[i].name, kvr_error());
-        /* Nothing was probed, corrected, continued, read or replayed, there is one suite, all layers
-         * ran, and prompts are too few for a verdict. */
+        /* These tables need cells that the database lacks: probes, corrections, continued clips,
+         * text runs, replays, a second suite, cut models, or more prompts for a verdict. */
         if (strncmp(kvr_reports[i].name, "probes", 6) == 0 ||
             strcmp(kvr_reports[i].name, "truth") == 0 || strcmp(kvr_reports[i].name, "bias") == 0 ||
             strcmp(kvr_reports[i].name, "suites") == 0 ||

@@ -1,4 +1,5 @@
-/* test_variance.c - what strata and a control variate save, against variances by construction. */
+/* test_variance.c - the variance saved by strata and by a control variate, for data of known
+ * variance. */
 #include <check.h>
 #include <math.h>
 
@@ -15,7 +16,8 @@ static void draw(uint64_t seed)
     kvr_normal(z, 2 * N, seed, KVR_RNG_TEST, 0, 0, 0);
 }
 
-/* Strata of means 0 to 3 (variance 5 / 4) and deviation 1 within: 5 / 9 of the variance is between. */
+/* Strata with means 0 to 3 (variance 5 / 4) and variance 1 within: 5 / 9 of the variance is between
+ * strata. */
 START_TEST(strata)
 {
     double x[N];
@@ -28,17 +30,17 @@ START_TEST(strata)
         each[i] = i;
         x[i] = k[i] + (double)z[i];
     }
-    /* The share has a standard deviation of about .03 with 600 values. */
+    /* With 600 values the share has a standard deviation of about .03. */
     ck_assert_double_eq_tol(kvr_saved_by_strata(x, k, N), 5.0 / 9, 0.09);
     ck_assert_double_eq_tol(kvr_saved_by_strata(x, none, N), 0, 1e-12);
     ck_assert(isnan(kvr_saved_by_strata(x, each, N)));
-    for (int i = 0; i < N; i++) /* strata that say nothing save nothing, on average */
+    for (int i = 0; i < N; i++) /* strata that are independent of x save nothing on average */
         x[i] = (double)z[i];
     ck_assert_double_eq_tol(kvr_saved_by_strata(x, k, N), 0, 0.02);
 }
 END_TEST
 
-/* y = x + noise of the same variance: r^2 = 1 / 2. */
+/* y is x plus independent noise of the same variance, so r^2 = 1 / 2. */
 START_TEST(control)
 {
     double x[N], y[N];

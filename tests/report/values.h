@@ -1,4 +1,5 @@
-/* values.h - cells written short, and a small database for the tests of tables and plots. */
+/* values.h - short constructors of table values, and a small database for the tests of tables and
+ * plots. */
 #ifndef TESTS_REPORT_VALUES_H
 #define TESTS_REPORT_VALUES_H
 
@@ -29,7 +30,7 @@ static inline struct kvr_value null(void)
     return (struct kvr_value){ .type = KVR_VALUE_NULL };
 }
 
-/* A database and what SQLite keeps beside it. */
+/* Removes a database and the files that SQLite keeps next to it. */
 static inline void remove_store(const char *path)
 {
     static const char *const suffixes[] = { "", "-wal", "-shm", "-journal" };
@@ -41,7 +42,7 @@ static inline void remove_store(const char *path)
     }
 }
 
-/* Two BF16 cells, two of RTN_INT4, and one of RTN_INT2 that timed out. */
+/* Stores two cells of BF16, two of RTN_INT4, and one of RTN_INT2 that timed out. */
 static inline void fill_store(const char *path)
 {
     static const struct {
