@@ -1,4 +1,5 @@
-/* test_abba.c - ratios of neighbours: a planted drift and a planted ratio, both orders, failures. */
+/* test_abba.c - time ratios of neighbouring runs (order ABBA): a planted drift and a planted ratio,
+ * both orders, failures. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -10,7 +11,8 @@
 enum { BLOCKS = 8, RUNS = 4 * BLOCKS };
 static const double planted = 1.05, drift = 0.10;
 
-/* A machine that is slower by `drift` at the last run than at the first, linearly, with noise. */
+/* A simulated machine whose runs get slower linearly, by the share `drift` from the first run to
+ * the last, with noise. */
 struct machine {
     int n, fails_at;
     double drift, noise;
@@ -44,7 +46,7 @@ static struct kvr_abba measured(struct machine *m, uint64_t seed)
     return t;
 }
 
-/* Without noise a pair is off by 0.1 / 31 and a block by the square of that: 1e-5. */
+/* Without noise a pair is off by 0.1 / 31 and a block by about the square of that, 1e-5. */
 START_TEST(drift_cancels)
 {
     struct machine m = { .fails_at = -1, .drift = drift };
@@ -61,8 +63,8 @@ START_TEST(drift_cancels)
 }
 END_TEST
 
-/* The same runs, compared without regard to neighbours: the reference once at the start, the method once at
- * the end, as a sweep in the order of its methods does. */
+/* Compares distant runs of the same data: the reference at the start, the method at the end, as a
+ * sweep in the order of its methods does. Their ratio contains the drift. */
 START_TEST(far_runs_keep_the_drift)
 {
     struct machine m = { .fails_at = -1, .drift = drift };
@@ -78,7 +80,8 @@ START_TEST(far_runs_keep_the_drift)
 }
 END_TEST
 
-/* Noise of 1 %: the interval over pairs holds 1.05 and leaves out 1 in nearly all of 200 sessions. */
+/* With noise of 1 %, the interval over pairs contains 1.05 and excludes 1 in nearly all of 200
+ * sessions. */
 START_TEST(interval_covers)
 {
     int covers = 0, tells = 0;
@@ -93,7 +96,8 @@ START_TEST(interval_covers)
         tells += ci.lo > 1;
         kvr_abba_free(&t);
     }
-    ck_assert_msg(covers >= 184, "%d of 200 cover", covers); /* 3.3 sd below 95 % */
+    /* 3.3 standard deviations below 95 % */
+    ck_assert_msg(covers >= 184, "%d of 200 cover", covers);
     ck_assert_msg(tells >= 196, "%d of 200 exclude 1", tells);
 }
 END_TEST

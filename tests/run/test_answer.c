@@ -1,4 +1,4 @@
-/* test_answer.c - why a time does not count, and why a cell is INVALID, from a worker's answer. */
+/* test_answer.c - from a worker's answer: why a time does not count, and why a cell is INVALID. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,7 +40,8 @@ static void tear_down(void)
     ck_assert_int_eq(system(cmd), 0);
 }
 
-/* Cell i's answer: of 1000 ns of a rollout its phases explain so many; frames of that sha256. */
+/* Stores an answer for cell i. Its phases sum to explained_ns of a rollout of 1000 ns, and `frames`
+ * is the frames' hash. */
 static struct kvr_verdict answered(int i, int explained_ns, const char *frames, const char *beside,
                                    const char *expected)
 {
@@ -80,7 +81,7 @@ static int keep_text(void *ctx, int n_columns, const char *const *names,
     return row != NULL;
 }
 
-/* "VERDICT: its codes; why the time does not count" */
+/* "VERDICT: verdict codes; codes of its time" */
 static const char *judged(int i)
 {
     static char text[128];
@@ -95,7 +96,8 @@ static const char *judged(int i)
     return text;
 }
 
-/* Phases are not the whole of a rollout, nor what is beside it. */
+/* A time is NOISY if its phases sum to less than 90 % of the rollout, or if the host or GPU was
+ * disturbed. */
 START_TEST(a_timed_row)
 {
     open_nano_sweep(&n, SWEEP "timing: true\n");
@@ -127,7 +129,7 @@ START_TEST(an_untimed_row)
 }
 END_TEST
 
-/* The second repeat's frames are the first's, or neither can be believed. */
+/* A repeat with frames that differ from the first run's is INVALID. */
 START_TEST(repeats_have_the_same_frames)
 {
     struct kvr_verdict v;
@@ -152,7 +154,8 @@ START_TEST(repeats_have_the_same_frames)
 }
 END_TEST
 
-/* A worker that had no memory for its command line could not even begin to answer. */
+/* The outcome of a worker that ended without an answer, from its log. A worker may lack memory even
+ * for its command line. */
 static enum kvr_outcome ended_with(const char *log)
 {
     const struct kvr_attempt a = { .cell = &n.sweep.cell[0],

@@ -1,5 +1,5 @@
-/* test_disturbance.c - GPU state and other programs during a cell, and which of it invalidates a
- * time. */
+/* test_disturbance.c - the GPU's state and other programs during a cell, and which of them make its
+ * time not count. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,7 +29,8 @@ static void tear_down(void)
     unsetenv("KVREEL_NVML");
 }
 
-/* A cell in three looks: before its worker is there, while it computes, and after it. */
+/* Samples the state of GPU `uuid` three times: before the cell's worker starts, while it computes,
+ * and after it. */
 static struct kvr_disturbance cell_on(const char *uuid, const char *before, const char *during,
                                       const char *after)
 {
@@ -67,7 +68,7 @@ START_TEST(a_quiet_gpu)
 {
     const struct kvr_disturbance b = cell("210 35 0 0 0", "1980 60 4 90 1", "1980 55 0 50 0");
 
-    ck_assert_msg(!has(&b, "GPU"), "%s", b.codes); /* its own limit of power is no trouble */
+    ck_assert_msg(!has(&b, "GPU"), "%s", b.codes); /* reaching its own power limit is normal */
     ck_assert(watched(&b, "gpu_mhz") == 1980 && watched(&b, "gpu_celsius") == 60);
     ck_assert(watched(&b, "gpu_slowed_by") == 4 && watched(&b, "gpu_others") == 0);
     ck_assert(watched(&b, "gpu_busy_before") == 0 && watched(&b, "gpu_watts") == 123.456);
@@ -79,15 +80,17 @@ START_TEST(somebody_else_on_it)
 {
     struct kvr_disturbance b = cell("1980 40 0 80 1", "1980 40 0 90 2", "1980 40 0 0 0");
 
-    ck_assert_msg(has(&b, "GPU_SHARED"), "%s", b.codes); /* before the cell began */
+    /* another process used the GPU before the cell */
+    ck_assert_msg(has(&b, "GPU_SHARED"), "%s", b.codes);
     ck_assert(watched(&b, "gpu_busy_before") == 0.8);
     b = cell("1980 40 0 0 0", "1980 40 0 90 2", "1980 40 0 0 0");
-    ck_assert_msg(has(&b, "GPU_SHARED"), "%s", b.codes); /* came meanwhile, and went */
+    /* another process came and went during the cell */
+    ck_assert_msg(has(&b, "GPU_SHARED"), "%s", b.codes);
     ck_assert(watched(&b, "gpu_others") == 1);
 }
 END_TEST
 
-/* Held back by heat for a moment, and slow for the whole of a cell. */
+/* GPU_SLOWED: throttled by heat for a moment. GPU_CLOCK: slow during the whole cell. */
 START_TEST(a_slow_one)
 {
     struct kvr_disturbance b = cell("1980 40 0 0 0", "1900 90 40 90 1", "1980 80 0 0 0");
@@ -100,8 +103,8 @@ START_TEST(a_slow_one)
 }
 END_TEST
 
-/* A GPU's clock is compared with its own kind's. Where a container hides our worker, the count of other processes
- * is 0, not negative. */
+/* A GPU's clock is compared with the fastest clock of the same GPU. If a container hides kvreel's
+ * worker, the number of other processes is 0, not negative. */
 START_TEST(another_one)
 {
     const char *slow = "1200 40 0 0 0";
@@ -115,7 +118,8 @@ START_TEST(another_one)
 }
 END_TEST
 
-/* Computes for a fifth of a second, which is a tenth of two processors at the least. */
+/* Keeps a processor busy for 0.2 s, which is more than a tenth of two processors. ours_ns: the part
+ * counted as the cell's own. */
 static struct kvr_disturbance busy_cell(int64_t ours_ns)
 {
     struct kvr_disturbance b;
@@ -128,13 +132,13 @@ static struct kvr_disturbance busy_cell(int64_t ours_ns)
     return b;
 }
 
-/* Other programs' CPU time excludes the cell's own worker's; a clock is compared with the session's fastest; cells
- * that run at the same time are reported. */
+/* The CPU time of other programs excludes the cell's own worker. A clock is compared with the
+ * fastest one of the session. Cells that run at the same time are reported. */
 START_TEST(a_busy_host)
 {
     struct kvr_disturbance b = busy_cell(0);
 
-    /* Without /proc/stat there is no LOAD. */
+    /* LOAD needs /proc/stat. */
     ck_assert_msg(has(&b, "LOAD") == (kvr_host_busy_ns() > 0), "%s", b.codes);
     ck_assert(kvr_host_busy_ns() > 0 ? watched(&b, "others_share") > 0.1
                                      : isnan(watched(&b, "others_share")));
@@ -148,7 +152,7 @@ START_TEST(a_busy_host)
 }
 END_TEST
 
-/* Without NVML and without a GPU there is what the host says. */
+/* Without NVML or without a GPU, only the host's values are recorded. */
 START_TEST(nobody_to_ask)
 {
     struct kvr_machine none;

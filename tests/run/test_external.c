@@ -1,5 +1,5 @@
-/* test_external.c - external programs as metrics: arguments, confinement, and every failure. With
- * the argument `probe` this program is one that tries what the sandbox forbids. */
+/* test_external.c - external programs as metrics: their arguments, their confinement, and every
+ * failure. With the argument `probe` this program tries what the sandbox forbids. */
 #include <arpa/inet.h>
 #include <check.h>
 #include <dirent.h>
@@ -74,7 +74,7 @@ START_TEST(words_quotes_and_placeholders)
 }
 END_TEST
 
-/* A path with a quote or a command in it is a word like any other. */
+/* A path with a quote or a command in it is passed as one argument. */
 START_TEST(paths_are_not_code)
 {
     const struct kvr_external e = {
@@ -90,7 +90,7 @@ START_TEST(paths_are_not_code)
 }
 END_TEST
 
-/* Python prints NaN and infinities; each is distinguished from a number and from null. */
+/* Python prints NaN and infinities. Each is distinguished from a number and from null. */
 START_TEST(not_finite_is_let_through)
 {
     const struct kvr_external e = { .command = "echo '{\"a\": NaN, \"b\": -Infinity, \"c\": 1}'",
@@ -120,7 +120,7 @@ START_TEST(null_is_let_through)
 }
 END_TEST
 
-/* The program's own child holds the pipe open and would live on. */
+/* A timeout also kills the program's child, which holds the pipe open and would outlive it. */
 START_TEST(a_timeout_takes_the_whole_group)
 {
     char mark[] = "/tmp/kvreel-external-XXXXXX", command[256];
@@ -138,13 +138,13 @@ START_TEST(a_timeout_takes_the_whole_group)
         strstr(kvr_error(), "sh: the metric program was stopped: not finished after 1 s") != NULL,
         "%s", kvr_error());
     ck_assert_int_lt(kvr_now_ns() - t0, (int64_t)10 * 1000000000);
-    sleep(3); /* longer than the child would have taken */
+    sleep(3); /* longer than the child's 2 s */
     ck_assert_msg(access(mark, F_OK) == 0, "the program's child went on");
     unlink(mark);
 }
 END_TEST
 
-/* A program that ends and leaves a child behind with the pipe: its answer counts at once. */
+/* If a program ends but its child keeps the pipe open, its answer is used at once. */
 START_TEST(a_child_left_behind_is_not_waited_for)
 {
     const struct kvr_external e = { .command = "sh -c 'sleep 60 & echo \"{\\\"a\\\": 2}\"'",
@@ -196,10 +196,11 @@ static int count_open(void)
         n++;
     if (dir)
         closedir(dir);
-    return n - 3; /* "." and "..", and the folder itself */
+    return n - 3; /* without ".", ".." and the folder itself */
 }
 
-/* DIR PORT FILE: what can be done. Changing comes last: it spoils what is looked at. */
+/* Arguments DIR PORT FILE: prints what this process may do. Changes come last, because they affect
+ * the checks of reading. */
 static int probe(char **argv)
 {
     const char *dir = argv[2], *file = argv[4], *tmp = getenv("TMPDIR");
@@ -235,7 +236,7 @@ static int listen_here(int *port)
 static const struct held {
     enum kvr_sandbox_kind kind;
     const char *name;
-    int may; /* change and connect */
+    int may; /* may change files and connect */
 } held[] = { { KVR_SANDBOX_BWRAP, "bwrap", 0 },
              { KVR_SANDBOX_LANDLOCK, "Landlock", 0 },
              { KVR_SANDBOX_NONE, "none", 1 } };

@@ -1,13 +1,13 @@
-/* test_faults.c - a campaign of faults against a sweep: parents and workers killed at random
- * moments, workers that hang, run out of memory, give NaN, babble or crash, disks that fill, a
- * second run on the same database, shards that are damaged.
+/* test_faults.c - injects faults into a sweep: parents and workers killed at random moments;
+ * workers that hang, run out of memory, give NaN, print garbage or crash; full disks; a second run
+ * on the same database; damaged shards.
  *
- * After each fault: the database is sound, what was finished is as it was, every failure has a
- * type and a reason. When all cells are through, each has been counted once and its numbers are
- * those of a run that nothing happened to.
+ * After each fault the database is sound, finished cells are unchanged, and every failure has a
+ * type and a reason. In the end every cell was counted once, and its results equal those of a run
+ * without faults.
  *
- * KVR_FAULTS=n asks for so many faults (`make fault-campaign`); a few otherwise. This program is
- * its own worker, as test_run.c is. */
+ * KVR_FAULTS=n sets the number of faults (`make fault-campaign`); the default is small. This
+ * program is its own worker, like test_run.c. */
 #include <check.h>
 #include <signal.h>
 #include <spawn.h>
@@ -66,7 +66,7 @@ struct answer {
     char text[8192];
 };
 
-/* The first column's texts of all rows, line by line. */
+/* Appends the first column of a row as a line of text. */
 static int keep(void *ctx, int n, const char *const *columns, const struct kvr_value *row)
 {
     struct answer *a = ctx;
@@ -90,7 +90,8 @@ static struct answer ask(const char *path, const char *sql)
     return a;
 }
 
-/* Its tables were made before the first parent was killed. */
+/* True if the database and its tables exist; the first parent may be killed before it creates
+ * them. */
 static bool is_there(void)
 {
     struct answer a = { 0 };
@@ -112,7 +113,7 @@ static const char rows_sql[] = "SELECT key || ' ' || started || ' ' || finished 
                                "|| ' ' || session || ' ' || wall_ns FROM cell WHERE outcome = 'OK' "
                                "ORDER BY key";
 
-/* What defines a result: no times, no attempts. */
+/* Values that must not depend on faults: results, but no times and no attempts. */
 static const char results_sql[] =
     "SELECT c.key || ' ' || a.sha256 || ' ' || c.nominal_bytes || ' ' || c.resident_bytes || ' ' "
     "|| (SELECT group_concat(name || '=' || coalesce(value, missing), ' ') FROM (SELECT * FROM "
@@ -147,7 +148,7 @@ static void tear_down(void)
     ck_assert_int_eq(system(cmd), 0);
 }
 
-/* This program as `kvreel run --retry failed`. */
+/* Starts this program as `kvreel run --retry failed`. */
 static pid_t start_sweep(const char *path)
 {
     static char name[] = "test_faults", verb[] = "sweep";
@@ -173,7 +174,7 @@ static void rest_ms(unsigned ms)
     nanosleep(&(struct timespec){ ms / 1000, (long)(ms % 1000) * 1000000 }, NULL);
 }
 
-/* A child of `parent`, or 0. */
+/* The process id of a child of `parent`, or 0. */
 static pid_t child_of(pid_t parent)
 {
     char path[64], buf[256] = "";
@@ -190,7 +191,7 @@ static pid_t child_of(pid_t parent)
     return (pid_t)atoi(buf);
 }
 
-/* --- the faults: each returns how many it has done ------------------------------------------ */
+/* --- the faults; each function returns how many it has injected ----------------------------- */
 
 static int kill_parent(void)
 {
@@ -220,7 +221,8 @@ static int kill_worker(void)
     return done;
 }
 
-/* Workers of one method go wrong; as many faults as attempts of this session that failed. */
+/* Makes the workers of one method fail with fault `what`. Returns the number of failed attempts in
+ * this run. */
 static int faulty_workers(const char *what)
 {
     static const char *const methods[] = { "BF16", "RTN_INT4", "RTN_INT2" };
@@ -230,7 +232,7 @@ static int faulty_workers(const char *what)
 
     if (is_there())
         before = ask(db, "SELECT count(*) FROM attempt WHERE outcome NOT IN ('OK', 'SKIPPED')").i;
-    for (int i = 0; i < 3; i++) { /* one that has something left to go wrong */
+    for (int i = 0; i < 3; i++) { /* choose a method with unfinished cells */
         snprintf(sql, sizeof sql, "SELECT count(*) FROM cell WHERE outcome = 'OK' AND name = '%s'",
                  method);
         if (!is_there() || ask(db, sql).i < 2)
@@ -245,7 +247,8 @@ static int faulty_workers(const char *what)
                  before);
 }
 
-/* No file of the sweep may grow beyond this: the database or the frames will not fit. */
+/* Limits the size of every file that the sweep writes, so that the database or the frames do not
+ * fit. */
 static int disk_full(void)
 {
     char limit[32];
@@ -272,7 +275,7 @@ static int two_runs(void)
     return 1;
 }
 
-/* A copy of the database with a hole in it must not get into another one. */
+/* A copy of the database with one damaged page must not be merged into another database. */
 static int bad_shard(void)
 {
     char shard[96], all[96], cmd[512];
@@ -289,8 +292,8 @@ static int bad_shard(void)
     ck_assert_int_eq(system(cmd), 0);
     ck_assert_int_eq(stat(shard, &info), 0);
     f = fopen(shard, "r+");
-    /* Whole pages, from the third on: SQLite's own check finds a broken page, not a flipped bit
-     * in a number. */
+    /* Overwrites a whole page, the third or a later one: SQLite's check detects a broken page, but
+     * not a flipped bit in a number. */
     fseek(f, 4096 * (2 + (long)pick((unsigned)(info.st_size / 4096) - 3)), SEEK_SET);
     for (int i = 0; i < 4096; i++)
         fputc((int)pick(256), f);
@@ -298,7 +301,7 @@ static int bad_shard(void)
     ck_assert_int_eq(kvr_store_open(&s, all), KVR_OK);
     if (kvr_store_merge(s, shard, &m) == KVR_OK) {
         kvr_store_close(&s);
-        return 0; /* the page was a free one */
+        return 0; /* the damaged page was unused */
     }
     kvr_store_close(&s);
     n = ask(all, "SELECT count(*) FROM cell").i;
@@ -344,9 +347,9 @@ static int inject(enum fault kind)
     return 0;
 }
 
-/* --- what must hold ---------------------------------------------------------------------- */
+/* --- invariants -------------------------------------------------------------------------- */
 
-/* Each line of `before` is in `now`. */
+/* Every line of `before` must be in `now`. */
 static void nothing_lost(const char *before, const char *now, const char *what)
 {
     char line[512];
@@ -363,7 +366,7 @@ static void must_hold(const struct answer *before, const char *what)
     struct answer now;
 
     if (!is_there())
-        return; /* killed before it was made */
+        return; /* the parent was killed before it created the database */
     now = ask(db, rows_sql);
     nothing_lost(before->text, now.text, what);
     ck_assert_str_eq(ask(db, "PRAGMA integrity_check").text, "ok\n");
@@ -395,7 +398,8 @@ START_TEST(campaign)
     ck_assert_int_eq(clean.rows, N_CELLS);
     while (done < quota) {
         snprintf(db, sizeof db, "%s/f%d.db", dir, dbs++);
-        /* Until it is through, or has had enough: then it must come through in one go. */
+        /* Inject faults until all cells are done or the quota is reached. Then one run without
+         * faults must finish the sweep. */
         for (int i = 0; i < 12 && done < quota && count_ok(db) < N_CELLS; i++) {
             const enum fault kind = (enum fault)(turn++ % N_KINDS);
             struct answer before = { 0 };
@@ -459,7 +463,7 @@ static int worker(void)
     }
 }
 
-/* Exit codes as those of `kvreel run`. */
+/* Runs a sweep; returns the exit code of `kvreel run`. */
 static int sweep(char **argv)
 {
     const char *fsize = getenv("KVR_TEST_FSIZE"), *memory = getenv("KVR_TEST_MEMORY");
@@ -477,7 +481,7 @@ static int sweep(char **argv)
     struct kvr_run_summary s;
 
     if (!fault || strncmp(fault, "hang", 4) != 0)
-        o.timeout_s = 0; /* the machine may be slow */
+        o.timeout_s = 0; /* no time limit, because the machine may be slow */
     if (fsize) {
         struct rlimit l = { (rlim_t)atol(fsize), (rlim_t)atol(fsize) };
 

@@ -1,4 +1,4 @@
-/* test_order.c - order of cells: by seed, round by round, baselines first. */
+/* test_order.c - the order of cells: shuffled by a seed within each repeat, baselines first. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +36,7 @@ static int *order(uint64_t seed)
     return o;
 }
 
-/* Each cell once, no round before the one before it, nothing before what it is compared with. */
+/* Every cell runs once, repeats run one after the other, and a cell runs after its baseline. */
 static void check_order(const int *o)
 {
     bool *is_there = calloc((size_t)n.sweep.n_cells, sizeof *is_there);
@@ -53,7 +53,7 @@ static void check_order(const int *o)
     free(is_there);
 }
 
-/* Another seed is another order, of prompts as of methods; the same seed is the same one. */
+/* Another seed shuffles prompts and methods differently; the same seed gives the same order. */
 START_TEST(the_seed_decides)
 {
     const size_t size = (size_t)n.sweep.n_cells * sizeof(int);
@@ -73,12 +73,13 @@ START_TEST(the_seed_decides)
         free(again);
     }
     ck_assert_int_eq(others, 19);
-    ck_assert_int_ge(other_first, 5); /* of three prompts each comes first in a third */
+    /* each of three prompts comes first for a third of the seeds */
+    ck_assert_int_ge(other_first, 5);
     free(first);
 }
 END_TEST
 
-/* What a machine does to one round's last methods, it does to others in the next. */
+/* Repeats have different orders, so that a drift of the machine affects different methods. */
 START_TEST(rounds_are_shuffled_apart)
 {
     int *o = order(0), round = n.sweep.n_cells / 3, moved = 0;

@@ -1,4 +1,5 @@
-/* test_progress.c - progress output: a bar on a terminal, lines elsewhere, and optional colour. */
+/* test_progress.c - progress output: a bar on a terminal, lines elsewhere, and colour if the
+ * environment allows it. */
 #include <check.h>
 #include <fcntl.h>
 #include <math.h>
@@ -28,7 +29,7 @@ static void set(const char *name, const char *value)
         ck_assert_int_eq(unsetenv(name), 0);
 }
 
-/* A good cell and a failed one, of three, told to `to`. */
+/* Writes the progress of a good and a failed cell, of three, to `to`. */
 static void tell(FILE *to)
 {
     const struct kvr_verdict good = { .psnr = 30, .ssim = NAN, .wall_ns = 2000000000 };
@@ -44,7 +45,7 @@ static void tell(FILE *to)
     kvr_progress_end(&p);
 }
 
-/* To a file; kept until the next call. */
+/* The progress written to a file; valid until the next call. */
 static const char *told(const char *no, const char *force, const char *term)
 {
     static char text[4096];
@@ -63,7 +64,8 @@ static const char *told(const char *no, const char *force, const char *term)
     return text;
 }
 
-/* To a terminal of our own, which must not become this program's: O_NOCTTY. */
+/* The progress written to a pseudo-terminal. O_NOCTTY keeps it from becoming this program's
+ * terminal. */
 static const char *shown(const char *no, const char *term)
 {
     static char text[4096];
@@ -106,7 +108,8 @@ START_TEST(colour_follows_the_environment)
     ck_assert_ptr_nonnull(strstr(told(NULL, "1", "xterm"), red));
     ck_assert_ptr_null(strchr(told(NULL, "0", "xterm"), '\033'));
     ck_assert_ptr_null(strchr(told("1", "1", "xterm"), '\033'));
-    ck_assert_ptr_nonnull(strstr(told("", "1", "xterm"), red)); /* an empty one says nothing */
+    /* an empty NO_COLOR counts as unset */
+    ck_assert_ptr_nonnull(strstr(told("", "1", "xterm"), red));
 }
 END_TEST
 
@@ -116,7 +119,7 @@ START_TEST(a_bar_on_a_terminal)
 
     ck_assert_msg(strstr(text, "[##########....................] 1/3  0 failed  "), "%s", text);
     ck_assert_msg(strstr(text, "] 2/3  1 failed  ") && strstr(text, "s left"), "%s", text);
-    ck_assert_ptr_null(strstr(text, "[1/3]")); /* what went well is no line */
+    ck_assert_ptr_null(strstr(text, "[1/3]")); /* a good cell has no line of its own */
     ck_assert_ptr_nonnull(strstr(text, "\033[31mTIMEOUT\033[0m"));
     ck_assert_ptr_null(strstr(shown("1", "xterm"), "\033[31m"));
     ck_assert_ptr_null(strchr(shown(NULL, "dumb"), '\033'));

@@ -1,9 +1,8 @@
 /* test_run.c - sweeps end to end: stored rows, resumption, and workers and parents that crash, hang
  * or are killed.
  *
- * This program is its own worker: started with the argument `worker` it does as kvreel does,
- * unless KVR_TEST_FAULT says what is to go wrong with the cells of one method:
- * "segv:RTN_INT2".
+ * This program is its own worker. With the argument `worker` it does what kvreel's worker does,
+ * unless KVR_TEST_FAULT names a fault and the method whose cells get it: "segv:RTN_INT2".
  *
  * long: nearly two hundred cells. */
 #include <check.h>
@@ -34,8 +33,7 @@ extern char **environ;
 
 static char dir[64], config[96], db[96], out[96];
 
-/* The least that a cell can be, the same with a second chunk, and one that every metric looks at and
- * that has its video. */
+/* The smallest cell, one with a second chunk, and one with all metrics and a video. */
 static const char least[] = "frames: 3\nmetrics: [psnr]\nvideos: false\n";
 static const char two_chunks[] = "frames: 6\nmetrics: [psnr]\nvideos: false\n";
 static const char whole[] = "frames: 6\n";
@@ -66,7 +64,7 @@ static void set_up(void)
     write_config(least, "[BF16, RTN_INT4, RTN_INT2]", "");
 }
 
-/* Cells that take a while, so that something can happen to the run in its midst. */
+/* Slow cells, so that a run can be killed or interrupted before it ends. */
 static void write_whole_cells(void)
 {
     write_config(whole, "[BF16, RTN_INT4, RTN_INT2]", "");
@@ -130,7 +128,7 @@ static struct answer ask(const char *sql)
     return ask_of(db, sql);
 }
 
-/* As a program that knew no checksums. */
+/* Changes the database like a program that knows no checksums. */
 static void change(const char *sql)
 {
     static const char unseal[] = "DROP TABLE IF EXISTS seal; PRAGMA user_version = 5";
@@ -142,7 +140,8 @@ static void change(const char *sql)
     sqlite3_close(d);
 }
 
-/* The probe's numbers are stored, its frames are those of the timed run, BF16 is what it is. */
+/* Probes store their numbers, their frames equal those of the timed cells, and all probe errors of
+ * BF16 are 0. */
 START_TEST(probes)
 {
     struct kvr_run_options o = options();
@@ -179,8 +178,8 @@ START_TEST(probes)
                          "1e-3")
                          .i,
                      4);
-    /* Probes have phases per pass, all cells bytes per tag; a pass is no longer than the
-     * time since the one before. */
+    /* Passes of probes have times of phases; passes of all cells have bytes per tag. The phases of
+     * a pass sum to at most the time since the previous pass. */
     ck_assert_int_eq(ask("SELECT count(*) FROM pass JOIN cell ON key = cell WHERE (attend_ns IS "
                          "NULL) <> (run_kind = 'bench')")
                          .i,
@@ -217,7 +216,7 @@ START_TEST(end_to_end)
     ck_assert_int_eq(ask("SELECT count(*) FROM cell WHERE outcome = 'OK'").i, 6);
     ck_assert_int_eq(ask("SELECT count(*) FROM metric WHERE name = 'psnr'").i, 6);
     ck_assert_int_eq(ask("SELECT count(*) FROM series WHERE name = 'ssim'").i, 36);
-    /* Two chunks of four steps and a clean pass. */
+    /* Per cell: two chunks of four steps and a clean pass. */
     ck_assert_int_eq(ask("SELECT count(*) FROM pass").i, 6 * 10);
     ck_assert_int_eq(ask("SELECT count(*) FROM cell WHERE live_start_bytes <> live_end_bytes").i,
                      0);
@@ -225,7 +224,7 @@ START_TEST(end_to_end)
                          "mem WHERE cell = key)")
                          .i,
                      0);
-    /* Fewer bits: fewer bytes, a worse picture. */
+    /* With fewer bits a cell has fewer bytes and a lower PSNR. */
     ck_assert_int_eq(ask("SELECT count(*) FROM cells_wide a JOIN cells_wide b USING (prompt_id) "
                          "WHERE a.name = 'RTN_INT4' AND b.name = 'RTN_INT2' AND a.psnr_db > "
                          "b.psnr_db AND a.nominal_bytes > b.nominal_bytes AND a.resident_bytes < "
@@ -247,7 +246,7 @@ START_TEST(end_to_end)
         ck_assert_int_eq(stat(path, &info), 0);
         ck_assert_int_gt(info.st_size, 1000);
     }
-    s = must_run(&o); /* again: nothing to do */
+    s = must_run(&o); /* a second run has nothing to do */
     ck_assert_int_eq(s.ok, 0);
     ck_assert_int_eq(s.done_before, 6);
     ck_assert_int_eq(ask("SELECT max(attempt) FROM cell").i, 1);
@@ -270,8 +269,8 @@ static int n_lines_with(FILE *f, const char *text)
     return n;
 }
 
-/* A method is compared with the BF16 rollout of its own draw and forcing, that one with the BF16
- * rollout that was not moved; views tell the two spreads. */
+/* A method's baseline is the BF16 rollout with the same draw and forcing. The baseline of a BF16
+ * draw is the BF16 rollout without jitter. Separate views report the spread of each. */
 START_TEST(draws_and_forcings)
 {
     struct kvr_run_options o = options();
@@ -293,7 +292,8 @@ START_TEST(draws_and_forcings)
                          "iif(c.name = 'BF16', 0, c.jitter)")
                          .i,
                      0);
-    /* Moved noise is another rollout, but nearly the same one; a teacher's own error is 0. */
+    /* A perturbed rollout is another one, but close to it. The error of BF16 under a teacher is
+     * 0. */
     ck_assert_int_eq(ask("SELECT count(DISTINCT sha256) FROM artifact WHERE kind = 'frames'").i, 6);
     ck_assert_int_eq(ask("SELECT count(*) FROM cell c JOIN metric m ON m.cell = c.key WHERE "
                          "m.name = 'psnr' AND c.name = 'BF16' AND iif(c.jitter = 0, m.value = 100, "
@@ -320,7 +320,7 @@ START_TEST(draws_and_forcings)
 }
 END_TEST
 
-/* The one file in out/teacher, and how many there are. */
+/* The number of files in out/teacher; `path` and `st` are those of the last one. */
 static int teachers(char path[192], struct stat *st)
 {
     char cmd[192];
@@ -338,8 +338,8 @@ static int teachers(char path[192], struct stat *st)
     return n;
 }
 
-/* What forced cells go on from is made by the first and read by the others; another seed has its
- * own. One that is damaged is made again, and no figure differs. */
+/* The first forced cell writes the teacher's latents, the others read them. Another prompt and seed
+ * have their own file. A damaged file is written again, and all metrics stay the same. */
 START_TEST(a_reference_is_made_once)
 {
     static const char figures[] =
@@ -382,7 +382,8 @@ START_TEST(a_reference_is_made_once)
 }
 END_TEST
 
-/* Every cell has a verdict; an uncontrolled time is stored as seen, with its reasons, and counts nowhere. */
+/* Every cell has a verdict. A time that was not controlled is stored with its codes, but not used
+ * in statistics. */
 START_TEST(uncontrolled_times)
 {
     struct kvr_run_options o = options();
@@ -416,11 +417,11 @@ static double narrow(const double *x, int n)
 static double wide(const double *x, int n)
 {
     (void)x, (void)n;
-    return NAN; /* nothing is known by it */
+    return NAN; /* the interval's width is unknown */
 }
 
-/* Six repeats that count and lie close together make the seventh and eighth superfluous; that they
- * are not there is no hole. */
+/* After six repeats whose times count and agree, repeats seven and eight are not needed. Leaving
+ * them out is not an incomplete sweep. */
 START_TEST(repeats_that_are_enough)
 {
     struct kvr_run_options o = options();
@@ -430,7 +431,7 @@ START_TEST(repeats_that_are_enough)
     o.filter = "prompt=a";
     o.width = narrow;
     o.limit = 12;
-    s = must_run(&o); /* round by round: six of each */
+    s = must_run(&o); /* repeat by repeat: six repeats of each of two cells */
     ck_assert_int_eq(s.ok, 12);
     ck_assert_int_eq(s.enough, 0);
     ck_assert_int_eq(ask("SELECT count(*) FROM sample WHERE kind = 'warmup'").i, 12);
@@ -438,7 +439,7 @@ START_TEST(repeats_that_are_enough)
     o.dry_run = true;
     ck_assert_int_eq(ask("SELECT max(repeat) FROM cell").i, 5);
     change("UPDATE cell SET time_codes = 'LOAD' WHERE repeat = 3");
-    ck_assert_int_eq(must_run(&o).to_run, 4); /* five that count are too few */
+    ck_assert_int_eq(must_run(&o).to_run, 4); /* five times that count are too few */
     change("UPDATE cell SET time_codes = ''");
     o.width = wide;
     ck_assert_int_eq(must_run(&o).to_run, 4);
@@ -447,11 +448,11 @@ START_TEST(repeats_that_are_enough)
     ck_assert_int_eq(s.to_run, 0);
     ck_assert_int_eq(s.enough, 4);
     change("UPDATE session SET code = 'another'");
-    ck_assert_int_eq(must_run(&o).to_run, 4); /* other sources' times say nothing of these */
+    ck_assert_int_eq(must_run(&o).to_run, 4); /* times of another version of kvreel do not count */
 }
 END_TEST
 
-/* In a database whose times are made to count while it runs, so that it stops in its midst. */
+/* A trigger makes every time count, so that the repeats end during the run. */
 START_TEST(enough_while_it_runs)
 {
     struct kvr_run_options o = options();
@@ -460,7 +461,7 @@ START_TEST(enough_while_it_runs)
     write_config(least, "[BF16, RTN_INT2]", "timing: true\nrepeats: 8\nuntil: ci_width 1%\n");
     o.filter = "prompt=a";
     o.width = narrow;
-    o.jobs = 1; /* none is judged before the one before it is there */
+    o.jobs = 1; /* one job: each cell ends before the next is planned */
     o.limit = 1;
     ck_assert_int_eq(must_run(&o).ok, 1);
     change("CREATE TRIGGER counts AFTER INSERT ON sample WHEN new.kind = 'cell' BEGIN UPDATE cell "
@@ -472,13 +473,13 @@ START_TEST(enough_while_it_runs)
     ck_assert_int_eq(s.enough, 4);
     ck_assert_int_eq(ask("SELECT n_open FROM sweeps").i, 16); /* the other prompt */
     ck_assert_int_eq(ask("SELECT n_enough FROM sweeps").i, 4);
-    change("UPDATE cell SET time_codes = ''"); /* whatever its drift was */
+    change("UPDATE cell SET time_codes = ''"); /* even if the run set DRIFT */
     ck_assert_int_eq(must_run(&o).to_run, 0);
     ck_assert_int_eq(ask("SELECT count(*) FROM cell").i, 12);
 }
 END_TEST
 
-/* A run that has no time left starts nothing; what it leaves is open. */
+/* A run whose time budget is used up starts no further cell and leaves the others open. */
 START_TEST(budget)
 {
     struct kvr_run_options o = options();
@@ -501,7 +502,7 @@ START_TEST(budget)
 }
 END_TEST
 
-/* The cheapest cells that say something of every method come first. */
+/* Under a budget, the cheapest cells of every method run first. */
 START_TEST(most_telling_first)
 {
     struct kvr_run_options o = options();
@@ -517,7 +518,7 @@ START_TEST(most_telling_first)
 }
 END_TEST
 
-/* What a card's minutes are spent on first is what the sweep lists first. */
+/* With `timing`, the methods run in the order in which the sweep lists them. */
 START_TEST(timed_cells_keep_the_listed_order)
 {
     static const struct {
@@ -550,7 +551,8 @@ static void two_gpus(void)
     setenv("KVREEL_EMULATED_DEVICES", "2", 1);
     setenv("KVREEL_LOCKS", dir, 1);
     write_config(least, "[BF16]", "device: emulated\nrepeats: 3\n");
-    setenv("KVR_TEST_FAULT", "exit:BF16", 1); /* its rollouts take minutes: it is who runs where */
+    /* emulated rollouts take minutes; only the assignment to GPUs is tested */
+    setenv("KVR_TEST_FAULT", "exit:BF16", 1);
 }
 
 static void no_gpus(void)
@@ -563,7 +565,7 @@ static void no_gpus(void)
 
 static const char uuids[][KVR_UUID_LEN] = { "emulated-0", "emulated-1" };
 
-/* One cell per GPU, over all processes; further cells take another GPU or wait. */
+/* Each GPU runs one cell at a time, over all processes. Further cells take another GPU or wait. */
 START_TEST(a_lock_per_gpu)
 {
     struct kvr_gpus a, b;
@@ -587,14 +589,14 @@ START_TEST(a_lock_per_gpu)
     ck_assert(taken && at == 0);
     kvr_gpus_close(&a);
     ck_assert_int_eq(kvr_gpu_acquire(&a, &at, &taken), KVR_OK);
-    ck_assert(taken && at == -1); /* without GPUs there is nothing to wait for */
+    ck_assert(taken && at == -1); /* without GPUs a cell need not wait */
     setenv("KVREEL_LOCKS", "/nowhere", 1);
     kvr_gpus_open(&a, uuids, 2);
     ck_assert_int_eq(kvr_gpu_acquire(&a, &at, &taken), KVR_EIO);
 }
 END_TEST
 
-/* A process that has both until `ms` are over; it is there when this returns. */
+/* Starts a process that holds both GPUs for `ms` and returns once it holds them. */
 static pid_t neighbour(int ms)
 {
     int ready[2];
@@ -636,7 +638,7 @@ START_TEST(one_cell_per_gpu)
     o.limit = 1;
     child = neighbour(1500);
     clock_gettime(CLOCK_MONOTONIC, &t0);
-    ck_assert_int_eq(must_run(&o).failed, 1); /* once that one is gone */
+    ck_assert_int_eq(must_run(&o).failed, 1); /* once the neighbour has released a GPU */
     clock_gettime(CLOCK_MONOTONIC, &t1);
     ck_assert_double_ge((double)(t1.tv_sec - t0.tv_sec) + 1e-9 * (double)(t1.tv_nsec - t0.tv_nsec),
                         1.2);
@@ -647,7 +649,7 @@ START_TEST(one_cell_per_gpu)
                          "'emulated-0 emulated-1'")
                          .i,
                      1);
-    /* The first is another's all the time. */
+    /* This process holds the first GPU all the time. */
     change("CREATE TRIGGER one BEFORE INSERT ON running WHEN new.device <> 'emulated-1' OR (SELECT "
            "count(*) FROM running) > 0 BEGIN SELECT raise(ABORT, 'two, or the wrong one'); END");
     kvr_gpus_open(&mine, uuids, 2);
@@ -712,7 +714,7 @@ START_TEST(faulty_worker)
     setenv("KVR_TEST_FAULT", fault, 1);
     o.filter = "prompt=a";
     if (strcmp(faults[_i].fault, "hang") == 0) {
-        o.filter = "method=RTN_INT2 & prompt=a"; /* no good cell is under this limit */
+        o.filter = "method=RTN_INT2 & prompt=a"; /* with this limit no other cell may run */
         o.timeout_s = 2;
     }
     s = must_run(&o);
@@ -729,7 +731,8 @@ START_TEST(faulty_worker)
 }
 END_TEST
 
-/* The bundled model with the weights of its last layer multiplied; dir/wild. */
+/* Writes the bundled model to dir/wild with the weights of its last layer multiplied by
+ * `factor`. */
 static void make_model(float factor)
 {
     enum { MAX_ITEMS = 400 };
@@ -770,8 +773,8 @@ static void make_model(float factor)
     free(x);
 }
 
-/* A diverged network is distinguished from one with bad pictures. Its x0 is about one
- * half width of the range; the same times 10 is bad, times 100000 has left all reason. */
+/* A diverged network is distinguished from one with bad pictures. Its x0 is about half the width of
+ * the range. Ten times that is bad, 100000 times is diverged. */
 START_TEST(diverged_or_merely_bad)
 {
     struct kvr_run_options o = options();
@@ -790,7 +793,8 @@ START_TEST(diverged_or_merely_bad)
     ck_assert_int_eq(s.ok, 2);
     make_model(1e5f);
     s = must_run(&o);
-    ck_assert_int_eq(s.failed, 2); /* and what would be compared with it */
+    /* the diverged cell, and the skipped cell that needs it as baseline */
+    ck_assert_int_eq(s.failed, 2);
     a = ask("SELECT reason FROM cell WHERE outcome = 'DIVERGED'");
     ck_assert_int_eq(a.rows, 1);
     ck_assert_msg(strstr(a.text, "chunk 0 step 0: frame ") && strstr(a.text, ": value ") &&
@@ -801,7 +805,7 @@ START_TEST(diverged_or_merely_bad)
     a = ask("SELECT name FROM cell WHERE outcome = 'SKIPPED'");
     ck_assert_str_eq(a.text, "RTN_INT4");
     o.retry = "failed:DIVERGED";
-    s = must_run(&o); /* a choice of its own */
+    s = must_run(&o); /* DIVERGED can be retried by name */
     ck_assert_int_eq(s.failed, 2);
     ck_assert_int_eq(s.ok, 0);
 }
@@ -817,7 +821,7 @@ START_TEST(retry_by_type)
     unsetenv("KVR_TEST_FAULT");
     ck_assert_int_eq(s.failed, 2);
     ck_assert_int_eq(s.ok, 4);
-    s = must_run(&o); /* not again unless asked */
+    s = must_run(&o); /* failures are not retried by default */
     ck_assert_int_eq(s.failed + s.ok, 0);
     ck_assert_int_eq(s.failed_before, 2);
     o.retry = "failed:TIMEOUT";
@@ -829,7 +833,8 @@ START_TEST(retry_by_type)
 }
 END_TEST
 
-/* A worker that dies twice and then does its work: told how often, a run tries again by itself. */
+/* The worker dies twice and then succeeds. `retries` says how often a run repeats a cell after each
+ * type of failure. */
 START_TEST(retries_by_type)
 {
     struct kvr_run_options o = options();
@@ -842,8 +847,7 @@ START_TEST(retries_by_type)
     ck_assert_int_eq(must_run(&o).ok, 1);
     o.filter = "prompt=a & method=RTN_INT2";
     setenv("KVR_TEST_FAULT", "flaky:RTN_INT2", 1);
-    o.retries =
-        "TIMEOUT:5,SIGNAL:1"; /* one is not enough, and what is no signal is not asked for */
+    o.retries = "TIMEOUT:5,SIGNAL:1"; /* one retry is too few, and TIMEOUT does not match */
     s = must_run(&o);
     ck_assert_int_eq(s.failed, 1);
     ck_assert_int_eq(s.retried, 1);
@@ -877,7 +881,7 @@ START_TEST(failed_baseline_skips)
                          "'its baseline failed: %signal 11%'")
                          .i,
                      4);
-    o.retry = "failed"; /* the baselines; what was skipped for them follows by itself */
+    o.retry = "failed"; /* the baselines; the cells skipped because of them follow */
     s = must_run(&o);
     ck_assert_int_eq(s.ok, 6);
 }
@@ -905,14 +909,14 @@ START_TEST(a_failure_never_replaces_what_was_measured)
     ck_assert_str_eq(ask(all).text, before.text);
     ck_assert_int_eq(ask("SELECT count(*) FROM attempt WHERE n = 2 AND outcome = 'SIGNAL'").i, 2);
     ck_assert_int_eq(ask("SELECT count(*) FROM attempt WHERE n = 2 AND outcome = 'SKIPPED'").i, 4);
-    s = must_run(&o); /* without the fault: what succeeds does replace, and counts on */
+    s = must_run(&o); /* without the fault: a success replaces the row and continues the count */
     ck_assert_int_eq(s.ok, 6);
     ck_assert_int_eq(ask("SELECT count(*) FROM cell WHERE attempt = 3 AND outcome = 'OK'").i, 6);
 }
 END_TEST
 
-/* As if the baselines had been measured by a program of another compiler, of other flags, on
- * another CPU. */
+/* Pretends that the baselines were measured by a program with another compiler, other flags or
+ * other sources, or on another CPU. */
 START_TEST(a_baseline_of_another_build_is_none)
 {
     static const char *const other[] = { "compiler = 'clang: 99'", "cflags = '-O0'",
@@ -929,7 +933,7 @@ START_TEST(a_baseline_of_another_build_is_none)
     o.dry_run = true;
     s = must_run(&o);
     ck_assert_int_eq(s.n_stale, 2);
-    ck_assert_int_eq(s.to_run, 0); /* no cell needs them */
+    ck_assert_int_eq(s.to_run, 0); /* no cell to run needs them */
     o.stale = true;
     ck_assert_int_eq(must_run(&o).to_run, 2);
     o.stale = false;
@@ -953,7 +957,7 @@ START_TEST(other_kernels_are_another_build)
     struct kvr_run_options o = options();
 
     if (kvr_isa() == KVR_ISA_OF_PORTABLE)
-        return; /* there are no others here */
+        return; /* this CPU has only portable kernels */
     o.filter = "method=BF16 & prompt=a";
     ck_assert_int_eq(must_run(&o).ok, 1);
     o.dry_run = true;
@@ -964,7 +968,8 @@ START_TEST(other_kernels_are_another_build)
 }
 END_TEST
 
-/* What was measured against frames that another build has made again is not scored with those. */
+/* If another build has made the baseline's frames again, cells measured against the earlier frames
+ * are not scored with them. */
 START_TEST(scores_do_not_mix_builds)
 {
     struct kvr_run_options o = options();
@@ -1001,12 +1006,12 @@ START_TEST(lost_frames_are_made_again)
     snprintf(path, sizeof path, "%s/%.150s", out,
              ask("SELECT path FROM artifact WHERE kind = 'frames'").text);
     ck_assert_int_eq(unlink(path), 0);
-    ck_assert_int_eq(must_run(&o).to_run, 0); /* no cell needs them */
+    ck_assert_int_eq(must_run(&o).to_run, 0); /* no cell to run needs them */
     o.filter = "method=RTN_INT4 & prompt=a";
     s = must_run(&o);
     ck_assert_int_eq(s.ok, 2);
     ck_assert_int_eq(access(path, R_OK), 0);
-    { /* frames whose hash differs from the measured ones are rejected */
+    { /* frames whose hash differs from the stored one are rejected */
         FILE *f = fopen(path, "r+");
 
         fseek(f, -10, SEEK_END);
@@ -1020,7 +1025,7 @@ START_TEST(lost_frames_are_made_again)
 }
 END_TEST
 
-/* This program again, running the sweep; killed or interrupted when `n` cells are stored. */
+/* Starts this program to run the sweep. Tests kill or interrupt it after some cells are stored. */
 static pid_t start_sweep(void)
 {
     static char name[] = "test_run", verb[] = "sweep";
@@ -1068,7 +1073,8 @@ START_TEST(killed_parent)
 }
 END_TEST
 
-/* A worker is slow to begin, and its parent is killed before it has asked to be told of that. */
+/* A worker must end with its parent, even if the parent is killed before the worker has asked for
+ * that signal. */
 START_TEST(orphans_end_at_once)
 {
     static char name[] = "test_run", verb[] = "abandon";
@@ -1134,7 +1140,8 @@ START_TEST(interrupted_twice)
     pid = start_sweep();
     for (int i = 0; i < 3000 && access(hangs, F_OK) != 0; i++)
         usleep(20000);
-    kill(pid, SIGINT); /* the first is not taken for the second, however slow the machine is */
+    /* on a slow machine a second signal could arrive before the first is handled */
+    kill(pid, SIGINT);
     do {
         sleep(1);
         kill(pid, SIGINT);
@@ -1182,7 +1189,7 @@ END_TEST
 
 START_TEST(wrong_options)
 {
-    /* A NaN comes again. */
+    /* NAN is not retried, because it is deterministic. */
     static const char *const bad[] = { "SIGNAL", "SIGNAL:0", "SIGNAL:x",
                                        "NAN:1",  "OK:1",     "SIGNAL:1,EXCLUDED:2" };
     struct kvr_run_options o = options();
@@ -1222,7 +1229,7 @@ END_TEST
     "{\"name\": \"psnr\", \"value\": 1.0, \"unit\": \"dB\", \"n\": 1, \"extra\": null, "           \
     "\"missing\": null, \"series\": []}"
 
-/* Answers as the real worker would if the rollout had come to this. */
+/* Prints the answer of a real worker with this fault. */
 static int false_answer(const char *fault)
 {
     if (strcmp(fault, "nan") == 0)
@@ -1250,7 +1257,7 @@ static int false_answer(const char *fault)
     return 0;
 }
 
-/* Takes a while to load, then waits for a request that never comes. */
+/* Takes 0.5 s to start, then waits for a request that never comes. */
 static int slow_worker(void)
 {
     int fds[2];
@@ -1261,7 +1268,7 @@ static int slow_worker(void)
     return in ? kvr_worker_main(in, stdout) : 1;
 }
 
-/* Starts a worker, says who it is, and is gone. */
+/* Starts a worker, writes the worker's process id to stdout and exits. */
 static int abandon(void)
 {
     struct kvr_child c;
@@ -1271,7 +1278,7 @@ static int abandon(void)
     _exit(write(1, &c.pid, sizeof c.pid) != sizeof c.pid);
 }
 
-/* How often this has been asked. */
+/* Number of earlier calls, counted in the file KVR_TEST_TRIES. */
 static int tries_before(void)
 {
     FILE *f = fopen(getenv("KVR_TEST_TRIES"), "a");
@@ -1316,14 +1323,14 @@ static int worker(void)
     if (strcmp(what, "flaky") == 0)
         raise(SIGKILL);
     if (strcmp(what, "segv") == 0) {
-        signal(SIGSEGV, SIG_DFL); /* a sanitizer would make an exit of it */
+        signal(SIGSEGV, SIG_DFL); /* a sanitizer's handler would exit instead */
         raise(SIGSEGV);
     }
     if (strcmp(what, "kill") == 0)
         raise(SIGKILL);
     if (strcmp(what, "hang") == 0) {
         if (getenv("KVR_TEST_TRIES"))
-            tries_before(); /* tells that it hangs */
+            tries_before(); /* creates the file, so that the test knows that this worker hangs */
         sleep(600);
     }
     if (strcmp(what, "exit") == 0)
@@ -1410,7 +1417,7 @@ int main(int argc, char **argv)
     if (kvr_device_build()->emulated)
         add_gpu_case(suite);
     sr = srunner_create(suite);
-    srunner_set_fork_status(sr, CK_NOFORK); /* the engine's threads do not survive a fork */
+    srunner_set_fork_status(sr, CK_NOFORK); /* a forked child would lose the engine's threads */
     srunner_run_all(sr, CK_NORMAL);
     failed = srunner_ntests_failed(sr);
     srunner_free(sr);

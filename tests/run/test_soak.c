@@ -1,9 +1,9 @@
-/* test_soak.c - a sweep's parent does not grow with the number of cells: descriptors and memory
- * after the last cell equal those after the first.
+/* test_soak.c - the parent process of a sweep does not grow with the number of cells: its open
+ * descriptors and its memory stay constant.
  *
- * 200 cells of a model of a few weights; KVR_SOAK=n asks for n (`make soak`). A third of the
- * workers crash: failures have a way of their own through the parent. This program is its own
- * worker, as test_run.c is. */
+ * A sweep of 200 cells of a tiny model; KVR_SOAK=n sets their number (`make soak`). A third of the
+ * workers crash, because failures take other paths through the parent. This program is its own
+ * worker, like test_run.c. */
 #include <check.h>
 #include <dirent.h>
 #include <malloc.h>
@@ -19,8 +19,8 @@
 #include "tests/suite.h"
 #include "tests/tiny_model.h"
 
-/* What of memory comes and goes between cells: 4000 bytes were seen. 200 bytes lost with each cell
- * are 20000 in half of the 200. */
+/* MOVES: bytes by which the memory may vary between cells; 4000 were measured. A leak of 200 bytes
+ * per cell adds up to 20000 over half of 200 cells. */
 enum { N_METHODS = 3, MOVES = 8000, MAX_CELLS = 1 << 16 };
 
 static const struct tiny_size size = { .dim = 32,
@@ -43,10 +43,10 @@ static const char words[] =
     "\"dir:right\", \"bg:plain\", \"color:blue\", \"color:white\", "
     "\"cam:static\", \"motion:still\", \"dir:-\", \"color:cyan\", \"color:green\"]";
 
-/* Of the parent, when it has settled a cell. */
+/* State of the parent after a cell. */
 struct sample {
     int open;
-    int64_t bytes; /* SQLite's apart: its cache grows to its limit, as the file does */
+    int64_t bytes; /* without SQLite's, whose cache grows up to its limit */
 };
 
 struct watch {
@@ -63,7 +63,7 @@ static int count_open(void)
     while (readdir(dir))
         n++;
     closedir(dir);
-    return n - 3; /* "." and "..", and the folder itself */
+    return n - 3; /* without ".", ".." and the folder itself */
 }
 
 static int64_t held_bytes(void)
@@ -73,7 +73,7 @@ static int64_t held_bytes(void)
     return (int64_t)(m.uordblks + m.hblkhd) - sqlite3_memory_used();
 }
 
-/* Called for each line of progress, one per cell, in the parent's thread. */
+/* Takes a sample for each line of progress, one per cell, in the parent's thread. */
 static ssize_t look(void *ctx, const char *text, size_t n)
 {
     struct watch *w = ctx;
@@ -94,7 +94,7 @@ static struct sample most(const struct watch *w, int from, int to)
     return m;
 }
 
-/* The first quarter is when what is made once is made. */
+/* The first quarter is left out, because it contains one-time allocations. */
 static bool is_constant(const struct watch *w)
 {
     const struct sample early = most(w, w->n / 4, w->n / 2), late = most(w, w->n / 2, w->n);
@@ -173,8 +173,8 @@ START_TEST(nothing_grows)
 }
 END_TEST
 
-/* Would it be seen? A descriptor that one cell in a hundred leaves open, 200 bytes that each loses.
- */
+/* The test can fail: it detects a descriptor left open by one cell in a hundred, and 200 bytes lost
+ * by each cell. */
 START_TEST(growth_is_seen)
 {
     static struct watch w;
@@ -218,7 +218,8 @@ int main(int argc, char **argv)
 
     if (argc > 1 && strcmp(argv[1], "worker") == 0)
         return worker();
-    /* What a thread keeps back of freed memory counts as used, and grows for a while. */
+    /* Memory that a thread caches after free() counts as used and grows for a while, so the thread
+     * cache is switched off. */
     if (!getenv("GLIBC_TUNABLES")) {
         setenv("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0", 1);
         execv("/proc/self/exe", argv);

@@ -1,4 +1,4 @@
-/* test_settle.c - how many prompts a claim gets next, and which claims are chosen. */
+/* test_settle.c - how many prompts per suite a claim gets next, and which claims are chosen. */
 #include <check.h>
 #include <math.h>
 #include <string.h>
@@ -8,17 +8,19 @@
 
 START_TEST(next_prompts)
 {
-    /* Nothing yet: twelve prompts, in whole threes, over the suites. */
+    /* Without results: twelve prompts over all suites, per suite a multiple of three. */
     ck_assert_int_eq(kvr_settle_next(NAN, 0, 0, 2, 180), 6);
     ck_assert_int_eq(kvr_settle_next(NAN, 0, 0, 1, 180), 12);
     ck_assert_int_eq(kvr_settle_next(NAN, 0, 0, 5, 180), 3);
-    /* Ten of twelve prompts have one video: as many as make twelve. */
+    /* Of twelve prompts ten count, because two have two possible videos: as many more as make
+     * twelve count. */
     ck_assert_int_eq(kvr_settle_next(NAN, 10, 6, 2, 180), 9);
-    /* What is needed, in proportion to what counted so far, and at most twice as many. */
+    /* The number needed, in proportion to the prompts that counted so far, but at most twice the
+     * present number. */
     ck_assert_int_eq(kvr_settle_next(20, 16, 9, 2, 180), 12);
     ck_assert_int_eq(kvr_settle_next(1000, 16, 9, 2, 180), 18);
     ck_assert_int_eq(kvr_settle_next(INFINITY, 12, 6, 2, 180), 12);
-    /* Always some more, never more than there are. */
+    /* Always more than before, and at most the number that exists. */
     ck_assert_int_eq(kvr_settle_next(13, 12, 6, 2, 180), 9);
     ck_assert_int_eq(kvr_settle_next(1000, 300, 150, 2, 180), 180);
     ck_assert_int_eq(kvr_settle_next(1000, 360, 180, 2, 180), 180);

@@ -1,9 +1,9 @@
-/* test_damage.c - databases with changed bytes: no changed content passes as the original.
+/* test_damage.c - damaged databases: changed content never passes as the original.
  *
- * A small database is damaged at places that are drawn: bytes, runs of bytes, pages swapped or
- * zeroed, texts and numbers changed by SQL. Whatever kvr_store_check() passes must have the content
- * of before, row for row; what it does not pass kvr_store_merge() refuses, and of what fsck saves
- * every cell is as it was. KVR_DAMAGES: how many (make damage-campaign). */
+ * A small database is damaged at random: bytes, runs of bytes, pages swapped or zeroed, texts and
+ * numbers changed by SQL. If kvr_store_check() accepts it, every row must be the original one.
+ * Otherwise kvr_store_merge() must refuse it, and every cell that fsck rescues must be the original
+ * one. KVR_DAMAGES is the number of damages (make damage-campaign). */
 #include <check.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -116,8 +116,8 @@ static void fill(void)
     kvr_store_close(&s);
 }
 
-/* Rows of statements with a key as they can be read; "": they cannot. Plain SQL, none of the code
- * that is tested. */
+/* Hash of the rows that the statements select for `key`; "" if they cannot be read. Uses plain SQL,
+ * not the tested code. */
 static void hash_rows(sqlite3 *db, const char *const *sql, const char *key,
                       char hex[KVR_SHA256_HEX])
 {
@@ -173,7 +173,7 @@ static void hash_cell(sqlite3 *db, const char *key, char hex[KVR_SHA256_HEX])
     hash_rows(db, sql, key, hex);
 }
 
-/* The cells, and behind them the plan. */
+/* Hashes of all cells, then of the plan. */
 static void hash_all(const char *path, char hex[N_CELLS + 1][KVR_SHA256_HEX], bool *count_ok)
 {
     sqlite3 *db = NULL;
@@ -211,7 +211,7 @@ static void copy_good(void)
     ck_assert_int_eq(system(cmd), 0);
 }
 
-/* What SQL can change without SQLite noticing: somebody's hand, or another program. */
+/* Changes by SQL that SQLite cannot detect, as made by hand or by another program. */
 static void damage_by_sql(unsigned *seed)
 {
     static const char *const sql[] = {
@@ -284,7 +284,8 @@ static void damage(unsigned *seed)
     fclose(f);
 }
 
-/* Cells that the rescued database has together with their session; each must have its old content. */
+/* Counts the cells that the rescued database has together with their session; each must have its
+ * original content. */
 static int count_saved(const char (*before)[KVR_SHA256_HEX], const char (*after)[KVR_SHA256_HEX],
                        int damage_at)
 {
@@ -331,7 +332,7 @@ START_TEST(nothing_changes_unseen)
 
         damage(&seed);
         st = kvr_store_check(bad, NULL, NULL, &r);
-        if (st == KVR_OK && r.problems == 0) { /* then it is what it was */
+        if (st == KVR_OK && r.problems == 0) { /* then it must be the original */
             hash_all(bad, after, &count_ok);
             for (int i = 0; i <= N_CELLS; i++)
                 whole = whole && strcmp(before[i], after[i]) == 0;
@@ -362,10 +363,12 @@ START_TEST(nothing_changes_unseen)
 }
 END_TEST
 
-/* Damage in a table without checksums would go undetected, so every table has them or is listed here. */
+/* Damage in a table without checksums would go undetected. Every table must have them or be listed
+ * here. */
 START_TEST(every_table_has_checksums_or_is_listed)
 {
-    static const char *const others[] = { "running", "seal" }; /* what is now, and the sums */
+    /* transient rows, and the checksums */
+    static const char *const others[] = { "running", "seal" };
     sqlite3 *db;
     sqlite3_stmt *q;
 

@@ -1,5 +1,5 @@
-/* test_merge.c - merging shards in any order and any number of times gives one content, that of a
- * single database for parts of one sweep.
+/* test_merge.c - merging shards in any order and any number of times gives the same content. For
+ * shards of one sweep it is that of a single database.
  *
  * long: hundreds of databases are opened. */
 #include <check.h>
@@ -61,7 +61,7 @@ static void add_session(struct kvr_store *s, int id)
     kvr_session_free(&x);
 }
 
-/* Cell `i` as session `id` saw it at second `at`. */
+/* Stores cell `i` as measured by session `id`, finished at second `at`. */
 static void put(struct kvr_store *s, int i, int id, int at, enum kvr_outcome o, const char *frames)
 {
     char key[40], session[40], method[40], finished[40];
@@ -101,7 +101,7 @@ static int append(void *ctx, int n, const char *const *names, const struct kvr_v
     return 0;
 }
 
-/* All rows of all tables, but for when sessions began: that is read from the clock. */
+/* All rows of all tables, except the start times of sessions, which are read from the clock. */
 static char *content(const char *path)
 {
     static const char *const queries[] = {
@@ -131,7 +131,7 @@ static uint64_t pick(uint64_t *state, uint64_t n)
     return (*state >> 33) % n;
 }
 
-/* Joins every shard at least once, in an order that `seed` gives, with repetitions. */
+/* Merges every shard at least once, with repetitions, in an order given by `seed`. */
 static char *merged(int which, uint64_t seed)
 {
     int order[N_JOINED], n = N_JOINED;
@@ -152,7 +152,7 @@ static char *merged(int which, uint64_t seed)
                       kvr_error());
         added += m.added;
         ck_assert_int_eq(kvr_store_merge(s, path_of("shard", order[i]), &m), KVR_OK);
-        ck_assert_int_eq(m.added + m.replaced, 0); /* at once again: nothing */
+        ck_assert_int_eq(m.added + m.replaced, 0); /* merging again changes nothing */
     }
     ck_assert_int_eq(added, N_CELLS);
     kvr_store_close(&s);
@@ -189,7 +189,7 @@ START_TEST(shards_are_the_sweep)
 }
 END_TEST
 
-/* Each shard has the whole plan, and leaves some of its own cells out. */
+/* Stores the whole plan in a shard, which marks one cell as not needed. */
 static void put_plan(struct kvr_store *s, int shard)
 {
     struct kvr_planned cell[N_CELLS];
@@ -211,7 +211,7 @@ static void put_plan(struct kvr_store *s, int shard)
     ck_assert_int_eq(kvr_store_enough(s, plan.id, key[10 + shard], true), KVR_OK);
 }
 
-/* Shards that overlap, with failures, later attempts and frames that contradict each other. */
+/* Overlapping shards with failures, later attempts and frames that contradict each other. */
 START_TEST(order_does_not_matter)
 {
     static const enum kvr_outcome outcomes[] = { KVR_OUT_OK, KVR_OUT_OK, KVR_OUT_TIMEOUT,
@@ -240,8 +240,8 @@ START_TEST(order_does_not_matter)
         free(want);
         want = got;
     }
-    ck_assert_ptr_nonnull(strstr(want, "|bb|")); /* a contradiction was there to be found */
-    for (int i = 0; i < N_SHARDS; i++) {         /* and what each shard had left out is left out */
+    ck_assert_ptr_nonnull(strstr(want, "|bb|")); /* the data does contain a contradiction */
+    for (int i = 0; i < N_SHARDS; i++) {         /* a cell that a shard marked stays marked */
         char query[96];
 
         snprintf(query, sizeof query, "key-%02d|M|nano|s|p|bench|2:1|enough|", 10 + i);

@@ -1,5 +1,5 @@
-/* test_network.c - a database on a network file system uses a rollback journal under an exclusive
- * lock instead of WAL. statfs() is replaced by this program. */
+/* test_network.c - on a network file system, a database uses a rollback journal and an exclusive
+ * lock instead of WAL. This program replaces statfs(). */
 #include <check.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "harness/store/store.h"
 #include "tests/suite.h"
 
-static unsigned kind; /* of the file system, as statfs(2) has it */
+static unsigned kind; /* type of the file system, as in statfs(2) */
 
 int statfs(const char *path, struct statfs *out)
 {
@@ -36,7 +36,7 @@ static const struct {
     { 0xFE534D42, true },  /* SMB2 */
 };
 
-/* What another program meets that reads the database now. */
+/* The SQLite status of another program that reads the open database. */
 static int read_beside(const char *path)
 {
     sqlite3 *d;
@@ -48,7 +48,7 @@ static int read_beside(const char *path)
     return rc;
 }
 
-/* Bytes 18 and 19 of the file: 1 of a rollback journal, 2 of WAL. */
+/* Bytes 18 and 19 of the file are 1 for a rollback journal and 2 for WAL. */
 static int journal_of(const char *path)
 {
     unsigned char head[20] = { 0 };

@@ -1,4 +1,5 @@
-/* test_record.c - structs to JSON and back by the table, whatever the order of the columns. */
+/* test_record.c - structs are written to JSON and read back by their table of fields, in any order
+ * of the columns. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -59,7 +60,7 @@ START_TEST(passes_come_back)
 }
 END_TEST
 
-/* The names say which value is which: a reader of places would take layer for head. */
+/* Columns are found by name; by position, `layer` would be read as `head`. */
 START_TEST(names_count_and_not_places)
 {
     static const char text[] =

@@ -1,4 +1,4 @@
-/* test_store.c - stored rows exist once; a failed insert leaves no trace. */
+/* test_store.c - every row is stored once, and a failed insert leaves no trace. */
 #include <check.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -53,7 +53,7 @@ static void add_session(struct kvr_store *s, char id[40])
     kvr_session_free(&x);
 }
 
-/* A spec of these settings, with whatever else; kept until the suite ends. */
+/* A spec with these settings and the JSON `rest`; the text is valid for 64 calls. */
 static const char *make_spec(const struct kvr_settings *set, const char *rest)
 {
     static char kept[64][2048];
@@ -111,7 +111,7 @@ static int keep_text(void *ctx, int n, const char *const *names, const struct kv
     return row != NULL;
 }
 
-/* The first value of the first row; NULL type when there is no row. */
+/* The first value of the first row; its type is NULL if there is no row. */
 static struct kvr_value ask(const char *sql)
 {
     struct kvr_value v = { 0 };
@@ -120,7 +120,7 @@ static struct kvr_value ask(const char *sql)
     return v;
 }
 
-/* The same of a text, kept until the next call. */
+/* The first value as text, valid until the next call. */
 static const char *ask_text(const char *sql)
 {
     static char text[64];
@@ -192,7 +192,8 @@ START_TEST(put_and_read)
 }
 END_TEST
 
-/* Bits of blocks whose bytes depend on their values: the mean of the cells, the most of any. */
+/* Bits of blocks whose size depends on their values: the summary has the mean over cells and the
+ * largest of any cell. */
 START_TEST(varying_bits_are_kept)
 {
     struct kvr_store *s;
@@ -270,7 +271,7 @@ START_TEST(replaced_not_doubled)
 }
 END_TEST
 
-/* A row that breaks a rule in its last part leaves nothing of its first. */
+/* If storing the last part of a cell fails, its earlier parts are not stored either. */
 START_TEST(all_or_nothing)
 {
     struct kvr_row_artifact art = { "frames", "/absolute/path", 99, "abc" };
@@ -354,7 +355,7 @@ START_TEST(other_schema_refused)
 }
 END_TEST
 
-/* What was measured on another backend is another row of every table. */
+/* Results of another backend have rows of their own in every table and view. */
 START_TEST(backends_do_not_meet)
 {
     static const char *const backends[] = { "cpu", "cuda", "emulated" };
@@ -383,7 +384,7 @@ START_TEST(backends_do_not_meet)
 }
 END_TEST
 
-/* Views are the reading program's own, in a database of any build. */
+/* A reader uses its own program's views, whatever build has written the database. */
 START_TEST(views_are_the_readers)
 {
     struct kvr_store *s;
@@ -397,7 +398,8 @@ START_TEST(views_are_the_readers)
 }
 END_TEST
 
-/* Probes are rows of their own: never in the timed summary; NULL is a place over all of them. */
+/* Probes have rows of their own and are not in the timed summary. NULL in a column of position
+ * means all positions. */
 START_TEST(probes_are_kept_apart)
 {
     struct kvr_row_probe probes[22] = {
@@ -410,7 +412,7 @@ START_TEST(probes_are_kept_apart)
     struct kvr_row r;
     char id[40];
 
-    /* Twenty heads of two layers: 1, 2, ..., 20. */
+    /* Twenty heads in two layers have the values 1 to 20. */
     for (int i = 0; i < 20; i++)
         probes[2 + i] = (struct kvr_row_probe){ "delta_a", i / 10, i % 10, -1, -1, -1, i + 1, 2 };
     ck_assert_int_eq(kvr_store_open(&s, db), KVR_OK);
@@ -423,7 +425,7 @@ START_TEST(probes_are_kept_apart)
     r.n_probes = 22, r.probe = probes;
     r.n_passes = 1, r.pass = &pass;
     ck_assert_msg(kvr_store_put(s, &r) == KVR_OK, "%s", kvr_error());
-    probes[1] = probes[0]; /* a place has one number */
+    probes[1] = probes[0]; /* a position may have only one value */
     r.key = "k3";
     ck_assert_int_eq(kvr_store_put(s, &r), KVR_EINTERNAL);
     kvr_store_close(&s);
@@ -439,11 +441,11 @@ START_TEST(probes_are_kept_apart)
     ck_assert_double_eq(ask("SELECT p95 FROM probe_by_layer WHERE layer = 0").r, 10);
     ck_assert_double_eq(ask("SELECT median FROM probe_by_layer WHERE layer = 1").r, 15.5);
     ck_assert_int_eq(ask("SELECT n_cells FROM probe_by_layer").i, 1);
-    ck_assert_int_eq(ask("SELECT count(*) FROM probe_by_age").i, 0); /* its one value is NULL */
+    ck_assert_int_eq(ask("SELECT count(*) FROM probe_by_age").i, 0); /* the only value is NULL */
 }
 END_TEST
 
-/* Cells of one rollout that were scored by other metrics: it counts once, with all of them. */
+/* Two cells with the same rollout but other metrics count as one, with the metrics of both. */
 START_TEST(a_rollout_counts_once)
 {
     struct kvr_row_metric psnr = { .name = "psnr", .unit = "dB", .value = 30, .n = 6 };
@@ -466,7 +468,8 @@ START_TEST(a_rollout_counts_once)
     ck_assert_double_eq(ask("SELECT psnr_db FROM summary").r, 30);
     ck_assert_double_eq(ask("SELECT ssim FROM summary").r, 0.5);
     ck_assert_int_eq(ask("SELECT count(*) FROM cell").i, 2);
-    /* A repeat is another measurement, and one that failed beside one that did not is none. */
+    /* A repeat is another measurement. A failed cell of a rollout that also succeeded is not
+     * counted. */
     r = make_row("k3", id, KVR_OUT_OK);
     r.rollout = "r", r.repeat = 1;
     ck_assert_int_eq(kvr_store_put(s, &r), KVR_OK);
@@ -480,7 +483,8 @@ START_TEST(a_rollout_counts_once)
 }
 END_TEST
 
-/* Whatever the label, what is not made of the same is another row, and says how. */
+/* Methods that share a label but are built differently have different rows, whose names show the
+ * difference. */
 START_TEST(a_label_is_not_a_method)
 {
     static const char *const made[] = {
@@ -520,7 +524,7 @@ START_TEST(a_label_is_not_a_method)
 }
 END_TEST
 
-/* Another value than the setting has. */
+/* A number that differs from the setting's. */
 static long long other_number(const struct kvr_setting_row *row, const struct kvr_settings *set)
 {
     const long long now = kvr_setting_number(set, (enum kvr_setting_id)(row - kvr_setting_rows));
@@ -528,7 +532,7 @@ static long long other_number(const struct kvr_setting_row *row, const struct kv
     return row->type == KVR_SET_FLAG ? !now : now + 1;
 }
 
-/* No mean over cells that differ in a setting, whichever row of settings.def it is. */
+/* Cells that differ in any setting of settings.def are not averaged. */
 START_TEST(settings_do_not_meet)
 {
     const struct kvr_setting_row *row = &kvr_setting_rows[_i];
@@ -552,7 +556,7 @@ START_TEST(settings_do_not_meet)
         ck_assert_msg(kvr_store_put(s, &r) == KVR_OK, "%s", kvr_error());
     }
     kvr_store_close(&s);
-    /* Draws are no rows of the summary: they say how far chaos moves the one that is. */
+    /* Draws have no rows in the summary; they are used for the chaos floor. */
     ck_assert_int_eq(ask("SELECT count(*) FROM summary").i, _i == KVR_SET_jitter ? 1 : 2);
     ck_assert_int_eq(ask("SELECT count(DISTINCT settings) FROM summary").i,
                      _i == KVR_SET_jitter ? 1 : 2);
@@ -564,7 +568,7 @@ START_TEST(settings_do_not_meet)
 }
 END_TEST
 
-/* tests/fixtures/schema_N.sql were written by the last programs with these schemas. */
+/* Each tests/fixtures/schema_N.sql was written by the last program version with that schema. */
 static const struct {
     int version, n_cells;
 } olds[] = { { 3, 13 }, { 5, 3 }, { 6, 3 }, { 7, 3 } };
@@ -624,10 +628,11 @@ START_TEST(older_is_brought_here)
     raw_exec(db, "PRAGMA foreign_keys = ON; DELETE FROM cell WHERE method = 'int4'");
     ck_assert_int_eq(ask("SELECT count(*) FROM metric WHERE cell NOT IN (SELECT key FROM cell)").i,
                      0);
-    /* That is not a way to change results: the checksum of what is gone is still there. */
+    /* Deleting a cell is detected, because its checksum is still there. */
     ck_assert_int_eq(kvr_store_check(db, NULL, NULL, &r), KVR_OK);
     ck_assert_int_eq(r.lost_cells, n - ask("SELECT count(*) FROM cell").i);
-    ck_assert_msg(kvr_store_open(&s, db) == KVR_OK, "%s", kvr_error()); /* once is enough */
+    /* the migration is not repeated */
+    ck_assert_msg(kvr_store_open(&s, db) == KVR_OK, "%s", kvr_error());
     ck_assert_ptr_null(kvr_store_copy_of(s));
     kvr_store_close(&s);
     snprintf(fresh, sizeof fresh, "%s/fresh.db", dir);
@@ -639,13 +644,14 @@ START_TEST(older_is_brought_here)
              "iif((SELECT count(*) FROM differ) > 0, json('not the same'), 0)",
              fresh);
     raw_exec(db, sql);
-    strcpy(db, copy); /* as it was */
+    strcpy(db, copy); /* the copy has the old schema */
     ck_assert_int_eq(ask("PRAGMA user_version").i, olds[_i].version);
     ck_assert_int_eq(ask("SELECT count(*) FROM cell").i, n);
 }
 END_TEST
 
-/* A database from before a setting was there gets its column; one from after it is refused. */
+/* A database written before a setting existed gets its column. A database with a setting that this
+ * program lacks is refused. */
 START_TEST(settings_come_and_go)
 {
     static const char columns[] =
@@ -687,7 +693,8 @@ START_TEST(settings_come_and_go)
     ck_assert_ptr_nonnull(strstr(kvr_store_copy_of(s), end));
     kvr_store_close(&s);
     ck_assert_int_eq(kvr_store_check(db, NULL, NULL, &check), KVR_OK);
-    ck_assert_int_eq(check.lost_cells, 1); /* what had changed before is not sealed as it is now */
+    /* a cell changed before the migration gets no new checksum */
+    ck_assert_int_eq(check.lost_cells, 1);
     ck_assert_int_eq(ask("SELECT graphs FROM cell").i, 0);
     ck_assert_int_eq(ask("SELECT n_ok FROM summary").i, 1);
 }
@@ -765,14 +772,15 @@ START_TEST(folder_problems)
     snprintf(path, sizeof path, "%s/none/a.db", dir);
     ck_assert_int_eq(kvr_store_open(&s, path), KVR_ENOTFOUND);
     if (geteuid() == 0)
-        return; /* to root every folder is writable */
+        return; /* root can write to any folder */
     chmod(dir, 0500);
     ck_assert_int_eq(kvr_store_open(&s, db), KVR_EIO);
     ck_assert_ptr_nonnull(strstr(kvr_error(), "ermission"));
 }
 END_TEST
 
-/* A database removed while in use is reported at the next cell, and no row is lost. */
+/* If the database is deleted or renamed during a run, the next cell reports it, and no row is
+ * lost. */
 START_TEST(a_moved_database_is_saved)
 {
     struct kvr_store *s;
@@ -799,8 +807,8 @@ START_TEST(a_moved_database_is_saved)
 }
 END_TEST
 
-/* One run on one file, whatever name it goes by; and the lock harms nothing that lies in its place.
- */
+/* Only one run may use a database, under whatever name. Creating the lock does not damage a file of
+ * that name. */
 START_TEST(the_lock_is_of_the_file)
 {
     char soft[160], hard[160], lock[160], victim[160], text[64] = "";
@@ -828,7 +836,7 @@ START_TEST(the_lock_is_of_the_file)
     ck_assert_ptr_nonnull(f);
     fputs("dear", f);
     fclose(f);
-    for (int i = 0; i < 3; i++) { /* a link, another name, a file of somebody's */
+    for (int i = 0; i < 3; i++) { /* a symbolic link, a hard link, another file */
         unlink(lock);
         place = i == 0 ? symlink(victim, lock) : i == 1 ? link(victim, lock) : rename(victim, lock);
         ck_assert_int_eq(place, 0);
@@ -842,7 +850,8 @@ START_TEST(the_lock_is_of_the_file)
     unlink(lock);
     ck_assert_int_eq(kvr_store_lock(&fd, db), KVR_OK);
     kvr_store_unlock(&fd);
-    ck_assert_int_eq(kvr_store_lock(&fd, db), KVR_OK); /* what an earlier run left is ours */
+    /* the lock file of an earlier run is reused */
+    ck_assert_int_eq(kvr_store_lock(&fd, db), KVR_OK);
     kvr_store_unlock(&fd);
 }
 END_TEST
@@ -860,7 +869,8 @@ static void check_integrity(void)
     sqlite3_close(h);
 }
 
-/* A child that may write so many bytes per file: what it has been told is stored, stays. */
+/* Stores cells with a limit on file sizes until it is reached; writes the number of stored cells to
+ * fd. */
 static int fill_until_full(int fd, rlim_t limit)
 {
     struct rlimit lim = { limit, limit };
@@ -912,7 +922,7 @@ START_TEST(full_disk_loses_nothing)
 }
 END_TEST
 
-/* Killed at any moment: what was reported as stored is there, whole. */
+/* If a writer is killed at any moment, every row that it reported as stored is complete. */
 START_TEST(killed_writer_loses_nothing)
 {
     int fds[2], n = 0, got;
@@ -951,8 +961,8 @@ START_TEST(killed_writer_loses_nothing)
 }
 END_TEST
 
-/* Every fact that times hang on makes another machine; a microcode, which is renewed overnight,
- * does not. Nothing is left out: what the system does not say is said to be so. */
+/* Every fact that affects times changes the machine's identifier, except the microcode, which
+ * updates may change. A fact that the system does not provide is recorded as missing. */
 START_TEST(a_machine_is_who_it_is)
 {
     static const char *const those[] = { "cpu_vendor",  "cpu_family", "cpu_model", "cpu_stepping",
@@ -984,7 +994,8 @@ START_TEST(a_machine_is_who_it_is)
 }
 END_TEST
 
-/* Children inherit it; which processors it may use does not make a machine another one. */
+/* The session records the processors that it may use, which children inherit. They do not change
+ * the machine's identifier. */
 START_TEST(a_session_knows_its_processors)
 {
     static char name[] = "test";
@@ -1008,7 +1019,7 @@ START_TEST(a_session_knows_its_processors)
     ck_assert_str_eq(kvr_session_fact(&s, "cpus"), want);
     ck_assert_str_eq(before, kvr_session_fact(&s, "machine"));
     ck_assert_str_ne(kvr_session_fact(&s, "memory_nodes"), "");
-    /* One processor lies in one node, where the kernel says so. */
+    /* One processor belongs to one NUMA node, if the kernel tells it. */
     ck_assert_ptr_null(strchr(kvr_session_fact(&s, "cpu_nodes"), ','));
     kvr_session_free(&s);
 }

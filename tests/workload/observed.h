@@ -1,4 +1,4 @@
-/* observed.h - a rollout of random chunks through an observed BF16 cache. */
+/* observed.h - runs random chunks through a BF16 cache with an observer, as a rollout does. */
 #ifndef KVR_TESTS_OBSERVED_H
 #define KVR_TESTS_OBSERVED_H
 
@@ -7,7 +7,8 @@
 
 #include "harness/cache/cache.h"
 
-/* Keys and values [T,H,D] of a chunk in one layer; pass 0 denoises, pass 1 is the clean one. */
+/* Fills the keys and values [T,H,D] of a chunk in one layer. Pass 0 is a denoising pass, pass 1 the
+ * clean pass. */
 typedef void draw_chunk_fn(int chunk, int pass, int layer, float *k, float *v);
 
 static inline void observe_rollout(const struct kvr_cache_shape *shape, int n_chunks,

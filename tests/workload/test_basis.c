@@ -1,5 +1,5 @@
-/* test_basis.c - principal directions of a rollout: planted ones, of pre-RoPE keys, and their use
- * by a codec. */
+/* test_basis.c - principal directions of a rollout's keys (before RoPE) and values: planted
+ * directions are found, and a codec can use them. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -15,8 +15,9 @@
 
 enum { S = 12, ROW = 4, F = 3, H = 2, D = 16, T = S * F, W = H * D, LAYERS = 2, CHUNKS = 3 };
 
-/* Head h of layer l varies along channels 3 l + h, the most, and 3 l + h + 1, about a mean; noise of
- * a hundredth elsewhere. Values one channel further on. Keys are then turned. */
+/* Random keys or values with mean 1. In head h of layer l, channel 3 l + h has a standard deviation
+ * of 2 and channel 3 l + h + 1 of 1; the other channels have 0.01. Values use one channel further
+ * on. Keys are then rotated by RoPE. */
 static void draw(float *x, int layer, bool values, int chunk)
 {
     double cosines[D], sines[D];
@@ -38,7 +39,7 @@ static void draw(float *x, int layer, bool values, int chunk)
     }
 }
 
-/* Denoising passes are not looked at. */
+/* Denoising passes get other numbers, which the basis must ignore. */
 static void draw_both(int chunk, int pass, int layer, float *k, float *v)
 {
     draw(k, layer, false, chunk);
@@ -63,8 +64,9 @@ static struct kvr_basis *see(void)
     return basis;
 }
 
-/* Of 108 tokens a planted direction lies within .1 of its channel, the mean within .8; the first has
- * four times the variance of the second, the two of them all but 14e-4 of 5. */
+/* From 108 tokens, a direction is estimated within .1 of its channel, and a mean within .8. The
+ * first direction has four times the variance of the second. The two have all but 14e-4 of a
+ * variance of 5. */
 START_TEST(planted_directions_are_found)
 {
     const int layer = _i % LAYERS;
@@ -92,8 +94,8 @@ START_TEST(planted_directions_are_found)
 }
 END_TEST
 
-/* Read back by the codec, two directions of 16 are all that such a chunk needs; those of the other
- * layer are nothing to it. */
+/* A codec that reads the basis needs only these two of 16 directions. The directions of the other
+ * layer do not fit. */
 START_TEST(a_codec_reads_them)
 {
     const struct kvr_block_shape shape = { T, H, D };
@@ -149,7 +151,7 @@ START_TEST(nothing_seen_is_an_error)
     ck_assert_int_eq(kvr_basis_write(basis, "/tmp/kvr_never_written", NULL), KVR_EINVAL);
     ck_assert_int_eq(access("/tmp/kvr_never_written", F_OK), -1);
     kvr_basis_close(&basis);
-    kvr_basis_close(&basis); /* again does nothing */
+    kvr_basis_close(&basis); /* closing again does nothing */
 }
 END_TEST
 

@@ -1,4 +1,4 @@
-/* test_heads.c - head classes from patterns planted in the keys. */
+/* test_heads.c - classes of attention heads, found from patterns planted in the keys. */
 #include <check.h>
 #include <stdlib.h>
 
@@ -9,7 +9,8 @@ enum { S = 4, F = 3, H = 3, D = 4, CHUNKS = 4, T = S * F, W = H * D };
 
 static struct kvr_heads *heads;
 
-/* Each query is (8, 0, 0, 0), each key (x, 0, 0, 0) with x of its head and frame. */
+/* Runs a rollout in which each query is (8, 0, 0, 0) and each key (x, 0, 0, 0), with x by head and
+ * frame. */
 static void see(float x[H][CHUNKS * F])
 {
     const struct kvr_cache_shape shape = { .n_layers = 1,
@@ -56,18 +57,18 @@ static void class_is(enum kvr_head_rule rule, const char *want)
     ck_assert_str_eq(class, want);
 }
 
-/* Near by, everywhere alike, and at the first frame. */
+/* Head 0 attends to near frames, head 1 equally to all frames, head 2 mainly to the first frame. */
 START_TEST(where_they_look)
 {
     float x[H][CHUNKS * F] = { { 0 } };
 
     for (int f = 0; f < CHUNKS * F; f++) {
-        x[0][f] = (float)(2 * f); /* the newest win by exp(8) a frame */
+        x[0][f] = (float)(2 * f); /* each frame weighs exp(8) times the frame before */
         x[2][f] = f == 0 ? 4 : 0;
     }
     see(x);
-    /* Of head 2 what is not at the first frame is everywhere alike; in chunk 1 four of five frames
-     * are near, of 11 frames in chunk 3 four are. */
+    /* Without its first frame, head 2 attends equally to all frames: in chunk 1 four of five frames
+     * are near, in chunk 3 four of 11. */
     class_is(KVR_HEADS_FORCING, "sdd");
     class_is(KVR_HEADS_DUMMY, "xnf");
     kvr_heads_close(&heads);
@@ -84,8 +85,9 @@ START_TEST(how_they_vary)
         x[2][f] = -1 - (float)f / 100;
     }
     see(x);
-    /* Queries of both parities would level head 0 out but that frames back of one query alternate:
-     * frame t - d of three queries, t = 3c .. 3c + 2, is odd twice or even twice. */
+    /* The scores of head 0 alternate by frame. Averaged over the three query frames of a chunk they
+     * still alternate with the distance d, because frame t - d is odd for two or for one of t = 3c
+     * .. 3c + 2. */
     class_is(KVR_HEADS_PYRAMID, "wav");
     kvr_heads_close(&heads);
 }

@@ -1,5 +1,5 @@
-/* test_levels.c - calibrated levels of a rollout: equal to the codec's own fit of the chunk, with
- * chunks weighted by range. */
+/* test_levels.c - quantization levels calibrated over a rollout: they equal the codec's own fit to
+ * a chunk, and chunks are weighted by their range. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -13,7 +13,8 @@
 
 enum { S = 12, F = 3, H = 2, D = 32, T = S * F, W = H * D, LAYERS = 2, BITS = 2, N = 1 << BITS };
 
-/* Two modes of unequal weight, at other positions for each layer, and for keys and values. */
+/* Random values with two modes of unequal weight, at other shares for each layer, and for keys and
+ * values. */
 static void draw(float *x, int layer, bool values, int chunk)
 {
     kvr_normal(x, T * W, 3, KVR_RNG_TEST, (uint32_t)(2 * layer + values), (uint32_t)chunk, 0);
@@ -25,9 +26,9 @@ static void draw(float *x, int layer, bool values, int chunk)
 
 static struct kvr_levels *levels;
 
-static float later; /* what chunks after the first are multiplied by */
+static float later; /* factor of the chunks after the first */
 
-/* Denoising passes have other values. */
+/* Denoising passes get other numbers, which the calibration must ignore. */
 static void draw_both(int chunk, int pass, int layer, float *k, float *v)
 {
     draw(k, layer, false, chunk);
@@ -52,7 +53,7 @@ static void see(int n_chunks, float scale)
     observe_rollout(&shape, n_chunks, draw_both, kvr_levels_observe, levels);
 }
 
-/* What the stage fits to chunk c by itself. */
+/* The levels that the codec's stage fits to chunk c alone. */
 static void own_levels(int layer, enum kvr_side side, int c, double level[N])
 {
     const struct kvr_place place = {
@@ -79,7 +80,7 @@ static void own_levels(int layer, enum kvr_side side, int c, double level[N])
     kvr_dev_close(&dev);
 }
 
-/* Bins are 2 / 1024 wide; the last bit of a rotation may move an element to the next bin. */
+/* Bins are 2 / 1024 wide. The last bit of a rotation may move an element to the next bin. */
 static const double near = 4e-3;
 
 START_TEST(one_chunk_has_its_own)
@@ -104,7 +105,8 @@ START_TEST(one_chunk_has_its_own)
 }
 END_TEST
 
-/* A second chunk of a thousandth of the range counts for nothing, one of a thousandfold for all. */
+/* A second chunk with 1/1000 of the range has no weight; one with 1000 times the range has all the
+ * weight. */
 START_TEST(chunks_weigh_as_their_ranges)
 {
     double want[N], got[N];
@@ -128,7 +130,7 @@ START_TEST(nothing_seen_is_an_error)
     ck_assert_int_eq(kvr_levels_fit(levels, 1, KVR_K, level), KVR_EINVAL);
     ck_assert_ptr_nonnull(strstr(kvr_error(), "layer 1: no keys"));
     kvr_levels_close(&levels);
-    kvr_levels_close(&levels); /* again does nothing */
+    kvr_levels_close(&levels); /* closing again does nothing */
 }
 END_TEST
 

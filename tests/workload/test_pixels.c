@@ -1,5 +1,5 @@
-/* test_pixels.c - frames decoded chunk by chunk in a second thread: the same as of decoding afterwards, and
- * errors of either side. */
+/* test_pixels.c - decoding frames chunk by chunk in a second thread gives the frames of decoding
+ * after the rollout. Also tests errors in either thread. */
 #include "harness/workload/pixels.h"
 
 #include <check.h>
@@ -40,7 +40,7 @@ static void rig_close(struct rig *r)
     free(r->latents);
 }
 
-/* Afterwards. */
+/* Decodes all frames after the rollout. */
 static struct kvr_rollout_result all_at_once(struct rig *r)
 {
     struct kvr_rollout_result out = { .latents = r->latents, .finite = true };
@@ -67,7 +67,8 @@ START_TEST(the_same_frames)
     for (int f = 0; f < FRAMES; f += 2) {
         memcpy(copy, r.latents + f * r.n, (size_t)(2 * r.n) * sizeof *copy);
         ck_assert_int_eq(kvr_pixels_push(p, f, 2, copy), KVR_OK);
-        memset(copy, 0xff, (size_t)(2 * r.n) * sizeof *copy); /* borrowed during the call only */
+        /* kvr_pixels_push() has copied the latents */
+        memset(copy, 0xff, (size_t)(2 * r.n) * sizeof *copy);
     }
     ck_assert_msg(kvr_pixels_finish(&p, KVR_OK, &out, &done) == KVR_OK, "%s", kvr_error());
     ck_assert_ptr_null(p);
@@ -82,7 +83,8 @@ START_TEST(the_same_frames)
 }
 END_TEST
 
-/* A latent that is not finite: the decoder's status and message, in the thread that asks. */
+/* For a latent that is not finite, kvr_pixels_finish() returns the decoder's status and message to
+ * the calling thread. */
 START_TEST(a_bad_latent)
 {
     struct kvr_rollout_result out = { .finite = true };
@@ -102,7 +104,8 @@ START_TEST(a_bad_latent)
 }
 END_TEST
 
-/* A rollout that failed after one of two chunks: its status and message stay, and nothing waits. */
+/* If the rollout fails after one of two chunks, its status and message are kept, and the decoder
+ * does not wait for more. */
 START_TEST(a_failed_rollout)
 {
     struct kvr_rollout_result out = { 0 };
@@ -121,7 +124,7 @@ START_TEST(a_failed_rollout)
 }
 END_TEST
 
-/* A device without memory. */
+/* The device lacks the memory for a decoder. */
 START_TEST(no_device)
 {
     struct kvr_pixels *p;

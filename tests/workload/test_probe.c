@@ -1,8 +1,8 @@
-/* test_probe.c - the probe against plain attention.
+/* test_probe.c - compares the probe with attention computed directly.
  *
- * Here attention is done over segments, with one key of multiplicity m for a summary or a zero
- * and its weight divided by m afterwards; the probe works token by token. Corrections come from
- * their formulas, the BF16 tokens from the appends themselves. */
+ * The direct computation works by segments. A summary or a zero is one key with multiplicity m,
+ * whose weight is then divided by m. The probe works token by token. Corrections are computed from
+ * their formulas, and the BF16 tokens are those passed to the cache. */
 #include <check.h>
 #include <math.h>
 #include <omp.h>
@@ -28,12 +28,13 @@ enum {
     CHUNKS = 6,
     PASSES = 3,
     TOKENS = CHUNK * CHUNKS,
-    WINDOW = 12, /* frames: three chunks of the past */
+    WINDOW = 12, /* frames: the current chunk and three past ones */
 };
 
-/* What one attend came to for one head, summed over queries. By age: delta, mass and errors. */
+/* Results of one attention call for one head, summed over queries. Records of a single age have
+ * only delta, mass and errors. */
 struct record {
-    int layer, head, pass, chunk, age; /* age -1: over all ages */
+    int layer, head, pass, chunk, age; /* age -1: all ages together */
     double queries, delta, mass, jsd, top1, keys, on_zero, on_summary, lost;
     double out_se, only_k_se, only_v_se, out_energy;
     double tokens, k_se, k_energy, v_se, v_energy;
@@ -41,19 +42,20 @@ struct record {
 };
 
 struct direct {
-    float k[L][TOKENS][W], v[L][TOKENS][W]; /* BF16, committed */
+    float k[L][TOKENS][W], v[L][TOKENS][W]; /* committed keys and values in BF16 */
     int n;
     struct record *record;
     struct kvr_probe *probe;
 };
 
-/* --- one attend, plainly ---------------------------------------------------------------- */
+/* --- one attention call, computed directly ---------------------------------------------- */
 
-/* What is known of a visible token. */
+/* A visible token. */
 struct token {
-    double k[D], v[D], bk[D], bv[D]; /* as the method gives it; BF16 */
+    double k[D], v[D], bk[D], bv[D]; /* the method's keys and values, and those of BF16 */
     double p, bp;                    /* weights */
-    char fate;                       /* 'c'oded, 'p'ooled, 'z'ero, 'd'ropped, 'n'ow */
+    /* 'c'oded, 'p'ooled, 'z'ero, 'd'ropped, 'n'ow (current chunk) */
+    char fate;
     int age;
 };
 
@@ -71,7 +73,8 @@ static void turn(const double *x, double *y)
     }
 }
 
-/* log E exp of the score error, by the formulas; q is the query over sqrt(D). */
+/* The correction log E[exp(score error)] of token t by its formula; q is the query divided by
+ * sqrt(D). */
 static double correction(const struct kvr_scheme *scheme, const struct kvr_segment *s, int64_t t,
                          int h, const double *q)
 {
@@ -113,7 +116,7 @@ static void fill(double *to, const float *from)
         to[c] = from[c];
 }
 
-/* The i-th token of a segment, or its summary, as the attention path reads it. */
+/* Token i of a segment, or its summary, as attention on this path reads it. */
 static void decode(const struct kvr_cache_view *w, const struct kvr_packed *p, int64_t i, int h,
                    double *out)
 {
@@ -135,7 +138,8 @@ static void decode(const struct kvr_cache_view *w, const struct kvr_packed *p, i
     }
 }
 
-/* The weights of one query, method and BF16, over tok [n]; the last w->n_tok are the chunk. */
+/* Sets the weights of one query on tok [n], of the method and of BF16. The last w->n_tok tokens are
+ * the current chunk. */
 static void attention_weights(const struct kvr_cache_view *w, int h, const double *q,
                               struct token *tok, int64_t n)
 {
@@ -145,7 +149,7 @@ static void attention_weights(const struct kvr_cache_view *w, int h, const doubl
     const int n_spans = kvr_layer_spans(l, w->seen, NULL);
     double sum = 0, bsum = 0;
 
-    ck_assert_int_le(n_spans, l->n); /* one run of visible tokens */
+    ck_assert_int_le(n_spans, l->n); /* the visible tokens are one run */
     kvr_layer_spans(l, w->seen, spans);
     for (int64_t j = 0; j < n; j++) {
         double x = 0;
@@ -183,7 +187,8 @@ static void attention_weights(const struct kvr_cache_view *w, int h, const doubl
     free(spans);
 }
 
-/* Past keys that fewer than 32 others outweigh, by each side; copies of one summary agree. */
+/* Counts the 32 heaviest past keys of BF16, and how many of them are among the method's 32
+ * heaviest. Copies of one summary have equal weights. */
 static void add_top(struct record *all, struct record *ages, const struct token *tok, int64_t n)
 {
     for (int64_t j = 0; j < n && tok[j].fate != 'n'; j++) {
@@ -234,7 +239,8 @@ static void add_query(struct record *all, struct record *ages, const struct toke
     add_top(all, ages, tok, n);
     all->queries++;
     all->keys += 1 / squares;
-    all->top1 += tok[btop].p >= tok[top].p * (1 - 1e-12); /* copies of one summary agree */
+    /* copies of one summary have equal weights */
+    all->top1 += tok[btop].p >= tok[top].p * (1 - 1e-12);
     for (int c = 0; c < D; c++) {
         all->out_se += (out[c] - bout[c]) * (out[c] - bout[c]) / D;
         all->only_k_se += (kout[c] - bout[c]) * (kout[c] - bout[c]) / D;
@@ -243,7 +249,7 @@ static void add_query(struct record *all, struct record *ages, const struct toke
     }
 }
 
-/* Method's and BF16 keys and values of head h. */
+/* Fills tok with the keys and values of head h, of the method and of BF16. */
 static void gather(const struct direct *d, const struct kvr_cache_view *w, int h, struct token *tok,
                    int64_t n_past)
 {
@@ -355,18 +361,20 @@ static enum kvr_status see(void *ctx, const struct kvr_cache_view *w)
 
 /* --- a cache driven by random tensors --------------------------------------------------- */
 
-/* `outs` (may be NULL) [CHUNKS][PASSES][L][CHUNK][W] gets what attention returned. */
-/* Some methods have something to show with other options alone. */
+/* Options with which a method's effect is visible to the probe; returns their number. */
 static int settings_of(const char *method, const struct kvr_setting **set)
 {
-    static const struct kvr_setting joins[] = { { "near", "0" } }; /* half of all tokens do */
+    /* half of all tokens are merged */
+    static const struct kvr_setting joins[] = { { "near", "0" } };
 
     *set = joins;
     return strcmp(method, "TEMPCACHE_LIKE") == 0;
 }
 
-static bool unasked; /* what clean passes leave is committed, without queries */
+static bool unasked; /* clean passes commit the chunk without attending */
 
+/* Runs random keys, values and queries through a cache of `method`, with observer `fn`. The outputs
+ * of attention go to outs [CHUNKS][PASSES][L][CHUNK][W], which may be NULL. */
 static void drive(const char *method, enum kvr_path path, kvr_cache_observer_fn *fn, void *ctx,
                   float *outs)
 {
@@ -407,7 +415,8 @@ static void drive(const char *method, enum kvr_path path, kvr_cache_observer_fn 
                 kvr_normal(q, n, 1, KVR_RNG_TEST, id, 0, 0);
                 kvr_normal(k, n, 1, KVR_RNG_TEST, id, 1, 0);
                 kvr_normal(v, n, 1, KVR_RNG_TEST, id, 2, 0);
-                for (size_t e = 0; e < n; e++) { /* sharper scores, an offset channel, outliers */
+                /* higher scores, a channel with an offset, and outliers */
+                for (size_t e = 0; e < n; e++) {
                     q[e] *= 2;
                     k[e] += (e % D == 3 ? 1.5f : 0) + (e % 1009 == 7 ? 12 : 0);
                 }
@@ -445,7 +454,7 @@ static bool covers(const struct kvr_probe_row *row, const struct record *r)
            row->age == r->age;
 }
 
-/* The number a row should have. */
+/* The value that the direct computation gives for a row; *n is the number of terms. */
 static double expected(const struct direct *d, const struct kvr_probe_row *row, double *n)
 {
     struct record s = { 0 };
@@ -503,7 +512,7 @@ static enum kvr_status compare(void *ctx, const struct kvr_probe_row *row)
     double n, err;
     const double want = expected(c->d, row, &n);
 
-    if (n < 0) /* channels and codings have tests of their own */
+    if (n < 0) /* channels and codings are tested separately */
         return KVR_OK;
     err = fabs(row->value - want);
     c->rows++;
@@ -552,9 +561,9 @@ static const struct {
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 
-/* Both sides are double; only a correction is evaluated in F32, as attention does it: up to 3
- * here, its error 2e-7 of that, and a weight's relative error the same. All other differences are
- * the order of sums. */
+/* Both sides compute in double. Only a correction is evaluated in F32, as in attention: it is up to
+ * 3, with a relative error of 2e-7, and changes a weight by the same relative error. Apart from
+ * that only the order of sums differs. */
 static const double tolerance = 1e-6;
 
 START_TEST(agrees_with_direct_computation)
@@ -575,10 +584,10 @@ START_TEST(agrees_with_direct_computation)
     ck_assert_msg(c.worst <= tolerance, "%s %s: %g at %s", cases[_i].method,
                   kvr_path_names[cases[_i].path], c.worst, c.where);
 
-    /* F32 attention against double: sums of 72 terms of order 1, a few 1e-6 at most. */
+    /* F32 attention differs from double by a few 1e-6: sums of 72 terms of order 1. */
     ck_assert_double_le(kvr_probe_residual(d->probe), 2e-5);
 
-    /* The comparison can fail: one head's sum is moved by what 1e-5 of mass would do. */
+    /* The comparison can fail: one head's sum is changed as by an attention mass of 1e-5. */
     d->record[0].delta += 1e-5 * d->record[0].queries;
     c.worst = 0;
     kvr_probe_rows(d->probe, compare, &c);
@@ -589,7 +598,7 @@ START_TEST(agrees_with_direct_computation)
 }
 END_TEST
 
-/* --- what must hold whatever the numbers are -------------------------------------------- */
+/* --- properties that hold for any numbers ----------------------------------------------- */
 
 struct wanted {
     const char *name;
@@ -644,7 +653,7 @@ START_TEST(bf16_is_no_different_from_itself)
 }
 END_TEST
 
-/* What was given up shows where it went. */
+/* The probe reports separately the attention mass on dropped, zeroed and pooled tokens. */
 START_TEST(fates_are_told_apart)
 {
     struct kvr_probe *gone = probed("FLOWCACHE_PRUNE_INT2", 1);
@@ -661,7 +670,7 @@ START_TEST(fates_are_told_apart)
 }
 END_TEST
 
-/* A token that stands for several weighs so here, too. */
+/* The probe uses the multiplicity of a token that stands for several. */
 START_TEST(weights_are_attended_to)
 {
     struct kvr_probe *p = probed("TEMPCACHE_LIKE", 1);
@@ -672,9 +681,10 @@ START_TEST(weights_are_attended_to)
 }
 END_TEST
 
-/* A token is first seen in the pass after its clean one. Codings after that, as intended: none.
- * In the study's reading one for each pass, or one for each clean pass with REFRESH; at age a, on
- * average over a chunk's passes, (a - 1) P + (P - 1) / 2, or a - 1. */
+/* A token is first visible in the pass after its clean pass. The intended reading encodes no token
+ * again. The study's reading does so in every pass, so at age a it has on average (a - 1) P + (P -
+ * 1) / 2 encodings over the P passes of a chunk. With REFRESH it does so in every clean pass: a -
+ * 1. */
 START_TEST(codings_are_counted)
 {
     struct kvr_probe *as_intended = probed("RTN_INT4", 1), *every = probed("RTN_INT4@study", 1);
@@ -690,8 +700,8 @@ START_TEST(codings_are_counted)
     }
     ck_assert(isnan(overall(every, "recodes", 4))); /* outside the window */
     ck_assert(overall(as_intended, "value_changes", -1) == 0);
-    ck_assert(overall(copied, "value_changes", -1) == 0); /* written again, the same */
-    /* A tier is left once, for good. */
+    ck_assert(overall(copied, "value_changes", -1) == 0); /* written again with the same values */
+    /* A token leaves a tier at most once. */
     ck_assert(overall(aged, "recodes", -1) > 0 && overall(aged, "recodes", -1) <= 1);
     ck_assert(overall(aged, "value_changes", -1) == overall(aged, "recodes", -1));
     kvr_probe_close(&as_intended);
@@ -719,7 +729,8 @@ static enum kvr_status collect(void *ctx, const struct kvr_probe_row *row)
     return KVR_OK;
 }
 
-/* The same seed, the same queries, the same sums, whatever the number of threads. */
+/* With one seed the probe uses the same queries and gives the same sums, for any number of
+ * threads. */
 START_TEST(a_subsample_is_reproducible)
 {
     struct rows *a = calloc(2, sizeof *a), *b = a + 1;
@@ -739,7 +750,7 @@ START_TEST(a_subsample_is_reproducible)
     ck_assert_int_eq(a->n, b->n);
     ck_assert_mem_eq(a->row, b->row, (size_t)a->n * sizeof a->row[0]);
 
-    /* 18 queries, every fifth: 3 or 4 of them, which both happens. */
+    /* Every fifth of 18 queries is 3 or 4 per call, and both numbers occur. */
     const int calls = L * H * PASSES * (CHUNKS - 1);
 
     ck_assert_int_gt(w.n, 3 * calls);
@@ -752,7 +763,7 @@ START_TEST(a_subsample_is_reproducible)
 }
 END_TEST
 
-/* Watching changes nothing: the same bytes come out of attention. */
+/* With a probe, attention returns the same bytes as without. */
 START_TEST(the_probe_only_looks)
 {
     const size_t n = (size_t)CHUNKS * PASSES * L * CHUNK * W;
@@ -768,7 +779,7 @@ START_TEST(the_probe_only_looks)
 }
 END_TEST
 
-/* Nothing seen, nothing said; impossible settings are refused. */
+/* A probe that has seen nothing returns no rows. Impossible settings are refused. */
 START_TEST(edges)
 {
     struct kvr_probe_opts none = { .n_passes = 1, .every = 0 };

@@ -1,4 +1,4 @@
-/* test_profile.c - the profiling pass against numbers computed by hand. */
+/* test_profile.c - compares the profiling pass with numbers computed by hand. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -8,7 +8,8 @@
 
 enum { H = 2, D = 4, S = 3, F = 3, N = F * S * H * D };
 
-/* A chunk whose frames hold value[f] throughout, in K and in V: a summary of 2 |value[f]|. */
+/* Adds a chunk whose frames have the value value[f] in all of K and V, so that the summary of frame
+ * f is 2 |value[f]|. */
 static enum kvr_status see(struct kvr_profile *p, int frame0, int layer, const float value[F])
 {
     const struct kvr_pass pass = { .chunk = frame0 / F, .frame0 = frame0, .n_frames = F };
@@ -29,10 +30,11 @@ static void see_three(struct kvr_profile *p, int layer, float grow, float fourth
     ck_assert_int_eq(see(p, 3, layer, third), KVR_OK);
 }
 
-/* 3 frames: 1 is recent, 2 are old, nothing to compare with: 1 + 1.
- * Again, half as large again: 0.5 + 0.5.
- * 6 frames: 2 are recent, 4 are old; three are new, so the tail-aligned lists leave frames 0, 1
- * and 2 without a counterpart: 1 + 1 + 1; frame 3 meets frame 0: |6 - 1.5| / 1.5 = 3.
+/* First pass, 3 frames: 1 is recent and 2 are old, without an earlier pass to compare with: 1 + 1.
+ * Second pass over them, with values 1.5 times as large: 0.5 + 0.5.
+ * Third pass, 6 frames: 2 are recent and 4 are old. Three frames are new, and the lists are aligned
+ * at their ends. Frames 0, 1 and 2 have no counterpart: 1 + 1 + 1. Frame 3 is compared with frame
+ * 0: |6 - 1.5| / 1.5 = 3.
  * The other layer never changes: 1 + 1, 0 + 0, 1 + 1 + 1 + 0. */
 START_TEST(worked_out_by_hand)
 {
@@ -44,11 +46,11 @@ START_TEST(worked_out_by_hand)
     see_three(p, 0, 1.5f, 6);
     see_three(p, 1, 1, 1);
     ck_assert_int_eq(kvr_profile_budgets(p, 0.7, 1.3, score, beta), KVR_OK);
-    ck_assert(score[0] == 9.0 / 8); /* sums of small integers and halves */
+    ck_assert(score[0] == 9.0 / 8); /* exact: sums of small integers and halves */
     ck_assert(score[1] == 5.0 / 8);
     ck_assert(fabs(beta[0] - 1.3) <= 1e-15);
     ck_assert(fabs(beta[1] - 0.7) <= 1e-15);
-    /* A second video starts without a past: the same again. */
+    /* A second video starts without a past, so the numbers are the same. */
     kvr_profile_begin(p);
     see_three(p, 0, 1.5f, 6);
     ck_assert_int_eq(kvr_profile_budgets(p, 0.7, 1.3, score, beta), KVR_OK);

@@ -1,4 +1,4 @@
-/* The prompt grammar against the bundled model's vocabulary. */
+/* test_prompt.c - the prompt grammar and the bundled model's vocabulary. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static void close_model(void)
     kvr_model_config_free(&nano);
 }
 
-/* The slots of one act as words, blank between. */
+/* Writes the slots of one act (a part of the prompt) as words with blanks between them. */
 static const char *spell(const int *ids, char *buf, size_t n)
 {
     size_t len = 0;
@@ -43,7 +43,7 @@ static const struct good_case {
     struct {
         int from;
         const char *slots;
-    } act[4]; /* to the first NULL */
+    } act[4]; /* up to the first NULL */
 } good[] = {
     { "a large red disc bounces over a plain blue background",
       14,
@@ -107,7 +107,7 @@ END_TEST
 static const struct bad_case {
     const char *text;
     int chunks;
-    const char *says[3]; /* what the message must hold */
+    const char *says[3]; /* parts of the error message */
 } bad[] = {
     { "a large red disk bounces", 14, { "'disk'", "character 13", "'disc'" } },
     { "a purpel ring", 14, { "'purpel'", "character 3", "'purple'" } },
@@ -155,7 +155,8 @@ START_TEST(refused_with_a_reason)
 }
 END_TEST
 
-/* Long and odd inputs: refused or read, never overrun (the sanitizer build watches). */
+/* Long and odd inputs are refused or read, and never read beyond their end; the sanitizer build
+ * checks that. */
 START_TEST(hostile_lengths)
 {
     size_t n = 1 << 20;
@@ -169,7 +170,7 @@ START_TEST(hostile_lengths)
     s[KVR_PROMPT_MAX] = '\0';
     ck_assert_int_eq(kvr_prompt_parse(&nano, s, 14, &p), KVR_EINVAL);
     ck_assert_ptr_nonnull(strstr(kvr_error(), "longer than"));
-    s[47] = '\0'; /* the longest word there may be */
+    s[47] = '\0'; /* the longest possible word */
     ck_assert_int_eq(kvr_prompt_parse(&nano, s, 14, &p), KVR_EINVAL);
     ck_assert_ptr_nonnull(strstr(kvr_error(), s));
     memset(s, ';', 4000);
@@ -186,7 +187,7 @@ START_TEST(hostile_lengths)
 }
 END_TEST
 
-/* Any single byte in place of any byte of a good prompt: no crash, and never a bad id. */
+/* Any byte in place of any byte of a good prompt causes neither a crash nor an invalid id. */
 START_TEST(any_byte_anywhere)
 {
     const char *text = "a red disc drifts left in front of a ring over plain blue; @3: it orbits";
@@ -226,14 +227,14 @@ START_TEST(models_that_cannot)
     ck_assert_int_eq(kvr_prompt_parse(&longer, "a disc", 14, &p), KVR_EUNSUPPORTED);
     ck_assert_ptr_nonnull(strstr(kvr_error(), "17"));
     longer = nano;
-    longer.n_vocabulary = 10; /* without "color:white" and what comes after it */
+    longer.n_vocabulary = 10; /* lacks "color:white" and all later words */
     ck_assert_int_eq(kvr_prompt_parse(&longer, "a disc", 14, &p), KVR_EUNSUPPORTED);
 }
 END_TEST
 
 static const struct suite_case {
     const char *path;
-    int min_acts; /* of every prompt */
+    int min_acts; /* minimum number of acts per prompt */
 } suites[] = {
     { "configs/suites/moviegen-nano.yaml", 1 },
     { "configs/suites/storyeval-nano.yaml", 2 },

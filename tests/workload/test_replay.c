@@ -1,4 +1,5 @@
-/* test_replay.c - a recorded trace replays bit-identically, and methods are measured against it. */
+/* test_replay.c - a recorded trace replays bit-identically with BF16, and methods are measured on
+ * it. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -51,7 +52,7 @@ static void record_video(void)
     kvr_model_close(&req.model);
 }
 
-/* The last chunk is shorter than the others. */
+/* Records the trace of a text; its last chunk is shorter than the others. */
 static void record_text(void)
 {
     struct kvr_trace_info info = { .model = "tiny", .licence = "unknown" };
@@ -122,7 +123,7 @@ struct recorded {
     int pass, calls, differ;
 };
 
-/* The answer beside the one that the live run got. */
+/* Compares the output of an attention call with the output in the trace. */
 static enum kvr_status hold_against(void *ctx, const struct kvr_cache_view *view)
 {
     struct recorded *x = ctx;
@@ -154,10 +155,11 @@ START_TEST(bf16_gives_the_same_bits)
     ck_assert_int_eq(x.calls, i->n_passes * i->layout.n_layers);
     ck_assert_int_eq(x.differ, 0);
     ck_assert(r.recorded_rel == 0 && r.all.out_mse == 0 && r.all.out_rel == 0);
-    ck_assert(fabs(r.all.out_cos - 1) <= 1e-12); /* a sum of squares and its root, in double */
+    /* rounding of sums of squares and a root, in double */
+    ck_assert(fabs(r.all.out_cos - 1) <= 1e-12);
     ck_assert_int_eq(r.cost.n_passes, i->n_passes);
     kvr_replay_result_free(&r);
-    if (!_i) { /* a narrower window is another attention */
+    if (!_i) { /* with a narrower window attention differs from the recorded one */
         req = request(t);
         req.window_frames = 3;
         r = run("BF16", &req);
@@ -186,8 +188,9 @@ static enum kvr_status take(void *ctx, const struct kvr_probe_row *row)
     return KVR_OK;
 }
 
-/* Two witnesses of one error: floats of two caches, and the probe's attention in double. They may
- * differ by the rounding of attention in F32, 1e-6 of its output, beside an error of a percent. */
+/* The error is computed in two ways: from the F32 outputs of two caches, and by the probe's
+ * attention in double. They may differ by the F32 rounding of attention, 1e-6 of its output, while
+ * the error is about 1 %. */
 START_TEST(agrees_with_the_probe)
 {
     static const char *const methods[] = { "RTN_INT4", "RTN_INT2", "KIVI_INT2+taylor",
@@ -217,7 +220,8 @@ START_TEST(agrees_with_the_probe)
 }
 END_TEST
 
-/* Bytes are those of a live cache; fewer bits, more error; the study's reading and a path too. */
+/* A replay reports the bytes of a live cache. Fewer bits give fewer bytes and a larger error. The
+ * study's reading and other paths also run. */
 START_TEST(costs_and_errs)
 {
     static const char *const methods[] = { "BF16", "RTN_INT8", "RTN_INT4", "RTN_INT2" };
@@ -259,7 +263,7 @@ START_TEST(takes_a_part)
     req.frames = 3;
     part = run("RTN_INT4", &req);
     ck_assert_int_eq(part.cost.n_chunks, 1);
-    ck_assert(isnan(part.all.out_rel)); /* without a past there is nothing to compare */
+    ck_assert(isnan(part.all.out_rel)); /* the first chunk has no past to compare */
     kvr_replay_result_free(&part);
     kvr_replay_result_free(&whole);
     for (int i = 0; i < 3; i++) {
@@ -271,7 +275,7 @@ START_TEST(takes_a_part)
                                              : "of 6 requested, need whole"));
     }
     kvr_scheme_close(&s);
-    s = scheme_of("LAST_STEP"); /* the clean passes are there */
+    s = scheme_of("LAST_STEP"); /* the trace contains clean passes, which LAST_STEP has not */
     req = request(videos);
     ck_assert_int_eq(kvr_replay_run(dev, s, &req, NULL, NULL, &part), KVR_EUNSUPPORTED);
     ck_assert(strstr(kvr_error(), "needs a rollout"));

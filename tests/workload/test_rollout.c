@@ -1,5 +1,5 @@
-/* test_rollout.c - rollouts that continue given frames, or with teacher forcing, on the bundled
- * model. */
+/* test_rollout.c - rollouts of the bundled model that continue given frames or use teacher
+ * forcing. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@ static void tear_down(void)
     kvr_dev_close(&dev);
 }
 
-/* Every byte there is, in places that are all different. */
+/* Frames of random bytes; the first 256 bytes are 0 to 255. */
 static uint8_t *bytes(int n_frames, unsigned x)
 {
     uint8_t *p = malloc((size_t)n_frames * FRAME);
@@ -76,13 +76,14 @@ START_TEST(given_frames_come_out_as_they_went_in)
     ck_assert_msg(roll(methods[_i], &req, &r) == KVR_OK, "%s", kvr_error());
     ck_assert_int_eq(r.n, 3 * CHUNK);
     ck_assert(memcmp(r.rgb, given, (size_t)(2 * CHUNK) * FRAME) == 0);
-    /* A clean pass for each given chunk, every step and a clean pass for the other. */
+    /* A clean pass for each of two given chunks; every step and a clean pass for the generated
+     * chunk. */
     ck_assert_int_eq(r.n_passes, 2 + steps + 1);
     for (int i = 0; i < 2; i++) {
         ck_assert_int_eq(r.pass[i].chunk, i);
         ck_assert_int_eq(r.pass[i].index, steps);
     }
-    /* The cache holds what it holds without given frames. */
+    /* The cache has as many tokens and bytes as without given frames. */
     ck_assert_msg(roll(methods[_i], &whole, &w) == KVR_OK, "%s", kvr_error());
     ck_assert_int_eq(r.bytes.tokens, w.bytes.tokens);
     ck_assert_int_eq(r.bytes.nominal, w.bytes.nominal);
@@ -93,7 +94,7 @@ START_TEST(given_frames_come_out_as_they_went_in)
 }
 END_TEST
 
-/* What comes after them is a function of them, of every frame. */
+/* The generated frames depend on every given frame. */
 START_TEST(given_frames_are_seen)
 {
     uint8_t *given = bytes(2 * CHUNK, 1);
@@ -104,7 +105,8 @@ START_TEST(given_frames_are_seen)
     ck_assert_int_eq(roll("BF16", &req, &a), KVR_OK);
     ck_assert_int_eq(roll("BF16", &req, &b), KVR_OK);
     ck_assert(memcmp(a.rgb, b.rgb, rest + CHUNK * FRAME) == 0);
-    memset(given + (_i ? 2 * CHUNK - 1 : 0) * FRAME, 255, FRAME); /* the first, the last */
+    /* the first frame, then the last */
+    memset(given + (_i ? 2 * CHUNK - 1 : 0) * FRAME, 255, FRAME);
     ck_assert_int_eq(roll("BF16", &req, &c), KVR_OK);
     ck_assert(memcmp(a.rgb + rest, c.rgb + rest, CHUNK * FRAME) != 0);
     kvr_rollout_result_free(&a);
@@ -114,8 +116,8 @@ START_TEST(given_frames_are_seen)
 }
 END_TEST
 
-/* A generated chunk, converted to bytes and given, gives the same bytes again and nearly the same next chunk: its
- * latents differ by at most half a level. */
+/* A chunk that was generated, converted to bytes and given to another rollout comes out unchanged.
+ * The next chunk is nearly the same, because the given latents differ by at most half a level. */
 START_TEST(generated_frames_can_be_given)
 {
     const struct kvr_rollout_request whole = request(2 * CHUNK, NULL, 0);
@@ -127,7 +129,7 @@ START_TEST(generated_frames_can_be_given)
     again = request(2 * CHUNK, a.rgb, CHUNK);
     ck_assert_int_eq(roll("BF16", &again, &b), KVR_OK);
     ck_assert(memcmp(a.rgb, b.rgb, CHUNK * FRAME) == 0);
-    /* 0.02 levels on average, seen; another clip would be tens of levels off. */
+    /* 0.02 levels on average were measured; another clip differs by tens of levels. */
     for (int i = CHUNK * FRAME; i < 2 * CHUNK * FRAME; i++)
         off += abs(a.rgb[i] - b.rgb[i]);
     ck_assert_int_le(4 * off, CHUNK * FRAME);
@@ -156,7 +158,7 @@ START_TEST(refused)
 }
 END_TEST
 
-/* ---- teacher forcing and moved noise ---------------------------------------------------- */
+/* ---- teacher forcing and perturbed noise ------------------------------------------------ */
 
 static void teach(struct kvr_rollout_request *req, enum kvr_forcing forcing)
 {
@@ -167,8 +169,8 @@ static void teach(struct kvr_rollout_request *req, enum kvr_forcing forcing)
     req->forcing = forcing;
 }
 
-/* The reference under itself is itself: an error of exactly 0, and the frames of a free rollout.
- * The second time with perturbed noise, the same draw as the reference. */
+/* A BF16 rollout with itself as teacher has an error of exactly 0 and the frames of a free rollout.
+ * In the second loop both use the same draw of perturbed noise. */
 START_TEST(the_reference_teaches_itself)
 {
     static const enum kvr_forcing forcing[] = { KVR_FORCING_TEACHER, KVR_FORCING_STEP };
@@ -188,7 +190,8 @@ START_TEST(the_reference_teaches_itself)
         ck_assert(b.chunk_error[i] == 0);
     ck_assert(b.latent_error == 0);
     ck_assert_int_eq(b.live_at_start, b.live_at_end);
-    ck_assert_int_eq(a.mem.peak_total, b.mem.peak_total); /* a teacher is not the cell's memory */
+    /* the teacher does not count as the cell's memory */
+    ck_assert_int_eq(a.mem.peak_total, b.mem.peak_total);
     ck_assert_int_eq(roll("BF16", &plain, &unmoved), KVR_OK);
     ck_assert((memcmp(a.rgb, unmoved.rgb, 3 * CHUNK * FRAME) == 0) == (_i == 0));
     kvr_rollout_result_free(&unmoved);
@@ -198,8 +201,8 @@ START_TEST(the_reference_teaches_itself)
 }
 END_TEST
 
-/* As intended the first chunk has no past and the second only a first chunk that is the
- * reference's: up to there both kinds of rollout are one. From then on the past differs. */
+/* In the intended reading, chunk 0 has no past, and the past of chunk 1 is generated without error.
+ * A forced and a free rollout are therefore equal up to chunk 1 and differ from chunk 2. */
 START_TEST(a_teacher_replaces_the_past)
 {
     struct kvr_rollout_request req = request(3 * CHUNK, NULL, 0);
@@ -213,7 +216,7 @@ START_TEST(a_teacher_replaces_the_past)
         memcmp(freely.rgb + 2 * CHUNK * FRAME, forced.rgb + 2 * CHUNK * FRAME, CHUNK * FRAME) != 0);
     ck_assert(forced.chunk_error[0] == 0);
     for (int i = 1; i < 3;
-         i++) /* 0.02 and 0.03, seen; latents without relation are sqrt(2) apart */
+         i++) /* 0.02 and 0.03 were measured; unrelated latents have an error of sqrt(2) */
         ck_assert_msg(forced.chunk_error[i] >= 1e-4 && forced.chunk_error[i] <= 0.5, "%g",
                       forced.chunk_error[i]);
     ck_assert(forced.latent_error >= forced.chunk_error[0] && forced.latent_error <= 0.5);
@@ -239,7 +242,8 @@ START_TEST(given_chunks_have_no_error)
 }
 END_TEST
 
-/* With every step forced a chunk's error is that of single forwards: smaller. */
+/* If every step is forced, the error of a chunk is that of single forward passes, which is
+ * smaller. */
 START_TEST(every_step_is_forced)
 {
     struct kvr_rollout_request req = request(2 * CHUNK, NULL, 0);
@@ -279,10 +283,10 @@ START_TEST(forcing_and_teacher_go_together)
 }
 END_TEST
 
-/* ---- no clean pass ----------------------------------------------------------------------- */
+/* ---- commit of the last step ------------------------------------------------------------- */
 
-/* A pass less for every chunk that is not given, and the bytes of a cache that had it. The option
- * does for any method what the row does for BF16. */
+/* Each chunk that is not given needs one pass less, and the cache has the same bytes. The option
+ * commit=last_step of BF16 gives the result of the method LAST_STEP. */
 START_TEST(a_pass_less)
 {
     const int steps = kvr_model_config(model)->n_steps, given_chunks = _i;
@@ -314,7 +318,8 @@ START_TEST(a_pass_less)
 }
 END_TEST
 
-/* A teacher's chunks enter a cache by clean passes alone; its steps do without. */
+/* A teacher's chunks are committed by clean passes, so LAST_STEP cannot run under a teacher. It can
+ * run if only the steps are forced. */
 START_TEST(a_teacher_needs_clean_passes)
 {
     struct kvr_rollout_request req = request(2 * CHUNK, NULL, 0);

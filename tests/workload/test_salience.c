@@ -1,5 +1,5 @@
-/* test_salience.c - attention each token receives in the whole video, against a slow reference in
- * double. */
+/* test_salience.c - the attention that each token receives over the whole video, compared with a
+ * slow computation in double. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "harness/workload/workload.h"
 #include "tests/suite.h"
 
-/* Two query heads to one of keys, as language models have them. */
+/* Two query heads per KV head (grouped-query attention), as in language models. */
 enum { S = 3, F = 2, HQ = 4, H = 2, D = 8, L = 2, CHUNKS = 4, T = S * F, N = CHUNKS * T };
 
 static float q[L][N * HQ * D], k[L][N * H * D];
@@ -43,13 +43,13 @@ static void feed(struct kvr_salience *s, int chunks)
                                                .k = k[l] + c * T * H * D,
                                                .q = q[l] + c * T * HQ * D };
 
-                if (!clean) /* other passes do not count */
+                if (!clean) /* passes other than clean ones must not count */
                     view.k = view.q;
                 ck_assert_int_eq(kvr_salience_observe(s, &view), KVR_OK);
             }
 }
 
-/* s_j by its definition, all queries, `chunks` of T tokens. */
+/* Salience s_j of token j by its definition: all queries, in `chunks` chunks of T tokens. */
 static double slow(int l, int j, int chunks)
 {
     const int mine = j / T, n = chunks * T;
@@ -83,8 +83,8 @@ static double slow(int l, int j, int chunks)
     return sum / HQ;
 }
 
-/* Weights are at most 1, of sums in double of floats: scores differ by the rounding of q / sqrt(D),
- * 2^-24 of at most 10, and what is kept is F32: 1e-6. */
+/* Weights are at most 1 and are summed in double. Scores differ by the rounding of q / sqrt(D),
+ * 2^-24 of at most 10, and the table is F32: 1e-6. */
 START_TEST(it_is_its_definition)
 {
     const struct kvr_cache_shape shape = { .n_layers = L,
@@ -116,8 +116,8 @@ START_TEST(it_is_its_definition)
 }
 END_TEST
 
-/* Rollouts with the bundled model: the method with future scores keeps its budget, another method ignores the scores,
- * and a budget of all tokens equals BF16. */
+/* Runs a rollout of the bundled model with method `spec` and its option `frames` (NULL: the
+ * default). */
 static void roll(struct kvr_dev *dev, struct kvr_model *m, const char *spec, const char *frames,
                  struct kvr_rollout_result *out)
 {
@@ -138,6 +138,8 @@ static void roll(struct kvr_dev *dev, struct kvr_model *m, const char *spec, con
     kvr_scheme_close(&p);
 }
 
+/* The method that knows future scores keeps its budget. Another method does not use them. A budget
+ * of all tokens gives the frames of BF16. */
 START_TEST(a_rollout_is_told)
 {
     struct kvr_rollout_result bf16, all, few, seh;
@@ -173,7 +175,7 @@ static enum kvr_status count_chunk(void *ctx, int frame0, int n_frames, const fl
     return KVR_OK;
 }
 
-/* The BF16 run that measures salience gives the caller's decoder nothing. */
+/* The BF16 rollout that measures salience does not report its chunks to the caller. */
 START_TEST(chunks_are_reported_once)
 {
     struct kvr_rollout_request req = {

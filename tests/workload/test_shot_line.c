@@ -1,4 +1,4 @@
-/* test_shot_line.c - prompts of several shots as one line. */
+/* test_shot_line.c - prompts of several shots, written in one line. */
 #include <check.h>
 #include <stdio.h>
 #include <string.h>

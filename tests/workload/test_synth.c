@@ -1,4 +1,4 @@
-/* test_synth.c - synthetic data has the requested statistics. */
+/* test_synth.c - synthetic traces have the requested statistics. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -34,9 +34,10 @@ static struct kvr_trace *written(const struct kvr_synth *s, const char *name, ui
     return t;
 }
 
-/* FRAMES x S = 3600 tokens, in time worth 3600 (1 - rho) / (1 + rho) = 190 independent ones at rho
- * 0.9: a mean lies within 4 / sqrt(190) = 0.29 spreads, a spread within 4 / sqrt(2 * 190) = 21 %,
- * for all channels of the test together; correlations are over all channels, and within 0.05. */
+/* FRAMES x S = 3600 tokens, which at rho = 0.9 are worth 3600 (1 - rho) / (1 + rho) = 190
+ * independent ones. For all channels together, a mean is within 4 / sqrt(190) = 0.29 standard
+ * deviations, and a standard deviation within 4 / sqrt(2 * 190) = 21 %. Correlations are averaged
+ * over all channels and are within 0.05. */
 START_TEST(gives_what_was_asked)
 {
     struct kvr_synth asked, got;
@@ -63,7 +64,7 @@ START_TEST(gives_what_was_asked)
                 }
             }
     ck_assert(asked.mean[4] == 8 && asked.mean[12] == -8 && asked.dev[4] == 2);
-    for (int i = 0; i < L * H; i++) /* outlier channels have four times the weight in it */
+    for (int i = 0; i < L * H; i++) /* outlier channels have four times the weight in `toward` */
         ck_assert_msg(fabsf(got.toward[i] - 0.3f) <= 0.1f, "toward %g", (double)got.toward[i]);
     for (int i = 0; i < PASSES; i++)
         ck_assert(got.agreement[i] > 0.999f);
@@ -73,7 +74,8 @@ START_TEST(gives_what_was_asked)
 }
 END_TEST
 
-/* Statistics with a difference everywhere survive being drawn from and measured. */
+/* Statistics that differ everywhere stay the same when a trace is generated from them and
+ * measured. */
 START_TEST(gives_on_what_was_measured)
 {
     struct kvr_synth first, second;
@@ -88,7 +90,8 @@ START_TEST(gives_on_what_was_measured)
         first.mean[i] += (float)(i % 7) - 3;
         first.dev[i] *= 1 + (float)(i % 5);
     }
-    for (int l = 0; l < L; l++) /* keys and values are KV heads': those of the first query head */
+    /* query heads that share a KV head have its statistics: use those of the first */
+    for (int l = 0; l < L; l++)
         for (int side = 0; side < KVR_SYNTH_Q; side++)
             for (int h = 0; h < H; h++) {
                 const int row = (l * KVR_SYNTH_SIDES + side) * H;
@@ -104,12 +107,13 @@ START_TEST(gives_on_what_was_measured)
     ck_assert_int_eq(kvr_synth_measure(&second, u, NULL, NULL), KVR_OK);
     ck_assert(fabsf(second.agreement[0] - 0.3f) <= 0.05f);
     ck_assert(fabsf(second.agreement[1] - 0.8f) <= 0.05f);
-    for (int i = 0; i < L * KVR_SYNTH_SIDES * H * D; i++) { /* rho 0.5: worth 1200 tokens */
+    for (int i = 0; i < L * KVR_SYNTH_SIDES * H * D; i++) { /* at rho 0.5 worth 1200 tokens */
         ck_assert(fabsf(second.mean[i] - first.mean[i]) <= 0.13f * first.dev[i]);
         ck_assert(fabsf(second.dev[i] / first.dev[i] - 1) <= 0.1f);
     }
     v = written(&first, "again", 2);
-    ck_assert_str_eq(kvr_trace_sha256(u), kvr_trace_sha256(v)); /* the same seed, the same bytes */
+    /* the same seed gives the same bytes */
+    ck_assert_str_eq(kvr_trace_sha256(u), kvr_trace_sha256(v));
     kvr_synth_free(&first);
     kvr_synth_free(&second);
     kvr_trace_close(&t);

@@ -1,4 +1,5 @@
-/* test_text.c - partial prefill of a tiny language model: scored tokens and references. */
+/* test_text.c - partial prefill with a tiny language model: which tokens are scored, and the
+ * references. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -60,7 +61,7 @@ static void ids_path(char path[64])
     snprintf(path, 64, "/tmp/kvreel-ids-%ld.safetensors", (long)getpid());
 }
 
-/* The same ids in every integer type, flat or as a batch of one, are the same text. */
+/* The same ids in every integer type, as a vector or as a batch of one, are the same text. */
 START_TEST(ids_of_any_integer_type)
 {
     enum { MOST = 64 };
@@ -120,16 +121,16 @@ START_TEST(ids_out_of_range)
 }
 END_TEST
 
-/* Bins at 32, 64 and 128 of 192 tokens; the last scored chunk has no token behind it. */
+/* Bins start at 32, 64 and 128 of 192 tokens. The text's last token has no next token to score. */
 START_TEST(scores_these_tokens)
 {
     static const struct {
         int chunk, scored, bins;
         int64_t tokens[3];
     } cases[] = {
-        { 16, 64, 3, { 32, 64, 63 } }, /* a bin ends where the next begins, or the text */
-        { 32, 16, 3, { 32, 32, 32 } }, /* whole chunks, one at least */
-        { 64, 64, 3, { 64, 64, 63 } }, /* chunks that reach into the next bin */
+        { 16, 64, 3, { 32, 64, 63 } }, /* a bin ends where the next one or the text ends */
+        { 32, 16, 3, { 32, 32, 32 } }, /* whole chunks, at least one per bin */
+        { 64, 64, 3, { 64, 64, 63 } }, /* chunks may extend into the next bin */
         { 128, 64, 2, { 128, 127, 0 } },
     };
     const struct kvr_text_request req = request(cases[_i].chunk, 32, cases[_i].scored);
@@ -148,7 +149,8 @@ START_TEST(scores_these_tokens)
 }
 END_TEST
 
-/* A BF16 cache of the teacher's own keys and values, in other chunks: rounding of F32 sums. */
+/* The teacher's own keys and values in a BF16 cache, in other chunks: only the rounding of F32 sums
+ * differs. */
 START_TEST(bf16_is_the_teacher)
 {
     const struct kvr_text_request req = request(_i ? 64 : 16, 32, 64);
@@ -180,7 +182,7 @@ START_TEST(coding_shows_and_bits_help)
 }
 END_TEST
 
-/* All of a bin's numbers are means over its tokens, and those of the text over all of them. */
+/* The values of a bin are means over its tokens, those of the text means over all its tokens. */
 START_TEST(the_whole_is_the_mean_of_its_tokens)
 {
     const struct kvr_text_request req = request(32, 32, 64);
@@ -197,7 +199,7 @@ START_TEST(the_whole_is_the_mean_of_its_tokens)
 }
 END_TEST
 
-/* Nothing leads to anything later: a chunk's numbers are the same whichever chunks came before. */
+/* The values of a chunk do not depend on which chunks were scored before it. */
 START_TEST(earlier_chunks_leave_no_trace)
 {
     const struct kvr_text_request many = request(32, 32, 64), last = request(32, 128, 64);

@@ -1,4 +1,4 @@
-/* test_trace.c - a trace reads back as written, and is refused if inconsistent. */
+/* test_trace.c - a trace is read back as written, and refused if it is inconsistent. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -45,7 +45,7 @@ static struct kvr_trace_info about(void)
     };
 }
 
-/* One call's tensors. */
+/* The tensors of one attention call. */
 struct call {
     float q[T * H * D], out[T * H * D];
     kvr_bf16 k[T * KV * D], v[T * KV * D];
@@ -76,7 +76,7 @@ static struct kvr_trace_call fill(struct call *c, int pass, int layer, int frame
     return call;
 }
 
-/* Chunk 0 was cached before; chunk 1 has two passes; chunk 2 is half a chunk. */
+/* Chunk 0 has only keys and values, chunk 1 has two passes, chunk 2 has half the frames. */
 static const struct kvr_trace_pass passes[] = {
     { .chunk = 0, .index = 0, .n_frames = F, .clean = true },
     { .chunk = 1, .index = 0, .n_frames = F, .queries = true },
@@ -183,7 +183,7 @@ static void shell(const char *format)
     ck_assert_int_eq(system(cmd), 0);
 }
 
-/* Replaces one file by these tensors, its hash in the index with it. */
+/* Replaces the file of one call by these tensors, and its hash in the index. */
 static void put_call(int pass, int layer, const struct kvr_trace_call *call, const char *more)
 {
     struct kvr_st_item item[6] = {
@@ -269,8 +269,8 @@ START_TEST(refuses_damaged_calls)
 }
 END_TEST
 
-/* Every way that an index may lie: where, what, and what is said. A place is keys and numbers with
- * a slash between them; the value is JSON. */
+/* Wrong values in the index: the position (keys and array indices, separated by slashes), the value
+ * (JSON), and a part of the error message. */
 static const struct {
     const char *place, *value, *said;
 } lies[] = {
@@ -306,7 +306,7 @@ static const struct {
     { "passes/1/sha256", "[\"00\",\"11\"]", "sha256[0] is not 64 hex digits" },
 };
 
-/* A chunk that was asked of in its noisy passes may leave its clean keys without queries. */
+/* A chunk with queries in its noisy passes may have a clean pass without queries. */
 START_TEST(clean_pass_needs_no_queries)
 {
     struct kvr_trace_info i;
@@ -363,7 +363,7 @@ START_TEST(writer_keeps_order)
 
     make_dir();
     call = fill(&c, 0, 0, 0, F);
-    path.model = "models/tiny"; /* told before anything is recorded */
+    path.model = "models/tiny"; /* refused before anything is recorded */
     ck_assert_int_eq(kvr_trace_create(&w, dir, &path), KVR_EINVAL);
     ck_assert_int_eq(kvr_trace_create(&w, dir, &info), KVR_OK);
     ck_assert_int_eq(kvr_trace_put(w, &passes[0], 1, &call), KVR_EINVAL);
@@ -372,7 +372,7 @@ START_TEST(writer_keeps_order)
     ck_assert_int_eq(kvr_trace_finish(&w, NULL), KVR_EINVAL);
     ck_assert_ptr_null(w);
     refused("file not found: the folder is not a trace, or its recording was not finished");
-    ck_assert_int_eq(kvr_trace_create(&w, dir, &info), KVR_EINVAL); /* something is in it */
+    ck_assert_int_eq(kvr_trace_create(&w, dir, &info), KVR_EINVAL); /* the folder is not empty */
     ck_assert_ptr_null(w);
     remove_dir();
 }
