@@ -1,4 +1,5 @@
-/* suite.h - the end of every test program: runs the suite and returns its status. */
+/* suite.h - run_suite(), which ends every test program: it runs the suite and returns the exit
+ * status. */
 #ifndef KVR_TESTS_SUITE_H
 #define KVR_TESTS_SUITE_H
 

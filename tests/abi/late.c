@@ -18,7 +18,7 @@
 enum { TOKENS = 512, HEADS = 4, DIM = 64, N = TOKENS * HEADS * DIM, MOST_EATERS = 4096 };
 
 static float k[N], v[N], k2[N], v2[N];
-static char hash[65]; /* of the block encoded by the first use */
+static char hash[65]; /* hash of the block that the first use encodes */
 static const char *library;
 
 struct calls {

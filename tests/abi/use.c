@@ -60,7 +60,7 @@ static void check_sizes(const kvreel_method *m)
 
     check("a struct without its size", kvreel_block_encode(&b, m, k, v, &s) == KVREEL_EINVAL);
     s.size = offsetof(struct kvreel_block_shape, tokens_per_frame);
-    s.tokens_per_frame = -5; /* beyond `size`, so it must be ignored */
+    s.tokens_per_frame = -5; /* this field lies beyond `size`, so it must be ignored */
     check("a shorter struct", !kvreel_block_encode(&b, m, k, v, &s));
     check("a longer one", !kvreel_block_bytes(b, &later.bytes) && later.beyond == 77 &&
                               later.bytes.size == sizeof later && later.bytes.tokens == TOKENS);

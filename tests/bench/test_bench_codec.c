@@ -103,7 +103,7 @@ START_TEST(rounds_end_when_they_are_steady)
         n++;
     while (!kvr_bench_last(wandering, m, 100))
         m++;
-    ck_assert_int_eq(n, KVR_BENCH_LEAST_ROUNDS); /* the smallest n that ends the rounds */
+    ck_assert_int_eq(n, KVR_BENCH_LEAST_ROUNDS); /* steady rounds end at the minimum */
     ck_assert_int_eq(m, 99);
     ck_assert(kvr_bench_steady(still, 40) && !kvr_bench_steady(wandering, 40));
     ck_assert(!kvr_bench_steady(still, KVR_BENCH_LEAST_ROUNDS - 1));
@@ -134,7 +134,7 @@ START_TEST(what_is_cold_is_slower)
                 kvr_bench_evict((void *)x, BYTES);
             t0 = kvr_now_ns();
             for (size_t i = 0; i < BYTES / sizeof *x; i += 64 / sizeof *x)
-                /* in an order that the prefetcher cannot predict */
+                /* reads in an order that the prefetcher cannot predict */
                 sum += x[i * 17 % (BYTES / sizeof *x)];
             t0 = kvr_now_ns() - t0;
             *least = t0 < *least ? t0 : *least;

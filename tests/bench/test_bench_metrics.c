@@ -21,7 +21,7 @@ START_TEST(a_row_for_every_metric)
         char name[64];
 
         if (strcmp(kvr_metrics[i]->name, "prompt_score") == 0)
-            continue; /* accepts only frames of the bundled model's size */
+            continue; /* prompt_score accepts only frames of the bundled model's size */
         snprintf(name, sizeof name, "metric.%s", kvr_metrics[i]->name);
         if (strstr(name, "lpips") && at < n && strcmp(rows[at].name, name) != 0)
             continue; /* no weights here */

@@ -124,7 +124,7 @@ START_TEST(faults_are_seen)
     struct kvr_kernel_case c = exact;
 
     if (isa == KVR_ISA_OF_PORTABLE)
-        return; /* this CPU has only portable C */
+        return; /* this CPU has no variant other than portable C */
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         enum kvr_status st;
 

@@ -154,7 +154,8 @@ END_TEST
 
 START_TEST(help_wins)
 {
-    ck_assert_int_eq(parse("--help"), KVR_OK); /* although the required argument is missing */
+    /* accepted although a required argument is missing */
+    ck_assert_int_eq(parse("--help"), KVR_OK);
     ck_assert(call.help);
     ck_assert_int_eq(parse("-fh"), KVR_OK);
     ck_assert(call.help);

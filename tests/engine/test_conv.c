@@ -12,8 +12,9 @@
 
 static const struct job {
     struct kvr_conv_shape s;
-    int there;   /* number of newest frames of s.taps; the earlier ones are NULL */
-    bool narrow; /* at most 48 channels in and out */
+    /* number of input frames that exist, the newest of s.taps; earlier ones are NULL */
+    int there;
+    bool narrow; /* true if the layer has at most 48 input and output channels */
 } jobs[] = {
     { { .in = 5, .out = 7, .taps = 3, .kernel = 3, .height = 3, .width = 4, .up = 1 }, 1, true },
     { { .in = 5, .out = 7, .taps = 3, .kernel = 3, .height = 9, .width = 4, .up = 1 }, 3, true },

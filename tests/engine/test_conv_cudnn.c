@@ -43,10 +43,11 @@ static const struct job jobs[] = {
     { { .in = 6, .out = 4, .taps = 2, .kernel = 3, .height = 5, .width = 3, .up = 1 }, 2, 6 },
     { { .in = 6, .out = 12, .taps = 3, .kernel = 1, .height = 5, .width = 3, .up = 1 }, 2, 6 },
     { { .in = 4, .out = 12, .taps = 1, .kernel = 1, .height = 1, .width = 2, .up = 1 }, 1, 4 },
-    /* upsampled by 2: one band of 6 rows, and four bands of 35 rows */
+    /* inputs upsampled by 2 before the convolution, in one band of 6 rows and in four bands of
+     * 35 */
     { { .in = 4, .out = 3, .taps = 1, .kernel = 3, .height = 6, .width = 10, .up = 2 }, 1, 9 },
     { { .in = 2, .out = 2, .taps = 1, .kernel = 3, .height = 140, .width = 2, .up = 2 }, 1, 4 },
-    /* channels in multiples of 8: vector loads, and outputs as tensor cores need them */
+    /* channels in multiples of 8, for vector loads and for the outputs of tensor cores */
     { { .in = 8, .out = 16, .taps = 3, .kernel = 3, .height = 3, .width = 4, .up = 1 }, 2, 8 },
     { { .in = 8, .out = 8, .taps = 1, .kernel = 1, .height = 3, .width = 4, .up = 1 }, 1, 8 },
     /* more than 48 channels: oneDNN computes them on the CPU */
@@ -277,9 +278,9 @@ static const struct job own_jobs[] = {
 };
 enum { N_OWN = sizeof own_jobs / sizeof *own_jobs, ON_TENSOR_CORES = 3 };
 
-/* Without the library, or where it refuses, kvreel's kernels run: BF16 on tensor cores if the shape
- * fits, F32 never. Two F32 sums of 288 products below 1/4 in different orders differ by at most 288
- * x 2^-23 x 72 = 2.5e-3; less than 1e-5 was measured. */
+/* Without the library, or where it refuses a shape, kvreel's own kernels run. In BF16 they use
+ * tensor cores if the shape fits; in F32 they never do. Two F32 sums of 288 products below 1/4 in
+ * different orders differ by at most 288 x 2^-23 x 72 = 2.5e-3; less than 1e-5 was measured. */
 START_TEST(on_tensor_cores)
 {
     const struct job *j = &own_jobs[_i];

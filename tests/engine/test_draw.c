@@ -55,7 +55,7 @@ static double mean_square(const float *x, int64_t n)
 }
 
 /* The mean of n squares of a uniform number has a relative standard deviation of sqrt(0.8 / n),
- * here 0.0023. The tolerance is five of them. */
+ * here 0.0023. The tolerance is five standard deviations. */
 START_TEST(scales_are_those_stated)
 {
     const int64_t conv[5] = { 600, 16, 1, 2, 2 }, rows[3] = { 1, 6, 25000 }, one[1] = { WIDE };
@@ -64,7 +64,7 @@ START_TEST(scales_are_those_stated)
 
     kvr_draw_tensor(1, "a.weight", 2, wide, w);
     ck_assert(fabs(mean_square(w, WIDE) * 500 - 1) <= tol);
-    /* 38400 elements: the standard deviation is twice as large */
+    /* with 38400 elements the standard deviation is twice as large */
     kvr_draw_tensor(1, "patch_embedding.weight", 5, conv, w);
     ck_assert(fabs(mean_square(w, 38400) * 64 - 1) <= 2 * tol);
     kvr_draw_tensor(1, "blocks.0.modulation", 3, rows, w);
@@ -95,7 +95,7 @@ START_TEST(threads_and_names)
     kvr_draw_tensor(1, "b.weight", 2, wide, b);
     for (int i = 0; i < WIDE; i++)
         product += (double)a[i] * b[i] * 500;
-    /* variances are 1: five standard deviations */
+    /* the bound is five standard deviations of the mean of products with variance 1 */
     ck_assert(fabs(product / WIDE) <= 5 / sqrt(WIDE));
     free(a);
     free(b);
@@ -107,7 +107,8 @@ START_TEST(prompts)
     enum { LEN = 6, DIM = 1000 };
     float a[LEN * DIM], b[LEN * DIM], zeros[LEN * DIM] = { 0 };
 
-    kvr_draw_prompt(1, "a red  disc", LEN, DIM, a); /* three words and the end token */
+    /* the prompt has three words and an end token */
+    kvr_draw_prompt(1, "a red  disc", LEN, DIM, a);
     ck_assert(fabs(mean_square(a, 4 * DIM) - 1) <= 5 * sqrt(0.8 / (4 * DIM)));
     ck_assert_mem_eq(a + 4 * DIM, zeros, 2 * DIM * sizeof *a);
     kvr_draw_prompt(1, "a blue disc", LEN, DIM, b);
@@ -166,8 +167,8 @@ static void teardown(void)
 #define RANDOM ", \"weights\": {\"random\": {\"seed\": 5}}"
 
 struct moments {        /* mean squares */
-    double least, most; /* smallest and largest of queries, keys and values */
-    double stream;      /* largest of the residual stream after a layer */
+    double least, most; /* smallest and largest mean square of queries, keys and values */
+    double stream;      /* largest mean square of the residual stream after a layer */
 };
 
 static void on_tap(void *ctx, const char *name, const float *x, int64_t n)
@@ -255,7 +256,8 @@ START_TEST(rollout_without_frames)
     ck_assert_int_eq(exact.n, 0);
     ck_assert_int_eq(exact.n_passes, 2 * (STEPS + 1));
     ck_assert_uint_eq(exact.bytes.bf16,
-                      2 * 2 * 6 * 24 * 64 * 2); /* layers, K V, tokens, dim, 2 B */
+                      /* layers * (K and V) * frames * tokens per frame * width * 2 bytes */
+                      2 * 2 * 6 * 24 * 64 * 2);
     ck_assert(coded.bytes.resident < exact.bytes.resident / 2);
     ck_assert_uint_eq(coded.live_at_start, coded.live_at_end);
     ck_assert(coded.dit.linear_ns > 0 && coded.cache.encode_ns > 0);

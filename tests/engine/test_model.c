@@ -258,7 +258,7 @@ static const struct {
 } bad_values[] = {
     { "dim", "12.5", KVR_EFORMAT },
     { "dim", "1000000000", KVR_EFORMAT },
-    { "dim", "13", KVR_EFORMAT },      /* not a multiple of num_heads */
+    { "dim", "13", KVR_EFORMAT },      /* 13 is not a multiple of num_heads */
     { "num_heads", "4", KVR_EFORMAT }, /* heads of odd width */
     { "freq_dim", "7", KVR_EFORMAT },
     { "text_len", "65536", KVR_EFORMAT },

@@ -152,7 +152,7 @@ START_TEST(gated_add)
 END_TEST
 
 /* e^x has a relative error of 2 ulp (2.4e-7), the quotient one more. Results below 1e-30 in size
- * may be 0 on one side and tiny on the other. */
+ * may be 0 in float32 and tiny in double. */
 START_TEST(activations)
 {
     enum { N = 20011 };
@@ -169,7 +169,8 @@ START_TEST(activations)
     kvr_ops_cpu()->silu(NULL, N, x, s);
     for (int i = 0; i < N; i++) {
         double u = x[i], z = sqrt(2 / M_PI) * (u + 0.044715 * u * u * u);
-        /* 0.5 u (1 + tanh z), without the cancellation in double precision for negative z */
+        /* equal to 0.5 u (1 + tanh z), but without the cancellation in double precision for
+         * negative z */
         double gelu = u / (1 + exp(-2 * z)), silu = u / (1 + exp(-u));
 
         if (i == 3) {
@@ -180,7 +181,7 @@ START_TEST(activations)
          * sum, the product), so e^(-2z) inherits up to 6 |2z| half ulps: 12 * 6e-8 |z| */
         near_to(g[i], gelu, 1e-30 + fabs(gelu) * (6e-7 + 7.2e-7 * fabs(z)), "gelu", i);
         near_to(s[i], silu, 1e-30 + fabs(silu) * 6e-7, "silu", i);
-        if (fabs(u) < 3) /* also by the formula in its usual form */
+        if (fabs(u) < 3) /* compares also with the usual form of the formula */
             near_to(g[i], 0.5 * u * (1 + tanh(z)), 1e-6, "gelu", i);
     }
 }
@@ -228,7 +229,7 @@ START_TEST(rotary)
                 int64_t at = (int64_t)n * r.d + h * D + 2 * p;
                 double a = x[at], b = x[at + 1];
 
-                /* the float32 result of a float64 rotation */
+                /* kvreel rotates in float64 and rounds the result to float32 */
                 near_to(y[at], a * cos(angle) - b * sin(angle), 5e-7, "even", at);
                 near_to(y[at + 1], a * sin(angle) + b * cos(angle), 5e-7, "odd", at);
             }
@@ -406,7 +407,8 @@ START_TEST(cross_attention_bf16)
     kvr_ops_cpu()->cross_pack(NULL, &other, k, v);
     kvr_ops_cpu()->cross_attend(NULL, &r, &other, NULL, q, table);
     ck_assert_int_eq(memcmp(table, out, (size_t)n * sizeof *out) == 0, kvr_isa_has_tiles());
-    for (int64_t i = 0; i < (int64_t)c->keys * r.d; i++) /* the output is the sum of the weights */
+    /* with values of 1, the output is the sum of the weights */
+    for (int64_t i = 0; i < (int64_t)c->keys * r.d; i++)
         v[i] = 1;
     kvr_cross_bf16_pack(&cross, k, v);
     kvr_cross_bf16_attend(&r, &cross, q, out);
@@ -467,7 +469,7 @@ START_TEST(linear_layer)
                   kvr_error());
     const struct kvr_linear *const layers[1] = { l };
     ck_assert_msg(kvr_linear_run(g, c->m, x, 1, layers, &y) == KVR_OK, "%s", kvr_error());
-    if (bf16) { /* rounds the operands as the layer does */
+    if (bf16) { /* a BF16 layer rounds all its operands, and so does the reference */
         round_all(x, c->m * c->k);
         round_all(b, c->n);
         round_all(w, (int64_t)c->n * c->k);
@@ -532,8 +534,8 @@ START_TEST(other_types_are_refused)
 }
 END_TEST
 
-/* The n-th allocation fails: no memory is left allocated, which the device asserts when it is
- * closed. */
+/* For every n, the n-th allocation fails and no memory is left allocated, which closing the device
+ * asserts. */
 START_TEST(linear_without_memory)
 {
     float w[64 * 8] = { 0 }, b[64] = { 0 };

@@ -159,10 +159,11 @@ START_TEST(moved_noise_is_a_function_of_its_place_and_draw)
         kvr_noise_moved(&n, 1, step, 3, F, N, b);
         kvr_noise_moved(&n, 1, step, 3, F, N, c);
         ck_assert(memcmp(b, c, sizeof b) == 0);
-        /* The perturbation is 900 values of variance 1 times 2^-10. Their root mean square is
-         * within 5 / sqrt(1800) of 1. */
+        /* The perturbation, divided by 2^-10, is 900 values of variance 1. Their root mean square
+         * is within 5 / sqrt(1800) of 1. */
         ck_assert(fabs(root_mean_square(a, b, F * N) * 0x1p10 - 1) <= 0.12);
-        n.draw = 2; /* two draws are independent, so their distance is sqrt(2) times as large */
+        /* draws are independent: the distance of two is sqrt(2) times that of one from draw 0 */
+        n.draw = 2;
         kvr_noise_moved(&n, 1, step, 3, F, N, c);
         ck_assert(fabs(root_mean_square(b, c, F * N) * 0x1p10 - sqrt(2)) <= 0.17);
     }
@@ -643,7 +644,7 @@ END_TEST
 
 /* The x0 of an RGB model is clamped to its range at the end of a chunk, not at earlier steps. */
 struct extremes {
-    float lo[2], hi[2]; /* extremes of x0 at step 0 and at step 1 */
+    float lo[2], hi[2]; /* smallest and largest value of x0 at step 0 and at step 1 */
     int64_t chunk;
 };
 

@@ -121,7 +121,7 @@ START_TEST(a_list)
     choose(&named, "self-forcing");
     ck_assert(memcmp(list.timestep, named.timestep, 4 * sizeof *list.timestep) == 0);
     ck_assert(memcmp(list.sigma, named.sigma, 4 * sizeof *list.sigma) == 0);
-    choose(&list, "1000-500"); /* with the model's shift of 3, u = 1/2 gives 1.5 / 2 */
+    choose(&list, "1000-500"); /* the model's shift of 3 maps u = 1/2 to sigma = 1.5 / 2 */
     ck_assert_int_eq(list.n_steps, 2);
     ck_assert(fabs(list.sigma[1] - 0.75) <= 2e-7);
     choose(&list, "model");

@@ -29,7 +29,7 @@ static float *fresh(int64_t n, uint32_t stream)
     return x;
 }
 
-static const float *vectors; /* [6 * 5 frames, d] */
+static const float *vectors; /* modulation vectors [6 * 5 frames, d] */
 static struct kvr_cross cross;
 static double angles[2][N];
 

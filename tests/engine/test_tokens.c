@@ -105,10 +105,11 @@ static const struct {
     { "\xe0\xa5\x98", "\xe0\xa4\x95\xe0\xa4\xbc" }, /* excluded from composition */
     { "&#x80;&#129;x&#xfdd0;y&#0;", "\xe2\x82\xac\xc2\x81xy\xef\xbf\xbd" },
     { "&notit; &NTILDE;&nosuch;&#;&", "\xc2\xacit; \xc3\x91&nosuch;&#;&" },
-    { "<i> &amp;\n&amp;amp;", "<i> & &" }, /* three rounds of entity decoding, two after a '<' */
+    /* entities are decoded three times, but only twice after a '<' */
+    { "<i> &amp;\n&amp;amp;", "<i> & &" },
     { "\x1b[1;31mred\x1b[0", "red[0" },
     { "cr\r\n\rlf", "cr lf" },
-    /* mojibake of no known code page stays */
+    /* text that is not mojibake of a known code page stays unchanged */
     { "\xc3\x83\xc2\xa9 but \xe4\xb8\x80", "\xc3\x83\xc2\xa9 but \xe4\xb8\x80" },
     { "caf\xc3\xa9", "caf\xc3\xa9" },
     { "", "" },

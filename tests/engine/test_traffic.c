@@ -194,7 +194,7 @@ static int predict(const struct size *s, bool groups, struct prediction *out)
 {
     const int64_t L = s->layers, F = 3, N = F * s->height * s->width / 4, d = s->dim, f = s->ffn;
     const int64_t C = 4 * s->channels, q = s->freq, x = N * d * 2, half = d / s->heads / 2;
-    /* bytes of one partial row in F32; a result row in BF16 has half of them */
+    /* bytes of one row of partial sums in F32; a result row in BF16 has half as many */
     const int64_t a_row = d / s->heads * 4;
     /* self-attention has this kernel */
     const bool list = groups && (2 * half == 64 || 2 * half == 128);
@@ -202,9 +202,9 @@ static int predict(const struct size *s, bool groups, struct prediction *out)
     const int64_t rows = rows_cut(s, N, list ? KVR_ATTEND_LIST_KEYS : 64, &parts),
                   cut = rows * a_row / 2, sums = rows * (a_row + 2 * 4);
     const int64_t keys = (s->past + 1) * N * d * 2 * 2, prompt = s->text * d * 2 * 2;
-    /* three per block and one in the head */
+    /* three normalisations per block and one in the head */
     const int64_t norms = 3 * L + 1;
-    /* rotates keys, without warp groups also queries */
+    /* rows that a separate kernel rotates: keys, and without warp groups also queries */
     const int64_t turned = groups ? 1 : 2, blocks = (d + 127) / 128;
     /* Queries that attention itself normalises and rotates. */
     const int64_t norm = groups ? (N + d) * 4 : 0, angles = groups ? 2 * N * half * 8 : 0;
@@ -241,9 +241,10 @@ static int predict(const struct size *s, bool groups, struct prediction *out)
         layers(&products, 6 * L, N, d, d, 2);
         layers(&products, L, N, f, d, 2);
         products.written +=
-            L * N * (padded(f) - f) * 2; /* padding columns, which stay zero after GELU */
+            /* the product also writes padding columns, which stay zero after GELU */
+            L * N * (padded(f) - f) * 2;
         layers(&products, L, N, d, f, 2);
-        /* three layers add to x, two through a gate */
+        /* three of these layers add their result to x, two of them through a gate */
         products.read += 3 * L * x + 2 * L * F * d * 4;
     }
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -268,9 +269,10 @@ struct least {
 static int rows_moved(bool fused)
 {
     const int products =
-        (1 + 3) + (1 + 1) + (1 + 1) + (1 + 1) + (1 + 1); /* QKV, output, cross Q, output, FFN */
-    const int residuals = 3, attention = 2 * (1 + 1);    /* reads queries, writes results */
-    /* Q and K; cross-attention's Q */
+        /* rows read and written by QKV, output, cross-attention's Q and output, FFN */
+        (1 + 3) + (1 + 1) + (1 + 1) + (1 + 1) + (1 + 1);
+    const int residuals = 3, attention = 2 * (1 + 1); /* reads queries, writes results */
+    /* rows of Q and K, and rows of cross-attention's Q */
     const int norms = 3 * (1 + 1), rotation = 2 * (1 + 1) + (1 + 1);
 
     return products + residuals + attention + (fused ? 0 : norms + rotation);
@@ -336,7 +338,7 @@ START_TEST(staged_is_one_launch_over_bf16)
     };
     static const struct size s = { 128, 2, 96, 32, 32, 16, 4, 16, 24, 2, 2 };
     struct kvr_traffic_line plain[MOST], staged[MOST];
-    /* keys and values of a layer */
+    /* number of elements in a layer's past keys and values */
     const int64_t values = 2 * s.past * 3 * (s.height * s.width / 4) * s.dim;
     const int n_plain = count(&s, _i % 2, plain),
               n = count_of(&s, _i % 2, t[_i / 2].method, KVR_PATH_STAGED, staged);
@@ -407,7 +409,7 @@ END_TEST
 START_TEST(decoded_moves_the_whole_cache)
 {
     static const struct size s = { 128, 2, 96, 32, 32, 16, 4, 16, 24, 2, 2 };
-    /* number of values of K and V */
+    /* number of elements in a chunk's K and V, all layers */
     const int64_t chunk = 2 * 3 * (s.height * s.width / 4) * s.dim * s.layers;
     const int64_t values = s.past * chunk;
     struct kvr_traffic_line plain[MOST], lines[MOST];
@@ -415,7 +417,7 @@ START_TEST(decoded_moves_the_whole_cache)
               n = count_of(&s, _i, "RTN_INT4", KVR_PATH_DECODED, lines);
     const struct {
         const char *what;
-        int64_t launches, read, written; /* in excess of an uncoded cache's */
+        int64_t launches, read, written; /* launches and bytes in excess of an uncoded cache's */
     } want[] = { { "fill", 2 * s.layers, 0, 4 * values },
                  { "raw_to_bf16", 2 * s.layers, 4 * values, 2 * values },
                  { "copy", 2 * s.layers, 2 * chunk, 2 * chunk } };
@@ -501,7 +503,8 @@ START_TEST(at_wans_size)
     static const struct {
         double passes, all, activations;
     } most[2] = { { 5.5e9, 27.5e9, 20e9 }, { 4e9, 25.2e9, 17.6e9 } };
-    const struct least least = least_of(&wan, false); /* weights and keys are read at least once */
+    /* lower bound: weights, keys and values are read once */
+    const struct least least = least_of(&wan, false);
     struct prediction p[MOST];
     const int n = predict(&wan, _i, p);
     int64_t launches[N_KINDS] = { 0 };
@@ -515,7 +518,8 @@ START_TEST(at_wans_size)
         launches[p[i].kind] += p[i].launches;
         bytes[p[i].kind] += (double)(p[i].read + p[i].written);
         if (strcmp(p[i].what, "attend_parts") == 0)
-            parts = 2 * (double)p[i].read; /* an earlier launch wrote them */
+            /* attention writes the partial sums, attend_parts reads them */
+            parts = 2 * (double)p[i].read;
     }
     all = bytes[ELEMENTS] + bytes[PRODUCTS] + bytes[ATTENTION];
     activations = all - least.weights - least.keys - parts;

@@ -51,7 +51,7 @@ static void fill_file(void)
 
     ck_assert_int_eq(kvr_tune_keep(t, "4x5x6 bf16", 3, 1.5), KVR_OK);
     ck_assert_int_eq(kvr_tune_keep(t, "7x8x9 bf16", KVR_TUNE_OWN, 0), KVR_OK);
-    /* a later measurement of another process */
+    /* as if another process had measured it later */
     ck_assert_int_eq(kvr_tune_keep(t, "4x5x6 bf16", 2, 1.25), KVR_OK);
     kvr_tune_close(&t);
 }
@@ -72,10 +72,10 @@ START_TEST(kept)
 }
 END_TEST
 
-/* Damaged text in the file, and the beginning or a part of what is reported. */
+/* The text of a damaged file, and a part of the message about it. */
 static const struct {
     const char *text;
-    bool whole; /* the whole file; false: appended to a valid file */
+    bool whole; /* true: the text is the whole file; false: it is appended to a valid file */
     const char *said;
 } damaged[] = {
     { "4x5x6 bf16 = 3\n", false, "line 5 of the file is damaged: measured again" },
@@ -85,7 +85,7 @@ static const struct {
     { "4x5x6 bf16 = 3 nan\n", false, "line 5 of the file is damaged" },
     { "4x5x6 bf16 = 3 1.0 1\n", false, "line 5 of the file is damaged" },
     { " = 3 1.0\n", false, "line 5 of the file is damaged" },
-    /* the line's end is missing */
+    /* the line lacks its newline */
     { "4x5x6 bf16 = 3 1.0", false, "line 5 of the file is damaged" },
     { "\n", false, "line 5 of the file is damaged" },
     { "", true, "line 1 of the file names another GPU" },
@@ -107,7 +107,7 @@ START_TEST(measured_again)
     ck_assert(!kvr_tune_find(t, "7x8x9 bf16", &choice));
     ck_assert_int_eq(kvr_tune_keep(t, "7x8x9 bf16", 1, 2), KVR_OK);
     kvr_tune_close(&t);
-    t = opened("a card; driver 1; library 2"); /* the file has been replaced */
+    t = opened("a card; driver 1; library 2"); /* the new choice has replaced the whole file */
     ck_assert(kvr_tune_find(t, "7x8x9 bf16", &choice) && choice == 1);
     ck_assert(!kvr_tune_find(t, "4x5x6 bf16", &choice));
     ck_assert_ptr_nonnull(strstr(kvr_tune_words(t), ": 1 known, 0 measured"));
@@ -251,7 +251,7 @@ START_TEST(the_fastest)
         memcpy(before, now, sizeof before);
         if (fails && !tuned) {
             rig_close(&r);
-            continue; /* untuned, the failing proposal would be used */
+            continue; /* without tuning the failing proposal would be used */
         }
         run_once(&r);
         for (int i = 0; i < 3; i++)
@@ -343,7 +343,7 @@ START_TEST(one_launch_or_two)
                                           (const struct kvr_linear *const[]){ r.l }, &sum, &done),
                      KVR_OK);
     ck_assert_int_eq(done, _i == 0);
-    if (!done) /* then the two launches are possible */
+    if (!done) /* otherwise the layer runs as two launches */
         ck_assert_int_eq(kvr_linear_run_added(r.g, M, with.in, r.l, &gate, sum, r.y.p, &left),
                          KVR_OK);
     ck_assert_int_eq(kvr_dev_sync(r.dev), KVR_OK);

@@ -61,7 +61,7 @@ START_TEST(tables_are_the_recorded_ones)
 END_TEST
 
 /* 1000 sigma may be slightly above a whole number: the scheduler's largest sigma, .999 in F32, is
- * above .999. Its timestep must be that number. */
+ * above .999. Its timestep must then be the whole number. */
 START_TEST(whole_timesteps_are_kept)
 {
     static const float wanted[] = { 999, 832, 666, 499, 333, 166 };

@@ -205,7 +205,8 @@ static void damage(const struct folder *d, const char *file, const char *tensor,
 
 static const struct {
     struct kvr_check_how how;
-    bool whole; /* compare rollouts, too; on an emulated device they take most of a minute */
+    /* whether rollouts are compared, too; on an emulated device they take most of a minute */
+    bool whole;
 } elsewhere[] = {
     { { "cpu", KVR_BF16 }, true },
     { { "emulated", KVR_F32 }, false },
@@ -233,7 +234,7 @@ START_TEST(every_tensor_agrees_elsewhere)
         ck_assert_msg(r.entries[i].status == KVR_CHECK_OK, "%s: relative L2 %g %s",
                       r.entries[i].name, r.entries[i].rel_l2, r.entries[i].note);
     ck_assert(r.ok);
-    /* the results satisfy the contract's bounds and are not those of F32 */
+    /* latents are within the fixture's tolerances, and in BF16 they differ from those of F32 */
     for (size_t i = 0; i < 4; i++) {
         const struct kvr_check_entry *e = find(&r, latents[i]);
 
@@ -295,7 +296,8 @@ static const char *const damaged_weights[] = {
 /* Overwrites the top byte of one weight, its sign and most of its exponent. */
 START_TEST(one_wrong_weight_byte_is_noticed)
 {
-    const unsigned char wrong = 0x40; /* makes a weight 2.0 or more; weights are below about 1 */
+    /* this byte makes a weight 2.0 or more; weights are below about 1 */
+    const unsigned char wrong = 0x40;
     const char *tensor = damaged_weights[_i];
     const struct kvr_check_entry *e;
     struct kvr_check_report r;

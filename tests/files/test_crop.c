@@ -116,7 +116,7 @@ static const struct apply_case {
     { { 0, 0, 0, 3, 6, 4, 3 }, 3, 4, 0, { 2, 1 }, KVR_OK },
     { { 2, 0, 0, 0, 6, 4, 4 }, 6, 2, 12, { 3, 2 }, KVR_OK }, /* an unknown unit */
     { { 1, 0, 0, 0, INT_MAX, 1, 0 }, 6, 3, 6, { INT_MAX, 2 }, KVR_OK },
-    /* 4 INT_MAX, which is limited to INT_MAX */
+    /* the ratio would be 4 INT_MAX and is limited to INT_MAX */
     { { 0, 0, 0, 5, INT_MAX, 1, 0 }, 1, 4, 0, { INT_MAX, 1 }, KVR_OK },
     { { 2, 2, 0, 0, 0, 0, 0 }, 6, 4, 0, { 3, 2 }, KVR_EFORMAT },
     { { 0, 0, INT_MAX, INT_MAX, 0, 0, 0 }, 6, 4, 0, { 3, 2 }, KVR_EFORMAT },

@@ -59,7 +59,8 @@ static void begin(struct maker *m, uint32_t version, uint64_t n_tensors, uint64_
     put(m, n_keys, 8);
 }
 
-/* One value of most types, then a Q8_0 tensor of 2 rows and an F16 one. */
+/* Builds a valid file: one metadata value of most types, a Q8_0 tensor of 2 rows, and an F16
+ * tensor. */
 static void make_good(struct maker *m)
 {
     begin(m, 3, 2, N_VALUES);

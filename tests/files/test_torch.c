@@ -93,7 +93,7 @@ START_TEST(model_names_and_floats)
 
     ck_assert_int_eq(kvr_dev_open(&dev, KVR_CPU), KVR_OK);
     ck_assert_int_eq(kvr_weights_open(&w, "tests/fixtures/pt/good.pt"), KVR_OK);
-    /* the prefixes generator_ema, model and wrapper are removed */
+    /* the reader removes the prefixes generator_ema, model and wrapper */
     ck_assert_ptr_nonnull(kvr_weights_find(w, "t"));
     ck_assert_int_eq(
         kvr_weights_read_f32(w, "x", 2, (int64_t[]){ 2, -1 }, dev, KVR_MEM_WEIGHTS, &a), KVR_OK);

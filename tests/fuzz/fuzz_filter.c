@@ -26,7 +26,7 @@ static void match(const struct kvr_filter *f)
     char buf[24];
 
     kvr_settings_defaults(&cell.set);
-    for (int i = 0; i < KVR_N_SETTINGS; i++) /* settings without a default get a value */
+    for (int i = 0; i < KVR_N_SETTINGS; i++) /* gives a value to settings without a default */
         if (!kvr_setting_text(&cell.set, (enum kvr_setting_id)i, buf))
             kvr_setting_put(&cell.set, (enum kvr_setting_id)i, 0, "model");
     kvr_filter_match(f, &cell);

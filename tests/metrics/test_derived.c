@@ -41,7 +41,7 @@ static void derive(const char *name, const struct pair *p, int chunk, int step,
 
 static void close_to(double got, double want)
 {
-    /* Rounding of a power, a mean and a logarithm of numbers below 100. */
+    /* The bound covers the rounding of a power, a mean and a logarithm of numbers below 100. */
     ck_assert_msg(fabs(got - want) <= 1e-12 * (1.0 + fabs(want)), "%.15g, not %.15g", got, want);
 }
 
@@ -57,10 +57,10 @@ START_TEST(psnr_is_pooled_as_squared_errors)
     close_to(d[0].series[1], 100.0);
     close_to(d[0].series[2], db(4));
     close_to(d[0].series[3], db(16));
-    close_to(d[0].value, db(16) - db(4)); /* counted from chunk 2, the first that differs */
+    close_to(d[0].value, db(16) - db(4)); /* drift counts from chunk 2, the first that differs */
     close_to(d[0].extra, 2);
     ck_assert_str_eq(d[1].name, "psnr.prefix");
-    ck_assert_int_eq(d[1].n_series, 2); /* prefixes of 3 and of 6 frames */
+    ck_assert_int_eq(d[1].n_series, 2); /* the prefixes have 3 and 6 frames */
     close_to(d[1].series[0], 100.0);
     close_to(d[1].value, db(8.0 / 6.0));
     close_to(d[1].extra, 6);
@@ -73,7 +73,7 @@ START_TEST(psnr_is_pooled_as_squared_errors)
     ck_assert(d[KVR_HARMONIC].value < d[KVR_MEAN].value); /* bad frames weigh more */
     ck_assert_str_eq(d[KVR_WORST].name, "psnr.min");
     close_to(d[KVR_WORST].value, db(16));
-    close_to(d[KVR_WORST].extra, 6); /* the first of two equally bad frames */
+    close_to(d[KVR_WORST].extra, 6); /* extra is the first of two equally bad frames */
     ck_assert_int_eq(d[KVR_WORST].n, N);
     kvr_derived_free(d);
     free_pair(&p);
@@ -140,7 +140,7 @@ START_TEST(means_of_what_has_a_value)
     close_to(d[1].value, 1.0 - 0.5 / 255);
     close_to(d[2].value, 1.0 - 2.0 / 255);
     close_to(d[KVR_WORST].value, 1.0 - 2.0 / 255);
-    close_to(d[KVR_WORST].extra, 4); /* frame 0 has no previous frame */
+    close_to(d[KVR_WORST].extra, 4); /* frame 4 is the worst; frame 0 has no previous frame */
     ck_assert_str_eq(d[3].name, "");
     /* The last third of eight frames is two frames, both of chunk 3. */
     ck_assert_str_eq(d[KVR_LAST].name, "temporal_flicker.last");
@@ -178,7 +178,7 @@ START_TEST(worse_is_the_other_end_where_less_is_better)
     ck_assert_str_eq(d[KVR_WORST].name, "colour_drift.max");
     close_to(d[KVR_WORST].value, 4 * sqrt(3));
     close_to(d[KVR_WORST].extra, 6);
-    close_to(d[0].value, 2 * sqrt(3)); /* chunk 3 minus chunk 2 */
+    close_to(d[0].value, 2 * sqrt(3)); /* drift is chunk 3 minus chunk 2 */
     /* where less is better, a harmonic mean would favour the good frames */
     ck_assert_str_eq(d[KVR_HARMONIC].name, "");
     kvr_derived_free(d);

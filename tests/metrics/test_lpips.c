@@ -87,7 +87,7 @@ enum { N_RECORDED = sizeof recorded / sizeof recorded[0] };
 /* Sums of up to 3456 products in float have an error of about sqrt(3456) 2^-24 = 4e-6 of an
  * activation. The distance is the square of differences nearly as large as the activations, so its
  * relative error is near 1e-5. In `faint` the differences are only 1e-4 of the activations
- * (distance 1e-8), so the same error is 4e-2 of a difference: there the absolute bound decides. */
+ * (distance 1e-8). The same error is then 4e-2 of a difference, and the absolute bound decides. */
 static double tolerance(double value)
 {
     return 1e-5 * value + 1e-8;

@@ -14,7 +14,7 @@
 #include "tests/suite.h"
 
 static const struct clip {
-    const char *name, *prompt, *other; /* other: prompt with one word changed */
+    const char *name, *prompt, *other; /* `other` is the prompt with one word changed */
     double value, first;
 } clips[] = {
     { "ct01", "a large red disc drifts right over a plain blue background",

@@ -64,7 +64,7 @@ static void free_model(void)
     kvr_model_config_free(&model);
 }
 
-/* What planning a sweep and estimating its run time needed. */
+/* The cost of planning a sweep and of estimating its run time. */
 struct cost {
     int cells;
     long allocations; /* by the planner */

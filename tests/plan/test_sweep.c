@@ -366,9 +366,9 @@ START_TEST(unasked)
         const char *label[6];
     } cases[] = {
         { { "baselines=auto" },
-          /* most methods take about 5 bits */
+          /* one window of 5 bits is added, because most methods take about 5 bits */
           { "INT8_PTH", "FP8_PTH", "ROLLING_WINDOW frames=13* fit=5" } },
-        /* at that budget it would show more than 12 frames */
+        /* no window is added: at 5 bits it would have more frames than `window` allows */
         { { "baselines=auto", "window=12" }, { "INT8_PTH", "FP8_PTH" } },
         { { "baselines=none" }, { NULL } },
         { { "baselines=auto", few }, { NULL } },
@@ -376,7 +376,8 @@ START_TEST(unasked)
         { { "baselines=all", few },
           { "INT8_PTH", "FP8_PTH", "ROLLING_WINDOW frames=* fit=3",
             "ROLLING_WINDOW frames=13* fit=5" } },
-        { { "baselines=all", some }, { "FP8_PTH" } }, /* 9 bits would be 23 of 21 frames */
+        /* no window of 9 bits: it would have 23 of 21 frames */
+        { { "baselines=all", some }, { "FP8_PTH" } },
     };
     struct kvr_config c, c0;
     struct kvr_sweep s, off;

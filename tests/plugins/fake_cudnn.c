@@ -42,7 +42,7 @@ struct kvr_cudnn_descriptor {
     int kind, n_attributes, proposal;
     bool final;
     struct attribute attributes[MAX_ATTRIBUTES];
-    /* of an engine heuristic: the graph that its proposals are for */
+    /* of an engine heuristic: the operation graph for which it proposes engines */
     struct kvr_cudnn_descriptor *graph;
 };
 

@@ -26,7 +26,7 @@ enum {
 enum { FLOATS = 0, BFLOATS = 9 };            /* types */
 enum { CHANGING = 2, WRONG = 6, RIGHT = 1 }; /* algorithms */
 
-struct shape { /* of a tensor; of weights: outputs, inputs, rows, columns */
+struct shape { /* shape of a tensor; for weights: outputs, inputs, rows, columns */
     int n, c, h, w, type;
 };
 struct convolution {

@@ -59,7 +59,7 @@ EXPORT int nvmlDeviceGetHandleByUUID(const char *uuid, void **out);
 EXPORT int nvmlDeviceGetHandleByUUID(const char *uuid, void **out)
 {
     *out = NULL;
-    return strncmp(uuid, "emulated-", 9) == 0 ? 0 : 6; /* 6: not found */
+    return strncmp(uuid, "emulated-", 9) == 0 ? 0 : 6; /* NVML error 6: not found */
 }
 
 EXPORT int nvmlDeviceGetClockInfo(void *gpu, int which, unsigned *mhz);
@@ -137,7 +137,7 @@ EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(void *gpu, unsigned *n, void 
     (void)gpu;
     if (!list || !said) {
         *n = now().processes;
-        return *n ? 7 : 0; /* 7: the list is too small */
+        return *n ? 7 : 0; /* NVML error 7: the list is too small */
     }
     if (strncmp(said, "other", 5) == 0) {
         to[0] = (struct process){ 1, number(said + 5, 0), 0, 0 };

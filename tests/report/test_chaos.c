@@ -213,7 +213,8 @@ START_TEST(a_twin_is_not_told_apart)
         ck_assert_msg(kvr_stat_paired(&t, &o) == KVR_OK, "%s", kvr_error());
         twins += strcmp(cell_of(t, "TWIN", "beyond_chaos"), "no") == 0;
         found += strcmp(cell_of(t, "WORSE", "beyond_chaos"), "yes") == 0;
-        if (i == 0) { /* the floor is the row of BF16; the jitter is per cell */
+        /* BF16's row has the chaos floor, a method's row the spread of its draws (jitter) */
+        if (i == 0) {
             const double floor = number_of(t, "BF16", "mean"),
                          jitter = number_of(t, "TWIN", "jitter");
 
@@ -552,8 +553,8 @@ static struct kvr_ledger judged(const char *text, int most)
 }
 
 /* A prompt whose BF16 rollout is far from its own draws is left out of distances from BF16, and
- * named. Other metrics use it. A claim about a suite uses the prompts with its prefix. The verdict
- * under a teacher is in the column `where`. */
+ * named. Other metrics use it. With `suite`, a claim uses only the prompts of that suite. The
+ * verdict under a teacher is in the column `where`. */
 START_TEST(claims_choose_prompts)
 {
     static const char text[] =

@@ -154,7 +154,7 @@ START_TEST(picture)
 
     ck_assert_msg(kvr_cost_plot(t, dir, KVR_PLOT_SVG, &(struct kvr_plot_style){ 0 }, &r) == KVR_OK,
                   "%s", kvr_error());
-    /* these have no peak memory */
+    /* three rows without a peak memory are left out */
     ck_assert(r.n_rows == 6 && r.n_figures == 1 && r.n_left_out == 3);
     read("cost.tsv");
     ck_assert_ptr_nonnull(strstr(text, "1\tBF16\tstaged\t5\t14\t7\t"));

@@ -17,7 +17,7 @@ START_TEST(by_hand)
     ck_assert(c.n == 0 && isnan(c.p) && isnan(c.p_above) && isnan(c.ci.lo));
     ck_assert_int_eq(kvr_compare(one, 1, 0.95, &c), KVR_OK);
     ck_assert(c.p == 1 && c.p_above == 0.75 &&
-              isnan(c.ci.lo)); /* sums -3 and 3: one equal, one below */
+              isnan(c.ci.lo)); /* of the two sums, 3 is equal to the observed one and -3 is below */
     ck_assert_int_eq(kvr_compare(zero, 3, 0.95, &c), KVR_OK);
     ck_assert(c.p == 1 && c.p_above == 0.5 && c.ci.lo == 0 && c.ci.hi == 0);
     /* The 16 sums of +-1 +-2 +-3 +-1 are 7 once, 5 twice, 3 twice, 1 three times, and their

@@ -198,7 +198,7 @@ START_TEST(many_points_stay_readable)
             n_bars += bar;
     }
     ck_assert_int_eq(n_lines, MANY + 1);
-    ck_assert_int_eq(n_bars, 1 + MANY / 2); /* BF16 and the better half of the methods */
+    ck_assert_int_eq(n_bars, 1 + MANY / 2); /* BF16 and the better half of the methods have bars */
     ck_assert_int_eq(sscanf(strstr(script, "set yrange ["),
                             "set yrange [%*[^:]:%lf]\nsy(v) = -log10(1 - v > %lf", &top, &cap),
                      2);
@@ -310,7 +310,7 @@ START_TEST(numbers_have_room)
     while (strcmp(suites->name, "suites") != 0)
         suites++;
     spec = *suites;
-    spec.name = "pareto"; /* the fixture removes its files */
+    spec.name = "pareto"; /* the fixture removes the files of a plot of this name */
     ck_assert_int_eq(kvr_table_open(&t, 10, columns), KVR_OK);
     for (int i = 0; i < 5; i++) {
         const struct kvr_value v[] = {
@@ -327,7 +327,7 @@ START_TEST(numbers_have_room)
     y = strstr(script, "set ytics (");
     ck_assert(x && y);
     *strchr(x, '\n') = *strchr(y, '\n') = '\0';
-    ck_assert_str_eq(x + 5, y + 5); /* without "set x" and "set y" */
+    ck_assert_str_eq(x + 5, y + 5); /* compares the text after "set x" and "set y" */
     for (const char *c = x; (c = strchr(c, ',')); c++)
         n++;
     ck_assert_msg(n >= 3 && n <= 6, "%d numbers: %s", n, x);

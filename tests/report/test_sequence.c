@@ -10,7 +10,7 @@
 #include "tests/report/draws.h"
 #include "tests/suite.h"
 
-enum { MOST = 192, CLAIMS = 30 }; /* prompts per claim; claims per ledger */
+enum { MOST = 192, CLAIMS = 30 }; /* number of prompts per claim, and of claims per ledger */
 static const double alpha = 0.05;
 
 /* Standard deviations of the distributions in draws.h, so that effects can be stated in units of
@@ -55,7 +55,7 @@ START_TEST(by_hand)
     enum kvr_region region;
 
     for (int i = 0; i < 24; i++)
-        x[i] = 3 + (i % 2 ? 1 : -1); /* mean 3, sd sqrt(24 / 23), no skewness */
+        x[i] = 3 + (i % 2 ? 1 : -1); /* mean 3, standard deviation sqrt(24 / 23), no skewness */
     s = of(x, 24);
     ck_assert_double_eq_tol(s.mean, 3, 1e-14);
     ck_assert_double_eq_tol(kvr_sequence_sd(&s), sqrt(24.0 / 23), 1e-14);
@@ -111,7 +111,7 @@ START_TEST(needed)
         kvr_sequence_add(&more, x[i % 24]);
     kvr_sequence_region(&more, 0.005, &region, &log_e);
     ck_assert_double_eq_tol(log_e, log(200), 1.0);
-    /* the mean is on the margin */
+    /* with the mean on the margin no number of prompts is enough */
     ck_assert(isinf(kvr_sequence_needed(&s, fabs(s.mean), log(200))));
 }
 END_TEST

@@ -138,7 +138,7 @@ START_TEST(a_timeout_takes_the_whole_group)
         strstr(kvr_error(), "sh: the metric program was stopped: not finished after 1 s") != NULL,
         "%s", kvr_error());
     ck_assert_int_lt(kvr_now_ns() - t0, (int64_t)10 * 1000000000);
-    sleep(3); /* longer than the child's 2 s */
+    sleep(3); /* waits longer than the child's 2 s */
     ck_assert_msg(access(mark, F_OK) == 0, "the program's child went on");
     unlink(mark);
 }
@@ -196,7 +196,7 @@ static int count_open(void)
         n++;
     if (dir)
         closedir(dir);
-    return n - 3; /* without ".", ".." and the folder itself */
+    return n - 3; /* does not count ".", ".." and the folder itself */
 }
 
 /* Arguments DIR PORT FILE: prints what this process may do. Changes come last, because they affect
@@ -236,7 +236,7 @@ static int listen_here(int *port)
 static const struct held {
     enum kvr_sandbox_kind kind;
     const char *name;
-    int may; /* may change files and connect */
+    int may; /* 1 if the program may change files and connect */
 } held[] = { { KVR_SANDBOX_BWRAP, "bwrap", 0 },
              { KVR_SANDBOX_LANDLOCK, "Landlock", 0 },
              { KVR_SANDBOX_NONE, "none", 1 } };

@@ -85,7 +85,8 @@ static const char *shown(const char *no, const char *term)
     set("TERM", term);
     tell(f);
     fclose(f);
-    while ((got = read(us, text + n, sizeof text - 1 - n)) > 0) /* until the other end closes */
+    /* reads until the other end closes */
+    while ((got = read(us, text + n, sizeof text - 1 - n)) > 0)
         n += (size_t)got;
     ck_assert_int_gt(n, 0);
     text[n] = 0;

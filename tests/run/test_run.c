@@ -216,7 +216,7 @@ START_TEST(end_to_end)
     ck_assert_int_eq(ask("SELECT count(*) FROM cell WHERE outcome = 'OK'").i, 6);
     ck_assert_int_eq(ask("SELECT count(*) FROM metric WHERE name = 'psnr'").i, 6);
     ck_assert_int_eq(ask("SELECT count(*) FROM series WHERE name = 'ssim'").i, 36);
-    /* Per cell: two chunks of four steps and a clean pass. */
+    /* Each cell has two chunks, with four steps and a clean pass each. */
     ck_assert_int_eq(ask("SELECT count(*) FROM pass").i, 6 * 10);
     ck_assert_int_eq(ask("SELECT count(*) FROM cell WHERE live_start_bytes <> live_end_bytes").i,
                      0);
@@ -253,7 +253,7 @@ START_TEST(end_to_end)
     o.force = true;
     o.filter = "method=RTN_INT4 & prompt=a";
     s = must_run(&o);
-    ck_assert_int_eq(s.ok, 2); /* the cell and its baseline */
+    ck_assert_int_eq(s.ok, 2); /* the cell and its baseline ran again */
     ck_assert_int_eq(ask("SELECT count(*) FROM cell WHERE attempt = 2").i, 2);
 }
 END_TEST
@@ -431,7 +431,7 @@ START_TEST(repeats_that_are_enough)
     o.filter = "prompt=a";
     o.width = narrow;
     o.limit = 12;
-    s = must_run(&o); /* repeat by repeat: six repeats of each of two cells */
+    s = must_run(&o); /* the run goes repeat by repeat, so each of two cells has six */
     ck_assert_int_eq(s.ok, 12);
     ck_assert_int_eq(s.enough, 0);
     ck_assert_int_eq(ask("SELECT count(*) FROM sample WHERE kind = 'warmup'").i, 12);
@@ -473,7 +473,7 @@ START_TEST(enough_while_it_runs)
     ck_assert_int_eq(s.enough, 4);
     ck_assert_int_eq(ask("SELECT n_open FROM sweeps").i, 16); /* the other prompt */
     ck_assert_int_eq(ask("SELECT n_enough FROM sweeps").i, 4);
-    change("UPDATE cell SET time_codes = ''"); /* even if the run set DRIFT */
+    change("UPDATE cell SET time_codes = ''"); /* clears DRIFT, which the run may have set */
     ck_assert_int_eq(must_run(&o).to_run, 0);
     ck_assert_int_eq(ask("SELECT count(*) FROM cell").i, 12);
 }
@@ -638,7 +638,8 @@ START_TEST(one_cell_per_gpu)
     o.limit = 1;
     child = neighbour(1500);
     clock_gettime(CLOCK_MONOTONIC, &t0);
-    ck_assert_int_eq(must_run(&o).failed, 1); /* once the neighbour has released a GPU */
+    /* the cell runs once the neighbour has released a GPU */
+    ck_assert_int_eq(must_run(&o).failed, 1);
     clock_gettime(CLOCK_MONOTONIC, &t1);
     ck_assert_double_ge((double)(t1.tv_sec - t0.tv_sec) + 1e-9 * (double)(t1.tv_nsec - t0.tv_nsec),
                         1.2);
@@ -714,7 +715,7 @@ START_TEST(faulty_worker)
     setenv("KVR_TEST_FAULT", fault, 1);
     o.filter = "prompt=a";
     if (strcmp(faults[_i].fault, "hang") == 0) {
-        o.filter = "method=RTN_INT2 & prompt=a"; /* with this limit no other cell may run */
+        o.filter = "method=RTN_INT2 & prompt=a"; /* other cells would take longer than this limit */
         o.timeout_s = 2;
     }
     s = must_run(&o);
@@ -773,8 +774,8 @@ static void make_model(float factor)
     free(x);
 }
 
-/* A diverged network is distinguished from one with bad pictures. Its x0 is about half the width of
- * the range. Ten times that is bad, 100000 times is diverged. */
+/* A diverged network is distinguished from one with bad pictures. The x0 of the unchanged model is
+ * about half the width of the range. Ten times that is bad, 100000 times is diverged. */
 START_TEST(diverged_or_merely_bad)
 {
     struct kvr_run_options o = options();
@@ -881,7 +882,7 @@ START_TEST(failed_baseline_skips)
                          "'its baseline failed: %signal 11%'")
                          .i,
                      4);
-    o.retry = "failed"; /* the baselines; the cells skipped because of them follow */
+    o.retry = "failed"; /* retries the baselines; the cells skipped because of them follow */
     s = must_run(&o);
     ck_assert_int_eq(s.ok, 6);
 }
@@ -933,7 +934,7 @@ START_TEST(a_baseline_of_another_build_is_none)
     o.dry_run = true;
     s = must_run(&o);
     ck_assert_int_eq(s.n_stale, 2);
-    ck_assert_int_eq(s.to_run, 0); /* no cell to run needs them */
+    ck_assert_int_eq(s.to_run, 0); /* no cell that is to run needs the baselines */
     o.stale = true;
     ck_assert_int_eq(must_run(&o).to_run, 2);
     o.stale = false;
@@ -1006,7 +1007,7 @@ START_TEST(lost_frames_are_made_again)
     snprintf(path, sizeof path, "%s/%.150s", out,
              ask("SELECT path FROM artifact WHERE kind = 'frames'").text);
     ck_assert_int_eq(unlink(path), 0);
-    ck_assert_int_eq(must_run(&o).to_run, 0); /* no cell to run needs them */
+    ck_assert_int_eq(must_run(&o).to_run, 0); /* no cell that is to run needs the frames */
     o.filter = "method=RTN_INT4 & prompt=a";
     s = must_run(&o);
     ck_assert_int_eq(s.ok, 2);
@@ -1073,8 +1074,8 @@ START_TEST(killed_parent)
 }
 END_TEST
 
-/* A worker must end with its parent, even if the parent is killed before the worker has asked for
- * that signal. */
+/* A worker must end with its parent, even if the parent is killed before the worker has asked to be
+ * killed with it. */
 START_TEST(orphans_end_at_once)
 {
     static char name[] = "test_run", verb[] = "abandon";

@@ -46,7 +46,7 @@ static const char words[] =
 /* State of the parent after a cell. */
 struct sample {
     int open;
-    int64_t bytes; /* without SQLite's, whose cache grows up to its limit */
+    int64_t bytes; /* bytes allocated, without SQLite's cache, which grows up to its limit */
 };
 
 struct watch {
@@ -63,7 +63,7 @@ static int count_open(void)
     while (readdir(dir))
         n++;
     closedir(dir);
-    return n - 3; /* without ".", ".." and the folder itself */
+    return n - 3; /* does not count ".", ".." and the folder itself */
 }
 
 static int64_t held_bytes(void)

@@ -255,7 +255,7 @@ static void damage(unsigned *seed)
     f = fopen(bad, "r+b");
     ck_assert_ptr_nonnull(f);
     at = (long)draw(seed, (unsigned)sb.st_size);
-    if (kind <= 1) { /* a byte, or a bit of it */
+    if (kind <= 1) { /* changes a byte, or one bit of it */
         int c;
 
         fseek(f, at, SEEK_SET);
@@ -332,7 +332,7 @@ START_TEST(nothing_changes_unseen)
 
         damage(&seed);
         st = kvr_store_check(bad, NULL, NULL, &r);
-        if (st == KVR_OK && r.problems == 0) { /* then it must be the original */
+        if (st == KVR_OK && r.problems == 0) { /* an accepted database must be the original */
             hash_all(bad, after, &count_ok);
             for (int i = 0; i <= N_CELLS; i++)
                 whole = whole && strcmp(before[i], after[i]) == 0;
@@ -367,7 +367,7 @@ END_TEST
  * here. */
 START_TEST(every_table_has_checksums_or_is_listed)
 {
-    /* transient rows, and the checksums */
+    /* `running` has transient rows, `seal` the checksums */
     static const char *const others[] = { "running", "seal" };
     sqlite3 *db;
     sqlite3_stmt *q;

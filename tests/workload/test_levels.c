@@ -26,7 +26,7 @@ static void draw(float *x, int layer, bool values, int chunk)
 
 static struct kvr_levels *levels;
 
-static float later; /* factor of the chunks after the first */
+static float later; /* factor by which chunks after the first are multiplied */
 
 /* Denoising passes get other numbers, which the calibration must ignore. */
 static void draw_both(int chunk, int pass, int layer, float *k, float *v)

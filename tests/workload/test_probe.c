@@ -364,7 +364,7 @@ static enum kvr_status see(void *ctx, const struct kvr_cache_view *w)
 /* Options with which a method's effect is visible to the probe; returns their number. */
 static int settings_of(const char *method, const struct kvr_setting **set)
 {
-    /* half of all tokens are merged */
+    /* with near=0 half of all tokens are merged */
     static const struct kvr_setting joins[] = { { "near", "0" } };
 
     *set = joins;
@@ -415,7 +415,7 @@ static void drive(const char *method, enum kvr_path path, kvr_cache_observer_fn 
                 kvr_normal(q, n, 1, KVR_RNG_TEST, id, 0, 0);
                 kvr_normal(k, n, 1, KVR_RNG_TEST, id, 1, 0);
                 kvr_normal(v, n, 1, KVR_RNG_TEST, id, 2, 0);
-                /* higher scores, a channel with an offset, and outliers */
+                /* raises the scores, offsets a channel and adds outliers */
                 for (size_t e = 0; e < n; e++) {
                     q[e] *= 2;
                     k[e] += (e % D == 3 ? 1.5f : 0) + (e % 1009 == 7 ? 12 : 0);
@@ -700,7 +700,7 @@ START_TEST(codings_are_counted)
     }
     ck_assert(isnan(overall(every, "recodes", 4))); /* outside the window */
     ck_assert(overall(as_intended, "value_changes", -1) == 0);
-    ck_assert(overall(copied, "value_changes", -1) == 0); /* written again with the same values */
+    ck_assert(overall(copied, "value_changes", -1) == 0); /* BF16 writes the same values again */
     /* A token leaves a tier at most once. */
     ck_assert(overall(aged, "recodes", -1) > 0 && overall(aged, "recodes", -1) <= 1);
     ck_assert(overall(aged, "value_changes", -1) == overall(aged, "recodes", -1));

@@ -43,7 +43,7 @@ static const struct good_case {
     struct {
         int from;
         const char *slots;
-    } act[4]; /* up to the first NULL */
+    } act[4]; /* expected acts, up to the first NULL */
 } good[] = {
     { "a large red disc bounces over a plain blue background",
       14,

@@ -155,7 +155,7 @@ START_TEST(bf16_gives_the_same_bits)
     ck_assert_int_eq(x.calls, i->n_passes * i->layout.n_layers);
     ck_assert_int_eq(x.differ, 0);
     ck_assert(r.recorded_rel == 0 && r.all.out_mse == 0 && r.all.out_rel == 0);
-    /* rounding of sums of squares and a root, in double */
+    /* the bound covers the rounding of sums of squares and a root in double */
     ck_assert(fabs(r.all.out_cos - 1) <= 1e-12);
     ck_assert_int_eq(r.cost.n_passes, i->n_passes);
     kvr_replay_result_free(&r);

@@ -105,7 +105,7 @@ START_TEST(given_frames_are_seen)
     ck_assert_int_eq(roll("BF16", &req, &a), KVR_OK);
     ck_assert_int_eq(roll("BF16", &req, &b), KVR_OK);
     ck_assert(memcmp(a.rgb, b.rgb, rest + CHUNK * FRAME) == 0);
-    /* the first frame, then the last */
+    /* changes the first given frame, in the second loop the last */
     memset(given + (_i ? 2 * CHUNK - 1 : 0) * FRAME, 255, FRAME);
     ck_assert_int_eq(roll("BF16", &req, &c), KVR_OK);
     ck_assert(memcmp(a.rgb + rest, c.rgb + rest, CHUNK * FRAME) != 0);

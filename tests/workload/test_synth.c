@@ -107,7 +107,8 @@ START_TEST(gives_on_what_was_measured)
     ck_assert_int_eq(kvr_synth_measure(&second, u, NULL, NULL), KVR_OK);
     ck_assert(fabsf(second.agreement[0] - 0.3f) <= 0.05f);
     ck_assert(fabsf(second.agreement[1] - 0.8f) <= 0.05f);
-    for (int i = 0; i < L * KVR_SYNTH_SIDES * H * D; i++) { /* at rho 0.5 worth 1200 tokens */
+    /* at rho 0.5 the tokens are worth 1200 independent ones */
+    for (int i = 0; i < L * KVR_SYNTH_SIDES * H * D; i++) {
         ck_assert(fabsf(second.mean[i] - first.mean[i]) <= 0.13f * first.dev[i]);
         ck_assert(fabsf(second.dev[i] / first.dev[i] - 1) <= 0.1f);
     }
