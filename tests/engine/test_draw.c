@@ -19,8 +19,8 @@
 static const int64_t wide[2] = { 300, 500 };
 enum { WIDE = 300 * 500, STEPS = 4 };
 
-/* Computes single elements by the formula in the header, directly from blocks of the Philox
- * generator. */
+/* Computes single elements by the formula in harness/engine/draw.h, directly from blocks of the
+ * Philox generator. */
 START_TEST(formula_holds)
 {
     float *w = malloc(WIDE * sizeof *w);

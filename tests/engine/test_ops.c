@@ -365,8 +365,8 @@ static double bf16_error(const struct cross_case *c, const float *q, const float
 }
 
 /* Keys and values are packed and attended in BF16 by the tiles of the chosen variant, or in plain C
- * without AMX. The table's functions must give the same bits in a layer that computes in BF16 with
- * AMX. Without AMX they compute in F32 and differ. */
+ * without AMX. The functions of kvr_ops_cpu() must give the same bits in a layer that computes in
+ * BF16 with AMX. Without AMX they compute in F32, and the bits differ. */
 START_TEST(cross_attention_bf16)
 {
     const struct cross_case *c = &cross_cases[_i];

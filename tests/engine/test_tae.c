@@ -186,7 +186,7 @@ START_TEST(real_sizes)
 }
 END_TEST
 
-/* The kind is detected by tensor names, and every name is required. */
+/* The kind of decoder is detected by its tensors' names, and every name is required. */
 START_TEST(by_its_names)
 {
     struct kvr_kind_report report;

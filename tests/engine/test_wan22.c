@@ -344,8 +344,8 @@ static void sample(struct kit *k, const struct kvr_shots *shots, bool one_prompt
 
 static const int cut_at_2[CHUNKS] = { 0, 0, 1, 1, 1 };
 
-/* A cut between equal prompts without an offset of positions changes nothing, whether the cache is
- * kept or computed again. With an offset it changes the video. */
+/* A cut to another shot with the same prompt changes nothing, whether the cache is kept or computed
+ * again. If the cut adds an offset to positions, the video changes. */
 START_TEST(a_cut_to_the_same_prompt)
 {
     static const int none[CHUNKS] = { 0 };
@@ -380,8 +380,8 @@ static enum kvr_status stop_at_cut(void *ctx, int chunk, int step, const float *
     return chunk == 2 ? KVR_EINTERRUPTED : KVR_OK;
 }
 
-/* The keys that the cut's first pass sees. KEEP leaves the cache as it is, RECACHE runs the past
- * chunks again under the new prompt, RESET keeps only the sink. */
+/* The keys that the first pass after a cut sees. KEEP leaves the cache as it is, RECACHE runs the
+ * past chunks again under the new prompt, RESET keeps only the sink. */
 START_TEST(what_a_switch_does_to_the_cache)
 {
     static float keys[3][2 * CHUNKS * 4 * 32];

@@ -246,8 +246,8 @@ START_TEST(mp4_is_deterministic)
 }
 END_TEST
 
-/* The file is synced to the disk before it gets its final name, and a link with that name is
- * replaced, not followed. */
+/* The file is synced to the disk before it gets its final name. A link with the name of a temporary
+ * file is not followed. */
 START_TEST(mp4_is_whole_and_its_own)
 {
     struct kvr_video v = disc(3, 8, 8);

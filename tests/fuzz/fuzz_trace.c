@@ -1,5 +1,5 @@
-/* fuzz_trace.c - any bytes as the index of an attention trace are refused with a message, or keep
- * the bounds that trace/check.h promises. Any bytes as the file of one attention call are refused,
+/* fuzz_trace.c - any bytes as the index of an attention trace are refused with a message, or give
+ * an index within the documented bounds. Any bytes as the file of one attention call are refused,
  * or all its values can be read. */
 #include "tests/fuzz/fuzz.h"
 

@@ -171,7 +171,7 @@ static const char *const same_cells[][2] = {
       "methods=[{method: RTN_INT4, options: {bits: 3, group: 16, k.bits: 3}}]" },
 };
 
-/* Checks that the method built from a cell's spec, as a worker does, equals the planned one. */
+/* Checks that the method that a worker builds from a cell's spec equals the planned one. */
 static void is_read_back(const char *text)
 {
     json_t *spec = json_loads(text, 0, NULL), *parts, *value;
@@ -346,8 +346,9 @@ START_TEST(product)
 END_TEST
 
 /* Baselines that are added automatically: 8 bits per token and head, and windows with the bytes of
- * the methods. They are added for three methods or more besides BF16, or as `baselines` says, never
- * twice. They do not change other cells' keys. */
+ * the methods. With baselines: auto they are added to three methods or more besides BF16; `all` and
+ * `none` override that. A baseline that is listed anyway is not added again. They do not change
+ * other cells' keys. */
 START_TEST(unasked)
 {
     static const char text[] =
@@ -475,8 +476,9 @@ START_TEST(too_long_to_solve)
 }
 END_TEST
 
-/* Control draws of the BF16 rollout: added by default where they are cheap, otherwise `control`
- * many, or none. A default is not part of a key, so that earlier results keep their keys. */
+/* Draws of the BF16 rollout (controls) are added by default where they are cheap. `control` sets
+ * their number or switches them off. A default is not part of a key, so that earlier results keep
+ * their keys. */
 START_TEST(controls)
 {
     static const char text[] =

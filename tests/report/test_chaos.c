@@ -401,8 +401,8 @@ START_TEST(sensitivity)
     ck_assert_str_eq(cell_of(t, "TWIN", "other_reading"), "-");
     ck_assert_str_eq(cell_of(t, "TWIN", "same_side"), "4 of 5");
     kvr_table_close(&t);
-    /* Lowers TWIN's PSNR by 9 dB in seed 1. WORSE then ranks above TWIN, but not in the subset
-     * `seeds_1` of the seeds. */
+    /* Lowers TWIN's PSNR by 9 dB in seed 1. WORSE then ranks above TWIN, except in `seeds_1`, the
+     * first of the seeds. */
     exec("UPDATE metric SET value = value - 9 WHERE name = 'psnr' AND cell LIKE '1-%-1-%'");
     ck_assert_int_eq(kvr_stat_sensitivity(&t, &o), KVR_OK);
     ck_assert_str_eq(cell_of(t, "WORSE", "above"), "TWIN");

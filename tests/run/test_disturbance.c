@@ -118,8 +118,8 @@ START_TEST(another_one)
 }
 END_TEST
 
-/* Keeps a processor busy for 0.2 s, which is more than a tenth of two processors. ours_ns: the part
- * counted as the cell's own. */
+/* Keeps a processor busy for 0.2 s during a cell. ours_ns: CPU time counted as that of the cell's
+ * own worker. */
 static struct kvr_disturbance busy_cell(int64_t ours_ns)
 {
     struct kvr_disturbance b;

@@ -12,8 +12,8 @@ START_TEST(next_prompts)
     ck_assert_int_eq(kvr_settle_next(NAN, 0, 0, 2, 180), 6);
     ck_assert_int_eq(kvr_settle_next(NAN, 0, 0, 1, 180), 12);
     ck_assert_int_eq(kvr_settle_next(NAN, 0, 0, 5, 180), 3);
-    /* Of twelve prompts ten count, because two have two possible videos: as many more as make
-     * twelve count. */
+    /* Of twelve prompts only ten count, because two have two possible videos. More prompts are
+     * added until twelve count. */
     ck_assert_int_eq(kvr_settle_next(NAN, 10, 6, 2, 180), 9);
     /* The number needed, in proportion to the prompts that counted so far, but at most twice the
      * present number. */

@@ -398,8 +398,8 @@ START_TEST(views_are_the_readers)
 }
 END_TEST
 
-/* Probes have rows of their own and are not in the timed summary. NULL in a column of position
- * means all positions. */
+/* Probes have rows of their own and are not in the timed summary. NULL in a position column (layer,
+ * head, age, ...) means all positions. */
 START_TEST(probes_are_kept_apart)
 {
     struct kvr_row_probe probes[22] = {

@@ -1,5 +1,5 @@
 /* test_text.c - partial prefill with a tiny language model: which tokens are scored, and the
- * references. */
+ * reference (teacher). */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
