@@ -489,9 +489,9 @@ START_TEST(no_room_for_floats_that_nobody_takes)
 }
 END_TEST
 
-/* Weights on CUDA have the type of the computation. BF16 takes half the bytes, except that columns
- * are padded to a multiple of 32 (516 to 544), and that biases and other vectors (2 % here) stay
- * F32. */
+/* Weights on CUDA have the type of the computation. BF16 weights take half the bytes of F32, with
+ * two exceptions. Columns are padded to a multiple of 32 (516 to 544), and biases and other vectors
+ * (2 % here) stay F32. */
 START_TEST(bf16_weights_are_smaller)
 {
     size_t weights[2];

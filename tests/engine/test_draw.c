@@ -1,5 +1,6 @@
-/* test_draw.c - random weights and prompts generated from a seed: the documented formula, its
- * variances, the same bytes for any thread count, and a rollout of a model without weight files. */
+/* test_draw.c - random weights and prompts generated from a seed. Tests the documented formula, its
+ * variances, and the same bytes for any number of threads. Also tests a rollout of a model without
+ * weight files. */
 #include "harness/engine/draw.h"
 
 #include <check.h>
@@ -184,8 +185,8 @@ static void on_tap(void *ctx, const char *name, const float *x, int64_t n)
     m->most = fmax(m->most, mean_square(x, n));
 }
 
-/* One pass through thirty layers. The mean square of every layer's queries, keys and values stays
- * between 0.5 and 2, and each layer adds at most 0.2 to that of the residual stream. */
+/* One pass through thirty layers. In every layer, the mean square of queries, keys and values stays
+ * between 0.5 and 2. Each layer adds at most 0.2 to the mean square of the residual stream. */
 START_TEST(activations_stay_sane)
 {
     const struct kvr_cache_shape shape = { .n_layers = 30,

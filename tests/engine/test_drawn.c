@@ -116,9 +116,9 @@ START_TEST(in_bf16_at_real_widths)
 }
 END_TEST
 
-/* Compares the memory that a device counts with the computed size, in F32 and in BF16. Tensor cores
- * need outputs in multiples of 8, so in BF16 the head's 3 outputs are padded to 8, with 27 x 96
- * weights and a bias each. */
+/* Compares the memory that a device counts with the computed size, in F32 and in BF16. In BF16,
+ * tensor cores need outputs in multiples of 8. The head's 3 outputs are therefore padded by 5, with
+ * 27 x 96 weights and a bias each. */
 START_TEST(the_books_of_a_device)
 {
     const enum kvr_dtype type = _i ? KVR_BF16 : KVR_F32;

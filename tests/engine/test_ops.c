@@ -1,5 +1,5 @@
 /* test_ops.c - compares each small operation and the linear layer with its formula in double
- * precision, on sizes that are no multiple of a vector or block, and with NaN. */
+ * precision. Sizes are no multiple of a vector or block, and some inputs are NaN. */
 #include "harness/engine/ops.h"
 #include "harness/engine/ops_cross_bf16.h"
 

@@ -1,5 +1,5 @@
-/* test_threads.c - 1, 2 and 3 threads give the same bytes: in every operation and the linear layer,
- * on sizes that are divided among threads, and in a whole rollout. */
+/* test_threads.c - 1, 2 and 3 threads give the same bytes in every operation, in the linear layer
+ * and in a whole rollout. Sizes are large enough to be divided among threads. */
 #include <check.h>
 #include <omp.h>
 #include <stdlib.h>

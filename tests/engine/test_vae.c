@@ -358,9 +358,9 @@ START_TEST(memory)
 }
 END_TEST
 
-/* Sizes of the real decoder at 480x832, also counted layer by layer: states of 944,286,720
- * elements, 73.3 M parameters, 4.35 TFLOP for the first latent frame and 13.55 for each later
- * one. */
+/* Sizes of the real decoder at 480x832, which were also counted layer by layer. It has states of
+ * 944,286,720 elements and 73.3 M parameters. It needs 4.35 TFLOP for the first latent frame and
+ * 13.55 for each later one. */
 enum { REAL_VECTORS = 96 * (127 + 85) + 16 + 3 }; /* number of biases and norm factors */
 
 START_TEST(real_sizes)

@@ -1,6 +1,6 @@
 /* fuzz_spec.c - any text as a method's spec and settings is refused with a message, or gives a
- * scheme whose options are within bounds and can be listed.
- * The first line is the spec, each other line NAME=VALUE. */
+ * scheme. The scheme's options are within bounds and can be listed. The first line is the spec,
+ * each other line NAME=VALUE. */
 #include "tests/fuzz/fuzz.h"
 
 #include <assert.h>

@@ -2,8 +2,8 @@
  * and distinguishes videos.
  *
  * The clips are those of models/nano/truth.safetensors, on which the network was not trained. The
- * recorded values are PyTorch's (models/nano/probe.py): per window of frames, each of five
- * classifier heads gives the probability of its word in the prompt, and the value is their mean. */
+ * recorded values are PyTorch's (models/nano/probe.py). For each window of frames, five classifier
+ * heads give the probability of their words in the prompt, and the value is the mean. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>

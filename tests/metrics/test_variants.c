@@ -1,5 +1,5 @@
-/* test_variants.c - every variant of the metric kernels gives the bits of the portable one, for
- * sizes that are no multiple of a vector, extreme values and NaN. */
+/* test_variants.c - every variant of the metric kernels gives the bits of the portable one. Inputs
+ * have sizes that are no multiple of a vector, extreme values and NaN. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
-/* odd.c - stages of kinds that no built-in stage has: a non-orthogonal transform per head, a grid
- * without noise model, a grid with relative error, and one whose size depends on the data. */
+/* odd.c - stages of kinds that no built-in stage has. They are a non-orthogonal transform per head,
+ * a grid without noise model, a grid with relative error, and a grid whose size depends on the
+ * data. */
 #include <string.h>
 
 #include "methods/plugin.h"

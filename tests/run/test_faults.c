@@ -1,6 +1,6 @@
-/* test_faults.c - injects faults into a sweep: parents and workers killed at random moments;
- * workers that hang, run out of memory, give NaN, print garbage or crash; full disks; a second run
- * on the same database; damaged shards.
+/* test_faults.c - injects faults into a sweep. Parents and workers are killed at random moments.
+ * Workers hang, run out of memory, give NaN, print garbage or crash. Disks are full, a second run
+ * uses the same database, and shards are damaged.
  *
  * After each fault the database is sound, finished cells are unchanged, and every failure has a
  * type and a reason. In the end every cell was counted once, and its results equal those of a run

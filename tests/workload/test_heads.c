@@ -85,9 +85,9 @@ START_TEST(how_they_vary)
         x[2][f] = -1 - (float)f / 100;
     }
     see(x);
-    /* The scores of head 0 alternate by frame. Averaged over the three query frames of a chunk they
-     * still alternate with the distance d, because frame t - d is odd for two or for one of t = 3c
-     * .. 3c + 2. */
+    /* The scores of head 0 alternate by frame. The average over the three query frames of a chunk
+     * still alternates with the distance d. For t = 3c .. 3c + 2, frame t - d is odd twice for one
+     * d and once for the next. */
     class_is(KVR_HEADS_PYRAMID, "wav");
     kvr_heads_close(&heads);
 }

@@ -561,9 +561,9 @@ static const struct {
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 
-/* Both sides compute in double. Only a correction is evaluated in F32, as in attention: it is up to
- * 3, with a relative error of 2e-7, and changes a weight by the same relative error. Apart from
- * that only the order of sums differs. */
+/* Both sides compute in double. Only a correction is evaluated in F32, as in attention. It is up to
+ * 3, with an error of 2e-7 of that, and so is the relative error of a weight. Apart from that only
+ * the order of sums differs. */
 static const double tolerance = 1e-6;
 
 START_TEST(agrees_with_direct_computation)
@@ -682,9 +682,9 @@ START_TEST(weights_are_attended_to)
 END_TEST
 
 /* A token is first visible in the pass after its clean pass. The intended reading encodes no token
- * again. The study's reading does so in every pass, so at age a it has on average (a - 1) P + (P -
- * 1) / 2 encodings over the P passes of a chunk. With REFRESH it does so in every clean pass: a -
- * 1. */
+ * again. The study's reading encodes all tokens in every pass. At age a, the average over the P
+ * passes of a chunk is (a - 1) P + (P - 1) / 2 encodings. With REFRESH it does so in every clean
+ * pass: a - 1. */
 START_TEST(codings_are_counted)
 {
     struct kvr_probe *as_intended = probed("RTN_INT4", 1), *every = probed("RTN_INT4@study", 1);

@@ -35,9 +35,9 @@ static struct kvr_trace *written(const struct kvr_synth *s, const char *name, ui
 }
 
 /* FRAMES x S = 3600 tokens, which at rho = 0.9 are worth 3600 (1 - rho) / (1 + rho) = 190
- * independent ones. For all channels together, a mean is within 4 / sqrt(190) = 0.29 standard
- * deviations, and a standard deviation within 4 / sqrt(2 * 190) = 21 %. Correlations are averaged
- * over all channels and are within 0.05. */
+ * independent ones. A channel's mean is within 4 / sqrt(190) = 0.29 standard deviations. Its
+ * standard deviation is within 4 / sqrt(2 * 190) = 21 %. Factor 4 covers all channels of the test.
+ * Correlations are averaged over all channels and are within 0.05. */
 START_TEST(gives_what_was_asked)
 {
     struct kvr_synth asked, got;
