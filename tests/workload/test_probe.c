@@ -683,8 +683,8 @@ END_TEST
 
 /* A token is first visible in the pass after its clean pass. The intended reading encodes no token
  * again. The study's reading encodes all tokens in every pass. At age a, the average over the P
- * passes of a chunk is (a - 1) P + (P - 1) / 2 encodings. With REFRESH it does so in every clean
- * pass: a - 1. */
+ * passes of a chunk is (a - 1) P + (P - 1) / 2 encodings. With REFRESH it does so in clean passes
+ * only, which gives a - 1. */
 START_TEST(codings_are_counted)
 {
     struct kvr_probe *as_intended = probed("RTN_INT4", 1), *every = probed("RTN_INT4@study", 1);
