@@ -1,24 +1,24 @@
-"""kvtrace: records what a PyTorch model's attention is asked, as a trace that kvreel replays.
+"""kvtrace: records the attention calls of a PyTorch model as a trace that kvreel replays.
 
     import kvtrace
     with kvtrace.record("mine.kvtrace", model="my-model", licence="Apache-2.0", layers=30,
                         frames_per_chunk=3, grid=(30, 52), passes=5):
         pipeline.inference(...)
 
-This file and PyTorch are all it needs: copy it beside your program. Every call of attention becomes a
-file as it happens, so a trace may be larger than memory; index.json comes last, when the block ends
-without an exception. docs/kvtrace.md of kvreel is the format, `kvreel trace check` the judge of it.
+This file needs only PyTorch: copy it into the folder of your program. Each attention call is written to its own
+file immediately, so a trace may be larger than memory. index.json is written when the `with` block ends without an
+exception. kvreel's docs/kvtrace.md defines the format; `kvreel trace check` tests whether a trace conforms.
 
-What is hooked: torch.nn.functional.scaled_dot_product_attention, unless `targets` names others, each
-(object, name, layout): a function whose first three arguments are q, k and v (or query, key and value), as "bthd" (flash-attention's
-[batch, tokens, heads, channels]) or "bhtd" (SDPA's). A function that was imported by name lives in the module
-that imported it: name that module.
+By default the recorder hooks torch.nn.functional.scaled_dot_product_attention. `targets` replaces it with a list of
+(object, name, layout), one per function `object.name`. The function's first three arguments must be q, k and v (or
+query, key and value). The layout is "bthd" for [batch, tokens, heads, channels] (flash-attention) or "bhtd" for
+[batch, heads, tokens, channels] (SDPA). If a module has imported the function by name, `object` is that module.
 
-What is recorded: keys and values as they arrive. Where k has more tokens than q, the last of them are the
-current chunk's and those before were cached; what was cached before the first call becomes chunks without
-queries. `layers` calls make a pass, `passes` passes a chunk, the last of which is the clean one whose keys
-later chunks see. Calls that are not self-attention are left out: those with fewer keys than queries, and
-those for which `take(q, k, v)` is false.
+Each call stores the queries, keys and values of the current chunk. If k has more tokens than q, the last tokens of k
+belong to the current chunk and the earlier ones come from the model's cache. Keys that were cached before the first
+recorded call become chunks without queries. A pass has `layers` calls, and a chunk has `passes` passes. The last pass
+of a chunk is the clean (cache-update) pass, whose keys and values later chunks read. Calls with fewer keys than
+queries are cross-attention and are skipped; so are calls for which `take(q, k, v)` returns false.
 """
 
 import contextlib
@@ -40,7 +40,7 @@ def _bytes(t):
 
 
 def _write(path, tensors):
-    """A safetensors file, wider types first so that all of it is aligned; its sha256."""
+    """Writes `tensors` as a safetensors file, widest types first for alignment. Returns the file's SHA-256 in hex."""
     header, data, at = {}, [], 0
     for name, t in sorted(tensors.items(), key=lambda x: -x[1].element_size()):
         n = t.numel() * t.element_size()
@@ -63,7 +63,20 @@ def _write(path, tensors):
 
 
 class Recorder:
-    """Use record(). `see` takes one call, `put` one whose place is known; whoever hooks by other means calls them."""
+    """Writes a trace to folder `path`, which must be empty. Most programs use record(), which installs the hooks.
+
+    A program with hooks of its own calls `see` for attention calls in their usual order (layer by layer, pass by
+    pass, chunk by chunk), or `put` with an explicit chunk, pass and layer; then it calls `finish`.
+
+    model, licence: stored in index.json; both are required.
+    layers: attention calls per pass. passes: passes per chunk, including the clean pass.
+    frames_per_chunk: latent frames per chunk. grid: rows and columns of tokens in a frame.
+    causal: whether attention within a chunk is causal. kv_heads: number of KV heads, if the program repeats them.
+    window, sink: the model's window and sink in frames; window 0 means all earlier frames.
+    source, text, seed, rope: stored in index.json for information.
+    outputs: whether to store attention outputs. batch: index of the recorded sequence in the batch.
+    take: function of q, k, v that returns False for calls to skip, or None.
+    Raises ValueError if model or licence is empty, or if the folder has files."""
 
     def __init__(self, path, *, model, licence, layers, passes=1, frames_per_chunk=1, grid=(1, 1), causal=False,
                  kv_heads=None, window=0, sink=0, source="", text="", seed=0, rope=None, outputs=True, batch=0,
@@ -76,9 +89,9 @@ class Recorder:
         self.path, self.layers, self.passes, self.frames = path, layers, passes, frames_per_chunk
         self.grid, self.tokens, self.kv_heads = grid, grid[0] * grid[1], kv_heads
         self.outputs, self.batch, self.take = outputs, batch, take
-        self.calls = 0     # of attention that were recorded
-        self.offset = 0    # chunks that were cached before the first call
-        self.listed = []   # passes of the index
+        self.calls = 0     # number of recorded attention calls
+        self.offset = 0    # number of chunks that were cached before the first call
+        self.listed = []   # entries of `passes` in index.json
         self.index = {"format": "kvtrace", "version": 1,
                       "model": {"name": model, "licence": licence, "source": source}, "text": text,
                       "seed": seed, "window": window, "sink": sink,
@@ -89,7 +102,7 @@ class Recorder:
     # -- one call -----------------------------------------------------------------------------
 
     def _heads(self, x):
-        """Keys and values that were repeated for grouped queries, once each."""
+        """Removes the copies of KV heads that the program made for grouped-query attention."""
         heads = x.shape[1]
         if self.kv_heads and heads != self.kv_heads:
             if heads % self.kv_heads:
@@ -98,7 +111,7 @@ class Recorder:
         return x
 
     def _fits(self, q, k, v):
-        """The layout of all calls is that of the first."""
+        """Raises ValueError if a call's shapes differ from the first call's."""
         sizes = {"kv_heads": k.shape[1], "head_dim": k.shape[2]}
         if q is not None:
             sizes["heads"] = q.shape[1]
@@ -129,7 +142,7 @@ class Recorder:
         entry["sha256"].append(_write(os.path.join(self.path, name), tensors))
 
     def _put_cached(self, layer, k, v):
-        """Keys from before the first call: whole chunks, without queries."""
+        """Stores the keys and values that were cached before the first call, as whole chunks without queries."""
         step = self.frames * self.tokens
         if k.shape[0] % step:
             raise ValueError("kvtrace: %d tokens were cached before the first call, need whole chunks of %d; "
@@ -140,7 +153,10 @@ class Recorder:
         self.offset = k.shape[0] // step
 
     def see(self, q, k, v, out=None, scale=None):
-        """q, k, v, out: [tokens, heads, channels] of one sequence."""
+        """Records the next attention call of one sequence.
+
+        q, out: [queries, heads, channels]; k, v: [cached + queries, KV heads, channels]; scale: the softmax scale,
+        None for 1 / sqrt(channels). Raises ValueError if the shapes differ from the first call's."""
         n = q.shape[0]
         k, v = self._heads(k), self._heads(v)
         self._fits(q, k, v)
@@ -149,7 +165,7 @@ class Recorder:
             self._put_cached(layer, k[:-n], v[:-n])
         elif at == 0 and layer > 0 and self.offset:
             raise ValueError("kvtrace: layer %d has no cached tokens, layer 0 had" % layer)
-        if scale is not None:  # attention is softmax(q k^T / sqrt(D)): what differs goes into q
+        if scale is not None:  # a trace's scale is 1 / sqrt(D): multiply q by the ratio of the two scales
             factor = scale * math.sqrt(q.shape[2])
             q = q if abs(factor - 1) < 1e-6 else q.float() * factor
         tensors = {"q": q, "k": k[-n:], "v": v[-n:]}
@@ -160,8 +176,10 @@ class Recorder:
         self.calls += 1
 
     def put(self, chunk, index, layer, clean, k, v, q=None, out=None):
-        """One call in a place that the caller knows, where chunks do not come one after another: k, v, q and out of
-        the chunk alone, [tokens, heads, channels]. Without q: a clean pass of which nobody asks anything."""
+        """Records one attention call for an explicit chunk, pass `index` and layer, for models that interleave chunks.
+
+        q, out: [tokens, heads, channels]; k, v: [tokens, KV heads, channels] of the chunk alone, without cached tokens.
+        clean: whether this is the chunk's clean pass. q None: a clean pass that computes no attention."""
         k, v = self._heads(k), self._heads(v)
         self._fits(q, k, v)
         tensors = {"k": k, "v": v}
@@ -206,7 +224,7 @@ class Recorder:
                 setattr(o, name, function)
 
     def finish(self):
-        """Writes the index. A last chunk whose clean pass never came stays as it is."""
+        """Writes index.json; the last chunk may lack its clean pass. Raises ValueError without whole passes."""
         if self.calls == 0:
             raise ValueError("kvtrace: no call of attention was seen: is it hooked where it is called from?")
         if self.calls % self.layers:
@@ -219,7 +237,9 @@ class Recorder:
 
 @contextlib.contextmanager
 def record(path, *, targets=None, **about):
-    """Records what is attended to in the block; `about` is Recorder's. See the top of this file."""
+    """Records the attention calls inside the `with` block to folder `path`, and yields the Recorder.
+
+    targets: hooked functions, see the top of this file. about: keyword arguments of Recorder."""
     recorder = Recorder(path, **about)
     with recorder.hooked(targets):
         yield recorder

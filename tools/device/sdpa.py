@@ -1,10 +1,11 @@
-"""sdpa.py - PyTorch's attention at the shapes of `bench attention`, as rows of the same kind.
+"""sdpa.py - times PyTorch's attention at the shapes of `bench attention`, in the same JSON rows.
 
     python3 tools/device/sdpa.py ROUNDS > rows.jsonl
 
-4680 queries, BF16, 12 heads of 128, through cuDNN where PyTorch has it, else through flash
-attention (the row says which). Times are of CUDA events, one call each, the device kept busy while
-it is queued. Another process than ours: the two do not take turns."""
+Each measurement has 4680 queries in BF16 with 12 heads of 128 channels. PyTorch's cuDNN and flash
+backends each give one row per number of keys. CUDA events time one call each; a preceding memset
+keeps the device busy while the call is queued. kvreel's own times come from another process, so the
+two are not interleaved."""
 
 import json
 import statistics
