@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""to-parquet.py - results as Parquet, for pandas, Polars, DuckDB or Arrow.
+"""to-parquet.py - converts results to Parquet, for pandas, Polars, DuckDB or Arrow.
 
     tools/to-parquet.py kvreel.db -o parquet/              # a file per table and view that has rows
     tools/to-parquet.py kvreel.db -o parquet/ summary metric
     kvreel query --jsonl 'SELECT * FROM cells_wide' | tools/to-parquet.py - -o wide.parquet
 
-Needs Python 3.9 or later and the package pyarrow (`pip install pyarrow`). The database is only read,
-a damaged one is found by `kvreel fsck` first. A column has one type: integers, else reals, else
-texts; NULL stays NULL.
+Needs Python 3.9 or later and the package pyarrow (`pip install pyarrow`). The database is opened
+read-only and not checked for damage: `kvreel fsck` does that. A column has the first of these types
+that fits all its values: boolean, int64, float64, binary, text. NULL stays NULL.
 """
 
 import argparse
@@ -26,7 +26,7 @@ INT64 = range(-(2**63), 2**63)
 
 
 def column(values):
-    """One type for all of them, the narrowest that loses nothing."""
+    """Returns the values as a pyarrow array of the narrowest type that represents them all."""
     kinds = {type(v) for v in values if v is not None}
     if kinds <= {bool}:
         return pyarrow.array(values, pyarrow.bool_())
@@ -49,7 +49,7 @@ def write(path, names, rows):
 
 
 def from_database(db, wanted, folder):
-    # As a URI a path may not have these.
+    # A SQLite URI requires %, ? and # in the path to be escaped.
     name = str(pathlib.Path(db).resolve()).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
     con = sqlite3.connect(f"file:{name}?mode=ro", uri=True)
     there = [r[0] for r in con.execute(

@@ -1,9 +1,10 @@
-"""attention.py - kvreel's attention beside a peer's at the same shapes; what both scripts share.
+"""attention.py - times kvreel's attention and another library's at the same shapes.
 
-Shapes are those of `kvreel bench attention`, found in its rows' names, and those of --shapes. A
-peer is a list of (name, limit, open): open(q, k, v, threads) gives an object with run(), result()
--> [queries, heads, d], close(), and `held`, the k and v that it reads. Before anything is timed
-its relative error against a softmax in double of what it reads has to be within the limit."""
+ggml_attention.py and attention_torch.py call it. The shapes come from --shapes, by default from the
+row names of `kvreel bench attention`. `peers` lists (name, limit, open) for each implementation of
+the other library. open(q, k, v, threads) returns an object with run(), close(), result() ->
+[queries, heads, d], and `held`, the k and v after conversion to the implementation's type. Before
+timing, the relative L2 error of result() against a float64 softmax over `held` must be at most `limit`."""
 
 import re
 import sys
@@ -11,9 +12,9 @@ import sys
 import common
 import numpy as np
 
-HEADS = {"108x756": (3, 64)}  # the bundled model's; all other shapes have Wan's heads
+HEADS = {"108x756": (3, 64)}  # heads and head_dim of the bundled model's shape; all others have Wan's
 WAN = (12, 128)
-CHECKED = 24  # queries
+CHECKED = 24  # number of queries whose result is checked
 
 
 def add_arguments(parser):
@@ -29,13 +30,14 @@ def shape_of(name):
 
 
 def row_shapes(names):
-    """The shapes of `kvreel bench attention`. A row measured again for another reference ends in that
-    reference's name (.onednn, .bf16) and has a row without it."""
+    """Returns the shapes in the row names of `kvreel bench attention`.
+
+    Names that end in a reference (.onednn, .bf16) are skipped: the same shape has a row without it."""
     return [found[1] for n in names if (found := re.search(r"\.(\d+x\d+)$", n))]
 
 
 def tensors(queries, keys, heads, d):
-    """q, k, v of normal numbers, [heads, tokens, d]; values as BF16 holds them."""
+    """Returns normally distributed q, k, v as float32 [heads, tokens, d], truncated to BF16's precision."""
     draw = np.random.default_rng(1)
     x = [draw.standard_normal((heads, n, d), np.float32) for n in (queries, keys, keys)]
     for a in x:
@@ -45,7 +47,7 @@ def tensors(queries, keys, heads, d):
 
 
 def by_definition(q, k, v, rows):
-    """softmax(q k^T / sqrt(d)) v of some queries, in double: [rows, heads, d]"""
+    """Returns softmax(q k^T / sqrt(d)) v in float64 for the queries with indices `rows`: [rows, heads, d]."""
     q, k, v = (x.astype(np.float64) for x in (q[:, rows], k, v))
     s = q @ k.transpose(0, 2, 1) / np.sqrt(q.shape[-1])
     p = np.exp(s - s.max(-1, keepdims=True))
@@ -83,7 +85,9 @@ def open_cases(peers, name, threads):
 
 
 def turns(args, peers, threads):
-    """Rows of one number of threads. kvreel is the first: its rows' names say which shapes."""
+    """Returns the table's rows for one number of threads.
+
+    In each round kvreel runs first, because its row names give the shapes."""
     ours, cases = [], None
     for _ in range(args.rounds):
         ours.append({} if args.shapes else common.bench(args, "attention", threads))

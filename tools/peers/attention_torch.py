@@ -1,9 +1,9 @@
-"""attention_torch.py - kvreel's attention beside PyTorch's on the CPU.
+"""attention_torch.py - times kvreel's attention and PyTorch's on the CPU.
 
     python3 tools/peers/attention_torch.py [--shapes 768x4680,..] [--threads 1,2]
 
-scaled_dot_product_attention and the two products written out (bmm, softmax, bmm), FP32 and
-BF16. Before anything is timed each has to agree with a softmax in double."""
+PyTorch runs scaled_dot_product_attention and the explicit sequence bmm, softmax, bmm, each in FP32
+and BF16. Before timing, each result is compared with a float64 softmax."""
 
 import argparse
 
@@ -26,7 +26,7 @@ class Work:
         torch.set_num_threads(threads)
         self.function = function
         self.inputs = [torch.from_numpy(x).to(dtype) for x in (q, k, v)]
-        self.held = k, v  # BF16 holds them as they are
+        self.held = k, v  # exact in BF16
 
     def run(self):
         with torch.no_grad():
@@ -43,8 +43,8 @@ def of(function, dtype):
     return lambda q, k, v, threads: Work(function, dtype, q, k, v, threads)
 
 
-# BF16 keeps 8 bits: weights and the result are each rounded by up to 2^-9 of themselves, scores
-# of up to 4 by up to 2^-7; FP32: sums of thousands.
+# Limits of the relative error. BF16 has 8 significant bits: weights and results are rounded by up to
+# 2^-9 of their value, and scores of up to 4 by up to 2^-7. FP32 accumulates thousands of terms.
 PEERS = [
     ("torch SDPA F32", 1e-4, of(sdpa, torch.float32)),
     ("torch SDPA BF16", 2e-2, of(sdpa, torch.bfloat16)),

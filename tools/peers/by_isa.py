@@ -1,20 +1,21 @@
-"""by_isa.py - results of run.sh under several instruction sets, side by side.
+"""by_isa.py - merges results of run.sh under several instruction sets into one table per benchmark.
 
     python3 tools/peers/by_isa.py [-c COLUMN].. avx2=avx2.md avx512=avx512.md amx=amx.md >tables.md
 
-A file is what `ISA=NAME tools/peers/run.sh FILE` wrote. Cells are medians. -c takes the columns that
-contain COLUMN, instead of all. A row or column that a file lacks has a dash."""
+`ISA=NAME tools/peers/run.sh FILE` writes the input files. The output shows medians, with one column
+per instruction set. -c selects the columns whose name contains COLUMN; by default all appear. A dash
+marks a value that a file lacks."""
 
 import argparse
 import pathlib
 
 import common
 
-KEYS = ("method", "input", "shape", "what", "threads", "who")  # what tells a row from others
+KEYS = ("method", "input", "shape", "what", "threads", "who")  # columns that identify a row
 
 
 def sections(path):
-    """{title: [row, ..]}, a row a dict of text by column"""
+    """Parses a Markdown file; returns {section title: [row, ..]}, each row a dict {column: text}."""
     found, title, columns = {}, None, None
     for line in pathlib.Path(path).read_text().splitlines():
         if line.startswith("## "):
@@ -29,7 +30,7 @@ def sections(path):
 
 
 def side_by_side(files, title, wanted):
-    """Columns and rows of one title: the wanted columns that are not keys, once for every file"""
+    """Returns columns and rows of one section; each column that contains a word of `wanted` appears once per file."""
     rows, values, keys = {}, [], []
     for name, tables in files.items():
         for row in tables.get(title, []):

@@ -1,7 +1,7 @@
-"""common.py - what every comparison needs: kvreel's figures, the machine's facts, a table.
+"""common.py - shared code of the comparisons with other libraries (peers): runs kvreel, writes tables.
 
-A peer and kvreel take turns: a round measures the peer, then starts `kvreel bench`, so that a
-busy machine moves both. Ratios are formed round by round."""
+Each round measures both the peer and `kvreel bench`, so that load on the machine affects both.
+Ratios are computed within each round."""
 
 import json
 import os
@@ -37,7 +37,7 @@ def thread_counts(args):
 
 
 def kvreel(args, words, threads):
-    """Standard output of one run of kvreel; it ends the script when kvreel fails."""
+    """Runs kvreel with OMP_NUM_THREADS=threads; returns its standard output. Exits if kvreel fails."""
     env = dict(os.environ, OMP_NUM_THREADS=str(threads))
     done = subprocess.run([args.kvreel, *words], env=env, capture_output=True, text=True)
     if done.returncode != 0:
@@ -46,11 +46,11 @@ def kvreel(args, words, threads):
 
 
 def bench(args, name, threads):
-    """{row name: speed in the row's unit}, each the median of three turns inside kvreel."""
+    """Runs `kvreel bench NAME`; returns {row name: speed in the row's unit}, each the median of 3 rounds."""
     rows = json.loads(kvreel(args, ["bench", name, "--rounds", "3", "--json"], threads))
     found = {}
     for row in rows:
-        # Rows of codecs end with their variant and threads: those of 1 thread come along.
+        # Names of codec rows end with variant and threads. kvreel also reports 1 thread: skip those rows.
         tail = re.fullmatch(r"(.+)\.[a-z0-9_]+\.t(\d+)", row["name"])
         if not tail or int(tail[2]) == threads:
             found[tail[1] if tail else row["name"]] = row["median"]
@@ -72,7 +72,7 @@ def load():
 
 
 def facts(args, peers):
-    """Lines that stand above a table."""
+    """Returns the lines above a table: CPU, kvreel's version and build, the peers' versions, rounds and load."""
     about = json.loads(kvreel(args, ["version", "--json"], 1))
     changed = " with changes" if about["dirty"] else ""
     variant = about.get("variant") or os.environ.get("KVREEL_CPU") or "not told by this build"
@@ -98,7 +98,7 @@ def quartiles(values):
 
 
 def ratio_text(ratios):
-    """Median and quartiles of ratios, or a dash where there are none."""
+    """Formats the median and quartiles of ratios; returns "-" for an empty list."""
     if not ratios:
         return "-"
     low, mid, high = quartiles(ratios)
@@ -110,7 +110,7 @@ def number(x, digits=3):
 
 
 def write_table(title, head, columns, rows, notes=()):
-    """A markdown section: rows are dicts of text or numbers under the columns' names."""
+    """Prints a Markdown section; each row is a dict {column: text or number}."""
     print(f"\n## {title}\n")
     print("\n".join(head) + "\n")
     print("| " + " | ".join(columns) + " |")
@@ -130,7 +130,7 @@ def write_json(args, title, head, rows):
 
 
 def write_safetensors(path, tensors):
-    """tensors: {name: (dtype, shape, bytes)}; a header of 8-byte length and JSON, then the data."""
+    """Writes a safetensors file. tensors: {name: (dtype, shape, bytes)}."""
     header, data = {}, []
     at = 0
     for name, (dtype, shape, raw) in tensors.items():
@@ -144,7 +144,7 @@ def write_safetensors(path, tensors):
 
 
 def read_safetensors(path):
-    """{name: (dtype, shape, bytes)}"""
+    """Returns the tensors of a safetensors file as {name: (dtype, shape, bytes)}."""
     raw = pathlib.Path(path).read_bytes()
     (n,) = struct.unpack_from("<Q", raw)
     header = json.loads(raw[8 : 8 + n])

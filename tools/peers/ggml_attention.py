@@ -1,19 +1,19 @@
-"""ggml_attention.py - kvreel's attention beside ggml's on the CPU.
+"""ggml_attention.py - times kvreel's attention and ggml's on the CPU.
 
     python3 tools/peers/ggml_attention.py [--ggml DIR] [--shapes 768x4680,..] [--threads 1,2]
 
-ggml_flash_attn_ext with K and V as F32, F16, Q8_0 and Q4_0, each coded by ggml itself before the
-timing; no mask. Before anything is timed its result has to agree with a softmax in double."""
+ggml_flash_attn_ext runs without a mask on K and V in F32, F16, Q8_0 and Q4_0, which ggml encodes
+before the timing. Before timing, each result is compared with a float64 softmax."""
 
 import argparse
 
 import attention
 import ggml_lib
 
-# Relative error against a softmax in double of the keys and values as ggml decodes them. F32: sums
-# of thousands. F16: where it takes few queries at a time it adds V up in F16. Q8_0, Q4_0: it codes
-# the query as Q8_0; the largest of 32 normal numbers is about 2.5, so an element is off by
-# 2.5 / 127 / sqrt(12) = .006, a score by as much, and a weight by that part of itself.
+# Limits of the relative error against a float64 softmax over the keys and values that ggml decodes.
+# F32: sums of thousands of terms. F16: for few queries ggml accumulates V in F16. Q8_0, Q4_0: ggml
+# encodes the query as Q8_0. The largest of 32 normal numbers is about 2.5, so the error of an element
+# is 2.5 / 127 / sqrt(12) = .006 (RMS). Scores have the same error, and weights this relative error.
 LIMITS = {"F32": 1e-4, "F16": 1e-2, "Q8_0": 2e-2, "Q4_0": 2e-2}
 
 

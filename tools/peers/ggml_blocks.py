@@ -1,10 +1,10 @@
-"""ggml_blocks.py - what ggml makes of blocks of each quantised type, as a GGUF file.
+"""ggml_blocks.py - writes a GGUF file of random blocks of each quantized type, with ggml's decoded values.
 
     python3 tools/peers/ggml_blocks.py [--ggml DIR] tests/fixtures/gguf/blocks.gguf
 
-For every type that kvreel reads: tensor NAME of 3 rows (random bytes with finite scales, so that
-every code and scale occurs), and NAME.f32, the same as ggml's to_float decodes it. The test
-tests/files/test_gguf.c holds kvreel's dequantisers against it."""
+For each type that kvreel reads, tensor NAME has 3 rows of random bytes with finite scales, so that
+all codes occur. Tensor NAME.f32 has the values to which ggml's to_float decodes them.
+tests/files/test_gguf.c compares kvreel's dequantizers with these values."""
 
 import argparse
 import struct
@@ -12,7 +12,7 @@ import struct
 import ggml_lib
 import numpy as np
 
-# Type numbers, elements and bytes of a block, and the places of its F16 numbers.
+# Per type: its number in GGUF, elements per block, bytes per block, byte offsets of the block's F16 values.
 BLOCKS = {
     "Q4_0": (2, 32, 18, (0,)),
     "Q4_1": (3, 32, 20, (0, 2)),

@@ -1,11 +1,11 @@
-"""ggml_codecs.py - kvreel's codecs beside ggml's on the CPU.
+"""ggml_codecs.py - times kvreel's codecs and ggml's on the CPU.
 
     python3 tools/peers/ggml_codecs.py [--ggml DIR] [--threads 1,2]
 
-from_float and to_float of Q4_0 and Q8_0 (32 channels share a step), of one tensor [4680, 12, 128]
-in F32; with more threads each takes its part of the rows. Other formats than kvreel's: the table
-sets speeds side by side, not codecs of equal quality. Before anything is timed every decoded
-element has to lie within its format's error."""
+ggml's from_float and to_float encode and decode one F32 tensor [4680, 12, 128] as Q4_0 and Q8_0, in
+which 32 channels share a scale. The rows are divided among the threads. ggml's formats differ from
+kvreel's, so the table compares speeds of codecs with different errors. Before timing, each decoded
+element's error must be within the bound of its format."""
 
 import argparse
 import concurrent.futures
@@ -16,16 +16,18 @@ import ggml_lib
 import numpy as np
 
 TOKENS, HEADS, DIM = 4680, 12, 128
-BF16_BYTES = TOKENS * HEADS * DIM * 2  # `kvreel bench codec` counts these
+BF16_BYTES = TOKENS * HEADS * DIM * 2  # GB/s count the tensor's BF16 bytes, as in `kvreel bench codec`
 BLOCK = 32
-# The step of a block over its largest magnitude, and the largest error in steps: codes of Q8_0
-# are rounded, those of Q4_0 too but end one short on the side that is smaller. FP16 holds the
-# step to 2^-11 of itself.
+# Per format: (quantization step / largest magnitude of the block, largest error in steps, largest
+# code). Both formats round to nearest. Q4_0 has the codes -8 .. 7, so a value near +8 steps has an
+# error of up to 1 step. The step is stored in FP16, with a relative error of up to 2^-11.
 FORMATS = {"Q8_0": (1 / 127, 0.5, 127), "Q4_0": (1 / 8, 1.0, 8)}
 
 
 def values():
-    """As `kvreel bench codec` draws them: one channel ten times as large, single ones thirty."""
+    """Returns normal values like those of `kvreel bench codec`, in BF16's precision, with outliers.
+
+    Channel 5 is multiplied by 10, and every 10007th element by 30."""
     x = np.random.default_rng(1).standard_normal((TOKENS * HEADS, DIM), np.float32)
     x[:, 5] *= 10
     x.reshape(-1)[::10007] *= 30

@@ -1,9 +1,8 @@
-"""ggml_lib.py - the few functions of ggml that are measured, by ctypes.
+"""ggml_lib.py - ctypes bindings of the ggml functions that the comparisons call.
 
-The shared libraries are those of the wheel libggml-python, or of a folder named by the user
-(libggml-base.so and libggml-cpu.so: one's own build, for this CPU). Only what ggml.h and
-ggml-cpu.h declare is used; structs that the library fills in get room to spare, so that a
-version with more fields at the end of one does no harm."""
+libggml-base.so and libggml-cpu.so come from the wheel libggml-python, or from the folder --ggml (a
+build for this CPU). All functions are declared in ggml.h or ggml-cpu.h. Structs that ggml fills in
+have extra space at the end, so that a newer version with additional fields does not overflow them."""
 
 import ctypes
 import importlib.util
@@ -12,9 +11,9 @@ import pathlib
 import common
 import numpy as np
 
-TYPES = {"F32": 0, "F16": 1, "Q4_0": 2, "Q8_0": 8}  # enum ggml_type: those of the GGUF format
+TYPES = {"F32": 0, "F16": 1, "Q4_0": 2, "Q8_0": 8}  # enum ggml_type, the same numbers as in GGUF
 FEATURES = ("avx2", "avx512", "avx512_vnni", "avx_vnni", "neon", "dotprod", "llamafile")
-OVERHEAD = 1 << 20  # of a context: tensors' headers and the graph
+OVERHEAD = 1 << 20  # bytes of a context for tensor headers and the graph
 
 address = ctypes.c_void_p
 
@@ -109,14 +108,14 @@ class Ggml:
         return self.row_size(TYPES[kind], n)
 
     def encoder(self, kind):
-        """f(source address, target address, count)"""
+        """Returns ggml's encoder f(source address, target address, number of elements)."""
         return self.get_type_traits_cpu(TYPES[kind]).contents.from_float
 
     def decoder(self, kind):
         return self.get_type_traits(TYPES[kind]).contents.to_float
 
     def coded(self, x, kind):
-        """float32 [..., n] as bytes of this type, and those as float32 again."""
+        """Encodes x, float32 [..., n], as ggml type `kind`; returns (bytes as uint8, decoded float32 [..., n])."""
         x = np.ascontiguousarray(x, np.float32)
         if kind == "F32":
             return x.view(np.uint8).reshape(-1), x
@@ -128,8 +127,10 @@ class Ggml:
 
 
 class Attention:
-    """One ggml_flash_attn_ext: q [heads, queries, d] in F32, k and v [heads, keys, d] of a type,
-    each head's rows together, no mask; the result is [queries, heads, d] in F32."""
+    """A graph of one ggml_flash_attn_ext without a mask.
+
+    q: float32 [heads, queries, d]; k, v: float32 [heads, keys, d], encoded as ggml type `kind`.
+    `out` is float32 [queries, heads, d]; `held` has the decoded k and v."""
 
     def __init__(self, ggml, q, k, v, kind, threads):
         self.ggml = ggml

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""llama_nll.py - how likely llama.cpp and kvreel find the same tokens, from the same weights.
+"""llama_nll.py - compares the NLL of the same tokens in llama.cpp and kvreel, with the same weights.
 
     make model-smollm2
     tools/peers/llama_nll.py [--text gpl-3] [--tokens 512]
 
-Nothing is timed. llama.cpp multiplies coded matrices by activations that it codes as Q8, kvreel widens
-them to F32; so the weights are widened here, too, into a GGUF file of F32 that llama.cpp then reads with
-an F32 cache: that has to agree to --within (1e-3 nat). What it makes of the file as it is stands beside
-it, and is what its Q8 does."""
+Nothing is timed. kvreel dequantizes the weights to F32, while llama.cpp multiplies quantized weights by
+activations that it quantizes to Q8. For an equal comparison this script writes the weights as an F32 GGUF
+file, which llama.cpp reads with an F32 cache. Its NLL must agree with kvreel's to --within (1e-3 nat).
+The table also has llama.cpp's NLL from the original file, which shows the effect of Q8 activations."""
 
 import pathlib
 import tempfile
@@ -19,7 +19,7 @@ import numpy as np
 
 
 def widen(source, target):
-    """The GGUF file `source` with all its tensors as F32."""
+    """Writes `target`, a copy of the GGUF file `source` with all tensors dequantized to F32."""
     reader = gguf.GGUFReader(source)
     writer = gguf.GGUFWriter(target, reader.fields["general.architecture"].contents())
     for field in reader.fields.values():
@@ -39,7 +39,7 @@ def widen(source, target):
 
 
 def llama_nll(path, ids, threads):
-    """What llama.cpp makes of the tokens with the weights at `path`."""
+    """Returns llama.cpp's mean NLL of the tokens `ids`, in nats per token, with the weights at `path`."""
     model = llama_cpp.Llama(
         model_path=str(path),
         n_ctx=len(ids),

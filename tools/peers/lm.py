@@ -1,4 +1,4 @@
-"""lm.py - what comparisons of a language model share: the tokens, kvreel's likelihood, the table."""
+"""lm.py - shared code of the language-model comparisons: reads the tokens, runs `kvreel nll`, writes the table."""
 
 import argparse
 import glob
@@ -10,7 +10,7 @@ import numpy as np
 
 
 class Question:
-    """Which weights, which tokens, and what kvreel makes of them."""
+    """The command line's model and tokens, with kvreel's mean NLL of the tokens in `ours` (nats per token)."""
 
     def __init__(self, doc, within):
         parser = argparse.ArgumentParser(description=doc.split("\n")[0])
@@ -37,7 +37,9 @@ class Question:
         self.ours = json.loads(common.kvreel(args, words, self.threads))["nll"]
 
     def answer(self, peer, theirs, others=()):
-        """Write the table of `peer` and the (name, nll) in `others`; the peer has to agree."""
+        """Writes the table of NLLs; exits with an error if `theirs` differs from kvreel's by more than --within.
+
+        peer: the peer's version for the table's head. theirs, others: (name, NLL in nats per token)."""
         args = self.args
         rows = [{"what": "kvreel", "NLL": f"{self.ours:.6f}", "less kvreel": ""}]
         for name, nll in [theirs, *others]:
@@ -53,7 +55,9 @@ class Question:
 
 
 def nll(logits, ids):
-    """Mean of -log p of tokens 1 .., each given all before it; logits [T - 1 or T, V] to nats in float64."""
+    """Returns the mean of -log p of tokens 1 .. T - 1, each given all earlier tokens, in nats, computed in float64.
+
+    logits: [T - 1 or T, V]; ids: [T]."""
     x = np.asarray(logits[: len(ids) - 1], dtype=np.float64)
     top = x.max(axis=1)
     total = np.log(np.exp(x - top[:, None]).sum(axis=1)) + top

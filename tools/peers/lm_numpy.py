@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""lm_numpy.py - a language model's forward in NumPy, FP32, from the weights of its GGUF file.
+"""lm_numpy.py - a language model's forward pass in NumPy, in FP32, from the weights of its GGUF file.
 
     make model-smollm2
     tools/peers/lm_numpy.py [--text gpl-3] [--tokens 512]
 
-Nothing is timed: the likelihood of the same tokens has to be that of `kvreel nll` to --within (1e-4
-nat). Written from the architecture's definition, not from kvreel's code: rms norms, adjacent pairs
-turned by position * base^(-2i / D), grouped queries, a causal softmax, silu(gate) * up."""
+Nothing is timed. The NLL of the tokens must agree with `kvreel nll` to --within (1e-4 nat). The forward
+pass follows the Llama architecture and shares no code with kvreel: RMS norms, RoPE on adjacent pairs by
+position * base^(-2i / D), grouped queries, a causal softmax, and silu(gate) * up."""
 
 import gguf
 import lm
@@ -32,7 +32,7 @@ def rms(x, weight, eps):
 
 
 def rotate(x, base):
-    """x [T, heads, D]"""
+    """Applies RoPE to x [T, heads, D]."""
     n, _, d = x.shape
     angle = np.arange(n)[:, None, None] * base ** (-2.0 * np.arange(d // 2) / d)
     cos, sin = np.cos(angle).astype(np.float32), np.sin(angle).astype(np.float32)
@@ -43,7 +43,7 @@ def rotate(x, base):
 
 
 def forward(w, ids):
-    """Logits [T, V]."""
+    """Returns the logits [T, V] of token ids [T]."""
     heads, kv = w.number("attention.head_count"), w.number("attention.head_count_kv")
     eps, base = w.number("attention.layer_norm_rms_epsilon"), w.number("rope.freq_base")
     embedding = w["token_embd.weight"]

@@ -1,6 +1,7 @@
-"""oracle.py - what the comparisons with peers' own code share: input, kvreel's decoded values, a report.
+"""oracle.py - shared code of the scripts oracle_*.py, which compare kvreel's results with another project's code.
 
-Each script prints "ok - ROW: what agrees" or "FAIL - ...", and a table for tools/peers/README.md with --table."""
+Each script prints "ok - METHOD, PACKAGE VERSION: what agrees" or "FAIL - ..." per comparison, and with --table also
+the rows of the table in tools/peers/README.md."""
 
 import argparse
 import importlib
@@ -40,7 +41,7 @@ def arguments(text):
 
 
 def needs(*modules):
-    """Ends with status 77 and the reason where a package is missing."""
+    """Exits with status 77 (skipped) and prints the reason if Python lacks one of these modules."""
     for module in modules:
         try:
             importlib.import_module(module)
@@ -50,7 +51,9 @@ def needs(*modules):
 
 
 def inputs(tokens=96, heads=2, dim=64, seed=7):
-    """Keys and values with what hurts: an outlier channel, a row of zeros, tiny and large rows."""
+    """Returns normal k, v as float32 [tokens, heads, dim] with difficult cases.
+
+    k has an outlier channel (x 40) and a token of zeros; v has a token scaled by 1e-4 and one by 1e4."""
     rng = np.random.default_rng(seed)
     k, v = rng.standard_normal((2, tokens, heads, dim)).astype(np.float32)
     k[:, :, 5] *= 40
@@ -61,7 +64,7 @@ def inputs(tokens=96, heads=2, dim=64, seed=7):
 
 
 def decoded(method, k, v, *options):
-    """kvreel's decoded (k, v)."""
+    """Encodes and decodes k, v with `kvreel codec`; returns the decoded (k, v)."""
     from safetensors.numpy import load_file, save_file
     with tempfile.TemporaryDirectory() as folder:
         a, b = os.path.join(folder, "a.safetensors"), os.path.join(folder, "b.safetensors")
@@ -78,7 +81,9 @@ def decoded(method, k, v, *options):
 
 
 def compare(ours, theirs, bound=0.0):
-    """(within `bound` of themselves?, what is said): how many values differ and by how much."""
+    """Compares two lists of arrays; returns (whether all relative errors are at most `bound`, message).
+
+    The message has the number of differing values and the largest relative error."""
     n = different = 0
     most = 0.0
     for a, b in zip(ours, theirs):

@@ -1,5 +1,6 @@
-"""flashdreams' KV cache, sink and window, beside kvreel's cache: what attention gives over many chunks, uncoded and
-with kvreel's methods inside it (examples/flashdreams_cache.py)."""
+"""Compares flashdreams' KV cache with kvreel's: attention outputs over 9 chunks with several windows and sinks.
+
+The cache is flashdreams' own for BF16, and examples/flashdreams_cache.py with kvreel's methods otherwise."""
 
 import sys
 
@@ -18,7 +19,7 @@ from rollout import CHUNK, CHUNKS, DIM, FRAME, HEADS, chunks, compare  # noqa: E
 
 
 def engine(cache, x):
-    """flashdreams' calls, a softmax of torch behind them."""
+    """Calls the cache as flashdreams does; attention is PyTorch's. Returns outputs [passes, tokens, heads, dim]."""
     out = []
     for i in range(CHUNKS):
         for q, k, v in x[i]:

@@ -1,5 +1,6 @@
-"""flashdreams' Wan network and sampler over the weights of tests/fixtures/wan_tiny beside the results recorded there,
-which `kvreel engine check` compares with kvreel's engine: forwards, the loop, window and sink."""
+"""Runs flashdreams' Wan network and sampler on tests/fixtures/wan_tiny and compares with the recorded results.
+
+`kvreel engine check` compares kvreel's engine with the same results: forwards, and rollouts with window and sink."""
 
 import json
 
@@ -22,7 +23,7 @@ REL, ABS = 1e-5, 1e-4  # the fixture's contract (its README)
 
 
 def rotate(x, freqs, interleaved):
-    """The kernel of flashdreams is Triton's: pairs (2k, 2k+1) by freqs[2k], here without a GPU."""
+    """Replaces flashdreams' Triton kernel on the CPU: rotates channel pairs (2k, 2k + 1) of x by freqs[2k], in place."""
     assert interleaved
     turn = torch.polar(torch.ones((), dtype=torch.float64), freqs[:, 0, :, ::2].double())
     pairs = torch.view_as_complex(x.double().unflatten(-1, (-1, 2)))
@@ -41,18 +42,18 @@ def network(c):
 
 
 class Rollout:
-    """One video: a cache of so many frames, `sink` of them kept."""
+    """The rollout of one video with a cache of `frames` frames, of which the first `sink` are never evicted."""
 
     def __init__(self, frames, sink=0):
         n = config["latent_height"] * config["latent_width"] // 4
-        # Rows of the prompt that are padding are attended to, as in Wan.
+        # Cross-attention includes the prompt's padding rows, as in Wan.
         self.cache = net.initialize_cache(chunk * n, (frames - sink) * n, sink * n, data["prompt_embeds"])
         self.size = config["latent_height"] // 2, config["latent_width"] // 2
         self.rope = RotaryPositionEmbedding3D(config["dim"] // config["num_heads"], *self.size, chunk,
                                               interleaved=True, device=torch.device("cpu"))
 
     def flow(self, x, timesteps, index):
-        """x [frames, channels, height, width], a timestep for each frame."""
+        """Returns the flow of chunk `index` for x [frames, channels, height, width]; timesteps: one per frame."""
         per_token = timesteps.float().repeat_interleave(self.size[0] * self.size[1])
         tokens = net(net.patchify_and_maybe_split_cp(x), per_token, self.cache, self.rope.shift_t(index), index)
         return net.unpatchify_and_maybe_gather_cp(*self.size, tokens)
@@ -63,7 +64,9 @@ class Rollout:
 
 
 def sample(frames, sink, noise, renoise):
-    """flashdreams' sampler; what it draws comes from the fixture."""
+    """Generates a video with flashdreams' sampler; returns (latents, cached keys of the last layer).
+
+    renoise: the fixture's noise, which replaces the sampler's random draws."""
     rollout, out = Rollout(frames, sink), []
     for i in range(len(noise) // chunk):
         drawn = iter(renoise[i])

@@ -1,4 +1,4 @@
-"""ggml's block formats by the package gguf, llama.cpp's own quantizers in NumPy, beside kvreel's rows."""
+"""Compares kvreel's Q8_0, Q5_1 and Q4_0 with llama.cpp's NumPy quantizers (package gguf)."""
 
 import numpy as np
 

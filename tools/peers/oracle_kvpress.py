@@ -1,5 +1,6 @@
-"""Eviction by kvpress's own scores beside kvreel's rows: the tokens kept of one prompt by the fixture's language
-model (tests/fixtures/lm). The budget holds all tokens until the last chunk comes, so that both choose once."""
+"""Compares the tokens that kvpress and kvreel evict for one prompt of the language model tests/fixtures/lm.
+
+The budget is reached only by the last chunk, so each of the two evicts once."""
 
 import os
 import sys
@@ -25,7 +26,7 @@ import kvreel  # noqa: E402
 FIXTURE = str(oracle.ROOT / "tests/fixtures/lm")
 TOKENS, WINDOW = 96, 16
 KEPT = TOKENS - WINDOW
-RATIO = 1 - (KEPT + 0.5) / TOKENS  # kvpress keeps the whole part of TOKENS (1 - RATIO)
+RATIO = 1 - (KEPT + 0.5) / TOKENS  # kvpress keeps floor(TOKENS * (1 - RATIO)) = KEPT tokens
 
 
 def load():
@@ -37,7 +38,9 @@ def load():
 
 
 def record(model, ids):
-    """Of each layer: the module, hidden states, kwargs, and q, k, v after RoPE as [heads, tokens, dim]."""
+    """Runs the model on ids; returns per layer (module, hidden states, kwargs, q, k, v).
+
+    q, k (after RoPE) and v are [1, heads, tokens, dim]."""
     seen = []
 
     def hook(module, positional, kwargs, output):
@@ -57,7 +60,7 @@ def record(model, ids):
 
 
 def theirs(press, layer):
-    """[heads, tokens] bool."""
+    """Returns which tokens kvpress keeps: bool [KV heads, tokens]."""
     module, hidden, kwargs, _, k, v = layer
     with torch.no_grad():
         scores = press.score(module, hidden, k, v, None, kwargs)[0]
@@ -66,7 +69,7 @@ def theirs(press, layer):
 
 
 def theirs_adaptive(press, layer):
-    """AdaKV masks what it drops; its base class says which."""
+    """Like theirs(), for AdaKV, which records the evicted tokens in the module's masked_key_indices."""
     module, hidden, kwargs, _, k, v = layer
     module.masked_key_indices = None
     with torch.no_grad():
@@ -99,7 +102,10 @@ def ours(method, options, layer, frames=KEPT):
 
 
 def compare(report, row, press, options, layers, why="", get=theirs, alike=None):
-    """All dropped tokens the same; or, with `alike`, the same as that press drops, which changes one rule of `press`."""
+    """Reports whether kvreel and kvpress evict the same tokens.
+
+    alike: a variant of `press` with one rule changed to kvreel's. If given, kvreel must agree with it, and the report
+    also counts the agreement with `press`. why: describes that rule, or a condition of the comparison."""
     same, n = agreement(row, press, options, layers, get)
     if not alike:
         report.add(row, same == n, "%d of %d dropped tokens the same%s" % (same, n, "; " + why if why else ""))
@@ -120,11 +126,11 @@ def agreement(row, press, options, layers, get):
     return same, n
 
 
-# kvpress's presses with kvreel's rule in one place each.
+# kvpress's scores, each with one rule changed to kvreel's.
 
 
 class MaximumSnapKV(SnapKVPress):
-    """Neighbours pooled by the maximum instead of the mean; tokens of the window are neighbours, too."""
+    """Pools neighbouring tokens by their maximum instead of their mean, including tokens of the observation window."""
 
     def score(self, module, hidden_states, keys, values, attentions, kwargs):
         q, per = kwargs["queries"][:, :, -self.window_size:], module.num_key_value_groups
@@ -137,7 +143,7 @@ class MaximumSnapKV(SnapKVPress):
 
 
 class ChunkKeyDiff(KeyDiffPress):
-    """Each key compared with the mean key of its own chunk instead of the mean of all unit keys."""
+    """Compares each key with the mean key of its chunk, instead of the mean of all keys normalized to length 1."""
 
     def score(self, module, hidden_states, keys, values, attentions, kwargs):
         own = keys.unflatten(2, (-1, WINDOW))
@@ -145,7 +151,9 @@ class ChunkKeyDiff(KeyDiffPress):
 
 
 class ChunkExpectedAttention(ExpectedAttentionPress):
-    """Moments of the newest chunk's queries after RoPE instead of all before it, rotated to 512 later positions."""
+    """Uses mean and covariance of the newest chunk's queries after RoPE.
+
+    kvpress uses all queries before RoPE and rotates them to the next 512 positions."""
 
     def get_query_statistics(self, module, hidden_states):
         x = self.queries[:, :, -WINDOW:].unflatten(1, (-1, module.num_key_value_groups)).flatten(2, 3)
@@ -161,7 +169,7 @@ class ChunkExpectedAttention(ExpectedAttentionPress):
 ids = load_file(FIXTURE + "/texts.safetensors")["a"][:TOKENS].astype(np.int64)
 model = load()
 for layer in model.model.layers:
-    layer.self_attn.rotary_emb = model.model.rotary_emb  # as kvpress sets it before it scores
+    layer.self_attn.rotary_emb = model.model.rotary_emb  # kvpress sets this before it computes scores
 layers = record(model, ids)
 report = oracle.Report("kvpress")
 r = RATIO

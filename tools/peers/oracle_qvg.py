@@ -1,10 +1,12 @@
-"""Quant VideoGen's own kernels beside the QVG rows, on a GPU or, without one, in Triton's interpreter: its grid's decoded
-values, and error and bytes of k-means, stages and grid together, over several draws of the first centroids."""
+"""Compares kvreel's QVG methods with Quant VideoGen's kernels, on a GPU or in Triton's interpreter.
+
+The decoded values of the scalar quantizer alone must be equal. For the whole codec (k-means stages and quantizer),
+bytes must be equal, and mean errors over 4 random initializations must agree within 4 standard errors."""
 
 import os
 import sys
 
-if sys.flags.optimize == 0:  # its assertions ask for CUDA tensors, which the interpreter does not need
+if sys.flags.optimize == 0:  # -O disables Quant VideoGen's assertions that tensors are on a CUDA device
     os.execv(sys.executable, [sys.executable, "-O", *sys.argv])
 
 import json  # noqa: E402
@@ -27,26 +29,26 @@ import triton  # noqa: E402
 import triton.language as tl  # noqa: E402
 from triton.language.extra import libdevice  # noqa: E402
 
-autotune = triton.autotune  # one tile size; newer Triton refuses the keys that its kernels choose by
+autotune = triton.autotune  # use one tile size: newer Triton versions reject the kernels' autotune keys
 triton.autotune = lambda configs, key, **more: autotune(configs[-1:] if DEVICE == "cpu" else configs[:1], [])
 if DEVICE == "cpu":
 
     @triton.jit
     def away(x):
-        """libdevice's round, which the interpreter lacks: halves away from zero."""
+        """Replaces libdevice.round, which the interpreter lacks: rounds half away from zero."""
         whole = tl.floor(tl.abs(x))
         whole += tl.where(tl.abs(x) - whole >= 0.5, 1.0, 0.0)
         return tl.where(x < 0, -whole, whole)
 
     def convert(x, input_type, output_type, mode):
-        """The interpreter loses the carry of a rounded mantissa."""
+        """Converts F32 to E4M3 with PyTorch, because the interpreter drops the carry when rounding the mantissa."""
         if output_type != tl.float8e4nv or input_type != tl.float32:
             return convert_any(x, input_type, output_type, mode)
         return torch.from_numpy(np.ascontiguousarray(x, np.float32)).to(E4M3).view(torch.uint8).numpy()
 
     libdevice.round = away
     convert_any, triton.runtime.interpreter._convert_float = triton.runtime.interpreter._convert_float, convert
-np.seterr(all="ignore")  # lanes that a mask excludes
+np.seterr(all="ignore")  # masked lanes compute invalid values
 oracle.needs("quant_videogen.real.prq")
 from quant_videogen.real.prq import prq_dequant, prq_quant  # noqa: E402
 from quant_videogen.real.quant_pack import quant_pack  # noqa: E402
@@ -55,7 +57,7 @@ report = oracle.Report("quant-videogen")
 
 
 def tensor(x):
-    """[tokens, heads, dim] as its [1, heads, tokens, dim]."""
+    """Converts an array [tokens, heads, dim] to Quant VideoGen's layout [1, heads, tokens, dim]."""
     return torch.from_numpy(x).transpose(0, 1)[None].contiguous().to(DEVICE)
 
 
@@ -68,7 +70,7 @@ def grid(x, bits, group, asymmetric):
 
 
 def whole(x, stages, bits, group, asymmetric):
-    """Decoded values and bytes, centroids counted as BF16."""
+    """Encodes and decodes x with the whole codec; returns (decoded values, bytes), with centroids counted as BF16."""
     centroids, ids, codes, scale, zero = prq_quant(tensor(x), stages, CENTROIDS, group, bits, E4M3, max_iters=2, tol=-1,
                                                    PACK_OUTPUT_INT8=True, CLUSTER_ID_INT8=True, asymmetric=asymmetric)
     y = prq_dequant(centroids, ids, codes, scale, group, bits, True, True, torch.float32, zero)

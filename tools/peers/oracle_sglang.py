@@ -1,5 +1,6 @@
-"""sglang's KV cache of causal video models, sink and window, beside kvreel's cache: what attention gives over many chunks,
-uncoded and with kvreel's methods inside it (examples/sglang_cache.py)."""
+"""Compares sglang's KV cache of causal video models with kvreel's: attention outputs over 9 chunks, with window and sink.
+
+The cache is sglang's own for BF16, and examples/sglang_cache.py with kvreel's methods otherwise."""
 
 import importlib.util
 import pathlib
@@ -15,7 +16,7 @@ import torch  # noqa: E402
 
 
 def packages(name):
-    """The packages of a dotted name without their __init__, which want the whole server."""
+    """Registers the parent packages of a dotted name without running their __init__, which imports the whole server."""
     found = importlib.util.find_spec("sglang")
     if found is None:
         oracle.needs("sglang")
@@ -33,7 +34,7 @@ from sglang_cache import CausalSelfAttentionKVCache, KvreelCausalKVCache  # noqa
 
 
 def engine(cache, x):
-    """The calls of its causal Wan model, a softmax of torch behind them."""
+    """Calls the cache as sglang's causal Wan model does; attention is PyTorch's. Returns [passes, tokens, heads, dim]."""
     out = []
     for i in range(CHUNKS):
         for q, k, v in x[i]:

@@ -1,4 +1,4 @@
-"""MX formats and NVFP4 by torchao's own casts beside kvreel's rows."""
+"""Compares kvreel's MX formats and NVFP4 with torchao's casts."""
 
 import numpy as np
 
@@ -23,7 +23,7 @@ def mx(x, kind, mode):
 
 
 def nvfp4(x):
-    """One F32 scale for the chunk, as kvreel's relative=true."""
+    """Encodes and decodes x as NVFP4 with one F32 scale for the whole tensor, like kvreel's option relative=true."""
     x = torch.from_numpy(x)
     flat = x.reshape(-1, x.shape[-1])
     whole = per_tensor_amax_to_scale(flat.abs().max())
@@ -39,7 +39,7 @@ for row, kind, mode in rows:
     k, v = oracle.inputs()
     report.add(row, *oracle.compare(oracle.decoded(row, k, v), [mx(x, kind, mode) for x in (k, v)]))
 k, v = oracle.inputs()
-v[5] /= 1e4  # one scale for all: a row of 1e4 leaves nothing of the others
+v[5] /= 1e4  # undo the factor: with one scale per tensor, a token of 1e4 would round all others to 0
 report.add("NVFP4", *oracle.compare(oracle.decoded("NVFP4", k, v), [nvfp4(x) for x in (k, v)],
-                                      bound=2.0 ** -22))  # a product of three factors, rounded in another order
+                                      bound=2.0 ** -22))  # a product of three factors in another order of rounding
 report.close(args.table)

@@ -1,4 +1,4 @@
-"""rollout.py - a rollout of one attention layer, for engines whose KV caches are compared with kvreel's."""
+"""rollout.py - a rollout of one attention layer with random inputs, to compare other engines' KV caches with kvreel's."""
 
 import kvreel
 import numpy as np
@@ -9,7 +9,9 @@ CHUNK = FRAME * FRAMES
 
 
 def chunks(seed):
-    """Noisy passes and a clean one; all rounded to BF16, as both caches hold them."""
+    """Returns random q, k, v of all passes, [chunks, passes, 3, 1, tokens, heads, dim], float32 rounded to BF16.
+
+    The last pass of each chunk is the clean (cache-update) pass."""
     g = torch.Generator().manual_seed(seed)
     return torch.randn(CHUNKS, PASSES, 3, 1, CHUNK, HEADS, DIM, generator=g).bfloat16().float()
 
@@ -27,10 +29,12 @@ def ours(method, x, window, sink):
 
 
 def compare(report, method, window, sink, x, theirs, cache):
-    """`theirs`: what the engine's attention gave, over `cache` of one layer; its blocks are kvreel's but for BF16."""
+    """Reports whether the engine's attention outputs equal kvreel's, and except for BF16 the bytes per chunk.
+
+    theirs: the engine's outputs [passes, tokens, heads, dim]; cache: the engine's cache of one layer."""
     mine, held = ours(method, x, window, sink)
     off = float(np.abs(mine - theirs).max())
-    # Two softmaxes in F32 over at most 432 tokens of values below 5: 432 roundings of 2^-24 of each.
+    # Both sum at most 432 tokens in F32 with values below 5: up to 432 rounding errors of 5 * 2^-24.
     report.add(method, off <= 432 * 5 * 2.0 ** -24, "window %d, sink %d chunks: attention of %d passes off by %.1g at most"
                % (window, sink, len(mine), off))
     if method != "BF16":

@@ -1,13 +1,13 @@
-"""study_codecs.py - kvreel's codecs beside the 33-method study's PyTorch quantisers.
+"""study_codecs.py - times kvreel's codecs and the 33-method study's PyTorch quantizers.
 
     python3 tools/peers/study_codecs.py [--study DIR] [--threads 1,2] [--rounds 7]
 
---study names a checkout of the study's repository (the folder that holds kv_quant/): its own
-quantisers run. Without it our transcription of their formulas runs (torch_codecs.py), and the
-table says so. Keys and values are [1, 4680, 12, 128] each, as in `kvreel bench codec`.
+With --study DIR, a checkout of the study's repository (it contains kv_quant/), the study's own
+quantizers run. Without --study, torch_codecs.py runs, this project's PyTorch version of the study's
+formulas, and the table says so. Keys and values are [1, 4680, 12, 128] each, as in `kvreel bench codec`.
 
-Before anything is timed, what PyTorch decodes has to be, bit for bit, what
-`kvreel codec -m NAME@study` decodes of the same tensors."""
+Before timing, PyTorch's decoded values must be bit-equal to those of `kvreel codec -m NAME@study`
+for the same tensors."""
 
 import argparse
 import importlib
@@ -20,10 +20,10 @@ import torch
 import torch_codecs
 
 TOKENS, HEADS, DIM = 4680, 12, 128
-BF16_BYTES = TOKENS * HEADS * DIM * 2  # of one tensor; `kvreel bench codec` counts these
+BF16_BYTES = TOKENS * HEADS * DIM * 2  # BF16 bytes of one tensor, the bytes in GB/s of `kvreel bench codec`
 DTYPE = {"F32": torch.float32, "BF16": torch.bfloat16}
 BITS = (4, 2)
-# Where the study's classes are, and what the study passed besides bits and block_size.
+# Per method: module and class of the study's code, and the options that the study sets besides bits and block_size.
 STUDY = {
     "RTN": ("rtn", "RTNQuantizer", {}),
     "KIVI": ("kivi", "KIVIQuantizer", {}),
@@ -52,7 +52,7 @@ class Study:
     def __init__(self, family, bits):
         module, cls, options = STUDY[family]
         cls = getattr(importlib.import_module(f"kv_quant.{module}"), cls)
-        # Some published classes leave an abstract method out that nothing here calls.
+        # Some published classes lack an abstract method, which is not called here: define it as None.
         whole = type(cls.__name__, (cls,), {name: None for name in cls.__abstractmethods__})
         self.codec = whole(bits=bits, block_size=torch_codecs.BLOCK, **options)
 
@@ -64,7 +64,9 @@ class Study:
 
 
 def values(seed, dtype):
-    """As `kvreel bench codec` draws them: one channel ten times as large, single ones thirty."""
+    """Returns normal values like those of `kvreel bench codec`, with outliers: [1, tokens, heads, dim].
+
+    Channel 5 is multiplied by 10, and every 10007th element by 30."""
     x = torch.randn(TOKENS * HEADS * DIM, generator=torch.Generator().manual_seed(seed))
     x.view(-1, DIM)[:, 5] *= 10
     x[::10007] *= 30
@@ -87,11 +89,11 @@ def decoded_by_kvreel(args, method, kind, tensors, folder):
 
 
 def gate(args, peer, method, kind, tensors, folder):
-    """Ends the script unless both decode to the same bits."""
+    """Exits with an error unless PyTorch and kvreel decode the tensors to the same bits."""
     got = peer.decode(peer.encode(tensors))
     want = decoded_by_kvreel(args, method, kind, tensors, folder)
     for side, a, b in zip("kv", got, want, strict=True):
-        a = a.to(DTYPE[kind]).float().flatten()  # the cache reads it back in its own type
+        a = a.to(DTYPE[kind]).float().flatten()  # the study's cache returns decoded values in its own type
         n = int((a.view(torch.int32) != b.view(torch.int32)).sum())
         if n:
             common.fail(
@@ -101,12 +103,12 @@ def gate(args, peer, method, kind, tensors, folder):
 
 
 def kvreel_rows(rows, what, method, kind):
-    """The rows of `kvreel bench codec` that code the keys, and the values, of this method."""
+    """Returns the speeds of the method's codec in `kvreel bench codec`: [keys, values], [keys] or []."""
     for suffix in [".bf16", ""] if kind == "BF16" else [""]:
         one = rows.get(f"{what}.{method}{suffix}")
         sides = [rows.get(f"{what}.{method}.{side}{suffix}") for side in "kv"]
         if one:
-            return [one, one]  # one codec for both
+            return [one, one]  # keys and values have the same codec
         if sides[0]:
             return [s for s in sides if s]
     return []
@@ -117,7 +119,7 @@ def milliseconds(speeds):
 
 
 class Case:
-    """One method, type and side or sides: times of every round."""
+    """Times of every round for one method and input type, of keys and values (`both`) or of keys alone."""
 
     def __init__(self, peer, method, kind, tensors, both):
         self.peer, self.method, self.kind = peer, method, kind
@@ -174,7 +176,7 @@ def open_cases(args, kind, source, folder, rows):
             peer = source(family, bits)
             gate(args, peer, method, kind, tensors, folder)
             yield Case(peer, method, kind, tensors, True)
-            # Keys alone where kvreel measures no values.
+            # If kvreel has only a row for keys, compare keys alone too.
             if len(kvreel_rows(rows, "quantise", method, kind)) == 1 and source is Transcription:
                 yield Case(peer, method, kind, tensors, False)
 

@@ -1,21 +1,21 @@
-"""torch_codecs.py - the quantisers of the 33-method study, written anew in PyTorch.
+"""torch_codecs.py - the quantizers of the 33-method study, reimplemented in PyTorch.
 
-From the formulas of "KV Cache Quantization for Self-Forcing Video Generation: A 33-Method
-Empirical Study", defects included: codes are one byte each and are not packed, the zero point is
-clamped, the last block is padded with zeros. RTN, KIVI and QuaRot compute in the tensor's own
-type, FP32 or BF16, both ways; PRQ and QAQ decode in FP32, and so PRQ's second grid is fitted.
+They follow the formulas of "KV Cache Quantization for Self-Forcing Video Generation: A 33-Method
+Empirical Study", including its defects: each code occupies one byte, the zero point is clamped, and
+the last block is padded with zeros. RTN, KIVI and QuaRot encode and decode in the tensor's own type,
+FP32 or BF16. PRQ and QAQ decode in FP32; PRQ's second quantizer is fitted to an FP32 residual.
 
-A codec has encode(x) and decode(coded) of one tensor [1, tokens, heads, head_dim]; `side` is "k"
-or "v". The operations are those that the formulas name, whole tensors at a time."""
+A codec has encode(x) and decode(coded) for one tensor [1, tokens, heads, head_dim]; `side` is "k"
+for keys or "v" for values. Each operation of a formula is one PyTorch operation on whole tensors."""
 
 import math
 
 import torch
 
 BLOCK = 16  # tokens that share a step
-TINY = 1e-8  # the least step
-CHANNEL = (2,)  # of [1, blocks, BLOCK, heads, head_dim]: one step a block, head and channel
-TOKEN = (3, 4)  # one step a token
+TINY = 1e-8  # smallest step
+CHANNEL = (2,)  # reduced axes of [1, blocks, BLOCK, heads, head_dim]: one step per block, head and channel
+TOKEN = (3, 4)  # reduced axes: one step per token
 
 
 def to_blocks(x):
@@ -31,7 +31,7 @@ def from_blocks(x, tokens):
 
 
 def sym_encode(x, bits):
-    """s = max |x| / qmax; q = x / s, rounded half to even."""
+    """Symmetric codes q = x / s, rounded half to even, with s = max |x| / qmax. Returns (int8 codes, FP16 steps)."""
     top = 2 ** (bits - 1) - 1
     step = torch.clamp(x.abs().amax(CHANNEL, keepdim=True) / top, min=TINY)
     code = (x / step).round().clamp(-top - 1, top)
@@ -43,7 +43,9 @@ def sym_decode(code, step, dtype=torch.float32):
 
 
 def asym_encode(x, bits, over):
-    """s = (max - min) / Q, z = -min / s within 0..Q, q = x / s + z."""
+    """Asymmetric codes q = x / s + z with s = (max - min) / Q and z = -min / s clamped to 0..Q, Q = 2^bits - 1.
+
+    over: axes that share a step. Returns (int8 codes, FP16 steps, FP16 zero points)."""
     top = 2**bits - 1
     low, high = x.amin(over, keepdim=True), x.amax(over, keepdim=True)
     step = torch.clamp((high - low) / top, min=TINY)
@@ -57,7 +59,7 @@ def asym_decode(code, step, zero, dtype=torch.float32):
 
 
 def hadamard(x):
-    """H x / sqrt(n) along the last axis, natural order, one stride after the other."""
+    """Returns H x / sqrt(n) along the last axis of length n, a power of 2, with H in natural (Sylvester) order."""
     n = x.shape[-1]
     stride = 1
     y = x
@@ -103,7 +105,7 @@ class Quarot(Rtn):
 
 
 class Prq:
-    """A second grid of 4 bits for what the first leaves, 64 blocks at a time."""
+    """Residual quantization: 4-bit codes of the first quantizer's error, computed for 64 blocks at a time."""
 
     SECOND, AT_ONCE = 4, 64
 
@@ -131,7 +133,7 @@ class Prq:
 
 
 class Qaq(Kivi):
-    """Elements beyond 6 standard deviations of the whole tensor are held as FP16, and clamped."""
+    """Stores elements beyond 6 standard deviations of the whole tensor in FP16, and clamps them before quantization."""
 
     SIGMAS = 6.0
 
