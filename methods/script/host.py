@@ -1,7 +1,8 @@
-# host.py - the process of a method written in Python: `python3 -c THIS ROLE FILE`, with a socket at 3.
-# ROLE is describe (what the file says of itself), encode or decode: the process that decodes never saw
-# what was coded. Messages: seven int64, three parts. To us: form, tokens, heads, dim, three lengths; from us:
-# status, form, 0, 0, three lengths. The form has a bit for data, another for the state: it is a structure.
+# host.py - the process that runs a method written in Python: `python3 -c SOURCE ROLE FILE`, SOURCE being this file.
+# ROLE is describe, encode or decode. Encoder and decoder are different processes, so decode only has stored bytes.
+# File descriptor 3 is a socket to kvreel. A message is seven int64 and three byte strings. A request has the numbers
+# form, tokens, heads, dim and the strings' three lengths; a reply has status, form, 0, 0 and three lengths. Bit 0 of
+# form says that the data is structured (see below), bit 1 that the state is.
 import ctypes
 import importlib.util
 import inspect
@@ -17,9 +18,9 @@ OK, WRONG, MEMORY = 0, 1, 2
 LONGEST = 4000  # characters of a failure message
 
 role, path = sys.argv[1:3]
-ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG: not to outlive who asks
+ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG, SIGKILL: end when kvreel ends
 line = socket.socket(fileno=3)
-# What the method prints belongs to the log.
+# Redirect the method's standard output to standard error, which kvreel logs.
 os.dup2(2, 1)
 sys.dont_write_bytecode = True
 sys.path[0] = os.path.dirname(path)
@@ -43,7 +44,7 @@ def answer(status, shape, *parts):
 
 
 def fail(e):
-    """The sentence, and where in the method's own file."""
+    """Replies with exception e as one message, with the last line number in the method's file if there is one."""
     own = [f for f in traceback.extract_tb(e.__traceback__) if f.filename == path]
     where = "line %d: " % own[-1].lineno if own else ""
     text = "%s%s: %s" % (where, type(e).__name__, e) if str(e) else where + type(e).__name__
@@ -79,15 +80,16 @@ def describe(module):
                        "options": options}).encode()
 
 
-# --- what encode returns, as bytes --------------------------------------------------------------
+# --- conversion of encode's results to bytes ----------------------------------------------------
 #
-# bytes, one array or None are held as their bytes, and decode gets bytes. A tuple, list or dict is held as
-# a description of its parts and their bytes behind it; decode gets the same structure, of numpy arrays
-# where those were, of torch tensors where those were. Every byte of both is counted.
+# encode returns data and state. bytes, a single array or None are stored as their bytes, and decode receives bytes.
+# A tuple, list or dict is structured: it is stored as a description of its elements followed by their bytes.
+# decode receives the same structure, with NumPy arrays and torch tensors restored. All stored bytes, including the
+# description, count as the method's size.
 
 
 def torch():
-    """The module, where the method has imported it."""
+    """Returns the module torch if the method has imported it, else None."""
     return sys.modules.get("torch")
 
 
@@ -100,7 +102,7 @@ def is_array(x):
 
 
 def as_numpy(x):
-    """Of anything with __array__ or DLPack; torch tensors of any device, BF16 as F32."""
+    """Converts an object with __array__ or DLPack to a NumPy array. Torch floats, such as BF16, become F32."""
     import numpy
     if is_tensor(x):
         x = x.detach().cpu()
@@ -123,7 +125,7 @@ def dtype_name(what, t):
 
 
 def raw(what, x):
-    """Kind, type's name, shape, bytes."""
+    """Returns (b"t" for torch or b"n" for NumPy, dtype name, shape, bytes) of array x; what: its name in errors."""
     import numpy
     if is_tensor(x):
         x = x.detach().cpu().contiguous()
@@ -181,7 +183,7 @@ def describe_value(what, x, out, data):
 
 
 def stored(what, x):
-    """Whether it is a structure, and its bytes: what is counted is what decode is given."""
+    """Converts a value to bytes; returns (whether it is structured, bytes). what: its name in errors."""
     if x is None:
         return False, b""
     if isinstance(x, (bytes, bytearray, memoryview)):
@@ -267,11 +269,11 @@ def restored(structured, held):
     return Reader(held).value() if structured else held
 
 
-# --- what the functions are called with ---------------------------------------------------------
+# --- calls of the method's functions ------------------------------------------------------------
 
 
 class Context:
-    """Where a block's tokens come from: the third argument of encode(k, v, ctx), the fourth of decode."""
+    """Layer, heads and token positions of a block: argument `ctx` of encode(k, v, ctx) and decode(data, state, shape, ctx)."""
 
     def __init__(self, shape, job):
         n, heads, _ = shape
@@ -285,13 +287,13 @@ class Context:
 
     @property
     def tokens(self):
-        """[tokens] int64: each one's index in the whole video."""
+        """int64 [tokens]: the index of each token in the whole video."""
         import numpy
         return numpy.array(self._list, numpy.int64) if self._list else numpy.arange(self._tok0, self._tok0 + self._n)
 
     @property
     def positions(self):
-        """[tokens, 3] int64: frame, row and column, by which keys are rotated."""
+        """int64 [tokens, 3]: frame, row and column of each token, the positions of RoPE."""
         import numpy
         frame, s = numpy.divmod(self.tokens, self.tokens_per_frame or self._n)
         row, column = numpy.divmod(s, self._row or self.tokens_per_frame or self._n)
@@ -299,7 +301,7 @@ class Context:
 
 
 def takes_context(module, name, n_usual):
-    """Does the function have a place for one, besides its usual arguments and options?"""
+    """Whether function `name` has a positional parameter for the context besides n_usual arguments and its options."""
     own = getattr(module, "OPTIONS", {})
     try:
         parameters = inspect.signature(getattr(module, name)).parameters.values()

@@ -1,4 +1,4 @@
-"""Test of @FILE@: `python3 test_@FILE@`. KVREEL names the program where it is not in the path."""
+"""Test of @FILE@: `python3 test_@FILE@`. Set KVREEL to the path of kvreel if it is not in PATH."""
 import json
 import os
 import subprocess
@@ -17,7 +17,7 @@ SHAPE = 48, 2, 32  # tokens, heads, dim
 
 
 class Context:
-    """As kvreel gives it: of the first chunk of the first layer."""
+    """The context that kvreel passes for the first chunk of the first layer."""
 
     layer, n_layers, heads, chunk, frame = 0, 1, range(2), 0, 0
     tokens_per_frame, frames_per_chunk = 16, 3
@@ -35,11 +35,11 @@ class Test(unittest.TestCase):
         yield "normal", k, v
         yield "zeros", np.zeros_like(k), np.zeros_like(v)
         k = k.copy()
-        k[:, :, 3] *= 100  # keys have channels that are much larger than others
+        k[:, :, 3] *= 100  # real keys have some channels with much larger values
         yield "an outlier channel", k, v
 
     def test_error(self):
-        """Each value is off by half a step at most; a scale is rounded to FP16."""
+        """The error of each value is at most half a step, plus the rounding of the scale to FP16."""
         for bits in (2, 4, 8):
             for name, *kv in self.inputs():
                 data, state = method.encode(*kv, Context, bits)
@@ -51,17 +51,17 @@ class Test(unittest.TestCase):
                     self.assertTrue((off <= bound).all(), "%s, %d bits" % (name, bits))
 
     def test_bytes(self):
-        """bits for each value, 16 for each scale, and the description of the state."""
+        """The size is `bits` bits per value, 16 bits per scale, and the description of the state."""
         done = kvreel("codec", "--plugin", FILE, "-m", "@NAME@", "-O", "bits=4", "--draw", "%dx%dx%d" % SHAPE,
                       "-O", "tokens_per_frame=16", "-O", "frames_per_chunk=3", "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
         values = 2 * SHAPE[0] * SHAPE[1] * SHAPE[2]
-        description = 19  # its length, the dict, a key, one array's type and shape
+        description = 19  # bytes of the length field, the dict, its key, and the array's dtype and shape
         self.assertEqual(json.loads(done.stdout)["resident_bytes"],
                          values // 2 + 2 * values // SHAPE[2] + description)
 
     def test_contract(self):
-        """What kvreel asks of every method: NaN, threads, failing allocations, options at their bounds."""
+        """`kvreel plugin check` passes: NaN inputs, threads, failing allocations, options at their bounds."""
         done = kvreel("plugin", "check", FILE)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 

@@ -1,10 +1,10 @@
-"""The nano model in PyTorch: Wan's causal video DiT with an x0 head, for training and for goldens.
+"""The nano model in PyTorch: Wan's causal video DiT with an x0 head, for training and reference results.
 
-Tensor names are those of the released Wan checkpoints. Two ways through the same weights:
+Tensor names are those of the released Wan checkpoints. The weights are used in two ways:
 
-    teacher   one pass over a clean and a noisy copy of a clip; noisy chunk c sees the clean chunks
-              before it and itself, clean chunk c sees the clean chunks up to itself
-    rollout   chunk by chunk with a cache of keys and values, as the engine runs it
+    teacher   teacher forcing: one forward pass over a clean and a noisy copy of a clip. Noisy chunk c
+              attends to clean chunks 0 .. c - 1 and to itself; clean chunk c to clean chunks 0 .. c
+    rollout   generation chunk by chunk with a KV cache, like kvreel's engine
 """
 import json
 import math
@@ -37,7 +37,10 @@ def save_weights(w, folder):
 
 
 def rope_table(cfg, frames):
-    """cos, sin [frames * tokens, head_dim / 2] in the order frame, row, column."""
+    """Returns RoPE's cos and sin, float32 [frames * tokens per frame, head_dim / 2].
+
+    The channels are split into time, row and column angles, in this order.
+    """
     half = cfg["dim"] // cfg["num_heads"] // 2
     g = half // 3
     rows, cols = cfg["latent_height"] // 8, cfg["latent_width"] // 8
@@ -51,7 +54,7 @@ def rope_table(cfg, frames):
 
 
 def rope(x, cos, sin):
-    """Rotate adjacent pairs: x [..., tokens, heads, head_dim]."""
+    """Applies RoPE to adjacent channel pairs of x [..., tokens, heads, head_dim]."""
     a, b = x[..., 0::2], x[..., 1::2]
     c, s = cos[:, None], sin[:, None]
     return torch.stack([a * c - b * s, a * s + b * c], -1).flatten(-2)
@@ -74,7 +77,10 @@ def norm(x):
 
 
 def patches(frames):
-    """[..., 3, 48, 48] -> [..., 36, 192], values of a patch in the order (channel, row, column)."""
+    """Splits frames [..., 3, 48, 48] into patches [..., 36, 192].
+
+    Values of a patch are in the order (channel, row, column).
+    """
     *lead, c, h, w = frames.shape
     x = frames.reshape(*lead, c, h // 8, 8, w // 8, 8)
     n = len(lead)
@@ -83,7 +89,7 @@ def patches(frames):
 
 
 def head_order(tokens):
-    """Patch values (channel, row, column) -> the head's order (row, column, channel)."""
+    """Reorders patch values [..., 192] from (channel, row, column) to the head's (row, column, channel)."""
     return tokens.unflatten(-1, (3, 64)).transpose(-1, -2).flatten(-2)
 
 
@@ -93,7 +99,7 @@ def patch_order(tokens):
 
 
 def unpatch(tokens):
-    """Head output [..., 36, 192], order (row, column, channel) -> [..., 3, 48, 48]."""
+    """Converts the head's output [..., 36, 192] (row, column, channel) to frames [..., 3, 48, 48]."""
     *lead, n, _ = tokens.shape
     side = math.isqrt(n)
     x = tokens.reshape(*lead, side, side, 8, 8, 3)
@@ -103,7 +109,7 @@ def unpatch(tokens):
 
 
 class Net:
-    """The forward pass over a dict of float32 tensors `w`; matrices are used in `dtype`."""
+    """The network of config `cfg` and float32 tensors `w`; matrix products are computed in `dtype`."""
 
     def __init__(self, cfg, w, dtype=torch.float32):
         self.cfg, self.w, self.dtype = cfg, w, dtype
@@ -117,7 +123,7 @@ class Net:
                         self.w[name + ".bias"].to(t))
 
     def text(self, ids):
-        """ids [..., 16] -> context [..., 16, d]."""
+        """Embeds the prompt's token ids [..., 16] as cross-attention context [..., 16, d]."""
         e = self.w["token_embedding"][ids] + self.w["position_embedding"]
         return self.lin(F.gelu(self.lin(e, "text_embedding.0"), approximate="tanh"),
                         "text_embedding.2")
@@ -129,9 +135,11 @@ class Net:
         return e, e0
 
     def block(self, i, x, e0, ctx, cos, sin, attend, keep=0):
-        """x [B, G, T, d] with one modulation e0 [B, G, 6, d] and one context [B, G, 16, d] per group.
+        """Transformer block i.
 
-        Groups before `keep` only lend their keys and values; the result is x of the rest.
+        x: hidden states [B, G, T, d] of G groups (chunks) of T tokens; e0: modulation [B, G, 6, d];
+        ctx: prompt context [B, G, 16, d]. attend(i, q, k, v) computes self-attention.
+        The groups before `keep` contribute only keys and values. Returns x of the others.
         """
         w, p = self.w, f"blocks.{i}."
         m = (w[p + "modulation"][0] + e0)[..., None, :].unbind(2)
@@ -153,7 +161,7 @@ class Net:
         return x + self.lin(h, p + "ffn.2") * m[5]
 
     def cross(self, z, ctx, p):
-        """z [B, G, T, d], ctx [B, G, 16, d]."""
+        """Cross-attention of z [B, G, T, d] to the prompt ctx [B, G, 16, d]; p: prefix of tensor names."""
         t, split = self.dtype, (self.heads, self.hd)
         q = rms(self.lin(z, p + "q"), self.w[p + "norm_q.weight"]).to(t)
         k = rms(self.lin(ctx, p + "k"), self.w[p + "norm_k.weight"]).to(t)
@@ -168,12 +176,14 @@ class Net:
         return self.lin(norm(x) * (1 + m[1]) + m[0], "head.head").float()
 
     def teacher(self, clean, noisy, t, ids, cos, sin):
-        """clean, noisy [B, C, T, 192] patch tokens of C chunks; t [B, C]; ids [B, C, 16].
+        """Teacher-forced forward pass over C chunks of T tokens.
 
-        -> x0 tokens [B, C, T, 192] in the head's order. cos, sin cover C chunks.
+        clean, noisy: patches [B, C, T, 192]; t: noise level of each chunk [B, C];
+        ids: prompt tokens [B, C, 16]; cos, sin: RoPE tables of C chunks.
+        Returns the predicted x0 patches [B, C, T, 192] in the head's order.
         """
         chunks, tok = noisy.shape[1:3]
-        past = chunks - 1                                   # nobody looks at the last clean chunk
+        past = chunks - 1                                   # no chunk attends to the last clean chunk
         n, last = past * tok, self.cfg["num_layers"] - 1
         x = self.lin(torch.cat([clean[:, :past], noisy], 1), "patch_embedding").float()
         e, e0 = self.time(torch.cat([torch.zeros_like(t[:, :past]), t], 1))
@@ -204,7 +214,7 @@ class Net:
 
 
 class Rollout:
-    """Chunk-by-chunk generation with a window of cached chunks (the current one included)."""
+    """Chunk-by-chunk generation. Attention sees `window` chunks, including the current one."""
 
     def __init__(self, net, batch, window=7, frames=63):
         self.net, self.window = net, window
@@ -213,7 +223,12 @@ class Rollout:
         self.batch, self.chunk = batch, 0
 
     def forward(self, frames, t, ids, commit=False):
-        """frames [B, 3, 3, 48, 48] -> x0 of the same shape; commit stores keys and values."""
+        """Denoises the current chunk once.
+
+        frames: noisy chunk [B, 3, 3, 48, 48] (frames, then RGB); t: noise level; ids: prompt tokens [B, 16].
+        commit: append keys and values to the cache and continue with the next chunk.
+        Returns the predicted x0, shaped like frames.
+        """
         net = self.net
         x = patches(frames).flatten(1, 2)[:, None]                # [B, 1, 108, 192]
         x = net.lin(x, "patch_embedding").float()
@@ -241,9 +256,11 @@ class Rollout:
         return out
 
     def generate(self, noise, ids, given=None, steps=STEPS):
-        """noise [B, chunks, 4, 3, 3, 48, 48], ids [B, chunks, 16] -> [B, frames, 3, 48, 48].
+        """Generates clips [B, frames, 3, 48, 48] in [-1, 1].
 
-        given [B, k * 3, 3, 48, 48]: true frames that take the place of the first k chunks.
+        noise: [B, chunks, denoising steps, 3, 3, 48, 48]; ids: prompt tokens [B, chunks, 16].
+        given: true frames [B, k * 3, 3, 48, 48] that replace the first k generated chunks, or None.
+        steps: decreasing noise levels.
         """
         out = []
         for c in range(noise.shape[1]):

@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""Train the probe that reads a clip: shape, colour, motion, ground and its colour, from nine frames.
+"""Train the classifier of shape, colour, motion, ground and ground colour in nine frames of a clip.
 
-    python3 models/nano/probe.py            writes probe.safetensors beside this file, some minutes
-    python3 models/nano/probe.py --check    how often that file reads rendered clips right
+    python3 models/nano/probe.py            writes probe.safetensors into this file's folder; takes minutes
+    python3 models/nano/probe.py --check    prints the classifier's accuracy on rendered clips
 
-metrics/prompt_score.c asks it whether a video is what its prompt says. It learns from clips that
-render.py draws, blurred and noisy ones among them, and from nothing else; frames are bytes, as a
-video has them. One frame becomes 32 numbers of how it looks and 32 of where things are:
+metrics/prompt_score.c uses the classifier to measure whether a video matches its prompt. All training
+clips come from render.py; some are blurred or noisy. Frames are bytes, as in a decoded video. Each
+frame is reduced to 32 features `look` (appearance) and 32 features `place` (position):
 
     x = byte / 127.5 - 1
-    three convolutions, ReLU        3 -> 16 (5x5), 16 -> 32 (3x3), 32 -> 32 (3x3), each halves
-    look, place = linear of the 1152 numbers that are left, ReLU
+    three 3x3 or 5x5 convolutions   3 -> 16 (5x5), 16 -> 32 (3x3), 32 -> 32 (3x3), stride 2, ReLU
+    look, place                     each a linear layer of the 1152 outputs, ReLU
 
-shape, colour, ground and its colour are linear in the mean of `look` over the nine frames; motion
-is a layer of 64 with ReLU and a linear one of the nine `place` behind each other.
+Shape, colour, ground and ground colour are linear in the mean of `look` over the nine frames. Motion
+is a two-layer perceptron (64 hidden units, ReLU) of the concatenated `place` of the nine frames.
 """
 import argparse
 import json
@@ -31,7 +31,7 @@ import render  # noqa: E402
 
 WINDOW = 9
 HELD_OUT = 7
-# slots of the prompt that a head reads, and its words in the order of its outputs
+# per output head: the prompt's slots that name its class, and the classes' words in output order
 HEADS = {
     "shape": ([3], ["shape:" + s for s in render.SHAPES]),
     "color": ([1], ["color:" + c for c in render.COLORS]),
@@ -55,7 +55,7 @@ class Probe(torch.nn.Module):
             setattr(self, name, torch.nn.Linear(64 if name == "motion" else 32, len(words)))
 
     def forward(self, x):
-        """x [n, WINDOW, 3, 48, 48] in [-1, 1] -> logits by head."""
+        """Returns {head: logits [n, classes]} for x [n, WINDOW, 3, 48, 48] in [-1, 1]."""
         n = x.shape[0]
         y = x.flatten(0, 1)
         for conv in (self.conv0, self.conv1, self.conv2):
@@ -67,7 +67,7 @@ class Probe(torch.nn.Module):
 
 
 def classes(ids, vocab):
-    """ids [n, 16] -> class by head; -1 where the prompt does not say."""
+    """Returns {head: class index [n]} for prompt tokens ids [n, 16]; -1: the prompt names no class."""
     out = {}
     for name, (slots, words) in HEADS.items():
         of = {vocab.index(w): i for i, w in enumerate(words)}
@@ -81,7 +81,10 @@ def shown(x):
 
 
 def windows(n, vocab, g, spoil):
-    """-> x [n, WINDOW, 3, 48, 48], classes by head: one window of each of n clips."""
+    """Renders n clips and returns one window of each: x [n, WINDOW, 3, 48, 48], and {head: class [n]}.
+
+    g: random generator; spoil: whether to blur some windows and add noise to some.
+    """
     clip, ids = render.batch(n, vocab, g)
     last = torch.randint(WINDOW // 3 - 1, clip.shape[1] // 3, (n,), generator=g)
     rows = torch.arange(n)
@@ -95,7 +98,7 @@ def windows(n, vocab, g, spoil):
             (torch.rand(n, 1, 1, 1, 1, generator=g) < 0.6)
         x = x + level * torch.randn(x.shape, generator=g)
     said = classes(ids[rows, last], vocab)
-    # in a change of motion nine frames show two
+    # windows in which the motion changes have no motion class
     same = (ids[rows, last] == ids[rows, last - WINDOW // 3 + 1]).all(1)
     said["motion"] = torch.where(same, said["motion"], torch.full_like(said["motion"], -1))
     return shown(x).float() / 127.5 - 1, said

@@ -1,18 +1,17 @@
-"""Procedural clips for the nano model: one large shape over a plain, gradient or checkered ground.
+"""Renders clips for the nano model: one large shape over a plain, gradient or checkered ground.
 
-A clip is deterministic given its prompt and a handful of random choices (which lane and phase the
-motion starts in, a small colour jitter, the parity of the checks, the sense of the gradient).
-Every motion is a closed track on which the object advances one step per frame:
+The prompt and a few random choices determine a clip: lane and phase in which the motion starts, colour
+jitter, parity of the checks, and direction of the gradient. Each motion is a closed track on which the
+object advances one step per frame:
 
-    still     one of a 3 x 3 grid of places
-    drifts    4 px per frame along one of three lanes; what leaves the screen at one edge comes
-              back at the other: 12 frames a round
-    bounces   up and down in one of three columns at 4 px per frame: 12 frames a round
-    orbits    a circle of radius 13 round the centre: 18 frames a round
+    still     a fixed position of a 3 x 3 grid
+    drifts    4 px per frame along one of three lanes, wrapping around at the edge; period 12 frames
+    bounces   up and down in one of three columns at 4 px per frame; period 12 frames
+    orbits    on a circle of radius 13 px around the centre; period 18 frames
 
-When the prompt changes, the object heads for the nearest point of the new track at no more than
-MAX_STEP px per frame. Tracks therefore attract: a rollout that strays a little has somewhere to
-return to. All periods are whole chunks of three frames.
+When the prompt changes, the object moves to the nearest point of the new track, by at most MAX_STEP px
+per frame. The object also returns to its track from any other position, so small errors of a
+rollout need not accumulate. All periods are multiples of a chunk (3 frames).
 """
 import math
 
@@ -36,7 +35,7 @@ LANES = [12.0, 24.0, 36.0]
 
 
 def _tracks():
-    """[motion, lane (9), phase (36), xy]: 36 frames are a whole number of rounds of every track."""
+    """Returns the object's centre in px, [motion, lane (9), phase (36), xy]; each period divides 36."""
     t = torch.zeros(len(MOTIONS), 9, 36, 2)
     p = torch.arange(36.0)
     run = (p * 4) % TORUS
@@ -58,7 +57,10 @@ TRACKS = _tracks()
 
 
 def _torus_gap(d, motion):
-    """Shortest way from a place to its target; only a drift may go round the torus."""
+    """Returns the shortest displacement for d = target - position [..., 2] in px.
+
+    Only drifts wrap around the screen, along their axis.
+    """
     wrap = (d + TORUS / 2) % TORUS - TORUS / 2
     along_x = (motion == 1) | (motion == 2)
     along_y = (motion == 3) | (motion == 4)
@@ -68,7 +70,10 @@ def _torus_gap(d, motion):
 
 
 def motion_path(motion, switch, g, frames=FRAMES):
-    """motion [B, 2] indices before and after frame `switch` [B] -> object centres [B, frames, 2]."""
+    """Returns object centres [B, frames, xy] in px.
+
+    motion: motion indices [B, 2] before and after frame `switch` [B]; g: generator of lane and phase.
+    """
     n = motion.shape[0]
     rows = torch.arange(n)
     m = motion[:, 0]
@@ -97,7 +102,7 @@ def motion_path(motion, switch, g, frames=FRAMES):
 
 
 def coverage(shape, xy, size=SIZE):
-    """Antialiased coverage [B, F, size, size] of shape [B] centred at xy [B, F, 2] (pixels)."""
+    """Returns the antialiased coverage [B, F, size, size] of shapes [B] centred at xy [B, F, 2] in px."""
     c = torch.arange(size) + 0.5
     x = (c[None, None, None, :] - xy[..., 0, None, None] + size / 2) % size - size / 2
     y = (c[None, None, :, None] - xy[..., 1, None, None] + size / 2) % size - size / 2
@@ -120,7 +125,10 @@ def coverage(shape, xy, size=SIZE):
 
 
 def background(kind, rgb, flip, size=SIZE):
-    """kind [B], rgb [B, 3] (dark), flip [B] in {0, 1} -> [B, 3, size, size]."""
+    """Returns backgrounds [B, 3, size, size].
+
+    kind: index in GROUNDS [B]; rgb: ground colour [B, 3]; flip: 1 inverts gradient or checks [B].
+    """
     u = (torch.arange(size) + 0.5) / size
     ramp = 0.5 + u[:, None].expand(size, size)
     cell = torch.arange(size) // 8
@@ -134,7 +142,7 @@ def background(kind, rgb, flip, size=SIZE):
 
 
 def prompt_ids(vocab, color, shape, motion, ground, ground_color):
-    """16 vocabulary ids for one act; the lists of names are this file's."""
+    """Returns the 16 token ids of a prompt; arguments: indices in COLORS, SHAPES, MOTIONS and GROUNDS."""
     v = {w: i for i, w in enumerate(vocab)}
     name, direction = MOTIONS[motion]
     none = [v["<none>"]] * 6
@@ -145,8 +153,12 @@ def prompt_ids(vocab, color, shape, motion, ground, ground_color):
 
 
 def draw(color, shape, motion, ground, ground_color, at, g, frames=FRAMES):
-    """Indices [n] of the names above, motion [n, 2] before and after chunk `at` [n]; `g` has the
-    choices that no prompt tells -> [n, frames, 3, 48, 48] in [-1, 1]."""
+    """Renders n clips [n, frames, 3, 48, 48] in [-1, 1].
+
+    color, shape, ground, ground_color: indices [n] in this file's lists.
+    motion: indices [n, 2] before and after chunk `at` [n].
+    g: random generator of the choices that prompts do not determine.
+    """
     n = color.shape[0]
     xy = motion_path(motion, at * CHUNK, g, frames)
     jit = torch.rand(n, 3, generator=g) * 0.12 - 0.06
@@ -159,12 +171,16 @@ def draw(color, shape, motion, ground, ground_color, at, g, frames=FRAMES):
 
 
 def batch(n, vocab, g, frames=FRAMES, switch_share=1 / 3):
-    """-> frames [n, frames, 3, 48, 48] in [-1, 1], prompt ids [n, frames / 3, 16]."""
+    """Renders n clips of random prompts.
+
+    switch_share: share of clips whose motion changes at a chunk border.
+    Returns frames [n, frames, 3, 48, 48] in [-1, 1] and prompt tokens [n, frames / 3, 16].
+    """
     color = torch.randint(0, 8, (n,), generator=g)
     ground_color = (color + torch.randint(1, 8, (n,), generator=g)) % 8
     shape = torch.randint(0, 4, (n,), generator=g)
     ground = torch.randint(0, 3, (n,), generator=g)
-    # still, a drift, bounces and orbits are drawn alike; a drift then draws its direction
+    # still, drifts, bounces and orbits are equally likely; so are a drift's four directions
     kind = torch.randint(0, 4, (n, 2), generator=g)
     drift = torch.randint(1, 5, (n, 2), generator=g)
     motion = torch.where(kind == 1, drift, torch.tensor([0, 0, 5, 6])[kind])

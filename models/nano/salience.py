@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""Train the salience head that PAFU_SEH asks. See README.md beside this file.
+"""Train the salience head of method PAFU_SEH. See README.md in this folder.
 
-    python3 models/nano/salience.py                writes salience.safetensors beside this file
-    python3 models/nano/salience.py --check        how well that file orders the tokens of new videos
+    python3 models/nano/salience.py                writes salience.safetensors into this file's folder
+    python3 models/nano/salience.py --check        compares the file's token ranking with the truth on new videos
 
-Videos of drawn prompts (none of configs/suites) are recorded with `kvreel trace record`. Of the last
-layer's clean passes, x = [q | k | v] of a token is what the head sees and
+`kvreel trace record` records videos of random prompts that are in no suite of configs/suites. The head's
+input is x = [q | k | v] of a token in the last layer's clean passes. Its target is the token's salience
+(PaFu-KV, arXiv:2601.21896):
 
-    s_j = (up + diag + low) / 3      the largest weights that queries of earlier chunks, the own and
-                                     later ones give the token, softmax over all tokens of the video;
-                                     (diag + low) / 2 in the first chunk, (diag + up) / 2 in the last;
-                                     the mean over heads
+    s_j = (up + diag + low) / 3, averaged over heads
 
-is what it is to say (PaFu-KV, arXiv:2601.21896): SmoothL1, Adam. Inputs and s are brought to mean 0 and
-variance 1 for the training, which the written weights undo.
+up, diag and low are the largest attention weights that the token receives from queries of earlier
+chunks, its own chunk and later chunks, with softmax over all tokens of the video. The first chunk has
+s_j = (diag + low) / 2, the last (diag + up) / 2. The loss is SmoothL1, the optimizer Adam. Inputs and s
+are standardized for training; the stored weights include the inverse transformation.
 """
 import argparse
 import json
@@ -38,7 +38,7 @@ EPOCHS, BATCH, RATE = 30, 256, 1e-3
 
 
 def prompts(n):
-    """n different ones, as the suites write them, and none of theirs."""
+    """Returns n different random prompts in the suites' grammar, none of which is in a suite."""
     taken = "".join(open(os.path.join(ROOT, "configs/suites", f)).read()
                     for f in ("moviegen-nano.yaml", "storyeval-nano.yaml", "continue-nano.yaml"))
     draw, out = random.Random(5), []
@@ -54,7 +54,10 @@ def prompts(n):
 
 
 def salience(q, k, chunk):
-    """q [T,H,D], k [T,H,D] of the whole video -> s [T]."""
+    """Returns the salience s [T] of all tokens; q, k: [T, H, D] of the whole video; chunk: tokens per chunk.
+
+    Only QUERIES evenly spaced queries per chunk are evaluated.
+    """
     n, heads, dim = k.shape
     owner = np.arange(n) // chunk
     chunks = owner[-1] + 1
@@ -73,13 +76,16 @@ def salience(q, k, chunk):
 
 
 def last_layer(folder):
-    """The trace's clean passes in its last layer: q, k, v [T,H,D], and tokens of a chunk."""
+    """Reads the last layer's clean passes of the trace in `folder`.
+
+    Returns q, k, v [T, H, D] of all tokens, and the number of tokens per chunk.
+    """
     files = sorted(f for f in os.listdir(folder) if f.endswith(".safetensors"))
     layers = max(int(f.split("-l")[1][:3]) for f in files)
     newest = {}
     for f in files:
         if int(f.split("-l")[1][:3]) == layers:
-            newest[f.split("-")[0]] = f  # names ascend: the clean pass is a chunk's last
+            newest[f.split("-")[0]] = f  # names are sorted by pass, and a chunk's last pass is the clean one
     got = []
     for _, f in sorted(newest.items()):
         got.append(read(os.path.join(folder, f), "qkv"))
@@ -87,7 +93,7 @@ def last_layer(folder):
 
 
 def read(path, names):
-    """Tensors of a safetensors file as float32; numpy has no BF16."""
+    """Returns {name: float32 array} of these tensors of a safetensors file; NumPy lacks BF16."""
     with open(path, "rb") as f:
         raw = f.read()
     n = int.from_bytes(raw[:8], "little")
@@ -117,7 +123,7 @@ def write(path, tensors):
 
 
 def record(kvreel, texts, first_seed):
-    """-> a list of videos: x [T,inputs], s [T]."""
+    """Records a video per text, with seeds from `first_seed`; returns a list of (x [T, inputs], s [T])."""
     videos = []
     for i, text in enumerate(texts):
         folder = tempfile.mkdtemp()
@@ -142,8 +148,11 @@ def ranks(x):
 
 
 def judge(w, videos):
-    """Means over videos: Spearman's rho, and of the tokens that the true s would keep (a chunk's
-    worth) how many the head's keeps."""
+    """Returns two means over videos: Spearman's rho of predicted and true s, and the overlap.
+
+    Prediction and truth each select the n tokens with the highest s, n being the tokens of a chunk.
+    The overlap is the share of selected tokens that are the same.
+    """
     rho, kept = [], []
     for x, s in videos:
         z = x @ w["fc1.weight"].T + w["fc1.bias"]

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Look at a checkpoint of the nano model, or measure it. See README.md beside this file.
+"""Draw frames of a checkpoint of the nano model, or measure it. See README.md in this folder.
 
-    python3 models/nano/sample.py [--weights FOLDER | FILE.pt] --sheet out.png    ten prompts
-    python3 models/nano/sample.py [--weights ...] --continuation [--sheet out.png]  held-out clips
-    python3 models/nano/sample.py [--weights ...] --export FOLDER       weights, golden rollout
+    python3 models/nano/sample.py [--weights FOLDER | FILE.pt] --sheet out.png      frames of 12 prompts
+    python3 models/nano/sample.py [--weights ...] --continuation [--sheet out.png]  error on held-out clips
+    python3 models/nano/sample.py [--weights ...] --export FOLDER                   weights and reference rollout
 
---continuation gives the model the first 6 of 21 frames of 12 clips it has not seen and reports
-the PSNR of the rest against the truth, chunk by chunk, and the error of single denoising calls.
+--continuation starts from the first 6 of 21 frames of 12 clips that are not in the training data. It
+prints the PSNR of the generated frames against the true ones per chunk, and the error of single
+denoising calls.
 """
 import argparse
 import json
@@ -32,14 +33,14 @@ PROMPTS = ["disc red bounces plain blue", "square green drifts-right gradient pu
 
 
 def load(path):
-    """A folder with safetensors, or a training checkpoint (its averaged weights)."""
+    """Returns the weights in a folder of safetensors files, or a training checkpoint's averaged weights."""
     if path.endswith(".pt"):
         return torch.load(path)["ema"]
     return model.load_weights(path)
 
 
 def acts(text, vocab, chunks):
-    """"shape colour motion[>motion..] ground colour" -> ids [chunks, 16]."""
+    """Converts "shape colour motion[>motion..] ground colour" to prompt tokens [chunks, 16]."""
     shape, color, motions, ground, ground_color = text.split()
     motions = [tuple((m + "--").split("-")[:2]) for m in motions.split(">")]
     rows = [render.prompt_ids(vocab, render.COLORS.index(color), render.SHAPES.index(shape),
@@ -49,7 +50,7 @@ def acts(text, vocab, chunks):
 
 
 def write_png(path, frames, step=1):
-    """frames [rows, n, 3, h, w] in [-1, 1] -> one row of pictures per clip."""
+    """Writes a PNG with one row per clip, of every `step`-th frame; frames: [clips, n, 3, h, w] in [-1, 1]."""
     x = ((frames[:, ::step] + 1) * 127.5).round().clamp(0, 255).byte()
     r, n, _, h, w = x.shape
     x = x.permute(0, 3, 1, 4, 2).reshape(r * h, n * w, 3).contiguous().numpy()
@@ -81,7 +82,11 @@ def held_out(vocab, n=12):
 
 
 def continuation(net, vocab, steps=model.STEPS):
-    """-> truth, rollout [12, 21, ...] and the PSNR of chunks 2..6 (of the mean squared error)."""
+    """Continues 12 held-out clips from their first 6 frames.
+
+    Returns true and generated frames [12, 21, 3, 48, 48], and the PSNR of chunks 2 .. 6 in dB, from the
+    squared error averaged over clips.
+    """
     truth, ids = held_out(vocab)
     out = model.Rollout(net, 12).generate(noise_for(12, 7, 5), ids, given=truth[:, :6],
                                           steps=steps)
@@ -90,7 +95,10 @@ def continuation(net, vocab, steps=model.STEPS):
 
 
 def held_out_loss(net, vocab, clips=24):
-    """Mean squared error of x0 at the sampler's noise levels: chunk 0, chunk 1, chunks 2 and up."""
+    """Returns the mean squared error of x0 for each noise level of the sampler.
+
+    Each row is [chunk 0, chunk 1, mean of the later chunks].
+    """
     truth, ids = held_out(vocab, clips)
     clean = model.patches(truth.view(clips, 7, 3, 3, 48, 48)).flatten(2, 3)
     g = torch.Generator().manual_seed(6)
@@ -105,7 +113,10 @@ def held_out_loss(net, vocab, clips=24):
 
 
 def export(w, net, vocab, folder, half):
-    """Weights and a golden rollout of the first prompt with the noise that makes it."""
+    """Writes the weights, and as reference a rollout of the first prompt with its noise.
+
+    half: store the weights in BF16.
+    """
     os.makedirs(folder, exist_ok=True)
     model.save_weights({k: v.bfloat16() for k, v in w.items()} if half else w, folder)
     stored = {k: v.bfloat16().float() if half else v for k, v in w.items()}

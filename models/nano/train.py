@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Train the nano model on CPU. See README.md beside this file.
+"""Train the nano model on CPU. See README.md in this folder.
 
     python3 models/nano/train.py --out RUN --steps 4000 [--init FOLDER | --resume RUN/last.pt]
 
-Two single-threaded workers share the weights. A step is a list of small tasks (clips to
-differentiate, then groups of tensors to update) which the workers take one by one, so that a
-busy neighbour on one core delays a step by at most one task.
+Two single-threaded worker processes share the weights. A step consists of small tasks: gradients of
+2 clips each, then updates of groups of tensors. Each worker takes the next task when it is free, so
+other load on one core delays a step by at most one task.
 
-Teacher forcing on whole clips: every chunk is denoised with the true chunks before it as context.
-The loss is the squared error of the predicted clean frames, weighted by 1 / t^3. Noise levels are
-mostly those the sampler visits. Matrices of the blocks are trained with Muon, the rest with Adam.
+Training uses teacher forcing on whole clips: each chunk is denoised with the true earlier chunks as
+context. The loss is the squared error of the predicted clean frames, weighted by 1 / t^3. 85 % of
+the noise levels t are the sampler's. Muon trains the matrices of the blocks, Adam all other tensors.
 """
 import argparse
 import csv
@@ -25,10 +25,10 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import model  # noqa: E402
 import render  # noqa: E402
 
-MICRO = 2          # clips per task
-CHUNKS = 7
-GROUPS = 8         # update tasks
-SCALE = 56         # of the loss; neither optimiser minds
+MICRO = 2          # clips per gradient task
+CHUNKS = 7         # chunks per clip
+GROUPS = 8         # update tasks per step
+SCALE = 56         # divisor of the loss; both optimizers are invariant to it
 BETA = (0.9, 0.95)
 MOMENTUM = 0.95
 
@@ -38,7 +38,7 @@ def is_muon(name, shape):
 
 
 class Flat:
-    """Named views of one shared float32 vector."""
+    """Lays out named tensors in one shared float32 vector."""
 
     def __init__(self, shapes):
         self.shapes, self.at, n = shapes, {}, 0
@@ -56,7 +56,7 @@ class Flat:
 
 
 def orthogonal(g):
-    """Newton-Schulz iteration towards the nearest semi-orthogonal matrix; g [n, rows, cols]."""
+    """Approximates the nearest semi-orthogonal matrices to g [n, rows, cols] by 5 Newton-Schulz steps."""
     a, b, c = 3.4445, -4.7750, 2.0315
     x = g.bfloat16()
     tall = x.shape[-2] > x.shape[-1]
@@ -81,11 +81,12 @@ def noisy_at(clean, t, g):
 
 
 def make_task(vocab, g, clips, own, predict):
-    """Clean chunks as context, noisy ones, their t, ids, target and weights of the loss.
+    """Renders clips; returns (context, noisy chunks, t, prompt tokens, target, loss weights).
 
-    With probability `own` about half of the context is the model's own one-call reconstruction of
-    the chunk, the rest is true; half of the chunks get a little noise. This is what the context of
-    a rollout looks like.
+    Patches are [clips, CHUNKS, tokens, 192]; t and the weights are [clips, CHUNKS].
+    With probability `own`, about half of the context chunks are the model's reconstruction after one
+    denoising call; the others are true. About half of the context chunks get Gaussian noise with a
+    standard deviation of up to 0.1. Both imitate the errors in the context of a rollout.
     """
     frames, ids = render.batch(clips, vocab, g)
     clean = model.patches(frames.view(clips, CHUNKS, 3, 3, 48, 48)).flatten(2, 3)
@@ -101,8 +102,8 @@ def make_task(vocab, g, clips, own, predict):
     sigma = sigma * (torch.rand(clips, CHUNKS, 1, 1, generator=g) < 0.5)
     seen = seen + sigma * torch.randn(clean.shape, generator=g)
     weight = t ** -3
-    # the first chunk is the hardest; at high noise its error is mostly the choice of a place,
-    # which nobody can know
+    # The first chunk has the largest error, so it gets twice the weight. At high noise (t >= 0.9) most
+    # of its error is the object's unpredictable position, so it gets half the weight.
     weight[:, 0] *= torch.where(t[:, 0] < 0.9, 2.0, 0.5)
     return seen, noisy, t, ids, model.head_order(clean), weight
 
@@ -249,7 +250,7 @@ def main():
     if log.tell() == 0:
         out.writerow(["step", "clips", "seconds", "chunk0", "chunk1", "chunks2up", "lr"])
     stop = []
-    signal.signal(signal.SIGTERM, lambda *_: stop.append(1))  # finish the step, save, leave
+    signal.signal(signal.SIGTERM, lambda *_: stop.append(1))  # finish the current step, save, exit
     t0 = last = time.time()
     for step in range(first, a.steps):
         ctl["clips"].value = ctl["groups"].value = 0

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Record rendered clips for configs/suites/continue-nano.yaml. See README.md beside this file.
+"""Render the recorded clips of configs/suites/continue-nano.yaml. See README.md in this folder.
 
-    python3 models/nano/truth.py            writes truth.safetensors beside this file
-    python3 models/nano/truth.py --check    says whether that file is what would be written
+    python3 models/nano/truth.py            writes truth.safetensors into this file's folder
+    python3 models/nano/truth.py --check    fails if the file differs from what would be written
 
-Each prompt becomes U8 [42, 48, 48, 3] under the prompt's id: the bytes that the model's latents of
-these frames are shown as, floor(255 (x + 1) / 2). Training drew its clips with other seeds.
+Each prompt has a U8 tensor [42, 48, 48, 3] (frame, row, column, RGB) under the prompt's id. Its values
+are floor(255 (x + 1) / 2) for frames x in [-1, 1], as kvreel converts nano's latents to pixels. The
+training clips were drawn with other seeds.
 """
 import argparse
 import os
@@ -34,7 +35,7 @@ PROMPTS = {
 
 
 def indices(text):
-    """-> colour, shape, motion, ground, colour of the ground, as render.py counts them."""
+    """Returns a prompt's indices in render.py's lists: colour, shape, motion, ground, ground colour."""
     words = text.replace("stays still", "still -").split()
     color, shape, motion = words[2:5]
     ground, ground_color = words[-3:-1]

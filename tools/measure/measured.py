@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""measured.py - figures of devices as data: results/measured/GPU/.
+"""measured.py - stores measurements on GPUs in results/measured/GPU/ and writes the tables of the docs.
 
-    tools/measure/measured.py add GPU OUT [--patched WORDS]   rows of a run of tools/device-check.sh --run
-    tools/measure/measured.py table [GPU]                     the newest row of every name, as Markdown
-    tools/measure/measured.py model [GPU]                     the newest rows beside tools/device/model.tsv
-    tools/measure/measured.py docs [FILE]                     that table between the markers of docs/cuda.md, and a
-                                                      short one of rollouts between those of README.md
-    tools/measure/measured.py check [FILE]                    status 1 where the file has another table
+    tools/measure/measured.py add GPU OUT [--patched WORDS]   add the results of tools/device-check.sh --run in OUT
+    tools/measure/measured.py table [GPU]                     print the newest row of each name as a Markdown table
+    tools/measure/measured.py model [GPU]                     compare the newest rows with tools/device/model.tsv
+    tools/measure/measured.py docs [FILE]                     write the table to docs/cuda.md, and a short table of
+                                                              rollouts to README.md, between their h100 markers
+    tools/measure/measured.py check [FILE]                    fail with status 1 if a file's table is outdated
 
-sessions.csv has a line for each run: card, driver, clocks, date, commit, and what was patched. rows.csv has
-its rows, each by its session. A figure of a session that was patched, or whose tree had changes, says so.
+sessions.csv has one line per run: card, driver, clocks, date, commit and patches. rows.csv has the measurements, each
+with its session. The tables mark sessions that were patched or had uncommitted changes.
 """
 import argparse
 import csv
@@ -42,7 +42,7 @@ def figure(x):
 
 
 def bench_row(r):
-    """Rows of one line of JSON; a forward has one for each phase."""
+    """Yields the rows of one JSON object of report.json; a forward pass has one row per phase."""
     if "mean" in r:
         for phase in ("mean", "linear", "cross", "attention", "other"):
             name = r["name"] if phase == "mean" else f"{r['name']}:{phase}"
@@ -54,7 +54,9 @@ def bench_row(r):
 
 
 def rollout_rows(path):
-    """Seconds, peak memory and frames per second of each summary row, and the codes of a time that is NOISY."""
+    """Yields rows with seconds, peak memory and frames per second for each line of rollouts.csv.
+
+    If a time is NOISY, the row's note has the reasons."""
     for r in read(path) if path.exists() else []:
         if r.get("n_ok") in ("0", "", None):
             continue
@@ -119,7 +121,7 @@ def round4(x):
 
 
 def rate_table(rows, sessions, usual):
-    """Rates in TFLOP/s beside their reference; a clock other than the usual one is named."""
+    """Returns a table of TFLOP/s and the ratio to the reference; rows with a clock other than `usual` name it."""
     out = ["| row | TFLOP/s | of the reference | run |", "|---|---:|---|---|"]
     for r in rows:
         beside = f"{float(r['ratio']):.3g}, {r['reference']}" if r["ratio"] else ""
@@ -132,7 +134,7 @@ PATHS = ["dense", "staged", "fused", "int8"]
 
 
 def attention_table(rows, sessions, usual):
-    """A line for each method, shape and session, with a column for each path. PyTorch's cuDNN is a method."""
+    """Returns a table with a row per shape, method and session and a column per path; PyTorch's cuDNN is one method."""
     lines = {}
     for r in rows:
         kind, path, method, shape = r["name"].split(".", 3)
@@ -161,7 +163,7 @@ def clock_of(r, sessions):
 
 
 def rollout_table(rows, sessions):
-    """Seconds and peak of a rollout on path staged."""
+    """Returns a table of seconds and peak memory of rollouts on path staged."""
     out = ["| rollout | s | peak, GiB | run |", "|---|---:|---:|---|"]
     for name, r in rows.items():
         if name.startswith("rollout.") and ":" not in name and ".staged." in name:
@@ -177,12 +179,14 @@ def with_ratio(r):
     return f"{round4(r['value'])}" + (f" ({float(r['ratio']):.2f})" if r["ratio"] else "")
 
 
-BLOCK_BYTES = 4680 * 12 * 128 * 2  # BF16 values of the block that `bench codec` and tools/peers/study_codecs.py code
+BLOCK_BYTES = 4680 * 12 * 128 * 2  # BF16 bytes of the tensor in `bench codec` and tools/peers/study_codecs.py
 
 
 def torch_cell(rows, codec, way, own):
-    """GB/s of the study's quantizer in PyTorch, and kvreel's rate over it. A codec for both sides is
-    beside the mean time of keys and values."""
+    """Formats GB/s of the study's quantizer in PyTorch and, in brackets, kvreel's GB/s divided by it.
+
+    way: encode or decode; own: kvreel's row. If kvreel has one row for keys and values, PyTorch's time is the mean of
+    the two."""
     names = [codec] if codec.endswith((".k", ".v")) else [f"{codec}.k", f"{codec}.v"]
     found = [rows.get(f"torch.{n}:{way}") for n in names]
     if not all(found):
@@ -193,13 +197,13 @@ def torch_cell(rows, codec, way, own):
 
 
 def torch_note(rows, sessions):
-    """Which run has PyTorch's rows."""
+    """Returns the part of the table's caption that names the runs with PyTorch's rows, or ""."""
     marks = sorted({sessions[r["session"]]["mark"] for n, r in rows.items() if n.startswith("torch.")})
     return f"; PyTorch: the study's formulas in PyTorch 2.11, run {', '.join(marks)}" if marks else ""
 
 
 def codec_table(rows, sessions):
-    """Coding and decoding of a codec on one line, beside PyTorch's."""
+    """Returns a table with a row per codec: speed of encode and decode, and the ratio to PyTorch's."""
     out = ["| codec | coding, GB/s (of a copy) | PyTorch (kvreel over it) | decoding, GB/s (of a copy) | PyTorch (kvreel over it) | run |",
            "|---|---|---|---|---|---|"]
     for name, r in rows.items():
@@ -212,7 +216,7 @@ def codec_table(rows, sessions):
 
 
 def forward_table(rows, sessions):
-    """A forward and its two longest phases on one line."""
+    """Returns a table with a row per forward pass: its time and that of its two longest phases."""
     phases = ("linear", "attention")
     out = ["| forward | ms | linear | attention | run |", "|---|---|---|---|---|"]
     for name, r in rows.items():
@@ -224,7 +228,7 @@ def forward_table(rows, sessions):
 
 
 def one_run(lines):
-    """", run X" where the last column of all rows has X, else nothing."""
+    """Returns ", run X" if the last column of all rows is X, else ""."""
     runs = {line.rsplit("|", 2)[1].strip() for line in lines[2:]}
     return f", run {runs.pop()}" if len(runs) == 1 else ""
 
@@ -233,7 +237,7 @@ def table(gpu):
     folder = ROOT / "results/measured" / gpu
     sessions = {s["session"]: s for s in read(folder / "sessions.csv")}
     rows = newest(gpu)
-    recent = sorted({r["session"] for r in rows.values()})[-2:]  # older ones time other code
+    recent = sorted({r["session"] for r in rows.values()})[-2:]  # older sessions timed older code
     rows = {n: r for n, r in rows.items() if r["session"] in recent or not re.match(r"(forward|rollout)\.", n)}
     used = sorted({r["session"] for r in rows.values()})
     for i, s in enumerate(used):
@@ -270,7 +274,7 @@ def table(gpu):
 
 
 def newest(gpu):
-    """The newest row of every name."""
+    """Returns {name: newest row with a value}."""
     rows = {}
     for r in read(ROOT / "results/measured" / gpu / "rows.csv"):
         if r["value"] and (r["name"] not in rows or rows[r["name"]]["session"] <= r["session"]):
@@ -282,7 +286,9 @@ SHORT = ["BF16", "RTN_INT4", "KIVI_INT2", "PRQ_INT4", "QUAROT_KV_INT4", "RTN_INT
 
 
 def beside_model(gpu):
-    """Name, measured, modelled, ratio and unit of every line of the model; "-" where nothing was measured."""
+    """Returns a text table with measured and modelled value and their ratio per line of tools/device/model.tsv.
+
+    "-" marks names without a measurement."""
     latest = newest(gpu)
     out = [f"{'name':46} {'measured':>10} {'modelled':>10} {'ratio':>7}  unit"]
     for line in (ROOT / "tools/device/model.tsv").read_text().splitlines():
@@ -298,7 +304,7 @@ def beside_model(gpu):
 
 
 def short_table(gpu):
-    """Rollouts of the last session, each beside its BF16."""
+    """Returns README.md's table: rollouts of the last session that measured BF16, with their time over BF16's."""
     folder = ROOT / "results/measured" / gpu
     all_rows = newest(gpu)
     name = "rollout.{}.staged.42x21"

@@ -1,37 +1,40 @@
 #!/usr/bin/env python3
-"""sass_model.py - speed of attention and GEMM kernels, modelled from their machine code.
+"""sass_model.py - predicts the speed of attention and GEMM kernels from their machine code (SASS).
 
     nvcc -cubin -arch=sm_90 ... -o k.cubin
     nvdisasm -hex k.cubin >k.hex
     tools/sass/sass_model.py k.hex [--limits tools/sass/sass-limits.txt] [--markdown | --rows]
 
-For each kernel with a loop of tensor-core products, take the loop with the most products and, through it, the path
-with the most products and copies and the fewest instructions: a tile inside a long span. Facts are its
-instructions, fixed stalls, synchronous global loads, local memory, divisions (reciprocals and integer to float
-conversions), code bytes and registers. The rest is a model: one scheduler of an SM with the warps that the
-launch bounds allow. It issues an instruction when scoreboards, fixed stall and pipe permit.
+The script examines each kernel that has a loop with tensor-core products (MMA instructions). Of the loop with the
+most products it takes the path with the most products and copies, then the fewest instructions: the path of a
+typical tile. These columns are counted in the code: instructions of the path, fixed stalls, synchronous global
+loads, local-memory accesses, divisions (reciprocals and integer-to-float conversions), code bytes, registers.
 
-Calibration of the warp-group kernels: one H100 80GB HBM3 (132 multiprocessors, 700 W), 26 November 2026,
-commit 8175306 with its register pools corrected. Five constants are fitted to eight measurements (TFLOP/s where nothing else is said). Kernels of a
-whole forward take 14 to 23 % longer than the model, which has one clock for all loads:
+Cycles and TFLOP/s come from a model of one SM scheduler with the warps that the launch bounds allow. It issues an
+instruction when scoreboards, fixed stall and pipe permit.
 
-    measured                                                              as       model    fitted
+The constants of warp-group kernels were calibrated on one H100 80GB HBM3 (132 SMs, 700 W) on 26 November 2026, at
+commit 8175306 with corrected register pools. Five constants are fitted to the eight measurements below, in TFLOP/s
+unless a row names another unit. The model has one clock for all loads; kernels of a whole forward pass take 14 to
+23 % longer than it predicts:
+
+    quantity                                                              H100     model    fitted constants
     dense attention, 4680 queries, 4680 keys                              562       568     BLOCK, LAUNCH
-    the same, 9360 keys                                                   631       627     BLOCK, LAUNCH
-    linear_wgmma<2>, 4680 x 1536 x 8960: cycles of a tile of 128 x 256    163,700   163,300 HELD["group"]
-    the same, TFLOP/s                                                     641       664     CLOCK
-    linear_wgmma<4>, 4680 x 4608 x 1536, TFLOP/s                          335       326     LATENCY["MEMBAR"]
-    attention of a forward, RTN_INT4 over dense, time                     1.15      1.14    LATENCY["MEMBAR"]
-    the same of KIVI_INT2                                                 1.21      1.26    LATENCY["MEMBAR"]
-    the same of PRQ_INT4                                                  1.32      1.35    LATENCY["MEMBAR"]
-    not fitted: attention of a forward over 5 chunks, ms                  33.0      29.0
-    not fitted: linear layers of a forward, ms                            33.6      27.3
+    dense attention, 4680 queries, 9360 keys                              631       627     BLOCK, LAUNCH
+    linear_wgmma<2>, 4680 x 1536 x 8960: cycles per tile of 128 x 256     163,700   163,300 HELD["group"]
+    linear_wgmma<2>, 4680 x 1536 x 8960                                   641       664     CLOCK
+    linear_wgmma<4>, 4680 x 4608 x 1536                                   335       326     LATENCY["MEMBAR"]
+    attention time of a forward pass, RTN_INT4 / dense                    1.15      1.14    LATENCY["MEMBAR"]
+    attention time of a forward pass, KIVI_INT2 / dense                   1.21      1.26    LATENCY["MEMBAR"]
+    attention time of a forward pass, PRQ_INT4 / dense                    1.32      1.35    LATENCY["MEMBAR"]
+    not fitted: attention of a forward pass over 5 chunks, ms             33.0      29.0
+    not fitted: linear layers of a forward pass, ms                       33.6      27.3
 
-tests/cli/test_sass.sh checks what follows from the constants alone. No 8-bit kernel has been measured. mma.sync: a
-kernel with FlashAttention-2's instruction mix was modelled at 332 to 396 TFLOP/s where 388 are published for an
-H100 (T. Dao, arXiv 2307.08691, and its benchmarks), which is good to 20 %. Instruction cache, bank conflicts and
-memory behind the L2 are not modelled. With --limits (tools/sass/sass-limits.txt describes its lines) a kernel above a
-limit fails the program. --rows prints the lines of tools/device/model.tsv.
+tests/cli/test_sass.sh checks the model's results for fixed constants. No 8-bit kernel has been measured. For a
+mma.sync kernel with FlashAttention-2's instruction mix, the model predicts 332 to 396 TFLOP/s; the published speed on
+an H100 is 388 (T. Dao, arXiv 2307.08691, and its benchmarks). The model omits the instruction cache, bank conflicts
+and DRAM. With --limits FILE the script fails if a kernel exceeds a limit; tools/sass/sass-limits.txt defines the
+format. --rows prints the lines of tools/device/model.tsv.
 """
 import argparse
 import collections
@@ -39,20 +42,20 @@ import re
 import sys
 
 SCHEDULERS, SMS = 4, 132
-CLOCK = 1.72e9  # ncu saw 1.66 GHz during linear_wgmma<2>, 1.78 during linear_wgmma<4> and attention
-COPY_RATE = 2.955e12  # bytes per second read and written by a large copy within the H100
-# Cycles of an attention CTA before its first tile and after its last one; cycles of a launch.
+CLOCK = 1.72e9  # Hz; ncu measured 1.66 GHz during linear_wgmma<2>, 1.78 GHz during linear_wgmma<4> and attention
+COPY_RATE = 2.955e12  # bytes per second of a large device-to-device copy on the H100, reads plus writes
+# BLOCK: cycles of an attention CTA before its first tile plus after its last one. LAUNCH: cycles of a kernel launch.
 BLOCK, LAUNCH = 16500, 7000
-# Bytes per cycle that an SM sends to another one of its cluster, and receives: 3.27 TB/s in total were measured on an
-# H800 with clusters of two (W. Luo et al., arXiv 2402.13499).
+# Bytes per cycle that an SM sends to, and at the same time receives from, another SM of its cluster. 3.27 TB/s over
+# all SMs were measured on an H800 with clusters of two (W. Luo et al., arXiv 2402.13499).
 LINK = 3.27e12 / SMS / CLOCK
-FLOP = 4096  # of one m16n8k16 product, the unit in which wgmma is counted, too
-# Linear layers of a chunk as M, N, K; the tile of a cluster of two SMs.
+FLOP = 4096  # operations of one m16n8k16 product; wgmma instructions are counted in the same unit
+# LAYERS: M, N, K of Wan's linear layers for one chunk. TILE: M, N, K of linear_wgmma's tile.
 LAYERS = ((4680, 1536, 1536), (4680, 4608, 1536), (4680, 8960, 1536), (4680, 1536, 8960))
 TILE = (128, 256, 64)
-# Layers of one transformer block: index in LAYERS, form of linear_wgmma.
+# Linear layers of one transformer block: (index in LAYERS, template argument of linear_wgmma).
 BLOCK_LAYERS = ((1, 0), (0, 2), (0, 0), (0, 2), (2, 1), (3, 2))
-QUERIES, KEYS, HEADS, PER_BLOCK = 4680, 65520, 12, 128  # the study's chunk on Wan 1.3B, 14 of them
+QUERIES, KEYS, HEADS, PER_BLOCK = 4680, 65520, 12, 128  # Wan 1.3B: one chunk's queries over 14 chunks of keys
 
 ALU = set("FSETP FSEL FMNMX LOP3 SHF ISETP SEL PRMT LEA VIADD VIMNMX IADD3 F2FP MOV P2R R2P PLOP3 "
           "VOTE IABS HSETP2 IMNMX".split())
@@ -60,14 +63,14 @@ FMA = set("FFMA FADD FMUL HADD2 HFMA2 HMUL2".split())
 GROUPED = ("HGMMA", "IGMMA")  # wgmma: BF16, 8-bit
 SLOW = set("MUFU I2F F2I F2F I2FP".split())
 MEMORY = set("LDSM LDS STS LDGSTS LDG STG SHFL STL LDL".split())
-# Cycles that an instruction occupies its pipe, and its latency. Four schedulers share shared memory, so 512
-# bytes of a warp occupy a scheduler's share for 16 cycles. A wgmma product takes 4 cycles of its tensor core at the
-# peak rate; 4.4 are measured.
+# HELD, HELD_MEMORY: cycles that an instruction occupies its pipe. LATENCY: cycles until its result is available. Four
+# schedulers share the SM's shared memory, so a 512-byte access of a warp occupies a scheduler's share for 16 cycles. A
+# wgmma product occupies its tensor core for 4 cycles at the peak rate; 4.4 were measured.
 HELD = {"tensor": 6.0, "group": 4.4, "bytes": 2.2, "slow": 8, "alu": 2, "imad": 2, "fma": 1}
 HELD_MEMORY = {"LDSM": 16, "LDGSTS": 16, "STS": 8}
 LATENCY = {"LDSM": 33, "LDS": 29, "LDGSTS": 40, "SHFL": 24, "MUFU": 22, "S2R": 30, "LDC": 40,
            "LDG": 500, "S2UR": 30, "I2F": 22, "F2I": 22, "VOTE": 12, "LDGDEPBAR": 10}
-# Latency of a producer's stage besides its instructions: the fence before it publishes the stage (MEMBAR,
+# Latency that a producer warp adds per pipeline stage: the fence before it signals the stage (MEMBAR,
 # FENCE.VIEW.ASYNC), which also waits for loads in flight, and the mbarrier wait.
 LATENCY["MEMBAR"] = 1500
 
@@ -92,7 +95,7 @@ class Kernel:
 
 
 def read(lines):
-    """The kernels of a listing: instructions with their control bits, labels as addresses."""
+    """Parses the output of nvdisasm -hex; returns its kernels with instructions, control bits and label addresses."""
     kernels, waiting, current, registers, counted = [], [], None, {}, False
     for line in lines:
         m = re.match(r"^\.text\.(\S+):", line)
@@ -130,7 +133,7 @@ def read(lines):
         for x in k.code:
             m = re.search(r"`\((\.L_\S+?)\)", x.text) if x.base == "BRA" else None
             x.to = k.labels.get(m.group(1)) if m else None
-        # The retry of an mbarrier wait is behind the kernel's end; its branch back is no loop.
+        # The retry code of an mbarrier wait is placed after the kernel's end; its branch back is not a loop.
         for before, x in zip(k.code, k.code[2:]):
             if before.name.startswith("SYNCS.PHASECHK") and x.to is not None and x.to < x.at:
                 x.to = None
@@ -142,18 +145,20 @@ def tensor(x):
 
 
 def products(x):
-    """Products in units of m16n8k16: HGMMA.64x128x16 has 16 for each of its four warps, IGMMA.64x128x32 has 32."""
+    """Returns the products of an instruction per warp, in units of m16n8k16.
+
+    HGMMA.64x128x16 has 16 for each of its four warps, IGMMA.64x128x32 has 32."""
     m = re.match(r"[HI]GMMA\.64x(\d+)x(\d+)\.", x.name)
     return int(m.group(1)) * int(m.group(2)) // 128 if m else int(tensor(x))
 
 
 def held_by(x):
-    """Cycles that a wgmma occupies the tensor core; 8-bit products take half the time."""
+    """Returns the cycles that a wgmma occupies the tensor core; 8-bit products take half the time of BF16 ones."""
     return products(x) * HELD["bytes" if x.base == "IGMMA" else "group"]
 
 
 def hot_loop(k):
-    """First and last address of the smallest loop with the most products, or None."""
+    """Returns (first, last) address of the loop with the most products, or None. Of equal loops, the smallest counts."""
     best = None
     for x in k.code:
         if x.to is None or x.to > x.at:
@@ -165,15 +170,18 @@ def hot_loop(k):
 
 
 def hot_path(k, loop, needs=(), rounds=1):
-    """The path from the loop's head to its end with the most products and then the fewest instructions. Products of
-    inner loops belong to a correction, which most tiles do not have. `needs`: (name, n) of instructions that the
-    path must contain, such as a tile's copies and stores; a name is a base (STS) or complete (STS.128). Without
-    them the shortest path would skip decoding. The innermost loops on the path are repeated `rounds` times."""
+    """Returns the instructions of the path through the loop with the most products, then the fewest instructions.
+
+    needs: list of (name, n): the path must contain n instructions of this name, such as the copies and stores of a
+    tile; otherwise the shortest path would skip decoding. A name is an opcode (STS) or has modifiers (STS.128).
+    rounds: number of repetitions of the path's innermost loops.
+    Products of inner loops are not counted: they belong to a correction, which most tiles do not have."""
     code = [x for x in k.code if loop[0] <= x.at <= loop[1]]
     index = {x.at: i for i, x in enumerate(code)}
     within = [(x.to, x.at) for x in code if x.to is not None and loop[0] < x.to <= x.at]
     inner = [any(a <= x.at <= b for a, b in within) for x in code]
-    # best[i][lacking]: (products, -instructions, next, what is lacking there)
+    # best[i][met]: best path from instruction i to the loop's end on which `needs` are met this often, as
+    # (products, -instructions, next instruction, value of `met` from the next instruction on)
     best = [{} for _ in code]
     for i in reversed(range(len(code))):
         x = code[i]
@@ -216,8 +224,9 @@ def hot_path(k, loop, needs=(), rounds=1):
 
 
 def decoding_loop(k, hot, needs):
-    """First and last address of the smallest loop with these instructions and no products, or None: the loop of a
-    producer warp that decodes tiles for the consumers."""
+    """Returns (first, last) address of the smallest loop that contains `needs` and does not overlap `hot`, or None.
+
+    It is the loop in which a producer warp decodes tiles for the consumer warps."""
     best = None
     for x in k.code:
         if x.to is None or x.to > x.at or (x.to <= hot[1] and hot[0] <= x.at):
@@ -239,16 +248,19 @@ def pipe(x):
 
 
 def cycles(path, warps, rounds=4, beside=None, pair=False):
-    """Steady-state cycles of one round of all warps of a scheduler, with another warp that runs `beside` meanwhile.
-    wgmma runs asynchronously, in order, with one more queued; a group ends at the instruction that names gsb0.
-    Named barriers pass a turn between warps; other barriers synchronize a block whose warps are on different
-    schedulers and alike. In a `pair` each stored tile is read again to be sent, and as much is received."""
+    """Returns the steady-state cycles in which each of `warps` warps of one scheduler executes `path` once.
+
+    beside: instructions of one further warp (a producer) that runs at the same time, or None.
+    pair: whether the CTA sends each decoded tile to the other CTA of its cluster and receives as many bytes.
+    wgmma instructions execute asynchronously and in order, with one more queued; a group of them ends at the
+    instruction that names gsb0. Named barriers make warps alternate. Other barriers cost nothing: they synchronize
+    warps on different schedulers, which execute the same instructions."""
     traces = [path * rounds] * warps + ([beside * rounds] if beside else [])
     multiply, warps = warps, len(traces)
     at, ready = [0] * warps, [0.0] * warps
     boards = [[0.0] * 6 for _ in range(warps)]
     free = collections.defaultdict(float)
-    groups = [[] for _ in range(warps)]  # when each group of a warp's products is done
+    groups = [[] for _ in range(warps)]  # cycle at which each wgmma group of a warp completes
     turns = [int(w == 0) for w in range(warps)]
     by_turns = any(x.name.startswith("BAR.ARV") for x in path)
     now, last = 0.0, 0
@@ -306,7 +318,9 @@ def cycles(path, warps, rounds=4, beside=None, pair=False):
 
 
 def cut(blocks, tiles):
-    """Tiles of each block in launch order, split as harness/cache/attend_split.c does, with 4 tiles of cost per part."""
+    """Returns the number of key tiles of each CTA in launch order, split as in harness/cache/attend_split.c.
+
+    blocks: CTAs without a split; tiles: key tiles of each. A split part costs as much as 4 tiles more."""
     over, slots = blocks % SMS, 2 * SMS
 
     def took(n, each):
@@ -325,8 +339,10 @@ def cut(blocks, tiles):
 
 
 def makespan(lengths, pace):
-    """Cycles until all blocks are done. An SM runs len(pace) blocks at once, at pace[n - 1] cycles per tile while it
-    has n; the next block goes to the SM with the fewest."""
+    """Returns the cycles until all CTAs are done; lengths: tiles of each CTA.
+
+    An SM runs up to len(pace) CTAs at once and takes pace[n - 1] cycles per tile while it runs n. The next CTA starts
+    on the SM with the fewest."""
     running = [[] for _ in range(SMS)]
     waiting, now, left = list(reversed(lengths)), 0.0, len(lengths)
     while left:
@@ -346,7 +362,7 @@ def makespan(lengths, pace):
 
 
 def plain(name):
-    """`_Z15attend_mma_rowsILi128EEv...` as attend_mma_rows<128>."""
+    """Demangles a kernel's name without its parameters: `_Z15attend_mma_rowsILi128EEv...` to attend_mma_rows<128>."""
     m = re.match(r"_Z(?:N\S*?)?L?(\d+)(\w+)", name)
     if not m:
         return name
@@ -358,8 +374,9 @@ def plain(name):
 
 
 def finish_path(k, loop, needs):
-    """The path from the product loop to the next tile's, with these instructions; its innermost loops run twice, once
-    per half of a tile."""
+    """Returns the path from the end of the product loop to the next tile's product loop; it must contain `needs`.
+
+    Its innermost loops run twice, once per half of a tile."""
     outer = min(((x.to, x.at) for x in k.code if x.to is not None and x.to <= loop[0] and loop[1] < x.at),
                 key=lambda l: l[1] - l[0], default=None)
     after = [x.at for x in k.code if x.at > loop[1]]
@@ -367,7 +384,9 @@ def finish_path(k, loop, needs):
 
 
 def layer_cycles(layer, took, finish):
-    """Cycles of a layer, whose tiles go to pairs of SMs in turn."""
+    """Returns the cycles of a linear layer (M, N, K) whose tiles are distributed over pairs of SMs.
+
+    took: cycles per step of TILE[2] along K; finish: cycles to store a tile."""
     m, n, k = layer
     rows, across = -(-m // TILE[0]), -(-n // TILE[1])
     tiles = rows // 2 * across + rows % 2 * -(-across // 2)
@@ -375,13 +394,15 @@ def layer_cycles(layer, took, finish):
 
 
 def layer_rates(took, finish):
-    """TFLOP/s of LAYERS."""
+    """Yields the TFLOP/s of each layer in LAYERS."""
     for m, n, k in LAYERS:
         yield 2 * m * n * k / (layer_cycles((m, n, k), took, finish) / CLOCK) / 1e12
 
 
 def attention_cycles(keys, took, cuts):
-    """Cycles of QUERIES by `keys` with warp groups, one block per SM."""
+    """Returns the cycles of attention of QUERIES queries over `keys` keys by a warp-group kernel, one CTA per SM.
+
+    took: cycles per tile of 128 keys; cuts: whether CTAs are split along the keys."""
     blocks, tiles = HEADS * -(-QUERIES // PER_BLOCK), -(-keys // 128)
     lengths = cut(blocks, tiles) if cuts else [tiles] * blocks
     return makespan([x + BLOCK / took for x in lengths], [took]) + LAUNCH
@@ -411,7 +432,7 @@ def judge(k, warps, limits):
             raise ValueError("%s: no loop decodes: %s" % (plain(k.name), limit.decodes))
     pair = bool(limit and limit.pair)
     took = cycles(path, warps, beside=beside, pair=pair)
-    if pair:  # a store is 512 bytes per warp, with one warp per scheduler
+    if pair:  # one STS.128 of a warp stores 512 bytes; each scheduler has one producer warp
         sent = SCHEDULERS * 512 * sum(x.name == "STS.128" for x in beside)
         took = max(took, sent / LINK)
     if limit and limit.finish:
@@ -423,8 +444,8 @@ def judge(k, warps, limits):
     else:
         layers = {}
     blocks = HEADS * -(-QUERIES // PER_BLOCK)
-    # mma.sync: a block has one warp per scheduler, and as many blocks run as warps. Two consumer warp groups: one
-    # block runs, with two warps per scheduler, and its tiles are twice as long.
+    # An SM runs `warps` CTAs of a mma.sync kernel, each with one warp per scheduler, on tiles of 64 keys. It runs one
+    # CTA of a warp-group kernel, whose two consumer groups have two warps per scheduler, on tiles of 128 keys.
     tiles = -(-KEYS // (128 if grouped else 64))
     pace = [took] if grouped else [cycles(path, w) for w in range(1, warps)] + [took]
     lengths = cut(blocks, tiles) if limit and limit.cut else [tiles] * blocks
@@ -455,20 +476,23 @@ COLUMNS = [("kernel", "kernel", "%s"), ("products", "products a tile", "%d"),
            ("cycles", "cycles (model)", "%.0f"), ("tflops", "TFLOP/s (model)", "%.0f")]
 
 
-# Benchmark rows: kernel, name, numbers of keys.
+# Rows of `kvreel bench attention` to predict: kernel, row name, numbers of keys.
 ATTENTION = (("attend_list<128>", "dense.BF16", (4680, 9360, 65520)),
              ("attend_list<132>", "fused.RTN_INT4", (9360, 65520)),
              ("attend_list<132>", "fused.QUAROT_KV_INT4", (65520,)),
              ("attend_list<138>", "fused.KIVI_INT2", (9360, 65520)),
              ("attend_list<148>", "fused.PRQ_INT4", (9360, 65520)),
              ("attend_bytes", "int8.RTN_INT4", (65520,)))
-# Path staged: bytes per element of codes with their steps, which a pass expands to BF16.
+# Path staged expands encoded keys and values to BF16 before attention: (method, encoded bytes per element).
 STAGED = (("RTN_INT4", .625), ("KIVI_INT2", .5), ("PRQ_INT4", 1.25))
-FORWARD = 23400, 30, 512, 3.7e9, 220  # keys, blocks, prompt keys, bytes and launches of passes
+# A forward pass: keys, transformer blocks, prompt tokens, and bytes and launches of all elementwise kernels.
+FORWARD = 23400, 30, 512, 3.7e9, 220
 
 
 def model_rows(rows):
-    """Lines of tools/device/model.tsv. 8-bit attention stages its rows first, which moves 1.8 GB for KEYS tokens."""
+    """Yields the lines of tools/device/model.tsv.
+
+    8-bit attention first converts the cache, which moves 1.8 GB of device memory for KEYS tokens."""
     took = {r["kernel"]: r["cycles"] for r in rows}
     for kernel, name, of in ATTENTION:
         for keys in of:
@@ -504,7 +528,7 @@ Limit = collections.namedtuple("Limit", "kernel instructions code local rounds n
 
 
 def counts(needs):
-    """`STS.128>=16` as (name, 16)."""
+    """Parses requirements such as `STS.128>=16` to (name, number)."""
     return [(n.split(">=")[0], int(n.split(">=")[1])) for n in needs if ">=" in n]
 
 

@@ -1,30 +1,36 @@
 #!/usr/bin/env python3
-"""sass_stream.py - speed of streaming kernels beside a copy, modelled from their machine code.
+"""sass_stream.py - predicts the speed of streaming kernels, relative to a copy, from their machine code (SASS).
 
     nvcc -cubin -arch=sm_90 ... -o k.cubin
     nvdisasm -hex k.cubin >k.hex
     tools/sass/sass_stream.py k.hex --limits tools/sass/sass-streams.txt [--markdown]
 
-A line of the limits names a kernel and its bounds, tabs apart: a title; a regular expression of the mangled
-name; threads per block; bytes that a thread moves through device memory; iterations of its innermost loops; the
-least share of a copy's speed; instructions that its path contains, such as LDG.E.128>=16. For kernels without a
-line only the code size is checked.
+Each line of the limits file has tab-separated fields for one kernel:
+    title
+    regular expression that matches the mangled name
+    threads per block
+    bytes of device memory that a thread reads and writes
+    iterations of the innermost loops
+    smallest allowed speed, as a fraction of a copy's
+    instructions that the path must contain, such as LDG.E.128>=16 (further fields, optional)
+For kernels without a line only the code size is checked.
 
-The path is the shortest one from the first instruction to an EXIT that contains these instructions. A model of one
-scheduler runs it on as many warps as registers and threads allow, each repeating it. An instruction is issued
-when scoreboards, fixed stall and pipe permit (sass_model.py). Global loads and stores also queue for the
-scheduler's share of a copy's bandwidth, whose utilization is the share of a copy's speed. A scheduler has 32
-bytes per cycle of shared memory. Bank conflicts, caches and DRAM pages are not modelled.
+The path is the shortest one from the first instruction to an EXIT that contains the required instructions. The model
+of one SM scheduler executes it repeatedly on as many warps as registers and threads allow. An instruction is issued
+when scoreboards, fixed stall and pipe permit (sass_model.py). Global loads and stores also queue for the scheduler's
+share of a copy's bandwidth; the utilization of this share is the predicted fraction of a copy's speed. A scheduler
+has 32 bytes per cycle of shared-memory bandwidth. Bank conflicts, caches and DRAM pages are not modelled.
 
-CLOCK and COPY are those of one H100 80GB HBM3, 26 November 2026; nothing else is fitted. Encode and decode beside
-a copy of the same bytes (on the H100 a part of what decode writes stays in the L2):
+CLOCK and COPY were measured on one H100 80GB HBM3 on 26 November 2026; no other constant is fitted. Speed of encode
+and decode as a fraction of a copy of the same bytes (on the H100 part of the bytes that decode writes stays in L2,
+so its fraction can exceed 1):
 
                                                      model        H100
-    INT4 by 16 tokens                                1.00 .99    1.03 1.14
-    INT2 by 16 tokens with a minimum                 1.00 .99    1.01 1.12
-    INT4 by token with a minimum                    1.00 1.07     .93 1.10
-    INT4 rotated                                    1.00 1.02     .90 1.18
-    INT2 and INT4 of what it left                    .99 1.01     .89 1.03
+    INT4, groups of 16 tokens                        1.00 .99    1.03 1.14
+    INT2 asymmetric, groups of 16 tokens             1.00 .99    1.01 1.12
+    INT4 asymmetric, per token                      1.00 1.07     .93 1.10
+    INT4 after a Hadamard rotation                  1.00 1.02     .90 1.18
+    INT2 plus INT4 of its residual                   .99 1.01     .89 1.03
 """
 import argparse
 import collections
@@ -34,11 +40,11 @@ import sys
 import sass_model
 from sass_model import ALU, COPY_RATE, HELD, HELD_MEMORY, LATENCY, SCHEDULERS, SMS
 
-ALU.update(["VIMNMX3", "R2UR", "HMNMX2", "VHMNMX"])  # not in attention kernels
-CLOCK = 1.98e9  # of the H100 during memory-bound kernels
+ALU.update(["VIMNMX3", "R2UR", "HMNMX2", "VHMNMX"])  # absent from attention kernels, so not in sass_model.py
+CLOCK = 1.98e9  # Hz, SM clock of the H100 during memory-bound kernels
 COPY = COPY_RATE / (SMS * SCHEDULERS * CLOCK)  # bytes per cycle and scheduler
-ARRIVES = 600  # latency of idle device memory
-CODE, REGISTERS, THREADS, BLOCKS = 65536, 65536, 2048, 32  # limits of an SM
+ARRIVES = 600  # cycles of latency of idle device memory
+CODE, REGISTERS, THREADS, BLOCKS = 65536, 65536, 2048, 32  # largest code in bytes; registers, threads, blocks per SM
 
 
 Limit = collections.namedtuple("Limit", "title kernel threads bytes rounds share needs")
@@ -53,9 +59,13 @@ def limits_of(path):
 
 
 def way(k, needs, rounds):
-    """The shortest path from the first instruction to an EXIT that contains `needs`."""
+    """Returns the shortest path from the first instruction to an EXIT that contains `needs`, or [].
+
+    needs: list of (instruction name, number); rounds: repetitions of the path's innermost loops."""
     index = {x.at: i for i, x in enumerate(k.code)}
-    best = [{} for _ in k.code]  # best[i][what is met from there]: (instructions, next, its key)
+    # best[i][met]: shortest path from instruction i on which `needs` are met this often, as (instructions, next
+    # instruction, value of `met` from the next instruction on)
+    best = [{} for _ in k.code]
     for i in reversed(range(len(k.code))):
         x = k.code[i]
         gives = tuple(int(name in (x.base, x.name)) for name, _ in needs)
@@ -93,27 +103,29 @@ def way(k, needs, rounds):
 
 
 def registers_of(listing):
-    """Registers per thread by kernel, from nvinfo."""
+    """Returns {kernel name: registers per thread} from the listing's nvinfo sections."""
     note = r"EIATTR_REGCOUNT\n(?:[^/\n].*\n|\s+/\*.*\n)*?\s*/\*\w+\*/\s+\.word\s+index@\((\S+?)\)\n" \
            r"(?:\.L_\S+:\n)?\s*/\*\w+\*/\s+\.word\s+0x(\w+)"
     return {name: int(n, 16) for name, n in re.findall(note, listing)}
 
 
 def width(x):
-    """Bytes per lane."""
+    """Returns the bytes per lane of a load or store."""
     m = re.search(r"\.(64|128|U8|S8|U16|S16)\b", x.name)
     return {"64": 8, "128": 16, "U8": 1, "S8": 1, "U16": 2, "S16": 2}[m.group(1)] if m else 4
 
 
 def cycles(path, warps, moved, rounds=6):
-    """Steady-state cycles of one round of all warps. `moved` bytes per warp go to device memory, divided among its
-    loads and stores by their width. Warps start staggered, at the pace of that memory."""
+    """Returns the steady-state cycles in which each of `warps` warps executes `path` once.
+
+    moved: device-memory bytes per warp and path, divided among global loads and stores in proportion to their width.
+    Warp w starts w * moved / COPY cycles late."""
     asked = sum(32 * width(x) for x in path if x.base in ("LDG", "STG"))
     trace = [(x, sass_model.pipe(x)) for x in path] * rounds
     at, ready, boards = [0] * warps, [w * moved / COPY for w in range(warps)], [[0.0] * 6 for _ in range(warps)]
     free, now, last, begun = collections.defaultdict(float), 0.0, 0, (0.0, 0)
     n = len(path)
-    while all(i < len(trace) for i in at):  # until the first has no more to do
+    while all(i < len(trace) for i in at):  # until the first warp is done
         chosen, soonest = None, float("inf")
         for w in [last] + [v for v in range(warps) if v != last]:
             x, p = trace[at[w]]
@@ -144,7 +156,7 @@ def cycles(path, warps, moved, rounds=6):
             boards[w][x.rd] = max(boards[w][x.rd], now + 12)
         ready[w] = now + max(1, x.stall)
         at[w] += 1
-        if not begun[1] and min(at) >= n:  # the first round, when all begin alike, does not count
+        if not begun[1] and min(at) >= n:  # the first round is not in steady state and is not counted
             begun = now, sum(at)
         last = w
         now += 1

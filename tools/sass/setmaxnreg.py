@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""setmaxnreg.py - whether the registers that warp groups ask for fit what their kernel's launch allocates.
+"""setmaxnreg.py - checks that the registers requested by setmaxnreg fit the registers that a launch allocates.
 
     nvcc -ptx -arch=sm_90a ... -o k.ptx;  nvcc -cubin -Xptxas -v ... 2>k.log
     tools/sass/setmaxnreg.py --log k.log k.ptx
     nvdisasm -hex k.cubin >k.hex;         tools/sass/setmaxnreg.py k.hex
 
-A launch allocates the registers per thread that ptxas gave the kernel, times its threads. setmaxnreg.inc waits
-until that pool has enough, so a kernel whose producer warp group keeps N registers per thread and whose G - 1
-consumers take M hangs when N + (G - 1) M exceeds G times the registers of the kernel. Threads come from the
-launch bounds. A listing is PTX, with registers from the log, or SASS of nvdisasm, which has them itself. Exit
-status: 1 when a kernel does not fit, when its registers or threads are not known, when ptxas ignored a
-setmaxnreg, or when no kernel has one.
+A launch allocates R registers per thread, the number that ptxas chose, for all G warp groups. setmaxnreg.inc waits
+until this pool has enough free registers. If the producer warp group keeps N registers per thread and the G - 1
+consumer groups request M each, the kernel hangs when N + (G - 1) M > G R. The launch bounds give the number of
+threads. A listing is PTX, with R from the ptxas log, or nvdisasm's SASS, which contains R.
+
+The exit status is 1 if a kernel does not fit, its registers or threads are unknown, ptxas ignored a setmaxnreg, or no
+kernel has a setmaxnreg.
 """
 import argparse
 import re
@@ -68,7 +69,7 @@ def of_sass(lines):
 
 
 def registers_of(log):
-    """Of ptxas -v: registers of a thread by kernel, of sm_90a where it compiled for several."""
+    """Returns {kernel name: registers per thread} from the output of ptxas -v, for sm_90 and sm_90a alone."""
     out, name = {}, None
     for line in log:
         m = re.search(r"Compiling entry function '(\w+)' for '(\w+)'", line)
@@ -81,7 +82,7 @@ def registers_of(log):
 
 
 def wrong(k):
-    """What is wrong with the kernel; None: it fits."""
+    """Returns a message that says why kernel k does not fit, or None if it fits."""
     if not k.threads or k.threads % WARP_GROUP:
         return "launch bounds of %s threads, need a multiple of %d" % (k.threads, WARP_GROUP)
     if not k.registers:
