@@ -1,16 +1,19 @@
-"""kvreel's methods as a pool of LightX2V's KV cache manager (github.com/ModelTC/LightX2V at 0d6b494,
-lightx2v/common/kvcache). Not run inside LightX2V, which is on no package index: tests/python/test_caches.py drives it in
-the order of its models/networks/wan/infer/self_forcing/transformer_infer.py, over a pool that stands in for its own.
+"""A KV cache pool for LightX2V that compresses with kvreel's methods (github.com/ModelTC/LightX2V at 0d6b494,
+lightx2v/common/kvcache).
 
-A pass of a layer calls roll_window when the window is full and a chunk begins, then store_kv, set_ends, k_cache, v_cache.
-When the next chunk begins, the last one is final: it is coded, and later passes read the decoded values.
+LightX2V is on no package index, so this file was not tested inside it. tests/python/test_caches.py instead replaces
+LightX2V's pool and calls this one in the order of models/networks/wan/infer/self_forcing/transformer_infer.py.
+
+For each layer, a pass calls roll_window if a chunk begins and the window is full, then store_kv, set_ends, k_cache and
+v_cache. When a new chunk begins, the pool encodes the finished chunk, and later passes read its decoded values.
 
     import lightx2v_cache                                  # registers the scheme "kvreel"
     "ar_config": {"kv_cache_scheme": "kvreel", "kvreel_method": "RTN_INT4", "kvreel_tokens_per_frame": 1560, ...}
 
     runner.model.kv_cache_manager.self_attn_kv_cache.bytes()["resident"]
 
-Values are decoded into the pool's own tensors: this measures quality and counts bytes.
+The decoded values are written back to LightX2V's uncompressed tensors, so the example shows the effect on quality but
+saves no memory. bytes() returns the size that the encoded blocks alone would need.
 """
 import torch
 from lightx2v.common.kvcache.manager import register_self_attn_kv_cache
@@ -20,6 +23,11 @@ import kvreel
 
 
 class KvreelRollingKVCachePool(RollingKVCachePool):
+    """A RollingKVCachePool that encodes each finished chunk.
+
+    method: kvreel.Method or a method's name; options: the method's options, a dict; tokens_per_frame: tokens of a
+    latent frame, by default those of a chunk. Other arguments are RollingKVCachePool's."""
+
     def __init__(self, *args, method, tokens_per_frame=None, options=None, kv_offload=False, **more):
         if kv_offload:
             raise ValueError("kv_offload: true: chunks are coded where they are stored, set it to false")
@@ -29,8 +37,8 @@ class KvreelRollingKVCachePool(RollingKVCachePool):
         self._forget()
 
     def _forget(self):
-        self._open = {}  # layer: (start, end) of the chunk that is not final
-        self._blocks = {}  # layer: [start in the pool, block] of final chunks
+        self._open = {}  # layer: (start, end) of the unfinished chunk, in tokens of the pool
+        self._blocks = {}  # layer: list of [first token in the pool, encoded block] of finished chunks
 
     def _code_last(self, layer_id):
         place = self._open.pop(layer_id, None)
@@ -67,7 +75,7 @@ class KvreelRollingKVCachePool(RollingKVCachePool):
         self._forget()
 
     def bytes(self):
-        """Of all layers' final chunks in the window and the sink."""
+        """Returns the bytes of all layers' finished chunks in sink and window: a dict with bf16, nominal, resident."""
         seen = [block.bytes() for blocks in self._blocks.values() for _, block in blocks]
         return {name: sum(b[name] for b in seen) for name in ("bf16", "nominal", "resident")}
 

@@ -1,4 +1,4 @@
-"""Round to nearest with a step for each head of each token, written in Python"""
+"""Round to nearest with one step per token and head, written in Python"""
 import numpy as np
 
 NAME = "PY_INT4"

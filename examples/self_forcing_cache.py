@@ -1,19 +1,17 @@
-"""kvreel's methods as the KV manager of Self-Forcing's pipeline.
+"""A KV cache manager for Self-Forcing's pipeline (github.com/guandeh17/Self-Forcing) that uses kvreel's methods.
 
-Its causal Wan model (github.com/guandeh17/Self-Forcing) is handed, for every layer, a dict that holds the
-whole rollout's keys and values, [batch, tokens, heads, dim] in "k" and "v", and counts in
-"global_end_index" and "local_end_index"; a pass writes its tokens at current_start, and attends to all
-before its end. The last pass of a chunk, its cache-update pass, writes the keys and values that later chunks
-read. The model has no other access to its cache. A manager therefore compresses the cache after each chunk's
-cache-update pass:
+The causal Wan model receives one dict per layer. "k" and "v" have the keys and values of the whole rollout, [batch,
+tokens, heads, dim]; "global_end_index" and "local_end_index" count the tokens. A pass writes its tokens at
+current_start and attends to all tokens up to its own. A chunk's last pass, the cache-update pass, writes the keys
+and values that later chunks read. The manager therefore compresses the cache after each cache-update pass:
 
     kv = KvreelManager("RTN_INT4", pipeline.kv_cache1, tokens_per_frame=1560)
     ...  the pipeline's loop: denoising steps, then the pass at timestep 0 ...
-    kv.commit(current_start, n_tokens)        # codes the chunk; from now on the pipeline reads what was coded
+    kv.commit(current_start, n_tokens)        # encodes the chunk; later passes read its decoded values
     kv.bytes()["resident"]
 
-Values are decoded into the pipeline's own tensors, which this study of quality keeps; what a cache of coded
-blocks alone would take is what bytes() tells.
+The decoded values are written back to the pipeline's uncompressed tensors, so the example shows the effect on quality
+but saves no memory. bytes() returns the size that the encoded blocks alone would need.
 """
 import torch
 
@@ -21,6 +19,11 @@ import kvreel
 
 
 class KvreelManager:
+    """Compresses the pipeline's kv_cache, a list of dicts per layer, with a method.
+
+    method: kvreel.Method or a method's name; options: the method's options; tokens_per_frame: tokens of a latent
+    frame; frames_per_chunk: latent frames of a chunk. Raises ValueError if the batch is not 1."""
+
     def __init__(self, method, kv_cache, tokens_per_frame, frames_per_chunk=3, **options):
         self.method = method if isinstance(method, kvreel.Method) else kvreel.Method(method, **options)
         self.kv_cache = kv_cache
@@ -35,7 +38,10 @@ class KvreelManager:
         self.tokens_per_frame = tokens_per_frame
 
     def commit(self, current_start, n_tokens):
-        """After the cache-update pass of the chunk at tokens [current_start, current_start + n_tokens)."""
+        """Compresses the chunk at tokens [current_start, current_start + n_tokens).
+
+        Call it after the chunk's cache-update pass. Raises ValueError if the chunk is not whole frames, or if the
+        method evicts tokens."""
         s, end = self.tokens_per_frame, current_start + n_tokens
         if current_start % s or n_tokens % s:
             raise ValueError("tokens %d..%d: no whole frames of %d" % (current_start, end, s))
@@ -50,7 +56,7 @@ class KvreelManager:
                 store[side][0, :end] = torch.from_numpy(x).to(store[side])
 
     def reset(self):
-        """Another video."""
+        """Empties the cache before another video."""
         self.cache.reset()
 
     def bytes(self):
@@ -58,7 +64,7 @@ class KvreelManager:
 
 
 class TinyCausalModel(torch.nn.Module):
-    """What the pipeline calls, in small: the same cache, the same arguments, random weights."""
+    """A small model with random weights and the arguments of Self-Forcing's causal Wan model."""
 
     def __init__(self, layers=2, heads=2, dim=32):
         super().__init__()
@@ -66,7 +72,7 @@ class TinyCausalModel(torch.nn.Module):
         self.qkv = torch.nn.ModuleList(torch.nn.Linear(heads * dim, 3 * heads * dim) for _ in range(layers))
 
     def forward(self, x, timestep, kv_cache, current_start):
-        """x [1, tokens, heads * dim]"""
+        """Runs one pass over x [1, tokens, heads * dim]; writes its keys and values to kv_cache at current_start."""
         n, end = x.shape[1], current_start + x.shape[1]
         for linear, store in zip(self.qkv, kv_cache):
             q, k, v = linear(x).view(1, n, 3, self.heads, self.dim).unbind(2)
@@ -80,7 +86,9 @@ class TinyCausalModel(torch.nn.Module):
 
 
 def rollout(method=None, chunks=3, tokens_per_frame=16, frames_per_chunk=3, **options):
-    """The pipeline's loop over a tiny random model: all chunks [tokens, width], and the manager."""
+    """Runs the pipeline's loop with TinyCausalModel; returns (latents [tokens, 64] of all chunks, manager or None).
+
+    method None keeps the cache uncompressed."""
     torch.manual_seed(2)
     model, width, n = TinyCausalModel(), 64, tokens_per_frame * frames_per_chunk
     shape = (1, chunks * n, model.heads, model.dim)

@@ -1,16 +1,17 @@
-"""kvreel's methods in the KV cache of sglang's causal video models (sglang 0.5.23,
+"""A KV cache for sglang's causal video models that compresses with kvreel's methods (sglang 0.5.23,
 multimodal_gen/runtime/layers/kvcache/causal_attention_cache.py).
 
-Each block of its causal Wan model calls update_and_get_attention_kv(key=, value=, current_chunk_start=) of its own cache,
-pass by pass, and attends to the view it gets. When a later chunk begins, the last one is final: it is coded, and from then
-on the model reads the decoded values. Where the denoising stage makes its caches
-(pipelines_core/stages/causal_denoising.py), wrap each:
+In each pass, a transformer block of sglang's causal Wan model calls update_and_get_attention_kv(key=, value=,
+current_chunk_start=) of its own cache and attends to the keys and values that the call returns. When a new chunk
+begins, KvreelCausalKVCache encodes the finished chunk, and later passes read its decoded values. To use it, wrap the
+caches that the denoising stage creates (pipelines_core/stages/causal_denoising.py):
 
     caches = [KvreelCausalKVCache.over(cache, "RTN_INT4", tokens_per_frame=1560) for cache in caches]
     ...
     caches[0].bytes()["resident"]
 
-Values are decoded into the cache's own tensors: this measures quality and counts bytes.
+The decoded values are written back to sglang's uncompressed tensors, so the example shows the effect on quality but
+saves no memory. bytes() returns the size that the encoded blocks alone would need.
 """
 import dataclasses
 
@@ -23,13 +24,17 @@ import kvreel
 class KvreelCausalKVCache(CausalSelfAttentionKVCache):
     @classmethod
     def over(cls, cache, method, tokens_per_frame=None, options=None):
+        """Returns a compressing cache that uses the tensors of `cache`, a CausalSelfAttentionKVCache.
+
+        method: kvreel.Method or a method's name; options: the method's options, a dict; tokens_per_frame: tokens of a
+        latent frame, by default those of a chunk. Raises ValueError if the batch is not 1."""
         self = cls(**{f.name: getattr(cache, f.name) for f in dataclasses.fields(cache)})
         if self.k.shape[0] != 1:
             raise ValueError("a batch of %d: one video at a time" % self.k.shape[0])
         self.method = method if isinstance(method, kvreel.Method) else kvreel.Method(method, options)
         self.tokens_per_frame = tokens_per_frame
-        self.blocks = []  # (first token of the video, block) of final chunks that are visible
-        self.last = None  # (first token of the video, tokens) of the chunk that is not final
+        self.blocks = []  # (index of the first token in the video, encoded block) of finished, visible chunks
+        self.last = None  # (index of the first token in the video, number of tokens) of the unfinished chunk
         return self
 
     def update_and_get_attention_kv(self, *, key, value, current_chunk_start, **more):
@@ -42,7 +47,7 @@ class KvreelCausalKVCache(CausalSelfAttentionKVCache):
         self.last = current_chunk_start, key.shape[1]
         global_end, local_end = self._read_indices()
         sink = self._effective_sink_tokens()
-        oldest = global_end - local_end + sink  # token behind the sink
+        oldest = global_end - local_end + sink  # index in the video of the window's first token
         self.blocks = [(first, block) for first, block in self.blocks if first < sink or first >= oldest]
         return view
 
@@ -62,6 +67,6 @@ class KvreelCausalKVCache(CausalSelfAttentionKVCache):
         self.blocks, self.last = [], None
 
     def bytes(self):
-        """Of all final chunks that are visible, sinks included."""
+        """Returns the bytes of all finished, visible chunks with sinks: a dict with bf16, nominal and resident."""
         seen = [block.bytes() for _, block in self.blocks]
         return {name: sum(b[name] for b in seen) for name in ("bf16", "nominal", "resident")}

@@ -1,14 +1,14 @@
-"""kvreel's methods as a Cache of Hugging Face transformers.
+"""A Cache for Hugging Face transformers that compresses with kvreel's methods.
 
     cache = KvreelCache("RTN_INT4", layers=model.config.num_hidden_layers)
     model.generate(ids, past_key_values=cache)
     cache.bytes()["resident"]
 
-What a call brings in is kept uncoded until CHUNK tokens have come; then they are coded once, as a method
-codes a chunk, and stay so. `update` returns what attention reads: the coded tokens decoded, then the others.
-One text at a time: tokens of a batch are no tokens of one cache.
+New tokens stay uncompressed until `chunk` of them have arrived; then they are encoded once, as one chunk. `update`
+returns the decoded tokens followed by the uncompressed ones. The batch size must be 1.
 
-Run by itself it holds a tiny random Llama against the model's own cache: examples/transformers_cache.py
+Run as a script, it compares the logits of a tiny random Llama with those from transformers' own cache:
+examples/transformers_cache.py
 """
 import numpy as np
 import torch
@@ -17,24 +17,31 @@ import kvreel
 
 try:
     from transformers.cache_utils import Cache
-except ImportError:  # the class below works by itself: only generate() asks whether it is a Cache
+except ImportError:  # only generate() requires a Cache; the class also works without transformers
     Cache = object
 
 
 class KvreelCache(Cache):
+    """A Cache that encodes every `chunk` tokens.
+
+    method: kvreel.Method or a method's name; options: the method's options; layers: number of the model's layers;
+    chunk: tokens per encoded block."""
+
     is_compileable = False
-    # What masks ask a layer, here of all at once; no layer has a window or a state.
+    # transformers' mask functions read these flags per layer: no layer has a sliding window or a recurrent state.
     is_sliding = is_linear = is_dummy = [False]
 
     def __init__(self, method="RTN_INT4", layers=1, chunk=64, **options):
-        # Not the parent's: that makes a store of its own for each layer.
+        # Cache.__init__ is not called: it would create its own storage for each layer.
         self.method = method if isinstance(method, kvreel.Method) else kvreel.Method(method, **options)
         self.chunk = chunk
-        self._coded = [[] for _ in range(layers)]    # blocks of `chunk` tokens
-        self._fresh = [None for _ in range(layers)]  # (k, v) [1, heads, tokens, dim], not coded yet
+        self._coded = [[] for _ in range(layers)]    # per layer: encoded blocks of `chunk` tokens
+        self._fresh = [None for _ in range(layers)]  # per layer: uncompressed (k, v), each [1, heads, tokens, dim]
 
     def update(self, key_states, value_states, layer_idx, cache_kwargs=None, **_):
-        """Takes and returns [1, heads, tokens, dim]."""
+        """Appends keys and values of one layer, [1, heads, tokens, dim]; returns (k, v) of all tokens for attention.
+
+        Raises ValueError if the batch is not 1."""
         if key_states.shape[0] != 1:
             raise ValueError("a batch of %d: one text at a time" % key_states.shape[0])
         fresh = self._fresh[layer_idx]
@@ -43,7 +50,7 @@ class KvreelCache(Cache):
             k, v = torch.cat([fresh[0], k], 2), torch.cat([fresh[1], v], 2)
         past = [self._decoded(block, k) for block in self._coded[layer_idx]]
         seen = tuple(torch.cat([*(p[side] for p in past), (k, v)[side]], 2) for side in (0, 1))
-        # The call's own tokens are seen as they are; what is coded of them is read so from the next call on.
+        # This call returns its own tokens uncompressed, even those that are encoded now; later calls decode them.
         while k.shape[2] >= self.chunk:
             block = [x[0, :, : self.chunk].transpose(0, 1).contiguous().float().cpu() for x in (k, v)]
             self._coded[layer_idx].append(self.method.encode(*block))
@@ -73,7 +80,9 @@ class KvreelCache(Cache):
         self.__init__(self.method, len(self), self.chunk)
 
     def bytes(self):
-        """As kvreel counts: resident is the coded blocks and the uncoded rest."""
+        """Returns the cache's size: a dict with bf16 and resident bytes, and the number of encoded tokens per layer.
+
+        Resident bytes are those of the encoded blocks, plus 2 bytes per uncompressed value."""
         out = {"bf16": 0, "resident": 0, "coded_tokens": self.chunk * len(self._coded[0])}
         for blocks, fresh in zip(self._coded, self._fresh):
             for block in blocks:
@@ -87,7 +96,9 @@ class KvreelCache(Cache):
 
 
 def compare(method, **options):
-    """Largest difference of a tiny random Llama's logits from those with its own cache, and the bytes."""
+    """Runs a tiny random Llama with KvreelCache and without a cache.
+
+    Returns the largest absolute difference of the logits, and the cache's bytes."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(1)

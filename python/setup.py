@@ -1,4 +1,4 @@
-"""Takes the library that `make lib` has built into the package: ../build/libkvreel.so, or KVREEL_LIB."""
+"""Builds the package. It includes the library that `make lib` builds, ../build/libkvreel.so, or KVREEL_LIB if set."""
 
 import os
 import pathlib

@@ -1,9 +1,11 @@
-"""Records a Hugging Face causal language model that reads a text in chunks, with tools/capture on the path:
+"""Records the attention of a Hugging Face causal language model that reads a text in chunks.
+
+Run it with tools/capture in PYTHONPATH:
 
     python hf_causal_lm.py MODEL TEXT.txt out.kvtrace [CHUNK]
 
-Models that are loaded with attn_implementation="sdpa" call torch's scaled_dot_product_attention. Keys that were
-repeated for grouped queries are written once. The last tokens that fill no chunk are left out."""
+With attn_implementation="sdpa", models call torch's scaled_dot_product_attention, which kvtrace hooks. KV heads that
+the model repeats for grouped-query attention are stored once. Tokens after the last whole chunk are not recorded."""
 
 import sys
 
@@ -13,7 +15,9 @@ import kvtrace
 
 
 def record_text(model, ids, path, chunk=128, licence="unknown"):
-    """ids: [tokens]. `model` is called as transformers' models are: input_ids, past_key_values, use_cache."""
+    """Records `model` on the token ids [tokens], `chunk` tokens per call, to the trace folder `path`.
+
+    model: called with input_ids, past_key_values and use_cache, like transformers' causal models."""
     c = model.config
     past = None
     with kvtrace.record(path, model=getattr(c, "_name_or_path", "").split("/")[-1] or "lm", licence=licence,

@@ -1,11 +1,12 @@
-"""Records LongLive's self-attention. Run it in a clone of NVlabs/LongLive, with tools/capture on the path, in
-the place of the line of inference.py that calls the pipeline:
+"""Records LongLive's self-attention in a clone of NVlabs/LongLive, with tools/capture in PYTHONPATH.
+
+In inference.py, replace the line that calls the pipeline by:
 
     video = record_inference(pipeline, noise, prompts, "disc.kvtrace")
 
-As Self-Forcing's (self_forcing.py), with a short window and frames at the beginning that stay visible: what is
-visible is the first `sink` frames and the newest, `local_attn_size` together. Give both as the config has them, so
-that a replay shows its methods the same."""
+The model is Self-Forcing's (self_forcing.py) with a shorter window and a sink. Attention sees `local_attn_size`
+frames: the first `sink` frames and the newest ones. Set both as in LongLive's config, so that a replay uses the same
+window."""
 
 import kvtrace
 

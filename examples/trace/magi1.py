@@ -1,20 +1,21 @@
-"""Records MAGI-1's self-attention. Run it in a clone of SandAI-org/MAGI-1 with its root and tools/capture on the
-path, on one device (pp_size and cp_size 1) and without CUDA graphs; `config` is the MagiConfig that the pipeline
-reads, `run` calls the pipeline:
+"""Records MAGI-1's self-attention in a clone of SandAI-org/MAGI-1.
+
+Its root and tools/capture must be in PYTHONPATH. It must run on one device (pp_size and cp_size 1) and without CUDA
+graphs. `config` is the pipeline's MagiConfig, and `run` is a function that calls the pipeline:
 
     record_inference(config, lambda: pipeline.run_text_to_video(...), "disc.kvtrace")
 
-MAGI-1 denoises window_size chunks at once, the oldest furthest, and each sees a range of chunks up to itself
-(noise2clean_kvrange): finished ones from the cache, then those that are still in flight before it. A trace knows
-chunks one after another. So what is recorded is what it can say whole: the steps in which every chunk that the
-queries see is finished, which are the last num_steps / window_size steps of each chunk. The finished chunk runs once
-more at clean_t in the forward of the next one's first such step; those keys are what is cached. They have no queries
-here: with clean_chunk_kvrange 1 they see their own chunk alone.
+MAGI-1 denoises window_size chunks at once; older chunks have completed more steps. Each chunk attends to itself and a
+range of earlier chunks (noise2clean_kvrange): finished chunks in the cache, then unfinished ones. A trace has no
+attention to unfinished earlier chunks. Therefore only the steps whose visible earlier chunks are all finished are
+recorded, the last num_steps / window_size steps of each chunk. A finished chunk runs once more at clean_t, in the
+forward pass of the next chunk's first recorded step; its keys of this pass are cached. The trace stores this pass
+without queries, because with clean_chunk_kvrange 1 the chunk attends only to itself.
 
-The steps before those are left out, and `in_flight` of index.json says what with them: over all calls with a past,
-by how many unfinished chunks were in sight (`ahead`), the share of attention on finished chunks, on unfinished ones
-and on the chunk itself, of `sample` queries of each call. With guidance a step is three forwards; taken is the one
-that writes the cache (of the three, the one with history and without text)."""
+Earlier steps are not recorded. Instead `in_flight` in index.json summarizes all calls with earlier chunks. Per number
+of visible unfinished chunks (`ahead`) it has the share of attention on finished chunks, on unfinished chunks and on
+the chunk itself, over `sample` queries of each call. With guidance a step has three forward passes; only the one that
+writes the cache is recorded (with history, without text)."""
 
 import contextlib
 
@@ -24,7 +25,9 @@ import kvtrace
 
 
 def _shares(q, k, parts):
-    """Attention's mass on each of the parts, slices of k's tokens, over all queries and heads. q [T,H,D], k [N,Hkv,D]."""
+    """Returns the attention mass on each of `parts`, slices of k's tokens, averaged over queries and heads.
+
+    q: [T, H, D]; k: [N, KV heads, D]."""
     q, k = q.float(), k.float()
     q = q.view(q.shape[0], k.shape[1], -1, q.shape[2])
     weights = torch.einsum("thgd,nhd->thgn", q, k).div_(q.shape[3] ** 0.5).softmax(-1)
@@ -32,13 +35,13 @@ def _shares(q, k, parts):
 
 
 class _Chunks:
-    """What one core_attention of several chunks says of each."""
+    """Splits calls of core_attention, which cover several chunks, into one record per chunk."""
 
     def __init__(self, recorder, kv_range, sample):
         self.recorder, self.kv_range, self.sample = recorder, kv_range, sample
-        self.calls = 0      # of forwards that write the cache
-        self.passes = {}    # of each chunk, in the layer that is last
-        self.sums = {}      # by chunks ahead and whether recorded: calls, and the sum of their shares
+        self.calls = 0      # number of calls in forward passes that write the cache
+        self.passes = {}    # chunk: number of recorded passes, counted in the last layer
+        self.sums = {}      # (visible unfinished chunks, whether recorded): number of calls, sums of their three shares
 
     def _weigh(self, ahead, recorded, q, k, clean, own):
         shares = _shares(q[:: -(-q.shape[0] // self.sample)], k, [slice(0, clean), slice(clean, own), slice(own, None)])
@@ -46,7 +49,7 @@ class _Chunks:
         self.sums[ahead, recorded] = n + 1, [a + b for a, b in zip(before, shares)]
 
     def see(self, q, k, v, out, meta):
-        """q and out of all chunks of the forward; k and v of these behind the cached ones."""
+        """Handles one call. q and out have all chunks of the forward pass; k and v also have the cached chunks."""
         r, step = self.recorder, meta.clip_token_nums
         layer = self.calls % r.layers
         first = meta.slice_point
@@ -74,7 +77,7 @@ class _Chunks:
 
 @contextlib.contextmanager
 def _hooked(attention, chunks):
-    """attention: the class FullyParallelAttention, whose cache is asked just before its core."""
+    """Hooks the class FullyParallelAttention, which updates the cache immediately before it calls core_attention."""
     adjust, core = attention.adjust_key_and_value_for_inference, attention.core_attention
     writes = [False]
 
@@ -100,7 +103,7 @@ def record_inference(config, run, path, text="", licence="see the repository", s
 
     model, how = config.model_config, config.runtime_config
     kv_range = how.noise2clean_kvrange[-1] if how.noise2clean_kvrange else 0  # 0: all chunks
-    patch = 8 * model.patch_size  # the VAE's stride of pixels, then the model's of latents
+    patch = 8 * model.patch_size  # pixels per token and axis: the VAE's stride times the patch size in latents
     recorder = kvtrace.Recorder(path, model="magi-1", licence=licence, source="SandAI-org/MAGI-1", text=text,
                                 seed=how.seed, layers=model.num_layers, frames_per_chunk=how.chunk_width,
                                 grid=(how.video_size_h // patch, how.video_size_w // patch),

@@ -1,11 +1,12 @@
-"""Records Self-Forcing's self-attention. Run it in a clone of guandeh17/Self-Forcing, with tools/capture on
-the path, in the place of the line of inference.py that calls the pipeline:
+"""Records Self-Forcing's self-attention in a clone of guandeh17/Self-Forcing, with tools/capture in PYTHONPATH.
+
+In inference.py, replace the line that calls the pipeline by:
 
     video = record_inference(pipeline, noise, prompts, "disc.kvtrace")
 
-wan/modules/causal_model.py calls `attention` for its own tokens, [batch, tokens, heads, channels], keys turned
-by absolute position and the cached ones before the chunk's; attention to the text goes another way. A chunk
-of 3 frames is denoised in as many passes as denoising_step_list has, and a clean one."""
+wan/modules/causal_model.py calls `attention` only for self-attention; cross-attention uses another function. Tensors
+are [batch, tokens, heads, channels]. Keys have RoPE by absolute position, and cached keys precede the chunk's. A chunk
+of 3 frames has one pass per entry of denoising_step_list, then a clean (cache-update) pass."""
 
 import kvtrace
 

@@ -1,12 +1,13 @@
-"""Records one forward of SkyReels-V2's diffusion forcing. Run it in a clone of SkyworkAI/SkyReels-V2, with
-tools/capture on the path:
+"""Records one forward pass of SkyReels-V2's diffusion forcing, in a clone of SkyworkAI/SkyReels-V2.
+
+tools/capture must be in PYTHONPATH:
 
     frames = record_forward(lambda: pipe(...), "disc.kvtrace", forward=49, layers=32, grid=(34, 60), frames=25, block=5)
 
-This model has no cache: every forward attends from all frames to all frames. What can be asked is what a coded
-history would do to the newest frames: the last `block` frames' queries are recorded over all keys, and all
-frames before them are written as chunks that were cached. `forward` counts from 0 the forwards of the model
-(with guidance every second is the unconditional one); frames - block must be whole blocks."""
+This model has no KV cache: in each forward pass all frames attend to all frames. The trace shows what a compressed
+history would do to the newest frames. It stores the queries of the last `block` frames, and all earlier frames as
+cached chunks of `block` frames. `forward` is the index of the recorded forward pass, from 0; with guidance, every
+second one is unconditional. `frames` must be a multiple of `block`."""
 
 import kvtrace
 
@@ -19,7 +20,7 @@ class _OneForward:
 
     def __call__(self, q, k, v, **how):
         out = self.function(q=q, k=k, v=v, **how)
-        if q.shape[1] == k.shape[1]:  # not to the text
+        if q.shape[1] == k.shape[1]:  # skip cross-attention to the text
             if self.n in self.calls:
                 t = self.tokens
                 self.recorder.see(q[0, -t:], k[0], v[0], out[0, -t:])

@@ -273,7 +273,7 @@ def restored(structured, held):
 
 
 class Context:
-    """Layer, heads and token positions of a block: argument `ctx` of encode(k, v, ctx) and decode(data, state, shape, ctx)."""
+    """Layer, heads and token positions of a block: `ctx` of encode(k, v, ctx) and decode(data, state, shape, ctx)."""
 
     def __init__(self, shape, job):
         n, heads, _ = shape

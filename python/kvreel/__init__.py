@@ -8,7 +8,7 @@
     kvreel.Method("KIVI_INT2").predict("wan-1.3b", frames=42)["nominal_bytes"]
     kvreel.open("sweep.db").table("summary")                      # a DataFrame, or a dict of columns
 
-What is stored and computed is what the program `kvreel` stores and computes: the same code runs.
+The module calls libkvreel.so, the same code as in the program `kvreel`, so results are bit-equal.
 """
 
 from ._database import Database, open
@@ -21,22 +21,25 @@ __all__ = ["Block", "Cache", "Database", "KvreelError", "Method", "attend", "dec
 
 
 def library_version():
+    """Returns the version of libkvreel.so, such as "0.1.0"."""
     return _library.kvreel_version().decode()
 
 
 def encode(method, k, v, **options):
-    """Method(method, **options).encode(k, v)"""
+    """Encodes k, v [tokens, heads, dim] with the method of this name; returns a Block. See Method.encode."""
     return Method(method, **options).encode(k, v)
 
 
 def decode(block):
+    """Returns the block's decoded (k, v), F32 NumPy arrays [tokens, heads, dim]."""
     return block.decode()
 
 
 def attend(q, k, v, method="BF16", **options):
-    """q over k and v as `method` holds them."""
+    """Encodes k, v [tokens, heads, dim] and returns attention of q over the encoded block. See Block.attend."""
     return encode(method, k, v, **options).attend(q)
 
 
 def predict(method, geometry="wan-1.3b", frames=21, **options):
+    """Returns the predicted cache size of a rollout of `frames` latent frames. See Method.predict."""
     return Method(method, **options).predict(geometry, frames)

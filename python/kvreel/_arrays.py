@@ -1,7 +1,7 @@
-"""Arrays in and out: numpy, or anything with __dlpack__, BF16 and 8-bit floats too.
+"""Conversion of input and output arrays: NumPy, or any type with __dlpack__, including BF16 and 8-bit floats.
 
-Contiguous F32 in the host's memory (device types kDLCPU, kDLCUDAHost, kDLCUDAManaged) is read and written where it lies,
-without a copy. Other types are converted. What lies on a CUDA device is copied to the host: the library computes there."""
+Contiguous F32 arrays in host memory (device types kDLCPU, kDLCUDAHost, kDLCUDAManaged) are used without a copy. Other
+types are converted to F32. Arrays on a CUDA device are copied to the host, because the library computes on the CPU."""
 
 import ctypes
 
@@ -12,14 +12,14 @@ from ._lib import call, floats
 _KINDS = {(0, 8): np.int8, (0, 16): np.int16, (0, 32): np.int32, (0, 64): np.int64,
           (1, 8): np.uint8, (1, 16): np.uint16, (1, 32): np.uint32, (1, 64): np.uint64,
           (2, 32): np.float32, (2, 64): np.float64}
-# Types that numpy lacks, or that the library converts: what they are called there, and the integer
-# that holds the bits. The numbers are those of DLPack's DLDataTypeCode.
+# Types that kvreel_to_f32() converts: (DLDataTypeCode of DLPack, bits) to (the library's name, NumPy integer of
+# the same width).
 _CONVERTED = {(2, 16): ("F16", np.uint16), (4, 16): ("BF16", np.uint16), (10, 8): ("F8_E4M3", np.uint8),
               (12, 8): ("F8_E5M2", np.uint8)}
 
 
 class _Tensor(ctypes.Structure):
-    """DLTensor of dlpack.h, as far as it is the same in every version."""
+    """DLTensor of dlpack.h; all versions have these fields."""
 
     _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
                 ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8),
@@ -36,7 +36,7 @@ _HOST, _CUDA = (1, 3, 13), 2  # kDLCPU, kDLCUDAHost, kDLCUDAManaged; kDLCUDA
 
 
 def _driver():
-    """The CUDA driver; whoever made the array has a context current."""
+    """Loads the CUDA driver. The program that created the array has made its CUDA context current."""
     return ctypes.CDLL("libcuda.so.1")
 
 
@@ -46,15 +46,16 @@ def _move(name, to, of, n_bytes):
     except OSError:
         raise ValueError("an array of device type 2: the CUDA driver is not here, bring it to the host first (x.cpu())") from None
     function = getattr(driver, name)
-    function.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]  # waits for the device
+    function.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]  # the call is synchronous
     number = function(to, of, n_bytes)
     if number:
         raise ValueError("an array of device type 2: %s of %d bytes failed with CUDA error %d" % (name, n_bytes, number))
 
 
 class _Dlpack:
-    """A tensor as its memory: `first`, the address; `extent` bytes from there to its last element's end. The capsule is left
-    to its owner: it is not renamed, and its deleter runs with it."""
+    """The memory of a tensor with __dlpack__: `extent` bytes from address `first` to the end of the last element.
+
+    The capsule is not renamed to "used_dltensor", so it still owns the tensor and calls its deleter."""
 
     def __init__(self, x):
         self.kind = int(x.__dlpack_device__()[0])
@@ -75,7 +76,7 @@ class _Dlpack:
         self.first = t.data + t.byte_offset if n else 0
 
     def view(self, address):
-        """The elements at `address`; what the view needs lives as long as it does."""
+        """Returns the elements at `address` as a NumPy array, which keeps the DLPack capsule alive."""
         raw = (ctypes.c_uint8 * self.extent).from_address(address) if self.extent else ctypes.create_string_buffer(1)
         raw.capsule = self.capsule
         return np.ndarray(self.shape, self.dtype, raw, strides=self.strides)
@@ -87,14 +88,17 @@ def _of_dlpack(x):
         host = ctypes.create_string_buffer(t.extent)
         _move("cuMemcpyDtoH_v2", ctypes.addressof(host), t.first, t.extent)
         seen = t.view(ctypes.addressof(host))
-        seen = seen.copy()  # `host` ends here
+        seen = seen.copy()  # `host` is freed when this function returns
     else:
         seen = t.view(t.first)
     return _to_f32(np.ascontiguousarray(seen), t.converted[0]) if t.converted else seen
 
 
 def target(out, shape, what):
-    """(F32 array that a result of this shape is written into, a call for afterwards): of None a new array."""
+    """Returns (F32 NumPy array that a result is written to, function to call afterwards, which copies it to a device).
+
+    out: array for the result, contiguous F32 of this shape, or None for a new array; what: its name in errors.
+    Raises ValueError if `out` has another type or shape."""
     if out is None:
         return np.empty(shape, np.float32), lambda: None
     if isinstance(out, np.ndarray):
@@ -120,7 +124,9 @@ def _to_f32(bits, name):
 
 
 def f32(x, n_dims, what):
-    """x as a contiguous F32 array with so many dimensions."""
+    """Returns x as a contiguous F32 NumPy array; raises ValueError unless it has n_dims dimensions and is numeric.
+
+    what: the array's name in errors."""
     if not isinstance(x, np.ndarray) and hasattr(x, "__dlpack__"):
         x = _of_dlpack(x.detach() if hasattr(x, "detach") else x)
     else:

@@ -1,12 +1,15 @@
-"""A sweep's database as data frames. Views do the work: `summary`, `pareto_*`, ... (docs/queries.md)."""
+"""Reads a sweep's database into data frames. docs/queries.md lists its tables and views, such as `summary`."""
 
 import pathlib
 import sqlite3
 
 
 class Database:
-    """Read-only. `table(name)` and `query(sql)` give a pandas.DataFrame where pandas is installed,
-    else a dict of columns (lists; None where there is no value)."""
+    """A sweep's database, opened read-only.
+
+    `table(name)` and `query(sql)` return a pandas.DataFrame if pandas is installed, else a dict {column: list of
+    values} with None for NULL. Raises FileNotFoundError if there is no such file, and ValueError if it is not a
+    database of kvreel."""
 
     def __init__(self, path):
         path = pathlib.Path(path)
@@ -17,12 +20,13 @@ class Database:
             raise ValueError("%s is no database of kvreel: it has no table 'cell'" % path)
 
     def names(self):
-        """Tables and views."""
+        """Returns the sorted names of all tables and views."""
         rows = self._db.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view') "
                                 "AND name NOT LIKE 'sqlite_%' ORDER BY name")
         return [name for name, in rows]
 
     def query(self, sql, arguments=()):
+        """Runs one SQL query; `arguments` are the values of its placeholders `?`. Raises sqlite3.Error."""
         rows = self._db.execute(sql, arguments)
         columns = [c[0] for c in rows.description]
         rows = rows.fetchall()
@@ -34,6 +38,7 @@ class Database:
         return pandas.DataFrame(data, columns=columns)
 
     def table(self, name):
+        """Returns all rows of a table or view. Raises KeyError if there is none of this name."""
         if name not in self.names():
             raise KeyError("no table or view %r; there are %s" % (name, ", ".join(self.names())))
         return self.query('SELECT * FROM "%s"' % name)
@@ -50,5 +55,5 @@ class Database:
 
 
 def open(path):
-    """The database that `kvreel run` wrote."""
+    """Opens the database at `path`, written by `kvreel run`, as a Database."""
     return Database(path)

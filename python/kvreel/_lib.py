@@ -1,4 +1,4 @@
-"""libkvreel.so through ctypes: where it is found, its functions, its failures as exceptions."""
+"""ctypes bindings of libkvreel.so: search paths, signatures, and errors as exceptions."""
 
 import ctypes
 import os
@@ -9,7 +9,7 @@ ABI = 1
 
 
 class KvreelError(Exception):
-    """What the library refused: the sentence, and `status` by its name."""
+    """An error of the library: its message, and in `status` the name of its code, such as "EINVAL"."""
 
     NAMES = {1: "EINVAL", 2: "ENOMEM", 3: "EIO", 5: "EFORMAT", 6: "ENOTFOUND", 7: "EUNSUPPORTED",
              11: "ENAN", 13: "EINTERNAL"}
@@ -20,7 +20,7 @@ class KvreelError(Exception):
 
 
 def _places():
-    """In this order: what KVREEL_LIB names, beside this file (a wheel), the tree's build, the system."""
+    """Yields the paths to try: only KVREEL_LIB if set; else this folder (in a wheel), ../../build, the system."""
     if os.environ.get("KVREEL_LIB"):
         yield os.environ["KVREEL_LIB"]
         return
@@ -111,7 +111,7 @@ def call(name, *arguments):
 
 
 def text(name, *arguments):
-    """Of a function whose last argument is a text that is ours to free."""
+    """Calls a library function whose last argument returns a string; frees the string and returns a copy."""
     out = c_void_p()
     call(name, *arguments, ctypes.byref(out))
     try:

@@ -1,4 +1,4 @@
-"""What the Python tests share: one line per check, as tests/cli/lib.sh prints them."""
+"""Shared functions of the Python tests. Each check prints one line in the format of tests/cli/lib.sh."""
 
 import json
 import struct
@@ -20,7 +20,7 @@ def check(name, passed, why=""):
 
 
 def refused(name, kind, pattern, call):
-    """`call()` raises `kind`, and says the pattern."""
+    """Checks that call() raises an exception of class `kind` whose message contains `pattern`."""
     try:
         got = call()
     except kind as e:
@@ -42,13 +42,13 @@ def draw(shape, seed):
 
 
 def write_safetensors(path, tensors):
-    """F32 arrays by name."""
+    """Writes a safetensors file of F32 arrays; tensors: {name: array}."""
     header, at = {}, 0
     for name, x in tensors.items():
         header[name] = {"dtype": "F32", "shape": list(x.shape), "data_offsets": [at, at + x.nbytes]}
         at += x.nbytes
     text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)  # what follows is aligned
+    text += b" " * (-len(text) % 8)  # aligns the data to 8 bytes
     with open(path, "wb") as f:
         f.write(struct.pack("<Q", len(text)) + text)
         for x in tensors.values():
@@ -69,7 +69,7 @@ def run_json(*words):
 
 
 def attention(q, k, v):
-    """In double: q [n, heads * group, dim] over k, v [t, heads, dim]."""
+    """Returns attention in float64 of q [n, heads * group, dim] over k, v [t, heads, dim]."""
     group = q.shape[1] // k.shape[1]
     k, v = np.repeat(k.astype(float), group, 1), np.repeat(v.astype(float), group, 1)
     s = np.einsum("qhd,khd->hqk", q.astype(float), k) / np.sqrt(q.shape[2])

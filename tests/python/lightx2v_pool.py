@@ -1,4 +1,4 @@
-"""Stands in for LightX2V's pool and registry (lightx2v/common/kvcache at 0d6b494), as far as its model calls them."""
+"""Replaces LightX2V's cache pool and registry (lightx2v/common/kvcache at 0d6b494) by what its model calls of them."""
 
 import sys
 import types
@@ -9,7 +9,7 @@ registry = {}
 
 
 class RollingKVCachePool:
-    """[sink tokens | window], keys and values of all layers; `_k_buffer`, `_v_buffer` [layers, tokens, heads, dim]."""
+    """Keys and values of all layers in `_k_buffer`, `_v_buffer` [layers, tokens, heads, dim]; sink tokens first."""
 
     def __init__(self, num_layers, cache_size, num_heads, head_dim, dtype, device, *, kv_offload=False):
         assert not kv_offload
@@ -53,7 +53,9 @@ def install():
 
 
 def attend(pool, layer, q, k, v, start, sink):
-    """One pass of a layer over tokens [start, start + len(k)), in the order of its transformer_infer.py."""
+    """Runs one pass of a layer over tokens [start, start + len(k)) in the order of LightX2V's transformer_infer.py.
+
+    q, k, v and the result: [tokens, heads, dim]; sink: number of sink tokens."""
     n = len(k)
     global_end, local_end = pool.ends(layer)
     evicted = n + local_end - pool._cache_size if start + n > global_end else 0

@@ -1,4 +1,4 @@
-"""kvreel's methods as caches of other projects' pipelines, on tiny random models: test_caches.py EXAMPLES"""
+"""Tests the caches in examples/ for other projects' pipelines on tiny random models: test_caches.py EXAMPLES"""
 
 import sys
 
@@ -37,7 +37,7 @@ refused("two videos", ValueError, "one video", lambda: KvreelManager("BF16", two
 manager.reset()
 check("another video begins with nothing", manager.bytes()["resident"] == 0)
 
-# --- LightX2V: its pool, window and sink, two layers, two passes a chunk -----------------------
+# --- LightX2V: window and sink, 2 layers, 2 passes per chunk ---------------------------------------
 
 lightx2v_pool.install()
 import lightx2v_cache  # noqa: E402,F401
@@ -47,7 +47,10 @@ CHUNK, FRAME, CHUNKS = 48, 16, 7
 
 
 def rolled(method, window, sink):
-    """Largest difference from kvreel's cache, its bytes per chunk and layer, the pool's."""
+    """Runs the same rollout through LightX2V's pool and kvreel's cache.
+
+    Returns the largest difference of attention outputs, (the pool's, kvreel's) bytes per chunk and layer, the number of
+    the pool's encoded blocks, and the pool's bytes after reset()."""
     ar = {"kvreel_method": method, "kvreel_tokens_per_frame": FRAME}
     pool = cls(2, (window + sink) * CHUNK, 2, 32, torch.float32, "cpu", **arguments({}, ar, {}))
     cache = kvreel.Method(method).cache(n_layers=2, n_heads=2, head_dim=32, tokens_per_frame=FRAME, frames_per_chunk=3,
@@ -71,14 +74,14 @@ for method in ("BF16", "RTN_INT4", "KIVI_INT2"):
     for window, sink in ((CHUNKS, 0), (4, 0), (3, 1), (2, 2)):
         off, size, held, empty = rolled(method, window, sink)
         name = "LightX2V, %s, window %d, sink %d" % (method, window, sink)
-        # Two softmaxes in F32 over at most 336 tokens of values below 5.
+        # Both sum at most 336 tokens in F32 with values below 5: up to 336 rounding errors of 5 * 2^-24.
         check(name + ": attention as over kvreel's cache", off <= 336 * 5 * 2.0 ** -24, off)
         check(name + ": bytes of the visible chunks", size[0] == size[1] and held == 2 * (min(window + sink, CHUNKS) - 1) and
               empty == 0, (size, held, empty))
 refused("LightX2V, offloaded", ValueError, "kv_offload", lambda: cls(
     2, 96, 2, 32, torch.float32, "cpu", **arguments({}, {"kvreel_method": "BF16", "kv_offload": True}, {})))
 
-# --- transformers: the class by itself, as a model's attention calls it ----------------------
+# --- transformers: direct calls of KvreelCache.update(), as a model's attention makes them ------------
 
 torch.manual_seed(3)
 k, v = torch.randn(1, 2, 40, 32), torch.randn(1, 2, 40, 32)

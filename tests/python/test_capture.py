@@ -1,4 +1,4 @@
-"""tools/capture/kvtrace.py on tiny random modules: what it writes is a trace, and BF16 gives its answers again."""
+"""Tests tools/capture/kvtrace.py on tiny random modules: traces are valid, and a BF16 replay gives the same outputs."""
 
 import json
 import os
@@ -19,13 +19,13 @@ torch.manual_seed(1)
 
 
 def traced(folder):
-    """What `kvreel trace check` says, None when it refuses."""
+    """Returns the JSON of `kvreel trace check`, or None if the check fails."""
     p = subprocess.run([kvreel, "trace", "check", folder, "--json"], stdout=subprocess.PIPE)
     return json.loads(p.stdout) if p.returncode == 0 else None
 
 
 def replayed(folder):
-    """recorded_rel of BF16: how far its answers are from torch's."""
+    """Replays the trace with a BF16 cache; returns recorded_rel, the relative error of outputs against torch's."""
     sweep, db = os.path.join(work, "s.yaml"), folder + ".db"
     with open(sweep, "w") as f:
         f.write("trace: %s\nmethods: [BF16]\n" % folder)
@@ -36,7 +36,7 @@ def replayed(folder):
 
 
 class Block(torch.nn.Module):
-    """Self-attention of one layer with a cache, as chunk by chunk video models have it."""
+    """A self-attention layer with a KV cache, as in chunk-by-chunk video models."""
 
     def __init__(self, heads, kv_heads, dim):
         super().__init__()
@@ -49,7 +49,7 @@ class Block(torch.nn.Module):
         n, group = x.shape[1], self.heads // self.kv_heads
         q = self.q(x).view(1, n, self.heads, self.dim)
         k, v = self.kv(x).view(1, n, 2 * self.kv_heads, self.dim).split(self.kv_heads, 2)
-        k, v = k.bfloat16().float(), v.bfloat16().float()  # what a BF16 cache holds
+        k, v = k.bfloat16().float(), v.bfloat16().float()  # exact in a BF16 cache
         past = self.cached or (k[:, :0], v[:, :0])
         k, v = torch.cat([past[0], k], 1), torch.cat([past[1], v], 1)
         if clean:
@@ -80,7 +80,7 @@ def run(blocks, chunks, passes, tokens, **how):
 
 
 def close(name, folder, **layout):
-    """It is a trace of that layout, and a BF16 cache answers as torch did, up to sums in F32."""
+    """Checks that the trace is valid with this layout, and that a BF16 replay's relative error is at most 1e-5."""
     got = traced(folder)
     check("%s: a trace" % name, got is not None and all(got["layout"][k] == v for k, v in layout.items()), got)
     rel = replayed(folder)
@@ -107,7 +107,7 @@ with kvtrace.record(path, **video):
     run(blocks, 2, 3, 16, scale=0.5)
 close("another scale", path, heads=4)
 
-# A module that calls flash-attention by a name of its own, with arguments by name.
+# The hook works for a module's own flash_attn_func that is called with keyword arguments.
 flash = types.ModuleType("flash")
 flash.flash_attn_func = lambda q, k, v, softmax_scale=None: F.scaled_dot_product_attention(
     *(x.transpose(1, 2) for x in (q, k, v)), scale=softmax_scale).transpose(1, 2)
@@ -116,7 +116,7 @@ with kvtrace.record(path, targets=[(flash, "flash_attn_func", "bthd")], **video)
     run(blocks, 2, 3, 16, attend=lambda q, k, v: flash.flash_attn_func(q=q, k=k, v=v), bthd=True)
 close("flash-attention's call", path, head_dim=16)
 
-# Begun late: what was cached is there, without queries.
+# If recording begins after two chunks, the trace has their cached keys and values without queries.
 path = os.path.join(work, "late.kvtrace")
 run(blocks, 2, 3, 16)
 with kvtrace.record(path, **video):
@@ -124,14 +124,14 @@ with kvtrace.record(path, **video):
 got = close("begun late", path, heads=4)
 check("with what was cached before", got and (got["chunks"], got["passes"]) == (3, 5), got)
 
-# Grouped queries and a causal chunk, as a language model has them.
+# Grouped queries and causal attention within a chunk, as in a language model.
 grouped = [Block(6, 2, 8) for _ in range(2)]
 path = os.path.join(work, "causal.kvtrace")
 with kvtrace.record(path, causal=True, kv_heads=2, frames_per_chunk=12, **about):
     run(grouped, 3, 1, 12, causal=True)
 close("grouped and causal", path, heads=6, kv_heads=2, tokens_per_frame=1, frames_per_chunk=12, causal=True)
 
-# The examples, with stand-ins for the programs that they are for: small modules under the same names.
+# The recorders in examples/trace. Small modules under the same names replace the models that they record.
 sys.path.insert(0, os.path.join(root, "examples", "trace"))
 import hf_causal_lm
 import longlive
@@ -190,7 +190,7 @@ check("skyreels_v2: a block over its history", got and (got["chunks"], got["pass
 
 
 class Magi(torch.nn.Module):
-    """Attention of several chunks at once, each over a range of chunks up to itself, as MAGI-1's layers have it."""
+    """A layer like MAGI-1's: attention of several chunks at once, each over a range of chunks that ends with itself."""
 
     def __init__(self):
         super().__init__()
@@ -222,11 +222,13 @@ class Magi(torch.nn.Module):
 
 
 def denoise(layers, chunks, window, steps, ranges, prefix=0):
-    """MAGI-1's order of forwards, with guidance. The mass of each call that writes, by what the chunk was beside."""
+    """Calls the layers in the order of MAGI-1's forward passes with guidance; `prefix`: number of given chunks.
+
+    Returns, for each call that writes the cache, (chunk, first unfinished chunk, attention mass per visible chunk)."""
     mass = []
 
     def forward(first, kv_range, writes, extra=False, prefix=False):
-        """kv_range: how many chunks each chunk from `first` on sees."""
+        """One forward pass. kv_range: for each chunk from `first` on, the number of chunks that it sees."""
         end = [first + i + 1 for i in range(len(kv_range))]
         meta = types.SimpleNamespace(
             slice_point=first, denoising_range_num=len(end), clip_token_nums=16, fwd_extra_1st_chunk=extra,
@@ -254,7 +256,9 @@ def denoise(layers, chunks, window, steps, ranges, prefix=0):
 
 
 def in_sight(mass, ahead):
-    """Mean shares on finished chunks, unfinished ones and itself, of calls with a past that saw so many unfinished."""
+    """Selects the calls that see earlier chunks, `ahead` of which are unfinished.
+
+    Returns their number, and their mean attention on finished chunks, on unfinished chunks and on the chunk itself."""
     rows = [(w, len(w) - 1 - ahead) for chunk, front, w in mass
             if len(w) > 1 and min(chunk - front, len(w) - 1) == ahead]
     return len(rows), [sum(float(f) for f in x) / len(rows) for x in
@@ -282,7 +286,8 @@ for r in index["in_flight"]:
     far = max(abs(a - b) for a, b in zip(shares, (r["finished"], r["in_flight"], r["own"])))
     check("magi1: shares with %d ahead" % r["ahead"], r["calls"] == n and far <= same_parts, (r, n, shares))
 
-# Chunks that are given are cached first. The first chunk after them is the oldest in its noisy steps too, with another range.
+# Given chunks are cached first. The first generated chunk sees no unfinished chunk even in its noisy steps, but it has
+# another range there, so these steps are not recorded.
 path = os.path.join(work, "given.kvtrace")
 magi1.record_inference(magi, lambda: denoise(layers, 5, 3, 2, [4, 3, 2], prefix=3), path)
 got = close("magi1 after a given video", path, layers=2)
@@ -298,7 +303,7 @@ check("magi1: no range is no window", got and (got["chunks"], got["passes"], got
 
 
 class TinyLM:
-    """Called as transformers' causal models are."""
+    """A model with the call signature of transformers' causal models."""
     config = types.SimpleNamespace(num_hidden_layers=2, num_key_value_heads=2, _name_or_path="someone/tiny-lm")
 
     def __call__(self, input_ids, past_key_values, use_cache):

@@ -1,4 +1,4 @@
-"""The module kvreel against the program: test_module.py KVREEL DATABASE WORK"""
+"""Compares the Python module kvreel with the program: test_module.py KVREEL DATABASE WORK"""
 
 import ctypes
 import gc
@@ -38,9 +38,10 @@ for spec, options in (("RTN_INT4", {}), ("RTN_INT4", {"group": 32}), ("KIVI_INT2
           (told["nominal_bytes"], told["resident_bytes"], told["bf16_bytes"]), size)
     check("%s: decoded to the same values" % name, np.array_equal(k2, out["k"]) and np.array_equal(v2, out["v"]))
     held = block.held()
-    # Pooled and zero tokens count once or as one: such a method's attention is not that of its dense rows.
+    # FLOWCACHE_PRUNE_INT4 is excluded: its family can replace evicted tokens by zeros or means, and the function
+    # attention() does not weight such tokens by their multiplicity.
     if spec != "FLOWCACHE_PRUNE_INT4":
-        # F32 sums of 96 products of values below 8: a few ulp of the largest.
+        # Rounding of F32 sums of 96 products of values below 8.
         check("%s: attention over what it holds" % name,
               np.max(np.abs(block.attend(q) - attention(q, k2[held], v2[held]))) <= 2e-5)
 check("a pruning method says which tokens are held", 0 < kvreel.Method("FLOWCACHE_PRUNE_INT4").encode(
@@ -72,7 +73,7 @@ check("strides are followed", kvreel.encode("F32", wide[:, :, ::2], v).hash() ==
 
 
 class OnlyDlpack:
-    """An array of which nothing but DLPack is known."""
+    """An array type that has only the DLPack methods."""
 
     def __init__(self, x):
         self.x = x
@@ -110,7 +111,7 @@ for name, wrong, words in (("FP16", half[:5], "need F32"), ("every other channel
 
 
 class HostDriver:
-    """cuMemcpy over the host's memory: what a device would do, counted. A GPU was not here to try."""
+    """Replaces the CUDA driver: copies host memory, counts the copies, and returns error `fails` if it is not 0."""
 
     def __init__(self, fails=0):
         self.moved, self.fails = [], fails
@@ -188,7 +189,7 @@ check("a pass attends to its own tokens", np.max(np.abs(whole - attention(draw((
 check("and stores them", np.array_equal(out.read(0)[0], k))
 k3, v3 = cache.read(1)
 check("a cache keeps three chunks", k3.shape == (96, HEADS, DIM) and cache.bytes()["tokens"] == 96)
-# Chunks are rounded to BF16 on their way in, and coded then: half a step of 4 bits over at most 4.5, and the rounding.
+# Bound of the error: half a step of 4-bit codes for values of up to 4.5, plus the rounding to BF16 before encoding.
 check("coded", 0 < np.max(np.abs(k3 - k)) <= 0.4, np.max(np.abs(k3 - k)))
 check("its bytes are those of two layers of blocks", cache.bytes()["resident"] == 2 * kvreel.Method("RTN_INT4").encode(
     k, v, tokens_per_frame=16, frames_per_chunk=2).bytes()["resident"])
@@ -210,7 +211,7 @@ refused("a geometry there is not", kvreel.KvreelError, "geometry", lambda: kvree
 
 
 def columns(table):
-    return list(table)  # of a DataFrame and of a dict alike
+    return list(table)  # column names of a DataFrame or of a dict
 
 
 with kvreel.open(database) as db:

@@ -1,4 +1,4 @@
-"""Each way in which a method can go wrong: the first two by the file's name, the others by an option"""
+"""A method that fails in the way its option selects; files named nameless and unreadable fail when loaded"""
 import ctypes
 import os
 import sys
