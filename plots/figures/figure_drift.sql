@@ -1,5 +1,5 @@
--- A metric frame by frame, per prompt: averaged over the cells of a seed, then over seeds. {metric}: name of the
--- series. {who}: '' or a condition followed by AND.
+-- One metric per frame and prompt, averaged over the cells of a seed, then over seeds. {metric}: name of the series;
+-- {who}: '' or a condition that selects methods, followed by AND.
 SELECT method, family, is_baseline, settings, x, avg(v) AS value FROM (
   SELECT c.method, c.family, max(c.is_baseline) AS is_baseline, c.settings,
     c.suite, c.prompt_id, s.idx AS x, avg(s.value) AS v

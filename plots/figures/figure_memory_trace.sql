@@ -1,4 +1,4 @@
--- MiB per tag after each pass, and at the peak.
+-- MiB per allocator tag after each pass, and when the total was largest.
 SELECT c.method, c.family, max(c.is_baseline) AS is_baseline, c.settings,
   p.idx AS x, avg(p.kv_bytes) / 1048576.0 AS kv,
   avg(p.meta_bytes) / 1048576.0 AS meta,

@@ -1,4 +1,4 @@
--- Effect of a coded prefix on a language model by prefix length, per text. {value}: a column of prefill.
+-- Effect of a compressed prefix on a language model, by prefix length and text. {value}: a column of view prefill.
 SELECT method, family, is_baseline, settings, x, avg(v) AS value FROM (
   SELECT method, family, is_baseline, settings, suite, prompt_id, prefix_tokens AS x,
     avg({value}) AS v

@@ -1,4 +1,4 @@
--- One point per method, settings and machine: the data of all two-axis figures.
+-- One point per method, settings and machine: the data of all figures that plot one summary column against another.
 SELECT method, family, reading, is_baseline, 16.0 / compression AS bits,
   compression, resident_compression, psnr_db, ssim, resident_bytes,
   peak_bytes, runtime_s, time_codes, n_ok, n_attempted, n_prompts, psnr_floor, ssim_floor, {group}, machine, settings

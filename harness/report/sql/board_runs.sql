@@ -1,4 +1,4 @@
--- Runs of one database for the board. {metric}: the ranking metric.
+-- Runs of one database for the leaderboard of `kvreel report --board`. {metric}: name of the ranking metric.
 SELECT c.model || ' ' || substr(k.model_sha256, 1, 12) || '; ' || c.settings || '; ' || c.machine AS place,
   c.model, k.model_sha256, c.settings, c.machine, c.method, c.is_baseline,
   c.suite || '/' || c.prompt_id || ' ' || k.input_sha256 AS prompt, c.key,

@@ -1,6 +1,6 @@
--- Every cell that claims may use, by method and sample; of cells of one run the newest of each machine. `pair`: cells
--- of one prompt, seed and settings, on any machine. `age`: larger is newer. `two`: the prompt's BF16 rollout has draws
--- of less than {two} decibels.
+-- All cells that claims may use, by method and sample; of several cells of a run on one machine, only the newest.
+-- Cells with equal prompt, seed and settings have the same `pair` on all machines. A larger `age` is newer. `two` is
+-- true if the prompt's BF16 rollout has a draw with a PSNR below {two} dB.
 WITH two AS (SELECT DISTINCT suite, prompt_id FROM chaos_floor
   WHERE name = 'psnr' AND forcing = 'none' AND lowest < {two}),
 w AS (SELECT method, suite, prompt_id, seed, root_settings, machine, run_kind, forcing, model, key, finished, compression,

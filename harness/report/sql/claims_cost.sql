@@ -1,4 +1,4 @@
--- Seconds per cell, by method, kind and forcing: mean and sum. Used to predict the cost of open claims.
+-- Mean and sum of the seconds per cell, by method, run kind and forcing. They predict the cost of undecided claims.
 SELECT coalesce(d.shown, c.method) AS method, c.run_kind, c.forcing, avg(c.wall_ns) / 1e9, sum(c.wall_ns) / 1e9
 FROM cell c LEFT JOIN made d ON d.method = c.method AND d.made_of = c.made_of
 WHERE c.outcome = 'OK' GROUP BY 1, 2, 3

@@ -1,5 +1,5 @@
--- Chaos floor per metric, averaged over prompts with one possible video, and the number of prompts with
--- two: a draw of the BF16 rollout has a PSNR below {two} dB.
+-- Chaos floor per metric, averaged over the prompts whose BF16 draws all have a PSNR of at least {two} dB, and
+-- the number of the other prompts. A lower PSNR means that the draw is a different video.
 WITH two AS (SELECT DISTINCT suite, prompt_id FROM chaos_floor
   WHERE name = 'psnr' AND forcing = 'none' AND lowest < {two})
 SELECT name, avg(mean), (SELECT count(*) FROM two) FROM chaos_floor

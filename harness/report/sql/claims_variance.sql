@@ -1,5 +1,5 @@
--- One metric per method and prompt, with forcing none and teacher, the prompt's text, its chaos floor and the
--- lowest PSNR of its BF16 draws.
+-- Mean of one metric per method, forcing (none or teacher) and prompt, with the prompt's text, its chaos floor and
+-- the lowest PSNR of its BF16 draws.
 WITH f AS (SELECT suite, prompt_id, avg(mean) FILTER (WHERE name = '{metric}') AS floor,
     min(lowest) FILTER (WHERE name = 'psnr') AS lowest
   FROM chaos_floor WHERE forcing = 'none' GROUP BY suite, prompt_id)

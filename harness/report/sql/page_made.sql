@@ -1,4 +1,5 @@
--- Options and parts of each method label, read from one of its cells; all cells of a label have the same.
+-- Options and components of each method, read from one of its cells. All cells with the same method label have
+-- the same options and components.
 SELECT method, json_extract(spec, '$.options') AS options_json,
   json_extract(spec, '$.parts') AS parts_json
 FROM (SELECT w.method, c.spec,

@@ -1,4 +1,4 @@
--- Names of the sweeps, from the `name:` line of each config.
+-- Name of each sweep, from the `name:` line of its config.
 SELECT group_concat(name, ', ') FROM (SELECT DISTINCT
     trim(substr(line, 1, instr(line || char(10), char(10)) - 1), ' ' || char(34, 39)) AS name
   FROM (SELECT started, substr(char(10) || config_text,

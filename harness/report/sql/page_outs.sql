@@ -1,4 +1,5 @@
--- Out folders of the sessions: argv has the command line's --out, dir the config's `out:`.
+-- Sources of each session's output folder: argv (the command line, which may have --out) and dir (the config's
+-- `out:`, '' without one), newest session first.
 SELECT argv, iif(at = 0, '',
   trim(substr(line, 1, instr(line || char(10), char(10)) - 1), ' ' || char(34, 39))) AS dir
 FROM (SELECT argv, started, at, substr(char(10) || config_text, at + 5) AS line

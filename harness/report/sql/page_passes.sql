@@ -1,4 +1,4 @@
--- Bytes per tag after each pass; a single number where a tag never changed.
+-- Bytes per allocator tag after each pass, as a JSON array per tag, or as one number if all passes have the same.
 SELECT cell, count(*) AS n,
   CASE WHEN min(kv_bytes) = max(kv_bytes) THEN min(kv_bytes)
     ELSE json_group_array(kv_bytes) END AS kv_json,

@@ -1,4 +1,4 @@
--- Attention statistics by layer: mean, minimum and maximum over its heads.
+-- Attention statistics of each method by layer: mean, minimum and maximum over the layer's heads.
 SELECT method, settings, name, json_group_array(layer) AS layer_json,
   json_group_array(mean) AS mean_json, json_group_array(lo) AS lo_json,
   json_group_array(hi) AS hi_json

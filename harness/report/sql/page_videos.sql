@@ -1,5 +1,5 @@
--- Videos in order of priority for a single-file page: per prompt the reference, then the most compressed
--- method of each family, then the others.
+-- Videos in the order in which a single-file page includes them: per prompt the reference, then the most
+-- compressed method of each family, then all other methods.
 WITH v AS (SELECT c.key, a.path, a.sha256, a.bytes, c.prompt_id, c.suite, c.is_baseline, c.family,
   c.method,
   row_number() OVER (PARTITION BY c.suite, c.prompt_id, c.is_baseline, c.family

@@ -1,5 +1,5 @@
--- Measured cells in the form of PaFu-KV's cache-size table: kept frames, and the video's metrics. A cell's spec
--- has its retention with every option: keep(score=...,frames=3,tokens=0,...).
+-- Results with the columns of PaFu-KV's cache-size table: number of kept frames or tokens, and metrics of the video.
+-- The budget is parsed from the retention in a cell's spec, such as keep(score=...,frames=3,tokens=0,...).
 WITH kept AS (SELECT w.*, json_extract(c.spec, '$.parts.retention') AS keep,
     {w.score:linear_smoothness} AS linear_smoothness, {w.score:sharpness} AS sharpness,
     {w.score:ssim.drift} AS "ssim.drift"

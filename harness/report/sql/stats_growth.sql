@@ -1,4 +1,4 @@
--- A metric by chunk, and its value over the whole video.
+-- One metric of each cell, per chunk (idx, value) and over the whole video (whole).
 WITH w AS (SELECT *, dense_rank() OVER (ORDER BY suite, prompt_id) AS place,
     dense_rank() OVER (ORDER BY suite, prompt_id, seed,
       replace(root_settings, ', forcing ' || forcing, ''), machine) AS sample

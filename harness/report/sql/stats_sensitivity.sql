@@ -1,5 +1,4 @@
--- A metric by method, prompt and seed, with forcing none and teacher. seeds: index of the seed within its
--- prompt.
+-- One metric by method, prompt, seed and forcing (none or teacher). `seeds` numbers the seeds of a prompt.
 WITH w AS (SELECT *, dense_rank() OVER (ORDER BY suite, prompt_id) AS place,
     dense_rank() OVER (ORDER BY suite, prompt_id, seed,
       replace(root_settings, ', forcing ' || forcing, ''), machine) AS sample,

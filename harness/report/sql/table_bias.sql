@@ -1,5 +1,5 @@
--- Methods that were measured with a correction, with and without each: means over prompts with 95 % intervals.
--- Seeds and repeats are averaged per prompt.
+-- Methods with cells that use a correction, compared with and without each correction: means over prompts with 95 %
+-- intervals. Seeds and repeats are averaged per prompt.
 WITH w AS (SELECT w.*, json_extract(c.spec, '$.parts.correction') AS correction,
     iif(instr(w.method, '+'), substr(w.method, 1, instr(w.method, '+') - 1), w.method)
       AS carrier, {w.score:lpips} AS lpips

@@ -1,6 +1,6 @@
--- One row per cell, grouped by method and settings and ordered by runtime; cells without a controlled time last.
--- session_baseline: seconds of the baseline as the cell's session measured it again, if the baseline's cell
--- belongs to another session.
+-- One row per cell, ordered by settings, compression, method and runtime; per method, cells without a controlled
+-- time are last. session_baseline: if the baseline's cell belongs to another session, the mean seconds of the
+-- baseline's repeated measurements in the cell's own session.
 WITH m AS (SELECT cell,
     max(at_peak) FILTER (WHERE tag = 'KV') AS kv,
     max(at_peak) FILTER (WHERE tag = 'META') AS meta,

@@ -1,5 +1,5 @@
--- Options and parts of each method, read from its cells. Specs keep the former stage name exact for raw, so that
--- keys do not change (FORMER in methods.def).
+-- Options and components of each method, read from its cells. Specs still have the former name `exact` of the stage
+-- `raw`, so that cell keys do not change (FORMER in methods.def); here it is replaced.
 SELECT DISTINCT coalesce(shown, method) AS method, reading, model,
   replace(coalesce(json_extract(spec, '$.parts.codec_k'),
     json_extract(spec, '$.parts."codec_k.recent"') || ' / ' ||

@@ -1,5 +1,6 @@
--- Texts by settings, chunk and prefix; the mean over all prefixes last. Within a group: the reference, then each
--- method before its corrections. `carrier`: the method's label without its correction.
+-- One row per text, ordered by settings, chunk and prefix length; the mean over all prefixes is last. Per prefix
+-- length, the reference is first, and each method precedes its variants with a correction. `carrier`: the method's
+-- label without its correction.
 WITH p AS (SELECT p.*, json_extract(c.spec, '$.parts.correction') AS correction,
     replace(p.settings, ', chunk ' || p.chunk, '') || ', ' || p.machine AS shown
   FROM prefill p JOIN cell c USING (key)),

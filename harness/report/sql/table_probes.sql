@@ -1,7 +1,10 @@
 -- Attention statistics with 95 % intervals over prompts: over all heads, by layer, or by the age of a
--- token in chunks. {axis} is "", ", layer" or ", age" and {p.axis} the same column of `probe`; {source}
--- is the view of the means, {spread} its median and p95, {rows} the probes that enter the intervals,
--- {quantities} the columns (harness/report/probe_columns.h).
+-- token in chunks. Placeholders:
+--     {axis}        "", ", layer" or ", age"; {p.axis} is the same column of table `probe`
+--     {source}      view that has the means
+--     {spread}      columns or NULL for median and 95th percentile
+--     {rows}        condition that selects the rows of `probe` for the intervals
+--     {quantities}  the statistics shown as columns (harness/report/probe_columns.h)
 WITH c AS (SELECT c.method, {c.group}, c.suite, c.prompt_id, p.name{p.axis}, avg(p.value) AS value
   FROM probe p JOIN cells_wide c ON c.key = p.cell
   WHERE c.outcome = 'OK' AND p.value IS NOT NULL AND {rows}

@@ -1,6 +1,6 @@
--- Time over BF16's in neighbouring rollouts (setting abba), per method and {by}: geometric mean and 95 % interval
--- over pairs. Cells disturbed by load or throttling are excluded. `codes`: why a row has no ratio, such as an
--- interval wider than a tenth.
+-- Ratio of a method's time to BF16's in consecutive rollouts (setting abba), per method and {by}: geometric mean and
+-- 95 % interval over pairs. Cells disturbed by load or throttling are excluded. `codes`: reasons why a row has no
+-- ratio, such as an interval wider than a tenth of the ratio.
 WITH w AS (SELECT *, {by} AS place FROM cells_wide WHERE run_kind = 'bench' AND jitter = 0
     AND outcome = 'OK' AND abba > 0 AND NOT is_baseline),
 p AS (SELECT w.method, w.place, count(*) AS n, geomean(s.value) AS ratio, geomean_lo(s.value) AS lo,

@@ -1,5 +1,5 @@
--- Replayed attention: bytes, output error and time from cells of kind bench, attention statistics from cells of
--- kind probe. Means over traces with 95 % intervals; seeds and repeats are averaged per trace.
+-- Results of replayed traces. Bytes, output error and time are from cells of kind bench, attention statistics from
+-- cells of kind probe. Values are means over traces with 95 % intervals; seeds and repeats are averaged per trace.
 WITH w AS MATERIALIZED (SELECT c.*,
     (SELECT value FROM metric m WHERE m.cell = c.key AND m.name = 'attn_out_rel') AS out_rel,
     (SELECT value FROM metric m WHERE m.cell = c.key AND m.name = 'attn_out_cos') AS out_cos,

@@ -1,5 +1,5 @@
--- Cells of one database, to be matched with those of another. {metric}, {where}: as in kvreel stats; {order}: by
--- method or by key.
+-- One metric of the cells of one database, for a comparison with another database. {metric}: its name; {where}: a
+-- condition that selects cells; {order}: columns to sort by.
 SELECT c.key, c.method, c.settings, dense_rank() OVER (ORDER BY c.suite, c.prompt_id) AS prompt,
   c.seed, {c.score:{metric}} AS value, c.runtime_s,
   (SELECT a.sha256 FROM artifact a WHERE a.cell = c.key AND a.kind = 'frames') AS frames

@@ -1,4 +1,4 @@
--- The study's columns in its order, most compressed first, with 95 % intervals added. Runtime is a mean, as in the
+-- The columns of the study's table with 95 % intervals, most compressed method first. Runtime is a mean, as in the
 -- study. Seeds and repeats are averaged per prompt. {by}: '', or 'w.suite, ' for one table per suite.
 WITH p AS (SELECT w.method, w.suite, w.prompt_id, {w.group}, w.machine,
     sum(w.bf16_bytes) AS bf16_bytes, sum(w.nominal_bytes) AS nominal_bytes,

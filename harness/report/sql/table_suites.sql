@@ -1,4 +1,4 @@
--- Pearson's correlation of the methods' means between two suites.
+-- Pearson correlation, over methods, of their mean scores on two suites.
 WITH m AS (SELECT suite, method, {group}, avg(ssim) AS ssim,
     avg(psnr_db) AS psnr_db, avg(compression) AS compression,
     max(peak_bytes) AS peak_bytes, avg(runtime_s) AS runtime_s

@@ -1,5 +1,5 @@
--- The reference first, then from least to most compressed. kvr_report_add_intervals() and
--- kvr_report_add_ratios() fill the ends of the intervals.
+-- The summary table: the reference, then all methods from the least to the most compressed. The columns for interval
+-- ends are empty; kvr_report_add_intervals() and kvr_report_add_ratios() fill them.
 SELECT method, reading, 16.0 / compression AS bits, varying_bits, max_varying_bits, compression,
   resident_compression, psnr_db, NULL AS psnr_lo, NULL AS psnr_hi, psnr_floor, psnr_jitter,
   ssim, NULL AS ssim_lo, NULL AS ssim_hi, resident_bytes, peak_bytes,

@@ -1,7 +1,7 @@
 (
   key TEXT PRIMARY KEY,  -- first 32 digits of the sha256 of spec
-  rollout TEXT NOT NULL,  -- the same for the part of the spec that determines the frames
-  baseline TEXT NOT NULL,  -- key of the BF16 cell it is compared with
+  rollout TEXT NOT NULL,  -- first 32 digits of the sha256 of the part of the spec that determines the frames
+  baseline TEXT NOT NULL,  -- key of the BF16 cell that is this cell's reference
   is_baseline INTEGER NOT NULL CHECK(is_baseline IN (0, 1)),
   spec TEXT NOT NULL CHECK(json_valid(spec)),
   method TEXT NOT NULL,  -- display label: name, reading, options
@@ -23,25 +23,25 @@
   started TEXT NOT NULL,
   finished TEXT NOT NULL,
   wall_ns INTEGER,
-  bf16_bytes INTEGER,  -- at the end of the rollout: size of K and V in BF16,
-  nominal_bytes INTEGER,  -- size of the packed format from arithmetic,
-  resident_bytes INTEGER,  -- allocated by the cache
-  max_nominal_bytes INTEGER,  -- maximum over passes
+  bf16_bytes INTEGER,  -- size in BF16 of the keys and values at the end of the rollout
+  nominal_bytes INTEGER,  -- computed size of their packed format at the end of the rollout
+  resident_bytes INTEGER,  -- bytes that the cache has allocated at the end of the rollout
+  max_nominal_bytes INTEGER,  -- maximum of nominal bytes over all passes
   max_resident_bytes INTEGER,
-  varying_millibits INTEGER,  -- blocks of data-dependent size: thousandths of bits per element,
-  max_varying_millibits INTEGER,  -- of the largest block; NULL: none
-  peak_bytes INTEGER,  -- peak of the total over all tags
+  varying_millibits INTEGER,  -- mean size of blocks of data-dependent size, in 1/1000 bit per element; NULL: none
+  max_varying_millibits INTEGER,  -- size of the largest such block, in 1/1000 bit per element; NULL: none
+  peak_bytes INTEGER,  -- maximum of the bytes allocated over all tags
   live_start_bytes INTEGER,
   live_end_bytes INTEGER,
   host_peak_bytes INTEGER,  -- VmHWM of the worker since the start of the rollout
-  device_bytes INTEGER,  -- device memory of the process, from the driver
+  device_bytes INTEGER,  -- peak bytes that the device's memory pool has reserved
   device_missing TEXT,
   model_sha256 TEXT NOT NULL,
-  input_sha256 TEXT NOT NULL,  -- of the prompt's text
+  input_sha256 TEXT NOT NULL,  -- sha256 of the prompt's text
   verdict TEXT NOT NULL CHECK(verdict IN ('VALID', 'NOISY', 'INVALID')),
-  verdict_codes TEXT NOT NULL,  -- why not VALID, space-separated
-  time_codes TEXT,  -- why its time does not count; '': it counts
-  warning TEXT,  -- caveat for its numbers; NULL: none
+  verdict_codes TEXT NOT NULL,  -- reasons why the verdict is not VALID, space-separated
+  time_codes TEXT,  -- reasons why the time is not a controlled time; '': it is
+  warning TEXT,  -- caveat for the cell's numbers; NULL: none
   run TEXT NOT NULL GENERATED ALWAYS AS ({run}) STORED,
   made_of TEXT GENERATED ALWAYS AS (iif(json_type(spec, '$.parts') = 'object',
     json_extract(spec, '$.plan', '$.options', '$.parts', '$.plugins'), NULL)) VIRTUAL,

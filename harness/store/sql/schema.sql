@@ -1,12 +1,12 @@
 CREATE TABLE session(
   id TEXT PRIMARY KEY,
   started TEXT NOT NULL,
-  argv TEXT NOT NULL,  -- JSON array
+  argv TEXT NOT NULL,  -- command line as a JSON array
   config_path TEXT NOT NULL,
   config_text TEXT NOT NULL,
   host TEXT NOT NULL,
   os TEXT NOT NULL,
-  cpu_model TEXT NOT NULL,  -- with the kernel variant: "NAME, kernels avx2"
+  cpu_model TEXT NOT NULL,  -- name of the CPU and kernel variant: "NAME, kernels avx2"
   n_cpus INTEGER NOT NULL,
   memory_bytes INTEGER NOT NULL,
   governor TEXT NOT NULL,
@@ -16,10 +16,10 @@ CREATE TABLE session(
   compiler TEXT NOT NULL,
   cflags TEXT NOT NULL,
   libraries TEXT NOT NULL,
-  driver TEXT NOT NULL,  -- of the device; "none: cpu"
+  driver TEXT NOT NULL,  -- device and driver version; "none: cpu" without a device
   turbo TEXT NOT NULL,
-  order_seed INTEGER NOT NULL,  -- seed of the order in which cells were started
-  code TEXT NOT NULL  -- hash of the sources that affect numbers
+  order_seed INTEGER NOT NULL,  -- seed of the random order in which cells start
+  code TEXT NOT NULL  -- hash of the source files that affect stored numbers
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE metric(
@@ -27,9 +27,9 @@ CREATE TABLE metric(
   name TEXT NOT NULL,
   value REAL,
   unit TEXT NOT NULL,
-  n INTEGER NOT NULL,  -- number of pooled frames
-  extra REAL,  -- the metric's second number: psnr, identical frames
-  missing TEXT,  -- reason if value is NULL
+  n INTEGER NOT NULL,  -- number of frames that the value is computed from
+  extra REAL,  -- second number of some metrics; for psnr, the number of identical frames
+  missing TEXT,  -- reason why value is NULL
   PRIMARY KEY(cell, name),
   CHECK((value IS NULL) <> (missing IS NULL))
 ) STRICT, WITHOUT ROWID;
@@ -37,7 +37,7 @@ CREATE TABLE metric(
 CREATE TABLE series(
   cell TEXT NOT NULL REFERENCES cell(key) ON DELETE CASCADE,
   name TEXT NOT NULL,
-  idx INTEGER NOT NULL,  -- frame
+  idx INTEGER NOT NULL,  -- index in the series: frame, chunk, prefix or pair, from 0
   value REAL,
   PRIMARY KEY(cell, name, idx)
 ) STRICT, WITHOUT ROWID;
@@ -45,8 +45,8 @@ CREATE TABLE series(
 CREATE TABLE mem(
   cell TEXT NOT NULL REFERENCES cell(key) ON DELETE CASCADE,
   tag TEXT NOT NULL,
-  at_peak INTEGER NOT NULL,  -- bytes at the peak of the total
-  tag_peak INTEGER NOT NULL,  -- peak of this tag
+  at_peak INTEGER NOT NULL,  -- bytes of this tag when the total over all tags was largest
+  tag_peak INTEGER NOT NULL,  -- largest bytes of this tag
   live_end INTEGER NOT NULL,
   PRIMARY KEY(cell, tag)
 ) STRICT, WITHOUT ROWID;
@@ -55,21 +55,21 @@ CREATE TABLE pass(
   cell TEXT NOT NULL REFERENCES cell(key) ON DELETE CASCADE,
   idx INTEGER NOT NULL,
   chunk INTEGER NOT NULL,
-  pass INTEGER NOT NULL,  -- index of the forward within the chunk
+  pass INTEGER NOT NULL,  -- index of the forward pass within the chunk
   t_ns INTEGER NOT NULL,
   tokens INTEGER NOT NULL,
   bf16_bytes INTEGER NOT NULL,
   nominal_bytes INTEGER NOT NULL,
   resident_bytes INTEGER NOT NULL,
   resident_kv_bytes INTEGER NOT NULL,
-  live_bytes INTEGER NOT NULL,  -- over all tags; by tag:
+  live_bytes INTEGER NOT NULL,  -- allocated bytes over all tags; the next six columns have them by tag
   kv_bytes INTEGER NOT NULL,
   meta_bytes INTEGER NOT NULL,
   scratch_bytes INTEGER NOT NULL,
   weights_bytes INTEGER NOT NULL,
   act_bytes INTEGER NOT NULL,
   io_bytes INTEGER NOT NULL,
-  encode_ns INTEGER,  -- of this pass; probes only, never timed rows
+  encode_ns INTEGER,  -- time in this pass; this and the next five columns are NULL unless run_kind is 'probe'
   decode_ns INTEGER,
   attend_ns INTEGER,
   linear_ns INTEGER,
@@ -78,17 +78,17 @@ CREATE TABLE pass(
   PRIMARY KEY(cell, idx)
 ) STRICT, WITHOUT ROWID;
 
--- Attention statistics of cells with run_kind 'probe'. A NULL index means over all.
+-- Attention statistics of cells with run_kind 'probe'. NULL in layer, head, step, chunk or age: over all of them.
 CREATE TABLE probe(
   cell TEXT NOT NULL REFERENCES cell(key) ON DELETE CASCADE,
   name TEXT NOT NULL,
   layer INTEGER,
   head INTEGER,
-  step INTEGER,  -- index of the forward within the chunk
+  step INTEGER,  -- index of the forward pass within the chunk
   chunk INTEGER,
-  age INTEGER,  -- chunks back, from 1
+  age INTEGER,  -- age of the attended tokens in chunks; 1: the previous chunk
   value REAL,
-  n INTEGER NOT NULL  -- number of queries or tokens
+  n INTEGER NOT NULL  -- number of queries or tokens that the value is averaged over
 ) STRICT;
 CREATE UNIQUE INDEX probe_place ON probe(cell, name, coalesce(layer, -1),
   coalesce(head, -1), coalesce(step, -1), coalesce(chunk, -1), coalesce(age, -1));
@@ -110,7 +110,7 @@ CREATE TABLE artifact(
   PRIMARY KEY(cell, kind)
 ) STRICT, WITHOUT ROWID;
 
--- Every attempt at every cell, including replaced ones.
+-- All attempts at all cells, including attempts whose results a later attempt has replaced.
 CREATE TABLE attempt(
   cell TEXT NOT NULL,
   session TEXT NOT NULL REFERENCES session(id),

@@ -1,4 +1,4 @@
--- Facts of a session: the machine, its folder, restrictions of the run.
+-- Properties of a session by name, such as its machine, its output folder, and --filter or --limit of its run.
 (
   session TEXT NOT NULL REFERENCES session(id),
   name TEXT NOT NULL,

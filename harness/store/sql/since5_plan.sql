@@ -1,4 +1,4 @@
--- cost: predicted operations of the rollout.
+-- The cells of each sweep. cost: predicted number of arithmetic operations of the cell's rollout.
 (
   sweep TEXT NOT NULL REFERENCES sweep(id),
   cell TEXT NOT NULL,

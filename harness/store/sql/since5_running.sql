@@ -1,4 +1,5 @@
--- Cells being measured, or interrupted when their session died. device: which one of several, or ''.
+-- Cells that are running now, or that were running when their session died. device: the cell's device if the
+-- session uses several, else ''.
 (
   cell TEXT PRIMARY KEY,
   session TEXT NOT NULL REFERENCES session(id),

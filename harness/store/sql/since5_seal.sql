@@ -1,5 +1,5 @@
--- Checksums of a cell with all its rows, of a session with its facts, and of a sweep with its plan
--- (checksum.h).
+-- Checksums (checksum.h) of each cell with its rows in other tables, of each session with its rows in `about`, and
+-- of each sweep with its rows in `plan`.
 (
   what TEXT NOT NULL CHECK(what IN ('cell', 'session', 'sweep')),
   key TEXT NOT NULL,

@@ -1,5 +1,5 @@
--- A plan: all cells of a config in any state. id: hash of the cells' keys; config: its path and the command
--- line's overrides.
+-- Sweeps: each is the set of all cells of a config. id: hash of the cells' keys; config: path of the config and
+-- overrides of the command line; cells: number of cells.
 (
   id TEXT PRIMARY KEY,
   name TEXT NOT NULL,

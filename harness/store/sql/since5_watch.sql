@@ -1,4 +1,4 @@
--- Conditions during a cell: shares of processor time, clocks in MHz.
+-- State of the machine while a cell ran: shares of processor time, and clocks in MHz.
 (
   cell TEXT NOT NULL REFERENCES cell(key) ON DELETE CASCADE,
   name TEXT NOT NULL,

@@ -1,12 +1,15 @@
--- One row per cell, with the metrics of its run as columns. `machine`: times are only comparable within one value.
--- `runtime_s` is a controlled time (`timing: true`, quiet machine, after a warm-up); otherwise it is NULL,
--- `runtime_seen_s` is the uncontrolled time, and `time_codes` gives the reasons. is_control: a draw of the
--- BF16 rollout. `runtime_ratio`: time over BF16's in neighbouring rollouts (setting `abba`). DRIFT does not
--- refuse it; every other reason does (`ratio_codes`). fps_*: frames of pixels per second (setting `fps`): of
--- the transformer alone, and with the model's VAE or TAEHV decoding each chunk as it comes; text encoding
--- and loading in none. NULL for an uncontrolled time, which is fps_*_seen, and where fps_missing says why. device_bytes: high-water mark of the
--- device's pool; nvml_bytes: of the process by NVML at the end of the rollout; beyond_bytes: of that neither pool
--- nor the context that was there before.
+-- One row per cell, with the metrics of its run as columns.
+-- machine: CPU, number of CPUs, driver. Times of different machines are not comparable.
+-- runtime_s: controlled time (`timing: true`, a quiet machine, after a warm-up). Otherwise it is NULL,
+--     `runtime_seen_s` is the uncontrolled time, and `time_codes` has the reasons.
+-- is_control: whether the cell is a draw of the BF16 rollout.
+-- runtime_ratio: time over BF16's in consecutive rollouts (setting `abba`), NULL for any reason but DRIFT;
+--     `ratio_codes` has the reasons.
+-- fps_*: pixel frames per second (setting `fps`) of the transformer alone, and with the VAE or TAEHV decoding each
+--     chunk when it is finished, without text encoding and loading. NULL unless the time is controlled; fps_*_seen
+--     is the uncontrolled value, and fps_missing has the reason.
+-- device_bytes: maximum of the device's memory pool. nvml_bytes: the process's device memory at the end of the
+--     rollout, from NVML. beyond_bytes: nvml_bytes without the pool and the CUDA context.
 SELECT c.key, coalesce(d.shown, c.method) AS method, c.name, c.reading, c.family,
   c.is_baseline, c.model, c.suite, c.prompt_id, c.prompt, {c.columns}, c.repeat,
   c.outcome, c.reason,

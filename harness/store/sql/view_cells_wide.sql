@@ -1,4 +1,4 @@
--- One row per run. Cells that differ in their metrics only are one run, shown as the latest OK cell with the
--- metrics of all.
+-- One row per run. A run is all cells that differ in nothing but their metrics. It is shown as its latest OK cell
+-- (without one, its latest cell) with the metrics of all its cells.
 SELECT * FROM cells_each c WHERE NOT EXISTS (SELECT 1 FROM cell t WHERE t.run = c.run AND (t.outcome = 'OK',
   t.finished, t.key) > (c.outcome = 'OK', c.finished, c.key))

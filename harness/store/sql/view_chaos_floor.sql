@@ -1,4 +1,5 @@
--- Chaos floor: change of a metric when the noise of the BF16 rollout is perturbed, by prompt and metric.
+-- Chaos floor by prompt and metric: the metric of BF16 rollouts with perturbed noise (draws) against the unperturbed
+-- BF16 rollout.
 WITH v AS (SELECT DISTINCT r.rollout AS root, c.rollout, r.method, r.suite, r.prompt_id,
     r.model, {r.columns}, c.jitter_bits AS moved_bits, m.name, m.value
   FROM cell c JOIN cell r ON r.key = c.baseline JOIN metric m ON m.cell = c.key

@@ -1,5 +1,5 @@
--- Cells measured twice with different frames: machines or builds differ, or a result is not reproducible.
--- Both attempts are kept.
+-- Pairs of attempts at the same cell that gave different frames. The reason is another machine or build, or a result
+-- that is not reproducible.
 SELECT a.cell, c.method, c.prompt_id, a.frames_sha256 AS frames_a,
   b.frames_sha256 AS frames_b, sa.host AS host_a, sb.host AS host_b,
   sa.code = sb.code AS same_code, a.session AS session_a, b.session AS session_b

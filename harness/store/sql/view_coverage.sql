@@ -1,5 +1,5 @@
--- Completeness by method. A planned cell without an attempt is open; cells left out by the stop rule are in
--- no plan.
+-- Number of cells by outcome, per model, suite, method and run kind. A planned cell without an attempt is open. Cells
+-- that the stop rule skipped (state 'enough') are not counted.
 WITH p AS MATERIALIZED (SELECT cell, method, model, suite, run_kind,
     CASE WHEN max(state IN ('planned', 'enough')) THEN max(state) ELSE min(state) END AS state
   FROM plan WHERE sweep IN (SELECT sweep FROM sweeps) AND state IN ('planned',

@@ -1,4 +1,4 @@
--- Cells without a number, by kind: excluded, unsupported, open or failed.
+-- Cells without results, with the kind of gap: excluded, unsupported, open or failed.
 SELECT CASE WHEN c.outcome IN ('EXCLUDED', 'UNSUPPORTED') THEN lower(c.outcome)
     WHEN c.outcome IN ('SKIPPED', 'INTERRUPTED') THEN 'open' ELSE 'failed' END AS kind,
   coalesce(d.shown, c.method) AS method, c.model, c.suite, c.prompt_id, c.seed, c.frames,

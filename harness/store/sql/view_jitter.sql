@@ -1,5 +1,6 @@
--- Jitter: spread of a method's metrics when the noise is perturbed, each draw against its own BF16 rollout.
--- Standard deviation over draws, pooled over prompts and seeds, and the widest range of one prompt.
+-- Jitter: spread of a method's metrics over rollouts with perturbed noise (draws). Each draw is compared with the
+-- BF16 rollout of the same noise. sd: standard deviation over draws, pooled over prompts and seeds; widest: largest
+-- range (maximum - minimum) of one prompt and seed.
 WITH v AS (SELECT DISTINCT r.rollout AS root, c.rollout, coalesce(d.shown, c.method)
     AS method, {r.group}, c.jitter_bits AS moved_bits, m.name, m.value
   FROM cell c JOIN cell b ON b.key = c.baseline JOIN cell r ON r.key = b.baseline

@@ -1,5 +1,5 @@
--- Distinguishes methods with the same label (`shown`). Options at their defaults are not listed. A cell
--- that cannot run has no entry.
+-- Gives different methods with the same label distinct labels (`shown`), by appending their options that are not at
+-- the default. Cells that cannot run are not included.
 WITH what AS (SELECT method, made_of, json_extract(made_of, '$[0]') AS plan,
     coalesce((SELECT group_concat(key || '=' || value, ' ')
       FROM json_each(made_of, '$[1]')), '') AS options

@@ -1,6 +1,6 @@
--- Scores of external programs, PROGRAM.SCORE: unit, and direction (+1 higher is better, -1 lower is better,
--- NULL unknown: see `better`). VBench's are all better when higher. PROGRAM.sandbox, the program's
--- confinement, is excluded.
+-- Metrics PROGRAM.SCORE of external programs, with unit and direction (better: +1 higher, -1 lower, NULL unknown,
+-- from the config's `better`). All VBench scores are better when higher. The metric PROGRAM.sandbox, which says how
+-- the program was confined, is excluded.
 WITH said AS (SELECT DISTINCT json_extract(e.value, '$.name') AS program,
     json_extract(e.value, '$.better') AS better
   FROM cell c, json_each(c.spec, '$.commands') e)

@@ -1,4 +1,4 @@
--- Mean, median and 95th percentile (nearest rank) over the heads of a layer.
+-- Attention statistics by layer: mean, median and 95th percentile (nearest rank) over the layer's heads.
 WITH r AS (SELECT *,
     row_number() OVER (PARTITION BY method, {group}, name, layer ORDER BY value) AS rank,
     count(*) OVER (PARTITION BY method, {group}, name, layer) AS heads FROM probe_heads)

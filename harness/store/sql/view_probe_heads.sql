@@ -1,5 +1,5 @@
--- A probe value by layer and head, averaged over cells (prompts, seeds). Values that do not depend on the
--- head have one row per layer.
+-- Attention statistics by layer and head, averaged over cells (prompts and seeds). A statistic that does not depend
+-- on the head has one row per layer.
 SELECT c.method, c.is_baseline, {c.group}, max(c.family) AS family, c.settings,
   p.name, p.layer, p.head, avg(p.value) AS value, sum(p.n) AS n,
   count(DISTINCT p.cell) AS n_cells

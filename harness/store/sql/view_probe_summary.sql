@@ -1,4 +1,4 @@
--- probe_by_layer over all heads of all layers.
+-- Attention statistics: mean, median and 95th percentile (nearest rank) over all heads of all layers.
 WITH r AS (SELECT *,
     row_number() OVER (PARTITION BY method, {group}, name ORDER BY value) AS rank,
     count(*) OVER (PARTITION BY method, {group}, name) AS heads FROM probe_heads)

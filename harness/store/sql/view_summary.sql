@@ -1,8 +1,10 @@
--- One row per method, model, settings and machine, over cells of run_kind 'bench'. Means are over the cells
--- that have the number; compare n_ok with n_attempted. runtime_s is the median of controlled times
--- (`timing: true`, quiet machine); without any, runtime_seen_s is the median of uncontrolled ones, and
--- time_codes gives the reasons. fps_* as in cells_wide, means. Draws have no rows of their own: floor is the BF16 rollout's distance from
--- itself under perturbed noise, jitter the standard deviation of the method's draws.
+-- One row per method, model, settings and machine, over cells of run_kind 'bench'.
+-- Means are over the cells that have the number; compare n_ok with n_attempted.
+-- runtime_s: median of controlled times (`timing: true`, quiet machine). If there are none, it is NULL, and time_codes
+--     has the reasons. runtime_seen_s: median of all times.
+-- fps_*: means of the columns of cells_wide.
+-- *_floor: mean metric of BF16 draws (perturbed noise) against the BF16 rollout. *_jitter: standard deviation over the
+--     method's draws. Draws are in no other column.
 WITH w AS MATERIALIZED (SELECT * FROM cells_wide WHERE run_kind = 'bench' AND jitter = 0),
 ok AS (SELECT *,
     row_number() OVER (PARTITION BY method, {group}, machine ORDER BY runtime_s) AS rank,

@@ -1,6 +1,6 @@
--- The latest plan of each config and its command-line overrides, with its progress. `note`: a caveat for
--- its numbers; '': complete. `left_s`: predicted from the pace of its finished cells. `at`: sorts the runs;
--- the greatest is the last, for every command.
+-- Latest plan and progress of each config with its command-line overrides. note: number of open and failed cells, ''
+-- if there are none. left_s: remaining seconds, predicted from the speed of the finished cells. at: time of the last
+-- run; in all commands the last sweep is the one with the largest `at`.
 WITH last AS (SELECT w.id, w.name, w.config, w.cells, s.id AS session, s.jobs,
     max(s.started || coalesce(b.value, '') || s.id) AS at, s.started
   FROM sweep w JOIN about a ON a.name = 'sweep' AND a.value = w.id
