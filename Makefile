@@ -369,7 +369,7 @@ test-variants: $(BUILD)/kvreel $(VARIANT_TESTS)
 		echo "with KVREEL_CPU=$$v:"; \
 		KVREEL_CPU=$$v KVREEL_UNIT_ONLY=1 bash tools/test/run-tests.sh $(BUILD) $(VARIANT_TESTS) || exit 1; done
 
-## test-honesty: find tests that pass although what they test is removed (BREAK='fixture lm', TEST=... select); hours
+## test-honesty: find tests that pass without the thing they test (BREAK='fixture lm', TEST=... select); takes hours
 test-honesty: run-tests-build
 	@bash tools/test/test-honesty.sh $(BUILD) '$(or $(BREAK),.)' '$(or $(TEST),.)'
 
@@ -390,7 +390,7 @@ damage-campaign: $(BUILD)/tests/store/test_damage
 	@KVR_DAMAGES=$${KVR_DAMAGES:-600} $(BUILD)/tests/store/test_damage
 
 $(FAULT_SHIM): CFLAGS += -fno-builtin
-# The shim is preloaded into other programs, which excludes sanitizers.
+# The shim is preloaded into programs without a sanitizer's runtime, so it is compiled without sanitizers.
 $(FAULT_SHIM): SANFLAGS :=
 ## fault-malloc: let the n-th allocation of each command fail, for all n, or MOST=20 of them (PART=1/8: one eighth)
 fault-malloc: $(BUILD)/kvreel $(FAULT_SHIM) $(EXAMPLES)

@@ -2,8 +2,8 @@
 
 The causal Wan model receives one dict per layer. "k" and "v" have the keys and values of the whole rollout, [batch,
 tokens, heads, dim]; "global_end_index" and "local_end_index" count the tokens. A pass writes its tokens at
-current_start and attends to all tokens up to its own. A chunk's last pass, the cache-update pass, writes the keys
-and values that later chunks read. The manager therefore compresses the cache after each cache-update pass:
+current_start and attends to these tokens and all earlier ones. A chunk's last pass, the cache-update pass, writes the
+keys and values that later chunks read. The manager therefore compresses the cache after each cache-update pass:
 
     kv = KvreelManager("RTN_INT4", pipeline.kv_cache1, tokens_per_frame=1560)
     ...  the pipeline's loop: denoising steps, then the pass at timestep 0 ...

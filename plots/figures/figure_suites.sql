@@ -1,4 +1,4 @@
--- One point per method and machine for each pair of suites: mean SSIM over prompts on either suite, with 95 %
+-- One point per method and machine for each pair of suites: mean SSIM over the prompts of each suite, with 95 %
 -- intervals.
 WITH seeds AS (SELECT method, family, reading, is_baseline, suite, prompt_id, seed, machine, {group},
     avg(ssim) AS ssim, avg(compression) AS compression, count(*) AS n,

@@ -12,8 +12,8 @@ from ._lib import call, floats
 _KINDS = {(0, 8): np.int8, (0, 16): np.int16, (0, 32): np.int32, (0, 64): np.int64,
           (1, 8): np.uint8, (1, 16): np.uint16, (1, 32): np.uint32, (1, 64): np.uint64,
           (2, 32): np.float32, (2, 64): np.float64}
-# Types that kvreel_to_f32() converts: (DLDataTypeCode of DLPack, bits) to (the library's name, NumPy integer of
-# the same width).
+# Types that kvreel_to_f32() converts. Key: (DLPack's DLDataTypeCode, bits). Value: (the library's name of the type,
+# NumPy integer of the same width).
 _CONVERTED = {(2, 16): ("F16", np.uint16), (4, 16): ("BF16", np.uint16), (10, 8): ("F8_E4M3", np.uint8),
               (12, 8): ("F8_E5M2", np.uint8)}
 

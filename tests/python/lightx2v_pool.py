@@ -1,4 +1,6 @@
-"""Replaces LightX2V's cache pool and registry (lightx2v/common/kvcache at 0d6b494) by what its model calls of them."""
+"""A replacement for LightX2V's cache pool and registry (lightx2v/common/kvcache at 0d6b494).
+
+It has only the functions that LightX2V's model calls."""
 
 import sys
 import types

@@ -286,8 +286,8 @@ for r in index["in_flight"]:
     far = max(abs(a - b) for a, b in zip(shares, (r["finished"], r["in_flight"], r["own"])))
     check("magi1: shares with %d ahead" % r["ahead"], r["calls"] == n and far <= same_parts, (r, n, shares))
 
-# Given chunks are cached first. The first generated chunk sees no unfinished chunk even in its noisy steps, but it has
-# another range there, so these steps are not recorded.
+# Given chunks are cached first. The first generated chunk sees no unfinished chunks, even in its noisy steps. These
+# steps are not recorded, because they attend to another range of chunks.
 path = os.path.join(work, "given.kvtrace")
 magi1.record_inference(magi, lambda: denoise(layers, 5, 3, 2, [4, 3, 2], prefix=3), path)
 got = close("magi1 after a given video", path, layers=2)

@@ -1,6 +1,6 @@
 """Compares the tokens that kvpress and kvreel evict for one prompt of the language model tests/fixtures/lm.
 
-The budget is reached only by the last chunk, so each of the two evicts once."""
+Only the last chunk exceeds the budget, so both programs evict exactly once."""
 
 import os
 import sys

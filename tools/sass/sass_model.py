@@ -320,7 +320,8 @@ def cycles(path, warps, rounds=4, beside=None, pair=False):
 def cut(blocks, tiles):
     """Returns the number of key tiles of each CTA in launch order, split as in harness/cache/attend_split.c.
 
-    blocks: CTAs without a split; tiles: key tiles of each. A split part costs as much as 4 tiles more."""
+    blocks: number of CTAs without a split; tiles: key tiles of each. Each part of a split CTA takes the time of 4
+    additional tiles."""
     over, slots = blocks % SMS, 2 * SMS
 
     def took(n, each):
@@ -342,7 +343,7 @@ def makespan(lengths, pace):
     """Returns the cycles until all CTAs are done; lengths: tiles of each CTA.
 
     An SM runs up to len(pace) CTAs at once and takes pace[n - 1] cycles per tile while it runs n. The next CTA starts
-    on the SM with the fewest."""
+    on the SM with the fewest CTAs."""
     running = [[] for _ in range(SMS)]
     waiting, now, left = list(reversed(lengths)), 0.0, len(lengths)
     while left:

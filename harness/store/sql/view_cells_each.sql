@@ -3,8 +3,8 @@
 -- runtime_s: controlled time (`timing: true`, a quiet machine, after a warm-up). Otherwise it is NULL,
 --     `runtime_seen_s` is the uncontrolled time, and `time_codes` has the reasons.
 -- is_control: whether the cell is a draw of the BF16 rollout.
--- runtime_ratio: time over BF16's in consecutive rollouts (setting `abba`), NULL for any reason but DRIFT;
---     `ratio_codes` has the reasons.
+-- runtime_ratio: time over BF16's in consecutive rollouts (setting `abba`). Each code in `time_codes` except DRIFT
+--     makes it NULL; `ratio_codes` has these codes.
 -- fps_*: pixel frames per second (setting `fps`) of the transformer alone, and with the VAE or TAEHV decoding each
 --     chunk when it is finished, without text encoding and loading. NULL unless the time is controlled; fps_*_seen
 --     is the uncontrolled value, and fps_missing has the reason.
