@@ -1,4 +1,4 @@
-/* block.c - see block.h; one function table per backend. */
+/* block.c - implements block.h with one table of functions per backend (CPU and CUDA). */
 #include "methods/block.h"
 
 #include <string.h>
@@ -8,8 +8,9 @@
 #include "methods/codecs/outliers/outliers_cuda.h"
 
 enum {
-    PART = 1 << 15, /* values per CPU thread */
-    /* number of values; copying fewer values takes less time than waking a thread */
+    PART = 1 << 15, /* number of values per iteration of a parallel loop */
+    /* number of values from which copying uses several threads: waking a thread takes longer than
+     * copying fewer values */
     WORTH_A_TEAM = 1 << 17
 };
 
@@ -17,8 +18,8 @@ struct kind {
     void (*copy)(struct kvr_dev *dev, float *to, const float *from, int64_t n);
     void (*widen)(struct kvr_dev *dev, float *to, const kvr_bf16 *from, int64_t n);
     void (*round)(struct kvr_dev *dev, float *x, int64_t n);
-    /* Encode and decode a whole chain of stages at once. If both are NULL, stages run one by
-     * one. */
+    /* encode and decode a chain of stages (kvr_grid_chain) in one kernel; if both are NULL, the
+     * backend runs each stage separately */
     bool (*encode_chain)(struct kvr_dev *dev, const struct kvr_grid_chain *c,
                          const struct kvr_values *x, const struct kvr_stage_data *const data[2]);
     bool (*decode_chain)(struct kvr_dev *dev, const struct kvr_grid_chain *c,
@@ -49,7 +50,7 @@ static void widen_cpu(struct kvr_dev *dev, float *to, const kvr_bf16 *from, int6
         kvr_to_f32(to + i, from + i, KVR_BF16, (size_t)part_of(n, i));
 }
 
-/* Runs on one thread, because several threads already decode in parallel. */
+/* Uses one thread, because the callers are already threads that decode different tokens. */
 static void round_cpu(struct kvr_dev *dev, float *x, int64_t n)
 {
     (void)dev;

@@ -38,8 +38,8 @@ static enum kvr_status fetch_list(const struct kvr_stage_job *job, struct kvr_st
     return KVR_OK;
 }
 
-/* Copies the host buffers that an EXACT stage has allocated to the device. The device buffers of
- * other stages already exist. */
+/* Copies a stage's encoded bytes to the device. Allocates the device buffer if there is none, which
+ * is the case for EXACT stages. */
 static enum kvr_status send(struct kvr_dev *dev, const struct kvr_buf *from, struct kvr_buf *to)
 {
     if (!to->p)
@@ -51,9 +51,9 @@ static enum kvr_status encode(const struct kvr_stage_job *job, struct kvr_dev *d
                               size_t n_bytes, struct kvr_buf *copy, struct kvr_stage_data *host,
                               struct kvr_stage_data *out)
 {
-    KVR_TRY(kvr_dev_sync(dev)); /* returns errors of earlier launches before the stage runs */
+    KVR_TRY(kvr_dev_sync(dev)); /* reports errors of earlier kernel launches */
     KVR_TRY(fetch(copy, dev, KVR_MEM_SCRATCH, x, n_bytes));
-    if (out->codes.p || out->meta.p) { /* EXACT stages allocate their own buffers */
+    if (out->codes.p || out->meta.p) { /* false for EXACT stages, which allocate buffers */
         KVR_TRY(kvr_buf_alloc(&host->codes, job->dev, KVR_MEM_KV, out->codes.n_bytes));
         KVR_TRY(kvr_buf_alloc(&host->meta, job->dev, KVR_MEM_META, out->meta.n_bytes));
     }
@@ -91,7 +91,7 @@ static enum kvr_status fetch_data(struct kvr_stage_data *to, struct kvr_dev *dev
     return fetch(&to->meta, dev, KVR_MEM_META, from->meta.p, from->meta.n_bytes);
 }
 
-/* Fills the output with NaN after a failure that has no status to return. */
+/* Fills the output with NaN, because the functions that decode cannot return an error status. */
 static void fill_nan(struct kvr_dev *dev, float *x, size_t n_bytes)
 {
     kvr_device_fill(kvr_dev_stream(dev), x, 0xff, n_bytes);

@@ -75,7 +75,7 @@ static enum kvr_status add_stage(struct kvr_codec *c, char *text)
     return KVR_OK;
 }
 
-/* Returns the job of stage i, ignoring the effects of earlier stages. */
+/* Returns the job of stage i as if it were the codec's first stage. */
 static struct kvr_stage_job bare_job(const struct kvr_codec *c, int i, struct kvr_dev *dev,
                                      const struct kvr_block_shape *shape)
 {
@@ -289,8 +289,8 @@ bool kvr_codec_is_raw(const struct kvr_codec *c)
 
 bool kvr_codec_idempotent(const struct kvr_codec *c)
 {
-    /* A chain of two grids is not idempotent, because the decoded residual changes the range of the
-     * first grid. Rounding decoded values to BF16 also changes this range slightly. */
+    /* Two grids joined by '+' are not idempotent: encoding their decoded values again finds another
+     * range for the first grid. Rounding the decoded values to BF16 also changes the range. */
     return c->n_stages == 1 && c->stage[0].stage->idempotent &&
            (c->compute == KVR_COMPUTE_F32 || kvr_codec_is_raw(c));
 }
@@ -339,9 +339,9 @@ static int n_grids(const struct kvr_codec *c, int end)
     return n;
 }
 
-/* The decoded grids of a chain are summed in FP32 and rounded once, and the residual is an FP32
- * number. Therefore compute=bf16 affects only the fit of the first grid (scales and zero points),
- * as in the study. */
+/* Returns the job of stage i. compute=bf16 affects only how the first grid fits its scales and zero
+ * points, as in the study. The second grid encodes an FP32 residual. The decoded values of both
+ * grids are added in FP32, and their sum is rounded once. */
 static struct kvr_stage_job job_of(const struct kvr_codec *c, int i, struct kvr_dev *dev,
                                    const struct kvr_block_shape *shape)
 {
@@ -380,8 +380,8 @@ static bool in_host(const struct kvr_dev *dev)
     return !dev || kvr_dev_in_host(dev);
 }
 
-/* Returns the stage's functions for job->dev, or NULL if the stage must run on the host, with
- * copies. */
+/* Returns the stage's functions for job->dev. Returns NULL if the stage has none for this backend;
+ * its data is then copied to the host and back. */
 static const struct kvr_stage_ops *ops_of(const struct kvr_stage_job *job)
 {
     const struct kvr_stage_ops *const tables[KVR_N_BACKENDS] = {
@@ -456,7 +456,7 @@ static enum kvr_status alloc_stage(const struct kvr_stage_job *job, struct kvr_s
 
     if (l.entry.codes || l.entry.meta)
         return KVR_OK;
-    if (l.form != KVR_FORM_OWN) { /* the encoder will write every byte */
+    if (l.form != KVR_FORM_OWN) { /* need no zero-fill: the encoder writes every byte */
         KVR_TRY(kvr_buf_alloc_raw(&out->codes, job->dev, KVR_MEM_KV, l.bytes.codes));
         return kvr_buf_alloc_raw(&out->meta, job->dev, KVR_MEM_META, l.bytes.meta);
     }
@@ -492,7 +492,8 @@ static bool chain_of(const struct kvr_codec *c, int first, struct kvr_dev *dev,
     return out->n > 0 && out->n + rotate <= 2;
 }
 
-/* Returns whether a chain is faster than separate stages, which is not so for a single grid. */
+/* Returns whether a fused chain is faster than separate stages. This requires two stages: two
+ * grids, or a transform and a grid. */
 static bool worth_chaining(const struct kvr_grid_chain *chain)
 {
     return chain->n + chain->rotate == 2;
@@ -510,7 +511,8 @@ static enum kvr_status alloc_chain(int first, const struct kvr_grid_chain *chain
     return KVR_OK;
 }
 
-/* Encodes all stages from `first` on in one kernel. Sets *done if the device supports the chain. */
+/* Encodes all stages from `first` on in one kernel if the device supports the chain. Sets *done to
+ * whether it did. */
 static enum kvr_status encode_chain(const struct kvr_codec *c, int first,
                                     const struct kvr_values *x, struct kvr_packed *out, bool *done)
 {
@@ -540,8 +542,9 @@ static void drop_stages(struct kvr_packed *out)
     }
 }
 
-/* On the CPU, encodes a chain and any outliers in one pass, so that every tile is read from memory
- * only once. *done: it applied. */
+/* On the CPU, encodes a chain and any outliers tile by tile, so that every value is read from
+ * memory only once. Sets *done if it encoded the block; otherwise the caller encodes the stages
+ * separately. */
 static enum kvr_status encode_tiles(const struct kvr_codec *c, const struct kvr_values *x,
                                     float *work, struct kvr_packed *out, bool *done)
 {
@@ -568,7 +571,7 @@ static enum kvr_status encode_tiles(const struct kvr_codec *c, const struct kvr_
         return KVR_OK;
     if (find)
         KVR_TRY(stage->cpu.find(&job, x, work, &out->stage[0], &instead));
-    /* `work` is too small for both the scratch and the replacements */
+    /* `work` is too small for both the encoder's scratch and the values that replace outliers */
     if (instead.n > n - scratch) {
         drop_stages(out);
         return KVR_OK;
@@ -621,19 +624,20 @@ static enum kvr_status encode_values(const struct kvr_codec *c, struct kvr_dev *
             st = encode_chain(c, i, &(struct kvr_values){ .p = x }, out, &done);
         if (done || st != KVR_OK)
             break;
-        if (!last && !owns_copy) { /* this stage would modify x, so work on a copy */
+        if (!last && !owns_copy) { /* this stage modifies its input, so encode a copy of x */
             kvr_block_copy(dev, work, x, n);
             x = work;
             owns_copy = true;
         }
         if (!d->codes.p && !d->meta.p)
             st = alloc_stage(&job, d);
-        /* The last stage is a grid (GRID), which does not modify x. */
+        /* The last stage is always a grid, which does not modify its input, so the cast that drops
+         * `const` is safe. */
         if (st == KVR_OK)
             st = encode_stage(&job, owns_copy ? work : (float *)(uintptr_t)x,
                               work ? work + n : NULL, d);
         if (st == KVR_OK && stage->kind == KVR_STAGE_GRID && !last) {
-            /* The next grid encodes the residual. */
+            /* subtract the decoded values: the next grid encodes the residual */
             job.compute = KVR_COMPUTE_F32;
             decode_stage(&job, d, 0, shape->n_tok, 0, shape->n_heads, KVR_DECODE_SUB, work);
         }
@@ -710,8 +714,9 @@ enum kvr_status kvr_codec_encode_joint(const struct kvr_codec *ck, const struct 
     return st;
 }
 
-/* Collects the buffers of the chain that begins at stage `first`, and sets the arithmetic of its
- * decoder. */
+/* Sets data[] to the encoded buffers of the grids of the chain that begins at stage `first`. Sets
+ * the chain's decoding arithmetic: FP32 for two grids, whose sum is rounded once if
+ * compute=bf16. */
 static void chain_to_decode(const struct kvr_packed *p, int first, struct kvr_grid_chain *chain,
                             const struct kvr_stage_data *data[2])
 {
@@ -722,9 +727,9 @@ static void chain_to_decode(const struct kvr_packed *p, int first, struct kvr_gr
     chain->round = chain->n > 1 && p->codec->compute == KVR_COMPUTE_BF16;
 }
 
-/* Decodes all grids in one kernel, including the inverse of the preceding transform if it has to be
- * undone. *left receives the number of stages that remain to be undone. Returns false, and does
- * nothing, if the device does not support the chain. */
+/* Decodes all grids, and inverts a transform that precedes them, in one kernel. *left receives the
+ * number of earlier stages that the caller must still invert. Returns false without decoding if the
+ * device does not support the chain. */
 static bool decode_chain(const struct kvr_packed *p, int first_undone, int64_t t0, int64_t n,
                          int h0, int nh, float *out, int *left)
 {
@@ -767,7 +772,7 @@ static void decode_from(const struct kvr_packed *p, int first_undone, int64_t t0
     }
     if (chain && !done && c->compute == KVR_COMPUTE_BF16)
         kvr_block_round(p->dev, out, n * nh * p->shape.head_dim);
-    /* Undo the stages before the grids, in reverse order. */
+    /* Invert the stages before the grids, in reverse order. */
     for (int i = (done ? left : c->n_stages) - 1; i >= first_undone; i--) {
         if (c->stage[i].stage->kind == KVR_STAGE_GRID)
             continue;
@@ -777,7 +782,8 @@ static void decode_from(const struct kvr_packed *p, int first_undone, int64_t t0
     }
 }
 
-/* On the CPU, decodes a large range in runs of tokens that fit into a core's cache. */
+/* On the CPU, decodes a large range in runs of RUN tokens: a run fits into a core's cache, and
+ * different threads decode different runs. */
 static void decode_in_runs(const struct kvr_packed *p, int first_undone, int64_t t0, int64_t n,
                            int h0, int nh, float *out)
 {
@@ -816,8 +822,8 @@ bool kvr_codec_is_bf16(const struct kvr_codec *c)
     return kvr_codec_is_raw(c) && any_layout(c, 0).type == KVR_BF16;
 }
 
-/* Returns the index of the first stage after a leading stage of exact outliers, whose entries are
- * decoded last. */
+/* Returns 1 if the first stage stores outliers exactly, else 0. This is the index of the first
+ * stage of the chain; the outliers overwrite its decoded values. */
 static int after_entries(const struct kvr_codec *c)
 {
     return c->n_stages > 1 && any_layout(c, 0).form == KVR_FORM_ENTRIES;
@@ -859,19 +865,20 @@ void kvr_codec_noise(const struct kvr_packed *p, struct kvr_coding_noise *out)
         const struct kvr_stage_job job = packed_job(p, i);
 
         if (job.stage->kind ==
-            KVR_STAGE_TRANSFORM) /* a transform spreads outliers over all channels */
+            KVR_STAGE_TRANSFORM) /* the inverse transform spreads exact outliers over all
+                                  * channels */
             *out = (struct kvr_coding_noise){ .rotated = true };
         exact = exact || job.stage->kind == KVR_STAGE_EXACT;
         if (job.stage->noise && (job.stage->kind == KVR_STAGE_EXACT || i == last))
             job.stage->noise(&job, &p->stage[i], out);
     }
-    for (int i = 0; i < last; i++) { /* the part that a SHIFT loses adds to the grid's error */
+    for (int i = 0; i < last; i++) { /* the error of a SHIFT stage adds to the grid's */
         const struct kvr_stage_job job = packed_job(p, i);
 
         if (job.stage->noise && job.stage->kind == KVR_STAGE_SHIFT)
             job.stage->noise(&job, &p->stage[i], out);
     }
-    if (out->rope_rotated && exact) /* in some RoPE pairs only one channel is exact */
+    if (out->rope_rotated && exact) /* no noise model covers RoPE pairs with one exact channel */
         out->kind = KVR_NOISE_MEASURED;
 }
 

@@ -48,7 +48,7 @@ int64_t kvr_eager_floats(const struct kvr_stage_job *job)
     return kvr_eager_grid(job) ? n + (l.n_tok > job->shape.n_tok ? n : 0) + 4 * l.n_groups : 0;
 }
 
-/* The intermediate tensors for one block. */
+/* The block to encode, and the intermediate tensors of its encoder. */
 struct block {
     const struct kvr_eager_ops *op;
     struct kvr_dev *dev;
@@ -72,7 +72,8 @@ static void store_half(const struct block *b, const float *x, kvr_f16 nan, kvr_f
     b->op->half(b->dev, b->l.n_groups, nan, x, to);
 }
 
-/* |x| and its maximum are not rounded, because rounding could make a finite number infinite. */
+/* Computes the scales of a symmetric grid. |x| and its maximum are not rounded to BF16, because
+ * rounding could make a finite number infinite. */
 static void fit_sym(const struct block *b)
 {
     const int64_t groups = b->l.n_groups;

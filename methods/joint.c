@@ -1,4 +1,4 @@
-/* joint.c - manages ownership and lifetime of jointly decoded values. */
+/* joint.c - reads, drops and reference-counts keys and values that are decoded jointly. */
 #include "methods/joint.h"
 
 enum kvr_status kvr_joint_read(struct kvr_joint *j)

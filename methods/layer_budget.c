@@ -1,7 +1,8 @@
-/* layer_budget.c - computes a layer's token budget relative to the mean over layers. FlowCache's
- * factor is min + (max - min) * s, where s is the layer's normalised delta score from a profiling
- * pass. The study profiled the ten prompts that it then evaluated, with 0.7 .. 1.3. Its factors are
- * below to six decimals; they reproduce every count it logged. */
+/* layer_budget.c - computes the factor that multiplies a layer's token budget. FlowCache's factor
+ * is min + (max - min) * s, where s in [0, 1] is the layer's normalised delta score from a
+ * profiling run. The study used min = 0.7 and max = 1.3, and profiled the ten prompts that it then
+ * evaluated. The tables below are its factors, rounded to six decimals. They reproduce every token
+ * count in the study's logs. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -12,9 +13,13 @@
 #include "harness/core/infile.h"
 #include "methods/policy.h"
 
-enum { N_PROFILED = 30, MAX_FILE = 1 << 20 }; /* layers of Wan2.1-T2V-1.3B */
+enum {
+    N_PROFILED = 30,
+    MAX_FILE = 1 << 20
+}; /* number of layers of Wan2.1-T2V-1.3B, and largest
+                                               * size of a file in bytes */
 
-/* Profiled on MovieGen prompts 0 .. 9. */
+/* The study's factors of the 30 layers, profiled on MovieGen prompts 0 to 9. */
 static const double moviegen[N_PROFILED] = {
     1.300000, 1.021789, 1.016014, 0.878231, 0.866943, 0.889184, 1.013305, 0.915302,
     0.819521, 1.016254, 0.787800, 0.888918, 0.808426, 0.727477, 0.709998, 0.798615,
@@ -22,7 +27,7 @@ static const double moviegen[N_PROFILED] = {
     0.971747, 0.918749, 0.862443, 1.054499, 0.979173, 1.112231,
 };
 
-/* Profiled on StoryEval prompts 0 .. 9. */
+/* The study's factors of the 30 layers, profiled on StoryEval prompts 0 to 9. */
 static const double storyeval[N_PROFILED] = {
     1.292982, 1.038908, 1.046793, 0.944405, 0.956743, 0.928384, 0.980934, 0.940340,
     0.912700, 0.951366, 0.761365, 0.804711, 0.751533, 0.700000, 0.738458, 0.776196,
@@ -30,8 +35,8 @@ static const double storyeval[N_PROFILED] = {
     1.002187, 0.972096, 0.943160, 1.073388, 1.064358, 1.300000,
 };
 
-/* Interpolates the table at the same relative depth. The factor of a model with a single layer is
- * 1, as in the linear rule. */
+/* Returns the factor of a layer of a model with n_layers layers: interpolates the table linearly at
+ * the layer's relative depth layer / (n_layers - 1). If n_layers is 1, the factor is 1. */
 static double from_table(const double table[N_PROFILED], int layer, int n_layers)
 {
     double at, share;
@@ -47,7 +52,7 @@ static double from_table(const double table[N_PROFILED], int layer, int n_layers
     return table[i] * (1 - share) + table[i + 1] * share;
 }
 
-/* Parses a line. Returns 1 for a number, 0 for an empty line or a comment, and -1
+/* Parses a line. Returns 1 if it contains one number, 0 if it is empty or a comment, and -1
  * otherwise. */
 static int read_line(char *line, double *x)
 {
@@ -62,8 +67,7 @@ static int read_line(char *line, double *x)
     return end == line || *end ? -1 : 1;
 }
 
-/* Reads the factor of `layer` from a file that must contain one factor for each of the n_layers
- * layers. */
+/* Reads the factor of `layer` from a text file, which must have n_layers factors, one per line. */
 static enum kvr_status from_file(const char *path, int layer, int n_layers, double *beta)
 {
     struct stat sb;
@@ -73,7 +77,7 @@ static enum kvr_status from_file(const char *path, int layer, int n_layers, doub
     size_t size = 0;
     int at = 0, n = 0;
     double x = 0;
-    /* reject a device or a pipe, whose data may never end */
+    /* only regular files are accepted, because reading a device or a pipe may never end */
     const bool there = stat(path, &sb) == 0;
 
     if (there && !S_ISREG(sb.st_mode))

@@ -5,7 +5,8 @@
 
 #include "methods/codecs/grid/grid_kernels.h"
 
-/* The work takes at most about a nanosecond per element. */
+/* Returns whether coding takes at most about a nanosecond per element, which holds for `raw`, the
+ * Walsh-Hadamard transform, outliers and integer grids. */
 static bool is_quick(const struct kvr_codec *c)
 {
     for (int i = 0; i < c->n_stages; i++) {

@@ -3,7 +3,7 @@
 
 #include "methods/codec.h"
 
-/* Copies a buffer to another device under the same tag. */
+/* Copies a buffer to another device, with the same memory tag. */
 static enum kvr_status copy_buf(const struct kvr_buf *from, struct kvr_dev *to, struct kvr_buf *out)
 {
     struct kvr_dev *dev = from->dev;

@@ -1,4 +1,5 @@
-/* part.c - marks the noise of stages without a noise model as KVR_NOISE_MEASURED. */
+/* part.c - the noise function of stages that have no noise model: their quantization error must be
+ * measured (KVR_NOISE_MEASURED). */
 #include "methods/part.h"
 
 void kvr_noise_measured(const struct kvr_stage_job *job, const struct kvr_stage_data *in,

@@ -1,4 +1,5 @@
-/* plugin.c - opens a shared object, checks it, and registers its contents. */
+/* plugin.c - loads a plug-in (a shared object or a Python file), checks it, and registers its
+ * stages, tiers, retentions and methods. */
 #include "methods/plugin.h"
 
 #include <assert.h>
@@ -15,7 +16,7 @@
 
 static_assert(KVR_PLUGIN_PATH >= PATH_MAX, "realpath writes PATH_MAX bytes");
 
-/* The registry's only process state; see plugin.h. */
+/* The loaded plug-ins: the only global variables of the registry (plugin.h). */
 static struct kvr_loaded_plugin *loaded[KVR_PLUGIN_MAX];
 static int n_loaded;
 
@@ -24,8 +25,8 @@ const struct kvr_loaded_plugin *kvr_plugin_at(int i)
     return i >= 0 && i < n_loaded ? loaded[i] : NULL;
 }
 
-/* A plug-in's methods may use parts of the same plug-in, so its methods are parsed after its parts
- * are registered. Only this plug-in's methods are opened. */
+/* Opens each method of the plug-in once, to check its text. The plug-in's stages and policies are
+ * registered before, because its methods may use them. */
 static enum kvr_status open_methods(const struct kvr_plugin *p)
 {
     for (int i = 0; p->methods && p->methods[i]; i++) {
@@ -50,7 +51,7 @@ static enum kvr_status find_export(void *handle, const char *path, const struct 
                         path);
     for (int i = 0; (l = kvr_plugin_at(i)) != NULL; i++)
         if (l->plugin == *out)
-            return KVR_OK; /* this file is already loaded under another name */
+            return KVR_OK; /* this shared object is already loaded under another path */
     return kvr_plugin_check(*out, path);
 }
 
@@ -81,7 +82,7 @@ static enum kvr_status add(const struct kvr_plugin *p, const char *path, const c
     return KVR_OK;
 }
 
-/* A file with the same content is already loaded. */
+/* Loads a Python file, unless a file with the same path and content is already loaded. */
 static enum kvr_status load_script(const char *path, const char *sha256)
 {
     const struct kvr_loaded_plugin *l;
@@ -103,11 +104,10 @@ enum kvr_status kvr_plugin_load(const char *path)
     struct stat s;
     void *handle;
 
-    /* Makes the path absolute, because dlopen searches the library path for a name without a
-     * slash. */
+    /* Use an absolute path, because dlopen searches the library path for a name without a slash. */
     if (!realpath(path, full))
         return kvr_fail(KVR_ENOTFOUND, "plug-in %s: %s", path, strerror(errno));
-    /* Reject other files than regular ones, because opening a FIFO would block. */
+    /* Accept only regular files, because opening a FIFO would block. */
     if (stat(full, &s) != 0 || !S_ISREG(s.st_mode))
         return kvr_fail(KVR_EFORMAT, "plug-in %s: not a regular file", full);
     KVR_TRY(kvr_sha256_file(full, sha256));
@@ -123,7 +123,7 @@ enum kvr_status kvr_plugin_load(const char *path)
     if (st == KVR_OK)
         st = add(p, full, sha256);
     if (st != KVR_OK)
-        dlclose(handle); /* without an error the library remains mapped until the program exits */
+        dlclose(handle); /* after success the library stays loaded until the program exits */
     return st;
 }
 

@@ -1,5 +1,5 @@
-/* plugin_check.c - validates what a plug-in exports before it is registered. Every pointer is
- * checked before use. */
+/* plugin_check.c - validates the ABI, the names and the functions that a plug-in exports, before
+ * the plug-in is registered. */
 #include <assert.h>
 #include <string.h>
 
@@ -31,7 +31,8 @@ static enum kvr_status check_abi(const struct kvr_plugin *p)
     return KVR_OK;
 }
 
-/* Names of parts must not contain the separators of pipelines and method specs. */
+/* Checks the name of a stage, policy, method or option: it must not contain the separators of
+ * pipelines ('|', '+') and of option lists. */
 static enum kvr_status check_name(const char *what, const char *name)
 {
     if (!name || !*name)
@@ -157,8 +158,8 @@ static enum kvr_status check_method(const struct kvr_method *m)
     return KVR_OK;
 }
 
-/* Checks each part by itself, and then against all registered parts and the earlier parts of its
- * list. */
+/* Checks each element of a plug-in's list. Its name must differ from all registered names of its
+ * kind and from the earlier names of the list. */
 #define CHECK_LIST(list, what, check, at)                                                          \
     for (int i = 0; p->list && p->list[i]; i++) {                                                  \
         KVR_TRY(check(p->list[i]));                                                                \

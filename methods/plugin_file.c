@@ -1,6 +1,6 @@
 /* plugin_file.c - checks that a file is a complete shared object for this machine. The dynamic
- * loader maps the ranges that the file's headers specify. An access beyond the end of a truncated
- * file would kill the process with SIGBUS. */
+ * loader does not check that the file contains all segments that its ELF headers specify. If the
+ * file is truncated, an access to a missing segment would kill the process with SIGBUS. */
 #include <elf.h>
 #include <link.h>
 #include <stdbool.h>

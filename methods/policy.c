@@ -1,4 +1,4 @@
-/* policy.c - finds the parts of policy.h by name, and reads their text form
+/* policy.c - finds tiers and retentions by name, and parses their text form
  * "name(option=value,...)". */
 #include "methods/policy.h"
 
@@ -30,11 +30,11 @@ const struct kvr_retention *const kvr_retention_parts[] = {
 /* only the first 255 names are compared to suggest a similar name */
 enum { TEXT_MAX = 512, MAX_NAMES = 255 };
 
-/* The parsed text of a part, whose strings are in `copy`. */
+/* The name and options in the text of tiers or a retention, as pointers into `copy`. */
 struct words {
     char copy[TEXT_MAX];
-    const char *name; /* "" for none */
-    const char *args; /* NULL without parentheses */
+    const char *name; /* "" if the text is empty */
+    const char *args; /* the text between the parentheses, or NULL without parentheses */
 };
 
 static enum kvr_status split(struct words *w, const char *axis, const char *text)
@@ -70,7 +70,8 @@ static enum kvr_status fail_unknown(const char *axis, const char *name, const ch
                     near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
-/* Options of one part: defaults, then args, then the part's check. */
+/* Allocates the options of tiers or a retention, sets their defaults, parses w->args and calls
+ * `check`, unless it is NULL. */
 static enum kvr_status read_options(void **out, const char *axis, const struct words *w,
                                     const struct kvr_opt *table, size_t size,
                                     enum kvr_status (*check)(const void *opts))
@@ -181,7 +182,8 @@ static enum kvr_status copy_to_host(struct kvr_dev *dev, const float **p, size_t
     return KVR_OK;
 }
 
-/* Copies k and v to the host. Both remain NULL if only the number of tokens is needed. */
+/* Copies ctx->k and ctx->v to the host. Both are NULL if only the number of retained tokens is
+ * needed. */
 static enum kvr_status fetch(const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                              struct kvr_buf *k, struct kvr_buf *v)
 {

@@ -1,4 +1,5 @@
-/* registry.c - methods.def as an array, and lookup of built-in and loaded parts. */
+/* registry.c - the array of the methods of methods.def, and the lookup of methods, stages and
+ * policies, built-in or from plug-ins. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,8 +14,8 @@ const struct kvr_method *const kvr_methods[] = {
     NULL
 };
 
-/* Finds a part of any kind by name, first among the built-in parts and then among the parts of each
- * plug-in. */
+/* Defines a function that returns the i-th element of one kind: first the built-in elements, then
+ * those of each plug-in in loading order. The function returns NULL if there are fewer. */
 #define AT(function, type, built_in, list)                                                         \
     const struct type *function(int i)                                                             \
     {                                                                                              \

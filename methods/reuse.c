@@ -1,4 +1,4 @@
-/* reuse.c - options of feature reuse. */
+/* reuse.c - parses the options of feature reuse, which skips denoising steps (reuse.h). */
 #include "methods/reuse.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* scheme.c - resolves a method, its reading and its options. */
+/* scheme.c - opens a method: parses its name and variant (reading), and applies the settings to its
+ * codecs and policies. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,8 +39,8 @@ const struct kvr_opt kvr_scheme_options[] = {
     { 0 }
 };
 
-/* NAME, NAME@study, NAME@intended, NAME@project; `spec` ends before a '+'. *reading receives the
- * text after '@'. */
+/* Splits NAME, NAME@study, NAME@intended or NAME@project at the '@'. *reading receives the text
+ * after '@', or "intended" without '@'. `spec` contains no "+CORRECTION". */
 static enum kvr_status split_spec(const char *spec, char *name, size_t n, const char **reading)
 {
     const char *at = strchr(spec, '@');
@@ -100,7 +101,7 @@ static bool starts(const char **name, const char *word)
     return true;
 }
 
-/* Sets an option of a part if the part has this option, and then increments *n_set. */
+/* If `table` has an option called `name`, sets it in `opts` and increments *n_set. */
 static enum kvr_status set_part(const char *part, const struct kvr_opt *table, void *opts,
                                 const char *name, const char *value, int *n_set)
 {
@@ -168,15 +169,17 @@ static enum kvr_status apply(struct kvr_scheme *p, const struct kvr_setting *s)
     return KVR_OK;
 }
 
-/* ---- other rows' parts --------------------------------------------------------------------- */
+/* ---- replaced components ------------------------------------------------------------------- */
 
-/* Settings that replace a part instead of setting its options:
+/* Settings that replace the retention, the tiers or a codec of the method:
  *
- *     retention, tiers                  another row's by its name, "none", or the part's text
- *     codec, k.codec, v.codec           another row's (of its first tier) by its name, or a pipeline
- *     recent.codec, recent.k.codec      of the tier `recent` alone
+ *     retention, tiers                  value: a method, whose retention or tiers are used; "none";
+ *                                       or the text of a retention or of tiers
+ *     codec, k.codec, v.codec           value: a method, whose codec of its first tier is used, or
+ *                                       the text of a codec pipeline
+ *     recent.codec, recent.k.codec      the same for the tier `recent` alone
  *
- * They are applied before options, which belong to the parts they name. */
+ * They are applied before all other settings, which set options of the replaced components. */
 static const char retention_setting[] = "retention", tiers_setting[] = "tiers";
 
 struct overrides {
@@ -184,7 +187,7 @@ struct overrides {
     int n;
 };
 
-/* Returns the last value of the setting `name`, or NULL if the setting is absent. */
+/* Returns the value of the last setting called `name`, or NULL if there is none. */
 static const char *override_value(const struct overrides *g, const char *name)
 {
     const char *value = NULL;
@@ -195,8 +198,9 @@ static const char *override_value(const struct overrides *g, const char *name)
     return value;
 }
 
-/* Returns the codec that settings specify for the keys or the values of a tier, or NULL. More
- * specific names take precedence. A name without a tier means the first tier. */
+/* Returns the value of the setting that replaces the codec of a tier's keys or values, or NULL if
+ * there is none. The setting whose name has the most dots wins. A name without a tier applies to
+ * the first tier. */
 static const char *codec_override(const struct kvr_scheme *p, const struct overrides *g, int tier,
                                   enum kvr_side side)
 {
@@ -218,7 +222,8 @@ static const char *codec_override(const struct kvr_scheme *p, const struct overr
     return value;
 }
 
-/* Returns whether the name is one of the codec settings above. */
+/* Returns whether a setting called `name` replaces a codec, such as "codec", "k.codec" or
+ * "recent.k.codec". */
 static bool names_a_codec(const struct kvr_scheme *p, const char *name)
 {
     for (int t = 0; t < p->n_tiers; t++)
@@ -277,8 +282,7 @@ static enum kvr_status open_codecs(struct kvr_scheme *p, const struct overrides 
         struct kvr_codec **codec = side ? p->v : p->k;
 
         KVR_TRY(open_codec(p, g, 0, which, base[side], &codec[0]));
-        /* A method may omit the codec of a tier that its options leave empty; use the codec of the
-         * first tier. */
+        /* If the method has no codec for tier t, the tier uses the codec of the first tier. */
         for (int t = 1; t < p->n_tiers; t++)
             KVR_TRY(open_codec(p, g, t, which, tier[side][t] ? tier[side][t] : codec[0]->text,
                                &codec[t]));
@@ -286,7 +290,8 @@ static enum kvr_status open_codecs(struct kvr_scheme *p, const struct overrides 
     return KVR_OK;
 }
 
-/* Checks the setting launches=eager: every codec must support one kernel launch per operation. */
+/* Applies the setting launches=eager, for which every codec must support one kernel launch per
+ * operation. */
 static enum kvr_status settle_launches(struct kvr_scheme *p)
 {
     for (int t = 0; t < p->n_tiers && p->opts.launches == KVR_LAUNCHES_EAGER; t++)
@@ -346,10 +351,10 @@ static enum kvr_status settle(struct kvr_scheme *p)
     return KVR_OK;
 }
 
-/* Orders settings so that more specific names come last and take precedence. The precedence must
- * not depend on the order in which settings are given, because a sweep sorts the options of its
- * cells by name. Among equally specific names (`k.bits`, `old.bits`) the last by name takes
- * precedence, and for one name the last value. */
+/* Compares the names of two settings by their number of dots, then alphabetically. Settings are
+ * applied in this order, so the name with the most dots wins. Of equal names the setting given last
+ * wins. Otherwise the result does not depend on the order in which settings are given, because
+ * sweeps sort settings by name. */
 static int by_width(const struct kvr_setting *a, const struct kvr_setting *b)
 {
     int dots = 0;
@@ -361,7 +366,7 @@ static int by_width(const struct kvr_setting *a, const struct kvr_setting *b)
     return dots ? dots : strcmp(a->name, b->name);
 }
 
-/* Applies all settings except names of parts. */
+/* Applies all settings, but skips the ones that replace the retention, the tiers or a codec. */
 static enum kvr_status apply_all(struct kvr_scheme *p, const struct kvr_setting *settings, int n)
 {
     struct kvr_setting *row = calloc((size_t)n + 1, sizeof *row);
@@ -386,8 +391,9 @@ static enum kvr_status apply_all(struct kvr_scheme *p, const struct kvr_setting 
     return st;
 }
 
-/* Returns the text of a part: the text of the method itself, or the setting's replacement, which is
- * "none", another method's name, or the text of a part. */
+/* Returns the text of the tiers or of the retention: `own`, unless the setting `name` replaces it.
+ * The value of the setting is "none", the name of another method, or a text. Returns NULL for
+ * "none". */
 static const char *part_text(const struct overrides *g, const char *name, const char *own)
 {
     const char *value = override_value(g, name);
@@ -510,7 +516,8 @@ bool kvr_scheme_last_chooses(const struct kvr_scheme *p)
     return kvr_retention_thins(&p->retention, &thin) && thin.of_last;
 }
 
-/* Attention supports two spaces for keys and two for values: untransformed and rotated. */
+/* Checks that all rotated tiers use the same rotation, because attention can apply only one
+ * rotation to its queries and outputs. */
 static enum kvr_status check_spaces(const struct kvr_scheme *p, struct kvr_codec *const *codec)
 {
     const struct kvr_codec *first = NULL;
@@ -645,7 +652,7 @@ void kvr_plan_axes(const struct kvr_scheme *p, kvr_plan_axis_fn *fn, void *ctx)
 
 double kvr_scheme_bits(const struct kvr_scheme *p, int n_heads, int head_dim)
 {
-    /* With this number of tokens, the incomplete last group is negligible. */
+    /* With 65,536 tokens, the bytes of an incomplete last group are negligible. */
     const struct kvr_block_shape shape = { 1 << 16, n_heads, head_dim };
     const double n = 2.0 * (double)shape.n_tok * n_heads * head_dim;
 

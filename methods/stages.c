@@ -1,4 +1,4 @@
-/* stages.c - the list of stages, and their names. */
+/* stages.c - the list of codec stages, and their lookup by name. */
 #include <stdio.h>
 #include <string.h>
 

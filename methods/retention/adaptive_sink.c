@@ -1,21 +1,24 @@
-/* adaptive_sink.c - the retention `adaptive_sink`: a window with sink frames, where the sink least
- * similar to the present is replaced (StreamDiffusionV2, models/wan/causal_model.py at c5a0f20d).
+/* adaptive_sink.c - the retention `adaptive_sink`: a window with sink frames, in which a new frame
+ * may replace the least similar sink frame (StreamDiffusionV2, models/wan/causal_model.py at
+ * c5a0f20d).
  *
- * For each new frame, and each of the `sink` sink frames i:
+ * The similarity of a new frame to sink frame i, of the `sink` sink frames, is
  *
  *     a_i = (cos(mean K_i, mean K_new) + cos(mean V_i, mean V_new)) / 2
  *
- * with means over all tokens of a frame and all heads. If the smallest a_i is below `threshold`,
- * the new frame replaces that sink, which is evicted, and does not enter the window. Otherwise it
- * enters the window of the newest `recent` frames. The first `sink` frames are the initial sinks,
- * and the window fills before any replacement, so the number of stored frames is known in advance.
+ * where the means are over the tokens of a frame, and the cosines are over the channels of all
+ * heads. If the smallest a_i is below `threshold`, sink frame i is evicted and the new frame
+ * becomes a sink frame. Otherwise the new frame enters the window of the newest `recent` frames.
+ * The first `sink` frames are the initial sink frames. No sink frame is replaced before the window
+ * is full, so the number of stored frames is known in advance.
  *
- * As in the original, keys are compared after RoPE, so elapsed time lowers the similarity. The
- * original makes one frame at a time and decides at every pass. Here the frames of a chunk are
- * processed one by one when it is stored, and frames of one chunk do not replace each other.
+ * As in the original, keys are compared after RoPE, so the similarity falls with the distance in
+ * time. The original generates one frame at a time and decides at every pass. Here the frames of a
+ * chunk are processed one by one when the chunk is stored. A frame does not replace a frame of the
+ * same chunk.
  *
- * State: the current sinks, those before the newest chunk (so that it can be stored again), and the
- * means of each. */
+ * State: the sink frames before and after the newest chunk, with their mean keys and values. The
+ * sink frames before the chunk are needed if the chunk is stored again. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,10 +48,10 @@ static void needs(const void *opts, struct kvr_thin_needs *out)
     };
 }
 
-/* Two sink sets: before and after the newest chunk. A slot contains a frame index (-1 if the slot
- * is empty) and the frame's mean key and mean value. */
+/* A set of sink frames. The state has two sets: before and after the newest chunk. Slot i has a
+ * frame index, or -1 if the slot is empty, and the frame's mean key and mean value. */
 struct set {
-    int64_t *frames; /* number of frames when this sink set was current */
+    int64_t *frames; /* number of frames written when this set was current */
     int64_t *frame;  /* [sink] */
     float *mean;     /* [sink][2][H][D] */
 };
@@ -80,7 +83,7 @@ static void forget(const struct adaptive_opts *o, const struct set *s, int64_t f
         s->frame[i] = -1;
 }
 
-/* Restores the sinks before this chunk. */
+/* Sets *out to a copy of the sink frames before this chunk, which the caller updates. */
 static enum kvr_status begin(const struct adaptive_opts *o, const struct kvr_policy_ctx *ctx,
                              struct kvr_dev *dev, struct kvr_policy_state *state, struct set *out)
 {
@@ -108,7 +111,7 @@ static enum kvr_status begin(const struct adaptive_opts *o, const struct kvr_pol
     return KVR_OK;
 }
 
-/* Mean key, then mean value, of a new frame: [2][H][D]. */
+/* Writes the mean key and the mean value of a new frame over its tokens to mean [2][H][D]. */
 static void mean_of(const struct kvr_policy_ctx *ctx, int64_t frame, float *mean)
 {
     const int S = ctx->tokens_per_frame;
@@ -136,7 +139,7 @@ static double cosine(const float *a, const float *b, size_t n)
     return aa > 0 && bb > 0 ? ab / sqrt(aa * bb) : 0;
 }
 
-/* Without data, returns a random similarity in [0, 1). */
+/* Returns a random similarity in [0, 1), for calls that have no keys and values (counts_only). */
 static double drawn(const struct kvr_policy_ctx *ctx, int64_t frame, int slot)
 {
     float u;
@@ -145,8 +148,8 @@ static double drawn(const struct kvr_policy_ctx *ctx, int64_t frame, int slot)
     return u;
 }
 
-/* Returns the slot that the new frame replaces, or -1. An empty slot is used first. Frames of the
- * same chunk are not replaced. */
+/* Returns the index of the sink slot that the new frame replaces, or -1 if it replaces none. Empty
+ * slots are used first. Sink frames of the same chunk are not replaced. */
 static int slot_of(const struct adaptive_opts *o, const struct kvr_policy_ctx *ctx,
                    const struct set *s, int64_t frame, const float *mean)
 {

@@ -1,28 +1,34 @@
-/* fade.c - the retention `fade`: stores the past in a fixed number of frames: recent frames remain,
- * and older frames are merged.
+/* fade.c - the retention `fade`: stores the past in a fixed number of frames by merging older
+ * frames.
  *
  * FadeMem (arXiv:2606.10671, wan/modules/fademem_memory.py at 299ecef). Every frame of a stored
- * chunk becomes an entry. While there are more than `slots` entries, two temporal neighbours are
- * merged: the pair whose ages, raised to `fading`, are closest, excluding the newest pair:
+ * chunk becomes an entry, whose span is 1 frame. While there are more than `slots` entries, two
+ * temporal neighbours are merged: the pair with the smallest difference of age^fading, excluding
+ * the newest pair. The difference and the merged keys and values are
  *
- *     |(G - c_i)^fading - (G - c_i+1)^fading|      G: the frame after the chunk, c: an entry's time
- *     k, v <- (a x_a + b x_b) / (a + b)  per position, a and b the spans raised to `weight`
+ *     |(G - c_i)^fading - (G - c_i+1)^fading|
+ *     k, v <- (a x_a + b x_b) / (a + b)  per position
  *
- * c becomes the span-weighted mean of both times, rounded, and the spans add up. The first frame is
- * an anchor: merging into it only adds the span.
+ * where G is the frame after the chunk, c_i is the time of entry i, x_a and x_b are the keys or
+ * values of both entries, and a and b are their spans raised to the power `weight`.
  *
- * Keys are merged after undoing RoPE along time only; rows and columns stay rotated. Entries are
- * read at their own times until there are `slots` of them and G is 18. From then on queries are at
- * 18 and later, the anchor at 0, and the newest three entries at 15 .. 17. The others, oldest
- * first, get the position nearest to their age as FadeMem counts it (clamped to 4 .. 17, raised to
- * `fading`), in increasing order with room for the next ones. Here time goes on and entries are
- * moved along, which gives the same distances.
+ * The merged entry's time c is the rounded mean of both times, weighted by span, and its span is
+ * the sum of both spans. The first frame is an anchor: if an entry is merged into it, only its span
+ * changes.
  *
- * The authors cache keys before RoPE; here stored keys are rotated by the difference, at the cost
- * of one rounding per chunk. Each entry counts as one token, as in the original. A chunk that is
- * stored again is already merged and changes nothing.
+ * Before keys are merged, their RoPE rotation along time is undone, but not the one along rows and
+ * columns. While there are fewer than `slots` entries or G is below 18, attention reads every entry
+ * at its time c. From then on FadeMem fixes the query's time to 18, the anchor's to 0, and those of
+ * the newest three entries to 15, 16 and 17. To every other entry, oldest first, it assigns the age
+ * g in 4 .. 17 for which g^fading is nearest to the power `fading` of the entry's own age. A newer
+ * entry always gets a smaller age. Here the query's time increases instead, and entries are rotated
+ * to the same temporal distances from the query.
  *
- * State: time, span and read position of each entry; entry i is stored at frame i's position. */
+ * The authors cache keys before RoPE. Here stored keys are rotated from their old to their new
+ * time, which rounds them once per chunk. A token of an entry has multiplicity 1, as in the
+ * original. If a chunk is stored again, its frames are not merged again.
+ *
+ * State: time, span and read time of each entry. Entry i is stored in place of frame i. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,11 +68,11 @@ static void needs(const void *opts, struct kvr_thin_needs *out)
 /* ---- merging rule -------------------------------------------------------------------------- */
 
 struct entry {
-    int64_t centre, span, read_time; /* the time index at which attention reads the entry */
+    int64_t centre, span, read_time; /* time, number of merged frames, time of the stored keys */
 };
 
 struct memory {
-    int64_t end; /* number of frames processed */
+    int64_t end; /* number of frames of the rollout that were added to the entries */
     int64_t n;
     struct entry at[MAX_SLOTS + 1];
 };
@@ -76,7 +82,7 @@ static double age_scale(const struct fade_opts *o, int64_t age)
     return pow((double)age, o->fading);
 }
 
-/* Returns the first entry of the pair to merge, which is never the newest pair. */
+/* Returns the index of the older entry of the pair to merge. The newest pair is excluded. */
 static int nearest_pair(const struct fade_opts *o, const struct memory *m, int64_t now)
 {
     double least = INFINITY;
@@ -94,7 +100,7 @@ static int nearest_pair(const struct fade_opts *o, const struct memory *m, int64
     return best;
 }
 
-/* Merges entry i + 1 into entry i. */
+/* Merges the time and span of entry i + 1 into entry i, and removes entry i + 1. */
 static void merge_entries(struct memory *m, int i)
 {
     struct entry *a = &m->at[i];
@@ -108,7 +114,7 @@ static void merge_entries(struct memory *m, int i)
     m->n--;
 }
 
-/* Sets the read positions for queries from frame `now` on. */
+/* Sets the read time of every entry for queries from frame `now` on. */
 static void set_places(const struct fade_opts *o, struct memory *m, int64_t now)
 {
     int64_t before = NOW;
@@ -138,11 +144,12 @@ static void set_places(const struct fade_opts *o, struct memory *m, int64_t now)
 struct work {
     const struct fade_opts *o;
     const struct kvr_policy_ctx *ctx;
-    float *k, *v;            /* [slots + 1][S D] of one head, in entry order */
+    float *k, *v;            /* keys and values of one head's entries: [slots + 1][S][D] */
     double *cosines, *sines; /* [D / 2] */
 };
 
-/* Rotates n keys by `frames` along time. */
+/* Rotates n keys by `frames` frames along the time axis of RoPE; a negative number rotates them
+ * back. */
 static void rotate_keys(const struct work *w, float *k, int64_t n, int64_t frames)
 {
     const int d = w->ctx->head_dim;
@@ -153,7 +160,8 @@ static void rotate_keys(const struct work *w, float *k, int64_t n, int64_t frame
         kvr_rope_rotate(k + t * d, d, w->cosines, w->sines, back, k + t * d);
 }
 
-/* Loads the frame stored at frame `from`'s position into entry i, rotated back to time 0. */
+/* Loads head h of stored frame `from` into entry i. Rotates its keys from time `time` back to time
+ * 0. */
 static void load(const struct work *w, int h, int64_t from, int64_t time, int64_t i)
 {
     const struct kvr_policy_ctx *ctx = w->ctx;
@@ -169,7 +177,7 @@ static void load(const struct work *w, int h, int64_t from, int64_t time, int64_
     rotate_keys(w, k, S, -time);
 }
 
-/* Merges entry i + 1 into entry i and moves the later ones of n down. */
+/* Merges the keys and values of entry i + 1 into entry i, and moves later entries down by one. */
 static void mix(const struct work *w, const struct memory *m, int64_t i)
 {
     const int64_t each = (int64_t)w->ctx->tokens_per_frame * w->ctx->head_dim;
@@ -186,7 +194,8 @@ static void mix(const struct work *w, const struct memory *m, int64_t i)
             (size_t)((m->n - i - 2) * each) * sizeof *w->v);
 }
 
-/* Processes frames [m->end, frames) one by one. If w is NULL, only the state is updated. */
+/* Adds frames [m->end, frames) to the entries one by one, merging whenever there are too many. If w
+ * is NULL, only m is updated, without keys and values. */
 static void take_in(const struct fade_opts *o, const struct work *w, int h, int64_t frames,
                     struct memory *m)
 {
@@ -223,7 +232,8 @@ static enum kvr_status store_head_memory(const struct work *w, int h, const stru
     return KVR_OK;
 }
 
-/* Rewrites a head from its previous entries and the new frames. */
+/* Emits the entries of head h, computed from the entries before this chunk (*was) and the new
+ * frames. */
 static enum kvr_status rewrite(const struct work *w, int h, const struct memory *was,
                                int64_t frames)
 {

@@ -1,25 +1,30 @@
-/* head_classes.c - the retention `head_classes`: budgets by class of head.
+/* head_classes.c - the retention `head_classes`: assigns each attention head a class, which decides
+ * the tokens that the head retains.
  *
- * Forcing-KV (arXiv:2605.09681), `rule=forcing`. A head is static if nearly all attention beyond
- * the sink goes to the current chunk and the frame before it:
+ * Forcing-KV (arXiv:2605.09681), `rule=forcing`. The anchor is the frame before the current chunk.
+ * A head is static if the current chunk and the anchor receive at least the share alpha of the
+ * attention mass outside the sink:
  *
  *     (A_current + A_anchor) / (A_total - A_sink) >= alpha
  *
- * Static heads keep the sink and the newest frame. Dynamic heads also keep, of the frames since the
- * anchor except the newest, `segments` runs of positions: the share `ratio` that is least similar
- * to the same positions one frame later, by mean cosine of keys over all dynamic heads. As in the
- * authors' code, the past is the newest chunk and the anchor before it; nothing older is kept
- * except the sink. The original scores one layer for all and leaves layer 0 complete; here each
- * layer is scored.
+ * Static heads retain the first `sink` and the newest `last` frames. Dynamic heads also retain
+ * parts of the frames from the anchor on, except the newest frame. Each of these frames is divided
+ * into `segments` runs of positions. A run's score is the mean cosine of its keys, over all dynamic
+ * heads, with the keys at the same positions one frame later. The share `ratio` of the runs with
+ * the lowest score is retained. As in the authors' code, tokens before the anchor are evicted,
+ * except the sink. The original computes scores in one layer for all layers and evicts nothing in
+ * layer 0. Here each layer has its own scores.
  *
- * Dummy Forcing (arXiv:2601.20499), `rule=dummy`. A head has two attention masses: on the first
- * frame and on the rest of the past, each relative to the layer's largest. The share `dummy` of a
- * layer's heads whose larger mass is smallest keeps the newest frame. The others keep the first
- * frame or the newest chunk, whichever mass is larger. The original ranks the heads of all layers
- * together.
+ * Dummy Forcing (arXiv:2601.20499), `rule=dummy`. Two attention masses of each head are computed:
+ * on the first frame, and on the rest of the past. Each is divided by the largest such mass in the
+ * layer. Heads are ranked by the larger of their two masses. The share `dummy` of the layer's heads
+ * that rank lowest retains only the newest `last` frames. Every other head retains the first `sink`
+ * frames if its mass on the first frame is the larger one, else the newest chunk. The original
+ * ranks the heads of all layers together.
  *
- * Classes come from a file (`map`, kernels/head_map.h), or from the attention of the first clean
- * pass with a past, and stay fixed. Until the classes are known, nothing is evicted. */
+ * Classes are read from a file (`map`, kernels/head_map.h), or computed from the attention of the
+ * second chunk's clean pass, the first that has past frames. They then stay fixed. Until the
+ * classes are known, nothing is evicted. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,8 +36,8 @@
 #include "methods/policy.h"
 
 enum { FORCING, DUMMY };
-/* Letters of a map. STATIC and DYNAMIC are classes of Forcing-KV; the other classes are those of
- * Dummy Forcing. */
+/* Classes of heads, as letters in a map file. STATIC and DYNAMIC belong to Forcing-KV, the other
+ * three to Dummy Forcing. */
 enum { STATIC = 's', DYNAMIC = 'd', SINK = 'f', NEIGHBOUR = 'n', LEFT_OUT = 'x' };
 
 struct classes_opts {
@@ -88,8 +93,8 @@ static void needs(const void *opts, struct kvr_thin_needs *out)
     };
 }
 
-/* Returns whether the classes are already known when the chunk that begins at token new0 is stored.
- * A chunk whose storing failed is stored again and must get the same classes from the same pass. */
+/* Returns whether an earlier chunk than the one at token new0 determined the classes. If the chunk
+ * itself determined them and is stored again, they are computed again, with the same result. */
 static bool is_settled(const struct kvr_policy_state *state, int64_t new0)
 {
     return state->n > 0 && state->n_planned < new0;
@@ -103,7 +108,7 @@ static bool observes(const void *opts, const struct kvr_policy_state *state, int
 
 /* ---- classes ------------------------------------------------------------------------------- */
 
-/* Letters allowed in a map. */
+/* Letters that a map file may contain for the option `rule`. */
 static const char *letters_of(const struct classes_opts *o)
 {
     return o->rule == FORCING ? "sd" : "fnx";
@@ -155,7 +160,7 @@ static void classify_dummy(const struct classes_opts *o, const struct kvr_policy
         class[rank[i].index] = LEFT_OUT;
 }
 
-/* Without data: random classes. */
+/* Chooses random classes, for calls that have no attention masses (counts_only). */
 static void draw(const struct classes_opts *o, const struct kvr_policy_ctx *ctx, char *class)
 {
     for (int h = 0; h < ctx->n_heads; h++) {
@@ -171,7 +176,8 @@ static void draw(const struct classes_opts *o, const struct kvr_policy_ctx *ctx,
 
 /* ---- retained tokens ----------------------------------------------------------------------- */
 
-/* Mean cosine, over dynamic heads, of keys at tokens [begin, end) with the keys one frame later. */
+/* Returns the mean over tokens [begin, end) of the cosine between the token's keys, concatenated
+ * over all dynamic heads, and the keys one frame later. */
 static float likeness(const struct kvr_policy_ctx *ctx, const char *class, int64_t begin,
                       int64_t end)
 {
@@ -200,15 +206,15 @@ static float likeness(const struct kvr_policy_ctx *ctx, const char *class, int64
     return end > begin ? (float)(sum / (double)(end - begin)) : 0;
 }
 
-/* stays [n_active]: 1 for the segments of positions that dynamic heads keep. Candidates are the
- * frames from the anchor on except the newest. */
+/* Sets stays[t] to 1 for tokens t in the segments that dynamic heads retain; stays is [n_active].
+ * Candidates are the segments of the frames from the anchor on, except the newest frame. */
 static enum kvr_status choose_segments(const struct classes_opts *o,
                                        const struct kvr_policy_ctx *ctx, const char *class,
                                        uint8_t *stays)
 {
     enum {
         WORTH_A_TEAM = 1 << 16
-    }; /* number of key elements; fewer elements take less time than waking a thread */
+    }; /* number of key elements from which scoring uses several threads */
     const int64_t S = ctx->tokens_per_frame, n_frames = ctx->n_active / S;
     const int64_t first = ctx->new0 / S > 0 ? ctx->new0 / S - 1 : 0;
     const int64_t n = n_frames - 1 > first ? (n_frames - 1 - first) * o->segments : 0;
@@ -263,7 +269,8 @@ static bool stays_in(const struct classes_opts *o, const struct kvr_policy_ctx *
     }
 }
 
-/* Determines the classes from the state, the map, or the current attention. */
+/* Copies the classes from the state, reads them from the map file, or computes them from the
+ * current attention. *known receives false if there is none of these yet. */
 static enum kvr_status settle(const struct classes_opts *o, const struct kvr_policy_ctx *ctx,
                               struct kvr_dev *dev, struct kvr_policy_state *state, char *class,
                               bool *known)
@@ -292,7 +299,8 @@ static enum kvr_status settle(const struct classes_opts *o, const struct kvr_pol
         classify_dummy(o, ctx, rank, class);
         free(rank);
     }
-    /* A commit that failed is repeated and gets the same classes from the same pass. */
+    /* The classes become part of the state only when the chunk is stored. If storing fails, the
+     * chunk is stored again and the same classes are computed again. */
     KVR_TRY(kvr_buf_alloc(&state->next, dev, KVR_MEM_META, (size_t)ctx->n_heads));
     memcpy(state->next.p, class, (size_t)ctx->n_heads);
     state->n_next = ctx->n_heads;

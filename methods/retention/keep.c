@@ -1,26 +1,29 @@
-/* keep.c - the retention `keep`: a token budget filled by score.
+/* keep.c - the retention `keep`: retains the tokens with the highest scores, up to a budget.
  *
  * After every chunk, for all heads together or for each head, the retained tokens are
  *
  *     the first `sink` frames and `sink_tokens` tokens, the newest `recent` frames,
- *     and the highest-scoring others within the budget.
+ *     and the highest-scoring other tokens within the budget.
  *
- * Evicted tokens never return. The budget is `tokens`, else `share` of the written tokens, else
- * `frames` times the tokens per frame, multiplied by the layer's budget factor. Protected tokens
- * stay even beyond the budget. With `unit` frame or chunk, whole units are selected by mean score.
+ * Evicted tokens never return. The budget in tokens is `tokens`; if that is 0, `share` times the
+ * number of written tokens; if that is 0 too, `frames` times the tokens per frame. It is multiplied
+ * by the layer's budget factor. The sink and recent tokens are retained even if they exceed the
+ * budget. With unit=frame or unit=chunk, whole frames or chunks are ranked by their mean score.
  *
- * With `beyond`, retained tokens remain visible outside of the cell's window. Otherwise the window
- * applies as for every method.
+ * With beyond=true, attention also reads retained tokens outside the attention window. With
+ * beyond=false, it reads only those within the window.
  *
- * `heads=adaptive` (with scope head; Ada-KV, arXiv:2407.11550): a layer's heads share one budget.
- * Each head keeps its best tokens up to the share `floor` of its part; the rest goes to the best
- * tokens over all heads, so that heads with concentrated attention leave room to others.
+ * `heads=adaptive` (with scope head; Ada-KV, arXiv:2407.11550): the heads of a layer share one
+ * budget of H times the budget per head. Each head first retains its best tokens, up to `floor`
+ * times the budget per head. The remaining budget goes to the tokens with the highest scores over
+ * all heads.
  *
- * `layers=last`: the last layer selects for all layers (kvr_thin_needs.of_last).
+ * `layers=last`: the last layer selects the retained tokens for all layers
+ * (kvr_thin_needs.of_last).
  *
- * State, for scores with memory: for each stored token an int32 index, then [G] times the score's
- * floats (G is H per head, else 1). It is rewritten at every chunk and takes effect when the chunk
- * is stored. */
+ * State, for scores that accumulate over chunks: int32 indices of the n stored tokens, then their
+ * accumulators, [n][G][score's floats], where G is H with scope=head and 1 with scope=layer. Every
+ * chunk computes a new state, which replaces the old one when the chunk is stored. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -161,7 +164,7 @@ static void needs(const void *opts, struct kvr_thin_needs *out)
 
 /* ---- state --------------------------------------------------------------------------------- */
 
-/* Bytes of n tokens. */
+/* Returns the bytes of the state for n stored tokens and `sets` accumulators per token. */
 static size_t state_bytes(const struct kvr_score *s, int sets, int64_t n)
 {
     return s->memory ? (size_t)n * (sizeof(int32_t) + (size_t)(sets * s->memory) * sizeof(float))
@@ -186,10 +189,10 @@ struct work {
     const struct kvr_policy_ctx *ctx;
     int sets;
     uint8_t *keep;
-    int64_t n;      /* number of tokens that at least one head stores */
+    int64_t n;      /* number of tokens that at least one head stores, including the new chunk */
     int32_t *token; /* [n] */
-    float *memory;  /* [n][G][memory] of all heads */
-    int32_t *mine;  /* [n] tokens of the current head or group of heads */
+    float *memory;  /* [n][G][memory] score accumulators of the tokens */
+    int32_t *mine;  /* [n] indices of the tokens that the current head stores */
     float *its;     /* [n][memory] */
     float *score, *scratch;
     struct kvr_ranked *rank;
@@ -241,7 +244,8 @@ static enum kvr_status work_open(struct work *w)
     return KVR_OK;
 }
 
-/* Restores the memory of older tokens by index; both lists ascend. */
+/* Copies the score accumulators of older tokens from the state. The token indices of both lists
+ * ascend. */
 static void recall(struct work *w, const struct kvr_policy_state *state)
 {
     const size_t each = (size_t)(w->sets * w->by->memory);
@@ -298,7 +302,7 @@ static bool is_protected(const struct work *w, int64_t t)
     return t < w->o->sink * S + w->o->sink_tokens || t >= w->ctx->n_active - w->o->recent * S;
 }
 
-/* Returns the number of tokens per unit. */
+/* Returns the number of tokens in a unit of eviction (a token, frame or chunk). */
 static int64_t unit_tokens(const struct work *w)
 {
     const int64_t S = w->ctx->tokens_per_frame;
@@ -306,7 +310,8 @@ static int64_t unit_tokens(const struct work *w)
     return w->o->unit == TOKEN ? 1 : w->o->unit == FRAME ? S : S * w->ctx->frames_per_chunk;
 }
 
-/* Returns the end of the unit that contains the i-th of n tokens. */
+/* Returns the index in w->mine of the first token after the unit that contains token w->mine[i], or
+ * n. */
 static int64_t unit_end(const struct work *w, int64_t i, int64_t n)
 {
     const int64_t unit = unit_tokens(w), next = (w->mine[i] / unit + 1) * unit;
@@ -317,12 +322,13 @@ static int64_t unit_end(const struct work *w, int64_t i, int64_t n)
     return i;
 }
 
-/* Selects unprotected tokens that fit into `left`, best unit first. */
+/* Retains unprotected tokens in units of descending mean score, as far as they fit into a budget of
+ * `left` tokens, and evicts the others. */
 static void choose(const struct work *w, int set, int64_t n, int64_t left)
 {
     int64_t n_units = 0;
 
-    /* candidate units, represented by their first tokens */
+    /* rank the units by mean score; a unit's index is that of its first token in w->mine */
     for (int64_t i = 0, end; i < n; i = end) {
         double sum = 0;
         int64_t rated = 0;
@@ -336,7 +342,7 @@ static void choose(const struct work *w, int set, int64_t n, int64_t left)
         if (rated)
             w->rank[n_units++] = (struct kvr_ranked){ (float)(sum / (double)rated), (int32_t)i };
     }
-    /* all units have the same size: select the best `left` units in any order */
+    /* units of one token have the same size, so the best `left` units need no order */
     if (w->o->unit == TOKEN)
         kvr_best(w->rank, n_units, left < n_units ? left : n_units);
     else
@@ -357,8 +363,8 @@ static void choose(const struct work *w, int set, int64_t n, int64_t left)
     }
 }
 
-/* Without data, uses random scores, which retain the same number of tokens with a similar
- * spacing. */
+/* Assigns random scores, for calls that have no data to compute scores from (counts_only). The
+ * number of retained tokens is the same as with real scores. */
 static void draw(const struct work *w, int set, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
@@ -395,7 +401,7 @@ static void rate(const struct work *w, int set, int64_t n, int64_t first_new)
         w->by->rate(&job);
 }
 
-/* Tokens of a head or group of heads, in w->mine, with their scores. */
+/* Number of tokens in w->mine, and how many of them are protected from eviction. */
 struct held {
     int64_t n, n_protected;
 };
@@ -415,7 +421,7 @@ static struct held rate_set(const struct work *w, int set)
         h.n_protected += is_protected(w, w->token[i]);
     }
     rate(w, set, h.n, first_new);
-    for (int64_t i = 0; i < w->n; i++) /* store the updated memory of retained tokens */
+    for (int64_t i = 0; i < w->n; i++) /* copy the updated score accumulators back */
         if (w->keep[(int64_t)w->token[i] * w->sets + set])
             memcpy(w->memory + i * each + set * m, w->its + at++ * m, (size_t)m * sizeof(float));
     return h;
@@ -432,13 +438,15 @@ static void thin_set(const struct work *w, int set)
 
 /* ---- budget shared by all heads ------------------------------------------------------------ */
 
-/* A token that a head may evict. */
+/* A token that head `set` may evict. */
 struct candidate {
     int32_t token, set;
 };
 
-/* Ranks the candidates beyond each head's own share, by their index in `all`; returns their number.
- * *left: remaining budget. */
+/* Retains the best tokens of each head up to its guaranteed share of the budget. Writes the scores
+ * of all other candidates, with their indices in `all`, to `rank`, and returns their number. *left
+ * receives the layer's remaining budget in tokens, which is negative if protected tokens exceed
+ * it. */
 static int64_t rank_rest(const struct work *w, struct kvr_ranked *rank, struct candidate *all,
                          int64_t *left)
 {
