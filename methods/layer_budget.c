@@ -13,11 +13,7 @@
 #include "harness/core/infile.h"
 #include "methods/policy.h"
 
-enum {
-    N_PROFILED = 30,
-    MAX_FILE = 1 << 20
-}; /* number of layers of Wan2.1-T2V-1.3B, and largest
-                                               * size of a file in bytes */
+enum { N_PROFILED = 30, MAX_FILE = 1 << 20 }; /* layers of Wan2.1-T2V-1.3B; bytes of a file */
 
 /* The study's factors of the 30 layers, profiled on MovieGen prompts 0 to 9. */
 static const double moviegen[N_PROFILED] = {

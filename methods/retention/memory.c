@@ -1,4 +1,5 @@
-/* memory.c - the retention `memory`: evicted tokens feed exponential moving averages.
+/* memory.c - the retention `memory`: exponential moving averages of evicted tokens stay in the
+ * cache.
  *
  * Stored are the first `sink` frames, the newest `recent`, and between them
  *
@@ -11,19 +12,21 @@
  *                    (MemRoPE, memrope_kvcache.py of NVIDIA/flashdreams at 802981a). The two frames
  *                    after the sink make room for them and enter no average.
  *
- * Nothing is evicted before the stored frames exceed that number. Averages are over pre-RoPE keys.
- * The authors cache pre-RoPE keys and rotate them on reading by their position in the cache. Here
- * keys are stored rotated: they are rotated back by their original position (kernels/rope.h), and
- * everything but the recent frames is rotated again for every chunk, to the positions right before
- * the recent frames. All distances between frames equal the authors'.
+ * Nothing is evicted before the number of stored frames exceeds the sum of these frames. Averages
+ * are over keys before RoPE. The authors cache keys before RoPE and rotate each key by its position
+ * in the cache when attention reads it. Here keys are stored after RoPE. Before averaging, a key's
+ * RoPE rotation is undone (kernels/rope.h). At every chunk the keys of the sink and average frames
+ * are rotated to the positions right before the recent frames. All temporal distances between
+ * frames therefore equal the authors'.
  *
- * If a chunk has another number of frames than the sink, Reward-Forcing overwrites instead of
- * averaging; here evicted frames cycle through the sink frames.
+ * If a chunk and the sink have different numbers of frames, Reward-Forcing overwrites sink frames
+ * instead of averaging. Here the evicted frames are averaged into the sink frames in turn.
  *
- * State: the end of the evicted frames; for `sinks` the mean keys and values, for `frames` four
- * vectors per head; in F32, or rounded to BF16 as in the original, where every product and sum is
- * rounded and an average of rate .001 hardly moves. A chunk that is stored again finds its frames
- * already evicted. */
+ * State: the index of the first frame that was not evicted, and the averages. With rule=sinks these
+ * are the sink frames' keys and values, with rule=frames four vectors per head. Averages are F32,
+ * or BF16 as in the original, which rounds every product and sum to BF16. With a rate of .001, most
+ * updates of a BF16 average round to no change. If a chunk is stored again, evicted frames are not
+ * averaged again. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,10 +80,10 @@ static void needs(const void *opts, struct kvr_thin_needs *out)
 
 /* ---- positions ----------------------------------------------------------------------------- */
 
-/* Cosines and sines of RoPE at one position. */
+/* Cosines and sines of the RoPE angles at one position. */
 struct angles {
     int head_dim;
-    double *cosines, *sines; /* [D/2], one allocation at `cosines` */
+    double *cosines, *sines; /* [D/2] each; one allocation, which starts at `cosines` */
 };
 
 static enum kvr_status angles_open(struct angles *a, int head_dim)
@@ -114,7 +117,7 @@ static float rounded(float x)
     return kvr_bf16_to_f32(kvr_f32_to_bf16(x));
 }
 
-/* Read and write vectors of D floats in the state's type (F32 or BF16). */
+/* Average vectors of d elements, stored as F32 or BF16. */
 struct means {
     void *at;
     bool bf16;
@@ -141,7 +144,7 @@ static void store_mean(const struct means *m, int64_t i, const float *x)
     kvr_from_f32(vector_at(m, i), m->bf16 ? KVR_BF16 : KVR_F32, x, (size_t)m->d);
 }
 
-/* Vector i <- rate x + (1 - rate) vector i; work [D]. */
+/* Vector i <- rate x + (1 - rate) vector i. work [D] is scratch. */
 static void update_mean(const struct means *m, int64_t i, const float *x, double rate, float *work)
 {
     load(m, i, work);
@@ -155,21 +158,22 @@ static void update_mean(const struct means *m, int64_t i, const float *x, double
 /* ---- one call ------------------------------------------------------------------------------ */
 
 struct header {
-    int64_t end; /* frames before `end` were evicted; 0: none yet */
+    int64_t end; /* frames before `end` are evicted and averaged; 0 before the first eviction */
 };
 
 struct work {
     const struct memory_opts *o;
     const struct kvr_policy_ctx *ctx;
     struct header *head;
-    struct means means; /* sinks: [H][sink S][k, v]; frames: [H][long, short][k, v] */
+    struct means means; /* rule=sinks: [H][sink S][k, v]; rule=frames: [H][long, short][k, v] */
     struct angles angles;
-    float *raw;   /* [3 D]: a key, a value, scratch of fold */
-    double *sums; /* frames: [H][k, v][D] */
-    int64_t end;  /* frames before `end` are evicted, except sink frames */
-    /* current position of the sink, and position to which its stored keys are rotated */
+    float *raw;   /* [3 D]: a key, a value, scratch of update_mean() */
+    double *sums; /* rule=frames: [H][k, v][D] sums over the frames that this chunk evicts */
+    int64_t end;  /* frames before `end` are evicted by this chunk or earlier, except sink frames */
+    /* time of the first sink frame after this chunk, and the time to which its stored keys are
+     * rotated */
     int64_t first, before;
-    int row; /* rule frames: positions per row */
+    int row; /* rule=frames: positions per row of a frame */
 };
 
 static const float *key(const struct work *w, int64_t token, int h)
@@ -204,7 +208,7 @@ static enum kvr_status open_state(const struct memory_opts *o, const struct kvr_
 
 /* ---- rule sinks ---------------------------------------------------------------------------- */
 
-/* Stores the sink frames, rotated back along time, as initial averages. */
+/* Initializes the averages with the sink frames, whose keys are rotated back to time 0. */
 static void begin_sinks(const struct work *w)
 {
     const int64_t n = (int64_t)w->o->sink * w->ctx->tokens_per_frame;
@@ -266,7 +270,7 @@ static enum kvr_status hold_sinks(const struct work *w)
 
 /* ---- rule frames --------------------------------------------------------------------------- */
 
-/* Adds the mean of frames [begin, w->end) to both averages of every head. */
+/* Updates both averages of every head with the mean over the frames that this chunk evicts. */
 static void learn_frames(const struct work *w)
 {
     const int S = w->ctx->tokens_per_frame, d = w->ctx->head_dim, H = w->ctx->n_heads;
@@ -288,7 +292,8 @@ static void learn_frames(const struct work *w)
         }
     }
     for (int i = 0; i < 2 * H; i++) {
-        const int64_t at = 4 * (i / 2) + i % 2; /* of the long average; the short one is 2 later */
+        const int64_t at = 4 * (i / 2) + i % 2; /* index of the long average; the short average is
+                                                 * at + 2 */
 
         for (int c = 0; c < d; c++)
             w->raw[c] = (float)(w->sums[i * d + c] / (double)((w->end - begin) * S));
@@ -302,7 +307,8 @@ static void learn_frames(const struct work *w)
     }
 }
 
-/* Angles of every position of the two average frames, [2 S], common to all heads. */
+/* Returns the RoPE angles of position i of the two average frames, 0 <= i < 2 S. All heads use the
+ * same angles. */
 static struct angles angles_at(const struct work *w, double *positions, int64_t i)
 {
     const int64_t half = w->ctx->head_dim / 2;
@@ -323,8 +329,9 @@ static void set_positions(const struct work *w, double *positions)
     }
 }
 
-/* Stores the sink at its position, and both averages at every position of their frames. places
- * NULL: no data. */
+/* Emits head h's sink frames, rotated to their new time, and both averages, each at every position
+ * of its frame. `positions` has the RoPE angles of the average frames, or is NULL for calls without
+ * keys and values (counts_only). */
 static enum kvr_status hold_head(const struct work *w, int h, double *positions)
 {
     const int S = w->ctx->tokens_per_frame, d = w->ctx->head_dim;

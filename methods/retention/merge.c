@@ -1,22 +1,22 @@
-/* merge.c - the retention `merge`: stores near-duplicates of the previous frame once, with a
- * multiplicity.
+/* merge.c - the retention `merge`: merges tokens with nearly equal keys in consecutive frames into
+ * one token with a multiplicity.
  *
- * After TempCache (arXiv:2602.01801), which has no public code: near-duplicate keys along time are
- * merged. For softmax, m equal keys with values v_i are equivalent to one key with log m added to
- * its score and the value mean(v_i). Frame by frame and per head, a new token joins the token of
- * the previous frame, at the same position or up to `radius` rows and columns away, whose key is
- * most similar, if their cosine is at least `near`:
+ * The method follows TempCache (arXiv:2602.01801), which has no public code. For softmax, m equal
+ * keys with values v_i are equivalent to one key with log m added to its score and the value
+ * mean(v_i). Each head merges separately, frame by frame. Candidates for a new token are the tokens
+ * of the previous frame at most `radius` rows and columns away. The new token is merged with the
+ * candidate whose key has the largest cosine with its own, if this cosine is at least `near`:
  *
  *     k <- the newer key,   v <- (m v + v_new) / (m + 1),   m <- m + 1
  *
- * A group accepts one token per frame, first come first served, and ends with the first frame
- * without a match. The paper's thresholds, its choice of representative and its protected tokens
- * are not known.
+ * At most one token of a frame, the first in token order, is merged with a given token of the
+ * previous frame. A merged token to which the next frame adds no token never changes again. The
+ * paper does not give its threshold, its choice of the representative key, or its protected tokens.
  *
- * Keys are compared at a common position: the older one is rotated by the difference
- * (kernels/rope.h). The newer key represents the older positions, too.
+ * Before two keys are compared, the older key is rotated by RoPE to the newer key's position
+ * (kernels/rope.h). The merged key stays at the position of the newer key.
  *
- * A chunk that is stored again finds the older groups that it absorbed already gone. */
+ * If a chunk is stored again, the older tokens that it was merged with are already evicted. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,12 +60,14 @@ struct work {
     const struct kvr_policy_ctx *ctx;
     uint8_t *keep;
     int row, side;     /* positions per row; 2 radius + 1 */
-    double *rotations; /* [side^2][2][D/2] cosines and sines of (1, dy, dx) */
+    double *rotations; /* [side^2][2][D/2] cosines and sines of RoPE by 1 frame, dy rows and dx
+                        * columns */
     float *rotated;    /* [D] */
-    uint8_t *gone;     /* [new tokens] of the current head: absorbed by another token */
+    uint8_t *gone;     /* [new tokens] 1 if the current head has merged the token into a newer
+                        * one */
     int32_t *weight;   /* [new tokens] */
-    float *value;      /* [new tokens][D]: means, if the weight exceeds 1 */
-    uint8_t *taken;    /* [S] of the previous frame */
+    float *value;      /* [new tokens][D] mean value, set only if the weight exceeds 1 */
+    uint8_t *taken;    /* [S] 1 if a token of the previous frame was merged with a new token */
 };
 
 static void work_free(struct work *w)
@@ -107,8 +109,8 @@ static int64_t at(const struct work *w, int64_t token, int h)
     return (token * w->ctx->n_heads + h) * w->ctx->head_dim;
 }
 
-/* Returns the cosine of the new key and an older key, which is rotated by the relative position
- * `turn`. */
+/* Returns the cosine of the new token's key and the older token's key, after RoPE with angles
+ * `rotation` moved the older key to the new token's position. */
 static double similarity(const struct work *w, int64_t token, int64_t older, int h, int rotation)
 {
     const int d = w->ctx->head_dim;
@@ -132,7 +134,8 @@ static bool is_held(const struct work *w, int64_t token, int h)
                                  : w->keep[token * w->ctx->n_heads + h];
 }
 
-/* Returns the token of the previous frame that a new token joins, or -1. */
+/* Returns the token of the previous frame with which a new token is merged, or -1 if there is
+ * none. */
 static int64_t find(const struct work *w, int64_t token, int h)
 {
     const int S = w->ctx->tokens_per_frame, r = w->o->radius, s = (int)(token % S);
@@ -141,7 +144,7 @@ static int64_t find(const struct work *w, int64_t token, int h)
     double most = w->o->near;
 
     for (int i = 0; i < w->side * w->side && frame >= 0; i++) {
-        /* The new token is dy rows and dx columns after the older one. */
+        /* dy and dx: row and column of the new token minus row and column of the older token */
         const int dy = i / w->side - r, dx = i % w->side - r;
         const int y = s / w->row - dy, x = s % w->row - dx;
         const int64_t older = frame + (int64_t)y * w->row + x;
@@ -150,7 +153,7 @@ static int64_t find(const struct work *w, int64_t token, int h)
         if (y < 0 || x < 0 || x >= w->row || older >= frame + S || w->taken[older - frame] ||
             !is_held(w, older, h))
             continue;
-        if (w->ctx->counts_only) { /* without data, a random half of the tokens joins a group */
+        if (w->ctx->counts_only) { /* without keys, a random half of the tokens is merged */
             float u;
 
             kvr_uniform(&u, 1, 3, KVR_RNG_KEEP, (uint32_t)w->ctx->layer, (uint32_t)h,
@@ -187,7 +190,8 @@ static void merge_tokens(const struct work *w, int64_t token, int64_t older, int
     }
 }
 
-/* Smallest weight above `than` among the groups of new tokens; 0: none. */
+/* Returns the smallest multiplicity above `than` among new tokens that are not merged into newer
+ * ones, or 0 if there is none. */
 static int32_t next_weight(const struct work *w, int32_t than)
 {
     int32_t least = 0;

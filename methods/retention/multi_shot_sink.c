@@ -1,15 +1,16 @@
-/* multi_shot_sink.c - the retention `multi_shot_sink`: a window with two sinks, the beginning of
- * the video and the beginning of the current shot (LongLive 2.0, arXiv:2605.18739,
+/* multi_shot_sink.c - the retention `multi_shot_sink`: a window with two sinks, the first frames of
+ * the video and the first frames of the current shot (LongLive 2.0, arXiv:2605.18739,
  * wan_5b/modules/causal_model.py at 7860ad96).
  *
- * A chunk at which the prompt changes is a cut. When a cut's chunk is stored, its first min(sink,
- * chunk) frames become the pinned ones and those of the cut before are ordinary again. While the
- * window is full, each chunk evicts as many frames as it has: the oldest frames that are neither
- * among the first `sink` frames nor pinned. In a window of two sinks and one chunk, the evicted
- * chunk is the newest chunk itself. Without cuts this is a sliding window with a sink.
+ * A chunk at which the prompt changes is a cut: it starts a shot. When it is stored, its first
+ * min(sink, frames per chunk) frames are pinned, and the frames of the previous shot are no longer
+ * pinned. If the stored frames and the next chunk exceed the window of `frames` frames, the oldest
+ * frames are evicted, except the video's first `sink` frames and pinned frames. If the window has
+ * room for only the two sinks and one chunk, the newest chunk itself is evicted. Without cuts this
+ * is a sliding window with a sink.
  *
- * State: the first pinned frame before and after the newest chunk, so that this chunk can be stored
- * again. */
+ * State: the first pinned frame before and after the newest chunk. The one before is needed if the
+ * chunk is stored again. */
 #include <string.h>
 
 #include "methods/policy.h"
@@ -47,7 +48,7 @@ static void needs(const void *opts, struct kvr_thin_needs *out)
 
 struct pins {
     int64_t frame0;        /* first frame of the newest chunk, or -1 before the first chunk */
-    int64_t before, after; /* first pinned frame, or -1 if no frame is pinned */
+    int64_t before, after; /* first pinned frame before and after this chunk; -1: no pinned frame */
 };
 
 static enum kvr_status begin(const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,

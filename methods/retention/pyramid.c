@@ -1,27 +1,31 @@
-/* pyramid.c - the retention `pyramid`: one of three kinds of history per head (Pyramid Forcing,
- * arXiv:2605.13111, configs/pyramid-forcing.yaml and headkv/ of IF-LAB-PKU/Pyramid-Forcing at
- * 62e95d3).
+/* pyramid.c - the retention `pyramid`: the class of a head (oscillating, anchor or veil) decides
+ * which past frames it retains (Pyramid Forcing, arXiv:2605.13111, configs/pyramid-forcing.yaml and
+ * headkv/ of IF-LAB-PKU/Pyramid-Forcing at 62e95d3).
  *
  *     w oscillating   the first frame; of later frames the newest `each` per phase modulo `period`
  *     a anchor        the first `sink` frames; of later frames every `period`-th, the newest `each`
  *     v veil          the first `sink` frames; `blocks` blocks of 2 x 2 positions over `span`
  *                     frames, each stored as one token of mean key and mean value
  *
- * plus the newest frames, `recent` of them visible with the current chunk. A middle frame is
- * stored once: it enters a store when it leaves the newest ones, as in the authors' Python path. A
- * block counts as one token, not as 4 span (as in the original), and lies entirely in the middle,
- * so the frames between the sink and the first block are evicted.
+ * All heads also retain the newest frames, so that attention reads `recent` frames including the
+ * current chunk. Frames between the sink and the newest frames are middle frames; the rules above
+ * apply to them as soon as they are no longer among the newest, as in the authors' Python code. A
+ * pooled token has multiplicity 1, not 4 span, as in the original. Blocks start at multiples of
+ * `span` frames, so veil heads evict the frames between the sink and the first complete block.
  *
- * Differences: keys keep their original times. The original stores keys before RoPE and reads those
- * older than the window at the window's edge; and a query of an oscillating head reads only the
- * store of its own phase, here all of them.
+ * Two rules differ from the original. Here keys stay at their original times; the original stores
+ * keys before RoPE and rotates keys older than the window to the window's first frame. Here a query
+ * of an oscillating head reads the retained frames of all phases; in the original it reads only
+ * those of its own phase.
  *
- * Labels are the authors' for Self-Forcing's 30 layers of 12 heads. Other shapes use the label at
- * the same relative depth and head index, which is arbitrary: `kvreel profile heads --rule pyramid`
- * makes labels for a model (`map`).
+ * The built-in classes of heads are the authors' classes for Self-Forcing, which has 30 layers of
+ * 12 heads. Models of other shapes use the class at the same relative depth and relative head
+ * index, which is arbitrary. `kvreel profile heads --rule pyramid` computes the classes of another
+ * model, for the option `map`.
  *
- * State: a header; one letter per head; for veil heads the sums of incomplete or not yet stored
- * blocks, before and after the newest chunk, so that a chunk can be stored again. */
+ * State: a header, the class of each head as a letter, and for veil heads the sums of blocks that
+ * are not pooled yet. The sums before and after the newest chunk are stored, because the chunk may
+ * be stored again. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,7 +72,8 @@ static void needs(const void *opts, struct kvr_thin_needs *out)
 
 enum { LABEL_LAYERS = 30, LABEL_HEADS = 12 };
 
-/* configs/head_configs/best_labels.csv: the published classes of one model's heads. */
+/* The classes that Pyramid Forcing published for Self-Forcing: one row per layer, one letter per
+ * head (configs/head_configs/best_labels.csv). */
 static const char labels[LABEL_LAYERS][LABEL_HEADS + 1] = {
     "waaawwwwawww", "wwwwwwwawwwa", "awwwwwvwwaww", "wwwawaawwaaw", "waavwwawawwa", "wwwwwwwwawww",
     "wwwaaaawawav", "wawvwaawvaaw", "wwwwvwawaavw", "wawvwavawwwa", "waaaaaaawwav", "avwwwaaaavaa",
@@ -92,11 +97,12 @@ static enum kvr_status classes(const struct pyramid_opts *o, const struct kvr_po
 
 /* ---- blocks -------------------------------------------------------------------------------- */
 
-/* Partition of a frame of S positions into 2 x 2 squares, and of blocks into slots. */
+/* How a frame of S positions is divided into 2 x 2 squares: row positions per row, `rows` rows, and
+ * `squares` squares, `across` per pair of rows. */
 struct grid {
     int row, rows, squares, across;
-    int slots;  /* maximum number of blocks of a head that are incomplete at the same time */
-    int n_veil; /* heads */
+    int slots;  /* maximum number of blocks per head that are not pooled yet */
+    int n_veil; /* number of veil heads */
 };
 
 static int past_recent(const struct pyramid_opts *o, const struct kvr_policy_ctx *ctx)
@@ -117,7 +123,7 @@ static enum kvr_status make_grid(struct grid *g, const struct pyramid_opts *o,
     return KVR_OK;
 }
 
-/* Sums of the keys and of the values of one square of a block. */
+/* Returns the sums [2][D] of the keys and of the values in one square of a veil head's block. */
 static float *sum_at(const struct grid *g, float *sums, int veil, int64_t block, int square, int d)
 {
     const int64_t slot = (int64_t)veil * g->slots + block % g->slots;
@@ -150,8 +156,8 @@ static int positions(const struct grid *g, int square)
     return (r + 1 < g->rows ? 2 : 1) * (c + 1 < g->row ? 2 : 1);
 }
 
-/* Emits the complete block of head h as summaries, at the first position of each square in the
- * block's first frame, and clears its sums. */
+/* Emits the means of a complete block of head h, one token per square, and sets the block's sums to
+ * 0. The token's position is the square's first position in the block's first frame. */
 static enum kvr_status hold_block(const struct pyramid_opts *o, const struct grid *g,
                                   const struct kvr_policy_ctx *ctx, int64_t block, int h, int veil,
                                   float *sums)
@@ -175,7 +181,8 @@ static enum kvr_status hold_block(const struct pyramid_opts *o, const struct gri
 /* ---- state --------------------------------------------------------------------------------- */
 
 struct header {
-    int64_t frames[2]; /* frames covered by each of the two sets of sums */
+    int64_t frames[2]; /* number of frames of the rollout that each of the two sets of sums covers;
+                        * -1 if the set is unused */
 };
 
 static size_t sums_of(const struct grid *g, const struct kvr_policy_ctx *ctx)
@@ -183,7 +190,8 @@ static size_t sums_of(const struct grid *g, const struct kvr_policy_ctx *ctx)
     return (size_t)g->n_veil * (size_t)g->slots * (size_t)g->squares * 2 * (size_t)ctx->head_dim;
 }
 
-/* Letters, padded for the alignment of the floats that follow. */
+/* Returns the bytes of the heads' letters, rounded up to a multiple of 8 to align the floats that
+ * follow. */
 static size_t letters_bytes(const struct kvr_policy_ctx *ctx)
 {
     return ((size_t)ctx->n_heads + 7) / 8 * 8;
@@ -194,7 +202,7 @@ static float *sums_in(const struct kvr_buf *b, const struct kvr_policy_ctx *ctx)
     return (float *)((char *)b->p + sizeof(struct header) + letters_bytes(ctx));
 }
 
-/* State of the first chunk: letters, and zero sums. */
+/* Allocates the state at the first chunk, with the letters of the heads and zero sums. */
 static enum kvr_status open_state(const struct pyramid_opts *o, const struct kvr_policy_ctx *ctx,
                                   struct kvr_dev *dev, struct kvr_policy_state *state, char *class)
 {
@@ -214,8 +222,8 @@ static enum kvr_status open_state(const struct pyramid_opts *o, const struct kvr
     return KVR_OK;
 }
 
-/* Starts from the sums before this chunk, which are kept: the chunk may be stored again, or
- * fail. */
+/* Sets *sums to a copy of the sums before this chunk, which the caller updates. The original stays
+ * unchanged, because storing the chunk may fail or be repeated. */
 static enum kvr_status begin(const struct pyramid_opts *o, const struct kvr_policy_ctx *ctx,
                              struct kvr_dev *dev, struct kvr_policy_state *state, char *class,
                              struct grid *g, float **sums)
@@ -245,14 +253,15 @@ static enum kvr_status begin(const struct pyramid_opts *o, const struct kvr_poli
 
 /* ---- retained frames ----------------------------------------------------------------------- */
 
-/* Returns whether middle frame f is one of the newest `each` frames of its store, among frames
- * before `end`. */
+/* Returns whether f is one of the newest `each` frames, among middle frames before `end`, whose
+ * index is congruent to f modulo `period`. */
 static bool in_store(const struct pyramid_opts *o, int64_t f, int64_t end)
 {
     return (end - 1 - f) / o->period < o->each;
 }
 
-/* Returns whether frame f is kept, where frames before `end` are middle frames. */
+/* Returns whether an oscillating or anchor head retains frame f. `end` is the end of the middle
+ * frames. */
 static bool is_kept(const struct pyramid_opts *o, int class, int64_t f, int64_t end)
 {
     if (f >= end || f < (class == OSCILLATING ? 1 : o->sink))
@@ -262,8 +271,8 @@ static bool is_kept(const struct pyramid_opts *o, int class, int64_t f, int64_t 
                                 : false;
 }
 
-/* Veil heads: adds the frames from `frame0` on to the sums, stores complete blocks, and keeps the
- * newest blocks. */
+/* For a veil head: adds the new chunk's frames to the sums, emits complete blocks, and evicts all
+ * but the newest `blocks` blocks. */
 static enum kvr_status thin_veil(const struct pyramid_opts *o, const struct grid *g,
                                  const struct kvr_policy_ctx *ctx, int h, int veil, int64_t end,
                                  float *sums, uint8_t *keep)
@@ -273,7 +282,7 @@ static enum kvr_status thin_veil(const struct pyramid_opts *o, const struct grid
     const int64_t first = (o->sink + o->span - 1) / o->span, whole = end / o->span;
     const int64_t before = frame0 - past_recent(o, ctx) > 0
                                ? (frame0 - past_recent(o, ctx)) / o->span
-                               : 0; /* number of blocks that were stored before this chunk */
+                               : 0; /* number of blocks that earlier chunks completed */
 
     for (int64_t f = o->sink; f < end; f++) {
         const int64_t b = f / o->span;
@@ -288,7 +297,7 @@ static enum kvr_status thin_veil(const struct pyramid_opts *o, const struct grid
                 add_frame(g, ctx, f, b, h, veil, sums);
         if (b < whole && b + o->blocks >= whole)
             KVR_TRY(hold_block(o, g, ctx, b, h, veil, sums));
-        else if (b < whole) /* the chunk completes more blocks than are kept */
+        else if (b < whole) /* the chunk completes more than `blocks` blocks */
             memset(sum_at(g, sums, veil, b, 0, ctx->head_dim), 0,
                    (size_t)g->squares * 2 * (size_t)ctx->head_dim * sizeof *sums);
     }

@@ -1,18 +1,20 @@
-/* replay.c - the retention `replay`: a window whose past is replaced by the beginning of the video,
- * repeatedly.
+/* replay.c - the retention `replay`: past frames are overwritten by the first frames of the video,
+ * which repeat forwards and backwards.
  *
  * Rolling Sink (arXiv:2602.07775, wan/modules/causal_model.py at d7fc0d9). The window has `frames`
- * frames including the current chunk. The first R = frames - chunk frames are kept with keys before
- * RoPE along time. After a chunk that starts at frame c >= `frames` is stored, the chunk before it
- * is overwritten by as many of those, rotated to its times: with i = c - chunk,
+ * frames, including the current chunk. The state has copies of the video's first R = frames -
+ * (frames per chunk) frames. When a chunk that starts at frame c >= `frames` is stored, the
+ * previous chunk, which starts at frame i = c - (frames per chunk), is overwritten by copies:
  *
  *     i / R even   frames from i % R on
  *     i / R odd    the chunk of frames that ends at R - i % R, in reverse order
  *
- * so that attention sees the current chunk, the previous one, and the beginning played forwards and
- * backwards. A chunk that would reach beyond R takes the frames up to R.
+ * The keys of the copies are rotated by RoPE to the times of the frames that they overwrite.
+ * Attention thus reads the current chunk, the chunk before it, and repetitions of the first R
+ * frames. Frame numbers of copies are clamped to 0 .. R - 1.
  *
- * State: the kept frames in BF16, counted like all side information. */
+ * State: the copies in BF16, with keys rotated back to time 0. Their bytes count as side
+ * information. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,7 +45,7 @@ static void needs(const void *opts, struct kvr_thin_needs *out)
 
 struct work {
     const struct kvr_policy_ctx *ctx;
-    int64_t chunk, past;     /* frames per chunk; R, frames of the window before the newest chunk */
+    int64_t chunk, past;     /* frames per chunk; R, the number of copied frames */
     kvr_bf16 *k, *v;         /* [R S][H][D] */
     double *cosines, *sines; /* [D / 2] */
     float *raw;              /* [2 D] */
@@ -69,7 +71,7 @@ static void set_time(const struct work *w, int64_t frame)
     kvr_rope_angles(w->ctx->head_dim, (int)frame, 0, 0, w->cosines, w->sines);
 }
 
-/* Stores frames [f, end) before RoPE along time. */
+/* Copies frames [f, end) to the state, with keys rotated back to time 0. */
 static void remember(const struct work *w, int64_t f, int64_t end)
 {
     const struct kvr_policy_ctx *ctx = w->ctx;
@@ -85,7 +87,7 @@ static void remember(const struct work *w, int64_t f, int64_t end)
     }
 }
 
-/* Returns the kept frame that replaces frame `f` of the chunk that starts at `from`. */
+/* Returns the copied frame that overwrites frame f of the chunk that starts at frame `from`. */
 static int64_t stand_in(const struct work *w, int64_t from, int64_t f)
 {
     const int64_t in = from % w->past;

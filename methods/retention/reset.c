@@ -1,7 +1,8 @@
 /* reset.c - the retention `reset`: empties a full cache at once instead of frame by frame.
  *
- * When the stored frames plus one chunk would exceed `frames`, all but the first `sink` and the
- * newest `recent` frames are evicted: the control that a sliding window should beat. */
+ * If the stored frames and the next chunk would exceed `frames` frames, all frames except the first
+ * `sink` and the newest `recent` frames are evicted. A sliding window should give better results
+ * than this control. */
 #include "methods/policy.h"
 
 #include <string.h>

@@ -1,12 +1,15 @@
-/* saliency.c - the retention `saliency`: keeps the best coarse frames.
+/* saliency.c - the retention `saliency`: of the frames in tier 0, the coarse tier, retains the
+ * frames with the highest saliency scores (FlowCache's pruning).
  *
- * FlowCache's pruning. Of the `rem` frames in tier 0 the rne(retained * beta * rem) with the best
- * scores stay (at least one); the others are evicted. If the tiers are `saliency` too, their scores
- * are used; otherwise frames are scored here with default weights.
+ * Let `rem` be the number of frames in tier 0 and beta the layer's budget factor. The frames with
+ * the highest scores are retained: rne(beta * retained * rem) of them, but at least one, where rne
+ * rounds to nearest even. The others are evicted. If the method's tiers are `saliency`, their
+ * scores are used. Otherwise scores are computed here with default weights.
  *
- * Study: every plan starts afresh: an evicted frame may be retained again later, as zeros or as its
- * mean, and costs full storage from then on. Intended: an evicted frame stays evicted but still
- * counts in `rem`, so the budget is the same. */
+ * In the study's variant every call selects anew among all frames. A frame that was evicted before,
+ * and consists of zeros or of its mean, may be selected again and then takes as many bytes as any
+ * other frame. In the intended variant an evicted frame is never selected again. It still counts in
+ * `rem`, so both variants retain the same number of frames. */
 #include "methods/kernels/saliency.h"
 #include "methods/kernels/share.h"
 
@@ -97,7 +100,8 @@ static enum kvr_status saliency_assign(const void *opts, const struct kvr_policy
     return KVR_OK;
 }
 
-/* Side information of a pooled frame's span; the summaries are counted where they are stored. */
+/* Returns 16 bytes of side information per pooled frame, for the range of tokens that its mean
+ * replaces. The mean itself is counted elsewhere. */
 static size_t saliency_side_bytes(const void *opts, const struct kvr_study_counts *n)
 {
     (void)opts;
