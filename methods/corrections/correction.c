@@ -1,5 +1,5 @@
-/* correction.c - the list of corrections, the error models they accept, and the scales they
- * read. */
+/* correction.c - the list of corrections, the check of the codecs that a correction supports, and
+ * the squared scales that corrections read. */
 #include "methods/corrections/correction.h"
 
 #include <string.h>
@@ -26,7 +26,8 @@ const struct kvr_correction *kvr_correction_at(int index)
     return index > 0 ? kvr_corrections[index - 1] : NULL;
 }
 
-/* Returns the position of the first entry of an ascending list that is not less than `at`. */
+/* Returns the index of the first entry of an ascending list that is at least `at`, or n if there is
+ * none. */
 static int64_t lower(const int32_t *list, int64_t n, int64_t at)
 {
     int64_t lo = 0, hi = n;

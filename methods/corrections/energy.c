@@ -1,12 +1,16 @@
-/* energy.c - c = q . (mean k^ - mean k) + 1/2 sum_c q_c^2 (var_c k^ - var_c k).
+/* energy.c - the correction `energy`, which subtracts the same term from all scores of a query and
+ * a segment: q . (mean k^ - mean k) + 1/2 sum_c q_c^2 (var_c k^ - var_c k), where k are the
+ * segment's keys, k^ the decoded keys and c channels.
  *
- * If scores are nearly Gaussian over keys, log(Z^/Z) is the shift of their mean plus half the shift
- * of their variance, for any codec; the covariance is approximated as diagonal. */
+ * Quantization changes the segment's sum Z of e^score to Z^. If the scores are Gaussian over the
+ * keys, log(Z^/Z) is the change of their mean plus half the change of their variance. This holds
+ * for any codec. The term approximates the covariance of the keys as diagonal. */
 #include <math.h>
 
 #include "methods/corrections/correction.h"
 
-/* Stores a canonical NaN, because the sign of a computed NaN depends on the instruction set. */
+/* Rounds to FP16; finite values are clamped to +-65504. NaN becomes 0x7e00, because the sign of a
+ * computed NaN depends on the instruction set. */
 static kvr_f16 finite_f16(double x)
 {
     if (isnan(x))
@@ -16,7 +20,8 @@ static kvr_f16 finite_f16(double x)
     return kvr_f32_to_f16((float)x);
 }
 
-/* moments[0][h][c]: shift of the mean; [1][h][c]: shift of the variance. */
+/* Computes moments[0][h][c], the change of channel c's mean by quantization, and moments[1][h][c],
+ * the change of its variance. */
 static void energy_prepare(const struct kvr_packed *k, const float *x, kvr_f16 *moments)
 {
     const int d = k->shape.head_dim, heads = k->shape.n_heads;
@@ -24,7 +29,8 @@ static void energy_prepare(const struct kvr_packed *k, const float *x, kvr_f16 *
 
 #pragma omp parallel for schedule(static)
     for (int h = 0; h < heads; h++) {
-        double s[4][KVR_CORRECTION_MAX_D] = { { 0 } }; /* sums and squares, original and decoded */
+        double s[4][KVR_CORRECTION_MAX_D] = { { 0 } }; /* sums of the keys and of their squares,
+                                                        * then the same for decoded keys */
         float back[KVR_CORRECTION_MAX_D];
 
         for (int64_t t = 0; t < n; t++) {

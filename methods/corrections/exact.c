@@ -1,11 +1,12 @@
-/* exact.c - c = sum_c log(sinh(a_c) / a_c), a_c = q_c s_jc / 2: for diagnosis, because each score
- * costs D logarithms. */
+/* exact.c - the correction `exact` of the score of query q and key j: sum_c log(sinh(a_c) / a_c),
+ * where a_c = q_c s_jc / 2 and s_jc is the scale of channel c. It is exact for uniform errors in
+ * [-s/2, s/2]. It is meant for diagnosis, because each score costs D logarithms. */
 #include <math.h>
 
 #include "methods/corrections/correction.h"
 
-/* log(sinh a / a), a >= 0: a series below 0.5 (error below 5e-8 there), else a form that neither
- * overflows nor cancels. */
+/* Returns log(sinh(a) / a) for a >= 0. Below 0.5 it uses a series, whose error is below 5e-8.
+ * Otherwise it uses a form that neither overflows nor cancels. */
 static float log_sinhc(float a)
 {
     if (a < 0.5f) {

@@ -1,7 +1,8 @@
-/* flat.c - taylor's mean over the keys of a segment: one number per query and segment. */
+/* flat.c - the correction `flat`: the mean of the correction `taylor` over the keys of a segment,
+ * which is one number per query and segment. */
 #include "methods/corrections/correction.h"
 
-/* moments[h][c] = mean over keys of s_jc^2 */
+/* Computes moments[h][c]: the mean over keys j of s_jc^2, where s_jc is the scale of channel c. */
 static void flat_prepare(const struct kvr_packed *k, const float *x, kvr_f16 *moments)
 {
     const int d = k->shape.head_dim;

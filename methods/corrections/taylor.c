@@ -1,4 +1,6 @@
-/* taylor.c - c = 1/24 sum_c q_c^2 s_jc^2, evaluated in the shape of the scales. */
+/* taylor.c - the correction `taylor` of the score of query q and key j: 1/24 sum_c q_c^2 s_jc^2,
+ * where s_jc is the scale of channel c. Keys or channels that share a scale are evaluated
+ * together. */
 #include "methods/corrections/correction.h"
 
 static float dot(const float *a, const float *b, int n)
@@ -16,7 +18,8 @@ static float dot(const float *a, const float *b, int n)
     return sum;
 }
 
-/* Computes one row of squared scales per run of keys that share it. */
+/* For scales that each group of consecutive tokens shares per channel: computes one correction per
+ * query and group. */
 static void apply_by_rows(const struct kvr_correction_job *job, int64_t group)
 {
     float s2[KVR_CORRECTION_MAX_D];
@@ -37,8 +40,8 @@ static void apply_by_rows(const struct kvr_correction_job *job, int64_t group)
     }
 }
 
-/* Scales per token and channel group: sum_g |q_g|^2 s_jg^2. Keys are the inner loop, since there
- * are few groups and many keys. */
+/* For one scale per token and group g of channels: the correction is 1/24 sum_g |q_g|^2 s_jg^2. The
+ * inner loop is over keys, because there are few groups and many keys. */
 static void apply_by_groups(const struct kvr_correction_job *job,
                             const struct kvr_coding_noise *noise)
 {

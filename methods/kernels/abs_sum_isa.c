@@ -1,4 +1,4 @@
-/* abs_sum_isa.c - sum of magnitudes; abs_sum.h specifies the order of the sum. */
+/* abs_sum_isa.c - sums magnitudes in the order that abs_sum.h specifies. */
 #include "methods/kernels/abs_sum.h"
 
 #include <math.h>

@@ -28,7 +28,7 @@ enum kvr_status kvr_calibration_find(const char *option, const char *path,
                         "%s '%s': the file has one entry per layer, but the caller gives no layer "
                         "index (n_layers is 0)",
                         option, path);
-    /* reject other files than regular ones, because opening a FIFO would block */
+    /* accept only regular files, because opening a FIFO would block */
     if (stat(path, &sb) == 0 && !S_ISREG(sb.st_mode))
         return kvr_fail(KVR_EINVAL, "%s '%s': not a regular file", option, path);
     return KVR_OK;

@@ -1,4 +1,5 @@
-/* eager_cpu.c - implements eager_ops.h by plain loops, which define the results. */
+/* eager_cpu.c - implements eager_ops.h by scalar loops, which are the reference for other
+ * implementations. */
 #include <math.h>
 #include <string.h>
 

@@ -10,8 +10,8 @@
 
 enum { MOST_HEADS = 1024 };
 
-/* Reads the letters of a line up to a comment. Returns the number of letters, or -1 if there are
- * more than n letters or an invalid letter. */
+/* Copies the letters of a line, up to a '#', to class[n]. Returns the number of letters, or -1 if
+ * there are more than n letters or a letter that is not in `letters`. */
 static int read_letters(const char *letters, const char *line, int n, char *class)
 {
     int k = 0;

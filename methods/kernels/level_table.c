@@ -14,8 +14,8 @@ struct line {
     int n;
 };
 
-/* Parses a line such as "k 0 -0.8 0.8". Returns false if the line has another form or more than
- * `room` levels. `text` ends before a comment. */
+/* Parses a line such as "k 0 -0.8 0.8": K or V, the layer, and its levels. Returns false if the
+ * line has another form or more than `capacity` levels. `text` contains no comment. */
 static bool read_line(const char *text, int capacity, struct line *out, double *level)
 {
     char *end;
@@ -40,7 +40,8 @@ static bool read_line(const char *text, int capacity, struct line *out, double *
     }
 }
 
-/* Reads one line of levels and counts it. Sets *found if the line has the requested levels. */
+/* Parses one line of the table and increments *lines, unless the line is empty. If it is the line
+ * of `side` and of the layer in `place`, copies its n levels to `level` and sets *found. */
 static enum kvr_status take(const char *path, int at, char *text, enum kvr_side side,
                             const struct kvr_place *place, int n, double *level, int *lines,
                             bool *found)

@@ -1,4 +1,4 @@
-/* pack.c - see pack.h for the layout. */
+/* pack.c - packs codes into bits and unpacks them; pack.h describes the layout. */
 #include "methods/kernels/pack.h"
 
 #include "methods/kernels/pack_kernels.h"

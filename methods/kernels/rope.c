@@ -1,4 +1,4 @@
-/* rope.c - rotary position embedding (RoPE) of a video model. */
+/* rope.c - rotary position embedding (RoPE) of video models, along time, rows and columns. */
 #include "methods/kernels/rope.h"
 
 #include <math.h>

@@ -9,7 +9,8 @@
 #include "harness/core/rng.h"
 #include "harness/core/safetensors.h"
 
-/* models/nano/salience.safetensors embedded in the program, and the shape of its model. */
+/* The file models/nano/salience.safetensors, which is embedded in the program, and the shape of the
+ * model for which its weights were trained. */
 extern const unsigned char kvr_salience_nano[];
 extern const size_t kvr_salience_nano_bytes;
 enum { NANO_HEADS = 3, NANO_HEAD_DIM = 64 };
@@ -18,7 +19,7 @@ struct kvr_salience_head {
     int64_t q_width, width, inputs, hidden, outputs;
     float *w1; /* [inputs,hidden] */
     float *b1; /* [hidden] */
-    float *w2; /* [hidden]: only the mean of the outputs is needed */
+    float *w2; /* [hidden] mean over the outputs of fc2.weight */
     double b2;
     int threads;
     float *z; /* [threads,hidden] */
@@ -43,7 +44,7 @@ void kvr_salience_head_close(struct kvr_salience_head **head)
     *head = NULL;
 }
 
-/* Allocates all arrays at once, starting with w1. */
+/* Allocates w1, b1 and w2 as one array, and z. */
 static enum kvr_status make_room(struct kvr_salience_head *s)
 {
     s->w1 = malloc((size_t)((s->inputs + 2) * s->hidden) * sizeof *s->w1);
@@ -60,8 +61,9 @@ static enum kvr_status make_room(struct kvr_salience_head *s)
 
 /* ---- random weights ------------------------------------------------------------------------ */
 
-/* Hidden units per input as in the paper (1024 for 4608). Variances 1 / inputs and 1 / hidden keep
- * the output away from 0 and from saturation. */
+/* Draws random weights. The ratio of hidden units to inputs is the paper's, 1024 to 4608. The
+ * weights' variances are 1 / inputs and 1 / hidden, so that hidden units and outputs have a
+ * variance of order 1. */
 static enum kvr_status draw(struct kvr_salience_head *s, int seed)
 {
     s->hidden = s->inputs * 2 / 9 > 8 ? s->inputs * 2 / 9 : 8;
@@ -117,7 +119,8 @@ static enum kvr_status take_first(struct kvr_salience_head *s, const struct kvr_
     return st;
 }
 
-/* The mean over outputs of W2 z + b2 reduces to one row and one number. */
+/* Reads the second layer. The score is the mean over the outputs of W2 z + b2, so only the mean row
+ * of W2 and the mean of b2 are stored. */
 static enum kvr_status take_second(struct kvr_salience_head *s, const struct kvr_st *f)
 {
     struct kvr_tensor t;

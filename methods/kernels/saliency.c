@@ -1,4 +1,5 @@
-/* saliency.c - frame summaries, their change, and the resulting score. */
+/* saliency.c - computes summaries of latent frames, the change from frame to frame (delta), and the
+ * saliency score (saliency.h). */
 #include "methods/kernels/saliency.h"
 
 #include <assert.h>
@@ -8,12 +9,13 @@
 #include "methods/kernels/abs_sum.h"
 #include "methods/kernels/policy_cuda.h"
 
-/* Layout of a state's buffer for up to `cap` frames:
+/* The buffer of a policy state with space for `cap` frames:
  *     summary [cap,H] float | delta [cap] float | score [cap] float
  *     | rank [cap] kvr_ranked | level [cap] byte */
 struct memory {
     int32_t n_heads, cap;
-    int32_t left; /* whether scores are available for the retention of this call */
+    int32_t left; /* whether the retention can still read the scores that the tiers computed in this
+                   * call */
     float data[];
 };
 static_assert(sizeof(struct kvr_ranked) == 8 && _Alignof(struct kvr_ranked) == 4,
@@ -67,13 +69,14 @@ void kvr_frame_fill(const struct kvr_policy_ctx *ctx, int64_t f, uint8_t byte, u
     memset(map + f * ctx->tokens_per_frame, byte, (size_t)kvr_frame_tokens(ctx, f));
 }
 
-/* Grows the buffer to n frames and keeps its contents. After a failure the state is unchanged. */
+/* Enlarges the state's buffer to at least n frames and copies its contents. After a failure the
+ * state is unchanged. */
 static enum kvr_status grow(struct kvr_policy_state *state, struct kvr_dev *dev,
                             const struct kvr_policy_ctx *ctx, int64_t n)
 {
     struct memory *old = state->buf.p, *m;
     struct kvr_buf buf = { 0 };
-    int64_t cap = (n + 15) / 16 * 16; /* a rollout of 42 frames grows three times */
+    int64_t cap = (n + 15) / 16 * 16; /* steps of 16 frames */
 
     if (old && old->n_heads != ctx->n_heads)
         return kvr_fail(KVR_EINTERNAL,
@@ -129,7 +132,8 @@ float kvr_summary_delta(const float *now, const float *before, int n_heads)
     return (float)(change / n_heads) / (mean > 1e-6f ? mean : 1e-6f);
 }
 
-/* Summarises frames [f0, n) of device k and v; synchronises to read the result. */
+/* Computes the summaries of frames [f0, n) on CUDA and copies them to the host, which
+ * synchronises. */
 static enum kvr_status summarise_on_cuda(const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                                          int64_t f0, int64_t n, float *summary)
 {
@@ -153,7 +157,8 @@ static enum kvr_status summarise_on_cuda(const struct kvr_policy_ctx *ctx, struc
     return st;
 }
 
-/* One thread computes a frame, so results do not depend on the number of threads. */
+/* Computes the summaries of frames [f0, n) on the CPU. One thread computes each frame, so results
+ * do not depend on the number of threads. */
 static enum kvr_status summarise_on_cpu(const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                                         int64_t f0, int64_t n, float *summary)
 {
@@ -172,8 +177,8 @@ static enum kvr_status summarise_on_cpu(const struct kvr_policy_ctx *ctx, struct
 typedef enum kvr_status summarise_fn(const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                                      int64_t f0, int64_t n, float *summary);
 
-/* Summarises frames [f0, n) of k and v, which start at token new0, into summary [n - f0, H]. After
- * a failure nothing has been written. */
+/* Computes the summaries of frames [f0, n): summary [n - f0, H]. The first token of ctx->k and
+ * ctx->v is token new0. After a failure `summary` is unchanged. */
 static enum kvr_status summarise(const struct kvr_policy_ctx *ctx, struct kvr_dev *dev, int64_t f0,
                                  int64_t n, float *summary)
 {
@@ -191,7 +196,8 @@ static void set_ones(float *x, int64_t first, int64_t end)
         x[i] = 1;
 }
 
-/* Study: computes all frames again, aligned with the tail of the previous list. */
+/* Computes the deltas of the study's variant: summarises all frames again, and compares the last o
+ * = min(state->n, n) summaries with the last o previous summaries. Other frames have delta 1. */
 static enum kvr_status deltas_study(const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                                     struct kvr_policy_state *state, int64_t n)
 {
@@ -222,8 +228,8 @@ static enum kvr_status deltas_study(const struct kvr_policy_ctx *ctx, struct kvr
     return KVR_OK;
 }
 
-/* Intended: compares each new frame once with its predecessor. A chunk that is stored again
- * replaces its earlier values. */
+/* Computes the deltas of the intended variant: compares each frame of the new chunk with the frame
+ * before it. If a chunk is stored again, its deltas are computed again. */
 static enum kvr_status deltas_intended(const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                                        struct kvr_policy_state *state, int64_t n)
 {
@@ -243,7 +249,7 @@ static enum kvr_status deltas_intended(const struct kvr_policy_ctx *ctx, struct 
     return KVR_OK;
 }
 
-/* torch.linspace(0, 1, n)[i] in float, computed from the nearer end. */
+/* Returns torch.linspace(0, 1, n)[i] in float. As in torch, it is computed from the nearer end. */
 static float linspace(int64_t i, int64_t n)
 {
     const float step = n > 1 ? 1.0f / (float)(n - 1) : 0;
@@ -278,8 +284,8 @@ enum kvr_status kvr_saliency_score(const struct kvr_saliency_rule *rule,
         KVR_TRY(deltas_intended(ctx, dev, state, n));
     else if (rule->every_call || state->n_planned != n)
         KVR_TRY(deltas_study(ctx, dev, state, n));
-    /* Unchanged deltas give the same scores and the same plan, so the study's `on_growth` only
-     * needs to keep the deltas. */
+    /* If the deltas are not computed again (every_call is false and n is unchanged), the scores do
+     * not change either. */
     for (int64_t f = 0; f < n; f++)
         score_of(m)[f] = (float)rule->delta_weight * delta_of(m)[f] +
                          (float)rule->recency_weight * linspace(f, n);

@@ -1,4 +1,5 @@
-/* topk.c - ranks items by a total order. */
+/* topk.c - sorts items by descending score, or selects the k best. NaN ranks first; of equal scores
+ * the lower index ranks first. */
 #include "methods/kernels/topk.h"
 
 #include <math.h>
@@ -23,8 +24,8 @@ void kvr_topk(struct kvr_ranked *item, int64_t n)
         qsort(item, (size_t)n, sizeof *item, better_first);
 }
 
-/* Returns the total order of an item as an integer, which is smallest for the best item. The
- * integer contains the float's bits and then the index. */
+/* Maps an item to an integer such that a better item has a smaller integer. The upper 32 bits
+ * depend on the score, the lower 32 bits are the index. */
 static uint64_t place_of(struct kvr_ranked r)
 {
     uint32_t bits = 0, down;
@@ -33,7 +34,8 @@ static uint64_t place_of(struct kvr_ranked r)
         return (uint32_t)r.index;
     if (r.score != 0) /* +0 and -0 compare equal */
         memcpy(&bits, &r.score, sizeof bits);
-    down = bits >> 31 ? bits : ~bits & 0x7fffffff; /* -0 after +0, inf first but not 0 */
+    down = bits >> 31 ? bits : ~bits & 0x7fffffff; /* larger scores get smaller integers; only NaN
+                                                    * gets 0 */
     return (uint64_t)down << 32 | (uint32_t)r.index;
 }
 
@@ -42,8 +44,9 @@ static uint64_t middle_of(uint64_t a, uint64_t b, uint64_t c)
     return a < b ? (b < c ? b : a < c ? c : a) : (a < c ? a : b < c ? c : b);
 }
 
-/* Hoare's partition by a value in the array: items before the returned end are not after the pivot,
- * the others not before it; both sides are non-empty. */
+/* Partitions the items by Hoare's scheme, and returns the size of the left side. No item on the
+ * left side is worse than the pivot, no item on the right side is better. Both sides are non-
+ * empty. */
 static int64_t part_at(struct kvr_ranked *item, int64_t n)
 {
     const uint64_t pivot =
@@ -71,8 +74,8 @@ void kvr_best(struct kvr_ranked *item, int64_t n, int64_t k)
 {
     enum { FEW = 16, TRIES = 64 };
 
-    /* Hoare's quickselect; falls back to a sort if partitions stay unbalanced, as for adversarial
-     * orders. */
+    /* Quickselect. After TRIES partitions, which only an adversarial order requires, the rest is
+     * sorted. */
     for (int tries = 0; k > 0 && k < n && n > FEW && tries < TRIES; tries++) {
         const int64_t left = part_at(item, n);
 

@@ -1,15 +1,18 @@
-/* attention.c - attention received from clean-pass queries, accumulated in one of five ways.
+/* attention.c - the scores `attention_*`: the softmax weights that a token receives from the
+ * queries of cache-update (clean) passes. The five scores differ in how they accumulate weights.
  *
- *     sum      over the queries of all chunks since the token was written (H2O, arXiv:2306.14048)
- *     mean     the same divided by the number of those queries, so that age does not count
- *     max      the largest single weight
- *     window   of the newest chunk's queries only, max-pooled over neighbours (SnapKV,
- *              arXiv:2404.14469; the observation window is the newest chunk)
- *     causal   (diag + low) / 2: the largest weight within the token's own chunk, and the largest
- *              from later chunks so far (PaFu-KV, arXiv:2601.21896, without queries of earlier
- *              chunks, which do not exist in a causal rollout)
+ *     sum      sum of the weights from all queries since the token was written (H2O,
+ *              arXiv:2306.14048)
+ *     mean     that sum divided by the number of these queries, which makes tokens of different
+ *              age comparable
+ *     max      largest weight from any query since the token was written
+ *     window   sum of the weights from the newest chunk's queries, max-pooled over neighbouring
+ *              tokens (SnapKV, arXiv:2404.14469, with the newest chunk as observation window)
+ *     causal   (diag + low) / 2, where diag is the largest weight from queries of the token's own
+ *              chunk, and low the largest weight from later chunks (PaFu-KV, arXiv:2601.21896,
+ *              which also uses queries of earlier chunks; a causal rollout has none)
  *
- * Rows of weights sum to 1, so values of different chunks are comparable. */
+ * The weights of a query sum to 1, so scores of different chunks are comparable. */
 #include "methods/scores/score.h"
 
 static float largest(float a, float b)
@@ -25,7 +28,7 @@ static void rate_sum(const struct kvr_score_job *job)
     }
 }
 
-/* Sampled queries since the token was written, from its own chunk to the newest. */
+/* Returns the number of sampled queries from the token's own chunk to the newest chunk. */
 static float queries_met(const struct kvr_score_job *job, int64_t token)
 {
     const struct kvr_policy_ctx *ctx = job->ctx;

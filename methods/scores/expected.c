@@ -1,18 +1,21 @@
-/* expected.c - expected attention from future queries (kvpress's ExpectedAttention,
- * arXiv:2510.00636), times the norm of the value.
+/* expected.c - the score `expected`: expected attention from future queries, times the norm of the
+ * value (kvpress's ExpectedAttention, arXiv:2510.00636).
  *
- * For Gaussian queries of mean m and covariance C, E[e^(q . k / sqrt(D))] is
+ * For Gaussian queries q with mean m and covariance C, the expectation of e^(q . k / sqrt(D)) is
+ * e^l, and the score is computed from l:
  *
- *     e^l,   l = m . k / sqrt(D) + k^T C k / (2 D)        score = softmax over tokens of l, times ||v||
+ *     l     = m . k / sqrt(D) + k^T C k / (2 D)
+ *     score = softmax of l over the tokens, times ||v||
  *
- * Mean and covariance are those of the newest chunk's queries after RoPE; kvpress takes them before
- * RoPE and applies the mean rotation of the next 512 positions. With several heads the score is
- * their mean. */
+ * The mean and covariance are computed from the newest chunk's queries after RoPE. kvpress computes
+ * them before RoPE, and rotates them by the mean RoPE rotation of the next 512 positions. If
+ * several heads are scored together, the score is the mean over these heads. */
 #include <math.h>
 
 #include "methods/scores/score.h"
 
-/* mean [D] and covariance [D,D] of the new chunk's queries of KV head h, over its query heads. */
+/* Computes the mean [D] and the covariance `spread` [D,D] of the new chunk's queries in all query
+ * heads that share KV head h. */
 static void take_moments(const struct kvr_policy_ctx *ctx, int h, float *mean, float *spread)
 {
     const int d = ctx->head_dim, per = ctx->n_query_heads / ctx->n_heads;
@@ -74,7 +77,7 @@ static void rate(const struct kvr_score_job *job)
     for (int64_t i = 0; i < job->n; i++)
         job->score[i] = 0;
     if (!ctx->q || !ctx->all_keys || !ctx->all_values)
-        return; /* without queries all scores are 0, and the oldest tokens remain */
+        return; /* without queries all scores are 0, so the oldest tokens are retained */
     for (int h = job->h0; h < job->h0 + job->n_heads; h++) {
         double top = -INFINITY, total = 0;
 

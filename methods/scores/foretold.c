@@ -1,6 +1,7 @@
 /* foretold.c - NOT CAUSAL: an oracle score per token from a complete earlier run (PaFu-KV's
- * spatio-temporal salience, arXiv:2601.21896, harness/workload/salience.h). It bounds what a causal
- * score could reach; it is no method, since it needs the finished video. */
+ * spatio-temporal salience, arXiv:2601.21896, harness/workload/salience.h). It is an upper bound
+ * for causal scores, and not a usable method, because it needs the attention of the finished
+ * video. */
 #include "methods/scores/score.h"
 
 static void rate(const struct kvr_score_job *job)

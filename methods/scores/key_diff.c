@@ -1,12 +1,13 @@
-/* key_diff.c - keeps keys unlike the others: score = -cos(k, mean key), averaged over heads
- * (KeyDiff, arXiv:2504.15364). The mean is over the key's own chunk: older keys are already coded,
- * and their scores are kept. */
+/* key_diff.c - the score `key_diff`: -cos(k, mean key), averaged over heads, so keys that differ
+ * from the mean are retained (KeyDiff, arXiv:2504.15364). The mean is over the keys of the token's
+ * own chunk. The score is computed once, when the chunk is new, because older keys are already
+ * quantized. */
 #include <math.h>
 #include <string.h>
 
 #include "methods/scores/score.h"
 
-/* The mean key of head h over the new chunk, into work [D]. */
+/* Computes the mean [D] of the new chunk's keys in head h. */
 static void mean_key(const struct kvr_score_job *job, int h, float *mean)
 {
     const int d = job->ctx->head_dim;

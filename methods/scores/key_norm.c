@@ -1,5 +1,5 @@
-/* key_norm.c - keeps keys of small norm: score = -||k||, averaged over heads (KNorm,
- * arXiv:2406.11430: keys of small norm receive the most attention). */
+/* key_norm.c - the score `key_norm`: -||k||, averaged over heads. It retains keys of small norm,
+ * which receive the most attention (KNorm, arXiv:2406.11430). */
 #include <math.h>
 
 #include "methods/scores/score.h"

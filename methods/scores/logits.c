@@ -1,11 +1,12 @@
-/* logits.c - sum_r q_r . k_j over the newest chunk's queries, before softmax (Deep Forcing,
- * arXiv:2512.05081). Queries are summed first, so each token costs one dot product per head. With
- * several heads the score is their sum.
+/* logits.c - the score `logits` of token j: the sum over the newest chunk's queries of q . k_j,
+ * before softmax (Deep Forcing, arXiv:2512.05081). The queries are summed first, so that a token
+ * needs only one dot product per head. If several heads are scored together, the score is the sum
+ * over these heads.
  *
- * Queries and keys are taken after RoPE, as in attention. */
+ * Queries and keys are read after RoPE, as in attention. */
 #include "methods/scores/score.h"
 
-/* sum[D] <- sum of the new chunk's queries of KV head h, over its query heads. */
+/* Computes sum [D]: the sum of the new chunk's queries in all query heads that share KV head h. */
 static void sum_queries(const struct kvr_policy_ctx *ctx, int h, float *sum)
 {
     const int d = ctx->head_dim, per = ctx->n_query_heads / ctx->n_heads;
@@ -30,7 +31,7 @@ static void rate(const struct kvr_score_job *job)
     for (int64_t i = 0; i < job->n; i++)
         job->score[i] = 0;
     if (!ctx->q || !ctx->all_keys)
-        return; /* without queries all scores are 0, and the oldest tokens remain */
+        return; /* without queries all scores are 0, so the oldest tokens are retained */
     for (int h = job->h0; h < job->h0 + job->n_heads; h++) {
         sum_queries(ctx, h, sum);
         for (int64_t i = 0; i < job->n; i++) {

@@ -1,5 +1,5 @@
-/* random.c - the control: each token has a fixed random number, so the retained tokens are a
- * uniform sample of all written ones. */
+/* random.c - the score `random`, a control: each token has a fixed random score, so the retained
+ * tokens are a uniform sample of all written tokens. */
 #include "harness/core/rng.h"
 #include "methods/scores/score.h"
 

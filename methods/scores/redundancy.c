@@ -1,12 +1,13 @@
-/* redundancy.c - keeps tokens that receive attention and differ from the others (FlowCache,
- * arXiv:2602.10825, section 4.2, after R-KV):
+/* redundancy.c - the score `redundancy`: attention received minus similarity to the other keys
+ * (FlowCache, arXiv:2602.10825, section 4.2, after R-KV). For token i of T stored tokens:
  *
  *     I_i   = mean over queries of their weight on i, max-pooled over neighbours
  *     R     = softmax over tokens of (k^_i . sum_j k^_j - 1) / T,     k^ = k / ||k||
  *     score = lambda I - (1 - lambda) R
  *
- * The sum is computed first, so the cost is T D instead of T^2 D. With a position weight (`weight`)
- * the score minus its minimum is multiplied by it, as in the authors' code. */
+ * sum_j k^_j is computed once, so the cost is T D instead of T^2 D. With the option `weight`, the
+ * score minus the minimum over all tokens is multiplied by the token's position weight (enum
+ * kvr_place_weight), as in the authors' code. */
 #include <math.h>
 #include <string.h>
 
@@ -28,7 +29,7 @@ static double norm(const float *k, int d)
     return sqrt(sum);
 }
 
-/* r [n]: the softmax of head h; sum [D] is scratch. */
+/* Computes R of all tokens in head h: r [n]. sum [D] is scratch. */
 static void redundancy(const struct kvr_score_job *job, int h, float *r, float *sum)
 {
     const int d = job->ctx->head_dim;
@@ -58,7 +59,7 @@ static void redundancy(const struct kvr_score_job *job, int h, float *r, float *
         r[i] = (float)(exp(r[i] - top) / total);
 }
 
-/* Returns the position weight of the i-th of n tokens. */
+/* Returns the position weight of stored token i of n. */
 static double place_weight(const struct kvr_score_opts *o, int64_t i, int64_t n)
 {
     const double x = n > 1 ? (double)i / (double)(n - 1) : 0;

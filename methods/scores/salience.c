@@ -1,6 +1,6 @@
-/* salience.c - a trained head predicts the salience of each new token (PaFu-KV, arXiv:2601.21896,
- * section 5.2, Salience Estimation Head). The head predicts the salience of a token only once, when
- * the token is new. */
+/* salience.c - the score `salience`: a trained network, the salience head, predicts the salience of
+ * each token from its query, key and value (PaFu-KV, arXiv:2601.21896, section 5.2). The prediction
+ * is made once, when the token is new. */
 #include "methods/kernels/salience_head.h"
 #include "methods/scores/score.h"
 
@@ -8,7 +8,8 @@ static void rate(const struct kvr_score_job *job)
 {
     const struct kvr_policy_ctx *ctx = job->ctx;
 
-    /* The new chunk's tokens come last and are complete. Without queries there is no prediction. */
+    /* All tokens of the new chunk are stored, at the end of the list. Without queries their score
+     * is 0. */
     if (job->head && ctx->q && job->n > job->first_new)
         kvr_salience_head_score(job->head, ctx->q, ctx->k, ctx->v, job->n - job->first_new,
                                 job->memory + job->first_new);

@@ -1,4 +1,4 @@
-/* score.c - the table of scores and their common helpers. */
+/* score.c - the table of scores, and functions that several scores use. */
 #include "methods/scores/score.h"
 
 #include <string.h>

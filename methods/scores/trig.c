@@ -1,19 +1,20 @@
-/* trig.c - expected attention from mean queries, by RoPE pair (after TriAttention,
- * arXiv:2604.04921).
+/* trig.c - the score `trig`: expected attention from future queries, computed per RoPE pair from
+ * the mean query (after TriAttention, arXiv:2604.04921).
  *
- * Before RoPE, pair p of the queries has the mean Q_p, a complex number, and the mean magnitude
- * L_p. A query of that mean at another position has the product Re(Q_p e^(i w_p position) K_p*)
- * with pair K_p of a rotated key, so
+ * A RoPE pair p of channels is a complex number, which RoPE multiplies by e^(i w_p position). Let
+ * Q_p be the mean and L_p the mean magnitude of pair p of the queries before RoPE, and K_p pair p
+ * of a key after RoPE. At a given position, the mean query and the key have the dot product sum
+ * over p of Re(Q_p e^(i w_p position) K_p*). The score is
  *
  *     score = sum over p of  Re(Q_p T_p K_p*) + (L_p - |Q_p|) |K_p|
  *
- * where T_p is the mean of e^(i w_p position) over future positions: frames 1, 2, 4, .. 64 after
- * the newest, every row and every column. The second term covers the part of the queries without a
- * preferred direction.
+ * where T_p is the mean of e^(i w_p position) over future positions: 1, 2, 4, .. 64 frames after
+ * the newest frame, and all rows and columns. The second term accounts for the part of the queries
+ * that cancels in the mean Q_p.
  *
- * The authors calibrate Q and L on texts, with distances 1, 2, 4, .. 65536 tokens; here they come
- * from the newest chunk. How they treat rows and columns is not known. With several heads the score
- * is their sum. */
+ * The authors calibrate Q and L on texts, and average T over distances of 1, 2, 4, .. 65536 tokens.
+ * Here Q and L are computed from the newest chunk's queries. The paper does not say how to treat
+ * rows and columns. If several heads are scored together, the score is the sum over these heads. */
 #include <math.h>
 
 #include "methods/kernels/rope.h"
@@ -25,7 +26,8 @@ struct query {
     double re[MAX_PAIRS], im[MAX_PAIRS], size[MAX_PAIRS];
 };
 
-/* Takes the means over the new chunk's queries of KV head h, rotated back. */
+/* Computes Q_p (re, im) and L_p (size) from the new chunk's queries in all query heads that share
+ * KV head h. The queries' RoPE rotation is undone first. */
 static void take_means(const struct kvr_policy_ctx *ctx, int h, int row, struct query *out)
 {
     const int d = ctx->head_dim, per = ctx->n_query_heads / ctx->n_heads, S = ctx->tokens_per_frame;
@@ -52,7 +54,7 @@ static void take_means(const struct kvr_policy_ctx *ctx, int h, int row, struct 
     }
 }
 
-/* Adds e^(i w position) of pairs [first, end) at one position to the means over n positions. */
+/* Adds e^(i w_p position) / n to the means re[p] + i im[p] of pairs [first, end). */
 static void add_position(int d, const int position[3], int first, int end, int n, double *re,
                          double *im)
 {
@@ -65,7 +67,8 @@ static void add_position(int d, const int position[3], int first, int end, int n
     }
 }
 
-/* T_p: times, rows and columns have separate pairs (kernels/rope.h). */
+/* Computes T_p = re[p] + i im[p]. A pair rotates along time, rows or columns only (kernels/rope.h),
+ * so each mean is over one axis. */
 static void take_places(const struct kvr_policy_ctx *ctx, int row, double *re, double *im)
 {
     const int d = ctx->head_dim, half = d / 2, side = half / 3, S = ctx->tokens_per_frame;
@@ -84,7 +87,7 @@ static void take_places(const struct kvr_policy_ctx *ctx, int row, double *re, d
         add_position(d, (const int[]){ 0, 0, x }, half - side, half, row, re, im);
 }
 
-/* Q_p <- Q_p T_p; size <- L_p - |Q_p|. */
+/* Replaces Q_p by Q_p T_p, and L_p by L_p - |Q_p|. */
 static void look_ahead(struct query *q, int pairs, const double *re, const double *im)
 {
     for (int p = 0; p < pairs; p++) {
@@ -120,7 +123,7 @@ static void rate(const struct kvr_score_job *job)
         job->score[i] = 0;
     if (!ctx->q || !ctx->all_keys || d > 2 * MAX_PAIRS ||
         kvr_frame_row("keep", ctx->tokens_per_frame, 0, &row) != KVR_OK)
-        return; /* without queries all scores are 0, and the oldest tokens remain */
+        return; /* without queries all scores are 0, so the oldest tokens are retained */
     take_places(ctx, row, re, im);
     for (int h = job->h0; h < job->h0 + job->n_heads; h++) {
         take_means(ctx, h, row, &q);
