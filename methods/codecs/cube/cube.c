@@ -1,10 +1,10 @@
-/* cube.c - the shift `cube`: subtracts every channel's mean over a small space-time cube of tokens,
- * stored in E4M3. The indexing is in cube.h, the kernels in cube_cuda.cu.
+/* cube.c - the shift `cube`: subtracts, per channel, the mean over a small cube of frames x rows x
+ * columns. The means are stored in E4M3. The indexing is in cube.h, the kernels in cube_cuda.cu.
  *
- * DeltaQuant's decomposition (CVPR 2026) applied to a cache; the original quantizes activations
- * with 8-bit means and 4-bit differences in cubes of 4 x 1 x 4 and 4 x 2 x 8 tokens. For chunks of
- * 3 frames of 30 x 52 tokens the cubes are 3 x 2 x 4, a third of a bit per element. The stored
- * number is subtracted, so that decoding adds exactly the same value. */
+ * DeltaQuant (CVPR 2026) quantizes activations in this way, with 8-bit means and 4-bit differences
+ * in cubes of 4 x 1 x 4 and 4 x 2 x 8 tokens. For chunks of 3 frames of 30 x 52 tokens, the default
+ * cubes are 3 x 2 x 4 tokens, so the means cost 1/3 bit per element. The mean is rounded to E4M3
+ * before it is subtracted, so that decoding adds exactly the same value. */
 #include "methods/codecs/cube/cube.h"
 
 #include "methods/kernels/rope.h"
@@ -66,7 +66,7 @@ static struct cube cube_of_job(const struct kvr_stage_job *job)
     return g;
 }
 
-/* Returns KVR_EUNSUPPORTED if the option `row` does not divide a frame. */
+/* Returns KVR_EUNSUPPORTED if a frame is not divisible into rows of `row` tokens. */
 static enum kvr_status check_row(const struct kvr_stage_job *job)
 {
     const struct cube_opts *o = job->opts;
@@ -83,7 +83,8 @@ static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
     *out = (struct kvr_layout){ .bytes.meta = (size_t)(g.deep * g.down * g.across * g.channels) };
 }
 
-/* Subtracts the means of channels [first, first + n) of cube i; n is at most PIECE. */
+/* Stores the means of channels [first, first + n) of cube i and subtracts them from x; n is at most
+ * PIECE. */
 enum { PIECE = 64 };
 static void take_off(const struct cube *g, int64_t i, int64_t first, int64_t n, float *x,
                      uint8_t *mean)

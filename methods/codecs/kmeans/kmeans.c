@@ -1,21 +1,21 @@
-/* kmeans.c - the shift `kmeans`: subtracts the nearest of K centroids from every head of every
- * token, repeatedly for several stages (Quant VideoGen, arXiv:2602.02958).
+/* kmeans.c - the shift `kmeans`: subtracts from each head's vector of each token the nearest of K
+ * centroids, and repeats this on the residual in several stages (Quant VideoGen, arXiv:2602.02958).
  *
- * Stored: labels [S,T,H], one byte each; centroids [S,H,K,D] BF16. Per stage and head, on the
- * residual of the previous stages:
+ * With S stages and T tokens, the labels [S,T,H] are stored in one byte each, and the centroids
+ * [S,H,K,D] in BF16. For each stage and head, with x the residual after the previous stages:
  *
  *     centroids = K tokens, drawn with replacement from the seed
  *     `iterations` times:   label = nearest centroid, lowest index on ties
  *                           centroid = BF16(mean of its tokens); unchanged if it has none
  *     x -= centroid[label]
  *
- * Distances are max(0, |x|^2 + |c|^2 - 2 x.c). Sums over channels run in order in FP32, sums over
- * tokens in order in FP64: the same bytes on every device and for any number of threads. Decoding
- * adds the centroids stage by stage to the decoded grid. A block of fewer than K tokens has one
- * centroid per token.
+ * Distances are max(0, |x|^2 + |c|^2 - 2 x.c). Sums over channels are in FP32 and sums over tokens
+ * in FP64, both in index order. Therefore the encoded bytes are the same on every device and for
+ * any number of threads. Decoding adds the centroids of all stages to the values that the grid
+ * decodes. A block with fewer than K tokens has one centroid per token.
  *
  * left=bf16 rounds the residual to BF16 before the next stage or the grid, as in Quant VideoGen's
- * code. That code stops early when few labels change; here all iterations run. */
+ * code. That code stops as soon as few labels change. Here `iterations` iterations always run. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -67,8 +67,8 @@ static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
     };
 }
 
-/* Scratch of a head. The centroids are stored as [D,K], so that one loop computes the distances to
- * all centroids. */
+/* Scratch for one head. `centre` has the centroids as [D,K], so that one loop over K computes the
+ * distances to all centroids. */
 struct workspace {
     float *centre, *norm, *dot;
     double *sum;

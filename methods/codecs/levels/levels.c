@@ -1,11 +1,14 @@
-/* levels.c - codebooks: each stage is a table of levels, x^ = level[q] s.
+/* levels.c - the stages with a fixed codebook of levels. Code q decodes to x^ = level[q] s, where s
+ * is the scale of the element's group.
  *
- * `group` channels of a head of a token share the FP16 scale s = max |x| / max |level|, rounded to
- * nearest and at most 65504. A code q is the index of the level nearest to x / s; ties go to the
- * lower one. With compute=bf16 quotient and product are rounded to BF16. A NaN or an infinity makes
- * its group's scale NaN, so the whole group decodes to NaN.
+ * A group is `group` consecutive channels of one head and token. Its scale s = max |x| / max
+ * |level| is rounded to FP16 and at most 65504. Code q is the index of the level nearest to x / s;
+ * of two equally near levels, it is the lower. With compute=bf16, x / s and level[q] s are rounded
+ * to BF16. If a group has a NaN or an infinity, its scale is NaN and the whole group decodes to
+ * NaN.
  *
- * Bytes: codes as in pack.h; meta = scales [T * C / group] FP16. Both readings are the same. */
+ * Stored are the codes, packed as in pack.h, and the scales [T * C / group] in FP16. The study's
+ * variant and the intended variant are the same. */
 #include <math.h>
 
 #include "methods/codec.h"
@@ -64,7 +67,7 @@ static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
     };
 }
 
-/* The quantization error is measured, because quantization cells have different widths. */
+/* Corrections must measure the quantization error, because the distances between levels differ. */
 static void noise(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
                   struct kvr_coding_noise *out)
 {
@@ -93,7 +96,8 @@ static kvr_f16 scale_of(const float *x, int n, float top)
     return h < 0x7c00 ? h : 0x7bff;
 }
 
-/* Computes the codes of n values. A code is the number of decision bounds below the value. */
+/* Computes the codes of n values x with scale s. A code is the number of decision bounds, the
+ * midpoints between levels, that are less than x / s. */
 static void code(const float *x, int n, float s, const float *bound, int n_levels, bool bf16,
                  uint8_t *codes)
 {

@@ -1,14 +1,14 @@
-/* lowrank.c - the stages `lowrank`, which stores each token's coordinates along the leading
- * principal directions of the block and head, and `principal`, whose directions may come from a
- * calibration. The format is in lowrank.h.
+/* lowrank.c - the stages `lowrank` and `principal`, which store each token's coordinates along the
+ * leading principal directions of its head. `lowrank` computes the directions of each block.
+ * `principal` may read them from a calibration file instead. The format is in lowrank.h.
  *
- * The directions are the eigenvectors of the covariance of the block's tokens with the largest
- * eigenvalues (cyclic Jacobi in FP64; the earlier one on ties), with signs chosen so that the
- * largest component is positive. Coordinates use the directions as stored. This is a negative
- * control: exact coordinates in few directions, everything else dropped, after xKV
- * (arXiv:2503.18893), which works across the heads of several layers. A head with a non-finite
- * value decodes to NaN. Calibrated directions are stored with each block as its own would be.
- * Device blocks are encoded on the host. */
+ * The directions are the eigenvectors with the largest eigenvalues of the covariance of the block's
+ * tokens, computed by cyclic Jacobi rotations in FP64. Signs are chosen so that the component of
+ * largest magnitude is positive. The coordinates are computed from the stored BF16 directions. The
+ * stage is a negative control: it stores few directions almost exactly and drops all others. It
+ * follows xKV (arXiv:2503.18893), which shares directions between the heads of several layers. A
+ * head with a NaN or an infinity decodes to NaN. Directions from a calibration file are also stored
+ * with each block. CUDA blocks are encoded on the host. */
 #include "methods/codecs/lowrank/lowrank.h"
 
 #include <stdio.h>
@@ -68,7 +68,7 @@ static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
     };
 }
 
-/* Scratch of a head: covariance and eigenvectors [D][D]. */
+/* Scratch for one head: covariance a [D][D], eigenvectors v [D][D] and mean [D]. */
 struct workspace {
     double *a, *v, *mean;
     float *u; /* directions [D][D] */
@@ -103,7 +103,8 @@ static void rotate(int d, double *a, double *v, int p, int q)
     }
 }
 
-/* Leaves the eigenvalues on the diagonal of a and the eigenvectors in the rows of v. */
+/* Diagonalises the symmetric matrix a [D][D]. Its diagonal receives the eigenvalues, the rows of v
+ * receive the eigenvectors. */
 static void diagonalise(int d, double *a, double *v)
 {
     double size = 0;
@@ -128,7 +129,8 @@ static void diagonalise(int d, double *a, double *v)
     }
 }
 
-/* Returns false if the head has a non-finite value. */
+/* Computes the mean and the unnormalised covariance of a head. Returns false if the head has a NaN
+ * or an infinity. */
 static bool covariance(const struct lowrank *g, const float *x, int h, const struct workspace *r)
 {
     const int64_t step = (int64_t)g->n_heads * g->d;
@@ -156,7 +158,8 @@ static bool covariance(const struct lowrank *g, const float *x, int h, const str
     return true;
 }
 
-/* Writes the direction [D] of the largest remaining eigenvalue, and removes that eigenvalue. */
+/* Writes the eigenvector of the largest eigenvalue to u [D], and replaces this eigenvalue by
+ * -infinity. */
 static void next_direction(int d, double *a, const double *v, float *u)
 {
     int best = 0, top = 0;
@@ -188,8 +191,9 @@ static bool is_finite(const struct lowrank *g, const float *x, int h)
     return true;
 }
 
-/* A head's mean and directions as stored; if the head is not finite, directions 0 and mean NaN.
- * basis [1 + D][D]: from a calibration; NULL: fitted to the block. */
+/* Writes the stored mean and directions of a head: [1 + rank][D] BF16. They are copied from `basis`
+ * [1 + D][D], or computed from the block if `basis` is NULL. If the head has a NaN or an infinity,
+ * the mean is NaN and the directions are 0. */
 static void fit_head(const struct lowrank *g, const float *x, int h, const float *basis,
                      const struct workspace *r, kvr_bf16 *mean)
 {
@@ -225,7 +229,9 @@ static void code_head(const struct lowrank *g, const float *x, int h, const floa
         }
 }
 
-/* The calibration of a layer: *basis [H][1 + D][D], borrowed from *f; NULL if there is none. */
+/* Opens the calibration file of the option `basis`. *basis receives the layer's means and
+ * directions [H][1 + D][D], which are valid until *f is closed. Both are NULL if the option names
+ * no file. */
 static enum kvr_status open_basis(const struct kvr_stage_job *job, struct kvr_st **f,
                                   const float **basis)
 {
@@ -306,7 +312,8 @@ KVR_READ_CUDA(lowrank)
 
 const struct kvr_stage kvr_stage_lowrank = {
     KVR_CODED_STAGE(lowrank), .title = "coordinates along the block's principal directions",
-    .noise = kvr_noise_measured, /* the part that is dropped is not independent noise per element */
+    .noise = kvr_noise_measured, /* the error in dropped directions is correlated between
+                                  * channels */
 };
 
 const struct kvr_stage kvr_stage_principal = {

@@ -1,10 +1,12 @@
 /* mean.c - two shifts: `mean` subtracts every channel's mean over the block's tokens and stores it
- * in FP16; `demean` subtracts a head's mean over its own channels and does not store it.
+ * in FP16; `demean` subtracts, from each head of each token, its mean over the channels and does
+ * not store it.
  *
- * `mean` subtracts the rounded FP16 number, so that decoding adds exactly the same value. A common
- * mean of all keys would cancel in the softmax (SageAttention, arXiv:2410.02367, section 4.2);
- * blocks have different means, so they are added back. `demean` exists because LongLive-2 ships it:
- * it changes a score by -mean(k) sum q / sqrt(D), which nothing undoes. */
+ * `mean` rounds the mean to FP16 before it subtracts it, so that decoding adds exactly the same
+ * value. If all keys had the same mean subtracted, the change would cancel in the softmax
+ * (SageAttention, arXiv:2410.02367, section 4.2). Blocks have different means, so decoding must add
+ * them back. LongLive-2 uses `demean`. It changes the score of a query q and a key k by -mean(k)
+ * sum_c q_c / sqrt(D), which is not corrected anywhere. */
 #include "methods/codecs/mean/demean.h"
 #include "methods/codecs/mean/mean_cuda.h"
 
@@ -25,7 +27,7 @@ static enum kvr_status mean_encode(const struct kvr_stage_job *job, float *x,
     kvr_f16 *mean = out->meta.p;
 
 #pragma omp parallel for schedule(static)
-    /* one thread computes a channel, so the order of its sum is fixed */
+    /* one thread sums a whole channel, so the summation order is fixed */
     for (int64_t c = 0; c < channels; c++) {
         double sum = 0;
         float m;

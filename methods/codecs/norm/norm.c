@@ -1,9 +1,10 @@
-/* norm.c - the shift `norm`: divides every token by its norm over all heads, stored in FP16. The
- * arithmetic is in norm.h, the kernels in norm_cuda.cu.
+/* norm.c - the shift `norm`: divides each token's vector by its L2 norm over all heads. The norm is
+ * stored in FP16. The arithmetic is in norm.h, the kernels in norm_cuda.cu.
  *
- * OScaR (arXiv:2605.19660) quantizes keys per channel after this: otherwise tokens of large norm
- * set the scale of their group. The divisor is the stored FP16 number. Decoding scales the grid's
- * error by the norm, so corrections need a measured noise model. */
+ * OScaR (arXiv:2605.19660) divides keys by their norm before it quantizes them per channel.
+ * Otherwise tokens with a large norm would determine the scales of their groups. The divisor is the
+ * norm rounded to FP16. Decoding multiplies the grid's error by the norm, so corrections must
+ * measure the error. */
 #include "methods/codecs/norm/norm.h"
 
 static struct norm norm_of(const struct kvr_stage_job *job)

@@ -1,18 +1,19 @@
-/* nuq.c - the stages `nuq`, non-uniform levels fitted to the block with exact outliers per vector,
- * and `kvquant`, whose levels may come from a calibration (KVQuant, arXiv:2401.18079). The format
- * is in nuq.h.
+/* nuq.c - the stages `nuq` and `kvquant` (KVQuant, arXiv:2401.18079): non-uniform quantization
+ * levels, with the outliers of each vector in FP16. `nuq` fits the levels to each block. `kvquant`
+ * may read them from a calibration file instead. The format is in nuq.h.
  *
- * Of a vector's n elements, n - kept are quantized: those in the narrowest range lo .. hi that
- * contains so many, the lowest such range on ties. With y = (x - (lo + hi) / 2) / ((hi - lo) / 2)
- * the levels are Lloyd centroids over all vectors, each element weighted by the square of its
- * vector's half range, which minimises the error of x itself. y is histogrammed with integer
- * weights, so that the result does not depend on summation order. norm=true rescales the decoded
- * levels to restore the mean and variance of the quantized elements (KVQuant's Q-Norm); codes do
- * not change.
+ * Of a vector's n elements, n_outliers are outliers. The narrowest range lo .. hi that contains n -
+ * n_outliers elements is quantized; on ties, the lowest such range. An element x is normalised to y
+ * = (x - (lo + hi) / 2) / ((hi - lo) / 2). The levels are Lloyd centroids of y over all vectors.
+ * Each element is weighted by the square of its vector's half range (hi - lo) / 2, which minimises
+ * the squared error of x. y is collected in a histogram with integer weights, so the result does
+ * not depend on the summation order. norm=true rescales the levels for decoding, so that the mean
+ * and variance of the quantized elements are preserved (KVQuant's Q-Norm). Codes do not change.
  *
- * KVQuant fits levels to calibration texts with Fisher weights, and key ranges as well. Here ranges
- * are always the block's, and weights are as above, in a calibration too, since there are no
- * gradients. Device blocks are encoded on the host. */
+ * KVQuant fits levels, and the ranges of keys, to calibration texts, and weights elements by Fisher
+ * information. Here ranges are always computed from the block. A calibration uses the weights
+ * above, because gradients for Fisher weights are not available. CUDA blocks are encoded on the
+ * host. */
 #include "methods/codecs/nuq/nuq.h"
 
 #include <stdlib.h>
@@ -55,7 +56,7 @@ static const struct kvr_opt kvquant_options[] = {
     { 0 }
 };
 
-/* Whether the stage has the option and a file; `nuq` has no such option. */
+/* Returns whether the levels are read from a file, which only `kvquant` supports. */
 static bool has_table(const struct nuq_opts *o)
 {
     return kvr_calibration_is_file(o->levels);
@@ -112,7 +113,8 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Computes the range and the outliers of a vector; `sorted` is scratch for its elements. */
+/* Computes the range and the outliers of a vector and writes them to params. `sorted` [length] is
+ * scratch. */
 static void fit_vector(const struct nuq *g, const float *x, int64_t vector, float *sorted,
                        uint8_t *params)
 {
@@ -139,8 +141,8 @@ static void fit_vector(const struct nuq *g, const float *x, int64_t vector, floa
     cells_put(params, nuq_middle_at(g, vector) + 2, 2, cells_store(CELLS_F16, half));
     for (int64_t i = 0; i < n && !bad; i++)
         extra -= x[at(g, vector, i)] < lo || x[at(g, vector, i)] > hi;
-    /* With equal elements at an end of the range fewer outliers than `kept` remain; the vector's
-     * first elements fill the list. */
+    /* If several elements equal lo or hi, fewer than n_outliers elements are outside the range. The
+     * vector's first elements then fill the rest of the list. */
     for (int64_t i = 0, k = 0; i < n && k < g->n_outliers; i++) {
         const float v = x[at(g, vector, i)];
         const bool far = !bad && (v < lo || v > hi);
@@ -166,7 +168,7 @@ static bool is_kept(const struct nuq *g, const uint8_t *params, int64_t vector, 
            (int64_t)cells_get(params, nuq_index_at(g, vector, *next), size) == i;
 }
 
-/* Returns y of an element, or 0 if the vector's range is empty. */
+/* Returns y = (x - middle) / half, clamped to [-1, 1], or 0 if half is 0. */
 static float relative(float x, float middle, float half)
 {
     const float y = half > 0 ? (x - middle) / half : 0;
@@ -174,7 +176,8 @@ static float relative(float x, float middle, float half)
     return y < -1 ? -1 : y > 1 ? 1 : y;
 }
 
-/* Returns the largest half range of the block's vectors, which is the unit of the weights. */
+/* Adds the quantized elements of all vectors to the histogram of y. Weights are relative to the
+ * largest half range of the block's vectors, which is returned. */
 static float count(const struct nuq *g, const float *x, const uint8_t *params, uint64_t *bins)
 {
     float most = 0;
@@ -215,8 +218,8 @@ static int nearest(const double *level, int n, double y)
     return q;
 }
 
-/* Computes the mean and standard deviation of the histogram's elements, either as they were or
- * after quantization to `level`. */
+/* Computes the weighted mean and standard deviation of the histogram, after quantization to `level`
+ * [n], or without quantization if `level` is NULL. */
 static void moments(const uint64_t *bins, const double *level, int n, double *mean, double *sd)
 {
     double sum = 0, squares = 0, all = 0;
@@ -257,7 +260,8 @@ void kvr_nuq_fit_levels(const uint64_t *bins, int n, double *level)
     }
 }
 
-/* read [n]: decoded levels. */
+/* Computes the levels for decoding, read [n], which preserve the histogram's mean and standard
+ * deviation (norm=true). */
 static void stretch_levels(const uint64_t *bins, int n, const double *level, double *read)
 {
     double mean, sd, mean_read, sd_read;
@@ -268,7 +272,7 @@ static void stretch_levels(const uint64_t *bins, int n, const double *level, dou
         read[q] = sd_read > 0 ? (level[q] - mean_read) * sd / sd_read + mean : level[q];
 }
 
-/* Computes the ranges and outliers of all vectors. */
+/* Computes the ranges and outliers of all vectors and writes them to params. */
 static enum kvr_status fit_vectors(const struct nuq *g, const float *x, uint8_t *params)
 {
     bool allocated = true;
@@ -308,7 +312,7 @@ enum kvr_status kvr_nuq_count(struct nuq *g, double exact, const float *x, uint6
     return st;
 }
 
-/* level [2^b]: used to choose codes; read [2^b]: used to decode. */
+/* Computes or reads the levels: level [2^bits] for encoding, read [2^bits] for decoding. */
 static enum kvr_status make_levels(const struct kvr_stage_job *job, const struct nuq *g,
                                    const float *x, const uint8_t *params, double *level,
                                    double *read)

@@ -1,25 +1,27 @@
-/* outliers.c - the stage `outliers`: stores elements beyond sigma standard deviations of the block
- * exactly, so that they do not widen the range of the following grid.
+/* outliers.c - the stage `outliers`: stores elements whose magnitude exceeds `sigma` standard
+ * deviations of the block in FP16, so that they do not widen the ranges of the following grid.
  *
- * Entry: FP16 value and int32 flat index (t*H + h)*D + d, ascending. Values in `codes`, indices in
- * `meta`: 6 bytes per element.
+ * An entry is an outlier's FP16 value, stored in `codes`, and its int32 index (t*H + h)*D + d,
+ * stored in `meta`: 6 bytes per outlier. Indices ascend.
  *
- * An element is an outlier if |x| > tau max(sigma, 1e-8). sigma is the population standard
- * deviation, summed in double over fixed pieces, so it does not depend on the number of threads. If
- * there are more than max_ratio T H D, the largest are kept; ties go to lower indices. The grid
- * sees in their place:
+ * An element x is an outlier if |x| exceeds the bound tau max(s, 1e-8), where tau is the option
+ * `sigma` and s the population standard deviation of the block. s is summed in double over pieces
+ * of fixed size, so it does not depend on the number of threads. If there are more than max_ratio T
+ * H D outliers, only the largest are stored; of equal magnitudes, the ones with lower indices. In
+ * place of an outlier, the grid encodes
  *
- *     left=fill    the channel's nearest earlier non-outlier; before the first one, the first;
- *                  0 in a channel of outliers only
+ *     left=fill    the last earlier value of the channel that is not an outlier; if there is none,
+ *                  the first later one; 0 if all values of the channel are outliers
  *     left=clamp   the bound with the element's sign (the study's QAQ)
- *     left=keep    the element itself, which still sets the range (the study's TPTQ)
+ *     left=keep    the outlier itself, which thus still widens the range (the study's TPTQ)
  *
- * In the study reading `fill` and `clamp` compute sigma over the block zero-padded to a multiple of
- * 16 tokens, as QAQ did; `keep` does not, as in TPTQ. In the intended reading a value beyond FP16
- * is stored as +-65504. A block with a NaN or an infinity has no finite sigma and no outliers: its
- * values reach the grid, which turns them into NaN.
+ * In the study's variant, s of `fill` and `clamp` includes zeros that pad the block to a multiple
+ * of 16 tokens, as in QAQ; s of `keep` does not, as in TPTQ. In the intended variant a value beyond
+ * the range of FP16 is stored as +-65504. In a block with a NaN or an infinity, s is not finite and
+ * no element is an outlier. The grid encodes such elements, and its groups decode to NaN.
  *
- * On CUDA encoding synchronises once, because the allocation depends on the number of outliers. */
+ * On CUDA, encoding synchronises once, because the host must know the number of outliers to
+ * allocate their buffers. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -33,7 +35,7 @@ struct outliers_opts {
     int left;
 };
 
-/* In the order of enum kvr_outliers_left. */
+/* Values of the option `left`, in the order of enum kvr_outliers_left. */
 static const char *const left_names[] = { "fill", "clamp", "keep", NULL };
 static const struct kvr_opt options[] = {
     KVR_OPT_FLOAT(struct outliers_opts, sigma, 6, 1, 1000,
@@ -45,8 +47,8 @@ static const struct kvr_opt options[] = {
     { 0 }
 };
 
-/* The block is divided into PIECES pieces of complete spans, independently of the number of
- * threads. */
+/* The elements of a block are divided into PIECES pieces, which threads process in parallel. A
+ * piece consists of whole spans of SPAN elements. */
 enum { PIECES = 64, SPAN = KVR_OUTLIER_SPAN };
 
 struct run {
@@ -77,7 +79,7 @@ static float to_compute(double x, enum kvr_compute compute)
     return compute == KVR_COMPUTE_BF16 ? kvr_bf16_to_f32(kvr_f32_to_bf16((float)x)) : (float)x;
 }
 
-/* Returns the number of padding zeros that sigma includes. */
+/* Returns the number of padding zeros that the standard deviation includes. */
 static int64_t padded_elements(const struct kvr_stage_job *job)
 {
     const struct outliers_opts *o = job->opts;
@@ -103,8 +105,8 @@ static float value_at(const struct kvr_values *x, int64_t e)
     return x->bf16 ? kvr_bf16_to_f32(((const kvr_bf16 *)x->p)[e]) : ((const float *)x->p)[e];
 }
 
-/* Returns the bound for a variance, or NaN if the bound is not finite. The bound is monotonic in
- * the variance. */
+/* Returns the bound of outliers for a variance of the block, or NaN if the bound is not finite. The
+ * bound never decreases when the variance increases. */
 static float bound_of_variance(const struct kvr_stage_job *job, double variance)
 {
     const struct outliers_opts *o = job->opts;
@@ -117,8 +119,8 @@ static float bound_of_variance(const struct kvr_stage_job *job, double variance)
     return to_compute(o->sigma * (double)sigma, job->compute);
 }
 
-/* Returns the bound from the moments `part` of the block's pieces, or NaN if a value of the block
- * is not finite. */
+/* Returns the bound of outliers from the moments part[i] of the block's pieces, or NaN if the block
+ * has a NaN or an infinity. */
 static float bound_of(const struct kvr_stage_job *job, const struct kvr_moments part[PIECES])
 {
     struct kvr_moments all = { 0 };
@@ -144,9 +146,9 @@ static float bound_of_block(const struct kvr_stage_job *job, const float *x, int
     return bound_of(job, part);
 }
 
-/* Selects outliers: all elements with |x| > bound and bits(|x|) > above, and the first `ties`
- * elements with bits(|x|) == above. The bit patterns of positive floats are ordered like the
- * floats. */
+/* A rule that selects outliers: all elements with |x| > bound and bits(|x|) > above, and the first
+ * `ties` elements with bits(|x|) == above. For positive floats, comparing bits as integers is the
+ * same as comparing values. */
 struct choice {
     float bound;
     uint32_t above;
@@ -158,17 +160,19 @@ static inline uint32_t magnitude(float x)
     return kvr_f32_bits(x) & 0x7fffffffu;
 }
 
-/* Candidates of a piece. Their ascending indices are stored from the start of the piece's scratch
- * on, and their values from its end downwards, as long as both fit. */
+/* The elements of a piece whose magnitude exceeds `bound`, which are candidates for outliers. Their
+ * indices are stored upwards from the start of the piece's scratch, their values downwards from its
+ * end, until it is full. */
 struct found {
     float bound;
     int64_t count;
     int32_t *index; /* [count] */
     float *last;    /* the value of candidate i is last[-i] */
-    bool all;       /* false if the candidates did not fit */
+    bool all;       /* false if the scratch was too small for all candidates */
 };
 
-/* Adds the outliers among the m values `some`, which are elements e to e + m - 1. */
+/* Adds values whose magnitude exceeds f->bound to the candidates. `some` [m] has the values of
+ * elements e to e + m - 1 of the block. */
 static void find_some(struct found *f, const float *some, int64_t m, int64_t e)
 {
     const struct kvr_outlier_kernels *k = kvr_outlier_kernels();
@@ -198,7 +202,7 @@ static struct found none_found(struct run r, float bound, float *scratch)
                            .all = true };
 }
 
-/* Prefetches the span that follows the span at e, while the span at e is converted to F32. */
+/* Prefetches the span after the span at element e. */
 static void fetch_next(const struct kvr_values *x, int64_t e, int64_t end)
 {
     const size_t size = x->bf16 ? sizeof(kvr_bf16) : sizeof(float);
@@ -208,8 +212,8 @@ static void fetch_next(const struct kvr_values *x, int64_t e, int64_t end)
         kvr_grid_fetch((const char *)x->p + (size_t)next * size, (size_t)n * size);
 }
 
-/* Reads a piece once for its moments and for candidates: elements beyond half of the bound
- * estimated from its first span. */
+/* Computes the moments of a piece and its candidates in one pass. Candidates are elements that
+ * exceed half of the bound that the piece's first span gives. */
 static void look_at_piece(const struct kvr_stage_job *job, const struct kvr_values *x, struct run r,
                           float *scratch, struct kvr_moments *part, struct found *f)
 {
@@ -230,12 +234,13 @@ static void look_at_piece(const struct kvr_stage_job *job, const struct kvr_valu
     }
 }
 
-/* Returns a bound that selects the same BF16 values as the exact bound, from rough sums of n
- * values, or NaN if there is no such bound. With e = 2^-18, Q the sum of squares and S the sum, Q
- * is off by at most e Q and S by e sqrt(n Q), so that Q - S^2 / n is off by less than 3.1 e Q, and
- * the moments in double by far less than .9 e Q. Bounds from both ends of this interval select the
- * same values unless a BF16 number lies between them. Squares below 2^-126 could vanish, so Q is
- * not small. */
+/* Returns a bound, computed from FP32 sums of n values, that selects the same BF16 values as the
+ * exact bound. Returns NaN if rounding errors may matter. Let Q be the sum of squares, S the sum
+ * and e = 2^-18. The error of Q is at most e Q and the error of S at most e sqrt(n Q). Hence the
+ * error of Q - S^2 / n is less than 3.1 e Q, and that of the moments in double far less than .9 e
+ * Q. The bounds for the sum of squared deviations minus and plus 4 e Q select the same values,
+ * unless a BF16 number lies between these bounds. Squares below 2^-126 could underflow, so a small
+ * Q is rejected. */
 static float bound_of_rough(const struct kvr_stage_job *job, struct kvr_rough all, int64_t n)
 {
     const double total = (double)(n + padded_elements(job)), off = 4 * 0x1p-18 * all.square;
@@ -249,7 +254,8 @@ static float bound_of_rough(const struct kvr_stage_job *job, struct kvr_rough al
     return kvr_bits_f32(kvr_f32_bits(high) & 0xffff0000u) <= low ? high : NAN;
 }
 
-/* Adds outliers among m BF16 values from element e on: those whose bit in `over` is set. */
+/* Adds BF16 values to the candidates: of the m values from element e on, the ones whose bit in
+ * `over` is set. */
 static void list_some(struct found *f, const kvr_bf16 *x, int64_t m, int64_t e,
                       const uint64_t *over)
 {
@@ -273,7 +279,7 @@ static void list_some(struct found *f, const kvr_bf16 *x, int64_t m, int64_t e,
     f->count = at;
 }
 
-/* Reads a piece like look_at_piece(), but computes rough sums; candidates are the elements whose
+/* Computes the FP32 sums of a piece and its candidates in one pass. Candidates are elements whose
  * magnitude bits exceed `least`. */
 static struct kvr_rough look_roughly(const struct kvr_values *x, struct run r, uint16_t least,
                                      float *scratch, struct found *f)
@@ -297,8 +303,8 @@ static struct kvr_rough look_roughly(const struct kvr_values *x, struct run r, u
     return all;
 }
 
-/* Returns the magnitude bits of an estimate: three quarters of the bound of eight spans of the
- * block. */
+/* Returns the BF16 bits of three quarters of the bound that a sample of eight spans of the block
+ * gives. */
 static uint16_t likely_bound(const struct kvr_stage_job *job, const struct kvr_values *x, int64_t n)
 {
     const struct outliers_opts *o = job->opts;
@@ -326,8 +332,8 @@ static uint16_t likely_bound(const struct kvr_stage_job *job, const struct kvr_v
     return guess <= FLT_MAX ? (uint16_t)(kvr_f32_bits(guess) >> 16) : 0x7f7f;
 }
 
-/* Finds the bound, and the candidates of every piece, in one pass over BF16 values. Returns NaN if
- * the sums are too rough for this block. */
+/* Computes the candidates of every piece in one pass over BF16 values. Returns the bound, or NaN if
+ * FP32 sums are not accurate enough for this block. */
 static float find_roughly(const struct kvr_stage_job *job, const struct kvr_values *x, int64_t n,
                           float *scratch, struct found found[PIECES])
 {
@@ -344,7 +350,8 @@ static float find_roughly(const struct kvr_stage_job *job, const struct kvr_valu
     return bound_of_rough(job, all, n);
 }
 
-/* Finds the exact bound and the candidates, for values of either type. */
+/* Computes the candidates of every piece, for F32 or BF16 values. Returns the bound, from moments
+ * in double. */
 static float find_exactly(const struct kvr_stage_job *job, const struct kvr_values *x, int64_t n,
                           float *scratch, struct found found[PIECES])
 {
@@ -356,8 +363,8 @@ static float find_exactly(const struct kvr_stage_job *job, const struct kvr_valu
     return bound_of(job, part);
 }
 
-/* Removes candidates that are not beyond `bound`. Reads the piece again if the candidates are
- * incomplete. Returns false if the candidates do not fit. */
+/* Removes candidates whose magnitude does not exceed `bound`. If candidates may be missing, finds
+ * them again by another pass over the piece. Returns false if the scratch is too small for them. */
 static bool keep_those_beyond(const struct kvr_values *x, struct run r, float bound, float *scratch,
                               struct found *f)
 {
@@ -401,8 +408,8 @@ static int64_t count_over(const float *x, int64_t n, float bound)
     return total;
 }
 
-/* Computes the histogram of bits [shift, shift + 8) of the magnitudes that exceed the bound and
- * whose higher bits equal `prefix`. */
+/* Computes the histogram of bits [shift, shift + 8) of the magnitudes that exceed `bound` and whose
+ * higher bits equal the higher bits of `prefix`. */
 static void histogram(const float *x, int64_t n, float bound, int shift, uint32_t prefix,
                       int64_t bins[256])
 {
@@ -415,7 +422,8 @@ static void histogram(const float *x, int64_t n, float bound, int shift, uint32_
     }
 }
 
-/* Selects the `keep` largest magnitudes by radix select, eight bits per pass. */
+/* Sets c->above and c->ties so that c selects the `keep` largest magnitudes, by radix select with
+ * eight bits per pass. */
 static void choose_largest(const float *x, int64_t n, int64_t keep, struct choice *c)
 {
     int64_t bins[256], left = keep;
@@ -460,7 +468,8 @@ static void record(const struct kvr_stage_job *job, const float *x, int64_t n, s
     }
 }
 
-/* Returns the position of the first entry whose index is not less than `want`. */
+/* Returns the position in index [n] of the first entry that is at least `want`, or n if there is
+ * none. */
 static int64_t lower_bound(const int32_t *index, int64_t n, int64_t want)
 {
     int64_t lo = 0;
@@ -478,7 +487,8 @@ static int64_t lower_bound(const int32_t *index, int64_t n, int64_t want)
     return lo;
 }
 
-/* Replaces outliers in ascending order, so that the previous token's replacement is known. */
+/* Replaces outliers in x for left=fill, in ascending order, so that the element of the previous
+ * token is already replaced. */
 static void fill(float *x, int64_t n, int64_t channels, const int32_t *index, int64_t n_exact)
 {
     for (int64_t k = 0; k < n_exact; k++) {
@@ -554,8 +564,8 @@ static enum kvr_status outliers_encode(const struct kvr_stage_job *job, float *x
     return KVR_OK;
 }
 
-/* Returns the first value after entry `at` in the same channel that is not an outlier, or 0 if the
- * channel has no such value. */
+/* Returns the next value in the channel of entry `at` that is not an outlier, or 0 if there is
+ * none. */
 static float value_below(const struct kvr_values *x, int64_t n, int64_t channels,
                          const int32_t *index, int64_t n_exact, int64_t at)
 {
@@ -570,10 +580,11 @@ static float value_below(const struct kvr_values *x, int64_t n, int64_t channels
     return next < n ? value_at(x, next) : 0;
 }
 
-/* Computes the replacement values of left=fill from unmodified x: value [n_exact] for index. The
- * previous element is taken from x, or from its own replacement. last [channels]: scratch, the
- * latest entry of each channel; pieces are at most half full, so that it and `value` fit if there
- * are two tokens. */
+/* Computes the values of left=fill that replace the outliers index [n_exact], without modifying x:
+ * value [n_exact]. An outlier's value is that of the previous token in the same channel, or the
+ * value that replaces it. last [channels] is scratch for the latest entry of each channel. At most
+ * half of each piece's scratch is used by candidates, so that `value` and `last` fit into the
+ * scratch if there are at least two tokens. */
 static void fill_values(const struct kvr_values *x, int64_t n, int64_t channels,
                         const int32_t *index, int64_t n_exact, float *value, int32_t *last)
 {
@@ -623,7 +634,7 @@ static enum kvr_status outliers_find(const struct kvr_stage_job *job, const stru
         n_exact += found[i].count;
     }
     n_exact = isnan(bound) ? 0 : n_exact;
-    if (!fits || n_exact > most) { /* in this rare case the caller copies x and calls `encode` */
+    if (!fits || n_exact > most) { /* rare: the caller then copies x and calls `encode` */
         *instead = (struct kvr_instead){ .n = n };
         return KVR_OK;
     }
@@ -648,7 +659,7 @@ static enum kvr_status outliers_find(const struct kvr_stage_job *job, const stru
     return KVR_OK;
 }
 
-/* ---- while a grid is coded (codec.h) ----------------------------------------------------- */
+/* ---- functions for kvr_once_encode(), which codes outliers and a grid in one pass -------- */
 
 static bool once_likely(const struct kvr_stage_job *job, const struct kvr_values *x, int64_t n,
                         uint16_t *least)
@@ -733,8 +744,7 @@ static enum kvr_status take_on_cuda(const struct kvr_outliers_rule *rule, struct
     int64_t n_exact;
 
     kvr_outliers_find_cuda(s, rule, x, work);
-    /* the only synchronisation, which also returns errors of the kernels before their count is
-     * read */
+    /* reports errors of the kernels before the host reads the number of outliers */
     KVR_TRY(kvr_dev_sync(dev));
     KVR_TRY(kvr_dev_get(dev, &n_exact, kvr_outliers_count(work), sizeof n_exact));
     KVR_TRY(alloc_entries(out, dev, n_exact));
@@ -766,7 +776,7 @@ static enum kvr_status outliers_encode_cuda(const struct kvr_stage_job *job, flo
         return KVR_OK;
     KVR_TRY(kvr_buf_alloc(&work, job->dev, KVR_MEM_SCRATCH, kvr_outliers_work_bytes(&rule)));
     st = take_on_cuda(&rule, job->dev, x, work.p, out);
-    kvr_buf_free(&work); /* freed in stream order, after its last use */
+    kvr_buf_free(&work); /* in stream order, so after the kernels that use it */
     return st;
 }
 
@@ -791,7 +801,7 @@ const struct kvr_stage kvr_stage_outliers = {
     .options = options,
     .opts_size = sizeof(struct outliers_opts),
     .deterministic = true,
-    .idempotent = false, /* the decoded values have another sigma */
+    .idempotent = false, /* decoded values have another standard deviation */
     .layout = outliers_layout,
     .noise = outliers_noise,
     .cpu = { .encode = outliers_encode,

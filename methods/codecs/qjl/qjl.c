@@ -1,9 +1,9 @@
-/* qjl.c - the stage `qjl`: the sign of one random projection per channel, and the norm of the head.
- * The arithmetic is in qjl.h, the device decoder in qjl_cuda.cu.
+/* qjl.c - the stage `qjl`: stores, per head of a token, the signs of D random projections and the
+ * norm of the vector. The arithmetic is in qjl.h, the CUDA decoder in qjl_cuda.cu.
  *
- * As a second grid it is what TurboQuant (arXiv:2504.19874) adds for inner products: the product
- * with the decoded vector is unbiased, with the variance of a sketch. With m = D projections that
- * is ((pi / 2) ||q||^2 ||r||^2 - (q . r)^2) / D. Device blocks are encoded on the host. */
+ * TurboQuant (arXiv:2504.19874) uses this stage as a second grid, for the residual r. The inner
+ * product of a query q with the decoded residual is an unbiased estimate of q . r. Its variance is
+ * ((pi / 2) ||q||^2 ||r||^2 - (q . r)^2) / D. CUDA blocks are encoded on the host. */
 #include "methods/codecs/qjl/qjl.h"
 
 #include "methods/kernels/pack.h"
@@ -46,7 +46,8 @@ static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
     };
 }
 
-/* The matrix 4 S for the widest head; a smaller head uses its leading submatrix. */
+/* The random projection matrix S of the widest supported head, times 4. A head of D channels uses
+ * its first D rows and columns. */
 struct table {
     int8_t s[QJL_MAX_DIM][QJL_MAX_DIM];
 };

@@ -1,17 +1,18 @@
-/* ranged.c - the stage `ranged`: integers per token over all heads, entropy coded per channel by a
- * range coder (CacheGen, arXiv:2310.07240; like its code, without differences between tokens). The
- * arithmetic is in ranged.h.
+/* ranged.c - the stage `ranged`: integer quantization with one scale per token over all heads. A
+ * range coder compresses the integers of each channel (CacheGen, arXiv:2310.07240; like its code,
+ * without differences between tokens). The arithmetic is in ranged.h.
  *
- * A block's size depends on the data; its entries are bytes of codes. Decoding a token starts at
- * the beginning of its segment. A zero token has the symbol C throughout; one with a non-finite
- * value has A = NaN, decodes to NaN, and counts as zeros. Device blocks are encoded on the host. */
+ * The size of a block depends on the data; one entry is one byte of codes. Decoding a token starts
+ * at the first token of its segment. All symbols of a token of zeros are C. A token with a NaN or
+ * an infinity has the scale A = NaN, is coded like a token of zeros, and decodes to NaN. CUDA
+ * blocks are encoded on the host. */
 #include "methods/codecs/ranged/ranged.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* An upper bound for a segment: 16 bits per symbol, since the smallest frequency is 1, and the
- * final bytes. */
+/* An upper bound of the bytes of one channel's segment: 2 bytes per symbol, because the smallest
+ * frequency is 2^-16, and 8 bytes for the end of the code. */
 enum { SEGMENT_BYTES = 2 * RANGED_SEGMENT + 8 };
 
 struct ranged_opts {
@@ -44,8 +45,9 @@ static enum kvr_status check(const struct kvr_stage_job *job)
     return KVR_OK;
 }
 
-/* An upper bound for a channel: T log2(levels) bits, 0.002 more per symbol for rounded frequencies
- * and spans, and two bits and a padded byte per segment. */
+/* Returns an upper bound of the bytes of all channels. A channel's T symbols need at most T
+ * log2(bins - 1) bits, plus 0.002 bits per symbol because frequencies and intervals are rounded,
+ * plus 2 bytes per segment for its end and padding. */
 static int64_t most_of(const struct ranged *g)
 {
     const double bits = (double)g->n_tok * (log2(g->bins - 1) + 0.002);
@@ -68,7 +70,7 @@ static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
 
 struct writer {
     unsigned low, high;
-    int64_t off, bits; /* pending middle halves; written bits */
+    int64_t off, bits; /* number of pending bits, as in arithmetic coding; number of written bits */
     uint8_t *to;
 };
 
@@ -113,8 +115,8 @@ static void put_symbol(const struct ranged *g, const uint8_t *params, int64_t ch
     }
 }
 
-/* Encodes tokens [t0, t0 + n) of a channel, whose symbols have stride g->channels. Returns the
- * bytes. */
+/* Encodes the first n symbols of a channel to `to` and returns the number of bytes. Consecutive
+ * symbols of a channel are g->channels apart. */
 static int64_t code_segment(const struct ranged *g, const uint8_t *params, const uint8_t *symbols,
                             int64_t channel, int64_t n, uint8_t *to)
 {

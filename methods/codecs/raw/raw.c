@@ -1,4 +1,5 @@
-/* raw.c - stores elements as BF16 (the reference) or F32, [T,H,D] row-major. */
+/* raw.c - the stage `raw`: stores elements as BF16 or F32, [T,H,D] row-major. Raw BF16 is the
+ * format of the baseline. */
 #include "harness/core/dtype.h"
 #include "methods/codec.h"
 #include "methods/codecs/raw/raw_cuda.h"
@@ -55,7 +56,7 @@ static void raw_decode(const struct kvr_stage_job *job, const struct kvr_stage_d
     const size_t size = kvr_dtype_size(dtype_of(job));
     const size_t width = (size_t)nh * (size_t)s->head_dim;
 
-    (void)mode; /* a raw stage is always the first stage */
+    (void)mode; /* a raw grid is never the second grid, so there is nothing to add */
     for (int64_t t = 0; t < n; t++) {
         const char *src =
             (const char *)in->codes.p + (size_t)(((t0 + t) * s->n_heads + h0) * s->head_dim) * size;

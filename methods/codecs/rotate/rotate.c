@@ -1,8 +1,9 @@
-/* rotate.c - the transform `rotate`: y = H S x / sqrt(B), in blocks of B channels of a head.
+/* rotate.c - the transform `rotate`: y = H S x / sqrt(B) for each block of B channels of a head,
+ * where H is the Walsh-Hadamard matrix.
  *
- * S = diag(+-1) has seeded random signs, or is the identity. Orthogonal: x = S H y / sqrt(B), and
- * queries use the same transform as keys. With compute=bf16 butterflies are rounded as in
- * `hadamard`. */
+ * S = diag(+-1) has random signs from a seed, or is the identity. The inverse is x = S H y /
+ * sqrt(B). The transform is orthogonal, so queries are transformed like keys. With compute=bf16
+ * every butterfly is rounded to BF16, as in `hadamard`. */
 #include "methods/codecs/rotate/rotate.h"
 
 #include <omp.h>

@@ -1,9 +1,11 @@
-/* ternary.c - the stage `ternary`: values -s, 0 or s per group of tokens of a channel, with s their
- * mean magnitude. The arithmetic is in ternary.h; the stored format decodes like 2-bit `asym`.
+/* ternary.c - the stage `ternary`: every element decodes to -s, 0 or s, where s is the mean
+ * magnitude of a group of tokens of a channel. The arithmetic is in ternary.h. The stored format is
+ * that of 2-bit `asym`.
  *
- * VidKV's values (arXiv:2503.16257, vidkv_quant.py at 0e55c39), whose code omits the scale when
- * decoding: scaled=false. The dead zone makes the error oppose the element, so corrections need a
- * measured noise model. */
+ * VidKV stores values in this way (arXiv:2503.16257, vidkv_quant.py at 0e55c39). Its code decodes
+ * to -1, 0 or 1 without the scale, which is scaled=false here. Elements in the dead zone around 0
+ * decode to 0, so errors are correlated with the elements. Corrections must therefore measure the
+ * error. */
 #include "methods/codecs/ternary/ternary.h"
 
 #include "methods/codecs/grid/grid_cuda.h"
@@ -39,7 +41,7 @@ static struct ternary ternary_of(const struct kvr_stage_job *job)
     };
 }
 
-/* The grid that decodes the block. */
+/* Returns the 2-bit `asym` grid that decodes the block. */
 static struct kvr_grid grid_of(const struct kvr_stage_job *job)
 {
     return (struct kvr_grid){ .bits = 2,

@@ -1,12 +1,15 @@
-/* trq.c - the stage `trq`: frames as differences from the previous decoded frame (temporal residual
- * quantization). The arithmetic is in trq.h, the kernels in trq_cuda.cu.
+/* trq.c - the stage `trq`: quantizes the first latent frame of a block (the anchor), and then every
+ * frame's difference from the previous decoded frame (temporal residual quantization). The
+ * arithmetic is in trq.h, the kernels in trq_cuda.cu.
  *
- * After weilemo/VideoGen-Temporal-Residual-Quant with its predictor `identity`. Decoding a token
- * takes as many steps as its frame is from the anchor. If tokens were evicted, a frame is the next
- * `unit` remaining tokens, which only makes predictions worse.
+ * The stage follows weilemo/VideoGen-Temporal-Residual-Quant with its predictor `identity`.
+ * Decoding a token requires decoding the same position in all earlier frames of the block. If
+ * tokens were evicted, every `unit` consecutive retained tokens count as a frame. Positions then no
+ * longer match, so that differences are larger.
  *
- * `trq_heads` is the per-head variant: the authors read the 8 of 12 heads with 4-bit residuals from
- * an unpublished score file; here they are the heads whose frames differ most. */
+ * The stage `trq_heads` uses more bits for the differences of some heads. The authors use 4 bits in
+ * 8 of 12 heads, which they select by an unpublished file of scores. Here they are the heads with
+ * the largest differences between frames. */
 #include "methods/codecs/trq/trq.h"
 
 #include <assert.h>
@@ -99,8 +102,8 @@ static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
     };
 }
 
-/* Selects the heads with the largest differences between consecutive frames, and of equal heads
- * those with the lower index. */
+/* Selects the n_fine heads with the largest squared differences between consecutive frames; on
+ * ties, the heads with lower indices. Returns a bit mask of heads. */
 static uint64_t choose_heads(const struct trq *g, const float *x)
 {
     struct kvr_ranked rank[TRQ_MAX_HEADS];
@@ -132,7 +135,7 @@ static const uint8_t *flags_of(const struct trq *g, const void *params)
     return (const uint8_t *)params + g->n_tok * groups * 2 + (g->n_tok - anchors(g)) * groups;
 }
 
-/* Reads from the block which heads have finer residuals. */
+/* Returns the stored bit mask of the heads whose differences use `fine` bits. */
 static uint64_t stored_heads(const struct trq *g, const void *params)
 {
     uint64_t heads = 0;
@@ -164,7 +167,7 @@ static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct 
                 uint8_t *to = codes + trq_byte_at(&g, t, at);
                 struct trq_fit f;
 
-                /* the anchor frame has no predecessor r */
+                /* the anchor is coded itself; other frames as differences from r */
                 for (int c = 0; c < g.group; c++)
                     e[c] = anchor ? x[t * g.channels + at + c] : x[t * g.channels + at + c] - r[c];
                 f = trq_fit_bits(&g, anchor, bits, e);
@@ -187,7 +190,8 @@ static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct 
     return KVR_OK;
 }
 
-/* Decodes one token's group, from the anchor on: r [group]. */
+/* Decodes the group of channels from `at` on of one token: r [group]. Decodes the same position of
+ * all earlier frames first. */
 static void decode_group(const struct trq *g, const struct kvr_stage_data *in, int64_t token,
                          int64_t at, float *r)
 {
@@ -236,11 +240,11 @@ const struct kvr_stage kvr_stage_trq = {
     KVR_CODED_STAGE(trq),
     .title = "differences from the decoded previous frame",
     .check = check,
-    /* no noise model covers two kinds of scales and zero points that saturate */
+    /* no noise model covers two kinds of scales and clamped zero points */
     .noise = kvr_noise_measured,
 };
 
-/* The host selects the heads. */
+/* The host encodes, because it selects the heads; CUDA decodes. */
 static const struct kvr_stage_ops heads_cuda = { .encode = kvr_bounce_encode,
                                                  .decode = decode_cuda };
 

@@ -1,13 +1,14 @@
-/* unrope.c - the stage `unrope`: inverse RoPE before keys are quantized, RoPE again after decoding
- * (KVQuant, arXiv:2401.18079). The rotations are in unrope.h, the kernel in unrope_cuda.cu.
+/* unrope.c - the stage `unrope`: applies the inverse RoPE before keys are quantized, and RoPE after
+ * decoding (KVQuant, arXiv:2401.18079). The rotations are in unrope.h, the kernel in
+ * unrope_cuda.cu.
  *
- * A channel that is nearly constant before RoPE oscillates with position after it, so per-channel
- * scales fit better before. Decoding rotates the grid's error along with the key: a query sees it
- * as if the query were rotated back, by a position-dependent angle. If the channels of a pair share
- * a scale, that scale squared times the squared norm of the query's pair is invariant under the
- * rotation, and corrections based on it remain valid; for other grids there is no such rule. Values
- * are not rotated and are refused. Keys of unknown position are left unrotated; a token merged by a
- * retention uses the position at which it is stored. */
+ * A channel that is nearly constant before RoPE oscillates with the position after RoPE, so
+ * per-channel scales fit better before RoPE. Decoding also rotates the grid's error, by an angle
+ * that depends on the position. Corrections multiply squared scales by squared queries. If both
+ * channels of a RoPE pair share a scale, the sum of these products over the pair is invariant under
+ * the rotation, and corrections remain valid. For other grids they do not. The stage rejects
+ * values, which have no RoPE. Keys of unknown position are not rotated. A token that a retention
+ * has merged uses the position at which it is stored. */
 #include "methods/codecs/unrope/unrope.h"
 
 #include "methods/kernels/rope.h"
@@ -22,7 +23,8 @@ static const struct kvr_opt options[] = {
     { 0 }
 };
 
-/* Returns KVR_EUNSUPPORTED if the option `row` does not divide a frame. */
+/* Sets *row to the number of tokens per row of a frame. Returns KVR_EUNSUPPORTED if a frame is not
+ * divisible into such rows. */
 static enum kvr_status row_of(const struct kvr_stage_job *job, int *row)
 {
     const int64_t frame = job->place.frame_tokens;
@@ -33,7 +35,7 @@ static enum kvr_status row_of(const struct kvr_stage_job *job, int *row)
                  : KVR_OK;
 }
 
-/* Returns the geometry of a block that is coded or will be coded. */
+/* Returns the shape of a block, the positions of its tokens, and the RoPE frequencies. */
 static struct unrope unrope_of(const struct kvr_stage_job *job, int row)
 {
     const int d = job->shape.head_dim, pairs = d / 2, third = pairs / 3;
@@ -68,8 +70,8 @@ static enum kvr_status check(const struct kvr_stage_job *job)
     return KVR_OK;
 }
 
-/* The RoPE angles of a token. They are updated incrementally, because few positions change from one
- * token to the next. */
+/* Cosines and sines of a token's RoPE angles. For the next token only the angles of axes (time,
+ * row, column) whose position changes are computed. */
 struct turner {
     int64_t position[3];
     double cosine[UNROPE_MAX_PAIRS], sine[UNROPE_MAX_PAIRS];
@@ -90,7 +92,8 @@ static void go_to(struct turner *w, const struct unrope *g, int64_t token)
     }
 }
 
-/* Rotates tokens [t0, t0 + n) of `nh` heads: x [n,nh,D]. */
+/* Applies RoPE, or its inverse if `back`, to x [n,nh,D], which are tokens [t0, t0 + n) of a
+ * block. */
 static void rotate_rows(const struct unrope *g, int64_t t0, int64_t n, int nh, bool back, float *x)
 {
     struct turner w = { .position = { -1, -1, -1 } };
