@@ -1,4 +1,5 @@
-/* script.c - registers a Python file as a stage and a method; its processes encode and decode. */
+/* script.c - registers a Python file as a stage and a method. Two Python processes run the file:
+ * one encodes, the other decodes. */
 #include "methods/script/script.h"
 
 #include <jansson.h>
@@ -13,22 +14,24 @@
 
 enum { MAX_OPTIONS = 16, SLOT = sizeof(double), MAX_TEXT = 160 };
 
-/* Allowance for names, types and shapes of a structure, so that one that merely stores K and V is
- * accepted. */
+/* The maximum size of an encoded structure is the size of K and V in F32 plus this number of bytes
+ * for names, types and shapes. A structure that stores K and V unchanged is thus accepted. */
 enum { DESCRIPTION = 1024 };
 
 struct script {
     char path[KVR_PLUGIN_PATH];
     char name[64], family[64], title[MAX_TEXT], paper[MAX_TEXT], version[64];
     char opt_name[MAX_OPTIONS][64], opt_help[MAX_OPTIONS][MAX_TEXT];
-    struct kvr_opt option[MAX_OPTIONS + 1]; /* the i-th at byte i * SLOT, an int or double */
+    struct kvr_opt option[MAX_OPTIONS + 1]; /* option i is an int or a double at byte i * SLOT of
+                                             * the options */
     struct kvr_joint_ops joint;
     struct kvr_stage stage;
     struct kvr_method method;
     const struct kvr_stage *stages[2];
     const struct kvr_method *methods[2];
     struct kvr_plugin plugin;
-    struct kvr_talk coder, reader; /* start with the first cache; only its thread uses them */
+    struct kvr_talk coder, reader; /* start when the first cache is opened; used only by that
+                                    * cache's thread */
 };
 
 static struct script *script_of(const struct kvr_stage_job *job)
@@ -45,12 +48,13 @@ bool kvr_script_is(const char *path)
 
 /* ---- encoding and decoding ----------------------------------------------------------------- */
 
-/* One coded structure of keys and values, whose bytes are in the two blocks that share it. */
+/* The encoded keys and values of one block. They share one structure, whose bytes are in the blocks
+ * of the keys and of the values. */
 struct held {
     struct kvr_joint joint; /* first */
     struct script *script;
     struct kvr_dev *dev;
-    char *options; /* JSON of the place and options at encoding */
+    char *options; /* JSON with the block's place and the options of the stage */
     struct kvr_message coded;
 };
 
@@ -59,7 +63,8 @@ static size_t block_bytes(const struct kvr_block_shape *s)
     return (size_t)s->n_tok * (size_t)s->n_heads * (size_t)s->head_dim * sizeof(float);
 }
 
-/* Members for host.py's Context. Every decoder knows them, so they cost no bytes. */
+/* Returns the fields of host.py's class Context as JSON: the layer, positions and shape of a block.
+ * A decoder knows these numbers, so they do not count as bytes of the block. */
 static json_t *place_json(const struct kvr_place *p, int64_t n_tok)
 {
     json_t *o, *list;
@@ -67,7 +72,7 @@ static json_t *place_json(const struct kvr_place *p, int64_t n_tok)
 
     if (p->frame_tokens <= 0 || p->frame_tokens > INT32_MAX ||
         kvr_frame_row("script", (int)p->frame_tokens, 0, &row) != KVR_OK)
-        row = 0; /* ragged rows: a frame is one row */
+        row = 0; /* frames have no rows of equal length: a frame is one row */
     o = json_pack("{s:i, s:i, s:i, s:I, s:I, s:i, s:i}", "layer", p->layer, "n_layers", p->n_layers,
                   "head0", p->head0, "tok0", (json_int_t)p->tok0, "tokens_per_frame",
                   (json_int_t)p->frame_tokens, "frames_per_chunk", p->frames_per_chunk, "row", row);
@@ -80,7 +85,8 @@ static json_t *place_json(const struct kvr_place *p, int64_t n_tok)
     return o;
 }
 
-/* Place and options of a block as JSON; the caller frees it. */
+/* Returns the place of a block and the stage's options as a JSON text, which the caller must
+ * free. */
 static char *context_text(const struct script *s, const struct kvr_stage_job *job)
 {
     json_t *doc = place_json(&job->place, job->shape.n_tok), *o = json_object();
@@ -158,7 +164,8 @@ static enum kvr_status start(const struct kvr_stage_job *job)
     return st == KVR_OK ? st : kvr_fail_prefix(st, "%s", s->path);
 }
 
-/* Copies the answer into the two blocks: codes to the keys', side information to the values'. */
+/* Copies the answer of encode(): its codes to the keys' block, its side information to the values'
+ * block. */
 static enum kvr_status store_reply(const struct kvr_reply *reply, struct kvr_dev *dev,
                                    struct kvr_stage_data *out_k, struct kvr_stage_data *out_v)
 {
@@ -227,7 +234,7 @@ static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data 
     struct kvr_joint *j = in->joint;
     enum kvr_status st = KVR_OK;
 
-    (void)mode; /* the only stage, so mode is KVR_DECODE_SET */
+    (void)mode; /* always KVR_DECODE_SET, because this is the only stage */
 #pragma omp critical(kvr_script_read)
     if (j && !j->values.p)
         st = kvr_joint_read(j);
@@ -243,8 +250,9 @@ static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data 
                (size_t)(nh * d) * sizeof *out);
 }
 
-/* A byte of codes is an entry of the keys' block, a byte of side information one of the values'.
- * More bytes than the F32 values and the structure's names need are refused. */
+/* The size depends on the data. An entry of the keys' block is one byte of codes, an entry of the
+ * values' block one byte of side information. Structures of more than 2 block_bytes() + DESCRIPTION
+ * bytes are rejected. */
 static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
 {
     if (job->side == KVR_K)
@@ -363,7 +371,7 @@ enum kvr_status kvr_script_open(const char *path, const struct kvr_plugin **out)
 
     if (!s)
         return kvr_fail(KVR_ENOMEM, "plug-in %s: out of memory", path);
-    strcpy(s->path, path); /* a path of realpath() fits */
+    strcpy(s->path, path); /* fits, because `path` is from realpath() */
     st = query(s);
     if (st != KVR_OK) {
         free(s);

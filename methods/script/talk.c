@@ -1,4 +1,4 @@
-/* talk.c - starts the Python process, sends requests and receives answers. */
+/* talk.c - starts a Python process, sends it requests and receives its answers over a socket. */
 #include "methods/script/talk.h"
 
 #include <errno.h>
@@ -17,7 +17,8 @@ extern const char kvr_python_host[]; /* host.py */
 
 enum { AT = 3, START_MS = 60000, WORDS = 1 + 3 + KVR_TALK_PARTS, LONGEST = 1 << 16 };
 
-/* The values must equal those of host.py. */
+/* Status of an answer: success, an exception, or out of memory. The values must equal those in
+ * host.py. */
 enum { SAID_OK, SAID_WRONG, SAID_MEMORY };
 
 static const char *interpreter(void)
@@ -119,7 +120,8 @@ static enum kvr_status receive(struct kvr_talk *t, void *p, size_t n)
     return KVR_OK;
 }
 
-/* Reads a failure: its first part is the message; `wrong` is the status for an exception. */
+/* Reads an answer that reports a failure. `n` is the length of its message. Returns `wrong` for an
+ * exception, KVR_ENOMEM if the process ran out of memory. Ends the process. */
 static enum kvr_status receive_failure(struct kvr_talk *t, int64_t status, int64_t n,
                                        enum kvr_status wrong)
 {
@@ -133,11 +135,12 @@ static enum kvr_status receive_failure(struct kvr_talk *t, int64_t status, int64
     for (char *c = text; *c; c++) /* joined to one line */
         if (*c == '\n' || *c == '\r')
             *c = ' ';
-    kvr_talk_end(t); /* unread data is dropped */
+    kvr_talk_end(t); /* the rest of the answer is not read */
     return kvr_fail(status == SAID_MEMORY ? KVR_ENOMEM : wrong, "%s", text);
 }
 
-/* Drains an answer that is too long, so that the next request gets its own answer. */
+/* Reads and discards an answer for which no memory could be allocated, so that the next request
+ * receives its own answer. */
 static enum kvr_status drain_reply(struct kvr_talk *t, const struct kvr_reply *reply)
 {
     char piece[4096];
@@ -212,12 +215,13 @@ enum kvr_status kvr_talk_request(struct kvr_talk *t, struct kvr_dev *dev,
     st = receive_parts(t, dev, back + 4, reply);
     if (st != KVR_OK)
         kvr_buf_free(&reply->own);
-    if (st != KVR_OK && st != KVR_ENOMEM) /* after KVR_ENOMEM the answer has already been read */
+    if (st != KVR_OK && st != KVR_ENOMEM) /* after KVR_ENOMEM the answer was read completely */
         kvr_talk_end(t);
     return st;
 }
 
-/* Reads the first message, which describes the file or gives the reason why it cannot be used. */
+/* Reads the first message of the process: the description of the Python file, or the reason why the
+ * file cannot be used. */
 static enum kvr_status hear_description(struct kvr_talk *t, char **described)
 {
     struct pollfd ready = { .fd = t->fd, .events = POLLIN };

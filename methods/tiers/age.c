@@ -1,8 +1,9 @@
-/* age.c - the tiers `age`: the newest share of the cache in its own tier.
+/* age.c - the tiers `age`: the newest share `ratio` of the cache is a separate tier, `recent`.
  *
- * Study: the share is of the capacity. With 42 frames and ratio 0.3 the tier `recent` starts at
- * frame 29.4, so it is empty for 70 % of a rollout; the format stores a mask (1 B) and an index (8
- * B) per token. Intended: the share is of the written chunks, and no side information is needed. */
+ * In the study's variant the share is of the cache's capacity. With a capacity of 42 frames and
+ * ratio=0.3, the tier `recent` starts at frame 29.4 and is empty for the first 70 % of a rollout.
+ * The study's format stores a mask of 1 byte and an index of 8 bytes per token. In the intended
+ * variant the share is of the written chunks, and no side information is needed. */
 #include "methods/kernels/share.h"
 #include "methods/policy.h"
 

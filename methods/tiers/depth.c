@@ -1,4 +1,5 @@
-/* depth.c - the tiers `depth`: the first layers, the next ones, and the rest (CacheGen). */
+/* depth.c - the tiers `depth`: the first layers of the model, the layers after them, and all other
+ * layers are three tiers (CacheGen). */
 #include "methods/policy.h"
 
 #include <string.h>

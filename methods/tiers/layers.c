@@ -1,4 +1,5 @@
-/* layers.c - the tiers `layers`: the first and the last layers in their own tier. */
+/* layers.c - the tiers `layers`: the first and the last layers of the model are a separate tier,
+ * `ends`. */
 #include "methods/policy.h"
 
 #include <string.h>

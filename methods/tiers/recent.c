@@ -1,8 +1,10 @@
-/* recent.c - the tiers `recent`: the newest chunks in their own tier.
+/* recent.c - the tiers `recent`: the newest chunks are a separate tier, `recent`.
  *
- * Study (RECENT2): the last min(active, chunks * frames_per_chunk * S) tokens of the active prefix,
- * regardless of chunk boundaries; nothing beyond the prefix is coded. Intended: whole chunks, a
- * partial last one counting as one, so that a chunk changes tier once and as a whole. */
+ * In the study's variant (RECENT2) the tier has the last min(active, chunks * frames_per_chunk * S)
+ * of the written tokens, regardless of chunk boundaries, where S is the number of tokens per frame.
+ * Tokens that are not yet written are zeros. In the intended variant the tier has the last `chunks`
+ * whole chunks, and a partial last chunk counts as one. A chunk therefore changes its tier only
+ * once, with all its tokens. */
 #include "methods/policy.h"
 
 #include <string.h>

@@ -1,13 +1,15 @@
-/* saliency.c - the tiers `saliency`: recent frames and salient older frames in their own tiers.
+/* saliency.c - the tiers `saliency`: recent frames, salient older frames and all other frames are
+ * three tiers (FlowCache).
  *
- * FlowCache. Of n frames the newest rne(min(recent * beta, 1) * n) are `recent`; of the n_old older
- * ones the rne(important * beta * n_old) with the best scores are `important` (at least one); the
- * rest is `old`. methods/kernels/saliency.h defines the score in both readings. important=0 is
- * HYBRID: nothing is scored.
+ * Let n be the number of frames, beta the layer's budget factor, and rne rounding to nearest even.
+ * The newest rne(min(recent * beta, 1) * n) frames are `recent`. Of the n_old older frames,
+ * rne(important * beta * n_old) with the highest scores, but at least one, are `important`. All
+ * others are `old`, the coarse tier. methods/kernels/saliency.h defines the score in the study's
+ * and the intended variant. With important=0 (the method HYBRID) no frame is scored.
  *
- * Study: a frame may change tier at any call, also back from the coarse one, although the coarse
- * codec's loss remains. Intended: only frames that were never coarse are candidates, so that the
- * fine tier's budget is spent where it helps. */
+ * In the study's variant any call may move a frame from the tier `old` back to `important`,
+ * although the coarse codec has already changed its values. In the intended variant a frame that
+ * was in the tier `old` stays there. */
 #include "methods/kernels/saliency.h"
 #include "methods/kernels/share.h"
 
@@ -39,12 +41,12 @@ static const struct kvr_opt options[] = {
     { 0 },
 };
 
-/* Assigns tiers to n frames: the last n_recent are recent, the k best others important. `s` NULL:
- * nothing was scored and k is 0. */
+/* Assigns tiers to n frames: the last n_recent frames are recent, the k other frames with the
+ * highest scores are important. `s` is NULL if no frame is scored; k is then 0. */
 static void plan(const struct kvr_policy_ctx *ctx, const struct kvr_saliency *s, int64_t n,
                  int64_t n_recent, int64_t k, uint8_t *map)
 {
-    const bool once = !ctx->study && s; /* a frame that has been in the coarse tier remains in it */
+    const bool once = !ctx->study && s; /* frames that were in the tier OLD stay there */
     int64_t m = 0;
 
     memset(map, KVR_TOKEN_ZERO, (size_t)ctx->n_tok);
@@ -87,7 +89,8 @@ static enum kvr_status saliency_assign(const void *opts, const struct kvr_policy
     return KVR_OK;
 }
 
-/* HYBRID stores a mask over the capacity and an index per active token; the others store an index
+/* Returns the bytes of side information in the study's format. HYBRID has a mask of 1 byte per
+ * token of the capacity and an 8-byte index per written token. Other methods have an 8-byte index
  * per stored token. */
 static size_t saliency_side_bytes(const void *opts, const struct kvr_study_counts *n)
 {

@@ -1,5 +1,5 @@
-/* sinks.c - the tiers `sinks`: the first latent frames (attention sinks) in their own tier. Tokens
- * never change tier. */
+/* sinks.c - the tiers `sinks`: the first latent frames (attention sinks) are a separate tier. A
+ * token never changes its tier. */
 #include "methods/policy.h"
 
 #include <string.h>

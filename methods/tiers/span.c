@@ -1,13 +1,14 @@
-/* span.c - the tiers `span`: chunks stay in BF16 until enough of them form one block.
+/* span.c - the tiers `span`: chunks stay in BF16 until `chunks` of them can be encoded as one block
+ * (a span).
  *
- * Of n written chunks, without the newest `recent`, the first floor((n - recent) / chunks) * chunks
- * are `coded`; the others wait. So `recent` .. `recent + chunks - 1` chunks are BF16 at any time
- * (Quant VideoGen, arXiv:2602.02958; TRQ): what a block shares, centroids or an anchor frame, is
- * stored once, and each chunk is coded once. The newest chunk may be stored again, so it always
- * waits. A partial last chunk counts as one.
+ * Of n written chunks, the first floor((n - recent) / chunks) * chunks are in the tier `coded`, the
+ * others in the tier `waiting`. Between `recent` and `recent + chunks - 1` chunks are therefore in
+ * BF16 at any time (Quant VideoGen, arXiv:2602.02958; TRQ). All chunks of a block share its
+ * centroids or its anchor frame, and every chunk is encoded only once. The newest chunk is always
+ * waiting, because it may be stored again. A partial last chunk counts as one.
  *
- * The first `sink_keep` chunks stay in BF16. They count towards their span, which is coded without
- * them (as in Quant VideoGen). */
+ * The first `sink_keep` chunks always stay in BF16. They count as chunks of a block, but the block
+ * is encoded without them, as in Quant VideoGen. */
 #include "methods/policy.h"
 
 #include <string.h>

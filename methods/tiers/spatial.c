@@ -1,16 +1,19 @@
-/* spatial.c - the tiers `spatial`: moving positions in their own tier, apart from static ones.
+/* spatial.c - the tiers `spatial`: positions of a frame whose values change over time (foreground)
+ * and static positions (background) are two tiers. The option `mode` selects one of three rules:
  *
- *     a[f,s]  = mean |V| over heads and channels, frame f, position s
- *     var[s]  = population variance of a over the frames
- *     topk       the `target` share of positions with the largest variance is foreground
- *     threshold  positions with var > `var`, their number clamped to [min, max]
- *     hybrid     the positions over the threshold if their number is in [min, max], else `target`
+ *     a[f,s]     mean |V| over heads and channels at frame f and position s
+ *     var[s]     population variance of a[f,s] over the frames f
  *
- * Study: the frames are those of the capacity, so empty frames turn "variance" into a measure of
- * magnitude; the mask is recomputed at every call and tokens change tier with it; the format stores
- * a mask (1 B) and an index (8 B) per token. Intended: the frames are those of the new chunk; its
- * mask is computed once and applies to its own tokens only, so bytes of older tokens are not
- * written. */
+ *     topk       foreground is the share `target` of positions with the largest var[s]
+ *     threshold  foreground are the positions with var[s] > `var`, but at least the share `min` and
+ *                at most the share `max`, by largest var[s]
+ *     hybrid     as threshold if the share of these positions is in [min, max], else as topk
+ *
+ * In the study's variant the variance is over all frames of the cache's capacity. Frames that are
+ * not yet written are zeros, so the variance mainly measures magnitude. Every call computes the
+ * mask again, and older tokens may change their tier. The study's format stores a mask of 1 byte
+ * and an index of 8 bytes per token. In the intended variant the variance is over the frames of the
+ * new chunk. The mask is computed once and applies only to tokens of this chunk. */
 #include "methods/kernels/abs_sum.h"
 #include "methods/kernels/policy_cuda.h"
 #include "methods/kernels/share.h"
@@ -50,8 +53,8 @@ static enum kvr_status spatial_check(const void *opts)
     return KVR_OK;
 }
 
-/* rank[s] = { variance over n_frames of v [n_frames * S, channels], s }. Means and variance are
- * rounded to float once each. One position per thread. */
+/* Sets rank[s] to { var[s], s } for v [n_frames * S, channels]. a[f,s] and var[s] are computed in
+ * double and rounded to float. One thread computes each position. */
 static void variances(const float *v, int64_t n_frames, int64_t S, int64_t channels,
                       struct kvr_ranked *rank)
 {
@@ -71,7 +74,8 @@ static void variances(const float *v, int64_t n_frames, int64_t S, int64_t chann
     }
 }
 
-/* Number of foreground positions if `passing` of S exceed the threshold; -1: unknown. */
+/* Returns the number of foreground positions, if the variance of `passing` of the S positions
+ * exceeds `var`. passing is -1 if variances are not known. */
 static int64_t n_foreground(const struct spatial_opts *o, int64_t S, int64_t passing)
 {
     const int64_t lo = kvr_share(o->min * (double)S, 1, S);
@@ -84,7 +88,7 @@ static int64_t n_foreground(const struct spatial_opts *o, int64_t S, int64_t pas
     return passing >= lo && passing <= hi ? passing : kvr_share(o->target * (double)S, lo, hi);
 }
 
-/* Ranks the positions of device v on the device; synchronises. */
+/* Sorts the positions by variance on CUDA and copies the result to the host, which synchronises. */
 static enum kvr_status rank_on_cuda(const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                                     int64_t n_frames, struct kvr_ranked *rank)
 {
@@ -117,7 +121,7 @@ static enum kvr_status rank_on_cpu(const struct kvr_policy_ctx *ctx, struct kvr_
 typedef enum kvr_status rank_fn(const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                                 int64_t n_frames, struct kvr_ranked *rank);
 
-/* rank [S], the largest variance first. */
+/* Writes the variances of the S positions to rank [S], largest first. */
 static enum kvr_status rank_positions(const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                                       int64_t n_frames, struct kvr_ranked *rank)
 {
@@ -129,7 +133,8 @@ static enum kvr_status rank_positions(const struct kvr_policy_ctx *ctx, struct k
     return on[kvr_dev_backend(dev)](ctx, dev, n_frames, rank);
 }
 
-/* mask [S] for n_frames frames of v; v NULL: the first positions. `rank` [S] is scratch. */
+/* Computes mask [S], the tier of every position, from n_frames frames of ctx->v. If ctx->v is NULL,
+ * the first positions are foreground. `rank` [S] is scratch. */
 static enum kvr_status make_mask(const struct spatial_opts *o, const struct kvr_policy_ctx *ctx,
                                  struct kvr_dev *dev, int64_t n_frames, struct kvr_ranked *rank,
                                  uint8_t *mask)

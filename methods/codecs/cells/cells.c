@@ -1,8 +1,8 @@
 /* cells.c - the stages `ints`, `floats`, `gauss` and `iq4_nl`: options, layout and CPU loops. The
  * arithmetic is in cells.h, the kernels in cells_cuda.cu.
  *
- * The formats define their own arithmetic, so compute=bf16 has no effect, and both readings are the
- * same. */
+ * The formats define their own arithmetic, so compute=bf16 has no effect. The study's variant and
+ * the intended variant are the same. */
 #include "methods/codecs/cells/cells.h"
 
 #include <string.h>
@@ -100,14 +100,15 @@ static const struct kvr_opt iq4_nl_options[] = {
     { 0 }
 };
 
-/* Lloyd-Max levels of the standard normal distribution, upper half, for 2, 4, 8 and 16 levels. */
+/* The positive Lloyd-Max levels of the standard normal distribution, for codebooks of 2, 4, 8 and
+ * 16 levels. */
 static const float lloyd[] = { 0.797884561f,                                         /**/
                                0.452780035f, 1.51041761f,                            /**/
                                0.245094179f, 0.756005281f, 1.34390928f,  2.1519457f, /**/
                                0.12839503f,  0.388048299f, 0.656759119f, 0.942340456f,
                                1.2562312f,   1.61804639f,  2.06901723f,  2.73258957f };
-/* The same levels with the distribution cut at 10.5 sigma and integrated with 200 trapezoids per
- * cell, as in vLLM. */
+/* The same levels as computed by vLLM for 8 and 16 levels: the distribution is truncated at 10.5
+ * sigma and integrated with 200 trapezoids per quantization interval. */
 static const float trapezoid[] = { 0,
                                    0,
                                    0, /**/
@@ -126,7 +127,8 @@ static const float trapezoid[] = { 0,
 static const float iq4_levels[] = { -127, -104, -83, -65, -49, -35, -22, -10,
                                     1,    13,   25,  38,  53,  69,  89,  113 };
 
-/* Translates a stage's options; cells_of() adds the shape of the block. */
+/* Functions that set the fields of struct cells from a stage's options. cells_of() adds the shape
+ * of the block. */
 
 static void ints_rule(const void *opts, struct cells *c)
 {
@@ -310,16 +312,18 @@ static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
     };
 }
 
-/* Returns whether the error of an integer is at most about half of its group's scale. */
+/* Returns whether the quantization error of an element is at most about half of its group's
+ * scale. */
 static bool has_steps(const struct cells *c)
 {
     return c->kind == CELLS_INTS && c->scale != CELLS_BLOCK && c->round != CELLS_TRUNC &&
            !(c->quantile < 1);
 }
 
-/* A float's quantization step is proportional to its value: averaged over a log-uniform mantissa,
- * its square is 3 / (8 ln 2) times the square of 2^-(mantissa bits). Other formats have no such
- * rule: extremes saturate or levels are non-uniform. */
+/* For floating-point elements, the quantization step is proportional to the value. Averaged over a
+ * log-uniform mantissa, the squared relative step is 3 / (8 ln 2) times the square of 2^-(mantissa
+ * bits). Formats with clamped extremes or non-uniform levels have no such model, and their error
+ * must be measured. */
 static void noise(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
                   struct kvr_coding_noise *out)
 {

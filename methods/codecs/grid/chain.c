@@ -10,7 +10,8 @@
 
 enum { MAX_TILE_TOKENS = 64 };
 
-/* A tile is `tokens` tokens by `width` channels. */
+/* The size of a tile, the part of a block that one thread encodes at a time: tokens and
+ * channels. */
 struct tiling {
     int tokens;
     int64_t width;
@@ -19,11 +20,12 @@ struct tiling {
 struct chain {
     const struct kvr_grid_chain *c;
     struct kvr_grid_block block[2];
-    struct kvr_grid_block residual; /* the first grid, with F32 arithmetic for its residual */
+    struct kvr_grid_block residual; /* block[0] with F32 arithmetic, which decodes the first grid to
+                                     * subtract it */
     const struct kvr_fwht_kernels *walsh;
     const struct kvr_grid_encoders *encode;
     const struct kvr_grid_decoders *decode;
-    /* kernels for these values and grids, or NULL if there are none */
+    /* kernels that encode these grids directly from BF16 values, or NULL if there are none */
     const struct kvr_grid_narrow *narrow;
     kvr_widen_fn *widen;
     const struct kvr_values *x;
@@ -31,7 +33,8 @@ struct chain {
     struct tiling tile;
 };
 
-/* Chooses a tile of complete groups of every grid, complete heads and complete code bytes. */
+/* Chooses a tile size such that tiles contain only complete groups of every grid, complete heads
+ * and complete code bytes. Returns false if there is none. */
 static bool tile_of(const struct kvr_grid_chain *c, struct tiling *out)
 {
     const int64_t d = c->job[0].shape.head_dim, channels = c->job[0].shape.n_heads * d;
@@ -83,8 +86,9 @@ static const char *values_at(const struct chain *k, int64_t t, int64_t c)
     return (const char *)k->x->p + (size_t)(t * k->block[0].channels + c) * size_of(k);
 }
 
-/* Encodes one tile, whose rows of x are `stride` apart. `residual` receives the residual [.,width]
- * unless it is NULL, and may alias x. `next` is the tile to prefetch, or NULL. */
+/* Encodes one tile with one grid. Rows of x are `stride` floats apart. If `residual` is not NULL,
+ * it receives x minus the decoded values, [.,width]; it may be x itself. `next` is a tile to
+ * prefetch, or NULL. */
 static void encode_grid(const struct chain *k, const struct kvr_grid_block *b, const struct tile *w,
                         const struct tile *next, const float *x, int64_t stride, float *residual)
 {
@@ -111,7 +115,8 @@ static void encode_grid(const struct chain *k, const struct kvr_grid_block *b, c
         }
 }
 
-/* First replaced element at or after `element`, searching from i on; a tile row contains few. */
+/* Returns the index of the first entry of s->at that is at least `element`, or s->n. The galloping
+ * search starts at entry i, because a row of a tile has few entries. */
 static int64_t first_from(const struct kvr_instead *s, int64_t i, int64_t element)
 {
     int64_t n = 1;
@@ -134,7 +139,7 @@ static int64_t first_from(const struct kvr_instead *s, int64_t i, int64_t elemen
     return i;
 }
 
-/* Rotates rows of complete heads, n floats. */
+/* Applies the Walsh-Hadamard transform to n floats, which are complete heads. */
 static void rotate_rows(const struct chain *k, float *y, const float *x, int64_t n)
 {
     const int d = k->c->job[0].shape.head_dim;
@@ -142,7 +147,8 @@ static void rotate_rows(const struct chain *k, float *y, const float *x, int64_t
     k->walsh->rows(y, x, n / d, d, k->c->rotate_compute == KVR_COMPUTE_BF16);
 }
 
-/* Loads tokens [w->t0, t1) in F32, transformed. `fetch`: also prefetch the tile below. */
+/* Loads tokens [w->t0, t1) of a tile in F32, with outliers replaced, and transforms them if the
+ * chain has a transform. If `fetch`, also prefetches the tile of the following tokens. */
 static void load_tile(const struct chain *k, const struct tile *w, int64_t t1, bool fetch,
                       float *tile)
 {
@@ -174,7 +180,7 @@ static void load_tile(const struct chain *k, const struct tile *w, int64_t t1, b
     }
 }
 
-/* Whether grid_narrow_kernels.h has the kernels for this chain. */
+/* Returns whether the kernels of grid_narrow_kernels.h support this chain. */
 static bool is_narrow(const struct chain *k)
 {
     const struct kvr_grid_block *b = &k->block[0];
@@ -190,15 +196,15 @@ static bool is_narrow(const struct chain *k)
            (!along && k->c->rotate_compute == KVR_COMPUTE_F32 && (d == 64 || d == 128));
 }
 
-/* Position in the list of replaced elements after each row of the last tile. Tiles follow one
- * another along rows, so the next tile continues there. One per thread. */
+/* The position in the list of replaced outliers after each row of the tile that the thread encoded
+ * last. The next tile usually continues the same rows, so its search starts at these positions. */
 struct ends {
     int64_t t0, c;
     int64_t at[MAX_TILE_TOKENS];
 };
 
-/* Returns the tile's BF16 values, copied to `copy` if some are replaced. False: a replacement is
- * not exact in BF16. */
+/* Sets *out to the tile's BF16 values. If the block has replaced outliers, the values are copied to
+ * `copy` and replaced there. Returns false if a replacement value is not a BF16 number. */
 static bool narrow_tile(const struct chain *k, const struct tile *w, kvr_bf16 *copy,
                         struct ends *ends, struct kvr_narrow_rows *out)
 {
@@ -214,7 +220,7 @@ static bool narrow_tile(const struct chain *k, const struct tile *w, kvr_bf16 *c
                                   .c0 = w->c0 };
     if (!instead->n)
         return true;
-    ends->t0 = -1; /* stays -1 unless the loop processes all rows */
+    ends->t0 = -1; /* remains -1 if the loop returns early */
     for (int64_t t = w->t0; t < w->end; t++) {
         const int64_t first = t * k->block[0].channels + w->c0;
         kvr_bf16 *row = copy + (t - w->t0) * w->width;
@@ -237,7 +243,8 @@ static bool narrow_tile(const struct chain *k, const struct tile *w, kvr_bf16 *c
     return true;
 }
 
-/* Encodes the tile's leading channels directly from BF16; returns their number. */
+/* Encodes a tile directly from BF16 values. Returns the number of leading channels that it
+ * encoded. */
 static int64_t encode_narrow(const struct chain *k, const struct tile *w, const struct tile *next,
                              kvr_bf16 *copy, struct ends *ends)
 {
@@ -259,7 +266,7 @@ static int64_t encode_narrow(const struct chain *k, const struct tile *w, const 
     return k->c->rotate ? k->narrow->walsh(b, &rows, m, d) : k->narrow->tokens(b, second, &rows, m);
 }
 
-/* Encodes a tile through F32 rows. `next`: as in encode_grid(). */
+/* Encodes a tile from F32 values. `next` is a tile to prefetch, or NULL. */
 static void encode_wide(const struct chain *k, const struct tile *w, const struct tile *next,
                         float *tile)
 {
@@ -269,7 +276,7 @@ static void encode_wide(const struct chain *k, const struct tile *w, const struc
     const bool keep_residual =
         k->c->n == 2 && n_tok == w->end && k->encode->returns_residual(first, w->width);
 
-    if (keep_residual && !k->x->bf16 && !k->instead->n) { /* the rows of x can be used in place */
+    if (keep_residual && !k->x->bf16 && !k->instead->n) { /* encode the rows of x without a copy */
         encode_grid(k, first, w, next, (const float *)(const void *)values_at(k, w->t0, w->c0),
                     first->channels, tile);
     } else {
@@ -288,7 +295,8 @@ static void encode_tile(const struct chain *k, const struct tile *w, const struc
                         float *tile, struct ends *ends)
 {
     struct tile rest = *w;
-    /* The general kernels encode the channels that a narrow kernel leaves, in spans or heads. */
+    /* Channels that the BF16 kernels do not support are encoded from F32, `span` channels at a
+     * time. */
     const int64_t d = k->c->job[0].shape.head_dim, span = k->c->rotate ? d : KVR_GRID_STRIP / 8;
 
     while (k->narrow && rest.width > 0) {
@@ -310,8 +318,8 @@ static void encode_tile(const struct chain *k, const struct tile *w, const struc
         encode_wide(k, &rest, next, tile);
 }
 
-/* For a small block one thread is used, because the block is encoded before a second thread has
- * woken up. */
+/* Returns the number of threads. A small block uses one thread, because it is encoded before a
+ * second thread has woken up. */
 static int threads_of(const struct kvr_grid_chain *c)
 {
     const struct kvr_block_shape *s = &c->job[0].shape;

@@ -1,6 +1,6 @@
-/* grid.c - the stages `sym` and `asym`: layout, and distribution of CPU work over threads. The
- * loops are in grid_encode_isa.c and grid_decode_isa.c, the kernels in grid_encode_cuda.cu and
- * grid_decode_cuda.cu. */
+/* grid.c - the stages `sym` and `asym` (integer quantization): options, layout, and threads on the
+ * CPU. The loops are in grid_encode_isa.c and grid_decode_isa.c, the kernels in grid_encode_cuda.cu
+ * and grid_decode_cuda.cu. */
 #include "methods/codecs/grid/grid.h"
 
 #include <omp.h>
@@ -9,7 +9,7 @@
 #include "methods/codecs/grid/grid_kernels.h"
 #include "methods/kernels/pack.h"
 
-enum { PARALLEL_FROM = 1 << 17 /* number of elements below which one thread is faster */ };
+enum { PARALLEL_FROM = 1 << 17 /* number of elements from which several threads are used */ };
 
 enum kvr_status kvr_grid_check(const struct kvr_grid *g, int head_dim)
 {
@@ -123,7 +123,8 @@ void kvr_grid_decode(const struct kvr_grid *g, const struct kvr_stage_job *job,
     const struct kvr_grid_block block = kvr_grid_block_of(g, job, in);
     const int64_t c0 = (int64_t)h0 * job->shape.head_dim;
     const int64_t width = (int64_t)nh * job->shape.head_dim;
-    /* Work is divided at group boundaries, so that no group's scale is loaded twice. */
+    /* Threads divide the tokens at group boundaries, so that only one thread loads a group's
+     * scale. */
     const int64_t cut = g->axis == KVR_AXIS_TOKENS ? g->group : KVR_GRID_ROWS;
     const int64_t first = t0 / cut, last = (t0 + n - 1) / cut;
 
@@ -258,7 +259,7 @@ const struct kvr_stage kvr_stage_asym = {
     .opts_size = sizeof(struct grid_opts),
     .variant = &asymmetric,
     .deterministic = true,
-    .idempotent = false, /* for a range far from 0, rounding the minimum changes the range */
+    .idempotent = false, /* if the range is far from 0, rounding its minimum to FP16 changes it */
     .check = check,
     .layout = layout,
     .noise = noise,

@@ -10,12 +10,12 @@ static inline float bf16_of(float x)
     return kvr_bf16_to_f32(kvr_f32_to_bf16(x));
 }
 
-/* Scales s, zero points z and offsets `off` of several groups. */
+/* Scales s, zero points z and offsets `off` of at most STRIP groups. */
 struct dequant_params {
     float s[STRIP], z[STRIP], off[STRIP];
 };
 
-/* Loads the parameters of groups [at, at + n). */
+/* Loads the scales, zero points and offsets of groups [at, at + n). */
 static void load_dequant_params(const struct kvr_grid_block *b, int64_t at, int n,
                                 struct dequant_params *v)
 {
@@ -30,21 +30,22 @@ static void load_dequant_params(const struct kvr_grid_block *b, int64_t at, int 
         kvr_to_f32(b->study ? v->z : v->off, b->scales + b->n_groups + at, KVR_F16, (size_t)n);
 }
 
-/* Packed codes of a token: the first byte, and the bit position and mask of the token's field in
- * each byte. */
+/* Where the codes of a token's channels are: one byte per channel from p on, with the code at bits
+ * `shift` and up, masked by `mask`. The other bits belong to other tokens. */
 struct code_row {
     const uint8_t *p;
     int shift;
     unsigned mask;
 };
 
-/* Returns the codes of channels [c0, c0 + n) of token t. `scratch` has space for n bytes. */
+/* Returns where the codes of channels [c0, c0 + n) of token t are. `scratch` has n bytes. */
 static struct code_row code_row(const struct kvr_grid_block *b, int64_t t, int64_t c0, int n,
                                 uint8_t *scratch)
 {
     const int bits = b->grid.bits;
 
-    if (bits & (bits - 1)) { /* the codes have several planes and are assembled in `scratch` */
+    if (bits & (bits - 1)) { /* bits are spread over several planes: assemble the codes in
+                              * `scratch` */
         kvr_unpack_token(b->codes, b->stored, b->channels, bits, t, c0, n, scratch);
         return (struct code_row){ scratch, 0, 255 };
     }
@@ -68,8 +69,8 @@ static inline float combine(float old, float x, enum kvr_decode_mode mode)
     return mode == KVR_DECODE_SET ? x : mode == KVR_DECODE_ADD ? old + x : old - x;
 }
 
-/* Dequantizes n codes. If `along`, all elements belong to group `first` of v; otherwise each
- * element belongs to a group of its own, from `first` on. */
+/* Dequantizes n codes. If `along`, all elements belong to group `first` of v. Otherwise element c
+ * belongs to group first + c. */
 static inline __attribute__((always_inline)) void
 plain_row(float *restrict out, struct code_row r, int n, const struct dequant_params *restrict v,
           int first, bool along, bool bf16, enum kvr_decode_mode mode)
@@ -111,7 +112,7 @@ static inline __attribute__((always_inline)) void vector_row(float *out, struct 
 }
 #endif
 
-/* Every instantiation of this function has constant parameters. */
+/* along, bf16 and mode are compile-time constants in every call. */
 static inline __attribute__((always_inline)) void some_row(float *out, struct code_row r, int n,
                                                            const struct dequant_params *v,
                                                            int first, bool along, bool bf16,
@@ -145,15 +146,15 @@ static inline __attribute__((always_inline)) void row(float *out, struct code_ro
         some_row(out, r, n, v, first, along, false, KVR_DECODE_SUB);
 }
 
-/* The part of a block to dequantize: `width` channels from c0 on. `stride` is the row length of the
- * output. */
+/* Where and how to dequantize a block: `width` channels from c0 on, into output rows that are
+ * `stride` floats apart. */
 struct part {
     const struct kvr_grid_block *b;
     int64_t c0, width, stride;
     enum kvr_decode_mode mode;
 };
 
-/* Dequantizes tokens [t0, end), which belong to the same groups of tokens. */
+/* Dequantizes tokens [t0, end), which for each channel belong to one group (axis=tokens). */
 static void decode_block(const struct part *d, int64_t t0, int64_t end, float *out)
 {
     uint8_t scratch[STRIP];
@@ -169,7 +170,7 @@ static void decode_block(const struct part *d, int64_t t0, int64_t end, float *o
     }
 }
 
-/* Dequantizes one token. Its groups lie along its channels. */
+/* Dequantizes one token whose groups are runs of channels, or the whole token. */
 static void decode_token(const struct part *d, int64_t t, float *out)
 {
     const int64_t channels = d->b->channels, end = d->c0 + d->width;

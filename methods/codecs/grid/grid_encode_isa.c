@@ -1,18 +1,20 @@
 /* grid_encode_isa.c - quantization: computes the range of every group, its scale (grid_fit.h) and
- * its codes.
+ * the codes of its elements.
  *
- * The vector path of the intended reading in F32 needs no division. Let y approximate 1/s within 2
- * ulp;
+ * In the intended variant with F32 arithmetic, the vector loops quantize without a division. Let v
+ * be an element, minus the group's minimum for `asym`, s the scale, and y an approximation of 1/s
+ * within 2 ulp. They compute
  *
  *     q0 = v y,   r = v - q0 s,   q = q0 + r y
  *
- * is v/s correctly rounded, so the code equals that of a division. Proof: s is an FP16 number with
- * 11 bits. q0 is within 5 ulp, so r has at most 15 bits and is exact in one FMA, and q before
- * rounding is within 5 2^-21 ulp of v/s. Rounding could differ only if v/s were that close to a
- * midpoint m of two floats (25 bits). But v - m s is a multiple of the last place of m s, and
- * nonzero since m s has at least 25 bits and v has 24, so v/s is at least 2^-12 ulp away. If r
- * underflows, |v/s| is far below 1/2 and the code is that of 0. q0 cannot overflow, since a group
- * beyond FP16 has the scale 65504. */
+ * where q is the correctly rounded quotient v/s, so the code is that of a division. Proof: s is an
+ * FP16 number with 11 significand bits. The error of q0 is at most 5 ulp, so r has at most 15 bits
+ * and one FMA computes it exactly. Before its final rounding, q differs from v/s by at most 5 2^-21
+ * ulp. The rounded results could differ only if v/s were that close to a midpoint m of two adjacent
+ * floats. m has 25 bits. The difference v - m s is a multiple of the last place of m s. It is not
+ * 0, because m s has at least 25 bits and v has 24. Therefore v/s is at least 2^-12 ulp away from
+ * m. If r underflows, |v/s| is far below 1/2, and the code is that of 0. q0 cannot overflow,
+ * because a group with values beyond FP16 has the scale 65504. */
 #include <assert.h>
 #include <string.h>
 
@@ -22,7 +24,7 @@
 
 enum { STRIP = KVR_GRID_STRIP, ROWS = KVR_GRID_ROWS };
 
-/* Values of the tokens with which the study reading pads a block. */
+/* The zeros with which the study's variant pads a block to complete groups. */
 static const float padding[STRIP];
 
 static float post_of(const struct kvr_grid *g)
@@ -33,16 +35,16 @@ static float post_of(const struct kvr_grid *g)
 /* ---- ranges ---------------------------------------------------------------------------- */
 
 #ifdef KVR_SIMD
-/* Finds the largest values of k vector columns, as signed and as unsigned integers. x points at
- * column c of the first row. The function prefetches every other row of the next tile; the encoding
- * pass prefetches the other rows. */
+/* For k vectors of columns from column c on, computes over n rows the largest bit pattern as a
+ * signed integer (r->high) and as an unsigned integer (r->low). x points at column c of the first
+ * row. Prefetches the odd rows of the next tile; code_bytes() prefetches the even rows. */
 static inline __attribute__((always_inline)) void
 bit_extremes(struct groups *restrict r, const float *restrict x, int64_t stride, int n, int c,
              int k, const struct kvr_grid_prefetch *prefetch)
 {
     const int64_t below = 2 * prefetch->stride, across = VL * (int64_t)prefetch->size;
     const char *near = prefetch->p + prefetch->stride + (int64_t)prefetch->size * c;
-    vi high[4], low[4]; /* only k elements are used */
+    vi high[4], low[4]; /* only the first k elements are used */
     int i = 1;
 
 #pragma GCC unroll 4
@@ -73,9 +75,9 @@ bit_extremes(struct groups *restrict r, const float *restrict x, int64_t stride,
     }
 }
 
-/* Corrects the result of bit_extremes() for columns whose values all have the same sign. If all are
- * negative, the maximum is the value whose bits are smallest as an unsigned integer. If none is
- * negative, the minimum is the value whose bits are smallest as a signed integer. */
+/* Corrects the result of bit_extremes() for columns whose values all have the same sign. If all
+ * values are negative, the maximum is the value whose bits are smallest as an unsigned integer. If
+ * no value is negative, the minimum is the value whose bits are smallest as a signed integer. */
 static void range_of_one_sign(const float *x, int64_t stride, int n, vi *high, vi *low)
 {
     vi least = i_load(x), least_bits = least;
@@ -90,14 +92,14 @@ static void range_of_one_sign(const float *x, int64_t stride, int n, vi *high, v
     *low = i_pick(i_sign(*low), *low, least);
 }
 
-/* Finds minima and maxima of columns by comparing the bits of floats. The bits that are largest as a
- * signed integer are the maximum's if any element is positive. The bits that are largest as an
- * unsigned integer are the minimum's if any element is negative. Most columns have elements of both
- * signs. m is a multiple of VL. */
+/* Computes the minimum and maximum of m columns over n rows by comparing the bits of floats as
+ * integers. If a column has a positive element, its maximum has the largest bits as a signed
+ * integer. If a column has a negative element, its minimum has the largest bits as an unsigned
+ * integer. Most columns have elements of both signs. m is a multiple of VL. */
 static void range_of_vectors(struct groups *restrict r, const float *restrict x, int64_t stride,
                              int n, int m, const struct kvr_grid_prefetch *prefetch)
 {
-    enum { SIDE = 4 }; /* number of independent vectors, which hides latency */
+    enum { SIDE = 4 }; /* vectors processed together, to hide latency */
     int at = 0;
 
     for (; at + SIDE * VL <= m; at += SIDE * VL)
@@ -115,7 +117,7 @@ static void range_of_vectors(struct groups *restrict r, const float *restrict x,
 }
 #endif
 
-/* Finds the ranges of the columns of x [n][m]; each column is one group. */
+/* Computes the range of each column of x [n][m]; a column is one group. */
 static void range_across(struct groups *restrict r, const float *restrict x, int64_t stride, int n,
                          int m, const struct kvr_grid_prefetch *prefetch)
 {
@@ -139,8 +141,8 @@ static void range_across(struct groups *restrict r, const float *restrict x, int
 }
 
 #ifdef KVR_SIMD
-/* Finds the range of n contiguous values by their bits, as range_of_vectors() does. n is a positive
- * multiple of VL. */
+/* Computes the range of n contiguous values by their bits, as range_of_vectors() does. n is a
+ * positive multiple of VL. */
 static void range_of_row(const float *x, int64_t n, int32_t *low, int32_t *high)
 {
     vi most[2], most_bits[2];
@@ -177,7 +179,7 @@ static void range_of_row(const float *x, int64_t n, int32_t *low, int32_t *high)
 }
 #endif
 
-/* Finds the range of one group of n contiguous values. */
+/* Computes the range of one group of n contiguous values. */
 static void range_along(struct groups *r, int group, const float *x, int64_t n)
 {
     int32_t low = INT32_MAX, high = INT32_MIN;
@@ -216,7 +218,7 @@ static inline uint8_t code_of(float x, float s, float m, float pre, float post, 
     return (uint8_t)(int)v;
 }
 
-/* Quantizes a row whose elements belong to one group each. */
+/* Quantizes a row of n elements, where element c belongs to group from + c. */
 static void code_across(const struct kvr_grid_block *b, uint8_t *restrict code,
                         const float *restrict x, const struct groups *restrict r, int from, int n)
 {
@@ -231,7 +233,7 @@ static void code_across(const struct kvr_grid_block *b, uint8_t *restrict code,
             code[c] = code_of(x[c], s[c], m[c], pre[c], post, top, false);
 }
 
-/* Quantizes a row whose elements all belong to one group. */
+/* Quantizes a row of n elements that all belong to group `group`. */
 static void code_along(const struct kvr_grid_block *b, uint8_t *restrict code,
                        const float *restrict x, const struct groups *r, int group, int n)
 {
@@ -246,17 +248,18 @@ static void code_along(const struct kvr_grid_block *b, uint8_t *restrict code,
             code[c] = code_of(x[c], s, m, pre, post, top, false);
 }
 
-/* Rows of x to quantize. If groups are along rows, element (i, c) belongs to group first + i
- * groups_per_row + c / width; otherwise it belongs to group first + c. */
+/* Rows of x to quantize. If `along`, groups are parts of rows, and element (i, c) belongs to group
+ * first + i groups_per_row + c / width. Otherwise groups are columns, and it belongs to group first
+ * + c. */
 struct rows {
     const float *x;
     int64_t stride;
-    float *residual; /* destination of the residual, or NULL */
+    float *residual; /* receives x minus the decoded values, or is NULL */
     int64_t residual_stride;
-    int n_valid, n; /* number of rows of x; number of rows with the study reading's padding */
+    int n_valid, n; /* number of rows of x; number of rows including the study's padding */
     int first, groups_per_row, width;
     bool along;
-    const struct kvr_grid_prefetch *prefetch; /* not NULL if groups are across rows */
+    const struct kvr_grid_prefetch *prefetch; /* not NULL if groups are columns */
 };
 
 static void code_plainly(const struct kvr_grid_block *b, const struct rows *w, int64_t t0,
@@ -289,15 +292,14 @@ struct reciprocals {
     bool clip; /* the result of clips() */
 };
 
-/* Parameters of encoding. Each instantiation has constant parameters. */
+/* Parameters of the vector loops, which are compile-time constants in every call. */
 struct variant {
     int bits;
     bool asym, along, keep_residual;
-    bool clip; /* the quotients may exceed the codes' range */
+    bool clip; /* quotients may exceed the range of codes and must be clamped */
 };
 
-/* Scale s, reciprocal y and offset m of groups. Encoding and the residual both use these
- * parameters. */
+/* Scales s, reciprocals y of scales, and minima m of a vector of groups. */
 struct encode_params {
     vf s, y, m;
 };
@@ -313,21 +315,21 @@ static inline __attribute__((always_inline)) vi code_vector(vf x, const struct e
     return v_nearest(variant.clip ? v_min(v_max(q, q_min), q_max) : q);
 }
 
-/* Residual of x after its code. It is computed with the roundings of the decoder. */
+/* Returns x minus the decoded value of `code`, which is rounded as in the decoder. */
 static inline __attribute__((always_inline)) vf
 residual_of(vf x, vi code, const struct encode_params *k, struct variant variant)
 {
     return v_sub(x, v_add(v_mul(v_of_int(code), k->s), variant.asym ? k->m : v_set(0)));
 }
 
-/* Packs n rows into one row of bytes: the code of row i starts at bit i * bits. m is a multiple of
- * QUAD. The function computes its pointers once, because the compiler must assume that stores may
- * change them. */
+/* Quantizes m channels of n rows and packs them into one row of m bytes: the code of row i starts
+ * at bit i * bits. m is a multiple of QUAD. Pointers are copied to local variables, because the
+ * compiler must assume that the byte stores may change w and r. */
 static inline __attribute__((always_inline)) void
 code_bytes(const struct rows *w, int t, int n, int m, struct variant variant,
            const struct groups *r, const struct reciprocals *inv, uint8_t *out)
 {
-    enum { MAX_ROWS = 4 }; /* maximum number of rows per byte; wider codes have fewer */
+    enum { MAX_ROWS = 4 }; /* maximum number of rows per byte, for 2-bit codes */
     const int post = variant.asym ? 0 : 1 << (variant.bits - 1);
     const int64_t across = variant.along ? 0 : VL * (int64_t)w->prefetch->size;
     const float *s = r->s + w->first, *y = inv->y + w->first, *low = r->m + w->first;
@@ -382,7 +384,7 @@ code_bytes(const struct rows *w, int t, int n, int m, struct variant variant,
     }
 }
 
-/* Quantizes all rows and packs the codes, whose bits are all in one plane. */
+/* Quantizes m channels of all rows and packs the codes of 8 / bits rows into each row of bytes. */
 static inline __attribute__((always_inline)) void
 code_plane(const struct kvr_grid_block *b, const struct rows *w, int64_t t0, int64_t c0, int m,
            struct variant variant, const struct groups *r, const struct reciprocals *inv)
@@ -444,12 +446,12 @@ static void code_vectors(const struct kvr_grid_block *b, const struct rows *w, i
     }
 }
 
-/* Whether a quotient may exceed the range of codes. A group whose scale and minimum are finite in
- * FP16 does not clip: its scale is at least range / Q, so a quotient rounds at most to the last
- * code. */
+/* Returns whether a quotient may exceed the range of codes. It cannot in a group whose scale and
+ * minimum are below 65504: the scale is at least range / (largest code), so a quotient rounds at
+ * most to the largest code. */
 static bool clips(const struct groups *restrict r, int n, bool asym)
 {
-    const unsigned size = 0x7fff, largest = 0x7bff; /* the bits of non-finite values are larger */
+    const unsigned size = 0x7fff, largest = 0x7bff; /* infinities and NaN have larger bits */
     unsigned most = 0;
 
     for (int i = 0; i < n; i++)
@@ -475,8 +477,8 @@ static void invert(struct reciprocals *restrict inv, const struct groups *restri
 }
 #endif
 
-/* Whether code_vectors() supports this block. It does not support the study reading, which divides
- * by scales of 24 bits. */
+/* Returns whether code_vectors() supports this block. It does not support the study's variant,
+ * which divides by FP32 scales. */
 static bool by_vectors(const struct kvr_grid_block *b)
 {
 #ifdef KVR_SIMD
@@ -489,7 +491,8 @@ static bool by_vectors(const struct kvr_grid_block *b)
 #endif
 }
 
-/* Quantizes channels [c0, c0 + m) of the rows. Groups [0, n_groups) are already fitted. */
+/* Quantizes channels [c0, c0 + m) of the rows. r has the scales of their groups. `inv` has the
+ * reciprocals of the scales for code_vectors(), or is NULL. */
 static void code(const struct kvr_grid_block *b, const struct rows *w, int64_t t0, int64_t c0,
                  int m, const struct groups *r, const void *inv)
 {
@@ -558,8 +561,8 @@ static void encode_tokens(const struct kvr_grid_block *b, int64_t t0, int64_t c0
     code(b, &w, t0, c0, m, &r, inv);
 }
 
-/* Encodes rows in pieces. A piece is as many groups of each token as fill a strip, or one wide
- * group. */
+/* Encodes rows whose groups are runs of channels. Processes `span` channels at a time: the number
+ * of groups per token that fits into STRIP channels, or one wider group. */
 static void encode_some_rows(const struct kvr_grid_block *b, int64_t t0, int rows, const float *x)
 {
     const int64_t channels = b->channels;
@@ -572,11 +575,12 @@ static void encode_some_rows(const struct kvr_grid_block *b, int64_t t0, int row
     struct reciprocals inv_;
 #endif
     const void *inv = NULL;
-    bool one_by_one = false; /* the elements of a vector share a group */
+    bool one_by_one = false; /* whether all elements of a vector belong to one group */
 
     for (int64_t first = 0; first < channels; first += span) {
         const int64_t last = channels - first < span ? channels : first + span;
-        const int k = (int)((last - first) / width); /* k is the number of groups per token */
+        const int k = (int)((last - first) / width); /* number of groups per token in these
+                                                      * channels */
 
         assert(k > 0);
         for (int i = 0; i < rows; i++)
@@ -615,8 +619,9 @@ static void encode_some_rows(const struct kvr_grid_block *b, int64_t t0, int row
 static void encode_rows(const struct kvr_grid_block *b, int64_t t0, int rows, const float *x)
 {
     const int n = (int)(b->stored - t0 < rows ? b->stored - t0 : rows);
-    /* Only a few rows are encoded at a time, so that they are still cached when their range is
-     * known. A row of bytes holds at most 4 tokens. */
+    /* The range of a row must be known before its codes. With groups of a whole token only 4 rows
+     * are processed at a time, so that they are still cached for the second pass. 4 is the maximum
+     * number of tokens per row of code bytes. */
     const int some = by_vectors(b) && b->grid.axis == KVR_AXIS_TOKEN ? 4 : ROWS;
 
     for (int t = 0; t < n; t += some)

@@ -1,9 +1,11 @@
-/* grid_narrow_isa.c - see grid_narrow_kernels.h; the arithmetic is in grid_narrow.h. */
+/* grid_narrow_isa.c - kernels that encode grids directly from BF16 values (grid_narrow_kernels.h).
+ * The arithmetic is in grid_narrow.h. */
 #include "methods/codecs/grid/grid_narrow.h"
 
 #ifdef KVR_SIMD
-/* Quantizes and packs spans [0, n) of a strip, with parameters that are already fitted. `wide`
- * holds the strip's columns in F32, or is NULL if they are read from BF16. */
+/* Quantizes and packs spans [0, n) of a strip, with the scales in `params`. A span is SPAN
+ * channels. `wide` has the values of the strip in F32, or is NULL if they are read from r in
+ * BF16. */
 ALWAYS void code_strip(const struct tile_position *p, const struct kvr_narrow_rows *r, int c,
                        const vf (*wide)[COLUMNS], int n, struct variant variant,
                        const struct encode_params *params)
@@ -49,8 +51,8 @@ ALWAYS int one_grid(const struct kvr_grid_block *b, const struct kvr_narrow_rows
     return m;
 }
 
-/* Quantizes spans [0, n) of a strip with the first grid. `residual` receives the difference that
- * the second grid codes. */
+/* Quantizes spans [0, n) of a strip with the first grid. `residual` receives the values minus the
+ * decoded values, which the second grid encodes. */
 ALWAYS void code_with_residual(const struct tile_position *p, const struct kvr_narrow_rows *r,
                                int c, int n, struct variant variant,
                                const struct encode_params *params, vf (*residual)[COLUMNS])
@@ -83,7 +85,8 @@ ALWAYS void code_with_residual(const struct tile_position *p, const struct kvr_n
     }
 }
 
-/* Quantizes values with two symmetric grids. */
+/* Quantizes with two symmetric grids. Returns the number of channels encoded, which is less than m
+ * if a column is not supported. */
 ALWAYS int two_grids(const struct kvr_grid_block *b, const struct kvr_grid_block *b2,
                      const struct kvr_narrow_rows *r, int m, struct variant variant,
                      struct variant variant2)
@@ -114,7 +117,7 @@ static int by_one(const struct kvr_grid_block *b, const struct kvr_narrow_rows *
 #undef CALL
 }
 
-/* Chains of two symmetric grids with the published numbers of bits have specialized loops. */
+/* Encodes a chain of two symmetric grids of 2 or 4 bits each. Returns 0 for other chains. */
 static int by_two(const struct kvr_grid_block *b, const struct kvr_grid_block *b2,
                   const struct kvr_narrow_rows *r, int m)
 {
@@ -144,21 +147,21 @@ static int tokens(const struct kvr_grid_block *first, const struct kvr_grid_bloc
 
 /* ---- quantization after a Walsh-Hadamard transform ------------------------------------- */
 
-/* Distance of the bits of |x| from the bits of 2^-60, as an unsigned number. rotate_heads()
- * requires |x| in [2^-60, 2^100] of every value. Then no sum is -0, NaN, or a nonzero number that
- * scaled() rounds differently from a division. */
+/* Returns the bits of |x| minus the bits of 2^-60, as unsigned integers. rotate_heads() checks by
+ * the maximum of this distance that every |x| is in [2^-60, 2^100]. In this range no sum is -0,
+ * NaN, or a nonzero number for which scaled() rounds differently from a division. */
 ALWAYS vi distance(vi raw)
 {
     return w_sub(w_twice(raw), w_set(67 << 8));
 }
 
-/* Two tokens are transformed together. Vector q has VL channels of the first token in its low half,
- * and of the second token in its high half, so only butterflies with strides within a half shuffle
- * lanes. */
-enum { HALF = VL / 2, GROUP = VL == 16 ? 8 : 4 /* GROUP vectors q at a time stay in registers */ };
+/* Two tokens are transformed together. The low half of vector q has VL channels of the first token,
+ * the high half the same channels of the second token. Only butterflies with strides below HALF
+ * must shuffle lanes. */
+enum { HALF = VL / 2, GROUP = VL == 16 ? 8 : 4 /* vectors q in registers at a time */ };
 
-/* Applies butterflies with strides within a half to each of n vectors. They combine lanes j and j ^
- * h, as in fwht_isa.c. */
+/* Applies the butterflies of stride h < HALF to each of n vectors. They combine lanes j and j ^ h,
+ * as in fwht_isa.c. */
 ALWAYS void within(vec *r, int n)
 {
     const bool bf16 = false;
@@ -186,8 +189,9 @@ ALWAYS void between(vec *r, int n, int scale, int from, int to)
         }
 }
 
-/* Applies the first butterfly stages to GROUP vectors q. r[2 q] holds the even channels of vector
- * q, r[2 q + 1] the odd channels. Returns the largest distance() of the input. */
+/* Loads n vectors q of two tokens and applies the butterflies within these vectors and between
+ * them. r[2 q] has the even channels of vector q, r[2 q + 1] the odd channels. Returns the largest
+ * distance() of the input. */
 ALWAYS vi butterfly_group(vec r[2 * GROUP], const kvr_bf16 *x, const kvr_bf16 *below, int n)
 {
     vi max_distance = i_set(0);
@@ -206,8 +210,8 @@ ALWAYS vi butterfly_group(vec r[2 * GROUP], const kvr_bf16 *x, const kvr_bf16 *b
     return max_distance;
 }
 
-/* r / norm, computed as fma(r, y, r l), where y + l = 1 / norm. tests/methods/test_isa.c checks
- * this for every mantissa. */
+/* Returns r / norm, correctly rounded, where norm = sqrt(d). It is computed as fma(r, y, r l),
+ * where y + l = 1 / norm. tests/methods/test_isa.c checks every mantissa. */
 ALWAYS vf scaled(vec r, int d)
 {
     const float norm = d == 128 ? 0x1.6a09e6p3f : 8, y = 1 / norm;
@@ -216,10 +220,10 @@ ALWAYS vf scaled(vec r, int d)
     return d == 128 ? v_mul_add((vf)r, v_set(y), v_mul((vf)r, l)) : v_mul((vf)r, v_set(y));
 }
 
-/* Transforms one head of two tokens, at x and `below`, into `to` and `to_below`. Vectors 2 j and 2
- * j + 1 of each result hold its j-th vector of even channels and of odd channels. The results are
- * divided by the norm only if `scale`. The sums are the same as in fwht_isa.c. Returns false if a
- * value is out of range. */
+/* Transforms one head of two tokens, at x and `below`, into `to` and `to_below`. Vector 2 j of each
+ * result has even channels, and vector 2 j + 1 the odd channels next to them. The results are
+ * divided by the norm only if `scale`. The order of additions is the same as in fwht_isa.c. Returns
+ * false if an |x| is outside [2^-60, 2^100]. */
 ALWAYS bool rotate_heads(vf *to, vf *to_below, const kvr_bf16 *x, const kvr_bf16 *below, int d,
                          bool scale)
 {
@@ -250,15 +254,15 @@ ALWAYS bool rotate_heads(vf *to, vf *to_below, const kvr_bf16 *x, const kvr_bf16
     return w_none_over_bits(max_distance, w_set((short)((227 - 67) << 8)));
 }
 
-/* Ranges and codes of sums that are not divided by the norm, for symmetric grids of 2 or 4 bits.
+/* The following functions quantize transformed values that are not divided by the norm, for
+ * symmetric grids of 2 or 4 bits.
  *
- * Let q be the quotient of a sum by scale times norm; the code is q, rounded to an integer. The
- * functions compute near = fma(sum, 1 / (scale norm), C) with C = 192.5 + 2^(bits-1) + 4 2^-16
- * instead. The error of near is less than 2^-16. Rounding near to a multiple of 2^-16 is one part
- * of it, the error of the reciprocal contributes 2^-18.5, and the two divisions that near replaces
- * contribute 2^-20. Hence the upper half of the bits of near is 0x4340 plus the code, unless the
- * lower half is below 8. In that case q is close to a tie, and the span is coded again with the two
- * divisions. */
+ * Let q = sum / (scale norm); the code is q rounded to an integer. The functions compute near =
+ * fma(sum, 1 / (scale norm), C) instead, with C = 192.5 + 2^(bits-1) + 4 2^-16. The error of near
+ * is less than 2^-16: at most 2^-17 from rounding near to a multiple of 2^-16, 2^-18.5 from the
+ * reciprocal, and 2^-20 from the two divisions that near replaces. Hence the upper 16 bits of near
+ * are 0x4340 plus the code, unless the lower 16 bits are below 8. In that case q is close to a tie,
+ * and the span is encoded again with the two divisions. */
 ALWAYS int fit_rotated(const struct tile_position *p, const vf (*x)[COLUMNS], int d,
                        struct variant variant, struct encode_params *k)
 {
@@ -272,8 +276,8 @@ ALWAYS int fit_rotated(const struct tile_position *p, const vf (*x)[COLUMNS], in
     return fit_strip(p, d / SPAN, range, variant, k);
 }
 
-/* Packs the upper halves of near into 16-bit words: the row of the first byte is low, the row of
- * the second byte high. */
+/* Computes near of two rows. Returns 16-bit words with the upper half of near: the low word from
+ * `first`, the high word from `second`. *worst receives the minimum of near's bits. */
 ALWAYS vi near_word(vf first, vf second, vf inverse, vf offset, vi *worst)
 {
     const vi a = v_bits(v_mul_add(first, inverse, offset));
@@ -283,7 +287,7 @@ ALWAYS vi near_word(vf first, vf second, vf inverse, vf offset, vi *worst)
     return w_halves((vi)((uvec)a >> 16), b);
 }
 
-/* Returns false if a quotient is close to a tie. */
+/* Encodes span j of a head by near. Returns false if a quotient is close to a tie. */
 ALWAYS bool code_near(const struct tile_position *p, const vf (*x)[COLUMNS], int j, int d,
                       struct variant variant, const struct encode_params k[2])
 {
@@ -332,11 +336,11 @@ ALWAYS void code_rotated(const struct tile_position *p, const struct kvr_narrow_
     }
 }
 
-/* With a symmetric grid the range of the values needs no check. Infinities and NaN reach the ranges
- * of their columns, and the fit of such a column is rejected. The signs of zeros have no effect. A
- * quotient by the norm below 2^-90 may be wrong by an ulp. The code of such a quotient is 0,
- * because no scale is below 2^-24. If all values of a column are that small, the scale of the
- * column is 2^-24, or 0 if all are 0. */
+/* Transforms and quantizes m channels. Returns the number of channels encoded. A symmetric grid
+ * does not require |x| in [2^-60, 2^100]. Infinities and NaN make the range of their column
+ * infinite or NaN, and the fit rejects such a column. The sign of a zero has no effect. A quotient
+ * by the norm below 2^-90 may be wrong by an ulp, but its code is 0, because no scale is below
+ * 2^-24. If all values of a column are that small, its scale is 2^-24, or 0 if all are 0. */
 ALWAYS int rotated_grid(const struct kvr_grid_block *b, const struct kvr_narrow_rows *r, int m,
                         int d, struct variant variant)
 {
@@ -382,8 +386,8 @@ static int walsh(const struct kvr_grid_block *b, const struct kvr_narrow_rows *r
 
 /* ---- groups of whole tokens ------------------------------------------------------------ */
 
-/* Finds the range of a token. Returns false unless the token has values of both signs. Also
- * prefetches as many bytes from `near` on as the token has. */
+/* Computes the range of a token's n values. Returns false unless the token has values of both
+ * signs. Prefetches n values from `near` on. */
 ALWAYS
     bool range_of_token(const kvr_bf16 *x, int64_t n, const char *near, int32_t *low, int32_t *high)
 {

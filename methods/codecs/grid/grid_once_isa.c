@@ -1,10 +1,11 @@
-/* grid_once_isa.c - see grid_once_kernels.h; the arithmetic is in grid_narrow.h. */
+/* grid_once_isa.c - kernels that encode a grid, compute the sums for the bound of outliers, and
+ * find likely outliers in one pass (grid_once_kernels.h). The arithmetic is in grid_narrow.h. */
 #include "methods/codecs/grid/grid_once_kernels.h"
 
 #include "methods/codecs/grid/grid_narrow.h"
 
 #ifdef KVR_SIMD
-/* F32 sums of values and of squares, separately for even and for odd channels. */
+/* F32 sums of values and of their squares, separate for even and odd channels. */
 struct sums {
     vf even, odd, square_even, square_odd;
 };
@@ -30,8 +31,8 @@ ALWAYS void keep_sums(struct kvr_grid_seen *seen, vf sum, vf square)
 
 /* ---- groups of tokens in a column ------------------------------------------------------ */
 
-/* Appends columns of a span to the list of strays, which are coded later. Bit j of `some` selects
- * column c + j. */
+/* Appends columns of a span to the list of strays. A stray is a column that may have outliers and
+ * is encoded again when their bound is known. Bit j of `some` selects column c + j. */
 static void set_aside(struct kvr_grid_seen *seen, const struct kvr_narrow_rows *r, int c,
                       uint32_t some)
 {
@@ -49,8 +50,8 @@ static void set_aside(struct kvr_grid_seen *seen, const struct kvr_narrow_rows *
     }
 }
 
-/* Fits the groups of n spans as fit_narrow() does. Columns with a magnitude above `least` become
- * strays. Returns 0 if the list of strays is full. */
+/* Computes the scales of the groups in n spans, as fit_narrow() does. Appends columns with a
+ * magnitude above `least` to the list of strays. Returns 0 if the list is full. */
 ALWAYS int fit_seeing(const struct tile_position *p, const struct kvr_narrow_rows *r, int c, int n,
                       struct variant variant, uint16_t least, struct kvr_grid_seen *seen,
                       struct encode_params *k)
@@ -75,7 +76,7 @@ ALWAYS int fit_seeing(const struct tile_position *p, const struct kvr_narrow_row
     return fit_strip(p, n, range, variant, k);
 }
 
-/* Quantizes n spans of a strip, and adds their values and squares to the sums in `all`. */
+/* Quantizes n spans of a strip. Adds their values and squares to the sums in `all`. */
 ALWAYS void code_seeing(const struct tile_position *p, const struct kvr_narrow_rows *r, int c,
                         int n, struct variant variant, const struct encode_params *params,
                         struct sums *all)
@@ -150,8 +151,8 @@ static int64_t mark(struct kvr_grid_stray *stray, int64_t n, uint16_t bound)
     return count;
 }
 
-/* Quantizes at most VL strays again, one in each lane. A magnitude above `bound` is an outlier; the
- * preceding token's value replaces it. */
+/* Quantizes at most VL strays again, one per lane. A value whose magnitude bits exceed `bound` is
+ * an outlier, which is replaced by the value of the preceding token. */
 ALWAYS void mend(const struct kvr_grid_block *b, const struct kvr_grid_stray *stray, int n,
                  uint16_t bound, struct variant variant)
 {
@@ -200,7 +201,8 @@ ALWAYS void mend(const struct kvr_grid_block *b, const struct kvr_grid_stray *st
     }
 }
 
-/* Prefetches the memory that mend() writes: a cache line for each byte of a column. */
+/* Prefetches the code bytes and scales that mend() writes for n strays. Every code byte of a column
+ * is in another cache line. */
 ALWAYS void fetch_codes(const struct kvr_grid_block *b, const struct kvr_grid_stray *stray,
                         int64_t n, struct variant variant)
 {
@@ -236,8 +238,9 @@ static bool columns(const struct kvr_grid_block *b, const struct kvr_grid_stray 
 
 /* ---- groups of whole tokens ------------------------------------------------------------ */
 
-/* Adds 64 values to the sums and returns a mask of the magnitudes above `least`. The other values
- * extend the ranges; the AVX2 version extends the ranges with 0 in place of each excluded value. */
+/* Adds 64 values to the sums. Returns a mask of the values whose magnitude exceeds `least`. The
+ * other values extend the range in *most and *most_bits. The AVX2 version also extends the range by
+ * 0 for every masked value. */
 ALWAYS uint64_t
     look_at_word(const kvr_bf16 *x, vi least, struct sums sum[2], vi *most, vi *most_bits)
 {

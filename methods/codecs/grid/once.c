@@ -8,26 +8,29 @@
 #include "methods/codecs/grid/grid_once_kernels.h"
 #include "methods/codecs/grid/order.h"
 
-enum { MAX_PARTS = 64, UNIT = KVR_NARROW_TOKENS, ROWS = 8 /* tokens coded together */ };
+enum { MAX_PARTS = 64, UNIT = KVR_NARROW_TOKENS, ROWS = 8 /* tokens encoded together */ };
 
-/* A hit: an element that is likely to be an outlier. */
+/* An element that is likely to be an outlier. */
 struct hit {
     int32_t at;        /* flat index */
     kvr_bf16 x, above; /* the element's value, and the previous token's value in the same channel */
 };
 
-/* Coding a stray costs as much as sixteen other columns, and a hit as much as thirty other values:
- * beyond these shares, `find` takes less time. */
+/* Limits for encoding in one pass: at most 1/STRAYS of the columns may be strays, and at most
+ * 1/HITS of the values hits, plus SLACK. A stray is a column that may have outliers and is encoded
+ * twice. A stray takes as much time as 16 other columns, a hit as much as 30 other values. Beyond
+ * these limits two passes (`find`) are faster. */
 enum { STRAYS = 16, HITS = 32, SLACK = 16 };
 
-/* Tokens [t0, end). A part's scratch is that of its elements in `work`. */
+/* The tokens [t0, end) that one thread processes. Its scratch is the part of `work` that
+ * corresponds to the elements of these tokens. */
 struct part {
     int64_t t0, end;
     struct kvr_grid_seen seen;
     struct hit *hit;
     int64_t n_hits, most_hits;
-    int32_t (*range)[2];    /* the range of every token's other values */
-    int64_t first, n_exact; /* entries */
+    int32_t (*range)[2];    /* [token] smallest and largest value that is not a hit */
+    int64_t first, n_exact; /* index of its first outlier in the block's list; number */
     bool ok;
 };
 
@@ -40,7 +43,7 @@ struct once {
     float *work;
     uint16_t least, bound; /* magnitude bits */
     int n_parts;
-    /* the last part contains the tokens after the last complete group */
+    /* the last element has the tokens after the last complete group */
     struct part part[MAX_PARTS + 1];
     int32_t *index;
     kvr_f16 *held;
@@ -61,7 +64,8 @@ static int64_t size_of(const struct once *o, const struct part *p)
     return (p->end - p->t0) * o->b.channels;
 }
 
-/* Returns the replacement of the outlier (t, c), computed from the block's values. */
+/* Returns the value that replaces the outlier of token t and channel c: the channel's last earlier
+ * value that is not an outlier, else its first later one, else 0. */
 static kvr_bf16 nearest(const struct once *o, int64_t t, int64_t c)
 {
     const int64_t channels = o->b.channels;
@@ -106,8 +110,8 @@ static void code_part(const struct once *o, struct part *p)
                 p->seen.n <= (t + UNIT - p->t0) * o->b.channels / (UNIT * STRAYS) + SLACK;
 }
 
-/* Lists the elements of a token whose bits in `over` are set. The token has n channels, from
- * element e on. */
+/* Appends the elements of a token whose bit in `over` is set to the list of hits. The token's n
+ * channels are elements e to e + n - 1 of the block. Returns false if the list is full. */
 static bool list_hits(struct part *p, const kvr_bf16 *x, int64_t n, int64_t e, const uint64_t *over)
 {
     enum { WORDS = 64 };
@@ -119,7 +123,8 @@ static bool list_hits(struct part *p, const kvr_bf16 *x, int64_t n, int64_t e, c
         uint8_t some[WORDS] = { 0 };
         int n_some = 0;
 
-        /* Most words of the mask are 0, but a branch could not predict which. */
+        /* List the nonzero words without a branch: most words are 0, but the processor cannot
+         * predict which. */
         for (int64_t i = 0; i < words; i++) {
             some[n_some] = (uint8_t)i;
             n_some += over[from + i] != 0;
@@ -141,7 +146,8 @@ static bool list_hits(struct part *p, const kvr_bf16 *x, int64_t n, int64_t e, c
     return true;
 }
 
-/* The range of a token is used only with one group per token, and not in the last part. */
+/* Finds the hits and the sums of a part. If `ranges`, also computes the range of every token, which
+ * is needed for groups of a whole token. */
 static void look_at_part(const struct once *o, struct part *p, bool ranges)
 {
     const int64_t channels = o->b.channels, size = size_of(o, p);
@@ -178,8 +184,9 @@ static void first_pass(struct once *o, bool along)
     look_at_part(o, last, false);
 }
 
-/* Returns false if `least` was too high, or if the bound requires exact sums. Magnitudes from 2^14
- * on are rejected, because their scales could clip. */
+/* Computes the bound of outliers. Returns false if the bound is below `least`, so that hits may be
+ * missing, or if F32 sums are not accurate enough. Bounds from 2^14 on are rejected, because scales
+ * of such magnitudes could be clamped. */
 static bool find_bound(struct once *o)
 {
     double sum = 0, square = 0;
@@ -200,7 +207,8 @@ static bool find_bound(struct once *o)
     return o->bound >= o->least;
 }
 
-/* Removes hits that are not outliers, unless a later step needs them. */
+/* Counts the outliers of every part and sets where each part's outliers begin in the list of the
+ * block. Returns their total number. */
 static int64_t count_outliers(struct once *o)
 {
     int64_t total = 0;
@@ -219,7 +227,8 @@ static int64_t count_outliers(struct once *o)
 
 /* ---- columns --------------------------------------------------------------------------- */
 
-/* The latest replacement in every channel. */
+/* For every channel, the last token of the latest stray with outliers, and the value that replaces
+ * an outlier after this token. */
 struct latest {
     int32_t *t;
     int32_t *x;
@@ -241,8 +250,8 @@ static kvr_bf16 before(const struct once *o, const struct latest *l, int64_t t, 
     return t > 0 && l->t[c] == t - 1 ? (kvr_bf16)l->x[c] : nearest(o, t, c);
 }
 
-/* Completes the strays that contain outliers, moves them to the front of the list, and returns
- * their number. */
+/* Moves the strays that have outliers to the front of the list and returns their number. Sets the
+ * value before each of these strays, which replaces an outlier in its first token. */
 static int64_t keep_strays(const struct once *o, struct part *p, struct latest *l)
 {
     int64_t kept = 0;
@@ -262,7 +271,8 @@ static int64_t keep_strays(const struct once *o, struct part *p, struct latest *
     return kept;
 }
 
-/* Entries of n strays of the same tokens: ascending in tokens, then channels. */
+/* Writes the indices and values of the outliers in n strays of the same tokens, ordered by token,
+ * then channel. Returns the number of outliers. */
 static int64_t enter_band(const struct once *o, const struct kvr_grid_stray *s, int64_t n,
                           int32_t *index, float *value)
 {
@@ -303,7 +313,7 @@ static void settle_columns(const struct once *o, struct part *p)
 
 /* ---- whole tokens ---------------------------------------------------------------------- */
 
-/* Replaced elements of a token. */
+/* The outliers of token t: indices at [n] and values x [n] that replace them. */
 struct patch {
     int64_t t;
     const int32_t *at;
@@ -311,7 +321,8 @@ struct patch {
     int64_t n;
 };
 
-/* Quantizes the replaced elements by the token's scale. */
+/* Overwrites the codes of the outliers with the codes of the values that replace them, using the
+ * token's scale. */
 static void code_again(const struct kvr_grid_block *b, const struct patch *p)
 {
     const int bits = b->grid.bits, per = 8 / bits, top = (1 << bits) - 1;
@@ -328,7 +339,9 @@ static void code_again(const struct kvr_grid_block *b, const struct patch *p)
     }
 }
 
-/* Hits and entries in order; `fills` has each channel's latest hit, replaced. */
+/* A pass over the hits of a part in order. `fills` has, for each channel, the value of its latest
+ * hit, replaced if it is an outlier. index, value and instead [n] have the outliers, their values
+ * and the values that replace them. */
 struct walk {
     const struct hit *h, *end;
     kvr_bf16 *fills;
@@ -337,7 +350,8 @@ struct walk {
     int64_t n;
 };
 
-/* Computes the replacements of the outliers in the first token of a part. */
+/* Sets `fills` for the outliers in the first token of a part, whose previous token belongs to
+ * another part. */
 static void open_walk(const struct once *o, const struct part *p, struct walk *w)
 {
     const int64_t channels = o->b.channels, first = p->t0 * channels;
@@ -347,8 +361,8 @@ static void open_walk(const struct once *o, const struct part *p, struct walk *w
             w->fills[h->at - first] = nearest(o, p->t0, h->at - first);
 }
 
-/* Takes up the hits of token t: each widens its range, itself or by its replacement. Which hits are
- * outliers is unpredictable, so no branch depends on it. */
+/* Processes the hits of token t. Each hit, or the value that replaces it, extends the token's
+ * range. The processor cannot predict which hits are outliers, so no branch depends on it. */
 static void walk_token(const struct once *o, struct walk *w, int64_t t, bool first,
                        int32_t range[2])
 {
@@ -419,7 +433,7 @@ static bool settle_tokens(const struct once *o, struct part *p)
 
 /* ---- blocks ---------------------------------------------------------------------------- */
 
-/* Encodes the tokens after the last complete group by the general kernels. */
+/* Encodes the tokens after the last complete group with kvr_chain_encode(). */
 static void settle_rest(const struct once *o, const struct kvr_grid_chain *c,
                         const struct kvr_values *x, const struct kvr_stage_data *const data[2])
 {
@@ -456,7 +470,8 @@ static bool settle(struct once *o, bool along)
     return ok;
 }
 
-/* Divides complete groups of tokens among threads. */
+/* Divides the block into one part per thread, of complete groups of UNIT tokens, and a part with
+ * the remaining tokens. */
 static void divide(struct once *o)
 {
     const int64_t units = o->b.n_tok / UNIT;

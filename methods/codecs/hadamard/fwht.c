@@ -1,4 +1,5 @@
-/* fwht.c - distributes rows over threads; fwht_isa.c transforms them. */
+/* fwht.c - the Walsh-Hadamard transform of many rows: divides the rows among threads, which call
+ * fwht_isa.c. */
 #include "methods/codecs/hadamard/fwht.h"
 
 #include <omp.h>

@@ -1,14 +1,16 @@
-/* fwht_isa.c - the transform that fwht.h defines. */
+/* fwht_isa.c - the Walsh-Hadamard transform that fwht.h defines, compiled for each instruction
+ * set. */
 #include <math.h>
 #include <string.h>
 
 #include "methods/codecs/hadamard/fwht_kernels.h"
 #include "methods/codecs/hadamard/fwht_lanes.h"
 
-/* r / norm, correctly rounded. With FMA, let y = fl(1 / norm) and l = 1 / norm - y. Then fma(r, y,
- * fl(r l)) is the rounded quotient, unless an operation underflows or overflows or r is 0. Rows
- * with such values are divided instead. norm is 2^k or sqrt(2) 2^k, so only the 2^23 mantissas of
- * [1, 2) matter; tests/methods/test_isa.c checks all of these. */
+/* Divides n vectors by norm, correctly rounded. With FMA no division is needed: let y = fl(1 /
+ * norm), where fl rounds to FP32, and l = 1 / norm - y. Then fma(r, y, fl(r l)) is the rounded
+ * quotient, unless r is 0 or an operation underflows or overflows. Rows with such values are
+ * divided. norm is 2^k or sqrt(2) 2^k, so the claim depends only on the mantissa of r.
+ * tests/methods/test_isa.c checks all 2^23 mantissas. */
 static inline __attribute__((always_inline)) void divide(vec *r, int n, float norm)
 {
 #ifdef KVR_SIMD
@@ -17,8 +19,8 @@ static inline __attribute__((always_inline)) void divide(vec *r, int n, float no
     const uint32_t span = (kvr_f32_bits(0x1p120f) - kvr_f32_bits(0x1p-90f)) << 1;
     vi worst = i_set(0);
 
-    /* Subtracts the lower limit from |r| as unsigned integers, so that one comparison checks both
-     * limits. */
+    /* Check that all |r| are in [2^-90, 2^120]: after subtracting the bits of 2^-90 as unsigned
+     * integers, one comparison checks both limits. */
 #pragma GCC unroll 32
     for (int i = 0; i < n; i++)
         worst = i_max_bits(worst, i_sub(i_left(v_bits((vf)r[i]), 1), least));
@@ -36,7 +38,8 @@ static inline __attribute__((always_inline)) void divide(vec *r, int n, float no
     }
 }
 
-/* Transforms one row of n * LANES floats. With a constant n the row stays in the registers r. */
+/* Transforms one row of n * LANES floats. If n is a compile-time constant, the row stays in
+ * registers (r). */
 static inline __attribute__((always_inline)) void row_of(float *y, const float *x, vec *r, int n,
                                                          bool bf16)
 {

@@ -1,6 +1,7 @@
-/* hadamard.c - the transform `hadamard`: y = H x / sqrt(D) along each head's channels.
+/* hadamard.c - the transform `hadamard`: y = H x / sqrt(D) for the D channels of a head, where H is
+ * the Walsh-Hadamard matrix.
  *
- * The transform spreads a channel of large magnitude over all channels. Self-inverse. With
+ * The transform spreads a channel of large magnitude over all channels. It is its own inverse. With
  * compute=bf16 every butterfly is rounded to BF16, as in the study. */
 #include "methods/codecs/hadamard/fwht.h"
 #include "methods/codecs/hadamard/fwht_cuda.h"
@@ -21,7 +22,8 @@ static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
     *out = (struct kvr_layout){ .form = KVR_FORM_WALSH };
 }
 
-/* The matrix is symmetric and orthogonal, so the transform is the same in all three directions. */
+/* H / sqrt(D) is symmetric and orthogonal, so one function transforms values, transforms queries
+ * and inverts the transform (enum kvr_transform_way). */
 static void transform(const struct kvr_stage_job *job, enum kvr_transform_way way, float *x,
                       int64_t n, int h0, int nh)
 {
@@ -43,7 +45,7 @@ const struct kvr_stage kvr_stage_hadamard = {
     .title = "orthonormal Walsh-Hadamard transform of every head",
     .kind = KVR_STAGE_TRANSFORM,
     .deterministic = true,
-    .idempotent = false, /* the transform and its inverse round, which changes the scales */
+    .idempotent = false, /* rounding in the transforms changes the scales */
     .check = check,
     .layout = layout,
     .cpu = { .transform = transform },

@@ -1,9 +1,10 @@
-/* halves.c - the stage `halves`: integers in groups of tokens of a channel, fitted in FP16. The
- * arithmetic is in halves.h, the kernels in halves_cuda.cu.
+/* halves.c - the stage `halves`: integer quantization in FP16 arithmetic, with groups of
+ * consecutive tokens of a channel. The arithmetic is in halves.h, the kernels in halves_cuda.cu.
  *
- * LightX2V's cache: groups start at multiples of their length, independent of chunks. A chunk's
- * last tokens are therefore decoded and encoded again with the next chunk's first ones. Tokens not
- * yet written count as zeros, which widen the newest group's range to include 0. */
+ * This is the format of LightX2V's cache. Groups start at multiples of `group` tokens of the
+ * rollout, independent of chunks. If a chunk ends within a group, the group's tokens are decoded,
+ * and encoded again with the first tokens of the next chunk. Until then, zeros complete the group,
+ * so its range includes 0. */
 #include "methods/codecs/halves/halves.h"
 
 #include "methods/kernels/pack.h"
@@ -111,5 +112,5 @@ KVR_CODED_CUDA(halves)
 const struct kvr_stage kvr_stage_halves = {
     KVR_CODED_STAGE(halves),
     .title = "integers of groups of tokens at absolute positions, fitted in FP16", .check = check,
-    .noise = kvr_noise_measured, /* FP16 arithmetic makes the quantization cells slightly uneven */
+    .noise = kvr_noise_measured, /* rounding in FP16 makes quantization intervals slightly uneven */
 };

@@ -1,12 +1,12 @@
-/* kivi.c - the stage `kivi`: asymmetric integers in complete blocks of `residual` tokens, with the
- * remaining tokens in BF16 (KIVI, arXiv:2402.02750).
+/* kivi.c - the stage `kivi`: asymmetric integer quantization of complete blocks of `residual`
+ * tokens; the remaining tokens are stored in BF16 (KIVI, arXiv:2402.02750).
  *
- * Blocks of `residual` tokens start at multiples of that in the rollout (origin_tokens). All
- * complete blocks of a chunk are quantized as in `asym`; the rest is a shorter block that stays
- * BF16 until the next chunk fills it. A longer block that is not a multiple is quantized as a
- * whole.
+ * Blocks start at multiples of `residual` tokens of the rollout (origin_tokens). Complete blocks
+ * are quantized as in `asym`. The tokens after a chunk's last complete block stay in BF16 until the
+ * next chunk completes the block. If a block has more than `residual` tokens, but not a multiple,
+ * all its tokens are quantized.
  *
- * The bytes of a block are those of `asym` or of `raw`. */
+ * A block is stored in the format of `asym` or of `raw`. */
 #include "methods/codecs/grid/grid.h"
 #include "methods/codecs/grid/grid_cuda.h"
 #include "methods/bounce.h"
@@ -98,7 +98,7 @@ static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct 
     return KVR_OK;
 }
 
-/* Decodes a BF16 block according to `mode`. */
+/* Decodes a BF16 block: sets `out`, adds to it or subtracts from it, according to `mode`. */
 static void decode_raw(const struct kvr_stage_job *job, const struct kvr_stage_data *in, int64_t t0,
                        int64_t n, int h0, int nh, enum kvr_decode_mode mode, float *out)
 {
@@ -141,7 +141,7 @@ static enum kvr_status encode_cuda(const struct kvr_stage_job *job, float *x,
     return KVR_OK;
 }
 
-/* A BF16 block is read directly unless it is to be added. */
+/* A BF16 block has a device kernel only for mode KVR_DECODE_SET. */
 static void decode_cuda(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
                         int64_t t0, int64_t n, int h0, int nh, enum kvr_decode_mode mode,
                         float *out)

@@ -1,12 +1,13 @@
-/* kvcomp.c - the stage `kvcomp`: integers with one scale per token or per 64 tokens, Huffman coded
- * (KVComp, arXiv:2509.00579, 2d18a51). The format is in kvcomp.h, the device decoder in
- * kvcomp_cuda.cu.
+/* kvcomp.c - the stage `kvcomp`: integer quantization with one scale per token or per 64 tokens,
+ * followed by a Huffman code (KVComp, arXiv:2509.00579, 2d18a51). The format is in kvcomp.h, the
+ * CUDA decoder in kvcomp_cuda.cu.
  *
- * A block's size depends on the data; its entries are bytes of codes. KVComp builds one code per
- * layer from the first chunk, so symbols missing there are lost later; here each block has its own
- * code over all symbols. Blocks start at multiples of 64 tokens of the rollout; the rest of a chunk
- * stays BF16 until the next one. A non-finite value makes its token, or its 64 tokens, decode to
- * NaN. Device blocks are encoded on the host. */
+ * The size of a block depends on the data; one entry is one byte of codes. KVComp builds one
+ * Huffman code per layer from the first chunk, and cannot encode symbols that do not occur in this
+ * chunk. Here each block has its own Huffman code, which contains all symbols. Blocks start at
+ * multiples of 64 tokens of the rollout. A chunk's tokens after the last multiple stay in BF16
+ * until the next chunk is stored. If a token has a NaN or an infinity, all tokens that share its
+ * scale decode to NaN. CUDA blocks are encoded on the host. */
 #include "methods/codecs/kvcomp/kvcomp.h"
 
 #include <stdlib.h>
@@ -53,8 +54,9 @@ static enum kvr_status check(const struct kvr_stage_job *job)
     return KVR_OK;
 }
 
-/* An upper bound: a Huffman code has at most `bits` bits per symbol, each unit is padded to a byte,
- * and counting every symbol once more than it occurs adds no more than this. */
+/* Returns an upper bound of the bytes of codes: `bits` bits per element, as a Huffman code is on
+ * average at most as long as a fixed-length code; one byte per unit (64 tokens of a head) for
+ * padding; and the last term, because every symbol is counted once more than it occurs. */
 static int64_t most_of(const struct kvcomp *g)
 {
     const int64_t elements = g->blocks * KVCOMP_BLOCK * g->n_heads * g->head_dim;
@@ -110,8 +112,8 @@ struct node {
     int parent;
 };
 
-/* Huffman code lengths of n symbols: merges the two smallest counts repeatedly; on ties the earlier
- * ones. */
+/* Computes the Huffman code lengths of n symbols, by repeatedly merging the two nodes with the
+ * smallest counts. On ties the nodes with lower indices are merged. */
 static void make_code(const int64_t *count, int n, uint8_t *length)
 {
     struct node node[2 * KVCOMP_SYMBOLS];
@@ -152,7 +154,8 @@ static void number_codes(const uint8_t *length, unsigned *code)
 
 /* ---- packing ------------------------------------------------------------------------------- */
 
-/* Packs a unit into `to`, which is zeroed; returns its bytes. */
+/* Packs a unit, head h of one block of 64 tokens, into `to`, whose bytes must be 0. Returns the
+ * number of bytes. */
 static int64_t pack_unit(const struct kvcomp *g, const uint8_t *q, int64_t block, int64_t h,
                          const unsigned *code, uint8_t *params, uint8_t *to)
 {
@@ -195,7 +198,8 @@ static enum kvr_status code_block(const struct kvr_stage_job *job, const struct 
     number_codes(params, code);
     for (int i = 0; i < 1 << g->bits; i++)
         bits += (count[i] - 1) * params[i];
-    /* Allocates a padding byte for each unit, and releases the unused part at the end. */
+    /* Allocate one byte of padding per unit; only the bytes in use are copied to the block
+     * below. */
     uint8_t *scratch = calloc((size_t)(bits / 8 + g->blocks * g->n_heads + 1), 1);
     if (!scratch)
         return kvr_fail(KVR_ENOMEM, "kvcomp: out of memory while allocating %lld bits",

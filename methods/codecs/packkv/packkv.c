@@ -1,12 +1,16 @@
-/* packkv.c - the stage `packkv`: integers per token over all heads, bit-packed by the range of 16
- * neighbouring tokens of a channel after sorting tokens by similarity (PackKV, arXiv:2512.24449,
- * f6e60df). The format is in packkv.h, the device decoder in packkv_cuda.cu.
+/* packkv.c - the stage `packkv`: integer quantization with one scale per token over all heads,
+ * followed by lossless packing (PackKV, arXiv:2512.24449, f6e60df). The tokens of a block are
+ * sorted by similarity. For each channel, the codes of 16 consecutive sorted tokens are stored with
+ * the number of bits that their range needs. The format is in packkv.h, the CUDA decoder in
+ * packkv_cuda.cu.
  *
- * A block's size depends on the data; its entries are bytes of codes. PackKV permutes keys and
- * values alike and keeps that order, since attention does not depend on it; here each has its own
- * permutation, stored in one byte per token. Blocks start at multiples of 64 tokens of the rollout;
- * the rest of a chunk stays BF16 until the next one fills it. A token with a non-finite value has
- * scale NaN, decodes to NaN, and counts as zeros. Device blocks are encoded on the host. */
+ * The size of a block depends on the data; one entry is one byte of codes. PackKV applies the same
+ * permutation of tokens to keys and values and never inverts it, because attention does not depend
+ * on the order. Here keys and values have separate permutations, which are stored with one byte per
+ * token. Blocks start at multiples of 64 tokens of the rollout. A chunk's tokens after its last
+ * complete block stay in BF16 until the next chunk completes the block. A token with a NaN or an
+ * infinity has the scale NaN, is coded like a token of zeros, and decodes to NaN. CUDA blocks are
+ * encoded on the host. */
 #include "methods/codecs/packkv/packkv.h"
 
 #include <stdlib.h>
@@ -45,7 +49,7 @@ static struct packkv packkv_of(const struct kvr_stage_job *job)
     };
 }
 
-/* Returns the bytes of a round in which all numbers have n bits. */
+/* Returns the bytes of a round (16 tokens of a head) in which every code has n bits. */
 static int64_t round_bytes(const struct packkv *g, int64_t n)
 {
     return (packkv_head_bits(g) + g->head_dim * PACKKV_ROUND * n + 7) / 8;
@@ -80,7 +84,7 @@ static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
 
 /* ---- codes --------------------------------------------------------------------------------- */
 
-/* Quantizes a token to codes q [width]. */
+/* Quantizes token t to codes q [width] and writes its scale and minimum to params. */
 static void code_token(const struct packkv *g, const float *x, int64_t width, uint8_t *params,
                        int64_t t, uint8_t *q)
 {
@@ -118,8 +122,8 @@ static int by_code(const void *a, const void *b)
     return *(const uint8_t *)a - *(const uint8_t *)b;
 }
 
-/* Orders tokens by the lower median of their codes, largest first; on ties older tokens come
- * first. */
+/* Sorts the tokens of a block by the lower median of their codes, largest first. Of equal medians,
+ * the older token is first. */
 static void order_by_median(const uint8_t *q, int64_t width, uint8_t *scratch, uint8_t *order)
 {
     int median[PACKKV_BLOCK];
@@ -136,7 +140,8 @@ static void order_by_median(const uint8_t *q, int64_t width, uint8_t *scratch, u
     }
 }
 
-/* Finds the remaining token closest to the rounded mean of the remaining tokens. */
+/* Returns the remaining token whose codes have the largest cosine with the rounded mean code of all
+ * remaining tokens. */
 static int seed_of(const uint8_t *q, int64_t width, const bool *taken)
 {
     double best = -1;
@@ -170,8 +175,9 @@ static int seed_of(const uint8_t *q, int64_t width, const bool *taken)
     return seed;
 }
 
-/* Orders greedily: a round starts with the token closest to the mean of the remaining ones, then
- * adds the token that needs the fewest further bits, on ties the oldest. lo, hi [width]. */
+/* Sorts the tokens of a block greedily. Each round of 16 tokens starts with the token of seed_of().
+ * It then repeatedly adds the token with which the round needs the fewest bits; on ties, the
+ * oldest. lo and hi [width] are scratch for the range of the round's codes. */
 static void order_greedily(const uint8_t *q, int64_t width, uint8_t *lo, uint8_t *hi,
                            uint8_t *order)
 {
@@ -215,7 +221,7 @@ static void order_greedily(const uint8_t *q, int64_t width, uint8_t *lo, uint8_t
 /* ---- packing ------------------------------------------------------------------------------- */
 
 struct writer {
-    uint8_t *to; /* bytes are zero beyond the written bits */
+    uint8_t *to; /* the bits after the written bits are 0 */
     int64_t bit;
 };
 
@@ -225,7 +231,8 @@ static void put_bits(struct writer *w, unsigned raw, int n)
         w->to[w->bit / 8] = (uint8_t)(w->to[w->bit / 8] | (raw >> i & 1u) << w->bit % 8);
 }
 
-/* Packs one round of a head, tokens `order`; returns its bytes. */
+/* Packs the codes of one round, the 16 tokens order[0 .. 15] of head h, and returns the number of
+ * bytes. */
 static int64_t pack_round(const struct packkv *g, const uint8_t *q, int64_t width, int64_t h,
                           const uint8_t *order, uint8_t *to)
 {
@@ -255,7 +262,8 @@ static int64_t pack_round(const struct packkv *g, const uint8_t *q, int64_t widt
     return (w.bit + 7) / 8;
 }
 
-/* Packs block b into `to`, which is zeroed; room [66 width] is scratch. Returns its bytes. */
+/* Quantizes and packs block b into `to`, whose bytes must be 0. Returns the number of bytes.
+ * scratch has 66 width bytes. */
 static int64_t pack_block(const struct packkv *g, const float *x, int how, int64_t b,
                           uint8_t *scratch, uint8_t *params, uint8_t *to)
 {

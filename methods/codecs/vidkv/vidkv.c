@@ -1,9 +1,11 @@
-/* vidkv.c - the stage `vidkv`: channels of wide range in 2 bits, the others as signs of their
- * Fourier transform. The arithmetic is in vidkv.h, the device decoder in vidkv_cuda.cu.
+/* vidkv.c - the stage `vidkv`: stores channels with a wide range in 2 bits. Of the other channels
+ * it stores the signs of their Fourier transform, which is over the channels of a token. The
+ * arithmetic is in vidkv.h, the CUDA decoder in vidkv_cuda.cu.
  *
- * VidKV's keys (arXiv:2503.16257, vidkv_quant.py at 0e55c39): nominally 1.5 bits, but the transform
- * of real numbers has twice as many terms, and every scale comes with a minimum. VidKV's code
- * decodes a sign as 0 or s: balanced=false. Device blocks are encoded on the host. */
+ * VidKV stores keys in this way (arXiv:2503.16257, vidkv_quant.py at 0e55c39) and states 1.5 bits
+ * per element. The format needs more: the transform of n channels has 2 n real and imaginary terms,
+ * and a minimum is stored with every scale. VidKV's code decodes a sign as 0 or s, which is
+ * balanced=false here. CUDA blocks are encoded on the host. */
 #include "methods/codecs/vidkv/vidkv.h"
 
 #include <assert.h>
@@ -86,8 +88,8 @@ struct range {
     int channel;
 };
 
-/* Compares for an ascending order in which the lower channel precedes on ties, and NaN comes
- * last. */
+/* Compares two channels for qsort(): ascending by size, the width of the range. On ties the lower
+ * channel is first. NaN is last. */
 static int by_size(const void *a, const void *b)
 {
     const struct range *x = a, *y = b;
@@ -126,7 +128,8 @@ static bool is_easy(const uint8_t *bits, int c)
     return bits[c / 8] >> c % 8 & 1;
 }
 
-/* Lists the channels of a head, easy and hard ones, each in ascending order. */
+/* Writes two ascending lists of a head's channels: easy ones, which are stored as signs, and hard
+ * ones, which are stored in 2 bits. */
 static void sort_channels(const struct vidkv *g, const uint8_t *bits, int *easy, int *hard)
 {
     for (int c = 0; c < g->head_dim; c++)
@@ -140,7 +143,8 @@ static bool is_finite(float x)
     return (kvr_f32_bits(x) & 0x7fffffffu) < 0x7f800000u;
 }
 
-/* Encodes group i of a hard channel; `at`: its index among the hard channels. */
+/* Encodes group i of hard channel c of head h in 2 bits. `at` is the channel's index among the hard
+ * channels of all heads. */
 static void code_hard(const struct vidkv *g, const float *x, int64_t i, int h, int c, int64_t at,
                       kvr_f16 *params, uint8_t *codes)
 {
@@ -169,7 +173,7 @@ static void code_hard(const struct vidkv *g, const float *x, int64_t i, int h, i
     kvr_pack(codes, g->n_tok, all, 2, i * g->group, n, at, 1, q);
 }
 
-/* Transforms the easy channels of one token's head: X [2 easy]. */
+/* Computes the Fourier transform of the easy channels of one token's head: X [easy][re, im]. */
 static void transform(const struct vidkv *g, const float *x, const int *easy, float *X)
 {
     for (int f = 0; f < g->easy; f++) {
@@ -186,7 +190,8 @@ static void transform(const struct vidkv *g, const float *x, const int *easy, fl
     }
 }
 
-/* Encodes the signs of group i of a head; room [group][2 easy] is scratch. */
+/* Encodes the signs of the Fourier terms of head h in group i. scratch has [group][2 easy]
+ * floats. */
 static void code_signs(const struct vidkv *g, const float *x, int64_t i, int h, const int *easy,
                        float *scratch, kvr_f16 *params, uint8_t *codes)
 {
