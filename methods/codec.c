@@ -511,8 +511,8 @@ static enum kvr_status alloc_chain(int first, const struct kvr_grid_chain *chain
     return KVR_OK;
 }
 
-/* Encodes all stages from `first` on in one kernel if the device supports the chain. Sets *done to
- * whether it did. */
+/* Encodes all stages from `first` on in one kernel if the device supports the chain. *done receives
+ * whether the device encoded the chain. */
 static enum kvr_status encode_chain(const struct kvr_codec *c, int first,
                                     const struct kvr_values *x, struct kvr_packed *out, bool *done)
 {
@@ -872,7 +872,7 @@ void kvr_codec_noise(const struct kvr_packed *p, struct kvr_coding_noise *out)
         if (job.stage->noise && (job.stage->kind == KVR_STAGE_EXACT || i == last))
             job.stage->noise(&job, &p->stage[i], out);
     }
-    for (int i = 0; i < last; i++) { /* the error of a SHIFT stage adds to the grid's */
+    for (int i = 0; i < last; i++) { /* add the errors of SHIFT stages to the grid's error */
         const struct kvr_stage_job job = packed_job(p, i);
 
         if (job.stage->noise && job.stage->kind == KVR_STAGE_SHIFT)

@@ -13,7 +13,8 @@
 #include "harness/core/infile.h"
 #include "methods/policy.h"
 
-enum { N_PROFILED = 30, MAX_FILE = 1 << 20 }; /* layers of Wan2.1-T2V-1.3B; bytes of a file */
+/* Number of layers of Wan2.1-T2V-1.3B, and maximum size of a file of factors in bytes. */
+enum { N_PROFILED = 30, MAX_FILE = 1 << 20 };
 
 /* The study's factors of the 30 layers, profiled on MovieGen prompts 0 to 9. */
 static const double moviegen[N_PROFILED] = {

@@ -190,7 +190,7 @@ static enum kvr_status fetch(const struct kvr_policy_ctx *ctx, struct kvr_dev *d
     const int64_t n = (ctx->study ? ctx->n_tok : ctx->n_active) - ctx->new0;
     const size_t bytes = (size_t)(n * ctx->n_heads * ctx->head_dim) * sizeof *ctx->k;
 
-    KVR_TRY(kvr_dev_sync(dev)); /* surfaces errors before the decision */
+    KVR_TRY(kvr_dev_sync(dev)); /* reports errors of earlier kernel launches */
     if (ctx->k) {
         KVR_TRY(kvr_buf_alloc(k, kvr_dev_host(dev), KVR_MEM_SCRATCH, bytes));
         KVR_TRY(kvr_dev_get(dev, k->p, ctx->k, bytes));
@@ -267,7 +267,7 @@ enum kvr_status kvr_retention_thin(const struct kvr_retention_use *u,
     on_host.v = needs.values ? ctx->v : NULL;
     on_host.k = needs.keys ? ctx->k : NULL;
     if (!kvr_dev_in_host(dev)) {
-        KVR_TRY(kvr_dev_sync(dev)); /* surfaces errors before the decision */
+        KVR_TRY(kvr_dev_sync(dev)); /* reports errors of earlier kernel launches */
         if (on_host.k)
             st = copy_to_host(dev, &on_host.k, (size_t)(ctx->n_active - ctx->new0) * width, &k);
         if (st == KVR_OK && on_host.v)
@@ -290,8 +290,8 @@ enum kvr_status kvr_retention_thin(const struct kvr_retention_use *u,
     return st;
 }
 
-/* Grows the arrays by one summary if they are full. Arrays that have already grown remain larger if
- * a later allocation fails. */
+/* Doubles the capacity of the arrays if they are full. If an allocation fails, all arrays remain
+ * valid, and some may be larger than before. */
 static bool grow(struct kvr_summaries *s, int head_dim)
 {
     const int64_t capacity = s->capacity ? 2 * s->capacity : 256;

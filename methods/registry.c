@@ -75,7 +75,7 @@ bool kvr_method_spec(const struct kvr_method *m, int i, char *spec, size_t n)
 
 enum kvr_status kvr_method_require(const struct kvr_method **out, const char *name)
 {
-    /* only the first 256 names are compared to suggest a similar name */
+    /* only the first 255 names are compared to suggest a similar name */
     const char *names[256] = { NULL };
     const struct kvr_method *m;
     const char *near;

@@ -53,7 +53,7 @@ void kvr_codec_first_text(const char *text, char *to, size_t n)
 
 enum kvr_status kvr_stage_find(const struct kvr_stage **out, const char *name)
 {
-    const char *names[256]; /* only the first 256 names are compared to suggest a similar name */
+    const char *names[256]; /* only the first 255 names are compared to suggest a similar name */
     const struct kvr_stage *s;
     const char *near;
     int n = 0;

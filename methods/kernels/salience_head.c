@@ -63,7 +63,7 @@ static enum kvr_status make_room(struct kvr_salience_head *s)
 
 /* Draws random weights. The ratio of hidden units to inputs is the paper's, 1024 to 4608. The
  * weights' variances are 1 / inputs and 1 / hidden, so that hidden units and outputs have a
- * variance of order 1. */
+ * variance near 1. */
 static enum kvr_status draw(struct kvr_salience_head *s, int seed)
 {
     s->hidden = s->inputs * 2 / 9 > 8 ? s->inputs * 2 / 9 : 8;

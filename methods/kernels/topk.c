@@ -45,8 +45,7 @@ static uint64_t middle_of(uint64_t a, uint64_t b, uint64_t c)
 }
 
 /* Partitions the items by Hoare's scheme, and returns the size of the left side. No item on the
- * left side is worse than the pivot, no item on the right side is better. Both sides are non-
- * empty. */
+ * left side is worse than the pivot, no item on the right side is better. Neither side is empty. */
 static int64_t part_at(struct kvr_ranked *item, int64_t n)
 {
     const uint64_t pivot =

@@ -19,10 +19,10 @@
  * Before keys are merged, their RoPE rotation along time is undone, but not the one along rows and
  * columns. While there are fewer than `slots` entries or G is below 18, attention reads every entry
  * at its time c. From then on FadeMem fixes the query's time to 18, the anchor's to 0, and those of
- * the newest three entries to 15, 16 and 17. To every other entry, oldest first, it assigns the age
- * g in 4 .. 17 for which g^fading is nearest to the power `fading` of the entry's own age. A newer
- * entry always gets a smaller age. Here the query's time increases instead, and entries are rotated
- * to the same temporal distances from the query.
+ * the newest three entries to 15, 16 and 17. To every other entry, oldest first, FadeMem assigns
+ * the age g in 4 .. 17 for which g^fading is nearest to a^fading, where a is the entry's own age. A
+ * newer entry always gets a smaller age. Here the query's time increases instead, and entries are
+ * rotated to the same temporal distances from the query.
  *
  * The authors cache keys before RoPE. Here stored keys are rotated from their old to their new
  * time, which rounds them once per chunk. A token of an entry has multiplicity 1, as in the
@@ -194,8 +194,8 @@ static void mix(const struct work *w, const struct memory *m, int64_t i)
             (size_t)((m->n - i - 2) * each) * sizeof *w->v);
 }
 
-/* Adds frames [m->end, frames) to the entries one by one, merging whenever there are too many. If w
- * is NULL, only m is updated, without keys and values. */
+/* Adds frames [m->end, frames) to the entries one by one, and merges a pair whenever there are more
+ * than `slots` entries. If w is NULL, only m is updated, without keys and values. */
 static void take_in(const struct fade_opts *o, const struct work *w, int h, int64_t frames,
                     struct memory *m)
 {

@@ -15,12 +15,12 @@
  * except the sink. The original computes scores in one layer for all layers and evicts nothing in
  * layer 0. Here each layer has its own scores.
  *
- * Dummy Forcing (arXiv:2601.20499), `rule=dummy`. Two attention masses of each head are computed:
- * on the first frame, and on the rest of the past. Each is divided by the largest such mass in the
- * layer. Heads are ranked by the larger of their two masses. The share `dummy` of the layer's heads
- * that rank lowest retains only the newest `last` frames. Every other head retains the first `sink`
- * frames if its mass on the first frame is the larger one, else the newest chunk. The original
- * ranks the heads of all layers together.
+ * Dummy Forcing (arXiv:2601.20499), `rule=dummy`. Two attention masses (sums of attention weights)
+ * of each head are computed: on the first frame, and on the rest of the past. Each mass is divided
+ * by the largest mass of its kind in the layer. Heads are ranked by the larger of their two masses.
+ * The share `dummy` of the layer's heads that rank lowest retains only the newest `last` frames.
+ * Every other head retains the first `sink` frames if its mass on the first frame is the larger
+ * one, else the newest chunk. The original ranks the heads of all layers together.
  *
  * Classes are read from a file (`map`, kernels/head_map.h), or computed from the attention of the
  * second chunk's clean pass, the first that has past frames. They then stay fixed. Until the
@@ -114,7 +114,7 @@ static const char *letters_of(const struct classes_opts *o)
     return o->rule == FORCING ? "sd" : "fnx";
 }
 
-/* Returns the attention mass of a head on tokens [begin, end). */
+/* Returns the sum of the attention weights of head h on tokens [begin, end). */
 static double mass(const struct kvr_policy_ctx *ctx, int h, int64_t begin, int64_t end)
 {
     double sum = 0;
@@ -270,7 +270,7 @@ static bool stays_in(const struct classes_opts *o, const struct kvr_policy_ctx *
 }
 
 /* Copies the classes from the state, reads them from the map file, or computes them from the
- * current attention. *known receives false if there is none of these yet. */
+ * current attention. *known receives false if no class is known yet. */
 static enum kvr_status settle(const struct classes_opts *o, const struct kvr_policy_ctx *ctx,
                               struct kvr_dev *dev, struct kvr_policy_state *state, char *class,
                               bool *known)

@@ -6,12 +6,13 @@
  *     and the highest-scoring other tokens within the budget.
  *
  * Evicted tokens never return. The budget in tokens is `tokens`; if that is 0, `share` times the
- * number of written tokens; if that is 0 too, `frames` times the tokens per frame. It is multiplied
- * by the layer's budget factor. The sink and recent tokens are retained even if they exceed the
- * budget. With unit=frame or unit=chunk, whole frames or chunks are ranked by their mean score.
+ * number of written tokens; if that is 0 too, `frames` times the tokens per frame. The budget is
+ * multiplied by the layer's budget factor. The sink and recent tokens are retained even if they
+ * exceed the budget. With unit=frame or unit=chunk, whole frames or chunks are ranked by their mean
+ * score.
  *
  * With beyond=true, attention also reads retained tokens outside the attention window. With
- * beyond=false, it reads only those within the window.
+ * beyond=false, attention reads only retained tokens within the window.
  *
  * `heads=adaptive` (with scope head; Ada-KV, arXiv:2407.11550): the heads of a layer share one
  * budget of H times the budget per head. Each head first retains its best tokens, up to `floor`
@@ -21,9 +22,9 @@
  * `layers=last`: the last layer selects the retained tokens for all layers
  * (kvr_thin_needs.of_last).
  *
- * State, for scores that accumulate over chunks: int32 indices of the n stored tokens, then their
- * accumulators, [n][G][score's floats], where G is H with scope=head and 1 with scope=layer. Every
- * chunk computes a new state, which replaces the old one when the chunk is stored. */
+ * Only scores that accumulate over chunks have a state: the int32 indices of the n stored tokens,
+ * then their accumulators [n][G][floats per score]. G is H with scope=head and 1 with scope=layer.
+ * Every chunk computes a new state, which replaces the old one when the chunk is stored. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -363,8 +364,8 @@ static void choose(const struct work *w, int set, int64_t n, int64_t left)
     }
 }
 
-/* Assigns random scores, for calls that have no data to compute scores from (counts_only). The
- * number of retained tokens is the same as with real scores. */
+/* Assigns random scores, for calls that have no data to compute scores from (counts_only). With
+ * heads=even, the number of retained tokens is the same as with real scores. */
 static void draw(const struct work *w, int set, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)

@@ -1,23 +1,26 @@
 /* memory.c - the retention `memory`: exponential moving averages of evicted tokens stay in the
  * cache.
  *
- * Stored are the first `sink` frames, the newest `recent`, and between them
+ * The cache stores the first `sink` frames, the newest `recent` frames, and averages of evicted
+ * frames:
  *
- *     rule=sinks     nothing: each sink frame is a moving average, per position, of itself and
- *                    of an evicted frame,  S <- rate E + (1 - rate) S
+ *     rule=sinks     Each sink frame S is a moving average: for an evicted frame E,
+ *                    S <- rate E + (1 - rate) S  at every position
  *                    (Reward-Forcing, wan/modules/causal_model.py at 4317f5a: rate .001).
- *     rule=frames    two frames. With m the mean of the tokens just evicted, one vector per
- *                    head: both start as m, then  long <- slow m + (1 - slow) long  and
- *                    short <- fast m + (1 - fast) short,  the same at every position of its frame
- *                    (MemRoPE, memrope_kvcache.py of NVIDIA/flashdreams at 802981a). The two frames
- *                    after the sink make room for them and enter no average.
+ *     rule=frames    Two average frames, long and short, follow the sink. Let m be the mean key and
+ *                    value of the tokens just evicted, one vector per head. Both averages start as
+ *                    m; then  long <- slow m + (1 - slow) long  and
+ *                    short <- fast m + (1 - fast) short.  All positions of an average frame have
+ *                    the same vector (MemRoPE, memrope_kvcache.py of NVIDIA/flashdreams at
+ *                    802981a). The two frames after the sink are evicted first, to make room for
+ *                    the average frames, and enter no average.
  *
- * Nothing is evicted before the number of stored frames exceeds the sum of these frames. Averages
- * are over keys before RoPE. The authors cache keys before RoPE and rotate each key by its position
- * in the cache when attention reads it. Here keys are stored after RoPE. Before averaging, a key's
- * RoPE rotation is undone (kernels/rope.h). At every chunk the keys of the sink and average frames
- * are rotated to the positions right before the recent frames. All temporal distances between
- * frames therefore equal the authors'.
+ * Nothing is evicted before the number of stored frames exceeds `sink` + `recent`, plus 2 with
+ * rule=frames. Averages are over keys before RoPE. The authors cache keys before RoPE and rotate
+ * each key by its position in the cache when attention reads it. Here keys are stored after RoPE.
+ * Before averaging, a key's RoPE rotation is undone (kernels/rope.h). At every chunk the keys of
+ * the sink and average frames are rotated to the positions right before the recent frames. All
+ * temporal distances between frames therefore equal the authors'.
  *
  * If a chunk and the sink have different numbers of frames, Reward-Forcing overwrites sink frames
  * instead of averaging. Here the evicted frames are averaged into the sink frames in turn.

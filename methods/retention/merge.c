@@ -66,7 +66,7 @@ struct work {
     uint8_t *gone;     /* [new tokens] 1 if the current head has merged the token into a newer
                         * one */
     int32_t *weight;   /* [new tokens] */
-    float *value;      /* [new tokens][D] mean value, set only if the weight exceeds 1 */
+    float *value;      /* [new tokens][D] mean value, set only if the multiplicity exceeds 1 */
     uint8_t *taken;    /* [S] 1 if a token of the previous frame was merged with a new token */
 };
 

@@ -9,8 +9,8 @@
  * room for only the two sinks and one chunk, the newest chunk itself is evicted. Without cuts this
  * is a sliding window with a sink.
  *
- * State: the first pinned frame before and after the newest chunk. The one before is needed if the
- * chunk is stored again. */
+ * State: the index of the first pinned frame, before and after the newest chunk was stored. The
+ * index before is needed if the chunk is stored again. */
 #include <string.h>
 
 #include "methods/policy.h"

@@ -2,16 +2,19 @@
  * which past frames it retains (Pyramid Forcing, arXiv:2605.13111, configs/pyramid-forcing.yaml and
  * headkv/ of IF-LAB-PKU/Pyramid-Forcing at 62e95d3).
  *
- *     w oscillating   the first frame; of later frames the newest `each` per phase modulo `period`
- *     a anchor        the first `sink` frames; of later frames every `period`-th, the newest `each`
- *     v veil          the first `sink` frames; `blocks` blocks of 2 x 2 positions over `span`
- *                     frames, each stored as one token of mean key and mean value
+ *     w oscillating   the first frame; of the middle frames, for each remainder of the frame index
+ *                     modulo `period`, the newest `each`
+ *     a anchor        the first `sink` frames; of the middle frames whose index is a multiple of
+ *                     `period`, the newest `each`
+ *     v veil          the first `sink` frames; the newest `blocks` blocks. A block is `span` middle
+ *                     frames, pooled into one token (mean key and mean value) per 2 x 2 positions.
  *
  * All heads also retain the newest frames, so that attention reads `recent` frames including the
  * current chunk. Frames between the sink and the newest frames are middle frames; the rules above
  * apply to them as soon as they are no longer among the newest, as in the authors' Python code. A
- * pooled token has multiplicity 1, not 4 span, as in the original. Blocks start at multiples of
- * `span` frames, so veil heads evict the frames between the sink and the first complete block.
+ * pooled token has multiplicity 1, as in the original, although it replaces 4 span tokens. Blocks
+ * start at multiples of `span` frames, so veil heads evict the frames between the sink and the
+ * first complete block.
  *
  * Two rules differ from the original. Here keys stay at their original times; the original stores
  * keys before RoPE and rotates keys older than the window to the window's first frame. Here a query
@@ -97,7 +100,7 @@ static enum kvr_status classes(const struct pyramid_opts *o, const struct kvr_po
 
 /* ---- blocks -------------------------------------------------------------------------------- */
 
-/* How a frame of S positions is divided into 2 x 2 squares: row positions per row, `rows` rows, and
+/* How a frame of S positions is divided into 2 x 2 squares: `rows` rows of `row` positions, and
  * `squares` squares, `across` per pair of rows. */
 struct grid {
     int row, rows, squares, across;

@@ -11,7 +11,7 @@
  *
  * The keys of the copies are rotated by RoPE to the times of the frames that they overwrite.
  * Attention thus reads the current chunk, the chunk before it, and repetitions of the first R
- * frames. Frame numbers of copies are clamped to 0 .. R - 1.
+ * frames. The numbers of the frames that are copied are clamped to 0 .. R - 1.
  *
  * State: the copies in BF16, with keys rotated back to time 0. Their bytes count as side
  * information. */

@@ -6,10 +6,10 @@
  * rounds to nearest even. The others are evicted. If the method's tiers are `saliency`, their
  * scores are used. Otherwise scores are computed here with default weights.
  *
- * In the study's variant every call selects anew among all frames. A frame that was evicted before,
- * and consists of zeros or of its mean, may be selected again and then takes as many bytes as any
- * other frame. In the intended variant an evicted frame is never selected again. It still counts in
- * `rem`, so both variants retain the same number of frames. */
+ * In the study's variant every call selects among all frames in tier 0, including frames that were
+ * evicted before. A selected frame that consists of zeros or of its mean then takes as many bytes
+ * as any other frame. In the intended variant an evicted frame is never selected again. It still
+ * counts in `rem`, so both variants retain the same number of frames. */
 #include "methods/kernels/saliency.h"
 #include "methods/kernels/share.h"
 

@@ -2,9 +2,9 @@
  *
  * In the study's variant (RECENT2) the tier has the last min(active, chunks * frames_per_chunk * S)
  * of the written tokens, regardless of chunk boundaries, where S is the number of tokens per frame.
- * Tokens that are not yet written are zeros. In the intended variant the tier has the last `chunks`
- * whole chunks, and a partial last chunk counts as one. A chunk therefore changes its tier only
- * once, with all its tokens. */
+ * Tokens that are not yet written are not encoded. In the intended variant the tier has the last
+ * `chunks` whole chunks, and a partial last chunk counts as one. A chunk therefore changes its tier
+ * only once, with all its tokens. */
 #include "methods/policy.h"
 
 #include <string.h>

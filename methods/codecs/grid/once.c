@@ -10,7 +10,7 @@
 
 enum { MAX_PARTS = 64, UNIT = KVR_NARROW_TOKENS, ROWS = 8 /* tokens encoded together */ };
 
-/* An element that is likely to be an outlier. */
+/* A hit is an element that is likely to be an outlier. */
 struct hit {
     int32_t at;        /* flat index */
     kvr_bf16 x, above; /* the element's value, and the previous token's value in the same channel */
@@ -313,7 +313,8 @@ static void settle_columns(const struct once *o, struct part *p)
 
 /* ---- whole tokens ---------------------------------------------------------------------- */
 
-/* The outliers of token t: indices at [n] and values x [n] that replace them. */
+/* The n outliers of token t: their indices `at` in the block, and the values x that replace
+ * them. */
 struct patch {
     int64_t t;
     const int32_t *at;
@@ -340,8 +341,8 @@ static void code_again(const struct kvr_grid_block *b, const struct patch *p)
 }
 
 /* A pass over the hits of a part in order. `fills` has, for each channel, the value of its latest
- * hit, replaced if it is an outlier. index, value and instead [n] have the outliers, their values
- * and the values that replace them. */
+ * hit, replaced if it is an outlier. For the first n outliers of the part, `index` has the indices,
+ * `value` the values, and `instead` the values that replace them. */
 struct walk {
     const struct hit *h, *end;
     kvr_bf16 *fills;

@@ -141,7 +141,7 @@ static enum kvr_status encode_cuda(const struct kvr_stage_job *job, float *x,
     return KVR_OK;
 }
 
-/* A BF16 block has a device kernel only for mode KVR_DECODE_SET. */
+/* For a BF16 block, only the mode KVR_DECODE_SET has a kernel; in other modes the host decodes. */
 static void decode_cuda(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
                         int64_t t0, int64_t n, int h0, int nh, enum kvr_decode_mode mode,
                         float *out)

@@ -56,7 +56,8 @@ static enum kvr_status check(const struct kvr_stage_job *job)
 
 /* Returns an upper bound of the bytes of codes: `bits` bits per element, as a Huffman code is on
  * average at most as long as a fixed-length code; one byte per unit (64 tokens of a head) for
- * padding; and the last term, because every symbol is counted once more than it occurs. */
+ * padding; and KVCOMP_SYMBOLS * KVCOMP_LENGTHS / 8 bytes, because one is added to every symbol's
+ * count. */
 static int64_t most_of(const struct kvcomp *g)
 {
     const int64_t elements = g->blocks * KVCOMP_BLOCK * g->n_heads * g->head_dim;

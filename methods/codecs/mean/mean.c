@@ -3,10 +3,10 @@
  * not store it.
  *
  * `mean` rounds the mean to FP16 before it subtracts it, so that decoding adds exactly the same
- * value. If all keys had the same mean subtracted, the change would cancel in the softmax
- * (SageAttention, arXiv:2410.02367, section 4.2). Blocks have different means, so decoding must add
- * them back. LongLive-2 uses `demean`. It changes the score of a query q and a key k by -mean(k)
- * sum_c q_c / sqrt(D), which is not corrected anywhere. */
+ * value. Subtracting one mean from all keys would cancel in the softmax (SageAttention,
+ * arXiv:2410.02367, section 4.2). Blocks have different means, so decoding must add them back.
+ * LongLive-2 uses `demean`. It changes the score of a query q and a key k by -mean(k) sum_c q_c /
+ * sqrt(D), which is not corrected anywhere. */
 #include "methods/codecs/mean/demean.h"
 #include "methods/codecs/mean/mean_cuda.h"
 

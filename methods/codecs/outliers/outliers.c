@@ -18,7 +18,8 @@
  * In the study's variant, s of `fill` and `clamp` includes zeros that pad the block to a multiple
  * of 16 tokens, as in QAQ; s of `keep` does not, as in TPTQ. In the intended variant a value beyond
  * the range of FP16 is stored as +-65504. In a block with a NaN or an infinity, s is not finite and
- * no element is an outlier. The grid encodes such elements, and its groups decode to NaN.
+ * no element is an outlier. The grid then encodes the NaN or infinity, and its group decodes to
+ * NaN.
  *
  * On CUDA, encoding synchronises once, because the host must know the number of outliers to
  * allocate their buffers. */

@@ -167,7 +167,7 @@ static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct 
                 uint8_t *to = codes + trq_byte_at(&g, t, at);
                 struct trq_fit f;
 
-                /* the anchor is coded itself; other frames as differences from r */
+                /* encode the anchor itself, other frames minus the previous frame r */
                 for (int c = 0; c < g.group; c++)
                     e[c] = anchor ? x[t * g.channels + at + c] : x[t * g.channels + at + c] - r[c];
                 f = trq_fit_bits(&g, anchor, bits, e);

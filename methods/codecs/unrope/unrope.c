@@ -6,9 +6,9 @@
  * per-channel scales fit better before RoPE. Decoding also rotates the grid's error, by an angle
  * that depends on the position. Corrections multiply squared scales by squared queries. If both
  * channels of a RoPE pair share a scale, the sum of these products over the pair is invariant under
- * the rotation, and corrections remain valid. For other grids they do not. The stage rejects
- * values, which have no RoPE. Keys of unknown position are not rotated. A token that a retention
- * has merged uses the position at which it is stored. */
+ * the rotation, and corrections remain valid. For other grids corrections are not valid. The stage
+ * rejects values, which have no RoPE. Keys of unknown position are not rotated. A token that a
+ * retention has merged uses the position at which it is stored. */
 #include "methods/codecs/unrope/unrope.h"
 
 #include "methods/kernels/rope.h"
