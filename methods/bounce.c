@@ -91,7 +91,8 @@ static enum kvr_status fetch_data(struct kvr_stage_data *to, struct kvr_dev *dev
     return fetch(&to->meta, dev, KVR_MEM_META, from->meta.p, from->meta.n_bytes);
 }
 
-/* Fills the output with NaN, because the functions that decode cannot return an error status. */
+/* Fills the output with NaN after a failure, because decoding and transforming functions return no
+ * status. */
 static void fill_nan(struct kvr_dev *dev, float *x, size_t n_bytes)
 {
     kvr_device_fill(kvr_dev_stream(dev), x, 0xff, n_bytes);

@@ -339,9 +339,9 @@ static int n_grids(const struct kvr_codec *c, int end)
     return n;
 }
 
-/* Returns the job of stage i. compute=bf16 affects only how the first grid fits its scales and zero
- * points, as in the study. The second grid encodes an FP32 residual. The decoded values of both
- * grids are added in FP32, and their sum is rounded once. */
+/* Returns the job of stage i. The option compute=bf16 affects only how the first grid fits its
+ * scales and zero points, as in the study. The second grid encodes an FP32 residual. The decoded
+ * values of both grids are added in FP32, and their sum is rounded once. */
 static struct kvr_stage_job job_of(const struct kvr_codec *c, int i, struct kvr_dev *dev,
                                    const struct kvr_block_shape *shape)
 {
@@ -456,7 +456,7 @@ static enum kvr_status alloc_stage(const struct kvr_stage_job *job, struct kvr_s
 
     if (l.entry.codes || l.entry.meta)
         return KVR_OK;
-    if (l.form != KVR_FORM_OWN) { /* need no zero-fill: the encoder writes every byte */
+    if (l.form != KVR_FORM_OWN) { /* not filled with zeros, because the encoder writes every byte */
         KVR_TRY(kvr_buf_alloc_raw(&out->codes, job->dev, KVR_MEM_KV, l.bytes.codes));
         return kvr_buf_alloc_raw(&out->meta, job->dev, KVR_MEM_META, l.bytes.meta);
     }
@@ -878,7 +878,7 @@ void kvr_codec_noise(const struct kvr_packed *p, struct kvr_coding_noise *out)
         if (job.stage->noise && job.stage->kind == KVR_STAGE_SHIFT)
             job.stage->noise(&job, &p->stage[i], out);
     }
-    if (out->rope_rotated && exact) /* no noise model covers RoPE pairs with one exact channel */
+    if (out->rope_rotated && exact) /* no noise model covers a RoPE pair with one exact channel */
         out->kind = KVR_NOISE_MEASURED;
 }
 

@@ -147,7 +147,7 @@ static void store_mean(const struct means *m, int64_t i, const float *x)
     kvr_from_f32(vector_at(m, i), m->bf16 ? KVR_BF16 : KVR_F32, x, (size_t)m->d);
 }
 
-/* Vector i <- rate x + (1 - rate) vector i. work [D] is scratch. */
+/* Updates an average: vector i <- rate x + (1 - rate) vector i. The array work [D] is scratch. */
 static void update_mean(const struct means *m, int64_t i, const float *x, double rate, float *work)
 {
     load(m, i, work);

@@ -7,9 +7,9 @@
  *     l     = m . k / sqrt(D) + k^T C k / (2 D)
  *     score = softmax of l over the tokens, times ||v||
  *
- * The mean and covariance are computed from the newest chunk's queries after RoPE. kvpress computes
- * them before RoPE, and rotates them by the mean RoPE rotation of the next 512 positions. If
- * several heads are scored together, the score is the mean over these heads. */
+ * The mean and covariance are computed from the newest chunk's queries after RoPE. The library
+ * kvpress computes them before RoPE, and rotates them by the mean RoPE rotation of the next 512
+ * positions. If several heads are scored together, the score is the mean over these heads. */
 #include <math.h>
 
 #include "methods/scores/score.h"

@@ -5,9 +5,9 @@
  *     R     = softmax over tokens of (k^_i . sum_j k^_j - 1) / T,     k^ = k / ||k||
  *     score = lambda I - (1 - lambda) R
  *
- * sum_j k^_j is computed once, so the cost is T D instead of T^2 D. With the option `weight`, the
- * score minus the minimum over all tokens is multiplied by the token's position weight (enum
- * kvr_place_weight), as in the authors' code. */
+ * The sum over j is computed once for all i, so the cost is T D instead of T^2 D. With the option
+ * `weight`, the score minus the minimum over all tokens is multiplied by the token's position
+ * weight (enum kvr_place_weight), as in the authors' code. */
 #include <math.h>
 #include <string.h>
 
@@ -29,7 +29,7 @@ static double norm(const float *k, int d)
     return sqrt(sum);
 }
 
-/* Computes R of all tokens in head h: r [n]. sum [D] is scratch. */
+/* Computes R of all tokens in head h: r [n]. The array sum [D] is scratch. */
 static void redundancy(const struct kvr_score_job *job, int h, float *r, float *sum)
 {
     const int d = job->ctx->head_dim;

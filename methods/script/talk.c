@@ -120,8 +120,8 @@ static enum kvr_status receive(struct kvr_talk *t, void *p, size_t n)
     return KVR_OK;
 }
 
-/* Reads an answer that reports a failure. `n` is the length of its message. Returns `wrong` for an
- * exception, KVR_ENOMEM if the process ran out of memory. Ends the process. */
+/* Reads an answer that reports a failure. `n` is the length of its message. Returns `wrong` if the
+ * Python code raised an exception, and KVR_ENOMEM if it ran out of memory. Ends the process. */
 static enum kvr_status receive_failure(struct kvr_talk *t, int64_t status, int64_t n,
                                        enum kvr_status wrong)
 {

@@ -4,8 +4,8 @@
  * Let n be the number of frames, beta the layer's budget factor, and rne rounding to nearest even.
  * The newest rne(min(recent * beta, 1) * n) frames are `recent`. Of the n_old older frames,
  * rne(important * beta * n_old) with the highest scores, but at least one, are `important`. All
- * others are `old`, the coarse tier. methods/kernels/saliency.h defines the score in the study's
- * and the intended variant. With important=0 (the method HYBRID) no frame is scored.
+ * others are `old`, the coarse tier. The header methods/kernels/saliency.h defines the score in the
+ * study's and the intended variant. With important=0 (the method HYBRID) no frame is scored.
  *
  * In the study's variant any call may move a frame from the tier `old` back to `important`,
  * although the coarse codec has already changed its values. In the intended variant a frame that

@@ -53,8 +53,8 @@ static enum kvr_status spatial_check(const void *opts)
     return KVR_OK;
 }
 
-/* Sets rank[s] to { var[s], s } for v [n_frames * S, channels]. a[f,s] and var[s] are computed in
- * double and rounded to float. One thread computes each position. */
+/* Sets rank[s] to { var[s], s } for v [n_frames * S, channels]. The means a[f,s] and the variances
+ * are computed in double and rounded to float. One thread computes each position. */
 static void variances(const float *v, int64_t n_frames, int64_t S, int64_t channels,
                       struct kvr_ranked *rank)
 {
@@ -75,7 +75,7 @@ static void variances(const float *v, int64_t n_frames, int64_t S, int64_t chann
 }
 
 /* Returns the number of foreground positions, if the variance of `passing` of the S positions
- * exceeds `var`. passing is -1 if variances are not known. */
+ * exceeds `var`. The number `passing` is -1 if variances are not known. */
 static int64_t n_foreground(const struct spatial_opts *o, int64_t S, int64_t passing)
 {
     const int64_t lo = kvr_share(o->min * (double)S, 1, S);

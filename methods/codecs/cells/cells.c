@@ -127,8 +127,8 @@ static const float trapezoid[] = { 0,
 static const float iq4_levels[] = { -127, -104, -83, -65, -49, -35, -22, -10,
                                     1,    13,   25,  38,  53,  69,  89,  113 };
 
-/* Functions that set the fields of struct cells from a stage's options. cells_of() adds the shape
- * of the block. */
+/* Functions that set the fields of struct cells from a stage's options. The function cells_of()
+ * adds the shape of the block. */
 
 static void ints_rule(const void *opts, struct cells *c)
 {

@@ -11,10 +11,10 @@
  * FP16 number with 11 significand bits. The error of q0 is at most 5 ulp, so r has at most 15 bits
  * and one FMA computes it exactly. Before its final rounding, q differs from v/s by at most 5 2^-21
  * ulp. The rounded results could differ only if v/s were that close to a midpoint m of two adjacent
- * floats. m has 25 bits. The difference v - m s is a multiple of the last place of m s. It is not
- * 0, because m s has at least 25 bits and v has 24. Therefore v/s is at least 2^-12 ulp away from
- * m. If r underflows, |v/s| is far below 1/2, and the code is that of 0. q0 cannot overflow,
- * because a group with values beyond FP16 has the scale 65504. */
+ * floats. Such a midpoint has 25 bits. The difference v - m s is a multiple of the last place of m
+ * s. It is not 0, because m s has at least 25 bits and v has 24. Therefore v/s is at least 2^-12
+ * ulp away from m. If r underflows, |v/s| is far below 1/2, and the code is that of 0. The product
+ * q0 cannot overflow, because a group with values beyond FP16 has the scale 65504. */
 #include <assert.h>
 #include <string.h>
 
@@ -36,8 +36,8 @@ static float post_of(const struct kvr_grid *g)
 
 #ifdef KVR_SIMD
 /* For k vectors of columns from column c on, computes over n rows the largest bit pattern as a
- * signed integer (r->high) and as an unsigned integer (r->low). x points at column c of the first
- * row. Prefetches the odd rows of the next tile; code_bytes() prefetches the even rows. */
+ * signed integer (r->high) and as an unsigned integer (r->low). The pointer x is at column c of the
+ * first row. Prefetches the odd rows of the next tile; code_bytes() prefetches the even rows. */
 static inline __attribute__((always_inline)) void
 bit_extremes(struct groups *restrict r, const float *restrict x, int64_t stride, int n, int c,
              int k, const struct kvr_grid_prefetch *prefetch)
@@ -95,7 +95,7 @@ static void range_of_one_sign(const float *x, int64_t stride, int n, vi *high, v
 /* Computes the minimum and maximum of m columns over n rows by comparing the bits of floats as
  * integers. If a column has a positive element, its maximum has the largest bits as a signed
  * integer. If a column has a negative element, its minimum has the largest bits as an unsigned
- * integer. Most columns have elements of both signs. m is a multiple of VL. */
+ * integer. Most columns have elements of both signs. The number m is a multiple of VL. */
 static void range_of_vectors(struct groups *restrict r, const float *restrict x, int64_t stride,
                              int n, int m, const struct kvr_grid_prefetch *prefetch)
 {
@@ -141,8 +141,8 @@ static void range_across(struct groups *restrict r, const float *restrict x, int
 }
 
 #ifdef KVR_SIMD
-/* Computes the range of n contiguous values by their bits, as range_of_vectors() does. n is a
- * positive multiple of VL. */
+/* Computes the range of n contiguous values by their bits, as range_of_vectors() does. The number n
+ * is a positive multiple of VL. */
 static void range_of_row(const float *x, int64_t n, int32_t *low, int32_t *high)
 {
     vi most[2], most_bits[2];
@@ -323,8 +323,8 @@ residual_of(vf x, vi code, const struct encode_params *k, struct variant variant
 }
 
 /* Quantizes m channels of n rows and packs them into one row of m bytes: the code of row i starts
- * at bit i * bits. m is a multiple of QUAD. Pointers are copied to local variables, because the
- * compiler must assume that the byte stores may change w and r. */
+ * at bit i * bits. The number m is a multiple of QUAD. Pointers are copied to local variables,
+ * because the compiler must assume that the byte stores may change w and r. */
 static inline __attribute__((always_inline)) void
 code_bytes(const struct rows *w, int t, int n, int m, struct variant variant,
            const struct groups *r, const struct reciprocals *inv, uint8_t *out)
@@ -491,7 +491,7 @@ static bool by_vectors(const struct kvr_grid_block *b)
 #endif
 }
 
-/* Quantizes channels [c0, c0 + m) of the rows. r has the scales of their groups. `inv` has the
+/* Quantizes channels [c0, c0 + m) of the rows, with the scales of their groups in r. `inv` has the
  * reciprocals of the scales for code_vectors(), or is NULL. */
 static void code(const struct kvr_grid_block *b, const struct rows *w, int64_t t0, int64_t c0,
                  int m, const struct groups *r, const void *inv)

@@ -147,9 +147,10 @@ static int tokens(const struct kvr_grid_block *first, const struct kvr_grid_bloc
 
 /* ---- quantization after a Walsh-Hadamard transform ------------------------------------- */
 
-/* Returns the bits of |x| minus the bits of 2^-60, as unsigned integers. rotate_heads() checks by
- * the maximum of this distance that every |x| is in [2^-60, 2^100]. In this range no sum is -0,
- * NaN, or a nonzero number for which scaled() rounds differently from a division. */
+/* Returns the bits of |x| minus the bits of 2^-60, as unsigned integers. The function
+ * rotate_heads() checks by the maximum of this distance that every |x| is in [2^-60, 2^100]. In
+ * this range no sum is -0, NaN, or a nonzero number for which scaled() rounds differently from a
+ * division. */
 ALWAYS vi distance(vi raw)
 {
     return w_sub(w_twice(raw), w_set(67 << 8));
@@ -190,8 +191,8 @@ ALWAYS void between(vec *r, int n, int scale, int from, int to)
 }
 
 /* Loads n vectors q of two tokens and applies the butterflies within these vectors and between
- * them. r[2 q] has the even channels of vector q, r[2 q + 1] the odd channels. Returns the largest
- * distance() of the input. */
+ * them. The even channels of vector q are in r[2 q], the odd channels in r[2 q + 1]. Returns the
+ * largest distance() of the input. */
 ALWAYS vi butterfly_group(vec r[2 * GROUP], const kvr_bf16 *x, const kvr_bf16 *below, int n)
 {
     vi max_distance = i_set(0);
@@ -211,7 +212,7 @@ ALWAYS vi butterfly_group(vec r[2 * GROUP], const kvr_bf16 *x, const kvr_bf16 *b
 }
 
 /* Returns r / norm, correctly rounded, where norm = sqrt(d). It is computed as fma(r, y, r l),
- * where y + l = 1 / norm. tests/methods/test_isa.c checks every mantissa. */
+ * where y + l = 1 / norm. The test tests/methods/test_isa.c checks every mantissa. */
 ALWAYS vf scaled(vec r, int d)
 {
     const float norm = d == 128 ? 0x1.6a09e6p3f : 8, y = 1 / norm;

@@ -9,7 +9,7 @@
 /* Divides n vectors by norm, correctly rounded. With FMA no division is needed: let y = fl(1 /
  * norm), where fl rounds to FP32, and l = 1 / norm - y. Then fma(r, y, fl(r l)) is the rounded
  * quotient, unless r is 0 or an operation underflows or overflows. Rows with such values are
- * divided. norm is 2^k or sqrt(2) 2^k, so the claim depends only on the mantissa of r.
+ * divided. The norm is 2^k or sqrt(2) 2^k, so the claim depends only on the mantissa of r. The test
  * tests/methods/test_isa.c checks all 2^23 mantissas. */
 static inline __attribute__((always_inline)) void divide(vec *r, int n, float norm)
 {

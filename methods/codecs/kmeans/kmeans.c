@@ -14,8 +14,9 @@
  * any number of threads. Decoding adds the centroids of all stages to the values that the grid
  * decodes. A block with fewer than K tokens has one centroid per token.
  *
- * left=bf16 rounds the residual to BF16 before the next stage or the grid, as in Quant VideoGen's
- * code. That code stops as soon as few labels change. Here `iterations` iterations always run. */
+ * With left=bf16, the residual is rounded to BF16 before the next stage or the grid, as in Quant
+ * VideoGen's code. That code stops as soon as few labels change. Here `iterations` iterations
+ * always run. */
 #include <assert.h>
 #include <stdlib.h>
 

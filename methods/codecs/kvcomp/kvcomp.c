@@ -54,10 +54,10 @@ static enum kvr_status check(const struct kvr_stage_job *job)
     return KVR_OK;
 }
 
-/* Returns an upper bound of the bytes of codes: `bits` bits per element, as a Huffman code is on
- * average at most as long as a fixed-length code; one byte per unit (64 tokens of a head) for
- * padding; and KVCOMP_SYMBOLS * KVCOMP_LENGTHS / 8 bytes, because one is added to every symbol's
- * count. */
+/* Returns an upper bound of the bytes of codes. A Huffman code needs on average at most `bits` bits
+ * per element, like a fixed-length code. One byte per unit (64 tokens of a head) is added for
+ * padding. KVCOMP_SYMBOLS * KVCOMP_LENGTHS / 8 bytes are added, because one is added to every
+ * symbol's count. */
 static int64_t most_of(const struct kvcomp *g)
 {
     const int64_t elements = g->blocks * KVCOMP_BLOCK * g->n_heads * g->head_dim;

@@ -103,8 +103,8 @@ static void rotate(int d, double *a, double *v, int p, int q)
     }
 }
 
-/* Diagonalises the symmetric matrix a [D][D]. Its diagonal receives the eigenvalues, the rows of v
- * receive the eigenvectors. */
+/* Diagonalises the symmetric matrix a [D][D]. The diagonal of a receives the eigenvalues, the rows
+ * of v receive the eigenvectors. */
 static void diagonalise(int d, double *a, double *v)
 {
     double size = 0;

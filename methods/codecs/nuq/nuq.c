@@ -6,9 +6,10 @@
  * n_outliers elements is quantized; on ties, the lowest such range. An element x is normalised to y
  * = (x - (lo + hi) / 2) / ((hi - lo) / 2). The levels are Lloyd centroids of y over all vectors.
  * Each element is weighted by the square of its vector's half range (hi - lo) / 2, which minimises
- * the squared error of x. y is collected in a histogram with integer weights, so the result does
- * not depend on the summation order. norm=true rescales the levels for decoding, so that the mean
- * and variance of the quantized elements are preserved (KVQuant's Q-Norm). Codes do not change.
+ * the squared error of x. The values y are collected in a histogram with integer weights, so the
+ * result does not depend on the summation order. With norm=true, the levels for decoding are
+ * rescaled so that the mean and variance of the quantized elements are preserved (KVQuant's
+ * Q-Norm). Codes do not change.
  *
  * KVQuant fits levels, and the ranges of keys, to calibration texts, and weights elements by Fisher
  * information. Here ranges are always computed from the block. A calibration uses the weights

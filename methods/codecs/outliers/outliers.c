@@ -5,10 +5,10 @@
  * stored in `meta`: 6 bytes per outlier. Indices ascend.
  *
  * An element x is an outlier if |x| exceeds the bound tau max(s, 1e-8), where tau is the option
- * `sigma` and s the population standard deviation of the block. s is summed in double over pieces
- * of fixed size, so it does not depend on the number of threads. If there are more than max_ratio T
- * H D outliers, only the largest are stored; of equal magnitudes, the ones with lower indices. In
- * place of an outlier, the grid encodes
+ * `sigma` and s the population standard deviation of the block. The deviation s is computed in
+ * double over pieces of fixed size, so it does not depend on the number of threads. If there are
+ * more than max_ratio T H D outliers, only the largest are stored; of equal magnitudes, the ones
+ * with lower indices. In place of an outlier, the grid encodes
  *
  *     left=fill    the last earlier value of the channel that is not an outlier; if there is none,
  *                  the first later one; 0 if all values of the channel are outliers
@@ -583,9 +583,9 @@ static float value_below(const struct kvr_values *x, int64_t n, int64_t channels
 
 /* Computes the values of left=fill that replace the outliers index [n_exact], without modifying x:
  * value [n_exact]. An outlier's value is that of the previous token in the same channel, or the
- * value that replaces it. last [channels] is scratch for the latest entry of each channel. At most
- * half of each piece's scratch is used by candidates, so that `value` and `last` fit into the
- * scratch if there are at least two tokens. */
+ * value that replaces it. The array last [channels] is scratch for the latest entry of each
+ * channel. At most half of each piece's scratch is used by candidates, so that `value` and `last`
+ * fit into the scratch if there are at least two tokens. */
 static void fill_values(const struct kvr_values *x, int64_t n, int64_t channels,
                         const int32_t *index, int64_t n_exact, float *value, int32_t *last)
 {
@@ -635,7 +635,7 @@ static enum kvr_status outliers_find(const struct kvr_stage_job *job, const stru
         n_exact += found[i].count;
     }
     n_exact = isnan(bound) ? 0 : n_exact;
-    if (!fits || n_exact > most) { /* rare: the caller then copies x and calls `encode` */
+    if (!fits || n_exact > most) { /* rarely happens: the caller then copies x and calls `encode` */
         *instead = (struct kvr_instead){ .n = n };
         return KVR_OK;
     }
@@ -777,7 +777,7 @@ static enum kvr_status outliers_encode_cuda(const struct kvr_stage_job *job, flo
         return KVR_OK;
     KVR_TRY(kvr_buf_alloc(&work, job->dev, KVR_MEM_SCRATCH, kvr_outliers_work_bytes(&rule)));
     st = take_on_cuda(&rule, job->dev, x, work.p, out);
-    kvr_buf_free(&work); /* in stream order, so after the kernels that use it */
+    kvr_buf_free(&work); /* freed in stream order, after the kernels that use it */
     return st;
 }
 

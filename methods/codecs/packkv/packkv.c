@@ -177,7 +177,7 @@ static int seed_of(const uint8_t *q, int64_t width, const bool *taken)
 
 /* Sorts the tokens of a block greedily. Each round of 16 tokens starts with the token of seed_of().
  * It then repeatedly adds the token with which the round needs the fewest bits; on ties, the
- * oldest. lo and hi [width] are scratch for the range of the round's codes. */
+ * oldest. The arrays lo and hi [width] are scratch for the range of the round's codes. */
 static void order_greedily(const uint8_t *q, int64_t width, uint8_t *lo, uint8_t *hi,
                            uint8_t *order)
 {
@@ -231,7 +231,7 @@ static void put_bits(struct writer *w, unsigned raw, int n)
         w->to[w->bit / 8] = (uint8_t)(w->to[w->bit / 8] | (raw >> i & 1u) << w->bit % 8);
 }
 
-/* Packs the codes of one round, the 16 tokens order[0 .. 15] of head h, and returns the number of
+/* Packs the codes of one round, the first 16 tokens of `order` in head h, and returns the number of
  * bytes. */
 static int64_t pack_round(const struct packkv *g, const uint8_t *q, int64_t width, int64_t h,
                           const uint8_t *order, uint8_t *to)
@@ -262,8 +262,8 @@ static int64_t pack_round(const struct packkv *g, const uint8_t *q, int64_t widt
     return (w.bit + 7) / 8;
 }
 
-/* Quantizes and packs block b into `to`, whose bytes must be 0. Returns the number of bytes.
- * scratch has 66 width bytes. */
+/* Quantizes and packs block b into `to`, whose bytes must be 0. Returns the number of bytes. The
+ * array `scratch` has 66 width bytes. */
 static int64_t pack_block(const struct packkv *g, const float *x, int how, int64_t b,
                           uint8_t *scratch, uint8_t *params, uint8_t *to)
 {

@@ -190,8 +190,8 @@ static void transform(const struct vidkv *g, const float *x, const int *easy, fl
     }
 }
 
-/* Encodes the signs of the Fourier terms of head h in group i. scratch has [group][2 easy]
- * floats. */
+/* Encodes the signs of the Fourier terms of head h in group i. The array `scratch` has [group][2
+ * easy] floats. */
 static void code_signs(const struct vidkv *g, const float *x, int64_t i, int h, const int *easy,
                        float *scratch, kvr_f16 *params, uint8_t *codes)
 {
