@@ -13,7 +13,7 @@ _Static_assert((int)PAD == (int)KVR_TILE_ROWS && STEP * 2 == (int)KVR_TILE_BYTES
 /* ---- packing ------------------------------------------------------------------------------ */
 
 #if KVR_ISA_AMX_BF16
-/* Transposes a matrix of PAD rows by PAD 32-bit words and stores it to `out`. */
+/* Transposes the PAD x PAD matrix of 32-bit words with the rows r, and stores it to `out`. */
 static inline void transpose(__m512i r[PAD], kvr_bf16 *out)
 {
     __m512i s[PAD];
@@ -40,7 +40,7 @@ static inline void transpose(__m512i r[PAD], kvr_bf16 *out)
     }
 }
 
-/* Loads channels [c, c + STEP) of a row of d channels, padded with zeros. */
+/* Loads channels [c, c + STEP) of a row of d channels. Channels from d on are zero. */
 static inline __m512i channels(const kvr_bf16 *row, int c, int d)
 {
     const int left = d - c;
@@ -110,9 +110,9 @@ static void pack_values(const kvr_bf16 *rows, int64_t ld, int n, int d, kvr_bf16
 
 /* ---- products ----------------------------------------------------------------------------- */
 
-/* Operands of the matrix product C[m][n] = A[m][k] B[k][n], or C += A B. B consists of parts of at
- * most `deep` rows. The parts are `next` elements apart and are packed in panels [k
- * pairs][PAD][2]. */
+/* Operands of the matrix product C[m][n] = A[m][k] B[k][n], or C += A B. The k rows of B are
+ * divided into parts of `deep` rows; the last part may have fewer rows. Successive parts are `next`
+ * elements apart. A part consists of panels of PAD columns, in the layout [rows / 2][PAD][2]. */
 struct product {
     const kvr_bf16 *a, *b;
     float *c;
@@ -129,7 +129,7 @@ static inline __attribute__((always_inline)) void block(struct kvr_tiles *t,
     float *c = x->c, *c2 = c + KVR_TILE_ROWS * x->ldc;
     const int64_t lda = x->lda * 2, ldc = x->ldc * 4;
 
-    (void)t; /* `t` is used only by the plain C version, whose tiles are in memory */
+    (void)t; /* unused with AMX: only the plain C tile macros store their tiles in `t` */
     if (add) {
         KVR_TILE_LOAD(t, 0, c, ldc);
         if (cols == 2)
@@ -177,8 +177,9 @@ static inline __attribute__((always_inline)) void block(struct kvr_tiles *t,
         KVR_TILE_STORE(t, 3, c2 + PAD, ldc);
 }
 
-/* Computes all n columns of rows [i0, i1) of C. If `rows` is 2, it computes two blocks of rows at a
- * time, so that the current part of B stays in L1. */
+/* Computes columns [0, n) of rows [i0, i1) of C, in steps of `rows` (1 or 2) blocks of
+ * KVR_TILE_ROWS rows. The inner loop runs over rows, so that the current two panels of B stay in
+ * L1. */
 static inline __attribute__((always_inline)) void columns(struct kvr_tiles *t, struct product x,
                                                           const bool add, const int rows, int i0,
                                                           int i1, int n)
@@ -245,7 +246,8 @@ static void add_bias(float *s, int64_t lds, const float *bias, int m, int n)
 /* Returns e^x for x <= 0. The result is 0 for x below -87.7 and NaN for NaN. */
 static inline vec weight_of(vec x)
 {
-    /* 2^r = 1 + C1 r + ... + C4 r^4 for r in [-1/2, 1/2], with an error of at most 7e-6. */
+    /* 2^r is approximated by 1 + C1 r + ... + C4 r^4 for r in [-1/2, 1/2], with an error of at most
+     * 7e-6. */
     const float C1 = 0.69313673388f, C2 = 0.24022530097f, C3 = 0.05583828295f, C4 = 0.00965671029f;
     const float magic = 12583039.0f; /* attend_vec.h */
     const vec y = vec_max(vec_of(-127.0f), x * 1.44269504f);
@@ -266,7 +268,8 @@ static inline void round_two(vec a, vec b, kvr_bf16 *out)
     _mm512_storeu_si512(out, (__m512i)_mm512_cvtne2ps_pbh((__m512)b, (__m512)a));
 }
 #else
-/* Rounds to BF16, ties to even. Denormals become zero, as with the BF16 conversion instruction. */
+/* Rounds the elements of a and b to BF16, ties to even. Denormals become zero, as with the
+ * instruction vcvtne2ps2bf16. */
 static inline void round_two(vec a, vec b, kvr_bf16 *out)
 {
     for (int i = 0; i < 2 * VLEN; i++) {

@@ -1,11 +1,11 @@
 /* attend_columns.c - computes the sum and the maximum of every column (key) of the attention
  * weights.
  *
- * Two passes run over the tiles of keys, as in attention. The first pass computes the maximum score
- * m and the denominator l of every query. The second pass accumulates the weights p = e^(s - m) / l
- * of every key. Values are not read. One thread processes all queries of a head in order, so the
- * sums do not depend on the number of threads. The scores are those of attention, with corrections
- * and multiplicities. */
+ * Two passes read all tiles of keys. The first pass computes the maximum score m and the softmax
+ * denominator l of every query. The second pass accumulates the weights p = e^(s - m) / l of every
+ * key. Values are not read. One thread processes all queries of a head in order, so the sums do not
+ * depend on the number of threads. As in attention, the scores include the correction and the
+ * logarithm of each token's multiplicity. */
 #include "harness/cache/attend_cpu.h"
 #include "harness/cache/attend_impl.h"
 
@@ -32,13 +32,14 @@ struct walk {
     const struct kvr_attend_job *attend;
     const struct kvr_codec *k_space;
     int h;
-    float *q, *q_rot; /* [QBLOCK][D] over sqrt(D) */
+    float *q, *q_rot; /* queries divided by sqrt(D), [QBLOCK][D] */
     int64_t row[QBLOCK];
-    int m; /* queries in use */
+    int m; /* number of loaded queries */
     float mx[QBLOCK], sum[QBLOCK];
 };
 
-/* Loads sampled queries [first, first + m) of all query heads that share the KV head. */
+/* Loads up to QBLOCK of the n sampled query rows of the current KV head, from row `first` on. A
+ * sampled token has one row for each query head that shares the KV head. */
 static void load_queries(struct walk *w, int64_t first, int64_t n)
 {
     const struct kvr_attend_job *a = w->attend;
@@ -60,8 +61,8 @@ static void load_queries(struct walk *w, int64_t first, int64_t n)
     }
 }
 
-/* Computes s [m][TILE], the scores of the current queries against a tile of keys, with score
- * biases. */
+/* Computes s [m][TILE], the scores of the loaded queries with a tile of keys. The scores include
+ * the correction and the logarithms of multiplicities. Scores of masked keys are -infinity. */
 static void scores(const struct walk *w, const struct tile *tile, float *s)
 {
     const struct kvr_attend_kernels *f = kvr_attend_kernels();
@@ -83,7 +84,7 @@ static void scores(const struct walk *w, const struct tile *tile, float *s)
                         : s[i * TILE + t] + tile->part[p].span->log_m;
 }
 
-/* Loads the next tile of keys of the current head. */
+/* Sets *tile to the next tile of keys of the current head. Returns false after the last tile. */
 static bool next_tile(const struct walk *w, struct cursor *c, struct tile *tile)
 {
     kvr_tile_next(w->attend, w->h, c, tile);
@@ -116,8 +117,9 @@ static void find_sums(struct walk *w)
     }
 }
 
-/* Adds the weights of token t of a part to the column sums and maxima. s[i * TILE] is the token's
- * score with query i. */
+/* Adds the attention weights of one token to its column sum, and updates its column maximum. The
+ * token is token t of `part`, a run of tokens of one span. s[i * TILE] is the token's score with
+ * query i. */
 static void add_token(struct walk *w, const struct part *part, int t, const float *s)
 {
     const int64_t token = kvr_column_token(w->job, part->span, part->t0 + t);

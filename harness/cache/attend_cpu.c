@@ -5,9 +5,9 @@
  *
  * Keys and values are read in tiles (attend_tiles.c). On the path `staged`, all threads decode the
  * tiles of a piece (PIECE tokens) into scratch. They then compute attention over these tiles, with
- * one task per head and block of queries. On the path `fused`, the task of a head and a run of
- * queries decodes the tiles into memory of its thread, which stays in the CPU cache. On both paths
- * a query updates its softmax state by
+ * one task per head and block of queries. On the path `fused`, there is one task per head and run
+ * of QRUN query rows. It decodes each tile into a buffer on its thread's stack, which stays in the
+ * CPU cache. On both paths, the softmax state of a query is updated by
  *
  *     m' = max(m, max_j s_j),  l' = l e^(m-m') + sum_j e^(s_j-m'),
  *     o' = o e^(m-m') + sum_j e^(s_j-m') v_j
@@ -23,9 +23,9 @@
 #include <string.h>
 
 enum {
-    PIECE = 512, /* tokens per staged piece */
+    PIECE = 512, /* tokens that path staged decodes at once */
     TILES = PIECE / TILE,
-    QRUN = 384, /* maximum queries that share a decoded tile on path fused */
+    QRUN = 384, /* maximum query rows per task on path fused */
 };
 
 static void stage(const struct kvr_attend_job *job, const struct state *st, const struct tile *tile,
@@ -53,12 +53,12 @@ static void stage(const struct kvr_attend_job *job, const struct state *st, cons
     for (int i = 0; i < tile->n_parts; i++)
         for (int t = 0; t < tile->part[i].n; t++)
             out.bias[tile->part[i].at + t] = tile->part[i].span->log_m;
-    for (int t = tile->n; t < TILE; t++) /* the weight of padding is e^-inf = 0 */
+    for (int t = tile->n; t < TILE; t++) /* padding tokens have the weight e^-inf = 0 */
         out.bias[t] = -INFINITY;
 }
 
-/* Computes attention of m queries, from row `at` on, over one tile: scores, update of the softmax
- * state, and weighted values. */
+/* Computes attention of m query rows of head h, from row `at` on, over one decoded tile, and
+ * updates the softmax states of these rows. */
 static void attend_tile(const struct kvr_attend_job *job, const struct state *st, int h, int64_t at,
                         int m, const struct tile *tile, struct staged kv)
 {
@@ -159,7 +159,7 @@ static void finish(const struct kvr_attend_job *job, const struct state *st)
             const float inv = 1.0f / st->sum[at];
             float *acc = st->acc + at * dp;
 
-            if (st->acc_rot) { /* rotates the output back, once per query */
+            if (st->acc_rot) { /* adds the sum over rotated values, rotated back */
                 float *rot = st->acc_rot + at * dp;
 
                 if (st->v_space)
@@ -199,7 +199,8 @@ static void attend_run(const struct kvr_attend_job *job, const struct state *st,
     }
 }
 
-/* Collects up to `most` next tiles of a head, and returns their number. */
+/* Sets `tile` to up to `most` next tiles of head h, or of all heads if h is -1. Returns the number
+ * of tiles. */
 static int next_tiles(const struct kvr_attend_job *job, int h, struct cursor *c, struct tile *tile,
                       int most)
 {
@@ -247,8 +248,8 @@ static void run_staged(const struct kvr_attend_job *job, const struct state *st,
     }
 }
 
-/* Floats of a thread's decoded tiles, which are on the thread's stack: one tile of MAX_D channels,
- * or several tiles with fewer channels. */
+/* Number of floats of the buffer on a thread's stack for decoded tiles. It has room for one tile of
+ * MAX_D channels, or for several tiles with fewer channels. */
 enum { OWN = TILE * (MAX_D + MAX_D + 1) };
 
 static void run_fused(const struct kvr_attend_job *job, const struct state *st)
@@ -276,8 +277,9 @@ static void run_fused(const struct kvr_attend_job *job, const struct state *st)
         }
 }
 
-/* Whether a call is large enough for several threads. The barriers of a call on two threads take 8
- * to 15 us. One thread computes 2 MFLOP in F32, or 4 MFLOP in BF16, in about twice that time. */
+/* Whether a call has enough work for several threads: 2 MFLOP in F32, or 4 MFLOP in BF16. One
+ * thread computes this work in 16 to 30 us. The barriers of a call on two threads take half of that
+ * time, 8 to 15 us. */
 static bool worth_a_team(const struct kvr_attend_job *job)
 {
     const int64_t rows = job->n_heads * rows_of(job);

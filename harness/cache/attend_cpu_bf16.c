@@ -1,4 +1,4 @@
-/* attend_cpu_bf16.c - stages tiles as BF16 panels and computes attention over several tiles at
+/* attend_cpu_bf16.c - decodes tiles to BF16 panels and computes attention over several tiles at
  * once, with the kernels of attend_bf16.h. */
 #include "harness/cache/attend_cpu.h"
 
@@ -6,8 +6,8 @@
 
 enum { ROWS = KVR_BF16_ROWS, GROUP = KVR_BF16_GROUP, WIDE = GROUP * TILE };
 
-/* Minimum head dimension. Padded BF16 panels of narrower heads would exceed the buffer, which is
- * sized for float panels. */
+/* Minimum head dimension for BF16 panels, whose rows are padded to KVR_BF16_STEP channels. Panels
+ * of narrower heads would exceed the buffer, which has the size of F32 panels. */
 enum { NARROWEST = KVR_BF16_STEP / 2 };
 
 bool kvr_tile_bf16(const struct kvr_attend_job *job, const struct tile *tile)
@@ -15,8 +15,9 @@ bool kvr_tile_bf16(const struct kvr_attend_job *job, const struct tile *tile)
     return job->bf16 && !tile->bytes && job->head_dim >= NARROWEST;
 }
 
-/* Returns the address of the BF16 rows of one head in a tile, which are *ld elements apart, or NULL
- * if the rows are not stored as BF16. */
+/* Returns the address of the BF16 keys of head h in a tile, or of its values if `values`.
+ * Successive rows are *ld elements apart. Returns NULL if the tile has tokens of several spans, or
+ * if its rows are not stored as BF16. */
 static const kvr_bf16 *stored(const struct kvr_attend_job *job, const struct tile *tile, int h,
                               bool values, int64_t *ld)
 {
@@ -39,7 +40,7 @@ static const kvr_bf16 *stored(const struct kvr_attend_job *job, const struct til
         return NULL;
     *ld = (int64_t)heads * job->head_dim;
     rows += (s->t0 + p->t0) * *ld + (int64_t)h * job->head_dim;
-    for (int t = 0; t < p->n; t++) /* hardware prefetchers do not follow large strides */
+    for (int t = 0; t < p->n; t++) /* hardware does not prefetch rows at large strides */
         for (int c = 0; c < job->head_dim; c += 32)
             __builtin_prefetch(rows + t * *ld + c);
     return rows;

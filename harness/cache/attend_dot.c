@@ -18,8 +18,8 @@
 
 /* TOP is the largest code of queries, keys and values. OFFSET is added to key codes, because the
  * instructions dpbusd and maddubs need one unsigned operand. P_TOP is the code of the softmax
- * weight 1. ROWS is the number of query rows whose ROWS x NV accumulator vectors fit into
- * registers. */
+ * weight 1. ROWS is the maximum number of query rows per block, for which the ROWS x NV accumulator
+ * vectors fit into registers. */
 #if KVR_ISA_VNNI
 enum { TOP = 127, OFFSET = 128, P_TOP = 255, ROWS = 12 };
 #elif KVR_ISA_AVXVNNI
@@ -104,13 +104,14 @@ static inline vec size_of(vec x)
     return (vec)((ivec)x & 0x7fffffff);
 }
 
-/* Returns the quantization factor top / most, or 0 if `most` is below 1e-30 or not finite. */
+/* Returns the factor top / most, by which elements of magnitude up to `most` are quantized. The
+ * factor is 0 if `most` is below 1e-30 or not finite. */
 static inline float inverse(float most, int top)
 {
     return most >= 1e-30f && most < INFINITY ? (float)top / most : 0;
 }
 
-/* Sets most[i] to the largest |x - mu| of row i, which has d elements, or to NaN if an element is
+/* Sets most[i] to the maximum of |x - mu| over the d elements of row i, or to NaN if an element is
  * NaN. `rows` must be 4 or 1. */
 static inline __attribute__((always_inline)) void rows_most(const float *x, const float *mu, int d,
                                                             const int rows, float *most)
@@ -131,8 +132,9 @@ static inline __attribute__((always_inline)) void rows_most(const float *x, cons
             most[r] = larger(vec_of(most[r]), vec_of(fabsf(x[r * d + c] - mu[c])))[0];
 }
 
-/* Quantizes a row: stores the codes round((x - mu) factor) + offset in code[round4(d)], and returns
- * the sum of the codes without the offset. round() rounds to the nearest integer, ties to even. */
+/* Quantizes a row of d elements to the codes round((x - mu) factor) + offset. Codes after the last
+ * element, up to a multiple of 4, are `offset`. Returns the sum of round((x - mu) factor). round()
+ * rounds to the nearest integer, ties to even. */
 static inline float code_row(const float *x, const float *mu, int d, float factor, int offset,
                              uint8_t *code)
 {
@@ -256,15 +258,15 @@ static void pack_values(const float *rows, int n, int d, int8_t *code, float *sc
         for (int t = 0; t < n; t++)
             for (int i = 0; i < VLEN; i++)
                 last[t * VLEN + i] = c + i < d ? rows[(int64_t)t * d + c + i] : 0;
-        /* `last` is a copy of VLEN channels from channel c on. The function adds c to its argument,
-         * which is therefore last - c. */
+        /* `last` begins with channel c. pack_some_values() adds c to its first argument, so the
+         * argument is last - c. */
         pack_some_values(last - c, n, VLEN, c, code, scale);
     }
 }
 
-/* Computes sums[m][nv vectors] = A[m][k bytes] times the panels of B from column j0 on. The
- * function is inlined with constant m, nv and keys. For scores (`keys` is true) B is the unsigned
- * operand; for values A is the unsigned operand. */
+/* Computes sums = A B for m rows of A of k bytes each, and for nv vectors of columns of B, which is
+ * packed in panels. The function is inlined with constant m, nv and keys. The unsigned operand is B
+ * for scores (`keys` is true), and A for values. */
 static inline __attribute__((always_inline)) void products(const uint8_t *a, int64_t lda,
                                                            const uint8_t *b, int64_t panel, int k,
                                                            const int m, const int nv,
@@ -381,8 +383,8 @@ static void scores(const struct kvr_dot_queries *q, int64_t at, int d, const uin
         score_rows(&t, at, kvr_round4(d), m, n);
 }
 
-/* Quantizes the n softmax weights of a row to codes 0..P_TOP. Returns the sum of the codes of every
- * vector lane. */
+/* Computes the softmax weights e^(x - top) of the n scores of a row, quantized to codes 0..P_TOP.
+ * Returns a vector of partial sums of the codes, one per lane. */
 static inline vec weights(const float *row, int n, float top, uint8_t *p)
 {
     const float one = logf(P_TOP);
@@ -437,8 +439,8 @@ static void online_softmax(float *s, int64_t stride, const float *bias, int m, i
         *(vec *)(weight_scale + i) = rescale_of(t, most) * (1.0f / P_TOP);
     }
     for (int i = 0; i < m; i++) {
-        /* A NaN score converts to a code outside [0, P_TOP], so that the row's sum leaves its
-         * range. */
+        /* A NaN score becomes a code outside [0, P_TOP], which moves the row's sum of codes out of
+         * [0, TILE P_TOP]. */
         const bool sane = part[i] >= 0 && part[i] <= (float)(TILE * P_TOP);
 
         sum[i] = sum[i] * less[i] + (sane ? part[i] * weight_scale[i] : NAN);
@@ -476,7 +478,7 @@ static inline __attribute__((always_inline)) void value_block(const struct dot_v
 }
 
 #if KVR_ISA_AMX_INT8
-/* Adds the weighted values of one complete tile to the outputs of m <= QUERIES query rows. */
+/* Adds the weighted values of a tile with TILE tokens to the outputs of m <= QUERIES query rows. */
 static void tile_values(const struct dot_values *t, int m, int d)
 {
     enum { WIDE = 128 };

@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* Layout of an INT8 tile in the memory of a struct staged. */
+/* INT8 panels of a tile. They use the memory of the tile's F32 panels (struct staged). */
 struct staged_bytes {
     uint8_t *k;
     int8_t *v;
@@ -39,9 +39,10 @@ float *kvr_int8_carve(float *base, int head_dim, int n_heads, size_t rows,
     return base + kvr_int8_floats(head_dim, n_heads, rows);
 }
 
-/* Computes mu of head h, for rotated and for unrotated keys: the mean key of the first tile that is
- * staged as INT8. Attention is mathematically independent of mu. This mu is close to the mean of
- * all keys, which makes the quantization error small. */
+/* Computes mu of head h: the mean key of the first INT8 tile, separately for rotated and for
+ * unrotated keys. Keys are quantized as k - mu, and q mu is added to the scores, so mu does not
+ * change attention, apart from rounding. This mu is close to the mean of all keys, which makes k -
+ * mu and its quantization error small. */
 static void find_mu(const struct kvr_attend_job *job, const struct state *st, int h)
 {
     const int d = job->head_dim;

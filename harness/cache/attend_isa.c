@@ -14,9 +14,9 @@ struct product {
     int k, m, n;
 };
 
-/* Computes C[m][nv vectors] = A[m][k] B[k][nv vectors], or adds the product to C if `add`, from row
- * i0 and column j0 on. The function is inlined with constant lda, add, m and nv, so that rows of A
- * are at constant offsets and only the loop bound occupies a general register. */
+/* Computes m rows and nv vectors of columns of C = A B, or of C += A B if `add`, from row i0 and
+ * column j0 on. The function is inlined with constant lda, add, m and nv, so that rows of A are at
+ * constant offsets and only the loop bound occupies a general-purpose register. */
 static inline __attribute__((always_inline)) void block(const struct product *t, const float *a,
                                                         const int64_t lda, const bool add, int i0,
                                                         int j0, const int m, const int nv)
@@ -47,8 +47,8 @@ static inline __attribute__((always_inline)) void block(const struct product *t,
             *(vec *)(c + i * t->ldc + j * VLEN) = acc[i][j];
 }
 
-/* Computes a product by panels of NV column vectors. The part of B in a panel's columns stays in L1
- * for all rows of A. */
+/* Computes C in panels of NV vectors of columns. The loop over the rows of A is the inner loop, so
+ * that the columns of B in a panel stay in L1. */
 static inline __attribute__((always_inline)) void panels(const struct product *t, const float *a,
                                                          const int64_t lda, const bool add)
 {
@@ -142,13 +142,14 @@ static inline void transpose(const float *in, int64_t stride, float *out)
         s[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
         s[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
     }
-    /* interleaves groups of four rows, so that r[i + c] has channels c, c + 4, c + 8 and c + 12 */
+    /* interleaves groups of four rows: r[i + c] has channels c, c + 4, c + 8, c + 12 of rows i to i
+     * + 3 */
     for (int i = 0; i < PAD; i += 4)
         for (int c = 0; c < 2; c++) {
             r[i + 2 * c] = _mm512_shuffle_ps(s[i + c], s[i + 2 + c], 0x44);
             r[i + 2 * c + 1] = _mm512_shuffle_ps(s[i + c], s[i + 2 + c], 0xee);
         }
-    for (int c = 0; c < 4; c++) { /* assembles columns from quarters of four rows */
+    for (int c = 0; c < 4; c++) { /* lane q of r[c], r[4 + c], ... has channel c + 4 q */
         const __m512 a = _mm512_shuffle_f32x4(r[c], r[4 + c], 0x88);
         const __m512 b = _mm512_shuffle_f32x4(r[c], r[4 + c], 0xdd);
         const __m512 d = _mm512_shuffle_f32x4(r[8 + c], r[12 + c], 0x88);

@@ -1,5 +1,6 @@
-/* attend_tiles.c - divides spans into tiles of up to TILE tokens of the same kind, and loads tiles
- * of one head. A tile has tokens of one span or of several short spans. */
+/* attend_tiles.c - divides spans into tiles of up to TILE tokens, and decodes tiles of one head. A
+ * tile has tokens of one or several spans, which agree in rotation, INT8 requantization and causal
+ * mask. */
 #include "harness/cache/attend_cpu.h"
 
 #include <math.h>
@@ -130,14 +131,15 @@ void kvr_tile_mask_causal(const struct kvr_attend_job *job, const struct tile *t
     for (int i = 0; i < m; i++) {
         const int64_t last = (r0 + i) / group_of(job) - tile->part[0].t0;
 
-        /* also masks rows without visible tokens */
+        /* masks all tokens if `last` is negative */
         for (int64_t j = last < 0 ? 0 : last + 1; j < tile->n; j++)
             s[i * stride + j] = -INFINITY;
     }
 }
 
-/* Called at the end of the past tokens. Stores the logarithm of the sum of their weights until
- * finish() knows the sum of all weights. */
+/* Stores the logarithm of the sum of e^score over the tokens of past chunks in job->past, for each
+ * query row. Called after the last tile of past chunks. finish() divides this sum by the sum over
+ * all tokens. */
 static void note_past(const struct kvr_attend_job *job, const struct state *st, int h, int64_t at,
                       int m)
 {

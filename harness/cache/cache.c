@@ -12,8 +12,8 @@
 #include "harness/core/isa.h"
 #include "methods/codecs/mean/demean.h"
 
-/* Whether the cache evicts tokens. The study's code never evicts, since its buffer covers the whole
- * rollout. */
+/* Whether the cache evicts tokens outside the attention window. The study's code (NAME@study) never
+ * evicts, because its buffer has room for the whole rollout. */
 static bool evicts(const struct kvr_cache *c)
 {
     return c->shape.evict && !kvr_scheme_is_study(c->scheme);
@@ -52,7 +52,7 @@ static enum kvr_status alloc_buffers(struct kvr_cache *c)
     const struct {
         struct kvr_buf *buf;
         size_t n_bytes;
-        bool host; /* policies read this data in host memory */
+        bool host; /* in host memory, where policies read it */
     } all[] = {
         { &c->current_k, b.current, false },
         { &c->current_v, b.current, false },
@@ -206,7 +206,7 @@ void kvr_cache_close(struct kvr_cache **pc)
     *pc = NULL;
 }
 
-/* Whether the method itself limits the cache, so that the window does not apply. */
+/* Whether the method's retention, instead of the attention window, limits the cache. */
 static bool beyond_window(const struct kvr_cache *c)
 {
     struct kvr_thin_needs needs;
@@ -214,8 +214,9 @@ static bool beyond_window(const struct kvr_cache *c)
     return kvr_retention_thins(&c->scheme->retention, &needs) && needs.beyond_window;
 }
 
-/* Returns the tokens before `end` within the window of the current pass: the sink frames, and the
- * newest window - sink frames, including those of the current chunk. */
+/* Returns the tokens before `end` that are in the window of the current pass. The window consists
+ * of the sink frames and of the newest window_frames - sink_frames frames, which include the
+ * current chunk. */
 static struct kvr_visible in_window(const struct kvr_cache *c, int64_t end)
 {
     const int64_t s = c->shape.tokens_per_frame;
@@ -385,7 +386,8 @@ void kvr_cache_set_salience(struct kvr_cache *c, const float *table)
         c->layer[i].oracle_scores = table ? table + i * kvr_cache_capacity_tokens(c) : NULL;
 }
 
-/* Applies the last layer's selection of tokens to all layers. */
+/* Drops in all layers the tokens that the retention dropped in the last layer, if the method
+ * selects tokens by the last layer only. */
 static enum kvr_status follow(struct kvr_cache *c, const struct kvr_layer *last)
 {
     if (!kvr_scheme_last_chooses(c->scheme) || last != &c->layer[c->shape.n_layers - 1])
@@ -483,9 +485,10 @@ void kvr_cache_observe(struct kvr_cache *c, kvr_cache_observer_fn *fn, void *ctx
     c->observer_ctx = ctx;
 }
 
-/* Computes the attention that every token receives from the queries of the pass, for the layer's
- * retention. On path dense the function reads segments as on path staged, so that the selection
- * does not depend on the path. */
+/* Computes the sum and the maximum of the attention weights that each token receives from the
+ * queries of the pass. The layer's retention selects tokens by them. Paths that copy the cache
+ * (`dense`, `decoded`) also read the coded segments here, so that the selection does not depend on
+ * the path. */
 static enum kvr_status observe(struct kvr_cache *c, struct kvr_layer *l,
                                const struct kvr_attend_job *attended,
                                const struct kvr_thin_needs *needs, struct kvr_columns *out)
@@ -521,7 +524,8 @@ static enum kvr_status observe(struct kvr_cache *c, struct kvr_layer *l,
     return KVR_OK;
 }
 
-/* Queries and output of an attention call. They are BF16 if the F32 pointers are NULL. */
+/* Queries and output of an attention call: q and out in F32, or, if these are NULL, q16 and out16
+ * in BF16. */
 struct seen_by {
     const float *q;
     float *out;
@@ -530,8 +534,8 @@ struct seen_by {
     struct kvr_query_norm norm;
 };
 
-/* Returns the current chunk's keys in the form that attention reads. Storing a chunk and computing
- * column sums use the keys as they were appended. */
+/* Returns the current chunk's keys as attention reads them: demeaned, if the method's option
+ * `current` demands it. The stored chunk always has the keys as they were appended. */
 static const void *current_keys(struct kvr_cache *c)
 {
     const int64_t rows = kvr_cache_pass_tokens(c) * kvr_cache_kv_heads(&c->shape);
@@ -590,7 +594,7 @@ static enum kvr_status attend(struct kvr_cache *c, int layer, const struct seen_
     if (stores(c) &&
         kvr_retention_observes(&c->scheme->retention, &l->state[1], kvr_cache_pass_begin(c)) &&
         (!thin.of_last || layer == c->shape.n_layers - 1)) {
-        kvr_phase_begin(c->phases, KVR_CACHE_STORE); /* the selection's time counts as storing */
+        kvr_phase_begin(c->phases, KVR_CACHE_STORE); /* selecting tokens counts as storing */
         st = observe(c, l, &job, &thin, &columns);
         kvr_phase_end(c->phases, KVR_CACHE_STORE);
         KVR_TRY(st);
@@ -643,7 +647,8 @@ enum kvr_status kvr_cache_end_pass(struct kvr_cache *c)
     return KVR_OK;
 }
 
-/* Returns the number of tokens that an uncompressed cache of this shape would have now. */
+/* Returns the number of tokens that an uncompressed cache of this shape would store at this point
+ * of the rollout. */
 static int64_t reference_tokens(const struct kvr_cache *c)
 {
     const int64_t active = c->layer[0].n_active, chunk = kvr_cache_chunk_tokens(c);
@@ -695,7 +700,8 @@ static bool get_rows(const struct kvr_cache *c, const struct kvr_buf *values, in
 
 /* Copies the stored tokens of [begin, end), a range of at most READ_BLOCK tokens, to consecutive
  * rows on the host. Returns the number of stored tokens, or -1 on a device error. The tokens are
- * decoded together, because a synchronization takes longer than decoding a token. */
+ * decoded together, because one synchronization with the device takes longer than decoding one
+ * token. */
 static int64_t read_block(const struct kvr_cache *c, const struct kvr_layer *l, int64_t begin,
                           int64_t end, float *k, float *v)
 {
@@ -724,7 +730,8 @@ int64_t kvr_cache_read(const struct kvr_cache *c, int layer, float *k, float *v)
     const struct kvr_layer *l = &c->layer[layer];
     const struct kvr_visible seen = kvr_cache_visible(
         c, l->n_active < kvr_cache_capacity_tokens(c) ? l->n_active : kvr_cache_capacity_tokens(c));
-    /* Maximum number of tokens per read, which is the capacity of the buffers of values. */
+    /* Maximum number of tokens per read_block(): READ_BLOCK, or a chunk, for which values_k and
+     * values_v have room. */
     const int64_t step =
         kvr_cache_chunk_tokens(c) < READ_BLOCK ? kvr_cache_chunk_tokens(c) : READ_BLOCK;
     int64_t n = 0;

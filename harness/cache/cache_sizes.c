@@ -12,8 +12,8 @@ static bool any_rotated(const struct kvr_scheme *p)
     return false;
 }
 
-/* Whether a tier needs F32 scratch, because its tokens are neither BF16 rows nor decoded to BF16 by
- * a single kernel. */
+/* Whether the codec of any tier needs F32 scratch for attention. A codec needs it if it neither
+ * stores BF16 rows nor decodes to BF16 in a single kernel. */
 static bool any_wide(const struct kvr_scheme *p, int n_heads, int head_dim, bool by_head)
 {
     const int heads = by_head ? 1 : n_heads;
@@ -72,7 +72,8 @@ struct kvr_attend_needs kvr_cache_attend_needs(const struct kvr_scheme *scheme,
     };
 }
 
-/* Returns the bytes of scratch for coding n tokens at once. */
+/* Returns the maximum bytes of scratch over the codecs of all tiers, for encoding n tokens at
+ * once. */
 static size_t work_bytes(const struct kvr_scheme *p, int64_t n, int heads, int head_dim)
 {
     const struct kvr_block_shape shape = { n, heads, head_dim };
@@ -138,7 +139,8 @@ size_t kvr_cache_scratch_bytes(const struct kvr_scheme *scheme, const struct kvr
                                enum kvr_path path, enum kvr_backend backend)
 {
     const struct kvr_cache_sizes b = kvr_cache_sizes_of(scheme, shape, path, backend);
-    /* these buffers are always in host memory, which is the device's memory only on a CPU */
+    /* These buffers are in host memory, so they count as device memory only if the device is the
+     * CPU. */
     const size_t host_bytes = b.held + b.map + b.keep + b.weights + b.columns;
 
     return 2 * (b.current + b.values + b.dense) + (kvr_backend_in_host(backend) ? host_bytes : 0) +

@@ -1,5 +1,5 @@
-/* cache_spans.c - lists the spans over which a pass computes attention: coded segments, or an
- * uncompressed copy of them. */
+/* cache_spans.c - lists the spans (runs of tokens) over which a pass computes attention: coded
+ * segments, or runs of an uncompressed copy. */
 #include <stdlib.h>
 
 #include "harness/cache/cache_impl.h"
@@ -19,7 +19,8 @@ enum kvr_status kvr_cache_reserve_spans(struct kvr_cache *c, int n)
     return KVR_OK;
 }
 
-/* Moves n rows of x from row `from` to the earlier row `to`, by copies that do not overlap. */
+/* Moves n rows of x from row `from` to the earlier row `to`. Each copy has at most from - to rows,
+ * so that its source and its target do not overlap. */
 static void move_rows(struct kvr_dev *dev, float *x, size_t width, int64_t to, int64_t from,
                       int64_t n)
 {
@@ -32,7 +33,8 @@ static void move_rows(struct kvr_dev *dev, float *x, size_t width, int64_t to, i
     }
 }
 
-/* Decodes the visible stored tokens to consecutive F32 rows of values_k and values_v. */
+/* Decodes the visible stored tokens to consecutive F32 rows of values_k and values_v. Returns the
+ * number of tokens. */
 static int64_t gather_dense(struct kvr_cache *c, const struct kvr_layer *l,
                             const struct kvr_visible *seen)
 {
@@ -74,9 +76,9 @@ static struct kvr_span copied(const struct kvr_cache *c, int64_t from, int64_t t
                               .n = to - from };
 }
 
-/* Lists the spans of path `decoded`. The function decodes the layer's whole cache to an
- * uncompressed copy, which has the study's capacity or all past tokens. The spans are the visible
- * tokens of the copy that the layer has stored. */
+/* Lists the spans of path `decoded`. The function first decodes the layer's cache to an
+ * uncompressed copy. The copy has all past tokens, or the whole capacity for the study's code. Each
+ * run of visible stored tokens in the copy is a span. */
 static enum kvr_status decoded_spans(struct kvr_cache *c, const struct kvr_layer *l,
                                      const struct kvr_visible *seen, int *n_out)
 {

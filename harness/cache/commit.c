@@ -1,5 +1,5 @@
-/* commit.c - stores chunks as the papers intend: a chunk is coded once, and later changes only make
- * stored tokens coarser. */
+/* commit.c - stores chunks as the papers of the methods describe: a new chunk is encoded once.
+ * Later, stored tokens are only encoded again from their decoded values, or dropped. */
 #include "harness/cache/layer_impl.h"
 
 #include <assert.h>
@@ -9,7 +9,8 @@
 #include "harness/cache/rows.h"
 #include "methods/block.h"
 
-/* Returns the smallest unit in which the scheme's policies move tokens between tiers. */
+/* Returns the unit (chunk, frame or token) by which the tiers and the retention of the scheme
+ * select tokens. If their units differ, the finer unit is returned. */
 static enum kvr_unit unit_of(const struct kvr_scheme *p)
 {
     enum kvr_unit u = p->tiers.part ? p->tiers.part->unit : KVR_UNIT_CHUNK;
@@ -19,7 +20,7 @@ static enum kvr_unit unit_of(const struct kvr_scheme *p)
     return u;
 }
 
-/* Returns the bytes of a run of 4096 tokens in a tier, for a comparison of tiers. */
+/* Returns the bytes of 4096 tokens in the codecs of `tier`. These bytes rank the tiers by cost. */
 static size_t tier_cost(const struct kvr_layer *l, int tier)
 {
     const struct kvr_block_shape s = { 4096, l->geo.n_heads, l->geo.head_dim };
@@ -29,9 +30,9 @@ static size_t tier_cost(const struct kvr_layer *l, int tier)
 
 /* ---- thinning ------------------------------------------------------------------------------ */
 
-/* Lists of row and token indices for a run of n tokens. */
+/* For each selected token, its row in the source tensor and its token index in the cache. */
 struct rows_lists {
-    int32_t *row, *token; /* one allocation, at `row` */
+    int32_t *row, *token; /* both in one allocation, at `row` */
 };
 
 static enum kvr_status rows_lists(struct rows_lists *r, int64_t n)
@@ -43,16 +44,17 @@ static enum kvr_status rows_lists(struct rows_lists *r, int64_t n)
                              (long long)n);
 }
 
-/* Returns the heads of selection `set`: one head if every head has its own selection, otherwise all
- * heads. */
+/* Returns the heads that retain the tokens of selection `set`: head `set` if every head has its own
+ * selection of tokens, otherwise all heads. */
 static void heads_of(const struct kvr_layer *l, int set, int sets, int *head0, int *n_heads)
 {
     *head0 = sets > 1 ? set : 0;
     *n_heads = sets > 1 ? 1 : l->geo.n_heads;
 }
 
-/* Adds segments for the retained tokens of one tier among the new tokens [tok0, tok0 + n). The
- * first elements of map [n] and kept [n][sets] belong to token tok0. */
+/* Encodes the retained tokens of one tier among the new tokens [tok0, tok0 + n), and adds their
+ * segments to `list`. map [n] has the tokens' tiers. kept [n][sets] is nonzero for tokens that
+ * selection `set` retains. Element 0 of both arrays belongs to token tok0. */
 static enum kvr_status add_kept(struct kvr_layer *l, const uint8_t *map, const uint8_t *kept,
                                 int tier, const float *k, const float *v, int64_t tok0, int64_t n,
                                 struct kvr_segment_list *list)
@@ -92,8 +94,8 @@ static bool loses(const struct kvr_layer *l, const struct kvr_segment *s)
     return false;
 }
 
-/* Codes the remaining tokens of a stored segment again, with the codec of `tier`. The new segment
- * may be empty. */
+/* Encodes the retained tokens of a stored segment again, with the codecs of `tier`. *out is empty
+ * if no token is retained. */
 static enum kvr_status thin_segment(struct kvr_layer *l, const struct kvr_segment *old, int tier,
                                     struct kvr_segment *out)
 {
@@ -135,8 +137,8 @@ static enum kvr_status thin_segment(struct kvr_layer *l, const struct kvr_segmen
     return st;
 }
 
-/* Returns the F32 values, or NULL for BF16 values, which occur only if no component of the method
- * needs floats. */
+/* Returns the values if they are F32, or NULL if they are BF16. They are BF16 only if no component
+ * of the method needs F32. */
 static const float *floats(struct kvr_values x)
 {
     return x.bf16 ? NULL : x.p;
@@ -144,7 +146,8 @@ static const float *floats(struct kvr_values x)
 
 /* ---- new tokens, and moves of stored ones -------------------------------------------------- */
 
-/* Adds segments for the new tokens [tok0, tok0 + n). map [n] has their tiers. */
+/* Encodes the new tokens [tok0, tok0 + n), and adds their segments to `list`. map [n] has the
+ * tokens' tiers. */
 static enum kvr_status add_new(struct kvr_layer *l, const uint8_t *map, struct kvr_values kv,
                                struct kvr_values vv, int64_t tok0, int64_t n,
                                struct kvr_segment_list *list)
@@ -163,7 +166,7 @@ static enum kvr_status add_new(struct kvr_layer *l, const uint8_t *map, struct k
         for (int tier = 0; tier < l->scheme->n_tiers; tier++) {
             struct kvr_segment s;
 
-            if (kv.bf16) { /* BF16 values: no policy selects tokens */
+            if (kv.bf16) { /* then the method has no tiers and no retention */
                 KVR_TRY(kvr_layer_code_values(l, tier, kvr_values_from(kv, width, t),
                                               kvr_values_from(vv, width, t), tok0 + t, m, &s));
                 KVR_TRY(kvr_segment_list_add(list, &s));
@@ -182,20 +185,20 @@ static enum kvr_status add_new(struct kvr_layer *l, const uint8_t *map, struct k
     return KVR_OK;
 }
 
-/* Whether tokens may move from tier `from` to `to`. Any tier may move to tier 0, which is final;
- * other moves only go to cheaper tiers. */
+/* Whether tokens may move from tier `from` to tier `to`. Tokens may always move to tier 0, and
+ * never leave it. Every other move must reduce the bytes. */
 static bool may_move(const struct kvr_layer *l, int from, int to)
 {
     if (from == to || from == 0)
         return false;
     if (!strcmp(l->scheme->k[from]->text, l->scheme->k[to]->text) &&
         !strcmp(l->scheme->v[from]->text, l->scheme->v[to]->text))
-        return false; /* the same format */
+        return false; /* both tiers have the same codecs */
     return to == 0 || tier_cost(l, to) < tier_cost(l, from);
 }
 
-/* Decodes segments [first, first + n) into the layer's scratch. *k and *v become NULL in a dry
- * layer, which has no values. */
+/* Decodes segments [first, first + n) into the layer's scratch, and sets *k and *v to the decoded
+ * values. They are NULL in a dry layer, which has only sizes and no values. */
 static enum kvr_status decode_run(struct kvr_layer *l, int first, int n, const float **k,
                                   const float **v)
 {
@@ -222,8 +225,8 @@ static enum kvr_status decode_run(struct kvr_layer *l, int first, int n, const f
     return KVR_OK;
 }
 
-/* Computes the new form of a stored segment after a move to tier `want`. *same becomes true if the
- * segment is unchanged. */
+/* Computes in *out the segment that replaces stored segment `at` after a move to tier `want` or
+ * after dropping tokens. *same becomes true if the segment stays unchanged. */
 static enum kvr_status move(struct kvr_layer *l, int at, uint8_t want, bool *same,
                             struct kvr_segment *out)
 {
@@ -233,7 +236,7 @@ static enum kvr_status move(struct kvr_layer *l, int at, uint8_t want, bool *sam
     *same = true;
     *out = (struct kvr_segment){ 0 };
     if (old->kind != KVR_SEG_CODED)
-        return KVR_OK; /* evicted tokens are not restored */
+        return KVR_OK; /* zeroed and pooled tokens stay unchanged */
     if (kvr_layer_keep_mask(l)) {
         const bool moves = may_move(l, old->tier, want);
 
@@ -256,7 +259,7 @@ static enum kvr_status move(struct kvr_layer *l, int at, uint8_t want, bool *sam
 }
 
 /* Returns the number of consecutive segments, from `at` on and before `end`, that move to the same
- * tier together. */
+ * tier and are encoded as one segment. */
 static int n_moving_together(const struct kvr_layer *l, int at, int end, const uint8_t *map)
 {
     const uint8_t want = map[l->seg[at].tok0];
@@ -277,9 +280,10 @@ static int n_moving_together(const struct kvr_layer *l, int at, int end, const u
     return n ? n : 1;
 }
 
-/* Change of a stored segment. */
+/* Change of a stored segment. If `same` is false, `now` replaces the segment; an empty `now`
+ * removes it. */
 struct change {
-    bool same; /* the segment is unchanged; otherwise `now`, possibly empty, replaces it */
+    bool same; /* the segment stays unchanged */
     struct kvr_segment now;
 };
 
@@ -297,7 +301,8 @@ static enum kvr_status make_room(struct kvr_layer *l, int n)
     return KVR_OK;
 }
 
-/* Sorts the segments by chunk. The sort is stable, since summaries belong to earlier chunks. */
+/* Sorts the segments by chunk. The new segments at the end may be summaries of earlier chunks.
+ * Segments of the same chunk keep their order. */
 static void sort_by_chunk(struct kvr_layer *l)
 {
     const int64_t chunk = (int64_t)l->geo.frames_per_chunk * l->geo.tokens_per_frame;
@@ -345,7 +350,7 @@ static enum kvr_status move_past(struct kvr_layer *l, const uint8_t *map, int n_
 {
     for (int i = 0, n; i < n_past; i += n) {
         n = map ? n_moving_together(l, i, n_past, map) : 1;
-        if (n > 1) { /* the segments are merged into the first segment */
+        if (n > 1) { /* one segment replaces the n segments */
             const struct kvr_segment *last = &l->seg[i + n - 1];
             const int64_t tok0 = l->seg[i].tok0, n_tok = last->tok0 + last->n_tok - tok0;
             const float *k, *v;
@@ -372,21 +377,22 @@ static int64_t shared_tokens(const struct kvr_layer *l, int64_t tok0)
     const int origin = kvr_scheme_origin_tokens(l->scheme);
     const int64_t n = origin ? tok0 % origin : 0;
 
-    /* The shared tokens exist only if their segment is still stored. */
+    /* The group can be extended only if the segment that begins with it is still stored. */
     for (int i = 0; n && i < l->n; i++)
         if (l->seg[i].tok0 == tok0 - n && l->seg[i].n_tok >= n)
             return n;
     return 0;
 }
 
-/* Concatenates the decoded values of the first `shared` tokens of a block and n new values. */
+/* Writes to `to` the decoded values of the first `shared` tokens of block p, followed by the n
+ * values of `more`. */
 static struct kvr_values join_values(struct kvr_layer *l, const struct kvr_packed *p,
                                      int64_t shared, float *to, const float *more, size_t n)
 {
     const size_t before = (size_t)shared * kvr_layer_width(l);
 
     kvr_codec_decode(p, 0, shared, 0, l->geo.n_heads, to);
-    kvr_block_round(l->dev, to, (int64_t)before); /* rounded as BF16 storage would */
+    kvr_block_round(l->dev, to, (int64_t)before); /* rounds to BF16 values */
     kvr_dev_copy(l->dev, to + before, more, n * sizeof *more);
     return (struct kvr_values){ .p = to };
 }
@@ -402,8 +408,9 @@ static struct kvr_values join_bf16(struct kvr_layer *l, const struct kvr_packed 
     return (struct kvr_values){ to, true };
 }
 
-/* Adds segments for tokens [tok0 - shared, tok0 + n): one for the complete groups, and one for the
- * remaining tokens. The shared tokens are the first tokens of segment `from`. */
+/* Adds segments for tokens [tok0 - shared, tok0 + n): one for the complete quantization groups, and
+ * one for the tokens of an incomplete last group. The first `shared` tokens are decoded from
+ * segment `from`. */
 static enum kvr_status add_grouped(struct kvr_layer *l, int from, int64_t shared,
                                    struct kvr_values k, struct kvr_values v, int64_t tok0,
                                    int64_t n, struct kvr_segment_list *list)
@@ -420,7 +427,7 @@ static enum kvr_status add_grouped(struct kvr_layer *l, int from, int64_t shared
             kvr_buf_reserve(&l->scratch->gather, l->dev, KVR_MEM_SCRATCH, 2 * all * sizeof(float)));
         float *to = l->scratch->gather.p;
 
-        if (k.bf16) { /* K and V both fit into the first half */
+        if (k.bf16) { /* BF16 K and V fit into the first half */
             kvr_bf16 *narrow = l->scratch->gather.p;
 
             k = join_bf16(l, &l->seg[from].k, shared, narrow, to + all, k.p, (size_t)n * width);

@@ -27,7 +27,7 @@ struct trial {
     float *k, *v;       /* [TOKENS,H,D] */
     float *out;         /* [2][TOKENS,H,D]: keys, then values */
     uint8_t *held;      /* [TOKENS] */
-    struct kvr_buf put; /* device copy of the input */
+    struct kvr_buf put; /* device copy of a chunk's keys and values */
 };
 
 static enum kvr_status trial_open(struct trial *t, const struct kvr_conform *c, struct kvr_dev *dev,
@@ -60,7 +60,7 @@ static enum kvr_status trial_open(struct trial *t, const struct kvr_conform *c, 
     return kvr_layer_open(&t->layer, dev, t->scheme, &geo, &t->scratch, false);
 }
 
-/* Closes the trial and preserves the message of an earlier failure. */
+/* Closes the trial. The message of an earlier failure stays valid. */
 static void trial_close(struct trial *t)
 {
     if (t->layer.dev)
@@ -106,7 +106,8 @@ static enum kvr_status store_all(struct trial *t)
     return KVR_OK;
 }
 
-/* Decodes the values as attention would read them, and hashes the stored bytes. */
+/* Decodes all keys and values as attention reads them. Unless `hex` is NULL, also computes the
+ * SHA-256 of the stored bytes. */
 static enum kvr_status read_all(struct trial *t, char hex[KVR_SHA256_HEX])
 {
     const bool in_host = kvr_dev_in_host(t->dev);
@@ -116,7 +117,7 @@ static enum kvr_status read_all(struct trial *t, char hex[KVR_SHA256_HEX])
 
     if (st == KVR_OK)
         st = kvr_layer_read_joint(l, NULL);
-    if (st == KVR_ENAN) /* the decoded values are checked below */
+    if (st == KVR_ENAN) /* callers check the decoded values for NaN */
         st = KVR_OK;
     if (st == KVR_OK)
         kvr_layer_dense(l, 0, TOKENS, t->out, t->out + TOKENS * t->width, t->held);
@@ -128,8 +129,8 @@ static enum kvr_status read_all(struct trial *t, char hex[KVR_SHA256_HEX])
     return st;
 }
 
-/* Stores all chunks in a layer and reads them back. The caller must close the trial even after a
- * failure. */
+/* Opens a trial, stores all chunks in its layer, and decodes them. The caller must close the trial
+ * even after a failure. */
 static enum kvr_status run_one(struct trial *t, const struct kvr_conform *c, struct kvr_dev *dev,
                                uint32_t seed, char hex[KVR_SHA256_HEX])
 {
@@ -158,8 +159,8 @@ static enum kvr_status check_finite(const struct trial *t, const char *of)
     return KVR_OK;
 }
 
-/* Returns the squared error of K (side 0) or V (side 1) over the coded tokens, relative to the sum
- * of their squares. */
+/* Returns the squared error of the decoded keys (side 0) or values (side 1), relative to the sum of
+ * squares of the input. Tokens that are dropped or merged with other tokens do not count. */
 static double error_of(const struct trial *t, int side)
 {
     const float *x = side ? t->v : t->k, *y = t->out + (side ? TOKENS * t->width : 0);
@@ -184,8 +185,8 @@ static double error_of(const struct trial *t, int side)
     return all2 > 0 ? e2 / all2 : 0;
 }
 
-/* Checks that the relative squared error is plausible. Swapped or missing tokens have an error
- * above 1. */
+/* Checks that the relative squared error is at most 1, the error of decoding zeros. If tokens are
+ * swapped, the error is about 2. */
 static enum kvr_status check_error(const struct trial *t, const char *of, double error[2])
 {
     for (int side = 0; side < 2; side++) {
@@ -232,7 +233,7 @@ static enum kvr_status round_trip(struct kvr_conform *c)
 static enum kvr_status input_stays(struct kvr_conform *c)
 {
     struct trial t, u = { 0 };
-    enum kvr_status st = trial_open(&u, c, c->dev, 5); /* draws the input again */
+    enum kvr_status st = trial_open(&u, c, c->dev, 5); /* generates the same input */
 
     if (st == KVR_OK)
         st = run_one(&t, c, c->dev, 5, NULL);
@@ -249,8 +250,8 @@ static enum kvr_status input_stays(struct kvr_conform *c)
     return st;
 }
 
-/* Computes the hash of the stored bytes in a new single-threaded process, whose result no state of
- * this process can influence. */
+/* Computes the hash of the stored bytes of input `seed` in a child process with one thread, so that
+ * storing this input leaves no state in this process. */
 static enum kvr_status in_a_fresh_process(struct kvr_conform *c, uint32_t seed,
                                           char hex[KVR_SHA256_HEX])
 {
@@ -284,8 +285,8 @@ static enum kvr_status in_a_fresh_process(struct kvr_conform *c, uint32_t seed,
     return KVR_OK;
 }
 
-/* Stores a second input in the same process. A codec that caches its first input would return the
- * first input again. */
+/* Checks that the stored bytes of an input do not depend on the input that was stored before. The
+ * check fails for a codec that wrongly reuses data of its first input. */
 static enum kvr_status other_input(struct kvr_conform *c)
 {
     char alone[KVR_SHA256_HEX] = "", second[KVR_SHA256_HEX] = "";
@@ -379,7 +380,7 @@ static enum kvr_status check_repeatable(struct kvr_conform *c)
     if (st == KVR_OK && !same_out(&t, &u))
         st = kvr_fail(KVR_ETOLERANCE,
                       "the decoded values differ between one thread and three threads");
-    /* A chunk that is stored again replaces its earlier version. */
+    /* A chunk that is stored again must replace its earlier version. */
     if (st == KVR_OK)
         st = store_chunk(&u, N_CHUNKS - 1);
     if (st == KVR_OK)
@@ -423,8 +424,8 @@ static enum kvr_status parts(struct kvr_conform *c)
 
 static const struct fill {
     const char *name;
-    float constant;      /* value everywhere, unless NaN */
-    float outlier, size; /* factor of one channel in sixteen; factor of all channels */
+    float constant;      /* value of all elements, or NaN for random values */
+    float outlier, size; /* factors of every 16th channel and of all channels */
 } fills[] = {
     { "zeros", 0, 1, 1 },
     { "a constant", 1.7f, 1, 1 },
@@ -465,8 +466,8 @@ static enum kvr_status check_fill(struct kvr_conform *c, const struct fill *f)
     return st;
 }
 
-/* Checks that a NaN or infinity of the input does not become a finite number, which would go
- * unnoticed. The number is placed in the newest chunk, because few methods drop tokens there. */
+/* Checks that a NaN or an infinity in the input does not decode to a finite number, which would
+ * hide it. The NaN or infinity is in the newest chunk, where few methods drop tokens. */
 static enum kvr_status check_non_finite(struct kvr_conform *c, float with)
 {
     const size_t token = TOKENS - 3;
@@ -505,8 +506,8 @@ static enum kvr_status check_hostile_values(struct kvr_conform *c)
 
 enum { MAX_FAILURES = 400, BEFORE = 3 };
 
-/* Makes the n-th allocation of a chunk fail. *done becomes true if the chunk makes fewer than n
- * allocations. */
+/* Stores a chunk while the n-th memory allocation fails. *done becomes true if storing the chunk
+ * needs fewer than n allocations. */
 static enum kvr_status fail_at(struct kvr_conform *c, uint64_t n, const struct trial *want,
                                bool *done)
 {
@@ -556,7 +557,7 @@ static enum kvr_status no_memory(struct kvr_conform *c)
         st = store_chunk(&want, i);
     if (st == KVR_OK)
         st = read_all(&want, NULL);
-    if (st == KVR_OK) { /* only the decoded values are needed */
+    if (st == KVR_OK) { /* the comparisons need only the decoded values */
         kvr_layer_close(&want.layer);
         kvr_layer_scratch_free(&want.scratch);
         want.layer.dev = NULL;
@@ -576,9 +577,9 @@ struct ends {
     enum kvr_status st;
 };
 
-/* Tries a value of an option. A value out of bounds must be refused. A value within bounds may be
- * impossible in combination with other options; open or check must then refuse it with a message,
- * without a crash. */
+/* Checks that the method refuses the value of an option if it is out of bounds (`outside`). A value
+ * within bounds may conflict with other options. kvr_scheme_open() or kvr_scheme_check() must then
+ * return an error instead of crashing. */
 static void try_value(struct ends *e, const char *prefix, const struct kvr_opt *o,
                       const char *value, bool outside)
 {
@@ -625,7 +626,7 @@ static void try_option(void *ctx, const char *prefix, const struct kvr_opt *o, c
         }
         try_number(e, prefix, o, o->min, false);
         try_number(e, prefix, o, o->max, false);
-        if (o->min - 1 < o->min) /* unless it is the smallest integer */
+        if (o->min - 1 < o->min) /* false if min is so large that min - 1 rounds to min */
             try_number(e, prefix, o, o->min - 1, true);
         if (o->max + 1 > o->max)
             try_number(e, prefix, o, o->max + 1, true);

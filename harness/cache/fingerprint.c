@@ -13,7 +13,8 @@ static enum kvr_status add_buf(struct kvr_sha256 *h, const struct kvr_buf *b)
     return b->n_bytes ? kvr_sha256_add(h, b->p, b->n_bytes) : KVR_OK;
 }
 
-/* Adds the stored data of a coded block. Codec stages without stored data are omitted. */
+/* Adds the stored data of a coded block to the hash. Codec stages without stored data are
+ * omitted. */
 static enum kvr_status add_packed(struct kvr_sha256 *h, const struct kvr_packed *p)
 {
     for (int i = 0; p->codec && i < p->codec->n_stages; i++) {
@@ -28,7 +29,7 @@ static enum kvr_status add_packed(struct kvr_sha256 *h, const struct kvr_packed 
     return add_int(h, -1); /* end mark */
 }
 
-/* Adds the segment's head range, unless the segment has all `n_heads` heads. */
+/* Adds the segment's head range to the hash, unless the segment has all `n_heads` heads. */
 static enum kvr_status add_heads(struct kvr_sha256 *h, const struct kvr_segment *s, int n_heads)
 {
     if (!s->k.codec || s->k.shape.n_heads == n_heads)

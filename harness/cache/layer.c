@@ -129,14 +129,15 @@ int kvr_layer_spans(const struct kvr_layer *l, const struct kvr_visible *seen,
     return n;
 }
 
-/* Device version of scatter(). A run of tokens is decoded in place; listed tokens are decoded to
- * the layer's scratch and then scattered. */
+/* scatter() for values in device memory. Consecutive tokens are decoded to their positions in
+ * `out`. Listed tokens are decoded to the layer's scratch first, and then copied to their
+ * positions. */
 static void scatter_device(const struct kvr_layer *l, const struct kvr_segment *s,
                            const struct kvr_packed *p, int64_t a, int64_t b, int64_t begin,
                            size_t width, float *out)
 {
     const int heads = p->shape.n_heads;
-    const struct kvr_buf *work = &l->scratch->work; /* p was coded with this scratch */
+    const struct kvr_buf *work = &l->scratch->work; /* encoding p has allocated it */
     const int64_t step = (int64_t)(work->n_bytes / (width * sizeof *out));
 
     if (s->kind == KVR_SEG_CODED && !s->listed) {
@@ -154,7 +155,8 @@ static void scatter_device(const struct kvr_layer *l, const struct kvr_segment *
     }
 }
 
-/* Version of scatter() for a segment of some heads, which copies one token at a time. */
+/* scatter() for a segment that has only some of the layer's heads. It copies one token at a
+ * time. */
 static void scatter_heads(const struct kvr_layer *l, const struct kvr_segment *s,
                           const struct kvr_packed *p, int64_t begin, int64_t end, size_t width,
                           float *out)
@@ -175,7 +177,8 @@ static void scatter_heads(const struct kvr_layer *l, const struct kvr_segment *s
     }
 }
 
-/* Decodes a segment and writes the values to their token positions. */
+/* Decodes the tokens of a segment in [begin, end), and writes their values to their rows of `out`.
+ * Row 0 of `out` is token `begin`. */
 static void scatter(const struct kvr_layer *l, const struct kvr_segment *s,
                     const struct kvr_packed *p, int64_t begin, int64_t end, size_t width,
                     float *out)
@@ -277,7 +280,7 @@ size_t kvr_layer_nominal(const struct kvr_layer *l)
         total += packed_nominal(&s->k) + packed_nominal(&s->v);
         if (s->kind == KVR_SEG_CODED)
             total += kvr_layer_moments_bytes(l, s->k.codec, s->k.shape.n_heads);
-        if (s->listed && !study) /* the study's indices are counted separately */
+        if (s->listed && !study) /* study_side_bytes has the study's indices */
             total += (size_t)s->n_tok * sizeof(int32_t);
     }
     return total;

@@ -47,8 +47,9 @@ const uint8_t *kvr_layer_keep_mask(const struct kvr_layer *l)
     return l->scheme->retention.part && l->scheme->retention.part->thin ? l->scratch->keep.p : NULL;
 }
 
-/* Marks in keep [n_active][G] the stored tokens and the new chunk's tokens, which begin at new0. G
- * is the number of selections. */
+/* Sets keep [n_active][sets] to 1 for stored tokens and for the new chunk's tokens, which begin at
+ * new0, and to 0 for dropped tokens. `sets` is the number of heads if each head retains its own
+ * tokens, otherwise 1. */
 static void mark_held(const struct kvr_layer *l, int64_t new0, int64_t n_active, int sets,
                       uint8_t *keep)
 {
@@ -65,7 +66,8 @@ static void mark_held(const struct kvr_layer *l, int64_t new0, int64_t n_active,
     }
 }
 
-/* Writes the multiplicities of the stored tokens to weights [n_active][G]. */
+/* Writes to weights [n_active][sets] the multiplicity of each token: the number of original tokens
+ * that it replaces. */
 static void mark_weights(const struct kvr_layer *l, int64_t new0, int64_t n_active, int sets,
                          int32_t *weights)
 {
@@ -83,7 +85,7 @@ static void mark_weights(const struct kvr_layer *l, int64_t new0, int64_t n_acti
     }
 }
 
-/* Calls a thinning retention. */
+/* Calls the retention, which selects the tokens to keep. */
 static enum kvr_status thin(struct kvr_layer *l, struct kvr_policy_ctx *ctx)
 {
     struct kvr_thin_needs needs;
@@ -94,7 +96,7 @@ static enum kvr_status thin(struct kvr_layer *l, struct kvr_policy_ctx *ctx)
                             (size_t)ctx->n_active * (size_t)sets));
     mark_held(l, ctx->new0, ctx->n_active, sets, l->scratch->keep.p);
     if (needs.of_last && !l->geo.alone && l->geo.layer != l->geo.n_layers - 1)
-        return KVR_OK; /* kvr_layer_evict_as_last() does it */
+        return KVR_OK; /* kvr_layer_evict_as_last() copies the last layer's selection */
     ctx->counts_only = l->dry;
     l->scratch->summaries.n = 0;
     ctx->summaries = needs.summaries ? &l->scratch->summaries : NULL;
@@ -170,7 +172,7 @@ enum kvr_status kvr_layer_decide(struct kvr_layer *l, int64_t n_tok, int64_t n_a
         .k = k,
         .v = v,
     };
-    /* Tiers and retention share their state if they are the same component. */
+    /* If one component provides both tiers and retention, they share one state. */
     const bool shared =
         tiers->part && retention->part && !strcmp(tiers->part->name, retention->part->name);
 
@@ -244,9 +246,9 @@ static int64_t most(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* Codes the keys k and values v [n,heads,D] of heads [head0, head0 + heads). If `listed`, the
- * tokens are those of list [n]; otherwise they are a run from tok0 on. The list must live as long
- * as the segment; in a dry layer it is NULL. */
+/* Encodes the keys k and values v [n,heads,D] of heads [head0, head0 + heads) as one segment. If
+ * `listed`, list [n] has the token indices. Otherwise the tokens are [tok0, tok0 + n). The list
+ * must live as long as the segment. */
 static enum kvr_status code_heads(struct kvr_layer *l, int tier, struct kvr_values k,
                                   struct kvr_values v, int head0, int heads, int64_t tok0,
                                   int64_t n, bool listed, const int32_t *list,
@@ -334,9 +336,9 @@ static enum kvr_status make_list(struct kvr_layer *l, const uint8_t *map, int ti
     return mirrored ? kvr_dev_put(l->dev, out->list.p, out->shown.p, bytes) : KVR_OK;
 }
 
-/* Returns the number of elements of map [n] that are equal to `tier`. The counters are bytes and
- * count at most 255 elements at a time, so that a vector has as many counters as elements. Speed
- * matters here, since predictions scan 10^5 tokens per pass and tier. */
+/* Returns the number of elements of map [n] that are equal to `tier`. The inner loop counts at most
+ * 255 elements in a byte, so that the compiler can use vectors of byte counters. The loop must be
+ * fast, because predictions of memory scan 10^5 tokens per pass and tier. */
 static int64_t count_of(const uint8_t *map, int64_t n, uint8_t tier)
 {
     int64_t count = 0;
@@ -399,8 +401,8 @@ enum kvr_status kvr_layer_code_tier(struct kvr_layer *l, const uint8_t *map, int
     return KVR_OK;
 }
 
-/* Gathers rows of k and of v, as [n,n_heads,D] each, in the scratch `gather`. If rows belong to
- * single heads, a row has D floats. */
+/* Copies the tokens and heads of `rows` from k and v to the scratch `gather`: keys [n,n_heads,D],
+ * then values [n,n_heads,D]. k and v have the heads [first_head, first_head + width_heads). */
 static enum kvr_status pick_rows(struct kvr_layer *l, const float *k, const float *v,
                                  int first_head, int width_heads, const struct kvr_row_list *rows)
 {
@@ -480,7 +482,8 @@ enum kvr_status kvr_layer_code_rows(struct kvr_layer *l, int tier, const float *
     return st;
 }
 
-/* Codes the summary tokens [first, first + n) of the chunk, all of one head. */
+/* Encodes summary tokens [first, first + n) of the layer's scratch, all of one head and chunk. A
+ * summary token replaces several dropped tokens. */
 static enum kvr_status code_summaries(struct kvr_layer *l, int64_t first, int64_t n,
                                       struct kvr_segment *out)
 {
@@ -536,7 +539,8 @@ enum kvr_status kvr_layer_pool(struct kvr_layer *l, const float *k, const float 
         out->k = out->v = (struct kvr_packed){ .codec = l->scheme->pooled, .shape = one };
         return KVR_OK;
     }
-    /* k and v may be in scratch.gather, but not in scratch.work, which is used here. */
+    /* This function overwrites scratch.work, so k and v must not be in it. They may be in
+     * scratch.gather. */
     KVR_TRY(kvr_buf_reserve(&l->scratch->work, l->dev, KVR_MEM_SCRATCH, width * sizeof(float)));
     float *mean = l->scratch->work.p;
 

@@ -1,4 +1,5 @@
-/* mirror.c - copies a layer, and a policy's view of it, from a device to the host. */
+/* mirror.c - copies a layer, and an observer's view of an attention call, from a device to the
+ * host. */
 #include "harness/cache/mirror.h"
 
 #include <stdlib.h>
@@ -65,7 +66,7 @@ static enum kvr_status show_copy(const struct kvr_cache_view *view, kvr_cache_ob
     struct kvr_layer past;
     enum kvr_status st = kvr_layer_mirror(view->past, &past);
 
-    for (int i = 0; i < 4 && p[i] && st == KVR_OK; i++) /* a commit has neither q nor out */
+    for (int i = 0; i < 4 && p[i] && st == KVR_OK; i++) /* q and out may be NULL */
         st = fetch(dev, &p[i], i < 2 ? exact : floats, &buf[i]);
     if (st == KVR_OK) {
         host.past = &past;

@@ -1,4 +1,4 @@
-/* moments.c - see moments.h; dispatches to one function per backend. */
+/* moments.c - see moments.h. Dispatches to the function for the device of the keys. */
 #include "harness/cache/moments.h"
 
 typedef enum kvr_status make_fn(const struct kvr_correction *c, const struct kvr_packed *k,
@@ -17,7 +17,8 @@ static size_t elements(const struct kvr_packed *k)
     return (size_t)(k->shape.n_tok * k->shape.n_heads * k->shape.head_dim);
 }
 
-/* CUDA version, whose kernels read decoded keys. */
+/* Computes the moments on a GPU, whose kernels read the keys x and, from `back`, the decoded
+ * keys. */
 static enum kvr_status make_cuda(const struct kvr_correction *c, const struct kvr_packed *k,
                                  const float *x, struct kvr_buf *back, kvr_f16 *moments)
 {

@@ -74,11 +74,11 @@ struct rollout {
     const struct kvr_scheme *scheme;
     struct kvr_layer *layer; /* [n_layers] */
     int n_layers;
-    size_t others; /* number of further layers with the same sizes as the simulated layer */
+    size_t others; /* number of layers that have the sizes of the one simulated layer */
     int64_t chunk, tokens;
     struct kvr_layer_scratch scratch;
     struct kvr_dev *dev;
-    bool policies_on_host; /* the state of policies is in host memory instead of device memory */
+    bool policies_on_host; /* states of policies do not count as device memory */
     bool (*stopped)(void);
     struct kvr_layer_bytes held, peak;
 };
@@ -145,8 +145,9 @@ static struct kvr_layer_bytes held_by(const struct rollout *r, const struct kvr_
     return b;
 }
 
-/* Stores the chunk that ends at `end` in one layer. Layers of equal sizes store one after another,
- * so the memory peak occurs at the first or at the last of these layers. */
+/* Stores tokens [begin, end) in one layer, and updates the peak of memory. The `others` layers of
+ * equal sizes store the chunk after this layer, so the peak occurs in the first or in the last of
+ * these layers. */
 static enum kvr_status store(struct rollout *r, struct kvr_layer *l, int64_t begin, int64_t end)
 {
     const struct kvr_layer_bytes before = held_by(r, l);
@@ -156,7 +157,7 @@ static enum kvr_status store(struct rollout *r, struct kvr_layer *l, int64_t beg
     KVR_TRY(kvr_scheme_is_study(r->scheme) ? kvr_layer_recode(l, NULL, NULL, end)
                                            : kvr_layer_commit(l, NULL, NULL, begin, end - begin));
     after = held_by(r, l);
-    /* A policy's state grows before anything is coded. */
+    /* The states of policies (tiers and retention) grow before the chunk is encoded. */
     new_bytes = (struct kvr_layer_bytes){ l->new_bytes.kv,
                                           l->new_bytes.meta + policy_bytes(r, l) - policy };
     more = (struct kvr_layer_bytes){ after.kv - before.kv, after.meta - before.meta };
@@ -168,7 +169,8 @@ static enum kvr_status store(struct rollout *r, struct kvr_layer *l, int64_t beg
     return KVR_OK;
 }
 
-/* Applies the last layer's selection to the other layers, which still have the whole chunk. */
+/* Drops in the other layers, which still have the whole chunk, the tokens that the retention
+ * dropped in the last layer. */
 static enum kvr_status follow(struct rollout *r)
 {
     for (int i = 0; i < r->n_layers - 1; i++) {
@@ -187,8 +189,9 @@ static enum kvr_status follow(struct rollout *r)
 
 static enum kvr_status rollout_run(struct rollout *r)
 {
-    /* The study's second pass over a chunk replaces a state by a state of equal size; a third pass
-     * would have the same peak. */
+    /* If the study's code stores a chunk in every denoising pass, two passes suffice: the second
+     * pass replaces the stored data by data of equal size, and a third pass would have the same
+     * peak. */
     const int passes =
         kvr_scheme_is_study(r->scheme) && r->scheme->method->study_cadence == KVR_EVERY_PASS ? 2
                                                                                              : 1;
@@ -233,7 +236,8 @@ static bool fill_entries(struct kvr_packed *p)
     return any;
 }
 
-/* Sets the number of entries of all blocks to its maximum. */
+/* Sets the number of entries (outliers) of all coded blocks to its maximum. Returns false if no
+ * block can have entries. */
 static bool fill_all_entries(struct rollout *r)
 {
     bool any = false;
@@ -248,9 +252,10 @@ static bool fill_all_entries(struct rollout *r)
     return any;
 }
 
-/* Whether the sizes of tiers, and thus the bytes of the cache, depend on the data. They do in all
- * modes of `spatial` except topk, because these modes use a threshold. Between tiers with equal
- * codecs the bytes differ by at most a padded block. */
+/* Whether the bytes of the cache depend on the number of tokens in the foreground, the tier that
+ * the component `spatial` selects. In all modes except topk, a threshold selects these tokens, so
+ * their number depends on the data. If both tiers have the same codecs, the bytes vary by at most
+ * one padded block, which is neglected. */
 static bool mask_matters(const struct kvr_scheme *p)
 {
     const struct kvr_opt *mode;
@@ -285,8 +290,8 @@ static enum kvr_status layer_bytes(const struct kvr_scheme *scheme, const struct
     return st;
 }
 
-/* Computes bounds of the bytes over all sizes of the foreground. The bounds of one layer hold for
- * every layer. */
+/* Computes the minimum and the maximum bytes of the cache over all possible sizes of the
+ * foreground. One layer is simulated, because all layers have the same bounds. */
 static enum kvr_status mask_bounds(const struct kvr_scheme *scheme, const struct kvr_geometry *geo,
                                    struct kvr_prediction *out)
 {
@@ -319,9 +324,9 @@ static enum kvr_status mask_bounds(const struct kvr_scheme *scheme, const struct
     return st;
 }
 
-/* Computes the minimum and maximum bytes of n tokens of a layer, for `heads` heads, in at most
- * `pieces` segments. A single segment has the minimum size. Every further segment adds at most the
- * size of a one-token segment, its token list and the correction's moments. */
+/* Computes the minimum and maximum bytes of n tokens of a layer, with `heads` heads, in at most
+ * `pieces` segments. The minimum is a single segment. Every further segment adds at most the bytes
+ * of a one-token segment and of the correction's moments. Token lists have 4 bytes per token. */
 static void thinned_bytes(const struct kvr_layer *l, int64_t n, int heads, int64_t pieces,
                           size_t *least, size_t *most)
 {
@@ -342,9 +347,9 @@ static void thinned_bytes(const struct kvr_layer *l, int64_t n, int heads, int64
     }
 }
 
-/* Computes bounds for methods with retention. The data determines which tokens are retained, and
- * thus the blocks and token lists. The number of retained tokens depends on the data only if
- * `any_count`. */
+/* Computes bounds of the bytes for methods with retention. The data determines which tokens are
+ * retained, and thus the sizes of blocks and token lists. The number of retained tokens depends on
+ * the data only if `any_count`. */
 static void thinning_bounds(const struct rollout *r, const struct kvr_thin_needs *needs,
                             struct kvr_prediction *out)
 {
@@ -371,7 +376,8 @@ static void thinning_bounds(const struct rollout *r, const struct kvr_thin_needs
                 }
             heads = any_count ? 1 : heads;
             n = any_count ? r->tokens : n;
-            /* Every token with a multiplicity may be a separate segment. */
+            /* A token that replaces several tokens may need its own segment, because a segment has
+             * one multiplicity. */
             const bool merges = needs->weights && !kvr_codec_is_raw(l->scheme->k[0]);
 
             thinned_bytes(l, n, heads, units * l->scheme->n_tiers + (merges ? n : 0), &least,
@@ -427,7 +433,8 @@ static enum kvr_status fill(struct rollout *r, const struct kvr_geometry *geo, b
     return no_bounds ? KVR_OK : bounds(r, geo, out);
 }
 
-/* Predicts the memory of a rollout. If `one`, only the first layer is simulated. */
+/* Predicts the memory of a rollout. If `one`, only the first layer is simulated, and its sizes
+ * count for all layers. */
 static enum kvr_status predict(const struct kvr_scheme *scheme, const struct kvr_geometry *geo,
                                const struct kvr_predict_run *run, bool one,
                                struct kvr_prediction *out)
@@ -500,7 +507,7 @@ static bool draws_tokens(const struct kvr_scheme *scheme)
 }
 
 /* Whether all layers store the same number of bytes, for any data. The function returns false for
- * components of plug-ins, about which nothing is known. */
+ * components of plug-ins, whose sizes it does not know. */
 static bool layers_alike(const struct kvr_scheme *scheme)
 {
     static const char *const tiers[] = { "age", "recent", "sinks", "span", NULL };

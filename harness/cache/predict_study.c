@@ -1,15 +1,15 @@
 /* predict_study.c - reconstructs the peak memory that the study reports.
  *
- * The study's column of peak memory is a constant plus the resident cache. The cache was never
- * packed: codes were tensors of an integer type that changed between the study's runs. Runs of era
- * A have int16 codes and a cache of the whole capacity. Runs of era B have an unpublished
- * integration, whose transient memory of 6 to 8 GiB is unexplained. Runs of era C have int8 codes,
- * masks as bytes, and indices as one int64 per token.
+ * Each peak that the study reports is a constant plus the allocated bytes of the cache. The study's
+ * code did not pack codes: each code was an integer, whose type changed between the study's runs.
+ * Runs of era A have int16 codes and a cache for all frames of the video. Runs of era B used
+ * unpublished code, which allocated 6 to 8 GiB of transient memory for an unknown purpose. Runs of
+ * era C have int8 codes, masks as bytes, and indices as one int64 per token.
  *
- * The constant follows from the BF16 run, which peaks at 19,902,781,440 B with a cache of
- * 12,076,646,400 B. From the second prompt on, the previous prompt's FP32 video (165 x 3 x 480 x
- * 832) and BF16 latents (42 x 16 x 60 x 104) were still referenced. The reported figure is the
- * maximum over the prompts. */
+ * For the first prompt, the constant is the peak of the BF16 run, 19,902,781,440 B, minus its
+ * cache, 12,076,646,400 B. From the second prompt on, the previous prompt's FP32 video (165 x 3 x
+ * 480 x 832) and BF16 latents (42 x 16 x 60 x 104) were still allocated and are added. The reported
+ * peak is the maximum over the prompts. */
 #include "harness/cache/predict.h"
 
 #include <string.h>
@@ -23,7 +23,7 @@ static const size_t bf16_peak = 19902781440, bf16_cache = 12076646400;
 
 enum era { A, B, C };
 
-/* Methods that were measured before era C. */
+/* Methods that the study measured in eras A and B. All other methods were measured in era C. */
 static const struct {
     const char *method;
     enum era era;
@@ -52,8 +52,8 @@ static enum era era_of(const char *method)
     return C;
 }
 
-/* Returns the bytes of a coded tensor whose codes take `code_bytes` each. The number of tokens is
- * padded to blocks of 16 tokens. */
+/* Returns the bytes of a coded tensor in the study's code, with `code_bytes` bytes per code. The
+ * number of tokens is padded to a multiple of 16. */
 static size_t tensor_bytes(const struct kvr_packed *p, size_t code_bytes)
 {
     const struct kvr_block_shape *s = &p->shape;
@@ -66,7 +66,7 @@ static size_t tensor_bytes(const struct kvr_packed *p, size_t code_bytes)
     total = kvr_packed_nominal(p).meta;
     if (kvr_codec_is_raw(p->codec))
         return total + (size_t)s->n_tok * width * sizeof(kvr_bf16);
-    for (int i = 0; i < p->codec->n_stages; i++) /* the study has one tensor of codes per grid */
+    for (int i = 0; i < p->codec->n_stages; i++) /* one tensor of codes per quantizer */
         if (p->codec->stage[i].stage->kind == KVR_STAGE_GRID)
             total += padded * width * code_bytes;
     return total;

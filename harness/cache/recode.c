@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Codes pruned frames, with one segment per frame. */
+/* Adds one segment per pruned frame: either a segment that decodes to zeros, or the mean token of
+ * the frame. */
 static enum kvr_status add_pruned(struct kvr_layer *l, const uint8_t *map, const float *k,
                                   const float *v, int64_t n_active, struct kvr_segment_list *list,
                                   struct kvr_study_counts *counts)

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* number of values from which several threads are faster than one */
+/* minimum number of values for which several threads are faster than one */
 enum { WORTH_A_TEAM = 1 << 17 };
 
 static void gather(struct kvr_dev *dev, const float *x, size_t width, const int32_t *list,
