@@ -7,6 +7,6 @@ int64_t kvr_now_ns(void)
 {
     struct timespec t;
 
-    clock_gettime(CLOCK_MONOTONIC, &t); /* cannot fail: the clock exists on every Linux */
+    clock_gettime(CLOCK_MONOTONIC, &t); /* cannot fail, because every Linux has this clock */
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }

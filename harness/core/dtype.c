@@ -69,7 +69,7 @@ uint8_t kvr_f32_to_e5m2(float x)
     return f32_to_e5m2(x);
 }
 
-/* Parentheses: tools/lint/analyzer.h has a macro of this name. */
+/* The parentheses prevent expansion of the macro of this name in tools/lint/analyzer.h. */
 void(kvr_to_f32)(float *dst, const void *src, enum kvr_dtype t, size_t n)
 {
     kvr_widen_fn *widen = kvr_dtype_kernels()->widen[t];

@@ -1,5 +1,5 @@
-/* dtype_isa.c - conversions of arrays, as loops over dtype_scalar.h. F16 uses conversion
- * instructions, which round in the same way. */
+/* dtype_isa.c - conversions of arrays, as loops over dtype_scalar.h. With AVX2 or AVX-512, F16 is
+ * converted by CPU instructions, which round like the functions of dtype_scalar.h. */
 #include "harness/core/dtype_kernels.h"
 #include "harness/core/dtype_scalar.h"
 

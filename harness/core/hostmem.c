@@ -25,14 +25,15 @@ int64_t kvr_host_peak_bytes(void)
 bool kvr_host_peak_reset(void)
 {
     int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
-    bool ok = fd >= 0 && write(fd, "5", 1) == 1; /* proc(5): reset the peak resident set size */
+    bool ok = fd >= 0 && write(fd, "5", 1) == 1; /* resets the peak resident set size: proc(5) */
 
     if (fd >= 0)
         close(fd);
     return ok;
 }
 
-/* Reads the number after `key` at the start of a line; 0 if absent. */
+/* Returns the number after `key` in the line of the file that begins with `key`, or 0 if no line
+ * begins with it. */
 static int64_t keyed(const char *path, const char *key)
 {
     struct kvr_procfile f;
@@ -52,7 +53,8 @@ int64_t kvr_host_oom_kills(void)
     return keyed("/proc/vmstat", "oom_kill") + keyed("/sys/fs/cgroup/memory.events", "oom_kill");
 }
 
-/* Fields: user, nice, system, idle, iowait, irq, softirq, steal. */
+/* Reads the CPU times in the first line of /proc/stat: user, nice, system, idle, iowait, irq,
+ * softirq, steal. */
 static bool read_stat(long long v[8])
 {
     struct kvr_procfile f;

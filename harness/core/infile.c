@@ -45,7 +45,7 @@ enum kvr_status kvr_infile_open(FILE **out, const char *path)
     *out = NULL;
     if (stat(path, &sb) != 0)
         return fail(path, errno);
-    KVR_TRY(check(path, &sb, true)); /* opening some devices has side effects */
+    KVR_TRY(check(path, &sb, true)); /* before open(), which has side effects on some devices */
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return fail(path, errno);
@@ -66,7 +66,8 @@ static enum kvr_status wrong_encoding(const char *path, const char *encoding, co
                     encoding, mark);
 }
 
-/* Reads the first bytes and puts them back unless they are a byte order mark. */
+/* Skips a UTF-8 byte order mark at the start of the file, and refuses the marks of UTF-16 and
+ * UTF-32. All other bytes are put back. */
 static enum kvr_status skip_mark(FILE *f, const char *path)
 {
     int c[4], n = 0;
@@ -82,7 +83,8 @@ static enum kvr_status skip_mark(FILE *f, const char *path)
     if (n >= 2 && c[0] == 0xfe && c[1] == 0xff)
         return wrong_encoding(path, "UTF-16", "FE FF");
     for (const int keep = n >= 3 && c[0] == 0xef && c[1] == 0xbb && c[2] == 0xbf ? 3 : 0; n > keep;)
-        if (ungetc(c[--n], f) == EOF) /* POSIX guarantees one; glibc allows more */
+        if (ungetc(c[--n], f) == EOF) /* glibc can put back more bytes than the one that POSIX
+                                       * guarantees */
             return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating its first bytes", path);
     return KVR_OK;
 }

@@ -19,12 +19,13 @@
 static const char *const names[KVR_N_ISA] = { "portable", "avx2",     "avxvnni",  "avx512",
                                               "vnni",     "amx_bf16", "amx_int8", "neon" };
 
-/* 0 means unset, so the choice is stored plus one. */
+/* `chosen` is the chosen variant plus one, or 0 before the choice. `by_name` is true if the user
+ * named the variant. */
 static atomic_int chosen;
 static atomic_bool by_name;
 
 #if defined(__x86_64__)
-/* Registers saved by the operating system: XCR0. */
+/* Returns XCR0, whose bits tell which registers the operating system saves. */
 static uint64_t saved_registers(void)
 {
     uint32_t low, high;
@@ -38,16 +39,17 @@ static bool all(uint32_t word, uint32_t bits)
     return (word & bits) == bits;
 }
 
-/* Bit n: variant n is compiled in. */
+/* Bit n is set if variant n of the hot loops is compiled in. */
 enum {
     COMPILED = 1 << KVR_ISA_OF_PORTABLE | 1 << KVR_ISA_OF_AVX2 | 1 << KVR_ISA_OF_AVXVNNI |
                1 << KVR_ISA_OF_AVX512 | 1 << KVR_ISA_OF_VNNI | 1 << KVR_ISA_OF_AMX_BF16 |
                1 << KVR_ISA_OF_AMX_INT8
 };
 
-static char refusal[160]; /* set before `can` is published */
+static char refusal[160]; /* why AMX is refused; written before cpu_can() stores its result */
 
-/* Requests AMX tiles, which Linux grants per process (Documentation/arch/x86/xstate.rst). */
+/* Requests permission to use AMX tiles, which Linux grants to each process on request
+ * (Documentation/arch/x86/xstate.rst). */
 static bool tiles_granted(uint64_t saved)
 {
     enum { REQUEST = 0x1023, TILE_DATA = 18 }; /* ARCH_REQ_XCOMP_PERM, XFEATURE_XTILE_DATA */
@@ -102,7 +104,8 @@ static unsigned detect(void)
     return can;
 }
 
-/* Bit n: the CPU can run variant n. Detected once; two concurrent first calls both detect. */
+/* Returns a mask whose bit n is set if the CPU can run variant n. The first call detects the mask.
+ * If two threads make the first call concurrently, both detect the same mask. */
 static unsigned cpu_can(void)
 {
     static atomic_uint can;
@@ -170,7 +173,7 @@ const char *kvr_isa_names(char *buf, size_t n, bool (*which)(enum kvr_isa isa))
     return buf;
 }
 
-/* The last usable variant; variants are ordered from narrow to wide. */
+/* Returns the last usable variant. Variants are ordered from narrow to wide vectors. */
 static enum kvr_isa best(void)
 {
     enum kvr_isa isa = KVR_ISA_OF_PORTABLE;
@@ -181,7 +184,7 @@ static enum kvr_isa best(void)
     return isa;
 }
 
-/* The variant of this name; KVR_N_ISA: none. */
+/* Returns the variant of this name, or KVR_N_ISA if there is none. */
 static enum kvr_isa named(const char *name)
 {
     int i = 0;

@@ -14,13 +14,14 @@
 #include "harness/core/infile.h"
 #include "harness/core/utf8.h"
 
-/* The JSON library misses some failed allocations (its lexer writes on). This reserve, never freed,
- * then provides memory, and the loss is counted so that the result is refused. */
+/* The JSON library (Jansson) does not check all allocations: its lexer would write through a null
+ * pointer. If malloc() fails, memory therefore comes from this reserve, which is never freed.
+ * n_losses counts the failures, so that the parser refuses the document. */
 enum { RESERVE_BYTES = 256 * 1024, RESERVE_ALIGN = 16 };
 static _Alignas(RESERVE_ALIGN) unsigned char reserve[RESERVE_BYTES];
 static atomic_size_t reserve_used;
 static atomic_ulong n_losses;
-/* The allocation functions before ours, which free documents made with them. */
+/* The library's earlier allocation functions, which take() and give_back() call. */
 static json_malloc_t their_malloc = malloc;
 static json_free_t their_free = free;
 
@@ -43,7 +44,7 @@ static void give_back(void *p)
         their_free(p);
 }
 
-/* Runs before main(), so that no document was allocated before. */
+/* Runs before main(), so that every document is allocated by take(). */
 __attribute__((constructor)) static void install_allocator(void)
 {
     json_get_alloc_funcs(&their_malloc, &their_free);
@@ -88,8 +89,9 @@ json_t *kvr_json_words(const char *text)
     return j;
 }
 
-/* NaN and infinities are replaced by strings of the same length, so that columns in messages match
- * the file. DEL never starts a valid string. */
+/* JSON has no NaN and no infinities. Before parsing, these tokens are replaced by strings of the
+ * same length, so that the columns in error messages match the file. The strings begin with DEL
+ * (0x7f), which distinguishes them from other strings. */
 static const struct word {
     const char *token, *stands_for;
 } words[] = {
@@ -112,7 +114,7 @@ const char *kvr_json_not_finite(const json_t *v)
     return NULL;
 }
 
-/* Replaces these tokens in place, outside of strings. */
+/* Replaces the tokens of `words` in place, except inside strings. */
 static void replace_words(char *text, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -133,7 +135,7 @@ static void replace_words(char *text, size_t n)
     }
 }
 
-/* Parses `text`, which it modifies. */
+/* Parses the JSON text `text` of n bytes, and modifies it. */
 static enum kvr_status parse(json_t **out, char *text, size_t n, const char *where)
 {
     const unsigned long losses = kvr_json_losses();
@@ -168,7 +170,7 @@ enum kvr_status kvr_json_parse(json_t **out, const char *text, size_t n, const c
     return st;
 }
 
-/* Reads all of `file`; the caller frees *out. */
+/* Reads the whole file into *out, which the caller must free. */
 static enum kvr_status read_all(char **out, size_t *n, FILE *file, const char *path)
 {
     enum { FIRST = 1 << 16 };
@@ -241,7 +243,7 @@ static const char *type_name(const json_t *v)
 
 enum presence { REQUIRED, OPTIONAL };
 
-/* Reads the value under `key`; *v is NULL if an optional value is absent. */
+/* Sets *v to the value of `key`, or to NULL if the value is optional and absent. */
 static enum kvr_status lookup(const json_t *o, const char *where, const char *key,
                               enum presence presence, const char *expected, json_t **v)
 {

@@ -6,8 +6,9 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* dlerror() says "OBJECT: REASON: ERROR". Out of memory it returns one of these, the bare reason,
- * or nothing. */
+/* Whether a text of dlerror() reports a lack of memory. Other errors have the form "OBJECT: REASON:
+ * ERROR". If memory is exhausted, dlerror() returns NULL, a text without "OBJECT: ", or a text that
+ * names the error. */
 static bool speaks_of_memory(const char *why)
 {
     return !why || !strstr(why, ": ") || strstr(why, "out of memory") ||
@@ -24,7 +25,7 @@ enum kvr_status kvr_library_open(void **out, const char *name, int flags)
     if (*out)
         return KVR_OK;
     memory = errno == ENOMEM;
-    why = dlerror(); /* this call composes the text */
+    why = dlerror(); /* may change errno */
     if (memory || speaks_of_memory(why))
         return kvr_fail(KVR_ENOMEM, "%s: out of memory while loading it", name);
     return kvr_fail(KVR_EUNSUPPORTED, "%s", why);

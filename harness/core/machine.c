@@ -12,7 +12,8 @@
 
 static const char cpuinfo[] = "/proc/cpuinfo";
 
-/* Value after "KEY : " for the first processor that has it, into out [n]. */
+/* Copies to out [n] the value after "KEY : " of the first processor in /proc/cpuinfo that has this
+ * key. Returns false if no processor has it. */
 static bool cpu_field(const char *key, char *out, size_t n)
 {
     const size_t len = strlen(key);
@@ -35,7 +36,8 @@ static bool cpu_field(const char *key, char *out, size_t n)
     return found;
 }
 
-/* Reports the x86 or the ARM field, whichever exists. */
+/* Copies to out [n] the value of the /proc/cpuinfo key `x86` or, if it is absent, of the key
+ * `arm`. */
 static void either_field(const char *x86, const char *arm, char *out, size_t n)
 {
     if (!cpu_field(x86, out, n) && !cpu_field(arm, out, n))
@@ -78,7 +80,8 @@ const char *kvr_machine_text(char *buf, size_t n)
 
 /* --- facts ------------------------------------------------------------------------------ */
 
-/* First line of a file below /sys/devices/system/cpu; false: it does not exist. */
+/* Copies to out [n] the first line of a file below /sys/devices/system/cpu. Returns false if the
+ * file is absent or empty. */
 static bool cpu_file(const char *name, char *out, size_t n)
 {
     struct kvr_procfile f;
@@ -94,7 +97,7 @@ static bool cpu_file(const char *name, char *out, size_t n)
     return ok && out[0];
 }
 
-/* Reports the CPU flags that select code paths, ours and the libraries'. */
+/* Reports the CPU flags by which kvreel and its libraries select code paths. */
 static void tell_isa(kvr_fact_fn *fn, void *ctx)
 {
     static const char *const those[] = { "sse4_2",      "avx",         "f16c",     "fma",
@@ -143,7 +146,7 @@ static void tell_caches(kvr_fact_fn *fn, void *ctx)
         fn(ctx, names[i], text[i]);
 }
 
-/* Reports the value after "KEY:" in /proc/self/status. */
+/* Reports as `name` the value after "KEY:" in /proc/self/status. */
 static void tell_allowed(kvr_fact_fn *fn, void *ctx, const char *name, const char *key)
 {
     const size_t len = strlen(key);
@@ -161,7 +164,7 @@ static void tell_allowed(kvr_fact_fn *fn, void *ctx, const char *name, const cha
     fn(ctx, name, text);
 }
 
-/* Whether a list such as "0-3,8" contains a processor this process may use. */
+/* Whether a list of processor numbers such as "0-3,8" contains a processor of the set `mine`. */
 static bool intersects(const char *list, const cpu_set_t *mine)
 {
     while (*list) {

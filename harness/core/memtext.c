@@ -8,7 +8,7 @@
 struct memtext {
     char **text, *at;
     size_t *size, n, capacity;
-    bool lost; /* stays set: nothing is written after a gap */
+    bool lost; /* an allocation has failed, so all later writes fail */
 };
 
 static bool make_room(struct memtext *m, size_t n)

@@ -17,7 +17,8 @@ static const dnnl_cpu_isa_t limit_of[KVR_N_ISA] = {
     [KVR_ISA_OF_AMX_INT8] = dnnl_cpu_isa_avx512_core_amx,
 };
 
-/* On an error the library is in use already, and keeps its limit. */
+/* Limits oneDNN to the instruction set that the user has forced. The call fails if oneDNN is
+ * already in use; then its earlier limit stays. */
 static void limit(void)
 {
     if (kvr_isa_forced())

@@ -12,8 +12,8 @@
 
 enum { WORD_MAX = 128, LIST_MAX = 512 };
 
-/* A checked value before it is stored. Zero-initialised: a string option is stored with its whole
- * field, so that equal options have equal bytes. */
+/* The checked value of an option, before it is stored. It must be zero-initialized: the whole field
+ * of a string option is stored, so that equal options have equal bytes. */
 struct value {
     int i;
     double f;
@@ -69,7 +69,8 @@ const struct kvr_opt *kvr_opts_find(const struct kvr_opt *table, const char *nam
     return NULL;
 }
 
-/* "a, b, c" for a NULL-terminated list, truncated with "...". */
+/* Writes the names of a NULL-terminated list to `buf` as "a, b, c". If they do not fit, the text
+ * ends in "...". */
 static const char *list_text(const char *const *names, char buf[LIST_MAX])
 {
     size_t used = 0;
@@ -241,7 +242,8 @@ char *kvr_trim(char *text)
     return text;
 }
 
-/* Parses one "name=value"; with s NULL it is only checked. */
+/* Parses "name=value", and stores the value in the options s. If s is NULL, the pair is only
+ * checked. */
 static enum kvr_status parse_pair(const struct kvr_opt *table, void *s, char *pair)
 {
     const struct kvr_opt *o;
@@ -276,11 +278,11 @@ static enum kvr_status parse_list(const struct kvr_opt *table, void *s, const ch
 
 enum kvr_status kvr_opts_parse(const struct kvr_opt *table, void *s, const char *text)
 {
-    KVR_TRY(parse_list(table, NULL, text)); /* check all before storing any */
+    KVR_TRY(parse_list(table, NULL, text)); /* checks all pairs before any is stored */
     return parse_list(table, s, text);
 }
 
-/* The shortest text that reads back as x. */
+/* Writes the shortest decimal text that strtod() converts to x. */
 static void float_text(double x, char *buf, size_t n)
 {
     for (int digits = 1; digits <= 17; digits++) {
@@ -333,7 +335,8 @@ static int min3(int a, int b, int c)
     return m < c ? m : c;
 }
 
-/* Edit distance with swaps of neighbours (optimal string alignment), case ignored. */
+/* Returns the edit distance of two words, ignoring case. A swap of adjacent letters is one edit
+ * (optimal string alignment distance). */
 static int distance(const char *a, size_t na, const char *b, size_t nb)
 {
     int rows[3][WORD_MAX + 1];

@@ -1,5 +1,5 @@
-/* outfile.c - writes through a temporary file, sync and rename; devices and FIFOs are written in
- * place. */
+/* outfile.c - writes a file by a temporary file, fsync() and rename(). Devices and FIFOs are
+ * written in place. */
 #include "harness/core/outfile.h"
 
 #include <errno.h>
@@ -17,9 +17,9 @@ enum { NAME_TRIES = 1000 };
 
 struct kvr_out {
     char *path;
-    char *temporary; /* NULL: written in place */
+    char *temporary; /* name of the temporary file, or NULL if the file is written in place */
     int fd;
-    bool replaces; /* replaces a file: keep its mode and owner */
+    bool replaces; /* a file exists at `path`; its mode and owner (`old`) are kept */
     struct stat old;
 };
 
@@ -29,8 +29,8 @@ static enum kvr_status fail_errno(const char *path, const char *doing, int e)
                     path, doing, strerror(e));
 }
 
-/* A new name in the target's directory, so that the rename stays within one file system. O_EXCL
- * with open() instead of mkstemp(), which creates files with mode 0600. */
+/* Creates a temporary file in the target's directory, so that rename() stays within one file
+ * system. mkstemp() is not used, because it creates files with mode 0600. */
 static enum kvr_status open_temporary(struct kvr_out *o)
 {
     for (int i = 0; i < NAME_TRIES; i++) {
@@ -50,15 +50,15 @@ static enum kvr_status open_temporary(struct kvr_out *o)
     return fail_errno(o->path, "cannot create a temporary file in its folder", errno);
 }
 
-/* Finds out what exists under the name. A symbolic link is neither followed, so that it cannot
- * redirect the write, nor replaced. */
+/* Sets *there to whether `path` exists, and *s to its status. Symbolic links are refused: following
+ * a link could redirect the write, and rename() would replace the link. */
 static enum kvr_status stat_path(const char *path, struct stat *s, bool *there)
 {
     *there = lstat(path, s) == 0;
     if (*there && S_ISLNK(s->st_mode))
         return kvr_fail(
             KVR_EIO, "%s: cannot write to a symbolic link; give the path that it points to", path);
-    if (*there && S_ISDIR(s->st_mode)) /* fail now instead of after writing */
+    if (*there && S_ISDIR(s->st_mode)) /* otherwise rename() would fail after writing */
         return fail_errno(path, "cannot write", EISDIR);
     return KVR_OK;
 }
@@ -123,8 +123,8 @@ int kvr_out_fd(const struct kvr_out *o)
     return o->fd;
 }
 
-/* Makes the rename durable. Some file systems cannot sync a directory; the file is complete in
- * either case, so that is no error. */
+/* Makes the rename durable by fsync() of the directory. Failures are ignored: some file systems
+ * cannot sync a directory, and the file is complete in any case. */
 static void sync_directory(const char *path)
 {
     char *dir = kvr_path_dir(path);
@@ -137,8 +137,9 @@ static void sync_directory(const char *path)
     free(dir);
 }
 
-/* Sets the owner first, because that may clear mode bits. Only root can change it; a failure is
- * ignored. */
+/* Sets the owner and the mode of the new file to those of the replaced file. The owner is set
+ * first, because fchown() may clear mode bits. Only root can change the owner, so failures of
+ * fchown() are ignored. */
 static enum kvr_status keep_mode(const struct kvr_out *o)
 {
     if (!o->replaces || !o->temporary)

@@ -58,7 +58,8 @@ bool kvr_path_exists(const char *path)
 
 bool kvr_path_is_below(const char *dir, const char *path)
 {
-    /* Not on the heap: out of memory must not look like a missing file. */
+    /* The buffers are not on the heap. Otherwise a failed allocation would look like a missing
+     * file. */
     char real_dir[PATH_MAX], real[PATH_MAX];
     const char *top = realpath(dir, real_dir), *at = realpath(path, real);
     const size_t n = top ? strlen(top) : 0;
@@ -82,7 +83,7 @@ static enum kvr_status make_one(const char *path)
     if (mkdir(path, 0777) == 0)
         return KVR_OK;
     e = errno;
-    if (kvr_path_is_dir(path)) /* checked after mkdir, so that concurrent creators both succeed */
+    if (kvr_path_is_dir(path)) /* after mkdir(), so that both of two concurrent calls succeed */
         return KVR_OK;
     return kvr_fail(e == ENOSPC || e == EDQUOT || e == EFBIG ? KVR_EFULL : KVR_EIO,
                     "%s: cannot create the directory: %s", path, strerror(e));
@@ -121,7 +122,7 @@ enum kvr_status kvr_mkdirs_above(const char *path)
 
 char *kvr_path_relative(const char *from, const char *to)
 {
-    size_t same = 0, n = 0; /* same: length of the common part without the trailing '/' */
+    size_t same = 0, n = 0; /* same: length of the common directories, without the last '/' */
     char *out, *at;
 
     for (size_t i = 0;; i++) {

@@ -1,4 +1,5 @@
-/* regex.c - compiles to a list of steps and simulates all reachable steps in parallel. */
+/* regex.c - compiles a regular expression to a list of steps (a nondeterministic automaton). For
+ * each byte of the text, all reachable steps are simulated in parallel. */
 #include "harness/core/regex.h"
 
 #include <ctype.h>
@@ -9,15 +10,15 @@ enum what { BYTE_IN, SPLIT, JUMP, BEGIN, END, DONE };
 
 struct step {
     enum what what;
-    int to, other;         /* SPLIT: both; JUMP: to */
-    unsigned char set[32]; /* BYTE_IN: one bit per byte value */
+    int to, other;         /* next steps: SPLIT continues at both, JUMP at `to` */
+    unsigned char set[32]; /* bytes that BYTE_IN matches, one bit per value */
 };
 
 struct kvr_regex {
     int n;
     struct step *step; /* [n] */
-    int *now, *next;   /* lists of steps, [n] each */
-    int *seen, *stack; /* when a step was last added to a list; steps still to expand */
+    int *now, *next;   /* steps reached before and after a byte, [n] each */
+    int *seen, *stack; /* seen: `mark` of the last list with the step; stack: steps to follow */
 };
 
 struct parse {
@@ -34,7 +35,7 @@ static enum kvr_status fail_syntax(const struct parse *p, const char *what)
 
 /* --- compiling -------------------------------------------------------------------------- */
 
-/* Inserts a step at `at`; later steps move by one. */
+/* Inserts step s at index `at`. Later steps, and jumps to them, move by one. */
 static enum kvr_status insert(struct parse *p, int at, struct step s)
 {
     struct kvr_regex *r = p->r;
@@ -68,7 +69,7 @@ static void take(struct step *s, int byte)
     s->set[byte >> 3] |= (unsigned char)(1 << (byte & 7));
 }
 
-/* Parses a class such as "[:digit:]", after its bracket. */
+/* Parses a character class such as "[:digit:]" inside a bracket expression. */
 static enum kvr_status named_class(struct parse *p, struct step *s)
 {
     static const struct {
@@ -204,7 +205,8 @@ static enum kvr_status sequence(struct parse *p)
     return KVR_OK;
 }
 
-/* Inserts a SPLIT before each alternative, and a JUMP over the remaining ones after it. */
+/* Compiles alternatives "a|b|c". A SPLIT precedes each alternative except the last, and a JUMP past
+ * the remaining alternatives follows it. */
 static enum kvr_status alternatives(struct parse *p)
 {
     int begin = p->r->n;
@@ -219,7 +221,8 @@ static enum kvr_status alternatives(struct parse *p)
         const int jump = p->r->n - 1;
 
         p->r->step[begin].other = p->r->n;
-        /* Each further alternative is one recursion deeper, so the depth limits their number. */
+        /* The function calls itself for each further alternative, so the depth limits the number of
+         * alternatives. */
         if (++p->depth > KVR_REGEX_DEPTH)
             return kvr_fail(KVR_EINVAL,
                             "regular expression: more than the limit of %d alternatives",
@@ -260,7 +263,7 @@ enum kvr_status kvr_regex_open(struct kvr_regex **out, const char *text)
     }
     r->next = r->now + r->n;
     r->seen = r->next + r->n;
-    r->stack = r->seen + r->n; /* [2 n]: each step is expanded once and adds at most two */
+    r->stack = r->seen + r->n; /* [2 n]: each step is followed once and pushes at most two steps */
     *out = r;
     return KVR_OK;
 }
@@ -277,8 +280,8 @@ void kvr_regex_close(struct kvr_regex **r)
 
 /* --- matching --------------------------------------------------------------------------- */
 
-/* Adds step `first` and its byte-free successors to a list; returns true on a match. `mark` differs
- * for each list. */
+/* Adds to `list` all BYTE_IN steps that can be reached from step `first` without reading a byte.
+ * Returns true if DONE can be reached, which is a match. Every list has a different `mark`. */
 static bool follow(const struct kvr_regex *r, int first, int *list, int *n, int mark, bool begin,
                    bool end)
 {
@@ -324,7 +327,7 @@ bool kvr_regex_matches(const struct kvr_regex *r, const char *text)
             if (r->step[now[k]].set[c >> 3] >> (c & 7) & 1 &&
                 follow(r, now[k] + 1, next, &m, i + 2, false, last))
                 return true;
-        if (follow(r, 0, next, &m, i + 2, false, last)) /* a match may also start here */
+        if (follow(r, 0, next, &m, i + 2, false, last)) /* a match may also begin here */
             return true;
         now = next;
         next = swap;

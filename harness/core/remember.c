@@ -1,4 +1,5 @@
-/* remember.c - a file of lines "WHAT KEY = VALUE"; the last line of a key is valid. */
+/* remember.c - stores computed values in a file of lines "WHAT KEY = VALUE". If several lines have
+ * the same WHAT and KEY, the last one is valid. */
 #include "harness/core/remember.h"
 
 #include <fcntl.h>
@@ -57,8 +58,8 @@ static bool recall(const char *what, const char *key, char value[VALUE])
     return found;
 }
 
-/* A single write(), so that lines of concurrent programs do not mix. Failure is ignored: the value
- * is computed again. */
+/* Appends a line by a single write(), so that lines of concurrent programs do not mix. Failures are
+ * ignored, because a missing value is computed again. */
 static void remember(const char *what, const char *key, const char *value)
 {
     char line[LINE], *path = place(), *dir = path ? kvr_path_dir(path) : NULL;
@@ -69,7 +70,7 @@ static void remember(const char *what, const char *key, const char *value)
         fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC, 0600);
     if (fd >= 0) {
         if (write(fd, line, (size_t)n) != n) {
-            /* skip truncated lines */
+            /* recall() skips a truncated line */
         }
         close(fd);
     }
@@ -84,7 +85,8 @@ bool kvr_file_stamp(const char *path, char stamp[KVR_STAMP_LEN], bool *quiet)
 
     if (stat(path, &s) != 0)
         return false;
-    /* File-system timestamps tick every few milliseconds; one second is a safe margin. */
+    /* File timestamps advance every few milliseconds. A file that changed more than a second ago
+     * cannot change again without a new timestamp. */
     *quiet = *quiet && s.st_ctim.tv_sec + 1 < now && s.st_mtim.tv_sec + 1 < now;
     snprintf(stamp, KVR_STAMP_LEN, "%ju %ju %jd %jd.%09ld %jd.%09ld", (uintmax_t)s.st_dev,
              (uintmax_t)s.st_ino, (intmax_t)s.st_size, (intmax_t)s.st_mtim.tv_sec,

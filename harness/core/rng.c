@@ -55,7 +55,7 @@ static void uniform_block(const struct stream *s, uint64_t block, float out[BLOC
     uint32_t u[BLOCK];
 
     draw(s, block, u);
-    for (int i = 0; i < BLOCK; i++) /* 24 bits: exact in float, and never rounded up to 1 */
+    for (int i = 0; i < BLOCK; i++) /* a float holds 24 bits exactly, so no value rounds up to 1 */
         out[i] = (float)(u[i] >> 8) * 0x1p-24f;
 }
 

@@ -17,25 +17,25 @@
 enum { LENGTH_BYTES = 8, HEADER_MAX = 100 * 1000 * 1000 };
 
 struct entry {
-    const char *name; /* owned by the parsed header */
+    const char *name; /* name of the tensor, owned by the parsed header */
     enum kvr_dtype dtype;
     int n_dims;
     int64_t shape[KVR_MAX_DIMS];
-    int64_t begin, end;      /* bytes from the start of the data */
-    int order;               /* index in the header */
-    _Atomic(void *) aligned; /* a copy of misaligned data, made once; else NULL */
+    int64_t begin, end;      /* offsets in bytes from the start of the data section */
+    int order;               /* index of the tensor in the header */
+    _Atomic(void *) aligned; /* aligned copy of misaligned data, or NULL */
 };
 
 struct kvr_st {
     char *path;
     const unsigned char *bytes;
     size_t n_bytes;
-    size_t map_bytes; /* 0: the bytes are borrowed */
+    size_t map_bytes; /* size of the memory map, or 0 if the caller owns `bytes` */
     json_t *header;
-    json_t *metadata; /* borrowed from header; may be NULL */
+    json_t *metadata; /* "__metadata__" in `header`, or NULL */
     int64_t data_start;
-    struct entry *entries;        /* in data order */
-    const struct entry **by_name; /* the same, sorted by name */
+    struct entry *entries;        /* tensors, sorted by the offset of their data */
+    const struct entry **by_name; /* the same tensors, sorted by name */
     int n_entries;
 };
 
@@ -88,8 +88,8 @@ static enum kvr_status read_shape(const struct kvr_st *f, json_t *spec, struct e
     return KVR_OK;
 }
 
-/* The product of nonzero extents must fit even if another extent is 0, so that multiplying in any
- * order cannot overflow. */
+/* Computes the bytes of a tensor. Returns false if the product of its nonzero extents overflows,
+ * even if another extent is 0: callers may multiply the extents in any order. */
 static bool size_of(const struct entry *e, int64_t *n_bytes)
 {
     int64_t n = (int64_t)kvr_dtype_size(e->dtype);
@@ -140,7 +140,7 @@ static enum kvr_status read_offsets(const struct kvr_st *f, json_t *spec, struct
 
 static enum kvr_status read_entry(const struct kvr_st *f, json_t *spec, struct entry *e)
 {
-    if (!json_is_object(spec)) /* unknown keys are ignored, as in the reference reader */
+    if (!json_is_object(spec)) /* unknown keys are ignored, as in Hugging Face's reader */
         return fail_entry(f, e, "is not an object");
     KVR_TRY(read_dtype(f, spec, e));
     KVR_TRY(read_shape(f, spec, e));
@@ -152,7 +152,7 @@ static enum kvr_status read_metadata(struct kvr_st *f, json_t *spec)
     const char *key;
     json_t *v;
 
-    if (json_is_null(spec)) /* null means absent, as in the reference reader */
+    if (json_is_null(spec)) /* null counts as absent, as in Hugging Face's reader */
         return KVR_OK;
     if (!json_is_object(spec))
         return kvr_fail(KVR_EFORMAT, "%s: __metadata__ is not an object", f->path);
@@ -181,7 +181,8 @@ static int order_by_name(const void *a, const void *b)
     return strcmp((*(const struct entry *const *)a)->name, (*(const struct entry *const *)b)->name);
 }
 
-/* Checks that the tensors, in data order, tile the data without gaps. */
+/* Checks that the data of successive tensors neither overlap nor leave gaps, and that they fill the
+ * data section. */
 static enum kvr_status check_tiling(const struct kvr_st *f)
 {
     int64_t n_data = (int64_t)f->n_bytes - f->data_start;
@@ -292,7 +293,7 @@ enum kvr_status kvr_st_open_memory(struct kvr_st **out, const void *bytes, size_
 
 static enum kvr_status map_file(const char *path, void **map, size_t *n)
 {
-    /* O_NONBLOCK: a FIFO must be refused, not block. */
+    /* With O_NONBLOCK, open() of a FIFO does not wait for a writer. The FIFO is then refused. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     enum kvr_status st = KVR_OK;
     struct stat sb;
@@ -401,7 +402,8 @@ enum kvr_status kvr_st_view(const struct kvr_st *f, const char *name, struct kvr
     return KVR_OK;
 }
 
-/* Copies misaligned data once; another thread may copy the same tensor concurrently. */
+/* Sets t->data to an aligned copy of the tensor's data, which the first call makes. If two threads
+ * copy a tensor concurrently, both use the copy that was stored first. */
 static enum kvr_status align(struct entry *e, const char *path, struct kvr_tensor *t)
 {
     const size_t n = (size_t)kvr_tensor_bytes(t);

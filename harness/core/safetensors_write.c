@@ -1,8 +1,8 @@
 /* safetensors_write.c - writes tensors.
  *
- * Wide types come first and the header is padded with blanks to 8 bytes, so that every tensor is
- * aligned in the mapped file. Otherwise items keep their order, and equal input gives equal
- * bytes. */
+ * Tensors with wide elements come first, and the header is padded with blanks to a multiple of 8
+ * bytes. Therefore every tensor is aligned in the memory-mapped file. Tensors with elements of
+ * equal width keep their order, so that equal input gives equal files. */
 #include "harness/core/safetensors.h"
 
 #include <inttypes.h>
@@ -15,7 +15,7 @@
 
 enum { HEADER_ALIGN = 8, WIDEST = 8 };
 
-/* Computes a tensor's bytes; false if an extent is negative or the size overflows. */
+/* Computes the bytes of a tensor. Returns false if an extent is negative or the size overflows. */
 static bool checked_bytes(const struct kvr_tensor *t, int64_t *n_bytes)
 {
     bool empty = false;
@@ -85,7 +85,7 @@ static enum kvr_status add_item(const char *path, json_t *header, const struct k
     return KVR_OK;
 }
 
-/* Orders items by element size: 8-byte types, then 4, 2, 1. */
+/* Returns the tensors sorted by element size: first 8 bytes, then 4, 2 and 1. */
 static const struct kvr_st_item **order(const struct kvr_st_item *items, int n_items)
 {
     const struct kvr_st_item **out = calloc((size_t)n_items + 1, sizeof *out);

@@ -1,5 +1,6 @@
-/* sha256.c - SHA-256 through libcrypto's low-level functions. OpenSSL 3.0 deprecates them in favour
- * of providers, which allocate and crash without memory; these do not allocate. */
+/* sha256.c - SHA-256 through libcrypto's low-level functions. OpenSSL 3.0 recommends its providers
+ * instead, which allocate memory and crash if an allocation fails. The low-level functions do not
+ * allocate. */
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include "harness/core/sha256.h"
 

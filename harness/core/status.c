@@ -5,14 +5,15 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Together with the emulator's pointers below 1 KiB, the limit in tools/lint/check-library.sh. */
+/* The library's thread-local data must stay below 1 KiB (tools/lint/check-library.sh). They are the
+ * message and the pointers of the CUDA emulator. */
 enum { MESSAGE_MAX = 960 };
 static _Thread_local char message[MESSAGE_MAX];
 
-/* Parentheses: tools/lint/analyzer.h has macros of these names. */
+/* The parentheses prevent expansion of the macros of these names in tools/lint/analyzer.h. */
 enum kvr_status(kvr_fail)(enum kvr_status st, const char *fmt, ...)
 {
-    char text[MESSAGE_MAX]; /* the arguments may point into `message` */
+    char text[MESSAGE_MAX]; /* separate, since the arguments may point into `message` */
     va_list ap;
 
     va_start(ap, fmt);

@@ -1,4 +1,4 @@
-/* tensor.c - counts and formats shapes. */
+/* tensor.c - computes the number of elements of a tensor, and formats shapes. */
 #include "harness/core/tensor.h"
 
 #include <inttypes.h>

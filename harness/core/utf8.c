@@ -1,5 +1,5 @@
-/* utf8.c - decodes sequence lengths; rejects overlong forms, surrogates, and code points beyond
- * U+10FFFF. */
+/* utf8.c - computes the length of UTF-8 sequences, and rejects overlong forms, surrogates and code
+ * points beyond U+10FFFF. */
 #include "harness/core/utf8.h"
 
 int kvr_utf8_length(const char *text)

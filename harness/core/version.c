@@ -1,4 +1,5 @@
-/* version.c - identity of the build; the Makefile passes it in. */
+/* version.c - returns the version, commit, compiler and flags of the build, which the Makefile
+ * defines as macros. */
 #include "harness/core/version.h"
 
 #ifndef KVR_GIT_HASH

@@ -23,8 +23,8 @@ enum kvr_status kvr_array_alloc(struct kvr_array *a, struct kvr_dev *dev, enum k
         if (shape[i] < 0)
             return kvr_fail(KVR_EINVAL, "array: a dimension of shape %s is negative",
                             kvr_shape_text(shape, n_dims, text, sizeof text));
-        /* Every extent is checked even if another extent is 0, because kvr_tensor_count multiplies
-         * all extents. */
+        /* The product of the nonzero extents is checked for overflow even if another extent is 0,
+         * because kvr_tensor_count() multiplies all extents. */
         if (shape[i] == 0)
             empty = true;
         else

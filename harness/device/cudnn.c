@@ -191,8 +191,8 @@ static enum kvr_status add_tensor(const struct kvr_cudnn *c, struct kvr_cudnn_pl
     return KVR_OK;
 }
 
-/* Adds the tensors of the graph. Tensors in memory are [T,H,D], and virtual tensors have one row
- * per head and query. */
+/* Adds the tensors of the graph. Tensors in memory are [tokens,heads,D], and virtual tensors have
+ * one row per head and query. */
 static enum kvr_status add_tensors(const struct kvr_cudnn *c, struct kvr_cudnn_plan *p,
                                    const struct kvr_cudnn_shape *s)
 {
@@ -328,7 +328,7 @@ static enum kvr_status build(const struct kvr_cudnn *c, struct kvr_cudnn_plan *p
 }
 
 /* Selects the first engine configuration of a heuristic mode that can be built. cuDNN sorts the
- * configurations, the best first. */
+ * configurations by expected speed, the fastest first. */
 static enum kvr_status choose(const struct kvr_cudnn *c, struct kvr_cudnn_plan *p, int mode)
 {
     kvr_cudnn_descr heuristics, configs[MAX_CONFIGS];
@@ -417,7 +417,7 @@ static enum kvr_status plan_with_log(const struct kvr_cudnn *c, struct kvr_cudnn
     struct log l = { "" };
     enum kvr_status st;
 
-    if (!getenv("CUDNN_LOGDEST_DBG")) /* the user has not configured cuDNN's log */
+    if (!getenv("CUDNN_LOGDEST_DBG")) /* a log that the user has configured stays */
         c->SetCallback(KVR_CUDNN_LOG_ALL, &l, note);
     st = plan(c, p, shape);
     c->SetCallback(0, NULL, NULL);

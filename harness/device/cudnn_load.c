@@ -86,7 +86,7 @@ static void folder_of(void *library, const char *symbol, char *folder, size_t n)
 
 /* cuDNN compiles attention kernels at run time with NVRTC. cuDNN opens NVRTC by its name, but the
  * dynamic loader does not search the folders of Python packages. This function opens NVRTC by its
- * path first, so that the loader knows the name. */
+ * path first, so that cuDNN gets the loaded library. */
 static enum kvr_status open_nvrtc(void *library)
 {
     char folder[2048], prefix[sizeof folder + 32];
@@ -162,7 +162,8 @@ void kvr_cudnn_unload(void **library)
     *library = NULL;
 }
 
-/* Converts an object pointer to a function pointer, as the manual of dlsym recommends. */
+/* Finds a function of the library. `function` is the address of a function pointer, which is
+ * written as an object pointer, as the manual of dlsym() recommends. */
 enum kvr_status kvr_cudnn_symbol(void *library, const char *name, void *function)
 {
     *(void **)function = dlsym(library, name);

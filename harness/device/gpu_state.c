@@ -20,7 +20,7 @@ enum {
 
 typedef struct gpu *gpu_handle;
 struct utilization {
-    unsigned gpu, memory; /* percent */
+    unsigned gpu, memory; /* utilization of the GPU and of its memory, in percent */
 };
 
 struct kvr_gpu_states {
@@ -41,7 +41,8 @@ struct kvr_gpu_states {
     int (*ecc)(gpu_handle g, int *now, int *pending);
 };
 
-/* Converts an object pointer to a function pointer, as the manual of dlsym recommends. */
+/* Finds function `name` of NVML, or `other` if NVML lacks it. `to` is the address of a function
+ * pointer, which is written as an object pointer, as the manual of dlsym() recommends. */
 static void find(const struct kvr_gpu_states *g, const char *name, const char *other, void *to)
 {
     *(void **)to = dlsym(g->library, name);

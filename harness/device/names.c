@@ -70,7 +70,7 @@ enum kvr_status kvr_dev_describe(struct kvr_dev *dev, struct kvr_device_words *o
     return KVR_OK;
 }
 
-/* The result of the child process, which the child writes to a pipe. */
+/* Result of the child process that opens the device. The child writes it to a pipe. */
 struct reply {
     enum kvr_status st;
     struct kvr_device_words words;

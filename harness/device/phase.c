@@ -9,7 +9,7 @@
 #include "harness/device/dev_impl.h"
 
 struct phase {
-    int64_t ns;    /* total duration of the intervals that have been read */
+    int64_t ns;    /* total duration of the intervals that have been read, in ns */
     int64_t begun; /* time stamp at the start of the open interval */
     bool open;
 };
@@ -20,9 +20,9 @@ struct interval {
     int64_t begun, ended;
 };
 
-/* Maximum number of pending intervals. At this limit, the older half of the intervals is read. The
- * device has passed these intervals long ago, so reading them does not block. The events of these
- * intervals are then reused. */
+/* Maximum number of pending intervals. At this limit, the durations of the older half are read. The
+ * device has passed the ends of these intervals long ago, so reading does not block. Their events
+ * are then reused. */
 enum { MOST_PENDING = 1024 };
 
 struct kvr_phases {
@@ -69,7 +69,7 @@ void kvr_phases_close(struct kvr_phases **p)
     *p = NULL;
 }
 
-/* Adds the n oldest pending intervals to their phases. */
+/* Reads the durations of the n oldest pending intervals, and adds them to their phases. */
 static enum kvr_status settle(struct kvr_phases *p, int n)
 {
     const struct kvr_dev_kind *kind = p->dev->kind;
@@ -119,7 +119,7 @@ void kvr_phase_end(struct kvr_phases *p, int phase)
         p->phase[phase].ns += i.ended - i.begun;
     else if (i.begun >= 0 && i.ended >= 0)
         keep(p, &i);
-    else /* a graph capture has no event for one end of the interval */
+    else /* one end was in a graph capture, which has no events */
         p->dev->kind->forget_instant(p->dev, i.begun >= 0 ? i.begun : i.ended);
 }
 
