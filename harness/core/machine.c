@@ -36,8 +36,8 @@ static bool cpu_field(const char *key, char *out, size_t n)
     return found;
 }
 
-/* Copies to out [n] the value of the /proc/cpuinfo key `x86` or, if it is absent, of the key
- * `arm`. */
+/* Copies to out [n] the value of the /proc/cpuinfo key `x86` or, if it is absent, of the key `arm`.
+ * If both are absent, the value is "unknown". */
 static void either_field(const char *x86, const char *arm, char *out, size_t n)
 {
     if (!cpu_field(x86, out, n) && !cpu_field(arm, out, n))

@@ -1,5 +1,5 @@
-/* check.c - runs the tests that are recorded in a parity folder, and compares every recorded
- * tensor. */
+/* check.c - repeats the tests of a parity folder, which has recorded tensors of the reference
+ * implementation. Every recorded tensor is compared. */
 #include "harness/engine/check.h"
 
 #include <stdio.h>
@@ -17,7 +17,8 @@ static enum kvr_status set_prompt(struct kvr_checker *k)
     return kvr_dit_set_prompt(k->d, P);
 }
 
-/* Checks a recorded table of sigmas, for example "shift5.sigmas" for a shift of 5. */
+/* Compares a recorded table of sigmas or timesteps, for example "shift5.sigmas" for a timestep
+ * shift of 5. Ignores tensors with other names. */
 static enum kvr_status check_tables(struct kvr_checker *k, const char *name)
 {
     const char *dot = strrchr(name, '.');
@@ -71,7 +72,8 @@ static void tap(void *ctx, const char *name, const float *data, int64_t n)
         k->tap_status = kvr_checker_compare_part(k, k->test, name, data, n);
 }
 
-/* Compares the last layer's cached keys and values. */
+/* Compares the cached keys and values of the last layer, and separately those of its newest
+ * chunk. */
 static enum kvr_status compare_cache(struct kvr_checker *k, const char *test,
                                      const struct kvr_cache *cache, float *keys, float *values)
 {
@@ -89,9 +91,9 @@ static enum kvr_status compare_cache(struct kvr_checker *k, const char *test,
 }
 
 struct forward_test {
-    const char *name; /* "a" */
-    const char *x;    /* the input's name */
-    const char *t;    /* NULL: all zero */
+    const char *name; /* name of the test, for example "a" */
+    const char *x;    /* name of the tensor with the input latents */
+    const char *t;    /* name of the tensor with the timesteps; NULL: all timesteps are 0 */
     int chunk;
     bool fresh; /* the test starts with an empty cache */
 };
@@ -103,8 +105,9 @@ static const struct forward_test forward_tests[] = {
     { "d", "c.x0", NULL, 1, false },
 };
 
-/* Runs a recorded forward. `work` has room for two chunks of latents and then the cached keys and
- * values. on_device has room for two chunks of latents. */
+/* Repeats a recorded forward pass and compares its results. `work` has room for the latents of two
+ * chunks, followed by the keys and values of two chunks. on_device has room for the latents of two
+ * chunks. */
 static enum kvr_status forward_test(struct kvr_checker *k, const struct forward_test *f,
                                     struct kvr_cache *cache, float *work, float *on_device)
 {
@@ -150,7 +153,7 @@ static enum kvr_status check_forward(struct kvr_checker *k)
     if (st == KVR_OK)
         st = kvr_checker_open_cache(k, k->scheme, &cache, 2 * k->c->frames_per_chunk, 0, 0);
     kvr_dit_tap(k->d, tap, k);
-    k->test = "a"; /* test a has the recorded keys and values of cross-attention */
+    k->test = "a"; /* the recorded keys and values of cross-attention belong to test a */
     if (st == KVR_OK)
         st = set_prompt(k);
     for (size_t i = 0; i < sizeof forward_tests / sizeof *forward_tests && st == KVR_OK; i++)
@@ -168,10 +171,11 @@ struct rollout {
     const char *name;
     struct kvr_cache *cache;
     int n_chunks, window, sink;
-    const float *noise;   /* [T, frame] */
-    const float *renoise; /* [chunks, steps - 1, chunk] */
-    float *latents, *x0;  /* [T, frame], [chunks, steps, chunk] */
-    float *keys, *values; /* [<= T * S, d]: tokens visible in the last pass, last layer */
+    const float *noise;   /* initial noise [T, frame] */
+    const float *renoise; /* noise between steps [chunks, steps - 1, chunk] */
+    float *latents, *x0;  /* results: [T, frame], [chunks, steps, chunk] */
+    float *keys, *values; /* keys and values of the last layer that the last pass sees, [<= T * S,
+                           * d] */
 };
 
 static enum kvr_status recorded_noise(void *ctx, int chunk, int step, int frame0, int n_frames,
@@ -219,8 +223,9 @@ static enum kvr_status rollout(struct rollout *r)
     return st;
 }
 
-/* Parses the name of a rollout's latents, "global.latents" or "roll_w6_s1.latents". Returns false
- * for any other tensor. */
+/* Parses the name of a tensor with the latents of a rollout: "global.latents", or
+ * "roll_w6_s1.latents" for a window of 6 frames and a sink of 1 frame. Returns false for other
+ * names. */
 static bool parse_run(const char *tensor, char name[64], int *window, int *sink)
 {
     const char *dot = strchr(tensor, '.');

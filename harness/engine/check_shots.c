@@ -1,5 +1,5 @@
-/* check_shots.c - checks parity folders of models with shots: single forwards, rollouts from
- * recorded noise, an adapter, and the tables and runs of the solver. */
+/* check_shots.c - checks parity folders (recorded tensors) of models that generate several shots:
+ * single forward passes, rollouts from recorded noise, a LoRA adapter, and the UniPC solver. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,8 @@
 
 static const struct forward_row {
     const char *name, *timestep;
-    /* names of the input tensor in order of preference; NULL stands for the chunk's noise */
+    /* Names of tensors with the input latents. The first tensor that exists is used, or the chunk's
+     * noise if none exists. */
     const char *x[2];
     int chunk;
     bool fresh; /* the forward starts with an empty cache */
@@ -47,8 +48,8 @@ static enum kvr_status forward_input(struct kvr_checker *k, const struct forward
     return KVR_OK;
 }
 
-/* Runs a recorded forward. `work` has room for a chunk of latents and then the keys of two chunks.
- * on_device has room for two chunks of latents. */
+/* Repeats a recorded forward pass and compares its results. `work` has room for the latents of a
+ * chunk, followed by the keys of two chunks. on_device has room for the latents of two chunks. */
 static enum kvr_status run_forward(struct kvr_checker *k, const struct forward_row *f,
                                    struct kvr_cache *cache, float *work, float *on_device)
 {
@@ -74,7 +75,7 @@ static enum kvr_status run_forward(struct kvr_checker *k, const struct forward_r
     return kvr_checker_compare_part(k, f->name, "cache_k_last", keys, n_tok * k->c->dim);
 }
 
-/* Runs the forwards in rows [first, first + n) of forward_rows. */
+/* Repeats the forward passes of rows [first, first + n) of forward_rows. */
 static enum kvr_status run_forwards(struct kvr_checker *k, int first, int n)
 {
     const int64_t capacity = k->chunk_elems + 2 * k->chunk_kv;
@@ -100,9 +101,9 @@ static enum kvr_status run_forwards(struct kvr_checker *k, int first, int n)
 
 static const struct loop_row {
     const char *name;
-    int cut[2]; /* chunks at which the prompt changes, or 0 */
+    int cut[2]; /* chunks at which the prompt changes; 0: no change */
     bool pins;
-    /* tensor of the video's first latent frame, or NULL if that frame is generated */
+    /* name of the tensor with the video's first latent frame, or NULL if this frame is generated */
     const char *first;
 } loop_rows[] = {
     { "plain", { 0 }, false, NULL },
@@ -118,9 +119,10 @@ struct loop {
     int n_chunks, *shot; /* [n_chunks] */
     const float *noise;
     float *latents, *keys;
-    /* keys of the last chunk, which the cache evicts if its window is two sinks and a chunk */
+    /* Keys of the last chunk. They are copied during its pass, because the cache evicts them if its
+     * window is two sinks and a chunk. */
     float *newest;
-    int64_t n_before; /* earlier tokens that the last chunk can see */
+    int64_t n_before; /* number of earlier tokens that the last chunk can see */
 };
 
 static enum kvr_status keep_newest(void *ctx, const struct kvr_cache_view *view)
@@ -291,7 +293,8 @@ enum kvr_status kvr_check_shots(struct kvr_checker *k)
 
 /* ---- adapters ----------------------------------------------------------------------------- */
 
-/* Checks a forward with a merged adapter. Its inputs are recorded in golden.safetensors. */
+/* Compares a forward pass of the model with the merged adapter. The inputs of this pass are in
+ * golden.safetensors. */
 static enum kvr_status forward_merged(struct kvr_checker *k, struct kvr_checker *golden)
 {
     const int n = k->c->frames_per_chunk;
@@ -388,7 +391,7 @@ static enum kvr_status check_solver_table(struct kvr_checker *k, const char *nam
     return KVR_OK;
 }
 
-/* A recorded run of the solver over given flows, with n values per step. */
+/* State of a UniPC run on recorded flows. A sample and a flow have n values. */
 struct solver_run {
     struct kvr_unipc u;
     int64_t n;
@@ -421,8 +424,9 @@ static void solver_step(struct solver_run *r, int i)
     solver_blend(r, kvr_unipc_predict(&r->u, i), r->from, r->x);
 }
 
-/* Checks a recorded run of the solver. For "run4", run4.x0 is the start, run4.flows [4, ...] are
- * the flows, and run4.states [4, ...] are the states after each step. */
+/* Repeats a recorded run of UniPC and compares its states. For "run4", run4.x0 is the initial
+ * sample, run4.flows [4, ...] are the flows, and run4.states [4, ...] are the states after each
+ * step. */
 static enum kvr_status check_solver_run(struct kvr_checker *k, const char *name)
 {
     char run[16], part[32];

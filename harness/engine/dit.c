@@ -1,5 +1,6 @@
 /* dit.c - the forward pass of the diffusion transformer: patch embedding, time embedding, blocks
- * and head. The network is causal Wan 2.1, with the reference's order of operations. */
+ * and head. The network is causal Wan 2.1. The order of operations is that of the reference
+ * implementation. */
 #include "harness/engine/dit_impl.h"
 
 #include <stdio.h>
@@ -9,12 +10,13 @@
 #include "harness/cache/rows.h"
 #include "methods/kernels/rope.h"
 
-/* Number of frames in the reference's table of time positions. */
+/* Number of time positions in the RoPE table of the reference implementation. */
 enum { MAX_FRAMES = 1024 };
 
 /* ---- pieces --------------------------------------------------------------------------- */
 
-/* Copies data to the host as F32 and passes it to the tap, if a tap is set. */
+/* Copies data to the host as F32 and passes it to the tap, a callback that observes tensors, if one
+ * is set. */
 static void show(struct kvr_dit *d, const char *name, const void *data, int64_t n, bool narrow)
 {
     const size_t n_bytes = (size_t)n * (narrow ? sizeof(kvr_bf16) : sizeof(float));
@@ -93,8 +95,8 @@ static enum kvr_status linear(struct kvr_dit *d, int64_t rows, const float *x,
 
 /* ---- norm, layers, residual ------------------------------------------------------------- */
 
-/* Applies a norm to x and then n linear layers to the result. The tap shows the norm's result as
- * `name`. */
+/* Applies a norm to x and then n linear layers to the result. The tap receives the result of the
+ * norm as tensor `name`. */
 static enum kvr_status begin(struct kvr_dit *d, int i, const char *name, const struct kvr_rows *r,
                              const struct kvr_flow_norm *norm, int n,
                              const struct kvr_linear *const *l, void *const *y)
@@ -124,8 +126,8 @@ static enum kvr_status begin_gelu(struct kvr_dit *d, int i, const char *name,
     return st;
 }
 
-/* Applies a linear layer and adds its gated result to x. The tap shows the layer's result as
- * `name`. */
+/* Applies a linear layer and adds its gated result to x. The tap receives the result of the layer
+ * as tensor `name`. */
 static enum kvr_status end(struct kvr_dit *d, int i, const char *name, const struct kvr_rows *r,
                            struct kvr_flow_in in, const struct kvr_linear *l, const float *gate)
 {
@@ -284,8 +286,8 @@ static enum kvr_status append(struct kvr_dit *d, const struct kvr_rows *r, struc
     return kvr_cache_append(cache, i, d->wide[0], d->wide[1]);
 }
 
-/* Defers the queries' RMSNorm and RoPE to the attention kernel, which applies them while loading.
- * The kernel computes the norm from sums of squares. */
+/* Prepares d->query, so that the attention kernel applies RMSNorm and RoPE to the queries while
+ * loading them. The inverse norms are computed here, from the sums of squares. */
 static void norm_later(struct kvr_dit *d, const struct kvr_rows *r, const float *w, bool rotates)
 {
     d->ops->query_inverses(d->dev, r->n, d->flow.squares, kvr_linear_squares(r->d), r->d, d->c->eps,
@@ -319,8 +321,8 @@ static enum kvr_status attention_inputs(struct kvr_dit *d, int i, const struct k
     const struct kvr_flow_norm norm = modulated(r, d->mod, 0, 6);
     const int64_t n = r->n * r->d;
     const bool later = d->flow.fuses && !d->tap && kvr_cache_attends_bf16(cache);
-    void *const q = d->flow.narrow && !later ? d->ctx : d->q; /* before the rotation */
-    void *k = d->k, *v = d->v;                                /* after it */
+    void *const q = d->flow.narrow && !later ? d->ctx : d->q; /* queries before RoPE */
+    void *k = d->k, *v = d->v;                                /* keys and values after RoPE */
     kvr_bf16 *there[2];
     const bool in_place = d->flow.narrow && kvr_cache_current(cache, &there[0], &there[1]);
 
@@ -335,7 +337,7 @@ static enum kvr_status attention_inputs(struct kvr_dit *d, int i, const struct k
     d->query = (struct kvr_query_norm){ 0 };
     if (later && d->flow.squared)
         norm_later(d, r, b->norm_q, true);
-    else if (later) { /* without a fused GEMM there are no sums of squares */
+    else if (later) { /* only a fused GEMM computes sums of squares */
         d->q = d->ctx;
         d->ctx = q;
     }
@@ -416,7 +418,7 @@ static enum kvr_status cross_attention(struct kvr_dit *d, int i, const struct kv
     if (later)
         done = d->ops->cross_attend_normed(d->dev, r, &d->cross[i], &d->cross_work, d->q, &d->query,
                                            d->ctx);
-    if (later && !done) /* the attention kernel does not normalize queries */
+    if (later && !done) /* no attention kernel that normalizes the queries was available */
         kvr_flow_rms(&d->flow, r, b->cross_norm_q, d->q);
     if (!done)
         st = cross_attend(d, i, r);
@@ -454,7 +456,7 @@ static enum kvr_status head(struct kvr_dit *d, const struct kvr_rows *r,
     return KVR_OK;
 }
 
-/* Embeds the patches of the latents in x. */
+/* Sets flow.x to the embeddings of the latents' patches. */
 static enum kvr_status embed_patches(struct kvr_dit *d, const struct kvr_rows *r,
                                      const struct kvr_patching *p, const float *latents)
 {
@@ -521,8 +523,8 @@ static enum kvr_status check_pass(const struct kvr_dit *d, const struct kvr_pass
     return KVR_OK;
 }
 
-/* Runs the device part of the forward pass. The host part has already written positions and
- * times. */
+/* Runs the forward pass on the device. The host has already written the RoPE angles and the
+ * sinusoids of the timesteps. */
 static enum kvr_status network(struct kvr_dit *d, struct kvr_cache *cache, const float *x,
                                const struct kvr_pass *pass, float *out)
 {
@@ -562,8 +564,8 @@ static enum kvr_status network(struct kvr_dit *d, struct kvr_cache *cache, const
 
 /* ---- graphs --------------------------------------------------------------------------- */
 
-/* Whether this forward pass repeats an earlier one of the same chunk, so that a graph can be
- * replayed. */
+/* Whether this forward pass runs the same operations on the same addresses as an earlier pass of
+ * its chunk, so that both can use one CUDA graph. */
 static bool repeats(struct kvr_dit *d, const struct kvr_cache *cache, const struct kvr_pass *pass)
 {
     if (!d->graphs || d->tap || d->reuse.on || d->recording.failed || pass->clean)
@@ -594,8 +596,8 @@ static enum kvr_status record(struct kvr_dit *d, struct kvr_cache *cache, const 
     return KVR_OK;
 }
 
-/* Runs the forward pass by a graph. If the pass cannot be captured, it runs without a graph and
- * reports its own errors. */
+/* Launches the CUDA graph of the forward pass, which is captured first if necessary. If the capture
+ * fails, the pass runs without a graph and reports its own errors. */
 static enum kvr_status network_by_graph(struct kvr_dit *d, struct kvr_cache *cache, const float *x,
                                         const struct kvr_pass *pass, float *out)
 {

@@ -8,7 +8,7 @@
 #include "methods/kernels/rope.h"
 
 struct carver {
-    char *base; /* NULL to compute only the size */
+    char *base; /* start of the memory, or NULL to compute only its size */
     size_t used;
 };
 
@@ -33,7 +33,8 @@ static void lay_out_rope(const struct kvr_dit *d, struct carver *a, struct kvr_d
     rope->sines = carve(a, N * (d->c->dim / d->c->n_heads / 2), sizeof(double));
 }
 
-/* Lays out the host buffers for data that the host computes and the device reads. */
+/* Assigns host memory to the RoPE angles and time sinusoids, which the host computes and the device
+ * reads. */
 static void lay_out_host(struct kvr_dit *d, struct carver *a)
 {
     lay_out_rope(d, a, &d->host_rope);

@@ -1,4 +1,4 @@
-/* draw.c - see draw.h for the formula. */
+/* draw.c - generates random weights. draw.h has the formula. */
 #include "harness/engine/draw.h"
 
 #include <math.h>
@@ -10,7 +10,8 @@
 
 const char *const kvr_draw_version = "uniform 1";
 
-/* Elements per task of a thread, a multiple of the generator's block. */
+/* Number of weights that a thread generates at a time, a multiple of the generator's block of
+ * numbers. */
 enum { PIECE = 1 << 16 };
 
 static const double bias_sd = 0.02;

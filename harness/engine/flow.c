@@ -47,7 +47,8 @@ static void norm_floats(struct kvr_flow *f, const struct kvr_rows *r,
         f->ops->norm_affine(f->dev, r, f->x, how->factor, how->shift, f->eps, f->y);
 }
 
-/* Applies a norm in one pass and writes the input of the next layer, or y if `shown`. */
+/* Applies a norm to BF16 activations in one kernel. The result is in the GEMM's input buffer or, if
+ * `shown` to a tap, in f->y. */
 static struct kvr_flow_in norm_narrow(struct kvr_flow *f, const struct kvr_rows *r,
                                       const struct kvr_flow_norm *how, bool shown)
 {
@@ -55,7 +56,7 @@ static struct kvr_flow_in norm_narrow(struct kvr_flow *f, const struct kvr_rows 
     kvr_bf16 *y = shown ? f->y : kvr_gemm_input(f->gemm, r->n, r->d);
 
     if (f->left.y == y)
-        kvr_flow_flush(f, r); /* the kernel's pointers are __restrict__ */
+        kvr_flow_flush(f, r); /* the kernel must not read and write one buffer */
     if (how->stride)
         f->ops->norm_modulate_bf16(f->dev, r, &f->left, f->x, how->shift, how->factor, how->stride,
                                    f->eps, y, columns);

@@ -22,8 +22,8 @@
 
 enum { TILE_M = 64, TILE_N = 384, MAX_THREADS = 64 };
 
-/* The primitive of a tile shape. A call sets the addresses of src and dst, so every thread has its
- * own src and dst. */
+/* A oneDNN matmul primitive for one tile shape. A thread sets the data addresses of the memory
+ * objects src and dst for each tile, so every thread has its own objects. */
 struct prim {
     int64_t m;
     int n, k, ld_y;
@@ -37,10 +37,10 @@ struct prim {
 struct gemm {
     struct kvr_gemm base;
     dnnl_engine_t engine;
-    int n_threads; /* largest team size */
+    int n_threads; /* maximum number of threads per call */
     dnnl_stream_t stream[MAX_THREADS];
     struct kvr_buf scratch[MAX_THREADS];
-    struct kvr_buf rounded; /* the input, rounded to BF16 */
+    struct kvr_buf rounded; /* input of the current call, rounded to BF16 */
     bool narrow;            /* input and weights are stored as BF16, otherwise as F32 */
     struct prim **prims;
     int n_prims, cap_prims;
@@ -461,7 +461,8 @@ static struct split split_rows(int64_t m)
     return s;
 }
 
-/* The primitives of a layer, by tile shape: {short, long} rows x {whole, last} columns. */
+/* Primitives p[longer][last] of a layer. `longer` is 1 for tiles with `rows` + 1 rows (struct
+ * split). `last` is 1 for the last tile of columns. */
 struct layer_prims {
     struct prim *p[2][2];
 };
@@ -530,7 +531,7 @@ static enum kvr_status run(struct kvr_gemm *base, int64_t m, const float *x, int
     struct layer_prims prims[KVR_LINEAR_MAX_FUSED];
     int64_t first[KVR_LINEAR_MAX_FUSED + 1] = { 0 };
     const struct split s = split_rows(m);
-    int n_threads, team, bad = 0; /* bit 0: a tile failed; bit 1: out of memory */
+    int n_threads, team, bad = 0; /* bad: bit 0 if a tile failed, bit 1 if memory was exhausted */
 
     KVR_TRY(reserve_rounded(g, m, l[0]->k));
     if (g->narrow)
@@ -546,7 +547,8 @@ static enum kvr_status run(struct kvr_gemm *base, int64_t m, const float *x, int
     n_threads = omp_get_max_threads();
     team = n_threads < g->n_threads ? n_threads : g->n_threads;
     if (first[n_layers] == 1)
-        /* the team is not resized otherwise, since some runtimes then rebuild their threads */
+        /* Other team sizes stay unchanged, because some OpenMP runtimes recreate their threads
+         * after a change. */
         team = 1;
     if (team == 1)
         one_thread();

@@ -15,7 +15,8 @@ struct golden {
     struct kvr_cache *cache;
     struct kvr_tensor tokens, noise, frames;
     int n_prompts, n_chunks;
-    /* tolerance of all chunks; of the first two chunks (one in BF16) */
+    /* error bounds: `all` for all chunks, `first` for the first two chunks (in BF16, for the
+     * first) */
     struct kvr_tolerance all, first;
     struct kvr_buf latents, prompt;
     int index; /* index of the current prompt */
@@ -33,10 +34,11 @@ static enum kvr_status noise(void *ctx, int chunk, int step, int frame0, int n_f
     return KVR_OK;
 }
 
-/* In F32, another form of GELU changes frames by 2e-4 after two chunks and by 1.3e-3 after seven
- * chunks. A wrong formula changes frames by more than 1e-2. In BF16 the bound is twice the distance
- * between PyTorch's BF16 and F32 rollouts in the first chunk, which is 9.3e-3 for models/nano.
- * Later chunks diverge: the distance over all seven chunks is 0.29. */
+/* Bound of the relative L2 error of the first chunk in BF16. It is twice the distance between
+ * PyTorch's BF16 and F32 rollouts in the first chunk, which is 9.3e-3 for models/nano. Later chunks
+ * diverge: this distance is 0.29 over all seven chunks. The F32 bounds below allow for another form
+ * of GELU, which changes frames by 2e-4 after two chunks and by 1.3e-3 after seven chunks. A wrong
+ * formula changes frames by more than 1e-2. */
 #define BF16_FIRST_CHUNK 1.9e-2
 
 static enum kvr_status read_tolerances(struct golden *g)
@@ -120,7 +122,7 @@ static enum kvr_status open_all(struct golden *g)
                          (size_t)c->text_len * (size_t)c->text_dim * sizeof(float));
 }
 
-/* Compares the first n chunks of the current prompt's rollout with the recorded ones. */
+/* Compares the first n chunks of the current prompt's rollout with the recorded chunks. */
 static enum kvr_status compare(struct golden *g, const char *what, int n,
                                const struct kvr_tolerance *tol)
 {

@@ -23,7 +23,7 @@ struct kvr_lm {
     float *x, *n, *q, *o; /* [T,d] */
     float *k, *v;         /* [T,n_kv_heads,D] */
     float *gate, *up;     /* [T,f] */
-    struct kvr_buf rope;  /* cosines and sines [T,D/2], in double */
+    struct kvr_buf rope;  /* RoPE angles: F64 cosines and sines, [T,D/2] each */
     struct kvr_phases *phases;
     kvr_lm_keep_fn *keep;
     void *keep_ctx;
@@ -116,7 +116,7 @@ void kvr_lm_keep(struct kvr_lm *lm, kvr_lm_keep_fn *fn, void *ctx)
     lm->keep_ctx = ctx;
 }
 
-/* Computes cosines and sines of positions [first, first + n). */
+/* Computes the cosines and sines of the RoPE angles for positions [first, first + n). */
 static void find_turns(struct kvr_lm *lm, int first, int n)
 {
     const int half = lm->head_dim / 2;

@@ -31,7 +31,7 @@ static enum kvr_status same_int(const struct loader *l, const char *key, int64_t
     return KVR_OK;
 }
 
-/* Checks a metadata value that files store as F32. */
+/* Checks that a metadata value equals `want`. Both are compared as F32, the type in the file. */
 static enum kvr_status same_real(const struct loader *l, const char *key, double want)
 {
     double v = 0;

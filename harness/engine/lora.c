@@ -11,7 +11,7 @@
 
 enum { A, B, HALVES };
 
-/* The two factors of one weight's update. */
+/* The factors A and B of the update scale B A of one weight. */
 struct pair {
     char *name; /* the weight's name */
     const struct kvr_weight *half[HALVES];
@@ -183,8 +183,8 @@ void kvr_lora_close(struct kvr_lora **pa)
     *pa = NULL;
 }
 
-/* Computes w [n,k] += scale b a. The sum over the rank has a fixed order, and one thread computes a
- * whole row. */
+/* Computes w [n,k] += scale b [n,rank] a [rank,k]. One thread computes a whole row and sums over
+ * the rank in order, so the result does not depend on the number of threads. */
 static void add_product(float *w, const float *a, const float *b, int64_t n, int64_t k, int rank,
                         float scale)
 {

@@ -1,7 +1,7 @@
 /* model.c - loads a model folder into packed weights. Weights are found under Wan's names or under
  * other programs' names (harness/files/weights/names.def). The file must have every tensor of the
  * configuration with its shape, and no other tensor of the model. Random weights are generated one
- * tensor at a time, so the host has only one unpacked tensor in memory. */
+ * tensor at a time, so only one unpacked tensor is in memory. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,9 +19,9 @@ enum { NAME_MAX_LEN = 256, VECTORS_PER_BLOCK = 7 };
 
 struct loader {
     struct kvr_model *m;
-    struct kvr_weights *file;    /* NULL: weights are drawn */
+    struct kvr_weights *file;    /* file of weights; NULL: the weights are random */
     struct kvr_lora *lora;       /* NULL: no adapter */
-    bool *used;                  /* [tensors in the file] */
+    bool *used;                  /* whether each tensor of the file has been found */
     struct kvr_buf weight, bias; /* the current tensor as F32, before packing */
     bool look;                   /* only check names and shapes, without reading weights */
 };
@@ -46,7 +46,8 @@ static void loader_close(struct loader *l)
     kvr_weights_close(&l->file);
 }
 
-/* Finds tensor `name` with exactly this shape and a floating-point type. */
+/* Finds tensor `name` in the file, and checks that it has exactly this shape and a floating-point
+ * type. */
 static enum kvr_status find(struct loader *l, const char *name, int n_dims, const int64_t *shape,
                             const struct kvr_weight **out)
 {
@@ -243,11 +244,11 @@ struct paths {
     char *lora; /* NULL: none */
 };
 
-/* State of a hash over the hashes of several files. */
+/* State of a hash that is computed from the hashes of several files. */
 struct files_hash {
     struct kvr_sha256 h;
-    /* If `cheap`, large files are not read. If the hash of such a file is not stored, the result is
-     * unknown. */
+    /* `cheap`: large files are not read, so only remembered hashes of them are used. `unknown`: a
+     * large file has no remembered hash. */
     bool cheap, unknown;
 };
 
@@ -263,14 +264,15 @@ static enum kvr_status hash_file(struct files_hash *f, const char *path)
     return kvr_sha256_add(&f->h, hex, strlen(hex));
 }
 
-/* Whether the files of the requested decoder are missing, which a plan of memory tolerates. */
+/* Whether a decoder other than the VAE was requested whose file is missing. Only a memory plan
+ * allows this. */
 static bool lacks_decoder(const struct kvr_model *m)
 {
     return m->decoder != KVR_DECODER_VAE && !m->vae;
 }
 
-/* Hashes config, weights, adapter, prompt table and decoder, in this order. Random weights are
- * identified by the config and by the version of the random generation. */
+/* Hashes config, weights, adapter, prompt table and decoder, in this order. For random weights, the
+ * version of their generator is hashed instead of a file. */
 static enum kvr_status hash_files(struct kvr_model *m, const struct paths *p, bool cheap)
 {
     struct files_hash f = { .cheap = cheap };
@@ -308,8 +310,8 @@ static enum kvr_status stamp_file(struct kvr_sha256 *h, const char *path, bool *
     return kvr_sha256_add(h, "\n", 1);
 }
 
-/* Computes a stamp of the files of hash_files(). `out` [KVR_SHA256_HEX] is empty if a file could
- * change without a change of its stamp. */
+/* Computes the hash of the stamps (inode, size and times) of the files that hash_files() hashes.
+ * `out` [KVR_SHA256_HEX] is empty if a file could change without a change of its stamp. */
 static enum kvr_status stamp_files(const struct kvr_model *m, const struct paths *p, char *out)
 {
     struct kvr_sha256 h;
@@ -334,8 +336,9 @@ static enum kvr_status stamp_files(const struct kvr_model *m, const struct paths
     return kvr_sha256_close(&h, out);
 }
 
-/* Computes the model's hash. It describes the loaded bytes if the files have not changed since
- * `before`, a stamp that was computed before the files were opened. */
+/* Computes the hash of the model's files. `before` is their stamp from before they were opened. If
+ * the stamp has not changed since, the hash belongs to the loaded bytes. Otherwise m->stamp is
+ * empty. */
 static enum kvr_status identify(struct kvr_model *m, const struct paths *p, const char *before,
                                 const struct kvr_model_use *use)
 {
@@ -368,7 +371,8 @@ static enum kvr_status lm_paths_make(struct paths *p, const char *dir,
     return KVR_OK;
 }
 
-/* Returns the path of the first existing file of `names`, or of `otherwise`, which may be NULL. */
+/* Sets *out to the path of the first file of `names` that exists in `dir`. If none exists, *out is
+ * the path of `otherwise`, or NULL if `otherwise` is NULL. */
 static enum kvr_status first_there(const char *dir, const char *const *names, const char *otherwise,
                                    char **out)
 {
@@ -390,8 +394,8 @@ static enum kvr_status first_there(const char *dir, const char *const *names, co
     return *out ? KVR_OK : kvr_fail(KVR_ENOMEM, "%s: out of memory", dir);
 }
 
-/* Names of weight files in order of precedence. Checkpoints come first, because Wan's folders also
- * contain the teacher's weights. */
+/* Names of weight files in order of precedence. Checkpoints of distilled models come first, because
+ * Wan's folders also contain the teacher's weights, diffusion_pytorch_model.safetensors. */
 static const char *const weights_names[] = { "dit.safetensors",
                                              "dit.pt",
                                              "self_forcing_dmd.pt",
@@ -408,7 +412,7 @@ const char *const kvr_decoder_names[] = { "vae", "taehv", NULL };
 static_assert(sizeof kvr_decoder_names / sizeof *kvr_decoder_names == KVR_N_DECODERS + 1,
               "a name for each");
 
-/* Reports that none of the files `names` exists: "DIR: WHAT: none of A, B, C is there". */
+/* Reports that none of the files `names` exists in `dir`. `what` is a prefix of the message. */
 static enum kvr_status fail_none(const char *dir, const char *what, const char *const *names)
 {
     char list[256];
@@ -467,8 +471,8 @@ enum kvr_status kvr_decoder_parse(const char *name, enum kvr_decoder_kind *out)
                     kvr_decoder_names[KVR_DECODER_VAE], kvr_decoder_names[KVR_DECODER_TAEHV]);
 }
 
-/* Finds the decoder. The model's default decoder may be missing. Then its cost is known, but it
- * cannot decode pixels. */
+/* Finds the file of the requested decoder. The file of the default decoder, the VAE, may be
+ * missing. Then the cost of the VAE is known, but it cannot decode pixels. */
 static enum kvr_status find_decoder(struct kvr_model *m, const char *dir,
                                     const struct kvr_model_use *use)
 {
