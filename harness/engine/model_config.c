@@ -152,8 +152,9 @@ static enum kvr_status read_patch(const struct reader *r, struct kvr_model_confi
     return KVR_OK;
 }
 
-/* Reads the sampler. "sampling_steps" is the number of UniPC steps. "denoising_steps" lists the
- * timesteps of the re-noising sampler. A config has one of these keys, or names the sampler. */
+/* Reads the key "sampler". If it is absent, the sampler is UniPC in a config with "sampling_steps",
+ * the number of UniPC steps. In a config with "denoising_steps", a list of timesteps, it is the
+ * re-noising sampler. */
 static enum kvr_status read_sampler(const struct reader *r, struct kvr_model_config *c)
 {
     int sampler = has(r, "sampling_steps") && !has(r, "denoising_steps") ? KVR_SAMPLER_UNIPC
@@ -303,8 +304,7 @@ static enum kvr_status read_lm_file(const struct reader *r, struct kvr_model_con
 }
 
 /* Reads the key "lora": {"file": FILE, "rank": r, "alpha": a}, an adapter that is merged into the
- * weights on loading. Without "file", the rank and alpha are those of an adapter that the user
- * gives. */
+ * weights on loading. Without "file", rank and alpha apply to an adapter that the user selects. */
 static enum kvr_status read_lora(const struct reader *r, struct kvr_model_config *c)
 {
     const char *file = NULL;
@@ -334,8 +334,8 @@ static enum kvr_status read_lora(const struct reader *r, struct kvr_model_config
     return keep_text(file, &c->lora.file);
 }
 
-/* Reads the config of a language model, in which a frame is a token and no denoising steps
- * exist. */
+/* Reads the config of a language model. A chunk is a latent frame of one token, which one pass
+ * computes. */
 static enum kvr_status read_lm(const struct reader *r, struct kvr_model_config *c)
 {
     c->is_lm = true;
@@ -378,7 +378,7 @@ static enum kvr_status read_all(const struct reader *r, struct kvr_model_config 
     return read_lora(r, c);
 }
 
-/* Fills in missing keys for Wan2.2-TI2V-5B in the configuration of LongLive 2.0, at 704x1280
+/* Sets the missing keys in the config of Wan2.2-TI2V-5B to their values in LongLive 2.0 at 704x1280
  * pixels. */
 static enum kvr_status fill_ti2v(json_t *root, const char *path)
 {

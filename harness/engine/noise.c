@@ -28,9 +28,10 @@ static double whole_of(double magnitude)
     return 1 / sqrt(1 + magnitude * magnitude);
 }
 
-/* Perturbs x [n_elems] by the jitter stream (a, step), from element `first` of the stream on. For
- * initial noise, a is the frame and step is 0. For later noise, a is the chunk and step begins at
- * 1. */
+/* Perturbs the noise x [n_elems] by normal numbers eta: x becomes (x + magnitude eta) / sqrt(1 +
+ * magnitude^2). eta is the stream (a, step) of the generator, from element `first` on. For initial
+ * noise, a is the frame, and step is 0. For noise between denoising steps, a is the chunk, and step
+ * is 1 or more. */
 static void move(const struct kvr_noise *n, uint32_t a, int step, uint64_t first, float *x,
                  int64_t n_elems)
 {

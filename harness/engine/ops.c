@@ -1,4 +1,5 @@
-/* ops.c - functions that the variants of ops_isa.c share: layouts and RoPE angles. */
+/* ops.c - functions that all instruction-set variants of ops_isa.c share: layouts and RoPE
+ * angles. */
 #include "harness/engine/ops.h"
 
 #include <math.h>

@@ -12,7 +12,7 @@ enum {
     TILE = KVR_ATTEND_TILE,
     WIDE = KVR_BF16_GROUP * TILE, /* keys per softmax call */
     MAX_D = KVR_CROSS_BF16_WIDEST,
-    WORTH_A_TEAM = 1 << 16 /* minimum values for which several threads are faster */
+    WORTH_A_TEAM = 1 << 16 /* minimum number of query elements for several threads */
 };
 
 bool kvr_cross_tiles(const struct kvr_cross *c)
@@ -93,7 +93,7 @@ static void attend_rows(const struct kvr_cross *c, int h, int m, int64_t width, 
         sum[i] = 0;
     }
     memset(acc, 0, (size_t)(m * dp) * sizeof *acc);
-    for (int j = 0; j < KVR_BF16_STEP; j++) /* masks the padding in the last step of keys */
+    for (int j = 0; j < KVR_BF16_STEP; j++) /* masks padding among the last KVR_BF16_STEP keys */
         bias[j] = deep - KVR_BF16_STEP + j < n ? 0 : -INFINITY;
     for (int t = 0; t < deep; t += WIDE) {
         const int here = deep - t < WIDE ? deep - t : WIDE;

@@ -1,5 +1,5 @@
-/* ops_exact.c - the sampler's arithmetic. It is a separate file because the compiler may not fuse
- * products and sums here: CPU and GPU must give the same bytes. */
+/* ops_exact.c - the sampler's arithmetic. The file is compiled without fused multiply-add
+ * instructions, so that CPU and GPU compute the same bytes. */
 #include "harness/engine/ops.h"
 
 void kvr_x0_from_flow(int64_t n, const float *x, const float *flow, float sigma, float *x0)

@@ -115,8 +115,8 @@ static void rms_norm(struct kvr_dev *dev, const struct kvr_rows *r, const float 
 
 #if KVR_ISA_AVX2
 /* Rotates PAIRS channel pairs, from v on, in every head of a token, so that the angles are loaded
- * once. The result (a cos - b sin, a sin + b cos) is computed as x cos + swapped(x) (-sin, sin,
- * ...), where x is (a, b, ...). */
+ * once. With x = (a, b, ...) and swapped(x) = (b, a, ...), the result (a cos - b sin, a sin + b
+ * cos, ...) is x cos + swapped(x) (-sin, sin, ...). */
 INLINE void rotate_pairs(int n_heads, int head_dim, const double *co, const double *si, float *v)
 {
     halves ones;

@@ -1,5 +1,5 @@
-/* reuse.c - decides when a denoising step is skipped, and supplies the stored residual in its
- * place. */
+/* reuse.c - decides in which denoising steps the transformer blocks are skipped, and adds the
+ * stored residual in their place. */
 #include "harness/engine/reuse.h"
 
 enum kvr_status kvr_reuse_open(struct kvr_reuse *r, struct kvr_dev *dev, double threshold,
@@ -28,7 +28,8 @@ void kvr_reuse_close(struct kvr_reuse *r)
     *r = (struct kvr_reuse){ 0 };
 }
 
-/* Computes the relative change mean|x - before| / mean|before|. */
+/* Computes the relative change of the blocks' input x since the previous step, mean|x - before| /
+ * mean|before|. */
 static enum kvr_status relative_l1(const struct kvr_reuse *r, const float *x, double *out)
 {
     double sums[2 * KVR_OPS_L1_PARTS], change = 0, size = 0;

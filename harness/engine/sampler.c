@@ -1,6 +1,6 @@
-/* sampler.c - denoises chunks. A chunk takes a few denoising steps. A step predicts x0 and then
- * re-noises x0 or integrates it by UniPC. A cache-update pass then writes the chunk's K and V to
- * the cache. */
+/* sampler.c - denoises chunks. Each chunk is denoised in a few steps. A step predicts x0, and then
+ * computes the next sample by adding noise to x0 or by UniPC. A cache-update pass then writes the
+ * chunk's K and V to the cache. */
 #include "harness/engine/sampler.h"
 
 #include <math.h>
@@ -18,16 +18,16 @@ struct run {
     kvr_noise_fn *noise;
     void *noise_ctx;
     const struct kvr_sample_hooks *hooks;
-    int64_t frame_elems, n;    /* values per frame; values per chunk */
-    float *x, *x0, *out, *eps; /* in device memory */
+    int64_t frame_elems, n;    /* latent values per frame and per chunk */
+    float *x, *x0, *out, *eps; /* sample, predicted x0, flow and noise [n], in device memory */
     struct kvr_unipc unipc;
-    /* State of UniPC: the sample from which x was predicted, and x0 of this chunk's last steps,
-     * newest first. */
+    /* State of UniPC: the sample `from` which x was predicted, and x0 of the chunk's last three
+     * steps in m, newest first. */
     float *from, *m[3];
-    float *first;   /* the given first frame [frame_elems], or NULL */
-    int32_t *flag;  /* device memory, set if a value is not finite */
-    float *history; /* the committed latents [chunks, n] on the host, or NULL */
-    float *host;    /* [n], or NULL on the CPU, whose memory is host memory */
+    float *first;   /* given first frame of the video [frame_elems], or NULL if it is generated */
+    int32_t *flag;  /* nonzero if a value of x0 is not finite, in device memory */
+    float *history; /* latents of all finished chunks [chunks, n] in host memory, or NULL */
+    float *host;    /* host copy of x0 or of noise [n], or NULL if the device is the CPU */
 };
 
 static enum kvr_status forward(struct run *r, const struct kvr_pass *pass, const float *x, float t,
@@ -116,7 +116,7 @@ static enum kvr_status show_step(const struct run *r, const struct kvr_pass *pas
     return r->hooks->step(r->hooks->ctx, pass->chunk, pass->index, x0, pass->n_frames);
 }
 
-/* Reads the values that replace this step's x0 (forcing) into `to`. */
+/* Reads into `to` the teacher's x0 of this step, which replaces the predicted x0 (forcing). */
 static enum kvr_status take_forced(struct run *r, const struct kvr_pass *pass, int step, float *to)
 {
     float *at = r->host ? r->host : to;
@@ -125,14 +125,15 @@ static enum kvr_status take_forced(struct run *r, const struct kvr_pass *pass, i
     return hand_over(r, to, at);
 }
 
-/* Computes the next step's sample: x0, or the teacher's x0 if `forced`, plus fresh noise. */
+/* Computes the sample of the next step, (1 - sigma) x0 + sigma eps, with new noise eps. If
+ * `forced`, x0 is the teacher's x0. */
 static enum kvr_status renoise(struct run *r, const struct kvr_pass *pass, bool forced)
 {
     const int step = pass->index;
 
     KVR_TRY(draw(r, pass, step, r->eps));
     if (forced)
-        /* r->out is free, since x0 has been computed */
+        /* r->out is unused, since x0 has been computed */
         KVR_TRY(take_forced(r, pass, step, r->out));
     r->ops->renoise(r->dev, r->n, forced ? r->out : r->x0, r->eps, r->schedule.renoise[step + 1],
                     r->x);
@@ -266,8 +267,8 @@ static bool recaches(const struct run *r)
     return r->hooks && r->hooks->shots.of_chunk && r->hooks->shots.on_switch == KVR_SWITCH_RECACHE;
 }
 
-/* Runs the cache-update pass again, with the current prompt, for the earlier chunks that passes of
- * `chunk` can see. */
+/* Clears the cache, and runs the cache-update pass with the current prompt for each earlier chunk
+ * that is in the window of `chunk`. */
 static enum kvr_status recache(struct run *r, int chunk)
 {
     const int n = r->c->frames_per_chunk;
@@ -311,7 +312,7 @@ static enum kvr_status sample_chunk(struct run *r, int chunk)
     else
         KVR_TRY(denoise(r, &pass));
     if (r->hooks && r->hooks->forced && !given && !r->hooks->last_step) {
-        committed = r->x; /* x is free, since its noise has been used */
+        committed = r->x; /* the sample in r->x is no longer needed */
         KVR_TRY(take_forced(r, &pass, r->schedule.n_steps - 1, r->x));
     }
     if (given || !last_step_stays(r))

@@ -11,9 +11,10 @@
 
 enum { TABLE = 1000 };
 
-/* Returns u_i = 1 - i/1000, with the reference's F32 rounding: a base every 8 entries, counted from
- * the nearer end of the table, plus a multiple of the step. This order of rounding gives the
- * recorded tables. Another order changes sigma by up to 2e-7 and a timestep by up to 2e-4. */
+/* Returns u_i = 1 - i/1000 with the F32 rounding of the reference implementation. Every eighth
+ * entry is computed from the nearer end of the table. The seven entries after it add multiples of
+ * the step. This rounding reproduces the recorded tables. Another order changes sigma by up to 2e-7
+ * and a timestep by up to 2e-4. */
 static float grid(int i)
 {
     const float step = -1.0f / TABLE;
@@ -24,7 +25,7 @@ static float grid(int i)
     return base + (float)(i - first) * step;
 }
 
-/* First entry u of the table of LightX2V. */
+/* First entry u_0 of LightX2V's table, whose timesteps are truncated to integers. */
 static const float whole_begin = 0.999f;
 
 static void make_table(struct kvr_schedule *s, const struct kvr_model_config *c)
@@ -140,7 +141,7 @@ static bool parse_shift(const char **text, double *shift)
     return true;
 }
 
-/* shift 0: not given. */
+/* Parses a list of denoising steps after an optional shift. Without a shift, out->shift is 0. */
 static bool parse_list(const char *text, struct named *out)
 {
     int n = 0;

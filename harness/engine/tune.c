@@ -23,11 +23,11 @@ struct entry {
 };
 
 struct kvr_tune {
-    char *path; /* NULL without a folder for cached files */
+    char *path; /* tuning file, or NULL if no folder for cached files exists */
     char head[LINE], why[LINE], words[3 * LINE];
     struct entry *entry;
     int n, cap, n_kept; /* n_kept: number of entries that this process added */
-    bool written;       /* the file exists with this header */
+    bool written;       /* the file exists and begins with `head` */
 };
 
 static enum kvr_status add(struct kvr_tune *t, const char *what, int choice)
@@ -47,7 +47,7 @@ static enum kvr_status add(struct kvr_tune *t, const char *what, int choice)
     return KVR_OK;
 }
 
-/* "WHAT = CHOICE MICROSECONDS\n" */
+/* Parses a line "WHAT = CHOICE MICROSECONDS\n". Returns false if it is damaged. */
 static bool read_line(char *line, struct entry *e)
 {
     char *equals = strstr(line, " = "), *end;
@@ -154,7 +154,8 @@ bool kvr_tune_find(const struct kvr_tune *t, const char *what, int *choice)
     return false;
 }
 
-/* Writes a new file and renames it, so that no process reads a file without its header. */
+/* Writes the header to a temporary file and renames this file, so that no process reads a file
+ * without its header. */
 static bool begin_file(struct kvr_tune *t)
 {
     struct kvr_out *o;

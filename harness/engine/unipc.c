@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Largest sigma of the training schedule, which has 1000 points and omits the point 1. Wan's
- * scheduler stores this sigma as F32, which is 1.3e-8 above 0.999. This prevents integer timesteps,
- * such as 666 of a schedule with 6 steps, from being truncated to 665. */
+/* Largest of the 1000 sigmas of the training schedule, 0.999. Wan's scheduler stores it as F32,
+ * which is 1.3e-8 larger than 0.999. Otherwise timesteps that are integers, such as 666 in a
+ * schedule of 6 steps, would be truncated to 665. */
 static const double sigma_max = (double)0.999F;
 
 void kvr_unipc_make(struct kvr_unipc *u, int n_steps, double shift)
@@ -29,7 +29,7 @@ static double lambda(const struct kvr_unipc *u, int i)
     return log(1 - u->sigma[i]) - log(u->sigma[i]);
 }
 
-/* Returns the order of the prediction from step i to step i + 1. */
+/* Returns the order (1 or 2) of the UniPC predictor from step i to step i + 1. */
 static int order(const struct kvr_unipc *u, int i)
 {
     return i == 0 || i == u->n_steps - 1 ? 1 : 2;
@@ -47,7 +47,7 @@ struct kvr_unipc_weights kvr_unipc_predict(const struct kvr_unipc *u, int i)
     e = expm1(-h);
     if (order(u, i) == 1)
         return (struct kvr_unipc_weights){ .x = sigma / u->sigma[i], .now = -alpha * e };
-    /* coefficient of (m_(i-1) - m_i) / r */
+    /* coefficient of m_(i-1) - m_i, where m_i is x0 of step i */
     half = -alpha * e / 2 * h / (lambda(u, i - 1) - lambda(u, i));
     return (struct kvr_unipc_weights){ .x = sigma / u->sigma[i],
                                        .now = -alpha * e - half,
@@ -67,7 +67,8 @@ struct kvr_unipc_weights kvr_unipc_correct(const struct kvr_unipc *u, int i)
         w.before -= w.now;
         return w;
     }
-    /* rho_old + rho_new = b1 and r rho_old + rho_new = b2 make the step exact for m of degree 2 */
+    /* The corrector is exact for x0 of degree 2 in lambda if rho_old + rho_new = b1 and r rho_old +
+     * rho_new = b2. */
     r = (lambda(u, i - 2) - lambda(u, i - 1)) / h;
     b1 = (e / -h - 1) / e;
     b2 = 2 * ((e / -h - 1) / -h - 0.5) / e;
