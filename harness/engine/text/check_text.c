@@ -13,15 +13,15 @@
 #include "harness/engine/text/umt5.h"
 #include "harness/files/weights/weights.h"
 
-/* Embeddings computed in F32 differ from F64 by 2.2e-7. Embeddings of BF16 weights differ from
- * those of unrounded weights by 4.6e-3, so recordings of unrounded weights are checked with the
- * bound of BF16. */
+/* Bounds of the relative L2 error of embeddings. `parity` is for equal weights, where F32
+ * arithmetic differs from F64 by 2.2e-7. `rounded` is for an encoder with BF16 weights and a
+ * recording with unrounded weights, which differ by 4.6e-3. */
 static const struct kvr_tolerance parity = { 1e-5, INFINITY };
 static const struct kvr_tolerance rounded = { 2e-2, INFINITY };
 
 static const struct row {
     const char *ids, *mask, *out;
-    bool bf16; /* recorded with BF16 weights */
+    bool bf16; /* the embeddings were recorded with BF16 weights */
 } rows[] = {
     { "ids", "mask", "out", false },
     { "ids", "mask", "prompt_embeds", false },
@@ -131,7 +131,7 @@ static enum kvr_status check_row(struct kvr_check_report *r, struct kvr_st *f, s
     return st;
 }
 
-/* Determines whether the weights are rounded to BF16. */
+/* Sets *out to whether the encoder's weights are stored as BF16. */
 static enum kvr_status is_rounded(const char *path, bool *out)
 {
     const struct kvr_weight *t;
@@ -144,8 +144,9 @@ static enum kvr_status is_rounded(const char *path, bool *out)
     return KVR_OK;
 }
 
-/* Checks an encoder. If `alone`, no other encoder exists, so recordings of unrounded weights are
- * compared too. */
+/* Compares an encoder with the recordings of its type of weights. If `alone`, the folder has no
+ * other encoder. Then an encoder with BF16 weights is also compared with the recordings of
+ * unrounded weights. */
 static enum kvr_status check_encoder(struct kvr_check_report *r, struct kvr_st *f,
                                      struct kvr_dev *dev, const char *path, bool alone)
 {

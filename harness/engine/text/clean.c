@@ -1,5 +1,5 @@
-/* clean.c - repairs text. Every repair writes a new text, which is fast enough for short texts with
- * few repairs. */
+/* clean.c - repairs the text of prompts (clean.h). Every repair writes a new text, which is fast
+ * enough for short texts. */
 #include "harness/engine/text/clean.h"
 
 #include <stdlib.h>
@@ -24,8 +24,9 @@ static int byte_of(uint32_t c, bool latin)
     return -1;
 }
 
-/* Encodes the characters of `from` as bytes. If the bytes are valid UTF-8 with a character beyond
- * ASCII, `to` becomes the decoded text and *did becomes true. */
+/* Encodes the characters of `from` as bytes of Windows-1252, or of Latin-1 if `latin`. If the bytes
+ * are valid UTF-8 with a character beyond ASCII, `to` becomes the text that they encode, and *did
+ * becomes true. */
 static enum kvr_status reread(struct kvr_points *to, const struct kvr_points *from, bool latin,
                               bool *did)
 {
@@ -143,8 +144,8 @@ static enum kvr_status fix_line_ends(struct kvr_points *to, const struct kvr_poi
     return KVR_OK;
 }
 
-/* Returns the length of an escape sequence (ESC [, digits and semicolons, a letter), or 0 without
- * such a sequence. */
+/* Returns the length of the escape sequence at `at` (ESC [, digits and semicolons, a letter), or 0
+ * if no such sequence begins there. */
 static size_t escape_at(const uint32_t *at, size_t n)
 {
     size_t i = 2;

@@ -23,9 +23,9 @@ struct embedder {
     struct kvr_dev *dev;
     struct kvr_umt5 *encoder;
     struct kvr_tokenizer *tokenizer;
-    struct kvr_umt5_text *text; /* [n]; ids are in `ids` */
+    struct kvr_umt5_text *text; /* tokens of each prompt [n]; the token ids are in `ids` */
     int *ids;                   /* [n, max_tokens] */
-    float *rows;                /* embeddings of all texts */
+    float *rows;                /* embeddings of all prompts */
     struct kvr_st_item *item;   /* [n] */
     int64_t n_tokens;
 };

@@ -62,8 +62,8 @@ static enum kvr_status add_number(struct kvr_points *to, uint32_t c)
     return is_no_character(c) ? KVR_OK : kvr_points_add(to, c);
 }
 
-/* Returns the length of a numeric reference such as "&#65;" or "&#x41;" at `at`, including the
- * semicolon, or 0 without a reference. *c becomes the character. */
+/* Returns the length of the numeric reference at `at`, such as "&#65;" or "&#x41;", or 0 if no
+ * reference begins there. *closed is true if it ends in a semicolon. *c becomes the character. */
 static size_t number_at(const uint32_t *at, size_t n, uint32_t *c, bool *closed)
 {
     const bool hex = n > 2 && (at[2] == 'x' || at[2] == 'X');
@@ -82,8 +82,8 @@ static size_t number_at(const uint32_t *at, size_t n, uint32_t *c, bool *closed)
     return *closed ? i + 1 : i;
 }
 
-/* Reads a possible name after the ampersand: up to `most` characters, then an optional
- * semicolon. */
+/* Copies the possible name of a reference after its ampersand: up to `most` characters, and a
+ * semicolon if it follows. Returns the length of the name. */
 static size_t name_at(const uint32_t *at, size_t n, size_t most, char name[MAX_NAME + 2])
 {
     size_t i = 1;
@@ -137,8 +137,8 @@ enum kvr_status kvr_html_unescape(struct kvr_points *to, const struct kvr_points
     return KVR_OK;
 }
 
-/* Returns the length of a reference that consists of an optional '#', up to 24 letters and digits,
- * and a semicolon, or 0 without a reference. */
+/* Returns the length of a reference that consists of '&', an optional '#', up to 24 letters and
+ * digits, and a semicolon. Returns 0 if no such reference begins at `at`. */
 static size_t whole_at(const uint32_t *at, size_t n, char name[MAX_WHOLE + 2])
 {
     const size_t from = n > 1 && at[1] == '#' ? 2 : 1;

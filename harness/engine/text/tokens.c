@@ -1,5 +1,5 @@
-/* tokens.c - converts the ids of sentencepiece to those of Wan's tokenizer: a run of byte pieces
- * becomes one unknown id, and the end token is appended. */
+/* tokens.c - converts the ids of sentencepiece to those of Wan's tokenizer. Consecutive byte pieces
+ * become one unknown token, and the end token is appended. */
 #include "harness/engine/text/tokens.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* umt5.c - the umT5 text encoder. It reads one matrix of one layer at a time, because a full-size
- * matrix takes 168 MB in F32, and its packed or device copy another 168 MB. */
+/* umt5.c - the umT5 text encoder. It reads one weight matrix at a time. A matrix of the full-size
+ * encoder takes 168 MB in F32, and its packed copy, or its copy on the device, another 168 MB. */
 #include "harness/engine/text/umt5.h"
 
 #include <math.h>
@@ -26,15 +26,15 @@ struct kvr_umt5 {
     void *tap_ctx;
 };
 
-/* State of a call, with buffers for all tokens of the call. */
+/* State of a call of kvr_umt5_encode(), with buffers for the tokens of all its texts. */
 struct work {
     struct kvr_umt5 *e;
     const struct kvr_umt5_text *texts;
     int n_texts, longest;
-    int64_t n; /* tokens */
+    int64_t n; /* number of tokens of all texts */
     int layer; /* current layer, or -1 after the last layer */
     struct kvr_buf buf, scores;
-    struct kvr_buf near;    /* [heads, 2 longest - 1], the layer's position biases by distance */
+    struct kvr_buf near;    /* position biases of the layer by distance, [heads, 2 longest - 1] */
     float *x, *h;           /* [n, dim] */
     float *q, *k, *v, *ctx; /* [n, attention] */
     float *gate, *up;       /* [n, ffn], in the memory of q */
@@ -217,7 +217,7 @@ static enum kvr_status check_finite(const struct kvr_umt5 *e, const char *name, 
     return KVR_OK;
 }
 
-/* Reads a weight into host memory as F32, and releases the file's pages in memory. */
+/* Reads a weight into host memory as F32, and releases its pages of the memory-mapped file. */
 static enum kvr_status read_weight(const struct kvr_umt5 *e, const char *name, struct kvr_buf *to)
 {
     const struct kvr_weight *t = kvr_weights_find(e->file, name);
@@ -408,8 +408,8 @@ static size_t buffer_floats(const struct kvr_umt5_sizes *s, int64_t n)
     return (size_t)n * (2 * (size_t)s->dim + wide);
 }
 
-/* Allocates the buffers of a call. q, k, v and ctx have the same memory as the hidden rows of the
- * feed-forward layer. */
+/* Allocates the buffers of a call. q, k, v and ctx of attention share memory with gate and up of
+ * the feed-forward layer. */
 static enum kvr_status open_work(struct work *w)
 {
     const size_t threads = kvr_dev_in_host(w->e->dev) ? (size_t)omp_get_max_threads() : 0;
@@ -429,8 +429,8 @@ static enum kvr_status open_work(struct work *w)
     return KVR_OK;
 }
 
-/* Looks up the token embeddings. `out`, a host buffer of the same size, is the intermediate
- * buffer. */
+/* Copies the token embeddings of all texts to w->x on the device. They are first read into the host
+ * buffer `out`. */
 static enum kvr_status look_up(struct work *w, float *out)
 {
     const struct kvr_weight *t = kvr_weights_find(w->e->file, "token_embedding.weight");

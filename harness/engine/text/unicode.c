@@ -51,7 +51,8 @@ enum {
     N_CLASSES = sizeof classes / sizeof *classes,
     N_SPLITS = sizeof splits / sizeof *splits,
     N_WIDTHS = sizeof widths / sizeof *widths,
-    /* Hangul syllables are composed by arithmetic: they form an L x V x T block of jamo. */
+    /* Hangul syllables are composed by arithmetic: their code points number all combinations of
+     * leading consonants (L), vowels (V) and trailing consonants (T). */
     S_BASE = 0xac00,
     L_BASE = 0x1100,
     V_BASE = 0x1161,
@@ -205,7 +206,7 @@ static enum kvr_status decompose(struct kvr_points *to, uint32_t c)
     }
     if (!s)
         return kvr_points_add(to, c);
-    KVR_TRY(decompose(to, s->first)); /* the recursion depth is at most 3, as in the table */
+    KVR_TRY(decompose(to, s->first)); /* at most 3 calls deep, the maximum in the table */
     return s->second ? decompose(to, s->second) : KVR_OK;
 }
 
@@ -223,7 +224,7 @@ static void order_marks(struct kvr_points *p)
     }
 }
 
-/* Returns the canonical composition of two characters, or 0 without a composition. */
+/* Returns the canonical composition of two characters, or 0 if they have none. */
 static uint32_t compose_pair(uint32_t a, uint32_t b)
 {
     if (a >= L_BASE && a < L_BASE + L_COUNT && b >= V_BASE && b < V_BASE + V_COUNT)
@@ -240,7 +241,8 @@ static uint32_t compose_pair(uint32_t a, uint32_t b)
 static void compose(struct kvr_points *p)
 {
     size_t starter = 0, n = 0;
-    int last = -1; /* class of the last uncomposed mark after the starter, or -1 */
+    int last = -1; /* combining class of the last uncomposed mark after the starter, or -1 if there
+                    * is none */
     bool has = false;
 
     for (size_t i = 0; i < p->n; i++) {
@@ -267,7 +269,7 @@ static void compose(struct kvr_points *p)
 static bool is_plain(const struct kvr_points *p)
 {
     for (size_t i = 0; i < p->n; i++)
-        if (p->at[i] >= 0x300) /* normalization form C leaves lower characters unchanged */
+        if (p->at[i] >= 0x300) /* normalization form C leaves characters below U+0300 unchanged */
             return false;
     return true;
 }

@@ -15,20 +15,21 @@
 #include "harness/engine/vae/encoder.h"
 #include "harness/engine/vae/vae.h"
 
-/* Tolerance in F32, where decoding differs from F64 by 1e-6. The decoder is always checked in F32,
- * and also in BF16 if linear layers compute in BF16. */
+/* Bounds of the relative L2 error and of the maximum absolute error in F32. Decoding in F32 differs
+ * from F64 by 1e-6. The decoder is always checked in F32, and also in BF16 if linear layers compute
+ * in BF16. */
 static const struct kvr_tolerance parity = { 1e-5, 1e-4 };
 /* Bound of the BF16 error, relative to the F32 error. The F32 error shows how much a decoder's
  * weights amplify rounding errors, and BF16 rounding is 2^16 times coarser. The measured BF16
  * errors of recorded clips are a third of this bound, since sums are F32. */
 static const double bf16_by_f32 = 0x1p16;
-/* Tolerance of 8-bit frames. Bytes are truncated, so a value next to a boundary may differ by
- * one. */
+/* Bounds for 8-bit frames. Pixels are truncated to bytes, so a pixel near a whole number may differ
+ * by one. */
 static const struct kvr_tolerance bytes = { 1e-2, 1 };
 
 enum { CLIP_NAME = 32, MAX_PARTS = 64 };
 
-/* The recorded output of a layer, for all frames. */
+/* Output of a layer for one latent frame, which is compared with the recorded tensor `name`. */
 struct part {
     char name[96];
     float *x; /* [channel, frame, y, x] */
@@ -40,7 +41,7 @@ struct clip {
     struct kvr_check_report *r;
     struct kvr_st *file;
     struct kvr_vae *v;
-    char name[CLIP_NAME]; /* "" or "a." */
+    char name[CLIP_NAME]; /* prefix of the clip's tensor names, "" or "a." */
     int latent;           /* index of the current latent frame */
     int n_frames, scale, h, w;
     float *frames; /* [n_frames, 3, H, W] */
@@ -162,7 +163,7 @@ static enum kvr_status compare_clip(struct clip *c)
     return compare(c, "video_u8", c->frames, all, &bytes);
 }
 
-/* Returns the PSNR in dB of n values in [0, 1]. */
+/* Returns the PSNR in dB of n pixel values in [-1, 1], which are mapped to [0, 1]. */
 static double psnr(const float *x, const float *recorded, int64_t n)
 {
     double sum = 0;
@@ -257,8 +258,8 @@ static enum kvr_status check_clip(struct kvr_check_report *r, struct kvr_st *fil
     return st;
 }
 
-/* Checks the encoder: encoder.image [3, H, W] in [-1, 1] must give encoder.latent [channels, h,
- * w]. */
+/* Checks the encoder: encodes encoder.image [3, H, W], with values in [-1, 1], and compares the
+ * result with encoder.latent [channels, h, w]. */
 static enum kvr_status check_encoder(struct kvr_check_report *r, struct kvr_st *file,
                                      struct kvr_dev *dev, const char *path)
 {
@@ -310,7 +311,7 @@ static int is_decoder(const struct dirent *d)
     return fnmatch("Wan2.*VAE*.pth", d->d_name, 0) == 0;
 }
 
-/* Finds the small decoder that belongs to the parity data, by its file name. */
+/* Sets *path to the first file Wan2.*VAE*.pth in `dir`, if there is one. */
 static void find_other(const char *dir, char **path)
 {
     struct dirent **all = NULL;

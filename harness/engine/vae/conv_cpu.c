@@ -1,6 +1,7 @@
-/* conv_cpu.c - convolutions on the CPU. A strip of rows of all frame taps, with its border, is
- * copied into a buffer, which oneDNN convolves without padding. Layers of at most NARROW channels
- * are computed by a loop with F64 sums. */
+/* conv_cpu.c - convolutions on the CPU. A strip of rows of all frame taps (the frames that a
+ * convolution over time reads) is copied to a buffer, with its border of zeros. oneDNN convolves
+ * this buffer without padding. F32 layers of at most NARROW channels are computed by a loop with
+ * F64 sums. */
 #include "harness/engine/vae/conv_impl.h"
 
 #include <omp.h>
@@ -20,7 +21,7 @@ enum { STRIP_ROWS = 4, MAX_THREADS = 64, NARROW = 48 };
 struct context {
     struct kvr_conv_context base;
     dnnl_engine_t engine;
-    dnnl_data_type_t type; /* type of oneDNN's factors */
+    dnnl_data_type_t type; /* type of the inputs and weights of oneDNN */
     char library[64];
     int n_threads;
     dnnl_stream_t stream[MAX_THREADS];
@@ -29,8 +30,9 @@ struct context {
 
 struct conv {
     struct kvr_conv base;
-    struct kvr_buf packed, bias; /* narrow: F64 [out, kernel, kernel, taps, in]; F32 [out] */
-    dnnl_primitive_t p;          /* NULL: narrow */
+    struct kvr_buf packed, bias; /* weights, for F64 sums [out, kernel, kernel, taps, in]; F32 bias
+                                  * [out] */
+    dnnl_primitive_t p;          /* NULL if the layer has F64 sums */
     dnnl_memory_t weights, biases;
     dnnl_memory_t src[MAX_THREADS], dst[MAX_THREADS], scratch[MAX_THREADS];
 };
@@ -68,8 +70,8 @@ static const char *library(struct kvr_conv_context *base)
     return ((struct context *)base)->library;
 }
 
-/* Returns the type of the operands: BF16 if the CPU supports it, otherwise F32 with the same
- * rounded values. */
+/* Returns the type of oneDNN's inputs and weights. For BF16 layers it is BF16 if oneDNN supports
+ * BF16 on this CPU, otherwise F32 with values that are rounded to BF16. */
 static dnnl_data_type_t factors(enum kvr_dtype type)
 {
     return type == KVR_BF16 && kvr_onednn_has_bf16() ? dnnl_bf16 : dnnl_f32;
@@ -265,8 +267,8 @@ static enum kvr_status build(struct conv *c, const float *weight, const float *b
     return st;
 }
 
-/* Whether the layer has F64 sums. In BF16 it has F32 sums, since the rounding of inputs dominates
- * the error. */
+/* Whether the layer has F64 sums. BF16 layers have F32 sums, because the rounding of their inputs
+ * dominates the error. */
 static bool is_narrow(const struct conv *c)
 {
     return c->base.context->type == KVR_F32 && c->base.s.in <= NARROW && c->base.s.out <= NARROW;
@@ -288,7 +290,7 @@ static enum kvr_status build_narrow(struct conv *c, const float *weight, const f
 
     KVR_TRY(kvr_buf_alloc(&c->packed, r->base.dev, KVR_MEM_WEIGHTS, n * sizeof(double)));
     KVR_TRY(kvr_buf_alloc(&c->bias, r->base.dev, KVR_MEM_WEIGHTS, n_bias));
-    /* packed in the order of a strip's values */
+    /* the weights are packed in the order of a strip's values */
     kvr_conv_pack(s, &by, weight, store_f64, c->packed.p);
     memcpy(c->bias.p, bias, n_bias);
     for (int i = 0; i < r->n_threads; i++)
@@ -415,8 +417,8 @@ static dnnl_status_t run_strip(struct conv *c, const struct kvr_conv_frame *f, i
     return st;
 }
 
-/* Version of run_strip() with F64 sums. A kernel row covers kernel * taps * in consecutive values
- * of the strip. */
+/* Computes a strip of rows like run_strip(), but with F64 sums. A kernel row covers kernel * taps *
+ * in consecutive values of the strip. */
 static void run_narrow(struct conv *c, const struct kvr_conv_frame *f, int y0, float *y, int thread)
 {
     const struct kvr_conv_shape *s = &c->base.s;

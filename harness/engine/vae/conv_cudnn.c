@@ -15,7 +15,7 @@ enum {
     TENSOR_MATH = 1,
     FMA_MATH = 3,
     DETERMINISTIC = 1,
-    MOST_WAYS = 8, /* number of its algorithms */
+    MOST_WAYS = 8, /* number of cuDNN's algorithms for convolutions */
 };
 
 typedef struct kvr_cudnn_context *context;
@@ -171,7 +171,8 @@ static enum kvr_status describe(struct kvr_conv_cudnn_plan *p, const struct kvr_
                  half ? "BF16" : "F32");
 }
 
-/* Chooses the first usable algorithm in the order of cuDNN's heuristic. */
+/* Lists the usable algorithms in the order of cuDNN's heuristic. They must be deterministic and
+ * need at most most_bytes of workspace. */
 static enum kvr_status choose(struct kvr_conv_cudnn_plan *p, const struct kvr_conv_cudnn_shape *s,
                               size_t most_bytes)
 {

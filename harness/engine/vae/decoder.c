@@ -12,7 +12,7 @@ int kvr_decoder_base(int channels)
 }
 
 struct kvr_decoder {
-    struct kvr_vae *vae; /* NULL: the tiny decoder */
+    struct kvr_vae *vae; /* NULL if the tiny decoder `tae` is used */
     struct kvr_tae *tae;
 };
 

@@ -1,4 +1,5 @@
-/* drawn.c - lists the tensors of a decoder and generates random tensors for them. */
+/* drawn.c - writes a file of random weights for a decoder: lists the decoder's tensors and
+ * generates their values. */
 #include "harness/engine/vae/drawn.h"
 
 #include <stdio.h>
@@ -20,8 +21,8 @@ struct drawn {
     struct kvr_st_item item[MAX_TENSORS];
 };
 
-/* Adds a tensor to the list. The product of its first n_random extents determines the spread of the
- * random values. n_random is 1 for a gain, whose other extents are 1. */
+/* Adds a tensor to the list and generates its values by draw.h, for a tensor with the first
+ * n_random extents. n_random is 1 for a gain, whose values are all 1, and for a bias. */
 static enum kvr_status add(struct drawn *d, const char *layer, const char *suffix, int n_random,
                            int n_dims, const int64_t *shape)
 {
@@ -46,7 +47,7 @@ static enum kvr_status add(struct drawn *d, const char *layer, const char *suffi
     return KVR_OK;
 }
 
-/* Adds a weight tensor, whose spread depends on all extents. */
+/* Adds a random weight tensor. The standard deviation of its values is 1 / sqrt(fan-in). */
 static enum kvr_status add_weight(struct drawn *d, const char *layer, int n_dims,
                                   const int64_t *shape)
 {
@@ -119,8 +120,9 @@ static enum kvr_status list_vae(struct drawn *d, const struct kvr_vae_layout *l,
 
 /* --- TAEHV ------------------------------------------------------------------------------- */
 
-/* Adds a stage, which begins at layer 3, 9 or 15: three blocks, upsampling, a pointwise convolution
- * to frames, and a convolution (tae.c). */
+/* Adds the tensors of a stage of the tiny decoder (tae.c), which begins at layer 3, 9 or 15. A
+ * stage has three blocks, upsampling without weights, a pointwise convolution that makes `times`
+ * frames, and a convolution. */
 static enum kvr_status list_stage(struct drawn *d, int layer, int width, int times, int next)
 {
     char name[NAME_LEN];

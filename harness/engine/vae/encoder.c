@@ -22,7 +22,7 @@ enum {
     MAX_THREADS = 64
 };
 
-/* Levels of the encoder, with channels in units of the base width. */
+/* Levels (resolutions) of the encoder. `in` and `out` are channels in units of the base width. */
 static const struct level {
     int in, out;
     int times; /* input frames per output frame */
@@ -50,7 +50,8 @@ static int64_t pixels(const struct encoder *e, int level)
     return (int64_t)(8 * e->h >> level) * (8 * e->w >> level);
 }
 
-/* Convolves x, which has no past frames, to y. The function reads the weights and frees them. */
+/* Computes y, the convolution of the frame x with zeros as past frames. The function reads the
+ * weights, and frees them at the end. */
 static enum kvr_status convolve(struct encoder *e, const char *layer, int level, int in, int out,
                                 int taps, int kernel, const float *x, float *y)
 {
@@ -120,7 +121,8 @@ static enum kvr_status block(struct encoder *e, const char *name, int level, int
     return KVR_OK;
 }
 
-/* Runs a level: two blocks, downsampling by 2, and the averaged input as a shortcut. */
+/* Runs a level: two blocks and, except in the last level, downsampling by 2. The averaged input of
+ * the level is added to the result. */
 static enum kvr_status run_level(struct encoder *e, int level)
 {
     const struct level *l = &levels[level];

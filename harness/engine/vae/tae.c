@@ -19,7 +19,7 @@
 enum {
     LEVELS = KVR_TAE_LEVELS,
     STAGES = LEVELS - 1,
-    BLOCKS = 3, /* per stage */
+    BLOCKS = 3, /* blocks per stage */
     LAST = 22,  /* number of the last layer; the first convolution has number 1 */
     NAME_LEN = 40,
     TRIMMED = 3, /* discarded frames at the start of a clip */
@@ -29,9 +29,11 @@ enum {
 const int kvr_tae_widths[LEVELS] = { 256, 128, 64, 64 };
 
 static const int times[STAGES] = { 1, 2, 2 };           /* output frames per input frame */
-static const int first_layer[STAGES] = { 3, 9, 15 };    /* blocks, then upsampling, grow, space */
-static const int frames_next[LEVELS] = { 1, 1, 2, 4 };  /* frames per latent frame */
-static const int frames_first[LEVELS] = { 1, 1, 2, 1 }; /* frames kept of the first latent frame */
+static const int first_layer[STAGES] = { 3, 9, 15 };    /* a stage's layers: blocks, upsampling,
+                                                         * grow, space */
+static const int frames_next[LEVELS] = { 1, 1, 2, 4 };  /* frames of a level per later latent
+                                                         * frame */
+static const int frames_first[LEVELS] = { 1, 1, 2, 1 }; /* used frames per first latent frame */
 
 struct block {
     struct kvr_conv *conv[3];
@@ -54,8 +56,10 @@ struct kvr_tae {
     int trim;   /* frames left to discard */
     struct kvr_conv *first, *last;
     struct stage stage[STAGES];
-    struct kvr_buf x[LEVELS], a, b; /* a frame per level; buffers of the largest frame */
-    struct kvr_buf host;            /* a latent frame, then a pixel frame (part.h) */
+    struct kvr_buf x[LEVELS], a, b; /* current frame of each level; two buffers for the largest
+                                     * frame */
+    struct kvr_buf host;            /* host memory for a latent frame, later for a pixel frame
+                                     * (part.h) */
     kvr_vae_frame_fn *frame;
     void *frame_ctx;
 };
@@ -79,8 +83,8 @@ static struct kvr_conv_shape shape_at(const struct kvr_tae *t, int level, int in
                                     .up = 1 };
 }
 
-/* Reorders the weights of a file, [out, newest and previous frame's channels, k, k], to [out, in,
- * taps, k, k] with the newest tap last. */
+/* Reorders the weights of a file, [out, taps, in, k, k] with the newest frame's tap first, to [out,
+ * in, taps, k, k] with the newest frame's tap last. */
 static void by_time(const struct kvr_conv_shape *s, const float *from, float *to)
 {
     const int64_t kk = (int64_t)s->kernel * s->kernel;
@@ -93,8 +97,8 @@ static void by_time(const struct kvr_conv_shape *s, const float *from, float *to
                        (size_t)kk * sizeof *to);
 }
 
-/* Reads the last rows of a weight, as many as the layer has. A weight with more rows than the layer
- * belongs to a decoder that outputs more frames. */
+/* Reads a weight, and sets *rows to its last s->out rows. A weight with more rows belongs to a
+ * decoder that makes more frames. */
 static enum kvr_status read_last_rows(struct kvr_tae *t, const char *name,
                                       const struct kvr_conv_shape *s, struct kvr_array *out,
                                       const float **rows)
@@ -111,13 +115,14 @@ static enum kvr_status read_last_rows(struct kvr_tae *t, const char *name,
     return KVR_OK;
 }
 
-/* Transformation of a layer, y = scale (w x + b) + shift. b = 0 if the file has no bias. */
+/* A loaded layer computes y = scale (w x + b) + shift. b is 0 if the layer has no bias in the
+ * file. */
 struct affine {
     bool biased;
     float scale, shift;
 };
 static const struct affine plain = { false, 1, 0 }, with_bias = { true, 1, 0 };
-static const struct affine to_both_signs = { true, 2, -1 }; /* 0..1 to -1..1 */
+static const struct affine to_both_signs = { true, 2, -1 }; /* from [0, 1] to [-1, 1] */
 
 static enum kvr_status build(struct kvr_tae *t, struct kvr_conv **out, const char *layer,
                              const struct affine *how, const struct kvr_conv_shape *s,
@@ -207,8 +212,8 @@ static enum kvr_status load_all(struct kvr_tae *t)
     return load_conv(t, &t->last, name, &to_both_signs, &last);
 }
 
-/* Finds the widths of the levels: the width of a level is the number of output channels of the
- * convolution to this level. */
+/* Finds the widths (channels) of the levels. The width of a level is the number of output channels
+ * of the convolution that leads to it. */
 static enum kvr_status find_widths(struct kvr_tae *t)
 {
     static const char *const into[LEVELS] = { "decoder.1.weight", "decoder.8.weight",
@@ -228,7 +233,7 @@ static enum kvr_status find_widths(struct kvr_tae *t)
     return KVR_OK;
 }
 
-/* Returns the floats of the largest frame of a level. */
+/* Returns the number of floats of the largest frame over all levels. */
 static int64_t activation_elements(const int *width, int h, int w)
 {
     int64_t most = 0;
@@ -360,9 +365,9 @@ static enum kvr_status image(struct kvr_conv *c, const float *x, int stride, flo
     return kvr_conv_run(c, &(struct kvr_conv_frame){ x, stride }, y);
 }
 
-/* Runs a block. If `seen` is false, the block has no previous frame and uses zeros. Within the
- * first latent frame, the second frame of a level already has a previous frame, so `seen` is a
- * property of the level. */
+/* Runs a block. If `seen` is false, its level has no previous frame yet, and the block uses zeros
+ * instead. Higher levels have several frames per latent frame, so only the first of these is
+ * without a previous frame. */
 static enum kvr_status run_block(struct kvr_tae *t, struct block *b, int level, bool seen)
 {
     const int width = t->width[level];
@@ -390,8 +395,9 @@ static enum kvr_status run_head(struct kvr_tae *t)
                          t->frame_ctx);
 }
 
-/* Runs a stage. `seen` says that the level has a previous frame. Discarded frames skip the layers
- * after the last block with a state. */
+/* Runs stage i on the current frame of its level, and the later stages on every resulting frame.
+ * `seen` tells whether the level has a previous frame. Frames that are discarded skip the last
+ * convolutions, which have no state. */
 static enum kvr_status run_stage(struct kvr_tae *t, int i, bool seen)
 {
     int width, wide;
@@ -440,8 +446,9 @@ enum kvr_status kvr_tae_decode(struct kvr_tae *t, const float *z, kvr_vae_frame_
 
 /* --- sizes ------------------------------------------------------------------------------ */
 
-/* Adds the cost of a convolution, with `first` output frames for the first latent frame and `next`
- * output frames for later ones. A missing bias counts as zeros. */
+/* Adds the bytes of weights and the FLOP of a convolution. It computes `first` frames for the first
+ * latent frame, and `next` frames for each later latent frame. A bias counts even if the file has
+ * none. */
 static void count(struct kvr_vae_cost *c, double area, double products, int out, int first,
                   int next)
 {

@@ -21,28 +21,29 @@ enum {
     MAX_THREADS = 64,
 };
 
-static const int frames_next[LEVELS] = { 1, 2, 4, 4 }; /* frames per latent frame after the first */
+static const int frames_next[LEVELS] = { 1, 2, 4, 4 }; /* frames of a level per later latent
+                                                        * frame */
 
 /* State of a convolution over time: its last two input frames. */
 struct state {
     struct kvr_buf buf;
-    char *slot[2]; /* older first */
-    int n;         /* frames seen, at most 2 */
+    char *slot[2]; /* the frames, the older first */
+    int n;         /* number of stored frames, at most 2 */
     int64_t elems;
 };
 
 struct block {
     const float *norm1, *norm2; /* [in], [out] */
     struct kvr_conv *conv1, *conv2, *shortcut;
-    int state; /* of conv1; conv2's follows */
+    int state; /* index of the state of conv1, which the state of conv2 follows */
     int in, out;
 };
 
 struct up {
     struct kvr_conv *time, *space;
-    int state; /* of `time` */
+    int state; /* index of the state of `time` */
     int in, out;
-    struct kvr_buf twins; /* [h, w, 2 in] */
+    struct kvr_buf twins; /* two frames with interleaved pixels, [h, w, 2 in] */
 };
 
 struct kvr_vae {
@@ -59,12 +60,14 @@ struct kvr_vae {
     const float *norm_attention, *norm_head;
     struct block block[BLOCKS];
     struct up up[UPS];
-    struct kvr_buf x[LEVELS], a, b; /* a frame per level; buffers of the largest frame */
-    struct kvr_buf entered[UPS];    /* input of a level, for layouts with a shortcut */
+    struct kvr_buf x[LEVELS], a, b; /* current frame of each level; two buffers for the largest
+                                     * frame */
+    struct kvr_buf entered[UPS];    /* input of each level, for layouts with a shortcut around
+                                     * levels */
     struct kvr_buf scores;
-    struct kvr_buf host;    /* a latent frame, then a pixel frame (part.h) */
-    struct kvr_buf seen;    /* copy of a state for observers */
-    struct kvr_buf vectors; /* all gains */
+    struct kvr_buf host;    /* host memory for a latent frame, later for a pixel frame (part.h) */
+    struct kvr_buf seen;    /* host copy of a state for kvr_vae_state() */
+    struct kvr_buf vectors; /* gains of all norms */
     size_t n_vectors;
     struct state state[KVR_VAE_STATES];
     int n_states, n_threads;
@@ -134,8 +137,8 @@ static struct kvr_conv_shape shape_at(const struct kvr_vae *v, int level, int in
                                     .up = 1 };
 }
 
-/* Declares a state. The memory of states is allocated after the weights are loaded, because loading
- * a convolution runs trials, which need memory. */
+/* Adds a state without memory. The memory of all states is allocated after the weights are loaded,
+ * because loading a convolution runs trials of its implementations, which need memory. */
 static void add_state(struct kvr_vae *v, int level, int channels)
 {
     v->state[v->n_states++].elems = pixels(v, level) * channels;
@@ -248,8 +251,8 @@ static enum kvr_status load_all(struct kvr_vae *v)
 
 /* --- sizes ------------------------------------------------------------------------------ */
 
-/* Returns the floats of the largest buffer: the largest frame of a level, the queries, keys and
- * values of level 0, or the output of the head. */
+/* Returns the number of floats of the largest buffer: the largest frame of a level, the queries,
+ * keys and values of level 0, or the output of the head. */
 static int64_t activation_elements(const struct kvr_vae_layout *l, int base, int h, int w)
 {
     const int out_channels = 3 * l->patch * l->patch;
@@ -265,7 +268,7 @@ static int64_t activation_elements(const struct kvr_vae_layout *l, int base, int
     return most;
 }
 
-/* Returns the input channels of the blocks of a level. */
+/* Returns the number of input channels of a level. */
 static int entering(const struct kvr_vae *v, int level)
 {
     return level ? v->up[level - 1].out : 4 * v->base;
@@ -309,8 +312,8 @@ struct tally {
     struct kvr_vae_cost *to;
 };
 
-/* Adds the cost of a convolution at a level, with n_first output frames for the first latent frame
- * and n_next for later ones. */
+/* Adds the bytes of weights and the FLOP of a convolution at a level. It computes n_first frames
+ * for the first latent frame, and n_next frames for each later latent frame. */
 static void count(const struct tally *t, int level, int in, int out, int taps, int kernel,
                   int n_first, int n_next)
 {
@@ -629,9 +632,9 @@ static enum kvr_status run_head(struct kvr_vae *v)
 
 static enum kvr_status run_level(struct kvr_vae *v, int level);
 
-/* Decodes a frame of level i, whose pixels are `stride` elements apart, through all further levels.
- * `which` is 0 for the earlier and 1 for the later of the two frames that level i makes from one
- * frame. */
+/* Upsamples a frame of level i in space, and decodes it through all later levels. Its pixels are
+ * `stride` elements apart. If level i makes two frames from one, `which` is 0 for the earlier and 1
+ * for the later frame. */
 static enum kvr_status run_space(struct kvr_vae *v, int i, const void *x, int stride, int which)
 {
     struct up *u = &v->up[i];
@@ -644,8 +647,9 @@ static enum kvr_status run_space(struct kvr_vae *v, int i, const void *x, int st
     return run_level(v, i + 1);
 }
 
-/* Upsamples in time and space. The first frame of a clip is not doubled and does not enter the
- * state of the convolution over time. It takes the place of the later of the two frames. */
+/* Upsamples the current frame of level i in time, which makes two frames, and each of them in
+ * space. The first frame of a clip is not doubled, and the convolution over time neither reads nor
+ * stores it. It counts as the later of two frames. */
 static enum kvr_status run_up(struct kvr_vae *v, int i)
 {
     struct up *u = &v->up[i];
@@ -661,7 +665,8 @@ static enum kvr_status run_up(struct kvr_vae *v, int i)
 
 static enum kvr_status run_level(struct kvr_vae *v, int level)
 {
-    const int first = level ? v->layout->first_block[level] : 2; /* after the middle blocks */
+    const int first = level ? v->layout->first_block[level] : 2; /* level 0 begins with two middle
+                                                                  * blocks */
 
     for (int i = v->layout->first_block[level]; i < v->layout->first_block[level + 1]; i++) {
         if (i == first && level < UPS && v->layout->around)

@@ -248,8 +248,8 @@ static int64_t score_floats(int threads, int64_t n, int d)
     return threads * QUERIES * n;
 }
 
-/* Computes attention of BF16 pixels in F32. The F32 queries, keys and values are in memory after
- * the scores, followed by the result. */
+/* Computes attention of BF16 pixels in F32. `scores` is followed by memory for the F32 queries,
+ * keys and values, and for the F32 result. */
 static enum kvr_status attend_bf16(struct kvr_dev *dev, int threads, int64_t n, int d,
                                    const void *qkv, float *scores, void *out)
 {
