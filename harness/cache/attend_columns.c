@@ -32,7 +32,7 @@ struct walk {
     const struct kvr_attend_job *attend;
     const struct kvr_codec *k_space;
     int h;
-    float *q, *q_rot; /* queries divided by sqrt(D), [QBLOCK][D] */
+    float *q, *q_rot; /* queries divided by sqrt(D), plain and rotated, [QBLOCK][D] */
     int64_t row[QBLOCK];
     int m; /* number of loaded queries */
     float mx[QBLOCK], sum[QBLOCK];

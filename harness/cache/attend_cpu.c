@@ -1,4 +1,4 @@
-/* attend_cpu.c - attention over spans with online softmax.
+/* attend_cpu.c - attention over spans (runs of tokens) with online softmax.
  *
  * One team of threads runs a whole attention call. The functions divide their loops among the
  * threads of the team, with a barrier only where one thread reads results of another thread.
@@ -159,7 +159,7 @@ static void finish(const struct kvr_attend_job *job, const struct state *st)
             const float inv = 1.0f / st->sum[at];
             float *acc = st->acc + at * dp;
 
-            if (st->acc_rot) { /* adds the sum over rotated values, rotated back */
+            if (st->acc_rot) { /* adds the output over rotated values, after rotating it back */
                 float *rot = st->acc_rot + at * dp;
 
                 if (st->v_space)

@@ -386,8 +386,8 @@ void kvr_cache_set_salience(struct kvr_cache *c, const float *table)
         c->layer[i].oracle_scores = table ? table + i * kvr_cache_capacity_tokens(c) : NULL;
 }
 
-/* Drops in all layers the tokens that the retention dropped in the last layer, if the method
- * selects tokens by the last layer only. */
+/* Drops from all layers the tokens that the retention dropped from the last layer, if the method
+ * selects tokens in the last layer only. */
 static enum kvr_status follow(struct kvr_cache *c, const struct kvr_layer *last)
 {
     if (!kvr_scheme_last_chooses(c->scheme) || last != &c->layer[c->shape.n_layers - 1])
@@ -594,7 +594,8 @@ static enum kvr_status attend(struct kvr_cache *c, int layer, const struct seen_
     if (stores(c) &&
         kvr_retention_observes(&c->scheme->retention, &l->state[1], kvr_cache_pass_begin(c)) &&
         (!thin.of_last || layer == c->shape.n_layers - 1)) {
-        kvr_phase_begin(c->phases, KVR_CACHE_STORE); /* selecting tokens counts as storing */
+        kvr_phase_begin(c->phases, KVR_CACHE_STORE); /* the time for selecting tokens counts as
+                                                      * storage time */
         st = observe(c, l, &job, &thin, &columns);
         kvr_phase_end(c->phases, KVR_CACHE_STORE);
         KVR_TRY(st);

@@ -12,8 +12,8 @@ static bool any_rotated(const struct kvr_scheme *p)
     return false;
 }
 
-/* Whether the codec of any tier needs F32 scratch for attention. A codec needs it if it neither
- * stores BF16 rows nor decodes to BF16 in a single kernel. */
+/* Whether the codec of any tier needs F32 scratch for attention. A codec needs this scratch unless
+ * it stores BF16 rows or decodes to BF16 in a single kernel. */
 static bool any_wide(const struct kvr_scheme *p, int n_heads, int head_dim, bool by_head)
 {
     const int heads = by_head ? 1 : n_heads;
@@ -29,7 +29,7 @@ static bool any_wide(const struct kvr_scheme *p, int n_heads, int head_dim, bool
 }
 
 /* Returns the maximum number of coded tokens that one attention call reads: the tokens in the
- * window, or all tokens if the method itself limits the cache. */
+ * window, or all tokens if the method's retention, not the window, limits the cache. */
 static int64_t max_staged(const struct kvr_scheme *p, const struct kvr_cache_shape *s)
 {
     const bool cut = s->window_frames && s->window_frames < s->capacity_frames;

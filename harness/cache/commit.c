@@ -32,7 +32,7 @@ static size_t tier_cost(const struct kvr_layer *l, int tier)
 
 /* For each selected token, its row in the source tensor and its token index in the cache. */
 struct rows_lists {
-    int32_t *row, *token; /* both in one allocation, at `row` */
+    int32_t *row, *token; /* both arrays are in one allocation, which begins at `row` */
 };
 
 static enum kvr_status rows_lists(struct rows_lists *r, int64_t n)
@@ -185,15 +185,15 @@ static enum kvr_status add_new(struct kvr_layer *l, const uint8_t *map, struct k
     return KVR_OK;
 }
 
-/* Whether tokens may move from tier `from` to tier `to`. Tokens may always move to tier 0, and
- * never leave it. Every other move must reduce the bytes. */
+/* Whether tokens may move from tier `from` to tier `to`. Tokens may move to tier 0 from every tier,
+ * and never leave tier 0. Every other move must reduce the bytes. */
 static bool may_move(const struct kvr_layer *l, int from, int to)
 {
     if (from == to || from == 0)
         return false;
     if (!strcmp(l->scheme->k[from]->text, l->scheme->k[to]->text) &&
         !strcmp(l->scheme->v[from]->text, l->scheme->v[to]->text))
-        return false; /* both tiers have the same codecs */
+        return false; /* no move is needed, since both tiers have the same codecs */
     return to == 0 || tier_cost(l, to) < tier_cost(l, from);
 }
 
@@ -343,8 +343,8 @@ static void replace(struct kvr_layer *l, const struct change *past, int n_past,
     sort_by_chunk(l);
 }
 
-/* Computes the changes of the first n_past segments. `map` has every token's tier, or is NULL if no
- * tier changes. */
+/* Computes in `past` the changes of the first n_past stored segments. `map` has every token's tier,
+ * or is NULL if no tier changes. */
 static enum kvr_status move_past(struct kvr_layer *l, const uint8_t *map, int n_past,
                                  struct change *past)
 {
@@ -368,7 +368,7 @@ static enum kvr_status move_past(struct kvr_layer *l, const uint8_t *map, int n_
     return KVR_OK;
 }
 
-/* ---- groups that span chunks --------------------------------------------------------------- */
+/* ---- quantization groups that span chunks -------------------------------------------------- */
 
 /* Returns the number of stored tokens before tok0 that are in the same quantization group as tok0.
  * These tokens are coded again with the new tokens. */
@@ -427,7 +427,7 @@ static enum kvr_status add_grouped(struct kvr_layer *l, int from, int64_t shared
             kvr_buf_reserve(&l->scratch->gather, l->dev, KVR_MEM_SCRATCH, 2 * all * sizeof(float)));
         float *to = l->scratch->gather.p;
 
-        if (k.bf16) { /* BF16 K and V fit into the first half */
+        if (k.bf16) { /* BF16 K and V fit into the first half of the scratch */
             kvr_bf16 *narrow = l->scratch->gather.p;
 
             k = join_bf16(l, &l->seg[from].k, shared, narrow, to + all, k.p, (size_t)n * width);

@@ -137,7 +137,7 @@ static void scatter_device(const struct kvr_layer *l, const struct kvr_segment *
                            size_t width, float *out)
 {
     const int heads = p->shape.n_heads;
-    const struct kvr_buf *work = &l->scratch->work; /* encoding p has allocated it */
+    const struct kvr_buf *work = &l->scratch->work; /* encoding p has allocated this scratch */
     const int64_t step = (int64_t)(work->n_bytes / (width * sizeof *out));
 
     if (s->kind == KVR_SEG_CODED && !s->listed) {
@@ -280,7 +280,7 @@ size_t kvr_layer_nominal(const struct kvr_layer *l)
         total += packed_nominal(&s->k) + packed_nominal(&s->v);
         if (s->kind == KVR_SEG_CODED)
             total += kvr_layer_moments_bytes(l, s->k.codec, s->k.shape.n_heads);
-        if (s->listed && !study) /* study_side_bytes has the study's indices */
+        if (s->listed && !study) /* study_side_bytes includes the indices of the study's code */
             total += (size_t)s->n_tok * sizeof(int32_t);
     }
     return total;

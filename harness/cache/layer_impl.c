@@ -1,4 +1,4 @@
-/* layer_impl.c - creates segments and calls the policies. */
+/* layer_impl.c - creates the segments of a layer, and calls its policies (tiers and retention). */
 #include "harness/cache/layer_impl.h"
 
 #include <stdlib.h>
@@ -428,7 +428,7 @@ static enum kvr_status pick_rows(struct kvr_layer *l, const float *k, const floa
     return KVR_OK;
 }
 
-/* Stores the token indices of a segment, unless the tokens form a run. */
+/* Stores the list of token indices in a segment, unless the tokens are consecutive. */
 static enum kvr_status add_list(struct kvr_layer *l, const struct kvr_row_list *rows,
                                 struct kvr_segment *out)
 {

@@ -17,8 +17,8 @@ static size_t elements(const struct kvr_packed *k)
     return (size_t)(k->shape.n_tok * k->shape.n_heads * k->shape.head_dim);
 }
 
-/* Computes the moments on a GPU, whose kernels read the keys x and, from `back`, the decoded
- * keys. */
+/* Computes the moments on a GPU. The kernels read the original keys x, and the decoded keys in
+ * `back`. */
 static enum kvr_status make_cuda(const struct kvr_correction *c, const struct kvr_packed *k,
                                  const float *x, struct kvr_buf *back, kvr_f16 *moments)
 {

@@ -169,8 +169,8 @@ static enum kvr_status store(struct rollout *r, struct kvr_layer *l, int64_t beg
     return KVR_OK;
 }
 
-/* Drops in the other layers, which still have the whole chunk, the tokens that the retention
- * dropped in the last layer. */
+/* Drops from the other layers, which still have the whole chunk, the tokens that the retention
+ * dropped from the last layer. */
 static enum kvr_status follow(struct rollout *r)
 {
     for (int i = 0; i < r->n_layers - 1; i++) {

@@ -8,8 +8,8 @@
  *
  * For the first prompt, the constant is the peak of the BF16 run, 19,902,781,440 B, minus its
  * cache, 12,076,646,400 B. From the second prompt on, the previous prompt's FP32 video (165 x 3 x
- * 480 x 832) and BF16 latents (42 x 16 x 60 x 104) were still allocated and are added. The reported
- * peak is the maximum over the prompts. */
+ * 480 x 832) and BF16 latents (42 x 16 x 60 x 104) were still allocated, and are added to the
+ * constant. The reported peak is the maximum over the prompts. */
 #include "harness/cache/predict.h"
 
 #include <string.h>
@@ -66,7 +66,8 @@ static size_t tensor_bytes(const struct kvr_packed *p, size_t code_bytes)
     total = kvr_packed_nominal(p).meta;
     if (kvr_codec_is_raw(p->codec))
         return total + (size_t)s->n_tok * width * sizeof(kvr_bf16);
-    for (int i = 0; i < p->codec->n_stages; i++) /* one tensor of codes per quantizer */
+    for (int i = 0; i < p->codec->n_stages; i++) /* the study's code has one tensor of codes per
+                                                  * quantizer */
         if (p->codec->stage[i].stage->kind == KVR_STAGE_GRID)
             total += padded * width * code_bytes;
     return total;

@@ -1,4 +1,4 @@
-/* dtype.c - element types, and conversions of one element and of many. */
+/* dtype.c - names and sizes of element types, and conversion of single elements and of arrays. */
 #include "harness/core/dtype.h"
 
 #include <assert.h>

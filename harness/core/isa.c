@@ -1,4 +1,4 @@
-/* isa.c - CPU features, and the selected variant of the hot loops. */
+/* isa.c - detects the features of the CPU, and selects the variant of the hot loops. */
 #include "harness/core/isa.h"
 
 #include <stdatomic.h>

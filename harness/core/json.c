@@ -14,9 +14,9 @@
 #include "harness/core/infile.h"
 #include "harness/core/utf8.h"
 
-/* The JSON library (Jansson) does not check all allocations: its lexer would write through a null
- * pointer. If malloc() fails, memory therefore comes from this reserve, which is never freed.
- * n_losses counts the failures, so that the parser refuses the document. */
+/* The JSON library (Jansson) misses some failed allocations: its lexer continues after them. If
+ * malloc() fails, memory therefore comes from this reserve, which is never freed. n_losses counts
+ * these failures, so that parse() refuses the document. */
 enum { RESERVE_BYTES = 256 * 1024, RESERVE_ALIGN = 16 };
 static _Alignas(RESERVE_ALIGN) unsigned char reserve[RESERVE_BYTES];
 static atomic_size_t reserve_used;

@@ -58,7 +58,7 @@ static enum kvr_status stat_path(const char *path, struct stat *s, bool *there)
     if (*there && S_ISLNK(s->st_mode))
         return kvr_fail(
             KVR_EIO, "%s: cannot write to a symbolic link; give the path that it points to", path);
-    if (*there && S_ISDIR(s->st_mode)) /* otherwise rename() would fail after writing */
+    if (*there && S_ISDIR(s->st_mode)) /* rename() would fail only after writing */
         return fail_errno(path, "cannot write", EISDIR);
     return KVR_OK;
 }

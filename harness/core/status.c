@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The library's thread-local data must stay below 1 KiB (tools/lint/check-library.sh). They are the
- * message and the pointers of the CUDA emulator. */
+/* The library's thread-local data must stay below 1 KiB (tools/lint/check-library.sh). This data
+ * consists of the message and of pointers of the CUDA emulator. */
 enum { MESSAGE_MAX = 960 };
 static _Thread_local char message[MESSAGE_MAX];
 

@@ -417,7 +417,7 @@ static enum kvr_status plan_with_log(const struct kvr_cudnn *c, struct kvr_cudnn
     struct log l = { "" };
     enum kvr_status st;
 
-    if (!getenv("CUDNN_LOGDEST_DBG")) /* a log that the user has configured stays */
+    if (!getenv("CUDNN_LOGDEST_DBG")) /* keeps a log that the user has configured */
         c->SetCallback(KVR_CUDNN_LOG_ALL, &l, note);
     st = plan(c, p, shape);
     c->SetCallback(0, NULL, NULL);

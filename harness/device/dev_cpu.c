@@ -1,4 +1,4 @@
-/* dev_cpu.c - the host as a device: work is synchronous. */
+/* dev_cpu.c - implements a device by the host CPU, where all work is synchronous. */
 #include "harness/device/dev_impl.h"
 
 #include <stdio.h>

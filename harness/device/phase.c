@@ -1,4 +1,5 @@
-/* phase.c - total time of each phase, from intervals between time stamps of a device. */
+/* phase.c - measures the total time of each phase: the sum of its intervals between time stamps of
+ * a device. */
 #include "harness/device/phase.h"
 
 #include <assert.h>

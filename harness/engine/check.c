@@ -173,7 +173,7 @@ struct rollout {
     int n_chunks, window, sink;
     const float *noise;   /* initial noise [T, frame] */
     const float *renoise; /* noise between steps [chunks, steps - 1, chunk] */
-    float *latents, *x0;  /* results: [T, frame], [chunks, steps, chunk] */
+    float *latents, *x0;  /* generated latents [T, frame], and x0 [chunks, steps, chunk] */
     float *keys, *values; /* keys and values of the last layer that the last pass sees, [<= T * S,
                            * d] */
 };

@@ -67,7 +67,7 @@ static void tap_block(struct kvr_dit *d, int block, const char *what, const floa
     show(d, name, data, n, false);
 }
 
-/* Returns the first error of a tap since the last call. */
+/* Returns the first error of copying tensors for the tap since the last call of this function. */
 static enum kvr_status taps_done(struct kvr_dit *d)
 {
     const enum kvr_status st = d->tap_status;
@@ -456,7 +456,7 @@ static enum kvr_status head(struct kvr_dit *d, const struct kvr_rows *r,
     return KVR_OK;
 }
 
-/* Sets flow.x to the embeddings of the latents' patches. */
+/* Sets flow.x to the embeddings of the patches of the latents. */
 static enum kvr_status embed_patches(struct kvr_dit *d, const struct kvr_rows *r,
                                      const struct kvr_patching *p, const float *latents)
 {

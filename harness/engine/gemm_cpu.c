@@ -547,8 +547,8 @@ static enum kvr_status run(struct kvr_gemm *base, int64_t m, const float *x, int
     n_threads = omp_get_max_threads();
     team = n_threads < g->n_threads ? n_threads : g->n_threads;
     if (first[n_layers] == 1)
-        /* Other team sizes stay unchanged, because some OpenMP runtimes recreate their threads
-         * after a change. */
+        /* Only a call with a single tile changes the team size, because some OpenMP runtimes
+         * recreate their threads after a change. */
         team = 1;
     if (team == 1)
         one_thread();

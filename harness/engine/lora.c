@@ -11,7 +11,7 @@
 
 enum { A, B, HALVES };
 
-/* The factors A and B of the update scale B A of one weight. */
+/* The factors A and B of one weight, whose low-rank update is scale B A. */
 struct pair {
     char *name; /* the weight's name */
     const struct kvr_weight *half[HALVES];

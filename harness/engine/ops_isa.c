@@ -312,8 +312,9 @@ static void subtract(struct kvr_dev *dev, int64_t n, const float *x, const float
         out[i] = x[i] - y[i];
 }
 
-/* Computes the L1 norms of x - y and y. They decide whether a forward pass is skipped and must not
- * depend on the CPU. Therefore all instruction sets use 16 partial sums. */
+/* Computes the L1 norms of x - y and y. These norms decide whether the transformer blocks of a pass
+ * are skipped, so they must not depend on the CPU. Therefore all instruction sets use 16 partial
+ * sums. */
 static void l1(struct kvr_dev *dev, int64_t n, const float *x, const float *y, double *sums)
 {
     enum { EIGHT = 8, L1_SUMS = 2 * EIGHT };

@@ -21,8 +21,8 @@ struct run {
     int64_t frame_elems, n;    /* latent values per frame and per chunk */
     float *x, *x0, *out, *eps; /* sample, predicted x0, flow and noise [n], in device memory */
     struct kvr_unipc unipc;
-    /* State of UniPC: the sample `from` which x was predicted, and x0 of the chunk's last three
-     * steps in m, newest first. */
+    /* State of UniPC. `from` is the sample from which x was predicted. m has x0 of the chunk's last
+     * three steps, newest first. */
     float *from, *m[3];
     float *first;   /* given first frame of the video [frame_elems], or NULL if it is generated */
     int32_t *flag;  /* nonzero if a value of x0 is not finite, in device memory */

@@ -66,8 +66,8 @@ static bool read_line(char *line, struct entry *e)
     return *end == '\n' && isfinite(us) && us >= 0;
 }
 
-/* Reads the tuning file. A later line for a GEMM replaces an earlier line. Returns KVR_EFORMAT,
- * with the reason in the message, if the file is unusable. */
+/* Reads the tuning file. A later line replaces an earlier line for the same GEMM. Returns
+ * KVR_EFORMAT, with the reason in the message, if the file is unusable. */
 static enum kvr_status read_file(struct kvr_tune *t, FILE *f)
 {
     char line[LINE];

@@ -155,7 +155,7 @@ enum kvr_status kvr_embed(const struct kvr_embed_job *job, const char *out,
     return st;
 }
 
-/* --- reading a pack --------------------------------------------------------------------- */
+/* --- reading a pack (file of embeddings) ------------------------------------------------ */
 
 static float value_at(const struct kvr_tensor *t, int64_t i)
 {
@@ -235,7 +235,7 @@ enum kvr_status kvr_embedding_fill(const struct kvr_embedding *e, int text_len, 
     return KVR_OK;
 }
 
-/* --- in a folder ------------------------------------------------------------------------ */
+/* --- finding the encoder and the tokenizer in a folder ---------------------------------- */
 
 static int is_encoder(const struct dirent *d)
 {

@@ -37,7 +37,7 @@ struct work {
     struct kvr_buf near;    /* position biases of the layer by distance, [heads, 2 longest - 1] */
     float *x, *h;           /* [n, dim] */
     float *q, *k, *v, *ctx; /* [n, attention] */
-    float *gate, *up;       /* [n, ffn], in the memory of q */
+    float *gate, *up;       /* feed-forward rows [n, ffn], in the memory of q */
 };
 
 /* --- opening ---------------------------------------------------------------------------- */

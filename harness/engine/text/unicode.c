@@ -1,5 +1,5 @@
-/* unicode.c - UTF-8 coding, canonical composition (Unicode Standard Annex 15), and character
- * widths. */
+/* unicode.c - encodes and decodes UTF-8, composes characters canonically (Unicode Standard Annex
+ * 15), and converts fullwidth and halfwidth characters. */
 #include "harness/engine/text/unicode.h"
 
 #include <stdlib.h>
@@ -206,7 +206,7 @@ static enum kvr_status decompose(struct kvr_points *to, uint32_t c)
     }
     if (!s)
         return kvr_points_add(to, c);
-    KVR_TRY(decompose(to, s->first)); /* at most 3 calls deep, the maximum in the table */
+    KVR_TRY(decompose(to, s->first)); /* at most 3 nested calls, the maximum in the table */
     return s->second ? decompose(to, s->second) : KVR_OK;
 }
 

@@ -21,8 +21,8 @@ struct drawn {
     struct kvr_st_item item[MAX_TENSORS];
 };
 
-/* Adds a tensor to the list and generates its values by draw.h, for a tensor with the first
- * n_random extents. n_random is 1 for a gain, whose values are all 1, and for a bias. */
+/* Adds a tensor to the list. kvr_draw_tensor() generates its values for a tensor with the first
+ * n_random extents. n_random is 1 for biases and for gains; all values of a gain are 1. */
 static enum kvr_status add(struct drawn *d, const char *layer, const char *suffix, int n_random,
                            int n_dims, const int64_t *shape)
 {

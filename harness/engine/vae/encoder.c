@@ -35,7 +35,8 @@ struct encoder {
     const struct kvr_vae_ops *own;
     struct kvr_conv_context *context;
     int base, h, w;                /* latent height and width */
-    struct kvr_buf x, a, b, enter; /* current frame; two intermediate results; input of the level */
+    struct kvr_buf x, a, b, enter; /* x: current frame; a, b: intermediate results; enter: input of
+                                    * the level */
     struct kvr_buf scores, gamma, host;
     int n_threads;
 };

@@ -29,11 +29,12 @@ enum {
 const int kvr_tae_widths[LEVELS] = { 256, 128, 64, 64 };
 
 static const int times[STAGES] = { 1, 2, 2 };           /* output frames per input frame */
-static const int first_layer[STAGES] = { 3, 9, 15 };    /* a stage's layers: blocks, upsampling,
-                                                         * grow, space */
+static const int first_layer[STAGES] = { 3, 9, 15 };    /* a stage: blocks, upsampling, grow,
+                                                         * space */
 static const int frames_next[LEVELS] = { 1, 1, 2, 4 };  /* frames of a level per later latent
                                                          * frame */
-static const int frames_first[LEVELS] = { 1, 1, 2, 1 }; /* used frames per first latent frame */
+static const int frames_first[LEVELS] = { 1, 1, 2, 1 }; /* frames of a level that are used of the
+                                                         * first latent frame */
 
 struct block {
     struct kvr_conv *conv[3];
@@ -365,9 +366,9 @@ static enum kvr_status image(struct kvr_conv *c, const float *x, int stride, flo
     return kvr_conv_run(c, &(struct kvr_conv_frame){ x, stride }, y);
 }
 
-/* Runs a block. If `seen` is false, its level has no previous frame yet, and the block uses zeros
- * instead. Higher levels have several frames per latent frame, so only the first of these is
- * without a previous frame. */
+/* Runs a block. If `seen` is false, the block's level has no previous frame yet, and the block uses
+ * zeros instead. At higher levels, a latent frame becomes several frames. Only the first of them
+ * may lack a previous frame. */
 static enum kvr_status run_block(struct kvr_tae *t, struct block *b, int level, bool seen)
 {
     const int width = t->width[level];
