@@ -594,8 +594,7 @@ static enum kvr_status attend(struct kvr_cache *c, int layer, const struct seen_
     if (stores(c) &&
         kvr_retention_observes(&c->scheme->retention, &l->state[1], kvr_cache_pass_begin(c)) &&
         (!thin.of_last || layer == c->shape.n_layers - 1)) {
-        kvr_phase_begin(c->phases, KVR_CACHE_STORE); /* the time for selecting tokens counts as
-                                                      * storage time */
+        kvr_phase_begin(c->phases, KVR_CACHE_STORE); /* selecting tokens counts as storage time */
         st = observe(c, l, &job, &thin, &columns);
         kvr_phase_end(c->phases, KVR_CACHE_STORE);
         KVR_TRY(st);

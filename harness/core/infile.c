@@ -45,8 +45,7 @@ enum kvr_status kvr_infile_open(FILE **out, const char *path)
     *out = NULL;
     if (stat(path, &sb) != 0)
         return fail(path, errno);
-    KVR_TRY(check(path, &sb, true)); /* checked before open(), which has side effects on some
-                                      * devices */
+    KVR_TRY(check(path, &sb, true)); /* opening some devices would have side effects */
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return fail(path, errno);

@@ -241,8 +241,7 @@ static uint32_t compose_pair(uint32_t a, uint32_t b)
 static void compose(struct kvr_points *p)
 {
     size_t starter = 0, n = 0;
-    int last = -1; /* combining class of the last uncomposed mark after the starter, or -1 if there
-                    * is none */
+    int last = -1; /* combining class of the last uncomposed mark after the starter, or -1 */
     bool has = false;
 
     for (size_t i = 0; i < p->n; i++) {

@@ -29,12 +29,9 @@ enum {
 const int kvr_tae_widths[LEVELS] = { 256, 128, 64, 64 };
 
 static const int times[STAGES] = { 1, 2, 2 };           /* output frames per input frame */
-static const int first_layer[STAGES] = { 3, 9, 15 };    /* a stage: blocks, upsampling, grow,
-                                                         * space */
-static const int frames_next[LEVELS] = { 1, 1, 2, 4 };  /* frames of a level per later latent
-                                                         * frame */
-static const int frames_first[LEVELS] = { 1, 1, 2, 1 }; /* frames of a level that are used of the
-                                                         * first latent frame */
+static const int first_layer[STAGES] = { 3, 9, 15 };    /* layer number of a stage's first block */
+static const int frames_next[LEVELS] = { 1, 1, 2, 4 };  /* frames per later latent frame */
+static const int frames_first[LEVELS] = { 1, 1, 2, 1 }; /* frames used of the first latent frame */
 
 struct block {
     struct kvr_conv *conv[3];
@@ -57,10 +54,8 @@ struct kvr_tae {
     int trim;   /* frames left to discard */
     struct kvr_conv *first, *last;
     struct stage stage[STAGES];
-    struct kvr_buf x[LEVELS], a, b; /* current frame of each level; two buffers for the largest
-                                     * frame */
-    struct kvr_buf host;            /* host memory for a latent frame, later for a pixel frame
-                                     * (part.h) */
+    struct kvr_buf x[LEVELS], a, b; /* current frame of each level; a, b: scratch frames */
+    struct kvr_buf host;            /* host copy of a latent or a pixel frame (part.h) */
     kvr_vae_frame_fn *frame;
     void *frame_ctx;
 };

@@ -21,8 +21,7 @@ enum {
     MAX_THREADS = 64,
 };
 
-static const int frames_next[LEVELS] = { 1, 2, 4, 4 }; /* frames of a level per later latent
-                                                        * frame */
+static const int frames_next[LEVELS] = { 1, 2, 4, 4 }; /* frames per later latent frame */
 
 /* State of a convolution over time: its last two input frames. */
 struct state {
@@ -60,12 +59,10 @@ struct kvr_vae {
     const float *norm_attention, *norm_head;
     struct block block[BLOCKS];
     struct up up[UPS];
-    struct kvr_buf x[LEVELS], a, b; /* current frame of each level; two buffers for the largest
-                                     * frame */
-    struct kvr_buf entered[UPS];    /* input of each level, for layouts with a shortcut around
-                                     * levels */
+    struct kvr_buf x[LEVELS], a, b; /* current frame of each level; a, b: scratch frames */
+    struct kvr_buf entered[UPS];    /* input of a level, for layouts with shortcuts */
     struct kvr_buf scores;
-    struct kvr_buf host;    /* host memory for a latent frame, later for a pixel frame (part.h) */
+    struct kvr_buf host;    /* host copy of a latent or a pixel frame (part.h) */
     struct kvr_buf seen;    /* host copy of a state for kvr_vae_state() */
     struct kvr_buf vectors; /* gains of all norms */
     size_t n_vectors;
@@ -665,8 +662,8 @@ static enum kvr_status run_up(struct kvr_vae *v, int i)
 
 static enum kvr_status run_level(struct kvr_vae *v, int level)
 {
-    const int first = level ? v->layout->first_block[level] : 2; /* level 0 begins with two middle
-                                                                  * blocks */
+    const int first = level ? v->layout->first_block[level] : 2; /* level 0 has 2 middle blocks
+                                                                  * first */
 
     for (int i = v->layout->first_block[level]; i < v->layout->first_block[level + 1]; i++) {
         if (i == first && level < UPS && v->layout->around)
