@@ -25,7 +25,7 @@
 enum {
     PIECE = 512, /* tokens that path staged decodes at once */
     TILES = PIECE / TILE,
-    QRUN = 384, /* maximum query rows per task on path fused */
+    QRUN = 384, /* maximum number of query rows per task on path fused */
 };
 
 static void stage(const struct kvr_attend_job *job, const struct state *st, const struct tile *tile,

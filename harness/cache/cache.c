@@ -52,7 +52,7 @@ static enum kvr_status alloc_buffers(struct kvr_cache *c)
     const struct {
         struct kvr_buf *buf;
         size_t n_bytes;
-        bool host; /* in host memory, where policies read it */
+        bool host; /* whether the buffer is in host memory, where policies read it */
     } all[] = {
         { &c->current_k, b.current, false },
         { &c->current_v, b.current, false },

@@ -69,7 +69,7 @@ void kvr_layer_close(struct kvr_layer *l)
     *l = (struct kvr_layer){ 0 };
 }
 
-/* Whether any token of the segment is in a visible run. */
+/* Whether any token of the segment is in one of the runs of visible tokens `seen`. */
 static bool any_visible(const struct kvr_segment *s, const struct kvr_visible *seen)
 {
     for (int i = 0; i < seen->n; i++)

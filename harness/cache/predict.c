@@ -78,7 +78,8 @@ struct rollout {
     int64_t chunk, tokens;
     struct kvr_layer_scratch scratch;
     struct kvr_dev *dev;
-    bool policies_on_host; /* states of policies do not count as device memory */
+    bool policies_on_host; /* whether the states of policies are in host memory, so that they do not
+                            * count */
     bool (*stopped)(void);
     struct kvr_layer_bytes held, peak;
 };

@@ -25,7 +25,7 @@ int64_t kvr_host_peak_bytes(void)
 bool kvr_host_peak_reset(void)
 {
     int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
-    bool ok = fd >= 0 && write(fd, "5", 1) == 1; /* resets the peak resident set size: proc(5) */
+    bool ok = fd >= 0 && write(fd, "5", 1) == 1; /* resets the peak resident set size (proc(5)) */
 
     if (fd >= 0)
         close(fd);

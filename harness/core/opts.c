@@ -1,4 +1,4 @@
-/* opts.c - table-driven options, set from text. */
+/* opts.c - parses, checks, stores and formats options, which a table describes. */
 #include "harness/core/opts.h"
 
 #include <assert.h>

@@ -122,7 +122,8 @@ enum kvr_status kvr_mkdirs_above(const char *path)
 
 char *kvr_path_relative(const char *from, const char *to)
 {
-    size_t same = 0, n = 0; /* same: length of the common directories, without the last '/' */
+    size_t same = 0, n = 0; /* same: length of the common leading directories, without the last
+                             * '/' */
     char *out, *at;
 
     for (size_t i = 0;; i++) {

@@ -162,8 +162,8 @@ void kvr_cudnn_unload(void **library)
     *library = NULL;
 }
 
-/* Finds a function of the library. `function` is the address of a function pointer, which is
- * written as an object pointer, as the manual of dlsym() recommends. */
+/* Finds a function of the library. `function` is the address of a function pointer. It is written
+ * through a void **, as the manual of dlsym() recommends. */
 enum kvr_status kvr_cudnn_symbol(void *library, const char *name, void *function)
 {
     *(void **)function = dlsym(library, name);

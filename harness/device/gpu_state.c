@@ -42,7 +42,7 @@ struct kvr_gpu_states {
 };
 
 /* Finds function `name` of NVML, or `other` if NVML lacks it. `to` is the address of a function
- * pointer, which is written as an object pointer, as the manual of dlsym() recommends. */
+ * pointer. It is written through a void **, as the manual of dlsym() recommends. */
 static void find(const struct kvr_gpu_states *g, const char *name, const char *other, void *to)
 {
     *(void **)to = dlsym(g->library, name);

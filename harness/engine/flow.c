@@ -56,7 +56,7 @@ static struct kvr_flow_in norm_narrow(struct kvr_flow *f, const struct kvr_rows 
     kvr_bf16 *y = shown ? f->y : kvr_gemm_input(f->gemm, r->n, r->d);
 
     if (f->left.y == y)
-        kvr_flow_flush(f, r); /* the kernel must not read and write one buffer */
+        kvr_flow_flush(f, r); /* the kernel must not read and write the same buffer */
     if (how->stride)
         f->ops->norm_modulate_bf16(f->dev, r, &f->left, f->x, how->shift, how->factor, how->stride,
                                    f->eps, y, columns);

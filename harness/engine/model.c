@@ -1,7 +1,8 @@
-/* model.c - loads a model folder into packed weights. Weights are found under Wan's names or under
- * other programs' names (harness/files/weights/names.def). The file must have every tensor of the
- * configuration with its shape, and no other tensor of the model. Random weights are generated one
- * tensor at a time, so only one unpacked tensor is in memory. */
+/* model.c - loads the weights of a model folder and packs them for the linear layers. Weights are
+ * found under Wan's names or under other programs' names (harness/files/weights/names.def). The
+ * file must have every tensor of the configuration with its shape, and no other tensor of the
+ * model. Random weights are generated one tensor at a time, so only one unpacked tensor is in
+ * memory. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -662,8 +662,7 @@ static enum kvr_status run_up(struct kvr_vae *v, int i)
 
 static enum kvr_status run_level(struct kvr_vae *v, int level)
 {
-    const int first = level ? v->layout->first_block[level] : 2; /* level 0 has 2 middle blocks
-                                                                  * first */
+    const int first = level ? v->layout->first_block[level] : 2; /* after the two middle blocks */
 
     for (int i = v->layout->first_block[level]; i < v->layout->first_block[level + 1]; i++) {
         if (i == first && level < UPS && v->layout->around)
