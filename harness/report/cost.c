@@ -104,7 +104,8 @@ struct cost {
 
 /* --- published --------------------------------------------------------------------------- */
 
-/* Whether a label is a name without options, in either reading, as in the study. */
+/* Returns whether `label` is NAME or NAME@study. The study published only methods without options.
+ */
 static bool as_published(const char *label, const char *name)
 {
     const size_t n = strlen(name);
@@ -152,8 +153,8 @@ static enum kvr_status predict_spec(const json_t *spec, struct kvr_prediction *o
     return st;
 }
 
-/* Predicted bytes; NaN if they are unknown, because a plug-in is not loaded or the model is not
- * here. */
+/* Predicts the peak bytes of a cell from its spec, which is JSON text. NaN: the prediction is
+ * impossible, for example because the model's folder is missing. */
 static enum kvr_status predicted(const char *text_of_spec, double *bytes)
 {
     json_t *spec = json_loads(text_of_spec, 0, NULL);
@@ -172,7 +173,8 @@ static bool same(const struct kvr_table *t, int a, int b, int column)
     return strcmp(kvr_table_text(t, a, column), kvr_table_text(t, b, column)) == 0;
 }
 
-/* Row of the median runtime among rows [from, to); the faster of two middle ones. */
+/* Returns the row with the median runtime among rows [from, to). If their number is even, it is the
+ * faster of the two middle rows. */
 static int middle(const struct kvr_table *t, int from, int to)
 {
     int n = 0;
@@ -182,8 +184,8 @@ static int middle(const struct kvr_table *t, int from, int to)
     return n ? from + (n - 1) / 2 : from;
 }
 
-/* Runtime of the baseline at the settings of row `at`; NaN: there is none. A package of cells has measured the
- * baseline again: its times are of the same minutes. */
+/* Returns the baseline's runtime in seconds at the settings of row `at`. NaN: there is none. If the
+ * session of row `at` measured the baseline again, the mean of these times is used. */
 static double baseline_of(const struct kvr_table *t, int at)
 {
     int from = at, to;

@@ -1,6 +1,7 @@
 /* cost_card.c - the cost table of rollouts measured on a GPU. See cost.h.
  *
- * rows.csv names a rollout's seconds rollout.METHOD.PATH.FRAMESxWINDOW; the suffix :peak names its peak memory in GiB. */
+ * In rows.csv, the row rollout.METHOD.PATH.FRAMESxWINDOW is a rollout's runtime in seconds. The row
+ * with the suffix :peak is its peak memory in GiB. */
 #include "harness/report/cost.h"
 
 #include <math.h>
@@ -45,11 +46,12 @@ struct rollout {
 struct card {
     struct kvr_measured m;
     struct kvr_published peak, runtime;
-    struct rollout *r; /* [n], one per name */
-    int n, newest;     /* session of the newest row */
+    struct rollout *r; /* [n], the newest row of each name */
+    /* n: number of rollouts; newest: index of the session of the newest row */
+    int n, newest;
 };
 
-/* False: not a row of a rollout. */
+/* Parses the name of a row. Returns false if the row is not the runtime of a rollout. */
 static bool parse(const char *name, struct rollout *r)
 {
     static const char head[] = "rollout.";
@@ -74,7 +76,7 @@ static const char *date_of(const struct card *c, int row)
     return c->m.session[c->m.row[row].session].date;
 }
 
-/* Chooses the newest row of each name; the later line of equal dates. */
+/* Selects the newest row of each name. Of two rows with the same date, the later line is used. */
 static enum kvr_status choose(struct card *c)
 {
     c->r = calloc((size_t)c->m.n_rows + 1, sizeof *c->r);
@@ -112,7 +114,8 @@ static int by_size(const void *a, const void *b)
     return strcmp(x->method, y->method) ? strcmp(x->method, y->method) : strcmp(y->path, x->path);
 }
 
-/* Value of a row of the same session whose name differs by method or suffix; NaN: none. */
+/* Returns the value of a row with the session, path and size of rollout `r`, but another method or
+ * name suffix. NaN: there is no such row. */
 static double same_session(const struct card *c, const struct rollout *r, const char *method,
                            const char *suffix)
 {
@@ -157,7 +160,8 @@ static enum kvr_status add_row(struct kvr_table *out, const struct card *c, cons
     snprintf(date, sizeof date, "%.10s", s->date);
     method = kvr_method_find(name);
     if (strcmp(r->method + strlen(name), "@study") != 0 && r->method[strlen(name)])
-        name[0] = 0; /* the study has no method with options or a correction */
+        /* The study published no methods with options or a bias correction. */
+        name[0] = 0;
     seconds = kvr_published_value(&c->runtime, name, "runtime_s");
     v[n++] = kvr_value_text(r->method);
     v[n++] = kvr_value_text(method ? method->family : "");

@@ -1,7 +1,8 @@
-/* distribution.c - compares each method with BF16 by metrics that need no BF16 video: those of the
- * video alone and those against the truth. A different video may be as good. Each row has the
- * paired difference, and the spread of BF16's own draws.
- */
+/* distribution.c - compares each method with BF16 by metrics that do not compare with the BF16
+ * video: metrics without reference, and metrics against the ground truth. By these metrics, a video
+ * that differs from the BF16 video can be equally good. Each row of the table has the paired
+ * difference from BF16, and the standard deviation over BF16's draws (reruns with slightly
+ * perturbed noise). */
 #include <math.h>
 #include <string.h>
 
@@ -10,7 +11,7 @@
 
 static const char baseline_name[] = "BF16";
 
-/* Whether the metric has values in the database. */
+/* Sets *out if the database has values of the metric. */
 static enum kvr_status measured(const char *db, const char *name, bool *out)
 {
     struct kvr_table *t;

@@ -33,26 +33,26 @@ static const struct kvr_column columns[] = {
     { .name = "runtime_hi" },
     { .name = "n", .head = "n ok", .digits = -1 },
     { .name = "settings", .digits = -1 },
-    { .name = "budget", .digits = -1 }, /* only in tables by budget */
+    { .name = "budget", .digits = -1 }, /* only in the table of equal bit budgets */
 };
 enum { N_COLUMNS = sizeof columns / sizeof columns[0], MAX_LETTERS = 26 };
 
 struct entry {
-    int from, to; /* rows */
+    int from, to; /* the method's rows [from, to) */
     double ssim;
     char tie[MAX_LETTERS + 1];
 };
 
-/* Buffers for the cells of one settings group. */
+/* Buffers with room for all cells of one settings group (rows with equal settings). */
 struct workspace {
     struct kvr_sample *a, *b, *d;
     double *x;
 };
 
-/* Facts about a table's rows that become notes. */
+/* Properties of a table that its notes mention. */
 struct about {
-    int most;      /* methods in the largest group */
-    bool extremes; /* some median has too few times for a 95 % interval */
+    int most;      /* number of methods in the largest settings group */
+    bool extremes; /* some median is of fewer than 6 runtimes, too few for a 95 % interval */
 };
 
 static int gather(const struct kvr_table *t, const struct entry *e, int column, double *x)
@@ -75,7 +75,8 @@ static void cells(const struct kvr_table *t, const struct entry *e, int column,
                                               .x = kvr_table_number(t, r, column) };
 }
 
-/* Spread of a metric over one video's draws. */
+/* Returns the standard deviation of a metric over draws (reruns with slightly perturbed noise) of
+ * the same prompt and seed. */
 static double jitter(const struct kvr_table *t, const struct entry *e, int column,
                      struct workspace *workspace)
 {
@@ -83,14 +84,15 @@ static double jitter(const struct kvr_table *t, const struct entry *e, int colum
     return kvr_nest_within(workspace->a, e->to - e->from);
 }
 
-/* One sample per seed: cells that share it are repeats or draws. */
+/* Averages the repeats and draws of each seed, and writes one sample per seed to `s`. Returns the
+ * number of samples. */
 static int seeds(const struct kvr_table *t, const struct entry *e, int column, struct kvr_sample *s)
 {
     cells(t, e, column, s);
     return kvr_nest(s, e->to - e->from, KVR_PER_SEED);
 }
 
-/* x: one value per prompt. */
+/* Writes one value per prompt to workspace->x, and returns the number of prompts. */
 static int prompts(const struct kvr_table *t, const struct entry *e, int column,
                    struct workspace *workspace)
 {
@@ -100,8 +102,8 @@ static int prompts(const struct kvr_table *t, const struct entry *e, int column,
     return n;
 }
 
-/* Writes three values: the mean over prompts or the median time, and its interval, which one value
- * does not have. */
+/* Writes three values: an average and the two ends of its 95 % interval. The average is the median
+ * for runtimes, otherwise the mean over prompts. The average of a single value has no interval. */
 static enum kvr_status put_interval(const struct kvr_table *t, const struct entry *e, int column,
                                     struct workspace *workspace, struct about *about,
                                     struct kvr_value *to)
@@ -125,7 +127,8 @@ static enum kvr_status put_interval(const struct kvr_table *t, const struct entr
     return KVR_OK;
 }
 
-/* Whether SSIM over common prompts fails to separate a and b, corrected for m comparisons. */
+/* Sets *out if a and b are not separable by SSIM over their common prompts. The p-value is
+ * Bonferroni-corrected for m comparisons. */
 static enum kvr_status paired_interval(const struct kvr_table *t, const struct entry *a,
                                        const struct entry *b, int m, struct workspace *workspace,
                                        bool *out)
@@ -151,8 +154,10 @@ static int by_ssim(const void *pa, const void *pb)
     return a->from - b->from;
 }
 
-/* From the best down, a method that ties with no lettered method above it gets the next letter.
- * Letters compare every pair, so Bonferroni's factor is the number of pairs. */
+/* Marks methods that are not separable with the same letter. In order of falling SSIM, each method
+ * is compared with the first method of every letter. It gets the letters of those that it is not
+ * separable from. If there are none, it gets the next unused letter. Bonferroni's factor is the
+ * number of all pairs, because any pair may be compared. */
 static enum kvr_status name_ties(const struct kvr_table *t, struct entry *e, int n,
                                  struct workspace *workspace)
 {
@@ -178,7 +183,7 @@ static enum kvr_status name_ties(const struct kvr_table *t, struct entry *e, int
     return KVR_OK;
 }
 
-/* Bits per element, which replaces compression. */
+/* Column of the bits per element. It replaces the compression in the table of equal bit budgets. */
 static const struct kvr_column bits_column = {
     .name = "bits", .better = -1, .unit = "(b)", .digits = 2
 };
@@ -214,7 +219,7 @@ static enum kvr_status add_row(struct kvr_table *out, const struct kvr_table *t,
     return kvr_table_add(out, v);
 }
 
-/* Rows [from, to) share their settings. */
+/* Adds the rows of all methods of one settings group, which is rows [from, to) of `t`. */
 static enum kvr_status add_group(struct kvr_table *out, const struct kvr_table *t, int from, int to,
                                  bool bits, struct about *about)
 {
@@ -258,7 +263,8 @@ static bool same_group(const struct kvr_table *t, int a, int b, bool bits)
            (!bits || strcmp(kvr_table_text(t, a, BUDGET), kvr_table_text(t, b, BUDGET)) == 0);
 }
 
-/* With `bits`, groups also share a budget. */
+/* Makes the table from the SQL statement `sql`. With `bits`, the rows of a group have equal bit
+ * budgets as well as equal settings. */
 static enum kvr_status make(struct kvr_table **out, const char *db_path, const char *sql, bool bits,
                             bool *extremes)
 {
@@ -295,7 +301,8 @@ static enum kvr_status make(struct kvr_table **out, const char *db_path, const c
     return st;
 }
 
-/* Notes that intervals of medians of few times are the extremes. */
+/* Adds a note that the interval of a median of fewer than 6 runtimes is their minimum and maximum.
+ */
 static enum kvr_status note_extremes(struct kvr_table *t, bool extremes)
 {
     return extremes ? kvr_table_note(t, "runtimes of fewer than 6 runs: minimum and maximum")

@@ -12,7 +12,7 @@
 
 KVR_STATEMENT(table_prefill);
 
-/* Columns of the statement, from the left. */
+/* Columns of table_prefill.sql, from the left. */
 enum { SETTINGS, CHUNK, PREFIX, METHOD, CARRIER, CORRECTION, BASELINE, PLACE, SEED, VALUES };
 enum { BF16_BYTES = VALUES + KVR_PREFILL_N, NOMINAL_BYTES, TOKENS };
 
@@ -239,7 +239,8 @@ static enum kvr_status add_run(struct kvr_table *out, const struct kvr_prefill *
     return kvr_table_add(out, v);
 }
 
-/* Adds the runs [from, to) of one place. */
+/* Adds the rows of runs [from, to), which have the same settings, chunk length and prefix length.
+ * The comparisons are Holm-adjusted over these runs. */
 static enum kvr_status add_place(struct kvr_table *out, const struct kvr_prefill *p, int from,
                                  int to)
 {

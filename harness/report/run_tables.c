@@ -1,5 +1,5 @@
-/* run_tables.c - compares a database with an earlier one: the same cells, measured by another
- * commit, compiler or machine. */
+/* run_tables.c - compares the cells of a database with the same cells of an earlier database,
+ * measured with another commit or compiler, or on another machine. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,20 +33,22 @@ static const struct kvr_column columns[] = {
 };
 enum { N_COLUMNS = sizeof columns / sizeof columns[0] };
 
-/* A method under one setting: rows of the newer database, and their comparison. */
+/* One method at one setting: its comparison between the two databases. */
 struct line {
-    int from, to;     /* rows */
-    int n_both, same; /* cells in both databases; cells with equal frames */
+    int from, to; /* the method's rows [from, to) in the newer database */
+    /* number of cells in both databases; number of these whose frames are equal */
+    int n_both, same;
     double before, now, holm;
     struct kvr_comparison c;
     double ratio;
-    struct kvr_interval time; /* of the ratio; NaN without two valid times */
+    struct kvr_interval
+        time; /* interval of `ratio`; NaN: fewer than two cells have a runtime in both databases */
 };
 
 struct job {
     const struct kvr_stat_options *o;
     struct kvr_table *now, *before;
-    int *match; /* [rows of now]: its row in `before`, or -1 */
+    int *match; /* [rows of `now`], the row of the same cell in `before`, or -1 */
     struct kvr_sample *sample;
     double *x;
 };
@@ -87,7 +89,8 @@ static enum kvr_status match_cells(struct job *j)
     return KVR_OK;
 }
 
-/* Mean over prompts of `column` in one table, over the cells of both. */
+/* Returns the mean metric of the cells that both databases contain. The values are those of the
+ * newer (`now`) or of the earlier database. */
 static double mean_of(struct job *j, const struct line *l, bool now)
 {
     int n = 0;
@@ -203,7 +206,8 @@ static enum kvr_status add_lines(struct kvr_table *out, struct job *j)
     return st;
 }
 
-/* "before: old.db, commit 1234567890, gcc: 12.2.0, machine; 3 cells are there alone" */
+/* Adds a note with a database's path, commit, compiler and machine. `alone` is the number of its
+ * cells that the other database lacks. */
 static enum kvr_status note_who(struct kvr_table *out, const char *word, const char *db, int alone)
 {
     struct kvr_table *t;

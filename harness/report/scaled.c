@@ -39,11 +39,11 @@ static const struct kvr_column columns[] = {
 };
 enum { N_COLUMNS = sizeof columns / sizeof columns[0] };
 
-/* Rows of one method at one setting: `a` and `b` measured in part, `whole` the whole model; -1:
- * none. */
+/* Rows of one method at one setting. Rows `a` and `b` were measured with two different numbers of
+ * layers, and row `whole` with the whole model. -1: there is no such row. */
 struct group {
     int a, b, whole;
-    double layers; /* of the whole model; NaN: it is not on this machine */
+    double layers; /* number of layers of the whole model; NaN: the model's folder is missing */
 };
 
 static bool same(const struct kvr_table *t, int a, int b, int column)
@@ -51,7 +51,8 @@ static bool same(const struct kvr_table *t, int a, int b, int column)
     return strcmp(kvr_table_text(t, a, column), kvr_table_text(t, b, column)) == 0;
 }
 
-/* x extrapolated to all layers; NaN without two layer counts, or if more layers took no longer. */
+/* Extrapolates a column linearly to all layers of the model. NaN: there are no rows for two numbers
+ * of layers, or the value does not increase with the layers. */
 static double scaled(const struct kvr_table *t, const struct group *g, int column)
 {
     if (g->a < 0 || g->b < 0)
@@ -91,7 +92,7 @@ static void say_missing(const struct kvr_table *t, const struct group *g, char *
         snprintf(out, n, "time does not grow with layers");
 }
 
-/* Adds a row; bf16: the baseline's value, or NaN. */
+/* Adds the row of a group. `bf16` is the baseline's extrapolated time in seconds, or NaN. */
 static enum kvr_status add_row(struct kvr_table *out, const struct kvr_table *t,
                                const struct group *g, double bf16)
 {
@@ -133,7 +134,8 @@ static enum kvr_status add_row(struct kvr_table *out, const struct kvr_table *t,
 static enum kvr_status fill(struct kvr_table *out, const struct kvr_table *t)
 {
     double bf16 = NAN;
-    int base = -1; /* a row of the group with value `bf16` */
+    /* a row with the model and settings for which `bf16` was measured; -1: none */
+    int base = -1;
 
     for (int from = 0, to; from < t->n_rows; from = to) {
         struct group g;

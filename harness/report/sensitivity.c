@@ -1,5 +1,5 @@
-/* sensitivity.c - tests which of a table's verdicts hold for other seeds, prompts, forcings or
- * readings. */
+/* sensitivity.c - tests whether verdicts between methods also hold for a subset of the seeds or
+ * prompts, with teacher forcing, or for the methods' other variants (NAME or NAME@study). */
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
@@ -15,12 +15,14 @@
 
 KVR_STATEMENT(stats_sensitivity);
 
-enum { METHOD, PLACE, SAMPLE, SEEDS, FORCING, VALUE }; /* columns of the rows */
+enum { METHOD, PLACE, SAMPLE, SEEDS, FORCING, VALUE }; /* columns of stats_sensitivity.sql */
 
-/* A variant of the data in which verdicts are tested again. */
+/* A selection of cells for which all verdicts are tested again. */
 static const struct variant {
     const char *name, *head;
-    int seeds, half; /* which seed or half; 0: all */
+    /* Index of the seed of each prompt, 1 or 2; half of the prompts, 1 for odd and 2 for even. 0:
+     * all seeds or prompts. */
+    int seeds, half;
     bool teacher, other_reading;
 } variants[] = {
     { .name = "seeds_1", .head = "first seeds", .seeds = 1 },
@@ -36,7 +38,8 @@ static const struct variant everything = { .name = "all" };
 
 struct method {
     const char *name;
-    int from, to, other; /* rows; other: first row of the other reading, or -1 */
+    /* rows [from, to); index of the method's other variant (NAME or NAME@study) in work.m, or -1 */
+    int from, to, other;
     double score;
 };
 
@@ -69,7 +72,8 @@ static int samples(const struct work *w, const struct method *m, const struct va
     return kvr_nest(s, n, KVR_PER_SEED);
 }
 
-/* Gain of a over b; n is 0 without common samples. */
+/* Tests the difference between methods a and b on the cells of variant `v`, paired by seed. c->n is
+ * 0 if the methods have no common samples. */
 static enum kvr_status compare(struct work *w, const struct method *a, const struct method *b,
                                const struct variant *v, struct kvr_comparison *c)
 {
@@ -165,8 +169,8 @@ static void find_methods(struct work *w)
     }
 }
 
-/* Adds the verdicts of the table: each method is above the next lower one that is separable from
- * it. */
+/* Adds the verdicts. A verdict says that a method is better than the best of the worse methods that
+ * are separable from it. */
 static enum kvr_status all_verdicts(struct work *w, struct kvr_table *out)
 {
     for (int i = 0; i < w->n; i++)

@@ -19,8 +19,8 @@ enum { MAX_METHODS = 1000, SQL_MAX = 4096 };
 
 static const char baseline_name[] = "BF16";
 
-/* What two cells must share to form a pair. Cells of one method that share it are repeats or
- * draws. */
+/* Columns that identify a seed. Cells of two methods with equal columns form a pair. Cells of one
+ * method with equal columns are repeats or draws (reruns with slightly perturbed noise). */
 #define UNIT "suite || '/' || prompt_id || '/' || seed || '/' || root_settings || '/' || machine"
 
 static enum kvr_status query(struct kvr_table **t, const struct kvr_stat_options *o,
@@ -42,7 +42,8 @@ static enum kvr_status query(struct kvr_table **t, const struct kvr_stat_options
     return kvr_table_query(t, o->db, sql, NULL);
 }
 
-/* A rollout under a teacher is not comparable with a free one, so it is excluded by default. */
+/* Returns the SQL condition on cells. The default excludes rollouts with teacher forcing, which are
+ * not comparable with free rollouts. */
 static const char *condition(const struct kvr_stat_options *o)
 {
     return !o->where ? "forcing = 'none'" : o->where;
@@ -85,7 +86,8 @@ static bool contains(const char *name, const char *const *list)
     return false;
 }
 
-/* The metric that `name` refers to, up to a dot: psnr.last is of psnr. */
+/* Returns the metric that a name refers to by its part before the first dot, such as psnr for
+ * psnr.last. */
 static const struct kvr_metric *metric_of(const char *name)
 {
     char base[64];
@@ -99,8 +101,8 @@ static bool is_score(const char *name)
     return metric_of(name) || strcmp(name, "latent_error") == 0;
 }
 
-/* Whether the metric is a distance from the BF16 rollout, which is 0 for that rollout itself unless
- * it is a draw. */
+/* Returns whether the metric compares a rollout with the BF16 rollout. The BF16 rollout equals
+ * itself, so for BF16 only the draws have a meaningful value. */
 static bool is_distance(const char *name)
 {
     const struct kvr_metric *m = metric_of(name);
@@ -108,7 +110,8 @@ static bool is_distance(const char *name)
     return m && !m->alone && !m->truth;
 }
 
-/* Better direction of an external program's metric, from the sweep. */
+/* Sets *out to the better direction of an external program's metric: +1 for higher, -1 for lower, 0
+ * for an unknown metric. The direction is from the sweep or from the option --better. */
 static enum kvr_status own_direction(const struct kvr_stat_options *o, int *out)
 {
     struct kvr_table *t;
@@ -133,7 +136,8 @@ static enum kvr_status own_direction(const struct kvr_stat_options *o, int *out)
     return st;
 }
 
-/* Fails if no cell has the metric, with the reason that one of them stores. */
+/* Fails if the metric is in the database but has no numeric value in any cell. The message has the
+ * reason that one of the cells stores. */
 static enum kvr_status fail_unless_known(const struct kvr_stat_options *o)
 {
     struct kvr_table *t;
@@ -151,7 +155,7 @@ static enum kvr_status fail_unless_known(const struct kvr_stat_options *o)
     return st;
 }
 
-/* *out = +1: higher is better. */
+/* Sets *out to +1 if higher values of the metric are better, otherwise to -1. */
 static enum kvr_status direction(const struct kvr_stat_options *o, int *out)
 {
     const char *metric = o->metric;
@@ -172,8 +176,8 @@ static enum kvr_status direction(const struct kvr_stat_options *o, int *out)
 
 enum { NAME, PROMPT, SEED, VALUE, CONTROL };
 
-/* Reads one row per cell, sorted by method. A seed under other settings is another unit; a prompt
- * is the same one. */
+/* Reads one row per cell, sorted by method. Cells of one seed at different settings count as
+ * different seeds. Cells of one prompt at different settings count as the same prompt. */
 static enum kvr_status read_values(struct kvr_table **t, const struct kvr_stat_options *o)
 {
     const char *verdict = strcmp(o->metric, "runtime_s") == 0 ? "runtime_s IS NOT NULL" : "1";
@@ -199,35 +203,38 @@ static enum kvr_status read_values(struct kvr_table **t, const struct kvr_stat_o
 
 struct method {
     const char *name;
-    struct kvr_sample *s; /* one per seed, in the race's buffer */
-    int n_seeds, n;       /* n: units */
+    struct kvr_sample *s; /* [n_seeds], one sample per seed, part of race.s */
+    /* number of seeds; number of independent units, that is, prompts or seeds (o->unit) */
+    int n_seeds, n;
     double mean, se, score;
-    struct kvr_comparison c;  /* with `against` */
-    struct kvr_sequence gain; /* gain over `against`, unit by unit */
+    struct kvr_comparison c; /* comparison with method `against` */
+    struct kvr_sequence
+        gain; /* sequential test of the gain over method `against`, one value per unit */
     double log_e;
     bool rejected;
-    double holm;   /* c.p, adjusted for all methods of the table */
-    double p_next; /* for being better than the next one below */
+    double holm;   /* c.p, Holm-adjusted over all methods of the table */
+    double p_next; /* probability that the method is better than the next row of the table */
     int group;
-    double jitter;               /* spread over one cell's draws; NaN: no draws */
-    struct kvr_comparison chaos; /* with BF16's draws */
+    /* standard deviation over repeats and draws of the same prompt and seed; NaN: there are none */
+    double jitter;
+    struct kvr_comparison chaos; /* comparison with the BF16 draws */
     double chaos_holm;
 };
 
 struct race {
     const struct kvr_stat_options *o;
-    int sign; /* +1: higher is better */
+    int sign; /* +1: higher values of the metric are better; -1: lower values are better */
     struct method *m;
     int n;
-    struct kvr_sample *s, *d; /* cells of all methods; buffer for differences */
+    struct kvr_sample *s, *d; /* samples of all methods; buffer for paired differences */
     double *x;                /* buffer for values */
-    double threshold;         /* log E that a verdict needs */
-    bool distance;            /* the metric is a distance from BF16 */
-    bool control;             /* BF16 has draws */
+    double threshold; /* natural logarithm of the e-value that a verdict requires (sequence.h) */
+    bool distance;    /* whether the metric compares with the BF16 rollout */
+    bool control;     /* whether BF16 has draws */
 };
 
-/* Splits rows by method. For a distance from BF16, only BF16's draws count as its cells, if there
- * are any: the floor. */
+/* Splits rows by method. If the metric compares with the BF16 rollout and BF16 has draws, only the
+ * draws count as BF16's cells. The mean metric of the draws is the chaos floor. */
 static void find_methods(struct race *r, const struct kvr_table *t)
 {
     bool is_control;
@@ -252,7 +259,8 @@ static void find_methods(struct race *r, const struct kvr_table *t)
     }
 }
 
-/* Merges a method's cells into seeds, and into units for its mean. */
+/* Averages a method's cells to one sample per seed. The method's mean and standard error are over
+ * units (prompts or seeds). */
 static void summarise(struct race *r, struct method *m)
 {
     m->jitter = kvr_nest_within(m->s, m->n_seeds);
@@ -265,7 +273,8 @@ static void summarise(struct race *r, struct method *m)
     m->score = m->mean * r->sign;
 }
 
-/* Compares a - b by differences of seeds, then of units. */
+/* Tests the difference a - b. Samples are paired by seed, and the differences are averaged per
+ * unit. */
 static enum kvr_status compare(struct race *r, const struct method *a, const struct method *b,
                                struct kvr_comparison *c)
 {
@@ -289,8 +298,9 @@ static int by_mean(const void *a, const void *b)
     return d != 0 ? (d > 0) - (d < 0) : strcmp(x->name, y->name);
 }
 
-/* From the best down, a method joins the group of the group's leader unless it is separable from
- * it. That takes n - 1 comparisons, chosen by their outcomes, so Bonferroni's factor is n - 1. */
+/* Divides the methods into tie groups, in order from best to worst. A method starts a new group if
+ * it is separable from the first method of the current group. Bonferroni's factor is n - 1, the
+ * number of these comparisons. */
 static enum kvr_status group(struct race *r)
 {
     int leader = 0, g = 1;
@@ -313,8 +323,7 @@ static enum kvr_status group(struct race *r)
     return KVR_OK;
 }
 
-/* Judges each method against `base` in the four words of claims.h, by e-BH over the table's
- * methods. */
+/* Tests each method's gain over `base` sequentially, with e-BH over the methods of the table. */
 static enum kvr_status judge(struct race *r, const struct method *base)
 {
     const double margin = kvr_default_margin(r->o->metric);
@@ -363,7 +372,8 @@ static const char *verdict_of(const struct race *r, const struct method *m, char
     return buf;
 }
 
-/* Adjusts p over all methods but `base`: for comparisons with the floor, or for the others. */
+/* Holm-adjusts the p-values of all methods except `base`. They are the p-values of the comparisons
+ * with the BF16 draws (`chaos`), or with method `against`. */
 static enum kvr_status adjust(struct race *r, const struct method *base, bool chaos)
 {
     double *p = calloc(2 * (size_t)r->n + 1, sizeof *p);
@@ -392,9 +402,9 @@ static enum kvr_status compare_with_floor(struct race *r)
     return r->control ? adjust(r, floor, true) : KVR_OK;
 }
 
-/* A distance is beyond chaos only if it is larger; a metric of the video alone, in either
- * direction.
- */
+/* Returns "yes" if the method differs significantly from the BF16 draws, otherwise "no" or the
+ * number of missing pairs. If the metric compares with the BF16 rollout, only a worse value than
+ * that of the draws counts. */
 static const char *beyond_chaos(const struct race *r, const struct method *m, char *buf,
                                 size_t size)
 {
@@ -607,7 +617,8 @@ static enum kvr_status add_timing(struct kvr_table *out, const struct kvr_table 
     }
 }
 
-/* Adds timings of `t`, whose rows are repeats, grouped by rollout; x and flag have room for all. */
+/* Adds one row of timings per rollout. The rows of `t` are repeats, sorted by rollout. `x` and
+ * `flag` are scratch buffers of t->n_rows elements. */
 static enum kvr_status add_timings(struct kvr_table *out, const struct kvr_table *t,
                                    const struct kvr_table *ratios, double level, double *x,
                                    bool *flag)
@@ -686,7 +697,8 @@ enum kvr_status kvr_stat_timing(struct kvr_table **out, const struct kvr_stat_op
 
 /* --- coverage --------------------------------------------------------------------------- */
 
-/* Column heads and row cells come from two passes over one query, ordered by method. */
+/* Makes a table with a row per method and a column per row of `prompts`. The columns of `t` are
+ * method, prompt and text of a table cell; its rows are sorted by method. */
 static enum kvr_status matrix(struct kvr_table **out, const struct kvr_table *t,
                               const struct kvr_table *prompts)
 {
@@ -717,8 +729,8 @@ static enum kvr_status matrix(struct kvr_table **out, const struct kvr_table *t,
     return st;
 }
 
-/* With --where, cells that were never attempted are excluded, because they lack the columns to
- * test. */
+/* With --where, planned cells that never ran are excluded, because they lack the columns that the
+ * condition tests. */
 enum kvr_status kvr_stat_coverage(struct kvr_table **out, const struct kvr_stat_options *o)
 {
     static const char planned[] =

@@ -1,4 +1,4 @@
-/* tables.c - the tables of `kvreel report`, one row each. */
+/* tables.c - defines the tables of `kvreel report` in an array with one element per table. */
 #include "harness/report/ratios.h"
 #include "harness/report/report.h"
 
@@ -32,8 +32,8 @@ KVR_STATEMENT(table_probes);
 
 #define MIB (1.0 / (1024.0 * 1024.0))
 
-/* A statement's columns NAME_lo and NAME_hi, the ends of an interval, follow NAME and are formatted
- * like it. */
+/* An SQL statement's columns NAME_lo and NAME_hi are the ends of an interval. They follow column
+ * NAME and are formatted like NAME. */
 static const struct kvr_column columns[] = {
     { .name = "bits", .better = -1, .digits = 2 },
     { .name = "varying_bits", .head = "by data", .unit = "(mean)", .digits = 2 },
@@ -101,12 +101,13 @@ static const struct kvr_column columns[] = {
     { .name = NULL },
 };
 
-/* Probes of a layer's heads. Two quantities of values have no head. */
+/* SQL condition that selects the probe's averages per layer and head. The quantities recodes and
+ * value_changes exist only per layer. */
 #define HEADS                                                                                      \
     "p.layer IS NOT NULL AND (p.head IS NOT NULL OR p.name IN ('recodes', 'value_changes')) "      \
     "AND p.step IS NULL AND p.chunk IS NULL AND p.age IS NULL"
 
-/* Probed numbers are shares of attention, divergences and relative errors. */
+/* Columns of the probe tables, which are shares of attention, divergences and relative errors. */
 static const struct kvr_column probe_columns[] = {
     { .name = "delta_a", .head = "dA", .digits = 4 },
     { .name = "delta_a_median", .head = "median", .digits = 4 },
@@ -129,7 +130,8 @@ static const struct kvr_column probe_columns[] = {
     { .name = NULL },
 };
 
-/* Seconds are totals over all passes. */
+/* Columns of the table of replayed traces. The times are totals in seconds over all passes of the
+ * trace. */
 static const struct kvr_column replay_columns[] = {
     { .name = "compression", .better = +1, .unit = "(x)", .digits = 2 },
     { .name = "resident_bytes", .head = "KV", .unit = "(MiB)", .digits = 2, .scale = MIB },
@@ -145,14 +147,16 @@ static const struct kvr_column replay_columns[] = {
     { .name = NULL },
 };
 
-/* Rows with equal settings are folded. Settings without a column come last and end the list. */
+/* Columns that kvr_table_fold() moves to the table's note if all rows have the same value. Settings
+ * without a column are last in settings.def, so the first of them ends the list with NULL. */
 static const char *const settings[] = { "model", "suite", "machine", "settings", "given", "warning",
 #define SETTING(name, type, def, lo, hi, words, key, when, column, ...) column,
 #include "harness/store/settings.def"
 #undef SETTING
                                         NULL };
 
-/* Columns that only some sweeps have: draws, data-dependent bytes, frames per second. */
+/* Columns that are dropped if no row has a value, such as draws, data-dependent bytes, frames per
+ * second and GPU memory. */
 static const char *const drawn[] = { "psnr_floor",
                                      "psnr_jitter",
                                      "ssim_floor",
@@ -176,7 +180,8 @@ static const char *const drawn[] = { "psnr_floor",
 static const char *const no_settings[] = { NULL };
 
 const struct kvr_report kvr_reports[] = {
-    /* Lists the reference first, then methods by rising compression, as fidelity falls. */
+    /* The BF16 reference is the first row. The other methods follow in order of increasing
+     * compression. */
     { .name = "summary",
       .chaos = true,
       .title = "Cost and fidelity against the BF16 cache: means over n videos, median runtime, "
@@ -347,8 +352,8 @@ enum kvr_status kvr_report_hosts(char **out, const char *db_path)
     return st;
 }
 
-/* Notes sweeps that were limited, filtered or interrupted or had failures: their tables would look
- * complete. */
+/* Adds notes about sweeps that were limited, filtered or interrupted, or that had failures. Without
+ * a note, their tables would look complete. */
 enum kvr_status kvr_report_note_plan(struct kvr_table *t, const char *db_path)
 {
     struct kvr_table *n;
@@ -385,8 +390,8 @@ enum kvr_status kvr_report_footer(char **out, const char *db_path)
     return st;
 }
 
-/* Notes what a table of means hides: the number of cells with untrusted times and of cells without
- * a result, by reason. */
+/* Adds notes with the number of cells whose times are untrusted, and the number of cells without a
+ * result, by reason. Means do not show these numbers. */
 static enum kvr_status note_verdicts(struct kvr_table *t, const char *db_path)
 {
     static const char *const says[] = { "NOISY: not in the runtimes",
@@ -404,7 +409,7 @@ static enum kvr_status note_verdicts(struct kvr_table *t, const char *db_path)
                             "FROM cell WHERE run_kind = 'bench'",
                             NULL));
     for (int i = 0; st == KVR_OK && i < 4; i++) {
-        const double cells = kvr_table_number(n, 0, i); /* NaN: there are no cells */
+        const double cells = kvr_table_number(n, 0, i); /* NaN: the database has no cells */
 
         snprintf(text, sizeof text, "%.0f cell%s %s", cells, cells > 1 ? "s" : "", says[i]);
         if (cells > 0)
@@ -414,7 +419,8 @@ static enum kvr_status note_verdicts(struct kvr_table *t, const char *db_path)
     return st;
 }
 
-/* Notes baselines that a comparison should have (harness/plan/baselines.h) but lacks. */
+/* Adds notes about missing baselines that a comparison should include (harness/plan/baselines.h).
+ */
 static enum kvr_status note_baselines(struct kvr_table *t, const char *db_path)
 {
     struct kvr_table *n;
@@ -432,7 +438,8 @@ static enum kvr_status note_baselines(struct kvr_table *t, const char *db_path)
     return st;
 }
 
-/* Drops interval columns without values, as with one prompt. */
+/* Drops the columns of interval ends that have no values, for example because there is only one
+ * prompt. */
 static void drop_empty_ends(struct kvr_table *t)
 {
     for (int c = t->n_columns - 1; c >= 0; c--) {

@@ -1,5 +1,5 @@
-/* window_tables.c - tables of a metric over windows of time, and of how its error grows from chunk
- * to chunk. */
+/* window_tables.c - makes tables of a metric per part of the video (window), and of the growth of
+ * its error from chunk to chunk. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,8 @@ KVR_STATEMENT(stats_growth);
 
 static const char baseline_name[] = "BF16";
 
-/* Input of both tables; rows of one key and method are adjacent. */
+/* Input of both tables: the rows of the SQL statement, which are sorted by their leading columns,
+ * and buffers. */
 struct reading {
     const struct kvr_stat_options *o;
     struct kvr_table *t;
@@ -60,7 +61,8 @@ static void close_reading(struct reading *r)
     free(r->x);
 }
 
-/* End of the rows from `from` on that share the first `columns` columns. */
+/* Returns the end of the group of rows that starts at row `from` and has equal values in the first
+ * `columns` columns. */
 static int group_end(const struct kvr_table *t, int from, int columns)
 {
     int to = from + 1;
@@ -72,8 +74,9 @@ static int group_end(const struct kvr_table *t, int from, int columns)
     return to;
 }
 
-/* `values`: samples are values of the metric, so the interval is clamped to its range; else
- * differences or slopes. */
+/* Writes the mean over units (prompts or seeds) and the two ends of its confidence interval. If the
+ * samples are values of the metric (`values`), not differences or slopes, the interval is clamped
+ * to the metric's range. */
 static enum kvr_status interval(struct reading *r, struct kvr_sample *s, int n_seeds, bool values,
                                 struct kvr_value to[3], int *n)
 {
@@ -102,7 +105,8 @@ struct window_row {
     struct kvr_value v[3];
     int n;
     double floor;
-    struct kvr_comparison c; /* against the floor of the same window; n is 0 without one */
+    struct kvr_comparison
+        c; /* comparison with the BF16 draws in the same window; c.n = 0: there are no draws */
     double holm;
 };
 
@@ -119,8 +123,9 @@ static int window_samples(const struct reading *r, int from, int to, bool contro
     return kvr_nest(s, n, KVR_PER_SEED);
 }
 
-/* BF16's rows come first in a window; `floor` is the row of BF16. A rollout without jitter has
- * distance 0 from itself, so BF16's draws stand for it. */
+/* Computes a row's mean, its chaos floor, and its comparison with the BF16 draws. `floor` is BF16's
+ * row of the same window, which precedes the rows of other methods. The BF16 rollout equals itself,
+ * so for a metric that compares with it, BF16's row has the mean of the draws. */
 static enum kvr_status fill_window_row(struct reading *r, struct window_row *w,
                                        const struct window_row *floor)
 {
@@ -161,7 +166,8 @@ static const char *verdict_text(const struct reading *r, const struct window_row
                                                                                       : "no";
 }
 
-/* Adjusts p over the methods of one window. */
+/* Holm-adjusts the p-values of the comparisons with the BF16 draws, over the methods of one window.
+ */
 static enum kvr_status adjust_window(struct window_row *w, int n, int *compared)
 {
     double *p = calloc(2 * (size_t)n + 1, sizeof *p);
@@ -257,8 +263,9 @@ enum kvr_status kvr_stat_windows(struct kvr_table **out, const struct kvr_stat_o
 
 enum { G_METHOD, G_FORCING, G_CELL, G_PROMPT, G_SEED, G_CONTROL, G_WHOLE, G_CHUNK, G_VALUE };
 
-/* Least-squares slope over the chunks [from, to) of one cell; NaN with fewer than three. Chunks at
- * the metric's best value equal the reference and are skipped: they have no error yet. */
+/* Returns the metric's change per chunk, a least-squares slope over rows [from, to), which are the
+ * chunks of one cell. NaN: fewer than three chunks are used. If the metric compares with the BF16
+ * rollout, chunks equal to that rollout are skipped, because they have no error yet. */
 static double slope(const struct reading *r, int from, int to)
 {
     const struct kvr_metric *m = kvr_metric_find(r->o->metric);
@@ -279,7 +286,8 @@ static double slope(const struct reading *r, int from, int to)
     return n < 3 ? NAN : (n * sxy - sx * sy) / (n * sxx - sx * sx);
 }
 
-/* Samples of rows [from, to), one per cell: the rate, or the whole value. Returns their number. */
+/* Writes one sample per cell in rows [from, to): the slope per chunk (`rate`), or the metric of the
+ * whole video. Returns the number of samples. */
 static int cell_samples(const struct reading *r, int from, int to, const char *forcing, bool rate,
                         struct kvr_sample *s)
 {

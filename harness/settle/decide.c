@@ -18,7 +18,8 @@ KVR_STATEMENT(settle_prompts);
 
 struct method {
     char label[160];
-    int prompts; /* per suite, up to now */
+    /* the method runs the first `prompts` prompts of each suite */
+    int prompts;
 };
 
 struct decide {
@@ -26,8 +27,10 @@ struct decide {
     struct kvr_decide_summary *sum;
     char metric[64], kind[16], forcing[16], suite[96], model[160], name[160];
     char *question;
-    int n_suites, most; /* most: prompts of the largest suite */
-    int first;          /* prompts per suite in the first look */
+    /* number of suites; number of prompts in the largest suite */
+    int n_suites, most;
+    /* number of prompts per suite in the first interim analysis (look) */
+    int first;
     int n_methods;
     struct method method[KVR_DECIDE_METHODS];
     bool done, too_many, against_baseline;
@@ -117,11 +120,11 @@ static enum kvr_status find_methods(struct decide *d)
 
 enum kvr_status kvr_decide_path(const char *out_dir, const char *name, char *path, size_t size)
 {
-    const size_t at = strlen(out_dir) + 1; /* of the name */
+    const size_t at = strlen(out_dir) + 1; /* index of the file name in `path` */
     const int n = snprintf(path, size, "%s/%s.decide.yaml", out_dir, name);
 
     for (size_t i = at; n > 0 && (size_t)n < size && path[i]; i++)
-        path[i] = path[i] == '/' ? '_' : path[i]; /* a name may have slashes, a file's may not */
+        path[i] = path[i] == '/' ? '_' : path[i]; /* a file name cannot contain slashes */
     return n > 0 && (size_t)n < size
                ? KVR_OK
                : kvr_fail(
@@ -130,7 +133,7 @@ enum kvr_status kvr_decide_path(const char *out_dir, const char *name, char *pat
                      out_dir, name, size);
 }
 
-/* Writes text in single quotes on one line. */
+/* Writes `before`, then `text` as a single-quoted YAML string on one line, then `after`. */
 static void put(FILE *f, const char *before, const char *text, const char *after)
 {
     fprintf(f, "%s'", before);
@@ -191,7 +194,7 @@ static enum kvr_status judge(struct decide *d)
                       &(struct kvr_claims_options){ .most = d->sum->most });
 }
 
-/* Finds the number of prompts per suite that an earlier call measured. */
+/* Reads from the database how many prompts per suite an earlier call measured for each method. */
 static enum kvr_status look_back(struct decide *d)
 {
     struct kvr_table *t;
@@ -220,7 +223,8 @@ static bool is_open(const struct kvr_claim *c)
     return c->verdict == KVR_CLAIM_OPEN;
 }
 
-/* Gives the methods of open pairs more prompts. False: no pair both needs more and can get more. */
+/* Increases the number of prompts of the methods in undecided pairs. Returns false if no undecided
+ * pair can use more prompts. */
 static bool choose_look(struct decide *d)
 {
     int next = INT_MAX;
@@ -276,10 +280,11 @@ static enum kvr_status look(struct decide *d)
     s->looks++;
     s->stopped = s->run.interrupted || s->run.limited > 0;
     s->run.limited += s->run.later;
-    /* Failed cells are not run again. */
+    /* Ends the loop if the look gave no new result, because failed cells are not run again. */
     if (!d->done && s->run.ok == 0 && s->run.scored == 0 && !s->stopped)
         d->done = true;
-    s->run.ok += ok; /* cells of earlier looks that were in the database */
+    /* The totals include earlier looks, whose cells this look counted as skipped. */
+    s->run.ok += ok;
     s->run.failed += failed;
     s->run.skipped -= ok + failed;
     s->run.done_before -= ok + failed;

@@ -19,15 +19,16 @@ KVR_STATEMENT(settle_prompts);
 
 enum { SUITES = 8, METHODS = 128, TOGETHER = 8, PLANS = 4 };
 
-/* The ledger's `settle` for one model. */
+/* One entry of the ledger's key `settle`: how the claims about one model are measured. */
 struct plan {
     const char *model;
-    int n_suites, most;          /* prompts that may be used per suite */
-    char file[SUITES][PATH_MAX]; /* resolved from the ledger's folder */
-    char suite[SUITES][80];      /* the suite's name in the database */
+    /* number of suites; number of prompts that every suite has before its first held-out prompt */
+    int n_suites, most;
+    char file[SUITES][PATH_MAX]; /* path of each suite's file */
+    char suite[SUITES][80];      /* name of each suite in the database */
     long long frames, window, control;
     const struct kvr_yaml_node *metrics;
-    const struct kvr_yaml_node *set; /* other settings; NULL: none */
+    const struct kvr_yaml_node *set; /* map of further settings for the sweeps; NULL: none */
 };
 
 struct settle {
@@ -36,16 +37,19 @@ struct settle {
     struct kvr_ledger l;
     struct plan plan[PLANS];
     int n_plans;
-    struct kvr_table *measured; /* settle_prompts.sql; NULL: no database */
+    struct kvr_table *measured; /* rows of settle_prompts.sql; NULL: no database */
     int64_t begun_ns;
-    const char **stuck; /* ids, [n_stuck], owned texts */
+    /* [n_stuck], owned ids of the claims whose last round gave no new result */
+    const char **stuck;
     int n_stuck;
 };
 
-/* A round is one sweep: methods over the first `prompts` prompts of the suites. */
+/* A round is one sweep. It runs `n_methods` methods on the first `prompts` prompts of each suite.
+ */
 struct round {
     const struct plan *plan;
-    const char *kind, *forcing, *suite; /* suite: prefix of the suites to run, "": all */
+    /* suite: prefix of the names of the suites to run; "": all suites */
+    const char *kind, *forcing, *suite;
     int prompts, n_methods, n_claims;
     const char *method[METHODS];
     struct kvr_claim *claim[TOGETHER];
@@ -54,7 +58,8 @@ struct round {
 
 /* --- the ledger's plan ------------------------------------------------------------------ */
 
-/* Reads a suite's file and name, and counts the prompts before the first held-out word. */
+/* Reads the path and the name of a suite, and counts its prompts before the first held-out prompt.
+ */
 static enum kvr_status look_at(const struct kvr_yaml_node *suite, const char *ledger,
                                char path[PATH_MAX], char *name, size_t size, int *n)
 {
@@ -82,7 +87,7 @@ static enum kvr_status int_of(const struct kvr_yaml_node *map, const char *key, 
     return n ? kvr_yaml_int(n, 0, 100000, out) : KVR_OK;
 }
 
-/* Checks that `metrics` is a list of texts, or `set` a map of them. */
+/* Checks that an entry is absent, or that it is a list or map (`kind`) of scalars. */
 static enum kvr_status check_texts(const struct kvr_yaml_node *n, enum kvr_yaml_kind kind,
                                    const char *need)
 {
@@ -127,7 +132,8 @@ static enum kvr_status read_plan(struct plan *p, const struct kvr_yaml_node *n, 
     return KVR_OK;
 }
 
-/* Reads one map or a list of maps; the first applies to claims without a model. */
+/* Reads the ledger's key `settle`, which is one map or a list of maps, one per model. The first map
+ * also applies to claims that name no model. */
 static enum kvr_status read_plans(struct settle *s)
 {
     const struct kvr_yaml_node *n = s->l.settle;
@@ -144,7 +150,7 @@ static enum kvr_status read_plans(struct settle *s)
     return KVR_OK;
 }
 
-/* Plan of the claim's model; NULL: the ledger has none. */
+/* Returns the plan of the claim's model. NULL: the ledger has no plan for this model. */
 static const struct plan *plan_of(const struct settle *s, const struct kvr_claim *c)
 {
     for (int i = 0; i < s->n_plans; i++)
@@ -185,7 +191,7 @@ static int prompts_of(const struct kvr_table *t, const struct kvr_claim *c, cons
     return 0;
 }
 
-/* Number of prompts per suite that every method of the claim has. */
+/* Returns the smallest number of measured prompts over the claim's methods and suites. */
 static int prompts_now(const struct settle *s, const struct kvr_claim *c)
 {
     const struct plan *p = plan_of(s, c);
@@ -227,8 +233,8 @@ int kvr_settle_next(double n_needed, int n, int now, int n_suites, int most)
     return whole > now ? whole : now;
 }
 
-/* Whether more prompts of nano can decide the claim: it is open and its cells can be measured
- * here. */
+/* Returns whether more prompts can decide the claim: it has no verdict yet, it compares no
+ * runtimes, and the ledger has a plan and suites for its model. */
 static bool is_open(const struct settle *s, const struct kvr_claim *c)
 {
     if (c->hidden || c->verdict != KVR_CLAIM_OPEN || c->relation > KVR_CLAIM_SQL || !c->needs[0] ||
@@ -263,7 +269,8 @@ static double goal_of(const struct settle *s, const struct kvr_claim *c)
     return kvr_settle_goal(c->n_needed, s->o->most > 0 ? s->o->most : KVR_CLAIMS_MOST);
 }
 
-/* Seconds until the claim's verdict; 0 if the cost is unknown, since few prompts may suffice. */
+/* Estimates the CPU time in seconds that the claim needs for a verdict. If no estimate exists, the
+ * result is 0, and the claim is measured first. */
 static double to_pay(const struct settle *s, const struct kvr_claim *c)
 {
     const double missing = c->n_needed - c->s.n;
@@ -273,8 +280,8 @@ static double to_pay(const struct settle *s, const struct kvr_claim *c)
     return c->cost_s * fmax(0, goal_of(s, c) - c->s.n) / missing;
 }
 
-/* Chooses the cheapest open claim, and others for the same sweep: at most 1.5 times as expensive,
- * with the same kind of cells and number of prompts. */
+/* Chooses the open claim that needs the least CPU time. The round also includes other open claims
+ * with the same settings and number of prompts that need at most 1.5 times that CPU time. */
 static enum kvr_status choose_round(struct settle *s, struct round *r)
 {
     struct kvr_claim *first = NULL;
@@ -328,8 +335,8 @@ static void put_quoted(FILE *f, const char *before, const char *text, const char
     fprintf(f, "'%s", after);
 }
 
-/* Writes a scalar with the ledger's quoting: quoted scalars are text, others may be numbers or
- * ranges. */
+/* Writes a scalar. It is quoted if the ledger quotes it or if it has special characters of YAML;
+ * numbers and ranges stay unquoted. */
 static void put_scalar(FILE *f, const struct kvr_yaml_node *n, const char *after)
 {
     if (n->quoted || strpbrk(n->text, ",[]{}:#&*!|>'\"%@`"))
@@ -359,7 +366,7 @@ static bool is_wanted(const struct settle *s, const struct plan *p, const char *
 {
     const struct kvr_yaml_node *more = p->metrics;
 
-    if (strcmp(metric, "psnr") == 0) /* finds prompts with two videos */
+    if (strcmp(metric, "psnr") == 0) /* needed to find prompts with two possible videos */
         return true;
     for (int i = 0; more && i < kvr_yaml_count(more); i++)
         if (strcmp(kvr_yaml_at(more, i)->text, metric) == 0)
@@ -370,7 +377,8 @@ static bool is_wanted(const struct settle *s, const struct plan *p, const char *
     return false;
 }
 
-/* Writes the metrics of the whole ledger, so that all rounds share their cells. */
+/* Writes PSNR, the metrics that the plan lists, and the metrics of all its claims. Every round
+ * lists the same metrics, so that later rounds can use the cells of earlier rounds. */
 static void put_metrics(FILE *f, const struct settle *s, const struct plan *p)
 {
     const char *between = "";
@@ -505,7 +513,8 @@ static enum kvr_status judge(struct settle *s)
     return read_plans(s);
 }
 
-/* Runs the methods of claims that have cells, in their other reading or under a teacher. */
+/* Runs the methods of all tested claims with teacher forcing, or without it their other variants
+ * (NAME or NAME@study). */
 static enum kvr_status run_elsewhere(struct settle *s, bool teacher)
 {
     static struct round r;

@@ -11,7 +11,7 @@
 const char *const kvr_claim_verdict_names[] = { "holds",  "does not hold",       "equal",
                                                 "futile", "cannot be told here", NULL };
 
-/* Model of claims without one: the first that `settle` lists. */
+/* Returns the model for claims that name none: the first model in the ledger's key `settle`. */
 static const char *model_of(const struct kvr_ledger *l)
 {
     const struct kvr_yaml_node *first =

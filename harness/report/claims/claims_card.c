@@ -1,14 +1,15 @@
-/* claims_card.c - judges claims from figures measured on a GPU: results/measured/GPU/rows.csv.
+/* claims_card.c - tests claims on GPU measurements in results/measured/GPU/rows.csv.
  *
- *     card: {of: "rollout.RTN_INT4@study.staged.42x21", than: "rollout.BF16.staged.42x21", above: 1}
+ * card: {of: "rollout.RTN_INT4@study.staged.42x21", than: "rollout.BF16.staged.42x21", above: 1}
  *
- *     card: {of: "rollout.BF16.staged.42x21:fps_vae", on: H100, above: 17.0}
+ * card: {of: "rollout.BF16.staged.42x21:fps_vae", on: H100, above: 17.0}
  *
- * The figure is the ratio of two rows of one session, so both times are from one card, build and
- * day. Several sessions give their geometric mean. Sessions whose code was patched by hand do not
- * count. One rollout on an H100 took from 5.80 to 6.09 s within a session: a time has an error of
- * up to 5 %, a ratio of up to 10 %, and the interval is wider than the observed ratios by that
- * much. The second form is a row's value, on cards with that name only. */
+ * The first form tests the ratio of two rows of one session, which have the same GPU, build and
+ * day. The figure is the geometric mean over sessions. Sessions that ran their commit with local
+ * changes are ignored. On an H100, repeats of one rollout within a session took from 5.80 to 6.09
+ * s. A time therefore has an error of up to 5 % and a ratio of up to 10 %, so the range of the
+ * observed ratios is widened by 10 %. The second form tests the value of one row, on GPUs whose
+ * name contains `on`. */
 #include <glob.h>
 #include <math.h>
 #include <stdio.h>
@@ -27,7 +28,7 @@ static double value_of(const struct kvr_measured *m, int session, const char *na
     return row >= 0 && m->row[row].value > 0 ? m->row[row].value : NAN;
 }
 
-/* Ratios of the sessions of one GPU. */
+/* Adds the ratios, or the values of one row, from all sessions of one GPU. */
 static void add_gpu(struct kvr_claim *c, const struct kvr_measured *m)
 {
     for (int s = 0; s < m->n_sessions; s++) {

@@ -22,7 +22,8 @@ static double floor_of(const struct kvr_table *floors, const char *metric)
     return NAN;
 }
 
-/* Size of a difference of this claim's metric that BF16's draws alone cause; 0: unknown. */
+/* Returns the effect of chaos on the claim's metric, that is, the difference that BF16's draws
+ * (reruns with slightly perturbed noise) alone cause. 0: unknown. */
 static double chaos(const struct kvr_table *floors, const struct kvr_claim *c)
 {
     const double floor = floor_of(floors, c->metric);
@@ -50,7 +51,8 @@ static double seconds_of(const struct kvr_table *costs, const struct kvr_claim *
     return NAN;
 }
 
-/* Seconds of one more prompt: the claim's methods and the BF16 rollout for comparison. */
+/* Returns the CPU time in seconds to measure one more prompt with the claim's methods and with
+ * BF16. */
 static double prompt_seconds(const struct kvr_table *costs, const struct kvr_claim *c)
 {
     double sum = 0;

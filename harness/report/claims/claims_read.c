@@ -39,7 +39,7 @@ static enum kvr_status text_of(const struct kvr_yaml_node *map, const char *key,
 
 /* --- margins and methods ---------------------------------------------------------------- */
 
-/* Default equivalence margins, where a ledger has none. */
+/* Equivalence margins of metrics for which the ledger has none. */
 static const struct {
     const char *metric;
     double margin;
@@ -57,7 +57,8 @@ double kvr_ledger_margin(const struct kvr_ledger *l, const char *metric)
 {
     const struct kvr_yaml_node *n = l->margins ? kvr_yaml_get(l->margins, metric) : NULL;
 
-    return n ? strtod(n->text, NULL) : kvr_default_margin(metric); /* a number: read_margins() */
+    return n ? strtod(n->text, NULL)
+             : kvr_default_margin(metric); /* read_margins() has checked that this is a number */
 }
 
 static enum kvr_status read_margins(const struct kvr_yaml_node *map)
@@ -75,7 +76,7 @@ static enum kvr_status read_margins(const struct kvr_yaml_node *map)
     return KVR_OK;
 }
 
-/* NULL, or a map whose values are texts. */
+/* Checks that `map` is NULL, or that it is a map whose values are scalars. */
 static enum kvr_status check_texts(const struct kvr_yaml_node *map, const char *key)
 {
     const char *text;
@@ -180,8 +181,8 @@ static enum kvr_status read_sql(const struct kvr_ledger *l, struct kvr_claim *c,
     return KVR_OK;
 }
 
-/* Compares a printed ratio with ours at the printed precision, or with ours at both bounds if the
- * bytes depend on the cached values. */
+/* Compares a published compression ratio with the computed ratio, at the published precision. If
+ * the bytes depend on the cached values, the published ratio must be within the computed bounds. */
 static enum kvr_status read_ratio(struct kvr_claim *c, const struct kvr_yaml_node *n)
 {
     enum { LATENT_FRAMES = 42 };
@@ -316,7 +317,7 @@ static enum kvr_status read_all(struct kvr_ledger *l, const char *path)
     return KVR_OK;
 }
 
-/* Measured figures are stored beside the ledger. */
+/* Reads GPU measurements from the folder `measured` next to the ledger. */
 static enum kvr_status read_measured(struct kvr_ledger *l, const char *path)
 {
     const char *slash = strrchr(path, '/');

@@ -8,7 +8,7 @@
 #include "harness/report/claims/claims_values.h"
 #include "harness/report/stats/nested.h"
 
-/* First row of a method, or n. */
+/* Returns the index of a method's first row. The rows are sorted by method. */
 static int first_of(const struct kvr_claim_value *row, int n, const char *method)
 {
     int lo = 0, hi = n;
@@ -24,7 +24,7 @@ static int first_of(const struct kvr_claim_value *row, int n, const char *method
     return lo;
 }
 
-/* A position in table `t`, at a row of `method`. */
+/* A position in the rows of `method`; `end` is the end of the rows of all methods. */
 struct at {
     const struct kvr_claim_value *row, *end;
     const char *method;
@@ -35,7 +35,7 @@ static bool in_method(const struct at *a)
     return a->row < a->end && strcmp(a->row->method, a->method) == 0;
 }
 
-/* Advances b to the sample of a. False: b's method lacks it. */
+/* Advances b to the sample at position a. Returns false if b's method lacks this sample. */
 static bool advance_to(const struct at *a, struct at *b)
 {
     while (in_method(b) && b->row->sample < a->row->sample)
@@ -43,9 +43,9 @@ static bool advance_to(const struct at *a, struct at *b)
     return in_method(b) && b->row->sample == a->row->sample;
 }
 
-/* Two methods' values of one sample: one machine, one set of kernels. */
+/* Values of two methods for the same prompt, seed, settings and machine. */
 struct pair {
-    const struct kvr_claim_value *of, *than; /* than NULL: a value alone */
+    const struct kvr_claim_value *of, *than; /* `than` NULL: the claim is about one method */
 };
 
 static int age_of(const struct pair *p)
@@ -53,7 +53,8 @@ static int age_of(const struct pair *p)
     return p->than && p->than->age > p->of->age ? p->than->age : p->of->age;
 }
 
-/* Where several machines have the same prompt, seed and settings, the newest pair counts. */
+/* Adds a pair and returns the number of pairs. If several machines measured the same prompt, seed
+ * and settings, only the newest pair is used. */
 static int add_pair(struct pair *pair, int n, const struct kvr_claim_value *of,
                     const struct kvr_claim_value *than)
 {
@@ -68,15 +69,18 @@ static int add_pair(struct pair *pair, int n, const struct kvr_claim_value *of,
 
 /* --- samples ---------------------------------------------------------------------------- */
 
-/* The claim in the ledger's conditions, or with another reading, forcing, metric or model. */
+/* Conditions of a test: those of the ledger, or with the methods' other variants (NAME or
+ * NAME@study), another forcing, metric or model. */
 struct variant {
     const char *of, *than, *forcing, *metric, *model;
-    double sign; /* -1: this metric's direction is opposite to the claim's */
+    /* -1: higher is better for one of this metric and the claim's metric, and lower for the other;
+     * 1: otherwise */
+    double sign;
 };
 
 struct pair_sums {
     struct kvr_sequence s;
-    double a, b; /* means of the two values */
+    double a, b; /* mean values of methods `of` and `than`; NaN: unknown */
 };
 
 static void finish(struct kvr_sample *sample, int n, struct pair_sums *out)
@@ -128,7 +132,8 @@ static enum kvr_status sample_pair(const struct kvr_claim *c, struct kvr_claim_v
     return KVR_OK;
 }
 
-/* Rows of place, sample, x. */
+/* Runs the SQL statement of a claim, whose columns are the number of the prompt, the number of the
+ * sample, and the value. */
 static enum kvr_status sample_sql(const char *db, const char *sql, struct pair_sums *out)
 {
     struct kvr_table *t;
@@ -150,7 +155,8 @@ static enum kvr_status sample_sql(const char *db, const char *sql, struct pair_s
     return KVR_OK;
 }
 
-/* Devices whose ratios of times the database has: "a CPU", "cuda". */
+/* Sets c->timed_on to the devices for which the database has runtime ratios, such as "a CPU" or
+ * "cuda". */
 static enum kvr_status name_devices(struct kvr_claim *c, const char *db)
 {
     struct kvr_table *t;
@@ -223,7 +229,8 @@ bool kvr_claim_has_reading(const char *name)
     return there;
 }
 
-/* Adds text such as "intended: equal (24)"; nothing if there are no cells. */
+/* Tests the claim under other conditions and appends the verdict and the number of prompts to
+ * c->where, such as "intended: equal (24)". Without cells, it appends nothing. */
 static enum kvr_status add(struct kvr_claim *c, struct kvr_claim_values **values, const char *db,
                            const char *name, const struct variant *v, double margin)
 {

@@ -12,17 +12,17 @@
 KVR_STATEMENT(claims_cells);
 KVR_STATEMENT(claims_scores);
 
-/* Columns of claims_cells.sql; the last ones are metrics. */
+/* Columns of claims_cells.sql. The columns from FIRST_METRIC on are metrics. */
 enum { METHOD, PLACE, SAMPLE, PAIR, AGE, SUITE, KIND, FORCING, MODEL, KEY, TWO, FIRST_METRIC };
 static const char *const of_cells[] = { "compression", "resident_compression",
                                         "peak_bytes",  "resident_bytes",
                                         "runtime_s",   "runtime_ratio",
                                         NULL };
 
-/* A metric of each cell, in the order of the cells. */
+/* Values of one metric for all cells, in the order of the cells. */
 struct metric {
     const char *name;
-    double *value; /* [n cells], NaN: none */
+    double *value; /* [number of cells]; NaN: the cell lacks the metric */
     struct metric *next;
 };
 
@@ -34,7 +34,7 @@ struct chosen {
 };
 
 struct kvr_claim_values {
-    struct kvr_table *cells; /* by method and sample */
+    struct kvr_table *cells; /* sorted by method and sample */
     struct metric *metrics;
     struct chosen *chosen;
 };
@@ -66,7 +66,8 @@ void kvr_claim_values_free(struct kvr_claim_values **all)
 
 /* ---- metrics ----------------------------------------------------------------------------- */
 
-/* Row of a key in a table ordered by its first column; -1: none. */
+/* Returns the row with a key in the first column of a table, which is sorted by that column; -1:
+ * there is none. */
 static int row_of(const struct kvr_table *t, const char *key)
 {
     int lo = 0, hi = t->n_rows;
@@ -129,7 +130,8 @@ static enum kvr_status metric_of(struct kvr_claim_values *v, const char *db, con
 
 /* ---- a choice ---------------------------------------------------------------------------- */
 
-/* What is measured against the BF16 rollout says nothing where two videos are possible. */
+/* Returns whether the metric compares with the BF16 rollout. Such a metric is meaningless for a
+ * prompt whose BF16 rollout can end in two different videos. */
 static bool is_distance(const char *metric)
 {
     return strncmp(metric, "ssim", 4) == 0 || strncmp(metric, "psnr", 4) == 0 ||

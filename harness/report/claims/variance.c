@@ -76,10 +76,13 @@ double kvr_saved_by_control(const double *x, const double *y, int n)
 
 /* --- samples ---------------------------------------------------------------------------- */
 
-/* Samples of one claim, one per prompt. */
+/* Values of one claim, one per prompt [n]. */
 struct samples {
     int n;
-    double *a, *b, *d, *teacher, *floor, *lowest; /* d: b - a of the claim's two methods */
+    /* a, b, d: metric of the claim's two methods, and their difference; teacher: the difference
+     * with teacher forcing; floor: chaos floor of the prompt; lowest: lowest PSNR in dB of the
+     * prompt's BF16 draws */
+    double *a, *b, *d, *teacher, *floor, *lowest;
     int *motion, *colour;
 };
 
@@ -110,7 +113,7 @@ static void close_samples(struct samples *s)
     free(s->motion);
 }
 
-/* Row of a method's value at a place, or -1. */
+/* Returns the row with a method's value for a prompt, or -1. */
 static int find(const struct kvr_table *t, const char *method, bool teacher, double place)
 {
     for (int i = 0; i < t->n_rows; i++)
@@ -120,7 +123,8 @@ static int find(const struct kvr_table *t, const char *method, bool teacher, dou
     return -1;
 }
 
-/* Hash of the words `first` to `last` of a text, counted from 0. */
+/* Returns a hash of the words `first` to `last` of a text, counted from 0. Equal hashes define a
+ * stratum. */
 static int words(const char *text, int first, int last)
 {
     unsigned hash = 5381;
@@ -164,7 +168,7 @@ static void fill(struct samples *s, const struct kvr_table *t, const struct kvr_
     }
 }
 
-/* Keeps the prompts with one possible video. */
+/* Removes prompts whose BF16 rollout can end in two different videos. */
 static void keep_one_video(struct samples *s)
 {
     const double least = strtod(KVR_TWO_VIDEOS_DB, NULL);

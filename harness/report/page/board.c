@@ -1,5 +1,6 @@
-/* board.c - collects runs of all sources, ranks methods per place and writes JSON. board_page.c
- * writes the page. */
+/* board.c - collects the runs of all databases and exported sweeps, ranks the methods and writes
+ * JSON. Methods are ranked per place, that is, per combination of model, settings and machine.
+ * board_page.c writes the page. */
 #include "harness/report/page/board.h"
 
 #include <jansson.h>
@@ -61,12 +62,12 @@ struct run {
     int row;
 };
 
-/* One method in one place. */
+/* One method at one place (combination of model, settings and machine). */
 struct row {
-    const struct run *run; /* [n], by prompt */
+    const struct run *run; /* [n], sorted by prompt */
     int n, n_ok, n_prompts;
     const char **prompt; /* [n_prompts] */
-    double *value;       /* [n_prompts], means over seeds and repeats */
+    double *value;       /* [n_prompts], means of the metric over seeds and repeats */
     double bits, mean, runtime_s;
     double order; /* larger is better */
     struct kvr_interval ci;
@@ -166,7 +167,8 @@ static void row_free(struct row *r)
     free(r->value);
 }
 
-/* Averages seeds and repeats per prompt, so that the samples are independent. */
+/* Averages the metric over the seeds and repeats of each prompt, so that the samples are
+ * independent. */
 static void fill_prompts(struct row *r)
 {
     for (int i = 0, j; i < r->n; i = j) {
@@ -225,7 +227,8 @@ static enum kvr_status fill_row(struct row *r, const struct run *run, int n)
 
 /* --- ranks ---------------------------------------------------------------------------------- */
 
-/* Differences a - b over the prompts of both, which are sorted by prompt. */
+/* Writes the differences a - b for the prompts that both rows have, and returns their number. Both
+ * rows are sorted by prompt. */
 static int differences(const struct row *a, const struct row *b, double *d)
 {
     int n = 0;
@@ -278,7 +281,7 @@ static enum kvr_status rank_class(struct row **row, int n, int direction)
     return st;
 }
 
-/* By class, rank, and mean within a rank; unranked methods come last. */
+/* Orders ranked methods by class, rank and mean, and unranked methods after them. */
 static int compare_rows(const void *x, const void *y)
 {
     const struct row *a = *(struct row *const *)x, *b = *(struct row *const *)y;
@@ -328,7 +331,7 @@ static void put_word(FILE *to, const char *word)
     fputc('\'', to);
 }
 
-/* Writes the options of the run's command that change its cells. */
+/* Writes the options of the run's command that change its cells, --set and --plugin. */
 static void put_overrides(FILE *to, const char *argv_json)
 {
     static const char *const kept[] = { "--set", "--plugin" };
@@ -369,7 +372,8 @@ static enum kvr_status write_file(const char *dir, const char *name, const char 
     return st;
 }
 
-/* Stores the run's sweep beside the page. `name`: its path below the board's folder. */
+/* Writes the sweep file of the run into the board's folder, and its path in that folder to `name`.
+ */
 static enum kvr_status keep_config(const struct board *b, const struct run *r,
                                    char name[CONFIG_NAME])
 {
@@ -408,7 +412,7 @@ static enum kvr_status rerun(const struct board *b, const struct row *r, json_t 
     return st;
 }
 
-/* Distinct values of a column over the row's runs, in order of appearance. */
+/* Returns the distinct values of a column over the runs of a row, in order of appearance. */
 static json_t *distinct(const struct row *r, const char *(*of)(const struct run *))
 {
     json_t *list = json_array(), *known;
@@ -480,7 +484,7 @@ static enum kvr_status place_json(const struct board *b, struct row **row, int n
     return st;
 }
 
-/* Adds a place: runs [begin, end). */
+/* Adds the place whose runs are [begin, end), with one row per method. */
 static enum kvr_status add_place(const struct board *b, int begin, int end, json_t *places)
 {
     struct row *all = calloc((size_t)(end - begin), sizeof *all);

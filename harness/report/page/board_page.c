@@ -1,4 +1,5 @@
-/* board_page.c - writes a leaderboard page with a table for each place. */
+/* board_page.c - writes a leaderboard page with one table for each combination of model, settings
+ * and machine. */
 #include "harness/report/page/board_page.h"
 
 #include <stdio.h>
@@ -49,7 +50,8 @@ static void put_number(FILE *to, const json_t *x, int digits)
         fputs("-", to);
 }
 
-/* The first digits of each hash, enough to distinguish them; the JSON has whole hashes. */
+/* Writes the first `digits` hexadecimal digits of each hash in a list. The file board.json has the
+ * complete hashes. */
 static void put_hashes(FILE *to, const json_t *list, int digits)
 {
     const json_t *x;

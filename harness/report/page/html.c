@@ -1,4 +1,5 @@
-/* html.c - assembles the page from its parts, with the videos beside it or embedded. */
+/* html.c - writes the HTML page from its parts. The videos are in a folder next to the page or
+ * embedded in it. */
 #include "harness/report/page/html.h"
 
 #include <errno.h>
@@ -31,8 +32,8 @@ static enum kvr_status no_memory(void)
 
 /* ------------------------------------------------------------- search for the videos */
 
-/* Paths come from the database, which is untrusted: a path outside of the folder counts as
- * missing. */
+/* Sets *found if the folder contains the file. Paths from the database are untrusted, so a path
+ * that leads out of the folder counts as missing. */
 static enum kvr_status has(const char *dir, const char *path, bool *found)
 {
     char *full = kvr_path_join(dir, path);
@@ -42,14 +43,15 @@ static enum kvr_status has(const char *dir, const char *path, bool *found)
     return full ? KVR_OK : no_memory();
 }
 
-/* Searches for the first folder that contains `path`. */
+/* A search for the first folder that contains the file `path`. */
 struct search {
     const char *path;
     char *found;
     enum kvr_status st;
 };
 
-/* Takes ownership of `dir`, keeps it if it has the path. NULL: out of memory. */
+/* Tries one folder and takes ownership of `dir`. If the folder contains the file, it is the result
+ * of the search. `dir` NULL: out of memory. */
 static void try_folder(struct search *s, char *dir)
 {
     bool there = false;
@@ -62,7 +64,8 @@ static void try_folder(struct search *s, char *dir)
         free(dir);
 }
 
-/* *out: the value of --out in a sweep's command; NULL if absent. The caller frees it. */
+/* Sets *out to the value of option --out in a sweep's command (a JSON array), or to NULL. The
+ * caller frees it. */
 static enum kvr_status out_option_of(const char *argv_json, char **out)
 {
     json_t *argv = json_loads(argv_json, 0, NULL), *word;
@@ -87,7 +90,8 @@ static enum kvr_status out_option_of(const char *argv_json, char **out)
     return i ? no_memory() : KVR_OK;
 }
 
-/* Searches the sweep's output folder: --out of its command, else `out:` of its config. */
+/* Tries the sweep's output folder, which is --out of its command or otherwise `out:` of its config.
+ */
 static enum kvr_status look_in_sessions_out(struct search *s, const char *db_path)
 {
     struct kvr_table *t = NULL;
@@ -114,7 +118,7 @@ static enum kvr_status look_in_sessions_out(struct search *s, const char *db_pat
     return s->st;
 }
 
-/* Searches the folder named after the database: out/study33/ for out/study33.db. */
+/* Tries the folder named after the database, such as out/study33/ for out/study33.db. */
 static void look_by_its_name(struct search *s, const char *db_path)
 {
     const size_t n = strlen(db_path);
@@ -217,7 +221,8 @@ static void put_base64(FILE *to, const unsigned char *p, size_t n)
 
 /* ------------------------------------------------------------- videos */
 
-/* Keys become file names and appear in the page, so only hexadecimal digits are allowed. */
+/* A cell's key becomes a file name and is written into the page, so only hexadecimal digits are
+ * allowed. */
 static bool is_key(const char *key)
 {
     return key[0] && key[strspn(key, "0123456789abcdef")] == '\0';
@@ -227,13 +232,14 @@ struct videos {
     const char *db_path, *out_dir;
     const struct kvr_html_options *o;
     struct kvr_table *rows; /* rows of page_videos.sql */
-    char *media;            /* base folder of their paths; NULL: not found */
-    int64_t budget;         /* bytes left in a single file */
+    char *media;            /* folder that contains their paths; NULL: not found */
+    int64_t budget;         /* remaining bytes for embedded videos */
     struct kvr_html_result *result;
-    FILE *to, *why; /* shown videos; reasons for the others */
+    /* outputs: the shown videos, and the reasons why other videos are omitted */
+    FILE *to, *why;
 };
 
-/* Records why a video is missing; the page shows the reason in its place. */
+/* Records why a video is omitted. The page shows the reason instead of the video. */
 static void leave_out(struct videos *v, int *count, const char *key, const char *reason)
 {
     const int n = v->result->n_gone + v->result->n_other + v->result->n_no_room;
@@ -289,8 +295,8 @@ static enum kvr_status put_beside(struct videos *v, const char *key, const char 
     return st;
 }
 
-/* Checks that the file at `from` is the measured one, size first, then hash; `why` [n] describes a
- * mismatch. */
+/* Checks by size and hash that the file at `from` is the file that was measured, and sets *whole.
+ * If it is not, `why` [n] describes the difference. */
 static enum kvr_status look_at(const char *from, int64_t bytes, const char *sha256, bool *whole,
                                char *why, size_t n)
 {
@@ -322,7 +328,7 @@ static enum kvr_status look_at(const char *from, int64_t bytes, const char *sha2
 
 enum { KEY, PATH, SHA256, BYTES }; /* columns of page_videos.sql */
 
-/* Adds a video. One that is missing or changed is left out, and the page shows the reason. */
+/* Adds a video. If its file is missing or was changed, the page shows the reason instead. */
 static enum kvr_status put_video(struct videos *v, int row)
 {
     const char *key = kvr_table_text(v->rows, row, KEY), *path = kvr_table_text(v->rows, row, PATH);
@@ -355,7 +361,8 @@ static enum kvr_status put_video(struct videos *v, int row)
 static enum kvr_status find_videos(struct videos *v)
 {
     KVR_TRY(kvr_table_query(&v->rows, v->db_path, kvr_statement_page_videos, NULL));
-    for (int r = 0; r < v->rows->n_rows && !v->media; r++) /* first files may be missing */
+    /* Tries the next file, because some files may be missing. */
+    for (int r = 0; r < v->rows->n_rows && !v->media; r++)
         KVR_TRY(kvr_html_media(&v->media, v->db_path, v->o->media_dir,
                                kvr_table_text(v->rows, r, PATH)));
     return KVR_OK;
@@ -383,7 +390,7 @@ static enum kvr_status put_videos(struct videos *v)
 
 /* ------------------------------------------------------------- the page */
 
-/* Writes 'sha256-...' of a script or style for the content security policy. */
+/* Writes the hash of a script or style as 'sha256-...' for the page's Content-Security-Policy. */
 static enum kvr_status put_hash(FILE *to, const char *text)
 {
     char hex[KVR_SHA256_HEX];
@@ -402,8 +409,8 @@ static enum kvr_status put_hash(FILE *to, const char *text)
     return KVR_OK;
 }
 
-/* Fills the page's marks {{style}}, {{script}}, ... Videos come last, when the remaining room is
- * known. */
+/* Writes the page's template and replaces the marks {{style}}, {{script}}, and so on. The videos
+ * follow the data, when the number of remaining bytes is known. */
 static enum kvr_status put_page(struct videos *v, const char *title, FILE *to)
 {
     const char *at = kvr_report_page;
@@ -434,7 +441,7 @@ static enum kvr_status put_page(struct videos *v, const char *title, FILE *to)
         else if (strncmp(at, "{{videos}}", 10) == 0) {
             int64_t cap = v->o->cap_bytes ? v->o->cap_bytes : DEFAULT_CAP;
 
-            /* Reserves room for the script and the remaining markup. */
+            /* The limit also has to cover the script and the remaining markup. */
             v->budget = cap - ftell(to) - (int64_t)strlen(kvr_report_script) - (int64_t)strlen(at);
             st = put_videos(v);
         }

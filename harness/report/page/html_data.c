@@ -1,8 +1,8 @@
-/* html_data.c - writes the page's data as JSON; each statement gives a table {"c": columns, "r":
- * rows}.
+/* html_data.c - writes the page's data as JSON. The result of each SQL statement is an object {"c":
+ * columns, "r": rows}.
  *
- * Columns whose name ends with _json hold JSON arrays made by SQLite and are copied verbatim. A
- * long series is one array in one row, which keeps a page of a thousand cells small. */
+ * Columns whose name ends with _json contain JSON arrays made by SQLite, which are copied verbatim.
+ * A long series is one such array instead of many rows, so that the page stays small. */
 #include "harness/report/page/html.h"
 
 #include <math.h>
@@ -134,13 +134,13 @@ static void put_metrics(FILE *to)
         put_metric(to, kvr_metrics[i], i == 0);
     for (int i = 0; kvr_truth_metrics[i]; i++)
         put_metric(to, kvr_truth_metrics[i], false);
-    /* Metrics of replayed traces (harness/workload/replay.h), which have no frames. */
+    /* These metrics of replayed traces (harness/workload/replay.h) are not in the registry. */
     fputs(",{\"name\":\"attn_out_rel\",\"title\":\"error of what attention returns\","
           "\"unit\":\"\",\"better\":-1}",
           to);
 }
 
-/* Metrics of other programs, whose better direction the sweep declares. */
+/* Writes the metrics of external programs. The sweep declares whether higher or lower is better. */
 static enum kvr_status put_own_metrics(FILE *to, const char *db_path)
 {
     struct kvr_table *t;
@@ -162,8 +162,8 @@ static enum kvr_status put_own_metrics(FILE *to, const char *db_path)
     return KVR_OK;
 }
 
-/* Writes the rows of `kvreel reproduce`, by paper. Without the published tables the page says so;
- * its other views need none. */
+/* Writes the rows of `kvreel reproduce` for each paper. If the published tables are missing, this
+ * view of the page says so; the other views do not need them. */
 static enum kvr_status put_published(FILE *to, const char *db_path)
 {
     for (int i = 0; kvr_reproduce_names[i]; i++) {
@@ -194,7 +194,7 @@ static enum kvr_status put_published(FILE *to, const char *db_path)
     return KVR_OK;
 }
 
-/* Writes the claims for which the database has cells; null without a ledger. */
+/* Writes the claims for which the database has cells, or null if the file of claims is missing. */
 static enum kvr_status put_claims(FILE *to, const char *db_path)
 {
     struct kvr_table *t = NULL;
@@ -208,7 +208,7 @@ static enum kvr_status put_claims(FILE *to, const char *db_path)
     return st == KVR_ENOTFOUND ? KVR_OK : st;
 }
 
-/* Rollouts measured on each GPU of results/measured: [{gpu, note, rows}]. */
+/* Writes the rollouts measured on each GPU of results/measured, as [{gpu, note, rows}]. */
 static enum kvr_status put_cards(FILE *to)
 {
     char **names;
@@ -234,7 +234,8 @@ static enum kvr_status put_cards(FILE *to)
     return st;
 }
 
-/* '<' occurs only inside strings; escaped, it can neither end the element nor open a comment. */
+/* Writes JSON with every '<' escaped, so that it can neither end the script element nor open a
+ * comment. In JSON, '<' occurs only inside strings. */
 static void put_safely(FILE *to, const char *json, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -244,7 +245,8 @@ static void put_safely(FILE *to, const char *json, size_t n)
             fputc(json[i], to);
 }
 
-/* Writes [[name, colour], ...] for the families of this database and of both tables. */
+/* Writes [[name, colour], ...] for the method families of the database, for the allocation tags,
+ * and for the phases of a rollout. */
 static enum kvr_status put_palette(FILE *to, const char *db_path)
 {
     const struct kvr_colour *const lists[] = { kvr_palette_tags, kvr_palette_phases };

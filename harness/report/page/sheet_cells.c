@@ -1,4 +1,4 @@
-/* sheet_cells.c - selects cells, their files and frames. */
+/* sheet_cells.c - selects the cells of a contact sheet and reads their frames. */
 #include "harness/report/page/sheet_cells.h"
 
 #include <stdlib.h>
@@ -24,7 +24,8 @@ struct sheet {
     int pick[MAX_COLUMNS];
 };
 
-/* `text` as an SQL string with quotes doubled, malloc'd. NULL: no memory. */
+/* Returns `text` as an SQL string in single quotes, with its single quotes doubled. The caller
+ * frees it. NULL: no memory. */
 static char *quoted(const char *text)
 {
     char *out = malloc(2 * strlen(text) + 3), *to = out;
@@ -46,7 +47,7 @@ static enum kvr_status no_memory(void)
     return kvr_fail(KVR_ENOMEM, "sheet: out of memory");
 }
 
-/* Runs `sql`, then `text` as an SQL string, then `rest`. */
+/* Runs an SQL query: `sql`, then `text` as an SQL string, then `rest`. */
 static enum kvr_status query(struct kvr_table **t, const struct sheet *s, const char *sql,
                              const char *text, const char *rest)
 {
@@ -64,8 +65,8 @@ static enum kvr_status query(struct kvr_table **t, const struct sheet *s, const 
     return st;
 }
 
-/* Reports that the method has no finished cell: it does not exist, or exists with other names
- * only. */
+/* Fails because the method has no finished cell. If the database does not contain the method, the
+ * message suggests the nearest name. */
 static enum kvr_status fail_method(const struct sheet *s, const char *method)
 {
     struct kvr_table *t;
@@ -92,7 +93,7 @@ static enum kvr_status fail_method(const struct sheet *s, const char *method)
     return KVR_ENOTFOUND;
 }
 
-/* Finds the first method's cell, whose baseline all rows share. */
+/* Finds the cell of the first method. Its baseline is the baseline of all rows of the sheet. */
 static enum kvr_status find_first(struct sheet *s)
 {
     const char *method = s->c->methods[0];
@@ -175,7 +176,7 @@ static enum kvr_status add_row(struct sheet *s, const struct kvr_table *t, const
     return KVR_OK;
 }
 
-/* Adds the cell with this key as a row. */
+/* Adds the cell with key `key` as a row of the sheet. */
 static enum kvr_status add_key(struct sheet *s, const char *key)
 {
     struct kvr_table *t;
@@ -197,7 +198,8 @@ static enum kvr_status add_key(struct sheet *s, const char *key)
     return st;
 }
 
-/* Adds another method's cell with the first one's baseline, so that only the method differs. */
+/* Adds the cell of another method as a row. The cell has the same baseline as the first method's
+ * cell, so that only the method differs. */
 static enum kvr_status add_beside(struct sheet *s, const char *method)
 {
     char rest[128];
@@ -221,7 +223,7 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Picks the frames in which the first method's cell is farthest from the baseline, in time
+/* Selects the frames with the lowest SSIM between the first method's cell and the baseline, in time
  * order. */
 static enum kvr_status pick_worst(struct sheet *s, int *columns)
 {

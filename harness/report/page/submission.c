@@ -78,7 +78,8 @@ void kvr_submission_close(struct kvr_submission *s)
 
 /* --- the manifest ---------------------------------------------------------------------------- */
 
-/* Hash over all checksums, and their number by kind. */
+/* Makes a JSON object with a hash over all checksums of the database, and the number of checksums
+ * of each kind. */
 static enum kvr_status checksums_json(const char *db, json_t **out)
 {
     char hex[KVR_SHA256_HEX], line[256];
@@ -110,7 +111,7 @@ static enum kvr_status checksums_json(const char *db, json_t **out)
 
 /* --- writing --------------------------------------------------------------------------------- */
 
-/* A member: a file, or bytes in memory. */
+/* A member of the tar archive: a file on disk, or bytes in memory. */
 struct member {
     char name[64];
     const char *path;
@@ -214,8 +215,8 @@ static enum kvr_status manifest(const struct pack *p, const char *db, const char
     return st == KVR_OK && !*out ? no_memory() : st;
 }
 
-/* Writes a POSIX ustar header: octal numbers, and a checksum computed with its own field as
- * blanks. */
+/* Writes a POSIX ustar header. Numbers are octal, and the checksum is computed with blanks in the
+ * checksum field. */
 static enum kvr_status put_header(struct kvr_out *to, const char *name, int64_t bytes)
 {
     char h[BLOCK] = { 0 };
@@ -285,7 +286,8 @@ static enum kvr_status put_all(const struct pack *p, char *first, const char *pa
     return st;
 }
 
-/* Finds the requested sweep by name or id; without one, the only sweep. */
+/* Finds the requested sweep by name or id. If none is requested, the database must have only one
+ * sweep. */
 static enum kvr_status find_sweep(const char *db, const char *want, char id[64], char name[128],
                                   int *n_sweeps)
 {
@@ -323,7 +325,7 @@ static enum kvr_status find_sweep(const char *db, const char *want, char id[64],
     return st;
 }
 
-/* Copies the database with this sweep only. */
+/* Copies the database and omits all other sweeps. */
 static enum kvr_status copy_sweep(const char *db, const char *to, const char *id, int n_sweeps)
 {
     struct kvr_check_result r;
@@ -432,7 +434,8 @@ bool kvr_submission_is(const char *path)
     return is;
 }
 
-/* Reads a member's bytes, hashes them, and writes them to `to` unless it is NULL. */
+/* Reads and hashes the bytes of a member, and writes them to `to`. `to` NULL: they are not written.
+ */
 static enum kvr_status take(FILE *f, const char *path, const char *name, int64_t bytes, FILE *to,
                             char sha256[KVR_SHA256_HEX])
 {
@@ -493,7 +496,7 @@ static enum kvr_status read_manifest(FILE *f, const char *path, json_t **out)
     return st;
 }
 
-/* Checks that the next member has the manifest's name, size and hash. */
+/* Checks that the next member has the name, size and hash that the manifest states. */
 static enum kvr_status check_member(FILE *f, const char *path, const json_t *said,
                                     const struct kvr_submission *s)
 {

@@ -1,4 +1,5 @@
-/* pareto.c - collects contenders: methods of a database or of the study's published table. */
+/* pareto.c - collects the methods to compare (contenders) from a database or from the study's
+ * published table. */
 #include "harness/report/pareto/pareto.h"
 
 #include <math.h>
@@ -49,7 +50,7 @@ static enum kvr_status query_cells(struct kvr_race *r)
 
 enum { PROMPT = 3, SEED, FIRST_OBJECTIVE }; /* columns of the rows */
 
-/* Pools x [n] to one number. */
+/* Combines the values x [n] of a contender's cells into one number. */
 static double pool(const double *x, int n, enum kvr_gather how)
 {
     double v = n ? x[0] : NAN;
@@ -59,7 +60,8 @@ static double pool(const double *x, int n, enum kvr_gather how)
         for (int i = 1; i < n; i++)
             v = fmax(v, x[i]);
         return v;
-    case KVR_GATHER_HARMONIC: /* for ratios with equal numerators: ratio of the sums */
+    /* harmonic mean; for ratios with equal numerators, this is the ratio of the sums */
+    case KVR_GATHER_HARMONIC:
         v = 0.0;
         for (int i = 0; i < n; i++)
             v += 1.0 / x[i];
@@ -72,7 +74,8 @@ static double pool(const double *x, int n, enum kvr_gather how)
     return kvr_mean(x, n);
 }
 
-/* Reads a contender's column into s [rows]: one sample per seed. Returns their number. */
+/* Averages a column over the cells of each of a contender's seeds, and writes one sample per seed
+ * to s [rows]. Returns the number of samples. */
 static int read_seeds(const struct kvr_race *r, const struct kvr_contender *c, int column,
                       struct kvr_sample *s)
 {
@@ -87,8 +90,8 @@ static int read_seeds(const struct kvr_race *r, const struct kvr_contender *c, i
     return kvr_nest(s, n, KVR_PER_SEED);
 }
 
-/* Reads a noisy objective of rows [from, to): keeps one sample per seed and the mean over
- * prompts. */
+/* Reads objective k of contender c, which varies between prompts. Stores one sample per seed, and
+ * the mean over prompts. */
 static void take_samples(struct kvr_race *r, struct kvr_contender *c, int k, double *x,
                          struct kvr_sample *scratch)
 {
@@ -103,7 +106,8 @@ static void take_samples(struct kvr_race *r, struct kvr_contender *c, int k, dou
         c->v[k] = kvr_mean(x, n);
 }
 
-/* An unknown mean violates every bound. */
+/* Sets c->beyond to the first bound that the contender violates, or to -1. A contender whose
+ * bounded mean is unknown violates the bound. */
 static void judge_bounds(const struct kvr_race *r, struct kvr_contender *c)
 {
     c->beyond = -1;
@@ -125,7 +129,7 @@ static void take_bounds(const struct kvr_race *r, struct kvr_contender *c, doubl
     judge_bounds(r, c);
 }
 
-/* Adds the contender of rows [from, to). */
+/* Adds the method whose cells are rows [from, to) as a contender. */
 static void add_contender(struct kvr_race *r, int from, int to, double *x,
                           struct kvr_sample *scratch)
 {
@@ -236,7 +240,8 @@ static enum kvr_status drop_empty(struct kvr_race *r)
     return KVR_OK;
 }
 
-/* A margin covers the differences that BF16's draws alone cause. */
+/* Sets the default margins of objectives that are means over prompts to the effect of chaos, that
+ * is, to the difference that BF16's draws (reruns with slightly perturbed noise) alone cause. */
 static enum kvr_status chaos_margins(struct kvr_race *r)
 {
     for (int k = 0; !r->o->published && !r->o->exact && k < r->n_objectives; k++) {

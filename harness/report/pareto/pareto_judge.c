@@ -29,7 +29,8 @@ int kvr_race_differences(const struct kvr_race *r, const struct kvr_contender *a
     return n;
 }
 
-/* Gain of a over b in objective k, with its interval. */
+/* Computes the gain of contender a over contender b in objective k, with its confidence interval.
+ */
 static enum kvr_status gain(const struct kvr_race *r, const struct kvr_contender *a,
                             const struct kvr_contender *b, int k, struct kvr_sample *d, double *x,
                             struct kvr_gain *out)
@@ -94,7 +95,8 @@ static void count_rivals(struct kvr_race *r)
                 i != j && r->who[j].complete && same_settings(&r->who[i], &r->who[j]);
 }
 
-/* Names a dominating method that is itself on the front. */
+/* Sets for each method one method that dominates it (`by`), and one for which dominance is
+ * undecided (`maybe`). Methods that no other method dominates are preferred. */
 static void name_one(struct kvr_race *r)
 {
     for (int i = 0; i < r->n; i++) {
@@ -118,8 +120,8 @@ static void name_one(struct kvr_race *r)
         }
 }
 
-/* Fills signed values per prompt. `f` has the methods of one setting; `who` [M]: their
- * contenders. */
+/* Fills the means [M, K] and the values per prompt [M, K, P] of the methods in `f`, negated for
+ * objectives whose lower values are better. who [M] are the indices of the methods' contenders. */
 static void fill(const struct kvr_race *r, const struct kvr_front *f, const int *who, double *value,
                  double *by_prompt, struct kvr_sample *scratch)
 {
@@ -142,7 +144,8 @@ static void fill(const struct kvr_race *r, const struct kvr_front *f, const int 
         }
 }
 
-/* Front membership among the complete contenders with the settings of `first`. */
+/* Computes front membership (kvr_front_membership()) for the contenders with the settings of
+ * contender `first` that have a value in every objective. */
 static enum kvr_status membership(struct kvr_race *r, int first)
 {
     const size_t n = (size_t)r->n * (size_t)r->n_objectives;

@@ -1,4 +1,4 @@
-/* pareto_objectives.c - lists objectives, parses them, their bounds and their margins. */
+/* pareto_objectives.c - lists the known objectives, and parses objectives, bounds and margins. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ const struct kvr_frontier kvr_frontiers[] = {
     { NULL, NULL, NULL },
 };
 
-/* Columns of cells_wide; every other objective is a metric. */
+/* Objectives that are columns of cells_wide. Every other objective is a metric. */
 static const struct {
     const char *name;
     enum kvr_gather pool;
@@ -34,7 +34,8 @@ static const struct {
 };
 enum { N_KNOWN = sizeof known / sizeof known[0] };
 
-/* Whether `name` is an objective of the study's frontiers, which a database may lack. */
+/* Returns whether `name` is an objective of one of the study's Pareto fronts. Such an objective is
+ * accepted even if the database lacks it. */
 static bool of_frontier(const char *name)
 {
     const size_t n = strlen(name);

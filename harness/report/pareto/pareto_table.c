@@ -17,8 +17,8 @@ static int rank(const struct kvr_contender *c)
 
 static const char *const verdicts[] = { "front", "undecided", "dominated", "beyond", "incomplete" };
 
-/* Orders by settings, then class: front, undecided, dominated, beyond a bound, incomplete; within a
- * class by the first objective. */
+/* Returns the order of the rows: by settings, then by verdict (front, undecided, dominated, beyond
+ * a bound, incomplete), then by the first objective. */
 static int *ordered(const struct kvr_race *r)
 {
     int *order = calloc((size_t)r->n + 1, sizeof *order);
@@ -56,8 +56,7 @@ static void explain_dominated(const struct kvr_race *r, const struct kvr_contend
         snprintf(why + n, size - n, "; and by %d more", b->n_by - 1);
 }
 
-/* Explains what a decision needs: more prompts if there are too few for a test, else a smaller
- * spread. */
+/* Names a method that may dominate b, and the number of prompts that are missing for a test. */
 static enum kvr_status explain_undecided(const struct kvr_race *r, const struct kvr_contender *b,
                                          char *why, size_t size)
 {

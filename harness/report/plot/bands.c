@@ -19,7 +19,8 @@ static bool same_point(const struct kvr_table *t, const int *column, int a, int 
                0;
 }
 
-/* Adds the point that rows [from, to) of `in` form. */
+/* Adds the point of a curve that is computed from rows [from, to) of `in`: the mean over prompts,
+ * and its interval. */
 static enum kvr_status add_point(struct kvr_table *out, const struct kvr_table *in,
                                  const int *column, int from, int to, double least, double most,
                                  double *value)

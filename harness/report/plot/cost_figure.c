@@ -1,4 +1,5 @@
-/* cost_figure.c - passes the rows of figure_cost.sql and the study's figures to cost_plot.h. */
+/* cost_figure.c - joins the rows of figure_cost.sql with the study's published values, and draws
+ * them (cost_plot.h). */
 #include "harness/report/plot/cost_plot.h"
 
 #include <stdio.h>
@@ -24,7 +25,8 @@ static bool is_number(const char *column)
     return false;
 }
 
-/* The study's name of a method, in either reading; "" with options or a correction. */
+/* Writes the name under which the study published a method, for NAME and NAME@study. It is "" for a
+ * method with options or a correction, which the study did not publish. */
 static void study_name(const char *method, char *out, size_t size)
 {
     const size_t n = strcspn(method, "@ +");

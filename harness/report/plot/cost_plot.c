@@ -1,4 +1,5 @@
-/* cost_plot.c - draws two panels: this card, and the study's published figures. */
+/* cost_plot.c - draws runtime against peak memory in two panels: values measured on this GPU, and
+ * the study's published values. */
 #include "harness/report/plot/cost_plot.h"
 
 #include <math.h>
@@ -37,21 +38,22 @@ struct point {
 };
 
 struct panel {
-    double left, right, bottom, top; /* pixels */
-    double lo, hi, step;             /* seconds */
-    double mem;                      /* top of the axis, GiB */
+    double left, right, bottom, top; /* edges of the plot area in pixels */
+    double lo, hi, step; /* range of the time axis and distance of its ticks, in seconds */
+    double mem;          /* top of the memory axis in GiB */
     const char *label;
 };
 
 struct figure {
     const struct kvr_table *t;
-    const char *stem;                  /* of its file names */
-    int from, to;                      /* rows */
+    const char *stem;                  /* stem of the output files' names */
+    int from, to;                      /* rows [from, to) of `t` */
     double width, height, font, small; /* pixels; points */
     struct panel p[N_PANELS];
-    struct point *point; /* [n], by panel */
+    struct point *point; /* [n], sorted by panel */
     struct kvr_label *at;
-    bool narrow; /* the study's panel is below, not on the right */
+    /* whether the study's panel is below the panel of this GPU instead of on its right */
+    bool narrow;
     int n, n_panel[N_PANELS], n_lines, n_title;
     char line[MAX_LINES][KVR_FIG_LINE_MAX], title[2][KVR_FIG_LINE_MAX];
 };
@@ -98,7 +100,8 @@ static void add_card_point(struct figure *f, int row)
         f->point[f->n++] = p, f->n_panel[CARD]++;
 }
 
-/* Adds a method's published point once, however many readings and paths it has here. */
+/* Adds the published point of a method. A method with several rows (variants or attention paths)
+ * has one published point. */
 static void add_study_point(struct figure *f, int row)
 {
     const char *method = text(f->t, row, "method");
@@ -147,7 +150,8 @@ __attribute__((format(printf, 3, 4))) static void put_line(struct figure *f, int
     f->n_lines += kvr_fig_wrap(all, most, &f->line[f->n_lines], MAX_LINES - f->n_lines);
 }
 
-/* Lists the confirmed or the unconfirmed points: "RTN_INT4@study (staged), ...". */
+/* Lists the points with confirmed or with unconfirmed times, such as "RTN_INT4@study (staged),
+ * ...". */
 static void list(const struct figure *f, bool confirmed, char *out, size_t size)
 {
     size_t n = 0;
@@ -159,7 +163,8 @@ static void list(const struct figure *f, bool confirmed, char *out, size_t size)
                                   shapes[f->point[i].shape].path);
 }
 
-/* Distinct codes of the unconfirmed times; "" if the table has no model, as for a card. */
+/* Returns the distinct reason codes of the unconfirmed times. Tables from results/measured have no
+ * codes; for them, a general reason is returned. */
 static const char *codes_of(const struct figure *f, char *out, size_t size)
 {
     size_t n = 0;
@@ -201,7 +206,7 @@ static void say_unconfirmed(struct figure *f, int most)
              sure ? names : "", most_n == 1 ? " Each time is of one rollout." : "");
 }
 
-/* Adds commit and date of each session with points. */
+/* Adds a caption line with the commit and date of each measurement session that has points. */
 static void say_sessions(struct figure *f, int most)
 {
     char all[1024] = "";
@@ -278,7 +283,8 @@ static void fit(struct figure *f, int panel)
     p->hi = p->step * ceil(hi / p->step + 0.3);
 }
 
-/* Uses one scale for both panels, unless it would flatten the smaller one's points. */
+/* Sets the memory axes. Both panels have the same scale, unless the memory measured on this GPU is
+ * below a tenth of the published memory. */
 static void scale_memory(struct figure *f)
 {
     double most[N_PANELS] = { 0 };
@@ -292,7 +298,7 @@ static void scale_memory(struct figure *f)
             most[k] > 0 ? step_of(most[k], 5) * ceil(1.02 * most[k] / step_of(most[k], 5)) : 1;
 }
 
-/* Characters of the memory axis' longest number. */
+/* Returns the number of characters of the longest tick label of the memory axis. */
 static int longest_number(const struct panel *p)
 {
     const double step = step_of(p->mem, 5);
@@ -400,7 +406,7 @@ static void put_label(const struct figure *f, int tag, const char *words, double
             x / f->width, y / f->height, size, rgb);
 }
 
-/* Writes the title, the key of the drawn paths and the captions. */
+/* Writes the title, the legend of the drawn attention paths, and the captions. */
 static void put_words(const struct figure *f, FILE *to)
 {
     const double line = 1.35 * px_per_pt * f->small;
@@ -491,7 +497,7 @@ static void put_script(const struct figure *f, unsigned formats, FILE *to)
     fputs("unset output\n", to);
 }
 
-/* formats 0: writes the data only */
+/* Writes the data file if `formats` is 0, otherwise the gnuplot script. */
 static enum kvr_status save(const struct figure *f, const char *dir, unsigned formats)
 {
     char *all = NULL, *path, name[32];
@@ -521,7 +527,7 @@ static enum kvr_status save(const struct figure *f, const char *dir, unsigned fo
     return st;
 }
 
-/* Draws rows [f->from, f->to) that have a point. */
+/* Draws one figure from rows [f->from, f->to). Without a point, nothing is drawn. */
 static enum kvr_status draw(struct figure *f, const char *out_dir, unsigned formats,
                             const struct kvr_plot_style *style, struct kvr_plot_result *r)
 {

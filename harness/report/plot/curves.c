@@ -1,5 +1,5 @@
 /* curves.c - lists the curve figures and groups their rows into curves. curves_script.c writes the
- * script. */
+ * gnuplot script. */
 #include "harness/report/plot/curves.h"
 
 #include <math.h>
@@ -136,8 +136,8 @@ static int by_mean(const void *pa, const void *pb)
     return a->mean != b->mean ? (a->mean > b->mean) - (a->mean < b->mean) : a->curve - b->curve;
 }
 
-/* Names `take` curves, evenly spaced from the lowest mean to the highest; a distribution's mean is
- * over x. */
+/* Selects `take` curves to label, evenly spaced in the order of their means. The mean is that of y,
+ * or that of x in a figure with a legend. */
 static enum kvr_status name_spread(struct kvr_curves_figure *f, int take)
 {
     const int c = kvr_table_find(f->rows, f->spec->key ? "x" : "y");
@@ -163,9 +163,9 @@ static enum kvr_status name_spread(struct kvr_curves_figure *f, int take)
     return KVR_OK;
 }
 
-/* Chooses the methods to name: all if they are few, else methods of the front of SSIM and
- * compression (including undecided ones), evenly spaced from best to worst. Without a front, names
- * are spread over all curves. */
+/* Selects the curves to label. All are labelled if there are few. Otherwise they are methods on the
+ * front of SSIM and compression, or undecided, evenly spaced from best to worst. Without a front,
+ * they are spread over all curves. */
 static enum kvr_status choose(struct kvr_curves_figure *f, const struct kvr_table *front)
 {
     const int most = f->spec->key ? IN_KEY_AT_MOST : NAMED_AT_MOST;
@@ -244,7 +244,7 @@ static enum kvr_status read_rows(struct kvr_table **rows, const struct kvr_curve
     return st;
 }
 
-/* Drift of another metric that has a value per frame. */
+/* Adapts the drift figure to another metric that has a value per frame. */
 static enum kvr_status choose_metric(struct kvr_curves_spec *spec, const char *with[5],
                                      char text[2][128], const char *name, const char *db_path)
 {
@@ -267,7 +267,7 @@ static enum kvr_status choose_metric(struct kvr_curves_spec *spec, const char *w
                         spec->name, name, list);
     for (int i = 0; i < 4; i++)
         with[i] = spec->with[i];
-    with[1] = name; /* follows "metric" */
+    with[1] = name; /* value of the placeholder "metric" */
     with[4] = NULL;
     snprintf(text[0], sizeof text[0], "%.60s frame by frame: mean over prompts, 95 %% intervals",
              name);
@@ -305,7 +305,8 @@ static enum kvr_status draw_groups(const struct kvr_curves_spec *spec, const str
     return st;
 }
 
-/* NULL: there is no front, as with probed cells alone or language models. */
+/* Sets *out to the front, or to NULL if there is none, for example because the cells are of
+ * language models. */
 static enum kvr_status find_front(struct kvr_table **out, const struct kvr_pareto_options *o)
 {
     const enum kvr_status st = kvr_pareto(out, o);

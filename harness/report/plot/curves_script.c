@@ -1,4 +1,5 @@
-/* curves_script.c - writes one data block per method, and a script that plots blocks by index. */
+/* curves_script.c - writes a data file with one block per method, and a gnuplot script that plots
+ * the blocks by index. */
 #include "harness/report/plot/curves_script.h"
 
 #include <math.h>
@@ -18,18 +19,19 @@ KVR_SCRIPT(heat);
 
 static const double px_per_pt = 96.0 / 72.0;
 
-/* Lengths in pixels of 1/96 inch, text sizes in points. Names are right of the plot, or below it in
- * a narrow picture. */
+/* Positions of a figure's elements. Lengths are in pixels of 1/96 inch, and text sizes in points.
+ * Method names are on the right of the plot, or below it in a narrow picture. */
 struct layout {
     double width, height, left, right, bottom, top;
-    double font, label, note, title, em; /* em: of axis text, in pixels */
+    double font, label, note, title, em; /* em: size of axis text in pixels */
     bool narrow;
-    int n_named, n_notes, n_title, columns, rows; /* of panels */
-    double panel;                                 /* height of one panel */
+    int n_named, n_notes, n_title, columns, rows; /* columns, rows: grid of panels */
+    double panel;                                 /* height of one panel in pixels */
     char line[KVR_FIG_MAX_NOTES][KVR_FIG_LINE_MAX], head[2][KVR_FIG_LINE_MAX];
 };
 
-/* Describes settings, prompts per point, and how many methods have no name or no panel. */
+/* Writes the caption: the settings, the number of prompts per point, and the number of methods
+ * without a label or panel. */
 static void describe(const struct kvr_curves_figure *f, char *out, size_t n)
 {
     const int c = kvr_table_find(f->rows, "n");
@@ -104,7 +106,8 @@ static void lay_out(const struct kvr_curves_figure *f, struct layout *at)
         at->top + (at->n_title ? (0.9 + 1.35 * at->n_title) * at->title * px_per_pt : 0.8 * at->em);
 }
 
-/* Tags of the stack, from the bottom: a column's bytes at each pass, and at the peak. */
+/* Allocation tags of the stacked memory, from the bottom: the column with a tag's bytes at each
+ * pass, and the column with its bytes at the peak. */
 static const struct {
     const char *column, *at_peak, *name;
 } stack[] = { { "kv", "at_kv", "KV" },
@@ -145,7 +148,8 @@ static bool is_data(const struct kvr_curves_figure *f, int column)
     return true;
 }
 
-/* Writes one block of rows per method, separated by two empty lines: gnuplot's `index N`. */
+/* Writes one block of rows per method. Two empty lines separate the blocks, which gnuplot selects
+ * with `index N`. */
 static bool put_data(const struct kvr_curves_figure *f, unsigned formats, FILE *to)
 {
     (void)formats;
@@ -175,7 +179,7 @@ static bool put_data(const struct kvr_curves_figure *f, unsigned formats, FILE *
     return true;
 }
 
-/* Number of a column in the data, from 1. */
+/* Returns the number of a column in the data file, counted from 1. */
 static int column_of(const struct kvr_curves_figure *f, const char *column)
 {
     int n = 0;
@@ -213,7 +217,7 @@ static void put_head(const struct kvr_curves_figure *f, const struct layout *at,
     kvr_statement_put(to, kvr_script_curves, KVR_WITH("stem", f->stem, "font", font));
 }
 
-/* Title and captions. */
+/* Writes the title and the captions. */
 static void put_texts(const struct layout *at, FILE *to)
 {
     const double note = 1.36 * at->note * px_per_pt, title = 1.35 * at->title * px_per_pt;
@@ -232,8 +236,8 @@ static void put_texts(const struct layout *at, FILE *to)
     }
 }
 
-/* Shortens a label that exceeds the axis: first its "against ..." is dropped, then the note about
- * stretching. */
+/* Writes the axis labels. If the y label is longer than the axis, its part "against ..." is
+ * dropped, and then the note about stretching. */
 static void put_axis_labels(const struct kvr_curves_figure *f, const struct layout *at,
                             bool stretched, FILE *to)
 {
@@ -263,7 +267,8 @@ static int by_height(const void *a, const void *b)
 
 static const char *const dash[] = { "1", "2", "4", "3", "5" };
 
-/* Dash pattern of a named curve: the n-th of its family gets the n-th pattern. */
+/* Returns the dash pattern of a curve. The n-th labelled curve of a method family gets the n-th
+ * pattern. */
 static const char *dash_of(const struct kvr_curves_figure *f, int curve)
 {
     int nth = 0;
@@ -273,7 +278,8 @@ static const char *dash_of(const struct kvr_curves_figure *f, int curve)
     return f->curve[curve].named ? dash[nth % 5] : dash[0];
 }
 
-/* Shortens a name to a width in ems by cutting its middle, since names differ at both ends. */
+/* Shortens a name to a width in ems by cutting out its middle, because names differ at both ends.
+ */
 static void shorten(const char *name, double ems, char out[KVR_FIG_LINE_MAX])
 {
     const int len = (int)strlen(name);
@@ -286,7 +292,7 @@ static void shorten(const char *name, double ems, char out[KVR_FIG_LINE_MAX])
                  name + len - (most - 2) / 2);
 }
 
-/* Writes a name and a sample of its line at screen position (x, y). */
+/* Writes a method's name and a sample of its line at position (x, y) in pixels. */
 static void put_name(const struct kvr_curves_figure *f, const struct layout *at, int i, double x,
                      double y, FILE *to)
 {
@@ -307,14 +313,15 @@ static void put_name(const struct kvr_curves_figure *f, const struct layout *at,
             dash_of(f, i), colour(c));
 }
 
-/* Puts names at the right ends of their curves, at least one line apart; in a list if the curves
- * end close together, and below a narrow picture. */
+/* Writes the names of the labelled curves at the curves' right ends, at least one line of text
+ * apart. In a figure with a legend and in a narrow picture, the names are a list. */
 static bool put_names(const struct kvr_curves_figure *f, const struct layout *at,
                       const struct kvr_fig_axis *a, FILE *to)
 {
     const double step = 1.25 * at->label * px_per_pt;
     const bool list = f->spec->key || at->narrow;
-    double(*end)[2] = calloc((size_t)f->n + 1, sizeof *end); /* [n][height, curve] */
+    double(*end)[2] =
+        calloc((size_t)f->n + 1, sizeof *end); /* [n], height in pixels and index of the curve */
     int n = 0;
 
     if (!end)
@@ -339,7 +346,8 @@ static bool put_names(const struct kvr_curves_figure *f, const struct layout *at
                 end[i - 1][0] -= gap / 2;
             }
         }
-    for (int i = n - 1; i >= 0 && !list; i--) /* keeps all below the frame's top */
+    /* Moves names down that are above the top of the frame. */
+    for (int i = n - 1; i >= 0 && !list; i--)
         end[i][0] = fmin(end[i][0], i == n - 1 ? at->top : end[i + 1][0] - step);
     for (int i = 0; i < n; i++)
         put_name(f, at, (int)end[i][1], at->narrow ? at->em : at->right + 0.4 * at->em, end[i][0],
@@ -348,8 +356,8 @@ static bool put_names(const struct kvr_curves_figure *f, const struct layout *at
     return true;
 }
 
-/* Draws the last point's interval for each named curve, side by side: bands of many curves would
- * hide the curves. */
+/* Draws the interval of the last point of each labelled curve, side by side. It replaces the bands,
+ * because bands of many curves would hide the curves. */
 static void put_end_bars(const struct kvr_curves_figure *f, FILE *to)
 {
     const int x = column_of(f, "x"), y = column_of(f, "y"), lo = column_of(f, "lo"),
@@ -362,7 +370,8 @@ static void put_end_bars(const struct kvr_curves_figure *f, FILE *to)
         const struct kvr_curve *c = &f->curve[i];
         const int last = c->to - c->from - 1;
 
-        if (c->named && isfinite(number(f, c->to - 1, "lo"))) /* one prompt has no interval */
+        if (c->named &&
+            isfinite(number(f, c->to - 1, "lo"))) /* with one prompt there is no interval */
             fprintf(to,
                     "    data index %d every ::%d::%d using ($%d - %.9g):(sy($%d)):(iny($%d))"
                     ":(iny($%d)) with yerrorbars pt -1 lw 1.2 lc rgb '%s' notitle, \\\n",
@@ -391,7 +400,7 @@ static void put_lines(const struct kvr_curves_figure *f, FILE *to)
                 i, x, lo, hi, colour(&f->curve[i]));
     if (sure && n_named > BANDS_AT_MOST)
         put_end_bars(f, to);
-    for (int named = 0; named < 2; named++) /* named curves are drawn last, on top */
+    for (int named = 0; named < 2; named++) /* draws labelled curves last, over the others */
         for (int i = 0; i < f->n; i++) {
             const struct kvr_curve *c = &f->curve[i];
 
@@ -405,7 +414,7 @@ static void put_lines(const struct kvr_curves_figure *f, FILE *to)
     fputs("    NaN notitle\n", to);
 }
 
-/* Fits the y axis to named curves and their bands; unnamed curves do not extend it. */
+/* Fits the y axis to all curves, and to the bands of labelled curves. */
 static bool fit_y(const struct kvr_curves_figure *f, struct kvr_fig_axis *a)
 {
     const int n_rows = f->curve[f->n - 1].to - f->curve[0].from;
@@ -488,7 +497,8 @@ static void put_panel_legend(const struct kvr_curves_figure *f, const struct lay
             y / at->height, at->label, at->label);
 }
 
-/* Continues a name wider than its panel on a second line: names cut off could look alike. */
+/* Writes a panel's title. A name that is wider than the panel continues on a second line, because
+ * cut names could look alike. */
 static void put_panel_title(const struct kvr_curve *c, double width, const struct layout *at,
                             FILE *to)
 {
@@ -513,7 +523,8 @@ static void put_panel_title(const struct kvr_curve *c, double width, const struc
             c->method[cut] ? "-0.9" : "-0.7", colour(c));
 }
 
-/* Draws the tags at the peak as a stacked bar at the panel's right end. */
+/* Draws the memory of each allocation tag at the peak as a stacked bar at the right end of the
+ * panel. */
 static void put_peak_column(const struct kvr_curves_figure *f, const struct kvr_curve *c, double x0,
                             double x1, FILE *to)
 {
@@ -531,14 +542,16 @@ static void put_peak_column(const struct kvr_curves_figure *f, const struct kvr_
     }
 }
 
-/* Draws the i-th curve's stacked tags over time, and a line at its peak. */
+/* Draws the memory of each allocation tag over time as stacked areas, and a horizontal line at the
+ * peak. */
 static void put_stack(const struct kvr_curves_figure *f, int i, FILE *to)
 {
     const struct kvr_curve *c = &f->curve[i];
     const double peak = number(f, c->from, "peak") - number(f, c->from, "at_weights");
 
     fputs("plot \\\n", to);
-    for (int k = N_STACK - 1; k >= 0; k--) { /* the tallest sum first, lower ones over it */
+    /* Draws the area of all tags first, and the areas of fewer tags over it. */
+    for (int k = N_STACK - 1; k >= 0; k--) {
         fprintf(to, "    data index %d using %d:(", i, column_of(f, "x"));
         for (int j = 0; j <= k; j++)
             fprintf(to, "%s$%d", j ? "+" : "", column_of(f, stack[j].column));
@@ -547,12 +560,12 @@ static void put_stack(const struct kvr_curves_figure *f, int i, FILE *to)
     }
     if (peak >= 0)
         fprintf(to, "    %.9g", peak);
-    else /* gnuplot's word for a missing value: no line */
+    else /* gnuplot draws no line for NaN */
         fputs("    NaN", to);
     fputs(" with lines dt 2 lc rgb '#a4262c' notitle\n", to);
 }
 
-/* Panels share their axes, so that heights can be compared. */
+/* Writes the panels. All panels have the same axis ranges, so that heights can be compared. */
 static void put_panels(const struct kvr_curves_figure *f, const struct layout *at, FILE *to)
 {
     const double wide = (at->width - 1.4 * at->em) / at->columns;
@@ -563,7 +576,7 @@ static void put_panels(const struct kvr_curves_figure *f, const struct layout *a
     for (int i = 0; i < f->n; i++)
         y1 = fmax(y1,
                   number(f, f->curve[i].from, "peak") - number(f, f->curve[i].from, "at_weights"));
-    if (!(y1 > 0)) /* only weights: the axis still needs a range */
+    if (!(y1 > 0)) /* all memory is weights, which are not drawn; the axis still needs a range */
         y1 = 1;
     put_texts(at, to);
     put_panel_legend(f, at, to);
@@ -677,7 +690,7 @@ static bool put_script(const struct kvr_curves_figure *f, unsigned formats, FILE
 
 /* ------------------------------------------------------------- files */
 
-/* Writes one file's content; returns false if memory runs out. */
+/* Writes the content of one file. Returns false if memory runs out. */
 typedef bool put_fn(const struct kvr_curves_figure *f, unsigned formats, FILE *to);
 
 static enum kvr_status write_one(const struct kvr_curves_figure *f, const char *dir,

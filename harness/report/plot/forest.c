@@ -15,10 +15,11 @@
 
 KVR_SCRIPT(forest);
 
-/* Okabe and Ito's colours; greys for verdicts without a direction. */
+/* Colours of the verdicts: three of Okabe and Ito's palette, and greys for `futile` and open
+ * claims. */
 static const char *const colours[KVR_N_CLAIM_VERDICTS] = { "#009E73", "#D55E00", "#0072B2",
                                                            "#8a8a8a", "#bbbbbb" };
-/* Order of verdicts from the top. */
+/* Order of the verdicts in the figure, from the top. */
 static const enum kvr_claim_verdict order[KVR_N_CLAIM_VERDICTS] = {
     KVR_CLAIM_HOLDS, KVR_CLAIM_EQUAL, KVR_CLAIM_NOT, KVR_CLAIM_FUTILE, KVR_CLAIM_OPEN
 };
@@ -26,9 +27,9 @@ static const enum kvr_claim_verdict order[KVR_N_CLAIM_VERDICTS] = {
 struct forest {
     const struct kvr_ledger *l;
     int n;
-    const struct kvr_claim **claim;                              /* owned, from the top */
+    const struct kvr_claim **claim; /* owned array [n], in the order of the rows from the top */
     double width, height, left, right, bottom, top, font, label; /* pixels; points */
-    double reach;                                                /* half the axis's range */
+    double reach; /* end of the axis, which ranges from -reach to reach in units of to_axis() */
 };
 
 static double to_axis(double u)
@@ -74,7 +75,7 @@ static enum kvr_status choose(struct forest *f)
     return KVR_OK;
 }
 
-/* "+0.031 ssim, n 16", at the right of a row. */
+/* Writes the text at the right of a row, such as "+0.031 ssim, n 16". */
 static void figure_text(const struct kvr_claim *c, char *text, size_t n)
 {
     snprintf(text, n, "%+.3g %.20s, n %d", c->figure, c->metric, c->s.n);
@@ -85,7 +86,8 @@ static double figure_font(const struct forest *f)
     return fmax(6.5, 0.85 * f->label);
 }
 
-/* The axis reaches the largest estimate, within 10 to 10 000 margins. */
+/* Computes the layout. The axis extends to the largest estimate, but to at least 10 and at most 10
+ * 000 margins. */
 static void lay_out(struct forest *f, const struct kvr_plot_style *style)
 {
     const double row = 1.25;
@@ -116,7 +118,8 @@ static void put_data(const struct forest *f, FILE *to)
     fputs("row\tid\tverdict\tcolour\tfigure\tlo\thi\tmargin\tpublished\tn\n", to);
     for (int i = 0; i < f->n; i++) {
         const struct kvr_claim *c = f->claim[i];
-        const double wide = 1e6 * c->margin; /* an open end extends to the frame */
+        /* an infinite end of the interval is drawn up to the frame */
+        const double wide = 1e6 * c->margin;
 
         fprintf(to, "%d\t", i + 1);
         kvr_escape_tsv(to, c->id);

@@ -34,7 +34,8 @@ static int start(const char *dir, const char *script, int out_fd, pid_t *pid)
     return err;
 }
 
-/* Reads everything, so that the child never blocks, and keeps the last part as one line. */
+/* Reads the child's whole output, so that the child never blocks, and copies the end of the output
+ * to `tail` as one line. */
 static void read_tail(int fd, char *tail, size_t n)
 {
     char buf[512];
@@ -55,7 +56,8 @@ static void read_tail(int fd, char *tail, size_t n)
     tail[have] = '\0';
 }
 
-/* A missing gnuplot gives a warning; lack of memory to start it is a failure. */
+/* Handles the failure to start gnuplot. If gnuplot is missing, it writes a warning; if memory is
+ * exhausted, it returns an error. */
 static enum kvr_status cannot_start(int err, const char *dir, const char *script, char *warning,
                                     size_t n)
 {

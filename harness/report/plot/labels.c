@@ -8,7 +8,8 @@ struct box {
     double x0, y0, x1, y1;
 };
 
-/* Directions from the point, best first: right and left, above and below, corners. */
+/* Directions from a point to its label, preferred ones first: right and left, above and below,
+ * corners. */
 static const struct direction {
     double dx, dy; /* unit steps */
     double cost;
@@ -34,7 +35,7 @@ static double overlap(const struct box *a, const struct box *b)
     return w > 0 && h > 0 ? w * h : 0.0;
 }
 
-/* Length of the segment inside the box (Liang and Barsky 1984). */
+/* Returns the length of the part of a segment that is inside a box (Liang and Barsky 1984). */
 static double inside(const struct kvr_line *s, const struct box *b)
 {
     double dx = s->x1 - s->x0, dy = s->y1 - s->y0, t0 = 0.0, t1 = 1.0;
@@ -54,7 +55,8 @@ static double inside(const struct kvr_line *s, const struct box *b)
     return t1 > t0 ? (t1 - t0) * hypot(dx, dy) : 0.0;
 }
 
-/* Places a label so that the edge or corner facing the point is `gap` from the mark. */
+/* Places a label in a direction from its point. The distance between the mark and the label's
+ * nearest edge or corner is the gap with index `g`. */
 static void set_position(struct kvr_label *l, const struct kvr_label_field *f, int d, int g)
 {
     const struct direction *dir = &directions[d];
@@ -81,8 +83,9 @@ static double distance(const struct box *b, double x, double y)
     return hypot(fmax(fmax(b->x0 - x, x - b->x1), 0.0), fmax(fmax(b->y0 - y, y - b->y1), 0.0));
 }
 
-/* Number of other marks that a reader could take the label for. Without a leader line these are marks as near
- * as its own; with one, marks adjacent to the label. */
+/* Returns the number of other points to which a reader could assign the label. Without a leader
+ * line, these are points at most as far from the label as its own point. With a leader line, they
+ * are points adjacent to the label. */
 static int n_misread(const struct kvr_label *l, const struct box *b,
                      const struct kvr_label_field *f)
 {
@@ -94,7 +97,8 @@ static int n_misread(const struct kvr_label *l, const struct box *b,
     return n;
 }
 
-/* Whether two segments cross: the ends of each lie on different sides of the other. */
+/* Returns whether two segments cross, that is, whether the ends of each segment are on different
+ * sides of the other segment. */
 static bool cross(const struct kvr_line *a, const struct kvr_line *b)
 {
     const double ux = a->x1 - a->x0, uy = a->y1 - a->y0, vx = b->x1 - b->x0, vy = b->y1 - b->y0;
@@ -137,7 +141,7 @@ static double cost(const struct kvr_label *labels, int n_placed, int self,
 
         c += 10.0 * overlap(&b, &mark);
         if (l->leader && (f->px[i] != l->x || f->py[i] != l->y))
-            c += 6.0 * inside(&own, &mark); /* the leader line would end at another mark */
+            c += 6.0 * inside(&own, &mark); /* penalty: the leader line would end at another mark */
     }
     for (int i = 0; i < f->n_lines; i++)
         c += 2.0 * inside(&f->lines[i], &b);

@@ -1,4 +1,4 @@
-/* palette.c - colours of families; see palette.def. */
+/* palette.c - colours of method families; see palette.def. */
 #include "harness/report/plot/palette.h"
 
 #include <stddef.h>

@@ -48,7 +48,8 @@ enum kvr_status kvr_plot_formats_parse(const char *text, unsigned *out)
     return KVR_OK;
 }
 
-/* Whether rows are from several machines; one machine is named once, below the figure. */
+/* Returns whether the rows are from several machines. A single machine is named only in the
+ * caption. */
 static bool many_machines(const struct kvr_table *t)
 {
     const int c = kvr_table_find(t, "machine");
@@ -59,8 +60,8 @@ static bool many_machines(const struct kvr_table *t)
     return false;
 }
 
-/* Settings of one row that are equal within a figure, "model nano, frames 42, ...", without
- * defaults. The caller frees it; NULL: no memory. */
+/* Returns the settings that define a row's figure, such as "model nano, frames 42", without default
+ * values. The caller frees the text. NULL: no memory. */
 static char *settings_of(const struct kvr_plot_spec *spec, const struct kvr_table *t, int row)
 {
     char *text = NULL;
@@ -115,7 +116,7 @@ static double on_axis(const struct kvr_plot_axis *a, const struct kvr_table *t, 
     return isfinite(v) && (!a->log || v > 0.0) ? v : NAN;
 }
 
-/* Reads a value's interval from columns NAME_lo and NAME_hi. */
+/* Reads the interval of a value from the columns NAME_lo and NAME_hi. */
 static void end_of(const struct kvr_plot_axis *a, const struct kvr_table *t, int row, double *lo,
                    double *hi)
 {
@@ -144,7 +145,7 @@ static int family_index(const struct kvr_figure *f, const char *name)
     return found ? (int)(found - f->family) : 0;
 }
 
-/* Lists the families of all groups, so that a colour has one meaning in every figure. */
+/* Lists the method families of all rows, so that a colour has the same meaning in all figures. */
 static enum kvr_status list_families(struct kvr_figure *f)
 {
     int c = kvr_table_find(f->rows, "family"), n = 0;
@@ -184,7 +185,8 @@ static enum kvr_status add_point(struct kvr_figure *f, int row)
     p->baseline = kvr_table_number(t, row, kvr_table_find(t, "is_baseline")) == 1.0;
     p->family = family_index(f, kvr_table_text(t, row, kvr_table_find(t, "family")));
     p->shape = shape_of(kvr_table_number(t, row, kvr_table_find(t, "bits")));
-    /* Share of resamples in which an undecided method is on the front. */
+    /* Labels a method with its front membership (share of resamples in which it is on the front)
+     * unless that is close to 0 or 1. */
     if (chance > 0.05 && chance < 0.95)
         snprintf(sure, sizeof sure, ", P(front) %.2f", chance);
     if (ok < attempted ? asprintf(&p->text, "%s (%.0f/%.0f)%s", method, ok, attempted, sure) < 0
@@ -196,7 +198,7 @@ static enum kvr_status add_point(struct kvr_figure *f, int row)
     return KVR_OK;
 }
 
-/* Points without a position come last. */
+/* Sorts points by x, then y. Points without a value on both axes are last. */
 static int by_place(const void *pa, const void *pb)
 {
     const struct kvr_fig_point *a = pa, *b = pb;
@@ -210,14 +212,16 @@ static int by_place(const void *pa, const void *pb)
     return strcmp(a->text, b->text);
 }
 
-/* In a plot of agreement: whether the intervals exclude equality. */
+/* Returns whether the intervals of x and y exclude that x equals y. Used if both axes show the same
+ * metric. */
 static bool off_line(const struct kvr_fig_point *p)
 {
     return p->x_hi < p->y_lo || p->y_hi < p->x_lo;
 }
 
-/* Bars of many points would hide the points. Then only the front's corners have bars, or, in a plot
- * of agreement, the points that differ. */
+/* Selects the points with interval bars. If there are many points, bars would hide them, so only
+ * the corners of the front have bars. If both axes show the same metric, these are the points with
+ * unequal x and y. */
 static void choose_bars(struct kvr_figure *f)
 {
     const int at_most = 30;
@@ -244,10 +248,11 @@ static bool has_bar(const struct kvr_fig_point *p)
 
 static bool is_outside(const struct kvr_fig_axis *a, double lo, double hi)
 {
-    return lo < a->lo || hi > a->hi; /* false without an interval */
+    return lo < a->lo || hi > a->hi; /* false if there is no interval (NaN) */
 }
 
-/* Range of a column over the drawn points: "2" or "2 to 4". False: no numbers. */
+/* Writes the range of a column over the drawn points, such as "2" or "2 to 4". Returns false if the
+ * column has no numbers. */
 static bool span(const struct kvr_figure *f, const char *column, char *out, size_t n)
 {
     const int c = kvr_table_find(f->rows, column);
@@ -265,8 +270,8 @@ static bool span(const struct kvr_figure *f, const char *column, char *out, size
     return lo <= hi;
 }
 
-/* "n = 2 prompts per method", "n = 2 prompts (3 to 4 videos) per method": independent samples come
- * first. */
+/* Writes the sample size, such as "n = 2 prompts (3 to 4 videos) per method". The number of prompts
+ * is first, because prompts are the independent samples. */
 static void count_samples(const struct kvr_figure *f, char *out, size_t n)
 {
     char prompts[48], videos[48];
@@ -283,7 +288,7 @@ static void count_samples(const struct kvr_figure *f, char *out, size_t n)
                  strcmp(prompts, "1") ? "s" : "", videos);
 }
 
-/* Number of drawn points without a name. */
+/* Returns the number of drawn points without a label. */
 static int count_unnamed(const struct kvr_figure *f)
 {
     int n = 0;
@@ -339,7 +344,8 @@ static enum kvr_status make_captions(struct kvr_figure *f, const char *settings,
 
 static const double px_per_pt = 96.0 / 72.0;
 
-/* With too many points for labels, labels only the front and isolated points. */
+/* Selects the points to label, and returns their number. If there are too many points, only those
+ * on the front, the baseline and isolated points are labelled. */
 static int choose_names(struct kvr_figure *f, int n_drawn, const double *px, const double *py)
 {
     const double line = f->at.label * px_per_pt;
@@ -351,7 +357,8 @@ static int choose_names(struct kvr_figure *f, int n_drawn, const double *px, con
         struct kvr_fig_point *p = &f->point[i];
         bool alone = true;
 
-        for (int j = 0; j < n_drawn && alone; j++) /* names are wider than high */
+        /* x distances count a quarter, because names are wider than high. */
+        for (int j = 0; j < n_drawn && alone; j++)
             alone = j == i || hypot((px[i] - px[j]) / 4.0, py[i] - py[j]) > line;
         p->named = n_drawn <= all_up_to || p->corner || p->baseline || alone;
         n += p->named;
@@ -367,7 +374,8 @@ static bool overlap(const struct kvr_label *a, const struct kvr_label *b, double
     return w > 1 && h > 0.1 * height;
 }
 
-/* Drops names that still overlap others, those of the front last. */
+/* Removes labels that overlap other labels or points. The second pass also removes labels of the
+ * front and the baseline. */
 static void drop_covered(struct kvr_figure *f, int n_drawn, const struct kvr_label_field *field)
 {
     for (int pass = 0; pass < 2; pass++)
@@ -389,7 +397,7 @@ static void drop_covered(struct kvr_figure *f, int n_drawn, const struct kvr_lab
         }
 }
 
-/* Places the labels of named points and copies the positions back. */
+/* Computes the positions of the selected labels. */
 static enum kvr_status place_named(struct kvr_figure *f, int n_drawn, int n_named,
                                    const struct kvr_label_field *field)
 {
@@ -412,8 +420,8 @@ static enum kvr_status place_named(struct kvr_figure *f, int n_drawn, int n_name
 
 enum { TEXT_ROWS = 3, TEXT_COLUMNS = 64 };
 
-/* Treats the floor's text as marks that names avoid: appends them to px and py after `n`. Returns
- * the new count. */
+/* Makes labels avoid the text at the chaos floor: appends points on the text to px and py after the
+ * first `n`. Returns the new number of points. */
 static int add_floor_text(const struct kvr_figure *f, int n, double *px, double *py)
 {
     const double line = f->at.label * px_per_pt, graph = f->at.right - f->at.left;
@@ -432,13 +440,13 @@ static int add_floor_text(const struct kvr_figure *f, int n, double *px, double 
     return n;
 }
 
-/* Pixel position of a value, clamped to the frame. */
+/* Returns the pixel position of a value, clamped to the frame. */
 static double within(const struct kvr_fig_axis *a, double v, double lo_px, double hi_px)
 {
     return kvr_fig_px(a, fmin(fmax(v, a->lo), a->hi), lo_px, hi_px);
 }
 
-/* Adds the bars of a point at (x, y) and returns their number. */
+/* Adds the interval bars of the point at pixel (x, y) and returns their number. */
 static int add_bars(const struct kvr_figure *f, const struct kvr_fig_point *p, double x, double y,
                     struct kvr_line *out)
 {
@@ -453,8 +461,8 @@ static int add_bars(const struct kvr_figure *f, const struct kvr_fig_point *p, d
     return n;
 }
 
-/* Fills labels, marks, bars and the front's steps for n_drawn points; `px` and `py` are their
- * pixels. */
+/* Computes what the label placement has to know about n_drawn points: the labels' widths, the
+ * points in pixels (`px`, `py`), the interval bars, and the lines of the front. */
 static void put_marks(struct kvr_figure *f, int n_drawn, double *px, double *py,
                       struct kvr_line *lines, struct kvr_line *bars, struct kvr_label_field *field)
 {
@@ -468,12 +476,13 @@ static void put_marks(struct kvr_figure *f, int n_drawn, double *px, double *py,
         f->label[i] =
             (struct kvr_label){ .x = px[i],
                                 .y = py[i],
-                                /* leaves room before the next name in a row */
+                                /* The width includes a gap to the next label in the same row. */
                                 .width = f->at.label * px_per_pt * (kvr_fig_ems(p->text) + 0.7) };
         field->n_bars += add_bars(f, p, px[i], py[i], &bars[field->n_bars]);
         if (!p->corner)
             continue;
-        if (last >= 0) { /* both sides of the step that ends here */
+        /* adds the horizontal and the vertical line between the last two corners */
+        if (last >= 0) {
             bool down_first = f->spec->x.better > 0;
             double cx = down_first ? px[last] : px[i], cy = down_first ? py[i] : py[last];
 
@@ -540,7 +549,7 @@ static void free_figure(struct kvr_figure *f)
     free(f->caption[1]);
 }
 
-/* Builds the figure of the rows with these settings. */
+/* Builds the figure of the rows whose settings are `settings`. */
 static enum kvr_status fill_figure(struct kvr_figure *f, char *const *row_settings,
                                    const char *settings, int number, const char *host)
 {
@@ -569,7 +578,8 @@ static enum kvr_status fill_figure(struct kvr_figure *f, char *const *row_settin
     KVR_TRY(place_labels(f));
     if (!count_unnamed(f))
         return KVR_OK;
-    KVR_TRY(make_captions(f, settings, host, count_unnamed(f))); /* the plot's size stays */
+    KVR_TRY(make_captions(f, settings, host,
+                          count_unnamed(f))); /* the size of the plot does not change */
     kvr_fig_lay_out(f);
     return place_labels(f);
 }
@@ -591,7 +601,7 @@ static enum kvr_status draw(const struct kvr_figure *f, const char *out_dir, uns
     return st;
 }
 
-/* Draws one figure per set of settings, in the order of rows. */
+/* Draws one figure per combination of settings, in the order of the rows. */
 static enum kvr_status draw_groups(const struct kvr_plot_spec *spec, const struct kvr_table *rows,
                                    char *const *row_settings, const char *host, const char *out_dir,
                                    unsigned formats, const struct kvr_plot_style *style,
@@ -632,7 +642,8 @@ static enum kvr_status check_columns(const struct kvr_plot_spec *spec, const str
     return KVR_OK;
 }
 
-/* Uncontrolled times are not drawn; the caption says how many are missing and why. */
+/* Fails because there is nothing to draw. If the rows have only untrusted times, the message has
+ * the reason. */
 static enum kvr_status fail_empty(const struct kvr_plot_spec *spec, const struct kvr_table *rows)
 {
     const int why = kvr_table_find(rows, "time_codes");
@@ -692,7 +703,7 @@ static enum kvr_status fail_unknown(const char *name)
                     near ? near : "", near ? "'?" : "");
 }
 
-/* An axis column of summary, with its texts; NULL: none. */
+/* Returns the axis with this column from any figure of kvr_plots; NULL: there is none. */
 static const struct kvr_plot_axis *known_axis(const char *name)
 {
     for (const struct kvr_plot_spec *p = kvr_plots; p->name; p++) {
@@ -704,8 +715,8 @@ static const struct kvr_plot_axis *known_axis(const char *name)
     return NULL;
 }
 
-/* Finds an axis by name: a figure's axis, else a metric of the database, whose column is written to
- * `extra` if summary lacks it. */
+/* Finds an axis by name: the axis of a figure, or otherwise a metric of the database. If the view
+ * `summary` lacks the metric, an SQL column for it is written to `extra`. */
 static enum kvr_status name_axis(struct kvr_plot_axis *a, char *label, size_t size,
                                  const char *name, const char *db_path, FILE *extra)
 {
@@ -745,7 +756,8 @@ static enum kvr_status name_axis(struct kvr_plot_axis *a, char *label, size_t si
     return KVR_OK;
 }
 
-/* Puts the style's axes into a figure's spec and builds its statement. The caller frees *sql. */
+/* Replaces the axes of a figure by those that the style names, and builds the SQL statement. The
+ * caller frees *sql. */
 static enum kvr_status restyle(struct kvr_plot_spec *spec, char label[2][128], char *title,
                                size_t size, const struct kvr_plot_style *style, const char *db_path,
                                char **sql)
@@ -774,7 +786,7 @@ static enum kvr_status restyle(struct kvr_plot_spec *spec, char label[2][128], c
     return st;
 }
 
-/* Draws the rows of a statement as points of two measures. */
+/* Draws the figure as a scatter plot, with one point per row. */
 static enum kvr_status draw_points(const struct kvr_plot_spec *spec, struct kvr_table **rows,
                                    const char *db_path, const char *out_dir, unsigned formats,
                                    const struct kvr_plot_style *style, struct kvr_plot_result *out)

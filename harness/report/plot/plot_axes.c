@@ -38,7 +38,7 @@ static void add_tick(struct kvr_fig_axis *a, double v)
         a->tick[a->n_ticks++] = v;
 }
 
-/* Steps of 1, 2 or 5 times a power of ten that give five to ten ticks. */
+/* Adds five to ten ticks. Their distance is 1, 2 or 5 times a power of ten. */
 static void linear_ticks(struct kvr_fig_axis *a)
 {
     double raw = (a->hi - a->lo) / 8.0, p = pow(10.0, floor(log10(raw)));
@@ -48,7 +48,7 @@ static void linear_ticks(struct kvr_fig_axis *a)
         add_tick(a, k == 0.0 ? 0.0 : k * step); /* avoids -0 */
 }
 
-/* Round numbers of each decade; finer ones if the axis is short. */
+/* Adds ticks at round numbers in each decade, and at more numbers if the axis spans few decades. */
 static void log_ticks(struct kvr_fig_axis *a)
 {
     static const double fine[] = { 1, 1.5, 2, 3, 4, 5, 6, 8 };
@@ -62,7 +62,7 @@ static void log_ticks(struct kvr_fig_axis *a)
             add_tick(a, digits[i] * p);
 }
 
-/* From 1 downwards: as many nines and values between them as fit. */
+/* Adds ticks from 1 downwards, such as 0.999 and 0.995, as many as fit. */
 static void stretched_ticks(struct kvr_fig_axis *a)
 {
     static const double nines[] = { 0.99999, 0.99998, 0.99995, 0.9999, 0.9998, 0.9995, 0.999,
@@ -79,8 +79,8 @@ static void stretched_ticks(struct kvr_fig_axis *a)
         }
 }
 
-/* For a measure that ends at 1: whether most values are above 0.9, where they must be
- * distinguished. */
+/* Returns whether the axis is stretched near 1. It is if the metric's maximum is 1 and most values
+ * are above 0.9. */
 static bool is_near_one(const struct kvr_plot_axis *s, const double *v, int n)
 {
     int below = 0, near = 0;
@@ -105,8 +105,8 @@ static void fit_stretched(struct kvr_fig_axis *a, const double *v, int n, double
     stretched_ticks(a);
 }
 
-/* Adds a margin for marks and names. Beyond the measure's bound (an SSIM of 1) the margin is
- * narrow. */
+/* Sets the range of the axis to [lo, hi] and a margin for marks and labels. Beyond the metric's
+ * limit, such as an SSIM of 1, the margin is smaller. */
 static void fit(struct kvr_fig_axis *a, double lo, double hi)
 {
     const struct kvr_plot_axis *s = a->spec;
@@ -129,8 +129,8 @@ static void fit(struct kvr_fig_axis *a, double lo, double hi)
     linear_ticks(a);
 }
 
-/* Fits the axis to every mark, and to bars only as far as marks stay separate: a bar of two prompts
- * can exceed their distance many times. */
+/* Fits the axis to the values v [n] and the bar ends [2 n]. Bars extend the range by at most 0.6
+ * times the range of the values, because the interval of two prompts can be many times larger. */
 void kvr_fig_fit(struct kvr_fig_axis *a, const double *v, const double *ends, int n)
 {
     double lo = INFINITY, hi = -INFINITY, reach, lo_end, hi_end;
@@ -184,7 +184,8 @@ enum kvr_status kvr_fig_axes(struct kvr_figure *f)
         y_ends[2 * n] = p->bar ? p->y_lo : NAN;
         y_ends[2 * n++ + 1] = p->bar ? p->y_hi : NAN;
     }
-    if (n && f->spec->x.of && f->spec->y.of) { /* both axes have one measure: one range for both */
+    /* Both axes show the same metric, so they get the same range. */
+    if (n && f->spec->x.of && f->spec->y.of) {
         memcpy(x + n, y, (size_t)n * sizeof *x);
         memcpy(x_ends + 2 * n, y_ends, 2 * (size_t)n * sizeof *x_ends);
         kvr_fig_fit(&f->x, x, x_ends, 2 * n);

@@ -1,6 +1,5 @@
-/* plot_front.c - takes the verdicts of pareto.h for a figure's points, and finds the corners of its
- * front.
- */
+/* plot_front.c - copies the verdicts of pareto.h to a figure's points, and finds the corners of its
+ * front. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +16,8 @@ static bool is_better(const struct kvr_plot_spec *s, const struct kvr_fig_point 
     return dx >= 0 && dy >= 0 && (dx > 0 || dy > 0);
 }
 
-/* Whether the point violates a bound of pareto.h. `verdict`: its column, or -1. */
+/* Returns whether the point violates one of the bounds that the caller set (pareto.h). `verdict` is
+ * the index of the verdict's column, or -1. */
 static bool is_beyond(const struct kvr_figure *f, const struct kvr_fig_point *p, int verdict)
 {
     return verdict >= 0 && strcmp(kvr_table_text(f->rows, p->row, verdict), "beyond") == 0;
@@ -42,7 +42,7 @@ void kvr_fig_front(struct kvr_figure *f)
     }
 }
 
-/* NAME:max or NAME:min; the objective for bits is compression. */
+/* Writes the objective of an axis, NAME:max or NAME:min. For an axis of bits, it is compression. */
 static void objective(const struct kvr_plot_axis *a, char *to, size_t size)
 {
     const bool bits = strcmp(a->column, "bits") == 0;
@@ -51,17 +51,19 @@ static void objective(const struct kvr_plot_axis *a, char *to, size_t size)
              (a->better > 0) != bits ? "max" : "min");
 }
 
-/* A row's settings in the format of kvr_pareto()'s table. */
+/* Writes the settings of a row in the format of the column `settings` of kvr_pareto(). */
 static void settings_of(const struct kvr_table *t, int row, char *to, size_t size)
 {
     snprintf(to, size, "%s, %s", kvr_table_text(t, row, kvr_table_find(t, "settings")),
              kvr_table_text(t, row, kvr_table_find(t, "machine")));
 }
 
-/* Row of `front` with the same method and settings; -1: none. */
+/* Returns the row of `front` with the method and settings of row `row` of `t`; -1: there is none.
+ */
 static int row_of(const struct kvr_table *front, const struct kvr_table *t, int row)
 {
-    const int settings = kvr_table_find(front, "settings"); /* -1: all rows share their settings */
+    const int settings =
+        kvr_table_find(front, "settings"); /* -1: all rows have the same settings */
     const char *method = kvr_table_text(t, row, kvr_table_find(t, "method"));
     char want[1024];
 

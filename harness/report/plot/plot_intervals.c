@@ -1,4 +1,5 @@
-/* plot_intervals.c - computes the intervals of a figure's marks from the cells of its rows. */
+/* plot_intervals.c - computes the confidence intervals of a figure's points from the cells of each
+ * row. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 
 enum { METHOD, SETTINGS, PROMPT, SEED, FIRST };
 
-/* Bytes and their ratios vary between prompts only where the method's do. */
+/* Returns whether a column has no confidence interval. Bytes and ratios of bytes are exact. */
 static bool is_exact(const char *column)
 {
     static const char *const exact[] = { "bits",
@@ -58,7 +59,7 @@ static enum kvr_status query_cells(struct kvr_table **out, const char *const nam
     return st;
 }
 
-/* Interval of column `c` over rows [from, to) of the cells. */
+/* Computes the interval of column `c` over rows [from, to) of the cells. */
 static enum kvr_status interval_of(const struct kvr_table *cells, int from, int to, int c,
                                    const char *name, struct kvr_interval *ci)
 {
@@ -93,7 +94,7 @@ static enum kvr_status interval_of(const struct kvr_table *cells, int from, int 
     return st;
 }
 
-/* Range of the cells that one row of the figure summarizes. */
+/* Finds the range of cells that belong to one row of the figure. */
 static void cells_of(const struct kvr_table *cells, const char *method, const char *settings,
                      int *from, int *to)
 {

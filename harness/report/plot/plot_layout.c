@@ -13,10 +13,10 @@ const struct kvr_fig_shape kvr_fig_shapes[] = {
     { INFINITY, 2, "not known" },
 };
 
-/* Smallest text size in print. */
+/* smallest text size in a printed figure, in points */
 static const double least_pt = 7.0;
 static const double screen_in = 1000.0 / 96.0, px_per_pt = 96.0 / 72.0;
-/* Average advance per character, in ems: of text, and of names, which are mostly capitals. */
+/* average width of a character of text in ems */
 static const double advance = 0.53;
 
 double kvr_fig_ems(const char *text)
@@ -45,7 +45,7 @@ int kvr_fig_wrap(const char *text, int most, char lines[][KVR_FIG_LINE_MAX], int
         if (len > most) {
             for (cut = most; cut > most / 3 && text[cut] != ' '; cut--)
                 ;
-            if (text[cut] != ' ') /* one long word: cut between characters */
+            if (text[cut] != ' ') /* a word longer than the line is cut between characters */
                 for (cut = most; cut > 1 && ((unsigned char)text[cut] & 0xc0) == 0x80; cut--)
                     ;
         }
@@ -101,7 +101,8 @@ static void make_key(struct kvr_figure *f)
 
 int kvr_fig_key_rows(const struct kvr_figure *f)
 {
-    const int n = f->n_key + (f->at.key_columns > 1); /* a column break may leave one slot empty */
+    const int n =
+        f->n_key + (f->at.key_columns > 1); /* a break between columns may leave one slot empty */
 
     return (n + f->at.key_columns - 1) / f->at.key_columns;
 }
@@ -172,9 +173,9 @@ void kvr_fig_lay_out(struct kvr_figure *f)
     at->key_top = at->key_below ? at->bottom - 3.6 * em : at->top - 0.5 * em;
 }
 
-/* Text sizes are points of 1/72 inch in all three formats. gnuplot's sizes are so only for SVG
- * (scaled by 96/72) and PNG; for PDF it renders 12 points as 8. A small picture gets more dots per
- * inch. */
+/* Writes the terminal of one output format. The font scales correct gnuplot's text sizes, so that a
+ * point is 1/72 inch in SVG, PNG and PDF. A small PNG picture has 300 dots per inch instead of 96.
+ */
 void kvr_fig_terminal(FILE *to, unsigned format, double width, double height)
 {
     const double k = width < 900 ? 300.0 / 96.0 : 1.0;

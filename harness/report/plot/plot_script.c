@@ -18,7 +18,7 @@ static const char *colour(const struct kvr_figure *f, int family)
     return kvr_family_colour(f->family[family]);
 }
 
-/* Writes `text` [n] to a file atomically: it appears whole or not at all. */
+/* Writes `text` [n] to a file atomically: the file appears complete or not at all. */
 static enum kvr_status save(const char *dir, const char *stem, const char *suffix, const char *text,
                             size_t n)
 {
@@ -71,7 +71,8 @@ static void data_number(FILE *to, double x)
     fputc('\t', to);
 }
 
-/* Hollow for a method in the study's form: gnuplot's marks come in pairs, the hollow one first. */
+/* Returns gnuplot's point type. The mark of a method NAME@study is hollow; gnuplot numbers the
+ * hollow type of a shape one below the filled type. */
 static int point_type(const struct kvr_fig_point *p)
 {
     const int type = kvr_fig_shapes[p->shape].point_type;
@@ -79,8 +80,8 @@ static int point_type(const struct kvr_fig_point *p)
     return p->study && type > 3 ? type - 1 : type;
 }
 
-/* Numbers first: gnuplot reads a line that starts with # as a comment, and a quote in a text cannot
- * change a number. */
+/* Writes the data file. Columns of numbers precede columns of text, so that a # at the start of a
+ * line or a quote in a text cannot damage a number. */
 static void put_data(const struct kvr_figure *f, FILE *to)
 {
     const struct kvr_table *t = f->rows;
@@ -123,7 +124,7 @@ static void put_ticks(const struct kvr_fig_axis *a, char which, FILE *to)
     fputs(")\n", to);
 }
 
-/* The label; text in brackets is dropped if it does not fit. */
+/* Writes an axis label. If it is too long, its text in brackets is dropped. */
 static void put_axis_label(const struct kvr_figure *f, const struct kvr_fig_axis *a, char which,
                            FILE *to)
 {
@@ -131,7 +132,8 @@ static void put_axis_label(const struct kvr_figure *f, const struct kvr_fig_axis
     const int most = (int)(1.12 * available / (0.5 * f->at.font * 96.0 / 72.0));
     const char *more = a->cap > 0 ? ", stretched towards 1" : "", *bracket, *against;
     const int of = a->spec->of ? kvr_table_find(f->rows, a->spec->of) : -1;
-    char label[224], text[256]; /* the label and the note about stretching */
+    /* label: the text of the axis; text: `label` with a note if the axis is stretched */
+    char label[224], text[256];
 
     snprintf(label, sizeof label, "%.150s%s%.64s", a->spec->label, of < 0 ? "" : " ",
              of < 0 ? "" : kvr_table_text(f->rows, f->point[0].row, of));
@@ -154,7 +156,8 @@ static void put_axis_label(const struct kvr_figure *f, const struct kvr_fig_axis
 void kvr_fig_put_axis(const struct kvr_fig_axis *a, char which, FILE *to)
 {
     const double lo = kvr_fig_drawn(a, a->lo), end = kvr_fig_drawn(a, a->hi);
-    /* A value at the axis's end must not fall outside of it by rounding. */
+    /* Extends the range slightly, so that rounding cannot move a value at the end of the axis out
+     * of the range. */
     const double hi = a->cap > 0 ? end + 1e-6 * (end - lo) : end;
 
     fprintf(to, "set %crange [%.9g:%.9g]\n", which, lo, hi);
@@ -185,8 +188,8 @@ const char *kvr_fig_floor(const struct kvr_figure *f, double *floor)
     return f->at.key_below ? "chaos floor" : "chaos floor: distance of BF16 from itself";
 }
 
-/* Marks the chaos floor: differences beyond it have no meaning, because BF16's draws are as far
- * from BF16. */
+/* Marks the region that is better than the chaos floor. Differences between methods in this region
+ * have no meaning, because BF16's own draws are as far from the BF16 rollout. */
 static void put_floor(const struct kvr_figure *f, FILE *to)
 {
     double floor;
@@ -203,7 +206,7 @@ static void put_floor(const struct kvr_figure *f, FILE *to)
             kvr_fig_drawn(&f->y, floor), text, kvr_fig_drawn(&f->y, floor));
 }
 
-/* Labels beside the points, with leader lines where a label is far away. */
+/* Writes the labels next to their points. A label that is far from its point has a leader line. */
 static void put_labels(const struct kvr_figure *f, FILE *to)
 {
     fputs("\n# Names: placed so that they do not cover each other; x and y are data.\n", to);
@@ -229,7 +232,8 @@ static void put_labels(const struct kvr_figure *f, FILE *to)
     }
 }
 
-/* The front's corners in order of x. Points that share x and y are one corner. */
+/* Writes the corners of the front in order of x, and returns their number. Points with equal x and
+ * y are one corner. */
 static int put_front(const struct kvr_figure *f, FILE *to)
 {
     double x = NAN, y = NAN;
@@ -250,7 +254,8 @@ static int put_front(const struct kvr_figure *f, FILE *to)
     return n;
 }
 
-/* Draws the key from marks and labels, which can be placed freely. */
+/* Draws the legend from single marks and labels, because gnuplot's own legend cannot be placed
+ * freely. */
 static void put_key(const struct kvr_figure *f, FILE *to)
 {
     const struct kvr_fig_layout *at = &f->at;
@@ -264,7 +269,7 @@ static void put_key(const struct kvr_figure *f, FILE *to)
         double x, y;
 
         if (k->point_type == 0 && at->key_columns > 1 && slot % rows == rows - 1)
-            slot++; /* keeps a heading in the column of its entries */
+            slot++; /* moves a heading to the column of its entries */
         x = (at->key_below ? 0.6 * em : at->right + em) + slot / rows * at->key_column;
         y = at->key_top - (slot++ % rows + 0.5) * line;
         fprintf(to, "set label %d ", 20001 + i);
@@ -283,8 +288,8 @@ static void put_key(const struct kvr_figure *f, FILE *to)
     }
 }
 
-/* In a plot of agreement, draws the line of equality, as points because an axis may be
- * stretched. */
+/* If both axes show the same metric, writes points on the line where x equals y. The line is a
+ * series of points, because it is curved if an axis is stretched. */
 static bool put_same(const struct kvr_figure *f, FILE *to)
 {
     const double lo = fmax(f->x.lo, f->y.lo), hi = fmin(f->x.hi, f->y.hi);
@@ -293,7 +298,8 @@ static bool put_same(const struct kvr_figure *f, FILE *to)
     if (!f->spec->x.of || !f->spec->y.of || !(lo < hi))
         return false;
     fputs("\n# Equal on both axes.\n$same << EOD\nv\n", to);
-    for (int i = 0; i <= n; i++) { /* equally many on each nine of a stretched axis */
+    /* The points have equal distances on a stretched axis. */
+    for (int i = 0; i <= n; i++) {
         double v = lo + (hi - lo) * i / n;
 
         if (f->x.cap > 0 && f->y.cap > 0) {
@@ -309,8 +315,8 @@ static bool put_same(const struct kvr_figure *f, FILE *to)
 
 static void put_plot(const struct kvr_figure *f, int n_front, bool same, FILE *to)
 {
-    /* The step between two corners keeps the better x: it goes down first when larger x is
-     * better. */
+    /* Between two corners, the line goes down first if larger x is better, otherwise to the right
+     * first. */
     const char *steps = f->spec->x.better > 0 ? "fsteps" : "steps";
     bool front = n_front > 0;
 

@@ -1,4 +1,4 @@
-/* plots.c - the figures of `kvreel plot`, one row each. */
+/* plots.c - defines the figures of `kvreel plot` in an array with one element per figure. */
 #include "harness/report/plot/cost_plot.h"
 #include "harness/report/plot/plot.h"
 
@@ -8,7 +8,8 @@ KVR_STATEMENT(figure_summary);
 KVR_STATEMENT(figure_suites);
 KVR_STATEMENT(figure_cost);
 
-/* Settings without a column come last and end the list. */
+/* Settings without a column are last in settings.def, so the first of them ends the list with NULL.
+ */
 #define SETTING(name, type, def, lo, hi, words, key, when, column, ...) column,
 static const char *const settings[] = { "model",
 #include "harness/store/settings.def"
@@ -19,7 +20,7 @@ static const char *const pair[] = { "x_suite", "y_suite", "model",
                                     NULL };
 #undef SETTING
 
-/* Axes of several plots. */
+/* Axes that several figures have. */
 #define SSIM                                                                                       \
     {                                                                                              \
         .column = "ssim", .label = "SSIM against the BF16 rollout", .better = +1, .lo = -1.0,      \

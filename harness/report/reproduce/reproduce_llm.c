@@ -1,6 +1,6 @@
-/* reproduce_llm.c - compares the bias correction paper's statements about language models with
- * partial prefill here. Each claim is a direction, tested as in pairs.h and corrected by Holm over
- * all tested claims. */
+/* reproduce_llm.c - tests what the paper on bias correction states about language models, on runs
+ * of kvreel with a compressed prefix. Each claim states the sign of a difference. The test is that
+ * of pairs.h, Holm-adjusted over all tested claims. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,9 @@ struct claim {
     const char *quantity, *published;
     char suite[48], method[128], basis[TEXT], reason[TEXT];
     double measured;
-    struct kvr_comparison c; /* oriented so that the claim holds above 0; n 0: no test */
+    /* the tested difference, with the sign for which positive values support the claim; c.n = 0:
+     * the claim is not tested */
+    struct kvr_comparison c;
     double holm;
     enum kvr_verdict verdict;
 };
@@ -35,7 +37,7 @@ static const char *published(const struct claims *w, const char *quantity)
     return row < 0 ? "" : kvr_published_cell(&w->claims, row, "published");
 }
 
-/* Adds a claim about a run; NULL: no memory. */
+/* Adds a claim about a run and returns it. NULL: out of memory. */
 static struct claim *add(struct claims *w, const struct kvr_prefill_run *run, const char *quantity)
 {
     struct claim *c;
@@ -73,7 +75,8 @@ static void say_interval(struct claim *c, double sign)
 
 /* --- the five claims -------------------------------------------------------------------- */
 
-/* Claims that high - low is above 0; shows it times `sign`. */
+/* Adds the claim that metric `value` is higher in run `high` than in run `low`. The table shows the
+ * difference times `sign`. */
 static enum kvr_status claim_above(struct claims *w, const struct kvr_prefill_run *run,
                                    const char *quantity, const struct kvr_prefill_run *high,
                                    const struct kvr_prefill_run *low, enum kvr_prefill_value value,
@@ -88,7 +91,8 @@ static enum kvr_status claim_above(struct claims *w, const struct kvr_prefill_ru
     return KVR_OK;
 }
 
-/* Claims that the method is sometimes below BF16; counts such prefixes and the significant ones. */
+/* Adds the claim that the corrected method has a lower negative log-likelihood than BF16 for some
+ * prefix lengths. Counts these prefix lengths, and those whose difference is significant. */
 static enum kvr_status claim_below(struct claims *w, const struct kvr_prefill_run *taylor)
 {
     struct claim *c = add(w, taylor, "below_bf16");
@@ -119,7 +123,8 @@ static enum kvr_status claim_below(struct claims *w, const struct kvr_prefill_ru
     return KVR_OK;
 }
 
-/* Claims that |shift with| - |shift without| is below 0 over texts. */
+/* Adds the claim that the correction reduces the absolute shift of attention mass relative to BF16,
+ * averaged over texts. */
 static enum kvr_status claim_nearer(struct claims *w, const struct kvr_prefill_run *carrier,
                                     const struct kvr_prefill_run *taylor)
 {
@@ -144,15 +149,16 @@ static bool corrects(const struct kvr_prefill_run *r, const struct kvr_prefill_r
     return strcmp(r->carrier, of->method) == 0 && strcmp(r->method, of->method) != 0;
 }
 
-/* Whether bytes are similar: a correction stores less than a tenth of its carrier. */
+/* Returns whether run `r` stores at most 10 % more bits than run `of`. A correction adds less than
+ * 10 % to the bits of its method. */
 static bool as_small(const struct kvr_prefill_run *r, const struct kvr_prefill_run *of)
 {
     return !r->baseline && r->bits <= of->bits * 1.1;
 }
 
-/* The two methods of the place that lose least. Losses above BF16 are taken per text, because
- * methods may lack texts.
- */
+/* Finds the two methods with the smallest increase in negative log-likelihood over BF16, with the
+ * settings, chunk length and prefix length of run `of`. The increase is computed per text, because
+ * methods may lack texts. */
 static void best_two(const struct claims *w, const struct kvr_prefill_run *of, wanted_fn *wanted,
                      const struct kvr_prefill_run *best[2])
 {
@@ -285,7 +291,7 @@ static enum kvr_status write_rows(struct kvr_repro *r, const struct claims *w)
     return KVR_OK;
 }
 
-/* Without runs, writes the claims only. */
+/* Writes the published claims without measured values, because the database has no runs. */
 static enum kvr_status write_claims(struct kvr_repro *r, const struct claims *w)
 {
     for (int i = 0; i < w->claims.n_rows; i++) {

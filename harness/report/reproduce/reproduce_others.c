@@ -1,5 +1,5 @@
-/* reproduce_others.c - reproduces the bias correction's tables, and PaFu-KV's table of cache
- * sizes. */
+/* reproduce_others.c - reproduces the tables of the paper on bias correction, and PaFu-KV's table
+ * of cache sizes. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 
 static const struct {
     const char *scheme;
-    const char *name; /* closest row here */
+    const char *name; /* closest method of kvreel */
 } schemes[] = { { "RTN", "ASYM2_G32" }, { "QuaRot+RTN", "QUAROT_KV_INT2" } };
 
 KVR_STATEMENT(reproduce_bias);
@@ -75,7 +75,8 @@ static enum kvr_status add_bias_cell(struct kvr_repro *r, const struct kvr_table
     return kvr_repro_add(r, &out);
 }
 
-/* Gain of the correction, published and ours: the claim that transfers to other models. */
+/* Adds the gain from the correction, published and measured. The models differ, so only the signs
+ * of the gains are compared. */
 static enum kvr_status add_bias_gain(struct kvr_repro *r, const struct kvr_table *db,
                                      const struct kvr_published *p, int off, const char *quantity)
 {
@@ -132,7 +133,7 @@ enum kvr_status kvr_reproduce_jensen(struct kvr_repro *r)
             st = add_bias_cell(r, db, &p, i, "lpips", false);
         if (st == KVR_OK)
             st = add_bias_cell(r, db, &p, i, "vbench_total", false);
-        /* Rows come in pairs: without the correction, then with it. */
+        /* A published row without the correction is followed by the row with the correction. */
         if (st == KVR_OK && i + 1 < p.n_rows &&
             strcmp(kvr_published_cell(&p, i + 1, "correction"), "taylor") == 0) {
             st = add_bias_gain(r, db, &p, i, "gain_psnr_db");
@@ -150,7 +151,8 @@ enum kvr_status kvr_reproduce_jensen(struct kvr_repro *r)
 KVR_STATEMENT(reproduce_window);
 KVR_STATEMENT(reproduce_pafu);
 
-/* Cached tokens as whole latent frames of Wan, the only column that arithmetic decides. */
+/* Adds the number of cached tokens, computed for whole latent frames of Wan. It is the only column
+ * that can be checked by arithmetic. */
 static enum kvr_status add_size(struct kvr_repro *r, const struct kvr_published *p, int row)
 {
     const char *printed = kvr_published_cell(p, row, "cache_tokens");
@@ -205,7 +207,8 @@ static enum kvr_status add_size_quality(struct kvr_repro *r, const struct kvr_pu
     return KVR_OK;
 }
 
-/* Our table in the same form: fidelity to the rollout that keeps all frames, by frames kept. */
+/* Adds rows for kvreel's BF16 rollouts with a rolling window: the mean SSIM by model and window
+ * length. */
 static enum kvr_status add_windows(struct kvr_repro *r, const struct kvr_table *db)
 {
     for (int i = 0; i < db->n_rows; i++) {
@@ -232,8 +235,8 @@ static enum kvr_status add_windows(struct kvr_repro *r, const struct kvr_table *
     return KVR_OK;
 }
 
-/* Our retentions in the same form: fidelity, and the metrics closest to the table's motion
- * smoothness, imaging quality and quality drift. */
+/* Adds rows for kvreel's methods that evict tokens: SSIM, and the metrics closest to the published
+ * motion smoothness, imaging quality and quality drift. */
 static enum kvr_status add_kept(struct kvr_repro *r, const struct kvr_table *db)
 {
     static const char *const quantities[] = { "ssim", "linear_smoothness", "sharpness",

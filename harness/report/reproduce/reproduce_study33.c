@@ -1,8 +1,9 @@
-/* reproduce_study33.c - the 33-method study: both suites, all eight columns.
+/* reproduce_study33.c - reproduces all eight columns of the 33-method study for both suites.
  *
- * Bytes and peak memory follow from the format and from how the study stored codes: computed on
- * wan-1.3b at 165 frames, and compared with the four decimals of the study's records. The other
- * columns are compared with the database's row in the study reading. */
+ * Compression and peak memory are computed for wan-1.3b at 165 frames, from the format and from the
+ * way in which the study stored codes. They are compared with the four decimals of the study's
+ * records. The other columns are compared with the database's cells of the methods' variants
+ * NAME@study. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,8 @@ struct suite {
     struct kvr_table *db; /* NULL: no database */
 };
 
-/* Rows of fewer than ten prompts, which the study printed without a mark. */
+/* Returns a note if the study computed a method's row from fewer than ten prompts. The study does
+ * not mark these rows. */
 static const char *few_prompts(const char *method)
 {
     static const char *const few[][2] = {
@@ -74,7 +76,8 @@ static enum kvr_status add_ratio(struct kvr_repro *r, const struct suite *s, con
     row.tolerance = rounding;
     lo = (double)p.bf16 / (double)(p.data_dependent ? p.nominal_max : p.nominal);
     hi = (double)p.bf16 / (double)(p.data_dependent ? p.nominal_min : p.nominal);
-    /* The published digits are themselves rounded in binary; the factor allows for the last bit. */
+    /* The published decimal is not exact in binary. The factor allows for an error in the last bit.
+     */
     rounding *= 1.0 + 1e-9;
     if (fabs(lo - value) <= rounding && fabs(hi - value) <= rounding) {
         row.verdict = KVR_VERDICT_EXACT;
@@ -94,7 +97,8 @@ static enum kvr_status add_ratio(struct kvr_repro *r, const struct suite *s, con
 static enum kvr_status add_peak(struct kvr_repro *r, const struct suite *s, const char *method,
                                 const struct kvr_scheme *scheme)
 {
-    /* K and V of one layer in BF16: the data that may be in flight at the peak. */
+    /* Size in GiB of K and V of one layer in BF16. It is the tolerance, because the peak may
+     * include temporary copies of one layer. */
     const double one_layer = 2.0 * 2.0 * LATENT_FRAMES * kvr_wan_1_3b.tokens_per_frame *
                              kvr_wan_1_3b.n_heads * kvr_wan_1_3b.head_dim / GiB;
     int at = kvr_published_find(s->peak, method);
@@ -135,11 +139,15 @@ static enum kvr_status add_peak(struct kvr_repro *r, const struct suite *s, cons
     return kvr_repro_add(r, &row);
 }
 
-/* A column that needs a run: its source in the database, and why it cannot be equal. */
+/* A published column that kvreel has to measure: its column in the database, and the reason why the
+ * values cannot be equal. */
 static const struct run_column {
     const char *published, *quantity;
-    const char *column; /* of the statement below; NULL: kvreel does not measure it */
-    bool asked;         /* only with `measured`; otherwise it is computed */
+    /* column of reproduce_study.sql; NULL: kvreel does not measure it */
+    const char *column;
+    /* true: the measured value is shown only on request (kvr_repro.measured), otherwise a computed
+     * value */
+    bool asked;
     const char *reason;
 } run_columns[] = {
     { "compression", "compression", "compression", true,
@@ -160,7 +168,7 @@ static const struct run_column {
 
 KVR_STATEMENT(reproduce_study);
 
-/* Row of the database for this method and suite, or -1. */
+/* Returns the database's row for this method and suite, or -1. */
 static int measured_row(const struct suite *s, const char *method)
 {
     int name, suite;
@@ -176,7 +184,7 @@ static int measured_row(const struct suite *s, const char *method)
     return -1;
 }
 
-/* Bytes of BF16 keys and values, at the study's length on the study's model. */
+/* Returns the bytes of all keys and values in BF16, for the study's model and video length. */
 static double study_bytes(void)
 {
     const struct kvr_geometry *g = &kvr_wan_1_3b;
@@ -230,7 +238,7 @@ static enum kvr_status add_run_column(struct kvr_repro *r, const struct suite *s
     return kvr_repro_add(r, &row);
 }
 
-/* Ranks of x [n]; ties get their average rank. */
+/* Writes the ranks of x [n]. Equal values get their average rank. */
 static void rank(const double *x, int n, double *to)
 {
     for (int i = 0; i < n; i++) {
@@ -260,7 +268,8 @@ static double correlation(const double *x, const double *y, int n)
     return xy / sqrt(xx * yy);
 }
 
-/* Compares the order of methods, which is comparable across models. */
+/* Adds a note with the rank correlation between the published and the measured SSIM. The order of
+ * methods can be compared across models, unlike the values. */
 static enum kvr_status note_ranks(struct kvr_repro *r, const struct suite *s)
 {
     enum { MAX = 64 };
@@ -293,7 +302,7 @@ static enum kvr_status add_method(struct kvr_repro *r, const struct suite *s, co
     struct kvr_scheme *scheme = NULL;
     enum kvr_status st = KVR_OK;
 
-    /* The study did not run a method without a row in this suite. */
+    /* A method without a published row was not run by the study on this suite. */
     if (printed < 0)
         return KVR_OK;
     if (!r->measured &&

@@ -7,7 +7,8 @@
 
 #include "harness/core/rng.h"
 
-static const double rounding = 1e-9; /* tolerance for differences of equal sums */
+/* gains below this tolerance count as 0, because equal sums can differ by rounding */
+static const double rounding = 1e-9;
 
 enum kvr_dominance kvr_dominance(const struct kvr_gain *g, int n_objectives)
 {
@@ -37,7 +38,7 @@ static bool dominates(const double *a, const double *b, const double *margin, in
     return better;
 }
 
-/* Weighted mean of x [n] without NaN. *count: number of values. */
+/* Returns the weighted mean of the values in x [n] that are not NaN. *count: number of values. */
 static double weighted(const double *x, const int *weight, int n, int *count)
 {
     double sum = 0, total = 0;
@@ -62,7 +63,8 @@ static void draw(const struct kvr_front *f, uint64_t seed, uint32_t resample, fl
         weight[(int)((double)u[p] * f->n_prompts)]++;
 }
 
-/* value + deviation of the resampled mean. */
+/* Writes the value of each method and objective in one bootstrap resample: value + (resampled mean
+ * - mean) * sqrt(n / (n - 1)). */
 static void bootstrap_values(const struct kvr_front *f, const int *weight, const double *mean,
                              double *v)
 {

@@ -16,11 +16,12 @@ static int by_unit(const void *pa, const void *pb)
     const struct kvr_sample *a = pa, *b = pb;
     int c = order(a, b);
 
-    /* Ties are ordered by value, so that sums do not depend on the order of rows. */
+    /* Samples of the same prompt and seed are sorted by value, so that the rounding of sums does
+     * not depend on the order of rows. */
     return c ? c : (a->x > b->x) - (a->x < b->x);
 }
 
-/* Averages neighbours with the same prompt and seed. */
+/* Averages adjacent samples with the same prompt and seed. */
 static int merge(struct kvr_sample *s, int n)
 {
     int m = 0;

@@ -5,9 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* All 2^n sums of +-d [n], ascending: each term shifts the sums down and up, and merges both lists.
- * E. Horowitz and S. Sahni, Computing partitions with applications to the knapsack problem, J. ACM
- * 21 (1974). `room` [2^n]. */
+/* Writes all 2^n sums of +-d [n] in ascending order. For each term, it merges two sorted lists: the
+ * sums so far minus the term, and the sums so far plus the term. E. Horowitz and S. Sahni,
+ * Computing partitions with applications to the knapsack problem, J. ACM 21 (1974). `scratch` has
+ * room for 2^n values. */
 static void signed_sums(const double *d, int n, double *sum, double *scratch)
 {
     size_t len = 1;
@@ -15,7 +16,7 @@ static void signed_sums(const double *d, int n, double *sum, double *scratch)
     sum[0] = 0;
     for (int k = 0; k < n; k++) {
         double x = fabs(d[k]);
-        size_t down = 0, up = 0; /* up <= down: the shifted-down list is smaller */
+        size_t down = 0, up = 0; /* indices into the sums minus x and the sums plus x */
 
         memcpy(scratch, sum, len * sizeof *sum);
         for (size_t i = 0; i < 2 * len; i++)
@@ -30,7 +31,8 @@ static double count_above(const double *a, size_t n_a, const double *b, size_t n
 {
     double count = 0;
 
-    for (size_t i = 0, j = n_b; i < n_a; i++) { /* as a[i] grows, the smallest b[j] falls */
+    for (size_t i = 0, j = n_b; i < n_a;
+         i++) { /* for larger a[i], the limit is reached with smaller b[j] */
         while (j > 0 && a[i] + b[j - 1] >= limit)
             j--;
         count += (double)(n_b - j);
@@ -38,7 +40,8 @@ static double count_above(const double *a, size_t n_a, const double *b, size_t n
     return count;
 }
 
-/* Shares of the 2^n signed sums of d that are >= near, and >= far. */
+/* Computes two shares of the 2^n signed sums of d: of those that are >= near, and of those that are
+ * >= far. */
 static enum kvr_status tail_shares(const double *d, int n, double near, double far,
                                    double *at_least, double *beyond)
 {
@@ -72,9 +75,10 @@ static enum kvr_status sign_flip_test(const double *d, int n, struct kvr_compari
         sum += d[i];
         size += fabs(d[i]);
     }
-    tolerance = 1e-12 * size; /* the order of addition differs: equal sums stay equal */
+    /* Equal sums can differ by rounding, because their terms are added in different orders. */
+    tolerance = 1e-12 * size;
     reach = fabs(sum);
-    if (reach <= tolerance) { /* 0: every sum is as far from 0 */
+    if (reach <= tolerance) { /* every signed sum is at least as far from 0 */
         c->p = 1;
         c->p_above = 0.5;
         return KVR_OK;

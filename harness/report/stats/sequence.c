@@ -4,12 +4,13 @@
 #include <math.h>
 #include <stdlib.h>
 
-static const double prior = 1; /* variance of the effect size, G in sequence.h */
+static const double prior = 1; /* prior variance of the effect size (G in sequence.h) */
 
 void kvr_sequence_add(struct kvr_sequence *s, double x)
 {
-    /* P. Pebay, Formulas for robust, one-pass parallel computation of covariances and arbitrary-order
-     * statistical moments, SAND2008-6212, equations 1.5 and 1.6 with one new value. */
+    /* P. Pebay, Formulas for robust, one-pass parallel computation of covariances and
+     * arbitrary-order statistical moments, SAND2008-6212, equations 1.5 and 1.6, for one added
+     * value. */
     const double d = x - s->mean, d_n = d / (s->n + 1), t = d * d_n * s->n;
 
     s->n++;
@@ -23,7 +24,8 @@ double kvr_sequence_sd(const struct kvr_sequence *s)
     return s->n < 2 ? NAN : sqrt(s->m2 / (s->n - 1));
 }
 
-/* sqrt(n (n - 1)) / (n - 2) m3 / m2^1.5; 0 if all values are equal. */
+/* Returns the sample skewness sqrt(n (n - 1)) / (n - 2) * (m3 / n) / (m2 / n)^1.5. If all values
+ * are equal, the result is 0. */
 static double skewness(const struct kvr_sequence *s)
 {
     const double n = s->n, square = s->m2 / n;
@@ -31,7 +33,8 @@ static double skewness(const struct kvr_sequence *s)
     return square > 0 ? sqrt(n * (n - 1)) / (n - 2) * (s->m3 / n) / pow(square, 1.5) : 0;
 }
 
-/* log E of an effect z >= 0 whose data have skewness g1 relative to m. */
+/* Returns log E of n values with the effect size z = |mean - m| / sd. `g1` is the skewness of the
+ * values; its sign is reversed if the mean is below m. */
 static double log_e_of(double z, double g1, double n)
 {
     const double error = sqrt(6 * n * (n - 1) / ((n - 2) * (n + 1) * (n + 3)));
@@ -53,7 +56,7 @@ static double log_e_at(const struct kvr_sequence *s, double m, double n)
 
     if (s->n < KVR_SEQUENCE_MIN || !(fabs(d) > 0))
         return 0;
-    /* Equal values make z infinite, and the cubic, too. */
+    /* If all values are equal, sd is 0, so z is infinite. */
     return log_e_of(sd > 0 ? fabs(d) / sd : INFINITY, d > 0 ? skewness(s) : -skewness(s), n);
 }
 
@@ -79,8 +82,8 @@ void kvr_sequence_region(const struct kvr_sequence *s, double margin, enum kvr_r
     *log_e = tell_at(s, margin, s->n, region);
 }
 
-/* Distance from the mean, towards `side`, at which log E first reaches log_e; log E grows with the
- * distance. */
+/* Returns the distance between the mean and the value m at which log E(m) reaches log_e, found by
+ * bisection. `side` is +1 for m above the mean, and -1 for m below it. */
 static double reach(const struct kvr_sequence *s, double log_e, double side)
 {
     double lo = 0, hi = fmax(kvr_sequence_sd(s), 1e-300);

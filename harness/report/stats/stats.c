@@ -77,8 +77,8 @@ enum kvr_status kvr_median_interval(const double *x, int n, double level, struct
     s = sorted(x, n);
     if (!s)
         return kvr_fail(KVR_ENOMEM, "interval: out of memory");
-    /* [x_(k), x_(n-1-k)], counted from 0, covers the median unless k or fewer of n samples fall on
-     * one side of it. */
+    /* The interval between the sorted values k and n - 1 - k, counted from 0, contains the true
+     * median unless k or fewer of the n samples are on one side of the median. */
     while (2 * (k + 1) < n - 1 && 1 - 2 * fair_coin_cdf(n, k + 1) >= level)
         k++;
     *out = (struct kvr_interval){ .lo = s[k],
@@ -92,7 +92,8 @@ enum kvr_status kvr_median_interval(const double *x, int n, double level, struct
 
 int kvr_outliers(const double *x, int n, bool *flag)
 {
-    const double limit = 14.826; /* 10 standard deviations of a normal, in MAD */
+    /* 10 standard deviations of a normal distribution, in units of the median absolute deviation */
+    const double limit = 14.826;
     double median = kvr_median(x, n), mad, *d = malloc(((size_t)n + 1) * sizeof *d);
     int count = 0;
 
@@ -112,7 +113,7 @@ double kvr_normal_cdf(double z)
     return 0.5 * erfc(-z / sqrt(2.0));
 }
 
-/* Bisection, exact to the last bits; it is not called in loops. */
+/* Uses bisection, which is slow but exact to the last bits. */
 double kvr_normal_quantile(double p)
 {
     double lo = -40, hi = 40;
@@ -132,8 +133,8 @@ double kvr_normal_quantile(double p)
     return 0.5 * (lo + hi);
 }
 
-/* M. Abramowitz, I. Stegun, Handbook of Mathematical Functions, 26.7.3 and 26.7.4: finite sums in
- * the cosine of atan(t / sqrt(df)). */
+/* M. Abramowitz, I. Stegun, Handbook of Mathematical Functions, 26.7.3 and 26.7.4: finite sums of
+ * powers of cos(atan(t / sqrt(df))). */
 double kvr_student_cdf(double t, int df)
 {
     const double pi = 3.14159265358979323846, angle = atan(t / sqrt(df)), c = cos(angle);
@@ -172,7 +173,8 @@ double kvr_student_quantile(double p, int df)
     }
 }
 
-/* Sample skewness, corrected for its bias under normality; 0 for two samples or equal ones. */
+/* Returns the sample skewness, corrected for its bias in normal data. The result is 0 for fewer
+ * than three samples, or if all samples are equal. */
 static double skewness(const double *x, int n)
 {
     double mean = kvr_mean(x, n), square = 0, cube = 0;
@@ -190,7 +192,7 @@ static double skewness(const double *x, int n)
 
 static double hall(double y, double skew, int n)
 {
-    /* The limit for zero skewness, where the quotient loses its digits. */
+    /* For a skewness near 0, the transformation is y; the quotient below would be inaccurate. */
     if (fabs(skew) < 1e-6)
         return y;
     return 3 / skew * (cbrt(1 + skew * (y - skew / (6 * n))) - 1);
