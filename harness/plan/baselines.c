@@ -17,7 +17,8 @@ static const char *const eight_bits[] = { "INT8_PTH", "FP8_PTH", NULL };
 const char kvr_reference_plan[] = "BF16";
 static const char window[] = "ROLLING_WINDOW";
 
-/* A rolling window of `bits`, and the number `n` of listed methods with the same footprint. */
+/* A possible rolling-window baseline with `bits` bits per element, and the number of the sweep's
+ * methods that need as many bits. */
 struct budget {
     double bits;
     int n;
@@ -37,7 +38,8 @@ static bool listed(const struct kvr_config *c, const char *spec)
     return false;
 }
 
-/* *out = 0 if the bits depend on the data, a token budget or the model's shape. */
+/* Computes the bits per element of a method, rounded up to an integer. *out = 0: they depend on the
+ * data, a token budget or the model's shape. */
 static enum kvr_status bits_of(const struct kvr_config_method *m, double *out)
 {
     struct kvr_scheme *scheme = NULL;
@@ -52,14 +54,17 @@ static enum kvr_status bits_of(const struct kvr_config_method *m, double *out)
         }
     st = kvr_scheme_open(&scheme, m->spec, m->setting, m->n_settings);
     if (st != KVR_OK)
-        return st == KVR_ENOMEM ? st : KVR_OK; /* planning its cells will report the error */
+        return st == KVR_ENOMEM
+                   ? st
+                   : KVR_OK; /* the error is reported when the method's cells are planned */
     bits = kvr_scheme_bits(scheme, HEADS, HEAD_DIM);
     kvr_scheme_close(&scheme);
     *out = bits > 0 ? ceil(bits - 1e-9) : 0;
     return KVR_OK;
 }
 
-/* By number of methods, descending; equal counts by bits, ascending. */
+/* Sorts budgets by number of methods, descending. Budgets with equal numbers are sorted by bits,
+ * ascending. */
 static int by_use(const void *a, const void *b)
 {
     const struct budget *x = a, *y = b;
@@ -108,7 +113,7 @@ enum kvr_status kvr_baselines_make(struct kvr_baselines *b, const struct kvr_con
         most = KVR_MAX_BASELINES;
     else if (others < FEWEST)
         return KVR_OK;
-    else /* one window besides the two 8-bit baselines; large sweeps get more */
+    else /* at least one rolling window besides the two 8-bit baselines, and more in a sweep with many methods */
         most = others / SHARE > 3 ? others / SHARE : 3;
     for (int i = 0; eight_bits[i]; i++)
         if (!listed(c, eight_bits[i]))

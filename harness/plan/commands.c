@@ -16,7 +16,8 @@ static enum kvr_status check_name(const struct kvr_yaml_node *at, const char *na
     return KVR_OK;
 }
 
-/* "python3 a/b/score.py {video}" -> "python3"; "/opt/my.score" -> "my_score". */
+/* Derives the default name of a metric from its command: "python3 a/b/score.py {video}" ->
+ * "python3", "/opt/my.score" -> "my_score". */
 static void program_name(const char *command, char out[64])
 {
     size_t len, n = 0;
@@ -56,7 +57,8 @@ static enum kvr_status read_scores(const struct kvr_yaml_node *n, struct kvr_con
     return KVR_OK;
 }
 
-/* *out = NULL for "best", the default: the cell's key does not change. */
+/* Reads the sandbox of a command. *out is NULL for the default "best", which is not part of the
+ * cell's key. */
 static enum kvr_status read_sandbox(const struct kvr_yaml_node *n, const char **out)
 {
     *out = NULL;

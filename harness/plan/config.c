@@ -1,4 +1,4 @@
-/* config.c - reads the keys of a sweep. A failed read returns no config. */
+/* config.c - reads the config of a sweep. If it fails, the config is empty. */
 #include "harness/plan/config.h"
 
 #include <assert.h>
@@ -15,7 +15,7 @@
 
 enum { MAX_LIST = 1000, MAX_OPTIONS = 16, MAX_METHODS = 10000 };
 
-/* Keys of a config, except for the settings' names. */
+/* Keys of a config. The names of settings are also valid keys. */
 static const char *const config_keys[] = { "name",    "question", "model",   "trace",   "plugins",
                                            "suite",   "prompts",  "tags",    "methods", "zip",
                                            "exclude", "include",  "metrics", "db",      "out",
@@ -36,7 +36,8 @@ static enum kvr_status list_length(const struct kvr_yaml_node *n, int *out)
 
 /* --- models ---------------------------------------------------------------------------- */
 
-/* Resolves the folder that `n` names and opens it as model `m`. `what`: the kind of folder. */
+/* Finds the folder that node `n` names, and stores its path in model `m`. `what` describes what to
+ * search for, models or traces. */
 static enum kvr_status find_folder(const struct kvr_config *c, const struct kvr_yaml_node *n,
                                    const struct kvr_find *what, struct kvr_config_model *m)
 {
@@ -70,7 +71,7 @@ static enum kvr_status read_model(const struct kvr_config *c, const struct kvr_y
 
 /* --- traces ---------------------------------------------------------------------------- */
 
-/* Fills the fields of a model's config that attention depends on. */
+/* Fills the fields of a model config that attention needs, from the header of a trace. */
 static void describe_attention(struct kvr_model_config *c, const struct kvr_trace_info *i)
 {
     *c = (struct kvr_model_config){ .dim = i->layout.n_heads * i->layout.head_dim,
@@ -100,7 +101,8 @@ static enum kvr_status read_trace(struct kvr_config *c, const struct kvr_yaml_no
     return KVR_OK;
 }
 
-/* Each trace is one prompt of a common suite: means are taken over traces as over prompts. */
+/* Adds trace `i` as a prompt of the suite that contains all traces. Tables can then average over
+ * traces as over prompts. */
 static enum kvr_status add_prompt(struct kvr_config *c, int i)
 {
     const struct kvr_config_model *m = &c->model[i];
@@ -143,7 +145,8 @@ static enum kvr_status read_traces(struct kvr_config *c, const struct kvr_yaml_n
         KVR_TRY(read_trace(c, kvr_yaml_at(n, i), &c->model[i]));
         KVR_TRY(add_prompt(c, i));
     }
-    c->suite->frames = kvr_trace_info(c->model[0].trace)->n_frames; /* each trace has its own */
+    c->suite->frames = kvr_trace_info(c->model[0].trace)
+                           ->n_frames; /* default only; each trace has its own number of frames */
     return KVR_OK;
 }
 
@@ -173,8 +176,8 @@ static enum kvr_status read_models(struct kvr_config *c, const struct kvr_yaml_n
 
 /* --- plug-ins --------------------------------------------------------------------------- */
 
-/* Tries a path relative to the working directory, then to the config's folder. A file in neither
- * keeps its path. */
+/* Finds a file relative to the working directory, or otherwise relative to the config's folder. If
+ * it is in neither, the path is returned unchanged. */
 static enum kvr_status find_file(const struct kvr_config *c, const struct kvr_yaml_node *n,
                                  char **out)
 {
@@ -249,7 +252,8 @@ static enum kvr_status pick_by_id(struct kvr_config_suite *s, const struct kvr_y
                          s->suite.prompt[s->suite.n_prompts - 1].id);
 }
 
-/* `pick`: NULL for all prompts, a number for the first ones, a list for those ids. */
+/* `pick` selects prompts of the suite: NULL for all, a number for the first prompts, a list for the
+ * prompts with these ids. */
 static enum kvr_status pick_prompts(struct kvr_config_suite *s, const struct kvr_yaml_node *pick)
 {
     int all = s->suite.n_prompts;
@@ -282,12 +286,13 @@ static enum kvr_status pick_prompts(struct kvr_config_suite *s, const struct kvr
     return KVR_OK;
 }
 
-/* Copies a path into the document. The path of an existing file is absolute and without links, so
- * that it is valid from any folder. */
+/* Copies a path into the memory of the YAML document. For an existing file, the copy is the
+ * absolute path without links, which is valid from any folder. */
 static enum kvr_status keep_path(const struct kvr_config *c, const struct kvr_yaml_node *n,
                                  const char **out)
 {
-    char real[PATH_MAX], *found = NULL, *copy; /* realpath() allocates nothing */
+    char real[PATH_MAX], *found = NULL,
+                         *copy; /* realpath() writes here instead of allocating memory */
     const char *whole;
 
     KVR_TRY(find_file(c, n, &found));
@@ -369,7 +374,7 @@ static enum kvr_status read_suites(struct kvr_config *c, const struct kvr_yaml_n
     const struct kvr_yaml_node *prompts = kvr_yaml_get(root, "prompts");
     int count;
 
-    if (c->n_suites) /* the config lists traces */
+    if (c->n_suites) /* suites exist already if the config lists traces */
         return KVR_OK;
     if (n && are_prompts(prompts))
         return kvr_yaml_fail(prompts, "use 'prompts' or 'suite', not both");
@@ -416,7 +421,7 @@ static enum kvr_status add_method(struct kvr_config *c, const struct kvr_config_
     return KVR_OK;
 }
 
-/* Adds a method for every combination of the options' values. */
+/* Adds one method for every combination of the listed values of its options. */
 static enum kvr_status expand_options(struct kvr_config *c, const struct kvr_config_method *base,
                                       const struct kvr_yaml_node *options)
 {
@@ -496,7 +501,8 @@ static bool listed(const struct kvr_config *c, const char *spec)
     return false;
 }
 
-/* Adds a method of a group with the group's suffix, unless it is listed already. */
+/* Adds a method of a group, with the suffix that the config gives to the group, such as "@study". A
+ * method that is already listed is not added. */
 static enum kvr_status add_member(struct kvr_config *c, const struct kvr_yaml_node *at,
                                   const char *name, const char *suffix)
 {
@@ -511,8 +517,8 @@ static enum kvr_status add_member(struct kvr_config *c, const struct kvr_yaml_no
     return listed(c, spec) ? KVR_OK : add_method(c, &m);
 }
 
-/* Expands "study33", "all", "family:RTN", "RTN" or one of `tags`, each with an optional suffix.
- * *found: whether `spec` is a group. */
+/* Adds the methods of the group `spec`: "study33", "all", a family ("family:RTN" or "RTN") or one
+ * of the config's `tags`, with an optional suffix. *found is false if `spec` is not a group. */
 static enum kvr_status add_group(struct kvr_config *c, const struct kvr_yaml_node *at,
                                  const char *spec, bool *found)
 {
@@ -615,8 +621,8 @@ static enum kvr_status read_command(struct kvr_config *c, const struct kvr_yaml_
     return KVR_OK;
 }
 
-/* Reads metric names, and maps with a command. Without names the metrics are PSNR and SSIM; a trace
- * has no frames and gets none. */
+/* Reads the list of metrics. An element is a metric's name, or a map with the command of an
+ * external metric. The default is PSNR and SSIM, and no metric for traces, which have no frames. */
 static enum kvr_status read_metrics(struct kvr_config *c, const struct kvr_yaml_node *root)
 {
     static const char *const def[] = { "psnr", "ssim" };
@@ -686,7 +692,7 @@ static enum kvr_status read_settings(struct kvr_config *c, const struct kvr_yaml
     KVR_TRY(kvr_zip_read(&c->zip, c->values, root));
     for (int i = 0; i < KVR_N_SETTINGS; i++)
         kvr_setting_choose(&c->set, (enum kvr_setting_id)i, &c->values[i], 0);
-    if (!c->values[KVR_SET_warmup].is_set) /* a timed sweep warms up by default */
+    if (!c->values[KVR_SET_warmup].is_set) /* by default, timed sweeps run a warm-up */
         c->set.warmup = c->set.timing;
     if (c->set.abba > 0 && !c->set.timing)
         return kvr_yaml_fail(kvr_yaml_get(root, "abba"),
@@ -701,10 +707,10 @@ static bool has_metric(const struct kvr_config *c, const char *name)
         if (strcmp(c->metric[i]->name, name) == 0)
             return true;
     }
-    return strcmp(name, "nll") == 0; /* every language model reports it */
+    return strcmp(name, "nll") == 0; /* all cells of language models have this metric */
 }
 
-/* "decided" or "decided ssim"; read after the metrics. */
+/* Reads "decided" or "decided ssim". The metrics must have been read before. */
 static enum kvr_status read_decided(struct kvr_config *c, const struct kvr_yaml_node *root)
 {
     static const char *const usual[] = { "ssim", "psnr", "nll" };
@@ -736,7 +742,7 @@ static enum kvr_status read_decided(struct kvr_config *c, const struct kvr_yaml_
     return KVR_OK;
 }
 
-/* "ci_width 1%" */
+/* Reads the key `until`, such as "ci_width 1%". */
 static enum kvr_status read_until(struct kvr_config *c, const struct kvr_yaml_node *root)
 {
     const struct kvr_yaml_node *n = kvr_yaml_get(root, "until");
@@ -785,8 +791,8 @@ static enum kvr_status read_keys(struct kvr_config *c)
     return kvr_rules_read(&c->rules, root);
 }
 
-/* Applies preferences, then the environment, then overrides; a later layer replaces an earlier
- * one. */
+/* Applies preference files, then environment variables, then command-line overrides. A later layer
+ * replaces the values of an earlier layer. */
 static enum kvr_status apply_layers(struct kvr_config *c, const struct kvr_preferences *s,
                                     const char *const *overrides)
 {
@@ -807,7 +813,7 @@ static enum kvr_status copy_path(struct kvr_config *c, const char *path)
 {
     const size_t n = strlen(path) + 1;
 
-    c->path = calloc(2, n); /* the path, followed by room for the sweep's name */
+    c->path = calloc(2, n); /* the path and, after it, room for the sweep's name */
     if (!c->path)
         return no_memory();
     memcpy(c->path, path, n);

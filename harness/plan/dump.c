@@ -4,8 +4,8 @@
 #include <ctype.h>
 #include <string.h>
 
-/* Keys before and after the settings. def: the value written for an absent key; NULL: the key is
- * omitted. */
+/* A key that is written before or after the settings. `def` is written if the config lacks the key;
+ * NULL: the key is then omitted. */
 struct key {
     const char *key, *def;
 };
@@ -19,7 +19,8 @@ static const struct key after[] = {
     { "until", NULL }, { "db", "kvreel.db" }, { "out", "out" },    { NULL, NULL },
 };
 
-/* Whether a word needs no quotes: YAML or this program would read some words as another type. */
+/* Returns whether a text can be written without quotes. Other texts could be read as another YAML
+ * type. */
 static bool plain(const struct kvr_yaml_node *n)
 {
     if (n->quoted || !n->text[0])
@@ -80,11 +81,13 @@ static void write_key(FILE *to, const struct kvr_yaml_node *root, const char *ke
     write_node(to, n);
     if (n->line)
         fprintf(to, "   # %s:%d\n", n->file, n->line);
-    else /* an override's `file` is its assignment; a preference's, its variable or option */
+    /* for an override, `file` is the text of the assignment; for a preference, the variable or
+     * option */
+    else
         fprintf(to, "   # %s\n", strchr(n->file, '=') ? "--set" : n->file);
 }
 
-/* Writes a setting; a default that depends on others is written with its resolved value. */
+/* Writes a setting. A default that depends on other settings is written as the resulting value. */
 static void write_setting(FILE *to, const struct kvr_config *c, enum kvr_setting_id id)
 {
     const struct kvr_setting_row *r = &kvr_setting_rows[id];

@@ -28,7 +28,7 @@ static void emit_file(const struct lister *l, const char *what, const char *path
     l->fn(l->ctx, &f);
 }
 
-/* Reports a found path, or the path where a missing file is expected. */
+/* Reports the path of a file, or if the file is missing, the path where it is expected. */
 static enum kvr_status tell_or_name(const struct lister *l, const char *what, const char *found,
                                     const char *dir, const char *name, int64_t about,
                                     const char *without)
@@ -73,7 +73,8 @@ static enum kvr_status encoder_files(const struct lister *l, const char *dir,
     return st;
 }
 
-/* `all` NULL: the encoder is required for models of Wan's size. */
+/* Reports the files of one model. `all` is the sweep; NULL: there is none, and the text encoder is
+ * listed for models of Wan's size. */
 static enum kvr_status model_files(const struct lister *l, const struct kvr_config *all,
                                    const char *dir)
 {
@@ -116,7 +117,7 @@ enum kvr_status kvr_plan_model_files(const char *dir, kvr_plan_file_fn *fn, void
     return model_files(&l, NULL, dir);
 }
 
-/* Lists each file once: prompts of a suite often share one. */
+/* Reports the files of a suite's prompts. A file that several prompts use is reported once. */
 static void prompt_files(const struct lister *l, const struct kvr_config_suite *s)
 {
     static const char *const what[] = { "truth", "tokens", "embeddings", "image" };

@@ -14,14 +14,14 @@ enum { MAX_TERMS = 32 };
 
 enum op { EQ, NE, MATCH, NO_MATCH, LT, LE, GT, GE };
 
-/* Longer spellings precede their prefixes: "<=" before "<". */
+/* An operator precedes the operators that are its prefixes: "<=" before "<". */
 static const struct {
     const char *text;
     enum op op;
 } ops[] = { { "!=", NE }, { "!~", NO_MATCH }, { "<=", LE }, { ">=", GE }, { "==", EQ },
             { "=", EQ },  { "~", MATCH },     { "<", LT },  { ">", GT } };
 
-/* Fields of a cell other than settings. */
+/* Names of a cell's fields that are not settings. */
 static const char *const fields[] = { "method", "name", "reading", "family", "model", "suite",
                                       "prompt", "text", "repeat",  "key",    NULL };
 enum { N_FIELDS = sizeof fields / sizeof *fields - 1 };
@@ -30,7 +30,7 @@ struct term {
     int field; /* index into `fields`, or N_FIELDS + a setting's index */
     enum op op;
     char *value;
-    bool numeric; /* all of `value` is a number */
+    bool numeric; /* whether the whole text of `value` is a number */
     double number;
     struct kvr_regex *regex; /* for MATCH and NO_MATCH */
 };
@@ -120,7 +120,7 @@ static enum kvr_status parse_term(struct term *t, const char *s, size_t n, const
                     (int)n, s);
 }
 
-/* Length of a term: up to the next '&' outside of quotes. */
+/* Returns the length of a term, which ends at the next '&' outside of quotes. */
 static size_t term_length(const char *s)
 {
     char quote = 0;
@@ -138,7 +138,8 @@ static size_t term_length(const char *s)
 enum kvr_status kvr_filter_open(struct kvr_filter **out, const char *text)
 {
     struct kvr_filter *f = calloc(1, sizeof *f);
-    static const char mark[] = "\xef\xbb\xbf"; /* a byte order mark, from --filter "$(cat FILE)" */
+    /* a UTF-8 byte order mark, which --filter "$(cat FILE)" can contain */
+    static const char mark[] = "\xef\xbb\xbf";
     const char *s = text + (strncmp(text, mark, strlen(mark)) == 0 ? strlen(mark) : 0);
     enum kvr_status st = KVR_OK;
 
@@ -178,7 +179,7 @@ void kvr_filter_close(struct kvr_filter **f)
     *f = NULL;
 }
 
-/* A field's text; numeric fields also set *number. */
+/* Returns the text of a cell's field. For numeric fields, *number is set, too. */
 static const char *field_of(const struct kvr_cell *c, int field, char *buf, size_t n,
                             double *number)
 {
@@ -204,7 +205,7 @@ static bool term_holds(const struct term *t, const struct kvr_cell *c)
     const char *text = field_of(c, t->field, buf, sizeof buf, &x);
     bool numbered = x != 0, equal;
 
-    if (!numbered) { /* ids such as "12" compare as numbers, too */
+    if (!numbered) { /* texts such as the id "12" are also compared as numbers */
         x = strtod(text, &end);
         numbered = end != text && *end == 0;
     }

@@ -92,7 +92,7 @@ static bool try_path(const struct kvr_find *f, const char *path, char *out, size
     return true;
 }
 
-/* Looks for a bare name in the working directory and in the config's folder, as for a path. */
+/* Searches for a name without slashes in the working directory and then in the config's folder. */
 static bool try_here(const struct kvr_find *f, const char *name, const char *config_path, char *out,
                      size_t n)
 {
@@ -167,7 +167,8 @@ static int by_name(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-/* Appends the names in one folder to `names` [MAX_NAMES][NAME_MAX+1]. -1: no memory. */
+/* Appends the names of the models, suites or configs in one folder to names [MAX_NAMES][NAME_MAX +
+ * 1]. -1: out of memory. */
 static int scan(const struct kvr_find *f, const char *root, char (*names)[NAME_MAX + 1], int n)
 {
     char dir[PATH_MAX * 2], path[PATH_MAX * 3];

@@ -1,6 +1,6 @@
-/* fit.c - see fit.h. Tries every value of an option with few whole values, and powers of two for
- * one with many. Any other number is found by bisection, in the direction that the bounds' bits
- * give. */
+/* fit.c - see fit.h. Searches for the value of an option that meets a bit budget. An integer option
+ * with few values is searched completely, and one with many values at powers of two. Large ranges
+ * and real numbers are bisected, and the bits at the two bounds give the direction. */
 #include "harness/plan/fit.h"
 
 #include <math.h>
@@ -10,8 +10,8 @@
 
 enum { MAX_SETTINGS = 32, FEW = 64, HALVINGS = 40 };
 
-/* A refused value is skipped. `st`: the error that ended the search, either no memory or an
- * interruption. */
+/* State of the search. Values that the method refuses are skipped. `st` is the error that ended the
+ * search, out of memory or an interruption. */
 struct search {
     const char *spec;
     struct kvr_setting setting[MAX_SETTINGS];
@@ -20,7 +20,8 @@ struct search {
     int frames;
     double budget;
     char best[KVR_FIT_TEXT];
-    double best_bits, least; /* bits of `best`; fewest bits of any value */
+    /* bits per element of `best`; fewest bits per element of all tried values */
+    double best_bits, least;
     bool tried;
     bool (*stopped)(void);
     enum kvr_status st;
@@ -28,8 +29,8 @@ struct search {
 
 double kvr_fit_seconds(const struct kvr_geometry *geo, int frames)
 {
-    /* Predicting a chunk visits all earlier tokens, at 20 ns each on a Cascade Lake core at 2.5
-     * GHz. */
+    /* The prediction of a chunk visits all earlier tokens. A visit takes 20 ns on a Cascade Lake
+     * core at 2.5 GHz. */
     const double chunks = (double)frames / geo->frames_per_chunk;
     const double tokens = (double)frames * geo->tokens_per_frame;
 
@@ -66,7 +67,8 @@ static enum kvr_status bits_of(const struct search *s, const char *value, double
     return st;
 }
 
-/* Bits of a value; NAN if the method refuses it. */
+/* Returns the bits per element with one value of the option, and updates the best value. NAN: the
+ * method refuses the value. */
 static double try_value(struct search *s, double x, bool whole)
 {
     char value[KVR_FIT_TEXT];
@@ -83,7 +85,7 @@ static double try_value(struct search *s, double x, bool whole)
         return NAN;
     s->least = !s->tried || bits < s->least ? bits : s->least;
     s->tried = true;
-    /* Tolerates rounding where a value meets the budget exactly. */
+    /* The factor tolerates rounding if a value meets the budget exactly. */
     if (bits <= s->budget * (1 + 1e-9) && (!s->best[0] || bits > s->best_bits)) {
         s->best_bits = bits;
         strcpy(s->best, value);
@@ -91,7 +93,8 @@ static double try_value(struct search *s, double x, bool whole)
     return bits;
 }
 
-/* Bisects [lo, hi], clamped to the number of tokens of the rollout. */
+/* Bisects the range [lo, hi] of the option. `hi` is limited to the number of tokens of the rollout.
+ */
 static void halve_in(struct search *s, double lo, double hi, bool whole)
 {
     const double tokens = (double)s->frames * s->geo->tokens_per_frame;
@@ -103,7 +106,7 @@ static void halve_in(struct search *s, double lo, double hi, bool whole)
     for (int i = 0; i < HALVINGS && hi - lo > (whole ? 1 : 1e-6 * hi); i++) {
         const double mid = whole ? floor((lo + hi) / 2) : (lo + hi) / 2;
         const double bits = try_value(s, mid, whole);
-        const bool rises = !(at_hi < at_lo); /* true if a bound is NAN */
+        const bool rises = !(at_hi < at_lo); /* also true if the bits at a bound are NAN */
 
         if ((bits <= s->budget) == rises && !isnan(bits))
             lo = mid;
@@ -114,7 +117,8 @@ static void halve_in(struct search *s, double lo, double hi, bool whole)
     }
 }
 
-/* Group and buffer sizes are often restricted to powers of two. */
+/* Tries the powers of two in [lo, hi], because group and buffer sizes are often restricted to them.
+ */
 static void try_powers(struct search *s, double lo, double hi)
 {
     for (double x = 1; x <= hi; x *= 2)
@@ -139,7 +143,7 @@ static void search_option(struct search *s, const struct kvr_opt *o)
     }
 }
 
-/* The option that a setting names. */
+/* A setting's name, and the option of the method that has this name. */
 struct named {
     const char *name;
     const struct kvr_opt *o;
@@ -156,7 +160,8 @@ static void match(void *ctx, const char *prefix, const struct kvr_opt *o, const 
         n->o = o;
 }
 
-/* Opens the scheme without the setting, whose value is still unknown. */
+/* Finds the option with the unknown value. To list its options, the method is opened without this
+ * setting. */
 static enum kvr_status find_option(const struct search *s, const struct kvr_opt **out)
 {
     struct kvr_setting setting[MAX_SETTINGS];

@@ -13,10 +13,11 @@ struct kvr_solved {
     int model_layers, frames;
     enum kvr_status st;
     struct kvr_fit fit;
-    char why[256]; /* message of a refusal */
+    char why[256]; /* error message, if no value meets the budget */
 };
 
-/* Groups ask in the same order, so the search starts after the previous hit. */
+/* Finds a solved budget. Successive points of the sweep request the budgets in the same order, so
+ * the search starts after the previous result. */
 static struct kvr_solved *find(struct kvr_fit_cache *f, const struct kvr_solved *like)
 {
     for (int i = 1; i <= f->n; i++) {
@@ -61,7 +62,8 @@ enum kvr_status kvr_fit_cache_solve(struct kvr_fit_cache *f, const struct kvr_co
     KVR_TRY(kvr_geometry_of(model, model_layers, &geo));
     s.st = kvr_fit_solve(&s.fit, m->spec, m->setting, m->n_settings, &geo, frames, stopped);
     *out = s.fit;
-    if (s.st != KVR_OK && s.st != KVR_EUNSUPPORTED) /* the error ends the plan */
+    if (s.st != KVR_OK &&
+        s.st != KVR_EUNSUPPORTED) /* planning stops at such an error, so it is not cached */
         return s.st;
     if (s.st != KVR_OK)
         snprintf(s.why, sizeof s.why, "%s", kvr_error());

@@ -4,7 +4,8 @@
 
 #include "harness/workload/text.h"
 
-/* One pass over a chunk of n tokens, without self-attention. */
+/* Returns the multiply-adds of one denoising pass over a chunk of n tokens, without the matrix
+ * products of self-attention. */
 static double pass_macs(const struct kvr_model_config *c, double n)
 {
     const double d = c->dim, patch = (double)c->in_dim * c->patch_h * c->patch_w;
@@ -14,7 +15,8 @@ static double pass_macs(const struct kvr_model_config *c, double n)
     return c->n_layers * (projections + feed_forward + text) + 2 * n * patch * d;
 }
 
-/* Once per prompt: the text embedding, and cross-attention's keys and values in every layer. */
+/* Returns the multiply-adds per prompt: the text embedding, and the keys and values of
+ * cross-attention in every layer. */
 static double prompt_macs(const struct kvr_model_config *c)
 {
     const double d = c->dim, t = c->text_len;
@@ -37,7 +39,8 @@ double kvr_rollout_flop(const struct kvr_model_config *c, int latent_frames, int
     return 2 * macs;
 }
 
-/* One token through all layers with `seen` tokens in the cache, without the logits. */
+/* Returns the multiply-adds of one token in all layers of a language model, with `seen` tokens in
+ * the cache. The logits are not counted. */
 static double token_macs(const struct kvr_model_config *c, double seen)
 {
     const double d = c->dim, kv = d / c->n_heads * c->n_kv_heads;

@@ -1,4 +1,4 @@
-/* geometry.c - reads sizes from config.json and counts parameters. */
+/* geometry.c - reads the sizes of a model from config.json and counts its parameters. */
 #include "harness/plan/geometry.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "harness/engine/model.h"
 #include "harness/plan/find.h"
 
-/* Fields of a config that determine memory. */
+/* Fields of config.json that determine the model's memory. */
 struct sizes {
     int dim, heads, layers, h, w, ph, pw, frames_per_chunk;
     int ffn, freq, text_dim, text_len, in; /* 0: absent */
@@ -19,8 +19,9 @@ struct sizes {
     int window;
 };
 
-/* Weights of the causal Wan DiT: linear layers with biases, RMS norms of q and k, the affine
- * norm before cross-attention, modulations; prompt tables where the model has a vocabulary. */
+/* Returns the number of weights of the causal Wan DiT. They are linear layers with biases, RMS
+ * norms of q and k, the affine norm before cross-attention, and modulations. A model with a
+ * vocabulary also has tables of word embeddings. */
 static int64_t count_params(const struct sizes *s)
 {
     const int64_t d = s->dim, f = s->ffn, square = d * d + d;

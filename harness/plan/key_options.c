@@ -9,12 +9,15 @@
 #include "harness/plan/parts.h"
 #include "harness/plan/cell.h"
 
-enum { MOST = 64 }; /* options that are tested; later ones are always part of the key */
+enum {
+    MOST = 64
+}; /* number of options that are tested; further options are always part of the key */
 
 struct kvr_counts {
     const struct kvr_config_method *method;
-    char value[KVR_FIT_TEXT]; /* value of its option with a budget; "": there is none */
-    uint64_t which;           /* bit i: option i is part of the key */
+    /* value found for the option that has a bit budget; "": no option has one */
+    char value[KVR_FIT_TEXT];
+    uint64_t which; /* bit i is set if option i is part of the key */
 };
 
 static enum kvr_status no_memory(void)
@@ -22,7 +25,7 @@ static enum kvr_status no_memory(void)
     return kvr_fail(KVR_ENOMEM, "plan: out of memory while allocating the options of a method");
 }
 
-/* Whether these options alone give the same parts. */
+/* Sets *same if the method with only the options in the bit mask `which` has the given parts. */
 static enum kvr_status is_same(const struct kvr_cell *cell, uint64_t which, const json_t *parts,
                                bool *same)
 {
@@ -47,11 +50,14 @@ static enum kvr_status is_same(const struct kvr_cell *cell, uint64_t which, cons
     json_decref(now);
     kvr_scheme_close(&scheme);
     free(s);
-    return st == KVR_ENOMEM ? st : KVR_OK; /* an option that the method needs is kept */
+    return st == KVR_ENOMEM
+               ? st
+               : KVR_OK; /* the method needs the removed option, so the parts are not the same */
 }
 
-/* Removes options that change nothing, from the last one on: of `bits: 2, k.bits: 2` the first is
- * kept. Repeats until none is removed, because options may depend on each other. */
+/* Removes the options that do not change the method's parts, starting with the last option. Of
+ * `bits: 2, k.bits: 2`, the first remains. The loop repeats until no option is removed, because
+ * options may depend on each other. */
 static enum kvr_status find_out(const struct kvr_cell *cell, const json_t *parts, uint64_t *which)
 {
     const int n = cell->method->n_settings < MOST ? cell->method->n_settings : MOST;
@@ -75,7 +81,8 @@ static enum kvr_status find_out(const struct kvr_cell *cell, const json_t *parts
     return KVR_OK;
 }
 
-/* Groups ask in the same order, so the search starts after the previous hit. */
+/* Returns whether the result for a cell's method is known. Successive points of the sweep request
+ * the methods in the same order, so the search starts after the previous result. */
 static bool is_known(struct kvr_key_options *g, const struct kvr_cell *cell)
 {
     for (int i = 1; i <= g->n; i++) {

@@ -1,4 +1,5 @@
-/* parts.c - writes a method's plan as JSON: its axes, with every option spelled out. */
+/* parts.c - writes the parts of a method (codec, retention and so on) as JSON, with the values of
+ * all options. */
 #include "harness/plan/parts.h"
 
 #include <stdio.h>
@@ -12,7 +13,8 @@
 #include "methods/plugin.h"
 #include "methods/policy.h"
 
-/* A renamed stage is written with its first name, so that cells keep their keys. */
+/* A codec stage that was renamed is written with its first name, so that the keys of existing cells
+ * do not change. */
 static void add_axis(void *ctx, const char *axis, const char *text)
 {
     static const char codec[] = "codec_";
@@ -25,8 +27,8 @@ static void add_axis(void *ctx, const char *axis, const char *text)
     json_object_set_new(ctx, axis, json_string(text));
 }
 
-/* Adds a file's content hash, so that a changed file makes another cell. An unreadable file gives
- * null: the cell fails with the reason, and gets another key once the file exists. */
+/* Adds the hash of a file's content, so that a changed file leads to another cell key. For an
+ * unreadable file, null is added. Its cell fails, and has another key once the file is readable. */
 static void add_hash(json_t *o, const char *key, const char *path)
 {
     char hex[KVR_SHA256_HEX];
@@ -45,7 +47,8 @@ static void add_budget(json_t *o, const char *which)
         add_hash(o, "layer_budget_sha256", which);
 }
 
-/* Adds the hash of a file that a retention reads, unless the option is one of its two words. */
+/* Adds the hash of the file that an option of a retention names. The option may instead have one of
+ * the two words `word` and `other_word`, which name no file. */
 static void add_file(json_t *o, const struct kvr_retention_use *r, const char *option,
                      const char *key, const char *word, const char *other_word)
 {
@@ -58,8 +61,8 @@ static void add_file(json_t *o, const struct kvr_retention_use *r, const char *o
     add_hash(o, key, text);
 }
 
-/* Adds the hash of a calibration that a codec stage reads: "k.levels_sha256", in a tier
- * "sink.k.levels_sha256". */
+/* Adds the hash of a calibration file that a codec stage reads. Its JSON key is, for example,
+ * "k.levels_sha256", or "sink.k.levels_sha256" for the codec of the sink. */
 static void add_calibration(void *ctx, const char *prefix, const struct kvr_opt *o,
                             const char *value)
 {

@@ -12,7 +12,7 @@ static const struct {
     const char *key, *variable;
     enum kind kind;
     int lo, hi;
-    const char *def; /* the default; for preferences that a sweep cannot set */
+    const char *def; /* default of a preference that is not a setting of sweeps; otherwise NULL */
 } known[KVR_N_PREFS] = {
     [KVR_PREF_DB] = { "db", "KVREEL_DB", TEXT, 0, 0, NULL },
     [KVR_PREF_OUT] = { "out", "KVREEL_OUT", TEXT, 0, 0, NULL },
@@ -76,7 +76,8 @@ static enum kvr_status read_keys(struct kvr_preferences *s, const struct kvr_yam
     return KVR_OK;
 }
 
-/* Reads folder + rest. A file that is missing or inaccessible has no preferences. */
+/* Reads the preferences in the file `folder` + `rest`. A missing or inaccessible file is ignored.
+ */
 static enum kvr_status read_file(struct kvr_preferences *s, const char *folder, const char *rest)
 {
     char path[PATH_MAX];
@@ -107,7 +108,7 @@ static enum kvr_status read_files(struct kvr_preferences *s)
                *home = variable("HOME");
 
     KVR_TRY(read_file(s, etc ? etc : "/etc/kvreel", "/config.yaml"));
-    if (xdg && xdg[0] == '/') /* the XDG specification says to ignore a relative path */
+    if (xdg && xdg[0] == '/') /* the XDG specification requires that relative paths are ignored */
         KVR_TRY(read_file(s, xdg, "/kvreel/config.yaml"));
     else if (home)
         KVR_TRY(read_file(s, home, "/.config/kvreel/config.yaml"));

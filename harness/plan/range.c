@@ -8,7 +8,7 @@
 
 struct range {
     double from, to, step;
-    bool times; /* step is a factor, not a summand */
+    bool times; /* whether `step` is multiplied instead of added */
 };
 
 static bool read_number(const char **s, double *out)
@@ -24,7 +24,8 @@ static bool read_number(const char **s, double *out)
     return true;
 }
 
-/* "a..b", "a..b+s", "a..b*m". strtod would take "6." of "6..42", so the dots are found first. */
+/* Parses a range "a..b", "a..b+s" or "a..b*m". The two dots are found first, because strtod would
+ * read "6." from "6..42". */
 static bool parse_text(const char *text, struct range *r)
 {
     const char *dots = strstr(text, ".."), *s;
@@ -56,7 +57,8 @@ static bool number_at(const struct kvr_yaml_node *map, const char *key, double *
     return *s && read_number(&s, out) && *s == 0;
 }
 
-/* A map of `from`, `to` and at most one of `step` and `times`; other keys are refused. */
+/* Parses a range that is a map with the keys `from` and `to`, and at most one of `step` and
+ * `times`. A map with other keys is not a range. */
 static bool parse_map(const struct kvr_yaml_node *n, struct range *r)
 {
     r->step = 1;
@@ -86,9 +88,9 @@ static enum kvr_status count(const struct kvr_yaml_node *at, const struct range 
                              r->from, r->to, r->times ? "*" : "+", r->step);
     k = r->times ? log(r->to / r->from) / log(r->step) : (r->to - r->from) / r->step;
     if (!(k < KVR_RANGE_MAX))
-        return kvr_yaml_fail(at, "a range contains more than the limit of %d values",
-                             KVR_RANGE_MAX);
-    *n = (int)floor(k + 1e-9) + 1; /* 0.1 + 0.1 + 0.1 is not exactly 0.3 */
+        return kvr_yaml_fail(at, "a range contains more than %d values, the limit", KVR_RANGE_MAX);
+    *n = (int)floor(k + 1e-9) +
+         1; /* the tolerance is needed because 0.1 + 0.1 + 0.1 is not exactly 0.3 */
     return KVR_OK;
 }
 
@@ -121,7 +123,8 @@ static enum kvr_status fill(struct kvr_yaml *y, const struct kvr_yaml_node *at,
     return KVR_OK;
 }
 
-/* Limits the values of all ranges together to the nodes of one document. */
+/* Subtracts the n values of a range from `left`, the number of values that all ranges of the
+ * document may still have. */
 static enum kvr_status spend(const struct kvr_yaml_node *at, int *left, int n)
 {
     *left -= n;
@@ -132,7 +135,7 @@ static enum kvr_status spend(const struct kvr_yaml_node *at, int *left, int n)
                      KVR_YAML_MAX_NODES);
 }
 
-/* Replaces a range by a list of its values. */
+/* Replaces a node that is a range by a list of the range's values. */
 static enum kvr_status become_list(struct kvr_yaml *y, struct kvr_yaml_node *n,
                                    const struct range *r, int *left)
 {
@@ -152,7 +155,7 @@ static enum kvr_status become_list(struct kvr_yaml *y, struct kvr_yaml_node *n,
     return fill(y, &at, r, k, item);
 }
 
-/* Replaces ranges within a list by their values. */
+/* Replaces each range in a list by the range's values. */
 static enum kvr_status splice(struct kvr_yaml *y, struct kvr_yaml_node *list, int *left)
 {
     struct kvr_yaml_node **item;

@@ -1,4 +1,4 @@
-/* resources.c - adds up the sizes of Wan's transformer, text encoder and decoder. */
+/* resources.c - computes the sizes of the files of Wan's transformer, text encoder and decoder. */
 #include "harness/plan/resources.h"
 
 #include <stdio.h>
@@ -16,10 +16,10 @@
 
 enum { BATCH_TOKENS = 2048, THREADS = 16, MAX_SIDE = 8192 };
 
-/* Sizes of UMT5-XXL, whose file is BF16. */
+/* Dimensions of the text encoder UMT5-XXL, whose weights are BF16. */
 static const struct kvr_umt5_sizes xxl = { 256384, 4096, 4096, 10240, 64, 24, 32 };
 #define XXL_PARAMETERS 5680910336u
-/* Size of the published tokenizer file. */
+/* Size of the published tokenizer file in bytes. */
 #define TOKENIZER_BYTES 4548313u
 
 static const struct kvr_model_config wan = { .freq_dim = 256,
@@ -91,7 +91,7 @@ static enum kvr_status read_config(const char *name, struct kvr_model_config *c)
     return kvr_model_config_read(c, file);
 }
 
-/* Pixels per latent value along a side. */
+/* Returns the number of pixels per latent value in height and in width. */
 static int scale_of(const struct kvr_model_config *c)
 {
     return c->latent_is_rgb ? 1 : kvr_decoder_scale_of(c->in_dim);

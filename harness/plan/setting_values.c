@@ -1,4 +1,4 @@
-/* setting_values.c - checks values against a row's bounds and words, for every setting. */
+/* setting_values.c - checks the values of settings against the bounds and words in settings.def. */
 #include "harness/plan/setting_values.h"
 
 #include <assert.h>
@@ -42,7 +42,8 @@ static enum kvr_status no_memory(void)
     return kvr_fail(KVR_ENOMEM, "config: out of memory");
 }
 
-/* Accepts text other than a setting's words, such as a list of timesteps. */
+/* Functions that accept texts besides the listed words of a setting, such as a list of timesteps.
+ */
 static bool (*const spelt[KVR_N_SETTINGS])(const char *text) = {
     [KVR_SET_schedule] = kvr_schedule_is_list,
     [KVR_SET_sampler] = kvr_sampler_is_spelt,
@@ -50,7 +51,7 @@ static bool (*const spelt[KVR_N_SETTINGS])(const char *text) = {
 
 /* --- one value -------------------------------------------------------------------------- */
 
-/* "cpu, cuda or emulated" */
+/* Writes a list of words such as "cpu, cuda or emulated". */
 static const char *list_words(const char *const *w, char *buf, size_t size)
 {
     size_t n = 0;
@@ -75,10 +76,11 @@ static enum kvr_status parse_word(enum kvr_setting_id id, const struct kvr_yaml_
     const char *text, *near;
     char list[256];
 
-    assert(words[id]); /* every WORD row of settings.def has words */
+    assert(words[id]); /* every setting of type WORD in settings.def has a list of words */
     KVR_TRY(kvr_yaml_string(n, &text));
     *out = find_word(words[id], text);
-    if (*out >= 0 || (spelt[id] && spelt[id](text))) /* find_word: -1, kept as text */
+    if (*out >= 0 ||
+        (spelt[id] && spelt[id](text))) /* for *out = -1, the value is stored as text */
         return KVR_OK;
     near = kvr_nearest(text, words[id]);
     return kvr_yaml_fail(n, "unknown %s '%s', need %s%s%s%s", kvr_setting_rows[id].name, text,

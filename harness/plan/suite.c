@@ -15,7 +15,7 @@
 
 enum { MAX_PROMPTS = 10000, MAX_ID = 64 };
 
-/* An id becomes part of file names. */
+/* Checks the characters of a prompt's id, which becomes part of file names. */
 static enum kvr_status check_id(const struct kvr_yaml_node *n, const char *id)
 {
     static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -30,8 +30,8 @@ static enum kvr_status check_id(const struct kvr_yaml_node *n, const char *id)
 
 /* --- truth ------------------------------------------------------------------------------ */
 
-/* Resolves a path relative to the file that contains it, or to the working directory for a node
- * without a file. The document owns the result. */
+/* Resolves a path relative to the folder of the YAML file that contains it, or to the working
+ * directory if the node is in no file. The result belongs to the YAML document. */
 static enum kvr_status resolve(struct kvr_yaml *doc, const struct kvr_yaml_node *file,
                                const char **out)
 {
@@ -50,7 +50,8 @@ static enum kvr_status resolve(struct kvr_yaml *doc, const struct kvr_yaml_node 
     return copy ? KVR_OK : kvr_fail(KVR_ENOMEM, "suite: out of memory");
 }
 
-/* Reads FILE or {file, tensor}. `what`: the key's name, for messages. */
+/* Reads the location of a tensor, which is FILE or {file, tensor}. `what` is the name of the key in
+ * messages. */
 static enum kvr_status read_place(struct kvr_yaml *doc, const char *id, const char *what,
                                   const struct kvr_yaml_node *at, const char **path,
                                   const char **name)
@@ -203,7 +204,7 @@ static enum kvr_status open_embedding(struct kvr_yaml *doc, const char *id,
     return KVR_OK;
 }
 
-/* Reads the shots' embeddings: every shot has one, or none has. */
+/* Reads the embeddings of a prompt's shots. Either all shots must have an embedding, or none. */
 static enum kvr_status read_embeddings_of(struct kvr_yaml *doc, const struct kvr_yaml_node *shots,
                                           const struct kvr_yaml_node *pack,
                                           struct kvr_prompt_line *p)
@@ -254,8 +255,8 @@ static enum kvr_status read_embedding(struct kvr_yaml *doc, const struct kvr_yam
 
 /* --- shots ------------------------------------------------------------------------------ */
 
-/* Reads a shot's text and its number of chunks; the last shot may omit the number and extends to
- * the end. */
+/* Reads the text and the number of chunks of a shot. The last shot may omit the number; it then
+ * extends to the end of the video. */
 static enum kvr_status read_shot(const struct kvr_yaml_node *n, bool last, const char **text,
                                  int *n_chunks)
 {
@@ -277,7 +278,8 @@ static enum kvr_status read_shot(const struct kvr_yaml_node *n, bool last, const
     return KVR_OK;
 }
 
-/* Writes shots as a line that marks each one's first chunk (workload/shots.h). */
+/* Converts the list of shots to one line of text that contains the first chunk of each shot
+ * (workload/shots.h). */
 static enum kvr_status read_shots(struct kvr_yaml *doc, const struct kvr_yaml_node *list,
                                   const char **out)
 {

@@ -1,5 +1,5 @@
-/* suite_lines.c - a list of prompts in a text file as a suite: the same text in YAML's words, each
- * prompt on its own line, so that messages name file and line. */
+/* suite_lines.c - converts a text file with one prompt per line to a suite in YAML. The prompts
+ * keep their line numbers, so that messages can name the file and the line. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +9,8 @@
 #include "harness/plan/prompt_list.h"
 #include "harness/plan/suite.h"
 
-/* Escapes Unicode line breaks, which YAML would also treat as breaks; control characters are
- * refused. */
+/* Writes a text as a quoted YAML string. Control characters and Unicode line breaks are escaped,
+ * because YAML forbids the former and treats the latter as line breaks. */
 static void write_text(FILE *to, const char *s)
 {
     fputc('"', to);
@@ -62,7 +62,7 @@ static void write_lines(FILE *to, const struct kvr_suite_list *list,
     fputs("]}\n", to);
 }
 
-/* Writes placeholders for a missing list, as many as the sweep wants. */
+/* Writes a suite of placeholder prompts if the text file is missing, as many as the sweep needs. */
 static void write_places(FILE *to, const struct kvr_suite_list *list)
 {
     char id[KVR_LINE_ID], text[160];

@@ -1,4 +1,5 @@
-/* sweep.c - builds the product of the axes, group by group. */
+/* sweep.c - builds the cells of a sweep, the product of all axes. All methods at one point of the
+ * other axes form a group. */
 #include "harness/plan/sweep_impl.h"
 
 #include <stdio.h>
@@ -24,15 +25,16 @@ bool kvr_point_encodes(const struct point *p)
            !c->random_weights;
 }
 
-/* A method costs little more than the network. A probe computes attention a second time in double
- * precision, and a teacher needs a second rollout. */
+/* Returns the FLOPs of one cell. They do not include the method, whose cost is small compared with
+ * the network. A probe computes attention again in double precision, and teacher forcing needs a
+ * second rollout. */
 static double cost_of(const struct point *p)
 {
     const struct kvr_model_config *c = p->facts->config;
     struct kvr_model_config scheduled = *c;
     double cost;
 
-    if (p->model->trace) /* twice: the method and its BF16 reference */
+    if (p->model->trace) /* attention runs twice, for the method and for the BF16 reference */
         return (2 + p->set.warmup) * (strcmp(p->set.kind, "probe") == 0 ? PROBE_COST : 1) *
                kvr_trace_flop(kvr_trace_info(p->model->trace), p->set.frames, p->set.model_layers,
                               p->set.window);
@@ -40,7 +42,8 @@ static double cost_of(const struct point *p)
         return (1 + p->set.warmup) *
                kvr_text_flop(c, p->set.frames, p->set.chunk, p->set.prefix, p->set.scored);
     if (kvr_schedule_choose(&scheduled, p->set.schedule) == KVR_OK &&
-        kvr_sampler_choose(&scheduled, p->set.sampler) == KVR_OK) /* checked when read */
+        kvr_sampler_choose(&scheduled, p->set.sampler) ==
+            KVR_OK) /* the values were checked when the config was read */
         c = &scheduled;
     cost = kvr_rollout_flop(c, p->set.frames, p->set.window);
     cost *= 1 + p->set.warmup + (p->set.abba ? 1 + 4 * p->set.abba : 0) +
@@ -50,8 +53,8 @@ static double cost_of(const struct point *p)
     return strcmp(p->set.forcing, "none") != 0 ? 2 * cost : cost;
 }
 
-/* Whether this is the first group of its text, whose first cell writes the teacher that the others
- * read. */
+/* Returns whether this is the first group of a language-model prompt. Its first cell also computes
+ * the teacher's outputs for all cells of the prompt. */
 static bool teaches(const struct point *p)
 {
     for (int i = 0; i < KVR_N_SETTINGS; i++)
@@ -60,7 +63,8 @@ static bool teaches(const struct point *p)
     return p->facts->config->is_lm && p->repeat == 0;
 }
 
-/* Whether the group already has this cell, or a window with as many frames. */
+/* Returns whether the group already contains the last cell: a cell with the same key, or one of the
+ * same method whose fitted value leads to the same bits. */
 static bool there_already(const struct kvr_sweep *s, int first)
 {
     const struct kvr_cell *last = &s->cell[s->n_cells - 1];
@@ -76,15 +80,16 @@ static bool there_already(const struct kvr_sweep *s, int first)
     return false;
 }
 
-/* Whether a fitted window is as long as the cell's own window, and so changes nothing. */
+/* Returns whether a fitted rolling window is at least as long as the cell's setting `window`, so
+ * that it has no effect. */
 static bool shows_all(const struct kvr_cell *c)
 {
     return c->fit.at >= 0 && c->set.window > 0 &&
            strtod(c->fit.value, NULL) >= (double)c->set.window;
 }
 
-/* Adds a default baseline that is supported, is new in the group and changes something; others are
- * omitted. */
+/* Adds the cell of a default baseline to a group. The cell is omitted if the model does not support
+ * it, if the group already contains it, or if it has no effect. */
 static enum kvr_status add_unasked(struct kvr_sweep *s, const struct point *p,
                                    const struct kvr_config_method *m, int first)
 {
@@ -103,8 +108,8 @@ static enum kvr_status add_unasked(struct kvr_sweep *s, const struct point *p,
     return KVR_OK;
 }
 
-/* Adds the group of one point: the baseline, then every other method in the config's order. A
- * control has the baseline alone. */
+/* Adds the group of cells at one point: BF16, then the other methods in the config's order, then
+ * default baselines. With `control`, the group contains only BF16. */
 static enum kvr_status add_group(struct kvr_sweep *s, struct point *p, bool control)
 {
     const struct kvr_config *c = s->config;
@@ -136,7 +141,7 @@ static enum kvr_status add_group(struct kvr_sweep *s, struct point *p, bool cont
     return KVR_OK;
 }
 
-/* Whether all zipped axes have the same index. */
+/* Returns whether the indices of all zipped axes are equal. */
 static bool in_step(const struct kvr_sweep *s, const struct point *p)
 {
     int at = -1;
@@ -151,7 +156,8 @@ static bool in_step(const struct kvr_sweep *s, const struct point *p)
     return true;
 }
 
-/* Takes length and sink from the trace where the sweep has none, and the seed always. */
+/* Sets the seed to that of the trace, and the number of frames and of sink frames to those of the
+ * trace unless the sweep sets them. */
 static void settle_trace(const struct kvr_config *c, struct point *p)
 {
     const struct kvr_trace_info *i = kvr_trace_info(p->model->trace);
@@ -163,8 +169,8 @@ static void settle_trace(const struct kvr_config *c, struct point *p)
     p->set.seed = (int64_t)i->seed;
 }
 
-/* Resolves values that depend on model, suite or prompt. A setting that does not apply to this kind
- * of run gets its default. */
+/* Sets the values that depend on the model, suite or prompt. A setting that has no effect on this
+ * kind of run is set to its default. */
 static void settle(const struct kvr_sweep *s, struct point *p)
 {
     const struct kvr_config *c = s->config;
@@ -185,7 +191,7 @@ static void settle(const struct kvr_sweep *s, struct point *p)
     else if (p->facts->config->is_lm)
         p->set.chunk = p->set.chunk ? p->set.chunk : DEFAULT_CHUNK;
     if ((p->model->trace || p->facts->config->is_lm) && strcmp(p->set.forcing, "none") == 0)
-        p->set.forcing = taught; /* both are always teacher-forced */
+        p->set.forcing = taught; /* traces and language models are always teacher-forced */
     for (int i = 0; i < KVR_N_SETTINGS; i++) {
         const enum kvr_setting_id id = (enum kvr_setting_id)i;
 
@@ -194,8 +200,9 @@ static void settle(const struct kvr_sweep *s, struct point *p)
     }
 }
 
-/* Draws of the BF16 rollout alone, if the sweep does not set `jitter`. They measure the distance of two free
- * rollouts, so cells without frames, cells under a teacher and timed sweeps need none. */
+/* Returns the number of BF16 draws (reruns with slightly perturbed noise) that are added if the
+ * sweep does not set `jitter`. Draws measure the distance between two free rollouts. Runs without
+ * frames, with teacher forcing or in timed sweeps need none. */
 static int control_draws(const struct kvr_config *c, const struct point *p)
 {
     enum { MOST = 4, SHARE = 4 };
@@ -213,9 +220,10 @@ static int control_draws(const struct kvr_config *c, const struct point *p)
     return others / SHARE < MOST ? others / SHARE : MOST;
 }
 
-/* A probe is deterministic and is not repeated. It takes far longer than a timed rollout, so a
- * sweep may limit its prompts. Repeats vary time, draws vary fidelity; a cell varies one of the
- * two. */
+/* Adds the groups of one point for all repeats and draws. Probes are deterministic and are not
+ * repeated. They take much longer than other rollouts, so a sweep may limit the number of probed
+ * prompts. Repeats measure the variation of times, and draws that of fidelity, so no cell is both.
+ */
 static enum kvr_status over_repeats(struct kvr_sweep *s, struct point *p)
 {
     const struct kvr_config *c = s->config;
@@ -229,7 +237,7 @@ static enum kvr_status over_repeats(struct kvr_sweep *s, struct point *p)
     draws = p->set.jitter;
     kvr_settings_defaults(&none);
     p->set.jitter = 0;
-    p->set.jitter_bits = none.jitter_bits; /* without jitter its bits have no effect */
+    p->set.jitter_bits = none.jitter_bits; /* without jitter, jitter_bits has no effect */
     for (p->repeat = 0; p->repeat < (probe ? 1 : c->set.repeats); p->repeat++)
         KVR_TRY(add_group(s, p, false));
     p->repeat = 0;
@@ -240,7 +248,8 @@ static enum kvr_status over_repeats(struct kvr_sweep *s, struct point *p)
     return KVR_OK;
 }
 
-/* Advances the axes' indices, the last one fastest. False: the product is complete. */
+/* Advances the indices of the axes to the next point; the last axis changes fastest. Returns false
+ * after the last point. */
 static bool next_place(const struct kvr_config *c, int index[KVR_N_SETTINGS])
 {
     for (int i = KVR_N_SETTINGS - 1; i >= 0; i--) {
@@ -297,7 +306,7 @@ static enum kvr_status over_models(struct kvr_sweep *s, const struct kvr_model_f
                                 p.model->name);
             for (int k = 0; k < p.suite->n_prompts; k++) {
                 if (p.model->trace && k != m)
-                    continue; /* the trace has a suite of its own */
+                    continue; /* trace m is replayed only for prompt m, which stands for it */
                 p.prompt = &p.suite->prompt[k];
                 KVR_TRY(over_settings(s, &p));
             }

@@ -1,4 +1,4 @@
-/* sweep_cell.c - builds one cell of a point: its method, labels and keys; see sweep_impl.h. */
+/* sweep_cell.c - builds one cell: its method, labels and keys; see sweep_impl.h. */
 #include "harness/plan/sweep_impl.h"
 
 #include <stdio.h>
@@ -34,8 +34,9 @@ void kvr_sweep_free_cell(struct kvr_cell *c)
     free(c->spec);
 }
 
-/* A given label replaces the options, unless one has several values. Two budgets may solve to one
- * value, so the label also has the budget. */
+/* Makes the label of a cell from the method's name and options, or from the config's `label`.
+ * Options with several values are always included. A bit budget is also included, because two
+ * budgets may lead to the same value. */
 static void make_label(struct kvr_cell *cell, const struct kvr_config_method *m)
 {
     bool named = m && m->label;
@@ -52,7 +53,7 @@ static void make_label(struct kvr_cell *cell, const struct kvr_config_method *m)
         snprintf(cell->label + n, sizeof cell->label - n, " fit=%g", cell->fit.bits);
 }
 
-/* Solves the option that has a budget, if there is one. */
+/* If an option has a bit budget, finds the value that meets the budget. */
 static enum kvr_status fit(struct kvr_sweep *s, struct kvr_cell *cell, const struct point *p,
                            const char *spec)
 {
@@ -72,7 +73,7 @@ static enum kvr_status fit(struct kvr_sweep *s, struct kvr_cell *cell, const str
                                s->config->stopped, &cell->fit);
 }
 
-/* Sets the cell's warning: a known limit of this method on this model. */
+/* Sets the cell's warning about a known limit of the method on this model, if there is one. */
 static void warn(struct kvr_cell *cell, const struct kvr_scheme *p,
                  const struct kvr_model_config *c)
 {
@@ -86,8 +87,8 @@ static void warn(struct kvr_cell *cell, const struct kvr_scheme *p,
         snprintf(cell->warning, sizeof cell->warning, "%s", text);
 }
 
-/* Opens the method for this model. KVR_EUNSUPPORTED makes the cell impossible; other refusals are
- * errors of the config. */
+/* Opens the method for this model. KVR_EUNSUPPORTED: the cell is marked as impossible. Any other
+ * error is an error in the config. */
 static enum kvr_status open_method(struct kvr_sweep *s, struct kvr_cell *cell,
                                    const struct point *p, struct kvr_scheme **scheme)
 {
@@ -112,7 +113,7 @@ static enum kvr_status open_method(struct kvr_sweep *s, struct kvr_cell *cell,
         warn(cell, *scheme, c);
         st = kvr_scheme_check(*scheme, c->n_kv_heads ? c->n_kv_heads : c->n_heads,
                               c->dim / c->n_heads);
-        if (st == KVR_EINVAL) /* valid in general, impossible for this model's shape */
+        if (st == KVR_EINVAL) /* the options are valid, but impossible for this model's shape */
             st = KVR_EUNSUPPORTED;
     }
     if (st == KVR_EUNSUPPORTED) {
@@ -134,7 +135,9 @@ static void add_to_label(struct kvr_cell *cell, bool *first, const char *what, c
     *first = false;
 }
 
-/* Tables group by this label: partial models, and F32 and BF16 compute, are averaged separately. */
+/* Makes the model's label, by which tables group cells. It includes the number of layers and steps
+ * of a partial model, and a compute type other than F32, so that these cells are averaged
+ * separately. */
 static void label_model(struct kvr_cell *cell, const struct point *p)
 {
     char number[16];

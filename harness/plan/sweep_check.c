@@ -1,5 +1,5 @@
-/* sweep_check.c - checks which points of the product are valid, and which can run; see
- * sweep_impl.h. */
+/* sweep_check.c - checks whether the combination of model, prompt and settings at a point is valid
+ * and can run; see sweep_impl.h. */
 #include "harness/plan/sweep_impl.h"
 
 #include <stdio.h>
@@ -30,8 +30,8 @@ enum kvr_status kvr_sweep_check_labels(const struct kvr_sweep *s, int first)
     return KVR_OK;
 }
 
-/* Whether the rollout can continue the prompt's truth, and the truth is long enough for the
- * comparison. */
+/* Checks that the rollout can continue the given frames of the prompt's ground truth, and that the
+ * ground truth is as long as the rollout. */
 static enum kvr_status check_truth(const struct point *p)
 {
     const struct kvr_model_config *c = p->facts->config;
@@ -58,7 +58,7 @@ static enum kvr_status check_truth(const struct point *p)
     return KVR_OK;
 }
 
-/* Whether the model can start from the prompt's image. `why`: as in kvr_point_check(). */
+/* Checks that the model can start from the prompt's image. `why`: as in kvr_point_check(). */
 static enum kvr_status check_image(const struct point *p, char *why, size_t n)
 {
     const struct kvr_prompt_image *t = p->prompt->image;
@@ -74,7 +74,7 @@ static enum kvr_status check_image(const struct point *p, char *why, size_t n)
                             : st;
 }
 
-/* Whether the prompt's embedding has the model's shape. */
+/* Checks that the prompt's embedding has the shape that the model requires. */
 static enum kvr_status check_embedding(const struct point *p)
 {
     const struct kvr_model_config *c = p->facts->config;
@@ -90,7 +90,7 @@ static enum kvr_status check_embedding(const struct point *p)
                          p->prompt->id, e->n, e->dim, p->model->name, c->text_len, c->text_dim);
 }
 
-/* Whether the language model can read the prompt's tokens with these settings. */
+/* Checks that the language model can process the prompt's tokens with these settings. */
 static enum kvr_status check_text(const struct point *p, char *why, size_t n)
 {
     const struct kvr_model_config *c = p->facts->config;
@@ -133,7 +133,7 @@ static enum kvr_status check_text(const struct point *p, char *why, size_t n)
     return KVR_OK;
 }
 
-/* Whether the trace can be replayed with these settings. */
+/* Checks that the trace can be replayed with these settings. */
 static enum kvr_status check_trace(const struct kvr_sweep *s, const struct point *p, char *why,
                                    size_t n)
 {
@@ -181,8 +181,8 @@ static enum kvr_status check_trace(const struct kvr_sweep *s, const struct point
     return KVR_OK;
 }
 
-/* A shot must begin at a chunk's border for models that read or draw embeddings; a model with a
- * grammar checks shots itself. */
+/* Checks the shots of a prompt for models without a vocabulary, including that several shots have
+ * one embedding each. Models with a vocabulary check the shots themselves. */
 static enum kvr_status check_shots(const struct point *p)
 {
     const struct kvr_model_config *c = p->facts->config;
@@ -203,7 +203,7 @@ static enum kvr_status check_shots(const struct point *p)
     return KVR_OK;
 }
 
-/* Refuses settings of video rollouts for a trace or a language model. */
+/* Fails if a trace or a language model is combined with settings that only video rollouts have. */
 static enum kvr_status check_no_video(const struct kvr_sweep *s, const struct point *p)
 {
     if (p->set.abba)

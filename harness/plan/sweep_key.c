@@ -17,7 +17,8 @@ static enum kvr_status hash_json(const json_t *j, char key[KVR_KEY_LEN])
     return st;
 }
 
-/* A list if the prompt has several shots. */
+/* Returns the embedding of a prompt as JSON, or a list of embeddings if the prompt has several
+ * shots. */
 static json_t *embedding_json(const struct kvr_prompt_embedding *e)
 {
     json_t *list = json_array();
@@ -31,8 +32,8 @@ static json_t *embedding_json(const struct kvr_prompt_embedding *e)
     return list;
 }
 
-/* The part of the spec that a group's methods share. An absent optional setting is omitted, so that
- * older cells keep their keys. */
+/* Writes the part of a cell's spec that is equal for all methods of a group. Optional settings that
+ * are not set are omitted, so that the keys of older cells do not change. */
 static enum kvr_status group_json(const struct point *p, const struct kvr_config *c, json_t **out)
 {
     const struct kvr_prompt_truth *t = p->prompt->truth;
@@ -46,7 +47,7 @@ static enum kvr_status group_json(const struct point *p, const struct kvr_config
     *out = o;
     if (!o)
         return kvr_sweep_no_memory();
-    /* Numbers of one GPU are not valid for another. */
+    /* Results of one GPU are not valid for another GPU, so its name is part of the key. */
     if (strcmp(c->set.device, "cuda") == 0)
         json_object_set_new(o, "device", json_string(c->device_is));
     /* The path of the truth is not part of the key. */
@@ -64,7 +65,8 @@ static enum kvr_status group_json(const struct point *p, const struct kvr_config
     return kvr_settings_write_json(&p->set, false, o);
 }
 
-/* Omitted if the plan needs no plug-in: cells of built-in parts keep their keys. */
+/* Adds the plug-ins that the method needs. Without plug-ins nothing is added, so that the keys of
+ * cells with built-in parts do not change. */
 static enum kvr_status add_plugins(json_t *spec, const struct kvr_scheme *scheme)
 {
     json_t *o = scheme ? kvr_plugins_json(scheme) : json_object();
@@ -78,8 +80,8 @@ static enum kvr_status add_plugins(json_t *spec, const struct kvr_scheme *scheme
     return KVR_OK;
 }
 
-/* Adds the method's part of a cell's spec. *former: the spec with all given options; NULL if all of
- * them are part of the key. */
+/* Adds the method's part of a cell's spec. *former is the spec with all options that the config
+ * gives, as earlier versions wrote it. NULL: all options are part of the key. */
 static enum kvr_status add_method(json_t *j, struct kvr_key_options *key_options,
                                   const struct kvr_cell *cell, const struct kvr_scheme *scheme,
                                   json_t **former)
@@ -109,8 +111,8 @@ static enum kvr_status add_method(json_t *j, struct kvr_key_options *key_options
     return st;
 }
 
-/* Hashes `j`, which determines the frames, as `rollout`; then adds metrics, commands and repeat,
- * and hashes the result as `key`. */
+/* Writes two hashes. `rollout` is the hash of `j`, which contains all that determines the frames.
+ * `key` is the hash after metrics, commands and the repeat were added. */
 static enum kvr_status name_spec(json_t *j, const struct kvr_config *config, const struct point *p,
                                  char rollout[KVR_KEY_LEN], char key[KVR_KEY_LEN], char **spec)
 {

@@ -9,7 +9,9 @@
 #include "harness/plan/sweep.h"
 
 struct keyed_cell {
-    uint64_t root; /* key of the last baseline in the cell's chain */
+    /* start of the key of the root baseline: the cell's baseline, that cell's baseline, and so on
+     * to the last */
+    uint64_t root;
     int index;
 };
 
@@ -27,8 +29,9 @@ static double weight(const struct kvr_cell *c)
     return c->possible ? c->cost : 0;
 }
 
-/* Keeps the cells of one shard. Cells are ordered by their root baseline's key and divided into
- * shards of equal cost. A baseline whose cells fall into several shards runs in each. */
+/* Selects the cells of one shard. The cells are sorted by the key of their root baseline and
+ * divided into shards of equal cost. If the cells of a baseline are in several shards, the baseline
+ * runs in each of these shards. */
 static enum kvr_status keep_shard(struct kvr_sweep *s, int shard, int n_shards)
 {
     struct keyed_cell *row = malloc(((size_t)s->n_cells + 1) * sizeof *row);
@@ -70,7 +73,8 @@ enum kvr_status kvr_sweep_select(struct kvr_sweep *s, const char *filter, int sh
         KVR_TRY(kvr_filter_open(&f, filter));
     for (int i = 0; f && i < s->n_cells; i++)
         s->cell[i].selected = s->cell[i].selected && kvr_filter_match(f, &s->cell[i]);
-    for (int i = s->n_cells - 1; i >= 0; i--) /* a baseline precedes its dependents */
+    for (int i = s->n_cells - 1; i >= 0;
+         i--) /* the baseline of a cell has a smaller index than the cell */
         if (s->cell[i].selected)
             s->cell[s->cell[i].baseline].selected = true;
     kvr_filter_close(&f);

@@ -1,10 +1,11 @@
-/* sweep_size.c - limits on the number of cells and on the time to solve budgets; see sweep_impl.h. */
+/* sweep_size.c - limits the number of cells and the time to find option values for bit budgets; see
+ * sweep_impl.h. */
 #include "harness/plan/sweep_impl.h"
 
 #include "harness/plan/geometry.h"
 #include "harness/plan/sweep.h"
 
-/* An upper bound on the number of cells, before the first one is built. */
+/* Returns an upper bound on the number of cells before any cell is built. */
 static double count_cells(const struct kvr_sweep *s)
 {
     const struct kvr_config *c = s->config;
@@ -36,11 +37,11 @@ static bool asks_to_solve(const struct kvr_config_method *m)
     return false;
 }
 
-/* Measured: 101 000 cells in 6.6 s of a Cascade Lake core at 2.5 GHz. */
+/* Measured: planning 101 000 cells takes 6.6 s on a Cascade Lake core at 2.5 GHz. */
 #define PLAN_S_PER_CELL 65e-6
 
-/* Seconds to solve one budget for all models and lengths. Lengths from suites and traces are few
- * and short, and are omitted. */
+/* Returns the time in seconds to find an option value for one bit budget, summed over models and
+ * video lengths. Lengths from suites and traces are few and short, and are ignored. */
 static double seconds_a_budget(const struct kvr_config *c)
 {
     const struct kvr_setting_values *frames = &c->values[KVR_SET_frames];
@@ -49,7 +50,7 @@ static double seconds_a_budget(const struct kvr_config *c)
 
     for (int m = 0; m < c->n_models; m++) {
         if (kvr_geometry_of(&c->model[m], c->set.model_layers, &geo) != KVR_OK)
-            continue; /* planning its cells reports the error */
+            continue; /* the error is reported when the model's cells are planned */
         for (int i = 0; i < frames->n; i++) {
             struct kvr_settings set = c->set;
 

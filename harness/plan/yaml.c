@@ -1,4 +1,4 @@
-/* yaml.c - builds a tree from libyaml's events, and reads typed values. */
+/* yaml.c - builds a tree of nodes from libyaml's events, and reads typed values from nodes. */
 #include "harness/plan/yaml.h"
 
 #include <errno.h>
@@ -11,7 +11,8 @@
 #include "harness/core/infile.h"
 #include "harness/core/opts.h"
 
-/* One list holds every allocation of a document; closing the document frees it. */
+/* Element of a list of all memory blocks of a document. They are freed when the document is closed.
+ */
 struct block {
     struct block *next;
 };
@@ -20,7 +21,7 @@ struct anchor {
     struct anchor *next;
     const char *name;
     struct kvr_yaml_node *node;
-    bool open; /* its collection has not ended */
+    bool open; /* whether the end of the anchored list or map was not yet read */
 };
 
 struct kvr_yaml {
@@ -70,7 +71,7 @@ enum kvr_status(kvr_yaml_fail)(const struct kvr_yaml_node *n, const char *fmt, .
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    if (n->line == 0) /* an override has no line */
+    if (n->line == 0) /* nodes of an override have no line number */
         return kvr_fail(KVR_EINVAL, "%s: %s", n->file, text);
     return kvr_fail(KVR_EINVAL, "%s:%d:%d: %s", n->file, n->line, n->column, text);
 }
@@ -123,7 +124,10 @@ static enum kvr_status remember(struct builder *b, const yaml_char_t *name, stru
         return no_memory();
     a->node = n;
     a->open = open;
-    a->next = b->anchors; /* a later anchor of the same name replaces an earlier one */
+    a->next =
+        /* A search starts at the newest anchor, so a later anchor replaces an earlier one with the
+         * same name. */
+        b->anchors;
     b->anchors = a;
     *out = a;
     return KVR_OK;
@@ -133,7 +137,7 @@ static enum kvr_status grow(struct kvr_yaml *y, struct kvr_yaml_node ***v, int n
 {
     struct kvr_yaml_node **bigger;
 
-    if (n & (n - 1)) /* capacity doubles at powers of two */
+    if (n & (n - 1)) /* the capacity is the next power of two */
         return KVR_OK;
     bigger = doc_alloc(y, (size_t)(n ? 2 * n : 1) * sizeof **v);
     if (!bigger)
@@ -202,7 +206,7 @@ static enum kvr_status build_alias(struct builder *b, const yaml_event_t *e,
     copy = doc_alloc(b->doc, sizeof *copy);
     if (!copy)
         return no_memory();
-    *copy = *a->node; /* an alias shares its anchor's children */
+    *copy = *a->node; /* an alias has the same child nodes as its anchor */
     copy->line = (int)e->start_mark.line + 1;
     copy->column = (int)e->start_mark.column + 1;
     *out = copy;
@@ -225,7 +229,7 @@ static enum kvr_status check_key(const struct builder *b, const yaml_event_t *e,
     return KVR_OK;
 }
 
-/* Builds one entry of a collection from its first event `e`, which it consumes. */
+/* Builds one entry of a list or map from its first event `e`, and deletes `e`. */
 static enum kvr_status build_entry(struct builder *b, yaml_event_t *e, int depth,
                                    struct kvr_yaml_node *to)
 {
@@ -280,7 +284,7 @@ static enum kvr_status build_collection(struct builder *b, const yaml_event_t *e
     return KVR_OK;
 }
 
-/* Builds the node that begins with `e`, which the caller deletes. */
+/* Builds the node that begins with event `e`. The caller deletes `e`. */
 static enum kvr_status build(struct builder *b, yaml_event_t *e, int depth,
                              struct kvr_yaml_node **out)
 {
@@ -432,7 +436,7 @@ const char *kvr_yaml_text_of_file(const struct kvr_yaml *y)
     return y->text;
 }
 
-/* Clears the positions of an override's nodes, which are in no file. */
+/* Sets the line and column of an override's nodes to 0, because they are in no file. */
 static void clear_location(struct kvr_yaml_node *n)
 {
     n->line = n->column = 0;
@@ -557,7 +561,8 @@ enum kvr_status kvr_yaml_int(const struct kvr_yaml_node *n, long long lo, long l
     if (n->kind != KVR_YAML_SCALAR)
         return kvr_yaml_fail(n, "expected a whole number, found %s", kvr_yaml_kind_name(n));
     errno = 0;
-    v = strtoll(n->text, &end, 10); /* quotes are accepted: templating tools add them */
+    v = strtoll(n->text, &end,
+                10); /* quoted numbers are accepted, because templating tools add quotes */
     if (end == n->text || *end)
         return kvr_yaml_fail(n, "expected a whole number, got '%s'%s", n->text,
                              n->quoted && strstr(n->text, "..") ? "; write a range without quotes"

@@ -18,7 +18,8 @@ void kvr_escape_text(FILE *to, const char *s)
         fputc(plain((unsigned char)*s), to);
 }
 
-/* CommonMark: an underscore inside a word is not markup; method names have many. */
+/* Returns whether a character is Markdown markup. An underscore inside a word is not (CommonMark),
+ * so the many underscores of method names need no escape. */
 static int is_md_markup(const char *start, const char *s)
 {
     if (*s == '_')
@@ -74,7 +75,7 @@ void kvr_escape_latex(FILE *to, const char *s)
         case '`':
             fputs("\\textasciigrave{}", to);
             break;
-        case '-': /* "--" would become a dash, and "''" another quote */
+        case '-': /* TeX would print "--" as a dash and "''" as a closing quote */
         case ',':
         case '\'':
             fputc(*s, to);
@@ -96,8 +97,8 @@ void kvr_escape_latex(FILE *to, const char *s)
     }
 }
 
-/* RFC 4180. An empty text is quoted, so that it differs from a missing value. A leading ' keeps
- * spreadsheets from reading text as a formula; they do not show it. */
+/* RFC 4180. An empty text is quoted, so that it differs from a missing value. A text that starts
+ * like a formula gets a leading ', so that spreadsheets do not evaluate it. */
 void kvr_escape_csv(FILE *to, const char *s)
 {
     const bool formula = s[0] && s[1] && strchr("=+-@\t\r", s[0]);
@@ -160,8 +161,8 @@ void kvr_escape_tsv(FILE *to, const char *s)
     }
 }
 
-/* Inside single quotes gnuplot has no escapes, runs no `command` and expands no @macro. A doubled
- * quote depends on context, so a quote is written as a string of its own: 'it' . "'" . 's'. */
+/* Inside single quotes, gnuplot interprets no escapes, `command` or @macro. Doubled single quotes
+ * do not work in every context, so a quote is written as a separate string: 'it' . "'" . 's'. */
 void kvr_escape_gnuplot(FILE *to, const char *s)
 {
     fputc('\'', to);

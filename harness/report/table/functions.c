@@ -46,7 +46,8 @@ static double median_hi(const double *x, int n)
     return of_median(x, n).hi;
 }
 
-/* Interval of the geometric mean, from logarithms; NaN unless every value is positive. */
+/* Computes the geometric mean and its interval from the logarithms of the values. They are NaN
+ * unless every value is positive. */
 static struct kvr_interval of_geomean(const double *x, int n, double *mean)
 {
     struct kvr_interval ci = { .lo = NAN, .hi = NAN };

@@ -17,11 +17,12 @@ struct csv {
     FILE *f;
     char *line;
     size_t capacity;
-    int number; /* number of the last line read */
+    int number; /* number of the last line that was read, counted from 1 */
     char head[FIELD * MAX_COLUMNS];
 };
 
-/* Field i of a line, without quotes; "" beyond the last. False: it does not fit. */
+/* Copies field i of a line, without its quotes, to out [n]; "" if the line has fewer fields.
+ * Returns false if the field does not fit. */
 static bool field(const char *line, int i, char *out, size_t n)
 {
     size_t used = 0;
@@ -43,7 +44,7 @@ static bool field(const char *line, int i, char *out, size_t n)
     return true;
 }
 
-/* Index of a column; -1: none. */
+/* Returns the index of a column in the header line; -1: there is no such column. */
 static int column(const char *head, const char *name)
 {
     char text[FIELD];
@@ -64,7 +65,8 @@ static bool next_line(struct csv *c)
     return false;
 }
 
-/* Reads a field by its column's name; "" if the column is missing. */
+/* Reads the field of a named column from the last line. The field is "" if the file lacks the
+ * column. */
 static enum kvr_status get(const struct csv *c, const char *name, char *out, size_t n)
 {
     const int at = column(c->head, name);
@@ -83,7 +85,8 @@ static void close_csv(struct csv *c)
     free(c->line);
 }
 
-/* `needs` ends with NULL. */
+/* Opens a CSV file and reads its header line. `needs` (ends with NULL) lists the columns that must
+ * exist. */
 static enum kvr_status open_csv(struct csv *c, const char *dir, const char *name,
                                 const char *const *needs)
 {

@@ -1,4 +1,5 @@
-/* published.c - reads comma-separated lines without quotes; comments come first. */
+/* published.c - reads comma-separated files without quotes, whose comment lines precede the data.
+ */
 #include "harness/report/table/published.h"
 
 #include <errno.h>
@@ -27,7 +28,7 @@ static void add_source(struct kvr_published *p, const char *comment)
              comment + strspn(comment, "# "));
 }
 
-/* Splits a line into fields `to` [n_columns]. */
+/* Splits a line at commas into the fields to [n_columns]. */
 static enum kvr_status split(const struct kvr_published *p, char *line, int number, char **to)
 {
     char *at = line;

@@ -21,7 +21,8 @@ static char *copy(const char *s)
     return s ? strdup(s) : NULL;
 }
 
-/* False: no memory; `to` has what was copied so far. */
+/* Copies a column's description and its texts. False: out of memory; the texts copied so far are in
+ * `to`. */
 static bool copy_column(struct kvr_column *to, const struct kvr_column *from)
 {
     *to = *from;
@@ -100,7 +101,7 @@ enum kvr_status kvr_table_add(struct kvr_table *t, const struct kvr_value *row)
                 free((char *)(uintptr_t)to[i].text);
             return kvr_fail(KVR_ENOMEM, "table: out of memory while allocating row %d", t->n_rows);
         }
-        if (row[i].type == KVR_VALUE_TEXT) /* shown text ends at a zero byte */
+        if (row[i].type == KVR_VALUE_TEXT) /* a displayed text ends at its first zero byte */
             to[i].n_bytes = (int)strlen(to[i].text);
     }
     t->n_rows++;
@@ -110,7 +111,8 @@ enum kvr_status kvr_table_add(struct kvr_table *t, const struct kvr_value *row)
 struct filler {
     struct kvr_table *t;
     const struct kvr_column *known;
-    int64_t bytes, most; /* bytes of texts and values; most 0: no limit */
+    /* size of the table's texts and values in bytes, and its limit; most = 0: no limit */
+    int64_t bytes, most;
     enum kvr_status st;
 };
 
@@ -195,7 +197,8 @@ enum kvr_status kvr_table_query_within(struct kvr_table **out, const char *db_pa
     return run_filler(out, &f, db_path, sql, limits);
 }
 
-/* Length of the name without its part that means bytes; 0: not a column of bytes. */
+/* Returns the length of a column's name without its suffix "_bytes". 0: the column does not contain
+ * bytes. */
 static size_t bytes_stem(const char *name)
 {
     static const char *const of_mem[] = { "at_peak", "tag_peak", "live_end" };

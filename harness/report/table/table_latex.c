@@ -7,13 +7,14 @@
 #include "harness/report/table/escape.h"
 #include "harness/report/table/table_cell.h"
 
-/* Number of LaTeX columns for column c: two with a standard error. */
+/* Returns the number of table columns that one LaTeX column combines, starting at column c: a value
+ * with its standard error, or with its interval. */
 static int span(const struct kvr_table *t, int c)
 {
     return kvr_table_is_of(t, c, c + 1, "_se") ? 2 : kvr_table_span(t, c);
 }
 
-/* Whether two rows have the same settings. */
+/* Returns whether two rows have equal settings, that is, belong to the same group of rows. */
 static bool same_span(const struct kvr_table *t, int a, int b)
 {
     char x[KVR_SHOWN_MAX], y[KVR_SHOWN_MAX];
@@ -34,7 +35,8 @@ static bool saves(const struct kvr_table *t, int row)
     return bits < 0 || kvr_table_number(t, row, bits) != 16.0;
 }
 
-/* Whether no shown value is better; a single row is not marked. */
+/* Returns whether a value is the best of its group of rows, as displayed. A group of one row has no
+ * best value. */
 static bool is_best(const struct kvr_table *t, int row, int c)
 {
     const int better = t->column[c].better;
@@ -69,7 +71,7 @@ static void put_number(const struct kvr_table *t, int row, int c, int n, FILE *t
     double lo = NAN, hi = NAN;
 
     if (s == kvr_table_missing(KVR_TABLE_LATEX)) {
-        fputs(s, to); /* TeX would set two hyphens as a dash */
+        fputs(s, to); /* written without escapes, so that TeX prints its two hyphens as a dash */
         return;
     }
     if (n == 1 || !isfinite(x) || !isfinite(kvr_table_number(t, row, c + 1))) {
@@ -92,7 +94,7 @@ static void put_number(const struct kvr_table *t, int row, int c, int n, FILE *t
 void kvr_table_write_latex(const struct kvr_table *t, char *const *head, const bool *right,
                            FILE *to)
 {
-    bool tall = false; /* ends of an interval are set on two lines */
+    bool tall = false; /* whether the row has an interval, whose ends are on two lines */
 
     for (int c = 0; c < t->n_columns; c++)
         tall = tall || kvr_table_span(t, c) > 1;

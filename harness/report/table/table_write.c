@@ -24,7 +24,8 @@ enum kvr_status kvr_table_format_parse(const char *name, enum kvr_table_format *
     return kvr_fail(KVR_EINVAL, "format '%s': need txt, md, csv, json, latex or jsonl", name);
 }
 
-/* " [0.91, 0.95]" after a number; "" without an interval. */
+/* Returns the text of an interval after a number, such as " [0.91, 0.95]", or "" if there is no
+ * interval. */
 static const char *interval(const struct kvr_table *t, int row, int c, enum kvr_table_format format,
                             char buf[ENDS_MAX])
 {
@@ -38,7 +39,7 @@ static const char *interval(const struct kvr_table *t, int row, int c, enum kvr_
     return buf;
 }
 
-/* The column head with its unit, malloc'd. NULL: no memory. */
+/* Returns the column head with its unit. The caller frees it. NULL: out of memory. */
 static char *head(const struct kvr_column *c, bool with_ends)
 {
     char *s = NULL;
@@ -49,7 +50,7 @@ static char *head(const struct kvr_column *c, bool with_ends)
     return s;
 }
 
-/* Numbers are right-aligned; a column with any text is not numeric. */
+/* Returns whether a column is right-aligned. Columns that contain only numbers are. */
 static bool is_right(const struct kvr_table *t, int c)
 {
     bool any = false;
@@ -64,10 +65,12 @@ static bool is_right(const struct kvr_table *t, int c)
     return any;
 }
 
-/* Layout arrays [n_columns]; columns shown as one use the leftmost entry. */
+/* Arrays [n_columns] for the layout of a text table. If several columns are displayed as one, the
+ * element of the leftmost column is used. */
 struct layout {
     char **head;
-    int *width, *number; /* characters, in all; those before the interval */
+    /* width of a column in characters; characters before the interval */
+    int *width, *number;
     bool *right;
 };
 
@@ -121,8 +124,8 @@ static void repeat(FILE *to, char c, int n)
         fputc(c, to);
 }
 
-/* Writes a cell. `behind`: its interval, aligned with those of other rows. Trailing blanks are
- * omitted. */
+/* Writes a cell. `s` is the value and `behind` the text of its interval. The intervals of all rows
+ * are aligned. Trailing blanks are omitted. */
 static void text_cell(FILE *to, const struct layout *l, int c, bool last, const char *s,
                       const char *behind)
 {
@@ -208,7 +211,8 @@ static void write_md(const struct kvr_table *t, const struct layout *l, FILE *to
         for (int c = 0; c < t->n_columns; c += kvr_table_span(t, c)) {
             fputs("| ", to);
             kvr_escape_md(to, kvr_table_shown(t, r, c, KVR_TABLE_MD, buf));
-            fputs(interval(t, r, c, KVR_TABLE_MD, ends), to); /* no link: no "(" follows */
+            fputs(interval(t, r, c, KVR_TABLE_MD, ends),
+                  to); /* this cannot become a link, because no "(" follows */
             fputc(' ', to);
         }
         fputs("|\n", to);
@@ -220,7 +224,7 @@ static void write_md(const struct kvr_table *t, const struct layout *l, FILE *to
     }
 }
 
-/* Writes the shortest of 15 to 17 digits that reads back exactly. */
+/* Writes a number with 15 to 17 digits, with as few digits as restore the exact value. */
 static void put_real(FILE *to, double x)
 {
     char buf[40];
