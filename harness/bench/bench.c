@@ -1,4 +1,4 @@
-/* bench.c - aggregates rounds into rows. */
+/* bench.c - computes the statistics of a row over its rounds, and evicts CPU caches. */
 #include "harness/bench/bench.h"
 
 #include <math.h>
@@ -26,7 +26,7 @@ static double median(double *v, int n)
 
 void kvr_bench_fill(struct kvr_bench_row *row, double *v, double *ratio, int n)
 {
-    row->steady = kvr_bench_steady(ratio, n - 1); /* before sorting: needs the order of rounds */
+    row->steady = kvr_bench_steady(ratio, n - 1); /* before median() sorts the rounds */
     row->median = median(v, n);
     row->min = v[0];
     row->ratio = median(ratio, n);
@@ -43,7 +43,7 @@ void kvr_bench_fill_caches(struct kvr_bench_row *row, double *cold, double *warm
     row->warm = median(warm, n);
 }
 
-/* First quartile, median and third quartile. */
+/* Computes the first quartile, the median and the third quartile of the ratios. */
 static void quartiles(const double *ratio, int n, double out[3])
 {
     double sorted[KVR_BENCH_MAX_ROUNDS];
@@ -75,8 +75,8 @@ bool kvr_bench_last(const double *ratio, int n, int most)
 
 /* ---- caches ------------------------------------------------------------------------------- */
 
-/* LARGEST_CACHE bounds the size of an L3: a virtual machine reports its whole socket's (480 MiB on a
- * Xeon). */
+/* LARGEST_CACHE limits the assumed size of the L3 cache in bytes. A virtual machine may report the
+ * L3 cache of the whole socket (480 MiB on a Xeon). */
 enum { LINE = 64, LAST_CACHE = 32 << 20, LARGEST_CACHE = 64 << 20 };
 
 #if defined(__x86_64__)
@@ -112,7 +112,8 @@ enum kvr_status kvr_bench_evict_all(void)
     const long l3 = sysconf(_SC_LEVEL3_CACHE_SIZE), l2 = sysconf(_SC_LEVEL2_CACHE_SIZE);
     const size_t last = l3 > 0 ? (size_t)l3 : l2 > 0 ? (size_t)l2 : LAST_CACHE;
     const size_t n = 2 * (last < LARGEST_CACHE ? last : LARGEST_CACHE);
-    static volatile char *kept; /* never freed: mapping new pages takes longer than evicting */
+    static volatile char
+        *kept; /* never freed, because mapping new pages takes longer than the eviction */
 
     if (!kept && !(kept = malloc(n)))
         return kvr_fail(KVR_ENOMEM, "bench: out of memory: %zu bytes to evict the CPU caches", n);
@@ -121,7 +122,7 @@ enum kvr_status kvr_bench_evict_all(void)
     return KVR_OK;
 }
 
-/* Works in pieces, so that rows of any size need no allocation. */
+/* The first row is moved to the end in pieces, so that rows of any size need no allocation. */
 void kvr_bench_rotate_rows(void *x, size_t n_bytes, size_t row_bytes)
 {
     char *p = x, piece[4096];

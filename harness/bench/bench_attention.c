@@ -15,13 +15,14 @@
 #include "harness/core/onednn_guard.h"
 #include "harness/core/rng.h"
 
-/* A chunk of queries that attends to a number of past chunks. */
+/* Shape of one attention call: the queries of one chunk attend to `past_chunks` cached chunks and
+ * to their own chunk. */
 struct shape {
     int heads, d, tokens_per_frame, frames_per_chunk, past_chunks;
 };
 static const struct shape shapes[] = {
-    { 3, 64, 36, 3, 6 },    /* 108 x 756: the bundled model's window */
-    { 12, 128, 64, 3, 24 }, /* 192 x 4800: Wan's heads */
+    { 3, 64, 36, 3, 6 },    /* 108 queries x 756 keys, the window of the bundled model */
+    { 12, 128, 64, 3, 24 }, /* 192 queries x 4800 keys, with the heads of Wan */
 };
 static const char *const methods[] = { "BF16", "RTN_INT4", "KIVI_INT2", "QUAROT_KV_INT4" };
 static const char *const as_bytes[] = { "RTN_INT4", "RTN_INT2", "KIVI_INT4", "KIVI_INT2" };
@@ -32,7 +33,7 @@ _Static_assert(N_SHAPES *(N_METHODS *N_PATHS + 2 * N_BYTES + 2 * N_BF16) <=
                    KVR_BENCH_ATTENTION_ROWS,
                "a row each");
 
-/* The reference of a row. */
+/* The reference that a row is compared with. */
 enum reference { PRODUCTS, PRODUCTS_BF16, OWN, OWN_BF16 };
 static const char *const reference_names[] = { "oneDNN products", "oneDNN BF16 products",
                                                "own F32 of BF16", "own BF16 products" };
@@ -49,15 +50,17 @@ struct kit {
     struct kvr_dev *dev;
     const struct shape *s;
     int rounds;
-    double seconds; /* time limit of a row's rounds; 0: none */
+    double seconds; /* time limit in seconds for all rounds of a row; 0: no limit */
     int64_t n_query, n_key;
     size_t width;
-    struct kvr_buf x;    /* q, k, v of the current chunk, and the output: [4][T,H,D] */
-    struct kvr_buf past; /* q, k, v of the chunks that fill the cache: [n_past][3][T,H,D] */
+    /* [4][T, H, D]: queries, keys and values of the current chunk, and the output */
+    struct kvr_buf x;
+    /* [n_past][3][T, H, D]: queries, keys and values of the chunks that fill the cache */
+    struct kvr_buf past;
     int n_past;
     struct kvr_buf k, v, scores, product;
-    struct kvr_bf16_products *bf16; /* NULL: not yet used */
-    struct kvr_buf narrow;          /* q, k, v in BF16 */
+    struct kvr_bf16_products *bf16; /* NULL: not yet opened */
+    struct kvr_buf narrow;          /* queries, keys and values in BF16 */
 };
 
 static void kit_close(struct kit *t)
@@ -92,7 +95,7 @@ static enum kvr_status kit_open(struct kit *t)
     return KVR_OK;
 }
 
-/* Both matrix products by the library, one head per thread. */
+/* Computes both matrix products of attention with oneDNN, one head per thread at a time. */
 static enum kvr_status products(struct kit *t)
 {
     const int d = t->s->d;
@@ -114,7 +117,8 @@ static enum kvr_status products(struct kit *t)
     return kvr_onednn_done(worst, "bench", "a product");
 }
 
-/* Computes the reference products in BF16; keys and values are rounded once, at the first call. */
+/* Computes both matrix products in BF16 with oneDNN. The inputs are rounded to BF16 once, in the
+ * first call. */
 static enum kvr_status products_bf16(struct kit *t)
 {
     const size_t nq = (size_t)t->n_query * t->width, nk = (size_t)t->n_key * t->width;
@@ -144,8 +148,8 @@ static enum kvr_status products_bf16(struct kit *t)
     return kvr_onednn_done(worst, "bench", "a product");
 }
 
-/* Fills a cache with the past and appends the current chunk; beyond MANY_CHUNKS the chunks repeat.
- * No method here selects by attention. */
+/* Fills a cache with the past chunks and appends the current chunk. More than MANY_CHUNKS chunks
+ * are repetitions. None of the benchmarked methods selects tokens by their attention. */
 static enum kvr_status fill(struct kit *t, struct kvr_cache *cache)
 {
     const int fpc = t->s->frames_per_chunk;
@@ -168,7 +172,8 @@ static enum kvr_status fill(struct kit *t, struct kvr_cache *cache)
     return KVR_OK;
 }
 
-/* Reads the cache's decoded content; the chunk's own tokens are rounded to BF16 as in the cache. */
+/* Copies the cache's decoded keys and values to t->k and t->v. The tokens of the current chunk are
+ * appended, rounded to BF16 as in the cache. */
 static enum kvr_status read_back(struct kit *t, const struct kvr_cache *cache, const char *name)
 {
     const size_t n = (size_t)t->n_query * t->width;
@@ -189,12 +194,13 @@ static enum kvr_status read_back(struct kit *t, const struct kvr_cache *cache, c
 }
 
 struct error {
-    double worst;       /* largest difference */
-    double relative_l2; /* over all checked outputs */
-    double of_values;   /* root mean square, relative to that of the values */
+    double worst;       /* largest absolute difference */
+    double relative_l2; /* relative L2 error over all checked outputs */
+    double of_values;   /* root mean square error, relative to the root mean square of the values */
 };
 
-/* Computes one head's output for one query: softmax in double over the decoded cache. */
+/* Computes the output of one head for one query in double precision, with the decoded keys and
+ * values. */
 static void direct(const struct kit *t, const float *q, int h, double *p, double out[MAX_D])
 {
     const int d = t->s->d;
@@ -218,8 +224,8 @@ static void direct(const struct kit *t, const float *q, int h, double *p, double
         out[c] /= sum;
 }
 
-/* Error of the cache's output relative to direct(), over up to CHECKED queries, every 17th or
- * denser, one head each. */
+/* Computes the error of the cache's output relative to direct(). It checks up to about CHECKED
+ * queries, which are at least 17 queries apart, with one head each. */
 static enum kvr_status error_of(struct kit *t, struct error *out)
 {
     const int d = t->s->d, heads = t->s->heads;
@@ -256,10 +262,10 @@ static enum kvr_status error_of(struct kit *t, struct error *out)
     return KVR_OK;
 }
 
-/* Tolerances. BF16: each value has a relative error of up to 2^-8, and so has a mean if all errors
- * have one sign (KIVI_INT2's levels: .0007). F32: sums over up to 65520 keys of values of order 1:
- * 1e-4. int8: with random keys attend_dot.h's errors are .01 to .02 of the output; a wrong scale
- * gives ten times that. */
+/* Tolerances. BF16: the relative error of a value is at most 2^-8. That of a mean is as large if
+ * all errors have the same sign; for KIVI_INT2 it is .0007. F32: the limit of 1e-4 is for sums over
+ * up to 65520 keys of values of order 1. int8: with random keys, the relative error is .01 to .02
+ * (attend_dot.h). A wrong scale leads to ten times that error. */
 static enum kvr_status check(struct kit *t, const struct kvr_cache *cache, const struct subject *x,
                              struct kvr_bench_row *row)
 {
@@ -282,7 +288,7 @@ static enum kvr_status check(struct kit *t, const struct kvr_cache *cache, const
     return KVR_OK;
 }
 
-/* Nanoseconds of one attend of the current chunk. */
+/* Measures the time in ns of one attention call for the current chunk. */
 static enum kvr_status attend_once(struct kit *t, struct kvr_cache *cache, int64_t *ns)
 {
     const size_t n = (size_t)t->n_query * t->width;
@@ -301,7 +307,8 @@ static enum kvr_status attend_once(struct kit *t, struct kvr_cache *cache, int64
     return kvr_cache_end_pass(cache);
 }
 
-/* Times an attend with evicted caches, and one right after it. */
+/* Measures the rate of one attention call with evicted CPU caches, and of another call immediately
+ * afterwards. */
 static enum kvr_status time_caches(struct kit *t, struct kvr_cache *cache, double flops,
                                    double *cold, double *warm)
 {
@@ -315,13 +322,14 @@ static enum kvr_status time_caches(struct kit *t, struct kvr_cache *cache, doubl
     return KVR_OK;
 }
 
-/* Whether the time limit has passed and there are enough rounds for quartiles. */
+/* Returns whether the time limit has passed and there are enough rounds to compute quartiles. */
 static bool is_late(const struct kit *t, int n, int64_t began)
 {
     return n >= 2 && t->seconds > 0 && (double)(kvr_now_ns() - began) > t->seconds * 1e9;
 }
 
-/* Times alternate rounds of the cache and of `reference`, or of the library's products if NULL. */
+/* Measures attention with `cache`, alternating with the reference. `reference` NULL: the reference
+ * is oneDNN's matrix products. */
 static enum kvr_status time_cache(struct kit *t, struct kvr_cache *cache,
                                   struct kvr_cache *reference, const struct subject *x,
                                   struct kvr_bench_row *row)
@@ -332,7 +340,7 @@ static enum kvr_status time_cache(struct kit *t, struct kvr_cache *cache,
     const int caches = kvr_bench_cache_rounds(t->rounds);
     int64_t began = 0;
     bool last = false, late = false;
-    int n = -1; /* the first one is a warm-up */
+    int n = -1; /* round -1 is a warm-up */
 
     for (; !last; n++) {
         int64_t other, ns;
@@ -411,7 +419,7 @@ static enum kvr_status time_row(struct kit *t, const struct subject *x, struct k
         st = open_filled(t, &own, &bf16, &reference);
     if (st == KVR_OK)
         st = open_filled(t, x, &scheme, &cache);
-    if (st == KVR_OK) /* the library's products read it */
+    if (st == KVR_OK) /* oneDNN's products use the decoded keys and values */
         st = read_back(t, cache, row->name);
     if (st == KVR_OK)
         st = time_cache(t, cache, reference, x, row);

@@ -36,14 +36,14 @@ enum {
 _Static_assert(2 * ROWS_EACH * N_PIPELINES <= KVR_BENCH_CODEC_ROWS,
                "three rows a pipeline and number of threads");
 
-/* Device memory of one run. */
+/* Buffers of the benchmark. */
 struct kit {
     struct kvr_dev *dev;
     struct kvr_block_shape shape;
-    size_t n; /* elements */
+    size_t n; /* number of elements of the block */
     int rounds;
-    struct kvr_buf x, work, out;       /* float [n] */
-    struct kvr_buf narrow;             /* kvr_bf16 [n]: x, whose values are exact in BF16 */
+    struct kvr_buf x, work, out; /* float [n] */
+    struct kvr_buf narrow;       /* kvr_bf16 [n], the values of `x`, which are exact in BF16 */
     struct kvr_buf copy_from, copy_to; /* float [n] */
 };
 
@@ -57,8 +57,8 @@ static void kit_close(struct kit *k)
     kvr_buf_free(&k->copy_to);
 }
 
-/* Normal numbers; one channel of each head is ten times as large, and a few elements are thirty
- * times as large. */
+/* The values are normally distributed. One channel of each head is multiplied by 10, and a few
+ * elements by 30. */
 void kvr_bench_values(float *x, size_t n, int head_dim)
 {
     kvr_normal(x, n, 0, KVR_RNG_SYNTHETIC, 0, 0, 0);
@@ -76,7 +76,7 @@ static void fill(struct kit *k)
     kvr_bench_values(k->x.p, k->n, k->shape.head_dim);
     kvr_from_f32(k->narrow.p, KVR_BF16, k->x.p, k->n);
     memcpy(k->copy_from.p, k->x.p, k->n * sizeof(float));
-    memcpy(k->copy_to.p, k->x.p, k->n * sizeof(float)); /* touches the pages before timing */
+    memcpy(k->copy_to.p, k->x.p, k->n * sizeof(float)); /* maps the pages before the timing */
 }
 
 static enum kvr_status kit_open(struct kit *k)
@@ -91,7 +91,8 @@ static enum kvr_status kit_open(struct kit *k)
     return KVR_OK;
 }
 
-/* Scales of one token's channels, updated if they differ from the previous token's. */
+/* Writes the quantization step of each channel of one token to step [channels]. `step` has the
+ * values of the previous token, and is written only if they differ. */
 static void steps_of(const struct kvr_coding_noise *s, size_t token, size_t channels, float *step)
 {
     const size_t group = (size_t)s->group;
@@ -112,7 +113,8 @@ static void steps_of(const struct kvr_coding_noise *s, size_t token, size_t chan
         step[c] = kvr_f16_to_f32(s->scale[token]);
 }
 
-/* Compares every decoded element with its original. step [channels]: scratch, 0 initially. */
+/* Compares every decoded element with the original element. step [channels] is a scratch buffer
+ * that is initially 0. */
 static enum kvr_status check_elements(const struct kit *k, const struct kvr_bench_line *line,
                                       const struct kvr_coding_noise *s, float *step)
 {
@@ -127,7 +129,8 @@ static enum kvr_status check_elements(const struct kit *k, const struct kvr_benc
         for (size_t c = 0; c < channels; c++, e++) {
             const bool exact = held < s->n_exact && (size_t)s->exact[held] == e;
             const float size = fabsf(want[e]), err = fabsf(got[e] - want[e]);
-            /* Half a scale plus four float roundings; FP16 has 11 bits. */
+            /* The tolerance is half a quantization step plus four float roundings. Exact outliers
+             * are in FP16, which has 11 significant bits. */
             const float tol = exact ? size * 0x1p-11f : 0.5f * fabsf(step[c]) + size * 0x1p-21f;
 
             held += exact;
@@ -142,7 +145,8 @@ static enum kvr_status check_elements(const struct kit *k, const struct kvr_benc
     return KVR_OK;
 }
 
-/* Checks the result before it is reported. */
+/* Decodes the block and checks it against the original. Both are compared after the codec's
+ * transform. */
 static enum kvr_status check(struct kit *k, const struct kvr_bench_line *line,
                              const struct kvr_packed *p)
 {
@@ -163,13 +167,14 @@ static enum kvr_status check(struct kit *k, const struct kvr_bench_line *line,
     return st;
 }
 
-/* BF16 bytes of the block per second, in GB/s. */
+/* Returns the rate in GB/s, which is the block's size in BF16 divided by the time. */
 static double speed(const struct kit *k, int64_t ns)
 {
     return (double)(k->n * sizeof(kvr_bf16)) / (double)(ns > 0 ? ns : 1);
 }
 
-/* Time of a memcpy with as much traffic as coding: the block's values plus its coded bytes. */
+/* Returns the time in ns of a memcpy with the same traffic as encoding or decoding. `moved` is the
+ * size of the block's values plus the encoded bytes. */
 static double copy_ns(struct kit *k, size_t moved)
 {
     enum { PARTS = 64 };
@@ -188,7 +193,8 @@ static double copy_ns(struct kit *k, size_t moved)
     return (double)(kvr_now_ns() - t0);
 }
 
-/* One kind of work: speeds, and the copy's times. */
+/* Results of one kind of work per round: rates in GB/s, and ratios of the memcpy's time to the
+ * work's time. */
 struct turns {
     double speed[MAX_ROUNDS], ratio[MAX_ROUNDS];
     double cold[KVR_BENCH_CACHE_ROUNDS], warm[KVR_BENCH_CACHE_ROUNDS];
@@ -211,8 +217,8 @@ static void note(struct turns *t, int i, const struct kit *k, double copy, int64
     t->ratio[i] = copy / (double)(ns > 0 ? ns : 1);
 }
 
-/* Code buffers are allocated anew each time, as in a cache, where malloc may still have them
- * mapped; `work` is reused. */
+/* Measures the time in ns to encode the block. The buffers for codes are allocated in each call, as
+ * in a cache, and malloc may reuse mapped pages. The buffer `work` is reused. */
 static enum kvr_status quantise(struct kit *k, const struct kvr_codec *c, bool bf16,
                                 struct kvr_packed *p, int64_t *ns)
 {
@@ -235,9 +241,9 @@ static int64_t decode(struct kit *k, const struct kvr_packed *p)
     return kvr_now_ns() - t0;
 }
 
-enum work { CODE_BF16, CODE_F32, DECODE }; /* in the order of rows */
+enum work { CODE_BF16, CODE_F32, DECODE }; /* kinds of work, in the order of their rows */
 
-/* Evicts everything that this work reads or writes. */
+/* Evicts from the CPU caches all data that this kind of work reads or writes. */
 static bool evict(const struct kit *k, enum work work, const struct kvr_packed *p)
 {
     const struct kvr_buf *const read[] = { [CODE_BF16] = &k->narrow, [CODE_F32] = &k->x };
@@ -253,7 +259,8 @@ static bool evict(const struct kit *k, enum work work, const struct kvr_packed *
     return done;
 }
 
-/* Times the same work with evicted caches, and again right after. */
+/* Measures the rate of one kind of work with evicted CPU caches, and once more immediately
+ * afterwards. */
 static enum kvr_status time_caches(struct kit *k, const struct kvr_codec *c, enum work work, int i,
                                    struct turns *t, struct kvr_packed *p)
 {
@@ -271,7 +278,7 @@ static enum kvr_status time_caches(struct kit *k, const struct kvr_codec *c, enu
     return KVR_OK;
 }
 
-/* Checks the decoded result that was timed. */
+/* Decodes the block again, and checks that the result equals that of the timed run. */
 static enum kvr_status check_decoded(struct kit *k, const struct kvr_bench_line *line,
                                      const struct kvr_packed *p)
 {
@@ -283,7 +290,8 @@ static enum kvr_status check_decoded(struct kit *k, const struct kvr_bench_line 
                           line->name);
 }
 
-/* Results of the last round are checked after timing, each before the next is computed. */
+/* Measures one round of each kind of work. In the last round, each result is checked before the
+ * next work overwrites it. */
 static enum kvr_status time_round(struct kit *k, const struct kvr_bench_line *line,
                                   const struct kvr_codec *c, size_t stored, int i, bool last,
                                   struct turns t[ROWS_EACH], struct kvr_packed *p)
@@ -310,7 +318,8 @@ static enum kvr_status time_round(struct kit *k, const struct kvr_bench_line *li
     return KVR_OK;
 }
 
-/* Whether a round is the last: all rows share rounds, which end when every row is steady. */
+/* Returns whether the next round is the last. The rounds end when the ratios of all kinds of work
+ * are steady. */
 static bool is_last(const struct kit *k, const struct turns t[ROWS_EACH], int n)
 {
     bool last = true;
@@ -367,7 +376,7 @@ static enum kvr_status time_line(struct kit *k, const struct kvr_bench_line *lin
     return st;
 }
 
-/* Times every pipeline with OpenMP's current number of threads; appends rows. */
+/* Measures every codec pipeline with OpenMP's current number of threads, and appends the rows. */
 static enum kvr_status time_all(struct kit *k, struct kvr_bench_row *rows, int *n_rows)
 {
     for (int i = 0; i < N_PIPELINES; i++) {

@@ -6,7 +6,8 @@
 
 #include "harness/core/dtype.h"
 
-/* Converts an error that means "cuDNN is unavailable" into a recorded reason. */
+/* If the error means that cuDNN is unavailable, stores its message as the reason and returns
+ * success. */
 static enum kvr_status note_unavailable(struct kvr_bench_cudnn *b, enum kvr_status st)
 {
     if (st == KVR_OK || st == KVR_ENOMEM)

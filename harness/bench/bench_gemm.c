@@ -11,7 +11,7 @@
 #include "harness/core/rng.h"
 #include "harness/engine/gemm.h"
 
-/* The bundled model's layers, and Wan's for a third of a chunk. */
+/* Shapes of linear layers: those of the bundled model, and those of Wan for a third of a chunk. */
 static const struct shape {
     int m, k, n;
 } shapes[] = { { 108, 192, 192 },
@@ -56,7 +56,8 @@ static enum kvr_status kit_open(struct kit *t, struct kvr_dev *dev)
     KVR_TRY(kvr_buf_alloc(&t->reference, dev, KVR_MEM_IO, m * n * sizeof(float)));
     kvr_normal(t->x.p, m * k, 1, KVR_RNG_SYNTHETIC, 2, 0, 0);
     kvr_normal(t->w.p, n * k, 1, KVR_RNG_SYNTHETIC, 3, 0, 0);
-    if (t->compute == KVR_BF16) { /* the reference needs BF16 values; the layer rounds by itself */
+    /* The reference has no rounding of its own, so its inputs must be exact in BF16. */
+    if (t->compute == KVR_BF16) {
         round_bf16(t->x.p, m * k);
         round_bf16(t->w.p, n * k);
     }
@@ -80,8 +81,8 @@ static enum kvr_status packed(struct kit *t)
     return kvr_linear_run(t->gemm, t->s->m, t->x.p, 1, &l, &y);
 }
 
-/* Tolerance: F32 sums of k products of order 1 in different orders, sqrt(k) 2^-24 each; 40 times
- * that. */
+/* Tolerance: F32 sums of k products of order 1 are of order sqrt(k). Sums in different orders
+ * differ by about sqrt(k) 2^-24 of that. The tolerance is 40 times this difference. */
 static enum kvr_status check(const struct kit *t)
 {
     const double tol = 40 * sqrt(t->s->k) * 0x1p-24 * sqrt(t->s->k);
@@ -95,7 +96,8 @@ static enum kvr_status check(const struct kit *t)
     return KVR_OK;
 }
 
-/* GFLOP/s of one product with evicted caches, then right after. */
+/* Measures the rate in GFLOP/s of one matrix product with evicted CPU caches, and once more
+ * immediately afterwards. */
 static enum kvr_status time_caches(struct kit *t, double flops, double *cold, double *warm)
 {
     KVR_TRY(kvr_bench_evict_all());
@@ -111,7 +113,7 @@ static enum kvr_status time_caches(struct kit *t, double flops, double *cold, do
 static enum kvr_status time_shape(struct kit *t, int rounds, struct kvr_bench_row *row)
 {
     const double flops = 2.0 * t->s->m * t->s->k * t->s->n;
-    /* Small layers are run several times per time stamp. */
+    /* One time measurement of a small layer contains several runs. */
     const int times = flops < 1e8 ? (int)(1e8 / flops) : 1;
     double v[KVR_BENCH_MAX_ROUNDS], ratio[KVR_BENCH_MAX_ROUNDS];
     double cold[KVR_BENCH_CACHE_ROUNDS], warm[KVR_BENCH_CACHE_ROUNDS];
@@ -125,7 +127,8 @@ static enum kvr_status time_shape(struct kit *t, int rounds, struct kvr_bench_ro
 
         last = kvr_bench_last(ratio, n, rounds);
         kvr_bench_rotate_rows(t->x.p, (size_t)t->s->m * (size_t)t->s->k * sizeof(float),
-                              (size_t)t->s->k * sizeof(float)); /* other rows of the input */
+                              (size_t)t->s->k *
+                                  sizeof(float)); /* every round has rotated rows of the input */
         t0 = kvr_now_ns();
         for (int r = 0; r < times; r++)
             KVR_TRY(plain(t));
@@ -161,7 +164,7 @@ enum kvr_status kvr_bench_gemm(struct kvr_dev *dev, int rounds, struct kvr_bench
 
         if (st == KVR_OK)
             st = time_shape(&t, rounds, &rows[(*n_rows)++]);
-        if (st == KVR_OK) /* checks the products of the last timed round */
+        if (st == KVR_OK) /* checks the result of the last timed round */
             st = check(&t);
         kit_close(&t);
         KVR_TRY(st);

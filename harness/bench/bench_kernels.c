@@ -14,7 +14,7 @@
 #if defined(__x86_64__)
 #include <x86intrin.h>
 
-/* The counter runs at the nominal frequency, regardless of the core clock. */
+/* The time stamp counter of the CPU runs at the nominal frequency, regardless of the core clock. */
 static const char unit[] = "nominal cycles/element";
 
 static uint64_t ticks(void)
@@ -34,18 +34,21 @@ static uint64_t ticks(void)
 
 enum { MEMCPY = KVR_N_ISA, LIBRARY, COMPARED, N_RUNNERS };
 
-/* One kernel: its arguments, and the time per element of each runner in each round. */
+/* Benchmark of one kernel. The runners are the kernel's variants, a memcpy, a oneDNN primitive and
+ * another kernel for comparison. */
 struct trial {
     const struct kvr_kernel_case *c;
     struct kvr_case_kit kit;
     struct kvr_kernel_library *library;
-    const struct kvr_kernel_case *compared_to; /* the case timed for comparison; NULL: none */
-    struct kvr_case_kit other;                 /* its arguments */
+    const struct kvr_kernel_case *compared_to; /* the other kernel for comparison; NULL: none */
+    struct kvr_case_kit other;                 /* arguments of the other kernel */
     char *from, *to;
-    size_t copied; /* bytes of the memcpy */
+    size_t copied; /* number of bytes that the memcpy copies */
     bool has[N_RUNNERS];
-    int rounds, n; /* maximum and actual rounds */
-    double *took;  /* [N_RUNNERS, rounds], plus two scratch lists */
+    int rounds, n; /* maximum number of rounds; number of rounds so far */
+    /* [N_RUNNERS, rounds], time per element of each runner in each round; then scratch [2, rounds]
+     */
+    double *took;
     double cold[KVR_N_ISA][KVR_BENCH_CACHE_ROUNDS];
 };
 
@@ -77,7 +80,8 @@ static enum kvr_status time_it(const struct trial *t, int who, double *took)
     return KVR_OK;
 }
 
-/* Runs the kernel once untimed before the timed run, so that data that fits is in the caches. */
+/* Measures the time per element of one runner. An untimed run first loads the data into the CPU
+ * caches, as far as it fits. */
 static enum kvr_status time_once(const struct trial *t, int who, double *took)
 {
     if (who < KVR_N_ISA)
@@ -88,7 +92,8 @@ static enum kvr_status time_once(const struct trial *t, int who, double *took)
     return time_it(t, who, took);
 }
 
-/* The selected variant again, with its arguments evicted. */
+/* Measures the time per element of the selected variant after its arguments were evicted from the
+ * CPU caches. */
 static enum kvr_status time_cold(const struct trial *t, int who, double *took)
 {
     bool evicted = true;
@@ -103,7 +108,8 @@ static enum kvr_status time_cold(const struct trial *t, int who, double *took)
     return KVR_OK;
 }
 
-/* Whether the next round is the last: when all runners but the memcpy are steady. */
+/* Returns whether the next round is the last. The rounds end when the time of every runner is
+ * steady relative to the memcpy. */
 static bool is_last(const struct trial *t)
 {
     double ratio[KVR_BENCH_MAX_ROUNDS];
@@ -123,7 +129,7 @@ static enum kvr_status one_round(struct trial *t, bool last)
         if (!t->has[who])
             continue;
         KVR_TRY(time_once(t, who, &t->took[who * t->rounds + t->n]));
-        /* Checks the last timed result. */
+        /* The result of the last timed run of each variant is checked. */
         if (last && who < KVR_N_ISA)
             KVR_TRY(kvr_case_check(t->c, (enum kvr_isa)who, &t->kit));
         if (who < KVR_N_ISA && t->n < kvr_bench_cache_rounds(t->rounds))
@@ -132,7 +138,8 @@ static enum kvr_status one_round(struct trial *t, bool last)
     return KVR_OK;
 }
 
-/* The comparison case runs last, in the widest variant, which is selected by then. */
+/* Runs all rounds. In a round, the other kernel is the last runner, so its variant is the widest
+ * one, which was selected before. */
 static enum kvr_status take_turns(struct trial *t)
 {
     for (bool last = false; !last; t->n++) {
@@ -162,7 +169,7 @@ static enum kvr_status trial_open(struct trial *t, const struct kvr_kernel_case 
     t->has[MEMCPY] = true;
     t->has[COMPARED] = t->compared_to != NULL;
     t->has[LIBRARY] = t->library != NULL;
-    /* A memcpy reads and writes every byte, so half as many bytes give the same traffic. */
+    /* A memcpy reads and writes every byte, so it copies half the traffic of the kernel. */
     t->copied = kvr_case_traffic(&t->kit) / 2;
     t->from = malloc(t->copied + 1);
     t->to = malloc(t->copied + 1);
@@ -207,7 +214,7 @@ static enum kvr_status write_row(const struct trial *t, int who, int reference, 
     kvr_bench_fill(row, v, ratio, t->n);
     memcpy(cold, t->cold[who], sizeof cold);
     for (int r = 0; r < few; r++)
-        warm[r] = row->median; /* all rounds are warm: an untimed run precedes each */
+        warm[r] = row->median; /* in every round, an untimed run warms the CPU caches */
     kvr_bench_fill_caches(row, cold, warm, few);
     ++*n_rows;
     return KVR_OK;
@@ -252,12 +259,12 @@ enum kvr_status kvr_bench_kernels(struct kvr_dev *dev, int rounds, struct kvr_be
     const int threads = omp_get_max_threads();
     enum kvr_status st = KVR_OK, back;
 
-    (void)dev; /* the CPU; other backends have no variants */
+    (void)dev; /* only the CPU has kernel variants */
     *n_rows = 0;
     if (rounds < 3 || rounds > KVR_BENCH_MAX_ROUNDS)
         return kvr_fail(KVR_EINVAL, "bench: %d rounds requested, need 3..%d", rounds,
                         KVR_BENCH_MAX_ROUNDS);
-    kvr_onednn_limit(); /* limits oneDNN to the named variant, before the others are tried */
+    kvr_onednn_limit(); /* limits oneDNN's instruction set before the kernel variant is changed */
     omp_set_num_threads(1);
     for (int l = 0; st == KVR_OK && kvr_kernel_lists[l]; l++)
         for (const struct kvr_kernel_case *c = kvr_kernel_lists[l]; st == KVR_OK && c->name; c++)

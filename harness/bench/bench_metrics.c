@@ -12,7 +12,8 @@
 enum { FRAMES = 6, HEIGHT = 480, WIDTH = 832, CHUNK = 3, FRAME_BYTES = HEIGHT * WIDTH * 3 };
 
 struct kit {
-    uint8_t *a, *b, *same; /* [FRAMES, HEIGHT, WIDTH, 3]; same: a copy of a */
+    /* RGB frames [FRAMES, HEIGHT, WIDTH, 3]; `same` is a copy of `a` */
+    uint8_t *a, *b, *same;
     struct kvr_frames ref, test;
     struct kvr_metric_input in;
     struct kvr_score_weights weights;
@@ -25,7 +26,7 @@ static void kit_close(struct kit *k)
     free(k->same);
 }
 
-/* Moving gradients with eight levels of noise. */
+/* Fills `a` with a moving gradient, and `b` with the same gradient plus noise of 0 to 7. */
 static void fill(struct kit *k)
 {
     uint32_t s = 1;
@@ -81,7 +82,7 @@ static enum kvr_status read_once(const struct kit *k, double *speed)
                : KVR_OK;
 }
 
-/* *there: whether the metric has a value for these inputs. */
+/* Measures the rate of one metric. *there is false if the metric has no value for these inputs. */
 static enum kvr_status measure_once(const struct kit *k, const struct kvr_metric *m, double *speed,
                                     bool *there)
 {
@@ -95,7 +96,7 @@ static enum kvr_status measure_once(const struct kit *k, const struct kvr_metric
     return KVR_OK;
 }
 
-/* One measurement with all buffers evicted, and one right after. */
+/* Measures a metric with evicted CPU caches, and once more immediately afterwards. */
 static enum kvr_status time_caches(const struct kit *k, const struct kvr_metric *m, double *cold,
                                    double *warm)
 {

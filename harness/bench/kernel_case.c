@@ -1,5 +1,5 @@
-/* kernel_case.c - allocates and fills arguments of kernels: memory, guard bytes and adversarial
- * values. */
+/* kernel_case.c - allocates the arguments of kernels with guard bytes, fills them with adversarial
+ * values, and compares results. */
 #include "harness/bench/kernel_case.h"
 
 #include <math.h>
@@ -38,7 +38,8 @@ static size_t arg_bytes(const struct kvr_case_arg *a)
     return a->n * kvr_dtype_size(a->type);
 }
 
-/* One allocation: guard, p, guard; then before; then want. */
+/* Returns the size of an argument with its guard bytes. The allocation of an argument contains
+ * guard bytes, `p`, guard bytes, and then `before` and `want`. */
 static size_t guarded_bytes(const struct kvr_case_arg *a)
 {
     return (2 * GUARD + ALIGN + arg_bytes(a) + ALIGN - 1) / ALIGN * ALIGN;
@@ -81,7 +82,8 @@ static bool guards_hold(const struct kvr_case_arg *a)
 
 /* ---- fills ------------------------------------------------------------------------------ */
 
-/* Value i of argument `which`, in a row of `row` values; x is in [-2, 2). */
+/* Returns element i of an argument with the fill `fill`. x is a random number in [-2, 2), and `row`
+ * is the number of elements per row. */
 static float hostile_value(enum kvr_case_fill fill, float x, size_t i, size_t row)
 {
     switch (fill) {
@@ -177,7 +179,7 @@ enum kvr_status kvr_case_open(struct kvr_case_kit *k, const struct kvr_kernel_ca
     memset(k, 0, sizeof *k);
     memcpy(k->shape, shape, sizeof k->shape);
     k->fill = fill;
-    /* Every other fill also uses unaligned memory. */
+    /* For every other fill, the arguments are not aligned, unless the kernel requires alignment. */
     k->aligned = c->aligned || fill % 2 == 0;
     KVR_TRY(c->prepare(k));
     for (int i = 0; i < k->n_args; i++)
@@ -261,7 +263,8 @@ static double largest(const struct kvr_case_arg *a, size_t row)
     return most;
 }
 
-/* Error in units of `size`. Near 0 it is limited by the smallest denormal steps. */
+/* Returns the error in units of `size`. Errors of up to two steps of the smallest denormal number
+ * count as 0. */
 static double error_of(double have, double want, double size)
 {
     const double floor = 2 * 0x1p-149, off = fabs(have - want);

@@ -14,7 +14,7 @@ struct kvr_kernel_library {
     const struct kvr_case_kit *kit;
     dnnl_engine_t engine;
     dnnl_stream_t stream;
-    dnnl_primitive_t primitive; /* NULL: `run` computes */
+    dnnl_primitive_t primitive; /* NULL: the entry's function `run` computes the result */
     int n;
     dnnl_exec_arg_t arg[MAX_MEMORIES];
     float *scores; /* [tokens, keys] */
@@ -22,7 +22,7 @@ struct kvr_kernel_library {
 
 struct entry {
     const char *kernel, *name;
-    enum kvr_status (*open)(struct kvr_kernel_library *l); /* NULL: nothing to prepare */
+    enum kvr_status (*open)(struct kvr_kernel_library *l); /* NULL: there is nothing to prepare */
     enum kvr_status (*run)(const struct kvr_kernel_library *l);
 };
 
@@ -33,7 +33,7 @@ static enum kvr_status check(dnnl_status_t s, const char *what)
 
 #define DNNL_TRY(call) KVR_TRY(check(call, #call))
 
-/* Describes a row-major F32 matrix; cols 0: one-dimensional. */
+/* Creates the oneDNN description of a row-major F32 matrix. cols = 0: of a vector. */
 static enum kvr_status describe(dnnl_memory_desc_t *md, int64_t rows, int64_t cols)
 {
     const dnnl_dims_t dims = { rows, cols };
@@ -65,7 +65,8 @@ static enum kvr_status make(struct kvr_kernel_library *l, const_dnnl_op_desc_t o
     return st;
 }
 
-/* An elementwise operation from argument 0 to argument `out`. */
+/* Creates the primitive of an elementwise operation that reads argument 0 and writes argument
+ * `out`. */
 static enum kvr_status eltwise(struct kvr_kernel_library *l, dnnl_alg_kind_t kind, int out)
 {
     const struct kvr_case_arg *a = l->kit->arg;
@@ -121,7 +122,8 @@ static enum kvr_status open_norm(struct kvr_kernel_library *l)
     return bind(l, DNNL_ARG_SHIFT, &vector, a[3].p);
 }
 
-/* The two products of ops.cross_attend, head by head, without softmax. */
+/* Prepares the reference for ops.cross_attend: its two matrix products, one head after the other,
+ * without softmax. */
 static enum kvr_status open_products(struct kvr_kernel_library *l)
 {
     l->scores = malloc((size_t)l->kit->shape[0] * (size_t)l->kit->shape[3] * sizeof *l->scores);
@@ -147,7 +149,8 @@ static enum kvr_status run_products(const struct kvr_kernel_library *l)
     return KVR_OK;
 }
 
-/* For attend.scores and attend.add_values: the same sizes, with panels as a plain matrix. */
+/* Reference for attend.scores: a matrix product of the same size. It reads the packed panels as a
+ * plain matrix. */
 static enum kvr_status run_scores(const struct kvr_kernel_library *l)
 {
     const dnnl_dim_t m = l->kit->shape[0], n = l->kit->shape[1], d = l->kit->shape[2];

@@ -1,7 +1,8 @@
 /* kernels_attend.c - attention's CPU kernels (harness/cache/attend_kernels.h) as kernel cases.
  *
- * Every result is one sum in one order, with or without FMA: error 2^-24 per term relative to the
- * sum of magnitudes, and twice that between two variants. */
+ * Tolerance: all variants add the terms of a result in the same order, with or without FMA. The
+ * rounding error is at most 2^-24 per term, relative to the sum of the terms' magnitudes. Two
+ * variants differ by at most twice that. */
 #include <math.h>
 
 #include "harness/bench/kernel_case.h"
@@ -21,7 +22,8 @@ static float *f32(const struct kvr_case_kit *k, int which)
     return k->arg[which].p;
 }
 
-/* Value [row][col] of panels of PAD columns, each [rows][PAD]. */
+/* Returns element [row][col] of a matrix that is stored as panels of PAD columns, each [rows][PAD].
+ */
 static double in_panel(const float *panels, int rows, int row, int col)
 {
     return (double)
@@ -39,12 +41,12 @@ static double sum_of_sizes(const float *a, const float *panels, int rows, int co
 
 /* ---- products ----------------------------------------------------------------------------- */
 
-/* Shapes: m queries, n tokens, d channels. */
+/* Shapes {m, n, d}: m queries, n tokens, d channels. */
 static const int product_shapes[][KVR_CASE_DIMS] = {
     { 1, 16, 1 }, { 3, 16, 7 }, { 7, 48, 64 }, { 13, 64, 128 }, { 64, 64, 33 }, { 64, 80, 96 }
 };
 
-/* s [m, n], q [m, d], keys in panels */
+/* Arguments: scores [m, n], queries [m, d], keys in panels. */
 static enum kvr_status scores_args(struct kvr_case_kit *k)
 {
     return kvr_case_product_args(k, KVR_CASE_OUT, KVR_F32, k->shape[0], k->shape[2], k->shape[1]);
@@ -67,12 +69,12 @@ static double scores_size(const struct kvr_case_kit *k, const struct kvr_case_ar
                         (int)(at % (size_t)n));
 }
 
-/* Shapes: m queries, n tokens, d channels, whole panels. */
+/* Shapes {m, n, d}: m queries, n tokens, d channels; d is a multiple of the panel width. */
 static const int values_shapes[][KVR_CASE_DIMS] = {
     { 1, 1, 16 }, { 3, 7, 16 }, { 7, 64, 48 }, { 13, 33, 128 }, { 64, 64, 64 }, { 64, 5, 96 }
 };
 
-/* out [m, d], p [m, n], values in panels */
+/* Arguments: output [m, d], weights [m, n], values in panels. */
 static enum kvr_status values_args(struct kvr_case_kit *k)
 {
     return kvr_case_product_args(k, KVR_CASE_INOUT, KVR_F32, k->shape[0], k->shape[1], k->shape[2]);
@@ -97,10 +99,10 @@ static double values_size(const struct kvr_case_kit *k, const struct kvr_case_ar
 
 /* ---- softmax ------------------------------------------------------------------------------ */
 
-/* Shapes: m rows, n scores; m at most KVR_ATTEND_ROWS. */
+/* Shapes {m, n}: m rows of n scores, m at most KVR_ATTEND_ROWS. */
 static const int softmax_shapes[][KVR_CASE_DIMS] = { { 1, 16 }, { 3, 64 }, { 5, 48 }, { 48, 64 } };
 
-/* s [m, n], max, sum, rescale [m], bias [n] */
+/* Arguments: scores [m, n]; running maximum, running sum and rescaling factor [m]; bias [n]. */
 static enum kvr_status softmax_args(struct kvr_case_kit *k)
 {
     const size_t m = (size_t)k->shape[0], n = (size_t)k->shape[1];
@@ -129,9 +131,9 @@ static void softmax_biased(const struct kvr_case_kit *k)
     softmax_with(k, f32(k, 4));
 }
 
-/* e^x has an error of 2e-7 + 6e-8 |x|, |x| <= 87. A row's sum adds (n + 2) e relative to its terms
- * (each at most 1) and its previous value. The maximum and values derived from it alone are
- * exact. */
+/* Tolerance: e^x has a relative error of at most 2e-7 + 6e-8 |x|, for |x| <= 87. The addition of a
+ * row adds an error of (n + 2) 2^-24, relative to the previous sum plus n, because each term is at
+ * most 1. The maximum, and values that depend only on it, are exact. */
 static double softmax_size(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t at)
 {
     const double weight = 2 * (2e-7 + 6e-8 * 87);
@@ -158,7 +160,7 @@ static void scale(const struct kvr_case_kit *k)
     kvr_attend_kernels()->scale(f32(k, 0), k->shape[0], 0.3f);
 }
 
-/* Shapes: n tokens, d channels. */
+/* Shapes {n, d}: n tokens, d channels. */
 static const int pack_shapes[][KVR_CASE_DIMS] = { { 1, 1 },    { 16, 16 }, { 17, 33 },
                                                   { 64, 128 }, { 50, 40 }, { 5, 96 } };
 

@@ -1,8 +1,9 @@
 /* kernels_bf16.c - attention's BF16 kernels (harness/cache/attend_bf16.h) as kernel cases.
  *
- * Portable C adds in the order of the tile instructions: packing and finite products agree to the
- * last bit (tests/cache/test_attend_bf16.c). Here NaNs may differ in their payload, so products have
- * the bound of two sums in any order, 2^-24 per term. */
+ * Portable C adds terms in the order of the AMX tile instructions, so packed values and finite
+ * products of both are equal to the last bit (tests/cache/test_attend_bf16.c). The payloads of NaNs
+ * may differ, so the test here has a tolerance for products: 2^-24 per term, for sums in any order.
+ */
 #include <math.h>
 
 #include "harness/bench/kernel_case.h"
@@ -36,7 +37,7 @@ static size_t deep(int n)
 
 /* ---- packing ------------------------------------------------------------------------------ */
 
-/* Shapes: n tokens, d channels. */
+/* Shapes {n, d}: n tokens, d channels. */
 static const int pack_shapes[][KVR_CASE_DIMS] = { { 1, 1 },    { 16, 16 }, { 17, 33 },
                                                   { 64, 128 }, { 50, 40 }, { 5, 96 } };
 
@@ -68,7 +69,8 @@ static void pack_values(const struct kvr_case_kit *k)
 
 /* ---- products ----------------------------------------------------------------------------- */
 
-/* sum |a b| over k: a row of A, a column of panels of B. */
+/* Returns the sum of |a_k b_k| over k, for a row of matrix A and a column of matrix B, which is
+ * stored in panels. */
 static double sum_of_sizes(const kvr_bf16 *a, const kvr_bf16 *panels, int n, int col)
 {
     const kvr_bf16 *b = panels + (size_t)(col / PAD) * PAD * (size_t)n + (size_t)(col % PAD) * 2;
@@ -80,12 +82,13 @@ static double sum_of_sizes(const kvr_bf16 *a, const kvr_bf16 *panels, int n, int
     return size;
 }
 
-/* Shapes: m queries, n tokens, d channels, both whole steps. */
+/* Shapes {m, n, d}: m queries, n tokens, d channels; n and d are multiples of the step of the tile
+ * instructions. */
 static const int product_shapes[][KVR_CASE_DIMS] = { { 1, 32, 32 },   { 16, 64, 64 },
                                                      { 17, 32, 96 },  { 33, 64, 32 },
                                                      { 48, 64, 128 }, { 63, 96, 64 } };
 
-/* s [m,n], q [m,d], keys in panels */
+/* Arguments: scores [m, n], queries [m, d], keys in panels. */
 static enum kvr_status scores_args(struct kvr_case_kit *k)
 {
     return kvr_case_product_args(k, KVR_CASE_OUT, KVR_BF16, k->shape[0], k->shape[2], k->shape[1]);
@@ -108,12 +111,13 @@ static double scores_size(const struct kvr_case_kit *k, const struct kvr_case_ar
            sum_of_sizes(bf16(k, 1) + at / n * (size_t)d, bf16(k, 2), d, (int)(at % n));
 }
 
-/* Shapes: m queries, n tokens, whole steps, d channels, whole panels. */
+/* Shapes {m, n, d}: m queries, n tokens, d channels; n is a multiple of the step of the tile
+ * instructions, and d of the panel width. */
 static const int values_shapes[][KVR_CASE_DIMS] = { { 1, 32, 16 },   { 16, 64, 48 },
                                                     { 17, 96, 16 },  { 33, 64, 80 },
                                                     { 48, 128, 64 }, { 64, 160, 128 } };
 
-/* out [m,d], p [m,n], values in tiles of panels */
+/* Arguments: output [m, d], weights [m, n], values in panels, which are divided into tiles. */
 static enum kvr_status values_args(struct kvr_case_kit *k)
 {
     return kvr_case_product_args(k, KVR_CASE_INOUT, KVR_BF16, k->shape[0], k->shape[1],
@@ -146,7 +150,8 @@ static const int online_softmax_shapes[][KVR_CASE_DIMS] = {
     { 1, 32 }, { 3, 64 }, { 5, 96 }, { 64, 256 }
 };
 
-/* p [m,n], s [m,n], max, sum, rescale [m] */
+/* Arguments: weights [m, n], scores [m, n]; running maximum, running sum and rescaling factor [m].
+ */
 static enum kvr_status online_softmax_args(struct kvr_case_kit *k)
 {
     const size_t m = (size_t)k->shape[0], n = (size_t)k->shape[1];
@@ -166,8 +171,9 @@ static void online_softmax(const struct kvr_case_kit *k)
                                        bf16(k, 0), n);
 }
 
-/* Two variants differ in e^x by the rounding of x, 6e-8 |x|, |x| <= 88, and of four products; a weight
- * near the middle of two BF16 numbers, or near the smallest normal one, may be rounded either way. */
+/* Tolerance: two variants of e^x differ by the rounding of x, which is 6e-8 |x| for |x| <= 88, and
+ * by the rounding of four products. A weight near the midpoint of two BF16 numbers, or near the
+ * smallest normal number, may be rounded to either neighbour. */
 static double online_softmax_size(const struct kvr_case_kit *k, const struct kvr_case_arg *a,
                                   size_t at)
 {
@@ -184,7 +190,7 @@ static double online_softmax_size(const struct kvr_case_kit *k, const struct kvr
     return a == &k->arg[4] ? weight * fabs((double)((const float *)a->want)[at]) : 0;
 }
 
-/* Shapes: m rows, n scores. s [m,n], bias [n] */
+/* Shapes {m, n}: m rows of n scores. Arguments: scores [m, n], bias [n]. */
 static enum kvr_status bias_args(struct kvr_case_kit *k)
 {
     const size_t m = (size_t)k->shape[0], n = (size_t)k->shape[1];

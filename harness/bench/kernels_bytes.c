@@ -1,13 +1,13 @@
-/* kernels_bytes.c - int8 attention (harness/cache/attend_dot.h) as kernel cases; F32 kernels of the
- * same shapes are timed for comparison.
+/* kernels_bytes.c - kernels of int8 attention (harness/cache/attend_dot.h) as kernel cases. F32
+ * kernels with the same shapes are timed for comparison.
  *
- * Packing: the largest code differs between variants, so each is compared with a plain
- * implementation of the definition using the variant's own. Two roundings separate a number from
- * its code, and a variant may fuse them: if they decide, either of two codes is accepted.
+ * Packing: the largest code differs between variants. Each variant is therefore compared with a
+ * plain implementation that has the variant's largest code. A code results from two roundings,
+ * which a variant may fuse into one. If this changes the code, both codes are accepted.
  *
- * Products: an int8 dot product is exact in int32 and, below 2^24, as a float, so portable C's
- * result holds for all variants. The following a b + c may be fused: error 2^-24 of the product,
- * and of the result in both. All bytes are in the range that every variant accepts. */
+ * Products: an int8 dot product is exact in int32 and, below 2^24, in float. It is therefore equal
+ * in all variants. The operation a b + c after it may be fused, so its error is 2^-24 of the
+ * product and of the result. All bytes are in the range that every variant accepts. */
 #include <math.h>
 
 #include "harness/bench/kernel_case.h"
@@ -39,12 +39,14 @@ static size_t round4(int n)
 
 /* ---- packing ------------------------------------------------------------------------------ */
 
-/* Column and inner index of a code. */
+/* Position of a code in a matrix: its column, and its index along the dimension that the dot
+ * product sums over (`inner`). */
 struct element {
     size_t column, inner;
 };
 
-/* Byte i of panels of PAD columns, each of `inner` rounded up to four. */
+/* Returns the position of byte i in a matrix that is stored as panels of PAD columns. Each column
+ * has `inner` codes, rounded up to a multiple of four. */
 static struct element element_of(size_t i, int inner)
 {
     const size_t panel = round4(inner) * PAD, rest = i % panel;
@@ -52,7 +54,7 @@ static struct element element_of(size_t i, int inner)
     return (struct element){ i / panel * PAD + rest / 4 % PAD, rest / (4 * PAD) * 4 + rest % 4 };
 }
 
-/* Numbers to quantize: columns x inner, one scale per column. */
+/* Matrix of numbers to quantize, columns x inner, with one scale per column. */
 struct coded {
     const float *x, *mu; /* mu [inner], or NULL */
     int columns, inner;
@@ -67,7 +69,7 @@ static float number(const struct coded *m, size_t column, size_t inner)
     return m->mu ? x - m->mu[inner] : x;
 }
 
-/* Largest magnitude in a column; NaN if any element is not finite. */
+/* Returns the largest magnitude in a column, or NaN if any element is not finite. */
 static float largest(const struct coded *m, size_t column)
 {
     float most = 0;
@@ -85,8 +87,8 @@ static float largest(const struct coded *m, size_t column)
     return most;
 }
 
-/* The number in units of the column's scale; 0 if nothing is quantized or the column is
- * negligible. */
+/* Returns a number in units of its column's scale. It is 0 for padding, and for a column whose
+ * largest magnitude is below 1e-30. */
 static double in_steps(const struct coded *m, struct element at_, float most)
 {
     if (at_.column >= (size_t)m->columns || at_.inner >= (size_t)m->inner || !(most >= 1e-30f))
@@ -99,7 +101,8 @@ static float scale_of(const struct coded *m, size_t column)
     return largest(m, column) / (float)m->top;
 }
 
-/* Tolerance of a code; unlimited if the scale is NaN. */
+/* Returns the tolerance of a code. It is 1 if the number is near the midpoint of two codes, and
+ * unlimited if the scale is NaN. */
 static double code_size(const struct coded *m, struct element at_)
 {
     const float most = largest(m, at_.column);
@@ -123,7 +126,7 @@ static void code_panels(const struct coded *m, int offset, uint8_t *code, float 
         scale[i] = scale_of(m, i);
 }
 
-/* Offset that the selected variant adds to key codes. */
+/* Returns the offset that the selected variant adds to the codes of keys. */
 static int key_offset(void)
 {
     const float zero[4] = { 0 };
@@ -134,11 +137,11 @@ static int key_offset(void)
     return code[0];
 }
 
-/* Shapes: n tokens, d channels. */
+/* Shapes {n, d}: n tokens, d channels. */
 static const int pack_shapes[][KVR_CASE_DIMS] = { { 1, 1 },    { 16, 16 }, { 17, 33 },
                                                   { 64, 128 }, { 50, 40 }, { 5, 96 } };
 
-/* rows [n, d], codes, scale, mu */
+/* Arguments: rows [n, d], codes, scales, and the mean key mu [d], which is subtracted. */
 static enum kvr_status keys_args(struct kvr_case_kit *k)
 {
     const size_t n = (size_t)k->shape[0], d = (size_t)k->shape[1], wide = padded(k->shape[0]);
@@ -175,7 +178,7 @@ static double keys_size(const struct kvr_case_kit *k, const struct kvr_case_arg 
     return a == &k->arg[1] ? code_size(&m, element_of(i, m.inner)) : 0;
 }
 
-/* rows [n, d], codes, scale */
+/* Arguments: rows [n, d], codes, scales. */
 static enum kvr_status values_args(struct kvr_case_kit *k)
 {
     const size_t n = (size_t)k->shape[0], d = (size_t)k->shape[1], wide = padded(k->shape[1]);
@@ -211,7 +214,7 @@ static double values_size(const struct kvr_case_kit *k, const struct kvr_case_ar
     return a == &k->arg[1] ? code_size(&m, element_of(i, m.inner)) : 0;
 }
 
-/* rows [m, d], codes [m, round4(d)], scale, shift, mean [m], mu [d] */
+/* Arguments: rows [m, d]; codes [m, d rounded up to 4]; scale, shift and mean [m]; mu [d]. */
 static enum kvr_status queries_args(struct kvr_case_kit *k)
 {
     const size_t m = (size_t)k->shape[0], d = (size_t)k->shape[1];
@@ -266,7 +269,7 @@ static void pack_queries_plainly(const struct kvr_case_kit *k)
     }
 }
 
-/* The shift follows from the codes. The mean is a sum of d terms in any order. */
+/* Tolerance: the shift depends only on the codes. The mean is a sum of d terms in any order. */
 static double queries_size(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t i)
 {
     const struct coded m = queries_of(k);
@@ -290,12 +293,12 @@ static double queries_size(const struct kvr_case_kit *k, const struct kvr_case_a
 
 /* ---- products ----------------------------------------------------------------------------- */
 
-/* Shapes: m queries, n tokens, d channels. */
+/* Shapes {m, n, d}: m queries, n tokens, d channels. */
 static const int product_shapes[][KVR_CASE_DIMS] = {
     { 1, 16, 1 }, { 3, 16, 7 }, { 7, 48, 64 }, { 13, 64, 128 }, { 48, 64, 33 }, { 48, 64, 96 }
 };
 
-/* Maps random bytes to integers in least..most, including both ends. */
+/* Maps the random bytes of an argument to integers from `least` to `most`, including both. */
 static void limit(const struct kvr_case_arg *a, int least, int most)
 {
     uint8_t *p = a->p;
@@ -306,7 +309,8 @@ static void limit(const struct kvr_case_arg *a, int least, int most)
                                       : least + p[i] % (most - least + 1));
 }
 
-/* s [m, n]; codes, scale, shift and mean of queries; codes and scale of keys */
+/* Arguments: scores [m, n]; codes, scale, shift and mean of the queries; codes and scales of the
+ * keys. */
 static enum kvr_status scores_args(struct kvr_case_kit *k)
 {
     const size_t m = (size_t)k->shape[0], n = (size_t)k->shape[1], width = round4(k->shape[2]);
@@ -330,7 +334,8 @@ static void scores(const struct kvr_case_kit *k)
     kvr_dot_kernels()->scores(&q, 0, k->shape[2], at(k, 5), at(k, 6), at(k, 0), n, m, n);
 }
 
-/* The product is the result minus the mean. */
+/* Tolerance: the result is product + mean, so the magnitude of the product is at most that of the
+ * result plus that of the mean. */
 static double scores_size(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t i)
 {
     const float *mean = at(k, 4);
@@ -340,17 +345,19 @@ static double scores_size(const struct kvr_case_kit *k, const struct kvr_case_ar
             fabs((double)mean[i / (size_t)k->shape[1]]));
 }
 
-/* Code of weight 1: 255, or 127 if a variant, including portable C, multiplies signed bytes. */
+/* Returns the code of attention weight 1. It is 255, or 127 if portable C multiplies signed bytes.
+ */
 static int weight_top(void)
 {
     return kvr_dot_kernels_portable.top == 127 ? 127 : 255;
 }
 
-/* Shapes: m queries, n tokens, d channels, whole panels. */
+/* Shapes {m, n, d}: m queries, n tokens, d channels; d is a multiple of the panel width. */
 static const int sum_shapes[][KVR_CASE_DIMS] = { { 1, 1, 16 },    { 3, 7, 16 },   { 7, 64, 48 },
                                                  { 13, 33, 128 }, { 48, 64, 64 }, { 48, 5, 96 } };
 
-/* out [m, d], p [m, TILE], weight [m], codes, scale [d] */
+/* Arguments: output [m, d]; codes of the attention weights p [m, TILE]; value of one code step [m];
+ * codes and scales [d] of the values. */
 static enum kvr_status sum_args(struct kvr_case_kit *k)
 {
     const size_t m = (size_t)k->shape[0], d = (size_t)k->shape[2];
@@ -373,7 +380,8 @@ static void add_values(const struct kvr_case_kit *k)
                                   k->shape[0], d);
 }
 
-/* The product is the result minus the previous value. */
+/* Tolerance: the result is product + previous value, so the magnitude of the product is at most
+ * that of the result plus that of the previous value. */
 static double sum_size(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t i)
 {
     (void)k;
@@ -384,10 +392,11 @@ static double sum_size(const struct kvr_case_kit *k, const struct kvr_case_arg *
 
 /* ---- softmax ------------------------------------------------------------------------------ */
 
-/* Shapes: m rows, n scores. */
+/* Shapes {m, n}: m rows of n scores. */
 static const int softmax_shapes[][KVR_CASE_DIMS] = { { 1, 16 }, { 3, 64 }, { 5, 48 }, { 48, 64 } };
 
-/* s [m, n]; max, sum, rescale, weight [m]; p [m, TILE]; bias [n] */
+/* Arguments: scores [m, n]; running maximum, running sum, rescaling factor and value of one code
+ * step [m]; codes of the weights p [m, TILE]; bias [n]. */
 static enum kvr_status softmax_args(struct kvr_case_kit *k)
 {
     const size_t m = (size_t)k->shape[0], n = (size_t)k->shape[1];
@@ -409,10 +418,12 @@ static void online_softmax(const struct kvr_case_kit *k)
                                       at(k, 5), at(k, 4));
 }
 
-/* Error of e^x, in each variant: 2e-7 + 6e-8 |x|, |x| <= 87. */
+/* Relative error of e^x in two variants together; in one variant, it is 2e-7 + 6e-8 |x|, |x| <= 87.
+ */
 #define EXP (2 * (2e-7 + 6e-8 * 87))
 
-/* If P e^x lies near the midpoint of two integers, either code is accepted. */
+/* Returns the tolerance of the code of one attention weight. It is 1 if the scaled weight is near
+ * the midpoint of two integers, otherwise 0. */
 static double weight_size(const struct kvr_case_kit *k, size_t row, size_t column)
 {
     const size_t n = (size_t)k->shape[1];
@@ -442,7 +453,7 @@ static double byte_sum(const void *p, int n)
     return sum;
 }
 
-/* The sum follows from the codes; scores and maxima are exact. */
+/* Tolerance: the running sum depends on the codes. Scores and maxima are exact. */
 static double softmax_size(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t i)
 {
     const double want = a->type == KVR_F32 ? fabs((double)((const float *)a->want)[i]) : 0;
@@ -465,7 +476,7 @@ static double softmax_size(const struct kvr_case_kit *k, const struct kvr_case_a
     .name = "dot." called, .table = table, .prepare = args, .run = fn, .aligned = true,            \
     .shapes = list, .n_shapes = (int)(sizeof list / sizeof *list), .tol = 1, .timed = __VA_ARGS__
 
-/* Codes are read as integer vectors, so they are aligned. */
+/* The kernels read codes as integer vectors, so these cases have aligned arguments. */
 const struct kvr_kernel_case kvr_kernels_bytes[] = {
     { CASE("pack_queries", queries_args, pack_queries, pack_shapes, { 48, 128 }),
       .reference = pack_queries_plainly, .size = queries_size },

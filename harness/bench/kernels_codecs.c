@@ -1,6 +1,7 @@
 /* kernels_codecs.c - kernels shared by codecs (methods/kernels) as kernel cases.
  *
- * Their results determine stored bytes, so variants must agree exactly, except in rough sums. */
+ * The results determine the stored bytes, so all variants must be exactly equal. The only
+ * exceptions are the approximate sums of outliers.rough. */
 #include <math.h>
 #include <stdint.h>
 
@@ -28,13 +29,14 @@ static const void *decoders(void)
     return kvr_grid_decoders();
 }
 
-/* Shapes: tokens, channels, bits, asym. Ragged last groups, widths that are no multiple of a
- * vector, more than one strip of channels, codes of two planes. */
+/* Shapes {tokens, channels, bits, asym}. They include incomplete last groups, widths that are not a
+ * multiple of a vector, several strips of channels, and codes with bits in two planes. */
 static const int tokens_shapes[][KVR_CASE_DIMS] = {
     { 16, 64, 4, 0 }, { 16, 64, 2, 1 }, { 21, 77, 4, 1 }, { 33, 300, 2, 0 }, { 40, 130, 3, 1 }
 };
 
-/* Groups of 64 channels if they divide the channels, else of 16. */
+/* Shapes {tokens, channels, bits, asym}. The group size is 64 channels if the number of channels is
+ * a multiple of 64, otherwise 16. */
 static const int channels_shapes[][KVR_CASE_DIMS] = {
     { 16, 64, 4, 0 }, { 7, 128, 2, 1 }, { 21, 80, 4, 1 }, { 17, 320, 2, 0 }, { 9, 48, 3, 1 }
 };
@@ -59,7 +61,8 @@ static struct kvr_grid_block block_of(const struct kvr_case_kit *k, enum kvr_gro
     return b;
 }
 
-/* values [T, C], codes, scales and zero points */
+/* Arguments: values [tokens, channels]; codes; scales and, for asymmetric quantization, zero
+ * points. */
 static enum kvr_status grid_args(struct kvr_case_kit *k, enum kvr_group_axis axis,
                                  enum kvr_case_role values, enum kvr_case_role stored)
 {
@@ -151,12 +154,12 @@ static const void *packers(void)
     return kvr_pack_kernels();
 }
 
-/* Shapes: tokens, channels, bits of a field, its lowest bit in a code. */
+/* Shapes {tokens, channels, bits of a field, lowest bit of the field in a code}. */
 static const int plane_shapes[][KVR_CASE_DIMS] = {
     { 1, 1, 1, 0 }, { 8, 64, 4, 0 }, { 13, 77, 2, 1 }, { 16, 130, 1, 2 }, { 5, 33, 8, 0 }
 };
 
-/* codes [T, C], rows */
+/* Arguments: codes [tokens, channels], packed rows. */
 static enum kvr_status plane_args(struct kvr_case_kit *k)
 {
     const size_t n = (size_t)k->shape[0], nc = (size_t)k->shape[1], per = 8 / (size_t)k->shape[2];
@@ -171,12 +174,13 @@ static void plane(const struct kvr_case_kit *k)
                               k->shape[1], at(k, 0));
 }
 
-/* Shapes: channels, bits of a field, its place in a byte, its lowest bit in a code. */
+/* Shapes {channels, bits of a field, position of the field in a byte, lowest bit of the field in a
+ * code}. */
 static const int field_shapes[][KVR_CASE_DIMS] = {
     { 1, 1, 7, 0 }, { 64, 4, 4, 0 }, { 77, 2, 2, 1 }, { 1030, 1, 3, 2 }, { 33, 8, 0, 0 }
 };
 
-/* codes [C], row */
+/* Arguments: codes [channels], packed row. */
 static enum kvr_status field_args(struct kvr_case_kit *k, enum kvr_case_role codes)
 {
     KVR_TRY(kvr_case_arg(k, codes, KVR_U8, (size_t)k->shape[0], 1));
@@ -212,7 +216,7 @@ static const void *transforms(void)
     return kvr_fwht_kernels();
 }
 
-/* Shapes: rows, d, rounded to BF16. */
+/* Shapes {rows, d, whether the result is rounded to BF16}. */
 static const int fwht_shapes[][KVR_CASE_DIMS] = { { 5, 2 },      { 3, 8 },   { 7, 64 },
                                                   { 5, 64, 1 },  { 9, 128 }, { 6, 128, 1 },
                                                   { 2, 256, 1 }, { 1, 1024 } };
@@ -241,13 +245,13 @@ static const void *outliers(void)
     return kvr_outlier_kernels();
 }
 
-/* Shapes: n. */
+/* Shapes {n}: n values. */
 static const int flat_shapes[][KVR_CASE_DIMS] = { { 1 }, { 15 }, { 64 }, { 1029 }, { 4099 } };
 static const int span_shapes[][KVR_CASE_DIMS] = {
     { 1 }, { 15 }, { 64 }, { 1009 }, { KVR_OUTLIER_SPAN }
 };
 
-/* x [n]: one result, or three for the moments */
+/* Arguments: x [n], and the results: one, or three for the moments. */
 static enum kvr_status flat_args(struct kvr_case_kit *k, enum kvr_dtype result, size_t n)
 {
     KVR_TRY(kvr_case_arg(k, KVR_CASE_IN, KVR_F32, (size_t)k->shape[0], (size_t)k->shape[0]));
@@ -289,14 +293,15 @@ static void count_over(const struct kvr_case_kit *k)
     *(int64_t *)at(k, 1) = kvr_outlier_kernels()->count_over(at(k, 0), k->shape[0], 1.5f);
 }
 
-/* Plain values have no outlier, so the search goes to the end; the large channel, NaN and infinity
- * are in the first third. */
+/* Searches for the first outlier. Plain values have none, so the search continues to the end. In
+ * other fills, the large channel, NaN or infinity is in the first third. */
 static void next_over(const struct kvr_case_kit *k)
 {
     *(int64_t *)at(k, 1) = kvr_outlier_kernels()->next_over(at(k, 0), k->shape[0], 2.5f);
 }
 
-/* BF16 x [n]: a bit for each value above `least`, sums of values and of squares */
+/* Arguments: BF16 x [n]; a bit mask of the values above a threshold; the sum of the values and the
+ * sum of their squares. */
 static enum kvr_status rough_args(struct kvr_case_kit *k)
 {
     const size_t n = (size_t)k->shape[0];
@@ -317,7 +322,8 @@ static void rough(const struct kvr_case_kit *k)
     out[1] = r.square;
 }
 
-/* The sum of magnitudes, or of squares. */
+/* Returns the sum of magnitudes (row 0) or the sum of squares (row 1), to which the tolerance is
+ * relative. */
 static double rough_size(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t row)
 {
     const kvr_bf16 *x = at(k, 0);
@@ -367,6 +373,6 @@ const struct kvr_kernel_case kvr_kernels_codecs[] = {
     CASE("outliers.count_over", outliers, count_over, index_args, flat_shapes, { 1 << 17 }),
     CASE("outliers.next_over", outliers, next_over, index_args, flat_shapes, { 1 << 17 }),
     { FIELDS("outliers.rough", outliers, rough, rough_args, span_shapes, { KVR_OUTLIER_SPAN }),
-      .tol = 0x1p-18, .size = rough_size }, /* outlier_kernels.h */
+      .tol = 0x1p-18, .size = rough_size }, /* the error bound of outlier_kernels.h */
     { 0 },
 };

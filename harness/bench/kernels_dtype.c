@@ -1,6 +1,6 @@
 /* kernels_dtype.c - type conversions (harness/core/dtype_kernels.h) as kernel cases.
  *
- * Converted values are stored, so variants must agree exactly. */
+ * Converted values are stored, so all variants must be exactly equal. */
 #include "harness/bench/kernel_case.h"
 #include "harness/core/dtype_kernels.h"
 
@@ -9,11 +9,12 @@ static const void *table(void)
     return kvr_dtype_kernels();
 }
 
-/* Shapes: n; 1: random bits, which contain more denormals, infinities and NaN than values do. */
+/* Shapes {n, random}: n values. random = 1: the values are random bits, which contain more
+ * denormals, infinities and NaNs. */
 static const int shapes[][KVR_CASE_DIMS] = { { 1 },     { 7 },       { 33 },      { 1025 },
                                              { 16, 1 }, { 4099, 1 }, { 65536, 1 } };
 
-/* narrow [n], wide [n] */
+/* Arguments: narrow values [n], wide values [n]. */
 static enum kvr_status widen_args(struct kvr_case_kit *k, enum kvr_dtype t)
 {
     const size_t n = (size_t)k->shape[0];
@@ -23,7 +24,7 @@ static enum kvr_status widen_args(struct kvr_case_kit *k, enum kvr_dtype t)
     return kvr_case_arg(k, KVR_CASE_OUT, KVR_F32, n, 1);
 }
 
-/* wide [n], narrow [n] */
+/* Arguments: wide values [n], narrow values [n]. */
 static enum kvr_status narrow_args(struct kvr_case_kit *k, enum kvr_dtype t)
 {
     const size_t n = (size_t)k->shape[0];

@@ -1,7 +1,7 @@
 /* kernels_metrics.c - kernels of metrics (metrics/kernels.h) and of the probe
  * (harness/workload/probe_kernels.h) as kernel cases.
  *
- * Stored metrics must not depend on the CPU, so variants must agree exactly. */
+ * Stored metrics must not depend on the CPU, so all variants must be exactly equal. */
 #include <string.h>
 
 #include "harness/bench/kernel_case.h"
@@ -20,10 +20,10 @@ static void *at(const struct kvr_case_kit *k, int which)
 
 /* ---- sums over bytes ---------------------------------------------------------------------- */
 
-/* Shapes: n; more than one block of 32768. */
+/* Shapes {n}: n bytes, including more than one block of 32768 bytes. */
 static const int byte_shapes[][KVR_CASE_DIMS] = { { 1 }, { 31 }, { 257 }, { 70001 } };
 
-/* a, b, c [n], sum */
+/* Arguments: a, b, c [n], and the sum. */
 static enum kvr_status bytes_args(struct kvr_case_kit *k)
 {
     for (int i = 0; i < 3; i++)
@@ -49,10 +49,10 @@ static void sum_bend(const struct kvr_case_kit *k)
 
 /* ---- images ------------------------------------------------------------------------------- */
 
-/* Shapes: pixels. */
+/* Shapes {n}: n pixels. */
 static const int pixel_shapes[][KVR_CASE_DIMS] = { { 1 }, { 21 }, { 64 }, { 20011 } };
 
-/* rgb, sums */
+/* Arguments: RGB pixels, sums. */
 static enum kvr_status colours_args(struct kvr_case_kit *k)
 {
     KVR_TRY(kvr_case_arg(k, KVR_CASE_IN, KVR_U8, 3 * (size_t)k->shape[0], 1));
@@ -64,7 +64,7 @@ static void sum_colours(const struct kvr_case_kit *k)
     kvr_metric_kernels()->sum_colours(at(k, 0), (size_t)k->shape[0], at(k, 1));
 }
 
-/* y, rgb */
+/* Arguments: luma, RGB pixels. */
 static enum kvr_status luma_args(struct kvr_case_kit *k)
 {
     KVR_TRY(kvr_case_arg(k, KVR_CASE_OUT, KVR_U8, (size_t)k->shape[0], 1));
@@ -76,10 +76,10 @@ static void luma(const struct kvr_case_kit *k)
     kvr_metric_kernels()->luma(at(k, 0), at(k, 1), (size_t)k->shape[0]);
 }
 
-/* Shapes: pixels of a row. */
+/* Shapes {n}: n pixels in a row. */
 static const int row_shapes[][KVR_CASE_DIMS] = { { 19 }, { 33 }, { 106 }, { 4117 } };
 
-/* three rows, then the initial sum and sum of squares */
+/* Arguments: three rows of an image; the sum and the sum of squares, which have initial values. */
 static enum kvr_status laplacian_args(struct kvr_case_kit *k)
 {
     int64_t *sums;
@@ -108,7 +108,8 @@ static struct kvr_ssim_columns columns_of(const struct kvr_case_kit *k)
     return (struct kvr_ssim_columns){ at(k, 0), at(k, 1), at(k, 2), at(k, 3), at(k, 4) };
 }
 
-/* x, y, xx, yy, xy of seven rows of a and b; then a, b [7, row] */
+/* Arguments: column sums of x, y, x^2, y^2 and x y over seven rows of images a and b; then the rows
+ * a and b [7, row]. */
 static enum kvr_status columns_args(struct kvr_case_kit *k, enum kvr_case_role role)
 {
     const size_t row = 3 * (size_t)k->shape[0];
@@ -132,7 +133,7 @@ static enum kvr_status ssim_add_args(struct kvr_case_kit *k)
     return columns_args(k, KVR_CASE_INOUT);
 }
 
-/* Removes one row and adds another. */
+/* Removes one row from the column sums and adds another row. */
 static void ssim_add(const struct kvr_case_kit *k)
 {
     const struct kvr_ssim_columns c = columns_of(k);
@@ -143,7 +144,7 @@ static void ssim_add(const struct kvr_case_kit *k)
     kvr_metric_kernels()->ssim_add(&c, b + row, a + row, row, 1);
 }
 
-/* plus the map */
+/* Arguments: those of columns_args(), and the SSIM map. */
 static enum kvr_status ssim_map_args(struct kvr_case_kit *k)
 {
     KVR_TRY(columns_args(k, KVR_CASE_IN));
@@ -161,7 +162,7 @@ static void ssim_map(const struct kvr_case_kit *k)
 
 enum { WIN = 11, MAPS = 5 };
 
-/* a, b [width], maps [5, width] */
+/* Arguments: rows a and b [width], and five maps [5, width]. */
 static enum kvr_status products_args(struct kvr_case_kit *k)
 {
     const size_t n = (size_t)k->shape[0];
@@ -176,7 +177,7 @@ static void gauss_products(const struct kvr_case_kit *k)
     kvr_metric_kernels()->gauss_products(at(k, 0), at(k, 1), k->shape[0], at(k, 2));
 }
 
-/* out [n], in, g [11] */
+/* Arguments: output [n], input, and the weights of the Gaussian window g [11]. */
 static enum kvr_status filter_args(struct kvr_case_kit *k, size_t n_in)
 {
     KVR_TRY(kvr_case_arg(k, KVR_CASE_OUT, KVR_F64, (size_t)k->shape[0], 1));
@@ -208,7 +209,7 @@ static void gauss_across(const struct kvr_case_kit *k)
     kvr_metric_kernels()->gauss_across(at(k, 2), rows, k->shape[0], at(k, 0));
 }
 
-/* ssim, contrast [n], maps [5, n] */
+/* Arguments: ssim and contrast [n], and five maps [5, n]. */
 static enum kvr_status map_args(struct kvr_case_kit *k)
 {
     const size_t n = (size_t)k->shape[0];
@@ -225,7 +226,7 @@ static void gauss_map(const struct kvr_case_kit *k)
 
 /* ---- LPIPS -------------------------------------------------------------------------------- */
 
-/* sum [n], a, b, na, nb */
+/* Arguments: sum [n]; features a and b; their squared norms na and nb. */
 static enum kvr_status lpips_args(struct kvr_case_kit *k)
 {
     const size_t n = (size_t)k->shape[0];
@@ -236,7 +237,7 @@ static enum kvr_status lpips_args(struct kvr_case_kit *k)
     return KVR_OK;
 }
 
-/* sum [n], a */
+/* Arguments: sum [n], features a. */
 static enum kvr_status squares_args(struct kvr_case_kit *k)
 {
     const size_t n = (size_t)k->shape[0];
@@ -263,12 +264,12 @@ static const void *probe_table(void)
     return kvr_probe_kernels();
 }
 
-/* Shapes: m, k, n. */
+/* Shapes {m, k, n} of a matrix product. */
 static const int mul_shapes[][KVR_CASE_DIMS] = {
     { 1, 1, 16 }, { 3, 7, 32 }, { 4, 64, 48 }, { 4, 129, 128 }
 };
 
-/* c [m, n], a [m, k], b [k, n] */
+/* Arguments: c [m, n], a [m, k], b [k, n], for c = a b. */
 static enum kvr_status mul_args(struct kvr_case_kit *k)
 {
     const size_t m = (size_t)k->shape[0], inner = (size_t)k->shape[1], n = (size_t)k->shape[2];

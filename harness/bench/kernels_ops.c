@@ -1,9 +1,10 @@
-/* kernels_ops.c - the forward's elementwise, normalization and cross-attention kernels
+/* kernels_ops.c - the elementwise, normalization and cross-attention kernels of the forward pass
  * (harness/engine/ops.h) as kernel cases.
  *
- * e is float's unit roundoff, 2^-24. Each variant sums a row in its own order: portable C in four
- * partial sums, the others in more. A sum of d terms has an error of at most (d / 4 + 2) e of the
- * sum of magnitudes, and two variants differ by at most twice that. FMA omits one rounding. */
+ * e is float's unit roundoff, 2^-24. The variants add the elements of a row in different orders:
+ * portable C in four partial sums, the others in more. The error of a sum of d terms is at most (d
+ * / 4 + 2) e, relative to the sum of magnitudes. Two variants differ by at most twice that. FMA
+ * omits one rounding. */
 #include <math.h>
 
 #include "harness/bench/kernel_case.h"
@@ -22,8 +23,8 @@ static size_t product(const struct kvr_case_kit *k)
     return (size_t)k->shape[0] * (size_t)k->shape[1];
 }
 
-/* Shapes: n, d, tokens_per_frame. Rows that are no multiple of a vector, and enough of them for
- * several threads. */
+/* Shapes {n, d, tokens_per_frame}: n rows of d elements. They include rows that are not a multiple
+ * of a vector, and enough rows for several threads. */
 static const int row_shapes[][KVR_CASE_DIMS] = { { 1, 1, 1 },      { 3, 7, 1 },
                                                  { 5, 16, 2 },     { 7, 33, 3 },
                                                  { 45, 257, 15 },  { 108, 192, 36 },
@@ -51,12 +52,13 @@ static double largest(const float *x, int d)
     double most = 0;
 
     for (int i = 0; i < d; i++)
-        if (fabs((double)x[i]) > most) /* not fmax(): gcc 12 for ARM fails on a row of them */
+        /* A comparison replaces fmax(), because gcc 12 for ARM fails on a loop of fmax() calls. */
+        if (fabs((double)x[i]) > most)
             most = fabs((double)x[i]);
     return most;
 }
 
-/* (largest |x|, 1 / sqrt(variance + eps)) of a row, in double. */
+/* Computes the largest |x| and 1 / sqrt(variance + eps) of a row in double precision. */
 static void moments(const float *x, int d, double *most, double *inv)
 {
     double mean = 0, square = 0;
@@ -69,8 +71,9 @@ static void moments(const float *x, int d, double *most, double *inv)
     *inv = 1 / sqrt(square + 1e-6);
 }
 
-/* The mean's error scales with x, and so does that of x - mean; it is multiplied by inv and the
- * scale. The rounding of the shift is negligible, or the only error. */
+/* Tolerance of a layer norm: the errors of the mean and of x - mean are proportional to the largest
+ * |x|. They are multiplied by 1 / sqrt(variance + eps) and by the scale. The last term covers the
+ * rounding of the shift. */
 static double norm_size(const float *x, int d, const float *scale, float one, const float *shift)
 {
     double most, inv;
@@ -80,7 +83,7 @@ static double norm_size(const float *x, int d, const float *scale, float one, co
            (most * inv * (one + largest(scale, d)) + largest(shift, d));
 }
 
-/* x, y, then shift and scale [F, 6, d] */
+/* Arguments: input x, output y, modulation [frames, 6, d] with shift and scale. */
 static enum kvr_status modulate_args(struct kvr_case_kit *k)
 {
     const size_t d = (size_t)k->shape[1];
@@ -107,7 +110,7 @@ static double modulate_size(const struct kvr_case_kit *k, const struct kvr_case_
     return norm_size((const float *)k->arg[0].p + row * d, (int)d, v + d, 1, v);
 }
 
-/* x, y, w, b */
+/* Arguments: input x, output y, weight w, bias b. */
 static enum kvr_status affine_args(struct kvr_case_kit *k)
 {
     const size_t d = (size_t)k->shape[1];
@@ -133,7 +136,7 @@ static double affine_size(const struct kvr_case_kit *k, const struct kvr_case_ar
     return norm_size((const float *)k->arg[0].p + row * d, (int)d, k->arg[2].p, 0, k->arg[3].p);
 }
 
-/* x, w */
+/* Arguments: input and output x, weight w. */
 static enum kvr_status rms_args(struct kvr_case_kit *k)
 {
     const size_t d = (size_t)k->shape[1];
@@ -149,7 +152,8 @@ static void rms(const struct kvr_case_kit *k)
     kvr_ops_cpu()->rms_norm(NULL, &r, k->arg[1].p, 1e-6, k->arg[0].p);
 }
 
-/* All terms are positive: the error is relative to the sum, and the square root halves it. */
+/* Tolerance: the squares are positive, so the error of their sum is relative to the sum. The square
+ * root halves the relative error. */
 static double rms_size(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t row)
 {
     return (sum_error(k->shape[1]) / 2 + 8 * E) * fabs((double)((const float *)a->want)[row]);
@@ -157,7 +161,7 @@ static double rms_size(const struct kvr_case_kit *k, const struct kvr_case_arg *
 
 /* ---- positions ---------------------------------------------------------------------------- */
 
-/* Shapes: n, d, head_dim. x, cosines, sines */
+/* Shapes {n, d, head_dim}. Arguments: x, cosines, sines. */
 static const int rope_shapes[][KVR_CASE_DIMS] = { { 1, 2, 2 },      { 3, 18, 6 },
                                                   { 5, 48, 16 },    { 37, 174, 58 },
                                                   { 108, 192, 64 }, { 41, 1664, 128 } };
@@ -184,7 +188,7 @@ static void rope(const struct kvr_case_kit *k)
 
 /* ---- elementwise -------------------------------------------------------------------------- */
 
-/* x, y, gate [F, 3, d] */
+/* Arguments: x, y, gate [frames, 3, d]. */
 static enum kvr_status gated_args(struct kvr_case_kit *k)
 {
     const size_t d = (size_t)k->shape[1];
@@ -201,7 +205,8 @@ static void gated(const struct kvr_case_kit *k)
     kvr_ops_cpu()->add(NULL, &r, k->arg[1].p, k->arg[2].p, 3 * r.d, k->arg[0].p);
 }
 
-/* Rounding of the product, which FMA omits, and of the sum in both variants. */
+/* Tolerance: the rounding of the product, which variants with FMA omit, and the rounding of the sum
+ * in both variants. */
 static double gated_size(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t at)
 {
     const size_t d = (size_t)k->shape[1], frame = at / d / (size_t)k->shape[2];
@@ -230,8 +235,9 @@ static void gelu(const struct kvr_case_kit *k)
     kvr_ops_cpu()->gelu(NULL, k->shape[0], k->arg[0].p);
 }
 
-/* u / (1 + e^(-2z)), z = sqrt(2/pi) (u + .044715 u^3): six roundings of z, amplified to 6 |2z| e by
- * the exponential, plus its own error and the quotient's; the exponent is clamped at 87. */
+/* Tolerance of GELU, u / (1 + e^(-2z)) with z = sqrt(2/pi) (u + .044715 u^3): z has six roundings,
+ * which the exponential amplifies to 6 |2z| e. The exponential and the quotient add their own
+ * errors. The exponent is clamped at 87. */
 static double gelu_size(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t at)
 {
     const double u = ((const float *)a->before)[at];
@@ -241,7 +247,7 @@ static double gelu_size(const struct kvr_case_kit *k, const struct kvr_case_arg 
     return 2 * (12 * z + 10) * E * fabs((double)((const float *)a->want)[at]);
 }
 
-/* x, y */
+/* Arguments: x, y. */
 static enum kvr_status one_to_one_args(struct kvr_case_kit *k)
 {
     KVR_TRY(kvr_case_arg(k, KVR_CASE_IN, KVR_F32, (size_t)k->shape[0], 1));
@@ -253,7 +259,7 @@ static void silu(const struct kvr_case_kit *k)
     kvr_ops_cpu()->silu(NULL, k->shape[0], k->arg[0].p, k->arg[1].p);
 }
 
-/* x, y, out */
+/* Arguments: x, y, output. */
 static enum kvr_status two_to_one_args(struct kvr_case_kit *k)
 {
     KVR_TRY(kvr_case_arg(k, KVR_CASE_IN, KVR_F32, (size_t)k->shape[0], 1));
@@ -271,7 +277,7 @@ static void clamp(const struct kvr_case_kit *k)
     kvr_ops_cpu()->clamp(NULL, k->shape[0], -1.0f, 0.75f, k->arg[0].p);
 }
 
-/* x, flag */
+/* Arguments: x, flag. */
 static enum kvr_status not_finite_args(struct kvr_case_kit *k)
 {
     KVR_TRY(kvr_case_arg(k, KVR_CASE_IN, KVR_F32, (size_t)k->shape[0], 1));
@@ -283,7 +289,7 @@ static void not_finite(const struct kvr_case_kit *k)
     kvr_ops_cpu()->not_finite(NULL, k->shape[0], k->arg[0].p, k->arg[1].p);
 }
 
-/* x, y, sums */
+/* Arguments: x, y, sums. */
 static enum kvr_status l1_args(struct kvr_case_kit *k)
 {
     KVR_TRY(kvr_case_arg(k, KVR_CASE_IN, KVR_F32, (size_t)k->shape[0], 1));
@@ -298,7 +304,7 @@ static void l1(const struct kvr_case_kit *k)
 
 /* ---- patches ------------------------------------------------------------------------------ */
 
-/* Shapes: frames, channels, height, width; patches of 2 x 2. */
+/* Shapes {frames, channels, height, width}, with patches of 2 x 2. */
 static const int patch_shapes[][KVR_CASE_DIMS] = { { 1, 1, 2, 2 },
                                                    { 2, 3, 6, 10 },
                                                    { 3, 16, 12, 18 } };
@@ -332,7 +338,7 @@ static void unpatchify(const struct kvr_case_kit *k)
 
 /* ---- cross-attention ---------------------------------------------------------------------- */
 
-/* Shapes: tokens, heads, head_dim, keys. */
+/* Shapes {tokens, heads, head_dim, keys}. */
 static const int cross_shapes[][KVR_CASE_DIMS] = { { 1, 1, 2, 1 },     { 9, 2, 10, 5 },
                                                    { 31, 3, 64, 16 },  { 45, 2, 128, 17 },
                                                    { 13, 1, 48, 512 }, { 60, 3, 66, 600 } };
@@ -343,7 +349,8 @@ static struct kvr_cross cross_of(const struct kvr_case_kit *k, int at)
                                k->arg[at].p, k->arg[at + 1].p, KVR_F32 };
 }
 
-/* k and v of the prompt, [keys, H*D]; then both packed. */
+/* Arguments: keys and values of the prompt [keys, heads * head_dim], and then both in packed form.
+ */
 static enum kvr_status packed_args(struct kvr_case_kit *k, enum kvr_case_role packed)
 {
     const size_t n = (size_t)k->shape[3] * (size_t)k->shape[1] * (size_t)k->shape[2];
@@ -369,7 +376,7 @@ static void cross_pack(const struct kvr_case_kit *k)
     kvr_ops_cpu()->cross_pack(NULL, &c, k->arg[0].p, k->arg[1].p);
 }
 
-/* q, out [T, H*D], then k, v, and both packed */
+/* Arguments: queries and output [tokens, heads * head_dim], then those of packed_args(). */
 static enum kvr_status cross_args(struct kvr_case_kit *k)
 {
     const size_t n = product(k) * (size_t)k->shape[2], d = (size_t)k->shape[2];
@@ -391,10 +398,10 @@ static void cross_attend(const struct kvr_case_kit *k)
     kvr_ops_cpu()->cross_attend(NULL, &r, &c, NULL, k->arg[0].p, k->arg[1].p);
 }
 
-/* A score is a sum of D products in one order, with an error of s = (D + 2) e of the sum of
- * magnitudes; the maximum has the same error. A weight then has an error of e^(2s) - 1 plus the
- * exponential's 8 e, and the sums over keys (keys + 2) e; all of it twice, relative to the largest
- * |v|, which bounds the results. */
+/* Tolerance: a score is a sum of D products in a fixed order. Its error is s = (D + 2) e times the
+ * sum of magnitudes, and the maximum score has the same error. A weight then has a relative error
+ * of e^(2s) - 1, plus 8 e from the exponential. The sums over keys add 2 (keys + 2) e. Two variants
+ * differ by twice the total, relative to the largest |v|. */
 static double cross_size(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t row)
 {
     const int heads = k->shape[1], d = k->shape[2], keys = k->shape[3];
@@ -420,7 +427,8 @@ static double cross_size(const struct kvr_case_kit *k, const struct kvr_case_arg
 
 /* ---- modulation --------------------------------------------------------------------------- */
 
-/* Shapes: frames, rows, d. out, per frame, base */
+/* Shapes {frames, rows, d}. Arguments: output [frames, rows, d], input per frame [frames, rows, d],
+ * base [rows, d]. */
 static const int modulation_shapes[][KVR_CASE_DIMS] = { { 1, 1, 1 }, { 3, 6, 19 }, { 4, 2, 192 } };
 
 static enum kvr_status modulation_args(struct kvr_case_kit *k)
@@ -448,13 +456,15 @@ const struct kvr_kernel_case kvr_kernels_ops[] = {
     { CASE("norm_affine", affine_args, affine, row_shapes, { 192, 1536, 64 }), .tol = 1,
       .size = affine_size },
     { CASE("rms_norm", rms_args, rms, row_shapes, { 192, 1536, 64 }), .tol = 1, .size = rms_size },
-    /* Rounded once from double: one ulp of the larger element of the pair. */
+    /* Tolerance: the result is rounded once from double precision, to one ulp of the larger element
+     * of the rotated pair. */
     { CASE("rope", rope_args, rope, rope_shapes, { 192, 1536, 128 }), .tol = 2 * E },
     { CASE("add", gated_args, run_add, row_shapes, { 192, 1536, 64 }) },
     { CASE("add_gated", gated_args, gated, row_shapes, { 192, 1536, 64 }), .tol = 1,
       .size = gated_size },
     { CASE("gelu", in_place_args, gelu, flat_shapes, { 1 << 18 }), .tol = 1, .size = gelu_size },
-    /* The exponential is within 2 ulp; sum and quotient add to it, in both variants. */
+    /* Tolerance: in each variant, the exponential has an error of 2 ulp, and the sum and the
+     * quotient add errors. */
     { CASE("silu", one_to_one_args, silu, flat_shapes, { 1 << 18 }), .tol = 2 * 10 * E },
     { CASE("patchify", patch_args, patchify, patch_shapes, { 3, 16, 60, 104 }) },
     { CASE("unpatchify", patch_args, unpatchify, patch_shapes, { 3, 16, 60, 104 }) },

@@ -10,7 +10,8 @@
 
 enum { SRC, WEIGHTS, DST, N_ROLES };
 
-/* A product: threads share its primitive, and each has its own memory objects. */
+/* One matrix product. All threads use the same oneDNN primitive, and each thread has its own memory
+ * objects. */
 struct product {
     dnnl_memory_desc_t of[N_ROLES];
     dnnl_primitive_t p;
@@ -46,7 +47,8 @@ static enum kvr_status make(struct kvr_bf16_products *b, struct product *x)
 
     KVR_TRY(done(dnnl_matmul_desc_init(&desc, &x->of[SRC], &x->of[WEIGHTS], NULL, &x->of[DST]),
                  "a product"));
-    omp_set_num_threads(1); /* oneDNN reads it when a primitive is created */
+    omp_set_num_threads(
+        1); /* oneDNN uses the number of threads at the time when a primitive is created */
     st = done(kvr_dnnl_primitive_desc_create(&pd, &desc, NULL, b->engine, NULL), "a product");
     if (st == KVR_OK)
         st = done(kvr_dnnl_primitive_create(&x->p, pd), "a product");

@@ -113,7 +113,9 @@ enum kvr_status kvr_baselines_make(struct kvr_baselines *b, const struct kvr_con
         most = KVR_MAX_BASELINES;
     else if (others < FEWEST)
         return KVR_OK;
-    else /* at least one rolling window besides the two 8-bit baselines, and more in a sweep with many methods */
+    /* Adds at least one rolling window besides the two 8-bit baselines, and more if there are many
+     * methods. */
+    else
         most = others / SHARE > 3 ? others / SHARE : 3;
     for (int i = 0; eight_bits[i]; i++)
         if (!listed(c, eight_bits[i]))

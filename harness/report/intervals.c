@@ -155,9 +155,9 @@ static int by_ssim(const void *pa, const void *pb)
 }
 
 /* Marks methods that are not separable with the same letter. In order of falling SSIM, each method
- * is compared with the first method of every letter. It gets the letters of those that it is not
- * separable from. If there are none, it gets the next unused letter. Bonferroni's factor is the
- * number of all pairs, because any pair may be compared. */
+ * is compared with the first method of every letter. It gets the letters of all first methods from
+ * which it is not separable. If there are none, it gets the next unused letter. Bonferroni's factor
+ * is the number of all pairs, because any pair may be compared. */
 static enum kvr_status name_ties(const struct kvr_table *t, struct entry *e, int n,
                                  struct workspace *workspace)
 {

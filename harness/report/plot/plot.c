@@ -756,7 +756,7 @@ static enum kvr_status name_axis(struct kvr_plot_axis *a, char *label, size_t si
     return KVR_OK;
 }
 
-/* Replaces the axes of a figure by those that the style names, and builds the SQL statement. The
+/* Replaces the axes of a figure by the axes named in the style, and builds the SQL statement. The
  * caller frees *sql. */
 static enum kvr_status restyle(struct kvr_plot_spec *spec, char label[2][128], char *title,
                                size_t size, const struct kvr_plot_style *style, const char *db_path,

@@ -40,8 +40,8 @@ static double count_above(const double *a, size_t n_a, const double *b, size_t n
     return count;
 }
 
-/* Computes two shares of the 2^n signed sums of d: of those that are >= near, and of those that are
- * >= far. */
+/* Computes the share of the 2^n signed sums of d that is >= near (*at_least), and the share that is
+ * >= far (*beyond). */
 static enum kvr_status tail_shares(const double *d, int n, double near, double far,
                                    double *at_least, double *beyond)
 {
