@@ -262,10 +262,10 @@ static enum kvr_status error_of(struct kit *t, struct error *out)
     return KVR_OK;
 }
 
-/* Tolerances. BF16: the relative error of a value is at most 2^-8. That of a mean is as large if
- * all errors have the same sign; for KIVI_INT2 it is .0007. F32: the limit of 1e-4 is for sums over
- * up to 65520 keys of values of order 1. int8: with random keys, the relative error is .01 to .02
- * (attend_dot.h). A wrong scale leads to ten times that error. */
+/* Tolerances. BF16: the relative error of a value is at most 2^-8. The error of a mean is as large
+ * if all errors have the same sign; for KIVI_INT2 it is .0007. F32: sums over up to 65520 keys of
+ * values of order 1 have an error below 1e-4. int8: with random keys, the relative error is .01 to
+ * .02 (attend_dot.h). A wrong scale leads to ten times that error. */
 static enum kvr_status check(struct kit *t, const struct kvr_cache *cache, const struct subject *x,
                              struct kvr_bench_row *row)
 {

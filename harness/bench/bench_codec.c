@@ -91,8 +91,8 @@ static enum kvr_status kit_open(struct kit *k)
     return KVR_OK;
 }
 
-/* Writes the quantization step of each channel of one token to step [channels]. `step` has the
- * values of the previous token, and is written only if they differ. */
+/* Writes the quantization step of each channel of one token to step [channels]. If groups span
+ * several tokens, `step` is written only at the first token of a group. */
 static void steps_of(const struct kvr_coding_noise *s, size_t token, size_t channels, float *step)
 {
     const size_t group = (size_t)s->group;

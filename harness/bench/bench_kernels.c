@@ -138,8 +138,8 @@ static enum kvr_status one_round(struct trial *t, bool last)
     return KVR_OK;
 }
 
-/* Runs all rounds. In a round, the other kernel is the last runner, so its variant is the widest
- * one, which was selected before. */
+/* Runs all rounds. The other kernel is the last runner of a round. Its variant is the widest, which
+ * was selected for the runner before it. */
 static enum kvr_status take_turns(struct trial *t)
 {
     for (bool last = false; !last; t->n++) {
@@ -169,7 +169,8 @@ static enum kvr_status trial_open(struct trial *t, const struct kvr_kernel_case 
     t->has[MEMCPY] = true;
     t->has[COMPARED] = t->compared_to != NULL;
     t->has[LIBRARY] = t->library != NULL;
-    /* A memcpy reads and writes every byte, so it copies half the traffic of the kernel. */
+    /* A memcpy reads and writes every byte, so it copies half as many bytes as the kernel reads and
+     * writes. */
     t->copied = kvr_case_traffic(&t->kit) / 2;
     t->from = malloc(t->copied + 1);
     t->to = malloc(t->copied + 1);

@@ -82,7 +82,7 @@ static bool guards_hold(const struct kvr_case_arg *a)
 
 /* ---- fills ------------------------------------------------------------------------------ */
 
-/* Returns element i of an argument with the fill `fill`. x is a random number in [-2, 2), and `row`
+/* Returns element i of an argument with the fill `fill`. `x` is a random number in [-2, 2). `row`
  * is the number of elements per row. */
 static float hostile_value(enum kvr_case_fill fill, float x, size_t i, size_t row)
 {

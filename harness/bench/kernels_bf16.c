@@ -1,8 +1,9 @@
 /* kernels_bf16.c - attention's BF16 kernels (harness/cache/attend_bf16.h) as kernel cases.
  *
- * Portable C adds terms in the order of the AMX tile instructions, so packed values and finite
- * products of both are equal to the last bit (tests/cache/test_attend_bf16.c). The payloads of NaNs
- * may differ, so the test here has a tolerance for products: 2^-24 per term, for sums in any order.
+ * Portable C adds terms in the order of the AMX tile instructions. Packed values and finite
+ * products of both are therefore equal to the last bit (tests/cache/test_attend_bf16.c). The
+ * payloads of NaNs may differ, so the test here has a tolerance for products: 2^-24 per term, for
+ * sums in any order.
  */
 #include <math.h>
 
@@ -111,8 +112,8 @@ static double scores_size(const struct kvr_case_kit *k, const struct kvr_case_ar
            sum_of_sizes(bf16(k, 1) + at / n * (size_t)d, bf16(k, 2), d, (int)(at % n));
 }
 
-/* Shapes {m, n, d}: m queries, n tokens, d channels; n is a multiple of the step of the tile
- * instructions, and d of the panel width. */
+/* Shapes {m, n, d}: m queries, n tokens, d channels; n is a multiple of the tile instructions'
+ * step, and d of the panel width. */
 static const int values_shapes[][KVR_CASE_DIMS] = { { 1, 32, 16 },   { 16, 64, 48 },
                                                     { 17, 96, 16 },  { 33, 64, 80 },
                                                     { 48, 128, 64 }, { 64, 160, 128 } };

@@ -334,8 +334,7 @@ static void scores(const struct kvr_case_kit *k)
     kvr_dot_kernels()->scores(&q, 0, k->shape[2], at(k, 5), at(k, 6), at(k, 0), n, m, n);
 }
 
-/* Tolerance: the result is product + mean, so the magnitude of the product is at most that of the
- * result plus that of the mean. */
+/* Tolerance: the result is product + mean, so |product| <= |result| + |mean|. */
 static double scores_size(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t i)
 {
     const float *mean = at(k, 4);
@@ -380,8 +379,8 @@ static void add_values(const struct kvr_case_kit *k)
                                   k->shape[0], d);
 }
 
-/* Tolerance: the result is product + previous value, so the magnitude of the product is at most
- * that of the result plus that of the previous value. */
+/* Tolerance: the result is product + previous value, so |product| <= |result| + |previous value|.
+ */
 static double sum_size(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t i)
 {
     (void)k;

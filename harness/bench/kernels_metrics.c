@@ -108,8 +108,8 @@ static struct kvr_ssim_columns columns_of(const struct kvr_case_kit *k)
     return (struct kvr_ssim_columns){ at(k, 0), at(k, 1), at(k, 2), at(k, 3), at(k, 4) };
 }
 
-/* Arguments: column sums of x, y, x^2, y^2 and x y over seven rows of images a and b; then the rows
- * a and b [7, row]. */
+/* Arguments: sums of x, y, x^2, y^2 and x y in each column over seven rows of two images, and then
+ * the rows of both images [7, row]. */
 static enum kvr_status columns_args(struct kvr_case_kit *k, enum kvr_case_role role)
 {
     const size_t row = 3 * (size_t)k->shape[0];

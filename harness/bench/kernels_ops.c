@@ -235,8 +235,8 @@ static void gelu(const struct kvr_case_kit *k)
     kvr_ops_cpu()->gelu(NULL, k->shape[0], k->arg[0].p);
 }
 
-/* Tolerance of GELU, u / (1 + e^(-2z)) with z = sqrt(2/pi) (u + .044715 u^3): z has six roundings,
- * which the exponential amplifies to 6 |2z| e. The exponential and the quotient add their own
+/* Tolerance of GELU, u / (1 + e^(-2z)) with z = sqrt(2/pi) (u + .044715 u^3). The six roundings of
+ * z are amplified by the exponential to 6 |2z| e. The exponential and the quotient add their own
  * errors. The exponent is clamped at 87. */
 static double gelu_size(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t at)
 {

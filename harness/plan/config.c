@@ -146,7 +146,8 @@ static enum kvr_status read_traces(struct kvr_config *c, const struct kvr_yaml_n
         KVR_TRY(add_prompt(c, i));
     }
     c->suite->frames = kvr_trace_info(c->model[0].trace)
-                           ->n_frames; /* default only; each trace has its own number of frames */
+                           /* default value only, because each trace has its own number of frames */
+                           ->n_frames;
     return KVR_OK;
 }
 
@@ -660,7 +661,7 @@ static enum kvr_status read_text(const struct kvr_yaml_node *root, const char *k
     return n ? kvr_yaml_string(n, out) : KVR_OK;
 }
 
-/* "configs/demo.yaml" -> "demo". The name is stored in c->path's allocation, after the path. */
+/* "configs/demo.yaml" -> "demo". The name is stored in the memory of c->path, after the path. */
 static const char *name_of_file(struct kvr_config *c)
 {
     char *copy = c->path + strlen(c->path) + 1;

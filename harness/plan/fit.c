@@ -1,6 +1,6 @@
 /* fit.c - see fit.h. Searches for the value of an option that meets a bit budget. An integer option
- * with few values is searched completely, and one with many values at powers of two. Large ranges
- * and real numbers are bisected, and the bits at the two bounds give the direction. */
+ * is searched completely if it has few values, otherwise at powers of two. Large ranges and real
+ * numbers are bisected, and the bits at the two bounds give the direction. */
 #include "harness/plan/fit.h"
 
 #include <math.h>
@@ -226,7 +226,7 @@ enum kvr_status kvr_fit_solve(struct kvr_fit *out, const char *spec,
     s.budget = out->bits;
     KVR_TRY(find_option(&s, &o));
     search_option(&s, o);
-    if (s.st != KVR_OK) /* bits_of() has set the message */
+    if (s.st != KVR_OK) /* bits_of() has set the error message */
         return s.st;
     if (!s.best[0] && !s.tried)
         return kvr_fail(KVR_EUNSUPPORTED,

@@ -28,7 +28,8 @@ static void add_axis(void *ctx, const char *axis, const char *text)
 }
 
 /* Adds the hash of a file's content, so that a changed file leads to another cell key. For an
- * unreadable file, null is added. Its cell fails, and has another key once the file is readable. */
+ * unreadable file, null is added. The method's cell then fails, and has another key once the file
+ * is readable. */
 static void add_hash(json_t *o, const char *key, const char *path)
 {
     char hex[KVR_SHA256_HEX];

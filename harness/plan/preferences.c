@@ -1,4 +1,5 @@
-/* preferences.c - reads layers of preferences; a later layer replaces an earlier one. */
+/* preferences.c - reads preferences from several files and the environment. A later source replaces
+ * the values of an earlier source. */
 #include "harness/plan/preferences.h"
 
 #include <limits.h>

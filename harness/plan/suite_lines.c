@@ -62,7 +62,7 @@ static void write_lines(FILE *to, const struct kvr_suite_list *list,
     fputs("]}\n", to);
 }
 
-/* Writes a suite of placeholder prompts if the text file is missing, as many as the sweep needs. */
+/* Writes a suite of placeholder prompts for a missing text file, as many as the sweep needs. */
 static void write_places(FILE *to, const struct kvr_suite_list *list)
 {
     char id[KVR_LINE_ID], text[160];

@@ -25,9 +25,9 @@ bool kvr_point_encodes(const struct point *p)
            !c->random_weights;
 }
 
-/* Returns the FLOPs of one cell. They do not include the method, whose cost is small compared with
- * the network. A probe computes attention again in double precision, and teacher forcing needs a
- * second rollout. */
+/* Returns the FLOPs of one cell. The FLOPs of the method are not included, because they are few
+ * compared with those of the network. A probe computes attention again in double precision, and
+ * teacher forcing needs a second rollout. */
 static double cost_of(const struct point *p)
 {
     const struct kvr_model_config *c = p->facts->config;
@@ -63,8 +63,8 @@ static bool teaches(const struct point *p)
     return p->facts->config->is_lm && p->repeat == 0;
 }
 
-/* Returns whether the group already contains the last cell: a cell with the same key, or one of the
- * same method whose fitted value leads to the same bits. */
+/* Returns whether the last cell repeats another cell of the group. Both have the same key, or both
+ * are the same method with fitted values that lead to the same bits. */
 static bool there_already(const struct kvr_sweep *s, int first)
 {
     const struct kvr_cell *last = &s->cell[s->n_cells - 1];
@@ -156,8 +156,8 @@ static bool in_step(const struct kvr_sweep *s, const struct point *p)
     return true;
 }
 
-/* Sets the seed to that of the trace, and the number of frames and of sink frames to those of the
- * trace unless the sweep sets them. */
+/* Copies the seed from the trace. The numbers of frames and of sink frames are also copied, unless
+ * the sweep sets them. */
 static void settle_trace(const struct kvr_config *c, struct point *p)
 {
     const struct kvr_trace_info *i = kvr_trace_info(p->model->trace);
@@ -201,8 +201,8 @@ static void settle(const struct kvr_sweep *s, struct point *p)
 }
 
 /* Returns the number of BF16 draws (reruns with slightly perturbed noise) that are added if the
- * sweep does not set `jitter`. Draws measure the distance between two free rollouts. Runs without
- * frames, with teacher forcing or in timed sweeps need none. */
+ * sweep does not set `jitter`. Draws measure the distance between two free rollouts. Rollouts
+ * without frames, with teacher forcing or in timed sweeps need no draws. */
 static int control_draws(const struct kvr_config *c, const struct point *p)
 {
     enum { MOST = 4, SHARE = 4 };
@@ -222,8 +222,8 @@ static int control_draws(const struct kvr_config *c, const struct point *p)
 
 /* Adds the groups of one point for all repeats and draws. Probes are deterministic and are not
  * repeated. They take much longer than other rollouts, so a sweep may limit the number of probed
- * prompts. Repeats measure the variation of times, and draws that of fidelity, so no cell is both.
- */
+ * prompts. Repeats measure the variation of times, and draws (reruns with slightly perturbed noise)
+ * that of fidelity, so no cell is both. */
 static enum kvr_status over_repeats(struct kvr_sweep *s, struct point *p)
 {
     const struct kvr_config *c = s->config;

@@ -50,7 +50,7 @@ static enum kvr_status group_json(const struct point *p, const struct kvr_config
     /* Results of one GPU are not valid for another GPU, so its name is part of the key. */
     if (strcmp(c->set.device, "cuda") == 0)
         json_object_set_new(o, "device", json_string(c->device_is));
-    /* The path of the truth is not part of the key. */
+    /* The key contains the hash of the ground truth, not its path. */
     if (t)
         json_object_set_new(o, "truth",
                             json_pack("{s:s, s:i}", "sha256", t->sha256, "given", t->given));
@@ -80,8 +80,8 @@ static enum kvr_status add_plugins(json_t *spec, const struct kvr_scheme *scheme
     return KVR_OK;
 }
 
-/* Adds the method's part of a cell's spec. *former is the spec with all options that the config
- * gives, as earlier versions wrote it. NULL: all options are part of the key. */
+/* Adds the part of a cell's spec that describes the method. *former is the spec with all options
+ * that the config gives, as earlier versions wrote it. NULL: all options are part of the key. */
 static enum kvr_status add_method(json_t *j, struct kvr_key_options *key_options,
                                   const struct kvr_cell *cell, const struct kvr_scheme *scheme,
                                   json_t **former)

@@ -62,7 +62,7 @@ static enum kvr_status no_memory(void)
     return kvr_fail(KVR_ENOMEM, "yaml: out of memory");
 }
 
-/* In parentheses because tools/lint/analyzer.h defines a macro with this name. */
+/* The name is in parentheses, because tools/lint/analyzer.h defines a macro with the same name. */
 enum kvr_status(kvr_yaml_fail)(const struct kvr_yaml_node *n, const char *fmt, ...)
 {
     char text[768];

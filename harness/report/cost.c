@@ -173,8 +173,8 @@ static bool same(const struct kvr_table *t, int a, int b, int column)
     return strcmp(kvr_table_text(t, a, column), kvr_table_text(t, b, column)) == 0;
 }
 
-/* Returns the row with the median runtime among rows [from, to). If their number is even, it is the
- * faster of the two middle rows. */
+/* Returns the row with the median runtime among rows [from, to). If the number of rows is even, the
+ * result is the faster of the two middle rows. */
 static int middle(const struct kvr_table *t, int from, int to)
 {
     int n = 0;
@@ -185,7 +185,8 @@ static int middle(const struct kvr_table *t, int from, int to)
 }
 
 /* Returns the baseline's runtime in seconds at the settings of row `at`. NaN: there is none. If the
- * session of row `at` measured the baseline again, the mean of these times is used. */
+ * measurement session of row `at` ran the baseline again, the result is the mean of the times in
+ * this session. */
 static double baseline_of(const struct kvr_table *t, int at)
 {
     int from = at, to;

@@ -47,7 +47,7 @@ struct card {
     struct kvr_measured m;
     struct kvr_published peak, runtime;
     struct rollout *r; /* [n], the newest row of each name */
-    /* n: number of rollouts; newest: index of the session of the newest row */
+    /* n: number of rollouts; newest: index of the measurement session of the newest row */
     int n, newest;
 };
 
@@ -114,8 +114,8 @@ static int by_size(const void *a, const void *b)
     return strcmp(x->method, y->method) ? strcmp(x->method, y->method) : strcmp(y->path, x->path);
 }
 
-/* Returns the value of a row with the session, path and size of rollout `r`, but another method or
- * name suffix. NaN: there is no such row. */
+/* Returns the value of a row with the session, attention path and size of rollout `r`, and with the
+ * given method and name suffix. NaN: there is no such row. */
 static double same_session(const struct card *c, const struct rollout *r, const char *method,
                            const char *suffix)
 {

@@ -1,6 +1,6 @@
-/* distribution.c - compares each method with BF16 by metrics that do not compare with the BF16
- * video: metrics without reference, and metrics against the ground truth. By these metrics, a video
- * that differs from the BF16 video can be equally good. Each row of the table has the paired
+/* distribution.c - compares each method with BF16 by metrics whose reference is not the BF16 video.
+ * These are metrics without reference, and metrics against the ground truth. By these metrics, a
+ * video that differs from the BF16 video can be equally good. Each row of the table has the paired
  * difference from BF16, and the standard deviation over BF16's draws (reruns with slightly
  * perturbed noise). */
 #include <math.h>

@@ -33,7 +33,8 @@ static const struct kvr_column columns[] = {
     { .name = "runtime_hi" },
     { .name = "n", .head = "n ok", .digits = -1 },
     { .name = "settings", .digits = -1 },
-    { .name = "budget", .digits = -1 }, /* only in the table of equal bit budgets */
+    { .name = "budget",
+      .digits = -1 }, /* this column is only in the table of methods with equal bit budgets */
 };
 enum { N_COLUMNS = sizeof columns / sizeof columns[0], MAX_LETTERS = 26 };
 
@@ -51,8 +52,11 @@ struct workspace {
 
 /* Properties of a table that its notes mention. */
 struct about {
-    int most;      /* number of methods in the largest settings group */
-    bool extremes; /* some median is of fewer than 6 runtimes, too few for a 95 % interval */
+    int most; /* number of methods in the largest settings group */
+    bool
+        /* whether some method has fewer than 6 runtimes, too few for a 95 % interval of the median
+         */
+        extremes;
 };
 
 static int gather(const struct kvr_table *t, const struct entry *e, int column, double *x)
@@ -84,8 +88,8 @@ static double jitter(const struct kvr_table *t, const struct entry *e, int colum
     return kvr_nest_within(workspace->a, e->to - e->from);
 }
 
-/* Averages the repeats and draws of each seed, and writes one sample per seed to `s`. Returns the
- * number of samples. */
+/* Averages the cells of each seed (repeats, and reruns with slightly perturbed noise), and writes
+ * one sample per seed to `s`. Returns the number of samples. */
 static int seeds(const struct kvr_table *t, const struct entry *e, int column, struct kvr_sample *s)
 {
     cells(t, e, column, s);
@@ -154,8 +158,8 @@ static int by_ssim(const void *pa, const void *pb)
     return a->from - b->from;
 }
 
-/* Marks methods that are not separable with the same letter. In order of falling SSIM, each method
- * is compared with the first method of every letter. It gets the letters of all first methods from
+/* Gives the same letter to methods that are not separable. In order of falling SSIM, each method is
+ * compared with the first method of every letter. It gets the letters of all first methods from
  * which it is not separable. If there are none, it gets the next unused letter. Bonferroni's factor
  * is the number of all pairs, because any pair may be compared. */
 static enum kvr_status name_ties(const struct kvr_table *t, struct entry *e, int n,
@@ -183,7 +187,8 @@ static enum kvr_status name_ties(const struct kvr_table *t, struct entry *e, int
     return KVR_OK;
 }
 
-/* Column of the bits per element. It replaces the compression in the table of equal bit budgets. */
+/* Column of the bits per element. It replaces the compression in the table of methods with equal
+ * bit budgets. */
 static const struct kvr_column bits_column = {
     .name = "bits", .better = -1, .unit = "(b)", .digits = 2
 };

@@ -240,7 +240,7 @@ static enum kvr_status add_run(struct kvr_table *out, const struct kvr_prefill *
 }
 
 /* Adds the rows of runs [from, to), which have the same settings, chunk length and prefix length.
- * The comparisons are Holm-adjusted over these runs. */
+ * The p-values are Holm-adjusted over these runs. */
 static enum kvr_status add_place(struct kvr_table *out, const struct kvr_prefill *p, int from,
                                  int to)
 {

@@ -33,7 +33,7 @@ static const struct kvr_column columns[] = {
 };
 enum { N_COLUMNS = sizeof columns / sizeof columns[0] };
 
-/* One method at one setting: its comparison between the two databases. */
+/* Comparison of one method at one setting between the two databases. */
 struct line {
     int from, to; /* the method's rows [from, to) in the newer database */
     /* number of cells in both databases; number of these whose frames are equal */

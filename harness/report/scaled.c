@@ -92,7 +92,8 @@ static void say_missing(const struct kvr_table *t, const struct group *g, char *
         snprintf(out, n, "time does not grow with layers");
 }
 
-/* Adds the row of a group. `bf16` is the baseline's extrapolated time in seconds, or NaN. */
+/* Adds the row of a group (one method at one setting). `bf16` is the baseline's extrapolated time
+ * in seconds, or NaN. */
 static enum kvr_status add_row(struct kvr_table *out, const struct kvr_table *t,
                                const struct group *g, double bf16)
 {

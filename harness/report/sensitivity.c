@@ -1,5 +1,6 @@
-/* sensitivity.c - tests whether verdicts between methods also hold for a subset of the seeds or
- * prompts, with teacher forcing, or for the methods' other variants (NAME or NAME@study). */
+/* sensitivity.c - tests whether verdicts between methods also hold under other conditions. These
+ * are a subset of the seeds or prompts, teacher forcing, and the methods' other variants (NAME or
+ * NAME@study). */
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
@@ -72,8 +73,8 @@ static int samples(const struct work *w, const struct method *m, const struct va
     return kvr_nest(s, n, KVR_PER_SEED);
 }
 
-/* Tests the difference between methods a and b on the cells of variant `v`, paired by seed. c->n is
- * 0 if the methods have no common samples. */
+/* Tests the difference between methods a and b on the cells of variant `v`, paired by seed. If the
+ * methods have no common samples, c->n is 0. */
 static enum kvr_status compare(struct work *w, const struct method *a, const struct method *b,
                                const struct variant *v, struct kvr_comparison *c)
 {

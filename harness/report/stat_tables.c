@@ -102,7 +102,8 @@ static bool is_score(const char *name)
 }
 
 /* Returns whether the metric compares a rollout with the BF16 rollout. The BF16 rollout equals
- * itself, so for BF16 only the draws have a meaningful value. */
+ * itself, so for BF16 only its draws (reruns with slightly perturbed noise) have a meaningful
+ * value. */
 static bool is_distance(const char *name)
 {
     const struct kvr_metric *m = metric_of(name);
@@ -215,9 +216,11 @@ struct method {
     double holm;   /* c.p, Holm-adjusted over all methods of the table */
     double p_next; /* probability that the method is better than the next row of the table */
     int group;
-    /* standard deviation over repeats and draws of the same prompt and seed; NaN: there are none */
+    /* standard deviation over repeats and reruns of the same prompt and seed; NaN: there are none
+     */
     double jitter;
-    struct kvr_comparison chaos; /* comparison with the BF16 draws */
+    struct kvr_comparison
+        chaos; /* comparison with the BF16 draws (reruns with slightly perturbed noise) */
     double chaos_holm;
 };
 
@@ -230,11 +233,12 @@ struct race {
     double *x;                /* buffer for values */
     double threshold; /* natural logarithm of the e-value that a verdict requires (sequence.h) */
     bool distance;    /* whether the metric compares with the BF16 rollout */
-    bool control;     /* whether BF16 has draws */
+    bool control;     /* whether BF16 has draws (reruns with slightly perturbed noise) */
 };
 
-/* Splits rows by method. If the metric compares with the BF16 rollout and BF16 has draws, only the
- * draws count as BF16's cells. The mean metric of the draws is the chaos floor. */
+/* Splits rows by method. If the metric compares with the BF16 rollout, only draws (reruns with
+ * slightly perturbed noise) count as BF16's cells, if there are any. Their mean metric is the chaos
+ * floor. */
 static void find_methods(struct race *r, const struct kvr_table *t)
 {
     bool is_control;
@@ -372,8 +376,9 @@ static const char *verdict_of(const struct race *r, const struct method *m, char
     return buf;
 }
 
-/* Holm-adjusts the p-values of all methods except `base`. They are the p-values of the comparisons
- * with the BF16 draws (`chaos`), or with method `against`. */
+/* Holm-adjusts the p-values of all methods except `base`. With `chaos`, they are those of the
+ * comparisons with the BF16 draws (reruns with slightly perturbed noise), otherwise with method
+ * `against`. */
 static enum kvr_status adjust(struct race *r, const struct method *base, bool chaos)
 {
     double *p = calloc(2 * (size_t)r->n + 1, sizeof *p);
@@ -402,9 +407,10 @@ static enum kvr_status compare_with_floor(struct race *r)
     return r->control ? adjust(r, floor, true) : KVR_OK;
 }
 
-/* Returns "yes" if the method differs significantly from the BF16 draws, otherwise "no" or the
- * number of missing pairs. If the metric compares with the BF16 rollout, only a worse value than
- * that of the draws counts. */
+/* Returns "yes" if the method differs significantly from the BF16 draws (reruns with slightly
+ * perturbed noise). Otherwise it returns "no", or the number of prompts that the test still needs.
+ * If the metric compares with the BF16 rollout, only a worse value than that of the draws counts.
+ */
 static const char *beyond_chaos(const struct race *r, const struct method *m, char *buf,
                                 size_t size)
 {

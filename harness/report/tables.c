@@ -155,8 +155,8 @@ static const char *const settings[] = { "model", "suite", "machine", "settings",
 #undef SETTING
                                         NULL };
 
-/* Columns that are dropped if no row has a value, such as draws, data-dependent bytes, frames per
- * second and GPU memory. */
+/* Columns that are dropped if no row has a value, such as the spread of BF16 reruns, data-dependent
+ * bytes, frames per second and GPU memory. */
 static const char *const drawn[] = { "psnr_floor",
                                      "psnr_jitter",
                                      "ssim_floor",

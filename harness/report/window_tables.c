@@ -106,7 +106,9 @@ struct window_row {
     int n;
     double floor;
     struct kvr_comparison
-        c; /* comparison with the BF16 draws in the same window; c.n = 0: there are no draws */
+        /* comparison with the BF16 draws (reruns with slightly perturbed noise) in the same window;
+         * c.n = 0: there are no draws */
+        c;
     double holm;
 };
 
@@ -123,9 +125,10 @@ static int window_samples(const struct reading *r, int from, int to, bool contro
     return kvr_nest(s, n, KVR_PER_SEED);
 }
 
-/* Computes a row's mean, its chaos floor, and its comparison with the BF16 draws. `floor` is BF16's
- * row of the same window, which precedes the rows of other methods. The BF16 rollout equals itself,
- * so for a metric that compares with it, BF16's row has the mean of the draws. */
+/* Computes a row's mean, and its comparison with the BF16 draws (reruns with slightly perturbed
+ * noise), whose mean is the chaos floor. `floor` is BF16's row of the same window, which precedes
+ * the rows of other methods. If the metric compares with the BF16 rollout, BF16's row has the mean
+ * of the draws, because the BF16 rollout equals itself. */
 static enum kvr_status fill_window_row(struct reading *r, struct window_row *w,
                                        const struct window_row *floor)
 {
@@ -166,8 +169,7 @@ static const char *verdict_text(const struct reading *r, const struct window_row
                                                                                       : "no";
 }
 
-/* Holm-adjusts the p-values of the comparisons with the BF16 draws, over the methods of one window.
- */
+/* Holm-adjusts the p-values of the comparisons with BF16 reruns, over the methods of one window. */
 static enum kvr_status adjust_window(struct window_row *w, int n, int *compared)
 {
     double *p = calloc(2 * (size_t)n + 1, sizeof *p);

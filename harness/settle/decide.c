@@ -116,7 +116,7 @@ static enum kvr_status find_methods(struct decide *d)
     return kvr_decide_path(d->sum->run.out_dir, d->name, d->sum->ledger, sizeof d->sum->ledger);
 }
 
-/* --- the generated ledger --------------------------------------------------------------- */
+/* --- ledger with one claim per pair of methods ------------------------------------------ */
 
 enum kvr_status kvr_decide_path(const char *out_dir, const char *name, char *path, size_t size)
 {
@@ -183,7 +183,7 @@ static enum kvr_status write_ledger(const struct decide *d)
                                   : kvr_fail(KVR_EIO, "decide: cannot write %s", d->sum->ledger);
 }
 
-/* --- choice of the next look ------------------------------------------------------------ */
+/* --- number of prompts of the next interim analysis ------------------------------------- */
 
 static enum kvr_status judge(struct decide *d)
 {
@@ -280,10 +280,12 @@ static enum kvr_status look(struct decide *d)
     s->looks++;
     s->stopped = s->run.interrupted || s->run.limited > 0;
     s->run.limited += s->run.later;
-    /* Ends the loop if the look gave no new result, because failed cells are not run again. */
+    /* Ends the interim analyses if this one measured no new cell, because failed cells are not run
+     * again. */
     if (!d->done && s->run.ok == 0 && s->run.scored == 0 && !s->stopped)
         d->done = true;
-    /* The totals include earlier looks, whose cells this look counted as skipped. */
+    /* The totals include the cells of earlier interim analyses, which kvr_run() counted as skipped.
+     */
     s->run.ok += ok;
     s->run.failed += failed;
     s->run.skipped -= ok + failed;

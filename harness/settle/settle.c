@@ -19,10 +19,12 @@ KVR_STATEMENT(settle_prompts);
 
 enum { SUITES = 8, METHODS = 128, TOGETHER = 8, PLANS = 4 };
 
-/* One entry of the ledger's key `settle`: how the claims about one model are measured. */
+/* One entry of the key `settle` in the ledger (YAML file of claims). It configures how the claims
+ * about one model are measured. */
 struct plan {
     const char *model;
-    /* number of suites; number of prompts that every suite has before its first held-out prompt */
+    /* number of suites; minimum over the suites of the number of prompts before the first held-out
+     * prompt (with a word that the model was not trained on) */
     int n_suites, most;
     char file[SUITES][PATH_MAX]; /* path of each suite's file */
     char suite[SUITES][80];      /* name of each suite in the database */
@@ -39,7 +41,7 @@ struct settle {
     int n_plans;
     struct kvr_table *measured; /* rows of settle_prompts.sql; NULL: no database */
     int64_t begun_ns;
-    /* [n_stuck], owned ids of the claims whose last round gave no new result */
+    /* [n_stuck], owned ids of the claims whose last round measured no new cell */
     const char **stuck;
     int n_stuck;
 };
@@ -53,10 +55,10 @@ struct round {
     int prompts, n_methods, n_claims;
     const char *method[METHODS];
     struct kvr_claim *claim[TOGETHER];
-    char name[METHODS][96]; /* storage for generated method names */
+    char name[METHODS][96]; /* storage for the names of the methods' other variants */
 };
 
-/* --- the ledger's plan ------------------------------------------------------------------ */
+/* --- key `settle` of the ledger --------------------------------------------------------- */
 
 /* Reads the path and the name of a suite, and counts its prompts before the first held-out prompt.
  */
@@ -87,7 +89,7 @@ static enum kvr_status int_of(const struct kvr_yaml_node *map, const char *key, 
     return n ? kvr_yaml_int(n, 0, 100000, out) : KVR_OK;
 }
 
-/* Checks that an entry is absent, or that it is a list or map (`kind`) of scalars. */
+/* Checks that node `n` is NULL, or that it is a list or map (`kind`) whose values are scalars. */
 static enum kvr_status check_texts(const struct kvr_yaml_node *n, enum kvr_yaml_kind kind,
                                    const char *need)
 {
@@ -132,8 +134,8 @@ static enum kvr_status read_plan(struct plan *p, const struct kvr_yaml_node *n, 
     return KVR_OK;
 }
 
-/* Reads the ledger's key `settle`, which is one map or a list of maps, one per model. The first map
- * also applies to claims that name no model. */
+/* Reads the key `settle` of the ledger (YAML file of claims), which is one map or a list of maps,
+ * one per model. The first map also applies to claims that name no model. */
 static enum kvr_status read_plans(struct settle *s)
 {
     const struct kvr_yaml_node *n = s->l.settle;
@@ -150,7 +152,7 @@ static enum kvr_status read_plans(struct settle *s)
     return KVR_OK;
 }
 
-/* Returns the plan of the claim's model. NULL: the ledger has no plan for this model. */
+/* Returns the entry of the key `settle` for the claim's model. NULL: there is no entry. */
 static const struct plan *plan_of(const struct settle *s, const struct kvr_claim *c)
 {
     for (int i = 0; i < s->n_plans; i++)
@@ -159,7 +161,7 @@ static const struct plan *plan_of(const struct settle *s, const struct kvr_claim
     return NULL;
 }
 
-/* --- state of a claim ------------------------------------------------------------------- */
+/* --- measured prompts and verdict of a claim -------------------------------------------- */
 
 static bool in_suite(const struct plan *p, int i, const char *prefix)
 {
@@ -233,8 +235,8 @@ int kvr_settle_next(double n_needed, int n, int now, int n_suites, int most)
     return whole > now ? whole : now;
 }
 
-/* Returns whether more prompts can decide the claim: it has no verdict yet, it compares no
- * runtimes, and the ledger has a plan and suites for its model. */
+/* Returns whether more prompts can decide the claim. The claim must have no verdict yet and must
+ * not compare runtimes. The ledger must configure a sweep for its model. */
 static bool is_open(const struct settle *s, const struct kvr_claim *c)
 {
     if (c->hidden || c->verdict != KVR_CLAIM_OPEN || c->relation > KVR_CLAIM_SQL || !c->needs[0] ||
@@ -247,7 +249,7 @@ static bool is_open(const struct settle *s, const struct kvr_claim *c)
     return true;
 }
 
-/* --- choice of a round ------------------------------------------------------------------ */
+/* --- claims of the next round ----------------------------------------------------------- */
 
 static bool has_method(const struct round *r, const char *name)
 {
@@ -324,7 +326,7 @@ static enum kvr_status choose_round(struct settle *s, struct round *r)
     return KVR_OK;
 }
 
-/* --- a round's sweep -------------------------------------------------------------------- */
+/* --- sweep file of a round -------------------------------------------------------------- */
 
 /* Writes BEFORE'text'AFTER. */
 static void put_quoted(FILE *f, const char *before, const char *text, const char *after)
@@ -335,8 +337,8 @@ static void put_quoted(FILE *f, const char *before, const char *text, const char
     fprintf(f, "'%s", after);
 }
 
-/* Writes a scalar. It is quoted if the ledger quotes it or if it has special characters of YAML;
- * numbers and ranges stay unquoted. */
+/* Writes a scalar. It is quoted if the ledger quotes it, or if it contains special characters of
+ * YAML. Numbers and ranges remain unquoted. */
 static void put_scalar(FILE *f, const struct kvr_yaml_node *n, const char *after)
 {
     if (n->quoted || strpbrk(n->text, ",[]{}:#&*!|>'\"%@`"))
@@ -366,7 +368,8 @@ static bool is_wanted(const struct settle *s, const struct plan *p, const char *
 {
     const struct kvr_yaml_node *more = p->metrics;
 
-    if (strcmp(metric, "psnr") == 0) /* needed to find prompts with two possible videos */
+    /* PSNR is needed to find prompts whose BF16 rollout can end in two different videos. */
+    if (strcmp(metric, "psnr") == 0)
         return true;
     for (int i = 0; more && i < kvr_yaml_count(more); i++)
         if (strcmp(kvr_yaml_at(more, i)->text, metric) == 0)
@@ -377,8 +380,8 @@ static bool is_wanted(const struct settle *s, const struct plan *p, const char *
     return false;
 }
 
-/* Writes PSNR, the metrics that the plan lists, and the metrics of all its claims. Every round
- * lists the same metrics, so that later rounds can use the cells of earlier rounds. */
+/* Writes PSNR, the metrics that plan `p` lists, and the metrics of all claims about its model.
+ * Every round lists the same metrics, so that later rounds can use the cells of earlier rounds. */
 static void put_metrics(FILE *f, const struct settle *s, const struct plan *p)
 {
     const char *between = "";
@@ -513,8 +516,8 @@ static enum kvr_status judge(struct settle *s)
     return read_plans(s);
 }
 
-/* Runs the methods of all tested claims with teacher forcing, or without it their other variants
- * (NAME or NAME@study). */
+/* With `teacher`, runs the methods of all tested claims with teacher forcing. Otherwise, it runs
+ * the methods' other variants (NAME or NAME@study). */
 static enum kvr_status run_elsewhere(struct settle *s, bool teacher)
 {
     static struct round r;

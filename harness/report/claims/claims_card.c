@@ -7,7 +7,7 @@
  * The first form tests the ratio of two rows of one session, which have the same GPU, build and
  * day. The figure is the geometric mean over sessions. Sessions that ran their commit with local
  * changes are ignored. On an H100, repeats of one rollout within a session took from 5.80 to 6.09
- * s. A time therefore has an error of up to 5 % and a ratio of up to 10 %, so the range of the
+ * s. A time therefore has an error of up to 5 %, and a ratio of up to 10 %. The range of the
  * observed ratios is widened by 10 %. The second form tests the value of one row, on GPUs whose
  * name contains `on`. */
 #include <glob.h>

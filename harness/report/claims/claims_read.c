@@ -1,4 +1,4 @@
-/* claims_read.c - reads a ledger's YAML. */
+/* claims_read.c - reads a ledger (YAML file of claims). */
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -39,7 +39,7 @@ static enum kvr_status text_of(const struct kvr_yaml_node *map, const char *key,
 
 /* --- margins and methods ---------------------------------------------------------------- */
 
-/* Equivalence margins of metrics for which the ledger has none. */
+/* Equivalence margins of metrics for which the ledger (YAML file of claims) has none. */
 static const struct {
     const char *metric;
     double margin;

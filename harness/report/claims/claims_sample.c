@@ -73,8 +73,8 @@ static int add_pair(struct pair *pair, int n, const struct kvr_claim_value *of,
  * NAME@study), another forcing, metric or model. */
 struct variant {
     const char *of, *than, *forcing, *metric, *model;
-    /* -1: higher is better for one of this metric and the claim's metric, and lower for the other;
-     * 1: otherwise */
+    /* 1: `metric` and the claim's metric improve in the same direction; -1: in opposite directions
+     */
     double sign;
 };
 
@@ -204,7 +204,7 @@ enum kvr_status kvr_claim_sample(struct kvr_claim *c, struct kvr_claim_values **
     return KVR_OK;
 }
 
-/* --- other readings, forcings and models ------------------------------------------------ */
+/* --- other variants, forcings and models ------------------------------------------------ */
 
 static const char study[] = "@study";
 

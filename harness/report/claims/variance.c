@@ -79,9 +79,9 @@ double kvr_saved_by_control(const double *x, const double *y, int n)
 /* Values of one claim, one per prompt [n]. */
 struct samples {
     int n;
-    /* a, b, d: metric of the claim's two methods, and their difference; teacher: the difference
-     * with teacher forcing; floor: chaos floor of the prompt; lowest: lowest PSNR in dB of the
-     * prompt's BF16 draws */
+    /* a, b, d [n]: metric of the claim's two methods, and their difference b - a. teacher [n]: the
+     * difference with teacher forcing. floor [n]: the prompt's chaos floor. lowest [n]: lowest PSNR
+     * in dB of the prompt's BF16 draws (reruns with slightly perturbed noise). */
     double *a, *b, *d, *teacher, *floor, *lowest;
     int *motion, *colour;
 };

@@ -281,7 +281,8 @@ static enum kvr_status rank_class(struct row **row, int n, int direction)
     return st;
 }
 
-/* Orders ranked methods by class, rank and mean, and unranked methods after them. */
+/* Sorts ranked methods by class (bits per element, rounded up), then rank, then mean. Unranked
+ * methods are last. */
 static int compare_rows(const void *x, const void *y)
 {
     const struct row *a = *(struct row *const *)x, *b = *(struct row *const *)y;

@@ -98,7 +98,8 @@ static enum kvr_status look_in_sessions_out(struct search *s, const char *db_pat
     const enum kvr_status st = kvr_table_query(&t, db_path, kvr_statement_page_outs, NULL);
 
     if (st != KVR_OK)
-        return st == KVR_ENOMEM ? st : KVR_OK; /* old databases lack the column */
+        return st == KVR_ENOMEM ? st
+                                : KVR_OK; /* databases of earlier versions lack a queried column */
     for (int r = 0; r < t->n_rows && s->st == KVR_OK && !s->found; r++) {
         char *option = NULL, *near;
         const char *dir;
@@ -232,10 +233,10 @@ struct videos {
     const char *db_path, *out_dir;
     const struct kvr_html_options *o;
     struct kvr_table *rows; /* rows of page_videos.sql */
-    char *media;            /* folder that contains their paths; NULL: not found */
+    char *media;            /* folder that contains the video files; NULL: not found */
     int64_t budget;         /* remaining bytes for embedded videos */
     struct kvr_html_result *result;
-    /* outputs: the shown videos, and the reasons why other videos are omitted */
+    /* output streams: the shown videos, and the reasons why other videos are omitted */
     FILE *to, *why;
 };
 
@@ -361,7 +362,7 @@ static enum kvr_status put_video(struct videos *v, int row)
 static enum kvr_status find_videos(struct videos *v)
 {
     KVR_TRY(kvr_table_query(&v->rows, v->db_path, kvr_statement_page_videos, NULL));
-    /* Tries the next file, because some files may be missing. */
+    /* Searches with one file after the other, because some files may be missing. */
     for (int r = 0; r < v->rows->n_rows && !v->media; r++)
         KVR_TRY(kvr_html_media(&v->media, v->db_path, v->o->media_dir,
                                kvr_table_text(v->rows, r, PATH)));
@@ -451,7 +452,8 @@ static enum kvr_status put_page(struct videos *v, const char *title, FILE *to)
     return st;
 }
 
-/* Title of the page: the given one, else the names of the sweeps, else the database's file name. */
+/* Returns the page's title in *out: the title that the options give, otherwise the names of the
+ * sweeps, otherwise the file name of the database. */
 static enum kvr_status name_page(const struct videos *v, char **out)
 {
     struct kvr_table *t;

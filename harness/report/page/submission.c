@@ -35,7 +35,7 @@ static enum kvr_status no_memory(void)
     return kvr_fail(KVR_ENOMEM, "submission: out of memory");
 }
 
-/* --- a folder for the database --------------------------------------------------------------- */
+/* --- temporary folder for the database ------------------------------------------------------- */
 
 static enum kvr_status open_folder(struct kvr_submission *s)
 {
@@ -325,7 +325,7 @@ static enum kvr_status find_sweep(const char *db, const char *want, char id[64],
     return st;
 }
 
-/* Copies the database and omits all other sweeps. */
+/* Copies the database without the other sweeps. */
 static enum kvr_status copy_sweep(const char *db, const char *to, const char *id, int n_sweeps)
 {
     struct kvr_check_result r;

@@ -74,8 +74,8 @@ static double pool(const double *x, int n, enum kvr_gather how)
     return kvr_mean(x, n);
 }
 
-/* Averages a column over the cells of each of a contender's seeds, and writes one sample per seed
- * to s [rows]. Returns the number of samples. */
+/* Averages a column over the cells of each seed of a contender, and writes one sample per seed to s
+ * [rows]. Returns the number of samples. */
 static int read_seeds(const struct kvr_race *r, const struct kvr_contender *c, int column,
                       struct kvr_sample *s)
 {
@@ -211,7 +211,7 @@ static enum kvr_status contenders_of_paper(struct kvr_race *r)
     return KVR_OK;
 }
 
-/* Drops objectives that no contender has a value for, and records their names. */
+/* Drops objectives for which no contender has a value, and records their names. */
 static enum kvr_status drop_empty(struct kvr_race *r)
 {
     for (int k = 0; k < r->n_objectives; k++) {
@@ -240,8 +240,9 @@ static enum kvr_status drop_empty(struct kvr_race *r)
     return KVR_OK;
 }
 
-/* Sets the default margins of objectives that are means over prompts to the effect of chaos, that
- * is, to the difference that BF16's draws (reruns with slightly perturbed noise) alone cause. */
+/* Sets the default margin of each objective that is a mean over prompts. The margin is the effect
+ * of chaos, that is, the difference that BF16's draws (reruns with slightly perturbed noise) alone
+ * cause. */
 static enum kvr_status chaos_margins(struct kvr_race *r)
 {
     for (int k = 0; !r->o->published && !r->o->exact && k < r->n_objectives; k++) {

@@ -120,8 +120,8 @@ static void name_one(struct kvr_race *r)
         }
 }
 
-/* Fills the means [M, K] and the values per prompt [M, K, P] of the methods in `f`, negated for
- * objectives whose lower values are better. who [M] are the indices of the methods' contenders. */
+/* Fills the means [M, K] and the values per prompt [M, K, P] of the methods in `f`. Objectives
+ * whose lower values are better are negated. who [M] has the index of each method's contender. */
 static void fill(const struct kvr_race *r, const struct kvr_front *f, const int *who, double *value,
                  double *by_prompt, struct kvr_sample *scratch)
 {
@@ -144,8 +144,8 @@ static void fill(const struct kvr_race *r, const struct kvr_front *f, const int 
         }
 }
 
-/* Computes front membership (kvr_front_membership()) for the contenders with the settings of
- * contender `first` that have a value in every objective. */
+/* Computes front membership (kvr_front_membership()) for the contenders that have the settings of
+ * contender `first` and a value in every objective. */
 static enum kvr_status membership(struct kvr_race *r, int first)
 {
     const size_t n = (size_t)r->n * (size_t)r->n_objectives;

@@ -56,7 +56,8 @@ static void explain_dominated(const struct kvr_race *r, const struct kvr_contend
         snprintf(why + n, size - n, "; and by %d more", b->n_by - 1);
 }
 
-/* Names a method that may dominate b, and the number of prompts that are missing for a test. */
+/* Writes the name of a method that may dominate contender b, and the number of prompts that the
+ * test still needs. */
 static enum kvr_status explain_undecided(const struct kvr_race *r, const struct kvr_contender *b,
                                          char *why, size_t size)
 {

@@ -163,9 +163,9 @@ static enum kvr_status name_spread(struct kvr_curves_figure *f, int take)
     return KVR_OK;
 }
 
-/* Selects the curves to label. All are labelled if there are few. Otherwise they are methods on the
- * front of SSIM and compression, or undecided, evenly spaced from best to worst. Without a front,
- * they are spread over all curves. */
+/* Selects the curves to label. All are labelled if there are few. Otherwise, methods on the Pareto
+ * front of SSIM and compression are selected, evenly spaced from best to worst. If there is no
+ * front, the selection is spread over all curves. */
 static enum kvr_status choose(struct kvr_curves_figure *f, const struct kvr_table *front)
 {
     const int most = f->spec->key ? IN_KEY_AT_MOST : NAMED_AT_MOST;
@@ -305,7 +305,7 @@ static enum kvr_status draw_groups(const struct kvr_curves_spec *spec, const str
     return st;
 }
 
-/* Sets *out to the front, or to NULL if there is none, for example because the cells are of
+/* Sets *out to the Pareto front, or to NULL if there is none, for example because the cells are of
  * language models. */
 static enum kvr_status find_front(struct kvr_table **out, const struct kvr_pareto_options *o)
 {

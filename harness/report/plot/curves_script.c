@@ -106,8 +106,8 @@ static void lay_out(const struct kvr_curves_figure *f, struct layout *at)
         at->top + (at->n_title ? (0.9 + 1.35 * at->n_title) * at->title * px_per_pt : 0.8 * at->em);
 }
 
-/* Allocation tags of the stacked memory, from the bottom: the column with a tag's bytes at each
- * pass, and the column with its bytes at the peak. */
+/* Allocation tags of the stacked memory, from the bottom. `column` has a tag's memory at each pass,
+ * and `at_peak` its memory at the peak. */
 static const struct {
     const char *column, *at_peak, *name;
 } stack[] = { { "kv", "at_kv", "KV" },
@@ -297,7 +297,8 @@ static void put_name(const struct kvr_curves_figure *f, const struct layout *at,
                      double y, FILE *to)
 {
     const struct kvr_curve *c = &f->curve[i];
-    /* Printed lines are thick with long dashes; the sample is long enough to show the pattern. */
+    /* Printed lines are thick and have long dashes. The sample is long enough to show the dash
+     * pattern. */
     const double line = (at->narrow ? 4.6 : 2.2) * at->label * px_per_pt;
     char name[KVR_FIG_LINE_MAX];
 
@@ -313,8 +314,8 @@ static void put_name(const struct kvr_curves_figure *f, const struct layout *at,
             dash_of(f, i), colour(c));
 }
 
-/* Writes the names of the labelled curves at the curves' right ends, at least one line of text
- * apart. In a figure with a legend and in a narrow picture, the names are a list. */
+/* Writes the names of the labelled curves at the right ends of the curves, at least one line of
+ * text apart. In a figure with a legend and in a narrow picture, the names are a list. */
 static bool put_names(const struct kvr_curves_figure *f, const struct layout *at,
                       const struct kvr_fig_axis *a, FILE *to)
 {

@@ -185,7 +185,7 @@ static enum kvr_status add_point(struct kvr_figure *f, int row)
     p->baseline = kvr_table_number(t, row, kvr_table_find(t, "is_baseline")) == 1.0;
     p->family = family_index(f, kvr_table_text(t, row, kvr_table_find(t, "family")));
     p->shape = shape_of(kvr_table_number(t, row, kvr_table_find(t, "bits")));
-    /* Labels a method with its front membership (share of resamples in which it is on the front)
+    /* The label includes the share of bootstrap resamples in which the method is on the front,
      * unless that is close to 0 or 1. */
     if (chance > 0.05 && chance < 0.95)
         snprintf(sure, sizeof sure, ", P(front) %.2f", chance);
@@ -198,7 +198,7 @@ static enum kvr_status add_point(struct kvr_figure *f, int row)
     return KVR_OK;
 }
 
-/* Sorts points by x, then y. Points without a value on both axes are last. */
+/* Sorts points by x, then y. Points that lack a value on one of the axes are last. */
 static int by_place(const void *pa, const void *pb)
 {
     const struct kvr_fig_point *a = pa, *b = pb;
@@ -220,8 +220,8 @@ static bool off_line(const struct kvr_fig_point *p)
 }
 
 /* Selects the points with interval bars. If there are many points, bars would hide them, so only
- * the corners of the front have bars. If both axes show the same metric, these are the points with
- * unequal x and y. */
+ * the corners of the front have bars. If both axes show the same metric, only points with unequal x
+ * and y have bars. */
 static void choose_bars(struct kvr_figure *f)
 {
     const int at_most = 30;
@@ -420,8 +420,8 @@ static enum kvr_status place_named(struct kvr_figure *f, int n_drawn, int n_name
 
 enum { TEXT_ROWS = 3, TEXT_COLUMNS = 64 };
 
-/* Makes labels avoid the text at the chaos floor: appends points on the text to px and py after the
- * first `n`. Returns the new number of points. */
+/* Makes labels avoid the text at the line of the chaos floor. For this purpose, it appends points
+ * on the text to px and py after the first `n`. Returns the new number of points. */
 static int add_floor_text(const struct kvr_figure *f, int n, double *px, double *py)
 {
     const double line = f->at.label * px_per_pt, graph = f->at.right - f->at.left;
@@ -461,8 +461,8 @@ static int add_bars(const struct kvr_figure *f, const struct kvr_fig_point *p, d
     return n;
 }
 
-/* Computes what the label placement has to know about n_drawn points: the labels' widths, the
- * points in pixels (`px`, `py`), the interval bars, and the lines of the front. */
+/* Computes the input of the label placement for n_drawn points. It consists of the labels' widths,
+ * the points in pixels (`px`, `py`), the interval bars, and the lines of the front. */
 static void put_marks(struct kvr_figure *f, int n_drawn, double *px, double *py,
                       struct kvr_line *lines, struct kvr_line *bars, struct kvr_label_field *field)
 {

@@ -80,8 +80,8 @@ static int point_type(const struct kvr_fig_point *p)
     return p->study && type > 3 ? type - 1 : type;
 }
 
-/* Writes the data file. Columns of numbers precede columns of text, so that a # at the start of a
- * line or a quote in a text cannot damage a number. */
+/* Writes the data file. Columns of numbers precede columns of text. A line therefore never starts
+ * with a #, and a quote in a text cannot damage a number. */
 static void put_data(const struct kvr_figure *f, FILE *to)
 {
     const struct kvr_table *t = f->rows;
@@ -188,8 +188,9 @@ const char *kvr_fig_floor(const struct kvr_figure *f, double *floor)
     return f->at.key_below ? "chaos floor" : "chaos floor: distance of BF16 from itself";
 }
 
-/* Marks the region that is better than the chaos floor. Differences between methods in this region
- * have no meaning, because BF16's own draws are as far from the BF16 rollout. */
+/* Marks the region beyond the chaos floor, which is the mean metric of BF16's draws (reruns with
+ * slightly perturbed noise). Differences between methods in this region have no meaning, because
+ * the draws are as far from the BF16 rollout. */
 static void put_floor(const struct kvr_figure *f, FILE *to)
 {
     double floor;

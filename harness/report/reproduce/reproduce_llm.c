@@ -73,7 +73,7 @@ static void say_interval(struct claim *c, double sign)
         snprintf(c->basis, sizeof c->basis, "texts: %d", c->c.n);
 }
 
-/* --- the five claims -------------------------------------------------------------------- */
+/* --- the five claims of the paper ------------------------------------------------------- */
 
 /* Adds the claim that metric `value` is higher in run `high` than in run `low`. The table shows the
  * difference times `sign`. */

@@ -10,7 +10,7 @@
 #include "harness/report/reproduce/reproduce_papers.h"
 #include "harness/store/statement.h"
 
-/* ------------------------------------------------------------- correction of the bias */
+/* ------------------------------------------------------------- paper on bias correction */
 
 static const struct {
     const char *scheme;
@@ -146,7 +146,7 @@ enum kvr_status kvr_reproduce_jensen(struct kvr_repro *r)
     return st;
 }
 
-/* ------------------------------------------------------------- size of the cache */
+/* ------------------------------------------------------------- PaFu-KV's table of cache sizes */
 
 KVR_STATEMENT(reproduce_window);
 KVR_STATEMENT(reproduce_pafu);

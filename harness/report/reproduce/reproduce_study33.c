@@ -145,8 +145,8 @@ static const struct run_column {
     const char *published, *quantity;
     /* column of reproduce_study.sql; NULL: kvreel does not measure it */
     const char *column;
-    /* true: the measured value is shown only on request (kvr_repro.measured), otherwise a computed
-     * value */
+    /* whether the table shows a computed value instead, unless measured values are requested
+     * (kvr_repro.measured) */
     bool asked;
     const char *reason;
 } run_columns[] = {

@@ -16,7 +16,11 @@ static void signed_sums(const double *d, int n, double *sum, double *scratch)
     sum[0] = 0;
     for (int k = 0; k < n; k++) {
         double x = fabs(d[k]);
-        size_t down = 0, up = 0; /* indices into the sums minus x and the sums plus x */
+        size_t
+            down = 0,
+            up =
+                /* indices of the next elements of the two lists: sums minus x, and sums plus x */
+            0;
 
         memcpy(scratch, sum, len * sizeof *sum);
         for (size_t i = 0; i < 2 * len; i++)
@@ -32,7 +36,8 @@ static double count_above(const double *a, size_t n_a, const double *b, size_t n
     double count = 0;
 
     for (size_t i = 0, j = n_b; i < n_a;
-         i++) { /* for larger a[i], the limit is reached with smaller b[j] */
+         /* The larger a[i] is, the smaller is the first b[j] with a[i] + b[j] >= limit. */
+         i++) {
         while (j > 0 && a[i] + b[j - 1] >= limit)
             j--;
         count += (double)(n_b - j);
@@ -78,7 +83,7 @@ static enum kvr_status sign_flip_test(const double *d, int n, struct kvr_compari
     /* Equal sums can differ by rounding, because their terms are added in different orders. */
     tolerance = 1e-12 * size;
     reach = fabs(sum);
-    if (reach <= tolerance) { /* every signed sum is at least as far from 0 */
+    if (reach <= tolerance) { /* all signed sums are at least as far from 0 as this sum */
         c->p = 1;
         c->p_above = 0.5;
         return KVR_OK;

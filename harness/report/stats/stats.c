@@ -77,8 +77,8 @@ enum kvr_status kvr_median_interval(const double *x, int n, double level, struct
     s = sorted(x, n);
     if (!s)
         return kvr_fail(KVR_ENOMEM, "interval: out of memory");
-    /* The interval between the sorted values k and n - 1 - k, counted from 0, contains the true
-     * median unless k or fewer of the n samples are on one side of the median. */
+    /* The sorted values k and n - 1 - k, counted from 0, enclose the true median unless at most k
+     * samples are on one side of the median. */
     while (2 * (k + 1) < n - 1 && 1 - 2 * fair_coin_cdf(n, k + 1) >= level)
         k++;
     *out = (struct kvr_interval){ .lo = s[k],
@@ -192,7 +192,7 @@ static double skewness(const double *x, int n)
 
 static double hall(double y, double skew, int n)
 {
-    /* For a skewness near 0, the transformation is y; the quotient below would be inaccurate. */
+    /* For a skewness near 0, the result is y, because the quotient below would be inaccurate. */
     if (fabs(skew) < 1e-6)
         return y;
     return 3 / skew * (cbrt(1 + skew * (y - skew / (6 * n))) - 1);

@@ -18,8 +18,8 @@ void kvr_escape_text(FILE *to, const char *s)
         fputc(plain((unsigned char)*s), to);
 }
 
-/* Returns whether a character is Markdown markup. An underscore inside a word is not (CommonMark),
- * so the many underscores of method names need no escape. */
+/* Returns whether a character is Markdown markup. An underscore inside a word is not markup
+ * (CommonMark), so the many underscores of method names need no escape. */
 static int is_md_markup(const char *start, const char *s)
 {
     if (*s == '_')

@@ -50,7 +50,8 @@ static char *head(const struct kvr_column *c, bool with_ends)
     return s;
 }
 
-/* Returns whether a column is right-aligned. Columns that contain only numbers are. */
+/* Returns whether a column is right-aligned. Columns that contain only numbers are right-aligned.
+ */
 static bool is_right(const struct kvr_table *t, int c)
 {
     bool any = false;
@@ -224,7 +225,7 @@ static void write_md(const struct kvr_table *t, const struct layout *l, FILE *to
     }
 }
 
-/* Writes a number with 15 to 17 digits, with as few digits as restore the exact value. */
+/* Writes a number with the fewest digits, 15 to 17, that restore the exact value. */
 static void put_real(FILE *to, double x)
 {
     char buf[40];
