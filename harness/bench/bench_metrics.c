@@ -82,7 +82,8 @@ static enum kvr_status read_once(const struct kit *k, double *speed)
                : KVR_OK;
 }
 
-/* Measures the rate of one metric. *there is false if the metric has no value for these inputs. */
+/* Measures the rate at which one metric is computed. *there is false if the metric has no value for
+ * these inputs. */
 static enum kvr_status measure_once(const struct kit *k, const struct kvr_metric *m, double *speed,
                                     bool *there)
 {

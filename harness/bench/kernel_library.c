@@ -1,4 +1,5 @@
-/* kernel_library.c - oneDNN primitives equivalent to our kernels. */
+/* kernel_library.c - runs oneDNN primitives that compute the same as kvreel's kernels, as
+ * references for timing. */
 #include "harness/bench/kernel_library.h"
 
 #include <stdlib.h>

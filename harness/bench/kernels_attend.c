@@ -1,4 +1,5 @@
-/* kernels_attend.c - attention's CPU kernels (harness/cache/attend_kernels.h) as kernel cases.
+/* kernels_attend.c - test and benchmark cases of the CPU kernels of attention
+ * (harness/cache/attend_kernels.h).
  *
  * Tolerance: all variants add the terms of a result in the same order, with or without FMA. The
  * rounding error is at most 2^-24 per term, relative to the sum of the terms' magnitudes. Two

@@ -1,8 +1,9 @@
-/* kernels_bf16.c - attention's BF16 kernels (harness/cache/attend_bf16.h) as kernel cases.
+/* kernels_bf16.c - test and benchmark cases of the BF16 kernels of attention
+ * (harness/cache/attend_bf16.h).
  *
  * Portable C adds terms in the order of the AMX tile instructions. Packed values and finite
  * products of both are therefore equal to the last bit (tests/cache/test_attend_bf16.c). The
- * payloads of NaNs may differ, so the test here has a tolerance for products: 2^-24 per term, for
+ * payloads of NaNs may differ, so these cases have a tolerance for products, 2^-24 per term for
  * sums in any order.
  */
 #include <math.h>

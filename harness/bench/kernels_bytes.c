@@ -1,5 +1,5 @@
-/* kernels_bytes.c - kernels of int8 attention (harness/cache/attend_dot.h) as kernel cases. F32
- * kernels with the same shapes are timed for comparison.
+/* kernels_bytes.c - test and benchmark cases of the kernels of int8 attention
+ * (harness/cache/attend_dot.h). F32 kernels with the same shapes are timed for comparison.
  *
  * Packing: the largest code differs between variants. Each variant is therefore compared with a
  * plain implementation that has the variant's largest code. A code results from two roundings,

@@ -1,4 +1,4 @@
-/* kernels_codecs.c - kernels shared by codecs (methods/kernels) as kernel cases.
+/* kernels_codecs.c - test and benchmark cases of the kernels that codecs share (methods/kernels).
  *
  * The results determine the stored bytes, so all variants must be exactly equal. The only
  * exceptions are the approximate sums of outliers.rough. */

@@ -1,4 +1,4 @@
-/* kernels_dtype.c - type conversions (harness/core/dtype_kernels.h) as kernel cases.
+/* kernels_dtype.c - test and benchmark cases of type conversions (harness/core/dtype_kernels.h).
  *
  * Converted values are stored, so all variants must be exactly equal. */
 #include "harness/bench/kernel_case.h"

@@ -1,5 +1,5 @@
-/* kernels_metrics.c - kernels of metrics (metrics/kernels.h) and of the probe
- * (harness/workload/probe_kernels.h) as kernel cases.
+/* kernels_metrics.c - test and benchmark cases of the kernels of metrics (metrics/kernels.h) and of
+ * the probe (harness/workload/probe_kernels.h).
  *
  * Stored metrics must not depend on the CPU, so all variants must be exactly equal. */
 #include <string.h>
@@ -144,7 +144,7 @@ static void ssim_add(const struct kvr_case_kit *k)
     kvr_metric_kernels()->ssim_add(&c, b + row, a + row, row, 1);
 }
 
-/* Arguments: those of columns_args(), and the SSIM map. */
+/* Arguments: the arguments of columns_args(), and the SSIM map. */
 static enum kvr_status ssim_map_args(struct kvr_case_kit *k)
 {
     KVR_TRY(columns_args(k, KVR_CASE_IN));
@@ -226,7 +226,8 @@ static void gauss_map(const struct kvr_case_kit *k)
 
 /* ---- LPIPS -------------------------------------------------------------------------------- */
 
-/* Arguments: sum [n]; features a and b; their squared norms na and nb. */
+/* Arguments: sum [n]; features a and b [n]; reciprocal norms na and nb [n] of the feature vectors.
+ */
 static enum kvr_status lpips_args(struct kvr_case_kit *k)
 {
     const size_t n = (size_t)k->shape[0];

@@ -1,5 +1,5 @@
-/* kernels_ops.c - the elementwise, normalization and cross-attention kernels of the forward pass
- * (harness/engine/ops.h) as kernel cases.
+/* kernels_ops.c - test and benchmark cases of the elementwise, normalization and cross-attention
+ * kernels of the forward pass (harness/engine/ops.h).
  *
  * e is float's unit roundoff, 2^-24. The variants add the elements of a row in different orders:
  * portable C in four partial sums, the others in more. The error of a sum of d terms is at most (d
@@ -376,7 +376,7 @@ static void cross_pack(const struct kvr_case_kit *k)
     kvr_ops_cpu()->cross_pack(NULL, &c, k->arg[0].p, k->arg[1].p);
 }
 
-/* Arguments: queries and output [tokens, heads * head_dim], then those of packed_args(). */
+/* Arguments: queries and output [tokens, heads * head_dim], then the arguments of packed_args(). */
 static enum kvr_status cross_args(struct kvr_case_kit *k)
 {
     const size_t n = product(k) * (size_t)k->shape[2], d = (size_t)k->shape[2];

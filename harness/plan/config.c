@@ -1,4 +1,4 @@
-/* config.c - reads the config of a sweep. If it fails, the config is empty. */
+/* config.c - reads the config of a sweep. If reading fails, the config is empty. */
 #include "harness/plan/config.h"
 
 #include <assert.h>

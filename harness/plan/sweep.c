@@ -63,8 +63,8 @@ static bool teaches(const struct point *p)
     return p->facts->config->is_lm && p->repeat == 0;
 }
 
-/* Returns whether the last cell repeats another cell of the group. Both have the same key, or both
- * are the same method with fitted values that lead to the same bits. */
+/* Returns whether the last cell repeats another cell of the group. Two cells are repetitions if
+ * they have the same key, or the same method with fitted values that lead to the same bits. */
 static bool there_already(const struct kvr_sweep *s, int first)
 {
     const struct kvr_cell *last = &s->cell[s->n_cells - 1];

@@ -32,8 +32,8 @@ static json_t *embedding_json(const struct kvr_prompt_embedding *e)
     return list;
 }
 
-/* Writes the part of a cell's spec that is equal for all methods of a group. Optional settings that
- * are not set are omitted, so that the keys of older cells do not change. */
+/* Writes the part of a cell's spec (canonical JSON) that is equal for all methods of a group.
+ * Optional settings that are not set are omitted, so that the keys of older cells do not change. */
 static enum kvr_status group_json(const struct point *p, const struct kvr_config *c, json_t **out)
 {
     const struct kvr_prompt_truth *t = p->prompt->truth;

@@ -277,8 +277,8 @@ static void summarise(struct race *r, struct method *m)
     m->score = m->mean * r->sign;
 }
 
-/* Tests the difference a - b. Samples are paired by seed, and the differences are averaged per
- * unit. */
+/* Tests the difference between methods a and b. Samples are paired by seed, and the differences are
+ * averaged per unit (prompt or seed). */
 static enum kvr_status compare(struct race *r, const struct method *a, const struct method *b,
                                struct kvr_comparison *c)
 {
@@ -376,9 +376,8 @@ static const char *verdict_of(const struct race *r, const struct method *m, char
     return buf;
 }
 
-/* Holm-adjusts the p-values of all methods except `base`. With `chaos`, they are those of the
- * comparisons with the BF16 draws (reruns with slightly perturbed noise), otherwise with method
- * `against`. */
+/* Holm-adjusts the p-values of all methods except `base`. With `chaos`, the methods are compared
+ * with the BF16 draws (reruns with slightly perturbed noise), otherwise with method `against`. */
 static enum kvr_status adjust(struct race *r, const struct method *base, bool chaos)
 {
     double *p = calloc(2 * (size_t)r->n + 1, sizeof *p);

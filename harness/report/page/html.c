@@ -442,7 +442,7 @@ static enum kvr_status put_page(struct videos *v, const char *title, FILE *to)
         else if (strncmp(at, "{{videos}}", 10) == 0) {
             int64_t cap = v->o->cap_bytes ? v->o->cap_bytes : DEFAULT_CAP;
 
-            /* The limit also has to cover the script and the remaining markup. */
+            /* The size limit of the page also has to cover the script and the remaining markup. */
             v->budget = cap - ftell(to) - (int64_t)strlen(kvr_report_script) - (int64_t)strlen(at);
             st = put_videos(v);
         }

@@ -90,7 +90,7 @@ static int read_seeds(const struct kvr_race *r, const struct kvr_contender *c, i
     return kvr_nest(s, n, KVR_PER_SEED);
 }
 
-/* Reads objective k of contender c, which varies between prompts. Stores one sample per seed, and
+/* Reads objective k, which varies between prompts, of contender c. Stores one sample per seed, and
  * the mean over prompts. */
 static void take_samples(struct kvr_race *r, struct kvr_contender *c, int k, double *x,
                          struct kvr_sample *scratch)

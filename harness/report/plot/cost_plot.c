@@ -527,7 +527,7 @@ static enum kvr_status save(const struct figure *f, const char *dir, unsigned fo
     return st;
 }
 
-/* Draws one figure from rows [f->from, f->to). Without a point, nothing is drawn. */
+/* Draws one figure from rows [f->from, f->to). Nothing is drawn if the rows have no point. */
 static enum kvr_status draw(struct figure *f, const char *out_dir, unsigned formats,
                             const struct kvr_plot_style *style, struct kvr_plot_result *r)
 {
