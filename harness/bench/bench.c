@@ -112,8 +112,8 @@ enum kvr_status kvr_bench_evict_all(void)
     const long l3 = sysconf(_SC_LEVEL3_CACHE_SIZE), l2 = sysconf(_SC_LEVEL2_CACHE_SIZE);
     const size_t last = l3 > 0 ? (size_t)l3 : l2 > 0 ? (size_t)l2 : LAST_CACHE;
     const size_t n = 2 * (last < LARGEST_CACHE ? last : LARGEST_CACHE);
-    static volatile char
-        *kept; /* never freed, because mapping new pages takes longer than the eviction */
+    /* never freed, because mapping new pages takes longer than the eviction */
+    static volatile char *kept;
 
     if (!kept && !(kept = malloc(n)))
         return kvr_fail(KVR_ENOMEM, "bench: out of memory: %zu bytes to evict the CPU caches", n);

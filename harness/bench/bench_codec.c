@@ -76,8 +76,8 @@ static void fill(struct kit *k)
     kvr_bench_values(k->x.p, k->n, k->shape.head_dim);
     kvr_from_f32(k->narrow.p, KVR_BF16, k->x.p, k->n);
     memcpy(k->copy_from.p, k->x.p, k->n * sizeof(float));
-    memcpy(k->copy_to.p, k->x.p,
-           k->n * sizeof(float)); /* maps the buffer's pages before the timing */
+    /* maps the buffer's pages before the timing */
+    memcpy(k->copy_to.p, k->x.p, k->n * sizeof(float));
 }
 
 static enum kvr_status kit_open(struct kit *k)

@@ -127,8 +127,8 @@ static enum kvr_status time_shape(struct kit *t, int rounds, struct kvr_bench_ro
 
         last = kvr_bench_last(ratio, n, rounds);
         kvr_bench_rotate_rows(t->x.p, (size_t)t->s->m * (size_t)t->s->k * sizeof(float),
-                              (size_t)t->s->k *
-                                  sizeof(float)); /* every round has rotated rows of the input */
+                              /* every round has rotated rows of the input */
+                              (size_t)t->s->k * sizeof(float));
         t0 = kvr_now_ns();
         for (int r = 0; r < times; r++)
             KVR_TRY(plain(t));

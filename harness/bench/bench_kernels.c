@@ -46,8 +46,8 @@ struct trial {
     size_t copied; /* number of bytes that the memcpy copies */
     bool has[N_RUNNERS];
     int rounds, n; /* maximum number of rounds; number of rounds so far */
-    /* [N_RUNNERS, rounds], time per element of each runner in each round; then scratch [2, rounds]
-     */
+    /* [N_RUNNERS, rounds], time per element of each runner in each round; then scratch [2,
+     * rounds] */
     double *took;
     double cold[KVR_N_ISA][KVR_BENCH_CACHE_ROUNDS];
 };

@@ -23,8 +23,8 @@ static float *f32(const struct kvr_case_kit *k, int which)
     return k->arg[which].p;
 }
 
-/* Returns element [row][col] of a matrix that is stored as panels of PAD columns, each [rows][PAD].
- */
+/* Returns element [row][col] of a matrix that is stored as panels of PAD columns, each
+ * [rows][PAD]. */
 static double in_panel(const float *panels, int rows, int row, int col)
 {
     return (double)

@@ -152,8 +152,8 @@ static const int online_softmax_shapes[][KVR_CASE_DIMS] = {
     { 1, 32 }, { 3, 64 }, { 5, 96 }, { 64, 256 }
 };
 
-/* Arguments: weights [m, n], scores [m, n]; running maximum, running sum and rescaling factor [m].
- */
+/* Arguments: weights [m, n], scores [m, n]; running maximum, running sum and rescaling factor
+ * [m]. */
 static enum kvr_status online_softmax_args(struct kvr_case_kit *k)
 {
     const size_t m = (size_t)k->shape[0], n = (size_t)k->shape[1];

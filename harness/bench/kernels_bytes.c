@@ -344,8 +344,8 @@ static double scores_size(const struct kvr_case_kit *k, const struct kvr_case_ar
             fabs((double)mean[i / (size_t)k->shape[1]]));
 }
 
-/* Returns the code of attention weight 1. It is 255, or 127 if portable C multiplies signed bytes.
- */
+/* Returns the code of attention weight 1. It is 255, or 127 if portable C multiplies signed
+ * bytes. */
 static int weight_top(void)
 {
     return kvr_dot_kernels_portable.top == 127 ? 127 : 255;
@@ -379,8 +379,8 @@ static void add_values(const struct kvr_case_kit *k)
                                   k->shape[0], d);
 }
 
-/* Tolerance: the result is product + previous value, so |product| <= |result| + |previous value|.
- */
+/* Tolerance: the result is product + previous value, so |product| <= |result| + |previous
+ * value|. */
 static double sum_size(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t i)
 {
     (void)k;
@@ -417,8 +417,8 @@ static void online_softmax(const struct kvr_case_kit *k)
                                       at(k, 5), at(k, 4));
 }
 
-/* Relative error of e^x in two variants together; in one variant, it is 2e-7 + 6e-8 |x|, |x| <= 87.
- */
+/* Relative error of e^x in two variants together; in one variant, it is 2e-7 + 6e-8 |x|, |x| <=
+ * 87. */
 #define EXP (2 * (2e-7 + 6e-8 * 87))
 
 /* Returns the tolerance of the code of one attention weight. It is 1 if the scaled weight is near

@@ -226,8 +226,8 @@ static void gauss_map(const struct kvr_case_kit *k)
 
 /* ---- LPIPS -------------------------------------------------------------------------------- */
 
-/* Arguments: sum [n]; features a and b [n]; reciprocal norms na and nb [n] of the feature vectors.
- */
+/* Arguments: sum [n]; features a and b [n]; reciprocal norms na and nb [n] of the feature
+ * vectors. */
 static enum kvr_status lpips_args(struct kvr_case_kit *k)
 {
     const size_t n = (size_t)k->shape[0];

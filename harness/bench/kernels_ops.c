@@ -349,8 +349,8 @@ static struct kvr_cross cross_of(const struct kvr_case_kit *k, int at)
                                k->arg[at].p, k->arg[at + 1].p, KVR_F32 };
 }
 
-/* Arguments: keys and values of the prompt [keys, heads * head_dim], and then both in packed form.
- */
+/* Arguments: keys and values of the prompt [keys, heads * head_dim], and then both in packed
+ * form. */
 static enum kvr_status packed_args(struct kvr_case_kit *k, enum kvr_case_role packed)
 {
     const size_t n = (size_t)k->shape[3] * (size_t)k->shape[1] * (size_t)k->shape[2];

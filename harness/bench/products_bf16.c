@@ -47,8 +47,8 @@ static enum kvr_status make(struct kvr_bf16_products *b, struct product *x)
 
     KVR_TRY(done(dnnl_matmul_desc_init(&desc, &x->of[SRC], &x->of[WEIGHTS], NULL, &x->of[DST]),
                  "a product"));
-    omp_set_num_threads(
-        1); /* oneDNN uses the number of threads at the time when a primitive is created */
+    /* oneDNN uses the number of threads at the time when a primitive is created */
+    omp_set_num_threads(1);
     st = done(kvr_dnnl_primitive_desc_create(&pd, &desc, NULL, b->engine, NULL), "a product");
     if (st == KVR_OK)
         st = done(kvr_dnnl_primitive_create(&x->p, pd), "a product");

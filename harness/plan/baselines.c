@@ -54,9 +54,8 @@ static enum kvr_status bits_of(const struct kvr_config_method *m, double *out)
         }
     st = kvr_scheme_open(&scheme, m->spec, m->setting, m->n_settings);
     if (st != KVR_OK)
-        return st == KVR_ENOMEM
-                   ? st
-                   : KVR_OK; /* the error is reported when the method's cells are planned */
+        /* the error is reported when the method's cells are planned */
+        return st == KVR_ENOMEM ? st : KVR_OK;
     bits = kvr_scheme_bits(scheme, HEADS, HEAD_DIM);
     kvr_scheme_close(&scheme);
     *out = bits > 0 ? ceil(bits - 1e-9) : 0;

@@ -145,9 +145,8 @@ static enum kvr_status read_traces(struct kvr_config *c, const struct kvr_yaml_n
         KVR_TRY(read_trace(c, kvr_yaml_at(n, i), &c->model[i]));
         KVR_TRY(add_prompt(c, i));
     }
-    c->suite->frames = kvr_trace_info(c->model[0].trace)
-                           /* default value only, because each trace has its own number of frames */
-                           ->n_frames;
+    /* default value only, because each trace has its own number of frames */
+    c->suite->frames = kvr_trace_info(c->model[0].trace)->n_frames;
     return KVR_OK;
 }
 
@@ -292,8 +291,8 @@ static enum kvr_status pick_prompts(struct kvr_config_suite *s, const struct kvr
 static enum kvr_status keep_path(const struct kvr_config *c, const struct kvr_yaml_node *n,
                                  const char **out)
 {
-    char real[PATH_MAX], *found = NULL,
-                         *copy; /* realpath() writes here instead of allocating memory */
+    /* realpath() writes to `real` instead of allocating memory */
+    char real[PATH_MAX], *found = NULL, *copy;
     const char *whole;
 
     KVR_TRY(find_file(c, n, &found));

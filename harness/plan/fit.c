@@ -93,8 +93,8 @@ static double try_value(struct search *s, double x, bool whole)
     return bits;
 }
 
-/* Bisects the range [lo, hi] of the option. `hi` is limited to the number of tokens of the rollout.
- */
+/* Bisects the range [lo, hi] of the option. `hi` is limited to the number of tokens of the
+ * rollout. */
 static void halve_in(struct search *s, double lo, double hi, bool whole)
 {
     const double tokens = (double)s->frames * s->geo->tokens_per_frame;
@@ -117,8 +117,8 @@ static void halve_in(struct search *s, double lo, double hi, bool whole)
     }
 }
 
-/* Tries the powers of two in [lo, hi], because group and buffer sizes are often restricted to them.
- */
+/* Tries the powers of two in [lo, hi], because group and buffer sizes are often restricted to
+ * them. */
 static void try_powers(struct search *s, double lo, double hi)
 {
     for (double x = 1; x <= hi; x *= 2)

@@ -9,9 +9,8 @@
 #include "harness/plan/parts.h"
 #include "harness/plan/cell.h"
 
-enum {
-    MOST = 64
-}; /* number of options that are tested; further options are always part of the key */
+/* number of options that are tested; further options are always part of the key */
+enum { MOST = 64 };
 
 struct kvr_counts {
     const struct kvr_config_method *method;
@@ -50,9 +49,8 @@ static enum kvr_status is_same(const struct kvr_cell *cell, uint64_t which, cons
     json_decref(now);
     kvr_scheme_close(&scheme);
     free(s);
-    return st == KVR_ENOMEM
-               ? st
-               : KVR_OK; /* the method needs the removed option, so the parts are not the same */
+    /* the method needs the removed option, so the parts are not the same */
+    return st == KVR_ENOMEM ? st : KVR_OK;
 }
 
 /* Removes the options that do not change the method's parts, starting with the last option. Of

@@ -77,8 +77,8 @@ static enum kvr_status read_keys(struct kvr_preferences *s, const struct kvr_yam
     return KVR_OK;
 }
 
-/* Reads the preferences in the file `folder` + `rest`. A missing or inaccessible file is ignored.
- */
+/* Reads the preferences in the file `folder` + `rest`. A missing or inaccessible file is
+ * ignored. */
 static enum kvr_status read_file(struct kvr_preferences *s, const char *folder, const char *rest)
 {
     char path[PATH_MAX];

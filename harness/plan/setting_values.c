@@ -42,8 +42,8 @@ static enum kvr_status no_memory(void)
     return kvr_fail(KVR_ENOMEM, "config: out of memory");
 }
 
-/* Functions that accept texts besides the listed words of a setting, such as a list of timesteps.
- */
+/* Functions that accept texts besides the listed words of a setting, such as a list of
+ * timesteps. */
 static bool (*const spelt[KVR_N_SETTINGS])(const char *text) = {
     [KVR_SET_schedule] = kvr_schedule_is_list,
     [KVR_SET_sampler] = kvr_sampler_is_spelt,
@@ -79,8 +79,8 @@ static enum kvr_status parse_word(enum kvr_setting_id id, const struct kvr_yaml_
     assert(words[id]); /* every setting of type WORD in settings.def has a list of words */
     KVR_TRY(kvr_yaml_string(n, &text));
     *out = find_word(words[id], text);
-    if (*out >= 0 ||
-        (spelt[id] && spelt[id](text))) /* for *out = -1, the value is stored as text */
+    /* for *out = -1, the value is stored as text */
+    if (*out >= 0 || (spelt[id] && spelt[id](text)))
         return KVR_OK;
     near = kvr_nearest(text, words[id]);
     return kvr_yaml_fail(n, "unknown %s '%s', need %s%s%s%s", kvr_setting_rows[id].name, text,

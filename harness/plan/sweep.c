@@ -42,8 +42,8 @@ static double cost_of(const struct point *p)
         return (1 + p->set.warmup) *
                kvr_text_flop(c, p->set.frames, p->set.chunk, p->set.prefix, p->set.scored);
     if (kvr_schedule_choose(&scheduled, p->set.schedule) == KVR_OK &&
-        kvr_sampler_choose(&scheduled, p->set.sampler) ==
-            KVR_OK) /* the values were checked when the config was read */
+        /* the values were checked when the config was read */
+        kvr_sampler_choose(&scheduled, p->set.sampler) == KVR_OK)
         c = &scheduled;
     cost = kvr_rollout_flop(c, p->set.frames, p->set.window);
     cost *= 1 + p->set.warmup + (p->set.abba ? 1 + 4 * p->set.abba : 0) +

@@ -73,8 +73,8 @@ enum kvr_status kvr_sweep_select(struct kvr_sweep *s, const char *filter, int sh
         KVR_TRY(kvr_filter_open(&f, filter));
     for (int i = 0; f && i < s->n_cells; i++)
         s->cell[i].selected = s->cell[i].selected && kvr_filter_match(f, &s->cell[i]);
-    for (int i = s->n_cells - 1; i >= 0;
-         i--) /* the baseline of a cell has a smaller index than the cell */
+    /* the baseline of a cell has a smaller index than the cell */
+    for (int i = s->n_cells - 1; i >= 0; i--)
         if (s->cell[i].selected)
             s->cell[s->cell[i].baseline].selected = true;
     kvr_filter_close(&f);

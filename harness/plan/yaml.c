@@ -11,8 +11,8 @@
 #include "harness/core/infile.h"
 #include "harness/core/opts.h"
 
-/* Element of a list of all memory blocks of a document. They are freed when the document is closed.
- */
+/* Element of a list of all memory blocks of a document. They are freed when the document is
+ * closed. */
 struct block {
     struct block *next;
 };
@@ -124,10 +124,9 @@ static enum kvr_status remember(struct builder *b, const yaml_char_t *name, stru
         return no_memory();
     a->node = n;
     a->open = open;
-    a->next =
-        /* A search starts at the newest anchor, so a later anchor replaces an earlier one with the
-         * same name. */
-        b->anchors;
+    /* A search starts at the newest anchor, so a later anchor replaces an earlier one with the
+     * same name. */
+    a->next = b->anchors;
     b->anchors = a;
     *out = a;
     return KVR_OK;
@@ -561,8 +560,8 @@ enum kvr_status kvr_yaml_int(const struct kvr_yaml_node *n, long long lo, long l
     if (n->kind != KVR_YAML_SCALAR)
         return kvr_yaml_fail(n, "expected a whole number, found %s", kvr_yaml_kind_name(n));
     errno = 0;
-    v = strtoll(n->text, &end,
-                10); /* quoted numbers are accepted, because templating tools add quotes */
+    /* quoted numbers are accepted, because templating tools add quotes */
+    v = strtoll(n->text, &end, 10);
     if (end == n->text || *end)
         return kvr_yaml_fail(n, "expected a whole number, got '%s'%s", n->text,
                              n->quoted && strstr(n->text, "..") ? "; write a range without quotes"

@@ -104,8 +104,8 @@ struct cost {
 
 /* --- published --------------------------------------------------------------------------- */
 
-/* Returns whether `label` is NAME or NAME@study. The study published only methods without options.
- */
+/* Returns whether `label` is NAME or NAME@study. The study published only methods without
+ * options. */
 static bool as_published(const char *label, const char *name)
 {
     const size_t n = strlen(name);

@@ -33,8 +33,8 @@ static const struct kvr_column columns[] = {
     { .name = "runtime_hi" },
     { .name = "n", .head = "n ok", .digits = -1 },
     { .name = "settings", .digits = -1 },
-    { .name = "budget",
-      .digits = -1 }, /* this column is only in the table of methods with equal bit budgets */
+    /* this column is only in the table of methods with equal bit budgets */
+    { .name = "budget", .digits = -1 },
 };
 enum { N_COLUMNS = sizeof columns / sizeof columns[0], MAX_LETTERS = 26 };
 
@@ -53,10 +53,8 @@ struct workspace {
 /* Properties of a table that its notes mention. */
 struct about {
     int most; /* number of methods in the largest settings group */
-    bool
-        /* whether some method has fewer than 6 runtimes, too few for a 95 % interval of the median
-         */
-        extremes;
+    /* whether some method has fewer than 6 runtimes, too few for a 95 % interval of the median */
+    bool extremes;
 };
 
 static int gather(const struct kvr_table *t, const struct entry *e, int column, double *x)
@@ -306,8 +304,8 @@ static enum kvr_status make(struct kvr_table **out, const char *db_path, const c
     return st;
 }
 
-/* Adds a note that the interval of a median of fewer than 6 runtimes is their minimum and maximum.
- */
+/* Adds a note that the interval of a median of fewer than 6 runtimes is their minimum and
+ * maximum. */
 static enum kvr_status note_extremes(struct kvr_table *t, bool extremes)
 {
     return extremes ? kvr_table_note(t, "runtimes of fewer than 6 runs: minimum and maximum")

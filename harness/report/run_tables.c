@@ -41,8 +41,8 @@ struct line {
     double before, now, holm;
     struct kvr_comparison c;
     double ratio;
-    struct kvr_interval
-        time; /* interval of `ratio`; NaN: fewer than two cells have a runtime in both databases */
+    /* interval of `ratio`; NaN: fewer than two cells have a runtime in both databases */
+    struct kvr_interval time;
 };
 
 struct job {

@@ -209,18 +209,18 @@ struct method {
     int n_seeds, n;
     double mean, se, score;
     struct kvr_comparison c; /* comparison with method `against` */
-    struct kvr_sequence
-        gain; /* sequential test of the gain over method `against`, one value per unit */
+    /* sequential test of the gain over method `against`, one value per unit */
+    struct kvr_sequence gain;
     double log_e;
     bool rejected;
     double holm;   /* c.p, Holm-adjusted over all methods of the table */
     double p_next; /* probability that the method is better than the next row of the table */
     int group;
-    /* standard deviation over repeats and reruns of the same prompt and seed; NaN: there are none
-     */
+    /* standard deviation over repeats and reruns of the same prompt and seed; NaN: there are
+     * none */
     double jitter;
-    struct kvr_comparison
-        chaos; /* comparison with the BF16 draws (reruns with slightly perturbed noise) */
+    /* comparison with the BF16 draws (reruns with slightly perturbed noise) */
+    struct kvr_comparison chaos;
     double chaos_holm;
 };
 
@@ -408,8 +408,8 @@ static enum kvr_status compare_with_floor(struct race *r)
 
 /* Returns "yes" if the method differs significantly from the BF16 draws (reruns with slightly
  * perturbed noise). Otherwise it returns "no", or the number of prompts that the test still needs.
- * If the metric compares with the BF16 rollout, only a worse value than that of the draws counts.
- */
+ * If the metric compares with the BF16 rollout, only a worse value than that of the draws
+ * counts. */
 static const char *beyond_chaos(const struct race *r, const struct method *m, char *buf,
                                 size_t size)
 {

@@ -419,8 +419,8 @@ static enum kvr_status note_verdicts(struct kvr_table *t, const char *db_path)
     return st;
 }
 
-/* Adds notes about missing baselines that a comparison should include (harness/plan/baselines.h).
- */
+/* Adds notes about missing baselines that a comparison should include
+ * (harness/plan/baselines.h). */
 static enum kvr_status note_baselines(struct kvr_table *t, const char *db_path)
 {
     struct kvr_table *n;

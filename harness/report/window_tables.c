@@ -105,10 +105,9 @@ struct window_row {
     struct kvr_value v[3];
     int n;
     double floor;
-    struct kvr_comparison
-        /* comparison with the BF16 draws (reruns with slightly perturbed noise) in the same window;
-         * c.n = 0: there are no draws */
-        c;
+    /* comparison with the BF16 draws (reruns with slightly perturbed noise) in the same window;
+     * c.n = 0: there are no draws */
+    struct kvr_comparison c;
     double holm;
 };
 

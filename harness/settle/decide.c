@@ -284,8 +284,8 @@ static enum kvr_status look(struct decide *d)
      * again. */
     if (!d->done && s->run.ok == 0 && s->run.scored == 0 && !s->stopped)
         d->done = true;
-    /* The totals include the cells of earlier interim analyses, which kvr_run() counted as skipped.
-     */
+    /* The totals include the cells of earlier interim analyses, which kvr_run() counted as
+     * skipped. */
     s->run.ok += ok;
     s->run.failed += failed;
     s->run.skipped -= ok + failed;

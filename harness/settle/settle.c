@@ -46,8 +46,8 @@ struct settle {
     int n_stuck;
 };
 
-/* A round is one sweep. It runs `n_methods` methods on the first `prompts` prompts of each suite.
- */
+/* A round is one sweep. It runs `n_methods` methods on the first `prompts` prompts of each
+ * suite. */
 struct round {
     const struct plan *plan;
     /* suite: prefix of the names of the suites to run; "": all suites */
@@ -60,8 +60,8 @@ struct round {
 
 /* --- key `settle` of the ledger --------------------------------------------------------- */
 
-/* Reads the path and the name of a suite, and counts its prompts before the first held-out prompt.
- */
+/* Reads the path and the name of a suite, and counts its prompts before the first held-out
+ * prompt. */
 static enum kvr_status look_at(const struct kvr_yaml_node *suite, const char *ledger,
                                char path[PATH_MAX], char *name, size_t size, int *n)
 {

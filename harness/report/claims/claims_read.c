@@ -57,8 +57,8 @@ double kvr_ledger_margin(const struct kvr_ledger *l, const char *metric)
 {
     const struct kvr_yaml_node *n = l->margins ? kvr_yaml_get(l->margins, metric) : NULL;
 
-    return n ? strtod(n->text, NULL)
-             : kvr_default_margin(metric); /* read_margins() has checked that this is a number */
+    /* read_margins() has checked that this is a number */
+    return n ? strtod(n->text, NULL) : kvr_default_margin(metric);
 }
 
 static enum kvr_status read_margins(const struct kvr_yaml_node *map)

@@ -73,8 +73,8 @@ static int add_pair(struct pair *pair, int n, const struct kvr_claim_value *of,
  * NAME@study), another forcing, metric or model. */
 struct variant {
     const char *of, *than, *forcing, *metric, *model;
-    /* 1: `metric` and the claim's metric improve in the same direction; -1: in opposite directions
-     */
+    /* 1: `metric` and the claim's metric improve in the same direction; -1: in opposite
+     * directions */
     double sign;
 };
 

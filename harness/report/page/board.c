@@ -373,8 +373,8 @@ static enum kvr_status write_file(const char *dir, const char *name, const char 
     return st;
 }
 
-/* Writes the sweep file of the run into the board's folder, and its path in that folder to `name`.
- */
+/* Writes the sweep file of the run into the board's folder, and its path in that folder to
+ * `name`. */
 static enum kvr_status keep_config(const struct board *b, const struct run *r,
                                    char name[CONFIG_NAME])
 {

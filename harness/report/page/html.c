@@ -90,16 +90,16 @@ static enum kvr_status out_option_of(const char *argv_json, char **out)
     return i ? no_memory() : KVR_OK;
 }
 
-/* Tries the sweep's output folder, which is --out of its command or otherwise `out:` of its config.
- */
+/* Tries the sweep's output folder, which is --out of its command or otherwise `out:` of its
+ * config. */
 static enum kvr_status look_in_sessions_out(struct search *s, const char *db_path)
 {
     struct kvr_table *t = NULL;
     const enum kvr_status st = kvr_table_query(&t, db_path, kvr_statement_page_outs, NULL);
 
     if (st != KVR_OK)
-        return st == KVR_ENOMEM ? st
-                                : KVR_OK; /* databases of earlier versions lack a queried column */
+        /* the query fails for databases of earlier versions, which lack a column */
+        return st == KVR_ENOMEM ? st : KVR_OK;
     for (int r = 0; r < t->n_rows && s->st == KVR_OK && !s->found; r++) {
         char *option = NULL, *near;
         const char *dir;

@@ -434,8 +434,8 @@ bool kvr_submission_is(const char *path)
     return is;
 }
 
-/* Reads and hashes the bytes of a member, and writes them to `to`. `to` NULL: they are not written.
- */
+/* Reads and hashes the bytes of a member, and writes them to `to`. `to` NULL: they are not
+ * written. */
 static enum kvr_status take(FILE *f, const char *path, const char *name, int64_t bytes, FILE *to,
                             char sha256[KVR_SHA256_HEX])
 {

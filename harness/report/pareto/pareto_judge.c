@@ -29,8 +29,8 @@ int kvr_race_differences(const struct kvr_race *r, const struct kvr_contender *a
     return n;
 }
 
-/* Computes the gain of contender a over contender b in objective k, with its confidence interval.
- */
+/* Computes the gain of contender a over contender b in objective k, with its confidence
+ * interval. */
 static enum kvr_status gain(const struct kvr_race *r, const struct kvr_contender *a,
                             const struct kvr_contender *b, int k, struct kvr_sample *d, double *x,
                             struct kvr_gain *out)

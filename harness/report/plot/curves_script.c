@@ -278,8 +278,8 @@ static const char *dash_of(const struct kvr_curves_figure *f, int curve)
     return f->curve[curve].named ? dash[nth % 5] : dash[0];
 }
 
-/* Shortens a name to a width in ems by cutting out its middle, because names differ at both ends.
- */
+/* Shortens a name to a width in ems by cutting out its middle, because names differ at both
+ * ends. */
 static void shorten(const char *name, double ems, char out[KVR_FIG_LINE_MAX])
 {
     const int len = (int)strlen(name);
@@ -321,8 +321,8 @@ static bool put_names(const struct kvr_curves_figure *f, const struct layout *at
 {
     const double step = 1.25 * at->label * px_per_pt;
     const bool list = f->spec->key || at->narrow;
-    double(*end)[2] =
-        calloc((size_t)f->n + 1, sizeof *end); /* [n], height in pixels and index of the curve */
+    /* end [n]: height in pixels, and index of the curve */
+    double(*end)[2] = calloc((size_t)f->n + 1, sizeof *end);
     int n = 0;
 
     if (!end)
@@ -371,8 +371,8 @@ static void put_end_bars(const struct kvr_curves_figure *f, FILE *to)
         const struct kvr_curve *c = &f->curve[i];
         const int last = c->to - c->from - 1;
 
-        if (c->named &&
-            isfinite(number(f, c->to - 1, "lo"))) /* with one prompt there is no interval */
+        /* a curve of one prompt has no interval */
+        if (c->named && isfinite(number(f, c->to - 1, "lo")))
             fprintf(to,
                     "    data index %d every ::%d::%d using ($%d - %.9g):(sy($%d)):(iny($%d))"
                     ":(iny($%d)) with yerrorbars pt -1 lw 1.2 lc rgb '%s' notitle, \\\n",

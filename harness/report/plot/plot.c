@@ -578,8 +578,8 @@ static enum kvr_status fill_figure(struct kvr_figure *f, char *const *row_settin
     KVR_TRY(place_labels(f));
     if (!count_unnamed(f))
         return KVR_OK;
-    KVR_TRY(make_captions(f, settings, host,
-                          count_unnamed(f))); /* the size of the plot does not change */
+    /* the new captions do not change the size of the plot */
+    KVR_TRY(make_captions(f, settings, host, count_unnamed(f)));
     kvr_fig_lay_out(f);
     return place_labels(f);
 }

@@ -58,12 +58,12 @@ static void settings_of(const struct kvr_table *t, int row, char *to, size_t siz
              kvr_table_text(t, row, kvr_table_find(t, "machine")));
 }
 
-/* Returns the row of `front` with the method and settings of row `row` of `t`; -1: there is none.
- */
+/* Returns the row of `front` with the method and settings of row `row` of `t`; -1: there is
+ * none. */
 static int row_of(const struct kvr_table *front, const struct kvr_table *t, int row)
 {
-    const int settings =
-        kvr_table_find(front, "settings"); /* -1: all rows have the same settings */
+    /* index of column `settings`; -1: all rows have the same settings */
+    const int settings = kvr_table_find(front, "settings");
     const char *method = kvr_table_text(t, row, kvr_table_find(t, "method"));
     char want[1024];
 

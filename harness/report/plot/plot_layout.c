@@ -101,8 +101,8 @@ static void make_key(struct kvr_figure *f)
 
 int kvr_fig_key_rows(const struct kvr_figure *f)
 {
-    const int n =
-        f->n_key + (f->at.key_columns > 1); /* a break between columns may leave one slot empty */
+    /* a break between columns may leave one slot empty */
+    const int n = f->n_key + (f->at.key_columns > 1);
 
     return (n + f->at.key_columns - 1) / f->at.key_columns;
 }
@@ -174,8 +174,8 @@ void kvr_fig_lay_out(struct kvr_figure *f)
 }
 
 /* Writes the terminal of one output format. The font scales correct gnuplot's text sizes, so that a
- * point is 1/72 inch in SVG, PNG and PDF. A small PNG picture has 300 dots per inch instead of 96.
- */
+ * point is 1/72 inch in SVG, PNG and PDF. A small PNG picture has 300 dots per inch instead of
+ * 96. */
 void kvr_fig_terminal(FILE *to, unsigned format, double width, double height)
 {
     const double k = width < 900 ? 300.0 / 96.0 : 1.0;

@@ -8,8 +8,8 @@ KVR_STATEMENT(figure_summary);
 KVR_STATEMENT(figure_suites);
 KVR_STATEMENT(figure_cost);
 
-/* Settings without a column are last in settings.def, so the first of them ends the list with NULL.
- */
+/* Settings without a column are last in settings.def, so the first of them ends the list with
+ * NULL. */
 #define SETTING(name, type, def, lo, hi, words, key, when, column, ...) column,
 static const char *const settings[] = { "model",
 #include "harness/store/settings.def"

@@ -76,8 +76,8 @@ static enum kvr_status add_ratio(struct kvr_repro *r, const struct suite *s, con
     row.tolerance = rounding;
     lo = (double)p.bf16 / (double)(p.data_dependent ? p.nominal_max : p.nominal);
     hi = (double)p.bf16 / (double)(p.data_dependent ? p.nominal_min : p.nominal);
-    /* The published decimal is not exact in binary. The factor allows for an error in the last bit.
-     */
+    /* The published decimal is not exact in binary. The factor allows for an error in the last
+     * bit. */
     rounding *= 1.0 + 1e-9;
     if (fabs(lo - value) <= rounding && fabs(hi - value) <= rounding) {
         row.verdict = KVR_VERDICT_EXACT;

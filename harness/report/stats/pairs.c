@@ -16,11 +16,8 @@ static void signed_sums(const double *d, int n, double *sum, double *scratch)
     sum[0] = 0;
     for (int k = 0; k < n; k++) {
         double x = fabs(d[k]);
-        size_t
-            down = 0,
-            up =
-                /* indices of the next elements of the two lists: sums minus x, and sums plus x */
-            0;
+        /* indices of the next elements of the two lists: sums minus x, and sums plus x */
+        size_t down = 0, up = 0;
 
         memcpy(scratch, sum, len * sizeof *sum);
         for (size_t i = 0; i < 2 * len; i++)
@@ -35,9 +32,8 @@ static double count_above(const double *a, size_t n_a, const double *b, size_t n
 {
     double count = 0;
 
-    for (size_t i = 0, j = n_b; i < n_a;
-         /* The larger a[i] is, the smaller is the first b[j] with a[i] + b[j] >= limit. */
-         i++) {
+    /* The larger a[i] is, the smaller is the first b[j] with a[i] + b[j] >= limit. */
+    for (size_t i = 0, j = n_b; i < n_a; i++) {
         while (j > 0 && a[i] + b[j - 1] >= limit)
             j--;
         count += (double)(n_b - j);

@@ -1,5 +1,5 @@
-/* published.c - reads comma-separated files without quotes, whose comment lines precede the data.
- */
+/* published.c - reads comma-separated files without quotes, whose comment lines precede the
+ * data. */
 #include "harness/report/table/published.h"
 
 #include <errno.h>

@@ -50,8 +50,8 @@ static char *head(const struct kvr_column *c, bool with_ends)
     return s;
 }
 
-/* Returns whether a column is right-aligned. Columns that contain only numbers are right-aligned.
- */
+/* Returns whether a column is right-aligned. Columns that contain only numbers are
+ * right-aligned. */
 static bool is_right(const struct kvr_table *t, int c)
 {
     bool any = false;
@@ -212,8 +212,8 @@ static void write_md(const struct kvr_table *t, const struct layout *l, FILE *to
         for (int c = 0; c < t->n_columns; c += kvr_table_span(t, c)) {
             fputs("| ", to);
             kvr_escape_md(to, kvr_table_shown(t, r, c, KVR_TABLE_MD, buf));
-            fputs(interval(t, r, c, KVR_TABLE_MD, ends),
-                  to); /* this cannot become a link, because no "(" follows */
+            /* this cannot become a link, because no "(" follows */
+            fputs(interval(t, r, c, KVR_TABLE_MD, ends), to);
             fputc(' ', to);
         }
         fputs("|\n", to);
