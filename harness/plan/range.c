@@ -88,7 +88,8 @@ static enum kvr_status count(const struct kvr_yaml_node *at, const struct range 
                              r->from, r->to, r->times ? "*" : "+", r->step);
     k = r->times ? log(r->to / r->from) / log(r->step) : (r->to - r->from) / r->step;
     if (!(k < KVR_RANGE_MAX))
-        return kvr_yaml_fail(at, "a range contains more than %d values, the limit", KVR_RANGE_MAX);
+        return kvr_yaml_fail(at, "a range contains more than the limit of %d values",
+                             KVR_RANGE_MAX);
     /* the tolerance is needed because 0.1 + 0.1 + 0.1 is not exactly 0.3 */
     *n = (int)floor(k + 1e-9) + 1;
     return KVR_OK;

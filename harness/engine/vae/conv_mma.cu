@@ -240,8 +240,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
     }
     for (int s = 0, full = 0, empty = (STAGES - 1) * STAGE; s < steps; s++) {
         kvr_copy_wait<STAGES - 2>();
-        __syncthreads(); /* waits until this stage has arrived and all threads have read the
-                          * previous stage */
+        __syncthreads(); /* the stage has arrived; the previous stage has been read */
         if (s + STAGES - 1 < steps)
             fetch<COLUMNS>(c, at, depth, n0, stages + (empty + mine));
         kvr_copy_commit();
