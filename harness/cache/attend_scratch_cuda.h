@@ -36,7 +36,8 @@ struct kvr_cuda_head_rows {
     float *q_rot; /* [T,H,D] */
 };
 
-/* Scratch arrays of one head, for attention calls whose spans have tokens of a single head. */
+/* Scratch arrays of one head. They are used if heads retain different tokens, so that each span has
+ * K and V of one head only. */
 struct kvr_cuda_head {
     const int32_t *list;    /* [T] */
     float *q, *out, *k, *v; /* arrays [T,D]; elements of k and v have the type of the cache's

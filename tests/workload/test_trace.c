@@ -293,7 +293,7 @@ static const struct {
     { "rope/channels", "[4,4,2]", "channels sum to 10, but head_dim is 8" },
     { "rope/channels", "[3,2,2]", "channels[0] is not an even number" },
     { "passes", "[]", "0 passes, need 1" },
-    { "passes/0/clean", "false", "passes[0]: a pass without queries must be a clean pass" },
+    { "passes/0/clean", "false", "passes[0]: a pass without queries must be a cache-update pass" },
     { "passes/1/chunk", "2",
       "passes[1]: chunk 2 index 0 follows, but the next pass must have chunk 1 index 0" },
     { "passes/2/index", "3",

@@ -36,7 +36,7 @@ kvreel claims --db kvreel.db --format csv   # statement, difference, margin, set
 ```
 
 [Report](report.md#claims) defines the verdicts, [measuring](measuring.md#verdicts-on-claims) the test. Differences are means over
-prompts, positive in the claimed direction, with anytime-valid intervals (e-BH at 5 %). Figures in parentheses are the paper's.
+prompts, positive in the claimed direction, with anytime-valid intervals; e-BH at 5 % decides the verdicts. Figures in parentheses are the paper's.
 
 Data: `kvreel settle all --elsewhere 6`; times by `configs/claims-time.yaml --jobs 1` on a quiet machine, language models by
 `configs/partial-prefill.yaml --set chunk=128 --set frames=1024`. `tools/measure/claims.sh` writes this page.

@@ -318,7 +318,7 @@ void store_arrives(struct kvr_stream *s, unsigned i);
 /* Records the error of a warp whose setmaxnreg.inc waits for registers that never become free. */
 void record_registers(struct kvr_stream *s, const struct fiber *f);
 /* Called when block `rank` exits. Records an error unless all warps of a warp group have executed
- * the same number of setmaxnreg. */
+ * equally many setmaxnreg instructions. */
 void check_setmaxnreg(struct kvr_stream *s, unsigned rank);
 
 } // namespace kvr_emu

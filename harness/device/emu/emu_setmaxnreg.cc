@@ -39,8 +39,8 @@ void record_registers(struct kvr_stream *s, const struct fiber *f)
            32 * (r->wants - r->now - pool_of(s) + taken_of(s, f->coords.rank)));
 }
 
-/* Fails unless the k-th setmaxnreg is equal in all warps of a warp group, and the warps synchronize
- * before the next setmaxnreg. */
+/* Fails unless the k-th setmaxnreg instruction has the same operand in all warps of a warp group,
+ * and the warps synchronize before the next setmaxnreg. */
 static void check_group(struct kvr_stream *s, struct warp_registers *mine, int set)
 {
     struct hopper *x = s->hopper;

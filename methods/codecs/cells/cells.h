@@ -74,9 +74,9 @@ static inline void cells_put(uint8_t *to, int64_t at, int size, unsigned raw)
 
 enum cells_kind { CELLS_INTS, CELLS_FLOATS, CELLS_LEVELS };
 
-/* Storage type of a group's scale or second number. With CELLS_ONE, nothing is stored, and the
- * scale is 1. With CELLS_BLOCK, groups store no scale, and the scale is computed from the block's
- * largest magnitude. */
+/* Storage type of a group's scale, or of its minimum or zero point. With CELLS_ONE, nothing is
+ * stored, and the scale is 1. With CELLS_BLOCK, groups store no scale, and the scale is computed
+ * from the block's largest magnitude. */
 enum cells_number {
     CELLS_ONE,
     CELLS_BLOCK,

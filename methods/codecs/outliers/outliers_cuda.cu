@@ -357,7 +357,9 @@ static __global__ void __launch_bounds__(BOUND_THREADS)
     }
     __syncthreads();
     if (!self) {
-        /* out[0] already contains the estimate of the bound, and NaN as the exact bound. */
+        /* On entry out[0].guess is set, and out[0].bound is NaN, which remains if a value is not
+         * finite.
+         * */
         struct choice c = out[0];
         struct moments all = { (double)n + padded, 0, 0 };
         float sigma;
