@@ -38,7 +38,7 @@ def machine(command): group_by(command)[] | row([(map(needs) | unique | join(", 
 
 (map(select(arithmetic)) | if length > 0 then
     "", "## Decided by arithmetic", "",
-    "Compression of Wan 1.3B's cache at 165 frames; a range where bytes depend on the data.", "",
+    "Compression ratio of Wan 1.3B's cache at 165 frames; a range if the encoded size depends on the data.", "",
     columns(["claim", "printed", "computed"]),
     (.[] | row([id, (.says | sub(" compresses the cache"; "") | cell), figure]))
     else empty end),

@@ -60,11 +60,11 @@ struct candidate {
  * candidates [spans][ROOM] and listed [spans]. The array `listed` contains the number of candidates
  * of every span. */
 struct counts {
-    /* Numbers of elements of a span with |x| > bound: `above` counts the elements with bits(|x|) >
-     * choice.above, and `ties` counts those with bits(|x|) == choice.above. The kernel
-     * outlier_count stores the fields `above` and `ties` for every span. The kernel outlier_offsets
-     * then replaces `above` by the number of outliers that all earlier spans store, and `ties` by
-     * the number of ties in all earlier spans. */
+    /* Numbers of elements of a span with |x| > choice.bound: `above` counts those with
+     * bits(|x|) > choice.above, and `ties` those with bits(|x|) == choice.above. The kernel
+     * outlier_count stores both fields for every span. The kernel outlier_offsets then replaces
+     * `above` by the number of outliers that all earlier spans store, and `ties` by the number of
+     * ties in all earlier spans. */
     int64_t above, ties;
 };
 struct work {
