@@ -1,4 +1,4 @@
-/* cache.c - the cache of a whole rollout. */
+/* cache.c - the KV cache of all layers and of a whole rollout. */
 #include "harness/abi/abi.h"
 
 #include <stdlib.h>

@@ -64,7 +64,7 @@ enum kvr_status kvr_abi_give(const char *what, void *theirs, size_t size, const 
 
 /* ---- a method ----------------------------------------------------------------------------- */
 
-/* Splits "key=value"; `set` points into `copy`, which the caller frees. */
+/* Splits "key=value" in a copy of `text`. `set` points into *copy, which the caller frees. */
 static enum kvr_status split(const char *text, char **copy, struct kvr_setting *set)
 {
     char *equals;
@@ -134,7 +134,8 @@ static json_t *readings(const struct kvr_method *m)
     return list;
 }
 
-/* Bits per element for 12 heads of 128 channels, as in `kvreel list methods`. */
+/* Computes the method's bits per element of K and V for 12 heads of 128 channels, as `kvreel list
+ * methods` does. */
 static enum kvr_status bits_of(const struct kvr_method *m, json_t **out)
 {
     struct kvr_scheme *scheme;
@@ -182,7 +183,7 @@ static json_t *stages(void)
     return list;
 }
 
-/* Writes `doc` as text and frees it. */
+/* Converts the document `doc` to JSON text, and frees `doc`. */
 static enum kvr_status tell(json_t *doc, char **json)
 {
     *json = doc ? kvr_json_text(doc, JSON_COMPACT) : NULL;

@@ -12,9 +12,9 @@
 
 struct kvr_basis {
     int n_layers, n_heads, head_dim;
-    double *n;       /* [L][2]: tokens per layer, for keys and values */
-    double *sum;     /* [L][2][H][D] */
-    double *product; /* [L][2][H][D][D], its upper triangle */
+    double *n;       /* [L][2]: number of tokens summed, per layer, for K and V */
+    double *sum;     /* [L][2][H][D]: sums of x over tokens */
+    double *product; /* [L][2][H][D][D]: sums of x x^T, upper triangles only */
     struct kvr_pre_rope rows;
 };
 
@@ -54,7 +54,7 @@ void kvr_basis_close(struct kvr_basis **p)
     *p = NULL;
 }
 
-/* Index of a layer's keys or values. */
+/* Index of a layer's K or V in arrays [L][2]. */
 static size_t place_of(int layer, enum kvr_side side)
 {
     return (size_t)(2 * layer + (side == KVR_V));
@@ -69,7 +69,7 @@ static enum kvr_status add_pass(struct kvr_basis *p, const struct kvr_cache_view
     KVR_TRY(kvr_pre_rope_take(&p->rows, view, side));
     p->n[at] += (double)view->n_tok;
 #pragma omp parallel for schedule(static)
-    for (size_t h = 0; h < heads; h++) { /* one thread per head: the order of sums is fixed */
+    for (size_t h = 0; h < heads; h++) { /* one thread sums a head, in token order */
         double *sum = p->sum + (at * heads + h) * d,
                *product = p->product + (at * heads + h) * d * d;
         const float *x = p->rows.x + h * d;
@@ -92,7 +92,8 @@ enum kvr_status kvr_basis_observe(void *ctx, const struct kvr_cache_view *view)
     return add_pass(ctx, view, KVR_V);
 }
 
-/* Fits one head: out [1 + D][D], share [D] or NULL; `room`: scratch of 2 D D. */
+/* Fits the PCA basis of one head: out [1 + D][D] is the mean and D directions. share [D] is each
+ * direction's share of the variance; NULL: not computed. `scratch` has 2 D D elements. */
 static void fit_head(double n, const double *sum, const double *product, int d, double *scratch,
                      float *out, double *share)
 {

@@ -11,18 +11,20 @@
 
 const char *const kvr_head_rule_names[] = { "forcing", "dummy", "pyramid", NULL };
 
-/* Sums of one head over all views. */
+/* Attention weights of one head, summed over queries, by the frame of the key. `first` is the weight
+ * of frame 0. `past` is that of the other frames before the chunk. `near` is that of the chunk and the
+ * frame before it. `all` is the weight of all keys. */
 struct sums {
-    double first, past, near, all; /* weights; `past` without the first frame */
+    double first, past, near, all;
 };
 
 struct kvr_heads {
     int n_layers, n_heads, queries, max_frames;
     struct sums *sum; /* [L][H] */
-    double *score;    /* [L][H][max_frames]: sums of scores, by distance in frames */
-    double *n_scores; /* their numbers of terms */
+    double *score;    /* [L][H][max_frames]: sums of q k / sqrt(D), by distance in frames */
+    double *n_scores; /* [L][H][max_frames]: number of terms in each element of `score` */
     int64_t n_seen;
-    float *keys; /* keys of one view: past, then the chunk's [n,H,D] */
+    float *keys; /* [n,H,D]: keys of one attention call, past tokens first */
     double *weight;
     size_t capacity, weights_capacity;
 };
@@ -68,16 +70,16 @@ void kvr_heads_close(struct kvr_heads **p)
 
 /* ---- attention weights of a view ----------------------------------------------------------- */
 
-/* One view of n keys, whose last n_tok are the chunk's; token i is of frame frame[i]. */
+/* The n keys of one attention call: n_past of past tokens, then those of the current chunk. */
 struct seen {
     const struct kvr_cache_view *view;
     const float *keys;
     int64_t n, n_past;
-    int64_t run[2][2]; /* runs of past tokens, in the order of `keys` */
+    int64_t run[2][2]; /* token ranges [begin, end) of the past keys, in the order of `keys` */
     int runs;
 };
 
-/* Frame of the i-th key. */
+/* Frame of the token of the i-th key. */
 static int frame_of(const struct seen *s, int64_t i)
 {
     const int S = s->view->shape->tokens_per_frame;
@@ -136,7 +138,7 @@ static enum kvr_status read_keys(struct kvr_heads *p, const struct kvr_cache_vie
     return KVR_OK;
 }
 
-/* Adds one query of head h; w [n] receives its scores, then its weights. */
+/* Adds the attention scores and weights of one query of head h to the sums. w [n]: scratch. */
 static void see_query(struct kvr_heads *p, const struct seen *s, int h, int64_t row, double *w)
 {
     const struct kvr_cache_view *v = s->view;

@@ -1,4 +1,4 @@
-/* learnt.c - reads the list of learnt words in a model's folder. */
+/* learnt.c - reads the list of prompt words that a model has learnt from the model's folder. */
 #include "harness/workload/learnt.h"
 
 #include <stdlib.h>
@@ -7,7 +7,9 @@
 #include "harness/core/json.h"
 #include "harness/core/path.h"
 
-enum { SECOND_SHAPE = 9 }; /* slot of the second object's shape; "<none>" if there is one object */
+/* The prompt's slot for the shape of the second object; its word is "<none>" if the video has one
+ * object. */
+enum { SECOND_SHAPE = 9 };
 
 void kvr_learnt_free(struct kvr_learnt *l)
 {
@@ -42,7 +44,8 @@ static enum kvr_status read(struct kvr_learnt *l, const struct kvr_model_config 
         st = kvr_json_array(root, path, "words", &words);
     for (size_t i = 0; st == KVR_OK && i < json_array_size(words); i++)
         st = take(l, c, path, json_array_get(words, i));
-    for (int i = 0; st == KVR_OK && i < c->n_vocabulary; i++) /* <pad> and <none> are not words */
+    /* The list lacks the vocabulary entries <pad> and <none>, which every model knows. */
+    for (int i = 0; st == KVR_OK && i < c->n_vocabulary; i++)
         l->word[i] = l->word[i] || c->vocabulary[i][0] == '<';
     json_decref(root);
     l->known = st == KVR_OK;

@@ -1,5 +1,6 @@
-/* levels.c - see levels.h. A chunk's values are counted in bins of their vector's range, as the
- * codec counts a block. Bins are summed over chunks in FP64. */
+/* levels.c - see levels.h. Each vector's values are scaled by the vector's range, and a chunk's
+ * values are counted in NUQ_BINS equal bins. Counts are summed over chunks
+ * in FP64, with the weights that levels.h defines. */
 #include "harness/workload/levels.h"
 
 #include <math.h>
@@ -12,8 +13,8 @@
 struct kvr_levels {
     int n_layers, n_heads, head_dim, bits;
     double exact;
-    double *sum;    /* [L][2][NUQ_BINS] */
-    uint64_t *bins; /* [NUQ_BINS], of one chunk */
+    double *sum;    /* [L][2][NUQ_BINS]: weighted counts of all chunks, for K and V */
+    uint64_t *bins; /* [NUQ_BINS]: counts of one chunk */
     struct kvr_pre_rope rows;
 };
 

@@ -11,8 +11,8 @@
 struct film {
     struct kvr_decoder *v;
     struct kvr_pace *p;
-    int64_t n_latent, n_frame; /* elements of a latent frame, of a pixel frame */
-    uint8_t *rgb;              /* one frame */
+    int64_t n_latent, n_frame; /* number of values of a latent frame and of a pixel frame */
+    uint8_t *rgb;              /* one decoded frame */
 };
 
 static enum kvr_status take(void *ctx, const float *y)
@@ -62,7 +62,8 @@ static enum kvr_status run(struct film *f, struct kvr_dev *dev, const struct kvr
     return KVR_OK;
 }
 
-/* Keeps all frames until the end, as a rollout does. */
+/* Measures a rollout whose frames a second thread decodes. All decoded frames stay in memory until
+ * the end, as in `kvreel` runs. */
 static enum kvr_status run_overlapped(struct kvr_dev *dev, const struct kvr_scheme *scheme,
                                       const struct kvr_rollout_request *req,
                                       const struct kvr_pixels_file *file, int threads,

@@ -13,8 +13,8 @@
 /* A decoder and its output frames. */
 struct film {
     struct kvr_decoder *v;
-    int64_t n_latent, n_frame; /* floats per latent frame, bytes per pixel frame */
-    int n, height, width, at;  /* at: index of the next frame */
+    int64_t n_latent, n_frame; /* values of a latent frame; bytes of a pixel frame */
+    int n, height, width, at;  /* n: number of pixel frames; at: frames decoded so far */
     uint8_t *rgb;
     bool finite;
 };
@@ -53,7 +53,7 @@ static void film_close(struct film *f)
     f->rgb = NULL;
 }
 
-/* Moves the frames to r. */
+/* Passes the decoded frames to the rollout's result, which then owns them. */
 static void film_hand_over(struct film *f, struct kvr_rollout_result *r)
 {
     r->rgb = f->rgb;
@@ -116,11 +116,11 @@ struct kvr_pixels {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     /* Guarded by the lock. */
-    float *latents; /* [latent_frames, n_latent] */
-    int n_given;    /* frames in `latents` */
+    float *latents; /* [latent_frames, n_latent]: queue of the decoding thread */
+    int n_given;    /* number of latent frames pushed so far */
     bool ready, stop, device_full;
     size_t peak_bytes;
-    enum kvr_status st; /* the thread's status, with its message */
+    enum kvr_status st; /* result of the decoding thread; its message is below */
     char message[512];
 };
 
@@ -131,7 +131,7 @@ static void keep_status(struct kvr_pixels *p, enum kvr_status st)
         snprintf(p->message, sizeof p->message, "%s", kvr_error());
 }
 
-/* Waits for frame i; false: there are no more frames. */
+/* Waits until latent frame i is pushed; false: the rollout has ended without it. */
 static bool wait_for(struct kvr_pixels *p, int i)
 {
     bool more;
@@ -153,7 +153,7 @@ static void tell_ready(struct kvr_pixels *p, enum kvr_status st)
     pthread_mutex_unlock(&p->lock);
 }
 
-/* The thread opens and closes the device that it uses. */
+/* Main function of the decoding thread, which opens and closes its own device. */
 static void *decode_frames(void *ctx)
 {
     struct kvr_pixels *p = ctx;

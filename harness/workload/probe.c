@@ -1,4 +1,5 @@
-/* probe.c - watches every attention call, keeps BF16 layers for comparison, and accumulates. */
+/* probe.c - compares attention through the method's cache with attention through a BF16 copy of the
+ * cache, in every attention call, and sums the differences. */
 #include "harness/workload/probe_impl.h"
 
 #include <math.h>
@@ -164,14 +165,14 @@ static void add_residual(struct kvr_probe *p, int n, const struct kvr_probe_quer
         p->residual = worst / sqrt(energy);
 }
 
-/* Errors of the keys and values that attention reads, counted once per query head that reads
- * them. */
+/* Adds the errors of the past keys and values that one query head reads. With grouped-query
+ * attention, the errors of a KV head are added once for each of its query heads. */
 static void add_errors(struct kvr_probe *p, const struct kvr_probe_head *x)
 {
     const struct kvr_pass *pass = x->view->pass;
     const int l = x->view->layer, d = x->d, heads = p->kv_heads;
     struct kvr_probe_sums *call = kvr_probe_call(p, l, x->hq, pass->index, pass->chunk);
-    const bool first = x->hq % p->group == 0; /* channel sums are per KV head */
+    const bool first = x->hq % p->group == 0; /* first query head of this KV head */
 
     for (int64_t t = 0; t < x->n_past; t++) {
         struct kvr_probe_sums *age = kvr_probe_age(p, l, x->hq, x->age[t]);
@@ -252,7 +253,8 @@ static void count_codings(struct kvr_probe *p, const struct kvr_probe_head *x, c
 
 /* --- one attention call ----------------------------------------------------------------- */
 
-/* Chooses the probed queries, in ascending order; the first is random. */
+/* Chooses every opts.every-th query of the chunk, starting at a random query. Returns the number of
+ * chosen queries. */
 static int choose_queries(const struct kvr_probe *p, const struct kvr_cache_view *view,
                           int64_t *list)
 {
@@ -326,7 +328,7 @@ static enum kvr_status probe_call(struct kvr_probe *p, const struct kvr_cache_vi
     return st;
 }
 
-/* Stores the chunk's final keys and values in the BF16 layer. */
+/* Stores the chunk's final keys and values in the BF16 copy of the cache. */
 static enum kvr_status commit(struct kvr_probe *p, const struct kvr_cache_view *view)
 {
     const struct kvr_cache_shape *s = &p->shape;

@@ -10,15 +10,15 @@
 
 enum { QUERIES = 4 };
 
-/* Scratch of one thread: a block of queries. */
+/* Scratch of one thread for a block of m queries of one head. */
 struct block {
     const struct kvr_probe_head *x;
-    int m;                   /* queries in it */
-    const int64_t *list;     /* their indices */
+    int m;                   /* number of queries in the block */
+    const int64_t *list;     /* [m]: indices of the queries in the chunk */
     double *q;               /* [m][D], scaled by 1/sqrt(D) */
-    double *weight[N_SIDES]; /* [m][stride]: scores, then weights */
-    double *out[2][2];       /* [weights' side][values' side] [m][wide] */
-    float *fq, *fq2;         /* [m][D] for the correction */
+    double *weight[N_SIDES]; /* [m][stride]: scores, replaced by attention weights */
+    double *out[2][2];       /* [m][wide] outputs: out[i][j] has weights of cache i, V of cache j */
+    float *fq, *fq2;         /* [m][D]: transformed q, and its squares, for the score correction */
 };
 
 static bool block_alloc(struct block *b, const struct kvr_probe_head *x)
@@ -63,7 +63,8 @@ static void load_queries(struct block *b)
                 x->view->q[(b->list[i] * x->view->shape->n_heads + x->hq) * x->d + c] * scale;
 }
 
-/* Prepares the queries as the method's correction expects them. */
+/* Computes fq and fq2, the inputs of the method's score correction: q in the codec's transformed
+ * space, and its squares. */
 static void correction_queries(struct block *b, const struct kvr_codec *codec, int h)
 {
     const int d = b->x->d;
@@ -75,7 +76,8 @@ static void correction_queries(struct block *b, const struct kvr_codec *codec, i
         b->fq2[e] = b->fq[e] * b->fq[e];
 }
 
-/* Corrects the scores of a segment's keys [begin, end), all of them visible. */
+/* Adds the score correction to the scores of tokens [begin, end) of a segment, which are all
+ * visible. */
 static void correct_run(struct block *b, const struct kvr_correction *c,
                         const struct kvr_segment *s, int64_t begin, int64_t end)
 {
@@ -113,7 +115,7 @@ static void correct(struct block *b)
     const struct kvr_probe_head *x = b->x;
     const struct kvr_correction *c = kvr_correction_at(x->view->scheme->opts.correction);
     const struct kvr_layer *l = x->layer[METHOD];
-    const struct kvr_codec *space = NULL; /* codec whose space the queries are in */
+    const struct kvr_codec *space = NULL; /* codec whose transform was applied to fq */
 
     if (!c)
         return;
@@ -133,8 +135,8 @@ static void correct(struct block *b)
     }
 }
 
-/* Turns the scores of n keys into weights. Dropped tokens (fate NULL: none) and tokens from `end`
- * on, which the query must not see, get 0. */
+/* Replaces the scores of n keys by softmax weights. Dropped past tokens have weight 0; fate NULL: no
+ * token is dropped. Keys [end, n), which the query must not see, have weight 0. */
 static void softmax(double *s, int64_t n, int64_t end, const uint8_t *fate, int64_t n_past)
 {
     double top = -INFINITY, sum = 0;
@@ -159,8 +161,8 @@ static double half_kl(double p, double m)
     return p > 0 ? 0.5 * p * log(p / m) : 0;
 }
 
-/* The KVR_PROBE_TOP_KEYS-th largest of w [n]; the smallest if there are fewer, 0 if there are none.
- * Uses a heap whose root is its smallest element. */
+/* Returns the KVR_PROBE_TOP_KEYS-th largest element of w [n]. For smaller n, it returns the smallest
+ * element; for n = 0, it returns 0. Uses a min-heap of the largest elements so far. */
 static double least_of_top(const double *w, int64_t n)
 {
     double heap[KVR_PROBE_TOP_KEYS] = { 0 };
@@ -188,8 +190,8 @@ static double least_of_top(const double *w, int64_t n)
     return heap[0];
 }
 
-/* Counts the top past keys by BF16 weight that are also top by the method's weight. A dropped key
- * has no weight in the method and is not counted. */
+/* Counts the past keys with the KVR_PROBE_TOP_KEYS largest BF16 weights, and those of them that are
+ * also among the method's largest weights. A dropped key is not among the latter. */
 static void compare_top(const struct kvr_probe_head *x, const double *method, const double *bf16,
                         int ages, struct kvr_probe_query *out, double *by_age)
 {

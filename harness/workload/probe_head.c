@@ -1,5 +1,5 @@
-/* probe_head.c - reads one head of what attention reads, in double precision, from the method's
- * cache and from BF16. */
+/* probe_head.c - decodes the keys and values of one KV head to double precision, from the method's
+ * cache and from the BF16 copy. */
 #include "harness/workload/probe_impl.h"
 
 #include <assert.h>
@@ -24,7 +24,7 @@ int64_t kvr_probe_index_of(const struct kvr_visible *seen, int64_t tok)
     return -1;
 }
 
-/* Stores a row of K or V at its position. */
+/* Stores one token's K or V as key `at` of the attention call. K is stored transposed. */
 static void put(struct kvr_probe_head *x, int side, bool values, int64_t at, const double *row)
 {
     if (values) {
@@ -35,9 +35,9 @@ static void put(struct kvr_probe_head *x, int side, bool values, int64_t at, con
         x->kt[side][c * x->stride + at] = row[c];
 }
 
-/* Decodes the i-th stored token of a segment as attention reads it. The dense path decodes to the
- * cache's exact type. Other paths keep a rotation and rotate the query, which equals rotating the
- * key back up to F32 rounding. */
+/* Decodes the i-th token of a segment as attention reads it. The dense path decodes to the cache's
+ * exact type. Other paths rotate the query instead of the key; the key is rotated back here, which
+ * gives the same scores up to F32 rounding. */
 static void decode(const struct kvr_probe_head *x, const struct kvr_packed *p, int h, bool dense,
                    int64_t i, double *row)
 {
@@ -61,7 +61,7 @@ static void read_segment(struct kvr_probe_head *x, int side, const struct kvr_se
 {
     const bool dense = side == METHOD && kvr_path_copies(x->view->path);
     const struct kvr_packed *p = values ? &s->v : &s->k;
-    const int h = x->h - s->head0; /* index within the segment's heads */
+    const int h = x->h - s->head0; /* index among the segment's heads */
     double row[KVR_CORRECTION_MAX_D];
 
     if (s->kind == KVR_SEG_ZERO || !kvr_segment_has_head(s, x->h))
@@ -80,8 +80,8 @@ static void read_segment(struct kvr_probe_head *x, int side, const struct kvr_se
     }
 }
 
-/* Subtracts the mean of x [d] and rounds to the cache's type, as kvr_current does to the method's
- * keys. */
+/* Subtracts the mean over channels from x [d], and rounds to the cache's exact type. For methods with
+ * this option, kvr_current does the same to the keys of the current chunk. */
 static void demean(float *x, int d, enum kvr_dtype exact)
 {
     kvr_bf16 rounded[KVR_CORRECTION_MAX_D];
@@ -202,7 +202,7 @@ enum kvr_status kvr_probe_head_open(struct kvr_probe_head *x, const struct kvr_c
             x->token[at] = t;
             x->age[at++] = view->pass->chunk - (int)(t / chunk);
         }
-    find_fates(x); /* for head 0, as queries precede the first read */
+    find_fates(x); /* for head 0; kvr_probe_head_read() has not run yet */
     return KVR_OK;
 }
 

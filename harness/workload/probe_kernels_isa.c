@@ -1,5 +1,5 @@
-/* probe_kernels_isa.c - products, in double, of a few rows with a wide matrix W. The accumulators
- * of 4 rows by VECS vectors of W stay in registers. */
+/* probe_kernels_isa.c - matrix product C += A B in double, for A with few rows and B with many
+ * columns. The accumulators of 4 rows and VECS vectors of W columns stay in registers. */
 #include "harness/workload/probe_kernels.h"
 
 #if KVR_ISA_AVX512
@@ -16,7 +16,7 @@ enum { ROWS = 4, WIDE = VECS * W };
 _Static_assert(16 % WIDE == 0, "n is a multiple of 16");
 typedef double vec __attribute__((vector_size(W * 8), aligned(8), may_alias));
 
-/* The function is inlined for constant m. */
+/* Always inlined, so that m is a compile-time constant. */
 static inline __attribute__((always_inline)) void mul_block(const double *a, int64_t lda,
                                                             const double *b, int64_t ldb, int64_t k,
                                                             double *c, int64_t ldc, const int m)

@@ -1,4 +1,4 @@
-/* probe_rows.c - computes the probe's numbers from its sums. */
+/* probe_rows.c - computes the probe's statistics (result rows) from its sums. */
 #include "harness/workload/probe_impl.h"
 
 #include <math.h>
@@ -6,7 +6,7 @@
 
 #define SUM(member) offsetof(struct kvr_probe_sums, member)
 
-/* Each number is a quotient of two sums, or its square root. */
+/* The probe's statistics: each is num / den or its square root, and n is its number of samples. */
 static const struct {
     const char *name;
     size_t num, den, n;
@@ -61,7 +61,8 @@ static enum kvr_status emit(const struct kvr_probe_sums *s, const struct kvr_pro
     return fn(ctx, &row);
 }
 
-/* Emits all numbers of one place; none if no query was seen there. */
+/* Emits the statistics of one layer, head, pass, chunk and age. Statistics without samples are
+ * omitted. */
 static enum kvr_status emit_all(const struct kvr_probe_sums *s, const struct kvr_probe_row *where,
                                 kvr_probe_row_fn *fn, void *ctx)
 {
@@ -71,7 +72,7 @@ static enum kvr_status emit_all(const struct kvr_probe_sums *s, const struct kvr
     return KVR_OK;
 }
 
-/* Range of indices: one index, or all below n for a negative one. */
+/* first() and last() give the range [begin, end) of an index; negative: all indices below n. */
 static int first(int index)
 {
     return index < 0 ? 0 : index;
@@ -211,7 +212,8 @@ static enum kvr_status emit_counts(const struct kvr_probe_counts *s,
     return fn(ctx, &row);
 }
 
-/* Token counts at the last pass. */
+/* Sums the numbers of recodings and value changes of all tokens of a layer; layer -1: of all
+ * layers. */
 static struct kvr_probe_counts final_counts(const struct kvr_probe *p, int layer)
 {
     const int64_t capacity = (int64_t)p->shape.capacity_frames * p->shape.tokens_per_frame;

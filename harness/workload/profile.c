@@ -1,4 +1,4 @@
-/* profile.c - compares frame summaries of every layer between consecutive forwards. */
+/* profile.c - compares each layer's frame summaries between consecutive forward passes. */
 #include "harness/workload/profile.h"
 
 #include <math.h>
@@ -9,17 +9,17 @@
 #include "methods/kernels/share.h"
 
 struct layer {
-    float *now, *before; /* [frames,H]: summaries of this forward and the previous one */
-    int n_before;        /* frames in `before` */
-    double sum;          /* sum of the deltas of old frames */
-    int64_t count;
+    float *now, *before; /* [frames,H]: summaries of this forward pass and the previous pass */
+    int n_before;        /* number of frames in `before` */
+    double sum;          /* sum over passes of the deltas of frames that are not the newest 25 % */
+    int64_t count;       /* number of deltas in `sum` */
 };
 
 struct kvr_profile {
     int n_layers, n_heads, head_dim, tokens_per_frame, max_frames;
     struct layer *layer;
     float *scratch;
-    float *values; /* a chunk's K and V in F32, 2 * n_values */
+    float *values; /* [2][n_values]: a chunk's K and V in F32 */
     size_t n_values;
 };
 
@@ -87,7 +87,8 @@ enum kvr_status kvr_profile_add(struct kvr_profile *p, const struct kvr_pass *pa
         kvr_frame_summary(k, v, (int64_t)f * S, S, H, p->head_dim,
                           l->now + (size_t)(pass->frame0 + f) * (size_t)H);
     for (int f = 0; f < n_old; f++) {
-        const int was = f - (n - overlap) + (l->n_before - overlap); /* aligned at both ends */
+        const int was =
+            f - (n - overlap) + (l->n_before - overlap); /* the frame's index in `before` */
 
         l->sum += f < n - overlap ? 1
                                   : kvr_summary_delta(l->now + (size_t)f * (size_t)H,

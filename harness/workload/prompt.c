@@ -17,7 +17,8 @@ static const char *const kind_names[N_KIND] = { "a size",   "a colour",     "a t
                                                 "a shape",  "a motion",     "a direction",
                                                 "a ground", "a camera move" };
 
-/* Part of an act that is being read. */
+/* Part of an act (the description of one shot) that is being read: first object, second object,
+ * background or camera. */
 enum part { FIRST, SECOND, BEHIND, LENS };
 
 static const char *part_name(enum part part)
@@ -53,10 +54,11 @@ struct reader {
     int ids[KVR_PROMPT_SLOTS];
     bool is_set[KVR_PROMPT_SLOTS];
     int n_words;
-    bool pans; /* "pans" requires a direction next */
+    bool pans; /* the last word was "pans", so a direction must follow */
 };
 
-/* Index of `group` + `word` in the vocabulary; -1: absent. */
+/* Returns the index of the entry `group` + `word` (such as "shape:" + "disc") in the vocabulary; -1:
+ * absent. */
 static int lookup(const struct kvr_model_config *c, const char *group, const char *word)
 {
     size_t n = strlen(group);
@@ -67,7 +69,8 @@ static int lookup(const struct kvr_model_config *c, const char *group, const cha
     return -1;
 }
 
-/* Whether `word` is a form of the verb "bounces": bounce, bouncing, (spins) spinning. */
+/* Tests whether `word` is a form of `verb`: of "bounces", bounce and bouncing; of "spins",
+ * spinning. */
 static bool is_form(const char *verb, const char *word)
 {
     size_t n = strlen(verb), len = strlen(word);
@@ -109,7 +112,7 @@ static bool is_one_of(const char *word, const char *const *list)
     return false;
 }
 
-/* Reports the unknown word at `place`, with the nearest known one. */
+/* Fails because r->word is unknown, and suggests the most similar known word. */
 static enum kvr_status fail_unknown(const struct reader *r)
 {
     const struct kvr_model_config *c = r->cfg;
@@ -138,7 +141,7 @@ static enum kvr_status fail_unknown(const struct reader *r)
                     r->column);
 }
 
-/* Reports a known word in the wrong place. */
+/* Fails because the part of the act that is being read cannot have the known word r->word. */
 static enum kvr_status fail_misplaced(const struct reader *r)
 {
     for (int k = 0; k < N_KIND; k++)
@@ -160,7 +163,8 @@ static enum kvr_status put(struct reader *r, int slot, int id)
     return KVR_OK;
 }
 
-/* Sets an object's unset slots to defaults, whose words were checked when the reader was opened. */
+/* Sets all slots of an object to their defaults. check_model() has tested that the vocabulary has
+ * these words. */
 static void default_object(struct reader *r, int base, const char *color)
 {
     const struct kvr_model_config *c = r->cfg;
@@ -200,7 +204,7 @@ static void first_defaults(struct reader *r)
     for (int i = OBJECT; i < GROUND; i++)
         r->ids[i] = lookup(c, "", "<none>");
     r->ids[GROUND] = lookup(c, "bg:", "plain");
-    r->ids[GROUND + 1] = -1; /* chosen at the end of the act */
+    r->ids[GROUND + 1] = -1; /* background colour, which settle() chooses at the end of the act */
     r->ids[CAMERA] = lookup(c, "cam:", "static");
     r->ids[PAD] = lookup(c, "", "<pad>");
 }
@@ -216,7 +220,7 @@ static enum kvr_status fail_byte(const struct reader *r)
                     (unsigned)(unsigned char)*r->at, (size_t)(r->at - r->text) + 1);
 }
 
-/* Reads a word of letters and dashes into r->word, in lower case. */
+/* Reads a word of letters and dashes, and stores it in r->word in lower case. */
 static enum kvr_status read_word(struct reader *r)
 {
     size_t n = 0;
@@ -233,7 +237,7 @@ static enum kvr_status read_word(struct reader *r)
     return ends_word(*r->at) ? KVR_OK : fail_byte(r);
 }
 
-/* Consumes `word` if it is next. */
+/* Reads the next word if it is `word`; otherwise leaves the position unchanged. */
 static bool take_next(struct reader *r, const char *word)
 {
     const char *p = r->at;
@@ -345,7 +349,8 @@ static enum kvr_status take_word(struct reader *r)
     return put_camera(r);
 }
 
-/* A drifting object needs a direction; other motions have none. */
+/* Checks the direction of an object's motion. A drifting object without a direction drifts right.
+ * With other motions a direction is an error. */
 static enum kvr_status settle_object(struct reader *r, int base)
 {
     bool drifts = r->ids[base + MOTION] == lookup(r->cfg, "motion:", "drifts");
@@ -377,7 +382,7 @@ static enum kvr_status settle(struct reader *r)
     return KVR_OK;
 }
 
-/* Reads "@12:" at the start of an act; *chunk stays -1 without it. */
+/* Reads the optional first chunk of an act, such as "@12:". Without it, *chunk is unchanged. */
 static enum kvr_status read_start(struct reader *r, int *chunk)
 {
     char *end;
@@ -401,7 +406,7 @@ static enum kvr_status read_start(struct reader *r, int *chunk)
     return KVR_OK;
 }
 
-/* Reads an act, which ends at ';', '|' or the end of the text. */
+/* Reads an act, the description of one shot. It ends at ';', '|' or the end of the text. */
 static enum kvr_status read_act(struct reader *r, int *chunk)
 {
     r->part = FIRST;

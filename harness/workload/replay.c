@@ -16,15 +16,15 @@ struct replay {
     const struct kvr_trace_info *info;
     struct kvr_cache_shape shape;
     struct kvr_cache *cache;
-    struct kvr_buf on_dev;    /* attention's inputs and output: q, k, v, out */
-    float *q, *k, *v, *out;   /* q, out [T,H,D]; k, v [T,Hkv,D] */
-    struct kvr_buf in_host;   /* host copies, if the device has its own memory */
-    float *hq, *hk, *hv, *ho; /* the host's addresses; without a copy, those above */
+    struct kvr_buf on_dev;    /* device buffer of q, k, v and out */
+    float *q, *k, *v, *out;   /* in on_dev: q, out [T,H,D]; k, v [T,Hkv,D] */
+    struct kvr_buf in_host;   /* host copy of on_dev; unused on the CPU */
+    float *hq, *hk, *hv, *ho; /* q, k, v, out in host memory; on the CPU equal to those above */
     struct kvr_replay_errors *errors;
     struct kvr_replay_result *result;
-    struct kvr_cache_times times; /* until the last pass */
-    int64_t ns;                   /* append, attend, commit, and a pass's begin and end */
-    float *oracle_scores;         /* input of a non-causal method; NULL: the method is causal */
+    struct kvr_cache_times times; /* cumulative times at the end of the last pass */
+    int64_t ns; /* total time of the cache's append, attend, commit, begin_pass and end_pass */
+    float *oracle_scores; /* future token scores of a non-causal method; NULL: causal method */
     int capacity, done;
     kvr_progress_fn *progress;
     void *progress_ctx;
@@ -88,7 +88,7 @@ static enum kvr_status fetch(const struct replay *r, const struct kvr_tensor *fr
     return host == dev ? KVR_OK : kvr_dev_put(r->dev, dev, host, (size_t)n * sizeof *host);
 }
 
-/* Waits for the device, so that the time includes its work. */
+/* Adds the time since `begin` to r->ns, after a device synchronization. */
 static enum kvr_status timed(struct replay *r, int64_t begin)
 {
     KVR_TRY(kvr_dev_sync(r->dev));
@@ -271,7 +271,8 @@ static enum kvr_status open_all(struct replay *r, const struct kvr_scheme *schem
     return kvr_replay_errors_open(&r->errors, &r->shape, cost->n_chunks, r->req->compare);
 }
 
-/* A kvr_salience_run_fn: replays the request of a struct replay. */
+/* Replays the trace with method BF16 and an observer, to compute token scores for a non-causal
+ * method (a kvr_salience_run_fn). ctx: a struct replay. */
 static enum kvr_status replay_bf16(void *ctx, const struct kvr_scheme *bf16,
                                    kvr_cache_observer_fn *observer, void *observer_ctx)
 {

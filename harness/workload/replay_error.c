@@ -1,5 +1,5 @@
-/* replay_error.c - see replay_error.h. Sums are in double: their rounding (1e-16 per term) is far
- * below F32 differences. */
+/* replay_error.c - see replay_error.h. Sums are in double: the rounding error of a term is
+ * relatively 1e-16, far below that of F32 outputs. */
 #include "harness/workload/replay_error.h"
 
 #include <math.h>
@@ -11,15 +11,15 @@ struct sums {
 
 struct kvr_replay_errors {
     struct kvr_cache_shape shape;
-    struct kvr_dev *dev; /* NULL: no comparison */
+    struct kvr_dev *dev; /* CPU device of the BF16 cache; NULL: no comparison with BF16 */
     struct kvr_scheme *bf16;
     struct kvr_cache *cache;
-    float *out; /* [T,H,D] of the BF16 cache */
+    float *out; /* [T,H,D]: attention output of the BF16 cache */
     int n_chunks;
     struct sums *chunk; /* [n_chunks] */
     double recorded_se, recorded_energy;
-    int64_t recorded; /* number of recorded values */
-    float *row;       /* [H,D] of a recorded output */
+    int64_t recorded; /* number of values compared with the trace's recorded outputs */
+    float *row;       /* [H,D]: recorded output of one token, in F32 */
 };
 
 static size_t width_of(const struct kvr_cache_shape *s)
@@ -33,7 +33,7 @@ static enum kvr_status open_cache(struct kvr_replay_errors *e)
     const size_t n = (size_t)s.frames_per_chunk * (size_t)s.tokens_per_frame * width_of(&s);
 
     s.attend = KVR_ATTEND_FLOAT;
-    s.evict = true; /* hidden tokens never become visible again */
+    s.evict = true; /* a token outside the attention window is never visible again */
     e->out = malloc(n * sizeof *e->out);
     if (!e->out)
         return kvr_fail(KVR_ENOMEM, "replay: out of memory while allocating a chunk's answers");
@@ -93,7 +93,7 @@ enum kvr_status kvr_replay_errors_end(struct kvr_replay_errors *e)
 
 /* --- one call --------------------------------------------------------------------------- */
 
-/* Compares one head of one query: o^ [D] with o [D]. */
+/* Adds the error of one head's attention output for one query: method [D] against bf16 [D]. */
 static void add_head(struct sums *s, const float *method, const float *bf16, int d)
 {
     double dot = 0, a = 0, b = 0;
@@ -151,7 +151,7 @@ enum kvr_status kvr_replay_errors_add(struct kvr_replay_errors *e, const struct 
 
 /* --- numbers ---------------------------------------------------------------------------- */
 
-/* 0 / 0 is 0: without attention there is no error. */
+/* Computes the relative error sqrt(se / energy). If both are 0, the error is 0. */
 static double root_of(double se, double energy)
 {
     return se == 0 ? 0 : sqrt(se / energy);

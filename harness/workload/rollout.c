@@ -1,8 +1,8 @@
 /* rollout.c - generates a video chunk by chunk through a cache.
  *
- * Latents become bytes as the reference writes video: floor(255 clamp((x - lo) / (hi - lo))),
- * truncated and not rounded. A given byte becomes the latent in the middle of its interval, so that
- * it truncates to the same byte. */
+ * For models whose latents are RGB pixels, a latent x becomes the byte floor(255 clamp((x - lo) / (hi
+ * - lo))), truncated as in the reference code. A pixel of a given video becomes the latent in the
+ * middle of its byte's interval, so the conversion back gives the same byte. */
 #include "harness/core/clock.h"
 #include "harness/device/phase.h"
 #include "harness/workload/prompt.h"
@@ -22,25 +22,26 @@ struct rollout {
     struct kvr_dev *dev;
     struct kvr_dit *dit;
     struct kvr_cache *cache;
-    struct kvr_prompt prompt;  /* of a model with a vocabulary: one act per shot */
-    struct kvr_shot_line line; /* of other models */
-    int *shot;                 /* [n_chunks] */
-    struct kvr_buf embedding;  /* [text_len, text_dim] F32 in host memory, of the current act */
+    struct kvr_prompt prompt;  /* if the model has a vocabulary: an act (parsed text) per shot */
+    struct kvr_shot_line line; /* if it has none: the shots and their first chunks */
+    int *shot;                 /* [n_chunks]: index of the shot */
+    struct kvr_buf embedding; /* [text_len, text_dim] F32 in host memory: the current shot's text */
     struct kvr_rollout_result *out;
     kvr_progress_fn *progress;
     void *progress_ctx;
     int64_t t0_ns;
     int n_chunks, capacity, act;
-    float *steps;         /* x0 of every step, for a teacher; NULL: not kept */
-    float *oracle_scores; /* input of a non-causal method; NULL: the method is causal */
-    bool last_step;       /* only given chunks have a cache-update pass */
-    /* With a teacher: |x - r|^2 and |r|^2, of this chunk and of all chunks. */
+    float *steps;         /* x0 of every step, to be used as a teacher; NULL: not stored */
+    float *oracle_scores; /* future token scores of a non-causal method; NULL: causal method */
+    bool last_step;       /* only chunks of a given video have a cache-update pass */
+    /* With a teacher's latents r: sums of |x - r|^2 and |r|^2 over this chunk and over all chunks. */
     double chunk_off2, chunk_ref2, off2, ref2;
-    struct kvr_cache_times cache_times; /* until the last pass */
+    struct kvr_cache_times cache_times; /* cumulative times at the end of the last pass */
     struct kvr_dit_times dit_times;
 };
 
-/* Records the phases' times since the last pass, without the observer's own time. */
+/* Stores the time that each phase (encode, decode, attend, linear layers) took since the last pass
+ * in p. */
 static enum kvr_status record_phases(struct rollout *r, struct kvr_pass_record *p)
 {
     const struct kvr_cache_times c = r->cache_times;
@@ -68,7 +69,7 @@ static enum kvr_status record_pass(struct rollout *r, int chunk, int index)
     struct kvr_pass_record *p;
     struct kvr_mem_stats mem;
 
-    if (out->n_passes == r->capacity) /* the array has room for every pass */
+    if (out->n_passes == r->capacity) /* does not occur: the array has an element for every pass */
         return KVR_OK;
     p = &out->pass[out->n_passes++];
     kvr_mem_stats(r->dev, &mem);
@@ -132,12 +133,13 @@ static enum kvr_status find_shots(struct rollout *r)
     return KVR_OK;
 }
 
-/* Largest distance of a latent from the middle of latent_range, in half widths of the range. A
- * working network stays within a few. The next input is (1 - sigma) x0 + sigma eps with eps of unit
- * variance, so a hundred half widths drown the noise of its training. docs/measuring.md. */
+/* Limit on |x0 - m| / w, where m is the middle of the config's latent_range and w its half width. A
+ * video that has not diverged stays below about 10. The next step's input is (1 - sigma) x0 + sigma
+ * eps with eps of unit variance; at 100, x0 hides the noise eps. See docs/measuring.md. */
 static const float max_half_widths = 100;
 
-/* Checks x0 of one step, [F, frame_elems]. The sampler has checked that it is finite. */
+/* Fails with KVR_EDIVERGED if a value of x0 [F, frame_elems] is beyond max_half_widths. The sampler
+ * has checked that all values are finite. */
 static enum kvr_status check_range(const struct rollout *r, int chunk, int step, const float *x0,
                                    int n_frames)
 {
@@ -161,7 +163,7 @@ static enum kvr_status check_range(const struct rollout *r, int chunk, int step,
                     (long long)(at % n_frame), (double)x0[at], (double)limit, (double)middle);
 }
 
-/* Offset of this step's x0 in a teacher's file. */
+/* Returns the offset of x0 of one chunk and step in the teacher's latents, in values. */
 static size_t place_of_step(const struct rollout *r, int chunk, int step)
 {
     const size_t n =
@@ -170,8 +172,7 @@ static size_t place_of_step(const struct rollout *r, int chunk, int step)
     return ((size_t)chunk * (size_t)r->config->n_steps + (size_t)step) * n;
 }
 
-/* Sums in double precision: the rounding (1e-16 per term) is far below differences between F32
- * latents. */
+/* Adds the squared difference between x0 and the teacher's x0 to the chunk's sums, in double. */
 static void compare_step(struct rollout *r, int chunk, int step, const float *x0, int n_frames)
 {
     const int64_t n = kvr_model_frame_elems(r->req->model) * n_frames;
@@ -209,7 +210,8 @@ static enum kvr_status after_step(void *ctx, int chunk, int step, const float *x
     return check_range(r, chunk, step, x0, n_frames);
 }
 
-/* x [F,3,H,W] -> rgb [F,H,W,3]. Returns the first frame with a non-finite value, or -1. */
+/* Converts latents x [F,3,H,W] to bytes rgb [F,H,W,3]. Returns the first frame with a NaN or infinite
+ * value; -1: none. */
 static int to_rgb(uint8_t *rgb, const float *x, int n_frames, int n_pixels, float lo, float hi)
 {
     int bad = -1;
@@ -230,7 +232,8 @@ static int to_rgb(uint8_t *rgb, const float *x, int n_frames, int n_pixels, floa
     return bad;
 }
 
-/* Byte b covers [b, b + 1) / 255; 255 is the value 1 only. */
+/* Returns the latent of a byte: the middle of [b, b + 1) / 255 scaled to [lo, hi]. Only the value 1
+ * gives byte 255, so its latent is hi. */
 static float latent_of(uint8_t b, float lo, float hi)
 {
     return b == 255 ? hi : lo + (hi - lo) * ((float)b + 0.5f) / 255.0f;
@@ -403,7 +406,7 @@ static enum kvr_status prepare(struct rollout *r, const struct kvr_scheme *schem
     return open_cache(r, scheme);
 }
 
-/* The device draws noise between passes, which is timed as a phase of its own. */
+/* Generates all chunks. The time for drawing noise between passes is a separate phase. */
 static enum kvr_status sample(struct rollout *r, struct kvr_sample_hooks *hooks)
 {
     struct kvr_noise noise = { r->req->seed, r->req->jitter_draw, r->req->jitter_magnitude };
@@ -490,7 +493,8 @@ struct kvr_rollout_request kvr_rollout_bare(const struct kvr_rollout_request *re
     return bare;
 }
 
-/* A kvr_salience_run_fn: runs the request of a struct rollout. */
+/* Repeats the rollout with method BF16 and an observer, to compute token scores for a non-causal
+ * method (a kvr_salience_run_fn). ctx: a struct rollout. */
 static enum kvr_status roll_bf16(void *ctx, const struct kvr_scheme *bf16,
                                  kvr_cache_observer_fn *observer, void *observer_ctx)
 {

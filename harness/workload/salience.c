@@ -9,11 +9,11 @@ enum { QUERIES = 50 };
 
 struct kvr_salience {
     int n_layers, first, n_heads, n_kv_heads, head_dim, queries;
-    int64_t chunk, capacity; /* tokens */
-    int64_t n;               /* tokens seen */
+    int64_t chunk, capacity; /* number of tokens of a chunk and of the video */
+    int64_t n;               /* number of tokens observed so far */
     float *q;                /* [layers][chunks][rows][Hq,D], scaled by 1/sqrt(D) */
     float *k;                /* [layers][capacity][H,D] */
-    int64_t *n_rows;         /* [chunks] */
+    int64_t *n_rows;         /* [chunks]: number of stored queries */
 };
 
 static int64_t rows_of(const struct kvr_salience *s, int64_t n_tok)
@@ -107,11 +107,11 @@ enum kvr_status kvr_salience_observe(void *ctx, const struct kvr_cache_view *vie
     return KVR_OK;
 }
 
-/* Largest weights that each key of one query head gets from queries of earlier chunks, its own
- * chunk and later chunks. */
+/* Maximum attention weights of each key for one query head: `up` over queries of earlier chunks,
+ * `diag` over queries of the key's chunk, `low` over queries of later chunks. */
 struct most {
     float *up, *diag, *low; /* [n] */
-    double *p;              /* [n] */
+    double *p;              /* [n]: weights of one query */
 };
 
 static void chunk_weights(const struct kvr_salience *s, int layer, int h, int64_t chunk,
@@ -143,7 +143,8 @@ static void chunk_weights(const struct kvr_salience *s, int layer, int h, int64_
     }
 }
 
-/* Computes s_j of one query head into score [n]. */
+/* Computes the score of each key j for one query head: the mean of the maxima up_j, diag_j and
+ * low_j. */
 static void score_head(const struct kvr_salience *s, int layer, int h, const struct most *m,
                        float *score)
 {
@@ -154,7 +155,8 @@ static void score_head(const struct kvr_salience *s, int layer, int h, const str
         chunk_weights(s, layer, h, c, m);
     for (int64_t j = 0; j < s->n; j++) {
         const bool first = j / s->chunk == 0, last = j / s->chunk == chunks - 1;
-        const float all = m->up[j] + m->diag[j] + m->low[j]; /* absent terms are 0 */
+        const float all =
+            m->up[j] + m->diag[j] + m->low[j]; /* the first and last chunk lack a term */
 
         score[j] = all / (float)(3 - first - last);
     }

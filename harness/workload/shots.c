@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Parses "@12:" at p; returns the text after it, or NULL. */
+/* Parses the start of a shot at p, "@CHUNK:". Returns the text after it; NULL: p does not begin with
+ * a start. */
 static const char *start_at(const char *p, int *chunk)
 {
     char *end;
@@ -20,7 +21,7 @@ static const char *start_at(const char *p, int *chunk)
     return end + 1;
 }
 
-/* Finds the start of the next shot, "; @4:", or the end of the text. */
+/* Returns the next ';' that a shot's start such as "@4:" follows, or the end of the text. */
 static const char *next_start(const char *p)
 {
     int chunk;

@@ -43,7 +43,8 @@ enum kvr_status kvr_synth_outliers(struct kvr_synth *out, int head_dim, int outl
     }
     for (size_t i = 0; i < KVR_SYNTH_SIDES * d; i++)
         out->dev[i] = 1;
-    for (int i = 0; i < outliers; i++) { /* spread over the head, with alternating signs */
+    /* Outlier channels are evenly spaced over the head, and their means have alternating signs. */
+    for (int i = 0; i < outliers; i++) {
         const int c = (int)((int64_t)(2 * i + 1) * head_dim / (2 * outliers));
 
         out->mean[c] = (float)(i % 2 ? -size : size);
@@ -62,11 +63,11 @@ struct draw {
     const struct kvr_trace_layout *l;
     uint64_t seed;
     int passes;
-    float *state;              /* [L][side][S][H or Hkv][D]: z of the newest frame; queries: z' */
-    float *z[KVR_SYNTH_SIDES]; /* [F*S][heads][D]: z of one chunk and layer */
-    float *shown;              /* [F*S][H][D]: one side of one pass */
-    kvr_bf16 *out[KVR_SYNTH_SIDES]; /* `shown` in BF16 */
-    int32_t *position;              /* [F*S][3] */
+    float *state;              /* [L][side][S][H or Hkv][D]: normal z of the last frame drawn */
+    float *z[KVR_SYNTH_SIDES]; /* [F*S][heads][D]: z of the chunk */
+    float *shown;              /* [F*S][H][D]: normal samples (scratch) */
+    kvr_bf16 *out[KVR_SYNTH_SIDES]; /* [F*S][heads][D]: mean + dev z, in BF16 */
+    int32_t *position;              /* [F*S][3]: frame, row and column */
 };
 
 static size_t heads_of(const struct draw *d, int side)
@@ -79,7 +80,8 @@ static size_t frame_elems(const struct draw *d, int side)
     return (size_t)d->l->tokens_per_frame * heads_of(d, side) * (size_t)d->l->head_dim;
 }
 
-/* Index of the statistics for a layer and head of the layout. */
+/* Returns the index of the measured statistics to use for a layer and head. The measured trace may
+ * have other numbers of layers and heads. */
 static size_t measured(const struct draw *d, int layer, int side, size_t head)
 {
     const struct kvr_synth *s = d->s;
@@ -90,7 +92,8 @@ static size_t measured(const struct draw *d, int layer, int side, size_t head)
            head * group % (size_t)s->n_heads;
 }
 
-/* Advances z to frame t in `state`, correlated with the frame before. */
+/* Replaces z in `state` by that of the next frame: z = rho z + sqrt(1 - rho^2) eps, with eps
+ * standard normal. */
 static void step(const struct draw *d, int layer, int side, int frame, float *state)
 {
     const size_t n = frame_elems(d, side), heads = heads_of(d, side), dim = (size_t)d->l->head_dim;
@@ -111,7 +114,8 @@ static size_t state_of(const struct draw *d, int layer, int side)
     return (size_t)layer * (2 * kv + q) + (size_t)side * kv;
 }
 
-/* Draws the chunk's z into d->z; queries are mixed with their keys. */
+/* Draws z of the chunk's keys, values and queries. Queries have correlation `toward` with the keys of
+ * their own tokens. */
 static void draw_chunk(const struct draw *d, int layer, int frame0, int n_frames)
 {
     const size_t dim = (size_t)d->l->head_dim, heads = (size_t)d->l->n_heads;
@@ -138,8 +142,8 @@ static void draw_chunk(const struct draw *d, int layer, int frame0, int n_frames
     }
 }
 
-/* Agreement of a pass with the cache-update pass. Another number of passes than measured uses the
- * pass at the same relative position; the last pass is the cache-update pass. */
+/* Returns the correlation of a pass's z with that of the cache-update pass, the last one. If the
+ * measured trace has another number of passes, its pass at the same relative position is used. */
 static float agreement(const struct draw *d, int pass)
 {
     if (pass == d->passes - 1)
@@ -186,8 +190,8 @@ static enum kvr_status put_pass(const struct draw *d, struct kvr_trace_writer *w
     return kvr_trace_put(w, p, layer, &call);
 }
 
-/* Writes a chunk pass by pass, each through all layers. Every pass draws the chunk's z again from
- * the state before the chunk, which is kept until the last pass. */
+/* Writes all passes and layers of a chunk. Each pass draws the same z, because the state of a layer
+ * is restored after all passes but the last. */
 static enum kvr_status put_chunk(const struct draw *d, struct kvr_trace_writer *w, int chunk,
                                  int n_frames, float *saved_state)
 {

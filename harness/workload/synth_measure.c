@@ -6,21 +6,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sums of one channel, in one layer, head and side. */
+/* Sums over tokens of one channel x of one head's keys, values or queries. */
 struct channel {
-    double n, x, xx;       /* all tokens */
-    double m, x0, x1, x01; /* pairs of a token and the token at its position in the next frame */
+    /* Number of tokens, sums of x and of x^2. */
+    double n, x, xx;
+    /* Number of pairs, and sums of x0, x1 and their products. A pair has the values x0 and x1 of the
+     * same spatial position in two consecutive frames. */
+    double m, x0, x1, x01;
     double x00, x11;
 };
 
 struct look {
     const struct kvr_trace *t;
     const struct kvr_trace_info *info;
-    struct channel *sum;           /* [L][side][H][D] */
-    double *qk, *qq, *kk;          /* [L][H]: centred products q k, q q, k k */
-    double *shared, *own, *theirs; /* [passes]: products with the cache-update keys, centred */
-    float *value[KVR_SYNTH_SIDES]; /* [F*S][heads][D] */
-    float *clean;                  /* keys of the chunk's cache-update pass */
+    struct channel *sum;  /* [L][side][H][D] */
+    double *qk, *qq, *kk; /* [L][H]: sums of products q k, q q, k k, centred */
+    /* [passes]: sums of products a b, a a and b b of a pass's keys a with the cache-update pass's
+     * keys b, centred. */
+    double *shared, *own, *theirs;
+    float *value[KVR_SYNTH_SIDES]; /* [F*S][heads][D]: one call's tensors in F32 */
+    float *clean;                  /* [F*S][Hkv][D]: keys of the chunk's cache-update pass */
 };
 
 static int heads_of(const struct look *k, int side)
@@ -38,7 +43,7 @@ static void add_pair(struct channel *c, double x0, double x1)
     c->x11 += x1 * x1;
 }
 
-/* Adds a chunk's tokens of one side; frames are paired within the chunk. */
+/* Adds a chunk's keys, values or queries. Only frames of the same chunk form pairs. */
 static void add_side(struct look *k, int layer, int side, int n_frames)
 {
     const struct kvr_trace_layout *l = &k->info->layout;
@@ -78,8 +83,7 @@ static enum kvr_status read_call(struct look *k, int pass, int layer, bool all)
     return st;
 }
 
-/* Adds the products of queries with their tokens' keys, both centred by the channel means so
- * far. */
+/* Adds the products of each token's query and key, both centred by the chunk's channel means. */
 static void add_toward(struct look *k, int layer, int64_t n_tok)
 {
     const struct kvr_trace_layout *l = &k->info->layout;
@@ -106,8 +110,8 @@ static void add_toward(struct look *k, int layer, int64_t n_tok)
         }
 }
 
-/* Adds the products of a denoising pass's keys with those of the cache-update pass, centred per
- * channel. */
+/* Adds the products of a denoising pass's keys with the cache-update pass's keys, centred by the
+ * chunk's channel means. */
 static void add_agreement(struct look *k, int index, int64_t n_tok)
 {
     const struct kvr_trace_layout *l = &k->info->layout;
@@ -131,7 +135,7 @@ static void add_agreement(struct look *k, int index, int64_t n_tok)
     }
 }
 
-/* Adds the chunk of this cache-update pass, layer by layer. */
+/* Adds a chunk to all sums. `clean` is the index of the chunk's cache-update pass. */
 static enum kvr_status look_at_chunk(struct look *k, int clean)
 {
     const struct kvr_trace_layout *l = &k->info->layout;
@@ -155,7 +159,7 @@ static enum kvr_status look_at_chunk(struct look *k, int clean)
 
 /* --- numbers ---------------------------------------------------------------------------- */
 
-/* A correlation, clamped to the range that rounding may exceed. */
+/* Returns the correlation xy / sqrt(xx yy), clamped to +-0.9999; 0 if a variance is 0. */
 static float correlation(double xy, double xx, double yy)
 {
     const double r = xx > 0 && yy > 0 ? xy / sqrt(xx * yy) : 0;

@@ -12,8 +12,8 @@ enum { ENTRIES_AT = 8, HANDLER_AT = 8, SIZE_AT = 24, ENTRY_BYTES = 78 };
 
 struct walk {
     FILE *f;
-    int left; /* limit on the boxes still to be read */
-    int nth;  /* video tracks before the requested one */
+    int left; /* number of boxes that may still be read */
+    int nth;  /* number of video tracks before the requested track */
     bool found, is_video, has_clap;
     int width, height;
     int32_t clap[N_CLAP];
@@ -110,8 +110,9 @@ static void walk_boxes(struct walk *w, int64_t at, int64_t end, int depth)
         }
 }
 
-/* Pixels that an aperture of `size` (a fraction), `offset` from the centre of `whole` pixels,
- * removes on either side. */
+/* Computes the pixels that a clean aperture removes before and after it along one axis of `whole`
+ * pixels. `size` and `offset` are fractions in pixels: the aperture's extent, and the distance of
+ * its centre from the picture's. Returns false if the result is not a whole number of pixels. */
 static bool sides(int whole, const int32_t size[2], const int32_t offset[2], int *before,
                   int *after)
 {
@@ -136,7 +137,7 @@ enum kvr_status kvr_aperture_read(struct kvr_crop *out, FILE *f, int nth, const 
     const int32_t *c = w.clap;
 
     memset(out, 0, sizeof *out);
-    out->display_unit = UNIT_UNKNOWN; /* unknown: pixels keep their shape */
+    out->display_unit = UNIT_UNKNOWN; /* the crop must not change the pixel aspect ratio */
     if (fseeko(f, 0, SEEK_END) == 0)
         walk_boxes(&w, 0, (int64_t)ftello(f), 0);
     if (!w.found || !w.has_clap)

@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum { COMPLAINT_MAX = 256 };
-static _Thread_local char complaint[COMPLAINT_MAX]; /* last message of this thread's current call */
+static _Thread_local char complaint[COMPLAINT_MAX]; /* FFmpeg's last log message in this thread */
 
 static void keep_complaint(void *ctx, int level, const char *fmt, va_list ap)
 {
@@ -55,7 +55,8 @@ static enum kvr_status status_of(int averror)
 enum kvr_status kvr_av_fail(const char *path, const char *what, int averror)
 {
     char reason[AV_ERROR_MAX_STRING_SIZE] = "";
-    const bool memory = errno == ENOMEM; /* encoders report lack of memory as an external error */
+    /* Without memory some encoders return AVERROR_EXTERNAL, so errno decides. */
+    const bool memory = errno == ENOMEM;
     const struct kvr_ffmpeg *ff;
 
     KVR_TRY(kvr_ffmpeg_open(&ff));

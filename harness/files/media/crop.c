@@ -32,10 +32,11 @@ struct element {
 struct scan {
     FILE *f;
     int64_t at;
-    int left; /* limit on the elements still to be read */
+    int left; /* number of elements that may still be read */
 };
 
-/* Reads a variable-length number of up to `longest` bytes; an ID keeps its length marker. */
+/* Reads a variable-length integer (EBML VINT) of up to `longest` bytes. An element ID includes the
+ * VINT's length marker; other integers do not. */
 static bool number(struct scan *s, int longest, bool is_id, uint64_t *x, bool *all_ones)
 {
     const int first = getc(s->f);
@@ -170,7 +171,7 @@ enum kvr_status kvr_crop_read(struct kvr_crop *out, FILE *f, int nth, const char
                     path);
 }
 
-/* num:den in lowest terms, halved until both fit into an int. */
+/* Reduces num / den to lowest terms, then halves both numbers until they fit into an int. */
 static struct kvr_ratio reduced(int64_t num, int64_t den)
 {
     int64_t a = num, b = den;

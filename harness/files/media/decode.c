@@ -93,14 +93,15 @@ static enum kvr_status open_decoder(struct reader *r)
     err = r->ff->avcodec_parameters_to_context(r->dec, r->stream->codecpar);
     if (err >= 0) {
         r->dec->thread_count = 1;
-        r->dec->err_recognition |= AV_EF_EXPLODE; /* damage is an error, not concealed */
+        r->dec->err_recognition |= AV_EF_EXPLODE; /* damaged data fails; no error concealment */
         r->dec->pkt_timebase = r->stream->time_base;
         err = r->ff->avcodec_open2(r->dec, codec, NULL);
     }
     return err < 0 ? kvr_av_fail(r->path, "decoder", err) : KVR_OK;
 }
 
-/* The container's value takes precedence over the stream's, as in players. */
+/* Returns the pixel aspect ratio. As in players, the container's value takes precedence over the
+ * video stream's. */
 static struct kvr_ratio pixel_of(const struct reader *r)
 {
     const AVRational file = r->stream->sample_aspect_ratio, own = r->frame->sample_aspect_ratio;
@@ -203,7 +204,7 @@ static enum kvr_status read_all(struct reader *r)
         r->ff->av_packet_unref(r->pkt);
         KVR_TRY(st);
     }
-    /* Containers with an index (MP4) give the expected number of packets. */
+    /* In a container with an index (MP4), the index has one entry per packet. */
     expected = r->ff->avformat_index_get_entries_count(r->stream);
     if (r->n_packets < expected)
         return kvr_fail(KVR_EFORMAT, "%s: the file ends after %d of %d frames (truncated?)",

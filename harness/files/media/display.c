@@ -24,7 +24,7 @@ static int unit(int32_t x)
     return x == 0 ? 0 : x == ONE ? 1 : x == -ONE ? -1 : 2;
 }
 
-/* Reads the stream's or frame's matrix; false: there is none. */
+/* Reads the display matrix of the stream or of the frame; false: neither has one. */
 static bool find_matrix(const AVStream *stream, const AVFrame *frame, int32_t m[N_MATRIX])
 {
     const size_t size = N_MATRIX * sizeof *m;
@@ -53,7 +53,7 @@ enum kvr_status kvr_display_of(struct kvr_display *out, const AVStream *stream,
     *out = (struct kvr_display){ .xx = 1, .yy = 1 };
     if (!find_matrix(stream, frame, m))
         return KVR_OK;
-    /* (x', y', 1) = (x, y, 1) M, with the rows of M in m. */
+    /* m has the rows of M, which maps a pixel to the display: (x', y', 1) = (x, y, 1) M. */
     *out = (struct kvr_display){ unit(m[0]), unit(m[3]), unit(m[1]), unit(m[4]) };
     if (abs(out->xx) + abs(out->xy) == 1 && abs(out->yx) + abs(out->yy) == 1 &&
         abs(out->xx) == abs(out->yy))

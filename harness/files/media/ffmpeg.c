@@ -11,7 +11,7 @@
 #define SONAME(name, major) "lib" #name ".so." AV_STRINGIFY(major)
 
 static struct kvr_ffmpeg table;
-static char trouble[256]; /* reason of a failure; empty: the table is complete */
+static char trouble[256]; /* reason why loading FFmpeg failed; empty: it succeeded */
 static bool short_of_memory;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -38,7 +38,8 @@ static void *find(void *library, const char *name)
     return at;
 }
 
-/* Opens the library that depends on all others first, so that the loader searches them once. */
+/* Opens libavformat first: the loader then also opens its dependencies libavcodec and libavutil,
+ * which the later calls find loaded. */
 static void fill(void)
 {
     void *avformat = open_library(SONAME(avformat, LIBAVFORMAT_VERSION_MAJOR));

@@ -3,7 +3,8 @@
 
 #include <stddef.h>
 
-/* One glyph: seven rows from the top, the five columns in bits 4 (left) to 0. */
+/* A glyph has a byte for each of its seven rows, from the top. Bits 4 to 0 are its five columns
+ * from the left. */
 /* clang-format off */
 static const uint8_t glyphs[95][KVR_FONT_HEIGHT] = {
     { 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00 }, /* space */

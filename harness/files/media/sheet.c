@@ -23,7 +23,7 @@ static const uint8_t paper = 24;
 struct layout {
     int columns, scale;
     int cell_h, cell_w; /* pixels of one enlarged frame */
-    int dot, strip;     /* font scale; height of one line of text */
+    int dot, strip;     /* pixels per dot of the font; pixel height of one line of text */
     struct kvr_canvas canvas;
 };
 

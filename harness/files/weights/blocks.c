@@ -56,9 +56,11 @@ static void q8_0(const unsigned char *b, int64_t n_blocks, float *to)
     }
 }
 
-/* Six-bit scale s[j] and minimum t[j] from twelve bytes: the first four of each are the low six
- * bits of bytes 0..3 and 4..7; the others have four bits in bytes 8..11 and two in the high bits of
- * the former. */
+/* Unpacks the 6-bit scale s and minimum t of sub-block j (0..7) from the 12 bytes of a Q4_K block.
+ *
+ *     j < 4:   s = low 6 bits of p[j],   t = low 6 bits of p[j + 4]
+ *     j >= 4:  s = low 4 bits of p[j + 4],   t = high 4 bits of p[j + 4]
+ *              their upper 2 bits are the high 2 bits of p[j - 4] (s) and p[j] (t) */
 static void six_bits(const unsigned char *p, int j, int *s, int *t)
 {
     if (j < 4) {
@@ -101,7 +103,8 @@ static void q6_k(const unsigned char *b, int64_t n_blocks, float *to)
             const unsigned char *low = b + 64 * half, *high = b + 128 + 32 * half;
             const signed char *s = (const signed char *)b + 192 + 8 * half;
 
-            for (int j = 0; j < 128; j++) { /* four runs of 32 elements share 64 and 32 bytes */
+            /* Four runs of 32 elements share 64 bytes of low bits and 32 bytes of high bits. */
+            for (int j = 0; j < 128; j++) {
                 const int run = j / 32, k = j % 32;
                 const int q = (low[k + 32 * (run & 1)] >> 4 * (run >> 1) & 15) |
                               (high[k] >> 2 * run & 3) << 4;

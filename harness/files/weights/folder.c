@@ -19,8 +19,8 @@ static int is_weights(const struct dirent *e)
            kvr_path_has_suffix(e->d_name, ".pth") || kvr_path_has_suffix(e->d_name, ".gguf");
 }
 
-/* Whether this index names the file. An unreadable index names none; opening it reports the
- * error. */
+/* Sets *hit if the weight map of a safetensors index lists the file. An unreadable index is treated
+ * as empty here; the error is reported when the index is opened as a model. */
 static enum kvr_status index_names(const char *dir, const char *index, const char *file, bool *hit)
 {
     char *path = kvr_path_join(dir, index);

@@ -25,9 +25,9 @@ static const struct {
 struct value {
     const unsigned char *key;
     size_t n_key;
-    enum type type, of;        /* of: element type of an array */
-    uint64_t n;                /* elements; 1 if it is not an array */
-    const unsigned char *data; /* the value, or the first item */
+    enum type type, of;        /* type: the value's type; of: element type if it is an array */
+    uint64_t n;                /* number of array elements; 1 for a value that is not an array */
+    const unsigned char *data; /* the value, or the first element of the array, in the file */
 };
 
 struct kvr_gguf {
@@ -99,8 +99,8 @@ static enum kvr_status skip_items(struct cursor *c, enum type t, uint64_t n)
         return skip(c, n_bytes);
     }
     for (uint64_t i = 0; i < n; i++)
-        KVR_TRY(take_string(c, &s, &len)); /* at least 8 bytes each, so n is bounded by the file's
-                                            * size */
+        /* A string needs at least 8 bytes, so the file's size bounds the iterations. */
+        KVR_TRY(take_string(c, &s, &len));
     return KVR_OK;
 }
 
@@ -185,7 +185,8 @@ static enum kvr_status take_type(struct cursor *c, struct kvr_weight *w, const v
     return KVR_OK;
 }
 
-/* Reads one tensor's description; *offset is resolved once the start of the data is known. */
+/* Reads one tensor's description. *offset is relative to the start of the file's data section,
+ * which follows all descriptions. */
 static enum kvr_status take_tensor(struct cursor *c, struct kvr_weight_list *l, uint64_t *offset)
 {
     const unsigned char *name;
@@ -382,7 +383,7 @@ static bool is_int(enum type t)
            t == I64;
 }
 
-/* Reads an integer, sign-extended for signed types; false: beyond int64. */
+/* Reads an integer of any type; false: it does not fit into int64_t. */
 static bool int_at(enum type t, const unsigned char *p, int64_t *out)
 {
     const int bits = 8 * types[t].n_bytes;

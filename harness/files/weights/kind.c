@@ -1,4 +1,4 @@
-/* kind.c - matches the rows of kinds.def with a file's names. */
+/* kind.c - matches the tensor names that kinds.def lists per model with the tensors of a file. */
 #include "harness/files/weights/kind.h"
 
 #include <stdio.h>
@@ -61,7 +61,7 @@ static enum kind find_kind(const struct kvr_weights *w)
     return N_KINDS;
 }
 
-/* Highest layer number after the prefix, plus one. */
+/* Counts layers: the highest layer number that follows `prefix` in a tensor's name, plus one. */
 static int count_layers(const struct kvr_weights *w, const char *prefix)
 {
     const size_t n = strlen(prefix);
@@ -102,7 +102,8 @@ static enum kvr_status add_missing(struct kvr_kind_report *r, const struct kvr_w
     return KVR_OK;
 }
 
-/* Looks up the row for every layer, or once if it has no layer number. */
+/* Looks up the tensor name `row`; if it contains %d, once for every layer number. Adds names that
+ * the file lacks to r->missing. */
 static enum kvr_status look_for(struct kvr_kind_report *r, const struct kvr_weights *w,
                                 const char *row)
 {

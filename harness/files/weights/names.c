@@ -1,4 +1,5 @@
-/* names.c - strips and renames prefixes of a name's components. */
+/* names.c - maps tensor names to the model's names: strips and renames prefixes of a name's
+ * components. */
 #include "harness/files/weights/names.h"
 
 #include <stdlib.h>
@@ -86,7 +87,8 @@ void kvr_names_find(struct kvr_names *s, const char *(*name)(const void *of, int
         s->root = roots[best];
 }
 
-/* Replaces the first n characters at `at` inside `s`, which has room. */
+/* Replaces the n characters at `at` by the string `by`. The buffer must be large enough for the
+ * result. */
 static void replace(char *at, size_t n, const char *by)
 {
     size_t m = strlen(by);
@@ -110,7 +112,8 @@ static void strip(char *s)
         }
 }
 
-/* The first matching row is applied, and its result is not matched again. */
+/* Applies the first row of `renames` that matches the component `part`. Returns the first character
+ * after the replacement, or `part` if no row matches. */
 static char *rename_part(const struct kvr_names *s, char *part)
 {
     for (size_t i = 0; i < COUNT(renames); i++)
@@ -132,7 +135,7 @@ static void rename_all(const struct kvr_names *s, char *name)
         char *after = rename_part(s, part);
 
         if (after > name && after != part && after[-1] == '.') {
-            part = after; /* the row ended a component */
+            part = after; /* the replacement ended with a dot: the next component begins here */
             continue;
         }
         part = strchr(after, '.');
@@ -148,7 +151,7 @@ bool kvr_names_map(const struct kvr_names *s, const char *name, char **mapped)
     *mapped = NULL;
     if (!begins(name, s->root))
         return true;
-    /* A row at most doubles the length, and each component is replaced once. */
+    /* A row of `renames` at most doubles a component's length, and applies to it once. */
     *mapped = malloc(4 * n + 64);
     if (!*mapped)
         return false;

@@ -9,7 +9,7 @@
 enum {
     MAX_BYTES = 64 << 20,
     MAX_NODES = 1 << 20,
-    MAX_CELLS = 1 << 22, /* a cell needs less memory per byte of pickle than a node */
+    MAX_CELLS = 1 << 22, /* container items; higher than MAX_NODES, as a cell is smaller */
     MAX_KEY = 255,
     PROTOCOL = 2,
 };
@@ -20,9 +20,9 @@ struct machine {
     struct kvr_pickle *p;
     const char *where;
     const unsigned char *bytes;
-    size_t n, at, op_at; /* op_at: current instruction */
+    size_t n, at, op_at; /* op_at: offset of the current instruction in `bytes` */
     uint32_t *stack, n_stack, cap_stack;
-    uint32_t *memo, n_memo, cap_memo; /* memo[i]: node + 1; 0: unset */
+    uint32_t *memo, n_memo, cap_memo; /* memo[i]: index of a node, plus 1; 0: unset */
 };
 
 static const struct {
@@ -40,7 +40,7 @@ static enum kvr_status refuse(const struct machine *m, const char *why)
     return kvr_fail(KVR_EFORMAT, "%s: pickle: byte %zu: %s", m->where, m->op_at, why);
 }
 
-/* Makes room for one more element in an array that doubles. */
+/* Doubles the capacity of an array if it is full; fails beyond `most` elements. */
 static enum kvr_status grow(const struct machine *m, void *array, uint32_t n, uint32_t *cap,
                             size_t size, uint32_t most, const char *what)
 {
@@ -161,7 +161,7 @@ static enum kvr_status add_item(struct machine *m, uint32_t to, uint32_t item)
 
     KVR_TRY(grow(m, &p->cells, p->n_cells, &p->cap_cells, sizeof *p->cells, MAX_CELLS,
                  "items of containers"));
-    if (p->n_cells == 0) /* cell 0 is reserved; the first growth has room for both */
+    if (p->n_cells == 0) /* cell 0 is reserved; the array has room for two */
         p->cells[p->n_cells++] = (struct kvr_pk_cell){ 0 };
     x = &p->nodes[to];
     p->cells[p->n_cells] = (struct kvr_pk_cell){ .node = item };
@@ -269,7 +269,8 @@ static enum kvr_status set_above_mark(struct machine *m)
 
 /* --- Memo ---------------------------------------------------------------------------------- */
 
-/* Python numbers its puts 0, 1, 2, ..., so an index beyond the number of objects is malformed. */
+/* Stores the top of the stack in memo entry i. Python numbers memo entries 0, 1, 2, ..., so
+ * an index of at least the number of objects is refused. */
 static enum kvr_status put(struct machine *m, uint64_t i)
 {
     uint32_t node;
@@ -318,7 +319,7 @@ static enum kvr_status push_global(struct machine *m)
                     kvr_printable(b, name, n_name));
 }
 
-/* The first n items of a tuple. */
+/* Copies the first n items of a tuple to `out`; false: `tuple` has fewer or is no tuple. */
 static bool items_of(const struct machine *m, uint32_t tuple, uint32_t *out, uint32_t n)
 {
     const struct kvr_pk_node *x = &m->p->nodes[tuple];
@@ -348,8 +349,8 @@ static bool is_empty_dict(const struct kvr_pk_node *x)
     return x->kind == KVR_PK_DICT && x->n == 0;
 }
 
-/* storage, offset, shape, strides, requires_grad, backward hooks (none) and, in some versions,
- * metadata (none). */
+/* Runs torch._utils._rebuild_tensor_v2. Its arguments are storage, offset, shape, strides,
+ * requires_grad, backward hooks (must be empty) and optionally metadata (must be empty). */
 static enum kvr_status rebuild_tensor(struct machine *m, uint32_t args)
 {
     const struct kvr_pk_node *nodes = m->p->nodes;
@@ -401,7 +402,8 @@ static enum kvr_status reduce(struct machine *m)
     return refuse(m, "a call of a storage type");
 }
 
-/* Attributes of an OrderedDict (a state_dict's _metadata: module versions). */
+/* Runs BUILD, which sets attributes of an object. Only an OrderedDict may have attributes, as a
+ * state_dict has _metadata. The attributes are ignored. */
 static enum kvr_status build(struct machine *m)
 {
     uint32_t state, target;
@@ -414,7 +416,8 @@ static enum kvr_status build(struct machine *m)
     return KVR_OK;
 }
 
-/* ('storage', type, key, location, number of elements); the legacy form adds None. */
+/* Runs BINPERSID: replaces a persistent id by a storage. The id is the tuple ('storage', type, key,
+ * location, number of elements); torch's legacy format appends None. */
 static enum kvr_status push_storage(struct machine *m)
 {
     const struct kvr_pk_node *nodes = m->p->nodes, *key;
@@ -501,7 +504,7 @@ static enum kvr_status push_kind(struct machine *m, enum kvr_pk_kind kind)
     return push_new(m, (struct kvr_pk_node){ .kind = (uint8_t)kind });
 }
 
-/* Instructions that push a value of their own; any other one is refused. */
+/* Runs an instruction that pushes a new value, and refuses unknown instructions. */
 static enum kvr_status push_value(struct machine *m, unsigned char op)
 {
     switch (op) {

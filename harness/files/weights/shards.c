@@ -59,7 +59,7 @@ static enum kvr_status open_sibling(struct kvr_st **f, uint64_t *n_bytes, const 
     return st;
 }
 
-/* The shard with this name, opened at first use. */
+/* Finds the shard file `name`, and opens it at first use. *out: its index in s->files. */
 static enum kvr_status shard(struct kvr_shards *s, struct kvr_weight_list *l, const char *index,
                              const char *name, int *out)
 {
@@ -67,7 +67,7 @@ static enum kvr_status shard(struct kvr_shards *s, struct kvr_weight_list *l, co
     uint64_t n_bytes = 0;
 
     *out = 0;
-    for (int i = s->n; i-- > 0;) /* adjacent entries are usually in one shard */
+    for (int i = s->n; i-- > 0;) /* backwards: adjacent tensors usually share a shard */
         if (strcmp(s->names[i], name) == 0) {
             *out = i;
             return KVR_OK;

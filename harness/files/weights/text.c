@@ -26,7 +26,7 @@ const char *kvr_shown_string(char buf[KVR_PRINTABLE], const char *text)
     return kvr_printable(buf, text, strlen(text));
 }
 
-/* Bytes of the UTF-8 character at s; 0 if malformed. */
+/* Returns the length of the UTF-8 character at s in bytes; 0: malformed. */
 static size_t utf8_length(const unsigned char *s, size_t n)
 {
     static const uint32_t least[] = { 0, 1, 0x80, 0x800, 0x10000 };

@@ -12,12 +12,12 @@
 
 enum { MAX_DEPTH = 32, LEGACY_VERSION = 1001, KEY_ROOM = 512 };
 
-/* A storage of the legacy format. */
+/* A storage (the elements that tensors are views of) in a file of torch's legacy format. */
 struct stored {
     const unsigned char *key;
     uint32_t n_key;
-    const unsigned char *data; /* NULL: the key list lacks it */
-    int64_t n;                 /* elements */
+    const unsigned char *data; /* NULL: not in the file's list of keys */
+    int64_t n;                 /* number of elements */
     enum kvr_dtype dtype;
 };
 
@@ -27,12 +27,12 @@ struct reader {
     size_t n;
     struct kvr_pickle p;
     struct kvr_zipfile zip;
-    const unsigned char *folder; /* prefix of the zip's records, including the slash */
+    const unsigned char *folder; /* prefix of the zip records' names, with its slash */
     size_t n_folder;
-    struct stored *stored; /* legacy: sorted by key */
+    struct stored *stored; /* [n_stored], sorted by key; NULL: not the legacy format */
     size_t n_stored;
     struct kvr_weight_list *list;
-    char path[KVR_WEIGHT_NAME_MAX + 1]; /* path of the visited object */
+    char path[KVR_WEIGHT_NAME_MAX + 1]; /* dotted name of the object being visited */
     uint64_t visits, max_visits;
 };
 
@@ -260,8 +260,8 @@ static enum kvr_status visit(struct reader *r, const struct kvr_pk_node *x, size
                                   : visit_items(r, x, n_path, depth + 1);
 }
 
-/* A container may be referenced twice (a model under two keys), so the number of visits is bounded
- * by a multiple of the objects. */
+/* Lists all tensors by visiting the object graph from its root. A container referenced twice is
+ * visited twice, so the limit on visits is 1000 + 4 times the number of objects. */
 static enum kvr_status visit_all(struct reader *r)
 {
     r->max_visits = 1000 + 4 * (uint64_t)r->p.n_nodes;
@@ -365,7 +365,7 @@ static enum kvr_status check_machine(const struct reader *r, const struct kvr_pi
     return KVR_OK;
 }
 
-/* One of the three small pickles before the object. */
+/* Reads and checks one of the three pickles before the model: magic number, version, machine. */
 static enum kvr_status read_small(struct reader *r, size_t *at,
                                   enum kvr_status (*check)(const struct reader *,
                                                            const struct kvr_pickle *))
@@ -379,7 +379,8 @@ static enum kvr_status read_small(struct reader *r, size_t *at,
     return st;
 }
 
-/* Types and lengths of storages are repeated in the object's pickle with every tensor. */
+/* Lists the storages that the tensors of the model's pickle name, without duplicates. Each tensor
+ * names its storage's key, type and length. */
 static enum kvr_status collect_storages(struct reader *r)
 {
     size_t n = 0;

@@ -1,4 +1,4 @@
-/* weight.c - makes views contiguous piece by piece, and keeps the list of tensors. */
+/* weight.c - copies ranges of a strided tensor to contiguous memory, and lists a file's tensors. */
 #include "harness/files/weights/weight.h"
 
 #include <inttypes.h>
@@ -39,7 +39,7 @@ static bool is_floating(enum kvr_dtype t)
            t == KVR_F8_E5M2;
 }
 
-/* Copies a row of the last dimension, or a part of it, at a time. */
+/* Copies elements [first, first + n) of a non-contiguous tensor, row by row. */
 static void copy_strided(const struct kvr_weight *w, int64_t first, int64_t n, unsigned char *to)
 {
     const size_t size = kvr_dtype_size(w->dtype);
@@ -131,7 +131,7 @@ enum kvr_status kvr_weight_sha256(const struct kvr_weight *w, char *hex)
 
 enum kvr_status kvr_weight_nonfinite(const struct kvr_weight *w, int64_t *n)
 {
-    enum { STEP = 1 << 12 }; /* a multiple of every block size */
+    enum { STEP = 1 << 12 }; /* elements; a multiple of every quantization block */
     float x[STEP];
 
     *n = 0;

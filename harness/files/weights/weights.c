@@ -20,13 +20,13 @@ struct by_model_name {
 
 struct kvr_weights {
     char *path;
-    struct kvr_mapped file; /* {0}: borrowed bytes, or shards */
+    struct kvr_mapped file; /* {0}: the caller's memory, or several shards */
     enum kvr_weights_format format;
     struct kvr_weight_list list;
     struct kvr_shards shards;
     struct kvr_gguf *gguf;
-    char **model_names;           /* [n], NULL if unmapped */
-    struct by_model_name *sorted; /* the mapped ones */
+    char **model_names;           /* [number of tensors]; NULL: the model has no such tensor */
+    struct by_model_name *sorted; /* [n_sorted]: tensors with a model name */
     int n_sorted, n_collisions;
 };
 
@@ -42,7 +42,7 @@ static bool is_safetensors(const unsigned char *b, size_t n)
     return n > 8 && b[8] == '{' && b[4] == 0 && b[5] == 0 && b[6] == 0 && b[7] == 0;
 }
 
-/* Names the actual format if its first bytes identify it. */
+/* Fails with the format of a file that is no weight file, if its first bytes identify it. */
 static enum kvr_status refuse_unknown(const char *path, const unsigned char *b, size_t n)
 {
     const char *what = "neither torch (.pt, .pth), safetensors nor GGUF";
@@ -258,7 +258,7 @@ void kvr_weights_forget(const struct kvr_weights *w, const struct kvr_weight *t)
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE),
                     from = (uintptr_t)t->data / page * page;
 
-    /* Read-only file pages: dropped pages are read again on demand. */
+    /* The mapping is read-only, so the kernel reads dropped pages again from the file. */
     if (w->file.bytes && t->contiguous && t->n_bytes > 0)
         (void)madvise((void *)from, (uintptr_t)t->data + (size_t)t->n_bytes - from, MADV_DONTNEED);
 }

@@ -24,7 +24,7 @@ enum {
 
 struct end {
     uint64_t n_records, dir_bytes, dir_begin;
-    uint64_t dir_end; /* start of the first end record */
+    uint64_t dir_end; /* offset of the ZIP64 end record, or of the end record without ZIP64 */
 };
 
 static bool signature(const unsigned char *p, char a, char b)
@@ -37,7 +37,8 @@ static enum kvr_status refuse(const char *where, const char *why)
     return kvr_fail(KVR_EFORMAT, "%s: zip: %s", where, why);
 }
 
-/* A field of the short end record repeats the long one or defers to it. */
+/* Checks a field of the end record against `value` from the ZIP64 end record. The field must equal
+ * `value`, or be `beyond`, the placeholder for values that only the ZIP64 record has. */
 static bool agrees(uint64_t short_field, uint64_t beyond, uint64_t value)
 {
     return short_field == beyond || short_field == value;
@@ -99,7 +100,8 @@ static enum kvr_status read_end(struct end *e, const char *where, const unsigned
     return KVR_OK;
 }
 
-/* Fields of 0xffffffff are in the extra field, in this order. */
+/* Replaces each of three fields that is 0xffffffff by its value from the ZIP64 extra field. The
+ * values there are in the order of `field`. */
 static bool read_extra64(const unsigned char *p, size_t n, uint64_t *field[3])
 {
     while (n >= 4) {
@@ -159,7 +161,8 @@ static enum kvr_status read_local(struct kvr_zipfile_record *r, const char *wher
     return KVR_OK;
 }
 
-/* Reads a directory entry at p, `left` bytes before the directory's end; *used: its length. */
+/* Reads the directory entry at p, which is `left` bytes before the directory's end. *used: length
+ * of the entry in bytes. */
 static enum kvr_status read_entry(struct kvr_zipfile_record *r, const char *where,
                                   const unsigned char *bytes, const unsigned char *p, uint64_t left,
                                   uint64_t dir_begin, uint64_t *used)
