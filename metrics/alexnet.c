@@ -1,4 +1,4 @@
-/* alexnet.c - runs AlexNet's layers on top of strips.h. */
+/* alexnet.c - runs AlexNet's convolution layers with the convolution of strips.h. */
 #include "metrics/alexnet.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 static const struct layer {
     int index; /* index in torchvision's `features` */
     struct kvr_strip_layer conv;
-    bool pool; /* 3x3 max pooling, stride 2, on the input */
+    bool pool; /* whether 3x3 max pooling with stride 2 precedes the layer */
 } layers[KVR_ALEXNET_TAPS] = {
     { 0, { 3, 64, 11, 4, 2, true }, false },    { 3, { 64, 192, 5, 1, 2, true }, true },
     { 6, { 192, 384, 3, 1, 1, true }, true },   { 8, { 384, 256, 3, 1, 1, true }, false },

@@ -4,9 +4,9 @@
  *     value = mean of the C-1 largest d / mean of all d,    C: number of chunks
  *     extra = mean of d at chunk borders / mean of d inside chunks
  *
- * Forcing-KV's definition with the norm of the difference instead of optical flow: if all jumps
- * were at borders, the C-1 largest would be exactly those. 1 means uniform motion. `extra` uses the
- * known borders. The series is d[i] / mean of all d. */
+ * This is Forcing-KV's definition with the norm of the frame difference instead of optical flow.
+ * The value assumes that the C-1 largest jumps are at the C-1 chunk borders; `extra` uses the
+ * actual borders. A value of 1 means uniform motion. The series is d[i] / mean of all d. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -18,7 +18,7 @@ enum {
 };
 
 static const struct layer {
-    int in, out, kernel, size; /* size: side of the input */
+    int in, out, kernel, size; /* size: height and width of the input, in pixels */
 } layers[3] = { { 3, 16, 5, 48 }, { 16, 32, 3, 24 }, { 32, 32, 3, 12 } };
 
 static const char *const heads[KVR_CLIP_HEADS] = { "shape", "color", "motion", "ground",
@@ -46,7 +46,8 @@ static enum kvr_status get_linear(const struct kvr_st *f, const char *layer, int
     return get(f, layer, "bias", 1, (const int64_t[]){ out }, bias);
 }
 
-/* Parses "4,5 motion:still dir:left ...": slots, then words. */
+/* Parses a head's metadata "4,5 motion:still dir:left ...": one or two slots of the prompt, then
+ * the words that the head distinguishes. */
 static enum kvr_status read_words(struct kvr_clip_head *h, const struct kvr_st *f)
 {
     const char *text = kvr_st_metadata(f, h->name);
@@ -112,7 +113,7 @@ enum kvr_status kvr_clip_probe_open(struct kvr_clip_probe *p, const struct kvr_s
     return KVR_OK;
 }
 
-/* to [in, kernel, kernel, out] = w [out, in, kernel, kernel]. */
+/* Transposes weights w [out, in, kernel, kernel] to [in, kernel, kernel, out]. */
 static void channels_last(const struct layer *l, const float *w, float *to)
 {
     const int taps = l->in * l->kernel * l->kernel;
@@ -122,9 +123,9 @@ static void channels_last(const struct layer *l, const float *w, float *to)
             to[k * l->out + o] = w[o * taps + k];
 }
 
-/* y [out, size / 2, size / 2] = relu(bias + conv(w, x)), x [in, size, size], zero padding. Sums
- * follow the window's order. Output channels of one row are adjacent, so that compilers vectorize
- * over them. */
+/* Computes y [out, size / 2, size / 2] = relu(bias + conv(w, x)) with stride 2 and zero padding,
+ * for x [in, size, size]. Sums are in the order [in, kernel, kernel]. Partial sums of all output
+ * channels are adjacent, so that compilers vectorize over output channels. */
 static void convolve(const struct layer *l, const float *w, const float *bias, const float *x,
                      float *y)
 {

@@ -1,10 +1,11 @@
 /* colour_drift.c - drift of the mean colour from the first chunk.
  *
  *     c[i] = mean RGB of frame i,   c0 = mean of c over the first chunk
- *     series[i] = ||c[i] - c0||,   value: mean over the frames after the first chunk
- *     extra: mean over the last chunk
+ *     series[i] = ||c[i] - c0||
+ *     value = mean of series over the frames after the first chunk
+ *     extra = mean of series over the last chunk
  *
- * In 8-bit levels. If the chunk size is unknown, a chunk is one frame. */
+ * The unit is 8-bit levels. If the chunk size is unknown, a chunk is one frame. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -25,8 +25,8 @@ static void name_it(struct kvr_derived *d, const struct source *s, const char *s
     d->value = d->extra = NAN;
 }
 
-/* First chunk, except chunk 0, with a frame that differs from the reference; chunk 0 reads no
- * cache. */
+/* Returns the first chunk with a frame that differs from the reference. Chunk 0 is skipped, because
+ * it does not read the KV cache. */
 static int first_different_chunk(const struct kvr_metric_input *in, int n_chunks)
 {
     for (int c = 1; c < n_chunks; c++)
@@ -96,7 +96,8 @@ static enum kvr_status prefix(struct kvr_derived *d, const struct source *s, int
     return KVR_OK;
 }
 
-/* From the first chunk border at or after two thirds of the frames. */
+/* Computes the metric over the last third of the video. It begins at the first chunk border at or
+ * after two thirds of the frames. */
 static void last_third(struct kvr_derived *d, const struct source *s)
 {
     const int n = s->v->n_series, n_chunks = kvr_chunk_count(s->in);
@@ -125,8 +126,8 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Nearest-rank percentile: the smallest value not exceeded by at least 5 % of the frames; from the
- * other end for metrics where less is better. */
+/* Computes the 5th percentile over frames (nearest rank): the smallest frame value v such that at
+ * least 5 % of the frames have values <= v. If lower is better, it computes the 95th percentile. */
 static enum kvr_status fifth_percentile(struct kvr_derived *d, const struct source *s)
 {
     const int n = s->v->n_series - s->v->first, rank = (n * 5 + 99) / 100;
@@ -167,7 +168,8 @@ static void mean(struct kvr_derived *d, const struct source *s)
         d->value += s->v->series[i] / d->n;
 }
 
-/* Harmonic mean shifted by one, as in VMAF, so that a single frame of value 0 does not dominate. */
+/* Computes the harmonic mean of 1 + x, minus 1, as VMAF does. Without the shift, a single frame of
+ * value 0 would make the mean 0. */
 static void harmonic(struct kvr_derived *d, const struct source *s)
 {
     double sum = 0.0;

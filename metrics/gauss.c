@@ -1,5 +1,5 @@
-/* gauss.c - separable filter: each row is filtered once and kept while windows need it. In double,
- * because E[x^2] - E[x]^2 cancels. */
+/* gauss.c - SSIM over a Gaussian window, by a separable filter. A ring buffer has the last WIN rows
+ * filtered along x. Sums are in double, because E[x^2] - E[x]^2 cancels. */
 #include "metrics/gauss.h"
 
 #include <math.h>
@@ -8,13 +8,13 @@
 #include "metrics/frames.h"
 #include "metrics/kernels.h"
 
-enum { WIN = KVR_GAUSS_WINDOW, MAPS = 5 }; /* x, y, xx, yy, xy */
+enum { WIN = KVR_GAUSS_WINDOW, MAPS = 5 }; /* MAPS: the five products x, y, xx, yy, xy */
 
 struct work {
     double g[WIN];
-    double *row;             /* [MAPS, width]: one row and its products */
-    double *ring;            /* [WIN, MAPS, n_win]: the newest rows, filtered along x */
-    double *sum;             /* [MAPS, n_win]: filtered along both */
+    double *row;  /* [MAPS, width]: the five products of one row */
+    double *ring; /* [WIN, MAPS, n_win]: products of the last WIN rows, filtered along x */
+    double *sum;  /* [MAPS, n_win]: products filtered along x and y */
     double *ssim, *contrast; /* [n_win] */
     void *memory;
 };
@@ -48,7 +48,7 @@ static void filter_row(const struct kvr_metric_kernels *k, struct work *w, const
                        out + (size_t)m * (size_t)n_win);
 }
 
-/* Filters along y the window of rows whose last row is y. */
+/* Filters rows y - WIN + 1 .. y along y. */
 static void filter_column(const struct kvr_metric_kernels *k, struct work *w, int n_win, int y)
 {
     const double *rows[WIN];
@@ -80,7 +80,7 @@ bool kvr_gauss_ssim(const float *a, const float *b, int height, int width,
         out->ssim += kvr_sum(w.ssim, n_win);
         out->contrast += kvr_sum(w.contrast, n_win);
     }
-    /* Rounding may put identical planes an ulp above 1. */
+    /* The SSIM of identical planes may exceed 1 by rounding. */
     out->ssim = fmin(out->ssim / n, 1.0);
     out->contrast = fmin(out->contrast / n, 1.0);
     free(w.memory);

@@ -1,4 +1,4 @@
-/* identical.c - number of byte-identical frames. The series is 1 for such a frame. */
+/* identical.c - number of byte-identical frames. The series is 1 for an identical frame, else 0. */
 #include <string.h>
 
 #include "metrics/frames.h"

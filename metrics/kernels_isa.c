@@ -1,9 +1,10 @@
 /* kernels_isa.c - loops whose result does not depend on the vector width: sums of integers, or
- * independent sums of doubles. Blocks keep sums of bytes within 32 bits, so that the accumulators
- * of inner loops are 32-bit lanes. */
+ * independent sums of doubles. Inner loops sum at most BLOCK elements, so that the sums fit into
+ * 32-bit lanes. */
 #include "metrics/kernels.h"
 
-/* Sums of BLOCK elements stay below 2^31: 255^2 * 32768 < 2^31 and 510 * 32768 < 2^31. */
+/* The largest sums of BLOCK elements are 255^2 * 32768 (squares) and 510 * 32768 (second
+ * differences), both below 2^31. */
 enum { BLOCK = 32768 };
 
 static uint64_t sum_squared(const uint8_t *a, const uint8_t *b, size_t n)
@@ -15,7 +16,7 @@ static uint64_t sum_squared(const uint8_t *a, const uint8_t *b, size_t n)
         int32_t sum = 0;
 
         for (size_t j = i; j < end;
-             /* The differences are 16-bit, for instructions that multiply and add pairs. */
+             /* 16-bit differences allow multiply-add instructions on pairs (pmaddwd). */
              j++) {
             const int16_t d = (int16_t)(a[j] - b[j]);
 
@@ -62,8 +63,8 @@ static uint64_t sum_bend(const uint8_t *a, const uint8_t *b, const uint8_t *c, s
     return total;
 }
 
-/* LINE is a multiple of 3 (the channels) and of the vector size. Each byte of a line has its own
- * sum. */
+/* Sums R, G and B. LINE is a multiple of the 3 channels and of the vector size, and each byte of a
+ * line has its own accumulator. */
 static void sum_colours(const uint8_t *rgb, size_t n, uint64_t sum[3])
 {
     enum { LINE = 192 };
@@ -85,8 +86,8 @@ static void sum_colours(const uint8_t *rgb, size_t n, uint64_t sum[3])
         sum[i % 3] += rgb[i];
 }
 
-/* v / 1000 = (v / 8) / 125. For u < 58000, u / 125 = u * 33555 >> 22: 33555 exceeds 2^22 / 125 by
- * 0.57, which adds less than 1 / 125 to the quotient. */
+/* Computes luma v / 1000, rounded down, as (v / 8) / 125. For u < 58000, u / 125 is u * 33555 >> 22:
+ * 33555 exceeds 2^22 / 125 by 0.57, which adds less than 1 / 125 to the quotient. */
 static void luma(uint8_t *restrict y, const uint8_t *restrict rgb, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -96,7 +97,8 @@ static void luma(uint8_t *restrict y, const uint8_t *restrict rgb, size_t n)
     }
 }
 
-/* The loop takes 2048 pixels at a time: 2048 squares of at most 1020 stay below 2^31. */
+/* Sums the Laplacian and its square over n pixels. The inner loop has 2048 pixels, because
+ * 2048 * 1020^2 < 2^31. */
 static void laplacian(const uint8_t *p, int w, int n, int64_t *sum, int64_t *squares)
 {
     for (int i = 0; i < n; i += 2048) {
@@ -133,7 +135,7 @@ static void ssim_add(const struct kvr_ssim_columns *c, const uint8_t *restrict a
     }
 }
 
-/* Returns the sum over columns i, i + 3, ... of the window. */
+/* Sums the 7 columns of a window of one channel. RGB is interleaved, so columns are 3 apart. */
 static inline int32_t hsum_i32(const int32_t *p)
 {
     return p[0] + p[3] + p[6] + p[9] + p[12] + p[15] + p[18];

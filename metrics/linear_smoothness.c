@@ -2,9 +2,8 @@
  *
  *     (255 - mean |frame[i] - (frame[i-1] + frame[i+1]) / 2|) / 255
  *
- * VBench's motion smoothness compares with a frame interpolated by a network (AMT). The linear
- * version ignores motion, so it has its own name: fast smooth motion scores lower here than in
- * VBench. */
+ * VBench's motion smoothness compares frame[i] with a frame that a network (AMT) interpolates. The
+ * linear interpolation here ignores motion, so fast smooth motion scores lower than in VBench. */
 #include <stdio.h>
 
 #include "metrics/frames.h"

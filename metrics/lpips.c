@@ -52,7 +52,7 @@ static bool of_frame(const void *ctx, const struct kvr_metric_input *in, int i, 
         taps += (size_t)net->shape[t].channels * (size_t)net->shape[t].height *
                 (size_t)net->shape[t].width;
     x = malloc((floats + 2 * taps) * sizeof *x);
-    /* The first activation is the largest, since it has the most positions. */
+    /* The first tap has the most positions; the distance needs 3 values per position. */
     work = malloc(3 * (size_t)net->shape[0].height * (size_t)net->shape[0].width * sizeof *work);
     if (!x || !work) {
         free(x);

@@ -2,9 +2,9 @@
  *
  *     MS-SSIM = SSIM_5^0.1333 * CS_1^0.0448 * CS_2^0.2856 * CS_3^0.3001 * CS_4^0.2363
  *
- * CS_j, SSIM_j: means over the windows of scale j (11x11 Gaussian). The next scale averages 2x2
- * pixels; for odd sizes the last row or column is repeated. A negative mean counts as 0, since its
- * power is not real. */
+ * CS_j (contrast and structure) and SSIM_j are means over the 11x11 Gaussian windows of scale j.
+ * Scale j + 1 averages 2x2 pixels of scale j; for odd sizes the last row or column is repeated. A
+ * negative mean is replaced by 0, since its power is not real. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,8 +15,7 @@
 enum { SCALES = 5 };
 static const double weight[SCALES] = { 0.0448, 0.2856, 0.3001, 0.2363, 0.1333 };
 
-/* The function works in place, because it stores an output below all inputs that later outputs
- * need. */
+/* Averages 2x2 pixels in place: an output is stored before all inputs of later outputs. */
 static void halve(float *p, int height, int width)
 {
     const int h = (height + 1) / 2, w = (width + 1) / 2;

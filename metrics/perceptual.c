@@ -19,7 +19,7 @@ void kvr_perceptual_input(float *x, const uint8_t *rgb, size_t n)
             x[c * n + i] = ((float)rgb[3 * i + c] / 127.5f - 1.0f - shift[c]) / scale[c];
 }
 
-/* Sums channel by channel, in memory order. */
+/* Sums over channels in the outer loop, so that memory is read in order. */
 double kvr_perceptual_distance(const float *a, const float *b, const float *head, int channels,
                                size_t n, double *work)
 {

@@ -4,10 +4,10 @@
  *     value of chunk c = mean over shape, colour, motion, ground and its colour of the probability
  *                        of the prompt's word, from the window of frames that ends with c
  *
- * A chunk's value is assigned to each of its frames; chunks before the first complete window have
- * none. If the prompt changes within the window, motion is excluded. `extra` is the share of words
- * that are the network's top choice. No-reference: a video may differ from BF16's and be as
- * good. */
+ * A chunk's value is assigned to each of its frames. Chunks before the first complete window have
+ * no value. If the prompt's motion changes within the window, motion is excluded. `extra` is the
+ * share of words that are the network's top choice. The metric needs no reference video, so a video
+ * that differs from BF16's can have the same score. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static const char *prompt_word(const struct kvr_metric_prompt *p, int chunk, int
     return slot >= 0 && slot < p->n_slots ? p->word[chunk * p->n_slots + slot] : "";
 }
 
-/* Returns the index of the prompt's word at this chunk among the head's words, or -1. */
+/* Returns the index among the head's words of the prompt's word for this chunk; -1: none. */
 static int n_wanted(const struct kvr_metric_prompt *p, const struct kvr_clip_head *h, int chunk)
 {
     for (int s = 0; s < 2; s++)

@@ -3,11 +3,11 @@
  *
  *     PSNR = 10 log10(255^2 / MSE),  MSE over every frame, pixel and channel
  *
- * A mean of per-frame decibels becomes infinite with one identical frame; the pooled value does
- * not, and two identical videos get the cap. CAP_DB 100 is MSE 6.5e-6, one sample in 154,000 off by
- * one level: above the PSNR of any quantized cache whose clip is not identical, where the customary
- * 60 dB would hide differences between 8-bit methods. `extra` counts identical frames; the
- * per-frame series has the same cap. */
+ * A mean of per-frame decibels is infinite if one frame is identical; the pooled value is not. Two
+ * identical videos have the value CAP_DB = 100. It corresponds to MSE 6.5e-6: one sample in 154,000
+ * differs by one level. A video from a quantized KV cache that is not identical is below this cap.
+ * The customary cap of 60 dB would hide differences between 8-bit methods. `extra` is the number of
+ * identical frames. The per-frame series has the same cap. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* registry.c - the list of metrics, and the checks around each computation. */
+/* registry.c - the list of metrics, and the checks before and after a metric is computed. */
 #include "metrics/metric.h"
 
 #include <math.h>
@@ -108,7 +108,8 @@ void kvr_metric_value_free(struct kvr_metric_value *v)
     v->n_series = 0;
 }
 
-/* A frame at the cap counts as error-free. */
+/* Converts the decibels of a frame to its squared error, relative to the peak's square. At the
+ * metric's cap it is 0. */
 static double squared_error_of(const struct kvr_metric *m, double db)
 {
     return db < m->hi ? pow(10.0, -db / 10.0) : 0.0;

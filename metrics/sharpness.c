@@ -1,8 +1,9 @@
 /* sharpness.c - variance of the Laplacian of luma.
  *
- *     L = p(x-1,y) + p(x+1,y) + p(x,y-1) + p(x,y+1) - 4 p(x,y),  pixels with all four neighbours
+ *     L = p(x-1,y) + p(x+1,y) + p(x,y-1) + p(x,y+1) - 4 p(x,y)
  *
- * Blur lowers it; noise raises it, so an increase is not an improvement by itself. */
+ * The variance is over all pixels with four neighbours. Blur lowers it and noise raises it, so an
+ * increase is not an improvement by itself. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -24,7 +25,7 @@ static bool of_frame(const struct kvr_metric_input *in, int i, double *value)
     free(luma);
     mean = (double)sum / n;
     *value = (double)squares / n - mean * mean;
-    *value = *value > 0.0 ? *value : 0.0; /* rounding of a uniform picture */
+    *value = *value > 0.0 ? *value : 0.0; /* < 0 by rounding if uniform */
     return true;
 }
 

@@ -2,13 +2,15 @@
  *
  *     SSIM = (2 mx my + C1)(2 sxy + C2) / ((mx^2 + my^2 + C1)(sx^2 + sy^2 + C2))
  *
- * mx, my: means over the window; sx^2, sy^2, sxy: sample (co)variances with n - 1 = 48; C1 = (0.01
- * * 255)^2, C2 = (0.03 * 255)^2. Per RGB channel, windows entirely inside the frame (a border of 3
- * is excluded), mean over windows and channels, then over frames. Equals scikit-image's
- * structural_similarity(channel_axis=-1, data_range=255).
+ *     C1 = (0.01 * 255)^2,  C2 = (0.03 * 255)^2
  *
- * With S. the sums of the window's n = 49 samples, everything but the last division is exact in
- * 32-bit integers (49^2 * 255^2 < 2^28):
+ * mx and my are means over the window; sx^2, sy^2 and sxy are sample variances and covariance, with
+ * denominator n - 1 = 48. SSIM is computed per RGB channel over all windows inside the frame. The
+ * value of a frame is the mean over windows and channels; the metric is the mean over frames. It
+ * equals scikit-image's structural_similarity(channel_axis=-1, data_range=255).
+ *
+ * With Sx, Sxx, ... the sums over the window's n = 49 samples, all terms of the form n Sxy - Sx Sy
+ * are exact in 32-bit integers (49^2 * 255^2 < 2^28):
  *
  *     SSIM = (2 Sx Sy + n^2 C1)(2 (n Sxy - Sx Sy) + n(n-1) C2)
  *          / ((Sx^2 + Sy^2 + n^2 C1)(n Sxx - Sx^2 + n Syy - Sy^2 + n(n-1) C2)) */
@@ -21,7 +23,8 @@
 
 enum { WIN = 7 };
 
-/* Sums over the newest WIN rows; RGB stays interleaved, so horizontal neighbours are 3 apart. */
+/* Per-column sums over the last WIN rows. RGB is interleaved, so horizontal neighbours are 3
+ * elements apart. */
 struct columns {
     struct kvr_ssim_columns s;
     double *map; /* SSIM of one row of windows */

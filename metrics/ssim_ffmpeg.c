@@ -1,15 +1,15 @@
 /* ssim_ffmpeg.c - SSIM as in FFmpeg's `ssim` filter (and x264), on RGB planes.
  *
- * Windows of 8x8 samples at multiples of 4, each 2x2 blocks of 4x4; rows and columns beyond the
- * last whole block are excluded. With sums S over the n = 64 samples
+ * Windows have 8x8 samples (2x2 blocks of 4x4) and begin at multiples of 4. Rows and columns beyond
+ * the last whole block are excluded. With sums Sx, Sxx, ... over the n = 64 samples of a window:
  *
  *     SSIM = (2 Sx Sy + c1)(2 (n Sxy - Sx Sy) + c2)
  *          / ((Sx^2 + Sy^2 + c1)(n Sxx + n Syy - Sx^2 - Sy^2 + c2))
  *     c1 = round(0.01^2 255^2 n),   c2 = round(0.03^2 255^2 n (n - 1))
  *
- * so c1 lacks a factor n compared with the published constant: it has 1/64 of its weight. Mean over
- * windows, planes, then frames: the filter's "All". The filter uses single precision, this metric
- * double. */
+ * As in the filter, c1 is 1/64 of the published constant, which has a factor n^2. The value is the
+ * mean over windows, planes and frames, the filter's "All". The filter uses single precision, this
+ * metric double. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -22,7 +22,7 @@ struct sums {
     int32_t x, y, squares, xy;
 };
 
-/* row[c * n_blocks + i]: block i of channel c, from four RGB rows. */
+/* Computes row[c * n_blocks + i], the sums of block i of channel c, from four rows of pixels. */
 static void sum_blocks(struct sums *row, const uint8_t *a, const uint8_t *b, int n_blocks,
                        size_t stride)
 {

@@ -1,8 +1,8 @@
 /* ssim_gauss.c - SSIM as in its paper: luma, 11x11 Gaussian window, sigma 1.5.
  *
- * Luma is rounded to 8 bits, like the paper's images. On luma it equals scikit-image's
+ * Luma is rounded to 8 bits, like the paper's images. The metric equals scikit-image's
  * structural_similarity(gaussian_weights=True, sigma=1.5, use_sample_covariance=False,
- * data_range=255). */
+ * data_range=255) of luma. */
 #include <stdio.h>
 #include <stdlib.h>
 

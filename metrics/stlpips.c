@@ -25,7 +25,7 @@ enum { TAPS = 5, LEAST = 21 };
 static const struct layer {
     const char *name;
     struct kvr_strip_layer conv;
-    bool pool; /* max3 and blur precede it */
+    bool pool; /* whether max3 and blur precede the layer */
 } layers[TAPS] = {
     { "net.slice1.0", { 3, 64, 11, 1, 2, false }, false }, /* ReLU after its blur */
     { "net.slice2.5", { 64, 192, 5, 1, 2, true }, true },
@@ -121,7 +121,7 @@ static void find_shapes(struct net *net, int height, int width)
     }
 }
 
-/* x [n, h, w] -> y [n, h - 2, w - 2]. */
+/* 3x3 max pooling of n channels, x [n, h, w], to y [n, h - 2, w - 2]. */
 static void max3(float *y, const float *x, int n, const struct shape *s)
 {
     const size_t w = (size_t)s->width, plane = (size_t)s->height * w;
@@ -139,14 +139,14 @@ static void max3(float *y, const float *x, int n, const struct shape *s)
             }
 }
 
-/* Reflection: -1 maps to 1, n to n - 2. */
+/* Reflects an index outside [0, n): -1 becomes 1, n becomes n - 2. */
 static int mirrored(int i, int n)
 {
     i = i < 0 ? -i : i;
     return i < n ? i : 2 * (n - 1) - i;
 }
 
-/* x [n, h, w] -> y [n, blurred(h), blurred(w)]. */
+/* Blurs n channels with stride 2: x [n, h, w] to y [n, blurred(h), blurred(w)]. */
 static void blur(float *y, const float *x, int n, const struct shape *s, bool relu)
 {
     static const float tap[3] = { 0.25f, 0.5f, 0.25f };
@@ -172,7 +172,8 @@ static size_t floats(int channels, struct shape s)
     return (size_t)channels * (size_t)s.height * (size_t)s.width;
 }
 
-/* Returns the maximum scratch that the layers between the taps need. */
+/* Scratch of forward(), in floats: the maximum that a layer needs for unrolled inputs (col), for
+ * activations before the blur (wide) and after the blur (narrow). */
 struct workspace {
     size_t col, wide, narrow;
 };
@@ -199,8 +200,8 @@ static struct workspace workspace_for(const struct net *net)
     return r;
 }
 
-/* Computes tap[i] [channels, height, width] from x [3, height, width]; wide, narrow, col: scratch.
- * False: no memory. */
+/* Computes the activations tap[i] [channels, height, width] of the image x [3, height, width].
+ * wide, narrow and col are scratch. Returns false if memory runs out. */
 static bool forward(const struct net *net, const float *x, struct shape in, float *const *tap,
                     float *wide, float *narrow, float *col)
 {

@@ -2,8 +2,8 @@
  *
  *     (255 - mean |frame[i] - frame[i-1]|) / 255,   mean over pixels, channels and pairs
  *
- * 1 is a still picture. VBench excludes clips with strong motion; here all clips count, so values
- * are comparable for one prompt, not across prompts. */
+ * A still picture has the value 1. VBench excludes clips with strong motion, this metric does not;
+ * compare its values only between videos of the same prompt. */
 #include <stdio.h>
 
 #include "metrics/frames.h"

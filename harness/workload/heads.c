@@ -11,9 +11,9 @@
 
 const char *const kvr_head_rule_names[] = { "forcing", "dummy", "pyramid", NULL };
 
-/* Attention weights of one head, summed over queries, by the frame of the key. `first` is the weight
- * of frame 0. `past` is that of the other frames before the chunk. `near` is that of the chunk and the
- * frame before it. `all` is the weight of all keys. */
+/* Attention weights of one head, summed over queries, by the frame of the key. `first` is the
+ * weight of frame 0, `past` that of the other frames before the chunk. `near` is that of the chunk
+ * and the frame before it. `all` is the weight of all keys. */
 struct sums {
     double first, past, near, all;
 };

@@ -135,8 +135,8 @@ static void correct(struct block *b)
     }
 }
 
-/* Replaces the scores of n keys by softmax weights. Dropped past tokens have weight 0; fate NULL: no
- * token is dropped. Keys [end, n), which the query must not see, have weight 0. */
+/* Replaces the scores of n keys by softmax weights. Dropped past tokens have weight 0; fate NULL:
+ * no token is dropped. Keys [end, n), which the query must not see, have weight 0. */
 static void softmax(double *s, int64_t n, int64_t end, const uint8_t *fate, int64_t n_past)
 {
     double top = -INFINITY, sum = 0;
@@ -161,8 +161,8 @@ static double half_kl(double p, double m)
     return p > 0 ? 0.5 * p * log(p / m) : 0;
 }
 
-/* Returns the KVR_PROBE_TOP_KEYS-th largest element of w [n]. For smaller n, it returns the smallest
- * element; for n = 0, it returns 0. Uses a min-heap of the largest elements so far. */
+/* Returns the KVR_PROBE_TOP_KEYS-th largest element of w [n]. For smaller n, it returns the
+ * smallest element; for n = 0, it returns 0. Uses a min-heap of the largest elements so far. */
 static double least_of_top(const double *w, int64_t n)
 {
     double heap[KVR_PROBE_TOP_KEYS] = { 0 };

@@ -80,8 +80,8 @@ static void read_segment(struct kvr_probe_head *x, int side, const struct kvr_se
     }
 }
 
-/* Subtracts the mean over channels from x [d], and rounds to the cache's exact type. For methods with
- * this option, kvr_current does the same to the keys of the current chunk. */
+/* Subtracts the mean over channels from x [d], and rounds to the cache's exact type. For methods
+ * with this option, kvr_current does the same to the keys of the current chunk. */
 static void demean(float *x, int d, enum kvr_dtype exact)
 {
     kvr_bf16 rounded[KVR_CORRECTION_MAX_D];

@@ -57,8 +57,8 @@ struct reader {
     bool pans; /* the last word was "pans", so a direction must follow */
 };
 
-/* Returns the index of the entry `group` + `word` (such as "shape:" + "disc") in the vocabulary; -1:
- * absent. */
+/* Returns the index of the entry `group` + `word` (such as "shape:" + "disc") in the vocabulary;
+ * -1: absent. */
 static int lookup(const struct kvr_model_config *c, const char *group, const char *word)
 {
     size_t n = strlen(group);

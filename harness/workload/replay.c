@@ -24,7 +24,7 @@ struct replay {
     struct kvr_replay_result *result;
     struct kvr_cache_times times; /* cumulative times at the end of the last pass */
     int64_t ns; /* total time of the cache's append, attend, commit, begin_pass and end_pass */
-    float *oracle_scores; /* future token scores of a non-causal method; NULL: causal method */
+    float *oracle_scores; /* token salience for a non-causal method; NULL: causal method */
     int capacity, done;
     kvr_progress_fn *progress;
     void *progress_ctx;
@@ -271,8 +271,8 @@ static enum kvr_status open_all(struct replay *r, const struct kvr_scheme *schem
     return kvr_replay_errors_open(&r->errors, &r->shape, cost->n_chunks, r->req->compare);
 }
 
-/* Replays the trace with method BF16 and an observer, to compute token scores for a non-causal
- * method (a kvr_salience_run_fn). ctx: a struct replay. */
+/* Replays the trace of ctx (struct replay *) with method BF16 and an observer, which measures token
+ * salience for a non-causal method (salience.h). */
 static enum kvr_status replay_bf16(void *ctx, const struct kvr_scheme *bf16,
                                    kvr_cache_observer_fn *observer, void *observer_ctx)
 {

@@ -1,8 +1,9 @@
 /* rollout.c - generates a video chunk by chunk through a cache.
  *
- * For models whose latents are RGB pixels, a latent x becomes the byte floor(255 clamp((x - lo) / (hi
- * - lo))), truncated as in the reference code. A pixel of a given video becomes the latent in the
- * middle of its byte's interval, so the conversion back gives the same byte. */
+ * In models whose latents are RGB pixels, a latent x becomes the byte
+ * floor(255 clamp((x - lo) / (hi - lo))), truncated as in the reference code. A byte of a given
+ * video becomes the latent in the middle of the byte's interval, so that the conversion back gives
+ * the same byte. */
 #include "harness/core/clock.h"
 #include "harness/device/phase.h"
 #include "harness/workload/prompt.h"
@@ -32,9 +33,9 @@ struct rollout {
     int64_t t0_ns;
     int n_chunks, capacity, act;
     float *steps;         /* x0 of every step, to be used as a teacher; NULL: not stored */
-    float *oracle_scores; /* future token scores of a non-causal method; NULL: causal method */
+    float *oracle_scores; /* token salience for a non-causal method; NULL: causal method */
     bool last_step;       /* only chunks of a given video have a cache-update pass */
-    /* With a teacher's latents r: sums of |x - r|^2 and |r|^2 over this chunk and over all chunks. */
+    /* With a teacher's latents r: sums of |x - r|^2 and |r|^2, over this chunk and all chunks. */
     double chunk_off2, chunk_ref2, off2, ref2;
     struct kvr_cache_times cache_times; /* cumulative times at the end of the last pass */
     struct kvr_dit_times dit_times;
@@ -133,8 +134,8 @@ static enum kvr_status find_shots(struct rollout *r)
     return KVR_OK;
 }
 
-/* Limit on |x0 - m| / w, where m is the middle of the config's latent_range and w its half width. A
- * video that has not diverged stays below about 10. The next step's input is (1 - sigma) x0 + sigma
+/* Limit on |x0 - m| / w, where m is the middle of the config's latent_range and w its half width. The
+ * bundled model stays below 1.5. The next step's input is (1 - sigma) x0 + sigma
  * eps with eps of unit variance; at 100, x0 hides the noise eps. See docs/measuring.md. */
 static const float max_half_widths = 100;
 
@@ -210,8 +211,8 @@ static enum kvr_status after_step(void *ctx, int chunk, int step, const float *x
     return check_range(r, chunk, step, x0, n_frames);
 }
 
-/* Converts latents x [F,3,H,W] to bytes rgb [F,H,W,3]. Returns the first frame with a NaN or infinite
- * value; -1: none. */
+/* Converts latents x [F,3,H,W] to bytes rgb [F,H,W,3]. Returns the first frame with a NaN or
+ * infinite value; -1: none. */
 static int to_rgb(uint8_t *rgb, const float *x, int n_frames, int n_pixels, float lo, float hi)
 {
     int bad = -1;
@@ -493,8 +494,8 @@ struct kvr_rollout_request kvr_rollout_bare(const struct kvr_rollout_request *re
     return bare;
 }
 
-/* Repeats the rollout with method BF16 and an observer, to compute token scores for a non-causal
- * method (a kvr_salience_run_fn). ctx: a struct rollout. */
+/* Runs the rollout of ctx (struct rollout *) with method BF16 and an observer, which measures token
+ * salience for a non-causal method (salience.h). */
 static enum kvr_status roll_bf16(void *ctx, const struct kvr_scheme *bf16,
                                  kvr_cache_observer_fn *observer, void *observer_ctx)
 {

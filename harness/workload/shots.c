@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Parses the start of a shot at p, "@CHUNK:". Returns the text after it; NULL: p does not begin with
- * a start. */
+/* Parses "@CHUNK:", the start of a shot, at p. Returns the text after it; NULL: p does not begin
+ * with "@CHUNK:". */
 static const char *start_at(const char *p, int *chunk)
 {
     char *end;

@@ -114,8 +114,8 @@ static size_t state_of(const struct draw *d, int layer, int side)
     return (size_t)layer * (2 * kv + q) + (size_t)side * kv;
 }
 
-/* Draws z of the chunk's keys, values and queries. Queries have correlation `toward` with the keys of
- * their own tokens. */
+/* Draws z of the chunk's keys, values and queries. Queries have correlation `toward` with the keys
+ * of their own tokens. */
 static void draw_chunk(const struct draw *d, int layer, int frame0, int n_frames)
 {
     const size_t dim = (size_t)d->l->head_dim, heads = (size_t)d->l->n_heads;

@@ -10,8 +10,8 @@
 struct channel {
     /* Number of tokens, sums of x and of x^2. */
     double n, x, xx;
-    /* Number of pairs, and sums of x0, x1 and their products. A pair has the values x0 and x1 of the
-     * same spatial position in two consecutive frames. */
+    /* Number of pairs, and sums of x0, x1 and their products. A pair has the values x0 and x1 of
+     * the same spatial position in two consecutive frames. */
     double m, x0, x1, x01;
     double x00, x11;
 };

@@ -1,5 +1,5 @@
-/* text.c - walks a method through a text: commits tokens up to a chunk, attends from the chunk, and
- * scores it. */
+/* text.c - evaluates a method on a text with a language model: commits the teacher's keys and
+ * values of all tokens before a chunk, computes the chunk's logits, and scores the logits. */
 #include "harness/workload/text.h"
 
 #include <math.h>
@@ -17,14 +17,14 @@ struct walk {
     struct kvr_lm *lm;
     struct kvr_cache *cache;
     struct kvr_text_result *out;
-    struct kvr_buf buf;          /* memory of the arrays below */
-    float *k, *v;                /* [C,n_kv_heads,D]: the teacher's, of one chunk and layer */
-    float *hidden;               /* [C,d] */
-    float *past;                 /* [L,C,H] */
-    int n, width;                /* tokens of the text; floats of a token's keys */
-    int held;                    /* tokens committed */
-    int n_chunks, done;          /* chunks to score; chunks scored */
-    int64_t t0_ns, unclocked_ns; /* time of scoring, which is not measured */
+    struct kvr_buf buf;          /* memory of the four arrays below */
+    float *k, *v;                /* [C,n_kv_heads,D]: teacher's K and V of one chunk and layer */
+    float *hidden;               /* [C,d]: hidden states of a chunk */
+    float *past;                 /* [L,C,H]: attention mass on past tokens */
+    int n, width;                /* number of tokens of the text; of values in a token's keys */
+    int held;                    /* number of committed tokens */
+    int n_chunks, done;          /* number of chunks to score; of chunks scored so far */
+    int64_t t0_ns, unclocked_ns; /* unclocked: time of scoring, excluded from results */
     kvr_progress_fn *progress;
     void *progress_ctx;
 };
@@ -41,7 +41,7 @@ int kvr_text_bins(const struct kvr_text_request *req, int n, int prefix[KVR_TEXT
     return bins;
 }
 
-/* End of the range in which a bin's chunks begin. */
+/* Returns the end of a bin: its chunks begin at tokens [prefix, end). */
 static int end_of(const struct kvr_text_request *req, int prefix)
 {
     return req->scored < prefix ? prefix + req->scored : 2 * prefix;
@@ -81,8 +81,8 @@ static enum kvr_status commit(struct walk *w, int from, int n)
     return kvr_cache_end_pass(w->cache);
 }
 
-/* Commits tokens [0, end) in whole chunks. A remaining part is committed as a shorter chunk and
- * again once it is complete; bins shorter than a chunk cause such parts. */
+/* Commits tokens up to `end`, in whole chunks. If `end` is inside a chunk, the tokens before it are
+ * committed as a shorter chunk, and the next call commits that chunk again. */
 static enum kvr_status commit_to(struct walk *w, int end)
 {
     const int chunk = w->req->chunk;
@@ -112,7 +112,7 @@ static enum kvr_status record(struct walk *w, int chunk)
     return KVR_OK;
 }
 
-/* Mean over n queries, all heads and layers. */
+/* Computes the mean attention mass on past tokens over n queries, all heads and all layers. */
 static double mean_mass(const struct walk *w, int n)
 {
     const size_t heads = (size_t)w->c->n_heads, chunk = (size_t)w->req->chunk;

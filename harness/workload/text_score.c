@@ -7,7 +7,8 @@
 
 enum { ROWS = 32 };
 
-/* log sum exp of n > 0 logits. *top: index of the largest. NaN if a logit is not finite. */
+/* Returns log sum_i exp(x_i) of n > 0 logits; NaN if a logit is not finite. *top: index of the
+ * largest logit. */
 static double log_sum(const float *x, int n, int *top)
 {
     float most = x[0];
@@ -25,8 +26,8 @@ static double log_sum(const float *x, int n, int *top)
     return most + log(sum);
 }
 
-/* KL(p || softmax(x)) = sum_v p(v) (r_v - x_v) - (log Z_r - log Z_x), with p = softmax(r). One pass
- * over r gives Z_r and the weighted sum. *top: index of the largest r. */
+/* KL(p || softmax(x)) = sum_v p(v) (r_v - x_v) - (log Z_r - log Z_x), with p = softmax(r).
+ * log_x is log Z_x, the log of sum_v exp(x_v). *top: index of the largest r. */
 static double divergence(const float *r, const float *x, double log_x, int n, int *top)
 {
     float most = r[0];
@@ -93,7 +94,7 @@ enum kvr_status kvr_score_rows(struct kvr_lm *lm, int vocabulary, int dim, int64
         for (int i = 0; i < m; i++)
             row[i] = score_row(logits + (size_t)i * v, ref ? other + (size_t)i * v : NULL,
                                vocabulary, next[at + i]);
-        for (int i = 0; i < m; i++) { /* a fixed order for any number of threads */
+        for (int i = 0; i < m; i++) { /* serial: sums do not depend on the thread count */
             if (!isfinite(row[i].nll) || !isfinite(row[i].kl))
                 st = kvr_fail(KVR_ENAN, "text: a logit of the model is NaN or infinite");
             sums->nll += row[i].nll;

@@ -1,5 +1,5 @@
-/* text_teacher.c - reads token ids, and runs the forward over the whole text that methods are
- * compared with. */
+/* text_teacher.c - reads a text's token ids, and computes the teacher: the BF16 keys, values and
+ * hidden states of all tokens, with which methods are compared. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,9 +8,9 @@
 #include "harness/engine/lm.h"
 #include "harness/workload/text.h"
 
-enum { CHUNK = 512 }; /* tokens per forward; all keys and values are BF16 */
+enum { CHUNK = 512 }; /* number of tokens per forward pass */
 
-/* Reads an integer of any type from a file; false: it does not fit into int64_t. */
+/* Reads element i of an integer tensor of any type; false: it does not fit into int64_t. */
 static bool integer_at(const struct kvr_tensor *x, int64_t i, int64_t *out)
 {
     const unsigned char *at = (const unsigned char *)x->data + (size_t)i * kvr_dtype_size(x->dtype);
@@ -198,8 +198,8 @@ static enum kvr_status write_file(const struct kvr_model *m, const struct kvr_te
 
 struct keeper {
     struct kvr_teacher *t;
-    size_t width;   /* floats of a token's keys */
-    int at, n_here; /* the chunk's first token and length */
+    size_t width;   /* number of values in a token's keys */
+    int at, n_here; /* current chunk: index of its first token, number of tokens */
 };
 
 static void keep(void *ctx, int layer, const float *k, const float *v)

@@ -10,7 +10,7 @@
 
 enum { PIECE = 4096, MAX_POSITION = 1 << 24 };
 
-/* Reports a value with its position [token, head, channel]. */
+/* Fails because of the value x, which is not finite, and reports its token, head and channel. */
 static enum kvr_status bad_value(const struct kvr_trace_call *c, const char *name,
                                  const struct kvr_tensor *t, int64_t at, double x)
 {
@@ -75,7 +75,7 @@ enum kvr_status kvr_trace_call_check(const struct kvr_trace_call *c, struct kvr_
 
 /* --- the folder ------------------------------------------------------------------------- */
 
-/* Positions of the current chunk, from its first call. */
+/* RoPE positions of the current chunk's tokens, from the chunk's first attention call. */
 struct seen {
     int chunk;
     int32_t *position; /* [T,3] */
@@ -95,7 +95,7 @@ static enum kvr_status same_positions(struct seen *s, const struct kvr_trace_cal
         memcpy(s->position, c->position.data, bytes);
         s->chunk = chunk;
     }
-    assert(s->position); /* chunk -1 does not exist */
+    assert(s->position); /* s->chunk is -1 only before the first call */
     if (memcmp(s->position, c->position.data, bytes) == 0)
         return KVR_OK;
     return kvr_fail(
@@ -142,8 +142,8 @@ static bool is_known_tensor(const struct kvr_trace_info *i, const char *name)
     return false;
 }
 
-/* Reports an unexpected file; its name is shown without control characters, which could steer a
- * terminal. */
+/* Fails because of an unexpected file in the trace's folder. Control characters of its name are not
+ * printed, because a terminal would interpret them. */
 static enum kvr_status fail_stranger(const char *dir, const char *name)
 {
     char shown[100];

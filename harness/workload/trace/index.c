@@ -71,7 +71,7 @@ static enum kvr_status read_channels(struct kvr_trace_rope *r, const json_t *lis
     return KVR_OK;
 }
 
-/* null: the model has no RoPE, so keys were recorded unrotated. */
+/* Reads the RoPE parameters. Without `rope`, or if it is null, the model has no RoPE. */
 static enum kvr_status read_rope(struct kvr_trace_rope *r, const json_t *doc, int head_dim,
                                  const char *where)
 {
@@ -119,7 +119,7 @@ static enum kvr_status read_hashes(struct kvr_trace_pass *p, const json_t *o, in
     return KVR_OK;
 }
 
-/* Whether pass p may follow the previous one (NULL: p is the first). */
+/* Checks that pass p may follow the pass `before`; NULL: p is the trace's first pass. */
 static enum kvr_status check_order(const struct kvr_trace_pass *p,
                                    const struct kvr_trace_pass *before,
                                    const struct kvr_trace_layout *l, const char *where)
@@ -198,7 +198,7 @@ static enum kvr_status read_passes(struct kvr_trace_info *out, const json_t *doc
     return KVR_OK;
 }
 
-/* Refuses control characters (C0 and C1), which could steer a terminal when the text is printed. */
+/* Refuses text with control characters (C0 and C1), which a terminal would interpret. */
 static enum kvr_status check_plain(const char *text, const char *key, const char *where)
 {
     const unsigned char *s = (const unsigned char *)text;

@@ -1,4 +1,4 @@
-/* trace.c - opens a trace and its calls. */
+/* trace.c - opens a trace of attention calls, and reads the tensors of a call. */
 #include "harness/workload/trace/trace.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 struct kvr_trace {
     char *dir;
-    json_t *doc; /* index.json; owns the strings of `info` */
+    json_t *doc; /* parsed index.json; the strings of `info` point into it */
     struct kvr_trace_info info;
     char sha256[KVR_SHA256_HEX];
 };

@@ -1,4 +1,4 @@
-/* write.c - writes a file per call, then the index. */
+/* write.c - writes a trace: a file per attention call (pass and layer), then index.json. */
 #include "harness/workload/trace/write.h"
 
 #include <dirent.h>
@@ -14,8 +14,8 @@
 struct kvr_trace_writer {
     char *dir;
     struct kvr_trace_layout layout;
-    json_t *doc, *passes; /* passes: borrowed from the document */
-    int layers;           /* layers written of the last pass */
+    json_t *doc, *passes; /* index.json; passes: its array of passes, not owned */
+    int layers;           /* number of layers written in the current pass */
     int64_t bytes;
 };
 
@@ -24,7 +24,7 @@ static enum kvr_status no_memory(const char *dir)
     return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating the index", dir);
 }
 
-/* Refuses a folder with files, which a reader would take for a part of the trace. */
+/* Creates the trace's folder; fails if it exists and is not empty. */
 static enum kvr_status check_empty(const char *dir)
 {
     struct dirent *e;
@@ -171,7 +171,7 @@ enum kvr_status kvr_trace_put(struct kvr_trace_writer *w, const struct kvr_trace
 
 /* --- the index -------------------------------------------------------------------------- */
 
-/* Checks the index with the reader's rules before it is written. */
+/* Checks index.json by the rules of kvr_trace_open() before it is written. */
 static enum kvr_status check_index(const struct kvr_trace_writer *w)
 {
     struct kvr_trace_info i;
