@@ -1,5 +1,5 @@
-/* bench_attention_cuda.c - times attention over compressed caches on a device, against cuDNN over
- * the decoded cache, or against the dense kernel without cuDNN. */
+/* bench_attention_cuda.c - times attention over compressed KV caches on a device. The reference is
+ * cuDNN over the decoded cache or, if cuDNN is not available, kvreel's dense kernel. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,8 +15,9 @@
 #include "harness/device/stream.h"
 
 struct size {
-    int heads, d, tokens_per_frame, frames_per_chunk, most_chunks; /* including the current one */
-    int chunks[4];                                                 /* 0 ends the list */
+    int heads, d, tokens_per_frame, frames_per_chunk,
+        most_chunks; /* maximum chunks, current included */
+    int chunks[4];   /* measured numbers of chunks; 0 ends the list */
 };
 static const struct size wan = { 12, 128, 1560, 3, 14, { 1, 2, 7, 14 } };
 static const struct size small = { 2, 128, 8, 3, 3, { 1, 3 } };
@@ -36,11 +37,11 @@ struct kit {
     struct kvr_buf q, out;    /* float [T,H,D] */
     struct kvr_buf raw;       /* BF16 [2][n_key,H,D]: the decoded cache */
     struct kvr_buf state;     /* scratch of the dense kernel */
-    struct kvr_buf parts;     /* partial results of its split-KV */
-    struct kvr_buf busy;      /* see rounds_cuda.h */
+    struct kvr_buf parts;     /* partial results of the dense kernel's split-KV */
+    struct kvr_buf busy;      /* memory of the filler work (rounds_cuda.h) */
     float *host_q, *host_out; /* [T,H,D] */
     float *k, *v;             /* [most,H,D]: the decoded cache */
-    double *reference;        /* [N_SAMPLES,D]: direct softmax over it */
+    double *reference;        /* [N_SAMPLES,D]: exact attention over k, v in double */
     struct kvr_bench_cudnn cudnn;
     struct kvr_cache *cache;
 };
@@ -67,7 +68,7 @@ static size_t chunk_floats(const struct kit *t)
     return (size_t)t->n_query * t->width;
 }
 
-/* Keys (0) or values (1) of a chunk. */
+/* Returns the keys (`which` 0) or values (1) of a chunk. */
 static float *chunk_of(const struct kit *t, int which, int chunk)
 {
     return (float *)t->all.p + ((size_t)(which * t->s->most_chunks + chunk)) * chunk_floats(t);
@@ -116,7 +117,7 @@ static enum kvr_status kit_open(struct kit *t)
 
 /* ---- timed work -------------------------------------------------------------------------- */
 
-/* The decoded cache as one span. */
+/* Returns the decoded cache as one span. */
 static struct kvr_attend_mma_span all_keys(const struct kit *t)
 {
     const kvr_bf16 *raw = t->raw.p;
@@ -128,7 +129,8 @@ static struct kvr_attend_mma_span all_keys(const struct kit *t)
     };
 }
 
-/* Attends as a cache does to BF16 spans: with wgmma if the device has it, else with mma.sync. */
+/* Whether the KV cache would use the wgmma kernel for this BF16 span; otherwise it uses mma.sync.
+ * */
 static bool by_groups(const struct kit *t, const struct kvr_attend_shape *shape,
                       const struct kvr_attend_mma_span *span)
 {
@@ -182,7 +184,7 @@ static enum kvr_status cudnn(void *ctx, int iter)
     return kvr_bench_cudnn_run(&t->cudnn, raw, raw + (size_t)t->n_key * t->width);
 }
 
-/* Runs one forward over a layer, including storing the current chunk's keys and values in BF16. */
+/* Runs one pass of a chunk over the one-layer cache: append, attend and, if `clean`, commit. */
 static enum kvr_status pass_over(const struct kit *t, int chunk, int index, bool clean)
 {
     const int fpc = t->s->frames_per_chunk;
@@ -205,7 +207,7 @@ static enum kvr_status attend(void *ctx, int iter)
 
 /* ---- check ------------------------------------------------------------------------------- */
 
-/* Computes one query of one head in double: out [D]; p [n_key] is scratch. */
+/* Computes attention for one query of one head in double: out [D]; p [n_key] is scratch. */
 static void direct(const struct kit *t, size_t row, double *p, double *out)
 {
     const size_t d = (size_t)t->s->d, at = row % (size_t)t->s->heads * d;
@@ -234,7 +236,7 @@ static void direct(const struct kit *t, size_t row, double *p, double *out)
         out[c] /= sum;
 }
 
-/* Row of the i-th sampled query. */
+/* Returns the row (query and head) of the i-th sample. */
 static size_t sample(const struct kit *t, size_t i)
 {
     return i * ((size_t)t->n_query * (size_t)t->s->heads - 1) / (N_SAMPLES - 1);
@@ -252,7 +254,7 @@ static enum kvr_status compute_reference(struct kit *t)
     return KVR_OK;
 }
 
-/* Relative L2 error of host_out over all samples. */
+/* Returns the relative L2 error of host_out over all samples. */
 static double error_of(const struct kit *t)
 {
     const size_t d = (size_t)t->s->d;
@@ -267,16 +269,17 @@ static double error_of(const struct kit *t)
     return sqrt(off / size);
 }
 
-/* BF16 attention over the given BF16 keys and values rounds queries and softmax weights to BF16:
- * relative error at most 2^-9, RMS 2^-9 / sqrt(3), for each. With queries of order 1, the score and
- * hence the weight change by as much. Together sqrt(2) 2^-9 / sqrt(3) = 0.0016 of the output's
- * norm. The limit is four times that; cuDNN also rounds its output. */
+/* Tolerance of BF16 attention, which rounds queries and softmax weights to BF16. Each rounding has
+ * a relative error of at most 2^-9, RMS 2^-9 / sqrt(3). A query's error causes an equal relative
+ * error of the weights if scores are of order 1. The sum is sqrt(2) 2^-9 / sqrt(3) = 0.0016 of the
+ * output's norm. The tolerance is four times as large, because cuDNN also rounds its output. */
 static const double most_of_bf16 = 4 * 1.4142136 * 0x1p-9 / 1.7320508;
 
-/* Tolerance of int8. The largest of 128 normal numbers is about 2.7; quantization with scale 2.7 /
- * 127 gives an RMS error of .0061: .0087 of a score, and so of a weight, from queries and keys, and
- * .006 from values. Weights are rounded to 1/255 of a tile's largest: .0085 RMS for normal scores.
- * Together .0135; the limit is three times that. */
+/* Tolerance of INT8 attention. The largest of 128 normal numbers is about 2.7, and quantization
+ * with scale 2.7 / 127 has the RMS error .0061. Quantized queries and keys give .0087 of a weight,
+ * quantized values .006. Weights are rounded to 1/255 of the largest weight of their tile, which
+ * gives .0085 RMS for normal scores. The root of the sum of squares is .0135. The tolerance is
+ * three times as large. */
 static const double most_of_bytes = 3 * .0135;
 
 static enum kvr_status check_reference(const struct kit *t, const char *name, double most)
@@ -289,7 +292,7 @@ static enum kvr_status check_reference(const struct kit *t, const char *name, do
     return KVR_OK;
 }
 
-/* Checks `out` on the device. */
+/* Copies `out` from the device and compares it with the reference. */
 static enum kvr_status check(struct kit *t, const char *name, double most)
 {
     const size_t n = chunk_floats(t) * sizeof(float);
@@ -299,7 +302,8 @@ static enum kvr_status check(struct kit *t, const char *name, double most)
     return check_reference(t, name, most);
 }
 
-/* Checks cuDNN's result: a wrong or failing library is no reference, and the reason is recorded. */
+/* Runs cuDNN and checks its result. If cuDNN fails or its result is wrong, it is not used as the
+ * reference, and the reason is recorded. */
 static enum kvr_status check_cudnn(struct kit *t)
 {
     enum kvr_status st;
@@ -319,7 +323,7 @@ static enum kvr_status check_cudnn(struct kit *t)
 
 /* ---- cache ------------------------------------------------------------------------------- */
 
-/* Stores all chunks but the last. */
+/* Stores all chunks except the last in the KV cache. */
 static enum kvr_status fill(struct kit *t)
 {
     for (int c = 0; c < t->n_chunks - 1; c++)
@@ -341,10 +345,10 @@ static enum kvr_status put_bf16(struct kit *t, const float *x, int which)
     return st;
 }
 
-/* Decodes the cache to BF16, the operand of every BF16 kernel, and computes the exact output over
- * it. Rounding the decoded values belongs to the cache's definition and is no error of a kernel.
- * The few levels of a 2-bit grid round alike in many tokens, which biases an output over many keys
- * (KIVI_INT2, 4680 x 9360: .028 of its norm). */
+/* Decodes the KV cache to BF16, and computes the exact attention output over the BF16 values.
+ * Rounding the decoded values to BF16 is thus not counted as an error of a kernel. For 2-bit
+ * methods this rounding is the same in many tokens and biases the output (KIVI_INT2, 4680 x 9360:
+ * .028 of the norm). */
 static enum kvr_status decode_all(struct kit *t)
 {
     const size_t n = chunk_floats(t), past = (size_t)(t->n_chunks - 1) * n;
@@ -389,7 +393,8 @@ static enum kvr_status time_it(struct kit *t, kvr_round_fn *run, kvr_round_fn *r
     return KVR_OK;
 }
 
-/* An out-of-tolerance result removes the row's rate; any other error ends the benchmark. */
+/* If the result is out of tolerance, removes the rate from the row and records the reason. Returns
+ * any other error, which ends the benchmark. */
 static enum kvr_status off_or(enum kvr_status st, struct kvr_bench_row *row)
 {
     if (st != KVR_ETOLERANCE)
@@ -455,7 +460,7 @@ static enum kvr_status cached(struct kit *t, const char *method, enum kvr_path p
     return st;
 }
 
-/* Times the dense kernel over the last decoded cache; with one chunk, over that chunk. */
+/* Times the dense kernel over the last decoded cache. With one chunk, there are no past tokens. */
 static enum kvr_status bench_own(struct kit *t, struct kvr_bench_row *row)
 {
     if (t->n_chunks == 1)
@@ -472,7 +477,7 @@ static enum kvr_status bench_own(struct kit *t, struct kvr_bench_row *row)
     return KVR_OK;
 }
 
-/* Times cuDNN over the same keys and values. */
+/* Times cuDNN over the same decoded keys and values as the dense kernel. */
 static enum kvr_status library(struct kit *t, struct kvr_bench_row *row)
 {
     KVR_TRY(time_it(t, cudnn, dense, row));
@@ -482,14 +487,14 @@ static enum kvr_status library(struct kit *t, struct kvr_bench_row *row)
     return KVR_OK;
 }
 
-/* Completed rows and the sink that they are reported to. */
+/* Result rows, and the sink that receives completed rows. */
 struct sink_to {
     const struct kvr_bench_sink *sink;
     struct kvr_bench_row *rows;
     int *n;
 };
 
-/* Reports a completed row. */
+/* Reports the next row if st is KVR_OK. Returns st. */
 static enum kvr_status emit_skip(enum kvr_status st, const struct sink_to *to)
 {
     if (st == KVR_OK)
@@ -515,7 +520,7 @@ static enum kvr_status cache_row(struct kit *t, const char *method, enum kvr_pat
                : KVR_OK;
 }
 
-/* Writes the dense kernel's row and cuDNN's over the same keys, decoded from a BF16 cache. */
+/* Reports the rows of the dense kernel and of cuDNN, both over keys decoded from a BF16 cache. */
 static enum kvr_status reference_rows(struct kit *t, const struct sink_to *to)
 {
     struct kvr_bench_row *row = next(t, to, "dense", "BF16");

@@ -1,4 +1,4 @@
-/* bench_codec_cuda.c - times encoding and decoding on a device, against a copy within it. */
+/* bench_codec_cuda.c - times encoding and decoding on a device, against a copy in device memory. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,19 +9,19 @@
 
 enum { MAX_BUFFERS = 16, MAX_ROUNDS = KVR_BENCH_MAX_ROUNDS };
 
-/* Device buffers; those of one kind are contiguous. */
+/* Buffers of the benchmark. The n_buffers buffers of x, and of out, are contiguous. */
 struct kit {
     struct kvr_dev *dev;
     struct kvr_block_shape shape;
-    size_t n; /* elements of a block */
+    size_t n; /* number of values in a block (keys or values of a chunk) */
     int rounds, times, n_buffers;
     struct kvr_buf x, work, out; /* float [n_buffers,n]; work [n] */
-    struct kvr_buf from, to;     /* for the copy, as large as x */
+    struct kvr_buf from, to;     /* source and destination of the copy, as large as x */
     struct kvr_buf busy;
-    float *host; /* the block */
+    float *host; /* [n]: the block in host memory */
     const struct kvr_codec *codec;
     struct kvr_packed packed[MAX_BUFFERS];
-    size_t moved; /* traffic of one iteration */
+    size_t moved; /* bytes read and written by one launch */
 };
 
 static void kit_close(struct kit *k)
@@ -96,7 +96,8 @@ static bool same(const struct kvr_buf *a, const struct kvr_buf *b)
     return a->n_bytes == b->n_bytes && (!a->n_bytes || memcmp(a->p, b->p, a->n_bytes) == 0);
 }
 
-/* `mine` is the device's result, `want` the CPU's; decoded: the device's decoded values. */
+/* Compares the codes `mine` and the values `decoded` of the device with the CPU's codes `want` and
+ * their decoded values. */
 static enum kvr_status compare(const struct kit *k, const char *name, const struct kvr_packed *mine,
                                const struct kvr_packed *want, const float *decoded)
 {
@@ -119,7 +120,7 @@ static enum kvr_status compare(const struct kit *k, const char *name, const stru
                : kvr_fail(KVR_ETOLERANCE, "bench: %s: decoded values differ from the CPU's", name);
 }
 
-/* Checks the first buffers: coded bytes and decoded floats equal the CPU's. */
+/* Checks that the codes and decoded values of the first buffer equal the CPU's byte for byte. */
 static enum kvr_status verify(struct kit *k, const char *name)
 {
     struct kvr_dev *host = kvr_dev_host(k->dev);
@@ -144,7 +145,7 @@ static enum kvr_status verify(struct kit *k, const char *name)
     return st;
 }
 
-/* Checks results before they are reported, and leaves every packed block filled. */
+/* Encodes all buffers, decodes the first, and checks the first. */
 static enum kvr_status check(struct kit *k, const char *name)
 {
     for (int i = 0; i < k->n_buffers; i++)

@@ -1,4 +1,5 @@
-/* bench_gemm_cuda.c - times kvreel's linear-layer kernels on a device, against the library's. */
+/* bench_gemm_cuda.c - times kvreel's GEMM kernels for linear layers on a device, against cuBLASLt.
+ * */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,8 @@
 #include "harness/engine/gemm.h"
 #include "harness/engine/linear_cuda.h"
 
-/* A chunk through Wan's layers: attention's, and the two of the feed-forward network. */
+/* GEMM shapes of one chunk in Wan's linear layers: of attention, and of the feed-forward network.
+ * */
 static const struct shape {
     int m, k, n;
 } wan[] = { { 4680, 1536, 1536 }, { 4680, 1536, 8960 }, { 4680, 8960, 1536 } },
@@ -23,9 +25,9 @@ struct kit {
     struct kvr_dev *dev;
     struct shape s;
     int padded, n_buffers;
-    struct kvr_buf x, y;       /* float [n_buffers][m,k], [n_buffers][m,n] */
-    struct kvr_buf rounded, w; /* BF16 [m,padded], [n,padded] */
-    struct kvr_buf busy;
+    struct kvr_buf x, y;             /* float [n_buffers][m,k], [n_buffers][m,n] */
+    struct kvr_buf rounded, w;       /* BF16 [m,padded], [n,padded] */
+    struct kvr_buf busy;             /* memory of the filler work (rounds_cuda.h) */
     float *host_x, *host_w, *host_y; /* exact in BF16 */
     struct kvr_gemm *gemm;
     struct kvr_linear *linear;
@@ -45,7 +47,7 @@ static void kit_close(struct kit *t)
     free(t->host_y);
 }
 
-/* W for our kernel: BF16, rows zero-padded. */
+/* Copies W for kvreel's kernel to the device: BF16, with rows padded by zeros. */
 static enum kvr_status put_weights(struct kit *t)
 {
     const size_t padded = (size_t)t->padded, k = (size_t)t->s.k, n = (size_t)t->s.n;
@@ -99,7 +101,7 @@ static float *output(const struct kit *t, int iter)
     return (float *)t->y.p + (size_t)(iter % t->n_buffers) * (size_t)t->s.m * (size_t)t->s.n;
 }
 
-/* Both times include rounding X, which is part of a layer. */
+/* Runs kvreel's kernel. The times of kernel and reference include rounding X to BF16. */
 static enum kvr_status run_own(void *ctx, int iter)
 {
     const struct kit *t = ctx;
@@ -119,9 +121,9 @@ static enum kvr_status run_library(void *ctx, int iter)
     return kvr_linear_run(t->gemm, t->s.m, input(t, iter), 1, &l, &y);
 }
 
-/* Products of BF16 numbers are exact in F32; the host sums them in double. A device adds 16 at a
- * time, and tensor cores truncate: each of the k / 16 + 1 partial sums, which are within 4 sqrt(k),
- * loses up to 2^-23 of its value. */
+/* Compares samples of y with sums in double. Products of BF16 numbers are exact in F32. Tensor
+ * cores add 16 products at a time and truncate, so each of the k / 16 + 1 partial sums, at most 4
+ * sqrt(k), loses up to 2^-23 of its value. */
 static enum kvr_status verify(struct kit *t, const char *name)
 {
     const double terms = (double)t->s.k, tol = (terms / 16 + 1) * 4 * sqrt(terms) * 0x1p-23;

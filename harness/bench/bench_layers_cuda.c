@@ -1,5 +1,5 @@
-/* bench_layers_cuda.c - times the engine's linear layers on a device, BF16 in and out, with their
- * epilogues, against the fastest of cuBLASLt's algorithms for the same product. */
+/* bench_layers_cuda.c - times the engine's linear layers and their epilogues, with BF16 input and
+ * output, on a device. The reference is the fastest cuBLASLt algorithm for the same GEMM. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,12 +11,13 @@
 #include "harness/device/stream.h"
 #include "harness/engine/gemm.h"
 
-/* One launch each: queries, keys and values; attention's output projection, gated and added to the
- * residual; the feed-forward network's up projection with GELU, and its down projection, gated and
- * added. */
+/* A launch of one or more linear layers with the same input x [m,k]. The calls are the projections
+ * to queries, keys and values, the output projection of attention (gated and added to the
+ * residual), the up projection of the feed-forward network with GELU, and its gated down
+ * projection. */
 struct call {
     const char *name;
-    int m, layers, k, n; /* n of each layer */
+    int m, layers, k, n; /* layers: number of layers; n: outputs of a layer */
     enum kvr_linear_end end;
 };
 static const struct call wan[] = { { "qkv", 4680, 3, 1536, 1536, KVR_LINEAR_ROUNDED },
@@ -44,20 +45,20 @@ struct kit {
     int n_buffers;
     struct kvr_buf x;             /* BF16 [n_buffers][m,k] */
     struct kvr_buf y;             /* BF16 [n_buffers][layers][m,n] */
-    struct kvr_buf left;          /* BF16 [m,n]: a product whose launch does not add it */
-    struct kvr_buf gate;          /* float [n], one frame */
-    struct kvr_buf w, bias;       /* BF16 [layers][n,k], [layers][n]: the library's copies */
-    struct kvr_buf workspace;     /* of the library */
-    struct kvr_buf busy;          /* see rounds_cuda.h */
+    struct kvr_buf left;          /* BF16 [m,n]: product that the launch did not add to y */
+    struct kvr_buf gate;          /* float [n]: gate of the epilogue, for one frame */
+    struct kvr_buf w, bias;       /* BF16 [layers][n,k], [layers][n]: copies for cuBLASLt */
+    struct kvr_buf workspace;     /* workspace of cuBLASLt */
+    struct kvr_buf busy;          /* memory of the filler work (rounds_cuda.h) */
     float *host_x, *host_w;       /* [m,k], [layers][n,k]: exact in BF16 */
     float *host_bias, *host_gate; /* [layers][n], [n] */
     kvr_bf16 *host_y;             /* [layers][m,n] */
     struct kvr_gemm *gemm;
     struct kvr_linear *linear[MAX_LAYERS];
-    struct kvr_blaslt *lt; /* NULL: see `why` */
+    struct kvr_blaslt *lt; /* NULL: not available, for the reason `why` */
     struct kvr_blaslt_plan *first, *best;
     int choice; /* index of `best` */
-    bool added; /* the last call added its product */
+    bool added; /* the last launch added its product to y */
     char why[256];
 };
 
@@ -248,11 +249,11 @@ static double gelu(double x)
     return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
 }
 
-/* Products of BF16 numbers are exact in F32; the host sums them in double. The device adds 16 at a
- * time and truncates: each of the k / 16 + 1 partial sums, within 4 sqrt(k), loses up to 2^-23 of
- * its value. Rounding to BF16 adds a relative error of at most 2^-8. GELU's slope is at most 1.13,
- * and its exponential has an error of up to 2^-10 of its argument, up to 1. `added`: y initially
- * held `start`. */
+/* Compares an output with the sum in double. Products of BF16 numbers are exact in F32. The device
+ * adds 16 products at a time and truncates, so each of the k / 16 + 1 partial sums, at most
+ * 4 sqrt(k), loses up to 2^-23 of its value. Rounding to BF16 adds a relative error of up to 2^-8.
+ * GELU multiplies errors by at most 1.13, and its exponential adds up to 2^-10 min(|v|, 1). If
+ * `added`, y was `start` before the launch. */
 static enum kvr_status check_element(const struct kit *t, enum kvr_linear_end end, bool added,
                                      size_t at, size_t layer, const char *name)
 {
@@ -292,7 +293,8 @@ static enum kvr_status set_start(struct kit *t)
     return kvr_dev_put(t->dev, output(t, 0, 0), t->host_y, n * sizeof *t->host_y);
 }
 
-/* One call on the first buffer, whose y is reset first because timed calls accumulate into it. */
+/* Runs the launch on the first buffer and checks samples of y. y is set to `start` first, because
+ * launches may add to y. */
 static enum kvr_status check(struct kit *t, kvr_round_fn *run, enum kvr_linear_end end,
                              const char *name)
 {
@@ -328,7 +330,7 @@ static struct kvr_blaslt_shape shape_of(const struct kit *t, int choice)
     };
 }
 
-/* Time of QUICK calls in ns, after one that loads the kernel. */
+/* Measures the time of QUICK launches in ns, after one launch that loads the kernel. */
 static enum kvr_status quick(struct kit *t, const struct kvr_blaslt_plan *plan, int64_t *ns)
 {
     struct kvr_stream *s = kvr_dev_stream(t->dev);
@@ -345,7 +347,7 @@ static enum kvr_status quick(struct kit *t, const struct kvr_blaslt_plan *plan, 
     return kvr_stream_elapsed(s, a, b, ns);
 }
 
-/* Chooses the fastest of the library's algorithms. */
+/* Chooses the fastest cuBLASLt algorithm. */
 static enum kvr_status choose(struct kit *t)
 {
     int64_t fastest = INT64_MAX;
@@ -373,7 +375,8 @@ static enum kvr_status choose(struct kit *t)
     return KVR_OK;
 }
 
-/* Opens the library; if it or a product of this kind is missing, records the reason. */
+/* Opens cuBLASLt. If it is not available or does not support the GEMM, records the reason in `why`.
+ * */
 static enum kvr_status open_library(struct kit *t)
 {
     const struct kvr_blaslt_shape shape = shape_of(t, 0);
@@ -421,7 +424,7 @@ static void name_row(const struct kit *t, const char *whose, struct kvr_bench_ro
              t->c->k, t->c->layers * t->c->n);
 }
 
-/* Times the engine's call, the library's fastest algorithm and, for comparison, its first. */
+/* Times the engine's launch, the fastest cuBLASLt algorithm, and cuBLASLt's first algorithm. */
 static enum kvr_status time_call(struct kit *t, int rounds, const struct kvr_bench_sink *sink,
                                  struct kvr_bench_row *rows, int *n_rows)
 {

@@ -12,7 +12,8 @@
 
 enum { WARM_ROUNDS = 2 };
 
-/* Queues some turns between two events; `step` 0: all turns use the same buffer. */
+/* Launches the work t->times times between two events. Launch i uses buffer first + i step; with
+ * step 0, all launches use the same buffer. */
 static enum kvr_status stretch(const struct kvr_rounds *t, kvr_round_fn *work, int first, int step,
                                int64_t *begin, int64_t *end)
 {
@@ -20,7 +21,7 @@ static enum kvr_status stretch(const struct kvr_rounds *t, kvr_round_fn *work, i
 
     if (t->busy)
         kvr_device_fill(s, t->busy->p, 0, t->busy->n_bytes);
-    if (step == 0) /* an untimed iteration brings the buffer into the cache */
+    if (step == 0) /* an untimed launch loads the buffer into L2 */
         KVR_TRY(work(t->ctx, first));
     *begin = kvr_stream_mark(s);
     for (int i = 0; i < t->times; i++)
@@ -29,10 +30,10 @@ static enum kvr_status stretch(const struct kvr_rounds *t, kvr_round_fn *work, i
     return KVR_OK;
 }
 
-/* The GPU's load, round by round; g NULL: unknown. */
+/* Clock frequency and power of the GPU in each round. g NULL: not available. */
 struct load {
     struct kvr_gpu_states *g;
-    char uuid[1][KVR_UUID_LEN]; /* the first visible device, which has the stream */
+    char uuid[1][KVR_UUID_LEN]; /* UUID of the first visible GPU, which has the stream */
     double mhz[KVR_BENCH_MAX_ROUNDS], watts[KVR_BENCH_MAX_ROUNDS];
     int n;
 };
@@ -54,7 +55,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The median; 0 if a value is unknown. */
+/* Returns the median of x [n]; 0 if n is 0 or a value is not finite. */
 static double median(double *x, int n)
 {
     for (int i = 0; i < n; i++)
@@ -66,7 +67,8 @@ static double median(double *x, int n)
     return (x[(n - 1) / 2] + x[n / 2]) / 2;
 }
 
-/* Time of one iteration, at least a clock tick: small work on an emulated device may take none. */
+/* Computes the time of one launch. A total of 0, which small work on an emulated device can have,
+ * is replaced by 1 ns. */
 static enum kvr_status elapsed(const struct kvr_rounds *t, int64_t begin, int64_t end, double *ns)
 {
     int64_t all;
@@ -157,7 +159,7 @@ void kvr_rounds_fill(struct kvr_bench_row *row, const struct kvr_round_times *ti
     row->mhz = times->mhz;
     row->watts = times->watts;
     for (int i = 0; i < times->n_warm; i++)
-        cold[i] = row->median; /* the overall median */
+        cold[i] = row->median; /* median over all rounds */
     kvr_bench_fill_caches(row, cold, warm, times->n_warm);
 }
 

@@ -7,7 +7,8 @@
 /* Attention on one backend. */
 struct kvr_attend_kind {
     struct kvr_attend_bytes (*bytes)(const struct kvr_attend_needs *n);
-    /* NULL: everything is supported, and the attention loop decodes every codec. */
+    /* `check` tests whether the backend supports a job. `fuses` tests whether the attention kernel
+     * dequantizes a codec. NULL: all jobs and codecs are supported. */
     enum kvr_status (*check)(const struct kvr_attend_needs *n);
     enum kvr_status (*fuses)(const struct kvr_dev *dev, const struct kvr_codec *k,
                              const struct kvr_codec *v, const struct kvr_correction *c, int n_heads,
@@ -21,14 +22,14 @@ struct kvr_attend_kind {
 };
 extern const struct kvr_attend_kind kvr_attend_cpu, kvr_attend_cuda;
 
-/* Index in the rollout of the i-th token of a span, counted from t0. */
+/* Returns the token index in the video of the i-th token of a span, relative to the span's t0. */
 static inline int64_t kvr_column_token(const struct kvr_column_job *job, const struct kvr_span *s,
                                        int64_t i)
 {
     return s->seg ? kvr_segment_token(s->seg, i) : job->current0 + i;
 }
 
-/* Head index for a transform of head h: single-head codecs have only head 0. */
+/* Returns the head index of head h for its codec's transform: 0 if spans have single heads. */
 static inline int kvr_space_head(const struct kvr_attend_job *job, int h)
 {
     return job->by_head ? 0 : h;

@@ -8,7 +8,7 @@
 #include "harness/cache/attend_mma.h"
 #include "harness/cache/attend_wgmma.h"
 
-enum { BYTE_TILES = 128 }; /* maximum INT8 tiles in scratch */
+enum { BYTE_TILES = 128 }; /* maximum number of INT8 tiles in scratch */
 
 /* Returns a softmax state in scratch. Kernels read rows in units of 16 bytes, so the rows `acc`
  * precede the arrays with one number per row. */

@@ -1,20 +1,21 @@
-/* layer_impl.h - shared by commit and recode: creating segments, calling policies. */
+/* layer_impl.h - functions shared by commit and recode, which create segments and call policies. */
 #ifndef KVR_CACHE_LAYER_IMPL_H
 #define KVR_CACHE_LAYER_IMPL_H
 
 #include "harness/cache/layer.h"
 
-/* Bytes of one segment by tag; for a dry one, the size it would have. */
+/* Returns the bytes of a segment, split by use. For a dry layer, which allocates nothing, it
+ * returns the bytes that the segment would have. */
 struct kvr_layer_bytes kvr_layer_segment_held(const struct kvr_layer *l,
                                               const struct kvr_segment *s);
 void kvr_layer_count_produced(struct kvr_layer *l, const struct kvr_segment *s);
 
-/* A growing array of new segments, freed as a whole on failure. */
+/* Growing array of new segments. If creating a segment fails, all of them are freed. */
 struct kvr_segment_list {
     struct kvr_segment *seg;
     int n, cap;
 };
-/* Takes ownership of `s`, also on failure; ignores an empty segment. */
+/* Appends segment `s` and takes ownership of it, also on failure. An empty segment is not added. */
 enum kvr_status kvr_segment_list_add(struct kvr_segment_list *list, struct kvr_segment *s);
 void kvr_segment_list_free(struct kvr_segment_list *list); /* including its segments */
 
@@ -28,7 +29,7 @@ static inline const float *kvr_row(const float *x, size_t width, int64_t t)
     return x ? x + (size_t)t * width : NULL;
 }
 
-/* The values x, F32 or BF16, from row t on. */
+/* Returns a pointer to row t of x (F32 or BF16). */
 static inline struct kvr_values kvr_values_from(struct kvr_values x, size_t width, int64_t t)
 {
     const size_t each = x.bf16 ? sizeof(kvr_bf16) : sizeof(float);
@@ -36,33 +37,34 @@ static inline struct kvr_values kvr_values_from(struct kvr_values x, size_t widt
     return (struct kvr_values){ x.p ? (const char *)x.p + (size_t)t * width * each : NULL, x.bf16 };
 }
 
-/* Calls the method's tiers, then its retention, which write each token's tier to map [n_tok]; all 0
- * if the method has neither. */
+/* Computes each token's tier (its codec) in map [n_tok]: first by the method's tier policy, then by
+ * its retention policy. Without a policy, all tiers are 0. */
 enum kvr_status kvr_layer_decide(struct kvr_layer *l, int64_t n_tok, int64_t n_active, int64_t new0,
                                  const float *k, const float *v, uint8_t **map);
 
-/* After kvr_layer_decide: for each written token, [n_active][G], whether it stays; NULL if the
- * scheme's retention does not thin. */
+/* Returns an array [n_active][G] after kvr_layer_decide: whether head group g retains token t.
+ * NULL: the retention policy does not thin tokens. */
 const uint8_t *kvr_layer_keep_mask(const struct kvr_layer *l);
 int kvr_layer_n_selections(
-    const struct kvr_layer *l); /* H if tokens are selected per head, else 1 */
+    const struct kvr_layer *l); /* H if tokens are selected per head, otherwise 1 */
 
-/* Accepts (stored) or discards the policies' new state. */
+/* Commits the new state of the policies if `stored`, otherwise discards it. */
 void kvr_layer_finish_policies(struct kvr_layer *l, bool stored);
 
-/* Tokens retained by some heads. */
+/* Tokens that heads [head0, head0 + n_heads) retain. */
 struct kvr_row_list {
     int head0, n_heads;
     int64_t n;
     const int32_t *row, *token; /* [n]: rows of k and v, ascending; token indices */
 };
 
-/* A segment of these rows of k, v [.,width_heads,D], whose first head is `first_head`. */
+/* Encodes the listed rows of k, v [.,width_heads,D] as a new segment. The first head of k and v is
+ * `first_head`. */
 enum kvr_status kvr_layer_code_rows(struct kvr_layer *l, int tier, const float *k, const float *v,
                                     int first_head, int width_heads,
                                     const struct kvr_row_list *rows, struct kvr_segment *out);
 
-/* A segment of tokens [tok0, tok0 + n) coded by `tier`; k, v [n,H,D]. */
+/* Encodes k, v [n,H,D] of tokens [tok0, tok0 + n) by the codec of `tier` as a new segment. */
 enum kvr_status kvr_layer_code(struct kvr_layer *l, int tier, const float *k, const float *v,
                                int64_t tok0, int64_t n, struct kvr_segment *out);
 /* Like kvr_layer_code; the values may be BF16 if kvr_layer_only_codes returns true. */
@@ -70,8 +72,8 @@ enum kvr_status kvr_layer_code_values(struct kvr_layer *l, int tier, struct kvr_
                                       struct kvr_values v, int64_t tok0, int64_t n,
                                       struct kvr_segment *out);
 
-/* A segment of the tokens t in [0, n) with map[t] == tier, with index tok0 + t; k, v [n,H,D]. Empty
- * (n_tok 0) if there are none. */
+/* Encodes the rows t of k, v [n,H,D] with map[t] == tier as a new segment, with token index tok0 +
+ * t. Without such rows, the segment is empty (n_tok 0). */
 enum kvr_status kvr_layer_code_tier(struct kvr_layer *l, const uint8_t *map, int tier,
                                     const float *k, const float *v, int64_t tok0, int64_t n,
                                     struct kvr_segment *out);
@@ -80,7 +82,7 @@ enum kvr_status kvr_layer_code_tier(struct kvr_layer *l, const uint8_t *map, int
  * and one chunk each. */
 enum kvr_status kvr_layer_add_summaries(struct kvr_layer *l, struct kvr_segment_list *list);
 
-/* A segment with one mean token for tokens [tok0, tok0 + n). */
+/* Creates a segment with one token, the mean of tokens [tok0, tok0 + n). */
 enum kvr_status kvr_layer_pool(struct kvr_layer *l, const float *k, const float *v, int64_t tok0,
                                int64_t n, struct kvr_segment *out);
 

@@ -1,5 +1,5 @@
-/* dev_cuda.c - a CUDA stream as a device: a GPU or the emulator, depending on which of them the
- * program links. */
+/* dev_cuda.c - a device that is a CUDA stream: of a GPU or of the CPU emulator, whichever the
+ * program is linked with. */
 #include "harness/device/dev_impl.h"
 #include "harness/device/stream.h"
 

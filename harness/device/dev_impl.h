@@ -1,21 +1,22 @@
 /* dev_impl.h - a device's function table. Private to harness/device. A new kind of device needs a
- * value of enum kvr_backend, a table of this type, a line in dev.c, and its entries in other
- * tables. */
+ * value of enum kvr_backend, a table of this type, a line in dev.c, and entries in the other tables
+ * that kvr_backend indexes. */
 #ifndef KVR_DEVICE_DEV_IMPL_H
 #define KVR_DEVICE_DEV_IMPL_H
 
 #include "harness/device/mem.h"
 
 struct kvr_dev_kind {
-    const char *(*name)(void); /* name in commands */
+    const char *(*name)(void); /* device name on the command line */
     bool in_host;              /* the device's memory is host memory, zero-initialised */
 
-    /* Initialises the device's own state; only kind and host of `dev` are set. */
+    /* Initialises the backend's state. Before the call, only `kind` and `host` of dev are set. */
     enum kvr_status (*open)(struct kvr_dev *dev);
     void (*close)(struct kvr_dev *dev); /* accepts a partly opened device */
     enum kvr_status (*info)(struct kvr_dev *dev, struct kvr_device_info *out);
 
-    /* Allocates n > 0 bytes, aligned to 64 bytes. KVR_ENOMEM gives the available memory. */
+    /* Allocates n > 0 bytes, aligned to 64 bytes. The message of
+     * KVR_ENOMEM states the available memory. */
     enum kvr_status (*alloc)(struct kvr_dev *dev, void **p, size_t n);
     void (*free)(struct kvr_dev *dev, void *p);
     enum kvr_status (*put)(struct kvr_dev *dev, void *to, const void *host, size_t n);
@@ -25,15 +26,16 @@ struct kvr_dev_kind {
     enum kvr_status (*sync)(struct kvr_dev *dev);
     bool (*was_full)(const struct kvr_dev *dev);
 
-    /* Records a time stamp in stream order; negative on failure. */
+    /* Records a time stamp in the stream and returns its ticket; negative: failed. */
     int64_t (*instant)(struct kvr_dev *dev);
-    /* Time between two stamps; waits for the later one. NULL: stamps are nanoseconds. */
+    /* Computes the time between time stamps a and b, after waiting for b. NULL: tickets are times
+     * in nanoseconds. */
     enum kvr_status (*elapsed)(struct kvr_dev *dev, int64_t a, int64_t b, int64_t *ns);
-    /* Releases a time stamp; NULL if `elapsed` is. */
+    /* Releases a time stamp. NULL if `elapsed` is NULL. */
     void (*forget_instant)(struct kvr_dev *dev, int64_t a);
     void (*forget_instants)(struct kvr_dev *dev);
 
-    /* All four are NULL if the device has no graphs. */
+    /* Capture and replay of graphs. All four are NULL if the device does not support graphs. */
     enum kvr_status (*record_begin)(struct kvr_dev *dev);
     enum kvr_status (*record_end)(struct kvr_dev *dev, struct kvr_graph **out);
     enum kvr_status (*replay)(struct kvr_dev *dev, struct kvr_graph *g);
@@ -44,12 +46,12 @@ extern const struct kvr_dev_kind kvr_dev_cpu, kvr_dev_cuda;
 struct kvr_dev {
     const struct kvr_dev_kind *kind;
     enum kvr_backend backend;
-    struct kvr_dev *host;      /* owned; NULL if memory is host memory */
+    struct kvr_dev *host; /* CPU device for host memory, owned; NULL: this device has host memory */
     struct kvr_stream *stream; /* CUDA only */
     struct kvr_mem_stats stats;
-    size_t limit_bytes;  /* 0: unlimited */
-    bool over_limit;     /* an allocation exceeded the limit */
-    uint64_t fail_after; /* allocations until an injected failure; 0: no failure is injected */
+    size_t limit_bytes;  /* limit on allocated bytes; 0: unlimited */
+    bool over_limit;     /* an allocation exceeded limit_bytes */
+    uint64_t fail_after; /* number of allocations until an injected failure; 0: none is injected */
 };
 
 #endif

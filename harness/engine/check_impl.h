@@ -25,43 +25,45 @@ struct kvr_checker {
 /* Opens the device and compute type of k->how, the model in k->dir with its network, and a scheme
  * that stores exact values. */
 enum kvr_status kvr_checker_open(struct kvr_checker *k);
-/* Closes all objects of `k`, k->file included. If st is KVR_OK, concludes the report, else frees
- * it. Returns st. */
+/* Closes all objects of `k`, including k->file. Computes the result of the report if st is KVR_OK,
+ * otherwise frees the report. Returns st. */
 enum kvr_status kvr_checker_close(struct kvr_checker *k, enum kvr_status st);
 
-/* Compares x [n] with the tensor of this name in k->file, once, if the file has it. In BF16,
- * kvr_checker_compare uses the tolerance of latents or of other tensors; compare_table that of
- * tables. */
+/* Compares x [n] with the tensor `name` of k->file, if the file has it. A second comparison with
+ * the same tensor is ignored. In BF16, the first function uses the tolerance of latents or of other
+ * tensors, and the second the tolerance of tables. */
 enum kvr_status kvr_checker_compare(struct kvr_checker *k, const char *name, const float *x,
                                     int64_t n);
 enum kvr_status kvr_checker_compare_table(struct kvr_checker *k, const char *name, const float *x,
                                           int64_t n);
-/* Compares x [n] with the tensor `golden`, from any file, and adds an entry of this name. */
+/* Compares x [n] with the tensor `golden`, and adds the entry `name` to the report. */
 enum kvr_status kvr_checker_compare_as(struct kvr_checker *k, const char *name, const float *x,
                                        int64_t n, const struct kvr_tensor *golden);
-/* Like kvr_checker_compare, with the tensor and entry named "TEST.PART". */
+/* Like kvr_checker_compare, for the tensor "TEST.PART", where TEST is `test` and PART is `part`. */
 enum kvr_status kvr_checker_compare_part(struct kvr_checker *k, const char *test, const char *part,
                                          const float *x, int64_t n);
-/* A recorded tensor of exactly n floats, borrowed from the file. */
+/* Returns in *out a recorded tensor of exactly n floats, which k->file owns. */
 enum kvr_status kvr_checker_input(const struct kvr_checker *k, const char *name, int64_t n,
                                   const float **out);
-/* Adds entries for tensors that no check compared. `inputs`, NULL-terminated, are expected; others
- * are unknown. */
+/* Adds report entries for tensors of k->file that were not compared. Tensors in the NULL-terminated
+ * list `inputs` are recorded as inputs, others as unknown. */
 enum kvr_status kvr_checker_note_rest(struct kvr_checker *k, const char *const *inputs);
 
-/* A cache of the model's shape; window 0: all frames stay. */
+/* Opens a KV cache of the model's shape for n_frames frames. window 0: no frame is evicted. */
 enum kvr_status kvr_checker_open_cache(struct kvr_checker *k, const struct kvr_scheme *scheme,
                                        struct kvr_cache **out, int n_frames, int window, int sink);
-/* Runs one forward with input and output in host memory. work: device memory for two chunks of
- * latents. */
+/* Runs one forward pass with input and output in host memory. `work` is device memory for two
+ * chunks of latents. */
 enum kvr_status kvr_checker_forward(struct kvr_checker *k, struct kvr_cache *cache, const float *x,
                                     const float *t, const struct kvr_pass *pass, float *work,
                                     float *out);
 
-/* Checks of a model with shots (check_shots.c): golden.safetensors, and the solver's tables. */
+/* Compare a model with shots (check_shots.c) with golden.safetensors, and the tables of the UniPC
+ * solver with recorded tables. */
 enum kvr_status kvr_check_shots(struct kvr_checker *k);
 enum kvr_status kvr_check_unipc(struct kvr_checker *k);
-/* lora_golden.safetensors: the folder's model with lora.pt merged replaces k's. */
+/* Replaces the checker's model by the folder's model merged with lora.pt, and compares it with
+ * lora_golden.safetensors. */
 enum kvr_status kvr_check_lora(struct kvr_checker *k);
 
 #endif

@@ -1,5 +1,5 @@
-/* dit_impl.h - state of the network. Private to harness/engine: dit_open.c allocates it, dit.c runs
- * it. */
+/* dit_impl.h - state of the diffusion transformer. Private to harness/engine: dit_open.c allocates
+ * the state, dit.c runs the network. */
 #ifndef KVR_ENGINE_DIT_IMPL_H
 #define KVR_ENGINE_DIT_IMPL_H
 
@@ -10,7 +10,8 @@
 #include "harness/engine/ops.h"
 #include "harness/engine/reuse.h"
 
-/* Timed phases. KVR_DIT_ALL encloses the others; the cache times KVR_DIT_ATTEND itself. */
+/* Timed phases of a forward pass. KVR_DIT_ALL includes all others. Attention (KVR_DIT_ATTEND) is
+ * also timed by the KV cache. */
 enum {
     KVR_DIT_ALL,
     KVR_DIT_LINEAR,
@@ -20,14 +21,14 @@ enum {
     KVR_DIT_N_PHASES
 };
 
-/* RoPE angles of the frames from rope_frame on. */
+/* Cosines and sines of the RoPE angles of a chunk that begins at frame rope_frame. */
 struct kvr_dit_rope {
     double *cosines, *sines; /* [N, D/2] */
 };
 
-/* A forward captured as a graph, and the parameters that it was captured with. */
+/* A forward pass captured as a CUDA graph, and its parameters at the capture. */
 struct kvr_dit_recording {
-    struct kvr_graph *graph; /* NULL: no forward is captured */
+    struct kvr_graph *graph; /* NULL: no graph */
     const struct kvr_cache *cache;
     const float *x;
     float *out;
@@ -47,26 +48,26 @@ struct kvr_dit {
     struct kvr_flow flow;
     void *q, *k, *v, *ctx;                  /* [N,d] */
     void *ffn;                              /* [N,f] */
-    float *wide[3];                         /* [N,d]: F32 copies for a part that needs floats */
+    float *wide[3];                         /* [N,d]: F32 copies for operations without BF16 */
     struct kvr_buf wide_scratch;            /* allocated at the first use */
     float *patches;                         /* [N, C*ph*pw]: input, then the head's output */
     float *sinusoid;                        /* [F, freq_dim] */
     float *time_hidden, *time_embed, *silu; /* [F,d] */
     float *time_mod;                        /* [F,6,d]: e0 */
-    float *mod, *mod_before;                /* e0 + modulation of this block and of the previous */
-    float *head_mod;                        /* [F,2,d] */
-    float *text, *text_hidden, *text_k;     /* [T,d] */
-    float *prompt;                          /* [T, text_dim]; used on devices whose memory the host
-                                             * cannot access */
+    float *mod, *mod_before; /* [F,6,d]: e0 + modulation of this and the previous block */
+    float *head_mod;         /* [F,2,d] */
+    float *text, *text_hidden, *text_k; /* [T,d] */
+    float *prompt; /* [T, text_dim]: copy of the prompt, for devices whose memory
+                                             * the host cannot access */
     struct kvr_dit_rope rope;
     struct kvr_dit_rope host_rope; /* staging copy in host memory, or the same as `rope` */
     float *host_sinusoid;          /* staging copy, or the same as `sinusoid` */
     struct kvr_buf host;           /* memory of host_rope and host_sinusoid */
     struct kvr_buf shown;          /* host copy of a tap's data */
     double rope_frame;
-    float *inverses;             /* [N], if layers write sums of squares */
-    struct kvr_query_norm query; /* norm that attention applies to queries; none if `inverses` is
-                                  * not written */
+    float *inverses; /* [N]: 1 / RMS of queries; NULL: linear layers do not compute it */
+    struct kvr_query_norm query; /* RMSNorm that attention applies to queries; unused if `inverses`
+                                  * is NULL */
     struct kvr_cross *cross;     /* [n_layers] */
     struct kvr_cross_work cross_work;
     bool has_prompt;

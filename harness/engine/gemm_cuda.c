@@ -19,9 +19,9 @@
  * size. */
 enum { WORKSPACE_BYTES = 32 << 20 };
 
-/* Plan for a shape and an epilogue. `lt` is NULL if cuBLASLt does not support them, so that
- * kvreel's kernel runs. If cuBLASLt computes a result only in F32, a second pass converts the
- * result to BF16, which is still faster than kvreel's kernel. */
+/* Choice of implementation for a shape and an epilogue. If cuBLASLt does not support them, `lt` is
+ * NULL and kvreel's kernel runs. If cuBLASLt computes a result only in F32, a second pass converts
+ * the result to BF16, which is still faster than kvreel's kernel. */
 enum { IN_FLOATS = KVR_N_LINEAR_ENDS, FUSED_ENDS };
 struct shape {
     int64_t m;
@@ -285,9 +285,10 @@ static struct kvr_blaslt_shape wanted(const struct gemm *g, const struct kvr_lin
     };
 }
 
-/* ---- autotune: BF16 products only, so that F32 does not depend on a measurement ---------------- */
+/* ---- autotune: BF16 products only, so that F32 does not depend on a measurement ----------------
+ * */
 
-/* Runs per round, and number of rounds. The time of the fastest round counts. */
+/* Runs per round, and number of rounds. The result is the time of the fastest round. */
 enum { TUNE_TIMES = 4, TUNE_ROUNDS = 3 };
 
 /* Measurement of one implementation of a layer, with input g->rounded and output y. */
@@ -414,8 +415,8 @@ static enum kvr_status measure(struct trial *t, int *choice, double *us)
     return KVR_OK;
 }
 
-/* Runs a pass with the memory traffic of y += x on BF16 [m,n], which is 3 m n elements: a copy of
- * 1.5 m n elements. */
+/* Runs a copy of 1.5 m n elements. Its memory traffic equals that of y += x on BF16 [m,n], which is
+ * 3 m n elements. */
 static enum kvr_status run_pass(const struct trial *t)
 {
     const size_t n = (size_t)t->m * (size_t)t->l->n * 3;
@@ -615,8 +616,8 @@ static enum kvr_status run(struct kvr_gemm *base, int64_t m, const float *x, int
 
 /* ---- BF16 ------------------------------------------------------------------------------- */
 
-/* Returns the epilogue that the library computes. It has beta = 0, so ADDED needs a separate
- * pass. */
+/* Returns the epilogue that cuBLASLt computes for `end`. cuBLASLt is called with beta = 0, so
+ * KVR_LINEAR_ADDED needs a separate pass. */
 static int asked(enum kvr_linear_end end)
 {
     return end == KVR_LINEAR_ADDED ? KVR_LINEAR_ROUNDED : (int)end;

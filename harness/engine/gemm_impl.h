@@ -9,7 +9,7 @@
 /* The functions of gemm.h for one backend; arguments are already checked. */
 struct kvr_gemm_kind {
     bool holds_bf16; /* layers with compute type BF16 read and write BF16 */
-    /* Whether such layers store BF16 weights. NULL: if and only if holds_bf16. */
+    /* Whether layers with compute type BF16 store BF16 weights. NULL: equal to holds_bf16. */
     bool (*bf16_weights)(void);
     enum kvr_status (*open)(struct kvr_gemm **out, struct kvr_dev *dev, enum kvr_dtype compute);
     void (*close)(struct kvr_gemm *g);
@@ -32,13 +32,13 @@ struct kvr_gemm_kind {
     enum kvr_status (*run_added)(struct kvr_gemm *g, int64_t m, struct kvr_linear_in in,
                                  const struct kvr_linear *l, const struct kvr_linear_gate *gate,
                                  kvr_bf16 *sum, kvr_bf16 *y, bool *left);
-    /* NULL: no fused products. */
+    /* `fuses`, `run_fused`: GEMM fused with the next operation; NULL: not supported. */
     bool (*fuses)(const struct kvr_gemm *g);
     enum kvr_status (*run_fused)(struct kvr_gemm *g, int64_t m, const struct kvr_linear_fused *how,
                                  int n_layers, const struct kvr_linear *const *l,
                                  kvr_bf16 *const *y, bool *done);
     const char *(*library)(const struct kvr_gemm *g);
-    enum kvr_status (*tune)(struct kvr_gemm *g); /* NULL: there is only one kernel */
+    enum kvr_status (*tune)(struct kvr_gemm *g); /* NULL: no choice of kernels */
     const char *(*tuned)(const struct kvr_gemm *g);
 };
 extern const struct kvr_gemm_kind kvr_gemm_cpu, kvr_gemm_cuda;

@@ -21,10 +21,10 @@ struct kvr_model {
     struct kvr_dev *dev;
     struct kvr_model_config config;
     char sha256[KVR_SHA256_HEX], stamp[KVR_SHA256_HEX];
-    char *vae; /* NULL: no decoder, or none is needed */
+    char *vae; /* path of the decoder's weights; NULL: no decoder is used */
     enum kvr_decoder_kind decoder;
     enum kvr_dtype decoder_compute;
-    bool absent; /* opened with `plan`, and only the config exists */
+    bool absent; /* opened for a plan only: the config exists, the weights do not */
     struct kvr_gemm *gemm;
     struct kvr_linear *patch;         /* [d, C*ph*pw] */
     struct kvr_linear *text0, *text2; /* [d, text_dim], [d,d] */
@@ -33,12 +33,12 @@ struct kvr_model {
     struct kvr_linear *head;          /* [C*ph*pw, d] */
     const float *head_modulation;     /* [2,d] */
     struct kvr_block *blocks;         /* [n_layers] */
-    struct kvr_array *vectors;        /* memory of the float pointers above */
+    struct kvr_array *vectors;        /* [n_vectors]: memory of the float pointers above */
     int n_vectors;
     struct kvr_array tokens;    /* [V, text_dim]; empty without a vocabulary */
     struct kvr_array positions; /* [text_len, text_dim] */
-    struct kvr_lm_weights *lm;  /* weights of a language model, which has none of the members from
-                                 * `patch` on; else NULL */
+    struct kvr_lm_weights *lm;  /* weights of a language model, for which the members from `patch`
+                                 * on are NULL; otherwise NULL */
 };
 
 #endif

@@ -1,4 +1,4 @@
-/* sweep_impl.h - one point of a sweep's product, shared by sweep*.c. */
+/* sweep_impl.h - the points of a sweep (Cartesian product of the config's axes), for sweep*.c. */
 #ifndef KVR_PLAN_SWEEP_IMPL_H
 #define KVR_PLAN_SWEEP_IMPL_H
 
@@ -13,20 +13,21 @@ static const char taught[] = "teacher";
 
 enum { DEFAULT_CHUNK = 128 };
 
-/* A point of all axes except the method. */
+/* A point of the sweep: a value on every axis except the method. */
 struct point {
     const struct kvr_model_facts *facts;
     const struct kvr_config_model *model;
     const struct kvr_config_suite *suite;
     const struct kvr_prompt_line *prompt;
     struct kvr_settings set;
-    int index[KVR_N_SETTINGS]; /* index of each setting's value */
+    int index[KVR_N_SETTINGS]; /* index of the setting's value in the config's list */
     int repeat;
-    int unmoved; /* index of the unperturbed BF16 cell */
+    int unmoved; /* index of the BF16 cell without perturbed noise */
     double cost; /* predicted FLOPs of one cell at this point */
 };
 
-/* Computes a cell's keys from the group's part, the method's part, and the metrics and repeat. */
+/* Computes a cell's keys, which are hashes of the settings of its group, its method, its metrics
+ * and its repeat. */
 enum kvr_status kvr_sweep_make_keys(struct kvr_cell *cell, const struct kvr_config *config,
                                     struct kvr_key_options *key_options, const struct point *p,
                                     const struct kvr_scheme *scheme);
@@ -37,16 +38,16 @@ enum kvr_status kvr_sweep_add_cell(struct kvr_sweep *s, const struct point *p,
                                    const struct kvr_config_method *m, int baseline,
                                    const char *impossible);
 
-/* Names the video for people, by prompt and method; the key at the end makes the name unique within
- * the output folder. */
+/* Computes the video's file name from prompt and method. The key at its end makes the name unique
+ * in the output folder. */
 void kvr_sweep_name_video(struct kvr_cell *c);
 
-/* KVR_EINVAL if two labels denote the same cell: keys do not contain labels, so the cell would run
- * twice and be stored once. */
+/* Returns KVR_EINVAL if two cells differ only in their labels. Keys do not contain labels, so such
+ * a cell would run twice and be stored once. */
 enum kvr_status kvr_sweep_check_labels(const struct kvr_sweep *s, int first);
 
-/* Checks whether this model can generate this many frames from this prompt. If it cannot although
- * the config is valid, `why` [n] receives the reason. */
+/* Checks whether the point's model can generate its number of frames from its prompt. If it cannot
+ * although the config is valid, `why` [n] receives the reason. */
 enum kvr_status kvr_point_check(const struct kvr_sweep *s, const struct point *p, char *why,
                                 size_t n);
 

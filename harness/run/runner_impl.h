@@ -1,4 +1,4 @@
-/* runner_impl.h - the state of a run, shared by runner*.c. */
+/* runner_impl.h - the state of `kvreel run`, shared by runner*.c. */
 #ifndef KVR_RUN_RUNNER_IMPL_H
 #define KVR_RUN_RUNNER_IMPL_H
 
@@ -16,11 +16,11 @@ enum { MAX_WORKERS = 256, TICK_MS = 1000, N_DRIFT = 3 };
 
 struct worker {
     struct kvr_child child;
-    struct kvr_job *job; /* NULL: idle */
+    struct kvr_job *job; /* cell that the worker runs; NULL: the worker is idle */
     int64_t start_ns, deadline_ns;
-    bool timed_out, stopped, drift; /* drift: a repeated baseline, not a cell */
-    int64_t oom_kills;              /* the host's count of OOM kills when the worker started */
-    int gpu;                        /* index of the held GPU; -1: none is held */
+    bool timed_out, stopped, drift; /* drift: the worker repeats a baseline to measure drift */
+    int64_t oom_kills;              /* number of OOM kills on the host when the worker started */
+    int gpu;                        /* index of the GPU that the worker uses; -1: none */
     struct kvr_disturbance disturbance;
     char started[32];
 };
@@ -30,29 +30,29 @@ struct runner {
     struct kvr_run_summary *summary;
     struct kvr_config config;
     struct kvr_sweep sweep;
-    char **packs;       /* per model of the config: embeddings of its prompts (encode.h) */
-    char (*stamps)[65]; /* per model of the config: its stamp, taken when it was hashed */
+    char **packs;       /* [n_models]: path of the embeddings of the model's prompts (encode.h) */
+    char (*stamps)[65]; /* [n_models]: the model's stamp when its weights were hashed */
     struct kvr_job *jobs;
     int *order;
     struct kvr_store *store;
     struct kvr_session session;
     struct kvr_retries retries;
-    char build[65]; /* build of the session */
+    char build[65]; /* hash of the program that runs the session */
     char plan_id[KVR_KEY_LEN];
     struct kvr_progress progress;
     struct worker *workers;
-    int n_workers, n_running, next; /* next: index in the order; no earlier job is WAITING */
-    int n_started, n_drift;         /* cells; started drift measurements */
+    int n_workers, n_running, next; /* next: index in `order` before which no job is waiting */
+    int n_started, n_drift;         /* number of started cells; of started drift measurements */
     int64_t drift_ns[N_DRIFT];
-    int64_t t0_ns, ns_done; /* start of the run; total time of finished cells */
+    int64_t t0_ns, ns_done; /* start time of the run; sum of finished cells' times */
     double cost_done;
     struct kvr_machine machine;
-    struct kvr_job *drift_job; /* the baseline that is measured again */
-    char driver[256];          /* the device's driver, for the session */
+    struct kvr_job *drift_job; /* the baseline that drift measurements repeat */
+    char driver[256];          /* version of the device's driver, stored with the session */
     struct kvr_gpus gpus;
-    bool no_links;               /* the out folder does not support links */
-    bool waits_for_gpu, said_so; /* other programs hold all GPUs; the message was printed */
-    int timeout_s, signals;      /* signals: stop requests by the user */
+    bool no_links;               /* the output folder does not support links to video files */
+    bool waits_for_gpu, said_so; /* other programs use all GPUs; its message was printed */
+    int timeout_s, signals;      /* signals: number of stop requests by the user */
     int signal_fd, lock;
     sigset_t old_mask;
     struct sigaction old_pipe;
@@ -60,12 +60,12 @@ struct runner {
 
 void kvr_runner_timestamp(char out[32]);
 
-/* Stores the attempt with the cell, its baseline, the session and its times; without a start time,
- * start and end are the same. */
+/* Stores an attempt at a cell, with its baseline, session, start and end. Without a start time, the
+ * end is stored as the start. */
 enum kvr_status kvr_runner_store_attempt(struct runner *r, struct kvr_job *j,
                                          const struct kvr_attempt *tried, struct kvr_verdict *v);
 
-/* Stores a row for a cell without a worker. */
+/* Stores a result row with outcome `o` for a cell that no worker ran. */
 enum kvr_status kvr_runner_store_untried(struct runner *r, struct kvr_job *j, enum kvr_outcome o,
                                          const char *reason, struct kvr_verdict *v);
 
@@ -73,14 +73,15 @@ enum kvr_status kvr_runner_store_unsupported(struct runner *r);
 
 enum kvr_status kvr_runner_settle(struct runner *r, struct kvr_job *j, const struct kvr_verdict *v);
 
-/* Stores facts that order runs of the same second, and this run's restrictions, so that tables can
- * tell that they are partial. */
+/* Stores properties of the session: a number that orders runs of the same second, and the options
+ * that restrict the run, by which tables detect that they are partial. */
 enum kvr_status kvr_runner_record_session(struct runner *r);
 
-/* Stores the UUIDs of the GPUs that cells may use, which are part of the machine's identity. */
+/* Stores the UUIDs of the GPUs that cells may use. They are part of the machine's identity. */
 enum kvr_status kvr_runner_record_gpus(struct runner *r);
 
-/* Stores NVML's version, or why it is unavailable, and clocks, power and ECC settings. */
+/* Stores the version of NVML, or the reason why it is unavailable, and the GPUs' clock, power and
+ * ECC settings. */
 enum kvr_status kvr_runner_record_gpu_states(struct runner *r);
 
 /* Computes the hash of all keys, which identifies the plan on any machine. */
@@ -88,34 +89,34 @@ enum kvr_status kvr_runner_identify_plan(struct runner *r);
 
 enum kvr_status kvr_runner_store_plan(struct runner *r);
 
-/* Records how the session ended, also on error: one that stays "running" was killed. Returns the
- * original error whether or not the database accepts the record. */
+/* Stores how the session ended, also after an error. A session that stays "running" in the database
+ * was killed. Returns `ended`, even if storing fails. */
 enum kvr_status kvr_runner_end_session(struct runner *r, enum kvr_status ended);
 
 bool kvr_runner_wants_video(const struct runner *r, const struct kvr_cell *c);
 
-/* The worker's request. File names contain cell and build, so files of different results never
- * overwrite each other. */
+/* Builds the request (JSON) that a worker receives. File names contain the cell and the build, so
+ * that files of different results never overwrite each other. */
 char *kvr_runner_request(const struct runner *r, const struct kvr_job *j, bool drift);
 
-/* In a timed session the first baseline is measured again: at once, after half of the cells, and
- * after the last. NULL: not due now. */
+/* Returns the baseline to measure again now; NULL: none. A timed session repeats its first baseline
+ * at once, after half of the cells and after the last cell. */
 struct kvr_job *kvr_runner_drift_due(const struct runner *r, bool cells_left);
 
 /* Picks a measured baseline for drift measurements in a resumed session, in which all baselines
  * have already been measured. */
 void kvr_runner_choose_drift_job(struct runner *r);
 
-/* Leaves out the prompts beyond `most_prompts`. */
+/* Excludes cells whose prompts are beyond the option `most_prompts`. */
 void kvr_runner_apply_most_prompts(struct runner *r);
 
-/* Keeps only the time of a drift measurement. A failed one leaves the session unchecked, which
- * counts as noisy. */
+/* Stores the time of a drift measurement and deletes its other results. If it failed, the session's
+ * drift is unknown, and the session is treated as noisy. */
 enum kvr_status kvr_runner_finish_drift(struct runner *r, struct worker *w);
 
 enum kvr_status kvr_runner_judge_drift(struct runner *r);
 
-/* Leaves out repeats that earlier runs have made unnecessary. */
+/* Excludes repeats that are unnecessary because of the results of earlier runs. */
 enum kvr_status kvr_runner_find_enough(struct runner *r);
 
 enum kvr_status kvr_runner_fill_workers(struct runner *r);
@@ -124,17 +125,18 @@ enum kvr_status kvr_runner_finish(struct runner *r, struct worker *w, int wait_s
 
 enum kvr_status kvr_runner_catch_signals(struct runner *r);
 
-/* Consumes pending signals, which would kill the process once unblocked. */
+/* Removes pending stop signals and restores the signal mask. A signal still pending would kill the
+ * process. */
 void kvr_runner_release_signals(struct runner *r);
 
 enum kvr_status kvr_runner_loop(struct runner *r);
 
-/* Checks before the first cell that videos can be written, so that cells do not fail after their
- * frames are done. */
+/* Checks before the first cell that video files can be written, so that no cell fails after its
+ * frames have been generated. */
 enum kvr_status kvr_runner_can_make_videos(const struct runner *r);
 
-/* Identifies the device: its name is part of every key and of the session. A dry run may be for a
- * device of another machine. */
+/* Determines the device's name, which is part of every key and of the session. A dry run may name a
+ * device that this machine does not have. */
 enum kvr_status kvr_runner_look_at_device(struct runner *r);
 
 enum kvr_status kvr_runner_make_sweep(struct runner *r);
@@ -143,23 +145,23 @@ enum kvr_status kvr_runner_set_paths(struct runner *r);
 
 int kvr_runner_count_workers(const struct runner *r);
 
-/* Estimates time, disk space and memory from this database's history; a cell without history is
- * taken as the average of the others. The memory is that of concurrent workers running the largest
- * remaining cells. */
+/* Estimates time, disk space and memory from earlier results in this database. A cell without
+ * earlier results is estimated as the mean of the other cells. The memory estimate assumes that the
+ * concurrent workers run the largest remaining cells. */
 enum kvr_status kvr_runner_estimate(struct runner *r);
 
-/* Keeps the first `limit` cells that would run, in order; baselines precede the cells that depend
- * on them. */
+/* Excludes all but the first `limit` cells of the cells that would run. Baselines precede the cells
+ * that depend on them. */
 void kvr_runner_apply_limit(struct runner *r);
 
 enum kvr_status kvr_runner_open_store(struct runner *r);
 
-/* Counts timed cells without repeats: `repeats: 1` gives a single sample even with `timing`. */
+/* Counts timed cells without repeats: with `repeats: 1` a timed cell has one sample. */
 void kvr_runner_count_timed_once(struct runner *r);
 
-/* Sets the costs of cells from the database of option `costs`: the time of similar cells, or FLOPs
- * at the rate of cells with known times. Depends on the file only, so every machine computes the
- * same shards. */
+/* Sets the predicted cost of each cell from the database of option `costs`: the time of similar
+ * cells, or FLOPs at the rate of cells with known times. Costs depend on this file only, so that
+ * every machine computes the same shards. */
 enum kvr_status kvr_runner_cost_by_history(struct runner *r);
 
 #endif

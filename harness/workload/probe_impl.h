@@ -1,74 +1,79 @@
-/* probe_impl.h - parts of the probe: one head decoded to double, weights of its queries, sums. */
+/* probe_impl.h - internal types of the probe: a decoded KV head, the results of a query, sums. */
 #ifndef KVR_WORKLOAD_PROBE_IMPL_H
 #define KVR_WORKLOAD_PROBE_IMPL_H
 
 #include "harness/cache/layer.h"
 #include "harness/workload/probe.h"
 
-/* The two caches compared. */
+/* The two KV caches that the probe compares. */
 enum { METHOD, BF16, N_SIDES };
 
-/* State of a token in the method's cache. */
+/* State of a past token in the method's cache. */
 enum kvr_probe_fate { KVR_FATE_DROPPED, KVR_FATE_CODED, KVR_FATE_POOLED, KVR_FATE_ZERO };
 
-/* Visible past and current chunk of one layer, one head of keys at a time. n = n_past + current. */
+/* Decoded keys and values of one KV head in one attention call: n_past visible past tokens, then
+ * the current chunk; n in all. */
 struct kvr_probe_head {
     const struct kvr_cache_view *view;
     const struct kvr_layer *layer[N_SIDES];
-    int h, hq;                 /* KV head; query head that reads it */
-    int kv_heads, d, wide;     /* Hkv; D; D padded */
-    int64_t n_past, n, stride; /* stride: n padded */
+    int h, hq;                 /* index of the KV head, and of a query head that reads it */
+    int kv_heads, d, wide;     /* Hkv; D; D padded to KVR_PROBE_PAD */
+    int64_t n_past, n, stride; /* stride: n padded to KVR_PROBE_PAD */
     double *kt[N_SIDES];       /* [D][stride]: keys, transposed */
     double *v[N_SIDES];        /* [stride][wide] */
-    uint8_t *fate;             /* [n_past] */
-    double *log_m;             /* [n_past] log of the multiplicity of what is stored */
-    int *age;                  /* [n_past] chunks back */
-    int64_t *token, *serial;   /* [n_past] token index; serial of its coding */
-    float *row;                /* scratch */
+    uint8_t *fate;             /* [n_past]: enum kvr_probe_fate */
+    double *log_m; /* [n_past]: log of the number of tokens that a stored token represents */
+    int *age;      /* [n_past]: age in chunks */
+    int64_t *token, *serial; /* [n_past]: token index; serial number of the segment */
+    float *row;              /* [D]: scratch */
 };
 
 enum { KVR_PROBE_PAD = 16 };
 
-/* Fills all but keys and values: sizes, tokens, ages, fates. Owns its arrays. */
+/* Allocates the arrays, and computes all members except keys and values. */
 enum kvr_status kvr_probe_head_open(struct kvr_probe_head *x, const struct kvr_cache_view *view,
                                     const struct kvr_layer *bf16);
 void kvr_probe_head_close(struct kvr_probe_head *x);
-/* Reads keys and values of KV head h; hq becomes its first query head. */
+/* Decodes keys and values of KV head h, and sets hq to its first query head. */
 void kvr_probe_head_read(struct kvr_probe_head *x, int h);
 
-/* Index of token `tok` among the visible ones; -1: not visible. */
+/* Returns the index of token `tok` among the visible tokens; -1: not visible. */
 int64_t kvr_probe_index_of(const struct kvr_visible *seen, int64_t tok);
 
-/* Results of one query. */
+/* Differences between method and BF16 for one query (probe.h defines the metrics). */
 struct kvr_probe_query {
-    double mass[N_SIDES]; /* A of method and BF16 */
+    double mass[N_SIDES]; /* attention mass on past tokens, for METHOD and BF16 */
     double jsd, out_se, k_se, v_se, out_energy, top1, keys, on_zero, on_summary, lost;
-    double top_found, top; /* BF16's top past keys: also in the method's top; all */
-    double residual;       /* largest |attention's output - own computation| */
-    double energy;         /* mean square of the latter over channels */
+    /* `top`: number of past keys with the largest BF16 weights. `top_found`: number of them that
+     * are also among the method's largest. */
+    double top_found, top;
+    double residual; /* maximum |attention output - output computed here| */
+    double energy;   /* mean over channels of the squared output computed here */
 };
 
-/* Results of a query by age of the keys: weights of both sides, then as top_found and top. */
+/* Results of a query per age of the keys: attention mass of METHOD and BF16, top_found and top. */
 enum { KVR_PROBE_FOUND = N_SIDES, KVR_PROBE_TOP, KVR_PROBE_BY_AGE };
-/* Number of keys in `top`. */
+/* Maximum number of keys that `top` counts for a query. */
 enum { KVR_PROBE_TOP_KEYS = 32 };
 
-/* Evaluates queries list[0..n) of head x->hq: out [n], by_age [n][ages][KVR_PROBE_BY_AGE]. */
+/* Computes the results of the n queries in `list` for query head x->hq: out [n] and by_age
+ * [n][ages][KVR_PROBE_BY_AGE]. */
 enum kvr_status kvr_probe_attention(const struct kvr_probe_head *x, const int64_t *list, int n,
                                     int ages, struct kvr_probe_query *out, double *by_age);
 
-/* Sums from which all metrics are quotients. */
+/* Sums over queries or tokens. Every metric of the probe is a quotient of two sums. */
 struct kvr_probe_sums {
     double queries, delta, mass, jsd, top1, keys, on_zero, on_summary, lost;
-    double out_se, out_k_se, out_v_se, out_energy; /* output errors: both, K or V alone */
+    double out_se, out_k_se, out_v_se,
+        out_energy; /* squared errors of the output with both, K or V from METHOD; energy */
     double top_found, top;
-    double tokens, elements, se[2], energy[2]; /* K, V */
+    double tokens, elements, se[2], energy[2]; /* squared errors and squares of K, V */
 };
 
-/* The content last read for a token, and how often it was coded and changed. */
+/* The decoded content of a token at its last use, and how often it was coded and changed. */
 struct kvr_probe_token {
     int64_t serial;
-    uint64_t hash; /* of the token's decoded K and V, all heads */
+    uint64_t hash; /* hash of the token's decoded K and V of all heads */
     int32_t recodes, changes;
     bool seen;
 };
@@ -79,19 +84,19 @@ struct kvr_probe_counts {
 
 struct kvr_probe {
     struct kvr_probe_opts opts;
-    struct kvr_cache_shape shape; /* n_layers 0 until the first attend */
+    struct kvr_cache_shape shape; /* n_layers is 0 before the first attention call */
     int n_chunks;
     int kv_heads, group;     /* Hkv; query heads per KV head */
-    struct kvr_dev *dev;     /* of the BF16 layers; only the method's device is accounted */
-    struct kvr_scheme *bf16; /* scheme of the BF16 layers */
+    struct kvr_dev *dev;     /* CPU device of the BF16 copy; not included in memory statistics */
+    struct kvr_scheme *bf16; /* scheme of the BF16 copy of the cache */
     struct kvr_layer *shadow;
     struct kvr_layer_scratch scratch;
-    struct kvr_probe_sums *call;     /* [L][H][P][C] */
-    struct kvr_probe_sums *by_age;   /* [L][H][C]: age */
+    struct kvr_probe_sums *call;     /* [L][H][passes][chunks] */
+    struct kvr_probe_sums *by_age;   /* [L][H][ages in chunks] */
     double *channel;                 /* [L][2][Hkv][D]: squared errors of K, V */
-    double *channel_tokens;          /* [L]: tokens in `channel` */
+    double *channel_tokens;          /* [L]: number of tokens in the sums of `channel` */
     struct kvr_probe_token *token;   /* [L][capacity] */
-    struct kvr_probe_counts *counts; /* [L][C]: age */
+    struct kvr_probe_counts *counts; /* [L][ages in chunks] */
     double residual;
 };
 

@@ -134,9 +134,9 @@ static enum kvr_status find_shots(struct rollout *r)
     return KVR_OK;
 }
 
-/* Limit on |x0 - m| / w, where m is the middle of the config's latent_range and w its half width. The
- * bundled model stays below 1.5. The next step's input is (1 - sigma) x0 + sigma
- * eps with eps of unit variance; at 100, x0 hides the noise eps. See docs/measuring.md. */
+/* Limit on |x0 - m| / w, where m is the middle of the config's latent_range and w its half width.
+ * The bundled model stays below 1.5. The next step's input is (1 - sigma) x0 + sigma eps, with eps
+ * of unit variance; at 100, x0 hides the noise eps. See docs/measuring.md. */
 static const float max_half_widths = 100;
 
 /* Fails with KVR_EDIVERGED if a value of x0 [F, frame_elems] is beyond max_half_widths. The sampler

@@ -29,21 +29,21 @@
 enum { BAND_ROWS = 64, MOST_TAPS = 3 };
 #define WORKSPACE_BYTES ((size_t)256 << 20)
 
-/* Bound of the difference in F32, relative to the largest value. Two F32 sums of N products in
- * different order differ by about sqrt(N) 2^-24, which is 6e-6 for the largest N here, 10,368. TF32
- * arithmetic would differ by 2e-4, and a mistake by 1. */
+/* Tolerance for the difference between cuDNN and kvreel in F32, relative to the largest value. Two
+ * F32 sums of N products in different order differ by about sqrt(N) 2^-24, which is 6e-6 for the
+ * largest N here, 10,368. TF32 arithmetic would differ by 2e-4, and a mistake by 1. */
 static const double agrees = 2e-5;
-/* Bound in BF16. Results of reordered sums may round to neighbouring BF16 numbers, which are 2^-7
- * apart. */
+/* Tolerance in BF16. Results of reordered sums may round to neighbouring BF16 numbers, which differ
+ * by 2^-7 relatively. */
 static const double agrees_bf16 = 0x1p-7;
 
 struct context {
     struct kvr_conv_context base;
     struct kvr_conv_cudnn *lib; /* NULL: not available */
-    struct kvr_buf work, band;  /* cuDNN's workspace; a band of rows */
+    struct kvr_buf work, band;  /* cuDNN's workspace; interleaved rows of a band */
     struct kvr_buf wide;        /* result rows with padded channels */
-    int n, n_own;               /* all convolutions; convolutions by kvreel's kernels */
-    char version[64], why[256]; /* why: the first reason against cuDNN */
+    int n, n_own;               /* number of convolutions; of those by kvreel's kernels */
+    char version[64], why[256]; /* why: reason why the first convolution without cuDNN has none */
     char library[512];          /* text for reports */
 };
 
@@ -152,7 +152,7 @@ static void store_bf16(void *to, int64_t i, float v)
     ((kvr_bf16 *)to)[i] = kvr_f32_to_bf16(v);
 }
 
-/* [taps, out, k, k, in] */
+/* Reorders weights [out, in, taps, k, k] to [taps, out, k, k, in]. */
 static void channels_last(const struct kvr_conv_shape *s, const float *from, float *to)
 {
     const int64_t kk = (int64_t)s->kernel * s->kernel;
@@ -212,7 +212,8 @@ static enum kvr_status upload(struct conv *c, const float *weight, const float *
 
 /* ---- kernels ------------------------------------------------------------------------------- */
 
-/* Runs the reference of trials, which supports every shape, on CUDA cores. */
+/* Runs kvreel's kernel for CUDA cores, which supports every shape. Trials use it as the reference.
+ * */
 static void by_kernel(const struct conv *c, const struct kvr_conv_frame *frames, void *y)
 {
     kvr_conv_cuda_run(stream_of(c), c->base.context->type, &c->base.s, frames, c->w.p, c->bias.p,
@@ -314,7 +315,7 @@ static enum kvr_status run(struct kvr_conv *base, const struct kvr_conv_frame *f
         by_own(c, frames, y);
     else
         st = by_library(c, frames, y);
-    /* cuDNN refuses a shape that it accepted when it was opened */
+    /* cuDNN rejected a shape that it supported when the convolution was opened */
     return st == KVR_EUNSUPPORTED ? kvr_fail_prefix(KVR_EINTERNAL, "decoder") : st;
 }
 

@@ -29,12 +29,13 @@ struct kvr_conv {
     struct kvr_conv_shape s;
 };
 
-/* Distance of neighbours along each index of packed weights, in elements; `pixel` runs over [k, k]. */
+/* Strides of packed weights in elements, for the output channel, frame tap, kernel pixel [k, k] and
+ * input channel. */
 struct kvr_conv_strides {
     int64_t out, tap, pixel, in;
 };
 
-/* [out, k, k, taps, in]: the order in which a pixel's taps and channels lie beside each other. */
+/* Returns the strides of the layout [out, k, k, taps, in]. */
 static inline struct kvr_conv_strides kvr_conv_taps_last(const struct kvr_conv_shape *s)
 {
     const int64_t pixel = (int64_t)s->taps * s->in;
@@ -42,7 +43,7 @@ static inline struct kvr_conv_strides kvr_conv_taps_last(const struct kvr_conv_s
     return (struct kvr_conv_strides){ s->kernel * s->kernel * pixel, s->in, pixel, 1 };
 }
 
-/* Packs weights [out, in, taps, k, k]; store(to, i, v) writes element i. */
+/* Converts weights [out, in, taps, k, k] to the layout `by`. store(to, i, v) writes element i. */
 static inline void kvr_conv_pack(const struct kvr_conv_shape *s, const struct kvr_conv_strides *by,
                                  const float *from, void (*store)(void *to, int64_t i, float v),
                                  void *to)

@@ -76,7 +76,7 @@ static void gather(struct kvr_dev *dev, int h, int w, int in, int out, int times
 }
 
 /* Computes attention over q [n,d], k [n,d] and v [d,n], which are contiguous. The output of a block
- * of queries replaces these queries. */
+ * of queries overwrites the queries of the block. */
 static void attend_split(struct kvr_stream *s, int64_t n, int d, float *q, float *scores)
 {
     const float *k = q + n * d, *v = k + n * d;
