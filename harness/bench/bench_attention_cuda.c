@@ -129,8 +129,7 @@ static struct kvr_attend_mma_span all_keys(const struct kit *t)
     };
 }
 
-/* Whether the KV cache would use the wgmma kernel for this BF16 span; otherwise it uses mma.sync.
- * */
+/* Whether the wgmma kernel supports this BF16 span, so that it is used instead of mma.sync. */
 static bool by_groups(const struct kit *t, const struct kvr_attend_shape *shape,
                       const struct kvr_attend_mma_span *span)
 {
@@ -184,7 +183,8 @@ static enum kvr_status cudnn(void *ctx, int iter)
     return kvr_bench_cudnn_run(&t->cudnn, raw, raw + (size_t)t->n_key * t->width);
 }
 
-/* Runs one pass of a chunk over the one-layer cache: append, attend and, if `clean`, commit. */
+/* Runs one pass of a chunk through the one-layer KV cache: append and attend. If `clean`, the pass
+ * is the cache-update pass, which stores the chunk. */
 static enum kvr_status pass_over(const struct kit *t, int chunk, int index, bool clean)
 {
     const int fpc = t->s->frames_per_chunk;
@@ -460,7 +460,8 @@ static enum kvr_status cached(struct kit *t, const char *method, enum kvr_path p
     return st;
 }
 
-/* Times the dense kernel over the last decoded cache. With one chunk, there are no past tokens. */
+/* Times the dense kernel over the last decoded cache. With one chunk, that chunk is
+ * decoded here. */
 static enum kvr_status bench_own(struct kit *t, struct kvr_bench_row *row)
 {
     if (t->n_chunks == 1)

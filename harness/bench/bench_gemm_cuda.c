@@ -1,5 +1,4 @@
-/* bench_gemm_cuda.c - times kvreel's GEMM kernels for linear layers on a device, against cuBLASLt.
- * */
+/* bench_gemm_cuda.c - times kvreel's GEMM kernels for linear layers, against cuBLASLt. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,8 +10,7 @@
 #include "harness/engine/gemm.h"
 #include "harness/engine/linear_cuda.h"
 
-/* GEMM shapes of one chunk in Wan's linear layers: of attention, and of the feed-forward network.
- * */
+/* GEMM shapes of a chunk in Wan's linear layers: attention, feed-forward network up and down. */
 static const struct shape {
     int m, k, n;
 } wan[] = { { 4680, 1536, 1536 }, { 4680, 1536, 8960 }, { 4680, 8960, 1536 } },

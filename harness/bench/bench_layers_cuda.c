@@ -375,8 +375,7 @@ static enum kvr_status choose(struct kit *t)
     return KVR_OK;
 }
 
-/* Opens cuBLASLt. If it is not available or does not support the GEMM, records the reason in `why`.
- * */
+/* Opens cuBLASLt. If it is missing or does not support the GEMM, records the reason in `why`. */
 static enum kvr_status open_library(struct kit *t)
 {
     const struct kvr_blaslt_shape shape = shape_of(t, 0);

@@ -42,8 +42,8 @@ static inline struct kvr_values kvr_values_from(struct kvr_values x, size_t widt
 enum kvr_status kvr_layer_decide(struct kvr_layer *l, int64_t n_tok, int64_t n_active, int64_t new0,
                                  const float *k, const float *v, uint8_t **map);
 
-/* Returns an array [n_active][G] after kvr_layer_decide: whether head group g retains token t.
- * NULL: the retention policy does not thin tokens. */
+/* Returns an array [n_active][G] after kvr_layer_decide: whether selection g retains token t, with
+ * G = kvr_layer_n_selections. NULL: the retention policy does not thin tokens. */
 const uint8_t *kvr_layer_keep_mask(const struct kvr_layer *l);
 int kvr_layer_n_selections(
     const struct kvr_layer *l); /* H if tokens are selected per head, otherwise 1 */

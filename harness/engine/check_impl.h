@@ -30,8 +30,8 @@ enum kvr_status kvr_checker_open(struct kvr_checker *k);
 enum kvr_status kvr_checker_close(struct kvr_checker *k, enum kvr_status st);
 
 /* Compares x [n] with the tensor `name` of k->file, if the file has it. A second comparison with
- * the same tensor is ignored. In BF16, the first function uses the tolerance of latents or of other
- * tensors, and the second the tolerance of tables. */
+ * the same tensor is ignored. In BF16, kvr_checker_compare uses the BF16 tolerance, and
+ * kvr_checker_compare_table the F32 tolerance, for tensors computed without linear layers. */
 enum kvr_status kvr_checker_compare(struct kvr_checker *k, const char *name, const float *x,
                                     int64_t n);
 enum kvr_status kvr_checker_compare_table(struct kvr_checker *k, const char *name, const float *x,
@@ -45,8 +45,8 @@ enum kvr_status kvr_checker_compare_part(struct kvr_checker *k, const char *test
 /* Returns in *out a recorded tensor of exactly n floats, which k->file owns. */
 enum kvr_status kvr_checker_input(const struct kvr_checker *k, const char *name, int64_t n,
                                   const float **out);
-/* Adds report entries for tensors of k->file that were not compared. Tensors in the NULL-terminated
- * list `inputs` are recorded as inputs, others as unknown. */
+/* Adds an entry with status KVR_CHECK_UNKNOWN for each tensor of k->file that was not compared,
+ * except for the tensors in the NULL-terminated list `inputs`. */
 enum kvr_status kvr_checker_note_rest(struct kvr_checker *k, const char *const *inputs);
 
 /* Opens a KV cache of the model's shape for n_frames frames. window 0: no frame is evicted. */

@@ -42,8 +42,8 @@ enum kvr_status kvr_sweep_add_cell(struct kvr_sweep *s, const struct point *p,
  * in the output folder. */
 void kvr_sweep_name_video(struct kvr_cell *c);
 
-/* Returns KVR_EINVAL if two cells differ only in their labels. Keys do not contain labels, so such
- * a cell would run twice and be stored once. */
+/* Returns KVR_EINVAL if the last cell has the label or the key of an earlier cell, from cell
+ * `first` on. Keys do not contain labels, so such a cell would run twice and be stored once. */
 enum kvr_status kvr_sweep_check_labels(const struct kvr_sweep *s, int first);
 
 /* Checks whether the point's model can generate its number of frames from its prompt. If it cannot

@@ -73,8 +73,8 @@ enum kvr_status kvr_runner_store_unsupported(struct runner *r);
 
 enum kvr_status kvr_runner_settle(struct runner *r, struct kvr_job *j, const struct kvr_verdict *v);
 
-/* Stores properties of the session: a number that orders runs of the same second, and the options
- * that restrict the run, by which tables detect that they are partial. */
+/* Stores properties of the session: its start time in ns, which orders runs of the same second, and
+ * the options that restrict the run, by which tables detect that they are partial. */
 enum kvr_status kvr_runner_record_session(struct runner *r);
 
 /* Stores the UUIDs of the GPUs that cells may use. They are part of the machine's identity. */

@@ -63,7 +63,7 @@ static enum kvr_status run(struct film *f, struct kvr_dev *dev, const struct kvr
 }
 
 /* Measures a rollout whose frames a second thread decodes. All decoded frames stay in memory until
- * the end, as in `kvreel` runs. */
+ * the end, as in a benchmark run. */
 static enum kvr_status run_overlapped(struct kvr_dev *dev, const struct kvr_scheme *scheme,
                                       const struct kvr_rollout_request *req,
                                       const struct kvr_pixels_file *file, int threads,

@@ -191,7 +191,8 @@ static double least_of_top(const double *w, int64_t n)
 }
 
 /* Counts the past keys with the KVR_PROBE_TOP_KEYS largest BF16 weights, and those of them that are
- * also among the method's largest weights. A dropped key is not among the latter. */
+ * also among the method's largest weights. A dropped key is not counted as one of the method's
+ * keys. */
 static void compare_top(const struct kvr_probe_head *x, const double *method, const double *bf16,
                         int ages, struct kvr_probe_query *out, double *by_age)
 {

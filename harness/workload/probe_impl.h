@@ -64,8 +64,9 @@ enum kvr_status kvr_probe_attention(const struct kvr_probe_head *x, const int64_
 /* Sums over queries or tokens. Every metric of the probe is a quotient of two sums. */
 struct kvr_probe_sums {
     double queries, delta, mass, jsd, top1, keys, on_zero, on_summary, lost;
-    double out_se, out_k_se, out_v_se,
-        out_energy; /* squared errors of the output with both, K or V from METHOD; energy */
+    /* Squared errors of the attention output with K and V, only K, or only V from METHOD; squared
+     * output of BF16. */
+    double out_se, out_k_se, out_v_se, out_energy;
     double top_found, top;
     double tokens, elements, se[2], energy[2]; /* squared errors and squares of K, V */
 };

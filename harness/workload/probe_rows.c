@@ -72,7 +72,8 @@ static enum kvr_status emit_all(const struct kvr_probe_sums *s, const struct kvr
     return KVR_OK;
 }
 
-/* first() and last() give the range [begin, end) of an index; negative: all indices below n. */
+/* first() and last() return the bounds of the range [index, index + 1); of [0, n) if the index is
+ * negative. */
 static int first(int index)
 {
     return index < 0 ? 0 : index;

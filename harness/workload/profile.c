@@ -11,7 +11,7 @@
 struct layer {
     float *now, *before; /* [frames,H]: summaries of this forward pass and the previous pass */
     int n_before;        /* number of frames in `before` */
-    double sum;          /* sum over passes of the deltas of frames that are not the newest 25 % */
+    double sum;          /* sum over passes of the deltas of all frames but the newest 25 % */
     int64_t count;       /* number of deltas in `sum` */
 };
 
@@ -87,8 +87,7 @@ enum kvr_status kvr_profile_add(struct kvr_profile *p, const struct kvr_pass *pa
         kvr_frame_summary(k, v, (int64_t)f * S, S, H, p->head_dim,
                           l->now + (size_t)(pass->frame0 + f) * (size_t)H);
     for (int f = 0; f < n_old; f++) {
-        const int was =
-            f - (n - overlap) + (l->n_before - overlap); /* the frame's index in `before` */
+        const int was = f - (n - overlap) + (l->n_before - overlap); /* index in l->before */
 
         l->sum += f < n - overlap ? 1
                                   : kvr_summary_delta(l->now + (size_t)f * (size_t)H,

@@ -34,7 +34,7 @@ struct rollout {
     int n_chunks, capacity, act;
     float *steps;         /* x0 of every step, to be used as a teacher; NULL: not stored */
     float *oracle_scores; /* token salience for a non-causal method; NULL: causal method */
-    bool last_step;       /* only chunks of a given video have a cache-update pass */
+    bool last_step;       /* true: only chunks of a given video have a cache-update pass */
     /* With a teacher's latents r: sums of |x - r|^2 and |r|^2, over this chunk and all chunks. */
     double chunk_off2, chunk_ref2, off2, ref2;
     struct kvr_cache_times cache_times; /* cumulative times at the end of the last pass */

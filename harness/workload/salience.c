@@ -155,8 +155,8 @@ static void score_head(const struct kvr_salience *s, int layer, int h, const str
         chunk_weights(s, layer, h, c, m);
     for (int64_t j = 0; j < s->n; j++) {
         const bool first = j / s->chunk == 0, last = j / s->chunk == chunks - 1;
-        const float all =
-            m->up[j] + m->diag[j] + m->low[j]; /* the first and last chunk lack a term */
+        /* Keys of the first chunk have up = 0, keys of the last chunk low = 0. */
+        const float all = m->up[j] + m->diag[j] + m->low[j];
 
         score[j] = all / (float)(3 - first - last);
     }

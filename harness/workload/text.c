@@ -41,7 +41,8 @@ int kvr_text_bins(const struct kvr_text_request *req, int n, int prefix[KVR_TEXT
     return bins;
 }
 
-/* Returns the end of a bin: its chunks begin at tokens [prefix, end). */
+/* Returns the end of the bin (a range of prefix lengths) that begins at `prefix`. Its chunks begin
+ * at tokens [prefix, end). */
 static int end_of(const struct kvr_text_request *req, int prefix)
 {
     return req->scored < prefix ? prefix + req->scored : 2 * prefix;

@@ -43,8 +43,9 @@ struct context {
     struct kvr_buf work, band;  /* cuDNN's workspace; interleaved rows of a band */
     struct kvr_buf wide;        /* result rows with padded channels */
     int n, n_own;               /* number of convolutions; of those by kvreel's kernels */
-    char version[64], why[256]; /* why: reason why the first convolution without cuDNN has none */
-    char library[512];          /* text for reports */
+    char version[64],
+        why[256];      /* why: reason why cuDNN is not used, of the first such convolution */
+    char library[512]; /* text for reports */
 };
 
 struct conv {
@@ -212,8 +213,7 @@ static enum kvr_status upload(struct conv *c, const float *weight, const float *
 
 /* ---- kernels ------------------------------------------------------------------------------- */
 
-/* Runs kvreel's kernel for CUDA cores, which supports every shape. Trials use it as the reference.
- * */
+/* Runs kvreel's kernel for CUDA cores, which supports every shape and is the trials' reference. */
 static void by_kernel(const struct conv *c, const struct kvr_conv_frame *frames, void *y)
 {
     kvr_conv_cuda_run(stream_of(c), c->base.context->type, &c->base.s, frames, c->w.p, c->bias.p,

@@ -1,7 +1,6 @@
 /* vae_cuda_table.c - the VAE's table of operations on a CUDA device, with the launchers of
  * vae_cuda.h. Attention consists of two GEMMs of linear_cuda.h per block of queries, with the
- * transpose of V as a weight.
- * */
+ * transpose of V as a weight. */
 #include <math.h>
 
 #include "harness/engine/linear_cuda.h"

@@ -55,7 +55,7 @@ static enum kvr_status status_of(int averror)
 enum kvr_status kvr_av_fail(const char *path, const char *what, int averror)
 {
     char reason[AV_ERROR_MAX_STRING_SIZE] = "";
-    /* Without memory some encoders return AVERROR_EXTERNAL, so errno decides. */
+    /* Without memory some encoders return AVERROR_EXTERNAL and set errno to ENOMEM. */
     const bool memory = errno == ENOMEM;
     const struct kvr_ffmpeg *ff;
 

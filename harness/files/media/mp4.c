@@ -29,8 +29,8 @@ struct writer {
 
 /* --- the file ----------------------------------------------------------------------------- */
 
-/* An output file that FFmpeg accesses through these callbacks, by descriptor. avio_open() is not
- * used: it opens a path, which may be redirected, and FFmpeg 5.1 frees memory twice if its
+/* An output file that FFmpeg accesses by descriptor, through the callbacks below. avio_open() is
+ * not used: it opens a path, which may be redirected, and FFmpeg 5.1 frees memory twice if its
  * allocation fails. To move the index to the front, the muxer opens the file again for reading. */
 struct stream {
     const struct kvr_ffmpeg *ff;

@@ -9,7 +9,7 @@
 enum {
     MAX_BYTES = 64 << 20,
     MAX_NODES = 1 << 20,
-    MAX_CELLS = 1 << 22, /* container items; higher than MAX_NODES, as a cell is smaller */
+    MAX_CELLS = 1 << 22, /* maximum container items; a cell is smaller than a node */
     MAX_KEY = 255,
     PROTOCOL = 2,
 };

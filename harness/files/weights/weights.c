@@ -42,7 +42,8 @@ static bool is_safetensors(const unsigned char *b, size_t n)
     return n > 8 && b[8] == '{' && b[4] == 0 && b[5] == 0 && b[6] == 0 && b[7] == 0;
 }
 
-/* Fails with the format of a file that is no weight file, if its first bytes identify it. */
+/* Refuses a file that is not a weight file. The message names the file's format if its first bytes
+ * identify the format. */
 static enum kvr_status refuse_unknown(const char *path, const unsigned char *b, size_t n)
 {
     const char *what = "neither torch (.pt, .pth), safetensors nor GGUF";
