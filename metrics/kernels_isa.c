@@ -86,8 +86,8 @@ static void sum_colours(const uint8_t *rgb, size_t n, uint64_t sum[3])
         sum[i % 3] += rgb[i];
 }
 
-/* Computes luma v / 1000, rounded down, as (v / 8) / 125. For u < 58000, u / 125 is u * 33555 >>
- * 22: 33555 exceeds 2^22 / 125 by 0.57, which adds less than 1 / 125 to the quotient. */
+/* Computes luma v / 1000, rounded down, as (v / 8) / 125. For u < 58000, u / 125 is (33555 u) >>
+ * 22, because 33555 exceeds 2^22 / 125 by 0.57, which adds less than 1 / 125 to the quotient. */
 static void luma(uint8_t *restrict y, const uint8_t *restrict rgb, size_t n)
 {
     for (size_t i = 0; i < n; i++) {

@@ -40,7 +40,8 @@ double kvr_perceptual_distance(const float *a, const float *b, const float *head
     return kvr_sum(d, (int)n) / (double)n;
 }
 
-/* Runs oneDNN with one thread, because it partitions work by the number of threads that it sees. */
+/* Runs oneDNN with one thread. Its partition of work, and thus its rounding, depends on the number
+ * of threads. */
 enum kvr_status kvr_perceptual_frames(const char *name, kvr_perceptual_fn *fn, const void *net,
                                       const struct kvr_metric_input *in,
                                       struct kvr_metric_value *out)

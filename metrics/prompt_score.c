@@ -21,7 +21,8 @@ static const char *prompt_word(const struct kvr_metric_prompt *p, int chunk, int
     return slot >= 0 && slot < p->n_slots ? p->word[chunk * p->n_slots + slot] : "";
 }
 
-/* Returns the index among the head's words of the prompt's word for this chunk; -1: none. */
+/* Returns the index, in the head's word list, of the word that the prompt has for this chunk; -1:
+ * none. */
 static int n_wanted(const struct kvr_metric_prompt *p, const struct kvr_clip_head *h, int chunk)
 {
     for (int s = 0; s < 2; s++)

@@ -15,9 +15,9 @@
 #include "harness/device/stream.h"
 
 struct size {
-    int heads, d, tokens_per_frame, frames_per_chunk,
-        most_chunks; /* maximum chunks, current included */
-    int chunks[4];   /* measured numbers of chunks; 0 ends the list */
+    /* most_chunks: maximum number of chunks, including the current chunk. */
+    int heads, d, tokens_per_frame, frames_per_chunk, most_chunks;
+    int chunks[4]; /* measured numbers of chunks; 0 ends the list */
 };
 static const struct size wan = { 12, 128, 1560, 3, 14, { 1, 2, 7, 14 } };
 static const struct size small = { 2, 128, 8, 3, 3, { 1, 3 } };
@@ -271,8 +271,9 @@ static double error_of(const struct kit *t)
 
 /* Tolerance of BF16 attention, which rounds queries and softmax weights to BF16. Each rounding has
  * a relative error of at most 2^-9, RMS 2^-9 / sqrt(3). A query's error causes an equal relative
- * error of the weights if scores are of order 1. The sum is sqrt(2) 2^-9 / sqrt(3) = 0.0016 of the
- * output's norm. The tolerance is four times as large, because cuDNN also rounds its output. */
+ * error of the weights if scores are of order 1. The root of the sum of squares is sqrt(2) 2^-9 /
+ * sqrt(3) = 0.0016 of the output's norm. The tolerance is four times as large, because cuDNN also
+ * rounds its output. */
 static const double most_of_bf16 = 4 * 1.4142136 * 0x1p-9 / 1.7320508;
 
 /* Tolerance of INT8 attention. The largest of 128 normal numbers is about 2.7, and quantization
@@ -460,8 +461,8 @@ static enum kvr_status cached(struct kit *t, const char *method, enum kvr_path p
     return st;
 }
 
-/* Times the dense kernel over the last decoded cache. With one chunk, that chunk is
- * decoded here. */
+/* Times the dense kernel over the last decoded cache. With one chunk, the function
+ * decodes that chunk first. */
 static enum kvr_status bench_own(struct kit *t, struct kvr_bench_row *row)
 {
     if (t->n_chunks == 1)

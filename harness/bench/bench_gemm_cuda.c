@@ -120,8 +120,8 @@ static enum kvr_status run_library(void *ctx, int iter)
 }
 
 /* Compares samples of y with sums in double. Products of BF16 numbers are exact in F32. Tensor
- * cores add 16 products at a time and truncate, so each of the k / 16 + 1 partial sums, at most 4
- * sqrt(k), loses up to 2^-23 of its value. */
+ * cores add 16 products at a time and truncate, so each of the k / 16 + 1 partial sums, which is at
+ * most 4 sqrt(k), loses up to 2^-23 of its value. */
 static enum kvr_status verify(struct kit *t, const char *name)
 {
     const double terms = (double)t->s.k, tol = (terms / 16 + 1) * 4 * sqrt(terms) * 0x1p-23;

@@ -39,7 +39,7 @@ struct kvr_cache {
     struct kvr_buf values_k, values_v; /* F32 [T,H,D]; [capacity,H,D] for the study reading */
     struct kvr_buf dense_k, dense_v;   /* path dense: [capacity,H,D] in shape.exact */
     struct kvr_buf held;               /* path dense: bytes [capacity], 1 for a stored token */
-    struct kvr_buf columns; /* [capacity,H] sums, then maxima, of attention weights; host memory */
+    struct kvr_buf columns; /* sums, then maxima, of attention weights [capacity,H]; host memory */
     struct kvr_attend_scratch attend;
     struct kvr_phases *phases;
     int64_t observer_ns;

@@ -72,8 +72,8 @@ enum kvr_status kvr_layer_code_values(struct kvr_layer *l, int tier, struct kvr_
                                       struct kvr_values v, int64_t tok0, int64_t n,
                                       struct kvr_segment *out);
 
-/* Encodes the rows t of k, v [n,H,D] with map[t] == tier as a new segment, with token index tok0 +
- * t. Without such rows, the segment is empty (n_tok 0). */
+/* Encodes the rows t of k, v [n,H,D] with map[t] == tier as a new segment. Row t is token tok0 + t.
+ * If no row has this tier, the segment is empty (n_tok 0). */
 enum kvr_status kvr_layer_code_tier(struct kvr_layer *l, const uint8_t *map, int tier,
                                     const float *k, const float *v, int64_t tok0, int64_t n,
                                     struct kvr_segment *out);

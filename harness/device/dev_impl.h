@@ -15,8 +15,8 @@ struct kvr_dev_kind {
     void (*close)(struct kvr_dev *dev); /* accepts a partly opened device */
     enum kvr_status (*info)(struct kvr_dev *dev, struct kvr_device_info *out);
 
-    /* Allocates n > 0 bytes, aligned to 64 bytes. The message of
-     * KVR_ENOMEM states the available memory. */
+    /* Allocates n > 0 bytes, aligned to 64 bytes. If memory is short, the
+     * message of KVR_ENOMEM states the available memory. */
     enum kvr_status (*alloc)(struct kvr_dev *dev, void **p, size_t n);
     void (*free)(struct kvr_dev *dev, void *p);
     enum kvr_status (*put)(struct kvr_dev *dev, void *to, const void *host, size_t n);

@@ -57,8 +57,8 @@ struct kvr_dit {
     float *mod, *mod_before; /* [F,6,d]: e0 + modulation of this and the previous block */
     float *head_mod;         /* [F,2,d] */
     float *text, *text_hidden, *text_k; /* [T,d] */
-    float *prompt; /* [T, text_dim]: copy of the prompt, for devices whose memory
-                                             * the host cannot access */
+    /* [T, text_dim]: copy of the prompt, for devices whose memory the host cannot access. */
+    float *prompt;
     struct kvr_dit_rope rope;
     struct kvr_dit_rope host_rope; /* staging copy in host memory, or the same as `rope` */
     float *host_sinusoid;          /* staging copy, or the same as `sinusoid` */

@@ -285,7 +285,7 @@ static struct kvr_blaslt_shape wanted(const struct gemm *g, const struct kvr_lin
     };
 }
 
-/* ---- autotune: BF16 products only, so that F32 does not depend on a measurement --------------- */
+/* ---- autotune: BF16 products only, so that F32 does not depend on a measurement ------------ */
 
 /* Runs per round, and number of rounds. The result is the time of the fastest round. */
 enum { TUNE_TIMES = 4, TUNE_ROUNDS = 3 };

@@ -51,7 +51,7 @@ struct runner {
     char driver[256];          /* version of the device's driver, stored with the session */
     struct kvr_gpus gpus;
     bool no_links;               /* the output folder does not support links to video files */
-    bool waits_for_gpu, said_so; /* other programs use all GPUs; its message was printed */
+    bool waits_for_gpu, said_so; /* other programs use all GPUs; this was reported */
     int timeout_s, signals;      /* signals: number of stop requests by the user */
     int signal_fd, lock;
     sigset_t old_mask;

@@ -79,7 +79,7 @@ struct seen {
     int runs;
 };
 
-/* Frame of the token of the i-th key. */
+/* Returns the latent frame that the i-th key belongs to. */
 static int frame_of(const struct seen *s, int64_t i)
 {
     const int S = s->view->shape->tokens_per_frame;

@@ -172,7 +172,7 @@ static void add_errors(struct kvr_probe *p, const struct kvr_probe_head *x)
     const struct kvr_pass *pass = x->view->pass;
     const int l = x->view->layer, d = x->d, heads = p->kv_heads;
     struct kvr_probe_sums *call = kvr_probe_call(p, l, x->hq, pass->index, pass->chunk);
-    const bool first = x->hq % p->group == 0; /* first query head of this KV head */
+    const bool first = x->hq % p->group == 0; /* channels are summed once per KV head */
 
     for (int64_t t = 0; t < x->n_past; t++) {
         struct kvr_probe_sums *age = kvr_probe_age(p, l, x->hq, x->age[t]);

@@ -43,9 +43,8 @@ struct context {
     struct kvr_buf work, band;  /* cuDNN's workspace; interleaved rows of a band */
     struct kvr_buf wide;        /* result rows with padded channels */
     int n, n_own;               /* number of convolutions; of those by kvreel's kernels */
-    char version[64],
-        why[256];      /* why: reason why cuDNN is not used, of the first such convolution */
-    char library[512]; /* text for reports */
+    char version[64], why[256]; /* why: first reason why a convolution does not use cuDNN */
+    char library[512];          /* text for reports */
 };
 
 struct conv {
