@@ -1,4 +1,5 @@
-/* prompt.c - parses a small English grammar into the slots of a model's vocabulary. */
+/* prompt.c - parses a prompt in a small English grammar into word ids of a model's vocabulary, one
+ * for each slot. */
 #include "harness/workload/prompt.h"
 
 #include <ctype.h>

@@ -1,4 +1,4 @@
-/* rollout.c - generates a video chunk by chunk through a cache.
+/* rollout.c - generates a video chunk by chunk with a KV cache.
  *
  * In models whose latents are RGB pixels, a latent x becomes the byte
  * floor(255 clamp((x - lo) / (hi - lo))), truncated as in the reference code. A byte of a given

@@ -1,4 +1,4 @@
-/* synth.c - draws keys, queries and values frame by frame and writes a trace. */
+/* synth.c - draws synthetic keys, queries and values frame by frame, and writes them as a trace. */
 #include "harness/workload/synth.h"
 
 #include <assert.h>

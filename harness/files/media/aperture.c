@@ -1,4 +1,5 @@
-/* aperture.c - walks the boxes of an ISO base media file (ISO/IEC 14496-12) to one sample entry. */
+/* aperture.c - reads the clean aperture of a video track in an ISO base media file
+ * (ISO/IEC 14496-12), by walking the boxes to the track's sample entry. */
 #include "harness/files/media/aperture.h"
 
 #include <inttypes.h>

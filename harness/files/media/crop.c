@@ -26,7 +26,7 @@ enum { TYPE_VIDEO = 1, UNIT_UNKNOWN = 4, MAX_ELEMENTS = 1 << 20 };
 
 struct element {
     uint64_t id;
-    int64_t body, end; /* offsets in the file; end is INT64_MAX if the size is unknown */
+    int64_t body, end; /* file offsets of the data; end is INT64_MAX if unknown */
 };
 
 struct scan {
@@ -133,7 +133,8 @@ static bool read_entry(struct scan *s, int64_t end, struct kvr_crop *c, int *typ
     return s->at == end;
 }
 
-/* Enters clusters of unknown size and skips their blocks one by one. */
+/* Finds the Tracks element. Other elements are skipped; the blocks of a cluster of unknown size are
+ * skipped one by one. */
 static bool find_tracks(struct scan *s, struct element *e)
 {
     while (next(s, INT64_MAX, e)) {

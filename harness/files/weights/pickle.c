@@ -1,4 +1,5 @@
-/* pickle.c - runs a pickle's stack machine for a dozen data types and four global names. */
+/* pickle.c - runs a pickle's stack machine. A dozen data types and four global names are supported;
+ * no code of the file is executed. */
 #include "harness/files/weights/pickle.h"
 
 #include <stdlib.h>
