@@ -33,8 +33,8 @@ enum kvr_prefill_value {
 
 /* A run is one method in one condition; its strings are borrowed from the table. */
 struct kvr_prefill_run {
-    const char *settings, *method, *carrier; /* labels; `carrier` is the label of the same method
-                                              * without the correction */
+    const char *settings, *method, *carrier; /* `settings`, `method`: labels of the run; `carrier`:
+                                              * label of the run's method without its correction */
     const char *correction;                  /* "none", "taylor", ... */
     int chunk, prefix;                       /* chunk length and prefix length in tokens; prefix
                                               * length 0 stands for the mean over all prefix
@@ -81,8 +81,8 @@ enum kvr_status kvr_prefill_compare(const struct kvr_prefill *p, const struct kv
 
 /* Builds the table `prefill`, which has one row per run. Column `gain` is the negative
  * log-likelihood with a correction minus the negative log-likelihood of the same method without the
- * correction. The gain is tested as in pairs.h. Holm's method adjusts the p-values of all gains
- * with equal settings, chunk length and prefix length. */
+ * correction. The test of a gain is the paired test of pairs.h. Holm's method adjusts the p-values
+ * of all gains with equal settings, chunk length and prefix length. */
 enum kvr_status kvr_report_prefill(struct kvr_table **out, const char *db_path);
 
 #endif

@@ -13,7 +13,8 @@
 /* SQL aggregate, without a trailing comma, that yields the value of column `of` in the row of the
  * quantity `name`. */
 #define KVR_PROBE_OF(name, of) "max(" of ") FILTER (WHERE name = '" name "')"
-/* Columns NAME, NAME_lo and NAME_hi. The quantity's range is [least, most]; 9e999 is infinite. */
+/* SQL text of the columns NAME, NAME_lo and NAME_hi of the quantity `name`. The range of the
+ * quantity is [least, most]; 9e999 is infinity. */
 #define KVR_PROBE(name, least, most)                                                               \
     KVR_PROBE_OF(name, "mean")                                                                     \
     " AS " name ", max(" least                                                                     \

@@ -27,16 +27,18 @@ struct kvr_stat_options {
 };
 
 /* Makes a table with a row per method, best first: mean, standard error, and the probability that
- * the method is better than the next row. Further columns compare the method with `against` over
- * shared prompts: mean difference and its interval, probability of being better, p, Holm-adjusted
- * p, and `separable` or the number of missing pairs. The last column is the tie group. Repeats,
- * draws and seeds are averaged per prompt (pairs.h, nested.h). */
+ * the method is better than the next row. Further columns compare the method with the method
+ * o->against over shared prompts: mean difference, its interval, probability that the method is
+ * better, p-value, and Holm-adjusted p-value. Column `separable` is "yes", "no", or the number of
+ * prompts that the test still needs. The last column is the tie group. Repeats, draws and seeds are
+ * averaged per prompt (pairs.h, nested.h). */
 enum kvr_status kvr_stat_paired(struct kvr_table **out, const struct kvr_stat_options *o);
 
 /* Builds a table of a metric of free rollouts (without forcing), with a row per method and part of
  * the video: a chunk, a prefix, the last third, or the whole video. The columns are the mean, its
- * interval, and the chaos floor of the same part of the video. A column says whether the metric is
- * significantly beyond the chaos floor (pairs.h, Holm-adjusted over the methods of that part). */
+ * interval, and the chaos floor of the same part of the video. A last column says whether the
+ * method is significantly farther from BF16 than the chaos floor (pairs.h). Its p-values are
+ * Holm-adjusted over the methods of the same part of the video. */
 enum kvr_status kvr_stat_windows(struct kvr_table **out, const struct kvr_stat_options *o);
 
 /* Makes a table of error growth with a row per method. The columns, with intervals, are the
@@ -44,17 +46,18 @@ enum kvr_status kvr_stat_windows(struct kvr_table **out, const struct kvr_stat_o
  * the slope of the metric per chunk of a free rollout, fitted to each cell. */
 enum kvr_status kvr_stat_growth(struct kvr_table **out, const struct kvr_stat_options *o);
 
-/* Makes a table of the metrics whose reference is not the BF16 rollout: metrics without reference,
- * or against the ground truth. A row per metric and method has the paired difference to BF16, the
- * spread of the BF16 draws (reruns with slightly perturbed noise), and whether the difference
- * exceeds the effect of chaos. */
+/* Makes a table of the metrics whose reference is not the BF16 rollout, with a row per metric and
+ * method. These metrics have no reference, or compare with recorded frames. The columns are the
+ * paired difference from BF16, and the spread of the BF16 draws (reruns with slightly perturbed
+ * noise). A further column says whether the difference exceeds the effect of chaos. */
 enum kvr_status kvr_stat_distribution(struct kvr_table **out, const struct kvr_stat_options *o);
 
 /* Makes a table of the sensitivity of verdicts. A verdict says that method A is better in o->metric
  * than method B. B is the best method that is worse than A and separable from A (pairs.h). Columns
- * say whether the verdict holds for only the first or second seed of each prompt, and for only the
- * odd or even prompts. Further columns give the verdict with forcing `teacher` and for the methods'
- * other variants (NAME or NAME@study). */
+ * say whether the verdict still holds when only the first (or second) seed of each prompt is used,
+ * or only the odd (or even) prompts. A further column gives the verdict under forcing `teacher`.
+ * Another column gives the verdict on the methods' other variants: NAME@study for NAME, and NAME
+ * for NAME@study. */
 enum kvr_status kvr_stat_sensitivity(struct kvr_table **out, const struct kvr_stat_options *o);
 
 /* Makes the table of kvr_stat_sensitivity for SSIM over a whole database, for `kvreel report`. */

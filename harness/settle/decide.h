@@ -6,12 +6,13 @@
  *     KVR_TRY(kvr_decide_pairs(summary.ledger, db, summary.most, &pairs));
  *
  * The pairs are written as claims to the file OUT/NAME.decide.yaml, and are tested like other
- * claims (report/claims.h). First, all methods run the first prompts of each suite. After each
- * interim analysis (look), only methods of undecided pairs run more prompts (kvr_settle_next). If
- * the metric compares a rollout with the BF16 rollout, no pair contains BF16. Baselines that kvreel
- * added to the sweep are in no pair. The BF16 baseline runs on every prompt that a method runs on;
- * other added baselines run on the first prompts only. All state is in the database, so an
- * interrupted kvr_decide resumes when it is called again. */
+ * claims (report/claims.h). Before the first interim analysis (look), all methods run the same
+ * first few prompts of each suite. After each look, only methods of undecided pairs run further
+ * prompts (kvr_settle_next). If the metric compares a rollout with the BF16 rollout, no pair
+ * contains BF16. Baselines that kvreel added to the sweep are in no pair. The BF16 baseline runs on
+ * every prompt that a method runs on; other added baselines run only on the prompts before the
+ * first look. All state is in the database, so an interrupted kvr_decide resumes when it is called
+ * again. */
 #ifndef KVR_SETTLE_DECIDE_H
 #define KVR_SETTLE_DECIDE_H
 

@@ -19,13 +19,13 @@
  * metrics, set}, where `set` is a map of further settings. `settle` may also be a list of such
  * maps, one per model. A claim that names no model is tested on the first model of the list.
  *
- * The call adds prompts, never seeds. With n prompts, k seeds per prompt, prompt variance p and
- * seed variance s, the variance of the mean is (p + s / k) / n. A new prompt costs as much as a
- * second seed of an old prompt, and reduces this variance at least as much. The sequential test
- * (sequence.h) also requires that a prompt's value stays fixed once the test has used the value,
- * but a new seed would change the value. BF16 reruns with slightly perturbed noise (`control` gives
- * their number) show for which prompts the rollout is bimodal, that is, can end in two different
- * videos. */
+ * kvr_settle measures further prompts, never further seeds of a measured prompt. With n prompts, k
+ * seeds per prompt, prompt variance p and seed variance s, the variance of the mean is (p + s / k)
+ * / n. A new prompt costs as much as a second seed of an old prompt, and reduces this variance at
+ * least as much. The sequential test (sequence.h) also requires that a prompt's value stays fixed
+ * once the test has used the value, but a new seed would change the value. BF16 reruns with
+ * slightly perturbed noise (`control` gives their number) show for which prompts the rollout is
+ * bimodal, that is, can end in two different videos. */
 #ifndef KVR_SETTLE_SETTLE_H
 #define KVR_SETTLE_SETTLE_H
 
@@ -44,8 +44,9 @@ struct kvr_settle_options {
     int jobs;
     int most;      /* maximum number of prompts per claim (0: all prompts of the suites) */
     int elsewhere; /* number of prompts per suite in two extra sweeps after the last round (0: no
-                    * extra sweeps); the sweeps test the methods' other variants (NAME@study) and
-                    * teacher forcing */
+                    * extra sweeps). The first sweep runs the methods' other variants, such as
+                    * NAME@study for NAME. The second sweep runs the methods with teacher
+                    * forcing. */
     const struct kvr_preferences *preferences;
     FILE *progress; /* NULL: quiet */
     int argc;
@@ -73,13 +74,14 @@ enum kvr_status kvr_settle_choose(struct kvr_ledger *l, const char *const *ids);
 
 /* Returns the target number of prompts of a claim. The target is n_needed, the estimated number of
  * prompts that a verdict needs. If n_needed exceeds `most`, the number of available prompts, the
- * target is at most KVR_CLAIMS_FUTILE_AFTER. That number suffices for the verdict `futile`. */
+ * target is at most KVR_CLAIMS_FUTILE_AFTER. With KVR_CLAIMS_FUTILE_AFTER prompts the claim can get
+ * the verdict `futile`. */
 double kvr_settle_goal(double n_needed, int most);
 
 /* Returns the number of prompts per suite that a claim will have after its next round. The result
- * is a multiple of three, or `most`, the number of available prompts per suite. So far the claim
- * has n samples from `now` prompts in each of n_suites suites. Returns `now` if there are no more
- * prompts. */
+ * is a multiple of three, or `most`, the number of available prompts per suite. Before that round,
+ * the claim has n samples, from the first `now` prompts of each of n_suites suites. Returns `now`
+ * if no suite has further prompts. */
 int kvr_settle_next(double n_needed, int n, int now, int n_suites, int most);
 
 #endif

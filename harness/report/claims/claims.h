@@ -18,7 +18,7 @@
  *     id, says, source, at    the statement, and where the paper makes it
  *     published               the printed difference in the metric's unit, positive in the claimed direction
  *
- * Every claim also has one of these keys, which defines the comparison:
+ * Exactly one of the following keys of a claim defines the comparison:
  *
  *     more: {metric, of, than, by, kind, forcing, suite, model, margin}    metric(of) > metric(than) + `by`, over
  *                                the prompts of both; without `than`: metric(of) > `by`
@@ -27,10 +27,10 @@
  *     sql: SELECT place, sample, x         general: the mean of x is above 0; `shown_by` describes x,
  *                                `metric` or `margin` give its unit, `needs` the methods,
  *                                `kind` and `forcing` their cells
- *     ratio: {method, is}        compression of Wan 1.3B's cache at 165 frames, as printed
+ *     ratio: {method, is}        compression ratio of Wan 1.3B's cache at 165 frames, as the paper prints it
  *     command, why               not testable on this machine, and the command that would test it
  *
- * A claim may also compare GPU measurements:
+ * In addition to that key, a claim may have the key `card`, which compares GPU measurements:
  *
  *     card: {of, than, above or below}    the ratio of two rows of results/measured is above, or below, a
  *                                number (claims_card.c); takes precedence over CPU times
@@ -47,11 +47,11 @@
  *     cannot be told here    undecided, or not testable on this machine; see `why`
  *
  * The equivalence margin of a claim is the larger of the ledger's margin and the effect of chaos.
- * For SSIM, the effect of chaos is 1 minus the mean SSIM between BF16 draws and the BF16 rollout.
- * For PSNR, the effect of chaos is 10 log10(1 + 10^((p - f) / 10)) dB, where p is the methods' PSNR
- * and f the chaos floor. The effect for PSNR is the increase in decibels of an error with PSNR p
- * when an independent error with PSNR f is added. The chaos floor excludes prompts with two
- * possible videos (chaos.h). */
+ * For SSIM, the effect of chaos is 1 minus the mean SSIM between the BF16 rollout and its draws
+ * (reruns with slightly perturbed noise). For PSNR, the effect of chaos is 10 log10(1 + 10^((p - f)
+ * / 10)) dB, where p is the methods' PSNR and f the chaos floor. The effect for PSNR is the
+ * increase in decibels of an error with PSNR p when an independent error with PSNR f is added. The
+ * chaos floor excludes prompts with two possible videos (chaos.h). */
 #ifndef KVR_CLAIMS_CLAIMS_H
 #define KVR_CLAIMS_CLAIMS_H
 
@@ -130,8 +130,8 @@ struct kvr_claim {
     bool hidden; /* whether the table omits the claim */
     int next;    /* number of prompts per suite after the next round of `kvreel settle` */
     char why[512];
-    char where[320]; /* text with the claim's results for the methods' other variants (NAME@study),
-                      * other forcings and other models */
+    char where[320]; /* text with the claim's results under other conditions: other variants of the
+                      * methods (NAME@study), other forcings, other models */
 };
 
 struct kvr_ledger {
@@ -145,8 +145,8 @@ struct kvr_ledger {
                               * database) */
     int cheapest;            /* index of the cheapest open claim (-1: no claim is open) */
     int n[KVR_N_CLAIM_VERDICTS];
-    char two_videos[400]; /* prompts with two possible videos, which are excluded from distances to
-                           * BF16 */
+    char two_videos[400]; /* list of the prompts whose BF16 rollout can end in two different videos;
+                           * metrics relative to BF16 exclude these prompts */
 };
 
 struct kvr_claims_options {

@@ -18,7 +18,8 @@ struct kvr_claim_choice {
 
 /* One sample of a method. `value` is the metric's mean over the draws (reruns with slightly
  * perturbed noise) and repeats of one prompt, seed, settings and machine. For metrics relative to
- * the BF16 rollout, prompts with two possible videos are omitted. Strings are borrowed. */
+ * the BF16 rollout, prompts whose BF16 rollout can end in two different videos are omitted. Strings
+ * are borrowed. */
 struct kvr_claim_value {
     const char *method, *suite;
     int place, pair, sample; /* `place` numbers the prompts, `pair` the combinations of prompt, seed

@@ -32,9 +32,9 @@ struct kvr_sheet_origin {
 };
 
 /* Writes the contact sheet to the file `out`. The sheet shows only successful rollouts (outcome OK)
- * that have the same BF16 baseline. KVR_ENOTFOUND: there is no such cell (the message suggests the
- * nearest method), or its frames are missing. KVR_EFORMAT: the frames on disk differ from the
- * measured frames. */
+ * that have the BF16 baseline of the first method's rollout. KVR_ENOTFOUND: a method has no
+ * matching cell (the message suggests the nearest method), or the frames of a cell are missing.
+ * KVR_EFORMAT: the frames on disk differ from the measured frames. */
 enum kvr_status kvr_sheet_of_cells(const struct kvr_sheet_cells *c, const char *out,
                                    struct kvr_sheet_origin *origin);
 

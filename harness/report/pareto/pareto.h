@@ -26,8 +26,9 @@
 struct kvr_pareto_options {
     const char *db_path;    /* path of the database whose methods are compared; not used if
                              * `published` is set */
-    const char *published;  /* suite of the study, "moviegen" or "storyeval", whose published table
-                             * is compared instead of a database (NULL: the database) */
+    const char *published;  /* suite of the 33-method study, "moviegen" or "storyeval", whose
+                             * published table is compared instead of a database (NULL: the
+                             * database) */
     const char *objectives; /* objectives such as "ssim:max,compression:max", or the name of one of
                              * kvr_frontiers */
     const char *where;      /* SQL condition on the view `summary` that selects methods (NULL: all
@@ -37,12 +38,13 @@ struct kvr_pareto_options {
     const char *margins;    /* margins such as "ssim=0.005", which replace the default margins */
     const char *bounds;     /* bounds on means such as "ssim>=0.9,lpips<=0.2"; methods that violate
                              * a bound are excluded from the comparison */
-    bool exact;             /* whether to compare means without intervals, as the study does */
+    bool exact;             /* whether to compare means without intervals, as the 33-method study
+                             * does */
     bool front_only;        /* whether to omit dominated and incomplete methods from the table */
 };
 
-/* One of the four Pareto fronts that the study reports, with its list of objectives. Objectives
- * that the database lacks are omitted and named in the table's note. */
+/* One of the four Pareto fronts that the 33-method study reports, with its list of objectives.
+ * Objectives that the database lacks are omitted and named in the table's note. */
 struct kvr_frontier {
     const char *name, *title, *objectives;
 };

@@ -11,7 +11,8 @@
 
 enum { KVR_OBJECTIVES_MAX = 8, KVR_BOUNDS_MAX = 4 };
 
-/* How the values of a method's cells are reduced to one number; MEAN is the mean over prompts. */
+/* How the values of a method's cells are reduced to one number. MEAN is the mean over prompts.
+ * HARMONIC is the harmonic mean over cells, HIGHEST the maximum, and MIDDLE the median. */
 enum kvr_gather { KVR_GATHER_MEAN, KVR_GATHER_HARMONIC, KVR_GATHER_HIGHEST, KVR_GATHER_MIDDLE };
 
 struct kvr_objective {

@@ -1,5 +1,5 @@
-/* cost_plot.h - plots runtime against peak memory of rollouts on one GPU, next to the study's
- * published figures.
+/* cost_plot.h - plots runtime against peak memory of rollouts on one GPU, next to the published
+ * figures of the 33-method study.
  *
  *     struct kvr_table *t;
  *     KVR_TRY(kvr_report_cost_card(&t, "h100"));
@@ -22,7 +22,7 @@ enum kvr_status kvr_cost_plot(const struct kvr_table *rows, const char *out_dir,
                               const struct kvr_plot_style *style, struct kvr_plot_result *r);
 
 /* Draws runtime against peak memory of a database's rollouts; `rows` is the result of
- * figure_cost.sql. A second panel shows the published values. */
+ * figure_cost.sql. A second panel shows the values that the study published. */
 enum kvr_status kvr_cost_figure(const struct kvr_table *rows, const char *out_dir, unsigned formats,
                                 const struct kvr_plot_style *style, struct kvr_plot_result *r);
 

@@ -3,19 +3,19 @@
  *
  * The function kvr_plot() draws these figures by name, like those of plots.c, and writes NAME.tsv,
  * NAME.gp and pictures. A curve's colour encodes the method family. With more than twelve methods,
- * only methods on the front of SSIM and compression are labelled; the curves of other methods are
- * thin and pale. */
+ * only methods on the Pareto front of SSIM and compression ratio are labelled; the curves of other
+ * methods are thin and pale. */
 #ifndef KVR_PLOT_CURVES_H
 #define KVR_PLOT_CURVES_H
 
 #include "harness/report/plot/plot.h"
 
 enum kvr_curves_kind {
-    KVR_CURVES_LINES, /* one curve per method: columns x and y, and lo and hi if the curves have
-                       * confidence bands */
-    KVR_CURVES_STACK, /* one panel of stacked memory per method: columns x; kv, meta, scratch, act,
-                       * io and peak in MiB; and at_TAG, the memory of an allocation tag at the
-                       * peak */
+    KVR_CURVES_LINES, /* one curve per method, from the columns x and y; the columns lo and hi are
+                       * the confidence band, if the figure has one */
+    KVR_CURVES_STACK, /* one panel of stacked memory over x per method. The columns kv, meta,
+                       * scratch, act, io and peak are in MiB. Column at_TAG is the memory of the
+                       * allocation tag TAG at the peak. */
     KVR_CURVES_HEAT   /* heat map with one row per method: column x is the position in the row, and
                        * column y the colour */
 };

@@ -9,7 +9,7 @@
  * The call writes pareto.tsv, pareto.gp, pareto.svg and pareto.png to the folder out/plots. The
  * script reads the data by column name and can be edited and rerun. A mark's colour encodes the
  * method family, and its shape encodes the bits per cached scalar. Hollow marks are methods in the
- * variant NAME@study, which follows the code of the reproduced paper. Bars are 95 % intervals
+ * variant NAME@study, which follows the code of the 33-method study. Bars are 95 % intervals
  * (columns x_lo, x_hi, y_lo, y_hi). An axis that ends at 1 is stretched near 1 if most points lie
  * above 0.9. Each group of equal settings (model, frames, window, ...) has its own figure and
  * caption; the second group is written to pareto-2.*.
@@ -86,9 +86,9 @@ struct kvr_plot_result {
 };
 
 /* Writes the figure `name` below `out_dir`. KVR_ENOTFOUND: there is no such figure (the message
- * suggests the nearest name). KVR_EINVAL: there is nothing to draw. If gnuplot is missing or fails,
- * only the data and the script are written, `warning` gives the reason, and the status is
- * KVR_OK. */
+ * suggests the nearest name). KVR_EINVAL: no row of the figure has values on both axes. If gnuplot
+ * is missing or fails, only the data and the script are written, `warning` gives the reason, and
+ * the status is KVR_OK. */
 enum kvr_status kvr_plot(const char *db_path, const char *name, const char *out_dir,
                          unsigned formats, const struct kvr_plot_style *style,
                          struct kvr_plot_result *out);

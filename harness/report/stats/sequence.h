@@ -53,7 +53,7 @@ struct kvr_sequence {
 void kvr_sequence_add(struct kvr_sequence *s, double x);
 double kvr_sequence_sd(const struct kvr_sequence *s); /* standard deviation (NaN: n < 2) */
 
-/* Returns the natural logarithm of E(m), or 0 if that is negative or n < KVR_SEQUENCE_MIN. */
+/* Returns the natural logarithm of E(m), or 0 if log E(m) is negative or n < KVR_SEQUENCE_MIN. */
 double kvr_sequence_log_e(const struct kvr_sequence *s, double m);
 
 /* The region that contains a mean is above the margin, below -margin, or within [-margin, margin].

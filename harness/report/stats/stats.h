@@ -37,17 +37,19 @@ enum kvr_status kvr_median_interval(const double *x, int n, double level, struct
 int kvr_outliers(const double *x, int n, bool *flag);
 
 /* Computes the confidence interval of the mean of x [n]. The interval is Student's interval,
- * extended on the side of the long tail by Hall's transformation. KVR_EINVAL: n < 2. With m the
- * mean, s the standard deviation (n - 1), G the skewness sqrt(n (n - 1)) / (n - 2) m3 / m2^1.5, y =
- * t / sqrt(n) and t Student's quantile of n - 1 degrees of freedom,
+ * extended on the side of the long tail by Hall's transformation. KVR_EINVAL: n < 2. Let m be the
+ * mean, s the standard deviation (divisor n - 1), and m2 and m3 the second and third central
+ * moments. G = sqrt(n (n - 1)) / (n - 2) m3 / m2^1.5 is the skewness, and y = t / sqrt(n), where t
+ * is Student's quantile of n - 1 degrees of freedom. The interval is
  *
  *     lo = m - s max(y, h(y)),  hi = m + s max(y, -h(-y)),
  *     h(y) = 3 / G (cbrt(1 + G (y - G / (6 n))) - 1),
  *
- * h is the inverse of w + G w^2 / 3 + G^2 w^3 / 27 + G / (6 n), which removes most of the skewness
- * (Hall, On the removal of skewness by transformation, Journal of the Royal Statistical Society B
- * 54, 1992, 221). The interval contains the mean and is equivariant under affine maps a x + b.
- * docs/measuring.md gives its measured coverage, which tests/report checks. */
+ * The function h is the inverse of w + G w^2 / 3 + G^2 w^3 / 27 + G / (6 n), a transformation that
+ * removes most of the skewness (Hall, On the removal of skewness by transformation, Journal of the
+ * Royal Statistical Society B 54, 1992, 221). The interval contains the mean and is equivariant
+ * under affine maps a x + b. docs/measuring.md gives its measured coverage, which tests/report
+ * checks. */
 enum kvr_status kvr_mean_interval(const double *x, int n, double level, struct kvr_interval *out);
 
 /* Clips an interval to [lo, hi], the range of possible values (SSIM <= 1), which does not change

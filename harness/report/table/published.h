@@ -29,7 +29,7 @@ void kvr_published_free(struct kvr_published *p); /* accepts {0} */
 
 /* Returns the text in `column` of a row, or "" if there is no such column. */
 const char *kvr_published_cell(const struct kvr_published *p, int row, const char *column);
-/* Returns the index of the row whose first field is `first`, or -1. */
+/* Returns the index of the row whose first field is `first`, or -1 if there is no such row. */
 int kvr_published_find(const struct kvr_published *p, const char *first);
 
 /* Returns the number in `column` of the row whose first field is `first`, or NaN if the field is
