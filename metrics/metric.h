@@ -47,7 +47,7 @@ struct kvr_metric_input {
 
 struct kvr_metric_value {
     double value;      /* pooled value, valid only if `missing` is "" */
-    double extra;      /* second number of the metric, if it has one (for psnr: the number of
+    double extra;      /* additional result of the metric, if the metric has one (psnr: number of
                         * identical frames) */
     int n_series;      /* number of entries of `series` (one per frame), or 0 for a metric without
                         * per-frame values */

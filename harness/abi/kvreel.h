@@ -61,10 +61,10 @@ void kvreel_free(void *p);
 
 typedef struct kvreel_method kvreel_method;
 
-/* Opens a method. `spec` names a variant of a method, which is that of its paper (NAME), of the
- * study (NAME@study) or of another project (NAME@project). It may end with +CORRECTION. `settings`
- * is NULL or a NULL-terminated list of "key=value" strings. The command `kvreel show` lists the
- * keys. On failure *out is NULL. */
+/* Opens a method. `spec` names a variant of a method. NAME is the variant of the method's own
+ * paper, NAME@study the variant of the 33-method study, and NAME@project the variant of another
+ * project. The suffix +CORRECTION adds a correction. `settings` is NULL or a NULL-terminated list
+ * of "key=value" strings. The command `kvreel show` lists the keys. On failure *out is NULL. */
 int kvreel_method_open(kvreel_method **out, const char *spec, const char *const *settings);
 /* Closes the method *m and sets *m to NULL. If *m is NULL, nothing happens. The caller must first
  * close the method's blocks and caches. */
@@ -87,7 +87,7 @@ struct kvreel_block_shape {
     int64_t n_tok;
     int32_t n_heads, head_dim;
     /* Tokens are quantized in chunks of frames_per_chunk * tokens_per_frame tokens, as a rollout
-     * stores them in the cache. Variants of the study quantize all tokens at once. If
+     * stores them in the cache. Variants NAME@study quantize all tokens at once. If
      * tokens_per_frame is 0, all tokens are one frame. A frames_per_chunk of 0 means 1. */
     int64_t tokens_per_frame;
     int32_t frames_per_chunk;

@@ -40,7 +40,8 @@ void kvr_bench_values(float *x, size_t n, int head_dim);
 enum kvr_status kvr_bench_codec(struct kvr_dev *dev, const struct kvr_block_shape *shape,
                                 int rounds, struct kvr_bench_row *rows, int *n_rows);
 
-/* Times one pipeline with OpenMP's maximum number of threads and writes three rows. */
+/* Times one pipeline with OpenMP's maximum number of threads. Writes three rows: encoding of BF16
+ * input, encoding of F32 input, and decoding. */
 enum { KVR_BENCH_LINE_ROWS = 3 };
 enum kvr_status kvr_bench_codec_line(struct kvr_dev *dev, const struct kvr_block_shape *shape,
                                      int rounds, const struct kvr_bench_line *line,

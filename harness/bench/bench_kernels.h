@@ -2,8 +2,8 @@
  * time per element.
  *
  * The benchmark fails if a variant differs from portable C (kvr_kernel_check). The references are
- * portable C, a memcpy with the same traffic, and the equivalent oneDNN function, if oneDNN has
- * one. Every round runs the variant and all references once. */
+ * portable C, a memcpy with the same traffic, and the equivalent oneDNN function, if it exists.
+ * Every round runs the variant and all references once. */
 #ifndef KVR_BENCH_BENCH_KERNELS_H
 #define KVR_BENCH_BENCH_KERNELS_H
 

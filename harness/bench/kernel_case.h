@@ -109,8 +109,9 @@ extern const struct kvr_kernel_case *const kvr_kernel_lists[];
 enum kvr_status kvr_case_arg(struct kvr_case_kit *k, enum kvr_case_role role, enum kvr_dtype type,
                              size_t n, size_t row);
 
-/* Adds the arguments of an attention GEMM C = A B: c [m,cols] F32, a [m,inner], b [inner,cols] in
- * panels of KVR_ATTEND_PAD columns; a and b are of `type`. */
+/* Adds the arguments of a matrix product C = A B of attention. The argument c is F32 [m,cols]. The
+ * arguments a [m,inner] and b [inner,cols] have the type `type`, and b is stored in panels of
+ * KVR_ATTEND_PAD columns. */
 enum kvr_status kvr_case_product_args(struct kvr_case_kit *k, enum kvr_case_role c,
                                       enum kvr_dtype type, int m, int inner, int cols);
 

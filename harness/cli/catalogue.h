@@ -6,9 +6,10 @@
 
 #include "harness/core/status.h"
 
-/* Writes a Markdown table of the study's methods and one of all other methods. Between the tables,
- * lettered notes describe how the study's variants (NAME@study) differ from the variants of the
- * papers. A column of the first table has the letters of the notes that apply to a method. */
+/* Writes one Markdown table of the methods of the 33-method study, and one of all other methods.
+ * Between the tables, lettered notes describe how the variants of that study (NAME@study) differ
+ * from the variants of the methods' own papers (NAME). A column of the first table has the letters
+ * of the notes that apply to a method. */
 enum kvr_status kvr_catalogue_write(FILE *to);
 
 #endif

@@ -1,6 +1,6 @@
 /* baselines.h - chooses the default baselines of a sweep. They are INT8 and FP8 with one scale per
- * token and head, and BF16 sliding windows. Each window needs about as many bytes as one of the
- * sweep's methods.
+ * token and head, and BF16 sliding windows. The size of each window is chosen so that its cache has
+ * about as many bytes as the cache of one of the sweep's methods.
  *
  *     KVR_TRY(kvr_baselines_make(&b, config));
  *     ... b.method[i] ...

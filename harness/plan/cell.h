@@ -25,10 +25,10 @@ struct kvr_former {
 
 struct kvr_cell {
     char key[KVR_KEY_LEN]; /* hash of the spec */
-    /* Hash of the spec without metrics, repeat and settings of the measurement. Cells with equal
-     * hashes have equal frames. */
+    /* Hash of the spec without metrics, repeat and the settings that affect only the measurement
+     * (flag MEASURE of store/settings.def). Cells with equal hashes have equal frames. */
     char rollout[KVR_KEY_LEN];
-    /* Hash of the spec without method, metrics, repeat and settings of the measurement. */
+    /* Hash of the same spec without the method. Cells with equal hashes form a group (sweep.h). */
     char group[KVR_KEY_LEN];
     char *spec; /* owned */
     /* Identification of the cell by an earlier version of kvreel (NULL: the same as the current

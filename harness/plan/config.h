@@ -107,8 +107,9 @@ struct kvr_config {
     struct kvr_settings set; /* settings of the sweep, each with the first of its values */
     uint64_t zip;            /* bit mask of the settings in the list `zip`, with the bit 1 << id for
                               * each setting `id` */
-    /* Relative width of the confidence interval of the median time at which a timed cell is no
-     * longer repeated (0: every cell runs all repeats). */
+    /* Target for the relative width of the confidence interval of a timed cell's median time. A
+     * cell that reaches the target is not repeated further. The value 0 means that every cell runs
+     * all repeats. */
     double until;
     const char *decide; /* metric that `until: decided` tests ("": run all prompts) */
     struct kvr_rules rules;

@@ -24,7 +24,8 @@
 #include "harness/plan/yaml.h"
 
 enum kvr_preference_key {
-    KVR_PREF_DB, /* DB, OUT, TIMEOUT_S and MEMORY_MIB may also be set by a sweep */
+    KVR_PREF_DB, /* the preferences DB, OUT, TIMEOUT_S and MEMORY_MIB are also keys of a sweep
+                  * file */
     KVR_PREF_OUT,
     KVR_PREF_TIMEOUT_S,
     KVR_PREF_MEMORY_MIB,

@@ -4,8 +4,8 @@
  *     16..128*2     16, 32, 64, 128        {from: 16, to: 128, times: 2}
  *     3..6          3, 4, 5, 6             {from: 3, to: 6}
  *
- * A range is allowed wherever a list is, including the options of a method. A range inside a list
- * is replaced by its values. Quoted text such as "3..6" is not a range. */
+ * A range is allowed wherever a list is allowed, including the options of a method. A range inside
+ * a list is replaced by its values. Quoted text such as "3..6" is not a range. */
 #ifndef KVR_PLAN_RANGE_H
 #define KVR_PLAN_RANGE_H
 

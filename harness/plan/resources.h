@@ -17,7 +17,7 @@
 /* Reads the config of a model, whose name has the form that kvr_geometry_find describes
  * (geometry.h). The arguments height and width are the video's size in pixels, or 0 for the model's
  * default size. KVR_ENOTFOUND: no such model. KVR_EFORMAT: the config lacks a key. KVR_EINVAL: the
- * height or width is not a multiple of the pixels per latent patch. */
+ * height or width is not a multiple of the side of a latent patch in pixels. */
 enum kvr_status kvr_resources_config(const char *name, int height, int width,
                                      struct kvr_model_config *c);
 /* Parses a video size such as "480x832", height x width in pixels; both must be 1 to 8192. */

@@ -39,17 +39,18 @@ struct kvr_sweep {
     const struct kvr_config *config;
     struct kvr_baselines *unasked;      /* added baselines (baselines.h); owned */
     struct kvr_fit_cache fits;          /* solved budgets */
-    struct kvr_key_options key_options; /* cached sets of the options that are part of keys */
+    struct kvr_key_options key_options; /* for each method, which options are part of its cells'
+                                         * keys; filled while cells are planned */
     int n_cells;
     struct kvr_cell *cell; /* [n_cells], with the cells of a group adjacent, and its BF16 cell
                             * first */
 };
 
 /* Expands a config to cells and selects all of them. The config must outlive the sweep. `facts`
- * must have one entry per model of the config; traces need none. KVR_EINVAL: a method or option is
- * unknown, the model cannot read a prompt, or the number of frames is not a multiple of the chunk
- * length. The message gives file, line and column. A combination that is valid but cannot run
- * becomes an UNSUPPORTED cell. */
+ * must have one entry per model of the config, but no entry for a trace. KVR_EINVAL: a method or
+ * option is unknown, the model cannot read a prompt, or the number of frames is not a multiple of
+ * the chunk length. The message gives file, line and column. A valid combination of method, model,
+ * prompt and settings that cannot run becomes an UNSUPPORTED cell. */
 enum kvr_status kvr_sweep_make(struct kvr_sweep *s, const struct kvr_config *config,
                                const struct kvr_model_facts *facts, int n_facts);
 void kvr_sweep_free(struct kvr_sweep *s); /* accepts {0} */

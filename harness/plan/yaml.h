@@ -9,8 +9,8 @@
  * The document owns its nodes and their strings. The parser rejects invalid YAML, duplicate keys,
  * keys that are not scalars, explicit tags, NUL characters, a second document, and an alias inside
  * its own anchor. The parser also rejects a document that exceeds KVR_YAML_MAX_BYTES,
- * KVR_YAML_MAX_DEPTH or KVR_YAML_MAX_NODES. The nodes of an aliased subtree count once per alias.
- * Every error message gives file, line and column. */
+ * KVR_YAML_MAX_DEPTH or KVR_YAML_MAX_NODES. For KVR_YAML_MAX_NODES, the nodes of an aliased subtree
+ * count once per alias. Every error message gives file, line and column. */
 #ifndef KVR_PLAN_YAML_H
 #define KVR_PLAN_YAML_H
 

@@ -37,8 +37,8 @@ enum kvr_status kvr_stat_paired(struct kvr_table **out, const struct kvr_stat_op
 /* Builds a table of a metric of free rollouts (without forcing), with a row per method and part of
  * the video: a chunk, a prefix, the last third, or the whole video. The columns are the mean, its
  * interval, and the chaos floor of the same part of the video. A last column says whether the
- * method is significantly farther from BF16 than the chaos floor (pairs.h). Its p-values are
- * Holm-adjusted over the methods of the same part of the video. */
+ * metric is significantly beyond the chaos floor (pairs.h). Its p-values are Holm-adjusted over the
+ * methods of the same part of the video. */
 enum kvr_status kvr_stat_windows(struct kvr_table **out, const struct kvr_stat_options *o);
 
 /* Makes a table of error growth with a row per method. The columns, with intervals, are the

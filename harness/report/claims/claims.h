@@ -48,8 +48,8 @@
  *
  * The equivalence margin of a claim is the larger of the ledger's margin and the effect of chaos.
  * For SSIM, the effect of chaos is 1 minus the mean SSIM between the BF16 rollout and its draws
- * (reruns with slightly perturbed noise). For PSNR, the effect of chaos is 10 log10(1 + 10^((p - f)
- * / 10)) dB, where p is the methods' PSNR and f the chaos floor. The effect for PSNR is the
+ * (reruns with slightly perturbed noise). For PSNR, let p be the methods' PSNR and f the chaos
+ * floor. The effect of chaos is then 10 log10(1 + 10^((p - f) / 10)) dB. The effect for PSNR is the
  * increase in decibels of an error with PSNR p when an independent error with PSNR f is added. The
  * chaos floor excludes prompts with two possible videos (chaos.h). */
 #ifndef KVR_CLAIMS_CLAIMS_H

@@ -45,11 +45,11 @@ int kvr_outliers(const double *x, int n, bool *flag);
  *     lo = m - s max(y, h(y)),  hi = m + s max(y, -h(-y)),
  *     h(y) = 3 / G (cbrt(1 + G (y - G / (6 n))) - 1),
  *
- * The function h is the inverse of w + G w^2 / 3 + G^2 w^3 / 27 + G / (6 n), a transformation that
- * removes most of the skewness (Hall, On the removal of skewness by transformation, Journal of the
- * Royal Statistical Society B 54, 1992, 221). The interval contains the mean and is equivariant
- * under affine maps a x + b. docs/measuring.md gives its measured coverage, which tests/report
- * checks. */
+ * The function h is the inverse of the transformation w + G w^2 / 3 + G^2 w^3 / 27 + G / (6 n).
+ * That transformation removes most of the skewness (Hall, On the removal of skewness by
+ * transformation, Journal of the Royal Statistical Society B 54, 1992, 221). The interval contains
+ * the mean and is equivariant under affine maps a x + b. docs/measuring.md gives its measured
+ * coverage, which tests/report checks. */
 enum kvr_status kvr_mean_interval(const double *x, int n, double level, struct kvr_interval *out);
 
 /* Clips an interval to [lo, hi], the range of possible values (SSIM <= 1), which does not change
