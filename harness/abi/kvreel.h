@@ -51,8 +51,9 @@ const char *kvreel_version(void);
 const char *kvreel_error(void);
 
 /* Sets *json to the registry, a JSON object of the arrays methods, stages, paths, corrections and
- * geometries. Each method has name, family, title, paper, study, readings and bits_per_element, the
- * latter for 12 heads of dimension 128. Free *json with kvreel_free(). */
+ * geometries. Each method has the entries name, family, title, paper, study, readings and
+ * bits_per_element. The value of bits_per_element is for 12 heads of dimension 128. Free *json with
+ * kvreel_free(). */
 int kvreel_registry(char **json);
 /* Frees memory that a function of this library returned. Accepts NULL. */
 void kvreel_free(void *p);

@@ -10,8 +10,8 @@
  *     }
  *
  * A round starts with the CPU caches as the previous round left them. The first
- * kvr_bench_cache_rounds() rounds also time the work with its memory evicted from all caches
- * (`cold`), and once more immediately afterwards (`warm`). */
+ * kvr_bench_cache_rounds() rounds time the work two more times. The first time, its memory has been
+ * evicted from all caches (`cold`). The second time follows immediately (`warm`). */
 #ifndef KVR_BENCH_BENCH_H
 #define KVR_BENCH_BENCH_H
 

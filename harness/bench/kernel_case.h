@@ -1,5 +1,5 @@
-/* kernel_case.h - test cases of CPU kernels: arguments and shapes for comparing each variant (AVX2,
- * AVX-512, ...) with portable C, and for timing it.
+/* kernel_case.h - test cases of CPU kernels: arguments and shapes with which each variant (AVX2,
+ * AVX-512, ...) is timed and compared with portable C.
  *
  *     for (int i = 0; kvr_kernel_lists[i]; i++)
  *         for (const struct kvr_kernel_case *c = kvr_kernel_lists[i]; c->name; c++)

@@ -39,8 +39,8 @@ struct kvr_cell {
     char plan[96];             /* argument of kvr_scheme_open: "RTN_INT4@study+taylor" */
     char video[256];           /* file name of the cell's video, without suffix; unique among all
                                 * cells */
-    /* Label of the model in tables: its name, followed by settings that change the model, as in
-     * "NAME/layers=2,steps=1,compute=bf16". */
+    /* Label of the model in tables: its name, followed by settings that change the model, for
+     * example "NAME/layers=2,steps=1,compute=bf16". */
     char model_label[128];
     char model_sha256[65];
     const char *reading, *family;

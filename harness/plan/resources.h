@@ -35,8 +35,8 @@ struct kvr_resources {
     size_t activations, peak;
     double network_flop;
     /* Bytes of the Wan decoder's weights, stored inputs of temporal convolutions, and activations
-     * (struct kvr_vae_cost). All are 0 if no Wan decoder fits the latents, for example if these are
-     * RGB. */
+     * (struct kvr_vae_cost). All are 0 if no Wan decoder fits the latents, for example if the
+     * latents are RGB pixels. */
     size_t decoder_weights, decoder_states, decoder_frames;
     double decoder_flop;
     int frames, height, width; /* number of frames of the decoded video in pixel space, and the

@@ -85,7 +85,8 @@ struct kvr_prompt_tokens {
  * struct. */
 struct kvr_prompt_embedding {
     const char *path, *tensor;
-    char sha256[65]; /* SHA-256 of the embedding's values, as in struct kvr_embedding */
+    char sha256[65]; /* SHA-256 of the embedding's values, equal to the hash in struct
+                      * kvr_embedding */
     int n, dim;
     const struct kvr_prompt_embedding *next; /* embedding of the next shot (NULL: this is the last
                                               * shot) */

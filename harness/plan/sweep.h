@@ -42,8 +42,8 @@ struct kvr_sweep {
     struct kvr_key_options key_options; /* for each method, which options are part of its cells'
                                          * keys; filled while cells are planned */
     int n_cells;
-    struct kvr_cell *cell; /* [n_cells], with the cells of a group adjacent, and its BF16 cell
-                            * first */
+    struct kvr_cell *cell; /* cells [n_cells]; the cells of a group are adjacent, and the BF16 cell
+                            * of the group is first */
 };
 
 /* Expands a config to cells and selects all of them. The config must outlive the sweep. `facts`

@@ -26,8 +26,8 @@ struct kvr_decide_summary {
     int looks, pairs, open;     /* number of interim analyses, of pairs, and of pairs without a
                                  * verdict */
     int most;                   /* total number of available prompts in all suites */
-    bool stopped;               /* a signal, the sweep's time budget or its limit on the number of
-                                 * cells ended the call */
+    bool stopped;               /* kvr_decide ended early, because of a signal, the sweep's time
+                                 * budget, or the sweep's limit on the number of cells */
     char ledger[600];           /* path of the file OUT/NAME.decide.yaml, which lists the pairs ("":
                                  * the sweep has no pairs) */
 };

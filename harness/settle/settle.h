@@ -39,7 +39,7 @@ struct kvr_settle_options {
     const char *db, *out;   /* path of the database; output folder of all rounds, for sweep files
                              * and frames */
     const char *const *ids; /* claims, NULL-terminated (NULL: all) */
-    int budget_s; /* time limit of the call in seconds (0: unlimited); a rollout starts only if it
+    int budget_s; /* time limit of kvr_settle in seconds (0: unlimited); a rollout starts only if it
                    * would finish within the limit */
     int jobs;
     int most;      /* maximum number of prompts per claim (0: all prompts of the suites) */
@@ -59,7 +59,7 @@ struct kvr_settle_summary {
     int open;                  /* number of claims that more prompts could still decide */
     int stuck;                 /* number of open claims that get no more prompts because their cells
                                 * failed or are unsupported */
-    bool interrupted;          /* a signal ended the call */
+    bool interrupted;          /* a signal ended kvr_settle early */
     bool out_of_budget;
 };
 

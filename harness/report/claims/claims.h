@@ -163,7 +163,7 @@ struct kvr_claims_options {
  * KVR_CLAIMS_FUTILE_AFTER prompts. */
 enum { KVR_CLAIMS_MOST = 360, KVR_CLAIMS_FUTILE_AFTER = 24 };
 
-/* Reads a ledger and computes the verdicts of its claims. If `path` is NULL, the call reads the
+/* Reads a ledger and computes the verdicts of its claims. If `path` is NULL, the ledger is the
  * installed results/claims.yaml. If `db` is NULL, only claims that follow from arithmetic are
  * tested. KVR_EINVAL: the ledger is invalid (the message gives file, line and column). */
 enum kvr_status kvr_claims(struct kvr_ledger *out, const char *path, const char *db,

@@ -3,9 +3,10 @@
  *     struct kvr_html_result r;
  *     KVR_TRY(kvr_html_write("out/demo.db", "report", &(struct kvr_html_options){ 0 }, &r));
  *
- * The call writes report/index.html, and report/assets/ with the videos. HTML, CSS and JavaScript
- * come from plots/report/ and are compiled into the program. The page contains its data as JSON.
- * The page works from file://, without server or network. Output is deterministic. */
+ * kvr_html_write writes the page report/index.html and the folder report/assets/ with the videos.
+ * HTML, CSS and JavaScript come from plots/report/ and are compiled into the program. The page
+ * contains its data as JSON. The page works from file://, without server or network. Output is
+ * deterministic. */
 #ifndef KVR_PAGE_HTML_H
 #define KVR_PAGE_HTML_H
 
@@ -33,8 +34,8 @@ struct kvr_html_result {
     int n_gone, n_other, n_no_room;
 };
 
-/* KVR_ENOTFOUND and KVR_ESCHEMA are as in kvr_store_query(). KVR_EIO and KVR_EFULL name the file
- * that could not be written. */
+/* KVR_ENOTFOUND and KVR_ESCHEMA have the meanings described for kvr_store_query(). KVR_EIO and
+ * KVR_EFULL name the file that could not be written. */
 enum kvr_status kvr_html_write(const char *db_path, const char *out_dir,
                                const struct kvr_html_options *options, struct kvr_html_result *out);
 

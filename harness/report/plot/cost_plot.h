@@ -5,12 +5,13 @@
  *     KVR_TRY(kvr_report_cost_card(&t, "h100"));
  *     KVR_TRY(kvr_cost_plot(t, "out/plots", KVR_PLOT_PNG, &(struct kvr_plot_style){ 0 }, &r));
  *
- * The call writes cost.tsv, cost.gp and pictures: one point per method and attention path. A mark's
- * colour encodes the method family, and its shape encodes the attention path. A letter after a
- * label marks a result from an older measurement session on the GPU. The caption names the GPU and
- * each session's commit and date. The caption also tells which times are NOISY, that is, unreliable
- * because of disturbances. Each value of the column `settings` has its own figure; the second
- * figure is named cost-2.*. Rows with equal settings must be adjacent. Output is deterministic. */
+ * The functions write cost.tsv, cost.gp and pictures: one point per method and attention path. A
+ * mark's colour encodes the method family, and its shape encodes the attention path. A letter after
+ * a label marks a result from an older measurement session on the GPU. The caption names the GPU
+ * and each session's commit and date. The caption also tells which times are NOISY, that is,
+ * unreliable because of disturbances. Each value of the column `settings` has its own figure; the
+ * second figure is named cost-2.*. Rows with equal settings must be adjacent. Output is
+ * deterministic. */
 #ifndef KVR_PLOT_COST_PLOT_H
 #define KVR_PLOT_COST_PLOT_H
 

@@ -1,10 +1,10 @@
 /* curves.h - figures with one series per method: curves with confidence bands, stacked memory, heat
  * maps.
  *
- * The function kvr_plot() draws these figures by name, like those of plots.c, and writes NAME.tsv,
- * NAME.gp and pictures. A curve's colour encodes the method family. With more than twelve methods,
- * only methods on the Pareto front of SSIM and compression ratio are labelled; the curves of other
- * methods are thin and pale. */
+ * The function kvr_plot() draws these figures by name, like the figures of plots.c, and writes
+ * NAME.tsv, NAME.gp and pictures. A curve's colour encodes the method family. With more than twelve
+ * methods, only methods on the Pareto front of SSIM and compression ratio are labelled; the curves
+ * of other methods are thin and pale. */
 #ifndef KVR_PLOT_CURVES_H
 #define KVR_PLOT_CURVES_H
 

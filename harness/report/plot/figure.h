@@ -89,8 +89,8 @@ extern const struct kvr_fig_shape kvr_fig_shapes[]; /* the last shape is for met
                                                      * bits */
 enum { KVR_FIG_N_SHAPES = 7 };
 
-/* Returns whether the picture is too narrow for a legend to the right of the axes, as in one column
- * of a paper. */
+/* Returns whether the picture is too narrow for a legend to the right of the axes, for example if
+ * it is one column of a paper wide. */
 bool kvr_fig_is_narrow(const struct kvr_plot_style *s);
 /* Computes the legend, the caption lines and the layout from the points. */
 void kvr_fig_lay_out(struct kvr_figure *f);

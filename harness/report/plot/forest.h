@@ -5,11 +5,11 @@
  *     KVR_TRY(kvr_forest(&ledger, "out/plots", KVR_PLOT_SVG | KVR_PLOT_PNG,
  *                        &(struct kvr_plot_style){ 0 }, &r));
  *
- * The call writes claims.tsv, claims.gp and pictures. Claims of different metrics share one axis,
- * because every value is divided by the equivalence margin of its claim. On this axis, two methods
- * are equivalent if their difference is between -1 and 1. The plot shows the claims that have an
- * interval and a margin, sorted by verdict and then by distance from 0. The field r->n_left_out
- * counts the tested claims that are not shown. Output is deterministic. */
+ * The function writes claims.tsv, claims.gp and pictures. Claims of different metrics share one
+ * axis, because every value is divided by the equivalence margin of its claim. On this axis, two
+ * methods are equivalent if their difference is between -1 and 1. The plot shows the claims that
+ * have an interval and a margin, sorted by verdict and then by distance from 0. The field
+ * r->n_left_out counts the tested claims that are not shown. Output is deterministic. */
 #ifndef KVR_PLOT_FOREST_H
 #define KVR_PLOT_FOREST_H
 

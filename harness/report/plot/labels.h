@@ -2,8 +2,8 @@
  *
  * Positions are in pixels, y upwards. Each label tries positions around its point, nearest first.
  * The label is placed at the position with the least overlap with labels, points, lines and bars.
- * Positions where a reader could mistake the label for that of another point are penalized. The
- * placement repeats for a few rounds, so that labels placed early move away from labels placed
+ * Positions where a reader could mistake the label for the label of another point are penalized.
+ * The placement repeats for a few rounds, so that labels placed early move away from labels placed
  * later. The result is deterministic. */
 #ifndef KVR_PLOT_LABELS_H
 #define KVR_PLOT_LABELS_H

@@ -6,13 +6,13 @@
  *     if (r.warning[0])
  *         fprintf(stderr, "%s\n", r.warning);
  *
- * The call writes pareto.tsv, pareto.gp, pareto.svg and pareto.png to the folder out/plots. The
- * script reads the data by column name and can be edited and rerun. A mark's colour encodes the
- * method family, and its shape encodes the bits per cached scalar. Hollow marks are methods in the
- * variant NAME@study, which follows the code of the 33-method study. Bars are 95 % intervals
- * (columns x_lo, x_hi, y_lo, y_hi). An axis that ends at 1 is stretched near 1 if most points lie
- * above 0.9. Each group of equal settings (model, frames, window, ...) has its own figure and
- * caption; the second group is written to pareto-2.*.
+ * For the figure `pareto`, kvr_plot writes pareto.tsv, pareto.gp, pareto.svg and pareto.png to the
+ * folder out/plots. The script reads the data by column name and can be edited and rerun. A mark's
+ * colour encodes the method family, and its shape encodes the bits per cached scalar. Hollow marks
+ * are methods in the variant NAME@study, which follows the code of the 33-method study. Bars are 95
+ * % intervals (columns x_lo, x_hi, y_lo, y_hi). An axis that ends at 1 is stretched near 1 if most
+ * points lie above 0.9. Each group of equal settings (model, frames, window, ...) has its own
+ * figure and caption; the second group is written to pareto-2.*.
  *
  * Output is deterministic. */
 #ifndef KVR_PLOT_PLOT_H
@@ -30,7 +30,7 @@ struct kvr_plot_style;
 struct kvr_plot_result;
 
 struct kvr_plot_axis {
-    const char *column; /* column of the SQL statement that gives the axis's values */
+    const char *column; /* column of the figure's SQL statement with the values on this axis */
     const char *label;  /* with unit */
     const char *of;     /* column whose text is appended to the axis label (NULL: nothing is
                          * appended) */
@@ -59,8 +59,8 @@ struct kvr_plot_spec {
 };
 extern const struct kvr_plot_spec kvr_plots[]; /* ends with name NULL */
 
-/* Style of a figure, and the cells that it shows. {0}: screen width, with interval bars, all
- * cells. */
+/* Style of a figure, and the cells that it shows. The value {0} means screen width, interval bars,
+ * and all cells. */
 struct kvr_plot_style {
     double width_in;   /* width of the picture in inches; for print, 3.35 is one column and 7 two
                         * columns */

@@ -19,9 +19,9 @@ struct kvr_sample {
 /* The independent unit is the prompt, or in an analysis of a single prompt, the seed. */
 enum kvr_nesting { KVR_PER_PROMPT, KVR_PER_SEED };
 
-/* Replaces the samples s [n] by one mean per unit, sorted by prompt and seed. The call returns the
- * number of independent units. With KVR_PER_PROMPT, a prompt's value is the mean of the means of
- * its seeds, and the field `seed` is 0. */
+/* Replaces the samples s [n] by one mean per unit, sorted by prompt and seed. Returns the number of
+ * independent units. With KVR_PER_PROMPT, a prompt's value is the mean of the means of its seeds,
+ * and the field `seed` is 0. */
 int kvr_nest(struct kvr_sample *s, int n, enum kvr_nesting unit);
 
 /* Writes the paired differences a - b over shared prompts and seeds to d, and returns the number of
@@ -31,8 +31,8 @@ int kvr_nest_pairs(const struct kvr_sample *a, int n_a, const struct kvr_sample 
                    struct kvr_sample *d);
 
 /* Returns the standard deviation over the repeats and draws of the same prompt and seed, pooled
- * over prompts and seeds. The result is NaN if no seed has two samples. The call sorts the samples
- * s [n] in place. */
+ * over prompts and seeds. The result is NaN if no seed has two samples. The function sorts the
+ * samples s [n] in place. */
 double kvr_nest_within(struct kvr_sample *s, int n);
 
 /* Copies the values of the samples s [n] to x [n], in the same order. */
