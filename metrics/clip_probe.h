@@ -9,8 +9,9 @@
  * parallel linear layers with ReLU, `look` and `place`, compute the frame's features from the last
  * convolution. Appearance is classified from the mean of the `look` features over frames. Motion is
  * classified from the `place` features of all frames, through a further linear layer, `path`. The
- * metadata of the network's file give the number of frames per clip. For each classifier head, they
- * also give the words of its classes and the slots (positions in the prompt) of these words. */
+ * metadata of the network's file give the number of frames per clip. For each classifier head, the
+ * metadata give the words of its classes, and the slots (positions in the prompt) of these
+ * words. */
 #ifndef KVR_METRICS_CLIP_PROBE_H
 #define KVR_METRICS_CLIP_PROBE_H
 

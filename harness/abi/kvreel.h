@@ -160,7 +160,8 @@ int kvreel_cache_begin(kvreel_cache *c, int32_t chunk, int32_t frame0, int32_t n
  * n_frames * tokens_per_frame tokens. */
 int kvreel_cache_append(kvreel_cache *c, int32_t layer, const float *k, const float *v);
 /* Computes attention of the pass's T queries over the visible stored tokens and the tokens of this
- * pass. Both q and out are [T,n_heads,head_dim], with T as in kvreel_cache_append. */
+ * pass. Both q and out are [T,n_heads,head_dim], where T = n_frames * tokens_per_frame is the
+ * pass's number of tokens. */
 int kvreel_cache_attend(kvreel_cache *c, int32_t layer, const float *q, float *out);
 /* Stores the appended tokens of a pass begun with `clean`, without computing attention. The caller
  * calls either this function or kvreel_cache_attend for a layer. */

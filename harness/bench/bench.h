@@ -70,8 +70,9 @@ bool kvr_bench_steady(const double *ratio, int n);
  * or n + 1 is the maximum `most`. */
 bool kvr_bench_last(const double *ratio, int n, int most);
 
-/* Returns the number of first rounds that also time cold and warm caches. The result is 1 if the
- * maximum number of rounds, `most`, is small, so that short benchmarks stay short. */
+/* Returns the number of first rounds that additionally time the work with cold and with warm CPU
+ * caches. The result is 1 if the maximum number of rounds, `most`, is small, so that short
+ * benchmarks stay short. */
 static inline int kvr_bench_cache_rounds(int most)
 {
     return most < KVR_BENCH_LEAST_ROUNDS ? 1 : KVR_BENCH_CACHE_ROUNDS;

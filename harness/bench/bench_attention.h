@@ -9,10 +9,10 @@
  *
  * Rows "attention.int8.METHOD.QxK" multiply quantized tokens in int8 (attend_dot.h). Their
  * reference, "own F32 of BF16", is kvreel's F32 attention over the same tokens in BF16. With AMX,
- * rows "attention.bf16.METHOD.QxK" multiply in BF16 (attend_bf16.h); their reference is also "own
- * F32 of BF16". The reference of rows ending in ".onednn" is oneDNN's two BF16 matrix products of
- * the same shape. The reference of int8 rows ending in ".bf16" is kvreel's BF16 attention. `error`
- * is the relative L2 difference from the directly computed attention. */
+ * rows "attention.bf16.METHOD.QxK" multiply in BF16 (attend_bf16.h), and their reference is "own
+ * F32 of BF16" too. The reference of rows ending in ".onednn" is oneDNN's two BF16 matrix products
+ * of the same shape. The reference of int8 rows ending in ".bf16" is kvreel's BF16 attention.
+ * `error` is the relative L2 difference from the directly computed attention. */
 #ifndef KVR_BENCH_ATTENTION_H
 #define KVR_BENCH_ATTENTION_H
 

@@ -49,8 +49,9 @@ enum kvr_status kvr_bench_codec_line(struct kvr_dev *dev, const struct kvr_block
 
 /* Times all pipelines on a CUDA device. The rate is the traffic in GB/s: the block's floats plus
  * its encoded bytes. The reference is a device-to-device copy with the same traffic. Before and
- * after timing, the encoded bytes and decoded floats must be identical to those of the CPU, else
- * KVR_ETOLERANCE. On an emulated device the block is small, and rows have no ratio. */
+ * after timing, the encoded bytes and decoded floats must be identical to the CPU's encoded bytes
+ * and decoded floats, else KVR_ETOLERANCE. On an emulated device the block is small, and rows have
+ * no ratio. */
 enum kvr_status kvr_bench_codec_cuda(struct kvr_dev *dev, const struct kvr_block_shape *shape,
                                      int rounds, const struct kvr_bench_sink *sink,
                                      struct kvr_bench_row *rows, int *n_rows);

@@ -83,7 +83,7 @@ struct kvr_kernel_case {
     void (*run)(const struct kvr_case_kit *k);
     /* Plain C function that computes the expected result of the selected variant, for kernels whose
      * variants differ by design. Portable C is then tested like the other variants. If `reference`
-     * is NULL, the expected result is that of portable C. */
+     * is NULL, the expected result is computed by portable C. */
     void (*reference)(const struct kvr_case_kit *k);
     const char *compared_to; /* name of another case with the same shapes that is timed for
                               * comparison; may be NULL */

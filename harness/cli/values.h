@@ -12,9 +12,9 @@
 
 #include "harness/core/status.h"
 
-/* Returns the kind of values that `option` accepts, such as "methods". If `option` is "", the kind
- * is that of the command's positional arguments. Returns NULL if the accepted values are not a
- * fixed list. The shell then completes file names, if the option accepts a file. */
+/* Returns the kind of values that `option` accepts, such as "methods". If `option` is "", returns
+ * the kind of values of the command's positional arguments. Returns NULL if the accepted values are
+ * not a fixed list. The shell then completes file names, if the option accepts a file. */
 const char *kvr_values_kind(const char *command, const char *option);
 
 /* Prints the values of one kind, one per line. The message of KVR_EINVAL lists the kinds. */

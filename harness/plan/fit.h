@@ -2,11 +2,11 @@
  *
  *     options: {frames: [fit 2, fit 3]}        in a sweep's method
  *
- * The value `fit B` of an option is a budget of B bits per element. The elements are those of an
- * uncompressed cache of the same frames. The planner replaces `fit B` by the value with the largest
- * predicted cache size within the budget (kvr_predict_peak). The prediction is exact if the size of
- * the compressed cache does not depend on its content. The prediction assumes that all frames of
- * the rollout are stored, whatever the attention window. */
+ * The value `fit B` of an option is a budget of B bits per element. The elements are the keys and
+ * values that an uncompressed cache of the same frames would contain. The planner replaces `fit B`
+ * by the value with the largest predicted cache size within the budget (kvr_predict_peak). The
+ * prediction is exact if the size of the compressed cache does not depend on its content. The
+ * prediction assumes that all frames of the rollout are stored, whatever the attention window. */
 #ifndef KVR_PLAN_FIT_H
 #define KVR_PLAN_FIT_H
 

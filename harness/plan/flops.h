@@ -20,7 +20,8 @@ double kvr_rollout_flop(const struct kvr_model_config *c, int latent_frames, int
 double kvr_teacher_flop(const struct kvr_model_config *c, int n);
 /* Returns the additional FLOPs of evaluating one method on a text of n tokens. The result covers
  * the forward pass of each scored token and two applications of the vocabulary head, one of them
- * for the teacher. The arguments chunk, first and scored are as in struct kvr_text_request. */
+ * for the teacher. The arguments chunk, first and scored have the meaning of the fields of struct
+ * kvr_text_request. */
 double kvr_text_flop(const struct kvr_model_config *c, int n, int chunk, int first, int scored);
 
 /* Returns the FLOPs of attention when replaying the first `frames` frames of a trace. If n_layers

@@ -6,8 +6,8 @@
 
 /* One `exclude` or `include` rule of a config. `exclude` is a list of {when, reason}. Cells that
  * match the filter `when` are excluded: they do not run, and are stored with outcome EXCLUDED and
- * the reason. `include` is also a list of {when, reason}; cells that do not match the filter `when`
- * are excluded. */
+ * the reason. `include` is a list of the same form; cells that do not match the filter `when` are
+ * excluded. */
 struct kvr_rule {
     const char *when, *reason;
     bool include;

@@ -85,8 +85,7 @@ struct kvr_prompt_tokens {
  * struct. */
 struct kvr_prompt_embedding {
     const char *path, *tensor;
-    char sha256[65]; /* SHA-256 of the embedding's values, equal to the hash in struct
-                      * kvr_embedding */
+    char sha256[65]; /* SHA-256 of the embedding's type, shape and bytes (struct kvr_embedding) */
     int n, dim;
     const struct kvr_prompt_embedding *next; /* embedding of the next shot (NULL: this is the last
                                               * shot) */
@@ -136,8 +135,8 @@ void kvr_suite_free(struct kvr_suite *s); /* accepts {0} */
 
 /* Reads the list `prompts` of a suite or sweep. Each prompt is a map with id and either text or
  * shots. The keys truth, given, tokens, embeddings, image and held_out are optional. If a prompt
- * omits truth, given, tokens or embeddings, the value is that of the map `defaults`, which may be
- * NULL. The caller frees *out, whose strings belong to the document of `list`. All files that a
+ * omits truth, given, tokens or embeddings, the value in the map `defaults` is used. `defaults` may
+ * be NULL. The caller frees *out, whose strings belong to the document of `list`. All files that a
  * prompt names are read once, to check and hash them. */
 enum kvr_status kvr_prompts_read(struct kvr_yaml *doc, const struct kvr_yaml_node *list,
                                  const struct kvr_yaml_node *defaults, struct kvr_prompt_line **out,

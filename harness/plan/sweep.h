@@ -26,7 +26,8 @@
 #include "harness/plan/key_options.h"
 #include "harness/store/store.h"
 
-/* Properties of a model that planning needs. The pointers are borrowed during the call. */
+/* Properties of a model that planning needs. The pointers must stay valid while kvr_sweep_make
+ * runs. */
 struct kvr_model_facts {
     const char *name, *sha256;
     const struct kvr_model_config *config;

@@ -79,8 +79,8 @@ enum kvr_status kvr_yaml_fail(const struct kvr_yaml_node *n, const char *fmt, ..
 /* Returns the value of `key` in `map`, or NULL if the map lacks the key. */
 const struct kvr_yaml_node *kvr_yaml_get(const struct kvr_yaml_node *map, const char *key);
 
-/* Prefix of keys that the parser ignores, as in Docker Compose files. Users define YAML anchors
- * under keys with this prefix. */
+/* Prefix of keys that the parser ignores (the convention of Docker Compose). Users define YAML
+ * anchors under keys with this prefix. */
 #define KVR_YAML_EXTENSION "x-"
 
 /* Checks that `n` is a map, and that each key is in the NULL-terminated list `allowed` or begins

@@ -11,7 +11,7 @@
 
 struct kvr_stat_options {
     const char *db;
-    const char *metric;    /* name of the metric; kvr_stat_paired also accepts a column of
+    const char *metric;    /* name of the metric, or in kvr_stat_paired the name of a column of
                             * cells_wide */
     const char *before;    /* path of the earlier database, used by kvr_stat_runs */
     const char *against;   /* label of the method that all others are compared with, used by
@@ -30,8 +30,8 @@ struct kvr_stat_options {
  * the method is better than the next row. Further columns compare the method with the method
  * o->against over shared prompts: mean difference, its interval, probability that the method is
  * better, p-value, and Holm-adjusted p-value. Column `separable` is "yes", "no", or the number of
- * prompts that the test still needs. The last column is the tie group. Repeats, draws and seeds are
- * averaged per prompt (pairs.h, nested.h). */
+ * prompts that the test still needs. Column `tie_group` is the method's tie group. Repeats, draws
+ * and seeds are averaged per prompt (pairs.h, nested.h). */
 enum kvr_status kvr_stat_paired(struct kvr_table **out, const struct kvr_stat_options *o);
 
 /* Builds a table of a metric of free rollouts (without forcing), with a row per method and part of

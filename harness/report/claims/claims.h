@@ -154,8 +154,8 @@ struct kvr_claims_options {
                         * means KVR_CLAIMS_MOST */
     const char *model; /* model whose cells test the claims (NULL: the first model of `settle`, or
                         * nano) */
-    bool elsewhere;    /* whether to test the claims also for the methods' other variants, other
-                        * forcings and other models (field `where`) */
+    bool elsewhere;    /* whether to repeat the tests under other conditions (field `where`): other
+                        * variants of the methods, other forcings, other models */
 };
 
 /* KVR_CLAIMS_MOST is the number of prompts that `kvreel settle` can use; prompts with words that

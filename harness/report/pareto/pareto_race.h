@@ -39,7 +39,7 @@ struct kvr_bound {
 };
 
 /* Parses bounds such as "ssim>=0.9,lpips<=0.2" into list [KVR_BOUNDS_MAX]. If `text` is NULL, the
- * list is empty. The allowed names are those of kvr_objectives_parse. */
+ * list is empty. The allowed names are the names that kvr_objectives_parse accepts. */
 enum kvr_status kvr_bounds_parse(struct kvr_bound *list, int *n, const char *text,
                                  const char *const *names, int n_names);
 

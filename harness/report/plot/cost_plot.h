@@ -8,9 +8,9 @@
  * The functions write cost.tsv, cost.gp and pictures: one point per method and attention path. A
  * mark's colour encodes the method family, and its shape encodes the attention path. A letter after
  * a label marks a result from an older measurement session on the GPU. The caption names the GPU
- * and each session's commit and date. The caption also tells which times are NOISY, that is,
- * unreliable because of disturbances. Each value of the column `settings` has its own figure; the
- * second figure is named cost-2.*. Rows with equal settings must be adjacent. Output is
+ * and each session's commit and date. The caption gives the number of NOISY times, that is, of
+ * times that disturbances make unreliable. Each value of the column `settings` has its own figure;
+ * the second figure is named cost-2.*. Rows with equal settings must be adjacent. Output is
  * deterministic. */
 #ifndef KVR_PLOT_COST_PLOT_H
 #define KVR_PLOT_COST_PLOT_H

@@ -13,7 +13,7 @@ enum {
     KVR_FIG_LINE_MAX = 256
 };
 
-/* Positions and sizes are in pixels of 1/96 inch; y points upwards, as in gnuplot. The legend
+/* Positions and sizes are in pixels of 1/96 inch; y points upwards, like gnuplot's y. The legend
  * (gnuplot's key) is to the right of the axes, or below the axes in a narrow picture. */
 struct kvr_fig_layout {
     double width, height, left, right, bottom, top;
@@ -127,7 +127,7 @@ double kvr_fig_value(const struct kvr_fig_axis *a, double px, double lo_px, doub
 void kvr_fig_front(struct kvr_figure *f);
 
 /* Adds the columns `verdict` and `p_front` of kvr_pareto() with the two axes as objectives. The
- * call does nothing if an axis has no direction of improvement or the rows have no column
+ * function does nothing if an axis has no direction of improvement or the rows have no column
  * `machine`. */
 enum kvr_status kvr_plot_verdicts(struct kvr_table **rows, const struct kvr_plot_spec *spec,
                                   const char *db_path, const struct kvr_plot_style *style);
