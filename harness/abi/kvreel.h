@@ -64,8 +64,9 @@ typedef struct kvreel_method kvreel_method;
 
 /* Opens a method. `spec` names a variant of a method. NAME is the variant of the method's own
  * paper, NAME@study the variant of the 33-method study, and NAME@project the variant of another
- * project. The suffix +CORRECTION adds a correction. `settings` is NULL or a NULL-terminated list
- * of "key=value" strings. The command `kvreel show` lists the keys. On failure *out is NULL. */
+ * project. An optional suffix +CORRECTION adds a correction. `settings` is NULL or a
+ * NULL-terminated list of "key=value" strings. The command `kvreel show` lists the keys. On failure
+ * *out is NULL. */
 int kvreel_method_open(kvreel_method **out, const char *spec, const char *const *settings);
 /* Closes the method *m and sets *m to NULL. If *m is NULL, nothing happens. The caller must first
  * close the method's blocks and caches. */

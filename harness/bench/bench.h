@@ -9,9 +9,10 @@
  *         ... one round of each; results are checked if it is the last ...
  *     }
  *
- * A round starts with the CPU caches as the previous round left them. The first
- * kvr_bench_cache_rounds() rounds time the work two more times. The first time, its memory has been
- * evicted from all caches (`cold`). The second time follows immediately (`warm`). */
+ * A round starts with the CPU caches as the previous round left them. Each of the first
+ * kvr_bench_cache_rounds() rounds includes two further runs of the work. Before the first of these
+ * runs, the memory of the work is evicted from all caches (`cold`). The second run follows
+ * immediately (`warm`). */
 #ifndef KVR_BENCH_BENCH_H
 #define KVR_BENCH_BENCH_H
 

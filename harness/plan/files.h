@@ -23,7 +23,8 @@ typedef void kvr_plan_file_fn(void *ctx, const struct kvr_plan_file *file);
 bool kvr_plan_encodes(const struct kvr_config *c, const struct kvr_model_config *model);
 
 /* Calls `fn` for each file that a rollout of the model in `dir` reads: weights and, for Wan, text
- * encoder and decoder. kvr_plan_model_files fails with the errors of kvr_model_config_read. */
+ * encoder and decoder. The function kvr_plan_model_files fails with the errors of
+ * kvr_model_config_read. */
 enum kvr_status kvr_plan_model_files(const char *dir, kvr_plan_file_fn *fn, void *ctx);
 
 /* Calls `fn` for each file that the sweep reads. */

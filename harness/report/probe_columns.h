@@ -14,7 +14,7 @@
  * quantity `name`. */
 #define KVR_PROBE_OF(name, of) "max(" of ") FILTER (WHERE name = '" name "')"
 /* SQL text of the columns NAME, NAME_lo and NAME_hi of the quantity `name`. The range of the
- * quantity is [least, most]; 9e999 is infinity. */
+ * quantity is [least, most], where 9e999 means infinity. */
 #define KVR_PROBE(name, least, most)                                                               \
     KVR_PROBE_OF(name, "mean")                                                                     \
     " AS " name ", max(" least                                                                     \

@@ -36,7 +36,7 @@ enum kvr_status kvr_stat_paired(struct kvr_table **out, const struct kvr_stat_op
 
 /* Builds a table of a metric of free rollouts (without forcing), with a row per method and part of
  * the video: a chunk, a prefix, the last third, or the whole video. The columns are the mean, its
- * interval, and the chaos floor of the same part of the video. A last column says whether the
+ * interval, and the chaos floor of the same part of the video. The last column says whether the
  * metric is significantly beyond the chaos floor (pairs.h). Its p-values are Holm-adjusted over the
  * methods of the same part of the video. */
 enum kvr_status kvr_stat_windows(struct kvr_table **out, const struct kvr_stat_options *o);
@@ -56,8 +56,8 @@ enum kvr_status kvr_stat_distribution(struct kvr_table **out, const struct kvr_s
  * than method B. B is the best method that is worse than A and separable from A (pairs.h). Columns
  * say whether the verdict still holds when only the first (or second) seed of each prompt is used,
  * or only the odd (or even) prompts. A further column gives the verdict under forcing `teacher`.
- * Another column gives the verdict on the methods' other variants: NAME@study for NAME, and NAME
- * for NAME@study. */
+ * Another column gives the verdict for the other variants of the two methods, such as NAME@study
+ * for NAME. */
 enum kvr_status kvr_stat_sensitivity(struct kvr_table **out, const struct kvr_stat_options *o);
 
 /* Makes the table of kvr_stat_sensitivity for SSIM over a whole database, for `kvreel report`. */

@@ -20,13 +20,13 @@
  * of such maps, one per model. A claim that names no model is tested on the first model of the
  * list.
  *
- * kvr_settle measures further prompts, never further seeds of a measured prompt. With n prompts, k
- * seeds per prompt, prompt variance p and seed variance s, the variance of the mean is (p + s / k)
- * / n. A new prompt costs as much as a second seed of an old prompt, and reduces this variance at
- * least as much. A second reason is the sequential test (sequence.h): the value of a prompt that
- * the test has used must not change, but a new seed would change it. BF16 reruns with slightly
- * perturbed noise (`control` gives their number) show for which prompts the rollout is bimodal,
- * that is, can end in two different videos. */
+ * The function kvr_settle measures further prompts, never further seeds of a measured prompt. With
+ * n prompts, k seeds per prompt, prompt variance p and seed variance s, the variance of the mean is
+ * (p + s / k) / n. A new prompt costs as much as a second seed of an old prompt, and reduces this
+ * variance at least as much. Moreover, in the sequential test (sequence.h) the value of a prompt
+ * must not change once the test has used it, but a new seed would change the value. BF16 reruns
+ * with slightly perturbed noise (`control` gives their number) show for which prompts the rollout
+ * is bimodal, that is, can end in two different videos. */
 #ifndef KVR_SETTLE_SETTLE_H
 #define KVR_SETTLE_SETTLE_H
 

@@ -3,7 +3,7 @@
  *     const char *const files[] = { "a.db", "b.kvresult", NULL };
  *     KVR_TRY(kvr_board_write(files, "board", "psnr", &r));
  *
- * kvr_board_write writes board/index.html, board/board.json with the same content, and
+ * The function kvr_board_write writes board/index.html, board/board.json with the same content, and
  * board/configs/ with the sweep files that the page's rerun commands use.
  *
  * Runs are compared only if model (by the weights' hash), settings, machine and GPU are equal. If

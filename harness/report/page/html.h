@@ -3,10 +3,10 @@
  *     struct kvr_html_result r;
  *     KVR_TRY(kvr_html_write("out/demo.db", "report", &(struct kvr_html_options){ 0 }, &r));
  *
- * kvr_html_write writes the page report/index.html and the folder report/assets/ with the videos.
- * HTML, CSS and JavaScript come from plots/report/ and are compiled into the program. The page
- * contains its data as JSON. The page works from file://, without server or network. Output is
- * deterministic. */
+ * The function kvr_html_write writes the page report/index.html and the folder report/assets/ with
+ * the videos. HTML, CSS and JavaScript come from plots/report/ and are compiled into the program.
+ * The page contains its data as JSON. The page works from file://, without server or network.
+ * Output is deterministic. */
 #ifndef KVR_PAGE_HTML_H
 #define KVR_PAGE_HTML_H
 

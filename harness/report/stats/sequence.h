@@ -21,7 +21,7 @@
  *
  * The t statistic is biased for skewed data, so z = (mean - m) / sd is replaced by the smaller of z
  * and its Hall transformation (stats.h). The transformation uses the sample skewness, shifted by
- * its standard error in normal data. The shift is in the direction in which t is anti-conservative:
+ * its standard error in normal data. The shift is in the direction in which t is anti-conservative.
  *
  *     h(z) = z + g z^2 / 3 + g^2 z^3 / 27 + g / (6n),  g = min(G1, 0) - sqrt(6 n (n - 1) / ((n - 2)
  *            (n + 1)(n + 3))),  G1: skewness towards m.

@@ -25,7 +25,8 @@ int kvr_table_span(const struct kvr_table *t, int c);
 bool kvr_table_ends(const struct kvr_table *t, int row, int c, double *lo, double *hi);
 
 /* Returns whether column c is named like column `base` plus `ending`, for example "ssim_se" for
- * base "ssim" and ending "_se". The unit of the base is ignored: "psnr_lo" belongs to "psnr_db". */
+ * base "ssim" and ending "_se". A unit at the end of `base` is ignored, so "psnr_lo" belongs to
+ * "psnr_db". */
 bool kvr_table_is_of(const struct kvr_table *t, int base, int c, const char *ending);
 
 #endif
