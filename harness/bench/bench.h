@@ -61,8 +61,8 @@ bool kvr_bench_wanted(const struct kvr_bench_sink *sink, const char *name);
 
 enum { KVR_BENCH_MAX_ROUNDS = 1000, KVR_BENCH_LEAST_ROUNDS = 15, KVR_BENCH_CACHE_ROUNDS = 5 };
 
-/* Limit for steady ratios. Ratios are steady if their median and quartiles over all rounds differ
- * from those over the first half of the rounds by at most this fraction of the median. */
+/* Limit for steady ratios. Ratios are steady if their median and quartiles are nearly the same over
+ * all rounds as over the first half of the rounds. The tolerance is this fraction of the median. */
 #define KVR_BENCH_STEADY 0.02
 
 /* Returns whether the ratios of n rounds are steady; false if n < KVR_BENCH_LEAST_ROUNDS. */

@@ -35,8 +35,8 @@ int kvr_bench_attention_queries(int queries, int keys, int heads, int d);
 
 /* Times one shape, "QUERIESxKEYSxHEADSxDIM". A shape above KVR_BENCH_ATTENTION_FLOP is timed with
  * fewer queries over all keys (kvr_bench_attention_queries). Each chunk of the cache then has as
- * many tokens as there are queries. The row's name has the number of timed queries: the name of the
- * row of "4680x65520x12x128" ends in 120x65520. */
+ * many tokens as there are queries. The row's name contains the number of timed queries. For the
+ * shape "4680x65520x12x128", the name ends in 120x65520. */
 enum kvr_status kvr_bench_attention_at(struct kvr_dev *dev, const char *shape, int rounds,
                                        double seconds, struct kvr_bench_row *rows, int *n_rows);
 

@@ -4,8 +4,9 @@
  * an operator and a value; a value that contains '&' is quoted. The operators are = != < <= > >=
  * and, for regular expressions (harness/core/regex.h), ~ !~. The fields are method (the label),
  * name, reading (the method's variant), family, model, suite, prompt, text, repeat and key. The
- * value of `prompt` is an id, or a number from 1 in the suite. Every setting with the flag FILTER
- * in store/settings.def is also a field, such as frames, window, path and graphs. */
+ * value of the field `prompt` is a prompt's id, or its number in the suite, counted from 1. Every
+ * setting with the flag FILTER in store/settings.def is also a field, such as frames, window, path
+ * and graphs. */
 #ifndef KVR_PLAN_FILTER_H
 #define KVR_PLAN_FILTER_H
 

@@ -62,7 +62,7 @@ void kvr_table_close(struct kvr_table **t);
  * all columns have the default format. */
 enum kvr_status kvr_table_query(struct kvr_table **out, const char *db_path, const char *sql,
                                 const struct kvr_column *known);
-/* Like kvr_table_query, but first replaces the placeholders `with` in the statement
+/* Like kvr_table_query, but first replaces the placeholders that `with` lists by their values
  * (kvr_statement_fill); `with` may be NULL. */
 enum kvr_status kvr_table_query_with(struct kvr_table **out, const char *db_path, const char *sql,
                                      const char *const *with, const struct kvr_column *known);
