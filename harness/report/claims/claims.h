@@ -27,7 +27,7 @@
  *     sql: SELECT place, sample, x         general: the mean of x is above 0; `shown_by` describes x,
  *                                `metric` or `margin` give its unit, `needs` the methods,
  *                                `kind` and `forcing` their cells
- *     ratio: {method, is}        compression ratio of Wan 1.3B's cache at 165 frames, as the paper prints it
+ *     ratio: {method, is}        compression ratio of Wan 1.3B's cache at 165 frames, as printed
  *     command, why               not testable on this machine, and the command that would test it
  *
  * In addition to that key, a claim may have the key `card`, which compares GPU measurements:
