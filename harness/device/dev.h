@@ -73,8 +73,8 @@ void kvr_dev_zero(struct kvr_dev *dev, void *p, size_t n);
 /* Waits for all queued work of the device, and returns the first error since the last call of
  * kvr_dev_sync. */
 enum kvr_status kvr_dev_sync(struct kvr_dev *dev);
-/* Whether an allocation has failed because the device memory or the limit of kvr_mem_set_limit()
- * was exhausted. */
+/* Whether an allocation has failed because device memory was exhausted or the limit of
+ * kvr_mem_set_limit() was reached. */
 bool kvr_dev_was_full(const struct kvr_dev *dev);
 
 /* ---- graphs ------------------------------------------------------------------------------ */

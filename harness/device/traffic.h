@@ -26,7 +26,8 @@ struct kvr_traffic_line {
 /* Enables traffic accounting and sets all counts to zero, or disables it. While accounting is
  * enabled, each launch scans the emulator's shadow memory of all device memory, which is slow. */
 void kvr_stream_account(struct kvr_stream *s, bool on);
-/* Writes at most `most` lines, one per kernel, and returns the number of lines written. */
+/* Writes the traffic of at most `most` kernels to the array `lines`, one element per kernel, and
+ * returns the number of elements written. */
 int kvr_stream_traffic(const struct kvr_stream *s, struct kvr_traffic_line *lines, int most);
 
 #ifdef __cplusplus

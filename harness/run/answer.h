@@ -16,8 +16,8 @@ struct kvr_attempt {
     int wait_status;
     int64_t cell_ns;         /* wall time of the worker process in nanoseconds, including rollout,
                               * metrics and writing of files */
-    bool timed_out, stopped; /* whether the worker was killed at the timeout, or because the user
-                              * interrupted the run */
+    bool timed_out, stopped; /* timed_out: whether the worker was killed at the timeout; stopped:
+                              * whether it was killed because the user interrupted the run */
     int timeout_s;
     bool answer_lost;                  /* whether the parent ran out of memory while it read the
                                         * worker's answer */

@@ -24,7 +24,7 @@ struct kvr_job {
                             * folder */
     char frames_sha256[65];
     bool expect_same_frames; /* whether the cell is rerun only because its frames file is missing or
-                              * damaged; its new frames must then equal the lost ones */
+                              * damaged; its new frames must then equal the original frames */
     int tries;               /* number of retries of the cell in this run */
     bool enough;             /* whether the stop rule `until` makes the cell unnecessary */
     bool to_score;           /* whether the cell is DONE, but new metrics must be computed from its

@@ -29,8 +29,8 @@ struct kvr_external {
  * must be one JSON object of numbers and nulls, of at most 1 MiB and without the key "sandbox";
  * otherwise the call fails. Numbers may be NaN or Infinity, in Python's spelling. At the timeout
  * the program's process group is killed. On KVR_OK the caller owns the JSON object *out. *unheld is
- * the reason why the program did not run in the requested sandbox, or NULL if it did or if no
- * sandbox was requested. */
+ * the reason why the program did not run in the requested sandbox, or NULL if the program ran in
+ * that sandbox or no sandbox was requested. */
 enum kvr_status kvr_external_run(const struct kvr_external *e, json_t **out, const char **unheld);
 
 #endif

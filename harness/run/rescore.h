@@ -1,7 +1,7 @@
 /* rescore.h - computes more metrics for finished cells (measured runs) from their stored frames.
  *
  * No model runs. The frames are read from the out folder, and their hashes are checked against the
- * database. The metrics compare them with the frames of the cell's BF16 baseline. */
+ * database. The metrics compare these frames with the frames of the cell's BF16 baseline. */
 #ifndef KVR_RUN_RESCORE_H
 #define KVR_RUN_RESCORE_H
 

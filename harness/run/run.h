@@ -50,8 +50,8 @@ struct kvr_run_phase {
     int n;                /* number of prompts to encode, of rollouts to run, or of videos to
                            * decode */
     double flop;          /* total FLOPs of the phase */
-    int64_t memory_bytes; /* maximum over the prompts, rollouts or videos of the peak memory, in
-                           * bytes */
+    int64_t memory_bytes; /* peak memory in bytes, as the maximum over all prompts, rollouts or
+                           * videos */
 };
 
 struct kvr_run_options {
@@ -120,9 +120,9 @@ struct kvr_run_summary {
                              * the database (0: unknown) */
     int64_t estimate_ns;    /* wall time of the cells of to_run, estimated from cells in the
                              * database (0: unknown) */
-    /* Predicted costs (estimate.h). A dry run computes them only if the database has no measured
-     * cells; otherwise, and if they are unknown, they are 0. The field flop is the total number of
-     * FLOPs; flop_per_s is the measured FLOP/s of this machine. */
+    /* Predicted costs (estimate.h). Only a dry run computes these costs, and only if the database
+     * has no measured cells. Costs that are not computed or are unknown are 0. The field flop is
+     * the total number of FLOPs; flop_per_s is the measured FLOP/s of this machine. */
     double flop, flop_per_s;
     int64_t predicted_bytes;                        /* peak memory of KV cache and weights over all
                                                      * cells, in bytes */

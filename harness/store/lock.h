@@ -12,9 +12,9 @@
 
 #include "harness/core/status.h"
 
-/* Acquires the lock. The caller releases it by passing `fd` to kvr_store_unlock(). The message of
- * KVR_EBUSY names the process that holds the lock. KVR_EIO: a file with the lock file's name exists
- * but is not a lock file, and is left unchanged. */
+/* Acquires the lock. The caller releases the lock by passing `fd` to kvr_store_unlock(). The
+ * message of KVR_EBUSY names the process that holds the lock. KVR_EIO: a file with the lock file's
+ * name exists but is not a lock file, and is left unchanged. */
 enum kvr_status kvr_store_lock(int *fd, const char *db_path);
 void kvr_store_unlock(int *fd); /* accepts -1 */
 

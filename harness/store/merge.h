@@ -14,15 +14,15 @@
 #include "harness/store/store.h"
 
 struct kvr_merge {
-    int64_t cells;    /* cells in the shard */
-    int64_t added;    /* cells of the shard that this database lacked */
-    int64_t replaced; /* cells whose row now shows the shard's attempt */
+    int64_t cells;    /* number of cells in the shard */
+    int64_t added;    /* number of cells of the shard that this database lacked */
+    int64_t replaced; /* number of cells whose row now shows the shard's attempt */
 };
 
 /* Merges the database `shard`, which is only read, in one transaction. KVR_ENOTFOUND: no such file.
  * KVR_EFORMAT: the shard is damaged. KVR_ESCHEMA: the shard is not a kvreel database, or has a
- * later version. KVR_EINVAL: the shard has timed cells of a GPU with another name, and
- * kvr_store_any_card() was not called. */
+ * later version. KVR_EINVAL: the shard has timed cells of a GPU model other than that of this
+ * database, and kvr_store_any_card() was not called. */
 enum kvr_status kvr_store_merge(struct kvr_store *s, const char *shard, struct kvr_merge *out);
 
 /* Allows merging timed cells of different GPUs. Tables still distinguish the GPUs by the column

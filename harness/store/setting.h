@@ -58,8 +58,8 @@ struct kvr_setting_row {
     const char *def; /* default as text (NULL: the default depends on the model or on other
                       * settings) */
     long long lo, hi;
-    const char *key; /* path in the cell's spec, such as "timing.alone" (NULL: the setting is not
-                      * part of a spec) */
+    const char *key; /* path of the setting in a cell's spec (JSON), such as "timing.alone" (NULL:
+                      * the setting is not part of a spec) */
     enum kvr_setting_when when;
     const char *column;
     unsigned flags;
@@ -84,9 +84,9 @@ void kvr_settings_defaults(struct kvr_settings *s);
  * "probe" (a rollout whose attention is compared with that of a BF16 cache). */
 bool kvr_setting_counts(enum kvr_setting_id id, const char *kind);
 
-/* Adds settings to a spec. If `measure` is false, these are the settings that affect the frames. If
- * `measure` is true, these are the settings that affect only how the rollout is measured.
- * KVR_ENOMEM. */
+/* Adds settings to a cell's spec, a JSON object. If `measure` is false, these are the settings that
+ * affect the frames. If `measure` is true, these are the settings that affect only how the rollout
+ * is measured. KVR_ENOMEM. */
 enum kvr_status kvr_settings_write_json(const struct kvr_settings *s, bool measure, json_t *spec);
 /* Reads all settings from a spec. Settings that the spec omits get their defaults. The strings of
  * the settings belong to the spec. KVR_EFORMAT: a setting has the wrong type, or a setting that

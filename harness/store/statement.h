@@ -12,8 +12,8 @@
 #include <stdio.h>
 
 #define KVR_STATEMENT(name) extern const char kvr_statement_##name[]
-/* Declares kvr_script_NAME, the text of plots/figures/NAME.gp, which contains placeholders. It is
- * the first part of the gnuplot script of a figure. */
+/* Declares kvr_script_NAME, the text of plots/figures/NAME.gp, which contains placeholders. This
+ * text is the first part of a figure's gnuplot script. */
 #define KVR_SCRIPT(name) extern const char kvr_script_##name[]
 
 /* Makes a NULL-terminated list that alternates names of placeholders and their replacements. */

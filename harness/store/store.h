@@ -106,15 +106,15 @@ struct kvr_row_metric {
 
 struct kvr_row_mem {
     const char *tag;
-    int64_t at_peak;  /* bytes of this memory tag when the sum over all tags is largest */
-    int64_t tag_peak; /* peak bytes of this memory tag */
-    int64_t live_end; /* bytes of this memory tag at the end of the cell */
+    int64_t at_peak;  /* bytes with this memory tag when the total over all tags is largest */
+    int64_t tag_peak; /* maximum number of bytes with this memory tag */
+    int64_t live_end; /* bytes with this memory tag at the end of the cell */
 };
 
 struct kvr_row_pass {
     int chunk, pass;
     int64_t t_ns, tokens, bf16, nominal, resident, resident_kv, live_total;
-    int64_t by_tag[KVR_N_MEM_TAGS]; /* bytes of live_total that belong to each memory tag */
+    int64_t by_tag[KVR_N_MEM_TAGS]; /* bytes of live_total by memory tag */
     bool has_phases;                /* true if encode_ns to other_ns were measured; otherwise, they
                                      * are stored as NULL */
     int64_t encode_ns, decode_ns, attend_ns, linear_ns, cross_ns, other_ns;
@@ -166,8 +166,8 @@ struct kvr_row {
     int64_t wall_ns, bf16_bytes, nominal_bytes, resident_bytes;
     int64_t max_nominal_bytes, max_resident_bytes; /* maximum nominal and resident bytes of the
                                                     * cache over the passes of the rollout */
-    /* Mean and maximum size of the compressed blocks whose size depends on the data, in bits per
-     * element * 1000. Both are 0 if the cell has no such blocks. */
+    /* Mean and maximum size of the compressed blocks whose size depends on the data, in 1/1000 bit
+     * per element. Both sizes are 0 if the cell has no such blocks. */
     int64_t varying_millibits, max_varying_millibits;
     int64_t peak_bytes, live_start_bytes, live_end_bytes, host_peak_bytes;
     int64_t device_bytes; /* peak bytes of device memory (0: the cell used no GPU) */
@@ -260,9 +260,9 @@ void kvr_alike_free(struct kvr_alike *a); /* accepts {0} */
 enum kvr_status kvr_store_drift(struct kvr_store *s, const char *session, int idx, const char *cell,
                                 const char *started, int64_t ns);
 
-/* Detects drift in an untimed session, from the wall times of baselines with equal settings, which
- * should be equal for all prompts. If their maximum exceeds (1 + most) times their minimum, the
- * code DRIFT is added to the time codes of all cells with these settings. */
+/* Detects drift in an untimed session by comparing the wall times of baselines with equal settings.
+ * Without drift, these times are equal for all prompts. If their maximum exceeds (1 + most) times
+ * their minimum, the disturbance code DRIFT is added to all cells with these settings. */
 enum kvr_status kvr_store_untimed_drift(struct kvr_store *s, const char *session, double most);
 
 /* Adds a disturbance code to every OK cell of the session, and sets the verdict of these cells to

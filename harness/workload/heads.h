@@ -5,8 +5,8 @@
  *     KVR_TRY(kvr_heads_classify(p, &rule, class, measure));
  *     kvr_heads_close(&p);
  *
- * Attention weights are evaluated at `queries` evenly spaced queries of each chunk's cache-update
- * pass, except the first chunk's. A_x is a head's attention mass on frames x, summed over queries
+ * Attention weights are evaluated in the cache-update pass of each chunk except the first, at
+ * `queries` evenly spaced queries. A_x is a head's attention mass on frames x, summed over queries
  * and passes. A_first is the mass on the video's first frame, A_near the mass on the current chunk
  * and the frame before it, and A_all the mass on all frames.
  *

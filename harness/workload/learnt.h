@@ -27,8 +27,8 @@ void kvr_learnt_free(struct kvr_learnt *l);
 
 /* Returns the prompt's first word that is not in the training data, as the vocabulary spells it
  * ("size:small"). Returns "a second object" if the prompt has two objects, but training prompts had
- * only one. Otherwise returns NULL, also if the model's folder has no learnt.json. The string is
- * owned by `cfg`. */
+ * only one. Returns NULL in all other cases, and whenever the model's folder has no learnt.json.
+ * The string is owned by `cfg`. */
 const char *kvr_learnt_lacks(const struct kvr_learnt *l, const struct kvr_model_config *cfg,
                              const struct kvr_prompt *p);
 

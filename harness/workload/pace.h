@@ -1,5 +1,5 @@
-/* pace.h - measures throughput as decoded video frames per second, including the time of VAE
- * decoding, as papers report it.
+/* pace.h - measures throughput as papers report it: decoded video frames per second, where the time
+ * includes VAE decoding.
  *
  *     KVR_TRY(kvr_pace_run(dev, scheme, &req, KVR_DECODER_TAEHV, "taew2_1.pth", 0, &p));
  *     fps = kvr_pace_fps(&p);
@@ -34,7 +34,7 @@ enum kvr_status kvr_pace_run(struct kvr_dev *dev, const struct kvr_scheme *schem
 
 double kvr_pace_fps(const struct kvr_pace *p);
 
-/* Returns the number of frames in pixel space that a decoder makes from latent_frames latent
+/* Returns the number of frames in pixel space to which a decoder decodes latent_frames latent
  * frames. */
 int kvr_pace_frames(const struct kvr_model_config *c, int latent_frames);
 /* Writes a decoder file with random weights (vae/drawn.h) that fits the model's latents to

@@ -11,9 +11,9 @@
  * At each attention call the probe reads the method's KV cache and a BF16 cache of the same keys
  * and values. The probe dequantizes the method's keys and values, expands pooled and zero-filled
  * tokens to the tokens they replace, and applies the method's corrections. The probe computes
- * attention over both caches in double. Here p^ are the method's attention weights over all keys,
- * and p those of BF16. S is the visible past of the BF16 cache, including tokens that the method
- * evicted, and A is the sum of weights over S. The metrics are:
+ * attention over the two caches in double precision. Here p^ are the method's attention weights
+ * over all keys, and p those of BF16. S is the visible past of the BF16 cache, including tokens
+ * that the method evicted, and A is the sum of weights over S. The metrics are:
  *
  *     delta_a           A^ - A: attention mass that the past gains from the current chunk
  *     jsd               1/2 KL(p || m) + 1/2 KL(p^ || m), m = (p + p^) / 2, natural logarithm
@@ -21,7 +21,7 @@
  *     attn_out_rel      root of the summed squared difference over the summed square of sum p v
  *     attn_out_rel_k as attn_out_rel, with the method's weights and BF16 values: the error of keys
  *     alone
- *     attn_out_rel_v    with BF16 weights and the method's values (dropped ones 0)
+ *     attn_out_rel_v    with BF16 weights and the method's values (0 for evicted tokens)
  *     top1_agreement    share of queries for which the key with the largest p has the largest p^
  *     topk_recall       share of a query's 32 past keys with the largest p (by age: of the
  *                       keys of one age) among the 32 with the largest p^; ties count
@@ -34,7 +34,7 @@
  *     k_rel_error, ...  root of the summed squared error over the summed square
  *     k_mse_channel_max k_mse of the worst channel
  *     recodes           number of times a token's codes were rewritten
- *     value_changes     number of times that changed its decoded value
+ *     value_changes     number of recodes that changed the token's decoded value
  *
  * The weights p^ are defined per original token: a pooled token's weight is divided evenly among
  * the tokens it replaces, and an evicted token has weight 0. Passes of the first chunk have no past
@@ -73,13 +73,13 @@ struct kvr_probe_row {
     int64_t n;
 };
 
-/* Callback that receives one row; if it returns a status other than KVR_OK, kvr_probe_rows ends and
- * returns that status. */
+/* Callback that receives one value of a metric; if it returns a status other than KVR_OK,
+ * kvr_probe_rows ends and returns that status. */
 typedef enum kvr_status kvr_probe_row_fn(void *ctx, const struct kvr_probe_row *row);
 
-/* Calls `fn` with the values of all metrics: overall, per layer, and per layer and head. Also
- * reports values per pass, per chunk and per age, each over all layers and for every single layer.
- * The metric delta_a is also reported for each combination of layer, head, pass and chunk. */
+/* Calls `fn` with the values of all metrics: overall, per layer, and per layer and head. Further
+ * calls have values per pass, per chunk and per age, over all layers and for each layer. The metric
+ * delta_a is also reported for each combination of layer, head, pass and chunk. */
 enum kvr_status kvr_probe_rows(const struct kvr_probe *p, kvr_probe_row_fn *fn, void *ctx);
 
 /* Checks the probe itself against the method's KV cache, by comparing their attention outputs for

@@ -35,8 +35,8 @@ void kvr_profile_close(struct kvr_profile **p);
  * scores. */
 void kvr_profile_begin(struct kvr_profile *p);
 
-/* Adds one forward in one layer. The keys and values k, v [n_frames * tokens_per_frame, H, D] are
- * those of the forward's chunk. */
+/* Adds the data of one layer in one forward to the profile. The keys and values k, v [n_frames *
+ * tokens_per_frame, H, D] are those of the forward's chunk. */
 enum kvr_status kvr_profile_add(struct kvr_profile *p, const struct kvr_pass *pass, int layer,
                                 const float *k, const float *v);
 /* Observer of attention calls (kvr_cache_observer_fn) that calls kvr_profile_add with the current

@@ -31,8 +31,8 @@ void kvr_salience_close(struct kvr_salience **s);
  * keys. `ctx` is a struct kvr_salience *. */
 enum kvr_status kvr_salience_observe(void *ctx, const struct kvr_cache_view *view);
 
-/* Computes the salience of all observed tokens as a new table [L][capacity tokens], where the
- * number of tokens is the KV cache's capacity. Tokens that were not observed have salience 0. */
+/* Computes the salience of all observed tokens as a new table [L][capacity], where `capacity` is
+ * the KV cache's capacity in tokens. Tokens that were not observed have salience 0. */
 enum kvr_status kvr_salience_table(const struct kvr_salience *s, float **table);
 
 /* Callback that runs a rollout or replay through a KV cache of scheme `bf16` with the given

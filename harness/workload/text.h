@@ -16,7 +16,7 @@
  *
  * Chunks are grouped in bins by the length of their prefix. Prefixes of bin b have at least P =
  * first * 2^b tokens, where `first` is the request's shortest prefix in tokens. The chunks of bin b
- * start at P, P + C, P + 2 C and so on. All starts are below the P of bin b + 1 and below P +
+ * start at P, P + C, P + 2 C and so on. All of them start below first * 2^(b + 1) and below P +
  * scored, where `scored` is the request's number of tokens to score per bin. A bin exists if its
  * first chunk ends within the text. The logits at position t - 1 predict token t, so a chunk [s, s
  * + C) scores tokens s + 1 to s + C.
@@ -113,10 +113,10 @@ enum kvr_status kvr_text_run(struct kvr_dev *dev, const struct kvr_scheme *schem
                              void *progress_ctx, struct kvr_text_result *out);
 void kvr_text_result_free(struct kvr_text_result *r);
 
-/* Computes the mean negative log-likelihood of tokens 1 to n - 1 given all previous tokens, as
- * other programs report it. The whole text is one chunk, and keys and values stay F32. Therefore n
- * is at most the model's context length. *top1 receives the top-1 accuracy: the share of these
- * tokens that equal the model's most likely next token. */
+/* Computes the mean negative log-likelihood of tokens 1 to n - 1, each given all tokens before it,
+ * for comparison with values that other programs report. The whole text is one chunk, and keys and
+ * values stay F32. Therefore n is at most the model's context length. *top1 receives the top-1
+ * accuracy: the share of these tokens that equal the model's most likely next token. */
 enum kvr_status kvr_text_nll(struct kvr_dev *dev, struct kvr_model *m, const int32_t *ids, int n,
                              double *nll, double *top1);
 

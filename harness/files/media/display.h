@@ -5,8 +5,8 @@
  *     ... the other frames are decoded as stored ...
  *     KVR_TRY(kvr_display_apply(&shown, video));
  *
- * Players apply the display matrix, so that two videos with equal stored frames but different
- * matrices look different. Metrics therefore compare the displayed frames. */
+ * Players apply the display matrix, so two videos with equal stored frames but different matrices
+ * look different. Metrics therefore compare the displayed frames. */
 #ifndef KVR_MEDIA_DISPLAY_H
 #define KVR_MEDIA_DISPLAY_H
 

@@ -28,7 +28,7 @@ struct kvr_kind_report {
 };
 
 /* Identifies the network in the weight file `w`. The argument n_layers is the number of layers in
- * the model's configuration; if it is 0, the number of layers is that found in the file. */
+ * the model's configuration; if it is 0, the layers that the file contains are counted instead. */
 enum kvr_status kvr_kind_detect(struct kvr_kind_report *r, const struct kvr_weights *w,
                                 int n_layers);
 void kvr_kind_free(struct kvr_kind_report *r);

@@ -66,10 +66,10 @@ int kvr_weights_collisions(const struct kvr_weights *w);
 enum kvr_status kvr_weights_check_names(const struct kvr_weights *w);
 
 /* Converts a tensor of any floating-point or block-quantized type into a new F32 array in host
- * memory. The array counts as memory of `dev` with tag `tag`. The tensor must have the shape
- * `shape` [n_dims], where -1 matches any extent. Returns KVR_ENOTFOUND if there is no such tensor,
- * and KVR_EFORMAT if its shape differs. Returns KVR_EUNSUPPORTED if the tensor's elements are
- * integers. After an error `out` is empty. */
+ * memory. The memory statistics of device `dev` count the array under the tag `tag`. The tensor
+ * must have the shape `shape` [n_dims], where -1 matches any extent. Returns KVR_ENOTFOUND if there
+ * is no such tensor, and KVR_EFORMAT if its shape differs. Returns KVR_EUNSUPPORTED if the tensor's
+ * elements are integers. After an error `out` is empty. */
 enum kvr_status kvr_weights_read_f32(const struct kvr_weights *w, const char *name, int n_dims,
                                      const int64_t *shape, struct kvr_dev *dev,
                                      enum kvr_mem_tag tag, struct kvr_array *out);
