@@ -55,8 +55,8 @@ bool kvr_dev_in_host(const struct kvr_dev *dev);
 /* Whether the host can access the memory of this backend's devices directly. The backend needs no
  * open device for this query. */
 bool kvr_backend_in_host(enum kvr_backend backend);
-/* Returns a second device, which accounts for the host buffers that belong to `dev`. If the memory
- * of `dev` is host memory, returns `dev` itself. */
+/* Returns the CPU device whose memory statistics count the host buffers that belong to `dev`. If
+ * the memory of `dev` is host memory, returns `dev` itself. */
 struct kvr_dev *kvr_dev_host(struct kvr_dev *dev);
 
 /* Copies n bytes from host memory to the device, in order with the device's work. When the function

@@ -46,8 +46,8 @@ struct kvr_disturbance {
     char uuid[KVR_UUID_LEN];                         /* "": no GPU */
     double busy_before, others; /* busy_before: GPU utilisation before the cell; others: maximum
                                  * number of other processes on the GPU over the samples */
-    struct kvr_gpu_state gpu;   /* maximum of each GPU value over the cell's samples; its throttle
-                                 * reasons are the union over the samples */
+    struct kvr_gpu_state gpu;   /* maximum of each GPU value over the cell's samples; for the
+                                 * throttle reasons, the union over the samples */
     struct kvr_row_watch watch[KVR_N_WATCH];
     int n_watch;
     char codes[96];

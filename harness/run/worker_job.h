@@ -1,5 +1,5 @@
 /* worker_job.h - state of a worker process that measures a cell (one run of one method): request,
- * inputs, and the results so far.
+ * inputs, and the results that the worker has computed so far.
  *
  *     KVR_TRY(kvr_worker_open_truth(j, config));           worker_inputs.c
  *     KVR_TRY(kvr_worker_answer_frames(j, config, &r));    worker_frames.c

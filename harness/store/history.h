@@ -5,20 +5,21 @@
 #include "harness/store/store.h"
 
 struct kvr_like {
-    const char *rollout; /* rollout hash (plan/cell.h); estimates use measured cells with this hash
-                          * if there are any */
+    const char *rollout; /* rollout hash (plan/cell.h) of the cell to estimate; measured cells with
+                          * this hash are used if there are any */
     const char *model, *name, *kind, *path;
     /* If no measured cell has this rollout hash, estimates use cells with equal kind, model, method
-     * `name`, frames, window and path. If there are none either, estimates use cells with equal
-     * kind, model, method and frames. */
+     * `name`, frames, window and path. If no measured cell matches these either, estimates use
+     * cells with equal kind, model, method and frames. */
     int frames, window;
 };
 
 struct kvr_expected {
     int64_t cell_ns;    /* mean wall time of a matched cell, including decoding and writing its
                          * video, in nanoseconds (0: no cell matches) */
-    int64_t host_bytes; /* largest peak host memory of the matched cells' workers */
-    int64_t disk_bytes; /* mean bytes of a matched cell's artifacts on disk */
+    int64_t host_bytes; /* maximum over the matched cells of the worker's peak host memory, in
+                         * bytes */
+    int64_t disk_bytes; /* mean size in bytes of a matched cell's artifacts on disk */
 };
 
 /* Estimates a cell's time and memory from the OK cells of this database, which may come from other

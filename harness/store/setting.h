@@ -108,7 +108,7 @@ const char *kvr_setting_sweep_name(const char *column);
  *     {settings} {w.settings}  the group as one text: 'model nano, frames 6, ...'; CHANGED and
  *                              TOGETHER settings are included only if changed
  *     {w.score:psnr}           a metric of the run of `w`, a row of cells_wide; {w.extra:psnr}: its
- *                              second number; {w.series:psnr}: the cell whose series is used
+ *                              second value; {w.series:psnr}: the cell whose series is used
  *     {root}  {root_settings}  like {group} and {settings}, but without the settings of a draw
  *     {declarations}           declarations of the columns that SQLite generates from the spec
  *     {run}                    text that is equal for cells that differ only in their metrics

@@ -27,9 +27,9 @@ enum {
     KVR_STORE_APP_ID = 0x6b76726c, /* PRAGMA application_id: "kvrl" */
 };
 
-/* Outcome of a cell. Outcomes other than OK are of four kinds: excluded (by the config),
- * unsupported (the cell cannot run), open (planned but not completed), and failed (all other
- * outcomes). */
+/* Outcome of a cell. An outcome other than OK is of one of four kinds: excluded, unsupported, open
+ * or failed. An open cell is planned but not completed. All outcomes that are not described as
+ * excluded, unsupported or open are failures. */
 enum kvr_outcome {
     KVR_OUT_OK,
     KVR_OUT_EXCLUDED,    /* a rule of the config excludes the cell */
@@ -243,7 +243,7 @@ struct kvr_known {
 };
 enum kvr_status kvr_store_known(struct kvr_store *s, const char *key, struct kvr_known *out);
 
-/* The latest OK cell whose spec differs from a given spec in the metrics only. */
+/* The latest OK cell whose spec equals a given spec in everything except the metrics. */
 struct kvr_alike {
     char key[65];    /* key of the cell ("": no such cell) */
     char *spec;      /* owned */
@@ -261,8 +261,8 @@ enum kvr_status kvr_store_drift(struct kvr_store *s, const char *session, int id
                                 const char *started, int64_t ns);
 
 /* Detects drift in an untimed session by comparing the wall times of baselines with equal settings.
- * Without drift, these times are equal for all prompts. If their maximum exceeds (1 + most) times
- * their minimum, the disturbance code DRIFT is added to all cells with these settings. */
+ * Without drift, these times are about equal for all prompts. If their maximum exceeds (1 + most)
+ * times their minimum, the disturbance code DRIFT is added to all cells with these settings. */
 enum kvr_status kvr_store_untimed_drift(struct kvr_store *s, const char *session, double most);
 
 /* Adds a disturbance code to every OK cell of the session, and sets the verdict of these cells to

@@ -10,18 +10,18 @@
  *
  * At each attention call the probe reads the method's KV cache and a BF16 cache of the same keys
  * and values. The probe dequantizes the method's keys and values, expands pooled and zero-filled
- * tokens to the tokens they replace, and applies the method's corrections. The probe computes
- * attention over the two caches in double precision. Here p^ are the method's attention weights
- * over all keys, and p those of BF16. S is the visible past of the BF16 cache, including tokens
- * that the method evicted, and A is the sum of weights over S. The metrics are:
+ * tokens to the tokens they replace, and applies the method's correction of attention scores, if it
+ * has one. The probe computes attention over the two caches in double precision. Here p^ are the
+ * method's attention weights over all keys, and p those of BF16. S is the visible past of the BF16
+ * cache, including tokens that the method evicted, and A is the sum of weights over S. The metrics
+ * are:
  *
  *     delta_a           A^ - A: attention mass that the past gains from the current chunk
  *     jsd               1/2 KL(p || m) + 1/2 KL(p^ || m), m = (p + p^) / 2, natural logarithm
  *     attn_out_mse      mean over channels of (sum p^ v^ - sum p v)^2
  *     attn_out_rel      root of the summed squared difference over the summed square of sum p v
- *     attn_out_rel_k as attn_out_rel, with the method's weights and BF16 values: the error of keys
- *     alone
- *     attn_out_rel_v    with BF16 weights and the method's values (0 for evicted tokens)
+ *     attn_out_rel_k    as attn_out_rel, with the method's weights and BF16 values
+ *     attn_out_rel_v    as attn_out_rel, with BF16 weights and the method's values (evicted: 0)
  *     top1_agreement    share of queries for which the key with the largest p has the largest p^
  *     topk_recall       share of a query's 32 past keys with the largest p (by age: of the
  *                       keys of one age) among the 32 with the largest p^; ties count
@@ -33,8 +33,8 @@
  *     k_mse, v_mse      over the elements of tokens that attention reads, zeros and means included
  *     k_rel_error, ...  root of the summed squared error over the summed square
  *     k_mse_channel_max k_mse of the worst channel
- *     recodes           number of times a token's codes were rewritten
- *     value_changes     number of recodes that changed the token's decoded value
+ *     recodes           mean number of times that a token's codes were rewritten
+ *     value_changes     mean number of times that a token's decoded value changed
  *
  * The weights p^ are defined per original token: a pooled token's weight is divided evenly among
  * the tokens it replaces, and an evicted token has weight 0. Passes of the first chunk have no past

@@ -110,8 +110,9 @@ struct kvr_rollout_result {
     struct kvr_dit_times dit;
     struct kvr_cache_times cache;
     struct kvr_graph_counts graphs;
-    struct kvr_reuse_counts reuse;     /* number of denoising steps whose features were compared
-                                        * with the previous step's, and number of skipped steps */
+    struct kvr_reuse_counts reuse;     /* numbers of denoising steps whose features were compared
+                                        * with those of the previous step, and of steps that were
+                                        * skipped */
     struct kvr_cache_bytes bytes;      /* at the end */
     struct kvr_mem_stats mem;          /* peak of allocated memory since the rollout began, in total
                                         * and per category (enum kvr_mem_tag) */

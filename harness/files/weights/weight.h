@@ -75,8 +75,8 @@ struct kvr_weight_list {
 
 /* Appends a copy of `w` with the given name, and computes the copy's fields n, n_bytes and
  * contiguous. The caller must have checked that all elements of `w` are within the file. Returns
- * KVR_EFORMAT if the name is empty, the number of elements overflows, or a limit of this header is
- * exceeded. */
+ * KVR_EFORMAT if the name is empty, the number of elements overflows, or one of the limits
+ * KVR_WEIGHT_NAME_MAX and KVR_WEIGHTS_* is exceeded. */
 enum kvr_status kvr_weight_list_add(struct kvr_weight_list *l, const void *name, size_t n_name,
                                     const struct kvr_weight *w);
 /* Sorts the list for kvr_weight_list_find. Returns KVR_EFORMAT if the list is empty or two tensors

@@ -72,8 +72,8 @@ struct kvr_trace_pass {
 
 struct kvr_trace_info {
     const char *model, *licence; /* licence: SPDX name or text of the licence, never empty */
-    const char *source, *text;   /* source: origin of the model; text: prompt of the recorded run;
-                                  * each is "" if unknown */
+    const char *source, *text;   /* source: origin of the model ("": unknown); text: prompt of the
+                                  * recorded run ("": unknown) */
     uint64_t seed;
     int window_frames,
         sink_frames; /* attention window and sink of the recorded run, in frames (window 0: all
