@@ -63,7 +63,7 @@ const struct kvr_device_build *kvr_device_build(void);
 enum kvr_status kvr_device_info(struct kvr_stream *s, struct kvr_device_info *out);
 /* Returns the maximum opt-in shared memory per thread block, in bytes. The environment variable
  * KVREEL_EMULATED_SHARED sets this maximum for the emulated device when the stream is opened. The
- * default is the maximum of sm_90. */
+ * default is the maximum of a GPU of compute capability 9.0. */
 size_t kvr_stream_block_shared(const struct kvr_stream *s);
 
 /* Lists the UUIDs of at most `most` visible GPUs, in the form of CUDA_VISIBLE_DEVICES, and returns

@@ -99,8 +99,8 @@ struct kvr_run_summary {
     int failed_before;      /* number of cells of done_before that failed and are not retried */
     int to_score;           /* number of cells of done_before with new metrics to compute from
                              * stored frames */
-    int scored, not_scored; /* numbers of cells of to_score whose new metrics were computed, and
-                             * whose new metrics could not be computed */
+    int scored, not_scored; /* numbers of cells of to_score for which the new metrics were computed,
+                             * and for which they could not be computed */
     int to_run;             /* number of cells to measure: in this run or, after a dry run, in a
                              * later run */
     int timed_once;         /* number of timed cells without repeats, for whose times no confidence
@@ -109,8 +109,8 @@ struct kvr_run_summary {
                              * limit budget_s */
     int enough;             /* number of cells that do not run, because the stop rule `until` is
                              * already met */
-    int later;              /* number of cells left for a later run because of the callback
-                             * `most_prompts` */
+    int later;              /* number of cells left for a later run, because the callback
+                             * `most_prompts` limits the prompts of their method */
     int retried;            /* number of retried attempts */
     int noisy;              /* number of cells of `ok` whose times are marked as noisy */
     int n_stale;            /* number of cells of done_before that another build measured */

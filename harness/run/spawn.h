@@ -53,7 +53,7 @@ bool kvr_child_reap(struct kvr_child *c, int *status);
 
 void kvr_child_kill(struct kvr_child *c);
 
-/* Kills the child, waits for it and frees all memory. Accepts {0}. */
+/* Kills the child, waits until the child has ended, and frees all memory. Accepts {0}. */
 void kvr_child_free(struct kvr_child *c);
 
 #endif

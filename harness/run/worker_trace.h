@@ -16,8 +16,9 @@
 #include "harness/store/setting.h"
 #include "harness/workload/replay.h"
 
-/* Opens the trace, and sets the fields of `req` for trace, frames, layers, window, sink and
- * eviction. Returns KVR_EFORMAT if the trace was modified after the sweep was planned. */
+/* Opens the trace, and sets the fields of `req` that select the trace, its frames and layers, the
+ * attention window and sink, and the eviction of tokens. Returns KVR_EFORMAT if the trace was
+ * modified after the sweep was planned. */
 enum kvr_status kvr_worker_trace_open(struct kvr_trace **out, const json_t *spec,
                                       const json_t *request, const struct kvr_settings *set,
                                       struct kvr_replay_request *req);

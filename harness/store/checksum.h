@@ -45,8 +45,8 @@ struct kvr_checksums {
     const char *path, *schema;
     sqlite3_stmt *rows[KVR_N_CHECKSUMS][12], *read, *write; /* NULL: not prepared yet */
 };
-/* Like kvr_checksum_write() and kvr_checksum_check() below, but for any connection. The caller sets
- * the members db, path and schema of `s` and zeroes the rest. */
+/* Like kvr_checksum_write() and kvr_checksum_check() below, but for any SQLite connection instead
+ * of an open store. The caller sets the members db, path and schema of `s` and zeroes the rest. */
 enum kvr_status kvr_checksums_write(struct kvr_checksums *s, enum kvr_checksum_what what,
                                     const char *key);
 enum kvr_status kvr_checksums_check(struct kvr_checksums *s, enum kvr_checksum_what what,

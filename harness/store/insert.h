@@ -19,7 +19,7 @@ struct kvr_part {
 };
 
 /* Inserts n rows. The last element of `parts` is an array of n structs, `step` bytes apart, one per
- * row. The other elements are single structs, whose values are equal in all rows. */
+ * row. Each of the other elements is one struct, whose values are written to every row. */
 enum kvr_status kvr_insert(struct kvr_store *s, const char *table, const struct kvr_part *parts,
                            int n_parts, size_t step, int n, const char *what);
 /* Like kvr_insert, but sets *nth to the row's index, from 0, before it reads the values of each

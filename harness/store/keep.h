@@ -4,10 +4,10 @@
 
 #include "harness/store/store.h"
 
-/* Keeps the sweep with id `sweep`, the cells of its plan, and the baselines of these cells. Also
- * keeps the sessions in which these cells were measured or attempted. All other sweeps, cells and
- * sessions are deleted in one transaction, followed by VACUUM. The checksums of the remaining rows
- * stay valid. */
+/* Keeps the sweep with id `sweep`, the cells of its plan, and the baselines of these cells. In
+ * addition, keeps the sessions in which these cells were measured or attempted. All other sweeps,
+ * cells and sessions are deleted in one transaction, followed by VACUUM. The checksums of the
+ * remaining rows stay valid. */
 enum kvr_status kvr_store_keep_sweep(struct kvr_store *s, const char *sweep);
 
 #endif

@@ -4,10 +4,11 @@
  *     KVR_TRY(kvr_store_merge(s, "shard-0.db", &m));
  *
  * Merging is commutative and idempotent, because the choice between two attempts does not depend on
- * the order of merging. Of two attempts at one cell, the row shows the attempt with the better
- * outcome, in the order OK, UNSUPPORTED, failed, SKIPPED, INTERRUPTED. Of two attempts with equal
- * outcomes, the row shows the later attempt. The table `attempt` keeps all attempts, and the view
- * `conflict` lists pairs of OK attempts at one cell with different frames. */
+ * the order of merging. Of two attempts at one cell, the row of the table `cell` shows the attempt
+ * with the better outcome, in the order OK, UNSUPPORTED, failed, SKIPPED, INTERRUPTED. Of two
+ * attempts with equal outcomes, the row shows the later attempt. The table `attempt` keeps all
+ * attempts, and the view `conflict` lists pairs of OK attempts at one cell with different
+ * frames. */
 #ifndef KVR_STORE_MERGE_H
 #define KVR_STORE_MERGE_H
 

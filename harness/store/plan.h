@@ -32,8 +32,8 @@ struct kvr_plan {
  * cells are updated. */
 enum kvr_status kvr_store_plan(struct kvr_store *s, const struct kvr_plan *plan);
 
-/* Marks a planned cell as no longer needed, because `until: decided` ended the sweep. If `yes` is
- * false, the mark is removed. */
+/* Marks a planned cell as no longer needed, because the stop rule `until: decided` ended the sweep.
+ * If `yes` is false, removes the mark. */
 enum kvr_status kvr_store_enough(struct kvr_store *s, const char *sweep, const char *cell,
                                  bool yes);
 

@@ -84,9 +84,9 @@ void kvr_settings_defaults(struct kvr_settings *s);
  * "probe" (a rollout whose attention is compared with that of a BF16 cache). */
 bool kvr_setting_counts(enum kvr_setting_id id, const char *kind);
 
-/* Adds settings to a cell's spec, a JSON object. If `measure` is false, these are the settings that
- * affect the frames. If `measure` is true, these are the settings that affect only how the rollout
- * is measured. KVR_ENOMEM. */
+/* Adds settings to a cell's spec, a JSON object. If `measure` is false, adds the settings that
+ * affect the frames. If `measure` is true, adds the settings that affect only how the rollout is
+ * measured. KVR_ENOMEM. */
 enum kvr_status kvr_settings_write_json(const struct kvr_settings *s, bool measure, json_t *spec);
 /* Reads all settings from a spec. Settings that the spec omits get their defaults. The strings of
  * the settings belong to the spec. KVR_EFORMAT: a setting has the wrong type, or a setting that

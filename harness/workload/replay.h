@@ -39,7 +39,8 @@ struct kvr_replay_request {
     void *observer_ctx;
     bool phases;  /* whether to record the time that each pass spends encoding, decoding and
                    * attending; false in timed runs */
-    bool compare; /* whether to compare attention outputs with those of a BF16 KV cache */
+    bool compare; /* whether to compare the method's attention outputs with those of a BF16 KV
+                   * cache */
 };
 
 /* Attention errors over the queries of one chunk or of all chunks, or NaN if no outputs were

@@ -27,8 +27,8 @@ typedef int kvr_trace_progress_fn(void *ctx, int passes_done, int n_passes);
 
 /* Checks all files of a trace. Returns KVR_EFORMAT if the folder has a file that does not belong to
  * the trace. Returns KVR_EFORMAT if a token's position is negative, or differs between layers or
- * between passes of its chunk. Returns KVR_ENAN if a value is not finite. Also returns the errors
- * of kvr_trace_call_open. */
+ * between passes of its chunk. Returns KVR_ENAN if a value is not finite. For other errors, returns
+ * the status of kvr_trace_call_open(). */
 enum kvr_status kvr_trace_check(const struct kvr_trace *t, kvr_trace_progress_fn *progress,
                                 void *ctx, struct kvr_trace_report *out);
 /* Checks the values of one attention call, and adds the number of values and the largest absolute
