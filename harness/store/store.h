@@ -27,9 +27,9 @@ enum {
     KVR_STORE_APP_ID = 0x6b76726c, /* PRAGMA application_id: "kvrl" */
 };
 
-/* Outcome of a cell. An outcome other than OK is of one of four kinds: excluded, unsupported, open
- * or failed. An open cell is planned but not completed. All outcomes that are not described as
- * excluded, unsupported or open are failures. */
+/* Outcome of a cell. A cell whose outcome is SKIPPED or INTERRUPTED is open, that is, planned but
+ * not completed. A cell with any outcome other than these, OK, EXCLUDED and UNSUPPORTED has
+ * failed. */
 enum kvr_outcome {
     KVR_OUT_OK,
     KVR_OUT_EXCLUDED,    /* a rule of the config excludes the cell */

@@ -2,7 +2,7 @@
  *
  *     struct kvr_learnt l;
  *     KVR_TRY(kvr_learnt_read(&l, cfg, "models/nano"));
- *     if (l.known && !l.word[id]) ...                 the word is in the vocabulary, not in the training data
+ *     if (l.known && !l.word[id]) ...                 the word is not in the training data
  *     kvr_learnt_free(&l);
  *
  * The list of words is in learnt.json {"words": [...], "objects": n}. The list is not in

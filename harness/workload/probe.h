@@ -77,9 +77,10 @@ struct kvr_probe_row {
  * kvr_probe_rows ends and returns that status. */
 typedef enum kvr_status kvr_probe_row_fn(void *ctx, const struct kvr_probe_row *row);
 
-/* Calls `fn` with the values of all metrics: overall, per layer, and per layer and head. Further
- * calls have values per pass, per chunk and per age, over all layers and for each layer. The metric
- * delta_a is also reported for each combination of layer, head, pass and chunk. */
+/* Calls `fn` with the values of all metrics: overall, per layer, and per layer and head. In
+ * addition, calls `fn` with the values per pass, per chunk and per age, both over all layers and
+ * for each layer. The metric delta_a is also reported for each combination of layer, head, pass and
+ * chunk. */
 enum kvr_status kvr_probe_rows(const struct kvr_probe *p, kvr_probe_row_fn *fn, void *ctx);
 
 /* Checks the probe itself against the method's KV cache, by comparing their attention outputs for
