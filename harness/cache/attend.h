@@ -29,8 +29,8 @@ struct kvr_attend_scratch {
                            * and query */
     int64_t max_query;    /* maximum number of queries of a job, for which the arrays in `heads` are
                            * allocated */
-    struct kvr_buf heads; /* on a device, for spans that have tokens of a single head: gathered
-                           * queries, outputs, keys and values of one head */
+    struct kvr_buf heads; /* on a device, if heads retain different tokens: gathered queries,
+                           * outputs, keys and values of one head at a time */
     struct kvr_buf parts; /* partial results of split-KV in BF16 attention on a device
                            * (attend_split.h) */
     struct kvr_buf coded; /* keys and values quantized to bytes for int8 attention on a device
@@ -59,7 +59,8 @@ struct kvr_attend_job {
                         * (attend_bf16.h) */
     bool fused;        /* whether to dequantize inside the attention loop; otherwise a bounded
                         * number of tokens at a time is dequantized into scratch */
-    bool by_head;      /* whether some spans have tokens of one head only (kvr_segment.head0) */
+    bool by_head;      /* whether heads retain different tokens, so that a span may have the tokens
+                        * of one head only (kvr_segment.head0) */
     bool tensor_cores; /* whether a CUDA device may use BF16 tensor cores with F32 accumulation */
     struct kvr_phases *phases; /* receives the times of the phases KVR_ATTEND_PHASE and
                                 * KVR_ATTEND_DECODE; NULL disables timing */
@@ -88,8 +89,8 @@ struct kvr_attend_needs {
     int64_t max_coded;     /* maximum number of quantized tokens that a job attends to */
     int64_t max_staged;    /* path `staged`: maximum number of tokens that a job dequantizes into
                             * scratch; 0 on other paths */
-    bool by_head, columns; /* by_head: whether some spans have tokens of one head only; columns:
-                            * whether kvr_attend_columns is called */
+    bool by_head, columns; /* by_head: whether heads retain different tokens; columns: whether
+                            * kvr_attend_columns is called */
 };
 
 /* What kvr_attend_reserve allocates. */
@@ -120,7 +121,8 @@ void kvr_attend_release(struct kvr_attend_scratch *s);
 /* Errors surface at kvr_dev_sync. */
 void kvr_attend(const struct kvr_attend_job *job, struct kvr_attend_scratch *s);
 
-/* Sums up the attention that each key receives from the queries of a job. */
+/* Arguments of kvr_attend_columns, which sums the softmax weights of each key over the queries of a
+ * job. */
 struct kvr_column_job {
     const struct kvr_attend_job *attend; /* queries and spans of the job; no output is computed */
     int queries;                         /* number of sampled queries, evenly spaced; 0 samples all

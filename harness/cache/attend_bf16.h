@@ -51,10 +51,10 @@ struct kvr_bf16_kernels {
                    int64_t lds, int m, int n);
     /* s[m][n] += bias[n]; n is a multiple of KVR_ATTEND_PAD. */
     void (*add_bias)(float *s, int64_t lds, const float *bias, int m, int n);
-    /* Online softmax as in kvr_attend_kernels.online_softmax, for m <= KVR_BF16_ROWS rows and n a
-     * multiple of KVR_BF16_STEP. The softmax weights in p are rounded to BF16, while `sum` adds the
-     * unrounded weights. The exponential e^x has a relative error of 8e-6 + 1.2e-7 |x| and is 0 for
-     * x below -87.7. */
+    /* Computes the same online softmax as kvr_attend_kernels.online_softmax. The number of rows m
+     * is at most KVR_BF16_ROWS, and n is a multiple of KVR_BF16_STEP. The softmax weights in p are
+     * rounded to BF16, while `sum` adds the unrounded weights. The exponential e^x has a relative
+     * error of 8e-6 + 1.2e-7 |x| and is 0 for x below -87.7. */
     void (*online_softmax)(float *s, int64_t lds, int m, int n, float *max, float *sum,
                            float *rescale, kvr_bf16 *p, int64_t ldp);
     /* out[m][d] += p[m][n] values[n][d]; d is a multiple of KVR_ATTEND_PAD, and n of KVR_BF16_STEP.

@@ -40,8 +40,8 @@ bool kvr_attend_bytes_maps(const struct kvr_byte_rows *rows, int n_heads);
 
 /* Attends to at most KVR_ATTEND_BYTES_SPANS non-empty spans. The queries of `io` are F32, and
  * rotated if the keys and mu are rotated. The result is the updated softmax state io->state.
- * `parts` [n_floats] is device memory for the partial results of split-KV, as in
- * kvr_attend_list_cuda. */
+ * `parts` [n_floats] is device memory for the partial results of split-KV (see
+ * kvr_attend_list_cuda). */
 void kvr_attend_bytes_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                            const struct kvr_attend_io *io, const struct kvr_byte_span *span,
                            int n_spans, const struct kvr_byte_rows *rows, float *parts,

@@ -51,8 +51,8 @@ struct cursor {
 /* Sets *out to the next tile of head h, or of all heads if h is -1 and every span has all heads.
  * After the last span the tile is empty. */
 void kvr_tile_next(const struct kvr_attend_job *job, int h, struct cursor *c, struct tile *out);
-/* Decodes the tile's keys of head h, or its values if `values`, to rows [n][D]. If the codec
- * rotates keys or values, the rows stay rotated. */
+/* Decodes the tile's keys of head h to rows [n][D], or the tile's values if `values` is true. If
+ * the codec rotates keys or values, the rows stay rotated. */
 void kvr_tile_load(const struct kvr_attend_job *job, const struct tile *tile, int h, bool values,
                    float *rows);
 
@@ -67,7 +67,7 @@ void kvr_tile_mask_causal(const struct kvr_attend_job *job, const struct tile *t
 
 /* Whether a span has tokens of a codec other than `raw`. */
 bool kvr_span_coded(const struct kvr_span *s);
-/* Whether the keys of a span, or its values if `values`, are stored in rotated space. */
+/* Whether the keys of a span are stored in rotated space, or the values if `values` is true. */
 bool kvr_span_rotated(const struct kvr_span *s, bool values);
 
 /* ---- queries ----------------------------------------------------------------------------- */
@@ -111,8 +111,8 @@ struct state {
  * over past chunks. */
 bool kvr_tile_after(const struct kvr_attend_job *job, const struct state *st,
                     const struct tile *tile, int h, int64_t at, int m);
-/* Multiplies the accumulated outputs of m rows, from row `at` on, by the online softmax's factors
- * `rescale`. */
+/* Multiplies the accumulated outputs of m rows, from row `at` on, by the factors `rescale` of the
+ * online softmax. */
 void kvr_state_rescale(const struct kvr_attend_job *job, const struct state *st, int64_t at, int m,
                        const float *rescale);
 
@@ -127,8 +127,8 @@ struct staged {
 /* Whether the panels of the tile are BF16 (attend_bf16.h); BF16 panels use the memory of the F32
  * panels. In a job with `bf16`, all tiles but those quantized to int8 have BF16 panels. */
 bool kvr_tile_bf16(const struct kvr_attend_job *job, const struct tile *tile);
-/* Decodes the tile's keys, or its values if `values`, of head h, and packs them into BF16
- * panels. */
+/* Decodes the tile's keys of head h, or the tile's values if `values` is true, and packs them into
+ * BF16 panels. */
 void kvr_bf16_stage(const struct kvr_attend_job *job, const struct tile *tile, int h, bool values,
                     struct staged out);
 /* Number of tiles, counted from tile[0], that one softmax call can process together; at most n. */

@@ -1,5 +1,5 @@
-/* attend_dot.h - int8 attention with int32 accumulation over quantized keys and values, with one
- * table of functions per instruction set.
+/* attend_dot.h - int8 attention over quantized keys and values, with int32 accumulation. Each
+ * instruction set has its own table of functions.
  *
  * A tile is dequantized and requantized to 8 bits once for all queries:
  *
@@ -65,9 +65,9 @@ struct kvr_dot_kernels {
     /* s[m][n] = q . k; n is a multiple of PAD. `at` is the index of the first query row. */
     void (*scores)(const struct kvr_dot_queries *q, int64_t at, int d, const uint8_t *code,
                    const float *scale, float *s, int64_t stride, int m, int n);
-    /* Online softmax as in kvr_attend_kernels.online_softmax, but with weights quantized to bytes
-     * p[m][KVR_ATTEND_TILE]. weight_i = e^(m_i - M_i) / P is the value of one quantization step in
-     * row i. */
+    /* Computes the same online softmax as kvr_attend_kernels.online_softmax, but quantizes the
+     * weights to bytes p[m][KVR_ATTEND_TILE]. weight_i = e^(m_i - M_i) / P is the value of one
+     * quantization step in row i. */
     void (*online_softmax)(float *s, int64_t stride, const float *bias, int m, int n, float *max,
                            float *sum, float *rescale, uint8_t *p, float *weight);
     /* out[m][d] += weight_i scale_c p[m][n] code[n][d]; d is a multiple of PAD. */

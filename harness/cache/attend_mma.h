@@ -19,9 +19,9 @@
  *     score(q, k_j) = bf16(q) . bf16(k_j) / sqrt(D) + log_m - row_bias(q) - taylor(q, j)
  *     out           = sum_j bf16(p_j) bf16(v_j) / sum_j p_j
  *
- * The dequantized k_j and v_j equal those of the CPU decoder. Results are deterministic. Tiles are
- * aligned to 64 tokens of the block or tensor that the span reads. Dividing a span at such a
- * boundary therefore does not change the result.
+ * The dequantized k_j and v_j equal those of the CPU decoder. Results are deterministic. In the
+ * block or tensor that the span reads, tiles begin at token indices that are multiples of 64.
+ * Dividing a span at such an index therefore does not change the result.
  *
  * If a codec has a Hadamard rotation H, its decoded keys and values stay in rotated space, as H x /
  * sqrt(D). For rotated keys, pass a copy of the queries that kvr_fwht_cuda has rotated. For rotated

@@ -32,9 +32,9 @@ bool kvr_attend_list_supported(const struct kvr_stream *s);
  * needs no Taylor correction of its scores. K and V must both be quantized to 2 bits, or both to 4
  * bits. Three layouts of quantized spans are supported. In RTN and QuaRot spans, K and V have one
  * scale per channel and group of 16 or more tokens. In KIVI spans, K has one scale per channel and
- * group of 16 or more tokens, and V has one scale per token. In PRQ spans, two symmetric quantizers
- * in sequence have one scale per channel and group of 16 or more tokens. The second quantizer
- * encodes the residual of the first in 4 bits. */
+ * group of 16 or more tokens, and V has one scale per token. In PRQ spans, a first symmetric
+ * quantizer encodes K or V, and a second symmetric quantizer encodes the first one's residual in 4
+ * bits. Each of these two quantizers has one scale per channel and group of 16 or more tokens. */
 bool kvr_attend_list_accepts(const struct kvr_attend_shape *shape,
                              const struct kvr_attend_mma_span *span);
 

@@ -6,8 +6,8 @@
  *     kvr_byte_mean_cuda(s, n_heads, k, n, to.mu);              mean of the first rows
  *     kvr_byte_rows_cuda(s, n_heads, k, v, n, tile, &to);       rows [n,H,128] of F32, from a tile on
  *
- * As in attend_dot.h, a mean key mu per head is subtracted from the head's keys before
- * quantization. A key has one scale per token; a value has one scale per channel and tile of
+ * Before quantization, the mean key mu of a head is subtracted from the keys of this head
+ * (attend_dot.h). A key has one scale per token; a value has one scale per channel and tile of
  * KVR_BYTE_TILE tokens. INT8 operands of wgmma must be contiguous along the K dimension of the
  * GEMM. Keys are therefore contiguous along channels, and values along tokens. The tokens of V are
  * permuted in groups of 32, so that a thread's accumulators of S = Q K^T are in the order of its A

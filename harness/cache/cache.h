@@ -22,10 +22,10 @@
  * Keys are appended after RoPE, so attention does not depend on their order in memory. A chunk's
  * last pass is the cache-update pass (`clean`), which runs on the denoised chunk (t = 0). The K and
  * V of this pass are committed, that is, quantized once. The K and V of an earlier (denoising) pass
- * are visible to that pass only. The study reading of a method (the variant in the study's code)
- * instead dequantizes and requantizes the whole cache, including the current chunk, after every
- * pass. A few methods do so only after the cache-update pass (study_cadence). The study reading
- * evicts no tokens.
+ * are visible to that pass only. The study reading of a method (NAME@study) is the variant in the
+ * code of the 33-method study. It dequantizes and requantizes the whole cache, including the
+ * current chunk, after every pass. A few methods do so only after the cache-update pass
+ * (study_cadence). The study reading evicts no tokens.
  *
  * A cache may be used by one thread only. Attention uses OpenMP internally and gives identical
  * bytes for any number of threads. On a CUDA device k, v, q and out are device memory and calls are
@@ -84,9 +84,9 @@ enum kvr_path {
     KVR_PATH_FUSED,  /* dequantize inside the attention loop, without scratch */
     KVR_PATH_DENSE,  /* dequantize all tokens visible to the pass into an uncompressed copy, then
                       * attend to this copy */
-    /* As in the study's code: each pass dequantizes a layer's whole cache to F32, converts it to a
-     * BF16 copy, and copies the current chunk into the BF16 copy. Attention reads those tokens of
-     * the BF16 copy that the pass may see. */
+    /* Reproduces the code of the 33-method study. Each pass dequantizes a layer's whole cache to
+     * F32, converts it to a BF16 copy, and copies the current chunk into the BF16 copy. Attention
+     * reads those tokens of the BF16 copy that the pass may see. */
     KVR_PATH_DECODED,
 };
 extern const char *const kvr_path_names[]; /* NULL-terminated */
@@ -117,8 +117,8 @@ struct kvr_pass {
 
 /* Current bytes of the cache. */
 struct kvr_cache_bytes {
-    int64_t tokens;     /* number of tokens per layer that an uncompressed cache would store now; in
-                         * the study reading, all tokens of the rollout (capacity) */
+    int64_t tokens;     /* number of tokens per layer that an uncompressed cache would store now;
+                         * for the variant NAME@study, all tokens of the rollout (capacity) */
     size_t bf16;        /* bytes of K and V of `tokens` tokens in BF16, summed over all layers */
     size_t nominal;     /* nominal bytes: computed size of all layers in the packed format */
     size_t resident;    /* allocated bytes of segments and of policy states, with memory tags
@@ -176,10 +176,10 @@ bool kvr_cache_current(const struct kvr_cache *c, kvr_bf16 **k, kvr_bf16 **v);
 enum kvr_status kvr_cache_attend(struct kvr_cache *c, int layer, const float *q, float *out);
 
 /* Whether kvr_cache_attend_bf16, which has BF16 queries and output, may be called. The cache must
- * be on a CUDA device, with uncompressed tokens in BF16, KVR_ATTEND_FLOAT, a head_dim that is a
- * multiple of 16 up to 128, and no observer. The retention must not read attention weights or
- * queries, and must not select tokens per head. The only supported correction is `taylor`, on path
- * `fused`. */
+ * be on a CUDA device, and its uncompressed tokens must be BF16. The cache must use the arithmetic
+ * KVR_ATTEND_FLOAT and have no observer. head_dim must be a multiple of 16, at most 128. The
+ * retention policy must not read attention weights or queries, and must not select tokens per head.
+ * The only supported correction is `taylor`, on path `fused`. */
 bool kvr_cache_attends_bf16(const struct kvr_cache *c);
 /* Like kvr_cache_attend, with queries and output in BF16, 16-byte aligned. Must be called only if
  * kvr_cache_attends_bf16 returns true. */
@@ -203,7 +203,7 @@ enum kvr_status kvr_cache_commit(struct kvr_cache *c, int layer);
 enum kvr_status kvr_cache_collect_past_share(struct kvr_cache *c, float *past);
 
 /* Sets the oracle scores of tokens, computed from a complete earlier run, by which a non-causal
- * retention selects tokens (kvr_thin_needs.oracle_scores). The caller must keep `table`
+ * retention policy selects tokens (kvr_thin_needs.oracle_scores). The caller must keep `table`
  * [L][capacity tokens] allocated while the cache uses it. If a method needs oracle scores and has
  * no table, storing fails with KVR_EUNSUPPORTED. */
 void kvr_cache_set_salience(struct kvr_cache *c, const float *table);
@@ -243,7 +243,7 @@ struct kvr_cache_view {
                                      * call. */
 
 /* Calls `fn` in every later kvr_cache_attend and kvr_cache_commit, before the pass's keys and
- * values are stored; in kvr_cache_commit, view->q and view->out are NULL. An `fn` of NULL removes
+ * values are stored. In kvr_cache_commit, view->q and view->out are NULL. An `fn` of NULL removes
  * the observer. If `fn` fails, kvr_cache_attend or kvr_cache_commit returns the status of `fn`. */
 typedef enum kvr_status kvr_cache_observer_fn(void *ctx, const struct kvr_cache_view *view);
 void kvr_cache_observe(struct kvr_cache *c, kvr_cache_observer_fn *fn, void *ctx);
@@ -253,8 +253,8 @@ struct kvr_cache_times {
     int64_t encode_ns, decode_ns, attend_ns; /* encode_ns and attend_ns do not include decode_ns */
     int64_t observer_ns;                     /* time in the observer; 0 without an observer */
 };
-/* Synchronizes the device and writes the times since the last reset to *out. If the device reports
- * an error, *out is not written. */
+/* Synchronizes the device and writes the device time of each phase since the last reset to *out. If
+ * the device reports an error, *out is not written. */
 enum kvr_status kvr_cache_times(const struct kvr_cache *c, struct kvr_cache_times *out);
 
 #ifdef __cplusplus

@@ -15,15 +15,15 @@ struct kvr_cache_sizes {
     size_t demeaned; /* copy of the current chunk's keys, from which the mean over the channels of
                       * each token and head is subtracted */
     size_t current, values, dense,
-        held;                       /* `current`, `values` and `dense` are allocated twice: for K
-                                     * and for V */
+        held;                       /* `current`, `values` and `dense` (in bytes) are each allocated
+                                     * twice, for K and for V; `held` is allocated once */
     size_t map, work, gather, back; /* scratch of the codecs, allocated in advance so that passes
                                      * need not allocate */
-    /* buffers for a retention that evicts single tokens (struct kvr_layer_scratch); 0 bytes
-     * otherwise */
+    /* buffers for a retention policy that evicts single tokens (struct kvr_layer_scratch); 0 bytes
+     * for other methods */
     size_t keep, rows, pick, pick_host, all_keys, all_values;
-    size_t weights; /* numbers of original tokens that each token replaces, for a retention that
-                     * merges tokens (kvr_thin_needs.weights); 0 bytes otherwise */
+    size_t weights; /* number of original tokens that each token replaces, for a retention policy
+                     * that merges tokens (kvr_thin_needs.weights); 0 bytes for other methods */
     size_t columns; /* sums, then maxima, of the softmax weights of each token (struct
                      * kvr_columns) */
     struct kvr_attend_bytes attend;
@@ -35,11 +35,12 @@ static inline int kvr_cache_kv_heads(const struct kvr_cache_shape *s)
     return s->n_kv_heads ? s->n_kv_heads : s->n_heads;
 }
 
-/* Returns the maximum sizes and the features of attention to a cache of this shape and method
- * (`scheme`). */
+/* Returns what attention to a cache of this shape and method (`scheme`) needs: the maximum numbers
+ * of query rows and of quantized tokens per call, and optional features such as rotated keys. */
 struct kvr_attend_needs kvr_cache_attend_needs(const struct kvr_scheme *scheme,
                                                const struct kvr_cache_shape *s, enum kvr_path path);
-/* Bytes of every scratch buffer of a cache. */
+/* Bytes of every scratch buffer that kvr_cache_open would allocate for this method, shape, path and
+ * backend. */
 struct kvr_cache_sizes kvr_cache_sizes_of(const struct kvr_scheme *scheme,
                                           const struct kvr_cache_shape *s, enum kvr_path path,
                                           enum kvr_backend backend);

@@ -1,18 +1,19 @@
 /* layer.h - stores, requantizes and evicts the segments of one layer's KV cache. A segment is a set
  * of tokens encoded by one codec.
  *
- * The intended reading of a method is the variant that its paper describes. In this reading,
+ * The intended reading of a method is the variant of the method's own paper. In this variant,
  * kvr_layer_commit quantizes a chunk's keys and values once, after the cache-update pass (the
  * forward on the denoised chunk, t = 0). A tier is a class of tokens with its own codec. Later
- * commits may evict tokens, or move them to a tier whose codec stores fewer bytes or to the base
- * tier (tier 0). When single tokens of a segment are evicted, the remaining tokens are dequantized
- * and quantized again. Quantizing again does not change values that the codec stores exactly. The
- * study reading of a method is the variant in the study's code. In this reading, kvr_layer_recode
- * assigns tiers to all tokens of the dequantized cache and quantizes all tokens again.
+ * commits may evict tokens. They may also move tokens to a tier whose codec stores fewer bytes, or
+ * to the base tier (tier 0). When single tokens of a segment are evicted, the remaining tokens are
+ * dequantized and quantized again. Quantizing again does not change values that the codec stores
+ * exactly. The study reading (NAME@study) is the variant in the code of the 33-method study. In
+ * this variant, kvr_layer_recode assigns tiers to all tokens of the dequantized cache and quantizes
+ * all tokens again.
  *
- * The functions of layer.h need neither passes nor attention, so `kvreel codec`, `kvreel predict`
- * and rollouts share them. A layer without data (`dry`) only computes the sizes of what it would
- * store. */
+ * The functions of layer.h run no forward pass and no attention, so `kvreel codec`, `kvreel
+ * predict` and rollouts can all call them. A layer without data (`dry`) only computes the sizes of
+ * what it would store. */
 #ifndef KVR_CACHE_LAYER_H
 #define KVR_CACHE_LAYER_H
 
@@ -24,19 +25,20 @@ struct kvr_layer_geometry {
     int n_heads, head_dim;
     int tokens_per_frame, frames_per_chunk;
     int64_t capacity; /* number of tokens of the whole rollout */
-    bool alone; /* whether this is the only layer that is stored; a retention that selects tokens in
-                 * the last layer, for all layers, then selects them in this layer */
+    bool alone; /* whether this layer is the only layer that is stored. A retention policy that
+                 * selects the tokens of all layers in the last layer then selects them in this
+                 * layer. */
 };
 
 /* Working memory (KVR_MEM_SCRATCH) that the layers of a cache share; it grows on demand. Only
- * retentions that evict single tokens use the buffers from `keep` to `all_values`, and
+ * retention policies that evict single tokens use the buffers from `keep` to `all_values`, and
  * `summaries`. */
 struct kvr_layer_scratch {
     struct kvr_buf gather, work, map;
     struct kvr_buf keep;    /* [capacity][G] in host memory: 1 for a token to keep, 0 for a token to
                              * evict; G is H if tokens are selected per head, and otherwise 1 */
-    struct kvr_buf weights; /* int32 [capacity][G] in host memory, with G as in `keep`: number of
-                             * original tokens that each token replaces */
+    struct kvr_buf weights; /* int32 [capacity][G] in host memory, with the same G as `keep`: number
+                             * of original tokens that each token replaces */
     struct kvr_buf rows;    /* decoded keys of a segment, then its decoded values, for
                              * requantization after tokens were evicted */
     struct kvr_buf pick,
@@ -44,12 +46,12 @@ struct kvr_layer_scratch {
                                 * is one token of one head; pick_host: host copy of `pick`, if
                                 * `pick` is in device memory */
     struct kvr_buf all_keys;   /* decoded keys of all tokens, [capacity,H,D]; used only if the
-                                * retention requests keys of all tokens */
+                                * retention policy reads the keys of all tokens */
     struct kvr_buf all_values; /* decoded values of all tokens, [capacity,H,D]; used only if the
-                                * retention requests values of all tokens */
-    struct kvr_buf back;       /* CUDA only: decoded keys, from which a correction's moments are
-                                * computed */
-    struct kvr_summaries summaries; /* summary tokens with which the retention replaces evicted
+                                * retention policy reads the values of all tokens */
+    struct kvr_buf back;       /* CUDA only: decoded keys, from which the moments (key statistics)
+                                * of the score correction are computed */
+    struct kvr_summaries summaries; /* summary tokens by which the retention policy replaces evicted
                                      * tokens during the current commit */
 };
 void kvr_layer_scratch_free(struct kvr_layer_scratch *s);
@@ -66,14 +68,14 @@ struct kvr_layer {
     double beta;                       /* budget factor */
     struct kvr_layer_scratch *scratch; /* borrowed */
     bool dry;
-    struct kvr_segment *seg; /* the layer's segments [n], ordered by chunk; in the study reading,
-                              * ordered by tier */
+    struct kvr_segment *seg; /* the layer's segments [n], ordered by chunk; for the variant
+                              * NAME@study, ordered by tier */
     int n, cap;
     int64_t n_coded;         /* number of segments encoded so far; also the serial number of the
                               * newest segment */
     int64_t n_active;        /* tokens written so far */
-    size_t study_side_bytes; /* study reading only: bytes of the masks and token indices that the
-                              * study's code stores */
+    size_t study_side_bytes; /* for the variant NAME@study only: bytes of the masks and token
+                              * indices that the code of the 33-method study stores */
     struct kvr_varying varying;
     struct kvr_layer_bytes
         new_bytes; /* bytes of the segments that the last commit or recode created; the segments
@@ -114,16 +116,16 @@ bool kvr_layer_only_codes(const struct kvr_layer *l);
 enum kvr_status kvr_layer_commit_bf16(struct kvr_layer *l, const kvr_bf16 *k, const kvr_bf16 *v,
                                       int64_t tok0, int64_t n);
 
-/* Evicts the tokens that the last layer has evicted, for a retention that selects the tokens of all
- * layers in the last layer (kvr_thin_needs.of_last). This layer and the last layer must have
+/* Evicts the tokens that the last layer has evicted, for a retention policy that selects the tokens
+ * of all layers in the last layer (kvr_thin_needs.of_last). This layer and the last layer must have
  * committed the same chunk, and they must share their scratch. On KVR_ENOMEM the layer is
  * unchanged. */
 enum kvr_status kvr_layer_evict_as_last(struct kvr_layer *l);
 
-/* Quantizes k and v, F32 [capacity,H,D], and replaces all stored segments, as the study's code
- * does. n_active is the number of tokens written so far. Some methods of the study quantize only
- * these tokens, the others all `capacity` tokens. On KVR_ENOMEM the stored segments are unchanged,
- * but a policy may have updated its scores. */
+/* Quantizes k and v, F32 [capacity,H,D], and replaces all stored segments, like the code of the
+ * 33-method study. n_active is the number of tokens written so far. Some methods of the study
+ * quantize only these tokens, the others all `capacity` tokens. On KVR_ENOMEM the stored segments
+ * are unchanged, but a policy may have updated its scores. */
 enum kvr_status kvr_layer_recode(struct kvr_layer *l, const float *k, const float *v,
                                  int64_t n_active);
 
@@ -135,7 +137,7 @@ void kvr_layer_evict(struct kvr_layer *l, const struct kvr_visible *seen);
  * before kvr_layer_dense() or attention reads the layer, because neither returns a decoding error.
  * If decoding a segment fails, its decoded keys and values are NaN. */
 enum kvr_status kvr_layer_read_joint(const struct kvr_layer *l, const struct kvr_visible *seen);
-/* Frees the values that kvr_layer_read_joint has decoded. */
+/* Frees the keys and values that kvr_layer_read_joint has decoded. */
 void kvr_layer_drop_joint(const struct kvr_layer *l);
 
 /* Writes the stored tokens visible in `seen` to `spans`, with one span per segment and visible run.
@@ -145,8 +147,8 @@ int kvr_layer_spans(const struct kvr_layer *l, const struct kvr_visible *seen,
 
 /* Decodes tokens [begin, end) to k, v [end-begin,H,D]; k or v may be NULL. A pooled token is
  * repeated for all tokens that it stands for. For zeroed, evicted and not yet written tokens, k and
- * v are 0. Unless `held` [end-begin] is NULL, held[i] becomes 1 if token begin + i takes part in
- * attention, as zeroed tokens also do, and otherwise 0. */
+ * v are 0. If `held` [end-begin] is not NULL, held[i] is set to 1 if token begin + i takes part in
+ * attention, and otherwise to 0. Zeroed tokens take part in attention. */
 void kvr_layer_dense(const struct kvr_layer *l, int64_t begin, int64_t end, float *k, float *v,
                      uint8_t *held);
 
@@ -156,9 +158,9 @@ size_t kvr_layer_moments_bytes(const struct kvr_layer *l, const struct kvr_codec
 
 /* Nominal bytes of the layer: its computed size in the packed format. */
 size_t kvr_layer_nominal(const struct kvr_layer *l);
-/* Bytes of evicted tokens that the retention stores in its own state, because they may return to
- * the cache. kvr_layer_nominal includes these bytes, but not other states of policies, such as
- * scores. */
+/* Bytes of evicted tokens that the retention policy stores in its own state, because these tokens
+ * may return to the cache. kvr_layer_nominal includes these bytes, but not other states of
+ * policies, such as scores. */
 size_t kvr_layer_held_tokens_bytes(const struct kvr_layer *l);
 /* Adds the numbers of elements and bytes in `more` to those in `to`, and sets to->most_bits to the
  * larger most_bits of `to` and `more`. Both structs describe encoded blocks whose size depends on

@@ -63,8 +63,8 @@ struct kvr_predict_run {
     enum kvr_path path;
     enum kvr_attend_as attend;
     enum kvr_backend backend;
-    bool no_bounds; /* whether to skip the bounds; nominal_min and nominal_max then equal `nominal`,
-                     * and data_dependent is false */
+    bool no_bounds; /* whether not to compute bounds; nominal_min and nominal_max then equal
+                     * `nominal`, and data_dependent is false */
     /* Callback for every chunk of every layer. If the callback returns true, the prediction ends
      * with KVR_EINTERRUPTED. NULL disables the check. */
     bool (*stopped)(void);
@@ -82,9 +82,9 @@ enum kvr_status kvr_predict(const struct kvr_scheme *scheme, const struct kvr_ge
 /* Like kvr_predict, but without bounds, and faster if simulating a single layer suffices. If all
  * layers store the same number of bytes, only one layer is simulated, and the result equals that of
  * kvr_predict(). If every layer evicts tokens by its own keys, values or attention, only one layer
- * is simulated as well, and the result is an estimate. In this case, `peak` is the peak of the
- * simulated layer plus its final size for each of the other layers. at_peak then covers only the
- * simulated layer. */
+ * is simulated as well, and the result is an estimate. For this estimate, `peak` is the peak of the
+ * simulated layer plus, for each other layer, the final size of the simulated layer. The field
+ * at_peak covers only the simulated layer. */
 enum kvr_status kvr_predict_peak(const struct kvr_scheme *scheme, const struct kvr_geometry *geo,
                                  const struct kvr_predict_run *run, struct kvr_prediction *out);
 
@@ -112,8 +112,8 @@ struct kvr_study_peak {
 };
 
 /* Computes the peak memory that the study reports for a method, with the constants of wan-1.3b at
- * 42 latent frames. `scheme` must be the study reading NAME@study, which reproduces the study's
- * code. */
+ * 42 latent frames. `scheme` must be a method opened as NAME@study, the variant that reproduces the
+ * study's code. */
 enum kvr_status kvr_predict_study_peak(const struct kvr_scheme *scheme, struct kvr_study_peak *out);
 
 #endif

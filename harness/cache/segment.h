@@ -24,8 +24,8 @@ struct kvr_segment {
     int head0;              /* first of the segment's heads [head0, head0 + k.shape.n_heads); unused
                              * in a ZERO segment, which has all heads */
     bool listed;            /* not contiguous: see `list` */
-    bool summary;           /* CODED segments: whether the tokens are summaries, with which the
-                             * retention (eviction policy) has replaced evicted tokens */
+    bool summary;           /* CODED segments: whether the tokens are summary tokens, by which the
+                             * retention policy has replaced evicted tokens */
     int32_t weight;         /* CODED segments: number of original tokens that each token replaces; 0
                              * means 1 */
     struct kvr_buf list;    /* if `listed`: indices of the tokens in the rollout, int32 [n_tok],

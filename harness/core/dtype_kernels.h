@@ -1,5 +1,5 @@
-/* dtype_kernels.h - array conversions by CPU instruction set, which kvr_to_f32 and kvr_from_f32
- * call. The header dtype.h defines how conversions round. */
+/* dtype_kernels.h - array conversions that kvr_to_f32 and kvr_from_f32 call, with one table of
+ * functions per CPU instruction set. The header dtype.h defines how conversions round. */
 #ifndef KVR_CORE_DTYPE_KERNELS_H
 #define KVR_CORE_DTYPE_KERNELS_H
 

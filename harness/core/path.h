@@ -17,7 +17,7 @@ char *kvr_path_join(const char *dir, const char *name);
  * if memory is short. */
 char *kvr_path_dir(const char *path);
 /* Whether the path ends in this suffix after at least one other character. The path "a.pt" has the
- * suffix ".pt", while the path ".pt" has not. For an empty suffix the result is false. */
+ * suffix ".pt", while the path ".pt" does not. For an empty suffix the result is false. */
 bool kvr_path_has_suffix(const char *path, const char *suffix);
 /* Last component of a path, such as "b.c" for "a/b.c" and "" for "a/". The result points into
  * `path`. */

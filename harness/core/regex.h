@@ -7,8 +7,8 @@
  * The syntax is that of POSIX extended expressions without intervals: . [a-z] [^a] [[:digit:]] * +
  * ? | ( ) ^ $ and \c for a literal c. A match may start anywhere in the text. Matching works on
  * bytes, so a non-ASCII character counts as several characters. All reachable states of the
- * automaton advance together, without backtracking (Thompson 1968), so the time is at most the
- * number of states times the number of bytes. */
+ * automaton advance together, without backtracking (Thompson 1968), so the time is at most
+ * proportional to the number of states times the number of bytes of the text. */
 #ifndef KVR_CORE_REGEX_H
 #define KVR_CORE_REGEX_H
 

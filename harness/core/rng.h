@@ -4,8 +4,8 @@
  * tensor can therefore be generated on its own, on any thread, with the same result.
  *
  * Element i of a stream is computed from word i % 4 of Philox block i / 4. For normal numbers,
- * words 2j and 2j + 1 give elements 2j and 2j + 1. The four words of a block are computed from this
- * key and counter:
+ * elements 2j and 2j + 1 are computed from words 2j and 2j + 1. The four words of a block are
+ * computed from this key and counter:
  *     key     = { low 32 bits of seed, high 32 bits of seed }
  *     counter = { low 32 bits of block, use << 24 | bits 32..55 of block, a, b } */
 #ifndef KVR_CORE_RNG_H

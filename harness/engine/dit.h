@@ -53,8 +53,8 @@ enum kvr_status kvr_dit_set_reuse(struct kvr_dit *d, const struct kvr_reuse_opts
 void kvr_dit_set_graphs(struct kvr_dit *d, bool on);
 
 struct kvr_graph_counts {
-    int64_t captured, launched; /* number of captured graphs; number of forwards launched as
-                                 * graphs */
+    int64_t captured, launched; /* captured: number of captured graphs; launched: number of forwards
+                                 * that were launched as graphs */
 };
 void kvr_dit_graph_counts(const struct kvr_dit *d, struct kvr_graph_counts *out);
 

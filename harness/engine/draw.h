@@ -54,8 +54,8 @@ void kvr_draw_to(struct kvr_dev *dev, uint64_t seed, const struct kvr_draw *d, i
 /* Writes a whole tensor, product(shape) floats, to `to` in host memory. */
 void kvr_draw_tensor(uint64_t seed, const char *name, int n_dims, const int64_t *shape, float *to);
 
-/* Writes a random prompt embedding to P [text_len, text_dim]. Each blank-separated word of `text`
- * has one row of unit variance, as has the end token. The remaining rows of P are zero, like the
+/* Writes a random prompt embedding to P [text_len, text_dim]. Each blank-separated word of `text`,
+ * and the end token, has one row of unit variance. The remaining rows of P are zero, like the
  * padding of a real prompt. */
 void kvr_draw_prompt(uint64_t seed, const char *text, int text_len, int text_dim, float *P);
 

@@ -55,10 +55,10 @@ struct kvr_model_config {
                                    * such as 750; unused by UniPC */
     enum kvr_timesteps timesteps; /* how `steps` are mapped to the network's timesteps
                                    * (schedules.def) */
-    bool rounded_timesteps;       /* timesteps are rounded to the network's compute type */
+    bool rounded_timesteps;       /* whether timesteps are rounded to the network's compute type */
     double context_timestep;
     enum kvr_predicts prediction;
-    bool latent_is_rgb; /* latents are RGB frames in latent_range and need no decoder */
+    bool latent_is_rgb; /* whether latents are RGB frames in latent_range, which need no decoder */
     float latent_lo, latent_hi;
     int window_frames;  /* default attention window in frames, or 0 if all frames are visible */
     int sink_frames;    /* default sink size: number of first frames that stay visible outside of
@@ -72,8 +72,8 @@ struct kvr_model_config {
     } lora;
     int n_vocabulary;    /* 0: prompts are embeddings */
     char **vocabulary;   /* index = id */
-    bool random_weights; /* weights and prompt embeddings are generated at random from weights_seed
-                          * (draw.h) */
+    bool random_weights; /* whether weights and prompt embeddings are generated at random from
+                          * weights_seed (draw.h) */
     uint64_t weights_seed;
     /* Fields of language models (lm.h), whose frame is one token; false, 0 or NULL for video
      * models. */
@@ -146,16 +146,18 @@ struct kvr_model_use {
                             * if NULL, the model's own sampler is used */
     const char *lora;      /* LoRA file used instead of the configuration's; if NULL, the
                             * configuration's LoRA file, if any, is used */
-    int n_layers, n_steps; /* use only the first n_layers layers and the first n_steps denoising
-                            * steps, or all if 0; requires random weights */
-    bool look;             /* read only the configuration, the hash and the weights' names and
-                            * shapes; a forward is impossible */
-    bool plan;             /* requires `look`; missing weight files are accepted, and large files
-                            * are not hashed */
+    int n_layers, n_steps; /* numbers of layers and of denoising steps to use, from the first on; 0
+                            * uses all, other numbers require random weights */
+    bool look;             /* whether to read only the configuration, the hash and the weights'
+                            * names and shapes; a forward is then impossible */
+    bool plan;             /* whether to accept missing weight files and not to hash large files;
+                            * requires `look` */
     enum kvr_decoder_kind decoder;  /* decoder of the latents; if not KVR_DECODER_VAE (0), the
                                      * decoder's file must exist */
-    enum kvr_dtype decoder_compute; /* KVR_F32 (0) or KVR_BF16; TAEHV always computes in F32 */
-    enum kvr_dtype compute;         /* of linear layers (gemm.h): KVR_F32 (0) or KVR_BF16 */
+    enum kvr_dtype decoder_compute; /* compute type of the decoder, KVR_F32 (0) or KVR_BF16; TAEHV
+                                     * always computes in F32 */
+    enum kvr_dtype compute;         /* compute type of linear layers (gemm.h), KVR_F32 (0) or
+                                     * KVR_BF16 */
     bool tune;                      /* autotune linear layers (kvr_gemm_tune) */
     const char *stamp, *sha256;     /* results of kvr_model_stamp and kvr_model_sha256 at an earlier
                                      * opening; files are hashed again only if their stamp has

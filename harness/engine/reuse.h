@@ -23,7 +23,8 @@ struct kvr_reuse {
                       * last step that was not skipped */
     /* Counts over the rollout. */
     int64_t n_compared, n_skipped;
-    double total; /* sum of the relative L1 changes of all compared steps */
+    double total; /* sum of the relative L1 changes of the transformer blocks' input over all steps
+                   * that were compared with an earlier step */
 };
 
 enum kvr_status kvr_reuse_open(struct kvr_reuse *r, struct kvr_dev *dev, double threshold,

@@ -1,6 +1,6 @@
-/* conv.h - convolutions over frames [height, width, channels]. On the CPU, oneDNN computes strips
- * of rows, and a loop with F64 sums computes F32 layers with few channels. On a GPU, cuDNN or
- * kvreel's own kernel computes the convolution.
+/* conv.h - convolutions over frames [height, width, channels]. On the CPU, oneDNN computes the
+ * convolution in strips of rows. F32 layers with few channels are instead computed by a loop with
+ * F64 sums. On a GPU, cuDNN or kvreel's own kernel computes the convolution.
  *
  *     struct kvr_conv_shape s = { .in = 96, .out = 96, .taps = 3, .kernel = 3, ... };
  *     KVR_TRY(kvr_conv_context_open(&context, dev, KVR_F32));
@@ -27,8 +27,8 @@
 #include "harness/device/mem.h"
 
 struct kvr_conv_shape {
-    int in, out, taps, kernel; /* in, out: channels; taps: temporal kernel size, 1 to 3; kernel:
-                                * spatial kernel size, 1 or 3 */
+    int in, out, taps, kernel; /* in, out: numbers of channels; taps: temporal kernel size, 1 to 3;
+                                * kernel: spatial kernel size, 1 or 3 */
     int height, width;         /* size of the output frame in pixels */
     int up;                    /* 1 or 2 */
 };

@@ -41,8 +41,8 @@ enum kvr_status kvr_conv_cudnn_plan_open(struct kvr_conv_cudnn_plan **out,
                                          const struct kvr_conv_cudnn_shape *shape,
                                          size_t most_bytes);
 void kvr_conv_cudnn_plan_close(struct kvr_conv_cudnn_plan **p); /* accepts NULL */
-/* Returns the number of algorithms of the plan. All algorithms are deterministic and need at most
- * most_bytes of workspace. */
+/* Returns the number of cuDNN algorithms that the plan may use. All of these algorithms are
+ * deterministic and need at most most_bytes of workspace. */
 int kvr_conv_cudnn_ways(const struct kvr_conv_cudnn_plan *p);
 /* Returns the workspace size of algorithm `way` in bytes, which may be 0. */
 size_t kvr_conv_cudnn_bytes(const struct kvr_conv_cudnn_plan *p, int way);
