@@ -70,7 +70,8 @@ struct kvr_attend_job {
 
 enum { KVR_ATTEND_MAX_D = 256 };
 
-/* Upper bounds on the sizes of a cache's attention jobs, and the features that these jobs use. */
+/* Upper bounds on the sizes of a cache's attention jobs, and the optional features that these jobs
+ * use, such as causal masking or rotated keys. */
 struct kvr_attend_needs {
     int n_heads, head_dim;
     int group;         /* number of query heads per KV head; 0 means 1 */

@@ -27,8 +27,8 @@ struct kvr_flow {
     void *y;                  /* [N,d]: buffer for the norm of x, or for a residual that is to be
                                * added to x */
     struct kvr_residual left; /* residual whose addition to x is deferred; used only if `narrow` */
-    bool fuses;               /* whether one kernel can fuse a GEMM, the residual add and sums of
-                               * squares */
+    bool fuses;               /* whether one kernel can fuse a GEMM with the residual add and with
+                               * partial sums of squares for a later RMSNorm */
     float *squares; /* [N, kvr_linear_squares(d)]: partial sums of squares of each row of y[0] of
                      * the last kvr_flow_layers call */
     bool squared;   /* `squares` is valid */

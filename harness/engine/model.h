@@ -160,8 +160,8 @@ struct kvr_model_use {
                                      * KVR_BF16 */
     bool tune;                      /* autotune linear layers (kvr_gemm_tune) */
     const char *stamp, *sha256;     /* results of kvr_model_stamp and kvr_model_sha256 at an earlier
-                                     * opening; files are hashed again only if their stamp has
-                                     * changed */
+                                     * opening, or NULL; with these results, files are hashed again
+                                     * only if their stamp has changed */
 };
 /* Opens a model folder. The model's hash covers config.json, the weights, the LoRA file, the prompt
  * table and the decoder's file. Weights are copied to `dev` tensor by tensor; prompt tables stay in

@@ -49,8 +49,8 @@ extern const char *const kvr_switch_names[]; /* "keep", "recache", "reset", NULL
 struct kvr_shots {
     const int *of_chunk; /* [chunks]: index of each chunk's shot, from 0, ascending by at most 1; if
                           * NULL, the video has one shot */
-    double offset;       /* number of frames by which each cut shifts the time positions of that
-                          * chunk and of all later chunks */
+    double offset;       /* number of frames by which each cut shifts its own time positions and
+                          * those of all later chunks */
     enum kvr_on_switch on_switch;
     int sink_frames; /* number of sink frames that a reset retains */
 };

@@ -68,9 +68,9 @@ void kvr_vae_bytes_of(const float *y, int64_t n, uint8_t *to, bool *finite);
  * Frames, stored inputs and weights have the decoder's type; biases and the norms' gains are
  * counted as F32. */
 struct kvr_vae_cost {
-    size_t weights, states, frames; /* in bytes; states: stored inputs of the temporal convolutions;
-                                     * frames: activations of all resolutions, including
-                                     * temporaries */
+    size_t weights, states, frames; /* bytes of the weights, of the stored inputs of the temporal
+                                     * convolutions (states), and of the activations of all
+                                     * resolutions with temporaries (frames) */
     double flop_first, flop_next;   /* floating-point operations of the first latent frame, and of
                                      * each later latent frame */
 };
