@@ -6,9 +6,10 @@
 
 #include "methods/method.h"
 
-enum { HEADS = 12, HEAD_DIM = 128 }; /* bits per element are for this shape (Wan 2.1 1.3B) */
+/* heads and head width (Wan 2.1 1.3B) for the bits per element */
+enum { HEADS = 12, HEAD_DIM = 128 };
 
-/* Escapes '|', which separates cells of the table and stages of a pipeline. */
+/* Writes text with '|' escaped, because an unescaped '|' would end the Markdown table's cell. */
 static void put(FILE *to, const char *text)
 {
     for (; *text; text++)
@@ -20,8 +21,8 @@ struct piece {
     size_t n;
 };
 
-/* Texts about the study's reading consist of pieces, each "Intended: .. Study: ..", that many rows
- * share. Returns the first piece of `text` and advances it past that piece. */
+/* A method's note on its interpretations consists of pieces, each "Intended: .. Study: .."; many
+ * methods share a piece. Returns the first piece of *text and advances *text past it. */
 static struct piece next_piece(const char **text)
 {
     const char *from = *text, *at = from;
@@ -42,7 +43,8 @@ static struct piece next_piece(const char **text)
     return (struct piece){ from, (size_t)(at - from) };
 }
 
-/* Distinct pieces of all rows in order of appearance, lettered a, b, ... */
+/* Distinct pieces of all methods' notes in order of appearance; the table refers to them by letter
+ * (a, b, ...). */
 struct pieces {
     struct piece piece[26];
     int n;
@@ -107,7 +109,7 @@ static void put_codecs(FILE *to, const struct kvr_method *m, bool keys, const st
         }
 }
 
-/* Appends "; NAME `text`" for every part that is not NULL. */
+/* Writes "; name[i] `text[i]`" for every text[i] that is not NULL. */
 static void put_parts(FILE *to, const char *const *name, const char *const *text, int n)
 {
     for (int i = 0; i < n; i++)
@@ -148,7 +150,8 @@ static enum kvr_status put_row(FILE *to, const struct kvr_method *m, const struc
     return KVR_OK;
 }
 
-/* Writes the rows of the study, or all others. */
+/* Writes the table of the published study's methods (study true) or of all other methods (study
+ * false). */
 static enum kvr_status put_table(FILE *to, bool study, const struct pieces *all)
 {
     const struct kvr_method *m;

@@ -77,8 +77,8 @@ typedef enum kvr_status bench_fn(struct kvr_dev *, const struct bench_opts *,
 
 static const struct bench {
     const char *name;
-    bench_fn *run[KVR_N_BACKENDS]; /* NULL: not on this backend */
-    bool shape[KVR_N_BACKENDS];    /* also runs at a shape that the user gives */
+    bench_fn *run[KVR_N_BACKENDS]; /* NULL: no such benchmark on this backend */
+    bool shape[KVR_N_BACKENDS];    /* whether --shape is allowed */
 } benches[] = {
     { "codec", { [KVR_CPU] = codec, [KVR_CUDA] = codec_cuda }, { false } },
     { "attention", { [KVR_CPU] = attention, [KVR_CUDA] = attention_cuda }, { [KVR_CPU] = true } },

@@ -20,7 +20,7 @@ struct codec_opts {
     struct kvr_arg_list in, set;
 };
 
-/* Options that every method accepts besides its own. */
+/* Settings of the command itself, which -O accepts besides the method's own options. */
 struct where {
     int layers, layer, tokens_per_frame, frames_per_chunk, active_tokens;
 };
@@ -35,7 +35,7 @@ static const struct kvr_opt where_options[] = {
     { 0 },
 };
 
-enum { MAX_EXTENT = 1 << 16 }; /* bounds heads, and channels per head */
+enum { MAX_EXTENT = 1 << 16 }; /* maximum number of heads, and of channels per head */
 
 struct job {
     const struct codec_opts *o;
@@ -44,8 +44,8 @@ struct job {
     struct kvr_dev *dev;
     struct kvr_layer layer;
     struct kvr_layer_scratch scratch;
-    struct kvr_array k, v;       /* the last input; arrays are in host memory */
-    struct kvr_buf dev_k, dev_v; /* copies on a device with its own memory */
+    struct kvr_array k, v;       /* the last input, in host memory */
+    struct kvr_buf dev_k, dev_v; /* device copies of k and v */
     struct kvr_array out_k, out_v;
     int64_t nonfinite_in, nonfinite_out;
     char stored[KVR_SHA256_HEX]; /* fingerprint.h */
@@ -111,7 +111,7 @@ static enum kvr_status read_pair(struct job *j, struct kvr_st *f, const char *pa
     return read_one(j, f, path, &k, &j->v, "v");
 }
 
-/* Counts non-finite values. *first: index of the first one. */
+/* Returns the number of non-finite values; *first is the index of the first non-finite value. */
 static int64_t count_nonfinite(const struct kvr_array *a, int64_t *first)
 {
     const float *x = a->t.data;
@@ -160,9 +160,10 @@ static enum kvr_status read_in(struct job *j, const char *path)
     return st == KVR_OK ? check_finite(j, path) : st;
 }
 
-/* Sums twelve uniforms centred on 0, which is nearly normal. Additions alone give the same values
- * on every machine, unlike a library's functions. Every eighth channel is scaled by 8 and the next
- * one is offset by 4, which stresses grids and outliers. */
+/* Approximates a normal variate by the sum of twelve uniform variates with mean 0. A sum gives the
+ * same bits on every machine; log() and cos() of different C libraries may not. Every eighth
+ * channel is scaled by 8 and the next one is offset by 4, which gives quantizers outlier channels
+ * and non-zero means. */
 static void draw_one(float *x, int64_t n_tok, int64_t width, uint32_t side)
 {
     enum { TERMS = 12 };
@@ -218,7 +219,8 @@ static enum kvr_status open_layer(struct job *j)
     return kvr_layer_open(&j->layer, j->dev, j->scheme, &geo, &j->scratch, false);
 }
 
-/* *x: the address of `a` for the device, copied if it has its own memory. */
+/* Sets *x to an address of `a` that the device can read; a device with its own memory gets a copy.
+ */
 static enum kvr_status on_device(struct job *j, const struct kvr_array *a, struct kvr_buf *b,
                                  const float **x)
 {
@@ -232,8 +234,8 @@ static enum kvr_status on_device(struct job *j, const struct kvr_array *a, struc
     return kvr_dev_put(j->dev, b->p, a->t.data, n);
 }
 
-/* Intended reading: stores the tokens that this state adds, chunk by chunk. Chunks begin at
- * multiples of their length, so the next state continues a chunk that this one ends early. */
+/* Stores the tokens that the layer does not have yet, one chunk per call. Chunks begin at multiples
+ * of the chunk length, so a later input completes a partial last chunk. */
 static enum kvr_status commit(struct job *j, const float *k, const float *v, int64_t active)
 {
     const int64_t chunk = (int64_t)j->where.tokens_per_frame * j->where.frames_per_chunk;
@@ -310,7 +312,7 @@ static enum kvr_status write_out(struct job *j)
     return !j->o->out ? KVR_OK : kvr_st_write(j->o->out, items, 2, metadata);
 }
 
-/* Mean squared difference; null if it is not finite. */
+/* Mean squared difference of two arrays; JSON null if the mean is not finite. */
 static json_t *mse_json(const struct kvr_array *a, const struct kvr_array *b)
 {
     const float *x = a->t.data, *y = b->t.data;
@@ -344,7 +346,8 @@ static json_t *report(const struct job *j)
         j->stored);
 }
 
-/* Settings of `where` are taken out of the list; the others are the method's. */
+/* Splits the -O settings: settings named in where_options configure the command, all others
+ * configure the method. */
 static enum kvr_status settle(struct job *j)
 {
     struct kvr_setting set[KVR_ARG_LIST_MAX];

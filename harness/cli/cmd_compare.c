@@ -52,7 +52,7 @@ static enum kvr_status add_named(const struct kvr_metric **list, int *n, const c
     return KVR_OK;
 }
 
-/* "all", "psnr,sharpness", or NULL for the default metrics. */
+/* Parses a list of metric names: "all", "psnr,sharpness", or NULL for the default metrics. */
 static enum kvr_status choose(const char *text, const struct kvr_metric **list, int *n)
 {
     char copy[1024], *save = NULL;
@@ -179,7 +179,7 @@ static enum kvr_status measure(json_t *doc, const struct kvr_call *call)
     return st;
 }
 
-/* Prints the default metrics on one line, and each of the others on its own. */
+/* Prints the default metrics on one line and every other metric on a line of its own. */
 static void print(const json_t *doc, bool usual)
 {
     static const char *const shown[] = { "reference",        "test",       "frames",
@@ -213,7 +213,7 @@ static void print(const json_t *doc, bool usual)
     }
 }
 
-/* Whether a given limit is missed; a missing value misses it. */
+/* Whether the metric `key` is below `limit` or has no value; false for a limit of 0 (no limit). */
 static bool misses_limit(const json_t *doc, const char *key, double limit)
 {
     return limit > 0 && !(json_number_value(json_object_get(doc, key)) >= limit);

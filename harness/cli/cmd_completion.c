@@ -9,7 +9,8 @@ struct completion_opts {
     const char *values;
 };
 
-/* Whether a value or word is a file; other words are completed from lists. */
+/* Whether an argument is completed with file names; other arguments are completed from word lists.
+ */
 static bool wants_file(const struct kvr_arg *a)
 {
     return a->value && (strcmp(a->value, "FILE") == 0 || strcmp(a->value, "DIR") == 0 ||
@@ -46,7 +47,7 @@ static void bash_case(FILE *f, const struct kvr_command *c)
     fprintf(f, "\" kind=%s ;;\n", words ? words : "");
 }
 
-/* "generate:--method | generate:-m) kind=methods ;;" */
+/* Writes a case of the bash script, such as "generate:--method | generate:-m) kind=methods ;;". */
 static void bash_value(FILE *f, const struct kvr_arg *a, const char *command)
 {
     const char *kind = a->value ? kvr_values_kind(command, a->name) : NULL;
@@ -65,7 +66,8 @@ static void bash_values(FILE *f, const struct kvr_command *c)
         bash_value(f, a, c->name);
 }
 
-/* kind: what the current word is. Empty: a file; "-": nothing to offer. */
+/* The shell variable `kind` names the list that completes the current word. Empty: file names; "-":
+ * no completion. */
 static void bash(FILE *f)
 {
     fprintf(f, "# kvreel completion for bash. Use: source <(kvreel completion bash)\n"
@@ -115,7 +117,8 @@ static void bash(FILE *f)
 
 /* --- zsh -------------------------------------------------------------------------------- */
 
-/* Escapes text in single quotes; [ ] and : have a meaning in zsh's _arguments. */
+/* Writes text for a single-quoted string, and escapes [ ] and :, which zsh's _arguments would
+ * interpret. */
 static void zsh_text(FILE *f, const char *s)
 {
     for (; *s; s++) {
@@ -210,7 +213,8 @@ static void fish_text(FILE *f, const char *s)
     }
 }
 
-/* command NULL: options of every command, which may also precede the command's word. */
+/* Writes the options of one command. command NULL: the options of every command, which may also
+ * precede the command's name. */
 static void fish_args(FILE *f, const struct kvr_arg *a, const char *command)
 {
     for (; a->name; a++) {

@@ -47,8 +47,8 @@ static json_t *check_program(const char *program, const char *without)
     return check(program, there, there ? "installed" : without);
 }
 
-/* Keeps the worst error. An absent component is a valid answer; a check that could not run is an
- * error. */
+/* Keeps the worst error of the checks. A missing component is a valid result; only a check that
+ * could not run is an error. */
 static void note_worst(enum kvr_status st, enum kvr_status *worst)
 {
     if (st == KVR_ENOMEM)
@@ -134,7 +134,8 @@ static json_t *check_device(enum kvr_status *worst)
     return check("device", ok, ok ? text : kvr_error());
 }
 
-/* Names the source of a GPU's clocks and temperature, which decide whether its times are valid. */
+/* Reports which library provides the GPU's clocks and temperature; a time is valid only if both
+ * were read. */
 static json_t *check_gpu_state(enum kvr_status *worst)
 {
     char text[256];

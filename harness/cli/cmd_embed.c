@@ -19,13 +19,13 @@ struct embed_opts {
     bool json, quiet;
 };
 
-/* Prompts of a file, a suite, or a text with one prompt per line. */
+/* Prompts to encode, from a YAML suite or from a text file with one prompt per line. */
 struct list {
     struct kvr_suite suite;
     struct kvr_prompt_list lines;
     struct kvr_embed_prompt *prompt;
     int n;
-    char **owned; /* ids and texts of shots, owned */
+    char **owned; /* ids and texts of shots, freed with the list */
     int n_owned;
 };
 
@@ -107,7 +107,8 @@ static void list_free(struct list *l)
     kvr_suite_free(&l->suite);
 }
 
-/* Looks for the files without an option in the model's folder. */
+/* Finds the encoder and the tokenizer: at the path of their option, or else in the model's folder.
+ */
 static enum kvr_status find_files(const struct embed_opts *o, char **encoder, char **tokenizer)
 {
     char dir[4096];

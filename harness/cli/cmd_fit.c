@@ -17,7 +17,7 @@ struct fit_opts {
     struct kvr_arg_list methods;
 };
 
-/* Length of the model's table of time positions for the rotation of keys. */
+/* Number of frame positions in the model's RoPE table: the limit on a video's latent frames. */
 enum { MOST_FRAMES = 1024 };
 
 static const double GiB = 1073741824.0;
@@ -30,7 +30,7 @@ struct job {
     enum kvr_decoder_kind decoder_kind;
     enum kvr_dtype decoder_type;
     int height, width;      /* in pixels */
-    double budget, decoder; /* bytes; the decoder's peak is the same for every method and length */
+    double budget, decoder; /* memory budget and decoder peak in bytes */
 };
 
 static enum kvr_status parse_memory(const char *text, double *bytes)
@@ -64,10 +64,9 @@ static enum kvr_status peak_of(const struct job *j, const struct kvr_scheme *sch
     return KVR_OK;
 }
 
-/* The largest number of frames, in whole chunks, whose peak is within the budget, by linear
- * interpolation between `peak` at `frames` and another length. A layer's cache grows equally with
- * every chunk, or not at all.
- */
+/* The largest number of latent frames, in whole chunks, whose peak memory is within the budget. The
+ * peak is linear in the length, because every chunk adds the same number of bytes to a layer's
+ * cache, or none. Two lengths (`frames` and `other`) with their peaks determine the line. */
 static int longest(const struct job *j, int frames, double peak, int other, double other_peak)
 {
     const int chunk = j->geo.frames_per_chunk, most = MOST_FRAMES / chunk * chunk;
@@ -92,7 +91,8 @@ static json_t *row_json(const struct job *j, const char *method, const struct kv
                      j->o->device, "compute", j->o->compute, "frames", j->o->frames);
 }
 
-/* Adds a row, unless the method does not support the geometry's heads. */
+/* Adds the row of one method, unless the method does not support the geometry's number or width of
+ * heads. */
 static enum kvr_status add_method(const struct job *j, const char *name, json_t *rows)
 {
     struct kvr_scheme *scheme = NULL;

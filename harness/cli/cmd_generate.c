@@ -36,7 +36,7 @@ struct studio {
     int fps, scale;
 };
 
-/* One rollout and its scheme. */
+/* One rollout and the compression scheme that it used. */
 struct clip {
     struct kvr_scheme *scheme;
     struct kvr_rollout_result r;
@@ -58,7 +58,7 @@ static int progress(void *ctx, int done, int total)
     return 0;
 }
 
-/* Opens the frames that the rollout continues; {0} if there are none. */
+/* Opens the ground-truth frames that the rollout continues; *t is {0} without --truth. */
 static enum kvr_status open_truth(struct kvr_truth *t, const struct generate_opts *o,
                                   const struct kvr_model_config *c)
 {
@@ -87,7 +87,8 @@ static enum kvr_status find_switch(const char *name, enum kvr_on_switch *out)
     return kvr_fail(KVR_EINVAL, "--on-switch %s: need keep, recache or reset", name);
 }
 
-/* The model's sink, if the window has room for it. */
+/* Number of sink frames: the model's own, limited to `window` minus one chunk. window 0: no limit.
+ */
 static int sink_of(const struct kvr_model_config *c, int window)
 {
     const int room = window - c->frames_per_chunk;
@@ -130,8 +131,8 @@ static enum kvr_status roll(struct clip *c, const struct studio *s, const struct
     return KVR_OK;
 }
 
-/* Decodes after the last rollout, because rollouts need the network; the decoder has a device of
- * its own. */
+/* Decodes latents to pixels after the last rollout. The decoder opens a device of its own, so that
+ * its memory is counted separately. */
 static enum kvr_status decode(struct clip *c, const struct studio *s, const struct generate_opts *o)
 {
     struct kvr_dev *own;
@@ -159,7 +160,7 @@ static void stem(char *out, size_t n, const struct generate_opts *o,
     size_t used = (size_t)snprintf(out, n, "%s/%s-seed%llu-", o->out, scheme->name,
                                    (unsigned long long)o->seed);
     size_t from = used, room = used + 40 < n ? used + 40 : n - 1;
-    bool dash = true; /* suppresses a second dash in a row */
+    bool dash = true; /* true: the last character was a dash */
 
     for (const char *p = o->prompt; *p && used < room; p++) {
         if (isalnum((unsigned char)*p)) {
@@ -202,8 +203,8 @@ static enum kvr_status write_clip(json_t *doc, const struct studio *s,
     return tell(doc, video_key, path);
 }
 
-/* Writes frames, videos and contact sheet, and adds their paths to `doc`. The reference's files are
- * written, too: it took as long to compute, and `compare` and `sheet` can use them. */
+/* Writes frames, videos and contact sheet, and adds their paths to `doc`. The BF16 rollout's files
+ * are written, too, because `compare` and `sheet` can read them. */
 static enum kvr_status write_files(json_t *doc, const struct studio *s,
                                    const struct generate_opts *o, const struct clip *ref,
                                    const struct clip *clip)
@@ -244,7 +245,8 @@ static enum kvr_status score(json_t *doc, const struct kvr_frames *a, const stru
     return KVR_OK;
 }
 
-/* Scores against the BF16 rollout if there is one, and against the available truth. */
+/* Scores the rollout against the BF16 rollout and against the ground-truth frames, where available.
+ */
 static enum kvr_status score_all(json_t *doc, const struct clip *ref, const struct clip *clip,
                                  const struct kvr_truth *t, int given)
 {
@@ -386,7 +388,7 @@ static enum kvr_status open_model(struct studio *s, const struct generate_opts *
     return kvr_model_open_as(&s->model, s->dev, s->dir, &use);
 }
 
-/* Warns about the first word that the grammar accepts but the model has not learnt. */
+/* Warns about the first prompt word that is valid but was not in the model's training prompts. */
 static enum kvr_status look_at_prompt(const struct kvr_model_config *c, const char *dir,
                                       const char *text, int frames)
 {

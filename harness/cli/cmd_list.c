@@ -15,11 +15,11 @@ struct list_opts {
     bool json, md;
 };
 
-/* Bits per element depend on the head width for codecs with scales per group; the published
- * numbers are for this one (Wan 2.1 1.3B). */
+/* Head count and head width (Wan 2.1 1.3B) at which bits per element are listed. They depend on the
+ * head width for codecs with one scale per group. */
 enum { LIST_HEADS = 12, LIST_HEAD_DIM = 128 };
 
-/* Each kind fills a JSON array of objects; the text table is made from it. */
+/* Function that lists one kind of things as JSON objects; the text table shows the same objects. */
 typedef enum kvr_status list_fn(json_t *out);
 
 static enum kvr_status add(json_t *out, json_t *entry)
@@ -53,7 +53,8 @@ static enum kvr_status list_methods(json_t *out)
     return KVR_OK;
 }
 
-/* Adds one reading; `differs` of the study's reading is the row's own note. */
+/* Adds one reading (interpretation of the paper) of a method, with `differs`, its difference from
+ * the paper. */
 static enum kvr_status add_reading(json_t *out, const struct kvr_method *m, const char *spec)
 {
     struct kvr_scheme *p;
@@ -81,7 +82,7 @@ static enum kvr_status add_reading(json_t *out, const struct kvr_method *m, cons
     return st;
 }
 
-/* Lists the readings of methods that have several. */
+/* Lists the readings (interpretations of the paper) of every method that has more than one. */
 static enum kvr_status list_readings(json_t *out)
 {
     const struct kvr_method *m;
@@ -153,7 +154,7 @@ static enum kvr_status add_suite(json_t *out, const char *name, const char *path
     return st;
 }
 
-/* A file that cannot be read is reported; the list continues with the others. */
+/* Lists the files that a search finds; an unreadable file is reported and skipped. */
 static enum kvr_status list_found(json_t *out, const struct kvr_find *f,
                                   enum kvr_status (*one)(json_t *, const char *, const char *))
 {
@@ -191,7 +192,7 @@ enum { MAX_COLUMNS = 10 };
 static const struct kind {
     const char *name;
     list_fn *fill;
-    const char *columns[MAX_COLUMNS]; /* columns of the text table, which are short */
+    const char *columns[MAX_COLUMNS]; /* JSON members shown in the text table */
 } kinds[] = {
     { "methods", list_methods, { "name", "family", "study", "bits_per_element", "title" } },
     { "readings", list_readings, { "spec", "bits_per_element", "source", "differs" } },
@@ -242,7 +243,7 @@ static int run(const struct kvr_call *call)
     st = kind->fill(list);
     code = st == KVR_OK ? KVR_EXIT_OK : kvr_cli_fail(st);
     if (o->json)
-        return kvr_cli_json(list, code); /* the readable ones, with the error's exit code */
+        return kvr_cli_json(list, code); /* unreadable files only set the exit code */
     st = kvr_cli_table(list, kind->columns);
     json_decref(list);
     return kvr_cli_wrote(st, code);

@@ -21,7 +21,7 @@ struct state {
     int merged, failed;
 };
 
-/* True for equal names and for two names of one file. */
+/* Whether two paths are equal or refer to one file. */
 static bool same_file(const char *a, const char *b)
 {
     struct stat x, y;

@@ -57,7 +57,8 @@ static json_t *memory_json(const struct kvr_weights *w, const struct kvr_kind_re
                      (json_int_t)(4 * r->n_params), "bf16_bytes", (json_int_t)(2 * r->n_params));
 }
 
-/* Reads the architecture's name from a GGUF: other architectures use Llama's tensor names. */
+/* Reads the architecture's name from a GGUF file; tensor names do not identify it, because several
+ * architectures use Llama's names. */
 static enum kvr_status add_architecture(json_t *doc, const struct kvr_weights *w)
 {
     struct kvr_gguf_string s;
@@ -121,7 +122,7 @@ static enum kvr_status check_file(json_t **out, const char *path, int n_layers,
 
 /* --- A folder ------------------------------------------------------------------------------ */
 
-/* Number of layers in config.json; 0 if the file or the key is missing. */
+/* Sets *n to the number of layers in config.json, or to 0 if the file or its key is missing. */
 static enum kvr_status config_layers(const char *dir, bool *there, int *n)
 {
     char *path = kvr_path_join(dir, "config.json");
@@ -158,7 +159,8 @@ static bool is_known(const json_t *doc)
     return strcmp(json_string_value(json_object_get(doc, "kind")), "tensors") != 0;
 }
 
-/* Adds a file to the folder: its tensors, missing tensors and kind. */
+/* Adds one file's report to the folder's report: its tensors, missing tensors and kind of weights.
+ */
 static void join(json_t *whole, json_t *part)
 {
     static const char *const sums[] = { "nonfinite", "collisions" };
@@ -176,8 +178,8 @@ static void join(json_t *whole, json_t *part)
     json_array_append(json_object_get(whole, "files"), part);
 }
 
-/* Sums the sizes of the folder's models, or of all files if none is recognised. Recorded tensors
- * and prompt tables are not weights. */
+/* Sums parameters and bytes over the files that are recognised as weights, or over all files if no
+ * file is. Other files, such as recorded tensors, are not weights. */
 static void add_needs(json_t *whole)
 {
     static const char *const bytes[] = { "file_bytes", "stored_bytes", "f32_bytes", "bf16_bytes" };
@@ -216,7 +218,7 @@ static enum kvr_status check_files(json_t *whole, char **files, int n, int n_lay
     return KVR_OK;
 }
 
-/* Collects missing files with their place in the folder. */
+/* Missing files of a model folder, listed by their paths in the folder. */
 struct absent {
     const char *dir;
     json_t *list;
@@ -238,8 +240,8 @@ static void add_absent(void *ctx, const struct kvr_plan_file *f)
     json_array_append_new(a->list, kvr_json_words(text));
 }
 
-/* Refuses what a rollout would refuse. Other weights may have another program's config.json, which
- * lists no files. */
+/* Lists the missing files of a model folder. Only a Wan folder without readable file list is an
+ * error, because another program's config.json lists no files. */
 static enum kvr_status add_all_absent(json_t *whole, const char *dir)
 {
     struct absent absent = { dir, json_array() };

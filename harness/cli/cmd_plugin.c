@@ -40,7 +40,7 @@ static void open_other(const char *name, struct kvr_conform *c, enum kvr_status 
     static const char *const those[] = { "cuda", "emulated", NULL };
 
     if (name && kvr_dev_open_named(&c->other, name) != KVR_OK)
-        *st = KVR_EINVAL; /* a requested device must exist */
+        *st = KVR_EINVAL; /* error if the requested device is absent */
     for (int i = 0; !name && !c->other && those[i]; i++)
         kvr_dev_open_named(&c->other, those[i]);
 }
@@ -131,7 +131,7 @@ static enum kvr_status add_row(json_t *rows, const char *method, const char *che
                : KVR_OK;
 }
 
-/* Runs every check; one that does not apply counts as neither passed nor failed. */
+/* Runs every check on a method; a check that does not apply counts as neither passed nor failed. */
 static enum kvr_status check_method(const struct plugin_opts *o, const char *method, json_t *rows,
                                     struct tally *n)
 {
@@ -169,7 +169,8 @@ static enum kvr_status method_uses(const char *method, const struct kvr_stage *s
     return KVR_OK;
 }
 
-/* A stage is tested only as part of a method, so unused stages are listed. */
+/* Lists the plug-in's stages that none of its methods uses, because stages are tested only within a
+ * method. */
 static enum kvr_status name_unused(const struct kvr_plugin *p, json_t *rows, struct tally *n)
 {
     for (int i = 0; p->stages && p->stages[i]; i++) {
@@ -200,7 +201,7 @@ static enum kvr_status check_all(const struct plugin_opts *o, const struct kvr_p
     return o->method ? KVR_OK : name_unused(p, rows, n);
 }
 
-/* Loads the plug-in of this path and finds its entry. */
+/* Loads the plug-in at `path` and returns its entry in the list of loaded plug-ins. */
 static enum kvr_status load(const char *path, const struct kvr_loaded_plugin **out)
 {
     char real[PATH_MAX];

@@ -32,7 +32,8 @@ static json_t *ratio_json(size_t whole, size_t part)
     return part ? json_real((double)whole / (double)part) : json_null();
 }
 
-/* A value that is not predicted is null: 0 would be a claim. */
+/* Bytes by memory tag at the peak; a tag without a prediction is null, because 0 would mean no
+ * memory. */
 static json_t *tags_json(const struct kvr_prediction *p)
 {
     return json_pack("{s:o, s:o, s:o, s:o, s:n, s:n}", kvr_mem_tag_name(KVR_MEM_KV),
@@ -68,7 +69,7 @@ static json_t *prediction_json(const struct kvr_scheme *scheme, const struct kvr
     return doc;
 }
 
-/* Column `suite` of `method` in the table of published peaks: GiB, or null. */
+/* The published peak memory of `method` on `suite` in GiB; null if the table has none. */
 static enum kvr_status published(const char *method, const char *suite, json_t **out)
 {
     static const struct kvr_find table = { "published table", "results/published", ".csv", NULL };
@@ -125,7 +126,7 @@ static enum kvr_status add_as_stored(json_t *doc, const struct kvr_scheme *schem
     return KVR_OK;
 }
 
-/* Adds memory by phase; null if the geometry does not suffice. */
+/* Adds the memory of each phase of a rollout; null if the model config is not known. */
 static enum kvr_status add_phases(json_t *doc, const struct kvr_model_config *c,
                                   const struct kvr_prediction *p, const struct predict_opts *o)
 {
@@ -164,9 +165,9 @@ static enum kvr_status add_phases(json_t *doc, const struct kvr_model_config *c,
     return KVR_OK;
 }
 
-enum { ENCODER_THREADS = 16 }; /* on a CPU: each buffers the scores of some queries */
+enum { ENCODER_THREADS = 16 }; /* CPU threads, each with a buffer for attention scores */
 
-/* Adds the encoder of a first frame to the phases. */
+/* Adds the memory and operations of encoding a first frame (--image) to the phases. */
 static enum kvr_status add_image(json_t *doc, const struct kvr_model_config *c)
 {
     struct kvr_vae_encoder_cost cost;
@@ -289,7 +290,7 @@ static enum kvr_status path_of(const char *name, enum kvr_path *out)
                     near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
-/* The device need not be present on this machine. */
+/* Parses a device name; the device need not be present on this machine. */
 static enum kvr_status backend_of(const char *name, enum kvr_backend *out)
 {
     const char *near = kvr_nearest(name, kvr_device_names);
@@ -300,8 +301,8 @@ static enum kvr_status backend_of(const char *name, enum kvr_backend *out)
                     near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
-/* Reads the fields of the geometry's config beyond the cache's sizes. *known: false if there are
- * none. */
+/* Reads the model config of the geometry. *known: false if the geometry has no such config, or if
+ * it is a language model's. */
 static enum kvr_status read_config(const struct predict_opts *o, struct kvr_model_config *c,
                                    bool *known)
 {

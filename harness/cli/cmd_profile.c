@@ -24,7 +24,7 @@ struct profile_opts {
 
 enum { AS_USUAL = -1, LAYER_PROMPTS = 10, HEAD_PROMPTS = 1, CODEC_PROMPTS = 4 };
 
-/* What is profiled, with the word of the command line. */
+/* What is profiled; what_names has the argument that selects it on the command line. */
 enum what { LAYERS, HEADS, LEVELS, BASIS };
 static const char *const what_names[] = { "layers", "heads", "levels", "basis", NULL };
 
@@ -44,7 +44,7 @@ struct job {
     double *score, *beta; /* LAYERS: [n_layers] */
     double *measure;      /* HEADS: [n_layers][n_heads] */
     char *class;
-    double *level; /* LEVELS: [n_layers][2][2^bits], keys, then values */
+    double *level; /* LEVELS: quantization levels [n_layers][2 (keys, values)][2^bits] */
 };
 
 static int n_levels(const struct job *j)
@@ -57,7 +57,7 @@ static double *levels_of(const struct job *j, int layer, enum kvr_side side)
     return j->level + (2 * layer + (side == KVR_V)) * n_levels(j);
 }
 
-/* The function that observes the rollouts, and its context. */
+/* The observer function that receives the rollouts' keys and values, and its context. */
 static kvr_cache_observer_fn *observer_of(const struct job *j, void **ctx)
 {
     void *const who[] = { j->profile, j->heads, j->levels, j->basis };
@@ -376,7 +376,7 @@ static json_t *report_layers(const struct job *j)
                      "prompts", j->n_prompts, "frames", j->frames, "score", score, "budget", beta);
 }
 
-/* Share of the variance in the first quarter of the directions, for each layer and head. */
+/* Share of the variance in the first quarter of the principal directions, as JSON [layer][head]. */
 static json_t *quarters(const struct job *j, enum kvr_side side)
 {
     const int d = kvr_model_head_dim(j->model), heads = j->n_heads;
@@ -428,7 +428,7 @@ static enum kvr_status fit_levels(struct job *j)
     return KVR_OK;
 }
 
-/* Computes the result of the watched rollouts. */
+/* Computes the profile from the observed rollouts. */
 static enum kvr_status conclude(struct job *j)
 {
     if (j->what == HEADS)

@@ -116,7 +116,7 @@ static void say_why_empty(const char *name, const char *db)
         fprintf(stderr, "%s has no cells of its kind\n", db);
 }
 
-/* Makes a table of the database or of results/measured. */
+/* Makes the requested table from the database, or from the CSV files in results/measured. */
 static enum kvr_status make_table(struct kvr_table **t, const struct report_opts *o,
                                   enum kvr_table_format format)
 {

@@ -57,7 +57,8 @@ static json_t *phase_json(const char *of, const struct kvr_run_phase *p)
                      bytes_json(p->memory_bytes));
 }
 
-/* NULL, which json_pack omits, if nothing was estimated by arithmetic. */
+/* Estimated work by phase as JSON; NULL, which json_pack omits, if no cell was estimated by its
+ * operations. */
 static json_t *phases_json(const struct kvr_run_summary *s)
 {
     if (!s->network.n)
@@ -68,13 +69,13 @@ static json_t *phases_json(const struct kvr_run_summary *s)
                      bytes_json(s->frames_bytes));
 }
 
-/* Data printed with the summary: methods and files of a dry run, pairs of `until: decided`. NULL:
- * none. */
+/* JSON printed with the summary; NULL members are omitted. methods, files: of a dry run; pairs: of
+ * methods, with verdicts, for `until: decided`. */
 struct plan {
     json_t *methods, *files, *pairs;
 };
 
-/* Steals the references in `plan`. */
+/* Moves the JSON references of `plan` into the result. */
 static json_t *summary_json(const struct kvr_run_summary *s, const struct plan *plan)
 {
     const double at_least = s->flop_per_s > 0 ? s->flop / s->flop_per_s : 0;
@@ -107,9 +108,8 @@ static void print_phase(const char *name, const char *of, const char *where,
                (double)p->memory_bytes / GIB, where, p->flop * 1e-12);
 }
 
-/* The rate is at best an idle machine's, and a rollout is more than linear layers: the estimate is
- * rough, not a bound.
- */
+/* Prints operations divided by the measured rate of linear layers. This time is a rough estimate,
+ * not a bound: other load and other operations make rollouts slower. */
 static void print_estimate(const struct kvr_run_summary *s)
 {
     printf("No earlier similar cells. Predicted:\n");
@@ -233,8 +233,7 @@ static int verdict(const struct kvr_run_summary *s, bool dry_run)
         return KVR_EXIT_OK;
     if (s->failed + s->failed_before + s->not_scored > 0)
         return KVR_EXIT_FAILED_CELLS;
-    /* Finished cells of an earlier run count; a plan that is empty or has only impossible cells
-     * fails. */
+    /* Cells that an earlier run finished count as results; a run without any result fails. */
     if (s->ok + s->done_before == 0)
         return KVR_EXIT_NOTHING;
     return KVR_EXIT_OK;
@@ -251,7 +250,8 @@ static enum kvr_status dump(const struct kvr_config_source *sweep)
     return st == KVR_OK ? kvr_preferences_dump(sweep->preferences, stdout) : st;
 }
 
-/* Layers preferences: files, the environment, then the command line. */
+/* Reads preferences from files, then from the environment, then from the command line; later values
+ * override earlier ones. */
 static enum kvr_status read_preferences(struct kvr_preferences *s, const struct run_opts *o)
 {
     char number[32];
@@ -274,7 +274,8 @@ static enum kvr_status read_preferences(struct kvr_preferences *s, const struct 
     return o->progress ? kvr_preferences_option(s, KVR_PREF_QUIET, "false", "--progress") : KVR_OK;
 }
 
-/* A cell whose metric program failed counts as measured; the missing number is reported. */
+/* Reports the scores that external metric programs failed to compute; their cells still count as
+ * measured. */
 static void say_failed_scores(const struct kvr_run_summary *s)
 {
     struct kvr_table *t;
