@@ -134,8 +134,8 @@ static json_t *check_device(enum kvr_status *worst)
     return check("device", ok, ok ? text : kvr_error());
 }
 
-/* Reports which library provides the GPU's clocks and temperature; a time is valid only if both
- * were read. */
+/* Reports which library reads a GPU's clocks and temperature. Timed runs store both and mark times
+ * at reduced clocks as noisy. */
 static json_t *check_gpu_state(enum kvr_status *worst)
 {
     char text[256];

@@ -240,8 +240,8 @@ static void add_absent(void *ctx, const struct kvr_plan_file *f)
     json_array_append_new(a->list, kvr_json_words(text));
 }
 
-/* Lists the missing files of a model folder. Only a Wan folder without readable file list is an
- * error, because another program's config.json lists no files. */
+/* Lists the missing files of a model folder. A failure to list the files is an error only for a Wan
+ * folder: another program's config.json need not list any. */
 static enum kvr_status add_all_absent(json_t *whole, const char *dir)
 {
     struct absent absent = { dir, json_array() };

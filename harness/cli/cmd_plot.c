@@ -82,7 +82,7 @@ static enum kvr_status plot_claims(const struct plot_opts *o, unsigned formats,
     return st;
 }
 
-/* Draws rows of results/measured instead of a database. */
+/* Draws the figure from the CSV files in results/measured instead of a database. */
 static enum kvr_status plot_measured(const struct plot_opts *o, const char *name, unsigned formats,
                                      const struct kvr_plot_style *style, struct kvr_plot_result *r)
 {

@@ -23,8 +23,9 @@ struct row {
     char label[MAX_LABEL];
 };
 
-/* End of the label in "LABEL=FILE". Both parts may contain '=', so it is the first '=' before an
- * existing file, or else the first one. NULL: the word is a file. */
+/* Returns the '=' that ends the label in "LABEL=FILE", or NULL if the whole word is a file name.
+ * Label and file name may contain '=': the first '=' that precedes an existing file's name counts,
+ * or else the first '='. */
 static const char *end_of_label(const char *word)
 {
     const char *eq = strchr(word, '=');
@@ -37,7 +38,8 @@ static const char *end_of_label(const char *word)
     return eq;
 }
 
-/* Reads "LABEL=FILE", or "FILE" with the name without suffix as its label. */
+/* Reads one row's argument, "LABEL=FILE" or "FILE"; the default label is the file name without
+ * suffix. */
 static enum kvr_status read_row(struct row *r, const char *word)
 {
     const char *eq = end_of_label(word);
@@ -78,7 +80,8 @@ static enum kvr_status from_files(const struct kvr_call *call)
     return st;
 }
 
-/* Refuses options of one form (files or --db) in the other. */
+/* Refuses options of `sheet --db` when videos are given as files, and options for files with --db.
+ */
 static enum kvr_status check(const struct kvr_call *call)
 {
     const struct sheet_opts *o = call->opts;

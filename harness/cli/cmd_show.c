@@ -13,7 +13,7 @@ static const char *const type_names[] = {
     [KVR_OPT_T_BOOL] = "bool", [KVR_OPT_T_ENUM] = "enum", [KVR_OPT_T_STRING] = "string",
 };
 
-/* A value as JSON of its own type. */
+/* An option's value as JSON of the option's type. */
 static json_t *typed(const struct kvr_opt *o, double number, const char *text)
 {
     switch (o->type) {
@@ -32,7 +32,7 @@ static json_t *typed(const struct kvr_opt *o, double number, const char *text)
     return json_string(text ? text : "");
 }
 
-/* "2..8" or "tokens|channels" for the text table. */
+/* Writes an option's allowed values for the text table, such as "2..8" or "tokens|channels". */
 static void limits(const struct kvr_opt *o, char *buf, size_t n)
 {
     size_t used = 0;
@@ -44,7 +44,8 @@ static void limits(const struct kvr_opt *o, char *buf, size_t n)
         used += (size_t)snprintf(buf + used, n - used, "%s%s", i ? "|" : "", o->names[i]);
 }
 
-/* {name, type, default, value, min, max, choices, help}; `name` is the name for -O. */
+/* One option of a method as JSON {name, type, default, value, min, max, choices, help}; `name` is
+ * the name that -O accepts. */
 static json_t *option_json(const char *prefix, const struct kvr_opt *o, const char *value)
 {
     char text[KVR_OPT_STRING_MAX];

@@ -63,7 +63,8 @@ static int number(const struct kvr_table *t, int row, int column)
     return (int)kvr_table_number(t, row, column);
 }
 
-/* State of a session; "died" if it is recorded as running but no process holds the lock. */
+/* State of a run; "died" if the database says that it is running, but no process holds the
+ * database's lock. */
 static const char *state_of(const struct kvr_table *t, int row, bool locked)
 {
     const char *state = kvr_table_text(t, row, STATE);
@@ -134,7 +135,7 @@ static void print_sweep(const json_t *o)
     printf("%s (%s): %s, started %s\n  %lld cells:", json_string_value(json_object_get(o, "name")),
            json_string_value(json_object_get(o, "config")),
            open && strcmp(state, "done") == 0 ? "not all"
-                                              : state, /* the run ended, the sweep is incomplete */
+                                              : state, /* the run ended before all cells */
            json_string_value(json_object_get(o, "started")),
            (long long)json_integer_value(json_object_get(o, "cells")));
     for (int k = 0; words[k]; k++)

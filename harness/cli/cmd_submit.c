@@ -1,7 +1,8 @@
-/* cmd_submit.c - `kvreel submit slurm`: a job array whose tasks are the shards of a sweep.
+/* cmd_submit.c - `kvreel submit slurm`: writes a Slurm job array whose tasks are the shards of a
+ * sweep.
  *
- * kvreel never talks to a scheduler while it measures. This command writes a script whose tasks run
- * `kvreel run --shard i/N`; a restarted task resumes from its own database. */
+ * kvreel never talks to a scheduler while it measures. Each task of the script runs `kvreel run
+ * --shard i/N`; a restarted task resumes from its own database. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -44,7 +45,7 @@ static void write_script(FILE *f, const struct submit_opts *o, const char *confi
     fprintf(f, "#!/bin/bash\n#SBATCH --job-name=kvreel\n#SBATCH --array=0-%d", n_tasks - 1);
     if (o->at_once)
         fprintf(f, "%%%d", o->at_once);
-    /* B: Slurm signals the batch shell only, which forwards the signal. */
+    /* "B:" makes Slurm signal only the batch shell, which forwards the signal. */
     fprintf(f, "\n#SBATCH --requeue\n#SBATCH --open-mode=append\n#SBATCH --signal=B:USR1@%d\n",
             o->grace);
     fprintf(f, "#SBATCH --cpus-per-task=%d\n", o->cpus);

@@ -13,8 +13,8 @@ struct vocabulary_opts {
     bool json;
 };
 
-/* The word in a "color:red" entry, which follows the slot; "<none>" and "dir:-" stand for an
- * omitted word. */
+/* Returns the word of a vocabulary entry "SLOT:WORD", such as "color:red". The entries "<none>" and
+ * "dir:-" stand for an omitted word. */
 static const char *word_of(const char *entry)
 {
     const char *colon = strchr(entry, ':');
@@ -50,7 +50,7 @@ static enum kvr_status fill(json_t *doc, const char *dir, const struct kvr_model
     return ok ? KVR_OK : kvr_fail(KVR_ENOMEM, "vocabulary: out of memory");
 }
 
-/* Writes a word in a prompt's form: "camera pans left", not "pan-left". */
+/* Writes a word as it appears in a prompt: "pans left" for the entry "pan-left". */
 static void put_word(FILE *to, const char *before, const char *word)
 {
     if (strncmp(word, "pan-", 4) == 0)
@@ -59,7 +59,8 @@ static void put_word(FILE *to, const char *before, const char *word)
         fprintf(to, "%s%s", before, word);
 }
 
-/* Writes the words of one slot that the model has learnt, or the others; returns their number. */
+/* Writes the words of one slot that the model has learnt (learnt true) or has not learnt (false).
+ * Returns the number of words. */
 static int put_slot(FILE *to, const json_t *words, const char *slot, bool learnt)
 {
     int n = 0;

@@ -53,7 +53,8 @@ static int unknown(const char *word)
     return kvr_cli_fail(KVR_EINVAL);
 }
 
-/* name NULL: KVREEL_CPU, else the best variant. Workers read the choice from their environment. */
+/* Chooses the CPU kernels: variant `name`, or if NULL the one in KVREEL_CPU, or else the fastest
+ * that this CPU supports. Workers inherit the choice by the environment. */
 static int choose_cpu(const char *name)
 {
     enum kvr_status st = kvr_isa_force(name);
@@ -75,8 +76,8 @@ static int load_plugins(const struct kvr_arg_list *list)
     return KVR_EXIT_OK;
 }
 
-/* Blocks signals from the start, also across the second exec. A command that handles them reads
- * them as pending; every other command unblocks them (hold false). */
+/* Blocks signals from the start, also across the second exec. A command that handles signals reads
+ * the pending ones; for every other command, hold = false unblocks them. */
 static void hold_signals(bool hold)
 {
     sigset_t mask;
@@ -96,7 +97,7 @@ static int tell_losses(int code)
     return code == KVR_EXIT_OK ? KVR_EXIT_INTERNAL : code;
 }
 
-/* leading: options before the command's word. */
+/* Parses a command's options and runs it. leading: options that precede the command's name. */
 static int run(const struct kvr_command *cmd, int argc, char **argv, int first,
                const struct kvr_call *leading)
 {
@@ -127,7 +128,7 @@ static int run(const struct kvr_command *cmd, int argc, char **argv, int first,
             code = load_plugins(&call.plugins);
         if (code == KVR_EXIT_OK)
             code = cmd->run(&call);
-        if (!cmd->hidden) /* a worker's answer reports losses */
+        if (!cmd->hidden) /* a worker's answer reports them itself */
             code = tell_losses(code);
     }
     free(words);
@@ -180,22 +181,22 @@ static int dispatch(int argc, char **argv)
     return run(cmd, argc, argv, at + 1, &leading);
 }
 
-/* libgomp's threads spin while they wait at a barrier. Unlimited, they occupy cores that other
- * threads need: rollouts of half a second took up to 30 s on a busy machine. Without spinning, each
- * barrier puts a thread to sleep, and two threads computed attention on BF16 tiles slower than one.
- * 1500 iterations take 30 to 60 us. libgomp reads the limit when it is loaded, so the program
- * executes itself again. */
+/* libgomp's threads spin while they wait at a barrier. Without a limit, spinning threads occupy
+ * cores that other threads need: rollouts of half a second took up to 30 s on a busy machine. With
+ * no spinning at all, threads sleep at each barrier, and two threads computed attention on BF16
+ * tiles more slowly than one thread. The limit of 1500 spin iterations takes 30 to 60 us. libgomp
+ * reads the limit when it is loaded, so the program executes itself again. */
 static void limit_spinning(char **argv)
 {
     if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT"))
         return;
     if (setenv("GOMP_SPINCOUNT", "1500", 1) == 0)
-        execv("/proc/self/exe", argv); /* fails without /proc, which only costs speed */
+        execv("/proc/self/exe", argv); /* without /proc: the default limit stays */
 }
 
 /* If one of the standard descriptors is closed, the next opened file would get its number and
- * receive the output. Reads from them and writes to stdout still fail.
- */
+ * receive the output. Opens each closed one on /dev/null in a mode in which reads from stdin and
+ * writes to stdout still fail. */
 static void fill_standard_files(void)
 {
     static const int modes[] = { O_WRONLY, O_RDONLY, O_WRONLY };
@@ -205,7 +206,8 @@ static void fill_standard_files(void)
             _exit(KVR_EXIT_INTERNAL);
 }
 
-/* Keeps freed blocks mapped: the page faults of a new 9 MB block take longer than coding it. */
+/* Makes malloc() keep freed blocks mapped: the page faults of a new 9 MB block take longer than
+ * quantizing its contents. */
 static void keep_pages(void)
 {
 #ifdef __GLIBC__
@@ -220,7 +222,8 @@ int main(int argc, char **argv)
     hold_signals(true);
     fill_standard_files();
     limit_spinning(argv);
-    /* A closed pipe then gives EPIPE, and a limit on file size EFBIG. */
+    /* With both signals ignored, write() fails with EPIPE (closed pipe) or EFBIG (file size limit).
+     */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
     return finish(dispatch(argc, argv));

@@ -10,9 +10,9 @@
 
 struct synth {
     const struct kvr_trace_opts *o;
-    struct kvr_trace *like; /* NULL: the options give the statistics */
+    struct kvr_trace *like; /* trace to imitate (--like); NULL: use the options */
     struct kvr_trace_info info;
-    struct kvr_geometry geo; /* its name becomes the model's */
+    struct kvr_geometry geo; /* preset; its name is stored as the model name */
     char source[160];
     int passes;
 };
@@ -26,7 +26,8 @@ static int show(void *ctx, int done, int total)
     return 0;
 }
 
-/* Sizes from the preset, else from the trace. */
+/* Reads the layer count, head sizes and tokens per frame from --preset, or else from the --like
+ * trace. */
 static enum kvr_status find_layout(struct synth *s)
 {
     struct kvr_trace_layout *l = &s->info.layout;
@@ -50,7 +51,7 @@ static enum kvr_status find_layout(struct synth *s)
     return KVR_OK;
 }
 
-/* Fills the trace's origin: a synthetic trace names the source of its statistics. */
+/* Fills the fields on the trace's origin, which name the source of its statistics. */
 static void find_about(struct synth *s)
 {
     const struct kvr_trace_info *like = s->like ? kvr_trace_info(s->like) : NULL;

@@ -1,4 +1,4 @@
-/* values.c - maps options to their lists of values, and fills the lists. */
+/* values.c - names the list of values of each command-line option, and fills the list. */
 #include "harness/cli/values.h"
 
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #include "metrics/metric.h"
 
 static const struct {
-    const char *command, *option; /* "*": any command; option "": the command's words */
+    const char *command, *option; /* command "*": any; option "": arguments */
     const char *kind;
 } rows[] = {
     { "*", "method", "methods" },      { "*", "against", "methods" },
@@ -42,7 +42,7 @@ const char *kvr_values_kind(const char *command, const char *option)
     return NULL;
 }
 
-/* Lists that no other table has; each ends with NULL. */
+/* Value lists that no other table of the program contains; each ends with NULL. */
 static const struct {
     const char *kind, *words[16];
 } fixed[] = {

@@ -17,7 +17,7 @@ struct check {
     void *ctx;
     struct kvr_check_result *out;
     int64_t version; /* schema version of the database; 0: unreadable */
-    bool no_memory;  /* ran out of memory: the results are incomplete */
+    bool no_memory;  /* memory ran out during the check */
 };
 
 static enum kvr_status no_memory(const struct check *c)
@@ -41,7 +41,8 @@ static void report_problem(struct check *c, const char *fmt, ...)
         c->fn(c->ctx, text);
 }
 
-/* Reports each row of a statement as a problem, and also a failure to run it. */
+/* Runs a statement whose rows are problems, and reports each row; a statement that fails is
+ * reported as a problem, too. */
 static void each_row(struct check *c, const char *sql, const char *about)
 {
     sqlite3_stmt *q = NULL;
@@ -64,7 +65,8 @@ static void each_row(struct check *c, const char *sql, const char *about)
     sqlite3_finalize(q);
 }
 
-/* Recomputes the generated columns (settings and `run`) and compares. */
+/* Recomputes the generated columns of `cell` (settings and `run`), and compares them with the
+ * stored values. */
 static void check_made(struct check *c)
 {
     enum kvr_status st = kvr_sql_create_cell(c->db, c->path, "temp.cell");
@@ -85,8 +87,9 @@ static void check_made(struct check *c)
     sqlite3_exec(c->db, "DROP TABLE temp.cell", NULL, NULL, NULL);
 }
 
-/* Compares generated columns when the table's definition is not this program's: settings of another
- * version, or a damaged definition. `run` depends on the settings, so it is not compared. */
+/* Compares only the generated columns that both definitions of `cell` have, when the database's
+ * definition is another version's or damaged. The column `run` is not compared, because it depends
+ * on the list of settings. */
 static void check_common(struct check *c)
 {
     static const char common[] =
@@ -120,8 +123,8 @@ static void check_common(struct check *c)
     sqlite3_free(sql);
 }
 
-/* Lists the readable keys of a group: from both ends of the table, to skip damage in between, and
- * from the checksums. */
+/* Lists the readable keys of one kind of checksummed group. It reads the table forwards and
+ * backwards, to skip damage in between, and then the table of checksums. */
 static enum kvr_status list_keys(struct check *c, enum kvr_checksum_what what)
 {
     static const char *const from[] = { "SELECT %2$s FROM main.%1$s ORDER BY %2$s",
@@ -149,7 +152,7 @@ static enum kvr_status list_keys(struct check *c, enum kvr_checksum_what what)
                 if (sqlite3_reset(put) == SQLITE_NOMEM)
                     short_of_memory = true;
             }
-        /* Unreadable data is reported elsewhere; out of memory is not. */
+        /* Another check reports unreadable data, but not a lack of memory. */
         if (sqlite3_finalize(q) == SQLITE_NOMEM)
             short_of_memory = true;
         sqlite3_finalize(put);
@@ -160,7 +163,8 @@ static enum kvr_status list_keys(struct check *c, enum kvr_checksum_what what)
 typedef enum kvr_status whole_fn(struct check *c, enum kvr_checksum_what what, const char *key,
                                  void *ctx);
 
-/* Visits every group; calls `fn` (may be NULL) for intact ones. */
+/* Verifies the checksum of every group (the rows of a cell, session or sweep), and calls `fn`,
+ * unless NULL, for the intact groups. */
 static enum kvr_status walk(struct check *c, enum kvr_checksum_what what, whole_fn *fn, void *ctx)
 {
     int64_t *const good[] = { &c->out->cells, &c->out->sessions, &c->out->sweeps };
@@ -202,7 +206,8 @@ static bool has_checksums(struct check *c)
     return rc == SQLITE_OK;
 }
 
-/* An unreadable file is reported as a problem. */
+/* Opens the database read-only. An unreadable file is reported as a problem, and *open becomes
+ * false. */
 static enum kvr_status open_to_check(struct check *c, bool *open)
 {
     enum kvr_status st = kvr_sql_open_readonly(&c->db, c->path, NULL);
@@ -279,7 +284,8 @@ enum kvr_status kvr_store_must_be_whole(const char *path)
 
 /* ------------------------------------------------------------- rescue */
 
-/* Copies between two connections; the damaged database stays read-only. */
+/* Copies every row of query `from` by the INSERT `to`, over two connections, so that the damaged
+ * database stays read-only. */
 static enum kvr_status copy_each(sqlite3_stmt *from, sqlite3_stmt *to, sqlite3 *db,
                                  const char *path)
 {
@@ -296,7 +302,8 @@ static enum kvr_status copy_each(sqlite3_stmt *from, sqlite3_stmt *to, sqlite3 *
     return rc == SQLITE_DONE ? KVR_OK : kvr_sql_fail(sqlite3_db_handle(from), path, "saving");
 }
 
-/* Copies rows of a table; generated columns are recomputed. `where`: "key = ?1" or similar. */
+/* Copies the rows of a table that match `where`, an SQL condition such as "key = ?1". The copy
+ * recomputes generated columns. */
 static enum kvr_status copy_rows(struct check *c, struct kvr_store *to, const char *table,
                                  const char *where, const char *what, const char *key)
 {
@@ -335,7 +342,8 @@ static enum kvr_status copy_rows(struct check *c, struct kvr_store *to, const ch
     return st;
 }
 
-/* Copies the checksum with the group and verifies it against the copy. */
+/* Copies the rows of a group with their stored checksum, and verifies the copied rows against it.
+ */
 static enum kvr_status save_group(struct check *c, enum kvr_checksum_what what, const char *key,
                                   void *ctx)
 {
@@ -352,8 +360,8 @@ static enum kvr_status save_group(struct check *c, enum kvr_checksum_what what, 
     return kvr_checksum_check(to, what, key);
 }
 
-/* Sessions first, since cells refer to them. A cell with a lost session is kept, and the loss is
- * reported. */
+/* Copies sessions first, since cells refer to them. A cell whose session is lost is copied, and the
+ * loss is reported. */
 static enum kvr_status save_all(struct check *c, struct kvr_store *to)
 {
     enum kvr_status st;
@@ -390,7 +398,7 @@ enum kvr_status kvr_store_rescue(const char *path, const char *to, kvr_problem_f
     out->checksummed = has_checksums(&c);
     st = kvr_sql_check_version(c.db, path, &form, &c.version);
     if (st != KVR_OK)
-        c.version = KVR_STORE_VERSION; /* an unreadable version is not treated as an earlier one */
+        c.version = KVR_STORE_VERSION; /* unreadable: assume the current version */
     if (st != KVR_ENOMEM)
         st = c.no_memory ? no_memory(&c) : kvr_store_open(&s, to); /* empty, with all tables */
     if (st == KVR_OK)

@@ -28,7 +28,8 @@ const char *const kvr_checksum_tables[KVR_N_CHECKSUMS][12][2] = {
     { { "sweep", "id" }, { "plan", "sweep" }, { NULL, NULL } },
 };
 
-/* Selects columns in order of name, so that their order in the table does not matter. */
+/* Selects a table's columns in order of name, so that the hash does not depend on the column order.
+ */
 static enum kvr_status select_rows(sqlite3 *db, const char *path, const char *schema,
                                    const char *const table[2], sqlite3_stmt **q)
 {
@@ -57,7 +58,8 @@ static enum kvr_status select_rows(sqlite3 *db, const char *path, const char *sc
     return rc == SQLITE_OK ? KVR_OK : kvr_sql_fail(db, path, "checking");
 }
 
-/* "name:i12," "name:r<bits>," "name:t5:hello,": unambiguous for any value. */
+/* Hashes a value as "name:i12,", "name:r<bits>," or "name:t5:hello,"; text has a length prefix, so
+ * different rows have different encodings. */
 static enum kvr_status add_value(struct kvr_sha256 *h, sqlite3_stmt *q, int c)
 {
     const int type = sqlite3_column_type(q, c);
@@ -113,7 +115,7 @@ static enum kvr_status add_table(struct kvr_checksums *s, struct kvr_sha256 *h,
     return st;
 }
 
-/* `rows`: statements of the group. */
+/* Hashes the rows of a group (cell, session or sweep). *rows: number of rows. */
 static enum kvr_status make(struct kvr_checksums *s, enum kvr_checksum_what what, const char *key,
                             char hex[KVR_SHA256_HEX], int *rows)
 {
@@ -157,7 +159,7 @@ enum kvr_status kvr_checksums_write(struct kvr_checksums *s, enum kvr_checksum_w
     return st;
 }
 
-/* Reads the stored checksum; "" if there is none. */
+/* Reads the stored checksum of a group; hex becomes "" if none is stored. */
 static enum kvr_status read_checksum(struct kvr_checksums *s, enum kvr_checksum_what what,
                                      const char *key, char hex[KVR_SHA256_HEX])
 {

@@ -1,12 +1,13 @@
-/* history.c - estimates a cell's time by three queries, from specific to general. */
+/* history.c - estimates a cell's time from stored cells: by three queries, each for less similar
+ * cells than the one before. */
 #include "harness/store/history.h"
 
 #include <string.h>
 
 #include "harness/store/sql.h"
 
-/* Over cells: mean time including the video's, largest host peak, mean bytes of artifacts,
- * count. */
+/* Over the stored OK cells: mean time of cell and video writing, largest host memory peak, mean
+ * bytes of output files, number of cells. */
 #define TAKEN                                                                                      \
     "SELECT avg((SELECT sum(ns) FROM sample x WHERE x.cell = c.key AND x.kind IN ('cell', "        \
     "'video'))), "                                                                                 \

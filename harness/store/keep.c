@@ -7,7 +7,7 @@
 #include "harness/store/checksum.h"
 #include "harness/store/sql.h"
 
-/* Statements for the keys that are kept, by kind; ?1 is the sweep. */
+/* SQL queries for the keys to keep, by kind of group; ?1 is the sweep. */
 static const char *const stays[KVR_N_CHECKSUMS] = {
     [KVR_CHECKSUM_CELL] = "SELECT key FROM temp.kept",
     [KVR_CHECKSUM_SESSION] = "SELECT session FROM cell UNION SELECT session FROM attempt",
@@ -27,7 +27,8 @@ static enum kvr_status run(struct kvr_store *s, const char *sql, const char *swe
     return st;
 }
 
-/* Deletes children before parents: the first table of a kind has one row per key. */
+/* Deletes the groups of one kind that are not kept. The last table is deleted from first, because
+ * its rows refer to the first table, which has one row per group. */
 static enum kvr_status drop_others(struct kvr_store *s, enum kvr_checksum_what what,
                                    const char *sweep)
 {

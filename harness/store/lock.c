@@ -30,10 +30,11 @@ static enum kvr_status fail_locked(int fd, const char *db_path)
 }
 
 /* The database's real name, with symbolic links resolved, plus ".lock"; owned. A file with several
- * hard links is refused: each name has its own journal, and SQLite would mix them. */
+ * hard links is refused: SQLite names its journal after the database file, so each name would have
+ * another journal. */
 static enum kvr_status name_lock(const char *db_path, char **out)
 {
-    /* Not on the heap: out of memory must not look like a missing file. */
+    /* A stack buffer: realpath() without memory would look like a missing file. */
     char name[PATH_MAX], *dir = NULL;
     const char *real = realpath(db_path, name);
     struct stat sb;
@@ -57,7 +58,7 @@ static enum kvr_status name_lock(const char *db_path, char **out)
     return n >= 0 ? KVR_OK : kvr_fail(KVR_ENOMEM, "run: out of memory");
 }
 
-/* Only a lock file of an earlier run is overwritten. */
+/* Whether the open file is empty or a lock file of kvreel; any other file is not overwritten. */
 static bool is_lock(int fd)
 {
     char start[sizeof mark - 1];
@@ -102,7 +103,7 @@ enum kvr_status kvr_store_lock(int *fd, const char *db_path)
     }
     gethostname(host, sizeof host - 1);
     n = snprintf(who, sizeof who, "%s%ld on %s", mark, (long)getpid(), host);
-    /* The name is only for messages: a full disk must not prevent a run. */
+    /* The holder's name only appears in messages: a full disk must not prevent a run. */
     if (ftruncate(*fd, 0) != 0 || pwrite(*fd, who, (size_t)n, 0) != n)
         errno = 0;
     return KVR_OK;

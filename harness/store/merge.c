@@ -1,7 +1,7 @@
 /* merge.c - attaches a shard and copies its better rows, table by table.
  *
- * The tables are read from the schema: tables that refer to a cell are copied with their cell, the
- * others row by row. */
+ * It reads the list of tables from the schema. Rows that refer to a cell are copied with their
+ * cell; rows of all other tables are copied one by one. */
 #include "harness/store/merge.h"
 
 #include <stdio.h>
@@ -12,8 +12,8 @@
 #include "harness/store/checksum.h"
 #include "harness/store/sql.h"
 
-/* Whether `x` is better than `y`. The order is total, because a session makes a cell's n-th attempt
- * once. */
+/* SQL rank of an attempt at a cell; the attempt with the larger rank is kept. Two attempts never
+ * have equal ranks, because session and attempt number are part of it. */
 #define RANK(x)                                                                                    \
     "(CASE " x ".outcome WHEN 'OK' THEN 5 WHEN 'UNSUPPORTED' THEN 4 WHEN 'SKIPPED' THEN 2 WHEN "   \
     "'INTERRUPTED' THEN 1 ELSE 3 END, " x ".finished, " x ".session, " x ".attempt)"
@@ -122,7 +122,7 @@ static enum kvr_status choose(struct kvr_store *s, struct kvr_merge *out)
     return number(s, "SELECT count(*) FROM temp.incoming WHERE known", &out->replaced);
 }
 
-/* Copies a table's stored columns; generated ones are recomputed. */
+/* Copies a table's stored columns; SQLite recomputes the generated columns. */
 static enum kvr_status copy_table(struct kvr_store *s, const char *name, const char *cell_column)
 {
     static const char list[] = "SELECT group_concat('\"' || name || '\"') FROM (SELECT name FROM "
@@ -152,7 +152,8 @@ static enum kvr_status copy_table(struct kvr_store *s, const char *name, const c
     return st == KVR_ENOMEM ? kvr_fail(st, "merge: out of memory") : st;
 }
 
-/* Copies all tables except session and cell, which rows refer to and which are copied first. */
+/* Copies all tables except `session` and `cell`, which are copied first because other rows refer to
+ * them. */
 static enum kvr_status copy_others(struct kvr_store *s)
 {
     static const char sql[] =
@@ -176,7 +177,8 @@ static enum kvr_status copy_others(struct kvr_store *s)
     return st;
 }
 
-/* A cell that the stop rule left out in one shard is left out, regardless of order. */
+/* Marks a planned cell as left out by the stop rule if either database does, so that the merge
+ * order does not matter. */
 static enum kvr_status join_plans(struct kvr_store *s)
 {
     return kvr_sql_exec(s,
@@ -186,8 +188,8 @@ static enum kvr_status join_plans(struct kvr_store *s)
                         "merging");
 }
 
-/* Before the copy, verifies the shard's groups in this database; after the copy, writes their
- * checksums. */
+/* Visits the groups (rows under one checksum) of the shard. Before the copy it verifies them in the
+ * output database; after the copy it writes their checksums there. */
 static enum kvr_status each_group(struct kvr_store *s, bool after)
 {
     enum kvr_status st = KVR_OK;
@@ -272,8 +274,8 @@ static void remove_with_journals(const char *path)
     }
 }
 
-/* An earlier version is migrated in a copy, and a database that cannot be attached in place is
- * copied; the shard is unchanged. */
+/* Merges a temporary copy of the shard, if the shard has an earlier schema version or cannot be
+ * attached in place. The shard itself is unchanged. */
 static enum kvr_status merge_copy(struct kvr_store *s, const char *shard, struct kvr_merge *out)
 {
     char *path = sqlite3_mprintf("%s.shard-%lld", s->path, (long long)getpid());

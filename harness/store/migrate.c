@@ -19,7 +19,8 @@
 
 KVR_STATEMENT(cell);
 
-/* Copies the committed content, including the WAL. */
+/* Copies a database's committed content, including transactions that are still in its write-ahead
+ * log (WAL). */
 enum kvr_status kvr_sql_copy_database(sqlite3 *from, const char *to_path)
 {
     sqlite3 *to = NULL;
@@ -39,7 +40,8 @@ enum kvr_status kvr_sql_copy_database(sqlite3 *from, const char *to_path)
     return st;
 }
 
-/* "a.db.schema3", with a number appended if it exists. */
+/* Name for the backup of a.db: "a.db.schema3" for schema version 3, with a number appended if that
+ * file exists. */
 static char *free_name(const char *path, int64_t version)
 {
     char *name = sqlite3_mprintf("%s.schema%lld", path, version), *copy;
@@ -126,7 +128,7 @@ static enum kvr_status say_excluded(sqlite3 *db, const char *path, const char *s
     return rc == SQLITE_OK ? KVR_OK : kvr_sql_fail(db, path, "taking over excluded cells");
 }
 
-/* Copies the stored columns that both tables have. */
+/* Copies the stored columns of `cell` that both the old and the new table have. */
 enum kvr_status kvr_sql_copy_cells(sqlite3 *db, const char *path, const char *from_schema,
                                    const char *from, const char *to_schema)
 {
@@ -212,7 +214,8 @@ static enum kvr_status rebuild(struct kvr_store *s, int64_t from)
     return kvr_sql_exec(s, version, "changing the cells");
 }
 
-/* legacy_alter_table: references from other tables keep the name `cell`. */
+/* Migrates the tables from schema `version`. With legacy_alter_table, renaming `cell` does not
+ * change the references from other tables. */
 enum kvr_status kvr_sql_migrate(struct kvr_store *s, int64_t version)
 {
     enum kvr_status st;

@@ -116,7 +116,7 @@ static enum kvr_status put_passes(struct kvr_store *s, const struct kvr_row *r)
                               "writing a pass");
 }
 
-/* Whether the cell is measured already, and the number of the next attempt. */
+/* Reads *ok, whether the cell has been measured, and *attempt, the number of its next attempt. */
 static enum kvr_status look_back(struct kvr_store *s, const char *key, bool *ok, int64_t *attempt)
 {
     static const char sql[] =
@@ -171,7 +171,8 @@ static enum kvr_status put_attempt(struct kvr_store *s, const struct kvr_row *r,
 
 static enum kvr_status put_all(struct kvr_store *s, const struct kvr_row *r)
 {
-    /* A damaged cell must not get a valid checksum. */
+    /* The old checksum is verified before the change, so that a damaged cell does not get a valid
+     * one. */
     const enum kvr_status checked = kvr_checksum_check(s, KVR_CHECKSUM_CELL, r->key);
     const bool whole = checked == KVR_OK;
     int64_t attempt = 1;
@@ -299,7 +300,7 @@ static enum kvr_status mark_drifted(struct kvr_store *s, const char *session, co
 typedef enum kvr_status mark_fn(struct kvr_store *s, const char *session, const char *code,
                                 double most);
 
-/* Changes cells of the session and renews their checksums. */
+/* Calls `mark` to change the OK cells of a session, and renews their checksums. */
 static enum kvr_status mark_with_checksum(struct kvr_store *s, const char *session, mark_fn *mark,
                                           const char *code, double most)
 {

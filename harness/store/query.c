@@ -25,7 +25,7 @@ static int authorize(void *ctx, int action, const char *a, const char *b, const 
         return SQLITE_OK;
     case SQLITE_FUNCTION:
         return b && strcmp(b, "load_extension") == 0 ? SQLITE_DENY : SQLITE_OK;
-    case SQLITE_PRAGMA: /* reading pragmas: no argument, or a table name */
+    case SQLITE_PRAGMA: /* a pragma that only reads has no argument or a table name */
         return !b || (a && strncmp(a, "table_", 6) == 0) ? SQLITE_OK : SQLITE_DENY;
     default:
         return SQLITE_DENY;
@@ -47,7 +47,7 @@ static char *frozen_uri(const char *path)
     return sqlite3_str_finish(uri);
 }
 
-/* Whether a WAL with unmerged content exists. */
+/* Whether the database has a write-ahead log (WAL) that is not empty. */
 static enum kvr_status look_for_wal(const char *path, bool *there)
 {
     char *name = sqlite3_mprintf("%s-wal", path);
@@ -60,8 +60,8 @@ static enum kvr_status look_for_wal(const char *path, bool *there)
     return KVR_OK;
 }
 
-/* A WAL database needs two more files even for reading. If they cannot be created, it is opened as
- * immutable, provided that the WAL is empty. */
+/* A WAL database needs two more files even for reading. If SQLite cannot create them, the database
+ * is opened as immutable, provided that its WAL is empty. */
 static enum kvr_status open_frozen(sqlite3 **db, const char *path)
 {
     bool has_wal = false;
@@ -122,7 +122,7 @@ enum kvr_status kvr_sql_open_readonly(sqlite3 **db, const char *path, bool *froz
     }
     if (st == KVR_OK)
         st = look_in(*db, path);
-    if (st == KVR_OK) /* KiB; the default cache is slower for the same rows */
+    if (st == KVR_OK) /* a page cache of 131072 KiB reads faster than the default */
         sqlite3_exec(*db, "PRAGMA cache_size = -131072", NULL, NULL, NULL);
     if (st != KVR_OK) {
         sqlite3_close(*db);
@@ -228,7 +228,7 @@ end:
 /* --- aggregate functions ------------------------------------------------------------------ */
 
 struct numbers {
-    double *x; /* allocated by SQLite, so it counts in the statement's limit */
+    double *x; /* by sqlite3_malloc(): part of the memory limit */
     int n, capacity;
 };
 
@@ -253,7 +253,8 @@ static void add_number(sqlite3_context *c, int n_args, sqlite3_value **arg)
         a->x[a->n++] = sqlite3_value_double(arg[0]);
 }
 
-/* SQLite also calls this to free memory after an error. */
+/* Computes the result of an aggregate function. SQLite also calls this after an error, to free the
+ * memory. */
 static void end_numbers(sqlite3_context *c)
 {
     const struct kvr_query_function *f = sqlite3_user_data(c);
@@ -315,7 +316,7 @@ enum kvr_status kvr_store_query_within(const char *path, const char *sql,
                                        const struct kvr_query_limits *limits, kvr_row_fn *fn,
                                        void *ctx)
 {
-    enum { STEPS = 10000 }; /* virtual-machine steps between two checks of the clock */
+    enum { STEPS = 10000 }; /* SQLite VM instructions between two checks of the time limit */
     struct deadline w = { 0 };
     sqlite3_int64 before = 0;
     sqlite3_stmt *q = NULL;

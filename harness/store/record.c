@@ -1,4 +1,4 @@
-/* record.c - converts records to and from JSON by the table. */
+/* record.c - converts records to and from JSON, by the table of their fields. */
 #include "harness/store/record.h"
 
 #include <assert.h>
@@ -50,7 +50,8 @@ static const size_t sizes[KVR_N_RECORDS] = {
 #undef FIELD
 };
 
-/* Offset plus 1 of the flag for a record's COUNTED fields; 0: none. */
+/* For each record type: 1 + the offset of the flag for its COUNTED fields; 0 for a type without
+ * such a flag. */
 static const size_t flags[KVR_N_RECORDS] = {
 #define RECORD(name, type)
 #define COUNTS(record, member) [KVR_RECORD_##record] = offsetof(record_##record, member) + 1,
@@ -244,7 +245,7 @@ enum kvr_status kvr_record_read(enum kvr_record_id id, const json_t *object, con
     return KVR_OK;
 }
 
-/* Index of a column in the rows of a list. */
+/* Finds a field's column in a JSON list of rows; *at is its index in every row. */
 static enum kvr_status find_column(const struct kvr_field *f, const json_t *columns,
                                    const char *where, size_t *at)
 {

@@ -1,4 +1,4 @@
-/* session.c - collects a run's provenance. */
+/* session.c - collects a run's provenance: machine, build, libraries and command line. */
 #include "harness/store/store.h"
 
 #include <dnnl.h>
@@ -21,7 +21,7 @@
 #include "harness/core/sha256.h"
 #include "harness/core/version.h"
 
-/* First line of a file, "unknown" if there is none. */
+/* Reads the first line of a file; "unknown" if the file cannot be read. */
 static void first_line(const char *path, char *out, size_t n)
 {
     struct kvr_procfile f;
@@ -33,7 +33,8 @@ static void first_line(const char *path, char *out, size_t n)
     kvr_procfile_close(&f);
 }
 
-/* "NAME, kernels avx2": results are grouped by processor and kernel variant. */
+/* Writes CPU name and kernel variant as "NAME, kernels avx2"; reports group results by this text.
+ */
 static void cpu_model(char *out, size_t n)
 {
     char name[256];
@@ -41,8 +42,8 @@ static void cpu_model(char *out, size_t n)
     snprintf(out, n, "%s, kernels %s", kvr_cpu_name(name, sizeof name), kvr_isa_name(kvr_isa()));
 }
 
-/* libavutil's compile-time version: it is loaded only for videos, and no stored number depends on
- * it. */
+/* Lists the libraries' versions. libavutil's is the compile-time version, because libavutil is
+ * loaded only for videos; no stored number depends on it. */
 static char *libraries(void)
 {
     const dnnl_version_t *d = dnnl_version();
@@ -56,8 +57,8 @@ static char *libraries(void)
     return text;
 }
 
-/* Paths below this folder are stored relative to it, other absolute ones by their last component,
- * so that a database does not depend on the machine's folders. */
+/* Makes a path independent of the machine: relative to the working folder if it is below it. Of
+ * another absolute path only the last component is stored. */
 static char *portable(const char *word)
 {
     char *cwd = word[0] == '/' ? getcwd(NULL, 0) : NULL, *text = NULL;
@@ -159,7 +160,8 @@ static void tell_one(void *ctx, const char *name, const char *value)
         g->st = kvr_session_set_fact(g->session, name, value);
 }
 
-/* Facts that affect times; microcode is excluded, since updates do not change the machine. */
+/* Hashes the properties of the machine that affect times. The microcode version is excluded, so
+ * that an update does not make it another machine. */
 enum kvr_status kvr_session_identify(struct kvr_session *s)
 {
     static const char *const those[] = { "cpu_vendor",   "cpu_family", "cpu_model", "cpu_stepping",
@@ -204,7 +206,7 @@ enum kvr_status kvr_session_gather(struct kvr_session *s, int argc, char *const 
     else
         snprintf(os, sizeof os, "unknown");
     cpu_model(cpu, sizeof cpu);
-    /* Two drivers report turbo with opposite meanings. */
+    /* intel_pstate reports "no turbo", other drivers report "boost": opposite values. */
     first_line("/sys/devices/system/cpu/intel_pstate/no_turbo", no_turbo, sizeof no_turbo);
     if (strcmp(no_turbo, "unknown") != 0) {
         s->turbo = strdup(no_turbo[0] == '0' ? "on" : "off");

@@ -1,4 +1,4 @@
-/* setting.c - reads and writes values of settings, as JSON and SQL. */
+/* setting.c - reads and writes the values of a sweep's settings as JSON and SQL. */
 #include "harness/store/setting.h"
 
 #include <limits.h>
@@ -93,8 +93,8 @@ const char *kvr_setting_text(const struct kvr_settings *s, enum kvr_setting_id i
     return buf;
 }
 
-/* Default of a number; a word ("model") means that it depends on something else, like no
- * default. */
+/* Default of a numeric setting. A default that is a word, such as "model", depends on another value
+ * and gives 0, like no default. */
 static long long default_number(enum kvr_setting_id id)
 {
     const char *def = kvr_setting_rows[id].def;
@@ -126,8 +126,8 @@ static bool is_default(const struct kvr_settings *s, enum kvr_setting_id id)
 
 /* --- JSON ------------------------------------------------------------------------------- */
 
-/* Length of the object's name in a key: "timing.alone" is member `alone` of `timing`. 0: the key is
- * in the spec itself. */
+/* Length of the object name in a JSON key: "timing.alone" is member `alone` of object `timing`. 0:
+ * the key is a direct member of the spec. */
 static size_t object_length(const char *key)
 {
     const char *dot = strchr(key, '.');
@@ -248,7 +248,7 @@ enum kvr_status kvr_settings_read_json(struct kvr_settings *s, const json_t *spe
 
 /* --- SQL -------------------------------------------------------------------------------- */
 
-/* Settings with a flag of `without` are excluded. */
+/* Writes a list of setting columns; settings with any flag in `without` are excluded. */
 static void put_list(FILE *to, const char *table, bool group, unsigned without)
 {
     const char *sep = group ? ", " : "";
@@ -265,7 +265,7 @@ static void put_list(FILE *to, const char *table, bool group, unsigned without)
     }
 }
 
-/* Value of a column for a spec without the setting; JSON's true is 1. */
+/* SQL value of a setting's column if the spec does not contain the setting; true is 1. */
 static const char *column_default(const struct kvr_setting_row *r)
 {
     if (r->type != KVR_SET_FLAG)
@@ -273,7 +273,8 @@ static const char *column_default(const struct kvr_setting_row *r)
     return strcmp(r->def, "true") == 0 ? "1" : "0";
 }
 
-/* Rarely used settings are named only if set, so that other texts stay short. */
+/* Writes an SQL expression for a text that describes the settings. Most settings appear in it only
+ * if they differ from their default. */
 static void put_text(FILE *to, const char *table, unsigned without)
 {
     fprintf(to, "'model ' || %smodel", table);
@@ -291,7 +292,8 @@ static void put_text(FILE *to, const char *table, unsigned without)
     }
 }
 
-/* Generated columns read the spec, so they cannot differ from it. */
+/* Declares one SQL column per setting, generated from the spec, so that column and spec cannot
+ * differ. */
 static void put_declarations(FILE *to)
 {
     for (int i = 0; i < KVR_N_SETTINGS; i++) {
@@ -312,7 +314,8 @@ static void put_declarations(FILE *to)
     }
 }
 
-/* Expression that is equal for cells with the same run, which differ in their metrics only. */
+/* Writes an SQL expression that has equal values for cells of one rollout and repeat that differ
+ * only in their metrics. */
 static void put_run(FILE *to)
 {
     fprintf(to, "rollout || '/' || repeat");
@@ -340,8 +343,9 @@ const char *kvr_setting_sweep_name(const char *column)
     return column;
 }
 
-/* A metric of a row of cells_wide: the cell's own, else that of another cell of the same run.
- * `column`: value or extra. `table`: a prefix that ends in a dot. */
+/* Writes an SQL expression for a metric in view cells_wide: the cell's own value, or else the
+ * latest value of another cell with the same `run`. `column`: value or extra. `table`: a prefix
+ * that ends in a dot. */
 static void put_score(FILE *to, const char *column, const char *table, const char *metric, int n)
 {
     // cppcheck-suppress wrongPrintfScanfArgNum ; arguments by their place
@@ -353,7 +357,8 @@ static void put_score(FILE *to, const char *column, const char *table, const cha
         column, table, n, metric);
 }
 
-/* The cell of that run whose series is used. */
+/* Writes an SQL expression for the cell whose series of the metric is shown: the cell itself, or
+ * else the latest other cell with the same `run`. */
 static void put_series(FILE *to, const char *table, const char *metric, int n)
 {
     // cppcheck-suppress wrongPrintfScanfArgNum ; as above
