@@ -80,8 +80,7 @@ static enum kvr_status from_files(const struct kvr_call *call)
     return st;
 }
 
-/* Refuses options of `sheet --db` when videos are given as files, and options for files with --db.
- */
+/* Refuses video files together with --db, and options of --db without --db. */
 static enum kvr_status check(const struct kvr_call *call)
 {
     const struct sheet_opts *o = call->opts;

@@ -15,7 +15,7 @@
 #include "harness/store/plan.h"
 #include "harness/store/record.h"
 
-/* Arrays borrowed by a row; freed together. */
+/* JSON answer and arrays that a row points to; freed together after the row is stored. */
 struct parts {
     json_t *root;
     struct kvr_row_metric *metric;
@@ -39,7 +39,8 @@ static void parts_free(struct parts *p)
     json_decref(p->root);
 }
 
-/* `input` [KVR_SHA256_HEX] is filled here and borrowed by the row. */
+/* Fills the row's fields on the cell and the attempt. The row keeps a pointer to
+ * input[KVR_SHA256_HEX], which this function fills. */
 static void fill_cell(struct kvr_row *r, const struct kvr_attempt *a, char *input)
 {
     const struct kvr_cell *c = a->cell;
@@ -82,7 +83,7 @@ static const char *text(const json_t *v, const char *otherwise)
     return json_is_string(v) ? json_string_value(v) : otherwise;
 }
 
-/* The cell's time excludes writing the video, which is only for viewing. */
+/* Reads the timing samples. The cell's time excludes writing the video file. */
 static enum kvr_status read_samples(const json_t *root, int64_t cell_ns, struct parts *p,
                                     struct kvr_row *r)
 {
@@ -108,7 +109,8 @@ static enum kvr_status read_samples(const json_t *root, int64_t cell_ns, struct 
     return KVR_OK;
 }
 
-/* Reads a list that the answer may omit: a bench has no probes. */
+/* Reads a list of records that the answer may omit; only cells of kind `probe` have probes, for
+ * example. */
 static enum kvr_status read_list(const json_t *root, const char *key, enum kvr_record_id id,
                                  void **items, int *n)
 {
@@ -154,8 +156,9 @@ static enum kvr_status refuse_answer(enum kvr_status st, struct kvr_row *r, stru
     return KVR_OK;
 }
 
-/* Some libraries abort on a failed allocation. A worker without memory for its command line cannot
- * read its request, and prints "out of memory". */
+/* Whether the stderr of a worker without answer reports a failed allocation, on which some
+ * libraries abort. A worker without memory for its command line cannot read its request, and prints
+ * "out of memory". */
 static bool died_of_memory(const struct kvr_attempt *a)
 {
     static const char *const words[] = { "bad_alloc", "ut of memory", "annot allocate memory",
@@ -208,7 +211,8 @@ static enum kvr_outcome without_answer(const struct kvr_attempt *a, char *why, s
     return KVR_OUT_ERROR;
 }
 
-/* Rejects measured numbers that must not be used. */
+/* Marks the cell INVALID if the rollout leaked memory, or if its frames are missing or differ from
+ * those of an earlier run. */
 static enum kvr_outcome gate(const struct kvr_attempt *a, const struct kvr_row *r,
                              const struct kvr_verdict *v, char *why, size_t n)
 {
@@ -232,7 +236,8 @@ static enum kvr_outcome gate(const struct kvr_attempt *a, const struct kvr_row *
     return KVR_OUT_OK;
 }
 
-/* A phase of a rollout, not its total or an overlapping measurement. */
+/* Whether a timing sample is one phase of a rollout, not a total or a measurement that overlaps
+ * phases. */
 static bool is_phase(const char *kind)
 {
     static const char *const others[] = { "cell",        "rollout",        "warmup", "video",
@@ -254,10 +259,10 @@ static void add_code(char *codes, size_t n, const char *code)
         snprintf(codes + k, n - k, "%s%s", k ? " " : "", code);
 }
 
-/* Reasons for which a time does not count. For a timed row they are also its noise: other load, and
- * time that no phase covers. A rollout without warm-up is cold, which is not noise. For an untimed
- * row the first reason is that conditions were not controlled. Times on an emulated device never
- * count. */
+/* Collects the codes of the reasons why a cell's time is not valid. Timed cell: other load, more
+ * than 10 % of the time outside of all phases (both also make the cell noisy), or no warm-up
+ * (COLD). Untimed cell: UNTIMED, because conditions were not controlled. Emulated device: never
+ * valid. */
 static void judge_time(const struct kvr_attempt *a, const struct kvr_row *r, struct parts *p)
 {
     const bool timed = a->cell->set.timing;
@@ -324,7 +329,7 @@ static enum kvr_status judge(const struct kvr_attempt *a, struct parts *p, struc
     }
     snprintf(v->reason, sizeof v->reason, "%s", text(json_object_get(p->root, "reason"), "?"));
     if (v->outcome == KVR_OUT_ERROR && strstr(v->reason, "annot allocate memory"))
-        v->outcome = KVR_OUT_OOM_HOST; /* a mapping or a thread, not one of our buffers */
+        v->outcome = KVR_OUT_OOM_HOST; /* failed mmap() or thread creation */
     v->disk_full = strcmp(text(json_object_get(p->root, "status"), ""), "EFULL") == 0;
     if (v->outcome != KVR_OUT_OK) {
         if (!v->reason[0])
@@ -364,7 +369,7 @@ enum kvr_status kvr_attempt_store(struct kvr_store *s, const struct kvr_attempt 
     if (st == KVR_OK && json_object_get(p.root, "autotune"))
         st = kvr_store_about(s, r.session, "autotune",
                              text(json_object_get(p.root, "autotune"), "?"));
-    /* A value reported twice violates a table constraint; the sweep continues. */
+    /* A value that the answer contains twice violates a table constraint: the cell fails. */
     if (st == KVR_EINTERNAL && r.measured) {
         snprintf(why, sizeof why, "the worker's answer: %.200s", kvr_error());
         kvr_fail(KVR_EFORMAT, "%s", why);

@@ -25,7 +25,7 @@ static void plain(const char *text, char *out, size_t n)
             *p = '_';
 }
 
-/* Whether the names differ only in the build after the last '-'. */
+/* Whether two link targets differ at most in the build identifier after the last '-'. */
 static bool same_result(const char *a, const char *b)
 {
     const char *end = strrchr(a, '-');
@@ -34,7 +34,8 @@ static bool same_result(const char *a, const char *b)
     return strncmp(a, b, n) == 0 && strrchr(b, '-') == b + n;
 }
 
-/* Whether the name is free, or links to another build of the same result, which is removed. */
+/* Whether the link may be written: it does not exist, or it points to the same result, possibly of
+ * another build. */
 static bool is_ours(const char *link, const char *target)
 {
     char there[ROOM];
@@ -46,7 +47,8 @@ static bool is_ours(const char *link, const char *target)
     return same_result(target, there);
 }
 
-/* Created under a temporary name and renamed, so that readers see the old or the new link. */
+/* Creates the link under a temporary name and renames it, so that readers see either the old link
+ * or the new one. */
 static enum kvr_status put_link(const char *link, const char *target)
 {
     char temporary[ROOM + 32];

@@ -13,7 +13,7 @@
 #include "harness/run/scored.h"
 
 struct retry {
-    bool any, only[KVR_N_OUTCOMES]; /* any: some outcome is retried */
+    bool any, only[KVR_N_OUTCOMES]; /* any: at least one outcome is retried */
 };
 
 /* "failed" or "failed:TIMEOUT,SIGNAL". */
@@ -49,7 +49,7 @@ static enum kvr_status parse_retry(struct retry *r, const char *text)
     return KVR_OK;
 }
 
-/* Failures that may depend on the machine; a rollout's own failures repeat. */
+/* Whether a failure may depend on the state of the machine, so that a retry may succeed. */
 static bool may_pass(enum kvr_outcome o)
 {
     return o == KVR_OUT_OOM_HOST || o == KVR_OUT_OOM_DEVICE || o == KVR_OUT_TIMEOUT ||
@@ -87,7 +87,7 @@ enum kvr_status kvr_retries_parse(struct kvr_retries *r, const char *text)
     return KVR_OK;
 }
 
-/* Whether the frames exist and match their hash. */
+/* Sets *yes to whether the frames file exists and has the hash that the database has. */
 static enum kvr_status frames_exist(const char *out_dir, const char *name, const char *sha256,
                                     bool *yes)
 {
@@ -128,7 +128,7 @@ static void choose_one(struct kvr_job *j, const struct kvr_known *known,
     bool stale = opts->stale && known->found && known->outcome == KVR_OUT_OK &&
                  strcmp(known->build, build) != 0;
     bool finished = known->found && !kvr_outcome_is_open(known->outcome) &&
-                    known->outcome != KVR_OUT_EXCLUDED; /* its rule no longer exists */
+                    known->outcome != KVR_OUT_EXCLUDED; /* the config no longer excludes it */
 
     if (!j->cell->possible) {
         j->state = KVR_FAILED;
@@ -159,7 +159,7 @@ static enum kvr_status need_frames(struct kvr_job *jobs, const struct kvr_sweep 
         if (there)
             continue;
         b->state = KVR_WAITING;
-        s->to_score -= b->to_score; /* its new run computes them */
+        s->to_score -= b->to_score; /* its new run computes its metrics */
         b->to_score = false;
         b->expect_same_frames = !b->other_build;
         s->n_stale -= b->other_build;
@@ -169,8 +169,8 @@ static enum kvr_status need_frames(struct kvr_job *jobs, const struct kvr_sweep 
     return KVR_OK;
 }
 
-/* A cell with the same frames exists and only lacks metrics: it is used in place of this cell, and
- * its metrics become the union. */
+/* Uses a stored cell `a` with the same rollout in place of this cell. Its spec gets the metrics of
+ * both; the metrics that it lacks are computed from its frames, if they exist. */
 static enum kvr_status take_alike(struct kvr_job *j, struct kvr_store *store,
                                   const struct kvr_alike *a, const char *out_dir,
                                   struct kvr_known *known)
@@ -215,7 +215,8 @@ static enum kvr_status look_for_it(struct kvr_job *j, struct kvr_store *store,
     return st;
 }
 
-/* Looks a cell up by its key, then by its former keys; keeps the key that is found. */
+/* Looks a cell up in the database by its key, then by the keys that earlier versions gave it. The
+ * cell gets the key that is found. */
 static enum kvr_status look_up(struct kvr_job *j, struct kvr_store *store,
                                const struct kvr_run_options *opts, const char *build,
                                const char *out_dir, struct kvr_known *known)

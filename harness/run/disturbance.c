@@ -11,8 +11,8 @@
 #include "harness/core/machine.h"
 #include "harness/core/memtext.h"
 
-/* Limits: share of the machine used by other programs, share stolen by a hypervisor, and slowdown
- * against the fastest clock seen. */
+/* Limits above which a time is noisy: share of CPU time used by other programs, share stolen by a
+ * hypervisor, and relative slowdown of the GPU clock against the fastest clock seen. */
 static const double max_load = 0.1, max_stolen = 0.01, max_slower = 0.05;
 
 /* NVML's own sampling interval. */
@@ -70,7 +70,7 @@ void kvr_disturbance_begin(struct kvr_disturbance *b, struct kvr_machine *m, con
     b->busy_before = b->others = NAN;
     if (uuid[0] && kvr_gpu_sample(m->gpus, uuid, &b->gpu)) {
         b->busy_before = b->gpu.busy;
-        b->others = b->gpu.processes; /* our worker has not started */
+        b->others = b->gpu.processes; /* without our worker, not yet started */
     }
     b->busy_ns = kvr_host_busy_ns();
     b->stolen_ns = kvr_host_stolen_ns();
@@ -88,7 +88,8 @@ static void look_again(struct kvr_disturbance *b, const struct kvr_machine *m)
     b->gpu.celsius = most(b->gpu.celsius, s.celsius);
     b->gpu.watts = most(b->gpu.watts, s.watts);
     b->gpu.reasons |= s.reasons;
-    /* Subtracts our own worker, unless a container hides it from NVML. */
+    /* Subtracts our own worker from the GPU's processes; 0 processes means that a container hides
+     * them from NVML. */
     b->others = most(b->others, s.processes > 0 ? s.processes - 1 : s.processes);
 }
 
@@ -105,14 +106,14 @@ static void add_value(struct kvr_disturbance *b, const char *name, double value)
     b->watch[b->n_watch++] = (struct kvr_row_watch){ name, value };
 }
 
-/* Takes the final sample after the worker's end, before its GPU goes idle; a short cell has no
- * other. */
+/* Takes the final sample of the GPU right after the worker's end, before the GPU lowers its clocks.
+ * It is the only sample of a short cell. */
 static void end_gpu(struct kvr_disturbance *b, struct kvr_machine *m)
 {
     const double others = b->others;
 
     look_again(b, m);
-    b->others = others; /* the worker has ended and is no longer subtracted */
+    b->others = others; /* the sample subtracted a worker that has ended */
     add_value(b, "gpu_mhz", b->gpu.mhz);
     add_value(b, "gpu_memory_mhz", b->gpu.memory_mhz);
     add_value(b, "gpu_celsius", b->gpu.celsius);
@@ -122,7 +123,8 @@ static void end_gpu(struct kvr_disturbance *b, struct kvr_machine *m)
     add_value(b, "gpu_busy_before", b->busy_before);
 }
 
-/* The fastest clock seen for this GPU; NULL: more GPUs than supported. */
+/* Returns the entry for the fastest clock seen on a GPU; NULL if there are more than
+ * KVR_MAX_DEVICES GPUs. */
 static double *fastest_of(struct kvr_machine *m, const char *uuid)
 {
     for (int i = 0; i < KVR_MAX_DEVICES; i++) {
@@ -134,7 +136,8 @@ static double *fastest_of(struct kvr_machine *m, const char *uuid)
     return NULL;
 }
 
-/* Whether the clock is below the fastest seen, which it updates. */
+/* Whether a GPU clock is more than max_slower below the fastest clock seen on that GPU. Updates the
+ * fastest clock. */
 static bool gpu_is_slow(struct kvr_machine *m, const char *uuid, double mhz)
 {
     double *fastest = uuid[0] ? fastest_of(m, uuid) : NULL;

@@ -19,9 +19,9 @@ struct texts {
     struct kvr_embed_prompt *prompt; /* id: from `ids` */
     char (*ids)[KVR_KEY_LEN];
     int n, max_tokens;
-    char **owned; /* texts of shots, borrowed by `prompt` */
+    char **owned; /* texts of shots, to which `prompt` points */
     int n_owned;
-    const struct kvr_settings *set; /* device and number of threads */
+    const struct kvr_settings *set; /* device and threads of the encoder */
     struct kvr_gpus *gpus;
     bool (*stopped)(void); /* NULL: never */
 };
@@ -76,7 +76,7 @@ static enum kvr_status add_text(struct texts *t, const char *text)
     return KVR_OK;
 }
 
-/* Adds the text of every shot, or the whole text if it has no shots. */
+/* Adds the text of every shot of a prompt; a prompt without shots is added as one text. */
 static enum kvr_status add_shots(struct texts *t, const char *text)
 {
     struct kvr_shot_line s;
@@ -89,7 +89,7 @@ static enum kvr_status add_shots(struct texts *t, const char *text)
         const int before = t->n;
 
         st = add_text(t, s.shot[i].text);
-        if (t->n > before) { /* `prompt` borrows it until the pack is written */
+        if (t->n > before) { /* in use until the pack is written */
             t->owned[t->n_owned++] = s.shot[i].text;
             s.shot[i].text = NULL;
         }
@@ -105,7 +105,8 @@ static int by_id(const void *a, const void *b)
     return strcmp(x->id, y->id);
 }
 
-/* Ordered by hash, so that equal sets have equal names. */
+/* Collects the texts to encode, sorted by hash, so that equal sets of texts give the pack file
+ * equal names. */
 static enum kvr_status gather(struct texts *t, const struct kvr_sweep *sweep,
                               const struct kvr_job *jobs, const struct kvr_config_model *model)
 {

@@ -32,8 +32,8 @@ static uint64_t first_hash(const char *text)
     return hash_text(14695981039346656037u, text);
 }
 
-/* Hash of what a prediction depends on, with all frames counted as cached: prompt, seed, window and
- * repeat do not matter. */
+/* Hash of the settings that the memory prediction depends on. Prompt, seed and repeat do not change
+ * it; neither does the window, because the prediction assumes that all frames are cached. */
 static uint64_t cost_hash(const struct kvr_cell *cell)
 {
     char text[512];
@@ -64,7 +64,7 @@ static bool is_new(struct seen *s, uint64_t h)
     return true;
 }
 
-/* Shared by the cells of one model and length. */
+/* Memory and operations that all cells with the same model, length, window and decoder share. */
 struct part {
     const struct kvr_config_model *model;
     int frames, window;
@@ -100,7 +100,7 @@ static void at_least(int64_t *most, size_t bytes)
     *most = (int64_t)bytes > *most ? (int64_t)bytes : *most;
 }
 
-/* A cell that cannot be predicted is ignored here. */
+/* Updates the largest predicted memory with a cell's; a cell without prediction is ignored. */
 static enum kvr_status most_memory(const struct kvr_cell *cell, const struct kvr_config *sweep,
                                    size_t activations, struct kvr_run_summary *out)
 {
@@ -130,7 +130,8 @@ static enum kvr_status most_memory(const struct kvr_cell *cell, const struct kvr
     return st == KVR_EINTERRUPTED || st == KVR_ENOMEM ? st : KVR_OK;
 }
 
-/* Phases besides the network: each text is encoded once, each rollout's frames are decoded once. */
+/* Adds a cell's work by phase: its rollout, encoding of each distinct prompt once, and decoding of
+ * its frames. */
 static void add_phases(const struct kvr_cell *cell, const struct kvr_resources *n,
                        struct seen *seen, struct kvr_run_summary *out)
 {
@@ -184,7 +185,7 @@ static void kit_close(struct kit *k)
     kvr_dev_close(&k->dev);
 }
 
-/* Operations per second, best of a few rounds. */
+/* Measures the rate of linear layers in operations per second, as the best of a few rounds. */
 static enum kvr_status measure_rate(int threads, double *rate)
 {
     const int before = omp_get_max_threads();
@@ -208,7 +209,8 @@ static enum kvr_status measure_rate(int threads, double *rate)
     return st;
 }
 
-/* The best rate ever measured on this processor; a rate measured now may suffer from other load. */
+/* Returns the best rate (operations per second) ever measured on this processor, since other load
+ * lowers a single measurement. */
 static enum kvr_status best_rate(int threads, double *rate)
 {
     char cpu[160], key[256];
@@ -253,7 +255,7 @@ enum kvr_status kvr_estimate(const struct kvr_sweep *sweep, const struct kvr_job
     out->flop = out->flop_per_s = 0;
     out->predicted_bytes = 0;
     while (seen.capacity <
-           6 * (size_t)sweep->n_cells) /* three entries per cell, at most half full */
+           6 * (size_t)sweep->n_cells) /* 3 hashes per cell, table half full */
         seen.capacity *= 2;
     seen.at = calloc(seen.capacity, sizeof *seen.at);
     if (!seen.at)

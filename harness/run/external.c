@@ -70,7 +70,8 @@ static enum kvr_status substitute(const struct kvr_external *e, const char *text
     return KVR_OK;
 }
 
-/* The next word of *p into `word`, which is as large as the command. False: no more words. */
+/* Copies the next word of command *p into `word`, a buffer as large as the command. False: no
+ * further word. */
 static bool next_word(const char **p, char *word, bool *open_quote)
 {
     const char *s = *p + strspn(*p, " \t\n");
@@ -121,8 +122,8 @@ static enum kvr_status split(const struct kvr_external *e, struct words *w)
 
 /* --- the process ------------------------------------------------------------------------ */
 
-/* Runs in the child: starts a session and process group of its own without a terminal, so that a
- * timeout kills everything it started. The child is killed when the parent dies. */
+/* Becomes the metric program, in the child process. The child starts a process group of its own, so
+ * that a timeout kills all its processes. The kernel kills the child when the parent dies. */
 static void become(const struct kvr_sandbox *s, int out)
 {
     int in = open("/dev/null", O_RDONLY);
@@ -178,7 +179,8 @@ static bool wait_for(int pid_fd, int out_fd, int timeout_s, struct output *o)
     }
 }
 
-/* The signal that ended the program; 0: none. bwrap reports signals like a shell. */
+/* The signal that ended the program; 0 if it exited by itself. bwrap exits with 128 + the signal,
+ * like a shell. */
 static int signal_of(int status, enum kvr_sandbox_kind kind)
 {
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) - SHELL_SIGNAL : 0;
@@ -231,7 +233,7 @@ static enum kvr_status run(const char *program, const struct kvr_sandbox *s, int
         fcntl(p[0], F_SETFL, O_NONBLOCK);
         pid_fd = pidfd_open(pid, 0);
         in_time = pid_fd >= 0 && wait_for(pid_fd, p[0], timeout_s, o);
-        kill(-pid, SIGKILL); /* the group may not exist yet, or contain more processes */
+        kill(-pid, SIGKILL); /* may fail: the child may not have created its group yet */
         if (!in_time)
             kill(pid, SIGKILL);
         while (waitpid(pid, &status, 0) < 0 && errno == EINTR)

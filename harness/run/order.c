@@ -1,11 +1,12 @@
-/* order.c - sorts by round, hash of (seed, group), baselines first, hash of (seed, cell). Cells
- * whose chains of baselines end at the same cell form a group. */
+/* order.c - orders cells by round, then by hash of (seed, group), then baselines before their
+ * dependents, then by hash of (seed, cell). A group is all cells whose chains of baselines end at
+ * the same cell. */
 #include "harness/run/order.h"
 
 #include <stdlib.h>
 
 struct sort_item {
-    int index, round, rank; /* rank: length of its chain of baselines */
+    int index, round, rank; /* rank: length of the cell's chain of baselines */
     uint64_t group, cell;
 };
 

@@ -10,7 +10,7 @@
 enum { LEAST_REPEATS = 6, MOST_REPEATS = 1000 };
 
 struct ranked_cell {
-    int index, at; /* at: index in the order so far */
+    int index, at; /* at: position in the order before this sort */
     double worth;
 };
 
@@ -23,8 +23,8 @@ static int by_worth(const void *a, const void *b)
     return x->at - y->at;
 }
 
-/* Hash of the cells that one mean covers: they share a method and settings, and differ in prompt,
- * seed and repeat only. */
+/* Hash of the method and settings of a cell. Cells with equal hashes differ only in prompt, seed
+ * and repeat, and one mean covers them. */
 static uint64_t mean_of(const struct kvr_cell *c)
 {
     char text[400];
@@ -52,7 +52,8 @@ static int *count_of(struct count *table, size_t capacity, uint64_t key)
     return &table[i].n;
 }
 
-/* In timed sweeps costs within a factor of two are alike, so that the listed order decides. */
+/* Cost of a cell in operations. In timed sweeps it is rounded to a power of two, so that the
+ * previous order decides between similar costs. */
 static double cost_of(const struct kvr_cell *c)
 {
     const double cost = c->cost > 0 ? c->cost : 1;

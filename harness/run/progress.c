@@ -56,8 +56,8 @@ static const char *duration(char *buf, size_t n, double s)
     return buf;
 }
 
-/* Seconds left: from the pace so far, or from the plan's estimate until every worker has finished a
- * cell. NAN: no estimate. */
+/* Estimates the seconds left from the mean time of the finished cells. Until as many cells as
+ * workers have finished, it uses the estimate made before the run. NAN: no estimate. */
 static double seconds_left(const struct kvr_progress *p)
 {
     int left = p->total - p->done;
@@ -97,8 +97,8 @@ void kvr_progress_say(struct kvr_progress *p, const char *fmt, ...)
     kvr_progress_tick(p);
 }
 
-/* Distinguishes cells of the same prompt and method: " (probe, step, draw 2, repeat 3)". Draws and
- * repeats count from 1. */
+/* Prints what distinguishes cells of the same prompt and method, such as " (probe, step, draw 2,
+ * repeat 3)". Draws and repeats count from 1. */
 static void print_which(FILE *out, const struct kvr_cell *c)
 {
     const char *open = " (";

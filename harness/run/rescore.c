@@ -16,14 +16,15 @@
 #include "harness/store/record.h"
 #include "harness/store/store.h"
 
-/* A finished cell and its files. Owned strings; NULL if there is no such file. */
+/* A finished cell and the paths and hashes of its files. The strings are freed with the cell; NULL:
+ * no such file. */
 struct cell {
     char *key, *label, *model, *frames, *sha256, *reference, *reference_sha256, *video,
         *video_sha256;
     char *truth, *truth_sha256, *prompt, *spec;
-    bool other_build;    /* build differs from the baseline's */
+    bool other_build;    /* computed by another build than its baseline */
     int n_latent, given; /* given: latent frames taken from ground truth */
-    char *has;           /* names of its metrics, each between newlines */
+    char *has;           /* metrics that it has, as "\nNAME\nNAME\n" */
 };
 
 struct work {
@@ -39,7 +40,8 @@ struct work {
 
 /* --- finished cells ---------------------------------------------------------------------- */
 
-/* NULL means no file, so a failed allocation must be distinguished. */
+/* Copies a text value. A failed allocation is recorded in `w`, because NULL means that there is no
+ * file. */
 static char *copy(struct work *w, const struct kvr_value *v)
 {
     char *text = v->type == KVR_VALUE_TEXT ? strdup(v->text) : NULL;
@@ -129,7 +131,7 @@ static bool has_metric(const struct cell *c, const char *name)
     return c->has && strstr(c->has, line);
 }
 
-/* The requested metrics and commands that a cell lacks. */
+/* Lists the requested metrics and external metric commands that a cell lacks. */
 static enum kvr_status still_wanted(const struct work *w, const struct cell *c, json_t **metrics,
                                     json_t **commands)
 {
@@ -192,7 +194,7 @@ static enum kvr_status read_reference(struct work *w, const struct cell *c, cons
     return w->ref_path ? KVR_OK : kvr_fail(KVR_ENOMEM, "score: out of memory");
 }
 
-/* Finds the model's folder into `dir`; without it chunk sizes are unknown. */
+/* Finds the model's folder and reads its config. Without the folder the chunk length is unknown. */
 static enum kvr_status look_up(const char *model, char *dir, size_t n,
                                struct kvr_model_config *config)
 {
@@ -228,7 +230,7 @@ static enum kvr_status put(struct work *w, const struct cell *c, const char *spe
     return st;
 }
 
-/* Paths of a cell's files; NULL: no such file. Owned. */
+/* Paths of a cell's files, freed by the owner of the struct; NULL: no such file. */
 struct places {
     char *frames, *reference, *video, *truth;
 };
@@ -334,7 +336,8 @@ static enum kvr_status score_cell(struct work *w, const struct cell *c, const js
     return st;
 }
 
-/* An error of the machine stops the command; an error of one cell is counted and skips the cell. */
+/* Computes the missing metrics of one cell. An error of the machine, such as a full disk, stops the
+ * command; an error of the cell's files only skips the cell. */
 static enum kvr_status rescore_cell(struct work *w, const struct cell *c)
 {
     json_t *metrics, *commands;

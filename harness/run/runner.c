@@ -24,7 +24,8 @@
 #include "harness/store/lock.h"
 #include "harness/store/plan.h"
 
-/* Signals stay blocked until the loop reads them. */
+/* Whether a signal that requests a stop is pending. Signals are blocked here; the loop reads them
+ * later. */
 static bool asked_to_stop(void)
 {
     sigset_t set;
@@ -40,7 +41,7 @@ static enum kvr_status go_on(void)
                : KVR_OK;
 }
 
-/* A dry run does not need the lists. */
+/* Checks that the prompt lists of all suites exist; a dry run does not need them. */
 static enum kvr_status lists_are_there(const struct runner *r)
 {
     for (int i = 0; i < r->config.n_suites && !r->opts->dry_run; i++)
@@ -74,7 +75,7 @@ static void say_warning(void *ctx, const struct kvr_plan_line *line)
         fprintf(ctx, "warning: %s: %s\n", line->method, line->warning);
 }
 
-/* The config's cells, selected. Nothing is opened for writing. */
+/* Expands the config to cells and selects the requested ones. No file is opened for writing. */
 static enum kvr_status plan_cells(struct runner *r)
 {
     const struct kvr_run_options *o = r->opts;
@@ -138,7 +139,7 @@ static enum kvr_status show_plan(struct runner *r)
     return o->progress ? kvr_plan_lines(r->jobs, &r->sweep, say_warning, o->progress) : KVR_OK;
 }
 
-/* Stores session and plan, then runs the jobs. */
+/* Stores the session (this run) and the plan in the database, then runs the jobs. */
 static enum kvr_status measure(struct runner *r)
 {
     enum kvr_status st;
@@ -180,7 +181,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Computes the sweep's metrics for existing frames, with each cell's own list. */
+/* Computes the metrics that finished cells lack from their stored frames. */
 static enum kvr_status rescore(struct runner *r, const char *const *keys, int n)
 {
     json_t *metrics = kvr_config_metrics_json(&r->config);

@@ -33,7 +33,7 @@ void kvr_runner_choose_drift_job(struct runner *r)
         if (!j->cell->set.timing || j->cell->baseline != r->order[i])
             continue;
         if (j->state == KVR_WAITING) {
-            r->drift_job = NULL; /* chosen when it has been measured */
+            r->drift_job = NULL; /* wait until the first baseline is measured */
             return;
         }
         if (j->state == KVR_DONE && !r->drift_job)

@@ -110,8 +110,8 @@ enum kvr_status kvr_runner_find_enough(struct runner *r)
     return KVR_OK;
 }
 
-/* Whether the job, and a drift measurement that is due, would finish within the budget at the pace
- * so far (0 at the start). */
+/* Whether the job and the remaining drift measurements would finish within the time budget. Their
+ * time is their cost times the mean time per cost so far, 0 before the first finished cell. */
 static bool is_in_time(const struct runner *r, const struct kvr_job *j)
 {
     const double pace = r->cost_done > 0 ? (double)r->ns_done / r->cost_done : 0;
@@ -121,8 +121,9 @@ static bool is_in_time(const struct runner *r, const struct kvr_job *j)
     return r->opts->budget_s <= 0 || end < (double)r->t0_ns + 1e9 * (double)r->opts->budget_s;
 }
 
-/* The first job that can start: its baseline has finished, or it has no frames to compare. Settles
- * cells whose baseline failed or was left out. NULL: none can start now. */
+/* Finds the first job that can start: its baseline has finished, or it has no frames to compare.
+ * Cells whose baseline failed or was left out are skipped or left out, too. *out NULL: no job can
+ * start now. */
 static enum kvr_status next_job(struct runner *r, struct kvr_job **out)
 {
     bool enough;
@@ -153,7 +154,7 @@ static enum kvr_status next_job(struct runner *r, struct kvr_job **out)
     return KVR_OK;
 }
 
-/* All GPUs are in use; the next tick tries again. */
+/* Called when no GPU is free: reports the wait once; the next pass of the loop tries again. */
 static void wait_for_gpu(struct runner *r)
 {
     r->waits_for_gpu = r->n_running == 0;
@@ -234,7 +235,7 @@ enum kvr_status kvr_runner_finish(struct runner *r, struct worker *w, int wait_s
     } else {
         r->cost_done += j->cell->cost;
         r->ns_done += a.cell_ns;
-        if (!a.expected_frames[0]) { /* a repeat must reproduce the frames */
+        if (!a.expected_frames[0]) { /* frames of an earlier repeat, to compare */
             st = kvr_store_same_frames(r->store, j->cell->rollout, j->cell->key, &r->session,
                                        same_frames);
             a.expected_frames = same_frames;

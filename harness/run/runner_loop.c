@@ -113,7 +113,7 @@ static enum kvr_status wait_for_something(struct runner *r)
     return reap(r);
 }
 
-/* Counts the cells left by the budget. */
+/* Counts the cells that did not start because the time budget was used up. */
 static void count_open(struct runner *r)
 {
     for (int i = 0; r->opts->budget_s > 0 && i < r->sweep.n_cells; i++)
@@ -133,8 +133,8 @@ static enum kvr_status until_done(struct runner *r)
     }
 }
 
-/* While another program locks the database, finished cells wait, and running ones continue with
- * their pipes read and without timeouts. A second stop request ends the wait. */
+/* Called while another program locks the database. Running workers continue: their pipes are read
+ * and their deadlines postponed. A second stop request ends the wait (returns false). */
 static bool wait_for_store(void *ctx, int64_t waited_ms)
 {
     enum { SAY_AFTER_MS = 5000, STEP_MS = 50 };

@@ -41,7 +41,7 @@ enum kvr_status kvr_runner_can_make_videos(const struct runner *r)
     return KVR_OK;
 }
 
-/* Folder names are passed to workers in JSON. */
+/* Refuses a folder name that is not UTF-8, because workers receive it in JSON. */
 static enum kvr_status check_name(const char *what, const char *path)
 {
     return kvr_utf8_is(path)
@@ -74,13 +74,14 @@ enum kvr_status kvr_runner_look_at_device(struct runner *r)
     return KVR_OK;
 }
 
-/* `text` holds the encoder's facts if the model has an encoder that a cell needs. */
+/* Reads what the plan needs to know about a model. text: hash of the text encoder, if the model has
+ * one and a cell needs it. */
 static enum kvr_status look_at_model(struct runner *r, struct kvr_model *m, const char *name,
                                      const char *dir, char text[KVR_SHA256_HEX],
                                      struct kvr_model_facts *out)
 {
     const struct kvr_model_config *c = kvr_model_config(m);
-    const bool absent = kvr_model_absent(m); /* planned as if all files existed */
+    const bool absent = kvr_model_absent(m); /* a missing model is planned as if complete */
     bool there = false;
 
     *out = (struct kvr_model_facts){ .name = name,

@@ -63,7 +63,7 @@ enum kvr_status kvr_runner_store_unsupported(struct runner *r)
         if (known.found && known.outcome == o && strcmp(known.reason, j->reason) == 0)
             continue;
         if (known.found && known.outcome == KVR_OUT_OK)
-            continue; /* measured before the rule existed: kept */
+            continue; /* keeps a result from before the exclusion */
         KVR_TRY(kvr_runner_store_untried(r, j, o, j->reason, &v));
         kvr_progress_say(&r->progress, "%s %s: %s: %s", j->cell->prompt->id, j->cell->label,
                          kvr_outcome_name(o), j->reason);
@@ -109,7 +109,8 @@ static enum kvr_status out_from_db(const struct kvr_run_summary *s, char **out)
     return *out || !there ? KVR_OK : kvr_fail(KVR_ENOMEM, "run: out of memory");
 }
 
-/* The config plus command-line overrides; the last run of a plan counts. */
+/* Writes the config path and the command-line overrides as one text, the description of the sweep.
+ */
 static enum kvr_status name_config(const struct runner *r, char **out)
 {
     size_t size;

@@ -28,7 +28,7 @@ static json_t *plugin_paths(const json_t *spec)
     return paths;
 }
 
-/* Null if the prompt has none. */
+/* The prompt's ground-truth file as JSON; null if the prompt has none. */
 static json_t *truth_json(const struct kvr_prompt_truth *t)
 {
     return t ? json_pack("{s:s, s:s}", "file", t->path, "tensor", t->tensor) : json_null();
@@ -56,8 +56,8 @@ static json_t *pack_json(const char *pack, const char *text)
     return kvr_cell_hash(text, id) == KVR_OK ? place_json(pack, id) : NULL;
 }
 
-/* The embedding read in place of the prompt's text: the suite's, or the encoder's; a list if the
- * prompt has several shots. NULL: no memory. */
+/* Where the worker reads the prompt's embedding: in the suite's file, or in the pack that the
+ * encoder wrote. A prompt of several shots has a list. NULL: out of memory. */
 static json_t *embedding_json(const struct runner *r, const struct kvr_cell *c)
 {
     const struct kvr_prompt_embedding *e = c->prompt->embedding;

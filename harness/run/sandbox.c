@@ -46,8 +46,8 @@ static enum kvr_status make_scratch(char out[512])
     return st;
 }
 
-/* Removes through descriptors and follows no links, since the program may still change the
- * folder. */
+/* Removes a file or folder through descriptors and without following links, since the metric
+ * program may still change the folder. */
 static void remove_in(int at, const char *name, int depth)
 {
     const int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -74,8 +74,8 @@ static bool is_program(const char *path)
     return access(path, X_OK) == 0 && !kvr_path_is_dir(path);
 }
 
-/* PATH lookup as in execvp(), done here because bwrap reports a missing program by its own exit
- * code. */
+/* Looks a program up in PATH, as execvp() does, because bwrap would report a missing program only
+ * by its own exit code. */
 static bool is_there(const char *name)
 {
     const char *path = getenv("PATH");
@@ -187,7 +187,7 @@ static enum kvr_status choose(struct kvr_sandbox *s, enum kvr_sandbox_kind wante
     return KVR_OK;
 }
 
-/* One allocation: the pointers of argv and env, then TMPDIR's text. */
+/* Builds argv and env in one allocation: their pointers, then the text of TMPDIR. */
 static enum kvr_status write_words(struct kvr_sandbox *s, char *const *argv, const glob_t *gpus,
                                    const char *const files[KVR_SANDBOX_FILES])
 {

@@ -47,7 +47,7 @@ bool kvr_sandbox_has_landlock(void)
     return OUR_ARCH != 0 && landlock_version() >= 1;
 }
 
-/* A missing path needs no rule. */
+/* Allows `rights` below a path; a missing path needs no rule. */
 static bool allow(int rules, const char *path, uint64_t rights)
 {
     struct landlock_path_beneath_attr beneath = { .allowed_access = rights };
@@ -103,8 +103,9 @@ static bool keep_files(const char *scratch)
 #define IF_IS(value, yes, no) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)(value), yes, no)
 #define ANSWER(what) BPF_STMT(BPF_RET | BPF_K, (unsigned)(what))
 
-/* Arguments are compared by their low halves: both processors are little-endian, and socket() takes
- * an int. io_uring is refused because it could open sockets past the filter. */
+/* Installs a seccomp filter that refuses sockets. The filter compares the low 32 bits of an
+ * argument: x86-64 and AArch64 are little-endian, and socket() takes an int. io_uring is refused
+ * because it could open sockets past the filter. */
 static bool keep_sockets(void)
 {
     static struct sock_filter code[] = {

@@ -69,7 +69,7 @@ static enum kvr_status add(json_t *list, const char *name, const char *unit, int
                : KVR_OK;
 }
 
-/* Prepends `by` entries without a value. */
+/* Prepends `by` NaN entries to a series. */
 static enum kvr_status shift(double **series, int *n, int by)
 {
     double *longer = *n ? malloc((size_t)(*n + by) * sizeof *longer) : NULL;
@@ -87,8 +87,8 @@ static enum kvr_status shift(double **series, int *n, int by)
     return KVR_OK;
 }
 
-/* For a metric that starts after `given` frames: shifts chunk numbers so that they count from the
- * video's start. */
+/* Shifts the chunk numbers of a metric that was computed without the `given` ground-truth frames,
+ * so that chunks are numbered from the video's start. */
 static enum kvr_status shift_drift(struct kvr_derived *d, int given, int chunk)
 {
     const int by = chunk > 0 ? given / chunk : 0;
@@ -133,8 +133,9 @@ static enum kvr_status add_measured(json_t *list, const struct kvr_metric *m,
     return st;
 }
 
-/* Compares the frames after the given ones with the truth. A shorter first chunk is always given,
- * so the rest starts at a chunk's border. */
+/* Compares the generated frames, which follow the `given` ground-truth frames, with the ground
+ * truth. They start at a chunk border, since a shorter first chunk is always among the given
+ * frames. */
 static enum kvr_status add_truth(json_t *list, const struct kvr_metric *m,
                                  const struct kvr_score_input *in,
                                  const struct kvr_score_weights *weights)
@@ -179,7 +180,7 @@ static enum kvr_status add_metric(json_t *list, const char *name, const struct k
 
 struct command {
     const char *name, *unit;
-    json_t *scores; /* required names; may be empty */
+    json_t *scores; /* scores by required name; may be empty */
 };
 
 static enum kvr_status add_score(json_t *list, const struct command *c, const char *score,
@@ -202,7 +203,7 @@ static enum kvr_status add_failure(json_t *list, const struct command *c, const 
     return KVR_OK;
 }
 
-/* The reason why there is no score; "" if there is one. */
+/* The reason why a program's output has no score; "" if it has one. */
 static const char *missing(const json_t *value)
 {
     const char *word = kvr_json_not_finite(value);
@@ -233,8 +234,8 @@ static enum kvr_status add_scores(json_t *list, const struct command *c, json_t 
     return KVR_OK;
 }
 
-/* Records the confinement as a row with the scores: 1 sandboxed, 0 unsandboxed on request, NULL
- * unsandboxed because none was available, with the reason. */
+/* Adds the score NAME.sandbox, which tells how the metric program ran. 1: sandboxed; 0: unsandboxed
+ * on request; NULL with the reason: no sandbox was available. */
 static enum kvr_status add_held(json_t *list, const struct command *c, enum kvr_sandbox_kind wanted,
                                 const char *unheld)
 {

@@ -66,7 +66,8 @@ enum kvr_status kvr_scored_lacks(const char *spec, const char *wanted_spec, bool
     return st;
 }
 
-/* Replaces the program of the same name, or appends a new one. Not 0: no memory. */
+/* Adds a metric program to a list, in place of the program with the same name. Returns 0, or not 0
+ * if out of memory. */
 static int add_command(json_t *list, const json_t *command)
 {
     const char *name = json_string_value(json_object_get(command, "name"));

@@ -24,7 +24,7 @@ static void close_fd(int *fd)
 }
 
 /* The environment with OMP_NUM_THREADS, KVREEL_LIFE and (if gpu is not "") CUDA_VISIBLE_DEVICES
- * replaced; one allocation, including `own`. */
+ * replaced. All strings are in one allocation. */
 static char **environment(int threads, const char *gpu)
 {
     enum { OWN = 128, N_OWN = 3 };
@@ -57,7 +57,7 @@ static char **environment(int threads, const char *gpu)
     return env;
 }
 
-/* On failure the worker would inherit a descriptor of ours. */
+/* Makes fd[i] descriptor i of the worker. */
 static int pass_fds(posix_spawn_file_actions_t *files, const int fd[KVR_LIFE_FD + 1])
 {
     int rc = 0;
@@ -99,7 +99,8 @@ static int spawn(pid_t *pid, const int fd[KVR_LIFE_FD + 1], char **env)
     return rc;
 }
 
-/* All above KVR_LIFE_FD, so that dup2 in the child overwrites none of them. */
+/* Opens the pipes on descriptors above KVR_LIFE_FD, so that dup2() in the child does not overwrite
+ * them. */
 static enum kvr_status open_pipes(int p[N_PIPES][2])
 {
     for (int i = 0; i < N_PIPES; i++) {
@@ -119,7 +120,7 @@ static enum kvr_status open_pipes(int p[N_PIPES][2])
     return KVR_OK;
 }
 
-/* A cell's request fits the pipe's buffer. A request with many prompts blocks until the worker
+/* Writes the request to the worker. A longer request than the pipe's buffer blocks until the worker
  * reads it; workers read all input before they write. */
 static enum kvr_status write_request(int fd, const char *p, size_t n)
 {
@@ -129,7 +130,7 @@ static enum kvr_status write_request(int fd, const char *p, size_t n)
         if (k < 0 && errno == EINTR)
             continue;
         if (k <= 0)
-            return errno == EPIPE ? KVR_OK /* it has ended; its wait status says why */
+            return errno == EPIPE ? KVR_OK /* the worker has ended; its wait status says why */
                                   : kvr_fail(KVR_EIO, "run: cannot write to a worker's pipe: %s",
                                              strerror(errno));
         p += k;

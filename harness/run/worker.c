@@ -216,12 +216,12 @@ enum kvr_status kvr_worker_add(struct kvr_worker_job *j, const char *key, json_t
                : KVR_OK;
 }
 
-/* Queries the device memory of the rollout before a decoder allocates more. */
+/* Adds the rollout's peak device memory to the answer, before a decoder allocates more. */
 static enum kvr_status answer_device(struct kvr_worker_job *j, struct kvr_dev *dev)
 {
     struct kvr_device_info info;
 
-    if (kvr_dev_in_host(dev)) /* its memory is host memory, which has its own counters */
+    if (kvr_dev_in_host(dev)) /* host memory has its own counters */
         return KVR_OK;
     KVR_TRY(kvr_dev_info(dev, &info));
     KVR_TRY(kvr_worker_add(j, "device_bytes", json_integer((json_int_t)info.taken_peak_bytes)));
@@ -265,7 +265,7 @@ static enum kvr_status answer_rollout(struct kvr_worker_job *j, struct kvr_dev *
     return kvr_worker_add(j, "samples", samples_json(r));
 }
 
-/* A measurement of the rollout itself, in addition to frame metrics. */
+/* Adds a metric that the rollout itself measured, in addition to the metrics of its frames. */
 static enum kvr_status add_own(struct kvr_worker_job *j, const char *name, int n, double value,
                                const double *series, int n_series)
 {
@@ -282,8 +282,8 @@ static enum kvr_status add_own(struct kvr_worker_job *j, const char *name, int n
                : KVR_OK;
 }
 
-/* For a method that skips denoising steps: skipped and skippable steps. With teacher forcing:
- * distance of the latents from the teacher, overall and per chunk. */
+/* Adds the numbers of skipped and skippable denoising steps, for a method that skips steps. With
+ * teacher forcing, adds the distance of the latents from the teacher, overall and per chunk. */
 static enum kvr_status add_measured(struct kvr_worker_job *j, const struct kvr_rollout_result *r)
 {
     if (r->reuse.compared)
@@ -323,8 +323,9 @@ static enum kvr_status find_forcing(const char *name, enum kvr_forcing *out)
     return kvr_fail(KVR_EINVAL, "%s: unknown value of forcing, '%s'", where, name);
 }
 
-/* A rollout from other noise, discarded: it warms caches and page tables, and data-dependent state
- * of the method does not help the measured run. Its times are stored separately. */
+/* Runs warm-up rollouts, which fill caches and page tables. They start from other noise, so that
+ * data-dependent state of the method does not speed up the measured rollout. Only their times are
+ * kept. */
 static enum kvr_status warm_up(struct kvr_worker_job *j, struct kvr_dev *dev,
                                const struct kvr_scheme *scheme,
                                const struct kvr_rollout_request *req)
@@ -348,7 +349,7 @@ static enum kvr_status warm_up(struct kvr_worker_job *j, struct kvr_dev *dev,
     return kvr_worker_add(j, "warmup_ns", list);
 }
 
-/* One rollout of the method or of BF16 in a block A B B A. */
+/* Context of a rollout in an A B B A block of timings: A and B are the method and BF16. */
 struct abba_arm {
     struct kvr_dev *dev;
     const struct kvr_scheme *method, *reference;
@@ -375,8 +376,8 @@ static json_t *times_json(const int64_t *ns, int n)
     return list;
 }
 
-/* Runs after the measured rollout, so that its memory is not counted. *t stays empty for BF16,
- * which is not paired with itself. */
+/* Measures the ratio of the method's time to that of BF16, after the measured rollout, so that its
+ * memory is not counted. *t stays empty for a BF16 cell. */
 static enum kvr_status measure_ratio(const struct kvr_worker_job *j, struct kvr_dev *dev,
                                      const struct kvr_rollout_request *req,
                                      const struct kvr_scheme *scheme, struct kvr_abba *t)
@@ -418,8 +419,8 @@ static enum kvr_status answer_pixels(struct kvr_worker_job *j, int64_t ns)
                : kvr_fail(KVR_ENOMEM, "worker: out of memory while building its answer");
 }
 
-/* The network is freed first, and the decoder has its own memory accounting: it is not part of the
- * cell's memory. */
+/* Decodes the latents to pixels. The network is freed first. The decoder's memory is counted
+ * separately, not as the cell's. */
 static enum kvr_status decode_pixels(struct kvr_worker_job *j, struct kvr_dev *dev,
                                      const struct kvr_rollout_request *req,
                                      struct kvr_rollout_result *r)
@@ -441,8 +442,8 @@ static enum kvr_status decode_pixels(struct kvr_worker_job *j, struct kvr_dev *d
     return st == KVR_OK ? answer_pixels(j, ns) : st;
 }
 
-/* Decodes each chunk while the next one is denoised. *decode_ns: decode time outside of the
- * rollout's time. */
+/* Decodes each chunk while the next one is denoised. *decode_ns: decoding time, which the rollout's
+ * time does not include. */
 static enum kvr_status roll_and_decode(struct kvr_worker_job *j, struct kvr_dev *dev,
                                        const struct kvr_rollout_request *req,
                                        const struct kvr_scheme *scheme,
@@ -561,7 +562,7 @@ static enum kvr_status measure(struct kvr_worker_job *j, struct kvr_dev *dev,
     return st;
 }
 
-/* A language model: the same answer without frames. */
+/* Measures a language model's cell; the answer has no frames. */
 static enum kvr_status measure_text(struct kvr_worker_job *j, struct kvr_dev *dev,
                                     struct kvr_model *model, const struct kvr_scheme *scheme)
 {
@@ -608,7 +609,7 @@ static enum kvr_status measure_probed(struct kvr_worker_job *j, struct kvr_dev *
     return st;
 }
 
-/* A trace: the same answer without frames. */
+/* Measures a cell that replays a trace; the answer has no frames. */
 static enum kvr_status measure_replayed(struct kvr_worker_job *j, struct kvr_dev *dev,
                                         struct kvr_replay_request *req,
                                         const struct kvr_scheme *scheme, struct kvr_probe *probe)
@@ -617,7 +618,7 @@ static enum kvr_status measure_replayed(struct kvr_worker_job *j, struct kvr_dev
     enum kvr_status st;
 
     KVR_TRY(kvr_worker_trace_warm_up(dev, scheme, req, j->set.warmup, j->answer));
-    req->compare = !probe; /* a probe's comparison has more values with the same names */
+    req->compare = !probe; /* the probe computes these metrics itself */
     req->observer = probe ? kvr_probe_observe : NULL;
     req->observer_ctx = probe;
     req->phases = probe != NULL;
@@ -743,7 +744,7 @@ static enum kvr_status run_cell(struct kvr_worker_job *j)
         .n_layers = j->set.model_layers,
         .n_steps = j->set.model_steps,
         .tune = j->set.autotune,
-        /* A matching stamp saves hashing; files that changed since then are hashed again. */
+        /* Files with the stamp's times and inodes are not hashed again. */
         .stamp = json_string_value(json_object_get(j->request, "model_stamp")),
         .sha256 = j->sha256,
     };
@@ -844,8 +845,8 @@ static enum kvr_status settle_in(void)
     return watch_parent();
 }
 
-/* Exceeding the limit makes an allocation fail, which becomes an outcome. Not with a GPU: its
- * driver reserves far more address space than it uses. */
+/* Limits the address space, so that an excessive allocation fails and the cell's outcome is
+ * OOM_HOST. No limit with a GPU, whose driver reserves far more address space than it uses. */
 static void limit_memory(const struct kvr_worker_job *j)
 {
     const struct rlimit most = { (rlim_t)j->memory_bytes, (rlim_t)j->memory_bytes };
@@ -861,7 +862,7 @@ static enum kvr_status answer_cell(struct kvr_worker_job *j)
     return run_cell(j);
 }
 
-/* An incomplete answer is replaced by this one, which needs no memory. */
+/* Sends the answer. If memory for its text runs out, it sends the constant answer OOM_HOST. */
 static bool send_answer(json_t *answer, FILE *out)
 {
     static const char none[] = "{\"outcome\":\"OOM_HOST\",\"status\":\"ENOMEM\",\"reason\":\"out "

@@ -13,15 +13,15 @@
 #include "harness/run/prompt_words.h"
 #include "harness/run/score.h"
 
-/* Decoded frames play at Wan's 16 fps; latent RGB frames at half of that, small ones enlarged to
- * this height. */
+/* Frame rates of the video files: 16 fps for decoded frames, as Wan, and 8 fps for latent RGB
+ * frames. Small frames are enlarged to about VIDEO_HEIGHT. */
 #define LATENT_FPS 8.0
 #define DECODED_FPS 16.0
 enum { VIDEO_HEIGHT = 288 };
 
 static const char where[] = KVR_WORKER_REQUEST;
 
-/* `relative` is borrowed while the job lives. */
+/* Adds an output file to the answer. The job keeps the pointer `relative` until its end. */
 static enum kvr_status add_artifact(struct kvr_worker_job *j, const char *kind,
                                     const char *relative)
 {
@@ -43,7 +43,8 @@ static enum kvr_status add_artifact(struct kvr_worker_job *j, const char *kind,
                           kvr_records_json(KVR_RECORD_artifact, j->artifact, j->n_artifacts));
 }
 
-/* Copies the truth into the out folder, which then has all inputs of later metrics. */
+/* Copies the ground-truth frames into the out folder, so that it contains all inputs of metrics
+ * computed later. */
 static enum kvr_status write_truth(struct kvr_worker_job *j)
 {
     char *name = j->truth_name, *path;
@@ -80,7 +81,8 @@ static enum kvr_status write_frames(struct kvr_worker_job *j, const struct kvr_f
     return st;
 }
 
-/* Writing is timed as a sample of its own, which the cell's time excludes. */
+/* Writes the video file. The time of writing is a separate sample, which the cell's time excludes.
+ */
 static enum kvr_status write_video(struct kvr_worker_job *j, const struct kvr_frames *f)
 {
     const int scale = VIDEO_HEIGHT / f->height;

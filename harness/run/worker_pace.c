@@ -7,8 +7,9 @@
 #include "harness/core/path.h"
 #include "harness/run/worker_metric.h"
 
-/* Finds a decoder's file in the model's folder; for random weights, draws one into the out folder.
- * *path NULL: there is none, and `missing` has the reason. The caller frees *path. */
+/* Finds the decoder's weights in the model's folder. For a model with random weights, writes random
+ * decoder weights into the out folder. *path NULL: no decoder; `missing` has the reason. The caller
+ * frees *path. */
 static enum kvr_status find_file(char **path, char *missing, size_t size,
                                  enum kvr_decoder_kind kind, const struct kvr_model_config *c,
                                  const char *model_dir, const char *out_dir)

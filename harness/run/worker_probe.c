@@ -1,4 +1,4 @@
-/* worker_probe.c - a probe's rows as JSON. */
+/* worker_probe.c - writes the attention errors that a probe measured as JSON rows. */
 #include "harness/run/worker_probe.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 #include "harness/run/worker_metric.h"
 #include "harness/store/record.h"
 
-/* Overall values that are also metrics of the cell. */
+/* Names of the probe values whose overall mean is also a metric of the cell. */
 static const char *const metrics[] = {
     "delta_a",         "mass_bf16",      "jsd",
     "attn_out_mse",    "attn_out_rel",   "top1_agreement",

@@ -17,7 +17,8 @@ static enum kvr_status no_memory(void)
     return kvr_fail(KVR_ENOMEM, "worker: out of memory while allocating the reference rollout");
 }
 
-/* Hashes all other settings of the spec, including ones added later. */
+/* Hashes the spec without the members that do not affect the BF16 reference. A setting added later
+ * is hashed, too. */
 static enum kvr_status hash_of(const json_t *request, const json_t *spec, char hex[KVR_SHA256_HEX])
 {
     static const char *const of_the_method[] = { "method",  "options", "parts",       "plan",

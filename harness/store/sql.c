@@ -18,7 +18,7 @@ static enum kvr_status status_of(sqlite3 *db)
     int os = sqlite3_system_errno(db) ? sqlite3_system_errno(db) : errno;
 
     switch (rc) {
-    case SQLITE_OK: /* the failure is not SQLite's, but of building the statement */
+    case SQLITE_OK: /* no memory to build the statement */
     case SQLITE_NOMEM:
         return KVR_ENOMEM;
     case SQLITE_FULL:
@@ -32,7 +32,7 @@ static enum kvr_status status_of(sqlite3 *db)
         return KVR_EFORMAT;
     case SQLITE_CONSTRAINT:
         return KVR_EINTERNAL;
-    case SQLITE_IOERR: /* a quota or file size limit appears as this, not as SQLITE_FULL */
+    case SQLITE_IOERR: /* also a quota or file size limit */
         return os == ENOSPC || os == EDQUOT || os == EFBIG ? KVR_EFULL : KVR_EIO;
     default:
         return KVR_EIO;
@@ -51,7 +51,7 @@ enum kvr_status kvr_sql_fail(sqlite3 *db, const char *path, const char *what)
                         what);
     if (st == KVR_ESCHEMA)
         return kvr_fail(st, "store: %s: not a kvreel database (not even an SQLite file)", path);
-    if (st == KVR_ENOMEM) /* SQLite's text may name a secondary failure */
+    if (st == KVR_ENOMEM) /* sqlite3_errmsg() may describe a later failure */
         return kvr_fail(st, "store: %s: %s: out of memory", path, what);
     return kvr_fail(st, "store: %s: %s: %s", path, what, sqlite3_errmsg(db));
 }
@@ -71,7 +71,7 @@ static enum kvr_status pragma_int(sqlite3 *db, const char *path, const char *sql
     return KVR_OK;
 }
 
-/* Whether the table of cells has exactly this program's definition. */
+/* Whether the definition of table `cell` in the database is exactly this program's. */
 static enum kvr_status same_cells(sqlite3 *db, const char *path, bool *same)
 {
     char *columns = kvr_settings_sql(kvr_statement_cell);
@@ -89,8 +89,8 @@ static enum kvr_status same_cells(sqlite3 *db, const char *path, bool *same)
     return st;
 }
 
-/* Refuses a generated column that is not a setting here: a later kvreel wrote it, and averages over
- * its values would be wrong. */
+/* Refuses a database with a generated column that is not a setting of this program. A later kvreel
+ * wrote it, and this program would average over cells whose values of that setting differ. */
 static enum kvr_status refuse_unknown(sqlite3 *db, const char *path)
 {
     static const char sql[] = "SELECT name FROM pragma_table_xinfo('cell', 'main') WHERE hidden IN "
@@ -155,7 +155,8 @@ enum kvr_status kvr_sql_check_version(sqlite3 *db, const char *path, enum kvr_sq
     return *form == KVR_FORM_OURS ? KVR_OK : refuse_unknown(db, path);
 }
 
-/* SQLite resolves names in a view only when it is read. */
+/* Checks a condition (`where`) on view cells_wide. The view is queried first, because SQLite
+ * resolves its names only then. */
 static enum kvr_status check_where(sqlite3 *db, const char *where)
 {
     sqlite3_stmt *q = NULL;
@@ -180,7 +181,7 @@ static enum kvr_status create_views(sqlite3 *db, const char *path, bool temp, co
                    : sqlite3_mprintf("CREATE %s VIEW %s AS %s", temp ? "TEMP" : "", v->name, as);
         sqlite3_stmt *q = NULL;
         const char *tail = NULL;
-        /* A single statement: text after the condition is not run. */
+        /* Only one statement is prepared; further text in `tail` is an error. */
         const int rc = sql ? sqlite3_prepare_v2(db, sql, -1, &q, &tail) : SQLITE_NOMEM;
         enum kvr_status st = KVR_OK;
 
@@ -218,7 +219,7 @@ enum kvr_status kvr_sql_end(struct kvr_store *s, enum kvr_status st, const char 
 {
     if (st == KVR_OK)
         st = kvr_sql_exec(s, "COMMIT", what);
-    if (st != KVR_OK && !sqlite3_get_autocommit(s->db)) /* SQLite may have rolled back already */
+    if (st != KVR_OK && !sqlite3_get_autocommit(s->db)) /* unless SQLite itself has */
         sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
     return st;
 }

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Replacement for the placeholder at `at`, and its length; NULL: not one of ours. */
+/* Returns the replacement for the placeholder at `at`, and sets *length to the length of the
+ * placeholder. NULL: no known placeholder. */
 static const char *filling(const char *at, const char *const *with, size_t *length)
 {
     for (; *with; with += 2) {

@@ -73,8 +73,8 @@ static bool on_network(const char *path)
     return yes;
 }
 
-/* Creates the tables. If several processes find an empty file, the process with the lock creates
- * them. */
+/* Creates the tables. If several processes open an empty file, the process that gets the lock
+ * creates them. */
 static enum kvr_status create(struct kvr_store *s, enum kvr_sql_form *form)
 {
     char ids[128];
@@ -106,7 +106,8 @@ static enum kvr_status create(struct kvr_store *s, enum kvr_sql_form *form)
     return st;
 }
 
-/* Another writer is reported as EBUSY now, not after the first cell. */
+/* Checks that the database is writable. Another writer is reported as EBUSY here, not only after
+ * the first cell has been measured. */
 static enum kvr_status check_writable(struct kvr_store *s)
 {
     if (sqlite3_db_readonly(s->db, "main") == 1)
@@ -115,7 +116,8 @@ static enum kvr_status check_writable(struct kvr_store *s)
     return kvr_sql_exec(s, "ROLLBACK", "opening for writing");
 }
 
-/* SQLite does not wait for locks when switching to WAL. */
+/* Switches the database to WAL mode. It retries, because SQLite does not wait for locks during the
+ * switch. */
 static enum kvr_status use_wal(struct kvr_store *s)
 {
     enum { STEP_MS = 20 };
@@ -202,7 +204,7 @@ static enum kvr_status open_with(struct kvr_store **out, const char *path, int f
     else
         st = set_up_fn(s);
     if (st != KVR_OK) {
-        /* Processes that opened it meanwhile notice its absence (kvr_store_in_place). */
+        /* Other processes that have opened the file notice its removal (kvr_store_in_place). */
         if (fresh && !s->has_tables)
             unlink(path);
         kvr_store_close(&s);

@@ -12,7 +12,8 @@
 #include "harness/store/checksum.h"
 #include "harness/store/sql.h"
 
-/* Tolerance for averages of the same numbers; some files have four digits. */
+/* Relative tolerance between two averages of the same scores; some VBench files have only four
+ * digits. */
 #define AGREES 1e-3
 
 struct import {
@@ -26,12 +27,12 @@ struct dimension {
     const char *name;
     const json_t *videos; /* array */
     double aggregate;     /* NaN: none */
-    double scale;         /* videos' scores are divided by this */
+    double scale;         /* 1, or 100 for percent; video scores are divided by it */
 };
 
 /* --- scales ----------------------------------------------------------------------------- */
 
-/* Cosine similarities, which VBench does not clip: -1 .. 1, never in percent. */
+/* VBench dimensions whose scores are cosine similarities in -1 .. 1, never in percent. */
 static const char *const cosines[] = { "overall_consistency", "temporal_style",
                                        "appearance_style" };
 
@@ -43,7 +44,8 @@ static bool is_cosine(const char *dimension)
     return false;
 }
 
-/* A number, true or false; *x is NaN for the NaN that VBench writes without detections. */
+/* Reads a score: a number, true (1) or false (0). *x is NaN for NaN, which VBench writes if it
+ * detected no object. */
 static bool score_of(const json_t *v, double *x)
 {
     const char *word = kvr_json_not_finite(v);
@@ -55,7 +57,8 @@ static bool score_of(const json_t *v, double *x)
     return json_is_boolean(v) || json_is_number(v) || (word && *word == 'N');
 }
 
-/* `where` is "video 3 ('a.mp4')" or "the aggregate". */
+/* Fails with a message on an invalid score. `where` says whose score: "video 3 ('a.mp4')" or "the
+ * aggregate". */
 static enum kvr_status refuse_value(const struct import *im, const char *dimension,
                                     const char *where, const json_t *v)
 {
@@ -130,7 +133,8 @@ static bool nearly_equal(double a, double b)
     return fabs(a - b) <= AGREES * fmax(fabs(a), fabs(b)) + 1e-12;
 }
 
-/* Whether `x` times `factor` is a weighted average of the videos' scores for some weights. */
+/* Whether x * factor is between the smallest and the largest video score, as every weighted mean of
+ * the scores is. */
 static bool is_weighted_mean(const struct spread *s, double x, double factor)
 {
     x *= factor;
@@ -138,10 +142,10 @@ static bool is_weighted_mean(const struct spread *s, double x, double factor)
            (x <= s->most || nearly_equal(x, s->most));
 }
 
-/* The scale at which videos and aggregate agree. In some dimensions VBench's aggregate is the mean
- * over videos, in others the mean over all frames (subject_consistency, background_consistency,
- * color, ...), where long videos weigh more: it then lies between the smallest and the largest
- * score. */
+/* Finds the scale (1 or 100) of the video scores at which the aggregate is a mean of them. In some
+ * dimensions VBench's aggregate is the mean over videos, in others the mean over all frames
+ * (subject_consistency, background_consistency, color, ...), where long videos weigh more. Such an
+ * aggregate is only known to be between the smallest and the largest score. */
 static enum kvr_status find_scale(const struct import *im, struct dimension *d)
 {
     const bool percent = !is_cosine(d->name);
@@ -209,8 +213,8 @@ static enum kvr_status put(struct import *im, const char *cell, const struct dim
     return KVR_OK;
 }
 
-/* Stores a score in every cell of one rollout with this file name. `exact`: the cell's path must
- * end the video's path. KVR_EINVAL: two rollouts match. */
+/* Stores a score in every cell of one rollout with this file name. exact: the video's path must end
+ * with the cell's whole path. KVR_EINVAL: two rollouts match. */
 static enum kvr_status put_cells(struct import *im, const struct dimension *d, const json_t *video,
                                  const char *path, bool exact, int *n)
 {
