@@ -254,8 +254,7 @@ enum kvr_status kvr_estimate(const struct kvr_sweep *sweep, const struct kvr_job
 
     out->flop = out->flop_per_s = 0;
     out->predicted_bytes = 0;
-    while (seen.capacity <
-           6 * (size_t)sweep->n_cells) /* 3 hashes per cell, table half full */
+    while (seen.capacity < 6 * (size_t)sweep->n_cells) /* 3 hashes per cell, table half full */
         seen.capacity *= 2;
     seen.at = calloc(seen.capacity, sizeof *seen.at);
     if (!seen.at)
