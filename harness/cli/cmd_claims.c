@@ -1,4 +1,4 @@
-/* cmd_claims.c - `kvreel claims`: judges the papers' claims from a database. */
+/* cmd_claims.c - `kvreel claims`: tests the papers' claims with the results in a database. */
 #include "harness/cli/cli.h"
 #include "harness/report/claims/claims.h"
 

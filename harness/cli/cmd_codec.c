@@ -1,4 +1,5 @@
-/* cmd_codec.c - `kvreel codec`: passes keys and values through one layer of a method. */
+/* cmd_codec.c - `kvreel codec`: compresses and decompresses keys and values with one layer of a
+ * method. */
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
@@ -45,7 +46,7 @@ struct job {
     struct kvr_layer layer;
     struct kvr_layer_scratch scratch;
     struct kvr_array k, v;       /* the last input, in host memory */
-    struct kvr_buf dev_k, dev_v; /* device copies of k and v */
+    struct kvr_buf dev_k, dev_v; /* copies of k and v in device memory */
     struct kvr_array out_k, out_v;
     int64_t nonfinite_in, nonfinite_out;
     char stored[KVR_SHA256_HEX]; /* fingerprint.h */

@@ -213,7 +213,8 @@ static void print(const json_t *doc, bool usual)
     }
 }
 
-/* Whether the metric `key` is below `limit` or has no value; false for a limit of 0 (no limit). */
+/* Whether metric `key` of the result is below `limit` or has no value. Always false for limit 0,
+ * which means no limit. */
 static bool misses_limit(const json_t *doc, const char *key, double limit)
 {
     return limit > 0 && !(json_number_value(json_object_get(doc, key)) >= limit);

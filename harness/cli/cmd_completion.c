@@ -1,5 +1,6 @@
-/* cmd_completion.c - `kvreel completion`: writes scripts from the parser's tables, so that both
- * have the same options. The script calls the program for values at completion time. */
+/* cmd_completion.c - `kvreel completion`: writes shell completion scripts from the parser's tables,
+ * so that they offer the options that the parser accepts. The script calls the program for values
+ * at completion time. */
 #include <string.h>
 
 #include "harness/cli/cli.h"

@@ -1,5 +1,5 @@
-/* cmd_pareto.c - `kvreel pareto`: prints the front of any objectives, and for other methods a
- * dominating one. */
+/* cmd_pareto.c - `kvreel pareto`: prints the Pareto front for any objectives, and for every other
+ * method a method that dominates it. */
 #include "harness/cli/cli.h"
 #include "harness/report/pareto/pareto.h"
 #include "harness/report/report.h"

@@ -69,7 +69,8 @@ static enum kvr_status read_style(const struct plot_opts *o, struct kvr_plot_sty
     return o->width ? parse_width(o->width, &s->width_in) : KVR_OK;
 }
 
-/* Draws the claims of a ledger instead of a table. */
+/* Draws a forest plot of the claims in a ledger, the YAML file of the papers' claims, instead of a
+ * table. */
 static enum kvr_status plot_claims(const struct plot_opts *o, unsigned formats,
                                    const struct kvr_plot_style *style, struct kvr_plot_result *r)
 {

@@ -1,5 +1,5 @@
-/* cmd_profile.c - `kvreel profile`: derives layer budgets, classes of heads, levels or directions
- * for a model from BF16 rollouts. */
+/* cmd_profile.c - `kvreel profile`: derives layer budgets, head classes, quantization levels or
+ * principal directions of a model from BF16 rollouts. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -202,7 +202,7 @@ static void close_job(struct job *j)
     free(j->level);
 }
 
-/* Writes the format of layer_budget=FILE. */
+/* Writes the layer budgets as a file for the method option layer_budget=FILE. */
 static void write_budgets(const struct job *j, FILE *f)
 {
     fprintf(f,
@@ -216,7 +216,7 @@ static void write_budgets(const struct job *j, FILE *f)
         fprintf(f, "%.6f  # layer %d, score %.6f\n", j->beta[i], i, j->score[i]);
 }
 
-/* Writes the format of map=FILE. */
+/* Writes the class of every head as a file for the method option map=FILE. */
 static void write_map(const struct job *j, FILE *f)
 {
     static const char *const letters[] = {
@@ -247,7 +247,7 @@ static void write_map(const struct job *j, FILE *f)
     }
 }
 
-/* Writes the format of levels=FILE. */
+/* Writes the quantization levels as a file for the method option levels=FILE. */
 static void write_levels(const struct job *j, FILE *f)
 {
     fprintf(
@@ -282,7 +282,7 @@ static enum kvr_status write_file(const char *path, const char *text, size_t n)
     return kvr_out_commit(&f);
 }
 
-/* Writes the format of basis=FILE. */
+/* Writes the principal directions as a file for the method option basis=FILE. */
 static enum kvr_status write_basis(const struct job *j)
 {
     char how[2][32];

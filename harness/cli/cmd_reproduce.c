@@ -1,4 +1,4 @@
-/* cmd_reproduce.c - `kvreel reproduce`: compares published figures with ours. */
+/* cmd_reproduce.c - `kvreel reproduce`: compares published numbers with measured ones. */
 #include "harness/cli/cli.h"
 #include "harness/report/reproduce/reproduce.h"
 

@@ -1,4 +1,5 @@
-/* cmd_settle.c - `kvreel settle`: measures the cells that the ledger's open claims lack. */
+/* cmd_settle.c - `kvreel settle`: measures the missing cells of the papers' claims that have no
+ * verdict yet. */
 #include <stdlib.h>
 #include <string.h>
 

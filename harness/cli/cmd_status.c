@@ -85,8 +85,8 @@ static json_t *running_json(const struct kvr_table *now, const char *session)
     return list;
 }
 
-/* Reads the verdicts of `until: decided` from the ledger in the sweep's out folder. *out NULL:
- * there is none. */
+/* Reads the verdicts of `until: decided` from the ledger in the sweep's out folder. *out NULL: the
+ * folder has no ledger. */
 static enum kvr_status read_pairs(const struct kvr_table *t, int row, const char *db, json_t **out)
 {
     char *dir = kvr_path_dir(db);
@@ -134,8 +134,7 @@ static void print_sweep(const json_t *o)
 
     printf("%s (%s): %s, started %s\n  %lld cells:", json_string_value(json_object_get(o, "name")),
            json_string_value(json_object_get(o, "config")),
-           open && strcmp(state, "done") == 0 ? "not all"
-                                              : state, /* the run ended before all cells */
+           open && strcmp(state, "done") == 0 ? "not all" : state, /* run ended, cells missing */
            json_string_value(json_object_get(o, "started")),
            (long long)json_integer_value(json_object_get(o, "cells")));
     for (int k = 0; words[k]; k++)

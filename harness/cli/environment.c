@@ -1,4 +1,5 @@
-/* environment.c - the table of variables, and a check for unknown ones. */
+/* environment.c - the table of environment variables that the program reads, and a check for
+ * unknown ones. */
 #include "harness/cli/environment.h"
 
 #include <string.h>

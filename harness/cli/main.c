@@ -195,8 +195,8 @@ static void limit_spinning(char **argv)
 }
 
 /* If one of the standard descriptors is closed, the next opened file would get its number and
- * receive the output. Opens each closed one on /dev/null in a mode in which reads from stdin and
- * writes to stdout still fail. */
+ * receive the output. Opens closed ones on /dev/null: stdin only for writing and stdout only for
+ * reading, so that their usual access still fails. */
 static void fill_standard_files(void)
 {
     static const int modes[] = { O_WRONLY, O_RDONLY, O_WRONLY };

@@ -12,8 +12,8 @@
 
 enum { ROOM = 1024 };
 
-/* Replaces all but letters, digits and shell-safe characters; never a hidden file or another
- * folder. */
+/* Copies a name for use as a file name. Every character but letters, digits and _.+=@- becomes '_',
+ * and so does a leading dot. */
 static void plain(const char *text, char *out, size_t n)
 {
     static const char allowed[] =

@@ -1,7 +1,7 @@
-/* choose.c - resume by key: OK and UNSUPPORTED cells are kept (with --stale, only those of this
- * build), failed ones are kept unless a retry is requested, skipped and interrupted ones are run
- * again. A cell whose metrics differ from the requested ones is kept and rescored from its
- * frames. */
+/* choose.c - decides which cells a resumed sweep runs. OK and UNSUPPORTED cells are kept (with
+ * --stale, only those of this build). Failed cells are kept unless a retry is requested. Skipped
+ * and interrupted cells run again. For a cell that lacks requested metrics, the metrics are
+ * computed from its stored frames. */
 #include "harness/run/choose.h"
 
 #include <stdio.h>

@@ -70,7 +70,7 @@ void kvr_disturbance_begin(struct kvr_disturbance *b, struct kvr_machine *m, con
     b->busy_before = b->others = NAN;
     if (uuid[0] && kvr_gpu_sample(m->gpus, uuid, &b->gpu)) {
         b->busy_before = b->gpu.busy;
-        b->others = b->gpu.processes; /* without our worker, not yet started */
+        b->others = b->gpu.processes; /* our worker has not started yet */
     }
     b->busy_ns = kvr_host_busy_ns();
     b->stolen_ns = kvr_host_stolen_ns();
@@ -113,7 +113,7 @@ static void end_gpu(struct kvr_disturbance *b, struct kvr_machine *m)
     const double others = b->others;
 
     look_again(b, m);
-    b->others = others; /* the sample subtracted a worker that has ended */
+    b->others = others; /* without the final sample: no worker to subtract */
     add_value(b, "gpu_mhz", b->gpu.mhz);
     add_value(b, "gpu_memory_mhz", b->gpu.memory_mhz);
     add_value(b, "gpu_celsius", b->gpu.celsius);

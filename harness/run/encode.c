@@ -1,4 +1,5 @@
-/* encode.c - collects prompts, names their pack, and runs the encoder on the missing ones. */
+/* encode.c - collects the prompts of a sweep, names the pack file of their embeddings, and encodes
+ * the missing prompts. */
 #include "harness/run/encode.h"
 
 #include <poll.h>
@@ -180,7 +181,7 @@ static enum kvr_status encode_there(const struct texts *t, const struct kvr_embe
         if (st == KVR_OK && t->stopped && t->stopped())
             st = kvr_fail(KVR_EINTERRUPTED, "text encoder: interrupted");
     }
-    if (st == KVR_OK) /* a single GPU is not masked, as for a cell */
+    if (st == KVR_OK) /* with one GPU, CUDA_VISIBLE_DEVICES stays as it is */
         st = kvr_encode_in_worker(job, pack, t->set->threads,
                                   t->gpus->n > 1 ? kvr_gpus_uuid(t->gpus, at) : "", t->stopped);
     kvr_gpu_release(t->gpus, at);

@@ -35,8 +35,8 @@ static const char *folder(void)
     return access("/run/lock", W_OK | X_OK) == 0 ? "/run/lock" : "/tmp";
 }
 
-/* Readable and writable for every user. In sticky folders such as /tmp, opening another user's file
- * with O_CREAT fails. */
+/* Opens a GPU's lock file, which every user may read and write. It first tries without O_CREAT,
+ * which fails on another user's file in a sticky folder such as /tmp. */
 static int open_lock(const char *path)
 {
     enum { FLAGS = O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC };

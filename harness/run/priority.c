@@ -52,8 +52,8 @@ static int *count_of(struct count *table, size_t capacity, uint64_t key)
     return &table[i].n;
 }
 
-/* Cost of a cell in operations. In timed sweeps it is rounded to a power of two, so that the
- * previous order decides between similar costs. */
+/* Cost of a cell. In timed sweeps the cost is rounded to a power of two, so that the previous order
+ * decides between similar costs. */
 static double cost_of(const struct kvr_cell *c)
 {
     const double cost = c->cost > 0 ? c->cost : 1;

@@ -336,8 +336,8 @@ static enum kvr_status score_cell(struct work *w, const struct cell *c, const js
     return st;
 }
 
-/* Computes the missing metrics of one cell. An error of the machine, such as a full disk, stops the
- * command; an error of the cell's files only skips the cell. */
+/* Computes the missing metrics of one cell. An error of the machine stops the command; an error of
+ * this cell only skips the cell. */
 static enum kvr_status rescore_cell(struct work *w, const struct cell *c)
 {
     json_t *metrics, *commands;

@@ -1,7 +1,8 @@
 /* runner.c - runs the jobs of a sweep with up to `jobs` workers, and stores the results.
  *
  * One loop polls a signal descriptor and every worker's pipes, so there are no signal handlers and
- * no global state. A candidate starts once its baseline's frames exist. */
+ * no global state. A cell that is compared with a baseline starts once the baseline's frames exist.
+ */
 #include "harness/run/runner_impl.h"
 
 #include <jansson.h>
@@ -75,7 +76,7 @@ static void say_warning(void *ctx, const struct kvr_plan_line *line)
         fprintf(ctx, "warning: %s: %s\n", line->method, line->warning);
 }
 
-/* Expands the config to cells and selects the requested ones. No file is opened for writing. */
+/* Expands the config to cells and selects the requested ones. Opens no file for writing. */
 static enum kvr_status plan_cells(struct runner *r)
 {
     const struct kvr_run_options *o = r->opts;

@@ -1,4 +1,5 @@
-/* runner_drift.c - drift of a timed session: its first baseline is measured again; see runner_impl.h. */
+/* runner_drift.c - measures the drift of a timed run by repeating its first baseline; see
+ * runner_impl.h. */
 #include "harness/run/runner_impl.h"
 
 #include <jansson.h>

@@ -1,4 +1,5 @@
-/* runner_jobs.c - which job starts next, and what happens when its worker ends; see runner_impl.h. */
+/* runner_jobs.c - chooses the job that starts next, and handles the end of its worker; see
+ * runner_impl.h. */
 #include "harness/run/runner_impl.h"
 
 #include <stdlib.h>
@@ -235,7 +236,7 @@ enum kvr_status kvr_runner_finish(struct runner *r, struct worker *w, int wait_s
     } else {
         r->cost_done += j->cell->cost;
         r->ns_done += a.cell_ns;
-        if (!a.expected_frames[0]) { /* frames of an earlier repeat, to compare */
+        if (!a.expected_frames[0]) { /* compares with an earlier repeat */
             st = kvr_store_same_frames(r->store, j->cell->rollout, j->cell->key, &r->session,
                                        same_frames);
             a.expected_frames = same_frames;

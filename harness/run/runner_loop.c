@@ -1,4 +1,5 @@
-/* runner_loop.c - the loop that polls the signal descriptor and the workers' pipes; see runner_impl.h. */
+/* runner_loop.c - the loop that polls the descriptor of signals and the workers' pipes; see
+ * runner_impl.h. */
 #include "harness/run/runner_impl.h"
 
 #include <errno.h>

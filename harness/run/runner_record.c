@@ -1,4 +1,5 @@
-/* runner_record.c - the session, the plan and each attempt as rows of the database; see runner_impl.h. */
+/* runner_record.c - stores the session (this run), its plan and each attempt at a cell in the
+ * database; see runner_impl.h. */
 #include "harness/run/runner_impl.h"
 
 #include <limits.h>

@@ -134,8 +134,8 @@ static enum kvr_status add_measured(json_t *list, const struct kvr_metric *m,
 }
 
 /* Compares the generated frames, which follow the `given` ground-truth frames, with the ground
- * truth. They start at a chunk border, since a shorter first chunk is always among the given
- * frames. */
+ * truth. The generated frames start at a chunk border, since a shorter first chunk is always among
+ * the given frames. */
 static enum kvr_status add_truth(json_t *list, const struct kvr_metric *m,
                                  const struct kvr_score_input *in,
                                  const struct kvr_score_weights *weights)

@@ -221,7 +221,7 @@ static enum kvr_status answer_device(struct kvr_worker_job *j, struct kvr_dev *d
 {
     struct kvr_device_info info;
 
-    if (kvr_dev_in_host(dev)) /* host memory has its own counters */
+    if (kvr_dev_in_host(dev)) /* host memory is counted elsewhere */
         return KVR_OK;
     KVR_TRY(kvr_dev_info(dev, &info));
     KVR_TRY(kvr_worker_add(j, "device_bytes", json_integer((json_int_t)info.taken_peak_bytes)));
@@ -323,9 +323,9 @@ static enum kvr_status find_forcing(const char *name, enum kvr_forcing *out)
     return kvr_fail(KVR_EINVAL, "%s: unknown value of forcing, '%s'", where, name);
 }
 
-/* Runs warm-up rollouts, which fill caches and page tables. They start from other noise, so that
- * data-dependent state of the method does not speed up the measured rollout. Only their times are
- * kept. */
+/* Runs warm-up rollouts, which fill caches and page tables. Each starts from other noise than the
+ * measured rollout, so that data-dependent state of the method does not speed up the measured
+ * rollout. Only their times are kept. */
 static enum kvr_status warm_up(struct kvr_worker_job *j, struct kvr_dev *dev,
                                const struct kvr_scheme *scheme,
                                const struct kvr_rollout_request *req)

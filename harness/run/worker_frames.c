@@ -13,7 +13,7 @@
 #include "harness/run/prompt_words.h"
 #include "harness/run/score.h"
 
-/* Frame rates of the video files: 16 fps for decoded frames, as Wan, and 8 fps for latent RGB
+/* Frame rates of the video files: 16 fps for decoded frames, as in Wan, and 8 fps for latent RGB
  * frames. Small frames are enlarged to about VIDEO_HEIGHT. */
 #define LATENT_FPS 8.0
 #define DECODED_FPS 16.0

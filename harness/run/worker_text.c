@@ -29,8 +29,8 @@ static enum kvr_status open_tokens(struct kvr_worker_text *t)
     return KVR_OK;
 }
 
-/* out_dir/teacher/HASH.safetensors; the hash covers all that determines the content. NULL: no
- * memory. */
+/* Path of the teacher's file, out_dir/teacher/HASH.safetensors; the hash covers model, tokens,
+ * length, compute type and build. NULL: out of memory. */
 static char *teacher_path(const struct kvr_worker_text *t, const struct kvr_text_request *req)
 {
     const char *build = json_string_value(json_object_get(t->request, "build"));

@@ -152,7 +152,7 @@ static enum kvr_status list_keys(struct check *c, enum kvr_checksum_what what)
                 if (sqlite3_reset(put) == SQLITE_NOMEM)
                     short_of_memory = true;
             }
-        /* Another check reports unreadable data, but not a lack of memory. */
+        /* Later checks report unreadable data, but not a lack of memory. */
         if (sqlite3_finalize(q) == SQLITE_NOMEM)
             short_of_memory = true;
         sqlite3_finalize(put);

@@ -3,7 +3,8 @@
 
 #include "harness/store/sql.h"
 
-/* "INSERT INTO mem(cell, tag, ...) VALUES(?1, ?2, ...)"; sqlite3_free() it. NULL: no memory. */
+/* Builds "INSERT INTO mem(cell, tag, ...) VALUES(?1, ?2, ...)" for a table; the caller frees it
+ * with sqlite3_free(). NULL: out of memory. */
 static char *statement(const char *table, const struct kvr_part *parts, int n_parts)
 {
     sqlite3_str *columns = sqlite3_str_new(NULL), *values = sqlite3_str_new(NULL);

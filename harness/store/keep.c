@@ -1,4 +1,4 @@
-/* keep.c - deletes all but one sweep, by the tables that each checksum covers (checksum.h). */
+/* keep.c - deletes all sweeps but one from a database, in the tables that checksum.h lists. */
 #include "harness/store/keep.h"
 
 #include <stdlib.h>

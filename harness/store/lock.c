@@ -29,12 +29,12 @@ static enum kvr_status fail_locked(int fd, const char *db_path)
                     db_path, who[0] ? ", " : "", who);
 }
 
-/* The database's real name, with symbolic links resolved, plus ".lock"; owned. A file with several
- * hard links is refused: SQLite names its journal after the database file, so each name would have
- * another journal. */
+/* The database's real name, with symbolic links resolved, plus ".lock"; the caller frees it. A file
+ * with several hard links is refused: SQLite names its journal after the database file, so each
+ * name would have another journal. */
 static enum kvr_status name_lock(const char *db_path, char **out)
 {
-    /* A stack buffer: realpath() without memory would look like a missing file. */
+    /* A buffer for realpath(): a failed allocation would look like a missing file. */
     char name[PATH_MAX], *dir = NULL;
     const char *real = realpath(db_path, name);
     struct stat sb;

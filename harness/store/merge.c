@@ -1,4 +1,5 @@
-/* merge.c - attaches a shard and copies its better rows, table by table.
+/* merge.c - attaches the database of a shard and copies the rows of its better attempts, table by
+ * table.
  *
  * It reads the list of tables from the schema. Rows that refer to a cell are copied with their
  * cell; rows of all other tables are copied one by one. */

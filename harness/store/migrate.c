@@ -1,11 +1,12 @@
 /* migrate.c - rebuilds the table `cell` if its columns differ from this program's, and creates
  * missing tables.
  *
- * Version 3 stored settings in columns; since version 4 they are generated from the spec, so a new
- * setting only needs its row. Version 5 added tables, the outcome EXCLUDED for cells left out by
- * the config (formerly SKIPPED), and `time_codes`, unknown for older cells. Version 6 added
- * checksums, version 7 those of plans, and dropped the unused table `metric_about`. Version 8 added
- * the bits of blocks of data-dependent size, unknown for older cells. */
+ * Version 3 stored each setting in a column. Since version 4 the columns are generated from the
+ * cell's spec. Version 5 added tables and the column `time_codes`, which is unknown for older
+ * cells. It also added the outcome EXCLUDED, for cells that the config excludes (SKIPPED before).
+ * Version 6 added the checksums of cells and sessions. Version 7 added those of plans and dropped
+ * the unused table `metric_about`. Version 8 added the number of bits of blocks whose size depends
+ * on the data; it is unknown for older cells. */
 #include "harness/store/sql.h"
 
 #include <stdio.h>

@@ -12,8 +12,8 @@
 
 enum { BUSY_MS = 10000 };
 
-/* Authorizer: refuses everything but reading (no writes, no ATTACH, no PRAGMA that sets) when a
- * statement is prepared. */
+/* SQLite authorizer, called while a statement is prepared. It allows only reading: no writes, no
+ * ATTACH, no pragma that sets a value. */
 static int authorize(void *ctx, int action, const char *a, const char *b, const char *c,
                      const char *d)
 {

@@ -1,6 +1,7 @@
-/* schema.c - the database schema. Measurements are in long tables; views provide the wide ones.
+/* schema.c - the database schema. Each measured value is a row of its own in a table; views show
+ * one row per cell.
  *
- * A number that can be missing is NULL, with its reason in a column of the same row. Cells are
+ * A number that can be missing is NULL, and a column of the same row has the reason. Cells are
  * keyed by a hash of their spec, so that databases of shards can be merged. Tables are in
  * sql/schema.sql and sql/cell.sql, views in sql/view_NAME.sql. */
 #include "harness/store/statement.h"

@@ -42,8 +42,8 @@ static void cpu_model(char *out, size_t n)
     snprintf(out, n, "%s, kernels %s", kvr_cpu_name(name, sizeof name), kvr_isa_name(kvr_isa()));
 }
 
-/* Lists the libraries' versions. libavutil's is the compile-time version, because libavutil is
- * loaded only for videos; no stored number depends on it. */
+/* Lists the versions of the libraries. For libavutil it is the compile-time version, because
+ * libavutil is loaded only for videos; no stored number depends on it. */
 static char *libraries(void)
 {
     const dnnl_version_t *d = dnnl_version();
@@ -57,8 +57,8 @@ static char *libraries(void)
     return text;
 }
 
-/* Makes a path independent of the machine: relative to the working folder if it is below it. Of
- * another absolute path only the last component is stored. */
+/* Makes a path independent of the machine. A path below the working folder becomes relative to it;
+ * of any other absolute path only the last component is stored. */
 static char *portable(const char *word)
 {
     char *cwd = word[0] == '/' ? getcwd(NULL, 0) : NULL, *text = NULL;
@@ -161,7 +161,7 @@ static void tell_one(void *ctx, const char *name, const char *value)
 }
 
 /* Hashes the properties of the machine that affect times. The microcode version is excluded, so
- * that an update does not make it another machine. */
+ * that a microcode update does not change the hash. */
 enum kvr_status kvr_session_identify(struct kvr_session *s)
 {
     static const char *const those[] = { "cpu_vendor",   "cpu_family", "cpu_model", "cpu_stepping",
