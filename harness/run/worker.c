@@ -1,11 +1,11 @@
-/* worker.c - one cell: generate, compare, write, answer.
+/* worker.c - runs one cell: generates a video, computes its metrics, writes files and answers.
  *
  * Request, one JSON object on stdin:
  *     spec             the cell, as written by the plan
  *     plugins          shared objects to load first; spec.plugins has their hashes
  *     model_dir        folder of the model on this machine, or the trace
- *     model_stamp      inodes and times of its files when the plan hashed them; ""
- *     out_dir          folder of artifacts
+ *     model_stamp      hash of the inodes and times of its files at planning; "": not known
+ *     out_dir          folder of output files
  *     frames, video    paths below out_dir; video may be null
  *     reference        path of the baseline's frames, or null: this is the baseline, or the model
  *                      has no decoder and there are no frames
@@ -18,9 +18,9 @@
  *     embedding        {file, tensor} read in place of the text, a list of them for a prompt of
  *                      several shots, or null; spec.embedding has its sha256 if it came with the
  *                      suite
- *     build            of this program, part of the names of files shared by such cells
- *     memory_bytes     limit of the address space; absent: none
- *     device_bytes     limit of device memory; absent: none
+ *     build            identifier of this program's build, in the names of files that cells share
+ *     memory_bytes     limit of the address space; absent: no limit
+ *     device_bytes     limit of device memory; absent: no limit
  * A cell of kind `probe` also measures attention, and phases by pass. A request with `encode` is
  * not a cell (worker_encode.h). Answer, one JSON object on stdout: outcome, reason, status, and the
  * measurements. */
@@ -744,7 +744,7 @@ static enum kvr_status run_cell(struct kvr_worker_job *j)
         .n_layers = j->set.model_layers,
         .n_steps = j->set.model_steps,
         .tune = j->set.autotune,
-        /* Files with the stamp's times and inodes are not hashed again. */
+        /* Files are hashed again only if their inodes or times have changed. */
         .stamp = json_string_value(json_object_get(j->request, "model_stamp")),
         .sha256 = j->sha256,
     };
