@@ -168,9 +168,9 @@ static __device__ __forceinline__ void fetch_token_scales(const struct tile_grid
     }
 }
 
-/* Copies the scales of channel groups, or of groups that are whole tokens, into the stage as
- * [TILE][groups_per_head]. Aligned runs of eight scales are copied by cp.async, other scales by
- * loads and stores. */
+/* Copies the scales of TILE tokens into the stage as [TILE][groups_per_head]. A token has one scale
+ * per group of channels, or a single scale (groups_per_token is 1). Aligned runs of eight scales
+ * are copied by cp.async, other scales by loads and stores. */
 static __device__ __forceinline__ void fetch_channel_scales(const struct tile_grid &g,
                                                             const struct tile_bounds &p, int tile,
                                                             kvr_shared<kvr_f16> out)

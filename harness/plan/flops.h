@@ -18,10 +18,10 @@ double kvr_rollout_flop(const struct kvr_model_config *c, int latent_frames, int
 /* Returns the FLOPs of a language model's forward pass over n tokens with a BF16 KV cache. That
  * pass is the teacher of struct kvr_teacher. */
 double kvr_teacher_flop(const struct kvr_model_config *c, int n);
-/* Returns the additional FLOPs of evaluating one method on a text of n tokens. The result covers
- * the forward pass of each scored token and two applications of the vocabulary head, one of them
- * for the teacher. The arguments chunk, first and scored have the meaning of the fields of struct
- * kvr_text_request. */
+/* Returns the additional FLOPs of evaluating one method on a text of n tokens. The result covers,
+ * for each scored token, one forward pass and two evaluations of the LM head: of the method's
+ * hidden state and of the BF16 reference's (the teacher). The arguments chunk, first and scored
+ * have the meaning of the fields of struct kvr_text_request. */
 double kvr_text_flop(const struct kvr_model_config *c, int n, int chunk, int first, int scored);
 
 /* Returns the FLOPs of attention when replaying the first `frames` frames of a trace. If n_layers

@@ -80,8 +80,8 @@
  * accesses the shared memory of a block before the block has started or after the block has exited.
  * The target of an st.async is 16-byte aligned, and its mbarrier is in the same block as the
  * target. A thread may read data that an st.async has stored only after an mbarrier wait with
- * cluster scope. An mbarrier orders a thread after reads, but not after plain writes, by another
- * block. Only the cluster barrier orders the thread after plain writes by another block.
+ * cluster scope. A wait at an mbarrier orders the thread after reads by another block, but not
+ * after its plain writes; those need the cluster barrier.
  *
  * Rules of named barriers (bar.sync, bar.arrive). A named barrier has an index from 1 to 15. The
  * thread count of a named barrier is a multiple of 32, is at most the block's thread count, and is

@@ -30,7 +30,7 @@ void kvr_bias_rows_cuda(struct kvr_stream *s, enum kvr_dtype type, int64_t n_pix
 }
 
 /* im2row over frames. A thread copies one vector of channels, of type FEW, for one output pixel and
- * one input frame. The channels of a pixel consist of `wide` vectors. */
+ * one input frame. `wide` is the number of vectors per pixel. */
 template <class FEW>
 static __global__ void __launch_bounds__(THREADS)
     frame_rows(struct kvr_conv_shape c, int taps, int wide, int stride0, int stride1, int stride2,
