@@ -24,10 +24,10 @@ extern "C" {
  * ran it, including bugs (STUDY). */
 enum kvr_reading { KVR_INTENDED, KVR_STUDY };
 
-/* Passes of the model after which the study's variant (reading) decodes the whole cache and
- * quantizes it again. EVERY_PASS means all passes; CLEAN_PASS means only the cache-update pass,
- * which runs on the denoised chunk at t = 0. The paper's variant quantizes each chunk once, after
- * its clean pass. */
+/* Passes of the model after which the variant that reproduces the 33-method study (@study) decodes
+ * the whole cache and quantizes it again. EVERY_PASS means all passes; CLEAN_PASS means only the
+ * cache-update pass, which runs on the denoised chunk at t = 0. The variant of the method's own
+ * paper quantizes each chunk once, after its clean pass. */
 enum kvr_cadence { KVR_EVERY_PASS, KVR_CLEAN_PASS };
 
 /* Tokens that the study's quantizer reads: all tokens of the cache's capacity, or only the tokens
@@ -181,7 +181,8 @@ const char *kvr_scheme_tier_name(const struct kvr_scheme *p, int tier);
 
 /* Quantization groups of tokens start at multiples of this number of tokens, counted from the first
  * token of the rollout (kvr_layout.origin_tokens). If the result is 0, groups start at the first
- * token of each chunk. The result is 0 in the study's variant, with tiers, and with a retention. */
+ * token of each chunk. The result is 0 for the variant of the 33-method study, and for every method
+ * that has tiers or a retention policy. */
 int kvr_scheme_origin_tokens(const struct kvr_scheme *p);
 
 /* Returns a warning if the scheme's results are easily misinterpreted, for example those of a
@@ -206,7 +207,8 @@ typedef void kvr_plan_visit_fn(void *ctx, const char *prefix, const struct kvr_o
 void kvr_plan_visit(const struct kvr_scheme *p, kvr_plan_visit_fn *fn, void *ctx);
 
 /* Bits per stored element, averaged over K and V, including side information but not padding. The
- * result is -1 if the method has tiers or a retention, or if a codec's size depends on the data. */
+ * result is -1 if the method has tiers or a retention policy, or if a codec's size depends on the
+ * data. */
 double kvr_scheme_bits(const struct kvr_scheme *p, int n_heads, int head_dim);
 
 #ifdef __cplusplus

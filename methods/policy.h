@@ -1,8 +1,9 @@
 /* policy.h - policies, which decide with which codec each token is quantized, and which tokens are
  * evicted.
  *
- * A method has at most two policies. The tiers run first and assign each token to a codec; the
- * retention then evicts tokens. A policy writes one byte per token into an array, the map:
+ * A method has at most two policies. The tier policy runs first and assigns each token to a codec.
+ * The retention policy then evicts tokens. A policy writes one byte per token into an array, the
+ * map:
  *
  *     tiers       token -> tier: an index into the scheme's codecs (0 is the base)
  *     retention   tokens of tier 0 to evict -> ZERO, POOLED or DROPPED
@@ -20,9 +21,9 @@
  * the new chunk. A stored token can only move to tier 0 or be evicted; the cache ignores any other
  * change of its byte.
  *
- * In the study reading (the variant that reproduces the study's code), the map covers the whole
- * capacity of the cache. k and v are the decoded tensors of all tokens, and every call decides
- * again for every token. */
+ * In the study reading (the variant that reproduces the code of the 33-method study), the map
+ * covers the whole capacity of the cache. k and v are the decoded tensors of all tokens, and every
+ * call decides again for every token. */
 #ifndef KVR_METHODS_POLICY_H
 #define KVR_METHODS_POLICY_H
 
@@ -55,13 +56,13 @@ struct kvr_policy_ctx {
     double beta;           /* budget factor of this layer: tiers and retention multiply the share of
                             * tokens that they keep by this factor (kvr_layer_budget) */
 
-    int64_t n_tok;    /* length of the map in tokens: the capacity (study's variant) or n_active
-                       * (paper's variant) */
+    int64_t n_tok;    /* length of the map in tokens: the cache's capacity (study reading) or
+                       * n_active (intended reading) */
     int64_t n_active; /* number of tokens written so far; the last frame may be partial */
-    int64_t new0;     /* first token of k and v: token 0 (study's variant) or the new chunk's first
-                       * token (paper's variant) */
-    const float *k;   /* keys of tokens [new0, n), [n - new0, H, D], where n is n_tok (study's
-                       * variant) or n_active (paper's variant). NULL if only token counts are
+    int64_t new0;     /* first token of k and v: token 0 (study reading) or the new chunk's first
+                       * token (intended reading) */
+    const float *k;   /* keys of tokens [new0, n), [n - new0, H, D], where n is n_tok (study
+                       * reading) or n_active (intended reading). NULL if only token counts are
                        * needed (`kvreel predict`); all tokens then get the same score. */
     const float *v;   /* values of the tokens of k, in the layout of k; NULL if k is NULL */
     /* k, v, all_keys, all_values and q are memory of the device that is passed to the policy. All
@@ -142,9 +143,9 @@ typedef enum kvr_status kvr_assign_fn(const void *opts, const struct kvr_policy_
                                       uint8_t *map);
 
 /* Attention that each key receives in the cache-update pass (clean pass) of a chunk: the sum and
- * the maximum of its softmax weights. Both are over `n_query` sampled queries and over the query
- * heads that share the key's KV head. Only the retention uses these numbers, so the time to compute
- * them counts as time of the method. */
+ * the maximum of its softmax weights. The sum and the maximum are taken over `n_query` sampled
+ * queries and over the query heads that share the key's KV head. Only the retention uses these
+ * numbers, so the time to compute them counts as time of the method. */
 struct kvr_columns {
     int64_t n_query;
     const float *sum, *max; /* sum and maximum of the softmax weights of each key, [n_active,H] in
@@ -161,9 +162,10 @@ enum kvr_query_pick {
 
 /* Inputs and properties of the function `thin` of a retention, which evicts single tokens. */
 struct kvr_thin_needs {
-    bool by_head;        /* the retention selects tokens per head */
+    bool by_head;        /* the retention policy may keep different tokens for each head */
     bool by_data;        /* which tokens are kept depends on keys, values or attention */
-    bool counts_by_data; /* how many tokens are kept also depends on keys, values or attention */
+    bool counts_by_data; /* not only the choice but also the number of kept tokens depends on keys,
+                          * values or attention */
     bool columns;        /* ctx->columns */
     int queries;         /* sampled queries per chunk; 0: all */
     enum kvr_query_pick pick;
@@ -198,8 +200,9 @@ struct kvr_tiers {
     int n_tiers;
     const char *tier_names[KVR_MAX_TIERS]; /* "old", "recent", "important" */
     enum kvr_unit unit;
-    bool active_only; /* study's variant: tokens that are not yet written (from n_active on) are not
-                       * quantized; the tiers map them to KVR_TOKEN_ZERO */
+    bool active_only; /* in the variant that reproduces the 33-method study, tokens that are not yet
+                       * written (from n_active on) are not quantized; the tiers map them to
+                       * KVR_TOKEN_ZERO */
     enum kvr_status (*check)(const void *opts);
     /* Assigns a tier to every token. The retention runs afterwards on the same map. */
     kvr_assign_fn *assign;
@@ -221,7 +224,8 @@ struct kvr_retention {
     /* Evicts tokens of tier 0 by changing their bytes in the map. `assign` must be NULL if `thin`
      * is set. */
     kvr_assign_fn *assign;
-    /* Evicts single tokens of any tier. The study's variant does not call `thin`. */
+    /* Evicts single tokens of any tier. The variant that reproduces the 33-method study does not
+     * call `thin`. */
     kvr_thin_fn *thin;
     void (*needs)(const void *opts, struct kvr_thin_needs *out);
     /* Whether `thin` will read ctx->columns for the chunk that begins at token new0, given the
@@ -262,23 +266,23 @@ struct kvr_retention_use {
 };
 /* Maximum number of chunks that the tiers quantize as one segment; 1 without `together`. */
 int kvr_tiers_max_chunks(const struct kvr_tiers_use *u);
-/* Opens the tiers that a text such as "sinks(frames=1)" names. A text that is NULL or empty stands
- * for a method without tiers. */
+/* Opens the tier policy that a text such as "sinks(frames=1)" names. A text that is NULL or empty
+ * stands for a method without tiers. */
 enum kvr_status kvr_tiers_open(struct kvr_tiers_use *out, const char *text);
-/* Opens the retention that a text such as "keep(score=random)" names. A text that is NULL or empty
- * stands for a method without retention. */
+/* Opens the retention policy that a text such as "keep(score=random)" names. A text that is NULL or
+ * empty stands for a method without retention. */
 enum kvr_status kvr_retention_open(struct kvr_retention_use *out, const char *text);
-/* Whether the retention implements `thin`. Sets *out to the inputs that `thin` requests, or to
- * zeros if there is no `thin`. */
+/* Whether the retention policy implements `thin`. Sets *out to the inputs that `thin` requests, or
+ * to zeros if there is no `thin`. */
 bool kvr_retention_thins(const struct kvr_retention_use *u, struct kvr_thin_needs *out);
-/* Whether the retention reads the attention (struct kvr_columns) measured in the chunk that begins
- * at token new0. */
+/* Whether the retention policy reads the attention (struct kvr_columns) measured in the chunk that
+ * begins at token new0. */
 bool kvr_retention_observes(const struct kvr_retention_use *u, const struct kvr_policy_state *state,
                             int64_t new0);
 /* First token of ctx->all_keys. */
 int64_t kvr_thin_key0(const struct kvr_thin_needs *n, int64_t new0, int tokens_per_frame);
-/* Returns the retention's warning for its options and a model of this shape, or NULL if there is
- * none. */
+/* Returns the warning about the options of the retention policy for a model of this shape, or NULL
+ * if there is none. */
 const char *kvr_retention_warning(const struct kvr_retention_use *u, int n_query_heads, int n_heads,
                                   int head_dim);
 void kvr_tiers_close(struct kvr_tiers_use *u);

@@ -4,10 +4,10 @@
  * Before each denoising step, the sampler computes the relative change r = mean|a - a'| / mean|a'|.
  * Here a and a' are the inputs of the first transformer block in this and in the previous step. The
  * sampler adds up r since the last step in which it computed the blocks. While this sum is below
- * `threshold`, it skips the blocks and adds their residual of that last step instead (FlowCache,
- * arXiv:2602.10825). The first `warmup` steps, the first step and the last step of a chunk are
- * always computed. The cache-update pass (clean pass), which runs on the denoised chunk at t = 0,
- * is also always computed. */
+ * `threshold`, the sampler skips the blocks and adds the residual (output minus input) that they
+ * computed in that last step (FlowCache, arXiv:2602.10825). The first `warmup` steps, the first
+ * step and the last step of a chunk are always computed. The cache-update pass (clean pass), which
+ * runs on the denoised chunk at t = 0, is also always computed. */
 #ifndef KVR_METHODS_REUSE_H
 #define KVR_METHODS_REUSE_H
 

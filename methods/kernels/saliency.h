@@ -6,11 +6,12 @@
  *
  * In the intended reading (the paper's variant), the reference of a frame is the summary of the
  * previous frame. delta is computed once, when the frame's keys and values are new. The first frame
- * has delta 1, since it has no predecessor. In the study reading (the variant of the study's code),
- * all cached frames are summarised again at every call. The last o = min(n_prev, n) frames of the
- * previous summaries are compared with the last o frames of the new summaries. If a chunk has three
- * frames, frame i is therefore compared with frame i-3, and the first three frames have delta 1.
- * Comparison with a frame that was pruned to zeros gives a delta of about 1e5.
+ * has delta 1, since it has no predecessor. In the study reading (the variant that reproduces the
+ * code of the 33-method study), all cached frames are summarised again at every call. The last o =
+ * min(n_prev, n) frames of the previous summaries are compared with the last o frames of the new
+ * summaries. If a chunk has three frames, frame i is therefore compared with frame i-3, and the
+ * first three frames have delta 1. Comparison with a frame that was pruned to zeros gives a delta
+ * of about 1e5.
  *
  * The tiers `saliency` and the retention `saliency` share one kvr_policy_state: the tiers compute
  * the scores, and the retention reuses them in the same call. A new state is {0}. To reset a state,
@@ -26,8 +27,9 @@
 
 struct kvr_saliency_rule {
     double delta_weight, recency_weight;
-    bool every_call; /* study's variant only: true if deltas are computed at every call, false if
-                      * only when the number of frames has changed */
+    bool every_call; /* only for the variant of the 33-method study: true if deltas are computed at
+                      * every call, false if they are computed only when the number of frames has
+                      * changed */
 };
 
 /* Coarsest storage that a frame has had so far. In the paper's variant (intended reading), the

@@ -13,7 +13,8 @@
  * decode receives this value as bytes. If the value is a tuple, list or dict of arrays, bytes,
  * numbers and strings, decode receives an equal structure. An array is any object that supports
  * __array__ or DLPack, and decode receives a torch tensor as a torch tensor. The description of a
- * structure (keys, types, shapes) is stored too and counts as stored bytes, about ten per array.
+ * structure (keys, types, shapes) is also stored. It counts as stored bytes, about ten bytes per
+ * array.
  *
  * Functions with a last parameter, encode(k, v, ctx) and decode(data, state, shape, ctx), receive a
  * Context (host.py). Attributes of a Context are layer, n_layers, heads, chunk, frame,

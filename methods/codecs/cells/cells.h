@@ -2,8 +2,8 @@
  * `ints`, `floats`, `gauss` and `iq4_nl`. CPU and CUDA share the arithmetic in this header.
  *
  * A group has G consecutive channels of one head of one token. A group has a scale s and, in some
- * formats, a second number m, which is a minimum or a zero point. Both are rounded to their storage
- * types. An element x becomes a code q, which decodes to x^:
+ * formats, a second number m, which is a minimum or a zero point. The numbers s and m are rounded
+ * to their storage types. An element x becomes a code q, which decodes to x^:
  *
  *     ints      x^ = (q - 2^(b-1)) s     no zero point
  *               x^ = q s + m             a minimum

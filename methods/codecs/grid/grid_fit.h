@@ -63,9 +63,9 @@ static inline void f16_down(kvr_f16 *__restrict h, const float *__restrict x, in
     }
 }
 
-/* Computes the parameters of groups in the study's variant (reading). The scale is the range
- * divided by 2^b - 1 (asym), or the largest magnitude divided by 2^(b-1) - 1 (sym), and at least
- * 1e-8. Codes are computed with the unrounded scale. */
+/* Computes the parameters of groups in the variant of the 33-method study (study reading). The
+ * scale is the range divided by 2^b - 1 (asym), or the largest magnitude divided by 2^(b-1) - 1
+ * (sym), and at least 1e-8. Codes are computed with the unrounded scale. */
 static inline void fit_study(const struct kvr_grid *g, bool bf16, struct groups *r, int n)
 {
     const float q_top = (float)((1 << g->bits) - 1);

@@ -21,7 +21,8 @@ struct kvr_grid_block {
     struct kvr_grid grid;
     bool study, bf16;
     int64_t n_tok, stored; /* n_tok: number of tokens of the block; stored: the same number plus the
-                            * tokens of zeros that pad a block in the study's variant */
+                            * tokens of zeros that pad a block in the variant of the 33-method
+                            * study */
     int64_t channels;      /* H*D */
     int64_t n_groups;
     uint8_t *codes;  /* planes of kvr_pack */

@@ -288,7 +288,8 @@ ALWAYS bool all_normal(vi worst)
     return i_most_bits(worst) <= 0x7bfe - 0x400;
 }
 
-/* Converts |x| from F32 to FP16; the result is correct if it is a normal FP16 number. */
+/* Converts |x| from F32 to FP16. The result is correct only if |x| rounds to a normal FP16
+ * number. */
 ALWAYS vi half_of(vi x)
 {
     return (vi)((uvec)i_sub(x, i_set(112 << 23)) >> 13);

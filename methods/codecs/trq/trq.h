@@ -15,7 +15,7 @@
  *
  * The range of the residual e over the group is [lo, hi]. The encoder and the decoder compute
  * bit-identical r. A group with a non-finite value has a scale of NaN and decodes to NaN. In the
- * next frame, 0 replaces its r.
+ * next frame, 0 is subtracted instead of this group's decoded value.
  *
  * The stage `trq_heads` quantizes the residuals of some heads, called fine heads, with `fine` bits
  * instead of `bits`. */
