@@ -39,8 +39,8 @@ bool kvr_block_decode_chain_bf16(struct kvr_dev *dev, const struct kvr_grid_chai
                                  int h0, int nh, kvr_bf16 *out);
 /* Whether kvr_block_decode_chain_bf16 supports this chain. */
 bool kvr_block_decodes_bf16(const struct kvr_grid_chain *c);
-/* Overwrites those decoded values in `out` that a KVR_FORM_ENTRIES stage stores exactly (outliers)
- * by their exact values. */
+/* In `out`, replaces the decoded values of outliers by the exact values that a KVR_FORM_ENTRIES
+ * stage stores. */
 void kvr_block_put_entries_bf16(struct kvr_dev *dev, const struct kvr_block_shape *shape,
                                 const struct kvr_stage_data *entries, int64_t t0, int64_t n, int h0,
                                 int nh, kvr_bf16 *out);

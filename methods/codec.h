@@ -145,7 +145,7 @@ struct kvr_layout {
     struct kvr_stage_bytes bytes; /* exact size of a block in bytes, without the data-dependent
                                    * entries */
     /* For stages of data-dependent size (outliers, entropy coding): bytes per entry. The function
-     * `encode` allocates kvr_stage_data.n_entries entries, which are at most most_entries. */
+     * `encode` allocates kvr_stage_data.n_entries entries; this number is at most most_entries. */
     struct kvr_stage_bytes entry;
     int64_t most_entries;
     int unit_tokens; /* number of tokens per quantization group; 0 means 1. All groups are complete

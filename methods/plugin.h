@@ -29,8 +29,9 @@ extern "C" {
  * struct changes its size. */
 enum { KVR_PLUGIN_ABI = 5 };
 
-/* Structs shared with plug-ins. When a plug-in is loaded, the plug-in's sizes of these structs must
- * equal the program's. This detects a changed header whose ABI number was not incremented. */
+/* Structs shared with plug-ins. When a plug-in is loaded, the sizes of the structs listed here must
+ * be equal in the plug-in and in the program. This detects a changed header whose ABI number was
+ * not incremented. */
 #define KVR_PLUGIN_STRUCTS(X)                                                                      \
     X(kvr_stage)                                                                                   \
     X(kvr_tiers)                                                                                   \

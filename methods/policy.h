@@ -144,8 +144,8 @@ typedef enum kvr_status kvr_assign_fn(const void *opts, const struct kvr_policy_
 
 /* Attention that each key receives in the cache-update pass (clean pass) of a chunk: the sum and
  * the maximum of its softmax weights. The sum and the maximum are taken over `n_query` sampled
- * queries and over the query heads that share the key's KV head. Only the retention uses these
- * numbers, so the time to compute them counts as time of the method. */
+ * queries and over the query heads that share the key's KV head. Only the retention policy uses
+ * these numbers, so the time to compute them counts as time of the method. */
 struct kvr_columns {
     int64_t n_query;
     const float *sum, *max; /* sum and maximum of the softmax weights of each key, [n_active,H] in
@@ -160,28 +160,30 @@ enum kvr_query_pick {
     KVR_QUERY_CHUNK,  /* all queries of the chunk */
 };
 
-/* Inputs and properties of the function `thin` of a retention, which evicts single tokens. */
+/* Inputs and properties of the function `thin` of a retention policy, which evicts single
+ * tokens. */
 struct kvr_thin_needs {
     bool by_head;        /* the retention policy may keep different tokens for each head */
     bool by_data;        /* which tokens are kept depends on keys, values or attention */
     bool counts_by_data; /* not only the choice but also the number of kept tokens depends on keys,
                           * values or attention */
-    bool columns;        /* ctx->columns */
-    int queries;         /* sampled queries per chunk; 0: all */
+    bool columns;        /* requests ctx->columns, the attention that each key received */
+    int queries;         /* number of queries sampled per chunk to measure attention; 0: all
+                          * queries */
     enum kvr_query_pick pick;
     bool of_last;       /* the last layer selects the kept tokens for all layers */
-    bool chunk_queries; /* ctx->q */
+    bool chunk_queries; /* requests ctx->q, the queries of the new chunk */
     bool oracle_scores; /* ctx->oracle_scores: not causal */
     bool keys;          /* requests ctx->k, the keys of the new chunk */
     bool values;        /* requests ctx->v, the values of the new chunk */
-    bool all_keys;      /* ctx->all_keys */
+    bool all_keys;      /* requests ctx->all_keys, keys of older chunks and of the new chunk */
     int key_frames;     /* if all_keys is requested without all_values: number of frames before the
                          * new chunk whose keys are needed; 0 requests all frames */
-    bool all_values;    /* ctx->all_values, together with all_keys */
-    bool undoes_rope;   /* the retention applies the inverse RoPE to keys; supported only for the
-                         * RoPE of video models (kernels/rope.h) */
+    bool all_values;    /* requests ctx->all_values; only together with all_keys */
+    bool undoes_rope;   /* the retention policy applies the inverse RoPE to keys; supported only for
+                         * the RoPE of video models (kernels/rope.h) */
     bool summaries;     /* ctx->summaries; only with by_head */
-    bool weights;       /* ctx->weights */
+    bool weights;       /* requests ctx->weights, the multiplicity of each stored token */
     bool beyond_window; /* attention also reads kept tokens outside the local attention window */
 };
 
@@ -204,7 +206,7 @@ struct kvr_tiers {
                        * written (from n_active on) are not quantized; the tiers map them to
                        * KVR_TOKEN_ZERO */
     enum kvr_status (*check)(const void *opts);
-    /* Assigns a tier to every token. The retention runs afterwards on the same map. */
+    /* Assigns a tier to every token. The retention policy runs afterwards on the same map. */
     kvr_assign_fn *assign;
     bool cuda; /* `assign` can read k and v in CUDA memory; if not, kvr_tiers_assign passes copies
                 * in host memory */

@@ -15,8 +15,8 @@
 
 /* Reads the n levels of layer place->layer for keys or values (`side`) to level [n]. Fails with
  * KVR_ENOTFOUND or KVR_EIO if the file cannot be read, and with KVR_EUNSUPPORTED if `place` does
- * not state the layer. Fails with KVR_EFORMAT if a line is missing, or if the file has another
- * number of levels or layers; the message gives the line. */
+ * not state the layer. Fails with KVR_EFORMAT if a line is missing, or if the number of levels or
+ * layers in the file differs from the expected number; the message gives the line. */
 enum kvr_status kvr_level_table_read(const char *path, enum kvr_side side,
                                      const struct kvr_place *place, int n, double *level);
 

@@ -15,8 +15,8 @@
  *
  * The magnitude of y must be 0, or at least 2^-100 and so small that y inv is finite. For smaller
  * magnitudes of y, the result may be off by one denormal ulp, and it is 0 if the quotient is 0. For
- * an infinite y and for NaN, the result equals that of a division, and so does the result for y =
- * -0 if s is positive. */
+ * an infinite y, for NaN, and for y = -0 with a positive s, the result equals that of a
+ * division. */
 #ifndef KVR_METHODS_QUOTIENT_H
 #define KVR_METHODS_QUOTIENT_H
 

@@ -2,10 +2,10 @@
  *
  * The codes are those of PackKV (packkv.h), with one scale and zero point per token or per 64
  * tokens, over all heads. The symbols of a block are compressed by a canonical Huffman code, whose
- * code lengths follow from the number of occurrences of each symbol plus one. The code words of one
- * head of one token are a vector, and those of one head of 64 tokens are a unit. A code word is
- * written from its highest bit down, into bytes that are filled from the lowest bit up. Every unit
- * is padded to a whole byte. */
+ * code lengths follow from the number of occurrences of each symbol plus one. A vector consists of
+ * the code words of one token in one head. A unit consists of the code words that 64 tokens have in
+ * one head. A code word is written from its highest bit down, into bytes that are filled from the
+ * lowest bit up. Every unit is padded to a whole byte. */
 #ifndef KVR_METHODS_KVCOMP_H
 #define KVR_METHODS_KVCOMP_H
 

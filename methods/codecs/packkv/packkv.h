@@ -9,7 +9,8 @@
  *
  * Tokens are quantized 64 at a time, and the tokens after the last full 64 stay in BF16. Within 64
  * tokens, similar tokens are made neighbours by a permutation, and 16 consecutive permuted tokens
- * form a round. The codes of one head of 64 tokens are a unit. For each round, a unit contains:
+ * form a round. A unit consists of the codes that 64 tokens have in one head. For each round, a
+ * unit contains:
  *
  *     the smallest code m of each channel, b bits; the number n of bits of code - m, in lens bits;
  *     then channel by channel 16 n-bit numbers q - m, from the lowest bit up
