@@ -274,7 +274,8 @@ struct kvr_stage_ops {
     enum kvr_status (*find)(const struct kvr_stage_job *job, const struct kvr_values *x,
                             float *scratch, struct kvr_stage_data *out,
                             struct kvr_instead *instead);
-    /* For EXACT stages on the CPU; if `once` is NULL, `find` is used instead. */
+    /* Functions that find outliers and quantize in one pass, for EXACT stages on the CPU. If `once`
+     * is NULL, `find` finds the outliers in a pass of its own. */
     const struct kvr_exact_once *once;
 };
 

@@ -179,8 +179,8 @@ static __device__ __forceinline__ void fetch_channel_scales(const struct tile_gr
                           (g.groups_per_token > 1 ? p.h * g.groups_per_head : 0);
 
     if (g.aligned_scales && tile + TILE <= g.n_tok) {
-        /* If a group is a whole token, the scales of the tile are contiguous. Aligned channel
-         * groups have 8 or 16 scales per token and head. */
+        /* With one scale per token, the scales of the tile are contiguous. With channel groups,
+         * a token has 8 or 16 scales per head, which fill one or two aligned copies. */
         const int odd = g.groups_per_head / 16,
                   step = g.groups_per_token > 1 ? g.groups_per_token : 8;
 

@@ -249,8 +249,8 @@ decode_chained(const struct unit<F, 1> &x, const struct unit<MORE, 1> &more,
     }
 }
 
-/* The unit of a K or V tile that a producer thread dequantizes. In a chain of two grids, `more` is
- * the same unit of the second grid, which quantizes the residual. */
+/* The unit of a K or V tile that a producer thread dequantizes. With residual quantization (two
+ * integer grids), `more` has the codes of the second grid for the same elements. */
 template <int FORM> struct octets {
     typedef form<FORM> of;
     enum { F = of::F, LINE = of::D / 8 };

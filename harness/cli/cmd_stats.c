@@ -118,10 +118,10 @@ const struct kvr_command kvr_command_stats = {
     .usage = "paired|windows|growth|distribution|sensitivity|timing|coverage|runs [options]",
     .examples =
         "  kvreel stats paired --metric ssim --against RTN_INT4\n"
-        "  kvreel stats windows --metric psnr      # chunk by chunk, with the floor of each\n"
+        "  kvreel stats windows --metric psnr      # per chunk, with the chunk's noise floor\n"
         "  kvreel stats growth --metric psnr       # injected and accumulated error\n"
         "  kvreel stats timing --db out/timing.db --json\n"
-        "  kvreel stats runs --db now.db --before then.db    # of two commits or machines\n"
+        "  kvreel stats runs --db now.db --before then.db    # compares two commits or machines\n"
         "  kvreel stats coverage --where \"suite = 'moviegen-nano'\"\n",
     .details =
         "The two cells of a pair have the same model, prompt, seed and settings. Values are\n"

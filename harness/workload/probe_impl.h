@@ -44,8 +44,8 @@ int64_t kvr_probe_index_of(const struct kvr_visible *seen, int64_t tok);
 struct kvr_probe_query {
     double mass[N_SIDES]; /* attention mass on past tokens, for METHOD and BF16 */
     double jsd, out_se, k_se, v_se, out_energy, top1, keys, on_zero, on_summary, lost;
-    /* `top`: number of past keys with the largest BF16 weights. `top_found`: number of them that
-     * are also among the method's largest. */
+    /* `top`: k, the number of past keys with the largest attention weights that are compared.
+     * `top_found`: number of keys that are among the k largest of both BF16 and the method. */
     double top_found, top;
     double residual; /* maximum |attention output - output computed here| */
     double energy;   /* mean over channels of the squared output computed here */

@@ -46,8 +46,8 @@ struct kvr_saliency {
     int64_t n;               /* number of frames; the last frame may be partial */
     const float *delta;      /* [n] */
     const float *score;      /* [n] */
-    uint8_t *level;          /* enum kvr_frame_level of each frame, [n]; tiers and retention write
-                              * levels in the paper's variant (intended reading) only */
+    uint8_t *level;          /* enum kvr_frame_level of each frame, [n]. Tiers and the retention
+                              * policy write it only in the variant of the method's own paper. */
     struct kvr_ranked *rank; /* [n] scratch for planning */
 };
 

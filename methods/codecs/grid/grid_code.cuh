@@ -226,8 +226,8 @@ template <typename X> static __device__ __forceinline__ float to_float(X x)
         return x;
 }
 
-/* Returns the grid's bit planes, where `channels` counts elements of type T; an element packs
- * sizeof(T) one-byte channels. */
+/* Returns the shape of the grid's bit planes for kernels that process sizeof(T) channels, of one
+ * byte each, as one element of type T; `channels` counts these elements. */
 template <class T>
 static __device__ __forceinline__ struct kvr_planes planes_of(const struct shape &g)
 {
