@@ -115,8 +115,7 @@ enum kvr_status kvr_device_query(const char *name, struct kvr_device_words *out)
     while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
         ;
     if (n != (ssize_t)sizeof a)
-        return kvr_fail(
-            KVR_EIO, "device %s: the child process that checks it ended without an answer", name);
+        return kvr_fail(KVR_EIO, "device %s: the test process exited without a result", name);
     if (a.st != KVR_OK)
         return kvr_fail(a.st, "%s", a.error);
     *out = a.words;
