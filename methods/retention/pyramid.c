@@ -10,11 +10,10 @@
  *                     frames, pooled into one token (mean key and mean value) per 2 x 2 positions.
  *
  * All heads also retain the newest frames, so that attention reads `recent` frames including the
- * current chunk. Frames between the sink and the newest frames are middle frames; the rules above
- * apply to them as soon as they are no longer among the newest, as in the authors' Python code. A
- * pooled token has multiplicity 1, as in the original, although it replaces 4 span tokens. Blocks
- * start at multiples of `span` frames, so veil heads evict the frames between the sink and the
- * first complete block.
+ * current chunk. Frames between the sink and the newest frames are middle frames. As in the
+ * authors' Python code, the rules above apply to middle frames only. A pooled token has
+ * multiplicity 1, as in the original, although it replaces 4 span tokens. Blocks start at multiples
+ * of `span` frames, so veil heads evict the frames between the sink and the first complete block.
  *
  * Two rules differ from the original. Here keys stay at their original times; the original stores
  * keys before RoPE and rotates keys older than the window to the window's first frame. Here a query

@@ -26,7 +26,8 @@ static void close_dev(void)
 
 enum { GUARD = 0xa5, MAP_MAX = 4096 };
 
-/* Returns the map that the policy `text` assigns. Checks the guard bytes behind it. */
+/* Returns the tier map that the policy `text` assigns, and asserts that the guard bytes after the
+ * map are unchanged. */
 static uint8_t *assign(const char *text, const struct kvr_policy_ctx *ctx)
 {
     static uint8_t map[MAP_MAX];
