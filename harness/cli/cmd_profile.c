@@ -268,20 +268,6 @@ static void write_levels(const struct job *j, FILE *f)
         }
 }
 
-static enum kvr_status write_file(const char *path, const char *text, size_t n)
-{
-    struct kvr_out *f;
-    enum kvr_status st;
-
-    KVR_TRY(kvr_out_open(&f, path));
-    st = kvr_out_write(f, text, n);
-    if (st != KVR_OK) {
-        kvr_out_drop(&f);
-        return st;
-    }
-    return kvr_out_commit(&f);
-}
-
 /* Writes the principal directions as a file for the method option basis=FILE. */
 static enum kvr_status write_basis(const struct job *j)
 {
@@ -318,7 +304,7 @@ static enum kvr_status save(const struct job *j)
     if (!kvr_text_close(f, &text))
         st = kvr_fail(KVR_ENOMEM, "profile: out of memory");
     else if (j->o->out)
-        st = write_file(j->o->out, text, n);
+        st = kvr_out_save(j->o->out, text, n);
     else if (!j->o->json)
         fwrite(text, 1, n, stdout);
     free(text);

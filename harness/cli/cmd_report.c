@@ -28,7 +28,6 @@ static int list_tables(void)
 static enum kvr_status write_file(const struct kvr_table *t, enum kvr_table_format format,
                                   const char *path)
 {
-    struct kvr_out *out;
     char *text = NULL;
     size_t n = 0;
     FILE *f = kvr_text_open(&text, &n);
@@ -40,14 +39,7 @@ static enum kvr_status write_file(const struct kvr_table *t, enum kvr_table_form
     if (!kvr_text_close(f, &text) && st == KVR_OK)
         st = kvr_fail(KVR_ENOMEM, "report: out of memory");
     if (st == KVR_OK)
-        st = kvr_out_open(&out, path);
-    if (st == KVR_OK) {
-        st = kvr_out_write(out, text, n);
-        if (st == KVR_OK)
-            st = kvr_out_commit(&out);
-        else
-            kvr_out_drop(&out);
-    }
+        st = kvr_out_save(path, text, n);
     free(text);
     return st;
 }

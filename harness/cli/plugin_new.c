@@ -102,7 +102,6 @@ static char *path_of(const char *dir, const char *before, const struct words *w)
 
 static enum kvr_status write_one(const char *path, const char *text, const struct words *w)
 {
-    struct kvr_out *out = NULL;
     char *full = NULL;
     size_t n = 0;
     FILE *to = kvr_text_open(&full, &n);
@@ -112,12 +111,7 @@ static enum kvr_status write_one(const char *path, const char *text, const struc
         fill(to, text, w);
     if (!kvr_text_close(to, &full))
         return kvr_fail(KVR_ENOMEM, "plugin: out of memory while building the text of %s", path);
-    st = kvr_out_open(&out, path);
-    if (st == KVR_OK)
-        st = kvr_out_write(out, full, n);
-    if (st == KVR_OK)
-        st = kvr_out_commit(&out);
-    kvr_out_drop(&out);
+    st = kvr_out_save(path, full, n);
     free(full);
     return st;
 }

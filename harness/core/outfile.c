@@ -202,3 +202,16 @@ void kvr_out_drop(struct kvr_out **o)
     free(x);
     *o = NULL;
 }
+
+enum kvr_status kvr_out_save(const char *path, const void *p, size_t n)
+{
+    struct kvr_out *o;
+    enum kvr_status st;
+
+    KVR_TRY(kvr_out_open(&o, path));
+    st = kvr_out_write(o, p, n);
+    if (st == KVR_OK)
+        st = kvr_out_commit(&o);
+    kvr_out_drop(&o);
+    return st;
+}

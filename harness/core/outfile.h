@@ -3,11 +3,9 @@
  *     struct kvr_out *o;
  *     KVR_TRY(kvr_out_open(&o, "results/table.csv"));
  *     st = kvr_out_write(o, text, n);
- *     if (st != KVR_OK) {
- *         kvr_out_drop(&o);
- *         return st;
- *     }
- *     return kvr_out_commit(&o);
+ *     if (st == KVR_OK)
+ *         st = kvr_out_commit(&o);
+ *     kvr_out_drop(&o);
  *
  * Output is written to a temporary file in the target's directory; kvr_out_commit syncs this file
  * and renames it over the target. Until the commit, and after any failure, the target is unchanged.
@@ -38,6 +36,8 @@ int kvr_out_fd(const struct kvr_out *o);
 enum kvr_status kvr_out_commit(struct kvr_out **o);
 /* Removes the temporary file. Accepts NULL. */
 void kvr_out_drop(struct kvr_out **o);
+/* Writes a file of the n bytes `p`: opens, writes and commits the output. */
+enum kvr_status kvr_out_save(const char *path, const void *p, size_t n);
 
 #ifdef __cplusplus
 }

@@ -158,17 +158,8 @@ bool kvr_tune_find(const struct kvr_tune *t, const char *what, int *choice)
  * without its header. */
 static bool begin_file(struct kvr_tune *t)
 {
-    struct kvr_out *o;
-    enum kvr_status st;
-
-    if (kvr_mkdirs_above(t->path) != KVR_OK || kvr_out_open(&o, t->path) != KVR_OK)
-        return false;
-    st = kvr_out_write(o, t->head, strlen(t->head));
-    if (st != KVR_OK) {
-        kvr_out_drop(&o);
-        return false;
-    }
-    return kvr_out_commit(&o) == KVR_OK;
+    return kvr_mkdirs_above(t->path) == KVR_OK &&
+           kvr_out_save(t->path, t->head, strlen(t->head)) == KVR_OK;
 }
 
 /* Appends a line by one write(), so that lines of several processes do not mix. */

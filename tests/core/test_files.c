@@ -94,6 +94,10 @@ START_TEST(folders_and_whole_files)
     ck_assert_str_eq(read_text(file, buf), "old");
     put(file, "newer");
     ck_assert_str_eq(read_text(file, buf), "newer");
+    ck_assert_int_eq(kvr_out_save(file, "newest text", 6), KVR_OK);
+    ck_assert_str_eq(read_text(file, buf), "newest");
+    ck_assert_int_eq(kvr_out_save(below, "x", 1), KVR_EIO);
+    ck_assert_ptr_nonnull(strstr(kvr_error(), below));
     /* A folder cannot be opened for writing. */
     ck_assert_int_eq(kvr_out_open(&o, deep), KVR_EIO);
     ck_assert_ptr_null(o);

@@ -5,20 +5,6 @@
 
 #include <string.h>
 
-static enum kvr_status write_packet(const char *path, const AVPacket *pkt)
-{
-    struct kvr_out *o;
-    enum kvr_status st;
-
-    KVR_TRY(kvr_out_open(&o, path));
-    st = kvr_out_write(o, pkt->data, (size_t)pkt->size);
-    if (st != KVR_OK) {
-        kvr_out_drop(&o);
-        return st;
-    }
-    return kvr_out_commit(&o);
-}
-
 static enum kvr_status encode(const struct kvr_ffmpeg *ff, const char *path, const uint8_t *rgb,
                               AVCodecContext *ctx, AVFrame *frame, AVPacket *pkt)
 {
@@ -40,7 +26,7 @@ static enum kvr_status encode(const struct kvr_ffmpeg *ff, const char *path, con
         err = ff->avcodec_receive_packet(ctx, pkt);
     if (err < 0)
         return kvr_av_fail(path, "PNG encoder", err);
-    return write_packet(path, pkt);
+    return kvr_out_save(path, pkt->data, (size_t)pkt->size);
 }
 
 enum kvr_status kvr_png_write(const char *path, const uint8_t *rgb, int height, int width)

@@ -359,16 +359,10 @@ static void put_overrides(FILE *to, const char *argv_json)
 static enum kvr_status write_file(const char *dir, const char *name, const char *content, size_t n)
 {
     char *path = kvr_path_join(dir, name);
-    struct kvr_out *out = NULL;
     enum kvr_status st = path ? kvr_mkdirs_above(path) : no_memory();
 
     if (st == KVR_OK)
-        st = kvr_out_open(&out, path);
-    if (st == KVR_OK)
-        st = kvr_out_write(out, content, n);
-    if (st == KVR_OK)
-        st = kvr_out_commit(&out);
-    kvr_out_drop(&out);
+        st = kvr_out_save(path, content, n);
     free(path);
     return st;
 }

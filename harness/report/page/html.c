@@ -174,20 +174,6 @@ static enum kvr_status read_file(const char *path, char **out, size_t *n)
                : kvr_fail(KVR_EIO, "%s: the file changed while it was read", path);
 }
 
-static enum kvr_status write_file(const char *path, const char *p, size_t n)
-{
-    struct kvr_out *out;
-    enum kvr_status st = kvr_out_open(&out, path);
-
-    if (st != KVR_OK)
-        return st;
-    st = kvr_out_write(out, p, n);
-    if (st == KVR_OK)
-        return kvr_out_commit(&out);
-    kvr_out_drop(&out);
-    return st;
-}
-
 /* Hard-links the file on the same filesystem, otherwise copies it. */
 static enum kvr_status give_file(const char *from, const char *to)
 {
@@ -200,7 +186,7 @@ static enum kvr_status give_file(const char *from, const char *to)
     if (link(from, to) == 0)
         return KVR_OK;
     KVR_TRY(read_file(from, &bytes, &n));
-    st = write_file(to, bytes, n);
+    st = kvr_out_save(to, bytes, n);
     free(bytes);
     return st;
 }
@@ -515,7 +501,7 @@ enum kvr_status kvr_html_write(const char *db_path, const char *out_dir,
     if (!kvr_text_close(to, &page) && st == KVR_OK)
         st = no_memory();
     if (st == KVR_OK)
-        st = write_file(out->path, page, n);
+        st = kvr_out_save(out->path, page, n);
     out->bytes = (int64_t)n;
     free(page);
     free(title);

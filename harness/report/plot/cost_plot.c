@@ -8,18 +8,18 @@
 #include <string.h>
 
 #include "harness/core/memtext.h"
-#include "harness/core/outfile.h"
 #include "harness/core/path.h"
 #include "harness/report/table/escape.h"
 #include "harness/report/plot/figure.h"
 #include "harness/report/plot/gnuplot.h"
 #include "harness/report/plot/palette.h"
+#include "harness/report/plot/script.h"
 #include "harness/store/statement.h"
 
 KVR_SCRIPT(cost);
 
 enum { CARD, STUDY, N_PANELS, MAX_LINES = 12 };
-static const double px_per_pt = 96.0 / 72, gib = 1024.0 * 1024.0 * 1024.0;
+static const double gib = 1024.0 * 1024.0 * 1024.0;
 
 static const struct {
     const char *path;
@@ -229,7 +229,7 @@ static void say_sessions(struct figure *f, int most)
 
 static void write_captions(struct figure *f, const struct kvr_plot_style *style)
 {
-    const int most = (int)(f->width / (0.56 * f->small * px_per_pt));
+    const int most = (int)(f->width / (0.56 * f->small * kvr_px_per_pt));
 
     const char *model = text(f->t, f->point[0].row, "model");
     char title[256];
@@ -238,7 +238,7 @@ static void write_captions(struct figure *f, const struct kvr_plot_style *style)
              text(f->t, f->point[0].row, "card"), text(f->t, f->point[0].row, "date"),
              text(f->t, f->point[0].row, "commit"));
     f->n_title = kvr_fig_wrap(style->title ? style->title : title,
-                              (int)(f->width / (0.68 * f->font * px_per_pt)), f->title, 2);
+                              (int)(f->width / (0.68 * f->font * kvr_px_per_pt)), f->title, 2);
     put_line(f, most,
              "%s: a rollout of %s, %g latent frames%s, "
              "window %g, the transformer alone.%s",
@@ -316,7 +316,7 @@ static int longest_number(const struct panel *p)
 static void lay_out(struct figure *f)
 {
     const bool narrow = f->narrow;
-    const double line = 1.35 * px_per_pt;
+    const double line = 1.35 * kvr_px_per_pt;
     double top, bottom, plot;
 
     f->p[CARD].label = "seconds of a rollout, measured";
@@ -330,7 +330,7 @@ static void lay_out(struct figure *f)
         struct panel *p = &f->p[k];
         const int n = longest_number(p);
         const double axis = line * (f->font + 2.4 * f->small) + 12 +
-                            (n > 3 ? (n - 1.5) * 0.6 * f->small * px_per_pt : 0);
+                            (n > 3 ? (n - 1.5) * 0.6 * f->small * kvr_px_per_pt : 0);
 
         fit(f, k);
         p->left = narrow || k == CARD ? axis : 0.58 * f->width + axis;
@@ -359,7 +359,7 @@ static enum kvr_status lay_out_panel(struct figure *f, int panel)
                                      .right = p->right - 2,
                                      .bottom = p->bottom + 2,
                                      .top = p->top - 2,
-                                     .height = 1.17 * f->small * px_per_pt,
+                                     .height = 1.17 * f->small * kvr_px_per_pt,
                                      .radius = 4.5,
                                      .n_points = n,
                                      .n_marks = n,
@@ -374,7 +374,7 @@ static enum kvr_status lay_out_panel(struct figure *f, int panel)
         x[i] = x_of(p, q->s);
         y[i] = y_of(p, q->gib);
         f->at[from + i] = (struct kvr_label){
-            .x = x[i], .y = y[i], .width = f->small * px_per_pt * (kvr_fig_ems(q->text) + 0.4)
+            .x = x[i], .y = y[i], .width = f->small * kvr_px_per_pt * (kvr_fig_ems(q->text) + 0.4)
         };
     }
     kvr_labels_place(&f->at[from], n, &field);
@@ -409,10 +409,10 @@ static void put_label(const struct figure *f, int tag, const char *words, double
 /* Writes the title, the legend of the drawn attention paths, and the captions. */
 static void put_words(const struct figure *f, FILE *to)
 {
-    const double line = 1.35 * px_per_pt * f->small;
-    double x = 10, y = f->height - 1.1 * f->font * px_per_pt - 6;
+    const double line = 1.35 * kvr_px_per_pt * f->small;
+    double x = 10, y = f->height - 1.1 * f->font * kvr_px_per_pt - 6;
 
-    for (int i = 0; i < f->n_title; i++, y -= 1.5 * f->font * px_per_pt)
+    for (int i = 0; i < f->n_title; i++, y -= 1.5 * f->font * kvr_px_per_pt)
         put_label(f, 1001 + i, f->title[i], x, y, 1.15 * f->font, "#222222", to);
     for (int k = 0; k < N_SHAPES; k++) {
         bool drawn = false;
@@ -425,7 +425,7 @@ static void put_words(const struct figure *f, FILE *to)
                 1010 + k, (x + 5) / f->width, y / f->height, shapes[k].point_type);
         put_label(f, 1020 + k, k == PUBLISHED ? "published" : shapes[k].path, x + 14, y, f->small,
                   "#222222", to);
-        x += 14 + (kvr_fig_ems(shapes[k].path) + 2) * f->small * px_per_pt;
+        x += 14 + (kvr_fig_ems(shapes[k].path) + 2) * f->small * kvr_px_per_pt;
     }
     if (!f->narrow)
         put_label(f, 1030, "colour: the method's family", x, y, f->small, "#222222", to);
@@ -441,7 +441,7 @@ static void put_names(const struct figure *f, int panel, FILE *to)
 
         if (f->point[i].panel != panel)
             continue;
-        put_label(f, 1 + i, f->point[i].text, l->left, l->bottom + 0.55 * f->small * px_per_pt,
+        put_label(f, 1 + i, f->point[i].text, l->left, l->bottom + 0.55 * f->small * kvr_px_per_pt,
                   f->small, f->point[i].rgb, to);
         if (l->leader)
             fprintf(to,
@@ -473,21 +473,15 @@ static void put_panel(const struct figure *f, int panel, FILE *to)
 
 static void put_script(const struct figure *f, unsigned formats, FILE *to)
 {
-    static const struct {
-        unsigned format;
-        const char *suffix;
-    } terminals[] = { { KVR_PLOT_SVG, "svg" }, { KVR_PLOT_PNG, "png" }, { KVR_PLOT_PDF, "pdf" } };
     char font[32], small[32];
 
     snprintf(font, sizeof font, "%.4g", f->font);
     snprintf(small, sizeof small, "%.4g", f->small);
     kvr_statement_put(to, kvr_script_cost, KVR_WITH("font", font, "label", small, "stem", f->stem));
-    for (size_t i = 0; i < sizeof terminals / sizeof *terminals; i++) {
-        if (!(formats & terminals[i].format))
+    for (int i = 0; i < KVR_N_PLOT_FORMATS; i++) {
+        if (!kvr_script_output(to, formats, i, f->stem, f->width, f->height))
             continue;
-        fputs("\nset terminal ", to);
-        kvr_fig_terminal(to, terminals[i].format, f->width, f->height);
-        fprintf(to, "\nset output '%s.%s'\nset multiplot\n", f->stem, terminals[i].suffix);
+        fputs("set multiplot\n", to);
         put_words(f, to);
         put_panel(f, CARD, to);
         if (f->n_panel[STUDY])
@@ -500,30 +494,19 @@ static void put_script(const struct figure *f, unsigned formats, FILE *to)
 /* Writes the data file if `formats` is 0, otherwise the gnuplot script. */
 static enum kvr_status save(const struct figure *f, const char *dir, unsigned formats)
 {
-    char *all = NULL, *path, name[32];
-    struct kvr_out *o = NULL;
+    char *text = NULL;
     size_t n = 0;
-    FILE *to = kvr_text_open(&all, &n);
+    FILE *to = kvr_text_open(&text, &n);
     enum kvr_status st;
 
-    snprintf(name, sizeof name, "%s.%s", f->stem, formats ? "gp" : "tsv");
-    path = kvr_path_join(dir, name);
-    st = path ? KVR_OK : kvr_fail(KVR_ENOMEM, "plot cost: out of memory");
     if (to && formats)
         put_script(f, formats, to);
     else if (to)
         put_data(f, to);
-    if (!kvr_text_close(to, &all) && st == KVR_OK)
-        st = kvr_fail(KVR_ENOMEM, "plot cost: out of memory");
-    if (st == KVR_OK)
-        st = kvr_out_open(&o, path);
-    if (st == KVR_OK)
-        st = kvr_out_write(o, all, n);
-    if (st == KVR_OK)
-        st = kvr_out_commit(&o);
-    kvr_out_drop(&o);
-    free(all);
-    free(path);
+    if (!kvr_text_close(to, &text))
+        return kvr_fail(KVR_ENOMEM, "plot cost: out of memory");
+    st = kvr_script_save(dir, f->stem, formats ? ".gp" : ".tsv", text, n);
+    free(text);
     return st;
 }
 

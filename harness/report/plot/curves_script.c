@@ -7,17 +7,14 @@
 #include <string.h>
 
 #include "harness/core/memtext.h"
-#include "harness/core/outfile.h"
-#include "harness/core/path.h"
 #include "harness/report/table/escape.h"
 #include "harness/report/plot/figure.h"
 #include "harness/report/plot/palette.h"
+#include "harness/report/plot/script.h"
 #include "harness/store/statement.h"
 
 KVR_SCRIPT(curves);
 KVR_SCRIPT(heat);
-
-static const double px_per_pt = 96.0 / 72.0;
 
 /* Positions of a figure's elements. Lengths are in pixels of 1/96 inch, and text sizes in points.
  * Method names are on the right of the plot, or below it in a narrow picture. */
@@ -68,8 +65,8 @@ static void lay_out(const struct kvr_curves_figure *f, struct layout *at)
     at->font = s->font_pt > 0 ? s->font_pt : s->width_in > 0 ? 8.0 : 12.0;
     at->label = at->note = fmax(7.0, 0.75 * at->font);
     at->title = 1.25 * at->font;
-    at->em = at->font * px_per_pt;
-    label = at->label * px_per_pt;
+    at->em = at->font * kvr_px_per_pt;
+    label = at->label * kvr_px_per_pt;
     at->narrow = at->width < 45 * at->em;
     for (int i = 0; i < f->n; i++) {
         if (f->curve[i].named || heat)
@@ -84,7 +81,7 @@ static void lay_out(const struct kvr_curves_figure *f, struct layout *at)
                                     &at->line[at->n_notes], KVR_FIG_MAX_NOTES / 3);
     at->n_title =
         kvr_fig_wrap(s->title ? s->title : f->spec->title,
-                     (int)(0.96 * at->width / (0.56 * at->title * px_per_pt)), at->head, 2);
+                     (int)(0.96 * at->width / (0.56 * at->title * kvr_px_per_pt)), at->head, 2);
     names = fmin(label * (longest + (heat ? 1.0 : 3.4)), (heat ? 0.55 : 0.45) * at->width);
     at->left = heat ? names + 0.5 * at->em : (f->spec->hi == 1.0 ? 6.6 : 5.5) * at->em;
     at->right = at->width - (heat         ? 7.4 * at->em
@@ -102,8 +99,8 @@ static void lay_out(const struct kvr_curves_figure *f, struct layout *at)
     if (stack)
         at->bottom += 0.3 * at->em;
     at->top = at->bottom + plot;
-    at->height =
-        at->top + (at->n_title ? (0.9 + 1.35 * at->n_title) * at->title * px_per_pt : 0.8 * at->em);
+    at->height = at->top + (at->n_title ? (0.9 + 1.35 * at->n_title) * at->title * kvr_px_per_pt
+                                        : 0.8 * at->em);
 }
 
 /* Allocation tags of the stacked memory, from the bottom. `column` has a tag's memory at each pass,
@@ -217,23 +214,10 @@ static void put_head(const struct kvr_curves_figure *f, const struct layout *at,
     kvr_statement_put(to, kvr_script_curves, KVR_WITH("stem", f->stem, "font", font));
 }
 
-/* Writes the title and the captions. */
 static void put_texts(const struct layout *at, FILE *to)
 {
-    const double note = 1.36 * at->note * px_per_pt, title = 1.35 * at->title * px_per_pt;
-
-    for (int i = 0; i < at->n_title; i++) {
-        fprintf(to, "set label %d ", 10001 + i);
-        kvr_escape_gnuplot(to, at->head[i]);
-        fprintf(to, " at screen 0.02, %.5f left font 'sans-serif,%.3g' textcolor rgb ink\n",
-                1.0 - (i + 0.85) * title / at->height, at->title);
-    }
-    for (int i = 0; i < at->n_notes; i++) {
-        fprintf(to, "set label %d ", 10011 + i);
-        kvr_escape_gnuplot(to, at->line[i]);
-        fprintf(to, " at screen 0.02, %.5f left font 'sans-serif,%.3g' textcolor rgb '#666666'\n",
-                (at->n_notes - i - 0.3) * note / at->height, at->note);
-    }
+    kvr_script_title(to, at->head, at->n_title, at->title, at->height);
+    kvr_script_notes(to, at->line, at->n_notes, at->note, at->height);
 }
 
 /* Writes the axis labels. If the y label is longer than the axis, its part "against ..." is
@@ -299,10 +283,10 @@ static void put_name(const struct kvr_curves_figure *f, const struct layout *at,
     const struct kvr_curve *c = &f->curve[i];
     /* Printed lines are thick and have long dashes. The sample is long enough to show the dash
      * pattern. */
-    const double line = (at->narrow ? 4.6 : 2.2) * at->label * px_per_pt;
+    const double line = (at->narrow ? 4.6 : 2.2) * at->label * kvr_px_per_pt;
     char name[KVR_FIG_LINE_MAX];
 
-    shorten(c->method, (at->width - x - line - 4) / (at->label * px_per_pt), name);
+    shorten(c->method, (at->width - x - line - 4) / (at->label * kvr_px_per_pt), name);
     fprintf(to, "set label %d ", i + 1);
     kvr_escape_gnuplot(to, name);
     fprintf(to, " at screen %.5f, %.5f left font 'sans-serif,%.3g' textcolor rgb '%s'\n",
@@ -319,7 +303,7 @@ static void put_name(const struct kvr_curves_figure *f, const struct layout *at,
 static bool put_names(const struct kvr_curves_figure *f, const struct layout *at,
                       const struct kvr_fig_axis *a, FILE *to)
 {
-    const double step = 1.25 * at->label * px_per_pt;
+    const double step = 1.25 * at->label * kvr_px_per_pt;
     const bool list = f->spec->key || at->narrow;
     /* end [n]: height in pixels, and index of the curve */
     double(*end)[2] = calloc((size_t)f->n + 1, sizeof *end);
@@ -483,7 +467,7 @@ static void put_panel_legend(const struct kvr_curves_figure *f, const struct lay
                 "textcolor rgb '%s'\n",
                 20001 + i, name, x / at->width, key / at->height, at->label,
                 i < N_STACK ? tag_colour(name) : "#a4262c");
-        x += at->label * px_per_pt * (0.72 * (double)strlen(name) + 1.4);
+        x += at->label * kvr_px_per_pt * (0.72 * (double)strlen(name) + 1.4);
     }
     fputs("set label 20010 ", to);
     kvr_escape_gnuplot(to, f->spec->y_label);
@@ -505,7 +489,7 @@ static void put_panel_title(const struct kvr_curve *c, double width, const struc
 {
     const int len = (int)strlen(c->method);
     const int most =
-        (int)(len * fmin(1.0, width / (at->label * px_per_pt * kvr_fig_ems(c->method))));
+        (int)(len * fmin(1.0, width / (at->label * kvr_px_per_pt * kvr_fig_ems(c->method))));
     int cut = len;
     char name[KVR_FIG_LINE_MAX];
 
@@ -635,7 +619,7 @@ static void put_heat(const struct kvr_curves_figure *f, const struct layout *at,
         const char *method = f->curve[i].method;
         char name[KVR_FIG_LINE_MAX];
 
-        shorten(method, at->left / (at->label * px_per_pt) - 1.4, name);
+        shorten(method, at->left / (at->label * kvr_px_per_pt) - 1.4, name);
         fputs(i ? ", " : "", to);
         kvr_escape_gnuplot(to, name);
         fprintf(to, " %d", i);
@@ -655,11 +639,6 @@ static void put_heat_rows(const struct kvr_curves_figure *f, FILE *to)
                 i, x, i, y, i + 1 < f->n ? ", \\" : "");
 }
 
-static const struct {
-    unsigned format;
-    const char *suffix;
-} terminals[] = { { KVR_PLOT_SVG, "svg" }, { KVR_PLOT_PNG, "png" }, { KVR_PLOT_PDF, "pdf" } };
-
 static bool put_script(const struct kvr_curves_figure *f, unsigned formats, FILE *to)
 {
     struct layout at;
@@ -672,12 +651,9 @@ static bool put_script(const struct kvr_curves_figure *f, unsigned formats, FILE
         return false;
     if (f->spec->kind == KVR_CURVES_HEAT)
         put_heat(f, &at, to);
-    for (size_t i = 0; i < sizeof terminals / sizeof terminals[0]; i++) {
-        if (!(formats & terminals[i].format))
+    for (int i = 0; i < KVR_N_PLOT_FORMATS; i++) {
+        if (!kvr_script_output(to, formats, i, f->stem, at.width, at.height))
             continue;
-        fputs("\nset terminal ", to);
-        kvr_fig_terminal(to, terminals[i].format, at.width, at.height);
-        fprintf(to, "\nset output '%s.%s'\n", f->stem, terminals[i].suffix);
         if (f->spec->kind == KVR_CURVES_LINES)
             put_lines(f, to);
         else if (f->spec->kind == KVR_CURVES_STACK)
@@ -697,29 +673,16 @@ typedef bool put_fn(const struct kvr_curves_figure *f, unsigned formats, FILE *t
 static enum kvr_status write_one(const struct kvr_curves_figure *f, const char *dir,
                                  const char *suffix, put_fn *put, unsigned formats)
 {
-    char name[128], *path, *text = NULL;
+    char *text = NULL;
     size_t n = 0;
-    struct kvr_out *o = NULL;
     FILE *to = kvr_text_open(&text, &n);
-    bool whole = false;
+    bool whole = to && put(f, formats, to);
     enum kvr_status st = KVR_OK;
 
-    snprintf(name, sizeof name, "%s%s", f->stem, suffix);
-    path = kvr_path_join(dir, name);
-    if (to)
-        whole = put(f, formats, to);
-    if (!kvr_text_close(to, &text) || !whole || !path)
+    if (!kvr_text_close(to, &text) || !whole)
         st = kvr_fail(KVR_ENOMEM, "plot: out of memory");
     if (st == KVR_OK)
-        st = kvr_out_open(&o, path);
-    if (st == KVR_OK) {
-        st = kvr_out_write(o, text, n);
-        if (st == KVR_OK)
-            st = kvr_out_commit(&o);
-        else
-            kvr_out_drop(&o);
-    }
-    free(path);
+        st = kvr_script_save(dir, f->stem, suffix, text, n);
     free(text);
     return st;
 }

@@ -100,8 +100,6 @@ int kvr_fig_key_rows(const struct kvr_figure *f); /* Number of lines per column 
 double kvr_fig_ems(const char *text);
 /* Wraps text at blanks into at most n lines of at most `most` characters; returns the number of lines. */
 int kvr_fig_wrap(const char *text, int most, char lines[][KVR_FIG_LINE_MAX], int n);
-/* Writes gnuplot's "set terminal" command for the picture's format, size and fonts. */
-void kvr_fig_terminal(FILE *to, unsigned format, double width, double height);
 
 /* Computes range and ticks of an axis from the values v [n] and the ends of their confidence
  * intervals, ends [2 n] (NaN: no interval). */

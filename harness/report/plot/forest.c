@@ -6,11 +6,11 @@
 #include <string.h>
 
 #include "harness/core/memtext.h"
-#include "harness/core/outfile.h"
 #include "harness/core/path.h"
 #include "harness/report/table/escape.h"
 #include "harness/report/plot/figure.h"
 #include "harness/report/plot/gnuplot.h"
+#include "harness/report/plot/script.h"
 #include "harness/store/statement.h"
 
 KVR_SCRIPT(forest);
@@ -104,11 +104,11 @@ static void lay_out(struct forest *f, const struct kvr_plot_style *style)
         far = fmax(far, fmin(1e4, 1.3 * fabs(f->claim[i]->figure / f->claim[i]->margin)));
     }
     f->reach = to_axis(far);
-    f->left = (names + 1) * f->label * 96 / 72;
-    f->right = (figures + 2) * figure_font(f) * 96 / 72;
-    f->top = 4.2 * f->font * 96 / 72;
-    f->bottom = 4.5 * f->font * 96 / 72;
-    f->height = f->top + f->bottom + f->n * row * f->label * 96 / 72;
+    f->left = (names + 1) * f->label * kvr_px_per_pt;
+    f->right = (figures + 2) * figure_font(f) * kvr_px_per_pt;
+    f->top = 4.2 * f->font * kvr_px_per_pt;
+    f->bottom = 4.5 * f->font * kvr_px_per_pt;
+    f->height = f->top + f->bottom + f->n * row * f->label * kvr_px_per_pt;
 }
 
 /* --- files ------------------------------------------------------------------------------ */
@@ -170,7 +170,7 @@ static void put_key(const struct forest *f, const char *title, FILE *to)
     fputs("set label 9001 ", to);
     kvr_escape_gnuplot(to, title);
     fprintf(to, " at screen 0.02, %.5f left font 'sans-serif,%.3g' textcolor rgb ink\n",
-            1 - 1.4 * f->font * 96 / 72 / f->height, 1.2 * f->font);
+            1 - 1.4 * f->font * kvr_px_per_pt / f->height, 1.2 * f->font);
     for (int i = 0; i < KVR_N_CLAIM_VERDICTS; i++) {
         const enum kvr_claim_verdict v = order[i];
         char text[64];
@@ -185,20 +185,15 @@ static void put_key(const struct forest *f, const char *title, FILE *to)
         fprintf(to,
                 "set label %d '%s' at screen %.4f, %.5f left font 'sans-serif,%.3g' textcolor rgb "
                 "'%s'\n",
-                9002 + i, text, x, 1 - 3.2 * f->font * 96 / 72 / f->height, f->font,
+                9002 + i, text, x, 1 - 3.2 * f->font * kvr_px_per_pt / f->height, f->font,
                 v == KVR_CLAIM_OPEN ? "#8a8a8a" : colours[v]);
-        x += (kvr_fig_ems(text) + 2) * f->font * 96 / 72 / f->width;
+        x += (kvr_fig_ems(text) + 2) * f->font * kvr_px_per_pt / f->width;
     }
     fprintf(to,
             "set label 9010 '| published    band: equal' at screen %.4f, %.5f left font "
             "'sans-serif,%.3g' textcolor rgb ink\n",
-            x, 1 - 3.2 * f->font * 96 / 72 / f->height, f->font);
+            x, 1 - 3.2 * f->font * kvr_px_per_pt / f->height, f->font);
 }
-
-static const struct {
-    unsigned format;
-    const char *suffix;
-} terminals[] = { { KVR_PLOT_SVG, "svg" }, { KVR_PLOT_PNG, "png" }, { KVR_PLOT_PDF, "pdf" } };
 
 static void put_number(char *out, size_t n, double x)
 {
@@ -232,31 +227,13 @@ static void put_script(const struct forest *f, unsigned formats, const char *tit
     put_ticks(f, to);
     put_figures(f, to);
     put_key(f, title, to);
-    for (size_t i = 0; i < sizeof terminals / sizeof *terminals; i++) {
-        if (!(formats & terminals[i].format))
+    for (int i = 0; i < KVR_N_PLOT_FORMATS; i++) {
+        if (!kvr_script_output(to, formats, i, "claims", f->width, f->height))
             continue;
-        fputs("\nset terminal ", to);
-        kvr_fig_terminal(to, terminals[i].format, f->width, f->height);
-        fprintf(to, "\nset output 'claims.%s'\n%s", terminals[i].suffix, first ? plot : "replot\n");
+        fputs(first ? plot : "replot\n", to);
         first = false;
     }
     fputs("unset output\n", to);
-}
-
-static enum kvr_status save(const char *dir, const char *name, const char *text, size_t n)
-{
-    char *path = kvr_path_join(dir, name);
-    struct kvr_out *o = NULL;
-    enum kvr_status st =
-        path ? kvr_out_open(&o, path) : kvr_fail(KVR_ENOMEM, "forest: out of memory");
-
-    if (st == KVR_OK)
-        st = kvr_out_write(o, text, n);
-    if (st == KVR_OK)
-        st = kvr_out_commit(&o);
-    kvr_out_drop(&o);
-    free(path);
-    return st;
 }
 
 static enum kvr_status write_files(const struct forest *f, const char *dir, unsigned formats,
@@ -271,7 +248,7 @@ static enum kvr_status write_files(const struct forest *f, const char *dir, unsi
         put_data(f, to);
     if (!kvr_text_close(to, &text))
         return kvr_fail(KVR_ENOMEM, "forest: out of memory");
-    st = save(dir, "claims.tsv", text, n);
+    st = kvr_script_save(dir, "claims", ".tsv", text, n);
     free(text);
     KVR_TRY(st);
     to = kvr_text_open(&text, &n);
@@ -279,7 +256,7 @@ static enum kvr_status write_files(const struct forest *f, const char *dir, unsi
         put_script(f, formats, title, to);
     if (!kvr_text_close(to, &text))
         return kvr_fail(KVR_ENOMEM, "forest: out of memory");
-    st = save(dir, "claims.gp", text, n);
+    st = kvr_script_save(dir, "claims", ".gp", text, n);
     free(text);
     return st;
 }

@@ -13,6 +13,7 @@
 #include "harness/report/plot/curves.h"
 #include "harness/report/table/escape.h"
 #include "harness/report/plot/figure.h"
+#include "harness/report/plot/script.h"
 #include "harness/report/plot/gnuplot.h"
 #include "harness/report/report.h"
 #include "harness/store/setting.h"
@@ -342,13 +343,11 @@ static enum kvr_status make_captions(struct kvr_figure *f, const char *settings,
     return f->caption[1] ? KVR_OK : no_memory();
 }
 
-static const double px_per_pt = 96.0 / 72.0;
-
 /* Selects the points to label, and returns their number. If there are too many points, only those
  * on the front, the baseline and isolated points are labelled. */
 static int choose_names(struct kvr_figure *f, int n_drawn, const double *px, const double *py)
 {
-    const double line = f->at.label * px_per_pt;
+    const double line = f->at.label * kvr_px_per_pt;
     const double area = (f->at.right - f->at.left) * (f->at.top - f->at.bottom);
     const int all_up_to = (int)(area / (61.0 * line * line));
     int n = 0;
@@ -424,7 +423,7 @@ enum { TEXT_ROWS = 3, TEXT_COLUMNS = 64 };
  * on the text to px and py after the first `n`. Returns the new number of points. */
 static int add_floor_text(const struct kvr_figure *f, int n, double *px, double *py)
 {
-    const double line = f->at.label * px_per_pt, graph = f->at.right - f->at.left;
+    const double line = f->at.label * kvr_px_per_pt, graph = f->at.right - f->at.left;
     double floor, width, middle;
     const char *text = kvr_fig_floor(f, &floor);
 
@@ -432,7 +431,7 @@ static int add_floor_text(const struct kvr_figure *f, int n, double *px, double 
         return n;
     width = line * kvr_fig_ems(text);
     middle =
-        kvr_fig_px(&f->y, floor, f->at.bottom, f->at.top) - 0.6 * 1.25 * f->at.font * px_per_pt;
+        kvr_fig_px(&f->y, floor, f->at.bottom, f->at.top) - 0.6 * 1.25 * f->at.font * kvr_px_per_pt;
     for (int i = 0; i < TEXT_ROWS * TEXT_COLUMNS; i++, n++) {
         px[n] = f->at.left + 0.99 * graph - width * (i % TEXT_COLUMNS) / (TEXT_COLUMNS - 1);
         py[n] = middle + (i / TEXT_COLUMNS - 1) * 0.5 * line;
@@ -477,7 +476,8 @@ static void put_marks(struct kvr_figure *f, int n_drawn, double *px, double *py,
             (struct kvr_label){ .x = px[i],
                                 .y = py[i],
                                 /* The width includes a gap to the next label in the same row. */
-                                .width = f->at.label * px_per_pt * (kvr_fig_ems(p->text) + 0.7) };
+                                .width =
+                                    f->at.label * kvr_px_per_pt * (kvr_fig_ems(p->text) + 0.7) };
         field->n_bars += add_bars(f, p, px[i], py[i], &bars[field->n_bars]);
         if (!p->corner)
             continue;
@@ -499,7 +499,7 @@ static enum kvr_status place_labels(struct kvr_figure *f)
                                      .right = f->at.right - 2,
                                      .bottom = f->at.bottom + 2,
                                      .top = f->at.top - 2,
-                                     .height = 1.17 * f->at.label * px_per_pt,
+                                     .height = 1.17 * f->at.label * kvr_px_per_pt,
                                      .radius = f->at.mark };
     size_t n = (size_t)f->n;
     double *px = calloc(n + TEXT_ROWS * TEXT_COLUMNS, sizeof *px);

@@ -6,6 +6,7 @@
 #include "harness/report/table/escape.h"
 #include "harness/report/plot/figure.h"
 #include "harness/report/plot/palette.h"
+#include "harness/report/plot/script.h"
 
 const struct kvr_fig_shape kvr_fig_shapes[] = {
     { 2.5, 11, "under 2.5" },     { 3.5, 9, "2.5 to 3.5" }, { 4.5, 13, "3.5 to 4.5" },
@@ -15,7 +16,7 @@ const struct kvr_fig_shape kvr_fig_shapes[] = {
 
 /* smallest text size in a printed figure, in points */
 static const double least_pt = 7.0;
-static const double screen_in = 1000.0 / 96.0, px_per_pt = 96.0 / 72.0;
+static const double screen_in = 1000.0 / 96.0;
 /* average width of a character of text in ems */
 static const double advance = 0.53;
 
@@ -119,7 +120,7 @@ static double width_of(const struct kvr_plot_style *s)
 
 bool kvr_fig_is_narrow(const struct kvr_plot_style *s)
 {
-    return width_of(s) < 45 * font_of(s) * px_per_pt;
+    return width_of(s) < 45 * font_of(s) * kvr_px_per_pt;
 }
 
 void kvr_fig_lay_out(struct kvr_figure *f)
@@ -138,9 +139,9 @@ void kvr_fig_lay_out(struct kvr_figure *f)
     at->note = at->label;
     at->key = fmax(least_pt, 0.92 * at->font);
     at->title = 1.25 * at->font;
-    at->mark = 0.375 * at->font * px_per_pt;
-    em = at->font * px_per_pt;
-    key_px = at->key * px_per_pt;
+    at->mark = 0.375 * at->font * kvr_px_per_pt;
+    em = at->font * kvr_px_per_pt;
+    key_px = at->key * kvr_px_per_pt;
     for (int i = 0; i < f->n_key; i++)
         longest =
             kvr_escape_width(f->key[i].text) > longest ? kvr_escape_width(f->key[i].text) : longest;
@@ -148,11 +149,11 @@ void kvr_fig_lay_out(struct kvr_figure *f)
     at->key_below = kvr_fig_is_narrow(s);
     f->n_notes = 0;
     for (int i = 0; i < 2; i++)
-        f->n_notes +=
-            kvr_fig_wrap(f->caption[i], (int)(0.96 * at->width / (advance * at->note * px_per_pt)),
-                         &f->note[f->n_notes], KVR_FIG_MAX_NOTES / 2);
-    f->n_title =
-        kvr_fig_wrap(title, (int)(0.96 * at->width / (0.56 * at->title * px_per_pt)), f->title, 2);
+        f->n_notes += kvr_fig_wrap(f->caption[i],
+                                   (int)(0.96 * at->width / (advance * at->note * kvr_px_per_pt)),
+                                   &f->note[f->n_notes], KVR_FIG_MAX_NOTES / 2);
+    f->n_title = kvr_fig_wrap(title, (int)(0.96 * at->width / (0.56 * at->title * kvr_px_per_pt)),
+                              f->title, 2);
     for (int i = 0; i < f->y.n_ticks; i++) {
         int n = snprintf(tick, sizeof tick, "%.6g", f->y.tick[i]);
 
@@ -163,39 +164,12 @@ void kvr_fig_lay_out(struct kvr_figure *f)
     at->key_columns = at->key_below ? (int)fmax(1, floor((at->width - em) / key_width)) : 1;
     at->key_column = at->key_below ? (at->width - em) / at->key_columns : key_width;
     plot_height = at->key_below ? 0.8 * (at->right - at->left) : 0.48 * at->width;
-    at->bottom = 0.5 * em + f->n_notes * 1.36 * at->note * px_per_pt + 3.6 * em;
+    at->bottom = 0.5 * em + f->n_notes * 1.36 * at->note * kvr_px_per_pt + 3.6 * em;
     if (at->key_below)
         below = kvr_fig_key_rows(f) * 1.45 * key_px + 0.5 * em;
     at->bottom += below;
     at->top = at->bottom + plot_height;
     at->height =
-        at->top + (f->n_title ? (0.9 + 1.35 * f->n_title) * at->title * px_per_pt : 0.8 * em);
+        at->top + (f->n_title ? (0.9 + 1.35 * f->n_title) * at->title * kvr_px_per_pt : 0.8 * em);
     at->key_top = at->key_below ? at->bottom - 3.6 * em : at->top - 0.5 * em;
-}
-
-/* Writes the terminal of one output format. The font scales correct gnuplot's text sizes, so that a
- * point is 1/72 inch in SVG, PNG and PDF. A small PNG picture has 300 dots per inch instead of
- * 96. */
-void kvr_fig_terminal(FILE *to, unsigned format, double width, double height)
-{
-    const double k = width < 900 ? 300.0 / 96.0 : 1.0;
-
-    if (format == KVR_PLOT_SVG)
-        fprintf(to,
-                "svg size %.0f,%.0f dynamic noenhanced background '#ffffff' font font "
-                "fontscale 1.333",
-                width, height);
-    else if (format == KVR_PLOT_PNG && k > 1)
-        fprintf(to,
-                "pngcairo size %.0f,%.0f noenhanced background '#ffffff' font font "
-                "fontscale %.4g linewidth %.4g pointscale %.4g",
-                k * width, k * height, k, k, k);
-    else if (format == KVR_PLOT_PNG)
-        fprintf(to, "pngcairo size %.0f,%.0f noenhanced background '#ffffff' font font", width,
-                height);
-    else
-        fprintf(to,
-                "pdfcairo size %.4gin,%.4gin noenhanced background '#ffffff' font font "
-                "fontscale 0.75",
-                width / 96.0, height / 96.0);
 }

@@ -3,12 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "harness/core/outfile.h"
 #include "harness/core/memtext.h"
-#include "harness/core/path.h"
 #include "harness/report/table/escape.h"
 #include "harness/report/plot/figure.h"
 #include "harness/report/plot/palette.h"
+#include "harness/report/plot/script.h"
 #include "harness/store/statement.h"
 
 KVR_SCRIPT(points);
@@ -19,30 +18,6 @@ static const char *colour(const struct kvr_figure *f, int family)
 }
 
 /* Writes `text` [n] to a file atomically: the file appears complete or not at all. */
-static enum kvr_status save(const char *dir, const char *stem, const char *suffix, const char *text,
-                            size_t n)
-{
-    struct kvr_out *o = NULL;
-    char *name = NULL, *path = NULL;
-    enum kvr_status st;
-
-    if (asprintf(&name, "%s%s", stem, suffix) < 0)
-        return kvr_fail(KVR_ENOMEM, "plot: out of memory");
-    path = kvr_path_join(dir, name);
-    free(name);
-    if (!path)
-        return kvr_fail(KVR_ENOMEM, "plot: out of memory");
-    st = kvr_out_open(&o, path);
-    if (st == KVR_OK)
-        st = kvr_out_write(o, text, n);
-    if (st == KVR_OK)
-        st = kvr_out_commit(&o);
-    else
-        kvr_out_drop(&o);
-    free(path);
-    return st;
-}
-
 static bool is_text(const struct kvr_table *t, int c)
 {
     for (int r = 0; r < t->n_rows; r++) {
@@ -129,7 +104,7 @@ static void put_axis_label(const struct kvr_figure *f, const struct kvr_fig_axis
                            FILE *to)
 {
     const double available = which == 'x' ? f->at.right - f->at.left : f->at.top - f->at.bottom;
-    const int most = (int)(1.12 * available / (0.5 * f->at.font * 96.0 / 72.0));
+    const int most = (int)(1.12 * available / (0.5 * f->at.font * kvr_px_per_pt));
     const char *more = a->cap > 0 ? ", stretched towards 1" : "", *bracket, *against;
     const int of = a->spec->of ? kvr_table_find(f->rows, a->spec->of) : -1;
     /* label: the text of the axis; text: `label` with a note if the axis is stretched */
@@ -214,7 +189,7 @@ static void put_labels(const struct kvr_figure *f, FILE *to)
     for (int i = 0; i < f->n; i++) {
         const struct kvr_fig_point *p = &f->point[i];
         const struct kvr_label *l = &f->label[i];
-        double middle = l->bottom + 1.17 * f->at.label * 96.0 / 72.0 / 2.0;
+        double middle = l->bottom + 1.17 * f->at.label * kvr_px_per_pt / 2.0;
 
         if (!p->drawn || !p->named)
             continue;
@@ -260,7 +235,7 @@ static int put_front(const struct kvr_figure *f, FILE *to)
 static void put_key(const struct kvr_figure *f, FILE *to)
 {
     const struct kvr_fig_layout *at = &f->at;
-    const double line = 1.45 * at->key * 96.0 / 72.0, em = at->key * 96.0 / 72.0;
+    const double line = 1.45 * at->key * kvr_px_per_pt, em = at->key * kvr_px_per_pt;
     const int rows = kvr_fig_key_rows(f);
     int slot = 0;
 
@@ -321,7 +296,7 @@ static void put_plot(const struct kvr_figure *f, int n_front, bool same, FILE *t
     const char *steps = f->spec->x.better > 0 ? "fsteps" : "steps";
     bool front = n_front > 0;
 
-    fputs("\nplot \\\n", to);
+    fputs("plot \\\n", to);
     if (same)
         fputs("    $same using (sx($1)):(sy($1)) with lines lw 1 dt 3 lc rgb hair notitle, \\\n",
               to);
@@ -369,27 +344,9 @@ static void put_head(const struct kvr_figure *f, FILE *to)
 
 static void put_texts(const struct kvr_figure *f, FILE *to)
 {
-    const struct kvr_fig_layout *at = &f->at;
-    const double note = 1.36 * at->note * 96.0 / 72.0, title = 1.35 * at->title * 96.0 / 72.0;
-
-    for (int i = 0; i < f->n_title; i++) {
-        fprintf(to, "set label %d ", 10001 + i);
-        kvr_escape_gnuplot(to, f->title[i]);
-        fprintf(to, " at screen 0.02, %.5f left font 'sans-serif,%.3g' textcolor rgb ink\n",
-                1.0 - (i + 0.85) * title / at->height, at->title);
-    }
-    for (int i = 0; i < f->n_notes; i++) {
-        fprintf(to, "set label %d ", 10011 + i);
-        kvr_escape_gnuplot(to, f->note[i]);
-        fprintf(to, " at screen 0.02, %.5f left font 'sans-serif,%.3g' textcolor rgb '#666666'\n",
-                (f->n_notes - i - 0.3) * note / at->height, at->note);
-    }
+    kvr_script_title(to, f->title, f->n_title, f->at.title, f->at.height);
+    kvr_script_notes(to, f->note, f->n_notes, f->at.note, f->at.height);
 }
-
-static const struct {
-    unsigned format;
-    const char *suffix;
-} terminals[] = { { KVR_PLOT_SVG, "svg" }, { KVR_PLOT_PNG, "png" }, { KVR_PLOT_PDF, "pdf" } };
 
 static void put_script(const struct kvr_figure *f, unsigned formats, FILE *to)
 {
@@ -407,16 +364,13 @@ static void put_script(const struct kvr_figure *f, unsigned formats, FILE *to)
     put_key(f, to);
     n_front = put_front(f, to);
     same = put_same(f, to);
-    for (size_t i = 0; i < sizeof terminals / sizeof terminals[0]; i++) {
-        if (!(formats & terminals[i].format))
+    for (int i = 0; i < KVR_N_PLOT_FORMATS; i++) {
+        if (!kvr_script_output(to, formats, i, f->stem, f->at.width, f->at.height))
             continue;
-        fputs("\nset terminal ", to);
-        kvr_fig_terminal(to, terminals[i].format, f->at.width, f->at.height);
-        fprintf(to, "\nset output '%s.%s'", f->stem, terminals[i].suffix);
         if (first)
             put_plot(f, n_front, same, to);
         else
-            fputs("\nreplot\n", to);
+            fputs("replot\n", to);
         first = false;
     }
     fputs("unset output\n", to);
@@ -443,7 +397,7 @@ static enum kvr_status write_file(const struct kvr_figure *f, const char *dir, c
     put(f, formats, to);
     if (!kvr_text_close(to, &text))
         return kvr_fail(KVR_ENOMEM, "plot: out of memory");
-    st = save(dir, f->stem, suffix, text, n);
+    st = kvr_script_save(dir, f->stem, suffix, text, n);
     free(text);
     return st;
 }

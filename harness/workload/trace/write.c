@@ -189,14 +189,8 @@ static enum kvr_status check_index(const struct kvr_trace_writer *w)
 static enum kvr_status write_index(const struct kvr_trace_writer *w, const char *path)
 {
     char *text = kvr_json_text(w->doc, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
-    struct kvr_out *o = NULL;
-    enum kvr_status st = text ? kvr_out_open(&o, path) : no_memory(w->dir);
+    enum kvr_status st = text ? kvr_out_save(path, text, strlen(text)) : no_memory(w->dir);
 
-    if (st == KVR_OK)
-        st = kvr_out_write(o, text, strlen(text));
-    if (st == KVR_OK)
-        st = kvr_out_commit(&o);
-    kvr_out_drop(&o);
     free(text);
     return st;
 }
