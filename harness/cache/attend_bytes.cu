@@ -14,16 +14,17 @@
  * 255, adds KVR_BYTE_BIAS = 32 x 255^2 to the accumulators of S. This bias makes the accumulators
  * nonnegative. E is an exponent with 2^E above every key scale of the tile. One FMA, A x + C, then
  * subtracts the bias from an accumulator x and multiplies by the key's scale divided by 2^(22 + E).
- * The constants A and C are stored for every token (byte_rows.h).
+ * The number 22 is 149 - 127: A contains the factor 2^127, and the denormal contains the factor
+ * 2^-149. The constants A and C are stored for every token (byte_rows.h).
  *
  * P consists of 8-bit codes: the code of the softmax weight of a score s is 255 e^(s - m), where m
  * is the row maximum within the tile. FP16 arithmetic rounds the code to an integer.
  *
  * V is stored as code + 128, which is unsigned. The accumulators of P V are therefore nonnegative.
  * They are at most 128 x 255^2 < 2^23, because a tile has 128 tokens. One FMA per accumulator
- * subtracts 128 times the row's sum of weight codes and multiplies by e^(m - M), where M is the
- * running row maximum. A second FMA multiplies by the scale of the V channel and accumulates in
- * O. */
+ * subtracts 128 times the row's sum of weight codes and multiplies by e^(m - M), where m is the row
+ * maximum within the tile and M is the running row maximum. A second FMA multiplies by the scale of
+ * the V channel and accumulates in O. */
 #include "harness/cache/attend_bytes.h"
 
 #include "harness/cache/attend_part.cuh"
@@ -66,7 +67,8 @@ static_assert(QUERIES == CONSUMERS * ROWS && D == 128 && KEYS == 128,
 enum { PING_PONG = 1, GROUP_SYNC = PING_PONG + CONSUMERS };
 
 /* Kernel parameter with the tensor maps and the spans (runs of cached tokens) of a launch. The
- * tensor maps describe every 128-byte row of codes or scales as 64 BF16 elements. */
+ * tensor maps describe every 128-byte row of codes or scales as 64 BF16 elements, because struct
+ * kvr_tensor_map has no other element type. */
 struct byte_list {
     struct kvr_tensor_map keys, values, key_steps, value_steps;
     int n_tiles[KVR_ATTEND_BYTES_SPANS];
@@ -221,9 +223,9 @@ static __device__ __forceinline__ void release(int lane, kvr_shared<uint64_t> em
         kvr_barrier_arrive(empty);
 }
 
-/* Softmax parameters of a query row for one tile. The weight code of a key is 2^(x factor + shift).
- * Here, x = (score - q . mu) / (a 2^(22 + E)), where mu is the mean key and a is the query's
- * quantization scale. The power 2^E exceeds all key scales of the tile. */
+/* Softmax parameters of a query row for one tile. The weight code of a key is 2^(x * factor +
+ * shift). Here, x = (score - q . mu) / (a 2^(22 + E)), where mu is the mean key and a is the
+ * query's quantization scale. The power 2^E exceeds all key scales of the tile. */
 struct byte_row {
     float factor, shift;
     /* e^(m - M), where m is the row maximum within the tile and M is the running row maximum */
@@ -231,10 +233,9 @@ struct byte_row {
     float rescale; /* e^(M_old - M), the factor that rescales l and O */
 };
 
-/* Converts the accumulators of S in place to the numbers x = (score - q . mu) / (a 2^(22 + E)),
- * whose symbols struct byte_row defines. The function also updates the running row maximum. The
- * function sets *odd to NaN if a key of the tile contains a NaN or an infinity, and to 0
- * otherwise. */
+/* Converts the accumulators of S in place to the numbers x that the comment on struct byte_row
+ * defines. The function also updates the running row maximum. The function sets *odd to NaN if a
+ * key of the tile contains a NaN or an infinity, and to 0 otherwise. */
 static __device__ __forceinline__ void scale_scores(kvr_whole_sums &s,
                                                     kvr_shared<const float> steps, int lane,
                                                     float log_m, kvr_shared<const float> of_queries,
@@ -268,17 +269,19 @@ static __device__ __forceinline__ void scale_scores(kvr_whole_sums &s,
             best[r] = fmaxf(best[r], __shfl_xor_sync(~0u, best[r], b));
 #pragma unroll
     for (int r = 0; r < 2; r++) {
-        /* An all-zero query has scale 0. The lower bound 1e-37 of `unit` keeps masked scores at
-         * -infinity, because 0 times -infinity would be NaN. */
-        const float2 mine = kvr_as<const float2>(of_queries + 16 * r)[0]; /* scale, q . mu */
+        /* `unit` is the product of 2^(22 + E) and the query's scale, which is 0 for an all-zero
+         * query. The lower bound 1e-37 of `unit` keeps masked scores at -infinity, because 0 times
+         * -infinity would be NaN. */
+        const float2 mine = kvr_as<const float2>(of_queries + 16 * r)[0]; /* scale * 2^22, q . mu */
         const float unit = fmaxf(mine.x * of_tile.x, 1e-37f), factor = unit * log2e;
         const float top = fmaf(best[r], unit, mine.y + log_m), before = state.top[r];
         const float now = fmaxf(before, top), zero = now == -INFINITY ? 0.0f : now;
 
         state.top[r] = now;
         row[r].factor = factor;
-        /* `shift` is lowered by 2^-22 |best * factor|, which exceeds the rounding error of the FMA.
-         * Therefore no weight code exceeds 255, even for scores of large magnitude. */
+        /* `shift` is lowered by 2^-22 |best * factor|, where `best` is the largest x of the row.
+         * This margin exceeds the rounding error of the FMA. Therefore no weight code exceeds 255,
+         * even for scores of large magnitude. */
         row[r].shift = fmaf(-best[r], factor, log2_255) - fabsf(best[r] * factor) * 0x1p-22f;
         row[r].rescale = kvr_exp2((before - zero) * log2e);
         row[r].weight_scale = kvr_exp2((top - zero) * log2e);
@@ -423,8 +426,9 @@ static __device__ __forceinline__ void store_state(const struct rows_at &r, int 
             continue;
         if (lane % 4 == 0) {
             r.mx[row] = state.top[j];
-            /* If the query's scale is NaN, the softmax weights of its row are invalid. Adding scale
-             * - scale, which is NaN for a NaN scale and 0 for a finite scale, makes l NaN. */
+            /* If the query's scale is NaN, l becomes NaN, because the softmax weights of the row
+             * are invalid. The difference of the scale and itself is NaN for a NaN scale and 0 for
+             * a finite scale. */
             r.sum[row] = state.sum[j] + (of_queries[16 * j] - of_queries[16 * j]);
         }
         const kvr_global<float> to = r.acc + (row * D + lane % 4 * 2);
@@ -454,8 +458,8 @@ static __device__ __forceinline__ struct byte_position position_of(const struct 
     return s;
 }
 
-/* Shared-memory operands of a consumer group: the swizzle atom at AT_ONES, the group's queries, and
- * the codes and scales of K and V in pipeline stage 0. */
+/* Shared-memory operands of a consumer group: the bytes 255 of the bias MMA, the group's queries,
+ * and the codes and scales of K and V in pipeline stage 0. */
 struct byte_operands {
     kvr_operand ones, queries, keys, values;
     kvr_shared<const float> key_steps, value_steps;

@@ -64,7 +64,7 @@ static __device__ __forceinline__ void load_tile(const struct kvr_attend_shape a
     }
 }
 
-/* log(sinh a / a) for a >= 0, computed as in methods/corrections/exact.c. */
+/* log(sinh(a) / a) for a >= 0, computed as in methods/corrections/exact.c. */
 static __device__ __forceinline__ float log_sinhc(float a)
 {
     if (a < 0.5f) {
@@ -317,7 +317,7 @@ static __device__ __forceinline__ void put_out(const struct kvr_attend_io &io, i
         out16[i] = (kvr_bf16)kvr_bf16_pair(x, 0);
 }
 
-/* Each warp merges the two softmax states of one query row. */
+/* Each warp merges two softmax states of one query row: io.state, and (mx2, sum2, acc2). */
 static __global__ void __launch_bounds__(THREADS)
     attend_merge(int64_t n_rows, int d, const struct kvr_attend_io io, kvr_global<const float> mx2,
                  kvr_global<const float> sum2, kvr_global<const float> acc2)

@@ -7,12 +7,12 @@
  * accumulator columns a lane has columns 2 t and 2 t + 1, with t = lane % 4 (mma.cuh).
  *
  * The Taylor correction removes the bias that quantization errors of keys add to softmax weights.
- * An extra MMA of squared queries and squared quantization scales computes this correction. Because
- * both operands are rounded to BF16, the relative error of the correction is at most 2^-7. The
- * rounding of each operand contributes 2^-9, and squaring the rounded query contributes 2 x 2^-9.
- * If the quantization error of a score has standard deviation sigma, the score's correction is
- * sigma^2 / 2. The correction's rounding error is then at most sigma^2 / 256, which is below sigma
- * / 10 for sigma < 25. */
+ * An extra MMA of squared queries and squared quantization scales computes this correction. The
+ * relative error of the correction is at most 2^-6, because rounding to BF16 has a relative error
+ * of at most 2^-8. The rounding of each operand contributes 2^-8, and squaring the rounded query
+ * contributes 2 x 2^-8. If the quantization error of a score has standard deviation sigma, the
+ * score's correction is sigma^2 / 2. The correction's rounding error is then at most sigma^2 / 128,
+ * which is below sigma / 10 for sigma < 12. */
 #include "harness/cache/attend_mma.h"
 
 #include "harness/cache/attend_mma_rows.cuh"
@@ -392,7 +392,8 @@ static bool grid_of(const struct kvr_packed *p, int i, bool chain, struct tile_g
     if (l.form != KVR_FORM_INTEGER)
         return false;
     /* A codec with BF16 arithmetic rounds code * scale to BF16 before it adds the group's minimum.
-     * The attention kernels cannot reproduce this rounding, because they use an FMA. */
+     * The attention kernels use an FMA, which cannot reproduce this rounding, so they do not
+     * support such a grid. */
     if (l.zero == KVR_ZERO_MINIMUM && !chain && p->codec->compute == KVR_COMPUTE_BF16)
         return false;
     *out = {};
@@ -431,8 +432,8 @@ static bool grid_of(const struct kvr_packed *p, int i, bool chain, struct tile_g
     return true;
 }
 
-/* Whether a kernel accepts this source of keys or values with the flag OVER_TOKENS_K or
- * OVER_TOKENS_V. These kernels also accept unquantized rows, which have no scales. */
+/* Whether a kernel with the flag OVER_TOKENS_K or OVER_TOKENS_V can read the keys or values `s`:
+ * tensors with token groups, or unquantized rows, which have no scales. */
 static bool over_tokens(const struct tile_source &s)
 {
     return s.kind != GRIDS || s.grid[0].axis == KVR_AXIS_TOKENS;

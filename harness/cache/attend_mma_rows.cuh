@@ -27,8 +27,9 @@ static __device__ __forceinline__ bool whole_tile(int tile)
 #endif
 }
 
-/* Shape [rows][columns] in shared memory of a tile's squared quantization scales. These scales are
- * one operand of the MMA that computes the Taylor correction. */
+/* Shape [rows][columns] of the shared-memory array that stores a tile's squared quantization
+ * scales. This array is one operand of the MMA that computes the Taylor correction. W is the padded
+ * head dimension. */
 enum taylor_kind {
     TAYLOR_NO,
     TAYLOR_OCTETS, /* scales [8][W], with one row per 8 tokens; the MMA multiplies them by q^2 */
@@ -114,8 +115,8 @@ static __device__ __forceinline__ void load_norms(const struct kvr_attend_shape 
     }
 }
 
-/* Computes -s^2 / (24 sqrt(D)) for every scale s of the tile's keys. An MMA multiplies the numbers
- * -s^2 / (24 sqrt(D)) by q^2. The MMA accumulates in the unscaled scores, which subtracts the
+/* Computes -s^2 / (24 sqrt(D)) for every scale s of the tile's keys, where D is the head dimension.
+ * An MMA multiplies these numbers by q^2. Adding the products to the unscaled scores subtracts the
  * Taylor correction. */
 template <int W, bool TOKENS>
 static __device__ __forceinline__ void
@@ -197,9 +198,10 @@ static __device__ __forceinline__ void scores(int lane, kvr_shared<const kvr_bf1
 }
 
 /* Subtracts the Taylor correction of N keys from S, by MMAs with the negative factors that
- * load_scales() computes. The operand `a` is Q or, for TAYLOR_GROUPS, the sums of q^2 per channel
- * group. `scales` has one row per key or, for TAYLOR_OCTETS, one row per 8 tokens of the tile.
- * `from` is the index within the tile of the first of the N keys. */
+ * load_scales() computes. The array `a` contains Q, which the function squares, or, for
+ * TAYLOR_GROUPS, the sums of q^2 per channel group. `scales` has one row per key or, for
+ * TAYLOR_OCTETS, one row per 8 tokens of the tile. `from` is the index within the tile of the first
+ * of the N keys. */
 template <int W, int N>
 static __device__ __forceinline__ void
 correct(enum taylor_kind kind, int lane, kvr_shared<const kvr_bf16> a,
@@ -452,7 +454,7 @@ load_state(const struct rows_at &at, int head_dim, bool seen, float log_m, bool 
             numbers[TOTAL + 8 * r] = read ? (float)at.sum[row] : 0.0f;
             numbers[BIAS + 8 * r] = log_m - (there && biased ? (float)bias[row] : 0.0f);
         }
-        const int columns = read ? head_dim : 0; /* head_dim is a multiple of 16 */
+        const int columns = read ? head_dim : 0; /* a multiple of 16, as head_dim is */
         const kvr_global<const float> from = at.acc + ((read ? row * head_dim : 0) + lane % 4 * 2);
 
 #pragma unroll

@@ -33,7 +33,7 @@ struct tile_grid {
     int bits, axis;
     /* log2 of the group size, or 30 for one group per token, so that channel >> shift is 0 */
     int shift;
-    int groups_per_head;  /* channel groups per token and head; 0 for token groups */
+    int groups_per_head;  /* channel groups per token and head, or 0 if the grid has token groups */
     int groups_per_token; /* channel groups per token, over all heads */
     int n_scale_rows;     /* number of token groups per channel */
     int n_scales;         /* maximum number of scales that a tile needs */
@@ -94,7 +94,7 @@ static __device__ __forceinline__ int fetch_planes(const struct tile_grid &g,
     int at = 0;
 
     if (!(g.bits & (g.bits - 1)) &&
-        /* the codes form a single plane, which covers all tokens of the tile */
+        /* fast path for a single bit plane that covers all tokens of the tile */
         tile + TILE <= g.n_tok) {
         const int r = self / LINE, c = self % LINE * 16;
         kvr_shared<uint8_t> to = stage + r * W + c;
@@ -179,8 +179,8 @@ static __device__ __forceinline__ void fetch_channel_scales(const struct tile_gr
                           (g.groups_per_token > 1 ? p.h * g.groups_per_head : 0);
 
     if (g.aligned_scales && tile + TILE <= g.n_tok) {
-        /* With one scale per token, the scales of the tile are contiguous. With channel groups,
-         * a token has 8 or 16 scales per head, which fill one or two aligned copies. */
+        /* With one scale per token, the scales of the tile are contiguous. With channel groups, a
+         * token has 8 or 16 scales per head, which one or two aligned 16-byte copies load. */
         const int odd = g.groups_per_head / 16,
                   step = g.groups_per_token > 1 ? g.groups_per_token : 8;
 
@@ -296,9 +296,9 @@ static __device__ __forceinline__ void read_words(kvr_shared<T> at, unsigned *w)
     }
 }
 
-/* Parameters that dequantize C channels by x = (y - off) s + m. The number y is the float 2^23 + q,
- * made by inserting the code q into the low bits of the float 2^23. `off` also includes 2^23, so
- * that the difference y - off is exact. */
+/* Parameters that dequantize C channels by x = (y - off) s + m, with the group's scale s and
+ * minimum m. The number y is the float 2^23 + q, made by inserting the code q into the low bits of
+ * the float 2^23. `off` is 2^23 plus the zero point or middle, so that y - off is exact. */
 template <int C> struct dequant_params {
     float s[C], off[C], m[C];
 };
@@ -335,8 +335,9 @@ dequant_from(const struct tile_grid &g, kvr_shared<kvr_f16> at, kvr_shared<kvr_f
     }
 }
 
-/* Loads the dequantization parameters of channels [c, c + C) for token i of the tile. Without
- * TOKENS the C channels share one scale, because the size of a channel group is a multiple of C. */
+/* Loads the dequantization parameters of channels [c, c + C) for token i of the tile. If TOKENS is
+ * false, the scales are per channel group or per token. The C channels then share one scale,
+ * because the size of a channel group is a multiple of C. */
 template <int W, bool TOKENS, int C>
 static __device__ __forceinline__ void load_dequant(const struct tile_grid &g, int tile, int i,
                                                     int c, kvr_shared<uint8_t> stage,
@@ -389,7 +390,7 @@ static __device__ __forceinline__ void read_codes(const struct tile_grid &g, int
                                                   unsigned (*codes)[C / 4])
 {
     stage = stage + c;
-    if (g.bits == 4) { /* 4 bits and 2 bits are the most common code widths */
+    if (g.bits == 4) { /* the most common code widths, 4 and 2 bits, are tested first */
         read_plane<W, 4, C>(stage + o * 4 * W, codes);
         return;
     }
@@ -534,18 +535,18 @@ static __device__ __forceinline__ void split(const unsigned *two, struct split_s
         const float ha = __uint_as_float(s.hi[e] << 16);
         const float hb = __uint_as_float(s.hi[e] & 0xffff0000u);
 
-        /* The low part `lo` of an infinite scale is 0, not infinity - infinity. */
+        /* For an infinite scale, `lo` is 0, because infinity - infinity would be NaN. */
         s.lo[e] = kvr_bf16_pair(a == ha ? 0.0f : a - ha, b == hb ? 0.0f : b - hb);
     }
 }
 
 /* Dequantizes 8 F-bit codes of a symmetric grid, F = 2 or 4, to BF16 pairs. The 8 codes are bit
  * field i of every byte of two words. A code in the low bits of the BF16 number 2^7 gives exactly
- * 2^7 + code. Subtracting 2^7 and the grid's middle leaves d, with |d| <= 8. An FP16 scale s has 11
- * significand bits. Therefore s = hi + lo, where hi is s rounded to BF16 and lo has at most two
- * significand bits. Hence the product d lo is exact in BF16, and the FMA d hi + d lo gives d s,
- * rounded once to BF16. The argument `high` is 0x43, the upper byte of the BF16 number 2^7. Passing
- * 0x43 as a variable makes the compiler keep it in a register. */
+ * 2^7 + code. Subtracting 2^7 and the grid's middle 2^(F - 1) gives d = code - 2^(F - 1), with |d|
+ * <= 8. An FP16 scale s has 11 significand bits. Therefore s = hi + lo, where hi is s rounded to
+ * BF16 and lo has at most two significand bits. Hence the product d lo is exact in BF16, and the
+ * FMA d hi + d lo gives d s, rounded once to BF16. The argument `high` is 0x43, the upper byte of
+ * the BF16 number 2^7. Passing 0x43 as a variable makes the compiler keep it in a register. */
 template <int F>
 static __device__ __forceinline__ void packed_values(const unsigned *raw, int i,
                                                      const struct split_scales &s, unsigned *x,
@@ -635,8 +636,8 @@ static __device__ __forceinline__ void decode_rows(const struct tile_source &s,
     }
 }
 
-/* Dequantizes the codes in the stage and stores the tile. In each round a thread dequantizes 8
- * tokens by C channels. With D = 128 and C = 8, one round covers the tile. */
+/* Dequantizes the codes in the stage and stores the tile. In each iteration a thread dequantizes 8
+ * tokens by C channels. With W = 128 and C = 8, one iteration covers the tile. */
 template <int W, int HOW>
 static __device__ __forceinline__ void decode(const struct tile_source &s,
                                               const struct tile_bounds &p, int tile,

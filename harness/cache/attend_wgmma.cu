@@ -120,9 +120,9 @@ static __device__ __forceinline__ void mask_scores(kvr_sums &s, int lane, int n)
 }
 
 /* Performs an online-softmax step: replaces the scores S by the unnormalized weights P, and updates
- * m and l. `rescale` receives e^(m_old - m_new) for each of the two rows. A NaN score does not
- * become the row maximum but makes l NaN. While all scores of a row are -infinity, the function
- * uses 0 as the row maximum, so that P is 0. */
+ * m and l. `rescale` receives e^(m_old - m_new) for each of the thread's two query rows. A NaN
+ * score does not become the row maximum but makes l NaN. While all scores of a row are -infinity,
+ * the function uses 0 as the row maximum, so that P is 0. */
 template <int D>
 static __device__ __forceinline__ void online_softmax(kvr_sums &s, float scale, float log_m,
                                                       struct softmax_state<D> &state,
@@ -520,9 +520,9 @@ static bool is_chain(const struct tile_source *s)
 }
 
 /* Returns the template parameter FORM of the span's kernel, minus the head dimension. The result is
- * 0 for BF16 rows. For quantized spans the result is the number of bits per code, combined with the
- * flag TOKEN_VALUES for KIVI or the flag CHAIN for PRQ. Returns -1 if the kernel does not support
- * the span. */
+ * 0 for BF16 rows. For quantized spans the result is the number of bits per code, plus TOKEN_VALUES
+ * if V has one scale per token (KIVI), or plus CHAIN if a second grid quantizes the residual (PRQ).
+ * Returns -1 if the kernel does not support the span. */
 static int kind_of(const struct kvr_attend_shape *a, const struct kvr_attend_mma_span *span)
 {
     const void *raw_k = rows_of(&span->k), *raw_v = rows_of(&span->v);

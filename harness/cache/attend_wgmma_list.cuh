@@ -37,9 +37,9 @@ template <int FORM> struct form {
         MIXED = (FORM & TOKEN_VALUES) != 0,
         CHAINED = (FORM & CHAIN) != 0,
         PANELS = D / KVR_TILE_COLUMNS,
-        /* The constants AT_... are byte offsets in shared memory. It contains the Q tiles of the
-         * consumer groups, the stages of K, the stages of V and the mbarriers, in this order. Q, K
-         * and V are stored as panels of 64 columns. */
+        /* The constants AT_... are byte offsets in shared memory. Shared memory contains the Q
+         * tiles of the consumer groups, the stages of K, the stages of V and the mbarriers, in this
+         * order. Q, K and V are stored as panels of 64 columns. */
         TILE_BYTES = PANELS * TILE_PANEL,
         AT_KEYS = CONSUMERS * PANELS * Q_PANEL,
         AT_VALUES = AT_KEYS + STAGES * TILE_BYTES,

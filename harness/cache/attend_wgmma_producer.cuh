@@ -105,14 +105,15 @@ static __device__ __forceinline__ int offset_of(int r, int c)
     return c / KVR_TILE_COLUMNS * TILE_PANEL + r * 128 + c % KVR_TILE_COLUMNS * 2;
 }
 
-/* Stores 8 BF16 values with the 128-byte swizzle, i rows below the row of byte `offset`. */
+/* Stores 8 BF16 values to tile row r + i with the 128-byte swizzle, where `offset` is the result of
+ * offset_of() for row r. */
 static __device__ __forceinline__ void store_row(kvr_shared<uint8_t> tile, int offset, int i,
                                                  const unsigned *x)
 {
     kvr_as<uint4>(tile + ((offset ^ i % 8 * 16) + i * 128))[0] = uint4{ x[0], x[1], x[2], x[3] };
 }
 
-/* Per-channel scales that all tokens of a unit share. */
+/* Per-channel scales that all tokens of a struct unit share. */
 struct unit_scales {
     struct dequant_params<8> l;
     struct split_scales s;
@@ -145,7 +146,7 @@ scale_unit(const struct coded_rows &g, const struct unit<F, N> &x, struct unit_s
                         by.l.off[e], by.l.m[e]);
 }
 
-/* Dequantizes tokens [FIRST, END) of a unit and stores them to shared memory. */
+/* Dequantizes tokens [FIRST, END) of the UNIT tokens of `x`, and stores them to shared memory. */
 template <int F, bool PACKED, bool BY_TOKEN, int FIRST, int END, int N>
 static __device__ __forceinline__ void
 decode_unit(const struct coded_rows &g, const struct unit<F, N> &x, struct unit_scales &by,
@@ -186,11 +187,11 @@ decode_unit(const struct coded_rows &g, const struct unit<F, N> &x, struct unit_
     }
 }
 
-/* Scales of a unit in a chain of two grids: s[0] for the F-bit grid, s[1] for the grid that
- * quantizes the residual. */
+/* Scales of UNIT tokens by 8 channels that two grids quantize: s[0] for the F-bit grid, s[1] for
+ * the grid that quantizes the residual. */
 struct chain_scales {
     float s[2][8];
-    unsigned base[8]; /* base[i] is the bit pattern of the float 2^(23 - 2 i) */
+    unsigned base[8]; /* base[i]: the float 2^(23 - 2 i); dequant_of() inserts a code at bit 2 i */
 };
 
 static __device__ __forceinline__ void scale_chain(unsigned one, const uint4 &first,
@@ -202,14 +203,14 @@ static __device__ __forceinline__ void scale_chain(unsigned one, const uint4 &fi
 
         by.s[0][e] = kvr_float_of((kvr_f16)(e % 2 ? a >> 16 : a & 0xffffu));
         by.s[1][e] = kvr_float_of((kvr_f16)(e % 2 ? b >> 16 : b & 0xffffu));
-        /* The compiler cannot fold this constant, because `one` is a run-time parameter. The
-         * compiler therefore uses one LOP3 instruction to extract a code and to OR the code with
-         * the constant. */
+        /* The compiler cannot fold base[e] to a constant, because `one` is a run-time parameter.
+         * The compiler therefore uses one LOP3 instruction to extract a code and to OR the code
+         * with base[e]. */
         by.base[e] = one + ((23u - 2 * (unsigned)e) << 23);
     }
 }
 
-/* Returns the code of channel e and token i of a unit as a float, minus the middle 2^(F - 1) of the
+/* Returns the code of channel e and token i of `x` as a float, minus the middle 2^(F - 1) of the
  * symmetric F-bit grid. */
 template <int F>
 static __device__ __forceinline__ float dequant_of(const struct unit<F, 1> &x, const unsigned *base,
@@ -225,9 +226,10 @@ static __device__ __forceinline__ float dequant_of(const struct unit<F, 1> &x, c
     return __uint_as_float(bits) - (float)((1 << (23 - at)) + (1 << (F - 1)));
 }
 
-/* Dequantizes tokens [FIRST, END) of a unit in a chain of two grids. The products of code and scale
- * of both grids are exact in F32. The sum of the two products is rounded to F32, as on the CPU, and
- * then to BF16. */
+/* Dequantizes tokens [FIRST, END) of UNIT tokens by 8 channels that two grids quantize: `x` has the
+ * codes of the F-bit grid, and `more` has the codes of the grid that quantizes the residual. The
+ * products of code and scale of both grids are exact in F32. The sum of the two products is rounded
+ * to F32, as on the CPU, and then to BF16. */
 template <int F, int FIRST, int END>
 static __device__ __forceinline__ void
 decode_chained(const struct unit<F, 1> &x, const struct unit<MORE, 1> &more,
@@ -249,8 +251,9 @@ decode_chained(const struct unit<F, 1> &x, const struct unit<MORE, 1> &more,
     }
 }
 
-/* The unit of a K or V tile that a producer thread dequantizes. With residual quantization (two
- * integer grids), `more` has the codes of the second grid for the same elements. */
+/* The codes and scales of the UNIT tokens by 8 channels of a K or V tile that a producer thread
+ * dequantizes. With residual quantization (two integer grids), `more` has the codes of the second
+ * grid for the same elements. */
 template <int FORM> struct octets {
     typedef form<FORM> of;
     enum { F = of::F, LINE = of::D / 8 };
@@ -272,14 +275,14 @@ template <int FORM> struct octets {
     }
 };
 
-/* Quantization scales of the units in a struct octets. */
+/* Quantization scales of the codes in a struct octets. */
 template <int FORM> struct octet_scales {
     typename std::conditional<form<FORM>::CHAINED, struct chain_scales, struct unit_scales>::type
         by;
 };
 
-/* Dequantizes tokens [FIRST, END) of a thread's units. A call with FIRST = 0 also computes the
- * scales, which later calls for the same units reuse. */
+/* Dequantizes tokens [FIRST, END) of the UNIT tokens of `o`. A call with FIRST = 0 also computes
+ * the scales, which later calls for the same `o` reuse. */
 template <int FORM, int FIRST, int END>
 static __device__ __forceinline__ void
 decode_octets(const struct span_list &l, const struct coded_rows &g, const struct octets<FORM> &o,
@@ -302,9 +305,9 @@ decode_octets(const struct span_list &l, const struct coded_rows &g, const struc
     }
 }
 
-/* Publishes this warp's share of a dequantized tile: the warp arrives on `full`. In a pair of CTAs,
- * the warp also copies its share to the other CTA. The share consists of contiguous rows of every
- * panel. */
+/* Publishes the tile rows that this warp has dequantized: the warp arrives on `full`. In a pair of
+ * CTAs, the warp also copies these rows to the other CTA. A warp's rows are contiguous in every
+ * panel of 64 columns. */
 template <int FORM>
 static __device__ __forceinline__ void publish(kvr_shared<uint8_t> tile, kvr_shared<uint64_t> full,
                                                bool pair, unsigned other)
@@ -370,11 +373,11 @@ static __device__ __forceinline__ bool is_coded(const struct span_list &l, struc
 
 /* Main loop of all 128 producer threads for quantized spans. A step dequantizes one tile of K or of
  * V. A single CTA alternates between K and V. In a pair of CTAs, CTA 0 dequantizes K for both CTAs,
- * and CTA 1 dequantizes V. The loads of the next step are in flight during the second part of the
- * dequantization and during the wait for an empty stage. Calls of __syncwarp() keep these loads
- * between the two parts. Without these calls the compiler would sink the loads below all stores.
- * EARLY is the number of tokens dequantized before the loads of the next step are issued. With 8
- * tokens, 2-bit chains would spill registers. */
+ * and CTA 1 dequantizes V. In a step, a thread dequantizes EARLY tokens, issues the loads of the
+ * next step, and dequantizes the remaining tokens. The loads are in flight while the thread
+ * dequantizes the remaining tokens and waits for an empty stage. Without the calls of __syncwarp()
+ * around the loads, the compiler would sink the loads below all stores. With EARLY = 8, the kernel
+ * for 2-bit grids with a residual grid would spill registers. */
 template <int FORM>
 static __device__ __forceinline__ void
 produce_coded(const struct kvr_attend_shape &a, const struct span_list &l, const struct part &p,

@@ -206,9 +206,9 @@ static uint32_t alignment_of(size_t row_bytes)
     return bytes;
 }
 
-/* Chooses an algorithm by cuBLASLt's heuristics. If `aligned`, the heuristics receive the actual
- * alignment of the operands, as in PyTorch, because they may choose another algorithm for a minimum
- * alignment of 16 bytes. */
+/* Chooses an algorithm by cuBLASLt's heuristics. If `aligned` is true, the heuristics receive the
+ * actual alignment of the operands, as in PyTorch; otherwise they receive 16 bytes. The heuristics
+ * may choose different algorithms for the two alignments. */
 static enum kvr_status choose(struct kvr_blaslt_plan *p, struct kvr_blaslt *lt,
                               const struct kvr_blaslt_shape *s, cublasLtMatmulPreference_t pref,
                               bool aligned)

@@ -20,7 +20,7 @@
  *
  * After the first error the launch ends, and kvr_stream_sync() returns a message that names the
  * kernel, the block and the thread. The emulator does not support textures, grid-wide barriers,
- * waits between clusters, or fences of global memory. */
+ * fences of global memory, or threads that wait for a thread of another cluster. */
 #ifndef KVR_DEVICE_EMU_CUH
 #define KVR_DEVICE_EMU_CUH
 
@@ -248,8 +248,8 @@ struct shape {
 
 void run(struct kvr_stream *s, const struct shape *shape, void (*body)(void *), void *arg);
 
-/* The address of a pointer argument of a kernel. For an argument that is not a pointer, this
- * address (`at`) is 0. */
+/* A kernel argument: the address that a pointer argument contains (`at`), and whether the pointer
+ * is not a pointer to const (`written`). For an argument that is not a pointer, `at` is 0. */
 struct argument {
     uintptr_t at;
     bool written;

@@ -30,8 +30,8 @@
  * 1), because shared memory has fewer than 2^20 bytes. An mbarrier is in shared memory at an 8-byte
  * aligned address. One thread initializes an mbarrier once, and a barrier orders the initialization
  * before every use by other threads. No thread reads or writes an initialized mbarrier by plain
- * accesses. An mbarrier receives no more arrivals per phase than it expects. A wait for an mbarrier
- * names the parity of the current or of the preceding phase. The wrappers in hopper.cuh do not
+ * accesses. An mbarrier receives no more arrivals per phase than it expects. A thread waits for the
+ * parity of the current or of the preceding phase of an mbarrier. The wrappers in hopper.cuh do not
  * include mbarrier.inval, test_wait, arrive_drop, noComplete, or try_wait on another block's
  * mbarrier.
  *
@@ -40,7 +40,7 @@
  * with the 128-byte swizzle. A bulk copy stays within its source and target arrays. The mbarrier of
  * a bulk copy is in the block that contains the copy's target. A multicast copy targets only blocks
  * that have started. Until a bulk copy completes, no thread writes its source or accesses its
- * target. Some thread waits for every bulk copy before the target's block exits. A
+ * target. At least one thread waits for each bulk copy before the target's block exits. A
  * fence.proxy.async is required between generic writes and a bulk copy that reads or overwrites the
  * written bytes. The emulator does not require a fence.proxy.async between a generic read and a
  * bulk copy that overwrites the bytes; as in CUTLASS, an mbarrier alone orders the two accesses.
@@ -80,8 +80,8 @@
  * accesses the shared memory of a block before the block has started or after the block has exited.
  * The target of an st.async is 16-byte aligned, and its mbarrier is in the same block as the
  * target. A thread may read data that an st.async has stored only after an mbarrier wait with
- * cluster scope. A wait at an mbarrier orders the thread after reads by another block, but not
- * after its plain writes; those need the cluster barrier.
+ * cluster scope. An mbarrier wait orders another block's reads before the waiting thread's next
+ * access. Only the cluster barrier orders another block's plain writes before that access.
  *
  * Rules of named barriers (bar.sync, bar.arrive). A named barrier has an index from 1 to 15. The
  * thread count of a named barrier is a multiple of 32, is at most the block's thread count, and is
@@ -300,16 +300,16 @@ void check_written(const struct region *r, size_t at, const struct view *mine, s
 void wake_those(struct kvr_stream *s, enum state why, int on);
 
 /* Functions of emu_mbarrier.cc. */
-/* Returns the mbarrier at address `at`. Fails unless the mbarrier's initialization is ordered
- * before the running thread. */
+/* Returns the mbarrier at address `at`. Fails unless a barrier orders the mbarrier's initialization
+ * before the running thread's next access. */
 struct phased *phased_at(struct region *r, uintptr_t at);
 /* Completes the mbarrier's current phase if no arrivals and no bytes are pending. */
 void end_phase(struct kvr_stream *s, struct phased *b);
 
 /* Functions of emu_cluster.cc. */
 /* Checks an access of the running thread to the shared memory of block `rank`. The start of block
- * `rank` must be ordered before the running thread. If `until` is true, the access must also be
- * ordered before the exit of block `rank`. */
+ * `rank` must happen before the access. If `until` is true, the access must also happen before the
+ * exit of block `rank`. */
 void reach(unsigned rank, bool until, const char *how);
 /* Completes remote store i of the stores in flight. */
 void store_arrives(struct kvr_stream *s, unsigned i);

@@ -44,11 +44,13 @@ enum {
      * the CPU's cache. */
     STACK_COLOURS = 64,
     COLOUR_BYTES = 256,
-    /* upper bound of the stack bytes that a thread uses after its kernel function has returned */
+    /* upper bound of the stack bytes that a thread uses after its kernel function has returned, and
+     * that AddressSanitizer may therefore have poisoned */
     LAST_FRAMES = 4096,
     MAX_ARRAYS = 32,
-    REDZONE = 256, /* unused bytes between two shared arrays */
-    /* Alignment, in bytes, of dynamic shared memory, which contains the tiles of hopper.cuh. */
+    REDZONE = 256, /* unused bytes between shared arrays, so that short overruns hit no array */
+    /* Alignment, in bytes, of dynamic shared memory. TMA tiles with the 128-byte swizzle require
+     * this alignment (KVR_TILE_ALIGN). */
     TILE_ALIGN = 1024,
     MAX_SHARED = 227 * 1024,       /* bytes of shared memory that a block may use on sm_90 */
     MAX_STATIC_SHARED = 48 * 1024, /* bytes of static shared memory that a block may use */
@@ -124,7 +126,8 @@ struct region {
     /* host memory that stores the region's data; for shared memory equal to `base` */
     unsigned char *bytes;
     size_t n;
-    /* [ceil(n / unit)] shadow cells; for shared memory the array has space for n cells */
+    /* [ceil(n / unit)] shadow cells, each for `unit` of the region's n bytes; for shared memory the
+     * array has space for n cells */
     struct cell *cells;
     bool shared;
     unsigned unit;
@@ -322,7 +325,7 @@ void wake(struct kvr_stream *s, struct fiber *f);
  * access. */
 bool is_unobserved(const struct kvr_stream *s, stamp then);
 /* Returns whether the access with stamp `then` is by a thread of another block of the cluster, and
- * no cluster barrier orders this access before the running thread. */
+ * no cluster barrier orders this access before the running thread's next access. */
 bool unmet(const struct kvr_stream *s, stamp then);
 /* Merge the vector clocks (views) of the threads that have arrived at a __syncthreads or
  * __syncwarp. */
@@ -356,8 +359,8 @@ static inline struct fiber *self()
     return (struct fiber *)here;
 }
 
-/* Computes the stamp of a fiber's accesses from its epochs. Callers must call this function after
- * every change of a fiber's epochs. */
+/* Recomputes f->now, the stamp of a fiber's accesses. Callers must call this function after every
+ * change of f->epoch or f->warp_epoch. */
 static inline void restamp(const struct kvr_stream *s, struct fiber *f)
 {
     f->now = (stamp)s->serial << 36 | (stamp)f->epoch << 23 | (stamp)f->warp_epoch << 12 |
