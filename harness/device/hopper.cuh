@@ -16,9 +16,9 @@
  * parity p of a phase. The wait returns once the latest phase of parity p has completed. On a newly
  * initialized mbarrier, a wait for parity 1 returns immediately.
  *
- * A thread's generic writes to shared memory are visible to wgmma and bulk copies only after the
- * thread has called kvr_fence_async(). Until a thread has waited for a bulk copy or a wgmma, no
- * thread may access the target of the copy or the operands of the wgmma.
+ * Ordinary stores of a thread to shared memory (generic-proxy writes) are visible to wgmma and bulk
+ * copies only after the thread has called kvr_fence_async(). Until a thread has waited for a bulk
+ * copy or a wgmma, no thread may access the target of the copy or the operands of the wgmma.
  *
  * The blocks of a cluster (KVR_LAUNCH_CLUSTERS) access one another's shared memory between two
  * cluster barriers. The first barrier ensures that all blocks have started, and the second barrier
@@ -377,8 +377,8 @@ static __device__ __forceinline__ void kvr_named_arrive(int id, int n_threads)
 }
 #endif
 
-/* Makes all generic writes that are visible to this thread visible to later bulk copies and wgmma
- * (fence.proxy.async). */
+/* Makes all generic-proxy writes that are visible to this thread visible to later bulk copies and
+ * wgmma (fence.proxy.async). */
 static __device__ __forceinline__ void kvr_fence_async()
 {
 #ifdef KVR_EMULATED
@@ -442,9 +442,10 @@ static __device__ __forceinline__ kvr_remote<U> kvr_remote_as(kvr_remote<T> r)
 #endif
 }
 
-/* Arrives on an mbarrier of another block (mbarrier.arrive). A thread that has waited for this
- * arrival by kvr_barrier_wait_cluster may overwrite data that the arriving thread, or any thread
- * ordered before the arrival, has read. The arrival does not make writes visible to other blocks;
+/* Arrives on an mbarrier of another block (mbarrier.arrive). After a thread has waited for
+ * this arrival by kvr_barrier_wait_cluster, the thread may overwrite data that the arriving
+ * thread read before the arrival. The same holds for data that other threads read before they
+ * synchronized with the arriving thread. The arrival does not make writes visible to other blocks;
  * only a cluster barrier does. */
 static __device__ __forceinline__ void kvr_remote_arrive(kvr_remote<uint64_t> b)
 {
@@ -485,8 +486,8 @@ static __device__ __forceinline__ void kvr_remote_store(kvr_remote<uint4> to, co
 
 /* Starts a bulk copy of n bytes to another block, with complete_tx on mbarrier b of that block. The
  * source address, the target address and n are multiples of 16. The async proxy performs the copy.
- * Therefore generic writes to the source require kvr_fence_async, but wgmma may read the target
- * without a fence. A single thread calls this function. */
+ * Therefore generic-proxy writes to the source require kvr_fence_async, but wgmma may read the
+ * target without a fence. A single thread calls this function. */
 static __device__ __forceinline__ void kvr_remote_copy(kvr_remote<uint8_t> to,
                                                        kvr_shared<uint8_t> from, unsigned n,
                                                        kvr_remote<uint64_t> b)

@@ -269,8 +269,9 @@ static __global__ void __launch_bounds__(THREADS)
 
 /* ---- launchers ---------------------------------------------------------------------------- */
 
-/* Whether all vectors of eight elements are 16-byte aligned. The arrays p have rows of d elements,
- * and the parameter vectors of successive frames are `stride` floats apart. */
+/* Returns whether all vectors of eight elements are 16-byte aligned. The arrays p have rows of d
+ * elements. The LayerNorm parameters and the gates of successive frames are `stride` floats
+ * apart. */
 static bool by_eight(int d, int64_t stride, const void *const *p, int n)
 {
     assert(d % 2 == 0 && stride % 2 == 0);

@@ -45,22 +45,22 @@ struct layer {
     kvr_bf16 *y;
     float *squares;
     int n, columns;
-    /* `blocks` is the number of sums of squares per row, and `across` is the number of column tiles
-     * of the layer */
+    /* `blocks` is the number of sums of squares that the layer writes per row, one per
+     * KVR_PRODUCT_BLOCK columns. `across` is the number of column tiles of the layer. */
     int blocks, across;
 };
 
-/* Kernel parameter with the layers of a launch. */
+/* Kernel parameter: the input x and the linear layers that one launch applies to x. */
 struct work {
     struct kvr_tensor_map x;
     struct layer of[KVR_PRODUCT_LAYERS];
     const float *gate;
     int64_t gate_stride;
-    /* `across` is the number of column tiles of all layers. `tiles` is the number of tile pairs,
-     * and a cluster computes one pair at a time. */
+    /* `across` is the sum of the layers' numbers of column tiles. `tiles` is the number of tile
+     * pairs, and a cluster computes one pair at a time. */
     int m, k, tokens_per_frame, across, tiles;
-    /* number of tile pairs at the start of the schedule whose two CTAs multicast weights to each
-     * other */
+    /* Number of vertical tile pairs, which the schedule processes first. The two CTAs of a cluster
+     * multicast weights to each other for these pairs. */
     int shared;
 };
 static_assert(sizeof(struct work) <= 4096, "kernel arguments are limited to 4096 bytes");

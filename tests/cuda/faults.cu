@@ -219,7 +219,7 @@ static __global__ void too_many_warp_barriers(kvr_global<float> x)
     x[global_index()] = 1;
 }
 
-/* Executes one more barrier than the epoch of a stamp can count. */
+/* Executes the maximum number of __syncthreads and of __syncwarp that the emulator supports. */
 static __global__ void many_barriers(kvr_global<float> x)
 {
     for (int i = 0; i < MAX_EPOCH; i++)
@@ -346,8 +346,8 @@ COMMIT(many_barriers, 0)
 COMMIT(too_much_shared, 0)
 COMMIT(static_and_dynamic, 47744)
 
-/* Launches a kernel with dynamic shared memory, without first requesting its size for the
- * kernel. */
+/* Launches static_and_dynamic with `bytes` bytes of dynamic shared memory, but does not first call
+ * kvr_stream_ask_shared(). */
 static void launch_unasked(struct kvr_stream *s, float *x, size_t bytes)
 {
     const struct kvr_emu::shape shape = { "static_and_dynamic",

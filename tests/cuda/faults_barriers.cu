@@ -88,7 +88,7 @@ static __global__ void named_arrives_and_reads(kvr_global<float> x)
     x[i] = tile[63 - i];
 }
 
-/* Each warp has its own barrier, which does not order it after the other warp. */
+/* Each warp has its own named barrier, so no barrier orders the accesses of the two warps. */
 static __global__ void named_of_others(kvr_global<float> x)
 {
     KVR_SHARED(float, tile, FAULT_THREADS);
@@ -99,7 +99,8 @@ static __global__ void named_of_others(kvr_global<float> x)
     x[i] = tile[63 - i];
 }
 
-/* Vector clocks must continue the order of earlier __syncthreads and __syncwarp. */
+/* The emulator starts vector clocks at kvr_fence_async(). The clocks must include the order that
+ * earlier __syncthreads and __syncwarp have established. */
 static __global__ void named_after_others(kvr_global<float> x)
 {
     KVR_SHARED(float, tile, 3 * FAULT_THREADS);
@@ -145,7 +146,7 @@ static __global__ void registers_too_many(kvr_global<float> x)
     kvr_setmaxnreg_inc<240>();
 }
 
-/* setmaxnreg.inc, although no warp group has released registers before. */
+/* Executes setmaxnreg.inc although no warp group has released registers. */
 static __global__ void registers_not_given(kvr_global<float> x)
 {
     if (!threadIdx.x)

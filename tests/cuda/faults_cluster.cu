@@ -12,7 +12,7 @@ enum fault_kind {
     WAITS_WITHIN, /* the wait for remote stores has block scope */
     FREES_WITHIN, /* the wait for a free stage has block scope */
     FREES_NOT,
-    ENDS_WHILE_REACHED, /* the block exits with an arrival pending */
+    ENDS_WHILE_REACHED, /* a block exits before a remote arrival on its mbarrier */
     ENDS_BEFORE_STORES,
     ENDS_WHILE_READ,
     RANK_OUTSIDE,
@@ -25,11 +25,12 @@ enum fault_kind {
     BYTES_TOO_MANY,
     /* A block reads global memory that the other block wrote, without a cluster barrier. */
     GLOBAL_UNMET,
-    READ_UNFENCED, /* no fence between the wait and the wgmma that reads remote stores */
+    READ_UNFENCED, /* no fence between the wait for remotely stored data and its use by wgmma */
     COPY_NOT_BEGUN,
-    /* A remote load reads bytes that only an mbarrier orders before it. */
+    /* An mbarrier, but no cluster barrier, separates the writes of a block from another block's
+     * remote load of the written bytes. */
     READS_UNMET,
-    GIVES_UNFENCED, /* a bulk copy reads generic writes without a fence */
+    GIVES_UNFENCED, /* a bulk copy reads generic-proxy writes without a fence */
     GIVES_OTHERS,   /* a bulk copy reads other threads' writes without a barrier */
     GIVES_ODD,      /* the size of a bulk copy is not a multiple of 16 */
     GIVES_NOTHING,  /* a bulk copy reads uninitialized bytes */
@@ -46,8 +47,8 @@ static __device__ void meet()
     kvr_cluster_wait();
 }
 
-/* Each thread sends a number to a thread of the other block and receives a number from it. It does
- * so three times, through one stage. */
+/* Each thread sends a number to a thread of the other block and receives a number from it. The
+ * blocks repeat this exchange ROUNDS times with the same buffer. */
 template <int FAULT> static __global__ void exchange(kvr_global<float> x)
 {
     KVR_SHARED(uint4, tile, FAULT_THREADS);
@@ -225,7 +226,7 @@ static __global__ void multiply(const __grid_constant__ struct kvr_tensor_map ma
     __syncwarp();
     if (self % 32 == 0)
         kvr_barrier_arrive(put);
-    kvr_named_sync(1, KVR_WARP_GROUP); /* all threads have stored the queries */
+    kvr_named_sync(1, KVR_WARP_GROUP); /* waits until all threads have stored the queries */
     kvr_barrier_wait_cluster(put, 0);
     if (FAULT != READ_UNFENCED)
         kvr_fence_async();

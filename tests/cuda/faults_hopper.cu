@@ -7,8 +7,8 @@
 
 enum fault_kind {
     NONE,
-    WRITES_UNFENCED,   /* wgmma reads generic writes without a fence */
-    BARRIERS_UNFENCED, /* the initialization of the copies' mbarriers is not fenced */
+    WRITES_UNFENCED,   /* wgmma reads generic-proxy writes without a fence */
+    BARRIERS_UNFENCED, /* no fence after the initialization of the mbarriers of bulk copies */
     BARRIER_UNSYNCED,  /* no __syncthreads between the initialization of mbarriers and their use */
     BARRIER_MISSING,   /* an mbarrier is not initialized */
     BARRIER_OVERWRITTEN,
@@ -23,8 +23,8 @@ enum fault_kind {
     FREED_EARLY, /* a stage is released while wgmma reads it */
     OVERWRITES,  /* a thread overwrites an operand while wgmma reads it */
     SUMS_EARLY,
-    OPERAND_EARLY, /* a thread writes register operands of a product in flight */
-    GROUP_LEFT,    /* no thread waits for the last group */
+    OPERAND_EARLY, /* a thread writes register operands of a wgmma in flight */
+    GROUP_LEFT,    /* no thread waits for the last wgmma group */
     NOT_COMMITTED,
     REGISTERS_UNFENCED,
     NOT_SWIZZLED,
@@ -240,7 +240,7 @@ static __global__ void pipeline(const __grid_constant__ struct kvr_tensor_map ma
     consume<FAULT>(shared, full, empty, out);
 }
 
-/* Product of a, from registers, and b, transposed: 64 rows by 128 columns, loaded in two boxes.
+/* Multiplies a [64,64], in registers, by b [64,128], a transposed operand that two TMA copies load.
  * Each block of a cluster computes the same product. */
 static __global__ void transposed(const __grid_constant__ struct kvr_tensor_map map,
                                   kvr_global<const float> a, kvr_global<float> out)
@@ -271,7 +271,7 @@ static __global__ void transposed(const __grid_constant__ struct kvr_tensor_map 
         sums[i] = 0;
     kvr_barrier_wait(full, 0);
     kvr_wgmma_fence(sums, of_a);
-    for (int k = 0; k < 4; k++) { /* each product is a group of its own */
+    for (int k = 0; k < 4; k++) { /* each wgmma is a group of its own */
         kvr_wgmma_transposed(sums, of_a, 4 * k, kvr_operand_from(b, k * 2048));
         kvr_wgmma_commit();
     }
@@ -333,9 +333,9 @@ template <int FAULT> static void commit(struct kvr_stream *s, float *)
 
 enum bytes_fault {
     BYTES_RIGHT,
-    BYTES_UNFENCED, /* wgmma reads generic writes without a fence */
+    BYTES_UNFENCED, /* wgmma reads generic-proxy writes without a fence */
     BYTES_SUMS_EARLY,
-    BYTES_OPERAND_EARLY, /* a thread writes register operands of a product in flight */
+    BYTES_OPERAND_EARLY, /* a thread writes register operands of a wgmma in flight */
     BYTES_REGISTERS_UNFENCED,
     BYTES_OTHER_SIGNS, /* one warp has operands of the other signedness */
     BYTES_NOT_SWIZZLED,
@@ -345,8 +345,8 @@ enum bytes_fault {
     BYTES_OF_THREE_WARPS, /* three warps do not form a warp group */
 };
 
-/* Multiplies a [64,128] by b [128,128]. a comes from shared memory, then from registers; b comes
- * from a tile. */
+/* Computes a b^T twice: of signed bytes with a in shared memory, then of unsigned bytes with a in
+ * registers. Both a [64,128] and b [128,128] are bytes, and TMA loads b. */
 template <int FAULT>
 static __global__ void bytes(const __grid_constant__ struct kvr_tensor_map map,
                              kvr_global<const uint8_t> a, kvr_global<int> out)

@@ -90,7 +90,7 @@ weights_of(const struct kvr_conv_shape &c, kvr_global<const kvr_bf16> w,
 }
 
 /* Advances `at` to the next K step. The innermost loop runs over input channels. The next loop runs
- * over the columns of a filter row, because the input pixels of neighbouring columns overlap and
+ * over the columns of a kernel row, because the input pixels of neighbouring columns overlap and
  * are still in L1. The outer loops run over frames and over kernel rows. */
 static __device__ __forceinline__ void advance(const struct kvr_conv_shape &c,
                                                const struct frames &f, kvr_global<const kvr_bf16> w,
@@ -240,7 +240,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
     }
     for (int s = 0, full = 0, empty = (STAGES - 1) * STAGE; s < steps; s++) {
         kvr_copy_wait<STAGES - 2>();
-        __syncthreads(); /* the stage has arrived; the previous stage has been read */
+        __syncthreads(); /* waits for this stage's copies and for the previous stage's readers */
         if (s + STAGES - 1 < steps)
             fetch<COLUMNS>(c, at, depth, n0, stages + (empty + mine));
         kvr_copy_commit();

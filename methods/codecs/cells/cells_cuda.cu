@@ -93,7 +93,6 @@ static __global__ void __launch_bounds__(THREADS, 6)
     if (c.kind != KIND) /* lets the compiler assume that c.kind is KIND */
         return;
     for (int i = (int)threadIdx.x; i < 8 * groups; i += THREADS) {
-        /* adjacent threads process different tokens of the same group */
         const int r = i % 8, g = i / 8;
         const int64_t t = 8 * t8 + r;
 

@@ -15,18 +15,16 @@ struct shape {
     int64_t per_token; /* number of groups per token if groups are within a token */
     int axis, group;
     bool asym, study, bf16;
-    /* largest and smallest code; for a symmetric grid of b bits, the limits before 2^(b-1) is
-     * added */
+    /* largest and smallest quantized integer: 2^b - 1 and 0 for an asymmetric grid of b bits,
+     * 2^(b-1) - 1 and -2^(b-1) for a symmetric grid */
     float q_max, q_min;
-    /* offset of stored codes, which is 2^(b-1) for symmetric grids of b bits and 0 for asymmetric
-     * grids */
+    /* difference between a stored code and its quantized integer: 2^(b-1) for symmetric grids of b
+     * bits, and 0 for asymmetric grids */
     float middle;
-    /* XOR mask that turns two's complement numbers of b bits, one per byte, into codes */
+    /* XOR mask that turns quantized integers (b bits, two's complement, one per byte) into codes */
     unsigned flip;
-    bool aligned_scales; /* whether the eight FP16 scales of eight tokens are 16-byte aligned */
-    /* 1 / q_max, where q_max is 2^b - 1 for an asymmetric grid of b bits, and 2^(b-1) - 1 for a
-     * symmetric grid */
-    float inv_q_max;
+    bool aligned_scales;  /* whether the eight FP16 scales of eight tokens are 16-byte aligned */
+    float inv_q_max;      /* 1 / q_max */
     float inv_half_range; /* 1 / 2^(b-1) */
 };
 
@@ -35,6 +33,8 @@ static __device__ __forceinline__ int at_most(int64_t n, int most)
     return n < most ? (int)n : most;
 }
 
+/* Maps a float to an integer, such that the integers have the same order as the floats. The inverse
+ * function is value_of(). */
 static __device__ __forceinline__ int order_of(float x)
 {
     const int u = (int)__float_as_uint(x);
@@ -47,9 +47,10 @@ static __device__ __forceinline__ float value_of(int order)
     return __uint_as_float((unsigned)(order ^ (order >> 31 & 0x7fffffff)));
 }
 
-/* Quantization parameters of a group: q = rne((x - m) down / s + pre), with the minimum m, the zero
- * point `pre`, the scale s, and inv = 1 / s. The factor `down` is 1, or the power of two by which s
- * has been multiplied so that inv is not denormal. */
+/* Quantization parameters of a group. A value x is quantized to (x - m) * down / s + pre, rounded
+ * to the nearest integer. Here m is the minimum, `pre` is the zero point, s is the group's scale
+ * times `down`, and inv = 1 / s. The factor `down` is 2^-64 for scales above 2^100, which prevents
+ * a denormal inv, and otherwise 1. */
 struct quant_params {
     float s, inv, m, pre, down;
     kvr_f16 scale, zero;
@@ -185,7 +186,7 @@ static __device__ __forceinline__ float quantize(const struct shape &g, float x,
  * umin. Otherwise the maximum is the float with the largest signed bit pattern, smax. */
 struct bit_range {
     unsigned umin, umax;
-    int smax; /* the largest signed integer */
+    int smax; /* largest bit pattern as a signed integer */
 };
 
 static __device__ __forceinline__ struct bit_range merge(struct bit_range a, struct bit_range b)
@@ -209,7 +210,7 @@ static __device__ __forceinline__ struct bit_range bit_range_of(const float (&x)
     return all;
 }
 
-/* Computes the minimum and the maximum of the floats, both as integers of order_of(). */
+/* Computes the minimum and the maximum of the floats, both mapped to integers by order_of(). */
 static __device__ __forceinline__ void range_of(const struct bit_range &s, int &low, int &high)
 {
     low = order_of(__uint_as_float((int)s.umax < 0 ? s.umax : s.umin));
@@ -226,8 +227,8 @@ template <typename X> static __device__ __forceinline__ float to_float(X x)
         return x;
 }
 
-/* Returns the shape of the grid's bit planes for kernels that process sizeof(T) channels, of one
- * byte each, as one element of type T; `channels` counts these elements. */
+/* Returns the shape of the grid's bit planes for kernels that access elements of type T. An element
+ * contains one byte of each of sizeof(T) channels, and `channels` counts elements. */
 template <class T>
 static __device__ __forceinline__ struct kvr_planes planes_of(const struct shape &g)
 {

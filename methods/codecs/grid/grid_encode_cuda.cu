@@ -16,8 +16,9 @@
 #include "methods/codecs/grid/grid_rotated.cuh"
 #include "methods/codecs/grid/grid_variants.cuh"
 
-/* Type of the codes that a thread stores per row, one byte per channel. Without PLAIN, a thread
- * encodes only one channel, which reduces the size of the machine code. */
+/* Type of the codes that a thread of grid_encode_16 stores per row of a bit plane, one byte per
+ * channel. Without PLAIN (grid_variants.cuh), the thread encodes only one channel, which reduces
+ * the size of the machine code. */
 template <bool PLAIN> struct codes_of {
     using type = uint32_t;
 };
@@ -313,8 +314,9 @@ static __global__ void __launch_bounds__(THREADS, W::pair || !W::plain ? 3
                                    n ? scales_2 : scales);
 }
 
-/* Computes the minimum and the maximum of each of 8 tokens over a thread's channels, as integers of
- * order_of(). For BF16, only the upper 16 bits of a range are valid (see extend_order()). */
+/* Computes the minimum and the maximum of each of 8 tokens over a thread's channels, and maps them
+ * to integers as order_of() does. For BF16, only the upper 16 bits of each integer are valid (see
+ * extend_order()). */
 template <int V>
 static __device__ __forceinline__ void ranges_of(const kvr_vec<float, V> (&v)[8], int (&low)[8],
                                                  int (&high)[8])
@@ -630,8 +632,7 @@ static void encode_alone(struct kvr_stream *s, const struct chain &one, const fl
         encode_rows<variant<uint32_t, ALONE, PLAIN>>(s, g, x, b);
     else if (g.axis != KVR_AXIS_TOKENS)
         encode_rows<variant<uint8_t, ALONE, PLAIN>>(s, g, x, b);
-    /* without PLAIN, a thread encodes only one channel, which reduces the size of the machine
-     * code */
+    /* without PLAIN, a thread of grid_encode_16 encodes one channel, so `wide` is not required */
     else if (g.group == REG_TOKENS && (wide || !PLAIN))
         encode_16<variant<typename codes_of<PLAIN>::type, ALONE, PLAIN>>(s, one, x, b);
     else

@@ -6,10 +6,10 @@
  * transform has two phases, between which the lanes exchange channels. In the first phase (strides
  * 1 to 8), a thread has 16 adjacent channels of four tokens. In the second phase (strides 16 to
  * 64), a thread has every 16th channel of eight tokens, so that two threads share a group. The
- * threads exchange values through the warp's shared memory in 16-byte accesses. This exchange needs
- * half an access per element, whereas shuffles would need five. The threads also exchange ranges,
- * scales and codes through this shared memory. The codes are stored as in grid_encode_16, with four
- * channels per thread.
+ * threads exchange values through the warp's shared memory: one 16-byte store and one 16-byte load
+ * per four elements. With shuffles instead, as in fwht.cuh, every element would need five shuffles,
+ * one per bit of the lane index. The threads also exchange ranges, scales and codes through this
+ * shared memory. The codes are stored as in grid_encode_16, with four channels per thread.
  *
  * All sums and products are rounded as in fwht.h and grid.h. */
 #include "methods/codecs/grid/grid_rotated.cuh"
@@ -25,8 +25,8 @@ enum {
     /* Distance between the codes of four tokens and of the next four tokens, in units of 16 bytes.
      * A stride of 34 avoids bank conflicts. */
     CODE_STRIDE = 34,
-    /* offset of the quantization parameters, in units of 16 bytes; the ranges, which the codes
-     * later overwrite, precede the parameters */
+    /* Offset of the quantization parameters, in units of 16 bytes. The partial ranges of all
+     * channels precede the parameters, and the codes later overwrite the partial ranges. */
     AT_PARAMS = 2 * D
 };
 

@@ -16,7 +16,8 @@ static __device__ __forceinline__ float kvr_fwht_round(float x, bool bf16)
 }
 
 /* Transforms R rows of d values, where d is 32 V, or less than 32 if V is 1. All lanes of the warp
- * call this function. With TINY, denormal results are also exact. With `sure`, infinite and NaN
+ * call this function. With TINY, denormal results are also exact: if a lane has a value below
+ * 2^-100, for which kvr_quotient may be inexact, the lane divides. With `sure`, infinite and NaN
  * results are also correct; without `sure`, a non-finite result may become any NaN. */
 template <int V, int R, bool TINY>
 static __device__ __forceinline__ void kvr_fwht_warp(kvr_vec<float, V> (&x)[R], int d, bool bf16,
@@ -60,7 +61,7 @@ static __device__ __forceinline__ void kvr_fwht_warp(kvr_vec<float, V> (&x)[R], 
     }
 #pragma unroll
     for (int i = 0; TINY && i < R * V; i++)
-        tiny |= fabsf(x[i / V].v[i % V]) < 7.888609e-31f; /* the constant is 2^-100 */
+        tiny |= fabsf(x[i / V].v[i % V]) < 7.888609e-31f; /* 2^-100 */
     if (TINY && tiny) {
 #pragma unroll
         for (int i = 0; i < R * V; i++)

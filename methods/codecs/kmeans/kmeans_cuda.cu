@@ -1,5 +1,5 @@
-/* kmeans_cuda.cu - k-means on a CUDA device. The CPU reference is kmeans.c, whose sums have the
- * same order. */
+/* kmeans_cuda.cu - k-means on a CUDA device. The CPU reference is kmeans.c, which adds in
+ * the same order. */
 #include "harness/device/number.cuh"
 #include "methods/codecs/kmeans/kmeans_cuda.h"
 

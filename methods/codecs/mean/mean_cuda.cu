@@ -1,6 +1,6 @@
 /* mean_cuda.cu - the stages `mean` and `demean` on a CUDA device. A thread of `mean` encodes one
- * channel, and a thread of `demean` processes one row. Sums have the same order as on the CPU, so
- * results are bit-identical. */
+ * channel, and a thread of `demean` processes one row. Sums are accumulated in the same order as
+ * on the CPU, so results are bit-identical. */
 #include "harness/device/number.cuh"
 #include "methods/codecs/mean/mean_cuda.h"
 

@@ -6,7 +6,7 @@
  * computes the moments of every span of SPAN elements, and lists the span's candidates, whose
  * magnitudes exceed the estimate. The kernels outlier_count and outlier_record then read only the
  * candidates. If a span has more than ROOM candidates, outlier_count and outlier_record read the
- * whole span again. If the exact outlier threshold is below the estimated one, outlier_count and
+ * whole span again. If the exact outlier bound is below the estimate, outlier_count and
  * outlier_record read all spans again. */
 #include "methods/codecs/outliers/outliers_cuda.h"
 
@@ -159,9 +159,10 @@ static __device__ __forceinline__ kvr_vec<float, EACH> own(int64_t n, kvr_global
     return v;
 }
 
-/* Estimates the outlier bound as 0.75 sigmas times the standard deviation of the elements of the
- * sampled spans. The estimate affects only the speed, not the selected outliers. A single CTA runs,
- * with one warp per sampled span. */
+/* Estimates the outlier bound from sampled spans. The exact bound is `sigmas` standard deviations
+ * of the block, and the estimate is 0.75 `sigmas` standard deviations of the samples. The factor
+ * 0.75 makes it unlikely that the estimate exceeds the exact bound. The estimate affects only the
+ * speed, not the selected outliers. A single CTA runs, with one warp per sampled span. */
 static __global__ void __launch_bounds__(32 * SAMPLES)
     outlier_guess(int64_t n, int64_t spans, float sigmas, kvr_global<const float> x,
                   kvr_global<struct choice> out)
@@ -357,9 +358,8 @@ static __global__ void __launch_bounds__(BOUND_THREADS)
     }
     __syncthreads();
     if (!self) {
-        /* On entry out[0].guess is set, and out[0].bound is NaN, which remains if a value is not
-         * finite.
-         * */
+        /* On entry out[0].guess is set, and out[0].bound is NaN. The bound remains NaN if the
+         * standard deviation is not finite. */
         struct choice c = out[0];
         struct moments all = { (double)n + padded, 0, 0 };
         float sigma;
@@ -548,7 +548,7 @@ static __global__ void __launch_bounds__(256)
         c.ties = most;
     }
     if (c.over <= most) {
-        c.ties = 0; /* `above` remains 0, so every magnitude beyond the bound is stored */
+        c.ties = 0; /* with c.above = 0, all elements with |x| > bound are stored */
         if (!b)
             choice[0] = c;
         return;
@@ -620,7 +620,8 @@ record(const struct choice &c, bool study, const kvr_vec<float, N> &v, int64_t e
         if (t[i].above) {
             const kvr_f16 h = kvr_half_of(v.v[i]);
 
-            /* An infinite FP16 value saturates to +-65504, except in methods named NAME@study. */
+            /* An outlier that overflows FP16 is stored as +-65504, or as an infinity in methods
+             * named NAME@study. */
             values[at] = (h & 0x7fffu) == 0x7c00u && !study ? (kvr_f16)(h - 1) : h;
             indices[at++] = (int32_t)(e + i);
         }
@@ -765,7 +766,8 @@ void kvr_outliers_find_cuda(struct kvr_stream *s, const struct kvr_outliers_rule
                candidates, listed);
     KVR_LAUNCH(outlier_bound, 1, BOUND_THREADS, 0, s, r->n, w.spans, (double)r->padded, r->sigma,
                bf16, m, c, bins);
-    /* If r->most is at least r->n, all elements beyond the bound are stored. */
+    /* Radix select, only if fewer outliers may be stored (r->most) than the block has elements
+     * (r->n). */
     for (int shift = 24; r->most < r->n && shift >= 0; shift -= 8) {
         KVR_LAUNCH(outlier_histogram, some, THREADS, 0, s, r->n, shift, r->most, x, c, bins);
         KVR_LAUNCH(outlier_narrow, 1, 256, 0, s, shift, r->most, bins, c);
