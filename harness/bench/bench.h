@@ -1,8 +1,9 @@
 /* bench.h - rows of the micro-benchmarks (`kvreel bench`).
  *
- * A row times a work item and a reference in the same process, alternating between them, so that
- * load and clock changes affect both. The rounds end when the ratio of the two measurements is
- * steady, or after a maximum number of rounds:
+ * A row compares the speed of an operation (the work) with that of a reference operation. The work
+ * and the reference run alternately in the same process, so that load and clock changes affect
+ * both. The rounds end when the ratio of the two measurements is steady, or after a maximum number
+ * of rounds:
  *
  *     for (n = 0, last = false; !last; n++) {
  *         last = kvr_bench_last(ratio, n, rounds);
@@ -30,8 +31,8 @@ struct kvr_bench_row {
     const char *variant;       /* kernel variant of the CPU (NULL: the selected variant) */
     const char *unit;          /* unit of `median` and `min`, such as "GB/s" */
     double median, min;        /* median and minimum of the measured quantity over rounds */
-    double ratio;              /* median over rounds of this row's value divided by the reference's
-                                * value (NaN: see `missing`) */
+    double ratio;              /* speed of the work divided by the speed of the reference, median
+                                * over rounds (NaN: see `missing`) */
     double ratio_q1, ratio_q3; /* quartiles of the ratio */
     double cold, warm;         /* like `median`, but measured with cold or warm CPU caches (NaN: not
                                 * measured) */
@@ -94,8 +95,8 @@ bool kvr_bench_evict(const void *p, size_t n_bytes);
  * caches of other cores. Only one thread at a time may call the function. KVR_ENOMEM. */
 enum kvr_status kvr_bench_evict_all(void);
 
-/* Rotates the rows of an input by one, so that the next round has another input with the same
- * values. A kernel that reuses results of an earlier round then fails the check after timing. */
+/* Rotates the rows of an input by one, so that the next round's input has the same rows in another
+ * order. A kernel that reuses results of an earlier round then fails the check after timing. */
 void kvr_bench_rotate_rows(void *x, size_t n_bytes, size_t row_bytes);
 
 /* Sets the row's ratio to NaN, and row->missing to the reason `why`. */

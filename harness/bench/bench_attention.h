@@ -50,8 +50,8 @@ enum kvr_status kvr_bench_attention_at(struct kvr_dev *dev, const char *shape, i
  * shapes are small, and rows have no ratio.
  *
  * Rows "attention.int8..." multiply quantized tokens in int8 (attend_bytes.h) and exist on devices
- * of compute capability 9.0 only. If a row's error exceeds the bound for 8-bit codes, the row has a
- * reason instead of a rate. */
+ * of compute capability 9.0 only. If a row's error exceeds the bound for 8-bit codes, the row has
+ * no rate, and row->missing gives the reason. */
 enum kvr_status kvr_bench_attention_cuda(struct kvr_dev *dev, int rounds,
                                          const struct kvr_bench_sink *sink,
                                          struct kvr_bench_row *rows, int *n_rows);

@@ -6,10 +6,11 @@
  *
  * The block is one chunk of Wan 1.3B, [4680,12,128], with values exact in BF16. The rate is the
  * block's BF16 bytes per second. The reference is a memcpy with the same number of threads and the
- * same traffic: the block's values plus its encoded bytes. Rows are named quantise.LINE.VARIANT.tN.
- * LINE is the name of the codec pipeline, VARIANT is the CPU kernel variant, and N is the number of
- * threads: 1, and OpenMP's maximum. Names with .bf16 after LINE have BF16 input, as a cache does;
- * all others have F32 input. */
+ * same traffic: the block's values plus its encoded bytes. Rows are named quantise.LINE.VARIANT.tN
+ * and dequantise.LINE.VARIANT.tN. LINE is the name of the codec pipeline, VARIANT is the CPU kernel
+ * variant, and N is the number of threads: 1, and OpenMP's maximum. Rows quantise.LINE.bf16...
+ * encode BF16 input, which is the type of a cache's uncompressed tokens; other quantise rows encode
+ * F32 input. */
 #ifndef KVR_BENCH_CODEC_H
 #define KVR_BENCH_CODEC_H
 

@@ -76,7 +76,7 @@ struct kvr_case_kit {
 };
 
 struct kvr_kernel_case {
-    const char *name;           /* "ops.gelu": table and function */
+    const char *name;           /* kernel table and function, such as "ops.gelu" */
     const void *(*table)(void); /* returns the table of the selected variant; variants that return
                                  * the same table are tested once */
     enum kvr_status (*prepare)(struct kvr_case_kit *k);
@@ -115,8 +115,8 @@ enum kvr_status kvr_case_arg(struct kvr_case_kit *k, enum kvr_case_role role, en
 enum kvr_status kvr_case_product_args(struct kvr_case_kit *k, enum kvr_case_role c,
                                       enum kvr_dtype type, int m, int inner, int cols);
 
-/* Allocates and fills the arguments of a case. If kvr_case_open fails, kvr_case_close still frees
- * the kit. */
+/* Allocates and fills the arguments of a case. kvr_case_close frees them, also after kvr_case_open
+ * has failed. */
 enum kvr_status kvr_case_open(struct kvr_case_kit *k, const struct kvr_kernel_case *c,
                               const int shape[KVR_CASE_DIMS], enum kvr_case_fill fill);
 void kvr_case_close(struct kvr_case_kit *k);

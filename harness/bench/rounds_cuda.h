@@ -1,5 +1,5 @@
-/* rounds_cuda.h - measures the time of work on a CUDA device, and of a reference, by events in the
- * stream.
+/* rounds_cuda.h - measures the time of an operation (the work) and of a reference operation on a
+ * CUDA device, by CUDA events.
  *
  *     const struct kvr_rounds t = { .dev = dev, .ctx = &kit, .run = encode, .reference = copy,
  *                                  .rounds = 15, .times = 8 };
@@ -23,8 +23,8 @@ struct kvr_rounds {
     /* Launch the benchmarked kernel, or the reference kernel, once on the stream. `iter` increases
      * by one per call and selects the buffer that the call uses. */
     kvr_round_fn *run, *reference;
-    /* `rounds` is the maximum number of rounds. A round runs the work, and the reference, `times`
-     * times. */
+    /* `rounds` is the maximum number of rounds. A round runs the reference `times` times and then
+     * the work `times` times. */
     int rounds, times;
     /* memory that the filler work overwrites, or NULL for no filler work */
     const struct kvr_buf *busy;
@@ -43,7 +43,7 @@ struct kvr_round_times {
     double mhz, watts;
 };
 
-/* Measures the work and the reference in the rounds that t describes. The first rounds, which
+/* Measures the work and the reference in at most t->rounds rounds. Preceding warm-up rounds, which
  * include module loading, are discarded. */
 enum kvr_status kvr_rounds_run(const struct kvr_rounds *t, struct kvr_round_times *out);
 

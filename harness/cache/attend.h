@@ -102,10 +102,11 @@ struct kvr_attend_bytes {
 struct kvr_attend_bytes kvr_attend_scratch_bytes(const struct kvr_attend_needs *n,
                                                  enum kvr_backend backend);
 
-/* Checks that the backend supports jobs with these needs; KVR_EUNSUPPORTED gives the reason. */
+/* Checks that the backend supports jobs with these needs. On KVR_EUNSUPPORTED the error message
+ * gives the reason. */
 enum kvr_status kvr_attend_check(const struct kvr_attend_needs *n, enum kvr_backend backend);
 /* Checks that the device's attention loop can decode the codecs `k` and `v` and apply the
- * correction `c` (NULL: no correction). KVR_EUNSUPPORTED gives the reason. */
+ * correction `c` (NULL: no correction). On KVR_EUNSUPPORTED the error message gives the reason. */
 enum kvr_status kvr_attend_fuses(const struct kvr_dev *dev, const struct kvr_codec *k,
                                  const struct kvr_codec *v, const struct kvr_correction *c,
                                  int n_heads, int head_dim);
@@ -137,8 +138,8 @@ struct kvr_column_job {
 };
 
 /* Adds each token's softmax weights to `sum` and updates their maximum in `max`, over the sampled
- * queries of all query heads of a KV head. Scores are computed as in kvr_attend. Uses the scratch
- * that kvr_attend_reserve allocated for needs with `columns`. Synchronises. */
+ * queries of all query heads of a KV head. Scores are computed as in kvr_attend. The scratch must
+ * have been reserved for needs in which `columns` is true. Synchronises. */
 enum kvr_status kvr_attend_columns(const struct kvr_column_job *job, struct kvr_attend_scratch *s);
 /* Number of sampled queries. */
 int64_t kvr_column_rows(const struct kvr_column_job *job);

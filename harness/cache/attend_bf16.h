@@ -18,10 +18,10 @@
  * of a BF16 cache need no rounding, so one factor (1 + u) is absent from the bounds of scores and
  * of outputs.
  *
- * Panels have the layout of the second operand of the AMX instruction TDPBF16PS. A panel of keys is
- * [d / 2][PAD tokens][2 channels], and a panel of values is [n / 2][PAD channels][2 tokens]. The
- * tokens of a tile, and the channels of keys and queries, are zero-padded to a multiple of
- * KVR_BF16_STEP. */
+ * Panels have the layout of the second operand of the AMX instruction TDPBF16PS. With PAD =
+ * KVR_ATTEND_PAD, a panel of keys is [d/2][PAD tokens][2 channels], and a panel of values is
+ * [n/2][PAD channels][2 tokens]. The tokens of a tile, and the channels of keys and queries, are
+ * zero-padded to a multiple of KVR_BF16_STEP. */
 #ifndef KVR_CACHE_ATTEND_BF16_H
 #define KVR_CACHE_ATTEND_BF16_H
 

@@ -35,12 +35,12 @@ struct kvr_byte_span {
 /* Whether the device has compute capability 9.0 and the program contains sm_90a code. */
 bool kvr_attend_bytes_supported(const struct kvr_stream *s);
 
-/* Whether the driver can create TMA tensor maps of the rows for this number of heads. */
+/* Whether the driver can create TMA tensor maps of `rows` for this number of heads. */
 bool kvr_attend_bytes_maps(const struct kvr_byte_rows *rows, int n_heads);
 
-/* Attends to at most KVR_ATTEND_BYTES_SPANS non-empty spans. The queries of `io` are F32, and
- * rotated if the keys and mu are rotated. The result is the updated softmax state io->state.
- * `parts` [n_floats] is device memory for the partial results of split-KV (see
+/* Attends to at most KVR_ATTEND_BYTES_SPANS non-empty spans. The queries of `io` are F32. They are
+ * rotated if the keys and the mean keys rows->mu are rotated. The result is the updated softmax
+ * state io->state. `parts` [n_floats] is device memory for the partial results of split-KV (see
  * kvr_attend_list_cuda). */
 void kvr_attend_bytes_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                            const struct kvr_attend_io *io, const struct kvr_byte_span *span,

@@ -38,8 +38,8 @@ struct tile {
     bool bytes;  /* staged in int8 */
     bool biased; /* whether scores of the tile need a bias, because a token replaces several
                   * original tokens or the last panel is padded */
-    bool causal; /* whether all tokens of the tile belong to the causal span, the current chunk
-                  * under a causal mask */
+    bool causal; /* whether the tokens of the tile belong to the causal span, which is the current
+                  * chunk under a causal mask */
 };
 
 /* Position in the job's spans at which the next tile begins. */
@@ -60,8 +60,8 @@ void kvr_tile_load(const struct kvr_attend_job *job, const struct tile *tile, in
  * must be rotated if the tile's keys are rotated. */
 void kvr_tile_subtract_correction(const struct kvr_attend_job *job, const struct tile *tile, int h,
                                   const float *q, int m, float *s, int stride);
-/* Applies the causal mask: sets to -infinity the scores of query rows [r0, r0 + m) with tokens
- * after the query's token. */
+/* Applies the causal mask: for each query row in [r0, r0 + m), sets the scores of the tokens after
+ * the query's token to -infinity. */
 void kvr_tile_mask_causal(const struct kvr_attend_job *job, const struct tile *tile, int64_t r0,
                           int m, float *s, int stride);
 
@@ -141,15 +141,15 @@ void kvr_bf16_attend(const struct kvr_attend_job *job, const struct state *st, i
 /* int8 panels (attend_int8.c, attend_dot.h). `at` is the first query row, and m is the number of
  * query rows. */
 
-/* Number of floats that the quantized queries and mu need, for plain or for rotated keys; `rows`
- * counts the query rows of all heads. */
+/* Number of floats that the quantized queries and the mean keys mu need, for plain or for rotated
+ * keys; `rows` counts the query rows of all heads. */
 size_t kvr_int8_floats(int head_dim, int n_heads, size_t rows);
 /* Sets the pointers in `code` and *mu to consecutive arrays from `base` on. Returns the end of
  * these arrays. */
 float *kvr_int8_carve(float *base, int head_dim, int n_heads, size_t rows,
                       struct kvr_dot_queries *code, float **mu);
-/* Computes mu and quantizes the queries, for plain and for rotated keys. All threads of an OpenMP
- * team must call this function. */
+/* Computes the mean key mu of each head and quantizes the queries, for plain and for rotated keys.
+ * All threads of an OpenMP team must call this function. */
 void kvr_int8_code_queries(const struct kvr_attend_job *job, const struct state *st);
 
 /* Quantizes the key rows [n][D] of a tile and packs them into `out`. */

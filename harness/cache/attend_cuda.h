@@ -34,8 +34,9 @@ extern "C" {
 enum { KVR_ATTEND_CUDA_MAX_D = 256 };
 
 struct kvr_attend_shape {
-    int64_t n_query;       /* T */
-    int n_heads, head_dim; /* H; D, at most KVR_ATTEND_CUDA_MAX_D */
+    int64_t n_query;       /* number of queries T */
+    int n_heads, head_dim; /* number of heads H, and channels per head D, at most
+                            * KVR_ATTEND_CUDA_MAX_D */
 };
 
 struct kvr_attend_state {
@@ -133,14 +134,14 @@ void kvr_attend_parts_cuda(struct kvr_stream *s, const struct kvr_attend_shape *
  * NaN. */
 void kvr_attend_finish_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                             const struct kvr_attend_state *state, float *out);
-/* Applies io->norm to q16 in a separate pass and writes the normalized queries to out16. The
+/* Applies io->norm to q16 by a separate kernel and writes the normalized queries to out16. The
  * returned copy of io reads its queries from out16. A later attention launch may write its output
  * to the same array, since each CTA overwrites only its own queries. */
 struct kvr_attend_io kvr_attend_norm_cuda(struct kvr_stream *s,
                                           const struct kvr_attend_shape *shape,
                                           const struct kvr_attend_io *io);
 /* Initializes the softmax state if io->begins is set, and writes the output if io has an output. An
- * attention call uses these separate passes if its attention launches neither initialize the
+ * attention call uses these separate kernels if its attention launches neither initialize the
  * softmax state nor write the output. */
 void kvr_attend_separate_passes_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                                      const struct kvr_attend_io *io);

@@ -24,9 +24,10 @@
  * so the largest sum of two products, 2 * 127 * 127, fits in int16. `kvreel bench attention`
  * measures the error of int8 attention against F32.
  *
- * Codes of keys and values are packed into panels of PAD columns. Within a panel, four consecutive
- * elements along the GEMM's K dimension are adjacent. The layout of keys is [tokens / PAD][D /
- * 4][PAD][4], that of values [D / PAD][tokens / 4][PAD][4]. Padding has the code of 0. */
+ * Codes of keys and values are packed into panels of PAD (KVR_ATTEND_PAD) columns. Within a panel,
+ * four consecutive elements along the GEMM's K dimension are adjacent. The layout of keys is
+ * [tokens / PAD][D / 4][PAD][4], that of values [D / PAD][tokens / 4][PAD][4]. Padding has the code
+ * of 0. */
 #ifndef KVR_CACHE_ATTEND_DOT_H
 #define KVR_CACHE_ATTEND_DOT_H
 
@@ -45,7 +46,7 @@ struct kvr_dot_queries {
     float *scale; /* [m]: g */
     float *shift; /* [m]: term to subtract from the query's int32 scores, because key codes have an
                    * offset that makes them unsigned */
-    float *mean;  /* [m]: q . mu */
+    float *mean;  /* [m]: dot product of the query and the mean key mu */
 };
 
 struct kvr_dot_kernels {
@@ -55,22 +56,25 @@ struct kvr_dot_kernels {
     void (*pack_queries)(const float *q, const float *mu, int m, int d,
                          const struct kvr_dot_queries *out);
     /* Quantizes n <= KVR_ATTEND_TILE key rows [n][d] to padded(n) * round4(d) bytes of codes, and
-     * writes scale [padded(n)]. padded() rounds up to a multiple of PAD. A NaN in a key makes the
-     * token's scale NaN. */
+     * writes scale [padded(n)]. padded() rounds up to a multiple of KVR_ATTEND_PAD. A NaN in a key
+     * makes the token's scale NaN. */
     void (*pack_keys)(const float *rows, const float *mu, int n, int d, uint8_t *code,
                       float *scale);
     /* Quantizes value rows [n][d] to padded(d) * round4(n) bytes of codes, and writes scale
      * [padded(d)]. A NaN in a value makes the channel's scale NaN. */
     void (*pack_values)(const float *rows, int n, int d, int8_t *code, float *scale);
-    /* s[m][n] = q . k; n is a multiple of PAD. `at` is the index of the first query row. */
+    /* s[m][n] = q . k; n is a multiple of KVR_ATTEND_PAD. `at` is the index of the first query
+     * row. */
     void (*scores)(const struct kvr_dot_queries *q, int64_t at, int d, const uint8_t *code,
                    const float *scale, float *s, int64_t stride, int m, int n);
     /* Computes the same online softmax as kvr_attend_kernels.online_softmax, but quantizes the
-     * weights to bytes p[m][KVR_ATTEND_TILE]. weight_i = e^(m_i - M_i) / P is the value of one
-     * quantization step in row i. */
+     * weights to bytes p[m][KVR_ATTEND_TILE]. The quantization step of row i is weight[i] = e^(m_i
+     * - M_i) / P, with the largest score m_i of the tile, the new running maximum M_i and the
+     * largest code P. */
     void (*online_softmax)(float *s, int64_t stride, const float *bias, int m, int n, float *max,
                            float *sum, float *rescale, uint8_t *p, float *weight);
-    /* out[m][d] += weight_i scale_c p[m][n] code[n][d]; d is a multiple of PAD. */
+    /* out[i][c] += weight[i] scale[c] sum_t p[i][t] code[t][c] for m rows i, n tokens t and d
+     * channels c; d is a multiple of KVR_ATTEND_PAD. */
     void (*add_values)(const uint8_t *p, const float *weight, const int8_t *code,
                        const float *scale, float *out, int64_t ldo, int n, int m, int d);
 };

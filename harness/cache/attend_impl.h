@@ -8,7 +8,8 @@
 struct kvr_attend_kind {
     struct kvr_attend_bytes (*bytes)(const struct kvr_attend_needs *n);
     /* `check` tests whether the backend supports a job. `fuses` tests whether the attention kernel
-     * dequantizes a codec. NULL: all jobs and codecs are supported. */
+     * dequantizes a codec. If `check` is NULL, all jobs are supported; if `fuses` is NULL, all
+     * codecs. */
     enum kvr_status (*check)(const struct kvr_attend_needs *n);
     enum kvr_status (*fuses)(const struct kvr_dev *dev, const struct kvr_codec *k,
                              const struct kvr_codec *v, const struct kvr_correction *c, int n_heads,
@@ -22,14 +23,16 @@ struct kvr_attend_kind {
 };
 extern const struct kvr_attend_kind kvr_attend_cpu, kvr_attend_cuda;
 
-/* Returns the token index in the video of the i-th token of a span, relative to the span's t0. */
+/* Returns the index in the rollout of token i of the span's segment. If the span has no segment, i
+ * counts the tokens of the current chunk. */
 static inline int64_t kvr_column_token(const struct kvr_column_job *job, const struct kvr_span *s,
                                        int64_t i)
 {
     return s->seg ? kvr_segment_token(s->seg, i) : job->current0 + i;
 }
 
-/* Returns the head index of head h for its codec's transform: 0 if spans have single heads. */
+/* Returns the index of head h within a segment, for kvr_codec_transform: 0 if each segment has one
+ * head only. */
 static inline int kvr_space_head(const struct kvr_attend_job *job, int h)
 {
     return job->by_head ? 0 : h;

@@ -8,9 +8,9 @@
  *     f->add_values(s, lds, pv, out, ldo, n, m, d);          out += s v
  *
  * Scores and outputs are matrix products of the form C[m][n] = A[m][k] B[k][n]. B is packed into
- * panels of PAD columns, [k][PAD] each. Sequential reads of a panel avoid conflict misses in the
- * CPU cache. The columns of B are padded with zeros to whole panels, and the caller sets the scores
- * of padded keys to -INFINITY. */
+ * panels of PAD (KVR_ATTEND_PAD) columns, [k][PAD] each. Sequential reads of a panel avoid conflict
+ * misses in the CPU cache. The columns of B are padded with zeros to whole panels, and the caller
+ * sets the scores of padded keys to -INFINITY. */
 #ifndef KVR_CACHE_ATTEND_KERNELS_H
 #define KVR_CACHE_ATTEND_KERNELS_H
 
@@ -25,17 +25,17 @@ enum {
 };
 
 struct kvr_attend_kernels {
-    /* s[m][n] = q[m][d] keys[d][n]; n is a multiple of PAD, and rows of s are `stride` floats
-     * apart. */
+    /* s[m][n] = q[m][d] keys[d][n]; n is a multiple of KVR_ATTEND_PAD, and rows of s are `stride`
+     * floats apart. */
     void (*scores)(const float *q, int d, const float *keys, float *s, int64_t stride, int m,
                    int n);
-    /* out[m][d] += p[m][n] values[n][d]; d is a multiple of PAD, and n is any number. */
+    /* out[m][d] += p[m][n] values[n][d]; d is a multiple of KVR_ATTEND_PAD, and n is any number. */
     void (*add_values)(const float *p, int64_t stride, const float *values, float *out, int64_t ldo,
                        int n, int m, int d);
 
     /* Updates the online softmax of m <= KVR_ATTEND_ROWS rows with n scores per row. n <=
-     * KVR_ATTEND_TILE is a multiple of PAD. bias[n] is added to the scores first; NULL adds
-     * nothing. The new maximum is M = max(max_i, max_j s_ij), and scores and sums become:
+     * KVR_ATTEND_TILE is a multiple of KVR_ATTEND_PAD. bias[n] is added to the scores first; NULL
+     * adds nothing. The new maximum is M = max(max_i, max_j s_ij), and scores and sums become:
      *
      *     s_ij <- e^(s_ij - M), rescale_i <- e^(max_i - M), sum_i <- sum_i rescale_i + sum_j s_ij
      *

@@ -44,7 +44,7 @@ enum { KVR_ATTEND_MMA_MAX_D = 128, KVR_ATTEND_MMA_TILE = 64, KVR_ATTEND_ROWS_SPA
  * device memory. */
 struct kvr_attend_mma_source {
     const struct kvr_packed *packed; /* NULL: use raw */
-    const void *raw;                 /* [T,H,D], 16-byte aligned; NULL: zeros */
+    const void *raw;                 /* [T,H,D], 16-byte aligned; NULL: all elements are 0 */
     enum kvr_dtype dtype;            /* type of raw: KVR_BF16 or KVR_F32 */
 };
 

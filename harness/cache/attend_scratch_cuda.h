@@ -40,8 +40,8 @@ struct kvr_cuda_head_rows {
  * K and V of one head only. */
 struct kvr_cuda_head {
     const int32_t *list;    /* [T] */
-    float *q, *out, *k, *v; /* arrays [T,D]; elements of k and v have the type of the cache's
-                             * unquantized tokens */
+    float *q, *out, *k, *v; /* arrays [T,D]; k and v hold BF16 elements if the cache's uncompressed
+                             * tokens are BF16 */
 };
 
 struct kvr_cuda_head_rows kvr_cuda_head_rows_of(const struct kvr_attend_job *job,

@@ -159,9 +159,10 @@ static inline void rows_top(float *s, int64_t stride, const float *bias, int m, 
     }
 }
 
-/* Updates the softmax state of m rows after a tile of scores: rescale_i = e^(old_i - top_i), sum_i
- * = sum_i rescale_i + part_i and max_i = top_i. `part` has the tile's sums of softmax weights, and
- * `less` is scratch. The arrays `old`, `top` and `less` are padded to whole vectors. */
+/* Updates the softmax state of m rows after a tile of scores, from the old maximum old_i to the new
+ * maximum top_i: rescale_i = e^(old_i - top_i), sum_i = sum_i rescale_i + part_i and max_i = top_i.
+ * `part` has the tile's sums of softmax weights, and `less` is scratch. The arrays `old`, `top` and
+ * `less` are padded to whole vectors. */
 static inline void next_state(int m, const float *old, const float *top, const float *part,
                               float *less, float *max, float *sum, float *rescale)
 {

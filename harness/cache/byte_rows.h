@@ -61,7 +61,7 @@ struct kvr_byte_rows {
     int64_t n_tiles;
 };
 
-/* Bytes of scratch for the codes and scales of n_tiles tiles, and for mu. */
+/* Bytes of scratch for the codes and scales of n_tiles tiles, and for the mean keys mu. */
 size_t kvr_byte_rows_size(int n_heads, int64_t n_tiles);
 /* Divides `scratch` into the buffers of struct kvr_byte_rows. The scratch has kvr_byte_rows_size()
  * bytes and is 128-byte aligned. */

@@ -69,7 +69,7 @@ struct kvr_cache_shape {
                            * visible */
     bool evict;           /* whether to evict tokens that no later pass can see (rolling buffer) */
     enum kvr_dtype exact; /* type of uncompressed tokens, KVR_BF16 (the reference) or KVR_F32 (for
-                           * parity checks) */
+                           * comparisons with recorded tensors) */
     enum kvr_attend_as attend;
     bool bf16;            /* whether, on a CPU with AMX, attention to uncompressed and dequantized
                            * tokens uses BF16 matrix products (attend_bf16.h) */
@@ -150,7 +150,7 @@ void kvr_cache_reset(struct kvr_cache *c);
 /* Evicts all frames but the first `frames` frames, as if the other frames had left the window. If
  * `frames` is 0, the states of the method's policies (tiers and retention) are reset; otherwise
  * they are unchanged. The chunks after these frames may then be stored again, in ascending order;
- * chunks may be skipped. Not within a pass. */
+ * chunks may be skipped. Must not be called within a pass. */
 enum kvr_status kvr_cache_drop(struct kvr_cache *c, int frames);
 /* Whether any frame of [frame0, frame0 + n) is visible to the chunk that starts at `frame`, given
  * the window and the sink of the cache's shape. */
@@ -162,8 +162,8 @@ bool kvr_cache_in_window(const struct kvr_cache *c, int frame0, int n, int frame
  * tokens. */
 enum kvr_status kvr_cache_begin_pass(struct kvr_cache *c, const struct kvr_pass *pass);
 
-/* Copies the current chunk's k and v [T,H,D] of this layer into a buffer, rounded to shape.exact. T
- * is n_frames * tokens_per_frame. The copy is valid until the next append. */
+/* Copies the current chunk's k and v [T,H,D] of this layer into a buffer, rounded to the type
+ * shape.exact. T is n_frames * tokens_per_frame. The copy is valid until the next append. */
 enum kvr_status kvr_cache_append(struct kvr_cache *c, int layer, const float *k, const float *v);
 /* Sets *k and *v [T,H,D] to the buffers that kvr_cache_append fills. A kernel may write BF16 keys
  * and values to these buffers directly; the caller then calls kvr_cache_append with k and v NULL.
@@ -208,7 +208,8 @@ enum kvr_status kvr_cache_collect_past_share(struct kvr_cache *c, float *past);
  * no table, storing fails with KVR_EUNSUPPORTED. */
 void kvr_cache_set_salience(struct kvr_cache *c, const float *table);
 
-/* Ends the pass; no layer may be appended or attended to until the next kvr_cache_begin_pass. */
+/* Ends the pass. Until the next kvr_cache_begin_pass, the caller must neither append keys and
+ * values nor compute attention. */
 enum kvr_status kvr_cache_end_pass(struct kvr_cache *c);
 
 /* Whether the current pass commits no tokens and has no observer. The passes of a chunk that commit
@@ -225,8 +226,8 @@ void kvr_cache_bytes(const struct kvr_cache *c, struct kvr_cache_bytes *out);
  * a device error. */
 int64_t kvr_cache_read(const struct kvr_cache *c, int layer, float *k, float *v);
 
-/* Inputs and output of attention in one layer of one pass, which are passed to an observer.
- * Borrowed for the call. */
+/* Inputs and output of attention in one layer of one pass, which are passed to an observer. The
+ * pointers are valid only during the observer's call. */
 struct kvr_cache_view {
     const struct kvr_scheme *scheme;
     const struct kvr_cache_shape *shape;

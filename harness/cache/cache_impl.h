@@ -8,8 +8,8 @@
 #include "harness/cache/cache_sizes.h"
 #include "harness/cache/layer.h"
 
-/* Timed phases of the KV cache, after the phases of attention. KVR_CACHE_STORE includes
- * KVR_CACHE_STORE_DECODE. */
+/* Phases of the KV cache that are timed, numbered after the phases of attention (attend.h).
+ * KVR_CACHE_STORE includes KVR_CACHE_STORE_DECODE. */
 enum {
     KVR_CACHE_STORE = KVR_ATTEND_PHASES,
     KVR_CACHE_STORE_DECODE,
@@ -32,20 +32,24 @@ struct kvr_cache {
     struct kvr_pass pass;
     int appended; /* layer whose K and V are in current_k and current_v; -1: none */
 
-    struct kvr_buf current_k, current_v; /* [T,H,D] in shape.exact */
-    /* [T,H,D] in shape.exact: keys of the current chunk minus their channel mean, for methods that
-     * subtract it. */
+    struct kvr_buf current_k, current_v; /* [T,H,D] of type shape.exact */
+    /* [T,H,D] of type shape.exact: keys of the current chunk, from which the mean over the channels
+     * of each token and head is subtracted, for methods with the option current=demean */
     struct kvr_buf demeaned;
-    struct kvr_buf values_k, values_v; /* F32 [T,H,D]; [capacity,H,D] for the study reading */
-    struct kvr_buf dense_k, dense_v;   /* path dense: [capacity,H,D] in shape.exact */
-    struct kvr_buf held;               /* path dense: bytes [capacity], 1 for a stored token */
+    struct kvr_buf values_k, values_v; /* K and V converted to F32: [T,H,D], or [capacity,H,D] on
+                                        * paths dense and decoded and for the study reading */
+    struct kvr_buf dense_k, dense_v;   /* paths dense and decoded: uncompressed copy of the cache,
+                                        * [capacity,H,D] of type shape.exact */
+    struct kvr_buf held;               /* paths dense and decoded: bytes [capacity], 1 for a token
+                                        * that takes part in attention */
     struct kvr_buf columns; /* sums, then maxima, of attention weights [capacity,H]; host memory */
     struct kvr_attend_scratch attend;
     struct kvr_phases *phases;
     int64_t observer_ns;
     kvr_cache_observer_fn *observer;
     void *observer_ctx;
-    float *past; /* output for the attention mass on past tokens; NULL: not needed */
+    float *past; /* [L,T,H]: receives the sum of each query's softmax weights over past tokens;
+                  * NULL: not computed */
 };
 
 static inline int64_t kvr_cache_chunk_tokens(const struct kvr_cache *c)
@@ -75,12 +79,12 @@ struct kvr_visible kvr_cache_visible(const struct kvr_cache *c, int64_t end);
 /* Enlarges c->spans to at least n elements. */
 enum kvr_status kvr_cache_reserve_spans(struct kvr_cache *c, int n);
 
-/* Fills c->spans with the layer's spans for this pass, before the current chunk; leaves room for
- * one more. */
+/* Fills c->spans with the layer's spans of past tokens that this pass sees. After these, c->spans
+ * has room for the span of the current chunk. */
 enum kvr_status kvr_cache_past_spans(struct kvr_cache *c, const struct kvr_layer *l, int *n_out);
 
 /* Returns the current chunk as a span. On path decoded the chunk is first copied into the
- * uncompressed copy, and the span refers to that copy. */
+ * uncompressed copy of the cache (dense_k, dense_v), and the span refers to that copy. */
 struct kvr_span kvr_cache_chunk_span(struct kvr_cache *c, const void *k, const void *v);
 
 #endif

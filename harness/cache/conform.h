@@ -32,7 +32,7 @@ struct kvr_conform_check {
                               * and "held bytes equal declared bytes, and none leak" */
     enum kvr_status (*run)(struct kvr_conform *c);
 };
-extern const struct kvr_conform_check kvr_conform_checks[]; /* ends with name NULL */
+extern const struct kvr_conform_check kvr_conform_checks[]; /* the last element has name NULL */
 
 /* Sets c->head_dim to the first of 64, 128, 256, 32 and 16 that the method supports. If the method
  * supports none of these values, fails with the method's own error message. */

@@ -3,7 +3,7 @@
  *
  * The intended reading of a method is the variant of the method's own paper. In this variant,
  * kvr_layer_commit quantizes a chunk's keys and values once, after the cache-update pass (the
- * forward on the denoised chunk, t = 0). A tier is a class of tokens with its own codec. Later
+ * forward pass on the denoised chunk, t = 0). A tier is a class of tokens with its own codec. Later
  * commits may evict tokens. They may also move tokens to a tier whose codec stores fewer bytes, or
  * to the base tier (tier 0). When single tokens of a segment are evicted, the remaining tokens are
  * dequantized and quantized again. Quantizing again does not change values that the codec stores
@@ -25,8 +25,8 @@ struct kvr_layer_geometry {
     int n_heads, head_dim;
     int tokens_per_frame, frames_per_chunk;
     int64_t capacity; /* number of tokens of the whole rollout */
-    bool alone; /* whether this layer is the only layer that is stored. A retention policy that
-                 * selects the tokens of all layers in the last layer then selects them in this
+    bool alone; /* whether this layer is the only layer that is stored. A retention policy by which
+                 * the last layer selects the tokens for all layers then selects them in this
                  * layer. */
 };
 
@@ -83,9 +83,9 @@ struct kvr_layer {
     struct kvr_policy_state state[2]; /* states of the tier policy (index 0) and of the retention
                                        * policy (index 1) */
     const struct kvr_columns
-        *columns;               /* sums and maxima of the softmax weights of each token in the pass
-                                 * being stored; NULL if they were not computed */
-    const float *q;             /* F32 queries of the pass being stored, [tokens of the
+        *columns;               /* sums and maxima of each token's softmax weights over the queries
+                                 * of the current pass; NULL if they were not computed */
+    const float *q;             /* F32 queries of the current pass, [tokens of the
                                  * pass,n_query_heads,D]; NULL if not available */
     int n_query_heads;          /* of q */
     const float *oracle_scores; /* [capacity], see kvr_cache_set_salience; NULL: no scores */
@@ -100,7 +100,8 @@ enum kvr_status kvr_layer_open(struct kvr_layer *l, struct kvr_dev *dev,
                                const struct kvr_layer_geometry *geo,
                                struct kvr_layer_scratch *scratch, bool dry);
 void kvr_layer_close(struct kvr_layer *l);
-void kvr_layer_reset(struct kvr_layer *l); /* for a new video */
+void kvr_layer_reset(struct kvr_layer *l); /* evicts all tokens and resets the policy states, for a
+                                            * new video */
 
 /* Quantizes and stores tokens [tok0, tok0 + n). k and v [n,H,D] are F32, already rounded to the
  * cache's type, or NULL for a dry layer. The new tokens replace all stored tokens with an index of
@@ -108,17 +109,18 @@ void kvr_layer_reset(struct kvr_layer *l); /* for a new video */
 enum kvr_status kvr_layer_commit(struct kvr_layer *l, const float *k, const float *v, int64_t tok0,
                                  int64_t n);
 
-/* Whether only codecs read the keys and values of a commit. This is so if the method has no tiers,
- * no retention, no joint codec and no correction with moments. */
+/* Whether a commit reads keys and values only to encode K and V separately. This is so if the
+ * method has no tiers, no retention, no joint codec and no correction that stores moments
+ * (statistics of the keys). */
 bool kvr_layer_only_codes(const struct kvr_layer *l);
 /* Like kvr_layer_commit, but reads k and v as BF16 without a conversion to F32. Must be called only
  * if kvr_layer_only_codes returns true. */
 enum kvr_status kvr_layer_commit_bf16(struct kvr_layer *l, const kvr_bf16 *k, const kvr_bf16 *v,
                                       int64_t tok0, int64_t n);
 
-/* Evicts the tokens that the last layer has evicted, for a retention policy that selects the tokens
- * of all layers in the last layer (kvr_thin_needs.of_last). This layer and the last layer must have
- * committed the same chunk, and they must share their scratch. On KVR_ENOMEM the layer is
+/* Evicts the tokens that the last layer has evicted, for a retention policy by which the last layer
+ * selects the tokens for all layers (kvr_thin_needs.of_last). This layer and the last layer must
+ * have committed the same chunk, and they must share their scratch. On KVR_ENOMEM the layer is
  * unchanged. */
 enum kvr_status kvr_layer_evict_as_last(struct kvr_layer *l);
 
@@ -129,26 +131,27 @@ enum kvr_status kvr_layer_evict_as_last(struct kvr_layer *l);
 enum kvr_status kvr_layer_recode(struct kvr_layer *l, const float *k, const float *v,
                                  int64_t n_active);
 
-/* Evicts every segment that has no token visible in `seen`. */
+/* Evicts every segment that has no token in the visible runs `seen`. */
 void kvr_layer_evict(struct kvr_layer *l, const struct kvr_visible *seen);
 
 /* Decodes the segments whose keys and values are encoded jointly (methods/joint.h), if they have a
- * token visible in `seen`. If `seen` is NULL, decodes all jointly encoded segments. Must be called
- * before kvr_layer_dense() or attention reads the layer, because neither returns a decoding error.
- * If decoding a segment fails, its decoded keys and values are NaN. */
+ * token in the visible runs `seen`. If `seen` is NULL, decodes all jointly encoded segments. Must
+ * be called before kvr_layer_dense() or attention reads the layer, because neither returns a
+ * decoding error. If decoding a segment fails, its decoded keys and values are NaN. */
 enum kvr_status kvr_layer_read_joint(const struct kvr_layer *l, const struct kvr_visible *seen);
 /* Frees the keys and values that kvr_layer_read_joint has decoded. */
 void kvr_layer_drop_joint(const struct kvr_layer *l);
 
-/* Writes the stored tokens visible in `seen` to `spans`, with one span per segment and visible run.
- * Returns the number of spans. If `spans` is NULL, only counts the spans. */
+/* Writes the stored tokens in the visible runs `seen` to `spans`, with one span per segment and
+ * run. Returns the number of spans. If `spans` is NULL, only counts the spans. */
 int kvr_layer_spans(const struct kvr_layer *l, const struct kvr_visible *seen,
                     struct kvr_span *spans);
 
 /* Decodes tokens [begin, end) to k, v [end-begin,H,D]; k or v may be NULL. A pooled token is
- * repeated for all tokens that it stands for. For zeroed, evicted and not yet written tokens, k and
- * v are 0. If `held` [end-begin] is not NULL, held[i] is set to 1 if token begin + i takes part in
- * attention, and otherwise to 0. Zeroed tokens take part in attention. */
+ * repeated for all tokens that it stands for. For tokens that are stored as zeros (KVR_SEG_ZERO),
+ * evicted or not yet written, k and v are 0. If `held` [end-begin] is not NULL, held[i] is set to 1
+ * if token begin + i takes part in attention, and otherwise to 0. Tokens stored as zeros take part
+ * in attention. */
 void kvr_layer_dense(const struct kvr_layer *l, int64_t begin, int64_t end, float *k, float *v,
                      uint8_t *held);
 
