@@ -10,12 +10,13 @@ struct kvr_layer_bytes kvr_layer_segment_held(const struct kvr_layer *l,
                                               const struct kvr_segment *s);
 void kvr_layer_count_produced(struct kvr_layer *l, const struct kvr_segment *s);
 
-/* Growing array of new segments. If creating a segment fails, all of them are freed. */
+/* Growing array of new segments. If creating a segment fails, the array's segments are freed. */
 struct kvr_segment_list {
     struct kvr_segment *seg;
     int n, cap;
 };
-/* Appends segment `s` and takes ownership of it, also on failure. An empty segment is not added. */
+/* Appends segment `s` to `list` and takes ownership of `s`, also on failure. A segment without
+ * tokens is not appended. */
 enum kvr_status kvr_segment_list_add(struct kvr_segment_list *list, struct kvr_segment *s);
 void kvr_segment_list_free(struct kvr_segment_list *list); /* including its segments */
 
@@ -42,24 +43,26 @@ static inline struct kvr_values kvr_values_from(struct kvr_values x, size_t widt
 enum kvr_status kvr_layer_decide(struct kvr_layer *l, int64_t n_tok, int64_t n_active, int64_t new0,
                                  const float *k, const float *v, uint8_t **map);
 
-/* Returns an array [n_active][G] after kvr_layer_decide: whether selection g retains token t, with
- * G = kvr_layer_n_selections. NULL: the retention policy does not thin tokens. */
+/* Returns the array keep [n_active][G] that kvr_layer_decide computes, with G =
+ * kvr_layer_n_selections. keep[t][g] is 1 if the retention policy keeps token t for head g, or for
+ * all heads if G is 1. Returns NULL if the policy does not evict single tokens. */
 const uint8_t *kvr_layer_keep_mask(const struct kvr_layer *l);
-int kvr_layer_n_selections(
-    const struct kvr_layer *l); /* H if tokens are selected per head, otherwise 1 */
+/* Number of heads if the retention policy keeps different tokens for each head, otherwise 1. */
+int kvr_layer_n_selections(const struct kvr_layer *l);
 
 /* Commits the new state of the policies if `stored`, otherwise discards it. */
 void kvr_layer_finish_policies(struct kvr_layer *l, bool stored);
 
-/* Tokens that heads [head0, head0 + n_heads) retain. */
+/* Tokens that the retention policy keeps for heads [head0, head0 + n_heads). */
 struct kvr_row_list {
     int head0, n_heads;
     int64_t n;
-    const int32_t *row, *token; /* [n]: rows of k and v, ascending; token indices */
+    const int32_t *row, *token; /* [n]: row of the token in k and v, ascending; index of the token
+                                 * in the rollout */
 };
 
-/* Encodes the listed rows of k, v [.,width_heads,D] as a new segment. The first head of k and v is
- * `first_head`. */
+/* Encodes the tokens and heads of `rows` as a new segment. k and v [tokens,width_heads,D] have the
+ * heads [first_head, first_head + width_heads). */
 enum kvr_status kvr_layer_code_rows(struct kvr_layer *l, int tier, const float *k, const float *v,
                                     int first_head, int width_heads,
                                     const struct kvr_row_list *rows, struct kvr_segment *out);
@@ -78,8 +81,9 @@ enum kvr_status kvr_layer_code_tier(struct kvr_layer *l, const uint8_t *map, int
                                     const float *k, const float *v, int64_t tok0, int64_t n,
                                     struct kvr_segment *out);
 
-/* Adds the summaries that the retention made in kvr_layer_decide to `list`, in segments of one head
- * and one chunk each. */
+/* Encodes the summary tokens by which the retention policy replaced evicted tokens in
+ * kvr_layer_decide, and appends their segments to `list`. A segment has the summary tokens of one
+ * head and chunk. */
 enum kvr_status kvr_layer_add_summaries(struct kvr_layer *l, struct kvr_segment_list *list);
 
 /* Creates a segment with one token, the mean of tokens [tok0, tok0 + n). */

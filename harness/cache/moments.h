@@ -14,8 +14,8 @@
 extern "C" {
 #endif
 
-/* Bytes of scratch that kvr_moments_make allocates in `back` to decode n key elements. Returns 0 on
- * the CPU, and for a correction without moments. */
+/* Bytes of the scratch buffer `back`, into which kvr_moments_make decodes n key elements. Returns 0
+ * on the CPU, and for a correction without moments. */
 size_t kvr_moments_back_bytes(const struct kvr_correction *c, size_t n, enum kvr_backend backend);
 
 /* Computes moments [c->moments][H][D] of the quantized keys `k`, on the device that stores the

@@ -28,10 +28,10 @@ struct kvr_geometry {
     int weight_bytes;  /* per parameter */
 };
 
-/* Models Wan 2.1 1.3B and 14B at 480x832 pixels, with chunks of three latent frames
+/* The models Wan 2.1 1.3B and 14B at 480x832 pixels, with chunks of three latent frames
  * (Self-Forcing). */
 extern const struct kvr_geometry kvr_wan_1_3b, kvr_wan_14b;
-/* Model Wan2.2-TI2V-5B at 704x1280 pixels, with chunks of eight latent frames (LongLive 2.0). */
+/* Wan2.2-TI2V-5B at 704x1280 pixels, with chunks of eight latent frames (LongLive 2.0). */
 extern const struct kvr_geometry kvr_wan_5b;
 
 struct kvr_prediction {
@@ -51,7 +51,7 @@ struct kvr_prediction {
     struct kvr_layer_bytes at_peak;
     size_t scratch; /* bytes of the cache's scratch buffers, for the current chunk, quantization and
                      * attention */
-    size_t weights; /* 0: n_params is unknown */
+    size_t weights; /* bytes of the model's parameters; 0 if n_params is unknown */
     size_t peak;    /* sum of at_peak, scratch and weights; excludes activations, IO and the
                      * workspace of linear layers */
 };
@@ -65,8 +65,8 @@ struct kvr_predict_run {
     enum kvr_backend backend;
     bool no_bounds; /* whether not to compute bounds; nominal_min and nominal_max then equal
                      * `nominal`, and data_dependent is false */
-    /* Callback for every chunk of every layer. If the callback returns true, the prediction ends
-     * with KVR_EINTERRUPTED. NULL disables the check. */
+    /* Called for every chunk of every layer, to let the caller stop the prediction: if the callback
+     * returns true, the prediction ends with KVR_EINTERRUPTED. May be NULL. */
     bool (*stopped)(void);
 };
 
@@ -93,16 +93,17 @@ enum kvr_status kvr_predict_peak(const struct kvr_scheme *scheme, const struct k
 enum kvr_status kvr_latent_frames(const struct kvr_geometry *geo, int n, int *out);
 
 /* Peak memory that the study (the paper with 33 methods, docs/glossary.md) reports for a method: a
- * constant plus the bytes of the cache. The study's code stored quantization codes unpacked, in an
- * integer type that changed between three eras of its runs. */
+ * constant plus the bytes of the cache. The study's code stored each quantization code unpacked, as
+ * one integer. The integer type depends on the era, that is, on when the study ran the method. */
 struct kvr_study_peak {
-    const char *era;    /* "A", "B" or "C" */
-    const char *stored; /* how the study's code stored codes in this era, such as "int16 codes over
-                         * the capacity"; for era B, the reason why the peak is unknown */
+    const char *era;    /* "A", "B" or "C" (defined in predict_study.c) */
+    const char *stored; /* how the study's code stored the cache in this era, such as "int8 codes;
+                         * masks as bytes, indices as int64"; for era B, why the peak is unknown */
     bool known;
     size_t resident;    /* bytes of the cache in the study's tensors (codes, scales, masks and
                          * indices), or 0 if the peak is not `known` */
-    size_t non_kv;      /* bytes of all memory except the cache at the peak of the first prompt */
+    size_t non_kv;      /* peak bytes of the study's BF16 run on its first prompt, minus the bytes
+                         * of its cache */
     size_t left_over;   /* bytes of the previous prompt's video and latents, which the study's code
                          * does not free before the next prompt */
     size_t peak;        /* peak in bytes that the study reports: resident + non_kv + left_over; 0 if

@@ -93,7 +93,7 @@ struct kvr_command {
 /* A parsed invocation. */
 struct kvr_call {
     const struct kvr_command *command;
-    const void *opts;   /* the command's own struct */
+    const void *opts;   /* struct of the command's option values */
     const char **words; /* positional arguments, NULL-terminated */
     int n_words;
     bool help;                   /* true if -h or --help was given; later arguments were then not

@@ -59,8 +59,8 @@ enum kvr_status kvr_cli_table(const json_t *rows, const char *const *keys);
 enum kvr_status kvr_cli_whole_chunks(const char *command, const char *option, int frames,
                                      int chunk);
 /* Prints a note to stderr if `latent_frames`, the number of latent frames that encode `frames`
- * frames in pixel space, is not a multiple of the chunk length. Commands that only predict accept a
- * partial last chunk, but `run` and `generate` reject it. */
+ * frames in pixel space, is not a multiple of the chunk length. The commands `predict` and `fit`
+ * accept a partial last chunk, but `run` and `generate` reject it. */
 struct kvr_geometry;
 void kvr_cli_note_chunks(const char *command, int frames, const struct kvr_geometry *geo,
                          int latent_frames);

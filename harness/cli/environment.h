@@ -11,7 +11,7 @@ struct kvr_variable {
     const char *help; /* NULL: undocumented */
 };
 
-extern const struct kvr_variable kvr_variables[]; /* ends with name NULL */
+extern const struct kvr_variable kvr_variables[]; /* the last entry has name NULL */
 
 /* Prints a warning for each environment variable KVREEL_* that is set but unknown. The warning
  * suggests the nearest known name. Misspelt variables would otherwise be ignored silently. */

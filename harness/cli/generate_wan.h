@@ -27,7 +27,7 @@ struct kvr_wan_source {
 struct kvr_wan_input {
     float *embedding; /* [n_embeddings, text_len, text_dim] */
     int n_embeddings;
-    float *first; /* [frame_elems] (NULL: no image) */
+    float *first; /* latents of the image, [kvr_model_frame_elems()]; NULL: no image */
 };
 
 /* Reads or computes the embeddings and encodes the image. The image encoder uses a separately

@@ -11,8 +11,8 @@
  * buf. */
 const char *kvr_kernels_text(char *buf, size_t n);
 
-/* Writes name, memory and versions of the GPU that runs the kernels to buf [n]. If there is no GPU,
- * the error message gives the reason. */
+/* Writes the GPU's name, memory, compute capability and CUDA versions to buf [n]. If there is no
+ * GPU, the error message gives the reason. */
 enum kvr_status kvr_kernels_device(char *buf, size_t n);
 
 #endif

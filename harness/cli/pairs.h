@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 
-/* Prints one line per pair of kvr_decide_pairs() to stdout. */
+/* Prints the verdict of each pair in `pairs`, the result of kvr_decide_pairs(), to stdout. */
 void kvr_cli_print_pairs(const json_t *pairs);
 
 #endif

@@ -18,7 +18,8 @@ static inline uint32_t pick(uint32_t is, uint32_t yes, uint32_t no)
     return (no & (is - 1u)) | (yes & (0u - is));
 }
 
-/* Returns |x| in units of ulp(2^k), rounded to nearest even; |x| must be far below 2^k. */
+/* Returns |x| / u rounded to nearest even, where u is the ulp of floats in [2^k, 2^(k+1)). |x| must
+ * be less than 2^k. */
 static inline uint32_t count_steps(uint32_t abs_bits, float two_to_k)
 {
     return kvr_f32_bits(kvr_bits_f32(abs_bits) + two_to_k) - kvr_f32_bits(two_to_k);
@@ -38,7 +39,7 @@ static inline uint32_t narrow_normal(uint32_t abs_bits, int cut, int bias)
 static inline float f16_to_f32(kvr_f16 h)
 {
     const uint32_t sign = (uint32_t)(h & 0x8000u) << 16, a = h & 0x7fffu;
-    const uint32_t small = kvr_f32_bits((float)(int32_t)a * 0x1p-24f); /* a multiples of 2^-24 */
+    const uint32_t small = kvr_f32_bits((float)(int32_t)a * 0x1p-24f); /* a * 2^-24, if subnormal */
     uint32_t u = (a << 13) + ((127u - 15u) << 23);
 
     u = pick(a < 0x400u, small, u);
@@ -75,7 +76,7 @@ static inline uint8_t f32_to_e4m3(float x)
     uint32_t b = narrow_normal(a, 20, 7);
 
     b = pick(a < 0x3c800000u, count_steps(a, 0x1p14f), b); /* below 2^-6: subnormal */
-    b = pick(a >= 0x43e00000u, 0x7eu, b);                  /* 448: saturates, infinity too */
+    b = pick(a >= 0x43e00000u, 0x7eu, b);                  /* 448 and above, also infinity: 448 */
     b = pick(a > 0x7f800000u, 0x7fu, b);
     return (uint8_t)(sign | b);
 }

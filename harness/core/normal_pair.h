@@ -6,10 +6,10 @@
  *
  * Two uniform 32-bit integers u0 and u1 give x = (r cos a, r sin a), with r = sqrt(-2 ln((u0 + 1/2)
  * 2^-32)) and a = 2 pi (u1 + 1/2) 2^-32 (Box and Muller 1958). The added 1/2 keeps the logarithm
- * away from 0; the largest value is sqrt(2 ln 2^33) = 6.76. Logarithm, sine and cosine are series
- * in double precision with a fixed order of operations, so results do not depend on the math
- * library. Every build forbids the compiler to contract multiplications and additions to FMA. The
- * error of logarithm, sine and cosine is below one unit in the last place of a double. */
+ * away from 0; the largest r is sqrt(2 ln 2^33) = 6.76. Logarithm, sine and cosine are series in
+ * double precision with a fixed order of operations, so results do not depend on the math library.
+ * Every build forbids the compiler to contract multiplications and additions to FMA. The error of
+ * logarithm, sine and cosine is below one unit in the last place of a double. */
 #ifndef KVR_CORE_NORMAL_PAIR_H
 #define KVR_CORE_NORMAL_PAIR_H
 

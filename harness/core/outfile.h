@@ -25,7 +25,8 @@ extern "C" {
 
 struct kvr_out;
 
-/* Opens the temporary file for the target `path`, or a device or FIFO itself. */
+/* Opens the temporary file of the target `path`; a target that is a device or FIFO is opened
+ * itself. */
 enum kvr_status kvr_out_open(struct kvr_out **out, const char *path);
 /* Appends n bytes to the output. */
 enum kvr_status kvr_out_write(struct kvr_out *o, const void *p, size_t n);

@@ -1,6 +1,6 @@
 /* procfile.h - reads lines of a small file without allocating memory. Facts about the machine must
- * not depend on free memory. If a failed allocation turned a fact into "unknown", the result store
- * would regard the machine as another one.
+ * not depend on free memory. If a failed allocation turned a fact into "unknown", results of this
+ * machine would be stored as those of a different machine.
  *
  *     struct kvr_procfile f;
  *     kvr_procfile_open(&f, "/proc/cpuinfo");

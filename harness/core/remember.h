@@ -25,8 +25,9 @@ extern "C" {
 enum { KVR_REMEMBER_BYTES = 64 << 20, KVR_STAMP_LEN = 160 };
 
 /* Sets `stamp` to a text of the file's identity, size and timestamps, which changes when the file
- * is written. Returns false if there is no such file. *quiet becomes false if the file was modified
- * within the last second or two, and is otherwise left unchanged. */
+ * is written. Returns false if there is no such file. *quiet becomes false if a timestamp is less
+ * than two seconds old (the file may then change without a new timestamp), and is otherwise left
+ * unchanged. */
 bool kvr_file_stamp(const char *path, char stamp[KVR_STAMP_LEN], bool *quiet);
 
 /* Like kvr_sha256_file, but returns the stored hash if there is one, and stores a computed hash. */

@@ -31,7 +31,7 @@ struct kvr_sha256 {
 enum kvr_status kvr_sha256_open(struct kvr_sha256 *h);
 /* Adds n bytes of content to the hash. */
 enum kvr_status kvr_sha256_add(struct kvr_sha256 *h, const void *p, size_t n);
-/* If hex is NULL, the state is discarded. */
+/* Ends the hash and writes it to hex, or only discards the hash state if hex is NULL. */
 enum kvr_status kvr_sha256_close(struct kvr_sha256 *h, char hex[KVR_SHA256_HEX]);
 
 /* Writes the hash of n bytes in memory to hex. */

@@ -21,8 +21,8 @@ enum kvr_status {
     KVR_EFORMAT,      /* malformed file */
     KVR_ENOTFOUND,    /* no such file, name or tensor */
     KVR_EUNSUPPORTED, /* not part of this build, or impossible with these settings */
-    KVR_ESCHEMA,      /* database of another version */
-    KVR_EBUSY,        /* held by another process */
+    KVR_ESCHEMA,      /* not a kvreel database, or one that this version of kvreel cannot read */
+    KVR_EBUSY,        /* another process holds the lock */
     KVR_EINTERRUPTED, /* stopped by the user; the run can be resumed */
     KVR_ENAN,         /* a number that must be finite is NaN or infinite */
     KVR_ETOLERANCE,   /* a difference exceeds its tolerance; the program exits with code 4 */
@@ -48,7 +48,8 @@ enum kvr_status kvr_fail_prefix(enum kvr_status st, const char *fmt, ...)
 /* The last message of the calling thread, or an empty string if there is none; never NULL. */
 const char *kvr_error(void);
 
-/* Name of the status, such as "EINVAL", for logs and the store. */
+/* Name of the status, such as "EINVAL", for error messages and for the JSON replies of worker
+ * processes. */
 const char *kvr_status_name(enum kvr_status st);
 
 #define KVR_TRY(call)                                                                              \

@@ -22,7 +22,7 @@ struct kvr_tensor {
     int64_t shape[KVR_MAX_DIMS];
 };
 
-int64_t kvr_tensor_count(const struct kvr_tensor *t); /* elements; 1 for a scalar */
+int64_t kvr_tensor_count(const struct kvr_tensor *t); /* number of elements; 1 for a scalar */
 size_t kvr_tensor_bytes(const struct kvr_tensor *t);
 /* Writes the shape to buf, as in "[3, 16, 6, 10]", always zero-terminated; returns buf. */
 const char *kvr_shape_text(const int64_t *shape, int n_dims, char *buf, size_t n);

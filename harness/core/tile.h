@@ -123,7 +123,7 @@ static inline void kvr_tile_bf16(struct kvr_tiles *t, int to, int a, int b)
             for (int k = 0; k < t->config.rows[b]; k++) {
                 const uint32_t x = t->of[a][m][k], y = t->of[b][k][n];
 
-                /* A product of two BF16 numbers is exact in F32. */
+                /* The product of two BF16 numbers is exact in F32: only the addition rounds. */
                 part[0] += kvr_tile_float(x << 16) * kvr_tile_float(y << 16);
                 part[1] += kvr_tile_float(x & 0xffff0000u) * kvr_tile_float(y & 0xffff0000u);
                 part[0] = kvr_tile_float(kvr_tile_bits(part[0]));

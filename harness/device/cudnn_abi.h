@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum kvr_cudnn_type { /* of an attribute: CUDNN_TYPE_ */
+enum kvr_cudnn_type { /* type of an attribute, CUDNN_TYPE_... in cuDNN */
                       KVR_CUDNN_TYPE_HANDLE = 0,
                       KVR_CUDNN_TYPE_DATA_TYPE = 1,
                       KVR_CUDNN_TYPE_BOOLEAN = 2,
@@ -21,7 +21,7 @@ enum kvr_cudnn_type { /* of an attribute: CUDNN_TYPE_ */
                       KVR_CUDNN_TYPE_REDUCTION_OPERATOR_TYPE = 18,
 };
 
-enum kvr_cudnn_kind { /* of a descriptor: CUDNN_BACKEND_..._DESCRIPTOR */
+enum kvr_cudnn_kind { /* type of a descriptor, CUDNN_BACKEND_..._DESCRIPTOR in cuDNN */
                       KVR_CUDNN_POINTWISE = 0,
                       KVR_CUDNN_ENGINECFG = 3,
                       KVR_CUDNN_ENGINEHEUR = 4,
@@ -36,7 +36,7 @@ enum kvr_cudnn_kind { /* of a descriptor: CUDNN_BACKEND_..._DESCRIPTOR */
                       KVR_CUDNN_OPERATION_REDUCTION = 22,
 };
 
-enum kvr_cudnn_attribute { /* CUDNN_ATTR_ */
+enum kvr_cudnn_attribute { /* name of an attribute, CUDNN_ATTR_... in cuDNN */
                            KVR_CUDNN_POINTWISE_MODE = 0,
                            KVR_CUDNN_POINTWISE_MATH_PREC = 1,
                            KVR_CUDNN_ENGINEHEUR_MODE = 200,
@@ -73,7 +73,8 @@ enum kvr_cudnn_attribute { /* CUDNN_ATTR_ */
                            KVR_CUDNN_OPERATION_REDUCTION_DESC = 1612,
 };
 
-enum { /* values: CUDNN_DATA_, CUDNN_POINTWISE_, CUDNN_REDUCE_TENSOR_, CUDNN_HEUR_MODE_ */
+enum { /* values of attributes, CUDNN_DATA_..., CUDNN_POINTWISE_..., CUDNN_REDUCE_TENSOR_... and
+        * CUDNN_HEUR_MODE_... in cuDNN */
        KVR_CUDNN_FLOAT = 0,
        KVR_CUDNN_BFLOAT16 = 9,
        KVR_CUDNN_MUL = 1,

@@ -26,16 +26,17 @@ struct kvr_dev_kind {
     enum kvr_status (*sync)(struct kvr_dev *dev);
     bool (*was_full)(const struct kvr_dev *dev);
 
-    /* Records a time stamp in the stream and returns its ticket; negative: failed. */
+    /* Records a time stamp and returns its ticket, or a negative number after a failure. */
     int64_t (*instant)(struct kvr_dev *dev);
-    /* Computes the time between time stamps a and b, after waiting for b. NULL: tickets are times
-     * in nanoseconds. */
+    /* Computes the time from ticket a to ticket b, after waiting for b. NULL if a ticket is itself
+     * the time in nanoseconds. */
     enum kvr_status (*elapsed)(struct kvr_dev *dev, int64_t a, int64_t b, int64_t *ns);
-    /* Releases a time stamp. NULL if `elapsed` is NULL. */
+    /* Releases the ticket. NULL if `elapsed` is NULL. */
     void (*forget_instant)(struct kvr_dev *dev, int64_t a);
     void (*forget_instants)(struct kvr_dev *dev);
 
-    /* Capture and replay of graphs. All four are NULL if the device does not support graphs. */
+    /* Capture and replay of graphs. All four functions are NULL if the device does not support
+     * graphs. */
     enum kvr_status (*record_begin)(struct kvr_dev *dev);
     enum kvr_status (*record_end)(struct kvr_dev *dev, struct kvr_graph **out);
     enum kvr_status (*replay)(struct kvr_dev *dev, struct kvr_graph *g);
@@ -46,7 +47,8 @@ extern const struct kvr_dev_kind kvr_dev_cpu, kvr_dev_cuda;
 struct kvr_dev {
     const struct kvr_dev_kind *kind;
     enum kvr_backend backend;
-    struct kvr_dev *host; /* CPU device for host memory, owned; NULL: this device has host memory */
+    struct kvr_dev *host; /* CPU device that allocates host buffers, owned by this device; NULL if
+                           * this device's memory is host memory */
     struct kvr_stream *stream; /* CUDA only */
     struct kvr_mem_stats stats;
     size_t limit_bytes;  /* limit on allocated bytes; 0: unlimited */

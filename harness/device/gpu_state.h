@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-/* Throttle reasons: NVML's bits. */
+/* Throttle reasons, with the bit values of NVML. */
 enum kvr_gpu_reason {
     KVR_GPU_POWER_CAP = 0x4, /* the GPU runs at its power limit, which is normal under heavy load */
     KVR_GPU_HW_SLOWDOWN = 0x8,

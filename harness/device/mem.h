@@ -38,7 +38,7 @@ struct kvr_mem_stats {
     size_t live_total;
     size_t peak_total;
     size_t peak[KVR_N_MEM_TAGS];     /* bytes of each tag at the time of peak_total */
-    size_t tag_peak[KVR_N_MEM_TAGS]; /* each tag's own peak */
+    size_t tag_peak[KVR_N_MEM_TAGS]; /* peak bytes of each tag, at any time */
     uint64_t n_allocs;
 };
 

@@ -39,8 +39,9 @@ const char *kvr_dev_name(const struct kvr_dev *dev);
 /* Description of a device, which is stored with every result. */
 struct kvr_device_words {
     char name[128];  /* "NVIDIA H200"; "emulated"; "none" on the CPU */
-    char driver[64]; /* "13.0, runtime 13.0"; "none" without a driver */
-    int n;           /* selectable devices with UUIDs */
+    char driver[64]; /* CUDA versions of driver and runtime, as in "13.0, runtime 13.0"; "none"
+                      * without a driver */
+    int n;           /* number of GPUs in `uuid` */
     char uuid[KVR_MAX_DEVICES][KVR_UUID_LEN];
 };
 

@@ -11,8 +11,8 @@
  *
  * Phases on the CPU are timed by the host's clock, and phases on CUDA by events in the stream.
  * Beginning or ending a phase does not synchronise the device. Phases may nest, and an outer phase
- * includes the time of inner phases. Work captured in a graph is not timed, since graphs contain no
- * events. Only one thread at a time may use a kvr_phases. */
+ * includes the time of inner phases. Work captured in a graph is not timed, since a capture records
+ * no timing events. Only one thread at a time may use a kvr_phases. */
 #ifndef KVR_DEVICE_PHASE_H
 #define KVR_DEVICE_PHASE_H
 

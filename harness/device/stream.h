@@ -10,9 +10,9 @@
  *     kvr_device_free(s, x);
  *     kvr_stream_close(&s);
  *
- * A program contains stream_cuda.cu if built with nvcc, otherwise stream_emu.cc. Only one thread
- * may use a stream. After an error, launches do nothing until kvr_stream_sync has returned that
- * error. */
+ * A program contains stream_cuda.cu if built with nvcc, otherwise stream_emu.cc. Only the thread
+ * that opened a stream may use it. After an error, launches do nothing until kvr_stream_sync has
+ * returned that error. */
 #ifndef KVR_DEVICE_STREAM_H
 #define KVR_DEVICE_STREAM_H
 
@@ -45,7 +45,7 @@ enum kvr_status kvr_stream_sync(struct kvr_stream *s);
 bool kvr_stream_emulated(void);
 /* Returns the compute capability times 10, for example 90 for 9.0. The environment variable
  * KVREEL_EMULATED_CAPABILITY, such as 9.0, sets the capability of the emulated device when the
- * stream is opened. The default is 0. */
+ * stream is opened. The default is 0, the capability of no GPU. */
 int kvr_stream_capability(const struct kvr_stream *s);
 /* Sets the seed by which the emulated device permutes the execution order of thread blocks, and of
  * threads between barriers. The seed has no effect on a GPU. */
@@ -67,8 +67,8 @@ enum kvr_status kvr_device_info(struct kvr_stream *s, struct kvr_device_info *ou
 size_t kvr_stream_block_shared(const struct kvr_stream *s);
 
 /* Lists the UUIDs of at most `most` visible GPUs, in the form of CUDA_VISIBLE_DEVICES, and returns
- * their number. The emulated device has no UUID, unless the environment variable
- * KVREEL_EMULATED_DEVICES sets a number of emulated devices. */
+ * their number. The environment variable KVREEL_EMULATED_DEVICES sets the number of emulated
+ * devices that are listed, by default 0. */
 int kvr_device_list(char uuid[][KVR_UUID_LEN], int most);
 
 /* ---- memory ------------------------------------------------------------------------------ */

@@ -13,10 +13,10 @@
 #include <stdlib.h>
 
 struct kvr_tickets {
-    int64_t *back;              /* [max], released indices */
-    int64_t n_back, max, n_all; /* n_all: indices ever used */
-    int64_t forgotten;          /* current generation; a ticket is valid only if its upper 32 bits
-                                 * equal this number */
+    int64_t *back;              /* [max]: stack of n_back released indices */
+    int64_t n_back, max, n_all; /* n_all: number of indices in use or released */
+    int64_t forgotten;          /* number of calls of kvr_tickets_forget; a ticket is valid only if
+                                 * its upper 32 bits equal this number */
 };
 
 static inline int64_t kvr_ticket_acquire(struct kvr_tickets *t)

@@ -59,7 +59,7 @@ struct kvr_check_report {
 
 /* The device and the compute type that the check uses. */
 struct kvr_check_how {
-    const char *device;     /* harness/device/names.h; NULL: the CPU */
+    const char *device;     /* device name (harness/device/names.h); NULL: the CPU */
     enum kvr_dtype compute; /* compute type of linear layers, KVR_F32 or KVR_BF16; with BF16, the
                              * check decodes the latents twice, in F32 and in BF16 */
 };

@@ -15,15 +15,16 @@ struct kvr_checker {
     struct kvr_dit *d;
     struct kvr_scheme *scheme;
     struct kvr_schedule schedule;
-    struct kvr_st *file; /* the file being compared */
-    int64_t chunk_elems; /* values of a chunk of latents */
-    int64_t chunk_kv;    /* values of a chunk's keys in one layer */
-    const char *test;    /* "a", ...: prefix of tap names; NULL: do not compare taps */
+    struct kvr_st *file; /* recorded tensors, which are compared with the engine's results */
+    int64_t chunk_elems; /* number of elements of a chunk's latents */
+    int64_t chunk_kv;    /* number of elements of a chunk's keys in one layer */
+    const char *test;    /* name of the recorded test, such as "a", with which intermediate tensors
+                          * (kvr_dit_tap) are compared; NULL: these tensors are not compared */
     enum kvr_status tap_status;
 };
 
-/* Opens the device and compute type of k->how, the model in k->dir with its network, and a scheme
- * that stores exact values. */
+/* Opens the device that k->how names, the model of k->dir with the compute type of k->how, the
+ * network, and the method F32 or BF16, which stores keys and values without compression. */
 enum kvr_status kvr_checker_open(struct kvr_checker *k);
 /* Closes all objects of `k`, including k->file. Computes the result of the report if st is KVR_OK,
  * otherwise frees the report. Returns st. */
@@ -58,11 +59,11 @@ enum kvr_status kvr_checker_forward(struct kvr_checker *k, struct kvr_cache *cac
                                     const float *t, const struct kvr_pass *pass, float *work,
                                     float *out);
 
-/* Compare a model with shots (check_shots.c) with golden.safetensors, and the tables of the UniPC
- * solver with recorded tables. */
+/* kvr_check_shots compares a model that generates several shots with golden.safetensors.
+ * kvr_check_unipc compares the UniPC solver with the tables and runs of unipc.safetensors. */
 enum kvr_status kvr_check_shots(struct kvr_checker *k);
 enum kvr_status kvr_check_unipc(struct kvr_checker *k);
-/* Replaces the checker's model by the folder's model merged with lora.pt, and compares it with
+/* Opens the folder's model merged with lora.pt or lora.safetensors, and compares it with
  * lora_golden.safetensors. */
 enum kvr_status kvr_check_lora(struct kvr_checker *k);
 
