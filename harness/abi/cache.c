@@ -106,8 +106,8 @@ int kvreel_cache_read(const kvreel_cache *c, int32_t layer, float *k, float *v, 
 {
     if (layer < 0 || layer >= c->n_layers)
         return kvr_fail(KVR_EINVAL,
-                        "cache: layer %d does not exist: need at least 0 and less than n_layers %d",
-                        layer, c->n_layers);
+                        "cache: layer %d does not exist: need 0 <= layer < n_layers (%d)", layer,
+                        c->n_layers);
     *n = kvr_cache_read(c->cache, layer, k, v);
     return *n < 0 ? kvr_fail_prefix(KVR_EIO, "cache: read") : KVR_OK;
 }

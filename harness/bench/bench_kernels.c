@@ -201,7 +201,8 @@ static enum kvr_status write_row(const struct trial *t, int who, int reference, 
     double cold[KVR_BENCH_CACHE_ROUNDS], warm[KVR_BENCH_CACHE_ROUNDS];
 
     if (*n_rows == KVR_BENCH_KERNELS_ROWS)
-        return kvr_fail(KVR_EINTERNAL, "bench: kernel variants give more than the limit of %d rows",
+        return kvr_fail(KVR_EINTERNAL,
+                        "bench: the kernel variants need more than the limit of %d rows",
                         KVR_BENCH_KERNELS_ROWS);
     for (int r = 0; r < t->n; r++) {
         v[r] = t->took[who * t->rounds + r];

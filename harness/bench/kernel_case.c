@@ -306,7 +306,7 @@ static enum kvr_status compare_numbers(const struct kvr_kernel_case *c, enum kvr
         if (!(err <= c->tol))
             return kvr_fail(KVR_ETOLERANCE,
                             "%s, %s: %s: argument %d [%zu] is %.9g, but %s computes %.9g: the "
-                            "error is %.3g of %.3g, the limit is %.3g",
+                            "error is %.3g relative to %.3g, the limit is %.3g",
                             c->name, kvr_isa_name(isa), describe_buffer(k, at), which, i, have,
                             right_by(c), want, err, size, c->tol);
     }

@@ -50,7 +50,7 @@ enum kvr_status kvr_cuda_attend_check(const struct kvr_attend_needs *n)
     if (n->by_head && n->exact == KVR_BF16 && n->head_dim % 2)
         return kvr_fail(
             KVR_EUNSUPPORTED,
-            "a retention with different tokens per head on a device needs an even head_dim, not %d",
+            "attention on a device: if heads keep different tokens, head_dim must be even, not %d",
             n->head_dim);
     if (n->causal || n->group > 1)
         return kvr_fail(KVR_EUNSUPPORTED,
@@ -186,7 +186,7 @@ static enum kvr_status check_bytes(const struct kvr_attend_needs *n,
     if (!kvr_attend_bytes_supported(stream))
         return kvr_fail(KVR_EUNSUPPORTED,
                         "attend int8 on a device: compute capability is %d.%d, need 9.0 and a "
-                        "program built for it",
+                        "build with sm_90a kernels",
                         capability / 10, capability % 10);
     return kvr_attend_bytes_maps(&rows, heads)
                ? KVR_OK

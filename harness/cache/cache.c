@@ -38,7 +38,7 @@ static enum kvr_status check_shape(const struct kvr_cache_shape *s)
             "cache: a window of %d frames is smaller than the sink (%d) plus one chunk (%d)",
             s->window_frames, s->sink_frames, s->frames_per_chunk);
     if (s->exact != KVR_BF16 && s->exact != KVR_F32)
-        return kvr_fail(KVR_EINVAL, "cache: the uncoded type is %s, need BF16 or F32",
+        return kvr_fail(KVR_EINVAL, "cache: the unquantized type is %s, need BF16 or F32",
                         kvr_dtype_name(s->exact));
     return KVR_OK;
 }
@@ -119,10 +119,11 @@ enum kvr_status kvr_cache_open(struct kvr_cache **out, struct kvr_dev *dev,
     KVR_TRY(check_shape(shape));
     KVR_TRY(kvr_scheme_check(scheme, kvr_cache_kv_heads(shape), shape->head_dim));
     if (kvr_path_copies(path) && scheme->opts.correction)
-        return kvr_fail(KVR_EUNSUPPORTED,
-                        "%s: path %s attends to one dense tensor, so a correction of coded keys "
-                        "needs path staged or fused",
-                        scheme->name, kvr_path_names[path]);
+        return kvr_fail(
+            KVR_EUNSUPPORTED,
+            "%s: path %s attends to one dense tensor, so a correction of quantized keys "
+            "needs path staged or fused",
+            scheme->name, kvr_path_names[path]);
     if (kvr_path_copies(path) && kvr_cache_attend_needs(scheme, shape, path).by_head)
         return kvr_fail(KVR_EUNSUPPORTED,
                         "%s: each head keeps different tokens, so path dense cannot build one "
@@ -261,8 +262,8 @@ enum kvr_status kvr_cache_drop(struct kvr_cache *c, int frames)
     const struct kvr_visible seen = { .n = end > 0, .run = { { 0, end } } };
 
     if (c->in_pass || frames < 0)
-        return kvr_fail(KVR_EINTERNAL, "cache: cannot drop all but the first %d frames %s", frames,
-                        c->in_pass ? "inside a pass" : "");
+        return kvr_fail(KVR_EINTERNAL, "cache: drop to the first %d frames: %s", frames,
+                        c->in_pass ? "a pass is in progress" : "need at least 0 frames");
     for (int i = 0; i < c->shape.n_layers; i++) {
         if (frames)
             kvr_layer_evict(&c->layer[i], &seen);
@@ -298,8 +299,8 @@ enum kvr_status kvr_cache_begin_pass(struct kvr_cache *c, const struct kvr_pass 
                         pass->frame0, pass->frame0 + pass->n_frames - 1, c->shape.capacity_frames);
     if (pass->shift != 0 && turns_keys(c->scheme))
         return kvr_fail(KVR_EUNSUPPORTED,
-                        "%s: rotates keys by frame number, but after a prompt switch positions are "
-                        "%g frames ahead; use shot_offset: 0",
+                        "%s: undoes RoPE by frame number, but shot_offset shifts RoPE positions "
+                        "after a prompt switch by %g frames; use shot_offset: 0",
                         c->scheme->name, pass->shift);
     c->pass = *pass;
     c->in_pass = true;
@@ -321,9 +322,9 @@ enum kvr_status kvr_cache_append(struct kvr_cache *c, int layer, const float *k,
         (size_t)(kvr_cache_pass_tokens(c) * kvr_cache_kv_heads(&c->shape) * c->shape.head_dim);
 
     if (!c->in_pass || layer < 0 || layer >= c->shape.n_layers)
-        return kvr_fail(KVR_EINTERNAL,
-                        "cache: append to layer %d outside a pass, or the model has no such layer",
-                        layer);
+        return kvr_fail(
+            KVR_EINTERNAL,
+            "cache: append to layer %d: no pass is in progress, or no such layer exists", layer);
     if (k)
         kvr_values_from_f32(c->dev, c->current_k.p, c->shape.exact, k, n);
     if (v)

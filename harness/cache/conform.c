@@ -484,10 +484,10 @@ static enum kvr_status check_non_finite(struct kvr_conform *c, float with)
         const float x = t.out[((size_t)side * TOKENS + token) * t.width + 1];
 
         if (isfinite(x))
-            st = kvr_fail(
-                KVR_ETOLERANCE,
-                "an input of %g in the %s decodes to the finite %g; it must stay not finite",
-                (double)with, side ? "values" : "keys", (double)x);
+            st = kvr_fail(KVR_ETOLERANCE,
+                          "an input of %g in the %s decodes to the finite %g; it must decode to "
+                          "NaN or infinity",
+                          (double)with, side ? "values" : "keys", (double)x);
     }
     trial_close(&t);
     return st;
@@ -525,8 +525,8 @@ static enum kvr_status fail_at(struct kvr_conform *c, uint64_t n, const struct t
     }
     if (st == KVR_OK && failed != KVR_OK && failed != KVR_ENOMEM)
         st = kvr_fail_prefix(KVR_ETOLERANCE,
-                             "allocation %d fails, and the error is not out of "
-                             "memory",
+                             "allocation %d fails, but the reported error is not "
+                             "KVR_ENOMEM",
                              (int)n);
     if (st == KVR_OK && failed != KVR_OK)
         st = store_chunk(&t, BEFORE);
@@ -676,8 +676,10 @@ const struct kvr_conform_check kvr_conform_checks[] = {
       "options: values in bounds are accepted or refused with a reason; others are "
       "refused",
       options },
-    { "round trip", "round trip: values are finite, in place and nearer than zeros", round_trip },
-    { "bytes", "held bytes equal declared bytes, and none leak", bytes },
+    { "round trip",
+      "round trip: decoded values are finite, not permuted, and nearer to the input than zeros",
+      round_trip },
+    { "bytes", "allocated bytes equal declared bytes, and none leak", bytes },
     { "again", "equal input gives equal bytes, for any number of threads", check_repeatable },
     { "input", "the input is not modified", input_stays },
     { "other input", "an earlier input does not affect a later one", other_input },

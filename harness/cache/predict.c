@@ -54,10 +54,11 @@ enum kvr_status kvr_latent_frames(const struct kvr_geometry *geo, int n, int *ou
     if (n < 1)
         return kvr_fail(KVR_EINVAL, "a video of %d frames was requested, need at least 1", n);
     if (below != n)
-        return kvr_fail(KVR_EINVAL,
-                        "a video of %d frames cannot be made: %s makes 1 + %d k pixel frames; the "
-                        "nearest lengths are %d and %d",
-                        n, geo->name, each, below, below + each);
+        return kvr_fail(
+            KVR_EINVAL,
+            "a video of %d frames cannot be generated: %s generates 1 + %d k pixel frames, "
+            "for an integer k; the nearest lengths are %d and %d",
+            n, geo->name, each, below, below + each);
     *out = 1 + (n - 1) / each;
     return KVR_OK;
 }
@@ -399,25 +400,25 @@ static enum kvr_status bounds(struct rollout *r, const struct kvr_geometry *geo,
     if (fill_all_entries(r)) {
         out->data_dependent = true;
         out->nominal_max = nominal_of(r);
-        out->depends = "outliers and entropy-coded bytes depend on the data: nominal_bytes counts "
-                       "none, nominal_max the maximum";
+        out->depends = "outliers and entropy-coded bytes depend on the data: nominal_bytes assumes "
+                       "none, nominal_bytes_max the maximum";
         if (kvr_codec_joint(r->scheme->k[0]))
             out->depends = "a Python method's bytes are known only after a run: nominal_bytes is "
-                           "0, nominal_max the limit";
+                           "0, nominal_bytes_max the limit that the method declares";
     }
     if (mask_matters(r->scheme)) {
         out->data_dependent = true;
-        out->depends = "the foreground depends on the data: nominal_bytes uses the target share, "
-                       "the bounds the smallest and largest foreground";
+        out->depends = "the number of foreground tokens depends on the data: nominal_bytes assumes "
+                       "the option target, the bounds any share between the options min and max";
         KVR_TRY(mask_bounds(r->scheme, geo, out));
     }
     if (kvr_retention_thins(&r->scheme->retention, &thin) && thin.by_data) {
         out->data_dependent = true;
-        out->depends = "which tokens stay depends on the data: nominal_bytes is for random "
-                       "tokens, the bounds for contiguous and for scattered ones";
+        out->depends = "which tokens stay depends on the data: nominal_bytes assumes random "
+                       "tokens, nominal_bytes_min contiguous and nominal_bytes_max scattered ones";
         if (thin.counts_by_data)
-            out->depends = "how many tokens stay depends on the data: nominal_bytes is for random "
-                           "classes, the bounds for none and all";
+            out->depends = "how many tokens stay depends on the data: nominal_bytes assumes random "
+                           "data, nominal_bytes_min that none stays, nominal_bytes_max that all do";
         thinning_bounds(r, &thin, out);
     }
     return KVR_OK;

@@ -96,9 +96,10 @@ enum kvr_status kvr_latent_frames(const struct kvr_geometry *geo, int n, int *ou
  * constant plus the bytes of the cache. The study's code stored each quantization code unpacked, as
  * one integer. The integer type depends on the era, that is, on when the study ran the method. */
 struct kvr_study_peak {
-    const char *era;    /* "A", "B" or "C" (defined in predict_study.c) */
-    const char *stored; /* how the study's code stored the cache in this era, such as "int8 codes;
-                         * masks as bytes, indices as int64"; for era B, why the peak is unknown */
+    const char *era;    /* "A", "B" or "C" */
+    const char *stored; /* how the study's code stored codes in this era, such as "int16 codes,
+                         * allocated for all frames"; for era B, the reason why the peak is
+                         * unknown */
     bool known;
     size_t resident;    /* bytes of the cache in the study's tensors (codes, scales, masks and
                          * indices), or 0 if the peak is not `known` */

@@ -116,7 +116,7 @@ static enum kvr_status set_value(const struct kvr_command *cmd, const struct kvr
     case KVR_ARG_T_END:
         break;
     }
-    return kvr_fail(KVR_EINTERNAL, "%s: the table of options gives --%s no type", cmd->name,
+    return kvr_fail(KVR_EINTERNAL, "%s: the table entry of option --%s has no type", cmd->name,
                     a->name);
 }
 

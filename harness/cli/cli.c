@@ -140,7 +140,7 @@ void kvr_cli_note_chunks(const char *command, int frames, const struct kvr_geome
     fprintf(stderr,
             "kvreel: %s: %d frames are %d latent frames, not a multiple of %d (frames per chunk): "
             "run and "
-            "generate would take ",
+            "generate accept ",
             command, frames, latent_frames, chunk);
     if (below)
         fprintf(stderr, "%d or ", 1 + geo->pixel_frames * (below - 1));

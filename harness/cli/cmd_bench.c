@@ -91,7 +91,7 @@ enum { N_BENCHES = sizeof benches / sizeof benches[0] };
 static_assert((int)KVR_BENCH_CODEC_ROWS <= (int)MAX_ROWS &&
                   (int)KVR_BENCH_ATTENTION_ROWS <= (int)MAX_ROWS &&
                   (int)KVR_BENCH_METRICS_ROWS <= (int)MAX_ROWS,
-              "the rows of every benchmark fit");
+              "MAX_ROWS must hold the rows of every benchmark");
 
 static enum kvr_status find(const char *name, const struct bench **out)
 {
@@ -220,11 +220,11 @@ const struct kvr_command kvr_command_bench = {
         "`ratio` is the benchmark's time divided by the reference's in the same round, with\n"
         "quartiles q1 and q3; an emulated device has no ratio.\n"
         "From round 15 on, rounds end when they are steady: median and quartiles are within 2\n"
-        "% of those of the first half of the rounds. Column `steady` says whether the rounds\n"
-        "of a row ended steady.\n"
+        "% of those of the first half of the rounds. Column `steady` says whether a row met\n"
+        "this condition.\n"
         "Columns `cold` and `warm` repeat five rounds (one with fewer than 15 --rounds):\n"
         "first with an empty CPU cache (cold), then immediately again (warm).\n"
-        "`bench kernels` uses one thread, and `ratio` is there the reference's time divided\n"
+        "In `bench kernels`, which uses one thread, `ratio` is the reference's time divided\n"
         "by the variant's (higher is faster). The row memcpy copies as many bytes as the\n"
         "kernel reads and writes.\n"
         "With --shape on the CPU, a call does at most 50 GFLOP: a larger shape is measured\n"

@@ -52,7 +52,7 @@ const struct kvr_command kvr_command_claims = {
         "A claim holds, does not hold, is equal within its margin, or is futile.\n"
         "Verdicts come from a confidence sequence and e-BH over all claims, so a database may\n"
         "be judged while it grows.\n"
-        "A claim that needs a GPU or other weights names the command that would settle it.\n"
+        "A claim that needs a GPU or another model names the command that would settle it.\n"
         "`kvreel settle` measures the missing cells.\n"
         "The default ledger of claims is results/claims.yaml.\n",
     .args = args,

@@ -32,7 +32,7 @@ static const struct kvr_opt where_options[] = {
                 "number of tokens per latent frame"),
     KVR_OPT_INT(struct where, frames_per_chunk, 3, 1, 4096, "frames denoised together"),
     KVR_OPT_INT(struct where, active_tokens, 0, 0, INT_MAX,
-                "number of tokens written so far; 0 means all"),
+                "number of tokens written to the cache so far; 0 means all"),
     { 0 },
 };
 
@@ -104,7 +104,7 @@ static enum kvr_status read_pair(struct job *j, struct kvr_st *f, const char *pa
     KVR_TRY(check_tensor(path, "k", &k));
     if (j->k.t.data && (k.shape[1] != j->k.t.shape[1] || k.shape[2] != j->k.t.shape[2]))
         return kvr_fail(KVR_EFORMAT,
-                        "%s: the state has %lld heads of %lld channels, but the previous state has "
+                        "%s: the cache has %lld heads of %lld channels, but the previous file has "
                         "%lld of %lld",
                         path, (long long)k.shape[1], (long long)k.shape[2],
                         (long long)j->k.t.shape[1], (long long)j->k.t.shape[2]);
@@ -264,7 +264,7 @@ static enum kvr_status pass(struct job *j, const char *path)
     if (active < j->layer.n_active)
         return kvr_fail(
             KVR_EINVAL,
-            "%s: the cache has %lld active tokens, fewer than in the previous state (%lld)",
+            "%s: the cache has %lld active tokens, fewer than in the previous file (%lld)",
             path ? path : "", (long long)active, (long long)j->layer.n_active);
     j->layer.geo.capacity = n_tokens(j);
     KVR_TRY(on_device(j, &j->k, &j->dev_k, &k));
@@ -445,8 +445,8 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct codec_opts, out, "out", 'o', "FILE", NULL,
                  "output file for decoded k and v, as F32"),
     KVR_ARG_TEXT(struct codec_opts, draw, "draw", 0, "TxHxD", NULL,
-                 "instead of --in: random keys and values of tokens x heads x channels, equal on "
-                 "every machine"),
+                 "instead of --in: random keys and values with T tokens, H heads and D channels, "
+                 "equal on every machine"),
     KVR_ARG_LIST(struct codec_opts, set, "option", 'O', "KEY=VALUE",
                  "set an option of the method, or an option listed below"),
     KVR_ARG_TEXT(struct codec_opts, device, "device", 0, "NAME", "cpu", KVR_DEVICE_HELP),
@@ -470,8 +470,8 @@ const struct kvr_command kvr_command_codec = {
         "tokens_per_frame=1560, frames_per_chunk=3 and active_tokens (default: all).\n"
         "\n"
         "In the study's reading (@study), each IN is the complete KV cache after a pass, and\n"
-        "is coded as a whole. In the intended reading, the first IN is coded chunk by chunk,\n"
-        "and each further IN adds only its new tokens.\n"
+        "is encoded as a whole. In the intended reading, the first IN is encoded chunk by\n"
+        "chunk, and each further IN adds only its new tokens.\n"
         "Dropped tokens are 0 in OUT, and a pooled frame is repeated.\n"
         "\n"
         "`stored_sha256` is the hash of codes, scales, zero points and indices. The hash is\n"

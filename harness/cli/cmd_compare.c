@@ -265,8 +265,8 @@ const struct kvr_command kvr_command_compare = {
     .summary = "compare two videos, or two files of raw frames",
     .usage = "REFERENCE TEST [options]",
     .examples =
-        "  kvreel compare bf16.safetensors int4.safetensors  # raw frames: the real numbers\n"
-        "  kvreel compare bf16.mp4 int4.mp4 --json           # after a video encoder\n"
+        "  kvreel compare bf16.safetensors int4.safetensors  # raw frames\n"
+        "  kvreel compare bf16.mp4 int4.mp4 --json           # includes the video encoder's loss\n"
         "  kvreel compare a.safetensors b.safetensors --min-psnr 30\n"
         "  kvreel compare a.mp4 b.mp4 --metrics all --chunk 12 --json --series\n",
     .args = args,

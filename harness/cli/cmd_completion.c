@@ -178,7 +178,7 @@ static void zsh_case(FILE *f, const struct kvr_command *c)
 {
     const char *words = kvr_values_kind(c->name, "");
 
-    fprintf(f, "    %s) _arguments '--help[what it does and takes]'", c->name);
+    fprintf(f, "    %s) _arguments '--help[print help on this command]'", c->name);
     zsh_args(f, kvr_args_common, "");
     zsh_args(f, c->args, c->name);
     if (words)

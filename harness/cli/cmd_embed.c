@@ -185,7 +185,7 @@ static int run(const struct kvr_call *call)
                             KVR_EXIT_OK);
     printf("%s: %d prompts, %lld tokens of %d values\n", o->out, n, (long long)r.n_tokens, r.dim);
     if (r.n_cut)
-        printf("%d have the maximum of %d tokens: longer texts are truncated\n", r.n_cut,
+        printf("%d prompts have the maximum of %d tokens: longer texts are truncated\n", r.n_cut,
                o->max_tokens);
     return KVR_EXIT_OK;
 }

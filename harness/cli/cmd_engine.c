@@ -111,8 +111,9 @@ static int run(const struct kvr_call *call)
 
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct engine_opts, device, "device", 0, "NAME", "cpu", KVR_DEVICE_HELP),
-    KVR_ARG_TEXT(struct engine_opts, compute, "compute", 0, "TYPE", "f32",
-                 "compute type of linear layers and of the uncoded cache: " KVR_COMPUTE_HELP),
+    KVR_ARG_TEXT(
+        struct engine_opts, compute, "compute", 0, "TYPE", "f32",
+        "compute type of linear layers, and type of the unquantized cache: " KVR_COMPUTE_HELP),
     KVR_ARG_FLAG(struct engine_opts, json, "json", 0, "print JSON"),
     { 0 },
 };

@@ -210,14 +210,15 @@ static void print_rows(const struct job *j, const json_t *rows)
                json_number_value(json_object_get(r, "peak_bytes")) / GiB,
                json_is_true(json_object_get(r, "fits")) ? "yes" : "no",
                (int)json_integer_value(json_object_get(r, "max_frames")));
-    printf("\npeak: the cache, its decoded scratch, and the network's weights and activations. The "
-           "text encoder\n"
-           "runs before the network, and the pixel decoder (%.3f GiB for any length) after it; "
-           "neither adds to\n"
-           "the peak. could reach: linear extrapolation from this length and half of it, up to %d "
-           "latent\n"
-           "frames, the last with a position.\n",
-           j->decoder / GiB, MOST_FRAMES);
+    printf(
+        "\npeak: the cache, its decoded scratch, and the network's weights and activations. The "
+        "text encoder\n"
+        "runs before the network, and the pixel decoder (%.3f GiB for any length) after it; "
+        "neither adds to\n"
+        "the peak. could reach: longest video, extrapolated linearly from this length and half of "
+        "it,\n"
+        "at most %d latent frames, for which the model has RoPE positions.\n",
+        j->decoder / GiB, MOST_FRAMES);
 }
 
 static int run(const struct kvr_call *call)

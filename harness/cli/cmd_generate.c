@@ -506,8 +506,9 @@ static const struct kvr_arg args[] = {
     KVR_ARG_INT(struct generate_opts, given, "given", 0, "N", "0", 0, 100000,
                 "number of latent frames given from --truth, in whole chunks; the rest is compared "
                 "with the result"),
-    KVR_ARG_TEXT(struct generate_opts, image, "image", 0, "FILE", NULL,
-                 "image of the video's size to use as first frame (models with Wan 2.2's latents)"),
+    KVR_ARG_TEXT(
+        struct generate_opts, image, "image", 0, "FILE", NULL,
+        "first frame, an image of the video's size; only for models with Wan 2.2's latents"),
     KVR_ARG_TEXT(struct generate_opts, embedding, "embedding", 0, "FILE", NULL,
                  "file with the prompt's embedding (from `kvreel embed`), instead of the model's "
                  "text encoder"),

@@ -42,8 +42,9 @@ static int run(const struct kvr_call *call)
     code = r.stored ? KVR_EXIT_OK : KVR_EXIT_NOTHING;
     json_array_foreach(r.unmatched, i, name)
         fprintf(stderr, "kvreel: import: no cell matches the video %s\n", json_string_value(name));
-    json_array_foreach(r.empty, i, name) fprintf(
-        stderr, "kvreel: import: %s: no videos in this dimension\n", json_string_value(name));
+    json_array_foreach(r.empty, i, name)
+        fprintf(stderr, "kvreel: import: %s: no videos in this VBench dimension\n",
+                json_string_value(name));
     if (o->json)
         return kvr_cli_json(json_pack("{s:i, s:i, s:i, s:i, s:o, s:o}", "dimensions", r.dimensions,
                                       "videos", r.videos, "matched", r.matched, "stored", r.stored,

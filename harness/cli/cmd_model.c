@@ -334,7 +334,7 @@ static void print_head(const json_t *doc)
     if (number(doc, "nonfinite"))
         printf("not finite: %" PRId64 " values\n", number(doc, "nonfinite"));
     if (number(doc, "collisions"))
-        printf("tensors with duplicate names: %" PRId64 " of them\n", number(doc, "collisions"));
+        printf("tensors with duplicate names: %" PRId64 "\n", number(doc, "collisions"));
 }
 
 static int print(json_t *doc)

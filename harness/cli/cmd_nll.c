@@ -87,8 +87,8 @@ const struct kvr_command kvr_command_nll = {
     .details =
         "The result is the mean of -log p(token), in nats, over tokens 1 to N-1, each\n"
         "predicted from all tokens before it. The likelihood is computed by one F32 forward\n"
-        "pass with an uncoded KV cache, for comparison with other programs.\n"
-        "TOKENS is a safetensors file with one integer tensor per text. top-1 is the share of\n"
+        "pass with an unquantized KV cache, for comparison with other programs.\n"
+        "TOKENS is a safetensors file with one integer tensor per text. top-1 is the fraction of\n"
         "tokens to which the model gives the highest probability.\n",
     .args = args,
     .opts_size = sizeof(struct nll_opts),

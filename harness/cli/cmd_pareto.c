@@ -73,7 +73,7 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct pareto_opts, where, "where", 0, "SQL", NULL,
                  "SQL condition on the view `summary` that selects methods"),
     KVR_ARG_TEXT(struct pareto_opts, published, "published", 0, "SUITE", NULL,
-                 "use the study's printed figures (moviegen or storyeval) instead of a database"),
+                 "use the study's printed numbers (moviegen or storyeval) instead of a database"),
     KVR_ARG_FLAG(struct pareto_opts, exact, "exact", 0,
                  "ignore confidence intervals: every difference larger than the margin counts"),
     KVR_ARG_FLAG(struct pareto_opts, front, "front", 0, "omit dominated and incomplete methods"),
@@ -95,11 +95,11 @@ const struct kvr_command kvr_command_pareto = {
         " \\\n      --where 'peak_bytes < 22e6 AND ssim > 0.95'     # best under limits\n"
         "  kvreel pareto --db out/study33.db --objectives balanced --front\n"
         "  kvreel pareto --db out/study33.db --margin ssim=0.005\n"
-        "  kvreel pareto --db out/study33.db --bound 'ssim>=0.9'  # below 0.9 does not compete\n"
+        "  kvreel pareto --db out/study33.db --bound 'ssim>=0.9'  # below 0.9: not on the front\n"
         "  kvreel pareto --published moviegen --objectives systems --front\n",
     .details =
-        "Method A dominates B if A is surely not worse than B by more than the margin in any\n"
-        "objective, and surely better by more than the margin in at least one.\n"
+        "Method A dominates B if, in each objective, A is surely not worse than B by more than\n"
+        "the objective's margin (--margin), and in at least one surely better by more than it.\n"
         "`Surely` means that the confidence interval of paired differences over at least six\n"
         "shared prompts shows it; bytes are exact and need no interval.\n"
         "A method that may be dominated is `undecided`. More noise in the data never makes a\n"

@@ -128,7 +128,7 @@ static int run(const struct kvr_call *call)
                                       o->out, "figures", r.n_figures, "rows", r.n_rows, "left_out",
                                       r.n_left_out, "drawn", r.drawn, "warning", r.warning),
                             KVR_EXIT_OK);
-    printf("%s/%s: %d figure%s of %d rows, %d left out\n", o->out, name, r.n_figures,
+    printf("%s/%s: %d figure%s of %d rows, %d of them not drawn\n", o->out, name, r.n_figures,
            r.n_figures == 1 ? "" : "s", r.n_rows, r.n_left_out);
     return KVR_EXIT_OK;
 }

@@ -180,8 +180,8 @@ static enum kvr_status name_unused(const struct kvr_plugin *p, json_t *rows, str
             KVR_TRY(method_uses(p->methods[m]->name, p->stages[i], &used));
         n->left_out += !used;
         if (!used)
-            KVR_TRY(add_row(rows, "", p->stages[i]->name, "a stage is tried in a method",
-                            "does not apply", "no method of the plug-in has this stage"));
+            KVR_TRY(add_row(rows, "", p->stages[i]->name, "stages are tested within methods",
+                            "does not apply", "no method of the plug-in uses this stage"));
     }
     return KVR_OK;
 }
@@ -289,8 +289,8 @@ const struct kvr_command kvr_command_plugin = {
         "`plugin check` runs each check in its own process, on one layer. Decoded values must\n"
         "be finite, and nearer to the input than zeros are. Allocated bytes must equal\n"
         "declared bytes. Equal input must give equal bytes for any number of threads, and\n"
-        "other input must give other bytes. Decoding a part must give the same values as\n"
-        "decoding everything. Zeros, constants, outliers, tiny and large numbers must be\n"
+        "different input must give different bytes. Decoding some tokens must give the same\n"
+        "values as decoding all. Zeros, constants, outliers, tiny and large numbers must be\n"
         "accepted, and NaN must stay NaN. A failed allocation must be reported and leak\n"
         "nothing. Another device (CUDA or emulated) must store the same bytes. Each option\n"
         "must work at both of its bounds.\n"

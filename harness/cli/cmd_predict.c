@@ -65,7 +65,8 @@ static json_t *prediction_json(const struct kvr_scheme *scheme, const struct kvr
     json_object_set_new(doc, "peak_bytes", bytes_json(p->peak));
     json_object_set_new(doc, "peak_by_tag", tags_json(p));
     json_object_set_new(doc, "not_predicted",
-                        json_string("ACT, IO, and the linear layers' work space"));
+                        json_string("activations (ACT), files and frames (IO), and the linear "
+                                    "layers' work space"));
     return doc;
 }
 
@@ -202,19 +203,20 @@ static void print_as_stored(const json_t *s)
     const json_t *published_gib = json_object_get(s, "published_gib");
 
     printf("\n"
-           "with the study's tensor types (era %s, %s)\n",
+           "with the tensor types of era %s of the study's runs (%s)\n",
            text(s, "era"), text(s, "stored"));
     if (json_is_number(json_object_get(s, "peak_bytes")))
-        printf("  %.4f GiB of cache + %.4f of all else + %.4f retained from the previous prompt\n"
-               "  peak %.4f GiB",
-               number(s, "resident_bytes") / GiB, number(s, "non_kv_bytes") / GiB,
-               number(s, "left_over_bytes") / GiB, number(s, "peak_gib"));
+        printf(
+            "  %.4f GiB of cache + %.4f of other memory + %.4f of the previous prompt's tensors\n"
+            "  peak %.4f GiB",
+            number(s, "resident_bytes") / GiB, number(s, "non_kv_bytes") / GiB,
+            number(s, "left_over_bytes") / GiB, number(s, "peak_gib"));
     else
         printf("  peak not reproducible");
     if (json_is_number(published_gib))
         printf(", published %.4f GiB (%s)", json_number_value(published_gib), text(s, "suite"));
     printf("\n"
-           "  packed, without the previous prompt: %.4f GiB\n",
+           "  peak with packed codes, without the previous prompt's tensors: %.4f GiB\n",
            number(s, "packed_peak_gib"));
 }
 
@@ -226,22 +228,24 @@ static void print_phases(const json_t *phases)
     const json_t *image = json_object_get(phases, "image");
 
     printf("\n"
-           "from prompt to %.0f frames of %.0fx%.0f, phases run one after another\n",
+           "phases of generating %.0f frames of %.0fx%.0f, which run one after another\n",
            number(phases, "frames"), number(phases, "height"), number(phases, "width"));
     if (json_is_object(text_part))
-        printf("  text encoder  %8.4f GiB, file %.4f; %.3g TFLOP per prompt, once\n",
+        printf("  text encoder  %8.4f GiB, %.4f GiB on disk; %.3g TFLOP per prompt\n",
                number(text_part, "memory_bytes") / GiB, number(text_part, "file_bytes") / GiB,
                number(text_part, "flop") * 1e-12);
     if (image)
-        printf("  image encoder %8.4f GiB, %.4f of them weights of its largest layer; %.3g TFLOP, "
-               "once\n",
+        printf("  image encoder %8.4f GiB, including %.4f of weights of its largest layer; %.3g "
+               "TFLOP\n",
                number(image, "memory_bytes") / GiB, number(image, "layer_bytes") / GiB,
                number(image, "flop") * 1e-12);
-    printf("  network       %8.4f GiB with %.4f of activations; %.4g TFLOP, window %.0f\n",
-           number(network, "memory_bytes") / GiB, number(network, "activation_bytes") / GiB,
-           number(network, "flop") * 1e-12, number(network, "window"));
+    printf(
+        "  network       %8.4f GiB, including %.4f of activations; %.4g TFLOP, window %.0f latent "
+        "frames (0: all)\n",
+        number(network, "memory_bytes") / GiB, number(network, "activation_bytes") / GiB,
+        number(network, "flop") * 1e-12, number(network, "window"));
     if (json_is_object(decoder))
-        printf("  decoder       %8.4f GiB, %.4f of them states; %.4g TFLOP in %s\n",
+        printf("  decoder       %8.4f GiB, including %.4f of temporal states; %.4g TFLOP in %s\n",
                number(decoder, "memory_bytes") / GiB, number(decoder, "state_bytes") / GiB,
                number(decoder, "flop") * 1e-12, text(decoder, "compute"));
     printf("  raw frames    %8.4f GiB on disk\n", number(phases, "frames_file_bytes") / GiB);

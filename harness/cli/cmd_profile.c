@@ -207,8 +207,9 @@ static void write_budgets(const struct job *j, FILE *f)
 {
     fprintf(f,
             "# Layer budgets of %s: kvreel profile --model %s --suite %s --prompts %d --frames %d\n"
-            "# A layer's number is %g + %g * (score - min) / (max - min); its score is the mean\n"
-            "# change of an old frame's summary from one forward to the next.\n"
+            "# A layer's factor is %g + %g * (score - min) / (max - min); its score is the mean "
+            "change\n"
+            "# of the cached frames' mean |K| + mean |V| from one forward pass to the next.\n"
             "# Use: -O layer_budget=THIS_FILE\n",
             j->o->model, j->o->model, j->o->suite, j->n_prompts, j->frames, j->o->min,
             j->o->max - j->o->min);
@@ -220,21 +221,23 @@ static void write_budgets(const struct job *j, FILE *f)
 static void write_map(const struct job *j, FILE *f)
 {
     static const char *const letters[] = {
-        [KVR_HEADS_FORCING] =
-            "s static, d dynamic; the number: the share of attention beyond the\n"
-            "# first frame that lies on the chunk being made and the frame before",
-        [KVR_HEADS_DUMMY] = "f first frame, n newest chunk, x left out; the number: the larger of\n"
-                            "# the masses on the two, each over the largest of any head",
+        [KVR_HEADS_FORCING] = "s static, d dynamic. A number is the fraction of a head's\n"
+                              "# attention outside the first frame that the current chunk and the "
+                              "frame before it receive",
+        [KVR_HEADS_DUMMY] =
+            "f first frame, n newest chunk, x dummy. A number is the larger of a head's attention "
+            "on\n"
+            "# the first frame and on frames before the chunk, each relative to all heads' maximum",
         [KVR_HEADS_PYRAMID] =
-            "w oscillating, a anchor, v veil; the number: the share of changes of\n"
-            "# sign of the mean score over frames back",
+            "w oscillating, a anchor, v veil. A number is the fraction of\n"
+            "# frame distances at which the head's attention score crosses its mean",
     };
     static const char *const methods[] = { "FORCING_KV", "DUMMY_FORCING", "PYRAMID_FORCING" };
 
     fprintf(f,
-            "# Classes of the heads of %s: kvreel profile heads --rule %s --model %s --suite %s\n"
+            "# Head classes of %s: kvreel profile heads --rule %s --model %s --suite %s\n"
             "# --prompts %d --frames %d --queries %d --alpha %g --dummy %g --rate %g\n"
-            "# A line for each layer, a letter for each head: %s.\n"
+            "# One line per layer, one letter per head: %s.\n"
             "# Use: -m %s -O map=THIS_FILE\n",
             j->o->model, j->o->rule, j->o->model, j->o->suite, j->n_prompts, j->frames,
             j->o->queries, j->o->alpha, j->o->dummy, j->o->rate, letters[j->rule.rule],
@@ -252,10 +255,10 @@ static void write_levels(const struct job *j, FILE *f)
 {
     fprintf(
         f,
-        "# Levels of %s: kvreel profile levels --model %s --suite %s --prompts %d\n"
+        "# Quantization levels of %s: kvreel profile levels --model %s --suite %s --prompts %d\n"
         "# --frames %d --bits %d --exact %g\n"
-        "# Keys before their rotary embedding by channel, values by token, in half ranges about\n"
-        "# the middle of a vector whose farthest elements are held exactly.\n"
+        "# Keys before RoPE by channel, values by token. Levels are relative to the middle of a\n"
+        "# vector's range without outliers, in units of half that range.\n"
         "# Use: -m KVQUANT_%dBIT -O levels=THIS_FILE\n",
         j->o->model, j->o->model, j->o->suite, j->n_prompts, j->frames, j->o->bits, j->o->exact,
         j->o->bits);
@@ -451,29 +454,32 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct profile_opts, suite, "suite", 0, "NAME", "moviegen-nano",
                  "suite of "
                  "prompts"),
-    KVR_ARG_INT(struct profile_opts, prompts, "prompts", 0, "N", "-1", -1, 100000,
-                "number of prompts, from the first on; 0 means all, -1 means 10 for layers, 1 for "
-                "heads, 4 for levels and basis"),
+    KVR_ARG_INT(
+        struct profile_opts, prompts, "prompts", 0, "N", "-1", -1, 100000,
+        "number of first prompts of the suite to use; 0 means all, -1 means 10 for layers, 1 for "
+        "heads, 4 for levels and basis"),
     KVR_ARG_INT(struct profile_opts, frames, "frames", 'n', "N", "0", 0, 100000,
                 "number of latent frames per rollout; 0 means the suite's own number"),
     KVR_ARG_REAL(
         struct profile_opts, min, "min", 0, "X", "0.7", 0.001, 10,
-        "for layers: budget of the layer that changes least, a factor on the share of kept tokens"),
+        "for layers: factor on the token budget of the layer whose keys and values change least"),
     KVR_ARG_REAL(
         struct profile_opts, max, "max", 0, "X", "1.3", 0.001, 10,
-        "for layers: budget of the layer that changes most, a factor on the share of kept tokens"),
+        "for layers: factor on the token budget of the layer whose keys and values change most"),
     KVR_ARG_TEXT(struct profile_opts, rule, "rule", 0, "NAME", "forcing",
                  "for heads: classification rule (forcing, dummy or pyramid)"),
     KVR_ARG_INT(struct profile_opts, queries, "queries", 0, "N", "50", 0, 1 << 20,
                 "for heads: number of queries sampled per chunk; 0 means all"),
-    KVR_ARG_REAL(struct profile_opts, alpha, "alpha", 0, "X", "0.8", 0, 1,
-                 "for --rule forcing: a head is static if at least this share of its attention is "
-                 "on nearby frames"),
+    KVR_ARG_REAL(
+        struct profile_opts, alpha, "alpha", 0, "X", "0.8", 0, 1,
+        "for --rule forcing: a head is static if the current chunk and the frame before it "
+        "receive at least this fraction of its attention outside the first frame"),
     KVR_ARG_REAL(struct profile_opts, dummy, "dummy", 0, "X", "0.5", 0, 1,
                  "for --rule dummy: share of heads classified as dummy"),
-    KVR_ARG_REAL(struct profile_opts, rate, "rate", 0, "X", "0.25", 0, 1,
-                 "for --rule pyramid: a head oscillates if its mean score changes sign at this "
-                 "share of frame distances"),
+    KVR_ARG_REAL(
+        struct profile_opts, rate, "rate", 0, "X", "0.25", 0, 1,
+        "for --rule pyramid: a head is oscillating if its attention score crosses its mean at "
+        "this fraction of frame distances or more"),
     KVR_ARG_INT(
         struct profile_opts, bits, "bits", 0, "N", "3", 1, 4,
         "for levels: bits per element, that is 2^N levels per layer for keys and for values"),

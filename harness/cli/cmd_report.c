@@ -67,8 +67,8 @@ static int write_page(const struct report_opts *o)
                 r.n_gone);
     if (r.n_other)
         fprintf(stderr,
-                "kvreel: report: %d videos omitted: their files are not the measured ones; the "
-                "page says what is there instead\n",
+                "kvreel: report: %d videos omitted: their files changed after the measurement; the "
+                "page gives the differences\n",
                 r.n_other);
     if (r.n_no_room)
         fprintf(stderr, "kvreel: report: %d videos omitted: the file would exceed --cap\n",
@@ -86,11 +86,12 @@ static int write_board(const struct report_opts *o, const struct kvr_call *call)
     if (st != KVR_OK)
         return kvr_cli_fail(st);
     printf("%s/index.html\n", o->board);
-    fprintf(stderr, "%d rows of %d places from %d files\n", r.n_rows, r.n_places, r.n_sources);
+    fprintf(stderr, "%d rows for %d combinations of model, settings and machine, from %d files\n",
+            r.n_rows, r.n_places, r.n_sources);
     if (r.n_shared)
         fprintf(stderr,
-                "kvreel: report: %d cells were in an earlier file and count once; %d of them had "
-                "another value there\n",
+                "kvreel: report: %d cells are in several files and count once; %d of them have "
+                "different values there\n",
                 r.n_shared, r.n_different);
     return KVR_EXIT_OK;
 }
@@ -105,7 +106,7 @@ static void say_why_empty(const char *name, const char *db)
     if (r->empty)
         fprintf(stderr, "in %s %s\n", db, r->empty);
     else
-        fprintf(stderr, "%s has no cells of its kind\n", db);
+        fprintf(stderr, "%s has no cells for this table\n", db);
 }
 
 /* Makes the requested table from the database, or from the CSV files in results/measured. */
@@ -143,7 +144,7 @@ static int run(const struct kvr_call *call)
     if (call->n_words)
         return kvr_cli_fail(kvr_fail(
             KVR_EINVAL,
-            "report: '%s': files are named for --board DIR only; use --db FILE for a table or page",
+            "report: '%s': only --board DIR accepts files; use --db FILE for a table or page",
             call->words[0]));
     st = o->measured ? KVR_OK : kvr_store_must_be_whole(o->db);
     if (st != KVR_OK)
@@ -183,7 +184,7 @@ static const struct kvr_arg args[] = {
     KVR_ARG_REAL(struct report_opts, cap_mb, "cap", 0, "MB", "10", 0.5, 1000,
                  "size limit of the single-file page, in MB"),
     KVR_ARG_TEXT(struct report_opts, media, "media", 0, "DIR", NULL,
-                 "out folder of the sweep; the default is searched near the database"),
+                 "out folder of the sweep; by default, it is searched for near the database"),
     KVR_ARG_TEXT(struct report_opts, title, "title", 0, "TEXT", NULL,
                  "title of the page; the default is the names of the sweeps"),
     KVR_ARG_TEXT(struct report_opts, board, "board", 0, "DIR", NULL,

@@ -141,13 +141,14 @@ static void print_text(const struct kvr_run_summary *s, bool dry_run)
             printf("; %d finished cells to score with new metrics", s->to_score);
         putchar('\n');
         if (s->no_device[0])
-            printf("Planned without the device, so finished cells of that device are unknown: %s\n",
+            printf("Finished cells are unknown, because the device cannot be queried: %s\n",
                    s->no_device);
         else if (s->unidentified)
-            printf("Files are missing or not hashed yet: finished cells that used them are "
-                   "unknown\n");
+            printf(
+                "Some files are missing or not hashed yet, so it is unknown which cells that use "
+                "them are finished\n");
         if (s->estimate_ns)
-            printf("By earlier cells: %.1f s, %.1f MiB of memory, %.1f MiB on disk\n",
+            printf("Estimate from earlier cells: %.1f s, %.1f MiB of memory, %.1f MiB on disk\n",
                    (double)s->estimate_ns * 1e-9, (double)s->memory_bytes / MIB,
                    (double)s->disk_bytes / MIB);
         else if (s->to_run)
@@ -306,11 +307,11 @@ static int report(const struct run_opts *o, const struct kvr_run_summary *s,
     if (s->timed_once)
         fprintf(
             stderr,
-            "kvreel: timing: %d cells have one timed rollout each and no interval; use `repeats: "
-            "6` (or --set repeats=6), with `until: ci_width 2%%` to stop early\n",
+            "kvreel: timing: %d cells have one timed rollout each, so no confidence interval; use "
+            "`repeats: 6` (or --set repeats=6), with `until: ci_width 2%%` to stop early\n",
             s->timed_once);
     if (code == KVR_EXIT_INTERRUPTED)
-        fprintf(stderr, "kvreel: interrupted; the same command resumes\n");
+        fprintf(stderr, "kvreel: interrupted; the same command resumes the sweep\n");
     if (code == KVR_EXIT_NOTHING)
         fprintf(stderr, "kvreel: nothing was measured\n");
     if (o->filter && s->cells == 0)
@@ -356,7 +357,8 @@ static enum kvr_status run_or_decide(const struct kvr_run_options *r, struct kvr
     *s = decided.run;
     KVR_TRY(kvr_decide_pairs(decided.ledger, s->db_path, decided.most, &plan->pairs));
     fprintf(stderr,
-            "kvreel: %d of %d pairs have a verdict; table: `kvreel claims %s --db %s --most %d`\n",
+            "kvreel: %d of %d pairs of methods have a verdict; table: `kvreel claims %s --db %s "
+            "--most %d`\n",
             decided.pairs - decided.open, decided.pairs, decided.ledger, s->db_path, decided.most);
     return KVR_OK;
 }
@@ -423,24 +425,24 @@ static const struct kvr_arg args[] = {
                  "database of results; the default is the config's, else kvreel.db"),
     KVR_ARG_TEXT(struct run_opts, out, "out", 'o', "DIR", NULL,
                  "output folder for frames and videos; the default is the config's, else out"),
-    KVR_ARG_INT(struct run_opts, jobs, "jobs", 'j', "N", "0", 0, 1024,
-                "number of cells that run in parallel; 0 means the preferences' number, else one "
-                "per core (faster than threads within a cell)"),
+    KVR_ARG_INT(
+        struct run_opts, jobs, "jobs", 'j', "N", "0", 0, 1024,
+        "number of cells that run in parallel; 0 means `jobs` of the files listed below, else "
+        "one per core (faster than threads within a cell)"),
     KVR_ARG_TEXT(struct run_opts, filter, "filter", 0, "EXPR", NULL,
                  "run only cells that match this filter, such as 'method~^RTN & seed=1'"),
     KVR_ARG_FLAG(struct run_opts, dry_run, "dry-run", 'n',
                  "show the plan without measuring anything"),
     KVR_ARG_FLAG(struct run_opts, dump_config, "dump-config", 0,
                  "print the effective config and where each value comes from"),
-    KVR_ARG_TEXT(
-        struct run_opts, retry, "retry", 0, "WHAT", NULL,
-        "run failed cells again: `failed` for all, failed:TYPE for those with one outcome"),
+    KVR_ARG_TEXT(struct run_opts, retry, "retry", 0, "WHAT", NULL,
+                 "run failed cells again: `failed` means all, failed:TYPE those with outcome TYPE"),
     KVR_ARG_TEXT(struct run_opts, retries, "retries", 0, "TYPE:N,...", NULL,
                  "retry a cell that fails with outcome TYPE up to N times within this run"),
     KVR_ARG_FLAG(struct run_opts, force, "force", 0,
                  "run all cells again, including finished ones"),
     KVR_ARG_FLAG(struct run_opts, stale, "stale", 0,
-                 "run cells again that another build of kvreel measured"),
+                 "rerun cells that another build of kvreel measured"),
     KVR_ARG_INT(struct run_opts, limit, "limit", 0, "N", "0", 0, 1000000,
                 "run at most N cells; 0 means all"),
     KVR_ARG_TEXT(struct run_opts, shard, "shard", 0, "i/N", NULL,
@@ -457,7 +459,7 @@ static const struct kvr_arg args[] = {
     KVR_ARG_FLAG(struct run_opts, json, "json", 0, "print the summary of the run as JSON"),
     KVR_ARG_FLAG(struct run_opts, quiet, "quiet", 'q', "print no progress on stderr"),
     KVR_ARG_FLAG(struct run_opts, progress, "progress", 0,
-                 "print progress on stderr, even if the preferences say quiet"),
+                 "print progress on stderr, even if a file listed below sets quiet"),
     { 0 },
 };
 
@@ -466,7 +468,7 @@ const struct kvr_command kvr_command_run = {
     .summary = "run a sweep; cells that finished earlier are not run again",
     .usage = "CONFIG.yaml [options]",
     .examples = "  kvreel run configs/demo.yaml --dry-run         # what would be done\n"
-                "  kvreel run configs/demo.yaml --db out/demo.db  # do it; again resumes\n"
+                "  kvreel run configs/demo.yaml --db out/demo.db  # run or resume it\n"
                 "  kvreel run configs/demo.yaml --filter 'method=RTN_INT4' --jobs 2\n",
     .details = "The first Ctrl-C lets running cells finish, and the second Ctrl-C stops them. An\n"
                "interrupted run has exit code 75, and the same command resumes the sweep.\n"

@@ -65,8 +65,8 @@ static int run(const struct kvr_call *call)
         fprintf(stderr,
                 "kvreel: settle: %d rounds, %d cells measured, %d failed; %d claims are open%s\n",
                 s.rounds, s.cells, s.failed, s.open,
-                s.interrupted     ? "; interrupted, the same command resumes"
-                : s.out_of_budget ? "; time budget spent, the same command resumes"
+                s.interrupted     ? "; interrupted: the same command resumes the run"
+                : s.out_of_budget ? "; time limit reached: the same command resumes the run"
                                   : "");
     if (s.interrupted || s.out_of_budget)
         return KVR_EXIT_INTERRUPTED;
@@ -76,8 +76,9 @@ static int run(const struct kvr_call *call)
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct settle_opts, db, "db", 0, "FILE", "kvreel.db",
                  "database of cells; it is created if it does not exist"),
-    KVR_ARG_TEXT(struct settle_opts, out, "out", 'o', "DIR", "out/settle",
-                 "output folder for frames and for settle.yaml, the sweep of the last round"),
+    KVR_ARG_TEXT(
+        struct settle_opts, out, "out", 'o', "DIR", "out/settle",
+        "output folder for frames and for settle.yaml, the config of the last round's sweep"),
     KVR_ARG_TEXT(struct settle_opts, ledger, "ledger", 0, "FILE", NULL,
                  "YAML file of claims (ledger); the default is results/claims.yaml"),
     KVR_ARG_TEXT(struct settle_opts, budget, "budget", 0, "TIME", NULL,
@@ -88,8 +89,8 @@ static const struct kvr_arg args[] = {
     KVR_ARG_INT(struct settle_opts, most, "most", 0, "N", "360", 12, 1000000,
                 "maximum number of prompts per claim; a claim that needs more is futile"),
     KVR_ARG_INT(struct settle_opts, elsewhere, "elsewhere", 0, "N", "0", 0, 1000,
-                "after the verdicts, also measure N prompts per suite in the other reading and "
-                "with forcing: teacher"),
+                "after the verdicts, also measure N prompts per suite with each method's other "
+                "reading (NAME or NAME@study), and with forcing: teacher"),
     KVR_ARG_TEXT(struct settle_opts, format, "format", 'f', "FORMAT", "txt",
                  "output format: txt, md, csv, json, jsonl or latex"),
     KVR_ARG_FLAG(struct settle_opts, json, "json", 0, "print JSON, the same as --format json"),

@@ -123,7 +123,8 @@ static enum kvr_status from_database(const struct kvr_call *call)
     fprintf(stderr, "kvreel: sheet: prompt %s of %s%s\n", origin.prompt, origin.suite,
             o->worst ? ", frames with the lowest SSIM" : "");
     if (origin.n_like > 1)
-        fprintf(stderr, "kvreel: sheet: %d cells of %s match (other seeds, settings); using %s\n",
+        fprintf(stderr,
+                "kvreel: sheet: %d cells of %s match, with different seeds or settings; using %s\n",
                 origin.n_like, o->methods.v[0], origin.key);
     return KVR_OK;
 }
@@ -154,8 +155,9 @@ static const struct kvr_arg args[] = {
                  "prompt with the lowest SSIM"),
     KVR_ARG_FLAG(struct sheet_opts, worst, "worst", 0,
                  "with --db: draw the frames where the first method's SSIM is lowest"),
-    KVR_ARG_TEXT(struct sheet_opts, media, "media", 0, "DIR", NULL,
-                 "with --db: out folder of the sweep; the default is searched near the database"),
+    KVR_ARG_TEXT(
+        struct sheet_opts, media, "media", 0, "DIR", NULL,
+        "with --db: out folder of the sweep; by default, it is searched for near the database"),
     { 0 },
 };
 

@@ -158,10 +158,10 @@ static enum kvr_status print_text(const json_t *doc)
         return KVR_OK;
     }
     printf("\n"
-           "parts (-O codec=, k.codec=, v.codec=, tiers=, retention=): another row's name, or the "
-           "part's text\n");
+           "parts (-O codec=, k.codec=, v.codec=, tiers=, retention=): another method's name, or "
+           "the part as text\n");
     printf("\n"
-           "options (-O name=value; without k. or v. for both)\n");
+           "options (-O name=value; k.name or v.name sets keys or values only)\n");
     return kvr_cli_table(options, columns);
 }
 

@@ -102,8 +102,8 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct stats_opts, unit, "unit", 0, "UNIT", "prompt",
                  "for paired: independent unit of the test: prompt, or seed within one prompt"),
     KVR_ARG_TEXT(struct stats_opts, better, "better", 0, "WAY", NULL,
-                 "for paired: better direction (higher or lower) of another program's metric; the "
-                 "default is the sweep's"),
+                 "for paired: whether higher or lower is better, for another program's metric; the "
+                 "default is stored in the sweep"),
     KVR_ARG_FLAG(struct stats_opts, across, "across-machines", 0,
                  "allow comparisons between measurements of different machines"),
     KVR_ARG_TEXT(struct stats_opts, format, "format", 'f', "FORMAT", "txt",

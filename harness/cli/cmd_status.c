@@ -152,9 +152,10 @@ static void print_sweep(const json_t *o)
                duration(text, json_number_value(json_object_get(c, "since_s"))));
     kvr_cli_print_pairs(json_object_get(o, "pairs"));
     if (open && json_is_real(left))
-        printf("  left: about %s at the current rate\n", duration(text, json_real_value(left)));
+        printf("  time left: about %s at the current rate\n",
+               duration(text, json_real_value(left)));
     else if (open)
-        printf("  left: unknown until a cell finishes\n");
+        printf("  time left: unknown until a cell finishes\n");
 }
 
 static enum kvr_status read_all(const char *db, json_t **out)
@@ -200,7 +201,7 @@ static int run(const struct kvr_call *call)
         return kvr_cli_json(doc, code);
     json_array_foreach(list, i, one) print_sweep(one);
     if (code == KVR_EXIT_NOTHING)
-        fprintf(stderr, "kvreel: status: %s has no plan: no sweep of this version wrote to it\n",
+        fprintf(stderr, "kvreel: status: %s has no plan of a sweep; `kvreel run` stores one\n",
                 o->db);
     json_decref(doc);
     return code;
@@ -218,11 +219,10 @@ const struct kvr_command kvr_command_status = {
     .usage = "[options]",
     .examples = "  kvreel status --db out/demo/demo.db            # while it runs, from anywhere\n"
                 "  kvreel status --db all.db --json | jq .sweeps[].open\n",
-    .details =
-        "An excluded cell matches a rule of the config. An unsupported cell has a method that\n"
-        "its settings do not support. An open cell is planned but not finished. A failed cell\n"
-        "was tried and has no result.\n"
-        "A session that is marked as running has died if its process no longer exists.\n",
+    .details = "An excluded cell matches a rule of the config. An unsupported cell has settings\n"
+               "that its method does not support. An open cell is planned but not finished. A\n"
+               "failed cell was tried and has no result.\n"
+               "A session that is marked as running has died if its process no longer exists.\n",
     .args = args,
     .opts_size = sizeof(struct status_opts),
     .min_words = 0,

@@ -85,7 +85,7 @@ static void write_script(FILE *f, const struct submit_opts *o, const char *confi
                "wait $pid\n"
                "code=$?\n"
                "while kill -0 $pid 2>/dev/null; do wait $pid; code=$?; done\n"
-               "# 75: stopped in time for the limit, and not yet through.\n"
+               "# 75: stopped before the time limit, with cells left to run.\n"
                "if [ $code -eq 75 ]; then\n"
                "    scontrol requeue \"${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID\"\n"
                "fi\n"

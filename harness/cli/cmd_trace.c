@@ -62,10 +62,11 @@ static void print_trace(const json_t *doc)
            " passes; window %" JSON_INTEGER_FORMAT "\n",
            INT(doc, "frames"), INT(l, "tokens_per_frame"), INT(doc, "chunks"), INT(doc, "passes"),
            INT(doc, "window"));
-    printf("%" JSON_INTEGER_FORMAT
-           " files, %.1f MiB, all values finite; answers recorded of %" JSON_INTEGER_FORMAT
-           " calls\n",
-           INT(doc, "files"), (double)INT(doc, "bytes") / 1048576, INT(doc, "outputs"));
+    printf(
+        "%" JSON_INTEGER_FORMAT
+        " files, %.1f MiB, all values finite; attention outputs recorded for %" JSON_INTEGER_FORMAT
+        " calls\n",
+        INT(doc, "files"), (double)INT(doc, "bytes") / 1048576, INT(doc, "outputs"));
     printf("largest |q| %.4g, |k| %.4g, |v| %.4g\n", json_real_value(json_object_get(largest, "q")),
            json_real_value(json_object_get(largest, "k")),
            json_real_value(json_object_get(largest, "v")));
@@ -274,9 +275,10 @@ static const struct kvr_arg args[] = {
                  "those of --like"),
     KVR_ARG_INT(struct kvr_trace_opts, layers, "layers", 0, "N", "0", 0, KVR_TRACE_MAX_LAYERS,
                 "for synth: number of layers; 0 means all layers of --preset or --like"),
-    KVR_ARG_INT(struct kvr_trace_opts, passes, "passes", 0, "N", "0", 0, KVR_TRACE_MAX_PASSES,
-                "for synth: passes per chunk including the clean one; 0 means as many as in "
-                "--like, else 1"),
+    KVR_ARG_INT(
+        struct kvr_trace_opts, passes, "passes", 0, "N", "0", 0, KVR_TRACE_MAX_PASSES,
+        "for synth: passes per chunk, including the cache-update pass; 0 means as many as in "
+        "--like, else 1"),
     KVR_ARG_INT(struct kvr_trace_opts, outliers, "outliers", 0, "N", "4", 0, KVR_TRACE_MAX_HEAD_DIM,
                 "for synth without --like: number of outlier channels in each head's keys"),
     KVR_ARG_REAL(struct kvr_trace_opts, size, "size", 0, "X", "8", 0, 1e4,

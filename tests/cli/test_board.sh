@@ -41,7 +41,7 @@ check "says so" jq -e '.rule.metric == "ssim"' two/board.json
 exits 2 "by none" report --board two a.db --rank-by beauty
 says "is refused" "'beauty' is not a metric to rank by"
 exits 2 "files without a board" report a.db
-says "are refused" 'files are named for --board'
+says "are refused" 'only --board DIR accepts files'
 
 # Other machines and other models get a ranking of their own. The same cells in a second file count once.
 cp a.db b.db
@@ -49,7 +49,7 @@ changed b.db "UPDATE session SET cpu_model = 'Another CPU', driver = 'a card 1.0
 cp a.db c.db
 changed c.db "UPDATE cell SET model_sha256 = '$(printf 'c%.0s' {1..64})'"
 exits 0 "four files" report --board one a.db b.db c.db a.db
-says "cells of two files count once" '35 cells were in an earlier file and count once; 0 of them had'
+says "cells of two files count once" '35 cells are in several files and count once; 0 of them have'
 cp one/board.json "$out"
 json "three places" '.places | length == 3'
 json "none with cells of two machines" '[.places[] | .machine, .model_sha256] | unique | length == 4'

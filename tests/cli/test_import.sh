@@ -47,7 +47,7 @@ json "a link has the cells of its video" '.matched == 1 and .unmatched == []'
 exits 0 "import" import vbench r.json --db t.db --json
 json "counts" '.dimensions == 10 and .videos == 18 and .matched == 17 and .stored == 17 and .unmatched == ["elsewhere.mp4"] and .empty == ["motion_smoothness"]'
 says "names what has no cell" 'no cell matches the video elsewhere.mp4'
-says "names the dimension without a video" 'motion_smoothness: no videos in this dimension'
+says "names the dimension without a video" 'motion_smoothness: no videos in this VBench dimension'
 value() { # DIMENSION VIDEO
     sql t.db "SELECT coalesce(round(m.value, 6), 'NULL: ' || missing) FROM metric m JOIN artifact a \
         ON a.cell = m.cell WHERE a.kind = 'video' AND 'o/' || a.path = '$2' AND m.name = 'vbench.$1'"

@@ -52,7 +52,7 @@ echo x >>"runs/$(video_of "${bad[1]}")"
 printf '\001' | dd of="runs/$(video_of "${bad[2]}")" bs=1 seek=2000 conv=notrunc 2>/dev/null
 exits 0 "the page is written" report --db page.db -o rep
 says "and says what is not there" '1 videos omitted: not found'
-says "and what is not what was measured" "2 videos omitted: their files are not the measured ones"
+says "and what is not what was measured" "2 videos omitted: their files changed after the measurement"
 check "a file that is gone is said so" grep -q "\"${bad[0]}\":\"no such file" rep/index.html
 check "another size, too" grep -q "\"${bad[1]}\":\"not shown: the file has [0-9]* bytes, the measured one had [0-9]*" rep/index.html
 check "and another content" grep -q "\"${bad[2]}\":\"not shown: the file has the measured size and a different sha256" rep/index.html

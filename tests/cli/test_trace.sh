@@ -11,7 +11,7 @@ exits 0 "it is a trace" trace check red.kvtrace -q
 prints "of this model" '^red.kvtrace: a trace of nano \(licence: Apache-2.0\)$'
 prints "and its layout" '^6 layers, 3 heads over 3 of keys, head_dim 64$'
 prints "and its length" '^6 frames of 36 tokens in 2 chunks, 10 passes; window 6$'
-prints "and its answers" '^60 files, .* all values finite; answers recorded of 60 calls$'
+prints "and its answers" '^60 files, .* all values finite; attention outputs recorded for 60 calls$'
 exits 0 "as JSON" trace check red.kvtrace --json
 json "with the largest values" '.largest.k > 0.1 and .layout.heads == 3 and .text == "a large red disc bounces over a plain blue background"'
 check "the index has the rotary embedding" jq -e '.rope == {pairs: "adjacent", channels: [24, 20, 20], base: 10000}' red.kvtrace/index.json
