@@ -5,12 +5,11 @@
  *     KVR_TRY(kvr_baselines_make(&b, config));
  *     ... b.method[i] ...
  *
- * `baselines: auto` adds both 8-bit formats and one window to a sweep of at least three methods
- * besides BF16. In larger sweeps, `auto` adds more windows while there are at most a quarter as
- * many default baselines as methods. Windows whose size matches more methods are added first.
- * `baselines: all` adds all default baselines, `baselines: none` adds none. A default window that
- * is not shorter than the cell's attention window (setting `window`) would have no effect and is
- * not added. */
+ * `baselines: auto` adds default baselines to a sweep of at least three methods besides BF16: at
+ * most three, or one per four methods if that is more. The 8-bit formats are added first, then
+ * windows, starting with the size that matches the bytes of the most methods. `baselines: all` adds
+ * all default baselines, `baselines: none` adds none. A default window that is not shorter than the
+ * cell's attention window (setting `window`) would have no effect and is not added. */
 #ifndef KVR_PLAN_BASELINES_H
 #define KVR_PLAN_BASELINES_H
 
@@ -29,15 +28,16 @@ struct kvr_baselines {
     struct kvr_config_method method[KVR_MAX_BASELINES]; /* default baselines; the node `at` belongs
                                                          * to the config's YAML document */
     struct kvr_setting setting[KVR_MAX_BASELINES];      /* option `frames` of method[i], if
-                                                         * method[i] is a window */
+                                                         * method[i] is a sliding-window cache */
     /* value of setting[i], such as "fit 3" for a budget of 3 bits per element */
     char value[KVR_MAX_BASELINES][24];
 };
 
-/* Chooses the default baselines of a sweep. Each method of the sweep defines the memory budget of
- * one candidate window. The budget is the method's bits per element for 12 heads of dimension 128,
- * rounded up to an integer. For a method with an option `fit B`, the budget is B. An 8-bit format
- * that the sweep already lists is not added. KVR_ENOMEM. */
+/* Chooses the default baselines of a sweep. A sliding window is as long as a memory budget allows
+ * (`fit B`, fit.h). The budgets B are those of the sweep's methods. A method's budget is the B of
+ * its option `fit B`, or else its bits per element for 12 heads of dimension 128, rounded up.
+ * Methods with tiers, retention or data-dependent sizes have no budget (kvr_scheme_bits). An 8-bit
+ * format that the sweep already lists is not added. KVR_ENOMEM. */
 enum kvr_status kvr_baselines_make(struct kvr_baselines *b, const struct kvr_config *c);
 
 extern const char kvr_reference_plan[]; /* "BF16" */

@@ -28,7 +28,8 @@ struct kvr_cell {
     /* Hash of the spec without metrics, repeat and the settings that affect only the measurement
      * (flag MEASURE of store/settings.def). Cells with equal hashes have equal frames. */
     char rollout[KVR_KEY_LEN];
-    /* Hash of the same spec without the method. Cells with equal hashes form a group (sweep.h). */
+    /* Hash of the spec without all that `rollout` omits, and without the method. Cells with equal
+     * hashes form a group (sweep.h). */
     char group[KVR_KEY_LEN];
     char *spec; /* owned */
     /* Identification of the cell by an earlier version of kvreel (NULL: the same as the current
@@ -44,7 +45,7 @@ struct kvr_cell {
     char model_label[128];
     char model_sha256[65];
     const char *reading, *family;
-    const struct kvr_config_method *method; /* NULL: an implied baseline */
+    const struct kvr_config_method *method; /* NULL: BF16, which the config does not list */
     /* Solution for the option with the value `fit B`, a memory budget of B bits per element
      * (fit.h). If no option has a budget, fit.at is -1. */
     struct kvr_fit fit;
@@ -83,7 +84,8 @@ void kvr_cell_swap_former(struct kvr_cell *c);
 /* Returns option i of the cell's method. If the option has a memory budget (`fit B`), the result
  * has the solved value. */
 struct kvr_setting kvr_cell_setting(const struct kvr_cell *c, int i);
-/* Opens the method `spec` with the options of the cell. */
+/* Opens the method with the name `spec`, such as "RTN_INT4@study", and the cell's options as a
+ * struct kvr_scheme. */
 enum kvr_status kvr_cell_scheme(const struct kvr_cell *c, const char *spec,
                                 struct kvr_scheme **out);
 

@@ -98,20 +98,21 @@ struct kvr_config {
     int n_models, n_suites, n_methods, n_metrics, n_commands;
     struct kvr_config_model *model;
     int n_plugins;
-    struct kvr_config_plugin *plugin; /* located, not loaded: kvr_config_load_plugins() */
+    struct kvr_config_plugin *plugin; /* paths of plug-ins, which kvr_config_load_plugins() loads */
     struct kvr_config_suite *suite;
     struct kvr_config_method *method;
     const struct kvr_metric **metric;
     struct kvr_config_command *command;
     struct kvr_setting_values values[KVR_N_SETTINGS];
     struct kvr_settings set; /* settings of the sweep, each with the first of its values */
-    uint64_t zip;            /* bit mask of the settings in the list `zip`, with the bit 1 << id for
-                              * each setting `id` */
+    uint64_t zip;            /* bit mask of the settings in the list `zip`, whose values advance
+                              * together; bit 1 << id for each setting `id` */
     /* Target for the relative width of the confidence interval of a timed cell's median time. A
      * cell that reaches the target is not repeated further. The value 0 means that every cell runs
      * all repeats. */
     double until;
-    const char *decide; /* metric that `until: decided` tests ("": run all prompts) */
+    const char *decide; /* metric of `until: decided METRIC`, which runs prompts until each pair of
+                         * methods has a verdict ("": run all prompts) */
     struct kvr_rules rules;
     bool (*stopped)(void); /* callback that cancels planning by returning true (NULL: planning
                             * cannot be cancelled) */

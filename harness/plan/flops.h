@@ -15,8 +15,8 @@
  * result includes denoising steps that a method skips. */
 double kvr_rollout_flop(const struct kvr_model_config *c, int latent_frames, int window_frames);
 
-/* Returns the FLOPs of a language model's forward pass over n tokens with a BF16 KV cache. That
- * pass is the teacher of struct kvr_teacher. */
+/* Returns the FLOPs of a language model's forward pass over n tokens with a BF16 KV cache. The pass
+ * computes the reference for all methods (struct kvr_teacher). */
 double kvr_teacher_flop(const struct kvr_model_config *c, int n);
 /* Returns the additional FLOPs of evaluating one method on a text of n tokens. The result covers,
  * for each scored token, one forward pass and two evaluations of the LM head: of the method's

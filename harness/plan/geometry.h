@@ -13,13 +13,12 @@ enum kvr_status kvr_geometry_find(const char *name, struct kvr_geometry *out);
  * if n_layers is 0. KVR_EINVAL: the model has fewer layers, or `name` is wan-1.3b, wan-14b or
  * wan-5b, which cannot be reduced. */
 enum kvr_status kvr_geometry_find_part(const char *name, int n_layers, struct kvr_geometry *out);
-/* Sets *out to the geometry of a sweep's model with n_layers layers. The geometry of a trace has
- * the sizes of attention, but no weights. */
+/* Like kvr_geometry_find_part, for a model or trace of a sweep. For a trace, only the sizes of
+ * attention are set, since a trace has no weights. */
 enum kvr_status kvr_geometry_of(const struct kvr_config_model *m, int n_layers,
                                 struct kvr_geometry *out);
-/* Sets g->weight_bytes, the bytes per parameter, to 2 if this backend stores weights of this
- * compute type as BF16. CUDA does so for compute type BF16, and a CPU only if it has AMX. Any other
- * CPU stores weights as F32. */
+/* Sets g->weight_bytes, the bytes per parameter, to 2 if `compute` is BF16 and `backend` stores
+ * BF16 weights. CUDA does, and a CPU only if it has AMX. Any other CPU stores weights as F32. */
 void kvr_geometry_compute(struct kvr_geometry *g, enum kvr_backend backend, enum kvr_dtype compute);
 
 #endif

@@ -26,8 +26,8 @@ struct point {
     double cost; /* predicted FLOPs of one cell at this point */
 };
 
-/* Computes a cell's keys, which are hashes of the settings of its group, its method, its metrics
- * and its repeat. */
+/* Computes the cell's spec and the hashes group, rollout and key (struct kvr_cell), and `former` if
+ * an earlier version of kvreel used another key. */
 enum kvr_status kvr_sweep_make_keys(struct kvr_cell *cell, const struct kvr_config *config,
                                     struct kvr_key_options *key_options, const struct point *p,
                                     const struct kvr_scheme *scheme);
@@ -42,12 +42,14 @@ enum kvr_status kvr_sweep_add_cell(struct kvr_sweep *s, const struct point *p,
  * in the output folder. */
 void kvr_sweep_name_video(struct kvr_cell *c);
 
-/* Returns KVR_EINVAL if the last cell has the label or the key of an earlier cell, from cell
- * `first` on. Keys do not contain labels, so such a cell would run twice and be stored once. */
+/* Compares the last cell with the earlier cells of its group, which begins at cell `first`. Returns
+ * KVR_EINVAL if the label or the key of two cells is equal. Keys do not contain labels, so a method
+ * listed under two labels would run twice and be stored once. */
 enum kvr_status kvr_sweep_check_labels(const struct kvr_sweep *s, int first);
 
-/* Checks whether the point's model can generate its number of frames from its prompt. If it cannot
- * although the config is valid, `why` [n] receives the reason. */
+/* Checks whether the point's model can generate its number of frames from its prompt. Returns an
+ * error if the config is invalid. Returns KVR_OK and writes the reason to `why` [n] if the config
+ * is valid, but the model lacks a feature that the prompt needs. Otherwise `why` is "". */
 enum kvr_status kvr_point_check(const struct kvr_sweep *s, const struct point *p, char *why,
                                 size_t n);
 

@@ -31,10 +31,10 @@ struct kvr_vae_ops {
     /* Computes x = max(x + y, 0) for n elements, or x = max(x, 0) if y is NULL, where NaN stays
      * NaN. The pointers rectify, patch, halve and gather are NULL in BF16 tables. */
     void (*rectify)(struct kvr_dev *dev, int64_t n, const float *y, float *x);
-    /* Adds the shortcut of a decoder's level. The level's input `from` [h, w, in] is upsampled to
-     * `times` frames [2h, 2w, out], and frame number `which` of these is added to `to`. To
-     * upsample, the `in` channels are repeated to 4 * out * times channels and rearranged as [out,
-     * times, 2, 2]. */
+    /* Adds the shortcut connection around one resolution level of the decoder. The level's input
+     * `from` [h, w, in] is upsampled to `times` frames [2h, 2w, out], and frame number `which` of
+     * these is added to `to`. To upsample, the `in` channels are repeated to 4 * out * times
+     * channels and rearranged as [out, times, 2, 2]. */
     void (*spread)(struct kvr_dev *dev, int h, int w, int in, int out, int times, int which,
                    const void *from, void *to);
     /* Rearranges `from` [h, w, 12], with 12 values in order (channel, column, row), into pixels
@@ -46,19 +46,18 @@ struct kvr_vae_ops {
      * Applied to the result of a convolution with stride 1, this operation gives the result of the
      * same convolution with stride 2. */
     void (*halve)(struct kvr_dev *dev, int h, int w, int channels, const float *from, float *to);
-    /* Adds the encoder's shortcut of a level for a clip's first frame. The level's input is `times`
-     * frames [2h, 2w, in]: zero frames, followed by the frame `from`. This input is rearranged as
-     * in * times * 2 * 2 channels of size [h, w]. Means over 4 * in * times / out adjacent channels
-     * are added to `to` [h, w, out]. */
+    /* Adds the shortcut connection around one resolution level of the encoder, for a clip's first
+     * frame. The level's input is `times` frames [2h, 2w, in]: zero frames, followed by the frame
+     * `from`. This input is rearranged as in * times * 2 * 2 channels of size [h, w]. The mean of
+     * each group of 4 * in * times / out adjacent channels is added to `to` [h, w, out]. */
     void (*gather)(struct kvr_dev *dev, int h, int w, int in, int out, int times, const float *from,
                    float *to);
-    /* Writes softmax(q k^T / sqrt(d)) v, for q, k and v in qkv [n, 3d], to out [n,d]. The buffer
-     * `out` must have room for 3 n d elements. On the CPU, `threads` threads compute the
-     * attention. */
+    /* Writes softmax(q k^T / sqrt(d)) v, for q, k and v in qkv [n, 3d], to out [n,d]. `out` must
+     * have room for 3 n d elements, because the CUDA version stores q, k and v there first. On the
+     * CPU, `threads` threads compute the attention. */
     enum kvr_status (*attend)(struct kvr_dev *dev, int threads, int64_t n, int d, const void *qkv,
                               float *scores, void *out);
-    /* Number of floats that `scores` needs for n pixels of d channels and this number of
-     * threads. */
+    /* Number of floats of attend's buffer `scores`, for n pixels of d channels. */
     int64_t (*score_floats)(int threads, int64_t n, int d);
 };
 extern const struct kvr_vae_ops kvr_vae_ops_cpu, kvr_vae_ops_cuda;

@@ -24,7 +24,8 @@ struct kvr_mapped {
 };
 
 enum kvr_status kvr_mapped_open(struct kvr_mapped *m, const char *path);
-void kvr_mapped_close(struct kvr_mapped *m); /* leaves {0}, accepts {0} */
+void kvr_mapped_close(struct kvr_mapped *m); /* unmaps the file and sets *m to {0}; no effect on
+                                              * {0} */
 
 #ifdef __cplusplus
 }

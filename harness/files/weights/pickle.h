@@ -41,7 +41,7 @@ enum kvr_pk_kind {
     KVR_PK_LIST,
     KVR_PK_DICT,    /* a dict; member first: index in `cells` of a linked list of n alternating keys
                      * (STR or INT) and values */
-    KVR_PK_GLOBAL,  /* i: row of pickle_globals.def */
+    KVR_PK_GLOBAL,  /* member i: row number in pickle_globals.def */
     KVR_PK_STORAGE, /* a tensor's storage; member i: number of elements; member dtype: element type;
                      * member key: index in `nodes` of the storage's key, a nonempty STR */
     KVR_PK_TENSOR,  /* a tensor; member first: index in `cells` of a linked list of four items:
@@ -63,7 +63,7 @@ struct kvr_pk_node {
     uint32_t n;
     union {
         int64_t i;
-        const unsigned char *text; /* in the pickle's bytes */
+        const unsigned char *text; /* bytes of a STR or LONG; points into the pickle */
         struct {
             uint32_t first, last; /* indices of cells; 0: no cell */
         };

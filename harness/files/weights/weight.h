@@ -64,13 +64,13 @@ enum kvr_status kvr_weight_sha256(const struct kvr_weight *w, char *hex);
 enum kvr_status kvr_weight_nonfinite(const struct kvr_weight *w, int64_t *n);
 
 struct kvr_weight_list {
-    const char *where;   /* borrowed, used in messages */
+    const char *where;   /* file name for error messages; borrowed */
     uint64_t file_bytes; /* size of the file in bytes, for the limit KVR_WEIGHTS_EXPANSION */
     struct kvr_weight *w;
     const struct kvr_weight **by_name;
     int n, cap;
-    uint64_t total;      /* size of all tensors */
-    uint64_t name_bytes; /* size of all names */
+    uint64_t total;      /* sum of n_bytes over all tensors */
+    uint64_t name_bytes; /* total length of all names in bytes */
 };
 
 /* Appends a copy of `w` with the given name, and computes the copy's fields n, n_bytes and

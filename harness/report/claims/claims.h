@@ -48,10 +48,11 @@
  *
  * The equivalence margin of a claim is the larger of the ledger's margin and the effect of chaos.
  * For SSIM, the effect of chaos is 1 minus the mean SSIM between the BF16 rollout and its draws
- * (reruns with slightly perturbed noise). For PSNR, let p be the methods' PSNR and f the chaos
- * floor. The effect of chaos is then 10 log10(1 + 10^((p - f) / 10)) dB. The effect for PSNR is the
- * increase in decibels of an error with PSNR p when an independent error with PSNR f is added. The
- * chaos floor excludes prompts with two possible videos (chaos.h). */
+ * (reruns with slightly perturbed noise). For PSNR, let p be the higher mean PSNR of the two
+ * methods, and f the chaos floor. The effect of chaos is then 10 log10(1 + 10^((p - f) / 10)) dB.
+ * The effect for PSNR is the increase in decibels of an error with PSNR p when an independent error
+ * with PSNR f is added. The chaos floor excludes prompts for which a BF16 rerun with slightly
+ * perturbed noise gives a clearly different video (chaos.h). */
 #ifndef KVR_CLAIMS_CLAIMS_H
 #define KVR_CLAIMS_CLAIMS_H
 
@@ -90,8 +91,8 @@ struct kvr_claim_card {
     bool above;
     double bound;
     int n;                  /* number of measurement sessions that contain both rows */
-    double lo, hi, log_sum; /* minimum and maximum of the sessions' ratios, and the sum of their
-                             * logarithms */
+    double lo, hi, log_sum; /* minimum, maximum and sum of logarithms of the ratio (or value), over
+                             * these n sessions */
     char gpu[64];
 };
 
@@ -111,8 +112,8 @@ struct kvr_claim {
     char shown[320];                        /* description of the tested comparison, for the
                                              * table */
     bool tested;                            /* the database has cells that test the claim */
-    char timed_on[96]; /* devices whose times are compared, such as "cpu" ("": the claim is not
-                        * about time) */
+    char timed_on[96]; /* devices with measured runtime ratios, such as "a CPU" or "cuda" ("": the
+                        * metric is not runtime_ratio) */
     bool arithmetic;
     struct kvr_sequence s;
     double level_a, level_b; /* mean of the metric over the cells of method `of`; mean over the
@@ -123,15 +124,17 @@ struct kvr_claim {
     double log_e;
     double n_needed; /* number of prompts needed for a verdict (NaN: unknown, INFINITY: no number
                       * suffices) */
-    double cost_s;   /* CPU time in core seconds that it takes to measure the prompts that the
-                      * verdict still needs (NaN: unknown) */
+    double cost_s;   /* estimated CPU time in core seconds to measure the prompts still missing for
+                      * a verdict (NaN: unknown) */
     enum kvr_claim_verdict verdict;
     struct kvr_claim_card card;
     bool hidden; /* whether the table omits the claim */
-    int next;    /* number of prompts per suite after the next round of `kvreel settle` */
+    int next;    /* number of prompts per suite that the claim will have after the next sweep of
+                  * `kvreel settle` */
     char why[512];
-    char where[320]; /* text with the claim's results under other conditions: other variants of the
-                      * methods (NAME@study), other forcings, other models */
+    char where[320]; /* results under other conditions: the methods' other variants (NAME@study),
+                      * teacher forcing (each chunk is generated from the BF16 rollout's past), and
+                      * a language model */
 };
 
 struct kvr_ledger {
@@ -145,8 +148,9 @@ struct kvr_ledger {
                               * database) */
     int cheapest;            /* index of the cheapest open claim (-1: no claim is open) */
     int n[KVR_N_CLAIM_VERDICTS];
-    char two_videos[400]; /* list of the prompts whose BF16 rollout can end in two different videos;
-                           * metrics relative to BF16 exclude these prompts */
+    char two_videos[400]; /* prompts for which a BF16 rerun with slightly perturbed noise gives a
+                           * clearly different video (chaos.h); metrics relative to BF16 exclude
+                           * these prompts */
 };
 
 struct kvr_claims_options {
@@ -154,8 +158,8 @@ struct kvr_claims_options {
                         * means KVR_CLAIMS_MOST */
     const char *model; /* model whose cells test the claims (NULL: the first model of `settle`, or
                         * nano) */
-    bool elsewhere;    /* whether to repeat the tests under other conditions (field `where`): other
-                        * variants of the methods, other forcings, other models */
+    bool elsewhere;    /* whether to repeat the tests under the other conditions listed at the field
+                        * `where` of struct kvr_claim */
 };
 
 /* KVR_CLAIMS_MOST is the number of prompts that `kvreel settle` can use; prompts with words that
@@ -164,8 +168,9 @@ struct kvr_claims_options {
 enum { KVR_CLAIMS_MOST = 360, KVR_CLAIMS_FUTILE_AFTER = 24 };
 
 /* Reads a ledger and computes the verdicts of its claims. If `path` is NULL, the ledger is the
- * installed results/claims.yaml. If `db` is NULL, only claims that follow from arithmetic are
- * tested. KVR_EINVAL: the ledger is invalid (the message gives file, line and column). */
+ * installed results/claims.yaml. If `db` is NULL, only `ratio` claims and GPU tests (`card`) get
+ * verdicts, since they need no cells. KVR_EINVAL: the ledger is invalid (the message gives file,
+ * line and column). */
 enum kvr_status kvr_claims(struct kvr_ledger *out, const char *path, const char *db,
                            const struct kvr_claims_options *options);
 void kvr_ledger_free(struct kvr_ledger *l); /* accepts {0} */
@@ -176,8 +181,8 @@ enum kvr_status kvr_ledger_table(const struct kvr_ledger *l, struct kvr_table **
  * from the installed ledger. KVR_ENOTFOUND: no ledger is installed. */
 enum kvr_status kvr_report_claims(struct kvr_table **out, const char *db_path);
 
-/* Returns the entry {method, options} of a label in the ledger's map `methods`, or NULL if the
- * label is a row of the registry. */
+/* Returns the entry {method, options} of `label` in the ledger's map `methods`. Returns NULL if the
+ * map lacks the label, which is then the name of a row of methods.def. */
 const struct kvr_yaml_node *kvr_ledger_method(const struct kvr_ledger *l, const char *label);
 
 /* --- functions shared by the claims*.c files ---------------------------------------------- */
@@ -187,8 +192,9 @@ enum kvr_status kvr_ledger_read(struct kvr_ledger *l, const char *path);
  * `measured`. If the folder does not exist, c->card.n is 0. Errors are those of
  * kvr_measured_read. */
 enum kvr_status kvr_claim_card(struct kvr_claim *c, const char *measured);
-/* Computes a claim's verdict from its GPU ratios. The GPU ratios replace the verdict of the
- * database only if the claim is open, or if its times were measured on a CPU. */
+/* Computes the verdict of a claim's GPU test from c->card. The GPU verdict replaces a verdict of
+ * the database that is open. A verdict of the database on run times is also replaced, unless the
+ * GPU verdict is open. */
 void kvr_claim_judge_card(struct kvr_claim *c);
 /* Computes the margin, verdict, n_needed and cost_s of each tested claim. */
 enum kvr_status kvr_ledger_judge(struct kvr_ledger *l, const char *db,
@@ -199,8 +205,8 @@ struct kvr_claim_values; /* claims_values.h */
  * metric's values between calls. If `db` is NULL, the claim is not tested. */
 enum kvr_status kvr_claim_sample(struct kvr_claim *c, struct kvr_claim_values **v, const char *db,
                                  const char *model);
-/* Fills c->where with the claim's results for the methods' other variants (NAME@study), other
- * forcings and other models. */
+/* Tests the claim under the other conditions listed at the field `where`, and writes the results to
+ * c->where. */
 enum kvr_status kvr_claim_other_conditions(struct kvr_claim *c, struct kvr_claim_values **v,
                                            const char *db, const char *model);
 /* Writes the name of the method's other variant: NAME@study for NAME, and NAME for NAME@study. BF16

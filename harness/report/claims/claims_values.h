@@ -18,8 +18,8 @@ struct kvr_claim_choice {
 
 /* One sample of a method. `value` is the metric's mean over the draws (reruns with slightly
  * perturbed noise) and repeats of one prompt, seed, settings and machine. For metrics relative to
- * the BF16 rollout, prompts whose BF16 rollout can end in two different videos are omitted. Strings
- * are borrowed. */
+ * the BF16 rollout, prompts for which a BF16 rerun gives a clearly different video (chaos.h) are
+ * omitted. Strings are borrowed. */
 struct kvr_claim_value {
     const char *method, *suite;
     int place, pair, sample; /* `place` numbers the prompts, `pair` the combinations of prompt, seed
@@ -31,8 +31,8 @@ struct kvr_claim_value {
 
 struct kvr_claim_values;
 
-/* Returns the samples that `choice` selects, sorted by method and sample. The rows belong to *all,
- * which must be NULL in the first call. */
+/* Returns the samples that `choice` selects, sorted by method and sample. The array *rows of *n
+ * samples belongs to *all, which must be NULL in the first call. */
 enum kvr_status kvr_claim_values_read(struct kvr_claim_values **all, const char *db,
                                       const struct kvr_claim_choice *choice,
                                       const struct kvr_claim_value **rows, int *n);

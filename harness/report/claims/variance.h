@@ -12,9 +12,9 @@
  *     floor       a control variate: the chaos floor of the prompt
  *
  * The tests of claims already use two of the techniques. The technique `pairing` tests differences
- * over the same prompts, and the technique `two_videos` excludes prompts whose BF16 rollout can end
- * in two different videos. Suites are drawn by stratified sampling (tools/fixtures/draw-suites.py),
- * but the intervals do not use the strata. */
+ * over the same prompts, and the technique `two_videos` excludes prompts for which a BF16 rerun
+ * with slightly perturbed noise gives a clearly different video. Suites are drawn by stratified
+ * sampling (tools/fixtures/draw-suites.py), but the intervals do not use the strata. */
 #ifndef KVR_CLAIMS_VARIANCE_H
 #define KVR_CLAIMS_VARIANCE_H
 

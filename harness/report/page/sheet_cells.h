@@ -14,8 +14,9 @@
 
 struct kvr_sheet_cells {
     const char *db;
-    const char *const *methods; /* labels of the methods [n_methods]; the rollout of the first
-                                 * method determines the prompt, and with `worst` the frames */
+    const char *const *methods; /* labels of the methods [n_methods]; the first method's rollout
+                                 * determines the prompt and, if `worst` is true, which frames are
+                                 * shown */
     int n_methods;
     const char *prompt; /* id of the prompt (NULL: the first prompt, or with `worst` the prompt with
                          * the lowest SSIM) */
@@ -31,10 +32,10 @@ struct kvr_sheet_origin {
                                             * this prompt */
 };
 
-/* Writes the contact sheet to the file `out`. The sheet shows only successful rollouts (outcome OK)
- * that have the BF16 baseline of the first method's rollout. KVR_ENOTFOUND: a method has no
- * matching cell (the message suggests the nearest method), or the frames of a cell are missing.
- * KVR_EFORMAT: the frames on disk differ from the measured frames. */
+/* Writes the contact sheet to the file `out`. All rollouts in the sheet have outcome OK and share
+ * one BF16 baseline, that of the first method's rollout. KVR_ENOTFOUND: a method has no matching
+ * cell (the message suggests the nearest method), or the frames of a cell are missing. KVR_EFORMAT:
+ * the frames on disk differ from the measured frames. */
 enum kvr_status kvr_sheet_of_cells(const struct kvr_sheet_cells *c, const char *out,
                                    struct kvr_sheet_origin *origin);
 

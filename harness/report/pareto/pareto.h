@@ -9,15 +9,16 @@
  *
  * A dominates B if A is not worse than B by more than the margin in any objective, and better by
  * more than the margin in at least one (front.h). Dominance is decided from confidence intervals of
- * paired differences over shared prompts, so it can be undecided for a pair of methods. The level
- * of the intervals is 1 - 0.05 / (number of rivals), so a method's intervals against all its rivals
- * are simultaneous 95 % intervals for each objective. Objectives that vary between prompts are
- * undecided if two methods share fewer than six prompts. Bytes and compression are exact values
- * without confidence intervals. The default margin of an objective that varies between prompts is
- * the effect of chaos on the difference of two means (chaos.h). Only rows with the same settings
- * and machine are compared. A method without a value in some objective is listed as `incomplete`. A
- * method whose mean violates a bound of `bounds`, or whose bounded mean is missing, is listed as
- * `beyond`. `incomplete` and `beyond` methods neither dominate other methods nor are dominated. */
+ * paired differences over shared prompts, so it can be undecided for a pair of methods. The
+ * intervals of a method that is compared with m other methods have the level 1 - 0.05 / m
+ * (Bonferroni correction). For each objective they are therefore simultaneous 95 % intervals.
+ * Objectives that vary between prompts are undecided if two methods share fewer than six prompts.
+ * Bytes and compression are exact values without confidence intervals. The default margin of an
+ * objective that varies between prompts is the effect of chaos on the difference of two means
+ * (chaos.h). Only rows with the same settings and machine are compared. A method without a value in
+ * some objective is listed as `incomplete`. A method whose mean violates a bound of `bounds`, or
+ * whose bounded mean is missing, is listed as `beyond`. `incomplete` and `beyond` methods neither
+ * dominate other methods nor are dominated. */
 #ifndef KVR_PARETO_PARETO_H
 #define KVR_PARETO_PARETO_H
 

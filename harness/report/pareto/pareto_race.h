@@ -43,10 +43,11 @@ struct kvr_bound {
 enum kvr_status kvr_bounds_parse(struct kvr_bound *list, int *n, const char *text,
                                  const char *const *names, int n_names);
 
-/* Parses objectives such as "ssim:max,peak_bytes:min", or the name of a kvr_frontier, into list
- * [KVR_OBJECTIVES_MAX]. NAME must be a column of cells_wide, a metric, an objective of a frontier,
- * or one of the measured metrics `names`. KVR_EINVAL: a name is unknown (the message lists the
- * allowed names). */
+/* Parses objectives NAME:max or NAME:min, such as "ssim:max,peak_bytes:min", into list
+ * [KVR_OBJECTIVES_MAX]. `text` may instead name a Pareto front of the 33-method study
+ * (kvr_frontiers). NAME must be a column of the view cells_wide, a metric, an objective of such a
+ * front, or one of the measured metrics `names`. KVR_EINVAL: a name is unknown (the message lists
+ * the allowed names). */
 enum kvr_status kvr_objectives_parse(struct kvr_objective *list, int *n, const char *text,
                                      const char *const *names, int n_names);
 
@@ -55,7 +56,8 @@ enum kvr_status kvr_objectives_margins(struct kvr_objective *list, int n,
                                        const struct kvr_pareto_options *o);
 
 struct kvr_contender {
-    const char *method, *settings; /* borrowed from the rows */
+    const char *method, *settings; /* not owned: cells of the table `rows` or `published` of struct
+                                    * kvr_race, or literals */
     bool baseline, complete;
     double v[KVR_OBJECTIVES_MAX];
     double bound_v[KVR_BOUNDS_MAX];
@@ -98,8 +100,8 @@ struct kvr_race {
 enum kvr_status kvr_race_judge(struct kvr_race *r);
 
 /* Writes the paired differences a - b of objective k over shared prompts to x, and returns their
- * number. Both x and the scratch array d must have space for the rows of method a, one element
- * each. */
+ * number. Both x and the scratch array d must have room for one element per row (cell) of method
+ * a. */
 int kvr_race_differences(const struct kvr_race *r, const struct kvr_contender *a,
                          const struct kvr_contender *b, int k, struct kvr_sample *d, double *x);
 
