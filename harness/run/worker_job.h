@@ -43,7 +43,8 @@ struct kvr_worker_job {
     json_t *answer;
     int n_artifacts;
     struct kvr_row_artifact artifact[KVR_WORKER_ARTIFACTS];
-    char sha[KVR_WORKER_ARTIFACTS][KVR_SHA256_HEX], truth_name[64]; /* borrowed by the artifacts */
+    char sha[KVR_WORKER_ARTIFACTS][KVR_SHA256_HEX], truth_name[64]; /* strings that `artifact`
+                                                                     * points to */
 };
 
 /* Sets a key of the JSON answer and takes ownership of `value`. If `value` is NULL, returns

@@ -29,8 +29,8 @@ struct kvr_worker_memory {
     struct kvr_gpu_states *nvml; /* handle of NVML; NULL: NVML is unavailable, for the reason in
                                   * `why` */
     char why[200], uuid[KVR_UUID_LEN];
-    size_t held; /* bytes reserved by the memory pool of another device handle, included in the pool
-                  * bytes of all later phases */
+    size_t held; /* bytes that the rollout's device handle keeps reserved while a second handle
+                  * decodes; included in the pool bytes of later phases */
     int n;
     struct kvr_memory_phase {
         const char *name; /* borrowed: a literal */

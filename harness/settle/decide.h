@@ -38,7 +38,9 @@ enum { KVR_DECIDE_METHODS = 32 };
 enum kvr_status kvr_decide(const struct kvr_run_options *o, struct kvr_decide_summary *out);
 
 /* Reads the pairs of the file `ledger`, tests the pairs, and returns the verdicts as JSON:
- * [{better, than, metric, verdict, figure, lo, hi, margin, n, n_needed}]. */
+ * [{better, than, metric, verdict, figure, lo, hi, margin, n, n_needed}]. The claim of a pair is
+ * that method `better` is better than method `than`. `figure` is the mean difference, and [lo, hi]
+ * its confidence interval. */
 enum kvr_status kvr_decide_pairs(const char *ledger, const char *db, int most, json_t **out);
 /* Path of OUT/NAME.decide.yaml. KVR_EINVAL: too long. */
 enum kvr_status kvr_decide_path(const char *out_dir, const char *name, char *path, size_t size);

@@ -4,16 +4,16 @@
  *     struct kvr_settle_summary s;
  *     KVR_TRY(kvr_settle(&(struct kvr_settle_options){ .db = "kvreel.db", .out = "out" }, &s));
  *
- * A round first tests all claims of the ledger (report/claims.h). A claim without a verdict is
- * open. The round selects the open claim that needs the least CPU time for a verdict, and other
- * open claims of similar cost. The cost is estimated from the variance and the run times measured
- * so far. Then a sweep runs the methods of the selected claims on more prompts (run/run.h). A claim
- * that needs more prompts than the suites contain is measured on KVR_CLAIMS_FUTILE_AFTER prompts.
- * The verdict of such a claim is then `futile`. Prompts are measured in the order of the suite. The
- * first prompt with a word that the model was not trained on (`held_out`), and all prompts after
- * it, are not used. A round at most doubles the number of a claim's prompts, because early
- * estimates of the variance are unreliable. All state is in the database, so an interrupted
- * kvr_settle resumes when it is called again.
+ * kvr_settle works in rounds. A round first tests all claims of the ledger (report/claims.h). A
+ * claim without a verdict is open. The round selects the open claim that needs the least CPU time
+ * for a verdict, and other open claims of similar cost. The cost is estimated from the variance and
+ * the run times measured so far. Then a sweep runs the methods of the selected claims on more
+ * prompts (run/run.h). A claim that needs more prompts than the suites contain is measured on
+ * KVR_CLAIMS_FUTILE_AFTER prompts. The verdict of such a claim is then `futile`. Prompts are
+ * measured in the order of the suite. The first prompt with a word that the model was not trained
+ * on (`held_out`), and all prompts after it, are not used. A round at most doubles the number of a
+ * claim's prompts, because early estimates of the variance are unreliable. All state is in the
+ * database, so an interrupted kvr_settle resumes when it is called again.
  *
  * The ledger's entry `settle` configures the sweeps: {model, suites, frames, window, control,
  * metrics, set}, where `set` is a map of further settings. For several models, `settle` is a list
@@ -23,10 +23,11 @@
  * The function kvr_settle measures further prompts, never further seeds of a measured prompt. With
  * n prompts, k seeds per prompt, prompt variance p and seed variance s, the variance of the mean is
  * (p + s / k) / n. A new prompt costs as much as a second seed of an old prompt, and reduces this
- * variance at least as much. Moreover, in the sequential test (sequence.h) the value of a prompt
- * must not change once the test has used it, but a new seed would change the value. BF16 reruns
- * with slightly perturbed noise (`control` gives their number) show for which prompts the rollout
- * is bimodal, that is, can end in two different videos. */
+ * variance at least as much. Moreover, the sample of a prompt in the sequential test (sequence.h)
+ * is the mean over the prompt's seeds. The test requires that a sample that it has used does not
+ * change, but a further seed would change this mean. BF16 reruns with slightly perturbed noise
+ * (`control` gives their number) show for which prompts the rollout is bimodal, that is, can end in
+ * two different videos. */
 #ifndef KVR_SETTLE_SETTLE_H
 #define KVR_SETTLE_SETTLE_H
 
@@ -80,9 +81,9 @@ enum kvr_status kvr_settle_choose(struct kvr_ledger *l, const char *const *ids);
 double kvr_settle_goal(double n_needed, int most);
 
 /* Returns the number of prompts per suite that a claim will have after its next round. The result
- * is a multiple of three, or `most`, the number of available prompts per suite. Before that round,
- * the claim has n samples, from the first `now` prompts of each of n_suites suites. Returns `now`
- * if no suite has further prompts. */
+ * is rounded up to a multiple of three, and is at most `most`, the number of available prompts per
+ * suite. Before that round, the claim has n samples, from the first `now` prompts of each of
+ * n_suites suites. Returns `now` if no suite has further prompts. */
 int kvr_settle_next(double n_needed, int n, int now, int n_suites, int most);
 
 #endif

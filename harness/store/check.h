@@ -29,7 +29,7 @@ typedef void kvr_problem_fn(void *ctx, const char *what);
 
 /* Checks a database and calls `fn` (may be NULL) for each problem. Returns KVR_OK even if there are
  * problems; a file that SQLite cannot read is also a problem. KVR_ENOTFOUND: no such file.
- * KVR_ESCHEMA: not a kvreel database. KVR_ENOMEM: some problems may not be reported. */
+ * KVR_ESCHEMA: not a kvreel database. KVR_ENOMEM: memory ran out, so the check is incomplete. */
 enum kvr_status kvr_store_check(const char *path, kvr_problem_fn *fn, void *ctx,
                                 struct kvr_check_result *out);
 

@@ -17,7 +17,7 @@
 struct kvr_merge {
     int64_t cells;    /* number of cells in the shard */
     int64_t added;    /* number of cells of the shard that this database lacked */
-    int64_t replaced; /* number of cells whose row now shows the shard's attempt */
+    int64_t replaced; /* number of cells whose row was replaced by the shard's row */
 };
 
 /* Merges the database `shard`, which is only read, in one transaction. KVR_ENOTFOUND: no such file.
@@ -26,8 +26,8 @@ struct kvr_merge {
  * database, and kvr_store_any_card() was not called. */
 enum kvr_status kvr_store_merge(struct kvr_store *s, const char *shard, struct kvr_merge *out);
 
-/* Allows merging timed cells of different GPUs. Tables still distinguish the GPUs by the column
- * `machine`. */
+/* Allows merging timed cells of different GPUs. Views such as `summary` group rows by the column
+ * `machine`, so they do not mix times of different GPUs. */
 void kvr_store_any_card(struct kvr_store *s);
 
 /* Sets *n to the number of rows of the view `conflict`. */

@@ -22,7 +22,7 @@ struct kvr_planned {
 };
 
 struct kvr_plan {
-    const char *id; /* hash of the keys */
+    const char *id; /* hash of the keys of all cells */
     const char *name, *config;
     int n;
     const struct kvr_planned *cell;
@@ -47,8 +47,8 @@ enum kvr_status kvr_store_started(struct kvr_store *s, const char *cell, const c
                                   const char *started, const char *device);
 /* Removes the record of a running cell that ended without a result to store. */
 enum kvr_status kvr_store_stopped(struct kvr_store *s, const char *cell);
-/* Removes all records of running cells, which sessions that were killed left behind. The caller
- * must hold the database's lock. */
+/* Removes all records of running cells. The caller must hold the database's lock, which ensures
+ * that no cell is running and that the records are from killed sessions. */
 enum kvr_status kvr_store_none_running(struct kvr_store *s);
 
 #endif

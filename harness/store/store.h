@@ -27,9 +27,8 @@ enum {
     KVR_STORE_APP_ID = 0x6b76726c, /* PRAGMA application_id: "kvrl" */
 };
 
-/* Outcome of a cell. A cell whose outcome is SKIPPED or INTERRUPTED is open, that is, planned but
- * not completed. A cell with any outcome other than these, OK, EXCLUDED and UNSUPPORTED has
- * failed. */
+/* Outcome of a cell. OK, EXCLUDED and UNSUPPORTED complete a cell. SKIPPED and INTERRUPTED leave it
+ * open, that is, planned but not completed. Every other outcome is a failure. */
 enum kvr_outcome {
     KVR_OUT_OK,
     KVR_OUT_EXCLUDED,    /* a rule of the config excludes the cell */
@@ -95,7 +94,7 @@ enum kvr_status kvr_session_build(const struct kvr_session *s, char hex[65]);
 struct kvr_row_metric {
     const char *name, *unit;
     double value;
-    int n;               /* number of pooled values */
+    int n;               /* number of samples, such as frames, that `value` is computed from */
     const char *missing; /* reason why the metric has no value (NULL: the value is valid) */
     double extra;        /* second value of the metric for the cell (NaN: the metric has only one
                           * value) */
@@ -104,19 +103,21 @@ struct kvr_row_metric {
                            * NULL */
 };
 
+/* Memory of a cell by memory tag, a category of allocations such as "KV" or "WEIGHTS". */
 struct kvr_row_mem {
     const char *tag;
     int64_t at_peak;  /* bytes with this memory tag when the total over all tags is largest */
     int64_t tag_peak; /* maximum number of bytes with this memory tag */
-    int64_t live_end; /* bytes with this memory tag at the end of the cell */
+    int64_t live_end; /* bytes with this memory tag that are still allocated at the end of the
+                       * cell */
 };
 
 struct kvr_row_pass {
     int chunk, pass;
     int64_t t_ns, tokens, bf16, nominal, resident, resident_kv, live_total;
     int64_t by_tag[KVR_N_MEM_TAGS]; /* bytes of live_total by memory tag */
-    bool has_phases;                /* true if encode_ns to other_ns were measured; otherwise, they
-                                     * are stored as NULL */
+    bool has_phases;                /* whether the times encode_ns to other_ns were measured; if
+                                     * not, they are stored as NULL */
     int64_t encode_ns, decode_ns, attend_ns, linear_ns, cross_ns, other_ns;
 };
 
@@ -161,8 +162,8 @@ struct kvr_row {
     const char *reason, *log_tail;  /* "": no text */
     const char *started, *finished; /* ISO 8601, UTC */
 
-    bool measured; /* true if wall_ns to device_bytes were measured; otherwise, they are stored as
-                    * NULL */
+    bool measured; /* whether the fields from wall_ns to device_bytes were measured; if not, they
+                    * are stored as NULL */
     int64_t wall_ns, bf16_bytes, nominal_bytes, resident_bytes;
     int64_t max_nominal_bytes, max_resident_bytes; /* maximum nominal and resident bytes of the
                                                     * cache over the passes of the rollout */
@@ -322,7 +323,8 @@ enum kvr_status kvr_store_query_within(const char *path, const char *sql,
  * and the reason. */
 enum kvr_status kvr_store_condition(const char *path, const char *view, const char *where);
 
-/* Tables and indexes that a new database gets after running sql/schema.sql and sql/cell.sql. */
+/* Tables and indexes that the store creates in a new database, after the tables of sql/schema.sql
+ * and sql/cell.sql. A migration creates missing tables and indexes. */
 extern const char *const kvr_store_since_5[][2];    /* pairs {name, columns} of the tables added in
                                                      * version 5 or later */
 extern const char *const kvr_store_cell_index[][2]; /* {name, text after ON}; NULL-terminated */

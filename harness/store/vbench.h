@@ -2,12 +2,13 @@
  *
  * A VBench result file is one JSON object {dimension: [aggregate, [{"video_path", "video_results"},
  * ...]], ...}. Depending on the dimension, a video's score ranges over 0..1, over 0..100 or, if it
- * is a cosine, over -1..1. The aggregate may have another scale than the scores (imaging_quality).
- * It may also be a mean over frames instead of videos (subject_consistency). Scores are stored as
- * the metric `vbench.DIMENSION`; scores in percent are divided by 100. The file does not state the
- * scale of the scores. The import chooses the scale at which the aggregate is a plain or weighted
- * mean of the scores. If no scale fits, or a value is neither a number nor a boolean, the file is
- * rejected. VBench writes NaN for a dimension without videos, which is accepted. */
+ * is a cosine, over -1..1. In some dimensions, such as imaging_quality, the aggregate has a
+ * different scale from the scores. In others, such as subject_consistency, the aggregate is a mean
+ * over frames instead of videos. Scores are stored as the metric `vbench.DIMENSION`; scores in
+ * percent are divided by 100. The file does not state the scale of the scores. The import chooses
+ * the scale at which the aggregate is a plain or weighted mean of the scores. If no scale fits, or
+ * a value is neither a number nor a boolean, the file is rejected. VBench writes NaN for a
+ * dimension without videos, which is accepted. */
 #ifndef KVR_STORE_VBENCH_H
 #define KVR_STORE_VBENCH_H
 

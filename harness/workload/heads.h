@@ -12,17 +12,17 @@
  *
  * The rule of Forcing-KV (arXiv:2605.09681) labels a head s (static) if A_near / (A_all - A_first)
  * >= alpha, otherwise d (dynamic). The rule of Dummy Forcing (arXiv:2601.20499) labels heads f
- * (first frame), n (newest chunk) or x (dummy). A_past is the mass on frames between the first
- * frame and the chunk. Under this rule, A_first and A_past are divided by their largest values over
- * all heads of the model. The share `dummy` of heads with the smallest max(A_first, A_past) is
- * labelled x. Of the remaining heads, those with A_first > A_past are labelled f, and the others
- * are labelled n. The rule of Pyramid Forcing (arXiv:2605.13111) labels heads w, a or v. The paper
- * labels heads by the sign of their response and by the number of sign changes over time, but does
- * not publish the exact rule. The rule used here is therefore kvreel's own. It uses x(d), the mean
- * score q . k / sqrt(D) over all pairs whose key is d frames before the query. A head is labelled w
- * (oscillating) if x(d) minus its mean over d changes sign in at least a share `rate` of the steps
- * from d to d + 1. A head that does not oscillate is labelled a (anchor) if the mean of x(d) is
- * positive, otherwise v (veil). */
+ * (first frame), n (newest chunk) or x (dummy). A_past is the attention mass on the frames between
+ * the video's first frame and the current chunk. Under this rule, A_first and A_past are divided by
+ * their largest values over all heads of the model. The fraction `dummy` of heads with the smallest
+ * max(A_first, A_past) is labelled x. Of the remaining heads, those with A_first > A_past are
+ * labelled f, and the others are labelled n. The rule of Pyramid Forcing (arXiv:2605.13111) labels
+ * heads w, a or v. The paper labels heads by the sign of what it calls their response and by the
+ * number of sign changes over time, but does not publish the exact rule. The rule used here is
+ * therefore kvreel's own. It uses x(d), the mean score q . k / sqrt(D) over all pairs whose key is
+ * d frames before the query. A head is labelled w (oscillating) if x(d) minus its mean over d
+ * changes sign between d and d + 1 for at least a fraction `rate` of all d. A head that does not
+ * oscillate is labelled a (anchor) if the mean of x(d) is positive, otherwise v (veil). */
 #ifndef KVR_WORKLOAD_HEADS_H
 #define KVR_WORKLOAD_HEADS_H
 
@@ -50,8 +50,8 @@ enum kvr_status kvr_heads_observe(void *ctx, const struct kvr_cache_view *view);
 
 /* Writes each head's label to class [L][H], and the quantity that decides the label to measure
  * [L][H]. For Forcing-KV this quantity is A_near / (A_all - A_first), for Dummy Forcing
- * max(A_first, A_past). For Pyramid Forcing it is the share of steps at which x(d) minus its mean
- * changes sign. Returns KVR_EINVAL if all passes belong to the first chunk. */
+ * max(A_first, A_past). For Pyramid Forcing it is the fraction of distances d at which x(d) minus
+ * its mean changes sign. Returns KVR_EINVAL if all passes belong to the first chunk. */
 enum kvr_status kvr_heads_classify(const struct kvr_heads *p, const struct kvr_head_rule_opts *o,
                                    char *class, double *measure);
 

@@ -9,10 +9,10 @@
  * The input is the keys before RoPE and the values of all chunks, taken from the cache-update
  * passes. The codec stage `kvquant` (methods/codecs/nuq) receives the same input after the stage
  * `unrope` (methods/codecs/unrope). A vector is one channel of a chunk's keys, or one token of a
- * chunk's values. Each vector's outliers, a share `exact` of the vector's elements, are excluded.
- * The 2^bits levels minimize the squared quantization error over all chunks. Levels are relative to
- * each vector's range. The squared error of a vector is therefore weighted by the square of half
- * its range. */
+ * chunk's values. Each vector's outliers, a fraction `exact` of its elements, are excluded. The
+ * 2^bits levels minimize the squared quantization error over all chunks. Levels are values in
+ * [-1, 1], to which the range of each vector is scaled. The squared error of a vector is therefore
+ * weighted by the square of half its range. */
 #ifndef KVR_WORKLOAD_LEVELS_H
 #define KVR_WORKLOAD_LEVELS_H
 

@@ -22,8 +22,8 @@
  *     attn_out_rel      root of the summed squared difference over the summed square of sum p v
  *     attn_out_rel_k    as attn_out_rel, with the method's weights and BF16 values
  *     attn_out_rel_v    as attn_out_rel, with BF16 weights and the method's values (evicted: 0)
- *     top1_agreement    share of queries for which the key with the largest p has the largest p^
- *     topk_recall       share of a query's 32 past keys with the largest p (by age: of the
+ *     top1_agreement    fraction of queries whose key with the largest p has the largest p^
+ *     topk_recall       fraction of a query's 32 past keys with the largest p (by age: of the
  *                       keys of one age) among the 32 with the largest p^; ties count
  *     mass_bf16         A
  *     keys_bf16         1 / sum p^2: effective number of keys a query attends to
@@ -45,7 +45,7 @@
 #include "harness/cache/cache.h"
 
 struct kvr_probe_opts {
-    int n_passes;  /* number of forwards (passes) per chunk, including the cache-update pass */
+    int n_passes;  /* number of forward passes per chunk, including the cache-update pass */
     int every;     /* distance between two evaluated queries of an attention call, in queries (1:
                     * all are evaluated) */
     uint64_t seed; /* seed for the random choice of an attention call's first evaluated query */

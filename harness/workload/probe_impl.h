@@ -17,8 +17,8 @@ struct kvr_probe_head {
     const struct kvr_cache_view *view;
     const struct kvr_layer *layer[N_SIDES];
     int h, hq;                 /* index of the KV head, and of a query head that reads it */
-    int kv_heads, d, wide;     /* Hkv; D; D padded to KVR_PROBE_PAD */
-    int64_t n_past, n, stride; /* stride: n padded to KVR_PROBE_PAD */
+    int kv_heads, d, wide;     /* Hkv; D; D rounded up to a multiple of KVR_PROBE_PAD */
+    int64_t n_past, n, stride; /* stride: n rounded up to a multiple of KVR_PROBE_PAD */
     double *kt[N_SIDES];       /* [D][stride]: keys, transposed */
     double *v[N_SIDES];        /* [stride][wide] */
     uint8_t *fate;             /* [n_past]: enum kvr_probe_fate */
@@ -44,16 +44,17 @@ int64_t kvr_probe_index_of(const struct kvr_visible *seen, int64_t tok);
 struct kvr_probe_query {
     double mass[N_SIDES]; /* attention mass on past tokens, for METHOD and BF16 */
     double jsd, out_se, k_se, v_se, out_energy, top1, keys, on_zero, on_summary, lost;
-    /* `top`: k, the number of past keys with the largest attention weights that are compared.
-     * `top_found`: number of keys that are among the k largest of both BF16 and the method. */
+    /* `top`: number of past keys with the KVR_PROBE_TOP_KEYS largest BF16 attention weights.
+     * `top_found`: number of these keys that are also among the method's largest weights. */
     double top_found, top;
-    double residual; /* maximum |attention output - output computed here| */
-    double energy;   /* mean over channels of the squared output computed here */
+    double residual; /* maximum |KV cache's output - probe's output| for METHOD */
+    double energy;   /* mean square, over channels, of the probe's output for METHOD */
 };
 
-/* Results of a query per age of the keys: attention mass of METHOD and BF16, top_found and top. */
+/* Results of a query for the keys of one age: the attention mass of METHOD and of BF16, then
+ * top_found and top of struct kvr_probe_query. */
 enum { KVR_PROBE_FOUND = N_SIDES, KVR_PROBE_TOP, KVR_PROBE_BY_AGE };
-/* Maximum number of keys that `top` counts for a query. */
+/* Number of largest attention weights of a query that `top` and `top_found` compare. */
 enum { KVR_PROBE_TOP_KEYS = 32 };
 
 /* Computes the results of the n queries in `list` for query head x->hq: out [n] and by_age
@@ -64,14 +65,16 @@ enum kvr_status kvr_probe_attention(const struct kvr_probe_head *x, const int64_
 /* Sums over queries or tokens. Every metric of the probe is a quotient of two sums. */
 struct kvr_probe_sums {
     double queries, delta, mass, jsd, top1, keys, on_zero, on_summary, lost;
-    /* Squared errors of the attention output with K and V, only K, or only V from METHOD; squared
-     * output of BF16. */
+    /* Squared errors of the attention output, computed with the method's weights and values
+     * (out_se), its weights and BF16 values (out_k_se), or BF16 weights and its values (out_v_se).
+     * out_energy: square of the BF16 output. */
     double out_se, out_k_se, out_v_se, out_energy;
     double top_found, top;
     double tokens, elements, se[2], energy[2]; /* squared errors and squares of K, V */
 };
 
-/* The decoded content of a token at its last use, and how often it was coded and changed. */
+/* Last observation of a past token: `serial` is the serial number of its segment. `recodes` and
+ * `changes` count how often `serial` and `hash` changed between two observations. */
 struct kvr_probe_token {
     int64_t serial;
     uint64_t hash; /* hash of the token's decoded K and V of all heads */

@@ -11,14 +11,14 @@
  *
  * The profile pass follows the procedure of the FlowCache paper (arXiv:2602.10825). A frame's
  * summary in a layer is mean |K| + mean |V| for each head, over the frame's tokens and channels. At
- * every forward, each layer's list of frame summaries is compared with the list of the previous
- * forward. The k-th newest frame is compared with the k-th newest frame of the previous list
+ * every forward pass, each layer's list of frame summaries is compared with the list of the
+ * previous pass. The k-th newest frame is compared with the k-th newest frame of the previous list
  * (methods/kernels/saliency.h). A frame's change is the L1 distance of the two summaries, divided
  * by the L1 norm of the previous summary. If the previous list is shorter, frames without a
- * counterpart have change 1. A layer's score is the mean change over all forwards and old frames.
- * Of n visible frames, all except the newest max(1, round(0.25 n)) are old. Keys and values are not
- * quantized in the profile pass, so a frame's summary changes only while that frame's chunk is
- * denoised. */
+ * counterpart have change 1. A layer's score is the mean change over all forward passes and old
+ * frames. Of n visible frames, all except the newest max(1, round(0.25 n)) are old. Keys and values
+ * are not quantized in the profile pass, so a frame's summary changes only while that frame's chunk
+ * is denoised. */
 #ifndef KVR_WORKLOAD_PROFILE_H
 #define KVR_WORKLOAD_PROFILE_H
 
@@ -35,8 +35,8 @@ void kvr_profile_close(struct kvr_profile **p);
  * scores. */
 void kvr_profile_begin(struct kvr_profile *p);
 
-/* Adds the data of one layer in one forward to the profile. The keys and values k, v [n_frames *
- * tokens_per_frame, H, D] are those of the forward's chunk. */
+/* Adds the data of one layer in one forward pass to the profile. The arguments k and v
+ * [n_frames * tokens_per_frame, H, D] are the keys and values of the pass's chunk. */
 enum kvr_status kvr_profile_add(struct kvr_profile *p, const struct kvr_pass *pass, int layer,
                                 const float *k, const float *v);
 /* Observer of attention calls (kvr_cache_observer_fn) that calls kvr_profile_add with the current
@@ -46,7 +46,8 @@ enum kvr_status kvr_profile_observe(void *ctx, const struct kvr_cache_view *view
 /* Computes the score [L] of all layers, and the factor beta [L] by which each layer's memory budget
  * is multiplied. A layer's factor is lo + (hi - lo) (score - min) / (max - min), with the minimum
  * and maximum of all layers' scores. If all scores are equal, every factor is (lo + hi) / 2.
- * Returns KVR_EINVAL if no forward had old frames. Returns KVR_ENAN if a score is not finite. */
+ * Returns KVR_EINVAL if no forward pass had old frames. Returns KVR_ENAN if a score is not
+ * finite. */
 enum kvr_status kvr_profile_budgets(const struct kvr_profile *p, double lo, double hi,
                                     double *score, double *beta);
 

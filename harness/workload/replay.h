@@ -4,10 +4,10 @@
  *     KVR_TRY(kvr_replay_run(dev, scheme, &req, NULL, NULL, &result));
  *     kvr_replay_result_free(&result);
  *
- * Passes, chunks and layers are replayed in the recorded order. The KV cache appends the recorded
- * keys and values, and attends with the recorded queries. The method compresses the keys and values
- * of cache-update passes. A method's outputs do not influence later inputs, so a replay is
- * teacher-forced.
+ * Passes, chunks and layers are replayed in the recorded order. The recorded keys and values are
+ * appended to the KV cache, and attention is computed with the recorded queries. The method
+ * compresses the keys and values of cache-update passes. A method's outputs do not influence later
+ * inputs, so a replay is teacher-forced.
  *
  * If `compare` is set, each attention output o^ of the method is compared with the output o of a
  * BF16 KV cache with the same window, keys and values. The result's memory and times exclude the
@@ -35,10 +35,10 @@ struct kvr_replay_request {
     enum kvr_path path;
     enum kvr_attend_as attend;
     int64_t staged_bytes;            /* see struct kvr_cache_shape */
-    kvr_cache_observer_fn *observer; /* sees every call; NULL in timed runs */
+    kvr_cache_observer_fn *observer; /* called for every attention call; NULL in timed runs */
     void *observer_ctx;
-    bool phases;  /* whether to record the time that each pass spends encoding, decoding and
-                   * attending; false in timed runs */
+    bool phases;  /* whether to record the time that each pass spends on encoding, decoding and
+                   * attention; false in timed runs */
     bool compare; /* whether to compare the method's attention outputs with those of a BF16 KV
                    * cache */
 };

@@ -40,9 +40,9 @@ enum kvr_status kvr_salience_table(const struct kvr_salience *s, float **table);
 typedef enum kvr_status kvr_salience_run_fn(void *ctx, const struct kvr_scheme *bf16,
                                             kvr_cache_observer_fn *observer, void *observer_ctx);
 
-/* Measures the table for kvr_cache_set_salience() by one call of `run`, which must use a KV cache
- * of the given shape. If the eviction rule (retention) of `scheme` does not use salience, *table is
- * NULL and `run` is not called. */
+/* Measures the salience table for kvr_cache_set_salience(). The callback `run` is called once, and
+ * must use a KV cache of the shape `shape`. If the eviction rule (retention) of `scheme` does not
+ * use salience, *table is NULL and `run` is not called. */
 enum kvr_status kvr_salience_measure(const struct kvr_scheme *scheme,
                                      const struct kvr_cache_shape *shape, kvr_salience_run_fn *run,
                                      void *ctx, float **table);

@@ -10,9 +10,9 @@
  *
  * The method compresses the prefix in the KV cache, but not the following chunk of C tokens. One
  * softmax covers prefix and chunk. Evaluation is teacher-forced: the prefix's keys and values come
- * from a forward of the whole text through a BF16 KV cache. A chunk's error therefore shows only
- * the effect of compressing that chunk's prefix. The prefix is encoded into the KV cache C tokens
- * at a time, as in generation.
+ * from a forward pass over the whole text with a BF16 KV cache. A chunk's error therefore shows
+ * only the effect of compressing that chunk's prefix. The prefix is encoded into the KV cache C
+ * tokens at a time, as in generation.
  *
  * Chunks are grouped in bins by the length of their prefix. Prefixes of bin b have at least P =
  * first * 2^b tokens, where `first` is the request's shortest prefix in tokens. The chunks of bin b
@@ -23,7 +23,7 @@
  *
  *     nll   mean of -log p^(token);  p^ with the method, p the teacher's
  *     kl    mean of sum_v p(v) (log p(v) - log p^(v)), natural logarithm
- *     top1  share of positions where p^ and p have the same most likely token
+ *     top1  fraction of positions where p^ and p have the same most likely token
  *     mass  mean share of a query's attention on the prefix, over queries, heads, layers */
 #ifndef KVR_WORKLOAD_TEXT_H
 #define KVR_WORKLOAD_TEXT_H
@@ -51,7 +51,7 @@ struct kvr_tokens {
 enum kvr_status kvr_tokens_open(struct kvr_tokens *t, const char *path, const char *tensor);
 void kvr_tokens_close(struct kvr_tokens *t); /* accepts {0} */
 
-/* Keys, values and hidden states of a forward of a text through a BF16 KV cache, used as the
+/* Keys, values and hidden states of a forward pass over a text with a BF16 KV cache, used as the
  * teacher. */
 struct kvr_teacher {
     int n;               /* number of tokens */
@@ -116,7 +116,7 @@ void kvr_text_result_free(struct kvr_text_result *r);
 /* Computes the mean negative log-likelihood of tokens 1 to n - 1, each given all tokens before it,
  * for comparison with values that other programs report. The whole text is one chunk, and keys and
  * values stay F32. Therefore n is at most the model's context length. *top1 receives the top-1
- * accuracy: the share of these tokens that equal the model's most likely next token. */
+ * accuracy: the fraction of these tokens that equal the model's most likely next token. */
 enum kvr_status kvr_text_nll(struct kvr_dev *dev, struct kvr_model *m, const int32_t *ids, int n,
                              double *nll, double *top1);
 

@@ -18,7 +18,7 @@ struct kvr_trace_report {
     int64_t files, bytes, values; /* bytes: of tensors */
     int64_t tokens;               /* number of tokens in all chunks; a token counts once, not once
                                    * per layer and pass */
-    int outputs;                  /* calls with recorded outputs */
+    int outputs;                  /* number of attention calls with recorded outputs */
     double most[3];               /* largest |q|, |k|, |v| */
 };
 

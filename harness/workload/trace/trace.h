@@ -59,7 +59,7 @@ struct kvr_trace_rope {
     double base;
 };
 
-/* A pass is one forward of one chunk. */
+/* A pass is one forward pass over one chunk. */
 struct kvr_trace_pass {
     int chunk, index; /* index: number of the pass within its chunk, from 0 */
     int frame0, n_frames;
