@@ -93,7 +93,8 @@ quiet() {
 }
 # A failed refresh of the package lists is no error: the packages may be in apt's cache.
 "${as_root[@]}" apt-get update >"$log" 2>&1 || echo "deps: apt-get update failed, going on" >&2
+# A new machine often runs its own upgrades; the timeout waits for their lock.
 quiet "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-    apt-get install -y --no-install-recommends "${missing[@]}"
+    apt-get -o DPkg::Lock::Timeout=600 install -y --no-install-recommends "${missing[@]}"
 echo "deps: installed ${#missing[@]} packages"
 finish
