@@ -26,7 +26,7 @@ def futile: .verdict == "futile";
 # `why` of a ratio of one card's times is "a ratio of one card's times: CARD, REMARK". One sentence for each card.
 def card_times: map(select(.why // "" | startswith("a ratio of one card's times: ")) |
         . + (.why | capture("times: (?<card>[^,]*), (?<remark>.*)$"))) | group_by(.card)[] |
-    "Ratios of times on \(.[0].card): " + (group_by(.remark) | map("\(ids) (\(.[0].remark))") | join("; ")) + ".";
+    "Ratios of times with randomly drawn weights on \(.[0].card): " + (group_by(.remark) | map("\(ids) (\(.[0].remark))") | join("; ")) + ".";
 # `why` is "needs THINGS; REMARK; settled by: COMMAND", with or without the remark.
 def command: .why | capture("settled by: (?<c>.*)$").c;
 def needs: .why | capture("^needs (?<n>.*?); ").n;
@@ -38,7 +38,7 @@ def machine(command): group_by(command)[] | row([(map(needs) | unique | join(", 
 
 (map(select(arithmetic)) | if length > 0 then
     "", "## Decided by arithmetic", "",
-    "Compression ratio of Wan 1.3B's cache at 165 frames; a range if the encoded size depends on the data.", "",
+    "These are compression ratios of Wan 1.3B's cache at 165 frames, with a range if the encoded size depends on the data.", "",
     columns(["claim", "printed", "computed"]),
     (.[] | row([id, (.says | sub(" compresses the cache"; "") | cell), figure]))
     else empty end),
@@ -51,7 +51,7 @@ def machine(command): group_by(command)[] | row([(map(needs) | unique | join(", 
     else empty end),
 (map(select(futile)) | if length > 0 then
     "", "## Futile", "",
-    "A verdict would need more prompts than `--most`: about the number after a claim, where it is known.", "",
+    "A verdict needs more prompts than `--most` allows: about the number after the claim, if known.", "",
     columns(["paper", "claims"]),
     (group_by(paper)[] | row([(.[0] | paper), (map(id + (if .n_needed then " \(.n_needed | round)" else "" end)) | join(", "))]))
     else empty end),
@@ -61,22 +61,22 @@ def machine(command): group_by(command)[] | row([(map(needs) | unique | join(", 
     else empty end),
 (map(. as $now | $fixed[0][] | select(.id == $now.id and .verdict != $now.verdict and $now.n) |
     {was: (.verdict | short), now: ($now.verdict | short), id: .id}) | map(select(.was != "open")) | if length > 0 then
-    "", "### Verdicts that an interval of a fixed n gave otherwise", "",
-    "`results/claims-fixed-n.json` has them.", "",
+    "", "### Verdicts that differ from those at a fixed number of prompts", "",
+    "`results/claims-fixed-n.json` has the latter.", "",
     (group_by([.was, .now])[] | "* \(.[0].was), now \(.[0].now): \(ids)")
     else empty end),
 (map(select((decided | not) and .shown_by != null)) | if length > 0 then
     "", "## Open", "",
-    "Prompts measured so far, of about how many a verdict needs, where it is known; at least 12.", "",
+    "The numbers are the prompts measured and, if known, the prompts that a verdict needs (at least 12).", "",
     columns(["paper", "claims"]),
     (group_by(paper)[] | row([(.[0] | paper), (map("\(id) \(.n // 0)" + (if .n_needed then " of \(.n_needed | round)" else "" end)) | join(", "))]))
     else empty end),
 (map(select((decided | not) and .shown_by == null)) | if length > 0 then
     "", "## Needs a GPU, weights or recordings", "",
-    "`kvreel claims` prints the command that measures each.", "",
+    "`kvreel claims` prints the command that measures each claim.", "",
     columns(["needs", "claims"]), (map(select(on_card | not)) | group_by(needs)[] | row([(.[0] | needs), ids])),
     (map(select(on_card)) | if length > 0 then
-        "", "On one GPU, with the `ARGS` of each row:", "", "```",
+        "", "On one GPU, run this with a row's `ARGS`:", "", "```",
         ([card] | "\(.[0])ARGS\\\n   \(.[1])"), "```", "",
         columns(["needs", "`ARGS`", "claims"]), machine(card_args) else empty end)
     else empty end)

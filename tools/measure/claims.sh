@@ -22,24 +22,26 @@ said() { grep -oE "$1" <<<"$note" || true; } # a part of the note below the tabl
 worst_five() { # LIST: the prompts that the note names, with their distances
     local list
     mapfile -t list < <(grep -oE '[a-z]+[0-9]+ \([0-9.]+ dB\)' <<<"$1" | sort -t'(' -k2,2n)
-    echo "${#list[@]} prompts with two possible videos are excluded from SSIM and PSNR. The worst: $(printf '%s\n' "${list[@]:0:5}" | paste -sd, | sed 's/,/, /g')."
+    echo "SSIM and PSNR exclude ${#list[@]} prompts, whose BF16 draws have a PSNR below 35 dB to the BF16 rollout. The lowest: $(printf '%s\n' "${list[@]:0:5}" | paste -sd, | sed 's/,/, /g')."
 }
 {
     cat <<'END'
 # Claims of papers, tested
 
-Which claims of papers hold on the bundled model: the verdicts of `kvreel claims` on
-[results/claims.yaml](../results/claims.yaml), without a measurement of the papers' own models. For example:
+`kvreel claims` tests the papers' claims in [results/claims.yaml](../results/claims.yaml) on the bundled model, not on
+the papers' own models. For example:
 
 ```
-kvreel claims --db kvreel.db --format csv   # statement, difference, margin, settings, cost and other readings of each claim
+kvreel claims --db kvreel.db --format csv   # statement, difference, margin, settings, cost and other readings
 ```
 
-[Report](report.md#claims) defines the verdicts, [measuring](measuring.md#verdicts-on-claims) the test. Differences are means over
-prompts, positive in the claimed direction, with anytime-valid intervals; e-BH at 5 % decides the verdicts. Figures in parentheses are the paper's.
+[Report](report.md#claims) defines the verdicts; [measuring](measuring.md#verdicts-on-claims) defines the test.
+Differences are means over prompts, positive in the claimed direction, with anytime-valid intervals; e-BH at 5 % decides
+the verdicts. PSNR is in dB, peak memory in bytes, and time relative to BF16. Figures in parentheses are the paper's.
 
-Data: `kvreel settle all --elsewhere 6`; times by `configs/claims-time.yaml --jobs 1` on a quiet machine, language models by
-`configs/partial-prefill.yaml --set chunk=128 --set frames=1024`. `tools/measure/claims.sh` writes this page.
+The data are from `kvreel settle all --elsewhere 6`. Times are from `configs/claims-time.yaml --jobs 1` on an idle
+machine, losses of language models from `configs/partial-prefill.yaml --set chunk=128 --set frames=1024`.
+`tools/measure/claims.sh` writes this page.
 
 ![Mean difference, interval, margin and published value of each claim](img/claims.png)
 
@@ -50,7 +52,7 @@ END
         echo "The database has $("$kvreel" query --db "$db" --csv "
             SELECT count(*) || ' cells of ' || count(DISTINCT method) || ' methods over ' ||
                 count(DISTINCT suite || prompt_id) || ' prompts and ' || count(DISTINCT seed) ||
-                ' seeds, ' || group_concat(DISTINCT model) FROM cells_wide WHERE outcome = 'OK'" |
+                ' seeds, models ' || group_concat(DISTINCT model) FROM cells_wide WHERE outcome = 'OK'" |
             tail -n 1 | tr -d '\r"'); $(said 'the verdicts took [0-9.]+ hours of one core')."
         two=$(said 'prompts with two possible videos, left out of SSIM and PSNR: ([a-z]+[0-9]+ \([0-9.]+ dB\)(, )?)+')
         [ -z "$two" ] || worst_five "${two#*: }"
