@@ -81,7 +81,7 @@ table() { # NAME TITLE
             if ($6 != "null" && !($6 + 0 <= limit)) { print "error of " key ": " $6 ", limit " limit >"/dev/stderr"; exit 1 }
         }
         END {
-            print "\nReference: " refs "; median in " unit ".\n"
+            print "\nReferences: " refs "; rates in " unit ".\n"
             line = "| row |"; rule = "|---|"
             for (f = 1; f <= n; f++) { line = line " " head[f] " |"; rule = rule "---:|" }
             print line
@@ -98,13 +98,14 @@ cat <<'TEXT'
 # CPU kernel figures
 
 Speed of attention, linear layers and codecs on one machine; `kvreel bench attention` measures yours.
-`tools/measure/cpu-figures.sh` writes this page. A cell is the median ratio to the reference over alternating rounds (higher is
-faster) and, for one thread, the median in parentheses. Columns are kernel variant and threads ([cpu.md](cpu.md)). The reference of
-`attention.int8` rows is kvreel's own F32 attention over BF16 tokens. Relative errors against an FP64 softmax
-over the decoded cache are 5e-7 to 2.3e-6 in float. In int8 they are 1.0e-2 to 1.3e-2 with VNNI or AMX, whose codes have 8
-bits, and 1.9e-2 to 2.1e-2 with AVX2, whose codes have 7. On BF16 tiles they are 2e-3 to 9e-3,
-but 3.2e-2 with KIVI_INT2 at 4,800 tokens. BF16 rounds all values of one of its four levels alike, so these errors do not
-average out as the output of random keys does.
+`tools/measure/cpu-figures.sh` writes this page. Columns are kernel variant and threads ([cpu.md](cpu.md)). The lines
+above a table give each column's CPU (family/model/stepping) and load average. Entries are median speeds relative to the
+reference; with one thread, the median rate is in parentheses. The reference of attention rows is oneDNN's F32 GEMMs; of
+`attention.int8` and `attention.bf16` rows, kvreel's own F32 attention over BF16 tokens. Relative errors against an FP64
+softmax over the decoded cache are 5e-7 to 2.3e-6 in float. In int8 they are 1.0e-2 to 1.3e-2 with VNNI or AMX, whose
+codes have 8 bits, and 1.9e-2 to 2.1e-2 with AVX2, whose codes have 7. On BF16 tiles they are 2e-3 to 9e-3, but 3.2e-2
+with KIVI_INT2 at 4,800 tokens. BF16 rounds all values of one of KIVI_INT2's four levels alike, so over many tokens
+these rounding errors do not average out.
 TEXT
 for v in $variants; do
     for t in $threads; do
@@ -128,7 +129,7 @@ for v in $variants; do
 done >"$dir/codec.all"
 # The rate of memcpy shows whether the host was busy (4 GB/s) or idle (10 GB/s and more).
 awk -F'\t' '$2 ~ /\.t1$/ && $4 > 0 { rate = $5 / $4; if (!n++ || rate < low) low = rate; if (rate > high) high = rate; unit = $6 }
-    END { printf "* memcpy, one thread: %.2g to %.2g %s over the rows\n", low, high, unit }' "$dir/codec.all"
+    END { printf "* memcpy, one thread: %.2g to %.2g %s, depending on the row and the load\n", low, high, unit }' "$dir/codec.all"
 grep INT4 "$dir/codec.all" | awk -F'\t' '
     {
         key = $2
@@ -143,7 +144,7 @@ grep INT4 "$dir/codec.all" | awk -F'\t' '
         cell[key, column] = $4 == "null" ? "-" : sprintf("%.2f", $4)
     }
     END {
-        print "\nReference: " refs "; the ratio alone, of 4-bit codecs (`kvreel bench codec` has GB/s and the others).\n"
+        print "\nReference: " refs "; only ratios of 4-bit codecs (`kvreel bench codec` prints GB/s and other codecs).\n"
         line = "| row |"; rule = "|---|"
         for (c = 1; c <= m; c++) { line = line " " columns[c] " |"; rule = rule "---:|" }
         print line "\n" rule

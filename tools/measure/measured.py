@@ -110,7 +110,7 @@ GROUPS = [
     ("Rollouts", r"^rollout\."),
 ]
 
-UNITS = {"Attention": ", TFLOP/s (of dense BF16)", "Rollouts": " on path `staged`, two newest runs", "One forward": ", two newest runs"}
+UNITS = {"Attention": ", TFLOP/s (ratio to dense BF16)", "Rollouts": " on path `staged`, from the two newest runs", "One forward": " pass, from the two newest runs"}
 
 
 def round4(x):
@@ -122,7 +122,7 @@ def round4(x):
 
 def rate_table(rows, sessions, usual):
     """Returns a table of TFLOP/s and the ratio to the reference; rows with a clock other than `usual` name it."""
-    out = ["| row | TFLOP/s | of the reference | run |", "|---|---:|---|---|"]
+    out = ["| row | TFLOP/s | ratio to the reference | run |", "|---|---:|---|---|"]
     for r in rows:
         beside = f"{float(r['ratio']):.3g}, {r['reference']}" if r["ratio"] else ""
         beside += at_clock(r, sessions, usual)
@@ -199,12 +199,12 @@ def torch_cell(rows, codec, way, own):
 def torch_note(rows, sessions):
     """Returns the part of the table's caption that names the runs with PyTorch's rows, or ""."""
     marks = sorted({sessions[r["session"]]["mark"] for n, r in rows.items() if n.startswith("torch.")})
-    return f"; PyTorch: the study's formulas in PyTorch 2.11, run {', '.join(marks)}" if marks else ""
+    return f"; columns `PyTorch` time the study's formulas in PyTorch 2.11, run {', '.join(marks)}" if marks else ""
 
 
 def codec_table(rows, sessions):
     """Returns a table with a row per codec: speed of encode and decode, and the ratio to PyTorch's."""
-    out = ["| codec | coding, GB/s (of a copy) | PyTorch (kvreel over it) | decoding, GB/s (of a copy) | PyTorch (kvreel over it) | run |",
+    out = ["| codec | encode, GB/s (ratio to a copy) | PyTorch, GB/s (kvreel's speedup) | decode, GB/s (ratio to a copy) | PyTorch, GB/s (kvreel's speedup) | run |",
            "|---|---|---|---|---|---|"]
     for name, r in rows.items():
         back = rows.get("de" + name)
@@ -218,7 +218,7 @@ def codec_table(rows, sessions):
 def forward_table(rows, sessions):
     """Returns a table with a row per forward pass: its time and that of its two longest phases."""
     phases = ("linear", "attention")
-    out = ["| forward | ms | linear | attention | run |", "|---|---|---|---|---|"]
+    out = ["| forward | ms | linear, ms | attention, ms | run |", "|---|---|---|---|---|"]
     for name, r in rows.items():
         if name.startswith("forward.") and ":" not in name:
             parts = [rows[f"{name}:{p}"]["value"] if f"{name}:{p}" in rows else "" for p in phases]
@@ -245,7 +245,7 @@ def table(gpu):
     clocks = [clock_of(r, sessions) for r in rows.values()]
     usual = max(sorted(set(clocks)), key=clocks.count)
     names = ", ".join(sorted({f"{sessions[u]['card']}, driver {sessions[u]['driver']}" for u in used}))
-    out = ["", f"{names}, SM clock {usual} MHz unless a row names another. `results/measured/{gpu}/rows.csv` has all rows."]
+    out = ["", f"{names}, SM clock {usual} MHz unless a row names another. `results/measured/{gpu}/rows.csv` has all rows. The last table lists the runs."]
     for title, pattern in GROUPS:
         chosen = [r for n, r in rows.items() if re.search(pattern, n)]
         if not chosen:
@@ -266,7 +266,7 @@ def table(gpu):
         note = torch_note(rows, sessions) if title == "Codecs" else ""
         out += ["", f"{title}{UNITS.get(title, '')}{run}{note}:", "", *lines]
     cards = len({sessions[u]["card"] for u in used}) > 1
-    out += ["", "| run | date | commit | patched |" + (" card |" if cards else ""), "|---|---|---|---|" + ("---|" if cards else "")]
+    out += ["", "| run | date | commit | local patches |" + (" card |" if cards else ""), "|---|---|---|---|" + ("---|" if cards else "")]
     for s in (sessions[u] for u in used):
         patched = s["patched"] or ("uncommitted changes" if s["changes"] == "true" else "no")
         out.append(f"| {s['mark']} | {s['date'][:10]} | {s['commit'][:12]} | {patched} |" + (f" {s['card']} |" if cards else ""))
@@ -312,9 +312,9 @@ def short_table(gpu):
     rows = {r["name"]: r for r in read(folder / "rows.csv") if r["session"] == session and r["value"]}
     about = next(s for s in read(folder / "sessions.csv") if s["session"] == session)
     base = float(rows[name.format("BF16")]["value"])
-    out = [f"One {about['card']}, {about['date'][:10]}, commit {about['commit'][:12]}: a rollout of Wan 1.3B's size with random",
-           "weights, 165 frames of 480x832, window 21, path `staged`, the transformer alone, one timed rollout each:", "",
-           "| method | s | of BF16 | peak, GiB |", "|---|---:|---:|---:|"]
+    out = [f"One {about['card']}, {about['date'][:10]}, commit {about['commit'][:12]}. Each row is one timed rollout of Wan 1.3B's",
+           "transformer with random weights: 165 frames of 480x832, window 21, path `staged`.", "",
+           "| method | time, s | ratio to BF16 | peak, GiB |", "|---|---:|---:|---:|"]
     for m in SHORT:
         r, peak = rows.get(name.format(m)), rows.get(name.format(m) + ":peak")
         if r:
