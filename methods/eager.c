@@ -12,7 +12,7 @@ enum kvr_status kvr_eager_check(const struct kvr_codec *c)
     int grids = 0;
 
     if (!c->study)
-        return kvr_fail(KVR_EUNSUPPORTED, "launches eager: applies only to a @study reading "
+        return kvr_fail(KVR_EUNSUPPORTED, "launches=eager: applies only to a @study reading "
                                           "(NAME@study), whose order of operations it follows");
     for (int i = 0; i < c->n_stages; i++) {
         struct kvr_layout l;
@@ -21,7 +21,7 @@ enum kvr_status kvr_eager_check(const struct kvr_codec *c)
         grids += c->stage[i].stage->kind == KVR_STAGE_GRID;
         if (grids > 1 || (l.form != KVR_FORM_RAW && l.form != KVR_FORM_WALSH && !l.chains))
             return kvr_fail(KVR_EUNSUPPORTED,
-                            "launches eager: codec '%s' is not supported, need raw, sym or asym, "
+                            "launches=eager: codec '%s' is not supported, need raw, sym or asym, "
                             "the latter two with or without hadamard",
                             c->text);
     }

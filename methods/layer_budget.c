@@ -87,7 +87,7 @@ static enum kvr_status from_file(const char *path, int layer, int n_layers, doub
     if (st != KVR_OK)
         return kvr_fail_prefix(st,
                                "layer budget '%s': need none, linear, falling, moviegen, storyeval "
-                               "or a file; as a file",
+                               "or a readable file",
                                path);
     while (st == KVR_OK && (errno = 0, getline(&line, &size, f)) >= 0) {
         int got = read_line(line, &x);

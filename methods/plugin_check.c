@@ -130,7 +130,7 @@ static enum kvr_status check_tiers(const struct kvr_tiers *t)
     for (int i = 0; i < t->n_tiers; i++)
         KVR_TRY(check_name("tier", t->tier_names[i]));
     if (!t->assign)
-        return kvr_fail(KVR_EINVAL, "tiers '%s' has no function assign()", t->name);
+        return kvr_fail(KVR_EINVAL, "tiers '%s' have no function assign()", t->name);
     return KVR_OK;
 }
 
@@ -139,8 +139,8 @@ static enum kvr_status check_retention(const struct kvr_retention *r)
     KVR_TRY(check_part("retention", r->name, r->title, r->options, r->opts_size));
     if (!r->assign == !r->thin)
         return kvr_fail(KVR_EINVAL,
-                        "retention '%s': %s assign() and thin(): need exactly one of them", r->name,
-                        r->assign ? "with both" : "without");
+                        "retention '%s' has %s of assign() and thin(), need exactly one", r->name,
+                        r->assign ? "both" : "neither");
     return KVR_OK;
 }
 
@@ -152,9 +152,10 @@ static enum kvr_status check_method(const struct kvr_method *m)
                         "method '%s' has no family, title, paper, k or v; all are required",
                         m->name);
     if (m->study)
-        return kvr_fail(KVR_EINVAL,
-                        "method '%s': .study is allowed only for the 33 methods of the study",
-                        m->name);
+        return kvr_fail(
+            KVR_EINVAL,
+            "method '%s': the field .study is allowed only for the 33 methods of the study",
+            m->name);
     return KVR_OK;
 }
 

@@ -320,7 +320,7 @@ enum kvr_status kvr_summaries_add(struct kvr_summaries *s, int head, int64_t tok
     const size_t bytes = (size_t)head_dim * sizeof *k;
 
     if (!grow(s, head_dim))
-        return kvr_fail(KVR_ENOMEM, "retention: out of memory while allocating %lld summaries",
+        return kvr_fail(KVR_ENOMEM, "retention: out of memory while allocating %lld summary tokens",
                         (long long)s->n);
     s->token[s->n] = (int32_t)token;
     s->head[s->n] = head;

@@ -14,13 +14,14 @@ static const char *const current_names[] = { "plain", "demean", NULL };
 
 const struct kvr_opt kvr_scheme_options[] = {
     KVR_OPT_ENUM(struct kvr_scheme_opts, compute, KVR_COMPUTE_F32, compute_names,
-                 "arithmetic that fits the quantization grid (scales and zero points)"),
+                 "data type of the arithmetic that computes scales and zero points"),
     KVR_OPT_ENUM(struct kvr_scheme_opts, launches, KVR_LAUNCHES_FUSED, launches_names,
                  "for @study: launch fused encoding kernels, or one kernel per operation (eager), "
                  "as PyTorch does"),
-    KVR_OPT_ENUM(
-        struct kvr_scheme_opts, commit, KVR_COMMIT_CLEAN_PASS, commit_names,
-        "pass whose keys and values are stored in the cache; last_step needs no clean pass"),
+    KVR_OPT_ENUM(struct kvr_scheme_opts, commit, KVR_COMMIT_CLEAN_PASS, commit_names,
+                 "pass whose keys and values are stored in the cache: the cache-update pass "
+                 "(clean_pass), the last denoising step (last_step) or each pass in turn "
+                 "(every_pass)"),
     KVR_OPT_ENUM(struct kvr_scheme_opts, current, KVR_CURRENT_PLAIN, current_names,
                  "keys of the current chunk in attention: plain, or minus each head's mean over "
                  "its channels (demean)"),
@@ -329,17 +330,18 @@ static enum kvr_status settle(struct kvr_scheme *p)
     if (p->opts.commit == KVR_COMMIT_LAST_STEP && kvr_scheme_is_study(p))
         return kvr_fail(KVR_EINVAL,
                         "%s: commit=last_step is not available in a @study reading, whose sampler "
-                        "has a clean pass",
+                        "always runs a cache-update pass",
                         p->name);
     if (p->opts.commit == KVR_COMMIT_EVERY_PASS && kvr_scheme_is_study(p))
-        return kvr_fail(KVR_EINVAL,
-                        "%s: commit=every_pass is not available in a @study reading, which recodes "
-                        "after every pass",
-                        p->name);
+        return kvr_fail(
+            KVR_EINVAL,
+            "%s: commit=every_pass is not available in a @study reading, since the study "
+            "determines when the cache is quantized",
+            p->name);
     if (p->opts.current == KVR_CURRENT_DEMEAN && kvr_scheme_is_study(p))
         return kvr_fail(KVR_EINVAL,
-                        "%s: current=demean is not available in a @study reading, which attends to "
-                        "the coded chunk",
+                        "%s: current=demean is not available in a @study reading, whose attention "
+                        "reads the quantized keys of the current chunk",
                         p->name);
     if (p->opts.budget_min > p->opts.budget_max)
         return kvr_fail(KVR_EINVAL, "budget_min %g is greater than budget_max %g",
@@ -570,11 +572,12 @@ const char *kvr_scheme_warning(const struct kvr_scheme *p)
 
         any = any || noise.kind != KVR_NOISE_NONE;
         if (noise.dead_zone && !c->measures)
-            return "the correction assumes errors independent of the key; on a three-level grid "
-                   "with its dead zone it subtracts about twice too much (use energy)";
+            return "the correction assumes that a key's error is independent of the key; on a "
+                   "ternary grid with its dead zone it subtracts about twice too much; use "
+                   "correction=energy";
     }
     if (c && !any)
-        return "keys are coded without error: the correction has no effect";
+        return "the codec stores keys without error, so the correction has no effect";
     return kvr_retention_warning(&p->retention, 0, 0, 0);
 }
 

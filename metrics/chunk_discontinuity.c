@@ -68,15 +68,16 @@ static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_met
 
     if (n_chunks < 2) {
         snprintf(out->missing, sizeof out->missing, "%s",
-                 n_chunks == 0 ? "the number of frames in a chunk is not known"
-                               : "one chunk: no chunk border");
+                 n_chunks == 0
+                     ? "the number of frames per chunk is unknown (--chunk of kvreel compare)"
+                     : "one chunk: no chunk border");
         return KVR_OK;
     }
     KVR_TRY(kvr_metric_per_frame(in, out, "chunk_discontinuity", 1, in->test->n, of_frame));
     mean = out->value;
     if (mean == 0.0) {
         snprintf(out->missing, sizeof out->missing,
-                 "all frames are equal: the mean difference is 0");
+                 "all frames are equal, so the ratio to their mean difference is undefined");
         return KVR_OK;
     }
     KVR_TRY(largest(out->series, n, n_chunks - 1, &top));
@@ -89,7 +90,8 @@ static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_met
 
 const struct kvr_metric kvr_metric_chunk_discontinuity = {
     .name = "chunk_discontinuity",
-    .title = "largest frame differences, one per chunk border, over the mean of all (1: even)",
+    .title =
+        "mean of the largest frame differences, as many as chunk borders, over the mean of all",
     .unit = "1",
     .direction = -1,
     .lo = 0.0,
@@ -97,6 +99,6 @@ const struct kvr_metric kvr_metric_chunk_discontinuity = {
     .version = 1,
     .alone = true,
     .whole = true,
-    .source = "after Forcing-KV, with frame differences for optical flow",
+    .source = "after Forcing-KV, with frame differences instead of optical flow",
     .compute = compute,
 };

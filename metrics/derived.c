@@ -49,7 +49,8 @@ static enum kvr_status drift(struct kvr_derived *d, const struct source *s)
 
     name_it(d, s, "drift");
     if (n_chunks <= 0) {
-        snprintf(d->missing, sizeof d->missing, "the number of frames in a chunk is not known");
+        snprintf(d->missing, sizeof d->missing,
+                 "the number of frames per chunk is unknown (--chunk of kvreel compare)");
         return KVR_OK;
     }
     d->series = malloc((size_t)n_chunks * sizeof *d->series);
@@ -63,9 +64,10 @@ static enum kvr_status drift(struct kvr_derived *d, const struct source *s)
     d->n = s->in->test->n - kvr_chunk_begin(s->in, last);
     d->extra = first;
     if (last <= first)
-        snprintf(d->missing, sizeof d->missing, "no chunk after the first that can differ");
+        snprintf(d->missing, sizeof d->missing,
+                 "fewer than two chunks can differ from the reference");
     else if (isnan(d->series[first]) || isnan(d->series[last]))
-        snprintf(d->missing, sizeof d->missing, "chunk %d has no value",
+        snprintf(d->missing, sizeof d->missing, "the metric has no value in chunk %d",
                  isnan(d->series[first]) ? first : last);
     else
         d->value = d->series[last] - d->series[first];
@@ -78,7 +80,7 @@ static enum kvr_status prefix(struct kvr_derived *d, const struct source *s, int
 
     name_it(d, s, "prefix");
     if (n_prefixes == 0) {
-        snprintf(d->missing, sizeof d->missing, "%d frames are less than one prefix of %d", n,
+        snprintf(d->missing, sizeof d->missing, "the video has %d frames, but a prefix has %d", n,
                  step);
         return KVR_OK;
     }
@@ -92,7 +94,8 @@ static enum kvr_status prefix(struct kvr_derived *d, const struct source *s, int
     d->extra = d->n;
     d->value = d->series[n_prefixes - 1];
     if (isnan(d->value))
-        snprintf(d->missing, sizeof d->missing, "no frame of the prefix has a value");
+        snprintf(d->missing, sizeof d->missing,
+                 "the metric has no value in any frame of the prefix");
     return KVR_OK;
 }
 
@@ -116,7 +119,8 @@ static void last_third(struct kvr_derived *d, const struct source *s)
     else
         d->value = kvr_metric_pool(s->m, s->v->series, from, n);
     if (!d->missing[0] && isnan(d->value))
-        snprintf(d->missing, sizeof d->missing, "no frame of the last third has a value");
+        snprintf(d->missing, sizeof d->missing,
+                 "the metric has no value in any frame of the last third");
 }
 
 static int ascending(const void *a, const void *b)
@@ -178,7 +182,8 @@ static void harmonic(struct kvr_derived *d, const struct source *s)
     d->n = s->v->n_series - s->v->first;
     for (int i = s->v->first; i < s->v->n_series; i++) {
         if (!(s->v->series[i] > -1.0)) {
-            snprintf(d->missing, sizeof d->missing, "no harmonic mean: frame %d is %g", i,
+            snprintf(d->missing, sizeof d->missing,
+                     "no harmonic mean: the value of frame %d is %g, need more than -1", i,
                      s->v->series[i]);
             return;
         }

@@ -103,7 +103,8 @@ static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_met
 
     if (!in->prompt || !in->prompt->probe) {
         snprintf(out->missing, sizeof out->missing, "no probe: %s",
-                 in->prompt ? "the model has no probe.safetensors" : "the prompt is not known");
+                 in->prompt ? "the model has no probe.safetensors"
+                            : "the video's prompt is unknown");
         return KVR_OK;
     }
     KVR_TRY(kvr_st_open(&weights, in->prompt->probe));
@@ -133,6 +134,6 @@ const struct kvr_metric kvr_metric_prompt_score = {
     .hi = 1.0,
     .version = 1,
     .alone = true,
-    .source = "this program; models/nano/probe.py",
+    .source = "this program; models/nano/probe.py trains the network",
     .compute = compute,
 };

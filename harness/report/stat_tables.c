@@ -464,8 +464,8 @@ static enum kvr_status add_paired(struct kvr_table *t, const struct race *r, con
 static enum kvr_status note_chaos(struct kvr_table *t, const struct race *r)
 {
     if (!r->control)
-        return kvr_table_note(t, "no control was run (`control: 4` in the sweep): the chaos floor "
-                                 "is unknown");
+        return kvr_table_note(t, "no BF16 draws were run, so the chaos floor is unknown; set "
+                                 "`control: 4` in the sweep");
     return kvr_table_note(t, r->distance
                                  ? "BF16: distance of its draws, the chaos floor; beyond chaos: "
                                    "farther from BF16 than that, by the same test; jitter: "

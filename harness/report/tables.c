@@ -193,13 +193,14 @@ const struct kvr_report kvr_reports[] = {
       .fold = settings },
     { .name = "intervals",
       .chaos = true,
-      .title = "Fidelity and time with 95 % intervals; methods that share a letter tie by SSIM",
+      .title = "Fidelity and time with 95 % intervals; methods that share no letter differ "
+               "significantly in SSIM",
       .make = kvr_report_intervals,
       .fold = settings },
     { .name = "equal_bytes",
       .title =
           "Equal bytes: fidelity per budget in bits per element, with 95 % intervals; methods of "
-          "a budget that share a letter tie by SSIM",
+          "a budget that share no letter differ significantly in SSIM",
       .make = kvr_report_equal_bytes,
       .fold = settings },
     { .name = "sensitivity",
@@ -210,12 +211,12 @@ const struct kvr_report kvr_reports[] = {
     { .name = "claims",
       .title = "Claims of papers that this database has cells of",
       .make = kvr_report_claims,
-      .empty = "no claim of the ledger has cells here (kvreel settle all)",
+      .empty = "no claim of the ledger has cells in this database; `kvreel settle all` runs them",
       .fold = no_settings },
     { .name = "variance",
-      .title = "Share of prompts that each variance reduction saves per claim",
+      .title = "Fraction of a claim's prompts that each variance-reduction technique saves",
       .make = kvr_report_variance,
-      .empty = "no claim has 12 prompts here (kvreel settle all)",
+      .empty = "no claim has 12 prompts in this database; `kvreel settle all` runs them",
       .fold = no_settings },
     { .name = "cost",
       .title =
@@ -224,9 +225,9 @@ const struct kvr_report kvr_reports[] = {
       .make = kvr_report_cost,
       .fold = settings },
     { .name = "scaled",
-      .title = "Time and peak memory of whole models, scaled from parts of their layers",
+      .title = "Time and peak memory of whole models, extrapolated from models with fewer layers",
       .make = kvr_report_scaled,
-      .empty = "no model was measured in parts (model_layers)",
+      .empty = "no model was measured with fewer layers (setting model_layers)",
       .fold = no_settings },
     { .name = "table2",
       .title = "The study's Table 2: all suites, its columns, with 95 % intervals",
@@ -235,7 +236,7 @@ const struct kvr_report kvr_reports[] = {
       .columns = columns,
       .fold = settings },
     { .name = "appendix_c",
-      .title = "The study's Appendix C: by suite, with 95 % intervals",
+      .title = "The study's Appendix C: its Table 2 by suite, with 95 % intervals",
       .sql = kvr_statement_table_study,
       .with = KVR_WITH("by", "w.suite, "),
       .columns = columns,
@@ -263,12 +264,12 @@ const struct kvr_report kvr_reports[] = {
     { .name = "truth",
       .title =
           "Against rendered ground truth: means with 95 % intervals; `lost`: BF16's PSNR minus "
-          "the method's",
+          "the method's, both against the truth",
       .sql = kvr_statement_table_truth,
       .columns = columns,
       .fold = settings },
     { .name = "prefill",
-      .title = "Cost of a coded prefix for a language model, by chunk and prefix",
+      .title = "Loss of a language model with a quantized prefix, by chunk and prefix length",
       .make = kvr_report_prefill,
       .fold = settings },
     { .name = "replay",
@@ -394,10 +395,10 @@ enum kvr_status kvr_report_footer(char **out, const char *db_path)
  * result, by reason. Means do not show these numbers. */
 static enum kvr_status note_verdicts(struct kvr_table *t, const char *db_path)
 {
-    static const char *const says[] = { "NOISY: not in the runtimes",
-                                        "failed: in no mean (table failures)",
-                                        "excluded: in no mean (view holes)",
-                                        "unsupported: in no mean (view holes)" };
+    static const char *const says[] = { "NOISY: left out of mean runtimes",
+                                        "failed: left out of all means (see table failures)",
+                                        "excluded: left out of all means (see view holes)",
+                                        "unsupported: left out of all means (see view holes)" };
     struct kvr_table *n;
     char text[160];
     enum kvr_status st = KVR_OK;

@@ -249,7 +249,8 @@ enum kvr_status kvr_stat_windows(struct kvr_table **out, const struct kvr_stat_o
     snprintf(
         note, sizeof note,
         "%s by window, means and %g %% intervals over prompts; floor: BF16's draws in the same "
-        "window; beyond chaos: Holm-adjusted over the methods of a window",
+        "window; beyond chaos: differs from BF16's draws, Holm-adjusted over the methods of a "
+        "window",
         o->metric, 100 * o->level);
     if (st == KVR_OK)
         st = kvr_table_note(*out, note);
@@ -379,7 +380,7 @@ enum kvr_status kvr_stat_growth(struct kvr_table **out, const struct kvr_stat_op
              "%s: injected: error per chunk with forcing: teacher; free: accumulated error of a "
              "free rollout; propagated: free minus injected, paired; per chunk: least-squares "
              "slope over a free rollout's chunks; error x: growth factor of the RMS error per "
-             "chunk; %g %% intervals over prompts; BF16: its draws",
+             "chunk; %g %% intervals over prompts; row BF16: draws of BF16",
              o->metric, 100 * o->level);
     if (st == KVR_OK)
         st = kvr_table_note(*out, note);

@@ -188,7 +188,7 @@ static enum kvr_outcome without_answer(const struct kvr_attempt *a, char *why, s
         const char *name = sigabbrev_np(sig);
 
         if (sig == SIGKILL && a->oom_killed) {
-            snprintf(why, n, "the kernel killed the worker: the machine was out of memory");
+            snprintf(why, n, "the Linux kernel killed the worker: the machine was out of memory");
             return KVR_OUT_OOM_HOST;
         }
         if (died_of_memory(a)) {
@@ -222,7 +222,7 @@ static enum kvr_outcome gate(const struct kvr_attempt *a, const struct kvr_row *
         return KVR_OUT_INVALID;
     }
     if (!v->frames_sha256[0] && !a->cell->no_frames) {
-        snprintf(why, n, "the answer names no frames");
+        snprintf(why, n, "the worker's answer has no sha256 of the frames");
         return KVR_OUT_INVALID;
     }
     if (a->expected_frames && a->expected_frames[0] &&

@@ -55,7 +55,7 @@ static enum kvr_status substitute(const struct kvr_external *e, const char *text
                     fclose(f);
                     free(*out);
                     return kvr_fail(KVR_ENOTFOUND,
-                                    "this cell has no %s, which the metric program needs",
+                                    "the metric command uses %s, which this cell does not have",
                                     holders[i].name);
                 }
                 fputs(holders[i].value, f);
@@ -318,7 +318,7 @@ enum kvr_status kvr_external_run(const struct kvr_external *e, json_t **out, con
     enum kvr_status st = o.text ? split(e, &w) : kvr_fail(KVR_ENOMEM, "external: out of memory");
 
     *out = NULL;
-    *unheld = "the program was not started";
+    *unheld = "the metric program was not started";
     if (st == KVR_OK)
         st = run_held(e, &w, &o, unheld);
     if (st == KVR_OK)

@@ -36,7 +36,8 @@ enum kvr_status kvr_worker_open_truth(struct kvr_worker_job *j, const struct kvr
         return KVR_OK;
     return kvr_fail(
         KVR_EINVAL,
-        "%s: truth has %d frames of %dx%d, the rollout needs %d of %dx%d, with %lld given frames",
+        "%s: the recorded clip has %d frames of %dx%d, need at least %d frames of %dx%d and fewer "
+        "given frames than that, not %lld",
         where, f->n, f->width, f->height, j->set.frames, c->latent_w, c->latent_h,
         (long long)j->given);
 }

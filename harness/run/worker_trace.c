@@ -121,7 +121,7 @@ static enum kvr_status add_errors(const struct kvr_replay_result *r, json_t *ans
 enum kvr_status kvr_worker_trace_answer(const struct kvr_replay_request *req,
                                         const struct kvr_replay_result *r, json_t *answer)
 {
-    KVR_TRY(add(answer, "recorded_rel", r->recorded_rel, r->all.queries, "the trace has no answers",
-                NULL, 0));
+    KVR_TRY(add(answer, "recorded_rel", r->recorded_rel, r->all.queries,
+                "the trace has no recorded attention outputs", NULL, 0));
     return req->compare ? add_errors(r, answer) : KVR_OK;
 }

@@ -466,7 +466,7 @@ static void show_round(const struct settle *s, const struct round *r)
 
     fprintf(f, "settle: round %d: ", s->sum->rounds + 1);
     if (r->n_claims)
-        fprintf(f, "%d of %d open claims, from %s on", r->n_claims, s->sum->open, r->claim[0]->id);
+        fprintf(f, "%d of %d open claims (first: %s)", r->n_claims, s->sum->open, r->claim[0]->id);
     else
         fprintf(f, "%s", strcmp(r->forcing, "teacher") ? "other reading" : "teacher forcing");
     fprintf(f, ": %d methods, %d prompts per suite\n", r->n_methods, r->prompts);

@@ -42,11 +42,12 @@ static enum kvr_status name_lock(const char *db_path, char **out)
 
     *out = NULL;
     if (!real && lstat(db_path, &sb) == 0)
-        return kvr_fail(KVR_EIO, "run: %s: is a symbolic link without a target", db_path);
+        return kvr_fail(KVR_EIO, "run: %s: is a symbolic link to a file that does not exist",
+                        db_path);
     if (real && stat(real, &sb) == 0 && S_ISREG(sb.st_mode) && sb.st_nlink > 1)
         return kvr_fail(KVR_EIO,
-                        "run: %s: the file has %ld hard links, but SQLite finds its journal by "
-                        "name; use a file with one link",
+                        "run: %s: the database has %ld hard links; use a file with one link, since "
+                        "SQLite finds a database's journal by the name of the database",
                         db_path, (long)sb.st_nlink);
     if (real) {
         n = asprintf(out, "%s.lock", real);

@@ -396,8 +396,10 @@ static enum kvr_status read_start(struct reader *r, int *chunk)
     r->column = (size_t)(r->at - r->text) + 1;
     v = isdigit((unsigned char)r->at[1]) ? strtol(r->at + 1, &end, 10) : -1;
     if (v < 0 || *end != ':')
-        return kvr_fail(KVR_EINVAL, "prompt: '@' (character %zu) must begin '@CHUNK:', as in '@4:'",
-                        r->column);
+        return kvr_fail(
+            KVR_EINVAL,
+            "prompt: '@' (character %zu) must be followed by a chunk and ':', as in '@4:'",
+            r->column);
     if (v >= r->n_chunks)
         return kvr_fail(KVR_EINVAL,
                         "prompt: '@%ld:' (character %zu): the chunk does not exist, need 0..%d", v,

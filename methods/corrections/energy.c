@@ -75,7 +75,8 @@ static void energy_apply(const struct kvr_correction_job *job)
 
 const struct kvr_correction kvr_correction_energy = {
     .name = "energy",
-    .title = "matches mean and variance of the scores, for any codec",
+    .title =
+        "makes mean and variance of a segment's scores those of unquantized keys, for any codec",
     .measures = true,
     .moments = 2,
     .prepare = energy_prepare,

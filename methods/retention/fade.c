@@ -46,9 +46,10 @@ struct fade_opts {
 static const struct kvr_opt options[] = {
     KVR_OPT_INT(struct fade_opts, slots, 12, 5, MAX_SLOTS,
                 "number of entries in which the whole past is stored"),
-    KVR_OPT_FLOAT(struct fade_opts, fading, 0.3, 0.01, 4,
-                  "exponent of the ages of entries: the two neighbours that are nearest in age to "
-                  "this power are merged"),
+    KVR_OPT_FLOAT(
+        struct fade_opts, fading, 0.3, 0.01, 4,
+        "exponent p: the two neighbouring entries with the smallest difference of age^p are "
+        "merged"),
     KVR_OPT_FLOAT(struct fade_opts, weight, 0.5, 0, 4,
                   "exponent of the frame counts by which merged entries are weighted"),
     { 0 },
@@ -296,7 +297,7 @@ static enum kvr_status thin(const void *opts, const struct kvr_policy_ctx *ctx, 
 
 const struct kvr_retention kvr_retention_fade = {
     .name = "fade",
-    .title = "merges old frames into a fixed number of entries",
+    .title = "stores the past in a fixed number of frames by merging older frames",
     .options = options,
     .opts_size = sizeof(struct fade_opts),
     .unit = KVR_UNIT_TOKEN,

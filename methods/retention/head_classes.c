@@ -58,15 +58,17 @@ static const struct kvr_opt options[] = {
                   "for rule=forcing: a head is static if at least this share of its attention is "
                   "on nearby frames"),
     KVR_OPT_FLOAT(struct classes_opts, ratio, 0.33, 0, 1,
-                  "for rule=forcing: share of segments that dynamic heads keep"),
+                  "for rule=forcing: fraction of a frame's segments (option segments) that dynamic "
+                  "heads keep"),
     KVR_OPT_FLOAT(struct classes_opts, dummy, 0.5, 0, 1,
                   "for rule=dummy: share of a layer's heads that keep only the newest frame"),
     KVR_OPT_INT(struct classes_opts, sink, 1, 0, 4096,
                 "number of first latent frames that stay in the cache (sink)"),
     KVR_OPT_INT(struct classes_opts, last, 1, 1, 4096,
                 "number of newest latent frames that stay in the cache"),
-    KVR_OPT_INT(struct classes_opts, segments, 6, 1, 4096,
-                "for rule=forcing: number of segments per latent frame"),
+    KVR_OPT_INT(
+        struct classes_opts, segments, 6, 1, 4096,
+        "for rule=forcing: number of runs of positions (segments) that divide a latent frame"),
     KVR_OPT_INT(struct classes_opts, queries, 50, 0, 1 << 20,
                 "number of queries per chunk that classify heads; 0 means all"),
     { 0 },
@@ -334,7 +336,7 @@ static enum kvr_status thin(const void *opts, const struct kvr_policy_ctx *ctx, 
 
 const struct kvr_retention kvr_retention_head_classes = {
     .name = "head_classes",
-    .title = "retention by class of head",
+    .title = "the class of each attention head decides which tokens it retains",
     .options = options,
     .opts_size = sizeof(struct classes_opts),
     .unit = KVR_UNIT_TOKEN,

@@ -73,10 +73,10 @@ static const struct kvr_opt options[] = {
     KVR_OPT_FLOAT(struct keep_opts, frames, 9, 0, 1e6,
                   "budget of kept tokens, in latent frames, including the newest chunk"),
     KVR_OPT_INT(struct keep_opts, tokens, 0, 0, 1 << 30,
-                "budget of kept tokens, in tokens; 0 means that share or frames sets it"),
-    KVR_OPT_FLOAT(
-        struct keep_opts, share, 0, 0, 1,
-        "budget of kept tokens, as a share of the written tokens; 0 means that frames sets it"),
+                "budget of kept tokens, in tokens; 0 means that option share or frames sets it"),
+    KVR_OPT_FLOAT(struct keep_opts, share, 0, 0, 1,
+                  "budget of kept tokens, as a fraction of the written tokens; 0 means that option "
+                  "frames sets it"),
     KVR_OPT_INT(struct keep_opts, sink, 0, 0, 4096,
                 "number of first latent frames that always stay in the cache (sink)"),
     KVR_OPT_INT(struct keep_opts, sink_tokens, 0, 0, 1 << 20,
@@ -112,8 +112,9 @@ static const struct kvr_opt options[] = {
     KVR_OPT_ENUM(
         struct keep_opts, heads, EVEN, heads_names,
         "for scope=head: the same budget for each head (even), or one budget per layer (adaptive)"),
-    KVR_OPT_FLOAT(struct keep_opts, floor, 0.2, 0, 1,
-                  "for heads=adaptive: share of an even budget that each head is guaranteed"),
+    KVR_OPT_FLOAT(
+        struct keep_opts, floor, 0.2, 0, 1,
+        "for heads=adaptive: fraction of its budget with heads=even that each head is guaranteed"),
     { 0 },
 };
 
@@ -546,7 +547,7 @@ static const char *warning(const void *opts, int n_query_heads, int n_heads, int
 
 const struct kvr_retention kvr_retention_keep = {
     .name = "keep",
-    .title = "a budget of tokens, filled by a score",
+    .title = "retains the tokens with the highest scores, within a budget",
     .options = options,
     .opts_size = sizeof(struct keep_opts),
     .unit = KVR_UNIT_TOKEN,

@@ -38,7 +38,7 @@ static const struct kvr_opt options[] = {
                 "search radius for similar tokens, in rows and columns of a frame"),
     KVR_OPT_INT(struct merge_opts, row, 0, 0, 1 << 20,
                 "tokens per row of a latent frame; 0 means 52 for Wan's frames of 1560 tokens, "
-                "else the squarest layout of a frame"),
+                "else the divisor that makes a frame most nearly square"),
     { 0 },
 };
 
@@ -249,7 +249,7 @@ static enum kvr_status thin(const void *opts, const struct kvr_policy_ctx *ctx, 
 
 const struct kvr_retention kvr_retention_merge = {
     .name = "merge",
-    .title = "merges repeated tokens over time into one with multiplicity",
+    .title = "merges similar tokens of consecutive frames into one token with a multiplicity",
     .options = options,
     .opts_size = sizeof(struct merge_opts),
     .unit = KVR_UNIT_TOKEN,

@@ -52,13 +52,15 @@ static const struct kvr_opt options[] = {
                 "number of newest latent frames that every head sees, including the current chunk"),
     KVR_OPT_INT(struct pyramid_opts, period, 6, 1, 4096,
                 "for oscillating and anchor heads: stride in latent frames between stored frames"),
-    KVR_OPT_INT(struct pyramid_opts, each, 4, 1, 4096, "frames per store"),
+    KVR_OPT_INT(struct pyramid_opts, each, 4, 1, 4096,
+                "for oscillating and anchor heads: number of stored frames per frame index modulo "
+                "period"),
     KVR_OPT_INT(struct pyramid_opts, blocks, 4, 1, 4096, "for veil heads: number of pooled blocks"),
     KVR_OPT_INT(struct pyramid_opts, span, 4, 1, 64,
                 "for veil heads: number of latent frames per pooled block"),
     KVR_OPT_INT(struct pyramid_opts, row, 0, 0, 1 << 20,
                 "for veil heads: tokens per row of a latent frame; 0 means 52 for Wan's frames of "
-                "1560 tokens, else the squarest layout of a frame"),
+                "1560 tokens, else the divisor that makes a frame most nearly square"),
     { 0 },
 };
 
@@ -335,7 +337,7 @@ static enum kvr_status thin(const void *opts, const struct kvr_policy_ctx *ctx, 
 
 const struct kvr_retention kvr_retention_pyramid = {
     .name = "pyramid",
-    .title = "one of three histories for each head",
+    .title = "the class of each attention head decides which past frames it retains",
     .options = options,
     .opts_size = sizeof(struct pyramid_opts),
     .unit = KVR_UNIT_TOKEN,

@@ -23,8 +23,10 @@ struct saliency_opts {
 static const char *const fill_names[] = { "auto", "zero", "pooled", "drop", NULL };
 
 static const struct kvr_opt options[] = {
-    KVR_OPT_FLOAT(struct saliency_opts, retained, 0.45, 0, 1,
-                  "share of coarse frames to keep, multiplied by the layer's budget factor"),
+    KVR_OPT_FLOAT(
+        struct saliency_opts, retained, 0.45, 0, 1,
+        "fraction of the frames in the coarse tier to keep, multiplied by the layer's budget "
+        "factor"),
     KVR_OPT_ENUM(struct saliency_opts, fill, FILL_AUTO, fill_names,
                  "what replaces dropped frames: zero, drop (nothing) or auto (zero in the @study "
                  "reading, drop in the intended one)"),

@@ -103,7 +103,7 @@ const struct kvr_score kvr_score_attention_window = {
 };
 const struct kvr_score kvr_score_attention_causal = {
     .name = "attention_causal",
-    .title = "tokens with the largest weights from their own chunk and later ones",
+    .title = "tokens with the largest attention weights from queries of their own and later chunks",
     .memory = 2,
     .columns = true,
     .rate = rate_causal,

@@ -12,7 +12,7 @@ static void rate(const struct kvr_score_job *job)
 
 const struct kvr_score kvr_score_foretold = {
     .name = "foretold",
-    .title = "not causal: most salient in the whole video",
+    .title = "not causal: tokens that are most salient in the whole video",
     .oracle_scores = true,
     .rate = rate,
 };

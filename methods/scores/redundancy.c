@@ -120,7 +120,7 @@ static void rate(const struct kvr_score_job *job)
 
 const struct kvr_score kvr_score_redundancy = {
     .name = "redundancy",
-    .title = "attention minus similarity to the other keys",
+    .title = "attention received minus the key's similarity to the other keys",
     .columns = true,
     .all_keys = true,
     .rate = rate,

@@ -19,7 +19,7 @@ static void rate(const struct kvr_score_job *job)
 
 const struct kvr_score kvr_score_salience = {
     .name = "salience",
-    .title = "most salient by a trained head",
+    .title = "tokens that a trained network (the salience head) rates most salient",
     .memory = 1,
     .keys = true,
     .head = true,

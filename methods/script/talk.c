@@ -167,10 +167,11 @@ static enum kvr_status receive_parts(struct kvr_talk *t, struct kvr_dev *dev, co
             return kvr_fail(KVR_EFORMAT, "the method returned %lld bytes, need exactly %zu",
                             (long long)n[i], reply->n_exactly[i]);
         if (!fits)
-            return kvr_fail(KVR_EFORMAT,
-                            "the method returned %lld bytes and a state of %lld; together at most "
-                            "%zu are allowed: keys and values in F32 and 1 KiB of structure",
-                            (long long)n[0], (long long)n[1], reply->most);
+            return kvr_fail(
+                KVR_EFORMAT,
+                "the method returned %lld bytes and a state of %lld bytes; together at most "
+                "%zu bytes are allowed, the size of keys and values in F32 plus 1 KiB",
+                (long long)n[0], (long long)n[1], reply->most);
         reply->n[i] = (size_t)n[i];
         all += reply->exactly[i] ? 0 : reply->n[i];
     }

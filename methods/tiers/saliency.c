@@ -32,7 +32,7 @@ static const struct kvr_opt options[] = {
         struct saliency_opts, important, 0, 0, 1,
         "share of older frames in the fine tier, multiplied by the budget factor; 0 means none"),
     KVR_OPT_FLOAT(struct saliency_opts, delta_weight, 0.7, 0, 1e6,
-                  "weight of a frame's change in its saliency score"),
+                  "weight of a frame's change from the previous frame in its saliency score"),
     KVR_OPT_FLOAT(struct saliency_opts, recency_weight, 0.3, 0, 1e6,
                   "weight of a frame's recency in its saliency score"),
     KVR_OPT_ENUM(struct saliency_opts, refresh, EVERY_CALL, refresh_names,

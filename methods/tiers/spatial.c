@@ -189,7 +189,7 @@ static size_t spatial_side_bytes(const void *opts, const struct kvr_study_counts
 
 const struct kvr_tiers kvr_tiers_spatial = {
     .name = "spatial",
-    .title = "moving positions in their own tier",
+    .title = "positions of a frame whose values change over time in their own tier",
     .options = options,
     .opts_size = sizeof(struct spatial_opts),
     .n_tiers = 2,

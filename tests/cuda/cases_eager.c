@@ -207,9 +207,9 @@ START_TEST(refused)
     static const struct {
         const char *method, *says;
     } of[] = {
-        { "RTN_INT4", "RTN_INT4: launches eager: applies only to a @study reading" },
-        { "PRQ_INT4@study", "PRQ_INT4@study: launches eager: codec 'sym" },
-        { "QAQ_INT4@study", "QAQ_INT4@study: launches eager: codec 'outliers" },
+        { "RTN_INT4", "RTN_INT4: launches=eager: applies only to a @study reading" },
+        { "PRQ_INT4@study", "PRQ_INT4@study: launches=eager: codec 'sym" },
+        { "QAQ_INT4@study", "QAQ_INT4@study: launches=eager: codec 'outliers" },
     };
     static const char *const fits[] = { "BF16@study", "RTN_INT2@study", "KIVI_INT4@study",
                                         "QUAROT_KV_INT4_RECENT2@study",

@@ -135,11 +135,13 @@ START_TEST(what_cannot_be_had_has_a_reason)
     v = measure("linear_smoothness", &two, 1);
     ck_assert_str_eq(v.missing, "2 frames: none has two neighbours");
     v = measure("chunk_discontinuity", &two, 0);
-    ck_assert_str_eq(v.missing, "the number of frames in a chunk is not known");
+    ck_assert_str_eq(v.missing,
+                     "the number of frames per chunk is unknown (--chunk of kvreel compare)");
     v = measure("chunk_discontinuity", &two, 2);
     ck_assert_str_eq(v.missing, "one chunk: no chunk border");
     v = measure("chunk_discontinuity", &still, 2);
-    ck_assert_str_eq(v.missing, "all frames are equal: the mean difference is 0");
+    ck_assert_str_eq(v.missing,
+                     "all frames are equal, so the ratio to their mean difference is undefined");
     ck_assert_ptr_null(v.series);
     v = measure("colour_drift", &two, 2);
     ck_assert_str_eq(v.missing, "no frame after the first chunk");

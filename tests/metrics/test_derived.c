@@ -249,7 +249,8 @@ START_TEST(a_harmonic_mean_has_its_limit)
     struct kvr_derived d[KVR_N_DERIVED];
 
     ck_assert_int_eq(kvr_metric_derive(kvr_metric_find("ssim"), &in, &v, 4, d), KVR_OK);
-    ck_assert_str_eq(d[KVR_HARMONIC].missing, "no harmonic mean: frame 1 is -1");
+    ck_assert_str_eq(d[KVR_HARMONIC].missing,
+                     "no harmonic mean: the value of frame 1 is -1, need more than -1");
     kvr_derived_free(d);
     x[1] = 0;
     ck_assert_int_eq(kvr_metric_derive(kvr_metric_find("ssim"), &in, &v, 4, d), KVR_OK);
@@ -266,12 +267,13 @@ START_TEST(reasons)
     struct kvr_derived d[KVR_N_DERIVED];
 
     derive("psnr", &p, 0, 9, d);
-    ck_assert_str_eq(d[0].missing, "the number of frames in a chunk is not known");
-    ck_assert_str_eq(d[1].missing, "8 frames are less than one prefix of 9");
+    ck_assert_str_eq(d[0].missing,
+                     "the number of frames per chunk is unknown (--chunk of kvreel compare)");
+    ck_assert_str_eq(d[1].missing, "the video has 8 frames, but a prefix has 9");
     ck_assert(isnan(d[0].value) && isnan(d[1].value));
     kvr_derived_free(d);
     derive("psnr", &p, 8, 4, d);
-    ck_assert_str_eq(d[0].missing, "no chunk after the first that can differ");
+    ck_assert_str_eq(d[0].missing, "fewer than two chunks can differ from the reference");
     kvr_derived_free(d);
     derive("ssim", &p, 2, 4, d); /* ssim is not defined for 4x5 pixels, so nothing is derived */
     ck_assert_str_eq(d[0].name, "");

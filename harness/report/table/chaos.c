@@ -37,7 +37,8 @@ static enum kvr_status note_floor(struct kvr_table *to, const struct kvr_table *
     if (isfinite(number(f, 4)))
         n += (size_t)snprintf(text + n, sizeof text - n, "%s SSIM %.5f",
                               isfinite(number(f, 3)) ? " and" : "", number(f, 4));
-    snprintf(text + n, sizeof text - n, " from itself; smaller differences mean nothing");
+    snprintf(text + n, sizeof text - n,
+             " from BF16 without perturbation; smaller differences are within the noise");
     return kvr_table_note(to, text);
 }
 
@@ -63,8 +64,10 @@ static enum kvr_status note_two_videos(struct kvr_table *to, const char *db_path
     KVR_TRY(kvr_chaos_two_videos(who, sizeof who, db_path));
     if (!who[0])
         return KVR_OK;
-    snprintf(text, sizeof text, "prompts with two possible videos, whose distances say little: %s",
-             who);
+    snprintf(
+        text, sizeof text,
+        "prompts whose BF16 draws clearly differ, so that distances say little (lowest PSNR): %s",
+        who);
     return kvr_table_note(to, text);
 }
 
@@ -85,8 +88,8 @@ enum kvr_status kvr_chaos_note(struct kvr_table *t, const char *db_path)
     if (number(f, 1) > 0)
         st = note_floor(t, f);
     else if (number(f, 5) > 0)
-        st = kvr_table_note(t, "no control was run: the chaos floor is unknown (`control: 4` in "
-                               "the sweep)");
+        st = kvr_table_note(t, "no BF16 draws were run, so the chaos floor is unknown; set "
+                               "`control: 4` in the sweep");
     else
         st = KVR_OK;
     kvr_table_close(&f);

@@ -128,10 +128,9 @@ static enum kvr_status check_order(const struct kvr_trace_pass *p,
     const int index = before && !before->clean ? before->index + 1 : 0;
 
     if (p->chunk != chunk || p->index != index)
-        return kvr_fail(
-            KVR_EFORMAT,
-            "%s: chunk %d index %d follows, but the next pass must have chunk %d index %d", where,
-            p->chunk, p->index, chunk, index);
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: the pass has chunk %d index %d, but must have chunk %d index %d",
+                        where, p->chunk, p->index, chunk, index);
     if (p->index > 0 && p->n_frames != before->n_frames)
         return kvr_fail(KVR_EFORMAT,
                         "%s: the pass has %d frames, but earlier passes of the chunk have %d",

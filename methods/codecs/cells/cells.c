@@ -38,9 +38,9 @@ static const struct kvr_opt ints_options[] = {
                  "(point) or in the low bits of the scale (hidden)"),
     KVR_OPT_ENUM(struct ints_opts, round, CELLS_EVEN, round_names,
                  "rounding: ties to even, away from 0 or up; trunc rounds toward 0"),
-    KVR_OPT_ENUM(
-        struct ints_opts, by, CELLS_STORED, by_names,
-        "quantize by the stored scale, the unrounded scale, or the inverse of the unrounded scale"),
+    KVR_OPT_ENUM(struct ints_opts, by, CELLS_STORED, by_names,
+                 "divide elements by the stored or the unrounded scale, or multiply them by the "
+                 "inverse of the unrounded scale"),
     KVR_OPT_ENUM(struct ints_opts, extreme, 0, extreme_names,
                  "use of code -2^(b-1): abs, or first, where the first element of largest "
                  "magnitude gets that code and the scale the opposite sign"),
@@ -71,9 +71,9 @@ static const struct kvr_opt floats_options[] = {
     KVR_OPT_ENUM(struct floats_opts, pick, CELLS_TOP, pick_names,
                  "choice of the scale: top (no element saturates), floor (power of two rounded "
                  "down, as in OCP) or best (smaller error of two)"),
-    KVR_OPT_ENUM(
-        struct floats_opts, by, CELLS_STORED, by_names,
-        "quantize by the stored scale, the unrounded scale, or the inverse of the unrounded scale"),
+    KVR_OPT_ENUM(struct floats_opts, by, CELLS_STORED, by_names,
+                 "divide elements by the stored or the unrounded scale, or multiply them by the "
+                 "inverse of the unrounded scale"),
     KVR_OPT_FLOAT(struct floats_opts, least, 0, 0, 1, "smallest scale"),
     { 0 }
 };
@@ -85,9 +85,10 @@ static const struct kvr_opt gauss_options[] = {
     KVR_OPT_INT(struct gauss_opts, bits, 4, 1, 4, "bits per stored element"),
     KVR_OPT_ENUM(struct gauss_opts, table, 0, table_names,
                  "quantization levels from exact integrals, or from the trapezoid rule"),
-    KVR_OPT_ENUM(struct gauss_opts, norm, 0, norm_names,
-                 "stored norm of a head's vector: plain, or kept, which preserves the norm of the "
-                 "decoded vector"),
+    KVR_OPT_ENUM(
+        struct gauss_opts, norm, 0, norm_names,
+        "stored scale of a head's vector: its norm (plain), or the scale with which the decoded "
+        "vector has this norm (kept)"),
     { 0 }
 };
 
@@ -480,7 +481,8 @@ KVR_CODED_CUDA(cells)
         .cuda = &cuda,                                                                             \
     }
 
-CELLS_STAGE(ints, "integers of channels of a head, with a scale of a chosen type");
-CELLS_STAGE(floats, "small floats of channels of a head, with a scale of a chosen type");
-CELLS_STAGE(gauss, "levels for the normal distribution, and the norm of the head");
-CELLS_STAGE(iq4_nl, "16 uneven levels with a refitted FP16 scale");
+CELLS_STAGE(ints, "integers with a scale of a chosen type per group of a head's channels");
+CELLS_STAGE(floats,
+            "low-precision floats with a scale of a chosen type per group of a head's channels");
+CELLS_STAGE(gauss, "levels for the normal distribution, scaled by the norm of a head's vector");
+CELLS_STAGE(iq4_nl, "16 non-uniform levels with a refitted FP16 scale per group");

@@ -21,7 +21,7 @@ static const struct kvr_opt options[] = {
                 "columns per cube, reduced to a divisor of a row's tokens"),
     KVR_OPT_INT(struct cube_opts, row, 0, 0, 1 << 20,
                 "tokens per row of a latent frame; 0 means 52 for Wan's frames of 1560 tokens, "
-                "else the squarest layout of a frame"),
+                "else the divisor that makes a frame most nearly square"),
     { 0 }
 };
 
@@ -166,7 +166,7 @@ static const struct kvr_stage_ops cuda = { .encode = encode_cuda, .decode = deco
 
 const struct kvr_stage kvr_stage_cube = {
     .name = "cube",
-    .title = "subtracts the E4M3 mean of every channel over cubes of tokens",
+    .title = "subtracts every channel's E4M3 mean over cubes (blocks of frames, rows and columns)",
     .kind = KVR_STAGE_SHIFT,
     .options = options,
     .opts_size = sizeof(struct cube_opts),

@@ -16,8 +16,9 @@ struct halves_opts {
 };
 static const struct kvr_opt options[] = {
     KVR_OPT_INT(struct halves_opts, bits, 4, 2, 8, "bits per stored element"),
-    KVR_OPT_INT(struct halves_opts, group, 64, 8, MAX_GROUP,
-                "number of tokens of a channel that share a scale and a minimum, a multiple of 8"),
+    KVR_OPT_INT(
+        struct halves_opts, group, 64, 8, MAX_GROUP,
+        "number of consecutive tokens that share a channel's scale and minimum, a multiple of 8"),
     { 0 }
 };
 
@@ -111,6 +112,7 @@ KVR_CODED_CUDA(halves)
 
 const struct kvr_stage kvr_stage_halves = {
     KVR_CODED_STAGE(halves),
-    .title = "integers of groups of tokens at absolute positions, fitted in FP16", .check = check,
+    .title = "integers of groups of tokens, aligned to the rollout's start, in FP16",
+    .check = check,
     .noise = kvr_noise_measured, /* rounding in FP16 makes quantization intervals slightly uneven */
 };

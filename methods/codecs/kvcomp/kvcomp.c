@@ -22,7 +22,7 @@ struct kvcomp_opts {
 };
 static const struct kvr_opt options[] = {
     KVR_OPT_FLOAT(struct kvcomp_opts, rel, 0.1, 0.001, 1,
-                  "quantization step, relative to the range of values"),
+                  "quantization step, relative to the range of the elements that share it"),
     KVR_OPT_INT(struct kvcomp_opts, bits, 4, 2, 4, "maximum bits per symbol"),
     KVR_OPT_ENUM(struct kvcomp_opts, over, TOKEN, over_names,
                  "number of tokens that share step and zero point: one (token) or 64 (block)"),

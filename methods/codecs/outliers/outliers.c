@@ -514,9 +514,10 @@ static enum kvr_status check_size(int64_t n)
 {
     return n <= INT32_MAX
                ? KVR_OK
-               : kvr_fail(KVR_EINVAL,
-                          "outliers: a block has %lld elements, but the index ends at %d",
-                          (long long)n, INT32_MAX);
+               : kvr_fail(
+                     KVR_EINVAL,
+                     "outliers: a block has %lld elements, but a 32-bit index allows at most %d",
+                     (long long)n, INT32_MAX);
 }
 
 static int64_t most_of(const struct outliers_opts *o, int64_t n)

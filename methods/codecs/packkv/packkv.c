@@ -60,9 +60,10 @@ static enum kvr_status check(const struct kvr_stage_job *job)
     const struct packkv g = packkv_of(job);
 
     if (PACKKV_ROUNDS * round_bytes(&g, g.bits) > UINT16_MAX)
-        return kvr_fail(KVR_EINVAL,
-                        "head_dim %d is too large: a unit of coded data would exceed %d bytes",
-                        job->shape.head_dim, UINT16_MAX);
+        return kvr_fail(
+            KVR_EINVAL,
+            "head_dim %d is too large: the codes of 64 tokens of a head would exceed %d bytes",
+            job->shape.head_dim, UINT16_MAX);
     return KVR_OK;
 }
 
@@ -395,7 +396,7 @@ KVR_READ_CUDA(packkv)
 
 const struct kvr_stage kvr_stage_packkv = {
     KVR_CODED_STAGE(packkv),
-    .title = "integers of a token, bit-packed per 16 neighbours of a channel",
+    .title = "integers with one scale per token, bit-packed per 16 tokens of a channel",
     .check = check,
     .noise = kvr_noise_measured,
 };

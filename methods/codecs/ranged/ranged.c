@@ -20,7 +20,7 @@ struct ranged_opts {
 };
 static const struct kvr_opt options[] = {
     KVR_OPT_INT(struct ranged_opts, bins, 16, 4, RANGED_MAX_BINS,
-                "number of quantization levels plus one; must be even"),
+                "bins as in CacheGen: number of quantization levels plus one; must be even"),
     { 0 }
 };
 
@@ -253,7 +253,7 @@ KVR_READ_CUDA(ranged)
 
 const struct kvr_stage kvr_stage_ranged = {
     KVR_CODED_STAGE(ranged),
-    .title = "integers of a token, entropy coded by channel",
+    .title = "integers with one scale per token, entropy-coded per channel",
     .check = check,
     .noise = kvr_noise_measured,
 };

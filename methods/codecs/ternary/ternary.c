@@ -20,7 +20,7 @@ struct ternary_opts {
 };
 static const struct kvr_opt options[] = {
     KVR_OPT_INT(struct ternary_opts, group, 32, 8, MAX_GROUP,
-                "number of tokens of a channel that share a scale, a multiple of 8"),
+                "number of consecutive tokens that share a channel's scale, a multiple of 8"),
     KVR_OPT_FLOAT(struct ternary_opts, dead, 0.5, 0, 100,
                   "half-width of the dead zone around 0, in multiples of the mean magnitude"),
     KVR_OPT_BOOL(struct ternary_opts, scaled, true,

@@ -30,7 +30,7 @@ struct trq_opts {
         KVR_OPT_INT(struct trq_opts, group, 64, 8, TRQ_MAX_GROUP,                                  \
                     "number of channels of a head that share a scale, a multiple of 8"),           \
         KVR_OPT_INT(struct trq_opts, unit, 0, 0, 1 << 30,                                          \
-                    "tokens per predicted unit; 0 means a frame, or the whole block")
+                    "tokens that count as a frame; 0 means a latent frame, else the whole block")
 static const struct kvr_opt options[] = { TRQ_OPTIONS, { 0 } };
 static const struct kvr_opt heads_options[] = {
     TRQ_OPTIONS,
@@ -238,7 +238,7 @@ KVR_CODED_CUDA(trq)
 
 const struct kvr_stage kvr_stage_trq = {
     KVR_CODED_STAGE(trq),
-    .title = "differences from the decoded previous frame",
+    .title = "the first frame, then each frame's difference from the decoded previous frame",
     .check = check,
     /* no noise model covers two kinds of scales and clamped zero points */
     .noise = kvr_noise_measured,
@@ -250,7 +250,7 @@ static const struct kvr_stage_ops heads_cuda = { .encode = kvr_bounce_encode,
 
 const struct kvr_stage kvr_stage_trq_heads = {
     .name = "trq_heads",
-    .title = "`trq` with finer residuals for the heads that change most",
+    .title = "`trq` with more bits for the heads with the largest differences between frames",
     .kind = KVR_STAGE_GRID,
     .options = heads_options,
     .opts_size = sizeof(struct trq_opts),

@@ -19,7 +19,7 @@ struct unrope_opts {
 static const struct kvr_opt options[] = {
     KVR_OPT_INT(struct unrope_opts, row, 0, 0, 1 << 20,
                 "tokens per row of a latent frame; 0 means 52 for Wan's frames of 1560 tokens, "
-                "else the squarest layout of a frame"),
+                "else the divisor that makes a frame most nearly square"),
     { 0 }
 };
 
