@@ -27,7 +27,7 @@
 #define KVR_PROBE_SHIFT_SPREAD                                                                     \
     KVR_PROBE_OF("delta_a", "median")                                                              \
     " AS delta_a_median, " KVR_PROBE_OF("delta_a", "p95") " AS delta_a_p95,\n"
-/* The Jensen-Shannon divergence is at most log 2. */
+/* Column jsd, the Jensen-Shannon divergence in nats, is at most log 2 = 0.693. */
 #define KVR_PROBE_OUTPUTS                                                                          \
     KVR_PROBE_POSITIVE("keys_bf16")                                                                \
     KVR_PROBE("jsd", "0.0", "0.6931471805599453")                                                  \

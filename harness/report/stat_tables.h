@@ -30,7 +30,8 @@ struct kvr_stat_options {
  * the method is better than the next row. Further columns compare the method with the method
  * o->against over shared prompts: mean difference, its interval, probability that the method is
  * better, p-value, and Holm-adjusted p-value. Column `separable` is "yes", "no", or the number of
- * prompts that the test still needs. Column `tie_group` is the method's tie group. Repeats, draws
+ * prompts that the test still needs. Column `tie_group` numbers groups from best to worst: a method
+ * starts a new group if it is separable from the first method of the current group. Repeats, draws
  * and seeds are averaged per prompt (pairs.h, nested.h). */
 enum kvr_status kvr_stat_paired(struct kvr_table **out, const struct kvr_stat_options *o);
 

@@ -69,7 +69,7 @@ struct kvr_run_options {
     bool force, dry_run;
     bool stale;          /* whether to rerun cells that another build of kvreel measured */
     int limit;           /* maximum number of cells to run (0: unlimited) */
-    int shard, n_shards; /* 0 of 1: everything */
+    int shard, n_shards; /* run shard `shard`, counted from 0, of n_shards (0 of 1: all cells) */
     int budget_s;        /* time limit of the run in seconds (0: unlimited); a cell starts only if
                           * it is predicted to finish in time */
     kvr_most_prompts_fn *most_prompts; /* NULL: all prompts */
@@ -85,13 +85,13 @@ struct kvr_run_options {
     kvr_plan_file_fn *plan_file; /* callback for each input file in a dry run; may be NULL */
     void *plan_ctx;
     int argc;
-    char **argv; /* stored with the session */
+    char **argv; /* argc, argv: command line, stored with the session */
 };
 
 struct kvr_run_summary {
     int cells;   /* number of cells in the plan, after filter and shard */
     int ok;      /* number of cells that this run measured with outcome OK */
-    int failed;  /* number of cells that this run measured with another outcome */
+    int failed;  /* number of cells that this run measured with an outcome other than OK */
     int skipped; /* number of cells that did not run: already in the database, unsupported or
                   * excluded */
     int done_before, unsupported, excluded; /* numbers of cells measured before, unsupported cells

@@ -18,7 +18,7 @@ struct worker {
     struct kvr_child child;
     struct kvr_job *job; /* cell that the worker runs; NULL: the worker is idle */
     int64_t start_ns, deadline_ns;
-    bool timed_out, stopped, drift; /* drift: the worker repeats a baseline to measure drift */
+    bool timed_out, stopped, drift; /* drift: the worker runs a drift measurement */
     int64_t oom_kills;              /* number of OOM kills on the host when the worker started */
     int gpu;                        /* index of the GPU that the worker uses; -1: none */
     struct kvr_disturbance disturbance;
@@ -31,7 +31,7 @@ struct runner {
     struct kvr_config config;
     struct kvr_sweep sweep;
     char **packs;       /* [n_models]: path of the embeddings of the model's prompts (encode.h) */
-    char (*stamps)[65]; /* [n_models]: the model's stamp when its weights were hashed */
+    char (*stamps)[65]; /* [n_models]: state of the model's files when hashed (kvr_model_stamp) */
     struct kvr_job *jobs;
     int *order;
     struct kvr_store *store;
@@ -42,16 +42,17 @@ struct runner {
     struct kvr_progress progress;
     struct worker *workers;
     int n_workers, n_running, next; /* next: index in `order` before which no job is waiting */
-    int n_started, n_drift;         /* number of started cells; of started drift measurements */
+    int n_started, n_drift;         /* numbers of started cells and of drift measurements */
     int64_t drift_ns[N_DRIFT];
     int64_t t0_ns, ns_done; /* start time of the run; sum of finished cells' times */
     double cost_done;
     struct kvr_machine machine;
-    struct kvr_job *drift_job; /* the baseline that drift measurements repeat */
+    struct kvr_job *drift_job; /* baseline that drift measurements repeat (kvr_runner_drift_due) */
     char driver[256];          /* version of the device's driver, stored with the session */
     struct kvr_gpus gpus;
     bool no_links;               /* the output folder does not support links to video files */
-    bool waits_for_gpu, said_so; /* other programs use all GPUs; this was reported */
+    bool waits_for_gpu, said_so; /* waits_for_gpu: no cell runs, because other kvreel processes
+                                  * use all GPUs; said_so: the progress output said so */
     int timeout_s, signals;      /* signals: number of stop requests by the user */
     int signal_fd, lock;
     sigset_t old_mask;
@@ -73,8 +74,9 @@ enum kvr_status kvr_runner_store_unsupported(struct runner *r);
 
 enum kvr_status kvr_runner_settle(struct runner *r, struct kvr_job *j, const struct kvr_verdict *v);
 
-/* Stores properties of the session: its start time in ns, which orders runs of the same second, and
- * the options that restrict the run, by which tables detect that they are partial. */
+/* Stores properties of the session. The start time in ns orders sessions that start in the same
+ * second. The options filter, limit, budget and shard let `kvreel status` report a restricted
+ * run. */
 enum kvr_status kvr_runner_record_session(struct runner *r);
 
 /* Stores the UUIDs of the GPUs that cells may use. They are part of the machine's identity. */
@@ -95,23 +97,26 @@ enum kvr_status kvr_runner_end_session(struct runner *r, enum kvr_status ended);
 
 bool kvr_runner_wants_video(const struct runner *r, const struct kvr_cell *c);
 
-/* Builds the request (JSON) that a worker receives. File names contain the cell and the build, so
- * that files of different results never overwrite each other. */
+/* Builds the request (JSON) that a worker receives. The names of the result files contain the
+ * hashes of the rollout (or video) and of the build, so that different results never overwrite each
+ * other. */
 char *kvr_runner_request(const struct runner *r, const struct kvr_job *j, bool drift);
 
-/* Returns the baseline to measure again now; NULL: none. A timed session repeats its first baseline
- * at once, after half of the cells and after the last cell. */
+/* Returns the baseline to repeat now as a drift measurement; NULL: none. Drift measurements show
+ * whether the machine's speed changes during a timed session. The session repeats its first
+ * baseline directly after the baseline's own run, after half of the cells and after the last
+ * cell. */
 struct kvr_job *kvr_runner_drift_due(const struct runner *r, bool cells_left);
 
 /* Picks a measured baseline for drift measurements in a resumed session, in which all baselines
  * have already been measured. */
 void kvr_runner_choose_drift_job(struct runner *r);
 
-/* Excludes cells whose prompts are beyond the option `most_prompts`. */
+/* Excludes cells of the prompts beyond the number that the callback `most_prompts` allows. */
 void kvr_runner_apply_most_prompts(struct runner *r);
 
-/* Stores the time of a drift measurement and deletes its other results. If it failed, the session's
- * drift is unknown, and the session is treated as noisy. */
+/* Stores the time of a drift measurement and deletes its frames. If the measurement failed,
+ * kvr_runner_judge_drift marks the session's times as noisy. */
 enum kvr_status kvr_runner_finish_drift(struct runner *r, struct worker *w);
 
 enum kvr_status kvr_runner_judge_drift(struct runner *r);
@@ -159,9 +164,10 @@ enum kvr_status kvr_runner_open_store(struct runner *r);
 /* Counts timed cells without repeats: with `repeats: 1` a timed cell has one sample. */
 void kvr_runner_count_timed_once(struct runner *r);
 
-/* Sets the predicted cost of each cell from the database of option `costs`: the time of similar
- * cells, or FLOPs at the rate of cells with known times. Costs depend on this file only, so that
- * every machine computes the same shards. */
+/* Sets the predicted cost of each cell from the database that the option `costs` names: the time of
+ * similar cells. Without similar cells, the cost is the cell's FLOPs divided by the mean FLOP/s of
+ * the cells with known times. No other database is read, so every machine computes the same
+ * shards. */
 enum kvr_status kvr_runner_cost_by_history(struct runner *r);
 
 #endif

@@ -10,25 +10,27 @@
 /* Inputs of the metrics. The caller owns all pointers. */
 struct kvr_score_input {
     const json_t *metrics;  /* JSON object that maps each requested metric's name to its version */
-    const json_t *commands; /* harness/plan/commands.h (NULL: no commands) */
+    const json_t *commands; /* external metric programs (plan/commands.h; NULL: none) */
     const struct kvr_frames *ref, *test;
     const struct kvr_frames *truth;         /* frames of the ground truth, at least as many as in
                                              * `test` (NULL: no ground truth) */
     int given;                              /* number of the first frames of `test` that are copies
                                              * of the ground truth */
-    int chunk, lead;                        /* as in struct kvr_metric_input */
-    int prefix_step;                        /* step, in frames, between the lengths of the video
-                                             * prefixes over which metrics are computed */
+    int chunk, lead;                        /* chunk: frames generated together (0: unknown);
+                                             * lead: number of frames that the first chunk lacks, as
+                                             * in struct kvr_metric_input */
+    int prefix_step;                        /* metrics are also computed over the first 1, 2, 3, ...
+                                             * times this number of frames */
     const struct kvr_metric_prompt *prompt; /* words of the prompt, for the metric prompt_score
                                              * (NULL: unknown) */
     const char *video, *frames, *reference; /* paths of the cell's files, passed to external
                                              * programs (NULL: no such file) */
 };
 
-/* Returns the step, in frames, between the lengths of the video prefixes over which metrics are
- * computed. For decoded videos the step is 50 frames, as in the published study that kvreel
- * reproduces. For frames that are latents the step is the largest multiple of the chunk length up
- * to 12, since a latent frame corresponds to four decoded frames. */
+/* Returns the number of frames for kvr_score_input.prefix_step. For decoded videos it is 50, as in
+ * the published study that kvreel reproduces. For frames that are latents it is the largest
+ * multiple of the chunk length up to 12, or the chunk length if that is longer, since a latent
+ * frame corresponds to four decoded frames. */
 int kvr_score_prefix_step(int n_frames, int n_latent, int frames_per_chunk);
 
 /* Paths of the weights of learned metrics in a data folder (harness/plan/find.h):

@@ -18,7 +18,8 @@
 /* Sets *lacks to true if wanted_spec has a metric or program that `spec` lacks. Both arguments are
  * cell specs, as JSON text. Returns KVR_EFORMAT if a spec is malformed. */
 enum kvr_status kvr_scored_lacks(const char *spec, const char *wanted_spec, bool *lacks);
-/* Returns true if the spec has this metric with this version, or this program. */
+/* These functions return whether the spec lists the metric `name` with the version `version`, or
+ * the external program `command`. */
 bool kvr_scored_has_metric(const json_t *spec, const char *name, const json_t *version);
 bool kvr_scored_has_command(const json_t *spec, const json_t *command);
 

@@ -13,9 +13,10 @@
 enum kvr_curves_kind {
     KVR_CURVES_LINES, /* one curve per method, from the columns x and y; the columns lo and hi are
                        * the confidence band, if the figure has one */
-    KVR_CURVES_STACK, /* one panel of stacked memory over x per method. The columns kv, meta,
-                       * scratch, act, io and peak are in MiB. Column at_TAG is the memory of the
-                       * allocation tag TAG at the peak. */
+    KVR_CURVES_STACK, /* one panel per method, with the memory of each allocation tag over x as
+                       * stacked areas. The columns kv, meta, scratch, act and io have the memory
+                       * of the tags in MiB. Column peak is the peak of the total, and column
+                       * at_TAG the memory of the tag TAG at the peak. */
     KVR_CURVES_HEAT   /* heat map with one row per method: column x is the position in the row, and
                        * column y the colour */
 };

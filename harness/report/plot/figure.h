@@ -28,7 +28,7 @@ struct kvr_fig_layout {
 struct kvr_fig_key {
     char text[80];
     int point_type; /* gnuplot's point type in an entry of the legend (0: the entry is a heading,
-                     * -1: line of the front, -2: line x = y) */
+                     * -1: Pareto front, -2: line x = y) */
     const char *rgb;
 };
 
@@ -52,8 +52,8 @@ struct kvr_fig_point {
     bool corner;       /* the point is a corner of the step line that shows the Pareto front of the
                         * means */
     bool named;        /* the point has a label; crowded figures omit some labels */
-    bool bar;          /* the point's interval is drawn; crowded figures draw only the intervals of
-                        * the front's corners */
+    bool bar;          /* the point's intervals are drawn; in a crowded figure, only if `corner` is
+                        * set, or if both axes show one metric and the intervals exclude x = y */
     int family, shape; /* index into `family` of the figure; index into kvr_fig_shapes */
     char *text;        /* label of the point, such as "RTN_INT4 (9/10)" if 9 of 10 cells succeeded;
                         * owned */
@@ -70,11 +70,11 @@ struct kvr_figure {
     struct kvr_fig_key key[KVR_FIG_MAX_KEY];
     char note[KVR_FIG_MAX_NOTES][KVR_FIG_LINE_MAX]; /* captions, split into lines */
     char title[2][KVR_FIG_LINE_MAX];
-    bool crowded; /* the figure has many points, so only corners of the front have interval bars */
+    bool crowded; /* the figure has too many points to draw all interval bars (see `bar`) */
     int n;        /* number of points, which are sorted by x, y and name */
     struct kvr_fig_point *point;
     int n_families;
-    const char **family; /* sorted; borrowed from rows */
+    const char **family; /* names of the methods' families, sorted; borrowed from `rows` */
     struct kvr_fig_axis x, y;
     struct kvr_label *label; /* labels [n] of the points; entries of points that are not drawn are
                               * unused */
@@ -115,13 +115,14 @@ const char *kvr_fig_floor(const struct kvr_figure *f, double *floor);
 enum kvr_status kvr_fig_axes(struct kvr_figure *f);
 /* Returns the pixel position of value v on an axis from lo_px to hi_px. */
 double kvr_fig_px(const struct kvr_fig_axis *a, double v, double lo_px, double hi_px);
-/* Maps a value to the drawn scale, which is logarithmic on a stretched axis. */
+/* Returns gnuplot's coordinate of value v: -log10(1 - v) if the axis has a `cap`, otherwise v. */
 double kvr_fig_drawn(const struct kvr_fig_axis *a, double v);
-/* Returns the value at pixel position px; the inverse of kvr_fig_px. */
+/* Returns gnuplot's coordinate (see kvr_fig_drawn) at pixel position px. */
 double kvr_fig_value(const struct kvr_fig_axis *a, double px, double lo_px, double hi_px);
 
-/* Sets `front` and `corner` of the points. If the rows have no column `verdict`, `front` and
- * `corner` are computed from the means. */
+/* Sets the fields `front` and `corner` of each point. The means determine `corner`. The column
+ * `verdict` (kvr_plot_verdicts) determines `front`; without this column, `front` equals
+ * `corner`. */
 void kvr_fig_front(struct kvr_figure *f);
 
 /* Adds the columns `verdict` and `p_front` of kvr_pareto() with the two axes as objectives. The

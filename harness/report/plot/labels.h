@@ -25,7 +25,7 @@ struct kvr_line {
 };
 
 struct kvr_label_field {
-    double left, right, bottom, top; /* box that contains all labels */
+    double left, right, bottom, top; /* area for labels; a label outside it is penalized */
     double height;                   /* height of a line of text in pixels */
     double radius;                   /* radius of a point's mark in pixels */
     int n_points;                    /* number of positions (px, py) that labels avoid; the first

@@ -10,8 +10,8 @@
  * folder out/plots. The script reads the data by column name and can be edited and rerun. A mark's
  * colour encodes the method family, and its shape encodes the bits per cached scalar. Hollow marks
  * are methods in the variant NAME@study, which follows the code of the 33-method study. Interval
- * bars are 95 % intervals (columns x_lo, x_hi, y_lo, y_hi). An axis that ends at 1 is stretched
- * near 1 if most points lie above 0.9. Each group of rows with equal settings (model, frames,
+ * bars are 95 % intervals (columns x_lo, x_hi, y_lo, y_hi). An axis that ends at 1 is logarithmic
+ * in 1 - value if most points lie above 0.9. Each group of rows with equal settings (model, frames,
  * window, ...) has its own figure and caption; the second group is written to pareto-2.*.
  *
  * Output is deterministic. */

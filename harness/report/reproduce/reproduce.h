@@ -6,9 +6,10 @@
  *     ... r.n[KVR_VERDICT_OUT] ...
  *     kvr_reproduction_free(&r);
  *
- * Figures that follow from arithmetic (bytes, peak memory) are computed for the published model and
- * must be equal. Figures measured on another model or machine are not expected to be equal; the row
- * gives the reason, which docs/reproduction.md explains. */
+ * Computed figures (bytes, peak memory) need no run: kvreel computes them from the shapes and
+ * formats of the published model, and they must agree with the published ones. Figures measured on
+ * another model or machine are not expected to be equal; the row gives the reason, which
+ * docs/reproduction.md explains. */
 #ifndef KVR_REPRODUCE_REPRODUCE_H
 #define KVR_REPRODUCE_REPRODUCE_H
 
@@ -43,10 +44,10 @@ extern const char
                                    * with NULL */
 
 /* Compares the figures published in `paper` with kvreel's values. If `db_path` is NULL, only
- * figures that follow from arithmetic are compared. `quantity` selects one column of the published
- * table; NULL selects all. If `measured` is true, only measured figures are compared, including
- * measured compression and peak memory. `measured` requires paper "study33" and a database, else
- * KVR_EINVAL. KVR_ENOTFOUND: no such paper or quantity, or the database lacks the quantity. */
+ * computed figures are compared. `quantity` selects one column of the published table; NULL selects
+ * all. If `measured` is true, every value is measured, also compression and peak memory, and
+ * figures without a measured value are omitted. `measured` requires paper "study33" and a database,
+ * else KVR_EINVAL. KVR_ENOTFOUND: no such paper or quantity, or the database lacks the quantity. */
 enum kvr_status kvr_reproduce(struct kvr_reproduction *out, const char *paper, const char *db_path,
                               const char *quantity, bool measured);
 void kvr_reproduction_free(struct kvr_reproduction *r);

@@ -7,10 +7,10 @@
 
 struct kvr_repro {
     struct kvr_reproduction *out;
-    const char *db_path;  /* database with kvreel's measurements (NULL: compare only figures that
-                           * follow from arithmetic) */
+    const char *db_path;  /* database with kvreel's measurements (NULL: compare only computed
+                           * figures, see reproduce.h) */
     const char *quantity; /* name of the quantity to compare (NULL: all quantities) */
-    bool measured;        /* whether to omit figures that follow from arithmetic */
+    bool measured;        /* whether to compare measured values only, and no computed ones */
 };
 
 /* One published figure. */
@@ -25,7 +25,7 @@ struct kvr_repro_row {
     enum kvr_verdict verdict;
     const char *reason; /* may be "" */
 };
-/* Opens the table r->out->table. */
+/* Creates the empty table r->out->table; kvr_repro_add appends its rows. */
 enum kvr_status kvr_repro_open(struct kvr_repro *r);
 enum kvr_status kvr_repro_add(struct kvr_repro *r, const struct kvr_repro_row *row);
 

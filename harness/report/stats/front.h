@@ -41,11 +41,11 @@ struct kvr_front {
 };
 
 /* Sets probability [i] to the share of bootstrap resamples in which no method dominates method i.
- * In a resample, gains are differences of resampled means without intervals (lo = hi). A resample
- * draws the same prompts for all methods. Deviations of resampled means are scaled by sqrt(n / (n -
- * 1)), because the bootstrap's variance is too small by that factor (Hesterberg, The American
- * Statistician 69, 2015, 371). With fewer than two prompts the means are not resampled. The result
- * is deterministic for a given seed. KVR_ENOMEM. */
+ * In a resample, the gain of A over B is exact (lo = hi): the difference of their resampled means.
+ * A resample draws the same prompts for all methods. Deviations of resampled means are scaled by
+ * sqrt(n / (n - 1)), because the bootstrap's variance is too small by that factor (Hesterberg, The
+ * American Statistician 69, 2015, 371). With fewer than two prompts the means are not resampled.
+ * The result is deterministic for a given seed. KVR_ENOMEM. */
 enum kvr_status kvr_front_membership(const struct kvr_front *f, uint64_t seed, double *probability);
 
 #endif

@@ -19,16 +19,17 @@
  * (after Lai, Annals of Statistics 4, 1976, 265). The set of all m with E(m) < 1 / alpha is a
  * confidence sequence.
  *
- * The t statistic is biased for skewed data, so z = (mean - m) / sd is replaced by the smaller of z
- * and its Hall transformation (stats.h). The transformation uses the sample skewness, shifted by
- * its standard error in normal data. The shift is in the direction in which t is anti-conservative.
+ * The t statistic is biased for skewed data. E(m) therefore uses, instead of z = (mean - m) / sd,
+ * the smaller of z and its Hall transformation h(z) (stats.h). Mean and standard deviation sd are
+ * those of the sample. The skewness g in h is the sample skewness, shifted by its standard error
+ * under normality. The shift is in the direction in which t is anti-conservative.
  *
  *     h(z) = z + g z^2 / 3 + g^2 z^3 / 27 + g / (6n),  g = min(G1, 0) - sqrt(6 n (n - 1) / ((n - 2)
  *            (n + 1)(n + 3))),  G1: skewness towards m.
  *
- * tests/report/test_sequence.c simulates the actual error rate. Very small samples can miss
- * outliers that occur in one prompt of twenty, so a verdict needs at least KVR_SEQUENCE_MIN
- * prompts.
+ * tests/report/test_sequence.c estimates the actual error rate by simulation. Very small samples
+ * can miss outliers that occur in one prompt of twenty, so a verdict needs at least
+ * KVR_SEQUENCE_MIN prompts.
  *
  * Multiple claims are tested by the e-BH procedure (Wang and Ramdas, False discovery rate control
  * with e-values, Journal of the Royal Statistical Society B 84, 2022, 822). Of m claims, the k
@@ -42,7 +43,7 @@
 
 #include "harness/core/status.h"
 
-enum { KVR_SEQUENCE_MIN = 12 }; /* prompts before any verdict */
+enum { KVR_SEQUENCE_MIN = 12 }; /* minimum number of prompts for a verdict */
 
 /* Running moments of n values; {0} is the empty sequence. */
 struct kvr_sequence {
@@ -56,8 +57,8 @@ double kvr_sequence_sd(const struct kvr_sequence *s); /* standard deviation (NaN
 /* Returns the natural logarithm of E(m), or 0 if log E(m) is negative or n < KVR_SEQUENCE_MIN. */
 double kvr_sequence_log_e(const struct kvr_sequence *s, double m);
 
-/* The region that contains a mean is above the margin, below -margin, or within [-margin, margin].
- * The margin of a region must be >= 0. */
+/* Position of a mean relative to a margin >= 0: above the margin, below -margin, or within
+ * [-margin, margin]. */
 enum kvr_region { KVR_ABOVE, KVR_BELOW, KVR_WITHIN };
 
 /* Sets *region to the region of the sample mean, and *log_e to the evidence (natural logarithm of

@@ -40,10 +40,10 @@ int kvr_outliers(const double *x, int n, bool *flag);
  * extended on the side of the long tail by Hall's transformation. KVR_EINVAL: n < 2. Let m be the
  * mean, s the standard deviation (divisor n - 1), and m2 and m3 the second and third central
  * moments. G = sqrt(n (n - 1)) / (n - 2) m3 / m2^1.5 is the skewness, and y = t / sqrt(n), where t
- * is Student's quantile of n - 1 degrees of freedom. The interval is [lo, hi].
+ * is Student's quantile of n - 1 degrees of freedom. The bounds lo and hi of the interval are:
  *
  *     lo = m - s max(y, h(y)),  hi = m + s max(y, -h(-y)),
- *     h(y) = 3 / G (cbrt(1 + G (y - G / (6 n))) - 1),
+ *     h(y) = 3 / G (cbrt(1 + G (y - G / (6 n))) - 1).
  *
  * The function h is the inverse of the transformation w + G w^2 / 3 + G^2 w^3 / 27 + G / (6 n).
  * That transformation removes most of the skewness (Hall, On the removal of skewness by

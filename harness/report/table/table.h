@@ -56,10 +56,10 @@ enum kvr_status kvr_table_add(struct kvr_table *t, const struct kvr_value *row);
 enum kvr_status kvr_table_set(struct kvr_table *t, int row, int column, struct kvr_value v);
 void kvr_table_close(struct kvr_table **t);
 
-/* Makes a table of the rows of one read-only SQL statement. Placeholders such as {group} are
- * replaced by the list of the columns that hold settings (kvr_settings_sql). `known` gives the
- * format of columns by name; the array ends with an entry whose name is NULL. If `known` is NULL,
- * all columns have the default format. */
+/* Makes a table of the rows of one read-only SQL statement. The function kvr_settings_sql first
+ * replaces placeholders; {group}, for example, stands for the columns that hold settings. `known`
+ * gives the format of columns by name; the array ends with an entry whose name is NULL. If `known`
+ * is NULL, all columns have the default format. */
 enum kvr_status kvr_table_query(struct kvr_table **out, const char *db_path, const char *sql,
                                 const struct kvr_column *known);
 /* Like kvr_table_query, but first replaces the placeholders that `with` lists by their values
