@@ -66,11 +66,14 @@ static void find_about(struct synth *s)
     if (strcmp(s->o->licence, "unknown") != 0)
         s->info.licence = s->o->licence;
     if (like)
-        snprintf(s->source, sizeof s->source, "drawn to the statistics of a trace of %.64s",
-                 like->model);
+        snprintf(s->source, sizeof s->source,
+                 "randomly drawn, with the statistics of a trace of %.64s", like->model);
     else
-        snprintf(s->source, sizeof s->source, "drawn: %d outlier channels at %g, rho %g, toward %g",
-                 s->o->outliers, s->o->size, s->o->rho, s->o->toward);
+        snprintf(
+            s->source, sizeof s->source,
+            "randomly drawn: %d outlier channels of size %g, correlations: frames %g, queries and "
+            "keys %g",
+            s->o->outliers, s->o->size, s->o->rho, s->o->toward);
     s->info.source = s->source;
     s->info.text = "synthetic";
     s->info.seed = s->o->seed;

@@ -90,7 +90,7 @@ static enum kvr_status named_class(struct parse *p, struct step *s)
         p->at += n;
         return KVR_OK;
     }
-    return fail_syntax(p, "no such class of characters");
+    return fail_syntax(p, "no such character class");
 }
 
 static enum kvr_status brackets(struct parse *p)

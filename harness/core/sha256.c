@@ -15,7 +15,8 @@
 
 enum { READ_BYTES = 64 * 1024 };
 
-static_assert(sizeof(SHA256_CTX) <= sizeof(struct kvr_sha256), "the state has its place");
+static_assert(sizeof(SHA256_CTX) <= sizeof(struct kvr_sha256),
+              "struct kvr_sha256 is too small for a SHA256_CTX");
 
 enum kvr_status kvr_sha256_open(struct kvr_sha256 *h)
 {

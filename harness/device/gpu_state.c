@@ -168,7 +168,7 @@ bool kvr_gpu_process_bytes(struct kvr_gpu_states *g, const char *uuid, int pid, 
 
     *bytes = 0;
     if (!g || g->by_uuid(uuid, &gpu) != SUCCESS || !g->processes) {
-        snprintf(why, n, "NVML does not know GPU %s or lists no processes", uuid);
+        snprintf(why, n, "NVML: GPU %s not found, or this NVML cannot list its processes", uuid);
         return false;
     }
     rc = g->processes(gpu, &count, list);

@@ -343,7 +343,7 @@ enum kvr_status kvr_check_lora(struct kvr_checker *k)
     }
     if (st == KVR_OK && !kvr_path_exists(path))
         st = kvr_check_note(k->report, "lora.a.flow", KVR_CHECK_NOT_BUILT,
-                            "its input is golden.safetensors' a.x, and that file is not there");
+                            "its input, tensor a.x of golden.safetensors, is missing");
     else if (st == KVR_OK && !lora)
         st = kvr_check_note(k->report, "lora.a.flow", KVR_CHECK_NOT_BUILT,
                             "neither lora.pt nor lora.safetensors is in the folder");
@@ -450,7 +450,9 @@ static enum kvr_status check_solver_run(struct kvr_checker *k, const char *name)
     KVR_TRY(kvr_checker_input(k, part, n_steps * r.n, &r.flows));
     work = calloc((size_t)(5 + n_steps) * (size_t)r.n, sizeof *work);
     if (!work)
-        return kvr_fail(KVR_ENOMEM, "check: out of memory while allocating %d states", n_steps);
+        return kvr_fail(KVR_ENOMEM,
+                        "check: out of memory while allocating the sampler's states of %d steps",
+                        n_steps);
     r.x = work;
     r.from = work + r.n;
     for (int i = 0; i < 3; i++)

@@ -60,8 +60,9 @@ enum kvr_status kvr_lm_open(struct kvr_lm **out, struct kvr_dev *dev, struct kvr
         return kvr_fail(KVR_EUNSUPPORTED,
                         "lm: the model is a video model; this workload needs a language model");
     if (!kvr_dev_in_host(dev))
-        return kvr_fail(KVR_EUNSUPPORTED, "lm: language models run only on the CPU: devices have "
-                                          "no kernels for grouped queries and causal chunks");
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "lm: language models run only on the CPU: other devices have no kernels "
+                        "for grouped-query attention (GQA) and causal chunks");
     lm = calloc(1, sizeof *lm);
     if (!lm)
         return kvr_fail(KVR_ENOMEM, "lm: out of memory");

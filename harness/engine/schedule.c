@@ -188,8 +188,8 @@ enum kvr_status kvr_schedule_choose(struct kvr_model_config *c, const char *name
         }
     if (!parse_list(name, &list))
         return kvr_fail(KVR_EINVAL,
-                        "schedule '%s': need a program's name, or decreasing steps of at most 1000 "
-                        "(1000-750-500-250), with an optional shift (5:1000-750-500-250)",
+                        "schedule '%s': need a named schedule, or decreasing timesteps of at most "
+                        "1000 (1000-750-500-250), with an optional shift (5:1000-750-500-250)",
                         name);
     list.shift = list.shift > 0 ? list.shift : c->timestep_shift;
     put(c, &list);

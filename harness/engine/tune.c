@@ -37,8 +37,8 @@ static enum kvr_status add(struct kvr_tune *t, const char *what, int choice)
         struct entry *more = realloc(t->entry, (size_t)cap * sizeof *more);
 
         if (!more)
-            return kvr_fail(KVR_ENOMEM, "autotune: out of memory while allocating %d products",
-                            cap);
+            return kvr_fail(KVR_ENOMEM,
+                            "autotune: out of memory while allocating %d matrix products", cap);
         t->entry = more;
         t->cap = cap;
     }

@@ -131,9 +131,8 @@ static enum kvr_status spend(const struct kvr_yaml_node *at, int *left, int n)
     *left -= n;
     return *left >= 0
                ? KVR_OK
-               : kvr_yaml_fail(
-                     at, "all ranges together contain more than the limit of %d values in all",
-                     KVR_YAML_MAX_NODES);
+               : kvr_yaml_fail(at, "all ranges together contain more than the limit of %d values",
+                               KVR_YAML_MAX_NODES);
 }
 
 /* Replaces a node that is a range by a list of the range's values. */

@@ -66,7 +66,7 @@ static enum kvr_status check_image(const struct point *p, char *why, size_t n)
         t ? kvr_image_check(t->height, t->width, t->path, p->facts->config) : KVR_OK;
 
     if (st == KVR_EUNSUPPORTED) {
-        snprintf(why, n, "no encoder for the latents of model %s: it cannot begin with an image",
+        snprintf(why, n, "model %s cannot begin with an image: there is no encoder for its latents",
                  p->model->name);
         return KVR_OK;
     }
@@ -113,11 +113,12 @@ static enum kvr_status check_text(const struct point *p, char *why, size_t n)
             p->prompt->id, p->set.frames, p->set.prefix, p->set.chunk);
     if (strcmp(p->set.kind, "probe") == 0)
         snprintf(why, n,
-                 "probe: grouped queries and causal chunks are not supported; cells of kind bench "
-                 "measure `mass`");
+                 "probe: grouped-query attention (GQA) and causal chunks are not supported; cells "
+                 "of kind bench measure `mass`");
     else if (strcmp(p->set.device, "cpu") != 0)
         snprintf(why, n,
-                 "device %s: no kernels for grouped queries and causal chunks; use device cpu",
+                 "device %s: no kernels for grouped-query attention (GQA) and causal chunks; use "
+                 "device cpu",
                  p->set.device);
     else if (strcmp(p->set.forcing, taught) != 0)
         snprintf(why, n,
@@ -159,10 +160,14 @@ static enum kvr_status check_trace(const struct kvr_sweep *s, const struct point
             "window %d: trace '%s' needs a window of at least %d frames (the sink and one chunk)",
             p->set.window, p->prompt->id, i->layout.frames_per_chunk + p->set.sink);
     if (strcmp(p->set.forcing, taught) != 0)
-        snprintf(why, n, "forcing %s: a trace is its own teacher", p->set.forcing);
+        snprintf(why, n,
+                 "forcing %s: not defined for a trace, which always reads the recorded chunks",
+                 p->set.forcing);
     else if (strcmp(p->set.schedule, "model") != 0 || strcmp(p->set.sampler, "model") != 0 ||
              p->set.model_steps)
-        snprintf(why, n, "schedule, sampler, model_steps: a trace's passes are recorded");
+        snprintf(why, n,
+                 "schedule, sampler, model_steps: cannot be set for a trace, because its forward "
+                 "passes are recorded");
     else if (strcmp(p->set.on_switch, "keep") != 0 || p->set.shot_offset >= 0)
         snprintf(why, n, "on_switch, shot_offset: a trace has no shots");
     else if (strcmp(p->set.decoder, "vae") != 0)
@@ -176,7 +181,8 @@ static enum kvr_status check_trace(const struct kvr_sweep *s, const struct point
     else if (strcmp(p->set.device, "cpu") != 0 &&
              (i->layout.causal || i->layout.n_kv_heads != i->layout.n_heads))
         snprintf(why, n,
-                 "device %s: no kernels for grouped queries and causal chunks; use device cpu",
+                 "device %s: no kernels for grouped-query attention (GQA) and causal chunks; use "
+                 "device cpu",
                  p->set.device);
     return KVR_OK;
 }
@@ -267,7 +273,8 @@ enum kvr_status kvr_point_check(const struct kvr_sweep *s, const struct point *p
     KVR_TRY(check_shots(p));
     KVR_TRY(check_truth(p));
     if (p->prompt->truth && !c->latent_is_rgb) {
-        snprintf(why, n, "no encoder for the latents of model %s: it cannot continue given frames",
+        snprintf(why, n,
+                 "model %s cannot continue given frames: there is no encoder for its latents",
                  p->model->name);
         return KVR_OK;
     }

@@ -99,10 +99,11 @@ enum kvr_status kvr_stat_distribution(struct kvr_table **out, const struct kvr_s
     if (st == KVR_OK)
         st = add_all(*out, o, kvr_truth_metrics);
     if (st == KVR_OK)
-        st = kvr_table_note(
-            *out, "metrics without a BF16 reference: differences to BF16 paired by prompt; BF16 "
-                  "jitter: standard deviation of one video over its draws; beyond chaos: differs "
-                  "from BF16's draws, Holm-adjusted over the methods of a metric");
+        st = kvr_table_note(*out,
+                            "metrics without a BF16 reference: differences to BF16 paired by "
+                            "prompt; BF16 jitter: standard deviation over a prompt's BF16 draws "
+                            "(reruns with perturbed noise); beyond chaos: significantly different "
+                            "from these draws, Holm-adjusted over the methods of a metric");
     if (st != KVR_OK)
         kvr_table_close(out);
     return st;

@@ -291,14 +291,14 @@ static enum kvr_status make(struct kvr_table **out, const char *db_path, const c
     kvr_table_close(&t);
     *extremes = about.extremes;
     snprintf(note, sizeof note,
-             "intervals and letters count prompts; with %d methods letters can differ from %d "
-             "prompts on",
+             "intervals and tie letters are over prompts; telling %d methods apart needs at least "
+             "%d prompts",
              about.most, kvr_pairs_needed(about.most * (about.most - 1) / 2, 0.95));
     if (st == KVR_OK)
         st = kvr_table_note(*out, note);
     if (st == KVR_OK)
-        st = kvr_table_note(*out, "means include the draws of a video, so every interval includes "
-                                  "jitter (standard deviation of one draw)");
+        st = kvr_table_note(*out, "means include draws (reruns with perturbed noise), so intervals "
+                                  "include jitter (standard deviation over a prompt's draws)");
     if (st != KVR_OK)
         kvr_table_close(out);
     return st;

@@ -232,7 +232,7 @@ enum kvr_status kvr_stat_runs(struct kvr_table **out, const struct kvr_stat_opti
     *out = NULL;
     if (!o->before)
         return kvr_fail(KVR_EINVAL,
-                        "stats: runs needs --before FILE, the earlier database to compare with");
+                        "stats runs: need --before FILE, the earlier database to compare with");
     if (!kvr_metric_find(o->metric))
         return kvr_fail(KVR_EINVAL, "stats: unknown metric '%s'; `kvreel list metrics` lists them",
                         o->metric);
@@ -249,8 +249,8 @@ enum kvr_status kvr_stat_runs(struct kvr_table **out, const struct kvr_stat_opti
     if (st == KVR_OK)
         st = kvr_table_fold(*out, fold);
     if (st == KVR_OK)
-        st = kvr_table_note(*out, "the same cells of two databases, paired; times that count, by "
-                                  "medians of ratios; separable: Holm over the methods");
+        st = kvr_table_note(*out, "the same cells of two databases, paired; time: median ratio of "
+                                  "valid runtimes; separable: Holm-adjusted over the methods");
     if (st == KVR_OK)
         st = note_who(*out, "before", o->before, j.before->n_rows - n_both);
     if (st == KVR_OK)

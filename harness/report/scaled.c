@@ -153,11 +153,10 @@ static enum kvr_status fill(struct kvr_table *out, const struct kvr_table *t)
         if (g.a >= 0)
             KVR_TRY(add_row(out, t, &g, bf16));
     }
-    KVR_TRY(kvr_table_note(out,
-                           "scaled: a line through the times, and the peaks, of the two smallest "
-                           "numbers of layers, at all layers"));
-    return kvr_table_note(out, "error of scaling: against the whole model where it was measured, "
-                               "NOISY times included; fidelity cannot be scaled");
+    KVR_TRY(kvr_table_note(out, "scaled: linear extrapolation to all layers, from the runtimes and "
+                                "peaks of the two smallest numbers of layers"));
+    return kvr_table_note(out, "error of scaling: extrapolated value against the measured whole "
+                               "model, NOISY times included; fidelity cannot be extrapolated");
 }
 
 enum kvr_status kvr_report_scaled(struct kvr_table **out, const char *db_path)

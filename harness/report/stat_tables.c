@@ -466,12 +466,12 @@ static enum kvr_status note_chaos(struct kvr_table *t, const struct race *r)
     if (!r->control)
         return kvr_table_note(t, "no BF16 draws were run, so the chaos floor is unknown; set "
                                  "`control: 4` in the sweep");
-    return kvr_table_note(t, r->distance
-                                 ? "BF16: distance of its draws, the chaos floor; beyond chaos: "
-                                   "farther from BF16 than that, by the same test; jitter: "
-                                   "standard deviation over draws of one video"
-                                 : "beyond chaos: differs from BF16's draws, by the same test; "
-                                   "jitter: standard deviation over draws of one video");
+    return kvr_table_note(
+        t, r->distance ? "row BF16: distance of BF16's draws (reruns with perturbed noise), the "
+                         "chaos floor; beyond chaos: separable from the chaos floor, and farther "
+                         "from BF16; jitter: standard deviation over a prompt's draws"
+                       : "beyond chaos: separable from BF16's draws (reruns with perturbed noise); "
+                         "jitter: standard deviation over a prompt's draws");
 }
 
 static enum kvr_status paired_table(struct kvr_table **out, struct race *r)
@@ -525,10 +525,9 @@ static enum kvr_status paired_table(struct kvr_table **out, struct race *r)
     snprintf(
         note, sizeof note,
         "%s, %s is better, difference to %s paired by %s; %g %% intervals (Student's t with Hall's "
-        "transformation); separable: sign-flip test, Holm over %d comparisons, and 0 outside "
-        "of the interval, from %d pairs on; one group: not separable from its best; better: by "
-        "more "
-        "than %g, by the always-valid test of `kvreel claims`",
+        "transformation); separable: sign-flip test, Holm-adjusted over %d comparisons, and an "
+        "interval without 0 (needs at least %d pairs); group: methods not separable from the best "
+        "of the group; better: by more than %g, by the always-valid test of `kvreel claims`",
         r->o->metric, r->sign > 0 ? "higher" : "lower", r->o->against,
         r->o->unit == KVR_PER_SEED ? "seed" : "prompt", 100 * r->o->level, r->n - 1,
         kvr_pairs_needed(r->n - 1, r->o->level), kvr_default_margin(r->o->metric));
@@ -634,11 +633,11 @@ static enum kvr_status add_timings(struct kvr_table *out, const struct kvr_table
             n++;
         KVR_TRY(add_timing(out, t, ratios, i, n, level, x, flag));
     }
-    return kvr_table_note(out,
-                          "median over repeats with a distribution-free interval; fewer "
-                          "than 6 repeats show min-max; outliers are counted and kept; "
-                          "cold: the first rollout of a process; times with codes do not "
-                          "count; to BF16: over pairs of neighbouring rollouts (setting abba)");
+    return kvr_table_note(
+        out,
+        "median over repeats with a distribution-free interval; fewer than 6 repeats show min-max; "
+        "outliers are counted and kept; cold: the first rollout of a process; a time counts only "
+        "if column time says so; to BF16: over pairs of neighbouring rollouts (setting abba)");
 }
 
 enum kvr_status kvr_stat_timing(struct kvr_table **out, const struct kvr_stat_options *o)

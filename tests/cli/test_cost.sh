@@ -125,7 +125,7 @@ json "a ratio to BF16" 'map(select(.method == "BF16"))[0] | .runtime_ratio == 1 
 json "phases explain the time" \
     'all(.[]; .encode_s + .decode_s + .attend_s + .linear_s + .cross_s + .other_s > 0.9 * .runtime_seen_s)'
 exits 0 "the same for people" report --db cut.db --table cost
-prints "says whose figures" "published: the study's figures"
+prints "says whose figures" "published: the 33-method study's figures"
 exits 0 "the page copes with cells that show nothing" report --db cut.db -o page
 
 exits 0 "again: nothing to do" run "$cut" --set "methods=$few" "${less[@]}" --db cut.db --out cut \

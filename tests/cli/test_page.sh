@@ -54,8 +54,8 @@ exits 0 "the page is written" report --db page.db -o rep
 says "and says what is not there" '1 videos omitted: not found'
 says "and what is not what was measured" "2 videos omitted: their files changed after the measurement"
 check "a file that is gone is said so" grep -q "\"${bad[0]}\":\"no such file" rep/index.html
-check "another size, too" grep -q "\"${bad[1]}\":\"not shown: the file has [0-9]* bytes, the measured one had [0-9]*" rep/index.html
-check "and another content" grep -q "\"${bad[2]}\":\"not shown: the file has the measured size and a different sha256" rep/index.html
+check "another size, too" grep -q "\"${bad[1]}\":\"not shown: the file has [0-9]* bytes, but had [0-9]* when it was measured" rep/index.html
+check "and another content" grep -q "\"${bad[2]}\":\"not shown: the file.s sha256 is [0-9a-f]*\.\.\., but was" rep/index.html
 for k in "${bad[@]}"; do check "none of them is shown" test ! -e "rep/assets/$k.mp4"; done
 check "its title is the sweep's" grep -q '<title>page &lt;b>&amp;amp;&lt;/b> &middot; kvreel report</title>' rep/index.html
 exits 0 "a title of one's own" report --db page.db -o own --title 'Mine & yours'

@@ -45,7 +45,7 @@ says "what is not causal is said" 'PAFU_ORACLE_NONCAUSAL.*not causal'
 exits 0 "pafu beside our cells" reproduce pafu --db "$work/pafu.db" --json
 json "budgets in frames and tokens" '[.[] | select(.suite == "kvreel" and .quantity == "ssim") | .method] |
     sort == ["PAFU_ORACLE_NONCAUSAL, 108 tokens, no sink", "PAFU_SEH, 2 frames", "PAFU_SEH, 3 frames"]'
-json "each with what it holds" '[.[] | select(.method == "PAFU_SEH, 3 frames") | .reason] | all(test("[0-9]+ B are held"))'
+json "each with what it holds" '[.[] | select(.method == "PAFU_SEH, 3 frames") | .reason] | all(test("resident cache: [0-9]+ B"))'
 
 exits 2 "an unknown paper is a usage error" reproduce study34
 says "and names the nearest" study33

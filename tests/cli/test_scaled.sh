@@ -38,7 +38,7 @@ json "planted times come out" 'map({(.method): .}) | add | (.BF16.scaled_runtime
     (.RTN_INT4.error_seen | fabs) < 1e-9'
 json "peaks are a line to 1 %" 'all(.[]; (.error_peak | fabs) <= 0.01 and .whole_peak_bytes > 0)'
 exits 0 "for people" report --db s.db --table scaled
-prints "says what cannot be scaled" 'fidelity cannot be scaled'
+prints "says what cannot be scaled" 'fidelity cannot be extrapolated'
 changed s.db "UPDATE cell SET time_codes = 'LOAD' WHERE json_extract(spec, '\$.model.layers') = 4"
 exits 0 "a time that does not count" report --db s.db --table scaled --format json
 json "gives none" 'all(.[]; .scaled_runtime_s == null and .scaled_seen_s > 0 and .time_codes == "LOAD")'

@@ -96,7 +96,7 @@ check "is a failure that says why" test "$(sql gone.db "SELECT count(*) FROM cel
 # Generated traces of pseudorandom numbers.
 exits 0 "one like a trace" trace synth like.kvtrace --like out/red.kvtrace -n 6 -q
 exits 0 "is a trace" trace check like.kvtrace --json
-json "of the same sizes and passes" '.layout.heads == 3 and .passes == 10 and .outputs == 0 and .source == "drawn to the statistics of a trace of nano"'
+json "of the same sizes and passes" '.layout.heads == 3 and .passes == 10 and .outputs == 0 and .source == "randomly drawn, with the statistics of a trace of nano"'
 exits 0 "one of another size" trace synth wan.kvtrace --preset wan-1.3b --layers 1 -n 1 --outliers 6 --size 12 -q --json
 exits 0 "is one, too" trace check wan.kvtrace --json
 json "with outliers" '.layout.head_dim == 128 and .tokens == 1560 and .licence == "none: drawn numbers" and .largest.k > 12 and .largest.v < 8'

@@ -307,13 +307,13 @@ START_TEST(invalid_tensors_are_refused)
     one(&m, "a", 4, 1, 0, 0);
     ck_assert_int_eq(m.n % 32, 16);
     one(&m, "a", 5, 1, 0, 0);
-    refused(&m, "leaves the file");
+    refused(&m, "ends beyond the file");
     one(&m, "a", 4, 1, 0, 32);
-    refused(&m, "leaves the file");
+    refused(&m, "ends beyond the file");
     one(&m, "a", 4, 1, 0, 4);
     refused(&m, "not aligned");
     one(&m, "a", 4, 1, 0, UINT64_MAX - 31);
-    refused(&m, "leaves the file");
+    refused(&m, "ends beyond the file");
     one(&m, "a", (uint64_t)1 << 62, 4, 0, 0);
     refused(&m, "overflows");
     one(&m, "a", UINT64_MAX, 1, 0, 0);
@@ -321,7 +321,7 @@ START_TEST(invalid_tensors_are_refused)
     one(&m, "a", (uint64_t)1 << 40, 1, 0, 0);
     refused(&m, "more than 8 times");
     one(&m, "a", 33, 1, 8, 0);
-    refused(&m, "whole blocks");
+    refused(&m, "multiple of the block size");
     one(&m, "a", 256, 1, 13, 0);
     refused(&m, "Q5_K is not supported");
     one(&m, "a", 4, 1, 77, 0);

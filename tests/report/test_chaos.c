@@ -478,7 +478,7 @@ static const struct {
     { "c", "cannot be told here", "are needed" },
     { "d", "holds", "" },
     { "e", "does not hold", "" },
-    { "f", "cannot be told here", "no such cells" },
+    { "f", "cannot be told here", "no cells that this claim compares" },
     { "g", "cannot be told here", "1 prompts" },
     { "h", "cannot be told here", "needs a GPU; settled by: kvreel run" },
     { "i", "holds", "arithmetic" },

@@ -23,9 +23,9 @@ def statement: .says | sub(" has a higher SSIM than "; " > ") | sub(" has a lowe
 def papers(f): group_by(paper)[] | row(["**\(.[0] | paper)**"]), (.[] | f);
 def ids: map(id) | join(", ");
 def futile: .verdict == "futile";
-# `why` of a ratio of one card's times is "a ratio of one card's times: CARD, REMARK". One sentence for each card.
-def card_times: map(select(.why // "" | startswith("a ratio of one card's times: ")) |
-        . + (.why | capture("times: (?<card>[^,]*), (?<remark>.*)$"))) | group_by(.card)[] |
+# `why` of a ratio of runtimes on one GPU is "ratio of runtimes on one GPU: CARD, REMARK". One sentence for each card.
+def card_times: map(select(.why // "" | startswith("ratio of runtimes on one GPU: ")) |
+        . + (.why | capture("GPU: (?<card>[^,]*), (?<remark>.*)$"))) | group_by(.card)[] |
     "Ratios of times with randomly drawn weights on \(.[0].card): " + (group_by(.remark) | map("\(ids) (\(.[0].remark))") | join("; ")) + ".";
 # `why` is "needs THINGS; REMARK; settled by: COMMAND", with or without the remark.
 def command: .why | capture("settled by: (?<c>.*)$").c;

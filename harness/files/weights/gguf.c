@@ -139,7 +139,7 @@ static enum kvr_status take_values(struct cursor *c, struct kvr_gguf *g, uint64_
     char shown[KVR_PRINTABLE];
 
     if (n > MAX_KEYS || n > (c->n - c->at) / 12)
-        return refuse(c, "more metadata than there is room for (at most 65536)");
+        return refuse(c, "more metadata keys than the limit of 65536 or than the file can hold");
     g->values = calloc((size_t)n + 1, sizeof *g->values);
     if (!g->values)
         return kvr_fail(KVR_ENOMEM, "%s: GGUF: out of memory while allocating its metadata",
@@ -209,7 +209,7 @@ static enum kvr_status take_tensor(struct cursor *c, struct kvr_weight_list *l, 
     if (!kvr_shape_count(w.shape, w.n_dims, &n))
         return refuse_tensor(c, name, n_name, "its shape overflows");
     if (w.blocks && w.shape[w.n_dims - 1] % w.blocks->n != 0)
-        return refuse_tensor(c, name, n_name, "its rows are not whole blocks");
+        return refuse_tensor(c, name, n_name, "its row length is not a multiple of the block size");
     for (int i = w.n_dims - 1; i >= 0; i--) {
         w.stride[i] = stride;
         stride *= w.shape[i] ? w.shape[i] : 1;
@@ -239,7 +239,7 @@ static enum kvr_status locate(const struct cursor *c, struct kvr_weight_list *l,
         if (offsets[i] % alignment != 0)
             return refuse_tensor(c, w->name, strlen(w->name), "its data is not aligned");
         if (offsets[i] > n_data || n > n_data - offsets[i])
-            return refuse_tensor(c, w->name, strlen(w->name), "its data leaves the file");
+            return refuse_tensor(c, w->name, strlen(w->name), "its data ends beyond the file");
         w->data = n ? c->bytes + start + offsets[i] : c->bytes;
         places[i] = (struct placed){ offsets[i], offsets[i] + n };
     }
@@ -276,7 +276,7 @@ static enum kvr_status take_tensors(struct cursor *c, const struct kvr_gguf *g,
 
     KVR_TRY(read_alignment(g, &alignment));
     if (n > KVR_WEIGHTS_MAX || n > (c->n - c->at) / 24)
-        return refuse(c, "more tensors than there is room for (at most 65536)");
+        return refuse(c, "more tensors than the limit of 65536 or than the file can hold");
     offsets = calloc((size_t)n + 1, sizeof *offsets);
     places = calloc((size_t)n + 1, sizeof *places);
     st = offsets && places

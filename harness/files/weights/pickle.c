@@ -362,8 +362,8 @@ static enum kvr_status rebuild_tensor(struct machine *m, uint32_t args)
     if (nodes[a[0]].kind != KVR_PK_STORAGE || nodes[a[1]].kind != KVR_PK_INT ||
         !is_ints(m, &nodes[a[2]]) || !is_ints(m, &nodes[a[3]]) || nodes[a[4]].kind != KVR_PK_BOOL ||
         !is_empty_dict(&nodes[a[5]]))
-        return refuse(m, "a tensor's arguments are not storage, offset, shape, strides, a bool "
-                         "and no hooks");
+        return refuse(m, "a tensor's arguments must be storage, offset, shape, strides, a bool and "
+                         "an empty dict of hooks");
     if (n == 7 && nodes[a[6]].kind != KVR_PK_NONE && !is_empty_dict(&nodes[a[6]]))
         return refuse(m, "a tensor with metadata");
     return push_new(m, (struct kvr_pk_node){ .kind = KVR_PK_TENSOR, .first = nodes[args].first });
@@ -376,7 +376,8 @@ static enum kvr_status rebuild_parameter(struct machine *m, uint32_t args)
 
     if (nodes[args].n != 3 || !items_of(m, args, a, 3) || nodes[a[0]].kind != KVR_PK_TENSOR ||
         nodes[a[1]].kind != KVR_PK_BOOL || !is_empty_dict(&nodes[a[2]]))
-        return refuse(m, "a parameter's arguments are not a tensor, a bool and no hooks");
+        return refuse(
+            m, "a parameter's arguments must be a tensor, a bool and an empty dict of hooks");
     return push(m, a[0]);
 }
 

@@ -104,7 +104,7 @@ static enum kvr_status legacy_storage(const struct reader *r, const struct kvr_p
         r->n_stored ? bsearch(&want, r->stored, r->n_stored, sizeof *r->stored, by_key) : NULL;
 
     if (!hit || !hit->data)
-        return refuse_storage(r, key, "the list of storages does not hold it");
+        return refuse_storage(r, key, "missing from the list of storages");
     if (hit->n != s->i || hit->dtype != (enum kvr_dtype)s->dtype)
         return refuse_storage(r, key, "two tensors differ on its type or length");
     *data = hit->data;
@@ -238,7 +238,7 @@ static enum kvr_status visit(struct reader *r, const struct kvr_pk_node *x, size
                              int depth)
 {
     if (++r->visits > r->max_visits)
-        return refuse(r, "containers that hold each other many times over");
+        return refuse(r, "shared containers that expand to more than the limit of objects");
     switch (x->kind) {
     case KVR_PK_TENSOR:
         return add_tensor(r, x);
@@ -352,7 +352,7 @@ static enum kvr_status check_version(const struct reader *r, const struct kvr_pi
     const struct kvr_pk_node *x = &p->nodes[p->root];
 
     if (x->kind != KVR_PK_INT || x->i != LEGACY_VERSION)
-        return refuse(r, "legacy form: its version is not 1001");
+        return refuse(r, "legacy format: the version is not 1001");
     return KVR_OK;
 }
 
@@ -361,7 +361,7 @@ static enum kvr_status check_machine(const struct reader *r, const struct kvr_pi
     const struct kvr_pk_node *x = kvr_pickle_get(p, &p->nodes[p->root], "little_endian");
 
     if (!x || x->kind != KVR_PK_BOOL || x->i != 1)
-        return refuse(r, "legacy form: does not say that it is little-endian");
+        return refuse(r, "legacy format: the file does not say that it is little-endian");
     return KVR_OK;
 }
 
@@ -408,12 +408,12 @@ static enum kvr_status place_storage(struct reader *r, const struct kvr_pk_node 
     uint64_t n = 0, need;
 
     if (key->kind != KVR_PK_STR)
-        return refuse(r, "legacy form: a storage key is not a string");
+        return refuse(r, "legacy format: a storage key is not a string");
     s = r->n_stored ? bsearch(&want, r->stored, r->n_stored, sizeof *r->stored, by_key) : NULL;
     if (!s || s->data)
         return refuse_storage(r, key, "no tensor names it, or it is listed twice");
     if (r->n - *at < 8)
-        return refuse_storage(r, key, "the file ends before it (truncated?)");
+        return refuse_storage(r, key, "the file ends before this storage (truncated?)");
     for (int i = 7; i >= 0; i--)
         n = n << 8 | r->bytes[*at + (size_t)i];
     *at += 8;
@@ -433,8 +433,9 @@ static enum kvr_status place_storages(struct reader *r, size_t *at)
     uint32_t cell;
 
     KVR_TRY(next_pickle(r, at, &keys));
-    st = keys.nodes[keys.root].kind == KVR_PK_LIST ? KVR_OK
-                                                   : refuse(r, "legacy form: no list of storages");
+    st = keys.nodes[keys.root].kind == KVR_PK_LIST
+             ? KVR_OK
+             : refuse(r, "legacy format: the list of storages is missing");
     cell = keys.nodes[keys.root].first;
     for (uint32_t i = 0; st == KVR_OK && i < keys.nodes[keys.root].n; i++) {
         st = place_storage(r, &keys.nodes[keys.cells[cell].node], at);
@@ -442,7 +443,7 @@ static enum kvr_status place_storages(struct reader *r, size_t *at)
     }
     kvr_pickle_free(&keys);
     if (st == KVR_OK && *at != r->n)
-        st = refuse(r, "legacy form: bytes after the last storage");
+        st = refuse(r, "legacy format: bytes after the last storage");
     return st;
 }
 

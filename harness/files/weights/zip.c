@@ -172,7 +172,9 @@ static enum kvr_status read_entry(struct kvr_zipfile_record *r, const char *wher
 
     *used = 0;
     if (left < ENTRY_BYTES || !signature(p, 1, 2))
-        return refuse(where, "the directory ends early or holds something else");
+        return refuse(
+            where,
+            "a directory entry is truncated or does not begin with the signature of an entry");
     flags = kvr_little_endian(p + 8, 2);
     method = kvr_little_endian(p + 10, 2);
     packed = kvr_little_endian(p + 20, 4);
@@ -183,13 +185,13 @@ static enum kvr_status read_entry(struct kvr_zipfile_record *r, const char *wher
     *used = ENTRY_BYTES + r->n_name + n_extra + kvr_little_endian(p + 32, 2);
     r->name = p + ENTRY_BYTES;
     if (*used > left)
-        return refuse(where, "a directory entry leaves the directory");
+        return refuse(where, "a directory entry extends beyond the directory");
     if (!read_extra64(r->name + r->n_name, n_extra, fields))
         return refuse_record(where, r, "its extra field is damaged");
     if (flags & (FLAG_ENCRYPTED | FLAG_STRONG | FLAG_MASKED))
         return refuse_record(where, r, "encrypted");
     if (method != 0)
-        return refuse_record(where, r, "compressed; torch.save stores its records");
+        return refuse_record(where, r, "compressed; torch.save writes uncompressed records");
     if (packed != size)
         return refuse_record(where, r, "stored, but its two sizes differ");
     if (kvr_little_endian(p + 34, 2) != 0)

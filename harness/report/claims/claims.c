@@ -51,17 +51,16 @@ static enum kvr_status note_count(const struct kvr_ledger *l, struct kvr_table *
     const struct kvr_claim *c = l->cheapest >= 0 ? &l->claim[l->cheapest] : NULL;
     char note[400];
 
-    snprintf(
-        note, sizeof note,
-        "%d claims: %d hold, %d do not, %d are equal, %d futile, %d cannot be told here; figures "
-        "are mean differences over prompts, positive as the claim says, with intervals that may "
-        "be looked at after every prompt, e-BH at 5 %% over %d tests",
-        l->n_claims, l->n[KVR_CLAIM_HOLDS], l->n[KVR_CLAIM_NOT], l->n[KVR_CLAIM_EQUAL],
-        l->n[KVR_CLAIM_FUTILE], l->n[KVR_CLAIM_OPEN], l->n_tested);
+    snprintf(note, sizeof note,
+             "%d claims: %d hold, %d do not, %d are equal, %d futile, %d undecided (cannot be told "
+             "here); figure: mean difference over prompts, positive if it supports the claim, with "
+             "an always-valid interval; e-BH at 5 %% over %d tests",
+             l->n_claims, l->n[KVR_CLAIM_HOLDS], l->n[KVR_CLAIM_NOT], l->n[KVR_CLAIM_EQUAL],
+             l->n[KVR_CLAIM_FUTILE], l->n[KVR_CLAIM_OPEN], l->n_tested);
     KVR_TRY(kvr_table_note(t, note));
     if (l->two_videos[0]) {
         snprintf(note, sizeof note,
-                 "prompts with two possible videos, left out of SSIM and PSNR: %.330s",
+                 "prompts with diverging BF16 draws, left out of SSIM and PSNR: %.330s",
                  l->two_videos);
         KVR_TRY(kvr_table_note(t, note));
     }

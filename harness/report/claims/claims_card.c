@@ -79,8 +79,9 @@ static enum kvr_claim_verdict verdict_of(const struct kvr_claim *c, double lo, d
 static void say_cpu(struct kvr_claim *c)
 {
     if (c->timed_on[0] && c->verdict != KVR_CLAIM_OPEN)
-        snprintf(c->why, sizeof c->why, "ratio of neighbouring rollouts on %s, %d prompts",
-                 c->timed_on, c->s.n);
+        snprintf(c->why, sizeof c->why,
+                 "ratio of runtimes of neighbouring rollouts on %s, %d prompts", c->timed_on,
+                 c->s.n);
 }
 
 void kvr_claim_judge_card(struct kvr_claim *c)
@@ -101,7 +102,7 @@ void kvr_claim_judge_card(struct kvr_claim *c)
              *c->card.than ? " / " : "", c->card.than, c->card.above ? "above" : "below",
              c->card.bound);
     snprintf(c->why, sizeof c->why, "%s: %s, %d session%s, drawn weights",
-             *c->card.than ? "a ratio of one card's times" : "measured on that card", c->card.gpu,
+             *c->card.than ? "ratio of runtimes on one GPU" : "measured on that GPU", c->card.gpu,
              c->card.n, c->card.n > 1 ? "s" : "");
     n = strlen(c->why);
     if (before != KVR_CLAIM_OPEN)

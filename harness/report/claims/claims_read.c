@@ -200,7 +200,8 @@ static enum kvr_status read_ratio(struct kvr_claim *c, const struct kvr_yaml_nod
     KVR_TRY(number_of(n, "is", NAN, &is));
     point = strchr(text, '.');
     rounding = 0.5 * pow(10, point ? -(double)strlen(point + 1) : 0) * (1 + 1e-9);
-    snprintf(c->shown, sizeof c->shown, "%s: bytes of the format on wan-1.3b, 165 frames", method);
+    snprintf(c->shown, sizeof c->shown, "%s: computed cache compression on wan-1.3b, 165 frames",
+             method);
     KVR_TRY(kvr_scheme_open(&scheme, method, &budget, strstr(method, "FLOWCACHE") ? 1 : 0));
     st = kvr_predict(scheme, &kvr_wan_1_3b,
                      &(struct kvr_predict_run){ .latent_frames = LATENT_FRAMES }, &p);
@@ -238,8 +239,8 @@ static enum kvr_status read_card(struct kvr_claim *c, const struct kvr_yaml_node
     KVR_TRY(text_of(n, "than", "", &c->card.than));
     KVR_TRY(text_of(n, "on", "", &c->card.on));
     if (!*c->card.than == !*c->card.on)
-        return kvr_yaml_fail(
-            n, "card: need either 'than' (the row to divide by) or 'on' (a GPU's name)");
+        return kvr_yaml_fail(n, "card: need either 'than' (the row of results/measured to divide "
+                                "by) or 'on' (a GPU's name)");
     KVR_TRY(number_of(n, "above", NAN, &c->card.bound));
     KVR_TRY(number_of(n, "below", NAN, &below));
     c->card.above = !isnan(c->card.bound);

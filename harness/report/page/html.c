@@ -298,15 +298,14 @@ static enum kvr_status look_at(const char *from, int64_t bytes, const char *sha2
         snprintf(why, n, "not a regular file");
     else if ((int64_t)info.st_size != bytes)
         snprintf(why, n,
-                 "not shown: the file has %lld bytes, the measured one had %lld (another sweep "
-                 "may have overwritten it)",
+                 "not shown: the file has %lld bytes, but had %lld when it was measured (another "
+                 "sweep may have overwritten it)",
                  (long long)info.st_size, (long long)bytes);
     else if ((st = kvr_sha256_file(from, hex)) != KVR_OK)
         snprintf(why, n, "cannot be read: %s", kvr_error());
     else if (strcmp(hex, sha256) != 0)
         snprintf(why, n,
-                 "not shown: the file has the measured size and a different sha256: %.12s..., "
-                 "measured %.12s...",
+                 "not shown: the file's sha256 is %.12s..., but was %.12s... when it was measured",
                  hex, sha256);
     else
         *whole = true;

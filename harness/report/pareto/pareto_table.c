@@ -139,8 +139,8 @@ static enum kvr_status add_note(const struct kvr_race *r, struct kvr_table *t)
                               i ? "," : "; bounds:", r->bound[i].name,
                               r->bound[i].better > 0 ? "at least" : "at most", r->bound[i].limit);
     if (r->n_bounds && n < sizeof note)
-        n += (size_t)snprintf(note + n, sizeof note - n, "; %d methods beyond them do not compete",
-                              count[3]);
+        n += (size_t)snprintf(note + n, sizeof note - n,
+                              "; %d methods outside the bounds are excluded", count[3]);
     if (r->rows && !r->o->exact && n < sizeof note)
         n += (size_t)snprintf(note + n, sizeof note - n,
                               "; by simultaneous 95 %% intervals over prompts; p_front: %d "

@@ -183,7 +183,7 @@ static const char *codes_of(const struct figure *f, char *out, size_t size)
                 n += (size_t)snprintf(out + n, size - n, "%s%s", n ? " " : "", code);
         }
     }
-    return *out ? out : "BF16 drifted, or phases explain less than 9/10 of a time";
+    return *out ? out : "BF16's time drifted, or the phases sum to less than 90 % of a time";
 }
 
 static void say_unconfirmed(struct figure *f, int most)
@@ -224,7 +224,7 @@ static void say_sessions(struct figure *f, int most)
                                   text(f->t, row, "commit"), text(f->t, row, "date"));
             break;
         }
-    put_line(f, most, "Measured: %s. BF16 of another session is another baseline.", all);
+    put_line(f, most, "Measured: %s. A baseline is BF16 of the same session.", all);
 }
 
 static void write_captions(struct figure *f, const struct kvr_plot_style *style)
@@ -249,10 +249,10 @@ static void write_captions(struct figure *f, const struct kvr_plot_style *style)
              number(f->t, f->point[0].row, "frames"), *model ? "" : " of 480x832",
              number(f->t, f->point[0].row, "window"),
              f->n_panel[STUDY] == 0 ? ""
-             : f->narrow ? " Below: the study's figures, text encoder and decoder included, GPU "
-                           "not stated."
-                         : " Right: the study's figures, text encoder and decoder included, GPU "
-                           "not stated.");
+             : f->narrow ? " Below: the 33-method study's figures, text encoder and decoder "
+                           "included, GPU not stated."
+                         : " Right: the 33-method study's figures, text encoder and decoder "
+                           "included, GPU not stated.");
     say_sessions(f, most);
     say_unconfirmed(f, most);
 }

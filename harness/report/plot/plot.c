@@ -332,9 +332,9 @@ static enum kvr_status make_captions(struct kvr_figure *f, const char *settings,
                  !bars || !f->crowded ? ""
                  : line               ? ", only where they differ"
                                       : ", only on the front",
-                 cut ? ", some cut by the frame" : "", f->style->where ? "; where " : "",
-                 f->style->where ? f->style->where : "",
-                 f->style->bounds ? "; beyond the front: all but " : "",
+                 cut ? ", some clipped at the edge of the plot" : "",
+                 f->style->where ? "; where " : "", f->style->where ? f->style->where : "",
+                 f->style->bounds ? "; the front requires " : "",
                  f->style->bounds ? f->style->bounds : "") < 0) {
         f->caption[0] = NULL;
         return no_memory();

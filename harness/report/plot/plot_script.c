@@ -137,14 +137,16 @@ void kvr_fig_put_axis(const struct kvr_fig_axis *a, char which, FILE *to)
 
     fprintf(to, "set %crange [%.9g:%.9g]\n", which, lo, hi);
     if (a->cap > 0)
-        fprintf(to, "s%c(v) = -log10(1 - v > %.9g ? 1 - v : %.9g) # each nine is a step\n", which,
-                a->cap, a->cap);
+        fprintf(
+            to,
+            "s%c(v) = -log10(1 - v > %.9g ? 1 - v : %.9g) # 0.9, 0.99 and 0.999 are equidistant\n",
+            which, a->cap, a->cap);
     else
         fprintf(to, "s%c(v) = v\n", which);
-    fprintf(
-        to,
-        "in%c(v) = s%c(v) < %.9g ? %.9g : s%c(v) > %.9g ? %.9g : s%c(v) # bars end at the frame\n",
-        which, which, lo, lo, which, hi, hi, which);
+    fprintf(to,
+            "in%c(v) = s%c(v) < %.9g ? %.9g : s%c(v) > %.9g ? %.9g : s%c(v) "
+            "# error bars are clipped at the edge of the plot\n",
+            which, which, lo, lo, which, hi, hi, which);
     if (a->spec->log)
         fprintf(to, "set logscale %c 2\n", which);
     put_ticks(a, which, to);
@@ -160,7 +162,7 @@ const char *kvr_fig_floor(const struct kvr_figure *f, double *floor)
     *floor = c < 0 ? NAN : kvr_table_number(f->rows, f->point[0].row, c);
     if (!(*floor >= f->y.lo && kvr_fig_drawn(&f->y, *floor) < kvr_fig_drawn(&f->y, f->y.hi)))
         return NULL;
-    return f->at.key_below ? "chaos floor" : "chaos floor: distance of BF16 from itself";
+    return f->at.key_below ? "chaos floor" : "chaos floor: BF16 with perturbed noise";
 }
 
 /* Marks the region beyond the chaos floor, which is the mean metric of BF16's draws (reruns with
@@ -174,7 +176,7 @@ static void put_floor(const struct kvr_figure *f, FILE *to)
     if (!text)
         return;
     fprintf(to,
-            "\n# The floor: how far BF16 is from itself when its noise is moved a little.\n"
+            "\n# The chaos floor: mean metric of BF16 reruns with slightly perturbed noise.\n"
             "set object 1 rectangle from graph 0, first %.9g to graph 1, graph 1 behind \\\n"
             "    fillcolor rgb '#000000' fillstyle transparent solid 0.08 noborder\n"
             "set label 10004 '%s' at graph 0.99, first %.9g "
@@ -185,7 +187,7 @@ static void put_floor(const struct kvr_figure *f, FILE *to)
 /* Writes the labels next to their points. A label that is far from its point has a leader line. */
 static void put_labels(const struct kvr_figure *f, FILE *to)
 {
-    fputs("\n# Names: placed so that they do not cover each other; x and y are data.\n", to);
+    fputs("\n# Labels: placed so that they do not overlap; x and y are data coordinates.\n", to);
     for (int i = 0; i < f->n; i++) {
         const struct kvr_fig_point *p = &f->point[i];
         const struct kvr_label *l = &f->label[i];

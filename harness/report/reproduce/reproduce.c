@@ -69,7 +69,8 @@ enum kvr_status kvr_reproduce(struct kvr_reproduction *out, const char *paper, c
     st = papers[i].rows(&r);
     if (st == KVR_OK && out->table->n_rows == 0 && measured && !quantity)
         st = kvr_fail(KVR_ENOTFOUND,
-                      "reproduce %s: no cell of the study's methods, in its reading, found in %s",
+                      "reproduce %s: no cell of the study's methods in reading 'study' "
+                      "(NAME@study) found in %s",
                       paper, db_path);
     else if (st == KVR_OK && out->table->n_rows == 0)
         st = kvr_fail(KVR_ENOTFOUND, "reproduce %s: unknown quantity '%s'%s%s", paper,

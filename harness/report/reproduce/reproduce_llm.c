@@ -118,7 +118,8 @@ static enum kvr_status claim_below(struct claims *w, const struct kvr_prefill_ru
     if (taylor->n_texts >= KVR_PAIRS_MIN)
         c->verdict = below ? KVR_VERDICT_HOLDS : KVR_VERDICT_FAILS;
     snprintf(c->basis, sizeof c->basis, "texts: %d, prefixes: %d", taylor->n_texts, places);
-    snprintf(c->reason, sizeof c->reason, "prefixes, by the likelihood of all tokens; for sure: %d",
+    snprintf(c->reason, sizeof c->reason,
+             "number of prefix lengths with a lower NLL of all tokens than BF16; significant: %d",
              surely);
     return KVR_OK;
 }
@@ -136,7 +137,8 @@ static enum kvr_status claim_nearer(struct claims *w, const struct kvr_prefill_r
     KVR_TRY(kvr_prefill_compare(&w->p, carrier, taylor, KVR_PREFILL_MASS_DISTANCE, &c->c));
     KVR_TRY(kvr_prefill_compare(&w->p, taylor, NULL, KVR_PREFILL_MASS_SHIFT, &shift));
     say_interval(c, -1);
-    snprintf(c->reason, sizeof c->reason, "the shift itself with Taylor: %+.4f", shift.mean);
+    snprintf(c->reason, sizeof c->reason,
+             "shift of attention mass with the Taylor correction: %+.4f", shift.mean);
     return KVR_OK;
 }
 
@@ -196,9 +198,10 @@ static enum kvr_status say_best(struct claims *w, const struct kvr_prefill_run *
     c->verdict = KVR_VERDICT_NOT_PUBLISHED;
     c->measured = kvr_prefill_mean(&w->p, best[0], KVR_PREFILL_D_NLL);
     snprintf(c->basis, sizeof c->basis, "texts: %d, %.2f bits", best[0]->n_texts, best[0]->bits);
-    snprintf(c->reason, sizeof c->reason, "%+.4f to the next, %.60s at %.2f bits: %s", d.mean,
+    snprintf(c->reason, sizeof c->reason,
+             "NLL %+.4f relative to the next method, %.60s at %.2f bits: %s", d.mean,
              best[1]->method, best[1]->bits,
-             kvr_separable(&d, d.p) ? "told apart" : "not separable");
+             kvr_separable(&d, d.p) ? "separable" : "not separable");
     return KVR_OK;
 }
 
@@ -260,11 +263,12 @@ static enum kvr_status judge(struct claims *w)
             c->verdict = c->c.mean > 0 ? KVR_VERDICT_HOLDS : KVR_VERDICT_FAILS;
         else if (missing > 0)
             snprintf(c->reason + used, sizeof c->reason - used,
-                     "%sneeds %d more texts with %d tests", used ? "; " : "", missing, tests);
+                     "%sneeds %d more texts to be significant in %d tests", used ? "; " : "",
+                     missing, tests);
         else
             snprintf(c->reason + used, sizeof c->reason - used,
-                     "%snot separable from 0, p %.2g of %d tests", used ? "; " : "", p[w->n + i],
-                     tests);
+                     "%snot separable from 0, p = %.2g, Holm-adjusted over %d tests",
+                     used ? "; " : "", p[w->n + i], tests);
     }
     free(p);
     return st;

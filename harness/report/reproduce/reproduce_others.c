@@ -66,11 +66,11 @@ static enum kvr_status add_bias_cell(struct kvr_repro *r, const struct kvr_table
         out.verdict = KVR_VERDICT_NOT_MEASURED;
         out.reason = !ours                        ? "needs the weights of trained networks"
                      : strcmp(scheme, "QVG") == 0 ? "not among the methods of kvreel"
-                     : r->db_path                 ? "no finished cell of this carrier"
+                     : r->db_path                 ? "no finished cell of this method and correction"
                                                   : "no database given (--db)";
     } else {
         out.verdict = KVR_VERDICT_NOT_COMPARABLE;
-        out.reason = "other model and prompts: compare the gains";
+        out.reason = "other model and prompts: compare only the gains of corrections";
     }
     return kvr_repro_add(r, &out);
 }
@@ -109,11 +109,13 @@ static enum kvr_status add_bias_gain(struct kvr_repro *r, const struct kvr_table
     out.verdict = isnan(out.measured) ? KVR_VERDICT_NOT_MEASURED : KVR_VERDICT_NOT_COMPARABLE;
     if (isnan(out.measured))
         out.reason = strcmp(scheme, "QVG") == 0 ? "not among the methods of kvreel"
-                     : r->db_path               ? "no finished cells of this carrier"
-                                                : "no database given (--db)";
+                     : r->db_path
+                         ? "no finished cells of this method with and without the correction"
+                         : "no database given (--db)";
     else
-        out.reason = (out.measured > 0) == (b > a) ? "other model; the direction agrees"
-                                                   : "other model; the direction does not agree";
+        out.reason = (out.measured > 0) == (b > a)
+                         ? "other model; the sign of the difference agrees"
+                         : "other model; the sign of the difference does not agree";
     return kvr_repro_add(r, &out);
 }
 
@@ -253,7 +255,7 @@ static enum kvr_status add_kept(struct kvr_repro *r, const struct kvr_table *db)
                  kvr_table_text(db, i, kvr_table_find(db, "model")),
                  kvr_table_number(db, i, kvr_table_find(db, "frames")),
                  kvr_table_number(db, i, kvr_table_find(db, "n")));
-        snprintf(reason, sizeof reason, "other model and metric; %.0f B are held",
+        snprintf(reason, sizeof reason, "other model and metric; resident cache: %.0f B",
                  kvr_table_number(db, i, kvr_table_find(db, "resident_bytes")));
         for (size_t j = 0; j < sizeof quantities / sizeof *quantities; j++) {
             const struct kvr_repro_row out = {

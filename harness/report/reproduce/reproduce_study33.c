@@ -70,7 +70,7 @@ static enum kvr_status add_ratio(struct kvr_repro *r, const struct suite *s, con
     row.measured = (double)p.bf16 / (double)p.nominal;
     if (!kvr_published_number(row.published, &value, &rounding)) {
         row.verdict = KVR_VERDICT_NOT_PUBLISHED;
-        snprintf(reason, sizeof reason, "no ratio in the study");
+        snprintf(reason, sizeof reason, "the study publishes no ratio");
         return kvr_repro_add(r, &row);
     }
     row.tolerance = rounding;
@@ -112,7 +112,7 @@ static enum kvr_status add_peak(struct kvr_repro *r, const struct suite *s, cons
         .published = at < 0 ? "" : kvr_published_cell(s->peak, at, s->name),
         .measured = NAN,
         .tolerance = NAN,
-        .basis = "arithmetic, as the study stored it",
+        .basis = "arithmetic, with codes as the study stored them",
         .reason = reason,
     };
 
@@ -120,14 +120,16 @@ static enum kvr_status add_peak(struct kvr_repro *r, const struct suite *s, cons
     if (p.known)
         row.measured = (double)p.peak / GiB;
     snprintf(reason, sizeof reason,
-             "H1: the previous prompt's video counts (%.4f GiB); H2: %s; packed it is %.4f GiB",
+             "H1: the peak includes the previous prompt's video (%.4f GiB); H2: %s; with packed "
+             "codes the peak is %.4f GiB",
              (double)p.left_over / GiB, p.stored, (double)p.packed_peak / GiB);
     if (!kvr_published_number(row.published, &value, &rounding)) {
         row.verdict = KVR_VERDICT_NOT_PUBLISHED;
     } else if (!p.known) {
         row.verdict = KVR_VERDICT_NOT_COMPARABLE;
         snprintf(reason, sizeof reason,
-                 "H7: its integration was not published; 6 to 8 GiB above the resident state");
+                 "H7: the study's code for this method was not published; its peak is 6 to 8 GiB "
+                 "above the resident cache");
     } else if (fabs(row.measured - value) <= rounding * (1.0 + 1e-9)) {
         row.verdict = KVR_VERDICT_EXACT;
         row.tolerance = rounding;
@@ -151,19 +153,20 @@ static const struct run_column {
     const char *reason;
 } run_columns[] = {
     { "compression", "compression", "compression", true,
-      "bytes of the format against BF16 of the stored frames" },
+      "kvreel divides BF16 bytes by nominal bytes, both of the cached frames" },
     { "peak_vram_gb", "peak_vram_gib", "peak_gib", true,
-      "H1, H2: the study counts more and stores wider codes" },
+      "H1, H2: the study's peak includes the previous prompt's video and wider codes" },
     { "ssim", "ssim", "ssim", false, "H10: the study compares lossy mp4 files" },
     { "psnr_db", "psnr_db", "psnr_db", false,
-      "H5: mean of decibels with inf kept, where kvreel pools the MSE" },
+      "H5: the study averages decibels including inf; kvreel pools the MSE" },
     { "runtime_s", "runtime_s", "runtime_s", false,
-      "other hardware; H3, H4: host time, no warm-up, no repeats" },
+      "other hardware; H3, H4: the study takes host times, without warm-up and repeats" },
     { "lpips", "lpips", "lpips", false, "H10: the study compares lossy mp4 files" },
     { "imaging_quality", "imaging_quality", "imaging_quality", false,
-      "H9: 0-1 in sums, 0-100 for single videos" },
+      "H9: the study's scale is 0-1 in summaries, 0-100 for single videos" },
     { "drift_last", "drift_last", NULL, false,
-      "VBench's trained networks; on MovieGen the whole video, so no drift" },
+      "needs VBench's trained networks; on MovieGen the study scores whole videos, so it has no "
+      "drift" },
 };
 
 KVR_STATEMENT(reproduce_study);
@@ -226,8 +229,8 @@ static enum kvr_status add_run_column(struct kvr_repro *r, const struct suite *s
         snprintf(reason, sizeof reason, "%s",
                  !c->column    ? c->reason
                  : !r->db_path ? "no database given (--db)"
-                 : at >= 0     ? "its cells have no such value; see the metric's reason"
-                               : "no finished cell of this method, suite and reading");
+                 : at >= 0 ? "its cells have no value of this metric; the metric's result says why"
+                           : "no finished cell of this method, suite and reading");
     } else {
         const bool same = measured_number(s, at, "bf16_bytes") == study_bytes();
 

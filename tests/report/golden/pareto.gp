@@ -31,16 +31,16 @@ set label 10012 'a host' at screen 0.02, 0.01833 left font 'sans-serif,9' textco
 set xlabel 'compression of the KV cache (BF16 bytes / nominal bytes)'
 set xrange [0.845868479:6.30476266]
 sx(v) = v
-inx(v) = sx(v) < 0.845868479 ? 0.845868479 : sx(v) > 6.30476266 ? 6.30476266 : sx(v) # bars end at the frame
+inx(v) = sx(v) < 0.845868479 ? 0.845868479 : sx(v) > 6.30476266 ? 6.30476266 : sx(v) # error bars are clipped at the edge of the plot
 set logscale x 2
 set xtics ('1' 1, '1.5' 1.5, '2' 2, '3' 3, '4' 4, '5' 5, '6' 6)
 set ylabel 'SSIM against the BF16 rollout'
 set yrange [0.244:1.0224]
 sy(v) = v
-iny(v) = sy(v) < 0.244 ? 0.244 : sy(v) > 1.0224 ? 1.0224 : sy(v) # bars end at the frame
+iny(v) = sy(v) < 0.244 ? 0.244 : sy(v) > 1.0224 ? 1.0224 : sy(v) # error bars are clipped at the edge of the plot
 set ytics ('0.3' 0.3, '0.4' 0.4, '0.5' 0.5, '0.6' 0.6, '0.7' 0.7, '0.8' 0.8, '0.9' 0.9, '1' 1)
 
-# Names: placed so that they do not cover each other; x and y are data.
+# Labels: placed so that they do not overlap; x and y are data coordinates.
 set label 1 'BF16' at 1.02699,1 left font label_font textcolor rgb ink
 set label 2 '' . "'" . '' . "'" . '; system(' . "'" . 'x' . "'" . '' . "'" . '' . "'" . ') `y` "@z\' at 3.28635,0.55 left font label_font textcolor rgb faint_ink
 set label 3 'RTN_INT4' at 3.28635,0.71 left font label_font textcolor rgb ink
