@@ -20,7 +20,7 @@ exits 0 "a text is recorded" trace record text.kvtrace --model "$lm" --name tiny
     --tensor a -n 80 --chunk 32 --no-outputs -q
 exits 0 "it is a trace, too" trace check text.kvtrace -q
 prints "of causal attention" 'causal$'
-prints "without answers" 'recorded of 0 calls$'
+prints "without answers" 'recorded for 0 calls$'
 
 exits 2 "a folder with something in it is not written over" trace record red.kvtrace -n 3 -q -p 'a large red disc'
 says "and why" 'red.kvtrace: the folder is not empty; a trace needs its own folder'
