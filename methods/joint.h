@@ -17,7 +17,7 @@ extern "C" {
 #endif
 
 struct kvr_joint {
-    int n_owners;          /* blocks that share it */
+    int n_owners;          /* number of blocks that share this struct */
     struct kvr_buf values; /* decoded K, then V, [T,H,D] F32, tag SCRATCH; empty until
                             * kvr_joint_read */
     enum kvr_status (*read)(struct kvr_joint *j);

@@ -34,9 +34,9 @@ enum kvr_cadence { KVR_EVERY_PASS, KVR_CLEAN_PASS };
  * written so far. */
 enum kvr_study_span { KVR_SPAN_CAPACITY, KVR_SPAN_ACTIVE };
 
-/* Differences of a method as a software project ships it (NAME@project) from the method's row in
- * methods.def. If a text in this struct is NULL, the text of the row applies. The codecs tier_k and
- * tier_v of tiers 1 and 2 are used only if `tiers` is set. */
+/* How the version of a method that a software project ships (NAME@project) differs from the
+ * method's row in methods.def. A NULL text in this struct means that the row's text applies. The
+ * codecs of tiers 1 and 2, tier_k and tier_v, are used only if `tiers` is set. */
 struct kvr_shipped {
     const char *project; /* "vllm" */
     const char *k, *v, *tiers, *retention;
@@ -69,8 +69,8 @@ struct kvr_method {
     const char *budget;    /* default of the option layer_budget (kvr_layer_budget), whose factors
                             * lie between budget_min and budget_max */
     double budget_min, budget_max;
-    /* Codecs of the study reading, for a method whose codecs `k` and `v` cannot reproduce the
-     * study's code. If they are NULL, the row's codecs are used. */
+    /* Codecs of the variant that reproduces the 33-method study (@study), for a method whose codecs
+     * `k` and `v` cannot reproduce it. If they are NULL, that variant uses `k` and `v`. */
     const char *study_k, *study_v;
     enum kvr_cadence study_cadence;
     enum kvr_study_span study_span;
@@ -97,10 +97,10 @@ enum kvr_status kvr_method_require(const struct kvr_method **out, const char *na
 bool kvr_method_spec(const struct kvr_method *m, int i, char *spec, size_t n);
 
 struct kvr_setting {
-    /* "bits", "4"; "k.group", "32"; "recent.v.bits", "8". A setting may also replace the retention,
-     * the tiers or a codec. Its value is then the name of another method, or the text of the new
-     * component, as in "retention", "H2O"; "tiers", "sinks(frames=1)"; "k.codec", "unrope |
-     * sym(bits=4)" */
+    /* Name and value of a setting, such as "bits" and "4", or "recent.v.bits" and "8". A setting
+     * may also replace the retention, the tiers or a codec. Its value is then the name of another
+     * method, as in "retention" and "H2O", or the text of the new component, as in "tiers" and
+     * "sinks(frames=1)", or "k.codec" and "unrope | sym(bits=4)". */
     const char *name, *value;
 };
 
@@ -142,9 +142,9 @@ struct kvr_scheme {
     struct kvr_scheme_opts opts;
     int n_tiers;
     struct kvr_codec *k[KVR_MAX_TIERS], *v[KVR_MAX_TIERS];
-    struct kvr_codec *pooled;           /* codec of mean tokens: "raw" */
-    struct kvr_tiers_use tiers;         /* part NULL: one tier */
-    struct kvr_retention_use retention; /* part NULL: keep everything */
+    struct kvr_codec *pooled;           /* "raw", the codec of KVR_TOKEN_POOLED's mean tokens */
+    struct kvr_tiers_use tiers;         /* if tiers.part is NULL, all tokens are in tier 0 */
+    struct kvr_retention_use retention; /* if retention.part is NULL, all tokens are kept */
     bool reuses;                        /* whether the sampler reuses features and may therefore
                                          * skip denoising steps */
     struct kvr_reuse_opts reuse;

@@ -11,7 +11,7 @@
  *     kvreel --plugin ./mine.so show MY_METHOD
  *
  * The tutorial is methods/SKELETON.md. A plug-in calls the program's kvr_* functions and runs with
- * all rights of the program.
+ * all permissions of the program.
  *
  * Plug-ins are loaded at start-up, before any method, stage or policy is looked up, and are never
  * unloaded. While a plug-in is loaded, no other thread may look up methods, stages or policies. */

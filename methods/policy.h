@@ -11,8 +11,8 @@
  * A method's row in methods.def names its policies as text, such as tiers "saliency(important=0.2)"
  * and retention "saliency(retained=0.45,fill=pooled)". A policy may read the layer's new keys and
  * values and keep a state per layer. A retention that evicts single tokens, for all heads or per
- * head, implements `thin` instead of `assign`: it writes one byte for every token that it may keep.
- * A retention states in struct kvr_thin_needs which inputs it requests.
+ * head, implements `thin` instead of `assign`. It writes to the array `keep` instead of the map, and
+ * states in struct kvr_thin_needs which inputs it requests.
  *
  * In the intended reading (the variant of a method that its paper describes), the map covers the
  * tokens written so far. Only the new chunk's keys and values are passed to the policy, since older
@@ -53,8 +53,8 @@ struct kvr_policy_ctx {
     int tokens_per_frame; /* S */
     int frames_per_chunk;
     int n_heads, head_dim; /* H, D */
-    double beta;           /* budget factor of this layer: tiers and retention multiply the share of
-                            * tokens that they keep by this factor (kvr_layer_budget) */
+    double beta;           /* budget factor of this layer: tiers and retention multiply the
+                            * fraction of tokens that they keep by this factor (kvr_layer_budget) */
 
     int64_t n_tok;    /* length of the map in tokens: the cache's capacity (study reading) or
                        * n_active (intended reading) */
@@ -123,8 +123,8 @@ struct kvr_policy_state {
     struct kvr_buf next;
     int64_t n_next;
     int64_t n;         /* private to the policy: number of frames or heads that `buf` describes */
-    int64_t n_planned; /* private to the policy: number of frames, or first token of the newest
-                        * chunk, at its last decision */
+    int64_t n_planned; /* private to the policy: number of frames at its last call (`saliency`), or
+                        * first token of the chunk that set `next` (`head_classes`) */
 };
 
 /* Numbers of tokens and frames from which a policy computes how many bytes of masks and indices the
@@ -173,7 +173,7 @@ struct kvr_thin_needs {
     enum kvr_query_pick pick;
     bool of_last;       /* the last layer selects the kept tokens for all layers */
     bool chunk_queries; /* requests ctx->q, the queries of the new chunk */
-    bool oracle_scores; /* ctx->oracle_scores: not causal */
+    bool oracle_scores; /* requests ctx->oracle_scores, from a complete earlier run */
     bool keys;          /* requests ctx->k, the keys of the new chunk */
     bool values;        /* requests ctx->v, the values of the new chunk */
     bool all_keys;      /* requests ctx->all_keys, keys of older chunks and of the new chunk */
@@ -182,7 +182,7 @@ struct kvr_thin_needs {
     bool all_values;    /* requests ctx->all_values; only together with all_keys */
     bool undoes_rope;   /* the retention policy applies the inverse RoPE to keys; supported only for
                          * the RoPE of video models (kernels/rope.h) */
-    bool summaries;     /* ctx->summaries; only with by_head */
+    bool summaries;     /* requests ctx->summaries; only together with by_head */
     bool weights;       /* requests ctx->weights, the multiplicity of each stored token */
     bool beyond_window; /* attention also reads kept tokens outside the local attention window */
 };
@@ -299,13 +299,14 @@ enum kvr_status kvr_tiers_assign(const struct kvr_tiers_use *u, const struct kvr
 enum kvr_status kvr_retention_assign(const struct kvr_retention_use *u,
                                      const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                                      struct kvr_policy_state *state, uint8_t *map);
-/* Calls the function `thin` of the retention; the pointer `thin` must not be NULL. */
+/* Calls the function `thin` of the retention, which evicts single tokens; the pointer `thin` must
+ * not be NULL. */
 enum kvr_status kvr_retention_thin(const struct kvr_retention_use *u,
                                    const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                                    struct kvr_policy_state *state, uint8_t *keep);
 
-/* Computes the budget factor *beta of a layer by the rule `which`. Policies multiply the share of
- * tokens that they keep by this factor. The rule "none" sets *beta to 1. The rule "linear" sets
+/* Computes the budget factor *beta of a layer by the rule `which`. Policies multiply the fraction
+ * of tokens that they keep by this factor. The rule "none" sets *beta to 1. The rule "linear" sets
  * *beta to min + l/(L-1) (max-min) for layer l of L, and to 1 if L = 1. The rule "falling" is
  * linear from the last layer to the first. The rules "moviegen" and "storyeval" are the study's
  * profiled tables for 30 layers; for other L, they are interpolated linearly by relative depth. Any

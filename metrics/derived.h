@@ -19,9 +19,9 @@
  *     m.mean    arithmetic mean of the per-frame values, if the metric pools otherwise
  *     m.harmonic  n / sum(1 / (1 + x)) - 1 of the per-frame values x, where more is better: weighs
  *               bad frames more than the mean does
- * For a metric that is defined for the whole video, only m.drift is derived. Its values are the
- * per-frame series pooled over each chunk. For a metric against recorded frames, c is 0, because
- * chunk 0 already attends to cached given frames. */
+ * For a metric that is defined for the whole video, only m.drift is derived, by pooling the
+ * metric's per-frame series over each chunk. For a metric that compares with recorded frames, c of
+ * m.drift is 0, because chunk 0 already attends to cached given frames. */
 #ifndef KVR_METRICS_DERIVED_H
 #define KVR_METRICS_DERIVED_H
 

@@ -17,8 +17,9 @@
 extern "C" {
 #endif
 
-/* Sums over the newest 7 rows of two frames x and y: of their samples, of the squares, and of the
- * products x y. Each array has one sum per column and colour channel of interleaved RGB. */
+/* Sums over the 7 rows of the current SSIM windows of two frames x and y: of their samples, of the
+ * squares, and of the products x y. Each array has one sum per column and colour channel of
+ * interleaved RGB. */
 struct kvr_ssim_columns {
     int32_t *x, *y, *xx, *yy, *xy; /* [row] */
 };

@@ -7,9 +7,9 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-/* True in a build with sanitizers, where an emulated device takes ten times as long. Tests must
- * still run every code path once there, but not with every value. A test may use fewer values, but
- * not fewer kernels, stages, policies or corrections: tests/cuda/test_kernels.c and
+/* True in a build with sanitizers, where an emulated device takes ten times as long. Such a build
+ * must still run every code path once. A test may loop over fewer parameter values there, but not
+ * over fewer kernels, stages, policies or corrections: tests/cuda/test_kernels.c and
  * tests/some_methods.h count them. */
 static inline bool sanitized(void)
 {

@@ -29,8 +29,8 @@ void kvr_rope_rotate(const float *from, int head_dim, const double *cosines, con
 /* Sets *out to the number of tokens per row of a frame. If `row` is not 0, the number is `row`. If
  * `row` is 0, Wan's frames of 1560 tokens have 52 tokens per row; for other frames, rows and
  * columns are as nearly equal in number as possible. If `row` does not divide tokens_per_frame,
- * fails with KVR_EUNSUPPORTED. The message names `part`, the stage or policy that calls the
- * function. */
+ * the function fails with KVR_EUNSUPPORTED. The message names `part`, the stage or policy that
+ * calls the function. */
 enum kvr_status kvr_frame_row(const char *part, int tokens_per_frame, int row, int *out);
 
 #endif

@@ -42,7 +42,8 @@ void kvr_salience_head_close(struct kvr_salience_head **head);
 void kvr_salience_head_score(const struct kvr_salience_head *head, const float *q, const float *k,
                              const float *v, int64_t n, float *score);
 
-/* Whether `which` selects random weights for a model of this shape. */
+/* Returns whether kvr_salience_head_open would use random weights for `which` and a model of this
+ * shape. Users are then warned that the scores are arbitrary. */
 bool kvr_salience_head_drawn(const char *which, int n_query_heads, int n_heads, int head_dim);
 
 #endif

@@ -14,8 +14,8 @@
  * of about 1e5.
  *
  * The tiers `saliency` and the retention `saliency` share one kvr_policy_state: the tiers compute
- * the scores, and the retention reuses them in the same call. A new state is {0}. To reset a state,
- * free its buffer by kvr_buf_free(&state->buf) and set the state to {0}.
+ * the scores, and the retention, which runs next on the same map, reuses them. A new state is {0}.
+ * To reset a state, free its buffer by kvr_buf_free(&state->buf) and set the state to {0}.
  *
  * For a mean, the sums over the channels of a head (abs_sum.h) are added in double, token by token.
  * The mean is rounded to float once. All other arithmetic is in float, as in torch. */
@@ -36,7 +36,7 @@ struct kvr_saliency_rule {
  * level of a frame never decreases. */
 enum kvr_frame_level {
     KVR_FRAME_FINE,   /* the frame was never in tier 0 */
-    KVR_FRAME_COARSE, /* was in tier 0 */
+    KVR_FRAME_COARSE, /* the frame was in tier 0 */
     KVR_FRAME_GONE,   /* evicted */
 };
 
@@ -48,7 +48,7 @@ struct kvr_saliency {
     const float *score;      /* [n] */
     uint8_t *level;          /* enum kvr_frame_level of each frame, [n]. Tiers and the retention
                               * policy write it only in the variant of the method's own paper. */
-    struct kvr_ranked *rank; /* [n] scratch for planning */
+    struct kvr_ranked *rank; /* [n] scratch memory to sort frames by score */
 };
 
 /* Scores the frames of ctx. If k and v are NULL, every delta is 1. After a failure the state is
@@ -58,7 +58,8 @@ enum kvr_status kvr_saliency_score(const struct kvr_saliency_rule *rule,
                                    const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                                    struct kvr_policy_state *state, struct kvr_saliency *out);
 
-/* Makes the scores of the last kvr_saliency_score available to the retention in the same call. */
+/* Makes the scores of the last kvr_saliency_score available to the next kvr_saliency_take. The
+ * tiers call this function so that the retention need not compute the scores again. */
 void kvr_saliency_publish(struct kvr_policy_state *state);
 /* Sets *out to the scores that kvr_saliency_publish made available. Returns false if there are
  * none, or if an earlier call has already returned them. */

@@ -49,7 +49,7 @@ typedef __m512i vi;
 #define i_sub(a, b) _mm512_sub_epi32(a, b)
 #define i_left(a, n) _mm512_slli_epi32(a, n)
 #define i_right(a, n) _mm512_srl_epi32(a, _mm_cvtsi32_si128(n))
-#define i_sign(a) _mm512_srai_epi32(a, 31)                 /* sign in all bits */
+#define i_sign(a) _mm512_srai_epi32(a, 31)                 /* sign bit in all bits */
 #define i_all_signs(a) (_mm512_movepi32_mask(a) == 0xffff) /* all negative */
 /* Elements of a where the mask is set, and of b elsewhere. */
 #define i_pick(mask, a, b) _mm512_ternarylogic_epi32(mask, a, b, 0xca)
@@ -91,7 +91,7 @@ typedef __m256i vh;
 /* Stores the low halves of VL integers. */
 #define i_store_low(p, i) _mm256_storeu_si256((__m256i *)(p), _mm512_cvtepi32_epi16(i))
 
-/* Low halves of the integers of a, with those of b as the high halves. */
+/* Integers with the low halves of the integers of a and the high halves of those of b. */
 #define w_halves(a, b) _mm512_mask_blend_epi16(0xaaaaaaaau, a, b)
 #define w_left(a, n) _mm512_slli_epi16(a, n)
 #define w_add(a, b) _mm512_add_epi16(a, b)
@@ -113,7 +113,7 @@ static inline void i_store_lows(void *p, void *q, vi a, vi b)
     i_store_split(p, q, w_halves(a, i_left(b, 16)));
 }
 
-/* VL / 2 doubles. */
+/* A vector of VL / 2 doubles; VL is the number of floats per vector. */
 typedef __m512d vd;
 #define d_set(x) _mm512_set1_pd(x)
 #define d_load_floats(p) _mm512_cvtps_pd(_mm256_loadu_ps(p))

@@ -19,7 +19,7 @@ struct kvr_ranked {
 /* Sorts the items by descending score. */
 void kvr_topk(struct kvr_ranked *item, int64_t n);
 
-/* Moves the k best items, 0 <= k <= n, before the others, in about n steps. */
+/* Moves the k best items, 0 <= k <= n, before the others, in O(n) expected time. */
 void kvr_best(struct kvr_ranked *item, int64_t n, int64_t k);
 
 #endif

@@ -63,7 +63,7 @@ struct kvr_score {
     bool queries;        /* reads ctx->q */
     bool head;           /* the score is the prediction of the salience network (salience_head.h),
                           * whose inputs are ctx->q, ctx->k and ctx->v */
-    bool oracle_scores;  /* reads ctx->oracle_scores: not causal */
+    bool oracle_scores;  /* reads ctx->oracle_scores, from a complete earlier run */
     void (*rate)(const struct kvr_score_job *job);
 };
 

@@ -10,11 +10,11 @@
  *         return k, v
  *
  * The function encode returns `data` and `state`. If `data` or `state` is bytes, one array or None,
- * decode receives this value as bytes. If the value is a tuple, list or dict of arrays, bytes,
- * numbers and strings, decode receives an equal structure. An array is any object that supports
- * __array__ or DLPack, and decode receives a torch tensor as a torch tensor. The description of a
- * structure (keys, types, shapes) is also stored. It counts as stored bytes, about ten bytes per
- * array.
+ * decode receives it as bytes (None as empty bytes). If it is a tuple, list or dict of arrays,
+ * bytes, numbers and strings, decode receives an equal structure. An array is any object that
+ * supports __array__ or DLPack; in a structure, decode receives a torch tensor as a torch tensor and
+ * any other array as a NumPy array. The description of a structure (keys, types, shapes) counts as
+ * stored bytes, about ten bytes per array.
  *
  * Functions with a last parameter, encode(k, v, ctx) and decode(data, state, shape, ctx), receive a
  * Context (host.py). Attributes of a Context are layer, n_layers, heads, chunk, frame,

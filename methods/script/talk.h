@@ -42,9 +42,10 @@ struct kvr_reply {
                                        * Python structures */
     size_t most;                      /* maximum number of bytes of all parts together */
     size_t n[KVR_TALK_PARTS];         /* number of bytes received for each part */
-    struct kvr_buf own;               /* all parts, concatenated; the caller frees this buffer */
-    void *exactly[KVR_TALK_PARTS];    /* where each part is stored, or NULL to store all parts in
-                                       * `own` */
+    struct kvr_buf own;               /* all parts of the reply, concatenated; the caller frees
+                                       * this buffer */
+    void *exactly[KVR_TALK_PARTS];    /* memory that receives each part of the reply, or NULL to
+                                       * receive all parts into `own` */
     size_t n_exactly[KVR_TALK_PARTS]; /* required number of bytes of each part, if stored at
                                        * `exactly` */
 };

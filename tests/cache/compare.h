@@ -19,7 +19,7 @@ static inline double worst(const float *a, const float *b, size_t n)
     for (size_t i = 0; i < n; i++) {
         const double e = fabs((double)a[i] - b[i]);
 
-        /* Once w is NaN, it stays NaN. */
+        /* Once a difference is NaN, the result stays NaN. */
         if (w == w && !(e <= w))
             w = e;
     }

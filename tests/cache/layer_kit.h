@@ -14,7 +14,8 @@ struct kit {
     struct kvr_layer layer;
 };
 
-/* Opens one layer of `method` with one option set. `geo` must describe a model of one layer. */
+/* Opens one layer of `method` with the single setting `set`. `geo` must describe a model of one
+ * layer. */
 static inline void kit_open(struct kit *t, const char *method, const struct kvr_setting *set,
                             const struct kvr_layer_geometry *geo)
 {
@@ -32,8 +33,8 @@ static inline void kit_close(struct kit *t)
     kvr_dev_close(&t->dev);
 }
 
-/* Commits n tokens of keys and values [all tokens, width], from token `at` on. Then reads tokens
- * 0 to at + n back into k, v and held, as kvr_layer_dense() does. */
+/* Commits n tokens of keys and values [all tokens, width], from token `at` on. Then decodes tokens
+ * [0, at + n) to k and v, and sets held[i] to 1 if attention includes token i, else to 0. */
 static inline void kit_store(struct kit *t, const float *keys, const float *values, int width,
                              int64_t at, int n, float *k, float *v, uint8_t *held)
 {

@@ -9,7 +9,7 @@
 #include "tests/methods/codec_tools.h"
 
 extern struct kvr_stream *both_stream; /* opened by main() */
-extern struct kvr_dev *both_dev;       /* a device on the same backend */
+extern struct kvr_dev *both_dev;       /* CUDA device, opened by main() */
 
 /* Returns device memory with a copy of the n bytes at `host`. */
 void *both_in(const void *host, size_t n);

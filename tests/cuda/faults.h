@@ -26,9 +26,10 @@ void fault_sum(struct kvr_stream *s, const float *x, float *y);
 void fault_count(struct kvr_stream *s, int *out);
 /* order[k] = the k-th thread to run. Kernels must not depend on this order. */
 void fault_order(struct kvr_stream *s, int *next, int *order);
-/* Advances the serial number of blocks to its last value. */
+/* Sets the emulator's serial number of thread blocks just below its maximum, so that the next
+ * launches restart it. */
 void fault_age(struct kvr_stream *s);
-/* Runs every warp operation. out [8, FAULT_THREADS]. */
+/* Stores the results of every warp operation (shuffles, votes, ...) to out [8, FAULT_THREADS]. */
 void fault_warp(struct kvr_stream *s, int *out);
 
 #ifdef __cplusplus

@@ -33,18 +33,20 @@ void hopper_transposed(struct kvr_stream *s, const float *a, const void *b, floa
 /* 8-bit products of a [64,128] and b [128,128]. out[0] = a b^T, both signed. out[1] = a b^T,
  * both unsigned, plus the product of the first 32 columns a second time. */
 void hopper_bytes(struct kvr_stream *s, const void *a, const void *b, int *out);
-/* Launches 2 clusters of 2 blocks of FAULT_THREADS threads. x[i] is the sum over 3 rounds r of
- * cluster_number(r, b, t), where b is the other block and t = FAULT_THREADS - 1 - i. */
+/* Launches 2 clusters of 2 blocks of FAULT_THREADS threads. Thread i of a block stores the sum over
+ * r = 0, 1, 2 of cluster_number(r, b, t) in its element of x, where b is the cluster rank of the
+ * other block and t = FAULT_THREADS - 1 - i. */
 void cluster_exchange(struct kvr_stream *s, float *x);
 static inline int cluster_number(int r, int block, int thread)
 {
     return 1000 * r + 100 * block + thread;
 }
-/* With the same grid, the other block stores x[i] = i % FAULT_THREADS + FAULT_THREADS * rank
- * remotely. */
+/* Launches the grid of cluster_exchange. Each block receives its numbers from the cluster's other
+ * block by a bulk copy: x[i] = i % FAULT_THREADS + FAULT_THREADS * the block's cluster rank. */
 void cluster_give(struct kvr_stream *s, float *x);
-/* out [2,64,128]: each block computes the sum of the first two tiles of hopper_sum. Each block
- * stores half of tile 0 into both blocks. Block 0 copies tile 1 into both by TMA multicast. */
+/* out [2,64,128]: each of two blocks computes the sum of the first two tiles of hopper_sum. Each
+ * block stores half of tile 0 to the shared memory of both blocks. Block 0 copies tile 1 to the
+ * shared memory of both blocks by TMA multicast. */
 void cluster_product(struct kvr_stream *s, const float *a, const void *b, float *out);
 
 #ifdef __cplusplus

@@ -1,8 +1,10 @@
 /* mma_reference.h - shared by the tests of attention on tensor cores: keys and values of a case,
  * attention in double precision, and error bounds.
  *
- * u = 2^-24. h = 2^-9 is the relative error of rounding to BF16. S is the largest sum of |q_d k_d|
- * / sqrt(D) and C the largest correction. B = |log m| + |row bias|, top = max |v|.
+ * u = 2^-24 is the unit roundoff of F32. h = 2^-9 is half the unit roundoff of BF16, assuming that
+ * rounding errors partly cancel in a sum. S is the largest sum of |q_d k_d| / sqrt(D) and C the
+ * largest correction. B is the largest |log m - row bias|, where m is the multiplicity of the keys,
+ * and top = max |v|.
  *
  *     score     D products are added in F32. Tensor cores may truncate, so each has an error of at
  *               most 4 u S. Scale, bias and maximum add 8 u (S + C + B). The Taylor correction
@@ -15,8 +17,8 @@
  *               top ((1 + h) exp(2 e + 16 u + 2 n u) - 1)
  *
  * These bounds hold against sums in double precision of q, k and v rounded to BF16, where k and
- * v are as the CPU decodes them. The CPU's attention rounds none of them. This adds 2 h S per
- * score, 2 h C per correction, and h for v. */
+ * v are as the CPU decodes them. The CPU's attention does not round q, k and v, so a
+ * comparison with it adds 2 h S per score, 2 h C per correction, and h for v. */
 #ifndef KVR_TESTS_MMA_REFERENCE_H
 #define KVR_TESTS_MMA_REFERENCE_H
 
@@ -35,7 +37,7 @@ struct mma_case {
     struct kvr_attend_shape a;
     int64_t n_tok, t0, n;
     float log_m;
-    bool study, bias, taylor, hostile; /* hostile: run with all fills, not only normal values */
+    bool study, bias, taylor, hostile; /* hostile: also run with outliers, NaN and infinity */
 };
 
 /* Keys or values of a case: original, decoded, and on the device. */
@@ -53,7 +55,8 @@ void mma_release(struct mma_held *h);
 
 /* Returns an uninitialized softmax state on the device. */
 struct kvr_attend_state mma_state(const struct kvr_attend_shape *a);
-/* Returns the inputs and state of a call between separate begin and finish passes. */
+/* Returns the arguments of an attention call that neither initializes nor normalizes the softmax
+ * state, because kvr_attend_begin_cuda and kvr_attend_finish_cuda do. */
 struct kvr_attend_io mma_between(const float *q, const struct kvr_attend_state *st);
 
 static inline double to_bf16(float x)
@@ -67,13 +70,14 @@ struct mma_sizes {
 };
 
 /* Attention of one query of one head in double precision, with q, k and v rounded to BF16.
- * Raises the maxima in *z. */
+ * Raises the terms *z of the error bound to those of this query where they are larger. */
 void mma_one_query(const struct mma_case *c, const float *q, double bias, const float *k,
                    const float *v, const float *s2, int h, double *out, double *lse,
                    struct mma_sizes *z);
-/* Returns the bound of a score's error, against sums in double precision or against the CPU. */
+/* Returns a bound on the error of a score relative to attention in double precision, or to the
+ * CPU's attention if `cpu` is set. */
 double mma_score_bound(const struct mma_case *c, const struct mma_sizes *z, bool cpu);
-/* Returns the bound of an output's error, against sums in double precision or against the CPU. */
+/* Returns the corresponding bound on the error of an output. */
 double mma_bound(const struct mma_case *c, const struct mma_sizes *z, bool cpu);
 /* Fails unless |want - got| <= tol; NaN matches NaN. */
 void mma_within(const double *want, const float *got, int64_t n, double tol, const char *what);
@@ -83,16 +87,16 @@ void mma_same_bits(const float *want, const float *got, int64_t n, const char *w
 /* Returns whether attend_wgmma.cu runs here: on sm_90 and on the emulated device. */
 bool mma_lists_here(void);
 
-/* How a list of spans is launched: each span by itself, by attend_wgmma.cu, or by attend_mma.cu
- * over rows. */
+/* How mma_by_kernel launches attention over a list of spans: by one kvr_attend_mma_cuda call per
+ * span, or by one call of kvr_attend_list_cuda (attend_wgmma.cu) or kvr_attend_rows_cuda. */
 enum { BY_SPAN, BY_LIST, BY_ROWS };
 
 void mma_by_kernel(const struct kvr_attend_shape *a, int how, const struct kvr_attend_io *io,
                    const struct kvr_attend_mma_span *span, int n_spans, float *parts,
                    size_t n_parts);
-/* Checks that a call may initialize and normalize in separate passes or inside its launches,
- * from an uninitialized state. Results must be bit-identical. BF16 queries must give the bits of
- * the same numbers as F32, rounded. */
+/* Checks that the softmax state may be initialized and normalized by separate kernels or by the
+ * attention kernels, with bit-identical results. With BF16 queries and output, the result must
+ * equal that of the same queries in F32, rounded to BF16. */
 void mma_ends_alike(const struct kvr_attend_shape *a, int how,
                     const struct kvr_attend_mma_span *span, int n_spans, float *parts,
                     size_t n_parts, const float *q, const char *what);

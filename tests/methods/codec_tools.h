@@ -171,7 +171,8 @@ static inline float *floats(size_t n)
     return p;
 }
 
-/* A block that was encoded at a known position, and its decoded values. */
+/* A block that was encoded for a given position in the rollout (struct kvr_place), and its decoded
+ * values. */
 struct placed {
     struct kvr_codec *codec;
     struct kvr_dev *dev;
@@ -210,8 +211,8 @@ static inline double squared_error(const float *a, const float *b, size_t n)
     return sum;
 }
 
-/* Encodes x with the codec `text` for keys and decodes it to y. Returns the number of entries
- * that the first stage lists. */
+/* Encodes x with the codec `text` for keys and decodes it to y. Returns the number of entries,
+ * such as outliers, that the first stage stores. */
 static inline int64_t there_and_back(const char *text, const struct kvr_block_shape *shape,
                                      const float *x, float *y)
 {
@@ -231,7 +232,7 @@ static inline int64_t there_and_back(const char *text, const struct kvr_block_sh
     return n;
 }
 
-/* Pipelines into which every stage of a kind fits. %s stands for its name. */
+/* Pipelines for testing a grid stage or any other stage; %s is replaced by the stage's name. */
 static const char *const grid_pipelines[] = { "%s", "hadamard | %s", "sym(bits=2) + %s",
                                               "%s + asym(bits=4)", "outliers(sigma=2) | %s" };
 static const char *const shift_pipelines[] = { "%s | sym(bits=4)", "%s | asym(bits=2,axis=token)" };

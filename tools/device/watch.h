@@ -1,9 +1,9 @@
-/* watch.h - a measurement by name, which may be left out and takes no longer than a limit
- * (tools/device/run.sh):
+/* watch.h - skips named measurements and limits their time, by environment variables that
+ * tools/device/run.sh sets:
  *
- *     KVR_BENCH_SKIP      names, a line each, that are left out
- *     KVR_BENCH_LIMIT_S   a line "> NAME" on stderr before each; one that takes longer ends the process
- *                         with status 124 */
+ *     KVR_BENCH_SKIP      names of the measurements to skip, one per line
+ *     KVR_BENCH_LIMIT_S   time limit of each measurement in seconds: prints "> NAME" on stderr before
+ *                         it, and ends the process with status 124 if it takes longer */
 #ifndef KVR_DEVICE_WATCH_H
 #define KVR_DEVICE_WATCH_H
 
@@ -22,7 +22,8 @@ static inline void watch_too_long(int sig)
     _exit(write(STDERR_FILENO, line, sizeof line - 1) < 0 ? 125 : 124);
 }
 
-/* false: it is to be left out. Ends the watch of what was measured before. */
+/* Returns false if KVR_BENCH_SKIP contains `name`. Otherwise starts the time limit of this
+ * measurement, which replaces that of the previous measurement. */
 static inline bool watch_begin(const char *name)
 {
     const char *limit = getenv("KVR_BENCH_LIMIT_S"), *skip = getenv("KVR_BENCH_SKIP");

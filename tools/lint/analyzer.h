@@ -1,6 +1,7 @@
 /* analyzer.h - contracts for clang --analyze, which sees one source at a time (tools/lint/lint.sh, -include).
  *
- * Each macro states what the function's header promises. The definition has its name in parentheses. */
+ * Each macro states what the header of a function promises. The function's definition writes the name in
+ * parentheses, so that the macro does not replace it. */
 #ifndef KVR_LINT_ANALYZER_H
 #define KVR_LINT_ANALYZER_H
 
@@ -8,12 +9,13 @@
 #include "harness/core/status.h"
 #include "harness/plan/yaml.h"
 
-/* The status comes back: after a failure it is not KVR_OK. */
+/* Tells clang that these functions return the failure status `st` (or KVR_EINVAL), never KVR_OK. */
 #define kvr_fail(st, ...) (kvr_fail(st, __VA_ARGS__), (st))
 #define kvr_fail_prefix(st, ...) (kvr_fail_prefix(st, __VA_ARGS__), (st))
 #define kvr_yaml_fail(...) (kvr_yaml_fail(__VA_ARGS__), KVR_EINVAL)
 
-/* Writes dst, also where src is part of the same struct: a const argument makes clang keep all of the struct. */
+/* Tells clang that kvr_to_f32 writes dst. If the const argument src points into the same struct as dst, clang
+ * otherwise assumes that the call leaves the whole struct unchanged. */
 void kvr_lint_written(void *p);
 #define kvr_to_f32(dst, src, t, n) (kvr_to_f32(dst, src, t, n), kvr_lint_written(dst))
 

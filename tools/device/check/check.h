@@ -1,15 +1,16 @@
-/* check.h - as much of Check as the tests of CUDA kernels use, for a machine without the library:
- * no forks, one line per failure. tools/device-check.sh puts it before the real one; anywhere else
- * the library itself is used. The environment selects what a process runs (tools/device/run.sh):
+/* check.h - the functions of the unit-test library Check that the tests of CUDA kernels use, for a
+ * machine without Check. A check is one call of a test; checks do not fork. The Makefile compiles
+ * packaged tests with -Itools/device/check, so that they include this file instead of the library's
+ * check.h. Environment variables select what a process runs (tools/device/run.sh):
  *
- *     CK_RUN_CASE=NAME        one case, as Check has it
- *     KVR_TEST_LIST=1         run nothing: a line "case<TAB>checks" of each case
- *     KVR_TEST_PART=K/N       the checks of each case whose number modulo N is K
- *     KVR_TEST_FROM=I         none before check I of a case
- *     KVR_TEST_LIMIT_S=S      lines "> CHECK NAME" before and "< STATE MS" after every check; one that
- *                             takes longer than S seconds ends the process with status 124
- *     KVR_TEST_FRESH=1        a failure ends the process with status 3: a failed kernel spoils its
- *                             context for the checks that follow */
+ *     CK_RUN_CASE=NAME        run only this test case, as in Check
+ *     KVR_TEST_LIST=1         run no check; print a line "case<TAB>checks" for each case
+ *     KVR_TEST_PART=K/N       run only the checks of each case whose number modulo N is K
+ *     KVR_TEST_FROM=I         skip the checks of each case with a number below I
+ *     KVR_TEST_LIMIT_S=S      print "> NUMBER NAME" before and "< STATE MS" after every check; a check
+ *                             that takes longer than S seconds ends the process with status 124
+ *     KVR_TEST_FRESH=1        end the process with status 3 after a failure, because a failed kernel
+ *                             may make the CUDA context unusable for later checks */
 #ifndef KVR_DEVICE_CHECK_H
 #define KVR_DEVICE_CHECK_H
 
@@ -33,7 +34,7 @@ typedef struct {
 typedef struct {
     const char *name;
     int n;
-    void (*setup)(void), (*teardown)(void); /* before and behind every check; NULL: none */
+    void (*setup)(void), (*teardown)(void); /* run before and after every check; may be NULL */
     shim_test test[SHIM_MAX];
 } TCase;
 typedef struct {
@@ -179,7 +180,7 @@ static inline int shim_number(const char *name, int otherwise)
     return s && *s ? atoi(s) : otherwise;
 }
 
-/* SIGALRM: the check that has begun takes too long. */
+/* Handler of SIGALRM: reports that the current check exceeds its time limit, and ends the process. */
 static inline void shim_too_long(int sig)
 {
     static const char line[] = "< timeout 0\n";
@@ -251,7 +252,7 @@ static inline void srunner_run_all(SRunner *r, int mode)
                 printf("%s:%s:%d: %s\n", r->suite->tcase[c]->name, test->name, i, shim_message);
                 shim_end(limit_s, "fail", shim_ms() - at);
                 if (getenv("KVR_TEST_FRESH"))
-                    exit(3); /* with what the program says at its end */
+                    exit(3); /* runs atexit handlers, which print the executed kernels */
             }
         }
         if (getenv("KVR_TEST_LIST"))
