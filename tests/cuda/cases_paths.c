@@ -138,7 +138,7 @@ START_TEST(plain_spans_share_a_launch)
         if (!i)
             memcpy(first, out, sizeof out);
         for (int k = 0; k < T * d && d == 128; k++)
-            /* BF16 rounds values up to 1, and weights, by h = 2^-9. */
+            /* BF16 rounds values and weights below 1 by at most 2^-9. */
             ck_assert_float_eq_tol(out[k], first[k], 0.02f);
         kvr_attend_release(&scratch);
         close_path(&x);
@@ -192,7 +192,7 @@ START_TEST(coded_spans_share_a_launch)
         /* Reference: F32 on the staged path. */
         ck_assert_int_eq(kvr_attend_reserve(&scratch, x.dev, &staged), KVR_OK);
         attend_path(&x, span, 2, T, D, false, false, &scratch, want);
-        /* BF16 rounds values up to 4, and weights, by h = 2^-9. */
+        /* BF16 rounds values below 4 by at most 2^-7, and weights below 1 by 2^-9. */
         for (int j = 0; j < T * D; j++)
             ck_assert_float_eq_tol(out[j], want[j], 0.06f);
         kvr_attend_release(&scratch);
@@ -203,7 +203,7 @@ END_TEST
 
 /* On the staged path, all coded spans of a call share one launch with the uncoded ones. A
  * limited scratch takes several launches, whose softmax states are merged. Tiles then differ,
- * and so does the rounding of weights, so results agree to 2^-9 of values up to 4. */
+ * and so does the rounding of weights, so results agree to 2^-9 of the largest value, 4. */
 START_TEST(staged_in_fills)
 {
     static const struct {

@@ -152,8 +152,9 @@ static void direct(const struct kvr_cudnn_shape *s, const kvr_bf16 *q, const kvr
         out[c] /= sum;
 }
 
-/* Weights and outputs are rounded to BF16, each by 2^-9 relative. Weights sum to 1. So an output
- * is off by at most 2^-9 of the largest value and 2^-9 of itself. */
+/* Weights and outputs are rounded to BF16, each with a relative error of at most 2^-8. The weights
+ * sum to 1 and their errors partly cancel, and an output is smaller than half the largest value. So
+ * an output is off by at most 2^-9 of the largest value for each of the two roundings. */
 static void hold(const struct kvr_cudnn_shape *s, const kvr_bf16 *q, const kvr_bf16 *k,
                  const kvr_bf16 *v, const kvr_bf16 *out)
 {

@@ -257,8 +257,8 @@ START_TEST(in_bf16)
     rig_close(&r);
     as_rounded(j, want, got[0], 1e-6);
     as_rounded(j, want, got[1], 1e-6);
-    /* Each factor below 1/4 is rounded by up to 2^-9, and so is the sum. Random signs make the
-     * error far smaller than this bound. */
+    /* BF16 rounds a factor below 1/2 by at most 2^-10, so each of at most 135 products is off by at
+     * most 2^-10. Random signs make the error, including that of the rounded sum, far smaller. */
     ck_assert_msg(furthest(j, want, exact) <= 135 * 0x1p-10 && furthest(j, want, exact) > 0, "%g",
                   furthest(j, want, exact));
     free(exact);

@@ -195,7 +195,7 @@ START_TEST(bf16_is_not_f32)
     ck_assert_int_eq(sample(&r, bf16), KVR_OK);
     const double off = relative_l2(bf16, f32, FRAMES * kvr_model_frame_elems(r.m));
 
-    /* BF16 rounds each input by up to 2^-9, and the errors partly average out */
+    /* BF16 rounds each input by up to 2^-8 of itself, and the errors partly average out */
     ck_assert_msg(off > 1e-4 && off <= 2e-2, "%g", off);
     rig_close(&r);
     tiny_model_remove(dir);

@@ -89,7 +89,7 @@ static double worst(const float *a, const float *b, int n)
 
 /* One chunk, even chunks, and chunks with a shorter one at the end. The cache stores earlier chunks
  * in BF16. With one chunk there are none, and only the rounding of F32 sums of 192 terms remains.
- * With more chunks, keys of a few units are off by 2^-9, scores by a few hundredths, and the
+ * With more chunks, keys have a relative error of up to 2^-8, scores an error of a few hundredths, and the
  * softmax passes that on to the hidden states. */
 START_TEST(is_what_numpy_gives)
 {
