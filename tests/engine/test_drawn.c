@@ -119,7 +119,7 @@ END_TEST
 /* Compares the memory that a device counts with the computed size, in F32 and in BF16. In BF16,
  * tensor cores need outputs in multiples of 8. The head's 3 outputs are therefore padded by 5, with
  * 27 x 96 weights and a bias each. */
-START_TEST(the_books_of_a_device)
+START_TEST(the_memory_of_a_device)
 {
     const enum kvr_dtype type = _i ? KVR_BF16 : KVR_F32;
     const size_t padding = _i ? 5 * (27 * 96 * sizeof(kvr_bf16) + sizeof(float)) : 0;
@@ -212,7 +212,7 @@ int main(void)
     tcase_add_checked_fixture(tc, make_dir, drop_dir);
     tcase_add_loop_test(tc, it_decodes, 0, 3);
     tcase_add_test(tc, in_bf16_at_real_widths);
-    tcase_add_loop_test(tc, the_books_of_a_device, 0, 2);
+    tcase_add_loop_test(tc, the_memory_of_a_device, 0, 2);
     tcase_add_loop_test(tc, all_weights_are_there_and_no_more, 0, 3);
     tcase_add_test(tc, the_same_bytes_for_a_seed);
     tcase_add_test(tc, no_such_decoder);

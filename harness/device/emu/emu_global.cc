@@ -97,8 +97,9 @@ static enum kvr_status span_at(const char *what, const void *p, size_t n, unsign
         out->n_cells = cells_of(r, out->at, n, &out->cell);
     return out->n_cells
                ? KVR_OK
-               : kvr_fail(KVR_ENOMEM, "out of memory while allocating books on %s of %zu bytes",
-                          what, n);
+               : kvr_fail(KVR_ENOMEM,
+                          "out of memory while allocating the shadow memory of %s, %zu bytes", what,
+                          n);
 }
 
 static unsigned char *bytes_of(const struct span *x)
