@@ -22,7 +22,7 @@ number='def at($n): . as $x | if $x == null then "-" else
 "$kvreel" reproduce jensen-llm --db "$db" --format json | jq -r "$number"'
     def what: { d_nll: "INT2 worsens the likelihood", gain: "Taylor improves on INT2",
         mass_shift: "the quantized prefix gains attention",
-        mass_shift_left: "Taylor reduces that shift" }[.quantity];
+        mass_shift_left: "Taylor reduces the attention gain" }[.quantity];
     map(select(what)) | map(. + { what: what, layout: (.method | sub("\\+.*"; "")) })
     | (map(.suite) | unique_by(ltrimstr("chunks of ") | tonumber)) as $suites
     | "| layout | claim | " + ($suites | join(" | ")) + " |",
@@ -37,7 +37,7 @@ number='def at($n): . as $x | if $x == null then "-" else
            | join(" | ")) + " |")' | "$tools/between.sh" "$page" claims
 
 "$kvreel" report -t prefill --db "$db" --format json | jq -r "$number"'
-    "| method | bits | above BF16 | by the correction |",
+    "| method | bits | above BF16 | change by correction |",
     "|---|---:|---:|---:|",
     (map(select(.chunk == 128 and .prefix_tokens == null and (.method | endswith("_PTH") or . == "BF16" | not)))[]
      | "| \(.method) | \(.bits | at(2)) | " + span(.d_nll; .d_nll_lo; .d_nll_hi) + " | "
