@@ -81,7 +81,7 @@
  * The target of an st.async is 16-byte aligned, and its mbarrier is in the same block as the
  * target. A thread may read data that an st.async has stored only after an mbarrier wait with
  * cluster scope. An mbarrier wait orders another block's reads before the waiting thread's next
- * access. Only the cluster barrier orders another block's plain writes before that access.
+ * access. Only the cluster barrier does so for another block's plain writes.
  *
  * Rules of named barriers (bar.sync, bar.arrive). A named barrier has an index from 1 to 15. The
  * thread count of a named barrier is a multiple of 32, is at most the block's thread count, and is

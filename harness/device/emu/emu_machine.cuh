@@ -44,8 +44,8 @@ enum {
      * the CPU's cache. */
     STACK_COLOURS = 64,
     COLOUR_BYTES = 256,
-    /* upper bound of the stack bytes that a thread uses after its kernel function has returned, and
-     * that AddressSanitizer may therefore have poisoned */
+    /* Upper bound of the bytes at the top of a stack that AddressSanitizer may have poisoned for
+     * the emulator's own functions. These functions never return, because the thread ends there. */
     LAST_FRAMES = 4096,
     MAX_ARRAYS = 32,
     REDZONE = 256, /* unused bytes between shared arrays, so that short overruns hit no array */
@@ -108,9 +108,9 @@ static inline unsigned thread_of(stamp t)
 
 struct cell { /* the shadow state of `unit` bytes of a region */
     stamp write;
-    stamp read[2]; /* read[0] is the stamp of the last read. read[1] is the stamp of an earlier read
-                    * by another warp or, with vector clocks, of an earlier read that no barrier
-                    * orders before the last read. */
+    stamp read[2]; /* read[0] is the stamp of the last read, and read[1] that of an earlier read.
+                    * Without vector clocks, read[1] is by another warp. With vector clocks, no
+                    * barrier orders read[1] before read[0]. */
 };
 
 /* Initially the shadow memory of a region has one cell per 4 bytes. The first narrower access to
@@ -184,7 +184,7 @@ struct warp_book {
     unsigned mask[32];
     uint64_t value[32], result[32];
     int arg[32], width[32];
-    void (*fn[32])(void *const *); /* the functions of run_lanes_together */
+    void (*fn[32])(void *const *); /* the argument `fn` of each lane's run_lanes_together() */
 };
 
 /* A block of the running cluster. */
@@ -305,8 +305,8 @@ bool refused(struct kvr_stream *s, const struct shape *shape);
  * of device buffers then attributes all earlier writes to the host. */
 void renumber(struct kvr_stream *s);
 
-/* Splits the cells of a region into cells of `unit` bytes each. Returns false if the host has no
- * memory for the new cells. */
+/* Splits the shadow cells of a region into cells that describe `unit` bytes each. Returns false if
+ * the host has no memory for the new cells. */
 bool split(struct region *r, unsigned unit);
 /* Finds the shadow cells of bytes [at, at + n) of region r, and splits the cells of r if these
  * bytes do not fill whole cells. Returns the number of cells, or 0 if the host has no memory for
@@ -324,8 +324,8 @@ void wake(struct kvr_stream *s, struct fiber *f);
 /* Returns true if no barrier orders the access with stamp `then` before the running thread's next
  * access. */
 bool is_unobserved(const struct kvr_stream *s, stamp then);
-/* Returns whether the access with stamp `then` is by a thread of another block of the cluster, and
- * no cluster barrier orders this access before the running thread's next access. */
+/* Returns true if two conditions hold: another block of the cluster made the access with stamp
+ * `then`, and no cluster barrier orders it before the running thread's next access. */
 bool unmet(const struct kvr_stream *s, stamp then);
 /* Merge the vector clocks (views) of the threads that have arrived at a __syncthreads or
  * __syncwarp. */
