@@ -279,9 +279,9 @@ static __device__ __forceinline__ void scale_scores(kvr_whole_sums &s,
 
         state.top[r] = now;
         row[r].factor = factor;
-        /* `shift` is lowered by 2^-22 |best * factor|, where `best` is the largest x of the row.
-         * This margin exceeds the rounding error of the FMA. Therefore no weight code exceeds 255,
-         * even for scores of large magnitude. */
+        /* The weight code of a key is 2^(x * factor + shift), and `best` is the row's largest x
+         * within the tile. `shift` is lowered by 2^-22 |best * factor|, which exceeds the rounding
+         * error of the FMA. Therefore no weight code exceeds 255, even for large scores. */
         row[r].shift = fmaf(-best[r], factor, log2_255) - fabsf(best[r] * factor) * 0x1p-22f;
         row[r].rescale = kvr_exp2((before - zero) * log2e);
         row[r].weight_scale = kvr_exp2((top - zero) * log2e);

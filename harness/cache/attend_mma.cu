@@ -191,7 +191,8 @@ enum {
     FORMS = 63
 };
 
-/* Returns the rows of the softmax state that a CTA updates in a launch without split-KV. */
+/* Returns the location of the softmax-state rows that a CTA updates in a launch without split-KV:
+ * the index of the first row, the row stride and the number of rows. */
 static __device__ __forceinline__ struct rows_at
 rows_of_block(const struct kvr_attend_shape &a, int query, int h, const struct kvr_attend_state &st)
 {
@@ -432,8 +433,8 @@ static bool grid_of(const struct kvr_packed *p, int i, bool chain, struct tile_g
     return true;
 }
 
-/* Whether a kernel with the flag OVER_TOKENS_K or OVER_TOKENS_V can read the keys or values `s`:
- * tensors with token groups, or unquantized rows, which have no scales. */
+/* Whether a kernel with the flag OVER_TOKENS_K or OVER_TOKENS_V can read the keys or values `s`.
+ * Such a kernel reads tensors with token groups and unquantized rows, which have no scales. */
 static bool over_tokens(const struct tile_source &s)
 {
     return s.kind != GRIDS || s.grid[0].axis == KVR_AXIS_TOKENS;

@@ -160,8 +160,8 @@ load_scales(const struct span_job &j, const struct tile_bounds &p, int tile,
     }
 }
 
-/* Returns the row whose address this lane supplies to ldmatrix for an MMA A operand. The four 8 x 8
- * matrices of the operand are in column-major order. */
+/* Returns the row whose address this lane supplies to ldmatrix for an MMA A operand. ldmatrix
+ * loads the four 8 x 8 matrices in the order top left, bottom left, top right, bottom right. */
 static __device__ __forceinline__ int row_of_a(int lane)
 {
     return lane / 8 % 2 * 8 + lane % 8;
@@ -434,7 +434,7 @@ attend_keys(float scale, enum taylor_kind taylor, const struct tile_bounds &boun
 
 /* Loads the softmax state of the CTA's rows, or initializes the state if `seen` is false. The score
  * bias of a row is log_m, the logarithm of the number of tokens that each pooled token replaces. If
- * `biased` is true, the row's element of `bias` is subtracted from it. */
+ * `biased` is true, the score bias is log_m minus the row's element of `bias`. */
 template <int W>
 static __device__ __forceinline__ void
 load_state(const struct rows_at &at, int head_dim, bool seen, float log_m, bool biased,
@@ -470,8 +470,8 @@ load_state(const struct rows_at &at, int head_dim, bool seen, float log_m, bool 
 }
 
 /* Epilogue of a warp. If `ends` is true, the function writes the normalized output O / l to io.out
- * or io.out16, whose row layout is that of the softmax state. If `ends` is false, the function
- * writes the softmax state or, under split-KV, the partial result. */
+ * or io.out16, which have the shape [T,H,D] of the softmax state's accumulator. If `ends` is false,
+ * the function writes the softmax state or, under split-KV, the partial result. */
 template <int W>
 static __device__ __forceinline__ void store(const struct rows_at &at, int head_dim, bool ends,
                                              const struct kvr_attend_io &io, int self,

@@ -66,9 +66,9 @@ static __device__ __forceinline__ struct part part_of(const struct kvr_attend_sh
 }
 
 /* Rows of a CTA in the arrays of a softmax state or of a partial result. Row i of the CTA, i < n,
- * is row at + i * step of the arrays. The structure stores row indices instead of row addresses.
- * The compiler would keep a precomputed row address live across the main loop, for which sm_100 has
- * no free register. */
+ * is row at + i * step of the arrays. The structure stores row indices instead of row addresses,
+ * because the compiler would keep a precomputed address in a register during the main loop. On
+ * sm_100 no register is free for the address. */
 struct rows_at {
     int64_t at;
     int step, n;

@@ -298,7 +298,8 @@ static __device__ __forceinline__ void read_words(kvr_shared<T> at, unsigned *w)
 
 /* Parameters that dequantize C channels by x = (y - off) s + m, with the group's scale s and
  * minimum m. The number y is the float 2^23 + q, made by inserting the code q into the low bits of
- * the float 2^23. `off` is 2^23 plus the zero point or middle, so that y - off is exact. */
+ * the float 2^23. `off` is 2^23 plus the group's zero point, the offset `middle` of a symmetric
+ * grid, or 0 for a grid with minima. Hence y - off is exact. */
 template <int C> struct dequant_params {
     float s[C], off[C], m[C];
 };
@@ -546,14 +547,15 @@ static __device__ __forceinline__ void split(const unsigned *two, struct split_s
  * <= 8. An FP16 scale s has 11 significand bits. Therefore s = hi + lo, where hi is s rounded to
  * BF16 and lo has at most two significand bits. Hence the product d lo is exact in BF16, and the
  * FMA d hi + d lo gives d s, rounded once to BF16. The argument `high` is 0x43, the upper byte of
- * the BF16 number 2^7. Passing 0x43 as a variable makes the compiler keep it in a register. */
+ * the BF16 number 2^7. PRMT reads `high` from a register, because its immediate operand is the
+ * selector. If `high` is a run-time value, the compiler keeps it in this register. */
 template <int F>
 static __device__ __forceinline__ void packed_values(const unsigned *raw, int i,
                                                      const struct split_scales &s, unsigned *x,
                                                      unsigned high = 0x43u)
 {
     const unsigned ones = 0x3f803f80u; /* the BF16 pair (1, 1) */
-    /* the BF16 number -(2^7 + 2^(F - 1)), in both halves of the word */
+    /* the BF16 pair of two numbers -(2^7 + 2^(F - 1)), which the FMA adds to 2^7 + code */
     const unsigned middle = F == 4 ? 0xc308c308u : 0xc302c302u;
     const unsigned mask = ((1u << F) - 1u) * 0x01010101u;
 

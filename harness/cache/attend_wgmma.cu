@@ -252,8 +252,8 @@ static __device__ __forceinline__ void load_state(const struct rows_at &r, int f
 }
 
 /* Epilogue of a consumer warp. If `ends` is true, the function writes the normalized output O / l
- * to io.out or io.out16, whose row layout is that of the softmax state. If `ends` is false, the
- * function writes the softmax state or, under split-KV, the partial result. */
+ * to io.out or io.out16, which have the shape [T,H,D] of the softmax state's accumulator. If `ends`
+ * is false, the function writes the softmax state or, under split-KV, the partial result. */
 template <int D>
 static __device__ __forceinline__ void store(const struct rows_at &r,
                                              const struct kvr_attend_io &io, bool ends, int first,

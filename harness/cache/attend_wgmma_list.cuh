@@ -23,10 +23,10 @@ enum {
 static_assert(QUERIES == CONSUMERS * ROWS, "a group has ROWS queries");
 
 /* The template parameter FORM is the head dimension plus, for quantized spans, the bits per code
- * and one of three schemes. In the scheme 0 (RTN), K and V have symmetric grids with one scale per
- * channel and token group. With TOKEN_VALUES (KIVI), K has one scale per channel and token group,
- * and V has one scale per token. These grids may have zero points or minima. With CHAIN (PRQ), K
- * and V have the grids of RTN and a second, 4-bit grid that quantizes the residual. */
+ * and one of three schemes: 0, TOKEN_VALUES or CHAIN. With 0 (RTN), K and V have symmetric grids
+ * with one scale per channel and token group. With TOKEN_VALUES (KIVI), K has one scale per channel
+ * and token group, and V has one scale per token. These grids may have zero points or minima. With
+ * CHAIN (PRQ), K and V have the grids of RTN plus a 4-bit grid that quantizes the residual. */
 enum { TOKEN_VALUES = 8, BITS = 7, CHAIN = 16, MORE = 4 };
 
 template <int FORM> struct form {

@@ -187,7 +187,7 @@ decode_unit(const struct coded_rows &g, const struct unit<F, N> &x, struct unit_
     }
 }
 
-/* Scales of UNIT tokens by 8 channels that two grids quantize: s[0] for the F-bit grid, s[1] for
+/* Scales of UNIT tokens by 8 channels in two quantization grids: s[0] for the F-bit grid, s[1] for
  * the grid that quantizes the residual. */
 struct chain_scales {
     float s[2][8];
@@ -226,10 +226,10 @@ static __device__ __forceinline__ float dequant_of(const struct unit<F, 1> &x, c
     return __uint_as_float(bits) - (float)((1 << (23 - at)) + (1 << (F - 1)));
 }
 
-/* Dequantizes tokens [FIRST, END) of UNIT tokens by 8 channels that two grids quantize: `x` has the
- * codes of the F-bit grid, and `more` has the codes of the grid that quantizes the residual. The
- * products of code and scale of both grids are exact in F32. The sum of the two products is rounded
- * to F32, as on the CPU, and then to BF16. */
+/* Dequantizes tokens [FIRST, END) of UNIT tokens by 8 channels that have codes in two grids. `x`
+ * has the codes of the F-bit grid, and `more` has the codes of the grid that quantizes the residual
+ * of the F-bit grid. The products of code and scale of both grids are exact in F32. The sum of the
+ * two products is rounded to F32, as on the CPU, and then to BF16. */
 template <int F, int FIRST, int END>
 static __device__ __forceinline__ void
 decode_chained(const struct unit<F, 1> &x, const struct unit<MORE, 1> &more,
@@ -391,8 +391,8 @@ produce_coded(const struct kvr_attend_shape &a, const struct span_list &l, const
     const int row = self / line * UNIT, offset = offset_of(row, self % line * 8);
     struct octets<FORM> here, next;
     struct tile_position s = position_of(l, p.first);
-    /* argument 0x43 of packed_values(); the shuffle forces it into a per-thread register instead of
-     * a uniform register */
+    /* The argument 0x43 of packed_values(). The shuffle puts it into a per-thread register, from
+     * which PRMT reads it; the compiler would otherwise compute it in a uniform register. */
     const unsigned high = of::CHAINED ? 0 : __shfl_sync(~0u, (l.one >> 24) + 4, 0);
     const unsigned zeros[4] = { 0, 0, 0, 0 };
     int values = pair ? (int)rank : 0;

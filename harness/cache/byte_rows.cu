@@ -20,8 +20,8 @@ static __global__ void byte_mean(int n_heads, int n, kvr_global<const float> row
     mu[at] = sum;
 }
 
-/* A warp quantizes one token of a head, with four channels per lane. Returns the largest |x| of the
- * token, encoded as an integer by size_of(). */
+/* A warp quantizes one token of a head, with four channels per lane. Returns the bit pattern of
+ * the token's largest |x|, as size_of() does for one number. */
 static __device__ __forceinline__ unsigned quantize_token(float4 x, kvr_global<uint8_t> codes)
 {
     unsigned most =
