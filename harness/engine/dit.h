@@ -75,7 +75,7 @@ void kvr_dit_tap(struct kvr_dit *d, kvr_dit_tap_fn *fn, void *ctx);
  * operations except self-attention. */
 struct kvr_dit_times {
     int64_t linear_ns, cross_ns, other_ns;
-    int64_t graph_ns; /* time of forwards launched as graphs, including attention */
+    int64_t graph_ns; /* time of forwards launched as CUDA graphs, including attention */
 };
 /* Synchronizes the device; on an error `out` is unchanged. */
 enum kvr_status kvr_dit_times(const struct kvr_dit *d, struct kvr_dit_times *out);

@@ -43,25 +43,25 @@ struct kvr_dit {
     const struct kvr_ops *ops;
     int tokens_per_frame; /* S */
     struct kvr_buf arena;
-    /* N = frames_per_chunk * S tokens, T = text_len, F = frames_per_chunk; d, f: see config. void
-     * pointers have flow's activation type. */
+    /* Shapes: N = frames_per_chunk * S tokens, T = text_len, F = frames_per_chunk, d = dim,
+     * f = ffn_dim. Arrays of type void * have the activation type of `flow`. */
     struct kvr_flow flow;
     void *q, *k, *v, *ctx;                  /* [N,d] */
     void *ffn;                              /* [N,f] */
-    float *wide[3];                         /* [N,d]: F32 copies for operations without BF16 */
+    float *wide[3];                         /* [N,d]: F32 copies for operations that need F32 */
     struct kvr_buf wide_scratch;            /* allocated at the first use */
-    float *patches;                         /* [N, C*ph*pw]: input, then the head's output */
+    float *patches;                         /* [N, C*ph*pw]: input patches, later the head output */
     float *sinusoid;                        /* [F, freq_dim] */
     float *time_hidden, *time_embed, *silu; /* [F,d] */
-    float *time_mod;                        /* [F,6,d]: e0 */
-    float *mod, *mod_before; /* [F,6,d]: e0 + modulation of this and the previous block */
+    float *time_mod;                        /* [F,6,d]: output of time_proj */
+    float *mod, *mod_before; /* [F,6,d]: time_mod + modulation of this and of the previous block */
     float *head_mod;         /* [F,2,d] */
     float *text, *text_hidden, *text_k; /* [T,d] */
     /* [T, text_dim]: copy of the prompt, for devices whose memory the host cannot access. */
     float *prompt;
     struct kvr_dit_rope rope;
-    struct kvr_dit_rope host_rope; /* staging copy in host memory, or the same as `rope` */
-    float *host_sinusoid;          /* staging copy, or the same as `sinusoid` */
+    struct kvr_dit_rope host_rope; /* host copy; equals `rope` if the host can access `rope` */
+    float *host_sinusoid;          /* like host_rope, for `sinusoid` */
     struct kvr_buf host;           /* memory of host_rope and host_sinusoid */
     struct kvr_buf shown;          /* host copy of a tap's data */
     double rope_frame;

@@ -18,7 +18,7 @@ extern "C" {
 void kvr_draw_cuda(struct kvr_stream *s, uint64_t seed, const struct kvr_draw *d, int64_t n,
                    float *to);
 
-/* Selects the N(0,1) random stream (seed, use, a, b) of rng.h, from element 0 on. If `moved` is
+/* Selects the stream (seed, use, a, b) of kvr_normal() (rng.h), from element 0 on. If `moved` is
  * true, an element x is perturbed to (x + magnitude * eta) * whole. Here, eta is the element with
  * the same index of the random stream (seed, KVR_RNG_JITTER, a, eta_b). The factor whole = 1 /
  * sqrt(1 + magnitude^2) normalizes the variance to 1. */

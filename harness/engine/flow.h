@@ -65,8 +65,8 @@ size_t kvr_flow_size(const struct kvr_flow *f);
 enum kvr_status kvr_flow_prepare(const struct kvr_flow *f, const struct kvr_linear *l, int64_t m,
                                  enum kvr_linear_end end);
 
-/* Adds the pending residual to x, then computes the norm of x as the next layer's input. If `shown`
- * is true, the norm is always written to y, not to the buffer of kvr_gemm_input(). */
+/* Adds the deferred residual, if any, to x, then computes the norm of x as the next layer's input.
+ * If `shown` is true, the norm is always written to y, not to the buffer of kvr_gemm_input(). */
 struct kvr_flow_in kvr_flow_norm(struct kvr_flow *f, const struct kvr_rows *r,
                                  const struct kvr_flow_norm *norm, bool shown);
 /* Converts x [m,k] in F32 to the element type of a layer's input. */
@@ -80,7 +80,7 @@ enum kvr_status kvr_flow_layers(struct kvr_flow *f, const struct kvr_rows *r, st
 enum kvr_status kvr_flow_gelu(struct kvr_flow *f, const struct kvr_rows *r, struct kvr_flow_in in,
                               const struct kvr_linear *l, void *y, struct kvr_flow_in *out);
 /* Runs a layer with n outputs, and writes its result to y [N,n] in F32 even if activations are
- * BF16. The input `in` must come from kvr_flow_floats, or from kvr_flow_norm without `shown`. */
+ * BF16. The input `in` must come from kvr_flow_floats, or from kvr_flow_norm with shown = false. */
 enum kvr_status kvr_flow_out(struct kvr_flow *f, const struct kvr_rows *r, struct kvr_flow_in in,
                              const struct kvr_linear *l, float *y);
 /* Computes x += gate * l(in); the addition may be deferred until the next norm. `gate` has one
@@ -89,7 +89,7 @@ enum kvr_status kvr_flow_out(struct kvr_flow *f, const struct kvr_rows *r, struc
 enum kvr_status kvr_flow_add(struct kvr_flow *f, const struct kvr_rows *r, struct kvr_flow_in in,
                              const struct kvr_linear *l, const float *gate, int64_t stride,
                              bool shown);
-/* Adds the pending residual to x now. */
+/* Adds the residual that kvr_flow_add deferred, if any, to x. */
 void kvr_flow_flush(struct kvr_flow *f, const struct kvr_rows *r);
 
 /* Computes the RMSNorm of x over all d channels, in place, with weights w [d]. */

@@ -45,7 +45,7 @@ enum kvr_status kvr_gemm_open(struct kvr_gemm **out, struct kvr_dev *dev);
 /* `compute` is the compute type of all layers, KVR_F32 or KVR_BF16. */
 enum kvr_status kvr_gemm_open_as(struct kvr_gemm **out, struct kvr_dev *dev,
                                  enum kvr_dtype compute);
-/* Accepts NULL. Close its layers first. */
+/* Accepts NULL. The layers of *g must be closed before. */
 void kvr_gemm_close(struct kvr_gemm **g);
 enum kvr_dtype kvr_gemm_compute(const struct kvr_gemm *g);
 /* Whether this backend (CUDA, or a CPU with AMX) stores the weights of BF16 layers as BF16. A CPU
@@ -143,8 +143,8 @@ struct kvr_linear_fused {
     enum kvr_linear_end end;
     const struct kvr_linear_gate *gate; /* gate of KVR_LINEAR_ADDED, which adds the result to
                                          * y[0] */
-    float *squares; /* [m, kvr_linear_squares(n)]: partial sums of squares of the first layer's
-                     * result; if NULL, they are not computed */
+    float *squares; /* [m, kvr_linear_squares(n)]: partial sums of squares of each row of
+                     * y[0]; if NULL, no sums are computed */
 };
 /* Runs n_layers layers and their epilogue how->end by one fused kernel. Sets *done to false and
  * runs nothing if no fused kernel supports these layers. */

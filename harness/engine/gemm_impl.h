@@ -9,7 +9,8 @@
 /* The functions of gemm.h for one backend; arguments are already checked. */
 struct kvr_gemm_kind {
     bool holds_bf16; /* layers with compute type BF16 read and write BF16 */
-    /* Whether layers with compute type BF16 store BF16 weights. NULL: equal to holds_bf16. */
+    /* Whether layers with compute type BF16 store BF16 weights. If this function pointer is NULL,
+     * holds_bf16 is the answer. */
     bool (*bf16_weights)(void);
     enum kvr_status (*open)(struct kvr_gemm **out, struct kvr_dev *dev, enum kvr_dtype compute);
     void (*close)(struct kvr_gemm *g);
@@ -38,12 +39,12 @@ struct kvr_gemm_kind {
                                  int n_layers, const struct kvr_linear *const *l,
                                  kvr_bf16 *const *y, bool *done);
     const char *(*library)(const struct kvr_gemm *g);
-    enum kvr_status (*tune)(struct kvr_gemm *g); /* NULL: no choice of kernels */
+    enum kvr_status (*tune)(struct kvr_gemm *g); /* NULL: autotuning has no effect */
     const char *(*tuned)(const struct kvr_gemm *g);
 };
 extern const struct kvr_gemm_kind kvr_gemm_cpu, kvr_gemm_cuda;
 
-/* First member of each backend's struct. */
+/* Base structs, which each backend embeds as the first members of its own structs. */
 struct kvr_gemm {
     const struct kvr_gemm_kind *kind;
     struct kvr_dev *dev;

@@ -12,15 +12,15 @@
 #include "harness/files/weights/weights.h"
 
 struct kvr_lm_block {
-    struct kvr_linear *q, *k, *v, *o;           /* [d,d], [kv,d] twice, [d,d] */
-    struct kvr_linear *gate, *up, *down;        /* [f,d] twice, [d,f] */
+    struct kvr_linear *q, *k, *v, *o;           /* q, o: [d,d]; k, v: [n_kv_heads*D, d] */
+    struct kvr_linear *gate, *up, *down;        /* gate, up: [f,d]; down: [d,f] */
     const float *attn_norm, *ffn_norm;          /* [d] */
-    struct kvr_array attn_norm_of, ffn_norm_of; /* memory of the above */
+    struct kvr_array attn_norm_of, ffn_norm_of; /* memory of attn_norm and ffn_norm */
 };
 
 struct kvr_lm_weights {
     struct kvr_weights *file;
-    const struct kvr_weight *embedding; /* [V,d], in the file */
+    const struct kvr_weight *embedding; /* [V,d], in the mapped GGUF file */
     struct kvr_linear *output;          /* [V,d]: layer that computes the logits, from output.weight
                                          * or from the embedding */
     const float *output_norm;           /* [d] */

@@ -66,11 +66,11 @@ struct kvr_model_config {
     double shot_offset; /* number of frames by which each prompt change shifts the time positions of
                          * all following chunks */
     struct kvr_lora_config {
-        char *file; /* in the model's folder; NULL: no adapter */
+        char *file; /* name of the LoRA file in the model's folder; NULL: no LoRA */
         int rank;
         double alpha;
     } lora;
-    int n_vocabulary;    /* 0: prompts are embeddings */
+    int n_vocabulary;    /* 0: prompts are given as text embeddings, not as vocabulary ids */
     char **vocabulary;   /* index = id */
     bool random_weights; /* whether weights and prompt embeddings are generated at random from
                           * weights_seed (draw.h) */

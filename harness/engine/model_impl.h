@@ -24,7 +24,7 @@ struct kvr_model {
     char *vae; /* path of the decoder's weights; NULL: no decoder is used */
     enum kvr_decoder_kind decoder;
     enum kvr_dtype decoder_compute;
-    bool absent; /* opened for a plan only: the config exists, the weights do not */
+    bool absent; /* the weight file or the LoRA file is missing (kvr_model_use.plan) */
     struct kvr_gemm *gemm;
     struct kvr_linear *patch;         /* [d, C*ph*pw] */
     struct kvr_linear *text0, *text2; /* [d, text_dim], [d,d] */
@@ -33,12 +33,13 @@ struct kvr_model {
     struct kvr_linear *head;          /* [C*ph*pw, d] */
     const float *head_modulation;     /* [2,d] */
     struct kvr_block *blocks;         /* [n_layers] */
-    struct kvr_array *vectors;        /* [n_vectors]: memory of the float pointers above */
+    struct kvr_array *vectors;        /* [n_vectors]: memory of head_modulation and of the
+                                       * float pointers in `blocks` */
     int n_vectors;
     struct kvr_array tokens;    /* [V, text_dim]; empty without a vocabulary */
     struct kvr_array positions; /* [text_len, text_dim] */
-    struct kvr_lm_weights *lm;  /* weights of a language model, for which the members from `patch`
-                                 * on are NULL; otherwise NULL */
+    struct kvr_lm_weights *lm;  /* weights of a language model, where `patch` to `positions` are
+                                 * empty; NULL for a video model */
 };
 
 #endif

@@ -26,9 +26,9 @@ extern "C" {
 #endif
 
 enum {
-    KVR_OPS_MAX_TEXT = 8192,    /* limit of cross-attention's n_keys */
-    KVR_OPS_MAX_HEAD_DIM = 256, /* limit of CUDA's table */
-    KVR_OPS_L1_PARTS = 256,     /* partial sums of kvr_ops.l1 */
+    KVR_OPS_MAX_TEXT = 8192,    /* maximum n_keys of cross-attention */
+    KVR_OPS_MAX_HEAD_DIM = 256, /* maximum head_dim of kvr_ops_cuda */
+    KVR_OPS_L1_PARTS = 256,     /* number of partial sums per norm of kvr_ops.l1 */
     KVR_OPS_LANES = 16,         /* rows of kvr_cross are padded to a multiple of 16 floats */
 };
 
@@ -183,7 +183,7 @@ struct kvr_ops {
     bool cross_works; /* cross_attend requires a kvr_cross_work */
 };
 
-KVR_ISA_TABLES(struct kvr_ops, kvr_ops_cpu) /* the selected CPU variant */
+KVR_ISA_TABLES(struct kvr_ops, kvr_ops_cpu) /* kvr_ops_cpu(): selected CPU variant's table */
 extern const struct kvr_ops kvr_ops_cuda;
 const struct kvr_ops *kvr_ops_of(const struct kvr_dev *dev);
 

@@ -133,9 +133,8 @@ INLINE void softmax_row(float *s, int n, float scale)
         store(s + j, load(s + j) * inv);
 }
 
-/* A block has QUERIES query tokens. GROUP is the maximum number of blocks that share one copied
- * tile of keys or values. SCORES is the maximum number of attention scores on the stack. If GROUP
- * blocks would have more than SCORES scores, fewer blocks share a tile. */
+/* A block has QUERIES query tokens. The blocks of a group share each copied tile of keys or values.
+ * A group has at most GROUP blocks and at most SCORES attention scores, which are on the stack. */
 enum { GROUP = 4, SCORES = QUERIES * (KVR_OPS_MAX_TEXT + KVR_OPS_LANES) };
 
 /* Stride between rows of scores, in floats. Padding by KVR_OPS_LANES floats avoids strides that are

@@ -11,11 +11,12 @@
 #include <immintrin.h>
 #endif
 
-/* A register tile of cross-attention has QUERIES rows, one per query token, of VECS vectors of W
- * floats. The QUERIES * VECS accumulators, VECS operand vectors and one broadcast value must fit in
- * the vector registers. AVX-512 and NEON have 32 vector registers, other variants 16. Without FMA,
- * a multiply-add needs one more register for the product. QUERIES divides the tokens per frame of
- * the models nano (36) and Wan (1560), so that no block of QUERIES tokens is incomplete. */
+/* In cross-attention, a register tile holds VECS accumulator vectors of W floats for each of
+ * QUERIES query tokens. The QUERIES * VECS accumulators, VECS operand vectors and one broadcast
+ * value must fit in the vector registers. AVX-512 and NEON have 32 vector registers, other variants
+ * 16. Without FMA, a multiply-add needs one more register for the product. QUERIES divides the
+ * tokens per frame of the models nano (36) and Wan (1560), so that no block of QUERIES tokens is
+ * incomplete. */
 #if KVR_ISA_AVX512
 enum { W = 16, VECS = 1, QUERIES = 12 };
 #elif KVR_ISA_AVX2

@@ -43,7 +43,7 @@ struct kvr_product_layer {
     const float *bias; /* [n]; NULL: 0 */
     kvr_bf16 *y;       /* output [m,columns], with zeros in columns from n on */
     int n, columns;
-    float *squares; /* sums of squares [m, kvr_product_blocks(n)]; NULL writes none */
+    float *squares; /* sums of squares [m, kvr_product_blocks(n)]; NULL: not computed */
 };
 
 struct kvr_product {
@@ -52,7 +52,7 @@ struct kvr_product {
     const kvr_bf16 *x;    /* [m,k] */
     int tokens_per_frame; /* number of rows per frame; the rows of a frame share a gate */
     enum kvr_product_end end;
-    const float *gate; /* KVR_PRODUCT_RESIDUAL: [n] per frame; NULL: 1 */
+    const float *gate; /* [n] per frame, for KVR_PRODUCT_RESIDUAL; NULL: all gates are 1 */
     int64_t gate_stride;
     int n_layers;
     struct kvr_product_layer layer[KVR_PRODUCT_LAYERS];

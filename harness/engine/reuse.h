@@ -11,7 +11,7 @@ struct kvr_reuse {
     bool on;
     double threshold;
     int warmup, n_steps; /* n_steps: number of denoising steps per chunk */
-    int64_t n;           /* features of a chunk */
+    int64_t n;           /* number of activations of a chunk: tokens times width */
     struct kvr_dev *dev;
     const struct kvr_ops *ops;
     struct kvr_buf buf;
@@ -21,7 +21,7 @@ struct kvr_reuse {
                       * not skipped */
     double sum;      /* sum of the relative L1 changes of the transformer blocks' input since the
                       * last step that was not skipped */
-    /* Counts over the rollout. */
+    /* Numbers of compared and skipped steps of the rollout. */
     int64_t n_compared, n_skipped;
     double total; /* sum of the relative L1 changes of the transformer blocks' input over all steps
                    * that were compared with an earlier step */

@@ -36,7 +36,8 @@ void kvr_schedule_round(struct kvr_schedule *s);
 /* Returns table_sigma of the entry whose table_timestep is nearest to t, or of the first such entry
  * if several are equally near. */
 float kvr_schedule_sigma(const struct kvr_schedule *s, float t);
-int kvr_schedule_index(const struct kvr_schedule *s, float t); /* index of that entry */
+/* Returns the index of the entry that kvr_schedule_sigma selects. */
+int kvr_schedule_index(const struct kvr_schedule *s, float t);
 
 /* Selects what happens to the KV cache when the prompt changes. KEEP leaves the KV cache unchanged.
  * RECACHE recomputes the keys and values of the visible chunks by a cache-update pass with the new
@@ -49,8 +50,8 @@ extern const char *const kvr_switch_names[]; /* "keep", "recache", "reset", NULL
 struct kvr_shots {
     const int *of_chunk; /* [chunks]: index of each chunk's shot, from 0, ascending by at most 1; if
                           * NULL, the video has one shot */
-    double offset;       /* number of frames by which each cut shifts its own time positions and
-                          * those of all later chunks */
+    double offset;       /* number of frames by which each cut shifts the time positions of all
+                          * chunks from the cut on */
     enum kvr_on_switch on_switch;
     int sink_frames; /* number of sink frames that a reset retains */
 };
@@ -89,7 +90,7 @@ struct kvr_sample_hooks {
      * step, whose input still has noise. For the recorded chunks of `given`, the cache-update pass
      * always runs. */
     bool last_step;
-    /* If not NULL, phase 0 of noise_time measures the time of noise generation on the device. */
+    /* If not NULL, noise_time records the device time of noise generation as phase 0 (phase.h). */
     struct kvr_phases *noise_time;
 };
 

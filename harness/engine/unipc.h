@@ -9,10 +9,11 @@
  *         x = blend(kvr_unipc_predict(&u, i));              the sample of step i + 1
  *     }
  *
- * Let m be the predicted x0, alpha = 1 - sigma and lambda = log alpha - log sigma. A step of order
- * 1 is exact if m is constant in lambda, a step of order 2 if m is linear in lambda. Each step is a
- * weighted sum of samples and predictions. The weights are the results of kvr_unipc_predict and
- * kvr_unipc_correct, and the caller computes the sum. */
+ * Let m be the predicted x0, alpha = 1 - sigma and lambda = log alpha - log sigma. Every step is
+ * exact if m is constant in lambda. The corrector of order 2 is also exact if m is a polynomial of
+ * degree 2 in lambda; the predictor of order 2 is not. Each step is a weighted sum of samples and
+ * predictions. The weights are the results of kvr_unipc_predict and kvr_unipc_correct, and the
+ * caller computes the sum. */
 #ifndef KVR_ENGINE_UNIPC_H
 #define KVR_ENGINE_UNIPC_H
 
@@ -21,13 +22,13 @@
 struct kvr_unipc {
     int n_steps;
     float timestep[KVR_MAX_STEPS];   /* trunc(1000 sigma) */
-    double sigma[KVR_MAX_STEPS + 1]; /* the last is 0 */
+    double sigma[KVR_MAX_STEPS + 1]; /* sigma[n_steps] is 0 */
 };
 
 /* Sets sigma_i = s b_i / (1 + (s - 1) b_i) with b_i = 0.999 (1 - i / n), shift s and n steps. */
 void kvr_unipc_make(struct kvr_unipc *u, int n_steps, double shift);
 
-/* Weights of the terms of one solver step. The weight of an unused term is 0. */
+/* Weights of the sample and of the predictions of one solver step; unused weights are 0. */
 struct kvr_unipc_weights {
     double x;        /* weight of sample i in the predictor, of sample i - 1 in the corrector */
     double now;      /* m_i */

@@ -7,15 +7,15 @@
  *
  * Each line of a prompt is repaired as by Python's ftfy.fix_text, repeatedly until a repair no
  * longer changes the line. The repairs decode HTML character references and text whose UTF-8 bytes
- * were read as Latin-1 or Windows-1252. These repairs decode no character references from the first
- * line with a `<` on. The repairs replace C1 controls, ligatures, fullwidth and halfwidth forms,
- * curly quotes and line ends other than LF by their plain forms. The repairs remove terminal
- * escapes and control characters, and convert the text to Unicode's normalization form C. After all
- * repairs, HTML character references are decoded two more times. Finally, each run of white space
- * becomes one blank, and white space at both ends is removed.
+ * were read as Latin-1 or Windows-1252. In the first line that contains `<` and in all later lines,
+ * the repairs leave character references unchanged. The repairs replace C1 controls, ligatures,
+ * fullwidth and halfwidth forms, curly quotes and line ends other than LF by their plain forms. The
+ * repairs remove terminal escapes and control characters, and convert the text to Unicode's
+ * normalization form C. After all repairs, HTML character references are decoded two more times.
+ * Finally, each run of white space becomes one blank, and white space at both ends is removed.
  *
- * Python's ftfy also repairs text that was garbled by other code pages or only in part; clean.c
- * leaves such text unchanged. */
+ * Python's ftfy also repairs lines that were garbled by other code pages, and lines that are
+ * garbled only in part; clean.c leaves such lines unchanged. */
 #ifndef KVR_TEXT_CLEAN_H
 #define KVR_TEXT_CLEAN_H
 

@@ -23,7 +23,7 @@ struct kvr_embed_prompt {
 struct kvr_embed_job {
     const char *encoder, *tokenizer; /* paths of the encoder file and of the tokenizer, which is
                                       * spiece.model or its folder */
-    const char *device;              /* device that encodes (device/names.h) */
+    const char *device;              /* name of the encoder's device (device/names.h) */
     int max_tokens;                  /* maximum number of tokens per text, including the end token;
                                       * longer texts are truncated */
     int n;

@@ -40,7 +40,7 @@ void kvr_umt5_close(struct kvr_umt5 **e); /* accepts NULL */
 const struct kvr_umt5_sizes *kvr_umt5_sizes(const struct kvr_umt5 *e);
 
 struct kvr_umt5_text {
-    const int *ids; /* [n], n >= 1 */
+    const int *ids; /* [n]: token ids, n >= 1 */
     int n;
 };
 /* Encodes all texts and writes their embeddings one after the other to out [sum of n, dim] in host

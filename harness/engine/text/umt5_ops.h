@@ -17,15 +17,15 @@
 extern "C" {
 #endif
 
-enum { KVR_UMT5_MAX_HEAD_DIM = 256 }; /* limit of CUDA's table */
+enum { KVR_UMT5_MAX_HEAD_DIM = 256 }; /* maximum head_dim of kvr_umt5_ops_cuda */
 
-/* Attention of one text. In each head, the score of query i and key j is the dot product q[i] k[j]
- * plus bias[head][j - i + span - 1]. */
+/* Attention of one text of n tokens. In each head, the score of query i and key j is the dot
+ * product q[i] k[j] plus the bias of relative position j - i, bias[head][j - i + span - 1]. */
 struct kvr_umt5_heads {
     const float *q, *k, *v; /* [n, H*D] */
-    const float *bias;      /* bias per relative position [H, 2 span - 1], where span >= n */
-    float *scores;          /* scratch for scores [threads, n] on the CPU; unused on CUDA */
-    float *out;             /* result [n, H*D], which must not overlap an input */
+    const float *bias; /* [H, 2 span - 1]: relative positions 1 - span to span - 1; span >= n */
+    float *scores;     /* scratch for scores [threads, n] on the CPU; unused on CUDA */
+    float *out;        /* result [n, H*D], which must not overlap an input */
     int n, n_heads, head_dim, span;
 };
 

@@ -34,20 +34,20 @@ enum kvr_status kvr_conv_cudnn_open(struct kvr_conv_cudnn **out, struct kvr_stre
                                     size_t n);
 void kvr_conv_cudnn_close(struct kvr_conv_cudnn **lib); /* accepts NULL */
 
-/* Returns KVR_EUNSUPPORTED if cuDNN has no deterministic algorithm for this shape that needs at
- * most most_bytes of workspace. */
+/* Opens a plan, which has cuDNN's deterministic algorithms for this shape that need at most
+ * most_bytes of workspace. Returns KVR_EUNSUPPORTED if cuDNN has no such algorithm. */
 enum kvr_status kvr_conv_cudnn_plan_open(struct kvr_conv_cudnn_plan **out,
                                          struct kvr_conv_cudnn *lib,
                                          const struct kvr_conv_cudnn_shape *shape,
                                          size_t most_bytes);
 void kvr_conv_cudnn_plan_close(struct kvr_conv_cudnn_plan **p); /* accepts NULL */
-/* Returns the number of cuDNN algorithms that the plan may use. All of these algorithms are
- * deterministic and need at most most_bytes of workspace. */
+/* Returns the number of algorithms in the plan; `way` is the index of one of them. */
 int kvr_conv_cudnn_ways(const struct kvr_conv_cudnn_plan *p);
 /* Returns the workspace size of algorithm `way` in bytes, which may be 0. */
 size_t kvr_conv_cudnn_bytes(const struct kvr_conv_cudnn_plan *p, int way);
 
-/* Computes y += w * x in stream order with algorithm `way`; all pointers are device memory. */
+/* Adds the convolution of x with w to y, in stream order, by algorithm `way`. All pointers are
+ * device memory. */
 enum kvr_status kvr_conv_cudnn_run(const struct kvr_conv_cudnn_plan *p, int way, const void *x,
                                    const void *w, void *y, void *workspace);
 

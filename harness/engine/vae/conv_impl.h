@@ -17,7 +17,7 @@ struct kvr_conv_kind {
 };
 extern const struct kvr_conv_kind kvr_conv_cpu, kvr_conv_cuda;
 
-/* First member of each backend's struct. */
+/* Base structs, which each backend embeds as the first members of its own structs. */
 struct kvr_conv_context {
     const struct kvr_conv_kind *kind;
     struct kvr_dev *dev;
@@ -43,7 +43,8 @@ static inline struct kvr_conv_strides kvr_conv_taps_last(const struct kvr_conv_s
     return (struct kvr_conv_strides){ s->kernel * s->kernel * pixel, s->in, pixel, 1 };
 }
 
-/* Converts weights [out, in, taps, k, k] to the layout `by`. store(to, i, v) writes element i. */
+/* Converts weights [out, in, taps, k, k] to the layout with strides `by`. store(to, i, v) writes
+ * the value v to element i of the array `to`. */
 static inline void kvr_conv_pack(const struct kvr_conv_shape *s, const struct kvr_conv_strides *by,
                                  const float *from, void (*store)(void *to, int64_t i, float v),
                                  void *to)

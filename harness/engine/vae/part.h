@@ -9,7 +9,8 @@
 #include "harness/files/weights/weights.h"
 
 /* Reads a tensor of the file as F32 into host memory that `dev` accounts for; -1 in `shape` matches
- * any extent. Returns KVR_ENAN with the tensor's name and the position if a value is not finite. */
+ * any extent. Returns KVR_ENAN with the tensor's name and the element's index if a value is not
+ * finite. */
 enum kvr_status kvr_part_read(const struct kvr_weights *file, struct kvr_dev *dev, const char *name,
                               int n_dims, const int64_t *shape, struct kvr_array *out);
 

@@ -42,7 +42,7 @@ enum kvr_status kvr_tae_decode(struct kvr_tae *t, const float *z, kvr_vae_frame_
 
 /* Calculates the memory use and the floating-point operations of a TAEHV decoder with `widths`
  * channels per level. */
-extern const int kvr_tae_widths[KVR_TAE_LEVELS]; /* of taew2_1: 256, 128, 64, 64 */
+extern const int kvr_tae_widths[KVR_TAE_LEVELS]; /* taew2_1: 256, 128, 64, 64 channels */
 void kvr_tae_cost(const int widths[KVR_TAE_LEVELS], int latent_h, int latent_w,
                   struct kvr_vae_cost *out);
 
