@@ -446,7 +446,8 @@ static enum kvr_status bench_subject(struct kit *t, const struct subject *x,
                                    .warm = NAN,
                                    .reference = reference_names[x->against] };
     name_row(t, x, row);
-    kvr_bench_without(row, "oneDNN has no BF16 product for this CPU or within ONEDNN_MAX_CPU_ISA");
+    kvr_bench_without(row,
+                      "oneDNN has no BF16 GEMM for this CPU, or ONEDNN_MAX_CPU_ISA excludes it");
     return KVR_OK;
 }
 

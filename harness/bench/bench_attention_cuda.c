@@ -25,7 +25,8 @@ static const char *const methods[] = { "BF16", "RTN_INT4", "KIVI_INT2", "QUAROT_
 static const enum kvr_path paths[] = { KVR_PATH_STAGED, KVR_PATH_FUSED };
 static const char with_cudnn[] = "cuDNN SDPA BF16";
 enum { N_METHODS = 4, N_PATHS = 2, N_SAMPLES = 48 };
-_Static_assert(2 * 4 + 3 * N_METHODS * (N_PATHS + 1) <= KVR_BENCH_ATTENTION_ROWS, "a row each");
+_Static_assert(2 * 4 + 3 * N_METHODS * (N_PATHS + 1) <= KVR_BENCH_ATTENTION_ROWS,
+               "KVR_BENCH_ATTENTION_ROWS must allow a row per measurement");
 
 struct kit {
     struct kvr_dev *dev;
@@ -358,7 +359,8 @@ static enum kvr_status decode_all(struct kit *t)
 
     if ((size_t)stored * t->width != past)
         return kvr_fail(KVR_EINTERNAL,
-                        "bench: %lld tokens are stored, but %zu elements were expected",
+                        "bench: the %lld tokens that the cache stores do not have the expected %zu "
+                        "elements",
                         (long long)stored, past);
     for (int which = 0; which < 2; which++) {
         float *all = which ? t->v : t->k;

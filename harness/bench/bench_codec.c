@@ -34,7 +34,7 @@ enum {
     ROWS_EACH = KVR_BENCH_LINE_ROWS
 };
 _Static_assert(2 * ROWS_EACH * N_PIPELINES <= KVR_BENCH_CODEC_ROWS,
-               "three rows for each pipeline and number of threads must fit");
+               "KVR_BENCH_CODEC_ROWS must allow three rows per pipeline and number of threads");
 
 /* Buffers of the benchmark. */
 struct kit {

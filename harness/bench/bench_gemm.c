@@ -21,7 +21,7 @@ static const struct shape {
                { 1560, 1536, 8960 } };
 enum { N_SHAPES = sizeof shapes / sizeof shapes[0] };
 _Static_assert(2 * (int)N_SHAPES <= (int)KVR_BENCH_GEMM_ROWS,
-               "an F32 and a BF16 row per shape must fit");
+               "KVR_BENCH_GEMM_ROWS must allow an F32 and a BF16 row per shape");
 
 struct kit {
     const struct shape *s;

@@ -17,7 +17,7 @@ static const struct shape {
   small[] = { { 40, 96, 64 }, { 33, 50, 24 }, { 7, 64, 130 } };
 enum { N_SHAPES = 3, MAX_BUFFERS = 4, N_SAMPLES = 256 };
 _Static_assert((int)N_SHAPES + 2 * (int)KVR_BENCH_LAYER_CALLS <= (int)KVR_BENCH_GEMM_ROWS,
-               "a row each");
+               "KVR_BENCH_GEMM_ROWS must allow a row per shape and layer call");
 
 struct kit {
     struct kvr_dev *dev;

@@ -286,7 +286,7 @@ static const char *describe_buffer(const struct kvr_case_kit *k, char buf[96])
 
 static const char *right_by(const struct kvr_kernel_case *c)
 {
-    return c->reference ? "by its reference" : "by portable C";
+    return c->reference ? "its reference computes" : "portable C computes";
 }
 
 static enum kvr_status compare_numbers(const struct kvr_kernel_case *c, enum kvr_isa isa,
@@ -305,8 +305,8 @@ static enum kvr_status compare_numbers(const struct kvr_kernel_case *c, enum kvr
         err = error_of(have, want, size);
         if (!(err <= c->tol))
             return kvr_fail(KVR_ETOLERANCE,
-                            "%s, %s: %s: argument %d [%zu] is %.9g, but %s computes %.9g: the "
-                            "error is %.3g relative to %.3g, the limit is %.3g",
+                            "%s, %s: %s: argument %d [%zu] is %.9g, but %s %.9g: the "
+                            "error is %.3g times the magnitude %.3g, the limit is %.3g times",
                             c->name, kvr_isa_name(isa), describe_buffer(k, at), which, i, have,
                             right_by(c), want, err, size, c->tol);
     }
@@ -324,9 +324,9 @@ static enum kvr_status compare_bytes(const struct kvr_kernel_case *c, enum kvr_i
     for (size_t i = 0; i < arg_bytes(a); i++)
         if (have[i] != other[i])
             return kvr_fail(KVR_ETOLERANCE,
-                            "%s, %s: %s: byte %zu of argument %d is 0x%02x, but %s computes 0x%02x",
-                            c->name, kvr_isa_name(isa), describe_buffer(k, at), i, which, have[i],
-                            by, other[i]);
+                            "%s, %s: %s: byte %zu of argument %d is 0x%02x, but %s 0x%02x", c->name,
+                            kvr_isa_name(isa), describe_buffer(k, at), i, which, have[i], by,
+                            other[i]);
     return KVR_OK;
 }
 
@@ -342,7 +342,7 @@ static enum kvr_status compare(const struct kvr_kernel_case *c, enum kvr_isa isa
             return kvr_fail(KVR_EINTERNAL, "%s, %s: %s: the kernel wrote outside of argument %d",
                             c->name, kvr_isa_name(isa), describe_buffer(k, at), i);
         if (a->role == KVR_CASE_IN)
-            KVR_TRY(compare_bytes(c, isa, k, i, a->before, "before it was read"));
+            KVR_TRY(compare_bytes(c, isa, k, i, a->before, "before the call it was"));
         else if (c->tol > 0 && has_tolerance(a->type))
             KVR_TRY(compare_numbers(c, isa, k, i));
         else

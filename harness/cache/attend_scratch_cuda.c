@@ -53,11 +53,11 @@ enum kvr_status kvr_cuda_attend_check(const struct kvr_attend_needs *n)
             "attention on a device: if heads keep different tokens, head_dim must be even, not %d",
             n->head_dim);
     if (n->causal || n->group > 1)
-        return kvr_fail(KVR_EUNSUPPORTED,
-                        "attention with %d query heads on %d KV heads%s runs only on the CPU: "
-                        "devices have no kernels for grouped queries or causal chunks",
-                        n->n_heads * (n->group > 1 ? n->group : 1), n->n_heads,
-                        n->causal ? ", causal," : "");
+        return kvr_fail(
+            KVR_EUNSUPPORTED,
+            "attention with %d query heads on %d KV heads%s runs only on the CPU: "
+            "devices have no kernels for grouped queries or for causal attention in a chunk",
+            n->n_heads * (n->group > 1 ? n->group : 1), n->n_heads, n->causal ? ", causal," : "");
     if (!n->staged && n->exact != KVR_BF16)
         return kvr_fail(KVR_EUNSUPPORTED,
                         "path fused on a device needs a BF16 cache; use path staged for F32");

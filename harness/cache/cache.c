@@ -262,7 +262,7 @@ enum kvr_status kvr_cache_drop(struct kvr_cache *c, int frames)
     const struct kvr_visible seen = { .n = end > 0, .run = { { 0, end } } };
 
     if (c->in_pass || frames < 0)
-        return kvr_fail(KVR_EINTERNAL, "cache: drop to the first %d frames: %s", frames,
+        return kvr_fail(KVR_EINTERNAL, "cache: cannot drop all but the first %d frames: %s", frames,
                         c->in_pass ? "a pass is in progress" : "need at least 0 frames");
     for (int i = 0; i < c->shape.n_layers; i++) {
         if (frames)
@@ -475,7 +475,8 @@ enum kvr_status kvr_cache_collect_past_share(struct kvr_cache *c, float *past)
     if (past && !c->shape.causal)
         return kvr_fail(
             KVR_EUNSUPPORTED,
-            "cache: the share of attention on past tokens is available for causal chunks only");
+            "cache: the attention weights of past tokens can be summed only if attention within a "
+            "chunk is causal");
     c->past = past;
     return KVR_OK;
 }

@@ -525,7 +525,7 @@ static enum kvr_status fail_at(struct kvr_conform *c, uint64_t n, const struct t
     }
     if (st == KVR_OK && failed != KVR_OK && failed != KVR_ENOMEM)
         st = kvr_fail_prefix(KVR_ETOLERANCE,
-                             "allocation %d fails, but the reported error is not "
+                             "the check made allocation %d fail, but the reported error is not "
                              "KVR_ENOMEM",
                              (int)n);
     if (st == KVR_OK && failed != KVR_OK)

@@ -409,7 +409,8 @@ static enum kvr_status bounds(struct rollout *r, const struct kvr_geometry *geo,
     if (mask_matters(r->scheme)) {
         out->data_dependent = true;
         out->depends = "the number of foreground tokens depends on the data: nominal_bytes assumes "
-                       "the option target, the bounds any share between the options min and max";
+                       "the share in option target; nominal_bytes_min and nominal_bytes_max are "
+                       "the extremes over all shares from option min to option max";
         KVR_TRY(mask_bounds(r->scheme, geo, out));
     }
     if (kvr_retention_thins(&r->scheme->retention, &thin) && thin.by_data) {

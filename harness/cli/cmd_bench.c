@@ -211,22 +211,24 @@ const struct kvr_command kvr_command_bench = {
     .name = "bench",
     .summary = "run micro-benchmarks of kernels, each against a reference",
     .usage = "codec|attention|gemm|metrics|kernels [options]",
-    .examples = "  kvreel bench codec\n"
-                "  kvreel bench codec --rounds 31 --json\n"
-                "  OMP_NUM_THREADS=1 kvreel bench codec\n"
-                "  kvreel bench codec --device cuda\n"
-                "  kvreel bench kernels                          # each variant of this CPU\n",
+    .examples =
+        "  kvreel bench codec\n"
+        "  kvreel bench codec --rounds 31 --json\n"
+        "  OMP_NUM_THREADS=1 kvreel bench codec\n"
+        "  kvreel bench codec --device cuda\n"
+        "  kvreel bench kernels                          # all variants this CPU supports\n",
     .details =
         "`ratio` is the benchmark's time divided by the reference's in the same round, with\n"
         "quartiles q1 and q3; an emulated device has no ratio.\n"
-        "From round 15 on, rounds end when they are steady: median and quartiles are within 2\n"
-        "% of those of the first half of the rounds. Column `steady` says whether a row met\n"
-        "this condition.\n"
-        "Columns `cold` and `warm` repeat five rounds (one with fewer than 15 --rounds):\n"
-        "first with an empty CPU cache (cold), then immediately again (warm).\n"
+        "From round 15 on, a benchmark ends when its ratios are steady: their median and\n"
+        "quartiles differ from those of the first half of the rounds by at most 2 % of the\n"
+        "median. Column `steady` says whether a row met this condition.\n"
+        "Columns `cold` and `warm` are medians over the first five rounds, or over the first\n"
+        "round if --rounds is below 15. These rounds also measure with empty CPU caches\n"
+        "(cold), then immediately again (warm).\n"
         "In `bench kernels`, which uses one thread, `ratio` is the reference's time divided\n"
-        "by the variant's (higher is faster). The row memcpy copies as many bytes as the\n"
-        "kernel reads and writes.\n"
+        "by the variant's (higher is faster). The memcpy in row memcpy has the same memory\n"
+        "traffic as the kernel.\n"
         "With --shape on the CPU, a call does at most 50 GFLOP: a larger shape is measured\n"
         "with fewer queries over all keys, as the row's name says.\n"
         "With --seconds, a row that reaches its time limit ends after at least three rounds\n"

@@ -475,7 +475,7 @@ const struct kvr_command kvr_command_codec = {
         "Dropped tokens are 0 in OUT, and a pooled frame is repeated.\n"
         "\n"
         "`stored_sha256` is the hash of codes, scales, zero points and indices. The hash is\n"
-        "equal on every CPU for equal input; the golden test compares the hash of --draw.\n",
+        "equal on every CPU for equal input.\n",
     .args = args,
     .opts_size = sizeof(struct codec_opts),
     .max_words = 0,

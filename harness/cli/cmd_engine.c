@@ -123,7 +123,7 @@ const struct kvr_command kvr_command_engine = {
     .summary = "compare the engine's results with recorded tensors",
     .usage = "check DIR [--device NAME] [--compute TYPE] [--json]",
     .examples = "  kvreel engine check tests/fixtures/wan_tiny\n"
-                "  kvreel engine check models/nano              # a model's golden rollout\n"
+                "  kvreel engine check models/nano              # its recorded rollouts\n"
                 "  kvreel engine check tests/fixtures/wan_tiny --compute bf16 --device cuda\n"
                 "  kvreel engine check tests/fixtures/wan_tiny --json | jq .ok\n",
     .details = "The exit code is 4 if a tensor is out of tolerance.\n",

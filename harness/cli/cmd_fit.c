@@ -267,10 +267,10 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct fit_opts, decoder, "decoder", 0, "NAME", "vae",
                  "decoder of Wan's latents: vae, or taehv (tiny)"),
     KVR_ARG_TEXT(struct fit_opts, decoder_compute, "decoder-compute", 0, "TYPE", "f32",
-                 KVR_COMPUTE_HELP ": the decoder's"),
+                 KVR_COMPUTE_HELP ": compute type of the decoder"),
     KVR_ARG_TEXT(struct fit_opts, compute, "compute", 0, "TYPE", "bf16",
                  KVR_COMPUTE_HELP
-                 ": compute type of linear layers, in which a device also stores the weights"),
+                 ": compute type of linear layers; a device stores their weights in this type"),
     KVR_ARG_FLAG(struct fit_opts, json, "json", 0, "print a JSON array with one object per method"),
     { 0 },
 };

@@ -64,7 +64,7 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct pareto_opts, objectives, "objectives", 0, "LIST",
                  "ssim:max,compression:max",
                  "comma-separated objectives NAME:max or NAME:min (NAME: a column of cells_wide or "
-                 "a metric), or one named set"),
+                 "a metric), or a set of objectives from --list"),
     KVR_ARG_TEXT(struct pareto_opts, margins, "margin", 0, "LIST", NULL,
                  "comma-separated non-inferiority margins NAME=VALUE, in the objective's unit"),
     KVR_ARG_TEXT(struct pareto_opts, bounds, "bound", 0, "LIST", NULL,
@@ -78,7 +78,7 @@ static const struct kvr_arg args[] = {
                  "ignore confidence intervals: every difference larger than the margin counts"),
     KVR_ARG_FLAG(struct pareto_opts, front, "front", 0, "omit dominated and incomplete methods"),
     KVR_ARG_FLAG(struct pareto_opts, list, "list", 'l',
-                 "list the study's four named sets of objectives"),
+                 "list the names of the study's four sets of objectives"),
     KVR_ARG_TEXT(struct pareto_opts, format, "format", 'f', "FORMAT", "txt",
                  "output format: txt, md, csv, json, jsonl or latex"),
     KVR_ARG_FLAG(struct pareto_opts, json, "json", 0, "print JSON, the same as --format json"),

@@ -128,7 +128,7 @@ static int run(const struct kvr_call *call)
                                       o->out, "figures", r.n_figures, "rows", r.n_rows, "left_out",
                                       r.n_left_out, "drawn", r.drawn, "warning", r.warning),
                             KVR_EXIT_OK);
-    printf("%s/%s: %d figure%s of %d rows, %d of them not drawn\n", o->out, name, r.n_figures,
+    printf("%s/%s: %d figure%s of %d rows, %d of the rows not drawn\n", o->out, name, r.n_figures,
            r.n_figures == 1 ? "" : "s", r.n_rows, r.n_left_out);
     return KVR_EXIT_OK;
 }
@@ -138,8 +138,10 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct plot_opts, out, "out", 'o', "DIR", "out/plots", "output folder"),
     KVR_ARG_TEXT(struct plot_opts, ledger, "ledger", 0, "FILE", NULL,
                  "for figure claims: YAML file of claims; the default is results/claims.yaml"),
-    KVR_ARG_TEXT(struct plot_opts, measured, "measured", 0, "GPU|DIR", NULL,
-                 "draw figure 'cost' from results/measured/GPU instead of a database"),
+    KVR_ARG_TEXT(
+        struct plot_opts, measured, "measured", 0, "GPU|DIR", NULL,
+        "draw figure 'cost' from folder results/measured/GPU, or from folder DIR, instead of a "
+        "database"),
     KVR_ARG_TEXT(struct plot_opts, format, "format", 'f', "LIST", "svg,png", "svg, png, pdf"),
     KVR_ARG_TEXT(struct plot_opts, where, "where", 0, "SQL", NULL,
                  "SQL condition on the view cells_wide that selects cells"),

@@ -114,7 +114,8 @@ static enum kvr_status in_child(const struct plugin_opts *o, const char *method,
         snprintf(t->text, sizeof t->text, "crashed: SIG%s", name ? name : "?");
     } else if (WEXITSTATUS(status) != 0) {
         t->st = KVR_EINTERNAL;
-        snprintf(t->text, sizeof t->text, "its process ended with code %d", WEXITSTATUS(status));
+        snprintf(t->text, sizeof t->text, "the process of this check ended with exit code %d",
+                 WEXITSTATUS(status));
     }
     return KVR_OK;
 }

@@ -65,8 +65,8 @@ static json_t *prediction_json(const struct kvr_scheme *scheme, const struct kvr
     json_object_set_new(doc, "peak_bytes", bytes_json(p->peak));
     json_object_set_new(doc, "peak_by_tag", tags_json(p));
     json_object_set_new(doc, "not_predicted",
-                        json_string("activations (ACT), files and frames (IO), and the linear "
-                                    "layers' work space"));
+                        json_string("activations (ACT), frames, noise and files (IO), and the "
+                                    "workspace of linear layers"));
     return doc;
 }
 
@@ -203,7 +203,7 @@ static void print_as_stored(const json_t *s)
     const json_t *published_gib = json_object_get(s, "published_gib");
 
     printf("\n"
-           "with the tensor types of era %s of the study's runs (%s)\n",
+           "with the tensor types of the study's code when it ran the method (era %s: %s)\n",
            text(s, "era"), text(s, "stored"));
     if (json_is_number(json_object_get(s, "peak_bytes")))
         printf(
@@ -245,7 +245,8 @@ static void print_phases(const json_t *phases)
         number(network, "memory_bytes") / GiB, number(network, "activation_bytes") / GiB,
         number(network, "flop") * 1e-12, number(network, "window"));
     if (json_is_object(decoder))
-        printf("  decoder       %8.4f GiB, including %.4f of temporal states; %.4g TFLOP in %s\n",
+        printf("  decoder       %8.4f GiB, including %.4f of cached convolution inputs; %.4g TFLOP "
+               "in %s\n",
                number(decoder, "memory_bytes") / GiB, number(decoder, "state_bytes") / GiB,
                number(decoder, "flop") * 1e-12, text(decoder, "compute"));
     printf("  raw frames    %8.4f GiB on disk\n", number(phases, "frames_file_bytes") / GiB);
@@ -424,7 +425,7 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct predict_opts, device, "device", 0, "NAME", "cpu", KVR_DEVICE_HELP),
     KVR_ARG_TEXT(struct predict_opts, compute, "compute", 0, "TYPE", "f32",
                  KVR_COMPUTE_HELP
-                 ": compute type of linear layers, in which a device also stores the weights"),
+                 ": compute type of linear layers; a device stores their weights in this type"),
     KVR_ARG_TEXT(struct predict_opts, as_stored, "as-stored", 0, "WHO", NULL,
                  "with the value `study`: predict peak memory with the tensor types that the "
                  "study's code stored"),

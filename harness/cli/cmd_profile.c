@@ -221,16 +221,18 @@ static void write_budgets(const struct job *j, FILE *f)
 static void write_map(const struct job *j, FILE *f)
 {
     static const char *const letters[] = {
-        [KVR_HEADS_FORCING] = "s static, d dynamic. A number is the fraction of a head's\n"
-                              "# attention outside the first frame that the current chunk and the "
-                              "frame before it receive",
+        [KVR_HEADS_FORCING] = "s is static, d is dynamic.\n"
+                              "# Each number is the fraction of a head's attention outside the "
+                              "first frame\n# that the current chunk and the frame before it "
+                              "receive",
         [KVR_HEADS_DUMMY] =
-            "f first frame, n newest chunk, x dummy. A number is the larger of a head's attention "
-            "on\n"
-            "# the first frame and on frames before the chunk, each relative to all heads' maximum",
-        [KVR_HEADS_PYRAMID] =
-            "w oscillating, a anchor, v veil. A number is the fraction of\n"
-            "# frame distances at which the head's attention score crosses its mean",
+            "f is first frame, n is newest chunk, x is dummy.\n"
+            "# Each number is the larger of two ratios: a head's attention to the first frame, "
+            "and\n"
+            "# its attention to later past frames, each divided by the maximum over all heads",
+        [KVR_HEADS_PYRAMID] = "w is oscillating, a is anchor, v is veil.\n"
+                              "# Each number is the fraction of frame distances at which the "
+                              "head's attention score crosses its mean",
     };
     static const char *const methods[] = { "FORCING_KV", "DUMMY_FORCING", "PYRAMID_FORCING" };
 
@@ -257,8 +259,8 @@ static void write_levels(const struct job *j, FILE *f)
         f,
         "# Quantization levels of %s: kvreel profile levels --model %s --suite %s --prompts %d\n"
         "# --frames %d --bits %d --exact %g\n"
-        "# Keys before RoPE by channel, values by token. Levels are relative to the middle of a\n"
-        "# vector's range without outliers, in units of half that range.\n"
+        "# A vector is one channel of a chunk's keys before RoPE, or one token of its values.\n"
+        "# Levels -1 and 1 are the ends of a vector's range without outliers.\n"
         "# Use: -m KVQUANT_%dBIT -O levels=THIS_FILE\n",
         j->o->model, j->o->model, j->o->suite, j->n_prompts, j->frames, j->o->bits, j->o->exact,
         j->o->bits);
@@ -454,10 +456,9 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct profile_opts, suite, "suite", 0, "NAME", "moviegen-nano",
                  "suite of "
                  "prompts"),
-    KVR_ARG_INT(
-        struct profile_opts, prompts, "prompts", 0, "N", "-1", -1, 100000,
-        "number of first prompts of the suite to use; 0 means all, -1 means 10 for layers, 1 for "
-        "heads, 4 for levels and basis"),
+    KVR_ARG_INT(struct profile_opts, prompts, "prompts", 0, "N", "-1", -1, 100000,
+                "use the first N prompts of the suite; 0 means all, -1 means 10 for layers, 1 for "
+                "heads, 4 for levels and basis"),
     KVR_ARG_INT(struct profile_opts, frames, "frames", 'n', "N", "0", 0, 100000,
                 "number of latent frames per rollout; 0 means the suite's own number"),
     KVR_ARG_REAL(

@@ -90,8 +90,8 @@ static int write_board(const struct report_opts *o, const struct kvr_call *call)
             r.n_rows, r.n_places, r.n_sources);
     if (r.n_shared)
         fprintf(stderr,
-                "kvreel: report: %d cells are in several files and count once; %d of them have "
-                "different values there\n",
+                "kvreel: report: %d cells are in several files and count once; the values of %d of "
+                "these cells differ between files\n",
                 r.n_shared, r.n_different);
     return KVR_EXIT_OK;
 }
@@ -171,8 +171,10 @@ static int run(const struct kvr_call *call)
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct report_opts, db, "db", 0, "FILE", "kvreel.db", "database"),
     KVR_ARG_TEXT(struct report_opts, table, "table", 't', "NAME", NULL, "table; default: summary"),
-    KVR_ARG_TEXT(struct report_opts, measured, "measured", 0, "GPU|DIR", NULL,
-                 "print table cost from results/measured/GPU instead of a database"),
+    KVR_ARG_TEXT(
+        struct report_opts, measured, "measured", 0, "GPU|DIR", NULL,
+        "print table cost from folder results/measured/GPU, or from folder DIR, instead of a "
+        "database"),
     KVR_ARG_TEXT(
         struct report_opts, format, "format", 'f', "FORMAT", NULL,
         "output format of a table: txt, md, csv, json, jsonl or latex; the default is txt"),

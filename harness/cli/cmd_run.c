@@ -285,7 +285,7 @@ static void say_failed_scores(const struct kvr_run_summary *s)
         kvr_table_query(&t, s->db_path, kvr_statement_failed_scores, NULL) != KVR_OK)
         return;
     for (int r = 0; r < t->n_rows; r++)
-        fprintf(stderr, "kvreel: %s has no number in %.0f of %.0f cells: %s\n",
+        fprintf(stderr, "kvreel: metric %s has no value in %.0f of %.0f cells: %s\n",
                 kvr_table_text(t, r, 0), kvr_table_number(t, r, 1), kvr_table_number(t, r, 2),
                 kvr_table_text(t, r, 3));
     kvr_table_close(&t);
@@ -425,10 +425,9 @@ static const struct kvr_arg args[] = {
                  "database of results; the default is the config's, else kvreel.db"),
     KVR_ARG_TEXT(struct run_opts, out, "out", 'o', "DIR", NULL,
                  "output folder for frames and videos; the default is the config's, else out"),
-    KVR_ARG_INT(
-        struct run_opts, jobs, "jobs", 'j', "N", "0", 0, 1024,
-        "number of cells that run in parallel; 0 means `jobs` of the files listed below, else "
-        "one per core (faster than threads within a cell)"),
+    KVR_ARG_INT(struct run_opts, jobs, "jobs", 'j', "N", "0", 0, 1024,
+                "number of cells that run in parallel; 0 means `jobs` of the configuration files "
+                "below, else one per core (faster than threads within a cell)"),
     KVR_ARG_TEXT(struct run_opts, filter, "filter", 0, "EXPR", NULL,
                  "run only cells that match this filter, such as 'method~^RTN & seed=1'"),
     KVR_ARG_FLAG(struct run_opts, dry_run, "dry-run", 'n',
@@ -459,7 +458,7 @@ static const struct kvr_arg args[] = {
     KVR_ARG_FLAG(struct run_opts, json, "json", 0, "print the summary of the run as JSON"),
     KVR_ARG_FLAG(struct run_opts, quiet, "quiet", 'q', "print no progress on stderr"),
     KVR_ARG_FLAG(struct run_opts, progress, "progress", 0,
-                 "print progress on stderr, even if a file listed below sets quiet"),
+                 "print progress on stderr, even if a configuration file below sets quiet"),
     { 0 },
 };
 
