@@ -84,7 +84,7 @@ static void print_words(const json_t *words, bool learnt)
     static const char *const slots[][2] = { { "size", "size" },     { "color", "colour" },
                                             { "shape", "shape" },   { "tex", "texture" },
                                             { "motion", "motion" }, { "dir", "direction" },
-                                            { "bg", "ground" },     { "cam", "camera" } };
+                                            { "bg", "background" }, { "cam", "camera" } };
 
     for (size_t i = 0; i < sizeof slots / sizeof *slots; i++) {
         if (put_slot(NULL, words, slots[i][0], learnt) == 0)
@@ -100,7 +100,8 @@ static void print(const json_t *doc)
     const json_t *words = json_object_get(doc, "words"), *objects = json_object_get(doc, "objects");
 
     if (json_is_null(objects)) {
-        printf("in the grammar; the model's folder does not say which words it has learnt\n");
+        printf("words of the prompt grammar; the model's folder does not say which the model has "
+               "learnt\n");
         print_words(words, true);
         return;
     }
@@ -152,7 +153,7 @@ const struct kvr_command kvr_command_vocabulary = {
     .examples = "  kvreel vocabulary\n"
                 "  kvreel vocabulary --json | jq -r '.words[] | select(.learnt).word'\n",
     .details =
-        "A prompt describes objects, a ground and a camera in plain words:\n"
+        "A prompt describes objects, a background and a camera in plain words:\n"
         "  a large red disc bounces over a plain blue background, static camera\n"
         "A semicolon separates two acts of a prompt; '@N:' before an act says that it begins\n"
         "at chunk N.\n",

@@ -56,7 +56,7 @@ static bool tiles_granted(uint64_t saved)
 
     if (!(saved >> TILE_DATA & 1)) {
         snprintf(refusal, sizeof refusal,
-                 "the kernel or hypervisor does not save tiles (XCR0 %#llx)",
+                 "the kernel or hypervisor does not save AMX tiles (XCR0 %#llx)",
                  (unsigned long long)saved);
         return false;
     }

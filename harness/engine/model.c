@@ -591,8 +591,8 @@ static enum kvr_status cut_number(const char *dir, const char *what, bool random
                         wanted, what, *n);
     if (!random)
         return kvr_fail(KVR_EINVAL,
-                        "%s: the first %d of %d %s were requested, but only a model with random "
-                        "weights can be cut; this one is trained",
+                        "%s: the first %d of %d %s were requested, but a model with trained "
+                        "weights needs all of them",
                         dir, wanted, *n, what);
     *n = wanted;
     return KVR_OK;
@@ -799,9 +799,8 @@ enum kvr_status kvr_model_draw_prompt(const struct kvr_model *m, const char *tex
     const struct kvr_model_config *c = &m->config;
 
     if (!c->random_weights)
-        return kvr_fail(
-            KVR_EUNSUPPORTED,
-            "model: trained weights need a prompt; a prompt is drawn only for random weights");
+        return kvr_fail(KVR_EUNSUPPORTED, "model: trained weights need a prompt; only random "
+                                          "weights get a random prompt embedding");
     kvr_draw_prompt(c->weights_seed, text, c->text_len, c->text_dim, P);
     return KVR_OK;
 }

@@ -271,10 +271,11 @@ static enum kvr_status read_weights(const struct reader *r, struct kvr_model_con
                         "%s: weights: need {\"random\": {\"seed\": N}} with N of at least 0",
                         r->path);
     if (c->n_vocabulary)
-        return kvr_fail(KVR_EUNSUPPORTED,
-                        "%s: a model with random weights draws its prompts; remove its vocabulary, "
-                        "or give it trained weights",
-                        r->path);
+        return kvr_fail(
+            KVR_EUNSUPPORTED,
+            "%s: a model with random weights gets random prompt embeddings; remove its vocabulary, "
+            "or give it trained weights",
+            r->path);
     c->random_weights = true;
     c->weights_seed = (uint64_t)seed;
     return KVR_OK;

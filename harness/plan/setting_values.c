@@ -16,7 +16,7 @@
 
 enum { MAX_LIST = 1000 };
 
-static_assert(KVR_MAX_STEPS == 64, "the bound of model_steps in settings.def");
+static_assert(KVR_MAX_STEPS == 64, "settings.def states 64 as the maximum of model_steps");
 static_assert(KVR_N_SETTINGS <= 64, "zipped axes are bits of a uint64_t");
 
 const char *const kvr_run_kinds[] = { "bench", "probe", NULL };

@@ -173,7 +173,7 @@ static enum kvr_status check_trace(const struct kvr_sweep *s, const struct point
     else if (strcmp(p->set.decoder, "vae") != 0)
         snprintf(why, n, "decoder %s: a trace has no latents to decode", p->set.decoder);
     else if (strcmp(p->set.decoder_compute, "f32") != 0 || p->set.overlap_decode)
-        snprintf(why, n, "decoder_compute, overlap_decode: a trace has no latents");
+        snprintf(why, n, "decoder_compute, overlap_decode: a trace has no latents to decode");
     else if (strcmp(p->set.compute, "f32") != 0)
         snprintf(why, n, "compute %s: a trace has no linear layers", p->set.compute);
     else if (p->set.jitter)

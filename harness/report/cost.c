@@ -268,7 +268,7 @@ static enum kvr_status fill(struct kvr_table *out, const struct cost *c)
         out, "published: the 33-method study's figures for that method (MovieGen prompts, Wan 2.1 "
              "1.3B, 165 frames, text encoder and decoder included, GPU not stated)"));
     KVR_TRY(kvr_table_note(out, "to BF16: ratio of runtimes; with an interval, the ratio is over "
-                                "pairs of neighbouring rollouts (setting abba)"));
+                                "pairs of consecutive rollouts (setting abba)"));
     return kvr_table_note(out, "predicted: KV, META, SCRATCH and WEIGHTS; off by: measured at the "
                                "peak minus predicted");
 }

@@ -249,8 +249,9 @@ enum kvr_status kvr_stat_runs(struct kvr_table **out, const struct kvr_stat_opti
     if (st == KVR_OK)
         st = kvr_table_fold(*out, fold);
     if (st == KVR_OK)
-        st = kvr_table_note(*out, "the same cells of two databases, paired; time: median ratio of "
-                                  "valid runtimes; separable: Holm-adjusted over the methods");
+        st = kvr_table_note(
+            *out, "the same cells of two databases, paired; time: median ratio of valid "
+                  "runtimes; separable: significantly different, Holm-adjusted over the methods");
     if (st == KVR_OK)
         st = note_who(*out, "before", o->before, j.before->n_rows - n_both);
     if (st == KVR_OK)

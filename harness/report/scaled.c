@@ -85,7 +85,7 @@ static void say_missing(const struct kvr_table *t, const struct group *g, char *
 {
     *out = 0;
     if (g->b < 0)
-        snprintf(out, n, "one number of layers: run with another model_layers");
+        snprintf(out, n, "only one value of model_layers was run; add a second");
     else if (!isfinite(g->layers))
         snprintf(out, n, "model not on this machine");
     else if (!isfinite(scaled(t, g, SEEN)))

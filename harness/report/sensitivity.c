@@ -243,9 +243,10 @@ enum kvr_status kvr_stat_sensitivity(struct kvr_table **out, const struct kvr_st
         st = all_verdicts(&w, *out);
     }
     snprintf(note, sizeof note,
-             "%s: is the method still better than the next separable one if only these rollouts "
-             "count? yes: the interval excludes 0; weaker: same sign; no: opposite sign; reversed: "
-             "separable with opposite sign; teacher: cells with forcing: teacher",
+             "%s: is the method still better than the best of the significantly worse methods, "
+             "on a column's rollouts only? yes: the interval excludes 0; weaker: same sign; no: "
+             "opposite sign; reversed: separable with opposite sign; teacher: cells with forcing: "
+             "teacher",
              o->metric);
     if (st == KVR_OK)
         st = kvr_table_note(*out, note);

@@ -464,8 +464,8 @@ static enum kvr_status add_paired(struct kvr_table *t, const struct race *r, con
 static enum kvr_status note_chaos(struct kvr_table *t, const struct race *r)
 {
     if (!r->control)
-        return kvr_table_note(t, "no BF16 draws were run, so the chaos floor is unknown; set "
-                                 "`control: 4` in the sweep");
+        return kvr_table_note(t, "no BF16 draws (reruns with perturbed noise) were run, so the "
+                                 "chaos floor is unknown; set `control: 4` in the sweep");
     return kvr_table_note(
         t, r->distance ? "row BF16: distance of BF16's draws (reruns with perturbed noise), the "
                          "chaos floor; beyond chaos: separable from the chaos floor, and farther "
@@ -509,7 +509,7 @@ static enum kvr_status paired_table(struct kvr_table **out, struct race *r)
         return kvr_fail(KVR_ENOTFOUND, "stats: no value of '%s' for method '%s' in %s%s",
                         r->o->metric, r->o->against, r->o->db,
                         strcmp(r->o->metric, "runtime_s") == 0
-                            ? ": a time counts only under `timing: true` on a quiet machine "
+                            ? ": only times under `timing: true` on an idle machine are used "
                               "(column time_codes of cells_wide)"
                             : "");
     for (int i = 0; i < r->n; i++)
@@ -636,8 +636,9 @@ static enum kvr_status add_timings(struct kvr_table *out, const struct kvr_table
     return kvr_table_note(
         out,
         "median over repeats with a distribution-free interval; fewer than 6 repeats show min-max; "
-        "outliers are counted and kept; cold: the first rollout of a process; a time counts only "
-        "if column time says so; to BF16: over pairs of neighbouring rollouts (setting abba)");
+        "outliers are counted and kept; cold: the first rollout of a process; column time: "
+        "`counts`, or why statistics ignore the time; to BF16: over pairs of consecutive rollouts "
+        "(setting abba)");
 }
 
 enum kvr_status kvr_stat_timing(struct kvr_table **out, const struct kvr_stat_options *o)
@@ -767,8 +768,9 @@ enum kvr_status kvr_stat_coverage(struct kvr_table **out, const struct kvr_stat_
     if (st == KVR_OK)
         st = matrix(out, t, prompts);
     if (st == KVR_OK)
-        st = kvr_table_note(*out, "cells OK / cells planned; U unsupported, X excluded, O open, F "
-                                  "failed, -: none planned");
+        st = kvr_table_note(
+            *out, "cells OK / cells planned; U unsupported, X excluded, O skipped or interrupted, "
+                  "F failed, -: none planned");
     if (st != KVR_OK)
         kvr_table_close(out);
     kvr_table_close(&t);

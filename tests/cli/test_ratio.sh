@@ -65,7 +65,7 @@ exits 0 "another program's load" report --db r.db --table cost --format json
 json "refuses the ratio, too" 'map(select(.method == "RTN_INT4"))[0] | .runtime_ratio == null and .ratio_codes == "LOAD"'
 exits 0 "and the claim" claims ledger.yaml --db r.db --json
 json "is open, with what to do" 'map(select(.id == "slower"))[0] |
-    .verdict == "cannot be told here" and (.why | test("claims-time.yaml --jobs 1` on a quiet machine"))'
+    .verdict == "cannot be told here" and (.why | test("claims-time.yaml --jobs 1` on an idle machine"))'
 
 exits 2 "without timing" run r.yaml --db n.db --out n --set timing=false
 says "says what it needs" "'abba' needs 'timing: true'"

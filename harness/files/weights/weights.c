@@ -55,7 +55,7 @@ static enum kvr_status refuse_unknown(const char *path, const unsigned char *b, 
     else if (b[0] == '<')
         what = "a web page instead of the file: the download failed";
     else if (n >= 262 && memcmp(b + 257, "ustar", 5) == 0)
-        what = "a tar archive (torch before 0.1.10), which is not read";
+        what = "a tar archive (torch before 0.1.10), which is not supported";
     else if (begins(b, n, "FUGG"))
         what = "a big-endian GGUF file: only little-endian ones are read";
     return kvr_fail(KVR_EFORMAT, "%s: %s", path, what);

@@ -51,16 +51,17 @@ static enum kvr_status note_count(const struct kvr_ledger *l, struct kvr_table *
     const struct kvr_claim *c = l->cheapest >= 0 ? &l->claim[l->cheapest] : NULL;
     char note[400];
 
-    snprintf(note, sizeof note,
-             "%d claims: %d hold, %d do not, %d are equal, %d futile, %d undecided (cannot be told "
-             "here); figure: mean difference over prompts, positive if it supports the claim, with "
-             "an always-valid interval; e-BH at 5 %% over %d tests",
-             l->n_claims, l->n[KVR_CLAIM_HOLDS], l->n[KVR_CLAIM_NOT], l->n[KVR_CLAIM_EQUAL],
-             l->n[KVR_CLAIM_FUTILE], l->n[KVR_CLAIM_OPEN], l->n_tested);
+    snprintf(
+        note, sizeof note,
+        "%d claims: %d hold, %d do not, %d are equal, %d futile, %d undecided (verdict `cannot be "
+        "told here`); figure: mean difference over prompts, positive if it supports the claim, "
+        "with an always-valid interval; e-BH at 5 %% over %d tests",
+        l->n_claims, l->n[KVR_CLAIM_HOLDS], l->n[KVR_CLAIM_NOT], l->n[KVR_CLAIM_EQUAL],
+        l->n[KVR_CLAIM_FUTILE], l->n[KVR_CLAIM_OPEN], l->n_tested);
     KVR_TRY(kvr_table_note(t, note));
     if (l->two_videos[0]) {
         snprintf(note, sizeof note,
-                 "prompts with diverging BF16 draws, left out of SSIM and PSNR: %.330s",
+                 "prompts whose perturbed BF16 reruns diverge, not in SSIM and PSNR: %.330s",
                  l->two_videos);
         KVR_TRY(kvr_table_note(t, note));
     }
@@ -70,8 +71,10 @@ static enum kvr_status note_count(const struct kvr_ledger *l, struct kvr_table *
     KVR_TRY(kvr_table_note(t, note));
     if (!c)
         return KVR_OK;
-    snprintf(note, sizeof note, "the next cheapest open claim is %s: about %.0f prompts, %.0f s",
-             c->id, c->n_needed - c->s.n, c->cost_s);
+    snprintf(
+        note, sizeof note,
+        "the undecided claim that is cheapest to settle is %s: about %.0f more prompts, %.0f s",
+        c->id, c->n_needed - c->s.n, c->cost_s);
     return kvr_table_note(t, note);
 }
 

@@ -80,7 +80,7 @@ static void say_cpu(struct kvr_claim *c)
 {
     if (c->timed_on[0] && c->verdict != KVR_CLAIM_OPEN)
         snprintf(c->why, sizeof c->why,
-                 "ratio of runtimes of neighbouring rollouts on %s, %d prompts", c->timed_on,
+                 "ratio of runtimes of consecutive rollouts on %s, %d prompts", c->timed_on,
                  c->s.n);
 }
 

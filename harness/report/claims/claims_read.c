@@ -213,7 +213,8 @@ static enum kvr_status read_ratio(struct kvr_claim *c, const struct kvr_yaml_nod
     c->hi = (double)p.bf16 / (double)(p.data_dependent ? p.nominal_min : p.nominal);
     c->verdict = is >= c->lo - rounding && is <= c->hi + rounding ? KVR_CLAIM_HOLDS : KVR_CLAIM_NOT;
     snprintf(c->why, sizeof c->why, "arithmetic%s",
-             p.data_dependent ? ", within the data-dependent bounds" : "");
+             p.data_dependent ? ", with a range, because the encoded size depends on the data"
+                              : "");
     return KVR_OK;
 }
 
@@ -299,7 +300,7 @@ static enum kvr_status read_all(struct kvr_ledger *l, const char *path)
     const struct kvr_yaml_node *root = kvr_yaml_root(l->doc), *list;
 
     if (!root)
-        return kvr_fail(KVR_EINVAL, "claims: the ledger %s has no content", path);
+        return kvr_fail(KVR_EINVAL, "claims: %s, the YAML file of claims, is empty", path);
     KVR_TRY(kvr_yaml_keys(root, keys));
     l->sources = kvr_yaml_get(root, "sources");
     l->margins = kvr_yaml_get(root, "margins");
@@ -307,7 +308,8 @@ static enum kvr_status read_all(struct kvr_ledger *l, const char *path)
     l->settle = kvr_yaml_get(root, "settle");
     list = kvr_yaml_get(root, "claims");
     if (!l->sources || l->sources->kind != KVR_YAML_MAP || !list || list->kind != KVR_YAML_LIST)
-        return kvr_yaml_fail(root, "the ledger needs 'sources' (a map) and 'claims' (a list)");
+        return kvr_yaml_fail(root,
+                             "a file of claims needs 'sources' (a map) and 'claims' (a list)");
     KVR_TRY(read_margins(l->margins));
     KVR_TRY(read_methods(l->methods));
     l->claim = calloc((size_t)list->n + 1, sizeof *l->claim);

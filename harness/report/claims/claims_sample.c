@@ -199,7 +199,7 @@ enum kvr_status kvr_claim_sample(struct kvr_claim *c, struct kvr_claim_values **
         snprintf(c->why, sizeof c->why, "%s",
                  strcmp(c->metric, "runtime_ratio") == 0
                      ? "the database has no valid ratio of runtimes; measure it with `kvreel run "
-                       "configs/claims-time.yaml --jobs 1` on a quiet machine"
+                       "configs/claims-time.yaml --jobs 1` on an idle machine"
                      : "the database has no cells that this claim compares");
     return KVR_OK;
 }

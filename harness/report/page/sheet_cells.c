@@ -143,10 +143,10 @@ static enum kvr_status read_frames(struct sheet *s, struct kvr_video *v, const c
     if (dir && !file)
         st = kvr_fail(KVR_ENOMEM, "sheet: out of memory");
     else if (!file)
-        st = kvr_fail(
-            KVR_ENOTFOUND,
-            "sheet: frames of method %s not found at %s; give the sweep's out folder with --media",
-            method, path);
+        st = kvr_fail(KVR_ENOTFOUND,
+                      "sheet: frames of method %s not found at %s; give the sweep's output folder "
+                      "with --media",
+                      method, path);
     else
         st = kvr_sha256_file(file, hex);
     if (st == KVR_OK && strcmp(hex, sha256) != 0)

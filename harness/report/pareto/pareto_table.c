@@ -143,8 +143,8 @@ static enum kvr_status add_note(const struct kvr_race *r, struct kvr_table *t)
                               "; %d methods outside the bounds are excluded", count[3]);
     if (r->rows && !r->o->exact && n < sizeof note)
         n += (size_t)snprintf(note + n, sizeof note - n,
-                              "; by simultaneous 95 %% intervals over prompts; p_front: %d "
-                              "resamples of the prompts",
+                              "; by simultaneous 95 %% intervals over prompts; p_front: "
+                              "share of %d resamples of the prompts with the method on the front",
                               KVR_FRONT_RESAMPLES);
     for (int k = 0; k < r->n_objectives && n < sizeof note; k++)
         if (r->objective[k].margin > 0) {

@@ -183,7 +183,7 @@ static const char *codes_of(const struct figure *f, char *out, size_t size)
                 n += (size_t)snprintf(out + n, size - n, "%s%s", n ? " " : "", code);
         }
     }
-    return *out ? out : "BF16's time drifted, or the phases sum to less than 90 % of a time";
+    return *out ? out : "BF16's time drifted, or the phases sum to less than 90 % of the runtime";
 }
 
 static void say_unconfirmed(struct figure *f, int most)

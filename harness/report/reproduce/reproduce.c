@@ -11,12 +11,16 @@ static const struct {
     const char *name, *title;
     enum kvr_status (*rows)(struct kvr_repro *r);
 } papers[] = {
-    { "study33", "The 33-method study, published against kvreel", kvr_reproduce_study33 },
-    { "jensen", "Correction of the attention bias, published against kvreel",
+    { "study33",
+      "The 33-method study: published values compared with kvreel's (H1 to H10: see "
+      "docs/reproduction.md)",
+      kvr_reproduce_study33 },
+    { "jensen", "Correction of the attention bias: published values compared with kvreel's",
       kvr_reproduce_jensen },
-    { "jensen-llm", "Correction of the attention bias in a language model, claimed against kvreel",
+    { "jensen-llm",
+      "Correction of the attention bias in a language model: claims compared with kvreel's results",
       kvr_reproduce_jensen_llm },
-    { "pafu", "Size of the cache (PaFu-KV) and claimed speed, published against kvreel",
+    { "pafu", "PaFu-KV's cache size and claimed speed: published values compared with kvreel's",
       kvr_reproduce_pafu },
 };
 enum { N_PAPERS = sizeof papers / sizeof papers[0] };

@@ -199,7 +199,7 @@ static enum kvr_status say_best(struct claims *w, const struct kvr_prefill_run *
     c->measured = kvr_prefill_mean(&w->p, best[0], KVR_PREFILL_D_NLL);
     snprintf(c->basis, sizeof c->basis, "texts: %d, %.2f bits", best[0]->n_texts, best[0]->bits);
     snprintf(c->reason, sizeof c->reason,
-             "NLL %+.4f relative to the next method, %.60s at %.2f bits: %s", d.mean,
+             "NLL %+.4f relative to the second-best method, %.60s at %.2f bits: %s", d.mean,
              best[1]->method, best[1]->bits,
              kvr_separable(&d, d.p) ? "separable" : "not separable");
     return KVR_OK;
@@ -308,8 +308,10 @@ static enum kvr_status write_claims(struct kvr_repro *r, const struct claims *w)
             .tolerance = NAN,
             .basis = "",
             .verdict = KVR_VERDICT_NOT_MEASURED,
-            .reason = r->db_path ? "no finished cells of texts (configs/partial-prefill.yaml)"
-                                 : "no database given (--db)",
+            .reason =
+                r->db_path
+                    ? "no finished cells of a language model; run configs/partial-prefill.yaml"
+                    : "no database given (--db)",
         };
 
         KVR_TRY(kvr_repro_add(r, &row));

@@ -86,8 +86,9 @@ static enum kvr_status add_ratio(struct kvr_repro *r, const struct suite *s, con
         row.tolerance = NAN;
         share = (double)p.bf16 / value - (double)p.nominal;
         snprintf(reason, sizeof reason,
-                 "bounds %.4f .. %.4f; %.2f MB (%.3f %% of BF16) depend on the values cached", lo,
-                 hi, share / 1e6, 100.0 * share / (double)p.bf16);
+                 "the ratio depends on the data: %.4f .. %.4f; published size minus predicted "
+                 "size: %.2f MB (%.3f %% of BF16)",
+                 lo, hi, share / 1e6, 100.0 * share / (double)p.bf16);
     } else {
         row.verdict = KVR_VERDICT_OUT;
     }
@@ -112,7 +113,7 @@ static enum kvr_status add_peak(struct kvr_repro *r, const struct suite *s, cons
         .published = at < 0 ? "" : kvr_published_cell(s->peak, at, s->name),
         .measured = NAN,
         .tolerance = NAN,
-        .basis = "arithmetic, with codes as the study stored them",
+        .basis = "arithmetic, with quantized codes in the study's storage types",
         .reason = reason,
     };
 
@@ -128,8 +129,8 @@ static enum kvr_status add_peak(struct kvr_repro *r, const struct suite *s, cons
     } else if (!p.known) {
         row.verdict = KVR_VERDICT_NOT_COMPARABLE;
         snprintf(reason, sizeof reason,
-                 "H7: the study's code for this method was not published; its peak is 6 to 8 GiB "
-                 "above the resident cache");
+                 "H7: the study's code for this method was not published; the published peak is 6 "
+                 "to 8 GiB above the resident cache");
     } else if (fabs(row.measured - value) <= rounding * (1.0 + 1e-9)) {
         row.verdict = KVR_VERDICT_EXACT;
         row.tolerance = rounding;
@@ -160,13 +161,13 @@ static const struct run_column {
     { "psnr_db", "psnr_db", "psnr_db", false,
       "H5: the study averages decibels including inf; kvreel pools the MSE" },
     { "runtime_s", "runtime_s", "runtime_s", false,
-      "other hardware; H3, H4: the study takes host times, without warm-up and repeats" },
+      "other hardware; H3, H4: the study measures host times, without warm-up or repeats" },
     { "lpips", "lpips", "lpips", false, "H10: the study compares lossy mp4 files" },
     { "imaging_quality", "imaging_quality", "imaging_quality", false,
-      "H9: the study's scale is 0-1 in summaries, 0-100 for single videos" },
+      "H9: the study scores 0-1 in summaries and 0-100 for single videos" },
     { "drift_last", "drift_last", NULL, false,
-      "needs VBench's trained networks; on MovieGen the study scores whole videos, so it has no "
-      "drift" },
+      "needs VBench's trained networks; on MovieGen the study scores only whole videos and reports "
+      "no drift" },
 };
 
 KVR_STATEMENT(reproduce_study);

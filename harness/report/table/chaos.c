@@ -66,7 +66,8 @@ static enum kvr_status note_two_videos(struct kvr_table *to, const char *db_path
         return KVR_OK;
     snprintf(
         text, sizeof text,
-        "prompts whose BF16 draws clearly differ, so that distances say little (lowest PSNR): %s",
+        "prompts whose BF16 draws (reruns with perturbed noise) diverge, so fidelity is unreliable "
+        "(lowest PSNR): %s",
         who);
     return kvr_table_note(to, text);
 }
@@ -88,8 +89,8 @@ enum kvr_status kvr_chaos_note(struct kvr_table *t, const char *db_path)
     if (number(f, 1) > 0)
         st = note_floor(t, f);
     else if (number(f, 5) > 0)
-        st = kvr_table_note(t, "no BF16 draws were run, so the chaos floor is unknown; set "
-                               "`control: 4` in the sweep");
+        st = kvr_table_note(t, "no BF16 draws (reruns with perturbed noise) were run, so the chaos "
+                               "floor is unknown; set `control: 4` in the sweep");
     else
         st = KVR_OK;
     kvr_table_close(&f);
