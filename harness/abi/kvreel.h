@@ -41,10 +41,10 @@ enum kvreel_status {
     KVREEL_ENOTFOUND = 6,    /* a method or geometry is unknown, or a file is missing */
     KVREEL_EUNSUPPORTED = 7, /* the method does not support these settings */
     KVREEL_ENAN = 11,        /* an input or result is not finite */
-    KVREEL_EINTERNAL = 13,   /* functions were called in an invalid order */
+    KVREEL_EINTERNAL = 13,   /* functions were called in an invalid order, or kvreel has a bug */
 };
 
-int kvreel_abi(void); /* KVREEL_ABI of the library */
+int kvreel_abi(void); /* the value of KVREEL_ABI with which the library was compiled */
 const char *kvreel_version(void);
 /* Returns the message of this thread's last failure, or "" if no call failed. The text is valid
  * until the next failure in this thread. */
@@ -63,10 +63,11 @@ void kvreel_free(void *p);
 typedef struct kvreel_method kvreel_method;
 
 /* Opens a method. `spec` names a variant of a method. NAME is the variant of the method's own
- * paper, NAME@study the variant of the 33-method study, and NAME@project the variant of another
- * project. An optional suffix +CORRECTION adds a correction. `settings` is NULL or a
- * NULL-terminated list of "key=value" strings. The command `kvreel show` lists the keys. On failure
- * *out is NULL. */
+ * paper. NAME@study is the variant in the code of the paper "KV Cache Quantization for Self-Forcing
+ * Video Generation, A 33-Method Empirical Study". NAME@project is the variant in the code of
+ * another project. An optional suffix +CORRECTION adds a correction of the attention scores.
+ * `settings` is NULL or a NULL-terminated list of "key=value" strings. The command `kvreel show`
+ * lists the keys. On failure *out is NULL. */
 int kvreel_method_open(kvreel_method **out, const char *spec, const char *const *settings);
 /* Closes the method *m and sets *m to NULL. If *m is NULL, nothing happens. The caller must first
  * close the method's blocks and caches. */
@@ -145,7 +146,7 @@ struct kvreel_cache_shape {
                          * BF16 */
     const char *path;   /* how attention reads the cache, which is "staged", "fused", "dense" or
                          * "decoded" (NULL: staged) */
-    const char *attend; /* "float", "int8" (NULL: float) */
+    const char *attend; /* arithmetic of attention, "float" or "int8" (NULL: float) */
 };
 
 int kvreel_cache_open(kvreel_cache **out, const kvreel_method *m,
@@ -168,7 +169,7 @@ int kvreel_cache_attend(kvreel_cache *c, int32_t layer, const float *q, float *o
  * calls either this function or kvreel_cache_attend for a layer. */
 int kvreel_cache_commit(kvreel_cache *c, int32_t layer);
 int kvreel_cache_end(kvreel_cache *c);
-/* Decodes the stored tokens of a layer that the next pass can see, oldest first, to k and v
+/* Decodes the layer's stored tokens that are visible to the last pass, oldest first, to k and v
  * [*n,n_kv_heads,head_dim]. The arrays k and v may be NULL. If both are NULL, the function only
  * sets *n. */
 int kvreel_cache_read(const kvreel_cache *c, int32_t layer, float *k, float *v, int64_t *n);

@@ -37,10 +37,10 @@ struct kvr_bench_row {
     double cold, warm;         /* like `median`, but measured with cold or warm CPU caches (NaN: not
                                 * measured) */
     double error;              /* relative L2 error of the work's result (NaN: not measured) */
-    const char *reference;     /* name of the reference: "memcpy" */
+    const char *reference;     /* name of the reference operation, such as "memcpy" */
     char missing[512];         /* why the row has no ratio ("": the row has a ratio) */
     int n;                     /* number of rounds */
-    bool steady;               /* kvr_bench_steady() ended the rounds */
+    bool steady;               /* whether the ratios before the last round were steady */
     bool out_of_time;          /* the time limit ended the rounds early */
     double mhz, watts;         /* medians of the GPU's clock in MHz and power in watts during the
                                 * work (0: unknown) */

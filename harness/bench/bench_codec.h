@@ -33,11 +33,12 @@ extern const struct kvr_bench_line kvr_bench_lines[];
 /* Fills x with test data: n floats, exact in BF16, in rows of head_dim channels. */
 void kvr_bench_values(float *x, size_t n, int head_dim);
 
-/* Times all pipelines on the CPU and writes *n_rows <= KVR_BENCH_CODEC_ROWS rows; rounds >= 3.
- * `shape` NULL is the chunk of Wan 1.3B. Each round encodes and decodes a different block. Before
- * timing and after the last round, every decoded element is compared with its original. The error
- * must be at most half a quantization step. For outliers, which are stored in FP16, the error must
- * be at most the rounding of FP16. Otherwise KVR_ETOLERANCE. */
+/* Times all pipelines on the CPU and writes *n_rows <= KVR_BENCH_CODEC_ROWS rows; rounds >= 3. If
+ * `shape` is NULL, a block is one chunk of Wan 1.3B. Each round encodes and decodes a different
+ * block. Before timing and after the last round, every decoded element is compared with its
+ * original. The error must be at most half a quantization step. For outliers, which are stored in
+ * FP16, the error must be at most the rounding of FP16. Otherwise the function returns
+ * KVR_ETOLERANCE. */
 enum kvr_status kvr_bench_codec(struct kvr_dev *dev, const struct kvr_block_shape *shape,
                                 int rounds, struct kvr_bench_row *rows, int *n_rows);
 

@@ -60,7 +60,7 @@ struct kvr_case_arg {
     void *p;      /* the pointer that is passed to the kernel */
     void *before; /* copy of the argument's content before the kernel ran */
     void *want;   /* expected result, from portable C or `reference` */
-    void *block;  /* allocation that contains the memory of p, before and want */
+    void *block;  /* allocation that contains the arrays `p`, `before` and `want` */
 };
 
 struct kvr_case_kit {
@@ -140,9 +140,9 @@ const struct kvr_kernel_case *kvr_case_find(const char *name);
 enum kvr_status kvr_case_check(const struct kvr_kernel_case *c, enum kvr_isa isa,
                                const struct kvr_case_kit *k);
 
-/* Checks a variant of a kernel with all shapes and all fills. KVR_ETOLERANCE: a result differs from
- * the expected result (the message gives position and size of the difference). KVR_EINTERNAL: the
- * kernel wrote out of bounds. */
+/* Checks a variant of a kernel with all shapes of the case and all kinds of input data (enum
+ * kvr_case_fill). KVR_ETOLERANCE: a result differs from the expected result (the message gives
+ * position and size of the difference). KVR_EINTERNAL: the kernel wrote out of bounds. */
 enum kvr_status kvr_kernel_check(const struct kvr_kernel_case *c, enum kvr_isa isa);
 
 #ifdef __cplusplus

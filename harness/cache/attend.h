@@ -102,8 +102,8 @@ struct kvr_attend_bytes {
 struct kvr_attend_bytes kvr_attend_scratch_bytes(const struct kvr_attend_needs *n,
                                                  enum kvr_backend backend);
 
-/* Checks that the backend supports jobs with these needs. On KVR_EUNSUPPORTED the error message
- * gives the reason. */
+/* Checks that the backend supports the jobs that `n` describes. On KVR_EUNSUPPORTED the error
+ * message gives the reason. */
 enum kvr_status kvr_attend_check(const struct kvr_attend_needs *n, enum kvr_backend backend);
 /* Checks that the device's attention loop can decode the codecs `k` and `v` and apply the
  * correction `c` (NULL: no correction). On KVR_EUNSUPPORTED the error message gives the reason. */
@@ -111,11 +111,11 @@ enum kvr_status kvr_attend_fuses(const struct kvr_dev *dev, const struct kvr_cod
                                  const struct kvr_codec *v, const struct kvr_correction *c,
                                  int n_heads, int head_dim);
 
-/* Whether jobs with these needs may have BF16 queries and output. kvr_attend_columns accepts only
- * F32 queries. */
+/* Whether the jobs that `n` describes may have BF16 queries and output. kvr_attend_columns accepts
+ * only F32 queries. */
 bool kvr_attend_accepts_bf16(const struct kvr_attend_needs *n, enum kvr_backend backend);
 
-/* Allocates the scratch for all jobs with these needs; called when a cache opens. */
+/* Allocates the scratch for all jobs that `n` describes; called when a cache opens. */
 enum kvr_status kvr_attend_reserve(struct kvr_attend_scratch *s, struct kvr_dev *dev,
                                    const struct kvr_attend_needs *n);
 /* Frees the scratch. */
@@ -131,15 +131,15 @@ struct kvr_column_job {
                                           * queries */
     bool newest;                         /* whether to sample the newest queries instead of evenly
                                           * spaced queries */
-    int64_t current0;                    /* token index of the first uncompressed token, that is, of
-                                          * the current chunk */
+    int64_t current0;                    /* index in the rollout of the current chunk's first
+                                          * token */
     float *sum, *max;                    /* sum and maximum of each token's softmax weights,
                                           * [tokens,H] in host memory, which the job updates */
 };
 
 /* Adds each token's softmax weights to `sum` and updates their maximum in `max`, over the sampled
- * queries of all query heads of a KV head. Scores are computed as in kvr_attend. The scratch must
- * have been reserved for needs in which `columns` is true. Synchronises. */
+ * queries of all query heads of a KV head. Scores are computed as in kvr_attend. The call of
+ * kvr_attend_reserve must have had n->columns set. Synchronises. */
 enum kvr_status kvr_attend_columns(const struct kvr_column_job *job, struct kvr_attend_scratch *s);
 /* Number of sampled queries. */
 int64_t kvr_column_rows(const struct kvr_column_job *job);

@@ -48,8 +48,8 @@ struct cursor {
     int64_t t;
 };
 
-/* Sets *out to the next tile of head h, or of all heads if h is -1 and every span has all heads.
- * After the last span the tile is empty. */
+/* Sets *out to the next tile of the spans that store head h. If h is -1, every span must store all
+ * heads, and the tile is for all heads. After the last span the tile is empty. */
 void kvr_tile_next(const struct kvr_attend_job *job, int h, struct cursor *c, struct tile *out);
 /* Decodes the tile's keys of head h to rows [n][D], or the tile's values if `values` is true. If
  * the codec rotates keys or values, the rows stay rotated. */
@@ -106,9 +106,9 @@ struct state {
     float *mu, *mu_rot;
 };
 
-/* Whether all tokens of the causal tile come after the tokens of query rows [at, at + m). If the
- * job has `past`, the call for the first causal tile also saves the rows' sums of softmax weights
- * over past chunks. */
+/* Whether all tokens of the causal tile come after the tokens of query rows [at, at + m). If
+ * job->past is not NULL, the call for the first causal tile also saves the rows' sums of softmax
+ * weights over past chunks. */
 bool kvr_tile_after(const struct kvr_attend_job *job, const struct state *st,
                     const struct tile *tile, int h, int64_t at, int m);
 /* Multiplies the accumulated outputs of m rows, from row `at` on, by the factors `rescale` of the
@@ -125,7 +125,8 @@ struct staged {
 };
 
 /* Whether the panels of the tile are BF16 (attend_bf16.h); BF16 panels use the memory of the F32
- * panels. In a job with `bf16`, all tiles but those quantized to int8 have BF16 panels. */
+ * panels. If job->bf16 is set and head_dim is at least 16, all tiles but those quantized to int8
+ * have BF16 panels. */
 bool kvr_tile_bf16(const struct kvr_attend_job *job, const struct tile *tile);
 /* Decodes the tile's keys of head h, or the tile's values if `values` is true, and packs them into
  * BF16 panels. */
@@ -138,8 +139,8 @@ int kvr_bf16_tiles_per_softmax(const struct kvr_attend_job *job, const struct ti
 void kvr_bf16_attend(const struct kvr_attend_job *job, const struct state *st, int h, int64_t at,
                      int m, const struct tile *tile, int n, struct staged kv, size_t next);
 
-/* int8 panels (attend_int8.c, attend_dot.h). `at` is the first query row, and m is the number of
- * query rows. */
+/* The functions below compute attention to int8 panels (attend_int8.c, attend_dot.h). `at` is the
+ * first query row, and m is the number of query rows. */
 
 /* Number of floats that the quantized queries and the mean keys mu need, for plain or for rotated
  * keys; `rows` counts the query rows of all heads. */
@@ -157,7 +158,7 @@ void kvr_int8_stage_keys(const struct state *st, const struct tile *tile, int h,
                          const float *rows, struct staged out);
 /* Quantizes the value rows [n][D] of a tile and packs them into `out`. */
 void kvr_int8_stage_values(const struct tile *tile, int d, const float *rows, struct staged out);
-/* Computes the first `wide` columns of the scores s [m][TILE] for m query rows from `at` on. */
+/* Computes the first `wide` columns of the scores s [m][TILE] for the m query rows from `at` on. */
 void kvr_int8_scores(const struct state *st, const struct tile *tile, struct staged kv, int64_t at,
                      int m, int d, int wide, float *s);
 /* acc [m][padded D] += p values, with p as written by kvr_dot_kernels.online_softmax. */

@@ -140,9 +140,9 @@ void kvr_attend_finish_cuda(struct kvr_stream *s, const struct kvr_attend_shape 
 struct kvr_attend_io kvr_attend_norm_cuda(struct kvr_stream *s,
                                           const struct kvr_attend_shape *shape,
                                           const struct kvr_attend_io *io);
-/* Initializes the softmax state if io->begins is set, and writes the output if io has an output. An
- * attention call uses these separate kernels if its attention launches neither initialize the
- * softmax state nor write the output. */
+/* If io->begins is set, launches a kernel that initializes the softmax state. If io has an output,
+ * launches a kernel that writes the output. An attention call needs these kernels if its attention
+ * kernels do not do this work themselves. */
 void kvr_attend_separate_passes_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                                      const struct kvr_attend_io *io);
 

@@ -26,8 +26,8 @@
  *
  * Codes of keys and values are packed into panels of PAD (KVR_ATTEND_PAD) columns. Within a panel,
  * four consecutive elements along the GEMM's K dimension are adjacent. The layout of keys is
- * [tokens / PAD][D / 4][PAD][4], that of values [D / PAD][tokens / 4][PAD][4]. Padding has the code
- * of 0. */
+ * [tokens / PAD][D / 4][PAD][4], that of values [D / PAD][tokens / 4][PAD][4]. Padded elements have
+ * the code that represents 0. */
 #ifndef KVR_CACHE_ATTEND_DOT_H
 #define KVR_CACHE_ATTEND_DOT_H
 
@@ -68,9 +68,9 @@ struct kvr_dot_kernels {
     void (*scores)(const struct kvr_dot_queries *q, int64_t at, int d, const uint8_t *code,
                    const float *scale, float *s, int64_t stride, int m, int n);
     /* Computes the same online softmax as kvr_attend_kernels.online_softmax, but quantizes the
-     * weights to bytes p[m][KVR_ATTEND_TILE]. The quantization step of row i is weight[i] = e^(m_i
-     * - M_i) / P, with the largest score m_i of the tile, the new running maximum M_i and the
-     * largest code P. */
+     * weights to bytes p[m][KVR_ATTEND_TILE]. The quantization step of row i is
+     * weight[i] = e^(m_i - M_i) / P. Here m_i is the row's largest score in the tile, M_i the row's
+     * new running maximum, and P the largest code. */
     void (*online_softmax)(float *s, int64_t stride, const float *bias, int m, int n, float *max,
                            float *sum, float *rescale, uint8_t *p, float *weight);
     /* out[i][c] += weight[i] scale[c] sum_t p[i][t] code[t][c] for m rows i, n tokens t and d

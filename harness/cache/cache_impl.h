@@ -37,7 +37,7 @@ struct kvr_cache {
      * of each token and head is subtracted, for methods with the option current=demean */
     struct kvr_buf demeaned;
     struct kvr_buf values_k, values_v; /* K and V converted to F32: [T,H,D], or [capacity,H,D] on
-                                        * paths dense and decoded and for the study reading */
+                                        * paths dense and decoded and for NAME@study variants */
     struct kvr_buf dense_k, dense_v;   /* paths dense and decoded: uncompressed copy of the cache,
                                         * [capacity,H,D] of type shape.exact */
     struct kvr_buf held;               /* paths dense and decoded: bytes [capacity], 1 for a token
@@ -79,8 +79,8 @@ struct kvr_visible kvr_cache_visible(const struct kvr_cache *c, int64_t end);
 /* Enlarges c->spans to at least n elements. */
 enum kvr_status kvr_cache_reserve_spans(struct kvr_cache *c, int n);
 
-/* Fills c->spans with the layer's spans of past tokens that this pass sees. After these, c->spans
- * has room for the span of the current chunk. */
+/* Fills c->spans with the layer's spans of past tokens that this pass sees. The array has room for
+ * one more span, that of the current chunk. */
 enum kvr_status kvr_cache_past_spans(struct kvr_cache *c, const struct kvr_layer *l, int *n_out);
 
 /* Returns the current chunk as a span. On path decoded the chunk is first copied into the

@@ -18,7 +18,7 @@
 
 struct kvr_conform {
     const char *method;    /* name of the method, optionally with a correction, such as
-                            * "MINE_INT4+taylor"; study readings (NAME@study) are not supported */
+                            * "MINE_INT4+taylor"; variants NAME@study are not supported */
     struct kvr_dev *dev;   /* a CPU device */
     struct kvr_dev *other; /* a device whose results are compared with those of `dev`; NULL skips
                             * the comparison */

@@ -215,7 +215,7 @@ class Cache(_Owned):
         call("cache_commit", self._handle, layer)
 
     def read(self, layer):
-        """Returns the decoded (k, v) of the stored tokens that the next pass can see, oldest first.
+        """Returns the decoded (k, v) of the stored tokens visible to the last pass, oldest first.
 
         Both are F32 [tokens, n_kv_heads, head_dim]."""
         n = ctypes.c_int64()
