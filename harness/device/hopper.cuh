@@ -12,9 +12,9 @@
  *                                                     kvr_barrier_arrive(empty);
  *
  * An mbarrier counts arrivals and copied bytes. An mbarrier that has received the expected arrivals
- * and bytes completes its current phase and starts the next phase. The argument of a wait is the
- * parity p of a phase. The wait returns once the latest phase of parity p has completed. On a newly
- * initialized mbarrier, a wait for parity 1 returns immediately.
+ * and bytes completes its current phase and starts the next phase. Phase i has the parity i % 2,
+ * starting at phase 0. A wait for parity p returns once the parity of the current phase is not p.
+ * On a newly initialized mbarrier, a wait for parity 1 therefore returns immediately.
  *
  * Ordinary stores of a thread to shared memory (generic-proxy writes) are visible to wgmma and bulk
  * copies only after the thread has called kvr_fence_async(). Until a thread has waited for a bulk

@@ -59,7 +59,7 @@ static __device__ __forceinline__ unsigned kvr_bf16_square(unsigned pair)
 #else
     unsigned r;
 
-    /* Computes the square as x x - 0, because sm_80 has a BF16 FMA but no BF16 multiplication. */
+    /* Computes fma(x, x, -0), because sm_80 has a BF16 FMA but no BF16 multiplication. */
     asm("fma.rn.bf16x2 %0, %1, %1, %2;" : "=r"(r) : "r"(pair), "r"(0x80008000u));
     return r;
 #endif

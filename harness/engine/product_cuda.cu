@@ -70,8 +70,9 @@ struct tile_position {
     bool shares;
 };
 
-/* Returns the position of this CTA's tile in the tile pair of index `tile`. A CTA for which the
- * pair has no tile gets a position past the last row. */
+/* Returns the layer, first row (m0) and first column (n0) of this CTA's output tile, which belongs
+ * to the tile pair of index `tile`. If the pair has no tile for this CTA, m0 is past the last
+ * row. */
 static __device__ __forceinline__ struct tile_position position_of(const struct work &w, int tile)
 {
     const int rank = (int)kvr_cluster_rank(), one = tile - w.shared;

@@ -102,10 +102,12 @@ static __global__ void __launch_bounds__(THREADS)
         finite_half(square_back / n - mean_back * mean_back - (square / n - mean * mean));
 }
 
-/* Computes the correction of every query and head, one per warp. Let x = scale q. If `energy`, the
- * correction is the sum over channels of x a + x^2 b / 2, where a is the mean and b the variance of
- * the decoded keys minus that of the original keys. Otherwise the correction is the sum over
- * channels of x^2 a / 24, where a is the mean squared scale of the keys. */
+/* Computes the correction of every query and head, one per warp. Let x be a channel of the
+ * query times the softmax scale. If `energy`, the correction is the sum over channels of
+ * x a + x^2 b / 2. Here a is the mean of the decoded keys minus the mean of the original keys, and
+ * b is the variance of the decoded keys minus the variance of the original keys. Otherwise the
+ * correction is the sum over channels of x^2 a / 24, where a is the mean squared quantization scale
+ * of the keys. */
 static __global__ void __launch_bounds__(THREADS)
     correction_rows(int64_t rows, int heads, int d, float scale, bool energy,
                     kvr_global<const kvr_f16> moments, kvr_global<const float> q,

@@ -300,7 +300,8 @@ static __global__ void too_much_shared(kvr_global<float> x)
     tile[threadIdx.x] = x[global_index()];
 }
 
-/* Uses 2,560 bytes of static shared memory, and some dynamic shared memory. */
+/* Uses 2,560 bytes of static shared memory, so that a launch without kvr_stream_ask_shared() may
+ * use at most 48 KiB - 2,560 bytes of dynamic shared memory. */
 static __global__ void static_and_dynamic(kvr_global<float> x)
 {
     KVR_SHARED(float, tile, 640);

@@ -35,7 +35,7 @@ enum fault_kind {
     GIVES_ODD,      /* the size of a bulk copy is not a multiple of 16 */
     GIVES_NOTHING,  /* a bulk copy reads uninitialized bytes */
     GIVES_NONE,     /* a bulk copy has 0 bytes */
-    GIVES_BARRIER,  /* a bulk copy reads an mbarrier */
+    GIVES_BARRIER,  /* the source of a bulk copy is an mbarrier */
     WRITES_GIVEN,   /* a thread overwrites the source before the copy completes */
 };
 

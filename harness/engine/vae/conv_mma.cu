@@ -8,7 +8,9 @@
 /* A CTA computes a tile of PIXELS pixels by COLUMNS output channels. Each of the four warps
  * computes half of the tile's pixels for half of the tile's channels. */
 enum { PIXELS = 128, DEPTH = KVR_CONV_MMA_DEPTH, STAGES = 3, THREADS = 128 };
-enum { ANY = 32 }; /* COLUMNS of the kernel variant that supports odd numbers of output channels */
+/* COLUMNS of the kernel variant for at most ANY output channels, or for a number of output channels
+ * that is not a multiple of 2. */
+enum { ANY = 32 };
 enum { CHUNK = 8 /* elements per cp.async */, CHUNKS = DEPTH / CHUNK };
 /* A thread copies the 16-byte chunk threadIdx.x % CHUNKS of every ROWS-th row of a stage. */
 enum { ROWS = THREADS / CHUNKS, PIXEL_ROWS = PIXELS / ROWS };

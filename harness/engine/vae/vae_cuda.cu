@@ -11,8 +11,8 @@ enum { PIXELS = 128, COLUMNS = 32, DEPTH = KVR_PRODUCT_DEPTH, CONV_THREADS = 64,
 enum {
     ROW_LINE = PIXELS / 4 + 1,
     COLUMN_LINE = COLUMNS / 4 + 1
-}; /* line lengths of the shared-memory tiles in quads (four floats), with one quad of padding that
-    * avoids bank conflicts of stores */
+}; /* lengths in quads (four floats) of the lines of the shared-memory tiles, one line per K index
+    * (product.cuh), with one quad of padding that avoids bank conflicts of stores */
 enum { QUADS_AT_ONCE = CONV_THREADS / DEPTH };
 static_assert(PIXELS / 4 % QUADS_AT_ONCE == 0 && COLUMNS / 4 % QUADS_AT_ONCE == 0,
               "every thread fetches the same number of quads");
@@ -48,7 +48,7 @@ static __device__ __forceinline__ int64_t weight_at(const struct kvr_conv_shape 
 }
 
 /* Loads the input values of the CTA's pixels at one K index into line `lane` of the shared-memory
- * tile `rows`. */
+ * tile `rows`, in which each K index has one line. */
 template <class T>
 static __device__ __forceinline__ void
 load_pixels(const struct kvr_conv_shape &c, const struct tap &t, int frame, kvr_global<const T> f0,
@@ -72,7 +72,7 @@ load_pixels(const struct kvr_conv_shape &c, const struct tap &t, int frame, kvr_
 }
 
 /* Loads the weights of output channels [n0, n0 + COLUMNS) at one K index into line `lane` of the
- * shared-memory tile `columns`. */
+ * shared-memory tile `columns`, in which each K index has one line. */
 template <class T>
 static __device__ __forceinline__ void
 load_weights(const struct kvr_conv_shape &c, bool there, kvr_global<const T> w, int span, int frame,

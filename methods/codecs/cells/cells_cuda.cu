@@ -59,12 +59,14 @@ static __global__ void __launch_bounds__(THREADS)
         atomicMax(most + 0, top);
 }
 
-/* Constants that replace divisions by the group size. The quotient i / group is the high word of i
- * * share, where share is 2^32 / group rounded up. The quotient is exact for i < 2^24: a group has
- * at most 256 channels, so the error i * (share - 2^32 / group) is less than 2^32 / group. */
+/* Constants that replace divisions by the group size. The quotient i / group is the high word of
+ * i * share, where share is 2^32 / group rounded up. The quotient is exact for i < 2^24: a group
+ * has at most 256 channels, so the error i * (share - 2^32 / group) is less than 2^32 / group. */
 struct cut {
     unsigned share, of_token; /* of_token: groups per token */
-    unsigned tiles, groups;   /* number of tiles per token, and number of groups per tile */
+    /* The tile of a CTA has `groups` groups of a token, except that a token's last tile may have
+     * fewer groups. A token has `tiles` tiles. */
+    unsigned tiles, groups;
 };
 
 static struct cut cut_of(const struct cells &c)

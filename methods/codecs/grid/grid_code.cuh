@@ -186,7 +186,7 @@ static __device__ __forceinline__ float quantize(const struct shape &g, float x,
  * umin. Otherwise the maximum is the float with the largest signed bit pattern, smax. */
 struct bit_range {
     unsigned umin, umax;
-    int smax; /* largest bit pattern as a signed integer */
+    int smax; /* largest bit pattern, compared as signed integers */
 };
 
 static __device__ __forceinline__ struct bit_range merge(struct bit_range a, struct bit_range b)
@@ -210,7 +210,8 @@ static __device__ __forceinline__ struct bit_range bit_range_of(const float (&x)
     return all;
 }
 
-/* Computes the minimum and the maximum of the floats, both mapped to integers by order_of(). */
+/* Computes the minimum and the maximum of the floats whose bit patterns s summarizes. Both results
+ * are mapped to integers by order_of(). */
 static __device__ __forceinline__ void range_of(const struct bit_range &s, int &low, int &high)
 {
     low = order_of(__uint_as_float((int)s.umax < 0 ? s.umax : s.umin));

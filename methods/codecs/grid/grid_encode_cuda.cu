@@ -16,9 +16,9 @@
 #include "methods/codecs/grid/grid_rotated.cuh"
 #include "methods/codecs/grid/grid_variants.cuh"
 
-/* Type of the codes that a thread of grid_encode_16 stores per row of a bit plane, one byte per
- * channel. Without PLAIN (grid_variants.cuh), the thread encodes only one channel, which reduces
- * the size of the machine code. */
+/* Code word T of grid_encode_16, except in ROTATED variants: a thread stores one T per row of a bit
+ * plane, with one byte per channel. Without PLAIN (grid_variants.cuh), the thread encodes only one
+ * channel, which reduces the size of the machine code. */
 template <bool PLAIN> struct codes_of {
     using type = uint32_t;
 };
@@ -339,8 +339,8 @@ static __device__ __forceinline__ void ranges_of(const kvr_vec<unsigned, 2> (&v)
             least[k] = kvr_bf16_choice<false>(v[i + k].v[0], v[i + k].v[1]);
             most[k] = kvr_bf16_choice<true>(v[i + k].v[0], v[i + k].v[1]);
         }
-        /* Reduce the two BF16 halves of a word to their minimum or maximum, for two tokens at a
-         * time. */
+        /* The halves of least[k] and most[k] are the extremes of token i + k over its even and its
+         * odd channels. Reduce them to one extreme per token, in the halves of l and h. */
         const unsigned l = kvr_bf16_choice<false>(__byte_perm(least[0], least[1], 0x5410),
                                                   __byte_perm(least[0], least[1], 0x7632));
         const unsigned h = kvr_bf16_choice<true>(__byte_perm(most[0], most[1], 0x5410),
@@ -632,7 +632,7 @@ static void encode_alone(struct kvr_stream *s, const struct chain &one, const fl
         encode_rows<variant<uint32_t, ALONE, PLAIN>>(s, g, x, b);
     else if (g.axis != KVR_AXIS_TOKENS)
         encode_rows<variant<uint8_t, ALONE, PLAIN>>(s, g, x, b);
-    /* without PLAIN, a thread of grid_encode_16 encodes one channel, so `wide` is not required */
+    /* without PLAIN, a thread of grid_encode_16 encodes one channel and needs no vector access */
     else if (g.group == REG_TOKENS && (wide || !PLAIN))
         encode_16<variant<typename codes_of<PLAIN>::type, ALONE, PLAIN>>(s, one, x, b);
     else

@@ -63,9 +63,10 @@ template <int N> static __device__ __forceinline__ void butterflies(float (&v)[N
         }
 }
 
-/* Layout of the exchanged values in shared memory. Tokens 4 t to 4 t + 3 of channel c are at index
- * 4 c + t, whose low three bits are XORed with c / 16 and with c / 2 % 4. This swizzle avoids bank
- * conflicts between eight threads that write channels 16 apart or read adjacent channels. */
+/* Layout in shared memory of the values that lanes exchange between the two phases. Tokens 4 t to
+ * 4 t + 3 of channel c are at index 4 c + t, whose low three bits are XORed with c / 16 and with
+ * c / 2 % 4. This swizzle avoids bank conflicts between eight threads that write channels 16 apart
+ * or read adjacent channels. */
 
 /* First phase of the transform: computes the butterflies of strides 1 to 8 of channels 16 p to 16 p
  * + 15 of tokens 4 t to 4 t + 3. */

@@ -143,8 +143,8 @@ static __device__ __forceinline__ float to_compute(double x, bool bf16)
     return bf16 ? kvr_round_bf16((float)x) : (float)x;
 }
 
-/* A lane reads EACH consecutive elements. Elements past the end of the block read as 0, which never
- * exceeds the bound. */
+/* A lane reads EACH consecutive elements. Elements past the end of the block read as 0, which is
+ * never an outlier. */
 enum { EACH = 4, GROUP = 32 * EACH };
 
 static __device__ __forceinline__ kvr_vec<float, EACH> own(int64_t n, kvr_global<const float> x,
@@ -346,9 +346,8 @@ static __global__ void __launch_bounds__(BOUND_THREADS)
         __syncthreads();
     }
     if (!mine) {
-        /* Compute how many elements of the block precede the start of this piece, and how many
-         * elements precede the end of this piece. Only the last span of the block may be
-         * incomplete. */
+        /* This piece consists of elements `before` to behind - 1 of the block. Only the last span
+         * of the block may be incomplete. */
         const int64_t before = first * SPAN < n ? first * SPAN : n;
         const int64_t to = first < end ? end * SPAN : before, behind = to < n ? to : n;
 
@@ -766,8 +765,8 @@ void kvr_outliers_find_cuda(struct kvr_stream *s, const struct kvr_outliers_rule
                candidates, listed);
     KVR_LAUNCH(outlier_bound, 1, BOUND_THREADS, 0, s, r->n, w.spans, (double)r->padded, r->sigma,
                bf16, m, c, bins);
-    /* Radix select, only if fewer outliers may be stored (r->most) than the block has elements
-     * (r->n). */
+    /* Radix select finds the smallest stored magnitude. It is skipped if all elements of the block
+     * may be stored as outliers (r->most >= r->n). */
     for (int shift = 24; r->most < r->n && shift >= 0; shift -= 8) {
         KVR_LAUNCH(outlier_histogram, some, THREADS, 0, s, r->n, shift, r->most, x, c, bins);
         KVR_LAUNCH(outlier_narrow, 1, 256, 0, s, shift, r->most, bins, c);

@@ -4,8 +4,8 @@
 
 enum { THREADS = 128 };
 
-/* Dequantizes a code q of `bits` bits to q s + m. The code q belongs to channel `at` of token t,
- * which has `all` channels. */
+/* Dequantizes a code q of `bits` bits to q s + m, with the scale s and the minimum m of the code's
+ * group. The code q belongs to channel `at` of token t, which has `all` channels. */
 static __device__ __forceinline__ float vidkv_read(const struct vidkv &g,
                                                    kvr_global<const uint8_t> codes,
                                                    kvr_global<const kvr_f16> params, int64_t t,
