@@ -6,7 +6,7 @@
  * The links are symbolic and relative, so they stay valid if the folder OUT is moved. The result
  * files themselves have hashes in their names, so sweeps that share a folder never overwrite each
  * other's files. If another cell's link already has the name METHOD.mp4, the new link is
- * METHOD-KEY8.mp4, where KEY8 is the first 8 digits of the cell's key. */
+ * METHOD-KEY8.mp4, where KEY8 is the first 8 digits of the cell's key (hash of its inputs). */
 #ifndef KVR_RUN_BY_NAME_H
 #define KVR_RUN_BY_NAME_H
 

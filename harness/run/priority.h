@@ -23,8 +23,8 @@ enum kvr_status kvr_time_is_known(struct kvr_store *s, const struct kvr_session 
                                   bool *yes);
 
 /* Sets *yes to true if the config's stop rule (`until`) makes cell `at` unnecessary. If this cell
- * is a baseline, all waiting cells that need it must also be unnecessary. If the config has no stop
- * rule, or if `width` or `s` is NULL, *yes is false. */
+ * is a baseline, all waiting cells that need it must also be unnecessary. *yes is false if the
+ * config has no stop rule, the callback `width` is NULL, or there is no database (`s` is NULL). */
 enum kvr_status kvr_is_enough(struct kvr_store *s, const struct kvr_session *session,
                               const struct kvr_sweep *sweep, const struct kvr_job *jobs, int at,
                               kvr_width_fn *width, bool *yes);

@@ -15,7 +15,8 @@ struct kvr_rescore_options {
     const char *db_path, *out_dir;
     const json_t *metrics;   /* {"psnr": 1, ...} */
     const json_t *commands;  /* external metric programs (plan/commands.h; NULL: none) */
-    const char *const *only; /* sorted keys [n_only] of the cells to score (NULL: all cells) */
+    const char *const *only; /* sorted keys [n_only] (input hashes) of the cells to score (NULL: all
+                              * cells) */
     int n_only;
     bool force;            /* whether to recompute metrics that are already stored */
     bool (*stopped)(void); /* callback between two cells; if it returns true, rescoring stops (NULL:

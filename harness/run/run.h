@@ -85,7 +85,7 @@ struct kvr_run_options {
     kvr_plan_file_fn *plan_file; /* callback for each input file in a dry run; may be NULL */
     void *plan_ctx;
     int argc;
-    char **argv; /* argc, argv: command line, stored with the session */
+    char **argv; /* argc, argv: command line, stored in the database */
 };
 
 struct kvr_run_summary {
@@ -110,7 +110,7 @@ struct kvr_run_summary {
     int enough;             /* number of cells that do not run, because the stop rule `until` is
                              * already met */
     int later;              /* number of cells left for a later run, because the callback
-                             * `most_prompts` limits the prompts of their method */
+                             * `most_prompts` allows no more prompts of their method */
     int retried;            /* number of retried attempts */
     int noisy;              /* number of cells of `ok` whose times are marked as noisy */
     int n_stale;            /* number of cells of done_before that another build measured */
@@ -131,8 +131,9 @@ struct kvr_run_summary {
                                                      * activations */
     int64_t frames_bytes;                           /* size of all raw frame files to store, in
                                                      * bytes, excluding MP4 videos */
-    bool unidentified;   /* whether a dry run cannot compute the keys of cells, because files are
-                          * missing or not hashed yet, or the device is unavailable */
+    bool unidentified;   /* whether a dry run cannot compute the keys (input hashes) of cells,
+                          * because files are missing or not hashed yet, or the device is
+                          * unavailable */
     char no_device[512]; /* why a dry run could not query the device ("": the query succeeded) */
     bool until_decided;  /* whether the config has `until: decided`; kvr_run then runs nothing, and
                           * the caller must use kvr_decide() (settle/decide.h) */

@@ -1,4 +1,6 @@
-/* runner_impl.h - the state of `kvreel run`, shared by runner*.c. */
+/* runner_impl.h - the state of `kvreel run`, shared by runner*.c. A session is one `kvreel run` and
+ * its record in the database. A drift measurement repeats a baseline, to show whether the machine's
+ * speed changes during a timed session. */
 #ifndef KVR_RUN_RUNNER_IMPL_H
 #define KVR_RUN_RUNNER_IMPL_H
 
@@ -31,13 +33,13 @@ struct runner {
     struct kvr_config config;
     struct kvr_sweep sweep;
     char **packs;       /* [n_models]: path of the embeddings of the model's prompts (encode.h) */
-    char (*stamps)[65]; /* [n_models]: state of the model's files when hashed (kvr_model_stamp) */
+    char (*stamps)[65]; /* [n_models]: digest of the files' sizes and times (kvr_model_stamp) */
     struct kvr_job *jobs;
     int *order;
     struct kvr_store *store;
     struct kvr_session session;
     struct kvr_retries retries;
-    char build[65]; /* hash of the program that runs the session */
+    char build[65]; /* hash of the running kvreel program */
     char plan_id[KVR_KEY_LEN];
     struct kvr_progress progress;
     struct worker *workers;
@@ -52,7 +54,7 @@ struct runner {
     struct kvr_gpus gpus;
     bool no_links;               /* the output folder does not support links to video files */
     bool waits_for_gpu, said_so; /* waits_for_gpu: no cell runs, because other kvreel processes
-                                  * use all GPUs; said_so: the progress output said so */
+                                  * use all GPUs; said_so: this wait was reported */
     int timeout_s, signals;      /* signals: number of stop requests by the user */
     int signal_fd, lock;
     sigset_t old_mask;
@@ -79,14 +81,16 @@ enum kvr_status kvr_runner_settle(struct runner *r, struct kvr_job *j, const str
  * run. */
 enum kvr_status kvr_runner_record_session(struct runner *r);
 
-/* Stores the UUIDs of the GPUs that cells may use. They are part of the machine's identity. */
+/* Stores the UUIDs of the GPUs that cells may use. They are among the facts that identify the
+ * machine. */
 enum kvr_status kvr_runner_record_gpus(struct runner *r);
 
 /* Stores the version of NVML, or the reason why it is unavailable, and the GPUs' clock, power and
  * ECC settings. */
 enum kvr_status kvr_runner_record_gpu_states(struct runner *r);
 
-/* Computes the hash of all keys, which identifies the plan on any machine. */
+/* Computes the plan's hash from the keys (input hashes) of its cells. The same plan has the same
+ * hash on any machine with the same device name. */
 enum kvr_status kvr_runner_identify_plan(struct runner *r);
 
 enum kvr_status kvr_runner_store_plan(struct runner *r);
@@ -102,21 +106,20 @@ bool kvr_runner_wants_video(const struct runner *r, const struct kvr_cell *c);
  * other. */
 char *kvr_runner_request(const struct runner *r, const struct kvr_job *j, bool drift);
 
-/* Returns the baseline to repeat now as a drift measurement; NULL: none. Drift measurements show
- * whether the machine's speed changes during a timed session. The session repeats its first
- * baseline directly after the baseline's own run, after half of the cells and after the last
+/* Returns the baseline to repeat now as a drift measurement; NULL: none. The session repeats its
+ * first baseline directly after the baseline's own run, after half of the cells and after the last
  * cell. */
 struct kvr_job *kvr_runner_drift_due(const struct runner *r, bool cells_left);
 
-/* Picks a measured baseline for drift measurements in a resumed session, in which all baselines
- * have already been measured. */
+/* Picks a measured baseline for drift measurements in a session that resumes a sweep and runs no
+ * baseline itself. */
 void kvr_runner_choose_drift_job(struct runner *r);
 
 /* Excludes cells of the prompts beyond the number that the callback `most_prompts` allows. */
 void kvr_runner_apply_most_prompts(struct runner *r);
 
-/* Stores the time of a drift measurement and deletes its frames. If the measurement failed,
- * kvr_runner_judge_drift marks the session's times as noisy. */
+/* Stores the time of a drift measurement and deletes the frames that it wrote. If the measurement
+ * failed, kvr_runner_judge_drift marks the session's times as noisy. */
 enum kvr_status kvr_runner_finish_drift(struct runner *r, struct worker *w);
 
 enum kvr_status kvr_runner_judge_drift(struct runner *r);
@@ -140,8 +143,8 @@ enum kvr_status kvr_runner_loop(struct runner *r);
  * frames have been generated. */
 enum kvr_status kvr_runner_can_make_videos(const struct runner *r);
 
-/* Determines the device's name, which is part of every key and of the session. A dry run may name a
- * device that this machine does not have. */
+/* Determines the device's name, which is part of every cell's key and is stored with the session. A
+ * dry run may name a device that this machine does not have. */
 enum kvr_status kvr_runner_look_at_device(struct runner *r);
 
 enum kvr_status kvr_runner_make_sweep(struct runner *r);

@@ -17,8 +17,8 @@ struct kvr_score_input {
     int given;                              /* number of the first frames of `test` that are copies
                                              * of the ground truth */
     int chunk, lead;                        /* chunk: frames generated together (0: unknown);
-                                             * lead: number of frames that the first chunk lacks, as
-                                             * in struct kvr_metric_input */
+                                             * lead: number of frames by which the first chunk is
+                                             * shorter (struct kvr_metric_input) */
     int prefix_step;                        /* metrics are also computed over the first 1, 2, 3, ...
                                              * times this number of frames */
     const struct kvr_metric_prompt *prompt; /* words of the prompt, for the metric prompt_score
@@ -28,9 +28,9 @@ struct kvr_score_input {
 };
 
 /* Returns the number of frames for kvr_score_input.prefix_step. For decoded videos it is 50, as in
- * the published study that kvreel reproduces. For frames that are latents it is the largest
- * multiple of the chunk length up to 12, or the chunk length if that is longer, since a latent
- * frame corresponds to four decoded frames. */
+ * the published study that kvreel reproduces. For latent frames it is the largest multiple of the
+ * chunk length up to 50 / 4 = 12, because a latent frame stands for four decoded frames. A chunk
+ * length above 12 is returned unchanged. */
 int kvr_score_prefix_step(int n_frames, int n_latent, int frames_per_chunk);
 
 /* Paths of the weights of learned metrics in a data folder (harness/plan/find.h):
@@ -40,7 +40,8 @@ struct kvr_score_weights {
     char lpips[4096], stlpips[4096];
 };
 void kvr_score_weights(struct kvr_score_weights *w);
-/* Sets the paths of weights in a metric's input to strings of `w`, which must outlive `in`. */
+/* Sets the paths of the LPIPS and ST-LPIPS weights in a metric's input `in`. The paths point into
+ * `w`, which must outlive `in`. */
 void kvr_score_name_weights(struct kvr_metric_input *in, const struct kvr_score_weights *w);
 
 /* Computes the metrics as a JSON array of {name, unit, n, value, extra, missing, series}. If there

@@ -120,14 +120,14 @@ double kvr_fig_drawn(const struct kvr_fig_axis *a, double v);
 /* Returns gnuplot's coordinate (see kvr_fig_drawn) at pixel position px. */
 double kvr_fig_value(const struct kvr_fig_axis *a, double px, double lo_px, double hi_px);
 
-/* Sets the fields `front` and `corner` of each point. The means determine `corner`. The column
- * `verdict` (kvr_plot_verdicts) determines `front`; without this column, `front` equals
- * `corner`. */
+/* Sets the fields `front` and `corner` of each point, which mark the Pareto front. The mean values
+ * of the points determine `corner`. The column `verdict` (kvr_plot_verdicts) determines `front`;
+ * without this column, `front` equals `corner`. */
 void kvr_fig_front(struct kvr_figure *f);
 
-/* Adds the columns `verdict` and `p_front` of kvr_pareto() with the two axes as objectives. The
- * function does nothing if an axis has no direction of improvement or the rows have no column
- * `machine`. */
+/* Adds the columns `verdict` and `p_front` (probability of being on the Pareto front), computed by
+ * kvr_pareto() with the two axes as objectives. The function does nothing if an axis has no
+ * direction of improvement or the rows have no column `machine`. */
 enum kvr_status kvr_plot_verdicts(struct kvr_table **rows, const struct kvr_plot_spec *spec,
                                   const char *db_path, const struct kvr_plot_style *style);
 

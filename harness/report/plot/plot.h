@@ -22,8 +22,8 @@
 
 enum { KVR_PLOT_SVG = 1, KVR_PLOT_PNG = 2, KVR_PLOT_PDF = 4 };
 
-/* Converts a list of formats such as "svg,png" to a bit mask. KVR_EINVAL lists the valid
- * formats. */
+/* Converts a list of formats such as "svg,png" to a bit mask. KVR_EINVAL: a format is unknown (the
+ * message lists the valid formats). */
 enum kvr_status kvr_plot_formats_parse(const char *text, unsigned *out);
 
 struct kvr_plot_style;

@@ -19,9 +19,9 @@ static const double kvr_px_per_pt = 96.0 / 72.0; /* pixels per point */
 
 enum { KVR_N_PLOT_FORMATS = 3 };
 
-/* If `formats`, a set of KVR_PLOT_SVG, KVR_PLOT_PNG and KVR_PLOT_PDF, contains the i-th format:
- * selects gnuplot's terminal of this format and the output file STEM.svg, STEM.png or STEM.pdf, and
- * returns true. */
+/* Returns whether `formats`, a set of KVR_PLOT_SVG, KVR_PLOT_PNG and KVR_PLOT_PDF, contains the
+ * i-th format. If so, the function selects gnuplot's terminal of this format and the output file
+ * STEM.svg, STEM.png or STEM.pdf. */
 bool kvr_script_output(FILE *to, unsigned formats, int i, const char *stem, double width,
                        double height);
 /* Writes the n lines of the figure's title at the top left. */

@@ -45,9 +45,10 @@ extern const char
 
 /* Compares the figures published in `paper` with kvreel's values. If `db_path` is NULL, only
  * computed figures are compared. `quantity` selects one column of the published table; NULL selects
- * all. If `measured` is true, every value is measured, also compression and peak memory, and
- * figures without a measured value are omitted. `measured` requires paper "study33" and a database,
- * else KVR_EINVAL. KVR_ENOTFOUND: no such paper or quantity, or the database lacks the quantity. */
+ * all. If `measured` is true, only measured values are compared, also for compression and peak
+ * memory, and figures without a measured value are omitted. `measured` requires paper "study33" and
+ * a database, else KVR_EINVAL. KVR_ENOTFOUND: no such paper or quantity, or the database lacks the
+ * quantity. */
 enum kvr_status kvr_reproduce(struct kvr_reproduction *out, const char *paper, const char *db_path,
                               const char *quantity, bool measured);
 void kvr_reproduction_free(struct kvr_reproduction *r);

@@ -40,12 +40,13 @@ struct kvr_front {
     const double *margin;    /* [K] */
 };
 
-/* Sets probability [i] to the share of bootstrap resamples in which no method dominates method i.
- * In a resample, the gain of A over B is exact (lo = hi): the difference of their resampled means.
- * A resample draws the same prompts for all methods. Deviations of resampled means are scaled by
- * sqrt(n / (n - 1)), because the bootstrap's variance is too small by that factor (Hesterberg, The
- * American Statistician 69, 2015, 371). With fewer than two prompts the means are not resampled.
- * The result is deterministic for a given seed. KVR_ENOMEM. */
+/* Sets probability [i] to the fraction of bootstrap resamples in which no method dominates method
+ * i. In a resample, the gain of A over B is exact (lo = hi): the difference of their resampled
+ * means. A resample draws the same prompts for all methods. With n prompts, the deviation of a
+ * resampled mean from the sample mean is scaled by sqrt(n / (n - 1)), because the bootstrap
+ * underestimates the variance by the factor (n - 1) / n (Hesterberg, The American Statistician 69,
+ * 2015, 371). With fewer than two prompts the means are not resampled. The result is deterministic
+ * for a given seed. KVR_ENOMEM. */
 enum kvr_status kvr_front_membership(const struct kvr_front *f, uint64_t seed, double *probability);
 
 #endif

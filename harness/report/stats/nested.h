@@ -1,8 +1,8 @@
 /* nested.h - averages nested samples to one value per independent unit.
  *
  * Repeats and draws (reruns with slightly perturbed noise) are nested in seeds, and seeds are
- * nested in prompts. Values are averaged level by level, from repeats and draws to seeds to
- * prompts, until each prompt has one value:
+ * nested in prompts. Repeats and draws are averaged first, then seeds, until each prompt has one
+ * value:
  *
  *     n = kvr_nest(s, n, KVR_PER_SEED);                    averages repeats and draws
  *     n = kvr_nest_pairs(a, n_a, b, n_b, d);               differences, seed by seed

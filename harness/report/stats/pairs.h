@@ -6,7 +6,7 @@
  *     if (kvr_separable(&c, adjusted[i])) ...
  *
  * The function kvr_compare runs a sign-flip permutation test. Under the null hypothesis all 2^n
- * sign assignments of the differences d are equally likely. The p-value is the share of sign
+ * sign assignments of the differences d are equally likely. The p-value is the fraction of sign
  * assignments whose sum is at least as far from 0 as the observed sum (Fisher, The Design of
  * Experiments, 1935, section 21). The test assumes independent prompts and, under the null,
  * differences symmetric about 0. If the means are equal but the differences are skewed, the test's
@@ -29,8 +29,8 @@ struct kvr_comparison {
     double mean;
     struct kvr_interval ci; /* confidence interval of the mean difference (NaN: n < 2) */
     double p;               /* two-sided p-value (NaN: n is 0) */
-    /* 1 minus the one-sided mid-p value for A > B: the share of sign assignments whose sum is below
-     * the observed sum. Sign assignments with an equal sum count half. The value 0.5 means no
+    /* 1 minus the one-sided mid-p value for A > B: the fraction of sign assignments whose sum is
+     * below the observed sum. Sign assignments with an equal sum count half. The value 0.5 means no
      * evidence; the maximum is 1 - 2^-(n + 1). The field is NaN if n is 0. */
     double p_above;
 };

@@ -19,13 +19,14 @@
  * (after Lai, Annals of Statistics 4, 1976, 265). The set of all m with E(m) < 1 / alpha is a
  * confidence sequence.
  *
- * The t statistic is biased for skewed data. E(m) therefore uses, instead of z = (mean - m) / sd,
+ * The t statistic is biased for skewed data. E(m) therefore uses, instead of z = |mean - m| / sd,
  * the smaller of z and its Hall transformation h(z) (stats.h). Mean and standard deviation sd are
- * those of the sample. The skewness g in h is the sample skewness, shifted by its standard error
- * under normality. The shift is in the direction in which t is anti-conservative.
+ * those of the sample. The skewness g in h is the smaller of 0 and the sample skewness G1, minus
+ * the standard error of G1 under normality. A negative g stands for a longer tail towards m, for
+ * which t is anti-conservative.
  *
  *     h(z) = z + g z^2 / 3 + g^2 z^3 / 27 + g / (6n),  g = min(G1, 0) - sqrt(6 n (n - 1) / ((n - 2)
- *            (n + 1)(n + 3))),  G1: skewness towards m.
+ *            (n + 1)(n + 3))),  G1: sample skewness (sign reversed if mean < m).
  *
  * tests/report/test_sequence.c estimates the actual error rate by simulation. Very small samples
  * can miss outliers that occur in one prompt of twenty, so a verdict needs at least
@@ -33,9 +34,9 @@
  *
  * Multiple claims are tested by the e-BH procedure (Wang and Ramdas, False discovery rate control
  * with e-values, Journal of the Royal Statistical Society B 84, 2022, 822). Of m claims, the k
- * claims with the largest E get a verdict, where k is the largest number for which all k values
- * satisfy E >= m / (k alpha). The expected share of false verdicts is at most alpha under any
- * dependence between claims. */
+ * claims with the largest E get a verdict, where k is the largest number such that each of these k
+ * claims has E >= m / (k alpha). The expected fraction of false verdicts among all verdicts is at
+ * most alpha under any dependence between claims. */
 #ifndef KVR_STATS_SEQUENCE_H
 #define KVR_STATS_SEQUENCE_H
 

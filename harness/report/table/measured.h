@@ -7,8 +7,8 @@
  *         use(m.row[i].name, m.row[i].value, &m.session[m.row[i].session]);
  *     kvr_measured_free(&m);
  *
- * Both files are written by tools/measure/measured.py. A session is one run of the measurement
- * package on a GPU; a row is one result of a session. */
+ * Both files are written by tools/measure/measured.py. A session is one run of
+ * tools/device-check.sh on a GPU; a row is one result of a session. */
 #ifndef KVR_TABLE_MEASURED_H
 #define KVR_TABLE_MEASURED_H
 
@@ -44,8 +44,9 @@ enum kvr_status kvr_measured_find(char *out, size_t n, const char *gpu);
  * which the caller frees. */
 enum kvr_status kvr_measured_names(char ***out);
 
-/* KVR_EFORMAT names file and line: a column is missing, a row's session is unknown, a value is not
- * a number, or a field is too long. KVR_ENOTFOUND, KVR_EIO: a file is missing or cannot be read. */
+/* KVR_EFORMAT: a column is missing, a row's session is unknown, a value is not a number, or a field
+ * is too long (the message gives file and line). KVR_ENOTFOUND, KVR_EIO: a file is missing or
+ * cannot be read. */
 enum kvr_status kvr_measured_read(struct kvr_measured *out, const char *dir);
 void kvr_measured_free(struct kvr_measured *m); /* accepts {0} */
 

@@ -25,7 +25,8 @@ enum kvr_table_format {
     KVR_TABLE_JSONL,
     KVR_N_TABLE_FORMATS
 };
-/* Parses "txt", "md", "csv", "json", "latex" or "jsonl"; KVR_EINVAL lists these names. */
+/* Parses "txt", "md", "csv", "json", "latex" or "jsonl"; KVR_EINVAL: any other name (the message
+ * lists the valid names). */
 enum kvr_status kvr_table_format_parse(const char *name, enum kvr_table_format *out);
 
 struct kvr_column {
