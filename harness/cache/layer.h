@@ -25,9 +25,9 @@ struct kvr_layer_geometry {
     int n_heads, head_dim;
     int tokens_per_frame, frames_per_chunk;
     int64_t capacity; /* number of tokens of the whole rollout */
-    bool alone; /* whether this layer is the only layer that is stored. A retention policy by which
-                 * the last layer selects the tokens for all layers then selects them in this
-                 * layer. */
+    bool alone;       /* whether this layer is the only layer that is stored. If so, it acts as the
+                       * last layer for retention policies by which the last layer selects the
+                       * tokens of all layers. */
 };
 
 /* Working memory (KVR_MEM_SCRATCH) that the layers of a cache share; it grows on demand. Only
@@ -73,7 +73,7 @@ struct kvr_layer {
     int n, cap;
     int64_t n_coded;         /* number of segments encoded so far; also the serial number of the
                               * newest segment */
-    int64_t n_active;        /* tokens written so far */
+    int64_t n_active;        /* number of tokens written so far */
     size_t study_side_bytes; /* for the variant NAME@study only: bytes of the masks and token
                               * indices that the code of the 33-method study stores */
     struct kvr_varying varying;
@@ -88,7 +88,8 @@ struct kvr_layer {
     const float *q;             /* F32 queries of the current pass, [tokens of the
                                  * pass,n_query_heads,D]; NULL if not available */
     int n_query_heads;          /* of q */
-    const float *oracle_scores; /* [capacity], see kvr_cache_set_salience; NULL: no scores */
+    const float *oracle_scores; /* [capacity]: scores of the tokens, computed from an earlier run
+                                 * (kvr_cache_set_salience); NULL: no scores */
     bool cut;                   /* whether the next stored chunk begins a new shot (a prompt
                                  * switch) */
 };

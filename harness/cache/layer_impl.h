@@ -1,11 +1,12 @@
-/* layer_impl.h - functions shared by commit and recode, which create segments and call policies. */
+/* layer_impl.h - functions that create segments and call policies, shared by kvr_layer_commit
+ * (commit.c) and kvr_layer_recode (recode.c). */
 #ifndef KVR_CACHE_LAYER_IMPL_H
 #define KVR_CACHE_LAYER_IMPL_H
 
 #include "harness/cache/layer.h"
 
-/* Returns the bytes of a segment, split by use. For a dry layer, which allocates nothing, it
- * returns the bytes that the segment would have. */
+/* Returns the bytes of a segment, separately for codes and for side information. For a dry layer,
+ * which allocates nothing, it returns the bytes that the segment would have. */
 struct kvr_layer_bytes kvr_layer_segment_held(const struct kvr_layer *l,
                                               const struct kvr_segment *s);
 void kvr_layer_count_produced(struct kvr_layer *l, const struct kvr_segment *s);
@@ -50,7 +51,7 @@ const uint8_t *kvr_layer_keep_mask(const struct kvr_layer *l);
 /* Number of heads if the retention policy keeps different tokens for each head, otherwise 1. */
 int kvr_layer_n_selections(const struct kvr_layer *l);
 
-/* Commits the new state of the policies if `stored`, otherwise discards it. */
+/* Makes the retention policy's new state current if the chunk was stored, otherwise discards it. */
 void kvr_layer_finish_policies(struct kvr_layer *l, bool stored);
 
 /* Tokens that the retention policy keeps for heads [head0, head0 + n_heads). */

@@ -52,8 +52,8 @@ struct kvr_prediction {
     size_t scratch; /* bytes of the cache's scratch buffers, for the current chunk, quantization and
                      * attention */
     size_t weights; /* bytes of the model's parameters; 0 if n_params is unknown */
-    size_t peak;    /* sum of at_peak, scratch and weights; excludes activations, IO and the
-                     * workspace of linear layers */
+    size_t peak;    /* sum of at_peak, scratch and weights; excludes activations, the
+                     * workspace of linear layers, and buffers of noise, frames and files */
 };
 
 /* Settings of the run to predict. Zero-initialized fields select F32 attention on the CPU, which

@@ -32,8 +32,8 @@ struct kvr_segment {
                              * ascending, with memory tag KVR_MEM_META */
     struct kvr_buf shown;   /* host copy of `list`, if `list` is in device memory */
     struct kvr_packed k, v; /* [n_tok,H,D]; POOLED: [1,H,D] */
-    struct kvr_buf moments; /* FP16 [moments][H][D]: statistics (moments) of the quantized keys,
-                             * which the method's score correction reads */
+    struct kvr_buf moments; /* FP16 [n][H][D]: n statistics (moments) of the quantized keys, which
+                             * the method's score correction reads (kvr_correction.moments is n) */
 };
 
 /* Frees the buffers of a segment. */

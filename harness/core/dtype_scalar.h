@@ -39,7 +39,7 @@ static inline uint32_t narrow_normal(uint32_t abs_bits, int cut, int bias)
 static inline float f16_to_f32(kvr_f16 h)
 {
     const uint32_t sign = (uint32_t)(h & 0x8000u) << 16, a = h & 0x7fffu;
-    const uint32_t small = kvr_f32_bits((float)(int32_t)a * 0x1p-24f); /* a * 2^-24, if subnormal */
+    const uint32_t small = kvr_f32_bits((float)(int32_t)a * 0x1p-24f); /* |h| if h is subnormal */
     uint32_t u = (a << 13) + ((127u - 15u) << 23);
 
     u = pick(a < 0x400u, small, u);

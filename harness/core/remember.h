@@ -41,8 +41,8 @@ enum kvr_status kvr_file_sha256_known(const char *path, char hex[KVR_SHA256_HEX]
  * absolute path, or if memory is short. */
 char *kvr_cache_file(const char *name);
 
-/* Updates the stored maximum of quantity `what` for `key` by the value `now`, and returns the new
- * maximum. `key` must not contain line feeds. */
+/* Stores the value `now` as the maximum of quantity `what` for `key` if it exceeds the stored
+ * maximum, which is initially 0. Returns the maximum of both. `key` must not contain line feeds. */
 double kvr_best_number(const char *what, const char *key, double now);
 
 #ifdef __cplusplus

@@ -28,10 +28,10 @@ struct kvr_dev_kind {
 
     /* Records a time stamp and returns its ticket, or a negative number after a failure. */
     int64_t (*instant)(struct kvr_dev *dev);
-    /* Computes the time from ticket a to ticket b, after waiting for b. NULL if a ticket is itself
-     * the time in nanoseconds. */
+    /* Computes the time from ticket a to ticket b, after waiting for b. The pointer is NULL if a
+     * ticket is itself the time in nanoseconds. */
     enum kvr_status (*elapsed)(struct kvr_dev *dev, int64_t a, int64_t b, int64_t *ns);
-    /* Releases the ticket. NULL if `elapsed` is NULL. */
+    /* Releases the ticket. The pointer is NULL if `elapsed` is NULL. */
     void (*forget_instant)(struct kvr_dev *dev, int64_t a);
     void (*forget_instants)(struct kvr_dev *dev);
 

@@ -47,13 +47,14 @@ struct kvr_gpu_state {
 struct kvr_gpu_states;
 
 /* Loads NVML. If NVML is not available, *out is NULL and why [n] receives the reason. If NVML is
- * available, why [n] receives "NVML VERSION of the driver", or "NVML" if the version is unknown.
- * The only error is KVR_ENOMEM: without memory, kvreel cannot tell whether NVML is available. */
+ * available, why [n] receives "NVML of driver VERSION", or "NVML" if the driver's version is
+ * unknown. The only error is KVR_ENOMEM: without memory, kvreel cannot tell whether NVML is
+ * available. */
 enum kvr_status kvr_gpu_states_open(struct kvr_gpu_states **out, char *why, size_t n);
 void kvr_gpu_states_close(struct kvr_gpu_states **g); /* accepts NULL */
 
-/* Samples the GPU with this UUID. Returns false if NVML is not available (g NULL) or does not know
- * the GPU. */
+/* Samples the GPU with this UUID. Returns false if `g` is NULL because NVML is not available, or if
+ * NVML does not know the GPU. */
 bool kvr_gpu_sample(struct kvr_gpu_states *g, const char *uuid, struct kvr_gpu_state *out);
 
 /* Sets *bytes to the number of bytes of GPU memory that process `pid` uses. NVML may report process

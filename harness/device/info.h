@@ -16,8 +16,7 @@ struct kvr_device_info {
     int n_sm;            /* number of streaming multiprocessors */
     size_t l2_bytes;
     size_t total_bytes, free_bytes;
-    size_t taken_peak_bytes; /* maximum of the bytes that the allocation pool has reserved since the
-                              * device was opened */
+    size_t taken_peak_bytes; /* peak of taken_bytes since the device was opened */
     size_t taken_bytes;      /* bytes of device memory that the allocation pool has reserved */
 };
 

@@ -71,13 +71,14 @@ enum kvr_status kvr_engine_check(struct kvr_check_report *out, const char *dir,
                                  const struct kvr_check_how *how);
 
 /* Compares rollouts of P prompts with the rollouts recorded in a model folder's golden.safetensors.
- * The file has the tensors prompt_tokens [P,T] I64, noise [P, chunks, steps, frames, C, H, W] and
- * frames [P, F, C, H, W]. Step 0 of `noise` is the initial noise. Later steps are the noise that
- * re-noises x0. In F32 the report gets the entries "prompt{p}.frames" for all chunks and
- * "prompt{p}.first" for the first two chunks. The relative L2 tolerance for all chunks is
- * "rel_l2_all" of golden.json, by default 5e-3. The relative L2 tolerance for the first two chunks
- * is "rel_l2_first6" of golden.json, by default 1e-3. In BF16 only the first chunk is compared, as
- * "prompt{p}.first" with a tolerance of at least 1.9e-2, because later chunks diverge. */
+ * The file has the tensors prompt_tokens [P,T] I64, noise [P, chunks, steps, F, C, H, W] and frames
+ * [P, chunks * F, C, H, W]. F is the number of frames per chunk, and T is the text length. Step 0
+ * of `noise` is the initial noise. Later steps are the noise that re-noises x0. In F32 the report
+ * gets the entries "prompt{p}.frames" for all chunks and "prompt{p}.first" for the first two
+ * chunks. The relative L2 tolerance for all chunks is "rel_l2_all" of golden.json, by default 5e-3.
+ * The relative L2 tolerance for the first two chunks (6 frames) is "rel_l2_first6" of golden.json,
+ * by default 1e-3. In BF16 only the first chunk is compared, as "prompt{p}.first" with a tolerance
+ * of at least 1.9e-2, because later chunks diverge. */
 enum kvr_status kvr_golden_check(struct kvr_check_report *out, const char *dir,
                                  const struct kvr_check_how *how);
 

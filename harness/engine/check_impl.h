@@ -1,4 +1,5 @@
-/* check_impl.h - shared by the parts of `kvreel engine check`. Private to harness/engine. */
+/* check_impl.h - functions shared by the checks of `kvreel engine check`. Private to
+ * harness/engine. */
 #ifndef KVR_ENGINE_CHECK_IMPL_H
 #define KVR_ENGINE_CHECK_IMPL_H
 
@@ -18,13 +19,15 @@ struct kvr_checker {
     struct kvr_st *file; /* recorded tensors, which are compared with the engine's results */
     int64_t chunk_elems; /* number of elements of a chunk's latents */
     int64_t chunk_kv;    /* number of elements of a chunk's keys in one layer */
-    const char *test;    /* name of the recorded test, such as "a", with which intermediate tensors
-                          * (kvr_dit_tap) are compared; NULL: these tensors are not compared */
+    const char *test;    /* name of the current test, such as "a": the check compares the network's
+                          * intermediate tensors (kvr_dit_tap) with the recorded tensors of this
+                          * test. NULL: it ignores the intermediate tensors */
     enum kvr_status tap_status;
 };
 
-/* Opens the device that k->how names, the model of k->dir with the compute type of k->how, the
- * network, and the method F32 or BF16, which stores keys and values without compression. */
+/* Opens the device and the model of folder k->dir, both as k->how selects, and the diffusion
+ * transformer k->d with the model's weights. k->scheme is the method F32 or BF16, which stores keys
+ * and values without compression. */
 enum kvr_status kvr_checker_open(struct kvr_checker *k);
 /* Closes all objects of `k`, including k->file. Computes the result of the report if st is KVR_OK,
  * otherwise frees the report. Returns st. */
@@ -50,7 +53,8 @@ enum kvr_status kvr_checker_input(const struct kvr_checker *k, const char *name,
  * except for the tensors in the NULL-terminated list `inputs`. */
 enum kvr_status kvr_checker_note_rest(struct kvr_checker *k, const char *const *inputs);
 
-/* Opens a KV cache of the model's shape for n_frames frames. window 0: no frame is evicted. */
+/* Opens a KV cache of the model's shape for n_frames frames. If `window` is 0, no frame is
+ * evicted. */
 enum kvr_status kvr_checker_open_cache(struct kvr_checker *k, const struct kvr_scheme *scheme,
                                        struct kvr_cache **out, int n_frames, int window, int sink);
 /* Runs one forward pass with input and output in host memory. `work` is device memory for two
@@ -59,8 +63,9 @@ enum kvr_status kvr_checker_forward(struct kvr_checker *k, struct kvr_cache *cac
                                     const float *t, const struct kvr_pass *pass, float *work,
                                     float *out);
 
-/* kvr_check_shots compares a model that generates several shots with golden.safetensors.
- * kvr_check_unipc compares the UniPC solver with the tables and runs of unipc.safetensors. */
+/* For a model that generates several shots, kvr_check_shots compares results with
+ * golden.safetensors. kvr_check_unipc compares the UniPC solver's sigmas, timesteps and samples
+ * with unipc.safetensors. */
 enum kvr_status kvr_check_shots(struct kvr_checker *k);
 enum kvr_status kvr_check_unipc(struct kvr_checker *k);
 /* Opens the folder's model merged with lora.pt or lora.safetensors, and compares it with
