@@ -21,8 +21,8 @@ void kvr_block_widen(struct kvr_dev *dev, float *to, const kvr_bf16 *from, int64
 void kvr_block_round(struct kvr_dev *dev, float *x, int64_t n);
 
 /* Whether the device can quantize a block with a chain of two grids (the second quantizes the
- * residual of the first) in one kernel. On other devices, kvr_block_encode_chain and
- * kvr_block_decode_chain must not be called. */
+ * residual of the first) in one kernel. If not, the caller must not call kvr_block_encode_chain and
+ * kvr_block_decode_chain for the device. */
 bool kvr_block_chains(const struct kvr_dev *dev);
 /* Encodes x [T,H,D] with a chain of two grids and does not change x. data[i] receives the codes and
  * scales of the i-th grid. Returns false and has no effect if the shape is not supported. */

@@ -46,14 +46,15 @@ struct kvr_block_shape {
     int head_dim;  /* D */
 };
 
-/* Position of a block's tokens in the rollout. A number that is unknown is 0. */
+/* Position of a block's tokens in the rollout. A field whose value is unknown is 0. */
 struct kvr_place {
     int64_t frame_tokens; /* tokens per frame; the block starts at a frame boundary */
     int64_t tok0;         /* index of the first token in the rollout */
     bool whole;           /* whether the tokens are consecutive, that is, whether retention has
                            * evicted none of them */
     /* Token indices [n_tok] in ascending order, or NULL if the tokens are consecutive. The list is
-     * device memory and belongs to the owner of the block. */
+     * memory of the block's device. The block does not own the list, which must live as long as the
+     * block. */
     const int32_t *list;
     int layer, n_layers; /* index of the layer, and number of layers */
     int head0;           /* index of the block's first head in the layer */
@@ -89,7 +90,7 @@ struct kvr_stage_job {
     struct kvr_dev *dev; /* device of the data; NULL: host memory */
     enum kvr_side side;
     bool study; /* reproduce the code of the 33-method study, including its bugs */
-    bool eager; /* launch one kernel per operation of the formula (eager.h) */
+    bool eager; /* launch one kernel per arithmetic operation, as PyTorch does (eager.h) */
     enum kvr_compute compute;
     struct kvr_block_shape shape;
     struct kvr_place place;
@@ -171,13 +172,13 @@ struct kvr_layout {
 /* Model of a codec's quantization error. A method whose correction needs more information than the
  * error model of its codec contains cannot be opened. */
 enum kvr_noise_kind {
-    KVR_NOISE_UNKNOWN, /* unknown error: attention cannot correct for it */
+    KVR_NOISE_UNKNOWN, /* unknown error; corrections reject the codec */
     KVR_NOISE_NONE,    /* lossless */
     KVR_NOISE_UNIFORM, /* the error is uniformly distributed in [-s/2, s/2], where s is the group's
                         * scale */
-    /* Like UNIFORM, but only the stage itself can read its scales (kvr_packed_scales). Because
-     * stored scales are rounded, the error of a group's smallest and largest element may exceed
-     * s/2. */
+    /* Like UNIFORM, but `scale` is not set, because the scales have a format private to the stage;
+     * kvr_packed_scales() reads them. If a scale was rounded down, a group's largest and smallest
+     * elements are clipped, with errors that may exceed s/2. */
     KVR_NOISE_SCALES,
     KVR_NOISE_RELATIVE, /* like UNIFORM, with a scale of `relative` times the decoded value */
     KVR_NOISE_MEASURED, /* no formula: bias and variance of the error have to be measured */
@@ -239,7 +240,8 @@ struct kvr_exact_once {
                    uint16_t *least);
     /* Computes the bound from the sum of the values and the sum of their squares. The error of
      * `sum` may be 2^-18 times the sum of magnitudes, and that of `square` 2^-18 times the sum of
-     * squares. Returns NaN if this block must be encoded by `find`. */
+     * squares. Returns NaN if the rounding errors of the sums may change the set of outliers;
+     * `find` must then find them. */
     float (*bound)(const struct kvr_stage_job *job, double sum, double square, int64_t n);
     /* Allocates memory in `out` for n_exact outliers. Sets *fits to false if n_exact is too large
      * to store. */
@@ -268,9 +270,9 @@ struct kvr_stage_ops {
      * may call `decode` at once. */
     void (*decode)(const struct kvr_stage_job *job, const struct kvr_stage_data *in, int64_t t0,
                    int64_t n, int h0, int nh, enum kvr_decode_mode mode, float *out);
-    /* For EXACT stages on the CPU; if `find` is NULL, `encode` is used instead. Stores outliers
-     * into `out` like `encode`, but leaves x unchanged and returns the replacement values.
-     * instead->at points into `out`, and instead->value into `scratch`, which has T*H*D floats. */
+    /* Variant of `encode` for EXACT stages on the CPU; may be NULL. Stores outliers into `out` like
+     * `encode`, but leaves x unchanged and sets *instead to the values that replace the outliers.
+     * The array instead->at is part of `out`, and instead->value is part of `scratch` [T*H*D]. */
     enum kvr_status (*find)(const struct kvr_stage_job *job, const struct kvr_values *x,
                             float *scratch, struct kvr_stage_data *out,
                             struct kvr_instead *instead);
@@ -282,12 +284,12 @@ struct kvr_stage_ops {
 /* Functions of a stage that encodes keys and values jointly (joint.h). A joint stage is the only
  * stage of the pipelines of K and V, and it uses host memory. */
 struct kvr_joint_ops {
-    /* Prepares encoding and decoding, so that this time is not measured as encoding. A second call
-     * has no effect. */
+    /* Prepares the stage before the first block, so that the preparation does not count as encoding
+     * time. A second call has no effect. */
     enum kvr_status (*start)(const struct kvr_stage_job *job);
-    /* Encodes k and v [T,H,D], which are not changed. The data is stored into `codes` and `meta` of
-     * both outputs, which must be empty. On success and on failure, the two outputs share ownership
-     * of one kvr_joint. */
+    /* Encodes k and v [T,H,D], which are not changed. Stores the encoded data into the buffers
+     * `codes` and `meta` of both outputs, which must be empty before the call. On success and on
+     * failure, the two outputs share ownership of one kvr_joint. */
     enum kvr_status (*encode)(const struct kvr_stage_job *job, const float *k, const float *v,
                               struct kvr_stage_data *out_k, struct kvr_stage_data *out_v);
 };
@@ -315,17 +317,18 @@ struct kvr_stage {
     /* Describes the stored data; a TRANSFORM may omit this function. In every format except OWN,
      * `encode` must write all bytes of its buffers, which are not zeroed. */
     void (*layout)(const struct kvr_stage_job *job, struct kvr_layout *out);
-    /* Sets those fields of the error model that the stage determines; `in` may be empty. GRID sets
-     * `kind` and the fields that this kind uses. If `noise` is NULL, the error is unknown. EXACT
-     * sets `exact` and `n_exact`. SHIFT sets the kind MEASURED if it restores x incompletely, and
-     * `rope_rotated` if it rotates the restored values. */
+    /* Sets those fields of the error model `out` that the stage determines. The stage's data `in`
+     * is empty if the caller has encoded no block. GRID sets `kind` and the fields that this kind
+     * uses. If `noise` is NULL, the error is unknown. EXACT sets `exact` and `n_exact`. SHIFT sets
+     * the kind MEASURED if it restores x incompletely, and `rope_rotated` if it rotates the
+     * restored values. */
     void (*noise)(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
                   struct kvr_coding_noise *out);
 
     struct kvr_stage_ops cpu;
     /* Functions for CUDA. If `cuda` is NULL, values are copied to the host, encoded or decoded
-     * there by the CPU functions, and copied back. This path is correct but slow, because every
-     * call synchronises. */
+     * there by the CPU functions, and copied back. This is slow, because every call synchronises
+     * the device. */
     const struct kvr_stage_ops *cuda;
     const struct kvr_joint_ops *joint; /* functions of joint encoding, or NULL if keys and values
                                         * are encoded separately */
@@ -377,7 +380,8 @@ enum kvr_status kvr_codec_set(struct kvr_codec *c, const char *name, const char 
 enum kvr_status kvr_codec_check(const struct kvr_codec *c, int n_heads, int head_dim);
 /* Largest quantization group of any stage, in tokens (kvr_layout.unit_tokens). */
 int kvr_codec_unit_tokens(const struct kvr_codec *c);
-int kvr_codec_origin_tokens(const struct kvr_codec *c); /* maximum over the stages */
+int kvr_codec_origin_tokens(const struct kvr_codec *c); /* largest kvr_layout.origin_tokens of the
+                                                         * stages */
 bool kvr_codec_is_raw(const struct kvr_codec *c);       /* stores values unchanged */
 bool kvr_codec_is_bf16(const struct kvr_codec *c);      /* whether the codec stores unquantized BF16
                                                          * values (`raw`) */
@@ -422,8 +426,8 @@ struct kvr_varying {
 /* Whether the size of an encoded block depends on its values. */
 bool kvr_codec_varies(const struct kvr_codec *c, const struct kvr_block_shape *shape);
 
-/* Number of floats of scratch memory `work` that encoding needs: T*H*D, or more if c->eager is
- * set. */
+/* Number of floats of scratch memory `work` that encoding needs: T*H*D, and if c->eager is set,
+ * also the largest kvr_eager_floats() of any stage. */
 int64_t kvr_codec_work_floats(const struct kvr_codec *c, const struct kvr_block_shape *shape);
 
 /* Encodes x [T,H,D], which is not changed. The caller owns the scratch `work` of
@@ -483,14 +487,14 @@ void kvr_codec_decode_bf16(const struct kvr_packed *p, int64_t t0, int64_t n, in
                            kvr_bf16 *out);
 
 /* Error model of a quantized block. The error of a chain of grids is that of the last grid, since a
- * grid quantizes the residual of the grid before. The pointers `scale` and `exact` are memory of
- * p->dev that the block owns. */
+ * grid quantizes the residual of the grid before. The pointers out->scale and out->exact point to
+ * memory on p->dev, which the block owns. */
 void kvr_codec_noise(const struct kvr_packed *p, struct kvr_coding_noise *out);
 
-/* Writes the scale of every element of a block with KVR_NOISE_SCALES to out [n,nh,D], in memory of
- * p->dev. The elements are tokens [t0, t0 + n) of heads [h0, h0 + nh). If the codec has a
- * transform, they are elements of the transformed vectors. Any thread may call the function on the
- * CPU; on CUDA only the device's thread may call it. */
+/* Writes the scale of every element to out [n,nh,D], in memory of p->dev. The block's error model
+ * must have the kind KVR_NOISE_SCALES. The elements are tokens [t0, t0 + n) of heads [h0, h0 + nh).
+ * If the codec has a transform, they are elements of the transformed vectors. Any thread may call
+ * the function on the CPU; on CUDA only the device's thread may call it. */
 void kvr_packed_scales(const struct kvr_packed *p, int64_t t0, int64_t n, int h0, int nh,
                        float *out);
 
@@ -501,7 +505,8 @@ void kvr_packed_scales(const struct kvr_packed *p, int64_t t0, int64_t n, int h0
 enum kvr_status kvr_packed_copy(const struct kvr_packed *p, struct kvr_dev *to,
                                 struct kvr_packed *out);
 
-/* Layout of the data of stage i of a block, also of a block without data (p->dev is NULL). */
+/* Layout of the data that stage i stores for a block. The function also supports blocks that have a
+ * size but no data (p->dev is NULL). */
 void kvr_packed_layout(const struct kvr_packed *p, int i, struct kvr_layout *out);
 size_t kvr_packed_bytes(const struct kvr_packed *p); /* allocated bytes of codes and side
                                                       * information */
@@ -516,8 +521,9 @@ void kvr_packed_free(struct kvr_packed *p);
 /* Current name of the stage that was called `name` in an earlier version (FORMER in methods.def).
  * If no stage was renamed from `name`, the result is `name`. */
 const char *kvr_stage_name_now(const char *name);
-/* Writes the text of a pipeline to `to` [n], with renamed stages under their first names. The hash
- * that identifies a result uses this text, so that renaming a stage does not change the hash. */
+/* Writes the text of a pipeline to `to` [n], with the original name of every stage that has been
+ * renamed. The hash that identifies a result uses this text, so that renaming a stage does not
+ * change the hash. */
 void kvr_codec_first_text(const char *text, char *to, size_t n);
 
 /* Built-in stages in the order of methods.def. NULL-terminated. */

@@ -55,7 +55,8 @@ struct kvr_rollout_request {
     enum kvr_attend_as attend;
     int64_t staged_bytes;            /* see struct kvr_cache_shape */
     enum kvr_dtype exact;            /* KVR_BF16 */
-    kvr_cache_observer_fn *observer; /* sees every call; NULL in timed runs */
+    kvr_cache_observer_fn *observer; /* called in every kvr_cache_attend and kvr_cache_commit; NULL
+                                      * in timed runs */
     void *observer_ctx;
     /* Callback for each finished chunk; its run time is part of the rollout's measured time. May be
      * NULL. */
@@ -89,7 +90,7 @@ struct kvr_rollout_request {
 /* Memory and times of one pass, recorded at the end of the pass. */
 struct kvr_pass_record {
     int chunk, index;
-    int64_t t_ns; /* since the rollout began */
+    int64_t t_ns; /* end of the pass, in nanoseconds since the rollout began */
     struct kvr_cache_bytes bytes;
     size_t live_total; /* all tags */
     size_t live[KVR_N_MEM_TAGS];

@@ -7,8 +7,8 @@
  *
  *     score(q, k_j) = q . k^_j / sqrt(D) - c(q, j)
  *
- * In the formulas of c, q is the query divided by sqrt(D), and s_jc is the scale of channel c of
- * key j:
+ * In the following formulas of c(q, j), q is the query divided by sqrt(D), and s_jc is the scale of
+ * channel c of key j:
  *
  *     taylor   c = 1/24 sum_c q_c^2 s_jc^2                    second order in the scale
  *     exact    c = sum_c log(sinh(a_c) / a_c), a_c = q_c s_jc / 2
@@ -34,8 +34,8 @@ extern "C" {
 /* Keys [t0, t0 + n) of head h of a segment, and the scores of m queries for these keys. */
 struct kvr_correction_job {
     const struct kvr_packed *k;
-    const kvr_f16 *moments; /* statistics of the segment (moments) that `prepare` has computed,
-                             * [number of moments][H][D] */
+    const kvr_f16 *moments; /* statistics of the segment's quantization error, computed by
+                             * kvr_correction.prepare, [number of moments][H][D] */
     int64_t t0;             /* index of the first key within the segment */
     int n, h;
     const float *q, *q2; /* q: queries divided by sqrt(D), [m][D], in the transformed space of the
@@ -50,8 +50,8 @@ enum { KVR_CORRECTION_MAX_KEYS = 64, KVR_CORRECTION_MAX_D = 256 };
 
 struct kvr_correction {
     const char *name, *title;
-    bool measures; /* whether the correction measures the error, so that the codec's error model
-                    * need not state scales */
+    bool measures; /* whether the correction measures the error of the encoded keys; such a
+                    * correction does not need the codec's scales */
     int moments;   /* number of FP16 values per channel that the correction stores with every
                     * segment */
     /* Computes moments [number of moments][H][D] of a quantized segment from x [T,H,D], the

@@ -32,7 +32,8 @@
 #include "harness/device/number.cuh"
 #include "methods/kernels/quotient.h"
 #define CELLS static __device__ __forceinline__
-#define CELLS_BOTH static __host__ __device__ __forceinline__ /* also called by launchers */
+/* Functions that launchers also call on the host are CELLS_BOTH. */
+#define CELLS_BOTH static __host__ __device__ __forceinline__
 typedef kvr_global<const float> cells_in;
 typedef kvr_global<const uint8_t> cells_bytes_in;
 #define cells_bits __float_as_uint
@@ -64,7 +65,8 @@ CELLS unsigned cells_get(cells_bytes_in p, int64_t at, int size)
 }
 
 #ifndef __cplusplus
-/* Stores what cells_get() reads. */
+/* Writes the lowest `size` <= 4 bytes of `raw` at byte offset `at`, little-endian, as cells_get()
+ * reads them. */
 static inline void cells_put(uint8_t *to, int64_t at, int size, unsigned raw)
 {
     for (int b = 0; b < size; b++)
@@ -129,7 +131,7 @@ struct cells_fit {
     float by, low;   /* q is the rounded (x - low) / by, or (x - low) * by if `inverse` is set */
     unsigned raw, z; /* as stored */
     bool inverse, bad;
-    float inv; /* 1 / by; 0: divide by `by` */
+    float inv; /* 1 / by, or 0 if cells_quotient() must divide by `by` */
 };
 
 CELLS size_t cells_size(int number)
@@ -146,8 +148,8 @@ CELLS float cells_pow2(int e)
     return cells_float((unsigned)(e + 127) << 23);
 }
 
-/* Returns 1/s for cells_quotient, or 0 if s or 1/s is outside the range in which the corrected
- * product is exact. */
+/* Returns 1/s, with which cells_quotient() multiplies instead of dividing. Returns 0 if |s| is
+ * outside [2^-60, 2^60], where cells_quotient() must divide. */
 CELLS float cells_inverse(float s)
 {
     return fabsf(s) >= cells_pow2(-60) && fabsf(s) <= cells_pow2(60) ? 1 / s : 0;
@@ -341,8 +343,8 @@ CELLS unsigned cells_code(const struct cells *c, const struct cells_fit *f, floa
         return (unsigned)cells_clamp(cells_rounded(y, c->round), 0, 2 * qm + 1);
     if (c->zero != CELLS_NO_ZERO)
         return (unsigned)cells_clamp(cells_rounded(y + f->m, c->round), 0, 2 * qm + 1);
-    if (c->round == CELLS_UP) /* adds half (2^(b-1)) + 0.5 to y in one addition, as ggml's Q4_0
-                               * does */
+    if (c->round == CELLS_UP) /* one addition adds 0.5, for rounding, and the code's offset 2^(b-1),
+                               * as in ggml's Q4_0 */
         return (unsigned)cells_clamp(floorf(y + (half + 0.5f)), c->first_extreme ? 0 : 1,
                                      2 * qm + 1);
     return (unsigned)(cells_clamp(cells_rounded(y, c->round), c->first_extreme ? -half : -qm, qm) +
@@ -380,9 +382,9 @@ CELLS void cells_read(const struct cells *c, unsigned raw, unsigned z, float mos
         f->s = most / top;
         f->s = f->s < c->least ? c->least : f->s;
     }
-    if (c->relative) { /* A group whose largest magnitude is `most` gets the E4M3 scale 448, which
-                        * is the largest. With BEST, this scale is 256, because BEST may multiply it
-                        * by 1.5. */
+    if (c->relative) { /* The stored scale is relative to `most`. A group that contains `most` gets
+                        * 448, the largest E4M3 number. With BEST, it gets 256, because cells_fit()
+                        * may multiply the scale by 1.5. */
         const float all = c->top * (c->pick == CELLS_BEST ? 256.0f : 448.0f);
         const float y = f->s * most;
 
@@ -390,7 +392,8 @@ CELLS void cells_read(const struct cells *c, unsigned raw, unsigned z, float mos
     }
 }
 
-/* Sets f->by, by which elements are divided or multiplied, according to c->by. */
+/* Sets f->by, the divisor of the elements, or their factor if f->inverse is set. c->by selects
+ * which scale f->by is computed from. */
 CELLS void cells_code_by(const struct cells *c, float unrounded, struct cells_fit *f)
 {
     const float s = c->by == CELLS_STORED ? f->s : unrounded;

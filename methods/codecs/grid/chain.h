@@ -28,10 +28,10 @@ struct kvr_grid_chain {
  * all threads together exceed the block. */
 int64_t kvr_chain_scratch(const struct kvr_grid_chain *c);
 
-/* Encodes the tokens from t0 on, where t0 is 0 or a multiple of KVR_GRID_ROWS. The input is x
- * [T,H,D], but outliers are replaced by the values of `instead`; x is not changed. data[i] receives
- * the codes and scales of the i-th grid. The stored bytes are identical to those of running the
- * stages one after another. */
+/* Encodes the tokens from t0 on, where t0 is 0 or a multiple of KVR_GRID_ROWS. Each outlier of x
+ * [T,H,D] is encoded as its replacement value in `instead`; x is not changed. data[i] receives the
+ * codes and scales of the i-th grid. The stored bytes are identical to those of running the stages
+ * one after another. */
 void kvr_chain_encode(const struct kvr_grid_chain *c, const struct kvr_values *x,
                       const struct kvr_instead *instead, int64_t t0, float *work,
                       const struct kvr_stage_data *const data[2]);

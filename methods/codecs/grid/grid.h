@@ -28,9 +28,9 @@
  * With compute=bf16, every subtraction, division, multiplication and addition of encoding and
  * decoding is rounded to BF16. With compute=bf16, the study reading also rounds every operation
  * that computes scales and zero points. The intended reading still stores scales and minima in
- * FP16. Values beyond the range of FP16 clip in the intended reading, where m saturates at +-65504
- * and s at 65504. In the study reading, s becomes infinite, and the group decodes to infinities and
- * NaN.
+ * FP16. In the intended reading, m saturates at +-65504 and s at 65504, so values far beyond the
+ * range of FP16 are clipped. In the study reading, s becomes infinite, and the group decodes to
+ * infinities and NaN.
  *
  * A NaN or infinity in a group makes its scale NaN and its zero point 0, so that the group decodes
  * to NaN.
@@ -52,7 +52,8 @@ struct kvr_grid {
 
 enum { KVR_GRID_MAX_GROUP = 4096, KVR_STUDY_BLOCK = 16 };
 
-/* Returns the grid whose format the layout describes; l->chains must be set. */
+/* Returns the integer grid whose format the layout describes. The flag l->chains must be set,
+ * because only integer grids set it. */
 static inline struct kvr_grid kvr_grid_of_layout(const struct kvr_layout *l)
 {
     struct kvr_grid g;

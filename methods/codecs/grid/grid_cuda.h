@@ -37,8 +37,10 @@ void kvr_grid_decode_cuda(struct kvr_stream *s, const struct kvr_grid *g,
  * of 16 bytes, or of D / 8 bytes with a rotation. */
 bool kvr_chain_encode_cuda(struct kvr_stream *s, const struct kvr_grid_chain *c,
                            const struct kvr_values *x, const struct kvr_stage_data *const data[2]);
-/* Decodes a chain in one launch. Returns false if the chain rotates and has two grids, heads of
- * other than 32, 64 or 128 channels, or unaligned buffers. */
+/* Decodes a chain in one launch. A chain without a rotation is always supported. For a chain with a
+ * rotation, the function returns false if the chain has two grids, or if D is not 32, 64 or 128. It
+ * also returns false if a buffer is not aligned to D / 32 elements, or a group of channels is not a
+ * multiple of D / 32. */
 bool kvr_chain_decode_cuda(struct kvr_stream *s, const struct kvr_grid_chain *c,
                            const struct kvr_stage_data *const data[2], int64_t t0, int64_t n,
                            int h0, int nh, float *out);

@@ -11,8 +11,9 @@
 #include "methods/kernels/simd.h"
 
 /* FIT: number of elements of the arrays in struct groups. The scales of a strip of KVR_GRID_ROWS x
- * KVR_GRID_STRIP elements are computed together, and a group has at least 8 elements. 16 more
- * elements keep the arrays from starting in the same cache set. */
+ * KVR_GRID_STRIP elements are computed together, and a group has at least 8 elements. With 16 more
+ * elements, the size of an array is not a power of two, so the arrays start in different cache
+ * sets. */
 enum { FIT = KVR_GRID_ROWS * KVR_GRID_STRIP / 8 + 16 };
 
 /* Parameters of the groups of one strip, with one array per field, so that loops over groups are
@@ -92,9 +93,9 @@ static inline void fit_study(const struct kvr_grid *g, bool bf16, struct groups 
 }
 
 /* Computes x / n, correctly rounded, for a small integer n and x >= 0. With FMA, the quotient is
- * corrected by its remainder, as derived in grid_encode_isa.c. A quotient that underflows may be
- * inexact, because callers only test whether it is 0. A quotient that overflows may be wrong,
- * because its group decodes to NaN. */
+ * corrected by its remainder, as derived in grid_encode_isa.c. If the quotient underflows, the
+ * result may be inexact, but callers only test whether it is 0. If x is infinite, the result may be
+ * wrong, but the caller marks the group as non-finite. */
 static inline float quotient(float x, float n)
 {
 #ifdef KVR_ISA_AVX2
@@ -263,8 +264,8 @@ static inline void fit(const struct kvr_grid_block *b, struct groups *r, int n)
     for (int i = 0; i < n; i++) {
         const bool bad = r->high[i] >= infinity || r->low[i] <= minus_infinity;
 
-        /* If the scale is 0, all elements of the group have x - m = 0, so 1 is a correct divisor
-         * too. */
+        /* If the scale is 0, x - m is 0 for all elements x of the group, so division by 1 gives the
+         * correct codes. */
         r->s[i] = bad ? NAN : r->s[i] == 0 ? 1 : r->s[i];
         r->scale[i] = bad ? 0x7e00 : r->scale[i];
         r->zero[i] = bad ? 0 : r->zero[i]; /* 0 instead of a NaN, whose sign would depend on the

@@ -13,7 +13,7 @@ enum {
     KVR_GRID_STRIP = 256, /* channels per strip */
     KVR_GRID_ROWS = 16,   /* tokens per strip */
     KVR_MIN_PARALLEL_ELEMENTS =
-        1 << 18 /* blocks with fewer elements are encoded by one thread, in 30 to 130 us */
+        1 << 18 /* one thread encodes a block with fewer elements, in 30 to 130 us */
 };
 
 /* One block as stored. */
@@ -60,7 +60,7 @@ struct kvr_grid_encoders {
     void (*tokens)(const struct kvr_grid_block *b, int64_t t0, int64_t c0, int m, const float *x,
                    int64_t stride, float *residual, int64_t residual_stride,
                    const struct kvr_grid_prefetch *prefetch);
-    /* Whether `tokens` can write the residual if the number of channels is a multiple of m. */
+    /* Whether `tokens` can write the residual if it is called for m channels. */
     bool (*returns_residual)(const struct kvr_grid_block *b, int64_t m);
     /* axis=channels or token: encodes all channels of tokens [t0, t0 + n) of the block, n <=
      * KVR_GRID_ROWS. The pointer x points to the row of token t0. Both t0 and n are multiples of 8,

@@ -3,7 +3,8 @@
  *
  * A 32-bit word of a vector contains two BF16 values. A shift converts the values of even channels
  * to F32, and a mask those of odd channels. Even and odd channels are quantized separately, and
- * their codes are then merged into 16-bit words.
+ * their codes are then merged into 16-bit words. A span is the SPAN channels whose BF16 values fill
+ * one vector.
  *
  * Quantization needs no division. Let v be the value, s the scale with 11 significand bits, and y
  * an approximation of 1/s within 2 ulp. The code is `near`, an approximation of v/s, rounded to an
@@ -13,8 +14,8 @@
  * residuals have. A tie is a quotient h = k + 1/2, halfway between two integers. The difference v -
  * h s is a multiple of the smaller of ulp(v) and ulp(h s). Therefore v/s either equals a tie or is
  * at least 2^-13 away from it. The approximation near = fma(v, y, C) rounds v/s to a multiple of
- * 2^-16 (of 2^-13 for 8 bits). A multiple of 2^-16 is finer than the distance from a tie and
- * coarser than the error of v y, so ties stay ties.
+ * 2^-16 (of 2^-13 for 8 bits). This spacing is at most the least distance from a tie and exceeds
+ * the error of v y, so `near` equals a tie if and only if v/s does.
  *
  * The variant `exact` computes near = fma(v, y, fl(v l)), where y + l is 1/s within 2^-43. This
  * `near` is the correctly rounded quotient, because v/s is at least 2^-12 ulp away from every
@@ -24,9 +25,10 @@
  * bits. If c = 0, r is x. If c is not 0, then |x| >= s/2, so r is a multiple of s 2^-11 and at most
  * s/2.
  *
- * Adding M = 1.5 2^23 rounds a float to an integer, ties to even, in the low bits of the sum. To
- * pack several tokens into a byte, the sum of the later tokens is multiplied by 2^bits before the
- * next token is added.
+ * Adding M = 1.5 2^23 to a float rounds it to an integer, ties to even, and the low bits of the sum
+ * contain this integer. Codes of several tokens are packed into a byte by Horner's scheme: the sum
+ * of the later tokens' codes is multiplied by 2^bits before the code of the token before them is
+ * added.
  *
  *     range_of_narrow(x, stride, &low, &high);     16 tokens of SPAN channels
  *     done = fit_strip(&place, n, range, how, k);  scales, stored, and reciprocals
@@ -52,8 +54,8 @@ struct variant {
 
 static const float magic = 12582912; /* M */
 
-/* The constant C in near = fma(v, y, C), which is 0 for `exact`. Without `exact`, C is 1.5 times
- * the power of two whose spacing is 2^-16 (2^-13 for 8 bits). */
+/* The constant C in near = fma(v, y, C), which is 0 for `exact`. Without `exact`, C is 1.5 2^7
+ * (1.5 2^10 for 8 bits), where floats have a spacing of 2^-16 (2^-13). */
 ALWAYS float offset_of(struct variant variant)
 {
     return variant.exact ? 0 : variant.bits == 8 ? 1536 : 192;
@@ -73,7 +75,8 @@ ALWAYS struct encode_params encode_params_of(vf s, vf m, struct variant variant)
     return (struct encode_params){ s, y, l, m };
 }
 
-/* Returns C + v/s, which is not yet rounded to an integer. */
+/* Returns `near`, with v = x - m, or v = x for symmetric grids. Without `exact`, `near`
+ * approximates C + v/s, where C = offset_of(variant). */
 ALWAYS vf near_of(vf x, const struct encode_params *k, struct variant variant)
 {
     const vf v = variant.asym ? v_sub(x, k->m) : x;
@@ -138,7 +141,8 @@ ALWAYS void range_of_narrow(const kvr_bf16 *x, int64_t stride, vi *low, vi *high
         most = w_max(most, v);
         most_bits = w_max_bits(most_bits, v);
     }
-    if (__builtin_expect(!w_all_signs(i_and_not(most, most_bits)), 0)) { /* columns of one sign */
+    if (__builtin_expect(!w_all_signs(i_and_not(most, most_bits)), 0)) { /* a column has values of
+                                                                          * one sign only */
         vi least = i_load(x), least_bits = least;
 
         for (int i = 1; i < N; i++) {
@@ -154,8 +158,8 @@ ALWAYS void range_of_narrow(const kvr_bf16 *x, int64_t stride, vi *low, vi *high
     *low = most_bits;
 }
 
-/* Whether scales and minima are below the largest FP16 number, so that no code clips and no scale
- * is NaN. */
+/* Whether the magnitudes of scales and minima are below 65504, the largest FP16 number, so that no
+ * code is clipped and no scale is NaN. */
 ALWAYS bool in_fp16_range(const struct v_quant_params *f, bool asym)
 {
     const vi size = i_set(0x7fff), most = i_set(0x7bfe);
@@ -175,7 +179,7 @@ ALWAYS void store_groups(const struct kvr_grid_block *b, int64_t at,
         i_store(b->scales + b->n_groups + at, i_add(even->zero, i_left(odd->zero, 16)));
 }
 
-/* A block, and the token and channel of the current column. */
+/* A position in block b: token t0, the first one of a group, and channel c. */
 struct tile_position {
     const struct kvr_grid_block *b;
     int64_t t0, c;
@@ -203,10 +207,12 @@ ALWAYS void fetch(const struct kvr_grid_prefetch *prefetch, int c)
 /* A strip of 128 columns stays in the L1 cache and is quantized in two passes per grid. The first
  * pass computes all scales, and the second pass computes the codes. Computing a scale is a long
  * chain of dependent instructions, and the chains of several columns overlap in the first pass.
- * Vectors 2 j and 2 j + 1 contain the even and the odd channels of span j. */
+ * Span j of a strip is stored in two F32 vectors: 2 j for its even channels and 2 j + 1 for its odd
+ * channels. */
 enum { STRIP = 128, COLUMNS = STRIP / VL };
 
-/* Even and odd channels of tokens [i, i + 8 / bits), as F32. */
+/* The even and the odd channels of a span in F32, for the 8 / bits tokens whose codes share a
+ * byte. */
 struct token_rows {
     vf even[MAX_ROWS], odd[MAX_ROWS];
 };
@@ -260,7 +266,7 @@ ALWAYS void load_tokens(const kvr_bf16 *x, int64_t stride, int n, struct token_r
     }
 }
 
-/* Copies n tokens from F32 columns. */
+/* Copies n tokens of a span to `to`; x points to the span's vectors of the first token. */
 ALWAYS void take_tokens(const vf (*x)[COLUMNS], int n, struct token_rows *to)
 {
 #pragma GCC unroll 4
@@ -329,9 +335,9 @@ ALWAYS struct v_quant_params fit_normal(struct range r, struct variant variant, 
                                     i_xor(scale, i_and(over, i_set(0x8000))), i_set(0) };
 }
 
-/* Computes and stores the scales and minima of spans [0, n) of the strip at position p, from the
- * ranges of the columns. Returns the number of spans before the first span that is not
- * in_fp16_range(), or n. */
+/* Computes the scales and minima of the first n spans from position p on, from the columns' ranges
+ * r. Stores them in the block and sets k to the parameters for encoding. Returns n, or the number
+ * of spans before the first span that is not in_fp16_range(). */
 ALWAYS int fit_strip(const struct tile_position *p, int n, const struct range *r,
                      struct variant variant, struct encode_params *k)
 {
@@ -367,7 +373,8 @@ ALWAYS int fit_strip(const struct tile_position *p, int n, const struct range *r
     return n;
 }
 
-/* Like fit_strip(), for spans [0, n) of BF16 columns, whose ranges the function computes. */
+/* Like fit_strip(), but computes the ranges of the n spans from BF16 values, from channel c of the
+ * rows r on. */
 ALWAYS int fit_narrow(const struct tile_position *p, const struct kvr_narrow_rows *r, int c, int n,
                       struct variant variant, struct encode_params *k)
 {
@@ -384,8 +391,8 @@ ALWAYS int fit_narrow(const struct tile_position *p, const struct kvr_narrow_row
     return fit_strip(p, n, range, variant, k);
 }
 
-/* Computes the ranges of n vectors of F32 columns. If the grid is asymmetric, the columns must not
- * have NaN or -0. */
+/* Computes the ranges of the columns in F32 vectors x[token][j], for j < n. If the grid is
+ * asymmetric, the columns must not have NaN or -0. */
 ALWAYS void range_of_wide(const vf (*x)[COLUMNS], int n, struct variant variant,
                           struct range *range)
 {
@@ -407,7 +414,7 @@ ALWAYS void range_of_wide(const vf (*x)[COLUMNS], int n, struct variant variant,
     }
 }
 
-/* Like fit_strip(), for spans [0, n) of F32 columns, whose ranges the function computes. */
+/* Like fit_strip(), but computes the ranges of the n spans from the F32 values x[token][vector]. */
 ALWAYS int fit_wide(const struct tile_position *p, const vf (*x)[COLUMNS], int n,
                     struct variant variant, struct encode_params *k)
 {
@@ -481,8 +488,8 @@ ALWAYS void code_tokens(const struct kvr_grid_block *b, const struct kvr_narrow_
 
 /* Quantizes n tokens, where n is at most 8 and a multiple of 8 / bits. The range of token i is
  * low[i] to high[i], mapped to integers as in grid_fit.h. If `clip` is set, values outside the
- * range are clipped; otherwise there must be none. Returns false if a scale or minimum is at the
- * limit of FP16. */
+ * range are clipped; otherwise there must be none. Returns false and stores nothing if a scale or
+ * minimum is not in_fp16_range(). */
 ALWAYS bool code_ranged(const struct kvr_grid_block *b, const struct kvr_narrow_rows *r, int n,
                         const int32_t *low, const int32_t *high, bool clip, struct variant variant)
 {

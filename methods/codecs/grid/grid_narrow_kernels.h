@@ -29,16 +29,16 @@ struct kvr_grid_narrow {
     /* axis=tokens, group 16: encodes 16 tokens of m channels, a multiple of `span`. `first`
      * quantizes the values, and `second`, unless NULL, quantizes their residual. Returns the number
      * of encoded channels, a multiple of `span`. If this number is less than m, a scale or minimum
-     * of the next `span` channels is near the limits of FP16, and kvr_grid_encoders() must encode
-     * these channels. */
+     * of the next `span` channels is not below 65504 in magnitude. kvr_grid_encoders() must then
+     * encode these channels. */
     int (*tokens)(const struct kvr_grid_block *first, const struct kvr_grid_block *second,
                   const struct kvr_narrow_rows *rows, int m);
     /* Like `tokens` for one grid, after a Walsh-Hadamard transform in F32 of every head of d
      * channels, 64 or 128. m and the returned number are multiples of d. */
     int (*walsh)(const struct kvr_grid_block *b, const struct kvr_narrow_rows *rows, int m, int d);
     /* axis=token: encodes all channels of n tokens, where n is at most 8 and a multiple of 8 /
-     * bits, and the number of channels is a multiple of `span`. Returns false if a scale is near
-     * the limits of FP16; kvr_grid_encoders() must then encode the rows. */
+     * bits, and the number of channels is a multiple of `span`. Returns false if a scale or minimum
+     * is not below 65504 in magnitude; kvr_grid_encoders() must then encode the rows. */
     bool (*rows)(const struct kvr_grid_block *b, const struct kvr_narrow_rows *rows, int n);
 };
 KVR_ISA_TABLES(struct kvr_grid_narrow, kvr_grid_narrow)

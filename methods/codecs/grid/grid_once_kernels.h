@@ -24,12 +24,12 @@ struct kvr_grid_stray {
     kvr_bf16 x[KVR_NARROW_TOKENS];
 };
 
-/* Results of a pass over a block: sums of values and of squares in eight lanes, and the strays. F32
- * partial sums are rounded at most 64 times before they are added to these doubles. */
+/* Results of a pass over a block: the list of strays, and eight partial sums each of the values and
+ * of their squares. Partial sums in F32 are rounded at most 64 times before they are added to these
+ * doubles. */
 struct kvr_grid_seen {
     double sum[8], square[8];
-    struct kvr_grid_stray *stray; /* array of strays; n elements are in use, and `most` elements are
-                                   * allocated */
+    struct kvr_grid_stray *stray; /* list of n strays, allocated for `most` strays */
     int64_t n, most;
 };
 
@@ -37,7 +37,8 @@ struct kvr_grid_once {
     bool exists; /* whether these functions exist for this instruction set */
     /* axis=tokens, group 16: quantizes 16 tokens of m channels, where m <= KVR_GRID_STRIP is a
      * multiple of 64. Appends every column with a magnitude above `least` to the strays. Returns
-     * false if there are too many strays, or if a scale or minimum is near the limits of FP16. */
+     * false if the list of strays is full, or if a scale or minimum is not below 65504 in
+     * magnitude. */
     bool (*tokens)(const struct kvr_grid_block *b, const struct kvr_narrow_rows *rows, int m,
                    uint16_t least, struct kvr_grid_seen *seen);
     /* Sets the field `over` of n strays by comparing their values with `bound`. Returns the number
@@ -55,7 +56,8 @@ struct kvr_grid_once {
                  uint64_t *over, int32_t range[2]);
     /* axis=token: quantizes n tokens, where n is at most 8 and a multiple of 8 / bits. The range of
      * token i is low[i] to high[i], mapped to integers as in grid_fit.h, and includes 0. Values
-     * outside this range are clipped. Returns false if a scale is at the limit of FP16. */
+     * outside this range are clipped. Returns false if a scale or minimum is not below 65504 in
+     * magnitude. */
     bool (*rows)(const struct kvr_grid_block *b, const struct kvr_narrow_rows *rows, int n,
                  const int32_t *low, const int32_t *high);
 };

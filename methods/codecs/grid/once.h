@@ -6,11 +6,12 @@
  *         ...                      find the outliers, then kvr_chain_encode()
  *
  * The bound above which an element is an outlier is known only after all values of the block have
- * been read. With axis=tokens, one pass therefore quantizes all columns, computes the bound, and
- * lists columns that probably have an outlier. Columns that actually have an outlier are then
- * quantized again. With axis=token, a first pass lists probable outliers and computes the range of
- * the other elements, and a second pass quantizes the tokens. The stored bytes are identical to
- * those of running the stages one after another. */
+ * been read. A sample of the values therefore gives a magnitude that is probably below the bound.
+ * With axis=tokens, one pass quantizes all columns, computes the bound, and lists the columns that
+ * exceed the sampled magnitude. Listed columns with an outlier are then quantized again. With
+ * axis=token, a first pass lists the elements that exceed the sampled magnitude and computes the
+ * range of the other elements. A second pass quantizes the tokens. The stored bytes are identical
+ * to those of running the stages one after another. */
 #ifndef KVR_METHODS_GRID_ONCE_H
 #define KVR_METHODS_GRID_ONCE_H
 

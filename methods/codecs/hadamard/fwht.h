@@ -14,7 +14,8 @@
 enum { KVR_FWHT_MAX = 1024 };
 
 /* Transforms `rows` rows of d floats in place; d is a power of two, from 2 to KVR_FWHT_MAX. With
- * KVR_COMPUTE_BF16 the sums of every stride and the quotient are rounded to BF16. */
+ * KVR_COMPUTE_BF16, the result of every butterfly and of the division by sqrt(d) is rounded to
+ * BF16. */
 void kvr_fwht(float *x, int64_t rows, int d, enum kvr_compute compute);
 
 #endif

@@ -29,8 +29,8 @@ typedef uint32_t uvec __attribute__((vector_size(4 * LANES)));
         (v) = (vec)((nan_ & u_) | (~nan_ & (r_ << 16)));                                           \
     } while (0)
 
-/* The payload of the sum of two NaNs depends on the processor, so MAKE_ONE_NAN replaces every NaN
- * by the same NaN, ONE_NAN. */
+/* MAKE_ONE_NAN replaces every NaN by ONE_NAN, so that results do not depend on the processor, which
+ * selects the payload of the sum of two NaNs. */
 #define ONE_NAN 0x7fc00000u
 #define MAKE_ONE_NAN(v)                                                                            \
     do {                                                                                           \
@@ -38,8 +38,9 @@ typedef uint32_t uvec __attribute__((vector_size(4 * LANES)));
         (v) = (vec)((nan_ & ONE_NAN) | (~nan_ & (uvec)(v)));                                       \
     } while (0)
 
-/* Butterfly of a stride h < LANES: lane j becomes x[j] + x[j+h] or x[j-h] - x[j]. With FMA
- * instructions, the sign of x[j] is a factor of +1 or -1, so the multiplication is exact. */
+/* Butterfly of a stride h < LANES: lane j becomes x[j] + x[j+h] if j & h is 0, and x[j-h] - x[j]
+ * otherwise. With FMA instructions, the sign of x[j] is a factor of +1 or -1, so the multiplication
+ * is exact. */
 #ifdef KVR_SIMD
 #define SIGN(h, j) ((j) & (h) ? -1.0f : 1.0f)
 #define SIGNS_TYPE vec

@@ -14,7 +14,8 @@ extern "C" {
 struct kvr_kmeans {
     int64_t n_tok;
     int n_heads, d;
-    int k, stages, iterations; /* k is the number of centroids, at most n_tok */
+    int k, stages, iterations; /* numbers of centroids (at most n_tok), of residual stages, and of
+                                * k-means iterations per stage */
     uint32_t seed;
     bool bf16; /* whether the residual of every stage is rounded to BF16 */
 };

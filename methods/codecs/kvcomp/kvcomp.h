@@ -2,10 +2,10 @@
  *
  * The codes are those of PackKV (packkv.h), with one scale and zero point per token or per 64
  * tokens, over all heads. The symbols of a block are compressed by a canonical Huffman code, whose
- * code lengths follow from the number of occurrences of each symbol plus one. A vector consists of
- * the code words of one token in one head. A unit consists of the code words that 64 tokens have in
- * one head. A code word is written from its highest bit down, into bytes that are filled from the
- * lowest bit up. Every unit is padded to a whole byte. */
+ * code lengths follow from the number of occurrences of each symbol plus one. The code words of one
+ * token in one head are a vector, and those of 64 consecutive tokens in one head are a unit. A code
+ * word is written from its highest bit down, into bytes that are filled from the lowest bit up.
+ * Every unit is padded to a whole byte. */
 #ifndef KVR_METHODS_KVCOMP_H
 #define KVR_METHODS_KVCOMP_H
 
@@ -13,12 +13,12 @@
 
 enum { KVCOMP_SYMBOLS = 16, KVCOMP_LENGTHS = 16, KVCOMP_BLOCK = 64 };
 
-/* The codes of a block are the tokens after the last full block of 64, BF16 [T % 64][H D], and then
- * the units. The side information of a block starts with the code lengths of the 16 symbols, one
- * byte each. Next is an array [blocks][H] of 6-byte entries, one per unit: the offset of the unit
- * from the first unit, uint32, and its number of bytes, uint16. Next is the number of bits of each
- * vector, uint16 [64 blocks][H]. The scale s and zero point z of each token, or of each 64 tokens,
- * are last, in FP16. */
+/* The codes of a block start with the T % 64 tokens after the last complete 64, BF16 [T % 64][H D].
+ * Next are the units, [blocks][H], where blocks = T / 64. The side information of a block starts
+ * with the code lengths of the 16 symbols, one byte each. Next is an array [blocks][H] of 6-byte
+ * entries, one per unit: the byte offset of the unit from the first unit, uint32, and its number of
+ * bytes, uint16. Next is the number of bits of each vector, uint16 [64 * blocks][H]. The scale s
+ * and zero point z of each token, or of each 64 tokens, are last, in FP16. */
 struct kvcomp {
     int bits;
     bool by_token;
@@ -92,8 +92,8 @@ CELLS int kvcomp_next(const struct kvcomp_code *k, cells_bytes_in codes, int64_t
     return 0;
 }
 
-/* Returns the first bit of vector (t, h) within its unit, and sets *at to the offset of the unit in
- * codes. */
+/* Returns the bit offset of vector (t, h) from the start of its unit, and sets *at to the byte
+ * offset of the unit in `codes`. */
 CELLS int64_t kvcomp_find(const struct kvcomp *g, cells_bytes_in params, int64_t t, int64_t h,
                           int64_t *at)
 {

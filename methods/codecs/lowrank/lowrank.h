@@ -37,9 +37,9 @@ KVR_DECODE_LAUNCHER(lowrank);
 
 #ifndef __cplusplus
 /* Computes u [n][D], n <= D, the eigenvectors of the symmetric matrix a [D][D] with the largest
- * eigenvalues. Eigenvectors with equal eigenvalues are in ascending order of their index in v. The
- * component of largest magnitude of every eigenvector is positive. The matrix a is overwritten; v
- * [D][D] is scratch. */
+ * eigenvalues. The function overwrites a and writes all eigenvectors to the rows of the scratch
+ * matrix v [D][D]. Eigenvectors with equal eigenvalues are in the order of these rows. The
+ * component of largest magnitude of every eigenvector is positive. */
 void kvr_lowrank_directions(int d, double *a, double *v, int n, float *u);
 #endif
 

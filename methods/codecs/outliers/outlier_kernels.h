@@ -9,7 +9,8 @@
 /* Number n, mean and sum m2 of squared deviations of a set of values. For up to KVR_OUTLIER_SPAN
  * values, m2 = max(sum x^2 - n mean^2, 0). Larger sets are merged by the formulas of Chan, Golub
  * and LeVeque (1979). The subtraction cancels leading digits if mean^2 is much larger than the
- * variance. Double precision has nine digits more than the float result needs. */
+ * variance. This is acceptable, because double precision has nine digits more than the float result
+ * needs. */
 struct kvr_moments {
     double n, mean, m2;
 };
@@ -24,9 +25,9 @@ struct kvr_rough {
 };
 
 struct kvr_outlier_kernels {
-    /* Computes the moments of n values, 1 <= n <= KVR_OUTLIER_SPAN. Partial sum i adds the elements
-     * i, i + 16, i + 32, ... in order, and the sixteen partial sums are added in order. All
-     * instruction sets therefore compute identical bits. */
+    /* Computes struct kvr_moments of n values, 1 <= n <= KVR_OUTLIER_SPAN. Partial sum i adds the
+     * elements i, i + 16, i + 32, ... in order, and the sixteen partial sums are added in order.
+     * All instruction sets therefore compute identical bits. */
     struct kvr_moments (*moments)(const float *x, int64_t n);
     int64_t (*count_over)(const float *x, int64_t n, float bound); /* |x| > bound */
     /* Writes first + i to `list`, in ascending order, for all i < n with |x[i]| > bound. Returns

@@ -3,7 +3,7 @@
  * The function kvr_outliers_find_cuda selects and counts the outliers of x. The caller then reads
  * the count at kvr_outliers_count(work) with kvr_device_get, which synchronises, and allocates
  * `values` and `indices`. Finally, kvr_outliers_take_cuda stores the outliers in these arrays and,
- * unless r->left is KVR_LEFT_KEEP, replaces the outliers in x.
+ * unless the rule's field `left` is KVR_LEFT_KEEP, replaces the outliers in x.
  *
  * The results are bit-identical to the CPU's: counts are integers, and sigma is computed from the
  * same partial sums in the same order. All pointers are device memory, and x is 16-byte aligned. */
@@ -39,7 +39,9 @@ const void *kvr_outliers_count(const void *work);
 void kvr_outliers_find_cuda(struct kvr_stream *s, const struct kvr_outliers_rule *r, const float *x,
                             void *work);
 /* Stores the outliers' values [n_exact] and ascending indices [n_exact]. The function then replaces
- * the outliers in x in the way that r->left selects. */
+ * the outliers in x, depending on r->left. KVR_LEFT_FILL uses the nearest earlier value of the
+ * channel that is not an outlier, or else the first such value. KVR_LEFT_CLAMP uses the bound with
+ * the outlier's sign. */
 void kvr_outliers_take_cuda(struct kvr_stream *s, const struct kvr_outliers_rule *r, float *x,
                             const void *work, int64_t n_exact, kvr_f16 *values, int32_t *indices);
 /* Restores the outliers in out [n,nh,D], which contains tokens [t0, t0 + n) of heads [h0, h0 +

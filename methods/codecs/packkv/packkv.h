@@ -7,15 +7,15 @@
  *
  * The scale s is at least max |x| / 1024, so that FP16 can represent the integer z.
  *
- * Tokens are quantized 64 at a time, and the tokens after the last full 64 stay in BF16. Within 64
- * tokens, similar tokens are made neighbours by a permutation, and 16 consecutive permuted tokens
- * form a round. A unit consists of the codes that 64 tokens have in one head. For each round, a
- * unit contains:
+ * Tokens are quantized 64 at a time, and the T % 64 tokens after the last complete 64 stay in BF16.
+ * A permutation of each 64 tokens makes similar tokens consecutive. The permuted tokens are divided
+ * into four rounds of 16 tokens. The codes of the 64 tokens in one head are a unit, which contains
+ * for each round:
  *
  *     the smallest code m of each channel, b bits; the number n of bits of code - m, in lens bits;
  *     then channel by channel 16 n-bit numbers q - m, from the lowest bit up
  *
- * Every round is padded to a whole byte. */
+ * The data of each round is padded to a whole byte. */
 #ifndef KVR_METHODS_PACKKV_H
 #define KVR_METHODS_PACKKV_H
 
@@ -23,11 +23,12 @@
 
 enum { PACKKV_BLOCK = 64, PACKKV_ROUND = 16, PACKKV_ROUNDS = PACKKV_BLOCK / PACKKV_ROUND };
 
-/* The codes of a block are the tokens after the last full block of 64, BF16 [T % 64][H D], and then
- * the units. The side information of a block starts with an array [blocks][H] of 16-byte entries,
- * one per unit. An entry has the offset of the unit from the first unit and the length of the unit,
- * both uint32, and the offsets at which the unit's four rounds end, uint16. Next are s and z of
- * each quantized token, in FP16. The permutation of each 64 tokens is last, one byte per token. */
+/* The codes of a block start with the T % 64 tokens after the last complete 64, BF16 [T % 64][H D].
+ * Next are the units, [blocks][H], where blocks = T / 64. The side information of a block starts
+ * with an array [blocks][H] of 16-byte entries, one per unit. An entry has the byte offset of the
+ * unit from the first unit and the unit's number of bytes, both uint32. It also has the byte
+ * offsets, from the unit's start, at which the four rounds end, uint16. Next are s and z of each
+ * quantized token, in FP16. Last are the permutations, one byte per quantized token. */
 struct packkv {
     int bits, lens;
     float rel;
@@ -77,7 +78,8 @@ CELLS int packkv_slot(const struct packkv *g, cells_bytes_in params, int64_t t)
     return i;
 }
 
-/* Byte offset, within the codes of the block, of the round that contains position i of a unit. */
+/* Byte offset in the block's codes of one round of the unit (block, h): the round that contains
+ * permuted token i, 0 <= i < 64. */
 CELLS int64_t packkv_round_at(const struct packkv *g, cells_bytes_in params, int64_t block,
                               int64_t h, int i)
 {
@@ -88,8 +90,8 @@ CELLS int64_t packkv_round_at(const struct packkv *g, cells_bytes_in params, int
     return packkv_tail(g) + (int64_t)cells_get(params, unit, 4) + before;
 }
 
-/* Size in bits of the smallest codes m and the lengths n of all channels, with which a round
- * starts. */
+/* Number of bits at the start of a round that store the smallest code m and the length n of every
+ * channel. */
 CELLS int64_t packkv_head_bits(const struct packkv *g)
 {
     return g->head_dim * (g->bits + g->lens);
@@ -100,8 +102,9 @@ CELLS int packkv_length(const struct packkv *g, cells_bytes_in codes, int64_t ro
     return (int)packkv_bits(codes, round, g->head_dim * g->bits + c * g->lens, g->lens);
 }
 
-/* Code of channel c at position i of a unit. The differences q - m (code minus the channel's
- * minimum code) of channel c start at bit `bit` of the round. */
+/* Returns the code of channel c of permuted token i, whose round starts at byte `round` of `codes`.
+ * The n-bit differences q - m (code minus smallest code) of the channel start at bit `bit` of the
+ * round. */
 CELLS unsigned packkv_code(const struct packkv *g, cells_bytes_in codes, int64_t round, int64_t c,
                            int i, int64_t bit, int n)
 {

@@ -37,7 +37,7 @@ struct trq {
     int fine, n_fine; /* fine: bits per code of a fine head; n_fine: number of fine heads. Both are
                        * 0 if all heads use `bits`. */
     int64_t head_dim;
-    uint64_t heads; /* bit h is 1 if head h is fine */
+    uint64_t heads; /* bit h is 1 if the residuals of head h have `fine` bits */
 };
 
 struct trq_fit {

@@ -6,7 +6,7 @@
  *
  *     (x, y) -> (x cos a - y sin a, x sin a + y cos a)        inverse: by -a
  *
- * The rotation is computed in FP64 and rounded to FP32. */
+ * The rotated channels are computed in FP64 and rounded to FP32. */
 #ifndef KVR_METHODS_UNROPE_H
 #define KVR_METHODS_UNROPE_H
 
@@ -26,7 +26,7 @@ struct unrope {
     double rate[UNROPE_MAX_PAIRS];
 };
 
-/* Position of a token along the axis of channel pair p. */
+/* Returns the frame, row or column of a token, whichever determines the angle of channel pair p. */
 CELLS int64_t unrope_position(const struct unrope *g, int64_t token, int p)
 {
     return p < g->by_row   ? token / g->frame
