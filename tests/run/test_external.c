@@ -37,7 +37,7 @@ static const struct failure {
     { "  ", "an empty command" },
     { "echo '{\"sandbox\": 1}'",
       "echo: the metric program printed the score 'sandbox', a reserved name" },
-    { "echo {reference}", "this cell has no {reference}" },
+    { "echo {reference}", "the metric command uses {reference}, which this cell does not have" },
     { "head -c 2000000 /dev/zero", "head: the metric program printed more than 1048576 bytes" },
 };
 enum { N_FAILURES = sizeof failures / sizeof failures[0] };
