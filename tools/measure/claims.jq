@@ -26,7 +26,7 @@ def futile: .verdict == "futile";
 # `why` of a ratio of runtimes on one GPU is "ratio of runtimes on one GPU: CARD, REMARK". One sentence for each card.
 def card_times: map(select(.why // "" | startswith("ratio of runtimes on one GPU: ")) |
         . + (.why | capture("GPU: (?<card>[^,]*), (?<remark>.*)$"))) | group_by(.card)[] |
-    "Ratios of times with randomly drawn weights on \(.[0].card): " + (group_by(.remark) | map("\(ids) (\(.[0].remark))") | join("; ")) + ".";
+    "Ratios of times on \(.[0].card) from runs (sessions) with random (drawn) weights: " + (group_by(.remark) | map("\(ids) (\(.[0].remark))") | join("; ")) + ".";
 # `why` is "needs THINGS; REMARK; settled by: COMMAND", with or without the remark.
 def command: .why | capture("settled by: (?<c>.*)$").c;
 def needs: .why | capture("^needs (?<n>.*?); ").n;
@@ -57,12 +57,12 @@ def machine(command): group_by(command)[] | row([(map(needs) | unique | join(", 
     else empty end),
 (map(select(.where_else // "" | contains("DISAGREES"))) | if length > 0 then
     "", "### Contrary verdicts in another setting", "",
-    columns(["claim", "verdict", "elsewhere"]), (.[] | row([id, .verdict, (.where_else | cell)]))
+    columns(["claim", "verdict", "setting: verdict (prompts)"]), (.[] | row([id, .verdict, (.where_else | cell)]))
     else empty end),
 (map(. as $now | $fixed[0][] | select(.id == $now.id and .verdict != $now.verdict and $now.n) |
     {was: (.verdict | short), now: ($now.verdict | short), id: .id}) | map(select(.was != "open")) | if length > 0 then
     "", "### Verdicts that differ from those at a fixed number of prompts", "",
-    "`results/claims-fixed-n.json` has the latter.", "",
+    "`results/claims-fixed-n.json` has the fixed-number verdicts.", "",
     (group_by([.was, .now])[] | "* \(.[0].was), now \(.[0].now): \(ids)")
     else empty end),
 (map(select((decided | not) and .shown_by != null)) | if length > 0 then
