@@ -80,10 +80,10 @@ enum kvr_status kvr_settle_choose(struct kvr_ledger *l, const char *const *ids);
  * the verdict `futile`. */
 double kvr_settle_goal(double n_needed, int most);
 
-/* Returns the number of prompts per suite that a claim will have after its next round. The result
- * is rounded up to a multiple of three, and is at most `most`, the number of available prompts per
- * suite. Before that round, the claim has n samples, from the first `now` prompts of each of
- * n_suites suites. Returns `now` if no suite has further prompts. */
+/* Returns the number of prompts per suite that a claim will have after its next round. Prompts are
+ * added three at a time: the result is a multiple of three, or `most`, the number of available
+ * prompts per suite, if that is less. Before that round, the claim has n samples, from the first
+ * `now` prompts of each of n_suites suites. Returns `now` if no suite has further prompts. */
 int kvr_settle_next(double n_needed, int n, int now, int n_suites, int most);
 
 #endif

@@ -29,9 +29,9 @@ enum kvr_sql_form { KVR_FORM_EMPTY, KVR_FORM_OLDER, KVR_FORM_OURS };
  * and `what`. */
 enum kvr_status kvr_sql_fail(sqlite3 *db, const char *path, const char *what);
 
-/* Sets *form and *version to the state and version of the database's schema; version may be NULL.
- * KVR_ESCHEMA: the file belongs to another program, or has a later version or an unknown
- * setting. */
+/* Sets *form to the state of the database's schema, and *version to the schema's version; `version`
+ * may be NULL. KVR_ESCHEMA: the file belongs to another program, or has a later version or an
+ * unknown setting. */
 enum kvr_status kvr_sql_check_version(sqlite3 *db, const char *path, enum kvr_sql_form *form,
                                       int64_t *version);
 

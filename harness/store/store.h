@@ -78,7 +78,7 @@ struct kvr_session_fact {
 enum kvr_status kvr_session_set_fact(struct kvr_session *s, const char *name, const char *value);
 /* Returns the value of a fact, or NULL if the session has no such fact. */
 const char *kvr_session_fact(const struct kvr_session *s, const char *name);
-/* Sets the fact "machine" to a hash of the facts that identify the machine, 8 hex digits. The
+/* Sets the fact "machine" to a hash, 8 hex digits, of the facts that identify the machine. The
  * caller must set these facts first. */
 enum kvr_status kvr_session_identify(struct kvr_session *s);
 enum kvr_status kvr_session_gather(struct kvr_session *s, int argc, char *const *argv,
@@ -121,8 +121,9 @@ struct kvr_row_pass {
     int64_t encode_ns, decode_ns, attend_ns, linear_ns, cross_ns, other_ns;
 };
 
-/* One probed value. An index of -1 means that `value` aggregates all layers, heads, steps, chunks
- * or ages. Values that are not finite are stored as NULL. */
+/* One probed value. `step` is the index of the forward pass within the chunk. An index of -1 means
+ * that `value` aggregates all layers, heads, passes, chunks or ages. Values that are not finite are
+ * stored as NULL. */
 struct kvr_row_probe {
     const char *name;
     int layer, head, step, chunk, age;
@@ -299,7 +300,7 @@ struct kvr_query_function {
     double (*of)(const double *x, int n);
 };
 
-/* Limits of a query (0: unlimited), and the rows and functions that it may use. */
+/* Limits of a query (0: unlimited), the rows that it sees, and functions added to SQL. */
 struct kvr_query_limits {
     int seconds;
     int64_t bytes;     /* memory allocated by SQLite */
@@ -327,7 +328,8 @@ enum kvr_status kvr_store_condition(const char *path, const char *view, const ch
  * and sql/cell.sql. A migration creates missing tables and indexes. */
 extern const char *const kvr_store_since_5[][2];    /* pairs {name, columns} of the tables added in
                                                      * version 5 or later */
-extern const char *const kvr_store_cell_index[][2]; /* {name, text after ON}; NULL-terminated */
+extern const char *const kvr_store_cell_index[][2]; /* indexes {name, text after CREATE INDEX name
+                                                     * ON}; NULL-terminated */
 
 struct kvr_store_view {
     const char *name, *as; /* the view's SELECT, before kvr_settings_sql() replaces placeholders */

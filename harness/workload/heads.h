@@ -17,9 +17,9 @@
  * their largest values over all heads of the model. The fraction `dummy` of heads with the smallest
  * max(A_first, A_past) is labelled x. Of the remaining heads, those with A_first > A_past are
  * labelled f, and the others are labelled n. The rule of Pyramid Forcing (arXiv:2605.13111) labels
- * heads w, a or v. The paper labels heads by the sign of what it calls their response and by the
- * number of sign changes over time, but does not publish the exact rule. The rule used here is
- * therefore kvreel's own. It uses x(d), the mean score q . k / sqrt(D) over all pairs whose key is
+ * heads w, a or v. The paper labels a head by the sign of a quantity that it calls the head's
+ * response, and by how often this sign changes over time. The exact rule is not published, so
+ * kvreel uses its own rule. Here x(d) is the mean score q . k / sqrt(D) over all pairs whose key is
  * d frames before the query. A head is labelled w (oscillating) if x(d) minus its mean over d
  * changes sign between d and d + 1 for at least a fraction `rate` of all d. A head that does not
  * oscillate is labelled a (anchor) if the mean of x(d) is positive, otherwise v (veil). */

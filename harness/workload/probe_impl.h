@@ -5,7 +5,7 @@
 #include "harness/cache/layer.h"
 #include "harness/workload/probe.h"
 
-/* The two KV caches that the probe compares. */
+/* Indices of the two KV caches that the probe compares: the method's and the BF16 cache. */
 enum { METHOD, BF16, N_SIDES };
 
 /* State of a past token in the method's cache. */
@@ -17,7 +17,8 @@ struct kvr_probe_head {
     const struct kvr_cache_view *view;
     const struct kvr_layer *layer[N_SIDES];
     int h, hq;                 /* index of the KV head, and of a query head that reads it */
-    int kv_heads, d, wide;     /* Hkv; D; D rounded up to a multiple of KVR_PROBE_PAD */
+    int kv_heads, d, wide;     /* number of KV heads Hkv; head dimension D; wide: D rounded up to a
+                                * multiple of KVR_PROBE_PAD */
     int64_t n_past, n, stride; /* stride: n rounded up to a multiple of KVR_PROBE_PAD */
     double *kt[N_SIDES];       /* [D][stride]: keys, transposed */
     double *v[N_SIDES];        /* [stride][wide] */
@@ -42,17 +43,19 @@ int64_t kvr_probe_index_of(const struct kvr_visible *seen, int64_t tok);
 
 /* Differences between method and BF16 for one query (probe.h defines the metrics). */
 struct kvr_probe_query {
-    double mass[N_SIDES]; /* attention mass on past tokens, for METHOD and BF16 */
+    double mass[N_SIDES]; /* attention mass on past tokens, by cache (METHOD, BF16) */
     double jsd, out_se, k_se, v_se, out_energy, top1, keys, on_zero, on_summary, lost;
     /* `top`: number of past keys with the KVR_PROBE_TOP_KEYS largest BF16 attention weights.
      * `top_found`: number of these keys that are also among the method's largest weights. */
     double top_found, top;
-    double residual; /* maximum |KV cache's output - probe's output| for METHOD */
-    double energy;   /* mean square, over channels, of the probe's output for METHOD */
+    /* Maximum, over channels, of |a - b|, where a is the attention output of the method's KV cache
+     * and b the output that the probe computes from the same cache. */
+    double residual;
+    double energy; /* mean square of b over channels */
 };
 
-/* Results of a query for the keys of one age: the attention mass of METHOD and of BF16, then
- * top_found and top of struct kvr_probe_query. */
+/* Indices of a query's results for the keys of one age: METHOD and BF16 are the attention masses of
+ * the two caches, FOUND and TOP are top_found and top of struct kvr_probe_query. */
 enum { KVR_PROBE_FOUND = N_SIDES, KVR_PROBE_TOP, KVR_PROBE_BY_AGE };
 /* Number of largest attention weights of a query that `top` and `top_found` compare. */
 enum { KVR_PROBE_TOP_KEYS = 32 };
@@ -73,8 +76,8 @@ struct kvr_probe_sums {
     double tokens, elements, se[2], energy[2]; /* squared errors and squares of K, V */
 };
 
-/* Last observation of a past token: `serial` is the serial number of its segment. `recodes` and
- * `changes` count how often `serial` and `hash` changed between two observations. */
+/* Last observation of a past token: `serial` is the serial number of its segment. `recodes` counts
+ * the changes of `serial` between observations, and `changes` those of `hash`. */
 struct kvr_probe_token {
     int64_t serial;
     uint64_t hash; /* hash of the token's decoded K and V of all heads */
@@ -90,7 +93,7 @@ struct kvr_probe {
     struct kvr_probe_opts opts;
     struct kvr_cache_shape shape; /* n_layers is 0 before the first attention call */
     int n_chunks;
-    int kv_heads, group;     /* Hkv; query heads per KV head */
+    int kv_heads, group;     /* number of KV heads Hkv; number of query heads per KV head */
     struct kvr_dev *dev;     /* CPU device of the BF16 copy; not included in memory statistics */
     struct kvr_scheme *bf16; /* scheme of the BF16 copy of the cache */
     struct kvr_layer *shadow;

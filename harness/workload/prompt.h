@@ -41,8 +41,8 @@ enum { KVR_PROMPT_SLOTS = 16, KVR_MAX_ACTS = 32, KVR_PROMPT_MAX = 4096 };
 struct kvr_prompt {
     int n_acts;
     struct {
-        int from_chunk;            /* first chunk of the act (0 for the first act), in ascending
-                                    * order */
+        int from_chunk;            /* first chunk of the act: 0 for the first act, and larger for
+                                    * each further act */
         int ids[KVR_PROMPT_SLOTS]; /* vocabulary indices */
     } act[KVR_MAX_ACTS];
 };

@@ -23,16 +23,16 @@
 
 #include "harness/workload/trace/check.h"
 
-/* Indices of the dimension `side` in the statistics: keys, values and queries. */
+/* Indices of the tensors k, v and q in the statistics. */
 enum { KVR_SYNTH_K, KVR_SYNTH_V, KVR_SYNTH_Q, KVR_SYNTH_SIDES };
 
 struct kvr_synth {
-    int n_layers, n_heads, head_dim; /* number of layers L, number of query heads H and head width D
-                                      * of the trace that was measured */
+    int n_layers, n_heads, head_dim; /* number of layers L, number of query heads H and head
+                                      * dimension D of the trace that was measured */
     int n_passes;
-    float *mean, *dev; /* [L][side][H][D]: mean and standard deviation per channel; a KV head's
+    float *mean, *dev; /* [L][k, v, q][H][D]: mean and standard deviation per channel; a KV head's
                         * statistics are repeated for each query head that attends to it */
-    float *rho;        /* [L][side][H] */
+    float *rho;        /* [L][k, v, q][H]: correlation of adjacent frames */
     float *toward;     /* [L][H]: correlation r of a token's query and key */
     float agreement[KVR_TRACE_MAX_PASSES]; /* [n_passes]: correlation a of each pass with the
                                             * chunk's cache-update pass, which is the last pass */
@@ -46,11 +46,11 @@ void kvr_synth_free(struct kvr_synth *s); /* accepts {0} */
 enum kvr_status kvr_synth_measure(struct kvr_synth *out, const struct kvr_trace *t,
                                   kvr_trace_progress_fn *progress, void *ctx);
 
-/* Sets statistics of one layer and one head that has outlier channels as described in KIVI
- * (arXiv:2402.02750). `outliers` channels of the keys have a mean of +-size and a standard
- * deviation of max(1, size / 4). All other channels have mean 0 and standard deviation 1. The
- * correlation of adjacent frames is rho, and the correlation of a token's query and key is r. All
- * passes of a chunk have the same keys, values and queries. */
+/* Sets statistics for a model with one layer and one head. The head's keys have outlier channels as
+ * described in KIVI (arXiv:2402.02750): `outliers` channels have a mean of +-size and a standard
+ * deviation of max(1, size / 4). All other channels have mean 0 and standard deviation 1. In keys,
+ * values and queries, adjacent frames have correlation rho. The correlation of a token's query and
+ * key is r. All passes of a chunk have the same keys, values and queries. */
 enum kvr_status kvr_synth_outliers(struct kvr_synth *out, int head_dim, int outliers, double size,
                                    double rho, double r);
 

@@ -42,8 +42,8 @@ enum {
 /* Dimensions that are common to all attention calls. A frame of a language model is one token. */
 struct kvr_trace_layout {
     int n_layers, n_heads, n_kv_heads, head_dim; /* numbers of layers L, query heads H and KV heads
-                                                  * Hkv, and head width D; query head h attends to
-                                                  * KV head h / (H / Hkv) */
+                                                  * Hkv, and head dimension D; query head h
+                                                  * attends to KV head h / (H / Hkv) */
     int tokens_per_frame, frames_per_chunk;
     bool causal; /* whether attention within a chunk is causal */
 };
