@@ -7,9 +7,10 @@
  *
  * `baselines: auto` adds default baselines to a sweep of at least three methods besides BF16: at
  * most three, or one per four methods if that is more. The 8-bit formats are added first, then
- * windows, starting with the size that matches the bytes of the most methods. `baselines: all` adds
- * all default baselines, `baselines: none` adds none. A default window that is not shorter than the
- * cell's attention window (setting `window`) would have no effect and is not added. */
+ * windows, in descending order of the number of methods that have the window's cache size.
+ * `baselines: all` adds all default baselines, `baselines: none` adds none. A default window that
+ * is not shorter than the cell's attention window (setting `window`) would have no effect and is
+ * not added. */
 #ifndef KVR_PLAN_BASELINES_H
 #define KVR_PLAN_BASELINES_H
 
@@ -35,9 +36,10 @@ struct kvr_baselines {
 
 /* Chooses the default baselines of a sweep. A sliding window is as long as a memory budget allows
  * (`fit B`, fit.h). The budgets B are those of the sweep's methods. A method's budget is the B of
- * its option `fit B`, or else its bits per element for 12 heads of dimension 128, rounded up.
- * Methods with tiers, retention or data-dependent sizes have no budget (kvr_scheme_bits). An 8-bit
- * format that the sweep already lists is not added. KVR_ENOMEM. */
+ * its option `fit B`. Without this option, it is the method's bits per element in a model with 12
+ * heads of dimension 128 (Wan 1.3B), rounded up. Methods with tiers, retention or data-dependent
+ * sizes have no budget (kvr_scheme_bits). An 8-bit format that the sweep already lists is not
+ * added. KVR_ENOMEM. */
 enum kvr_status kvr_baselines_make(struct kvr_baselines *b, const struct kvr_config *c);
 
 extern const char kvr_reference_plan[]; /* "BF16" */

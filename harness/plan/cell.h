@@ -28,12 +28,12 @@ struct kvr_cell {
     /* Hash of the spec without metrics, repeat and the settings that affect only the measurement
      * (flag MEASURE of store/settings.def). Cells with equal hashes have equal frames. */
     char rollout[KVR_KEY_LEN];
-    /* Hash of the spec without all that `rollout` omits, and without the method. Cells with equal
-     * hashes form a group (sweep.h). */
+    /* Hash of the spec without the method and without the entries that `rollout` leaves out. Cells
+     * with equal hashes form a group (sweep.h). */
     char group[KVR_KEY_LEN];
     char *spec; /* owned */
-    /* Identification of the cell by an earlier version of kvreel (NULL: the same as the current
-     * one). Owned. */
+    /* Key, rollout hash and spec of this cell in an earlier version of kvreel. NULL if that version
+     * used the current ones. Owned. */
     struct kvr_former *former;
     char label[KVR_LABEL_MAX]; /* "RTN_INT4", "RTN_INT4@study bits=3" */
     char name[96];             /* "RTN_INT4" */
@@ -77,8 +77,8 @@ struct kvr_cell {
  * memory is exhausted. */
 char *kvr_spec_text(const json_t *j);
 
-/* Swaps key, rollout and spec with those of c->former, which must not be NULL. A second call
- * restores the current key, rollout and spec. */
+/* Swaps the cell's key, rollout and spec with those of an earlier version of kvreel (c->former, not
+ * NULL), to look the cell up in older databases. A second call restores the current ones. */
 void kvr_cell_swap_former(struct kvr_cell *c);
 
 /* Returns option i of the cell's method. If the option has a memory budget (`fit B`), the result

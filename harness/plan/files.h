@@ -10,7 +10,7 @@
 
 /* One file of a sweep; the strings are valid during the callback only. */
 struct kvr_plan_file {
-    const char *what, *path; /* "network", "text encoder" ... */
+    const char *what, *path; /* kind of file, such as "text encoder"; path */
     int64_t bytes;           /* size of the file, estimated if it is missing (0: unknown) */
     bool there;
     const char *without; /* which cells can still run if the file is missing ("": no cell can

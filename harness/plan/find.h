@@ -30,7 +30,7 @@ extern const struct kvr_find kvr_find_model, kvr_find_suite, kvr_find_config, kv
 enum kvr_status kvr_find_path(const struct kvr_find *f, const char *name, const char *config_path,
                               char *out, size_t n);
 
-/* Sets *out to the sorted names of all models or suites in the folders of steps 1 to 5, without
+/* Sets *out to the sorted names of all models or suites in the folders 1 to 5 listed above, without
  * duplicates. The result is a NULL-terminated array in one allocation, which the caller frees. */
 enum kvr_status kvr_find_names(const struct kvr_find *f, const char *config_path, char ***out);
 

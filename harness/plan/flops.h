@@ -19,9 +19,9 @@ double kvr_rollout_flop(const struct kvr_model_config *c, int latent_frames, int
  * computes the reference for all methods (struct kvr_teacher). */
 double kvr_teacher_flop(const struct kvr_model_config *c, int n);
 /* Returns the additional FLOPs of evaluating one method on a text of n tokens. The result covers,
- * for each scored token, one forward pass and two evaluations of the LM head: of the method's
- * hidden state and of the BF16 reference's (the teacher). The arguments chunk, first and scored
- * have the meaning of the fields of struct kvr_text_request. */
+ * for each scored token, one forward pass and two evaluations of the LM head, one on the hidden
+ * state of the method and one on that of the BF16 reference. The arguments chunk, first and
+ * scored have the meaning of the fields of struct kvr_text_request. */
 double kvr_text_flop(const struct kvr_model_config *c, int n, int chunk, int first, int scored);
 
 /* Returns the FLOPs of attention when replaying the first `frames` frames of a trace. If n_layers

@@ -61,9 +61,9 @@ enum kvr_status kvr_preferences_option(struct kvr_preferences *s, enum kvr_prefe
  * KVR_PREF_QUIET is 0 or 1. */
 int kvr_preferences_number(const struct kvr_preferences *s, enum kvr_preference_key key, int def);
 
-/* Copies preferences into a sweep's YAML document. `rank` selects preferences set by files, by
- * environment variables or by command-line options. Preferences from files do not override keys of
- * the sweep. */
+/* Copies into a sweep's YAML document the preferences DB, OUT, TIMEOUT_S and MEMORY_MIB, if they
+ * were set by a source of the given rank: file, environment variable or command-line option.
+ * Preferences from files do not override keys of the sweep. */
 enum kvr_status kvr_preferences_apply(const struct kvr_preferences *s,
                                       enum kvr_preference_rank rank, struct kvr_yaml *sweep);
 

@@ -43,13 +43,13 @@ enum kvr_status kvr_sweep_add_cell(struct kvr_sweep *s, const struct point *p,
 void kvr_sweep_name_video(struct kvr_cell *c);
 
 /* Compares the last cell with the earlier cells of its group, which begins at cell `first`. Returns
- * KVR_EINVAL if the label or the key of two cells is equal. Keys do not contain labels, so a method
- * listed under two labels would run twice and be stored once. */
+ * KVR_EINVAL if an earlier cell has the same label or the same key. Keys do not contain labels, so
+ * a method listed under two labels would run twice and be stored once. */
 enum kvr_status kvr_sweep_check_labels(const struct kvr_sweep *s, int first);
 
-/* Checks whether the point's model can generate its number of frames from its prompt. Returns an
- * error if the config is invalid. Returns KVR_OK and writes the reason to `why` [n] if the config
- * is valid, but the model lacks a feature that the prompt needs. Otherwise `why` is "". */
+/* Checks whether the model of point `p` can generate p->set.frames frames from p->prompt. Returns
+ * an error if the config is invalid. Returns KVR_OK and writes the reason to `why` [n] if the
+ * config is valid, but the model lacks a feature that the prompt needs. Otherwise `why` is "". */
 enum kvr_status kvr_point_check(const struct kvr_sweep *s, const struct point *p, char *why,
                                 size_t n);
 

@@ -48,8 +48,9 @@ struct kvr_vae_ops {
     void (*halve)(struct kvr_dev *dev, int h, int w, int channels, const float *from, float *to);
     /* Adds the shortcut connection around one resolution level of the encoder, for a clip's first
      * frame. The level's input is `times` frames [2h, 2w, in]: zero frames, followed by the frame
-     * `from`. This input is rearranged as in * times * 2 * 2 channels of size [h, w]. The mean of
-     * each group of 4 * in * times / out adjacent channels is added to `to` [h, w, out]. */
+     * `from`. The input is rearranged to [h, w, in, times, 2, 2], so that frames and 2 x 2 pixels
+     * become channels. The mean of each group of 4 * in * times / out adjacent channels is added to
+     * `to` [h, w, out]. */
     void (*gather)(struct kvr_dev *dev, int h, int w, int in, int out, int times, const float *from,
                    float *to);
     /* Writes softmax(q k^T / sqrt(d)) v, for q, k and v in qkv [n, 3d], to out [n,d]. `out` must

@@ -27,25 +27,25 @@
 extern "C" {
 #endif
 
+/* Kinds of parsed objects. The comments give the contents of the fields `i`, `text`, `first`,
+ * `dtype` and `key` of struct kvr_pk_node. */
 enum kvr_pk_kind {
     KVR_PK_NONE,
-    KVR_PK_BOOL,  /* member i: 0 or 1 */
-    KVR_PK_INT,   /* member i: the value */
-    KVR_PK_LONG,  /* an integer of more than 64 bits; member text [n]: little-endian two's
-                   * complement */
+    KVR_PK_BOOL,  /* `i`: 0 or 1 */
+    KVR_PK_INT,   /* `i`: the integer */
+    KVR_PK_LONG,  /* an integer of more than 64 bits; `text` [n]: little-endian two's complement */
     KVR_PK_REAL,  /* a float; its value is not stored, because weights are tensors, not Python
                    * floats */
-    KVR_PK_STR,   /* text[n], UTF-8 without NUL */
-    KVR_PK_TUPLE, /* a tuple of n items; member first: index in `cells` of the linked list of its
-                   * items */
+    KVR_PK_STR,   /* `text` [n]: UTF-8 without NUL */
+    KVR_PK_TUPLE, /* a tuple of n items; `first`: index in `cells` of a linked list of the items */
     KVR_PK_LIST,
-    KVR_PK_DICT,    /* a dict; member first: index in `cells` of a linked list of n alternating keys
-                     * (STR or INT) and values */
-    KVR_PK_GLOBAL,  /* member i: row number in pickle_globals.def */
-    KVR_PK_STORAGE, /* a tensor's storage; member i: number of elements; member dtype: element type;
-                     * member key: index in `nodes` of the storage's key, a nonempty STR */
-    KVR_PK_TENSOR,  /* a tensor; member first: index in `cells` of a linked list of four items:
-                     * storage, offset (INT), shape and strides (TUPLE of INT) */
+    KVR_PK_DICT,    /* a dict; `first`: index in `cells` of a linked list of n alternating keys (STR
+                     * or INT) and values */
+    KVR_PK_GLOBAL,  /* a class or function; `i`: index of its row in pickle_globals.def */
+    KVR_PK_STORAGE, /* a tensor's storage; `i`: number of elements; `dtype`: element type; `key`:
+                     * index in `nodes` of the storage's key, a nonempty STR */
+    KVR_PK_TENSOR,  /* a tensor; `first`: index in `cells` of a linked list of four items: storage,
+                     * offset (INT), shape and strides (TUPLE of INT) */
 };
 
 enum kvr_pk_global {
@@ -65,7 +65,7 @@ struct kvr_pk_node {
         int64_t i;
         const unsigned char *text; /* bytes of a STR or LONG; points into the pickle */
         struct {
-            uint32_t first, last; /* indices of cells; 0: no cell */
+            uint32_t first, last; /* indices in `cells` of a linked list's ends; 0: empty list */
         };
     };
     uint32_t key; /* STORAGE */
@@ -79,7 +79,7 @@ struct kvr_pk_cell {
 struct kvr_pickle {
     struct kvr_pk_node *nodes;
     uint32_t n_nodes, cap_nodes;
-    struct kvr_pk_cell *cells; /* cell 0 is reserved */
+    struct kvr_pk_cell *cells; /* cells[0] is unused, since index 0 ends a list */
     uint32_t n_cells, cap_cells;
     uint32_t root;
 };

@@ -57,10 +57,10 @@ const struct kvr_weight *kvr_weights_at(const struct kvr_weights *w, int i); /* 
 const struct kvr_weight *kvr_weights_find(const struct kvr_weights *w, const char *name);
 /* Returns the model name of tensor i, which is kvreel's name for this tensor (names.h). Returns
  * NULL if the tensor is not part of the model, such as a tensor of a critic or an optimizer state.
- * In addition, returns NULL if another tensor has the same model name. */
+ * Several tensors of a faulty file can have the same model name. */
 const char *kvr_weights_model_name(const struct kvr_weights *w, int i);
-/* Returns the number of tensors that share a model name with another tensor. Code that loads a
- * model must refuse the file if this number is not 0. */
+/* Returns the number of tensors whose model name (kvr_weights_model_name) another tensor also has.
+ * Code that loads a model must refuse the file if this number is not 0. */
 int kvr_weights_collisions(const struct kvr_weights *w);
 /* Returns KVR_EFORMAT, with the names of both tensors, if two tensors share a model name. */
 enum kvr_status kvr_weights_check_names(const struct kvr_weights *w);

@@ -82,8 +82,8 @@ enum kvr_claim_relation {
 
 enum { KVR_CLAIM_NEEDS = 8 };
 
-/* The GPU test of a claim compares the ratio of two rows of results/measured, or the value of one
- * row, with a bound. */
+/* The GPU test of a claim compares the value of one row of results/measured/GPU/rows.csv, or the
+ * ratio of the values of two rows, with a bound. */
 struct kvr_claim_card {
     const char *of, *than; /* names of the two rows (`of` NULL: the claim has no GPU test; `than`
                             * "": the test uses the value of row `of` instead of a ratio) */
@@ -192,9 +192,9 @@ enum kvr_status kvr_ledger_read(struct kvr_ledger *l, const char *path);
  * `measured`. If the folder does not exist, c->card.n is 0. Errors are those of
  * kvr_measured_read. */
 enum kvr_status kvr_claim_card(struct kvr_claim *c, const char *measured);
-/* Computes the verdict of a claim's GPU test from c->card. The GPU verdict replaces a verdict of
- * the database that is open. A verdict of the database on run times is also replaced, unless the
- * GPU verdict is open. */
+/* Computes the verdict of a claim's GPU test from c->card, if that has GPU measurements. If
+ * c->verdict, the verdict from the database, is KVR_CLAIM_OPEN, the GPU verdict replaces it. Any
+ * other verdict on runtimes is also replaced, unless the GPU verdict is KVR_CLAIM_OPEN. */
 void kvr_claim_judge_card(struct kvr_claim *c);
 /* Computes the margin, verdict, n_needed and cost_s of each tested claim. */
 enum kvr_status kvr_ledger_judge(struct kvr_ledger *l, const char *db,

@@ -25,7 +25,8 @@ struct kvr_claim_value {
     int place, pair, sample; /* `place` numbers the prompts, `pair` the combinations of prompt, seed
                               * and settings, and `sample` the combinations of prompt, seed,
                               * settings and machine */
-    int age;                 /* larger for newer cells */
+    int age;                 /* rank of the newest cell of the sample by finishing time, 1 for the
+                              * oldest cell of the database */
     double value;
 };
 

@@ -13,12 +13,13 @@
  * intervals of a method that is compared with m other methods have the level 1 - 0.05 / m
  * (Bonferroni correction). For each objective they are therefore simultaneous 95 % intervals.
  * Objectives that vary between prompts are undecided if two methods share fewer than six prompts.
- * Bytes and compression are exact values without confidence intervals. The default margin of an
- * objective that varies between prompts is the effect of chaos on the difference of two means
- * (chaos.h). Only rows with the same settings and machine are compared. A method without a value in
- * some objective is listed as `incomplete`. A method whose mean violates a bound of `bounds`, or
- * whose bounded mean is missing, is listed as `beyond`. `incomplete` and `beyond` methods neither
- * dominate other methods nor are dominated. */
+ * Bytes and compression are exact values without confidence intervals. The default margin of a mean
+ * over prompts is kvr_chaos_margin(): the half-width of the 95 % interval of the difference that
+ * amplified rounding alone causes between two means. All other default margins are 0. Only rows
+ * with the same settings and machine are compared. A method without a value in some objective is
+ * listed as `incomplete`. A method whose mean violates a bound of `bounds`, or whose bounded mean
+ * is missing, is listed as `beyond`. `incomplete` and `beyond` methods neither dominate other
+ * methods nor are dominated. */
 #ifndef KVR_PARETO_PARETO_H
 #define KVR_PARETO_PARETO_H
 

@@ -20,8 +20,8 @@ struct kvr_objective {
     const char *printed; /* name of the objective's column in published tables */
     int better;          /* direction of improvement, +1 for higher, -1 for lower */
     double margin;       /* non-inferiority margin, >= 0 */
-    bool chaos;          /* whether the margin is the effect of chaos, that is, of amplified
-                          * rounding (chaos.h) */
+    bool chaos;          /* whether `margin` is kvr_chaos_margin(), the difference of means that
+                          * amplified rounding alone can cause */
     enum kvr_gather pool;
     bool is_column; /* of cells_wide */
     bool noisy;     /* whether the value varies between prompts, so that differences have confidence
