@@ -12,8 +12,9 @@ enum kvr_status kvr_eager_check(const struct kvr_codec *c)
     int grids = 0;
 
     if (!c->study)
-        return kvr_fail(KVR_EUNSUPPORTED, "launches=eager: applies only to a @study reading "
-                                          "(NAME@study), whose order of operations it follows");
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "launches=eager: applies only to a @study reading "
+                        "(NAME@study), since it follows the study's order of operations");
     for (int i = 0; i < c->n_stages; i++) {
         struct kvr_layout l;
 

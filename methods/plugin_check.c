@@ -111,13 +111,14 @@ static enum kvr_status check_stage(const struct kvr_stage *s)
         return kvr_fail(KVR_EINVAL, "stage '%s' stores bytes, but has no layout", s->name);
     if (!s->table != !s->table_size)
         return kvr_fail(KVR_EINVAL,
-                        "stage '%s': a table of %zu bytes %s a function table() to write it: need "
-                        "both or neither",
-                        s->name, s->table_size, s->table ? "and" : "without");
+                        "stage '%s' has a table of %zu bytes %s a function table() that writes it: "
+                        "need both or neither",
+                        s->name, s->table_size, s->table ? "with" : "without");
     if (!s->noise && s->kind == KVR_STAGE_EXACT)
-        return kvr_fail(KVR_EINVAL,
-                        "stage '%s': stores elements exactly, but noise() does not list them",
-                        s->name);
+        return kvr_fail(
+            KVR_EINVAL,
+            "stage '%s' stores outliers exactly, so it needs a function noise() that lists them",
+            s->name);
     return KVR_OK;
 }
 

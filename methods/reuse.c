@@ -5,8 +5,10 @@
 #include <string.h>
 
 const struct kvr_opt kvr_reuse_options[] = {
-    KVR_OPT_FLOAT(struct kvr_reuse_opts, threshold, 1.5, 0, 1e6,
-                  "sum of relative changes up to which a denoising step is skipped"),
+    KVR_OPT_FLOAT(
+        struct kvr_reuse_opts, threshold, 1.5, 0, 1e6,
+        "a denoising step is skipped while the relative changes of the first block's input "
+        "since the last computed step sum to less than this"),
     KVR_OPT_INT(struct kvr_reuse_opts, warmup, 0, 0, 1000,
                 "number of first denoising steps that are always computed"),
     { 0 }

@@ -25,9 +25,10 @@ const struct kvr_opt kvr_scheme_options[] = {
     KVR_OPT_ENUM(struct kvr_scheme_opts, current, KVR_CURRENT_PLAIN, current_names,
                  "keys of the current chunk in attention: plain, or minus each head's mean over "
                  "its channels (demean)"),
-    KVR_OPT_ENUM(struct kvr_scheme_opts, correction, 0, kvr_correction_names,
-                 "correction that is subtracted from the scores of coded keys, against the bias of "
-                 "quantization error"),
+    KVR_OPT_ENUM(
+        struct kvr_scheme_opts, correction, 0, kvr_correction_names,
+        "correction that is subtracted from the attention scores of quantized keys, to remove "
+        "the bias of quantization error"),
     KVR_OPT_STRING(struct kvr_scheme_opts, layer_budget, "none",
                    "budget factors of the layers: none, linear, falling, profiled (= moviegen), "
                    "storyeval, or a file"),
@@ -573,8 +574,8 @@ const char *kvr_scheme_warning(const struct kvr_scheme *p)
         any = any || noise.kind != KVR_NOISE_NONE;
         if (noise.dead_zone && !c->measures)
             return "the correction assumes that a key's error is independent of the key; on a "
-                   "ternary grid with its dead zone it subtracts about twice too much; use "
-                   "correction=energy";
+                   "ternary grid, which has a dead zone, it subtracts about twice the actual bias; "
+                   "use correction=energy";
     }
     if (c && !any)
         return "the codec stores keys without error, so the correction has no effect";

@@ -90,8 +90,7 @@ static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_met
 
 const struct kvr_metric kvr_metric_chunk_discontinuity = {
     .name = "chunk_discontinuity",
-    .title =
-        "mean of the largest frame differences, as many as chunk borders, over the mean of all",
+    .title = "mean of the C - 1 largest frame differences / mean of all (C: number of chunks)",
     .unit = "1",
     .direction = -1,
     .lo = 0.0,

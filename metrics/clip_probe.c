@@ -55,8 +55,10 @@ static enum kvr_status read_words(struct kvr_clip_head *h, const struct kvr_st *
 
     h->slot[1] = -1;
     if (!text || sscanf(text, "%d%n,%d%n", &h->slot[0], &n, &h->slot[1], &n) < 1 || h->slot[0] < 0)
-        return kvr_fail(KVR_EFORMAT, "%s: metadata '%s': need SLOT[,SLOT] WORD ...", kvr_st_path(f),
-                        h->name);
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: metadata '%s': need one or two slots of the prompt, then words, as in "
+                        "'4,5 motion:still dir:left'",
+                        kvr_st_path(f), h->name);
     for (text += n; *text;) {
         size_t len;
 
@@ -67,7 +69,7 @@ static enum kvr_status read_words(struct kvr_clip_head *h, const struct kvr_st *
         if (h->n_classes == KVR_CLIP_CLASSES || len >= sizeof h->word[0])
             return kvr_fail(
                 KVR_EFORMAT,
-                "%s: metadata '%s': more than %d words, or a word of at least %zu characters",
+                "%s: metadata '%s': need at most %d words, each of fewer than %zu characters",
                 kvr_st_path(f), h->name, KVR_CLIP_CLASSES, sizeof h->word[0]);
         memcpy(h->word[h->n_classes++], text, len);
         text += len;

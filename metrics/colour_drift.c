@@ -86,6 +86,6 @@ const struct kvr_metric kvr_metric_colour_drift = {
     .hi = 442.0,
     .version = 1,
     .alone = true,
-    .source = "this program",
+    .source = "kvreel",
     .compute = compute,
 };

@@ -80,8 +80,8 @@ static enum kvr_status prefix(struct kvr_derived *d, const struct source *s, int
 
     name_it(d, s, "prefix");
     if (n_prefixes == 0) {
-        snprintf(d->missing, sizeof d->missing, "the video has %d frames, but a prefix has %d", n,
-                 step);
+        snprintf(d->missing, sizeof d->missing,
+                 "the video has %d frames, but the shortest prefix has %d", n, step);
         return KVR_OK;
     }
     d->series = malloc((size_t)n_prefixes * sizeof *d->series);

@@ -115,7 +115,8 @@ static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_met
     else if (st == KVR_OK && (in->chunk < 1 || in->lead || net.window % in->chunk ||
                               f->n % in->chunk || f->n / in->chunk > in->prompt->n_chunks))
         snprintf(out->missing, sizeof out->missing,
-                 "the probe needs whole chunks in windows of %d frames", net.window);
+                 "the probe needs whole chunks, whose length divides its window of %d frames",
+                 net.window);
     else if (st == KVR_OK && f->n < net.window)
         snprintf(out->missing, sizeof out->missing, "the probe needs at least %d frames",
                  net.window);
@@ -134,6 +135,6 @@ const struct kvr_metric kvr_metric_prompt_score = {
     .hi = 1.0,
     .version = 1,
     .alone = true,
-    .source = "this program; models/nano/probe.py trains the network",
+    .source = "kvreel; models/nano/probe.py trains the network",
     .compute = compute,
 };

@@ -109,8 +109,7 @@ static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_met
     return KVR_OK;
 }
 
-KVR_METRIC_AND_TRUTH(ssim, "ssim",
-                     "SSIM, 7x7 uniform window, RGB, sample covariance, borders of 3 left out",
-                     .unit = "1", .direction = +1, .lo = -1.0, .hi = 1.0, .version = 1,
-                     .usual = true, .source = "Wang et al. 2004, with scikit-image's defaults",
-                     .compute = compute);
+KVR_METRIC_AND_TRUTH(
+    ssim, "ssim", "SSIM, 7x7 uniform window, RGB, sample covariance, without borders of 3 pixels",
+    .unit = "1", .direction = +1, .lo = -1.0, .hi = 1.0, .version = 1, .usual = true,
+    .source = "Wang et al. 2004, with scikit-image's defaults", .compute = compute);

@@ -42,6 +42,6 @@ static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_met
 }
 
 KVR_METRIC_AND_TRUTH(ssim_gauss, "ssim_gauss",
-                     "SSIM, 11x11 Gaussian window (sigma 1.5), luma, borders of 5 left out",
+                     "SSIM, 11x11 Gaussian window (sigma 1.5), luma, without borders of 5 pixels",
                      .unit = "1", .direction = +1, .lo = -1.0, .hi = 1.0, .version = 1,
                      .source = "Wang et al. 2004, doi:10.1109/TIP.2003.819861", .compute = compute);

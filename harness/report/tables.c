@@ -204,12 +204,13 @@ const struct kvr_report kvr_reports[] = {
       .make = kvr_report_equal_bytes,
       .fold = settings },
     { .name = "sensitivity",
-      .title = "Sensitivity of SSIM verdicts to seeds, prompts, a teacher and the other reading",
+      .title =
+          "Sensitivity of SSIM verdicts to seeds, prompts, teacher forcing and method variants",
       .make = kvr_report_sensitivity,
       .empty = "no two methods are separable (that takes six prompts or more)",
       .fold = settings },
     { .name = "claims",
-      .title = "Claims of papers that this database has cells of",
+      .title = "Papers' claims for which this database has cells",
       .make = kvr_report_claims,
       .empty = "no claim of the ledger has cells in this database; `kvreel settle all` runs them",
       .fold = no_settings },
@@ -230,13 +231,13 @@ const struct kvr_report kvr_reports[] = {
       .empty = "no model was measured with fewer layers (setting model_layers)",
       .fold = no_settings },
     { .name = "table2",
-      .title = "The study's Table 2: all suites, its columns, with 95 % intervals",
+      .title = "Columns of the study's Table 2 over all suites, with 95 % intervals",
       .sql = kvr_statement_table_study,
       .with = KVR_WITH("by", ""),
       .columns = columns,
       .fold = settings },
     { .name = "appendix_c",
-      .title = "The study's Appendix C: its Table 2 by suite, with 95 % intervals",
+      .title = "Columns of the study's Table 2 by suite (its Appendix C), with 95 % intervals",
       .sql = kvr_statement_table_study,
       .with = KVR_WITH("by", "w.suite, "),
       .columns = columns,
@@ -395,10 +396,12 @@ enum kvr_status kvr_report_footer(char **out, const char *db_path)
  * result, by reason. Means do not show these numbers. */
 static enum kvr_status note_verdicts(struct kvr_table *t, const char *db_path)
 {
-    static const char *const says[] = { "NOISY: left out of mean runtimes",
-                                        "failed: left out of all means (see table failures)",
-                                        "excluded: left out of all means (see view holes)",
-                                        "unsupported: left out of all means (see view holes)" };
+    static const char *const says[] = {
+        "NOISY: left out of mean runtimes",
+        "failed: left out of all means (report -t failures lists them)",
+        "excluded: left out of all means (SQL view holes lists them)",
+        "unsupported: left out of all means (SQL view holes lists them)"
+    };
     struct kvr_table *n;
     char text[160];
     enum kvr_status st = KVR_OK;

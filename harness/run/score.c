@@ -146,10 +146,10 @@ static enum kvr_status add_truth(json_t *list, const struct kvr_metric *m,
 
     kvr_score_name_weights(&mi, weights);
     if (!in->truth)
-        return add(list, m->name, m->unit, 0, NAN, NAN, "the prompt has no truth", NULL, 0);
+        return add(list, m->name, m->unit, 0, NAN, NAN, "the prompt has no ground truth", NULL, 0);
     if (in->truth->n < in->test->n)
-        return kvr_fail(KVR_EINVAL, "%s: the truth has %d frames, the video has %d", m->name,
-                        in->truth->n, in->test->n);
+        return kvr_fail(KVR_EINVAL, "%s: the ground truth has %d frames, but the video has %d",
+                        m->name, in->truth->n, in->test->n);
     truth = kvr_frames_from(in->truth, in->given, in->test->n);
     mi.ref = &truth;
     return add_measured(list, m, &mi, in->prefix_step, in->given);

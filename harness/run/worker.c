@@ -120,7 +120,7 @@ static enum kvr_status open_scheme(const struct kvr_worker_job *j, struct kvr_sc
     json_object_foreach(options, key, value)
     {
         if (n == MAX_SETTINGS || !json_is_string(value))
-            return kvr_fail(KVR_EINVAL, "%s: need at most %d method options, each a text", where,
+            return kvr_fail(KVR_EINVAL, "%s: need at most %d method options, each a string", where,
                             MAX_SETTINGS);
         s[n].name = key;
         s[n++].value = json_string_value(value);

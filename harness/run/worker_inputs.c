@@ -36,8 +36,8 @@ enum kvr_status kvr_worker_open_truth(struct kvr_worker_job *j, const struct kvr
         return KVR_OK;
     return kvr_fail(
         KVR_EINVAL,
-        "%s: the recorded clip has %d frames of %dx%d, need at least %d frames of %dx%d and fewer "
-        "given frames than that, not %lld",
+        "%s: the recorded clip has %d frames of %dx%d, need at least %d frames of %dx%d; given "
+        "frames must be fewer than requested frames, but there are %lld",
         where, f->n, f->width, f->height, j->set.frames, c->latent_w, c->latent_h,
         (long long)j->given);
 }

@@ -20,7 +20,7 @@ static enum kvr_status find_file(char **path, char *missing, size_t size,
 
     *path = NULL;
     if (c->latent_is_rgb) {
-        snprintf(missing, size, "latents are RGB frames: no decoder");
+        snprintf(missing, size, "the latents are RGB frames and need no decoder");
         return KVR_OK;
     }
     KVR_TRY(kvr_model_paths(model_dir, c, kind, &files));

@@ -397,7 +397,7 @@ static void put_sweep(FILE *f, const struct settle *s, const struct round *r)
 {
     const struct plan *p = r->plan;
 
-    fputs("question: what do the papers' claims come to?\nname: settle\n", f);
+    fputs("question: which of the papers' claims hold?\nname: settle\n", f);
     put_quoted(f, "model: ", p->model, "\nsuite:\n");
     for (int i = 0; i < p->n_suites; i++)
         if (in_suite(p, i, r->suite)) {

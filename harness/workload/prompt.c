@@ -432,8 +432,10 @@ static enum kvr_status read_act(struct reader *r, int *chunk)
         KVR_TRY(take_word(r));
     }
     if (r->n_words == 0)
-        return kvr_fail(KVR_EINVAL, "prompt: an act is empty at character %zu",
-                        (size_t)(r->at - r->text) + 1);
+        return kvr_fail(
+            KVR_EINVAL,
+            "prompt: the act before character %zu is empty; acts are separated by ';' or '|'",
+            (size_t)(r->at - r->text) + 1);
     return settle(r);
 }
 
@@ -442,7 +444,8 @@ static enum kvr_status place_acts(struct kvr_prompt *p, int n_chunks)
     if (p->n_acts > n_chunks)
         return kvr_fail(
             KVR_EINVAL,
-            "prompt: %d acts, but the video has only %d chunks; each act needs at least one chunk",
+            "prompt: %d acts (separated by ';' or '|'), but the video has only %d chunks; each act "
+            "needs at least one chunk",
             p->n_acts, n_chunks);
     for (int i = 0; i < p->n_acts; i++) {
         int *from = &p->act[i].from_chunk;
@@ -450,12 +453,15 @@ static enum kvr_status place_acts(struct kvr_prompt *p, int n_chunks)
         if (*from < 0)
             *from = i * n_chunks / p->n_acts;
         if (i == 0 && *from != 0)
-            return kvr_fail(KVR_EINVAL,
-                            "prompt: the first act begins at chunk %d, but must begin at 0", *from);
+            return kvr_fail(
+                KVR_EINVAL,
+                "prompt: the first act (the text before the first ';' or '|') begins at chunk "
+                "%d, but must begin at chunk 0",
+                *from);
         if (i > 0 && *from <= p->act[i - 1].from_chunk)
             return kvr_fail(KVR_EINVAL,
                             "prompt: act %d begins at chunk %d, but must begin after act %d, which "
-                            "begins at %d",
+                            "begins at chunk %d",
                             i + 1, *from, i, p->act[i - 1].from_chunk);
     }
     return KVR_OK;
@@ -479,7 +485,9 @@ enum kvr_status kvr_prompt_parse(const struct kvr_model_config *cfg, const char 
         int from = -1;
 
         if (p.n_acts == KVR_MAX_ACTS)
-            return kvr_fail(KVR_EINVAL, "prompt: more than the limit of %d acts", KVR_MAX_ACTS);
+            return kvr_fail(KVR_EINVAL,
+                            "prompt: more than the limit of %d acts (separated by ';' or '|')",
+                            KVR_MAX_ACTS);
         KVR_TRY(read_act(&r, &from));
         p.act[p.n_acts].from_chunk = from;
         memcpy(p.act[p.n_acts++].ids, r.ids, sizeof r.ids);

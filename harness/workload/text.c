@@ -225,9 +225,11 @@ static enum kvr_status check(const struct walk *w, const struct kvr_scheme *sche
             "%s: commit=last_step needs a video model, since a text has no denoising steps",
             scheme->name);
     if (r->chunk < 1 || r->first < 1 || r->scored < 1)
-        return kvr_fail(KVR_EINVAL,
-                        "text: chunk is %d, prefix is %d, scored is %d: need at least 1 each",
-                        r->chunk, r->first, r->scored);
+        return kvr_fail(
+            KVR_EINVAL,
+            "text: a chunk has %d tokens, the shortest prefix has %d, and %d are scored per "
+            "prefix length; need at least 1 each",
+            r->chunk, r->first, r->scored);
     if (w->n > w->c->context_length)
         return kvr_fail(KVR_EUNSUPPORTED,
                         "text: the text has %d tokens, the model's context has %d", w->n,

@@ -265,8 +265,8 @@ enum kvr_status kvr_text_teacher(struct kvr_dev *dev, struct kvr_model *m,
 
     memset(out, 0, sizeof *out);
     if (!kvr_model_is_lm(m) || n < 2 || n > t->n)
-        return kvr_fail(KVR_EINVAL, "text: %d tokens given, need 2..%d, and a language model", n,
-                        t->n);
+        return kvr_fail(KVR_EINVAL, "text: %d tokens given; need 2..%d tokens and a language model",
+                        n, t->n);
     if (path && kvr_path_exists(path))
         return read_file(m, n, path, out);
     out->n = n;

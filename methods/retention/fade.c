@@ -45,13 +45,11 @@ struct fade_opts {
 
 static const struct kvr_opt options[] = {
     KVR_OPT_INT(struct fade_opts, slots, 12, 5, MAX_SLOTS,
-                "number of entries in which the whole past is stored"),
-    KVR_OPT_FLOAT(
-        struct fade_opts, fading, 0.3, 0.01, 4,
-        "exponent p: the two neighbouring entries with the smallest difference of age^p are "
-        "merged"),
+                "maximum number of stored entries; an entry is a frame, or several merged frames"),
+    KVR_OPT_FLOAT(struct fade_opts, fading, 0.3, 0.01, 4,
+                  "exponent p: the two neighbouring entries whose age^p differs least are merged"),
     KVR_OPT_FLOAT(struct fade_opts, weight, 0.5, 0, 4,
-                  "exponent of the frame counts by which merged entries are weighted"),
+                  "exponent w: when entries are merged, an entry of n frames has the weight n^w"),
     { 0 },
 };
 

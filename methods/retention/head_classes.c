@@ -66,9 +66,8 @@ static const struct kvr_opt options[] = {
                 "number of first latent frames that stay in the cache (sink)"),
     KVR_OPT_INT(struct classes_opts, last, 1, 1, 4096,
                 "number of newest latent frames that stay in the cache"),
-    KVR_OPT_INT(
-        struct classes_opts, segments, 6, 1, 4096,
-        "for rule=forcing: number of runs of positions (segments) that divide a latent frame"),
+    KVR_OPT_INT(struct classes_opts, segments, 6, 1, 4096,
+                "for rule=forcing: number of segments (runs of positions) in a latent frame"),
     KVR_OPT_INT(struct classes_opts, queries, 50, 0, 1 << 20,
                 "number of queries per chunk that classify heads; 0 means all"),
     { 0 },

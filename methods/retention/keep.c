@@ -100,11 +100,12 @@ static const struct kvr_opt options[] = {
     KVR_OPT_ENUM(struct keep_opts, layers, EACH, layers_names,
                  "whether each layer uses its own scores (each) or all layers use those of the "
                  "last layer (last)"),
-    KVR_OPT_ENUM(struct keep_opts, query, KVR_QUERY_SPREAD, query_names,
-                 "queries that score tokens: `queries` of the chunk (spread or newest), its newest "
-                 "frame's, or all (chunk)"),
+    KVR_OPT_ENUM(
+        struct keep_opts, query, KVR_QUERY_SPREAD, query_names,
+        "queries that score tokens: `queries` of the chunk, either evenly spaced (spread) or "
+        "the newest ones, or all queries of its newest frame or of the chunk"),
     KVR_OPT_ENUM(struct keep_opts, weight, KVR_PLACE_NONE, weight_names,
-                 "for score=redundancy: weight of a score by the token's position"),
+                 "for score=redundancy: function of a token's position that multiplies its score"),
     KVR_OPT_INT(struct keep_opts, power, 3, 1, 100, "weight=polynomial, convex: exponent"),
     KVR_OPT_STRING(struct keep_opts, head, KVR_SALIENCE_AUTO,
                    "for score=salience: weight file of the salience head, `auto` (bundled) or "
@@ -114,7 +115,7 @@ static const struct kvr_opt options[] = {
         "for scope=head: the same budget for each head (even), or one budget per layer (adaptive)"),
     KVR_OPT_FLOAT(
         struct keep_opts, floor, 0.2, 0, 1,
-        "for heads=adaptive: fraction of its budget with heads=even that each head is guaranteed"),
+        "for heads=adaptive: guaranteed budget of a head, as a fraction of that with heads=even"),
     { 0 },
 };
 

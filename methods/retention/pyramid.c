@@ -42,9 +42,10 @@ struct pyramid_opts {
 };
 
 static const struct kvr_opt options[] = {
-    KVR_OPT_STRING(struct pyramid_opts, map, KVR_HEAD_MAP_PUBLISHED,
-                   "file with one letter (w, a or v) per head, or `labels` for the published "
-                   "classes of heads"),
+    KVR_OPT_STRING(
+        struct pyramid_opts, map, KVR_HEAD_MAP_PUBLISHED,
+        "file with one letter per head (w: oscillating, a: anchor, v: veil), or `labels` "
+        "for the published classes of heads"),
     KVR_OPT_INT(
         struct pyramid_opts, sink, 3, 1, 4096,
         "number of sink frames of anchor and veil heads; oscillating heads keep one sink frame"),
@@ -52,9 +53,10 @@ static const struct kvr_opt options[] = {
                 "number of newest latent frames that every head sees, including the current chunk"),
     KVR_OPT_INT(struct pyramid_opts, period, 6, 1, 4096,
                 "for oscillating and anchor heads: stride in latent frames between stored frames"),
-    KVR_OPT_INT(struct pyramid_opts, each, 4, 1, 4096,
-                "for oscillating and anchor heads: number of stored frames per frame index modulo "
-                "period"),
+    KVR_OPT_INT(
+        struct pyramid_opts, each, 4, 1, 4096,
+        "number of stored frames: of an anchor head, or of an oscillating head per remainder "
+        "of the frame index modulo period"),
     KVR_OPT_INT(struct pyramid_opts, blocks, 4, 1, 4096, "for veil heads: number of pooled blocks"),
     KVR_OPT_INT(struct pyramid_opts, span, 4, 1, 64,
                 "for veil heads: number of latent frames per pooled block"),

@@ -90,7 +90,7 @@ const struct kvr_score kvr_score_attention_mean = {
 };
 const struct kvr_score kvr_score_attention_max = {
     .name = "attention_max",
-    .title = "tokens with the largest weight from any single query",
+    .title = "tokens with the largest attention weight from any single query",
     .memory = 1,
     .columns = true,
     .rate = rate_max,

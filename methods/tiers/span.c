@@ -19,11 +19,11 @@ struct span_opts {
 
 static const struct kvr_opt options[] = {
     KVR_OPT_INT(struct span_opts, chunks, 8, 1, 4096,
-                "number of chunks that are coded together as one block"),
+                "number of chunks that are encoded together as one block"),
     KVR_OPT_INT(struct span_opts, recent, 1, 1, 4096,
-                "number of newest chunks that are never coded"),
+                "number of newest chunks that stay unquantized"),
     KVR_OPT_INT(struct span_opts, sink_keep, 0, 0, 4096,
-                "number of first chunks that are never coded"),
+                "number of first chunks that stay unquantized"),
     { 0 },
 };
 
@@ -53,7 +53,7 @@ static int span_together(const void *opts)
 
 const struct kvr_tiers kvr_tiers_span = {
     .name = "span",
-    .title = "codes several chunks as one block; waiting chunks stay uncoded",
+    .title = "encodes several chunks as one block; until then they stay unquantized",
     .options = options,
     .opts_size = sizeof(struct span_opts),
     .n_tiers = 2,

@@ -33,9 +33,10 @@ static const struct kvr_opt ints_options[] = {
                 "number of channels of a head that share a scale; 0 means the whole head"),
     KVR_OPT_ENUM(struct ints_opts, scale, CELLS_F32, scale_names,
                  "data type of scales; `block` means one FP32 scale for the whole block"),
-    KVR_OPT_ENUM(struct ints_opts, zero, 0, zero_names,
-                 "offset of codes: none, a minimum of this data type, or a zero point in a byte "
-                 "(point) or in the low bits of the scale (hidden)"),
+    KVR_OPT_ENUM(
+        struct ints_opts, zero, 0, zero_names,
+        "offset of codes: none, the group's minimum in FP16, BF16, FP32 or E4M3, or a zero "
+        "point in a byte (point) or in the low bits of the scale (hidden)"),
     KVR_OPT_ENUM(struct ints_opts, round, CELLS_EVEN, round_names,
                  "rounding: ties to even, away from 0 or up; trunc rounds toward 0"),
     KVR_OPT_ENUM(struct ints_opts, by, CELLS_STORED, by_names,
@@ -70,7 +71,7 @@ static const struct kvr_opt floats_options[] = {
         "whether scales are relative to the block's largest magnitude, which is also stored"),
     KVR_OPT_ENUM(struct floats_opts, pick, CELLS_TOP, pick_names,
                  "choice of the scale: top (no element saturates), floor (power of two rounded "
-                 "down, as in OCP) or best (smaller error of two)"),
+                 "down, as in OCP) or best (of two candidates, the one with the smaller error)"),
     KVR_OPT_ENUM(struct floats_opts, by, CELLS_STORED, by_names,
                  "divide elements by the stored or the unrounded scale, or multiply them by the "
                  "inverse of the unrounded scale"),

@@ -112,7 +112,7 @@ KVR_CODED_CUDA(halves)
 
 const struct kvr_stage kvr_stage_halves = {
     KVR_CODED_STAGE(halves),
-    .title = "integers of groups of tokens, aligned to the rollout's start, in FP16",
+    .title = "integers with FP16 arithmetic; groups of tokens are aligned to the rollout's start",
     .check = check,
     .noise = kvr_noise_measured, /* rounding in FP16 makes quantization intervals slightly uneven */
 };

@@ -24,7 +24,7 @@ static const struct kvr_opt options[] = {
     KVR_OPT_INT(struct kivi_opts, group, 32, 8, KVR_GRID_MAX_GROUP,
                 "number of elements per group (unused for axis=token)"),
     KVR_OPT_INT(struct kivi_opts, residual, 128, 8, 1 << 16,
-                "number of tokens that are coded together; a shorter remainder stays BF16"),
+                "number of tokens that are encoded together; a shorter remainder stays BF16"),
     { 0 }
 };
 

@@ -24,8 +24,10 @@ static const struct kvr_opt options[] = {
     KVR_OPT_FLOAT(struct kvcomp_opts, rel, 0.1, 0.001, 1,
                   "quantization step, relative to the range of the elements that share it"),
     KVR_OPT_INT(struct kvcomp_opts, bits, 4, 2, 4, "maximum bits per symbol"),
-    KVR_OPT_ENUM(struct kvcomp_opts, over, TOKEN, over_names,
-                 "number of tokens that share step and zero point: one (token) or 64 (block)"),
+    KVR_OPT_ENUM(
+        struct kvcomp_opts, over, TOKEN, over_names,
+        "number of tokens that share a quantization step and a zero point: one (token) or 64 "
+        "(block)"),
     { 0 }
 };
 
@@ -272,7 +274,7 @@ KVR_READ_CUDA(kvcomp)
 
 const struct kvr_stage kvr_stage_kvcomp = {
     KVR_CODED_STAGE(kvcomp),
-    .title = "Huffman-coded integers with a step per token or per 64 tokens",
+    .title = "Huffman-coded integers with a quantization step per token or per 64 tokens",
     .check = check,
     .noise = kvr_noise_measured,
 };

@@ -318,7 +318,7 @@ const struct kvr_stage kvr_stage_lowrank = {
 
 const struct kvr_stage kvr_stage_principal = {
     .name = "principal",
-    .title = "coordinates along calibrated principal directions, or the block's",
+    .title = "coordinates along principal directions, calibrated or of the block",
     .kind = KVR_STAGE_GRID,
     .options = principal_options,
     .opts_size = sizeof(struct lowrank_opts),

@@ -29,8 +29,10 @@ struct trq_opts {
                     "bits per element of the first frame (anchor): 2, 4 or 8"),                    \
         KVR_OPT_INT(struct trq_opts, group, 64, 8, TRQ_MAX_GROUP,                                  \
                     "number of channels of a head that share a scale, a multiple of 8"),           \
-        KVR_OPT_INT(struct trq_opts, unit, 0, 0, 1 << 30,                                          \
-                    "tokens that count as a frame; 0 means a latent frame, else the whole block")
+        KVR_OPT_INT(                                                                               \
+            struct trq_opts, unit, 0, 0, 1 << 30,                                                  \
+            "tokens that count as a frame; 0 means a latent frame, or the block if a latent "      \
+            "frame's size is unknown")
 static const struct kvr_opt options[] = { TRQ_OPTIONS, { 0 } };
 static const struct kvr_opt heads_options[] = {
     TRQ_OPTIONS,
