@@ -1,9 +1,9 @@
 /* attend_spans_cuda.c - attention over spans on a CUDA stream (scratch: attend_scratch_cuda.h).
  *
- * Spans are processed in order. Uncoded spans are read in place on every path.
+ * Spans are processed in order. Unquantized spans are read in place on every path.
  *
  * On path `staged` with a BF16 cache, all coded spans are dequantized into BF16 scratch (`rows`),
- * with their rotation undone. One launch then computes attention over staged and uncoded spans. If
+ * with their rotation undone. One launch then computes attention over staged and unquantized spans. If
  * the scratch is too small for all coded spans, it is filled several times, with one launch each.
  * The launches merge their softmax states in order.
  *
@@ -18,7 +18,7 @@
  *
  * Where the kernels support it, the first launch of a call initializes the softmax state (m, l,
  * acc) and the last launch normalizes the output. Otherwise separate passes initialize the state
- * and normalize the output. On sm_90 the wgmma kernel reads uncoded rows, on other devices the
+ * and normalize the output. On sm_90 the wgmma kernel reads unquantized rows, on other devices the
  * mma.sync kernel.
  *
  * If spans have tokens of single heads (by_head), every head is a separate job over gathered rows.
@@ -42,7 +42,7 @@ struct queries {
     struct kvr_query_norm norm;
 };
 
-/* Gathers the rows of one head from an uncoded span [n,H,D]. */
+/* Gathers the rows of one head from an unquantized span [n,H,D]. */
 static struct kvr_raw take_raw(const struct kvr_attend_job *job, struct kvr_dev *dev,
                                const struct kvr_span *s, const struct kvr_cuda_head *part)
 {
@@ -101,7 +101,7 @@ static bool is_coded(const struct kvr_span *s)
     return s->seg && s->seg->kind == KVR_SEG_CODED && !kvr_codec_is_raw(s->seg->k.codec);
 }
 
-/* Returns the correction that applies to a span, or NULL for an uncoded span. */
+/* Returns the correction that applies to a span, or NULL for an unquantized span. */
 static const struct kvr_correction *corrects(const struct kvr_attend_job *job,
                                              const struct kvr_span *s)
 {
@@ -479,7 +479,7 @@ static void find_spaces(const struct kvr_attend_job *job, bool bf16, const struc
     }
 }
 
-/* Whether one launch reads all spans as uncoded or staged rows. The kernel of such a launch can
+/* Whether one launch reads all spans as unquantized or staged rows. The kernel of such a launch can
  * normalize the queries. */
 static bool all_rows(const struct kvr_attend_job *job, bool bf16, struct kvr_stream *stream,
                      const struct kvr_attend_shape *shape)
@@ -519,7 +519,7 @@ static struct kvr_attend_job with_norm(const struct kvr_attend_job *job, bool bf
     return done;
 }
 
-/* Computes attention of head h, whose uncoded rows are `raw`, or of all heads if h < 0. */
+/* Computes attention of head h, whose unquantized rows are `raw`, or of all heads if h < 0. */
 static void run_heads(const struct kvr_attend_job *of, struct kvr_attend_scratch *s, int h,
                       const struct kvr_raw *raw)
 {
@@ -572,7 +572,7 @@ static void run_heads(const struct kvr_attend_job *of, struct kvr_attend_scratch
         kvr_attend_separate_passes_cuda(stream, &shape, &end);
 }
 
-/* Gathers the rows of a head from the job's uncoded span, which is the current chunk. */
+/* Gathers the rows of a head from the job's unquantized span, which is the current chunk. */
 static struct kvr_raw raw_of_head(const struct kvr_attend_job *job, struct kvr_attend_scratch *s,
                                   const struct kvr_cuda_head *part)
 {

@@ -455,7 +455,7 @@ START_TEST(fused_is_refused_with_a_reason)
 }
 END_TEST
 
-/* With 50000 B of shared memory per block, the kernel of coded spans also reads the uncoded
+/* With 50000 B of shared memory per block, the kernel of coded spans also reads the unquantized
  * rows. With 30000 B, the staged path multiplies in F32 and the fused path is refused. The
  * emulated device rejects launches that exceed the limit. */
 START_TEST(with_little_shared_memory)

@@ -71,7 +71,7 @@ START_TEST(a_chunk_does_not_show)
         }
         for (int i = 0; i < layer.n; i++)
             bytes += kvr_packed_bytes(&layer.seg[i].k) + kvr_packed_bytes(&layer.seg[i].v);
-        /* Coded values take b bits plus 32 bits per group of 32, uncoded ones 16 bits. */
+        /* Coded values take b bits plus 32 bits per group of 32, unquantized ones 16 bits. */
         ck_assert_uint_eq(bytes, (size_t)(2 * W * (coded * (_i ? 5 : 3) + (n - coded) * 16) / 8));
     }
     kvr_layer_close(&layer);

@@ -71,7 +71,7 @@ static void rollout(const char *spec, enum kvr_path path, enum kvr_dtype exact, 
     rollout_as(spec, path, exact, window, KVR_ATTEND_FLOAT, out);
 }
 
-/* Uncoded tokens are F32, so the dense copy loses nothing, and neither does a reading of the
+/* Unquantized tokens are F32, so the dense copy loses nothing, and neither does a reading of the
  * study. F32 sums of up to 324 keys run in another order, and transforms may be applied on the
  * other side of a product. For values of order 1 this gives errors of sqrt(324) 2^-24 = 1e-6;
  * 2e-5 is allowed. Errors of scores become relative errors of weights. */

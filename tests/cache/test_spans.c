@@ -90,7 +90,7 @@ static void expect(const struct kit *t, const char *want)
     ck_assert_str_eq(text, want);
 }
 
-/* Chunks stay uncoded until eight are complete and a newer one follows. Then all eight are coded
+/* Chunks stay unquantized until eight are complete and a newer one follows. Then all eight are coded
  * as one segment. Its bytes equal those of one call of the codec over their values. */
 START_TEST(chunks_wait_for_each_other)
 {
@@ -132,9 +132,9 @@ START_TEST(chunks_wait_for_each_other)
 }
 END_TEST
 
-/* Options of Quant VideoGen. `recent` keeps that many more newest chunks uncoded. `sink_keep`
- * leaves the first chunks uncoded for good, and the coded span starts after them. Eviction drops
- * uncoded chunks one by one, but a coded span only once none of it is visible. */
+/* Options of Quant VideoGen. `recent` keeps that many more newest chunks unquantized. `sink_keep`
+ * leaves the first chunks unquantized for good, and the coded span starts after them. Eviction drops
+ * unquantized chunks one by one, but a coded span only once none of it is visible. */
 START_TEST(chunks_are_kept_and_evicted)
 {
     static const struct kvr_setting set[] = { { "recent", "2" }, { "sink_keep", "1" } };

@@ -521,7 +521,7 @@ static double relative(const float *x, const float *want, size_t n)
     return sqrt(off / size);
 }
 
-/* Inputs of a job: a coded segment, uncoded rows, queries. */
+/* Inputs of a job: a coded segment, unquantized rows, queries. */
 enum { JOB_T = 5, JOB_H = 2, JOB_NOW = 33 };
 struct job_inputs {
     struct kvr_packed k, v;
@@ -587,7 +587,7 @@ static int64_t run_job(const struct job_inputs *x, struct kvr_dev *at, bool int8
     return n_launches;
 }
 
-/* A job with a coded span, uncoded tokens and another coded span, in 8 bits on a device and on
+/* A job with a coded span, unquantized tokens and another coded span, in 8 bits on a device and on
  * the CPU, and in F32 on the CPU. On normal values, 8-bit attention has a relative error of
  * .012, and 7-bit attention (CPUs without byte products) .019 (docs/decisions.md). Both errors
  * and tokens in BF16 give at most .03. The scratch of 16 tiles is filled three times by 2 x 2500

@@ -236,12 +236,12 @@ END_TEST
 
 enum { QUERIES = 5, CURRENT = 9, FIRST = 17 /* keys of the first of two pieces */ };
 
-/* Attention of QUERIES queries over a coded block and CURRENT uncoded keys. */
+/* Attention of QUERIES queries over a coded block and CURRENT unquantized keys. */
 struct scene {
     const struct kvr_correction *corr; /* NULL: none */
     const struct block *b;
-    struct kvr_packed v; /* values of the block, uncoded */
-    /* on the host: queries [QUERIES,H,D], uncoded keys [CURRENT,H,D], values [T,H,D] */
+    struct kvr_packed v; /* values of the block, unquantized */
+    /* on the host: queries [QUERIES,H,D], unquantized keys [CURRENT,H,D], values [T,H,D] */
     float *q, *now, *vals;
     kvr_f16 *moments; /* NULL: none */
     float log_m;      /* log multiplicity of the block's tokens */

@@ -368,7 +368,7 @@ static void run_coded_list(const struct coded_list *c, enum fill fill,
                                                  .n = at[i].n,
                                                  .log_m = at[i].log_m };
         coded[i] = plain[i];
-        /* This span is uncoded and does not begin at an octet. */
+        /* This span is unquantized and does not begin at an octet. */
         if (i == 1)
             continue;
         coded[i].k = k.source;

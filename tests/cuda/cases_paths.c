@@ -201,7 +201,7 @@ START_TEST(coded_spans_share_a_launch)
 }
 END_TEST
 
-/* On the staged path, all coded spans of a call share one launch with the uncoded ones. A
+/* On the staged path, all coded spans of a call share one launch with the unquantized ones. A
  * limited scratch takes several launches, whose softmax states are merged. Tiles then differ,
  * and so does the rounding of weights, so results agree to 2^-9 of the largest value, 4. */
 START_TEST(staged_in_fills)

@@ -326,7 +326,7 @@ START_TEST(counted_as_predicted)
 END_TEST
 
 /* Path staged: codes are read once, and all decoded keys and values are written once as BF16.
- * Everything else needs at most 10 % more launches and bytes than an uncoded cache. No kernel uses
+ * Everything else needs at most 10 % more launches and bytes than an unquantized cache. No kernel uses
  * F32 scratch memory. */
 START_TEST(staged_is_one_launch_over_bf16)
 {
@@ -360,12 +360,12 @@ START_TEST(staged_is_one_launch_over_bf16)
         }
         ck_assert_msg(was != NULL, "%s: %s was launched", t[_i / 2].method, l->what);
         ck_assert_msg(l->launches == was->launches,
-                      "%s: %lld launches of %s, %lld of an uncoded cache", t[_i / 2].method,
+                      "%s: %lld launches of %s, %lld of an unquantized cache", t[_i / 2].method,
                       (long long)l->launches, l->what, (long long)was->launches);
         const double bytes = (double)(l->read + l->written),
                      of = (double)(was->read + was->written);
 
-        ck_assert_msg(bytes <= 1.1 * of, "%s: %s moves %g bytes, %g of an uncoded cache",
+        ck_assert_msg(bytes <= 1.1 * of, "%s: %s moves %g bytes, %g of an unquantized cache",
                       t[_i / 2].method, l->what, bytes, of);
     }
     ck_assert_int_eq(decoders, 1);
@@ -417,7 +417,8 @@ START_TEST(decoded_moves_the_whole_cache)
               n = count_of(&s, _i, "RTN_INT4", KVR_PATH_DECODED, lines);
     const struct {
         const char *what;
-        int64_t launches, read, written; /* launches and bytes in excess of an uncoded cache's */
+        int64_t launches, read,
+            written; /* launches and bytes in excess of an unquantized cache's */
     } want[] = { { "fill", 2 * s.layers, 0, 4 * values },
                  { "raw_to_bf16", 2 * s.layers, 4 * values, 2 * values },
                  { "copy", 2 * s.layers, 2 * chunk, 2 * chunk } };
@@ -430,7 +431,7 @@ START_TEST(decoded_moves_the_whole_cache)
         ck_assert_msg(l->launches - (was ? was->launches : 0) == want[i].launches &&
                           l->read - (was ? was->read : 0) == want[i].read &&
                           l->written - (was ? was->written : 0) == want[i].written,
-                      "%s: %lld launches, %lld bytes read and %lld written beyond an uncoded "
+                      "%s: %lld launches, %lld bytes read and %lld written beyond an unquantized "
                       "cache's; predicted %lld, %lld and %lld",
                       want[i].what, (long long)(l->launches - (was ? was->launches : 0)),
                       (long long)(l->read - (was ? was->read : 0)),

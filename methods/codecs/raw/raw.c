@@ -91,7 +91,7 @@ static const struct kvr_stage_ops cuda = {
 
 const struct kvr_stage kvr_stage_raw = {
     .name = "raw",
-    .title = "uncoded elements",
+    .title = "stores elements unquantized",
     .kind = KVR_STAGE_GRID,
     .options = options,
     .opts_size = sizeof(struct raw_opts),
