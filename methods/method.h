@@ -53,7 +53,7 @@ enum { KVR_MAX_SHIPPED = 2 };
  * component. docs/methods.md lists all rows. */
 struct kvr_method {
     const char *name;   /* the study's spelling: RTN_INT4 */
-    const char *family; /* colour in plots: RTN, KIVI, ... */
+    const char *family; /* group of similar methods (RTN, KIVI, ...), with one colour in plots */
     const char *title;  /* one line */
     const char *paper;  /* citation */
     /* whether the study measured this method */

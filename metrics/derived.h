@@ -20,8 +20,9 @@
  *     m.harmonic  n / sum(1 / (1 + x)) - 1 of the per-frame values x, where more is better: weighs
  *               bad frames more than the mean does
  * For a metric that is defined for the whole video, only m.drift is derived, by pooling the
- * metric's per-frame series over each chunk. For a metric that compares with recorded frames, c of
- * m.drift is 0, because chunk 0 already attends to cached given frames. */
+ * metric's per-frame series over each chunk. For a metric that compares with recorded frames,
+ * m.drift compares the last chunk with chunk 0 (c = 0): chunk 0 already attends to the cached given
+ * frames, so the method already affects it. */
 #ifndef KVR_METRICS_DERIVED_H
 #define KVR_METRICS_DERIVED_H
 

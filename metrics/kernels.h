@@ -42,8 +42,8 @@ struct kvr_metric_kernels {
      * subtracts the row. */
     void (*ssim_add)(const struct kvr_ssim_columns *c, const uint8_t *a, const uint8_t *b, int row,
                      int sign);
-    /* Computes map[i], the SSIM of the 7x7 window over columns i, i + 3, ... i + 18, for n
-     * windows. */
+    /* Computes map[i], the SSIM of one colour channel in a 7x7 window, for n windows. The window's
+     * columns are i, i + 3, ..., i + 18 of interleaved RGB. */
     void (*ssim_map)(const struct kvr_ssim_columns *c, int n, double *map);
     /* Gaussian SSIM (gauss.c): from one row of the planes a and b, computes a, b, a^2, b^2 and a b
      * as maps [5, width] in double. */

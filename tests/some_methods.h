@@ -25,7 +25,8 @@ struct method_parts {
     int n;
 };
 
-/* Adds the part "OF WHAT" to `all`; true if it was not in `all` before. */
+/* Adds `what` of `of`, such as option "bits=4" of stage "sym", as a part to `all`; true
+ * if it is new. */
 static inline bool method_parts_add(struct method_parts *all, const char *what, const char *of)
 {
     char part[METHOD_PART];

@@ -3,14 +3,14 @@
  *
  * A segment is a range of cached tokens that are quantized together. A correction is either one
  * number per query and segment, or a sum over channels that depends on the squared scales of a key.
- * If a correction c has moments, the cache calls c->prepare_cuda(s, &packed, x, back, moments)
- * after it has quantized a segment. Here x contains the original keys and `back` the decoded keys,
- * both in the codec's space (rotated, if the codec rotates keys). Before attention to a segment,
- * queries q are transformed to the codec's space. If c->by_scales is KVR_BY_SCALES_NO,
- * c->rows_cuda(s, &packed.shape, moments, q, n_query, row_bias) then computes the correction of
- * every query. Otherwise kvr_squared_scales_cuda(s, &packed, t0, n, s2) computes the squared scales
- * of n keys from key t0 on. Attention receives row_bias, or s2 with c->by_scales
- * (harness/cache/attend_cuda.h).
+ * If a correction c stores moments (statistics of the quantization error), the cache calls
+ * c->prepare_cuda(s, &packed, x, back, moments) after it has quantized a segment. Here x contains
+ * the original keys and `back` the decoded keys, both in the codec's space (rotated, if the codec
+ * rotates keys). Before attention to a segment, queries q are transformed to the codec's space. If
+ * c->by_scales is KVR_BY_SCALES_NO, c->rows_cuda(s, &packed.shape, moments, q, n_query, row_bias)
+ * then computes the correction of every query. Otherwise kvr_squared_scales_cuda(s, &packed, t0, n,
+ * s2) computes the squared scales of n keys from key t0 on. Attention receives row_bias, or s2 with
+ * c->by_scales (harness/cache/attend_cuda.h).
  *
  * The function kvr_codec_noise() reads a packed block, whose shape and codec are in host memory and
  * whose buffers are in device memory. All other pointers are device memory. The functions neither

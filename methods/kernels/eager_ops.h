@@ -33,7 +33,7 @@ struct kvr_eager_part {
     int axis, group;
 };
 
-/* A range of n elements in which each element is a group. */
+/* A vector of n elements with one group per element, so that `zip` combines two vectors. */
 static inline struct kvr_eager_part kvr_eager_each(int64_t n)
 {
     struct kvr_eager_part p;

@@ -8,8 +8,8 @@
  *     row r, channel c:   bit 0                          bit 7
  *                         | t = r*8/f | r*8/f + 1 | ...      |
  *
- * The bytes of a row are therefore contiguous over channels. To unpack a token, all bytes of its
- * row are shifted by the same number of bits. */
+ * Row r is the C bytes, contiguous over channels, of tokens r*8/f to (r+1)*8/f - 1. To unpack a
+ * token, all bytes of its row are shifted by the same number of bits. */
 #ifndef KVR_METHODS_KERNELS_PACK_H
 #define KVR_METHODS_KERNELS_PACK_H
 
@@ -20,8 +20,8 @@
 size_t kvr_pack_bytes(int64_t n_tok, int64_t channels, int bits);
 
 /* Packs codes [n, nc] of tokens [t0, t0+n) and channels [c0, c0+nc) into the planes of n_tok tokens
- * and `channels` channels. t0 is a multiple of 8. The fields of a byte that lie past the last token
- * become 0. */
+ * and `channels` channels. t0 is a multiple of 8. In the last row of a plane, the fields past
+ * token n_tok - 1 become 0. */
 void kvr_pack(uint8_t *packed, int64_t n_tok, int64_t channels, int bits, int64_t t0, int64_t n,
               int64_t c0, int64_t nc, const uint8_t *codes);
 

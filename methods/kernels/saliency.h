@@ -32,8 +32,8 @@ struct kvr_saliency_rule {
                       * changed */
 };
 
-/* Coarsest storage that a frame has had so far. In the paper's variant (intended reading), the
- * level of a frame never decreases. */
+/* Whether a frame was so far moved to tier 0 (the tier of old frames) or evicted. In the paper's
+ * variant (intended reading), the level of a frame never decreases. */
 enum kvr_frame_level {
     KVR_FRAME_FINE,   /* the frame was never in tier 0 */
     KVR_FRAME_COARSE, /* the frame was in tier 0 */

@@ -45,7 +45,7 @@ struct kvr_score_job {
     int64_t n, first_new; /* n: number of tokens to score; indices from first_new on are tokens of
                            * the new chunk */
     const int32_t *token; /* [n] ascending */
-    float *memory;        /* [n][memory]; 0 for new tokens */
+    float *memory;        /* [n][memory] floats kept per token; 0 for new tokens */
     float *score;         /* [n] */
     float *work;          /* scratch memory, n + D (D + 1) floats */
     const struct kvr_salience_head *head; /* NULL unless requested */

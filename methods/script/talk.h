@@ -40,7 +40,7 @@ struct kvr_message {
 struct kvr_reply {
     int64_t form;                     /* bits that state which parts of encoded data are serialized
                                        * Python structures */
-    size_t most;                      /* maximum number of bytes of all parts together */
+    size_t most;                      /* maximum number of bytes of all parts in `own` */
     size_t n[KVR_TALK_PARTS];         /* number of bytes received for each part */
     struct kvr_buf own;               /* all parts of the reply, concatenated; the caller frees
                                        * this buffer */
@@ -50,13 +50,13 @@ struct kvr_reply {
                                        * `exactly` */
 };
 
-/* Starts the process. If `described` is not NULL, *described becomes a JSON string with the
- * method's name, options and other constants; the caller frees the string. The function waits at
- * most 60 s for the description. */
+/* Starts the process that runs the Python file `path`. If `described` is not NULL, *described
+ * becomes a JSON string with the method's name, options and other constants; the caller frees the
+ * string. The function waits at most 60 s until the file is loaded. */
 enum kvr_status kvr_talk_start(struct kvr_talk *t, const char *path, const char *role,
                                char **described);
-/* Sends a request and receives the reply. Fails with KVR_EFORMAT if the sizes of its parts differ
- * from reply->n_exactly, or if their total exceeds reply->most. */
+/* Sends a request and receives the reply. Fails with KVR_EFORMAT if a part stored at
+ * reply->exactly does not have reply->n_exactly bytes, or if the other parts exceed reply->most. */
 enum kvr_status kvr_talk_request(struct kvr_talk *t, struct kvr_dev *dev,
                                  const struct kvr_message *m, struct kvr_reply *reply);
 void kvr_talk_end(struct kvr_talk *t); /* accepts {0} */

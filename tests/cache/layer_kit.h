@@ -14,8 +14,8 @@ struct kit {
     struct kvr_layer layer;
 };
 
-/* Opens one layer of `method` with the single setting `set`. `geo` must describe a model of one
- * layer. */
+/* Opens a cache layer of `method` with one setting, *set, for a model of one layer
+ * (geo->n_layers is 1). */
 static inline void kit_open(struct kit *t, const char *method, const struct kvr_setting *set,
                             const struct kvr_layer_geometry *geo)
 {

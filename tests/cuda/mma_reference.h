@@ -64,7 +64,7 @@ static inline double to_bf16(float x)
     return (double)kvr_bf16_to_f32(kvr_f32_to_bf16(x));
 }
 
-/* Terms of the error bound. */
+/* Terms S, C, B and top of the error bounds (see the top of this file). */
 struct mma_sizes {
     double S, C, B, top;
 };
@@ -77,7 +77,7 @@ void mma_one_query(const struct mma_case *c, const float *q, double bias, const 
 /* Returns a bound on the error of a score relative to attention in double precision, or to the
  * CPU's attention if `cpu` is set. */
 double mma_score_bound(const struct mma_case *c, const struct mma_sizes *z, bool cpu);
-/* Returns the corresponding bound on the error of an output. */
+/* Like mma_score_bound, but for the error of an output element. */
 double mma_bound(const struct mma_case *c, const struct mma_sizes *z, bool cpu);
 /* Fails unless |want - got| <= tol; NaN matches NaN. */
 void mma_within(const double *want, const float *got, int64_t n, double tol, const char *what);

@@ -125,8 +125,8 @@ static inline bool holds_nan(const unsigned char *p, size_t size)
 
 /* Returns whether n bytes of codes or side information are equal. IEEE 754 leaves the sign and
  * payload of a computed NaN to the machine: a GPU gives 0x7fffffff, x86 0xffc00000. With
- * nan_may_differ, bytes may also differ where an aligned element is NaN on both sides. This is
- * for blocks with non-finite results that a device has encoded. */
+ * nan_may_differ, bytes may also differ where an aligned element is NaN on both sides. Set
+ * nan_may_differ for non-finite blocks encoded on a GPU. */
 static inline bool same_coded(const void *want, const void *got, size_t n, bool nan_may_differ)
 {
     const unsigned char *a = want, *b = got;

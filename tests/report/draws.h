@@ -13,8 +13,8 @@ enum { DRAWS_MAX = 64 };
 static const char *const draws_name[N_DRAWS] = { "normal", "Laplace", "exponential",
                                                  "lognormal (sigma 0.5)", "lognormal (sigma 1)" };
 
-/* Writes x [n], n <= DRAWS_MAX, with mean 0. The skewness of the five distributions is 0, 0, 2,
- * 1.75 and 6.18. */
+/* Draws x [n], n <= DRAWS_MAX, from distribution `kind`, shifted to mean 0. In the order of enum
+ * draws, the distributions have skewness 0, 0, 2, 1.75 and 6.18. */
 static inline void draw(double *x, int n, enum draws kind, uint64_t seed, uint32_t trial)
 {
     float z[2 * DRAWS_MAX];

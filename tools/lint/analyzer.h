@@ -9,7 +9,8 @@
 #include "harness/core/status.h"
 #include "harness/plan/yaml.h"
 
-/* Tells clang that these functions return the failure status `st` (or KVR_EINVAL), never KVR_OK. */
+/* Tells clang that kvr_fail, kvr_fail_prefix and kvr_yaml_fail return the failure status `st` (or
+ * KVR_EINVAL), never KVR_OK. */
 #define kvr_fail(st, ...) (kvr_fail(st, __VA_ARGS__), (st))
 #define kvr_fail_prefix(st, ...) (kvr_fail_prefix(st, __VA_ARGS__), (st))
 #define kvr_yaml_fail(...) (kvr_yaml_fail(__VA_ARGS__), KVR_EINVAL)
