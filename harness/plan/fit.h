@@ -33,7 +33,7 @@ enum kvr_status kvr_fit_solve(struct kvr_fit *out, const char *spec,
                               const struct kvr_setting *settings, int n_settings,
                               const struct kvr_geometry *geo, int frames, bool (*stopped)(void));
 
-/* Estimates the time to solve one budget, in seconds of one CPU core. The estimate assumes a
+/* Estimates how long kvr_fit_solve() takes for one memory budget, in seconds of one CPU core. The estimate assumes a
  * bisection with 42 predictions of the cache size. For every chunk, a prediction visits all earlier
  * tokens, at a measured 20 ns per token. The planner rejects a sweep if these estimates sum to more
  * than 600 s. */

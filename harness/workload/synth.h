@@ -12,9 +12,9 @@
  *     x[t,s,c] = mean[c] + dev[c] z[t,s,c],     z[t] = rho z[t-1] + sqrt(1 - rho^2) e[t]
  *     z_q = r z_k + sqrt(1 - r^2) z'            x: k, v or q
  *
- * In denoising pass i, z is replaced by a z + sqrt(1 - a^2) e, where e is independent standard
- * normal noise. The factor a is the measured correlation of pass i with the chunk's cache-update
- * pass. Channels thus have the measured means and standard deviations, including outlier channels.
+ * Denoising pass i uses alpha z + sqrt(1 - alpha^2) e instead of the process z, where e is
+ * independent standard normal noise. alpha is the measured correlation of pass i with the chunk's
+ * cache-update pass. Channels thus have the measured means and standard deviations, including outlier channels.
  * Adjacent frames have correlation rho. A token's query correlates with its key and therefore also
  * with keys of earlier frames. Correlations between positions in a frame and between channels are
  * not modelled. */

@@ -91,8 +91,8 @@ struct kvr_claim_card {
     bool above;
     double bound;
     int n;                  /* number of measurement sessions that contain both rows */
-    double lo, hi, log_sum; /* minimum, maximum and sum of logarithms of the ratio (or value), over
-                             * these n sessions */
+    double lo, hi, log_sum; /* over the ratios (or values) of these n sessions: the minimum, the
+                             * maximum, and the sum of their logarithms */
     char gpu[64];
 };
 
