@@ -48,7 +48,7 @@ struct kvr_dit {
     struct kvr_flow flow;
     void *q, *k, *v, *ctx;                  /* [N,d] */
     void *ffn;                              /* [N,f] */
-    float *wide[3];                         /* [N,d]: F32 copies for operations that need F32 */
+    float *wide[3];                         /* [N,d]: BF16 activations in F32, for F32 kernels */
     struct kvr_buf wide_scratch;            /* allocated at the first use */
     float *patches;                         /* [N, C*ph*pw]: input patches, later the head output */
     float *sinusoid;                        /* [F, freq_dim] */
@@ -60,7 +60,7 @@ struct kvr_dit {
     /* [T, text_dim]: copy of the prompt, for devices whose memory the host cannot access. */
     float *prompt;
     struct kvr_dit_rope rope;
-    struct kvr_dit_rope host_rope; /* host copy; equals `rope` if the host can access `rope` */
+    struct kvr_dit_rope host_rope; /* host copy of `rope`, or `rope` itself if in host memory */
     float *host_sinusoid;          /* like host_rope, for `sinusoid` */
     struct kvr_buf host;           /* memory of host_rope and host_sinusoid */
     struct kvr_buf shown;          /* host copy of a tap's data */

@@ -24,8 +24,8 @@ struct kvr_flow {
     bool rounds;              /* whether activations are rounded to BF16 */
     bool narrow;              /* whether activations are stored as BF16, not only rounded */
     void *x;                  /* [N,d]: the residual stream */
-    void *y;                  /* [N,d]: buffer for the norm of x, or for a residual that is to be
-                               * added to x */
+    void *y;                  /* [N,d]: buffer for the normalized x, or for a residual that is to
+                               * be added to x */
     struct kvr_residual left; /* residual whose addition to x is deferred; used only if `narrow` */
     bool fuses;               /* whether one kernel can fuse a GEMM with the residual add and with
                                * partial sums of squares for a later RMSNorm */
@@ -60,13 +60,13 @@ void kvr_flow_open(struct kvr_flow *f, struct kvr_dev *dev, struct kvr_gemm *gem
 
 /* Size of one activation element in bytes. */
 size_t kvr_flow_size(const struct kvr_flow *f);
-/* Allocates the memory that layer `l` needs for m rows with epilogue `end`. For kvr_flow_layers,
- * `end` is KVR_LINEAR_ROUNDED. */
+/* Allocates the memory that layer `l` needs for m rows with epilogue `end`. If the layer is run by
+ * kvr_flow_layers, `end` must be KVR_LINEAR_ROUNDED. */
 enum kvr_status kvr_flow_prepare(const struct kvr_flow *f, const struct kvr_linear *l, int64_t m,
                                  enum kvr_linear_end end);
 
-/* Adds the deferred residual, if any, to x, then computes the norm of x as the next layer's input.
- * If `shown` is true, the norm is always written to y, not to the buffer of kvr_gemm_input(). */
+/* Adds the deferred residual, if any, to x, then normalizes x for the next layer. If `shown` is
+ * true, the normalized x is always written to f->y, not to the buffer of kvr_gemm_input(). */
 struct kvr_flow_in kvr_flow_norm(struct kvr_flow *f, const struct kvr_rows *r,
                                  const struct kvr_flow_norm *norm, bool shown);
 /* Converts x [m,k] in F32 to the element type of a layer's input. */

@@ -13,7 +13,7 @@
  * BF16 operands.
  *
  * On the CPU, one thread computes each tile of Y by a single-threaded oneDNN primitive, and tile
- * sizes depend on M and N alone. Y therefore does not depend on the number of threads. On CUDA x
+ * sizes depend on M and N alone. Y therefore does not depend on the number of threads. On CUDA, x
  * and y are device memory, calls are asynchronous, and kvr_linear_prepare selects a kernel for each
  * shape. Only one thread may use a kvr_gemm; that thread may start an OpenMP team. */
 #ifndef KVR_ENGINE_GEMM_H
@@ -45,7 +45,7 @@ enum kvr_status kvr_gemm_open(struct kvr_gemm **out, struct kvr_dev *dev);
 /* `compute` is the compute type of all layers, KVR_F32 or KVR_BF16. */
 enum kvr_status kvr_gemm_open_as(struct kvr_gemm **out, struct kvr_dev *dev,
                                  enum kvr_dtype compute);
-/* Accepts NULL. The layers of *g must be closed before. */
+/* Accepts NULL. All layers of *g must already be closed. */
 void kvr_gemm_close(struct kvr_gemm **g);
 enum kvr_dtype kvr_gemm_compute(const struct kvr_gemm *g);
 /* Whether this backend (CUDA, or a CPU with AMX) stores the weights of BF16 layers as BF16. A CPU

@@ -8,7 +8,7 @@
 
 /* The functions of gemm.h for one backend; arguments are already checked. */
 struct kvr_gemm_kind {
-    bool holds_bf16; /* layers with compute type BF16 read and write BF16 */
+    bool holds_bf16; /* whether BF16 layers can read and write activations stored as BF16 */
     /* Whether layers with compute type BF16 store BF16 weights. If this function pointer is NULL,
      * holds_bf16 is the answer. */
     bool (*bf16_weights)(void);

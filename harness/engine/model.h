@@ -92,7 +92,7 @@ void kvr_model_config_free(struct kvr_model_config *c);
  * for 480x832 pixels. */
 enum kvr_status kvr_model_config_fill(struct json_t *root, const char *path);
 
-/* "model", "renoise", "unipc"; NULL-terminated. */
+/* Names of the samplers: "model" (the model's own), "renoise" and "unipc"; NULL-terminated. */
 extern const char *const kvr_sampler_names[];
 /* Whether `text` names UniPC with a number of steps, as in "unipc:8", and optionally a shift, as in
  * "unipc:8:3". Other spellings of the same numbers, such as "unipc:08", are rejected. */
@@ -151,7 +151,7 @@ struct kvr_model_use {
     bool look;             /* whether to read only the configuration, the hash and the weights'
                             * names and shapes; a forward is then impossible */
     bool plan;             /* whether to accept missing weight files and not to hash large files;
-                            * requires `look` */
+                            * requires the option `look` */
     enum kvr_decoder_kind decoder;  /* decoder of the latents; if not KVR_DECODER_VAE (0), the
                                      * decoder's file must exist */
     enum kvr_dtype decoder_compute; /* compute type of the decoder, KVR_F32 (0) or KVR_BF16; TAEHV

@@ -36,10 +36,11 @@ struct kvr_model {
     struct kvr_array *vectors;        /* [n_vectors]: memory of head_modulation and of the
                                        * float pointers in `blocks` */
     int n_vectors;
-    struct kvr_array tokens;    /* [V, text_dim]; empty without a vocabulary */
-    struct kvr_array positions; /* [text_len, text_dim] */
-    struct kvr_lm_weights *lm;  /* weights of a language model, where `patch` to `positions` are
-                                 * empty; NULL for a video model */
+    struct kvr_array tokens;    /* [n_vocabulary, text_dim]: token embeddings of the prompt table;
+                                 * empty if the model has no vocabulary */
+    struct kvr_array positions; /* [text_len, text_dim]: position embeddings, empty like `tokens` */
+    struct kvr_lm_weights *lm;  /* weights of a language model, which leaves the fields from `patch`
+                                 * to `positions` empty; NULL for a video model */
 };
 
 #endif

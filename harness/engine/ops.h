@@ -4,8 +4,8 @@
  *     const struct kvr_ops *ops = kvr_ops_of(dev);
  *     ops->norm_modulate(dev, &rows, x, shift, scale, stride, eps, y);
  *
- * All pointers are memory of `dev`; functions of the CPU table ignore `dev`. On CUDA calls are
- * asynchronous, and kvr_dev_sync() returns their errors. Tensors of N tokens with d values are
+ * All pointers refer to memory of `dev`; functions of the CPU table ignore `dev`. On CUDA, calls
+ * are asynchronous, and kvr_dev_sync() returns their errors. Tensors of N tokens with d values are
  * row-major. A per-frame vector applies to all tokens_per_frame tokens of its frame, and vectors of
  * successive frames are `stride` floats apart. One thread computes each row of a result from the
  * same row of the input, so results do not depend on the number of threads. NaN propagates. The
@@ -183,7 +183,7 @@ struct kvr_ops {
     bool cross_works; /* cross_attend requires a kvr_cross_work */
 };
 
-KVR_ISA_TABLES(struct kvr_ops, kvr_ops_cpu) /* kvr_ops_cpu(): selected CPU variant's table */
+KVR_ISA_TABLES(struct kvr_ops, kvr_ops_cpu) /* kvr_ops_cpu(): table of the selected CPU variant */
 extern const struct kvr_ops kvr_ops_cuda;
 const struct kvr_ops *kvr_ops_of(const struct kvr_dev *dev);
 

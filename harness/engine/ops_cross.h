@@ -45,8 +45,8 @@ static inline void cross_pack(struct kvr_dev *dev, struct kvr_cross *c, const fl
     }
 }
 
-/* Number of rows of matrix b that are copied into a contiguous tile. Without the copy, rows at the
- * stride of b would map to the same sets of the CPU's cache. */
+/* Maximum number of rows of columns()'s operand b that are copied into a contiguous tile. Without
+ * the copy, rows at the stride of b would map to the same sets of the CPU's cache. */
 enum { TILE = 512 };
 
 static inline void copy_tile(float *tile, const float *b, int64_t b_stride, int n)

@@ -68,8 +68,8 @@ bool kvr_product_supported(const struct kvr_stream *s);
  * 16-byte aligned, and biases, gates and sums of squares must be 8-byte aligned. */
 bool kvr_product_accepts(const struct kvr_product *p);
 
-/* Launches the layers of p. Returns false, without a launch, if the driver cannot create a tensor
- * map of x or of a layer's w. */
+/* Launches one kernel that computes all layers of p. Returns false, without a launch, if the driver
+ * cannot create a tensor map of x or of a layer's w. */
 bool kvr_product_cuda(struct kvr_stream *s, const struct kvr_product *p);
 
 #ifdef __cplusplus

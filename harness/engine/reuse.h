@@ -10,7 +10,8 @@
 struct kvr_reuse {
     bool on;
     double threshold;
-    int warmup, n_steps; /* n_steps: number of denoising steps per chunk */
+    int warmup, n_steps; /* warmup: number of first steps of each chunk that are never skipped;
+                          * n_steps: number of denoising steps per chunk */
     int64_t n;           /* number of activations of a chunk: tokens times width */
     struct kvr_dev *dev;
     const struct kvr_ops *ops;

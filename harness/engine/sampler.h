@@ -36,7 +36,7 @@ void kvr_schedule_round(struct kvr_schedule *s);
 /* Returns table_sigma of the entry whose table_timestep is nearest to t, or of the first such entry
  * if several are equally near. */
 float kvr_schedule_sigma(const struct kvr_schedule *s, float t);
-/* Returns the index of the entry that kvr_schedule_sigma selects. */
+/* Returns the index in table_sigma of the value that kvr_schedule_sigma returns. */
 int kvr_schedule_index(const struct kvr_schedule *s, float t);
 
 /* Selects what happens to the KV cache when the prompt changes. KEEP leaves the KV cache unchanged.

@@ -4,7 +4,7 @@
  * padding. The recorded embeddings are `out` [texts, length, dim], `prompt_embeds` (zero for
  * padding), or both. `bf16_weights.out` has embeddings recorded with BF16 weights. `ids_long`,
  * `mask_long` and `long.out` are the ids, mask and embedding of one long text. The encoder is the
- * folder's file models_t5* or umt5.safetensors. */
+ * file models_t5* or umt5.safetensors in the same folder. */
 #ifndef KVR_TEXT_CHECK_TEXT_H
 #define KVR_TEXT_CHECK_TEXT_H
 

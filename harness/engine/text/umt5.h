@@ -50,7 +50,7 @@ enum kvr_status kvr_umt5_encode(struct kvr_umt5 *e, const struct kvr_umt5_text *
                                 float *out);
 
 /* Returns the peak memory in bytes of one call that encodes n_tokens tokens, whose longest text has
- * `longest` tokens. The peak does not include the mapped weight file. On CUDA the peak is the
+ * `longest` tokens. The peak does not include the mapped weight file. On CUDA, the peak is the
  * larger of host and device memory, without the GEMM library's workspace. */
 size_t kvr_umt5_bytes(const struct kvr_umt5_sizes *s, int64_t n_tokens, int longest, int threads);
 

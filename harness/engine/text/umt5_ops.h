@@ -4,8 +4,8 @@
  *     const struct kvr_umt5_ops *ops = kvr_umt5_ops_of(dev);
  *     ops->norm(dev, n, d, x, weight, y);
  *
- * All pointers are memory of `dev`. On CUDA calls are asynchronous, and kvr_dev_sync() returns
- * their errors. NaN propagates. The functions allocate no memory. */
+ * All pointers refer to memory of `dev`. On CUDA, calls are asynchronous, and kvr_dev_sync()
+ * returns their errors. NaN propagates. The functions allocate no memory. */
 #ifndef KVR_TEXT_UMT5_OPS_H
 #define KVR_TEXT_UMT5_OPS_H
 

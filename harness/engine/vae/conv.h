@@ -17,7 +17,7 @@
  * Input frames and y have the element type of the context. In a BF16 context, weights and bias are
  * rounded to BF16 too; accumulation is F32, and each result is rounded once.
  *
- * Input frames and y are memory of the context's device; on CUDA calls are asynchronous. On the
+ * Input frames and y are in memory of the context's device. On CUDA, calls are asynchronous. On the
  * CPU, the strip size does not depend on the number of threads, and a single-threaded primitive
  * computes each strip. The result y therefore does not depend on the number of threads. */
 #ifndef KVR_VAE_CONV_H

@@ -47,7 +47,7 @@ int kvr_conv_cudnn_ways(const struct kvr_conv_cudnn_plan *p);
 size_t kvr_conv_cudnn_bytes(const struct kvr_conv_cudnn_plan *p, int way);
 
 /* Adds the convolution of x with w to y, in stream order, by algorithm `way`. All pointers are
- * device memory. */
+ * device pointers. */
 enum kvr_status kvr_conv_cudnn_run(const struct kvr_conv_cudnn_plan *p, int way, const void *x,
                                    const void *w, void *y, void *workspace);
 

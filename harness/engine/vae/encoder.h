@@ -5,10 +5,10 @@
  *     KVR_TRY(kvr_vae_encode_frame(dev, "Wan2.2_VAE.pth", h, w, image, z));
  *
  * The encoder first rearranges 2 x 2 pixels into 12 channels. Four levels of two residual blocks
- * follow, and each level except the last halves height and width. The last layers are middle, head
- * and conv1. The result is the mean of the latent distribution, normalised. Causal convolutions
- * read zeros before the video's first frame, and the temporal convolutions between levels are
- * skipped for that frame.
+ * follow, and each level except the last halves height and width. The last layers have the
+ * tensor names encoder.middle, encoder.head and conv1. The result is the mean of the latent
+ * distribution, normalised. Causal convolutions read zeros before the video's first frame, and the
+ * temporal convolutions between levels are skipped for that frame.
  *
  * A convolution with stride 2 is computed with stride 1, and only the pixels in odd rows and odd
  * columns are used. Accumulation is F32. */

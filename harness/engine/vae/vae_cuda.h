@@ -14,9 +14,9 @@
 extern "C" {
 #endif
 
-/* Computes the convolution c of conv.h, y [height, width, out], from frames [taps] and F32 bias
- * [out]. The weights w are F32 [taps, out, kernel, kernel, in] or BF16 [out, kernel, kernel, taps,
- * in]. Frames that are NULL precede the other frames, and the kernel skips them. */
+/* Computes the convolution (conv.h) of frames [taps] with shape c and F32 bias [out] into y
+ * [height, width, out]. The weights w are F32 [taps, out, kernel, kernel, in] or BF16 [out, kernel,
+ * kernel, taps, in]. The kernel skips the NULL frames, which must precede the other frames. */
 void kvr_conv_cuda_run(struct kvr_stream *s, enum kvr_dtype type, const struct kvr_conv_shape *c,
                        const struct kvr_conv_frame *frames, const void *w, const float *bias,
                        void *y);

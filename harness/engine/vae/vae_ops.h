@@ -5,8 +5,8 @@
  *     ops->norm(dev, n, channels, true, x, gamma, y);
  *
  * A void pointer points to elements of the table's type, F32 or BF16. BF16 operations compute in
- * F32 and round each result once. All pointers are memory of `dev`. On CUDA calls are asynchronous,
- * and kvr_dev_sync() returns their errors. The functions allocate no memory. */
+ * F32 and round each result once. All pointers refer to memory of `dev`. On CUDA, calls are
+ * asynchronous, and kvr_dev_sync() returns their errors. The functions allocate no memory. */
 #ifndef KVR_VAE_VAE_OPS_H
 #define KVR_VAE_VAE_OPS_H
 
@@ -47,10 +47,10 @@ struct kvr_vae_ops {
      * same convolution with stride 2. */
     void (*halve)(struct kvr_dev *dev, int h, int w, int channels, const float *from, float *to);
     /* Adds the shortcut connection around one resolution level of the encoder, for a clip's first
-     * frame. The level's input is `times` frames [2h, 2w, in]: zero frames, followed by the frame
-     * `from`. The input is rearranged to [h, w, in, times, 2, 2], so that frames and 2 x 2 pixels
-     * become channels. The mean of each group of 4 * in * times / out adjacent channels is added to
-     * `to` [h, w, out]. */
+     * frame. The level's input is `times` frames [2h, 2w, in]: times - 1 frames of zeros, then
+     * the frame `from`. The input is rearranged to [h, w, in, times, 2, 2], so that frames and
+     * 2 x 2 pixels become channels. The mean of each group of 4 * in * times / out adjacent
+     * channels is added to `to` [h, w, out]. */
     void (*gather)(struct kvr_dev *dev, int h, int w, int in, int out, int times, const float *from,
                    float *to);
     /* Writes softmax(q k^T / sqrt(d)) v, for q, k and v in qkv [n, 3d], to out [n,d]. `out` must
