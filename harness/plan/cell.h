@@ -77,8 +77,8 @@ struct kvr_cell {
  * memory is exhausted. */
 char *kvr_spec_text(const json_t *j);
 
-/* Swaps the cell's key, rollout and spec with those of an earlier version of kvreel (c->former, not
- * NULL), to look the cell up in older databases. A second call restores the current ones. */
+/* Swaps the cell's key, rollout hash and spec with those of an earlier version of kvreel (c->former,
+ * not NULL), to look the cell up in older databases. A second call restores the current ones. */
 void kvr_cell_swap_former(struct kvr_cell *c);
 
 /* Returns option i of the cell's method. If the option has a memory budget (`fit B`), the result

@@ -110,7 +110,7 @@ enum kvr_status kvr_correction_check(const struct kvr_correction *c, const struc
     if (noise.kind == KVR_NOISE_UNKNOWN || (noise.kind == KVR_NOISE_MEASURED && !c->measures))
         return kvr_fail(KVR_EUNSUPPORTED, "correction %s: codec '%s' %s", c->name, codec->text,
                         noise.kind == KVR_NOISE_UNKNOWN
-                            ? "declares no model of its quantization error"
+                            ? "has no function noise() that describes its quantization error"
                             : "has a quantization error that does not follow from its scales; use "
                               "correction energy");
     if (noise.rope_rotated && c->by_scales == KVR_BY_SCALES_EXACT)

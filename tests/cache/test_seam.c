@@ -129,7 +129,7 @@ static const struct {
     { "BF16", 1, 1, 1, 1, "" },
     { "SHORT_E4M3", 1, 1, 1, 1, "" },
     { "SPARSE_F16", 0, 0, 0, 1, "energy" },
-    { "MUTE_F16", 0, 0, 0, 0, "declares no model of its quantization error" },
+    { "MUTE_F16", 0, 0, 0, 0, "has no function noise() that describes its quantization error" },
 };
 
 START_TEST(a_correction_needs_to_know)
