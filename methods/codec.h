@@ -37,7 +37,7 @@ extern "C" {
 enum kvr_side { KVR_K, KVR_V };
 
 /* Arithmetic of quantizers and transforms: F32, or F32 with the result of every operation rounded
- * to BF16, as in the study's quantizers. */
+ * to BF16, as in the quantizers of the 33-method study. */
 enum kvr_compute { KVR_COMPUTE_F32, KVR_COMPUTE_BF16 };
 
 struct kvr_block_shape {
@@ -238,10 +238,10 @@ struct kvr_exact_once {
      * then found in a pass of their own, before quantization. */
     bool (*likely)(const struct kvr_stage_job *job, const struct kvr_values *x, int64_t n,
                    uint16_t *least);
-    /* Computes the bound from the sum of the values and the sum of their squares. The error of
-     * `sum` may be 2^-18 times the sum of magnitudes, and that of `square` 2^-18 times the sum of
-     * squares. Returns NaN if the rounding errors of the sums may change the set of outliers;
-     * `find` must then find them. */
+    /* Computes the bound from the sum of the values and the sum of their squares. The rounding
+     * error of `sum` is at most 2^-18 times the sum of magnitudes, and that of `square` at most
+     * 2^-18 times the sum of squares. Returns NaN if these errors may change the set of outliers;
+     * `find` must then find the outliers. */
     float (*bound)(const struct kvr_stage_job *job, double sum, double square, int64_t n);
     /* Allocates memory in `out` for n_exact outliers. Sets *fits to false if n_exact is too large
      * to store. */
@@ -272,7 +272,7 @@ struct kvr_stage_ops {
                    int64_t n, int h0, int nh, enum kvr_decode_mode mode, float *out);
     /* Variant of `encode` for EXACT stages on the CPU; may be NULL. Stores outliers into `out` like
      * `encode`, but leaves x unchanged and sets *instead to the values that replace the outliers.
-     * The array instead->at is part of `out`, and instead->value is part of `scratch` [T*H*D]. */
+     * The array instead->at lies in a buffer of `out`, and instead->value in `scratch` [T*H*D]. */
     enum kvr_status (*find)(const struct kvr_stage_job *job, const struct kvr_values *x,
                             float *scratch, struct kvr_stage_data *out,
                             struct kvr_instead *instead);
@@ -289,7 +289,7 @@ struct kvr_joint_ops {
     enum kvr_status (*start)(const struct kvr_stage_job *job);
     /* Encodes k and v [T,H,D], which are not changed. Stores the encoded data into the buffers
      * `codes` and `meta` of both outputs, which must be empty before the call. On success and on
-     * failure, the two outputs share ownership of one kvr_joint. */
+     * failure, both outputs share one kvr_joint, which is freed with the second of them. */
     enum kvr_status (*encode)(const struct kvr_stage_job *job, const float *k, const float *v,
                               struct kvr_stage_data *out_k, struct kvr_stage_data *out_v);
 };
@@ -319,9 +319,9 @@ struct kvr_stage {
     void (*layout)(const struct kvr_stage_job *job, struct kvr_layout *out);
     /* Sets those fields of the error model `out` that the stage determines. The stage's data `in`
      * is empty if the caller has encoded no block. GRID sets `kind` and the fields that this kind
-     * uses. If `noise` is NULL, the error is unknown. EXACT sets `exact` and `n_exact`. SHIFT sets
-     * the kind MEASURED if it restores x incompletely, and `rope_rotated` if it rotates the
-     * restored values. */
+     * uses. If the pointer `noise` is NULL, the error is unknown. EXACT sets `exact` and `n_exact`.
+     * SHIFT sets the kind MEASURED if it restores x incompletely, and `rope_rotated` if it rotates
+     * the restored values. */
     void (*noise)(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
                   struct kvr_coding_noise *out);
 
@@ -335,7 +335,7 @@ struct kvr_stage {
 
     /* Writes a table of table_size bytes that depends on the options alone, such as a random
      * matrix. If the pointer `table` is NULL, the stage has no table. Each codec allocates its own
-     * tables, and writes a table at open and whenever an option is set. */
+     * tables, and calls this function when the codec is opened and whenever an option is set. */
     void (*table)(const void *opts, void *table);
     size_t table_size;
 };
@@ -388,9 +388,9 @@ bool kvr_codec_is_bf16(const struct kvr_codec *c);      /* whether the codec sto
 bool kvr_codec_idempotent(const struct kvr_codec *c);
 bool kvr_codec_joint(const struct kvr_codec *c); /* whether one stage encodes keys and values
                                                   * jointly */
-/* Checks the codecs of the keys and the values of one tier. If either codec has a joint stage, both
- * must consist of this stage only; otherwise the function fails with KVR_EINVAL or
- * KVR_EUNSUPPORTED. */
+/* Checks the codecs of the keys and the values of one tier. If either codec has a stage that
+ * encodes keys and values jointly, both codecs must consist of this stage only, with equal options.
+ * Otherwise the function fails with KVR_EINVAL. */
 enum kvr_status kvr_codec_check_joint(const struct kvr_codec *k, const struct kvr_codec *v);
 
 /* Layout of the data that the job's stage stores for the job's block; all zero if the stage stores
@@ -403,7 +403,7 @@ void kvr_codec_layout(const struct kvr_codec *c, int i, const struct kvr_block_s
 /* Whether the codec begins with a TRANSFORM; attention then computes scores in the transformed
  * space. */
 bool kvr_codec_rotated(const struct kvr_codec *c);
-/* Whether the codecs begin with the same transform, or neither codec begins with a transform. */
+/* Whether codecs a and b begin with the same transform, or neither begins with a transform. */
 bool kvr_codec_same_space(const struct kvr_codec *a, const struct kvr_codec *b);
 /* Applies the codec's leading transform to x [n,nh,D] in place, in F32. The rows are those of heads
  * [h0, h0 + nh), in memory of `dev` or, if `dev` is NULL, of the host. Any thread may call the
@@ -456,7 +456,8 @@ enum kvr_status kvr_codec_encode_bf16(const struct kvr_codec *c, struct kvr_dev 
                                       const kvr_bf16 *x, const struct kvr_block_shape *shape,
                                       float *work, struct kvr_packed *out);
 
-/* Starts the stage of a joint codec, once before the first block is encoded. */
+/* Prepares a joint codec (kvr_codec_joint) before the first block is encoded, as `start` of struct
+ * kvr_joint_ops does. */
 enum kvr_status kvr_codec_start_joint(const struct kvr_codec *k);
 /* Encodes keys k and values v [T,H,D] together, with a joint codec. */
 enum kvr_status kvr_codec_encode_joint(const struct kvr_codec *ck, const struct kvr_codec *cv,
@@ -498,10 +499,10 @@ void kvr_codec_noise(const struct kvr_packed *p, struct kvr_coding_noise *out);
 void kvr_packed_scales(const struct kvr_packed *p, int64_t t0, int64_t n, int h0, int nh,
                        float *out);
 
-/* Copies a block to device `to`, with the same bytes and tags. One of the two devices must be a
- * CPU, or the devices must be the same. Synchronises a CUDA device. After a failure `out` is empty.
- * The pointer place.list is not copied: it is NULL in `out` until the caller sets it to memory of
- * the new device. */
+/* Copies a block to device `to`, with the same bytes and memory tags. One of the two devices must
+ * be a CPU, or the devices must be the same. Synchronises a CUDA device. After a failure `out` is
+ * empty. The pointer place.list is not copied: it is NULL in `out` until the caller sets it to
+ * memory of the new device. */
 enum kvr_status kvr_packed_copy(const struct kvr_packed *p, struct kvr_dev *to,
                                 struct kvr_packed *out);
 

@@ -32,7 +32,7 @@
 #include "harness/device/number.cuh"
 #include "methods/kernels/quotient.h"
 #define CELLS static __device__ __forceinline__
-/* Functions that launchers also call on the host are CELLS_BOTH. */
+/* CELLS_BOTH declares functions that launchers also call on the host. */
 #define CELLS_BOTH static __host__ __device__ __forceinline__
 typedef kvr_global<const float> cells_in;
 typedef kvr_global<const uint8_t> cells_bytes_in;
@@ -97,9 +97,10 @@ enum cells_round { CELLS_EVEN, CELLS_AWAY, CELLS_UP, CELLS_TRUNC };
  * UNROUNDED divides by the scale before it was rounded to its storage type. INVERSE multiplies by
  * the reciprocal of the unrounded scale. */
 enum cells_by { CELLS_STORED, CELLS_UNROUNDED, CELLS_INVERSE };
-/* Choice of the scale. TOP maps the group's largest magnitude to the largest value of the format.
- * FLOOR rounds the scale down to a power of two, as in OCP MX. BEST, for E2M1, maps the group's
- * largest magnitude to 6 or to 4, whichever gives the smaller squared error. */
+/* How the scale is computed from a group's elements. TOP maps the group's largest magnitude to the
+ * largest value of the format. FLOOR rounds the scale down to a power of two, as in OCP MX. BEST,
+ * for E2M1, maps the group's largest magnitude to 6 or to 4, whichever gives the smaller squared
+ * error. */
 enum cells_pick { CELLS_TOP, CELLS_FLOOR, CELLS_BEST };
 enum cells_fit_of_levels { CELLS_NORM, CELLS_NORM_KEPT, CELLS_REFIT };
 
@@ -382,9 +383,9 @@ CELLS void cells_read(const struct cells *c, unsigned raw, unsigned z, float mos
         f->s = most / top;
         f->s = f->s < c->least ? c->least : f->s;
     }
-    if (c->relative) { /* The stored scale is relative to `most`. A group that contains `most` gets
-                        * 448, the largest E4M3 number. With BEST, it gets 256, because cells_fit()
-                        * may multiply the scale by 1.5. */
+    if (c->relative) { /* The stored scale is relative to `most`. The stored scale of a group that
+                        * contains `most` is 448, the largest E4M3 number. With BEST, it is 256,
+                        * because cells_fit() may multiply the scale by 1.5. */
         const float all = c->top * (c->pick == CELLS_BEST ? 256.0f : 448.0f);
         const float y = f->s * most;
 

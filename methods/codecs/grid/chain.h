@@ -17,7 +17,7 @@ extern "C" {
 struct kvr_grid_chain {
     int n; /* number of grids, 1 or 2; must be 1 if `rotate` is set */
     struct kvr_grid grid[2];
-    struct kvr_stage_job job[2]; /* opts are not used */
+    struct kvr_stage_job job[2]; /* job of each grid; the field `opts` is ignored */
     bool rotate;                 /* whether the values are transformed before they are quantized */
     enum kvr_compute rotate_compute;
     bool round; /* whether decoding rounds the sum of both grids' decoded values to BF16 */

@@ -17,13 +17,16 @@
  *     m           0                    min                  0
  *     s           see fit_sym          (max - m)/Q          max((max - min)/Q, 1e-8)
  *
- * In the intended reading (the paper's variant), codes are computed with the stored FP16 numbers. s
- * is rounded up and m is rounded down, so no value is clipped. The intended reading fits an
- * incomplete last group to its actual elements, without padding. In the study reading (the variant
- * of the study's code), codes are computed with the unrounded s. Since z is clamped to [0, Q],
- * values of a group whose range does not include 0 are clipped. The study reading pads blocks with
- * tokens of zeros to a multiple of 16 tokens. The padding is stored, and the zeros count in min and
- * max.
+ * A grid has two variants, called readings. The intended reading follows the paper of the method
+ * that uses the grid, and the study reading follows the code of the 33-method study.
+ *
+ * In the intended reading, codes are computed with the stored FP16 numbers. s is rounded up and m
+ * is rounded down, so no value is clipped. An incomplete last group is fitted to its actual
+ * elements, without padding.
+ *
+ * In the study reading, codes are computed with the unrounded s. Since z is clamped to [0, Q],
+ * values of a group whose range does not include 0 are clipped. Blocks are padded with tokens of
+ * zeros to a multiple of 16 tokens. The padding is stored, and the zeros count in min and max.
  *
  * With compute=bf16, every subtraction, division, multiplication and addition of encoding and
  * decoding is rounded to BF16. With compute=bf16, the study reading also rounds every operation

@@ -24,7 +24,7 @@ struct groups {
     float lo[FIT], hi[FIT];        /* range */
     float s[FIT];                  /* divisor in q = rne((x - m) / s + pre) + post, which computes
                                     * the code q of element x; never 0 */
-    float m[FIT], pre[FIT];        /* terms of the formula of q, in which `post` is a constant of
+    float m[FIT], pre[FIT];        /* m and pre in the formula of q above; `post` is a constant of
                                     * the grid */
     kvr_f16 scale[FIT], zero[FIT]; /* as stored */
 };
@@ -34,7 +34,7 @@ static inline float bf16_of(float x)
     return kvr_bf16_to_f32(kvr_f32_to_bf16(x));
 }
 
-/* Rounds n values x[i] >= 0 up to FP16, at most to 65504. */
+/* Rounds n values x[i] >= 0 up to FP16. Results above 65504 become 65504. */
 static inline void f16_up(kvr_f16 *__restrict h, const float *__restrict x, int n)
 {
     float back[FIT];
@@ -48,7 +48,7 @@ static inline void f16_up(kvr_f16 *__restrict h, const float *__restrict x, int 
     }
 }
 
-/* Rounds n values x[i] down to FP16, at least to -65504. */
+/* Rounds n values x[i] down to FP16. Results beyond +-65504 become +-65504. */
 static inline void f16_down(kvr_f16 *__restrict h, const float *__restrict x, int n)
 {
     float back[FIT];
@@ -64,9 +64,9 @@ static inline void f16_down(kvr_f16 *__restrict h, const float *__restrict x, in
     }
 }
 
-/* Computes the parameters of groups in the variant of the 33-method study (study reading). The
- * scale is the range divided by 2^b - 1 (asym), or the largest magnitude divided by 2^(b-1) - 1
- * (sym), and at least 1e-8. Codes are computed with the unrounded scale. */
+/* Computes the parameters of groups in the study reading (grid.h). The scale is the range divided
+ * by 2^b - 1 (asym), or the largest magnitude divided by 2^(b-1) - 1 (sym), and at least 1e-8.
+ * Codes are computed with the unrounded scale. */
 static inline void fit_study(const struct kvr_grid *g, bool bf16, struct groups *r, int n)
 {
     const float q_top = (float)((1 << g->bits) - 1);
@@ -107,10 +107,9 @@ static inline float quotient(float x, float n)
 #endif
 }
 
-/* Computes the scale s of `sym` in the paper's variant (intended reading). Codes range from -qmax-1
- * to qmax. If the value of largest magnitude is positive, s is negative, so that this value gets a
- * negative code. No value is clipped, and |s| is never larger than the scale in the study's
- * variant. */
+/* Computes the scale s of `sym` in the intended reading (grid.h). Codes range from -qmax-1 to qmax.
+ * If the value of largest magnitude is positive, s is negative, so that this value gets a negative
+ * code. No value is clipped, and |s| is never larger than the scale in the study reading. */
 static inline void fit_sym(int bits, struct groups *r, int n)
 {
     const float qmax = (float)((1 << (bits - 1)) - 1);
@@ -134,8 +133,8 @@ static inline void fit_sym(int bits, struct groups *r, int n)
     kvr_to_f32(r->s, r->scale, KVR_F16, (size_t)n);
 }
 
-/* Computes the scale s and the minimum m of `asym` in the paper's variant (intended reading). Codes
- * are computed from x - m. */
+/* Computes the scale s and the minimum m of `asym` in the intended reading (grid.h). Codes are
+ * computed from x - m. */
 static inline void fit_asym(int bits, struct groups *r, int n)
 {
     const float q_top = (float)((1 << bits) - 1);
@@ -196,7 +195,7 @@ static inline vf v_float_of(vi order)
     return v_of_bits(i_xor(order, i_and(i_sign(order), i_set(0x7fffffff))));
 }
 
-/* Parameters of one vector of groups, in the paper's variant (intended reading). */
+/* Parameters of one vector of groups, in the intended reading (grid.h). */
 struct v_quant_params {
     vf s, m;
     vi scale, zero; /* FP16, as stored */
@@ -224,8 +223,8 @@ static inline struct v_quant_params v_fit(const struct kvr_grid *g, vi low, vi h
                                     i_pick(bad, i_set(0), zero) };
 }
 
-/* Like fit(), for n groups by vector operations, in the paper's variant (intended reading). n is a
- * multiple of VL. The fields lo and hi are not written. */
+/* Like fit(), but uses vector instructions, supports only the intended reading, and does not write
+ * the fields lo and hi. n is a multiple of VL, the number of floats per vector. */
 static inline void fit_vectors(const struct kvr_grid *g, struct groups *r, int n)
 {
     for (int i = 0; i < n; i += VL) {

@@ -16,13 +16,12 @@ enum {
         1 << 18 /* one thread encodes a block with fewer elements, in 30 to 130 us */
 };
 
-/* One block as stored. */
+/* Grid, shape and output buffers of one block. */
 struct kvr_grid_block {
     struct kvr_grid grid;
     bool study, bf16;
     int64_t n_tok, stored; /* n_tok: number of tokens of the block; stored: the same number plus the
-                            * tokens of zeros that pad a block in the variant of the 33-method
-                            * study */
+                            * tokens of zeros that pad a block in the study reading (grid.h) */
     int64_t channels;      /* H*D */
     int64_t n_groups;
     uint8_t *codes;  /* planes of kvr_pack */
@@ -60,7 +59,7 @@ struct kvr_grid_encoders {
     void (*tokens)(const struct kvr_grid_block *b, int64_t t0, int64_t c0, int m, const float *x,
                    int64_t stride, float *residual, int64_t residual_stride,
                    const struct kvr_grid_prefetch *prefetch);
-    /* Whether `tokens` can write the residual if it is called for m channels. */
+    /* Whether the function `tokens` can write `residual` when it encodes m channels. */
     bool (*returns_residual)(const struct kvr_grid_block *b, int64_t m);
     /* axis=channels or token: encodes all channels of tokens [t0, t0 + n) of the block, n <=
      * KVR_GRID_ROWS. The pointer x points to the row of token t0. Both t0 and n are multiples of 8,

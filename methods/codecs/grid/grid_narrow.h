@@ -61,7 +61,7 @@ ALWAYS float offset_of(struct variant variant)
     return variant.exact ? 0 : variant.bits == 8 ? 1536 : 192;
 }
 
-/* Scale s, reciprocal y + l and minimum m of a vector of groups. */
+/* Parameters of a vector of groups: scale s, minimum m, and y + l, which approximates 1/s. */
 struct encode_params {
     vf s, y, l, m;
 };
@@ -266,7 +266,7 @@ ALWAYS void load_tokens(const kvr_bf16 *x, int64_t stride, int n, struct token_r
     }
 }
 
-/* Copies n tokens of a span to `to`; x points to the span's vectors of the first token. */
+/* Copies the span x[i][0] (even channels) and x[i][1] (odd channels) of n tokens i to `to`. */
 ALWAYS void take_tokens(const vf (*x)[COLUMNS], int n, struct token_rows *to)
 {
 #pragma GCC unroll 4
@@ -276,7 +276,7 @@ ALWAYS void take_tokens(const vf (*x)[COLUMNS], int n, struct token_rows *to)
     }
 }
 
-/* Range of each column of a vector: the bits of its smallest and of its largest float. */
+/* Ranges of VL columns: the bits of each column's smallest and largest float. */
 struct range {
     vi low, high;
 };
@@ -373,8 +373,8 @@ ALWAYS int fit_strip(const struct tile_position *p, int n, const struct range *r
     return n;
 }
 
-/* Like fit_strip(), but computes the ranges of the n spans from BF16 values, from channel c of the
- * rows r on. */
+/* Like fit_strip(), but computes the columns' ranges from the BF16 rows r. The n spans start at
+ * channel c of the rows. */
 ALWAYS int fit_narrow(const struct tile_position *p, const struct kvr_narrow_rows *r, int c, int n,
                       struct variant variant, struct encode_params *k)
 {
@@ -414,7 +414,7 @@ ALWAYS void range_of_wide(const vf (*x)[COLUMNS], int n, struct variant variant,
     }
 }
 
-/* Like fit_strip(), but computes the ranges of the n spans from the F32 values x[token][vector]. */
+/* Like fit_strip(), but computes the columns' ranges from the F32 vectors x[token][vector]. */
 ALWAYS int fit_wide(const struct tile_position *p, const vf (*x)[COLUMNS], int n,
                     struct variant variant, struct encode_params *k)
 {
@@ -441,7 +441,8 @@ ALWAYS int fit_wide(const struct tile_position *p, const vf (*x)[COLUMNS], int n
         return call(8, true, true);                                                                \
     }
 
-/* Smallest and largest BF16 value of a token, in all 16-bit elements; low <= 0 <= high. */
+/* Smallest and largest BF16 value of a token, broadcast to all 16-bit elements of a vector; low <=
+ * 0 <= high. */
 struct limits {
     vi low, high;
 };

@@ -3,10 +3,10 @@
  *
  *     done = k->tokens(&block, NULL, t0, c0, m, x, stride, prefetch);   rest: kvr_grid_encoders()
  *
- * The functions support the paper's variant of grids (intended reading), computed in F32, with 2, 4
- * or 8 bits. The 16 tokens of a column stay in registers until they are encoded, and so does their
- * residual if a second grid follows. The stored bytes are identical to those of kvr_grid_encoders()
- * for the same values. */
+ * The functions support grids of 2, 4 or 8 bits in the intended reading (grid.h), computed in F32.
+ * The 16 tokens of a column stay in registers until they are encoded, and so does their residual if
+ * a second grid follows. The stored bytes are identical to those of kvr_grid_encoders() for the
+ * same values. */
 #ifndef KVR_METHODS_GRID_NARROW_KERNELS_H
 #define KVR_METHODS_GRID_NARROW_KERNELS_H
 

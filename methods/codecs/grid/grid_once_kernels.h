@@ -44,8 +44,8 @@ struct kvr_grid_once {
     /* Sets the field `over` of n strays by comparing their values with `bound`. Returns the number
      * of outliers. */
     int64_t (*mark)(struct kvr_grid_stray *stray, int64_t n, uint16_t bound);
-    /* Quantizes the columns of n strays again, with each outlier replaced by the value of the token
-     * before it. Returns true. */
+    /* Quantizes the columns of n strays a second time, with each outlier replaced by the value of
+     * the token before it. Returns true. */
     bool (*columns)(const struct kvr_grid_block *b, const struct kvr_grid_stray *stray, int64_t n,
                     uint16_t bound);
     /* Reads one token of n channels, a multiple of 64, and adds its values and squares to the sums

@@ -1,5 +1,5 @@
 /* once.h - encodes the stage `outliers` and the integer grid after it in the same pass that finds
- * the outliers. Supports BF16 values on the CPU.
+ * the outliers. Only BF16 values on the CPU are supported.
  *
  *     KVR_TRY(kvr_once_encode(&chain, &job, &x, work, scratch, &out->stage[0], data, &done));
  *     if (!done)

@@ -72,9 +72,9 @@ KVR_DECODE_LAUNCHER(nuq);
 
 #ifndef __cplusplus
 /* Adds a histogram of the elements of x [T,C], scaled to [-1, 1] per vector and without outliers,
- * to bins [NUQ_BINS]. The weight of an element is 2^20 (w / *most)^2, where w is half the range of
- * its vector, and *most becomes the largest w. The caller sets by_token, n_tok and channels of `g`,
- * and the function sets the other fields. Fails with KVR_ENOMEM. */
+ * to bins [NUQ_BINS]. *most becomes the largest half range w of any vector. An element of a vector
+ * with the half range w counts with the weight 2^20 (w / *most)^2. The caller sets by_token, n_tok
+ * and channels of `g`, and the function sets the other fields. Fails with KVR_ENOMEM. */
 enum { NUQ_BINS = 1024 };
 enum kvr_status kvr_nuq_count(struct nuq *g, double exact, const float *x, uint64_t *bins,
                               float *most);

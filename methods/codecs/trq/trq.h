@@ -151,7 +151,7 @@ CELLS float trq_value(const struct trq *g, bool anchor, const struct trq_fit *f,
     return trq_round(anchor ? ((float)q - qa) * f->s : r + ((float)q - f->z) * f->s);
 }
 
-/* Value that is subtracted from the next frame: r, or 0 if r is NaN. */
+/* Value that is subtracted from the next frame: the decoded value r, or 0 if r is NaN. */
 CELLS float trq_kept(float r)
 {
     return r != r ? 0 : r;

@@ -1,8 +1,9 @@
 /* vidkv.h - arithmetic of the stage `vidkv`, shared by CPU and CUDA.
  *
- * Of the D channel indices, the `easy` ones with the smallest range of values over all tokens and
- * heads are easy channels. All other channels are hard. A group has G consecutive tokens of a
- * channel; the last group may be shorter. Every operation is rounded to FP16:
+ * The field `easy` is the number of easy channels of a head. Easy channels are the channel indices
+ * with the smallest range of values over all tokens and heads. All other channels are hard. A group
+ * has G consecutive tokens of a channel; the last group may be shorter. Every operation is rounded
+ * to FP16:
  *
  *     a hard channel     m = min x    s = (max x - m) / 3    q = rne((x - m) / s), 0 where s is 0
  *                        x^ = q s + m
@@ -68,8 +69,8 @@ CELLS_BOTH int64_t vidkv_bits_at(const struct vidkv *g)
     return vidkv_sign_params_at(g) + 2 * vidkv_groups(g) * vidkv_signs(g);
 }
 
-/* Element j of the inverse DFT of X^, which is `easy` complex coefficients, each stored as real and
- * imaginary part. */
+/* Element j of the inverse DFT of X^, an array of g->easy complex coefficients, each stored as a
+ * real and an imaginary part. */
 CELLS float vidkv_inverse(const struct vidkv *g, int j, const float *X)
 {
     float sum = 0;
