@@ -11,7 +11,7 @@ json "every closed-form row is exact" \
      and ([.[] | select(.verdict == "data-dependent, within bounds") | .method] | unique | length) == 4
      and ([.[] | select(.verdict == "not published")] | length) == 3 and length == 63'
 json "what is data-dependent says how much" \
-    '[.[] | select(.verdict | startswith("data")) | .reason | test("bounds .* depend on")] | all'
+    '[.[] | select(.verdict | startswith("data")) | .reason | test("depends on the data: .* published size minus")] | all'
 exits 0 "study33: peak memory agrees" reproduce study33 --quantity peak_vram_gib --json
 json "era A to the last digit" \
     '[.[] | select(.method | test("^(RTN|KIVI|QUAROT_KV)_INT[24]$")) | .verdict == "exact"] | all'
