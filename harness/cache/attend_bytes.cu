@@ -7,24 +7,25 @@
  * consumer groups ping-pong, so that the softmax of one group overlaps with the GEMMs of the other
  * group. The last, partial wave of CTAs is split along KV (attend_split.h).
  *
- * The kernel uses INT32 accumulators as floats without a conversion instruction. Reinterpreted as a
- * float, an integer x in [0, 2^23) is the denormal number x 2^-149.
+ * The kernel reinterprets the bits of INT32 accumulators as floats, which needs no conversion
+ * instruction. The bits of an integer x in [0, 2^23) are those of the denormal float x 2^-149.
  *
  * The accumulators of S are sums of signed INT8 products. An extra MMA, whose operand bytes are all
  * 255, adds KVR_BYTE_BIAS = 32 x 255^2 to the accumulators of S. This bias makes the accumulators
- * nonnegative. E is an exponent with 2^E above every key scale of the tile. One FMA, A x + C, then
- * subtracts the bias from an accumulator x and multiplies by the key's scale divided by 2^(22 + E).
- * The number 22 is 149 - 127: A contains the factor 2^127, and the denormal contains the factor
- * 2^-149. The constants A and C are stored for every token (byte_rows.h).
+ * nonnegative. Each tile has an exponent E, such that 2^E exceeds the scale of every key in the
+ * tile. One FMA, A x + C, then subtracts the bias from an accumulator x and multiplies by the key's
+ * scale divided by 2^(22 + E). The number 22 is 149 - 127: A contains the factor 2^127, and the
+ * denormal contains the factor 2^-149. The constants A and C are stored for every token
+ * (byte_rows.h).
  *
  * P consists of 8-bit codes: the code of the softmax weight of a score s is 255 e^(s - m), where m
- * is the row maximum within the tile. FP16 arithmetic rounds the code to an integer.
+ * is the row maximum within the tile. An FP16 addition of 1024 rounds the code to an integer.
  *
  * V is stored as code + 128, which is unsigned. The accumulators of P V are therefore nonnegative.
- * They are at most 128 x 255^2 < 2^23, because a tile has 128 tokens. One FMA per accumulator
- * subtracts 128 times the row's sum of weight codes and multiplies by e^(m - M), where m is the row
- * maximum within the tile and M is the running row maximum. A second FMA multiplies by the scale of
- * the V channel and accumulates in O. */
+ * They are sums of 128 products of bytes, one per token of the tile, and hence at most 128 x 255^2
+ * < 2^23. One FMA per accumulator subtracts 128 times the row's sum of weight codes and multiplies
+ * by e^(m - M), where m is the row maximum within the tile and M is the running row maximum. A
+ * second FMA multiplies by the scale of the V channel and accumulates in O. */
 #include "harness/cache/attend_bytes.h"
 
 #include "harness/cache/attend_part.cuh"
@@ -44,7 +45,7 @@ enum {
     KEY_STEPS = KVR_BYTE_KEY_STEPS * 128,
     VALUE_STEPS = KVR_BYTE_VALUE_STEPS * 128,
     /* The constants AT_... are byte offsets in shared memory. */
-    AT_ONES = 0, /* a swizzle atom of bytes 255, which the bias MMA reads with stride 0 */
+    AT_ONES = 0, /* a swizzle atom of 0xff bytes, which the bias MMA reads for all its rows */
     AT_QUERIES = AT_ONES + OCTET,
     AT_KEYS = AT_QUERIES + QUERIES * 128,
     AT_VALUES = AT_KEYS + STAGES * TILE_BYTES,
@@ -224,8 +225,9 @@ static __device__ __forceinline__ void release(int lane, kvr_shared<uint64_t> em
 }
 
 /* Softmax parameters of a query row for one tile. The weight code of a key is 2^(x * factor +
- * shift). Here, x = (score - q . mu) / (a 2^(22 + E)), where mu is the mean key and a is the
- * query's quantization scale. The power 2^E exceeds all key scales of the tile. */
+ * shift). Here, x = (score - q . mu) / (a 2^(22 + E)). The mean key mu was subtracted from all keys
+ * before quantization, a is the query's quantization scale, and E is the tile's exponent (see the
+ * top of this file). */
 struct byte_row {
     float factor, shift;
     /* e^(m - M), where m is the row maximum within the tile and M is the running row maximum */
@@ -269,9 +271,9 @@ static __device__ __forceinline__ void scale_scores(kvr_whole_sums &s,
             best[r] = fmaxf(best[r], __shfl_xor_sync(~0u, best[r], b));
 #pragma unroll
     for (int r = 0; r < 2; r++) {
-        /* `unit` is the product of 2^(22 + E) and the query's scale, which is 0 for an all-zero
-         * query. The lower bound 1e-37 of `unit` keeps masked scores at -infinity, because 0 times
-         * -infinity would be NaN. */
+        /* `unit` is a 2^(22 + E), the divisor in the definition of x at struct byte_row. The
+         * query's quantization scale a is 0 for an all-zero query. The lower bound 1e-37 of `unit`
+         * keeps masked scores at -infinity, because 0 times -infinity would be NaN. */
         const float2 mine = kvr_as<const float2>(of_queries + 16 * r)[0]; /* scale * 2^22, q . mu */
         const float unit = fmaxf(mine.x * of_tile.x, 1e-37f), factor = unit * log2e;
         const float top = fmaf(best[r], unit, mine.y + log_m), before = state.top[r];
@@ -458,7 +460,7 @@ static __device__ __forceinline__ struct byte_position position_of(const struct 
     return s;
 }
 
-/* Shared-memory operands of a consumer group: the bytes 255 of the bias MMA, the group's queries,
+/* Shared-memory operands of a consumer group: the 0xff bytes for the bias MMA, the group's queries,
  * and the codes and scales of K and V in pipeline stage 0. */
 struct byte_operands {
     kvr_operand ones, queries, keys, values;
@@ -607,8 +609,8 @@ bool kvr_attend_bytes_supported(const struct kvr_stream *s)
     return kvr_hopper_has(s, attend_bytes, THREADS);
 }
 
-/* Creates the tensor map of an array of 128-byte rows. The array has `each` rows per tile and
- * head. */
+/* Creates the tensor map of an array of 128-byte rows. The array has the shape [n_tiles *
+ * each][n_heads][128 bytes], and one TMA box loads the `each` rows of one tile and head. */
 static bool map_of(struct kvr_tensor_map *out, const void *rows, int64_t n_tiles, int n_heads,
                    int each, enum kvr_swizzle swizzle)
 {

@@ -28,8 +28,8 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* Returns the maximum of `start` and of v over the lanes of the warp, or NaN if any of these
- * numbers is NaN. */
+/* Returns the maximum of `start` and of the 32 values that the lanes of the warp pass as `v`.
+ * Returns NaN if any of these numbers is NaN. `start` is the same in all lanes. */
 static __device__ __forceinline__ float warp_max(float v, float start)
 {
     const bool bad = __any_sync(~0u, v != v) || start != start;
@@ -64,7 +64,8 @@ static __device__ __forceinline__ void load_tile(const struct kvr_attend_shape a
     }
 }
 
-/* log(sinh(a) / a) for a >= 0, computed as in methods/corrections/exact.c. */
+/* Returns log(sinh(a) / a) for a >= 0, a channel's term of the correction `exact`
+ * (methods/corrections/exact.c). */
 static __device__ __forceinline__ float log_sinhc(float a)
 {
     if (a < 0.5f) {
@@ -75,9 +76,9 @@ static __device__ __forceinline__ float log_sinhc(float a)
     return a - logf(2 * a) + log1pf(-expf(-2 * a));
 }
 
-/* Subtracts the correction of the quantization bias from p, the scores of the lane's key for ROWS
- * queries. The row stride of `queries` is W floats. Row `lane` of `tile` is the key's squared
- * quantization scales. */
+/* Each lane has the scores `p` of one key for ROWS queries. The function subtracts from `p` the
+ * correction of the bias that the key's quantization error causes in softmax. The row stride of
+ * `queries` is W floats. Row `lane` of `tile` is the key's squared quantization scales. */
 template <int W>
 static __device__ __forceinline__ void correct(int by_scales, int d, int lane,
                                                kvr_shared<float> queries, kvr_shared<float> tile,

@@ -7,12 +7,12 @@
  * accumulator columns a lane has columns 2 t and 2 t + 1, with t = lane % 4 (mma.cuh).
  *
  * The Taylor correction removes the bias that quantization errors of keys add to softmax weights.
- * An extra MMA of squared queries and squared quantization scales computes this correction. The
- * relative error of the correction is at most 2^-6, because rounding to BF16 has a relative error
- * of at most 2^-8. The rounding of each operand contributes 2^-8, and squaring the rounded query
- * contributes 2 x 2^-8. If the quantization error of a score has standard deviation sigma, the
- * score's correction is sigma^2 / 2. The correction's rounding error is then at most sigma^2 / 128,
- * which is below sigma / 10 for sigma < 12. */
+ * An extra MMA of squared queries and squared quantization scales computes this correction.
+ * Rounding to BF16 has a relative error of at most 2^-8. The rounding of each of the two MMA
+ * operands contributes 2^-8, and squaring the already rounded query contributes 2 x 2^-8. The
+ * relative error of the correction is therefore at most 2^-6. If the quantization error of a score
+ * has standard deviation sigma, the score's correction is sigma^2 / 2. The correction's rounding
+ * error is then at most sigma^2 / 128, which is below sigma / 10 for sigma < 12. */
 #include "harness/cache/attend_mma.h"
 
 #include "harness/cache/attend_mma_rows.cuh"
@@ -41,8 +41,8 @@ static __device__ __forceinline__ int tiles_of(const struct rows_list &l, int sp
 }
 
 /* Indices of main-loop variables that are kept in shared memory to save registers. QUERY is the
- * CTA's first query, SLOT is the slot of its split-KV partial result, and LEFT is the number of its
- * tiles after the current span. */
+ * CTA's first query, and SLOT is the slot of its split-KV partial result. LEFT is the number of
+ * tiles that the CTA has to process after the current span. */
 enum { HEAD, QUERY, SLOT, LEFT, SPAN, N_WHERE };
 
 /* Start of a CTA's tile range: the span of its first tile, and the first token of that tile. */
@@ -177,10 +177,11 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
 /* Template parameter FORM of the kernel for quantized spans: the padded head dimension W plus these
  * flags. With OVER_TOKENS_K or OVER_TOKENS_V, each scale of K or V is shared by several tokens of
  * one channel. Otherwise each scale is shared by several channels of one token, or by the whole
- * token. WITH_TAYLOR adds the Taylor correction. WITH_CHAINS adds tensors that are sums of two
- * quantization grids. WITH_ROWS adds spans whose K or V is unquantized. With ALL_PACKED both K and
- * V have a single symmetric 2-bit or 4-bit grid and no outliers. Shared memory contains one
- * dequantized tile, and one stage that receives the next tile's codes. */
+ * token. WITH_TAYLOR adds the Taylor correction. WITH_CHAINS adds support for keys and values with
+ * two grids, in which the second grid quantizes the residual of the first. WITH_ROWS adds support
+ * for spans whose K or V is unquantized. With ALL_PACKED both K and V have a single symmetric 2-bit
+ * or 4-bit grid and no outliers. Shared memory contains one dequantized tile, and one stage that
+ * receives the next tile's codes. */
 enum {
     OVER_TOKENS_K = 1,
     OVER_TOKENS_V = 2,
@@ -246,7 +247,8 @@ static __device__ __forceinline__ void fetch_codes(const struct span_job &j,
 
 /* Waits for the codes of a tile, then dequantizes K and V. The function also loads the squared
  * scales of K for the Taylor correction, and overwrites outliers with their exact values. `next`
- * stores the indices of each thread's next outliers of K and of V. */
+ * contains two indices per thread: those of the first outlier of K and of V that the thread has not
+ * yet processed. */
 template <int FORM>
 static __device__ __forceinline__ void
 decode_tile(const struct span_job &j, const struct tile_bounds &bounds, int tile,
@@ -316,7 +318,7 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
 {
     KVR_SHARED_DYNAMIC(uint8_t, shared);
     KVR_SHARED(float, rows, N_NUMBERS);
-    /* indices of each thread's next outliers of K and of V */
+    /* per thread, the indices of its first outliers of K and of V that are not yet processed */
     KVR_SHARED(int, next, 2 * MMA_THREADS);
     typedef coded_form<FORM> of;
     enum { W = of::W };
@@ -393,8 +395,8 @@ static bool grid_of(const struct kvr_packed *p, int i, bool chain, struct tile_g
     if (l.form != KVR_FORM_INTEGER)
         return false;
     /* A codec with BF16 arithmetic rounds code * scale to BF16 before it adds the group's minimum.
-     * The attention kernels use an FMA, which cannot reproduce this rounding, so they do not
-     * support such a grid. */
+     * The attention kernels dequantize by an FMA, which cannot reproduce this rounding. They
+     * therefore do not support the minima of such a codec. */
     if (l.zero == KVR_ZERO_MINIMUM && !chain && p->codec->compute == KVR_COMPUTE_BF16)
         return false;
     *out = {};
@@ -434,7 +436,8 @@ static bool grid_of(const struct kvr_packed *p, int i, bool chain, struct tile_g
 }
 
 /* Whether a kernel with the flag OVER_TOKENS_K or OVER_TOKENS_V can read the keys or values `s`.
- * Such a kernel reads tensors with token groups and unquantized rows, which have no scales. */
+ * Such a kernel reads quantized tensors with token groups. It also reads unquantized tensors,
+ * because they have no scales. */
 static bool over_tokens(const struct tile_source &s)
 {
     return s.kind != GRIDS || s.grid[0].axis == KVR_AXIS_TOKENS;

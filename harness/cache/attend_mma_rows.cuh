@@ -14,8 +14,8 @@ static_assert((int)QUERIES == (int)PART_QUERIES, "a CTA computes PART_QUERIES qu
 /* Whether a main-loop step computes S for a whole tile of dequantized keys; otherwise it computes S
  * for half a tile. The accumulators of O and of a whole tile's S just fit into the registers of a
  * thread. In kernels that also dequantize, these accumulators fit on sm_90 only. The tests run the
- * kernels in a CPU emulator. The emulator uses whole-tile steps for odd tiles and half-tile steps
- * for even tiles, which tests both kinds of step. */
+ * kernels in a CPU emulator. The emulator uses whole-tile steps for tiles with odd indices and
+ * half-tile steps for the other tiles, which tests both kinds of step. */
 static __device__ __forceinline__ bool whole_tile(int tile)
 {
 #ifdef KVR_EMULATED
@@ -82,8 +82,9 @@ static __device__ __forceinline__ void clear_rest(int head_dim, int n_rows,
             kvr_as<uint2>(rows + r * (W + 8) + c)[0] = uint2{ 0, 0 };
 }
 
-/* Returns the number of channels per quantization group of the keys `k`. If the keys have two
- * grids, the second grid determines this number. The groups must be along channels. */
+/* Returns the number of channels per quantization group of the keys `k`, which must not have token
+ * groups. If the keys have two grids, the result is that of the second grid, because its
+ * quantization error is the error of the keys. */
 static __device__ __forceinline__ int group_of(const struct tile_source &k, int head_dim)
 {
     return head_dim / (k.n_grids > 1 ? k.grid[1].groups_per_head : k.grid[0].groups_per_head);
@@ -198,10 +199,10 @@ static __device__ __forceinline__ void scores(int lane, kvr_shared<const kvr_bf1
 }
 
 /* Subtracts the Taylor correction of N keys from S, by MMAs with the negative factors that
- * load_scales() computes. The array `a` contains Q, which the function squares, or, for
- * TAYLOR_GROUPS, the sums of q^2 per channel group. `scales` has one row per key or, for
- * TAYLOR_OCTETS, one row per 8 tokens of the tile. `from` is the index within the tile of the first
- * of the N keys. */
+ * load_scales() computes. The array `a` contains Q, which the function squares. If `kind` is
+ * TAYLOR_GROUPS, `a` instead contains the sums of q^2 per channel group. `scales` has one row per
+ * key or, for TAYLOR_OCTETS, one row per 8 tokens of the tile. The N keys start at key `from` of
+ * the tile. */
 template <int W, int N>
 static __device__ __forceinline__ void
 correct(enum taylor_kind kind, int lane, kvr_shared<const kvr_bf16> a,
@@ -433,8 +434,9 @@ attend_keys(float scale, enum taylor_kind taylor, const struct tile_bounds &boun
 }
 
 /* Loads the softmax state of the CTA's rows, or initializes the state if `seen` is false. The score
- * bias of a row is log_m, the logarithm of the number of tokens that each pooled token replaces. If
- * `biased` is true, the score bias is log_m minus the row's element of `bias`. */
+ * bias of all rows is log_m, the logarithm of the number of original tokens that each token of the
+ * span replaces. If `biased` is true, the function subtracts the row's element of `bias` from
+ * log_m. */
 template <int W>
 static __device__ __forceinline__ void
 load_state(const struct rows_at &at, int head_dim, bool seen, float log_m, bool biased,
@@ -454,7 +456,7 @@ load_state(const struct rows_at &at, int head_dim, bool seen, float log_m, bool 
             numbers[TOTAL + 8 * r] = read ? (float)at.sum[row] : 0.0f;
             numbers[BIAS + 8 * r] = log_m - (there && biased ? (float)bias[row] : 0.0f);
         }
-        const int columns = read ? head_dim : 0; /* a multiple of 16, as head_dim is */
+        const int columns = read ? head_dim : 0; /* 0 or head_dim, both multiples of 16 */
         const kvr_global<const float> from = at.acc + ((read ? row * head_dim : 0) + lane % 4 * 2);
 
 #pragma unroll

@@ -33,8 +33,9 @@ struct part {
     bool paired;
 };
 
-/* Query block of a CTA. CTA indices first enumerate pairs of adjacent query blocks, head by head.
- * If the number of query blocks per head is odd, the unpaired last block of every head follows. */
+/* A block of PART_QUERIES queries of one head. Block numbers first enumerate pairs of adjacent
+ * blocks, head by head. If the number of query blocks per head is odd, the unpaired last block of
+ * every head follows after all pairs. */
 struct piece {
     int h, query;
     bool paired;
@@ -65,10 +66,11 @@ static __device__ __forceinline__ struct part part_of(const struct kvr_attend_sh
     return p;
 }
 
-/* Rows of a CTA in the arrays of a softmax state or of a partial result. Row i of the CTA, i < n,
- * is row at + i * step of the arrays. The structure stores row indices instead of row addresses,
- * because the compiler would keep a precomputed address in a register during the main loop. On
- * sm_100 no register is free for the address. */
+/* Location of a CTA's query rows in the arrays mx, sum and acc of a softmax state or of a partial
+ * result. Query row i of the CTA, 0 <= i < n, is row `at` + i * `step` of these arrays. The
+ * structure stores row indices instead of row addresses, because the compiler would keep a
+ * precomputed address in a register during the main loop. On sm_100 no register is free for the
+ * address. */
 struct rows_at {
     int64_t at;
     int step, n;

@@ -40,11 +40,11 @@ struct tile_grid {
     bool asym;
     /* The mask `zero` is all ones if every group has a zero point, and 0 otherwise. The mask
      * `minimum` is all ones if every group has a minimum, and 0 otherwise. A symmetric grid has
-     * neither zero points nor minima. All codes of a symmetric grid have the same offset `middle`,
-     * an FP16 number in both halves of the word. */
+     * neither zero points nor minima. All codes of a symmetric grid have the same offset. Both
+     * 16-bit halves of `middle` contain this offset in FP16. */
     unsigned zero, minimum, middle;
-    /* Whether the scales of channel groups, or of whole tokens, are aligned for 16-byte copies of
-     * eight scales. */
+    /* Whether eight consecutive scales can be copied as 16 aligned bytes. Always false for token
+     * groups. */
     bool aligned_scales;
 };
 
@@ -253,8 +253,9 @@ static __device__ __forceinline__ void fetch_rows(const kvr_bf16 *k, const kvr_b
 enum { HOW_CHANNELS = 0, HOW_TOKENS = 1, HOW_CHAINS = 2, HOW_PACKED = 4, HOW_ROWS = 8 };
 
 /* Copies the codes and scales of a tile into the stage, for every quantization grid of K or V. For
- * every grid, the stage contains 8 * bits rows of W bytes of codes, then the scales, then the zero
- * points or minima. */
+ * every grid, the stage contains the codes, then the scales, then the zero points or minima. The
+ * codes of 8 tokens occupy `bits` rows of W bytes, so those of a tile (64 tokens) occupy 8 * bits
+ * rows. */
 template <int W, int HOW>
 static __device__ __forceinline__ void fetch_grids(const struct tile_source &s,
                                                    const struct tile_bounds &p, int tile,
@@ -298,7 +299,7 @@ static __device__ __forceinline__ void read_words(kvr_shared<T> at, unsigned *w)
 
 /* Parameters that dequantize C channels by x = (y - off) s + m, with the group's scale s and
  * minimum m. The number y is the float 2^23 + q, made by inserting the code q into the low bits of
- * the float 2^23. `off` is 2^23 plus the group's zero point, the offset `middle` of a symmetric
+ * the float 2^23. `off` is 2^23 + z. Here, z is the group's zero point, `middle` for a symmetric
  * grid, or 0 for a grid with minima. Hence y - off is exact. */
 template <int C> struct dequant_params {
     float s[C], off[C], m[C];
@@ -382,9 +383,9 @@ static __device__ __forceinline__ void read_plane(kvr_shared<uint8_t> at, unsign
     }
 }
 
-/* Reads the codes of tokens [8 o, 8 o + 8) and channels [c, c + C) of the tile, as one byte per
- * code. If the code width is not a power of two, a code is assembled from several bit planes. The
- * widest plane has the code's high bits. */
+/* Reads the codes of 8 tokens of the tile, from token 8 * o on, and of channels [c, c + C). The
+ * function unpacks every code to one byte. If the code width is not a power of two, a code is
+ * assembled from several bit planes. The widest plane has the code's high bits. */
 template <int W, int C>
 static __device__ __forceinline__ void read_codes(const struct tile_grid &g, int o, int c,
                                                   kvr_shared<uint8_t> stage,
@@ -468,7 +469,7 @@ static __device__ __forceinline__ void decode_grid(const struct tile_grid &g, in
     for (int i = 0; i < 8; i++) {
         unsigned x[C / 2];
 
-        if (!TOKENS) { /* the addresses of the scales advance by a constant stride per token */
+        if (!TOKENS) { /* every token has its own scales, at a constant stride */
             dequant_from<C>(g, at, zero, l);
             at = at + g.groups_per_head;
             zero = zero + g.groups_per_head;
@@ -481,7 +482,7 @@ static __device__ __forceinline__ void decode_grid(const struct tile_grid &g, in
     }
 }
 
-/* Dequantizes a tile of 8 tokens by 4 channels of a chain of grids, in which the second grid
+/* Dequantizes 8 tokens and 4 channels of keys or values with a chain of two grids. The second grid
  * quantizes the residual of the first. The dequantized values of the grids are added in F32, in the
  * order of the grids. */
 template <int W, bool TOKENS>
@@ -541,14 +542,16 @@ static __device__ __forceinline__ void split(const unsigned *two, struct split_s
     }
 }
 
-/* Dequantizes 8 F-bit codes of a symmetric grid, F = 2 or 4, to BF16 pairs. The 8 codes are bit
- * field i of every byte of two words. A code in the low bits of the BF16 number 2^7 gives exactly
- * 2^7 + code. Subtracting 2^7 and the grid's middle 2^(F - 1) gives d = code - 2^(F - 1), with |d|
- * <= 8. An FP16 scale s has 11 significand bits. Therefore s = hi + lo, where hi is s rounded to
- * BF16 and lo has at most two significand bits. Hence the product d lo is exact in BF16, and the
- * FMA d hi + d lo gives d s, rounded once to BF16. The argument `high` is 0x43, the upper byte of
- * the BF16 number 2^7. PRMT reads `high` from a register, because its immediate operand is the
- * selector. If `high` is a run-time value, the compiler keeps it in this register. */
+/* Dequantizes the codes of 8 channels of one token to four BF16 pairs. The grid is symmetric and
+ * has F = 2 or 4 bits per code. Bits [F i, F i + F) of each byte of the two words in `raw` are one
+ * code. A code in the low bits of the BF16 number 2^7 gives exactly 2^7 + code. Subtracting 2^7 and
+ * the grid's middle 2^(F - 1) gives d = code - 2^(F - 1), with |d| <= 8. Let hi be the FP16 scale s
+ * rounded to BF16, and lo = s - hi. s has 11 significand bits and hi has 8, so |lo| is at most 4
+ * units in the last place of s. Therefore lo has at most two significand bits. Hence the product d
+ * lo is exact in BF16, and the FMA d hi + d lo gives d s, rounded once to BF16. The argument `high`
+ * is 0x43, the upper byte of the BF16 number 2^7. PRMT reads `high` from a register, because its
+ * immediate operand is the selector. If the caller passes a run-time value, the compiler keeps it
+ * in this register. The compiler may compute a constant in a uniform register instead. */
 template <int F>
 static __device__ __forceinline__ void packed_values(const unsigned *raw, int i,
                                                      const struct split_scales &s, unsigned *x,
@@ -697,9 +700,10 @@ static __device__ __forceinline__ int first_exact(const struct tile_source &s,
     return lo + (kvr_thread() - lo % MMA_THREADS + MMA_THREADS) % MMA_THREADS;
 }
 
-/* Writes this thread's outliers of the tile, from index `next` on, to `rows`, which has row stride
- * `stride`. With ZEROS the function writes 0 instead of the outliers' values. Returns the index of
- * the thread's next outlier. */
+/* Writes those outliers of the tile that are assigned to this thread to the tile `rows`, whose row
+ * stride is `stride`. `next` is the thread's first outlier that is not yet processed, an index into
+ * s.index. With ZEROS the function writes 0 instead of the outliers' values. Returns the new value
+ * of `next`. */
 template <bool ZEROS>
 static __device__ __forceinline__ int put(const struct tile_source &s, const struct tile_bounds &p,
                                           int tile, int next, kvr_shared<kvr_bf16> rows, int stride)

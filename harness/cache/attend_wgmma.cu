@@ -13,10 +13,11 @@
  * For quantized spans, two CTAs with adjacent queries of one head form a cluster. In the cluster,
  * CTA 0 dequantizes K, and CTA 1 dequantizes V. Each CTA copies its dequantized tile to the shared
  * memory of the other CTA (DSMEM). A stage may be refilled once the consumers of both CTAs have
- * released the stage. The mbarrier `empty` of the CTA that dequantizes the tile counts the consumer
- * warps of both CTAs. DeepSeek's FlashMLA shares tiles in a similar way. There, each of two CTAs
- * converts half of an FP8 tile to BF16 and stores that half to the shared memory of both CTAs
- * (github.com/deepseek-ai/FlashMLA, deep dive into the FP8 decoding kernel on Hopper).
+ * released the stage. For this, the consumer warps of both CTAs arrive on the mbarrier `empty` of
+ * CTA 0 for stages of K, and on that of CTA 1 for stages of V. DeepSeek's FlashMLA shares tiles in
+ * a similar way. There, each of two CTAs converts half of an FP8 tile to BF16 and stores that half
+ * to the shared memory of both CTAs (github.com/deepseek-ai/FlashMLA, deep dive into the FP8
+ * decoding kernel on Hopper).
  *
  * For overlap within a consumer group, the group issues S = Q K^T of tile j together with O += P V
  * of tile j - 1, so that P V runs during the softmax of tile j. For overlap between the groups
@@ -192,8 +193,9 @@ static __device__ __forceinline__ void round_weights(kvr_sums &s,
         out[i] = kvr_bf16_pair(s[2 * i], s[2 * i + 1]);
 }
 
-/* Consumer release: this warp has read a stage and arrives on the stage's mbarrier `empty` in the
- * CTA with rank `whose`. */
+/* Consumer release: this warp has read a stage and arrives on the stage's mbarrier `empty`. In a
+ * cluster, this is the mbarrier of the CTA that dequantized the tile, whose cluster rank is
+ * `whose`. */
 template <int FORM>
 static __device__ __forceinline__ void release(int lane, kvr_shared<uint64_t> empty, unsigned whose)
 {
@@ -487,8 +489,9 @@ static bool aligned(const void *p)
     return (uintptr_t)p % 16 == 0;
 }
 
-/* Whether the producer can dequantize this quantization grid. If `whole_tokens` is true, the grid
- * must have one scale per token. Otherwise several tokens of one channel must share a scale. */
+/* Whether the producer can dequantize this quantization grid. If `whole_tokens` is true, the
+ * producer requires one scale per token. Otherwise it requires token groups, in which one scale
+ * covers several tokens of one channel. */
 static bool is_read(const struct tile_grid *g, bool whole_tokens)
 {
     if ((g->bits != 2 && g->bits != 4) || !aligned(g->codes) || !aligned(g->scales) ||
@@ -519,10 +522,10 @@ static bool is_chain(const struct tile_source *s)
            !s->grid[1].asym && s->grid[1].bits == MORE;
 }
 
-/* Returns the template parameter FORM of the span's kernel, minus the head dimension. The result is
- * 0 for BF16 rows. For quantized spans the result is the number of bits per code, plus TOKEN_VALUES
- * if V has one scale per token (KIVI), or plus CHAIN if a second grid quantizes the residual (PRQ).
- * Returns -1 if the kernel does not support the span. */
+/* Returns FORM - head_dim, where FORM is the template parameter of the kernel for this span. The
+ * result is 0 for BF16 rows. For quantized spans the result is the number of bits per code, plus
+ * TOKEN_VALUES if V has one scale per token (KIVI), or plus CHAIN if a second grid quantizes the
+ * residual (PRQ). Returns -1 if the kernel does not support the span. */
 static int kind_of(const struct kvr_attend_shape *a, const struct kvr_attend_mma_span *span)
 {
     const void *raw_k = rows_of(&span->k), *raw_v = rows_of(&span->v);
@@ -594,10 +597,11 @@ struct call {
     struct span_list list;
 };
 
-/* Launches the kernel. CTAs 2 i and 2 i + 1 form a cluster and compute adjacent query blocks of a
- * head over the same KV tiles. A CTA whose query block is unpaired dequantizes both K and V. If the
- * number of unsplit or of split query blocks is odd, the launch uses no clusters, because the two
- * CTAs of a cluster would have different tile ranges. */
+/* Launches the kernel. For quantized spans, CTAs 2 i and 2 i + 1 form a cluster and usually compute
+ * adjacent query blocks of a head over the same KV tiles. If a head has an odd number of query
+ * blocks, its last block has no neighbor: the block's CTA dequantizes both K and V, and shares no
+ * tiles. If the number of unsplit or of split query blocks is odd, the launch uses no clusters,
+ * because the two CTAs of a cluster would have different tile ranges. */
 template <int FORM> static void launch_form(const struct call &c, unsigned n_blocks)
 {
     const bool even = c.list.cut.n_whole % 2 == 0 && c.list.cut.n_cut % 2 == 0;
