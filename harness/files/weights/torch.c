@@ -144,7 +144,8 @@ static enum kvr_status check_extent(const struct reader *r, const struct kvr_wei
     if (!kvr_shape_count(w->shape, w->n_dims, &n))
         return refuse_tensor(r, "its shape overflows");
     if (n == 0)
-        return offset <= n_stored ? KVR_OK : refuse_tensor(r, "its offset is beyond the end of its storage");
+        return offset <= n_stored ? KVR_OK
+                                  : refuse_tensor(r, "its offset is beyond the end of its storage");
     for (int d = 0; d < w->n_dims; d++)
         if (__builtin_mul_overflow(w->shape[d] - 1, w->stride[d], &step) ||
             __builtin_add_overflow(last, step, &last))
