@@ -84,12 +84,12 @@ function drawPareto() {
   const front = r.open.filter(m => pts.includes(m));
   // Bars and names of many methods hide the points: then those of the front of the means are drawn alone, as kvreel plot does.
   const crowded = pts.length > 30, line = corners(pts, used), shown = m => !crowded || line.includes(m) || m.is_baseline || m.name === state.picked;
-  // Beyond the floor nothing is told apart: BF16 with its noise moved a little is as far from itself.
+  // Methods above the chaos floor cannot be distinguished from BF16: BF16 with perturbed noise is as far from BF16.
   const floor = (FLOORS.get(state.group) || {})[ky];
   if (Number.isFinite(floor)) {
     const y = clamp(f.Y(floor), f.T, f.B);
     f.svg.append(s("rect", { x: f.L, y: f.T, width: f.R - f.L, height: Math.max(0, y - f.T), class: "floor" }),
-      s("text", { x: f.R - 4, y: Math.min(y + 12, f.B - 4), class: "tiny halo", "text-anchor": "end" }, "chaos floor: BF16's distance from itself"));
+      s("text", { x: f.R - 4, y: Math.min(y + 12, f.B - 4), class: "tiny halo", "text-anchor": "end" }, "chaos floor: BF16 with perturbed noise"));
   }
 
   const steps = []; // boxes around the line, for names to keep off
