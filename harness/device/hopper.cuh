@@ -35,15 +35,15 @@
  *
  * A remote store performs complete_tx on an mbarrier of the target block, as a bulk copy does. A
  * wgmma sees the stored data only if a thread of the target block waits for that mbarrier and then
- * executes fence.proxy.async. A fence by the storing thread has no effect on the store, because the
- * store completes after that fence.
+ * executes fence.proxy.async. A fence by the storing thread does not cover the store, because the
+ * store is asynchronous and may complete after that fence.
  *
  * A tile in shared memory has rows of 128 bytes, is aligned to 1024 bytes and uses the 128-byte
  * swizzle: chunk c (16 bytes) of row r is stored as chunk c ^ (r % 8).
  *
- * Under nvcc each wrapper is one instruction of sm_90a. On other architectures KVR_HAS_WGMMA is 0,
- * and kernels that use the wrappers have empty bodies. In the emulator, vector clocks check the
- * order of the instructions (emu_hopper.cuh). */
+ * Under nvcc the wrappers are inline PTX for sm_90a. On other architectures KVR_HAS_WGMMA is 0, and
+ * kernels that use the wrappers have empty bodies. In the emulator, vector clocks detect accesses
+ * that race because a barrier, fence or wait is missing (emu_hopper.cuh). */
 #ifndef KVR_DEVICE_HOPPER_CUH
 #define KVR_DEVICE_HOPPER_CUH
 
@@ -224,9 +224,9 @@ enum { KVR_RANK_SHIFT = 24 };
 
 /* Creates the tensor map of a 16-byte aligned BF16 tensor [n_tok, n_heads, head_dim]. A box of the
  * tensor map has box_tok tokens and KVR_TILE_COLUMNS channels of one head. A tensor copy reads
- * tokens outside [0, n_tok) as zeros. Channels from head_dim on are also read as zeros, provided
- * that the first channel of the box is a multiple of KVR_TILE_COLUMNS. The head size head_dim is a
- * multiple of 8. Returns false if the driver rejects the tensor map. */
+ * tokens outside [0, n_tok) as zeros. A box may extend past channel head_dim - 1 only if its first
+ * channel is a multiple of KVR_TILE_COLUMNS. The channels past head_dim - 1 are then read as zeros.
+ * The head size head_dim is a multiple of 8. Returns false if the driver rejects the tensor map. */
 static inline bool kvr_tensor_map_of(struct kvr_tensor_map *out, const void *rows, int64_t n_tok,
                                      int n_heads, int head_dim, int box_tok,
                                      enum kvr_swizzle swizzle)
@@ -364,9 +364,9 @@ static __device__ __forceinline__ void kvr_cluster_wait()
     asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
 }
 
-/* Arrive at named barrier `id` (1 to 15), which completes when n_threads threads (a multiple of 32)
- * have arrived. The function kvr_named_sync also waits until the barrier completes, but
- * kvr_named_arrive does not. */
+/* The named barrier `id` (1 to 15) completes when n_threads threads (a multiple of 32) have
+ * arrived. The function kvr_named_sync arrives at the barrier and waits until it completes, and
+ * kvr_named_arrive arrives without waiting. */
 static __device__ __forceinline__ void kvr_named_sync(int id, int n_threads)
 {
     asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(n_threads) : "memory");
@@ -538,9 +538,9 @@ static constexpr bool kvr_registers_fit(int threads, int producer, int consumer)
     return producer + (groups - 1) * consumer <= groups * kvr_launch_registers(threads);
 }
 
-/* Change the number of registers per thread of a warp group to N (setmaxnreg). All warps of the
- * warp group must execute the same setmaxnreg. A setmaxnreg.inc waits until the pool has enough
- * free registers. */
+/* Increase (inc) or decrease (dec) the number of registers per thread of a warp group to N
+ * (setmaxnreg). All warps of the warp group must execute the same setmaxnreg. A setmaxnreg.inc
+ * waits until the pool has enough free registers. */
 template <int N> static __device__ __forceinline__ void kvr_setmaxnreg_inc()
 {
     static_assert(N >= 24 && N <= 256 && N % 8 == 0, "registers are given in eights");
@@ -632,8 +632,8 @@ static __device__ __forceinline__ kvr_operand kvr_operand_at(kvr_shared<const kv
 }
 
 /* Returns the descriptor of an operand that starts n_bytes after the operand of descriptor m. The
- * distance n_bytes must be a multiple of 16, and the new start address must not overflow its
- * field. */
+ * distance n_bytes must be a multiple of 16, and the new start address must fit in the descriptor's
+ * address field. */
 static __device__ __forceinline__ kvr_operand kvr_operand_from(kvr_operand m, int n_bytes)
 {
 #ifdef KVR_EMULATED
@@ -755,9 +755,9 @@ static __device__ __forceinline__ void kvr_wgmma(kvr_sums &d, kvr_operand a, kvr
 #endif
 }
 
-/* Starts the BF16 matrix product d += a b. Operand a [64,16] is in registers i to i + 3 of every
- * thread: the threads of warp w contain rows 16 w to 16 w + 15, in the layout of operand a of
- * kvr_mma. Operand b [16,128] is in shared memory and transposed (MN-major). */
+/* Starts the BF16 matrix product d += a b. Operand a [64,16] is in registers a.x[i] to a.x[i + 3]
+ * of every thread: the threads of warp w contain rows 16 w to 16 w + 15, in the layout of operand a
+ * of kvr_mma. Operand b [16,128] is in shared memory and transposed (MN-major). */
 template <int N>
 static __device__ __forceinline__ void
 kvr_wgmma_transposed(kvr_sums &d, struct kvr_registers<unsigned, N> &a, int i, kvr_operand b)
@@ -772,7 +772,7 @@ kvr_wgmma_transposed(kvr_sums &d, struct kvr_registers<unsigned, N> &a, int i, k
 #endif
 }
 
-/* Starts the BF16 matrix product d += a b for b [16,64], where d has 64 columns and every thread
+/* Like the kvr_wgmma_transposed above, but for b [16,64], so that d has 64 columns and every thread
  * has 32 accumulators. */
 template <int N>
 static __device__ __forceinline__ void kvr_wgmma_transposed(struct kvr_registers<float, 32> &d,
@@ -823,10 +823,11 @@ static __device__ __forceinline__ void kvr_wgmma_bytes(kvr_whole_sums &d, kvr_op
 #endif
 }
 
-/* Starts the UINT8 matrix product d = a b^T, or d += a b^T if `add`, with a [64,32] in registers i
- * to i + 3 of every thread. Thread 32 w + 4 g + t contains bytes of rows 16 w + g and 16 w + g + 8
- * of operand a. Registers i and i + 1 of the thread contain bytes 4 t to 4 t + 3 of these two rows,
- * and registers i + 2 and i + 3 contain bytes 4 t + 16 to 4 t + 19. */
+/* Starts the UINT8 matrix product d = a b^T, or d += a b^T if `add`, with b [128,32] in shared
+ * memory. Operand a [64,32] is in registers a.x[i] to a.x[i + 3] of every thread. Thread
+ * 32 w + 4 g + t contains bytes of rows 16 w + g and 16 w + g + 8 of operand a. Registers a.x[i]
+ * and a.x[i + 1] contain bytes 4 t to 4 t + 3 of these two rows, and registers a.x[i + 2] and
+ * a.x[i + 3] contain bytes 4 t + 16 to 4 t + 19. */
 template <int N>
 static __device__ __forceinline__ void kvr_wgmma_bytes(kvr_whole_sums &d,
                                                        struct kvr_registers<unsigned, N> &a, int i,

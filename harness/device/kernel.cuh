@@ -4,10 +4,10 @@
  * A kernel has pointer parameters of type kvr_global<T>, and declares shared arrays by KVR_SHARED
  * as kvr_shared<T>. Under nvcc, kvr_global<T> is T *__restrict__ and kvr_shared<T> is T *. Under
  * the host compiler, both types are the checked pointers of emu.cuh. A kernel uses a kvr_global or
- * kvr_shared pointer p only as p[i], *p and p + i. A kernel reads and writes whole elements, and
- * passes an element's address p + i to atomic functions. For example, KVR_LAUNCH(twice,
- * kvr_blocks(n, 128), 128, 0, s, n, x) launches the kernel `twice` on stream s with arguments n and
- * x, blocks of 128 threads and no dynamic shared memory. */
+ * kvr_shared pointer p only as p[i], *p and p + i. If T is a structure, a kernel reads and writes
+ * whole structures, not single members. Atomic functions take an element's address p + i. For
+ * example, KVR_LAUNCH(twice, kvr_blocks(n, 128), 128, 0, s, n, x) launches the kernel `twice` on
+ * stream s with arguments n and x, blocks of 128 threads and no dynamic shared memory. */
 #ifndef KVR_DEVICE_KERNEL_CUH
 #define KVR_DEVICE_KERNEL_CUH
 

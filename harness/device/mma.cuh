@@ -65,8 +65,8 @@ static __device__ __forceinline__ unsigned kvr_bf16_square(unsigned pair)
 #endif
 }
 
-/* Maps each BF16 half to a signed 16-bit integer, such that comparing two integers gives the same
- * order as comparing their BF16 numbers. The mapping is its own inverse. */
+/* Maps each BF16 half of `pair` to a signed 16-bit integer. The integers are in the same order as
+ * the BF16 numbers, with -0 below 0. The mapping is its own inverse. */
 static __device__ __forceinline__ unsigned kvr_bf16_order(unsigned pair)
 {
 #ifdef KVR_EMULATED
@@ -267,8 +267,8 @@ struct matrices_lane {
     bool transposed;
 };
 
-/* Executes ldmatrix for all lanes of a warp. Lane l supplies the address of row l % 8 of matrix l /
- * 8. */
+/* Executes ldmatrix for all lanes of a warp. Lane l supplies the address of row l % 8 of
+ * matrix l / 8. */
 static inline void matrices_of(void *const *lanes)
 {
     for (int l = 0; l < 32; l++) {
@@ -373,7 +373,8 @@ static __device__ __forceinline__ void kvr_matrices_transposed(unsigned *out,
                  : "memory");
 }
 
-/* Computes c += a b, where a lane has 4 registers of c, 4 registers of a and 2 registers of b. */
+/* Computes c [16,8] += a [16,16] b [16,8]. Each lane holds 4 registers of c, 4 registers of a and 2
+ * registers of b. */
 static __device__ __forceinline__ void kvr_mma(float *c, const unsigned *a, const unsigned *b)
 {
     asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, "

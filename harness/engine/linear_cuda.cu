@@ -149,8 +149,9 @@ static __device__ __forceinline__ void put(kvr_global<kvr_bf16> y, int64_t at, f
     y[at] = kvr_bf16_of(v);
 }
 
-/* Parameters of the gates (kvr_linear_gate). added() multiplies the result of a linear layer by a
- * gate before the residual addition. */
+/* Layout of the gates (kvr_linear_gate): one gate vector per frame, `stride` floats apart. The
+ * function added() multiplies the result of a linear layer by the gate before the residual
+ * addition. */
 struct gating {
     bool gated;
     int tokens_per_frame;

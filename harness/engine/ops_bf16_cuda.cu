@@ -49,7 +49,8 @@ static __device__ __forceinline__ kvr_vec<T, N> side_by_side(kvr_global<const T>
     return kvr_as<const kvr_vec<T, N>>(x + at)[0];
 }
 
-/* Adds a residual u to the elements n: returns n + u, or n + u g if the residual has a gate g. */
+/* Adds N elements u of a residual to N elements n of a row. Returns n + u, or n + u g if the
+ * residual has a gate vector g. */
 template <int N>
 static __device__ __forceinline__ struct numbers<N> plus(struct numbers<N> n, struct numbers<N> u,
                                                          bool gated, kvr_global<const float> gate,
@@ -80,7 +81,7 @@ static __device__ __forceinline__ struct numbers<N> again(kvr_global<const kvr_b
  * successive frames are `stride` floats apart. */
 struct vectors {
     int64_t stride;
-    float eps, share; /* share: 1 / d */
+    float eps, share; /* share: 1 / d, which turns a row sum into the mean */
     /* Row length of y, whose columns from d on are padding and become zero. */
     int columns;
     bool gated;
@@ -155,7 +156,7 @@ static __global__ void __launch_bounds__(THREADS)
 }
 
 struct of_squares {
-    float share, eps; /* share: 1 / d */
+    float share, eps; /* share: 1 / d, which turns a row sum into the mean */
 };
 /* Returns the RMSNorm factor of a row, 1 / sqrt(mean of squares + eps). `mine` receives the first N
  * elements that the thread loads. */

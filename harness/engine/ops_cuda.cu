@@ -146,10 +146,10 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* Each thread moves one value between the frames [F,C,H,W] and the tokens of their patches. Without
- * BACK the kernel writes tokens, whose values have the order (channel, patch row, patch column).
- * With BACK the kernel reads tokens, whose values have the order (patch row, patch column,
- * channel). */
+/* Without BACK, the kernel rearranges frames [F,C,H,W] into tokens, one token per patch of a frame.
+ * The values of a token are in the order (channel, row in the patch, column in the patch). With
+ * BACK, the kernel rearranges tokens into frames, and the values of a token are in the order (row
+ * in the patch, column in the patch, channel). Each thread copies one value. */
 template <bool BACK>
 static __global__ void __launch_bounds__(THREADS)
     patches(struct kvr_patching p, kvr_global<const float> in, kvr_global<float> out)

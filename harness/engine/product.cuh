@@ -29,8 +29,8 @@ static __device__ __forceinline__ void kvr_product_begin(float (&sum)[8][8])
         sum[i / 8][i % 8] = 0;
 }
 
-/* ROW_LINE and COLUMN_LINE are line lengths of the two operand tiles, in quads. They include
- * padding that avoids bank conflicts of stores. */
+/* ROW_LINE and COLUMN_LINE are the lengths, in quads, of a line of the operand tiles `rows` and
+ * `columns`. They include padding that avoids bank conflicts of stores. */
 template <int ROW_LINE, int ROW_FAR, int COLUMN_LINE, int COLUMN_FAR>
 static __device__ __forceinline__ void
 kvr_product_add(float (&sum)[8][8], kvr_shared<struct kvr_quad> rows, int row,

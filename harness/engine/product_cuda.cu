@@ -212,7 +212,7 @@ static __device__ __forceinline__ void store_squares(const struct layer &l, cons
     float sum = 0;
 
 #pragma unroll
-    for (int i = 0; i < PAIRS; i++) { /* column pairs past the last column are 0 */
+    for (int i = 0; i < PAIRS; i++) { /* pairs past the layer's last column are 0 */
         const float low = kvr_bf16_low(pair[i]), high = kvr_bf16_high(pair[i]);
 
         sum = fmaf(high, high, fmaf(low, low, sum));
@@ -240,10 +240,10 @@ static __device__ __forceinline__ void store_row(kvr_global<kvr_bf16> y, const u
     }
 }
 
-/* Epilogue of KVR_PRODUCT_BLOCK columns, from column n0 on, of one row. The row's accumulators in
- * this thread are sums[4 i + 2 r] and sums[4 i + 2 r + 1], for i < PAIRS. If WHOLE is true, the row
- * and all columns are in bounds and the layer has a bias. The function then checks neither bounds
- * nor the bias pointer. */
+/* Epilogue of KVR_PRODUCT_BLOCK columns, from column n0 on, of one row. The thread has accumulators
+ * of two rows, and r (0 or 1) selects the row. The row's accumulators are sums[4 i + 2 r] and
+ * sums[4 i + 2 r + 1], for i < PAIRS. If WHOLE is true, the row and all columns are in bounds and
+ * the layer has a bias. The function then checks neither bounds nor the bias pointer. */
 template <int E, bool WHOLE>
 static __device__ __forceinline__ void finish_row(const struct work &w, const struct layer &l,
                                                   kvr_sums &sums, int r, int row, int n0)

@@ -8,8 +8,8 @@
 /* A CTA computes a tile of PIXELS pixels by COLUMNS output channels. Each of the four warps
  * computes half of the tile's pixels for half of the tile's channels. */
 enum { PIXELS = 128, DEPTH = KVR_CONV_MMA_DEPTH, STAGES = 3, THREADS = 128 };
-/* COLUMNS of the kernel variant for at most ANY output channels, or for a number of output channels
- * that is not a multiple of 2. */
+/* COLUMNS is ANY if the convolution has at most ANY output channels or an odd number of output
+ * channels. */
 enum { ANY = 32 };
 enum { CHUNK = 8 /* elements per cp.async */, CHUNKS = DEPTH / CHUNK };
 /* A thread copies the 16-byte chunk threadIdx.x % CHUNKS of every ROWS-th row of a stage. */
@@ -23,8 +23,8 @@ static __device__ __forceinline__ int chunk_at(int row, int chunk)
     return row * DEPTH + (chunk ^ row / 2 % CHUNKS) * CHUNK;
 }
 
-/* The three input frames of a convolution. `first` is the number of leading frames that are missing
- * at the start of a clip. */
+/* The input frames of a convolution, one per temporal tap of the kernel and at most three. `first`
+ * is the number of leading frames that are missing at the start of a clip. */
 struct frames {
     kvr_global<const kvr_bf16> f0, f1, f2;
     int first, stride;
@@ -40,15 +40,15 @@ struct k_position {
     int dy, dx, frame, channel;
     kvr_global<const kvr_bf16> pixels; /* address of input channel `channel` in pixel 0 */
     kvr_global<const kvr_bf16> weights;
-    /* Offsets, relative to `pixels`, of the chunks that this thread copies: one chunk per pixel of
-     * the thread. */
+    /* For each pixel of this thread, the offset from `pixels`, in elements, of the 16-byte chunk
+     * that this thread copies. */
     int offset[PIXEL_ROWS];
     /* bit i is set if the thread's pixel i, shifted by the kernel tap, is inside the frame */
     unsigned there;
 };
 
 /* Computes the image row and column of every output pixel of this thread. A pixel past the last
- * output pixel gets the row -kernel, so that all its taps are outside the frame. */
+ * output pixel gets the negative row -c.kernel, so that all its kernel taps are above the frame. */
 static __device__ __forceinline__ void begin_rows(const struct kvr_conv_shape &c, int p0,
                                                   int (&y)[PIXEL_ROWS], int (&x)[PIXEL_ROWS])
 {
@@ -61,7 +61,8 @@ static __device__ __forceinline__ void begin_rows(const struct kvr_conv_shape &c
     }
 }
 
-/* Computes the offsets of this thread's input pixels for the kernel tap of `at`. */
+/* Computes at.there and at.offset, which locate this thread's input pixels for the kernel tap
+ * (at.dy, at.dx). */
 static __device__ __forceinline__ void find_pixels(const struct kvr_conv_shape &c, int stride,
                                                    const int (&y)[PIXEL_ROWS],
                                                    const int (&x)[PIXEL_ROWS],
@@ -81,7 +82,7 @@ static __device__ __forceinline__ void find_pixels(const struct kvr_conv_shape &
     }
 }
 
-/* Returns the address of the weights for the kernel tap and the frame of `at`. */
+/* Returns the address of the weights for the kernel tap (at.dy, at.dx) and the frame at.frame. */
 static __device__ __forceinline__ kvr_global<const kvr_bf16>
 weights_of(const struct kvr_conv_shape &c, kvr_global<const kvr_bf16> w,
            const struct k_position &at)
@@ -117,8 +118,9 @@ static __device__ __forceinline__ void advance(const struct kvr_conv_shape &c,
     find_pixels(c, f.stride, y, x, at);
 }
 
-/* Issues cp.async copies of the pixels and weights of one K step into a stage. Pixels outside the
- * frame and output channels from c.out on become zero. */
+/* Issues cp.async copies of the pixels and weights of one K step into a stage. The copies write
+ * zeros for pixels outside the frame, and for weights of output channels whose index is c.out or
+ * more. */
 template <int COLUMNS>
 static __device__ __forceinline__ void fetch(const struct kvr_conv_shape &c,
                                              const struct k_position &at, int depth, int n0,
@@ -183,8 +185,8 @@ multiply(kvr_shared<kvr_bf16> stage, const struct lanes &lanes, float (&sum)[4][
     }
 }
 
-/* Stores the output channels `column` and `column` + 1 of the pixel at y. Channels from `out` on
- * are not stored. */
+/* Stores the output channels `column` and `column` + 1 of the pixel at y. There are `out` output
+ * channels, so channels whose index is `out` or more are not stored. */
 template <bool ODD>
 static __device__ __forceinline__ void put(kvr_global<kvr_bf16> y, int column, int out, float low,
                                            float high)
@@ -275,7 +277,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
 bool kvr_conv_mma_accepts(const struct kvr_conv_shape *c, const struct kvr_conv_frame *frames)
 {
     const int64_t n_in = (int64_t)(c->height / c->up) * (c->width / c->up);
-    const int64_t most = INT32_MAX; /* largest offset, because the kernel computes offsets as 32-bit
+    const int64_t most = INT32_MAX; /* the kernel computes pixel indices and offsets as 32-bit
                                      * integers */
 
     for (int t = 0; t < c->taps; t++)

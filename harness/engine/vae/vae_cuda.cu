@@ -36,8 +36,9 @@ static __device__ __forceinline__ float pixel(const struct kvr_conv_shape &c, co
         frame[((int64_t)(y / c.up) * (c.width / c.up) + x / c.up) * t.stride + t.channel]);
 }
 
-/* Returns the index of the weight of an output channel at one K index. The layout of the weights is
- * [taps, out, k, k, in] for F32 and [out, k, k, taps, in] for BF16. */
+/* Returns the index of the weight of an output channel at one K index. The weights have the layout
+ * [frame, output channel, kernel row, kernel column, input channel] in F32, and [output channel,
+ * kernel row, kernel column, frame, input channel] in BF16. */
 template <class T>
 static __device__ __forceinline__ int64_t weight_at(const struct kvr_conv_shape &c, int span,
                                                     int frame, int out, int within)
@@ -47,8 +48,8 @@ static __device__ __forceinline__ int64_t weight_at(const struct kvr_conv_shape 
     return ((int64_t)out * span + within / c.in * c.in) * c.taps + frame * c.in + within % c.in;
 }
 
-/* Loads the input values of the CTA's pixels at one K index into line `lane` of the shared-memory
- * tile `rows`, in which each K index has one line. */
+/* Loads the input values of the CTA's pixels for one K index into the shared-memory tile `rows`.
+ * The tile has one line per K index, and `lane` is the index of the line to write. */
 template <class T>
 static __device__ __forceinline__ void
 load_pixels(const struct kvr_conv_shape &c, const struct tap &t, int frame, kvr_global<const T> f0,
@@ -71,8 +72,9 @@ load_pixels(const struct kvr_conv_shape &c, const struct tap &t, int frame, kvr_
     }
 }
 
-/* Loads the weights of output channels [n0, n0 + COLUMNS) at one K index into line `lane` of the
- * shared-memory tile `columns`, in which each K index has one line. */
+/* Loads the weights of output channels [n0, n0 + COLUMNS) for one K index into the shared-memory
+ * tile `columns`. The tile has one line per K index, and `lane` is the index of the line to
+ * write. */
 template <class T>
 static __device__ __forceinline__ void
 load_weights(const struct kvr_conv_shape &c, bool there, kvr_global<const T> w, int span, int frame,
@@ -233,7 +235,7 @@ static __device__ __forceinline__ struct kvr_vec<T, N> sum_of(const struct kvr_v
     return sum;
 }
 
-/* Each thread adds one vector of elements of y, of type FEW, to x. */
+/* Computes x += y. FEW is a vector of elements, and each thread adds one vector. */
 template <class FEW>
 static __global__ void __launch_bounds__(THREADS)
     add_pixels(int64_t n, kvr_global<const FEW> y, kvr_global<FEW> x)
@@ -305,8 +307,8 @@ void kvr_rectify_cuda(struct kvr_stream *s, int64_t n, const float *y, float *x)
         KVR_LAUNCH(rectify, kvr_blocks(n, THREADS), THREADS, 0, s, n, added, y, x);
 }
 
-/* Adds the shortcut of a decoder level (kvr_vae_ops.spread). Each thread computes one value of
- * `to`. */
+/* Adds the shortcut connection of a decoder level to `to`: frame number `which` of the level's
+ * upsampled input `from` (kvr_vae_ops.spread). Each thread computes one value of `to`. */
 template <class T>
 static __global__ void __launch_bounds__(THREADS)
     spread(int64_t n, int w, int in, int out, int times, int which, kvr_global<const T> from,

@@ -1,11 +1,12 @@
 /* cells_cuda.cu - CUDA kernels of the number formats in cells.h, whose layout cells.c documents.
  *
- * A CTA encodes 8 tokens of several complete groups. First each thread computes the parameters of
- * one group. Then each thread encodes 8 tokens of one channel, which fill whole bytes of a bit
- * plane. Built with -fmad=false.
+ * A CTA encodes several groups of adjacent channels for 8 tokens. First each thread computes the
+ * scale and, in some formats, the minimum or zero point of one group of one token. Then each thread
+ * encodes 8 tokens of one channel, which fill whole bytes of a bit plane. Built with -fmad=false.
  *
- * The kernels avoid divisions per element: cells_quotient replaces the division by a scale, and
- * struct cut replaces the division by the group size. */
+ * The kernels multiply by reciprocals instead of dividing per element. The function
+ * cells_quotient() uses the reciprocal of a scale, and struct cut contains the reciprocal of the
+ * group size. */
 #include "methods/codecs/cells/cells.h"
 
 #include "methods/kernels/planes.cuh"
@@ -60,12 +61,13 @@ static __global__ void __launch_bounds__(THREADS)
 }
 
 /* Constants that replace divisions by the group size. The quotient i / group is the high word of
- * i * share, where share is 2^32 / group rounded up. The quotient is exact for i < 2^24: a group
- * has at most 256 channels, so the error i * (share - 2^32 / group) is less than 2^32 / group. */
+ * i * share, where share is 2^32 / group rounded up. The rounding increases the product by less
+ * than i. The quotient is exact if this increase is less than 2^32 / group, which holds for
+ * i < 2^24 because a group has at most 256 channels. */
 struct cut {
     unsigned share, of_token; /* of_token: groups per token */
-    /* The tile of a CTA has `groups` groups of a token, except that a token's last tile may have
-     * fewer groups. A token has `tiles` tiles. */
+    /* The groups of a token are divided into `tiles` tiles of `groups` groups, where the last tile
+     * may have fewer groups. A CTA encodes one tile of 8 tokens. */
     unsigned tiles, groups;
 };
 
