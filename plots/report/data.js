@@ -93,7 +93,7 @@ function summarise(name, cells) {
   m.v.compression = sum("nominal") ? sum("bf16") / sum("nominal") : null;
   m.v.compression_r = sum("resident") ? sum("bf16") / sum("resident") : null;
   m.v.peak = ok.length ? Math.max(...ok.map(c => c.peak)) / MiB : null;
-  // As in the tables: a time counts when it was taken under `timing: true` on a idle machine. Others
+  // As in the tables: a time counts when it was taken under `timing: true` on an idle machine. Others
   // are shown in grey, with the reason, and take part in nothing.
   const t = median(ok.filter(c => c.runtime !== null).map(c => c.runtime));
   m.v.runtime = t.v;
