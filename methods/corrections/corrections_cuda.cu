@@ -1,4 +1,5 @@
-/* corrections_cuda.cu - squared scales, moments and corrections per query on a CUDA device.
+/* corrections_cuda.cu - corrections of attention scores on a CUDA device: squared quantization
+ * scales of keys, statistics of keys, and the correction of every query.
  *
  * The CPU references are correction.c, flat.c and energy.c. A sum over tokens is computed by one
  * thread per channel, in token order. A sum over channels is computed by one warp per query. */
@@ -10,8 +11,8 @@
 
 enum { THREADS = 128, WARPS = THREADS / 32 };
 
-/* Sets out[i] to the squared scale of element first + i of a packed block, which has `channels`
- * elements per token. */
+/* Sets out[i] to the squared quantization scale of element first + i of a block. Elements are in
+ * the order [token, channel], and a token has `channels` channels. */
 static __global__ void __launch_bounds__(THREADS)
     stored_scales(int64_t first, int64_t n, int64_t channels, int axis, int group,
                   kvr_global<const kvr_f16> scale, kvr_global<float> out)
@@ -30,8 +31,9 @@ static __global__ void __launch_bounds__(THREADS)
     out[i] = s * s;
 }
 
-/* Replaces every out[i] by (relative * out[i])^2. On entry, `out` contains scales (`relative` is
- * 1), or dequantized values whose scale is `relative` times the value. */
+/* Replaces every out[i] by (relative * out[i])^2, a squared scale. If the block stores scales,
+ * `out` contains these scales on entry, and `relative` is 1. If scales are proportional to values,
+ * `out` contains the dequantized values on entry, and a scale is `relative` times the value. */
 static __global__ void __launch_bounds__(THREADS)
     decoded_scales(int64_t n, float relative, kvr_global<float> out)
 {
@@ -67,7 +69,7 @@ static __global__ void __launch_bounds__(THREADS)
     moments[c] = kvr_half_of((float)(sum / (double)n_tok));
 }
 
-/* Rounds a double to FP16. Finite values saturate at 65504, but infinity and NaN remain. */
+/* Rounds a double to FP16. Finite values saturate at +-65504, but infinity and NaN remain. */
 static __device__ __forceinline__ kvr_f16 finite_half(double x)
 {
     if (fabs(x) <= DBL_MAX)
@@ -102,12 +104,12 @@ static __global__ void __launch_bounds__(THREADS)
         finite_half(square_back / n - mean_back * mean_back - (square / n - mean * mean));
 }
 
-/* Computes the correction of every query and head, one per warp. Let x be a channel of the
- * query times the softmax scale. If `energy`, the correction is the sum over channels of
- * x a + x^2 b / 2. Here a is the mean of the decoded keys minus the mean of the original keys, and
- * b is the variance of the decoded keys minus the variance of the original keys. Otherwise the
- * correction is the sum over channels of x^2 a / 24, where a is the mean squared quantization scale
- * of the keys. */
+/* Computes the correction of every query and head, one per warp. Let x[c] be channel c of the
+ * query, multiplied by the softmax scale. If `energy`, the correction is the sum over channels
+ * of x[c] * mean[c] + x[c]^2 * var[c] / 2. Here mean[c] and var[c] are the mean and the variance
+ * of the decoded keys minus those of the original keys. Otherwise the correction is the sum over
+ * channels of x[c]^2 * s2[c] / 24, where s2[c] is the mean squared quantization scale of the
+ * keys. */
 static __global__ void __launch_bounds__(THREADS)
     correction_rows(int64_t rows, int heads, int d, float scale, bool energy,
                     kvr_global<const kvr_f16> moments, kvr_global<const float> q,

@@ -80,16 +80,16 @@ static __device__ __forceinline__ float number_of(kvr_f16 x)
     return kvr_float_of(x);
 }
 
-/* Template parameters of eager_zip: a thread processes M elements, and every group has an operand
- * of type E. */
+/* Template parameters of eager_zip: a thread processes M elements, and the second operands, one per
+ * group, have the type E. */
 template <class E, int M> struct way {
     using G = E;
     static constexpr int N = M;
     using T = kvr_vec<float, M>;
 };
 
-/* Applies an operation to every element and its group's operand. A CTA processes THREADS * N
- * channels of one token. */
+/* Applies a binary operation to every element and the second operand of the element's group. A CTA
+ * processes THREADS * N channels of one token. */
 template <class W>
 static __global__ void __launch_bounds__(THREADS)
     eager_zip(int op, struct kvr_eager_part p, unsigned strips, bool bf16, bool same,

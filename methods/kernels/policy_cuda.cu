@@ -120,8 +120,9 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* Returns whether item a precedes item b in the order of topk.h: items with a score of NaN, then
- * descending scores. Items with equal scores have ascending indices. */
+/* Returns whether item `a` precedes item `b` in the order of topk.h. Items whose score is NaN come
+ * first, then items with higher scores precede items with lower scores. Of two items with equal
+ * scores, the item with the lower index precedes. */
 static __device__ __forceinline__ bool better(const struct kvr_ranked a, const struct kvr_ranked b)
 {
     const bool nan_a = a.score != a.score, nan_b = b.score != b.score;
@@ -160,8 +161,9 @@ static __global__ void __launch_bounds__(THREADS)
         sorted[rank] = mine;
 }
 
-/* Computes the mean token. A CTA processes 32 channels. All warps load the next POOL tokens, while
- * warp 0, with one channel per lane, adds the previous POOL tokens in token order. */
+/* Computes the mean of each channel over n tokens. A CTA processes 32 channels. All warps load the
+ * next POOL tokens, while warp 0, with one channel per lane, adds the previous POOL tokens in token
+ * order. */
 static __global__ void __launch_bounds__(THREADS)
     pool_mean(kvr_global<const float> x, int64_t n, int64_t width, kvr_global<float> mean)
 {

@@ -126,7 +126,8 @@ static __global__ void race_within_a_warp(kvr_global<float> x)
     x[global_index()] = tile[threadIdx.x ^ 1u];
 }
 
-/* A shuffle synchronizes the lanes but does not order their accesses to memory. */
+/* The kernel has a data race, because a shuffle synchronizes the lanes but does not order their
+ * accesses to memory. */
 static __global__ void race_across_a_shuffle(kvr_global<float> x)
 {
     KVR_SHARED(float, tile, FAULT_THREADS);
@@ -229,7 +230,7 @@ static __global__ void many_barriers(kvr_global<float> x)
     x[global_index()] = 1;
 }
 
-/* Issues cp.async of a block's part of x into shared memory. */
+/* Copies this thread block's elements of x to shared memory by cp.async, and commits the copies. */
 static __device__ void copy_mine(kvr_shared<float> tile, kvr_global<float> x)
 {
     if (threadIdx.x < FAULT_THREADS / 4)
@@ -404,7 +405,8 @@ static void commit_global_unwritten(struct kvr_stream *s, float *x)
     kvr_device_free(s, fresh);
 }
 
-/* Passes the same array to two __restrict__ pointers. */
+/* Passes the same array for two __restrict__ pointers, and the kernel writes through one of
+ * them. */
 static void commit_one_address(struct kvr_stream *s, float *x)
 {
     KVR_LAUNCH(one_address, FAULT_BLOCKS, FAULT_THREADS, 0, s, (const float *)x, x);

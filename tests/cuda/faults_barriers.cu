@@ -88,7 +88,8 @@ static __global__ void named_arrives_and_reads(kvr_global<float> x)
     x[i] = tile[63 - i];
 }
 
-/* Each warp has its own named barrier, so no barrier orders the accesses of the two warps. */
+/* Each warp waits at its own named barrier. Therefore no barrier separates a warp's stores from the
+ * other warp's loads of the same elements. */
 static __global__ void named_of_others(kvr_global<float> x)
 {
     KVR_SHARED(float, tile, FAULT_THREADS);
@@ -99,8 +100,9 @@ static __global__ void named_of_others(kvr_global<float> x)
     x[i] = tile[63 - i];
 }
 
-/* The emulator starts vector clocks at kvr_fence_async(). The clocks must include the order that
- * earlier __syncthreads and __syncwarp have established. */
+/* The emulator starts the vector clocks of a block at the block's first sm_90 instruction, here
+ * kvr_fence_async(). The initial clocks must include the earlier __syncthreads and __syncwarp, or
+ * the emulator would report data races where none exist. */
 static __global__ void named_after_others(kvr_global<float> x)
 {
     KVR_SHARED(float, tile, 3 * FAULT_THREADS);

@@ -7,7 +7,7 @@
 
 enum fault_kind {
     NONE,
-    NOT_BEGUN, /* no cluster barrier precedes the first access */
+    NOT_BEGUN, /* no cluster barrier precedes the first access to remote shared memory */
     READS_EARLY,
     WAITS_WITHIN, /* the wait for remote stores has block scope */
     FREES_WITHIN, /* the wait for a free stage has block scope */

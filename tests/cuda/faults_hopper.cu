@@ -67,7 +67,8 @@ enum {
     SHARED = AT_BARRIERS + 2 * STAGES * 8,
 };
 
-/* The threads of one warp group store a [64,64] as BF16 into the tile at `to`. */
+/* The threads of one warp group convert the F32 matrix `a` [64,64] to BF16 and store it in the
+ * swizzled tile at `to`. */
 static __device__ void put_rows(kvr_global<const float> a, kvr_shared<uint8_t> to)
 {
     for (int i = (int)threadIdx.x % KVR_WARP_GROUP; i < HOPPER_ROWS * 8; i += KVR_WARP_GROUP) {
@@ -240,8 +241,9 @@ static __global__ void pipeline(const __grid_constant__ struct kvr_tensor_map ma
     consume<FAULT>(shared, full, empty, out);
 }
 
-/* Multiplies a [64,64], in registers, by b [64,128], a transposed operand that two TMA copies load.
- * Each block of a cluster computes the same product. */
+/* Multiplies the matrix `a` [64,64] by the matrix `b` [64,128]. The operand `a` of wgmma is in
+ * registers. Two TMA copies load the operand `b`, which wgmma reads transposed. Each block of a
+ * cluster computes the same product. */
 static __global__ void transposed(const __grid_constant__ struct kvr_tensor_map map,
                                   kvr_global<const float> a, kvr_global<float> out)
 {
@@ -345,8 +347,9 @@ enum bytes_fault {
     BYTES_OF_THREE_WARPS, /* three warps do not form a warp group */
 };
 
-/* Computes a b^T twice: of signed bytes with a in shared memory, then of unsigned bytes with a in
- * registers. Both a [64,128] and b [128,128] are bytes, and TMA loads b. */
+/* Multiplies the matrix `a` [64,128] by the transpose of the matrix `b` [128,128] twice; TMA loads
+ * `b`. The first product treats the bytes of both matrices as signed and reads `a` from shared
+ * memory. The second product treats the bytes as unsigned and reads `a` from registers. */
 template <int FAULT>
 static __global__ void bytes(const __grid_constant__ struct kvr_tensor_map map,
                              kvr_global<const uint8_t> a, kvr_global<int> out)

@@ -47,10 +47,11 @@ static __device__ __forceinline__ float value_of(int order)
     return __uint_as_float((unsigned)(order ^ (order >> 31 & 0x7fffffff)));
 }
 
-/* Quantization parameters of a group. A value x is quantized to (x - m) * down / s + pre, rounded
- * to the nearest integer. Here m is the minimum, `pre` is the zero point, s is the group's scale
- * times `down`, and inv = 1 / s. The factor `down` is 2^-64 for scales above 2^100, which prevents
- * a denormal inv, and otherwise 1. */
+/* Quantization parameters of a group with the scale S. A value x is quantized to (x - m) / S + pre,
+ * rounded to the nearest integer. Asymmetric grids use either the minimum m or the zero point
+ * `pre`, and the other is 0; in symmetric grids both are 0. The fields s = S * down and inv = 1/s
+ * let the kernel compute (x - m) * down * inv instead of (x - m) / S. The factor `down` is 2^-64
+ * for scales S above 2^100, which prevents a denormal inv, and otherwise 1. */
 struct quant_params {
     float s, inv, m, pre, down;
     kvr_f16 scale, zero;

@@ -101,7 +101,8 @@ add_dequantized(const struct shape &g, int begin, int end, int64_t t8, int64_t c
     }
 }
 
-/* Type of a thread's output for one token: floats, or pairs of BF16 numbers. */
+/* Type of a thread's output for one token: a vector of V floats, a vector of V / 2 words that
+ * contain two BF16 numbers each, or one BF16 number if V is 1. */
 template <class W> struct output_of {
     enum { V = sizeof(typename W::T) };
     static constexpr bool narrow = sizeof(typename W::X) == 2, pairs = narrow && V > 1;

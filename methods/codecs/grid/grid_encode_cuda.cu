@@ -16,9 +16,10 @@
 #include "methods/codecs/grid/grid_rotated.cuh"
 #include "methods/codecs/grid/grid_variants.cuh"
 
-/* Code word T of grid_encode_16, except in ROTATED variants: a thread stores one T per row of a bit
- * plane, with one byte per channel. Without PLAIN (grid_variants.cuh), the thread encodes only one
- * channel, which reduces the size of the machine code. */
+/* Type T of the code words of grid_encode_16, except in ROTATED variants. A code word has one byte
+ * per channel, and a thread stores one code word to each row of a bit plane. Without PLAIN
+ * (grid_variants.cuh), a thread encodes only one channel, which reduces the size of the machine
+ * code. */
 template <bool PLAIN> struct codes_of {
     using type = uint32_t;
 };
@@ -30,8 +31,8 @@ enum {
     /* number of tokens whose values a thread of grid_encode_16 has in registers */
     REG_TOKENS = 16,
     SPAN = 256, /* number of channels that a CTA of grid_encode_rows encodes */
-    /* maximum number of groups that a CTA of grid_encode_rows encodes, for 8 tokens of SPAN
-     * channels and groups of at least 8 channels */
+    /* maximum number of groups that a CTA of grid_encode_rows encodes: a group has at least 8
+     * channels, so each of 8 tokens has at most SPAN / 8 groups */
     GROUPS = 8 * SPAN / 8,
     TOKEN_UNITS = 512 /* maximum number of threads in a CTA of grid_encode_token */
 };
@@ -93,7 +94,8 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* Type of a thread's input for one token: floats, or pairs of BF16 numbers. */
+/* Type of a thread's input for one token: a vector of V floats, or a vector of V / 2 words that
+ * contain two BF16 numbers each. */
 template <class X, int V> struct row_of {
     using type = kvr_vec<float, V>;
 };
@@ -339,8 +341,9 @@ static __device__ __forceinline__ void ranges_of(const kvr_vec<unsigned, 2> (&v)
             least[k] = kvr_bf16_choice<false>(v[i + k].v[0], v[i + k].v[1]);
             most[k] = kvr_bf16_choice<true>(v[i + k].v[0], v[i + k].v[1]);
         }
-        /* The halves of least[k] and most[k] are the extremes of token i + k over its even and its
-         * odd channels. Reduce them to one extreme per token, in the halves of l and h. */
+        /* The low and the high half of the words least[k] and most[k] are the extremes of token i+k
+         * over its even and its odd channels. Reduce them to one extreme per token: the low halves
+         * of l and h belong to token i, and the high halves to token i+1. */
         const unsigned l = kvr_bf16_choice<false>(__byte_perm(least[0], least[1], 0x5410),
                                                   __byte_perm(least[0], least[1], 0x7632));
         const unsigned h = kvr_bf16_choice<true>(__byte_perm(most[0], most[1], 0x5410),
@@ -353,9 +356,8 @@ static __device__ __forceinline__ void ranges_of(const kvr_vec<unsigned, 2> (&v)
     }
 }
 
-/* Returns the integer to which order_of() maps a float, given the valid bits of this integer. If
- * `size` is 2 (BF16), only the upper 16 bits of the integer are valid, and the function sets the
- * lower 16 bits. */
+/* Completes `order`, the integer to which order_of() has mapped a float. If `size` is 2 (BF16),
+ * only the upper 16 bits of `order` are valid, and the function sets the lower 16 bits. */
 static __device__ __forceinline__ int extend_order(int order, size_t size)
 {
     const int low = order < 0 ? 0xffff : 0;
@@ -385,9 +387,9 @@ static __device__ __forceinline__ void code_tokens(const struct shape &g, int n_
     }
 }
 
-/* Computes the quantization parameters of the CTA's 8 tokens, one token per thread of warp 0. The
- * range of a token is from the minimum of low[8 warp + token] to the maximum of high[8 warp +
- * token] over all warps. Returns whether any code may need clipping. */
+/* Computes the quantization parameters of the CTA's 8 tokens, one token per thread of warp 0. On
+ * entry, low[8 w + i] and high[8 w + i] contain the minimum and the maximum of token i over the
+ * channels of warp w. Returns whether any code may need clipping. */
 template <class W>
 static __device__ __forceinline__ int
 fit_tokens(const struct shape &g, int64_t t0, int n_stored, int warps, kvr_shared<int> low,
@@ -415,8 +417,8 @@ fit_tokens(const struct shape &g, int64_t t0, int n_stored, int warps, kvr_share
 }
 
 /* Encodes one group per token. A CTA encodes 8 tokens with all their channels. A thread has 8
- * tokens of sizeof(T) channels in registers, and the CTA has enough threads for all channels,
- * rounded up to whole warps. */
+ * tokens of sizeof(T) channels in registers, and the number of warps of the CTA is rounded up to
+ * cover all channels. */
 template <class W>
 static __global__ void __launch_bounds__(TOKEN_UNITS)
     grid_encode_token(struct shape g,
@@ -654,7 +656,7 @@ void kvr_grid_encode_cuda(struct kvr_stream *s, const struct kvr_grid *g,
         encode_alone<false>(s, one, x, b);
 }
 
-/* Rotate and encode heads of 128 channels. */
+/* Both overloads rotate and encode heads of 128 channels; x contains F32 or BF16 values. */
 template <bool PLAIN>
 static void encode_rotated(struct kvr_stream *s, const struct chain &chain, const float *x,
                            const struct grid_buffers &b)

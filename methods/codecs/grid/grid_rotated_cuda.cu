@@ -9,7 +9,7 @@
  * threads exchange values through the warp's shared memory: one 16-byte store and one 16-byte load
  * per four elements. With shuffles instead, as in fwht.cuh, every element would need five shuffles,
  * one per bit of the lane index. The threads also exchange ranges, scales and codes through this
- * shared memory. The codes are stored as in grid_encode_16, with four channels per thread.
+ * shared memory. Finally, each thread stores the codes of four channels, as in grid_encode_16.
  *
  * All sums and products are rounded as in fwht.h and grid.h. */
 #include "methods/codecs/grid/grid_rotated.cuh"
@@ -19,11 +19,12 @@ enum {
     TOKENS = 16,
     WARPS = 4,
     WARP_SMEM = D * TOKENS / 4, /* size of a warp's shared memory, in units of 16 bytes */
-    /* The quantization parameters of channel c are at AT_PARAMS + c % 4 * PARAM_STRIDE + c / 4, in
-     * units of 16 bytes. A stride of 34 avoids bank conflicts. */
+    /* The 16-byte word of a warp's shared memory at index AT_PARAMS + c % 4 * PARAM_STRIDE + c / 4
+     * contains the quantization parameters of channel c. A stride of 34 words avoids bank
+     * conflicts. */
     PARAM_STRIDE = 34,
-    /* Distance between the codes of four tokens and of the next four tokens, in units of 16 bytes.
-     * A stride of 34 avoids bank conflicts. */
+    /* Number of 16-byte words from the codes of tokens 4 i to 4 i + 3 to the codes of the next four
+     * tokens in a warp's shared memory. A stride of 34 words avoids bank conflicts. */
     CODE_STRIDE = 34,
     /* Offset of the quantization parameters, in units of 16 bytes. The partial ranges of all
      * channels precede the parameters, and the codes later overwrite the partial ranges. */
@@ -63,13 +64,14 @@ template <int N> static __device__ __forceinline__ void butterflies(float (&v)[N
         }
 }
 
-/* Layout in shared memory of the values that lanes exchange between the two phases. Tokens 4 t to
- * 4 t + 3 of channel c are at index 4 c + t, whose low three bits are XORed with c / 16 and with
- * c / 2 % 4. This swizzle avoids bank conflicts between eight threads that write channels 16 apart
- * or read adjacent channels. */
+/* Layout in shared memory of the values that lanes exchange between the two phases: the 16-byte
+ * word with the index 4 c + t contains channel c of tokens 4 t to 4 t + 3. A swizzle XORs the low
+ * three bits of this index with c / 16 and with c / 2 % 4. Without the swizzle, bank conflicts
+ * would occur in the first phase, where eight threads write channels 16 apart, and in the second
+ * phase, where eight threads read adjacent channels. */
 
-/* First phase of the transform: computes the butterflies of strides 1 to 8 of channels 16 p to 16 p
- * + 15 of tokens 4 t to 4 t + 3. */
+/* First phase of the transform: computes the butterflies of strides 1 to 8. The thread has channels
+ * 16 p to 16 p + 15 of tokens 4 t to 4 t + 3. */
 static __device__ __forceinline__ void butterfly_near(kvr_global<const words> from, unsigned row,
                                                       int n_valid, int p, int t,
                                                       kvr_shared<quad> smem)
@@ -96,10 +98,11 @@ static __device__ __forceinline__ void butterfly_near(kvr_global<const words> fr
     }
 }
 
-/* Second phase of the transform: computes the butterflies of strides 16 to 64 of channels a, a +
- * 16, ... of tokens 8 half to 8 half + 7. With SURE, infinite and NaN results are also correct;
- * without SURE, a non-finite result may become any NaN. Only asymmetric grids, which store the
- * minimum of a group, need SURE. The scale of a group with a non-finite value is always NaN. */
+/* Second phase of the transform: computes the butterflies of strides 16 to 64. The thread has every
+ * 16th channel from channel `a` on, of tokens 8 half to 8 half + 7. With SURE, infinite and NaN
+ * results are also correct; without SURE, a non-finite result may become any NaN. The kernel sets
+ * SURE only for asymmetric grids. Symmetric grids do not need SURE, because the scale of a group
+ * with any non-finite value is NaN. */
 template <bool SURE>
 static __device__ __forceinline__ void butterfly_far(kvr_shared<quad> smem, int a, int half,
                                                      float (&w)[8][8])

@@ -6,9 +6,8 @@
  * then accesses 16 bytes of values or 4 bytes of codes at a time, and a warp accesses 512 or 128
  * contiguous bytes.
  *
- * Every kernel is compiled twice. With PLAIN, a kernel supports only methods as their papers define
- * them, with F32 arithmetic. Without PLAIN, a kernel also supports the methods named NAME@study and
- * BF16 arithmetic. */
+ * Every kernel is compiled twice. With PLAIN, a kernel supports only F32 arithmetic, and no methods
+ * named NAME@study. Without PLAIN, a kernel also supports BF16 arithmetic and these methods. */
 #ifndef KVR_METHODS_GRID_VARIANTS_CUH
 #define KVR_METHODS_GRID_VARIANTS_CUH
 
@@ -34,17 +33,19 @@ template <class Codes, enum kind K, bool Plain = true, class In = float> struct 
     using T = Codes;
     using X = In;
     static constexpr bool rotated = K == ROTATED, pair = K == PAIR, plain = Plain;
-    /* Whether a thread keeps its values in BF16 until the thread quantizes them. */
+    /* Whether a thread loads BF16 values and converts them to float only when it quantizes them. */
     static constexpr bool raw = K == ALONE && sizeof(In) == 2;
 };
 
-/* Dequantization parameters of a group: x^ = (q - z) s + off. */
+/* Dequantization parameters of a group: a code q is dequantized to (q - z) * s + off, where s is
+ * the scale and z the zero point. */
 struct dequant {
     float s, z, off;
 };
 
-/* Returns the dequantization parameters of a group. Symmetric grids ignore `zero`. With PLAIN, all
- * groups have the same zero point z. */
+/* Returns the dequantization parameters of a group. Symmetric grids ignore `zero`, and their z is
+ * 2^(b-1) for codes of b bits. For asymmetric grids, `zero` is z in methods named NAME@study;
+ * otherwise it is the group's minimum, which becomes `off`, and z is 0. */
 template <bool PLAIN>
 static __device__ __forceinline__ struct dequant dequant_of(const struct shape &g, kvr_f16 scale,
                                                             kvr_f16 zero)

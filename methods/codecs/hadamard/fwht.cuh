@@ -9,14 +9,14 @@
 #include "harness/device/mma.cuh"
 #include "methods/kernels/quotient.h"
 
-/* Rounds a float to BF16 if `bf16`. The payload of a NaN is lost. */
+/* Returns x, rounded to BF16 if `bf16` is true. The rounding loses the payload of a NaN. */
 static __device__ __forceinline__ float kvr_fwht_round(float x, bool bf16)
 {
     return bf16 ? __uint_as_float(kvr_bf16_pair(0, x)) : x;
 }
 
-/* Transforms R rows of d values, where d is 32 V, or less than 32 if V is 1. All lanes of the warp
- * call this function. With TINY, denormal results are also exact: if a lane has a value below
+/* Transforms R rows of d values. If V is 1, d is at most 32; otherwise d is 32 V. All lanes of the
+ * warp call this function. With TINY, denormal results are also exact: if a lane has a value below
  * 2^-100, for which kvr_quotient may be inexact, the lane divides. With `sure`, infinite and NaN
  * results are also correct; without `sure`, a non-finite result may become any NaN. */
 template <int V, int R, bool TINY>
@@ -43,8 +43,8 @@ static __device__ __forceinline__ void kvr_fwht_warp(kvr_vec<float, V> (&x)[R], 
     }
 #pragma unroll
     for (int h = 1; h < 32; h *= 2) {
-        /* A row of d < 32 values has no butterflies of stride h >= d. The loop can be unrolled with
-         * `continue`, but not with `break`. */
+        /* A row of d < 32 values has no butterflies of stride h >= d. The loop uses `continue`,
+         * because `break` would prevent its unrolling. */
         if (V == 1 && h >= d)
             continue;
         const float sign = threadIdx.x & (unsigned)h ? -1.0f : 1.0f;
@@ -77,7 +77,7 @@ static __device__ __forceinline__ void kvr_fwht_warp(kvr_vec<float, V> (&x)[R], 
     }
 #pragma unroll
     for (int i = 0; i < R * V; i++) {
-        /* For d = 64, 256 and 1024, sqrt(d) is a power of two, so its reciprocal is exact. */
+        /* If V is 2, 8 or 32, sqrt(d) = sqrt(32 V) is a power of two, so `inv` is exact. */
         const float v = x[i / V].v[i % V];
         const float y = V == 2 || V == 8 || V == 32 ? v * inv : kvr_quotient(v, norm, inv);
 

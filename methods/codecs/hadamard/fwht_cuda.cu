@@ -15,7 +15,7 @@ static __host__ __device__ constexpr int rows_of(int v)
     return v < 4 ? 4 : v < 16 ? 16 / v : 1;
 }
 
-/* Transforms rows of d values, where d is 32 V, or at most 32 if V is 1. */
+/* Transforms rows of d values. If V is 1, d is at most 32; otherwise d is 32 V. */
 template <int V>
 static __global__ void __launch_bounds__(WARPS * 32)
     fwht_rows(kvr_global<kvr_vec<float, V>> x, int64_t rows, int d, bool bf16)

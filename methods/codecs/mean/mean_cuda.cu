@@ -1,6 +1,7 @@
-/* mean_cuda.cu - the stages `mean` and `demean` on a CUDA device. A thread of `mean` encodes one
- * channel, and a thread of `demean` processes one row. Sums are accumulated in the same order as
- * on the CPU, so results are bit-identical. */
+/* mean_cuda.cu - the stages `mean` and `demean` on a CUDA device. The encoder of `mean` subtracts
+ * from every channel its mean over tokens, with one thread per channel. The stage `demean`
+ * subtracts from every row of channels its mean, with one thread per row. Sums are accumulated in
+ * the same order as on the CPU, so results are bit-identical. */
 #include "harness/device/number.cuh"
 #include "methods/codecs/mean/mean_cuda.h"
 

@@ -16,8 +16,8 @@
 #include "harness/device/vector.cuh"
 #include "methods/kernels/block_scan.cuh"
 
-/* As on the CPU, the block is divided into PIECES pieces of whole spans, and each span is summed in
- * LANES partial sums. */
+/* As on the CPU, the block is divided into PIECES pieces. A piece consists of whole spans of SPAN
+ * elements. The sum of a span is the sum of LANES partial sums. */
 enum {
     PIECES = 64,
     SPAN = 1024,
@@ -77,7 +77,7 @@ struct work {
     int64_t spans;
 };
 
-/* Return the byte offsets of the arrays in `work`. */
+/* The following functions return the byte offsets of the arrays in the buffer `work`. */
 static size_t bins_at()
 {
     return sizeof(struct choice);
@@ -346,8 +346,8 @@ static __global__ void __launch_bounds__(BOUND_THREADS)
         __syncthreads();
     }
     if (!mine) {
-        /* This piece consists of elements `before` to behind - 1 of the block. Only the last span
-         * of the block may be incomplete. */
+        /* This thread's piece consists of the elements [before, behind) of the block. Only the last
+         * span of the block may be incomplete. */
         const int64_t before = first * SPAN < n ? first * SPAN : n;
         const int64_t to = first < end ? end * SPAN : before, behind = to < n ? to : n;
 
@@ -502,8 +502,8 @@ static __global__ void __launch_bounds__(OFFSET_THREADS)
 }
 
 /* Radix select, first kernel: computes the histogram of bits [shift, shift + 8) of magnitudes. The
- * histogram includes the magnitudes that exceed the bound and whose bits from shift + 8 on equal
- * those of `above`. */
+ * histogram includes only magnitudes above the outlier bound that agree with choice.above in the
+ * bits from shift + 8 on, which earlier launches have selected. */
 static __global__ void __launch_bounds__(THREADS)
     outlier_histogram(int64_t n, int shift, int64_t most, kvr_global<const float> x,
                       kvr_global<const struct choice> choice, kvr_global<int> bins)
@@ -547,7 +547,7 @@ static __global__ void __launch_bounds__(256)
         c.ties = most;
     }
     if (c.over <= most) {
-        c.ties = 0; /* with c.above = 0, all elements with |x| > bound are stored */
+        c.ties = 0; /* c.above is 0, so all elements with |x| > bound are stored */
         if (!b)
             choice[0] = c;
         return;
@@ -582,8 +582,8 @@ struct next {
     int64_t at, ties;
 };
 
-/* Stores the outliers among N elements per lane. The first element of a lane has index e in the
- * block, and elements are in the order of lanes. */
+/* Stores the outliers among N consecutive elements per lane; e is the index of the lane's first
+ * element in the block. The elements of lower lanes precede the elements of higher lanes. */
 template <int N>
 static __device__ __forceinline__ void
 record(const struct choice &c, bool study, const kvr_vec<float, N> &v, int64_t e, int lane,
@@ -597,7 +597,8 @@ record(const struct choice &c, bool study, const kvr_vec<float, N> &v, int64_t e
         t[i] = tell(c, v.v[i]);
         n_ties += t[i].tied;
     }
-    /* only the first c.ties tied elements are outliers; all lanes take the same branch */
+    /* only the first c.ties tied elements of the block are outliers; c.ties is the same in all
+     * lanes, so the branch does not diverge */
     if (c.ties) {
         int64_t rank = next.ties + lower_lanes(n_ties, lane, &all);
 
@@ -685,9 +686,10 @@ static __device__ __forceinline__ bool is_kept(kvr_global<const int32_t> index, 
     return at < n_exact && index[at] == e;
 }
 
-/* Replaces the outliers in x, in the way that r.left selects. A later stage then quantizes x. The
- * kernel writes only outliers and reads only other elements, so the order of threads does not
- * matter. */
+/* Replaces the outliers in x by values that the next stage can quantize. With KVR_LEFT_CLAMP, the
+ * new value is the outlier bound with the outlier's sign. Otherwise it is the nearest earlier value
+ * of the channel that is not an outlier, or else the first such value. The kernel writes only
+ * outliers and reads only other elements, so the order of threads does not matter. */
 static __global__ void __launch_bounds__(THREADS)
     outlier_leave(struct kvr_outliers_rule r, int64_t n_exact,
                   kvr_global<const struct choice> choice, kvr_global<const int32_t> indices,

@@ -1,6 +1,6 @@
-/* packkv_cuda.cu - decoder of the codec `packkv` on a CUDA device. Each thread decodes one element,
- * whose bit offset is the sum of the code lengths of the preceding channels. Built with
- * -fmad=false. */
+/* packkv_cuda.cu - decoder of the codec `packkv` on a CUDA device. Each thread decodes one element.
+ * To find the element's code, the thread adds the code lengths of the preceding channels of the
+ * head. Built with -fmad=false. */
 #include "methods/codecs/packkv/packkv.h"
 
 enum { THREADS = 128 };

@@ -122,8 +122,8 @@ void kvr_raw_decode_cuda(struct kvr_stream *s, const struct kvr_block_shape *sha
 {
     const int64_t d = shape->head_dim, channels = shape->n_heads * d,
                   first = t0 * channels + h0 * d;
-    /* the channels of all heads are contiguous in memory, so the kernel copies them as one long
-     * row */
+    /* if all heads are decoded, the n tokens are contiguous in memory, so the kernel copies them
+     * as one long row */
     const bool whole = nh == shape->n_heads;
     const struct cut c = { whole ? 1 : n, channels, first, whole ? n * channels : nh * d };
     const bool many = channels % MANY == 0 && c.first % MANY == 0 && c.width % MANY == 0 &&
