@@ -22,11 +22,12 @@ enum {
 };
 static_assert(QUERIES == CONSUMERS * ROWS, "a group has ROWS queries");
 
-/* The template parameter FORM is the head dimension plus, for quantized spans, the bits per code
- * and one of three schemes: 0, TOKEN_VALUES or CHAIN. With 0 (RTN), K and V have symmetric grids
- * with one scale per channel and token group. With TOKEN_VALUES (KIVI), K has one scale per channel
- * and token group, and V has one scale per token. These grids may have zero points or minima. With
- * CHAIN (PRQ), K and V have the grids of RTN plus a 4-bit grid that quantizes the residual. */
+/* The template parameter FORM describes a span, which is a run of cached tokens in one format. FORM
+ * has bit fields for the head dimension (64 or 128), the bits per code (0 for BF16) and the scheme:
+ * 0, TOKEN_VALUES or CHAIN. With scheme 0 (RTN), K and V have symmetric grids with one scale per
+ * channel and token group. With TOKEN_VALUES (KIVI), K has one scale per channel and token group, V
+ * has one scale per token, and both grids may have zero points or minima. With CHAIN (PRQ), K and V
+ * have the grids of RTN plus a 4-bit grid that quantizes the residual. */
 enum { TOKEN_VALUES = 8, BITS = 7, CHAIN = 16, MORE = 4 };
 
 template <int FORM> struct form {

@@ -51,8 +51,8 @@ static __device__ __forceinline__ void produce(const struct span_list &l, const 
 /* ---- quantized rows ----------------------------------------------------------------------- */
 
 /* Unit of work of a producer thread: the codes of UNIT tokens by 8 channels, with their scales and
- * their zero points or minima. With per-channel scales, a unit has one vector of 8 scales (N = 1).
- * With per-token scales, a unit has two vectors of 8 scales (N = 2). */
+ * their zero points or minima. With one scale per channel, a unit has one vector of 8 scales (N =
+ * 1). With one scale per token, a unit has two vectors of 8 scales (N = 2). */
 enum { UNIT = 16 };
 
 template <int F, int N> struct unit {
@@ -98,8 +98,8 @@ static __device__ __forceinline__ unsigned word_of(const uint4 &x, int i)
     return i == 0 ? x.x : i == 1 ? x.y : i == 2 ? x.z : x.w;
 }
 
-/* Returns the byte offset of channels [c, c + 8) of tile row r. The row r must be a multiple of
- * 8. */
+/* Returns the byte offset of row r, channels [c, c + 8) in a tile in shared memory. The row r must
+ * be a multiple of 8, so that the 128-byte swizzle leaves the offset unchanged. */
 static __device__ __forceinline__ int offset_of(int r, int c)
 {
     return c / KVR_TILE_COLUMNS * TILE_PANEL + r * 128 + c % KVR_TILE_COLUMNS * 2;
@@ -117,7 +117,7 @@ static __device__ __forceinline__ void store_row(kvr_shared<uint8_t> tile, int o
 struct unit_scales {
     struct dequant_params<8> l;
     struct split_scales s;
-    unsigned high; /* 0x43, the upper byte of the BF16 number 2^7 */
+    unsigned high; /* the argument `high` of packed_values() */
 };
 
 static __device__ __forceinline__ struct tile_grid kind_of_zero(const struct coded_rows &g)
@@ -146,7 +146,7 @@ scale_unit(const struct coded_rows &g, const struct unit<F, N> &x, struct unit_s
                         by.l.off[e], by.l.m[e]);
 }
 
-/* Dequantizes tokens [FIRST, END) of the UNIT tokens of `x`, and stores them to shared memory. */
+/* Dequantizes tokens [FIRST, END) of the unit `x`, and stores them to shared memory. */
 template <int F, bool PACKED, bool BY_TOKEN, int FIRST, int END, int N>
 static __device__ __forceinline__ void
 decode_unit(const struct coded_rows &g, const struct unit<F, N> &x, struct unit_scales &by,
@@ -191,7 +191,8 @@ decode_unit(const struct coded_rows &g, const struct unit<F, N> &x, struct unit_
  * the grid that quantizes the residual. */
 struct chain_scales {
     float s[2][8];
-    unsigned base[8]; /* base[i]: the float 2^(23 - 2 i); dequant_of() inserts a code at bit 2 i */
+    /* base[i]: bit pattern of the float 2^(23 - 2 i); dequant_of() inserts a code at bit 2 i */
+    unsigned base[8];
 };
 
 static __device__ __forceinline__ void scale_chain(unsigned one, const uint4 &first,
@@ -203,15 +204,15 @@ static __device__ __forceinline__ void scale_chain(unsigned one, const uint4 &fi
 
         by.s[0][e] = kvr_float_of((kvr_f16)(e % 2 ? a >> 16 : a & 0xffffu));
         by.s[1][e] = kvr_float_of((kvr_f16)(e % 2 ? b >> 16 : b & 0xffffu));
-        /* The compiler cannot fold base[e] to a constant, because `one` is a run-time parameter.
-         * The compiler therefore uses one LOP3 instruction to extract a code and to OR the code
-         * with base[e]. */
+        /* base[e] is computed from `one`, a run-time parameter that contains the bit pattern of
+         * 1.0f. The compiler therefore cannot fold base[e] to a constant, and uses one LOP3
+         * instruction to extract a code and to OR the code with base[e]. */
         by.base[e] = one + ((23u - 2 * (unsigned)e) << 23);
     }
 }
 
-/* Returns the code of channel e and token i of `x` as a float, minus the middle 2^(F - 1) of the
- * symmetric F-bit grid. */
+/* Returns the code of token i and channel e of the unit `x` as a float, minus the middle 2^(F - 1)
+ * of the symmetric F-bit grid. */
 template <int F>
 static __device__ __forceinline__ float dequant_of(const struct unit<F, 1> &x, const unsigned *base,
                                                    int i, int e)
@@ -226,10 +227,10 @@ static __device__ __forceinline__ float dequant_of(const struct unit<F, 1> &x, c
     return __uint_as_float(bits) - (float)((1 << (23 - at)) + (1 << (F - 1)));
 }
 
-/* Dequantizes tokens [FIRST, END) of UNIT tokens by 8 channels that have codes in two grids. `x`
- * has the codes of the F-bit grid, and `more` has the codes of the grid that quantizes the residual
- * of the F-bit grid. The products of code and scale of both grids are exact in F32. The sum of the
- * two products is rounded to F32, as on the CPU, and then to BF16. */
+/* Dequantizes tokens [FIRST, END) of a unit with two codes per element. `x` has the codes of the
+ * F-bit grid, and `more` has the codes of the grid that quantizes the residual of the F-bit grid.
+ * The products of code and scale of both grids are exact in F32. The sum of the two products is
+ * rounded to F32, as on the CPU, and then to BF16. */
 template <int F, int FIRST, int END>
 static __device__ __forceinline__ void
 decode_chained(const struct unit<F, 1> &x, const struct unit<MORE, 1> &more,
@@ -281,8 +282,8 @@ template <int FORM> struct octet_scales {
         by;
 };
 
-/* Dequantizes tokens [FIRST, END) of the UNIT tokens of `o`. A call with FIRST = 0 also computes
- * the scales, which later calls for the same `o` reuse. */
+/* Dequantizes tokens [FIRST, END) of the UNIT tokens whose codes `o` contains. A call with FIRST =
+ * 0 also computes the scales, which later calls for the same `o` reuse. */
 template <int FORM, int FIRST, int END>
 static __device__ __forceinline__ void
 decode_octets(const struct span_list &l, const struct coded_rows &g, const struct octets<FORM> &o,
@@ -391,8 +392,9 @@ produce_coded(const struct kvr_attend_shape &a, const struct span_list &l, const
     const int row = self / line * UNIT, offset = offset_of(row, self % line * 8);
     struct octets<FORM> here, next;
     struct tile_position s = position_of(l, p.first);
-    /* The argument 0x43 of packed_values(). The shuffle puts it into a per-thread register, from
-     * which PRMT reads it; the compiler would otherwise compute it in a uniform register. */
+    /* The argument `high` of packed_values() is 0x43, the upper byte of the BF16 number 2^7. PRMT
+     * needs it in a per-thread register; without the shuffle, the compiler would compute it in a
+     * uniform register. */
     const unsigned high = of::CHAINED ? 0 : __shfl_sync(~0u, (l.one >> 24) + 4, 0);
     const unsigned zeros[4] = { 0, 0, 0, 0 };
     int values = pair ? (int)rank : 0;

@@ -20,8 +20,8 @@ static __global__ void byte_mean(int n_heads, int n, kvr_global<const float> row
     mu[at] = sum;
 }
 
-/* A warp quantizes one token of a head, with four channels per lane. Returns the bit pattern of
- * the token's largest |x|, as size_of() does for one number. */
+/* A warp quantizes one token of a head, with four channels per lane. Returns the token's largest
+ * |x| as a bit pattern, from which inverse_of() and step_of() compute the scale. */
 static __device__ __forceinline__ unsigned quantize_token(float4 x, kvr_global<uint8_t> codes)
 {
     unsigned most =
@@ -80,7 +80,8 @@ static __global__ void __launch_bounds__(TILE)
     }
     __syncthreads();
     most = fmaxf(fmaxf(most_of[0], most_of[1]), fmaxf(most_of[2], most_of[3]));
-    /* The largest scale `most` of the tile is below 2^e. `up` is 2^e, and `down` is 2^-e. */
+    /* e is the exponent E of byte_rows.h: the tile's largest key scale, `most`, is below 2^e. The
+     * key scales are multiplied by `down` = 2^-e, and `up` = 2^e is stored with them. */
     int e = (int)(__float_as_uint(most) >> 23) - 126;
 
     e = e < -120 ? -120 : e;
@@ -130,7 +131,7 @@ static __global__ void __launch_bounds__(D)
 
                 code[j] = code_of(t < here ? (float)from[t * line] : 0.0f, by);
             }
-            /* The XOR flips the top bit of every byte, which adds 128 to every code. */
+            /* V is stored as code + 128. The XOR adds 128 by flipping the top bit of every byte. */
             four[i] = four_codes(code[0], code[1], code[2], code[3]) ^ 0x80808080u;
         }
         kvr_as<uint4>(to + t0)[0] = uint4{ four[0], four[1], four[2], four[3] };

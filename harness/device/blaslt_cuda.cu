@@ -194,9 +194,9 @@ static enum kvr_status describe(struct kvr_blaslt_plan *p, const struct kvr_blas
     return check(f->cublasLtMatrixLayoutCreate(&p->y, result, n, m, s->n), "output");
 }
 
-/* Returns the alignment, in bytes, of all rows of a matrix at the start of a device allocation. The
- * alignment is the largest power of two up to MOST_ALIGNMENT that divides `row_bytes`, but at least
- * LEAST_ALIGNMENT. */
+/* Returns the largest power of two from LEAST_ALIGNMENT to MOST_ALIGNMENT that divides `row_bytes`.
+ * All rows of a matrix at the start of a device allocation have this alignment. If there is no such
+ * power of two, returns LEAST_ALIGNMENT, to which at least the matrix itself is aligned. */
 static uint32_t alignment_of(size_t row_bytes)
 {
     uint32_t bytes = MOST_ALIGNMENT;
@@ -246,9 +246,9 @@ static enum kvr_status choose(struct kvr_blaslt_plan *p, struct kvr_blaslt *lt,
     return KVR_OK;
 }
 
-/* Chooses an algorithm for operands with full alignment (`aligned`) and one for operands with
- * 16-byte alignment (`any`). The algorithm `any` is always the first algorithm in the list that the
- * heuristics return. */
+/* Chooses the algorithm `aligned`, for operands whose addresses are multiples of x_bytes, w_bytes
+ * and y_bytes, and the algorithm `any`, for operands with 16-byte alignment. The algorithm `any` is
+ * always the first algorithm in the list that the heuristics return. */
 static enum kvr_status choose_both(struct kvr_blaslt_plan *p, struct kvr_blaslt *lt,
                                    const struct kvr_blaslt_shape *s,
                                    cublasLtMatmulPreference_t pref)

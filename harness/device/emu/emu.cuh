@@ -1,9 +1,9 @@
 /* emu.cuh - emulates, for the host compiler, the part of CUDA C++ that kernels use.
  *
  * The emulator runs every thread of a block as a fiber. A fiber runs until its thread exits or
- * waits at a barrier or warp operation. The stream's seed then decides which fiber runs next. The
- * emulator runs one block, or one cluster of blocks, at a time, in an order that the stream's seed
- * determines.
+ * waits at a barrier or warp operation. A pseudorandom scheduler, which kvr_stream_seed() seeds,
+ * then chooses the fiber that runs next. The emulator runs one block, or one cluster of blocks, at
+ * a time, in an order that the same seed determines.
  *
  * The emulator reports errors that a GPU does not report. A memory error is an access out of
  * bounds, a misaligned access, or a read of uninitialized bytes. A data race is a pair of
@@ -12,8 +12,9 @@
  * block never reach, because these threads have exited or wait at another source line. A warp error
  * is a warp operation whose mask contains an exited lane or lacks the caller, or a shuffle from a
  * lane outside the mask. The emulator also reports deadlocks. Two pointer arguments of a kernel
- * must not have equal addresses unless both are const, because nvcc treats pointer arguments as
- * __restrict__. The emulator does not detect an overlap of two arguments whose addresses differ.
+ * must not have equal addresses unless both are const, because pointer arguments of type
+ * kvr_global<T> are __restrict__ under nvcc. The emulator does not detect an overlap of two
+ * arguments whose addresses differ.
  *
  * The instructions of sm_90 are declared in hopper.cuh, and the rules that the emulator checks for
  * these instructions are listed in emu_hopper.cuh.
@@ -248,8 +249,8 @@ struct shape {
 
 void run(struct kvr_stream *s, const struct shape *shape, void (*body)(void *), void *arg);
 
-/* A kernel argument: the address that a pointer argument contains (`at`), and whether the pointer
- * is not a pointer to const (`written`). For an argument that is not a pointer, `at` is 0. */
+/* A kernel argument. `at` is the address that a pointer argument contains, or 0 for other
+ * arguments. `written` is true if the kernel may write through the pointer (T is not const). */
 struct argument {
     uintptr_t at;
     bool written;
@@ -262,8 +263,8 @@ template <class T> struct argument argument_of(const T &)
 {
     return { 0, false };
 }
-/* Records an error if two of the n pointer arguments are equal and at least one of these two is not
- * a pointer to const. */
+/* Records an error if two of the n kernel arguments are pointers with equal addresses and the
+ * kernel may write through at least one of the two. */
 void check_apart(struct kvr_stream *s, const char *kernel, const struct argument *a, int n);
 
 /* A function that executes one operation of a stream. The emulator calls this function immediately

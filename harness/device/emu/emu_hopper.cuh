@@ -8,32 +8,34 @@
  * views of waiting threads. Two conflicting accesses are a race if the view of the later access
  * does not contain the earlier access.
  *
- * Asynchronous operations have clocks of their own. A bulk copy uses the clock of its mbarrier's
- * phase. A wgmma uses the clock of its warp's tensor core; its reads of operands end at
- * wgmma.wait_group. A thread's second view, `fenced`, contains the generic writes that the async
- * proxy sees: the writes that were visible to the thread at its last fence.proxy.async.
+ * Asynchronous operations have clocks of their own. Every mbarrier has a clock for the bulk copies
+ * that signal it; the time of this clock is the number of the current phase. A wgmma uses the clock
+ * of its warp's tensor core; its reads of operands end at wgmma.wait_group. A thread's second view,
+ * `fenced`, contains the generic writes that the async proxy sees: the writes that were visible to
+ * the thread at its last fence.proxy.async.
  *
- * The stream's seed decides when a bulk copy completes. The emulator computes the matrix product of
- * a wgmma only when the threads execute the wgmma.wait_group that waits for this wgmma.
+ * The emulator's pseudorandom scheduler (emu.cuh) decides when a bulk copy completes. The emulator
+ * computes the matrix product of a wgmma only when the threads execute the wgmma.wait_group that
+ * waits for this wgmma.
  *
  * The blocks of a cluster share one set of clocks. For arrivals and stores (st.async) from other
  * blocks, an mbarrier has a separate view. Only an mbarrier wait with cluster scope joins the
- * mbarrier's separate view to the view of the waiting thread. A remote store, like a bulk copy,
- * completes in its mbarrier's phase. A remote store has a clock of its own, because wgmma sees it
- * only after a fence.proxy.async. */
+ * mbarrier's separate view to the view of the waiting thread. Every mbarrier has a second clock,
+ * for the remote stores that signal it. Remote stores do not use the clock of bulk copies, because
+ * wgmma sees a remote store only after a fence.proxy.async. */
 /* The PTX ISA (9.0) states the following rules for the instructions of hopper.cuh. The emulator
  * checks every rule unless the text says otherwise. Every check has a test that violates the rule
  * and expects the emulator's report: a fault in tests/cuda/faults_*.cu or a case of test_emu.c.
  *
  * Rules of mbarriers (mbarrier.*). An mbarrier expects 1 to 2^20 - 1 arrivals per phase. The
- * tx-count of an mbarrier is at most 2^20 - 1. The tx-count cannot pass its lower bound of -(2^20 -
- * 1), because shared memory has fewer than 2^20 bytes. An mbarrier is in shared memory at an 8-byte
- * aligned address. One thread initializes an mbarrier once, and a barrier orders the initialization
- * before every use by other threads. No thread reads or writes an initialized mbarrier by plain
- * accesses. An mbarrier receives no more arrivals per phase than it expects. A thread waits for the
- * parity of the current or of the preceding phase of an mbarrier. The wrappers in hopper.cuh do not
- * include mbarrier.inval, test_wait, arrive_drop, noComplete, or try_wait on another block's
- * mbarrier.
+ * tx-count of an mbarrier is at most 2^20 - 1. Its lower bound of -(2^20 - 1) needs no check,
+ * because shared memory has fewer than 2^20 bytes. An mbarrier is in shared memory at an 8-byte
+ * aligned address. One thread initializes an mbarrier once, and a barrier
+ * orders the initialization before every use by other threads. No thread reads or writes an
+ * initialized mbarrier by plain accesses. An mbarrier receives no more arrivals per phase than it
+ * expects. A thread waits for the parity of the current or of the preceding phase of an mbarrier.
+ * The wrappers in hopper.cuh do not include mbarrier.inval, test_wait, arrive_drop, noComplete, or
+ * try_wait on another block's mbarrier.
  *
  * Rules of bulk copies (cp.async.bulk). The addresses and the size of a bulk copy are multiples of
  * 16 bytes. The shared-memory target of a tensor copy is aligned to 128 bytes, or to 1024 bytes
@@ -62,9 +64,10 @@
  * access to a register and a wgmma that uses the register. A thread does not access the registers
  * of a wgmma before the thread's wgmma.wait_group for this wgmma. A wgmma.commit_group precedes
  * each wgmma.wait_group. At most 7 groups may stay pending after a wgmma.wait_group
- * (static_assert). No thread and no copy writes a wgmma operand in shared memory before the
- * wgmma.wait_group. A fence.proxy.async is required between generic writes and a wgmma that reads
- * the written bytes. The wrappers in hopper.cuh determine the possible shapes and types of a wgmma.
+ * (static_assert). Between a wgmma and its wgmma.wait_group, no thread and no copy writes the
+ * wgmma's operands in shared memory. A fence.proxy.async is required between generic writes and a
+ * wgmma that reads the written bytes. The wrappers in hopper.cuh determine the possible shapes and
+ * types of a wgmma.
  *
  * Rules of setmaxnreg. The operand of setmaxnreg is a multiple of 8 from 24 to 256 (static_assert).
  * A setmaxnreg.dec does not increase a warp's registers per thread, and a setmaxnreg.inc does not
@@ -291,9 +294,9 @@ void tick(struct kvr_stream *s, struct fiber *f);
 /* Returns the state of the sm_90 features (mbarriers, clocks, ...) of the running block. The first
  * call in a block starts the block's vector clocks. */
 struct hopper *clock_block();
-/* Fails unless the write with stamp `then` happens before an asynchronous operation that the
- * running thread starts. The argument `mine` is the view (vector clock) of the asynchronous
- * operation. */
+/* Fails unless a write happens before an asynchronous operation that the running thread starts. The
+ * argument `then` is the stamp of the write (its thread and time), and `mine` is the view (vector
+ * clock) of the asynchronous operation. */
 void check_written(const struct region *r, size_t at, const struct view *mine, stamp then,
                    const char *how);
 /* Wakes the threads that wait in state `why` at the barrier (or warp group) with index `on`. */

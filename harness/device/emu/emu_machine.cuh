@@ -44,8 +44,9 @@ enum {
      * the CPU's cache. */
     STACK_COLOURS = 64,
     COLOUR_BYTES = 256,
-    /* Upper bound of the bytes at the top of a stack that AddressSanitizer may have poisoned for
-     * the emulator's own functions. These functions never return, because the thread ends there. */
+    /* Size of the area at the top of a stack that the emulator unpoisons for AddressSanitizer
+     * before it reuses the stack. The area contains the frames of the emulator functions that end a
+     * thread. These functions never return, so their frames stay poisoned. */
     LAST_FRAMES = 4096,
     MAX_ARRAYS = 32,
     REDZONE = 256, /* unused bytes between shared arrays, so that short overruns hit no array */
@@ -321,11 +322,11 @@ struct region *add_shared(struct kvr_stream *s, unsigned rank, const void *id, c
 void wait_as(enum state why, const char *file, int line);
 void wake(struct kvr_stream *s, struct fiber *f);
 
-/* Returns true if no barrier orders the access with stamp `then` before the running thread's next
- * access. */
+/* The stamp `then` identifies the thread and the time of an earlier access. Returns true if no
+ * barrier orders this access before the running thread's next access. */
 bool is_unobserved(const struct kvr_stream *s, stamp then);
-/* Returns true if two conditions hold: another block of the cluster made the access with stamp
- * `then`, and no cluster barrier orders it before the running thread's next access. */
+/* Returns true if another block of the cluster made the access with stamp `then`, and no cluster
+ * barrier orders this access before the running thread's next access. */
 bool unmet(const struct kvr_stream *s, stamp then);
 /* Merge the vector clocks (views) of the threads that have arrived at a __syncthreads or
  * __syncwarp. */
@@ -345,11 +346,12 @@ void block_ended(struct kvr_stream *s);
 /* Fails if an mbarrier overlaps the n bytes of shared memory from address `at` on. */
 void check_no_mbarrier(const struct region *r, uintptr_t at, size_t n, const char *how);
 void hopper_close(struct kvr_stream *s);
-/* Writes to `text` a description of the thread or asynchronous operation that a stamp names. */
+/* Writes to `text` a description of the thread or asynchronous operation that made the access with
+ * stamp `then`. */
 const char *describe_stamp(stamp then, char *text, size_t size);
 
-/* Count the bytes that the last launch, copy or fill has read and written, in the traffic counters
- * of that kernel or operation. */
+/* Add to the traffic counters of a kernel, copy or fill the bytes that its last execution has read
+ * and written. */
 void account_launch(struct kvr_stream *s, const char *kernel);
 void account_move(struct kvr_stream *s, const char *what, int64_t read, int64_t written);
 
