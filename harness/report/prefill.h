@@ -65,24 +65,24 @@ kvr_prefill_find(const struct kvr_prefill *p, const struct kvr_prefill_run *at, 
  * `at`, or NULL if there is no such run. */
 const struct kvr_prefill_run *kvr_prefill_baseline(const struct kvr_prefill *p,
                                                    const struct kvr_prefill_run *at);
-/* Returns the run of the same method without its correction. Settings, chunk length and prefix
- * length are those of the run `at`. The result is NULL if there is no such run. */
+/* Returns the run of at->method without its correction, in the same condition as `at`. The result
+ * is NULL if there is no such run, or if at->method has no correction. */
 const struct kvr_prefill_run *kvr_prefill_carrier(const struct kvr_prefill *p,
                                                   const struct kvr_prefill_run *at);
 
-/* Returns the mean of a run's metric over the tokens of all its texts. */
+/* Returns the mean of metric `value` over a run's texts, weighted by their numbers of tokens. */
 double kvr_prefill_mean(const struct kvr_prefill *p, const struct kvr_prefill_run *run,
                         enum kvr_prefill_value value);
 /* Compares runs a and b by the paired differences a - b over shared texts, with a 95 % interval. If
- * b is NULL, tests the values of a against 0. KVR_ENOMEM. */
+ * b is NULL, the test is whether the mean of metric `value` in run a differs from 0. KVR_ENOMEM. */
 enum kvr_status kvr_prefill_compare(const struct kvr_prefill *p, const struct kvr_prefill_run *a,
                                     const struct kvr_prefill_run *b, enum kvr_prefill_value value,
                                     struct kvr_comparison *out);
 
 /* Builds the table `prefill`, which has one row per run. Column `gain` is the negative
- * log-likelihood with a correction minus the negative log-likelihood of the same method without the
- * correction. The test of a gain is the paired test of pairs.h. Holm's method adjusts the p-values
- * of all gains with equal settings, chunk length and prefix length. */
+ * log-likelihood with a correction minus that of the same method without the correction; a negative
+ * `gain` is an improvement. The test of a gain is the paired test of pairs.h. Holm's method adjusts
+ * the p-values of all gains with equal settings, chunk length and prefix length. */
 enum kvr_status kvr_report_prefill(struct kvr_table **out, const char *db_path);
 
 #endif

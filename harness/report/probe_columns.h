@@ -5,16 +5,16 @@
  *     .with = KVR_WITH("quantities", KVR_PROBES_BY_LAYER, ...)
  *
  * A macro is the SQL text of one or more columns, each followed by a comma. The macros aggregate
- * rows of the statement's subquery `a`, which has the columns name, mean, median, p95, lo and
- * hi. */
+ * rows of the statement's subquery `a`. A row of `a` has the name of a quantity and its mean,
+ * median and 95th percentile (p95), or its interval [lo, hi]. */
 #ifndef KVR_REPORT_PROBE_COLUMNS_H
 #define KVR_REPORT_PROBE_COLUMNS_H
 
-/* SQL aggregate, without a trailing comma, that yields the value of column `of` in the row of the
+/* SQL aggregate, without a trailing comma: the value of column `of` of subquery `a` for the
  * quantity `name`. */
 #define KVR_PROBE_OF(name, of) "max(" of ") FILTER (WHERE name = '" name "')"
-/* SQL text of the columns NAME, NAME_lo and NAME_hi of the quantity `name`. The range of the
- * quantity is [least, most], where 9e999 means infinity. */
+/* SQL text of three columns: NAME is the mean of the quantity `name`, and NAME_lo and NAME_hi are
+ * its interval. The range of the quantity is [least, most], where 9e999 means infinity. */
 #define KVR_PROBE(name, least, most)                                                               \
     KVR_PROBE_OF(name, "mean")                                                                     \
     " AS " name ", max(" least                                                                     \

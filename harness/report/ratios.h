@@ -5,10 +5,11 @@
  *     row = kvr_ratio_find(t, "RTN_INT4", "nano, frames 42, ...");
  *     kvr_table_number(t, row, KVR_RATIO);     NaN: no ratio, for the reason in KVR_RATIO_CODES
  *
- * The confidence interval is over pairs of consecutive rollouts A and B. A ratio is invalid if the
- * machine was loaded or throttled (codes of docs/sweeps.md), or if its interval is wider than 10 %
- * (code WIDE). A ratio with the code DRIFT (BF16's time changed during the session) is valid,
- * because a slower machine slows down both rollouts of a pair. */
+ * The ratio is the geometric mean over pairs of consecutive rollouts A and B, with a 95 % interval.
+ * A ratio is invalid if the machine was loaded or throttled (codes of docs/sweeps.md), or if the
+ * interval's upper end is more than 1.1 times the lower end (code WIDE). A ratio with the code
+ * DRIFT (BF16's time changed during the session) is valid, because a slower machine slows down both
+ * rollouts of a pair. */
 #ifndef KVR_REPORT_RATIOS_H
 #define KVR_REPORT_RATIOS_H
 
@@ -31,11 +32,13 @@ enum {
  * expression that defines a group, such as KVR_RATIOS_BY_SETTINGS. A database without rollouts with
  * the setting `abba` yields a table without rows. */
 enum kvr_status kvr_ratios_read(struct kvr_table **out, const char *db_path, const char *by);
-/* Returns the index of the table row of this method and group, or -1 if there is no such row. */
+/* Returns the row of `t` with this method, and with `place` as the value of the expression `by` of
+ * kvr_ratios_read. Returns -1 if there is no such row. */
 int kvr_ratio_find(const struct kvr_table *t, const char *method, const char *place);
 
-/* Fills the columns runtime_ratio, ratio_lo, ratio_hi and ratio_codes of a table that has the
- * columns `method` and `of_settings`. Drops these four columns if no row has a ratio. */
+/* Fills the columns runtime_ratio (to BF16), ratio_lo and ratio_hi (its interval) and ratio_codes
+ * (why there is no ratio). The table must have these four columns, and `method` and `of_settings`,
+ * which identify a ratio. The four columns are dropped if no row has a ratio. */
 enum kvr_status kvr_report_add_ratios(struct kvr_table *t, const char *db_path);
 
 #endif

@@ -6,7 +6,8 @@
  *     kvr_table_close(&t);
  *
  * Each table is defined by one entry of the array in tables.c. An entry gives the SQL statement,
- * the format of its columns, and the columns that move to the table's note if they are constant. */
+ * the format of its columns, and the columns that move to the table's note if all rows have the
+ * same value. */
 #ifndef KVR_REPORT_REPORT_H
 #define KVR_REPORT_REPORT_H
 
@@ -15,8 +16,8 @@
 struct kvr_report {
     const char *name, *title;
     const char *sql;         /* SQL statement of the table, from a file in harness/report/sql */
-    const char *const *with; /* values of the placeholders in `sql`, see statement.h (NULL: no
-                              * placeholders) */
+    const char *const *with; /* names and values of the placeholders {NAME} in `sql` (statement.h;
+                              * NULL: no placeholders) */
     enum kvr_status (*make)(struct kvr_table **out,
                             const char *db_path); /* callback that computes the table in C (NULL:
                                                    * the table comes from `sql`) */
@@ -24,8 +25,8 @@ struct kvr_report {
     const char *const *fold;                      /* ends with NULL */
     bool intervals;    /* whether to fill the columns of 95 % confidence intervals
                         * (kvr_report_add_intervals) */
-    bool chaos;        /* whether the table's note gives the chaos floor, the effect of amplified
-                        * rounding (chaos.h) */
+    bool chaos;        /* whether the table's note gives the chaos floor: the distance of the BF16
+                        * rollout from BF16 reruns with slightly perturbed noise (chaos.h) */
     const char *empty; /* message printed if the table has no rows (NULL: a default message) */
 };
 

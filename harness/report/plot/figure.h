@@ -35,9 +35,9 @@ struct kvr_fig_key {
 struct kvr_fig_axis {
     const struct kvr_plot_axis *spec;
     double lo, hi; /* drawn range */
-    bool narrow;   /* the picture is narrow, so the axis has half as many ticks */
-    double cap;    /* if > 0, the axis is logarithmic in 1 - value, and values above 1 - cap are
-                    * drawn at 1 - cap */
+    bool narrow;   /* the picture is narrow, so an axis with `cap` > 0 has half as many ticks */
+    double cap;    /* 0: the axis is linear, or logarithmic if spec->log; > 0: it is logarithmic in
+                    * 1 - value, and values above 1 - cap, such as 1 itself, are drawn at 1 - cap */
     int n_ticks;
     double tick[KVR_FIG_MAX_TICKS];
 };
@@ -70,18 +70,18 @@ struct kvr_figure {
     struct kvr_fig_key key[KVR_FIG_MAX_KEY];
     char note[KVR_FIG_MAX_NOTES][KVR_FIG_LINE_MAX]; /* captions, split into lines */
     char title[2][KVR_FIG_LINE_MAX];
-    bool crowded; /* the figure has too many points to draw all interval bars (see `bar`) */
-    int n;        /* number of points, which are sorted by x, y and name */
+    bool crowded; /* more than 30 points are drawn, so only some have interval bars (see `bar`) */
+    int n;        /* number of points, sorted by x, y and name, with undrawn points last */
     struct kvr_fig_point *point;
     int n_families;
-    const char **family; /* names of the methods' families, sorted; borrowed from `rows` */
+    const char **family; /* names of the method families, sorted; strings borrowed from `rows` */
     struct kvr_fig_axis x, y;
     struct kvr_label *label; /* labels [n] of the points; entries of points that are not drawn are
                               * unused */
 };
 
 struct kvr_fig_shape {
-    double below; /* the shape marks methods with fewer bits per cached scalar than this limit */
+    double below; /* upper limit: methods with fewer bits per cached scalar have this shape */
     int point_type;
     const char *title;
 };
@@ -105,8 +105,8 @@ int kvr_fig_wrap(const char *text, int most, char lines[][KVR_FIG_LINE_MAX], int
  * intervals, ends [2 n] (NaN: no interval). */
 void kvr_fig_fit(struct kvr_fig_axis *a, const double *v, const double *ends, int n);
 /* Writes the axis's range and ticks to the gnuplot script. The script also defines two gnuplot
- * functions for axis `which`, 'x' or 'y'. The function sx (or sy) maps a value to its position, and
- * inx (or iny) also clips the position to the axis. */
+ * functions for axis `which`, 'x' or 'y'. Function sx (or sy) maps a value to gnuplot's coordinate
+ * (kvr_fig_drawn), and inx (or iny) also clips the coordinate to the axis range. */
 void kvr_fig_put_axis(const struct kvr_fig_axis *a, char which, FILE *to);
 /* Sets *floor to the chaos floor of the y metric and returns the floor's label. Returns NULL if the
  * metric has no chaos floor, or the chaos floor is outside the axis. */
@@ -115,25 +115,28 @@ const char *kvr_fig_floor(const struct kvr_figure *f, double *floor);
 enum kvr_status kvr_fig_axes(struct kvr_figure *f);
 /* Returns the pixel position of value v on an axis from lo_px to hi_px. */
 double kvr_fig_px(const struct kvr_fig_axis *a, double v, double lo_px, double hi_px);
-/* Returns gnuplot's coordinate of value v: -log10(1 - v) if the axis has a `cap`, otherwise v. */
+/* Returns gnuplot's coordinate of value v: -log10(max(1 - v, cap)) if cap > 0 (see kvr_fig_axis),
+ * otherwise v. */
 double kvr_fig_drawn(const struct kvr_fig_axis *a, double v);
 /* Returns gnuplot's coordinate (see kvr_fig_drawn) at pixel position px. */
 double kvr_fig_value(const struct kvr_fig_axis *a, double px, double lo_px, double hi_px);
 
-/* Sets the fields `front` and `corner` of each point, which mark the Pareto front. The mean values
- * of the points determine `corner`. The column `verdict` (kvr_plot_verdicts) determines `front`;
- * without this column, `front` equals `corner`. */
+/* Sets the fields `corner` and `front` of each point. A point is a corner if no other point is
+ * better, given the means x and y alone. It is on the front if its column `verdict`
+ * (kvr_plot_verdicts), which accounts for intervals, is not "dominated". Without this column,
+ * `front` equals `corner`. Points that violate style->bounds are neither. */
 void kvr_fig_front(struct kvr_figure *f);
 
 /* Adds the columns `verdict` and `p_front` (probability of being on the Pareto front), computed by
  * kvr_pareto() with the two axes as objectives. The function does nothing if an axis has no
- * direction of improvement or the rows have no column `machine`. */
+ * direction of improvement, or if the rows lack the column `machine`, by which they are matched
+ * with the rows of kvr_pareto(). */
 enum kvr_status kvr_plot_verdicts(struct kvr_table **rows, const struct kvr_plot_spec *spec,
                                   const char *db_path, const struct kvr_plot_style *style);
 
-/* Adds the columns NAME_lo and NAME_hi for both axes: the 95 % interval of the mean over prompts,
- * or of the median runtime. NAME_lo and NAME_hi are NULL for exact values and for a single
- * prompt. */
+/* Adds the columns NAME_lo and NAME_hi, where NAME is the column of the x or y axis: the 95 %
+ * interval of its mean over prompts, or of the median if NAME is runtime_s. They are NULL for bytes
+ * and ratios of bytes, which have no sampling error, and if there are fewer than two values. */
 enum kvr_status kvr_plot_intervals(struct kvr_table **rows, const struct kvr_plot_spec *spec,
                                    const char *db_path, const char *where);
 

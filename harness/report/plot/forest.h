@@ -5,19 +5,20 @@
  *     KVR_TRY(kvr_forest(&ledger, "out/plots", KVR_PLOT_SVG | KVR_PLOT_PNG,
  *                        &(struct kvr_plot_style){ 0 }, &r));
  *
- * The function writes claims.tsv, claims.gp and pictures. Claims of different metrics share one
- * axis, because every value is divided by the equivalence margin of its claim. On this axis, two
- * methods are equivalent if their difference is between -1 and 1. The plot shows the claims that
- * have an interval and a margin, sorted by verdict and then by distance from 0. The field
- * r->n_left_out counts the tested claims that are not shown. Output is deterministic. */
+ * The function kvr_forest writes claims.tsv (data), claims.gp (gnuplot script) and pictures. Claims
+ * of different metrics share one axis, because every value is divided by the equivalence margin of
+ * its claim. A difference between -1 and 1 on this axis is therefore too small to matter. The plot
+ * shows the claims that have an interval and a margin, sorted by verdict and then from the largest
+ * to the smallest estimate. The result's field n_left_out counts the tested claims that are not
+ * shown. Output is deterministic. */
 #ifndef KVR_PLOT_FOREST_H
 #define KVR_PLOT_FOREST_H
 
 #include "harness/report/claims/claims.h"
 #include "harness/report/plot/plot.h"
 
-/* KVR_EINVAL: nothing to draw. If gnuplot is missing, only the data and the script are written, and
- * r->warning says so. */
+/* KVR_EINVAL: no claim has an interval and a margin. If gnuplot is missing, only the data and the
+ * script are written, and r->warning says so. */
 enum kvr_status kvr_forest(const struct kvr_ledger *l, const char *out_dir, unsigned formats,
                            const struct kvr_plot_style *style, struct kvr_plot_result *r);
 

@@ -3,8 +3,8 @@
  * Positions are in pixels, y upwards. Each label tries positions around its point, nearest first.
  * The label is placed at the position with the least overlap with labels, points, lines and bars.
  * Positions where a reader could mistake the label for the label of another point are penalized.
- * The placement repeats for a few rounds, so that labels placed early move away from labels placed
- * later. The result is deterministic. */
+ * After all labels are placed, each is placed again six times, so that labels placed early can
+ * avoid labels placed later. The result is deterministic. */
 #ifndef KVR_PLOT_LABELS_H
 #define KVR_PLOT_LABELS_H
 
@@ -16,8 +16,8 @@ struct kvr_label {
     double left, bottom; /* lower left corner of the text, computed by kvr_labels_place */
     int leader;          /* nonzero if the label is far from its point and needs a leader line */
     double end_x, end_y; /* end of the leader line at the text's edge */
-    int elsewhere;       /* nonzero if the label is nearer to another point's mark than to its
-                          * own */
+    int elsewhere;       /* nonzero if a reader could mistake the label for the label of another
+                          * point, because its mark is about as near */
 };
 
 struct kvr_line {
@@ -25,22 +25,22 @@ struct kvr_line {
 };
 
 struct kvr_label_field {
-    double left, right, bottom, top; /* area for labels; a label outside it is penalized */
+    double left, right, bottom, top; /* edges of the area in which labels should be */
     double height;                   /* height of a line of text in pixels */
     double radius;                   /* radius of a point's mark in pixels */
-    int n_points;                    /* number of positions (px, py) that labels avoid; the first
-                                      * n_marks are marks of points */
-    int n_marks;                     /* number of marks; a label must be nearer to its own mark than
-                                      * to any other mark */
+    int n_points;                    /* number of marks and other positions (px, py) that labels
+                                      * avoid; the first n_marks are marks of points */
+    int n_marks;                     /* number of marks; a label nearer to another mark than to its
+                                      * own is penalized */
     const double *px, *py;
     int n_lines;
     const struct kvr_line *lines;
-    int n_bars; /* interval bars; overlap with a bar costs less than overlap with a line */
+    int n_bars; /* number of interval bars, which labels avoid less strictly than `lines` */
     const struct kvr_line *bars;
 };
 
-/* Chooses the positions of n labels, and sets the fields left, bottom, leader, end_x, end_y and
- * elsewhere. */
+/* Chooses the positions of labels [n]. The caller sets x, y and width of each label; the function
+ * sets the other fields. */
 void kvr_labels_place(struct kvr_label *labels, int n, const struct kvr_label_field *f);
 
 #endif

@@ -8,11 +8,12 @@
  *
  * For the figure `pareto`, kvr_plot writes pareto.tsv, pareto.gp, pareto.svg and pareto.png to the
  * folder out/plots. The script reads the data by column name and can be edited and rerun. A mark's
- * colour encodes the method family, and its shape encodes the bits per cached scalar. Hollow marks
- * are methods in the variant NAME@study, which follows the code of the 33-method study. Interval
- * bars are 95 % intervals (columns x_lo, x_hi, y_lo, y_hi). An axis that ends at 1 is logarithmic
- * in 1 - value if most points lie above 0.9. Each group of rows with equal settings (model, frames,
- * window, ...) has its own figure and caption; the second group is written to pareto-2.*.
+ * colour encodes the method family, and its shape encodes a range of bits per cached scalar. Hollow
+ * marks are methods in the variant NAME@study, which follows the code of the 33-method study.
+ * Interval bars are 95 % intervals (columns x_lo, x_hi, y_lo, y_hi). The axis of a metric with
+ * maximum 1 is logarithmic in 1 - value if most values below 1 are above 0.9. Each group of rows
+ * with equal settings (model, frames, window, ...) has its own figure and caption; the second group
+ * is written to pareto-2.*.
  *
  * Output is deterministic. */
 #ifndef KVR_PLOT_PLOT_H
@@ -32,13 +33,14 @@ struct kvr_plot_result;
 struct kvr_plot_axis {
     const char *column; /* column of the figure's SQL statement with the values on this axis */
     const char *label;  /* with unit */
-    const char *of;     /* column whose text is appended to the axis label (NULL: nothing is
-                         * appended) */
+    const char *of;     /* column whose text is appended to the axis label, with one value per
+                         * figure (NULL: nothing is appended) */
     int better;         /* direction of improvement, +1 for higher, -1 for lower, or 0 if the figure
                          * has no Pareto front */
     bool log;           /* logarithmic axis */
-    double scale;       /* drawn value = stored value * scale; 0 means 1 */
-    double lo, hi;      /* fixed limits of the axis if lo < hi; for example, SSIM ends at 1 */
+    double scale;       /* drawn value = stored value * scale, to convert units; 0 means 1 */
+    double lo, hi;      /* range of the metric, such as SSIM's maximum of 1, which limits the axis
+                         * (lo >= hi: no limits) */
 };
 
 /* Each figure is defined by one entry of the array in plots.c. The SQL statement of a figure
@@ -87,13 +89,14 @@ struct kvr_plot_result {
 
 /* Writes the figure `name` below `out_dir`. KVR_ENOTFOUND: there is no such figure (the message
  * suggests the nearest name). KVR_EINVAL: no row of the figure has values on both axes. If gnuplot
- * is missing or fails, only the data and the script are written, `warning` gives the reason, and
- * the status is KVR_OK. */
+ * is missing, only the data and the script are written, out->warning says so, and the status is
+ * KVR_OK. KVR_EIO: gnuplot failed. */
 enum kvr_status kvr_plot(const char *db_path, const char *name, const char *out_dir,
                          unsigned formats, const struct kvr_plot_style *style,
                          struct kvr_plot_result *out);
 
-/* Like kvr_plot, but draws the given rows; the caption names `host`. */
+/* Like kvr_plot, but draws `rows` instead of the result of the figure's SQL statement. The caption
+ * includes the text `host`, which names the machines. */
 enum kvr_status kvr_plot_table(const struct kvr_plot_spec *spec, const struct kvr_table *rows,
                                const char *host, const char *out_dir, unsigned formats,
                                const struct kvr_plot_style *style, struct kvr_plot_result *out);

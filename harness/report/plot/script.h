@@ -31,7 +31,7 @@ void kvr_script_title(FILE *to, const char line[][KVR_FIG_LINE_MAX], int n, doub
 void kvr_script_notes(FILE *to, const char line[][KVR_FIG_LINE_MAX], int n, double size,
                       double height);
 
-/* Writes a file STEM + SUFFIX in the folder `dir`. */
+/* Writes text [n] to the file STEM + SUFFIX in the folder `dir`. */
 enum kvr_status kvr_script_save(const char *dir, const char *stem, const char *suffix,
                                 const char *text, size_t n);
 

@@ -6,9 +6,9 @@
  *     ... r.n[KVR_VERDICT_OUT] ...
  *     kvr_reproduction_free(&r);
  *
- * Computed figures (bytes, peak memory) need no run: kvreel computes them from the shapes and
- * formats of the published model, and they must agree with the published ones. Figures measured on
- * another model or machine are not expected to be equal; the row gives the reason, which
+ * kvreel computes bytes and peak memory from the published model's shapes and formats, without a
+ * rollout. These computed values must agree with the published figures. Figures measured on another
+ * model or machine are not expected to be equal; the row gives the reason, which
  * docs/reproduction.md explains. */
 #ifndef KVR_REPRODUCE_REPRODUCE_H
 #define KVR_REPRODUCE_REPRODUCE_H
@@ -21,10 +21,10 @@ enum kvr_verdict {
     KVR_VERDICT_WITHIN,         /* the values differ by at most the row's tolerance */
     KVR_VERDICT_BOUNDS,         /* the compressed size depends on the data, and the published figure
                                  * is within the format's bounds */
-    KVR_VERDICT_OUT,            /* the values are comparable but differ, so `kvreel reproduce` exits
-                                 * with code 4 */
-    KVR_VERDICT_NOT_COMPARABLE, /* measured under conditions other than the published ones */
-    KVR_VERDICT_NOT_MEASURED,   /* kvreel has no value, for the reason in the row */
+    KVR_VERDICT_OUT,            /* the values are comparable but differ by more than rounding or the
+                                 * tolerance, so `kvreel reproduce` exits with code 4 */
+    KVR_VERDICT_NOT_COMPARABLE, /* conditions differ from the paper's or are not published */
+    KVR_VERDICT_NOT_MEASURED,   /* kvreel has no value; the row's `reason` says why */
     KVR_VERDICT_NOT_PUBLISHED,  /* the paper gives no value */
     KVR_VERDICT_HOLDS,          /* kvreel's results confirm the published statement */
     KVR_VERDICT_FAILS,          /* kvreel's results contradict the published statement */
@@ -47,8 +47,8 @@ extern const char
  * computed figures are compared. `quantity` selects one column of the published table; NULL selects
  * all. If `measured` is true, only measured values are compared, also for compression and peak
  * memory, and figures without a measured value are omitted. `measured` requires paper "study33" and
- * a database, else KVR_EINVAL. KVR_ENOTFOUND: no such paper or quantity, or the database lacks the
- * quantity. */
+ * a database, else KVR_EINVAL. KVR_ENOTFOUND: no such paper or quantity, or `measured` is true and
+ * the database has no matching value. */
 enum kvr_status kvr_reproduce(struct kvr_reproduction *out, const char *paper, const char *db_path,
                               const char *quantity, bool measured);
 void kvr_reproduction_free(struct kvr_reproduction *r);

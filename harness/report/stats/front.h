@@ -3,7 +3,8 @@
  *
  * Each objective has a non-inferiority margin delta >= 0; smaller differences are irrelevant. The
  * interval [lo, hi] is the confidence interval of the gain of A over B. The gain is the difference
- * A - B, or B - A if lower values are better. For exact objectives lo = hi. The rule is:
+ * A - B, or B - A if lower values are better. For objectives without sampling error, such as bytes,
+ * lo = hi. The rule is:
  *
  *     A dominates B      if lo >= -delta in every objective, and lo > delta in one
  *     A does not if hi < -delta in one objective, or hi <= delta in all
@@ -25,8 +26,8 @@ struct kvr_gain {
     double margin;
 };
 
-/* Applies the dominance rule to the gains g [n_objectives] of one method over another, n_objectives
- * >= 1. Gains with an absolute value below 1e-9 count as 0. */
+/* Returns whether A dominates B, by the rule above, given the gains g [n_objectives] of A over B;
+ * n_objectives >= 1. Gains with an absolute value below 1e-9 count as 0. */
 enum kvr_dominance kvr_dominance(const struct kvr_gain *g, int n_objectives);
 
 enum { KVR_FRONT_RESAMPLES = 2000 };

@@ -19,9 +19,9 @@ struct kvr_sample {
 /* The independent unit is the prompt, or in an analysis of a single prompt, the seed. */
 enum kvr_nesting { KVR_PER_PROMPT, KVR_PER_SEED };
 
-/* Replaces the samples s [n] by one mean per unit, sorted by prompt and seed. Returns the number of
- * independent units. With KVR_PER_PROMPT, a prompt's value is the mean of the means of its seeds,
- * and the field `seed` is 0. */
+/* Replaces the samples s [n] by one mean per unit (prompt or seed), sorted by prompt and seed.
+ * Returns the number of units. With KVR_PER_PROMPT, a prompt's value is the mean of the means of
+ * its seeds, and the field `seed` is 0. */
 int kvr_nest(struct kvr_sample *s, int n, enum kvr_nesting unit);
 
 /* Writes the paired differences a - b over shared prompts and seeds to d, and returns the number of

@@ -29,9 +29,9 @@ struct kvr_comparison {
     double mean;
     struct kvr_interval ci; /* confidence interval of the mean difference (NaN: n < 2) */
     double p;               /* two-sided p-value (NaN: n is 0) */
-    /* 1 minus the one-sided mid-p value for A > B: the fraction of sign assignments whose sum is
-     * below the observed sum. Sign assignments with an equal sum count half. The value 0.5 means no
-     * evidence; the maximum is 1 - 2^-(n + 1). The field is NaN if n is 0. */
+    /* Evidence for A > B, 1 minus the one-sided mid-p value: the fraction of sign assignments of d
+     * whose sum is below the sum of d. Sign assignments with an equal sum count half. The value 0.5
+     * means no evidence; the maximum is 1 - 2^-(n + 1). The field is NaN if n is 0. */
     double p_above;
 };
 
@@ -44,12 +44,14 @@ enum kvr_status kvr_compare(const double *d, int n, double level, struct kvr_com
  * Statistics 6, 1979, 65). A NaN in p stays NaN and is not counted as a hypothesis. KVR_ENOMEM. */
 enum kvr_status kvr_holm(const double *p, int m, double *adjusted);
 
-/* Returns whether the two methods are separable: at least KVR_PAIRS_MIN pairs, adjusted p <= 1 -
- * level, and an interval of the mean difference that excludes 0. */
+/* Returns whether two methods are separable, that is, differ significantly: c has at least
+ * KVR_PAIRS_MIN pairs, `adjusted` (c->p adjusted for multiple comparisons) is at most 1 - level,
+ * and c->ci excludes 0. */
 bool kvr_separable(const struct kvr_comparison *c, double adjusted);
 
-/* Returns the smallest number of pairs n at which one of m comparisons can be separable, that is
- * 2^(1 - n) <= (1 - level) / m. */
+/* Returns the smallest number of pairs n >= KVR_PAIRS_MIN that makes kvr_separable possible in a
+ * table of m comparisons. The smallest p-value of n pairs is 2^(1 - n), and Holm's method compares
+ * it with (1 - level) / m. */
 int kvr_pairs_needed(int m, double level);
 
 #endif
