@@ -81,8 +81,9 @@ static __host__ __device__ __forceinline__ int stage_bytes(const struct tile_gri
 
 /* ---- fetch -------------------------------------------------------------------------------- */
 
-/* Issues cp.async copies of the tile's bit planes of codes into the stage, starting with the widest
- * plane (4 bits before 2 before 1). Returns the size in bytes of the planes in the stage. */
+/* Issues cp.async copies of the tile's code planes into the stage, and returns their size in bytes.
+ * A plane has 4, 2 or 1 bits of every code; 3-bit codes have a 2-bit and a 1-bit plane. The widest
+ * plane is copied first. */
 template <int W>
 static __device__ __forceinline__ int fetch_planes(const struct tile_grid &g,
                                                    const struct tile_bounds &p, int tile,
@@ -94,7 +95,7 @@ static __device__ __forceinline__ int fetch_planes(const struct tile_grid &g,
     int at = 0;
 
     if (!(g.bits & (g.bits - 1)) &&
-        /* fast path for a single bit plane that covers all tokens of the tile */
+        /* fast path: the codes are in one plane, and the tile is full */
         tile + TILE <= g.n_tok) {
         const int r = self / LINE, c = self % LINE * 16;
         kvr_shared<uint8_t> to = stage + r * W + c;
@@ -384,8 +385,8 @@ static __device__ __forceinline__ void read_plane(kvr_shared<uint8_t> at, unsign
 }
 
 /* Reads the codes of 8 tokens of the tile, from token 8 * o on, and of channels [c, c + C). The
- * function unpacks every code to one byte. If the code width is not a power of two, a code is
- * assembled from several bit planes. The widest plane has the code's high bits. */
+ * function unpacks every code to one byte. If the code width is not a power of two, the
+ * bits of a code are in several planes. The widest plane has the code's high bits. */
 template <int W, int C>
 static __device__ __forceinline__ void read_codes(const struct tile_grid &g, int o, int c,
                                                   kvr_shared<uint8_t> stage,

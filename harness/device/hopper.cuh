@@ -521,7 +521,9 @@ static __device__ __forceinline__ unsigned kvr_remote_load(kvr_remote<unsigned> 
  * is the number of threads times the registers per thread of the compiled kernel, and may be
  * smaller than the register file. With launch bounds (threads, 1), ptxas uses at most floor(65536 /
  * threads / 8) * 8 registers per thread. The pool of a block of 384 threads is therefore 384 x 168
- * registers. A setmaxnreg.inc waits forever if it needs more registers than the pool has. */
+ * registers. A setmaxnreg.inc waits until other warp groups have
+ * released enough registers. It waits forever if all warp groups together request more registers
+ * than the pool has. */
 enum { KVR_REGISTER_FILE = 65536, KVR_MOST_REGISTERS = 256 };
 static constexpr int kvr_launch_registers(int threads)
 {

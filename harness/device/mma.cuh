@@ -129,7 +129,7 @@ static __device__ __forceinline__ float kvr_reciprocal(float x)
 #endif
 }
 
-/* Computes a b + c for each BF16 half, with one rounding (FMA). */
+/* Computes a b + c for packed pairs of BF16 numbers (bf16x2), with one rounding each (FMA). */
 static __device__ __forceinline__ unsigned kvr_bf16_fma(unsigned a, unsigned b, unsigned c)
 {
 #ifdef KVR_EMULATED

@@ -361,8 +361,9 @@ static inline struct fiber *self()
     return (struct fiber *)here;
 }
 
-/* Recomputes f->now, the stamp of a fiber's accesses. Callers must call this function after every
- * change of f->epoch or f->warp_epoch. */
+/* Recomputes f->now, the stamp (launch, epochs and thread) that the shadow memory records for every
+ * access of the fiber. Callers must call this function after every change of f->epoch or
+ * f->warp_epoch. */
 static inline void restamp(const struct kvr_stream *s, struct fiber *f)
 {
     f->now = (stamp)s->serial << 36 | (stamp)f->epoch << 23 | (stamp)f->warp_epoch << 12 |
