@@ -684,8 +684,10 @@ static enum kvr_status take_queries(const struct column_walk *w, const float *q,
     enum kvr_status st;
 
     if (!row)
-        return kvr_fail(KVR_ENOMEM, "attention: out of memory while allocating %lld rows",
-                        (long long)n);
+        return kvr_fail(
+            KVR_ENOMEM,
+            "attention: out of host memory while allocating the indices of %lld query rows",
+            (long long)n);
     for (int64_t i = 0; i < n; i++)
         row[i] = (int32_t)(kvr_column_row(w->job, i / w->shape.n_heads) * all +
                            (w->h > 0 ? w->h : 0) + i % w->shape.n_heads);

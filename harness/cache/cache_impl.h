@@ -38,8 +38,8 @@ struct kvr_cache {
     struct kvr_buf demeaned;
     struct kvr_buf values_k, values_v; /* K and V converted to F32: [T,H,D], or [capacity,H,D] on
                                         * paths dense and decoded and for NAME@study variants */
-    struct kvr_buf dense_k, dense_v;   /* paths dense and decoded: uncompressed copy of the cache,
-                                        * [capacity,H,D] of type shape.exact */
+    struct kvr_buf dense_k, dense_v;   /* paths dense and decoded: decoded copy of the cache,
+                                        * [capacity,H,D], BF16 or F32 as `shape.exact` says */
     struct kvr_buf held;               /* paths dense and decoded: bytes [capacity], 1 for a token
                                         * that takes part in attention */
     struct kvr_buf columns; /* sums, then maxima, of attention weights [capacity,H]; host memory */

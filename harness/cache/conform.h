@@ -1,5 +1,4 @@
-/* conform.h - checks whether a compression method fulfils the requirements on methods, on a single
- * cache layer.
+/* conform.h - conformance checks of a compression method, run on a single cache layer.
  *
  *     struct kvr_conform c = { .method = "MINE_INT4", .dev = dev };
  *     KVR_TRY(kvr_conform_shape(&c));

@@ -169,8 +169,8 @@ static const struct kvr_arg args[] = {
     KVR_ARG_INT(struct submit_opts, shards, "shards", 'n', "N", "8", 1, 1000000,
                 "number of shards (parts of equal cost); each is one task"),
     KVR_ARG_TEXT(struct submit_opts, costs, "costs", 0, "FILE", NULL,
-                 "database whose measured times balance the shards, readable by all nodes; the "
-                 "default balances FLOPs"),
+                 "database with measured times, by which shards get equal time; all nodes must be "
+                 "able to read it; by default, shards get equal FLOPs"),
     KVR_ARG_TEXT(struct submit_opts, dir, "dir", 'd', "DIR", "shards",
                  "folder on a shared disk for the tasks' databases, frames and logs"),
     KVR_ARG_INT(struct submit_opts, at_once, "at-once", 0, "N", "0", 0, 100000,

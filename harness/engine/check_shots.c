@@ -41,9 +41,12 @@ static enum kvr_status forward_input(struct kvr_checker *k, const struct forward
             return kvr_checker_input(k, f->x[i], k->chunk_elems, x);
     KVR_TRY(kvr_st_get(k->file, "noise", &noise));
     if (noise.dtype != KVR_F32 || kvr_tensor_count(&noise) < (f->chunk + 1) * k->chunk_elems)
-        return kvr_fail(KVR_EFORMAT,
-                        "%s: tensor 'noise' must be F32 and contain at least %d chunks",
-                        kvr_st_path(k->file), f->chunk + 1);
+        return kvr_fail(
+            KVR_EFORMAT,
+            "%s: tensor 'noise' has %lld elements of type %s, need F32 and at least %lld "
+            "elements (%d chunks)",
+            kvr_st_path(k->file), (long long)kvr_tensor_count(&noise), kvr_dtype_name(noise.dtype),
+            (long long)((f->chunk + 1) * k->chunk_elems), f->chunk + 1);
     *x = (const float *)noise.data + f->chunk * k->chunk_elems;
     return KVR_OK;
 }

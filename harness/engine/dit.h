@@ -9,8 +9,9 @@
  *
  * The DiT owns its activations and the cross-attention keys and values of the current prompt. The
  * DiT uses the KV cache only through kvr_cache_append and kvr_cache_attend. The arguments x and out
- * are device memory. The prompt embedding P, the timesteps t and the data passed to a tap are host
- * memory. On CUDA, a forward is asynchronous: errors are returned by the next kvr_dev_sync. */
+ * are device memory. The prompt embedding P, the timesteps t and the tensors that a tap (callback)
+ * receives are host memory. On CUDA, a forward is asynchronous: errors are returned by the next
+ * kvr_dev_sync. */
 #ifndef KVR_ENGINE_DIT_H
 #define KVR_ENGINE_DIT_H
 

@@ -123,8 +123,8 @@ struct kvr_rollout_result {
     struct kvr_pass_record *pass; /* owned */
     /* The relative L2 error |x - r| / |r| of the rollout's latents x against the teacher's latents
      * r, per chunk and over all chunks. The error is that of a chunk's final latents or, with
-     * KVR_FORCING_STEP, of the latents of all steps. The error is NaN for given chunks and for
-     * chunks whose r is 0. Without a teacher, chunk_error is NULL and latent_error is 0. */
+     * KVR_FORCING_STEP, of the latents of all steps. The error is NaN for chunks that the
+     * model did not generate (given frames) and for chunks whose r is 0. Without a teacher, chunk_error is NULL and latent_error is 0. */
     int n_chunks;
     double *chunk_error; /* owned */
     double latent_error;

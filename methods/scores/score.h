@@ -7,7 +7,8 @@
  * A score function receives the stored tokens, oldest first, and then those of the new chunk. A
  * score function may keep `memory` floats per token between chunks. Keys of older chunks are
  * already quantized. A score that needs exact keys must therefore compute its data about a key
- * while the key's chunk is new. A score that requests `all_keys` receives decoded keys instead. */
+ * while the key's chunk is new. A score that requests `all_keys` receives all
+ * keys, those of older chunks decoded. */
 #ifndef KVR_METHODS_SCORES_SCORE_H
 #define KVR_METHODS_SCORES_SCORE_H
 

@@ -53,7 +53,7 @@ END
             SELECT count(*) || ' cells of ' || count(DISTINCT method) || ' methods over ' ||
                 count(DISTINCT suite || prompt_id) || ' prompts and ' || count(DISTINCT seed) ||
                 ' seeds, models ' || group_concat(DISTINCT model) FROM cells_wide WHERE outcome = 'OK'" |
-            tail -n 1 | tr -d '\r"'); $(said 'the verdicts took [0-9.]+ hours of one core')."
+            tail -n 1 | tr -d '\r"'); $(said 'the verdicts took [0-9.]+ core-hours')."
         two=$(said 'prompts whose perturbed BF16 reruns diverge, not in SSIM and PSNR: ([a-z]+[0-9]+ \([0-9.]+ dB\)(, )?)+')
         [ -z "$two" ] || worst_five "${two#*: }"
     fi

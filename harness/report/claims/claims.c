@@ -67,7 +67,7 @@ static enum kvr_status note_count(const struct kvr_ledger *l, struct kvr_table *
     }
     if (!(l->cpu_s > 0))
         return KVR_OK;
-    snprintf(note, sizeof note, "the verdicts took %.2f hours of one core", l->cpu_s / 3600);
+    snprintf(note, sizeof note, "the verdicts took %.2f core-hours", l->cpu_s / 3600);
     KVR_TRY(kvr_table_note(t, note));
     if (!c)
         return KVR_OK;
