@@ -1,9 +1,9 @@
-// cell.js - one cell: what it was run with, what came out, and the command that runs it again.
+// cell.js - one cell: its settings, its results, and the command that runs it again.
 const quoted = a => /^[\w@%+=:,.\/-]+$/.test(a) ? a : "'" + a.replace(/'/g, "'\\''") + "'";
 const sessionOf = c => SESSIONS.find(x => x.id === c.session);
 const ARTIFACTS = table("artifacts"), ATTEMPTS = table("attempts"), PROBE_CHUNKS = table("probe_chunks");
 
-// Options of the sweep's own command that say what is run: not which part of it, nor how it is told.
+// Options with a value. The rerun keeps WITH_VALUE; NOT_KEPT selects cells, outputs or concurrency.
 const WITH_VALUE = { "--set": 1, "-s": 1, "--plugin": 1, "--cpu": 1, "--timeout": 1 }, NOT_KEPT = { "--db": 1, "--out": 1, "-o": 1, "--filter": 1, "--retry": 1, "--limit": 1, "--shard": 1, "--jobs": 1, "-j": 1 };
 function keptOptions(argv) {
   const kept = [];
@@ -15,7 +15,7 @@ function keptOptions(argv) {
   }
   return kept;
 }
-// One line, or two where the config's file is not to be found from here: its text is in the database.
+// direct: one command (null: the config's path is unknown). fromDb: first restores the config from the database.
 function againCommands(c) {
   const session = sessionOf(c), argv = session ? parsed(session.argv, []) : [];
   const run = file => ["kvreel", "run", file, "--db", D.db, ...(D.out ? ["--out", D.out] : []), ...keptOptions(argv), "--filter", "key=" + c.key, "--force"].filter(Boolean).map(quoted).join(" ");
@@ -53,10 +53,10 @@ function drawCell() {
   if (!c) { put(box, h("p", {}, "Choose a cell.")); return; }
   const session = sessionOf(c), made = MADE.get(c.method) || {}, others = OTHERS.get(c.key) || {}, phases = phasesOf(c), frames = h("div", {}), bars = h("div", { class: "wide" }), memory = h("div", { class: "wide" });
   const facts = [["Outcome", c.outcome + (c.reason ? ": " + c.reason : "")], ["Verdict", c.verdict + (c.verdict_codes ? " (" + c.verdict_codes + ")" : "")], ["Prompt", `${c.suite} / ${c.prompt_id}: \u201c${promptText(c)}\u201d`], ["Attempt", `${c.attempt}, ${c.started} to ${c.finished}`],
-    ["Session", session ? `${session.id.slice(0, 8)}, ${session.host}, commit ${session.git_hash.slice(0, 10)}${session.git_dirty ? " with local changes" : ""}` : c.session], ["Cell", c.key], ["Compared with", c.is_baseline ? "this is the reference" : c.baseline], c.warning ? ["Mind", c.warning] : null].filter(Boolean);
+    ["Session", session ? `${session.id.slice(0, 8)}, ${session.host}, commit ${session.git_hash.slice(0, 10)}${session.git_dirty ? " with local changes" : ""}` : c.session], ["Cell", c.key], ["Compared with", c.is_baseline ? "this is the reference" : c.baseline], c.warning ? ["Warning", c.warning] : null].filter(Boolean);
   const settings = [["model", c.model], ["model sha256", c.model_sha256], ...D.cells.c.slice(D.cells.c.indexOf("prompt_id") + 1, D.cells.c.indexOf("settings")).map(k => [k, c[k] === null ? "\u2013" : String(c[k])]), ["repeat", String(c.repeat)]];
   const metrics = [...["ssim", "psnr"].filter(k => c[k] !== null).map(k => [METRICS[k].label, num(c[k], METRICS[k].digits), METRICS[k].unit]), ...Object.keys(others).map(k => { const d = D.metric_defs.find(x => x.name === k); return [k, String(others[k]), d ? d.unit : ""]; })];
-  const cost = [["compression", c.compression ? num(c.compression, 3) + "\u00d7" : "\u2013"], ["resident", c.compression_r ? num(c.compression_r, 3) + "\u00d7" : "\u2013"], ["BF16 bytes", bytes(c.bf16)], ["nominal", bytes(c.nominal)], ["held", bytes(c.resident)], ["peak", bytes(c.peak)], ["process's peak", bytes(c.host_peak)], ["live at the start", bytes(c.live_start)], ["live at the end", bytes(c.live_end)], ["runtime", c.runtime_seen === null ? "\u2013" : c.runtime_seen + " s" + (c.time_codes ? " (does not count: " + c.time_codes + ")" : "")]];
+  const cost = [["compression", c.compression ? num(c.compression, 3) + "\u00d7" : "\u2013"], ["resident", c.compression_r ? num(c.compression_r, 3) + "\u00d7" : "\u2013"], ["BF16 bytes", bytes(c.bf16)], ["nominal bytes", bytes(c.nominal)], ["resident bytes", bytes(c.resident)], ["peak", bytes(c.peak)], ["process peak", bytes(c.host_peak)], ["live at the start", bytes(c.live_start)], ["live at the end", bytes(c.live_end)], ["runtime", c.runtime_seen === null ? "\u2013" : c.runtime_seen + " s" + (c.time_codes ? " (does not count: " + c.time_codes + ")" : "")]];
   const files = ARTIFACTS.filter(a => a.cell === c.key).map(a => [a.kind, a.path, bytes(a.bytes), a.sha256.slice(0, 16) + "\u2026", a.kind !== "video" ? "not checked by this page" : isVideoShown(c) ? "checked, shown above" : NO_VIDEO[c.key] || "not in this report"]);
   const tries = ATTEMPTS.filter(a => a.cell === c.key).map(a => [a.n, a.outcome, a.started, a.wall_s === null ? "\u2013" : a.wall_s + " s", a.reason]);
   const chunks = PROBE_CHUNKS.filter(p => p.cell === c.key);
@@ -64,19 +64,19 @@ function drawCell() {
     section("Run it again", commandBox(c)), section("Frames", frames),
     h("div", { class: "pair" }, section("Settings", pairsTable(settings)), h("div", {}, section("Fidelity and other metrics", metrics.length ? pairsTable(metrics, ["metric", "value", "unit"]) : h("p", { class: "hint" }, "None.")), section("Cost", pairsTable(cost)))),
     section("Parts of the method", pairsTable([...Object.entries(made.options || {}).map(([k, v]) => ["option " + k, String(v)]), ...Object.entries(made.parts || {})])),
-    section("Phases", phases ? bars : h("p", { class: "hint" }, "No files were stored.")), section("Memory", memory),
-    chunks.length ? section("Probed, chunk by chunk", pairsTable(chunks.map(p => [p.name, ...p.value.map(v => v === null ? "\u2013" : String(+v.toPrecision(4)))]), ["number", ...chunks[0].value.map((_, i) => "chunk " + i)])) : null,
-    files.length ? section("Files", pairsTable(files, ["kind", "path", "size", "sha256", "state"])) : null, tries.length ? section("Attempts", pairsTable(tries, ["attempt", "outcome", "began", "took", "reason"])) : null,
+    section("Phases", phases ? bars : h("p", { class: "hint" }, "No phase times were stored.")), section("Memory", memory),
+    chunks.length ? section("Probes by chunk", pairsTable(chunks.map(p => [p.name, ...p.value.map(v => v === null ? "\u2013" : String(+v.toPrecision(4)))]), ["quantity", ...chunks[0].value.map((_, i) => "chunk " + i)])) : null,
+    files.length ? section("Files", pairsTable(files, ["kind", "path", "size", "sha256", "state"])) : null, tries.length ? section("Attempts", pairsTable(tries, ["attempt", "outcome", "started", "wall time", "reason"])) : null,
     section("Log", h("pre", {}, c.log || "The log is empty.")));
   cellFrames(c, frames);
   if (phases) phaseBars(bars, [{ label: c.method, m: c, p: { ...phases, n: 1, valid: c.time_codes === "" } }], "Phases of " + c.method);
   put(memory, PASSES.has(c.key) && MEM.has(c.key) ? memoryChart(c, ((c.peak || 0) - ($("m-weights").checked ? 0 : MEM.get(c.key).WEIGHTS || 0)) / MiB, widthOf(memory)) : h("p", { class: "hint" }, "No memory trace was stored."));
 }
-// Cells of the chosen method, in the order of the prompts.
+// Lists the cells of the chosen method, in prompt order, and selects `keep`.
 function listCells(keep) {
   const cells = ALL_CELLS.filter(c => c.method === $("c-method").value), groups = uniq(cells, c => c.group);
   options($("c-cell"), cells.map(c => [c.key, `${c.suite} / ${c.prompt_id}, seed ${c.seed}` + (c.repeat ? ` #${c.repeat}` : "") + (c.run_kind === "probe" ? ", probe" : "") + (c.outcome !== "OK" ? ", " + c.outcome : "") + (groups.length > 1 ? ` (${shortLabels(groups)[groups.indexOf(c.group)]})` : "")]), keep);
-  // The first is one of the settings that the page shows.
+  // Without `keep`, select a cell of the settings that the page shows.
   const here = cells.find(c => c.group === state.group && c.run_kind === "bench");
   if (!keep && here) $("c-cell").value = here.key;
   drawCell();

@@ -1,6 +1,6 @@
 // chart.js - axes, lines, bands and stacks as SVG.
-// An axis: {lo, hi, log, whole, cap, names, label}; whole: of counts. With `cap` it is stretched towards 1, what is closer to 1
-// than `cap` stands at its end: -log10(1 - v) is even near 0 and has a step for each nine.
+// An axis: {lo, hi, log, whole, cap, names, label}. whole: integer ticks. cap: the scale is -log10(max(1 - v, cap)),
+// which is nearly linear at 0 and has one step per nine; values within `cap` of 1 are drawn at 1.
 const NINES = [-1, -0.5, 0, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9998, 0.9999, 0.99995, 0.99998, 0.99999];
 const forward = a => a.cap ? v => -Math.log10(Math.max(1 - v, a.cap)) : a.log ? Math.log : v => v;
 function ticks(a, want) {
@@ -35,7 +35,7 @@ function extent(values, log, min, max) {
   return [lo, hi];
 }
 
-// The axis of a measure M. What ends at 1 and mostly lies above 0.9 is stretched there.
+// The axis of a measure M. If M is at most 1 and most values exceed 0.9, the scale is stretched towards 1.
 function axisOf(values, M, label) {
   const v = values.filter(Number.isFinite), below = v.filter(x => x < 1);
   if (M.max === 1 && below.length && below.filter(x => x > 0.9).length * 2 > below.length) {
@@ -46,7 +46,7 @@ function axisOf(values, M, label) {
   return { lo, hi, log: M.log, label };
 }
 
-// A frame with axes. o: w, h, x and y: axes, right: room for labels.
+// A frame with axes. o: w, h, x and y: axes, left, top and right: margins, title.
 function frame(o) {
   const text = (a, v) => a.names ? a.names[v] : tickText(v), yTicks = ticks(o.y, Math.max(3, Math.round(o.h / 70)));
   const L = o.left || Math.max(58, 30 + 7 * Math.max(0, ...yTicks.map(v => text(o.y, v).length))), B = 44, T = o.top || 14, R = o.right || 16, W = o.w, H = o.h;
@@ -65,7 +65,7 @@ function frame(o) {
 
 const path = pts => pts.map((p, i) => (i ? "L" : "M") + p[0].toFixed(1) + "," + p[1].toFixed(1)).join("");
 
-// Names at the right end of curves, pushed apart.
+// Draws names at the right ends of curves, at least 14 units apart.
 function endLabels(f, ends, h) {
   ends.sort((a, b) => a.y - b.y);
   for (let round = 0; round < 40; round++)
@@ -73,7 +73,7 @@ function endLabels(f, ends, h) {
       const gap = 14 - (ends[i].y - ends[i - 1].y);
       if (gap > 0) { ends[i].y += gap / 2; ends[i - 1].y -= gap / 2; }
     }
-  // None above the frame or below the figure: the others make room.
+  // Keep the names between the top of the frame and the bottom of the figure, and shift their neighbours.
   const most = h - 6;
   for (let i = ends.length - 1; i >= 0; i--) ends[i].y = Math.min(ends[i].y, i === ends.length - 1 ? most : ends[i + 1].y - 14);
   for (let i = 0; i < ends.length; i++) ends[i].y = Math.max(ends[i].y, i ? ends[i - 1].y + 14 : f.T + 4);
@@ -85,13 +85,13 @@ function endLabels(f, ends, h) {
 const widthOf = el => clamp(Math.round(el.clientWidth || 900), 320, 1240);
 const short = (text, n) => text.length > n ? text.slice(0, n - 1) + "\u2026" : text;
 
-// Curves of methods. curves: {m, label, pts: [{x, v, lo, hi}], faint}; o: box, name, x and M (axis, measure), ht.
+// Curves of methods. o: box, name, x (axis), M (measure), ht, curves: [{m, label, pts: [{x, v, lo, hi}], faint}].
 const DASH = ["", "6 3", "2 2", "8 3 2 3", "1 3"];
 function lineChart(o) {
   const w = widthOf(o.box), ht = o.ht || 380, wide = w > 560 && o.curves.length > 1, M = o.M, used = {}, ends = [];
   const inside = v => clamp(v, M.min === undefined ? -Infinity : M.min, M.max === undefined ? Infinity : M.max);
   const loud = o.curves.filter(c => !c.faint), all = o.curves.flatMap(c => c.pts.flatMap(p => c.faint ? [p.v] : [p.v, p.lo, p.hi])).filter(Number.isFinite).map(inside);
-  // A band stays inside of what its measure can be, and the axis holds it.
+  // Bands are clamped to the range of the measure, and the axis includes them.
   const y = axisOf(all, M, o.yLabel), f = frame({ w, h: ht, right: wide ? 250 : 14, x: o.x, y, title: o.name });
   const Y = v => clamp(f.Y(inside(v)), f.T, f.B);
   for (const c of [...o.curves.filter(c => c.faint), ...loud]) {
@@ -99,7 +99,7 @@ function lineChart(o) {
     if (!pts.length) continue;
     if (!c.faint && pts.some(p => Number.isFinite(p.lo))) f.svg.append(s("path", { class: "band", d: path([...pts.map(p => [f.X(p.x), Y(p.hi ?? p.v)]), ...pts.map(p => [f.X(p.x), Y(p.lo ?? p.v)]).reverse()]) + "Z", fill: colourOf(c.m), opacity: 0.13 }));
     f.svg.append(s("path", { d: path(at), fill: "none", stroke: colourOf(c.m), opacity: c.faint ? 0.3 : 1, "stroke-width": c.m.name === state.picked ? 3 : c.faint ? 1 : 1.8, "stroke-dasharray": DASH[(nth - 1) % DASH.length], ...tip.on(() => `${c.label}\nfirst ${num(pts[0].v, M.digits)}, last ${num(pts[pts.length - 1].v, M.digits)}`) }));
-    // Marks, so that family and bits can be told without colour.
+    // Marks show the bits per scalar without colour.
     if (!c.faint) for (let i = o.every ? 5 + 3 * loud.indexOf(c) % 9 : 0; i < at.length; i += o.every || 1) f.svg.append(s("g", { transform: `translate(${at[i][0]} ${at[i][1]}) scale(.75)` }, mark(c.m)));
     if (wide && !c.faint) ends.push({ y: at[at.length - 1][1], text: short(c.label, 36), colour: colourOf(c.m) });
   }

@@ -1,17 +1,17 @@
-// data.js - the database's rows, and what is shown of them: one setting, the chosen suite and reading.
+// data.js - rows of the database, and those that the page shows: one group of settings, suite and reading.
 const D = JSON.parse($("data").textContent);
-// Videos that are those of their cells, and why the others are not shown.
+// VIDEOS: sources of the videos whose hash matches their cell. NO_VIDEO: why a video is not shown.
 const { has: VIDEOS, why: NO_VIDEO } = JSON.parse($("videos").textContent);
 const table = name => D[name].r.map(r => Object.fromEntries(D[name].c.map((c, i) => [c, r[i]])));
 const byKey = (rows, of) => new Map(rows.map(r => [r.cell, of(r)]));
 
-// Probed cells carry no times and no fidelity of their own; their numbers are in probes.js.
+// CELLS excludes probe cells, which have no valid runtime or fidelity; probes.js shows them.
 const ALL_CELLS = table("cells"), CELLS = ALL_CELLS.filter(c => c.run_kind === "bench"), SESSIONS = table("sessions"), PROMPTS = table("prompts");
 const SERIES = { psnr: new Map(), ssim: new Map() };
 for (const r of table("series")) if (SERIES[r.name]) SERIES[r.name].set(r.cell, r.value);
 const PASSES = byKey(table("passes"), r => r), MEM = byKey(table("mem"), r => r.at_peak), SAMPLES = byKey(table("samples"), r => r.ms);
 
-// No mean is taken over what differs in a setting: the database says which those are.
+// A mean is taken only over cells of equal settings. The column `settings` identifies the group.
 const groupOf = c => c.settings;
 const GROUPS = [...new Set((CELLS.length ? CELLS : ALL_CELLS).map(groupOf))];
 const SUITES = [...new Set((CELLS.length ? CELLS : ALL_CELLS).map(c => c.suite))];
@@ -26,7 +26,7 @@ for (const c of ALL_CELLS) {
 }
 const promptText = c => (PROMPTS.find(p => p.suite === c.suite && p.id === c.prompt_id) || { text: "" }).text;
 
-// What can be plotted, sorted, limited. better: +1 more is better, -1 less is.
+// Metrics to plot, sort and limit. better: +1 if larger is better, -1 if smaller is better.
 const METRICS = {
   compression: { label: "compression", unit: "\u00d7", better: 1, log: true, digits: 2, group: "cost" },
   compression_r: { label: "resident", unit: "\u00d7", better: 1, log: true, digits: 2, group: "cost" },
@@ -44,20 +44,20 @@ for (const c of ALL_CELLS) for (const k of Object.keys(METRICS)) if (METRICS[k].
 const title = k => METRICS[k].label + (METRICS[k].unit ? " (" + METRICS[k].unit + ")" : "");
 const show = (k, v) => num(v, METRICS[k].digits) + (METRICS[k].unit && v !== null ? "\u00a0" + METRICS[k].unit : "");
 
-// A family's colour, as in the figures of `kvreel plot` (harness/report/plot/palette.def).
+// Colour of a family, as in `kvreel plot` (harness/report/plot/palette.def).
 const FAMILY_COLOURS = new Map(D.families);
 const FAMILIES = [...new Set(CELLS.map(c => c.family))].sort();
 const familyColour = f => FAMILY_COLOURS.get(f) || "#888888";
 const colourOf = m => m.is_baseline ? "var(--ink)" : familyColour(m.family);
 
-// Shape of a method: the bits that a cached scalar takes.
+// The shape of a method's mark shows its bits per cached scalar.
 const SHAPES = [
   { below: 2.5, name: "under 2.5", d: "M-6,-4.6L6,-4.6L0,6Z" }, { below: 3.5, name: "2.5 to 3.5", d: "M-6,4.6L6,4.6L0,-6Z" },
   { below: 4.5, name: "3.5 to 4.5", d: "M0,-6.6L6.2,0L0,6.6L-6.2,0Z" }, { below: 6, name: "4.5 to 6", d: "M-4.9,-4.9H4.9V4.9H-4.9Z" },
   { below: 10, name: "6 to 10", d: "M0,-6L5.7,-1.9L3.5,4.9L-3.5,4.9L-5.7,-1.9Z" }, { below: Infinity, name: "10 or more", d: "M-5.4,0A5.4,5.4 0 1 0 5.4,0A5.4,5.4 0 1 0 -5.4,0Z" },
 ];
 const shapeOf = bits => SHAPES.find(x => bits < x.below) || SHAPES[SHAPES.length - 1];
-// A mark: filled as intended, hollow as the study ran it.
+// A mark is hollow if the reading is `study` (as the study ran the method), else filled.
 function mark(m, scale) {
   return s("path", { d: shapeOf(m.bits).d, transform: scale ? "scale(" + scale + ")" : null,
     fill: m.reading === "study" ? "var(--card)" : colourOf(m), stroke: colourOf(m), "stroke-width": 1.7 });
@@ -65,8 +65,8 @@ function mark(m, scale) {
 const swatch = m => s("svg", { width: 15, height: 15, viewBox: "-8 -8 16 16", "aria-hidden": "true" }, mark(m));
 
 const state = { group: GROUPS[0] || "", suite: "", reading: "", text: "", picked: null };
-// n counts prompts: repeats are means of their seed, seeds of their prompt (harness/report/stats/nested.h).
-function grouped(list, key) { // [key, mean] of [key, ..., value]
+// n is the number of prompts: repeats are averaged per seed, seeds per prompt (harness/report/stats/nested.h).
+function grouped(list, key) { // one element per value of `key`, with the mean of `value`
   const of = new Map();
   for (const x of list) { if (!of.has(x[key])) of.set(x[key], []); of.get(x[key]).push(x); }
   return [...of.values()].map(g => ({ ...g[0], value: g.reduce((a, x) => a + x.value, 0) / g.length }));
@@ -86,15 +86,15 @@ function summarise(name, cells) {
     const a = mean(perPrompt(perSeed(ok, c => c[k])));
     m.v[k] = a.v === null ? null : a.v * (METRICS[k].scale || 1);
     for (const e of ["half", "lo", "hi"]) m[e][k] = a[e] === null ? null : a[e] * (METRICS[k].scale || 1);
-    // No SSIM is above 1, so no interval of one goes there.
+    // Clamp the interval to the range of the metric: SSIM is at most 1.
     if (m.lo[k] !== null) m.lo[k] = Math.max(m.lo[k], METRICS[k].min ?? -Infinity);
     if (m.hi[k] !== null) m.hi[k] = Math.min(m.hi[k], METRICS[k].max ?? Infinity);
   }
   m.v.compression = sum("nominal") ? sum("bf16") / sum("nominal") : null;
   m.v.compression_r = sum("resident") ? sum("bf16") / sum("resident") : null;
   m.v.peak = ok.length ? Math.max(...ok.map(c => c.peak)) / MiB : null;
-  // As in the tables: a time counts when it was taken under `timing: true` on an idle machine. Others
-  // are shown in grey, with the reason, and take part in nothing.
+  // As in the tables, a runtime is valid if it was measured with `timing: true` on an idle machine. Other
+  // runtimes are grey, with the reason, and no comparison uses them.
   const t = median(ok.filter(c => c.runtime !== null).map(c => c.runtime));
   m.v.runtime = t.v;
   m.grey = t.v === null && ok.length ? { runtime: median(ok.map(c => c.runtime_seen)).v, why: [...new Set(ok.flatMap(c => c.time_codes.split(" ")))].join(" ") } : null;
@@ -115,7 +115,7 @@ function refresh() {
     if (!of.has(c.method)) of.set(c.method, []);
     of.get(c.method).push(c);
   }
-  // A method's cells depend on the setting and the suite alone; intervals are worth keeping.
+  // The summary of a method depends only on settings and suite. `made` caches it with its intervals.
   const all = [...of].map(([name, cells]) => { const k = [state.group, state.suite, name].join("\u0000"); if (!made.has(k)) made.set(k, summarise(name, cells)); return made.get(k); }), want = state.text.trim().toLowerCase().split(/\s+/).filter(Boolean);
   const total = all.length;
   METHODS = all.filter(m => m.is_baseline || want.every(w => m.name.toLowerCase().includes(w)));
@@ -131,18 +131,18 @@ function pick(name) {
   for (const fn of pickListeners) fn();
 }
 
-// The one rule of dominance, harness/report/stats/front.h. Bytes are exact; of the rest, nothing is known with
-// fewer than six prompts, and the interval of the differences over the prompts that both have says what
-// is. `rivals`: the more of them, the surer each verdict must be.
+// The dominance rule of harness/report/stats/front.h. Byte counts are exact. The gain in another objective is
+// the interval of the differences over shared prompts; with fewer than six prompts it is unknown.
+// `rivals`: number of simultaneous comparisons, for the Bonferroni correction.
 const EXACT = ["compression", "compression_r", "resident", "peak"], PAIRS_MIN = 6;
-// What draws of the noise alone do to a mean is no difference; what the reader says counts instead.
+// Default margins (harness/report/table/chaos.h): the difference of means that perturbed noise alone causes.
 const CHAOS = Object.fromEntries(table("margins").filter(r => METRICS[r.name]).map(r => [r.name, r.margin]));
 const FLOORS = new Map(table("floors").map(r => [r.settings, r]));
 let margins = { ...CHAOS };
-// Of whoever asks: a method whose mean lies beyond one of these takes no part, whatever it costs; nor does
-// one that has no such mean.
+// Bounds that the reader sets. The front excludes a method whose mean violates a bound, and a method
+// without that mean.
 let bounds = [];
-// As `kvreel pareto --bound` reads them, by the names of the page's measures; null: they cannot be read.
+// Parses bounds as `kvreel pareto --bound` does, with the page's metric names; null: a syntax error or unknown metric.
 function readBounds(text) {
   const parts = text.split(",").map(t => t.trim()).filter(Boolean).map(t => /^([\w.-]+)\s*(>=|<=)\s*(-?[\d.]+(?:e-?\d+)?)$/.exec(t));
   return parts.every(p => p && METRICS[p[1]] && Number.isFinite(Number(p[3]))) ? parts.map(p => ({ k: p[1], better: p[2] === ">=" ? 1 : -1, limit: Number(p[3]) })) : null;
@@ -166,7 +166,7 @@ function gainOf(a, b, k, noise, rivals) {
   const ci = mean(d, 1 - 0.05 / Math.max(1, rivals));
   return better > 0 ? { lo: ci.lo, hi: ci.hi } : { lo: -ci.hi, hi: -ci.lo };
 }
-// 1: a dominates b, -1: it does not, 0: undecided. Without `noise` the means are taken as they are.
+// 1: a dominates b, -1: it does not, 0: undecided. Without `noise`, the gains are exact differences of means.
 function dominance(a, b, objectives, noise, rivals) {
   let never_worse = true, better = false, never_better = true;
   for (const k of objectives) {
@@ -178,7 +178,7 @@ function dominance(a, b, objectives, noise, rivals) {
   }
   return never_better ? -1 : never_worse && better ? 1 : 0;
 }
-// front: nobody dominates them, for sure; undecided: somebody may (`maybe`); open: both.
+// front: no method dominates or may dominate them; undecided: a method in `maybe` may; open: both together.
 function frontier(methods, objectives, noise) {
   const full = methods.filter(m => takesPart(m, objectives));
   const by = new Map(), maybe = new Map();
@@ -190,15 +190,15 @@ function frontier(methods, objectives, noise) {
   const open = full.filter(m => !by.get(m).length);
   return { front: open.filter(m => !maybe.get(m).length), undecided: open.filter(m => maybe.get(m).length), open, by, maybe, missing: methods.filter(m => !full.includes(m)) };
 }
-// The corners of a figure's step line, as kvreel plot draws it: nobody is as good in all means and better
-// in one. The means as they are: what lies within the margins of a corner is undecided, not on the line.
+// Corners of the step line, as in `kvreel plot`: no method is at least as good in all means and better in
+// one. Corners ignore noise and margins, so an undecided method may lie off the line.
 function corners(methods, objectives) {
   const full = methods.filter(m => takesPart(m, objectives));
   const gain = (a, b, k) => (a.v[k] - b.v[k]) * METRICS[k].better;
   return full.filter(b => !full.some(a => objectives.every(k => gain(a, b, k) >= 0) && objectives.some(k => gain(a, b, k) > 0)));
 }
-// Share of the resamples of the prompts in which nobody dominates a method, as harness/report/stats/front.h has
-// it: a mean strays sqrt(n / (n - 1)) times as far as it does.
+// Fraction of bootstrap resamples of the prompts in which no method dominates a method. As in
+// harness/report/stats/front.h, deviations of resampled means are scaled by sqrt(n / (n - 1)).
 const chances = new Map();
 function membership(methods, objectives) {
   const full = methods.filter(m => takesPart(m, objectives));
@@ -222,6 +222,6 @@ function membership(methods, objectives) {
   chances.set(key, out);
   return out;
 }
-// Can a and b be told apart by one measure, m comparisons being made?
+// Whether the interval of the difference in k excludes 0, with Bonferroni correction for m comparisons.
 const isApart = (a, b, k, m) => { const g = gainOf(a, b, k, true, m); return g.lo > 1e-9 || g.hi < -1e-9; };
 const currentObjectives = () => [...document.querySelectorAll("#p-objectives input:checked")].map(i => i.value);

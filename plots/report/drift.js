@@ -1,5 +1,5 @@
 // drift.js - fidelity frame by frame, averaged over prompts.
-let drawn = null; // names; null: those of the front
+let drawn = null; // names of the chosen methods; null: the first seven of the front
 function driftOf(m, k) {
   const cells = m.cells.filter(c => c.outcome === "OK" && SERIES[k].get(c.key));
   if (!cells.length) return null;

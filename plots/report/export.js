@@ -1,6 +1,6 @@
-// export.js - any figure as SVG, PNG or CSV: what is seen, with title, legend and what it is about.
+// export.js - saves a figure as SVG or PNG, with title, legend and settings, or its numbers as CSV.
 const COPIED = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linejoin", "opacity", "paint-order", "font-size", "font-family", "font-weight", "text-anchor"];
-const saved = []; // names and contents, for tests
+const saved = []; // names and contents of saved files, for tests
 
 function save(name, type, content) {
   const blob = content instanceof Blob ? content : new Blob([content], { type }), url = URL.createObjectURL(blob);
@@ -10,7 +10,7 @@ function save(name, type, content) {
 }
 const fileName = (name, suffix) => (D.title + " " + name).replace(/[^\w.+-]+/g, "_").replace(/^_+|_+$/g, "") + suffix;
 
-// The page's style, written into a copy: a picture does not know the page.
+// Copies a figure and writes computed styles as attributes: a saved file lacks the page's stylesheet.
 function styled(svg) {
   const copy = svg.cloneNode(true), from = [svg, ...svg.querySelectorAll("*")], to = [copy, ...copy.querySelectorAll("*")];
   from.forEach((el, i) => {
@@ -21,14 +21,14 @@ function styled(svg) {
   });
   return copy;
 }
-// {svg, name, legend: [{mark, text}]} -> a document of its own.
+// {svg, name, legend: [{mark, text}]} -> a self-contained SVG document: {text, w, h}.
 function standalone(o) {
   const css = getComputedStyle(document.body), root = getComputedStyle(document.documentElement), ink = root.getPropertyValue("--ink").trim(), card = root.getPropertyValue("--card").trim(), soft = root.getPropertyValue("--soft").trim();
   const [, , W, H] = o.svg.getAttribute("viewBox").split(" ").map(Number), extra = s("g", { "font-family": css.fontFamily, "font-size": 11, fill: ink });
   const put1 = (x, y, text, attrs) => extra.append(s("text", { x, y, ...attrs }, text));
   let y = H + 16, x = 12;
   const holder = s("svg", { class: "offstage" }, ...o.legend.map(l => l.mark.cloneNode(true)));
-  document.body.append(holder); // colours are known only in the page
+  document.body.append(holder); // getComputedStyle() needs elements in the page
   const marks = [...styled(holder).children];
   holder.remove();
   o.legend.forEach((l, i) => {
@@ -39,7 +39,7 @@ function standalone(o) {
     x += w + 8;
   });
   if (o.legend.length) y += 18;
-  // What the figure is of: the settings, so that it cannot be taken for another's.
+  // The saved figure states the settings of its cells.
   const about = `${D.title}: ${state.group}` + (state.suite ? `, suite ${state.suite}` : "") + (state.reading ? `, reading ${state.reading}` : ""), most = Math.floor((W - 16) / 5.4);
   for (let i = 0; i < about.length; i += most, y += 13) put1(12, y, about.slice(i, i + most), { "font-size": 10, fill: soft });
   put1(12, -10, o.name, { "font-size": 15, "font-weight": 600 });
@@ -66,7 +66,7 @@ function savePng(pic, name) {
 }
 const csvOf = rows => rows.map(r => r.map(v => csvField(v === null || v === undefined || (typeof v === "number" && !Number.isFinite(v)) ? "" : String(v))).join(",")).join("\n") + "\n";
 
-// Buttons of a figure. of(): {svg, name, legend, done}; rows(): the numbers behind it.
+// Save buttons of a figure. of(): {svg, name, legend, done}; rows(): rows of the CSV file, header first.
 function tools(of, rows, label) {
   const make = (kind, does) => h("button", { type: "button", "aria-label": `Save ${label || "this"} as ${kind}`, "data-save": kind, onclick: does }, kind);
   const pic = () => { const o = of(), p = standalone(o); if (o.done) o.done(); return [p, o.name]; };

@@ -1,4 +1,4 @@
-// limits.js - sliders for what one can afford, and who remains.
+// limits.js - sliders that set limits, and the methods that satisfy them.
 const LIMITED = ["peak", "runtime", "compression", "ssim", "psnr"];
 const limits = {};
 options($("l-by"), Object.keys(METRICS).map(k => [k, title(k)]), "compression");
@@ -27,7 +27,7 @@ function drawWinners() {
   const ok = METHODS.filter(m => LIMITED.every(k => limits[k] === null || limits[k] === undefined || (Number.isFinite(m.v[k]) && (m.v[k] - limits[k]) * METRICS[k].better >= -1e-9 * Math.abs(limits[k]))) && Number.isFinite(m.v[by]));
   ok.sort((a, b) => (b.v[by] - a.v[by]) * M.better || (b.v.ssim || 0) - (a.v.ssim || 0));
   $("l-said").textContent = ok.length ? `${ok.length} of ${METHODS.length} methods remain; best by ${M.label}:` : "No method satisfies all limits.";
-  // Ties: what cannot be told from the best by the prompts that both have.
+  // A tie: the interval of the differences over shared prompts does not separate a method from the best.
   put($("l-list"), ok.slice(0, 12).map(m => {
     const tie = m !== ok[0] && !isApart(m, ok[0], by, ok.length - 1);
     return h("li", { "data-method": m.name }, h("button", { type: "button", class: "name", onclick: () => pick(m.name) }, swatch(m), m.name), " ",

@@ -1,7 +1,7 @@
-// main.js - the head of the page, coverage, failures, sessions, theme; then the first drawing.
+// main.js - header, coverage, failures, sessions and theme; then draws the page for the first time.
 const commandOf = x => parsed(x.argv, []).map((a, i) => quoted(i ? a : a.split("/").pop())).join(" ");
 
-// The words of `kvreel status`, of the plan: what nobody has tried is open, too.
+// Outcome words of `kvreel status`. The coverage also counts planned cells without an attempt as open.
 const COVERAGE = table("coverage").filter(r => r.run_kind === "bench");
 const WORDS = { OK: "ok", EXCLUDED: "excluded", UNSUPPORTED: "unsupported", SKIPPED: "open", INTERRUPTED: "open" };
 const wordOf = c => WORDS[c.outcome] || "failed";
@@ -12,7 +12,7 @@ function drawFacts() {
   $("question").textContent = question || "KV-cache compression for autoregressive video";
   const noise = uniq(CELLS.filter(c => c.verdict === "NOISY").flatMap(c => c.verdict_codes.split(" ")), x => x);
   const probes = ALL_CELLS.length - CELLS.length;
-  const draws = sum("n_ok") - CELLS.filter(c => c.outcome === "OK").length; // they make the floor alone
+  const draws = sum("n_ok") - CELLS.filter(c => c.outcome === "OK").length; // perturbed draws determine only the chaos floor
   const facts = [
     ["Cells", [`${sum("n_ok")} of ${sum("n_planned")} measured`, ...words.map(([w, n]) => `${n} ${w}`)].join(", ") + (probes ? `; ${probes} probed` : "") + (draws > 0 ? `; ${draws} perturbed draws, without a verdict` : "")],
     ["Verdicts", ["VALID", "NOISY", "INVALID"].map(v => [v, CELLS.filter(c => c.verdict === v).length]).filter(x => x[1]).map(([v, n]) => `${n} ${v}`).join(", ") + (noise.length ? " (" + noise.join(", ") + ")" : "")],
@@ -37,7 +37,7 @@ function drawCoverage() {
   }))))));
 }
 
-// Failed, unsupported, excluded, open: each by what became of it, with its reason and how to try again.
+// Cells without a result by outcome, each with its reason, the command that runs it again, and its log.
 function drawFailures() {
   const bad = ALL_CELLS.filter(c => c.outcome !== "OK"), kinds = uniq(bad, c => c.outcome).sort();
   if (!bad.length) { put($("fail"), h("p", {}, "No cell failed.")); return; }
@@ -49,7 +49,7 @@ function drawFailures() {
 
 function drawSessions() {
   put($("sessions"), SESSIONS.map(x => h("details", {}, h("summary", {}, "Session " + x.id.slice(0, 8) + ", " + x.started),
-    h("dl", { class: "facts" }, [["Command", commandOf(x)], ["Host", `${x.host}, ${x.os}`], ["CPU", `${x.cpu_model}, ${x.n_cpus} CPUs, governor ${x.governor}`], ["Workers may use", x.may_use || "unknown"], ["Memory", bytes(x.memory_bytes)], ["Jobs at a time", x.jobs],
+    h("dl", { class: "facts" }, [["Command", commandOf(x)], ["Host", `${x.host}, ${x.os}`], ["CPU", `${x.cpu_model}, ${x.n_cpus} CPUs, governor ${x.governor}`], ["Workers may use", x.may_use || "unknown"], ["Memory", bytes(x.memory_bytes)], ["Concurrent jobs", x.jobs],
       ["Commit", x.git_hash + (x.git_dirty ? " with local changes" : "")], ["Compiler", x.compiler + " " + x.cflags], ["Libraries", x.libraries], ["Device driver", x.driver], ["Turbo", x.turbo]].map(([k, v]) => h("div", {}, h("dt", {}, k), h("dd", {}, String(v))))),
     h("h3", {}, x.config_path), h("pre", {}, x.config_text))));
 }
@@ -61,12 +61,12 @@ function setTheme(t) {
   theme = THEMES.includes(t) ? t : "auto";
   document.documentElement.dataset.theme = theme === "auto" ? (systemDark.matches ? "dark" : "light") : theme;
   $("theme").textContent = "Theme: " + theme;
-  try { localStorage.setItem("kvreel-theme", theme); } catch { /* storage may be closed to files */ }
+  try { localStorage.setItem("kvreel-theme", theme); } catch { /* a browser may refuse storage to file: pages */ }
 }
 $("theme").onclick = () => setTheme(THEMES[(THEMES.indexOf(theme) + 1) % 3]);
 systemDark.addEventListener("change", () => setTheme(theme));
 let stored = "auto";
-try { stored = localStorage.getItem("kvreel-theme") || "auto"; } catch { /* the same */ }
+try { stored = localStorage.getItem("kvreel-theme") || "auto"; } catch { /* as in setTheme() */ }
 setTheme(stored);
 
 const GROUP_LABELS = GROUPS.length > 1 ? shortLabels(GROUPS) : GROUPS;

@@ -1,8 +1,8 @@
-// memory.js - what each tag held after every pass of the rollout, and what the peak was made of.
-const TAGS = D.tags; // in the order they are stacked in, from below
+// memory.js - bytes per allocator tag after every pass of the rollout and at the peak.
+const TAGS = D.tags; // [tag, colour] in stacking order, from the bottom
 const shownTags = () => TAGS.filter(([t]) => t !== "WEIGHTS" || $("m-weights").checked);
 
-// A series is written as one number where it never changes.
+// The data store a constant series as one number.
 const passSeries = (p, tag) => { const v = p[tag.toLowerCase()]; return Array.isArray(v) ? v : Array(p.n).fill(v); };
 const sums = series => series[0].map((_, i) => series.reduce((a, v) => a + v[i], 0));
 const cacheBytes = c => { const p = PASSES.get(c.key); return sums([passSeries(p, "KV"), passSeries(p, "META")]); };
@@ -20,15 +20,15 @@ function memoryChart(c, top, w) {
       ...tip.on(() => `${tag} after the passes: ${range(v)}`) }));
     base = next;
   }
-  // The allocator's peak is exact and may lie inside a pass, above every point of the trace; the
-  // triangle is the pass that ends highest.
+  // The allocator's peak is exact. It may lie inside a pass and exceed every point of the trace. The
+  // triangle marks the pass that ends with the most bytes.
   const high = base.reduce((a, y, i) => y > base[a] ? i : a, 0), inside = peak - base[high];
   const x = f.X(high), y = f.Y(base[high]);
   f.svg.append(s("line", { class: "peak", x1: f.L, x2: f.R + 36, y1: f.Y(peak), y2: f.Y(peak), stroke: "var(--bad)", "stroke-dasharray": "5 4" }),
     s("path", { class: "peak-pass", d: `M${x.toFixed(1)},${y.toFixed(1)}l-6,-9h12Z`, fill: "var(--bad)", stroke: "var(--card)", tabindex: 0,
-      ...tip.on(() => `highest after pass ${high}: ${bytes(Math.round(base[high] * MiB))}` + (inside > 1 / MiB ? `\nthe peak, ${(inside * 1024).toFixed(1)} KiB more, was inside a pass` : ", the peak")) }),
+      ...tip.on(() => `highest after pass ${high}: ${bytes(Math.round(base[high] * MiB))}` + (inside > 1 / MiB ? `\nthe peak is ${(inside * 1024).toFixed(1)} KiB higher, inside a pass` : ", the peak")) }),
     s("text", { x: f.L + 5, y: f.Y(peak) - 5, class: "tiny halo" }, "peak " + bytes(c.peak) + (off ? " with weights" : "") + "; highest after pass " + high));
-  // The stack at the instant of the peak, to the right.
+  // The bar at the right shows the bytes per tag at the peak.
   let at = 0;
   for (const [tag, colour] of shownTags()) {
     const v = (mem[tag] || 0) / MiB;
@@ -51,7 +51,7 @@ function drawMemory() {
   put($("m-charts"), both.length ? both.map(c => memoryChart(c, top, w)) : h("p", {}, "No traces for this prompt."));
   put($("m-legend"), both.length ? shownTags().map(([t, colour]) => h("span", {}, s("svg", { width: 12, height: 12 }, s("rect", { width: 12, height: 12, fill: colour })), t, both.every(c => !(MEM.get(c.key) || {})[t]) ? h("b", {}, "(none at the peak)") : null)) : null);
 
-  // Resident cache bytes of every method: one chart, the picked and the reference named.
+  // Cache bytes of every method. Labels name the chosen and the selected method and the reference.
   const drawn = cells.filter(c => method(c.method)), wide = widthOf($("m-kv"));
   if (!drawn.length) { put($("m-kv")); return; }
   const hi = Math.max(...drawn.flatMap(cacheBytes)) / MiB, n = Math.max(...drawn.map(c => PASSES.get(c.key).n));

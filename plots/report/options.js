@@ -1,9 +1,9 @@
-// options.js - a measure over a setting or a method's option: what does it cost, what does it bring?
+// options.js - a measure as a function of a setting or of a method's option.
 const SETTINGS_OF = D.cells.c.slice(D.cells.c.indexOf("prompt_id") + 1, D.cells.c.indexOf("settings")).filter(k => !["seed", "run_kind", "query_stride", "jitter"].includes(k));
 const MADE = new Map(table("made").map(r => [r.method, r]));
 const partsText = m => Object.values((MADE.get(m) || {}).parts || {}).join(" ");
 
-// What an option was: as given, else as the method's parts say it.
+// Value of option k: as given in the method spec, else as the method's parts state it; null: unknown.
 function optionOf(c, k) {
   const made = MADE.get(c.method) || {}, given = (made.options || {})[k] ?? (made.parts || {})[k];
   if (given !== undefined) return given;
@@ -13,7 +13,7 @@ function optionOf(c, k) {
 const optionNames = () => [...new Set([...MADE.values()].flatMap(m => Object.keys(m.options || {})))];
 const numeric = v => v !== "" && Number.isFinite(Number(v));
 
-// {key, of(cell): text, rest(cell): what must be equal}
+// {key, label, of(cell): value on the x axis, rest(cell): key of its curve, name(cell): label of its curve}
 function knobs() {
   const list = SETTINGS_OF.filter(k => new Set(CELLS.map(c => c[k])).size > 1).map(k => ({ key: k, label: k, of: c => c[k] === null ? "none" : String(c[k]),
     rest: c => [c.method, c.model, c.machine_of, ...SETTINGS_OF.filter(x => x !== k).map(x => c[x])].join("\u0000"), name: c => c.method }));
@@ -23,7 +23,7 @@ function knobs() {
   }
   return list.filter(k => optionCurves(k, "ssim").length || optionCurves(k, "compression").length);
 }
-// Curves of two places or more, over the prompts that all places have.
+// Curves with at least two points. Every point of a curve uses the same prompts, seeds and repeats.
 function optionCurves(knob, metric) {
   const of = new Map();
   for (const c of CELLS) {
@@ -58,16 +58,16 @@ function drawOptions() {
   const words = state.text.trim().toLowerCase().split(/\s+/).filter(Boolean);
   let curves = optionCurves(knob, metric).filter(c => c.m.is_baseline || words.every(w => c.label.toLowerCase().includes(w)));
   const isFidelity = ["ssim", "psnr"].includes(metric);
-  if (isFidelity) curves = curves.filter(c => !c.m.is_baseline); // the reference is itself whatever the setting
+  if (isFidelity) curves = curves.filter(c => !c.m.is_baseline); // the reference is not compared with itself
   const places = [...new Set(curves.flatMap(c => c.pts.map(p => p.text)))], numbers = places.every(numeric);
   places.sort((a, b) => numbers ? a - b : a.localeCompare(b));
   if (!curves.length) { put($("o-chart"), h("p", {}, "No method has two values of this axis over the same prompts.")); return; }
-  // Settings that differ between curves of one name stand behind it.
+  // Curves with equal labels are numbered: #1, #2.
   const labels = curves.map(c => c.label);
   curves.forEach((c, i) => { if (labels.filter(l => l === c.label).length > 1) c.label += " #" + (labels.slice(0, i).filter(l => l === labels[i]).length + 1); });
   const x = numbers ? Number : t => places.indexOf(t), xs = places.map(x), pad = numbers ? 0 : 0.3;
   for (const c of curves) { for (const p of c.pts) p.x = x(p.text); c.pts.sort((a, b) => a.x - b.x); }
-  if (curves.length > 14) { // the rest stays in sight, pale
+  if (curves.length > 14) { // the ten best at their first x are emphasized, the others pale
     const first = new Set([...curves].sort((a, b) => (b.pts[0].v - a.pts[0].v) * M.better).slice(0, 10));
     for (const c of curves) c.faint = !first.has(c) && c.m.name !== state.picked;
   }

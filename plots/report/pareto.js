@@ -1,20 +1,20 @@
-// pareto.js - two measures against each other, the front over any of them, who dominates whom.
+// pareto.js - scatter plot of two measures, the Pareto front over any measures, and dominance verdicts.
 const measures = Object.keys(METRICS).map(k => [k, title(k)]);
 options($("p-x"), measures, "compression");
-// Traces have no frames to compare: what attention returns stands for them.
+// Attention traces have no frames, so the error of the attention output replaces SSIM.
 const FIDELITY = METRICS.attn_out_rel && !CELLS.some(c => c.ssim !== null) ? "attn_out_rel" : "ssim";
 options($("p-y"), measures, FIDELITY);
 put($("p-objectives"), $("p-objectives").firstElementChild, Object.keys(METRICS).map(k => h("label", {},
   h("input", { type: "checkbox", value: k, checked: k === "compression" || k === FIDELITY, onchange: () => drawPareto() }), METRICS[k].label, METRICS[k].better > 0 ? " \u2191" : " \u2193")));
 
-// The study's four frontiers, with the axes it drew them on; what was not measured is left out.
+// The study's four frontiers; the first two objectives are the axes. Metrics without values are omitted.
 const FRONTS = {
   "balanced practical": ["compression", "ssim", "lpips", "runtime", "peak"],
   "quality-preserving compression": ["compression", "ssim", "lpips"],
   "systems efficiency": ["compression", "peak", "runtime"],
   "quality first": ["runtime", "ssim", "lpips"],
 };
-options($("p-preset"), [["", "of the axes"], ...Object.keys(FRONTS).map(k => [k, k])]);
+options($("p-preset"), [["", "current axes"], ...Object.keys(FRONTS).map(k => [k, k])]);
 function setObjectives(names) { for (const i of document.querySelectorAll("#p-objectives input")) i.checked = names.includes(i.value); }
 $("p-preset").onchange = () => {
   const of = FRONTS[$("p-preset").value];
@@ -32,7 +32,7 @@ function dominatedText(m, r, objectives) {
   if (r.front.includes(m)) return "on the front";
   const b = beyond(m);
   if (b) return `beyond the bound: ${METRICS[b.k].label} ${show(b.k, m.v[b.k] ?? null)}, ${b.better > 0 ? "at least" : "at most"} ${b.limit} is required`;
-  if (!r.by.has(m)) return "has no value for every objective";
+  if (!r.by.has(m)) return "incomplete: no value for an objective";
   if (r.undecided.includes(m)) {
     const a = r.maybe.get(m).find(x => r.open.includes(x)) || r.maybe.get(m)[0], more = r.maybe.get(m).length - 1;
     const missing = Math.max(...objectives.map(k => EXACT.includes(k) ? 0 : PAIRS_MIN - differences(a, m, k).length));
@@ -48,7 +48,7 @@ function describe(m, r, objectives) {
   return lines.join("\n");
 }
 
-// Names beside points: the first free place around each.
+// Places each name at the candidate position of least cost (overlap, distance), or omits it.
 function placeNames(list, taken, box) {
   const out = [];
   for (const p of list) {
@@ -82,7 +82,7 @@ function drawPareto() {
   if (!pts.length) { put($("p-chart"), h("p", {}, "Nothing to draw: no method has both measures.")); return; }
   const f = frame({ w, h: ht, x: ax(kx), y: ax(ky), right: 22 });
   const front = r.open.filter(m => pts.includes(m));
-  // Bars and names of many methods hide the points: then those of the front of the means are drawn alone, as kvreel plot does.
+  // With more than 30 methods, only the front of the means, the reference and the selected method have bars.
   const crowded = pts.length > 30, line = corners(pts, used), shown = m => !crowded || line.includes(m) || m.is_baseline || m.name === state.picked;
   // Methods above the chaos floor cannot be distinguished from BF16: BF16 with perturbed noise is as far from BF16.
   const floor = (FLOORS.get(state.group) || {})[ky];
@@ -92,8 +92,8 @@ function drawPareto() {
       s("text", { x: f.R - 4, y: Math.min(y + 12, f.B - 4), class: "tiny halo", "text-anchor": "end" }, "chaos floor: BF16 with perturbed noise"));
   }
 
-  const steps = []; // boxes around the line, for names to keep off
-  // The step line only where the front is that of the two axes: that of the means, which noise moves.
+  const steps = []; // boxes around the step line, which names avoid
+  // The step line is drawn only if the two axes are the objectives. It shows the front of the means.
   if (used.length === 2 && used.includes(kx) && used.includes(ky) && kx !== ky) {
     const d = [];
     line.sort((a, b) => a.v[kx] - b.v[kx]).forEach((m, i) => {
@@ -140,12 +140,12 @@ function drawPareto() {
     h("tbody", {}, [...r.front, ...r.undecided, ...METHODS.filter(x => !r.open.includes(x))].map(x => h("tr", {}, h("td", {}, h("span", { class: "name" }, swatch(x), x.name)), used.map(k => h("td", {}, num(x.v[k], METRICS[k].digits))), h("td", {}, num(chance.has(x) ? chance.get(x) : null, 2)), h("td", { style: { textAlign: "left" } }, dominatedText(x, r, used)))))));
 }
 for (const id of ["p-x", "p-y"]) $(id).onchange = () => {
-  // The front follows the axes until objectives are chosen by hand.
+  // A new axis resets the objectives to the two axes.
   $("p-preset").value = "";
   setObjectives([$("p-x").value, $("p-y").value]);
   drawPareto();
 };
-// Margins as `kvreel pareto --margin` reads them; what cannot be read is marked and not used.
+// Parses margins as `kvreel pareto --margin` does. An invalid text is marked and ignored.
 $("p-margin").oninput = () => {
   const parts = $("p-margin").value.split(",").map(t => t.trim()).filter(Boolean).map(t => t.split("=")), ok = parts.every(([k, v, more]) => METRICS[k] && more === undefined && v && Number(v) >= 0 && Number.isFinite(Number(v)));
   $("p-margin").setAttribute("aria-invalid", String(!ok));

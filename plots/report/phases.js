@@ -1,6 +1,6 @@
-// phases.js - where the time of a rollout goes; what no phase explains is shown as such.
+// phases.js - time of a rollout by phase, and the rest outside all phases.
 const PHASES = D.phases;
-// Milliseconds by phase of a cell, with the rest.
+// Milliseconds of a cell by phase; `rest` is the rollout minus the sum of the phases.
 function phasesOf(c) {
   const ms = SAMPLES.get(c.key);
   if (!ms || !(ms.rollout > 0)) return null;

@@ -1,4 +1,4 @@
-// player.js - up to six videos under one clock. A frame is shown by seeking to its middle.
+// player.js - up to six synchronized videos. seek() shows a frame by seeking to its middle.
 const player = { key: "", frame: 0, n: 1, fps: 8, playing: false, panes: [], stage: [], speed: 1, loop: true };
 const PANE_MAX = 6;
 const cellsOfPrompt = key => CELLS.filter(c => c.group === state.group && c.pkey === key);
@@ -17,7 +17,7 @@ function makeVideo(cell) {
   if (!src) return null;
   const v = h("video", { src, muted: true, playsinline: true, preload: "auto", "aria-label": cell.method });
   v.muted = true;
-  v.shown = null; // time of the frame that is on the screen
+  v.shown = null; // media time of the displayed frame in seconds
   v.onloadedmetadata = () => {
     if (v === videos()[0]) player.fps = player.n / v.duration;
     if (v.videoWidth && v.parentElement) v.parentElement.style.aspectRatio = v.videoWidth + " / " + v.videoHeight;
@@ -56,8 +56,8 @@ function play() {
   requestAnimationFrame(tick);
 }
 
-// Nobody seeks while playing: the clock is the slowest picture, small leads are taken back by speed,
-// and who is ahead by nearly half a frame waits. So a slow machine plays slowly, but together.
+// Playback does not seek, except at a loop's restart. The slowest video is the clock. A video that leads
+// by more than 0.35 frames pauses, and a smaller lead lowers its playback rate.
 function tick() {
   if (!player.playing) return;
   const all = videos(), half = 0.5 / player.fps, last = v => Math.min(v.currentTime, v.duration || Infinity);
@@ -79,7 +79,7 @@ function tick() {
   requestAnimationFrame(tick);
 }
 
-// How far each pane's picture is from the frame that should be seen, in frames.
+// Distance of each displayed frame from player.frame, in frames.
 const offsets = () => videos().map(v => (v.shown === null ? v.currentTime * player.fps - 0.5 : Math.round(v.shown * player.fps)) - player.frame);
 
 function stripRange() {
@@ -155,7 +155,7 @@ function defaultMethods(n, names) {
   const base = reference();
   if (base) wanted.push(base.name);
   if (state.picked) wanted.push(state.picked);
-  // Spread over the front, then whatever has a video.
+  // First methods spread over the front, then the rest of the front, then all others. Videos take precedence.
   const front = r.open.filter(m => !m.is_baseline).sort((a, b) => a.v.compression - b.v.compression).map(m => m.name);
   for (let i = 0; i < front.length; i++) wanted.push(front[Math.floor(((i + 0.5) / Math.max(1, n - 1)) * front.length) % front.length]);
   wanted.push(...front, ...names);
@@ -230,7 +230,7 @@ document.addEventListener("keydown", e => {
   const t = e.target, inPlayer = t.closest && t.closest("#player");
   if (e.ctrlKey || e.metaKey || e.altKey || !(inPlayer || t === document.body)) return;
   if (t.matches && t.matches("select, input[type=search], textarea") || (t.matches && t.matches("button, input") && e.key === " ")) return;
-  if (!inPlayer) { // keys work without focus while the player is in view
+  if (!inPlayer) { // without focus, keys work only while the player is in view
     const r = $("player").getBoundingClientRect();
     if (r.top > innerHeight * 0.6 || r.bottom < innerHeight * 0.4) return;
   }

@@ -1,7 +1,7 @@
-// prompts.js - method x prompt: which prompts a method fails on.
+// prompts.js - heat map of a metric by method and prompt.
 const HEAT = ["ssim", "psnr", ...Object.keys(METRICS).filter(k => METRICS[k].other), "runtime", "peak", "compression"];
 options($("h-metric"), HEAT.map(k => [k, title(k)]), "ssim");
-// Viridis, whose lightness grows with the value, for any eye.
+// Viridis: lightness increases monotonically, which readers with colour blindness can see. Lighter is better.
 const VIRIDIS = [[68, 1, 84], [72, 40, 120], [62, 74, 137], [49, 104, 142], [38, 130, 142], [31, 158, 137], [53, 183, 121], [110, 206, 88], [181, 222, 43], [253, 231, 37]];
 function viridis(t) {
   const x = clamp(t, 0, 1) * (VIRIDIS.length - 1), i = Math.min(VIRIDIS.length - 2, Math.floor(x)), f = x - i;
@@ -26,7 +26,7 @@ function drawHeat() {
           onkeydown: e => { if (e.key === "Enter") e.target.click(); } }, num(v, M.digits > 2 ? 3 : M.digits));
       })))));
 }
-// The same as a figure: what the table shows, at its colours.
+// Returns the table as an SVG figure with the same texts and colours.
 function heatSvg() {
   const rows = [...$("heat").rows], cw = 58, ch = 18, L = 330, w = L + cw * (rows[0].cells.length - 1), svg = s("svg", { viewBox: `0 0 ${w} ${ch * rows.length + 8}` });
   rows.forEach((r, y) => [...r.cells].forEach((c, x) => {

@@ -1,9 +1,9 @@
-// published.js - published figures beside ours: the rows of `kvreel reproduce`, a verdict per cell.
+// published.js - published values and ours: the rows of `kvreel reproduce`, with a verdict per cell.
 const PAPERS = D.published.map(p => ({ ...p, rows: p.rows ? p.rows.r.map(r => Object.fromEntries(p.rows.c.map((c, i) => [c, r[i]]))) : [] }));
 const paperRows = () => (PAPERS.find(p => p.paper === $("u-paper").value) || { rows: [] }).rows;
 const isOut = verdict => verdict === "OUT OF TOLERANCE";
 
-// As many digits as were printed; a difference and a tolerance to two that count.
+// Our value has the decimals of the published one. Differences and tolerances have two significant digits.
 const decimals = text => text === null ? 4 : (text.split(".")[1] || "").length;
 const small = v => v === null ? "\u2013" : String(+v.toPrecision(2));
 const signed = v => (v > 0 ? "+" : "") + small(v).replace("-", "\u2212");
@@ -14,7 +14,7 @@ const wanted = () => {
   return paperRows().filter(r => is("u-suite", r.suite) && is("u-quantity", r.quantity) && is("u-verdict", r.verdict) &&
     words.every(w => [r.method, r.verdict, r.basis, r.reason].some(t => t !== null && t.toLowerCase().includes(w))));
 };
-// A column that says the same in every row is not worth its room; what was chosen stands above.
+// A column with `key` is hidden if its filter selects one value; the line above the table shows the value.
 const PUBLISHED_COLUMNS = [
   { head: "method", of: r => h("td", { title: r.method }, r.method) },
   { head: "suite", key: "suite", left: true, of: r => h("td", { class: "left" }, r.suite) },
@@ -24,9 +24,9 @@ const PUBLISHED_COLUMNS = [
   { head: "difference", of: r => h("td", { title: r.difference }, r.difference === null ? "\u2013" : signed(r.difference)) },
   { head: "tolerance", of: r => h("td", {}, r.tolerance === null ? "\u2013" : "\u00b1" + small(r.tolerance)) },
   { head: "verdict", left: true, of: r => h("td", { class: "left verdict" + (isOut(r.verdict) ? " out" : "") }, r.verdict) },
-  { head: "source of ours; reason", left: true, of: r => h("td", { class: "why" }, [r.basis, r.reason].filter(Boolean).join("; ")) },
+  { head: "source of our value; reason", left: true, of: r => h("td", { class: "why" }, [r.basis, r.reason].filter(Boolean).join("; ")) },
 ];
-// A closed box costs nothing: its rows are drawn when it opens.
+// The table has rows only while its details element is open.
 function drawPublished() {
   if (!$("u-box").open) { put($("u-table")); return; }
   const rows = wanted();
@@ -59,7 +59,7 @@ $("u-text").oninput = drawPublished;
 $("u-box").addEventListener("toggle", drawPublished);
 choosePaper();
 
-// Claims that the database has cells of, by verdict.
+// Claims for which the database has cells, counted by verdict.
 const CLAIMS = D.claims ? D.claims.r.map(r => Object.fromEntries(D.claims.c.map((c, i) => [c, r[i]]))) : [];
 const CLAIM_COLUMNS = [
   { head: "claim", left: true, of: c => h("td", { class: "left", title: c.says }, c.id) },
@@ -69,7 +69,7 @@ const CLAIM_COLUMNS = [
   { head: "to", of: c => h("td", {}, c.hi === null ? "\u2013" : signed(c.hi)) },
   { head: "margin", of: c => h("td", {}, small(c.margin)) },
   { head: "n", of: c => h("td", {}, String(c.n)) },
-  { head: "says; why", left: true, of: c => h("td", { class: "why" }, [c.says, c.where_else, c.why].filter(Boolean).join("; ")) },
+  { head: "statement; reason", left: true, of: c => h("td", { class: "why" }, [c.says, c.where_else, c.why].filter(Boolean).join("; ")) },
 ];
 $("k-box").hidden = !CLAIMS.length;
 $("k-said").textContent = ["holds", "does not hold", "equal", "futile", "cannot be told here"]
@@ -78,7 +78,7 @@ $("k-box").addEventListener("toggle", () => put($("k-table"), $("k-box").open ? 
   h("thead", {}, h("tr", {}, CLAIM_COLUMNS.map(c => h("th", { scope: "col", class: c.left ? "left" : null }, c.head)))),
   h("tbody", {}, CLAIMS.map(r => h("tr", {}, CLAIM_COLUMNS.map(c => c.of(r)))))] : []));
 
-// Rollouts measured on GPUs: results/measured.
+// Rollouts measured on GPUs (results/measured).
 const CARDS = D.cards.flatMap(g => g.rows.r.map(r => Object.fromEntries(g.rows.c.map((c, i) => [c, r[i]]))));
 const CARD_COLUMNS = [
   { head: "method", left: true, of: r => h("td", { class: "left" }, r.method) },

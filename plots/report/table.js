@@ -1,4 +1,4 @@
-// table.js - the table of methods: sorted, filtered, copied.
+// table.js - the table of methods: sorting, CSV and LaTeX.
 const sorting = { key: null, down: true };
 const columns = () => {
   const groups = { cost: $("t-cost").checked, quality: $("t-quality").checked, other: $("t-other").checked };

@@ -1,6 +1,6 @@
-// url.js - what is seen is in the address: reload, bookmark or send it, and it is seen again.
-// "#section?id=value&...", of the controls that are not as they were at first. Only the fragment
-// changes: a page from the disk may not change more.
+// url.js - keeps the state of the page in its address, so that a reload, bookmark or link restores it.
+// The fragment is "#section?id=value&..." with the controls that differ from their defaults. Browsers
+// let a page from a file: URL change only the fragment.
 const KEPT = ["f-group", "f-suite", "f-reading", "f-text", "t-cost", "t-quality", "t-other", "t-delta", "p-preset", "p-x", "p-y", "p-noise", "p-margin", "p-bound", "p-bars", "p-names", "l-by", ...LIMITED.map(k => "l-" + k),
   "v-prompt", "v-panes", "v-metric", "v-mode", "m-prompt", "m-method", "m-weights", "h-metric", "h-share", "d-metric", "o-x", "o-y", "x-a", "x-b", "x-metric", "b-name", "c-method", "c-cell"];
 const valueOf = el => el.type === "checkbox" ? (el.checked ? "1" : "0") : el.value;
@@ -38,7 +38,7 @@ function loadState() {
   if (q.has("drift")) { drawn = q.get("drift").split("|").filter(Boolean); drawDrift(); }
   if (q.has("pick") && method(q.get("pick"))) { state.picked = null; pick(q.get("pick")); }
   if (q.has("panes")) rebuildPanes(q.get("panes").split("|"));
-  if (q.has("c-cell")) openCell(q.get("c-cell")); // a pick moves to another
+  if (q.has("c-cell")) openCell(q.get("c-cell")); // after pick(), which selects another cell
   here = $(id) ? id : "";
   if (here) requestAnimationFrame(() => $(here).scrollIntoView());
 }

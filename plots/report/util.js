@@ -1,4 +1,4 @@
-// util.js - elements, numbers, the tooltip. Texts of the database only ever become text nodes.
+// util.js - elements, numbers, the tooltip. The page inserts database text only as text nodes or attributes.
 "use strict";
 const $ = id => document.getElementById(id);
 const SVG = "http://www.w3.org/2000/svg";
@@ -46,7 +46,7 @@ const tip = {
     el.style.top = (y + 18 + r.height > innerHeight ? y - r.height - 10 : y + 18) + "px";
   },
   hide() { $("tip").hidden = true; },
-  // What shows the tooltip: mouse and keyboard alike.
+  // Returns handlers that show the tooltip on mouse hover and on keyboard focus.
   on(text) {
     return {
       onmousemove: e => tip.show(text(), e.clientX, e.clientY), onmouseleave: tip.hide, onblur: tip.hide,
@@ -55,7 +55,7 @@ const tip = {
   },
 };
 
-// Student's distribution and its quantile: finite sums (Abramowitz and Stegun 26.7.3, 26.7.4), halving.
+// Student's distribution by finite sums (Abramowitz and Stegun 26.7.3, 26.7.4); its quantile by bisection.
 function studentCdf(t, df) {
   const angle = Math.atan(t / Math.sqrt(df)), c = Math.cos(angle), odd = df % 2;
   let term = odd ? c : 1, sum = 0;
@@ -77,8 +77,8 @@ function studentQuantile(p, df) { // p >= 0.5
   return quantiles.get(key);
 }
 
-// Mean and its interval, kvr_mean_interval() of harness/report/stats/stats.h: Student's, drawn out on the side
-// of the long tail by Hall's transformation (1992). One value has none.
+// Mean and its interval, as kvr_mean_interval() of harness/report/stats/stats.h: Student's interval, extended
+// on the side of the long tail by Hall's transformation (1992). One value has no interval.
 function mean(values, level = 0.95) {
   const v = values.filter(Number.isFinite), n = v.length, m = v.reduce((a, b) => a + b, 0) / n;
   if (!n) return { n: 0, v: null, half: null, lo: null, hi: null };
@@ -91,7 +91,7 @@ function mean(values, level = 0.95) {
   return { n, v: m, lo, hi, half: Math.max(hi - m, m - lo) };
 }
 
-// Median; from six values on its order-statistic 95 % interval, else the range.
+// Median with its order-statistic 95 % interval; with fewer than six values, with the range.
 function median(values) {
   const v = values.filter(Number.isFinite).sort((a, b) => a - b), n = v.length;
   if (!n) return { n: 0, v: null, lo: null, hi: null };

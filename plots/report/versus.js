@@ -1,7 +1,7 @@
-// versus.js - two runs beside each other: two settings, or two sessions, of one database.
+// versus.js - compares two runs of one database: two groups of settings or two sessions.
 const RUNS = [...(GROUPS.length > 1 ? GROUPS.map(g => ({ key: "g:" + g, label: g, has: c => c.group === g })) : []),
   ...(SESSIONS.length > 1 ? SESSIONS.filter(x => CELLS.some(c => c.session === x.id)).map(x => ({ key: "s:" + x.id, label: `session ${x.id.slice(0, 8)}, ${x.started}`, has: c => c.session === x.id })) : [])];
-// What every label has in common says nothing in a list.
+// Removes the parts that all labels share.
 function shortLabels(labels) {
   const parts = labels.map(l => l.split(", ")), common = parts[0].filter(p => parts.every(q => q.includes(p)));
   return parts.map((p, i) => p.filter(x => !common.includes(x)).join(", ") || labels[i]);
@@ -41,7 +41,7 @@ function drawVersus() {
   f.svg.append(s("text", { x: f.L, y: 10, class: "tiny soft" }, "bar: A, mark: B"));
   figure($("x-chart"), f.svg, M.label + " of two runs", () => [["method", "a", "b", "b_minus_a", "lo", "hi", "pairs"], ...rows.map(r => [r.n, r.x.v[k], r.y.v[k], r.diff, r.d && r.d.lo, r.d && r.d.hi, r.d && r.d.n])], []);
 }
-// Differences y - x by prompt, over the seeds that both have.
+// Paired differences y - x, one per prompt, over shared seeds.
 function pairsOf(x, y, k) {
   const of = new Map(perSeed(x.cells, c => c[k]).map(v => [v.rollout, v.value])), scale = METRICS[k].scale || 1;
   return perPrompt(perSeed(y.cells, c => c[k]).filter(v => of.has(v.rollout)).map(v => ({ ...v, value: (v.value - of.get(v.rollout)) * scale })));
