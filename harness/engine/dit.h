@@ -60,15 +60,17 @@ struct kvr_graph_counts {
 void kvr_dit_graph_counts(const struct kvr_dit *d, struct kvr_graph_counts *out);
 
 struct kvr_reuse_counts {
-    int64_t compared, skipped; /* compared: number of denoising steps whose features were compared
-                                * with the previous step's; skipped: number of skipped steps */
-    double total;              /* sum of the relative feature changes of the compared steps */
+    int64_t compared, skipped; /* compared: number of denoising steps whose block input was compared
+                                * with the previous step's; skipped: number of steps whose
+                                * transformer blocks were skipped */
+    double total;              /* sum of the relative L1 changes of the block input over the
+                                * compared steps (methods/reuse.h) */
 };
 void kvr_dit_reuse_counts(const struct kvr_dit *d, struct kvr_reuse_counts *out);
 
 /* A tap is a callback that receives named intermediate tensors, for `kvreel engine check` and for
- * recording traces. Tensor names are those of the recorded files (check.h) without the test's
- * prefix: "block0.q_rope", not "a.block0.q_rope". If fn is NULL, no tap is called. */
+ * recording traces. Tensor names are those of the recorded files (check.h) without the name of the
+ * recorded forward: "block0.q_rope", not "a.block0.q_rope". If fn is NULL, no tap is called. */
 typedef void kvr_dit_tap_fn(void *ctx, const char *name, const float *data, int64_t n);
 void kvr_dit_tap(struct kvr_dit *d, kvr_dit_tap_fn *fn, void *ctx);
 

@@ -10,8 +10,8 @@
 #include "harness/engine/ops.h"
 #include "harness/engine/reuse.h"
 
-/* Timed phases of a forward pass. KVR_DIT_ALL includes all others. Attention (KVR_DIT_ATTEND) is
- * also timed by the KV cache. */
+/* Timed phases of a forward pass. KVR_DIT_ALL is the whole pass, which includes the other phases.
+ * Self-attention (KVR_DIT_ATTEND) is also timed by the KV cache. */
 enum {
     KVR_DIT_ALL,
     KVR_DIT_LINEAR,
@@ -43,8 +43,8 @@ struct kvr_dit {
     const struct kvr_ops *ops;
     int tokens_per_frame; /* S */
     struct kvr_buf arena;
-    /* Shapes: N = frames_per_chunk * S tokens, T = text_len, F = frames_per_chunk, d = dim,
-     * f = ffn_dim. Arrays of type void * have the activation type of `flow`. */
+    /* Shapes: S = tokens_per_frame, N = frames_per_chunk * S, T = text_len, F = frames_per_chunk,
+     * d = dim, f = ffn_dim. Arrays of type void * have the activation type of `flow`. */
     struct kvr_flow flow;
     void *q, *k, *v, *ctx;                  /* [N,d] */
     void *ffn;                              /* [N,f] */
@@ -53,21 +53,22 @@ struct kvr_dit {
     float *patches;                         /* [N, C*ph*pw]: input patches, later the head output */
     float *sinusoid;                        /* [F, freq_dim] */
     float *time_hidden, *time_embed, *silu; /* [F,d] */
-    float *time_mod;                        /* [F,6,d]: output of time_proj */
-    float *mod, *mod_before; /* [F,6,d]: time_mod + modulation of this and of the previous block */
-    float *head_mod;         /* [F,2,d] */
+    float *time_mod;                        /* [F,6,d]: timestep's shifts, scales and gates */
+    /* [F,6,d]: time_mod plus the learned `modulation` of this and of the previous block. */
+    float *mod, *mod_before;
+    float *head_mod;                    /* [F,2,d] */
     float *text, *text_hidden, *text_k; /* [T,d] */
     /* [T, text_dim]: copy of the prompt, for devices whose memory the host cannot access. */
     float *prompt;
     struct kvr_dit_rope rope;
     struct kvr_dit_rope host_rope; /* host copy of `rope`, or `rope` itself if in host memory */
-    float *host_sinusoid;          /* like host_rope, for `sinusoid` */
+    float *host_sinusoid;          /* host copy of `sinusoid`, or `sinusoid` itself */
     struct kvr_buf host;           /* memory of host_rope and host_sinusoid */
     struct kvr_buf shown;          /* host copy of a tap's data */
     double rope_frame;
-    float *inverses; /* [N]: 1 / RMS of queries; NULL: linear layers do not compute it */
-    struct kvr_query_norm query; /* RMSNorm that attention applies to queries; unused if `inverses`
-                                  * is NULL */
+    float *inverses; /* [N]: 1 / RMS of each query row; NULL if GEMMs compute no sums of squares */
+    struct kvr_query_norm query; /* RMSNorm that the attention kernel applies to queries; if its
+                                  * `inverses` is NULL, queries are normalized earlier */
     struct kvr_cross *cross;     /* [n_layers] */
     struct kvr_cross_work cross_work;
     bool has_prompt;
@@ -81,8 +82,8 @@ struct kvr_dit {
     struct kvr_graph_counts graph_counts;
 };
 
-/* Whether the device's memory is not host memory, so that inputs are computed on the host and
- * copied. False if only sizes are needed (dev NULL). */
+/* Returns true if the host cannot access the device's memory. Inputs are then computed on the host
+ * and copied to the device. Returns false if there is no device, as in kvr_dit_bytes(). */
 static inline bool kvr_dit_on_device(const struct kvr_dit *d)
 {
     return d->dev && !kvr_dev_in_host(d->dev);

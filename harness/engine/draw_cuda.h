@@ -18,10 +18,10 @@ extern "C" {
 void kvr_draw_cuda(struct kvr_stream *s, uint64_t seed, const struct kvr_draw *d, int64_t n,
                    float *to);
 
-/* Selects the stream (seed, use, a, b) of kvr_normal() (rng.h), from element 0 on. If `moved` is
- * true, an element x is perturbed to (x + magnitude * eta) * whole. Here, eta is the element with
- * the same index of the random stream (seed, KVR_RNG_JITTER, a, eta_b). The factor whole = 1 /
- * sqrt(1 + magnitude^2) normalizes the variance to 1. */
+/* Describes normal noise with the values of kvr_normal() (rng.h) for the stream (seed, use, a, b).
+ * If `moved` is true, each value x is perturbed to (x + magnitude * eta) * whole (noise.h). Here
+ * eta is the value with the same index in the stream (seed, KVR_RNG_JITTER, a, eta_b). The caller
+ * sets whole = 1 / sqrt(1 + magnitude^2), which keeps the variance at 1. */
 struct kvr_draw_normal {
     uint64_t seed;
     enum kvr_rng_use use;

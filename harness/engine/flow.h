@@ -29,8 +29,8 @@ struct kvr_flow {
     struct kvr_residual left; /* residual whose addition to x is deferred; used only if `narrow` */
     bool fuses;               /* whether one kernel can fuse a GEMM with the residual add and with
                                * partial sums of squares for a later RMSNorm */
-    float *squares; /* [N, kvr_linear_squares(d)]: partial sums of squares of each row of y[0] of
-                     * the last kvr_flow_layers call */
+    float *squares; /* [N, kvr_linear_squares(d)]: partial sums of squares of each row that the
+                     * first layer of the last kvr_flow_layers call wrote */
     bool squared;   /* `squares` is valid */
 };
 
@@ -66,7 +66,8 @@ enum kvr_status kvr_flow_prepare(const struct kvr_flow *f, const struct kvr_line
                                  enum kvr_linear_end end);
 
 /* Adds the deferred residual, if any, to x, then normalizes x for the next layer. If `shown` is
- * true, the normalized x is always written to f->y, not to the buffer of kvr_gemm_input(). */
+ * true, the normalized x is written to f->y, where a tap (dit.h) can read it. Otherwise, if
+ * `narrow`, it is written to the buffer of kvr_gemm_input(). */
 struct kvr_flow_in kvr_flow_norm(struct kvr_flow *f, const struct kvr_rows *r,
                                  const struct kvr_flow_norm *norm, bool shown);
 /* Converts x [m,k] in F32 to the element type of a layer's input. */
@@ -80,7 +81,8 @@ enum kvr_status kvr_flow_layers(struct kvr_flow *f, const struct kvr_rows *r, st
 enum kvr_status kvr_flow_gelu(struct kvr_flow *f, const struct kvr_rows *r, struct kvr_flow_in in,
                               const struct kvr_linear *l, void *y, struct kvr_flow_in *out);
 /* Runs a layer with n outputs, and writes its result to y [N,n] in F32 even if activations are
- * BF16. The input `in` must come from kvr_flow_floats, or from kvr_flow_norm with shown = false. */
+ * BF16. If `narrow`, the input must be in the buffer of kvr_gemm_input(), that is, `in` comes from
+ * kvr_flow_floats, or from kvr_flow_norm with shown = false. */
 enum kvr_status kvr_flow_out(struct kvr_flow *f, const struct kvr_rows *r, struct kvr_flow_in in,
                              const struct kvr_linear *l, float *y);
 /* Computes x += gate * l(in); the addition may be deferred until the next norm. `gate` has one

@@ -75,7 +75,8 @@ int kvr_linear_k(const struct kvr_linear *l);
 
 /* Builds the kernels and allocates the scratch for m rows, so that kvr_linear_run with m rows
  * allocates no memory. On the CPU, kvr_linear_run itself creates missing kernels and scratch. On
- * CUDA, preparing one layer prepares all layers with the same n, k and presence of a bias. */
+ * CUDA, the kernel selected for one layer serves all layers with the same n and k that also have a
+ * bias, or also have none. */
 enum kvr_status kvr_linear_prepare(const struct kvr_linear *l, int64_t m);
 
 /* Frees the scratch of all layers; the next kvr_linear_run allocates scratch again. */
@@ -92,8 +93,9 @@ bool kvr_gemm_narrow(const struct kvr_gemm *g);
 /* Number of columns of an input row of k values after padding with zeros. */
 int kvr_gemm_columns(const struct kvr_gemm *g, int k);
 
-/* Returns the input buffer [m, kvr_gemm_columns(k)] of the next run, which reads this buffer if its
- * x is NULL. Before this call, a layer with k inputs must have been prepared for m rows. */
+/* Returns the input buffer [m, kvr_gemm_columns(k)]. The next run of a layer reads its input from
+ * this buffer if the run's argument x (or in.x) is NULL. Before this call, a layer with k inputs
+ * must have been prepared for m rows. */
 kvr_bf16 *kvr_gemm_input(struct kvr_gemm *g, int64_t m, int k);
 /* Rounds x [m,k] to BF16 and writes the result to the buffer of kvr_gemm_input(). */
 void kvr_gemm_store_input(struct kvr_gemm *g, int64_t m, int k, const float *x);
@@ -127,8 +129,8 @@ enum kvr_status kvr_linear_run_narrow(struct kvr_gemm *g, int64_t m, struct kvr_
                                       int n_layers, const struct kvr_linear *const *l,
                                       enum kvr_linear_end end, kvr_bf16 *const *y);
 /* Computes sum [m,n] = round(sum + gate * round(x W^T + b)), where `round` rounds to BF16. If the
- * kernel selected for this shape has no such epilogue, `sum` is unchanged. *left is then set to
- * true, and y [m,n] receives round(x W^T + b). */
+ * kernel selected for this shape cannot add to `sum`, *left is set to true, y [m,n] receives
+ * round(x W^T + b), and the caller must add gate * y to `sum`. */
 enum kvr_status kvr_linear_run_added(struct kvr_gemm *g, int64_t m, struct kvr_linear_in in,
                                      const struct kvr_linear *l, const struct kvr_linear_gate *gate,
                                      kvr_bf16 *sum, kvr_bf16 *y, bool *left);
@@ -141,13 +143,14 @@ int kvr_linear_squares(int n);
 struct kvr_linear_fused {
     struct kvr_linear_in in;
     enum kvr_linear_end end;
-    const struct kvr_linear_gate *gate; /* gate of KVR_LINEAR_ADDED, which adds the result to
-                                         * y[0] */
-    float *squares; /* [m, kvr_linear_squares(n)]: partial sums of squares of each row of
-                     * y[0]; if NULL, no sums are computed */
+    const struct kvr_linear_gate *gate; /* used only by KVR_LINEAR_ADDED, where y[0] is the
+                                         * residual stream */
+    float *squares; /* [m, kvr_linear_squares(n)]: receives partial sums of squares of each row of
+                     * the first layer's result; NULL: not computed */
 };
-/* Runs n_layers layers and their epilogue how->end by one fused kernel. Sets *done to false and
- * runs nothing if no fused kernel supports these layers. */
+/* Runs n_layers layers on the same input how->in by one kernel, which also applies the epilogue
+ * how->end to the result of layer l[i] and stores it in y[i]. If no fused kernel supports these
+ * layers, sets *done to false and computes nothing. */
 enum kvr_status kvr_linear_run_fused(struct kvr_gemm *g, int64_t m,
                                      const struct kvr_linear_fused *how, int n_layers,
                                      const struct kvr_linear *const *l, kvr_bf16 *const *y,

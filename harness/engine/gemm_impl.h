@@ -9,8 +9,8 @@
 /* The functions of gemm.h for one backend; arguments are already checked. */
 struct kvr_gemm_kind {
     bool holds_bf16; /* whether BF16 layers can read and write activations stored as BF16 */
-    /* Whether layers with compute type BF16 store BF16 weights. If this function pointer is NULL,
-     * holds_bf16 is the answer. */
+    /* Returns whether layers with compute type BF16 store BF16 weights. If this pointer is NULL,
+     * they store BF16 weights if holds_bf16 is true. */
     bool (*bf16_weights)(void);
     enum kvr_status (*open)(struct kvr_gemm **out, struct kvr_dev *dev, enum kvr_dtype compute);
     void (*close)(struct kvr_gemm *g);

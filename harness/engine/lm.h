@@ -13,8 +13,8 @@
  *         n = rms(x) w',  x += W_down (silu(W_gate n) * W_up n)
  *     hidden = rms(x) w'',  logits = hidden E^T
  *
- * RoPE rotates adjacent pairs (2i, 2i + 1) of a head by position * base^(-2i / D). In GGUF files of
- * this architecture, the rows of W_q and W_k are in the order that these adjacent pairs require.
+ * RoPE rotates adjacent pairs (2i, 2i + 1) of a head by position * base^(-2i / D). GGUF files of
+ * this architecture store the rows of W_q and W_k in this pair order, so no rows are permuted.
  * Query head h reads KV head h / (H / n_kv_heads). Attention is causal within the chunk
  * (cache.h). */
 #ifndef KVR_ENGINE_LM_H

@@ -5,11 +5,11 @@
  *     KVR_TRY(kvr_lora_check_used(a));
  *     kvr_lora_close(&a);
  *
- * W <- W + (alpha / r) B A with lora_A [r, in] and lora_B [out, r]. The adapter's tensors are under
- * the key "generator_lora" or at the top level of the file. The part of a tensor's name up to and
- * including "base_model.model." is removed. Name parts that FSDP, activation checkpointing and
- * torch.compile insert are also removed. Tensors under the key "critic" belong to another network
- * and are ignored. */
+ * Each weight W [out, in] becomes W + (alpha / r) B A, where A is lora_A [r, in], B is lora_B
+ * [out, r] and r is the LoRA rank. The adapter's tensors are under the key "generator_lora" or at
+ * the top level of the file. The part of a tensor's name up to and including "base_model.model." is
+ * removed. Name parts that FSDP, activation checkpointing and torch.compile insert are also
+ * removed. Tensors under the key "critic" belong to another network and are ignored. */
 #ifndef KVR_ENGINE_LORA_H
 #define KVR_ENGINE_LORA_H
 

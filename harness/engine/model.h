@@ -42,7 +42,7 @@ struct json_t; /* jansson */
 
 struct kvr_model_config {
     int dim, ffn_dim, freq_dim, text_dim, text_len;
-    int in_dim, out_dim, n_heads, n_layers; /* head_dim = dim / n_heads */
+    int in_dim, out_dim, n_heads, n_layers; /* a head has dim / n_heads channels */
     int patch_h, patch_w;                   /* height and width of a DiT patch, in latent pixels;
                                              * the temporal patch size is 1 */
     double eps;
@@ -63,8 +63,8 @@ struct kvr_model_config {
     int window_frames;  /* default attention window in frames, or 0 if all frames are visible */
     int sink_frames;    /* default sink size: number of first frames that stay visible outside of
                          * the window */
-    double shot_offset; /* number of frames by which each prompt change shifts the time positions of
-                         * all following chunks */
+    double shot_offset; /* number of frames that each prompt change adds to the temporal RoPE
+                         * positions of all following chunks */
     struct kvr_lora_config {
         char *file; /* name of the LoRA file in the model's folder; NULL: no LoRA */
         int rank;
@@ -94,21 +94,22 @@ enum kvr_status kvr_model_config_fill(struct json_t *root, const char *path);
 
 /* Names of the samplers: "model" (the model's own), "renoise" and "unipc"; NULL-terminated. */
 extern const char *const kvr_sampler_names[];
-/* Whether `text` names UniPC with a number of steps, as in "unipc:8", and optionally a shift, as in
- * "unipc:8:3". Other spellings of the same numbers, such as "unipc:08", are rejected. */
+/* Returns true if `text` names UniPC with a number of steps, as in "unipc:8", and optionally a
+ * timestep shift, as in "unipc:8:3". Other spellings of the same numbers, such as "unipc:08", are
+ * rejected. */
 bool kvr_sampler_is_spelt(const char *text);
 /* Replaces the configuration's sampler by `name`. Returns KVR_EINVAL if the name is unknown.
- * Returns KVR_EUNSUPPORTED for a language model, and for re-noising if the configuration lists no
- * steps. */
+ * Returns KVR_EUNSUPPORTED for a language model, unless `name` is "model". Returns the same error
+ * for re-noising if the configuration lists no denoising steps (`steps`). */
 enum kvr_status kvr_sampler_choose(struct kvr_model_config *c, const char *name);
 
 /* The names of all schedules, which are "model" for the model's own schedule and the names in
  * schedules.def. The list is NULL-terminated. */
 extern const char *const kvr_schedule_names[];
-/* Whether `text` is a list of denoising steps, such as "1000-600-250", optionally preceded by a
- * shift, as in "8:1000-750". Steps are descending noise levels in 1/1000, at most 1000. Without a
- * shift in `text`, the model's shift applies. Other spellings of the same numbers are rejected, so
- * that each schedule has only one name. */
+/* Returns true if `text` is a list of denoising steps, such as "1000-600-250", optionally preceded
+ * by a timestep shift, as in "8:1000-750". Each step is a noise level times 1000, at most 1000, and
+ * less than the step before. Without a shift in `text`, the model's shift applies. Other spellings
+ * of the same numbers are rejected, so that each schedule has only one name. */
 bool kvr_schedule_is_list(const char *text);
 /* Replaces the configuration's schedule by `name`, which is a name of kvr_schedule_names or a list
  * of steps. Returns KVR_EINVAL if `name` is neither a known name nor a list. Returns
@@ -140,18 +141,18 @@ void kvr_model_shed(struct kvr_model *m);
 
 /* Options for opening a model folder. */
 struct kvr_model_use {
-    const char *schedule;  /* name of the schedule (kvr_schedule_choose), chosen before n_steps is
-                            * applied; if NULL, the model's own schedule is used */
+    const char *schedule;  /* name of the schedule (kvr_schedule_choose), from whose denoising
+                            * steps n_steps selects; if NULL, the model's own schedule is used */
     const char *sampler;   /* name of the sampler (kvr_sampler_choose), chosen after the schedule;
                             * if NULL, the model's own sampler is used */
     const char *lora;      /* LoRA file used instead of the configuration's; if NULL, the
                             * configuration's LoRA file, if any, is used */
-    int n_layers, n_steps; /* numbers of layers and of denoising steps to use, from the first on; 0
+    int n_layers, n_steps; /* use only the first n_layers layers and n_steps denoising steps; 0
                             * uses all, other numbers require random weights */
-    bool look;             /* whether to read only the configuration, the hash and the weights'
-                            * names and shapes; a forward is then impossible */
-    bool plan;             /* whether to accept missing weight files and not to hash large files;
-                            * requires the option `look` */
+    bool look;             /* read the configuration and the weights' names and shapes, and
+                            * compute the hash, but load no weights: no forward can run */
+    bool plan;             /* for memory plans: accept missing weight files, and do not hash large
+                            * files; requires the option `look` */
     enum kvr_decoder_kind decoder;  /* decoder of the latents; if not KVR_DECODER_VAE (0), the
                                      * decoder's file must exist */
     enum kvr_dtype decoder_compute; /* compute type of the decoder, KVR_F32 (0) or KVR_BF16; TAEHV
@@ -159,9 +160,9 @@ struct kvr_model_use {
     enum kvr_dtype compute;         /* compute type of linear layers (gemm.h), KVR_F32 (0) or
                                      * KVR_BF16 */
     bool tune;                      /* autotune linear layers (kvr_gemm_tune) */
-    const char *stamp, *sha256;     /* results of kvr_model_stamp and kvr_model_sha256 at an earlier
-                                     * opening, or NULL; with these results, files are hashed again
-                                     * only if their stamp has changed */
+    const char *stamp, *sha256;     /* results of kvr_model_stamp and kvr_model_sha256 from an
+                                     * earlier opening, or NULL; if the stamp of the files is still
+                                     * `stamp`, sha256 is used and the files are not hashed */
 };
 /* Opens a model folder. The model's hash covers config.json, the weights, the LoRA file, the prompt
  * table and the decoder's file. Weights are copied to `dev` tensor by tensor; prompt tables stay in

@@ -39,8 +39,9 @@ struct kvr_model {
     struct kvr_array tokens;    /* [n_vocabulary, text_dim]: token embeddings of the prompt table;
                                  * empty if the model has no vocabulary */
     struct kvr_array positions; /* [text_len, text_dim]: position embeddings, empty like `tokens` */
-    struct kvr_lm_weights *lm;  /* weights of a language model, which leaves the fields from `patch`
-                                 * to `positions` empty; NULL for a video model */
+    struct kvr_lm_weights *lm;  /* weights of a language model, for which the DiT's weights and
+                                 * the prompt table (`patch` to `positions`) are empty; NULL for
+                                 * a video model */
 };
 
 #endif

@@ -7,9 +7,9 @@
  * All pointers refer to memory of `dev`; functions of the CPU table ignore `dev`. On CUDA, calls
  * are asynchronous, and kvr_dev_sync() returns their errors. Tensors of N tokens with d values are
  * row-major. A per-frame vector applies to all tokens_per_frame tokens of its frame, and vectors of
- * successive frames are `stride` floats apart. One thread computes each row of a result from the
- * same row of the input, so results do not depend on the number of threads. NaN propagates. The
- * functions allocate no memory. */
+ * successive frames are `stride` floats apart. On the CPU, one thread computes each row or partial
+ * sum of a result, so results do not depend on the number of threads. NaN
+ * propagates. The functions allocate no memory. */
 #ifndef KVR_ENGINE_OPS_H
 #define KVR_ENGINE_OPS_H
 
@@ -28,7 +28,7 @@ extern "C" {
 enum {
     KVR_OPS_MAX_TEXT = 8192,    /* maximum n_keys of cross-attention */
     KVR_OPS_MAX_HEAD_DIM = 256, /* maximum head_dim of kvr_ops_cuda */
-    KVR_OPS_L1_PARTS = 256,     /* number of partial sums per norm of kvr_ops.l1 */
+    KVR_OPS_L1_PARTS = 256,     /* number of partial sums of each L1 norm of kvr_ops.l1 */
     KVR_OPS_LANES = 16,         /* rows of kvr_cross are padded to a multiple of 16 floats */
 };
 
@@ -48,9 +48,10 @@ struct kvr_patching {
  * large enough for the F32 layout and for the BF16 layout. */
 struct kvr_cross {
     int n_keys, n_heads, head_dim;
-    float *k; /* [H, D, round16(n_keys)] on the CPU, zero padded */
-    float *v; /* [H, n_keys, round16(D)] on the CPU; on CUDA, k and v are [n_keys,H,D] in F32 or
-               * BF16 */
+    /* On CUDA, k and v are [n_keys,H,D] in F32 or BF16. On the CPU, they are zero-padded F32 arrays
+     * of the shapes below, or BF16 panels (ops_cross_bf16.h). */
+    float *k;               /* [H, D, round16(n_keys)] */
+    float *v;               /* [H, n_keys, round16(D)] */
     enum kvr_dtype compute; /* compute type of linear layers, which must not change between
                              * cross_pack and cross_attend */
 };
@@ -145,8 +146,8 @@ struct kvr_ops {
     bool (*cross_attend_bf16)(struct kvr_dev *dev, const struct kvr_rows *r,
                               const struct kvr_cross *c, const struct kvr_cross_work *work,
                               const kvr_bf16 *q, kvr_bf16 *out);
-    /* Computes the factor of an RMSNorm for each of n rows: inverses[i] = 1 / sqrt(sum_p
-     * squares[i][p] / width + eps). Each row has `parts` partial sums of squares. */
+    /* Computes 1 / RMS of each of n rows of `width` elements: inverses[i] = 1 / sqrt(s / width +
+     * eps), where s is the sum of the row's `parts` partial sums of squares. */
     void (*query_inverses)(struct kvr_dev *dev, int64_t n, const float *squares, int parts,
                            int width, double eps, float *inverses);
     /* Like cross_attend_bf16, with an RMSNorm of q fused into the load of q. */
@@ -180,7 +181,7 @@ struct kvr_ops {
 
     int max_head_dim; /* largest head_dim that rope and cross_attend support, or 0 if there is no
                        * limit */
-    bool cross_works; /* cross_attend requires a kvr_cross_work */
+    bool cross_works; /* whether cross_attend uses its scratch `work`; if not, work is ignored */
 };
 
 KVR_ISA_TABLES(struct kvr_ops, kvr_ops_cpu) /* kvr_ops_cpu(): table of the selected CPU variant */
