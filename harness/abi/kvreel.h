@@ -46,8 +46,9 @@ enum kvreel_status {
 
 int kvreel_abi(void); /* the value of KVREEL_ABI with which the library was compiled */
 const char *kvreel_version(void);
-/* Returns the message of this thread's last failure, or "" if no call failed. The text is valid
- * until the next failure in this thread. */
+/* Returns the message of the last call that failed in this thread, or "" if none has failed. A
+ * successful call does not clear the message. The text is valid until the next failure in this
+ * thread. */
 const char *kvreel_error(void);
 
 /* Sets *json to the registry, a JSON object of the arrays methods, stages, paths, corrections and
@@ -137,8 +138,8 @@ struct kvreel_cache_shape {
     int32_t n_kv_heads; /* 0: n_heads */
     int32_t tokens_per_frame, frames_per_chunk;
     int32_t capacity_frames; /* number of latent frames of the whole rollout */
-    /* Number of newest latent frames that attention sees, or 0 for all (`window_frames`), and
-     * number of first latent frames that always stay visible (`sink_frames`). */
+    /* Attention sees the newest window_frames latent frames (0: all) and the first sink_frames
+     * latent frames of the rollout. */
     int32_t window_frames, sink_frames;
     int32_t evict;      /* nonzero: free the memory of tokens that no later pass can see */
     int32_t causal;     /* nonzero: causal mask within the chunk */
@@ -158,15 +159,16 @@ void kvreel_cache_reset(kvreel_cache *c);
  * tokens; otherwise only this pass sees them. */
 int kvreel_cache_begin(kvreel_cache *c, int32_t chunk, int32_t frame0, int32_t n_frames,
                        int32_t index, int32_t clean);
-/* Appends the keys k and values v of a layer, both [T,n_kv_heads,head_dim]. The pass has T =
- * n_frames * tokens_per_frame tokens. */
+/* Passes one layer's keys k and values v, both [T,n_kv_heads,head_dim], of the tokens of the pass
+ * that kvreel_cache_begin began. T = n_frames * tokens_per_frame. */
 int kvreel_cache_append(kvreel_cache *c, int32_t layer, const float *k, const float *v);
 /* Computes attention of the pass's T queries over the visible stored tokens and the tokens of this
  * pass. Both q and out are [T,n_heads,head_dim], where T = n_frames * tokens_per_frame is the
  * pass's number of tokens. */
 int kvreel_cache_attend(kvreel_cache *c, int32_t layer, const float *q, float *out);
-/* Stores the appended tokens of a pass begun with `clean`, without computing attention. The caller
- * calls either this function or kvreel_cache_attend for a layer. */
+/* Stores the appended tokens of a pass begun with `clean`, without computing attention. In such a
+ * pass, the caller calls, for each layer after kvreel_cache_append, either this function or
+ * kvreel_cache_attend, which stores the tokens too. */
 int kvreel_cache_commit(kvreel_cache *c, int32_t layer);
 int kvreel_cache_end(kvreel_cache *c);
 /* Decodes the layer's stored tokens that are visible to the last pass, oldest first, to k and v

@@ -2,8 +2,8 @@
  *
  * A row compares the speed of an operation (the work) with that of a reference operation. The work
  * and the reference run alternately in the same process, so that load and clock changes affect
- * both. The rounds end when the ratio of the two measurements is steady, or after a maximum number
- * of rounds:
+ * both. The rounds end when the ratio of the two measurements is steady (KVR_BENCH_STEADY), or
+ * after a maximum number of rounds:
  *
  *     for (n = 0, last = false; !last; n++) {
  *         last = kvr_bench_last(ratio, n, rounds);
@@ -12,8 +12,8 @@
  *
  * A round starts with the CPU caches as the previous round left them. Each of the first
  * kvr_bench_cache_rounds() rounds includes two further runs of the work. Before the first of these
- * runs, the memory of the work is evicted from all caches (`cold`). The second run follows
- * immediately (`warm`). */
+ * runs, the data that the work reads or writes is evicted from all CPU caches (`cold`). The second
+ * run follows immediately (`warm`). */
 #ifndef KVR_BENCH_BENCH_H
 #define KVR_BENCH_BENCH_H
 
@@ -31,42 +31,46 @@ struct kvr_bench_row {
     const char *variant;       /* kernel variant of the CPU (NULL: the selected variant) */
     const char *unit;          /* unit of `median` and `min`, such as "GB/s" */
     double median, min;        /* median and minimum of the measured quantity over rounds */
-    double ratio;              /* speed of the work divided by the speed of the reference, median
-                                * over rounds (NaN: see `missing`) */
+    double ratio;              /* median over rounds of work speed / reference speed (NaN: `missing`
+                                * gives the reason) */
     double ratio_q1, ratio_q3; /* quartiles of the ratio */
-    double cold, warm;         /* like `median`, but measured with cold or warm CPU caches (NaN: not
-                                * measured) */
-    double error;              /* relative L2 error of the work's result (NaN: not measured) */
+    double cold, warm;         /* median speed or time (in `unit`) with cold and with warm CPU
+                                * caches (NaN: not measured) */
+    double error;              /* L2 norm of the result's error / L2 norm of the exact result (NaN:
+                                * not measured) */
     const char *reference;     /* name of the reference operation, such as "memcpy" */
     char missing[512];         /* why the row has no ratio ("": the row has a ratio) */
     int n;                     /* number of rounds */
-    bool steady;               /* whether the ratios before the last round were steady */
-    bool out_of_time;          /* the time limit ended the rounds early */
+    bool steady;               /* whether the ratios of all rounds but the last satisfy
+                                * kvr_bench_steady */
+    bool out_of_time;          /* whether the time limit ended the rounds before the ratios were
+                                * steady */
     double mhz, watts;         /* medians of the GPU's clock in MHz and power in watts during the
                                 * work (0: unknown) */
     int blocks;                /* number of resident CTAs per SM (0: unknown) */
 };
 
-/* Callbacks for rows. `row` receives each row as soon as it is complete and checked, so that rows
- * survive a failure of later rows. */
+/* Callbacks of a benchmark's caller. `row` receives each row as soon as it is complete and checked,
+ * so that rows survive a failure of later rows. */
 struct kvr_bench_sink {
     void (*row)(void *ctx, const struct kvr_bench_row *row);
     bool (*wanted)(void *ctx, const char *name); /* returns whether to measure the row `name` (NULL:
                                                   * all rows are measured) */
     void *ctx;
 };
-/* Passes a row to the sink, which may be NULL. */
+/* Calls sink->row with the row. Does nothing if `sink` is NULL. */
 void kvr_bench_emit(const struct kvr_bench_sink *sink, const struct kvr_bench_row *row);
-/* Returns whether the sink wants this row; true if `sink` is NULL. */
+/* Returns sink->wanted for the row `name`, or true if `sink` or `wanted` is NULL. */
 bool kvr_bench_wanted(const struct kvr_bench_sink *sink, const char *name);
 
 enum { KVR_BENCH_MAX_ROUNDS = 1000, KVR_BENCH_LEAST_ROUNDS = 15, KVR_BENCH_CACHE_ROUNDS = 5 };
 
-/* Limit for steady ratios. Ratios are steady if their median and quartiles are nearly the same over
- * all rounds as over the first half of the rounds. The tolerance is this fraction of the median. */
+/* Ratios are steady if their median and both quartiles over the first half of the rounds differ
+ * from those over all rounds by at most this fraction of the median. */
 #define KVR_BENCH_STEADY 0.02
 
-/* Returns whether the ratios of n rounds are steady; false if n < KVR_BENCH_LEAST_ROUNDS. */
+/* Returns whether the ratios of n rounds are steady (KVR_BENCH_STEADY). Returns false if n <
+ * KVR_BENCH_LEAST_ROUNDS. */
 bool kvr_bench_steady(const double *ratio, int n);
 /* Returns whether round n (from 0) is the last round: the ratios of rounds 0 to n - 1 are steady,
  * or n + 1 is the maximum `most`. */
@@ -80,8 +84,9 @@ static inline int kvr_bench_cache_rounds(int most)
     return most < KVR_BENCH_LEAST_ROUNDS ? 1 : KVR_BENCH_CACHE_ROUNDS;
 }
 
-/* Computes a row's statistics from the values v [n] and ratios [n] of n rounds, and sorts both
- * arrays. The caller sets name, device and unit. The fields `cold` and `warm` are not set. */
+/* Computes a row's statistics from n rounds: v [n] has each round's measured quantity (in
+ * row->unit), ratio [n] its ratio. Sorts both arrays. The caller sets name, device and unit. The
+ * fields `cold` and `warm` are not set. */
 void kvr_bench_fill(struct kvr_bench_row *row, double *v, double *ratio, int n);
 /* Sets row->cold and row->warm to the medians of cold [n] and warm [n], which were measured in the
  * first n rounds. Sorts both arrays. */

@@ -29,25 +29,26 @@ enum kvr_status kvr_bench_attention(struct kvr_dev *dev, int rounds, double seco
  * minutes per row, and gigabytes for the score matrix of the reference. */
 #define KVR_BENCH_ATTENTION_FLOP 5e10
 
-/* Returns the largest divisor of `queries` for which an attention call stays within
- * KVR_BENCH_ATTENTION_FLOP; at least 1. */
+/* Returns the number of queries to time: the largest divisor of `queries` with which an attention
+ * call has at most KVR_BENCH_ATTENTION_FLOP operations, or else 1. */
 int kvr_bench_attention_queries(int queries, int keys, int heads, int d);
 
 /* Times one shape, "QUERIESxKEYSxHEADSxDIM". A shape above KVR_BENCH_ATTENTION_FLOP is timed with
- * fewer queries over all keys (kvr_bench_attention_queries). Each chunk of the cache then has as
- * many tokens as there are queries. The row's name contains the number of timed queries. For the
- * shape "4680x65520x12x128", the name ends in 120x65520. */
+ * fewer queries over all keys (kvr_bench_attention_queries). The queries are the tokens of the
+ * current chunk, so each chunk of the cache has this smaller number of tokens too. The row's name
+ * contains the number of timed queries. For the shape "4680x65520x12x128", the name ends in
+ * 120x65520. */
 enum kvr_status kvr_bench_attention_at(struct kvr_dev *dev, const char *shape, int rounds,
                                        double seconds, struct kvr_bench_row *rows, int *n_rows);
 
 /* Times attention on CUDA at Wan's size, which is 4680 queries, 4680 to 65520 keys, 12 heads of
  * dimension 128. The reference "cuDNN SDPA BF16" is cuDNN's attention over the decoded cache in
- * BF16, if cuDNN can be loaded (harness/device/cudnn_load.h). Rows "attention.cuDNN..." then have
- * the rate of cuDNN. Without cuDNN the reference is kvreel's dense kernel, "dense BF16", and rows
- * "attention.dense..." have no ratio. Before timing, the output of 48 queries must agree with
- * attention computed directly in double precision over the decoded cache. The output of cuDNN is
- * also checked for every cache, and cuDNN is not used if the check fails. On an emulated device the
- * shapes are small, and rows have no ratio.
+ * BF16, if cuDNN can be loaded (harness/device/cudnn_load.h). With cuDNN, there are also rows
+ * "attention.cuDNN...", which give cuDNN's own rate. Without cuDNN, the reference is kvreel's dense
+ * kernel, "dense BF16", and rows "attention.dense..." have no ratio. Before timing, the outputs of
+ * 48 of the queries must agree with softmax attention over the decoded cache, computed in double
+ * precision. The output of cuDNN is also checked for every cache, and cuDNN is not used if the
+ * check fails. On an emulated device the shapes are small, and rows have no ratio.
  *
  * Rows "attention.int8..." multiply quantized tokens in int8 (attend_bytes.h) and exist on devices
  * of compute capability 9.0 only. If a row's error exceeds the bound for 8-bit codes, the row has

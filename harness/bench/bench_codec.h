@@ -5,12 +5,12 @@
  *     KVR_TRY(kvr_bench_codec(dev, NULL, 15, rows, &n));
  *
  * The block is one chunk of Wan 1.3B, [4680,12,128], with values exact in BF16. The rate is the
- * block's BF16 bytes per second. The reference is a memcpy with the same number of threads and the
- * same traffic: the block's values plus its encoded bytes. Rows are named quantise.LINE.VARIANT.tN
- * and dequantise.LINE.VARIANT.tN. LINE is the name of the codec pipeline, VARIANT is the CPU kernel
- * variant, and N is the number of threads: 1, and OpenMP's maximum. Rows quantise.LINE.bf16...
- * encode BF16 input, which is the type of a cache's uncompressed tokens; other quantise rows encode
- * F32 input. */
+ * block's BF16 bytes per second. The reference is a memcpy with the same number of threads. The
+ * bytes that the memcpy reads and writes are as many as the block's values and encoded data
+ * together. Rows are named quantise.LINE.VARIANT.tN and dequantise.LINE.VARIANT.tN. LINE is the
+ * name of the codec pipeline, VARIANT is the CPU kernel variant, and N is the number of threads: 1,
+ * and OpenMP's maximum. Rows quantise.LINE.bf16... encode BF16 input, which is the type of a
+ * cache's uncompressed tokens; other quantise rows encode F32 input. */
 #ifndef KVR_BENCH_CODEC_H
 #define KVR_BENCH_CODEC_H
 
@@ -33,12 +33,12 @@ extern const struct kvr_bench_line kvr_bench_lines[];
 /* Fills x with test data: n floats, exact in BF16, in rows of head_dim channels. */
 void kvr_bench_values(float *x, size_t n, int head_dim);
 
-/* Times all pipelines on the CPU and writes *n_rows <= KVR_BENCH_CODEC_ROWS rows; rounds >= 3. If
- * `shape` is NULL, a block is one chunk of Wan 1.3B. Each round encodes and decodes a different
- * block. Before timing and after the last round, every decoded element is compared with its
- * original. The error must be at most half a quantization step. For outliers, which are stored in
- * FP16, the error must be at most the rounding of FP16. Otherwise the function returns
- * KVR_ETOLERANCE. */
+/* Times all pipelines on the CPU and writes *n_rows <= KVR_BENCH_CODEC_ROWS rows. The argument
+ * `rounds` must be at least 3. If `shape` is NULL, a block is one chunk of Wan 1.3B. Each round
+ * encodes and decodes a different block. Before timing and after the last round, every decoded
+ * element is compared with its original. The error must be at most half a quantization step. For
+ * outliers, which are stored in FP16, the error must be at most the rounding of FP16. Otherwise the
+ * function returns KVR_ETOLERANCE. */
 enum kvr_status kvr_bench_codec(struct kvr_dev *dev, const struct kvr_block_shape *shape,
                                 int rounds, struct kvr_bench_row *rows, int *n_rows);
 
@@ -52,8 +52,8 @@ enum kvr_status kvr_bench_codec_line(struct kvr_dev *dev, const struct kvr_block
 /* Times all pipelines on a CUDA device. The rate is the traffic in GB/s: the block's floats plus
  * its encoded bytes. The reference is a device-to-device copy with the same traffic. Before and
  * after timing, the encoded bytes and decoded floats must be identical to the CPU's encoded bytes
- * and decoded floats, else KVR_ETOLERANCE. On an emulated device the block is small, and rows have
- * no ratio. */
+ * and decoded floats, else KVR_ETOLERANCE. On an emulated device (CUDA kernels run on the CPU) the
+ * block is small, and rows have no ratio. */
 enum kvr_status kvr_bench_codec_cuda(struct kvr_dev *dev, const struct kvr_block_shape *shape,
                                      int rounds, const struct kvr_bench_sink *sink,
                                      struct kvr_bench_row *rows, int *n_rows);

@@ -6,8 +6,8 @@
  *     if (!b.why[0]) kvr_bench_cudnn_run(&b, k, v);          b.out
  *     kvr_bench_cudnn_close(&b);
  *
- * If cuDNN cannot be loaded or has no suitable kernel, the functions succeed and `why` gives the
- * reason. */
+ * If cuDNN cannot be loaded or has no suitable kernel, kvr_bench_cudnn_open and
+ * kvr_bench_cudnn_keys still return KVR_OK, and b.why gives the reason. */
 #ifndef KVR_BENCH_BENCH_CUDNN_H
 #define KVR_BENCH_BENCH_CUDNN_H
 

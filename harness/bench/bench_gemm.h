@@ -1,8 +1,9 @@
 /* bench_gemm.h - benchmark of the engine's linear layers against a direct call of the GEMM library.
  *
  * Rows "gemm.MxKxN" are in GFLOP/s. The reference of these rows is dnnl_sgemm on unpacked weights
- * of the same shape. After timing, the engine's result must agree with the result of dnnl_sgemm. On
- * CPUs with AMX, rows "gemm.bf16.MxKxN" compute in BF16. */
+ * of the same shape. After timing, the engine's result must agree with the result of dnnl_sgemm.
+ * The engine computes in F32 in these rows, and in BF16 in rows "gemm.bf16.MxKxN", which require
+ * AMX. */
 #ifndef KVR_BENCH_GEMM_H
 #define KVR_BENCH_GEMM_H
 
@@ -13,14 +14,14 @@ enum { KVR_BENCH_LAYER_CALLS = 4, KVR_BENCH_GEMM_ROWS = 3 + 2 * KVR_BENCH_LAYER_
 enum kvr_status kvr_bench_gemm(struct kvr_dev *dev, int rounds, struct kvr_bench_row *rows,
                                int *n_rows);
 
-/* Times linear layers of Wan's size on CUDA. The reference is cuBLASLt, if the library can be
- * loaded. Rows "gemm.forward.CALL.MxKxN" are the linear layers of the model's forward pass, with
- * BF16 input and output and fused epilogues. The reference of "gemm.forward" rows is the fastest
- * algorithm that cuBLASLt proposes. Rows "gemm.cuBLASLt.CALL..." have the rate of cuBLASLt's
- * fastest algorithm; their reference is the first algorithm that cuBLASLt proposes. Rows
- * "gemm.own.BF16.MxKxN" are kvreel's mma.sync kernel with F32 input and output. Before timing, 256
- * elements of each result are compared with dot products in double precision. On an emulated device
- * the shapes are small, and rows have no ratio. */
+/* Times linear layers of Wan's size on CUDA. The reference is cuBLASLt in BF16; if it cannot be
+ * loaded, rows have no ratio. Rows "gemm.forward.CALL.MxKxN" are the linear layers of the model's
+ * forward pass, with BF16 input and output and fused epilogues. The reference of "gemm.forward"
+ * rows is the fastest algorithm that cuBLASLt proposes. Rows "gemm.cuBLASLt.CALL..." have the rate
+ * of this algorithm. Their reference is the first algorithm that cuBLASLt proposes, so the ratio is
+ * the gain from trying all proposals. Rows "gemm.own.BF16.MxKxN" are kvreel's mma.sync kernel with
+ * F32 input and output. Before timing, 256 elements of each result are compared with dot products
+ * in double precision. On an emulated device the shapes are small, and rows have no ratio. */
 enum kvr_status kvr_bench_gemm_cuda(struct kvr_dev *dev, int rounds,
                                     const struct kvr_bench_sink *sink, struct kvr_bench_row *rows,
                                     int *n_rows);

@@ -2,8 +2,9 @@
  * time per element.
  *
  * The benchmark fails if a variant differs from portable C (kvr_kernel_check). The references are
- * portable C, a memcpy with the same traffic, and the equivalent oneDNN function, if it exists.
- * Every round runs the variant and all references once. */
+ * portable C, a memcpy that moves as many bytes as the kernel, the equivalent oneDNN function and
+ * the test case's `compared_to`, if these exist. Every round runs the variant and all references
+ * once. */
 #ifndef KVR_BENCH_BENCH_KERNELS_H
 #define KVR_BENCH_BENCH_KERNELS_H
 
@@ -15,9 +16,9 @@ extern "C" {
 
 enum { KVR_BENCH_KERNELS_ROWS = 2048 };
 
-/* Writes *n_rows <= KVR_BENCH_KERNELS_ROWS rows, one per kernel, variant and reference; rounds >=
- * 3. A row's ratio is reference time / variant time. At the end the default variant is selected
- * (kvr_isa_force(NULL)). */
+/* Writes *n_rows <= KVR_BENCH_KERNELS_ROWS rows. Each row compares one variant of a kernel with one
+ * reference; its ratio is reference time / variant time. The argument `rounds` must be at least 3.
+ * Before returning, the function restores the CPU's default variant by kvr_isa_force(NULL). */
 enum kvr_status kvr_bench_kernels(struct kvr_dev *dev, int rounds, struct kvr_bench_row *rows,
                                   int *n_rows);
 

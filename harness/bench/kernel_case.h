@@ -68,8 +68,8 @@ struct kvr_case_kit {
     enum kvr_case_fill fill;
     bool aligned;    /* true: arguments are 64-byte aligned; false: arguments start one element
                       * after a 64-byte boundary */
-    bool has_values; /* an argument was already filled; with KVR_FILL_NAN and KVR_FILL_INF, only the
-                      * first filled argument contains a NaN or an infinity */
+    bool has_values; /* whether kvr_case_arg has filled an argument of this kit; if so, KVR_FILL_NAN
+                      * and KVR_FILL_INF put no NaN or infinity into later arguments */
     int n_args;
     struct kvr_case_arg arg[KVR_CASE_ARGS]; /* arguments in the order of the kvr_case_arg calls that
                                              * added them */
@@ -77,8 +77,8 @@ struct kvr_case_kit {
 
 struct kvr_kernel_case {
     const char *name;           /* kernel table and function, such as "ops.gelu" */
-    const void *(*table)(void); /* returns the table of the selected variant; variants that return
-                                 * the same table are tested once */
+    const void *(*table)(void); /* returns the kernel table (struct of function pointers) of the
+                                 * selected variant; variants with the same table are tested once */
     enum kvr_status (*prepare)(struct kvr_case_kit *k);
     void (*run)(const struct kvr_case_kit *k);
     /* Plain C function that computes the expected result of the selected variant, for kernels whose
@@ -110,7 +110,7 @@ enum kvr_status kvr_case_arg(struct kvr_case_kit *k, enum kvr_case_role role, en
                              size_t n, size_t row);
 
 /* Adds the arguments of a matrix product C = A B of attention. The argument c is F32 [m,cols]. The
- * arguments a [m,inner] and b [inner,cols] have the type `type`, and b is stored in panels of
+ * arguments a [m,inner] and b [inner,cols] are of type `type`. The matrix b is stored as panels of
  * KVR_ATTEND_PAD columns. */
 enum kvr_status kvr_case_product_args(struct kvr_case_kit *k, enum kvr_case_role c,
                                       enum kvr_dtype type, int m, int inner, int cols);
@@ -135,8 +135,8 @@ bool kvr_case_has(const struct kvr_kernel_case *c, enum kvr_isa isa);
 /* Returns the case of this name, or NULL if no case has the name. */
 const struct kvr_kernel_case *kvr_case_find(const char *name);
 
-/* Checks the results that the variant wrote to the arguments of `k`. The expected results are
- * computed from the arguments' initial content. */
+/* Checks the results that the variant wrote to the arguments of `k`. Computes the expected results
+ * from the initial content of the arguments, which kvr_case_open saved in `before`. */
 enum kvr_status kvr_case_check(const struct kvr_kernel_case *c, enum kvr_isa isa,
                                const struct kvr_case_kit *k);
 

@@ -5,8 +5,8 @@
  *     KVR_TRY(kvr_kernel_library_run(l));
  *     kvr_kernel_library_close(&l);
  *
- * The functions use the arguments in `kit` (struct kvr_case_kit) without copying them; the oneDNN
- * function writes to the same output arguments as the kernel. */
+ * The functions use the arguments in `kit` (struct kvr_case_kit) without copying them. The oneDNN
+ * function therefore overwrites the output that the kernel wrote. */
 #ifndef KVR_BENCH_KERNEL_LIBRARY_H
 #define KVR_BENCH_KERNEL_LIBRARY_H
 

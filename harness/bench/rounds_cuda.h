@@ -43,8 +43,8 @@ struct kvr_round_times {
     double mhz, watts;
 };
 
-/* Measures the work and the reference in at most t->rounds rounds. Preceding warm-up rounds, which
- * include module loading, are discarded. */
+/* Measures the work and the reference in at most t->rounds rounds. Earlier warm-up rounds, in which
+ * the CUDA driver loads the kernels' modules, are not counted, and their times are discarded. */
 enum kvr_status kvr_rounds_run(const struct kvr_rounds *t, struct kvr_round_times *out);
 
 /* Fills a result row: the rate `work` / nanoseconds, the ratio to the reference, the clock

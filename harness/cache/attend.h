@@ -23,8 +23,8 @@ struct kvr_attend_scratch {
     struct kvr_dev *dev;
     struct kvr_buf tiles; /* keys and values of a bounded number of tokens, dequantized to F32 (path
                            * `staged`) */
-    struct kvr_buf rows;  /* on a CUDA device with a BF16 cache: keys, then values, of quantized
-                           * spans, dequantized to BF16 (path `staged`) */
+    struct kvr_buf rows;  /* path `staged` on a CUDA device whose uncompressed tokens are BF16: keys
+                           * of quantized spans dequantized to BF16, followed by their values */
     struct kvr_buf state; /* softmax state (maximum, sum, output) and scaled query, for each head
                            * and query */
     int64_t max_query;    /* maximum number of queries of a job, for which the arrays in `heads` are
@@ -78,11 +78,12 @@ struct kvr_attend_needs {
     int64_t max_query; /* maximum number of query rows of a job per KV head: query tokens times
                         * `group` */
     bool causal;
-    enum kvr_dtype exact; /* type of uncompressed tokens */
+    enum kvr_dtype exact; /* type of the keys and values that the cache stores without
+                           * compression */
     bool staged;          /* not fused */
     bool rotated;         /* whether a codec of the method rotates keys or values */
-    bool wide;            /* whether a codec of the method cannot decode to BF16
-                           * (kvr_codec_decodes_bf16) */
+    bool wide;            /* whether a codec of the method cannot decode to BF16 directly
+                           * (kvr_codec_decodes_bf16), so that path `staged` needs F32 scratch */
     int64_t staged_bytes; /* path `staged` on a device: maximum bytes of the BF16 scratch; if 0, the
                            * scratch has room for all quantized tokens */
     const struct kvr_correction *correction; /* NULL: no correction */
@@ -94,11 +95,11 @@ struct kvr_attend_needs {
                             * kvr_attend_columns is called */
 };
 
-/* What kvr_attend_reserve allocates. */
+/* Sizes in bytes of the buffers of struct kvr_attend_scratch. */
 struct kvr_attend_bytes {
     size_t tiles, state, heads, parts, coded, rows;
 };
-/* Bytes of each buffer that kvr_attend_reserve would allocate on this backend. */
+/* Computes the bytes of each buffer that kvr_attend_reserve would allocate on this backend. */
 struct kvr_attend_bytes kvr_attend_scratch_bytes(const struct kvr_attend_needs *n,
                                                  enum kvr_backend backend);
 
@@ -111,39 +112,42 @@ enum kvr_status kvr_attend_fuses(const struct kvr_dev *dev, const struct kvr_cod
                                  const struct kvr_codec *v, const struct kvr_correction *c,
                                  int n_heads, int head_dim);
 
-/* Whether the jobs that `n` describes may have BF16 queries and output. kvr_attend_columns accepts
- * only F32 queries. */
+/* Returns whether kvr_attend accepts BF16 queries and output (q16, out16) in the jobs that `n`
+ * describes. kvr_attend_columns accepts only F32 queries. */
 bool kvr_attend_accepts_bf16(const struct kvr_attend_needs *n, enum kvr_backend backend);
 
-/* Allocates the scratch for all jobs that `n` describes; called when a cache opens. */
+/* Allocates scratch buffers that suffice for every job within the bounds `n`. A cache calls the
+ * function once, when it opens. */
 enum kvr_status kvr_attend_reserve(struct kvr_attend_scratch *s, struct kvr_dev *dev,
                                    const struct kvr_attend_needs *n);
 /* Frees the scratch. */
 void kvr_attend_release(struct kvr_attend_scratch *s);
-/* Errors surface at kvr_dev_sync. */
+/* Computes the attention of a job. Errors of the device are returned by the next kvr_dev_sync. */
 void kvr_attend(const struct kvr_attend_job *job, struct kvr_attend_scratch *s);
 
 /* Arguments of kvr_attend_columns, which sums the softmax weights of each key over the queries of a
  * job. */
 struct kvr_column_job {
-    const struct kvr_attend_job *attend; /* queries and spans of the job; no output is computed */
-    int queries;                         /* number of sampled queries, evenly spaced; 0 samples all
-                                          * queries */
-    bool newest;                         /* whether to sample the newest queries instead of evenly
-                                          * spaced queries */
+    const struct kvr_attend_job *attend; /* its queries and spans are read; its `out` is not
+                                          * written */
+    int queries;                         /* number of the job's T queries that are sampled, that is,
+                                          * whose weights are summed; 0: all */
+    bool newest;                         /* whether the sampled queries are the last ones; otherwise
+                                          * they are evenly spaced */
     int64_t current0;                    /* index in the rollout of the current chunk's first
                                           * token */
-    float *sum, *max;                    /* sum and maximum of each token's softmax weights,
-                                          * [tokens,H] in host memory, which the job updates */
+    float *sum, *max;                    /* [tokens,H] in host memory, updated: sum and maximum over
+                                          * the sampled queries of the softmax weight of each key
+                                          * token */
 };
 
 /* Adds each token's softmax weights to `sum` and updates their maximum in `max`, over the sampled
- * queries of all query heads of a KV head. Scores are computed as in kvr_attend. The call of
- * kvr_attend_reserve must have had n->columns set. Synchronises. */
+ * queries of all query heads of a KV head. Scores are computed as in kvr_attend. The scratch must
+ * have been reserved with kvr_attend_needs.columns true. Synchronises. */
 enum kvr_status kvr_attend_columns(const struct kvr_column_job *job, struct kvr_attend_scratch *s);
-/* Number of sampled queries. */
+/* Returns the number of sampled queries of a column job. */
 int64_t kvr_column_rows(const struct kvr_column_job *job);
-/* Index of the i-th sampled query. */
+/* Returns the index, in [0, T), of the i-th sampled query. */
 int64_t kvr_column_row(const struct kvr_column_job *job, int64_t i);
 
 #endif

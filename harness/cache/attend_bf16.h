@@ -14,14 +14,14 @@
  *     delta = ((1 + u)^2 - 1 + (d + 2) e) sum_c |q_c k_c|
  *
  * The error of an output is at most (e^(2 delta) (1 + u)^2 (1 + 2 w + 2 n e) - 1) sum_j p_j |v_j|.
- * Here w is the relative error of online_softmax, and n is the number of keys. The keys and values
- * of a BF16 cache need no rounding, so one factor (1 + u) is absent from the bounds of scores and
- * of outputs.
+ * Here p_j is the softmax weight and v_j the value of key j of n keys, and w is the relative error
+ * of e^x in online_softmax. The keys and values of a BF16 cache need no rounding, so the bounds of
+ * scores and of outputs then have one factor (1 + u) less.
  *
- * Panels have the layout of the second operand of the AMX instruction TDPBF16PS. With PAD =
- * KVR_ATTEND_PAD, a panel of keys is [d/2][PAD tokens][2 channels], and a panel of values is
- * [n/2][PAD channels][2 tokens]. The tokens of a tile, and the channels of keys and queries, are
- * zero-padded to a multiple of KVR_BF16_STEP. */
+ * Panels have the layout of the second operand of the AMX instruction TDPBF16PS. A panel of keys
+ * has PAD = KVR_ATTEND_PAD tokens of d channels, stored as [d/2][PAD tokens][2 channels]. A panel
+ * of values has PAD channels of n tokens, stored as [n/2][PAD channels][2 tokens]. The tokens of a
+ * tile, and the channels of keys and queries, are zero-padded to a multiple of KVR_BF16_STEP. */
 #ifndef KVR_CACHE_ATTEND_BF16_H
 #define KVR_CACHE_ATTEND_BF16_H
 
@@ -31,7 +31,7 @@
 #include "harness/core/isa.h"
 
 enum {
-    KVR_BF16_STEP = 32, /* elements along the GEMM's K dimension per AMX tile instruction */
+    KVR_BF16_STEP = 32, /* GEMM K dimension of one AMX tile instruction, in BF16 elements */
     KVR_BF16_ROWS = 64, /* maximum query rows per softmax call */
     KVR_BF16_GROUP = 4, /* maximum number of tiles of tokens per softmax call */
 };
@@ -42,7 +42,8 @@ static inline int kvr_bf16_padded(int n)
 }
 
 struct kvr_bf16_kernels {
-    /* Packs n rows of d channels into panels; the rows are `ld` elements apart. */
+    /* Packs the keys or values of n tokens, d channels each, into panels (see the top of this
+     * file). Consecutive tokens are `ld` elements apart. */
     void (*pack_keys)(const kvr_bf16 *rows, int64_t ld, int n, int d, kvr_bf16 *out);
     void (*pack_values)(const kvr_bf16 *rows, int64_t ld, int n, int d, kvr_bf16 *out);
     /* Computes s [m][n] = q keys^T from zero-padded queries q [m][d] and keys packed by pack_keys.
@@ -51,10 +52,10 @@ struct kvr_bf16_kernels {
                    int64_t lds, int m, int n);
     /* s[m][n] += bias[n]; n is a multiple of KVR_ATTEND_PAD. */
     void (*add_bias)(float *s, int64_t lds, const float *bias, int m, int n);
-    /* Computes the same online softmax as kvr_attend_kernels.online_softmax. The number of rows m
-     * is at most KVR_BF16_ROWS, and n is a multiple of KVR_BF16_STEP. The softmax weights in p are
-     * rounded to BF16, while `sum` adds the unrounded weights. The exponential e^x has a relative
-     * error of 8e-6 + 1.2e-7 |x| and is 0 for x below -87.7. */
+    /* Computes the same online softmax as kvr_attend_kernels.online_softmax. The scores s are
+     * [m][n] for m <= KVR_BF16_ROWS queries and n keys, a multiple of KVR_BF16_STEP. The softmax
+     * weights p [m][n] are rounded to BF16, but `sum` accumulates them before rounding. The
+     * exponential e^x has a relative error of 8e-6 + 1.2e-7 |x| and is 0 for x below -87.7. */
     void (*online_softmax)(float *s, int64_t lds, int m, int n, float *max, float *sum,
                            float *rescale, kvr_bf16 *p, int64_t ldp);
     /* out[m][d] += p[m][n] values[n][d]; d is a multiple of KVR_ATTEND_PAD, and n of KVR_BF16_STEP.
