@@ -86,8 +86,8 @@ static enum kvr_status from_file(const char *path, int layer, int n_layers, doub
     st = kvr_infile_open_text(&f, path);
     if (st != KVR_OK)
         return kvr_fail_prefix(st,
-                               "layer budget '%s': need none, linear, falling, moviegen, storyeval "
-                               "or a readable file",
+                               "layer budget '%s': allowed are 'none', 'linear', 'falling', "
+                               "'moviegen', 'storyeval' and readable files",
                                path);
     while (st == KVR_OK && (errno = 0, getline(&line, &size, f)) >= 0) {
         int got = read_line(line, &x);

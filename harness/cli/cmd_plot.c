@@ -149,9 +149,9 @@ static const struct kvr_arg args[] = {
                  "comma-separated bounds NAME>=VALUE or NAME<=VALUE: methods outside them cannot "
                  "be on the front"),
     KVR_ARG_TEXT(struct plot_opts, x, "x", 0, "NAME", NULL,
-                 "measure or metric on this axis, instead of the figure's own"),
+                 "metric on this axis, instead of the figure's default"),
     KVR_ARG_TEXT(struct plot_opts, y, "y", 0, "NAME", NULL,
-                 "measure or metric on this axis, instead of the figure's own"),
+                 "metric on this axis, instead of the figure's default"),
     KVR_ARG_TEXT(struct plot_opts, metric, "metric", 0, "NAME", NULL,
                  "the same as --y; for figure drift: metric whose series is drawn"),
     KVR_ARG_TEXT(struct plot_opts, preset, "preset", 0, "NAME", NULL,

@@ -145,9 +145,10 @@ static enum kvr_status check_trace(const struct kvr_sweep *s, const struct point
 
     if (p->set.frames > i->n_frames ||
         (p->set.frames % i->layout.frames_per_chunk != 0 && p->set.frames != i->n_frames))
-        return kvr_yaml_fail(
-            at, "%d frames of trace '%s' requested, need whole chunks of %d and at most %d",
-            p->set.frames, p->prompt->id, i->layout.frames_per_chunk, i->n_frames);
+        return kvr_yaml_fail(at,
+                             "%d frames of trace '%s' requested, need a multiple of %d (frames per "
+                             "chunk), at most %d",
+                             p->set.frames, p->prompt->id, i->layout.frames_per_chunk, i->n_frames);
     if (p->set.model_layers > i->layout.n_layers)
         return kvr_yaml_fail(p->model->at, "model_layers %d: trace '%s' has only %d layers",
                              p->set.model_layers, p->prompt->id, i->layout.n_layers);

@@ -114,7 +114,7 @@ enum kvr_status kvr_store_started(struct kvr_store *s, const char *cell, const c
 
 enum kvr_status kvr_store_stopped(struct kvr_store *s, const char *cell)
 {
-    return put(s, "DELETE FROM running WHERE cell = ?", "writing that a cell has ended",
+    return put(s, "DELETE FROM running WHERE cell = ?", "deleting the record of a running cell",
                (const char *const[4]){ cell });
 }
 
