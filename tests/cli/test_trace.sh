@@ -74,7 +74,7 @@ exits 2 "the same trace twice" run s.yaml --dry-run
 says "is refused, too" "trace 'red' is listed twice"
 sweep out/red.kvtrace 'frames: 9'
 exits 2 "more frames than there are" run s.yaml --dry-run
-says "are told" "9 frames of trace 'red' requested, need a multiple of 3 (frames per chunk), at most 6"
+says "are told" "9 frames of trace 'red' requested, need a multiple of 3 .frames per chunk., at most 6"
 sweep out/red.kvtrace 'model_layers: 7'
 exits 2 "more layers, too" run s.yaml --dry-run
 says "by number" "model_layers 7: trace 'red' has only 6"
