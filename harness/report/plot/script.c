@@ -57,17 +57,24 @@ bool kvr_script_output(FILE *to, unsigned formats, int i, const char *stem, doub
 /* Tags of the labels. Tags below 10001 are free for a figure's own labels. */
 enum { TITLE = 10001, NOTES = 10011 };
 
+/* Writes lines of text at the left edge; `top` and `step` are fractions of the figure's height. */
+static void put_lines(FILE *to, int tag, const char line[][KVR_FIG_LINE_MAX], int n, double top,
+                      double step, double size, const char *colour)
+{
+    for (int i = 0; i < n; i++) {
+        fprintf(to, "set label %d ", tag + i);
+        kvr_escape_gnuplot(to, line[i]);
+        fprintf(to, " at screen 0.02, %.5f left font 'sans-serif,%.3g' textcolor rgb %s\n",
+                top - i * step, size, colour);
+    }
+}
+
 void kvr_script_title(FILE *to, const char line[][KVR_FIG_LINE_MAX], int n, double size,
                       double height)
 {
     const double step = 1.35 * size * kvr_px_per_pt / height;
 
-    for (int i = 0; i < n; i++) {
-        fprintf(to, "set label %d ", TITLE + i);
-        kvr_escape_gnuplot(to, line[i]);
-        fprintf(to, " at screen 0.02, %.5f left font 'sans-serif,%.3g' textcolor rgb ink\n",
-                1.0 - (i + 0.85) * step, size);
-    }
+    put_lines(to, TITLE, line, n, 1.0 - 0.85 * step, step, size, "ink");
 }
 
 void kvr_script_notes(FILE *to, const char line[][KVR_FIG_LINE_MAX], int n, double size,
@@ -75,12 +82,7 @@ void kvr_script_notes(FILE *to, const char line[][KVR_FIG_LINE_MAX], int n, doub
 {
     const double step = 1.36 * size * kvr_px_per_pt / height;
 
-    for (int i = 0; i < n; i++) {
-        fprintf(to, "set label %d ", NOTES + i);
-        kvr_escape_gnuplot(to, line[i]);
-        fprintf(to, " at screen 0.02, %.5f left font 'sans-serif,%.3g' textcolor rgb '#666666'\n",
-                (n - i - 0.3) * step, size);
-    }
+    put_lines(to, NOTES, line, n, (n - 0.3) * step, step, size, "'#666666'");
 }
 
 enum kvr_status kvr_script_save(const char *dir, const char *stem, const char *suffix,
