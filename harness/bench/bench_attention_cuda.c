@@ -275,7 +275,7 @@ static double error_of(const struct kit *t)
  * relative error of the weights if scores are of order 1. cuDNN also rounds its output, so the root
  * of the sum of squares is sqrt(3) 0.0017 = 0.0029 of the output's norm. The tolerance is 2.2 times
  * as large. */
-static const double most_of_bf16 = 0.0064;
+static const double most_of_bf16 = 0.00637;
 
 /* Tolerance of INT8 attention. The largest of 128 normal numbers is about 2.7, and quantization
  * with scale 2.7 / 127 has the RMS error .0061. Quantized queries and keys give .0087 of a weight,

@@ -1,4 +1,4 @@
-// data.js - rows of the database, and those that the page shows: one group of settings, suite and reading.
+// data.js - reads the database rows embedded in the page, and computes the rows of the selected settings, suite and reading.
 const D = JSON.parse($("data").textContent);
 // VIDEOS: sources of the videos whose hash matches their cell. NO_VIDEO: why a video is not shown.
 const { has: VIDEOS, why: NO_VIDEO } = JSON.parse($("videos").textContent);
