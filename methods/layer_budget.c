@@ -86,8 +86,8 @@ static enum kvr_status from_file(const char *path, int layer, int n_layers, doub
     st = kvr_infile_open_text(&f, path);
     if (st != KVR_OK)
         return kvr_fail_prefix(st,
-                               "layer budget '%s': allowed are 'none', 'linear', 'falling', "
-                               "'moviegen', 'storyeval' and readable files",
+                               "layer budget '%s' is neither 'none', 'linear', 'falling', "
+                               "'profiled', 'moviegen' or 'storyeval' nor a readable file",
                                path);
     while (st == KVR_OK && (errno = 0, getline(&line, &size, f)) >= 0) {
         int got = read_line(line, &x);
@@ -134,7 +134,8 @@ enum kvr_status kvr_layer_budget(const char *which, double min, double max, int 
 
         if (!(min > 0 && min <= max && isfinite(max)))
             return kvr_fail(KVR_EINVAL,
-                            "layer budget: %s from %g to %g is not allowed, need 0 < min <= max",
+                            "layer budget %s: budget_min is %g and budget_max is %g, need 0 < "
+                            "budget_min <= budget_max",
                             which, min, max);
         if (n_layers > 1)
             x = min + (double)at / (n_layers - 1) * (max - min);

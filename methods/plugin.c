@@ -64,8 +64,8 @@ static enum kvr_status add(const struct kvr_plugin *p, const char *path, const c
         if (loaded[i]->plugin == p)
             return KVR_OK;
     if (n_loaded == KVR_PLUGIN_MAX)
-        return kvr_fail(KVR_EINVAL, "plug-in %s: more than the limit of %d plug-ins are loaded",
-                        path, KVR_PLUGIN_MAX);
+        return kvr_fail(KVR_EINVAL, "plug-in %s: too many plug-ins: at most %d can be loaded", path,
+                        KVR_PLUGIN_MAX);
     l = calloc(1, sizeof *l);
     if (!l)
         return kvr_fail(KVR_ENOMEM, "plug-in: out of memory");

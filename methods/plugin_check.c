@@ -86,10 +86,14 @@ static enum kvr_status check_ops(const struct kvr_stage *s, const struct kvr_sta
                                  const char *device)
 {
     if (s->kind == KVR_STAGE_TRANSFORM && !ops->transform)
-        return kvr_fail(KVR_EINVAL, "stage '%s' has no function transform() for %s", s->name,
-                        device);
+        return kvr_fail(
+            KVR_EINVAL,
+            "stage '%s' needs a function transform() for %s, since its kind is KVR_STAGE_TRANSFORM",
+            s->name, device);
     if (s->kind != KVR_STAGE_TRANSFORM && (!ops->encode || !ops->decode))
-        return kvr_fail(KVR_EINVAL, "stage '%s' has no function encode() or decode() for %s",
+        return kvr_fail(KVR_EINVAL,
+                        "stage '%s' needs functions encode() and decode() for %s, since its kind "
+                        "is not KVR_STAGE_TRANSFORM",
                         s->name, device);
     return KVR_OK;
 }
@@ -108,7 +112,10 @@ static enum kvr_status check_stage(const struct kvr_stage *s)
     if (s->cuda)
         KVR_TRY(check_ops(s, s->cuda, "CUDA"));
     if (!s->layout && s->kind != KVR_STAGE_TRANSFORM)
-        return kvr_fail(KVR_EINVAL, "stage '%s' stores bytes, but has no layout", s->name);
+        return kvr_fail(
+            KVR_EINVAL,
+            "stage '%s' stores bytes, so it needs a function layout() that returns their format",
+            s->name);
     if (!s->table != !s->table_size)
         return kvr_fail(KVR_EINVAL,
                         "stage '%s' has a table of %zu bytes %s a function table() that writes it: "
@@ -139,9 +146,10 @@ static enum kvr_status check_retention(const struct kvr_retention *r)
 {
     KVR_TRY(check_part("retention", r->name, r->title, r->options, r->opts_size));
     if (!r->assign == !r->thin)
-        return kvr_fail(KVR_EINVAL,
-                        "retention '%s' has %s of assign() and thin(), need exactly one", r->name,
-                        r->assign ? "both" : "neither");
+        return kvr_fail(
+            KVR_EINVAL,
+            "retention '%s' has %s of the functions assign() and thin(), need exactly one", r->name,
+            r->assign ? "both" : "neither");
     return KVR_OK;
 }
 

@@ -29,9 +29,10 @@ const struct kvr_opt kvr_scheme_options[] = {
         struct kvr_scheme_opts, correction, 0, kvr_correction_names,
         "correction that is subtracted from the attention scores of quantized keys, to remove "
         "the bias of quantization error"),
-    KVR_OPT_STRING(struct kvr_scheme_opts, layer_budget, "none",
-                   "budget factors of the layers: none, linear, falling, profiled (= moviegen), "
-                   "storyeval, or a file"),
+    KVR_OPT_STRING(
+        struct kvr_scheme_opts, layer_budget, "none",
+        "factor by which each layer multiplies the budgets of tiers and retention: none (1), "
+        "linear (rises with depth), falling, profiled (= moviegen), storyeval, or a file"),
     KVR_OPT_FLOAT(
         struct kvr_scheme_opts, budget_min, 0.7, 0, 10,
         "budget factor of the first layer for layer_budget=linear, of the last layer for falling"),

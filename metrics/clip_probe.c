@@ -56,8 +56,8 @@ static enum kvr_status read_words(struct kvr_clip_head *h, const struct kvr_st *
     h->slot[1] = -1;
     if (!text || sscanf(text, "%d%n,%d%n", &h->slot[0], &n, &h->slot[1], &n) < 1 || h->slot[0] < 0)
         return kvr_fail(KVR_EFORMAT,
-                        "%s: metadata '%s': need one or two slots of the prompt, then words, as in "
-                        "'4,5 motion:still dir:left'",
+                        "%s: metadata '%s': need one or two positions in the prompt, then the "
+                        "words to distinguish, as in '4,5 motion:still dir:left'",
                         kvr_st_path(f), h->name);
     for (text += n; *text;) {
         size_t len;
@@ -74,9 +74,12 @@ static enum kvr_status read_words(struct kvr_clip_head *h, const struct kvr_st *
         memcpy(h->word[h->n_classes++], text, len);
         text += len;
     }
-    return h->n_classes >= 2 ? KVR_OK
-                             : kvr_fail(KVR_EFORMAT, "%s: metadata '%s': has fewer than 2 words",
-                                        kvr_st_path(f), h->name);
+    return h->n_classes >= 2
+               ? KVR_OK
+               : kvr_fail(
+                     KVR_EFORMAT,
+                     "%s: metadata '%s': need at least 2 words after the positions in the prompt",
+                     kvr_st_path(f), h->name);
 }
 
 static enum kvr_status open_head(struct kvr_clip_probe *p, int i, const struct kvr_st *f)

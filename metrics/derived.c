@@ -16,7 +16,9 @@ struct source {
 
 static enum kvr_status no_memory(const struct source *s)
 {
-    return kvr_fail(KVR_ENOMEM, "%s: out of memory while allocating its curves", s->m->name);
+    return kvr_fail(KVR_ENOMEM,
+                    "%s: out of memory while allocating values of frames, chunks or prefixes",
+                    s->m->name);
 }
 
 static void name_it(struct kvr_derived *d, const struct source *s, const char *suffix)
@@ -81,7 +83,7 @@ static enum kvr_status prefix(struct kvr_derived *d, const struct source *s, int
     name_it(d, s, "prefix");
     if (n_prefixes == 0) {
         snprintf(d->missing, sizeof d->missing,
-                 "the video has %d frames, but the shortest prefix has %d", n, step);
+                 "the video has %d frames, need at least %d for the shortest prefix", n, step);
         return KVR_OK;
     }
     d->series = malloc((size_t)n_prefixes * sizeof *d->series);
@@ -95,7 +97,7 @@ static enum kvr_status prefix(struct kvr_derived *d, const struct source *s, int
     d->value = d->series[n_prefixes - 1];
     if (isnan(d->value))
         snprintf(d->missing, sizeof d->missing,
-                 "the metric has no value in any frame of the prefix");
+                 "the metric has no value in any frame of the longest prefix");
     return KVR_OK;
 }
 
@@ -120,7 +122,7 @@ static void last_third(struct kvr_derived *d, const struct source *s)
         d->value = kvr_metric_pool(s->m, s->v->series, from, n);
     if (!d->missing[0] && isnan(d->value))
         snprintf(d->missing, sizeof d->missing,
-                 "the metric has no value in any frame of the last third");
+                 "the metric has no value in any frame of the video's last third");
 }
 
 static int ascending(const void *a, const void *b)

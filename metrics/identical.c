@@ -19,6 +19,7 @@ static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_met
     return KVR_OK;
 }
 
-KVR_METRIC_AND_TRUTH(identical, "identical_frames", "frames equal to the reference byte for byte",
-                     .unit = "frames", .direction = +1, .lo = 0.0, .hi = 2147483647.0, .version = 1,
-                     .usual = true, .pool = KVR_POOL_SUM, .source = "a count", .compute = compute);
+KVR_METRIC_AND_TRUTH(identical, "identical_frames",
+                     "number of frames that equal the reference's byte for byte", .unit = "frames",
+                     .direction = +1, .lo = 0.0, .hi = 2147483647.0, .version = 1, .usual = true,
+                     .pool = KVR_POOL_SUM, .source = "a count", .compute = compute);

@@ -104,7 +104,7 @@ static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_met
     if (!in->prompt || !in->prompt->probe) {
         snprintf(out->missing, sizeof out->missing, "no probe: %s",
                  in->prompt ? "the model has no probe.safetensors"
-                            : "the prompt of the video is not given");
+                            : "the prompt of the video is unknown; only cells of a sweep have one");
         return KVR_OK;
     }
     KVR_TRY(kvr_st_open(&weights, in->prompt->probe));
@@ -114,9 +114,10 @@ static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_met
                  KVR_CLIP_SIZE, KVR_CLIP_SIZE, f->width, f->height);
     else if (st == KVR_OK && (in->chunk < 1 || in->lead || net.window % in->chunk ||
                               f->n % in->chunk || f->n / in->chunk > in->prompt->n_chunks))
-        snprintf(out->missing, sizeof out->missing,
-                 "the probe needs whole chunks, whose length divides its window of %d frames",
-                 net.window);
+        snprintf(
+            out->missing, sizeof out->missing,
+            "the probe needs a video of whole chunks, each with a number of frames that divides %d",
+            net.window);
     else if (st == KVR_OK && f->n < net.window)
         snprintf(out->missing, sizeof out->missing, "the probe needs at least %d frames",
                  net.window);

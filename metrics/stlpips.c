@@ -283,9 +283,10 @@ static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_met
         return KVR_OK;
     }
     if (in->test->height < LEAST || in->test->width < LEAST) {
-        snprintf(out->missing, sizeof out->missing,
-                 "frames of %dx%d: ST-LPIPS needs %d pixels a side", in->test->width,
-                 in->test->height, LEAST);
+        snprintf(
+            out->missing, sizeof out->missing,
+            "frames of %dx%d are too small: ST-LPIPS needs width and height of at least %d pixels",
+            in->test->width, in->test->height, LEAST);
         return KVR_OK;
     }
     kvr_onednn_limit();

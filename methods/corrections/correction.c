@@ -115,8 +115,8 @@ enum kvr_status kvr_correction_check(const struct kvr_correction *c, const struc
                               "correction energy");
     if (noise.rope_rotated && c->by_scales == KVR_BY_SCALES_EXACT)
         return kvr_fail(KVR_EUNSUPPORTED,
-                        "correction %s: codec '%s' codes keys before RoPE, which rotates their "
-                        "errors; use correction taylor, flat or energy",
+                        "correction %s: codec '%s' quantizes keys before RoPE, which then mixes "
+                        "the errors of two channels; use correction taylor, flat or energy",
                         c->name, codec->text);
     return KVR_OK;
 }

@@ -38,10 +38,10 @@ enum kvr_status kvr_frame_row(const char *part, int tokens_per_frame, int row, i
     int low = 1;
 
     if (row && tokens_per_frame % row != 0)
-        return kvr_fail(
-            KVR_EUNSUPPORTED,
-            "%s: a row of %d tokens does not divide a frame of %d; row=0 chooses a suitable row",
-            part, row, tokens_per_frame);
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "%s: row is %d tokens, but must divide the %d tokens of a frame; row=0 "
+                        "chooses a suitable divisor",
+                        part, row, tokens_per_frame);
     for (int d = 1; d * d <= tokens_per_frame; d++)
         low = tokens_per_frame % d == 0 ? d : low;
     *out = row ? row : tokens_per_frame == 1560 ? 52 : tokens_per_frame / low;

@@ -225,7 +225,8 @@ static enum kvr_status thin(const void *opts, const struct kvr_policy_ctx *ctx, 
 
 const struct kvr_retention kvr_retention_adaptive_sink = {
     .name = "adaptive_sink",
-    .title = "newest frames and sinks; a new frame may replace the least similar sink frame",
+    .title = "newest frames and sinks; a new frame may replace the sink frame that is least "
+             "similar to it",
     .options = options,
     .opts_size = sizeof(struct adaptive_opts),
     .unit = KVR_UNIT_TOKEN,

@@ -73,10 +73,10 @@ static const struct kvr_opt options[] = {
     KVR_OPT_FLOAT(struct keep_opts, frames, 9, 0, 1e6,
                   "budget of kept tokens, in latent frames, including the newest chunk"),
     KVR_OPT_INT(struct keep_opts, tokens, 0, 0, 1 << 30,
-                "budget of kept tokens, in tokens; 0 means that option share or frames sets it"),
+                "budget of kept tokens, in tokens; if 0, the options `share` and `frames` set it"),
     KVR_OPT_FLOAT(struct keep_opts, share, 0, 0, 1,
-                  "budget of kept tokens, as a fraction of the written tokens; 0 means that option "
-                  "frames sets it"),
+                  "budget of kept tokens, as a fraction of all tokens written so far; if 0, the "
+                  "option `frames` sets it"),
     KVR_OPT_INT(struct keep_opts, sink, 0, 0, 4096,
                 "number of first latent frames that always stay in the cache (sink)"),
     KVR_OPT_INT(struct keep_opts, sink_tokens, 0, 0, 1 << 20,
@@ -102,17 +102,17 @@ static const struct kvr_opt options[] = {
                  "last layer (last)"),
     KVR_OPT_ENUM(
         struct keep_opts, query, KVR_QUERY_SPREAD, query_names,
-        "queries that score tokens: `queries` of the chunk, either evenly spaced (spread) or "
-        "the newest ones, or all queries of its newest frame or of the chunk"),
+        "queries of the newest chunk that score tokens: `queries` of them, evenly spaced (spread) "
+        "or the newest (newest); or all of its newest frame (frame) or of the chunk (chunk)"),
     KVR_OPT_ENUM(struct keep_opts, weight, KVR_PLACE_NONE, weight_names,
                  "for score=redundancy: function of a token's position that multiplies its score"),
     KVR_OPT_INT(struct keep_opts, power, 3, 1, 100, "weight=polynomial, convex: exponent"),
     KVR_OPT_STRING(struct keep_opts, head, KVR_SALIENCE_AUTO,
                    "for score=salience: weight file of the salience head, `auto` (bundled) or "
                    "`drawn` (random)"),
-    KVR_OPT_ENUM(
-        struct keep_opts, heads, EVEN, heads_names,
-        "for scope=head: the same budget for each head (even), or one budget per layer (adaptive)"),
+    KVR_OPT_ENUM(struct keep_opts, heads, EVEN, heads_names,
+                 "for scope=head: each head has the same budget (even), or the heads of a layer "
+                 "compete for a common budget (adaptive)"),
     KVR_OPT_FLOAT(
         struct keep_opts, floor, 0.2, 0, 1,
         "for heads=adaptive: guaranteed budget of a head, as a fraction of that with heads=even"),

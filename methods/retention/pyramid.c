@@ -53,13 +53,13 @@ static const struct kvr_opt options[] = {
                 "number of newest latent frames that every head sees, including the current chunk"),
     KVR_OPT_INT(struct pyramid_opts, period, 6, 1, 4096,
                 "for oscillating and anchor heads: stride in latent frames between stored frames"),
-    KVR_OPT_INT(
-        struct pyramid_opts, each, 4, 1, 4096,
-        "number of stored frames: of an anchor head, or of an oscillating head per remainder "
-        "of the frame index modulo period"),
-    KVR_OPT_INT(struct pyramid_opts, blocks, 4, 1, 4096, "for veil heads: number of pooled blocks"),
+    KVR_OPT_INT(struct pyramid_opts, each, 4, 1, 4096,
+                "number of stored frames of an anchor head; an oscillating head stores this number "
+                "for each remainder of the frame index modulo `period`"),
+    KVR_OPT_INT(struct pyramid_opts, blocks, 4, 1, 4096,
+                "for veil heads: number of stored blocks of pooled frames"),
     KVR_OPT_INT(struct pyramid_opts, span, 4, 1, 64,
-                "for veil heads: number of latent frames per pooled block"),
+                "for veil heads: number of latent frames that are pooled into one block"),
     KVR_OPT_INT(struct pyramid_opts, row, 0, 0, 1 << 20,
                 "for veil heads: tokens per row of a latent frame; 0 means 52 for Wan's frames of "
                 "1560 tokens, else the divisor that makes a frame most nearly square"),

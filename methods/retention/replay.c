@@ -160,7 +160,7 @@ static enum kvr_status thin(const void *opts, const struct kvr_policy_ctx *ctx, 
 
 const struct kvr_retention kvr_retention_replay = {
     .name = "replay",
-    .title = "a window in which copies of the video's first frames overwrite past frames",
+    .title = "a window whose past frames are overwritten by copies of the video's first frames",
     .options = options,
     .opts_size = sizeof(struct replay_opts),
     .unit = KVR_UNIT_TOKEN,

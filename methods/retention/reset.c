@@ -45,7 +45,7 @@ static enum kvr_status thin(const void *opts, const struct kvr_policy_ctx *ctx, 
 
 const struct kvr_retention kvr_retention_reset = {
     .name = "reset",
-    .title = "drops all but sinks and the newest frames when full",
+    .title = "when the window is full, drops all frames except sinks and the newest",
     .options = options,
     .opts_size = sizeof(struct reset_opts),
     .unit = KVR_UNIT_TOKEN,

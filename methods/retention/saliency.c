@@ -112,7 +112,7 @@ static size_t saliency_side_bytes(const void *opts, const struct kvr_study_count
 
 const struct kvr_retention kvr_retention_saliency = {
     .name = "saliency",
-    .title = "keeps the most salient coarse frames",
+    .title = "keeps the most salient frames of the coarse tier",
     .options = options,
     .opts_size = sizeof(struct saliency_opts),
     .unit = KVR_UNIT_FRAME,

@@ -76,14 +76,14 @@ static void rate_causal(const struct kvr_score_job *job)
 
 const struct kvr_score kvr_score_attention_sum = {
     .name = "attention_sum",
-    .title = "tokens with the largest attention sum so far",
+    .title = "tokens with the largest sum of attention from all queries since they were written",
     .memory = 1,
     .columns = true,
     .rate = rate_sum,
 };
 const struct kvr_score kvr_score_attention_mean = {
     .name = "attention_mean",
-    .title = "tokens with the largest mean attention per query so far",
+    .title = "tokens with the largest mean attention from all queries since they were written",
     .memory = 1,
     .columns = true,
     .rate = rate_mean,

@@ -47,7 +47,7 @@ static void rate(const struct kvr_score_job *job)
 
 const struct kvr_score kvr_score_logits = {
     .name = "logits",
-    .title = "tokens with the largest sum of logits over the newest chunk's queries",
+    .title = "tokens with the largest sum of attention logits from the newest chunk's queries",
     .all_keys = true,
     .queries = true,
     .rate = rate,

@@ -283,7 +283,7 @@ static enum kvr_status take_option(struct script *s, int i, const json_t *o)
     const double max = json_number_value(json_object_get(o, "max"));
 
     if (i == MAX_OPTIONS)
-        return kvr_fail(KVR_EFORMAT, "the method has more than the limit of %d options",
+        return kvr_fail(KVR_EFORMAT, "the method has too many options: at most %d are allowed",
                         MAX_OPTIONS);
     KVR_TRY(take_text(o, "name", s->opt_name[i], sizeof s->opt_name[i]));
     KVR_TRY(take_text(o, "help", s->opt_help[i], sizeof s->opt_help[i]));

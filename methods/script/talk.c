@@ -87,9 +87,9 @@ static enum kvr_status fail_exited(struct kvr_talk *t)
         return kvr_fail(KVR_EIO, "the Python process was killed by signal %d (%s)",
                         WTERMSIG(status), strsignal(WTERMSIG(status)));
     if (got > 0 && WIFEXITED(status))
-        return kvr_fail(KVR_EIO, "the Python process ended by itself, with code %d",
+        return kvr_fail(KVR_EIO, "the Python process exited with status %d before it answered",
                         WEXITSTATUS(status));
-    return kvr_fail(KVR_EIO, "the Python process closed the pipe");
+    return kvr_fail(KVR_EIO, "the Python process closed its connection to kvreel without exiting");
 }
 
 static enum kvr_status send_all(struct kvr_talk *t, const void *p, size_t n)
@@ -129,7 +129,8 @@ static enum kvr_status receive_failure(struct kvr_talk *t, int64_t status, int64
     const size_t length = (size_t)n < sizeof text - 1 ? (size_t)n : sizeof text - 1;
 
     if (n < 0 || n > LONGEST)
-        return kvr_fail(KVR_EFORMAT, "the Python process sent an invalid answer");
+        return kvr_fail(KVR_EFORMAT, "the Python process sent a malformed answer: the length of "
+                                     "its text is below 0 or above 64 KiB");
     KVR_TRY(receive(t, text, length));
     text[length] = 0;
     for (char *c = text; *c; c++) /* joined to one line */
@@ -240,10 +241,11 @@ static enum kvr_status hear_description(struct kvr_talk *t, char **described)
     if (head[0] != SAID_OK)
         return receive_failure(t, head[0], head[4], KVR_EFORMAT);
     if (head[4] < 0 || head[4] > LONGEST)
-        return kvr_fail(KVR_EFORMAT, "the Python process sent an invalid answer");
+        return kvr_fail(KVR_EFORMAT, "the Python process sent a malformed answer: the length of "
+                                     "its text is below 0 or above 64 KiB");
     text = calloc(1, (size_t)head[4] + 1);
     if (!text)
-        return kvr_fail(KVR_ENOMEM, "out of memory while allocating the worker's answer");
+        return kvr_fail(KVR_ENOMEM, "out of memory while allocating the Python process's answer");
     st = receive(t, text, (size_t)head[4]);
     if (st == KVR_OK && described)
         *described = text;

@@ -48,7 +48,7 @@ static size_t age_side_bytes(const void *opts, const struct kvr_study_counts *n)
 
 const struct kvr_tiers kvr_tiers_age = {
     .name = "age",
-    .title = "the newest fraction of the tokens in its own tier",
+    .title = "the newest tokens, a fixed fraction of the cache, in their own tier",
     .options = options,
     .opts_size = sizeof(struct age_opts),
     .n_tiers = 2,

@@ -34,13 +34,17 @@ static const char *const mode_names[] = { "topk", "threshold", "hybrid", NULL };
 
 static const struct kvr_opt options[] = {
     KVR_OPT_ENUM(struct spatial_opts, mode, HYBRID, mode_names,
-                 "rule of the foreground mask: hybrid, topk or threshold"),
-    KVR_OPT_FLOAT(struct spatial_opts, var, 0.02, 0, 1e30,
-                  "variance above which a position of the frame is foreground"),
+                 "foreground positions: the share `target` with the largest variance (topk), those "
+                 "above variance `var` (threshold), or the latter if their share is in min..max, "
+                 "else topk (hybrid)"),
+    KVR_OPT_FLOAT(
+        struct spatial_opts, var, 0.02, 0, 1e30,
+        "variance over frames of the mean |V| of a position, above which it is foreground"),
     KVR_OPT_FLOAT(struct spatial_opts, min, 0.45, 0, 1, "smallest foreground share"),
     KVR_OPT_FLOAT(struct spatial_opts, max, 0.85, 0, 1, "largest foreground share"),
-    KVR_OPT_FLOAT(struct spatial_opts, target, 0.65, 0, 1,
-                  "for mode=topk: share of positions in the foreground"),
+    KVR_OPT_FLOAT(
+        struct spatial_opts, target, 0.65, 0, 1,
+        "for mode=topk, and hybrid outside min..max: share of positions in the foreground"),
     { 0 },
 };
 
@@ -49,7 +53,8 @@ static enum kvr_status spatial_check(const void *opts)
     const struct spatial_opts *o = opts;
 
     if (!(o->min <= o->max))
-        return kvr_fail(KVR_EINVAL, "min %g is greater than max %g", o->min, o->max);
+        return kvr_fail(KVR_EINVAL, "foreground share: min %g is greater than max %g", o->min,
+                        o->max);
     return KVR_OK;
 }
 
@@ -189,7 +194,8 @@ static size_t spatial_side_bytes(const void *opts, const struct kvr_study_counts
 
 const struct kvr_tiers kvr_tiers_spatial = {
     .name = "spatial",
-    .title = "positions of a frame whose values change over time in their own tier",
+    .title =
+        "a tier of frame positions that change over time (foreground), and one of static positions",
     .options = options,
     .opts_size = sizeof(struct spatial_opts),
     .n_tiers = 2,

@@ -269,7 +269,7 @@ while read -r at way said; do
 done <<'WAYS'
 0 raises ERROR .*bad\.py: encode: line [0-9]+: ValueError: no codes for you
 1 crashes ERROR .*bad\.py: encode: the Python process was killed by signal 11
-2 exits ERROR .*encode: the Python process ended by itself, with code 3
+2 exits ERROR .*encode: the Python process exited with status 3 before it answered
 4 memory OOM_HOST .*encode: .*MemoryError
 5 untyped ERROR .*encode returned bytes of type set
 6 single ERROR .*encode returned ndarray; need \(bytes, state\)

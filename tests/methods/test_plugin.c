@@ -175,7 +175,7 @@ static const struct {
     { spoil_stage_was_taken, KVR_EINVAL, "a former name of stage 'raw'" },
     { spoil_stage_twice, KVR_EINVAL, "'dig' comes twice" },
     { spoil_stage_kind, KVR_EINVAL, "77" },
-    { spoil_transform, KVR_EINVAL, "has no function transform() for the CPU" },
+    { spoil_transform, KVR_EINVAL, "needs a function transform() for the CPU" },
     { spoil_encode, KVR_EINVAL, "encode" },
     { spoil_decode, KVR_EINVAL, "decode" },
     { spoil_cuda, KVR_EINVAL, "for CUDA" },

@@ -147,7 +147,8 @@ START_TEST(rows_that_do_not_divide_a_frame)
     struct kvr_packed p;
 
     ck_assert_int_eq(kvr_codec_encode_at(c, dev, x, &s, &place, work, &p), KVR_EUNSUPPORTED);
-    ck_assert_ptr_nonnull(strstr(kvr_error(), "a row of 5 tokens does not divide a frame of 12"));
+    ck_assert_ptr_nonnull(
+        strstr(kvr_error(), "row is 5 tokens, but must divide the 12 tokens of a frame"));
     kvr_codec_close(&c);
     kvr_dev_close(&dev);
     free(x);

@@ -269,7 +269,8 @@ START_TEST(reasons)
     derive("psnr", &p, 0, 9, d);
     ck_assert_str_eq(d[0].missing,
                      "the number of frames per chunk is unknown (--chunk of kvreel compare)");
-    ck_assert_str_eq(d[1].missing, "the video has 8 frames, but the shortest prefix has 9");
+    ck_assert_str_eq(d[1].missing,
+                     "the video has 8 frames, need at least 9 for the shortest prefix");
     ck_assert(isnan(d[0].value) && isnan(d[1].value));
     kvr_derived_free(d);
     derive("psnr", &p, 8, 4, d);

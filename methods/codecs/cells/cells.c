@@ -42,9 +42,10 @@ static const struct kvr_opt ints_options[] = {
     KVR_OPT_ENUM(struct ints_opts, by, CELLS_STORED, by_names,
                  "divide elements by the stored or the unrounded scale, or multiply them by the "
                  "inverse of the unrounded scale"),
-    KVR_OPT_ENUM(struct ints_opts, extreme, 0, extreme_names,
-                 "use of code -2^(b-1): abs, or first, where the first element of largest "
-                 "magnitude gets that code and the scale the opposite sign"),
+    KVR_OPT_ENUM(
+        struct ints_opts, extreme, 0, extreme_names,
+        "abs: the largest magnitude sets the scale, and code -2^(bits-1) is unused; first: the "
+        "first element of largest magnitude gets this code, and the scale the opposite sign"),
     KVR_OPT_FLOAT(struct ints_opts, clip, 1, 0.1, 1,
                   "factor by which the quantization range is clipped"),
     KVR_OPT_FLOAT(struct ints_opts, quantile, 1, 0.5, 1,
@@ -235,8 +236,9 @@ static enum kvr_status check_group(int group, int d)
 {
     if (d > CELLS_MAX_GROUP && !group)
         return kvr_fail(KVR_EINVAL,
-                        "group 0 means a whole head, here %d channels; at most %d are supported", d,
-                        CELLS_MAX_GROUP);
+                        "group=0 is not allowed: it means the whole head of %d channels, but a "
+                        "group may have at most %d",
+                        d, CELLS_MAX_GROUP);
     if (group && (group < 8 || d % group))
         return kvr_fail(KVR_EINVAL,
                         "group is %d channels: must be at least 8 and divide head_dim %d", group,
@@ -278,7 +280,7 @@ static enum kvr_status floats_check(const struct kvr_stage_job *job)
         return kvr_fail(KVR_EINVAL, "scale=one is not allowed: format %s has no code for NaN",
                         format_names[o->format]);
     if (o->relative && o->scale != CELLS_E4M3)
-        return kvr_fail(KVR_EINVAL, "relative scales must have type e4m3 (not scale=%s)",
+        return kvr_fail(KVR_EINVAL, "relative=true needs scale=e4m3, not %s",
                         scale_names[o->scale]);
     if (o->pick == CELLS_FLOOR && o->scale != CELLS_E8M0)
         return kvr_fail(KVR_EINVAL, "pick=floor needs scale=e8m0, not %s", scale_names[o->scale]);

@@ -22,7 +22,8 @@ struct kvcomp_opts {
 };
 static const struct kvr_opt options[] = {
     KVR_OPT_FLOAT(struct kvcomp_opts, rel, 0.1, 0.001, 1,
-                  "quantization step, relative to the range of the elements that share it"),
+                  "quantization step, as a fraction of the range (max - min) of the token or, with "
+                  "over=block, of 64 tokens"),
     KVR_OPT_INT(struct kvcomp_opts, bits, 4, 2, 4, "maximum bits per symbol"),
     KVR_OPT_ENUM(
         struct kvcomp_opts, over, TOKEN, over_names,

@@ -318,7 +318,8 @@ const struct kvr_stage kvr_stage_lowrank = {
 
 const struct kvr_stage kvr_stage_principal = {
     .name = "principal",
-    .title = "coordinates along principal directions, calibrated or of the block",
+    .title =
+        "coordinates along principal directions, which are computed from the block or calibrated",
     .kind = KVR_STAGE_GRID,
     .options = principal_options,
     .opts_size = sizeof(struct lowrank_opts),

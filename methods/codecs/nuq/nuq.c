@@ -38,7 +38,7 @@ static const struct kvr_opt options[] = {
     KVR_OPT_ENUM(struct nuq_opts, axis, 0, axis_names,
                  "vectors that share levels: a channel over all tokens, or a token over all heads"),
     KVR_OPT_FLOAT(struct nuq_opts, exact, 0.01, 0, 0.5,
-                  "share of a vector's elements stored exactly, as outliers"),
+                  "share of a vector's elements that are stored in FP16, as outliers"),
     KVR_OPT_BOOL(struct nuq_opts, norm, false,
                  "whether levels are adjusted to preserve mean and variance"),
     { 0 }
@@ -48,7 +48,7 @@ static const struct kvr_opt kvquant_options[] = {
     KVR_OPT_ENUM(struct nuq_opts, axis, 0, axis_names,
                  "vectors that share levels: a channel over all tokens, or a token over all heads"),
     KVR_OPT_FLOAT(struct nuq_opts, exact, 0.01, 0, 0.5,
-                  "share of a vector's elements stored exactly, as outliers"),
+                  "share of a vector's elements that are stored in FP16, as outliers"),
     KVR_OPT_BOOL(struct nuq_opts, norm, false,
                  "whether levels are adjusted to preserve mean and variance"),
     KVR_OPT_STRING(
@@ -396,13 +396,13 @@ KVR_READ_CUDA(nuq)
 
 const struct kvr_stage kvr_stage_nuq = {
     KVR_CODED_STAGE(nuq),
-    .title = "levels fitted to the block; outliers stored exactly",
+    .title = "non-uniform levels fitted to the block; outliers in FP16",
     .noise = kvr_noise_measured,
 };
 
 const struct kvr_stage kvr_stage_kvquant = {
     .name = "kvquant",
-    .title = "fitted or calibrated levels; outliers stored exactly",
+    .title = "non-uniform levels, fitted to the block or calibrated; outliers in FP16",
     .kind = KVR_STAGE_GRID,
     .options = kvquant_options,
     .opts_size = sizeof(struct nuq_opts),

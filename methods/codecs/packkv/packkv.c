@@ -27,10 +27,11 @@ struct packkv_opts {
 };
 static const struct kvr_opt options[] = {
     KVR_OPT_FLOAT(struct packkv_opts, rel, 0.1, 0.001, 1,
-                  "quantization step, relative to the token's range"),
+                  "quantization step, as a fraction of the token's range (max - min)"),
     KVR_OPT_INT(struct packkv_opts, bits, 4, 2, MOST_BITS, "maximum bits per code"),
     KVR_OPT_ENUM(struct packkv_opts, order, GREEDY, order_names,
-                 "order of tokens in a block: none, by the median of the codes, or greedy"),
+                 "order of tokens in a block: by time (none), by each token's median code "
+                 "(median), or chosen so that every 16 tokens need few bits (greedy)"),
     { 0 }
 };
 

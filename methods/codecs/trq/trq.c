@@ -37,9 +37,10 @@ static const struct kvr_opt options[] = { TRQ_OPTIONS, { 0 } };
 static const struct kvr_opt heads_options[] = {
     TRQ_OPTIONS,
     KVR_OPT_INT(struct trq_opts, fine, 4, 2, 8,
-                "bits per element of a frame difference in fine heads: 2, 4 or 8"),
+                "bits per element of a frame difference in the heads with the largest differences: "
+                "2, 4 or 8"),
     KVR_OPT_FLOAT(struct trq_opts, share, 0.667, 0, 1,
-                  "share of heads whose residuals are coded with `fine` bits"),
+                  "share of heads, those with the largest frame differences, that use `fine` bits"),
     { 0 }
 };
 
