@@ -270,7 +270,8 @@ static const struct kvr_arg args[] = {
                  KVR_COMPUTE_HELP ": compute type of the decoder"),
     KVR_ARG_TEXT(struct fit_opts, compute, "compute", 0, "TYPE", "bf16",
                  KVR_COMPUTE_HELP
-                 ": compute type of linear layers; a device stores their weights in this type"),
+                 ": compute type of linear layers, and the type in which the device stores their "
+                 "weights"),
     KVR_ARG_FLAG(struct fit_opts, json, "json", 0, "print a JSON array with one object per method"),
     { 0 },
 };

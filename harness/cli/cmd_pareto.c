@@ -72,13 +72,16 @@ static const struct kvr_arg args[] = {
                  "be on the front"),
     KVR_ARG_TEXT(struct pareto_opts, where, "where", 0, "SQL", NULL,
                  "SQL condition on the view `summary` that selects methods"),
-    KVR_ARG_TEXT(struct pareto_opts, published, "published", 0, "SUITE", NULL,
-                 "use the study's printed numbers (moviegen or storyeval) instead of a database"),
+    KVR_ARG_TEXT(
+        struct pareto_opts, published, "published", 0, "SUITE", NULL,
+        "use the numbers that the 33-method study printed for suite moviegen or storyeval, "
+        "instead of a database"),
     KVR_ARG_FLAG(struct pareto_opts, exact, "exact", 0,
                  "ignore confidence intervals: every difference larger than the margin counts"),
-    KVR_ARG_FLAG(struct pareto_opts, front, "front", 0, "omit dominated and incomplete methods"),
+    KVR_ARG_FLAG(struct pareto_opts, front, "front", 0,
+                 "omit dominated methods, and methods without a value in some objective"),
     KVR_ARG_FLAG(struct pareto_opts, list, "list", 'l',
-                 "list the names of the study's four sets of objectives"),
+                 "list the names of the 33-method study's four sets of objectives"),
     KVR_ARG_TEXT(struct pareto_opts, format, "format", 'f', "FORMAT", "txt",
                  "output format: txt, md, csv, json, jsonl or latex"),
     KVR_ARG_FLAG(struct pareto_opts, json, "json", 0, "print JSON, the same as --format json"),
@@ -99,11 +102,13 @@ const struct kvr_command kvr_command_pareto = {
         "  kvreel pareto --published moviegen --objectives systems --front\n",
     .details =
         "Method A dominates B if, in each objective, A is surely not worse than B by more than\n"
-        "the objective's margin (--margin), and in at least one surely better by more than it.\n"
+        "the objective's margin (--margin), and, in at least one objective, A is surely better\n"
+        "than B by more than the margin.\n"
         "`Surely` means that the confidence interval of paired differences over at least six\n"
         "shared prompts shows it; bytes are exact and need no interval.\n"
-        "A method that may be dominated is `undecided`. More noise in the data never makes a\n"
-        "method dominated. A method outside a --bound is listed, but cannot be on the front.\n",
+        "A method is `undecided` if the intervals neither show nor rule out that another method\n"
+        "dominates it. More noise in the data never makes a method dominated. A method outside a\n"
+        "--bound is listed, but cannot be on the front.\n",
     .args = args,
     .opts_size = sizeof(struct pareto_opts),
     .max_words = 0,

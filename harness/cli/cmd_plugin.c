@@ -182,7 +182,8 @@ static enum kvr_status name_unused(const struct kvr_plugin *p, json_t *rows, str
         n->left_out += !used;
         if (!used)
             KVR_TRY(add_row(rows, "", p->stages[i]->name, "stages are tested within methods",
-                            "does not apply", "no method of the plug-in uses this stage"));
+                            "does not apply",
+                            "no method of the plug-in uses this stage; add one to test it"));
     }
     return KVR_OK;
 }
@@ -213,7 +214,9 @@ static enum kvr_status load(const char *path, const struct kvr_loaded_plugin **o
     for (int i = 0; (*out = kvr_plugin_at(i)) != NULL; i++)
         if (full && strcmp((*out)->path, full) == 0)
             break;
-    return *out ? KVR_OK : kvr_fail(KVR_EINTERNAL, "plugin: file %s was not loaded", path);
+    return *out ? KVR_OK
+                : kvr_fail(KVR_EINTERNAL,
+                           "plugin: file %s was loaded, but is not in the list of plug-ins", path);
 }
 
 static int print(const struct plugin_opts *o, const struct kvr_loaded_plugin *p, json_t *rows,

@@ -111,7 +111,7 @@ static enum kvr_status add_as_stored(json_t *doc, const struct kvr_scheme *schem
                         o->as_stored);
     if (strcmp(geo->name, kvr_wan_1_3b.name) != 0 || o->frames != 165)
         return kvr_fail(KVR_EINVAL, "--as-stored study: supported only with --geometry wan-1.3b "
-                                    "--frames 165, which the study measured");
+                                    "--frames 165, which the 33-method study measured");
     KVR_TRY(kvr_predict_study_peak(scheme, &s));
     KVR_TRY(published(scheme->method->name, suite, &value));
     json_object_set_new(
@@ -203,7 +203,8 @@ static void print_as_stored(const json_t *s)
     const json_t *published_gib = json_object_get(s, "published_gib");
 
     printf("\n"
-           "with the tensor types of the study's code when it ran the method (era %s: %s)\n",
+           "with the tensor types that the 33-method study's code used for this method "
+           "(era %s of the study: %s)\n",
            text(s, "era"), text(s, "stored"));
     if (json_is_number(json_object_get(s, "peak_bytes")))
         printf(
@@ -425,10 +426,11 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct predict_opts, device, "device", 0, "NAME", "cpu", KVR_DEVICE_HELP),
     KVR_ARG_TEXT(struct predict_opts, compute, "compute", 0, "TYPE", "f32",
                  KVR_COMPUTE_HELP
-                 ": compute type of linear layers; a device stores their weights in this type"),
+                 ": compute type of linear layers, and the type in which the device stores their "
+                 "weights"),
     KVR_ARG_TEXT(struct predict_opts, as_stored, "as-stored", 0, "WHO", NULL,
                  "with the value `study`: predict peak memory with the tensor types that the "
-                 "study's code stored"),
+                 "33-method study's code stored"),
     KVR_ARG_FLAG(struct predict_opts, json, "json", 0, "print JSON"),
     { 0 },
 };

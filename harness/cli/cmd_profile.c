@@ -205,14 +205,16 @@ static void close_job(struct job *j)
 /* Writes the layer budgets as a file for the method option layer_budget=FILE. */
 static void write_budgets(const struct job *j, FILE *f)
 {
-    fprintf(f,
-            "# Layer budgets of %s: kvreel profile --model %s --suite %s --prompts %d --frames %d\n"
-            "# A layer's factor is %g + %g * (score - min) / (max - min); its score is the mean "
-            "change\n"
-            "# of the cached frames' mean |K| + mean |V| from one forward pass to the next.\n"
-            "# Use: -O layer_budget=THIS_FILE\n",
-            j->o->model, j->o->model, j->o->suite, j->n_prompts, j->frames, j->o->min,
-            j->o->max - j->o->min);
+    fprintf(
+        f,
+        "# Layer budgets of %s: kvreel profile --model %s --suite %s --prompts %d --frames %d\n"
+        "# A layer's factor is %g + %g * (score - min) / (max - min), with min and max over all "
+        "layers.\n"
+        "# A layer's score is the mean relative change of old frames between forward passes;\n"
+        "# each frame is summarized by mean |K| + mean |V| per head.\n"
+        "# Use: -O layer_budget=THIS_FILE\n",
+        j->o->model, j->o->model, j->o->suite, j->n_prompts, j->frames, j->o->min,
+        j->o->max - j->o->min);
     for (int i = 0; i < j->n_layers; i++)
         fprintf(f, "%.6f  # layer %d, score %.6f\n", j->beta[i], i, j->score[i]);
 }
@@ -222,17 +224,20 @@ static void write_map(const struct job *j, FILE *f)
 {
     static const char *const letters[] = {
         [KVR_HEADS_FORCING] = "s is static, d is dynamic.\n"
-                              "# Each number is the fraction of a head's attention outside the "
-                              "first frame\n# that the current chunk and the frame before it "
-                              "receive",
+                              "# Each number is a head's attention to the current chunk and "
+                              "the frame before it,\n"
+                              "# divided by its attention to all frames except the first",
         [KVR_HEADS_DUMMY] =
-            "f is first frame, n is newest chunk, x is dummy.\n"
+            "f is first frame, n is newest chunk, x is dummy (the smallest numbers).\n"
             "# Each number is the larger of two ratios: a head's attention to the first frame, "
             "and\n"
             "# its attention to later past frames, each divided by the maximum over all heads",
-        [KVR_HEADS_PYRAMID] = "w is oscillating, a is anchor, v is veil.\n"
-                              "# Each number is the fraction of frame distances at which the "
-                              "head's attention score crosses its mean",
+        [KVR_HEADS_PYRAMID] = "w is oscillating, a is anchor (mean score above 0), v is veil "
+                              "(other).\n"
+                              "# x(d) is the head's mean attention score at a distance of d "
+                              "frames between query and key.\n"
+                              "# Each number is the fraction of all d at which x(d) crosses its "
+                              "mean",
     };
     static const char *const methods[] = { "FORCING_KV", "DUMMY_FORCING", "PYRAMID_FORCING" };
 
@@ -463,30 +468,35 @@ static const struct kvr_arg args[] = {
                 "number of latent frames per rollout; 0 means the suite's own number"),
     KVR_ARG_REAL(
         struct profile_opts, min, "min", 0, "X", "0.7", 0.001, 10,
-        "for layers: factor on the token budget of the layer whose keys and values change least"),
+        "for layers: factor on the token budget of the layer whose keys and values change least "
+        "between forward passes"),
     KVR_ARG_REAL(
         struct profile_opts, max, "max", 0, "X", "1.3", 0.001, 10,
-        "for layers: factor on the token budget of the layer whose keys and values change most"),
+        "for layers: factor on the token budget of the layer whose keys and values change most "
+        "between forward passes"),
     KVR_ARG_TEXT(struct profile_opts, rule, "rule", 0, "NAME", "forcing",
                  "for heads: classification rule (forcing, dummy or pyramid)"),
     KVR_ARG_INT(struct profile_opts, queries, "queries", 0, "N", "50", 0, 1 << 20,
                 "for heads: number of queries sampled per chunk; 0 means all"),
     KVR_ARG_REAL(
         struct profile_opts, alpha, "alpha", 0, "X", "0.8", 0, 1,
-        "for --rule forcing: a head is static if the current chunk and the frame before it "
-        "receive at least this fraction of its attention outside the first frame"),
-    KVR_ARG_REAL(struct profile_opts, dummy, "dummy", 0, "X", "0.5", 0, 1,
-                 "for --rule dummy: share of heads classified as dummy"),
+        "for --rule forcing: a head is static if at least this fraction of its attention to all "
+        "frames except the first goes to the current chunk and the frame before it"),
+    KVR_ARG_REAL(
+        struct profile_opts, dummy, "dummy", 0, "X", "0.5", 0, 1,
+        "for --rule dummy: share of heads classified as dummy, those with the least attention "
+        "to past frames"),
     KVR_ARG_REAL(
         struct profile_opts, rate, "rate", 0, "X", "0.25", 0, 1,
-        "for --rule pyramid: a head is oscillating if its attention score crosses its mean at "
-        "this fraction of frame distances or more"),
+        "for --rule pyramid: a head is oscillating if its mean attention score at a distance of d "
+        "frames between query and key crosses the mean over d for at least this fraction of all d"),
     KVR_ARG_INT(
         struct profile_opts, bits, "bits", 0, "N", "3", 1, 4,
         "for levels: bits per element, that is 2^N levels per layer for keys and for values"),
     KVR_ARG_REAL(
         struct profile_opts, exact, "exact", 0, "X", "0.01", 0, 0.5,
-        "for levels: share of elements stored exactly as outliers, which the fit excludes"),
+        "for levels: share of elements stored exactly as outliers; the levels are fitted to the "
+        "other elements"),
     KVR_ARG_TEXT(struct profile_opts, out, "out", 'o', "FILE", NULL,
                  "output file; the default is stdout"),
     KVR_ARG_FLAG(struct profile_opts, json, "json", 0, "print JSON"),

@@ -71,7 +71,7 @@ static const struct kvr_arg args[] = {
     KVR_ARG_INT(struct query_opts, timeout_s, "timeout", 0, "S", "60", 0, 86400,
                 "time limit of the query, in seconds; 0 means no limit"),
     KVR_ARG_INT(struct query_opts, memory_mib, "memory", 0, "MIB", "1024", 0, 1048576,
-                "memory limit of the query's result; 0 means no limit"),
+                "memory limit of the query's result, in MiB; 0 means no limit"),
     KVR_ARG_FLAG(struct query_opts, check, "check", 0,
                  "verify the database's checksums first, as kvreel fsck does"),
     { 0 },

@@ -185,8 +185,10 @@ static const struct kvr_arg args[] = {
                  "write the page as a single file, with as many embedded videos as fit"),
     KVR_ARG_REAL(struct report_opts, cap_mb, "cap", 0, "MB", "10", 0.5, 1000,
                  "size limit of the single-file page, in MB"),
-    KVR_ARG_TEXT(struct report_opts, media, "media", 0, "DIR", NULL,
-                 "out folder of the sweep; by default, it is searched for near the database"),
+    KVR_ARG_TEXT(
+        struct report_opts, media, "media", 0, "DIR", NULL,
+        "out folder of the sweep; the default is the folder that the database names, else a "
+        "folder next to the database"),
     KVR_ARG_TEXT(struct report_opts, title, "title", 0, "TEXT", NULL,
                  "title of the page; the default is the names of the sweeps"),
     KVR_ARG_TEXT(struct report_opts, board, "board", 0, "DIR", NULL,

@@ -42,7 +42,7 @@ static const struct kvr_arg args[] = {
 
 const struct kvr_command kvr_command_reproduce = {
     .name = "reproduce",
-    .summary = "compare published numbers with kvreel's, each with a verdict",
+    .summary = "compare published numbers with kvreel's, and give a verdict on each",
     .usage = "study33|jensen|jensen-llm|pafu [options]",
     .examples = "  kvreel reproduce study33 --quantity compression\n"
                 "  kvreel reproduce study33 --db out/study33.db --format md\n"

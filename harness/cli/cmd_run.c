@@ -112,16 +112,16 @@ static void print_phase(const char *name, const char *of, const char *where,
  * not a bound: other load and other operations make rollouts slower. */
 static void print_estimate(const struct kvr_run_summary *s)
 {
-    printf("No earlier similar cells. Predicted:\n");
+    printf("No similar cells were measured earlier. Prediction:\n");
     print_phase("text encoder", "prompts", "of its device", &s->encoder);
     print_phase("network", "cells", "of its device", &s->network);
     print_phase("decoder", "videos", "of its device", &s->decoder);
     if (s->frames_bytes)
-        printf("  %-12s %24.2f GiB on disk, besides videos\n", "raw frames",
+        printf("  %-12s %24.2f GiB on disk, in addition to videos\n", "raw frames",
                (double)s->frames_bytes / GIB);
     if (s->flop > 0 && s->flop_per_s > 0)
-        printf("  about %.0f s for the networks at %.3g TFLOP/s, the best rate of a linear layer "
-               "seen on this machine\n",
+        printf("  about %.0f s of computation at %.3g TFLOP/s, the highest rate of a linear layer "
+               "measured on this CPU\n",
                s->flop / s->flop_per_s, s->flop_per_s * 1e-12);
 }
 
@@ -141,7 +141,8 @@ static void print_text(const struct kvr_run_summary *s, bool dry_run)
             printf("; %d finished cells to score with new metrics", s->to_score);
         putchar('\n');
         if (s->no_device[0])
-            printf("Finished cells are unknown, because the device cannot be queried: %s\n",
+            printf("It is unknown which cells are finished, because the device cannot be queried: "
+                   "%s\n",
                    s->no_device);
         else if (s->unidentified)
             printf(
@@ -316,8 +317,8 @@ static int report(const struct run_opts *o, const struct kvr_run_summary *s,
         fprintf(stderr, "kvreel: nothing was measured\n");
     if (o->filter && s->cells == 0)
         fprintf(stderr,
-                "kvreel: no cell of the sweep matches --filter '%s'; --dry-run without it lists "
-                "the methods\n",
+                "kvreel: no cell of the sweep matches --filter '%s'; use --dry-run without "
+                "--filter to list the methods\n",
                 o->filter);
     if (s->not_scored)
         fprintf(stderr,
@@ -427,7 +428,7 @@ static const struct kvr_arg args[] = {
                  "output folder for frames and videos; the default is the config's, else out"),
     KVR_ARG_INT(struct run_opts, jobs, "jobs", 'j', "N", "0", 0, 1024,
                 "number of cells that run in parallel; 0 means `jobs` of the configuration files "
-                "below, else one per core (faster than threads within a cell)"),
+                "named at the end, else one per core (faster than threads within a cell)"),
     KVR_ARG_TEXT(struct run_opts, filter, "filter", 0, "EXPR", NULL,
                  "run only cells that match this filter, such as 'method~^RTN & seed=1'"),
     KVR_ARG_FLAG(struct run_opts, dry_run, "dry-run", 'n',
@@ -458,7 +459,8 @@ static const struct kvr_arg args[] = {
     KVR_ARG_FLAG(struct run_opts, json, "json", 0, "print the summary of the run as JSON"),
     KVR_ARG_FLAG(struct run_opts, quiet, "quiet", 'q', "print no progress on stderr"),
     KVR_ARG_FLAG(struct run_opts, progress, "progress", 0,
-                 "print progress on stderr, even if a configuration file below sets quiet"),
+                 "print progress on stderr, even if a configuration file (named at the end) sets "
+                 "quiet"),
     { 0 },
 };
 

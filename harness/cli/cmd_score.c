@@ -88,7 +88,7 @@ static int run(const struct kvr_call *call)
         return kvr_cli_json(json_pack("{s:i, s:i, s:i, s:i}", "cells", s.cells, "scored", s.scored,
                                       "had", s.had, "failed", s.failed),
                             code);
-    printf("%d cells: %d scored, %d complete before, %d failed\n", s.cells, s.scored, s.had,
+    printf("%d cells: %d scored, %d already had all metrics, %d failed\n", s.cells, s.scored, s.had,
            s.failed);
     return code;
 }

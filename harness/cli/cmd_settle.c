@@ -63,7 +63,8 @@ static int run(const struct kvr_call *call)
         return kvr_cli_fail(st);
     if (!o->quiet)
         fprintf(stderr,
-                "kvreel: settle: %d rounds, %d cells measured, %d failed; %d claims are open%s\n",
+                "kvreel: settle: %d rounds of measurement, %d cells measured, %d cells failed; %d "
+                "claims are still open%s\n",
                 s.rounds, s.cells, s.failed, s.open,
                 s.interrupted     ? "; interrupted: the same command resumes the run"
                 : s.out_of_budget ? "; time limit reached: the same command resumes the run"
@@ -78,7 +79,7 @@ static const struct kvr_arg args[] = {
                  "database of cells; it is created if it does not exist"),
     KVR_ARG_TEXT(
         struct settle_opts, out, "out", 'o', "DIR", "out/settle",
-        "output folder for frames and for settle.yaml, the config of the last round's sweep"),
+        "output folder for frames and for settle.yaml, the config of the sweep that ran last"),
     KVR_ARG_TEXT(struct settle_opts, ledger, "ledger", 0, "FILE", NULL,
                  "YAML file of claims (ledger); the default is results/claims.yaml"),
     KVR_ARG_TEXT(struct settle_opts, budget, "budget", 0, "TIME", NULL,
@@ -89,8 +90,9 @@ static const struct kvr_arg args[] = {
     KVR_ARG_INT(struct settle_opts, most, "most", 0, "N", "360", 12, 1000000,
                 "maximum number of prompts per claim; a claim that needs more is futile"),
     KVR_ARG_INT(struct settle_opts, elsewhere, "elsewhere", 0, "N", "0", 0, 1000,
-                "after the verdicts, also measure N prompts per suite with each method's other "
-                "reading (NAME or NAME@study), and with forcing: teacher"),
+                "after the verdicts, also run two sweeps of N prompts per suite: one with each "
+                "method's other variant (NAME@study for NAME, or the reverse), one with "
+                "forcing: teacher"),
     KVR_ARG_TEXT(struct settle_opts, format, "format", 'f', "FORMAT", "txt",
                  "output format: txt, md, csv, json, jsonl or latex"),
     KVR_ARG_FLAG(struct settle_opts, json, "json", 0, "print JSON, the same as --format json"),
@@ -106,10 +108,10 @@ const struct kvr_command kvr_command_settle = {
         "  kvreel settle prq2-quarot4 soft4-prune4 --db out/settle.db\n"
         "  kvreel settle all --db out/settle.db --budget 45m   # the same command resumes\n",
     .details =
-        "`kvreel settle` judges the ledger (as `kvreel claims` does), measures more prompts\n"
-        "for the open claims that are cheapest to decide, and judges again. The run ends when\n"
-        "each claim holds, does not hold, is equal within its margin, or is futile (needs\n"
-        "more than --most prompts).\n"
+        "`kvreel settle` judges the claims of the ledger (as `kvreel claims` does), measures\n"
+        "more prompts for the open (undecided) claims that are cheapest to decide, and judges\n"
+        "again. The run ends when each claim holds, does not hold, is equal within its margin,\n"
+        "or is futile (needs more than --most prompts).\n"
         "The exit code is 75 if the time limit or Ctrl-C ended the run; the same command\n"
         "resumes it.\n",
     .args = args,

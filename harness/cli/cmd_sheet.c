@@ -157,7 +157,8 @@ static const struct kvr_arg args[] = {
                  "with --db: draw the frames where the first method's SSIM is lowest"),
     KVR_ARG_TEXT(
         struct sheet_opts, media, "media", 0, "DIR", NULL,
-        "with --db: out folder of the sweep; by default, it is searched for near the database"),
+        "with --db: out folder of the sweep; the default is the folder that the database names, "
+        "else a folder next to the database"),
     { 0 },
 };
 

@@ -158,8 +158,8 @@ static enum kvr_status print_text(const json_t *doc)
         return KVR_OK;
     }
     printf("\n"
-           "parts (-O codec=, k.codec=, v.codec=, tiers=, retention=): another method's name, or "
-           "the part as text\n");
+           "parts of the method (replace with -O codec=, k.codec=, v.codec=, tiers=, retention=): "
+           "another method's name, or a text such as asym(bits=2)\n");
     printf("\n"
            "options (-O name=value; k.name or v.name sets keys or values only)\n");
     return kvr_cli_table(options, columns);

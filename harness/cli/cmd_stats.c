@@ -98,12 +98,13 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct stats_opts, where, "where", 0, "SQL", NULL,
                  "SQL condition on the view cells_wide that selects cells, such as 'frames = 42'"),
     KVR_ARG_REAL(struct stats_opts, level, "level", 0, "P", "0.95", 0.5, 0.999,
-                 "coverage probability of the confidence intervals"),
+                 "confidence level of the intervals"),
     KVR_ARG_TEXT(struct stats_opts, unit, "unit", 0, "UNIT", "prompt",
                  "for paired: independent unit of the test: prompt, or seed within one prompt"),
-    KVR_ARG_TEXT(struct stats_opts, better, "better", 0, "WAY", NULL,
-                 "for paired: whether higher or lower is better, for another program's metric; the "
-                 "default is stored in the sweep"),
+    KVR_ARG_TEXT(
+        struct stats_opts, better, "better", 0, "WAY", NULL,
+        "for paired, if another program computed the metric: whether higher or lower values "
+        "are better; the default is the direction stored in the database"),
     KVR_ARG_FLAG(struct stats_opts, across, "across-machines", 0,
                  "allow comparisons between measurements of different machines"),
     KVR_ARG_TEXT(struct stats_opts, format, "format", 'f', "FORMAT", "txt",
@@ -114,7 +115,8 @@ static const struct kvr_arg args[] = {
 
 const struct kvr_command kvr_command_stats = {
     .name = "stats",
-    .summary = "print paired differences, windows of time, error growth, timing or coverage",
+    .summary =
+        "print paired differences, metrics per part of the video, error growth, timing or coverage",
     .usage = "paired|windows|growth|distribution|sensitivity|timing|coverage|runs [options]",
     .examples =
         "  kvreel stats paired --metric ssim --against RTN_INT4\n"
@@ -129,8 +131,8 @@ const struct kvr_command kvr_command_stats = {
         "`separable` means that a sign-flip permutation test is significant (Holm-adjusted\n"
         "for the number of methods) and the confidence interval excludes 0. A separable\n"
         "difference needs at least 6 pairs, and more pairs if more methods are compared.\n"
-        "`beyond chaos` is the same test against the BF16 rollout with perturbed noise. A\n"
-        "group contains the methods that are not separable from the group's best method.\n"
+        "`beyond chaos` applies the same test to a method and BF16 reruns with perturbed noise.\n"
+        "A group contains the methods that are not separable from the group's best method.\n"
         "Measurements of different machines are compared only with --across-machines.\n",
     .args = args,
     .opts_size = sizeof(struct stats_opts),

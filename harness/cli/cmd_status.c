@@ -219,10 +219,12 @@ const struct kvr_command kvr_command_status = {
     .usage = "[options]",
     .examples = "  kvreel status --db out/demo/demo.db            # while it runs, from anywhere\n"
                 "  kvreel status --db all.db --json | jq .sweeps[].open\n",
-    .details = "An excluded cell matches a rule of the config. An unsupported cell has settings\n"
-               "that its method does not support. An open cell is planned but not finished. A\n"
-               "failed cell was tried and has no result.\n"
-               "A session that is marked as running has died if its process no longer exists.\n",
+    .details =
+        "An excluded cell matches a rule of the config. An unsupported cell has settings\n"
+        "that its method does not support. An open cell is planned but not finished. A\n"
+        "failed cell was tried and has no result.\n"
+        "A run has `died` if the database says that it is running, but its process no longer\n"
+        "exists.\n",
     .args = args,
     .opts_size = sizeof(struct status_opts),
     .min_words = 0,

@@ -85,11 +85,11 @@ static void write_script(FILE *f, const struct submit_opts *o, const char *confi
                "wait $pid\n"
                "code=$?\n"
                "while kill -0 $pid 2>/dev/null; do wait $pid; code=$?; done\n"
-               "# 75: stopped before the time limit, with cells left to run.\n"
+               "# Exit code 75: kvreel stopped before the time limit, with cells left to run.\n"
                "if [ $code -eq 75 ]; then\n"
                "    scontrol requeue \"${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID\"\n"
                "fi\n"
-               "# 5: a shard without cells. All its work is done.\n"
+               "# Exit code 5: the shard has no cells, so its work is done.\n"
                "[ $code -eq 5 ] && code=0\n"
                "exit $code\n");
 }
@@ -169,8 +169,8 @@ static const struct kvr_arg args[] = {
     KVR_ARG_INT(struct submit_opts, shards, "shards", 'n', "N", "8", 1, 1000000,
                 "number of shards (parts of equal cost); each is one task"),
     KVR_ARG_TEXT(struct submit_opts, costs, "costs", 0, "FILE", NULL,
-                 "database with measured times, by which shards get equal time; all nodes must be "
-                 "able to read it; by default, shards get equal FLOPs"),
+                 "database whose measured times balance the shards; all nodes must be able to read "
+                 "it; the default balances FLOPs"),
     KVR_ARG_TEXT(struct submit_opts, dir, "dir", 'd', "DIR", "shards",
                  "folder on a shared disk for the tasks' databases, frames and logs"),
     KVR_ARG_INT(struct submit_opts, at_once, "at-once", 0, "N", "0", 0, 100000,

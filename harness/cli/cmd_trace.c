@@ -145,7 +145,9 @@ static enum kvr_status record_text(const struct kvr_trace_opts *o, struct kvr_de
     KVR_TRY(kvr_tokens_open(&ids, o->tokens, o->tensor));
     st = o->frames <= ids.n
              ? kvr_record_text(record, dev, m, ids.id, o->frames, o->chunk)
-             : kvr_fail(KVR_EINVAL, "trace: --frames %d exceeds tensor '%s', which has %d tokens",
+             : kvr_fail(KVR_EINVAL,
+                        "trace: --frames %d (tokens of a language model) exceeds the length of "
+                        "tensor '%s'; allowed are at most %d tokens",
                         o->frames, o->tensor, ids.n);
     kvr_tokens_close(&ids);
     return st;
@@ -161,7 +163,9 @@ static enum kvr_status look_at_options(const struct kvr_trace_opts *o, const str
                         "and no --prompt",
                         o->model);
     if (c->is_lm && o->frames > c->context_length)
-        return kvr_fail(KVR_EINVAL, "trace: --frames %d exceeds the context of model %s, %d tokens",
+        return kvr_fail(KVR_EINVAL,
+                        "trace: --frames %d (tokens of a language model) exceeds the context of "
+                        "model %s; allowed are at most %d tokens",
                         o->frames, o->model, c->context_length);
     if (!c->is_lm && (!o->prompt || o->tokens))
         return kvr_fail(KVR_EINVAL,
@@ -270,9 +274,10 @@ static const struct kvr_arg args[] = {
                  "source (URL) of the model that the trace records"),
     KVR_ARG_TEXT(struct kvr_trace_opts, like, "like", 0, "DIR", NULL,
                  "for synth: trace folder whose statistics are reproduced"),
-    KVR_ARG_TEXT(struct kvr_trace_opts, preset, "preset", 0, "NAME", NULL,
-                 "for synth: sizes (wan-1.3b, wan-14b, a model or a JSON file); the default is "
-                 "those of --like"),
+    KVR_ARG_TEXT(
+        struct kvr_trace_opts, preset, "preset", 0, "NAME", NULL,
+        "for synth: model sizes (wan-1.3b, wan-14b, a model or a JSON file); the default is "
+        "those of --like"),
     KVR_ARG_INT(struct kvr_trace_opts, layers, "layers", 0, "N", "0", 0, KVR_TRACE_MAX_LAYERS,
                 "for synth: number of layers; 0 means all layers of --preset or --like"),
     KVR_ARG_INT(

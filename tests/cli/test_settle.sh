@@ -42,7 +42,7 @@ json "one claim, told on twelve prompts or more" \
     'length == 1 and .[0].id == "sure" and .[0].verdict == "holds" and .[0].n >= 12 and .[0].lo > .[0].margin'
 says "rounds are said" 'settle: round 1: .*12 prompts per suite'
 exits 0 "again it measures nothing" settle sure --ledger mine.yaml --db t.db --out o -j 2
-says "nothing" '0 rounds, 0 cells measured'
+says "nothing" '0 rounds of measurement, 0 cells measured'
 exits 0 "all" settle all --ledger mine.yaml --db t.db --out o --json -j 2 --most 20
 json "the contrary does not hold" '.[] | select(.id == "wrong") | .verdict == "does not hold" and .hi < -.margin'
 json "what is the same is equal" '.[] | select(.id == "same") | .verdict == "equal" and .figure == 0'
